@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Below the seam: a port that takes and gives TLPs.
+
+use tlp::{Class, Time, Tlp};
+
+/// Receive-buffer space that a port gives back for a TLP it has consumed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CreditReturn {
+    /// The class of the TLP.
+    pub class: Class,
+    /// Its data credits, units of 16 B; its header credit is one.
+    pub data_credits: u32,
+}
+
+/// What stands at the end of a link, as TLPs: an endpoint, a raw-TLP device, later a peer on a
+/// socket. Sans-IO: whoever drives it calls the `poll_*` methods after every `handle_*`, until each says `None`.
+pub trait TlpPort {
+    /// Takes a TLP that has arrived. Its credits stay taken until [`poll_credits`](Self::poll_credits) returns them.
+    fn handle_tlp(&mut self, now: Time, tlp: Tlp);
+
+    /// The next TLP of `class` to send; asked only when the link has room for one. TLPs of one class leave in the
+    /// order given here; between classes the link orders them by the ordering table, older first.
+    #[must_use]
+    fn poll_tlp(&mut self, now: Time, class: Class) -> Option<Tlp>;
+
+    /// The next TLP consumed: its credits go back to the sender.
+    #[must_use]
+    fn poll_credits(&mut self) -> Option<CreditReturn>;
+
+    /// When to call [`handle_timeout`](Self::handle_timeout) next.
+    #[must_use]
+    fn poll_timeout(&self) -> Option<Time>;
+
+    /// The time that `poll_timeout` named has come.
+    fn handle_timeout(&mut self, now: Time);
+
+    /// One line on what it waits for, where it waits for anything: for the report of a lab that makes no progress.
+    fn waits_for(&self) -> Option<String> {
+        None
+    }
+}

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The seam: what a device sees, and what it may do.
+//!
+//! A device sees transactions, not TLPs: requests come in, operations go out. The same device runs on every host
+//! because nothing here says what carries the transactions. Five properties hold:
+//!
+//! 1. Output is polled **per class**, so that a read without a tag or credit never blocks a completion or an interrupt.
+//! 2. Input is **consumed explicitly**: a request's credits return when the device hands its token to
+//!    [`Device::poll_taken`], so a slow device pushes back through flow control.
+//! 3. A request is answered once; a token that is never answered becomes a completion timeout at its requester.
+//! 4. Functions are separate devices with their own requester IDs.
+//! 5. Whether bytes are carried or only counted is chosen per transfer ([`Data`]).
+
+use std::fmt;
+use tlp::{Attributes, Class, Data, Span, Time, TrafficClass};
+
+/// A device: one function's behaviour. Sans-IO; whoever drives it calls `poll_*` after every `handle`.
+pub trait Device {
+    /// Takes an input. Never blocks; what it leads to is polled.
+    fn handle(&mut self, now: Time, input: Input);
+
+    /// The next output of `class`, if there is one. Polled again after every `handle`, and whenever the path of that
+    /// class has room again; an output that is polled is accepted.
+    #[must_use]
+    fn poll_output(&mut self, class: Class) -> Option<Output>;
+
+    /// The next request that the device has taken: its receive-buffer space returns to the sender.
+    #[must_use]
+    fn poll_taken(&mut self) -> Option<Token>;
+
+    /// When to hand it [`Input::Timer`] next.
+    #[must_use]
+    fn poll_timeout(&self) -> Option<Time>;
+
+    /// One line on what it waits for, where it waits for anything.
+    fn waits_for(&self) -> Option<String> {
+        None
+    }
+}
+
+/// Names a request until it is answered. Unique among the requests of an endpoint that are under way.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Token(pub u32);
+
+/// Names a DMA read of a device until it ends; chosen by the device.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct DmaId(pub u32);
+
+/// A Base Address Register, 0 to 5.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct BarIndex(pub u8);
+
+/// What comes in to a device.
+#[derive(Debug)]
+pub enum Input {
+    /// A request to this function.
+    Request(Request),
+    /// A DMA read has ended.
+    DmaDone {
+        /// The read.
+        id: DmaId,
+        /// All its bytes in order, or why there are none.
+        result: Result<Data, DmaError>,
+    },
+    /// The time that `poll_timeout` named has come.
+    Timer,
+    /// The function was reset: everything under way is void, and none of it will be heard of again.
+    Reset(ResetKind),
+}
+
+/// A request to a function.
+#[derive(Debug)]
+pub struct Request {
+    /// To take it and to answer it.
+    pub token: Token,
+    /// Traffic Class.
+    pub tc: TrafficClass,
+    /// Attributes.
+    pub attr: Attributes,
+    /// What is asked.
+    pub op: RequestOp,
+}
+
+/// What a request asks.
+#[derive(Debug)]
+pub enum RequestOp {
+    /// A memory read of a BAR; to be answered by [`Output::Complete`].
+    Read {
+        /// Which BAR.
+        bar: BarIndex,
+        /// Offset in the BAR of the first enabled byte.
+        offset: u64,
+        /// The bytes asked for, as addressed on the wire (for byte enables and zero-length reads);
+        /// `span.byte_count()` bytes answer it.
+        span: Span,
+    },
+    /// A memory write of a BAR; posted, not answered.
+    Write {
+        /// Which BAR.
+        bar: BarIndex,
+        /// Offset in the BAR of the first enabled byte.
+        offset: u64,
+        /// The bytes named, as addressed on the wire.
+        span: Span,
+        /// `span.byte_count()` bytes.
+        data: Data,
+    },
+    /// A message; posted, not answered.
+    Message {
+        /// Message Code.
+        code: u8,
+        /// Header bytes 8 to 15.
+        header: [u8; 8],
+        /// Its data.
+        data: Data,
+    },
+}
+
+/// What a device does, by class: posted are `Write`, `Interrupt` and `Message`; non-posted is `Read`; a completion
+/// is `Complete`.
+#[derive(Debug)]
+pub enum Output {
+    /// Writes host memory.
+    Write(DmaWrite),
+    /// Raises an interrupt vector.
+    Interrupt {
+        /// Vector number, from zero.
+        vector: u16,
+    },
+    /// Sends a message to the root complex.
+    Message {
+        /// Message Code.
+        code: u8,
+        /// Its data.
+        data: Data,
+    },
+    /// Reads host memory; answered by [`Input::DmaDone`].
+    Read(DmaRead),
+    /// Answers a request; once.
+    Complete {
+        /// The request.
+        token: Token,
+        /// `span.byte_count()` bytes, or why there are none.
+        result: Result<Data, CompletionError>,
+    },
+}
+
+/// A write of host memory, of any length; the endpoint splits it.
+#[derive(Debug)]
+pub struct DmaWrite {
+    /// Address of the first byte.
+    pub address: u64,
+    /// The bytes.
+    pub data: Data,
+    /// Attributes.
+    pub attr: Attributes,
+    /// Traffic Class.
+    pub tc: TrafficClass,
+}
+
+/// A read of host memory, of any length; the endpoint splits and reassembles it.
+#[derive(Debug)]
+pub struct DmaRead {
+    /// Chosen by the device, unique among its reads under way.
+    pub id: DmaId,
+    /// Address of the first byte.
+    pub address: u64,
+    /// Bytes; zero is a zero-length read, which flushes posted writes.
+    pub len: u32,
+    /// Whether the bytes are wanted, or only their number.
+    pub carry: bool,
+    /// Attributes.
+    pub attr: Attributes,
+    /// Traffic Class.
+    pub tc: TrafficClass,
+}
+
+/// Why a request was not served (`PCIe 5.0 §2.2.9.1`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CompletionError {
+    /// UR: the function does not know such a request.
+    UnsupportedRequest,
+    /// CA: the function knows it and cannot serve it.
+    CompleterAbort,
+}
+
+/// Why a DMA read has no bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DmaError {
+    /// Completed with UR.
+    UnsupportedRequest,
+    /// Completed with CA.
+    CompleterAbort,
+    /// A completion was poisoned (EP).
+    Poisoned,
+    /// No completion came in time (`PCIe 5.0 §2.8`).
+    CompletionTimeout,
+    /// Completions did not fit the request.
+    Malformed,
+    /// Bus Master Enable is clear: the function may not issue requests.
+    BusMasterDisabled,
+    /// Longer than an endpoint takes.
+    TooLong,
+}
+
+impl fmt::Display for DmaError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            DmaError::UnsupportedRequest => "the completer does not support the request",
+            DmaError::CompleterAbort => "the completer aborted the request",
+            DmaError::Poisoned => "the data came poisoned",
+            DmaError::CompletionTimeout => "no completion came in time",
+            DmaError::Malformed => "the completions do not fit the request",
+            DmaError::BusMasterDisabled => "Bus Master Enable is clear",
+            DmaError::TooLong => "the transfer is longer than an endpoint takes",
+        })
+    }
+}
+
+impl std::error::Error for DmaError {}
+
+/// How a function was reset (`PCIe 5.0 §6.6`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ResetKind {
+    /// Power-on or PERST#.
+    Fundamental,
+    /// Through the link.
+    Hot,
+    /// Function Level Reset: this function alone.
+    FunctionLevel,
+}

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Payload bytes, pooled and shared by reference.
+//!
+//! A [`Payload`] is a window on a buffer of a [`PayloadPool`]. Cloning and slicing it copies no bytes; when the last
+//! window on a buffer goes, the buffer returns to its pool. So a payload is written once and read in place by
+//! replay buffers, devices and taps alike, and a warm pool allocates nothing.
+
+use alloc::rc::{Rc, Weak};
+use alloc::vec::Vec;
+use core::cell::{Cell, RefCell};
+use core::fmt;
+use core::ops::{Deref, Range};
+
+/// Buffers that a pool keeps for reuse; what comes back beyond them is freed.
+const MAX_FREE_BUFFERS: usize = 8192;
+
+struct Buffer {
+    bytes: Vec<u8>,
+    home: Weak<Shelf>,
+}
+
+#[derive(Default)]
+struct Shelf {
+    free: RefCell<Vec<Rc<Buffer>>>,
+    made: Cell<u64>,
+}
+
+/// Where payloads come from and return to.
+#[derive(Clone, Default)]
+pub struct PayloadPool {
+    shelf: Rc<Shelf>,
+}
+
+/// Bytes of a pool, shared and unchangeable.
+#[derive(Clone)]
+pub struct Payload {
+    // `None` only while dropping.
+    buffer: Option<Rc<Buffer>>,
+    start: u32,
+    len: u32,
+}
+
+impl PayloadPool {
+    /// A pool without buffers.
+    #[must_use]
+    pub fn new() -> PayloadPool {
+        PayloadPool::default()
+    }
+
+    /// A payload of `len` bytes, zero at first, that `fill` writes. The only place where payload bytes are written.
+    #[must_use]
+    pub fn fill(&self, len: usize, fill: impl FnOnce(&mut [u8])) -> Payload {
+        let mut buffer = self.take();
+        if let Some(buffer) = Rc::get_mut(&mut buffer) {
+            buffer.bytes.clear();
+            buffer.bytes.resize(len, 0);
+            fill(&mut buffer.bytes);
+        }
+        Payload { buffer: Some(buffer), start: 0, len: len as u32 }
+    }
+
+    /// A payload that holds a copy of `bytes`.
+    #[must_use]
+    pub fn copy(&self, bytes: &[u8]) -> Payload {
+        let mut buffer = self.take();
+        if let Some(buffer) = Rc::get_mut(&mut buffer) {
+            buffer.bytes.clear();
+            buffer.bytes.extend_from_slice(bytes);
+        }
+        Payload { buffer: Some(buffer), start: 0, len: bytes.len() as u32 }
+    }
+
+    /// How many buffers were ever allocated: constant once the pool is warm.
+    #[must_use]
+    pub fn buffers_made(&self) -> u64 {
+        self.shelf.made.get()
+    }
+
+    // What lies on the shelf has no other owner, so `get_mut` on it succeeds.
+    fn take(&self) -> Rc<Buffer> {
+        if let Some(buffer) = self.shelf.free.borrow_mut().pop() {
+            return buffer;
+        }
+        self.shelf.made.set(self.shelf.made.get() + 1);
+        Rc::new(Buffer { bytes: Vec::new(), home: Rc::downgrade(&self.shelf) })
+    }
+}
+
+impl Payload {
+    /// The part `range` of these bytes, without a copy.
+    ///
+    /// # Panics
+    /// Where `range` reaches beyond the payload.
+    #[must_use]
+    pub fn slice(&self, range: Range<usize>) -> Payload {
+        assert!(range.start <= range.end && range.end <= self.len as usize, "slice beyond the payload");
+        Payload {
+            buffer: self.buffer.clone(),
+            start: self.start + range.start as u32,
+            len: (range.end - range.start) as u32,
+        }
+    }
+
+    /// This payload with `next` behind it, without a copy: only where both are neighbours in one buffer.
+    #[must_use]
+    pub fn join(&self, next: &Payload) -> Option<Payload> {
+        let (a, b) = (self.buffer.as_ref()?, next.buffer.as_ref()?);
+        let neighbours = Rc::ptr_eq(a, b) && self.start + self.len == next.start;
+        neighbours.then(|| Payload { buffer: self.buffer.clone(), start: self.start, len: self.len + next.len })
+    }
+}
+
+impl Deref for Payload {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        let bytes = self.buffer.as_ref().map_or(&[][..], |b| &b.bytes);
+        &bytes[self.start as usize..(self.start + self.len) as usize]
+    }
+}
+
+impl Drop for Payload {
+    fn drop(&mut self) {
+        let Some(buffer) = self.buffer.take() else { return };
+        if Rc::strong_count(&buffer) > 1 {
+            return;
+        }
+        if let Some(home) = buffer.home.upgrade() {
+            let mut free = home.free.borrow_mut();
+            if free.len() < MAX_FREE_BUFFERS {
+                free.push(buffer);
+            }
+        }
+    }
+}
+
+impl PartialEq for Payload {
+    fn eq(&self, other: &Payload) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for Payload {}
+
+impl fmt::Debug for Payload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Payload({} B)", self.len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_buffer_returns_to_its_pool_and_is_used_again() {
+        let pool = PayloadPool::new();
+        for _ in 0..10 {
+            let a = pool.copy(b"abcdef");
+            let b = a.slice(2..4);
+            drop(a);
+            assert_eq!(&*b, b"cd");
+        }
+        assert_eq!(pool.buffers_made(), 1);
+    }
+
+    #[test]
+    fn neighbours_join_without_a_copy() {
+        let pool = PayloadPool::new();
+        let whole = pool.copy(b"abcdef");
+        let joined = whole.slice(0..2).join(&whole.slice(2..6));
+        assert_eq!(joined.as_deref(), Some(&b"abcdef"[..]));
+        assert!(whole.slice(0..2).join(&pool.copy(b"cdef")).is_none());
+    }
+
+    #[test]
+    fn a_payload_outlives_its_pool() {
+        let payload = PayloadPool::new().copy(b"x");
+        assert_eq!(&*payload, b"x");
+    }
+}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Link rates and widths, and what a byte takes on the wire.
+
+use core::fmt;
+
+/// Signalling rate of a lane (`PCIe 5.0 §4.2`).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Rate {
+    /// 2.5 GT/s, generation 1, 8b/10b.
+    Gt2_5,
+    /// 5 GT/s, generation 2, 8b/10b.
+    Gt5,
+    /// 8 GT/s, generation 3, 128b/130b.
+    Gt8,
+    /// 16 GT/s, generation 4, 128b/130b.
+    Gt16,
+    /// 32 GT/s, generation 5, 128b/130b.
+    Gt32,
+}
+
+/// A quotient of two integers, kept exact.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ratio {
+    /// Numerator.
+    pub num: u64,
+    /// Denominator, never zero.
+    pub den: u64,
+}
+
+impl Rate {
+    /// Every rate, slowest first.
+    pub const ALL: [Rate; 5] = [Rate::Gt2_5, Rate::Gt5, Rate::Gt8, Rate::Gt16, Rate::Gt32];
+
+    /// The rate of a generation, 1 to 5.
+    #[must_use]
+    pub const fn from_generation(generation: u8) -> Option<Rate> {
+        match generation {
+            1 => Some(Rate::Gt2_5),
+            2 => Some(Rate::Gt5),
+            3 => Some(Rate::Gt8),
+            4 => Some(Rate::Gt16),
+            5 => Some(Rate::Gt32),
+            _ => None,
+        }
+    }
+
+    /// The generation that brought this rate, 1 to 5.
+    #[must_use]
+    pub const fn generation(self) -> u8 {
+        self as u8 + 1
+    }
+
+    /// True at 2.5 and 5 GT/s (8b/10b), false above (128b/130b).
+    #[must_use]
+    pub const fn is_8b10b(self) -> bool {
+        matches!(self, Rate::Gt2_5 | Rate::Gt5)
+    }
+
+    /// Transfers per second of a lane, in units of 10^8: 25 for 2.5 GT/s.
+    #[must_use]
+    pub const fn gigatransfers_x10(self) -> u64 {
+        match self {
+            Rate::Gt2_5 => 25,
+            Rate::Gt5 => 50,
+            Rate::Gt8 => 80,
+            Rate::Gt16 => 160,
+            Rate::Gt32 => 320,
+        }
+    }
+
+    /// A symbol time (one byte on one lane) in picoseconds, encoding included: 10 unit intervals at 8b/10b,
+    /// 8 x 130/128 at 128b/130b.
+    #[must_use]
+    pub const fn symbol_time_ps(self) -> Ratio {
+        match self {
+            Rate::Gt2_5 => Ratio { num: 4_000, den: 1 },
+            Rate::Gt5 => Ratio { num: 2_000, den: 1 },
+            Rate::Gt8 => Ratio { num: 16_250, den: 16 },
+            Rate::Gt16 => Ratio { num: 16_250, den: 32 },
+            Rate::Gt32 => Ratio { num: 16_250, den: 64 },
+        }
+    }
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let x10 = self.gigatransfers_x10();
+        if x10 % 10 == 0 { write!(f, "{} GT/s", x10 / 10) } else { write!(f, "{}.{} GT/s", x10 / 10, x10 % 10) }
+    }
+}
+
+/// Number of lanes: 1, 2, 4, 8, 12, 16 or 32 (`PCIe 5.0 §4.2`).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Width(u8);
+
+impl Width {
+    /// Every width, narrowest first.
+    pub const ALL: [Width; 7] = [Width(1), Width(2), Width(4), Width(8), Width(12), Width(16), Width(32)];
+
+    /// The width of this many lanes.
+    #[must_use]
+    pub const fn new(lanes: u8) -> Option<Width> {
+        match lanes {
+            1 | 2 | 4 | 8 | 12 | 16 | 32 => Some(Width(lanes)),
+            _ => None,
+        }
+    }
+
+    /// The number of lanes.
+    #[must_use]
+    pub const fn lanes(self) -> u8 {
+        self.0
+    }
+}
+
+impl fmt::Display for Width {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "x{}", self.0)
+    }
+}

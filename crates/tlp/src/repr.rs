@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! TLP headers as plain values (`PCIe 5.0 §2.2`).
+//!
+//! A [`Repr`] holds only what may stand on a wire: what a field cannot mean, its type cannot hold.
+
+use crate::{Bdf, Span, Tag};
+use bitflags::bitflags;
+
+/// Traffic Class, 0 to 7 (`PCIe 5.0 §2.2.6.6`).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct TrafficClass(u8);
+
+impl TrafficClass {
+    /// The class with this number; `None` above 7.
+    #[must_use]
+    pub const fn new(tc: u8) -> Option<TrafficClass> {
+        if tc < 8 { Some(TrafficClass(tc)) } else { None }
+    }
+
+    /// The number, 0 to 7.
+    #[must_use]
+    pub const fn bits(self) -> u8 {
+        self.0
+    }
+}
+
+bitflags! {
+    /// Attributes (`PCIe 5.0 §2.2.6.3`), with bit 2 (IDO) beside bits 1:0.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub struct Attributes: u8 {
+        /// No Snoop.
+        const NO_SNOOP = 1;
+        /// Relaxed Ordering.
+        const RELAXED_ORDERING = 2;
+        /// ID-based Ordering.
+        const ID_BASED_ORDERING = 4;
+    }
+}
+
+/// Address Type of a memory request (`PCIe 5.0 §10.2.1`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum AddressType {
+    /// 00b: not translated, or not said.
+    #[default]
+    Untranslated,
+    /// 01b: asks for a translation.
+    TranslationRequest,
+    /// 10b: already translated.
+    Translated,
+    /// 11b: reserved; carried so that captures show what they hold.
+    Reserved,
+}
+
+/// A TLP header: the fields that every type has, and the [`Body`] of its type.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Repr {
+    /// Traffic Class.
+    pub tc: TrafficClass,
+    /// Attributes.
+    pub attr: Attributes,
+    /// Address Type; reserved but in memory requests.
+    pub at: AddressType,
+    /// TH: processing hints present.
+    pub th: bool,
+    /// TD: an ECRC digest follows the data.
+    pub td: bool,
+    /// EP: the data is poisoned.
+    pub ep: bool,
+    /// The fields of the type.
+    pub body: Body,
+}
+
+/// The fields of one TLP type.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Body {
+    /// MRd, MWr.
+    Memory(MemoryRequest),
+    /// Cpl, CplD.
+    Completion(Completion),
+    /// CfgRd0, CfgWr0, CfgRd1, CfgWr1.
+    Config(ConfigRequest),
+    /// Msg, MsgD.
+    Message(Message),
+}
+
+/// What a memory or configuration request does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MemoryOp {
+    /// Reads; non-posted.
+    Read,
+    /// Writes; posted to memory, non-posted to configuration space.
+    Write,
+}
+
+/// MRd and MWr (`PCIe 5.0 §2.2.7`). Four DW of header from 4 GiB on, three below.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MemoryRequest {
+    /// Read or write.
+    pub op: MemoryOp,
+    /// Requester ID.
+    pub requester: Bdf,
+    /// Tag; of no meaning in a write.
+    pub tag: Tag,
+    /// The bytes.
+    pub span: Span,
+}
+
+/// Completion Status (`PCIe 5.0 Table 2-34`). Reserved values read as Unsupported Request, as §2.2.9.1 says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Status {
+    /// 000b SC.
+    Success,
+    /// 001b UR.
+    UnsupportedRequest,
+    /// 010b CRS.
+    ConfigRetry,
+    /// 100b CA.
+    CompleterAbort,
+}
+
+/// Cpl and CplD (`PCIe 5.0 §2.2.9`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Completion {
+    /// Completer ID.
+    pub completer: Bdf,
+    /// Requester ID: whom it answers.
+    pub requester: Bdf,
+    /// Tag: what it answers.
+    pub tag: Tag,
+    /// Completion Status.
+    pub status: Status,
+    /// BCM, set only by PCI-X completers.
+    pub bcm: bool,
+    /// Bytes that remain, these included: 1 to 4096 (0 on the wire is 4096).
+    pub byte_count: u16,
+    /// Low seven bits of the address of the first byte.
+    pub lower_address: u8,
+    /// Length of the data in DW, 1 to 1024; `None` is a Cpl without data.
+    pub length_dw: Option<u16>,
+}
+
+/// Type 0 (to a function on this link) or type 1 (to be routed on) of a configuration request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ConfigKind {
+    /// Type 0.
+    Type0,
+    /// Type 1.
+    Type1,
+}
+
+/// CfgRd and CfgWr (`PCIe 5.0 §2.2.7.1`): one DW.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ConfigRequest {
+    /// Read or write.
+    pub op: MemoryOp,
+    /// Type 0 or type 1.
+    pub kind: ConfigKind,
+    /// Requester ID.
+    pub requester: Bdf,
+    /// Tag.
+    pub tag: Tag,
+    /// The function asked.
+    pub completer: Bdf,
+    /// Register as a DW number, 0 to 1023 (Extended Register Number and Register Number).
+    pub register_dw: u16,
+    /// Byte Enables, bits 3:0.
+    pub first_be: u8,
+}
+
+/// Routing of a message (`PCIe 5.0 Table 2-20`), the low three bits of Type.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MessageRouting {
+    /// 000b: to the root complex.
+    ToRootComplex,
+    /// 001b: by the address in the header.
+    ByAddress,
+    /// 010b: by the ID in the header.
+    ById,
+    /// 011b: broadcast from the root complex.
+    Broadcast,
+    /// 100b: local, ends at the receiver.
+    Local,
+    /// 101b: gathered and routed to the root complex.
+    Gathered,
+    /// 110b, 111b: reserved, ends at the receiver.
+    Reserved(u8),
+}
+
+/// Msg and MsgD (`PCIe 5.0 §2.2.8`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Message {
+    /// Routing.
+    pub routing: MessageRouting,
+    /// Requester ID.
+    pub requester: Bdf,
+    /// Tag; of no meaning but to some vendors.
+    pub tag: Tag,
+    /// Message Code (`PCIe 5.0 Appendix F`).
+    pub code: u8,
+    /// Header bytes 8 to 15: address, ID or what the code says.
+    pub header: [u8; 8],
+    /// Length of the data in DW, 1 to 1024; `None` is a Msg without data.
+    pub length_dw: Option<u16>,
+}
+
+impl Repr {
+    /// A header with all common fields at rest.
+    #[must_use]
+    pub const fn new(body: Body) -> Repr {
+        Repr {
+            tc: TrafficClass(0),
+            attr: Attributes::empty(),
+            at: AddressType::Untranslated,
+            th: false,
+            td: false,
+            ep: false,
+            body,
+        }
+    }
+
+    /// Bytes of the header: 12 or 16.
+    #[must_use]
+    pub const fn header_len(&self) -> usize {
+        match &self.body {
+            Body::Memory(m) if m.span.address() <= u32::MAX as u64 => 12,
+            Body::Memory(_) | Body::Message(_) => 16,
+            Body::Completion(_) | Body::Config(_) => 12,
+        }
+    }
+
+    /// DWs of data that follow the header; 0 where the type has none.
+    #[must_use]
+    pub const fn data_dw(&self) -> u32 {
+        match &self.body {
+            Body::Memory(m) => match m.op {
+                MemoryOp::Read => 0,
+                MemoryOp::Write => m.span.length_dw(),
+            },
+            Body::Completion(c) => opt_dw(c.length_dw),
+            Body::Config(c) => match c.op {
+                MemoryOp::Read => 0,
+                MemoryOp::Write => 1,
+            },
+            Body::Message(m) => opt_dw(m.length_dw),
+        }
+    }
+
+    /// Bytes of the whole TLP as the transaction layer sees it: header, data and digest; no framing, sequence
+    /// number or LCRC.
+    #[must_use]
+    pub const fn tlp_len(&self) -> usize {
+        self.header_len() + self.data_dw() as usize * 4 + if self.td { 4 } else { 0 }
+    }
+
+    /// The transaction that this TLP starts or ends: requester and tag.
+    #[must_use]
+    pub const fn transaction(&self) -> (Bdf, Tag) {
+        match &self.body {
+            Body::Memory(m) => (m.requester, m.tag),
+            Body::Completion(c) => (c.requester, c.tag),
+            Body::Config(c) => (c.requester, c.tag),
+            Body::Message(m) => (m.requester, m.tag),
+        }
+    }
+}
+
+const fn opt_dw(length: Option<u16>) -> u32 {
+    match length {
+        Some(dw) => dw as u32,
+        None => 0,
+    }
+}
