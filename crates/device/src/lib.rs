@@ -7,6 +7,7 @@
 //!
 //! This crate never reads a clock, never does I/O, and knows no host, no link and no fabric.
 
+pub mod host;
 pub mod port;
 pub mod seam;
 

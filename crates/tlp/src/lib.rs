@@ -12,6 +12,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod dllp;
 pub mod ids;
 pub mod packet;
 pub mod payload;
@@ -21,6 +22,7 @@ pub mod size;
 pub mod span;
 pub mod time;
 
+pub use dllp::{Dllp, FlowControl, FlowControlKind};
 pub use ids::{Bdf, Tag};
 pub use packet::{Class, Data, Tlp};
 pub use payload::{Payload, PayloadPool};

@@ -89,6 +89,8 @@ pub struct Tlp {
     pub repr: Repr,
     /// The data.
     pub data: Data,
+    /// In a read request: whether its completions shall carry bytes, or only count them. Not on the wire.
+    pub carry: bool,
 }
 
 impl Tlp {
