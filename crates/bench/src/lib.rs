@@ -1,1 +1,20 @@
-//! 
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The methodology of pcie-bench (SIGCOMM'18, section 4) on a simulated fabric.
+//!
+//! Each row of a table is a lab of its own: one link, the benchmark device, a host. The device reads and writes a window
+//! of host memory; latencies are taken by the device around one transfer at a time, bandwidths over a window in the
+//! middle of many, with the load going on before and behind it.
+//!
+//! **Stopping rule.** As in the paper, a test is a fixed number of transfers, after a warm-up that does not count. The
+//! simulation has no noise of its own, so what more transfers would add is only more of the same units; the defaults are
+//! in [`Plan`].
+//!
+//! This crate never looks into a fabric: what it reports are the device's own measurements and the link's counters.
+
+mod plan;
+mod row;
+mod stats;
+
+pub use plan::{DEFAULT_SIZES, Plan, Test};
+pub use row::{BandwidthRow, DirectionDelta, LatencyRow, Row, RowError};
+pub use stats::Latencies;

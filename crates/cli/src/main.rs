@@ -1,1 +1,36 @@
-fn main() {}
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The `riser` command: a face for the crates below.
+//!
+//! It reads arguments, calls, and prints. It never computes a result of its own, and never overwrites a file unasked.
+//!
+//! - [`commands`]: one file per command; a new one is three lines in its `mod.rs`.
+//! - [`output`]: tables and JSON on standard output.
+//! - [`failure`]: what goes to standard error, and the exit status.
+
+mod commands;
+mod failure;
+mod output;
+
+use clap::Parser;
+use std::process::ExitCode;
+
+/// A PCI Express slot in software: write a device, watch its packets, measure how fast it will be.
+#[derive(Parser)]
+#[command(name = "riser", version, propagate_version = true, after_help = EXAMPLE)]
+struct Cli {
+    #[command(subcommand)]
+    command: commands::Command,
+}
+
+const EXAMPLE: &str = "\
+Example:
+  riser model bw --size 64 256 1024 --gen 3 --lanes 8
+
+Exit status: 0 done, 1 the run failed, 2 wrong usage.";
+
+fn main() -> ExitCode {
+    match Cli::try_parse() {
+        Ok(cli) => failure::status(cli.command.run()),
+        Err(error) => failure::refuse_arguments(&error),
+    }
+}

@@ -20,15 +20,16 @@ pub trait Device {
     fn handle(&mut self, now: Time, input: Input);
 
     /// The next output of `class`, if there is one. Polled again after every `handle`, and whenever the path of that
-    /// class has room again; an output that is polled is accepted.
+    /// class has room again; an output that is polled is accepted. `now` is the time of the poll: a device may go on at
+    /// once where an output of its own was accepted.
     #[must_use]
-    fn poll_output(&mut self, class: Class) -> Option<Output>;
+    fn poll_output(&mut self, now: Time, class: Class) -> Option<Output>;
 
     /// The next request that the device has taken: its receive-buffer space returns to the sender.
     #[must_use]
     fn poll_taken(&mut self) -> Option<Token>;
 
-    /// When to hand it [`Input::Timer`] next.
+    /// When to hand it [`Input::Timer`] next; a time that has passed means at once. Asked after every other call.
     #[must_use]
     fn poll_timeout(&self) -> Option<Time>;
 

@@ -1,1 +1,39 @@
-//! 
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The timed fabric: an event loop in integer picoseconds, a root complex with its root ports, links, and the ports
+//! at their far ends.
+//!
+//! A [`Fabric`] joins three kinds of sans-IO parts and knows what none of them does: when each of them is to act.
+//!
+//! ```text
+//!   host program ── root complex ──┬── root port 0 ══ link 0 ══ slot 0 (an endpoint, or any other TlpPort)
+//!                    │             ├── root port 1 ══ link 1 ══ slot 1
+//!                  memory          └── ...
+//! ```
+//!
+//! - [`fabric`]: the event loop and what it moves;
+//! - [`root`]: the root complex: routing, completions, host memory behind its timing ([`profile`]);
+//! - [`fault`]: rules that damage or drop frames; [`tap`]: who may watch them;
+//! - [`queue`]: events ordered by `(time, sequence)`.
+//!
+//! This crate never reads a wall clock, never does I/O, and draws nothing at random but from its seed. Switches will
+//! be one more owner of ports beside the root complex and the slots (see [`topology`]).
+
+pub mod fabric;
+pub mod fault;
+pub mod host;
+pub mod profile;
+pub mod progress;
+pub mod queue;
+pub mod root;
+pub mod tap;
+pub mod topology;
+
+mod wire;
+
+pub use fabric::{Fabric, FabricConfig, RunTotals};
+pub use fault::{FaultAction, FaultRule, FrameKind};
+pub use profile::HostProfile;
+pub use progress::{Limits, Stop};
+pub use root::{RootCounters, RootPortConfig};
+pub use tap::{Direction, Tap, TapRecord};
+pub use topology::{AddressMap, LinkConfig, LinkId, PortId, Side, Window};

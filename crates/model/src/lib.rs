@@ -1,1 +1,35 @@
-//! 
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The closed-form bandwidth model of a PCI Express link: what a transfer size can reach, without running anything.
+//!
+//! Two forms of the same question:
+//!
+//! - [`published`]: the model of pcie-bench (SIGCOMM'18, §3) as printed, to the digit, its slips included.
+//! - [`exact`]: counts the bytes that each direction of the wire carries. This one a simulation agrees with.
+//!
+//! One device moves data to and from host memory. *Up* is device to host (MWr, MRd), *down* is host to device
+//! (CplD). Bandwidths are payload, in Gb/s of 10^9 bits per second. Generations 1 to 5; FLIT mode is not covered.
+//!
+//! This is the one crate below the measurements that computes in floats. It never simulates, never does I/O, and
+//! never panics on numbers from outside: [`Params`] holds only legal ones, and sizes are checked.
+//!
+//! ```
+//! use riser_model::{Dllps, Params, Transfer, exact, published};
+//!
+//! let gen3_x8 = Params::new(3, 8, 256, 512, 64)?;
+//! let transfer = Transfer::of(256);
+//! assert!((published(&gen3_x8, transfer)?.write_gbps - 52.92).abs() < 0.01);
+//! assert!((exact(&gen3_x8, transfer, &Dllps::default())?.write_gbps - 57.46).abs() < 0.01);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod bandwidth;
+mod exact;
+mod params;
+mod published;
+mod split;
+
+pub use bandwidth::{Bandwidth, Direction, DirectionLoad, Equations, Flow, Flows, Form};
+pub use exact::{Dllps, Measured, exact};
+pub use params::{Addressing, ModelError, Params, Transfer};
+pub use published::published;
+pub use split::{TlpCount, completions, reads, writes};

@@ -4,6 +4,10 @@
 //! - [`time`], [`ids`], [`size`], [`rate`]: newtypes, so that nothing can be mixed up.
 //! - [`Repr`]: a TLP header as a plain value that can hold only legal values.
 //! - [`Tlp`]: a header with its data, carried or only counted: what travels through the fabric.
+//! - [`format`]: the one table of Fmt and Type, from which names, classes and header lengths come.
+//! - [`wire`]: a view per header family, and [`Repr::parse`] and [`Repr::emit`] between bytes and values.
+//! - [`rules`]: what makes a TLP malformed, as a table.
+//! - [`dllp`], [`crc`]: DLLPs, LCRC, ECRC and CRC-16.
 //! - [`payload`]: pooled, reference-counted payload bytes.
 //!
 //! This crate never does I/O, never reads a clock, and never panics on foreign bytes.
@@ -12,25 +16,34 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod crc;
+mod display;
 pub mod dllp;
+pub mod format;
 pub mod ids;
 pub mod packet;
 pub mod payload;
 pub mod rate;
 pub mod repr;
+pub mod rules;
 pub mod size;
 pub mod span;
+pub mod split;
 pub mod time;
+pub mod wire;
 
-pub use dllp::{Dllp, FlowControl, FlowControlKind};
+pub use dllp::{DLLP_LEN, Dllp, DllpError, FlowControl, FlowControlKind};
+pub use format::{FORMATS, Format, FormatId};
 pub use ids::{Bdf, Tag};
 pub use packet::{Class, Data, Tlp};
 pub use payload::{Payload, PayloadPool};
 pub use rate::{Rate, Width};
 pub use repr::{
-    AddressType, Attributes, Body, Completion, ConfigKind, ConfigRequest, MemoryOp, MemoryRequest, Message,
-    MessageRouting, Repr, Status, TrafficClass,
+    AddressType, Attributes, Body, Completion, ConfigKind, ConfigRequest, Hint, MemoryOp, MemoryRequest,
+    Message, MessageRouting, Repr, Status, TrafficClass,
 };
+pub use rules::{Limits, Malformed, RuleId};
 pub use size::{Mps, Mrrs, Rcb, SizeError};
 pub use span::{Span, SpanError};
 pub use time::{Duration, Time};
+pub use wire::{Header, ParseError, Parsed, Part};

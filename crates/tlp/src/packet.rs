@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A TLP as it travels: its header and its data.
 
-use crate::{Body, MemoryOp, Payload, Repr};
+use crate::{ParseError, Payload, PayloadPool, Repr, crc};
+use core::fmt;
 
 /// Flow-control and ordering class of a TLP (`PCIe 5.0 §2.6.1`).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -97,20 +98,82 @@ impl Tlp {
     /// Its flow-control and ordering class.
     #[must_use]
     pub const fn class(&self) -> Class {
-        match &self.repr.body {
-            Body::Memory(m) => match m.op {
-                MemoryOp::Read => Class::NonPosted,
-                MemoryOp::Write => Class::Posted,
-            },
-            Body::Message(_) => Class::Posted,
-            Body::Config(_) => Class::NonPosted,
-            Body::Completion(_) => Class::Completion,
-        }
+        self.repr.format().class
     }
 
     /// Data credits it takes: units of 16 B (`PCIe 5.0 §2.6.1`).
     #[must_use]
     pub const fn data_credits(&self) -> u32 {
         self.repr.data_dw().div_ceil(4)
+    }
+
+    /// Bytes that [`emit`](Self::emit) writes: header, whole DWs of data, digest.
+    #[must_use]
+    pub const fn wire_len(&self) -> usize {
+        self.repr.tlp_len()
+    }
+
+    /// Writes the TLP to the start of `buf`: header, data on its byte lanes with zeros on the others (counted data is
+    /// zeros), and the ECRC where TD is set. Returns the number of bytes written, [`wire_len`](Self::wire_len).
+    ///
+    /// Data that is longer than the header says is cut off. Data of all the whole DWs, where the header names fewer
+    /// bytes, is taken as the DWs themselves.
+    ///
+    /// # Panics
+    /// Where `buf` is shorter than that; it cannot fail otherwise.
+    pub fn emit(&self, buf: &mut [u8]) -> usize {
+        let buf = &mut buf[..self.wire_len()];
+        let (header, rest) = buf.split_at_mut(self.repr.header_len());
+        self.repr.emit(header);
+        let (lanes, digest) = rest.split_at_mut(self.repr.data_dw() as usize * 4);
+        self.emit_lanes(lanes);
+        if !digest.is_empty() {
+            let end = buf.len() - 4;
+            let ecrc = crc::ecrc(&buf[..end]);
+            buf[end..].copy_from_slice(&ecrc.to_be_bytes());
+        }
+        buf.len()
+    }
+
+    fn emit_lanes(&self, lanes: &mut [u8]) {
+        lanes.fill(0);
+        let Some(data) = self.data.bytes() else { return };
+        let range = if data.len() == lanes.len() { 0..lanes.len() } else { self.repr.data_lanes() };
+        for (lane, byte) in lanes[range].iter_mut().zip(data) {
+            *lane = *byte;
+        }
+    }
+
+    /// Reads a whole TLP, and copies into `pool` those bytes of its data that [`data`](Self::data) keeps. The digest is
+    /// not checked. Never panics.
+    ///
+    /// # Errors
+    /// As [`Repr::parse`].
+    pub fn parse(bytes: &[u8], pool: &PayloadPool) -> Result<Tlp, ParseError> {
+        let parsed = Repr::parse(bytes)?;
+        Ok(Tlp::from_lanes(parsed.repr, &bytes[parsed.data], pool))
+    }
+
+    /// The TLP of a header and the bytes that followed it on the wire, for peers that send less or more than whole DWs:
+    /// what is missing is zero, what is too much is left out. Never panics.
+    #[must_use]
+    pub fn from_lanes(repr: Repr, lanes: &[u8], pool: &PayloadPool) -> Tlp {
+        let kept = repr.data_lanes();
+        let data = match lanes.get(kept.clone()) {
+            _ if kept.is_empty() => Data::NONE,
+            Some(whole) => Data::Carried(pool.copy(whole)),
+            None => Data::Carried(pool.fill(kept.len(), |out| {
+                let there = lanes.get(kept.start..).unwrap_or_default();
+                out[..there.len()].copy_from_slice(there);
+            })),
+        };
+        Tlp { repr, data, carry: true }
+    }
+}
+
+/// The line of its header, see [`Repr`].
+impl fmt::Display for Tlp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.repr.fmt(f)
     }
 }

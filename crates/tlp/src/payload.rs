@@ -106,7 +106,11 @@ impl Payload {
     pub fn join(&self, next: &Payload) -> Option<Payload> {
         let (a, b) = (self.buffer.as_ref()?, next.buffer.as_ref()?);
         let neighbours = Rc::ptr_eq(a, b) && self.start + self.len == next.start;
-        neighbours.then(|| Payload { buffer: self.buffer.clone(), start: self.start, len: self.len + next.len })
+        neighbours.then(|| Payload {
+            buffer: self.buffer.clone(),
+            start: self.start,
+            len: self.len + next.len,
+        })
     }
 }
 

@@ -85,7 +85,11 @@ impl Rate {
 impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let x10 = self.gigatransfers_x10();
-        if x10 % 10 == 0 { write!(f, "{} GT/s", x10 / 10) } else { write!(f, "{}.{} GT/s", x10 / 10, x10 % 10) }
+        if x10.is_multiple_of(10) {
+            write!(f, "{} GT/s", x10 / 10)
+        } else {
+            write!(f, "{}.{} GT/s", x10 / 10, x10 % 10)
+        }
     }
 }
 

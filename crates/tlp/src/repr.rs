@@ -5,6 +5,7 @@
 
 use crate::{Bdf, Span, Tag};
 use bitflags::bitflags;
+use core::ops::Range;
 
 /// Traffic Class, 0 to 7 (`PCIe 5.0 §2.2.6.6`).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -15,6 +16,12 @@ impl TrafficClass {
     #[must_use]
     pub const fn new(tc: u8) -> Option<TrafficClass> {
         if tc < 8 { Some(TrafficClass(tc)) } else { None }
+    }
+
+    /// The class in the low three bits.
+    #[must_use]
+    pub const fn from_bits(bits: u8) -> TrafficClass {
+        TrafficClass(bits & 7)
     }
 
     /// The number, 0 to 7.
@@ -51,6 +58,35 @@ pub enum AddressType {
     Reserved,
 }
 
+impl AddressType {
+    /// The address type in the low two bits.
+    #[must_use]
+    pub const fn from_bits(bits: u8) -> AddressType {
+        match bits & 3 {
+            0b00 => AddressType::Untranslated,
+            0b01 => AddressType::TranslationRequest,
+            0b10 => AddressType::Translated,
+            _ => AddressType::Reserved,
+        }
+    }
+
+    /// The field's two bits.
+    #[must_use]
+    pub const fn bits(self) -> u8 {
+        self as u8
+    }
+}
+
+/// Processing hint of a memory request (`PCIe 5.0 §2.2.7.1`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Hint {
+    /// PH\[1:0\], 0 to 3: the kind of use.
+    pub ph: u8,
+    /// ST\[7:0\]: the steering tag. On the wire it takes the Tag's place in a write, and in a read that of the Byte
+    /// Enables, which are then implied to be all ones.
+    pub st: u8,
+}
+
 /// A TLP header: the fields that every type has, and the [`Body`] of its type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Repr {
@@ -58,10 +94,10 @@ pub struct Repr {
     pub tc: TrafficClass,
     /// Attributes.
     pub attr: Attributes,
-    /// Address Type; reserved but in memory requests.
+    /// Address Type; `Untranslated` but in memory requests.
     pub at: AddressType,
-    /// TH: processing hints present.
-    pub th: bool,
+    /// TH: a processing hint; `None` but in memory requests.
+    pub th: Option<Hint>,
     /// TD: an ECRC digest follows the data.
     pub td: bool,
     /// EP: the data is poisoned.
@@ -118,6 +154,30 @@ pub enum Status {
     CompleterAbort,
 }
 
+impl Status {
+    /// The status of a field's low three bits; reserved values are Unsupported Request.
+    #[must_use]
+    pub const fn from_bits(bits: u8) -> Status {
+        match bits & 7 {
+            0b000 => Status::Success,
+            0b010 => Status::ConfigRetry,
+            0b100 => Status::CompleterAbort,
+            _ => Status::UnsupportedRequest,
+        }
+    }
+
+    /// The field's three bits.
+    #[must_use]
+    pub const fn bits(self) -> u8 {
+        match self {
+            Status::Success => 0b000,
+            Status::UnsupportedRequest => 0b001,
+            Status::ConfigRetry => 0b010,
+            Status::CompleterAbort => 0b100,
+        }
+    }
+}
+
 /// Cpl and CplD (`PCIe 5.0 §2.2.9`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Completion {
@@ -148,7 +208,7 @@ pub enum ConfigKind {
     Type1,
 }
 
-/// CfgRd and CfgWr (`PCIe 5.0 §2.2.7.1`): one DW.
+/// CfgRd and CfgWr (`PCIe 5.0 §2.2.7`): one DW.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ConfigRequest {
     /// Read or write.
@@ -186,6 +246,36 @@ pub enum MessageRouting {
     Reserved(u8),
 }
 
+impl MessageRouting {
+    /// The routing of the low three bits of Type.
+    #[must_use]
+    pub const fn from_bits(bits: u8) -> MessageRouting {
+        match bits & 7 {
+            0b000 => MessageRouting::ToRootComplex,
+            0b001 => MessageRouting::ByAddress,
+            0b010 => MessageRouting::ById,
+            0b011 => MessageRouting::Broadcast,
+            0b100 => MessageRouting::Local,
+            0b101 => MessageRouting::Gathered,
+            reserved => MessageRouting::Reserved(reserved),
+        }
+    }
+
+    /// The low three bits of Type.
+    #[must_use]
+    pub const fn bits(self) -> u8 {
+        match self {
+            MessageRouting::ToRootComplex => 0b000,
+            MessageRouting::ByAddress => 0b001,
+            MessageRouting::ById => 0b010,
+            MessageRouting::Broadcast => 0b011,
+            MessageRouting::Local => 0b100,
+            MessageRouting::Gathered => 0b101,
+            MessageRouting::Reserved(bits) => bits & 7,
+        }
+    }
+}
+
 /// Msg and MsgD (`PCIe 5.0 §2.2.8`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Message {
@@ -211,7 +301,7 @@ impl Repr {
             tc: TrafficClass(0),
             attr: Attributes::empty(),
             at: AddressType::Untranslated,
-            th: false,
+            th: None,
             td: false,
             ep: false,
             body,
@@ -221,11 +311,7 @@ impl Repr {
     /// Bytes of the header: 12 or 16.
     #[must_use]
     pub const fn header_len(&self) -> usize {
-        match &self.body {
-            Body::Memory(m) if m.span.address() <= u32::MAX as u64 => 12,
-            Body::Memory(_) | Body::Message(_) => 16,
-            Body::Completion(_) | Body::Config(_) => 12,
-        }
+        self.format().header_len()
     }
 
     /// DWs of data that follow the header; 0 where the type has none.
@@ -242,6 +328,31 @@ impl Repr {
                 MemoryOp::Write => 1,
             },
             Body::Message(m) => opt_dw(m.length_dw),
+        }
+    }
+
+    /// Which of the data's bytes on the wire a [`Tlp`](crate::Tlp) keeps, as a range of the [`data_dw`](Self::data_dw)
+    /// whole DWs: from the first enabled byte to the last of a write (of one byte, where none is enabled), and what a
+    /// completion answers; all of a message.
+    #[must_use]
+    pub fn data_lanes(&self) -> Range<usize> {
+        let whole = self.data_dw() as usize * 4;
+        match &self.body {
+            Body::Memory(m) if whole > 0 => {
+                let lead = m.span.lead() as usize;
+                lead..lead + m.span.byte_count() as usize
+            }
+            Body::Config(c) if whole > 0 => {
+                let span = Span::in_dw(0, c.first_be);
+                let lead = span.lead() as usize;
+                lead..lead + span.byte_count() as usize
+            }
+            Body::Completion(c) if whole > 0 => {
+                // Lower Address says in which byte of its first DW the data begins (`PCIe 5.0 §2.3.1.1`).
+                let lead = (c.lower_address & 3) as usize;
+                lead..whole.min(lead + c.byte_count as usize)
+            }
+            _ => 0..whole,
         }
     }
 

@@ -59,7 +59,12 @@ impl Span {
     ///
     /// # Errors
     /// Where the specification forbids the combination.
-    pub const fn from_fields(address: u64, length_dw: u32, first_be: u8, last_be: u8) -> Result<Span, SpanError> {
+    pub const fn from_fields(
+        address: u64,
+        length_dw: u32,
+        first_be: u8,
+        last_be: u8,
+    ) -> Result<Span, SpanError> {
         if address & 3 != 0 {
             return Err(SpanError::Unaligned(address));
         }
@@ -97,7 +102,13 @@ impl Span {
     /// The span of a zero-length request ("flush"): one DW, no byte enabled (`PCIe 5.0 §2.2.5`).
     #[must_use]
     pub const fn zero_length(address: u64) -> Span {
-        Span { address: address & !3, length_dw: 1, first_be: 0, last_be: 0 }
+        Span::in_dw(address, 0)
+    }
+
+    /// The span of one DW with these Byte Enables, bits 3:0, which may be any.
+    #[must_use]
+    pub const fn in_dw(address: u64, first_be: u8) -> Span {
+        Span { address: address & !3, length_dw: 1, first_be: first_be & FULL, last_be: 0 }
     }
 
     /// Address of the first DW.
@@ -213,12 +224,8 @@ mod tests {
                 assert_eq!(span.first_byte(), 0x1000 + lead);
                 assert_eq!(span.byte_count(), len);
                 assert!(span.is_contiguous());
-                let again = Span::from_fields(
-                    span.address(),
-                    span.length_dw(),
-                    span.first_be(),
-                    span.last_be(),
-                );
+                let again =
+                    Span::from_fields(span.address(), span.length_dw(), span.first_be(), span.last_be());
                 assert_eq!(again, Ok(span));
             }
         }

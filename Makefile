@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+# The few commands of this project. `make` alone lists them.
+
+FUZZ_SECONDS ?= 60
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test ci check-format lint unit bench fuzz fmt doc
+
+help: ## list these commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## install what tests and demo use beside Rust
+	@scripts/setup.sh
+
+demo: setup ## build riser and show its main job
+	@scripts/demo.sh
+
+test: setup check-format lint unit ## all set-up, then every test
+
+ci: ## exactly what CI runs
+	.ci/run
+
+check-format:
+	cargo fmt --all --check
+
+lint:
+	cargo clippy --workspace --all-targets -- -D warnings
+
+# Compiles the examples too, and runs those in the documentation.
+unit:
+	cargo test --workspace
+
+bench: ## measure speed
+	cargo bench --workspace
+
+fuzz: ## fuzz each parser for FUZZ_SECONDS; needs cargo-fuzz and a nightly toolchain
+	@scripts/fuzz.sh $(FUZZ_SECONDS)
+
+fmt: ## format all code
+	cargo fmt --all
+
+doc: ## build the API documentation, warnings as errors
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Statistics of latencies: exact ones, of all samples.
+
+use serde::Serialize;
+
+/// A distribution of latencies in nanoseconds.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Latencies {
+    /// Number of samples.
+    pub samples: u64,
+    /// The least.
+    pub latency_ns_min: f64,
+    /// Half of the samples are no greater.
+    pub latency_ns_median: f64,
+    /// Arithmetic mean.
+    pub latency_ns_mean: f64,
+    /// 95th percentile.
+    pub latency_ns_p95: f64,
+    /// 99th percentile.
+    pub latency_ns_p99: f64,
+    /// 99.9th percentile.
+    pub latency_ns_p999: f64,
+    /// The greatest.
+    pub latency_ns_max: f64,
+}
+
+impl Latencies {
+    /// The distribution of `samples_ps`, in picoseconds; `None` where there are none. A percentile is the least sample
+    /// that so many are no greater than (nearest rank).
+    #[must_use]
+    pub fn of(mut samples_ps: Vec<u64>) -> Option<Latencies> {
+        samples_ps.sort_unstable();
+        let (min, max) = (*samples_ps.first()?, *samples_ps.last()?);
+        let ns = |ps: u64| ps as f64 / 1_000.0;
+        let rank = |per_mille: u64| {
+            let n = (samples_ps.len() as u64 * per_mille).div_ceil(1_000).max(1);
+            ns(samples_ps[n as usize - 1])
+        };
+        let sum: u128 = samples_ps.iter().map(|&ps| u128::from(ps)).sum();
+        Some(Latencies {
+            samples: samples_ps.len() as u64,
+            latency_ns_min: ns(min),
+            latency_ns_median: rank(500),
+            latency_ns_mean: sum as f64 / samples_ps.len() as f64 / 1_000.0,
+            latency_ns_p95: rank(950),
+            latency_ns_p99: rank(990),
+            latency_ns_p999: rank(999),
+            latency_ns_max: ns(max),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nearest_rank() {
+        let l = Latencies::of((1..=1000).rev().map(|n| n * 1_000).collect()).unwrap();
+        assert_eq!((l.latency_ns_min, l.latency_ns_max, l.latency_ns_mean), (1.0, 1000.0, 500.5));
+        assert_eq!(
+            (l.latency_ns_median, l.latency_ns_p95, l.latency_ns_p99, l.latency_ns_p999),
+            (500.0, 950.0, 990.0, 999.0)
+        );
+        assert_eq!(Latencies::of(Vec::new()), None);
+    }
+}

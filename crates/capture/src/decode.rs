@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A frame becomes a [`Record`]: a TLP, a DLLP, something else, or a named fault. Copies nothing, allocates nothing and
+//! never panics.
+
+use crate::encap::{
+    self, Datagram, EncapError, Foreign, Layer, NETTLP_LEN, NettlpHeader, Origin, PORT_CONFIG_OLD, Parsed,
+    PortUse, Vlans,
+};
+use crate::reader::{Fault, Frame, Interface, Item, LINKTYPE_ETHERNET, Reader};
+use crate::time::Timestamp;
+use std::io::{self, Read};
+use std::net::Ipv4Addr;
+use tlp::{Dllp, DllpError, ParseError, Repr};
+
+/// What a capture holds at one place.
+#[derive(Clone, Debug)]
+pub struct Record<'a> {
+    /// Its place among the frames of the file, from 1 on; 0 for a fault of the file itself.
+    pub number: u64,
+    /// When it was seen; the epoch for a fault of the file itself.
+    pub timestamp: Timestamp,
+    /// Where it was seen; `None` for a fault of the file itself.
+    pub interface: Option<&'a Interface>,
+    /// Bytes captured.
+    pub captured_len: usize,
+    /// Bytes on the wire.
+    pub original_len: usize,
+    /// How it travelled, where it is a UDP datagram.
+    pub path: Option<Path>,
+    /// What it is.
+    pub kind: Kind<'a>,
+}
+
+/// How a datagram travelled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Path {
+    /// 802.1Q tags.
+    pub vlans: Vlans,
+    /// Source address.
+    pub source: Ipv4Addr,
+    /// Source UDP port.
+    pub source_port: u16,
+    /// Destination address.
+    pub destination: Ipv4Addr,
+    /// Destination UDP port.
+    pub destination_port: u16,
+    /// The NetTLP header, where there is one.
+    pub nettlp: Option<NettlpHeader>,
+}
+
+/// What a record is.
+#[derive(Clone, Debug)]
+pub enum Kind<'a> {
+    /// A TLP.
+    Tlp(TlpRecord<'a>),
+    /// A DLLP.
+    Dllp(Dllp),
+    /// Sound, but neither TLP nor DLLP.
+    Other(Other),
+    /// Not to be read.
+    Bad(Bad),
+}
+
+/// A TLP of a capture.
+#[derive(Clone, Debug)]
+pub struct TlpRecord<'a> {
+    /// The header.
+    pub repr: Repr,
+    /// The data as far as it was captured, with the byte lanes that are not enabled.
+    pub data: &'a [u8],
+    /// Bytes of data by the header's Length; 0 where the type has none.
+    pub payload_bytes: usize,
+    /// Who issued the request that this is, or answers, as its port says; in the paper's port scheme always the device.
+    pub origin: Origin,
+}
+
+/// Sound, but neither TLP nor DLLP.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Other {
+    /// Another EtherType or IPv4 protocol.
+    Foreign(Foreign),
+    /// UDP between ports that are not NetTLP's.
+    Port {
+        /// Source port.
+        source: u16,
+        /// Destination port.
+        destination: u16,
+    },
+    /// NetTLP, but no TLP: messaging, configuration or adapter registers.
+    Nettlp(&'static str),
+}
+
+/// Why a record cannot be read.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Bad {
+    /// A fault of the file.
+    #[error("{0}")]
+    File(Fault),
+    /// A link type that is not decoded.
+    #[error("link type {0}: legal is {LINKTYPE_ETHERNET} (Ethernet)")]
+    LinkType(u16),
+    /// A fault of Ethernet, IPv4, UDP or the NetTLP header.
+    #[error("{0}")]
+    Encap(EncapError),
+    /// The TLP's header cannot be read.
+    #[error("{0}")]
+    Tlp(ParseError),
+    /// The datagram holds less or more than the TLP's header says.
+    #[error("TLP of {needed} bytes by its header in a datagram that holds {have}")]
+    TlpLength {
+        /// Bytes of the whole TLP by its header.
+        needed: usize,
+        /// Bytes that the datagram holds for it.
+        have: usize,
+    },
+    /// The DLLP cannot be read.
+    #[error("{0}")]
+    Dllp(DllpError),
+}
+
+impl Bad {
+    /// The layer at fault.
+    #[must_use]
+    pub const fn layer(&self) -> Layer {
+        match self {
+            Bad::File(_) => Layer::File,
+            Bad::LinkType(_) => Layer::Link,
+            Bad::Encap(error) => error.layer(),
+            Bad::Tlp(_) | Bad::TlpLength { .. } => Layer::Tlp,
+            Bad::Dllp(_) => Layer::Dllp,
+        }
+    }
+
+    /// A short name of the kind of fault, for counting.
+    #[must_use]
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Bad::File(fault) => fault.kind(),
+            Bad::LinkType(_) => "link type",
+            Bad::Encap(error) => error.kind(),
+            Bad::Tlp(ParseError::Truncated { .. }) => "header cut short",
+            Bad::Tlp(ParseError::UnknownType { .. }) => "unknown type",
+            Bad::Tlp(ParseError::Malformed(_)) => "malformed",
+            Bad::TlpLength { .. } => "length",
+            Bad::Dllp(DllpError::Length(_)) => "length",
+            Bad::Dllp(DllpError::Crc { .. }) => "CRC",
+            Bad::Dllp(DllpError::UnknownType(_)) => "unknown type",
+            Bad::Dllp(DllpError::Scaled { .. }) => "scaled credits",
+        }
+    }
+}
+
+impl<R: Read> Reader<R> {
+    /// The next record, decoded; `None` at the end of the file.
+    ///
+    /// # Errors
+    /// Those of the underlying reader.
+    #[inline]
+    pub fn next_record(&mut self) -> io::Result<Option<Record<'_>>> {
+        Ok(self.next_item()?.map(|item| match item {
+            Item::Frame(frame) => decode(&frame),
+            Item::Fault(fault) => Record::of_fault(fault),
+        }))
+    }
+}
+
+impl Record<'_> {
+    /// The record of a fault of the file itself.
+    #[must_use]
+    pub const fn of_fault(fault: Fault) -> Record<'static> {
+        Record {
+            number: 0,
+            timestamp: Timestamp::ZERO,
+            interface: None,
+            captured_len: 0,
+            original_len: 0,
+            path: None,
+            kind: Kind::Bad(Bad::File(fault)),
+        }
+    }
+
+    /// The TLP, where it is one.
+    #[must_use]
+    pub const fn tlp(&self) -> Option<&TlpRecord<'_>> {
+        match &self.kind {
+            Kind::Tlp(tlp) => Some(tlp),
+            _ => None,
+        }
+    }
+}
+
+/// Decodes a frame.
+#[must_use]
+#[inline]
+pub fn decode<'a>(frame: &Frame<'a>) -> Record<'a> {
+    let (path, kind) = decode_frame(frame);
+    Record {
+        number: frame.number,
+        timestamp: frame.timestamp,
+        interface: Some(frame.interface),
+        captured_len: frame.bytes.len(),
+        original_len: frame.original_len,
+        path,
+        kind,
+    }
+}
+
+fn decode_frame<'a>(frame: &Frame<'a>) -> (Option<Path>, Kind<'a>) {
+    if frame.interface.link_type != LINKTYPE_ETHERNET {
+        return (None, Kind::Bad(Bad::LinkType(frame.interface.link_type)));
+    }
+    match encap::parse(frame.bytes, frame.original_len) {
+        Ok(Parsed::Datagram(datagram)) => decode_datagram(&datagram),
+        Ok(Parsed::Foreign(foreign)) => (None, Kind::Other(Other::Foreign(foreign))),
+        Err(error) => (None, Kind::Bad(Bad::Encap(error))),
+    }
+}
+
+fn decode_datagram<'a>(d: &Datagram<'a>) -> (Option<Path>, Kind<'a>) {
+    let mut path = Path {
+        vlans: d.vlans,
+        source: d.source,
+        source_port: d.source_port,
+        destination: d.destination,
+        destination_port: d.destination_port,
+        nettlp: None,
+    };
+    let port_use = PortUse::of(d.destination_port);
+    let other = match port_use {
+        PortUse::Nettlp(what) => Some(Other::Nettlp(what)),
+        PortUse::Tlp(_) if is_configuration(d) => Some(Other::Nettlp("configuration")),
+        PortUse::Foreign => Some(Other::Port { source: d.source_port, destination: d.destination_port }),
+        PortUse::Tlp(_) | PortUse::Dllp => None,
+    };
+    if let Some(other) = other {
+        return (Some(path), Kind::Other(other));
+    }
+    let (header, rest) = match NettlpHeader::parse(d.payload) {
+        Ok(parsed) => parsed,
+        Err(error) => return (Some(path), Kind::Bad(Bad::Encap(error))),
+    };
+    path.nettlp = Some(header);
+    let kind = match port_use {
+        PortUse::Tlp(origin) => decode_tlp(rest, d.payload_len - NETTLP_LEN, origin),
+        _ => Dllp::parse(rest).map_or_else(|error| Kind::Bad(Bad::Dllp(error)), Kind::Dllp),
+    };
+    (Some(path), kind)
+}
+
+// Adapters up to v0.21 have configuration on the port of host-issued tag 1: six bytes without a NetTLP header, the
+// adapter's answer padded with zeros to 18. No TLP is so short, and none has a header of zeros alone.
+fn is_configuration(d: &Datagram<'_>) -> bool {
+    d.destination_port == PORT_CONFIG_OLD
+        && (d.payload_len == 6
+            || (d.payload_len == 18 && d.payload[6.min(d.payload.len())..].iter().all(|b| *b == 0)))
+}
+
+fn decode_tlp(bytes: &[u8], wire_len: usize, origin: Origin) -> Kind<'_> {
+    let parsed = match Repr::parse_header(bytes) {
+        Ok(parsed) => parsed,
+        Err(error) => return Kind::Bad(Bad::Tlp(error)),
+    };
+    // LibTLP pads writes of one and two bytes to three, not four; adapters leave a digest out and TD as it was.
+    let shortest = parsed.data.end - usize::from(!parsed.data.is_empty());
+    if wire_len < shortest || wire_len > parsed.tlp_len() {
+        return Kind::Bad(Bad::TlpLength { needed: parsed.tlp_len(), have: wire_len });
+    }
+    let end = parsed.data.end.min(bytes.len());
+    Kind::Tlp(TlpRecord {
+        data: &bytes[parsed.header_len.min(end)..end],
+        payload_bytes: parsed.data.len(),
+        repr: parsed.repr,
+        origin,
+    })
+}

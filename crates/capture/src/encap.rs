@@ -1,0 +1,477 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Ethernet, IPv4, UDP and the NetTLP header around a TLP or DLLP.
+//!
+//! ```text
+//!  0               14 (18, 22 with 802.1Q)    34             42                 48
+//!  | Ethernet II   | IPv4, 20 B + options    | UDP, 8 B     | NetTLP, 6 B      | TLP or DLLP
+//!                                                           | u16 seq, u32 ts  |
+//! ```
+//!
+//! All fields are big endian. The NetTLP header is that of the NetTLP paper (NSDI'20, section 4.1): a sequence number and
+//! a timestamp, both zero from software; the adapter's clock ticks every 6.4 ns.
+//!
+//! [`parse`] copies nothing and never panics; [`emit_header`] writes into the caller's buffer and never allocates.
+//! Checksums are written, but never judged: a capture taken at a sender holds what checksum offload left there.
+
+use std::fmt;
+use std::net::Ipv4Addr;
+use tlp::Tag;
+
+/// Bytes that [`emit_header`] writes: Ethernet 14, IPv4 20, UDP 8, NetTLP 6.
+pub const HEADER_LEN: usize = ETHERNET_LEN + IPV4_LEN + UDP_LEN + NETTLP_LEN;
+/// Bytes of the NetTLP header.
+pub const NETTLP_LEN: usize = 6;
+/// Picoseconds of one tick of the NetTLP timestamp: 156.25 MHz, the clock of 10 Gb Ethernet.
+pub const TICK_PS: u64 = 6_400;
+
+/// First UDP port of transactions that a device issued: `0x3000 + tag`, tags 0 to 1023.
+pub const PORT_DEVICE: u16 = 0x3000;
+/// First UDP port of transactions that a host issued: `0x4000 + (tag & 0xf)`.
+pub const PORT_HOST: u16 = 0x4000;
+/// UDP port of NetTLP's messages between LibTLP and the driver.
+pub const PORT_MESSAGING: u16 = 0x2fff;
+/// UDP port of DLLPs: riser's own, NetTLP has none.
+pub const PORT_DLLP: u16 = 0x2ffe;
+/// UDP port of configuration requests to an adapter up to v0.21; also that of host-issued tag 1.
+pub const PORT_CONFIG_OLD: u16 = 0x4001;
+/// UDP port of configuration requests to an adapter from v0.22 on.
+pub const PORT_CONFIG: u16 = 0x5001;
+/// UDP port of the adapter's own registers.
+pub const PORT_ADAPTER: u16 = 0x5002;
+
+const ETHERNET_LEN: usize = 14;
+const VLAN_LEN: usize = 4;
+const IPV4_LEN: usize = 20;
+const UDP_LEN: usize = 8;
+const ETHERTYPE_IPV4: u16 = 0x0800;
+const ETHERTYPE_VLAN: u16 = 0x8100;
+const ETHERTYPE_SERVICE_VLAN: u16 = 0x88a8;
+const PROTOCOL_UDP: u8 = 17;
+
+/// Who issued the request that a TLP is, or answers.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Origin {
+    /// A device: DMA, interrupts, messages.
+    Device,
+    /// The host: MMIO, configuration.
+    Host,
+}
+
+/// How UDP ports follow from tags.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PortScheme {
+    /// The paper's and its captures': `0x3000 + (tag & 0xf)`, whoever issued the request.
+    Paper,
+    /// Today's: [`PORT_DEVICE`] `+ tag` and [`PORT_HOST`] `+ (tag & 0xf)`.
+    Tagged,
+}
+
+impl PortScheme {
+    /// The UDP port, of source and destination alike, for a transaction of `origin` under `tag`.
+    #[must_use]
+    pub const fn port(self, origin: Origin, tag: Tag) -> u16 {
+        match (self, origin) {
+            (PortScheme::Paper, _) => PORT_DEVICE + (tag.bits() & 0xf),
+            (PortScheme::Tagged, Origin::Device) => PORT_DEVICE + tag.bits(),
+            (PortScheme::Tagged, Origin::Host) => PORT_HOST + (tag.bits() & 0xf),
+        }
+    }
+}
+
+/// What the destination port says about a datagram.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PortUse {
+    /// A TLP; whose, is certain only from [`PORT_HOST`] on, since the paper's scheme has one base for both.
+    Tlp(Origin),
+    /// A DLLP.
+    Dllp,
+    /// NetTLP messaging, adapter configuration or adapter registers: no TLP.
+    Nettlp(&'static str),
+    /// Nothing of NetTLP's.
+    Foreign,
+}
+
+impl PortUse {
+    /// What travels on `port`.
+    #[must_use]
+    pub const fn of(port: u16) -> PortUse {
+        match port {
+            0x3000..=0x33ff => PortUse::Tlp(Origin::Device),
+            0x4000..=0x400f => PortUse::Tlp(Origin::Host),
+            PORT_DLLP => PortUse::Dllp,
+            PORT_MESSAGING => PortUse::Nettlp("messaging"),
+            PORT_CONFIG => PortUse::Nettlp("configuration"),
+            PORT_ADAPTER => PortUse::Nettlp("adapter registers"),
+            _ => PortUse::Foreign,
+        }
+    }
+}
+
+/// A protocol layer of a capture, outermost first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Layer {
+    /// The capture file.
+    File,
+    /// The link type of the interface.
+    Link,
+    /// Ethernet.
+    Ethernet,
+    /// 802.1Q tags.
+    Vlan,
+    /// IPv4.
+    Ipv4,
+    /// UDP.
+    Udp,
+    /// The NetTLP header.
+    Nettlp,
+    /// The TLP.
+    Tlp,
+    /// The DLLP.
+    Dllp,
+}
+
+impl Layer {
+    /// Its name, as in JSON.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Layer::File => "file",
+            Layer::Link => "link",
+            Layer::Ethernet => "ethernet",
+            Layer::Vlan => "vlan",
+            Layer::Ipv4 => "ipv4",
+            Layer::Udp => "udp",
+            Layer::Nettlp => "nettlp",
+            Layer::Tlp => "tlp",
+            Layer::Dllp => "dllp",
+        }
+    }
+}
+
+impl fmt::Display for Layer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Layer::File => "capture file",
+            Layer::Link => "link type",
+            Layer::Ethernet => "Ethernet",
+            Layer::Vlan => "802.1Q tag",
+            Layer::Ipv4 => "IPv4",
+            Layer::Udp => "UDP",
+            Layer::Nettlp => "NetTLP header",
+            Layer::Tlp => "TLP",
+            Layer::Dllp => "DLLP",
+        })
+    }
+}
+
+/// Why a frame is no whole UDP datagram.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum EncapError {
+    /// The captured bytes end within a header.
+    #[error("{layer}: header needs {need} bytes, the capture holds {have}")]
+    Short {
+        /// Whose header.
+        layer: Layer,
+        /// Bytes that it needs.
+        need: usize,
+        /// Bytes that there are.
+        have: usize,
+    },
+    /// More 802.1Q tags than are read.
+    #[error("802.1Q tag: more than {} stacked tags", Vlans::MAX)]
+    VlanDepth,
+    /// Version is not 4.
+    #[error("IPv4: version {0}, legal is 4")]
+    IpVersion(u8),
+    /// IHL is below 5.
+    #[error("IPv4: header length of {0} DW, legal are 5 to 15")]
+    IpHeaderLength(u8),
+    /// Total Length does not hold the header, or passes the end of the frame.
+    #[error("IPv4: total length {total}, legal here are {min} to {max} bytes")]
+    IpTotalLength {
+        /// Total Length, bytes.
+        total: usize,
+        /// Bytes of the headers that it must hold.
+        min: usize,
+        /// Bytes from the IPv4 header to the end of the frame.
+        max: usize,
+    },
+    /// A fragment; TLPs are never fragmented.
+    #[error("IPv4: fragment at byte {offset}; fragments are not put together")]
+    Fragment {
+        /// Fragment offset, bytes.
+        offset: u32,
+    },
+    /// UDP Length does not fit the IPv4 packet.
+    #[error("UDP: length {length}, legal here are 8 to {max} bytes")]
+    UdpLength {
+        /// UDP Length, bytes.
+        length: usize,
+        /// Bytes that the IPv4 packet holds for it.
+        max: usize,
+    },
+}
+
+impl EncapError {
+    /// The layer at fault.
+    #[must_use]
+    pub const fn layer(&self) -> Layer {
+        match self {
+            EncapError::Short { layer, .. } => *layer,
+            EncapError::VlanDepth => Layer::Vlan,
+            EncapError::UdpLength { .. } => Layer::Udp,
+            _ => Layer::Ipv4,
+        }
+    }
+
+    /// A short name of the kind of fault, for counting.
+    #[must_use]
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            EncapError::Short { .. } => "header cut short",
+            EncapError::VlanDepth => "too many tags",
+            EncapError::IpVersion(_) => "version",
+            EncapError::IpHeaderLength(_) => "header length",
+            EncapError::IpTotalLength { .. } => "total length",
+            EncapError::Fragment { .. } => "fragment",
+            EncapError::UdpLength { .. } => "length",
+        }
+    }
+}
+
+/// The 802.1Q tags of a frame, outermost first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Vlans {
+    ids: [u16; Vlans::MAX],
+    len: u8,
+}
+
+impl Vlans {
+    /// Stacked tags that are read.
+    pub const MAX: usize = 4;
+
+    /// The VLAN identifiers, 0 to 4095.
+    #[must_use]
+    pub fn ids(&self) -> &[u16] {
+        &self.ids[..usize::from(self.len)]
+    }
+
+    fn push(&mut self, id: u16) -> Result<(), EncapError> {
+        let slot = self.ids.get_mut(usize::from(self.len)).ok_or(EncapError::VlanDepth)?;
+        *slot = id;
+        self.len += 1;
+        Ok(())
+    }
+}
+
+/// A UDP datagram, as far as it was captured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Datagram<'a> {
+    /// 802.1Q tags.
+    pub vlans: Vlans,
+    /// Source address.
+    pub source: Ipv4Addr,
+    /// Destination address.
+    pub destination: Ipv4Addr,
+    /// Source port.
+    pub source_port: u16,
+    /// Destination port.
+    pub destination_port: u16,
+    /// The payload's captured bytes.
+    pub payload: &'a [u8],
+    /// Bytes of the payload on the wire; at least those captured.
+    pub payload_len: usize,
+}
+
+/// A frame that is no UDP datagram, but no fault either.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Foreign {
+    /// Another EtherType, such as ARP (0x0806) or IPv6 (0x86dd).
+    EtherType(u16),
+    /// Another IPv4 protocol, such as ICMP (1) or TCP (6).
+    Protocol(u8),
+}
+
+/// What a frame holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Parsed<'a> {
+    /// A UDP datagram over IPv4.
+    Datagram(Datagram<'a>),
+    /// Something else.
+    Foreign(Foreign),
+}
+
+/// Takes an Ethernet frame apart, down to the UDP payload. `original_len` is its length on the wire in bytes; `frame`
+/// holds its first bytes.
+///
+/// # Errors
+/// Where a header is cut short or contradicts itself; the error names the layer.
+pub fn parse(frame: &[u8], original_len: usize) -> Result<Parsed<'_>, EncapError> {
+    let (vlans, ethertype, at) = parse_ethernet(frame)?;
+    if ethertype != ETHERTYPE_IPV4 {
+        return Ok(Parsed::Foreign(Foreign::EtherType(ethertype)));
+    }
+    parse_ipv4(vlans, &frame[at..], original_len.max(frame.len()) - at)
+}
+
+fn parse_ethernet(frame: &[u8]) -> Result<(Vlans, u16, usize), EncapError> {
+    let mut vlans = Vlans::default();
+    let mut at = ETHERNET_LEN;
+    require(frame, Layer::Ethernet, at)?;
+    let mut ethertype = be16(frame, at - 2);
+    while matches!(ethertype, ETHERTYPE_VLAN | ETHERTYPE_SERVICE_VLAN) {
+        require(&frame[at..], Layer::Vlan, VLAN_LEN)?;
+        vlans.push(be16(frame, at) & 0xfff)?;
+        ethertype = be16(frame, at + 2);
+        at += VLAN_LEN;
+    }
+    Ok((vlans, ethertype, at))
+}
+
+fn parse_ipv4(vlans: Vlans, packet: &[u8], wire_len: usize) -> Result<Parsed<'_>, EncapError> {
+    require(packet, Layer::Ipv4, IPV4_LEN)?;
+    if packet[0] >> 4 != 4 {
+        return Err(EncapError::IpVersion(packet[0] >> 4));
+    }
+    let header_len = usize::from(packet[0] & 0xf) * 4;
+    if header_len < IPV4_LEN {
+        return Err(EncapError::IpHeaderLength(packet[0] & 0xf));
+    }
+    require(packet, Layer::Ipv4, header_len)?;
+    let total = usize::from(be16(packet, 2));
+    if total < header_len || total > wire_len {
+        return Err(EncapError::IpTotalLength { total, min: header_len, max: wire_len });
+    }
+    // MF is bit 13, the offset counts 8 bytes. A fragment of another protocol is as foreign as the whole.
+    let flags = be16(packet, 6);
+    if packet[9] != PROTOCOL_UDP {
+        return Ok(Parsed::Foreign(Foreign::Protocol(packet[9])));
+    }
+    if flags & 0x3fff != 0 {
+        return Err(EncapError::Fragment { offset: u32::from(flags & 0x1fff) * 8 });
+    }
+    let addresses = (address(packet, 12), address(packet, 16));
+    let captured = &packet[header_len..total.min(packet.len())];
+    parse_udp(vlans, addresses, captured, total - header_len)
+}
+
+fn parse_udp(
+    vlans: Vlans,
+    (source, destination): (Ipv4Addr, Ipv4Addr),
+    segment: &[u8],
+    wire_len: usize,
+) -> Result<Parsed<'_>, EncapError> {
+    require(segment, Layer::Udp, UDP_LEN)?;
+    let length = usize::from(be16(segment, 4));
+    if length < UDP_LEN || length > wire_len {
+        return Err(EncapError::UdpLength { length, max: wire_len });
+    }
+    Ok(Parsed::Datagram(Datagram {
+        vlans,
+        source,
+        destination,
+        source_port: be16(segment, 0),
+        destination_port: be16(segment, 2),
+        payload: &segment[UDP_LEN..length.min(segment.len())],
+        payload_len: length - UDP_LEN,
+    }))
+}
+
+fn require(bytes: &[u8], layer: Layer, need: usize) -> Result<(), EncapError> {
+    if bytes.len() < need { Err(EncapError::Short { layer, need, have: bytes.len() }) } else { Ok(()) }
+}
+
+fn be16(bytes: &[u8], at: usize) -> u16 {
+    u16::from_be_bytes([bytes[at], bytes[at + 1]])
+}
+
+fn address(bytes: &[u8], at: usize) -> Ipv4Addr {
+    Ipv4Addr::new(bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3])
+}
+
+/// The NetTLP header.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct NettlpHeader {
+    /// Sequence number; zero from software.
+    pub sequence: u16,
+    /// Timestamp, ticks of 6.4 ns; zero from software.
+    pub timestamp: u32,
+}
+
+impl NettlpHeader {
+    /// Takes it from the front of a UDP payload; gives the rest.
+    ///
+    /// # Errors
+    /// Where there are fewer than six bytes.
+    pub fn parse(payload: &[u8]) -> Result<(NettlpHeader, &[u8]), EncapError> {
+        let Some((head, rest)) = payload.split_first_chunk::<NETTLP_LEN>() else {
+            return Err(EncapError::Short { layer: Layer::Nettlp, need: NETTLP_LEN, have: payload.len() });
+        };
+        let sequence = u16::from_be_bytes([head[0], head[1]]);
+        let timestamp = u32::from_be_bytes([head[2], head[3], head[4], head[5]]);
+        Ok((NettlpHeader { sequence, timestamp }, rest))
+    }
+}
+
+/// One end of the datagrams of a link.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Host {
+    /// Ethernet address.
+    pub mac: [u8; 6],
+    /// IPv4 address.
+    pub ip: Ipv4Addr,
+}
+
+/// Sender and receiver of datagrams.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Addresses {
+    /// Sender.
+    pub source: Host,
+    /// Receiver.
+    pub destination: Host,
+}
+
+/// Writes the headers for `payload_len` bytes of TLP or DLLP into `out`: UDP ports both `port`, IPv4 checksum right, UDP
+/// checksum zero ("not computed", RFC 768).
+///
+/// # Panics
+/// Where `payload_len` exceeds 65,501 bytes, more than an IPv4 packet holds; a TLP has at most 4,116.
+pub fn emit_header(
+    out: &mut [u8; HEADER_LEN],
+    addresses: &Addresses,
+    port: u16,
+    nettlp: NettlpHeader,
+    payload_len: usize,
+) {
+    let udp_len = UDP_LEN + NETTLP_LEN + payload_len;
+    let total = u16::try_from(IPV4_LEN + udp_len).expect("an IPv4 packet holds at most 65,535 bytes");
+    out[0..6].copy_from_slice(&addresses.destination.mac);
+    out[6..12].copy_from_slice(&addresses.source.mac);
+    out[12..14].copy_from_slice(&ETHERTYPE_IPV4.to_be_bytes());
+    let ip = &mut out[ETHERNET_LEN..ETHERNET_LEN + IPV4_LEN];
+    ip[0..4].copy_from_slice(&[0x45, 0, (total >> 8) as u8, total as u8]);
+    // Identification 0, Don't Fragment, TTL 64.
+    ip[4..12].copy_from_slice(&[0, 0, 0x40, 0, 64, PROTOCOL_UDP, 0, 0]);
+    ip[12..16].copy_from_slice(&addresses.source.ip.octets());
+    ip[16..20].copy_from_slice(&addresses.destination.ip.octets());
+    let checksum = internet_checksum(ip);
+    ip[10..12].copy_from_slice(&checksum.to_be_bytes());
+    let udp = &mut out[ETHERNET_LEN + IPV4_LEN..];
+    udp[0..2].copy_from_slice(&port.to_be_bytes());
+    udp[2..4].copy_from_slice(&port.to_be_bytes());
+    udp[4..6].copy_from_slice(&(udp_len as u16).to_be_bytes());
+    udp[6..8].copy_from_slice(&[0, 0]);
+    udp[8..10].copy_from_slice(&nettlp.sequence.to_be_bytes());
+    udp[10..14].copy_from_slice(&nettlp.timestamp.to_be_bytes());
+}
+
+/// The Internet checksum (RFC 1071) of an even number of bytes; over a header that holds its right checksum it is 0.
+#[must_use]
+pub fn internet_checksum(bytes: &[u8]) -> u16 {
+    let words = bytes.chunks_exact(2).map(|w| u32::from(u16::from_be_bytes([w[0], w[1]])));
+    let sum: u32 = words.sum();
+    let folded = (sum & 0xffff) + (sum >> 16);
+    !((folded & 0xffff) + (folded >> 16)) as u16
+}

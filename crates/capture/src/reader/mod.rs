@@ -1,0 +1,425 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Reads pcap and pcapng.
+//!
+//! pcap of micro- and nanoseconds in both byte orders; pcapng with any `if_tsresol`, several sections and interfaces. The
+//! reader keeps one window on the file and hands out frames as slices of it. What it cannot read it names once, as a
+//! [`Fault`], and then goes on at the next record that looks sound: in pcapng a known block type whose two lengths agree,
+//! in pcap two headers in a row with lengths that fit and seconds within a day of each other. It never panics, and holds
+//! at most 32 MiB.
+//!
+//! The `pcap-file` crate (2.0) is not used here: it takes every pcapng timestamp for nanoseconds whatever `if_tsresol`
+//! says, its `Duration` has no picoseconds, and it cannot go on behind a bad record.
+
+mod pcap;
+mod pcapng;
+mod source;
+
+use crate::time::{Resolution, Timestamp};
+use serde::Serialize;
+use source::Source;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read};
+use std::ops::Range;
+use std::path::Path;
+
+/// Link type of Ethernet (`LINKTYPE_ETHERNET`), the one that is decoded.
+pub const LINKTYPE_ETHERNET: u16 = 1;
+/// Longest frame that a record may hold, bytes; the limit of libpcap and Wireshark too.
+pub const MAX_FRAME_LEN: usize = 262_144;
+/// Longest pcapng block, bytes.
+pub const MAX_BLOCK_LEN: usize = 16 << 20;
+/// Most interfaces of one pcapng section.
+pub const MAX_INTERFACES: usize = 4_096;
+/// Most links that are told apart.
+pub const MAX_LINKS: usize = 65_535;
+
+/// Which way an interface looks: the part behind the colon of names such as `link0:downstream`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Direction {
+    /// From the root complex to the device.
+    Downstream,
+    /// From the device to the root complex.
+    Upstream,
+}
+
+impl Direction {
+    /// `downstream` or `upstream`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Direction::Downstream => "downstream",
+            Direction::Upstream => "upstream",
+        }
+    }
+}
+
+/// An interface of a capture.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Interface {
+    /// Its name (`if_name`); empty where the capture gives none.
+    pub name: String,
+    /// What it is (`if_description`); empty where the capture gives none.
+    pub description: String,
+    /// Link type; [`LINKTYPE_ETHERNET`] is decoded.
+    pub link_type: u16,
+    /// Unit of its timestamps.
+    pub resolution: Resolution,
+    /// Seconds to add to its timestamps (`if_tsoffset`).
+    pub offset_s: i64,
+    /// Most bytes captured of a frame; 0 is no limit.
+    pub snaplen: u32,
+    /// Which way it looks, where its name says so.
+    pub direction: Option<Direction>,
+    /// Which link it sits on: interfaces whose names agree up to the colon share a number; the first is 0.
+    pub link: u16,
+}
+
+/// A frame of a capture.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame<'a> {
+    /// Its place among the frames of the file, from 1 on.
+    pub number: u64,
+    /// When it was seen.
+    pub timestamp: Timestamp,
+    /// Number of its interface in its section, from 0 on.
+    pub interface_id: u32,
+    /// Its interface.
+    pub interface: &'a Interface,
+    /// The bytes captured.
+    pub bytes: &'a [u8],
+    /// Its length on the wire, bytes; at least those captured.
+    pub original_len: usize,
+}
+
+/// Something in a file that could not be read.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Fault {
+    /// The file ends within a record.
+    #[error("at byte {offset}: the file ends within a record that needs {need} bytes; {have} are left")]
+    Truncated {
+        /// Where the record starts.
+        offset: u64,
+        /// Bytes that it needs.
+        need: usize,
+        /// Bytes that are left.
+        have: usize,
+    },
+    /// A record or block contradicts itself.
+    #[error("at byte {offset}: {what}; {skipped} bytes skipped")]
+    Corrupt {
+        /// Where it starts.
+        offset: u64,
+        /// What is wrong.
+        what: Defect,
+        /// Bytes skipped up to the next sound record, or to the end of the file.
+        skipped: u64,
+    },
+    /// A block with a sound frame around a body that cannot be read.
+    #[error("at byte {offset}: {what}")]
+    Block {
+        /// Where it starts.
+        offset: u64,
+        /// What is wrong.
+        what: Defect,
+    },
+}
+
+/// What is wrong with a record or block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Defect {
+    /// A pcap record whose length cannot be.
+    #[error(
+        "record of {captured} bytes captured of {original}: legal are at most {MAX_FRAME_LEN}, and no more than there were"
+    )]
+    RecordLength {
+        /// Bytes captured.
+        captured: u32,
+        /// Bytes on the wire.
+        original: u32,
+    },
+    /// A pcap record whose fraction of a second is a second or more.
+    #[error("record with a fraction of a second of {0}")]
+    Fraction(u32),
+    /// A pcapng block whose length cannot be.
+    #[error("block of {0} bytes: legal are multiples of 4 from 12 to {MAX_BLOCK_LEN}")]
+    BlockLength(u32),
+    /// A pcapng block whose two lengths differ.
+    #[error("block whose lengths disagree: {0} at its start, {1} at its end")]
+    BlockTrailer(u32, u32),
+    /// A pcapng section with an unknown byte order mark.
+    #[error("section with byte-order magic {0:#010x}: legal is 0x1a2b3c4d")]
+    ByteOrder(u32),
+    /// A pcapng section of a version that is not 1.
+    #[error("section of version {0}: legal is 1")]
+    Version(u16),
+    /// A packet on an interface that no block describes.
+    #[error("packet of interface {interface}, where {known} are described")]
+    UnknownInterface {
+        /// Its number.
+        interface: u32,
+        /// How many there are.
+        known: usize,
+    },
+    /// A block too short for its type.
+    #[error("block of type {0} too short for what it says it holds")]
+    ShortBlock(u32),
+    /// More interfaces than are kept.
+    #[error("more than {MAX_INTERFACES} interfaces in a section")]
+    TooManyInterfaces,
+}
+
+impl Fault {
+    /// Where in the file, bytes from its start.
+    #[must_use]
+    pub const fn offset(&self) -> u64 {
+        match self {
+            Fault::Truncated { offset, .. } | Fault::Corrupt { offset, .. } | Fault::Block { offset, .. } => {
+                *offset
+            }
+        }
+    }
+
+    /// A short name of the kind of fault, for counting.
+    #[must_use]
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Fault::Truncated { .. } => "truncated record",
+            Fault::Corrupt { what, .. } | Fault::Block { what, .. } => what.kind(),
+        }
+    }
+}
+
+impl Defect {
+    const fn kind(self) -> &'static str {
+        match self {
+            Defect::RecordLength { .. } => "record length",
+            Defect::Fraction(_) => "record time",
+            Defect::BlockLength(_) | Defect::BlockTrailer(..) => "block length",
+            Defect::ByteOrder(_) | Defect::Version(_) => "section header",
+            Defect::UnknownInterface { .. } => "unknown interface",
+            Defect::ShortBlock(_) => "short block",
+            Defect::TooManyInterfaces => "too many interfaces",
+        }
+    }
+}
+
+/// Why a file cannot be read at all.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The operating system refuses.
+    #[error("{path}: {error}")]
+    Io {
+        /// The file.
+        path: String,
+        /// Why.
+        error: io::Error,
+    },
+    /// The file is neither pcap nor pcapng.
+    #[error("{path}: no capture: {what}")]
+    NotACapture {
+        /// The file.
+        path: String,
+        /// What its start looks like.
+        what: String,
+    },
+}
+
+/// What the next step found: a frame, or what could not be read.
+#[derive(Debug)]
+pub enum Item<'a> {
+    /// A frame.
+    Frame(Frame<'a>),
+    /// A part of the file that could not be read; reading goes on behind it.
+    Fault(Fault),
+}
+
+/// What a format finds at the window: `bytes` counts back from the window's start once it has moved on.
+struct Found {
+    timestamp: Timestamp,
+    interface_id: u32,
+    original_len: usize,
+    /// The captured bytes, counted from the start of the record or block.
+    bytes: Range<usize>,
+    /// Length of the record or block.
+    record_len: usize,
+}
+
+enum Step {
+    Frame(Found),
+    Fault(Fault),
+    /// Nothing to show; look again.
+    Again,
+    End,
+}
+
+enum Format {
+    Pcap(pcap::Pcap),
+    Pcapng(pcapng::Pcapng),
+}
+
+/// A capture being read.
+pub struct Reader<R> {
+    source: Source<R>,
+    format: Format,
+    interfaces: Interfaces,
+    frames: u64,
+}
+
+/// Opens a capture file.
+///
+/// # Errors
+/// Where it cannot be opened, or is neither pcap nor pcapng.
+pub fn open(path: impl AsRef<Path>) -> Result<Reader<File>, OpenError> {
+    let path = path.as_ref();
+    let name = path.display().to_string();
+    let file = File::open(path).map_err(|error| OpenError::Io { path: name.clone(), error })?;
+    Reader::named(file, &name)
+}
+
+impl<R: Read> Reader<R> {
+    /// Reads a capture from `inner`, which needs no buffer of its own.
+    ///
+    /// # Errors
+    /// Where its first bytes cannot be read, or are neither those of pcap nor of pcapng.
+    pub fn new(inner: R) -> Result<Reader<R>, OpenError> {
+        Reader::named(inner, "input")
+    }
+
+    fn named(inner: R, name: &str) -> Result<Reader<R>, OpenError> {
+        let mut source = Source::new(inner);
+        let mut interfaces = Interfaces::default();
+        match Format::detect(&mut source, &mut interfaces) {
+            Ok(Ok(format)) => Ok(Reader { source, format, interfaces, frames: 0 }),
+            Ok(Err(what)) => Err(OpenError::NotACapture { path: name.to_owned(), what }),
+            Err(error) => Err(OpenError::Io { path: name.to_owned(), error }),
+        }
+    }
+
+    /// The interfaces described so far in this section.
+    #[must_use]
+    pub fn interfaces(&self) -> &[Interface] {
+        &self.interfaces.list
+    }
+
+    /// Bytes of the file read so far.
+    #[must_use]
+    pub fn offset(&self) -> u64 {
+        self.source.offset()
+    }
+
+    /// The next frame, or what could not be read; `None` at the end of the file.
+    ///
+    /// # Errors
+    /// Those of the underlying reader.
+    #[inline]
+    pub fn next_item(&mut self) -> io::Result<Option<Item<'_>>> {
+        let found = loop {
+            let step = match &mut self.format {
+                Format::Pcap(pcap) => pcap.step(&mut self.source)?,
+                Format::Pcapng(pcapng) => pcapng.step(&mut self.source, &mut self.interfaces)?,
+            };
+            match step {
+                Step::Frame(found) => break found,
+                Step::Fault(fault) => return Ok(Some(Item::Fault(fault))),
+                Step::Again => {}
+                Step::End => return Ok(None),
+            }
+        };
+        self.source.skip(found.record_len);
+        self.frames += 1;
+        let back = found.record_len - found.bytes.start;
+        Ok(Some(Item::Frame(Frame {
+            number: self.frames,
+            timestamp: found.timestamp,
+            interface_id: found.interface_id,
+            interface: &self.interfaces.list[found.interface_id as usize],
+            bytes: self.source.behind(back, found.bytes.len()),
+            original_len: found.original_len.max(found.bytes.len()),
+        })))
+    }
+}
+
+impl Format {
+    fn detect<R: Read>(
+        source: &mut Source<R>,
+        interfaces: &mut Interfaces,
+    ) -> io::Result<Result<Format, String>> {
+        source.need(24)?;
+        let window = source.window();
+        let Some(magic) = window.first_chunk::<4>() else {
+            return Ok(Err(format!("it holds {} bytes", window.len())));
+        };
+        if u32::from_be_bytes(*magic) == pcapng::SECTION_HEADER {
+            return Ok(Ok(Format::Pcapng(pcapng::Pcapng::new())));
+        }
+        Ok(pcap::Pcap::parse(window).and_then(|(pcap, interface)| {
+            source.skip(pcap::FILE_HEADER_LEN);
+            interfaces.push(interface).map_err(|defect| defect.to_string())?;
+            Ok(Format::Pcap(pcap))
+        }))
+    }
+}
+
+/// The interfaces of a section, and the links of the whole file.
+#[derive(Default)]
+struct Interfaces {
+    list: Vec<Interface>,
+    links: BTreeMap<String, u16>,
+}
+
+impl Interfaces {
+    fn push(&mut self, mut interface: Interface) -> Result<(), Defect> {
+        if self.list.len() == MAX_INTERFACES {
+            return Err(Defect::TooManyInterfaces);
+        }
+        let (link, direction) = match interface.name.split_once(':') {
+            Some((link, "downstream")) => (link, Some(Direction::Downstream)),
+            Some((link, "upstream")) => (link, Some(Direction::Upstream)),
+            _ => ("", None),
+        };
+        interface.link = self.link(link);
+        interface.direction = direction;
+        self.list.push(interface);
+        Ok(())
+    }
+
+    // Interfaces that name no link share the empty name: one place, as in NetTLP's captures.
+    fn link(&mut self, name: &str) -> u16 {
+        if let Some(link) = self.links.get(name) {
+            return *link;
+        }
+        let link = self.links.len().min(MAX_LINKS) as u16;
+        if self.links.len() < MAX_LINKS {
+            self.links.insert(name.to_owned(), link);
+        }
+        link
+    }
+}
+
+/// The byte order of a file or section.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Order {
+    Big,
+    Little,
+}
+
+impl Order {
+    #[inline]
+    fn u16(self, bytes: &[u8], at: usize) -> u16 {
+        let b = [bytes[at], bytes[at + 1]];
+        if self == Order::Big { u16::from_be_bytes(b) } else { u16::from_le_bytes(b) }
+    }
+
+    #[inline]
+    fn u32(self, bytes: &[u8], at: usize) -> u32 {
+        let b = [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]];
+        if self == Order::Big { u32::from_be_bytes(b) } else { u32::from_le_bytes(b) }
+    }
+
+    fn u64(self, bytes: &[u8], at: usize) -> u64 {
+        let (first, second) = (u64::from(self.u32(bytes, at)), u64::from(self.u32(bytes, at + 4)));
+        if self == Order::Big { first << 32 | second } else { second << 32 | first }
+    }
+}

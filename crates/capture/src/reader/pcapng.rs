@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! pcapng (draft-ietf-opsawg-pcapng): blocks of type, length, body and length again, in sections that each have their own
+//! byte order and interfaces.
+
+use super::pcap::cut_short;
+use super::{
+    Defect, Direction, Fault, Found, Interface, Interfaces, MAX_BLOCK_LEN, MAX_FRAME_LEN, Order, Source, Step,
+};
+use crate::time::{Resolution, Timestamp};
+use std::io::{self, Read};
+
+/// Section Header Block; reads the same in both byte orders.
+pub(crate) const SECTION_HEADER: u32 = 0x0a0d_0d0a;
+/// Interface Description Block.
+pub(crate) const INTERFACE_DESCRIPTION: u32 = 1;
+/// Enhanced Packet Block.
+pub(crate) const ENHANCED_PACKET: u32 = 6;
+/// Byte-order magic of a section header.
+pub(crate) const BYTE_ORDER: u32 = 0x1a2b_3c4d;
+/// Options of an interface description: name, description, unit of time, seconds to add.
+pub(crate) const IF_NAME: u16 = 2;
+pub(crate) const IF_DESCRIPTION: u16 = 3;
+pub(crate) const IF_TSRESOL: u16 = 9;
+const IF_TSOFFSET: u16 = 14;
+
+const OBSOLETE_PACKET: u32 = 2;
+const SIMPLE_PACKET: u32 = 3;
+/// Block types that are believed while looking for the next sound block: those of the draft that captures hold.
+const KNOWN_TYPES: [u32; 11] = [SECTION_HEADER, 1, 2, 3, 4, 5, 6, 9, 10, 0x0000_0bad, 0x4000_0bad];
+
+const BLOCK_HEAD: usize = 8;
+const BLOCK_OVERHEAD: usize = 12;
+const MIN_SECTION_LEN: usize = 28;
+/// Longest block that is believed while looking for the next sound one.
+const MAX_RESYNC_LEN: usize = MAX_FRAME_LEN + 4096;
+
+pub(super) struct Pcapng {
+    order: Order,
+}
+
+impl Pcapng {
+    pub(super) fn new() -> Pcapng {
+        Pcapng { order: Order::Little }
+    }
+
+    #[inline]
+    pub(super) fn step<R: Read>(
+        &mut self,
+        source: &mut Source<R>,
+        interfaces: &mut Interfaces,
+    ) -> io::Result<Step> {
+        if !source.need(BLOCK_OVERHEAD)? {
+            return Ok(cut_short(source, BLOCK_OVERHEAD));
+        }
+        let kind = self.order.u32(source.window(), 0);
+        if kind == SECTION_HEADER
+            && let Err(what) = self.begin_section(source.window(), interfaces)
+        {
+            return self.resync(source, what);
+        }
+        let length = self.order.u32(source.window(), 4);
+        let len = length as usize;
+        if !legal_length(len) || (kind == SECTION_HEADER && len < MIN_SECTION_LEN) {
+            return self.resync(source, Defect::BlockLength(length));
+        }
+        if !source.need(len)? {
+            return self.last_block(source, len);
+        }
+        let trailer = self.order.u32(source.window(), len - 4);
+        if trailer != length {
+            return self.resync(source, Defect::BlockTrailer(length, trailer));
+        }
+        let body = &source.window()[BLOCK_HEAD..len - 4];
+        match self.block(kind, body, len, interfaces) {
+            Ok(Some(found)) => return Ok(Step::Frame(found)),
+            Ok(None) => source.skip(len),
+            Err(what) => {
+                let offset = source.offset();
+                source.skip(len);
+                return Ok(Step::Fault(Fault::Block { offset, what }));
+            }
+        }
+        Ok(Step::Again)
+    }
+
+    // A section ends what the one before it said: byte order and interfaces.
+    fn begin_section(&mut self, window: &[u8], interfaces: &mut Interfaces) -> Result<(), Defect> {
+        self.order = match Order::Little.u32(window, 8) {
+            BYTE_ORDER => Order::Little,
+            0x4d3c_2b1a => Order::Big,
+            other => return Err(Defect::ByteOrder(other)),
+        };
+        interfaces.list.clear();
+        Ok(())
+    }
+
+    #[inline]
+    fn block(
+        &self,
+        kind: u32,
+        body: &[u8],
+        len: usize,
+        interfaces: &mut Interfaces,
+    ) -> Result<Option<Found>, Defect> {
+        match kind {
+            ENHANCED_PACKET => self.enhanced(body, len, interfaces).map(Some),
+            INTERFACE_DESCRIPTION => self.describe(body, interfaces).map(|()| None),
+            SECTION_HEADER => match self.order.u16(body, 4) {
+                1 => Ok(None),
+                version => Err(Defect::Version(version)),
+            },
+            SIMPLE_PACKET => self.simple(body, len, interfaces).map(Some),
+            OBSOLETE_PACKET => self.obsolete(body, len, interfaces).map(Some),
+            // Name resolution, statistics, secrets, custom blocks: nothing to show.
+            _ => Ok(None),
+        }
+    }
+
+    #[inline]
+    fn enhanced(&self, body: &[u8], len: usize, interfaces: &Interfaces) -> Result<Found, Defect> {
+        if body.len() < 20 {
+            return Err(Defect::ShortBlock(ENHANCED_PACKET));
+        }
+        self.packet(ENHANCED_PACKET, self.order.u32(body, 0), body, len, interfaces)
+    }
+
+    // As the enhanced one, but the first word holds interface number and drop count of 16 bits each.
+    fn obsolete(&self, body: &[u8], len: usize, interfaces: &Interfaces) -> Result<Found, Defect> {
+        if body.len() < 20 {
+            return Err(Defect::ShortBlock(OBSOLETE_PACKET));
+        }
+        self.packet(OBSOLETE_PACKET, u32::from(self.order.u16(body, 0)), body, len, interfaces)
+    }
+
+    #[inline]
+    fn packet(
+        &self,
+        kind: u32,
+        interface_id: u32,
+        body: &[u8],
+        len: usize,
+        interfaces: &Interfaces,
+    ) -> Result<Found, Defect> {
+        let interface = known(interfaces, interface_id)?;
+        let captured = self.order.u32(body, 12) as usize;
+        if captured > body.len() - 20 {
+            return Err(Defect::ShortBlock(kind));
+        }
+        let units = u64::from(self.order.u32(body, 4)) << 32 | u64::from(self.order.u32(body, 8));
+        let start = BLOCK_HEAD + 20;
+        Ok(Found {
+            timestamp: Timestamp::from_units(units, interface.resolution, interface.offset_s),
+            interface_id,
+            original_len: self.order.u32(body, 16) as usize,
+            bytes: start..start + captured,
+            record_len: len,
+        })
+    }
+
+    // No timestamp, interface 0, and as many bytes as its snap length allows.
+    fn simple(&self, body: &[u8], len: usize, interfaces: &Interfaces) -> Result<Found, Defect> {
+        let interface = known(interfaces, 0)?;
+        if body.len() < 4 {
+            return Err(Defect::ShortBlock(SIMPLE_PACKET));
+        }
+        let original_len = self.order.u32(body, 0) as usize;
+        let snaplen = if interface.snaplen == 0 { usize::MAX } else { interface.snaplen as usize };
+        let captured = original_len.min(snaplen).min(body.len() - 4);
+        let start = BLOCK_HEAD + 4;
+        let bytes = start..start + captured;
+        Ok(Found { timestamp: Timestamp::ZERO, interface_id: 0, original_len, bytes, record_len: len })
+    }
+
+    fn describe(&self, body: &[u8], interfaces: &mut Interfaces) -> Result<(), Defect> {
+        if body.len() < 8 {
+            return Err(Defect::ShortBlock(INTERFACE_DESCRIPTION));
+        }
+        let mut interface = Interface {
+            name: String::new(),
+            description: String::new(),
+            link_type: self.order.u16(body, 0),
+            resolution: Resolution::MICROSECONDS,
+            offset_s: 0,
+            snaplen: self.order.u32(body, 4),
+            direction: None::<Direction>,
+            link: 0,
+        };
+        self.options(&body[8..], |code, value| match (code, value) {
+            (IF_NAME, name) => interface.name = text(name),
+            (IF_DESCRIPTION, description) => interface.description = text(description),
+            (IF_TSRESOL, [byte, ..]) => interface.resolution = Resolution::from_byte(*byte),
+            (IF_TSOFFSET, seconds) if seconds.len() == 8 => {
+                interface.offset_s = self.order.u64(seconds, 0) as i64;
+            }
+            _ => {}
+        });
+        interfaces.push(interface)
+    }
+
+    // Options that overrun their block end the list; what came before them holds.
+    fn options(&self, mut rest: &[u8], mut each: impl FnMut(u16, &[u8])) {
+        while rest.len() >= 4 {
+            let (code, len) = (self.order.u16(rest, 0), usize::from(self.order.u16(rest, 2)));
+            if code == 0 || rest.len() < 4 + len {
+                return;
+            }
+            each(code, &rest[4..4 + len]);
+            rest = &rest[(4 + len.next_multiple_of(4)).min(rest.len())..];
+        }
+    }
+
+    // The file ends within this block: cut short, unless sound blocks follow within what it claims for itself.
+    fn last_block<R: Read>(&mut self, source: &mut Source<R>, len: usize) -> io::Result<Step> {
+        let have = source.window().len();
+        if (4..have).any(|at| self.sound_at(&source.window()[at..])) {
+            return self.resync(source, Defect::BlockLength(len as u32));
+        }
+        Ok(cut_short(source, len))
+    }
+
+    fn resync<R: Read>(&mut self, source: &mut Source<R>, what: Defect) -> io::Result<Step> {
+        let offset = source.offset();
+        loop {
+            source.skip(1);
+            source.need(MAX_RESYNC_LEN)?;
+            if source.window().is_empty() || self.sound_at(source.window()) {
+                return Ok(Step::Fault(Fault::Corrupt { offset, what, skipped: source.offset() - offset }));
+            }
+        }
+    }
+
+    /// Whether a block of a known type starts here whose two lengths agree.
+    fn sound_at(&self, window: &[u8]) -> bool {
+        if window.len() < BLOCK_OVERHEAD || !KNOWN_TYPES.contains(&self.order.u32(window, 0)) {
+            return false;
+        }
+        let order = match Order::Little.u32(window, 0) {
+            SECTION_HEADER if Order::Big.u32(window, 8) == BYTE_ORDER => Order::Big,
+            SECTION_HEADER => Order::Little,
+            _ => self.order,
+        };
+        let len = order.u32(window, 4) as usize;
+        legal_length(len)
+            && len <= window.len().min(MAX_RESYNC_LEN)
+            && order.u32(window, len - 4) as usize == len
+    }
+}
+
+fn legal_length(len: usize) -> bool {
+    (BLOCK_OVERHEAD..=MAX_BLOCK_LEN).contains(&len) && len.is_multiple_of(4)
+}
+
+fn known(interfaces: &Interfaces, id: u32) -> Result<&Interface, Defect> {
+    let known = interfaces.list.len();
+    interfaces.list.get(id as usize).ok_or(Defect::UnknownInterface { interface: id, known })
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).trim_end_matches('\0').to_owned()
+}

@@ -1,0 +1,520 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Records as text: a line in the style of the NetTLP paper's Figure 15, or a JSON object.
+//!
+//! # The JSON object
+//!
+//! One line a record. A field is there where the record has it; numbers are integers.
+//!
+//! | field | unit, form | where |
+//! |---|---|---|
+//! | `type` | `MRd`, `MWr`, `CfgRd0`, `CfgWr0`, `CfgRd1`, `CfgWr1`, `Msg`, `MsgD`, `Cpl`, `CplD`; `dllp`; `other`; `error` | all |
+//! | `number` | place among the frames of the file, from 1 | all but faults of the file |
+//! | `timestamp_ps` | picoseconds since 1970, in riser's captures since the start of the run | as `number` |
+//! | `interface`, `direction` | name; `downstream`, `upstream` | where the capture names interfaces |
+//! | `vlan` | list of 802.1Q identifiers, outermost first | tagged frames |
+//! | `source`, `destination` | IPv4 address | UDP |
+//! | `source_port`, `destination_port` | | UDP |
+//! | `nettlp_sequence`, `nettlp_timestamp` | the NetTLP header; ticks of 6.4 ns | TLPs, DLLPs |
+//! | `origin` | `device`, `host`: who issued the request, by its port | TLPs |
+//! | `tc`, `attr`, `at` | 0 to 7; bits IDO, RO, NS; 0 to 3 | TLPs |
+//! | `th`, `td`, `ep` | true, false | TLPs |
+//! | `requester`, `completer` | `bus:device.function` in hexadecimal | TLPs; completions, configuration |
+//! | `tag` | 0 to 1023 | TLPs |
+//! | `address` | of the first DW, bytes | MRd, MWr |
+//! | `length_dw` | Length, DW, 1 to 1024 | all but Cpl, Msg |
+//! | `first_be`, `last_be` | 0 to 15 | MRd, MWr; `first_be` also configuration |
+//! | `request_bytes` | from the first to the last enabled byte | MRd, MWr |
+//! | `status` | `SC`, `UR`, `CRS`, `CA` | completions |
+//! | `byte_count` | bytes that remain, 1 to 4096 | completions |
+//! | `lower_address` | 0 to 127 | completions |
+//! | `bcm` | true, false | completions |
+//! | `register` | byte offset in configuration space | configuration |
+//! | `message_code`, `routing`, `message_header` | 0 to 255; 0 to 7; 16 hexadecimal digits | Msg, MsgD |
+//! | `payload_bytes` | data by Length, bytes | types that carry data |
+//! | `captured_bytes` | of them, those that the capture holds | as `payload_bytes` |
+//! | `dllp` | `Ack`, `Nak`, `InitFC1`, `InitFC2`, `UpdateFC` | DLLPs |
+//! | `ack_sequence` | 0 to 4095 | Ack, Nak |
+//! | `class`, `vc`, `header_credits`, `data_credits` | `P`, `NP`, `Cpl`; 0 to 7; 0 to 255; 0 to 4095, units of 16 B | flow control |
+//! | `what` | what it is instead | `other` |
+//! | `layer` | `file`, `link`, `ethernet`, `vlan`, `ipv4`, `udp`, `nettlp`, `tlp`, `dllp` | `error` |
+//! | `error`, `reason` | short name, sentence | `error` |
+//! | `offset` | bytes from the start of the file | faults of the file |
+
+use crate::decode::{Bad, Kind, Other, Path, Record, TlpRecord};
+use crate::encap::{Foreign, Layer, Origin};
+use crate::matcher::Transaction;
+use crate::reader::Direction;
+use crate::time::{Timestamp, append_decimal};
+use serde::Serialize;
+use std::fmt::{self, Write};
+use std::net::Ipv4Addr;
+use tlp::{
+    Bdf, Body, Class, Completion, ConfigRequest, Dllp, FlowControlKind, Format, MemoryRequest, Message,
+    Status,
+};
+
+/// Appends one line for `record` to `out`, without a line end: what the paper's Figure 15 shows.
+pub fn line(record: &Record<'_>, out: &mut String) {
+    // Writing to a string cannot fail.
+    let _ = write_line(record, false, out);
+}
+
+/// As [`line`], with the fields that are not at rest (TC, attributes, ...) and what the capture lacks of the data.
+pub fn verbose_line(record: &Record<'_>, out: &mut String) {
+    let _ = write_line(record, true, out);
+}
+
+fn write_line(record: &Record<'_>, verbose: bool, out: &mut String) -> fmt::Result {
+    append_prefix(record, out);
+    match &record.kind {
+        Kind::Tlp(tlp) if verbose => write_verbose(tlp, out),
+        Kind::Tlp(tlp) => write!(out, "NetTLP: {}", tlp.repr),
+        Kind::Dllp(dllp) => write!(out, "DLLP: {dllp}"),
+        Kind::Other(other) => write!(out, "{other}"),
+        Kind::Bad(bad) => write!(out, "error in {}: {bad}", bad.layer()),
+    }
+}
+
+fn append_prefix(record: &Record<'_>, out: &mut String) {
+    let Some(interface) = record.interface else { return };
+    record.timestamp.append_to(out, interface.resolution.digits());
+    out.push(' ');
+    if !interface.name.is_empty() {
+        out.push_str(&interface.name);
+        out.push(' ');
+    }
+    let Some(p) = &record.path else { return };
+    out.push_str("IP ");
+    append_end(p.source, p.source_port, out);
+    out.push_str(" > ");
+    append_end(p.destination, p.destination_port, out);
+    out.push_str(": ");
+}
+
+fn append_end(address: Ipv4Addr, port: u16, out: &mut String) {
+    for octet in address.octets() {
+        append_decimal(out, u64::from(octet), 1);
+        out.push('.');
+    }
+    append_decimal(out, u64::from(port), 1);
+}
+
+fn write_verbose(tlp: &TlpRecord<'_>, out: &mut String) -> fmt::Result {
+    write!(out, "NetTLP: {:#}", tlp.repr)?;
+    if tlp.data.len() < tlp.payload_bytes {
+        write!(out, ", {} of {} data bytes captured", tlp.data.len(), tlp.payload_bytes)?;
+    }
+    Ok(())
+}
+
+impl fmt::Display for Other {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Other::Foreign(Foreign::EtherType(0x0806)) => f.write_str("ARP"),
+            Other::Foreign(Foreign::EtherType(0x86dd)) => f.write_str("IPv6"),
+            Other::Foreign(Foreign::EtherType(other)) => write!(f, "EtherType {other:#06x}"),
+            Other::Foreign(Foreign::Protocol(protocol)) => write!(f, "IPv4 protocol {protocol}"),
+            Other::Port { .. } => f.write_str("UDP of others"),
+            Other::Nettlp(what) => write!(f, "NetTLP {what}"),
+        }
+    }
+}
+
+/// Appends one line for a transaction that has ended, without a line end.
+pub fn transaction_line(t: &Transaction, digits: u8, out: &mut String) {
+    let _ = write_transaction(t, digits, out);
+}
+
+fn write_transaction(t: &Transaction, digits: u8, out: &mut String) -> fmt::Result {
+    t.start.append_to(out, digits);
+    let (name, requester, tag) = (Format::get(t.format).name, t.requester.id, t.tag);
+    write!(out, " {name} requester {requester}, tag {tag}, Addr {:#010x}, {} bytes", t.address, t.bytes)?;
+    let latency = t.latency_ps();
+    write!(out, ": {} completions", t.completions)?;
+    if let Some(status) = t.status {
+        write!(out, ", {status}")?;
+    }
+    write!(out, ", {}.{:03} ns", latency / 1000, latency % 1000)
+}
+
+/// Appends the JSON object of a transaction, without a line end: `type` (of the request), `number`, `timestamp_ps`,
+/// `requester`, `tag`, `address`, `request_bytes`, `completions`, `status`, `latency_ps`.
+pub fn transaction_json(t: &Transaction, out: &mut String) {
+    #[derive(Serialize)]
+    struct Json {
+        r#type: &'static str,
+        number: u64,
+        timestamp_ps: Timestamp,
+        requester: Text<Bdf>,
+        tag: u16,
+        address: u64,
+        request_bytes: u32,
+        completions: u32,
+        status: Option<&'static str>,
+        latency_ps: u128,
+    }
+    append(
+        &Json {
+            r#type: Format::get(t.format).name,
+            number: t.request_number,
+            timestamp_ps: t.start,
+            requester: Text(t.requester.id),
+            tag: t.tag.bits(),
+            address: t.address,
+            request_bytes: t.bytes,
+            completions: t.completions,
+            status: t.status.map(status_name),
+            latency_ps: t.latency_ps(),
+        },
+        out,
+    );
+}
+
+/// Appends the JSON object of `record`, without a line end.
+pub fn json(record: &Record<'_>, out: &mut String) {
+    append(&JsonRecord::new(record), out);
+}
+
+fn append(value: &impl Serialize, out: &mut String) {
+    // Strings, integers and lists of them: nothing here fails to serialize.
+    if let Ok(text) = serde_json::to_string(value) {
+        out.push_str(&text);
+    }
+}
+
+/// The JSON object of a record; its fields are in the head of this module.
+#[derive(Serialize)]
+pub struct JsonRecord<'a> {
+    r#type: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    number: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    timestamp_ps: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interface: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    direction: Option<Direction>,
+    #[serde(flatten)]
+    path: Option<JsonPath<'a>>,
+    #[serde(flatten)]
+    body: JsonKind,
+}
+
+#[derive(Serialize)]
+struct JsonPath<'a> {
+    #[serde(skip_serializing_if = "<[u16]>::is_empty")]
+    vlan: &'a [u16],
+    source: Ipv4Addr,
+    destination: Ipv4Addr,
+    source_port: u16,
+    destination_port: u16,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    nettlp_sequence: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    nettlp_timestamp: Option<u32>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum JsonKind {
+    Tlp(JsonTlp),
+    Dllp(JsonDllp),
+    Other { what: Text<Other> },
+    Bad(JsonBad),
+}
+
+#[derive(Serialize)]
+struct JsonTlp {
+    origin: Origin,
+    tc: u8,
+    attr: u8,
+    at: u8,
+    th: bool,
+    td: bool,
+    ep: bool,
+    #[serde(flatten)]
+    body: JsonBody,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    payload_bytes: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    captured_bytes: Option<usize>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum JsonBody {
+    Memory(JsonMemory),
+    Completion(JsonCompletion),
+    Config(JsonConfig),
+    Message(JsonMessage),
+}
+
+#[derive(Serialize)]
+struct JsonMemory {
+    requester: Text<Bdf>,
+    tag: u16,
+    address: u64,
+    length_dw: u32,
+    first_be: u8,
+    last_be: u8,
+    request_bytes: u32,
+}
+
+#[derive(Serialize)]
+struct JsonCompletion {
+    completer: Text<Bdf>,
+    requester: Text<Bdf>,
+    tag: u16,
+    status: &'static str,
+    bcm: bool,
+    byte_count: u16,
+    lower_address: u8,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    length_dw: Option<u16>,
+}
+
+#[derive(Serialize)]
+struct JsonConfig {
+    requester: Text<Bdf>,
+    completer: Text<Bdf>,
+    tag: u16,
+    register: u16,
+    length_dw: u32,
+    first_be: u8,
+}
+
+#[derive(Serialize)]
+struct JsonMessage {
+    requester: Text<Bdf>,
+    tag: u16,
+    message_code: u8,
+    routing: u8,
+    message_header: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    length_dw: Option<u16>,
+}
+
+#[derive(Serialize)]
+struct JsonDllp {
+    dllp: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ack_sequence: Option<u16>,
+    #[serde(flatten)]
+    credits: Option<JsonCredits>,
+}
+
+#[derive(Serialize)]
+struct JsonCredits {
+    class: &'static str,
+    vc: u8,
+    header_credits: u8,
+    data_credits: u16,
+}
+
+#[derive(Serialize)]
+struct JsonBad {
+    layer: Layer,
+    error: &'static str,
+    reason: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    offset: Option<u64>,
+}
+
+/// Serializes as what its `Display` prints.
+struct Text<T>(T);
+
+impl<T: fmt::Display> Serialize for Text<T> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
+    }
+}
+
+impl<'a> JsonRecord<'a> {
+    /// The object of `record`.
+    #[must_use]
+    pub fn new(record: &'a Record<'_>) -> JsonRecord<'a> {
+        let in_file = record.number > 0;
+        let named = record.interface.filter(|interface| !interface.name.is_empty());
+        JsonRecord {
+            r#type: record.kind.type_name(),
+            number: in_file.then_some(record.number),
+            timestamp_ps: in_file.then_some(record.timestamp),
+            interface: named.map(|interface| interface.name.as_str()),
+            direction: named.and_then(|interface| interface.direction),
+            path: record.path.as_ref().map(JsonPath::new),
+            body: JsonKind::new(&record.kind),
+        }
+    }
+}
+
+impl Kind<'_> {
+    /// Its name: that of the TLP's type, `dllp`, `other` or `error`.
+    #[must_use]
+    pub fn type_name(&self) -> &'static str {
+        match self {
+            Kind::Tlp(tlp) => tlp.repr.name(),
+            Kind::Dllp(_) => "dllp",
+            Kind::Other(_) => "other",
+            Kind::Bad(_) => "error",
+        }
+    }
+}
+
+impl<'a> JsonPath<'a> {
+    fn new(path: &'a Path) -> JsonPath<'a> {
+        JsonPath {
+            vlan: path.vlans.ids(),
+            source: path.source,
+            destination: path.destination,
+            source_port: path.source_port,
+            destination_port: path.destination_port,
+            nettlp_sequence: path.nettlp.map(|header| header.sequence),
+            nettlp_timestamp: path.nettlp.map(|header| header.timestamp),
+        }
+    }
+}
+
+impl JsonKind {
+    fn new(kind: &Kind<'_>) -> JsonKind {
+        match kind {
+            Kind::Tlp(tlp) => JsonKind::Tlp(JsonTlp::new(tlp)),
+            Kind::Dllp(dllp) => JsonKind::Dllp(JsonDllp::new(dllp)),
+            Kind::Other(other) => JsonKind::Other { what: Text(*other) },
+            Kind::Bad(bad) => JsonKind::Bad(JsonBad::new(bad)),
+        }
+    }
+}
+
+impl JsonTlp {
+    fn new(tlp: &TlpRecord<'_>) -> JsonTlp {
+        let repr = &tlp.repr;
+        let has_data = tlp.payload_bytes > 0;
+        JsonTlp {
+            origin: tlp.origin,
+            tc: repr.tc.bits(),
+            attr: repr.attr.bits(),
+            at: repr.at.bits(),
+            th: repr.th.is_some(),
+            td: repr.td,
+            ep: repr.ep,
+            body: match &repr.body {
+                Body::Memory(m) => JsonBody::Memory(m.into()),
+                Body::Completion(c) => JsonBody::Completion(c.into()),
+                Body::Config(c) => JsonBody::Config(c.into()),
+                Body::Message(m) => JsonBody::Message(m.into()),
+            },
+            payload_bytes: has_data.then_some(tlp.payload_bytes),
+            captured_bytes: has_data.then_some(tlp.data.len()),
+        }
+    }
+}
+
+impl From<&MemoryRequest> for JsonMemory {
+    fn from(m: &MemoryRequest) -> JsonMemory {
+        JsonMemory {
+            requester: Text(m.requester),
+            tag: m.tag.bits(),
+            address: m.span.address(),
+            length_dw: m.span.length_dw(),
+            first_be: m.span.first_be(),
+            last_be: m.span.last_be(),
+            request_bytes: m.span.byte_count(),
+        }
+    }
+}
+
+impl From<&Completion> for JsonCompletion {
+    fn from(c: &Completion) -> JsonCompletion {
+        JsonCompletion {
+            completer: Text(c.completer),
+            requester: Text(c.requester),
+            tag: c.tag.bits(),
+            status: status_name(c.status),
+            bcm: c.bcm,
+            byte_count: c.byte_count,
+            lower_address: c.lower_address,
+            length_dw: c.length_dw,
+        }
+    }
+}
+
+impl From<&ConfigRequest> for JsonConfig {
+    fn from(c: &ConfigRequest) -> JsonConfig {
+        JsonConfig {
+            requester: Text(c.requester),
+            completer: Text(c.completer),
+            tag: c.tag.bits(),
+            register: c.register_dw * 4,
+            length_dw: 1,
+            first_be: c.first_be,
+        }
+    }
+}
+
+impl From<&Message> for JsonMessage {
+    fn from(m: &Message) -> JsonMessage {
+        JsonMessage {
+            requester: Text(m.requester),
+            tag: m.tag.bits(),
+            message_code: m.code,
+            routing: m.routing.bits(),
+            message_header: format!("{:016x}", u64::from_be_bytes(m.header)),
+            length_dw: m.length_dw,
+        }
+    }
+}
+
+/// The specification's short name of a status: SC, UR, CRS or CA.
+#[must_use]
+pub const fn status_name(status: Status) -> &'static str {
+    match status {
+        Status::Success => "SC",
+        Status::UnsupportedRequest => "UR",
+        Status::ConfigRetry => "CRS",
+        Status::CompleterAbort => "CA",
+    }
+}
+
+impl JsonDllp {
+    fn new(dllp: &Dllp) -> JsonDllp {
+        let (ack_sequence, credits) = match dllp {
+            Dllp::Ack { sequence } | Dllp::Nak { sequence } => (Some(*sequence), None),
+            Dllp::FlowControl(fc) => {
+                let class = match fc.class {
+                    Class::Posted => "P",
+                    Class::NonPosted => "NP",
+                    Class::Completion => "Cpl",
+                };
+                (
+                    None,
+                    Some(JsonCredits { class, vc: fc.vc, header_credits: fc.header, data_credits: fc.data }),
+                )
+            }
+        };
+        JsonDllp { dllp: dllp_name(dllp), ack_sequence, credits }
+    }
+}
+
+/// The name of a DLLP's type.
+#[must_use]
+pub const fn dllp_name(dllp: &Dllp) -> &'static str {
+    match dllp {
+        Dllp::Ack { .. } => "Ack",
+        Dllp::Nak { .. } => "Nak",
+        Dllp::FlowControl(fc) => match fc.kind {
+            FlowControlKind::InitFc1 => "InitFC1",
+            FlowControlKind::InitFc2 => "InitFC2",
+            FlowControlKind::UpdateFc => "UpdateFC",
+        },
+    }
+}
+
+impl JsonBad {
+    fn new(bad: &Bad) -> JsonBad {
+        let offset = match bad {
+            Bad::File(fault) => Some(fault.offset()),
+            _ => None,
+        };
+        JsonBad { layer: bad.layer(), error: bad.kind(), reason: bad.to_string(), offset }
+    }
+}

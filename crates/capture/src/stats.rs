@@ -1,0 +1,367 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a capture holds, counted. Memory is bounded: by types, sizes and requesters, not by records.
+
+use crate::decode::{Kind, Record, TlpRecord};
+use crate::encap::Layer;
+use crate::matcher::{Counts, MAX_REQUESTERS, Match, Matcher, Requester};
+use crate::render::dllp_name;
+use crate::time::Timestamp;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt;
+use tlp::{Bdf, Body, Class, FORMATS, MemoryOp, Tag};
+
+/// Counts records.
+#[derive(Clone, Debug, Default)]
+pub struct Stats {
+    frames: u64,
+    captured_bytes: u64,
+    first: Option<Timestamp>,
+    last: Timestamp,
+    by_format: [u64; FORMATS.len()],
+    payload_bytes: u64,
+    captured_payload_bytes: u64,
+    read_sizes: BTreeMap<u32, u64>,
+    write_sizes: BTreeMap<u32, u64>,
+    completion_sizes: BTreeMap<u32, u64>,
+    requesters: BTreeMap<Requester, RequesterCounts>,
+    dllps: BTreeMap<&'static str, u64>,
+    others: u64,
+    errors: BTreeMap<(Layer, &'static str), u64>,
+    matcher: Matcher,
+}
+
+#[derive(Clone, Debug, Default)]
+struct RequesterCounts {
+    requests: u64,
+    completions: u64,
+    tags: Tags,
+}
+
+/// The tags of non-posted requests, a bit each.
+#[derive(Clone, Debug, Default)]
+struct Tags([u64; Tag::COUNT as usize / 64]);
+
+impl Tags {
+    fn insert(&mut self, tag: Tag) {
+        self.0[usize::from(tag.bits() / 64)] |= 1 << (tag.bits() % 64);
+    }
+
+    fn list(&self) -> Vec<u16> {
+        (0..Tag::COUNT).filter(|tag| self.0[usize::from(tag / 64)] >> (tag % 64) & 1 == 1).collect()
+    }
+}
+
+impl Stats {
+    /// Nothing counted yet.
+    #[must_use]
+    pub fn new() -> Stats {
+        Stats::default()
+    }
+
+    /// Counts a record; says what it means for the transactions under way, where it is a TLP.
+    pub fn add(&mut self, record: &Record<'_>) -> Option<Match> {
+        if record.number > 0 {
+            self.frames += 1;
+            self.captured_bytes += record.captured_len as u64;
+            self.first = Some(self.first.map_or(record.timestamp, |first| first.min(record.timestamp)));
+            self.last = self.last.max(record.timestamp);
+        }
+        match &record.kind {
+            Kind::Tlp(tlp) => return Some(self.add_tlp(record, tlp)),
+            Kind::Dllp(dllp) => *self.dllps.entry(dllp_name(dllp)).or_default() += 1,
+            Kind::Other(_) => self.others += 1,
+            Kind::Bad(bad) => *self.errors.entry((bad.layer(), bad.kind())).or_default() += 1,
+        }
+        None
+    }
+
+    /// The matcher, with the transactions that still wait.
+    #[must_use]
+    pub const fn matcher(&self) -> &Matcher {
+        &self.matcher
+    }
+
+    fn add_tlp(&mut self, record: &Record<'_>, tlp: &TlpRecord<'_>) -> Match {
+        let link = record.interface.map_or(0, |interface| interface.link);
+        self.by_format[tlp.repr.format().id as usize] += 1;
+        self.payload_bytes += tlp.payload_bytes as u64;
+        self.captured_payload_bytes += tlp.data.len() as u64;
+        self.add_size(tlp);
+        self.add_requester(link, tlp);
+        self.matcher.see(record.number, record.timestamp, link, &tlp.repr)
+    }
+
+    fn add_size(&mut self, tlp: &TlpRecord<'_>) {
+        let (sizes, size) = match &tlp.repr.body {
+            Body::Memory(m) if m.op == MemoryOp::Read => (&mut self.read_sizes, m.span.byte_count()),
+            Body::Memory(m) => (&mut self.write_sizes, m.span.byte_count()),
+            Body::Completion(c) if c.length_dw.is_some() => {
+                (&mut self.completion_sizes, tlp.payload_bytes as u32)
+            }
+            Body::Completion(_) | Body::Config(_) | Body::Message(_) => return,
+        };
+        *sizes.entry(size).or_default() += 1;
+    }
+
+    fn add_requester(&mut self, link: u16, tlp: &TlpRecord<'_>) {
+        let (id, tag) = tlp.repr.transaction();
+        let requester = Requester { link, id };
+        if self.requesters.len() == MAX_REQUESTERS && !self.requesters.contains_key(&requester) {
+            return;
+        }
+        let counts = self.requesters.entry(requester).or_default();
+        match tlp.repr.format().class {
+            Class::Completion => counts.completions += 1,
+            Class::NonPosted => {
+                counts.requests += 1;
+                counts.tags.insert(tag);
+            }
+            Class::Posted => counts.requests += 1,
+        }
+    }
+
+    /// What was counted so far. `Display` is a table for people; `Serialize` the object for programs.
+    #[must_use]
+    pub fn report(&self) -> Report {
+        let mut types = BTreeMap::<&'static str, u64>::new();
+        for (format, count) in FORMATS.iter().zip(self.by_format).filter(|(_, count)| *count > 0) {
+            *types.entry(format.name).or_default() += count;
+        }
+        let errors: Vec<ErrorCount> = self
+            .errors
+            .iter()
+            .map(|((layer, error), count)| ErrorCount { layer: *layer, error, count: *count })
+            .collect();
+        Report {
+            frames: self.frames,
+            captured_bytes: self.captured_bytes,
+            duration_ps: self.first.map_or(0, |first| self.last.since_ps(first)),
+            tlps: self.by_format.iter().sum(),
+            types,
+            payload_bytes: self.payload_bytes,
+            captured_payload_bytes: self.captured_payload_bytes,
+            read_sizes: sizes(&self.read_sizes),
+            write_sizes: sizes(&self.write_sizes),
+            completion_sizes: sizes(&self.completion_sizes),
+            requesters: self.requester_reports(),
+            transactions: self.matcher.counts(),
+            waiting: self.matcher.waiting().count() as u64,
+            dllps: self.dllps.clone(),
+            others: self.others,
+            error_total: errors.iter().map(|error| error.count).sum(),
+            errors,
+        }
+    }
+
+    fn requester_reports(&self) -> Vec<RequesterReport> {
+        let outstanding: BTreeMap<Requester, u32> =
+            self.matcher.outstanding().map(|(r, o)| (r, o.max)).collect();
+        let report = |(requester, counts): (&Requester, &RequesterCounts)| RequesterReport {
+            link: requester.link,
+            requester: Id(requester.id),
+            requests: counts.requests,
+            completions: counts.completions,
+            max_outstanding: outstanding.get(requester).copied().unwrap_or(0),
+            tags: counts.tags.list(),
+        };
+        self.requesters.iter().map(report).collect()
+    }
+}
+
+fn sizes(counts: &BTreeMap<u32, u64>) -> Vec<SizeCount> {
+    counts.iter().map(|(bytes, count)| SizeCount { bytes: *bytes, count: *count }).collect()
+}
+
+/// What a capture holds.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Report {
+    /// Frames.
+    pub frames: u64,
+    /// Bytes of them that were captured.
+    pub captured_bytes: u64,
+    /// From the earliest to the latest frame, picoseconds.
+    pub duration_ps: u128,
+    /// TLPs.
+    pub tlps: u64,
+    /// TLPs by type; only types that occur.
+    pub types: BTreeMap<&'static str, u64>,
+    /// Data of all TLPs by Length, bytes.
+    pub payload_bytes: u64,
+    /// Of them, bytes that were captured.
+    pub captured_payload_bytes: u64,
+    /// Memory reads by bytes asked for.
+    pub read_sizes: Vec<SizeCount>,
+    /// Memory writes by bytes written.
+    pub write_sizes: Vec<SizeCount>,
+    /// Completions by bytes of data.
+    pub completion_sizes: Vec<SizeCount>,
+    /// By link and requester.
+    pub requesters: Vec<RequesterReport>,
+    /// Requests and completions.
+    pub transactions: Counts,
+    /// Requests that still wait at the end.
+    pub waiting: u64,
+    /// DLLPs by type.
+    pub dllps: BTreeMap<&'static str, u64>,
+    /// Frames that are neither TLP nor DLLP.
+    pub others: u64,
+    /// All errors.
+    pub error_total: u64,
+    /// Errors by layer and kind.
+    pub errors: Vec<ErrorCount>,
+}
+
+/// How often a size occurs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct SizeCount {
+    /// The size, bytes.
+    pub bytes: u32,
+    /// How often.
+    pub count: u64,
+}
+
+/// What one requester did on one link.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct RequesterReport {
+    /// Number of the link, from 0 on.
+    pub link: u16,
+    /// Requester ID.
+    pub requester: Id,
+    /// Requests, posted ones too.
+    pub requests: u64,
+    /// Completions to it.
+    pub completions: u64,
+    /// Most non-posted requests outstanding at a time.
+    pub max_outstanding: u32,
+    /// Tags of its non-posted requests, ascending.
+    pub tags: Vec<u16>,
+}
+
+/// A Requester ID that serializes as `bus:device.function`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Id(pub Bdf);
+
+impl Serialize for Id {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
+    }
+}
+
+/// How often an error occurs.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct ErrorCount {
+    /// The layer at fault.
+    pub layer: Layer,
+    /// A short name of the kind of fault.
+    pub error: &'static str,
+    /// How often.
+    pub count: u64,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (frames, bytes, ps) = (self.frames, self.captured_bytes, self.duration_ps);
+        writeln!(f, "{frames} frames, {bytes} bytes captured, over {}.{:03} ns", ps / 1000, ps % 1000)?;
+        let (tlps, payload, captured) = (self.tlps, self.payload_bytes, self.captured_payload_bytes);
+        writeln!(f, "{tlps} TLPs with {payload} bytes of data, {captured} of them captured")?;
+        self.fmt_counts(f)?;
+        self.fmt_requesters(f)?;
+        self.fmt_transactions(f)?;
+        self.fmt_errors(f)
+    }
+}
+
+impl Report {
+    fn fmt_counts(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let named = self.types.iter().chain(&self.dllps);
+        for (name, count) in named {
+            writeln!(f, "  {name:<22}{count:>12}")?;
+        }
+        if self.others > 0 {
+            writeln!(f, "  {:<22}{:>12}", "neither TLP nor DLLP", self.others)?;
+        }
+        let tables = [
+            ("read", &self.read_sizes),
+            ("write", &self.write_sizes),
+            ("completion", &self.completion_sizes),
+        ];
+        for (what, sizes) in tables.into_iter().filter(|(_, sizes)| !sizes.is_empty()) {
+            writeln!(f, "{what} sizes")?;
+            for size in sizes {
+                writeln!(f, "  {:<22}{:>12}", format_args!("{} B", size.bytes).to_string(), size.count)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn fmt_requesters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.requesters.is_empty() {
+            return Ok(());
+        }
+        writeln!(f, "requester  link      requests   completions  outstanding  tags")?;
+        for r in &self.requesters {
+            write!(f, "  {:<9}{:>4}{:>14}", r.requester.0.to_string(), r.link, r.requests)?;
+            writeln!(f, "{:>14}{:>13}  {}", r.completions, r.max_outstanding, ranges(&r.tags))?;
+        }
+        Ok(())
+    }
+
+    fn fmt_transactions(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let t = &self.transactions;
+        writeln!(f, "transactions")?;
+        let rows = [
+            ("posted", t.posted),
+            ("non-posted", t.requests),
+            ("completed", t.completed),
+            ("completed with error", t.failed),
+            ("not completed", self.waiting),
+            ("seen again", t.repeats),
+            ("tag reused meanwhile", t.tag_reuses),
+            ("given up", t.given_up),
+            ("not tracked", t.untracked),
+            ("unmatched completions", t.unmatched),
+            ("byte count mismatches", t.byte_count_mismatches),
+        ];
+        for (name, count) in rows.into_iter().filter(|(_, count)| *count > 0) {
+            writeln!(f, "  {name:<22}{count:>12}")?;
+        }
+        Ok(())
+    }
+
+    fn fmt_errors(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{} errors", self.error_total)?;
+        for error in &self.errors {
+            let name = format!("{}: {}", error.layer, error.error);
+            writeln!(f, "  {name:<34}{:>12}", error.count)?;
+        }
+        Ok(())
+    }
+}
+
+/// `0-7, 9`: ascending numbers with runs drawn together.
+fn ranges(numbers: &[u16]) -> String {
+    let mut parts = Vec::new();
+    let mut rest = numbers;
+    while let Some(first) = rest.first() {
+        let run = rest.iter().zip(*first..).take_while(|(number, expected)| **number == *expected).count();
+        let last = rest[run - 1];
+        parts.push(if run == 1 { first.to_string() } else { format!("{first}-{last}") });
+        rest = &rest[run..];
+    }
+    parts.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_draw_runs_together() {
+        let rows: [(&[u16], &str); 4] =
+            [(&[], ""), (&[3], "3"), (&[0, 1, 2, 7], "0-2, 7"), (&[1022, 1023], "1022-1023")];
+        for (numbers, text) in rows {
+            assert_eq!(ranges(numbers), text);
+        }
+    }
+}

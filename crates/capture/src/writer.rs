@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Writes pcapng: one section, an interface per tap and direction, picosecond timestamps from the start of the run.
+//!
+//! | block | holds |
+//! |---|---|
+//! | Section Header | `shb_userappl` = `riser` |
+//! | Interface Description | Ethernet; `if_name` such as `link0:downstream`, `if_description`, `if_tsresol` = 12 |
+//! | Enhanced Packet | Ethernet, IPv4, UDP and NetTLP headers as [`encap`](crate::encap) has them, then the TLP or DLLP |
+//!
+//! The same calls give the same bytes. Data that was only counted is not made up: the captured length ends behind the
+//! TLP's header, the original length is that of the whole frame. Nothing is allocated per packet once the buffer has
+//! grown to its size.
+
+use crate::encap::{
+    Addresses, HEADER_LEN, Host, NettlpHeader, Origin, PORT_DLLP, PortScheme, TICK_PS, emit_header,
+};
+use crate::reader::{Direction, LINKTYPE_ETHERNET};
+use std::io::{self, Write};
+use std::net::Ipv4Addr;
+use tlp::{DLLP_LEN, Data, Dllp, Repr, Time, Tlp};
+
+/// Bytes gathered before they are handed on.
+const BUFFER_LEN: usize = 128 << 10;
+/// Bytes of an Enhanced Packet Block before its packet.
+const PACKET_HEAD: usize = 28;
+const TRAILER_LEN: usize = 4;
+/// `if_tsresol`: 10^-12 s.
+const PICOSECONDS: u8 = 12;
+
+const SECTION_HEADER: u32 = 0x0a0d_0d0a;
+const INTERFACE_DESCRIPTION: u32 = 1;
+const ENHANCED_PACKET: u32 = 6;
+const BYTE_ORDER: u32 = 0x1a2b_3c4d;
+const OPT_END: u16 = 0;
+const SHB_USERAPPL: u16 = 4;
+const IF_NAME: u16 = 2;
+const IF_DESCRIPTION: u16 = 3;
+const IF_TSRESOL: u16 = 9;
+
+/// Names an interface of a [`Writer`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct InterfaceId(u32);
+
+impl Addresses {
+    /// The default addresses of what travels on link `link` in `direction`: host 10.x.y.1 and 02:00:00:x:y:01, device
+    /// 10.x.y.2 and 02:00:00:x:y:02, where x and y are the high and low byte of `link`.
+    #[must_use]
+    pub const fn of_link(link: u16, direction: Direction) -> Addresses {
+        let (host, device) = (end_of_link(link, 1), end_of_link(link, 2));
+        match direction {
+            Direction::Downstream => Addresses { source: host, destination: device },
+            Direction::Upstream => Addresses { source: device, destination: host },
+        }
+    }
+}
+
+const fn end_of_link(link: u16, end: u8) -> Host {
+    let [x, y] = link.to_be_bytes();
+    Host { mac: [2, 0, 0, x, y, end], ip: Ipv4Addr::new(10, x, y, end) }
+}
+
+struct Outlet {
+    addresses: Addresses,
+    sequence: u16,
+}
+
+/// Writes a capture.
+pub struct Writer<W: Write> {
+    // `None` only once it was given back.
+    inner: Option<W>,
+    buffer: Vec<u8>,
+    interfaces: Vec<Outlet>,
+    snaplen: usize,
+}
+
+impl<W: Write> Writer<W> {
+    /// Begins a capture on `inner`, which needs no buffer of its own.
+    ///
+    /// # Errors
+    /// Those of `inner`.
+    pub fn new(inner: W) -> io::Result<Writer<W>> {
+        Writer::with_snaplen(inner, 0)
+    }
+
+    /// As [`new`](Self::new), and keeps at most the first `snaplen` bytes of a frame; 0 keeps all.
+    ///
+    /// # Errors
+    /// Those of `inner`.
+    pub fn with_snaplen(inner: W, snaplen: u32) -> io::Result<Writer<W>> {
+        let buffer = Vec::with_capacity(BUFFER_LEN + 8192);
+        let mut writer =
+            Writer { inner: Some(inner), buffer, interfaces: Vec::new(), snaplen: snaplen as usize };
+        let start = writer.begin_block(SECTION_HEADER);
+        writer.buffer.extend_from_slice(&BYTE_ORDER.to_le_bytes());
+        // Version 1.0; the section's length is not known.
+        writer.buffer.extend_from_slice(&[1, 0, 0, 0]);
+        writer.buffer.extend_from_slice(&u64::MAX.to_le_bytes());
+        writer.option(SHB_USERAPPL, b"riser");
+        writer.option(OPT_END, b"");
+        writer.end_block(start)?;
+        Ok(writer)
+    }
+
+    /// Adds the interface of one tap and direction, with the default addresses of its link; its name is
+    /// `link<link>:<direction>`.
+    ///
+    /// # Errors
+    /// Those of the underlying writer.
+    pub fn tap(&mut self, link: u16, direction: Direction, description: &str) -> io::Result<InterfaceId> {
+        let name = format!("link{link}:{}", direction.name());
+        self.interface(&name, description, Addresses::of_link(link, direction))
+    }
+
+    /// Adds an interface. [`reader::Interface`](crate::reader::Interface) says how names are read. What is longer than
+    /// 65,535 bytes is cut.
+    ///
+    /// # Errors
+    /// Those of the underlying writer.
+    pub fn interface(
+        &mut self,
+        name: &str,
+        description: &str,
+        addresses: Addresses,
+    ) -> io::Result<InterfaceId> {
+        let start = self.begin_block(INTERFACE_DESCRIPTION);
+        self.buffer.extend_from_slice(&LINKTYPE_ETHERNET.to_le_bytes());
+        self.buffer.extend_from_slice(&[0, 0]);
+        self.buffer.extend_from_slice(&(self.snaplen as u32).to_le_bytes());
+        self.option(IF_NAME, name.as_bytes());
+        if !description.is_empty() {
+            self.option(IF_DESCRIPTION, description.as_bytes());
+        }
+        self.option(IF_TSRESOL, &[PICOSECONDS]);
+        self.option(OPT_END, b"");
+        self.end_block(start)?;
+        self.interfaces.push(Outlet { addresses, sequence: 0 });
+        Ok(InterfaceId(self.interfaces.len() as u32 - 1))
+    }
+
+    /// Writes a TLP. `origin` says who issued the request that it is, or answers: it chooses the UDP port.
+    ///
+    /// # Errors
+    /// Those of the underlying writer.
+    ///
+    /// # Panics
+    /// Where `interface` is that of another writer.
+    pub fn write_tlp(
+        &mut self,
+        interface: InterfaceId,
+        time: Time,
+        tlp: &Tlp,
+        origin: Origin,
+    ) -> io::Result<()> {
+        let (_, tag) = tlp.repr.transaction();
+        let port = PortScheme::Tagged.port(origin, tag);
+        let wire_len = tlp.wire_len();
+        let known = tlp_captured(tlp);
+        let captured = self.captured(known);
+        let packet = self.begin_packet(interface, time, port, wire_len, captured);
+        self.buffer.resize(packet + HEADER_LEN + known, 0);
+        emit_tlp(tlp, &mut self.buffer[packet + HEADER_LEN..]);
+        self.end_packet(packet, captured)
+    }
+
+    /// Writes a DLLP, to UDP port [`PORT_DLLP`].
+    ///
+    /// # Errors
+    /// Those of the underlying writer.
+    ///
+    /// # Panics
+    /// Where `interface` is that of another writer.
+    pub fn write_dllp(&mut self, interface: InterfaceId, time: Time, dllp: &Dllp) -> io::Result<()> {
+        let captured = self.captured(DLLP_LEN);
+        let packet = self.begin_packet(interface, time, PORT_DLLP, DLLP_LEN, captured);
+        self.buffer.extend_from_slice(&dllp.emit());
+        self.end_packet(packet, captured)
+    }
+
+    /// Hands on all that is buffered, and flushes the underlying writer.
+    ///
+    /// # Errors
+    /// Those of the underlying writer.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.hand_on()?;
+        self.inner.as_mut().map_or(Ok(()), Write::flush)
+    }
+
+    /// Ends the capture: flushes, and gives the underlying writer back.
+    ///
+    /// # Errors
+    /// Those of the underlying writer.
+    pub fn finish(mut self) -> io::Result<W> {
+        self.flush()?;
+        self.inner.take().ok_or_else(|| io::Error::other("the capture has ended before"))
+    }
+
+    /// Bytes of the frame that are kept, where `payload` bytes behind the headers are known.
+    fn captured(&self, payload: usize) -> usize {
+        let known = HEADER_LEN + payload;
+        if self.snaplen == 0 { known } else { known.min(self.snaplen) }
+    }
+
+    /// Appends block head and packet headers; returns where the packet starts.
+    fn begin_packet(
+        &mut self,
+        interface: InterfaceId,
+        time: Time,
+        port: u16,
+        payload_len: usize,
+        captured: usize,
+    ) -> usize {
+        let outlet = &mut self.interfaces[interface.0 as usize];
+        let nettlp = NettlpHeader { sequence: outlet.sequence, timestamp: (time.as_ps() / TICK_PS) as u32 };
+        outlet.sequence = outlet.sequence.wrapping_add(1);
+        let block_len = PACKET_HEAD + captured.next_multiple_of(4) + TRAILER_LEN;
+        let mut head = [0; PACKET_HEAD + HEADER_LEN];
+        let words = [
+            ENHANCED_PACKET,
+            block_len as u32,
+            interface.0,
+            (time.as_ps() >> 32) as u32,
+            time.as_ps() as u32,
+            captured as u32,
+            (HEADER_LEN + payload_len) as u32,
+        ];
+        for (slot, word) in head.chunks_exact_mut(4).zip(words) {
+            slot.copy_from_slice(&word.to_le_bytes());
+        }
+        if let Some(frame) = head.last_chunk_mut::<HEADER_LEN>() {
+            emit_header(frame, &outlet.addresses, port, nettlp, payload_len);
+        }
+        self.buffer.extend_from_slice(&head);
+        self.buffer.len() - HEADER_LEN
+    }
+
+    /// Cuts the packet that starts at `packet` to `captured` bytes, pads it, and ends its block.
+    fn end_packet(&mut self, packet: usize, captured: usize) -> io::Result<()> {
+        let padded = captured.next_multiple_of(4);
+        self.buffer.truncate(packet + captured);
+        self.buffer.resize(packet + padded, 0);
+        let block_len = (PACKET_HEAD + padded + TRAILER_LEN) as u32;
+        self.buffer.extend_from_slice(&block_len.to_le_bytes());
+        if self.buffer.len() >= BUFFER_LEN { self.hand_on() } else { Ok(()) }
+    }
+
+    fn begin_block(&mut self, kind: u32) -> usize {
+        let start = self.buffer.len();
+        self.buffer.extend_from_slice(&kind.to_le_bytes());
+        self.buffer.extend_from_slice(&[0; 4]);
+        start
+    }
+
+    fn end_block(&mut self, start: usize) -> io::Result<()> {
+        let len = ((self.buffer.len() - start + TRAILER_LEN) as u32).to_le_bytes();
+        self.buffer.extend_from_slice(&len);
+        self.buffer[start + 4..start + 8].copy_from_slice(&len);
+        if self.buffer.len() >= BUFFER_LEN { self.hand_on() } else { Ok(()) }
+    }
+
+    fn option(&mut self, code: u16, value: &[u8]) {
+        let value = &value[..value.len().min(usize::from(u16::MAX))];
+        self.buffer.extend_from_slice(&code.to_le_bytes());
+        self.buffer.extend_from_slice(&(value.len() as u16).to_le_bytes());
+        self.buffer.extend_from_slice(value);
+        self.buffer.resize(self.buffer.len().next_multiple_of(4), 0);
+    }
+
+    fn hand_on(&mut self) -> io::Result<()> {
+        let Some(inner) = &mut self.inner else { return Ok(()) };
+        let result = inner.write_all(&self.buffer);
+        // After an error too: what was written in part must not be written again.
+        self.buffer.clear();
+        result
+    }
+}
+
+impl<W: Write> Drop for Writer<W> {
+    // A capture that nobody ended, as after a failed run, keeps what was seen.
+    fn drop(&mut self) {
+        let _ = self.hand_on();
+    }
+}
+
+/// Bytes of the TLP that are known: all of it, or its header where its data was only counted.
+fn tlp_captured(tlp: &Tlp) -> usize {
+    if is_counted(tlp) { tlp.repr.header_len() } else { tlp.wire_len() }
+}
+
+fn is_counted(tlp: &Tlp) -> bool {
+    matches!(tlp.data, Data::Counted(_)) && tlp.repr.data_dw() > 0
+}
+
+fn emit_tlp(tlp: &Tlp, out: &mut [u8]) {
+    if is_counted(tlp) {
+        Repr::emit(&tlp.repr, out);
+    } else {
+        tlp.emit(out);
+    }
+}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! How a command fails: a line on standard error and an exit status. Never prints to standard output, but for help.
+
+use clap::error::ErrorKind;
+use std::fmt::Display;
+use std::io;
+use std::process::ExitCode;
+
+const RUN_FAILED: u8 = 1;
+const WRONG_USAGE: u8 = 2;
+
+/// Why a command did not do what was asked.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The arguments cannot be meant; exit status 2.
+    Usage(String),
+    /// The run failed; exit status 1.
+    Run(String),
+    /// Whoever read the output has left (`riser ... | head`): the end, but no failure.
+    ReaderLeft,
+}
+
+impl Failure {
+    /// Arguments that cannot be meant.
+    pub(crate) fn usage(why: impl Display) -> Failure {
+        Failure::Usage(why.to_string())
+    }
+}
+
+/// Only output goes through plain `io::Error`; whoever reads a file names it in a [`Failure::Run`].
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Failure {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Failure::ReaderLeft,
+            _ => Failure::Run(format!("standard output: {error}")),
+        }
+    }
+}
+
+/// Says why, where there is something to say, and gives the exit status.
+pub(crate) fn status(result: Result<(), Failure>) -> ExitCode {
+    match result {
+        Ok(()) | Err(Failure::ReaderLeft) => ExitCode::SUCCESS,
+        Err(Failure::Run(why)) => say(&why, RUN_FAILED),
+        Err(Failure::Usage(why)) => say(&why, WRONG_USAGE),
+    }
+}
+
+/// What clap has to say: help and version are no failure, all else is wrong usage.
+pub(crate) fn refuse_arguments(error: &clap::Error) -> ExitCode {
+    if !error.use_stderr() {
+        return status(error.print().map_err(Failure::from));
+    }
+    let text = error.render().to_string();
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        return say(&format!("no command given\n\n{}", text.trim_end()), WRONG_USAGE);
+    }
+    say(text.strip_prefix("error: ").unwrap_or(&text).trim_end(), WRONG_USAGE)
+}
+
+fn say(why: &str, code: u8) -> ExitCode {
+    eprintln!("riser: {why}");
+    ExitCode::from(code)
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What holds for every command: help with an example, exit statuses, where errors go. Never tests a result.
+
+mod common;
+
+use common::{riser, riser_ok};
+
+/// The commands and those below them, as their help lists them.
+fn commands(path: &[&str], found: &mut Vec<Vec<String>>) {
+    let help = riser_ok(&[path, &["--help"]].concat());
+    found.push(path.iter().map(|s| (*s).to_owned()).collect());
+    let listed =
+        help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    for name in listed.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help") {
+        commands(&[path, &[name]].concat(), found);
+    }
+}
+
+#[test]
+fn each_help_has_an_example_that_names_the_command() {
+    let mut all = Vec::new();
+    commands(&[], &mut all);
+    assert!(all.contains(&vec!["model".to_owned(), "bw".to_owned()]), "{all:?}");
+    for path in all {
+        let mut args: Vec<&str> = path.iter().map(String::as_str).collect();
+        let name = format!("  riser {}", args.join(" "));
+        args.push("--help");
+        let help = riser_ok(&args);
+        let example = help.lines().skip_while(|line| !line.starts_with("Example")).skip(1);
+        assert!(
+            example.take_while(|line| !line.is_empty()).any(|line| line.starts_with(&name)),
+            "{name}: {help}"
+        );
+    }
+}
+
+#[test]
+fn wrong_usage_is_status_2_and_one_prefix() {
+    for args in [
+        &["nonsense"][..],
+        &[],
+        &["model"],
+        &["model", "bw"],
+        &["model", "bw", "--size", "64", "--lane", "8"],
+        &["model", "bw", "--size", "64", "--lanes", "3"],
+    ] {
+        let outcome = riser(args);
+        assert_eq!((outcome.code, outcome.stdout.as_str()), (2, ""), "{args:?}");
+        assert!(outcome.stderr.starts_with("riser: "), "{args:?}: {}", outcome.stderr);
+        assert!(!outcome.stderr.contains("error:"), "{args:?}: {}", outcome.stderr);
+    }
+}
+
+#[test]
+fn version() {
+    assert_eq!(riser_ok(&["--version"]), concat!("riser ", env!("CARGO_PKG_VERSION"), "\n"));
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Base Address Registers (`PCIe 5.0 §7.5.1.2.1`): what one asks for, and the window it is set to.
+
+/// A Base Address Register as its function wants it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Bar {
+    /// Which space, and how wide the register is.
+    pub kind: BarKind,
+    /// Bytes, a power of two.
+    pub size: u64,
+    /// Prefetchable (bit 3 of a memory BAR).
+    pub prefetchable: bool,
+}
+
+/// Which space a BAR maps, and how wide the register is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BarKind {
+    /// Memory, anywhere in 32 bits; 128 B to 2 GiB.
+    Memory32,
+    /// Memory, anywhere in 64 bits; takes this register and the next; 128 B to 2^63 B.
+    Memory64,
+    /// I/O; 4 to 256 B.
+    Io,
+}
+
+/// Where a BAR stands in its space.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BarWindow {
+    /// Which space.
+    pub kind: BarKind,
+    /// Address of the first byte.
+    pub address: u64,
+    /// Bytes.
+    pub size: u64,
+    /// Prefetchable.
+    pub prefetchable: bool,
+}
+
+impl Bar {
+    /// A 32-bit memory BAR of `size` bytes.
+    #[must_use]
+    pub const fn memory32(size: u64) -> Bar {
+        Bar { kind: BarKind::Memory32, size, prefetchable: false }
+    }
+
+    /// A 64-bit memory BAR of `size` bytes.
+    #[must_use]
+    pub const fn memory64(size: u64) -> Bar {
+        Bar { kind: BarKind::Memory64, size, prefetchable: false }
+    }
+
+    /// An I/O BAR of `size` bytes.
+    #[must_use]
+    pub const fn io(size: u64) -> Bar {
+        Bar { kind: BarKind::Io, size, prefetchable: false }
+    }
+
+    /// The same, prefetchable.
+    #[must_use]
+    pub const fn prefetchable(mut self) -> Bar {
+        self.prefetchable = true;
+        self
+    }
+
+    /// True where the specification allows this size for this kind.
+    #[must_use]
+    pub const fn size_is_legal(&self) -> bool {
+        let (min, max) = match self.kind {
+            BarKind::Memory32 => (128, 1 << 31),
+            BarKind::Memory64 => (128, 1 << 63),
+            BarKind::Io => (4, 256),
+        };
+        self.size.is_power_of_two() && self.size >= min && self.size <= max
+    }
+
+    /// Bits 3:0 (1:0 of an I/O BAR), which are read-only and say what it is.
+    #[must_use]
+    pub const fn type_bits(&self) -> u32 {
+        let prefetch = if self.prefetchable { 0b1000 } else { 0 };
+        match self.kind {
+            BarKind::Memory32 => prefetch,
+            BarKind::Memory64 => prefetch | 0b0100,
+            BarKind::Io => 0b01,
+        }
+    }
+
+    /// The address bits that software may write, low and high register: those above the size.
+    #[must_use]
+    pub const fn address_bits(&self) -> (u32, u32) {
+        let bits = !(self.size - 1);
+        match self.kind {
+            BarKind::Memory64 => (bits as u32, (bits >> 32) as u32),
+            BarKind::Memory32 | BarKind::Io => (bits as u32, 0),
+        }
+    }
+}
+
+impl BarWindow {
+    /// The offset of `address` in the window, where `len` bytes from there on all lie in it.
+    #[must_use]
+    pub const fn offset_of(&self, address: u64, len: u64) -> Option<u64> {
+        if address < self.address {
+            return None;
+        }
+        let offset = address - self.address;
+        if offset < self.size && len <= self.size - offset { Some(offset) } else { None }
+    }
+}

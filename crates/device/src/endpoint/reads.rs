@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! DMA reads of one function: split into MRds, their completions matched and put together. Never calls the device.
+//!
+//! Completions of one request come in address order, those of different requests in any (`PCIe 5.0 §2.4.1`). A read
+//! fails as soon as anything of it fails; what is still to come of it is swallowed, and its tags come back as if it
+//! had not failed.
+
+use super::assembly::Assembly;
+use super::settings::Settings;
+use super::tags::{TagPool, TagState};
+use crate::seam::{DmaError, DmaId, DmaRead};
+use tlp::split::request_piece;
+use tlp::{
+    Attributes, Bdf, Body, Completion, Data, Duration, MemoryOp, MemoryRequest, PayloadPool, Repr, Span, Status, Tag, Time,
+    Tlp, TrafficClass,
+};
+
+/// How a read ended, for the device.
+pub(crate) type Done = (DmaId, Result<Data, DmaError>);
+
+/// What a completion turned out to be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Finding {
+    /// It answers a read.
+    Good,
+    /// It answers a read that has already ended.
+    Swallowed,
+    /// It answers a request that timed out.
+    Late,
+    /// It answers nothing.
+    Unexpected,
+    /// It does not fit its request.
+    Malformed,
+    /// EP is set.
+    Poisoned,
+    /// UR.
+    Unsupported,
+    /// CA.
+    Aborted,
+}
+
+struct Dma {
+    id: DmaId,
+    len: u32,
+    received: u32,
+    /// Tags that wait for this read.
+    tags: u16,
+    carry: bool,
+    state: DmaState,
+    assembly: Assembly,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum DmaState {
+    Free,
+    Running,
+    /// The device knows how it ended; tags may still wait for completions to swallow.
+    Ended,
+}
+
+/// The read that is being split.
+struct Cursor {
+    dma: u16,
+    address: u64,
+    remaining: u32,
+    offset: u32,
+    attr: Attributes,
+    tc: TrafficClass,
+    carry: bool,
+}
+
+/// The DMA reads of one function. Reads under way are at most as many as tags, and one.
+pub(crate) struct ReadEngine {
+    pub(crate) tags: TagPool,
+    dmas: Vec<Dma>,
+    free: Vec<u16>,
+    cursor: Option<Cursor>,
+}
+
+impl ReadEngine {
+    pub(crate) fn new() -> ReadEngine {
+        ReadEngine { tags: TagPool::new(), dmas: Vec::new(), free: Vec::new(), cursor: None }
+    }
+
+    /// Reads under way, those that only wait for completions to swallow not counted.
+    pub(crate) fn under_way(&self) -> usize {
+        self.dmas.iter().filter(|d| d.state == DmaState::Running).count()
+    }
+
+    pub(crate) fn is_splitting(&self) -> bool {
+        self.cursor.is_some()
+    }
+
+    /// Begins to split a read.
+    pub(crate) fn begin(&mut self, read: &DmaRead, settings: &Settings) {
+        let dma = self.allocate(read);
+        self.cursor = Some(Cursor {
+            dma,
+            address: read.address,
+            remaining: read.len,
+            offset: 0,
+            attr: read.attr & settings.attributes,
+            tc: read.tc,
+            carry: read.carry,
+        });
+    }
+
+    fn allocate(&mut self, read: &DmaRead) -> u16 {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.dmas.push(Dma {
+                id: read.id,
+                len: 0,
+                received: 0,
+                tags: 0,
+                carry: false,
+                state: DmaState::Free,
+                assembly: Assembly::default(),
+            });
+            self.dmas.len() as u16 - 1
+        });
+        let dma = &mut self.dmas[usize::from(index)];
+        (dma.id, dma.len, dma.received) = (read.id, read.len, 0);
+        (dma.tags, dma.carry, dma.state) = (0, read.carry, DmaState::Running);
+        index
+    }
+
+    /// The next MRd of the read that is being split, if there is a tag for it.
+    pub(crate) fn next_request(&mut self, now: Time, requester: Bdf, settings: &Settings) -> Option<Tlp> {
+        let cursor = self.cursor.as_mut()?;
+        let (span, piece) = cursor.span(settings)?;
+        let deadline = settings.completion_timeout.map_or(Time::MAX, |t| now + t);
+        let tag = self.tags.take(cursor.dma, span.first_byte(), span.byte_count(), cursor.offset, deadline)?;
+        self.dmas[usize::from(cursor.dma)].tags += 1;
+        let request = MemoryRequest { op: MemoryOp::Read, requester, tag, span };
+        let mut repr = Repr::new(Body::Memory(request));
+        (repr.tc, repr.attr) = (cursor.tc, cursor.attr);
+        let tlp = Tlp { repr, data: Data::NONE, carry: cursor.carry };
+        cursor.advance(piece);
+        if cursor.remaining == 0 {
+            self.cursor = None;
+        }
+        Some(tlp)
+    }
+
+    /// Takes a completion whose Requester ID names this function.
+    pub(crate) fn complete(
+        &mut self,
+        completion: &Completion,
+        tlp: Tlp,
+        mps: u32,
+        quarantine_until: Time,
+        pool: &PayloadPool,
+    ) -> (Finding, Option<Done>) {
+        let Some(slot) = self.tags.slot(completion.tag) else { return (Finding::Unexpected, None) };
+        match slot.state {
+            TagState::Idle => return (Finding::Unexpected, None),
+            TagState::Quarantined => {
+                if is_last(completion) {
+                    self.tags.release(completion.tag);
+                }
+                return (Finding::Late, None);
+            }
+            TagState::Waiting => {}
+        }
+        let owner = slot.owner;
+        let finding = match completion.status {
+            Status::Success => fit(completion, &tlp, slot.address, slot.remaining, mps),
+            Status::UnsupportedRequest => Finding::Unsupported,
+            Status::CompleterAbort => Finding::Aborted,
+            Status::ConfigRetry => Finding::Malformed,
+        };
+        match (finding, owner) {
+            (Finding::Malformed, _) => self.malformed(completion.tag, owner, quarantine_until),
+            (Finding::Good | Finding::Poisoned, _) => self.data(completion, tlp, finding, owner, pool),
+            (_, Some(owner)) => (finding, self.refused(completion.tag, owner, finding)),
+            (_, None) => {
+                self.tags.release(completion.tag);
+                (Finding::Swallowed, None)
+            }
+        }
+    }
+
+    /// The rest of the request may or may not still come.
+    fn malformed(&mut self, tag: Tag, owner: Option<u16>, quarantine_until: Time) -> (Finding, Option<Done>) {
+        self.tags.quarantine(tag, quarantine_until);
+        let done = owner.and_then(|owner| self.lose_tag(owner, DmaError::Malformed));
+        (Finding::Malformed, done)
+    }
+
+    fn refused(&mut self, tag: Tag, owner: u16, finding: Finding) -> Option<Done> {
+        self.tags.release(tag);
+        let aborted = finding == Finding::Aborted;
+        self.lose_tag(owner, if aborted { DmaError::CompleterAbort } else { DmaError::UnsupportedRequest })
+    }
+
+    fn data(
+        &mut self,
+        completion: &Completion,
+        tlp: Tlp,
+        finding: Finding,
+        owner: Option<u16>,
+        pool: &PayloadPool,
+    ) -> (Finding, Option<Done>) {
+        let Some(slot) = self.tags.slot(completion.tag) else { return (Finding::Unexpected, None) };
+        let (bytes, offset) = (completion_bytes(completion, slot.address, slot.remaining), slot.offset);
+        slot.address += u64::from(bytes);
+        slot.offset += bytes;
+        slot.remaining -= bytes;
+        let last = slot.remaining == 0;
+        if last {
+            self.tags.release(completion.tag);
+        }
+        let Some(owner) = owner else { return (Finding::Swallowed, None) };
+        let dma = &mut self.dmas[usize::from(owner)];
+        dma.tags -= u16::from(last);
+        if dma.state != DmaState::Running {
+            self.free_if_done(owner);
+            return (Finding::Swallowed, None);
+        }
+        if finding == Finding::Poisoned {
+            return (finding, self.fail(owner, DmaError::Poisoned));
+        }
+        if dma.carry && dma.len > 0 {
+            dma.assembly.add(offset, tlp.data);
+        }
+        dma.received += bytes;
+        (finding, self.finish_if_whole(owner, pool))
+    }
+
+    fn finish_if_whole(&mut self, owner: u16, pool: &PayloadPool) -> Option<Done> {
+        let dma = &mut self.dmas[usize::from(owner)];
+        // A zero-length read counts one byte on the wire.
+        if dma.received < dma.len.max(1) {
+            return None;
+        }
+        let done = (dma.id, Ok(dma.assembly.finish(dma.len, pool)));
+        dma.state = DmaState::Ended;
+        self.free_if_done(owner);
+        Some(done)
+    }
+
+    fn lose_tag(&mut self, owner: u16, error: DmaError) -> Option<Done> {
+        self.dmas[usize::from(owner)].tags -= 1;
+        self.fail(owner, error).or_else(|| {
+            self.free_if_done(owner);
+            None
+        })
+    }
+
+    /// Ends a read with an error, once.
+    fn fail(&mut self, owner: u16, error: DmaError) -> Option<Done> {
+        if self.cursor.as_ref().is_some_and(|c| c.dma == owner) {
+            self.cursor = None;
+        }
+        let dma = &mut self.dmas[usize::from(owner)];
+        let running = dma.state == DmaState::Running;
+        if running {
+            dma.state = DmaState::Ended;
+        }
+        dma.assembly.clear();
+        let done = running.then_some((dma.id, Err(error)));
+        self.free_if_done(owner);
+        done
+    }
+
+    /// A read that has ended is forgotten with its last tag.
+    fn free_if_done(&mut self, owner: u16) {
+        let dma = &mut self.dmas[usize::from(owner)];
+        if dma.state == DmaState::Ended && dma.tags == 0 {
+            dma.state = DmaState::Free;
+            self.free.push(owner);
+        }
+    }
+
+    /// Bus Master Enable was cleared: the rest of the read that is being split may not be asked for.
+    pub(crate) fn stop_splitting(&mut self, error: DmaError) -> Option<Done> {
+        let owner = self.cursor.as_ref()?.dma;
+        self.fail(owner, error)
+    }
+
+    /// The next tag whose deadline has come: a request that timed out is quarantined for `quarantine` more, a
+    /// quarantined tag is free again. Returns whether a request timed out, and the read that this ends.
+    pub(crate) fn expire(&mut self, now: Time, quarantine: Duration) -> Option<(bool, Option<Done>)> {
+        let tag = self.tags.expired(now)?;
+        let slot = self.tags.slot(tag)?;
+        let (state, owner) = (slot.state, slot.owner);
+        if state == TagState::Quarantined {
+            self.tags.release(tag);
+            return Some((false, None));
+        }
+        self.tags.quarantine(tag, now + quarantine);
+        Some((owner.is_some(), owner.and_then(|owner| self.lose_tag(owner, DmaError::CompletionTimeout))))
+    }
+
+    /// Forgets all reads. Their tags stay out of use until their completions have come or cannot come any more.
+    pub(crate) fn void_all(&mut self, until: Time) {
+        self.cursor = None;
+        self.tags.disown_all(until);
+        self.free.clear();
+        for (index, dma) in self.dmas.iter_mut().enumerate() {
+            dma.state = DmaState::Free;
+            dma.tags = 0;
+            dma.assembly.clear();
+            self.free.push(index as u16);
+        }
+    }
+}
+
+impl Cursor {
+    /// What the next request names, and how far the read advances with it.
+    fn span(&self, settings: &Settings) -> Option<(Span, u32)> {
+        if self.remaining == 0 {
+            return Some((Span::zero_length(self.address), 0));
+        }
+        let limit = settings.mrrs.bytes();
+        let mut piece = request_piece(self.address, self.remaining, limit);
+        if settings.align_reads {
+            let to_boundary = u64::from(limit) - self.address % u64::from(limit);
+            piece = piece.min(to_boundary as u32);
+        }
+        Some((Span::covering(self.address, piece).ok()?, piece))
+    }
+
+    fn advance(&mut self, piece: u32) {
+        self.address = self.address.wrapping_add(u64::from(piece));
+        self.remaining -= piece;
+        self.offset += piece;
+    }
+}
+
+/// The bytes that a completion answers, as its Length allows.
+fn completion_bytes(completion: &Completion, address: u64, remaining: u32) -> u32 {
+    let lead = (address & 3) as u32;
+    let dw = u32::from(completion.length_dw.unwrap_or(0));
+    (dw * 4).saturating_sub(lead).min(remaining)
+}
+
+/// Whether a successful completion fits its request (`PCIe 5.0 §2.3.2`): Byte Count, Lower Address, Length, data.
+fn fit(completion: &Completion, tlp: &Tlp, address: u64, remaining: u32, mps: u32) -> Finding {
+    let Some(dw) = completion.length_dw.map(u32::from) else { return Finding::Malformed };
+    let bytes = completion_bytes(completion, address, remaining);
+    let fits = u32::from(completion.byte_count) == remaining
+        && u64::from(completion.lower_address) == address & 0x7f
+        && bytes > 0
+        && ((address & 3) as u32 + bytes).div_ceil(4) == dw
+        && dw * 4 <= mps
+        && tlp.data.len() == bytes as usize;
+    match (fits, tlp.repr.ep) {
+        (false, _) => Finding::Malformed,
+        (true, true) => Finding::Poisoned,
+        (true, false) => Finding::Good,
+    }
+}
+
+/// Whether no completion of the same request can follow.
+fn is_last(completion: &Completion) -> bool {
+    let lead = u32::from(completion.lower_address & 3);
+    let bytes = u32::from(completion.length_dw.unwrap_or(0)) * 4;
+    completion.status != Status::Success || bytes >= lead + u32::from(completion.byte_count)
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Operations that end with a result: which are under way, and who waits for each.
+
+use super::wait::keep_waker;
+use std::task::{Context, Poll, Waker};
+use tlp::Data;
+
+/// Reads that a program may have under way at once; futures beyond wait for one to end, in order.
+pub(crate) const MAX_CALLS: usize = 4096;
+
+const INDEX_BITS: u32 = MAX_CALLS.trailing_zeros();
+const GENERATIONS: u32 = 1 << (32 - INDEX_BITS);
+
+enum State<E> {
+    Free,
+    Waiting(Option<Waker>),
+    Done(Result<Data, E>),
+    /// Its future is gone; the place is kept until the result comes, so that its ID stays unique.
+    Abandoned,
+}
+
+struct Slot<E> {
+    generation: u32,
+    state: State<E>,
+}
+
+/// IDs hold a place and its generation, so that a late result never meets a later read in the same place.
+pub(crate) struct Calls<E> {
+    first_generation: u32,
+    slots: Vec<Slot<E>>,
+    free: Vec<u32>,
+}
+
+impl<E> Default for Calls<E> {
+    fn default() -> Calls<E> {
+        Calls { first_generation: 0, slots: Vec::new(), free: Vec::new() }
+    }
+}
+
+impl<E> Calls<E> {
+    /// None under way, and none of the IDs of `self` soon used again.
+    pub(crate) fn next_life(&self) -> Calls<E> {
+        let newest = self.slots.iter().map(|slot| slot.generation).max();
+        let first_generation = newest.map_or(self.first_generation, |g| g + 1) % GENERATIONS;
+        Calls { first_generation, slots: Vec::new(), free: Vec::new() }
+    }
+
+    pub(crate) fn has_room(&self) -> bool {
+        self.under_way() < MAX_CALLS
+    }
+
+    /// Places in use, those whose future is gone among them.
+    pub(crate) fn under_way(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// An ID for a new operation. To be called only where there is room.
+    pub(crate) fn begin(&mut self, waker: &Waker) -> u32 {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot { generation: self.first_generation, state: State::Free });
+            self.slots.len() as u32 - 1
+        });
+        let slot = &mut self.slots[index as usize];
+        slot.state = State::Waiting(Some(waker.clone()));
+        slot.generation << INDEX_BITS | index
+    }
+
+    /// Takes the result of operation `id`, if that is under way; whom to wake.
+    pub(crate) fn finish(&mut self, id: u32, result: Result<Data, E>) -> Option<Waker> {
+        let slot = self.slot(id)?;
+        match &mut slot.state {
+            State::Waiting(waker) => {
+                let waker = waker.take();
+                slot.state = State::Done(result);
+                waker
+            }
+            State::Abandoned => {
+                self.release(id);
+                None
+            }
+            // Answered twice, or never asked: the first answer holds.
+            State::Done(_) | State::Free => None,
+        }
+    }
+
+    pub(crate) fn poll(&mut self, id: u32, cx: &Context<'_>) -> Poll<Result<Data, E>> {
+        let Some(slot) = self.slot(id) else { return Poll::Pending };
+        if let State::Waiting(waker) = &mut slot.state {
+            keep_waker(waker, cx.waker());
+            return Poll::Pending;
+        }
+        match std::mem::replace(&mut slot.state, State::Free) {
+            State::Done(result) => {
+                self.release(id);
+                Poll::Ready(result)
+            }
+            other => {
+                slot.state = other;
+                Poll::Pending
+            }
+        }
+    }
+
+    /// Nobody waits for `id` any longer. `issued`: its result may still come.
+    pub(crate) fn abandon(&mut self, id: u32, issued: bool) {
+        let Some(slot) = self.slot(id) else { return };
+        if issued && matches!(slot.state, State::Waiting(_)) {
+            slot.state = State::Abandoned;
+        } else {
+            self.release(id);
+        }
+    }
+
+    fn slot(&mut self, id: u32) -> Option<&mut Slot<E>> {
+        let slot = self.slots.get_mut((id % MAX_CALLS as u32) as usize)?;
+        (slot.generation == id >> INDEX_BITS).then_some(slot)
+    }
+
+    fn release(&mut self, id: u32) {
+        let index = id % MAX_CALLS as u32;
+        let slot = &mut self.slots[index as usize];
+        slot.state = State::Free;
+        slot.generation = (slot.generation + 1) % GENERATIONS;
+        self.free.push(index);
+    }
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Who sleeps until when.
+
+use super::wait::keep_waker;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::task::Waker;
+use tlp::Time;
+
+/// A sleeper; stale once it was woken or cancelled.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TimerKey {
+    slot: u32,
+    number: u64,
+}
+
+struct Slot {
+    number: u64,
+    waker: Option<Waker>,
+}
+
+/// Sleepers, woken in the order of their time, and at the same time in the order in which they began. As many as the
+/// program holds sleeping futures.
+#[derive(Default)]
+pub(crate) struct Timers {
+    next_number: u64,
+    // What was cancelled stays in here until it comes to the top or more than half of the entries are stale.
+    heap: BinaryHeap<Reverse<(Time, u64, u32)>>,
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+}
+
+impl Timers {
+    /// When the first wakes.
+    pub(crate) fn next(&self) -> Option<Time> {
+        self.heap.peek().map(|Reverse((time, ..))| *time)
+    }
+
+    /// How many sleep.
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// Sleeps until `time`, or goes on to.
+    pub(crate) fn sleep(&mut self, key: &mut Option<TimerKey>, time: Time, waker: &Waker) {
+        match key.filter(|key| self.is_live(key)) {
+            Some(key) => keep_waker(&mut self.slots[key.slot as usize].waker, waker),
+            None => *key = Some(self.insert(time, waker.clone())),
+        }
+    }
+
+    /// The next sleeper whose time has come at `now`.
+    pub(crate) fn pop_due(&mut self, now: Time) -> Option<Waker> {
+        let Reverse((time, _, slot)) = *self.heap.peek()?;
+        if time > now {
+            return None;
+        }
+        self.heap.pop();
+        let waker = self.release(slot);
+        self.drop_stale_top();
+        waker
+    }
+
+    /// Sleeps no longer.
+    pub(crate) fn cancel(&mut self, key: &mut Option<TimerKey>) {
+        let Some(key) = key.take().filter(|key| self.is_live(key)) else { return };
+        self.release(key.slot);
+        self.drop_stale_top();
+        if self.heap.len() > 2 * self.len() + 16 {
+            let slots = &self.slots;
+            self.heap.retain(|Reverse((_, number, slot))| slots[*slot as usize].number == *number);
+        }
+    }
+
+    fn insert(&mut self, time: Time, waker: Waker) -> TimerKey {
+        self.next_number += 1;
+        let number = self.next_number;
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot { number: 0, waker: None });
+            self.slots.len() as u32 - 1
+        });
+        self.slots[slot as usize] = Slot { number, waker: Some(waker) };
+        self.heap.push(Reverse((time, number, slot)));
+        TimerKey { slot, number }
+    }
+
+    fn is_live(&self, key: &TimerKey) -> bool {
+        self.slots[key.slot as usize].number == key.number
+    }
+
+    fn release(&mut self, slot: u32) -> Option<Waker> {
+        let place = &mut self.slots[slot as usize];
+        place.number = 0;
+        self.free.push(slot);
+        place.waker.take()
+    }
+
+    // So that `next` always names a sleeper.
+    fn drop_stale_top(&mut self) {
+        while let Some(Reverse((_, number, slot))) = self.heap.peek() {
+            if self.slots[*slot as usize].number == *number {
+                return;
+            }
+            self.heap.pop();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cancelled_sleepers_are_neither_named_nor_kept() {
+        let mut timers = Timers::default();
+        let mut first = None;
+        timers.sleep(&mut first, Time::from_ps(u64::MAX - 1), Waker::noop());
+        for ps in 0..10_000 {
+            let mut key = None;
+            timers.sleep(&mut key, Time::from_ps(ps), Waker::noop());
+            assert_eq!(timers.next(), Some(Time::from_ps(ps)));
+            timers.cancel(&mut key);
+        }
+        for ps in 0..10_000 {
+            let mut key = None;
+            timers.sleep(&mut key, Time::from_ps(u64::MAX - ps), Waker::noop());
+            timers.cancel(&mut key);
+        }
+        assert_eq!((timers.len(), timers.next()), (1, Some(Time::from_ps(u64::MAX - 1))));
+        assert!(timers.heap.len() < 32, "{} entries for one sleeper", timers.heap.len());
+        assert!(timers.pop_due(Time::MAX).is_some() && timers.pop_due(Time::MAX).is_none());
+    }
+}

@@ -1,0 +1,538 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A device as straight-line `async` code.
+//!
+//! [`AsyncDevice`] turns a function `async fn(Io)` into a [`Device`]. The function takes requests, reads and writes host
+//! memory, raises interrupts, sleeps, and starts further tasks, all through its [`Io`]:
+//!
+//! ```
+//! use riser_device::io::{Io, RegisterFile, Request};
+//! use riser_device::{AsyncDevice, BarIndex, DmaError};
+//!
+//! const BAR: BarIndex = BarIndex(0);
+//! const RING: usize = 0;
+//! const TX_INDEX: u64 = 16;
+//! const TX_VECTOR: u16 = 0;
+//!
+//! async fn nic(io: Io) {
+//!     let mut registers = RegisterFile::new(32);
+//!     while let Some(request) = io.next_request().await {
+//!         match request {
+//!             Request::Write(w) if w.at(BAR, TX_INDEX) => {
+//!                 io.spawn(transmit(io.clone(), registers.u64(RING), w.u32()));
+//!             }
+//!             Request::Write(w) => {
+//!                 registers.write(&w);
+//!             }
+//!             Request::Read(r) => {
+//!                 let answer = registers.read(&r);
+//!                 r.complete(answer);
+//!             }
+//!             Request::Message(_) => {}
+//!         }
+//!     }
+//! }
+//!
+//! async fn transmit(io: Io, ring: u64, index: u32) -> Result<(), DmaError> {
+//!     let descriptor = io.dma_read(ring + 16 * u64::from(index), 16).await?;
+//!     // ...
+//!     io.interrupt(TX_VECTOR).await
+//! }
+//!
+//! let device = AsyncDevice::new(nic);
+//! ```
+//!
+//! What holds for every operation: it is issued when its future is first polled, not when it is made. A future that is
+//! dropped before the endpoint has accepted the operation takes it back; later, a read's result is given up. Writes,
+//! messages and interrupts leave in the order in which they were issued; reads in theirs, and completions in theirs; no
+//! class waits for another. A reset drops all tasks and calls the function anew.
+//!
+//! The tasks run inside [`Device::handle`], and inside [`Device::poll_output`] when an output of theirs is accepted.
+//! Wakes that come from anywhere else are seen at the next call. This module never reads a clock and never starts a
+//! thread.
+
+mod data;
+mod registers;
+mod request;
+
+pub use data::{Answer, IntoData};
+pub use registers::RegisterFile;
+pub use request::{MessageRequest, ReadRequest, Request, WriteRequest};
+
+pub use crate::exec::{Either, MAX_TASKS, join, join_array, select, yield_now};
+
+use crate::exec::{Call, Core, JoinHandle, Outgoing, Post, Sleep, WaitList};
+use crate::seam::{self, CompletionError, Device, DmaError, DmaId, DmaRead, DmaWrite, Input, Output, Token};
+use request::Place;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use tlp::{Attributes, Class, Data, Duration, Payload, PayloadPool, Time, TrafficClass};
+
+/// Read requests that a device may have taken whose completions the endpoint has not accepted yet. At the limit further
+/// reads stay in the receive buffer, while posted requests pass them (`PCIe 5.0 §2.4.1`).
+pub const MAX_OPEN_READS: usize = 1024;
+
+const POSTED: usize = 0;
+const NON_POSTED: usize = 1;
+/// Index of the taken tokens beside those of the classes.
+const TAKEN: usize = 3;
+
+impl Outgoing for Output {
+    fn set_id(&mut self, id: u32) {
+        if let Output::Read(read) = self {
+            read.id = DmaId(id);
+        }
+    }
+}
+
+type IoCore = Core<Output, DmaError>;
+
+/// Requests on their way in and completions on their way out.
+#[derive(Default)]
+struct Mailbox {
+    /// Bounded by the credits that the endpoint gave out.
+    requests: VecDeque<seam::Request>,
+    waiting: WaitList,
+    /// Requests are there that wait for room, not for a task to take them.
+    held_back: bool,
+    taken: VecDeque<Token>,
+    taken_count: u64,
+    /// Bounded by [`MAX_OPEN_READS`].
+    completions: VecDeque<(Token, Result<Data, CompletionError>)>,
+    completed_count: u64,
+    /// Read requests in the hands of the program.
+    held_reads: usize,
+}
+
+impl Mailbox {
+    fn take(&mut self) -> Option<seam::Request> {
+        let index = if self.held_reads + self.completions.len() < MAX_OPEN_READS {
+            0
+        } else {
+            self.requests.iter().position(|r| !matches!(r.op, seam::RequestOp::Read { .. }))?
+        };
+        let request = self.requests.remove(index)?;
+        self.taken.push_back(request.token);
+        self.taken_count += 1;
+        Some(request)
+    }
+}
+
+/// One life of a device, from reset to reset.
+struct Shared {
+    core: Rc<IoCore>,
+    mail: RefCell<Mailbox>,
+}
+
+impl Shared {
+    fn new(core: IoCore) -> Rc<Shared> {
+        Rc::new(Shared { core: Rc::new(core), mail: RefCell::default() })
+    }
+
+    fn complete(&self, token: Token, result: Result<Data, CompletionError>) {
+        let mut mail = self.mail.borrow_mut();
+        mail.completions.push_back((token, result));
+        mail.completed_count += 1;
+    }
+
+    fn close_read(&self) {
+        self.mail.borrow_mut().held_reads -= 1;
+    }
+
+    fn deliver(&self, request: seam::Request) {
+        let waker = {
+            let mut mail = self.mail.borrow_mut();
+            mail.requests.push_back(request);
+            mail.waiting.first()
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// Runs tasks until all wait for something that is not here.
+    fn run(&self) {
+        loop {
+            self.core.exec.run();
+            let Some(waker) = self.let_in() else { return };
+            waker.wake();
+        }
+    }
+
+    /// Whom to wake because there is room for a request again that was held back.
+    fn let_in(&self) -> Option<std::task::Waker> {
+        let mut mail = self.mail.borrow_mut();
+        let room = mail.held_reads + mail.completions.len() < MAX_OPEN_READS && self.core.exec.has_room();
+        if !mail.held_back || !room {
+            return None;
+        }
+        mail.held_back = false;
+        mail.waiting.first()
+    }
+}
+
+/// A handle on everything that a device may do. Clones are handles on the same device. After a reset handles of before
+/// are dead: what is issued through them does not happen and does not end.
+#[derive(Clone)]
+pub struct Io {
+    shared: Rc<Shared>,
+}
+
+/// Attributes and Traffic Class of a DMA transfer; by default none and zero.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct DmaOptions {
+    /// Attributes.
+    pub attr: Attributes,
+    /// Traffic Class.
+    pub tc: TrafficClass,
+}
+
+impl Io {
+    /// Virtual time.
+    #[must_use]
+    pub fn now(&self) -> Time {
+        self.shared.core.now()
+    }
+
+    /// Where payloads come from.
+    #[must_use]
+    pub fn payloads(&self) -> &PayloadPool {
+        &self.shared.core.pool
+    }
+
+    /// A payload that holds a copy of `bytes`.
+    #[must_use]
+    pub fn copy(&self, bytes: &[u8]) -> Payload {
+        self.payloads().copy(bytes)
+    }
+
+    /// Takes the next request: its receive-buffer space returns to the sender now, not when it arrived. So a device that
+    /// takes none stops its host. `None` once the device was reset or is gone, which the device's own tasks never see,
+    /// as they are gone too.
+    pub fn next_request(&self) -> NextRequest {
+        NextRequest { shared: Rc::clone(&self.shared), ticket: None }
+    }
+
+    /// Reads `len` bytes of host memory; zero is a zero-length read, which flushes posted writes.
+    pub fn dma_read(&self, address: u64, len: u32) -> DmaReadFuture<Payload> {
+        self.dma_read_with(address, len, DmaOptions::default())
+    }
+
+    /// Like [`dma_read`](Self::dma_read), with attributes and Traffic Class.
+    pub fn dma_read_with(&self, address: u64, len: u32, options: DmaOptions) -> DmaReadFuture<Payload> {
+        self.read(address, len, true, options, carried)
+    }
+
+    /// Like [`dma_read`](Self::dma_read), without bytes: for runs that ask how long, not what.
+    pub fn dma_read_counted(&self, address: u64, len: u32) -> DmaReadFuture<()> {
+        self.read(address, len, false, DmaOptions::default(), |result| result.map(|_| ()))
+    }
+
+    /// Reads `len` bytes of host memory, and says whether they are to be carried or only counted.
+    pub fn dma_read_data(
+        &self,
+        address: u64,
+        len: u32,
+        carry: bool,
+        options: DmaOptions,
+    ) -> DmaReadFuture<Data> {
+        self.read(address, len, carry, options, |result| result)
+    }
+
+    /// Writes host memory; of any length. Ends when the endpoint has accepted the write, which is before it arrives.
+    /// Fails with `TooLong` beyond 2^32 - 1 bytes.
+    pub fn dma_write(&self, address: u64, data: impl IntoData) -> PostedFuture {
+        self.dma_write_with(address, data, DmaOptions::default())
+    }
+
+    /// Like [`dma_write`](Self::dma_write), with attributes and Traffic Class.
+    pub fn dma_write_with(&self, address: u64, data: impl IntoData, options: DmaOptions) -> PostedFuture {
+        let data = data.into_data(self.payloads()).ok_or(DmaError::TooLong);
+        let DmaOptions { attr, tc } = options;
+        self.post(data.map(|data| Output::Write(DmaWrite { address, data, attr, tc })))
+    }
+
+    /// Like [`dma_write`](Self::dma_write) of `len` bytes, without the bytes: for runs that ask how long, not what.
+    pub fn dma_write_counted(&self, address: u64, len: u32) -> PostedFuture {
+        self.dma_write(address, Data::Counted(len))
+    }
+
+    /// Raises an interrupt vector. It leaves behind every write issued before it, and ends when the endpoint has
+    /// accepted it. Does not fail today; the result is that of a write, so that it may end an `async fn`.
+    pub fn interrupt(&self, vector: u16) -> PostedFuture {
+        self.post(Ok(Output::Interrupt { vector }))
+    }
+
+    /// Sends a message to the root complex. Fails with `TooLong` beyond 2^32 - 1 bytes.
+    pub fn message(&self, code: u8, data: impl IntoData) -> PostedFuture {
+        let data = data.into_data(self.payloads()).ok_or(DmaError::TooLong);
+        self.post(data.map(|data| Output::Message { code, data }))
+    }
+
+    /// Waits until `duration` after now.
+    pub fn sleep(&self, duration: Duration) -> Sleep {
+        self.sleep_until(self.now() + duration)
+    }
+
+    /// Waits until `time`; `Time::MAX` is never.
+    pub fn sleep_until(&self, time: Time) -> Sleep {
+        self.shared.core.sleep_until(time)
+    }
+
+    /// Starts a task beside this one; it is first polled when all that are ready now have had their turn. Refused beyond
+    /// [`MAX_TASKS`], which the handle tells.
+    pub fn spawn<F>(&self, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future + 'static,
+        F::Output: 'static,
+    {
+        self.shared.core.exec.spawn(future)
+    }
+
+    fn post(&self, output: Result<Output, DmaError>) -> PostedFuture {
+        PostedFuture { post: Post::new(&self.shared.core, POSTED, output) }
+    }
+
+    fn read<T>(
+        &self,
+        address: u64,
+        len: u32,
+        carry: bool,
+        options: DmaOptions,
+        finish: fn(Result<Data, DmaError>) -> Result<T, DmaError>,
+    ) -> DmaReadFuture<T> {
+        let DmaOptions { attr, tc } = options;
+        let read = Output::Read(DmaRead { id: DmaId(0), address, len, carry, attr, tc });
+        DmaReadFuture { call: Call::new(&self.shared.core, NON_POSTED, Ok(read)), finish }
+    }
+}
+
+fn carried(result: Result<Data, DmaError>) -> Result<Payload, DmaError> {
+    match result? {
+        Data::Carried(payload) => Ok(payload),
+        // A host that does not carry bytes where they are asked for.
+        Data::Counted(_) => Err(DmaError::Malformed),
+    }
+}
+
+/// Ends with the next request.
+#[must_use = "futures do nothing unless awaited"]
+pub struct NextRequest {
+    shared: Rc<Shared>,
+    ticket: Option<u64>,
+}
+
+impl NextRequest {
+    fn adopt(&self, request: seam::Request) -> Request {
+        let seam::Request { token, tc, attr, op } = request;
+        match op {
+            seam::RequestOp::Read { bar, offset, span } => {
+                self.shared.mail.borrow_mut().held_reads += 1;
+                let place = Place { bar, offset, span, tc, attr };
+                Request::Read(ReadRequest::new(&self.shared, token, place))
+            }
+            seam::RequestOp::Write { bar, offset, span, data } => {
+                Request::Write(WriteRequest::new(Place { bar, offset, span, tc, attr }, data))
+            }
+            seam::RequestOp::Message { code, header, data } => {
+                Request::Message(MessageRequest { code, header, data, tc, attr })
+            }
+        }
+    }
+}
+
+impl Future for NextRequest {
+    type Output = Option<Request>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Request>> {
+        let this = &mut *self;
+        if this.shared.core.exec.is_closed() {
+            return Poll::Ready(None);
+        }
+        let (request, next) = {
+            let mut mail = this.shared.mail.borrow_mut();
+            let request = if this.shared.core.exec.has_room() { mail.take() } else { None };
+            if request.is_none() {
+                mail.held_back = !mail.requests.is_empty();
+                mail.waiting.wait(&mut this.ticket, cx.waker());
+                return Poll::Pending;
+            }
+            mail.waiting.leave(&mut this.ticket);
+            (request, if mail.requests.is_empty() { None } else { mail.waiting.first() })
+        };
+        if let Some(waker) = next {
+            waker.wake();
+        }
+        Poll::Ready(request.map(|request| this.adopt(request)))
+    }
+}
+
+impl Drop for NextRequest {
+    fn drop(&mut self) {
+        if self.ticket.is_none() {
+            return;
+        }
+        let next = {
+            let mut mail = self.shared.mail.borrow_mut();
+            mail.waiting.leave(&mut self.ticket);
+            if mail.requests.is_empty() { None } else { mail.waiting.first() }
+        };
+        if let Some(waker) = next {
+            waker.wake();
+        }
+    }
+}
+
+/// Ends when the endpoint has accepted a write, message or interrupt.
+#[must_use = "futures do nothing unless awaited"]
+pub struct PostedFuture {
+    post: Post<Output, DmaError>,
+}
+
+impl Future for PostedFuture {
+    type Output = Result<(), DmaError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.post.poll(cx)
+    }
+}
+
+/// Ends with the result of a DMA read.
+#[must_use = "futures do nothing unless awaited"]
+pub struct DmaReadFuture<T> {
+    call: Call<Output, DmaError>,
+    finish: fn(Result<Data, DmaError>) -> Result<T, DmaError>,
+}
+
+impl<T> Future for DmaReadFuture<T> {
+    type Output = Result<T, DmaError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let finish = self.finish;
+        self.call.poll(cx).map(finish)
+    }
+}
+
+/// A [`Device`] made of an `async` function.
+pub struct AsyncDevice {
+    shared: Rc<Shared>,
+    start: Box<dyn Fn(Io)>,
+    /// How many outputs of each class, and tokens, there were when the host last looked.
+    seen: [Cell<u64>; 4],
+}
+
+impl AsyncDevice {
+    /// A device that runs the future of `factory`, from the first call on and anew after each reset. Where the future
+    /// ends, its tasks run on, but nobody takes requests any longer.
+    pub fn new<F, Fut>(factory: F) -> AsyncDevice
+    where
+        F: Fn(Io) -> Fut + 'static,
+        Fut: Future + 'static,
+        Fut::Output: 'static,
+    {
+        AsyncDevice::with_pool(PayloadPool::new(), factory)
+    }
+
+    /// Like [`new`](Self::new), with a payload pool that others use too.
+    pub fn with_pool<F, Fut>(pool: PayloadPool, factory: F) -> AsyncDevice
+    where
+        F: Fn(Io) -> Fut + 'static,
+        Fut: Future + 'static,
+        Fut::Output: 'static,
+    {
+        let start = move |io: Io| {
+            let future = factory(io.clone());
+            io.spawn(future);
+        };
+        let shared = Shared::new(Core::new(pool));
+        start(Io { shared: Rc::clone(&shared) });
+        AsyncDevice { shared, start: Box::new(start), seen: Default::default() }
+    }
+
+    fn reset(&mut self) {
+        self.shared.core.exec.close();
+        self.shared = Shared::new(self.shared.core.next_life());
+        (self.start)(Io { shared: Rc::clone(&self.shared) });
+    }
+
+    fn count(&self, index: usize) -> u64 {
+        match index {
+            POSTED | NON_POSTED => self.shared.core.pushed(index),
+            TAKEN => self.shared.mail.borrow().taken_count,
+            _ => self.shared.mail.borrow().completed_count,
+        }
+    }
+
+    fn see(&self, index: usize) {
+        self.seen[index].set(self.count(index));
+    }
+
+    fn pop(&self, class: Class) -> Option<Output> {
+        match class {
+            Class::Posted => self.shared.core.pop(POSTED),
+            Class::NonPosted => self.shared.core.pop(NON_POSTED),
+            Class::Completion => {
+                let (token, result) = self.shared.mail.borrow_mut().completions.pop_front()?;
+                Some(Output::Complete { token, result })
+            }
+        }
+    }
+}
+
+impl Device for AsyncDevice {
+    fn handle(&mut self, now: Time, input: Input) {
+        self.shared.core.advance(now);
+        match input {
+            Input::Request(request) => self.shared.deliver(request),
+            Input::DmaDone { id, result } => self.shared.core.finish(id.0, result),
+            Input::Timer => {}
+            Input::Reset(_) => self.reset(),
+        }
+        self.shared.run();
+        (0..self.seen.len()).for_each(|index| self.see(index));
+    }
+
+    fn poll_output(&mut self, now: Time, class: Class) -> Option<Output> {
+        self.shared.core.set_now(now);
+        if self.shared.core.exec.has_ready() {
+            self.shared.run();
+        }
+        let output = self.pop(class);
+        if output.is_some() {
+            self.shared.run();
+        }
+        self.see(class.index());
+        output
+    }
+
+    fn poll_taken(&mut self) -> Option<Token> {
+        self.see(TAKEN);
+        self.shared.mail.borrow_mut().taken.pop_front()
+    }
+
+    /// At once where a task is ready, or where a poll of one class brought out something of another.
+    fn poll_timeout(&self) -> Option<Time> {
+        let unseen = (0..self.seen.len()).any(|index| self.seen[index].get() != self.count(index));
+        if unseen { Some(self.shared.core.now()) } else { self.shared.core.poll_timeout() }
+    }
+
+    fn waits_for(&self) -> Option<String> {
+        let mail = self.shared.mail.borrow();
+        Some(format!(
+            "{}, {} requests not taken, {} reads not answered, {} completions not accepted",
+            self.shared.core.describe(),
+            mail.requests.len(),
+            mail.held_reads,
+            mail.completions.len(),
+        ))
+    }
+}
+
+impl Drop for AsyncDevice {
+    fn drop(&mut self) {
+        // Tasks hold handles on what holds the tasks.
+        self.shared.core.exec.close();
+    }
+}

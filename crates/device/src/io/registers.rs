@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The plain registers of a BAR.
+
+use super::{ReadRequest, WriteRequest};
+use crate::seam::CompletionError;
+
+/// The bytes of a BAR from offset zero on, all readable and writable. What lies beyond answers UR, and writes there are
+/// dropped. Registers with an effect are looked at by the device, before or after.
+#[derive(Clone, Debug)]
+pub struct RegisterFile {
+    bytes: Vec<u8>,
+}
+
+impl RegisterFile {
+    /// `len` bytes, all zero.
+    #[must_use]
+    pub fn new(len: usize) -> RegisterFile {
+        RegisterFile { bytes: vec![0; len] }
+    }
+
+    /// What answers `request`.
+    ///
+    /// # Errors
+    /// UR where it reaches beyond the registers.
+    pub fn read(&self, request: &ReadRequest) -> Result<&[u8], CompletionError> {
+        let first = usize::try_from(request.offset()).unwrap_or(usize::MAX);
+        self.bytes
+            .get(first..)
+            .and_then(|bytes| bytes.get(..request.len()))
+            .ok_or(CompletionError::UnsupportedRequest)
+    }
+
+    /// Writes the enabled bytes of `request`; true where all of them lie within.
+    pub fn write(&mut self, request: &WriteRequest) -> bool {
+        request.apply(&mut self.bytes)
+    }
+
+    /// The little-endian DW at `offset`; zero beyond the end.
+    #[must_use]
+    pub fn u32(&self, offset: usize) -> u32 {
+        u32::from_le_bytes(self.array(offset))
+    }
+
+    /// The little-endian QW at `offset`; zero beyond the end.
+    #[must_use]
+    pub fn u64(&self, offset: usize) -> u64 {
+        u64::from_le_bytes(self.array(offset))
+    }
+
+    /// Sets the little-endian DW at `offset`; beyond the end nothing happens.
+    pub fn set_u32(&mut self, offset: usize, value: u32) {
+        self.set(offset, &value.to_le_bytes());
+    }
+
+    /// Sets the little-endian QW at `offset`; beyond the end nothing happens.
+    pub fn set_u64(&mut self, offset: usize, value: u64) {
+        self.set(offset, &value.to_le_bytes());
+    }
+
+    /// All bytes.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// All bytes.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes
+    }
+
+    fn array<const N: usize>(&self, offset: usize) -> [u8; N] {
+        let bytes = self.bytes.get(offset..).and_then(|bytes| bytes.first_chunk());
+        bytes.copied().unwrap_or([0; N])
+    }
+
+    fn set(&mut self, offset: usize, value: &[u8]) {
+        if let Some(to) = self.bytes.get_mut(offset..).and_then(|bytes| bytes.get_mut(..value.len())) {
+            to.copy_from_slice(value);
+        }
+    }
+}

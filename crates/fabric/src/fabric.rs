@@ -1,0 +1,442 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The event loop, and what it moves between ports and their owners.
+
+use crate::fault::{FaultRule, Faults};
+use crate::host::HostSlot;
+use crate::profile::HostProfile;
+use crate::progress::{Limits, STALL_LIMIT, Stop};
+use crate::queue::{Event, EventQueue, SortedQueue};
+use crate::root::{RootComplex, RootCounters, RootPortConfig};
+use crate::tap::{Direction, Tap, TapRecord};
+use crate::topology::{AddressMap, LinkConfig, LinkId, PortId, Side};
+use crate::wire::{InFlight, PortState};
+use device::host::HostProgram;
+use device::memory::HostMemory;
+use device::TlpPort;
+use link::{Counters, Damage, Frame, Port};
+use tlp::{Class, PayloadPool, Time, Tlp};
+
+/// What a fabric is made of. Link `n` joins root port `n` with slot `n`.
+pub struct FabricConfig {
+    /// Timing of the host.
+    pub host: HostProfile,
+    /// Host memory, shared with the host program.
+    pub memory: HostMemory,
+    /// Where the root complex takes its payload buffers from.
+    pub payloads: PayloadPool,
+    /// The links with what stands at their far ends.
+    pub slots: Vec<(LinkConfig, Box<dyn TlpPort>)>,
+    /// The program of the host, where it has one. It starts when all links are up.
+    pub program: Option<Box<dyn HostProgram>>,
+    /// Faults.
+    pub faults: Vec<FaultRule>,
+    /// Seed of all that is drawn.
+    pub seed: u64,
+}
+
+/// Sums over a run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RunTotals {
+    /// Events handled.
+    pub events: u64,
+    /// TLPs that have crossed a link: one TLP over one link is one hop; replays do not count again.
+    pub tlp_hops: u64,
+}
+
+/// No damage.
+static INTACT: Damage = Damage::none();
+
+struct Slot {
+    device: Box<dyn TlpPort>,
+    timer_at: Time,
+}
+
+/// A running fabric.
+pub struct Fabric {
+    now: Time,
+    queue: SortedQueue,
+    ports: Vec<PortState>,
+    slots: Vec<Slot>,
+    root: RootComplex,
+    host: Option<HostSlot>,
+    tap: Option<Box<dyn Tap>>,
+    totals: RunTotals,
+    last_progress: Time,
+    host_started: bool,
+    finished: bool,
+}
+
+impl Fabric {
+    /// A fabric at time zero, its links about to come up.
+    ///
+    /// # Panics
+    /// With more slots than [`AddressMap::MAX_ROOT_PORTS`]; whoever builds one checks that.
+    #[must_use]
+    pub fn new(config: FabricConfig) -> Fabric {
+        assert!(config.slots.len() <= AddressMap::MAX_ROOT_PORTS, "more slots than root ports");
+        let root_ports: Vec<RootPortConfig> =
+            config.slots.iter().map(|(link, _)| RootPortConfig { mps: link.root.mps }).collect();
+        let mut ports = Vec::new();
+        let mut slots = Vec::new();
+        for (n, (link, device)) in config.slots.into_iter().enumerate() {
+            let id = LinkId(n as u32);
+            for (side, port) in [(Side::Root, &link.root), (Side::Device, &link.device)] {
+                let faults = faults_into(&config.faults, id, side, link.bit_error_rate, config.seed);
+                let port = Port::new(port.clone());
+                ports.push(PortState::new(PortId::new(id, side), port, link.propagation, faults));
+            }
+            slots.push(Slot { device, timer_at: Time::MAX });
+        }
+        let mut fabric = Fabric {
+            now: Time::ZERO,
+            queue: SortedQueue::default(),
+            ports,
+            slots,
+            root: RootComplex::new(config.host, config.memory, config.payloads, &root_ports),
+            host: config.program.map(HostSlot::new),
+            tap: None,
+            totals: RunTotals::default(),
+            last_progress: Time::ZERO,
+            host_started: false,
+            finished: false,
+        };
+        fabric.start_links();
+        fabric
+    }
+
+    /// Lets `tap` see every frame from now on.
+    pub fn set_tap(&mut self, tap: Box<dyn Tap>) {
+        self.tap = Some(tap);
+    }
+
+    /// Takes the tap back.
+    pub fn take_tap(&mut self) -> Option<Box<dyn Tap>> {
+        self.tap.take()
+    }
+
+    /// Virtual time.
+    #[must_use]
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// Sums so far.
+    #[must_use]
+    pub fn totals(&self) -> RunTotals {
+        self.totals
+    }
+
+    /// Counters of what `port` has sent, and of the errors it has received.
+    #[must_use]
+    pub fn port_counters(&self, port: PortId) -> &Counters {
+        self.ports[port.index()].port.counters()
+    }
+
+    /// Counters of the root complex.
+    #[must_use]
+    pub fn root_counters(&self) -> &RootCounters {
+        self.root.counters()
+    }
+
+    /// Number of links.
+    #[must_use]
+    pub fn links(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Runs until everything is done, nothing can go on, or a limit comes.
+    pub fn run(&mut self, limits: Limits) -> Stop {
+        let pause_at = self.totals.events.saturating_add(limits.events);
+        loop {
+            if let Some(stop) = self.check_end() {
+                return self.end(stop);
+            }
+            if self.totals.events >= pause_at {
+                return Stop::Paused;
+            }
+            let Some((time, event)) = self.queue.pop() else {
+                let stop = self.stalled();
+                return self.end(stop);
+            };
+            if time > limits.until {
+                self.queue.push(time, event);
+                self.now = limits.until;
+                return self.end(Stop::TimeLimit);
+            }
+            self.now = time;
+            self.totals.events += 1;
+            self.handle(event);
+        }
+    }
+
+    fn start_links(&mut self) {
+        for n in 0..self.ports.len() {
+            self.ports[n].port.start(Time::ZERO);
+            self.pump(n);
+        }
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Arrive(port) => self.arrive(port),
+            Event::Transmit(port) => {
+                if self.ports[port.index()].transmit_due(self.now) {
+                    self.pump(port.index());
+                }
+            }
+            Event::PortTimer(port) => self.port_timer(port),
+            Event::SlotTimer(slot) => self.slot_timer(slot as usize),
+            Event::ReadReady(job) => {
+                self.last_progress = self.now;
+                let port = self.root.read_ready(job);
+                self.pump_root(port);
+            }
+            Event::Drained(port) => {
+                self.last_progress = self.now;
+                self.root.drained(port as usize, self.now, &mut self.queue);
+                self.settle_root(port as usize);
+            }
+            Event::RootPort(port) => self.pump_root(port as usize),
+            Event::RootTimer => {
+                self.root.timeout(self.now, &mut self.queue);
+                self.step_host();
+            }
+            Event::Host => self.step_host(),
+        }
+    }
+
+    /// The oldest frame on its way to `id` is there.
+    fn arrive(&mut self, id: PortId) {
+        let now = self.now;
+        let state = &mut self.ports[id.index()];
+        let Some(InFlight { frame, damage, dropped }) = state.inbound.pop_front() else { return };
+        if let Some(tap) = &mut self.tap {
+            tap.frame(&tap_record(now, id, Direction::of_sender(id.peer().side()), &frame, damage.is_some(), dropped));
+        }
+        if dropped {
+            return;
+        }
+        if let Some(tlp) = state.port.handle_frame(now, frame, damage.as_deref().unwrap_or(&INTACT)) {
+            self.totals.tlp_hops += 1;
+            self.last_progress = now;
+            self.deliver(id, tlp);
+        } else {
+            if !self.host_started {
+                self.try_start_host();
+            }
+            self.pump(id.index());
+        }
+    }
+
+    /// Hands a TLP to the owner of port `id`.
+    fn deliver(&mut self, id: PortId, tlp: Tlp) {
+        let n = id.link().0 as usize;
+        match id.side() {
+            Side::Root => {
+                self.root.handle_tlp(n, self.now, tlp, &mut self.queue);
+                self.settle_root(n);
+            }
+            Side::Device => {
+                self.slots[n].device.handle_tlp(self.now, tlp);
+                self.pump(id.index());
+            }
+        }
+    }
+
+    /// Returns credits of root port `n` and sends what it has.
+    fn settle_root(&mut self, n: usize) {
+        let port = PortId::new(LinkId(n as u32), Side::Root).index();
+        while let Some(credit) = self.root.poll_credits(n) {
+            self.ports[port].port.return_credits(self.now, credit.class, credit.data_credits);
+        }
+        self.pump(port);
+    }
+
+    /// Returns credits of slot `n` and asks for its timer. Whenever a device is asked for output it may also take a
+    /// request or set a timer, so this follows every such question.
+    fn settle_slot(&mut self, n: usize, index: usize) {
+        let (slot, port) = (&mut self.slots[n], &mut self.ports[index].port);
+        while let Some(credit) = slot.device.poll_credits() {
+            port.return_credits(self.now, credit.class, credit.data_credits);
+        }
+        let Some(at) = slot.device.poll_timeout() else { return };
+        let at = at.max(self.now);
+        if at < slot.timer_at {
+            slot.timer_at = at;
+            self.queue.push(at, Event::SlotTimer(n as u32));
+        }
+    }
+
+    fn pump_root(&mut self, n: usize) {
+        self.pump(PortId::new(LinkId(n as u32), Side::Root).index());
+    }
+
+    /// Fills the transmit queues of a port from its owner, and the wire from its queues.
+    fn pump(&mut self, index: usize) {
+        self.refill(index);
+        while self.transmit(index) {
+            self.refill(index);
+        }
+        self.ports[index].arm(self.now, &mut self.queue);
+    }
+
+    fn transmit(&mut self, index: usize) -> bool {
+        let now = self.now;
+        let state = &mut self.ports[index];
+        let Some(sent) = state.port.poll_transmit(now) else { return false };
+        let id = state.id;
+        if let Some(tap) = &mut self.tap {
+            tap.frame(&tap_record(sent.end, id, Direction::of_sender(id.side()), &sent.frame, false, false));
+        }
+        let peer = &mut self.ports[id.peer().index()];
+        let (damage, dropped) = peer.judge(&sent.frame);
+        peer.inbound.push_back(InFlight { frame: sent.frame, damage, dropped });
+        self.queue.push(sent.end + peer.propagation, Event::Arrive(peer.id));
+        true
+    }
+
+    fn refill(&mut self, index: usize) {
+        let id = self.ports[index].id;
+        let n = id.link().0 as usize;
+        match id.side() {
+            Side::Root => self.refill_root(index, n),
+            Side::Device => self.refill_slot(index, n),
+        }
+    }
+
+    fn refill_slot(&mut self, index: usize, n: usize) {
+        let (port, device) = (&mut self.ports[index].port, &mut self.slots[n].device);
+        for class in Class::ALL {
+            while port.has_room(class) {
+                let Some(tlp) = device.poll_tlp(self.now, class) else { break };
+                port.enqueue(tlp);
+            }
+        }
+        self.settle_slot(n, index);
+    }
+
+    /// What one class gives up may let another go, so it asks until none has anything; and then the host program, which
+    /// may have waited for the room.
+    fn refill_root(&mut self, index: usize, n: usize) {
+        loop {
+            let mut moved = false;
+            for class in Class::ALL {
+                while self.ports[index].port.has_room(class) {
+                    let Some(tlp) = self.root.poll_tlp(n, self.now, class, &mut self.queue) else { break };
+                    self.ports[index].port.enqueue(tlp);
+                    moved = true;
+                }
+            }
+            let stuck = self.host.as_ref().is_some_and(HostSlot::is_stuck);
+            if moved && stuck {
+                self.queue.push(self.now, Event::Host);
+            }
+            if !moved {
+                return;
+            }
+        }
+    }
+
+    fn port_timer(&mut self, id: PortId) {
+        let now = self.now;
+        let state = &mut self.ports[id.index()];
+        if state.timer_due(now) {
+            state.port.handle_timeout(now);
+        }
+        self.pump(id.index());
+    }
+
+    fn slot_timer(&mut self, n: usize) {
+        let slot = &mut self.slots[n];
+        if slot.timer_at == self.now {
+            slot.timer_at = Time::MAX;
+        }
+        if slot.device.poll_timeout().is_some_and(|at| at <= self.now) {
+            self.last_progress = self.now;
+            slot.device.handle_timeout(self.now);
+        }
+        self.pump(PortId::new(LinkId(n as u32), Side::Device).index());
+    }
+
+    fn try_start_host(&mut self) {
+        if self.ports.iter().all(|p| p.port.is_active()) {
+            self.host_started = true;
+            self.queue.push(self.now, Event::Host);
+            for n in 0..self.ports.len() {
+                self.pump(n);
+            }
+        }
+    }
+
+    fn step_host(&mut self) {
+        let Some(host) = self.host.as_mut().filter(|_| self.host_started) else { return };
+        self.last_progress = self.now;
+        let touched: Vec<usize> = host.step(self.now, &mut self.root, &mut self.queue).to_vec();
+        for n in touched {
+            self.pump_root(n);
+        }
+    }
+
+    /// True where something other than the upkeep of the links is still to come.
+    fn is_live(&self) -> bool {
+        self.now.since(self.last_progress) < STALL_LIMIT
+            || self.slots.iter().any(|s| s.device.poll_timeout().is_some())
+            || self.host.as_ref().is_some_and(|h| h.wakes_at().is_some())
+            || self.root.is_waiting()
+    }
+
+    fn check_end(&self) -> Option<Stop> {
+        match self.host.as_ref().and_then(HostSlot::outcome) {
+            Some(Err(why)) => Some(Stop::Failed(why)),
+            Some(Ok(())) => Some(Stop::Finished),
+            None if self.now.since(self.last_progress) >= STALL_LIMIT && !self.is_live() => Some(self.stalled()),
+            None => None,
+        }
+    }
+
+    /// Without anything to come: done, where no one waits.
+    fn stalled(&self) -> Stop {
+        let mut lines: Vec<String> = self.host.iter().filter_map(HostSlot::waits_for).collect();
+        for (n, slot) in self.slots.iter().enumerate() {
+            lines.extend(self.root.waits_for(n).map(|t| format!("root port {n}: {t}")));
+            lines.extend(slot.device.waits_for().map(|t| format!("slot {n}: {t}")));
+        }
+        for state in &self.ports {
+            let line = state.port.state_line();
+            if line != "idle" {
+                lines.push(format!("{}: {line}", state.id));
+            }
+        }
+        if lines.is_empty() && self.host.is_none() { Stop::Finished } else { Stop::NoProgress(lines) }
+    }
+
+    fn end(&mut self, stop: Stop) -> Stop {
+        if !self.finished {
+            self.finished = true;
+            for state in &mut self.ports {
+                state.port.finish(self.now);
+            }
+        }
+        stop
+    }
+}
+
+fn tap_record(
+    time: Time,
+    at: PortId,
+    direction: Direction,
+    frame: &Frame,
+    damaged: bool,
+    dropped: bool,
+) -> TapRecord<'_> {
+    TapRecord { time, link: at.link(), at: at.side(), direction, frame, damaged, dropped }
+}
+
+/// The faults of the direction into `side` of `link`, with a stream of draws of its own.
+fn faults_into(rules: &[FaultRule], link: LinkId, side: Side, bit_error_rate: u64, seed: u64) -> Faults {
+    let sender = PortId::new(link, side).peer().side();
+    let direction = Direction::of_sender(sender);
+    let own = rules.iter().filter(|r| r.link == link && r.direction == direction).cloned().collect();
+    let stream = u64::from(link.0) * 2 + side as u64 + 1;
+    Faults::new(own, bit_error_rate, seed ^ stream.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The CPU side of the simulated host: one host program in front of the root complex.
+
+use crate::queue::{Event, EventQueue, SortedQueue};
+use crate::root::RootComplex;
+use device::host::{HostInput, HostOutput, HostProgram};
+use tlp::Time;
+
+/// The host program with the request that it could not hand on yet.
+pub(crate) struct HostSlot {
+    program: Box<dyn HostProgram>,
+    pending: Option<HostOutput>,
+    timer_at: Time,
+    /// Root ports that requests left through since they were last asked for.
+    touched: Vec<usize>,
+}
+
+impl HostSlot {
+    pub(crate) fn new(program: Box<dyn HostProgram>) -> HostSlot {
+        HostSlot { program, pending: None, timer_at: Time::MAX, touched: Vec::new() }
+    }
+
+    pub(crate) fn outcome(&self) -> Option<Result<(), String>> {
+        self.program.outcome()
+    }
+
+    /// When the program wakes by itself.
+    pub(crate) fn wakes_at(&self) -> Option<Time> {
+        self.program.poll_timeout()
+    }
+
+    pub(crate) fn waits_for(&self) -> Option<String> {
+        let text = self.program.waits_for();
+        match &self.pending {
+            Some(output) => {
+                let what = match output {
+                    HostOutput::MmioWrite { address, .. } => format!("write to {address:#x}"),
+                    HostOutput::MmioRead { address, .. } => format!("read of {address:#x}"),
+                    HostOutput::ConfigRead { function, .. } => format!("configuration read of {function}"),
+                    HostOutput::ConfigWrite { function, .. } => format!("configuration write to {function}"),
+                };
+                Some(format!("host program: its {what} finds no room at the root port"))
+            }
+            None => text.map(|t| format!("host program: {t}")),
+        }
+    }
+
+    /// Hands the program what has reached it, and its requests to the root complex. Returns the root ports that have
+    /// something to send.
+    pub(crate) fn step(&mut self, now: Time, root: &mut RootComplex, queue: &mut SortedQueue) -> &[usize] {
+        self.touched.clear();
+        if self.program.poll_timeout().is_some_and(|at| at <= now) {
+            self.program.handle(now, HostInput::Timer);
+        }
+        while let Some(input) = root.poll_host_input(now) {
+            self.program.handle(now, input);
+        }
+        self.hand_on(now, root, queue);
+        self.arm(now, queue);
+        &self.touched
+    }
+
+    fn hand_on(&mut self, now: Time, root: &mut RootComplex, queue: &mut SortedQueue) {
+        while let Some(output) = self.pending.take().or_else(|| self.program.poll_output(now)) {
+            match root.accept(now, output, queue) {
+                Ok(Some(port)) => self.touched.push(port),
+                Ok(None) => {}
+                Err(output) => {
+                    self.pending = Some(output);
+                    // A long write may have left in part.
+                    self.touched.extend(root.port_of(self.pending.as_ref()));
+                    return;
+                }
+            }
+        }
+    }
+
+    /// True where a request waits for room at a root port.
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.pending.is_some()
+    }
+
+    fn arm(&mut self, now: Time, queue: &mut SortedQueue) {
+        if self.timer_at <= now {
+            self.timer_at = Time::MAX;
+        }
+        if let Some(at) = self.program.poll_timeout() {
+            let at = at.max(now);
+            if at < self.timer_at {
+                self.timer_at = at;
+                queue.push(at, Event::Host);
+            }
+        }
+    }
+}

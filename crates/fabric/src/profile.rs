@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a host costs: latencies and service times of its root complex and memory.
+
+use tlp::{Duration, Rcb};
+
+/// The timing of a host. All costs are physical: a latency is a delay that requests share, a service time is one that
+/// they take turns at.
+#[derive(Clone, Debug)]
+pub struct HostProfile {
+    /// Its name.
+    pub name: String,
+    /// From the last symbol of a request to the memory system, and again from the memory system to the transmit
+    /// queue; also between CPU and root port, each way.
+    pub root_complex_latency: Duration,
+    /// From the memory system's acceptance of a read to its data.
+    pub memory_read_latency: Duration,
+    /// From the memory system's acceptance of a write until a read behind it may be served.
+    pub memory_write_latency: Duration,
+    /// Service time of a read request.
+    pub read_request_service: Duration,
+    /// Service time of each 64 B line that a read touches.
+    pub read_line_service: Duration,
+    /// Service time of a write request.
+    pub write_request_service: Duration,
+    /// Service time of each 64 B line that a write touches.
+    pub write_line_service: Duration,
+    /// From the arrival of an interrupt message to the program that waits for it.
+    pub interrupt_latency: Duration,
+    /// How long the host waits for a completion (`PCIe 5.0 §2.8`).
+    pub completion_timeout: Duration,
+    /// Where its completions may be cut.
+    pub rcb: Rcb,
+    /// Reads that one root port has under way in the memory system at most; further ones wait in the receive buffer
+    /// and hold their credits.
+    pub max_reads_per_port: u32,
+    /// Non-posted requests of the host that one root port has under way at most: 5-bit tags give 32.
+    pub max_host_requests_per_port: u16,
+}
+
+impl HostProfile {
+    /// A host without service limits or latencies: what remains is the wire.
+    #[must_use]
+    pub fn ideal() -> HostProfile {
+        HostProfile {
+            name: "ideal".into(),
+            root_complex_latency: Duration::ZERO,
+            memory_read_latency: Duration::ZERO,
+            memory_write_latency: Duration::ZERO,
+            read_request_service: Duration::ZERO,
+            read_line_service: Duration::ZERO,
+            write_request_service: Duration::ZERO,
+            write_line_service: Duration::ZERO,
+            interrupt_latency: Duration::ZERO,
+            completion_timeout: Duration::from_ms(10),
+            rcb: Rcb::default(),
+            max_reads_per_port: 1024,
+            max_host_requests_per_port: 32,
+        }
+    }
+
+    pub(crate) fn read_service(&self, address: u64, len: u32) -> Duration {
+        self.read_request_service + self.read_line_service * lines(address, len)
+    }
+
+    pub(crate) fn write_service(&self, address: u64, len: u32) -> Duration {
+        self.write_request_service + self.write_line_service * lines(address, len)
+    }
+}
+
+/// The 64 B lines that `len` bytes from `address` on touch.
+const fn lines(address: u64, len: u32) -> u64 {
+    ((address & 63) + len as u64).div_ceil(64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::lines;
+
+    #[test]
+    fn an_offset_touches_one_more_line() {
+        assert_eq!([lines(0, 64), lines(1, 64), lines(63, 1), lines(63, 2), lines(0, 65)], [1, 2, 1, 2, 2]);
+    }
+}

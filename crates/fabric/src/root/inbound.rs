@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What devices ask of the host.
+
+use super::RootComplex;
+use super::reads::Job;
+use crate::queue::{Event, EventQueue, SortedQueue};
+use crate::topology::MSI_WINDOW;
+use device::CreditReturn;
+use device::host::HostInput;
+use tlp::{Body, Class, Data, MemoryOp, MemoryRequest, Status, Time, Tlp};
+
+impl RootComplex {
+    /// A TLP has arrived at root port `port`.
+    pub(crate) fn handle_tlp(&mut self, port: usize, now: Time, tlp: Tlp, queue: &mut SortedQueue) {
+        if tlp.repr.data_dw() * 4 > self.ports[port].config.mps.bytes() {
+            self.counters.malformed += 1;
+            return self.return_credits(port, &tlp);
+        }
+        match tlp.repr.body {
+            Body::Memory(m) if m.op == MemoryOp::Write => self.write(port, now, &m, tlp, queue),
+            Body::Memory(_) => self.queue_read(port, now, tlp, queue),
+            Body::Completion(_) => {
+                self.return_credits(port, &tlp);
+                super::requester::complete(self, port, now, &tlp, queue);
+            }
+            Body::Config(_) => {
+                self.return_credits(port, &tlp);
+                self.refuse(port, &tlp);
+            }
+            Body::Message(_) => {
+                self.counters.messages += 1;
+                self.return_credits(port, &tlp);
+            }
+        }
+    }
+
+    fn write(&mut self, port: usize, now: Time, m: &MemoryRequest, tlp: Tlp, queue: &mut SortedQueue) {
+        let (address, len) = (m.span.first_byte(), m.span.byte_count());
+        if MSI_WINDOW.contains(address, u64::from(len)) {
+            self.interrupt(now, &tlp.data, queue);
+            return self.return_credits(port, &tlp);
+        }
+        if m.span.is_zero_length() {
+            return self.return_credits(port, &tlp);
+        }
+        if !self.memory.contains(address, len as usize) {
+            self.counters.unsupported_requests += 1;
+            return self.return_credits(port, &tlp);
+        }
+        if tlp.repr.ep {
+            self.counters.poisoned += 1;
+            return self.return_credits(port, &tlp);
+        }
+        self.counters.memory_writes += 1;
+        self.store(m, &tlp.data);
+        self.drain(port, now, address, len, &tlp, queue);
+    }
+
+    /// The bytes are there at once; what takes time is the room in the receive buffer, and when a read may follow.
+    fn drain(&mut self, port: usize, now: Time, address: u64, len: u32, tlp: &Tlp, queue: &mut SortedQueue) {
+        let arrived = now + self.profile.root_complex_latency;
+        let taken = arrived.max(self.write_free_at) + self.profile.write_service(address, len);
+        self.write_free_at = taken;
+        self.write_visible_at = self.write_visible_at.max(taken + self.profile.memory_write_latency);
+        if taken <= now {
+            return self.return_credits(port, tlp);
+        }
+        let credit = CreditReturn { class: Class::Posted, data_credits: tlp.data_credits() };
+        let draining = &mut self.ports[port].draining;
+        if draining.is_empty() {
+            queue.push(taken, Event::Drained(port as u32));
+        }
+        draining.push_back((taken, credit));
+    }
+
+    fn store(&mut self, m: &MemoryRequest, data: &Data) {
+        let Some(bytes) = data.bytes() else { return };
+        let first = m.span.first_byte();
+        if m.span.is_contiguous() {
+            // `contains` was asked before: the write cannot miss.
+            let _ = self.memory.write(first, bytes);
+            return;
+        }
+        for (i, byte) in bytes.iter().enumerate().filter(|(i, _)| m.span.is_enabled(*i as u32)) {
+            let _ = self.memory.write(first + i as u64, &[*byte]);
+        }
+    }
+
+    fn interrupt(&mut self, now: Time, data: &Data, queue: &mut SortedQueue) {
+        self.counters.interrupts += 1;
+        let vector = match data.bytes() {
+            Some(&[low, high, ..]) => u16::from_le_bytes([low, high]),
+            _ => 0,
+        };
+        let at = now + self.profile.root_complex_latency + self.profile.interrupt_latency;
+        self.interrupts.push_back((at, HostInput::Interrupt { vector }));
+        queue.push(at, Event::Host);
+    }
+
+    /// A read takes a place in the memory system, or waits for one and keeps its credits.
+    fn queue_read(&mut self, port: usize, now: Time, tlp: Tlp, queue: &mut SortedQueue) {
+        let p = &mut self.ports[port];
+        if p.reads_under_way >= self.profile.max_reads_per_port || !p.waiting.is_empty() {
+            p.waiting.push_back(tlp);
+            return;
+        }
+        self.start_read(port, now, &tlp, queue);
+    }
+
+    fn start_read(&mut self, port: usize, now: Time, tlp: &Tlp, queue: &mut SortedQueue) {
+        self.return_credits(port, tlp);
+        let Body::Memory(m) = tlp.repr.body else { return };
+        let (address, len) = (m.span.first_byte(), m.span.byte_count());
+        if !self.memory.contains(address, len as usize) {
+            return self.refuse(port, tlp);
+        }
+        self.counters.memory_reads += 1;
+        self.ports[port].reads_under_way += 1;
+        let arrived = (now + self.profile.root_complex_latency).max(self.write_visible_at);
+        let taken = arrived.max(self.read_free_at) + self.profile.read_service(address, len);
+        self.read_free_at = taken;
+        let ready = taken + self.profile.memory_read_latency + self.profile.root_complex_latency;
+        let job = self.reads.insert(Job::read(port, tlp, &m));
+        if ready <= now {
+            self.read_ready(job);
+        } else {
+            queue.push(ready, Event::ReadReady(job));
+        }
+    }
+
+    /// Answers a request with UR.
+    fn refuse(&mut self, port: usize, tlp: &Tlp) {
+        self.counters.unsupported_requests += 1;
+        self.ports[port].reads_under_way += 1;
+        let job = self.reads.insert(Job::refused(port, tlp, Status::UnsupportedRequest));
+        self.push_ready(job);
+    }
+
+    /// The job has left: its place in the memory system is free.
+    pub(super) fn read_left(&mut self, port: usize, now: Time, queue: &mut SortedQueue) {
+        let p = &mut self.ports[port];
+        p.reads_under_way -= 1;
+        if let Some(tlp) = p.waiting.pop_front() {
+            self.start_read(port, now, &tlp, queue);
+        }
+    }
+}

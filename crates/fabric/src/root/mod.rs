@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The root complex: one root port per link, host memory behind its timing, and the host's own requests.
+//!
+//! Each root port behaves like any other owner of a port: TLPs come in, TLPs and credits are polled out. Inside:
+//!
+//! - [`inbound`]: what devices ask of the host: memory reads and writes, interrupts, messages;
+//! - [`reads`]: reads under way in memory, and the completions they become;
+//! - [`requester`]: what the host asks of devices: tags, matching, completion timeout.
+
+mod inbound;
+mod reads;
+mod requester;
+
+use crate::profile::HostProfile;
+use crate::queue::{Event, EventQueue, SortedQueue};
+use crate::topology::AddressMap;
+use device::CreditReturn;
+use device::host::{HostInput, HostOutput};
+use device::memory::HostMemory;
+use reads::Reads;
+use requester::Requester;
+use std::collections::VecDeque;
+use tlp::{Class, Mps, PayloadPool, Time, Tlp};
+
+/// What one root port is set to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RootPortConfig {
+    /// Max_Payload_Size of the path.
+    pub mps: Mps,
+}
+
+/// What the root complex has seen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RootCounters {
+    /// Memory reads served.
+    pub memory_reads: u64,
+    /// Memory writes served.
+    pub memory_writes: u64,
+    /// Interrupt messages (MSI, MSI-X) received.
+    pub interrupts: u64,
+    /// Messages received.
+    pub messages: u64,
+    /// Requests that no memory answers: UR.
+    pub unsupported_requests: u64,
+    /// TLPs that break a rule of their format, such as more data than Max_Payload_Size: dropped, as
+    /// `PCIe 5.0 §2.2.9` and §6.2.3.4 say.
+    pub malformed: u64,
+    /// Poisoned writes: not written, as `PCIe 5.0 §2.7.2.2` asks of memory.
+    pub poisoned: u64,
+    /// Completions that answer nothing that is under way (`PCIe 5.0 §2.3.2`).
+    pub unexpected_completions: u64,
+    /// Requests of the host that were not completed in time.
+    pub completion_timeouts: u64,
+}
+
+/// The root complex.
+pub struct RootComplex {
+    profile: HostProfile,
+    map: AddressMap,
+    memory: HostMemory,
+    payloads: PayloadPool,
+    ports: Vec<RootPort>,
+    reads: Reads,
+    requester: Requester,
+    /// When the memory system takes the next read, the next write, and when the last write is visible.
+    read_free_at: Time,
+    write_free_at: Time,
+    write_visible_at: Time,
+    /// What has reached the CPU side, each with its time; times never fall within either queue.
+    to_host: VecDeque<(Time, HostInput)>,
+    interrupts: VecDeque<(Time, HostInput)>,
+    counters: RootCounters,
+}
+
+/// Posted TLPs of the host that wait at a root port at most; further ones wait in the program.
+const MAX_POSTED_OUT: usize = 16;
+
+struct RootPort {
+    config: RootPortConfig,
+    /// Requests of the host on their way out, each with its place in the program's order.
+    posted_out: VecDeque<Outbound>,
+    non_posted_out: VecDeque<Outbound>,
+    /// Read jobs whose data is there, in order.
+    ready: VecDeque<Ready>,
+    /// Reads of the device that wait for a place in the memory system.
+    waiting: VecDeque<Tlp>,
+    reads_under_way: u32,
+    /// Credits to return now, and those that return when memory has drained the data.
+    credits: VecDeque<CreditReturn>,
+    draining: VecDeque<(Time, CreditReturn)>,
+}
+
+struct Outbound {
+    stamp: u64,
+    /// When it reaches the root port.
+    at: Time,
+    tlp: Tlp,
+}
+
+#[derive(Clone, Copy)]
+struct Ready {
+    stamp: u64,
+    job: u32,
+}
+
+impl RootComplex {
+    /// A root complex with these root ports in front of `memory`.
+    #[must_use]
+    pub fn new(profile: HostProfile, memory: HostMemory, payloads: PayloadPool, ports: &[RootPortConfig]) -> RootComplex {
+        RootComplex {
+            requester: Requester::new(&profile, ports.len()),
+            profile,
+            map: AddressMap,
+            memory,
+            payloads,
+            ports: ports.iter().copied().map(RootPort::new).collect(),
+            reads: Reads::default(),
+            read_free_at: Time::ZERO,
+            write_free_at: Time::ZERO,
+            write_visible_at: Time::ZERO,
+            to_host: VecDeque::new(),
+            interrupts: VecDeque::new(),
+            counters: RootCounters::default(),
+        }
+    }
+
+    /// What it has seen.
+    #[must_use]
+    pub fn counters(&self) -> &RootCounters {
+        &self.counters
+    }
+
+    /// The next TLP of `class` to send at root port `port`.
+    pub(crate) fn poll_tlp(&mut self, port: usize, now: Time, class: Class, queue: &mut SortedQueue) -> Option<Tlp> {
+        match class {
+            Class::Posted => self.ports[port].pop_posted(now),
+            Class::NonPosted => self.ports[port].pop_non_posted(now),
+            Class::Completion => self.next_completion(port, now, queue),
+        }
+    }
+
+    /// The next TLP of root port `port` that has left the receive buffer.
+    pub(crate) fn poll_credits(&mut self, port: usize) -> Option<CreditReturn> {
+        self.ports[port].credits.pop_front()
+    }
+
+    /// Memory has drained what was due at `port` by `now`.
+    pub(crate) fn drained(&mut self, port: usize, now: Time, queue: &mut SortedQueue) {
+        let port_state = &mut self.ports[port];
+        while port_state.draining.front().is_some_and(|(at, _)| *at <= now) {
+            port_state.credits.extend(port_state.draining.pop_front().map(|(_, credit)| credit));
+        }
+        if let Some((at, _)) = port_state.draining.front() {
+            queue.push(*at, Event::Drained(port as u32));
+        }
+    }
+
+    /// What reaches the host program by `now`, oldest first.
+    pub(crate) fn poll_host_input(&mut self, now: Time) -> Option<HostInput> {
+        let due = |q: &VecDeque<(Time, HostInput)>| q.front().map(|(at, _)| *at).filter(|at| *at <= now);
+        let from = match (due(&self.to_host), due(&self.interrupts)) {
+            (Some(done), Some(interrupt)) if interrupt < done => &mut self.interrupts,
+            (Some(_), _) => &mut self.to_host,
+            (None, Some(_)) => &mut self.interrupts,
+            (None, None) => return None,
+        };
+        from.pop_front().map(|(_, input)| input)
+    }
+
+    /// Takes a request of the host program; gives it back where there is no room for it yet. The root port it left
+    /// through, where there is one, is to be pumped.
+    pub(crate) fn accept(
+        &mut self,
+        now: Time,
+        output: HostOutput,
+        queue: &mut SortedQueue,
+    ) -> Result<Option<usize>, HostOutput> {
+        requester::accept(self, now, output, queue)
+    }
+
+    /// The completion timers.
+    pub(crate) fn timeout(&mut self, now: Time, queue: &mut SortedQueue) {
+        requester::timeout(self, now, queue);
+    }
+
+    /// What root port `port` waits for, where it does.
+    pub(crate) fn waits_for(&self, port: usize) -> Option<String> {
+        let p = &self.ports[port];
+        let open = self.requester.open(port);
+        let parts = [
+            (open, "completions of host requests"),
+            (p.posted_out.len(), "posted host requests waiting to leave"),
+            (p.ready.len(), "read completions waiting to leave"),
+            (p.waiting.len(), "device reads waiting for memory"),
+        ];
+        let text: Vec<String> = parts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")).collect();
+        (!text.is_empty()).then(|| text.join(", "))
+    }
+
+    /// True where memory still owes data or room, or the host a completion.
+    pub(crate) fn is_waiting(&self) -> bool {
+        !self.to_host.is_empty()
+            || !self.interrupts.is_empty()
+            || self.requester.is_watching()
+            || self.ports.iter().any(|p| !p.draining.is_empty())
+    }
+
+    /// The root port that `output` would leave through.
+    pub(crate) fn port_of(&self, output: Option<&HostOutput>) -> Option<usize> {
+        match output? {
+            HostOutput::MmioWrite { address, .. } | HostOutput::MmioRead { address, .. } => {
+                self.map.port_of_address(*address, self.ports.len())
+            }
+            HostOutput::ConfigRead { function, .. } | HostOutput::ConfigWrite { function, .. } => {
+                self.map.port_of_bus(function.bus(), self.ports.len())
+            }
+        }
+    }
+
+    fn tell_host(&mut self, at: Time, input: HostInput, queue: &mut SortedQueue) {
+        self.to_host.push_back((at, input));
+        queue.push(at, Event::Host);
+    }
+
+    fn return_credits(&mut self, port: usize, tlp: &Tlp) {
+        let credit = CreditReturn { class: tlp.class(), data_credits: tlp.data_credits() };
+        self.ports[port].credits.push_back(credit);
+    }
+}
+
+impl RootPort {
+    fn new(config: RootPortConfig) -> RootPort {
+        RootPort {
+            config,
+            posted_out: VecDeque::with_capacity(MAX_POSTED_OUT),
+            non_posted_out: VecDeque::new(),
+            ready: VecDeque::with_capacity(64),
+            waiting: VecDeque::new(),
+            reads_under_way: 0,
+            credits: VecDeque::with_capacity(16),
+            draining: VecDeque::new(),
+        }
+    }
+
+    fn pop_posted(&mut self, now: Time) -> Option<Tlp> {
+        self.posted_out.front().filter(|out| out.at <= now)?;
+        self.posted_out.pop_front().map(|o| o.tlp)
+    }
+
+    /// A read does not pass an older posted request (`PCIe 5.0 §2.4.1`, entry B2a).
+    fn pop_non_posted(&mut self, now: Time) -> Option<Tlp> {
+        let stamp = self.non_posted_out.front().filter(|out| out.at <= now)?.stamp;
+        if self.posted_out.front().is_some_and(|p| p.stamp < stamp) {
+            return None;
+        }
+        self.non_posted_out.pop_front().map(|o| o.tlp)
+    }
+
+    /// Nor does a completion (entry D2a).
+    fn front_ready(&self) -> Option<u32> {
+        let ready = self.ready.front()?;
+        if self.posted_out.front().is_some_and(|p| p.stamp < ready.stamp) {
+            return None;
+        }
+        Some(ready.job)
+    }
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What is joined to what, and which addresses lead where.
+//!
+//! A link has two ports; each port has an owner. Today the owner at the root side is a root port of the root complex
+//! and the one at the device side a slot. A switch will own one port of the device side and several of the root side.
+
+use link::PortConfig;
+use std::fmt;
+use tlp::{Bdf, Duration};
+
+/// A link, by its place in the lab. Link `n` hangs on root port `n` and leads to slot `n`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct LinkId(pub u32);
+
+/// An end of a link.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Side {
+    /// Towards the root complex.
+    Root,
+    /// Towards the device.
+    Device,
+}
+
+/// A port: one end of one link.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct PortId(u32);
+
+impl PortId {
+    /// The port at `side` of `link`.
+    #[must_use]
+    pub const fn new(link: LinkId, side: Side) -> PortId {
+        PortId(link.0 * 2 + side as u32)
+    }
+
+    /// Its link.
+    #[must_use]
+    pub const fn link(self) -> LinkId {
+        LinkId(self.0 / 2)
+    }
+
+    /// Its side.
+    #[must_use]
+    pub const fn side(self) -> Side {
+        if self.0 % 2 == 0 { Side::Root } else { Side::Device }
+    }
+
+    /// The port at the other end.
+    #[must_use]
+    pub const fn peer(self) -> PortId {
+        PortId(self.0 ^ 1)
+    }
+
+    pub(crate) const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl fmt::Display for PortId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let side = match self.side() {
+            Side::Root => "root",
+            Side::Device => "device",
+        };
+        write!(f, "link {} ({side} side)", self.link().0)
+    }
+}
+
+/// A link: its two ports and the time a symbol is under way.
+#[derive(Clone, Debug)]
+pub struct LinkConfig {
+    /// The port at the root complex.
+    pub root: PortConfig,
+    /// The port at the device.
+    pub device: PortConfig,
+    /// Time of flight of a symbol, one way: board and connector.
+    pub propagation: Duration,
+    /// Chance that a bit arrives flipped, as a multiple of 2^-64; zero is a perfect link.
+    pub bit_error_rate: u64,
+}
+
+/// A range of addresses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Window {
+    /// First address.
+    pub base: u64,
+    /// Bytes.
+    pub size: u64,
+}
+
+impl Window {
+    /// True where all `len` bytes from `address` on lie inside.
+    #[must_use]
+    pub const fn contains(&self, address: u64, len: u64) -> bool {
+        address >= self.base && len <= self.size && address - self.base <= self.size - len
+    }
+
+    /// True where the two share an address.
+    #[must_use]
+    pub const fn overlaps(&self, other: &Window) -> bool {
+        self.base < other.base.saturating_add(other.size) && other.base < self.base.saturating_add(self.size)
+    }
+}
+
+/// Where message-signalled interrupts go on x86 hosts (Intel SDM volume 3, §11.11.1).
+pub const MSI_WINDOW: Window = Window { base: 0xfee0_0000, size: 0x10_0000 };
+
+/// Which addresses lead to which root port.
+///
+/// Until root ports have type 1 headers of their own, the map is fixed: bus `n + 1` and the windows of index `n` lie
+/// behind root port `n`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct AddressMap;
+
+impl AddressMap {
+    /// The most root ports that the map has windows for.
+    pub const MAX_ROOT_PORTS: usize = 7;
+    /// End of low host memory, and begin of the 32-bit windows.
+    pub const MMIO32_BASE: u64 = 0x8000_0000;
+    /// Bytes of 32-bit window per root port: 256 MiB.
+    pub const MMIO32_SIZE: u64 = 0x1000_0000;
+    /// Begin of the 64-bit windows, beyond all host memory: 256 GiB.
+    pub const MMIO64_BASE: u64 = 0x40_0000_0000;
+    /// Bytes of 64-bit window per root port: 32 GiB.
+    pub const MMIO64_SIZE: u64 = 0x8_0000_0000;
+
+    /// The bus behind root port `port`.
+    #[must_use]
+    pub const fn bus(self, port: usize) -> u8 {
+        port as u8 + 1
+    }
+
+    /// The function at device 0 behind root port `port`.
+    #[must_use]
+    pub const fn function(self, port: usize, function: u8) -> Bdf {
+        Bdf::from_bits((self.bus(port) as u16) << 8 | (function & 7) as u16)
+    }
+
+    /// The 32-bit window of root port `port`.
+    #[must_use]
+    pub const fn mmio32(self, port: usize) -> Window {
+        Window { base: Self::MMIO32_BASE + port as u64 * Self::MMIO32_SIZE, size: Self::MMIO32_SIZE }
+    }
+
+    /// The 64-bit window of root port `port`.
+    #[must_use]
+    pub const fn mmio64(self, port: usize) -> Window {
+        Window { base: Self::MMIO64_BASE + port as u64 * Self::MMIO64_SIZE, size: Self::MMIO64_SIZE }
+    }
+
+    /// The root port of `ports` behind which `address` lies.
+    #[must_use]
+    pub const fn port_of_address(self, address: u64, ports: usize) -> Option<usize> {
+        let port = if address >= Self::MMIO64_BASE {
+            (address - Self::MMIO64_BASE) / Self::MMIO64_SIZE
+        } else if address >= Self::MMIO32_BASE && address <= u32::MAX as u64 {
+            (address - Self::MMIO32_BASE) / Self::MMIO32_SIZE
+        } else {
+            return None;
+        };
+        if port < ports as u64 { Some(port as usize) } else { None }
+    }
+
+    /// The root port of `ports` behind which `bus` lies.
+    #[must_use]
+    pub const fn port_of_bus(self, bus: u8, ports: usize) -> Option<usize> {
+        if bus >= 1 && bus as usize <= ports { Some(bus as usize - 1) } else { None }
+    }
+}

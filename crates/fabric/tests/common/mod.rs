@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A raw-TLP device that sends writes or reads as fast as it may, and fabrics around it.
+// Each user of this module uses a part of it.
+#![allow(unreachable_pub, dead_code)]
+
+use device::memory::HostMemory;
+use device::{CreditReturn, TlpPort};
+use riser_fabric::{Fabric, FabricConfig, HostProfile, LinkConfig};
+use link::PortConfig;
+use std::collections::VecDeque;
+use tlp::{
+    Bdf, Body, Class, Data, Duration, MemoryOp, MemoryRequest, Mps, PayloadPool, Rate, Repr, Span, Tag, Time, Tlp, Width,
+};
+
+/// Sends `left` requests of `size` bytes; reads with at most `tags` under way.
+pub struct Stream {
+    pub op: MemoryOp,
+    pub size: u32,
+    pub left: u64,
+    pub tags: Vec<Tag>,
+    pub data: Data,
+    pub address: u64,
+    pub open: Vec<u32>,
+    pub received: u64,
+    pub credits: VecDeque<CreditReturn>,
+}
+
+impl Stream {
+    pub fn new(op: MemoryOp, size: u32, count: u64, tags: u16, data: Data) -> Stream {
+        Stream {
+            op,
+            size,
+            left: count,
+            tags: (0..tags).map(Tag::from_bits).collect(),
+            data,
+            address: 0x1_0000_0000,
+            open: vec![0; usize::from(tags)],
+            received: 0,
+            credits: VecDeque::new(),
+        }
+    }
+
+    fn request(&mut self, tag: Tag) -> Tlp {
+        self.left -= 1;
+        let address = self.address;
+        self.address = 0x1_0000_0000 + (address + 4096) % (1 << 20);
+        let span = Span::covering(address, self.size).unwrap();
+        let body = Body::Memory(MemoryRequest { op: self.op, requester: Bdf::from_bits(0x100), tag, span });
+        let data = if self.op == MemoryOp::Write { self.data.clone() } else { Data::NONE };
+        Tlp { repr: Repr::new(body), data, carry: matches!(self.data, Data::Carried(_)) }
+    }
+}
+
+impl TlpPort for Stream {
+    fn handle_tlp(&mut self, _now: Time, tlp: Tlp) {
+        self.credits.push_back(CreditReturn { class: tlp.class(), data_credits: tlp.data_credits() });
+        if let Body::Completion(c) = tlp.repr.body {
+            let open = &mut self.open[usize::from(c.tag.bits())];
+            *open += tlp.data.len() as u32;
+            if *open == self.size {
+                *open = 0;
+                self.received += 1;
+                self.tags.push(c.tag);
+            }
+        }
+    }
+
+    fn poll_tlp(&mut self, _now: Time, class: Class) -> Option<Tlp> {
+        match (class, self.op) {
+            (_, _) if self.left == 0 => None,
+            (Class::Posted, MemoryOp::Write) => Some(self.request(Tag::default())),
+            (Class::NonPosted, MemoryOp::Read) => self.tags.pop().map(|tag| self.request(tag)),
+            _ => None,
+        }
+    }
+
+    fn poll_credits(&mut self) -> Option<CreditReturn> {
+        self.credits.pop_front()
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        None
+    }
+
+    fn handle_timeout(&mut self, _now: Time) {}
+}
+
+pub fn link(rate: Rate, lanes: u8, mps: u32) -> LinkConfig {
+    let port = PortConfig::new(rate, Width::new(lanes).unwrap(), Mps::new(mps).unwrap());
+    LinkConfig { root: port.clone(), device: port, propagation: Duration::from_ps(2_000), bit_error_rate: 0 }
+}
+
+pub fn fabric(link: LinkConfig, device: Stream) -> Fabric {
+    Fabric::new(FabricConfig {
+        host: HostProfile::ideal(),
+        memory: HostMemory::new(1 << 20, 1 << 24).unwrap(),
+        payloads: PayloadPool::new(),
+        slots: vec![(link, Box::new(device))],
+        program: None,
+        faults: Vec::new(),
+        seed: 1,
+    })
+}

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Profiles: what hosts and devices cost, as TOML files in which every figure has a unit and a source.
+
+use crate::error::FileError;
+use crate::values::RcbBytes;
+use fabric::HostProfile;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::path::Path;
+use tlp::Duration;
+
+/// A figure with the place it comes from.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Figure<T> {
+    /// The figure, in the unit that its key names.
+    pub value: T,
+    /// Paper section, data file, data sheet or specification.
+    pub source: String,
+}
+
+/// A host profile.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HostFile {
+    /// Version of the file's format: 1.
+    pub version: u32,
+    /// `host`.
+    pub kind: HostKind,
+    /// What machine this is, in a line.
+    pub description: String,
+    /// Between link and memory system, and between CPU and root port, each way.
+    pub root_complex_latency_ps: Figure<u64>,
+    /// From the memory system's acceptance of a read to its data.
+    pub memory_read_latency_ps: Figure<u64>,
+    /// From the memory system's acceptance of a write until a read behind it may be served.
+    pub memory_write_latency_ps: Figure<u64>,
+    /// Service time of a read request.
+    pub read_request_service_ps: Figure<u64>,
+    /// Service time of each 64 B line that a read touches.
+    pub read_line_service_ps: Figure<u64>,
+    /// Service time of a write request.
+    pub write_request_service_ps: Figure<u64>,
+    /// Service time of each 64 B line that a write touches.
+    pub write_line_service_ps: Figure<u64>,
+    /// From the arrival of an interrupt message to the program that waits for it.
+    pub interrupt_latency_ps: Figure<u64>,
+    /// How long the host waits for a completion.
+    pub completion_timeout_us: Figure<u64>,
+    /// Read Completion Boundary.
+    pub rcb_bytes: Figure<RcbBytes>,
+    /// Reads that one root port has under way in the memory system at most.
+    pub max_reads_per_port: Figure<u32>,
+    /// Non-posted requests of the host under way at one root port at most.
+    pub max_host_requests_per_port: Figure<u16>,
+}
+
+/// The kind of a host profile.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum HostKind {
+    /// A host.
+    Host,
+}
+
+/// A device profile: what the engine of a benchmark card costs beside the wire.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DeviceFile {
+    /// Version of the file's format: 1.
+    pub version: u32,
+    /// `device`.
+    pub kind: DeviceKind,
+    /// What card this is, in a line.
+    pub description: String,
+    /// From the start of a transfer to its first TLP.
+    pub issue_latency_ps: Figure<u64>,
+    /// From the last TLP of a transfer to the notice that it is done.
+    pub done_latency_ps: Figure<u64>,
+    /// Service time of a transfer in the engine, by turns.
+    pub transfer_service_ps: Figure<u64>,
+    /// Transfers under way at most in bandwidth tests.
+    pub outstanding: Figure<u16>,
+}
+
+/// The kind of a device profile.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum DeviceKind {
+    /// A device.
+    Device,
+}
+
+/// A profile that ships: its name and its text.
+pub struct Shipped {
+    /// What labs call it.
+    pub name: &'static str,
+    /// `host`, `device` or `link`.
+    pub kind: &'static str,
+    /// The file.
+    pub text: &'static str,
+}
+
+/// All profiles that ship, by kind and name.
+pub const SHIPPED: &[Shipped] = &[
+    Shipped { name: "ideal", kind: "host", text: include_str!("../profiles/hosts/ideal.toml") },
+    Shipped { name: "ideal", kind: "device", text: include_str!("../profiles/devices/ideal.toml") },
+];
+
+fn shipped(kind: &str, name: &str) -> Option<&'static Shipped> {
+    SHIPPED.iter().find(|s| s.kind == kind && s.name == name)
+}
+
+fn names(kind: &str) -> String {
+    let names: Vec<&str> = SHIPPED.iter().filter(|s| s.kind == kind).map(|s| s.name).collect();
+    names.join(", ")
+}
+
+/// Text of the profile `name`: one that ships, or else a file beside `base`.
+fn find(kind: &str, name: &str, base: &Path) -> Result<(std::path::PathBuf, String), String> {
+    if let Some(found) = shipped(kind, name) {
+        return Ok((found.name.into(), found.text.into()));
+    }
+    let path = base.join(name);
+    match std::fs::read_to_string(&path) {
+        Ok(text) => Ok((path, text)),
+        Err(e) => Err(format!("no {kind} profile `{name}`: those that ship are {}; as a file: {e}", names(kind))),
+    }
+}
+
+fn parse<T: for<'de> Deserialize<'de>>(path: &Path, text: &str) -> Result<T, FileError> {
+    toml::from_str(text).map_err(|e| FileError::toml(path, text, &e))
+}
+
+/// Reads the host profile `name`: one that ships, or a file relative to the folder `base`.
+///
+/// # Errors
+/// A line that says what is missing or wrong, and what there is.
+pub fn host(name: &str, base: &Path) -> Result<HostProfile, String> {
+    let (path, text) = find("host", name, base)?;
+    let file: HostFile = parse(&path, &text).map_err(|e| e.to_string())?;
+    check_version(file.version, &path)?;
+    let ps = |f: &Figure<u64>| Duration::from_ps(f.value);
+    Ok(HostProfile {
+        name: name.into(),
+        root_complex_latency: ps(&file.root_complex_latency_ps),
+        memory_read_latency: ps(&file.memory_read_latency_ps),
+        memory_write_latency: ps(&file.memory_write_latency_ps),
+        read_request_service: ps(&file.read_request_service_ps),
+        read_line_service: ps(&file.read_line_service_ps),
+        write_request_service: ps(&file.write_request_service_ps),
+        write_line_service: ps(&file.write_line_service_ps),
+        interrupt_latency: ps(&file.interrupt_latency_ps),
+        completion_timeout: Duration::from_us(file.completion_timeout_us.value),
+        rcb: file.rcb_bytes.value.0,
+        max_reads_per_port: file.max_reads_per_port.value.max(1),
+        max_host_requests_per_port: file.max_host_requests_per_port.value.clamp(1, 256),
+    })
+}
+
+/// Reads the device profile `name`: one that ships, or a file relative to the folder `base`.
+///
+/// # Errors
+/// A line that says what is missing or wrong, and what there is.
+pub fn device(name: &str, base: &Path) -> Result<DeviceFile, String> {
+    let (path, text) = find("device", name, base)?;
+    let file: DeviceFile = parse(&path, &text).map_err(|e| e.to_string())?;
+    check_version(file.version, &path)?;
+    Ok(file)
+}
+
+fn check_version(version: u32, path: &Path) -> Result<(), String> {
+    if version == 1 {
+        return Ok(());
+    }
+    Err(format!("{}: version {version}: this riser reads version 1", path.display()))
+}

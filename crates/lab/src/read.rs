@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Reads a lab file and checks what its types alone cannot: everything wrong is found before anything runs.
+
+use crate::error::FileError;
+use crate::links;
+use crate::schema::{Host, Lab, Model, Slot};
+use fabric::{AddressMap, Window};
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+/// A lab that was read and found good, with the folder that its relative paths start from.
+#[derive(Debug)]
+pub struct LabFile {
+    /// What the file says.
+    pub lab: Lab,
+    /// The folder of the file.
+    pub base: PathBuf,
+}
+
+/// Where in which file: turns a place into an error.
+struct Place<'a> {
+    path: &'a Path,
+    text: &'a str,
+}
+
+impl Place<'_> {
+    fn error<T>(&self, span: Range<usize>, message: impl Into<String>) -> Result<T, FileError> {
+        Err(FileError::at(self.path, self.text, span, message))
+    }
+
+    fn range(&self, span: Range<usize>, what: &str, value: u64, legal: Range<u64>) -> Result<(), FileError> {
+        if legal.contains(&value) {
+            return Ok(());
+        }
+        self.error(span, format!("{what} of {value}: legal are {} to {}", legal.start, legal.end - 1))
+    }
+}
+
+/// Reads and checks the lab file at `path`.
+///
+/// # Errors
+/// The first thing that is wrong, with its place and the legal values.
+pub fn read(path: &Path) -> Result<LabFile, FileError> {
+    let text = std::fs::read_to_string(path).map_err(|e| FileError::whole(path, e.to_string()))?;
+    let lab = parse(path, &text)?;
+    Ok(LabFile { lab, base: path.parent().unwrap_or(Path::new("")).to_owned() })
+}
+
+/// Reads and checks the lab `text`, which stands in `path`.
+///
+/// # Errors
+/// As [`read`].
+pub fn parse(path: &Path, text: &str) -> Result<Lab, FileError> {
+    let lab: Lab = toml::from_str(text).map_err(|e| FileError::toml(path, text, &e))?;
+    let place = Place { path, text };
+    check_version(&place, &lab)?;
+    check_host(&place, &lab.host)?;
+    check_slots(&place, &lab)?;
+    check_addresses(&place, &lab)?;
+    check_faults(&place, &lab)?;
+    let base = path.parent().unwrap_or(Path::new(""));
+    if let Err(message) = crate::profile::host(lab.host.profile.get_ref(), base) {
+        return place.error(lab.host.profile.span(), message);
+    }
+    Ok(lab)
+}
+
+fn check_version(place: &Place<'_>, lab: &Lab) -> Result<(), FileError> {
+    match *lab.version.get_ref() {
+        1 => Ok(()),
+        n => place.error(lab.version.span(), format!("version {n}: this riser reads version 1")),
+    }
+}
+
+fn check_host(place: &Place<'_>, host: &Host) -> Result<(), FileError> {
+    let low = &host.low_memory_mib;
+    place.range(low.span(), "low_memory_mib", u64::from(*low.get_ref()), 1..2049)?;
+    let high = &host.high_memory_mib;
+    place.range(high.span(), "high_memory_mib", u64::from(*high.get_ref()), 0..131_073)
+}
+
+fn check_slots(place: &Place<'_>, lab: &Lab) -> Result<(), FileError> {
+    let most = AddressMap::MAX_ROOT_PORTS;
+    if lab.slot.is_empty() || lab.slot.len() > most {
+        let message = format!("{} slots: a lab has 1 to {most} [[slot]] tables", lab.slot.len());
+        return Err(FileError::whole(place.path, message));
+    }
+    let mut names = BTreeSet::new();
+    for slot in &lab.slot {
+        if !names.insert(slot.name.get_ref()) {
+            return place.error(slot.name.span(), format!("a second slot named `{}`", slot.name.get_ref()));
+        }
+        check_slot(place, lab, slot)?;
+    }
+    Ok(())
+}
+
+fn check_slot(place: &Place<'_>, lab: &Lab, slot: &Slot) -> Result<(), FileError> {
+    let name = slot.name.span();
+    check_settings(place, slot)?;
+    if let Some(tags) = &slot.tags {
+        place.range(tags.span(), "tags", u64::from(*tags.get_ref()), 1..1025)?;
+    }
+    let config = links::config(&lab.link, &slot.link);
+    for (end, port) in [("root", &config.root), ("device", &config.device)] {
+        if let Err(error) = port.validate() {
+            return place.error(name, format!("link of slot `{}`, {end} side: {error}", slot.name.get_ref()));
+        }
+    }
+    check_model(place, slot)
+}
+
+/// A table of settings belongs to the model that the slot names.
+fn check_settings(place: &Place<'_>, slot: &Slot) -> Result<(), FileError> {
+    let tables = [
+        ("memory", slot.memory.is_some(), Model::Memory),
+        ("simple-nic", slot.simple_nic.is_some(), Model::SimpleNic),
+        ("pcie-bench", slot.pcie_bench.is_some(), Model::PcieBench),
+    ];
+    for (table, given, model) in tables {
+        if given && model != slot.device {
+            let message = format!("slot `{}` has settings of `{table}`, but another device", slot.name.get_ref());
+            return place.error(slot.name.span(), message);
+        }
+    }
+    Ok(())
+}
+
+fn check_model(place: &Place<'_>, slot: &Slot) -> Result<(), FileError> {
+    if let Some(memory) = &slot.memory {
+        let (size, span) = (*memory.size_bytes.get_ref(), memory.size_bytes.span());
+        if !size.is_power_of_two() || !(16..=1 << 30).contains(&size) {
+            return place.error(span, format!("size_bytes of {size}: legal are powers of two, 16 to 2^30"));
+        }
+    }
+    if let Some(nic) = &slot.simple_nic {
+        place.range(nic.bar.span(), "bar", u64::from(*nic.bar.get_ref()), 0..6)?;
+        place.range(nic.ping_bytes.span(), "ping_bytes", u64::from(*nic.ping_bytes.get_ref()), 0..1473)?;
+    }
+    if let Some(bench) = &slot.pcie_bench {
+        let host_offset = u64::from(*bench.host_offset_bytes.get_ref());
+        let size = u64::from(*bench.size_bytes.get_ref());
+        place.range(bench.size_bytes.span(), "size_bytes", size, 1..4097)?;
+        place.range(bench.host_offset_bytes.span(), "host_offset_bytes", host_offset, 0..64)?;
+        if size + host_offset > 4096 {
+            let message = format!("size_bytes {size} at host_offset_bytes {host_offset}: a transfer never crosses 4 KiB");
+            return place.error(bench.size_bytes.span(), message);
+        }
+        let window = *bench.window_bytes.get_ref();
+        place.range(bench.window_bytes.span(), "window_bytes", window, 4096..(1 << 30) + 1)?;
+        place.range(bench.outstanding.span(), "outstanding", u64::from(*bench.outstanding.get_ref()), 1..1025)?;
+    }
+    Ok(())
+}
+
+/// BAR addresses that the lab gives lie in the window of their root port, aligned, and apart from each other.
+fn check_addresses(place: &Place<'_>, lab: &Lab) -> Result<(), FileError> {
+    let mut taken: Vec<(Window, &str)> = Vec::new();
+    for (n, slot) in lab.slot.iter().enumerate() {
+        let Some((address, span, size)) = given_address(slot) else { continue };
+        let bar = Window { base: address, size };
+        let name = slot.name.get_ref();
+        if let Some((_, other)) = taken.iter().find(|(w, _)| w.overlaps(&bar)) {
+            return place.error(span, format!("BAR at {address:#x} of slot `{name}` overlaps that of slot `{other}`"));
+        }
+        if address % size != 0 {
+            return place.error(span, format!("BAR at {address:#x} is not aligned to its {size} bytes"));
+        }
+        let window = AddressMap.mmio32(n);
+        if !window.contains(address, size) {
+            let end = window.base + window.size - 1;
+            let message = format!("BAR at {address:#x}: slot {n} has {:#x} to {end:#x}", window.base);
+            return place.error(span, message);
+        }
+        taken.push((bar, name));
+    }
+    Ok(())
+}
+
+fn given_address(slot: &Slot) -> Option<(u64, Range<usize>, u64)> {
+    let memory = slot.memory.as_ref().and_then(|m| m.address.as_ref().map(|a| (a, *m.size_bytes.get_ref())));
+    let nic = slot.simple_nic.as_ref().and_then(|n| n.address.as_ref().map(|a| (a, devices::simple_nic::BAR_BYTES)));
+    memory.or(nic).map(|(a, size)| (*a.get_ref(), a.span(), size))
+}
+
+fn check_faults(place: &Place<'_>, lab: &Lab) -> Result<(), FileError> {
+    for fault in &lab.fault {
+        let name = fault.slot.get_ref();
+        if !lab.slot.iter().any(|s| s.name.get_ref() == name) {
+            let names: Vec<&str> = lab.slot.iter().map(|s| s.name.get_ref().as_str()).collect();
+            return place.error(fault.slot.span(), format!("no slot `{name}`: there are {}", names.join(", ")));
+        }
+        if *fault.nth.get_ref() == 0 {
+            return place.error(fault.nth.span(), "nth of 0: frames are counted from 1");
+        }
+    }
+    Ok(())
+}

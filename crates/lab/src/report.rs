@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a run has shown, as one object: `riser run --json` prints it as it is.
+
+use fabric::{Direction, Fabric, LinkId, PortId, RootCounters, Side};
+use link::Counters;
+use serde::Serialize;
+
+/// A run.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// The lab file.
+    pub lab: String,
+    /// The seed.
+    pub seed: u64,
+    /// `finished`, `failed`, `time-limit` or `no-progress`.
+    pub outcome: &'static str,
+    /// Why it failed or made no progress; a line each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub reasons: Vec<String>,
+    /// Virtual time at the end, in nanoseconds.
+    pub simulated_ns: f64,
+    /// Events handled.
+    pub events: u64,
+    /// TLPs that have crossed a link: one over one link is one hop.
+    pub tlp_hops: u64,
+    /// CPU time of the process for the run, in seconds.
+    pub cpu_seconds: f64,
+    /// The links.
+    pub links: Vec<LinkReport>,
+    /// What the root complex has seen.
+    pub root_complex: RootReport,
+    /// What the devices have to say.
+    pub devices: Vec<DeviceReport>,
+}
+
+/// A link.
+#[derive(Clone, Debug, Serialize)]
+pub struct LinkReport {
+    /// Name of the slot that it leads to.
+    pub slot: String,
+    /// Generation.
+    #[serde(rename = "gen")]
+    pub generation: u8,
+    /// Lanes.
+    pub lanes: u8,
+    /// Max_Payload_Size.
+    pub mps_bytes: u32,
+    /// Both directions.
+    pub directions: Vec<DirectionReport>,
+}
+
+/// A direction of a link.
+#[derive(Clone, Debug, Serialize)]
+pub struct DirectionReport {
+    /// `downstream` (from the host) or `upstream` (from the device).
+    pub direction: &'static str,
+    /// TLPs, without replays.
+    pub tlps: u64,
+    /// DLLPs.
+    pub dllps: u64,
+    /// Of these: Acks.
+    pub acks: u64,
+    /// Naks.
+    pub naks: u64,
+    /// UpdateFCs.
+    pub update_fcs: u64,
+    /// Data bytes, without replays.
+    pub payload_bytes: u64,
+    /// All bytes: the sum of `payload_bytes`, `header_bytes`, `digest_bytes`, `framing_bytes`, `replay_bytes`,
+    /// `dllp_bytes` and `skp_bytes`.
+    pub wire_bytes: u64,
+    /// TLP headers.
+    pub header_bytes: u64,
+    /// ECRC digests.
+    pub digest_bytes: u64,
+    /// Framing, sequence numbers and LCRCs.
+    pub framing_bytes: u64,
+    /// Replayed TLPs, with all that belongs to them.
+    pub replay_bytes: u64,
+    /// DLLPs, with framing.
+    pub dllp_bytes: u64,
+    /// SKP ordered sets.
+    pub skp_bytes: u64,
+    /// Share of the run during which the wire carried anything but SKP ordered sets, 0 to 1.
+    pub utilization: f64,
+    /// Data rate over the whole run.
+    pub payload_gbps: f64,
+    /// TLPs sent again.
+    pub replays: u64,
+    /// How often a TLP had to wait for credits, all classes.
+    pub credit_stalls: u64,
+    /// For how long, all classes.
+    pub credit_stall_ns: f64,
+    /// How often a TLP had to wait for the replay buffer.
+    pub replay_buffer_stalls: u64,
+    /// Frames that arrived damaged.
+    pub damaged_frames: u64,
+    /// REPLAY_TIMER expiries.
+    pub replay_timeouts: u64,
+    /// Retrains after REPLAY_NUM rolled over.
+    pub retrains: u64,
+}
+
+/// The root complex.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct RootReport {
+    /// Memory reads served.
+    pub memory_reads: u64,
+    /// Memory writes served.
+    pub memory_writes: u64,
+    /// Interrupts received.
+    pub interrupts: u64,
+    /// Messages received.
+    pub messages: u64,
+    /// Requests answered with UR, or posted ones that no memory takes.
+    pub unsupported_requests: u64,
+    /// Malformed TLPs.
+    pub malformed: u64,
+    /// Poisoned writes, not written.
+    pub poisoned: u64,
+    /// Completions that answered nothing under way.
+    pub unexpected_completions: u64,
+    /// Requests of the host that were not completed in time.
+    pub completion_timeouts: u64,
+}
+
+/// A device: its slot, model, and lines of what it has counted.
+#[derive(Clone, Debug, Serialize)]
+pub struct DeviceReport {
+    /// Its slot.
+    pub slot: String,
+    /// Its model.
+    pub model: &'static str,
+    /// Counts by name.
+    pub counters: serde_json::Map<String, serde_json::Value>,
+}
+
+/// Bits per picosecond are Tb/s: a thousand Gb/s.
+fn gbps(bytes: u64, ps: u64) -> f64 {
+    if ps == 0 { 0.0 } else { bytes as f64 * 8_000.0 / ps as f64 }
+}
+
+/// The two directions of link `n` in `fabric`.
+#[must_use]
+pub fn directions(fabric: &Fabric, n: u32) -> Vec<DirectionReport> {
+    let at = |side| fabric.port_counters(PortId::new(LinkId(n), side));
+    let now = fabric.now().as_ps();
+    [(Side::Root, Side::Device), (Side::Device, Side::Root)]
+        .map(|(sender, receiver)| direction(Direction::of_sender(sender), at(sender), at(receiver), now))
+        .to_vec()
+}
+
+fn direction(direction: Direction, sent: &Counters, received: &Counters, now_ps: u64) -> DirectionReport {
+    // The serializer's busy time with SKPs counts as busy; take their share of its bytes out.
+    let useful = sent.wire_bytes - sent.skp_bytes;
+    let busy = sent.busy_ps as f64 * useful as f64 / sent.wire_bytes.max(1) as f64;
+    DirectionReport {
+        direction: direction.name(),
+        tlps: sent.tlps,
+        dllps: sent.dllps.total(),
+        acks: sent.dllps.ack,
+        naks: sent.dllps.nak,
+        update_fcs: sent.dllps.update_fc,
+        payload_bytes: sent.payload_bytes,
+        wire_bytes: sent.wire_bytes,
+        header_bytes: sent.header_bytes,
+        digest_bytes: sent.digest_bytes,
+        framing_bytes: sent.framing_bytes,
+        replay_bytes: sent.replay_bytes,
+        dllp_bytes: sent.dllp_bytes,
+        skp_bytes: sent.skp_bytes,
+        utilization: busy / now_ps.max(1) as f64,
+        payload_gbps: gbps(sent.payload_bytes, now_ps),
+        replays: sent.replayed_tlps,
+        credit_stalls: sent.credit_stalls.iter().sum(),
+        credit_stall_ns: sent.credit_stall_ps.iter().sum::<u64>() as f64 / 1_000.0,
+        replay_buffer_stalls: sent.replay_buffer_stalls,
+        damaged_frames: received.bad_lcrc + received.bad_dllp_crc,
+        replay_timeouts: sent.replay_timeouts,
+        retrains: sent.replay_num_rollovers,
+    }
+}
+
+impl From<&RootCounters> for RootReport {
+    fn from(c: &RootCounters) -> RootReport {
+        RootReport {
+            memory_reads: c.memory_reads,
+            memory_writes: c.memory_writes,
+            interrupts: c.interrupts,
+            messages: c.messages,
+            unsupported_requests: c.unsupported_requests,
+            malformed: c.malformed,
+            poisoned: c.poisoned,
+            unexpected_completions: c.unexpected_completions,
+            completion_timeouts: c.completion_timeouts,
+        }
+    }
+}

@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The lab file, key by key. The reference page in `docs/` is generated from these types and their comments.
+
+use crate::values::{Gen, Lanes, MpsBytes, MrrsBytes, Probability, RcbBytes};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use toml::Spanned;
+
+/// A lab: a host, slots with devices in them, and faults.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Lab {
+    /// Version of the file's format: 1.
+    #[schemars(with = "u32")]
+    pub version: Spanned<u32>,
+    /// Seed of all that is drawn: bit errors, addresses. The same lab with the same seed gives the same bytes.
+    #[serde(default)]
+    pub seed: u64,
+    /// Virtual time in microseconds after which the run ends in any case. Without it, a run ends when all is done or
+    /// nothing can go on.
+    pub limit_us: Option<u64>,
+    /// The host.
+    #[serde(default)]
+    pub host: Host,
+    /// What all links have in common; a slot's own `link` table overrides it key by key.
+    #[serde(default)]
+    pub link: Link,
+    /// The slots, each with a link from a root port of its own: 1 to 7.
+    pub slot: Vec<Slot>,
+    /// Faults, each on one direction of one link.
+    #[serde(default)]
+    pub fault: Vec<Fault>,
+}
+
+/// The simulated host.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Host {
+    /// Timing: the name of a host profile that ships (`riser profiles` lists them), or the path of one, relative to
+    /// the lab file.
+    #[schemars(with = "String")]
+    pub profile: Spanned<String>,
+    /// MiB of memory below 2 GiB, where 32-bit addresses reach: 1 to 2048.
+    #[schemars(with = "u32")]
+    pub low_memory_mib: Spanned<u32>,
+    /// MiB of memory from 4 GiB on: 0 to 131072.
+    #[schemars(with = "u32")]
+    pub high_memory_mib: Spanned<u32>,
+}
+
+impl Default for Host {
+    fn default() -> Host {
+        Host {
+            profile: Spanned::new(0..0, "ideal".into()),
+            low_memory_mib: Spanned::new(0..0, 256),
+            high_memory_mib: Spanned::new(0..0, 1024),
+        }
+    }
+}
+
+/// A link. Every key is optional; see each for what holds without it.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Link {
+    /// Generation, 1 to 5: 2.5, 5, 8, 16, 32 GT/s. Default 3.
+    #[serde(rename = "gen")]
+    pub generation: Option<Gen>,
+    /// Lanes: 1, 2, 4, 8, 12, 16 or 32. Default 8.
+    pub lanes: Option<Lanes>,
+    /// Max_Payload_Size of both ends: 128, 256, 512, 1024, 2048 or 4096. Default 256.
+    pub mps_bytes: Option<MpsBytes>,
+    /// Max_Read_Request_Size of the device: 128 to 4096, a power of two. Default 512.
+    pub mrrs_bytes: Option<MrrsBytes>,
+    /// Read Completion Boundary of the root port: 64 or 128. Default that of the host profile.
+    pub rcb_bytes: Option<RcbBytes>,
+    /// Time of flight of a symbol, one way, in picoseconds. Default 2000: about 30 cm of board and connector at
+    /// 6.7 ps/mm.
+    pub propagation_ps: Option<u64>,
+    /// Chance that a bit arrives flipped, in each direction: 0 to 0.001. Default 0.
+    pub bit_error_rate: Option<Probability>,
+    /// Receive buffers of the root port, as the credits it advertises.
+    pub root_credits: Option<Credits>,
+    /// Receive buffers of the device, as the credits it advertises.
+    pub device_credits: Option<Credits>,
+    /// TLPs that the replay buffer of each end holds: 1 to 2048.
+    pub replay_buffer_tlps: Option<u16>,
+    /// Bytes that the replay buffer of each end holds.
+    pub replay_buffer_bytes: Option<u32>,
+    /// Symbol times after which a received TLP is acknowledged at the latest. Default: the table of `PCIe 5.0 §3.6.3.1`.
+    pub ack_latency_symbols: Option<u32>,
+    /// Symbol times after which freed credits are returned at the latest. Default: the table of `PCIe 5.0 §2.6.1.2`.
+    pub update_fc_symbols: Option<u32>,
+}
+
+/// Credits that a port advertises. Zero means infinite, as on the wire; a data credit is 16 bytes.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Credits {
+    /// Posted headers, 0 to 127. Default 127.
+    pub posted_header: Option<u16>,
+    /// Posted data, 0 to 2047. Default 2047, the most that unscaled flow control can advertise.
+    pub posted_data: Option<u16>,
+    /// Non-posted headers, 0 to 127. Default 127.
+    pub non_posted_header: Option<u16>,
+    /// Non-posted data, 0 to 2047. Default 2047.
+    pub non_posted_data: Option<u16>,
+    /// Completion headers, 0 to 127. Default 0: endpoints and root complexes advertise infinite completion credits
+    /// (`PCIe 5.0 §2.6.1`, Table 2-45).
+    pub completion_header: Option<u16>,
+    /// Completion data, 0 to 2047. Default 0, infinite.
+    pub completion_data: Option<u16>,
+}
+
+/// A slot: a device at the end of a link.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Slot {
+    /// Its name, unique in the lab.
+    #[schemars(with = "String")]
+    pub name: Spanned<String>,
+    /// The device in it.
+    pub device: Model,
+    /// What its link has of its own.
+    #[serde(default)]
+    pub link: Link,
+    /// Tags of its DMA reads: 1 to 1024, that is reads under way at most. Default 256 (8-bit tags).
+    #[schemars(with = "Option<u16>")]
+    pub tags: Option<Spanned<u16>>,
+    /// Microseconds after which a DMA read without its completions fails (`PCIe 5.0 §2.8`). Default 50000.
+    pub completion_timeout_us: Option<u64>,
+    /// Settings of a `memory` device.
+    pub memory: Option<Memory>,
+    /// Settings of a `simple-nic` device.
+    #[serde(rename = "simple-nic")]
+    pub simple_nic: Option<SimpleNic>,
+    /// Settings of a `pcie-bench` device.
+    #[serde(rename = "pcie-bench")]
+    pub pcie_bench: Option<PcieBench>,
+}
+
+/// The devices that ship.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Model {
+    /// A BAR backed by memory.
+    Memory,
+    /// NetTLP's simple NIC, with an Ethernet peer that answers ARP and ping.
+    SimpleNic,
+    /// The benchmark device of pcie-bench.
+    PcieBench,
+}
+
+/// A BAR backed by memory; its driver writes a pattern into it and reads it back.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Memory {
+    /// Bytes of the BAR: a power of two, 16 to 2^30.
+    #[schemars(with = "u64")]
+    pub size_bytes: Spanned<u64>,
+    /// Address of the BAR. Without it, the host chooses.
+    #[schemars(with = "Option<u64>")]
+    pub address: Option<Spanned<u64>>,
+    /// Bytes that the driver writes and reads back.
+    pub exercise_bytes: u32,
+}
+
+impl Default for Memory {
+    fn default() -> Memory {
+        Memory { size_bytes: Spanned::new(0..0, 65536), address: None, exercise_bytes: 4096 }
+    }
+}
+
+/// The simple NIC. Its driver sends pings through it.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct SimpleNic {
+    /// The BAR with the registers, 0 to 5. NetTLP's adapter has them on 4.
+    #[schemars(with = "u8")]
+    pub bar: Spanned<u8>,
+    /// Address of that BAR. Without it, the host chooses.
+    #[schemars(with = "Option<u64>")]
+    pub address: Option<Spanned<u64>>,
+    /// Echo requests that the driver sends.
+    pub pings: u32,
+    /// Data bytes of each echo request: 0 to 1472.
+    #[schemars(with = "u16")]
+    pub ping_bytes: Spanned<u16>,
+    /// Time on the Ethernet wire and in the peer, in nanoseconds, until its answer is back.
+    pub peer_latency_ns: u64,
+}
+
+impl Default for SimpleNic {
+    fn default() -> SimpleNic {
+        SimpleNic {
+            bar: Spanned::new(0..0, 4),
+            address: None,
+            pings: 3,
+            ping_bytes: Spanned::new(0..0, 56),
+            peer_latency_ns: 10_000,
+        }
+    }
+}
+
+/// The benchmark device: what it does, and how often.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct PcieBench {
+    /// The test.
+    pub test: BenchTest,
+    /// Bytes of each transfer: 1 to 4096.
+    #[schemars(with = "u32")]
+    pub size_bytes: Spanned<u32>,
+    /// Bytes of host memory that the transfers go to.
+    #[schemars(with = "u64")]
+    pub window_bytes: Spanned<u64>,
+    /// Offset of each transfer from a cache line, 0 to 63.
+    #[schemars(with = "u32")]
+    pub host_offset_bytes: Spanned<u32>,
+    /// The order of the units.
+    pub pattern: Pattern,
+    /// Transfers under way at most: 1 to 1024. Latency tests have one.
+    #[schemars(with = "u16")]
+    pub outstanding: Spanned<u16>,
+    /// Transfers that count.
+    pub transfers: u64,
+    /// Transfers before them that do not count.
+    pub warm_up: u64,
+    /// Whether bytes are carried, or only counted.
+    pub carry: bool,
+    /// Where the window lies.
+    pub memory: MemoryKind,
+}
+
+impl Default for PcieBench {
+    fn default() -> PcieBench {
+        PcieBench {
+            test: BenchTest::BwRd,
+            size_bytes: Spanned::new(0..0, 64),
+            window_bytes: Spanned::new(0..0, 8192),
+            host_offset_bytes: Spanned::new(0..0, 0),
+            pattern: Pattern::Random,
+            outstanding: Spanned::new(0..0, 32),
+            transfers: 10_000,
+            warm_up: 100,
+            carry: false,
+            memory: MemoryKind::High,
+        }
+    }
+}
+
+/// The tests of pcie-bench (SIGCOMM'18, section 4).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+pub enum BenchTest {
+    /// Latency of a DMA read.
+    #[serde(rename = "LAT_RD")]
+    LatRd,
+    /// Latency of a DMA write and a read of the same address behind it.
+    #[serde(rename = "LAT_WRRD")]
+    LatWrRd,
+    /// Bandwidth of DMA reads.
+    #[serde(rename = "BW_RD")]
+    BwRd,
+    /// Bandwidth of DMA writes.
+    #[serde(rename = "BW_WR")]
+    BwWr,
+    /// Bandwidth of DMA reads and writes in turn.
+    #[serde(rename = "BW_RDWR")]
+    BwRdWr,
+}
+
+/// The order in which units of the window are used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pattern {
+    /// One behind the other, around the window.
+    Sequential,
+    /// Drawn with replacement.
+    Random,
+}
+
+/// Which part of host memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum MemoryKind {
+    /// Below 2 GiB: requests have three DW of header.
+    Low,
+    /// From 4 GiB on: requests have four DW of header.
+    High,
+}
+
+/// A fault: some frames of one direction of one link are damaged or vanish.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Fault {
+    /// Name of the slot whose link it is.
+    #[schemars(with = "String")]
+    pub slot: Spanned<String>,
+    /// `upstream` is from the device to the host, `downstream` the other way.
+    pub direction: FaultDirection,
+    /// Which frames.
+    pub frames: FaultFrames,
+    /// The first frame to suffer, counted from 1 among those named.
+    #[schemars(with = "u64")]
+    pub nth: Spanned<u64>,
+    /// Then each that comes this many later. Without it, no other.
+    #[serde(default)]
+    pub every: u64,
+    /// What happens to it.
+    pub action: FaultKind,
+}
+
+/// A direction of a link.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum FaultDirection {
+    /// From the device to the host.
+    Upstream,
+    /// From the host to the device.
+    Downstream,
+}
+
+/// Kinds of frames.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum FaultFrames {
+    /// All.
+    Any,
+    /// TLPs.
+    Tlp,
+    /// Posted TLPs: memory writes and messages.
+    Posted,
+    /// Non-posted TLPs.
+    NonPosted,
+    /// Completions.
+    Completion,
+    /// Configuration requests.
+    Config,
+    /// DLLPs.
+    Dllp,
+    /// Ack DLLPs.
+    Ack,
+    /// UpdateFC DLLPs.
+    UpdateFc,
+}
+
+/// What a fault does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum FaultKind {
+    /// A bit flips, at a place drawn from the seed.
+    Corrupt,
+    /// The frame never arrives.
+    Drop,
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Values of lab files that the specification limits: reading one that it does not know fails at its place in the file,
+//! with the legal ones.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tlp::{Mps, Mrrs, Rate, Rcb, Width};
+
+/// A generation, 1 to 5.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[serde(try_from = "i64")]
+#[schemars(with = "u8")]
+pub struct Gen(pub Rate);
+
+/// A number of lanes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[serde(try_from = "i64")]
+#[schemars(with = "u8")]
+pub struct Lanes(pub Width);
+
+/// A Max_Payload_Size in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[serde(try_from = "i64")]
+#[schemars(with = "u32")]
+pub struct MpsBytes(pub Mps);
+
+/// A Max_Read_Request_Size in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[serde(try_from = "i64")]
+#[schemars(with = "u32")]
+pub struct MrrsBytes(pub Mrrs);
+
+/// A Read Completion Boundary in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[serde(try_from = "i64")]
+#[schemars(with = "u32")]
+pub struct RcbBytes(pub Rcb);
+
+/// A chance of 0 to 0.001, kept as a multiple of 2^-64.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[serde(try_from = "f64")]
+#[schemars(with = "f64")]
+pub struct Probability(pub u64);
+
+impl TryFrom<i64> for Gen {
+    type Error = String;
+    fn try_from(n: i64) -> Result<Gen, String> {
+        let rate = u8::try_from(n).ok().and_then(Rate::from_generation);
+        rate.map(Gen).ok_or_else(|| format!("generation {n}: legal are 1, 2, 3, 4, 5"))
+    }
+}
+
+impl TryFrom<i64> for Lanes {
+    type Error = String;
+    fn try_from(n: i64) -> Result<Lanes, String> {
+        let width = u8::try_from(n).ok().and_then(Width::new);
+        width.map(Lanes).ok_or_else(|| format!("{n} lanes: legal are 1, 2, 4, 8, 12, 16, 32"))
+    }
+}
+
+fn bytes(n: i64) -> u32 {
+    u32::try_from(n).unwrap_or(0)
+}
+
+impl TryFrom<i64> for MpsBytes {
+    type Error = String;
+    fn try_from(n: i64) -> Result<MpsBytes, String> {
+        Mps::new(bytes(n)).map(MpsBytes).map_err(|e| e.to_string())
+    }
+}
+
+impl TryFrom<i64> for MrrsBytes {
+    type Error = String;
+    fn try_from(n: i64) -> Result<MrrsBytes, String> {
+        Mrrs::new(bytes(n)).map(MrrsBytes).map_err(|e| e.to_string())
+    }
+}
+
+impl TryFrom<i64> for RcbBytes {
+    type Error = String;
+    fn try_from(n: i64) -> Result<RcbBytes, String> {
+        Rcb::new(bytes(n)).map(RcbBytes).map_err(|e| e.to_string())
+    }
+}
+
+impl TryFrom<f64> for Probability {
+    type Error = String;
+    fn try_from(p: f64) -> Result<Probability, String> {
+        if !(0.0..=0.001).contains(&p) {
+            return Err(format!("bit error rate {p}: legal are 0 to 0.001"));
+        }
+        // Exact: a double times a power of two.
+        Ok(Probability((p * 2f64.powi(64)) as u64))
+    }
+}

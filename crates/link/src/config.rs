@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a port is set to. Plain data; [`PortConfig::validate`] is the only judge, and nothing here keeps state.
+
+use crate::sequence::MAX_UNACKNOWLEDGED;
+use thiserror::Error;
+use tlp::{Class, Duration, Mps, Rate, Width};
+
+/// Header credits that may be unused at once without scaling (`PCIe 5.0 §2.6.1`): half of the field's 256, less one.
+pub(crate) const MAX_HEADER_CREDITS: u16 = 127;
+/// Data credits, of 16 B, that may be unused at once without scaling (`PCIe 5.0 §2.6.1`).
+pub(crate) const MAX_DATA_CREDITS: u16 = 2047;
+/// Bytes of a data credit (`PCIe 5.0 §2.6.1`).
+pub(crate) const CREDIT_BYTES: u32 = 16;
+/// Bytes that a TLP can have beside its data: header, digest, sequence number, LCRC.
+const MAX_TLP_OVERHEAD: u32 = 16 + 4 + 2 + 4;
+/// Bound of a class's transmit queue, in TLPs.
+const MAX_TX_QUEUE: usize = 4096;
+
+/// Credits that a receiver advertises for one class; `None` is infinite.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CreditLimit {
+    /// Headers: one for each TLP.
+    pub header: Option<u16>,
+    /// Data in units of 16 B.
+    pub data: Option<u16>,
+}
+
+impl CreditLimit {
+    /// No limit.
+    pub const INFINITE: CreditLimit = CreditLimit { header: None, data: None };
+
+    /// `header` TLPs with `data` units of 16 B.
+    #[must_use]
+    pub const fn finite(header: u16, data: u16) -> CreditLimit {
+        CreditLimit { header: Some(header), data: Some(data) }
+    }
+
+    pub(crate) const fn is_infinite(self) -> bool {
+        self.header.is_none() && self.data.is_none()
+    }
+}
+
+/// How long a sender waits for an Ack before it replays (`PCIe 5.0 §3.6.2.1`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ReplayTimerRule {
+    /// Revisions up to 3.x: three times the Ack latency limit of the table (not of an override).
+    Rev3,
+    /// From revision 4.0: 24,000 to 31,000 symbol times at every rate.
+    Rev4 {
+        /// Symbol times.
+        symbols: u32,
+    },
+}
+
+/// The settings of a port.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PortConfig {
+    /// Signalling rate.
+    pub rate: Rate,
+    /// Lanes.
+    pub width: Width,
+    /// Max_Payload_Size; sets the Ack latency limit and the least credits.
+    pub mps: Mps,
+    /// What the receiver advertises, by [`Class::index`].
+    pub rx_buffer: [CreditLimit; 3],
+    /// Room of the transmit queue, in TLPs of each class.
+    pub tx_queue_tlps: usize,
+    /// Room of the replay buffer in TLPs, 1 to 2048.
+    pub replay_buffer_tlps: u16,
+    /// Room of the replay buffer in bytes; a TLP takes its own with sequence number and LCRC.
+    pub replay_buffer_bytes: u32,
+    /// Ack latency limit in symbol times; `None` is the specification's table ([`crate::ack_latency_limit`]).
+    pub ack_latency_symbols: Option<u32>,
+    /// UpdateFC latency in symbol times; `None` is the specification's table, which is the same.
+    pub update_fc_symbols: Option<u32>,
+    /// REPLAY_TIMER.
+    pub replay_timer: ReplayTimerRule,
+    /// SKP interval: symbol times at 8b/10b (1180 to 1538), blocks at 128b/130b (370 to 375).
+    pub skp_interval: u32,
+    /// How long the wire is silent when REPLAY_NUM rolls over and the link retrains. Not a figure of the
+    /// specification, which only bounds Recovery from above.
+    pub retrain: Duration,
+}
+
+/// Settings that the specification forbids.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+pub enum ConfigError {
+    /// Too few header credits.
+    #[error("{class:?} header credits {value}: legal are 1 to 127, or infinite")]
+    HeaderCredits {
+        /// Of which class.
+        class: Class,
+        /// The value.
+        value: u16,
+    },
+    /// Too few or too many data credits.
+    #[error("{class:?} data credits {value}: legal are {min} to 2047 (units of 16 B), or infinite")]
+    DataCredits {
+        /// Of which class.
+        class: Class,
+        /// The value.
+        value: u16,
+        /// The least (`PCIe 5.0 Table 2-45`).
+        min: u16,
+    },
+    /// The transmit queue.
+    #[error("transmit queue of {0} TLPs: legal are 1 to 4096")]
+    TxQueue(usize),
+    /// The replay buffer in TLPs.
+    #[error("replay buffer of {0} TLPs: legal are 1 to 2048")]
+    ReplayTlps(u16),
+    /// The replay buffer in bytes.
+    #[error("replay buffer of {value} bytes: at least {min}, one TLP of Max_Payload_Size")]
+    ReplayBytes {
+        /// The value.
+        value: u32,
+        /// The least.
+        min: u32,
+    },
+    /// REPLAY_TIMER.
+    #[error("REPLAY_TIMER of {0} symbol times: legal are 24000 to 31000")]
+    ReplayTimer(u32),
+    /// An override of the Ack or UpdateFC latency.
+    #[error("{what} latency of {value} symbol times: legal are 1 to 23999, less than REPLAY_TIMER")]
+    Latency {
+        /// Ack or UpdateFC.
+        what: &'static str,
+        /// The value.
+        value: u32,
+    },
+    /// The SKP interval.
+    #[error("SKP interval of {value} {unit}: legal are {min} to {max}")]
+    Skp {
+        /// The value.
+        value: u32,
+        /// Symbol times or blocks.
+        unit: &'static str,
+        /// The least.
+        min: u32,
+        /// The most.
+        max: u32,
+    },
+}
+
+impl PortConfig {
+    /// The defaults for a link: all that unscaled flow control can advertise for requests, infinite credits for
+    /// completions (as endpoints and root ports must, `PCIe 5.0 §2.6.1`), the specification's own intervals, and the
+    /// longest between SKPs.
+    #[must_use]
+    pub fn new(rate: Rate, width: Width, mps: Mps) -> PortConfig {
+        let request = CreditLimit::finite(MAX_HEADER_CREDITS, MAX_DATA_CREDITS);
+        PortConfig {
+            rate,
+            width,
+            mps,
+            rx_buffer: [request, request, CreditLimit::INFINITE],
+            tx_queue_tlps: 8,
+            replay_buffer_tlps: 512,
+            replay_buffer_bytes: (64 * 1024).max(16 * (mps.bytes() + MAX_TLP_OVERHEAD)),
+            ack_latency_symbols: None,
+            update_fc_symbols: None,
+            replay_timer: ReplayTimerRule::Rev4 { symbols: 24_000 },
+            skp_interval: if rate.is_8b10b() { 1538 } else { 375 },
+            retrain: Duration::from_us(4),
+        }
+    }
+
+    /// Whether the specification allows these settings.
+    ///
+    /// # Errors
+    /// The first that it forbids.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        for class in Class::ALL {
+            self.validate_credits(class)?;
+        }
+        if self.tx_queue_tlps == 0 || self.tx_queue_tlps > MAX_TX_QUEUE {
+            return Err(ConfigError::TxQueue(self.tx_queue_tlps));
+        }
+        if self.replay_buffer_tlps == 0 || self.replay_buffer_tlps > MAX_UNACKNOWLEDGED {
+            return Err(ConfigError::ReplayTlps(self.replay_buffer_tlps));
+        }
+        let min = self.mps.bytes() + MAX_TLP_OVERHEAD;
+        if self.replay_buffer_bytes < min {
+            return Err(ConfigError::ReplayBytes { value: self.replay_buffer_bytes, min });
+        }
+        self.validate_timers()
+    }
+
+    // `PCIe 5.0 §2.6.1`, Table 2-45: minimum initial advertisements.
+    fn validate_credits(&self, class: Class) -> Result<(), ConfigError> {
+        let CreditLimit { header, data } = self.rx_buffer[class.index()];
+        if let Some(value) = header.filter(|h| !(1..=MAX_HEADER_CREDITS).contains(h)) {
+            return Err(ConfigError::HeaderCredits { class, value });
+        }
+        let min = match class {
+            Class::NonPosted => 1,
+            Class::Posted | Class::Completion => (self.mps.bytes() / CREDIT_BYTES) as u16,
+        };
+        match data.filter(|d| !(min..=MAX_DATA_CREDITS).contains(d)) {
+            Some(value) => Err(ConfigError::DataCredits { class, value, min }),
+            None => Ok(()),
+        }
+    }
+
+    fn validate_timers(&self) -> Result<(), ConfigError> {
+        if let ReplayTimerRule::Rev4 { symbols } = self.replay_timer {
+            if !(24_000..=31_000).contains(&symbols) {
+                return Err(ConfigError::ReplayTimer(symbols));
+            }
+        }
+        for (what, latency) in [("Ack", self.ack_latency_symbols), ("UpdateFC", self.update_fc_symbols)] {
+            if let Some(value) = latency.filter(|l| !(1..24_000).contains(l)) {
+                return Err(ConfigError::Latency { what, value });
+            }
+        }
+        let (unit, min, max) =
+            if self.rate.is_8b10b() { ("symbol times", 1180, 1538) } else { ("blocks", 370, 375) };
+        if !(min..=max).contains(&self.skp_interval) {
+            return Err(ConfigError::Skp { value: self.skp_interval, unit, min, max });
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config() -> PortConfig {
+        PortConfig::new(Rate::Gt8, Width::new(8).unwrap(), Mps::new(256).unwrap())
+    }
+
+    #[test]
+    fn defaults_are_legal_for_every_link() {
+        for rate in Rate::ALL {
+            for width in Width::ALL {
+                for code in 0..6 {
+                    let config = PortConfig::new(rate, width, Mps::from_encoding(code).unwrap());
+                    assert_eq!(config.validate(), Ok(()));
+                }
+            }
+        }
+    }
+
+    /// Rows: what is changed, and the whole text of the refusal. Limits: `PCIe 5.0 §2.6.1`, §3.6.2, §4.2.7.
+    #[test]
+    fn refusals_name_the_value_and_the_legal_ones() {
+        type Change = fn(&mut PortConfig);
+        let rows: [(Change, &str); 10] = [
+            (|c| c.rx_buffer[0].header = Some(0), "Posted header credits 0: legal are 1 to 127, or infinite"),
+            (|c| c.rx_buffer[1].header = Some(128), "NonPosted header credits 128: legal are 1 to 127, or infinite"),
+            (
+                |c| c.rx_buffer[0].data = Some(15),
+                "Posted data credits 15: legal are 16 to 2047 (units of 16 B), or infinite",
+            ),
+            (
+                |c| c.rx_buffer[2] = CreditLimit::finite(1, 2048),
+                "Completion data credits 2048: legal are 16 to 2047 (units of 16 B), or infinite",
+            ),
+            (|c| c.tx_queue_tlps = 0, "transmit queue of 0 TLPs: legal are 1 to 4096"),
+            (|c| c.replay_buffer_tlps = 2049, "replay buffer of 2049 TLPs: legal are 1 to 2048"),
+            (
+                |c| c.replay_buffer_bytes = 281,
+                "replay buffer of 281 bytes: at least 282, one TLP of Max_Payload_Size",
+            ),
+            (
+                |c| c.replay_timer = ReplayTimerRule::Rev4 { symbols: 31_001 },
+                "REPLAY_TIMER of 31001 symbol times: legal are 24000 to 31000",
+            ),
+            (
+                |c| c.ack_latency_symbols = Some(0),
+                "Ack latency of 0 symbol times: legal are 1 to 23999, less than REPLAY_TIMER",
+            ),
+            (|c| c.skp_interval = 1538, "SKP interval of 1538 blocks: legal are 370 to 375"),
+        ];
+        for (change, text) in rows {
+            let mut config = config();
+            change(&mut config);
+            assert_eq!(config.validate().unwrap_err().to_string(), text);
+        }
+    }
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a port has counted. Numbers only; nothing here decides anything.
+
+/// DLLPs sent, by kind.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct DllpCounters {
+    /// Ack.
+    pub ack: u64,
+    /// Nak.
+    pub nak: u64,
+    /// InitFC1 and InitFC2.
+    pub init_fc: u64,
+    /// UpdateFC.
+    pub update_fc: u64,
+}
+
+impl DllpCounters {
+    /// All of them.
+    #[must_use]
+    pub const fn total(&self) -> u64 {
+        self.ack + self.nak + self.init_fc + self.update_fc
+    }
+}
+
+/// Counters of a port: of its transmit direction, and of errors at its receiver.
+///
+/// `wire_bytes` is counted by the serializer alone, and always equals
+/// `payload_bytes + header_bytes + digest_bytes + framing_bytes + replay_bytes + dllp_bytes + skp_bytes`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counters {
+    /// TLPs sent for the first time.
+    pub tlps: u64,
+    /// TLPs sent again.
+    pub replayed_tlps: u64,
+    /// DLLPs sent.
+    pub dllps: DllpCounters,
+    /// Data of first transmissions in bytes, as on the wire: whole DWs.
+    pub payload_bytes: u64,
+    /// Headers of first transmissions in bytes.
+    pub header_bytes: u64,
+    /// ECRC digests of first transmissions in bytes.
+    pub digest_bytes: u64,
+    /// Framing, sequence numbers and LCRC of first transmissions in bytes.
+    pub framing_bytes: u64,
+    /// Replayed TLPs in bytes, all parts of them.
+    pub replay_bytes: u64,
+    /// DLLPs in bytes, with framing.
+    pub dllp_bytes: u64,
+    /// SKP ordered sets sent.
+    pub skp_sets: u64,
+    /// SKP ordered sets in bytes, all lanes.
+    pub skp_bytes: u64,
+    /// All bytes that went through the serializer.
+    pub wire_bytes: u64,
+    /// Time during which the wire carried any of them, in picoseconds, rounded down.
+    pub busy_ps: u64,
+    /// How often a TLP at the head of its queue had to wait for credits while the wire was free, by
+    /// [`Class::index`](tlp::Class::index).
+    pub credit_stalls: [u64; 3],
+    /// For how long in picoseconds, by class.
+    pub credit_stall_ps: [u64; 3],
+    /// How often a TLP that had its credits had to wait for room in the replay buffer.
+    pub replay_buffer_stalls: u64,
+    /// For how long, in picoseconds.
+    pub replay_buffer_stall_ps: u64,
+    /// Receiver: TLPs with a wrong LCRC or sequence number field.
+    pub bad_lcrc: u64,
+    /// Receiver: DLLPs with a wrong CRC.
+    pub bad_dllp_crc: u64,
+    /// Receiver: TLPs that had arrived before.
+    pub duplicate_tlps: u64,
+    /// Receiver: TLPs behind one that is missing.
+    pub out_of_sequence: u64,
+    /// Receiver: damaged frames whose CRC is right all the same; taken as intact.
+    pub undetected_errors: u64,
+    /// Receiver: Naks that arrived.
+    pub nak_received: u64,
+    /// Receiver: Acks and Naks for what was never sent (Data Link Protocol Error, `PCIe 5.0 §3.6.2.2`).
+    pub data_link_protocol_errors: u64,
+    /// Receiver: TLPs beyond the credits advertised, discarded (Receiver Overflow, `PCIe 5.0 §2.6.1.2`).
+    pub receiver_overflows: u64,
+    /// How often REPLAY_TIMER expired.
+    pub replay_timeouts: u64,
+    /// How often REPLAY_NUM rolled over and the link retrained.
+    pub replay_num_rollovers: u64,
+}
+
+impl Counters {
+    /// The sum of the classes of bytes: what `wire_bytes` must be.
+    #[must_use]
+    pub const fn classified_bytes(&self) -> u64 {
+        self.payload_bytes
+            + self.header_bytes
+            + self.digest_bytes
+            + self.framing_bytes
+            + self.replay_bytes
+            + self.dllp_bytes
+            + self.skp_bytes
+    }
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Flow-control initialization of VC0 (`PCIe 5.0 §3.4`): FC_INIT1, FC_INIT2, and DL_Active behind them. Says which DLLP
+//! comes next; never sends one.
+
+use tlp::{Class, Duration, FlowControlKind, Time};
+
+/// How often InitFC DLLPs are repeated while the other end does not answer; the specification asks for once in 34 us at
+/// least (`PCIe 5.0 §3.4.1`).
+const REPEAT: Duration = Duration::from_us(2);
+const ALL_CLASSES: u8 = 0b111;
+
+/// Where a port stands on its way to DL_Active.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum State {
+    /// DL_Inactive: not started.
+    Inactive,
+    /// DL_Init, FC_INIT1: tells its credits, learns those of the other end.
+    FcInit1,
+    /// DL_Init, FC_INIT2: knows them, and says so.
+    FcInit2,
+    /// DL_Active.
+    Active,
+}
+
+pub(crate) struct Init {
+    state: State,
+    /// Classes whose credits have arrived: flag FI1 is all of them.
+    known: u8,
+    /// Flag FI2: the other end knows ours.
+    fi2: bool,
+    /// DLLPs of the present triple that are sent.
+    sent: usize,
+    repeat_at: Time,
+    repeats_answered_from: Time,
+}
+
+impl Init {
+    pub(crate) fn new() -> Init {
+        Init {
+            state: State::Inactive,
+            known: 0,
+            fi2: false,
+            sent: Class::ALL.len(),
+            repeat_at: Time::MAX,
+            repeats_answered_from: Time::MAX,
+        }
+    }
+
+    pub(crate) fn state(&self) -> State {
+        self.state
+    }
+
+    pub(crate) fn start(&mut self) {
+        self.state = State::FcInit1;
+        self.sent = 0;
+    }
+
+    /// Takes credits of `class`; true where they are new and to be recorded.
+    pub(crate) fn receive(&mut self, kind: FlowControlKind, class: Class) -> bool {
+        let bit = 1 << class.index();
+        let new = self.state == State::FcInit1 && kind != FlowControlKind::UpdateFc && self.known & bit == 0;
+        if new {
+            self.known |= bit;
+        }
+        if kind != FlowControlKind::InitFc1 {
+            self.fi2 = true;
+        }
+        new
+    }
+
+    /// A TLP has arrived: the other end is in DL_Active.
+    pub(crate) fn receive_tlp(&mut self) {
+        self.fi2 = true;
+    }
+
+    /// Whether an InitFC that arrives in DL_Active shows that the other end has missed ours: a repetition, not the rest
+    /// of its first triple.
+    pub(crate) fn is_late(&self, now: Time) -> bool {
+        self.state == State::Active && now >= self.repeats_answered_from
+    }
+
+    /// Whether an InitFC is to be sent.
+    pub(crate) fn wants_to_send(&self) -> bool {
+        self.sent < Class::ALL.len()
+    }
+
+    /// The next DLLP of the triple, which is sent now.
+    pub(crate) fn next(&mut self, now: Time) -> Option<(FlowControlKind, Class)> {
+        let class = *Class::ALL.get(self.sent)?;
+        let kind = if self.state == State::FcInit1 { FlowControlKind::InitFc1 } else { FlowControlKind::InitFc2 };
+        self.sent += 1;
+        if !self.wants_to_send() {
+            self.repeat_at = now + REPEAT;
+        }
+        Some((kind, class))
+    }
+
+    /// Goes on where it can: a state ends with a whole triple sent and its flag set. True where the state has changed.
+    pub(crate) fn advance(&mut self, now: Time) -> bool {
+        if self.wants_to_send() {
+            return false;
+        }
+        match self.state {
+            State::FcInit1 if self.known == ALL_CLASSES => {
+                self.state = State::FcInit2;
+                self.sent = 0;
+            }
+            State::FcInit2 if self.fi2 => {
+                self.state = State::Active;
+                self.repeats_answered_from = now + REPEAT;
+            }
+            _ => return false,
+        }
+        self.repeat_at = Time::MAX;
+        true
+    }
+
+    pub(crate) fn timeout(&mut self, now: Time) {
+        if self.repeat_at <= now {
+            self.repeat_at = Time::MAX;
+            self.sent = 0;
+        }
+    }
+
+    /// When to repeat; [`Time::MAX`]: never.
+    pub(crate) fn deadline(&self) -> Time {
+        self.repeat_at
+    }
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The sender's half of the Data Link Layer's promise (`PCIe 5.0 §3.6.2.1`, §3.6.2.2): sequence numbers, the replay buffer,
+//! REPLAY_TIMER and REPLAY_NUM. Bounded in TLPs and bytes; allocates only when it is made.
+
+use crate::frame::TLP_FRAMING_BYTES;
+use crate::sequence::{MAX_UNACKNOWLEDGED, Sequence};
+use crate::tx::Lengths;
+use tlp::{Duration, Time, Tlp};
+
+/// REPLAY_NUM has two bits.
+const REPLAY_NUM_MODULUS: u8 = 4;
+/// Of the framing, STP and END (or what stands for them) are not stored.
+const UNSTORED_FRAMING: u32 = 2;
+const _: () = assert!(TLP_FRAMING_BYTES > UNSTORED_FRAMING);
+
+/// What an Ack or Nak did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Acknowledged {
+    /// It names a TLP that was never sent.
+    ProtocolError,
+    /// Nothing new.
+    Nothing,
+    /// TLPs left the buffer.
+    Progress,
+}
+
+struct Slot {
+    lengths: Lengths,
+    tlp: Tlp,
+}
+
+/// Unacknowledged TLPs, in a ring indexed by sequence number.
+pub(crate) struct ReplayBuffer {
+    ring: Box<[Option<Slot>]>,
+    mask: u16,
+    max_tlps: u16,
+    max_bytes: u32,
+    bytes: u32,
+    next_transmit_seq: Sequence,
+    ackd_seq: Sequence,
+    /// The next to be replayed; `next_transmit_seq` where no replay is under way.
+    replay_next: Sequence,
+    replay_num: u8,
+    timeout: Duration,
+    /// When REPLAY_TIMER expires; [`Time::MAX`] while it is held.
+    deadline: Time,
+    /// The next TLP sent restarts the timer, whatever it shows.
+    restart_timer: bool,
+}
+
+impl ReplayBuffer {
+    pub(crate) fn new(max_tlps: u16, max_bytes: u32, timeout: Duration) -> ReplayBuffer {
+        let max_tlps = max_tlps.clamp(1, MAX_UNACKNOWLEDGED);
+        let slots = max_tlps.next_power_of_two();
+        ReplayBuffer {
+            ring: (0..slots).map(|_| None).collect(),
+            mask: slots - 1,
+            max_tlps,
+            max_bytes,
+            bytes: 0,
+            next_transmit_seq: Sequence::ZERO,
+            ackd_seq: Sequence::BEFORE_ZERO,
+            replay_next: Sequence::ZERO,
+            replay_num: 0,
+            timeout,
+            deadline: Time::MAX,
+            restart_timer: false,
+        }
+    }
+
+    /// TLPs that are not acknowledged.
+    pub(crate) fn len(&self) -> u16 {
+        self.next_transmit_seq.since(self.ackd_seq) - 1
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether one more TLP fits. An empty buffer takes any, so that none waits for ever.
+    pub(crate) fn has_room(&self, lengths: Lengths) -> bool {
+        self.is_empty() || self.len() < self.max_tlps && self.bytes + stored(lengths) <= self.max_bytes
+    }
+
+    pub(crate) fn bytes(&self) -> u32 {
+        self.bytes
+    }
+
+    /// Keeps a copy of `tlp`; the sequence number it is sent with.
+    pub(crate) fn push(&mut self, lengths: Lengths, tlp: &Tlp) -> u16 {
+        let sequence = self.next_transmit_seq;
+        self.ring[self.index(sequence)] = Some(Slot { lengths, tlp: tlp.clone() });
+        self.bytes += stored(lengths);
+        self.next_transmit_seq = sequence.next();
+        self.replay_next = self.next_transmit_seq;
+        sequence.bits()
+    }
+
+    fn index(&self, sequence: Sequence) -> usize {
+        usize::from(sequence.bits() & self.mask)
+    }
+
+    /// A TLP's last symbol leaves at `end`: starts REPLAY_TIMER where it does not run.
+    pub(crate) fn sent(&mut self, end: Time) {
+        if self.restart_timer || self.deadline == Time::MAX {
+            self.deadline = end + self.timeout;
+            self.restart_timer = false;
+        }
+    }
+
+    /// Drops all TLPs up to `up_to` (`PCIe 5.0 §3.6.2.2`).
+    pub(crate) fn acknowledge(&mut self, now: Time, up_to: Sequence) -> Acknowledged {
+        if self.next_transmit_seq.previous().since(up_to) > MAX_UNACKNOWLEDGED {
+            return Acknowledged::ProtocolError;
+        }
+        let count = up_to.since(self.ackd_seq);
+        if count == 0 || count > self.len() {
+            return Acknowledged::Nothing;
+        }
+        if self.replay_next.since(self.ackd_seq) <= count {
+            self.replay_next = up_to.next();
+        }
+        for _ in 0..count {
+            self.ackd_seq = self.ackd_seq.next();
+            if let Some(slot) = self.ring[self.index(self.ackd_seq)].take() {
+                self.bytes -= stored(slot.lengths);
+            }
+        }
+        self.replay_num = 0;
+        self.deadline = if self.is_empty() { Time::MAX } else { now + self.timeout };
+        Acknowledged::Progress
+    }
+
+    /// All unacknowledged TLPs are to be sent again. True where REPLAY_NUM rolls over: the link must retrain first.
+    pub(crate) fn start_replay(&mut self) -> bool {
+        if self.is_empty() {
+            return false;
+        }
+        self.replay_next = self.ackd_seq.next();
+        self.deadline = Time::MAX;
+        self.restart_timer = true;
+        self.replay_num = (self.replay_num + 1) % REPLAY_NUM_MODULUS;
+        self.replay_num == 0
+    }
+
+    pub(crate) fn is_replaying(&self) -> bool {
+        self.replay_next != self.next_transmit_seq
+    }
+
+    /// The next TLP of the replay under way.
+    pub(crate) fn replay(&mut self) -> Option<(u16, Lengths, Tlp)> {
+        let sequence = self.replay_next;
+        if !self.is_replaying() {
+            return None;
+        }
+        self.replay_next = sequence.next();
+        let slot = self.ring[self.index(sequence)].as_ref()?;
+        Some((sequence.bits(), slot.lengths, slot.tlp.clone()))
+    }
+
+    /// When REPLAY_TIMER expires; [`Time::MAX`]: it does not run.
+    pub(crate) fn deadline(&self) -> Time {
+        self.deadline
+    }
+}
+
+const fn stored(lengths: Lengths) -> u32 {
+    lengths.wire() - UNSTORED_FRAMING
+}

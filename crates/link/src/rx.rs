@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The receiver's half of the Data Link Layer's promise (`PCIe 5.0 §3.6.3.1`): NEXT_RCV_SEQ, NAK_SCHEDULED and the
+//! AckNak_LATENCY_TIMER. Sees sequence numbers only, never a TLP.
+
+use crate::sequence::{MAX_UNACKNOWLEDGED, Sequence};
+use tlp::{Duration, Time};
+
+/// What becomes of a TLP with a good LCRC.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Verdict {
+    /// The next in order.
+    Accept,
+    /// Here already: dropped, and acknowledged again at once.
+    Duplicate,
+    /// One before it is missing: dropped; `nak` where a Nak is to be sent.
+    Gap {
+        /// The first of this gap.
+        nak: bool,
+    },
+}
+
+pub(crate) struct Receiver {
+    next_rcv_seq: Sequence,
+    nak_scheduled: bool,
+    ack_limit: Duration,
+    /// When AckNak_LATENCY_TIMER reaches its limit; [`Time::MAX`]: nothing to acknowledge.
+    ack_at: Time,
+}
+
+impl Receiver {
+    pub(crate) fn new(ack_limit: Duration) -> Receiver {
+        Receiver { next_rcv_seq: Sequence::ZERO, nak_scheduled: false, ack_limit, ack_at: Time::MAX }
+    }
+
+    /// A TLP with a good LCRC has arrived.
+    pub(crate) fn receive(&mut self, now: Time, sequence: Sequence) -> Verdict {
+        if sequence == self.next_rcv_seq {
+            self.next_rcv_seq = sequence.next();
+            self.nak_scheduled = false;
+            if self.ack_at == Time::MAX {
+                self.ack_at = now + self.ack_limit;
+            }
+            return Verdict::Accept;
+        }
+        if self.next_rcv_seq.since(sequence) <= MAX_UNACKNOWLEDGED {
+            return Verdict::Duplicate;
+        }
+        Verdict::Gap { nak: self.want_nak() }
+    }
+
+    /// A TLP is bad or missing. True where a Nak is to be sent: only one until a good TLP has arrived.
+    pub(crate) fn want_nak(&mut self) -> bool {
+        !std::mem::replace(&mut self.nak_scheduled, true)
+    }
+
+    /// AckNak_Seq_Num of an Ack or Nak that is sent now: everything that has arrived.
+    pub(crate) fn acknowledge(&mut self) -> u16 {
+        self.ack_at = Time::MAX;
+        self.next_rcv_seq.previous().bits()
+    }
+
+    /// True where an Ack is due; asked once.
+    pub(crate) fn ack_due(&mut self, now: Time) -> bool {
+        let due = self.ack_at <= now;
+        if due {
+            self.ack_at = Time::MAX;
+        }
+        due
+    }
+
+    pub(crate) fn deadline(&self) -> Time {
+        self.ack_at
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ps: u64) -> Time {
+        Time::from_ps(ps)
+    }
+
+    #[test]
+    fn one_nak_until_a_good_tlp_arrives() {
+        let mut rx = Receiver::new(Duration::from_ps(100));
+        let s = Sequence::from_bits;
+        assert_eq!(rx.receive(at(0), s(1)), Verdict::Gap { nak: true });
+        assert_eq!(rx.receive(at(0), s(2)), Verdict::Gap { nak: false });
+        assert!(!rx.want_nak());
+        assert_eq!(rx.acknowledge(), 4095);
+        assert_eq!(rx.receive(at(0), s(0)), Verdict::Accept);
+        assert!(rx.want_nak());
+    }
+
+    /// `PCIe 5.0 §3.6.3.1`: `(NEXT_RCV_SEQ - sequence) mod 4096 <= 2048` is a duplicate.
+    #[test]
+    fn duplicates_end_half_way_round() {
+        let mut rx = Receiver::new(Duration::from_ps(100));
+        for n in 0..100 {
+            assert_eq!(rx.receive(at(0), Sequence::from_bits(n)), Verdict::Accept);
+        }
+        assert_eq!(rx.receive(at(0), Sequence::from_bits(99)), Verdict::Duplicate);
+        assert_eq!(rx.receive(at(0), Sequence::from_bits(100 + 2048)), Verdict::Duplicate);
+        assert_eq!(rx.receive(at(0), Sequence::from_bits(100 + 2047)), Verdict::Gap { nak: true });
+    }
+
+    #[test]
+    fn the_ack_timer_runs_from_the_first_unacknowledged_tlp() {
+        let mut rx = Receiver::new(Duration::from_ps(100));
+        assert_eq!(rx.deadline(), Time::MAX);
+        rx.receive(at(10), Sequence::from_bits(0));
+        rx.receive(at(50), Sequence::from_bits(1));
+        assert_eq!(rx.deadline(), at(110));
+        assert!(!rx.ack_due(at(109)) && rx.ack_due(at(110)) && !rx.ack_due(at(111)));
+        assert_eq!(rx.acknowledge(), 1);
+    }
+}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Sequence numbers of 12 bits, and what "earlier" means among them (`PCIe 5.0 §3.6.1`). Holds no state of a link.
+
+/// TLPs that may be unacknowledged at once: half the modulus (`PCIe 5.0 §3.6.2.1`).
+pub(crate) const MAX_UNACKNOWLEDGED: u16 = 2048;
+
+const MODULUS: u16 = 4096;
+
+/// A sequence number, modulo 4096.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Sequence(u16);
+
+impl Sequence {
+    pub(crate) const ZERO: Sequence = Sequence(0);
+    /// What stands before the first: ACKD_SEQ after reset.
+    pub(crate) const BEFORE_ZERO: Sequence = Sequence(MODULUS - 1);
+
+    /// The low 12 bits of `bits`.
+    pub(crate) const fn from_bits(bits: u16) -> Sequence {
+        Sequence(bits % MODULUS)
+    }
+
+    pub(crate) const fn bits(self) -> u16 {
+        self.0
+    }
+
+    pub(crate) const fn next(self) -> Sequence {
+        Sequence((self.0 + 1) % MODULUS)
+    }
+
+    pub(crate) const fn previous(self) -> Sequence {
+        Sequence((self.0 + MODULUS - 1) % MODULUS)
+    }
+
+    /// `(self - earlier) mod 4096`.
+    pub(crate) const fn since(self, earlier: Sequence) -> u16 {
+        (self.0 + MODULUS - earlier.0) % MODULUS
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arithmetic_wraps_at_4096() {
+        assert_eq!(Sequence::from_bits(4095).next(), Sequence::ZERO);
+        assert_eq!(Sequence::ZERO.previous(), Sequence::BEFORE_ZERO);
+        assert_eq!(Sequence::from_bits(2).since(Sequence::from_bits(4094)), 4);
+        assert_eq!(Sequence::from_bits(4094).since(Sequence::from_bits(2)), 4092);
+        assert_eq!(Sequence::from_bits(0xf123).bits(), 0x123);
+    }
+}

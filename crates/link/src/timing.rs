@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! How long things take on the wire: the Ack latency table, the serializer's exact time, SKP ordered sets.
+//!
+//! All arithmetic is in whole ticks of 1/3072 ps, of which a byte time is a whole number at every rate and width, so no
+//! rounding accumulates. Never asks what a byte means.
+
+use crate::config::PortConfig;
+use crate::counters::Counters;
+use tlp::{Duration, Mps, Rate, Time, Width};
+
+/// Ticks of a picosecond. Byte times have the denominators 1 to 1024 (8 GT/s and up), times 3 at x12.
+const TICKS_PER_PS: u64 = 3072;
+
+/// Ack latency limit and UpdateFC interval in symbol times (`PCIe 5.0 Table 3-7` to 3-9, §2.6.1.2):
+/// `(MPS + 28) * AckFactor / width + InternalDelay`, rounded down.
+#[must_use]
+pub const fn ack_latency_limit(rate: Rate, width: Width, mps: Mps) -> u32 {
+    let small = mps.bytes() <= 256;
+    let factor_x10 = match width.lanes() {
+        1..=4 if small => 14,
+        8 if small => 25,
+        1..=8 => 10,
+        _ if small => 30,
+        _ => 20,
+    };
+    let internal_delay = match rate {
+        Rate::Gt2_5 => 19,
+        Rate::Gt5 => 70,
+        Rate::Gt8 | Rate::Gt16 | Rate::Gt32 => 115,
+    };
+    // The delay is whole, so rounding the quotient rounds the sum.
+    (mps.bytes() + 28) * factor_x10 / (10 * width.lanes() as u32) + internal_delay
+}
+
+/// `symbols` symbol times at `rate`, rounded down to whole picoseconds.
+#[must_use]
+pub const fn symbol_times(rate: Rate, symbols: u32) -> Duration {
+    let symbol = rate.symbol_time_ps();
+    Duration::from_ps(symbols as u64 * symbol.num / symbol.den)
+}
+
+/// An exact time: picoseconds and ticks.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct WireTime {
+    ps: u64,
+    ticks: u32,
+}
+
+impl WireTime {
+    const fn at(time: Time) -> WireTime {
+        WireTime { ps: time.as_ps(), ticks: 0 }
+    }
+
+    /// `ticks` later.
+    const fn after(self, ticks: u64) -> WireTime {
+        let sum = self.ticks as u64 + ticks;
+        WireTime { ps: self.ps.saturating_add(sum / TICKS_PER_PS), ticks: (sum % TICKS_PER_PS) as u32 }
+    }
+
+    /// `count * ticks` later; the product may be longer than 64 bits.
+    const fn after_many(self, count: u64, ticks: u64) -> WireTime {
+        let sum = self.ticks as u128 + count as u128 * ticks as u128;
+        let ps = self.ps as u128 + sum / TICKS_PER_PS as u128;
+        let ps = if ps > u64::MAX as u128 { u64::MAX } else { ps as u64 };
+        WireTime { ps, ticks: (sum % TICKS_PER_PS as u128) as u32 }
+    }
+
+    /// Whole multiples of `ticks` from `earlier` to here.
+    const fn multiples_since(self, earlier: WireTime, ticks: u64) -> u64 {
+        let span = (self.ps - earlier.ps) as u128 * TICKS_PER_PS as u128 + self.ticks as u128;
+        ((span - earlier.ticks as u128) / ticks as u128) as u64
+    }
+}
+
+/// The serializer of a direction: sends bytes one behind the other, SKP ordered sets between them.
+pub(crate) struct Serializer {
+    byte_ticks: u64,
+    free: WireTime,
+    skp_due: WireTime,
+    skp_period_ticks: u64,
+    skp_ticks: u64,
+    skp_bytes: u64,
+    /// Fraction of `Counters::busy_ps`.
+    busy_ticks: u32,
+}
+
+impl Serializer {
+    pub(crate) fn new(config: &PortConfig) -> Serializer {
+        let symbol = config.rate.symbol_time_ps();
+        let symbol_ticks = symbol.num * TICKS_PER_PS / symbol.den;
+        let lanes = u64::from(config.width.lanes());
+        // `PCIe 5.0 §4.2.7`: a COM and three SKP symbols, or a block of 16 symbols, on every lane.
+        let (period_symbols, skp_symbols) = if config.rate.is_8b10b() {
+            (u64::from(config.skp_interval), 4)
+        } else {
+            (u64::from(config.skp_interval) * 16, 16)
+        };
+        Serializer {
+            byte_ticks: symbol_ticks / lanes,
+            free: WireTime::at(Time::ZERO),
+            skp_due: WireTime::at(Time::MAX),
+            skp_period_ticks: period_symbols * symbol_ticks,
+            skp_ticks: skp_symbols * symbol_ticks,
+            skp_bytes: skp_symbols * lanes,
+            busy_ticks: 0,
+        }
+    }
+
+    /// The lanes are up: the first SKP is due one interval from now.
+    pub(crate) fn start(&mut self, now: Time) {
+        self.free = WireTime::at(now);
+        self.skp_due = self.free.after(self.skp_period_ticks);
+    }
+
+    /// When the last symbol of what was sent has left, rounded down.
+    pub(crate) fn free_at(&self) -> Time {
+        Time::from_ps(self.free.ps)
+    }
+
+    /// Sends nothing before `until`.
+    pub(crate) fn hold(&mut self, until: Time) {
+        self.free = self.free.max(WireTime::at(until));
+    }
+
+    /// Sends `bytes`, from `now` or when the wire is free and due SKPs are out; first and last instant.
+    pub(crate) fn send(&mut self, now: Time, bytes: u32, counters: &mut Counters) -> (Time, Time) {
+        let mut start = self.free;
+        if now.as_ps() > start.ps {
+            start = WireTime::at(now);
+        }
+        if self.skp_due <= start {
+            start = self.send_due_skps(start, counters);
+        }
+        let end = start.after(u64::from(bytes) * self.byte_ticks);
+        self.free = end;
+        counters.wire_bytes += u64::from(bytes);
+        self.count_busy(start, end, counters);
+        (Time::from_ps(start.ps), Time::from_ps(end.ps))
+    }
+
+    /// Accounts SKPs up to `now`.
+    pub(crate) fn catch_up(&mut self, now: Time, counters: &mut Counters) {
+        let now = self.free.max(WireTime::at(now));
+        if self.skp_due <= now {
+            self.send_due_skps(now, counters);
+        }
+    }
+
+    /// Sends the SKPs due up to `start`; when the wire is free behind them, at or after `start`. Its cost does not grow
+    /// with the time since the last frame.
+    #[cold]
+    fn send_due_skps(&mut self, start: WireTime, counters: &mut Counters) -> WireTime {
+        let mut sets = 0;
+        // Due while a frame was under way: all at once behind it.
+        while self.skp_due <= self.free {
+            self.count_skps(1, counters);
+            self.free = self.free.after(self.skp_ticks);
+            self.skp_due = self.skp_due.after(self.skp_period_ticks);
+        }
+        // Due while the wire was idle: each in its time.
+        if self.skp_due <= start {
+            sets = start.multiples_since(self.skp_due, self.skp_period_ticks) + 1;
+            let last = self.skp_due.after_many(sets - 1, self.skp_period_ticks);
+            self.free = last.after(self.skp_ticks);
+            self.skp_due = last.after(self.skp_period_ticks);
+        }
+        self.count_skps(sets, counters);
+        start.max(self.free)
+    }
+
+    fn count_skps(&mut self, sets: u64, counters: &mut Counters) {
+        counters.skp_sets += sets;
+        counters.skp_bytes += sets * self.skp_bytes;
+        counters.wire_bytes += sets * self.skp_bytes;
+        let from = WireTime { ps: 0, ticks: 0 };
+        self.count_busy(from, from.after_many(sets, self.skp_ticks), counters);
+    }
+
+    fn count_busy(&mut self, start: WireTime, end: WireTime, counters: &mut Counters) {
+        let mut ticks = self.busy_ticks + end.ticks + TICKS_PER_PS as u32 - start.ticks;
+        let mut ps = end.ps - start.ps;
+        // Three fractions and one whole that was added to keep the sum positive: at most two to carry.
+        while ticks >= TICKS_PER_PS as u32 {
+            ticks -= TICKS_PER_PS as u32;
+            ps += 1;
+        }
+        self.busy_ticks = ticks;
+        counters.busy_ps += ps - 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn serializer(rate: Rate, lanes: u8) -> (Serializer, Counters) {
+        let mps = Mps::new(256).unwrap();
+        let config = PortConfig::new(rate, Width::new(lanes).unwrap(), mps);
+        let mut serializer = Serializer::new(&config);
+        serializer.start(Time::ZERO);
+        (serializer, Counters::default())
+    }
+
+    /// `PCIe 5.0 Table 3-7` (2.5 GT/s), 3-8 (5 GT/s) and 3-9 (8 GT/s): rows by MPS, columns x1 to x32.
+    #[test]
+    fn ack_latency_tables() {
+        let gt2_5 = [
+            (128, [237, 128, 73, 67, 58, 48, 33]),
+            (256, [416, 217, 118, 107, 90, 72, 45]),
+            (512, [559, 289, 154, 86, 109, 86, 52]),
+            (1024, [1071, 545, 282, 150, 194, 150, 84]),
+            (2048, [2095, 1057, 538, 278, 365, 278, 148]),
+            (4096, [4143, 2081, 1050, 534, 706, 534, 276]),
+        ];
+        for (mps, row) in gt2_5 {
+            let mps = Mps::new(mps).unwrap();
+            for (width, limit) in Width::ALL.into_iter().zip(row) {
+                assert_eq!(ack_latency_limit(Rate::Gt2_5, width, mps), limit, "{width} {mps}");
+                assert_eq!(ack_latency_limit(Rate::Gt5, width, mps), limit + 51, "{width} {mps}");
+                assert_eq!(ack_latency_limit(Rate::Gt8, width, mps), limit + 96, "{width} {mps}");
+            }
+        }
+        let limit = |lanes, mps| ack_latency_limit(Rate::Gt8, Width::new(lanes).unwrap(), Mps::new(mps).unwrap());
+        assert_eq!((limit(8, 256), limit(16, 512), limit(1, 128)), (203, 182, 333));
+    }
+
+    /// No remainder is lost: a byte time is a whole number of ticks at every rate and width.
+    #[test]
+    fn byte_times_are_whole_ticks() {
+        for rate in Rate::ALL {
+            let symbol = rate.symbol_time_ps();
+            for width in Width::ALL {
+                assert_eq!(symbol.num * TICKS_PER_PS % (symbol.den * u64::from(width.lanes())), 0);
+            }
+        }
+    }
+
+    /// A saturated wire gives exactly 4 of 1538 symbols, or one of 375 blocks, to SKPs.
+    #[test]
+    fn skp_share_under_saturation() {
+        for (rate, share) in [(Rate::Gt2_5, (4, 1538)), (Rate::Gt5, (4, 1538)), (Rate::Gt32, (1, 375))] {
+            for width in Width::ALL {
+                let (mut wire, mut counters) = serializer(rate, width.lanes());
+                while counters.skp_sets < 2000 {
+                    wire.send(wire.free_at(), 280, &mut counters);
+                }
+                let skp = counters.skp_bytes as f64 / counters.wire_bytes as f64;
+                assert!((skp / (f64::from(share.0) / f64::from(share.1)) - 1.0).abs() < 1e-3);
+                assert_eq!(counters.busy_ps, wire.free_at().as_ps(), "no gap, no overlap");
+            }
+        }
+    }
+
+    /// The same SKPs whether the wire is looked at often or once.
+    #[test]
+    fn idle_time_costs_one_step() {
+        for rate in Rate::ALL {
+            let (mut often, mut counted) = serializer(rate, 12);
+            let (mut once, mut at_once) = serializer(rate, 12);
+            for us in 1..3000 {
+                often.catch_up(Time::from_ps(us * 1_000_000), &mut counted);
+            }
+            once.catch_up(Time::from_ps(2_999_000_000), &mut at_once);
+            assert_eq!(counted, at_once);
+            assert_eq!(often.skp_due, once.skp_due);
+        }
+    }
+
+    /// An SKP that is under way delays the frame; one that falls due behind it waits for it.
+    #[test]
+    fn frames_and_skps_do_not_overlap() {
+        let (mut wire, mut counters) = serializer(Rate::Gt2_5, 1);
+        let due = 1538 * 4000;
+        assert_eq!(wire.send(Time::from_ps(due + 1), 2, &mut counters).0.as_ps(), due + 16_000);
+        let (start, end) = wire.send(Time::from_ps(2 * due - 1), 4120, &mut counters);
+        assert_eq!((start.as_ps(), end.as_ps()), (2 * due - 1, 2 * due - 1 + 4120 * 4000));
+        // Three fell due meanwhile.
+        assert_eq!(wire.send(end, 1, &mut counters).0, end + Duration::from_ps(3 * 16_000));
+        assert_eq!(counters.skp_sets, 4);
+    }
+
+    #[test]
+    fn exact_time_survives_long_runs() {
+        let (mut wire, mut counters) = serializer(Rate::Gt8, 12);
+        for _ in 0..96 * 1000 {
+            wire.send(Time::ZERO, 8125, &mut counters);
+        }
+        let bytes = counters.wire_bytes;
+        assert_eq!(wire.free_at().as_ps(), bytes * 8125 / 96);
+        assert_eq!(counters.busy_ps, bytes * 8125 / 96);
+        let end = wire.free;
+        wire.catch_up(Time::from_ps(1 << 62), &mut counters);
+        assert!(wire.free > end && counters.skp_sets > 1 << 39);
+    }
+}

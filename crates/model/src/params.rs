@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the model asks about: a link, a transfer, and the figures of the specification that follow from them.
+//!
+//! Holds only legal values; never computes a bandwidth.
+
+use tlp::{Mps, Mrrs, Rate, Rcb, SizeError, Width};
+
+/// Framing of a TLP on the wire, in bytes, beside its header and data: STP, sequence number, LCRC and END at
+/// 8b/10b (`PCIe 5.0 §4.2.1.2`), the STP token and LCRC at 128b/130b (§4.2.2.3). Eight in both.
+const FRAMING_BYTES: u32 = 8;
+
+/// ECRC digest in bytes (`PCIe 5.0 §2.2.3`).
+const ECRC_BYTES: u32 = 4;
+
+/// The page that no request crosses, in bytes (`PCIe 5.0 §2.2.7`): offsets count from its start.
+const PAGE_BYTES: u32 = 4096;
+
+/// The longest transfer the model counts: 16 MiB, so that an answer takes milliseconds.
+const MAX_TRANSFER_BYTES: u32 = 16 << 20;
+
+/// Why a question has no answer. Each text names the value and the legal ones.
+#[derive(Clone, Copy, PartialEq, Debug, thiserror::Error)]
+pub enum ModelError {
+    /// Not a generation that the model covers.
+    #[error("generation {0}: legal are 1, 2, 3, 4, 5")]
+    Generation(u8),
+    /// Not a link width.
+    #[error("{0} lanes: legal are 1, 2, 4, 8, 12, 16, 32")]
+    Lanes(u8),
+    /// Not a size that the specification knows.
+    #[error(transparent)]
+    Size(#[from] SizeError),
+    /// No bytes, or too many to count.
+    #[error("transfer of {0} bytes: legal are 1 to {max}", max = MAX_TRANSFER_BYTES)]
+    TransferSize(u32),
+    /// The offset is not one within a page.
+    #[error("offset of {0} bytes: legal are 0 to {max}", max = PAGE_BYTES - 1)]
+    Offset(u32),
+    /// The published form knows no offsets.
+    #[error("offset of {0} bytes: the published form knows only 0, the exact form takes others")]
+    OffsetPublished(u32),
+    /// Not a number of packets.
+    #[error("{0} DLLPs per transfer: legal are finite numbers from 0 on")]
+    Dllps(f64),
+}
+
+/// Width of the addresses in memory requests.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub enum Addressing {
+    /// Below 4 GiB: headers of three DW.
+    A32,
+    /// From 4 GiB on: headers of four DW.
+    #[default]
+    A64,
+}
+
+impl Addressing {
+    /// Bits of an address: 32 or 64.
+    #[must_use]
+    pub const fn bits(self) -> u8 {
+        match self {
+            Addressing::A32 => 32,
+            Addressing::A64 => 64,
+        }
+    }
+
+    const fn request_header_bytes(self) -> u32 {
+        match self {
+            Addressing::A32 => 12,
+            Addressing::A64 => 16,
+        }
+    }
+}
+
+/// A link and what its two ends agreed on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Params {
+    /// Signalling rate.
+    pub rate: Rate,
+    /// Number of lanes.
+    pub width: Width,
+    /// The longest data of one TLP.
+    pub mps: Mps,
+    /// The most that one memory read asks for.
+    pub mrrs: Mrrs,
+    /// Where completions of one read may be cut.
+    pub rcb: Rcb,
+    /// Addresses in memory requests.
+    pub addressing: Addressing,
+    /// Whether each TLP carries an ECRC.
+    pub ecrc: bool,
+}
+
+/// A piece of host memory that a device moves in one go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Transfer {
+    /// Bytes, 1 to 16 Mi.
+    pub size_bytes: u32,
+    /// Where it starts behind a 4 KiB boundary, in bytes.
+    pub offset_bytes: u32,
+}
+
+impl Transfer {
+    /// `size_bytes` from a page's start on.
+    #[must_use]
+    pub const fn of(size_bytes: u32) -> Transfer {
+        Transfer { size_bytes, offset_bytes: 0 }
+    }
+
+    /// # Errors
+    /// Where size or offset are not legal.
+    pub(crate) fn check(self) -> Result<(), ModelError> {
+        if !(1..=MAX_TRANSFER_BYTES).contains(&self.size_bytes) {
+            return Err(ModelError::TransferSize(self.size_bytes));
+        }
+        if self.offset_bytes >= PAGE_BYTES {
+            return Err(ModelError::Offset(self.offset_bytes));
+        }
+        Ok(())
+    }
+}
+
+impl Params {
+    /// A link with 64-bit addresses and no ECRC, from plain numbers; sizes in bytes.
+    ///
+    /// # Errors
+    /// Where the specification does not know one of them.
+    pub fn new(generation: u8, lanes: u8, mps: u32, mrrs: u32, rcb: u32) -> Result<Params, ModelError> {
+        Ok(Params {
+            rate: Rate::from_generation(generation).ok_or(ModelError::Generation(generation))?,
+            width: Width::new(lanes).ok_or(ModelError::Lanes(lanes))?,
+            mps: Mps::new(mps)?,
+            mrrs: Mrrs::new(mrrs)?,
+            rcb: Rcb::new(rcb)?,
+            addressing: Addressing::A64,
+            ecrc: false,
+        })
+    }
+
+    /// What the lanes carry in one direction, encoding taken off, in Gb/s.
+    #[must_use]
+    pub fn raw_gbps(&self) -> f64 {
+        self.bytes_per_symbol_time() * 8.0 / self.symbol_time_ns()
+    }
+
+    /// A symbol time (one byte on one lane) in nanoseconds.
+    pub(crate) fn symbol_time_ns(&self) -> f64 {
+        let ps = self.rate.symbol_time_ps();
+        ps.num as f64 / ps.den as f64 / 1e3
+    }
+
+    /// Bytes that one direction carries in a symbol time: one per lane.
+    pub(crate) fn bytes_per_symbol_time(&self) -> f64 {
+        f64::from(self.width.lanes())
+    }
+
+    /// Share of the wire that SKP Ordered Sets take, at their longest interval: 4 symbols in 1538 symbol times at
+    /// 8b/10b, one block in 375 at 128b/130b (`PCIe 5.0 §4.2.7`).
+    #[must_use]
+    pub fn skp_share(&self) -> f64 {
+        if self.rate.is_8b10b() { SKP_SHARE_8B10B } else { 1.0 / 375.0 }
+    }
+
+    /// Ack Transmission Latency Limit, and UpdateFC interval, in symbol times (`PCIe 3.0 §3.5.3.1`, §2.6.1.2):
+    /// `(MPS + 28) * AckFactor / width + InternalDelay`, rounded down.
+    #[must_use]
+    pub fn ack_latency_limit(&self) -> u32 {
+        let on_wire = (self.mps.bytes() + 28) * self.ack_factor_x10();
+        on_wire / (10 * u32::from(self.width.lanes())) + self.internal_delay()
+    }
+
+    /// AckFactor times ten (`PCIe 3.0 §3.5.3.1`): how many of the longest TLPs one Ack may answer.
+    const fn ack_factor_x10(&self) -> u32 {
+        let short = self.mps.bytes() <= 256;
+        match (self.width.lanes(), short) {
+            (1 | 2 | 4, true) => 14,
+            (8, true) => 25,
+            (_, true) => 30,
+            (1 | 2 | 4 | 8, false) => 10,
+            (_, false) => 20,
+        }
+    }
+
+    /// InternalDelay in symbol times (`PCIe 3.0 §3.5.3.1`).
+    const fn internal_delay(&self) -> u32 {
+        match self.rate {
+            Rate::Gt2_5 => 19,
+            Rate::Gt5 => 70,
+            Rate::Gt8 | Rate::Gt16 | Rate::Gt32 => 115,
+        }
+    }
+
+    /// Bytes that a MWr or MRd takes on the wire beside its data: 24 with 64-bit addresses.
+    #[must_use]
+    pub const fn request_overhead_bytes(&self) -> u32 {
+        FRAMING_BYTES + self.addressing.request_header_bytes() + self.ecrc_bytes()
+    }
+
+    /// Bytes that a CplD takes on the wire beside its data: 20.
+    #[must_use]
+    pub const fn completion_overhead_bytes(&self) -> u32 {
+        FRAMING_BYTES + 12 + self.ecrc_bytes()
+    }
+
+    const fn ecrc_bytes(&self) -> u32 {
+        if self.ecrc { ECRC_BYTES } else { 0 }
+    }
+}
+
+/// SKP at 8b/10b: four symbols in 1538 symbol times. The published form takes it at every rate.
+pub(crate) const SKP_SHARE_8B10B: f64 = 4.0 / 1538.0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ack Transmission Latency Limit at 2.5 GT/s: the table of `PCIe 3.0 §3.5.3.1`, columns x1 to x32.
+    #[test]
+    fn ack_limits_at_2_5_gt() {
+        let table = [
+            (128, [237, 128, 73, 67, 58, 48, 33]),
+            (256, [416, 217, 118, 107, 90, 72, 45]),
+            (512, [559, 289, 154, 86, 109, 86, 52]),
+            (1024, [1071, 545, 282, 150, 194, 150, 84]),
+            (2048, [2095, 1057, 538, 278, 365, 278, 148]),
+            (4096, [4143, 2081, 1050, 534, 706, 534, 276]),
+        ];
+        for (mps, row) in table {
+            for (width, limit) in Width::ALL.into_iter().zip(row) {
+                let params = Params::new(1, width.lanes(), mps, 512, 64).unwrap();
+                assert_eq!(params.ack_latency_limit(), limit, "MPS {mps} {width}");
+            }
+        }
+    }
+
+    /// The figures at other rates: (generation, lanes, MPS, limit). The first two are 2.5 GT/s plus the difference of
+    /// InternalDelay, the others are `PCIe 3.0 §3.5.3.1` worked by hand.
+    #[test]
+    fn ack_limits_at_other_rates() {
+        for (generation, lanes, mps, limit) in
+            [(2, 1, 128, 288), (2, 8, 256, 158), (3, 8, 256, 203), (3, 16, 512, 182), (5, 16, 512, 182)]
+        {
+            let params = Params::new(generation, lanes, mps, 512, 64).unwrap();
+            assert_eq!(params.ack_latency_limit(), limit, "gen {generation} x{lanes} MPS {mps}");
+        }
+    }
+
+    #[test]
+    fn raw_rates() {
+        for (generation, lanes, gbps) in
+            [(1, 1, 2.0), (2, 4, 16.0), (3, 8, 63.015_384_615), (4, 16, 252.061_538), (5, 16, 504.123_077)]
+        {
+            let raw = Params::new(generation, lanes, 128, 512, 64).unwrap().raw_gbps();
+            assert!((raw - gbps).abs() < 1e-6, "gen {generation} x{lanes}: {raw}");
+        }
+    }
+
+    /// 24 B and 20 B: pcie-bench §3.
+    #[test]
+    fn overheads() {
+        let mut params = Params::new(3, 8, 256, 512, 64).unwrap();
+        assert_eq!((params.request_overhead_bytes(), params.completion_overhead_bytes()), (24, 20));
+        params.addressing = Addressing::A32;
+        assert_eq!((params.request_overhead_bytes(), params.completion_overhead_bytes()), (20, 20));
+        params.ecrc = true;
+        assert_eq!((params.request_overhead_bytes(), params.completion_overhead_bytes()), (24, 24));
+    }
+
+    #[test]
+    fn errors_name_the_value_and_the_legal_ones() {
+        let text = |p: Result<Params, ModelError>| p.unwrap_err().to_string();
+        assert_eq!(text(Params::new(6, 8, 256, 512, 64)), "generation 6: legal are 1, 2, 3, 4, 5");
+        assert_eq!(text(Params::new(3, 3, 256, 512, 64)), "3 lanes: legal are 1, 2, 4, 8, 12, 16, 32");
+        assert!(text(Params::new(3, 8, 100, 512, 64)).contains("128, 256, 512"));
+        assert!(text(Params::new(3, 8, 256, 64, 64)).contains("128, 256, 512"));
+        assert!(text(Params::new(3, 8, 256, 512, 256)).ends_with("legal are 64, 128"));
+        for (transfer, says) in [
+            (Transfer::of(0), "transfer of 0 bytes: legal are 1 to 16777216"),
+            (Transfer { size_bytes: 8, offset_bytes: 4096 }, "offset of 4096 bytes: legal are 0 to 4095"),
+        ] {
+            assert_eq!(transfer.check().unwrap_err().to_string(), says);
+        }
+    }
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The three CRCs of PCI Express: LCRC and ECRC of TLPs, and the CRC-16 of DLLPs.
+//!
+//! All start with ones, take each byte from bit 0 to bit 7, and send the complement of the remainder with the bits of
+//! each byte mirrored (`PCIe 5.0 §2.7.1`, §3.5.1, §3.6.2.1). That is the usual reflected form, the first byte on the wire the
+//! low byte of the register: LCRC and ECRC are the CRC-32 of Ethernet.
+
+/// 0x04C11DB7 (`PCIe 5.0 §3.6.2.1`), mirrored.
+const LCRC_POLYNOMIAL: u32 = 0x04C1_1DB7_u32.reverse_bits();
+/// 0x100B (`PCIe 5.0 §3.5.1`), mirrored.
+const DLLP_POLYNOMIAL: u16 = 0x100B_u16.reverse_bits();
+
+/// Bytes that one step of CRC-32 takes.
+const STEP: usize = 8;
+
+// Row 0 is the effect of a byte at the end of a step; row n that of a byte n places before it.
+const fn tables_32() -> [[u32; 256]; STEP] {
+    let mut tables = [[0; 256]; STEP];
+    let mut index = 0;
+    while index < STEP * 256 {
+        let (row, byte) = (index / 256, index % 256);
+        let mut crc = if row == 0 { byte as u32 } else { tables[row - 1][byte] };
+        let mut bit = 0;
+        while bit < 8 {
+            crc = crc >> 1 ^ if crc & 1 == 1 { LCRC_POLYNOMIAL } else { 0 };
+            bit += 1;
+        }
+        tables[row][byte] = crc;
+        index += 1;
+    }
+    tables
+}
+
+const fn table_16() -> [u16; 256] {
+    let mut table = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let mut crc = byte as u16;
+        let mut bit = 0;
+        while bit < 8 {
+            crc = crc >> 1 ^ if crc & 1 == 1 { DLLP_POLYNOMIAL } else { 0 };
+            bit += 1;
+        }
+        table[byte] = crc;
+        byte += 1;
+    }
+    table
+}
+
+static TABLES_32: [[u32; 256]; STEP] = tables_32();
+static TABLE_16: [u16; 256] = table_16();
+
+fn update_32(mut crc: u32, bytes: &[u8]) -> u32 {
+    let mut steps = bytes.chunks_exact(STEP);
+    for step in &mut steps {
+        let head = crc.to_le_bytes();
+        let fold = |crc, (at, &byte): (usize, &u8)| {
+            let byte = byte ^ head.get(at).copied().unwrap_or(0);
+            crc ^ TABLES_32[STEP - 1 - at][byte as usize]
+        };
+        crc = step.iter().enumerate().fold(0, fold);
+    }
+    let byte_step = |crc: u32, &byte: &u8| crc >> 8 ^ TABLES_32[0][(crc as u8 ^ byte) as usize];
+    steps.remainder().iter().fold(crc, byte_step)
+}
+
+// The register complemented, as the specification draws the field: bit 31 is the first byte's bit 7.
+const fn field_32(crc: u32) -> u32 {
+    (!crc).swap_bytes()
+}
+
+/// The LCRC of a TLP (`PCIe 5.0 §3.6.2.1`), over four zero bits, the 12-bit `sequence` number and `tlp` (header, data and
+/// digest). The field as drawn: `to_be_bytes` is its order on the wire. The same at 8b/10b and 128b/130b, where the
+/// bits before the sequence number count as zero (`PCIe 5.0 §4.2.2.3`).
+#[must_use]
+pub fn lcrc(sequence: u16, tlp: &[u8]) -> u32 {
+    let crc = update_32(u32::MAX, &(sequence & 0xfff).to_be_bytes());
+    field_32(update_32(crc, tlp))
+}
+
+/// The ECRC of a TLP (`PCIe 5.0 §2.7.1`), over header and data, `tlp`; the digest itself is not among them. Bit 0 of Type
+/// and EP, which may change on the way, count as ones. The field as drawn: `to_be_bytes` is its order on the wire.
+#[must_use]
+pub fn ecrc(tlp: &[u8]) -> u32 {
+    let mut crc = u32::MAX;
+    let (head, rest) = tlp.split_at(tlp.len().min(3));
+    for (index, byte) in head.iter().enumerate() {
+        // Type[0] is bit 0 of byte 0, EP bit 6 of byte 2.
+        let variant = [0x01, 0x00, 0x40][index];
+        crc = update_32(crc, &[byte | variant]);
+    }
+    field_32(update_32(crc, rest))
+}
+
+/// The CRC of a DLLP (`PCIe 5.0 §3.5.1`), over its first four bytes. The field as drawn: `to_be_bytes` is its order on
+/// the wire.
+#[must_use]
+pub fn dllp(bytes: [u8; 4]) -> u16 {
+    let crc = bytes.iter().fold(u16::MAX, |crc, &byte| crc >> 8 ^ TABLE_16[(crc as u8 ^ byte) as usize]);
+    (!crc).swap_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The check value of CRC-32, as every catalogue of CRCs has it.
+    #[test]
+    fn crc_32_check_value() {
+        assert_eq!(!update_32(u32::MAX, b"123456789"), 0xCBF4_3926);
+    }
+
+    /// A receiver that runs over data and CRC is left with the residue of CRC-32, 0xDEBB20E3.
+    #[test]
+    fn lcrc_leaves_the_residue() {
+        let tlp = [0x00, 0x00, 0x00, 0x04, 0x1b, 0x00, 0x03, 0xff, 0x2f, 0x00, 0x10, 0x00];
+        for sequence in [0, 1, 0x7ff, 0xfff] {
+            let crc = update_32(update_32(u32::MAX, &u16::to_be_bytes(sequence)), &tlp);
+            assert_eq!(update_32(crc, &lcrc(sequence, &tlp).to_be_bytes()), 0xDEBB_20E3);
+        }
+        assert_eq!(lcrc(0x1fff, &tlp), lcrc(0xfff, &tlp));
+    }
+
+    #[test]
+    fn ecrc_does_not_see_what_may_change() {
+        let mut tlp = [0x05, 0x00, 0x80, 0x01, 0, 0, 0, 0x0f, 1, 0, 0, 0];
+        let before = ecrc(&tlp);
+        tlp[0] ^= 0x01;
+        tlp[2] ^= 0x40;
+        assert_eq!(ecrc(&tlp), before);
+        tlp[2] ^= 0x10;
+        assert_ne!(ecrc(&tlp), before);
+    }
+}

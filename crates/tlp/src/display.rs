@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A TLP in one line, in the style of the NetTLP paper's Figure 15 (NSDI'20, §6.2).
+//!
+//! `{}` prints what the figure prints; `{:#}` adds the common fields that are not at rest (TC, attributes, AT, hints,
+//! TD, EP). Functions print as bus and device-function, two hexadecimal digits each.
+
+use crate::{
+    AddressType, Attributes, Bdf, Body, Completion, ConfigRequest, MemoryRequest, Message, MessageRouting,
+    Repr, Status, Tag,
+};
+use core::fmt;
+
+impl fmt::Display for Repr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, ", self.name())?;
+        match &self.body {
+            Body::Memory(m) => memory(m, f),
+            Body::Completion(c) => completion(c, f),
+            Body::Config(c) => config(c, f),
+            Body::Message(m) => message(m, f),
+        }?;
+        if f.alternate() { self.fmt_common(f) } else { Ok(()) }
+    }
+}
+
+impl Repr {
+    fn fmt_common(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.tc.bits() != 0 {
+            write!(f, ", TC {}", self.tc.bits())?;
+        }
+        let names = [
+            (Attributes::NO_SNOOP, "NS"),
+            (Attributes::RELAXED_ORDERING, "RO"),
+            (Attributes::ID_BASED_ORDERING, "IDO"),
+        ];
+        for (_, name) in names.iter().filter(|(bit, _)| self.attr.contains(*bit)) {
+            write!(f, ", {name}")?;
+        }
+        if self.at != AddressType::Untranslated {
+            write!(f, ", AT {}", self.at.bits())?;
+        }
+        if let Some(hint) = self.th {
+            write!(f, ", PH {}, ST {:#04x}", hint.ph, hint.st)?;
+        }
+        if self.td {
+            f.write_str(", TD")?;
+        }
+        if self.ep { f.write_str(", EP") } else { Ok(()) }
+    }
+}
+
+struct Id(Bdf);
+
+impl fmt::Display for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:02x}:{:02x}", self.0.bus(), self.0.bits() & 0xff)
+    }
+}
+
+fn requester(requester: Bdf, tag: Tag, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    write!(f, "requester {}, tag {tag}, ", Id(requester))
+}
+
+fn memory(m: &MemoryRequest, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    write!(f, "len {}, ", m.span.length_dw())?;
+    requester(m.requester, m.tag, f)?;
+    let (last, first, address) = (m.span.last_be(), m.span.first_be(), m.span.address());
+    write!(f, "last {last:#x}, first {first:#x}, Addr {address:#010x}")
+}
+
+fn completion(c: &Completion, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    write!(f, "len {}, completer {}, ", c.length_dw.unwrap_or(0), Id(c.completer))?;
+    write!(f, "{}, bc {}, ", c.status, c.byte_count)?;
+    requester(c.requester, c.tag, f)?;
+    write!(f, "lowaddr {:#04x}", c.lower_address)
+}
+
+fn config(c: &ConfigRequest, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    f.write_str("len 1, ")?;
+    requester(c.requester, c.tag, f)?;
+    let register = c.register_dw * 4;
+    write!(f, "last 0x0, first {:#x}, completer {}, register {register:#05x}", c.first_be, Id(c.completer))
+}
+
+fn message(m: &Message, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    write!(f, "len {}, ", m.length_dw.unwrap_or(0))?;
+    requester(m.requester, m.tag, f)?;
+    let header = u64::from_be_bytes(m.header);
+    write!(f, "code {:#04x}, routing {}, header {header:#018x}", m.code, m.routing)
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Status::Success => "success",
+            Status::UnsupportedRequest => "unsupported request",
+            Status::ConfigRetry => "configuration retry",
+            Status::CompleterAbort => "completer abort",
+        })
+    }
+}
+
+impl fmt::Display for MessageRouting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            MessageRouting::ToRootComplex => "to root complex",
+            MessageRouting::ByAddress => "by address",
+            MessageRouting::ById => "by ID",
+            MessageRouting::Broadcast => "broadcast",
+            MessageRouting::Local => "local",
+            MessageRouting::Gathered => "gathered",
+            MessageRouting::Reserved(bits) => return write!(f, "reserved {bits:#x}"),
+        })
+    }
+}

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The table of TLP formats: one row for each combination of Fmt and Type that riser knows.
+//!
+//! Parsing, emission, classes and names all come from this table and never from a second list; what is written in
+//! other languages (C header, dissector, RTL) is checked against it.
+
+use crate::{Body, Class, ConfigKind, MemoryOp, Repr};
+
+/// Which header layout a format has, and with it which view reads it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Family {
+    /// Memory requests: [`MemoryHeader`](crate::wire::MemoryHeader).
+    Memory,
+    /// Configuration requests: [`ConfigHeader`](crate::wire::ConfigHeader).
+    Config,
+    /// Messages: [`MessageHeader`](crate::wire::MessageHeader).
+    Message,
+    /// Completions: [`CompletionHeader`](crate::wire::CompletionHeader).
+    Completion,
+}
+
+/// A row of [`FORMATS`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Format {
+    /// Which row.
+    pub id: FormatId,
+    /// Fmt\[2:0\].
+    pub fmt: u8,
+    /// Type\[4:0\], where [`type_mask`](Self::type_mask) is set.
+    pub type_bits: u8,
+    /// Which bits of Type tell the format; the others (a message's routing) are a field.
+    pub type_mask: u8,
+    /// The specification's name.
+    pub name: &'static str,
+    /// Length of the header in DW: 3 or 4.
+    pub header_dw: u8,
+    /// Whether data follows the header.
+    pub has_data: bool,
+    /// Flow-control and ordering class.
+    pub class: Class,
+    /// Header layout.
+    pub family: Family,
+    /// Where the specification has it.
+    pub source: &'static str,
+}
+
+/// Names a row of [`FORMATS`]; its number is the row's place.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u8)]
+pub enum FormatId {
+    /// Memory read, 32-bit address.
+    MRd32,
+    /// Memory read, 64-bit address.
+    MRd64,
+    /// Memory write, 32-bit address.
+    MWr32,
+    /// Memory write, 64-bit address.
+    MWr64,
+    /// Configuration read, type 0.
+    CfgRd0,
+    /// Configuration write, type 0.
+    CfgWr0,
+    /// Configuration read, type 1.
+    CfgRd1,
+    /// Configuration write, type 1.
+    CfgWr1,
+    /// Message without data.
+    Msg,
+    /// Message with data.
+    MsgD,
+    /// Completion without data.
+    Cpl,
+    /// Completion with data.
+    CplD,
+}
+
+const TABLE_2_3: &str = "PCIe 5.0 Table 2-3";
+
+// Fmt (`PCIe 5.0 Table 2-2`): bit 0 is four DW, bit 1 is data, bit 2 is a TLP prefix.
+const fn row(
+    id: FormatId,
+    fmt: u8,
+    ty: (u8, u8),
+    name: &'static str,
+    class: Class,
+    family: Family,
+) -> Format {
+    Format {
+        id,
+        fmt,
+        type_bits: ty.0,
+        type_mask: ty.1,
+        name,
+        header_dw: if fmt & 1 == 1 { 4 } else { 3 },
+        has_data: fmt & 2 == 2,
+        class,
+        family,
+        source: TABLE_2_3,
+    }
+}
+
+const WHOLE: u8 = 0b1_1111;
+
+/// Every format that riser knows (`PCIe 5.0 Table 2-3`), in the order of [`FormatId`].
+pub static FORMATS: [Format; 12] = {
+    use Class::{Completion, NonPosted, Posted};
+    use FormatId::*;
+    [
+        row(MRd32, 0b000, (0b0_0000, WHOLE), "MRd", NonPosted, Family::Memory),
+        row(MRd64, 0b001, (0b0_0000, WHOLE), "MRd", NonPosted, Family::Memory),
+        row(MWr32, 0b010, (0b0_0000, WHOLE), "MWr", Posted, Family::Memory),
+        row(MWr64, 0b011, (0b0_0000, WHOLE), "MWr", Posted, Family::Memory),
+        row(CfgRd0, 0b000, (0b0_0100, WHOLE), "CfgRd0", NonPosted, Family::Config),
+        row(CfgWr0, 0b010, (0b0_0100, WHOLE), "CfgWr0", NonPosted, Family::Config),
+        row(CfgRd1, 0b000, (0b0_0101, WHOLE), "CfgRd1", NonPosted, Family::Config),
+        row(CfgWr1, 0b010, (0b0_0101, WHOLE), "CfgWr1", NonPosted, Family::Config),
+        row(Msg, 0b001, (0b1_0000, 0b1_1000), "Msg", Posted, Family::Message),
+        row(MsgD, 0b011, (0b1_0000, 0b1_1000), "MsgD", Posted, Family::Message),
+        row(Cpl, 0b000, (0b0_1010, WHOLE), "Cpl", Completion, Family::Completion),
+        row(CplD, 0b010, (0b0_1010, WHOLE), "CplD", Completion, Family::Completion),
+    ]
+};
+
+const NONE: u8 = u8::MAX;
+
+// The row of each first byte (Fmt and Type), so that a look-up is one load.
+static ROW_OF_FIRST_BYTE: [u8; 256] = {
+    let mut rows = [NONE; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let mut row = 0;
+        while row < FORMATS.len() {
+            if FORMATS[row].matches(byte as u8) {
+                rows[byte] = row as u8;
+            }
+            row += 1;
+        }
+        byte += 1;
+    }
+    rows
+};
+
+impl Format {
+    /// The format of a TLP that starts with this byte (Fmt and Type); `None` where riser knows none.
+    #[must_use]
+    pub fn of_first_byte(byte: u8) -> Option<&'static Format> {
+        FORMATS.get(ROW_OF_FIRST_BYTE[byte as usize] as usize)
+    }
+
+    /// The row of `id`.
+    #[must_use]
+    pub const fn get(id: FormatId) -> &'static Format {
+        &FORMATS[id as usize]
+    }
+
+    /// True for a first byte that this row describes.
+    #[must_use]
+    pub const fn matches(&self, first_byte: u8) -> bool {
+        first_byte >> 5 == self.fmt && first_byte & WHOLE & self.type_mask == self.type_bits
+    }
+
+    /// Length of the header in bytes: 12 or 16.
+    #[must_use]
+    pub const fn header_len(&self) -> usize {
+        self.header_dw as usize * 4
+    }
+}
+
+impl Repr {
+    /// The row of [`FORMATS`] that this header has on the wire.
+    #[must_use]
+    pub const fn format(&self) -> &'static Format {
+        Format::get(self.format_id())
+    }
+
+    /// The specification's name of the type: `MRd`, `CplD`, ...
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        self.format().name
+    }
+
+    const fn format_id(&self) -> FormatId {
+        match &self.body {
+            Body::Memory(m) => match (m.op, m.span.address() <= u32::MAX as u64) {
+                (MemoryOp::Read, true) => FormatId::MRd32,
+                (MemoryOp::Read, false) => FormatId::MRd64,
+                (MemoryOp::Write, true) => FormatId::MWr32,
+                (MemoryOp::Write, false) => FormatId::MWr64,
+            },
+            Body::Config(c) => match (c.op, c.kind) {
+                (MemoryOp::Read, ConfigKind::Type0) => FormatId::CfgRd0,
+                (MemoryOp::Write, ConfigKind::Type0) => FormatId::CfgWr0,
+                (MemoryOp::Read, ConfigKind::Type1) => FormatId::CfgRd1,
+                (MemoryOp::Write, ConfigKind::Type1) => FormatId::CfgWr1,
+            },
+            Body::Message(m) if m.length_dw.is_some() => FormatId::MsgD,
+            Body::Message(_) => FormatId::Msg,
+            Body::Completion(c) if c.length_dw.is_some() => FormatId::CplD,
+            Body::Completion(_) => FormatId::Cpl,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_stands_at_its_number() {
+        for (place, row) in FORMATS.iter().enumerate() {
+            assert_eq!(row.id as usize, place);
+        }
+    }
+
+    #[test]
+    fn no_first_byte_has_two_rows() {
+        for byte in 0..=255u8 {
+            let rows = FORMATS.iter().filter(|row| row.matches(byte)).count();
+            assert!(rows <= 1, "{byte:#04x} has {rows} rows");
+            assert_eq!(Format::of_first_byte(byte).is_some(), rows == 1);
+        }
+    }
+
+    /// First bytes as `PCIe 5.0 Table 2-3` gives them; those with a name are also seen in the NetTLP captures
+    /// (00, 40, 4a).
+    #[test]
+    fn first_bytes() {
+        let rows = [
+            (0x00, "MRd", 12, false, Class::NonPosted),
+            (0x20, "MRd", 16, false, Class::NonPosted),
+            (0x40, "MWr", 12, true, Class::Posted),
+            (0x60, "MWr", 16, true, Class::Posted),
+            (0x04, "CfgRd0", 12, false, Class::NonPosted),
+            (0x44, "CfgWr0", 12, true, Class::NonPosted),
+            (0x05, "CfgRd1", 12, false, Class::NonPosted),
+            (0x45, "CfgWr1", 12, true, Class::NonPosted),
+            (0x30, "Msg", 16, false, Class::Posted),
+            (0x34, "Msg", 16, false, Class::Posted),
+            (0x37, "Msg", 16, false, Class::Posted),
+            (0x74, "MsgD", 16, true, Class::Posted),
+            (0x0a, "Cpl", 12, false, Class::Completion),
+            (0x4a, "CplD", 12, true, Class::Completion),
+        ];
+        for (byte, name, header_len, has_data, class) in rows {
+            let f = Format::of_first_byte(byte).unwrap();
+            assert_eq!((f.name, f.header_len(), f.has_data, f.class), (name, header_len, has_data, class));
+        }
+        // MRdLk, IORd, IOWr, FetchAdd, CplLk, CplDLk, a local prefix, reserved Fmt 111b.
+        for byte in [0x01, 0x02, 0x42, 0x4c, 0x0b, 0x4b, 0x80, 0xe0] {
+            assert_eq!(Format::of_first_byte(byte), None, "{byte:#04x}");
+        }
+    }
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Why bytes are not a TLP.
+
+use crate::rules::Malformed;
+use core::fmt;
+
+/// A part of a TLP.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Part {
+    /// Three or four DW.
+    Header,
+    /// Length DWs behind the header.
+    Data,
+    /// One DW behind the data, where TD is set.
+    Digest,
+}
+
+/// Why bytes are not a TLP.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ParseError {
+    /// The bytes end early. A capture may have cut them; on a link, where a TLP's end is known, it is a Malformed TLP.
+    Truncated {
+        /// The part that is not complete.
+        part: Part,
+        /// Bytes that the TLP needs up to the end of that part, from its start.
+        needed: usize,
+        /// Bytes there are.
+        have: usize,
+    },
+    /// A Fmt and Type that [`FORMATS`](crate::format::FORMATS) has no row for. Where the specification has none
+    /// either, it is a Malformed TLP (`PCIe 5.0 §2.3`).
+    UnknownType {
+        /// Fmt\[2:0\].
+        fmt: u8,
+        /// Type\[4:0\].
+        ty: u8,
+    },
+    /// A rule of the specification is broken.
+    Malformed(Malformed),
+}
+
+impl From<Malformed> for ParseError {
+    fn from(malformed: Malformed) -> ParseError {
+        ParseError::Malformed(malformed)
+    }
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Part::Header => "header",
+            Part::Data => "data",
+            Part::Digest => "digest",
+        })
+    }
+}
+
+impl fmt::Display for ParseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ParseError::Truncated { part, needed, have } => {
+                write!(f, "truncated TLP: its {part} ends at byte {needed}, there are {have}")
+            }
+            ParseError::UnknownType { fmt, ty } => {
+                write!(f, "unknown TLP type: Fmt {fmt:03b}b, Type {ty:05b}b; known are")?;
+                let mut last = "";
+                for row in &crate::format::FORMATS {
+                    if row.name != last {
+                        write!(f, " {}", row.name)?;
+                    }
+                    last = row.name;
+                }
+                Ok(())
+            }
+            ParseError::Malformed(malformed) => malformed.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for ParseError {}

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! TLPs as bytes (`PCIe 5.0 §2.2`): header of three or four DW, data, digest where TD is set. All big endian, as the
+//! specification draws them and as NetTLP carries them; framing, sequence number and LCRC are not part of it.
+//!
+//! - [`Header`] and the header of each family are views: an accessor for every field, over the bytes themselves.
+//! - [`Repr::parse`] makes a plain value of them, and [`Repr::emit`] writes it back.
+//!
+//! Views hold a complete header of a known format, so no accessor fails. Nothing here panics on foreign bytes, and
+//! nothing copies data.
+//!
+//! The first DW of every header:
+//!
+//! ```text
+//!  31 29 28   24 23 22 20 19 18 17 16 15 14 13  12 11 10 9           0
+//! +-----+-------+--+-----+--+--+--+--+--+--+------+-----+-------------+
+//! | Fmt | Type  |T9| TC  |T8|A2|LN|TH|TD|EP| Attr | AT  |   Length    |
+//! +-----+-------+--+-----+--+--+--+--+--+--+------+-----+-------------+
+//! ```
+
+pub mod completion;
+pub mod config;
+mod error;
+pub mod memory;
+pub mod message;
+mod parse;
+
+pub use completion::CompletionHeader;
+pub use config::ConfigHeader;
+pub use error::{ParseError, Part};
+pub use memory::MemoryHeader;
+pub use message::MessageHeader;
+pub use parse::Parsed;
+
+use crate::format::{Family, Format};
+use crate::{AddressType, Attributes, Repr, Tag, TrafficClass};
+
+/// A field of a header: bits `high` to `low` of one DW, numbered as the specification does (31 is the first on the
+/// wire).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Field {
+    /// Which DW, 0 to 3.
+    pub dw: usize,
+    /// Highest bit, 0 to 31.
+    pub high: u32,
+    /// Lowest bit, 0 to `high`.
+    pub low: u32,
+}
+
+impl Field {
+    /// Bits `high` to `low` of DW `dw`.
+    #[must_use]
+    pub const fn new(dw: usize, high: u32, low: u32) -> Field {
+        assert!(dw < 4 && high < 32 && low <= high);
+        Field { dw, high, low }
+    }
+
+    /// The mask of the field, moved down to bit 0.
+    #[must_use]
+    pub const fn mask(self) -> u32 {
+        u32::MAX >> (31 - (self.high - self.low))
+    }
+
+    /// The value of the field in a header.
+    ///
+    /// # Panics
+    /// Where `header` ends before the field.
+    #[must_use]
+    pub fn get(self, header: &[u8]) -> u32 {
+        dw(header, self.dw) >> self.low & self.mask()
+    }
+
+    /// The bits that `value` sets in the field's DW; what is too large for the field is cut off.
+    #[must_use]
+    pub const fn place(self, value: u32) -> u32 {
+        (value & self.mask()) << self.low
+    }
+}
+
+fn dw(header: &[u8], index: usize) -> u32 {
+    let b = &header[index * 4..index * 4 + 4];
+    u32::from_be_bytes([b[0], b[1], b[2], b[3]])
+}
+
+/// The fields of the first DW, which every header has (`PCIe 5.0 §2.2.1`), with the tag bits 9 and 8.
+pub mod field {
+    use super::Field;
+
+    /// Fmt: header length and whether data follows.
+    pub const FMT: Field = Field::new(0, 31, 29);
+    /// Type.
+    pub const TYPE: Field = Field::new(0, 28, 24);
+    /// Fmt and Type together: the first byte.
+    pub const FMT_TYPE: Field = Field::new(0, 31, 24);
+    /// T9: bit 9 of a 10-bit tag.
+    pub const T9: Field = Field::new(0, 23, 23);
+    /// Traffic Class.
+    pub const TC: Field = Field::new(0, 22, 20);
+    /// T8: bit 8 of a 10-bit tag.
+    pub const T8: Field = Field::new(0, 19, 19);
+    /// Attr\[2\]: ID-based Ordering.
+    pub const ATTR_2: Field = Field::new(0, 18, 18);
+    /// LN: lightweight notification.
+    pub const LN: Field = Field::new(0, 17, 17);
+    /// TH: processing hints present.
+    pub const TH: Field = Field::new(0, 16, 16);
+    /// TD: digest present.
+    pub const TD: Field = Field::new(0, 15, 15);
+    /// EP: poisoned.
+    pub const EP: Field = Field::new(0, 14, 14);
+    /// Attr\[1:0\]: Relaxed Ordering and No Snoop.
+    pub const ATTR_1_0: Field = Field::new(0, 13, 12);
+    /// Address Type.
+    pub const AT: Field = Field::new(0, 11, 10);
+    /// Length in DW; 0 is 1024.
+    pub const LENGTH: Field = Field::new(0, 9, 0);
+}
+
+/// A complete header of a known format, in place.
+#[derive(Clone, Copy, Debug)]
+pub struct Header<'a> {
+    bytes: &'a [u8],
+    format: &'static Format,
+}
+
+/// The view that fits a header's family.
+#[derive(Clone, Copy, Debug)]
+pub enum FamilyHeader<'a> {
+    /// MRd, MWr.
+    Memory(MemoryHeader<'a>),
+    /// CfgRd0, CfgWr0, CfgRd1, CfgWr1.
+    Config(ConfigHeader<'a>),
+    /// Msg, MsgD.
+    Message(MessageHeader<'a>),
+    /// Cpl, CplD.
+    Completion(CompletionHeader<'a>),
+}
+
+impl<'a> Header<'a> {
+    /// The header at the start of `bytes`; what follows it is not looked at. Its fields may hold anything: rules are
+    /// checked by [`Repr::parse_header`].
+    ///
+    /// # Errors
+    /// [`ParseError::UnknownType`] where [`FORMATS`](crate::format::FORMATS) has no such row,
+    /// [`ParseError::Malformed`] for a reserved Fmt, [`ParseError::Truncated`] where the header is not complete.
+    pub fn new(bytes: &'a [u8]) -> Result<Header<'a>, ParseError> {
+        let truncated = |needed| ParseError::Truncated { part: Part::Header, needed, have: bytes.len() };
+        let first = *bytes.first().ok_or(truncated(12))?;
+        crate::rules::check_first_byte(first)?;
+        let unknown = ParseError::UnknownType { fmt: first >> 5, ty: first & 0x1f };
+        let format = Format::of_first_byte(first).ok_or(unknown)?;
+        let bytes = bytes.get(..format.header_len()).ok_or(truncated(format.header_len()))?;
+        Ok(Header { bytes, format })
+    }
+
+    /// Its row in the table of formats.
+    #[must_use]
+    pub fn format(&self) -> &'static Format {
+        self.format
+    }
+
+    /// The bytes of the header: 12 or 16.
+    #[must_use]
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// The value of any field of the header.
+    #[must_use]
+    pub fn get(&self, field: Field) -> u32 {
+        field.get(self.bytes)
+    }
+
+    /// Traffic Class.
+    #[must_use]
+    pub fn tc(&self) -> TrafficClass {
+        TrafficClass::from_bits(self.get(field::TC) as u8)
+    }
+
+    /// Attributes, bit 2 joined to bits 1:0.
+    #[must_use]
+    pub fn attr(&self) -> Attributes {
+        let bits = self.get(field::ATTR_2) << 2 | self.get(field::ATTR_1_0);
+        Attributes::from_bits_truncate(bits as u8)
+    }
+
+    /// Address Type; reserved but in memory requests.
+    #[must_use]
+    pub fn at(&self) -> AddressType {
+        AddressType::from_bits(self.get(field::AT) as u8)
+    }
+
+    /// TH: processing hints present; reserved but in memory requests.
+    #[must_use]
+    pub fn th(&self) -> bool {
+        self.get(field::TH) != 0
+    }
+
+    /// TD: a digest follows the data.
+    #[must_use]
+    pub fn td(&self) -> bool {
+        self.get(field::TD) != 0
+    }
+
+    /// EP: the data is poisoned.
+    #[must_use]
+    pub fn ep(&self) -> bool {
+        self.get(field::EP) != 0
+    }
+
+    /// Length in DW, 1 to 1024; of no meaning in a completion or message without data.
+    #[must_use]
+    pub fn length_dw(&self) -> u32 {
+        match self.get(field::LENGTH) {
+            0 => 1024,
+            dw => dw,
+        }
+    }
+
+    /// DWs of data behind the header: Length, or 0 where the format has no data.
+    #[must_use]
+    pub fn data_dw(&self) -> u32 {
+        if self.format.has_data { self.length_dw() } else { 0 }
+    }
+
+    /// Bytes of the whole TLP: header, data and digest.
+    #[must_use]
+    pub fn tlp_len(&self) -> usize {
+        self.bytes.len() + self.data_dw() as usize * 4 + if self.td() { 4 } else { 0 }
+    }
+
+    /// The view of its family.
+    #[must_use]
+    pub fn family(self) -> FamilyHeader<'a> {
+        match self.format.family {
+            Family::Memory => FamilyHeader::Memory(MemoryHeader(self)),
+            Family::Config => FamilyHeader::Config(ConfigHeader(self)),
+            Family::Message => FamilyHeader::Message(MessageHeader(self)),
+            Family::Completion => FamilyHeader::Completion(CompletionHeader(self)),
+        }
+    }
+
+    // Tag[7:0] lies elsewhere in each family; bits 9 and 8 are here in all.
+    fn tag(&self, low: Field) -> Tag {
+        let bits = self.get(field::T9) << 9 | self.get(field::T8) << 8 | self.get(low);
+        Tag::from_bits(bits as u16)
+    }
+}
+
+/// The first DW of a header with these fields. Length is 1024 where `length_dw` is, 0 where there is none.
+fn first_dw(repr: &Repr, type_low: u8, tag: Tag, length_dw: u32) -> u32 {
+    let format = repr.format();
+    let (tag, attr) = (u32::from(tag.bits()), u32::from(repr.attr.bits()));
+    field::FMT.place(u32::from(format.fmt))
+        | field::TYPE.place(u32::from(format.type_bits | type_low))
+        | field::T9.place(tag >> 9)
+        | field::TC.place(u32::from(repr.tc.bits()))
+        | field::T8.place(tag >> 8)
+        | field::ATTR_2.place(attr >> 2)
+        | field::TD.place(u32::from(repr.td))
+        | field::EP.place(u32::from(repr.ep))
+        | field::ATTR_1_0.place(attr)
+        | field::LENGTH.place(length_dw)
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! From bytes to [`Repr`] and back.
+
+use super::{FamilyHeader, Header, ParseError, Part};
+use crate::format::Family;
+use crate::{AddressType, Body, Repr, rules};
+use core::ops::Range;
+
+/// A header read from bytes, and where its data lies in them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Parsed {
+    /// The header.
+    pub repr: Repr,
+    /// Bytes of the header as it stood in the bytes: 12 or 16. Not always [`Repr::header_len`]: a memory request with
+    /// an address below 4 GiB may come with four DW, and `repr` normalizes it to three.
+    pub header_len: usize,
+    /// The whole DWs of data, as a range of the bytes; empty where the format has none. After
+    /// [`Repr::parse_header`] it may reach beyond them.
+    pub data: Range<usize>,
+    /// The digest, as a range of the bytes, where TD is set.
+    pub digest: Option<Range<usize>>,
+}
+
+impl Parsed {
+    /// Bytes of the whole TLP: header, data and digest.
+    #[must_use]
+    pub fn tlp_len(&self) -> usize {
+        self.digest.as_ref().map_or(self.data.end, |d| d.end)
+    }
+}
+
+impl Repr {
+    /// Reads a whole TLP: `bytes` holds header, data and digest, and nothing else. Never panics.
+    ///
+    /// # Errors
+    /// As [`parse_header`](Self::parse_header); also [`ParseError::Truncated`] where data or digest are not complete,
+    /// and [`ParseError::Malformed`] where the bytes go on behind them.
+    pub fn parse(bytes: &[u8]) -> Result<Parsed, ParseError> {
+        let header = Header::new(bytes)?;
+        let parsed = from_header(&header)?;
+        let truncated = |part, needed| ParseError::Truncated { part, needed, have: bytes.len() };
+        if bytes.len() < parsed.data.end {
+            return Err(truncated(Part::Data, parsed.data.end));
+        }
+        if bytes.len() < parsed.tlp_len() {
+            return Err(truncated(Part::Digest, parsed.tlp_len()));
+        }
+        rules::check_size(&header, bytes.len())?;
+        Ok(parsed)
+    }
+
+    /// Reads the header alone: what follows it in `bytes` may be cut off, as by a capture's snap length, or go on.
+    /// Never panics.
+    ///
+    /// # Errors
+    /// [`ParseError::Truncated`] where the header is not complete, [`ParseError::UnknownType`], and
+    /// [`ParseError::Malformed`] where a field breaks a rule of [`rules::RULES`].
+    pub fn parse_header(bytes: &[u8]) -> Result<Parsed, ParseError> {
+        from_header(&Header::new(bytes)?)
+    }
+
+    /// Writes the header to the first [`header_len`](Self::header_len) bytes of `buf`, and returns their number.
+    ///
+    /// # Panics
+    /// Where `buf` is shorter; it cannot fail otherwise.
+    pub fn emit(&self, buf: &mut [u8]) -> usize {
+        let dws = match &self.body {
+            Body::Memory(m) => super::memory::emit(self, m),
+            Body::Completion(c) => super::completion::emit(self, c),
+            Body::Config(c) => super::config::emit(self, c),
+            Body::Message(m) => super::message::emit(self, m),
+        };
+        let buf = &mut buf[..self.header_len()];
+        for (out, dw) in buf.chunks_exact_mut(4).zip(dws) {
+            out.copy_from_slice(&dw.to_be_bytes());
+        }
+        buf.len()
+    }
+}
+
+fn from_header(header: &Header<'_>) -> Result<Parsed, ParseError> {
+    rules::check_header(header)?;
+    let (mut th, mut at) = (None, AddressType::Untranslated);
+    let body = match header.family() {
+        FamilyHeader::Memory(m) => {
+            (th, at) = (m.hint(), header.at());
+            Body::Memory(m.repr().map_err(rules::Malformed::from)?)
+        }
+        FamilyHeader::Config(c) => Body::Config(c.repr()),
+        FamilyHeader::Message(m) => Body::Message(m.repr()),
+        FamilyHeader::Completion(c) => Body::Completion(c.repr()),
+    };
+    let mut attr = header.attr();
+    if header.format().family == Family::Config {
+        // Attr[2] is reserved there (`PCIe 5.0 §2.2.7`), so a receiver does not look at it.
+        attr.remove(crate::Attributes::ID_BASED_ORDERING);
+    }
+    let repr = Repr { tc: header.tc(), attr, at, th, td: header.td(), ep: header.ep(), body };
+    let header_len = header.bytes().len();
+    let data = header_len..header_len + header.data_dw() as usize * 4;
+    let digest = header.td().then_some(data.end..data.end + 4);
+    Ok(Parsed { repr, header_len, data, digest })
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The data of TLPs on its byte lanes, and how large the values are.
+
+use riser_tlp::{
+    Bdf, Body, Completion, ConfigKind, ConfigRequest, Data, MemoryOp, MemoryRequest, PayloadPool, Repr, Span,
+    Status, Tag, Tlp, crc,
+};
+
+const ID: Bdf = Bdf::from_bits(0x0100);
+
+fn write(span: Span) -> Repr {
+    Repr::new(Body::Memory(MemoryRequest { op: MemoryOp::Write, requester: ID, tag: Tag::default(), span }))
+}
+
+fn completion(byte_count: u16, lower_address: u8, length_dw: u16) -> Repr {
+    Repr::new(Body::Completion(Completion {
+        completer: ID,
+        requester: ID,
+        tag: Tag::default(),
+        status: Status::Success,
+        bcm: false,
+        byte_count,
+        lower_address,
+        length_dw: Some(length_dw),
+    }))
+}
+
+fn config_write(first_be: u8) -> Repr {
+    Repr::new(Body::Config(ConfigRequest {
+        op: MemoryOp::Write,
+        kind: ConfigKind::Type0,
+        requester: ID,
+        tag: Tag::default(),
+        completer: ID,
+        register_dw: 1,
+        first_be,
+    }))
+}
+
+/// What is behind the header on the wire, and what of it a TLP keeps: `PCIe 5.0 §2.2.5` (writes), §2.3.1.1
+/// (completions: Byte Count and Lower Address).
+#[test]
+fn data_lies_on_its_lanes() {
+    let rows: &[(&str, Repr, &[u8], &[u8])] = &[
+        ("whole DW", write(Span::covering(0x100, 4).unwrap()), b"abcd", b"abcd"),
+        ("one byte on lane 3", write(Span::covering(0x103, 1).unwrap()), b"\0\0\0a", b"a"),
+        ("three bytes over two DW", write(Span::covering(0x102, 3).unwrap()), b"\0\0abc\0\0\0", b"abc"),
+        ("holes stay", write(Span::from_fields(0x100, 1, 0b1010, 0).unwrap()), b"\0abc", b"abc"),
+        ("zero length keeps one byte", write(Span::zero_length(0x100)), b"a\0\0\0", b"a"),
+        ("completion from lane 0", completion(8, 0x40, 2), b"abcdefgh", b"abcdefgh"),
+        ("completion from lane 3", completion(5, 0x43, 2), b"\0\0\0abcde", b"abcde"),
+        ("a piece: more remains than is here", completion(512, 0x02, 2), b"\0\0abcdef", b"abcdef"),
+        ("the last piece ends in its DW", completion(3, 0x00, 1), b"abc\0", b"abc"),
+        ("configuration write of two bytes", config_write(0b1100), b"\0\0ab", b"ab"),
+    ];
+    let pool = PayloadPool::new();
+    for (what, repr, lanes, kept) in rows {
+        let tlp = Tlp { repr: *repr, data: Data::Carried(pool.copy(kept)), carry: true };
+        let mut wire = vec![0xee; tlp.wire_len()];
+        tlp.emit(&mut wire);
+        assert_eq!(&wire[repr.header_len()..], *lanes, "{what}");
+        assert_eq!(Tlp::parse(&wire, &pool).as_ref(), Ok(&tlp), "{what}");
+    }
+}
+
+#[test]
+fn counted_data_is_zeros_and_odd_data_does_no_harm() {
+    let pool = PayloadPool::new();
+    let repr = write(Span::covering(0x101, 2).unwrap());
+    let rows = [
+        (Data::Counted(2), *b"\0\0\0\0"),
+        (Data::NONE, *b"\0\0\0\0"),
+        (Data::Carried(pool.copy(b"a")), *b"\0a\0\0"),
+        (Data::Carried(pool.copy(b"abcdefg")), *b"\0ab\0"),
+        (Data::Carried(pool.copy(b"xaby")), *b"xaby"),
+    ];
+    for (data, lanes) in rows {
+        let mut wire = [0xee; 16];
+        Tlp { repr, data, carry: true }.emit(&mut wire);
+        assert_eq!(wire[12..], lanes);
+    }
+}
+
+/// LibTLP sends writes of one or two bytes with three bytes of data; riser takes what is there.
+#[test]
+fn peers_that_send_odd_lanes_are_understood() {
+    let pool = PayloadPool::new();
+    let repr = write(Span::covering(0x102, 2).unwrap());
+    let rows: [(&[u8], &[u8]); 4] = [(b"abcd", b"cd"), (b"abc", b"c\0"), (b"a", b"\0\0"), (b"abcdef", b"cd")];
+    for (lanes, kept) in rows {
+        assert_eq!(Tlp::from_lanes(repr, lanes, &pool).data.bytes(), Some(kept));
+    }
+}
+
+#[test]
+fn the_digest_is_the_ecrc() {
+    let repr = Repr { td: true, ..write(Span::covering(0x100, 4).unwrap()) };
+    let pool = PayloadPool::new();
+    let tlp = Tlp { repr, data: Data::Carried(pool.copy(b"abcd")), carry: true };
+    let mut wire = [0xee; 24];
+    assert_eq!(tlp.emit(&mut wire), 20);
+    assert_eq!(wire[16..20], crc::ecrc(&wire[..16]).to_be_bytes());
+    assert_eq!(wire[20..], [0xee; 4]);
+    assert_eq!(Tlp::parse(&wire[..20], &pool), Ok(tlp));
+}
+
+#[test]
+fn a_warm_pool_allocates_nothing_for_a_parse() {
+    let pool = PayloadPool::new();
+    let wire = [0x40, 0, 0, 1, 1, 0, 7, 0x0f, 0, 0, 0x10, 0, 1, 2, 3, 4];
+    for _ in 0..10 {
+        drop(Tlp::parse(&wire, &pool));
+    }
+    assert_eq!(pool.buffers_made(), 1);
+}
+
+/// Values travel by copy through every queue of the fabric.
+#[test]
+fn values_stay_small() {
+    let (repr, data, tlp) = (size_of::<Repr>(), size_of::<Data>(), size_of::<Tlp>());
+    println!("Repr {repr} B, Data {data} B, Tlp {tlp} B");
+    assert!(repr <= 40 && data <= 24 && tlp <= 64);
+}

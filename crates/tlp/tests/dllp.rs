@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! DLLPs as bytes, and the CRCs against a bit-serial model of the specification's own words.
+
+use proptest::prelude::*;
+use proptest::test_runner::FileFailurePersistence;
+use riser_tlp::{Class, Dllp, DllpError, FlowControl, FlowControlKind, crc};
+
+/// `PCIe 5.0 §2.7.1`, §3.5.1, §3.6.2.1, bit by bit: a shift register of `width` bits that starts with ones and takes the bits
+/// of each byte from 0 to 7; the remainder complemented; result bit i at bit 7 - i % 8 of byte i / 8 of the field,
+/// where byte 0 holds the field's lowest bits.
+fn bit_serial(width: u32, polynomial: u64, bytes: &[u8]) -> u64 {
+    let mask = (1u64 << width) - 1;
+    let mut register = mask;
+    for byte in bytes {
+        for bit in 0..8 {
+            let feedback = (register >> (width - 1) ^ u64::from(*byte) >> bit) & 1;
+            register = ((register << 1) & mask) ^ (polynomial * feedback);
+        }
+    }
+    let result = !register & mask;
+    (0..width).fold(0, |field, i| field | (result >> i & 1) << (i / 8 * 8 + 7 - i % 8))
+}
+
+fn lcrc_bit_serial(sequence: u16, tlp: &[u8]) -> u32 {
+    let mut covered = sequence.to_be_bytes().to_vec();
+    covered.extend_from_slice(tlp);
+    bit_serial(32, 0x04C1_1DB7, &covered) as u32
+}
+
+const fn fc(kind: FlowControlKind, class: Class, vc: u8, header: u8, data: u16) -> Dllp {
+    Dllp::FlowControl(FlowControl { kind, class, vc, header, data })
+}
+
+/// First four bytes by the layouts and type encodings of `PCIe 5.0 §3.5.1`.
+const ROWS: &[(Dllp, [u8; 4], &str)] = {
+    use Class::{Completion, NonPosted, Posted};
+    use FlowControlKind::{InitFc1, InitFc2, UpdateFc};
+    &[
+        (Dllp::Ack { sequence: 0 }, [0x00, 0, 0x00, 0x00], "Ack, seq 0"),
+        (Dllp::Ack { sequence: 0xabc }, [0x00, 0, 0x0a, 0xbc], "Ack, seq 2748"),
+        (Dllp::Nak { sequence: 0xfff }, [0x10, 0, 0x0f, 0xff], "Nak, seq 4095"),
+        (fc(InitFc1, Posted, 0, 0x20, 0x080), [0x40, 0x08, 0x00, 0x80], "InitFC1-P, vc 0, hdr 32, data 128"),
+        (fc(InitFc1, NonPosted, 1, 1, 1), [0x51, 0x00, 0x40, 0x01], "InitFC1-NP, vc 1, hdr 1, data 1"),
+        (fc(InitFc1, Completion, 0, 0, 0), [0x60, 0, 0, 0], "InitFC1-Cpl, vc 0, hdr 0, data 0"),
+        (
+            fc(InitFc2, Posted, 7, 0xff, 0xfff),
+            [0xc7, 0x3f, 0xcf, 0xff],
+            "InitFC2-P, vc 7, hdr 255, data 4095",
+        ),
+        (fc(InitFc2, NonPosted, 0, 2, 3), [0xd0, 0x00, 0x80, 0x03], "InitFC2-NP, vc 0, hdr 2, data 3"),
+        (fc(InitFc2, Completion, 2, 4, 5), [0xe2, 0x01, 0x00, 0x05], "InitFC2-Cpl, vc 2, hdr 4, data 5"),
+        (
+            fc(UpdateFc, Posted, 0, 0x81, 0x123),
+            [0x80, 0x20, 0x41, 0x23],
+            "UpdateFC-P, vc 0, hdr 129, data 291",
+        ),
+        (fc(UpdateFc, NonPosted, 0, 8, 0), [0x90, 0x02, 0x00, 0x00], "UpdateFC-NP, vc 0, hdr 8, data 0"),
+        (
+            fc(UpdateFc, Completion, 0, 0, 0x800),
+            [0xa0, 0x00, 0x08, 0x00],
+            "UpdateFC-Cpl, vc 0, hdr 0, data 2048",
+        ),
+    ]
+};
+
+fn with_crc(bytes: [u8; 4]) -> [u8; 6] {
+    let [e, f] = (bit_serial(16, 0x100B, &bytes) as u16).to_be_bytes();
+    [bytes[0], bytes[1], bytes[2], bytes[3], e, f]
+}
+
+#[test]
+fn dllps_are_read_printed_and_written_back() {
+    for (dllp, bytes, line) in ROWS {
+        assert_eq!(dllp.emit(), with_crc(*bytes), "{line}");
+        assert_eq!(Dllp::parse(&with_crc(*bytes)), Ok(*dllp), "{line}");
+        assert_eq!(dllp.to_string(), *line);
+    }
+}
+
+#[test]
+fn what_is_no_dllp_is_named() {
+    let ack = Dllp::Ack { sequence: 5 }.emit();
+    assert_eq!(Dllp::parse(&ack[..5]), Err(DllpError::Length(5)));
+    assert_eq!(Dllp::parse(&[0; 7]), Err(DllpError::Length(7)));
+    // Power management, vendor-specific, feature exchange, MRInit, and the class 11b.
+    for ty in [0x20, 0x30, 0x02, 0x48, 0x70, 0xf0, 0xb0] {
+        assert_eq!(Dllp::parse(&with_crc([ty, 0, 0, 0])), Err(DllpError::UnknownType(ty)));
+    }
+    let scaled = with_crc([0x80, 0x40, 0x20, 0x00]);
+    assert_eq!(Dllp::parse(&scaled), Err(DllpError::Scaled { header: 1, data: 2 }));
+    for bit in 0..48 {
+        let mut hurt = ack;
+        hurt[bit / 8] ^= 1 << (bit % 8);
+        assert!(matches!(Dllp::parse(&hurt), Err(DllpError::Crc { .. })), "bit {bit}");
+    }
+}
+
+#[test]
+fn reserved_bits_of_an_ack_are_not_looked_at() {
+    assert_eq!(Dllp::parse(&with_crc([0x00, 0xff, 0xf0, 0x05])), Ok(Dllp::Ack { sequence: 5 }));
+}
+
+/// The LCRC is Ethernet's CRC-32: over "123456789", of which the first two bytes would be a sequence number of more
+/// than 12 bits, so the check value 0xCBF43926 is taken on the bit-serial model, which the next test holds against `crc`.
+#[test]
+fn the_bit_serial_model_has_the_check_value_of_crc_32() {
+    assert_eq!((bit_serial(32, 0x04C1_1DB7, b"123456789") as u32).swap_bytes(), 0xCBF4_3926);
+}
+
+fn any_class() -> impl Strategy<Value = Class> {
+    prop_oneof![Just(Class::Posted), Just(Class::NonPosted), Just(Class::Completion)]
+}
+
+fn any_kind() -> impl Strategy<Value = FlowControlKind> {
+    use FlowControlKind::{InitFc1, InitFc2, UpdateFc};
+    prop_oneof![Just(InitFc1), Just(InitFc2), Just(UpdateFc)]
+}
+
+fn any_dllp() -> impl Strategy<Value = Dllp> {
+    prop_oneof![
+        (0..4096u16).prop_map(|sequence| Dllp::Ack { sequence }),
+        (0..4096u16).prop_map(|sequence| Dllp::Nak { sequence }),
+        (any_kind(), any_class(), 0..8u8, any::<u8>(), 0..4096u16)
+            .prop_map(|(kind, class, vc, header, data)| fc(kind, class, vc, header, data)),
+    ]
+}
+
+fn cases() -> ProptestConfig {
+    let persistence = FileFailurePersistence::WithSource("regressions");
+    ProptestConfig {
+        cases: 256,
+        failure_persistence: Some(Box::new(persistence)),
+        ..ProptestConfig::default()
+    }
+}
+
+proptest! {
+    #![proptest_config(cases())]
+
+    #[test]
+    fn every_dllp_comes_back(dllp in any_dllp()) {
+        prop_assert_eq!(Dllp::parse(&dllp.emit()), Ok(dllp));
+    }
+
+    #[test]
+    fn any_four_bytes_are_a_dllp_or_an_error(bytes in any::<[u8; 4]>()) {
+        if let Ok(dllp) = Dllp::parse(&with_crc(bytes)) {
+            prop_assert_eq!(Dllp::parse(&dllp.emit()), Ok(dllp));
+        }
+    }
+
+    #[test]
+    fn crcs_are_those_of_the_bit_serial_model(
+        sequence in 0..4096u16,
+        tlp in prop::collection::vec(any::<u8>(), 0..64),
+        four in any::<[u8; 4]>(),
+    ) {
+        prop_assert_eq!(crc::lcrc(sequence, &tlp), lcrc_bit_serial(sequence, &tlp));
+        prop_assert_eq!(u64::from(crc::dllp(four)), bit_serial(16, 0x100B, &four));
+        let mut seen = tlp.clone();
+        if let [type_byte, _, ep_byte, ..] = seen.as_mut_slice() {
+            *type_byte |= 0x01;
+            *ep_byte |= 0x40;
+            prop_assert_eq!(u64::from(crc::ecrc(&tlp)), bit_serial(32, 0x04C1_1DB7, &seen));
+        }
+    }
+}

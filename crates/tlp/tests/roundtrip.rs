@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Properties: every TLP comes back from its bytes, and any bytes are a TLP or an error.
+
+use proptest::prelude::*;
+use proptest::test_runner::FileFailurePersistence;
+use riser_tlp::{
+    AddressType, Attributes, Bdf, Body, Completion, ConfigKind, ConfigRequest, Data, Hint, MemoryOp,
+    MemoryRequest, Message, MessageRouting, PayloadPool, Repr, Span, Status, Tag, Tlp, TrafficClass,
+};
+
+#[path = "../../../fuzz/checks.rs"]
+mod checks;
+
+fn bdf() -> impl Strategy<Value = Bdf> {
+    any::<u16>().prop_map(Bdf::from_bits)
+}
+
+fn tag() -> impl Strategy<Value = Tag> {
+    (0..Tag::COUNT).prop_map(Tag::from_bits)
+}
+
+fn op() -> impl Strategy<Value = MemoryOp> {
+    prop_oneof![Just(MemoryOp::Read), Just(MemoryOp::Write)]
+}
+
+fn address() -> impl Strategy<Value = u64> {
+    prop_oneof![0..1u64 << 32, any::<u64>()]
+}
+
+/// Bytes in a row, one DW with any Byte Enables, and a QW with holes.
+fn span() -> impl Strategy<Value = Span> {
+    prop_oneof![
+        (address(), 0..4096u64, 1..=4096u32).prop_map(|(page, offset, len)| {
+            let room = 4096 - offset as u32;
+            Span::covering(page & !0xfff | offset, len.min(room)).unwrap()
+        }),
+        (address(), 0..16u8).prop_map(|(address, be)| Span::from_fields(address & !3, 1, be, 0).unwrap()),
+        (address(), 1..16u8, 1..16u8).prop_map(|(address, first, last)| Span::from_fields(
+            address & !7,
+            2,
+            first,
+            last
+        )
+        .unwrap()),
+    ]
+}
+
+fn length() -> impl Strategy<Value = Option<u16>> {
+    prop::option::of(1..=1024u16)
+}
+
+fn memory() -> impl Strategy<Value = Body> {
+    (op(), bdf(), tag(), span())
+        .prop_map(|(op, requester, tag, span)| Body::Memory(MemoryRequest { op, requester, tag, span }))
+}
+
+fn completion() -> impl Strategy<Value = Body> {
+    let status = prop_oneof![
+        Just(Status::Success),
+        Just(Status::UnsupportedRequest),
+        Just(Status::ConfigRetry),
+        Just(Status::CompleterAbort)
+    ];
+    (bdf(), bdf(), tag(), status, any::<bool>(), 1..=4096u16, 0..128u8, length()).prop_map(
+        |(completer, requester, tag, status, bcm, byte_count, lower_address, length_dw)| {
+            Body::Completion(Completion {
+                completer,
+                requester,
+                tag,
+                status,
+                bcm,
+                byte_count,
+                lower_address,
+                length_dw,
+            })
+        },
+    )
+}
+
+fn config() -> impl Strategy<Value = Body> {
+    let kind = prop_oneof![Just(ConfigKind::Type0), Just(ConfigKind::Type1)];
+    (op(), kind, bdf(), tag(), bdf(), 0..1024u16, 0..16u8).prop_map(
+        |(op, kind, requester, tag, completer, register_dw, first_be)| {
+            Body::Config(ConfigRequest { op, kind, requester, tag, completer, register_dw, first_be })
+        },
+    )
+}
+
+/// Vendor-defined codes, whose TC and data are free.
+fn message() -> impl Strategy<Value = Body> {
+    (0..8u8, bdf(), tag(), 0x7e..=0x7fu8, any::<[u8; 8]>(), length()).prop_map(
+        |(routing, requester, tag, code, header, length_dw)| {
+            let routing = MessageRouting::from_bits(routing);
+            Body::Message(Message { routing, requester, tag, code, header, length_dw })
+        },
+    )
+}
+
+fn hint() -> impl Strategy<Value = Option<Hint>> {
+    prop::option::weighted(0.1, (0..4u8, any::<u8>()).prop_map(|(ph, st)| Hint { ph, st }))
+}
+
+/// Every header that may stand on a wire.
+fn repr() -> impl Strategy<Value = Repr> {
+    let body = prop_oneof![memory(), completion(), config(), message()];
+    (body, 0..8u8, 0..8u8, 0..4u8, hint(), any::<bool>(), any::<bool>()).prop_map(
+        |(body, tc, attr, at, th, td, ep)| {
+            let mut repr = Repr { td, ep, ..Repr::new(body) };
+            if !matches!(repr.body, Body::Config(_)) {
+                repr.tc = TrafficClass::from_bits(tc);
+                repr.attr = Attributes::from_bits_truncate(attr);
+            }
+            if let Body::Memory(m) = &mut repr.body {
+                repr.at = AddressType::from_bits(at);
+                repr.th = th;
+                hold_what_a_hint_leaves(m, th);
+            }
+            repr
+        },
+    )
+}
+
+// The steering tag takes the place of a write's Tag and of a read's Byte Enables.
+fn hold_what_a_hint_leaves(m: &mut MemoryRequest, th: Option<Hint>) {
+    match (th, m.op) {
+        (Some(_), MemoryOp::Write) => m.tag = Tag::default(),
+        (Some(_), MemoryOp::Read) => {
+            let last = if m.span.length_dw() == 1 { 0 } else { 0xf };
+            m.span = Span::from_fields(m.span.address(), m.span.length_dw(), 0xf, last).unwrap();
+        }
+        (None, _) => {}
+    }
+}
+
+fn tlp(repr: Repr, pool: &PayloadPool, seed: u8) -> Tlp {
+    let len = repr.data_lanes().len();
+    let bytes =
+        |out: &mut [u8]| out.iter_mut().enumerate().for_each(|(i, b)| *b = seed.wrapping_add(i as u8));
+    let data = if len == 0 { Data::NONE } else { Data::Carried(pool.fill(len, bytes)) };
+    Tlp { repr, data, carry: true }
+}
+
+fn cases() -> ProptestConfig {
+    let persistence = FileFailurePersistence::WithSource("regressions");
+    ProptestConfig {
+        cases: 256,
+        failure_persistence: Some(Box::new(persistence)),
+        ..ProptestConfig::default()
+    }
+}
+
+proptest! {
+    #![proptest_config(cases())]
+
+    #[test]
+    fn every_header_comes_back(repr in repr()) {
+        let mut bytes = [0xee; 16];
+        let len = repr.emit(&mut bytes);
+        prop_assert_eq!(len, repr.header_len());
+        let parsed = Repr::parse_header(&bytes[..len]).map_err(|e| TestCaseError::fail(e.to_string()))?;
+        prop_assert_eq!(&parsed.repr, &repr);
+        prop_assert_eq!((parsed.header_len, parsed.tlp_len()), (len, repr.tlp_len()));
+    }
+
+    #[test]
+    fn every_tlp_comes_back(repr in repr(), seed in any::<u8>()) {
+        let pool = PayloadPool::new();
+        let tlp = tlp(repr, &pool, seed);
+        let mut bytes = vec![0xee; tlp.wire_len()];
+        prop_assert_eq!(tlp.emit(&mut bytes), repr.tlp_len());
+        prop_assert_eq!(Tlp::parse(&bytes, &pool), Ok(tlp));
+        checks::tlp(&bytes);
+    }
+
+    #[test]
+    fn every_cut_is_named(repr in repr(), cut in any::<prop::sample::Index>()) {
+        let tlp = tlp(repr, &PayloadPool::new(), 0);
+        let mut bytes = vec![0; tlp.wire_len()];
+        tlp.emit(&mut bytes);
+        let short = cut.index(bytes.len());
+        prop_assert!(Repr::parse(&bytes[..short]).is_err());
+        bytes.push(0);
+        prop_assert!(Repr::parse(&bytes).is_err());
+    }
+
+    #[test]
+    fn any_bytes_are_a_tlp_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
+        checks::tlp(&bytes);
+    }
+
+    /// As the last, with a known type and as many bytes as its header says, so that most get past the first checks.
+    #[test]
+    fn any_fields_are_a_tlp_or_an_error(
+        format in prop::sample::select(&riser_tlp::FORMATS[..]),
+        mut bytes in prop::collection::vec(any::<u8>(), 16..64),
+        length in 0..8u8,
+    ) {
+        bytes[0] = format.fmt << 5 | format.type_bits | bytes[0] & 0x1f & !format.type_mask;
+        bytes[2] &= 0xfc;
+        bytes[3] = length;
+        if let Ok(header) = riser_tlp::Header::new(&bytes) {
+            let len = header.tlp_len();
+            bytes.resize(len, 0x5a);
+        }
+        checks::tlp(&bytes);
+    }
+}

@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+# Installs what tests and demo use beside Rust, where it is missing. Says what it does; never asks, and what cannot be
+# installed is a warning: the tests that need it say that they skip.
+set -euo pipefail
+
+say() { printf 'setup: %s\n' "$*" >&2; }
+
+need_rust() {
+    command -v cargo >/dev/null && return
+    say "cargo is missing: install Rust from https://rustup.rs, then run this again"
+    exit 1
+}
+
+# rustfmt and clippy come with rustup's default profile, but not with its minimal one.
+need_component() {
+    cargo "$1" --version >/dev/null 2>&1 && return
+    say "adding the Rust component $2"
+    rustup component add "$2" || say "warning: no $2; make test needs it"
+}
+
+# Runs a command as root: directly, or with a sudo that asks for no password.
+as_root() {
+    if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi
+}
+
+may_install() {
+    command -v apt-get >/dev/null || return 1
+    [ "$(id -u)" = 0 ] || sudo -n true 2>/dev/null
+}
+
+# The Debian package $1 for the command of the same name, used for $2.
+need_package() {
+    command -v "$1" >/dev/null && return
+    if ! may_install; then
+        say "warning: no $1 ($2), and no way to install it here; what needs it is skipped"
+        return
+    fi
+    say "installing the Debian package $1 ($2)"
+    if as_root timeout 120 apt-get update -qq &&
+        as_root env DEBIAN_FRONTEND=noninteractive timeout 300 \
+            apt-get install -y -qq --no-install-recommends "$1" >/dev/null; then
+        say "$1 is installed"
+    else
+        say "warning: $1 could not be installed; what needs it is skipped"
+    fi
+}
+
+need_rust
+need_component fmt rustfmt
+need_component clippy clippy
+need_package tshark "tests read riser's captures with it"
