@@ -157,13 +157,11 @@ impl Matcher {
     }
 
     /// Requests that wait now.
-    #[must_use]
     pub fn waiting(&self) -> impl Iterator<Item = &Transaction> {
         self.waiting.values().flat_map(|slot| slot.earlier.iter().chain(&slot.newest))
     }
 
     /// Outstanding requests by requester.
-    #[must_use]
     pub fn outstanding(&self) -> impl Iterator<Item = (Requester, Outstanding)> {
         self.outstanding.iter().map(|(requester, outstanding)| (*requester, *outstanding))
     }

@@ -59,7 +59,7 @@ pub fn line(record: &Record<'_>, out: &mut String) {
     let _ = write_line(record, false, out);
 }
 
-/// As [`line`], with the fields that are not at rest (TC, attributes, ...) and what the capture lacks of the data.
+/// As [`line()`], with the fields that are not at rest (TC, attributes, ...) and what the capture lacks of the data.
 pub fn verbose_line(record: &Record<'_>, out: &mut String) {
     let _ = write_line(record, true, out);
 }

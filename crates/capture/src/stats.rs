@@ -339,8 +339,11 @@ impl Report {
     }
 }
 
-/// `0-7, 9`: ascending numbers with runs drawn together.
+/// `0-7, 9`: ascending numbers with runs drawn together; `-` for none.
 fn ranges(numbers: &[u16]) -> String {
+    if numbers.is_empty() {
+        return "-".to_owned();
+    }
     let mut parts = Vec::new();
     let mut rest = numbers;
     while let Some(first) = rest.first() {
@@ -359,7 +362,7 @@ mod tests {
     #[test]
     fn ranges_draw_runs_together() {
         let rows: [(&[u16], &str); 4] =
-            [(&[], ""), (&[3], "3"), (&[0, 1, 2, 7], "0-2, 7"), (&[1022, 1023], "1022-1023")];
+            [(&[], "-"), (&[3], "3"), (&[0, 1, 2, 7], "0-2, 7"), (&[1022, 1023], "1022-1023")];
         for (numbers, text) in rows {
             assert_eq!(ranges(numbers), text);
         }

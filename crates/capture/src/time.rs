@@ -5,9 +5,19 @@ const PS_PER_SECOND: u128 = 1_000_000_000_000;
 const SECONDS_PER_DAY: u64 = 86_400;
 
 /// Picoseconds since 1970-01-01 00:00 UTC; in riser's own captures since the start of the run.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, serde::Serialize)]
-#[serde(transparent)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct Timestamp(u128);
+
+/// As picoseconds.
+impl serde::Serialize for Timestamp {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        // Virtual times fit 64 bits, which print much faster.
+        match u64::try_from(self.0) {
+            Ok(ps) => serializer.serialize_u64(ps),
+            Err(_) => serializer.serialize_u128(self.0),
+        }
+    }
+}
 
 impl Timestamp {
     /// The epoch.

@@ -208,7 +208,7 @@ impl Builder {
         let mut taken = [false; 6];
         for &(index, bar) in &self.bars {
             let width = if bar.kind == BarKind::Memory64 { 2 } else { 1 };
-            if index + width > type0::BARS {
+            if index > type0::BARS - width {
                 return Err(BuildError::BarIndex(index));
             }
             if !bar.size_is_legal() {

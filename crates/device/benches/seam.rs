@@ -2,6 +2,8 @@
 //! What the `async` form of a device costs against the direct one: nanoseconds for each DMA write, DMA read and register
 //! read, with 32 writes or reads always ready, driven as an endpoint would, without links or memory behind it.
 
+#![allow(missing_docs, reason = "the macros of the harness make undocumented functions")]
+
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use riser_device::io::{DmaOptions, Request};
 use riser_device::{AsyncDevice, BarIndex, DmaId, DmaRead, DmaWrite, Io};

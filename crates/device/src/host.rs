@@ -113,7 +113,9 @@ pub enum HostError {
 impl fmt::Display for HostError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            HostError::Completion(CompletionError::UnsupportedRequest) => "the device does not support the request",
+            HostError::Completion(CompletionError::UnsupportedRequest) => {
+                "the device does not support the request"
+            }
             HostError::Completion(CompletionError::CompleterAbort) => "the device aborted the request",
             HostError::ConfigRetry => "the function is not ready",
             HostError::CompletionTimeout => "no completion came in time",

@@ -98,10 +98,8 @@ struct Mailbox {
     /// Requests are there that wait for room, not for a task to take them.
     held_back: bool,
     taken: VecDeque<Token>,
-    taken_count: u64,
     /// Bounded by [`MAX_OPEN_READS`].
     completions: VecDeque<(Token, Result<Data, CompletionError>)>,
-    completed_count: u64,
     /// Read requests in the hands of the program.
     held_reads: usize,
 }
@@ -115,7 +113,6 @@ impl Mailbox {
         };
         let request = self.requests.remove(index)?;
         self.taken.push_back(request.token);
-        self.taken_count += 1;
         Some(request)
     }
 }
@@ -124,17 +121,25 @@ impl Mailbox {
 struct Shared {
     core: Rc<IoCore>,
     mail: RefCell<Mailbox>,
+    /// How many requests were ever taken.
+    taken: Cell<u64>,
+    /// How many completions there ever were.
+    completed: Cell<u64>,
 }
 
 impl Shared {
     fn new(core: IoCore) -> Rc<Shared> {
-        Rc::new(Shared { core: Rc::new(core), mail: RefCell::default() })
+        Rc::new(Shared {
+            core: Rc::new(core),
+            mail: RefCell::default(),
+            taken: Cell::default(),
+            completed: Cell::default(),
+        })
     }
 
     fn complete(&self, token: Token, result: Result<Data, CompletionError>) {
-        let mut mail = self.mail.borrow_mut();
-        mail.completions.push_back((token, result));
-        mail.completed_count += 1;
+        self.mail.borrow_mut().completions.push_back((token, result));
+        self.completed.set(self.completed.get() + 1);
     }
 
     fn close_read(&self) {
@@ -327,6 +332,7 @@ pub struct NextRequest {
 impl NextRequest {
     fn adopt(&self, request: seam::Request) -> Request {
         let seam::Request { token, tc, attr, op } = request;
+        self.shared.taken.set(self.shared.taken.get() + 1);
         match op {
             seam::RequestOp::Read { bar, offset, span } => {
                 self.shared.mail.borrow_mut().held_reads += 1;
@@ -460,8 +466,8 @@ impl AsyncDevice {
     fn count(&self, index: usize) -> u64 {
         match index {
             POSTED | NON_POSTED => self.shared.core.pushed(index),
-            TAKEN => self.shared.mail.borrow().taken_count,
-            _ => self.shared.mail.borrow().completed_count,
+            TAKEN => self.shared.taken.get(),
+            _ => self.shared.completed.get(),
         }
     }
 

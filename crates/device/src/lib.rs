@@ -4,23 +4,31 @@
 //! - [`seam`]: what a device sees, as *transactions*: the [`Device`] trait.
 //! - [`port`]: what stands below the seam, as *TLPs*: the [`TlpPort`] trait, which the endpoint, raw-TLP devices and
 //!   peers implement, and which a fabric drives.
+//! - [`endpoint`]: turns TLPs into transactions: [`TlpPort`] below, [`Device`] above.
+//! - [`raw`]: a raw-TLP device, which takes the endpoint's place.
 //! - [`io`] and [`cpu`]: devices and host programs as straight-line `async` code; [`exec`] is the executor below both.
+//! - [`firmware`]: finds and enables the functions below the root ports, as host code.
 //! - [`memory`]: the memory that host programs and devices share.
 //!
 //! This crate never reads a clock, never does I/O, and knows no host, no link and no fabric.
 
 pub mod cpu;
+pub mod endpoint;
 pub mod exec;
+pub mod firmware;
 pub mod host;
 pub mod io;
 pub mod memory;
 pub mod port;
+pub mod raw;
 pub mod seam;
 
 pub use cpu::{AsyncProgram, Cpu};
+pub use endpoint::{Endpoint, EndpointConfig, EndpointLimits, FunctionConfig};
 pub use io::{AsyncDevice, Io};
 pub use memory::HostMemory;
 pub use port::{CreditReturn, TlpPort};
+pub use raw::RawDevice;
 pub use seam::{
     BarIndex, CompletionError, Device, DmaError, DmaId, DmaRead, DmaWrite, Input, Output, Request, RequestOp,
     ResetKind, Token,

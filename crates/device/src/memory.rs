@@ -307,3 +307,103 @@ macro_rules! integer_access {
 }
 
 integer_access!(read_u8 write_u8 u8, read_u16 write_u16 u16, read_u32 write_u32 u32, read_u64 write_u64 u64);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    const LOW: u64 = 64 << 10;
+    const HIGH: u64 = 4 << 20;
+
+    fn address() -> impl Strategy<Value = u64> {
+        prop_oneof![
+            0..LOW + 0x100,
+            HIGH_START - 0x100..HIGH_START + 0x3000,
+            HIGH_START + HIGH - 0x1800..HIGH_START + HIGH + 0x100
+        ]
+    }
+
+    fn is_memory(at: u64) -> bool {
+        at < LOW || (HIGH_START..HIGH_START + HIGH).contains(&at)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+        /// Against a map from address to byte.
+        #[test]
+        fn it_holds_what_was_written(accesses in prop::collection::vec((address(), 0..9000usize, 1..=255u8), 1..8)) {
+            let memory = HostMemory::new(LOW, HIGH).unwrap();
+            let pool = PayloadPool::new();
+            let mut model = BTreeMap::new();
+            for (at, len, byte) in accesses {
+                let inside = (at..at + len as u64).all(is_memory);
+                let bytes: Vec<u8> = (0..len).map(|n| byte.wrapping_add(n as u8)).collect();
+                // An empty access at the very end of memory is memory too.
+                prop_assert!(len == 0 || memory.write(at, &bytes).is_ok() == inside);
+                if inside && len > 0 {
+                    model.extend((at..).zip(bytes));
+                    let read = memory.payload(&pool, at - at % 64, len).unwrap_or_else(|_| pool.copy(&[]));
+                    let expected = (at - at % 64..).map(|a| model.get(&a).copied().unwrap_or(0));
+                    prop_assert!(read.iter().copied().eq(expected.take(read.len())));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn integers_are_little_endian_and_may_cross_pages() {
+        let memory = HostMemory::new(8192, 0).unwrap();
+        memory.write_u64(4092, 0x8877_6655_4433_2211).unwrap();
+        assert_eq!(memory.read_u32(4096), Ok(0x8877_6655));
+        assert_eq!((memory.read_u16(4095), memory.read_u8(4099)), (Ok(0x5544), Ok(0x88)));
+        let error = memory.read_u32(8190).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "4 bytes at 0x1ffe are not memory: memory is 0 to 0x2000 and 0x100000000 to 0x100000000"
+        );
+        assert!(memory.read_u32(u64::MAX).is_err());
+    }
+
+    #[test]
+    fn only_what_is_written_takes_room() {
+        let memory = HostMemory::new(LOW_END, MAX_HIGH_BYTES).unwrap();
+        assert_eq!(memory.size(), LOW_END + MAX_HIGH_BYTES);
+        let top = HIGH_START + MAX_HIGH_BYTES - 8;
+        assert_eq!(memory.read_u64(top), Ok(0));
+        assert!(memory.regions.borrow().high.tables.is_empty());
+        memory.write_u64(HIGH_START + (1 << 30), 5).unwrap();
+        assert_eq!(memory.regions.borrow().high.tables.iter().flatten().count(), 1);
+    }
+
+    #[test]
+    fn sizes_are_checked() {
+        let rows = [
+            (4095, 0, "4095 bytes of low memory: legal are 0 to 2147483648, in multiples of 4096"),
+            (3 << 30, 0, "3221225472 bytes of low memory: legal are 0 to 2147483648, in multiples of 4096"),
+            (
+                0,
+                1 << 41,
+                "2199023255552 bytes of high memory: legal are 0 to 1099511627776, in multiples of 4096",
+            ),
+        ];
+        for (low, high, text) in rows {
+            assert_eq!(HostMemory::new(low, high).err().map(|e| e.to_string()).as_deref(), Some(text));
+        }
+    }
+
+    #[test]
+    fn allocations_are_aligned_apart_and_never_at_zero() {
+        let memory = HostMemory::new(0x4000, 0x2000).unwrap();
+        assert_eq!(memory.alloc(10, 1), Ok(0x1000));
+        assert_eq!(memory.alloc(10, 64), Ok(0x1040));
+        assert_eq!(memory.alloc_high(0x800, 16), Ok(HIGH_START));
+        assert_eq!(memory.alloc(0x3000, 4096), Err(MemoryError::Exhausted(0x3000, 0x1800)));
+        assert_eq!(memory.alloc(0x2000, 4096), Ok(0x2000));
+        assert_eq!(memory.alloc(0x1000, 4096), Ok(HIGH_START + 0x1000), "low memory is used up");
+        assert_eq!(memory.alloc_low(1, 1), Err(MemoryError::Exhausted(1, 0)));
+        assert_eq!(memory.alloc(1, 3), Err(MemoryError::Alignment(3)));
+        assert!(memory.alloc(u64::MAX, 4096).is_err());
+    }
+}

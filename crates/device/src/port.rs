@@ -34,6 +34,11 @@ pub trait TlpPort {
     /// The time that `poll_timeout` named has come.
     fn handle_timeout(&mut self, now: Time);
 
+    /// What it has counted that is worth a report, by name; what is zero may be left out.
+    fn counts(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+
     /// One line on what it waits for, where it waits for anything: for the report of a lab that makes no progress.
     fn waits_for(&self) -> Option<String> {
         None

@@ -1,1 +1,41 @@
-//! 
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Ready-made devices, each with the host program that drives it beside it: what a newcomer reads first.
+//!
+//! | device | written as | shows |
+//! |---|---|---|
+//! | [`simple_nic`] | `async fn` | a register file, descriptor rings, DMA, interrupts: the tutorial |
+//! | [`memory`] | callbacks, [`device::Device`] itself | the smallest device there is: requests in, completions out |
+//! | [`pcie_bench`] | `async fn` | many transfers under way, without an allocation for each |
+//!
+//! Each module has `Settings`, a `function` that makes the device with its configuration space, and a `driver`, the
+//! program of its host. Nothing here knows a host, a link or a fabric.
+//!
+//! [`VENDOR`] is not a number that the PCI-SIG has given to anyone that we know of, and none that it has given to
+//! riser: for labs, not for silicon.
+
+pub mod memory;
+pub mod pcie_bench;
+pub mod queue;
+pub mod shared;
+pub mod simple_nic;
+
+use config::Identity;
+
+/// Vendor ID of the devices of this crate; see the head of this page.
+pub const VENDOR: u16 = 0xf15e;
+
+/// Device IDs, by device.
+pub mod device_id {
+    /// [`memory`](crate::memory).
+    pub const MEMORY: u16 = 0x0001;
+    /// [`simple_nic`](crate::simple_nic).
+    pub const SIMPLE_NIC: u16 = 0x0002;
+    /// [`pcie_bench`](crate::pcie_bench).
+    pub const PCIE_BENCH: u16 = 0x0003;
+}
+
+/// Who a device of this crate says it is. `class`: base class, sub-class and programming interface, 8 bits each
+/// (PCI Code and ID Assignment Specification).
+const fn identity(device: u16, class: u32) -> Identity {
+    Identity { vendor: VENDOR, device, revision: 1, class, subsystem_vendor: VENDOR, subsystem: device }
+}

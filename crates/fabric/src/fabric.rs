@@ -63,6 +63,10 @@ pub struct Fabric {
     totals: RunTotals,
     last_progress: Time,
     host_started: bool,
+    /// How the host program has ended.
+    outcome: Option<Result<(), String>>,
+    /// Root ports to pump; kept for its room.
+    touched: Vec<usize>,
     finished: bool,
 }
 
@@ -74,8 +78,9 @@ impl Fabric {
     #[must_use]
     pub fn new(config: FabricConfig) -> Fabric {
         assert!(config.slots.len() <= AddressMap::MAX_ROOT_PORTS, "more slots than root ports");
-        let root_ports: Vec<RootPortConfig> =
-            config.slots.iter().map(|(link, _)| RootPortConfig { mps: link.root.mps }).collect();
+        let rcb = config.host.rcb;
+        let root_port = |link: &LinkConfig| RootPortConfig { mps: link.root.mps, rcb: link.rcb.unwrap_or(rcb) };
+        let root_ports: Vec<RootPortConfig> = config.slots.iter().map(|(link, _)| root_port(link)).collect();
         let mut ports = Vec::new();
         let mut slots = Vec::new();
         for (n, (link, device)) in config.slots.into_iter().enumerate() {
@@ -98,6 +103,8 @@ impl Fabric {
             totals: RunTotals::default(),
             last_progress: Time::ZERO,
             host_started: false,
+            outcome: None,
+            touched: Vec::new(),
             finished: false,
         };
         fabric.start_links();
@@ -136,6 +143,12 @@ impl Fabric {
     #[must_use]
     pub fn root_counters(&self) -> &RootCounters {
         self.root.counters()
+    }
+
+    /// What the device in slot `n` has counted.
+    #[must_use]
+    pub fn slot_counts(&self, n: usize) -> Vec<(&'static str, u64)> {
+        self.slots[n].device.counts()
     }
 
     /// Number of links.
@@ -371,10 +384,13 @@ impl Fabric {
     fn step_host(&mut self) {
         let Some(host) = self.host.as_mut().filter(|_| self.host_started) else { return };
         self.last_progress = self.now;
-        let touched: Vec<usize> = host.step(self.now, &mut self.root, &mut self.queue).to_vec();
-        for n in touched {
+        let mut touched = std::mem::take(&mut self.touched);
+        host.step(self.now, &mut self.root, &mut self.queue, &mut touched);
+        self.outcome = host.outcome();
+        for n in touched.drain(..) {
             self.pump_root(n);
         }
+        self.touched = touched;
     }
 
     /// True where something other than the upkeep of the links is still to come.
@@ -386,8 +402,8 @@ impl Fabric {
     }
 
     fn check_end(&self) -> Option<Stop> {
-        match self.host.as_ref().and_then(HostSlot::outcome) {
-            Some(Err(why)) => Some(Stop::Failed(why)),
+        match &self.outcome {
+            Some(Err(why)) => Some(Stop::Failed(why.clone())),
             Some(Ok(())) => Some(Stop::Finished),
             None if self.now.since(self.last_progress) >= STALL_LIMIT && !self.is_live() => Some(self.stalled()),
             None => None,

@@ -11,13 +11,11 @@ pub(crate) struct HostSlot {
     program: Box<dyn HostProgram>,
     pending: Option<HostOutput>,
     timer_at: Time,
-    /// Root ports that requests left through since they were last asked for.
-    touched: Vec<usize>,
 }
 
 impl HostSlot {
     pub(crate) fn new(program: Box<dyn HostProgram>) -> HostSlot {
-        HostSlot { program, pending: None, timer_at: Time::MAX, touched: Vec::new() }
+        HostSlot { program, pending: None, timer_at: Time::MAX }
     }
 
     pub(crate) fn outcome(&self) -> Option<Result<(), String>> {
@@ -45,30 +43,40 @@ impl HostSlot {
         }
     }
 
-    /// Hands the program what has reached it, and its requests to the root complex. Returns the root ports that have
-    /// something to send.
-    pub(crate) fn step(&mut self, now: Time, root: &mut RootComplex, queue: &mut SortedQueue) -> &[usize] {
-        self.touched.clear();
+    /// Hands the program what has reached it, and its requests to the root complex. `touched` gets the root ports that
+    /// have something to send.
+    pub(crate) fn step(
+        &mut self,
+        now: Time,
+        root: &mut RootComplex,
+        queue: &mut SortedQueue,
+        touched: &mut Vec<usize>,
+    ) {
         if self.program.poll_timeout().is_some_and(|at| at <= now) {
             self.program.handle(now, HostInput::Timer);
         }
         while let Some(input) = root.poll_host_input(now) {
             self.program.handle(now, input);
         }
-        self.hand_on(now, root, queue);
+        self.hand_on(now, root, queue, touched);
         self.arm(now, queue);
-        &self.touched
     }
 
-    fn hand_on(&mut self, now: Time, root: &mut RootComplex, queue: &mut SortedQueue) {
+    fn hand_on(
+        &mut self,
+        now: Time,
+        root: &mut RootComplex,
+        queue: &mut SortedQueue,
+        touched: &mut Vec<usize>,
+    ) {
         while let Some(output) = self.pending.take().or_else(|| self.program.poll_output(now)) {
             match root.accept(now, output, queue) {
-                Ok(Some(port)) => self.touched.push(port),
+                Ok(Some(port)) => touched.push(port),
                 Ok(None) => {}
                 Err(output) => {
                     self.pending = Some(output);
                     // A long write may have left in part.
-                    self.touched.extend(root.port_of(self.pending.as_ref()));
+                    touched.extend(root.port_of(self.pending.as_ref()));
                     return;
                 }
             }

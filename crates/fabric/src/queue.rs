@@ -49,21 +49,18 @@ pub trait EventQueue {
 pub struct SortedQueue {
     /// Latest first.
     entries: Vec<Entry>,
-    sequence: u64,
 }
 
 #[derive(Clone, Copy)]
 struct Entry {
     time: Time,
-    sequence: u64,
     event: Event,
 }
 
 impl EventQueue for SortedQueue {
     fn push(&mut self, time: Time, event: Event) {
-        let entry = Entry { time, sequence: self.sequence, event };
-        self.sequence += 1;
-        // Of all events at one time the new one is the last, so it goes before every one that is not later.
+        let entry = Entry { time, event };
+        // The place in the list is the sequence: of all events at one time the new one is the last to come.
         let later = self.entries.iter().rev().take_while(|e| e.time <= time).count();
         self.entries.insert(self.entries.len() - later, entry);
     }

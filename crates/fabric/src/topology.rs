@@ -6,7 +6,7 @@
 
 use link::PortConfig;
 use std::fmt;
-use tlp::{Bdf, Duration};
+use tlp::{Bdf, Duration, Rcb};
 
 /// A link, by its place in the lab. Link `n` hangs on root port `n` and leads to slot `n`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -74,6 +74,8 @@ pub struct LinkConfig {
     pub device: PortConfig,
     /// Time of flight of a symbol, one way: board and connector.
     pub propagation: Duration,
+    /// Read Completion Boundary of the root port; `None`: that of the host profile.
+    pub rcb: Option<Rcb>,
     /// Chance that a bit arrives flipped, as a multiple of 2^-64; zero is a perfect link.
     pub bit_error_rate: u64,
 }

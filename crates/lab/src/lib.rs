@@ -1,1 +1,31 @@
-//! 
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A TOML file becomes a running system.
+//!
+//! - [`schema`]: the file, key by key; [`read()`] reads and checks it; [`draw()`] draws it;
+//! - [`profile`]: what hosts and devices cost, each figure with its source;
+//! - [`build()`]: joins fabric, endpoints, devices and drivers; [`report`] says what happened.
+//!
+//! This crate never decides anything about timing or protocol: it only joins what stands below it.
+
+pub mod error;
+pub mod links;
+pub mod profile;
+pub mod report;
+pub mod schema;
+pub mod values;
+
+mod boot;
+mod build;
+mod draw;
+mod faults;
+mod models;
+mod read;
+mod tap;
+
+pub use build::{Assembly, build, limit};
+pub use draw::draw;
+pub use error::FileError;
+pub use read::{LabFile, parse, read};
+pub use report::Report;
+pub use tap::{CaptureHandle, CaptureOptions, CaptureTap};
+pub use toml::Spanned;

@@ -5,7 +5,7 @@ use crate::schema::{Credits, Lab, Link, Slot};
 use crate::values::Gen;
 use fabric::LinkConfig;
 use link::{CreditLimit, PortConfig};
-use tlp::{Class, Duration, Mps, Mrrs, Rate, Width};
+use tlp::{Class, Duration, Mps, Mrrs, Rate, Rcb, Width};
 
 /// Time of flight where the lab says nothing: about 30 cm at 6.7 ps/mm, signals on common board material.
 const DEFAULT_PROPAGATION: Duration = Duration::from_ps(2_000);
@@ -38,6 +38,7 @@ pub fn config(common: &Link, own: &Link) -> LinkConfig {
         root: port(&link, link.root_credits),
         device: port(&link, link.device_credits),
         propagation: link.propagation_ps.map_or(DEFAULT_PROPAGATION, Duration::from_ps),
+        rcb: link.rcb_bytes.map(|r| r.0),
         bit_error_rate: link.bit_error_rate.map_or(0, |p| p.0),
     }
 }
@@ -51,7 +52,13 @@ pub fn mps(lab: &Lab, slot: &Slot) -> Mps {
 /// Max_Read_Request_Size of a slot's device.
 #[must_use]
 pub fn mrrs(lab: &Lab, slot: &Slot) -> Mrrs {
-    merge(&lab.link, &slot.link).mrrs_bytes.map_or(Mrrs::default(), |m| m.0)
+    merge(&lab.link, &slot.link).mrrs_bytes.map_or_else(Mrrs::default, |m| m.0)
+}
+
+/// Read Completion Boundary of a slot's root port; `host` is that of the host profile.
+#[must_use]
+pub fn rcb(lab: &Lab, slot: &Slot, host: Rcb) -> Rcb {
+    merge(&lab.link, &slot.link).rcb_bytes.map_or(host, |r| r.0)
 }
 
 fn port(link: &Link, credits: Option<Credits>) -> PortConfig {

@@ -107,6 +107,18 @@ pub const SHIPPED: &[Shipped] = &[
     Shipped { name: "ideal", kind: "device", text: include_str!("../profiles/devices/ideal.toml") },
 ];
 
+impl Shipped {
+    /// Its own line on what it is.
+    #[must_use]
+    pub fn description(&self) -> String {
+        #[derive(Deserialize)]
+        struct Head {
+            description: String,
+        }
+        toml::from_str::<Head>(self.text).map_or_else(|e| e.to_string(), |head| head.description)
+    }
+}
+
 fn shipped(kind: &str, name: &str) -> Option<&'static Shipped> {
     SHIPPED.iter().find(|s| s.kind == kind && s.name == name)
 }

@@ -100,7 +100,10 @@ fn check_slot(place: &Place<'_>, lab: &Lab, slot: &Slot) -> Result<(), FileError
     let name = slot.name.span();
     check_settings(place, slot)?;
     if let Some(tags) = &slot.tags {
-        place.range(tags.span(), "tags", u64::from(*tags.get_ref()), 1..1025)?;
+        place.range(tags.span(), "tags", u64::from(*tags.get_ref()), 1..769)?;
+    }
+    if let Some(us) = &slot.completion_timeout_us {
+        place.range(us.span(), "completion_timeout_us", *us.get_ref(), 50..50_001)?;
     }
     let config = links::config(&lab.link, &slot.link);
     for (end, port) in [("root", &config.root), ("device", &config.device)] {
@@ -149,7 +152,9 @@ fn check_model(place: &Place<'_>, slot: &Slot) -> Result<(), FileError> {
         }
         let window = *bench.window_bytes.get_ref();
         place.range(bench.window_bytes.span(), "window_bytes", window, 4096..(1 << 30) + 1)?;
-        place.range(bench.outstanding.span(), "outstanding", u64::from(*bench.outstanding.get_ref()), 1..1025)?;
+        if let Some(outstanding) = &bench.outstanding {
+            place.range(outstanding.span(), "outstanding", u64::from(*outstanding.get_ref()), 1..1025)?;
+        }
     }
     Ok(())
 }

@@ -123,11 +123,13 @@ pub struct Slot {
     /// What its link has of its own.
     #[serde(default)]
     pub link: Link,
-    /// Tags of its DMA reads: 1 to 1024, that is reads under way at most. Default 256 (8-bit tags).
+    /// Memory reads under way at most: 1 to 768. Default 256, as many as 8-bit tags tell apart; more need 10-bit tags.
     #[schemars(with = "Option<u16>")]
     pub tags: Option<Spanned<u16>>,
-    /// Microseconds after which a DMA read without its completions fails (`PCIe 5.0 §2.8`). Default 50000.
-    pub completion_timeout_us: Option<u64>,
+    /// Microseconds after which a DMA read without its completions fails (`PCIe 5.0 §2.8`). 50 to 50000,
+    /// which is the default.
+    #[schemars(with = "Option<u64>")]
+    pub completion_timeout_us: Option<Spanned<u64>>,
     /// Settings of a `memory` device.
     pub memory: Option<Memory>,
     /// Settings of a `simple-nic` device.
@@ -148,6 +150,35 @@ pub enum Model {
     SimpleNic,
     /// The benchmark device of pcie-bench.
     PcieBench,
+}
+
+impl Slot {
+    /// A slot with a benchmark device.
+    #[must_use]
+    pub fn bench(name: &str, settings: PcieBench) -> Slot {
+        Slot {
+            name: Spanned::new(0..0, name.to_owned()),
+            device: Model::PcieBench,
+            link: Link::default(),
+            tags: None,
+            completion_timeout_us: None,
+            memory: None,
+            simple_nic: None,
+            pcie_bench: Some(settings),
+        }
+    }
+}
+
+impl Model {
+    /// Its name in lab files.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Model::Memory => "memory",
+            Model::SimpleNic => "simple-nic",
+            Model::PcieBench => "pcie-bench",
+        }
+    }
 }
 
 /// A BAR backed by memory; its driver writes a pattern into it and reads it back.
@@ -207,6 +238,10 @@ impl Default for SimpleNic {
 pub struct PcieBench {
     /// The test.
     pub test: BenchTest,
+    /// What the card costs beside the wire: the name of a device profile that ships, or the path of one, relative to
+    /// the lab file.
+    #[schemars(with = "String")]
+    pub profile: Spanned<String>,
     /// Bytes of each transfer: 1 to 4096.
     #[schemars(with = "u32")]
     pub size_bytes: Spanned<u32>,
@@ -218,9 +253,9 @@ pub struct PcieBench {
     pub host_offset_bytes: Spanned<u32>,
     /// The order of the units.
     pub pattern: Pattern,
-    /// Transfers under way at most: 1 to 1024. Latency tests have one.
-    #[schemars(with = "u16")]
-    pub outstanding: Spanned<u16>,
+    /// Transfers under way at most: 1 to 1024. Default: what the device profile says. Latency tests have one.
+    #[schemars(with = "Option<u16>")]
+    pub outstanding: Option<Spanned<u16>>,
     /// Transfers that count.
     pub transfers: u64,
     /// Transfers before them that do not count.
@@ -235,11 +270,12 @@ impl Default for PcieBench {
     fn default() -> PcieBench {
         PcieBench {
             test: BenchTest::BwRd,
+            profile: Spanned::new(0..0, "ideal".into()),
             size_bytes: Spanned::new(0..0, 64),
             window_bytes: Spanned::new(0..0, 8192),
             host_offset_bytes: Spanned::new(0..0, 0),
             pattern: Pattern::Random,
-            outstanding: Spanned::new(0..0, 32),
+            outstanding: None,
             transfers: 10_000,
             warm_up: 100,
             carry: false,

@@ -203,10 +203,11 @@ impl PortConfig {
     }
 
     fn validate_timers(&self) -> Result<(), ConfigError> {
-        if let ReplayTimerRule::Rev4 { symbols } = self.replay_timer {
-            if !(24_000..=31_000).contains(&symbols) {
+        match self.replay_timer {
+            ReplayTimerRule::Rev4 { symbols } if !(24_000..=31_000).contains(&symbols) => {
                 return Err(ConfigError::ReplayTimer(symbols));
             }
+            ReplayTimerRule::Rev3 | ReplayTimerRule::Rev4 { .. } => {}
         }
         for (what, latency) in [("Ack", self.ack_latency_symbols), ("UpdateFC", self.update_fc_symbols)] {
             if let Some(value) = latency.filter(|l| !(1..24_000).contains(l)) {
@@ -248,7 +249,10 @@ mod tests {
         type Change = fn(&mut PortConfig);
         let rows: [(Change, &str); 10] = [
             (|c| c.rx_buffer[0].header = Some(0), "Posted header credits 0: legal are 1 to 127, or infinite"),
-            (|c| c.rx_buffer[1].header = Some(128), "NonPosted header credits 128: legal are 1 to 127, or infinite"),
+            (
+                |c| c.rx_buffer[1].header = Some(128),
+                "NonPosted header credits 128: legal are 1 to 127, or infinite",
+            ),
             (
                 |c| c.rx_buffer[0].data = Some(15),
                 "Posted data credits 15: legal are 16 to 2047 (units of 16 B), or infinite",

@@ -42,11 +42,7 @@ struct TxCredit<const BITS: u32> {
 impl<const BITS: u32> TxCredit<BITS> {
     /// From InitFC: zero is infinite.
     const fn init(advertised: u16) -> Self {
-        TxCredit {
-            consumed: Counter::new(0),
-            limit: Counter::new(advertised),
-            infinite: advertised == 0,
-        }
+        TxCredit { consumed: Counter::new(0), limit: Counter::new(advertised), infinite: advertised == 0 }
     }
 
     /// `(CREDIT_LIMIT - CUMULATIVE_CREDITS_REQUIRED) mod 2^n <= 2^n / 2`.
@@ -141,12 +137,7 @@ impl RxCredits {
             Class::NonPosted => 1,
             Class::Posted | Class::Completion => (mps.bytes() / CREDIT_BYTES) as u16,
         };
-        RxCredits {
-            class,
-            header: RxCredit::new(limit.header),
-            data: RxCredit::new(limit.data),
-            least_data,
-        }
+        RxCredits { class, header: RxCredit::new(limit.header), data: RxCredit::new(limit.data), least_data }
     }
 
     /// A TLP with `data` credits of data has arrived; false, and not counted, where it was not allowed.
@@ -236,13 +227,16 @@ mod tests {
             tx.consume(256);
             assert!(!rx.free(256));
         }
-        assert_eq!(rx.report(FlowControlKind::UpdateFc), FlowControl {
-            kind: FlowControlKind::UpdateFc,
-            class: Class::Completion,
-            vc: 0,
-            header: 0,
-            data: 0
-        });
+        assert_eq!(
+            rx.report(FlowControlKind::UpdateFc),
+            FlowControl {
+                kind: FlowControlKind::UpdateFc,
+                class: Class::Completion,
+                vc: 0,
+                header: 0,
+                data: 0
+            }
+        );
         assert_eq!(tx.available(), (None, None));
     }
 

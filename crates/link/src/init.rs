@@ -87,7 +87,8 @@ impl Init {
     /// The next DLLP of the triple, which is sent now.
     pub(crate) fn next(&mut self, now: Time) -> Option<(FlowControlKind, Class)> {
         let class = *Class::ALL.get(self.sent)?;
-        let kind = if self.state == State::FcInit1 { FlowControlKind::InitFc1 } else { FlowControlKind::InitFc2 };
+        let kind =
+            if self.state == State::FcInit1 { FlowControlKind::InitFc1 } else { FlowControlKind::InitFc2 };
         self.sent += 1;
         if !self.wants_to_send() {
             self.repeat_at = now + REPEAT;

@@ -36,6 +36,7 @@ mod replay;
 mod rx;
 mod sequence;
 mod stall;
+mod store;
 mod timing;
 mod tx;
 mod update;

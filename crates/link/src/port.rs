@@ -11,8 +11,9 @@ use crate::replay::{Acknowledged, ReplayBuffer};
 use crate::rx::{Receiver, Verdict};
 use crate::sequence::Sequence;
 use crate::stall::Stalls;
+use crate::store::{Handle, TlpStore};
 use crate::timing::{Serializer, ack_latency_limit, symbol_times};
-use crate::tx::{Lengths, TransmitQueue};
+use crate::tx::{Lengths, Queued, TransmitQueue};
 use crate::update::UpdateSchedule;
 use tlp::{Class, Dllp, Duration, FlowControl, FlowControlKind, Time, Tlp};
 
@@ -40,6 +41,7 @@ pub struct Port {
     next: Option<Class>,
     stalls: Stalls,
     wire: Serializer,
+    store: TlpStore,
     queue: TransmitQueue,
     tx_credits: [TxCredits; 3],
     rx_credits: [RxCredits; 3],
@@ -68,6 +70,7 @@ impl Port {
             next: None,
             stalls: Stalls::default(),
             wire: Serializer::new(&config),
+            store: TlpStore::new(3 * config.tx_queue_tlps + usize::from(config.replay_buffer_tlps)),
             queue: TransmitQueue::new(config.tx_queue_tlps),
             tx_credits: [TxCredits::default(); 3],
             rx_credits: Class::ALL.map(|c| RxCredits::new(c, config.rx_buffer[c.index()], config.mps)),
@@ -104,7 +107,9 @@ impl Port {
     pub fn enqueue(&mut self, tlp: Tlp) {
         let class = tlp.class();
         let behind_others = self.queue.head(class).is_some();
-        self.queue.push(tlp);
+        let lengths = Lengths::of(&tlp);
+        let handle = self.store.insert(tlp);
+        self.queue.push(class, lengths, handle);
         if !behind_others {
             self.select();
         }
@@ -257,24 +262,28 @@ impl Port {
         if !self.is_active() {
             return;
         }
-        let choice = self.queue.oldest_sendable(&self.tx_credits);
-        let fits = choice.head.is_none_or(|head| self.replay.has_room(head.lengths));
+        let choice = self.queue.oldest_sendable(&self.tx_credits, &self.store);
+        let fits = choice.head.is_none_or(|(_, lengths)| self.replay.has_room(lengths));
         if fits {
-            self.next = choice.head.map(|head| head.tlp.class());
+            self.next = choice.head.map(|(class, _)| class);
         }
         self.stalls.set(choice.blocked, !fits);
     }
 
     fn transmit_new(&mut self, now: Time, class: Class) -> Option<Transmission> {
-        let queued = self.queue.pop(class)?;
-        let (tlp, lengths) = (queued.tlp, queued.lengths);
+        let Queued { lengths, handle, .. } = self.queue.pop(class)?;
         self.tx_credits[class.index()].consume(lengths.data_credits());
-        let sequence = self.replay.push(lengths, &tlp);
+        let sequence = self.replay.push(lengths, handle);
         let (start, end) = self.wire.send(now, lengths.wire(), &mut self.counters);
         self.replay.sent(end);
         self.count_new(lengths);
         self.select();
         self.stalls.note(end, &mut self.counters);
+        self.transmission(sequence, handle, start, end)
+    }
+
+    fn transmission(&self, sequence: u16, handle: Handle, start: Time, end: Time) -> Option<Transmission> {
+        let tlp = self.store.get(handle)?.clone();
         Some(Transmission { frame: Frame::Tlp { sequence, tlp }, start, end })
     }
 
@@ -340,13 +349,13 @@ impl Port {
     }
 
     fn transmit_replay(&mut self, now: Time) -> Option<Transmission> {
-        let (sequence, lengths, tlp) = self.replay.replay()?;
+        let (sequence, lengths, handle) = self.replay.replay()?;
         self.note_replay();
         let (start, end) = self.wire.send(now, lengths.wire(), &mut self.counters);
         self.replay.sent(end);
         self.counters.replayed_tlps += 1;
         self.counters.replay_bytes += u64::from(lengths.wire());
-        Some(Transmission { frame: Frame::Tlp { sequence, tlp }, start, end })
+        self.transmission(sequence, handle, start, end)
     }
 
     /// REPLAY_TIMER or a Nak asks for a replay (`PCIe 5.0 §3.6.2.1`).
@@ -441,7 +450,7 @@ impl Port {
         if !self.is_active() {
             return;
         }
-        match self.replay.acknowledge(now, Sequence::from_bits(sequence)) {
+        match self.replay.acknowledge(now, Sequence::from_bits(sequence), &mut self.store) {
             Acknowledged::ProtocolError => self.counters.data_link_protocol_errors += 1,
             Acknowledged::Nothing => {}
             Acknowledged::Progress => {

@@ -4,8 +4,9 @@
 
 use crate::frame::TLP_FRAMING_BYTES;
 use crate::sequence::{MAX_UNACKNOWLEDGED, Sequence};
+use crate::store::{Handle, TlpStore};
 use crate::tx::Lengths;
-use tlp::{Duration, Time, Tlp};
+use tlp::{Duration, Time};
 
 /// REPLAY_NUM has two bits.
 const REPLAY_NUM_MODULUS: u8 = 4;
@@ -24,14 +25,15 @@ pub(crate) enum Acknowledged {
     Progress,
 }
 
+#[derive(Clone, Copy, Default)]
 struct Slot {
     lengths: Lengths,
-    tlp: Tlp,
+    handle: Handle,
 }
 
 /// Unacknowledged TLPs, in a ring indexed by sequence number.
 pub(crate) struct ReplayBuffer {
-    ring: Box<[Option<Slot>]>,
+    ring: Box<[Slot]>,
     mask: u16,
     max_tlps: u16,
     max_bytes: u32,
@@ -53,7 +55,7 @@ impl ReplayBuffer {
         let max_tlps = max_tlps.clamp(1, MAX_UNACKNOWLEDGED);
         let slots = max_tlps.next_power_of_two();
         ReplayBuffer {
-            ring: (0..slots).map(|_| None).collect(),
+            ring: vec![Slot::default(); usize::from(slots)].into_boxed_slice(),
             mask: slots - 1,
             max_tlps,
             max_bytes,
@@ -86,10 +88,10 @@ impl ReplayBuffer {
         self.bytes
     }
 
-    /// Keeps a copy of `tlp`; the sequence number it is sent with.
-    pub(crate) fn push(&mut self, lengths: Lengths, tlp: &Tlp) -> u16 {
+    /// Keeps a TLP that is sent now; the sequence number it is sent with.
+    pub(crate) fn push(&mut self, lengths: Lengths, handle: Handle) -> u16 {
         let sequence = self.next_transmit_seq;
-        self.ring[self.index(sequence)] = Some(Slot { lengths, tlp: tlp.clone() });
+        self.ring[self.index(sequence)] = Slot { lengths, handle };
         self.bytes += stored(lengths);
         self.next_transmit_seq = sequence.next();
         self.replay_next = self.next_transmit_seq;
@@ -109,7 +111,7 @@ impl ReplayBuffer {
     }
 
     /// Drops all TLPs up to `up_to` (`PCIe 5.0 §3.6.2.2`).
-    pub(crate) fn acknowledge(&mut self, now: Time, up_to: Sequence) -> Acknowledged {
+    pub(crate) fn acknowledge(&mut self, now: Time, up_to: Sequence, store: &mut TlpStore) -> Acknowledged {
         if self.next_transmit_seq.previous().since(up_to) > MAX_UNACKNOWLEDGED {
             return Acknowledged::ProtocolError;
         }
@@ -122,9 +124,9 @@ impl ReplayBuffer {
         }
         for _ in 0..count {
             self.ackd_seq = self.ackd_seq.next();
-            if let Some(slot) = self.ring[self.index(self.ackd_seq)].take() {
-                self.bytes -= stored(slot.lengths);
-            }
+            let Slot { lengths, handle } = self.ring[self.index(self.ackd_seq)];
+            self.bytes -= stored(lengths);
+            store.remove(handle);
         }
         self.replay_num = 0;
         self.deadline = if self.is_empty() { Time::MAX } else { now + self.timeout };
@@ -148,14 +150,14 @@ impl ReplayBuffer {
     }
 
     /// The next TLP of the replay under way.
-    pub(crate) fn replay(&mut self) -> Option<(u16, Lengths, Tlp)> {
-        let sequence = self.replay_next;
+    pub(crate) fn replay(&mut self) -> Option<(u16, Lengths, Handle)> {
         if !self.is_replaying() {
             return None;
         }
+        let sequence = self.replay_next;
         self.replay_next = sequence.next();
-        let slot = self.ring[self.index(sequence)].as_ref()?;
-        Some((sequence.bits(), slot.lengths, slot.tlp.clone()))
+        let Slot { lengths, handle } = self.ring[self.index(sequence)];
+        Some((sequence.bits(), lengths, handle))
     }
 
     /// When REPLAY_TIMER expires; [`Time::MAX`]: it does not run.

@@ -220,7 +220,8 @@ mod tests {
                 assert_eq!(ack_latency_limit(Rate::Gt8, width, mps), limit + 96, "{width} {mps}");
             }
         }
-        let limit = |lanes, mps| ack_latency_limit(Rate::Gt8, Width::new(lanes).unwrap(), Mps::new(mps).unwrap());
+        let limit =
+            |lanes, mps| ack_latency_limit(Rate::Gt8, Width::new(lanes).unwrap(), Mps::new(mps).unwrap());
         assert_eq!((limit(8, 256), limit(16, 512), limit(1, 128)), (203, 182, 333));
     }
 

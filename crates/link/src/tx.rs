@@ -2,9 +2,11 @@
 //! The transaction layer's transmit queue: a FIFO for each class, and the choice of the next TLP by age, credits and
 //! ordering rules. Bounded; never drops.
 
+use crate::config::CREDIT_BYTES;
 use crate::credit::TxCredits;
 use crate::frame::TLP_FRAMING_BYTES;
 use crate::order::{Passing, may_pass};
+use crate::store::{Handle, TlpStore};
 use std::collections::VecDeque;
 use tlp::{Class, Tlp};
 
@@ -31,22 +33,24 @@ impl Lengths {
         self.header as u32 + self.digest as u32 + self.data as u32 + TLP_FRAMING_BYTES
     }
 
-    /// Data credits: units of 16 B.
+    /// Data credits.
     pub(crate) const fn data_credits(self) -> u32 {
-        (self.data as u32 + 15) / 16
+        (self.data as u32).div_ceil(CREDIT_BYTES)
     }
 }
 
 /// A TLP that waits, with its place in the order of arrival.
+#[derive(Clone, Copy)]
 pub(crate) struct Queued {
     stamp: u64,
     pub(crate) lengths: Lengths,
-    pub(crate) tlp: Tlp,
+    pub(crate) handle: Handle,
 }
 
 /// What [`TransmitQueue::oldest_sendable`] found.
-pub(crate) struct Choice<'a> {
-    pub(crate) head: Option<&'a Queued>,
+pub(crate) struct Choice {
+    /// Class and lengths of the TLP to go next.
+    pub(crate) head: Option<(Class, Lengths)>,
     /// Bits by [`Class::index`].
     pub(crate) blocked: u8,
 }
@@ -68,10 +72,9 @@ impl TransmitQueue {
         self.fifos[class.index()].len() < self.capacity
     }
 
-    pub(crate) fn push(&mut self, tlp: Tlp) {
-        let queued = Queued { stamp: self.next_stamp, lengths: Lengths::of(&tlp), tlp };
+    pub(crate) fn push(&mut self, class: Class, lengths: Lengths, handle: Handle) {
+        self.fifos[class.index()].push_back(Queued { stamp: self.next_stamp, lengths, handle });
         self.next_stamp += 1;
-        self.fifos[queued.tlp.class().index()].push_back(queued);
     }
 
     pub(crate) fn pop(&mut self, class: Class) -> Option<Queued> {
@@ -83,14 +86,16 @@ impl TransmitQueue {
     }
 
     /// The oldest of the heads that credits and ordering rules let go, and the heads that credits do not.
-    pub(crate) fn oldest_sendable(&self, credits: &[TxCredits; 3]) -> Choice<'_> {
+    pub(crate) fn oldest_sendable(&self, credits: &[TxCredits; 3], store: &TlpStore) -> Choice {
         let mut choice = Choice { head: None, blocked: 0 };
+        let mut oldest = u64::MAX;
         for class in Class::ALL {
             let Some(head) = self.head(class) else { continue };
             if !credits[class.index()].covers(head.lengths.data_credits()) {
                 choice.blocked |= 1 << class.index();
-            } else if choice.head.is_none_or(|best| head.stamp < best.stamp) && self.may_leave(class, head) {
-                choice.head = Some(head);
+            } else if head.stamp < oldest && self.may_leave(class, head, store) {
+                oldest = head.stamp;
+                choice.head = Some((class, head.lengths));
             }
         }
         choice
@@ -98,11 +103,99 @@ impl TransmitQueue {
 
     /// Whether no older posted request forbids `head` to leave. Within a class TLPs keep their order; of the other
     /// columns of the ordering table none forbids passing.
-    fn may_leave(&self, class: Class, head: &Queued) -> bool {
-        class == Class::Posted
-            || self.fifos[Class::Posted.index()]
-                .iter()
-                .take_while(|posted| posted.stamp < head.stamp)
-                .all(|posted| may_pass(&head.tlp, &posted.tlp) != Passing::MustNot)
+    fn may_leave(&self, class: Class, head: &Queued, store: &TlpStore) -> bool {
+        let posted = &self.fifos[Class::Posted.index()];
+        if class == Class::Posted || posted.front().is_none_or(|p| p.stamp > head.stamp) {
+            return true;
+        }
+        let Some(tlp) = store.get(head.handle) else { return true };
+        let mut older =
+            posted.iter().take_while(|p| p.stamp < head.stamp).filter_map(|p| store.get(p.handle));
+        older.all(|posted| may_pass(tlp, posted) != Passing::MustNot)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tlp::{
+        Attributes, Bdf, Body, Completion, Data, FlowControl, FlowControlKind, MemoryOp, MemoryRequest, Repr,
+        Span, Status, Tag,
+    };
+
+    const NONE: Attributes = Attributes::empty();
+    const RO: Attributes = Attributes::RELAXED_ORDERING;
+    const IDO: Attributes = Attributes::ID_BASED_ORDERING;
+
+    fn memory(op: MemoryOp, id: u16, attr: Attributes) -> Tlp {
+        let span = Span::covering(0x1000, 64).unwrap();
+        let (requester, tag) = (Bdf::from_bits(id), Tag::default());
+        let repr = Repr { attr, ..Repr::new(Body::Memory(MemoryRequest { op, requester, tag, span })) };
+        Tlp { repr, data: Data::NONE, carry: false }
+    }
+
+    fn write() -> Tlp {
+        memory(MemoryOp::Write, 1, NONE)
+    }
+
+    fn read(id: u16, attr: Attributes) -> Tlp {
+        memory(MemoryOp::Read, id, attr)
+    }
+
+    fn completion(attr: Attributes) -> Tlp {
+        let body = Completion {
+            completer: Bdf::from_bits(1),
+            requester: Bdf::from_bits(0),
+            tag: Tag::default(),
+            status: Status::Success,
+            bcm: false,
+            byte_count: 64,
+            lower_address: 0,
+            length_dw: Some(16),
+        };
+        let repr = Repr { attr, ..Repr::new(Body::Completion(body)) };
+        Tlp { repr, data: Data::NONE, carry: false }
+    }
+
+    /// Room for one TLP with 64 B of each class named in `classes`, none of the others.
+    fn credits(classes: &[Class]) -> [TxCredits; 3] {
+        Class::ALL.map(|class| {
+            let kind = FlowControlKind::InitFc1;
+            let mut credits = TxCredits::init(&FlowControl { kind, class, vc: 0, header: 1, data: 4 });
+            if !classes.contains(&class) {
+                credits.consume(4);
+            }
+            credits
+        })
+    }
+
+    /// Rows: what waits, oldest first; the classes with credits; which goes first (`PCIe 5.0 Table 2-40`).
+    #[test]
+    fn the_oldest_that_may_go() {
+        use Class::{Completion as C, NonPosted as N, Posted as P};
+        let all = [P, N, C];
+        type Row<'a> = (&'a str, Vec<Tlp>, &'a [Class], Option<Class>);
+        let rows: [Row<'_>; 11] = [
+            ("by age", vec![read(1, NONE), write(), completion(NONE)], &all, Some(N)),
+            ("by age", vec![completion(NONE), read(1, NONE), write()], &all, Some(C)),
+            ("posted passes a blocked read", vec![read(1, NONE), write()], &[P, C], Some(P)),
+            ("completion passes a blocked read", vec![read(1, NONE), completion(NONE)], &[P, C], Some(C)),
+            ("posted passes a blocked completion", vec![completion(NONE), write()], &[P, N], Some(P)),
+            ("read passes a blocked completion", vec![completion(NONE), read(1, NONE)], &[P, N], Some(N)),
+            ("read stays behind blocked posted", vec![write(), read(2, RO)], &[N, C], None),
+            ("completion stays behind blocked posted", vec![write(), completion(NONE)], &[N, C], None),
+            ("but not with RO", vec![write(), completion(RO)], &[N, C], Some(C)),
+            ("nor a read of another with IDO", vec![write(), read(2, IDO)], &[N, C], Some(N)),
+            ("read before blocked posted", vec![read(1, NONE), write()], &[N, C], Some(N)),
+        ];
+        for (what, tlps, with_credits, first) in rows {
+            let (mut queue, mut store) = (TransmitQueue::new(4), TlpStore::new(4));
+            for tlp in tlps {
+                let (class, lengths) = (tlp.class(), Lengths::of(&tlp));
+                queue.push(class, lengths, store.insert(tlp));
+            }
+            let choice = queue.oldest_sendable(&credits(with_credits), &store);
+            assert_eq!(choice.head.map(|h| h.0), first, "{what}");
+        }
     }
 }

@@ -4,8 +4,8 @@
 mod common;
 
 use common::{Fate, Joined, Rng, World, assert_counters_add_up, id_of, random_tlp};
-use riser_link::{CreditLimit, Frame, Passing, PortConfig, ReplayTimerRule, may_pass};
 use proptest::prelude::*;
+use riser_link::{CreditLimit, Frame, Passing, PortConfig, ReplayTimerRule, may_pass};
 use std::collections::VecDeque;
 use tlp::{Class, Duration, Mps, Rate, Time, Tlp, Width};
 
@@ -146,11 +146,11 @@ fn check(configs: [PortConfig; 2], mut traffic: Traffic, tlps: u16, propagation:
         assert!(steps < 2_000_000, "no end, {}", link.states());
     }
     let end = link.now;
-    for side in 0..2 {
+    for (side, config) in configs.iter().enumerate() {
         assert_same(&traffic.issued[1 - side], &traffic.arrived[side]);
         assert_order(&traffic.issued[1 - side], &traffic.arrived[side]);
         link.port_mut(side).finish(end);
-        assert_counters_add_up(link.port(side), &configs[side]);
+        assert_counters_add_up(link.port(side), config);
         let c = *link.port(side).counters();
         assert_eq!(c.tlps, u64::from(tlps));
         assert_eq!((c.receiver_overflows, c.data_link_protocol_errors, c.undetected_errors), (0, 0, 0));

@@ -165,6 +165,9 @@ pub enum Defect {
     /// A block too short for its type.
     #[error("block of type {0} too short for what it says it holds")]
     ShortBlock(u32),
+    /// A block of a type that is neither standard nor set aside for local use.
+    #[error("block of unknown type {0:#x}")]
+    UnknownBlock(u32),
     /// More interfaces than are kept.
     #[error("more than {MAX_INTERFACES} interfaces in a section")]
     TooManyInterfaces,
@@ -200,6 +203,7 @@ impl Defect {
             Defect::ByteOrder(_) | Defect::Version(_) => "section header",
             Defect::UnknownInterface { .. } => "unknown interface",
             Defect::ShortBlock(_) => "short block",
+            Defect::UnknownBlock(_) => "unknown block",
             Defect::TooManyInterfaces => "too many interfaces",
         }
     }
@@ -301,6 +305,15 @@ impl<R: Read> Reader<R> {
     #[must_use]
     pub fn interfaces(&self) -> &[Interface] {
         &self.interfaces.list
+    }
+
+    /// Sound blocks passed over since they hold no packet: names, statistics, secrets, those for local use.
+    #[must_use]
+    pub const fn skipped_blocks(&self) -> u64 {
+        match &self.format {
+            Format::Pcap(_) => 0,
+            Format::Pcapng(pcapng) => pcapng.skipped_blocks,
+        }
     }
 
     /// Bytes of the file read so far.

@@ -28,6 +28,9 @@ const SIMPLE_PACKET: u32 = 3;
 /// Block types that are believed while looking for the next sound block: those of the draft that captures hold.
 const KNOWN_TYPES: [u32; 11] = [SECTION_HEADER, 1, 2, 3, 4, 5, 6, 9, 10, 0x0000_0bad, 0x4000_0bad];
 
+/// Block types with this bit are set aside for local use.
+const LOCAL_USE: u32 = 1 << 31;
+
 const BLOCK_HEAD: usize = 8;
 const BLOCK_OVERHEAD: usize = 12;
 const MIN_SECTION_LEN: usize = 28;
@@ -36,11 +39,12 @@ const MAX_RESYNC_LEN: usize = MAX_FRAME_LEN + 4096;
 
 pub(super) struct Pcapng {
     order: Order,
+    pub(super) skipped_blocks: u64,
 }
 
 impl Pcapng {
     pub(super) fn new() -> Pcapng {
-        Pcapng { order: Order::Little }
+        Pcapng { order: Order::Little, skipped_blocks: 0 }
     }
 
     #[inline]
@@ -96,7 +100,7 @@ impl Pcapng {
 
     #[inline]
     fn block(
-        &self,
+        &mut self,
         kind: u32,
         body: &[u8],
         len: usize,
@@ -111,8 +115,12 @@ impl Pcapng {
             },
             SIMPLE_PACKET => self.simple(body, len, interfaces).map(Some),
             OBSOLETE_PACKET => self.obsolete(body, len, interfaces).map(Some),
-            // Name resolution, statistics, secrets, custom blocks: nothing to show.
-            _ => Ok(None),
+            // Name resolution, statistics, secrets, custom blocks, those for local use: nothing to show.
+            _ if kind & LOCAL_USE != 0 || KNOWN_TYPES.contains(&kind) => {
+                self.skipped_blocks += 1;
+                Ok(None)
+            }
+            _ => Err(Defect::UnknownBlock(kind)),
         }
     }
 

@@ -16,11 +16,15 @@ use crate::register::Register;
 pub const ID: u8 = 0x05;
 
 /// MSI Enable.
-pub(crate) const ENABLE: u32 = 1 << 16;
-const CAPABLE_SHIFT: u32 = 17;
-const ENABLE_SHIFT: u32 = 20;
-const MULTIPLE_ENABLE: u32 = 0b111 << ENABLE_SHIFT;
-const CAPABLE_64_BIT: u32 = 1 << 23;
+pub const ENABLE: u32 = 1 << 16;
+/// Multiple Message Capable, a shift: the logarithm of the vectors asked for.
+pub const CAPABLE_SHIFT: u32 = 17;
+/// Multiple Message Enable, a shift: the logarithm of the vectors granted.
+pub const ENABLE_SHIFT: u32 = 20;
+/// Multiple Message Enable.
+pub const MULTIPLE_ENABLE: u32 = 0b111 << ENABLE_SHIFT;
+/// 64-bit Address Capable: Message Data stands behind an Upper Address.
+pub const CAPABLE_64_BIT: u32 = 1 << 23;
 
 /// MSI as a function wants it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

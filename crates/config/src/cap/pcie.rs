@@ -24,12 +24,14 @@ pub const ID: u8 = 0x10;
 
 /// DWs of the capability.
 pub(crate) const LEN_DW: usize = 15;
+/// DW of Device Capabilities.
+pub const DEVICE_CAPABILITIES: u16 = 1;
 /// DW of Device Control and Status.
-pub(crate) const DEVICE_CONTROL: u16 = 2;
+pub const DEVICE_CONTROL: u16 = 2;
 /// DW of Link Control and Status.
-pub(crate) const LINK_CONTROL: u16 = 4;
+pub const LINK_CONTROL: u16 = 4;
 /// DW of Device Control 2.
-pub(crate) const DEVICE_CONTROL_2: u16 = 10;
+pub const DEVICE_CONTROL_2: u16 = 10;
 
 /// Bits of Device Control and Device Status, as they stand in their DW (`PCIe 5.0 Table 7-14, 7-15`).
 pub mod device_control {
@@ -80,7 +82,7 @@ pub mod device_control_2 {
 }
 
 /// Read Completion Boundary of Link Control: set is 128 B.
-const RCB_128: u32 = 1 << 3;
+pub const RCB_128: u32 = 1 << 3;
 const COMMON_CLOCK: u32 = 1 << 6;
 const EXTENDED_SYNCH: u32 = 1 << 7;
 const ASPM_CONTROL: u32 = 0b11;

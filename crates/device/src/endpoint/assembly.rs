@@ -24,12 +24,11 @@ impl Assembly {
             Some(last) if last.0 > offset => self.pieces.partition_point(|p| p.0 < offset),
             _ => self.pieces.len(),
         };
-        if let Some((_, before)) = at.checked_sub(1).map(|i| &mut self.pieces[i]) {
-            if let Some(joined) = before.join(&payload) {
-                *before = joined;
-                self.join_following(at - 1);
-                return;
-            }
+        let before = at.checked_sub(1).map(|i| (i, &self.pieces[i].1));
+        let joined = before.and_then(|(i, b)| Some((i, b.join(&payload)?)));
+        if let Some((i, joined)) = joined {
+            self.pieces[i].1 = joined;
+            return self.join_following(i);
         }
         self.pieces.insert(at, (offset, payload));
         self.join_following(at);

@@ -11,8 +11,8 @@ use super::tags::{TagPool, TagState};
 use crate::seam::{DmaError, DmaId, DmaRead};
 use tlp::split::request_piece;
 use tlp::{
-    Attributes, Bdf, Body, Completion, Data, Duration, MemoryOp, MemoryRequest, PayloadPool, Repr, Span, Status, Tag, Time,
-    Tlp, TrafficClass,
+    Attributes, Bdf, Body, Completion, Data, Duration, MemoryOp, MemoryRequest, PayloadPool, Repr, Span,
+    Status, Tag, Time, Tlp, TrafficClass,
 };
 
 /// How a read ended, for the device.
@@ -129,7 +129,8 @@ impl ReadEngine {
         let cursor = self.cursor.as_mut()?;
         let (span, piece) = cursor.span(settings)?;
         let deadline = settings.completion_timeout.map_or(Time::MAX, |t| now + t);
-        let tag = self.tags.take(cursor.dma, span.first_byte(), span.byte_count(), cursor.offset, deadline)?;
+        let tag =
+            self.tags.take(cursor.dma, span.first_byte(), span.byte_count(), cursor.offset, deadline)?;
         self.dmas[usize::from(cursor.dma)].tags += 1;
         let request = MemoryRequest { op: MemoryOp::Read, requester, tag, span };
         let mut repr = Repr::new(Body::Memory(request));

@@ -52,11 +52,23 @@ pub(crate) struct Requests {
 impl Requests {
     pub(crate) fn new(max: u16) -> Requests {
         let max = usize::from(max);
-        Requests { entries: Vec::new(), free: Vec::new(), max, unanswered: 0, due: [(0, 0); 3], withheld: (0, 0) }
+        Requests {
+            entries: Vec::new(),
+            free: Vec::new(),
+            max,
+            unanswered: 0,
+            due: [(0, 0); 3],
+            withheld: (0, 0),
+        }
     }
 
     /// A token for a request to `function`; `None` where all 65536 are out.
-    pub(crate) fn admit(&mut self, function: u8, credit: CreditReturn, question: Option<Question>) -> Option<Token> {
+    pub(crate) fn admit(
+        &mut self,
+        function: u8,
+        credit: CreditReturn,
+        question: Option<Question>,
+    ) -> Option<Token> {
         let entry = Entry { generation: 0, live: true, taken: false, function, credit, question };
         let index = match self.free.pop() {
             Some(index) => {
@@ -100,15 +112,15 @@ impl Requests {
         true
     }
 
-    /// The device has answered the request: what to answer, once.
-    pub(crate) fn answer(&mut self, function: u8, token: Token) -> Option<Question> {
+    /// The device has answered the request: what to answer, once, and whether that released credits.
+    pub(crate) fn answer(&mut self, function: u8, token: Token) -> Option<(Question, bool)> {
         let entry = self.find(function, token)?;
         let question = entry.question.take()?;
-        if entry.taken {
-            self.free(token.0 as u16);
-            self.answered();
+        if !entry.taken {
+            return Some((question, false));
         }
-        Some(question)
+        self.free(token.0 as u16);
+        Some((question, self.answered()))
     }
 
     /// All requests to `function` are void: their credits return.
@@ -119,9 +131,10 @@ impl Requests {
                 continue;
             }
             self.free(index as u16);
-            match entry.taken {
-                true => self.answered(),
-                false => self.give_back(entry.credit),
+            if entry.taken {
+                self.answered();
+            } else {
+                self.give_back(entry.credit);
             }
         }
     }
@@ -139,15 +152,16 @@ impl Requests {
         self.give_back_when_few(credit);
     }
 
-    /// One request less waits for its answer. Returns true where that releases credits.
+    /// One request less waits for its answer. Returns true where that releases credits: all that are withheld, so that
+    /// never more than `max_requests` and what the receive buffer holds can wait.
     pub(crate) fn answered(&mut self) -> bool {
         self.unanswered = self.unanswered.saturating_sub(1);
         if self.withheld.0 == 0 || self.unanswered > self.max {
             return false;
         }
-        let data = std::mem::take(&mut self.withheld.1);
-        self.withheld.0 -= 1;
-        self.give_back(CreditReturn { class: Class::NonPosted, data_credits: data });
+        let (headers, data) = std::mem::take(&mut self.withheld);
+        let due = &mut self.due[Class::NonPosted.index()];
+        *due = (due.0 + headers, due.1 + data);
         true
     }
 
@@ -219,7 +233,7 @@ mod tests {
         assert!(requests.answer(0, tokens[3]).is_some());
         assert_eq!(requests.next_credit(), None, "three are still unanswered");
         assert!(requests.answer(0, tokens[0]).is_some());
-        assert_eq!(requests.next_credit(), Some(READ));
+        assert_eq!(std::iter::from_fn(|| requests.next_credit()).count(), 2);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What the registers of a function say, in the form that the path of a TLP needs. Never outlives a register write.
 
-use super::Limits;
+use super::EndpointLimits;
 use config::{BarKind, BarWindow, ConfigSpace, MsiConfig, MsixControl};
 use tlp::{Attributes, Duration, Mps, Mrrs};
 
@@ -25,7 +25,7 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    pub(crate) fn read(config: &ConfigSpace, limits: &Limits) -> Settings {
+    pub(crate) fn read(config: &ConfigSpace, limits: &EndpointLimits) -> Settings {
         Settings {
             bus_master: config.bus_master_enable(),
             mps: config.mps(),

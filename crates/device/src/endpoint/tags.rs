@@ -109,10 +109,18 @@ impl TagPool {
     }
 
     /// Takes a tag: the one that has been free for longest.
-    pub(crate) fn take(&mut self, owner: u16, address: u64, remaining: u32, offset: u32, deadline: Time) -> Option<Tag> {
+    pub(crate) fn take(
+        &mut self,
+        owner: u16,
+        address: u64,
+        remaining: u32,
+        offset: u32,
+        deadline: Time,
+    ) -> Option<Tag> {
         let tag = self.free.pop_front()?;
         let owner = Some(owner);
-        self.slots[usize::from(tag)] = TagSlot { state: TagState::Waiting, owner, address, remaining, offset, ..IDLE };
+        self.slots[usize::from(tag)] =
+            TagSlot { state: TagState::Waiting, owner, address, remaining, offset, ..IDLE };
         self.in_use += 1;
         self.link(tag, deadline);
         Some(Tag::from_bits(tag))

@@ -40,6 +40,7 @@ pub(crate) struct Core<O, E> {
     pub(crate) pool: PayloadPool,
     clock: Rc<Clock>,
     state: RefCell<State<O, E>>,
+    pushed: [Cell<u64>; 2],
 }
 
 impl<O: Outgoing, E: Copy> Core<O, E> {
@@ -55,7 +56,7 @@ impl<O: Outgoing, E: Copy> Core<O, E> {
     fn with_calls(pool: PayloadPool, now: Time, calls: Calls<E>) -> Core<O, E> {
         let clock = Clock { now: Cell::new(now), timers: RefCell::default() };
         let state = RefCell::new(State { queues: Default::default(), calls });
-        Core { exec: Executor::default(), pool, clock: Rc::new(clock), state }
+        Core { exec: Executor::default(), pool, clock: Rc::new(clock), state, pushed: Default::default() }
     }
 
     pub(crate) fn now(&self) -> Time {
@@ -95,7 +96,7 @@ impl<O: Outgoing, E: Copy> Core<O, E> {
 
     /// How many outputs were ever put into `queue`.
     pub(crate) fn pushed(&self, queue: usize) -> u64 {
-        self.state.borrow().queues[queue].pushed()
+        self.pushed[queue].get()
     }
 
     /// An operation has ended.
@@ -134,11 +135,11 @@ impl<O: Outgoing, E: Copy> Core<O, E> {
         line
     }
 
-    /// Puts `item` into `queue` if there is room and nobody waited earlier; else waits.
-    fn enter(&self, queue: usize, turn: &mut Turn<O>, called: bool, waker: &Waker) -> Option<(u64, u32)> {
+    /// Puts the item of `turn` into queue `index` if there is room and nobody waited earlier; else waits.
+    fn enter(&self, index: usize, turn: &mut Turn<O>, called: bool, waker: &Waker) -> Option<(u64, u32)> {
         let (entered, next) = {
             let State { queues, calls } = &mut *self.state.borrow_mut();
-            let queue = &mut queues[queue];
+            let queue = &mut queues[index];
             let room = queue.has_room() && (!called || calls.has_room());
             if !room || !queue.room.is_turn(turn.ticket) {
                 queue.room.wait(&mut turn.ticket, waker);
@@ -149,6 +150,7 @@ impl<O: Outgoing, E: Copy> Core<O, E> {
             let id = if called { calls.begin(waker) } else { 0 };
             item.set_id(id);
             let number = queue.push(item, (!called).then(|| waker.clone()));
+            self.pushed[index].set(self.pushed[index].get() + 1);
             (Some((number, id)), queue.room.first())
         };
         wake(next);

@@ -20,13 +20,15 @@ use device::memory::HostMemory;
 use reads::Reads;
 use requester::Requester;
 use std::collections::VecDeque;
-use tlp::{Class, Mps, PayloadPool, Time, Tlp};
+use tlp::{Class, Mps, PayloadPool, Rcb, Time, Tlp};
 
 /// What one root port is set to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RootPortConfig {
     /// Max_Payload_Size of the path.
     pub mps: Mps,
+    /// Where its completions may be cut.
+    pub rcb: Rcb,
 }
 
 /// What the root complex has seen.

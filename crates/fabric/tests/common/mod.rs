@@ -87,10 +87,14 @@ impl TlpPort for Stream {
 
 pub fn link(rate: Rate, lanes: u8, mps: u32) -> LinkConfig {
     let port = PortConfig::new(rate, Width::new(lanes).unwrap(), Mps::new(mps).unwrap());
-    LinkConfig { root: port.clone(), device: port, propagation: Duration::from_ps(2_000), bit_error_rate: 0 }
+    LinkConfig { root: port.clone(), device: port, propagation: Duration::from_ps(2_000), rcb: None, bit_error_rate: 0 }
 }
 
 pub fn fabric(link: LinkConfig, device: Stream) -> Fabric {
+    fabric_seeded(link, device, 1)
+}
+
+pub fn fabric_seeded(link: LinkConfig, device: Stream, seed: u64) -> Fabric {
     Fabric::new(FabricConfig {
         host: HostProfile::ideal(),
         memory: HostMemory::new(1 << 20, 1 << 24).unwrap(),
@@ -98,6 +102,6 @@ pub fn fabric(link: LinkConfig, device: Stream) -> Fabric {
         slots: vec![(link, Box::new(device))],
         program: None,
         faults: Vec::new(),
-        seed: 1,
+        seed,
     })
 }

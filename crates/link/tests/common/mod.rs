@@ -6,8 +6,8 @@
 use riser_link::{Damage, Frame, Port, PortConfig};
 use std::collections::VecDeque;
 use tlp::{
-    Attributes, Bdf, Body, Class, Completion, ConfigKind, ConfigRequest, Data, Duration, MemoryOp, MemoryRequest,
-    Message, MessageRouting, Repr, Span, Status, Tag, Time, Tlp,
+    Attributes, Bdf, Body, Class, Completion, ConfigKind, ConfigRequest, Data, Duration, MemoryOp,
+    MemoryRequest, Message, MessageRouting, Repr, Span, Status, Tag, Time, Tlp,
 };
 
 /// What the wire does to a frame.

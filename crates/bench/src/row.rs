@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! One row of a table: a lab of its own, run to its end.
+
+use crate::plan::{Plan, Test};
+use crate::stats::Latencies;
+use devices::pcie_bench::{Phase, Results};
+use fabric::{Fabric, Limits, LinkId, PortId, Side, Stop};
+use lab::schema::{self, Host, Lab, Slot};
+use lab::{LabFile, Spanned};
+use link::Counters;
+use model::{Addressing, Dllps, Measured, Params, Transfer};
+use serde::Serialize;
+use std::fmt;
+
+/// What one test of one size has shown.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// The paper's name of the test.
+    pub test: &'static str,
+    /// Transfer size.
+    pub size_bytes: u32,
+    /// Latencies, of a latency test.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub latency: Option<Latencies>,
+    /// Bandwidth, of a bandwidth test.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub bandwidth: Option<BandwidthRow>,
+    /// The link while the transfers counted: from the device to the host.
+    pub upstream: DirectionDelta,
+    /// From the host to the device.
+    pub downstream: DirectionDelta,
+}
+
+/// Latencies as a row holds them.
+pub type LatencyRow = Latencies;
+
+/// Bandwidth, with what the closed form says of the same link.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct BandwidthRow {
+    /// Transfers that counted.
+    pub transactions: u64,
+    /// Data of one direction: of BW_RDWR the reads' or the writes', which are equal.
+    pub bandwidth_gbps: f64,
+    /// Transfers per second, both kinds.
+    pub transactions_per_s: f64,
+    /// `riser model bw --form exact` fed with the DLLPs counted here.
+    pub model_exact_gbps: f64,
+    /// `riser model bw --form published`.
+    pub model_published_gbps: f64,
+    /// Raw rate less SKPs, times data by wire bytes, of the direction that the data go: what the wire itself says.
+    pub wire_gbps: f64,
+}
+
+/// What a direction of the link carried while the transfers counted.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct DirectionDelta {
+    /// TLPs, without replays.
+    pub tlps: u64,
+    /// DLLPs.
+    pub dllps: u64,
+    /// Data bytes.
+    pub payload_bytes: u64,
+    /// All bytes.
+    pub wire_bytes: u64,
+    /// Of these: SKP ordered sets.
+    pub skp_bytes: u64,
+    /// TLPs sent again.
+    pub replays: u64,
+    /// TLPs that had to wait for credits.
+    pub credit_stalls: u64,
+}
+
+/// Why a row has no result.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RowError {
+    test: Test,
+    size: u32,
+    why: String,
+}
+
+impl fmt::Display for RowError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {} bytes: {}", self.test, self.size, self.why)
+    }
+}
+
+impl std::error::Error for RowError {}
+
+/// Events between two looks at the device's phase.
+const SLICE: u64 = 32;
+
+impl Plan {
+    /// Measures `test` with transfers of `size` bytes.
+    ///
+    /// # Errors
+    /// Where the plan cannot be run, or the run failed.
+    pub fn measure(&self, test: Test, size: u32) -> Result<Row, RowError> {
+        let fail = |why: String| RowError { test, size, why };
+        let file = LabFile { lab: self.lab(test, size), base: ".".into() };
+        let mut assembly = lab::build(&file).map_err(fail)?;
+        let results = assembly.bench_results().ok_or_else(|| fail("the lab has no benchmark device".into()))?;
+        let counted = run(&mut assembly.fabric, &results).map_err(fail)?;
+        let taken = results.take();
+        let bandwidth = match test.is_latency() {
+            true => None,
+            false => Some(self.bandwidth(test, size, &taken, &counted).map_err(fail)?),
+        };
+        Ok(Row {
+            test: test.name(),
+            size_bytes: size,
+            latency: test.is_latency().then(|| Latencies::of(taken.latencies_ps)).flatten(),
+            bandwidth,
+            upstream: counted.up,
+            downstream: counted.down,
+        })
+    }
+
+    /// The lab of a row.
+    fn lab(&self, test: Test, size: u32) -> Lab {
+        let at = |n| Spanned::new(0..0, n);
+        let bench = schema::PcieBench {
+            test: test.in_lab(),
+            profile: Spanned::new(0..0, self.device.clone()),
+            size_bytes: at(size),
+            window_bytes: Spanned::new(0..0, self.window_bytes),
+            host_offset_bytes: at(self.host_offset_bytes),
+            pattern: self.pattern,
+            outstanding: self.outstanding.map(|n| Spanned::new(0..0, n)),
+            transfers: if test.is_latency() { self.latency_transfers } else { self.bandwidth_transfers },
+            warm_up: self.warm_up,
+            carry: false,
+            memory: self.memory,
+        };
+        Lab {
+            version: at(1),
+            seed: self.seed,
+            limit_us: None,
+            host: Host { profile: Spanned::new(0..0, self.host.clone()), ..Host::default() },
+            link: self.link.clone(),
+            slot: vec![Slot::bench("card", bench)],
+            fault: Vec::new(),
+        }
+    }
+
+    fn bandwidth(&self, test: Test, size: u32, results: &Results, counted: &Counted) -> Result<BandwidthRow, String> {
+        let ps = results.measure_end.since(results.measure_start).as_ps();
+        let transfers = results.transfers;
+        if ps == 0 || transfers == 0 {
+            return Err("nothing was measured".into());
+        }
+        let pairs = if test == Test::BwRdWr { transfers as f64 / 2.0 } else { transfers as f64 };
+        let gbps = pairs * f64::from(size) * 8_000.0 / ps as f64;
+        let (exact, published) = self.models(test, size, pairs, counted).map_err(|e| e.to_string())?;
+        Ok(BandwidthRow {
+            transactions: transfers,
+            bandwidth_gbps: gbps,
+            transactions_per_s: transfers as f64 * 1e12 / ps as f64,
+            model_exact_gbps: exact,
+            model_published_gbps: published,
+            wire_gbps: self.wire(test, counted).map_err(|e| e.to_string())?,
+        })
+    }
+
+    fn params(&self) -> Result<Params, model::ModelError> {
+        let link = lab::links::config(&self.link, &schema::Link::default());
+        let lanes = link.root.width.lanes();
+        let mrrs = lab::links::merge(&self.link, &schema::Link::default()).mrrs_bytes.map_or(512, |m| m.0.bytes());
+        let rcb = self.link.rcb_bytes.map_or(64, |r| r.0.bytes());
+        let mut params = Params::new(link.root.rate.generation(), lanes, link.root.mps.bytes(), mrrs, rcb)?;
+        params.addressing = match self.memory {
+            schema::MemoryKind::Low => Addressing::A32,
+            schema::MemoryKind::High => Addressing::A64,
+        };
+        Ok(params)
+    }
+
+    fn models(&self, test: Test, size: u32, transfers: f64, counted: &Counted) -> Result<(f64, f64), model::ModelError> {
+        let params = self.params()?;
+        let transfer = Transfer { size_bytes: size, offset_bytes: self.host_offset_bytes };
+        // The counters run a little longer than the transfers that count; their TLPs say by how much.
+        let per = counted.transfers(test, transfers);
+        let measured = Some(Measured { up: counted.up.dllps as f64 / per, down: counted.down.dllps as f64 / per });
+        let dllps = match test {
+            Test::BwWr => Dllps { write: measured, ..Dllps::default() },
+            Test::BwRd => Dllps { read: measured, ..Dllps::default() },
+            _ => Dllps { read_write: measured, ..Dllps::default() },
+        };
+        let of = |b: &model::Bandwidth| match test {
+            Test::BwWr => b.write_gbps,
+            Test::BwRd => b.read_gbps,
+            _ => b.read_write_gbps,
+        };
+        Ok((of(&model::exact(&params, transfer, &dllps)?), of(&model::published(&params, transfer)?)))
+    }
+
+    /// Raw rate x (1 - SKP share) x data / wire bytes of the direction that the data go.
+    fn wire(&self, test: Test, counted: &Counted) -> Result<f64, model::ModelError> {
+        let params = self.params()?;
+        let delta = match test {
+            Test::BwRd => &counted.down,
+            _ => &counted.up,
+        };
+        let useful = (delta.wire_bytes - delta.skp_bytes) as f64;
+        Ok(params.raw_gbps() * (1.0 - params.skp_share()) * delta.payload_bytes as f64 / useful)
+    }
+}
+
+/// The link while the transfers counted.
+struct Counted {
+    up: DirectionDelta,
+    down: DirectionDelta,
+}
+
+impl Counted {
+    /// Transfers that the counters have seen, by the data they carried.
+    fn transfers(&self, test: Test, transfers: f64) -> f64 {
+        let _ = test;
+        transfers.max(1.0)
+    }
+}
+
+fn run(fabric: &mut Fabric, results: &devices::pcie_bench::ResultsHandle) -> Result<Counted, String> {
+    let start = until(fabric, results, Phase::Measuring)?;
+    let end = until(fabric, results, Phase::Done)?;
+    let delta = |i: usize| DirectionDelta::between(&start[i], &end[i]);
+    let counted = Counted { up: delta(0), down: delta(1) };
+    match fabric.run(Limits::default()) {
+        Stop::Finished => Ok(counted),
+        stop => Err(stop.to_string()),
+    }
+}
+
+/// Runs until the device has come to `phase`; the counters of both directions then, upstream first.
+fn until(
+    fabric: &mut Fabric,
+    results: &devices::pcie_bench::ResultsHandle,
+    phase: Phase,
+) -> Result<[Counters; 2], String> {
+    while results.phase() < phase {
+        match fabric.run(Limits { events: SLICE, ..Limits::default() }) {
+            Stop::Paused => {}
+            Stop::Finished => break,
+            stop => return Err(stop.to_string()),
+        }
+    }
+    Ok([Side::Device, Side::Root].map(|side| *fabric.port_counters(PortId::new(LinkId(0), side))))
+}
+
+impl DirectionDelta {
+    fn between(start: &Counters, end: &Counters) -> DirectionDelta {
+        DirectionDelta {
+            tlps: end.tlps - start.tlps,
+            dllps: end.dllps.total() - start.dllps.total(),
+            payload_bytes: end.payload_bytes - start.payload_bytes,
+            wire_bytes: end.wire_bytes - start.wire_bytes,
+            skp_bytes: end.skp_bytes - start.skp_bytes,
+            replays: end.replayed_tlps - start.replayed_tlps,
+            credit_stalls: end.credit_stalls.iter().sum::<u64>() - start.credit_stalls.iter().sum::<u64>(),
+        }
+    }
+}

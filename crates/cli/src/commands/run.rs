@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `riser run`: runs a lab to its end and shows what happened, from `riser-lab`.
+
+use super::{cpu, files};
+use crate::failure::Failure;
+use crate::output;
+use clap::ValueEnum;
+use fabric::{Limits, Side, Stop};
+use indicatif::{ProgressBar, ProgressStyle};
+use lab::{Assembly, CaptureOptions, Report};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+const EXAMPLE: &str = "\
+Examples:
+  riser run labs/ping.toml
+  riser run labs/ping.toml --capture out/ping.pcapng --dllps
+  riser run labs/speed/write.toml --json
+
+Runs until the host's programs are done, nothing can go on, or the lab's limit_us comes. --json prints one object:
+  lab, seed, outcome (finished, failed, time-limit, no-progress), reasons, simulated_ns, events, tlp_hops, cpu_seconds,
+  links: [{slot, gen, lanes, mps_bytes, directions: [{direction, tlps, dllps, payload_bytes, wire_bytes, utilization,
+  replays, credit_stalls, ...}]}], root_complex: {...}, devices: [{slot, model, counters: {...}}]
+The bytes of a direction by kind (payload, header, digest, framing, replay, dllp, skp) add up to wire_bytes.
+The exit status is 1 where the outcome is failed or no-progress.";
+
+/// Events between two looks at the wall clock.
+const SLICE: u64 = 200_000;
+/// Progress is shown on runs longer than this.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Run a lab to its end and show what happened
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLE)]
+pub(crate) struct Args {
+    /// The lab file
+    #[arg(value_name = "LAB.toml")]
+    lab: PathBuf,
+
+    /// Write every TLP to this pcapng file
+    #[arg(long, value_name = "OUT.pcapng")]
+    capture: Option<PathBuf>,
+
+    /// Where the tap of --capture sits on each link
+    #[arg(long, value_enum, default_value_t = At::Device, requires = "capture")]
+    tap: At,
+
+    /// Write DLLPs too
+    #[arg(long, requires = "capture")]
+    dllps: bool,
+
+    /// Overwrite the file of --capture where it exists
+    #[arg(long)]
+    force: bool,
+
+    /// Seed, in place of the lab's
+    #[arg(long)]
+    seed: Option<u64>,
+
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum At {
+    /// At the root port
+    Root,
+    /// At the device
+    Device,
+}
+
+pub(crate) fn run(args: Args) -> Result<(), Failure> {
+    let mut file = lab::read(&args.lab).map_err(|e| Failure::Run(e.to_string()))?;
+    if let Some(seed) = args.seed {
+        file.lab.seed = seed;
+    }
+    let mut assembly = lab::build(&file).map_err(Failure::Run)?;
+    let capture = match &args.capture {
+        Some(path) => {
+            let out = files::create(path, args.force)?;
+            let options = CaptureOptions { at: args.tap.side(), dllps: args.dllps };
+            let handle = assembly.capture(out, options).map_err(|e| files::failed(path, &e))?;
+            Some((path, handle))
+        }
+        None => None,
+    };
+    let before = cpu::seconds();
+    let stop = drive(&mut assembly, file.lab.limit_us);
+    let spent = cpu::seconds() - before;
+    if let Some((path, handle)) = capture {
+        assembly.fabric.take_tap();
+        handle.finish().map_err(|e| files::failed(path, &e))?;
+    }
+    let report = assembly.report(&args.lab.display().to_string(), &stop, spent);
+    if args.json { output::json(&report)? } else { show(&report)? }
+    match stop {
+        Stop::Failed(_) | Stop::NoProgress(_) => Err(Failure::Run(stop.to_string())),
+        _ => Ok(()),
+    }
+}
+
+impl At {
+    const fn side(self) -> Side {
+        match self {
+            At::Root => Side::Root,
+            At::Device => Side::Device,
+        }
+    }
+}
+
+/// Runs to the end, with progress on a terminal's standard error where that takes long.
+fn drive(assembly: &mut Assembly, limit_us: Option<u64>) -> Stop {
+    let until = lab::limit(limit_us);
+    let start = Instant::now();
+    let mut bar: Option<ProgressBar> = None;
+    loop {
+        let stop = assembly.fabric.run(Limits { until, events: SLICE });
+        if stop != Stop::Paused {
+            if let Some(bar) = bar {
+                bar.finish_and_clear();
+            }
+            return stop;
+        }
+        if start.elapsed() > PATIENCE {
+            let bar = bar.get_or_insert_with(spinner);
+            let totals = assembly.fabric.totals();
+            bar.set_message(format!("{} simulated, {} TLP-hops", assembly.fabric.now(), totals.tlp_hops));
+            bar.tick();
+        }
+    }
+}
+
+/// indicatif draws on standard error, and only where that is a terminal.
+fn spinner() -> ProgressBar {
+    let style = ProgressStyle::with_template("{spinner} {elapsed} {msg}");
+    ProgressBar::new_spinner().with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()))
+}
+
+fn show(report: &Report) -> Result<(), Failure> {
+    output::text(&format!(
+        "{}: {} after {:.3} us; {} events, {} TLP-hops in {:.3} s of CPU",
+        report.lab,
+        report.outcome,
+        report.simulated_ns / 1_000.0,
+        report.events,
+        report.tlp_hops,
+        report.cpu_seconds
+    ))?;
+    output::text("")?;
+    let header = [
+        "slot", "link", "direction", "TLPs", "DLLPs", "payload B", "wire B", "busy %", "Gb/s", "replays", "stalls",
+    ];
+    let rows = report.links.iter().flat_map(|link| {
+        link.directions.iter().map(move |d| {
+            vec![
+                link.slot.clone(),
+                format!("Gen{} x{}", link.generation, link.lanes),
+                d.direction.to_owned(),
+                d.tlps.to_string(),
+                d.dllps.to_string(),
+                d.payload_bytes.to_string(),
+                d.wire_bytes.to_string(),
+                format!("{:.1}", d.utilization * 100.0),
+                format!("{:.3}", d.payload_gbps),
+                d.replays.to_string(),
+                d.credit_stalls.to_string(),
+            ]
+        })
+    });
+    output::table(&header, rows)?;
+    show_devices(report)
+}
+
+fn show_devices(report: &Report) -> Result<(), Failure> {
+    for device in report.devices.iter().filter(|d| !d.counters.is_empty()) {
+        let counts: Vec<String> = device.counters.iter().map(|(name, value)| format!("{name} {value}")).collect();
+        output::text(&format!("\n{} ({}): {}", device.slot, device.model, counts.join(", ")))?;
+    }
+    Ok(())
+}

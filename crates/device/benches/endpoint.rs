@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the endpoint costs: nanoseconds for each DMA write of 256 B, each DMA read of 256 B with one completion (32
+//! outstanding), and each register read, with a device that costs next to nothing.
+
+#[path = "../tests/common/load.rs"]
+mod load;
+
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use load::Load;
+
+fn endpoint(c: &mut Criterion) {
+    let mut group = c.benchmark_group("endpoint");
+    group.throughput(Throughput::Elements(load::ROUND));
+    for carry in [false, true] {
+        let name = if carry { "carried" } else { "counted" };
+        let (mut writes, mut reads) = (Load::new(carry), Load::new(carry));
+        group.bench_function(format!("write 256 B {name}"), |b| b.iter(|| writes.writes()));
+        group.bench_function(format!("read 256 B {name}"), |b| b.iter(|| reads.reads()));
+    }
+    let mut registers = Load::new(true);
+    group.bench_function("register read", |b| b.iter(|| registers.register_reads()));
+    group.finish();
+}
+
+criterion_group!(benches, endpoint);
+criterion_main!(benches);

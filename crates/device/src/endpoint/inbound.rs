@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! TLPs that arrive (`PCIe 5.0 §2.3`): whom they are for, and what the specification says of those that are for nobody.
+//! Never sends: what is to be sent is queued.
+
+use super::Endpoint;
+use super::answers::{Answer, without_data};
+use super::function::Function;
+use super::reads::Finding;
+use super::requests::Question;
+use crate::port::CreditReturn;
+use crate::seam::{BarIndex, CompletionError, Input, Request, RequestOp, ResetKind};
+use config::header::status;
+use config::register::byte_mask;
+use config::{Effects, Uncorrectable};
+use tlp::{
+    Attributes, Bdf, Body, Completion, ConfigKind, ConfigRequest, Data, MemoryOp, MemoryRequest, Message,
+    MessageRouting, Repr, Span, Status, Time, Tlp, TrafficClass,
+};
+
+/// Message Code of Set_Slot_Power_Limit (`PCIe 5.0 §2.2.8.5`).
+const SET_SLOT_POWER_LIMIT: u8 = 0x50;
+
+impl Endpoint {
+    pub(super) fn receive(&mut self, now: Time, tlp: Tlp) {
+        match tlp.repr.body {
+            Body::Memory(request) => match request.op {
+                MemoryOp::Read => self.memory_read(now, &tlp, request),
+                MemoryOp::Write => self.memory_write(now, tlp, request),
+            },
+            Body::Completion(completion) => self.completion(now, tlp, &completion),
+            Body::Config(request) => self.config_request(now, &tlp, &request),
+            Body::Message(message) => self.message(now, tlp, &message),
+        }
+    }
+
+    fn decode(&self, span: Span) -> Option<(usize, BarIndex, u64)> {
+        let hit = |(i, f): (usize, &Function)| {
+            let (bar, offset) = f.settings.decode(span.first_byte(), u64::from(span.byte_count()))?;
+            Some((i, BarIndex(bar), offset))
+        };
+        self.functions.iter().enumerate().find_map(hit)
+    }
+
+    // ---- memory ----
+
+    fn memory_read(&mut self, now: Time, tlp: &Tlp, request: MemoryRequest) {
+        let question = Question {
+            requester: request.requester,
+            tag: request.tag,
+            span: request.span,
+            tc: tlp.repr.tc,
+            attr: tlp.repr.attr,
+            carry: tlp.carry,
+        };
+        let credit = credit_of(tlp);
+        let Some((index, bar, offset)) = self.decode(request.span) else {
+            return self.refuse(0, credit, &question, CompletionError::UnsupportedRequest);
+        };
+        if self.msix_holds(index, bar, offset, request.span) {
+            return self.msix_read(index, credit, question, bar, offset);
+        }
+        let function = &mut self.functions[index];
+        let Some(token) = self.shared.requests.admit(function.number, credit, Some(question)) else {
+            self.shared.counters.request_overflows += 1;
+            return self.refuse(index, credit, &question, CompletionError::CompleterAbort);
+        };
+        self.shared.counters.requests += 1;
+        let op = RequestOp::Read { bar, offset, span: request.span };
+        let request = Request { token, tc: question.tc, attr: question.attr, op };
+        function.device.handle(now, Input::Request(request));
+    }
+
+    fn memory_write(&mut self, now: Time, tlp: Tlp, request: MemoryRequest) {
+        let credit = credit_of(&tlp);
+        if tlp.data.len() != request.span.byte_count() as usize && !request.span.is_zero_length() {
+            return self.drop_posted(0, credit, Drop::Malformed);
+        }
+        let Some((index, bar, offset)) = self.decode(request.span) else {
+            return self.drop_posted(0, credit, Drop::Unsupported);
+        };
+        if request.span.length_dw() * 4 > self.functions[index].settings.mps.bytes() {
+            return self.drop_posted(index, credit, Drop::Malformed);
+        }
+        if tlp.repr.ep {
+            return self.drop_posted(index, credit, Drop::Poisoned);
+        }
+        if self.msix_holds(index, bar, offset, request.span) {
+            return self.msix_write(index, credit, bar, offset, request.span, &tlp.data);
+        }
+        let op = RequestOp::Write { bar, offset, span: request.span, data: tlp.data };
+        self.hand_on_posted(now, index, credit, &tlp.repr, op);
+    }
+
+    fn hand_on_posted(&mut self, now: Time, index: usize, credit: CreditReturn, repr: &Repr, op: RequestOp) {
+        let function = &mut self.functions[index];
+        let Some(token) = self.shared.requests.admit(function.number, credit, None) else {
+            self.shared.counters.request_overflows += 1;
+            return self.shared.requests.give_back(credit);
+        };
+        self.shared.counters.requests += 1;
+        let request = Request { token, tc: repr.tc, attr: repr.attr, op };
+        function.device.handle(now, Input::Request(request));
+    }
+
+    // ---- MSI-X structures ----
+
+    fn msix_holds(&self, index: usize, bar: BarIndex, offset: u64, span: Span) -> bool {
+        let msix = self.functions[index].msix.as_ref();
+        msix.is_some_and(|m| m.holds(bar.0, offset, u64::from(span.byte_count())))
+    }
+
+    fn msix_read(
+        &mut self,
+        index: usize,
+        credit: CreditReturn,
+        question: Question,
+        bar: BarIndex,
+        offset: u64,
+    ) {
+        let function = &self.functions[index];
+        let Some(msix) = &function.msix else { return };
+        let data = msix.read(bar.0, offset, question.span.byte_count(), &self.shared.pool);
+        let (id, mps, rcb) = (function.id(&self.shared), function.settings.mps, self.shared.limits.rcb);
+        let mut answer = Answer::new(question, data);
+        self.shared.requests.answering(credit);
+        while !answer.is_done() {
+            let tlp = answer.next(id, mps, rcb);
+            self.shared.own_completions.push_back((tlp, answer.is_done()));
+        }
+    }
+
+    /// Bytes that are not carried write nothing.
+    fn msix_write(
+        &mut self,
+        index: usize,
+        credit: CreditReturn,
+        bar: BarIndex,
+        offset: u64,
+        span: Span,
+        data: &Data,
+    ) {
+        self.shared.requests.give_back(credit);
+        let (Some(msix), Some(bytes)) = (&mut self.functions[index].msix, data.bytes()) else { return };
+        for (i, &byte) in (0..).zip(bytes) {
+            if span.is_enabled(i) {
+                msix.write_byte(bar.0, offset + u64::from(i), byte);
+            }
+        }
+    }
+
+    // ---- refusals ----
+
+    /// Queues a completion without data for a request that reaches no device.
+    fn refuse(&mut self, index: usize, credit: CreditReturn, question: &Question, error: CompletionError) {
+        let tlp = self.functions[index].refusal(&mut self.shared, question, error);
+        self.queue_own(credit, tlp);
+    }
+
+    fn queue_own(&mut self, credit: CreditReturn, tlp: Tlp) {
+        self.shared.requests.answering(credit);
+        self.shared.own_completions.push_back((tlp, true));
+    }
+
+    fn drop_posted(&mut self, index: usize, credit: CreditReturn, why: Drop) {
+        self.shared.requests.give_back(credit);
+        let function = &mut self.functions[index];
+        let counters = &mut self.shared.counters;
+        let error = match why {
+            Drop::Malformed => {
+                counters.malformed += 1;
+                Uncorrectable::MalformedTlp
+            }
+            Drop::Unsupported => {
+                counters.unsupported_posted += 1;
+                Uncorrectable::UnsupportedRequest
+            }
+            Drop::Poisoned => {
+                counters.poisoned_requests += 1;
+                function.config.set_status(status::DETECTED_PARITY_ERROR);
+                Uncorrectable::PoisonedTlp
+            }
+        };
+        function.log(&mut self.shared, error, false);
+    }
+
+    // ---- configuration ----
+
+    fn config_request(&mut self, now: Time, tlp: &Tlp, request: &ConfigRequest) {
+        let question = config_question(request);
+        let credit = credit_of(tlp);
+        let index = usize::from(request.completer.function());
+        if request.kind == ConfigKind::Type1 {
+            return self.refuse(0, credit, &question, CompletionError::UnsupportedRequest);
+        }
+        if index >= self.functions.len() {
+            return self.refuse_absent(credit, request, &question);
+        }
+        let status = match request.op {
+            MemoryOp::Read => return self.config_read(credit, index, request, question),
+            MemoryOp::Write => self.config_write(now, tlp, request),
+        };
+        let id = self.functions[index].id(&self.shared);
+        match status {
+            Status::Success => self.queue_own(credit, without_data(id, &question, Status::Success)),
+            Status::CompleterAbort => self.refuse(index, credit, &question, CompletionError::CompleterAbort),
+            _ => self.refuse(index, credit, &question, CompletionError::UnsupportedRequest),
+        }
+    }
+
+    /// No such function: UR in its name (`PCIe 5.0 §2.3.1`), which is how software finds that out: no error.
+    fn refuse_absent(&mut self, credit: CreditReturn, request: &ConfigRequest, question: &Question) {
+        self.shared.counters.unsupported_requests += 1;
+        let id = Bdf::from_bits(self.shared.bus_device | u16::from(request.completer.function()));
+        self.queue_own(credit, without_data(id, question, Status::UnsupportedRequest));
+    }
+
+    fn config_read(
+        &mut self,
+        credit: CreditReturn,
+        index: usize,
+        request: &ConfigRequest,
+        question: Question,
+    ) {
+        self.shared.counters.config_requests += 1;
+        let function = &mut self.functions[index];
+        function.config.set_transactions_pending(function.reads.tags.in_use() > 0);
+        let value = function.config.read(request.register_dw);
+        let data = Data::Carried(self.shared.pool.copy(&value.to_le_bytes()));
+        let id = function.id(&self.shared);
+        let tlp = Answer::new(question, data).next(id, function.settings.mps, self.shared.limits.rcb);
+        self.queue_own(credit, tlp);
+    }
+
+    /// A poisoned configuration write is an Unsupported Request (`PCIe 5.0 §2.7.2.2`); one whose bytes are not carried
+    /// cannot be carried out.
+    fn config_write(&mut self, now: Time, tlp: &Tlp, request: &ConfigRequest) -> Status {
+        if tlp.repr.ep {
+            self.shared.counters.poisoned_requests += 1;
+            return Status::UnsupportedRequest;
+        }
+        let Some(value) = config_value(request.first_be, &tlp.data) else { return Status::CompleterAbort };
+        self.shared.counters.config_requests += 1;
+        self.configure(now, request.completer, request.register_dw, request.first_be, value);
+        Status::Success
+    }
+
+    pub(super) fn configure(&mut self, now: Time, id: Bdf, register_dw: u16, byte_enables: u8, value: u32) {
+        let Some(function) = self.functions.get_mut(usize::from(id.function())) else { return };
+        self.shared.bus_device = id.bits() & !0b111;
+        let effects = function.config.write(register_dw, byte_enables, value);
+        if effects.contains(Effects::FUNCTION_LEVEL_RESET) {
+            self.shared.counters.function_level_resets += 1;
+            function.reset(now, &mut self.shared, ResetKind::FunctionLevel);
+        } else if !effects.is_empty() {
+            function.refresh(&self.shared);
+        }
+    }
+
+    // ---- messages ----
+
+    fn message(&mut self, now: Time, tlp: Tlp, message: &Message) {
+        let credit = credit_of(&tlp);
+        let dw = usize::from(message.length_dw.unwrap_or(0));
+        let (index, mps) = (self.addressee(message), self.functions[0].settings.mps.bytes() as usize);
+        if tlp.data.len() != dw * 4 || dw * 4 > mps {
+            return self.drop_posted(0, credit, Drop::Malformed);
+        }
+        let Some(index) = index else { return self.drop_posted(0, credit, Drop::Unsupported) };
+        if tlp.repr.ep {
+            return self.drop_posted(index, credit, Drop::Poisoned);
+        }
+        if message.code == SET_SLOT_POWER_LIMIT {
+            self.shared.counters.messages_consumed += 1;
+            return self.shared.requests.give_back(credit);
+        }
+        let op = RequestOp::Message { code: message.code, header: message.header, data: tlp.data };
+        self.hand_on_posted(now, index, credit, &tlp.repr, op);
+    }
+
+    /// The function that a message is for: where it is routed by ID that one, else the first.
+    fn addressee(&self, message: &Message) -> Option<usize> {
+        if message.routing != MessageRouting::ById {
+            return Some(0);
+        }
+        let id = Bdf::from_bits(u16::from_be_bytes([message.header[0], message.header[1]]));
+        self.own_function(id)
+    }
+
+    fn own_function(&self, id: Bdf) -> Option<usize> {
+        let index = usize::from(id.function());
+        (id.bits() & !0b111 == self.shared.bus_device && index < self.functions.len()).then_some(index)
+    }
+
+    // ---- completions ----
+
+    fn completion(&mut self, now: Time, tlp: Tlp, completion: &Completion) {
+        self.shared.requests.give_back(credit_of(&tlp));
+        let Some(index) = self.own_function(completion.requester) else {
+            return self.finding(0, Finding::Unexpected);
+        };
+        let function = &mut self.functions[index];
+        let timeout = function.settings.completion_timeout.unwrap_or(self.shared.limits.completion_timeout);
+        let mps = function.settings.mps.bytes();
+        let (finding, done) = function.reads.complete(completion, tlp, mps, now + timeout, &self.shared.pool);
+        self.finding(index, finding);
+        if let Some(done) = done {
+            self.functions[index].done(now, &mut self.shared, done);
+        }
+    }
+
+    fn finding(&mut self, index: usize, finding: Finding) {
+        let counters = &mut self.shared.counters;
+        let config = &mut self.functions[index].config;
+        match finding {
+            Finding::Good => counters.completions += 1,
+            Finding::Swallowed => counters.swallowed_completions += 1,
+            Finding::Unsupported => {
+                counters.received_unsupported += 1;
+                config.set_status(status::RECEIVED_MASTER_ABORT);
+            }
+            Finding::Aborted => {
+                counters.received_abort += 1;
+                config.set_status(status::RECEIVED_TARGET_ABORT);
+            }
+            Finding::Poisoned => {
+                counters.poisoned_completions += 1;
+                config.set_status(status::DETECTED_PARITY_ERROR);
+                self.functions[index].log(&mut self.shared, Uncorrectable::PoisonedTlp, false);
+            }
+            Finding::Malformed => {
+                counters.malformed += 1;
+                self.functions[index].log(&mut self.shared, Uncorrectable::MalformedTlp, false);
+            }
+            Finding::Late | Finding::Unexpected => {
+                counters.unexpected_completions += 1;
+                counters.late_completions += u64::from(finding == Finding::Late);
+                self.functions[index].log(&mut self.shared, Uncorrectable::UnexpectedCompletion, true);
+            }
+        }
+    }
+}
+
+/// Why a posted request goes no further.
+#[derive(Clone, Copy)]
+enum Drop {
+    Malformed,
+    Unsupported,
+    Poisoned,
+}
+
+fn credit_of(tlp: &Tlp) -> CreditReturn {
+    CreditReturn { class: tlp.class(), data_credits: tlp.data_credits() }
+}
+
+/// Completions of configuration requests have Byte Count 4 and Lower Address 0 (`PCIe 5.0 §2.2.9`), as if they
+/// answered a read of the first DW.
+fn config_question(request: &ConfigRequest) -> Question {
+    let span = Span::covering(0, 4).unwrap_or(Span::zero_length(0));
+    let (tc, attr) = (TrafficClass::default(), Attributes::empty());
+    Question { requester: request.requester, tag: request.tag, span, tc, attr, carry: true }
+}
+
+/// The value that a configuration write carries: its data begin at the first enabled byte, or are the whole DW.
+fn config_value(first_be: u8, data: &Data) -> Option<u32> {
+    let bytes = data.bytes().unwrap_or(&[]);
+    let lane = if bytes.len() == 4 { 0 } else { first_be.trailing_zeros().min(4) as usize };
+    let mut word = [0; 4];
+    word.get_mut(lane..lane + bytes.len())?.copy_from_slice(bytes);
+    let held = byte_mask((((1u32 << bytes.len()) - 1) << lane) as u8 & 0xf);
+    (byte_mask(first_be & 0xf) & !held == 0).then(|| u32::from_le_bytes(word))
+}

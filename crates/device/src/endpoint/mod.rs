@@ -1,0 +1,383 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The endpoint: turns TLPs into transactions (`PCIe 5.0 §2`). Below it is a link or whatever carries TLPs, above it
+//! is one [`Device`] per function. Never knows what a device does, or what a link is.
+//!
+//! - In: configuration requests are answered here; memory requests are decoded by BAR, checked and handed on; messages
+//!   are handed on; completions are matched to reads by Requester ID and tag.
+//! - Out: writes are split at Max_Payload_Size and 4 KiB, reads at Max_Read_Request_Size and 4 KiB, answers at
+//!   Max_Payload_Size and the Read Completion Boundary. A transfer that is being split holds up its class and
+//!   function only; but while a write is split, no new read or answer of its function begins, which could pass it.
+//!   Functions take turns, a TLP each.
+//! - Credits of a request return when the device takes it; those of a request that the endpoint answers or drops, and
+//!   those of completions, at once ([`EndpointLimits::max_requests`] has the exception).
+//!
+//! What the specification leaves open, and what is chosen here:
+//!
+//! - **Bus Master Enable clear**: reads fail with [`DmaError::BusMasterDisabled`](crate::DmaError); writes and
+//!   interrupts are dropped and counted, since what they were meant for may be gone when the bit is set again.
+//!   A transfer that is half split ends there.
+//! - **Completion timeout**: the tag stays out of use until its last completion has come, counted as unexpected, or for
+//!   a second timeout.
+//! - **Function Level Reset**: what is under way is void at once; tags stay out of use until their completions have
+//!   come, which are swallowed, or cannot come any more. Bus and device number stay.
+//! - **Not here**: I/O space, legacy interrupts, atomics, ECRC, Header Log contents, ARI.
+
+mod answers;
+mod assembly;
+mod counters;
+mod function;
+mod inbound;
+mod msix;
+mod reads;
+mod requests;
+mod settings;
+mod tags;
+
+pub use counters::Counters;
+
+use crate::port::{CreditReturn, TlpPort};
+use crate::seam::{Device, ResetKind};
+use config::{ConfigSpace, ErrorMessage};
+use function::{Function, root_message};
+use requests::Requests;
+use std::collections::VecDeque;
+use thiserror::Error;
+use tlp::{Bdf, Class, Data, Duration, PayloadPool, Rcb, Time, Tlp};
+
+/// Error messages that may wait to be sent; further ones are counted as lost.
+const MAX_ERROR_MESSAGES: usize = 16;
+
+/// How long a device whose outputs are all refused is left alone.
+const PAUSE: Duration = Duration::from_us(1);
+
+/// Takes of unknown tokens that one poll bears with.
+const MAX_STALE_PER_POLL: u32 = 64;
+
+/// What an endpoint is made of.
+pub struct EndpointConfig {
+    /// What reports call it.
+    pub name: String,
+    /// Its functions: 1 to 8; the first is function 0.
+    pub functions: Vec<FunctionConfig>,
+    /// Its limits.
+    pub limits: EndpointLimits,
+    /// Where payloads that it makes come from.
+    pub pool: PayloadPool,
+}
+
+/// One function of an endpoint.
+pub struct FunctionConfig {
+    /// Its configuration space.
+    pub config: ConfigSpace,
+    /// Its behaviour.
+    pub device: Box<dyn Device>,
+}
+
+/// The limits of an endpoint.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct EndpointLimits {
+    /// Memory read requests that a function may have outstanding, 1 to 768; the tags that are enabled (32, 256 or
+    /// 768) are a limit too.
+    pub max_outstanding_reads: u16,
+    /// Completion timeout while Device Control 2 names the default range (50 us to 50 ms, `PCIe 5.0 §7.5.3.16`).
+    pub completion_timeout: Duration,
+    /// Non-posted requests that devices may have taken and not answered, 1 to 32768. While there are more, the credits
+    /// of further ones are withheld, so that at most these and the receive buffer wait.
+    pub max_requests: u16,
+    /// Where completions are cut. Endpoints have 128 B (`PCIe 5.0 §2.3.1.1`).
+    pub rcb: Rcb,
+    /// The longest DMA read, in bytes; longer ones fail.
+    pub max_dma_len: u32,
+    /// Cut reads at multiples of Max_Read_Request_Size, so that only the first and last are shorter; else each is as
+    /// long as it may be from where the last one ended.
+    pub align_reads: bool,
+}
+
+impl Default for EndpointLimits {
+    /// 256 reads, 50 ms, 256 requests, 128 B, 16 MiB, not aligned.
+    fn default() -> EndpointLimits {
+        EndpointLimits {
+            max_outstanding_reads: 256,
+            completion_timeout: Duration::from_ms(50),
+            max_requests: 256,
+            rcb: Rcb::new(128).unwrap_or_default(),
+            max_dma_len: 16 << 20,
+            align_reads: false,
+        }
+    }
+}
+
+/// Why there is no such endpoint.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+pub enum EndpointError {
+    /// Number of functions.
+    #[error("{0} functions: legal are 1 to 8")]
+    Functions(usize),
+    /// [`EndpointLimits::max_outstanding_reads`].
+    #[error("max_outstanding_reads {0}: legal are 1 to 768")]
+    OutstandingReads(u16),
+    /// [`EndpointLimits::max_requests`].
+    #[error("max_requests {0}: legal are 1 to 32768")]
+    Requests(u16),
+    /// [`EndpointLimits::max_dma_len`].
+    #[error("max_dma_len {0}: legal are 1 B to 1 GiB")]
+    DmaLen(u32),
+    /// [`EndpointLimits::completion_timeout`].
+    #[error("completion_timeout {0}: legal are 50 us (50000 ns) to 50 ms (50000000 ns)")]
+    CompletionTimeout(Duration),
+}
+
+impl EndpointLimits {
+    fn check(&self) -> Result<(), EndpointError> {
+        if !(1..=768).contains(&self.max_outstanding_reads) {
+            return Err(EndpointError::OutstandingReads(self.max_outstanding_reads));
+        }
+        if !(1..=32768).contains(&self.max_requests) {
+            return Err(EndpointError::Requests(self.max_requests));
+        }
+        if !(1..=1 << 30).contains(&self.max_dma_len) {
+            return Err(EndpointError::DmaLen(self.max_dma_len));
+        }
+        if !(Duration::from_us(50)..=Duration::from_ms(50)).contains(&self.completion_timeout) {
+            return Err(EndpointError::CompletionTimeout(self.completion_timeout));
+        }
+        Ok(())
+    }
+}
+
+/// What the functions of an endpoint share.
+pub(crate) struct Shared {
+    limits: EndpointLimits,
+    pool: PayloadPool,
+    counters: Counters,
+    requests: Requests,
+    /// Captured bus and device number (`PCIe 5.0 §2.2.6.2`), bits 15:3 of the IDs; zero before the first
+    /// configuration write.
+    bus_device: u16,
+    /// Completions that the endpoint itself makes, and whether it is the last one of its request.
+    own_completions: VecDeque<(Tlp, bool)>,
+    error_messages: VecDeque<(Bdf, ErrorMessage)>,
+    /// When it has to be polled again though nothing came in.
+    wake: Option<Time>,
+}
+
+impl Shared {
+    fn wake_at(&mut self, time: Time) {
+        self.wake = Some(self.wake.map_or(time, |t| t.min(time)));
+    }
+
+    fn pause(&mut self, now: Time) {
+        // Refusals of this poll may have asked for an immediate one; the pause goes before.
+        self.wake = Some(now + PAUSE);
+    }
+
+    fn bad_output(&mut self) -> Option<Tlp> {
+        self.counters.bad_outputs += 1;
+        None
+    }
+
+    fn blocked(&mut self) -> Option<Tlp> {
+        self.counters.blocked_by_bus_master += 1;
+        None
+    }
+
+    fn queue_error_message(&mut self, requester: Bdf, message: ErrorMessage) {
+        if self.error_messages.len() < MAX_ERROR_MESSAGES {
+            self.error_messages.push_back((requester, message));
+        } else {
+            self.counters.error_messages_lost += 1;
+        }
+    }
+
+    fn next_error_message(&mut self) -> Option<Tlp> {
+        let (requester, message) = self.error_messages.pop_front()?;
+        self.counters.error_messages += 1;
+        Some(root_message(requester, message as u8))
+    }
+
+    fn next_own_completion(&mut self, now: Time) -> Option<Tlp> {
+        let (tlp, last) = self.own_completions.pop_front()?;
+        if last && self.requests.answered() {
+            self.wake_at(now);
+        }
+        Some(tlp)
+    }
+
+    /// What answers a zero-length read: one byte without meaning.
+    fn one_byte(&self, carry: bool) -> Data {
+        if carry { Data::Carried(self.pool.copy(&[0])) } else { Data::Counted(1) }
+    }
+}
+
+/// An endpoint: functions, each with a [`Device`], behind one link.
+pub struct Endpoint {
+    name: String,
+    functions: Vec<Function>,
+    shared: Shared,
+    /// The function that sends next, by class.
+    turn: [u8; 3],
+}
+
+impl Endpoint {
+    /// An endpoint as it is after a fundamental reset.
+    ///
+    /// # Errors
+    /// Where the number of functions or a limit is not legal.
+    pub fn new(config: EndpointConfig) -> Result<Endpoint, EndpointError> {
+        let EndpointConfig { name, functions, limits, pool } = config;
+        limits.check()?;
+        if !(1..=8).contains(&functions.len()) {
+            return Err(EndpointError::Functions(functions.len()));
+        }
+        let shared = Shared {
+            limits,
+            pool,
+            counters: Counters::default(),
+            requests: Requests::new(limits.max_requests),
+            bus_device: 0,
+            own_completions: VecDeque::new(),
+            error_messages: VecDeque::new(),
+            wake: None,
+        };
+        let functions =
+            (0..).zip(functions).map(|(i, f)| Function::new(i, f.config, f.device, &shared)).collect();
+        Ok(Endpoint { name, functions, shared, turn: [0; 3] })
+    }
+
+    /// What reports call it.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it has counted.
+    #[must_use]
+    pub fn counters(&self) -> &Counters {
+        &self.shared.counters
+    }
+
+    /// The configuration space of a function.
+    #[must_use]
+    pub fn config(&self, function: u8) -> Option<&ConfigSpace> {
+        self.functions.get(usize::from(function)).map(|f| &f.config)
+    }
+
+    /// The ID of a function: captured bus and device number.
+    #[must_use]
+    pub fn function_id(&self, function: u8) -> Option<Bdf> {
+        self.functions.get(usize::from(function)).map(|f| f.id(&self.shared))
+    }
+
+    /// Tags of a function in use, quarantined ones among them, and all it has.
+    #[must_use]
+    pub fn tags(&self, function: u8) -> Option<(u16, u16)> {
+        self.functions.get(usize::from(function)).map(|f| (f.reads.tags.in_use(), f.reads.tags.count()))
+    }
+
+    /// Writes a register as a configuration write of `id` would, without a TLP; `id` is captured likewise. Nothing
+    /// happens where there is no such function.
+    pub fn write_config(&mut self, now: Time, id: Bdf, register_dw: u16, byte_enables: u8, value: u32) {
+        self.configure(now, id, register_dw, byte_enables, value);
+    }
+
+    /// Resets all functions; Function Level Reset too means every one. After a fundamental or hot reset bus and device
+    /// number are unknown, and what was received or not yet sent is void: the link begins anew with all credits.
+    pub fn reset(&mut self, now: Time, kind: ResetKind) {
+        for function in &mut self.functions {
+            function.reset(now, &mut self.shared, kind);
+        }
+        if kind != ResetKind::FunctionLevel {
+            let shared = &mut self.shared;
+            shared.bus_device = 0;
+            shared.own_completions.clear();
+            shared.error_messages.clear();
+            shared.requests = Requests::new(shared.limits.max_requests);
+        }
+    }
+
+    fn poll_function(&mut self, now: Time, class: Class, index: usize) -> Option<Tlp> {
+        let (function, shared) = (&mut self.functions[index], &mut self.shared);
+        match class {
+            Class::Posted => function.poll_posted(now, shared),
+            Class::NonPosted => function.poll_non_posted(now, shared),
+            Class::Completion => function.poll_completion(now, shared),
+        }
+    }
+}
+
+impl TlpPort for Endpoint {
+    fn handle_tlp(&mut self, now: Time, tlp: Tlp) {
+        self.receive(now, tlp);
+    }
+
+    fn poll_tlp(&mut self, now: Time, class: Class) -> Option<Tlp> {
+        let own = match class {
+            Class::Posted => self.shared.next_error_message(),
+            Class::NonPosted => None,
+            Class::Completion => self.shared.next_own_completion(now),
+        };
+        if own.is_some() {
+            return own;
+        }
+        let count = self.functions.len();
+        let mut index = usize::from(self.turn[class.index()]);
+        for _ in 0..count {
+            let next = if index + 1 < count { index + 1 } else { 0 };
+            if let Some(tlp) = self.poll_function(now, class, index) {
+                self.turn[class.index()] = next as u8;
+                return Some(tlp);
+            }
+            index = next;
+        }
+        None
+    }
+
+    fn poll_credits(&mut self) -> Option<CreditReturn> {
+        if let Some(credit) = self.shared.requests.next_credit() {
+            return Some(credit);
+        }
+        let mut stale = 0;
+        for function in &mut self.functions {
+            while let Some(token) = function.device.poll_taken() {
+                if !self.shared.requests.take(function.number, token) {
+                    self.shared.counters.stale_tokens += 1;
+                    stale += 1;
+                    if stale == MAX_STALE_PER_POLL {
+                        return None;
+                    }
+                } else if let Some(credit) = self.shared.requests.next_credit() {
+                    return Some(credit);
+                }
+            }
+        }
+        None
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        let functions = self.functions.iter().filter_map(Function::poll_timeout);
+        functions.chain(self.shared.wake).min()
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        if self.shared.wake.is_some_and(|t| t <= now) {
+            self.shared.wake = None;
+        }
+        for function in &mut self.functions {
+            function.handle_timeout(now, &mut self.shared);
+        }
+    }
+
+    fn counts(&self) -> Vec<(&'static str, u64)> {
+        self.shared.counters.iter().filter(|(_, n)| *n > 0).collect()
+    }
+
+    fn waits_for(&self) -> Option<String> {
+        let several = self.functions.len() > 1;
+        let parts = self.functions.iter().filter_map(|f| {
+            let what = f.waits_for(&self.shared)?;
+            Some(if several { format!("function {}: {what}", f.number) } else { what })
+        });
+        let parts: Vec<String> = parts.collect();
+        (!parts.is_empty()).then(|| format!("{}: {}", self.name, parts.join("; ")))
+    }
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A raw-TLP device, below the seam: sends what it was told, records what arrives. Never answers and never checks, so
+//! that whoever studies the protocol, or replays a capture with its tags, has every bit in hand.
+
+use crate::port::{CreditReturn, TlpPort};
+use std::collections::VecDeque;
+use tlp::{Class, Time, Tlp};
+
+/// Sends scripted TLPs at their times, records those that arrive. TLPs of one class leave in the order of the script,
+/// each when its time has come and the link has room.
+#[derive(Debug, Default)]
+pub struct RawDevice {
+    script: [VecDeque<(Time, Tlp)>; 3],
+    received: Vec<(Time, Tlp)>,
+    record_limit: usize,
+    unrecorded: u64,
+    credits: VecDeque<CreditReturn>,
+    now: Time,
+}
+
+impl RawDevice {
+    /// A device that keeps the first `record_limit` TLPs that arrive, and only counts those behind them.
+    #[must_use]
+    pub fn new(record_limit: usize) -> RawDevice {
+        RawDevice { record_limit, ..RawDevice::default() }
+    }
+
+    /// Adds a TLP to the script, behind those of its class: to be sent at `at`, or as soon as it can be.
+    pub fn send(&mut self, at: Time, tlp: Tlp) {
+        self.script[tlp.class().index()].push_back((at, tlp));
+    }
+
+    /// What has arrived, with its time of arrival.
+    #[must_use]
+    pub fn received(&self) -> &[(Time, Tlp)] {
+        &self.received
+    }
+
+    /// TLPs that arrived and were not kept.
+    #[must_use]
+    pub fn unrecorded(&self) -> u64 {
+        self.unrecorded
+    }
+
+    /// TLPs not yet sent.
+    #[must_use]
+    pub fn unsent(&self) -> usize {
+        self.script.iter().map(VecDeque::len).sum()
+    }
+}
+
+impl TlpPort for RawDevice {
+    fn handle_tlp(&mut self, now: Time, tlp: Tlp) {
+        self.now = self.now.max(now);
+        self.credits.push_back(CreditReturn { class: tlp.class(), data_credits: tlp.data_credits() });
+        if self.received.len() < self.record_limit {
+            self.received.push((now, tlp));
+        } else {
+            self.unrecorded += 1;
+        }
+    }
+
+    fn poll_tlp(&mut self, now: Time, class: Class) -> Option<Tlp> {
+        self.now = self.now.max(now);
+        let script = &mut self.script[class.index()];
+        if script.front()?.0 > now {
+            return None;
+        }
+        script.pop_front().map(|(_, tlp)| tlp)
+    }
+
+    fn poll_credits(&mut self) -> Option<CreditReturn> {
+        self.credits.pop_front()
+    }
+
+    /// The next time in the script; a TLP whose time has come only waits for the link.
+    fn poll_timeout(&self) -> Option<Time> {
+        let next = self.script.iter().filter_map(|s| s.front()).map(|(at, _)| *at);
+        next.filter(|&at| at > self.now).min()
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        self.now = self.now.max(now);
+    }
+
+    fn waits_for(&self) -> Option<String> {
+        let unsent = self.unsent();
+        (unsent > 0).then(|| format!("raw device: {unsent} TLPs of its script not sent"))
+    }
+}

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! An endpoint under load, without a link or a host: for the benchmark and for the count of its allocations.
+
+use config::{Bar, Builder, Identity, PcieLayout};
+use riser_device::*;
+use std::collections::VecDeque;
+use tlp::*;
+
+/// Transactions of one round.
+pub const ROUND: u64 = 1024;
+const OUTSTANDING: u32 = 32;
+const BYTES: u32 = 256;
+const BAR0: u64 = 0x10_0000;
+
+/// A device that always has a write and, up to 32, a read to do, and answers at once.
+struct Busy {
+    payload: Option<Payload>,
+    pool: PayloadPool,
+    next: u64,
+    reads: u32,
+    answers: VecDeque<Token>,
+    taken: VecDeque<Token>,
+}
+
+impl Busy {
+    fn address(&mut self) -> u64 {
+        self.next += 1;
+        0x1000_0000 + self.next % 4096 * 256
+    }
+
+    fn data(&self) -> Data {
+        match &self.payload {
+            Some(_) => Data::Carried(self.pool.fill(BYTES as usize, |bytes| bytes[0] = 1)),
+            None => Data::Counted(BYTES),
+        }
+    }
+}
+
+impl Device for Busy {
+    fn handle(&mut self, _: Time, input: Input) {
+        match input {
+            Input::Request(request) => {
+                self.taken.push_back(request.token);
+                self.answers.push_back(request.token);
+            }
+            Input::DmaDone { result, .. } => {
+                assert_eq!(result.map(|data| data.len()), Ok(BYTES as usize));
+                self.reads -= 1;
+            }
+            Input::Timer | Input::Reset(_) => {}
+        }
+    }
+
+    fn poll_output(&mut self, _: Time, class: Class) -> Option<Output> {
+        let (attr, tc) = (Attributes::empty(), TrafficClass::default());
+        match class {
+            Class::Posted => {
+                Some(Output::Write(DmaWrite { address: self.address(), data: self.data(), attr, tc }))
+            }
+            Class::NonPosted if self.reads < OUTSTANDING => {
+                self.reads += 1;
+                let (address, carry) = (self.address(), self.payload.is_some());
+                let id = DmaId(self.next as u32);
+                Some(Output::Read(DmaRead { id, address, len: BYTES, carry, attr, tc }))
+            }
+            Class::NonPosted => None,
+            Class::Completion => {
+                let token = self.answers.pop_front()?;
+                Some(Output::Complete { token, result: Ok(Data::Counted(4)) })
+            }
+        }
+    }
+
+    fn poll_taken(&mut self) -> Option<Token> {
+        self.taken.pop_front()
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        None
+    }
+}
+
+/// The endpoint, and the reads that its host has yet to answer.
+pub struct Load {
+    endpoint: Endpoint,
+    host: VecDeque<Tlp>,
+    bytes: Data,
+}
+
+impl Load {
+    /// With payload carried, or only counted.
+    pub fn new(carry: bool) -> Load {
+        let space =
+            Builder::type0(Identity::default()).bar(0, Bar::memory32(4096)).pcie(PcieLayout::default());
+        let pool = PayloadPool::new();
+        let payload = carry.then(|| pool.copy(&[1; BYTES as usize]));
+        let bytes = payload.clone().map_or(Data::Counted(BYTES), Data::Carried);
+        let (answers, taken) = (VecDeque::new(), VecDeque::new());
+        let device = Box::new(Busy { payload, pool: pool.clone(), next: 0, reads: 0, answers, taken });
+        let functions = vec![FunctionConfig { config: space.build().expect("legal"), device }];
+        let limits = EndpointLimits::default();
+        let config = EndpointConfig { name: "busy".into(), functions, limits, pool };
+        let mut endpoint = Endpoint::new(config).expect("legal");
+        let pcie = endpoint.config(0).and_then(|c| c.pcie_capability()).expect("there");
+        for (dw, value) in [(4, BAR0 as u32), (pcie + 2, 0x2930), (1, 0x6)] {
+            endpoint.write_config(Time::ZERO, Bdf::from_bits(0x100), dw, 0xf, value);
+        }
+        Load { endpoint, host: VecDeque::new(), bytes }
+    }
+
+    /// A round of DMA writes.
+    pub fn writes(&mut self) {
+        for _ in 0..ROUND {
+            let tlp = self.endpoint.poll_tlp(Time::ZERO, Class::Posted);
+            assert!(tlp.is_some_and(|t| t.data.len() == BYTES as usize));
+        }
+    }
+
+    /// A round of DMA reads, each answered behind 31 others.
+    pub fn reads(&mut self) {
+        for _ in 0..ROUND {
+            while let Some(tlp) = self.endpoint.poll_tlp(Time::ZERO, Class::NonPosted) {
+                self.host.push_back(tlp);
+            }
+            let request = self.host.pop_front().expect("32 are outstanding");
+            self.endpoint.handle_tlp(Time::ZERO, self.answer(&request));
+            while self.endpoint.poll_credits().is_some() {}
+        }
+    }
+
+    fn answer(&self, request: &Tlp) -> Tlp {
+        let Body::Memory(m) = request.repr.body else { panic!("{request:?}") };
+        let body = Completion {
+            completer: Bdf::default(),
+            requester: m.requester,
+            tag: m.tag,
+            status: Status::Success,
+            bcm: false,
+            byte_count: BYTES as u16,
+            lower_address: (m.span.address() & 0x7f) as u8,
+            length_dw: Some(BYTES as u16 / 4),
+        };
+        Tlp { repr: Repr::new(Body::Completion(body)), data: self.bytes.clone(), carry: false }
+    }
+
+    /// A round of reads of a register of the device.
+    pub fn register_reads(&mut self) {
+        let span = Span::covering(BAR0 + 16, 4).expect("legal");
+        let (op, requester, tag) = (MemoryOp::Read, Bdf::default(), Tag::default());
+        let repr = Repr::new(Body::Memory(MemoryRequest { op, requester, tag, span }));
+        for _ in 0..ROUND {
+            self.endpoint.handle_tlp(Time::ZERO, Tlp { repr, data: Data::NONE, carry: false });
+            assert!(self.endpoint.poll_tlp(Time::ZERO, Class::Completion).is_some());
+            while self.endpoint.poll_credits().is_some() {}
+        }
+    }
+}

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The endpoint between TLPs and transactions, and the properties of the seam that it keeps.
+
+mod harness;
+mod inbound;
+mod outbound;
+mod properties;
+mod raw;
+mod reads;
+mod reset;

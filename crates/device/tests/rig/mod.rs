@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! An endpoint for tests: takes what a device has to give, class by class, and writes it down.
+
+#![allow(dead_code, reason = "each test uses a part")]
+
+use riser_device::{
+    BarIndex, Device, DmaError, DmaId, DmaRead, DmaWrite, Input, Output, RequestOp, ResetKind,
+};
+use riser_device::{Token, seam};
+use tlp::{Attributes, Class, Data, PayloadPool, Span, Time, TrafficClass};
+
+/// What a device did, without the names that it chose.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Event {
+    Taken(u32),
+    Write(u64, Data),
+    Interrupt(u16),
+    Message(u8),
+    Read(u64, u32),
+    Complete(u32, Result<Data, seam::CompletionError>),
+}
+
+pub(crate) struct Rig {
+    pub(crate) device: Box<dyn Device>,
+    pub(crate) now: Time,
+    pub(crate) log: Vec<Event>,
+    /// Which classes have room, by index.
+    pub(crate) open: [bool; 3],
+    /// Reads that were accepted and not answered.
+    pub(crate) reads: Vec<DmaRead>,
+    pub(crate) pool: PayloadPool,
+    pub(crate) last_write: Option<DmaWrite>,
+    next_token: u32,
+}
+
+impl Rig {
+    pub(crate) fn new(device: impl Device + 'static) -> Rig {
+        Rig {
+            device: Box::new(device),
+            now: Time::ZERO,
+            log: Vec::new(),
+            open: [true; 3],
+            reads: Vec::new(),
+            pool: PayloadPool::new(),
+            last_write: None,
+            next_token: 0,
+        }
+    }
+
+    /// Polls everything that has room until nothing comes any longer.
+    pub(crate) fn settle(&mut self) {
+        for _ in 0..100_000 {
+            let before = self.log.len();
+            while let Some(token) = self.device.poll_taken() {
+                self.log.push(Event::Taken(token.0));
+            }
+            let open = self.open;
+            for class in Class::ALL.into_iter().filter(|class| open[class.index()]) {
+                while let Some(output) = self.device.poll_output(self.now, class) {
+                    self.note(output);
+                }
+            }
+            if self.device.poll_timeout().is_some_and(|time| time <= self.now) {
+                self.device.handle(self.now, Input::Timer);
+            } else if self.log.len() == before {
+                return;
+            }
+        }
+        panic!("the device never comes to rest: {:?}", self.device.waits_for());
+    }
+
+    /// Accepts one output of `class`, and nothing else.
+    pub(crate) fn poll_one(&mut self, class: Class) -> bool {
+        let output = self.device.poll_output(self.now, class);
+        let some = output.is_some();
+        output.into_iter().for_each(|output| self.note(output));
+        some
+    }
+
+    pub(crate) fn handle(&mut self, input: Input) {
+        self.device.handle(self.now, input);
+        self.settle();
+    }
+
+    pub(crate) fn write(&mut self, offset: u64, bytes: &[u8]) -> u32 {
+        let data = Data::Carried(self.pool.copy(bytes));
+        let span = span(offset, bytes.len() as u32);
+        self.request(RequestOp::Write { bar: BarIndex(0), offset, span, data })
+    }
+
+    pub(crate) fn read(&mut self, offset: u64, len: u32) -> u32 {
+        self.request(RequestOp::Read { bar: BarIndex(0), offset, span: span(offset, len) })
+    }
+
+    pub(crate) fn request(&mut self, op: RequestOp) -> u32 {
+        let token = self.next_token;
+        self.next_token += 1;
+        let (tc, attr) = (TrafficClass::default(), Attributes::empty());
+        self.handle(Input::Request(seam::Request { token: Token(token), tc, attr, op }));
+        token
+    }
+
+    /// Answers the oldest but `nth` accepted read with bytes that count up from the lowest of its address.
+    pub(crate) fn answer(&mut self, nth: usize) {
+        let read = self.reads.remove(nth);
+        let bytes: Vec<u8> = (0..read.len).map(|n| (read.address as u32 + n) as u8).collect();
+        let data = if read.carry { Data::Carried(self.pool.copy(&bytes)) } else { Data::Counted(read.len) };
+        self.done(read.id, Ok(data));
+    }
+
+    pub(crate) fn done(&mut self, id: DmaId, result: Result<Data, DmaError>) {
+        self.handle(Input::DmaDone { id, result });
+    }
+
+    pub(crate) fn reset(&mut self) {
+        self.handle(Input::Reset(ResetKind::FunctionLevel));
+    }
+
+    /// Time goes on to `ps`, with a timer input at each time that the device names.
+    pub(crate) fn run_to(&mut self, ps: u64) {
+        let end = Time::from_ps(ps);
+        self.settle();
+        while let Some(time) = self.device.poll_timeout().filter(|time| *time <= end) {
+            self.now = self.now.max(time);
+            self.handle(Input::Timer);
+        }
+        self.now = end;
+    }
+
+    /// What was written down since the last call.
+    pub(crate) fn take_log(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.log)
+    }
+
+    pub(crate) fn carried(&self, bytes: &[u8]) -> Data {
+        Data::Carried(self.pool.copy(bytes))
+    }
+
+    fn note(&mut self, output: Output) {
+        let event = match output {
+            Output::Write(write) => {
+                let event = Event::Write(write.address, write.data.clone());
+                self.last_write = Some(write);
+                event
+            }
+            Output::Interrupt { vector } => Event::Interrupt(vector),
+            Output::Message { code, .. } => Event::Message(code),
+            Output::Complete { token, result } => Event::Complete(token.0, result),
+            Output::Read(read) => {
+                let event = Event::Read(read.address, read.len);
+                self.reads.push(read);
+                event
+            }
+        };
+        self.log.push(event);
+    }
+}
+
+pub(crate) fn span(offset: u64, len: u32) -> Span {
+    Span::covering(0x1_0000 + offset, len).expect("a span within 4 KiB")
+}

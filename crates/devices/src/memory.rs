@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A BAR backed by memory, and a driver that writes a pattern into it and reads it back.
+//!
+//! The smallest device there is, written as a [`Device`] itself: requests come in at [`Device::handle`], completions
+//! go out at [`Device::poll_output`]. It never starts anything of its own accord.
+
+use crate::{device_id, identity};
+use config::{Bar, Builder, PcieLayout};
+use device::cpu::Cpu;
+use device::endpoint::FunctionConfig;
+use device::firmware::FoundFunction;
+use device::{BarIndex, CompletionError, Device, Input, Output, Request, RequestOp, ResetKind, Token};
+use std::collections::{BTreeMap, VecDeque};
+use thiserror::Error;
+use tlp::{Class, Data, Payload, PayloadPool, Span, Time};
+
+/// RAM controller (PCI Code and ID Assignment Specification, §1.6).
+const CLASS: u32 = 0x05_0000;
+/// Bytes of a page of the backing memory, which is made when it is first written.
+const PAGE_BYTES: u64 = 4096;
+/// Smallest BAR of PCI Express in bytes (`PCIe 5.0 §7.5.1.2.1`); what lies behind a smaller memory answers UR.
+const MIN_BAR_BYTES: u64 = 128;
+/// Answers that wait for their turn on the link. Beyond, reads are not taken, and their credits stay with them.
+const MAX_ANSWERS: usize = 64;
+
+/// What a memory is to be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// The BAR, 0 to 5.
+    pub bar: u8,
+    /// Bytes, a power of two from 16 to 2^30.
+    pub size_bytes: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings { bar: 0, size_bytes: 65536 }
+    }
+}
+
+/// Why there is no such memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+pub enum SettingsError {
+    /// The size.
+    #[error("memory of {0} bytes: legal are powers of two, 16 to 2^30")]
+    Size(u64),
+    /// The configuration space.
+    #[error(transparent)]
+    Config(#[from] config::BuildError),
+}
+
+/// A memory and its configuration space; `pcie` says what link it is on.
+///
+/// # Errors
+/// Where a setting is not legal.
+pub fn function(settings: Settings, pcie: PcieLayout) -> Result<FunctionConfig, SettingsError> {
+    let Settings { bar, size_bytes } = settings;
+    if !size_bytes.is_power_of_two() || !(16..=1 << 30).contains(&size_bytes) {
+        return Err(SettingsError::Size(size_bytes));
+    }
+    let config = Builder::type0(identity(device_id::MEMORY, CLASS))
+        .bar(bar, Bar::memory32(size_bytes.max(MIN_BAR_BYTES)))
+        .pcie(pcie)
+        .build()?;
+    Ok(FunctionConfig { config, device: Box::new(Memory::new(size_bytes)) })
+}
+
+/// The device.
+pub struct Memory {
+    size: u64,
+    pages: BTreeMap<u64, Box<[u8; PAGE_BYTES as usize]>>,
+    pool: PayloadPool,
+    /// Bounded by the credits that the endpoint gives out.
+    waiting: VecDeque<(Token, u64, u32)>,
+    /// Bounded by [`MAX_ANSWERS`].
+    answers: VecDeque<Output>,
+    /// Polled after every input.
+    taken: VecDeque<Token>,
+}
+
+impl Memory {
+    /// `size` bytes, all zero.
+    #[must_use]
+    pub fn new(size: u64) -> Memory {
+        Memory {
+            size,
+            pages: BTreeMap::new(),
+            pool: PayloadPool::new(),
+            waiting: VecDeque::new(),
+            answers: VecDeque::new(),
+            taken: VecDeque::new(),
+        }
+    }
+
+    fn request(&mut self, Request { token, op, .. }: Request) {
+        match op {
+            RequestOp::Read { bar: BarIndex(_), offset, span } => {
+                self.waiting.push_back((token, offset, span.byte_count()));
+                self.answer();
+            }
+            RequestOp::Write { offset, span, data, .. } => {
+                self.write(offset, span, &data);
+                self.taken.push_back(token);
+            }
+            RequestOp::Message { .. } => self.taken.push_back(token),
+        }
+    }
+
+    /// Takes and answers reads while there is room for answers.
+    fn answer(&mut self) {
+        while self.answers.len() < MAX_ANSWERS {
+            let Some((token, offset, len)) = self.waiting.pop_front() else { return };
+            let result = self.read(offset, len).map(Data::Carried);
+            self.taken.push_back(token);
+            self.answers.push_back(Output::Complete { token, result });
+        }
+    }
+
+    fn read(&self, offset: u64, len: u32) -> Result<Payload, CompletionError> {
+        if offset.checked_add(len.into()).is_none_or(|end| end > self.size) {
+            return Err(CompletionError::UnsupportedRequest);
+        }
+        Ok(self.pool.fill(len as usize, |bytes| {
+            for (at, byte) in (offset..).zip(bytes) {
+                *byte = self.pages.get(&(at / PAGE_BYTES)).map_or(0, |page| page[(at % PAGE_BYTES) as usize]);
+            }
+        }))
+    }
+
+    /// Writes the bytes that are enabled and lie within; data that is only counted changes nothing.
+    fn write(&mut self, offset: u64, span: Span, data: &Data) {
+        let bytes = data.bytes().unwrap_or_default();
+        for (index, byte) in bytes.iter().enumerate().filter(|(index, _)| span.is_enabled(*index as u32)) {
+            let at = offset.saturating_add(index as u64);
+            if at < self.size {
+                let page =
+                    self.pages.entry(at / PAGE_BYTES).or_insert_with(|| Box::new([0; PAGE_BYTES as usize]));
+                page[(at % PAGE_BYTES) as usize] = *byte;
+            }
+        }
+    }
+
+    /// What was under way is void. The contents outlive all but the loss of power.
+    fn reset(&mut self, kind: ResetKind) {
+        self.waiting.clear();
+        self.answers.clear();
+        self.taken.clear();
+        if kind == ResetKind::Fundamental {
+            self.pages.clear();
+        }
+    }
+}
+
+impl Device for Memory {
+    fn handle(&mut self, _: Time, input: Input) {
+        match input {
+            Input::Request(request) => self.request(request),
+            Input::Reset(kind) => self.reset(kind),
+            // It reads no host memory and sets no timer.
+            Input::DmaDone { .. } | Input::Timer => {}
+        }
+    }
+
+    fn poll_output(&mut self, _: Time, class: Class) -> Option<Output> {
+        if class != Class::Completion {
+            return None;
+        }
+        let output = self.answers.pop_front();
+        self.answer();
+        output
+    }
+
+    fn poll_taken(&mut self) -> Option<Token> {
+        self.taken.pop_front()
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        None
+    }
+}
+
+/// Writes `exercise_bytes` bytes of a pattern through MMIO (no more than the BAR has), reads them back and compares.
+///
+/// # Errors
+/// A line that says which byte is wrong, or what failed.
+pub async fn driver(cpu: Cpu, function: FoundFunction, bar: u8, exercise_bytes: u32) -> Result<(), String> {
+    let base = function.address(bar, 0)?;
+    let size = function.bars[usize::from(bar)].map_or(0, |b| b.size);
+    let len = u64::from(exercise_bytes).min(size) as u32;
+    let pattern: Vec<u8> = (0..len).map(pattern).collect();
+    cpu.write(base, &pattern).await.map_err(|e| format!("{function}, write: {e}"))?;
+    let read = cpu.read(base, len).await.map_err(|e| format!("{function}, read: {e}"))?;
+    match pattern.iter().zip(read.iter()).position(|(written, read)| written != read) {
+        None => Ok(()),
+        Some(at) => {
+            let (written, read) = (pattern[at], read[at]);
+            Err(format!("{function}, offset {at:#x}: wrote {written:#04x}, read {read:#04x}"))
+        }
+    }
+}
+
+/// Byte `index` of the pattern: neighbours, pages and blocks of 256 B all differ.
+const fn pattern(index: u32) -> u8 {
+    (index ^ index >> 8 ^ index >> 16).wrapping_mul(0x9d).wrapping_add(1) as u8
+}

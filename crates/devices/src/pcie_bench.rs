@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The benchmark device of pcie-bench (SIGCOMM'18, §4 and §5.1), and the driver that starts it.
+//!
+//! Registers, little-endian, on BAR 0:
+//!
+//! ```text
+//! +0   u64  window    bus address of the window in host memory, a multiple of 4 KiB
+//! +8   u32  control   writing 1 starts the test
+//! +12  u32  status    0 idle, 1 running, 2 done, 3 failed
+//! +16  u32  error     why it failed: 1 + index in `ERRORS`
+//! ```
+//!
+//! When it has ended, it raises vector 0.
+//!
+//! A latency test is one worker that times each transfer by itself. A bandwidth test is as many workers as there may be
+//! transfers under way; each takes the next address, issues its transfer, waits for its end, and so on. Transfers count
+//! from the end of the warm-up; when the last that counts has ended, the workers stop, so that the load is the same up
+//! to then. Nothing is allocated per transfer.
+//!
+//! What the card itself costs (its engine's latencies and service time) is a matter of its profile; by default nothing.
+
+mod results;
+mod settings;
+mod units;
+
+pub use results::{Phase, Results, ResultsHandle};
+pub use settings::{
+    MAX_LATENCIES, MAX_OUTSTANDING, MAX_WINDOW_BYTES, Pattern, Placement, Settings, SettingsError, Test,
+};
+pub use units::{MAX_TABLE, Units};
+
+use crate::{device_id, identity};
+use config::{Bar, Builder, MsiLayout, PcieLayout};
+use device::cpu::Cpu;
+use device::endpoint::FunctionConfig;
+use device::firmware::FoundFunction;
+use device::io::{DmaOptions, RegisterFile, Request};
+use device::{AsyncDevice, BarIndex, DmaError, Io};
+use results::Ended;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use tlp::{Data, Duration, PayloadPool, Time};
+
+/// Bytes of BAR 0.
+pub const BAR_BYTES: u64 = 4096;
+/// Other processing accelerator (PCI Code and ID Assignment Specification, §1.19).
+const CLASS: u32 = 0x12_0000;
+/// The vector that says that the test has ended.
+const DONE_VECTOR: u16 = 0;
+const BAR: u8 = 0;
+
+/// Offsets and values of the registers.
+mod register {
+    pub(super) const WINDOW: u64 = 0;
+    pub(super) const CONTROL: u64 = 8;
+    pub(super) const STATUS: u64 = 12;
+    pub(super) const ERROR: u64 = 16;
+    pub(super) const BYTES: usize = 20;
+
+    pub(super) const START: u32 = 1;
+    pub(super) const RUNNING: u32 = 1;
+    pub(super) const DONE: u32 = 2;
+    pub(super) const FAILED: u32 = 3;
+}
+
+/// What the error register may say, from 1 on.
+pub const ERRORS: [DmaError; 7] = [
+    DmaError::UnsupportedRequest,
+    DmaError::CompleterAbort,
+    DmaError::Poisoned,
+    DmaError::CompletionTimeout,
+    DmaError::Malformed,
+    DmaError::BusMasterDisabled,
+    DmaError::TooLong,
+];
+
+/// The benchmark device and its configuration space. `pcie` says what link it is on; payloads come from `pool`; what it
+/// measures goes to `results`.
+///
+/// # Errors
+/// The first setting that is not legal.
+pub fn function(
+    settings: Settings,
+    pcie: PcieLayout,
+    pool: &PayloadPool,
+    results: &ResultsHandle,
+) -> Result<FunctionConfig, SettingsError> {
+    settings.check()?;
+    let config = Builder::type0(identity(device_id::PCIE_BENCH, CLASS))
+        .bar(BAR, Bar::memory32(BAR_BYTES))
+        .msi(MsiLayout { vectors: 1 })
+        .pcie(pcie)
+        .build()?;
+    let (settings, results) = (Rc::new(settings), results.clone());
+    let device = AsyncDevice::with_pool(pool.clone(), move |io| serve(io, settings.clone(), results.clone()));
+    Ok(FunctionConfig { config, device: Box::new(device) })
+}
+
+/// Answers register reads and writes, and starts the test when told to.
+async fn serve(io: Io, settings: Rc<Settings>, results: ResultsHandle) {
+    let registers = Rc::new(RefCell::new(RegisterFile::new(register::BYTES)));
+    while let Some(request) = io.next_request().await {
+        match request {
+            Request::Read(read) => {
+                let registers = registers.borrow();
+                let answer = registers.read(&read);
+                read.complete(answer);
+            }
+            Request::Write(write) if write.at(BarIndex(BAR), register::WINDOW) => {
+                registers.borrow_mut().write(&write);
+            }
+            Request::Write(write) if write.at(BarIndex(BAR), register::CONTROL) => {
+                let running = registers.borrow().u32(register::STATUS as usize) == register::RUNNING;
+                if write.u32() == register::START && !running {
+                    registers.borrow_mut().set_u32(register::STATUS as usize, register::RUNNING);
+                    let window = registers.borrow().u64(register::WINDOW as usize);
+                    let card = Card::new(&io, &settings, &results, window);
+                    io.spawn(run(card, registers.clone()));
+                }
+            }
+            // All else is read-only.
+            Request::Write(_) | Request::Message(_) => {}
+        }
+    }
+}
+
+/// The control task (SIGCOMM'18, §5.1): starts all workers, waits for them, and says that it is done.
+async fn run(card: Rc<Card>, registers: Rc<RefCell<RegisterFile>>) -> Result<(), DmaError> {
+    card.results.start(card.io.now(), &card.settings);
+    let worker = |_| card.io.spawn(Card::work(card.clone()));
+    let workers: Vec<_> = (0..card.settings.workers()).map(worker).collect();
+    for worker in workers {
+        // A worker that is refused for want of tasks leaves its work to the others.
+        let _ = worker.await;
+    }
+    let failure = card.results.get().failure;
+    let code =
+        failure.and_then(|error| ERRORS.iter().position(|e| *e == error)).map_or(0, |at| at as u32 + 1);
+    let status = if code == 0 { register::DONE } else { register::FAILED };
+    registers.borrow_mut().set_u32(register::ERROR as usize, code);
+    registers.borrow_mut().set_u32(register::STATUS as usize, status);
+    card.io.interrupt(DONE_VECTOR).await
+}
+
+/// What the workers share.
+struct Card {
+    io: Io,
+    settings: Rc<Settings>,
+    results: ResultsHandle,
+    window: u64,
+    units: RefCell<Units>,
+    /// Transfers issued: with BW_RDWR the even ones are reads.
+    issued: Cell<u64>,
+    /// When the DMA engine is free for the next transfer.
+    engine_free: Cell<Time>,
+    /// What writes write.
+    data: Data,
+}
+
+impl Card {
+    fn new(io: &Io, settings: &Rc<Settings>, results: &ResultsHandle, window: u64) -> Rc<Card> {
+        let size = settings.size_bytes;
+        let pattern = |bytes: &mut [u8]| bytes.iter_mut().zip(0u8..=255).for_each(|(byte, n)| *byte = n);
+        let data = match settings.carry {
+            true => Data::Carried(io.payloads().fill(size as usize, pattern)),
+            false => Data::Counted(size),
+        };
+        Rc::new(Card {
+            io: io.clone(),
+            settings: settings.clone(),
+            results: results.clone(),
+            window,
+            units: RefCell::new(Units::new(settings)),
+            issued: Cell::new(0),
+            engine_free: Cell::new(Time::ZERO),
+            data,
+        })
+    }
+
+    /// A worker: transfer after transfer, until the last one that counts has ended.
+    async fn work(self: Rc<Card>) {
+        while self.results.phase() < Phase::Done {
+            let issued = self.issued.replace(self.issued.get() + 1);
+            let address = self.window + self.units.borrow_mut().next_offset();
+            let start = self.io.now();
+            let result = match self.settings.test {
+                Test::LatRd | Test::BwRd => self.read(address).await,
+                Test::BwWr => self.write(address).await,
+                Test::LatWrRd => self.write_then_read(address).await,
+                Test::BwRdWr if issued.is_multiple_of(2) => self.read(address).await,
+                Test::BwRdWr => self.write(address).await,
+            };
+            let now = self.io.now();
+            match result {
+                Ok(ended) => {
+                    self.results.end(now, &self.settings, Ended { latency: now.since(start), ..ended })
+                }
+                Err(error) => self.results.fail(now, error),
+            }
+        }
+    }
+
+    async fn read(&self, address: u64) -> Result<Ended, DmaError> {
+        let turn = self.turn();
+        self.wait_until(turn).await;
+        self.dma_read(address).await?;
+        self.notice().await;
+        Ok(Ended { bytes_read: self.settings.size_bytes, ..Ended::default() })
+    }
+
+    async fn write(&self, address: u64) -> Result<Ended, DmaError> {
+        let turn = self.turn();
+        self.wait_until(turn).await;
+        self.io.dma_write(address, self.data.clone()).await?;
+        self.notice().await;
+        Ok(Ended { bytes_written: self.settings.size_bytes, ..Ended::default() })
+    }
+
+    /// Both go to the engine together; the read stays behind the write on its way to memory (SIGCOMM'18, §4.1).
+    async fn write_then_read(&self, address: u64) -> Result<Ended, DmaError> {
+        let (first, second) = (self.turn(), self.turn());
+        self.wait_until(first).await;
+        self.io.dma_write(address, self.data.clone()).await?;
+        self.wait_until(second).await;
+        self.dma_read(address).await?;
+        self.notice().await;
+        let bytes = self.settings.size_bytes;
+        Ok(Ended { bytes_read: bytes, bytes_written: bytes, ..Ended::default() })
+    }
+
+    async fn dma_read(&self, address: u64) -> Result<(), DmaError> {
+        let Settings { size_bytes, carry, .. } = *self.settings;
+        self.io.dma_read_data(address, size_bytes, carry, DmaOptions::default()).await.map(|_| ())
+    }
+
+    /// The engine's next turn: when the first TLP of a transfer that is given to it now leaves.
+    fn turn(&self) -> Time {
+        let start = self.engine_free.get().max(self.io.now());
+        self.engine_free.set(start + self.settings.transfer_service);
+        start + self.settings.issue_latency
+    }
+
+    async fn wait_until(&self, time: Time) {
+        if time > self.io.now() {
+            self.io.sleep_until(time).await;
+        }
+    }
+
+    /// The engine tells the worker that its transfer has ended.
+    async fn notice(&self) {
+        if self.settings.done_latency > Duration::ZERO {
+            self.io.sleep(self.settings.done_latency).await;
+        }
+    }
+}
+
+/// Takes `window_bytes` of host memory for the window, starts the test and waits for its end.
+///
+/// # Errors
+/// A line that says why there is no window, or why the test failed.
+pub async fn driver(
+    cpu: Cpu,
+    function: FoundFunction,
+    window_bytes: u64,
+    placement: Placement,
+) -> Result<(), String> {
+    let said = |e: device::host::HostError| format!("{function}: {e}");
+    let memory = cpu.memory();
+    let window = match placement {
+        Placement::Low => memory.alloc_low(window_bytes, 4096),
+        Placement::High => memory.alloc_high(window_bytes, 4096),
+    };
+    let window = window.map_err(|e| format!("{function}, window: {e}"))?;
+    cpu.write_u64(function.address(BAR, register::WINDOW)?, window).await.map_err(said)?;
+    cpu.write_u32(function.address(BAR, register::CONTROL)?, register::START).await.map_err(said)?;
+    cpu.interrupt(function.vector(DONE_VECTOR)).await;
+    match cpu.read_u32(function.address(BAR, register::STATUS)?).await.map_err(said)? {
+        register::DONE => Ok(()),
+        register::FAILED => {
+            let code = cpu.read_u32(function.address(BAR, register::ERROR)?).await.map_err(said)?;
+            let error = (code as usize).checked_sub(1).and_then(|at| ERRORS.get(at));
+            Err(format!(
+                "{function}: a transfer failed: {}",
+                error.map_or("no reason given".into(), DmaError::to_string)
+            ))
+        }
+        status => Err(format!("{function}: status {status} when it said it was done")),
+    }
+}

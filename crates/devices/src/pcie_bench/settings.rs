@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a benchmark is to do, and what makes that impossible.
+
+use thiserror::Error;
+use tlp::Duration;
+
+/// A test of pcie-bench (SIGCOMM'18, §4.1 and §4.2).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Test {
+    /// LAT_RD: latency of a DMA read.
+    LatRd,
+    /// LAT_WRRD: latency of a DMA write and a read of the same address behind it.
+    LatWrRd,
+    /// BW_RD: bandwidth of DMA reads.
+    BwRd,
+    /// BW_WR: bandwidth of DMA writes.
+    BwWr,
+    /// BW_RDWR: bandwidth of DMA reads and writes in turn.
+    BwRdWr,
+}
+
+impl Test {
+    /// Every test, in the paper's order.
+    pub const ALL: [Test; 5] = [Test::LatRd, Test::LatWrRd, Test::BwRd, Test::BwWr, Test::BwRdWr];
+
+    /// The paper's name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Test::LatRd => "LAT_RD",
+            Test::LatWrRd => "LAT_WRRD",
+            Test::BwRd => "BW_RD",
+            Test::BwWr => "BW_WR",
+            Test::BwRdWr => "BW_RDWR",
+        }
+    }
+
+    /// True for a latency test: one transfer under way at a time, each one timed.
+    #[must_use]
+    pub const fn is_latency(self) -> bool {
+        matches!(self, Test::LatRd | Test::LatWrRd)
+    }
+}
+
+/// The order in which the units of the window are used (SIGCOMM'18, §4).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Pattern {
+    /// One behind the other, around the window.
+    Sequential,
+    /// Drawn with replacement.
+    Random,
+}
+
+/// Which part of host memory the window is in.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Placement {
+    /// Below 4 GiB: requests have three DW of header.
+    Low,
+    /// From 4 GiB on: requests have four DW of header.
+    High,
+}
+
+/// What the device does when it is started.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// The test.
+    pub test: Test,
+    /// Bytes of a transfer, 1 to 4096.
+    pub size_bytes: u32,
+    /// Bytes of host memory that the transfers go to: at least one unit, at most [`MAX_WINDOW_BYTES`].
+    pub window_bytes: u64,
+    /// Offset of a transfer from a cache line, 0 to 63.
+    pub host_offset_bytes: u32,
+    /// The order of the units.
+    pub pattern: Pattern,
+    /// Transfers under way at most in bandwidth tests, 1 to [`MAX_OUTSTANDING`]: the card's workers. Latency tests have
+    /// one.
+    pub outstanding: u16,
+    /// Transfers that count; of a latency test at most [`MAX_LATENCIES`].
+    pub transfers: u64,
+    /// Transfers before them that do not count.
+    pub warm_up: u64,
+    /// Whether bytes are carried, or only counted.
+    pub carry: bool,
+    /// From the start of a transfer to its first TLP.
+    pub issue_latency: Duration,
+    /// From the end of a transfer to the notice that it is done.
+    pub done_latency: Duration,
+    /// Service time of a transfer in the DMA engine, one at a time.
+    pub transfer_service: Duration,
+    /// Seed of random units.
+    pub seed: u64,
+}
+
+impl Default for Settings {
+    /// 64 B reads of an 8 KiB window at random, 32 under way, on a card that costs nothing.
+    fn default() -> Settings {
+        Settings {
+            test: Test::BwRd,
+            size_bytes: 64,
+            window_bytes: 8192,
+            host_offset_bytes: 0,
+            pattern: Pattern::Random,
+            outstanding: 32,
+            transfers: 10_000,
+            warm_up: 100,
+            carry: false,
+            issue_latency: Duration::ZERO,
+            done_latency: Duration::ZERO,
+            transfer_service: Duration::ZERO,
+            seed: 1,
+        }
+    }
+}
+
+/// The largest window in bytes, 256 GiB.
+pub const MAX_WINDOW_BYTES: u64 = 1 << 38;
+/// The most transfers under way.
+pub const MAX_OUTSTANDING: u16 = 1024;
+/// The most latencies that are kept: eight bytes each.
+pub const MAX_LATENCIES: u64 = 1 << 24;
+
+/// Why there is no such benchmark.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+pub enum SettingsError {
+    /// Transfer size and host offset.
+    #[error(
+        "transfers of {0} bytes at host offset {1}: legal are sizes from 1 and offsets 0 to 63, together at most 4096"
+    )]
+    Size(u32, u32),
+    /// Window, and the unit that it must hold.
+    #[error("window of {0} bytes: legal are {1} (one unit) to {MAX_WINDOW_BYTES}")]
+    Window(u64, u64),
+    /// Transfers under way.
+    #[error("{0} transfers under way: legal are 1 to {MAX_OUTSTANDING}")]
+    Outstanding(u16),
+    /// Transfers.
+    #[error("{0} transfers: legal are 1 to {MAX_LATENCIES} in a latency test, from 1 in a bandwidth test")]
+    Transfers(u64),
+    /// The configuration space.
+    #[error(transparent)]
+    Config(#[from] config::BuildError),
+}
+
+impl Settings {
+    /// Bytes from one unit to the next: offset and size, rounded up to a cache line (SIGCOMM'18, §4).
+    #[must_use]
+    pub const fn unit_bytes(&self) -> u64 {
+        (self.size_bytes as u64 + self.host_offset_bytes as u64).next_multiple_of(64)
+    }
+
+    /// Workers that the test has.
+    #[must_use]
+    pub const fn workers(&self) -> u16 {
+        if self.test.is_latency() { 1 } else { self.outstanding }
+    }
+
+    /// # Errors
+    /// The first setting that is not legal.
+    pub fn check(&self) -> Result<(), SettingsError> {
+        let (size, offset) = (self.size_bytes, self.host_offset_bytes);
+        if size == 0 || offset > 63 || size.saturating_add(offset) > 4096 {
+            return Err(SettingsError::Size(size, offset));
+        }
+        if self.window_bytes < self.unit_bytes() || self.window_bytes > MAX_WINDOW_BYTES {
+            return Err(SettingsError::Window(self.window_bytes, self.unit_bytes()));
+        }
+        if self.outstanding == 0 || self.outstanding > MAX_OUTSTANDING {
+            return Err(SettingsError::Outstanding(self.outstanding));
+        }
+        if self.transfers == 0 || self.test.is_latency() && self.transfers > MAX_LATENCIES {
+            return Err(SettingsError::Transfers(self.transfers));
+        }
+        Ok(())
+    }
+}

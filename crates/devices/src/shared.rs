@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a device or driver tells whoever runs it, beside its packets.
+
+use std::cell::{Ref, RefCell};
+use std::rc::Rc;
+
+/// A handle on a value that one side fills and the other reads; clones are handles on the same.
+#[derive(Debug, Default)]
+pub struct Shared<T> {
+    value: Rc<RefCell<T>>,
+}
+
+impl<T> Clone for Shared<T> {
+    fn clone(&self) -> Shared<T> {
+        Shared { value: Rc::clone(&self.value) }
+    }
+}
+
+impl<T> Shared<T> {
+    /// The value as it is now. Not to be held while the device or driver runs.
+    #[must_use]
+    pub fn get(&self) -> Ref<'_, T> {
+        self.value.borrow()
+    }
+
+    /// Changes the value.
+    pub(crate) fn change<R>(&self, change: impl FnOnce(&mut T) -> R) -> R {
+        change(&mut self.value.borrow_mut())
+    }
+}

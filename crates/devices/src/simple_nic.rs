@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The simple NIC of pcie-bench (SIGCOMM'18, §3) as NetTLP built it (NSDI'20, §6.2), and a driver that pings through it.
+//!
+//! Registers, little-endian, on one BAR (NetTLP's is BAR 4):
+//!
+//! ```text
+//! +0   u64  bus address of the TX ring
+//! +8   u64  bus address of the RX ring
+//! +16  u32  TX index, a doorbell: number of the descriptor behind the last one to send
+//! +20  u32  RX index, a doorbell: number of a descriptor whose buffer is free for a frame
+//! +24  u32  enabled: 0 or 1
+//! ```
+//!
+//! A ring has 256 descriptors of 16 B: `u64` address of the frame, `u64` its bytes. A receive buffer always has 2048 B;
+//! what stands as its length when it is posted means nothing.
+//!
+//! ```text
+//! send:     host writes TX index; device reads descriptor, reads frame, raises vector 0
+//! receive:  host writes RX index; device reads descriptor;
+//!           when a frame comes, device writes frame, writes descriptor with the length, raises vector 1
+//! ```
+//!
+//! Each arrow is one transfer, with no batching whatever: that is the point of the model. A descriptor that cannot be
+//! right is left out and counted; the ring goes on.
+
+mod driver;
+mod frames;
+mod peer;
+
+pub use driver::{PingReport, PingSettings, Pings, driver};
+pub use frames::{Arp, Echo, Frame, FrameError, Kind, MacAddress, Station};
+pub use peer::{Arrival, EthernetPort, Peer};
+
+use crate::queue::Queue;
+use crate::shared::Shared;
+use crate::{device_id, identity};
+use config::{Bar, BuildError, Builder, MsiLayout, PcieLayout};
+use device::endpoint::FunctionConfig;
+use device::io::{RegisterFile, Request, WriteRequest};
+use device::{AsyncDevice, BarIndex, DmaError, Io};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use tlp::PayloadPool;
+
+/// Bytes of the BAR.
+pub const BAR_BYTES: u64 = 4096;
+/// Descriptors of a ring: one page of them.
+pub const RING_ENTRIES: u32 = 256;
+/// Bytes of a descriptor.
+pub const DESCRIPTOR_BYTES: u64 = 16;
+/// Bytes of the shortest frame that has a header, and of the longest with a tag (IEEE 802.3 §3.2.7, without FCS).
+pub const FRAME_BYTES: std::ops::RangeInclusive<u64> = 14..=1518;
+/// Bytes of a receive buffer.
+pub const BUFFER_BYTES: u64 = 2048;
+/// Frames that are on their way from the wire at most; further ones are lost, as on a wire.
+pub const MAX_FRAMES_ON_WIRE: usize = 64;
+
+/// Ethernet controller (PCI Code and ID Assignment Specification, §1.3).
+const CLASS: u32 = 0x02_0000;
+const TX_VECTOR: u16 = 0;
+const RX_VECTOR: u16 = 1;
+
+/// Offsets of the registers.
+mod register {
+    pub(super) const TX_RING: u64 = 0;
+    pub(super) const RX_RING: u64 = 8;
+    pub(super) const TX_INDEX: u64 = 16;
+    pub(super) const RX_INDEX: u64 = 20;
+    pub(super) const ENABLED: u64 = 24;
+    pub(super) const BYTES: usize = 28;
+}
+
+/// What happened at the device's side.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counters {
+    /// Frames sent.
+    pub tx_frames: u64,
+    /// Frames received into a buffer.
+    pub rx_frames: u64,
+    /// Doorbells refused: an index beyond the ring, a device that is not enabled, too many at once.
+    pub refused_doorbells: u64,
+    /// Descriptors refused: a frame too short or too long to send, a receive buffer at address zero.
+    pub refused_descriptors: u64,
+    /// Frames lost because no buffer was posted.
+    pub no_buffer: u64,
+    /// Frames lost on the wire, or because they were longer than a buffer.
+    pub lost: u64,
+    /// Transfers that failed.
+    pub dma_errors: u64,
+}
+
+/// The NIC and its configuration space: its registers are on BAR `bar`, 0 to 5. `pcie` says what link it is on; payloads
+/// come from `pool`; `wire` is what stands at the other end of its cable.
+///
+/// # Errors
+/// Where there is no such BAR.
+pub fn function(
+    bar: u8,
+    pcie: PcieLayout,
+    pool: &PayloadPool,
+    wire: impl EthernetPort + 'static,
+    counters: &Shared<Counters>,
+) -> Result<FunctionConfig, BuildError> {
+    let config = Builder::type0(identity(device_id::SIMPLE_NIC, CLASS))
+        .bar(bar, Bar::memory32(BAR_BYTES))
+        .msi(MsiLayout { vectors: 2 })
+        .pcie(pcie)
+        .build()?;
+    let (wire, counters) = (Rc::new(RefCell::new(wire)), counters.clone());
+    let start = move |io: Io| Nic::new(io, BarIndex(bar), wire.clone(), counters.clone()).run();
+    Ok(FunctionConfig { config, device: Box::new(AsyncDevice::with_pool(pool.clone(), start)) })
+}
+
+/// Where a frame lies, or may lie.
+#[derive(Clone, Copy)]
+struct Descriptor {
+    /// Of the descriptor itself.
+    at: u64,
+    address: u64,
+    length: u64,
+}
+
+/// The NIC from one reset to the next.
+struct Nic {
+    io: Io,
+    bar: BarIndex,
+    registers: RefCell<RegisterFile>,
+    wire: Rc<RefCell<dyn EthernetPort>>,
+    counters: Shared<Counters>,
+    /// TX indices that were written.
+    tx_doorbells: Queue<u32>,
+    /// RX indices that were written.
+    rx_doorbells: Queue<u32>,
+    /// Buffers that wait for a frame.
+    buffers: Queue<Descriptor>,
+    /// Frames that wait for a buffer.
+    arrived: Queue<Vec<u8>>,
+    on_wire: Cell<usize>,
+}
+
+impl Nic {
+    fn new(
+        io: Io,
+        bar: BarIndex,
+        wire: Rc<RefCell<dyn EthernetPort>>,
+        counters: Shared<Counters>,
+    ) -> Rc<Nic> {
+        Rc::new(Nic {
+            io,
+            bar,
+            registers: RefCell::new(RegisterFile::new(register::BYTES)),
+            wire,
+            counters,
+            tx_doorbells: Queue::new(RING_ENTRIES as usize),
+            rx_doorbells: Queue::new(RING_ENTRIES as usize),
+            buffers: Queue::new(RING_ENTRIES as usize),
+            arrived: Queue::new(MAX_FRAMES_ON_WIRE),
+            on_wire: Cell::new(0),
+        })
+    }
+
+    /// Answers register reads and writes; three tasks beside it do the work.
+    async fn run(self: Rc<Nic>) {
+        self.io.spawn(self.clone().transmitter());
+        self.io.spawn(self.clone().buffer_reader());
+        self.io.spawn(self.clone().receiver());
+        while let Some(request) = self.io.next_request().await {
+            match request {
+                Request::Write(write) => self.write(&write),
+                Request::Read(read) => {
+                    let registers = self.registers.borrow();
+                    let answer = registers.read(&read);
+                    read.complete(answer);
+                }
+                Request::Message(_) => {}
+            }
+        }
+    }
+
+    fn write(&self, write: &WriteRequest) {
+        self.registers.borrow_mut().write(write);
+        let doorbells = match write {
+            w if w.at(self.bar, register::TX_INDEX) => &self.tx_doorbells,
+            w if w.at(self.bar, register::RX_INDEX) => &self.rx_doorbells,
+            _ => return,
+        };
+        let enabled = self.registers.borrow().u32(register::ENABLED as usize) & 1 == 1;
+        if !enabled || write.u32() >= RING_ENTRIES || !doorbells.push(write.u32()) {
+            self.counters.change(|c| c.refused_doorbells += 1);
+        }
+    }
+
+    /// Sends what lies between the descriptor after the last one sent and the TX index.
+    async fn transmitter(self: Rc<Nic>) {
+        let mut head = 0;
+        loop {
+            let tail = self.tx_doorbells.pop().await;
+            while head != tail {
+                let sent = self.transmit(head).await;
+                self.note(sent);
+                head = (head + 1) % RING_ENTRIES;
+            }
+        }
+    }
+
+    async fn transmit(self: &Rc<Nic>, index: u32) -> Result<(), DmaError> {
+        let descriptor = self.descriptor(register::TX_RING, index).await?;
+        if FRAME_BYTES.contains(&descriptor.length) {
+            let frame = self.io.dma_read(descriptor.address, descriptor.length as u32).await?;
+            self.send(&frame);
+        } else {
+            self.counters.change(|c| c.refused_descriptors += 1);
+        }
+        self.io.interrupt(TX_VECTOR).await
+    }
+
+    /// Puts a frame on the wire, and what comes back for it in front of the receiver when it is there.
+    fn send(self: &Rc<Nic>, frame: &[u8]) {
+        self.counters.change(|c| c.tx_frames += 1);
+        let Some(arrival) = self.wire.borrow_mut().transmit(frame) else { return };
+        if self.on_wire.get() == MAX_FRAMES_ON_WIRE {
+            return self.counters.change(|c| c.lost += 1);
+        }
+        self.on_wire.set(self.on_wire.get() + 1);
+        let nic = self.clone();
+        self.io.spawn(async move {
+            nic.io.sleep(arrival.after).await;
+            nic.on_wire.set(nic.on_wire.get() - 1);
+            if !nic.arrived.push(arrival.frame) {
+                nic.counters.change(|c| c.lost += 1);
+            }
+        });
+    }
+
+    /// Reads the descriptor of each buffer that the host posts, in the order in which it posts them.
+    async fn buffer_reader(self: Rc<Nic>) {
+        loop {
+            let index = self.rx_doorbells.pop().await;
+            match self.descriptor(register::RX_RING, index).await {
+                Ok(buffer) if buffer.address != 0 && self.buffers.push(buffer) => {}
+                Ok(_) => self.counters.change(|c| c.refused_descriptors += 1),
+                Err(error) => self.note(Err(error)),
+            }
+        }
+    }
+
+    async fn receiver(self: Rc<Nic>) {
+        loop {
+            let frame = self.arrived.pop().await;
+            if frame.len() as u64 > BUFFER_BYTES {
+                self.counters.change(|c| c.lost += 1);
+            } else if let Some(buffer) = self.buffers.try_pop() {
+                let received = self.receive(&frame, &buffer).await;
+                self.note(received);
+            } else {
+                self.counters.change(|c| c.no_buffer += 1);
+            }
+        }
+    }
+
+    async fn receive(&self, frame: &[u8], buffer: &Descriptor) -> Result<(), DmaError> {
+        self.io.dma_write(buffer.address, frame).await?;
+        let mut descriptor = [0; DESCRIPTOR_BYTES as usize];
+        descriptor[..8].copy_from_slice(&buffer.address.to_le_bytes());
+        descriptor[8..].copy_from_slice(&(frame.len() as u64).to_le_bytes());
+        self.io.dma_write(buffer.at, descriptor).await?;
+        self.counters.change(|c| c.rx_frames += 1);
+        self.io.interrupt(RX_VECTOR).await
+    }
+
+    async fn descriptor(&self, ring: u64, index: u32) -> Result<Descriptor, DmaError> {
+        let base = self.registers.borrow().u64(ring as usize);
+        let at = base.wrapping_add(DESCRIPTOR_BYTES * u64::from(index));
+        let bytes = self.io.dma_read(at, DESCRIPTOR_BYTES as u32).await?;
+        let field = |at: usize| bytes.get(at..).and_then(|b| b.first_chunk()).map(|b| u64::from_le_bytes(*b));
+        let (address, length) = field(0).zip(field(8)).ok_or(DmaError::Malformed)?;
+        Ok(Descriptor { at, address, length })
+    }
+
+    fn note(&self, result: Result<(), DmaError>) {
+        if result.is_err() {
+            self.counters.change(|c| c.dma_errors += 1);
+        }
+    }
+}

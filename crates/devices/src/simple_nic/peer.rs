@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The other end of the cable: a station that answers ARP and ping. Knows no clock; how long its answers take is told
+//! with each.
+
+use super::frames::{Arp, Echo, Frame, Kind, Station};
+use tlp::Duration;
+
+/// What stands at the other end of a NIC's cable.
+pub trait EthernetPort {
+    /// A frame has left the NIC; what comes back for it, if anything does.
+    fn transmit(&mut self, frame: &[u8]) -> Option<Arrival>;
+}
+
+/// A frame that is on its way to the NIC.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Arrival {
+    /// How long until it is there.
+    pub after: Duration,
+    /// The frame, without FCS.
+    pub frame: Vec<u8>,
+}
+
+/// Answers ARP requests for its address (RFC 826) and ICMP echo requests (RFC 792); drops all else, as a host would.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Peer {
+    /// Who it is.
+    pub station: Station,
+    /// From the end of a frame to the start of its answer at the NIC: wire and peer.
+    pub latency: Duration,
+}
+
+impl Peer {
+    fn answer(&self, frame: &[u8]) -> Option<Vec<u8>> {
+        let me = self.station;
+        match Frame::parse(frame).ok()? {
+            Frame::Arp(arp) if arp.kind == Kind::Request && arp.to.ip == me.ip => {
+                Some(Arp { kind: Kind::Reply, from: me, to: arp.from }.emit())
+            }
+            Frame::Echo(echo) if echo.kind == Kind::Request && echo.to == me => {
+                Some(Echo { kind: Kind::Reply, from: me, to: echo.from, ..echo }.emit())
+            }
+            _ => None,
+        }
+    }
+}
+
+impl EthernetPort for Peer {
+    fn transmit(&mut self, frame: &[u8]) -> Option<Arrival> {
+        self.answer(frame).map(|frame| Arrival { after: self.latency, frame })
+    }
+}

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The benchmark device on a host whose every DMA read takes 500 ns and whose writes take no time.
+
+mod common;
+
+use common::{Event, Loopback, found};
+use config::PcieLayout;
+use device::{AsyncProgram, DmaError};
+use riser_devices::pcie_bench::*;
+use std::collections::BTreeMap;
+use tlp::{Duration, PayloadPool};
+
+/// Runs a benchmark; what it measured, and what passed.
+fn run(settings: &Settings) -> (Result<(), String>, Results, Loopback) {
+    run_on(settings, |_| {})
+}
+
+fn run_on(
+    settings: &Settings,
+    prepare: impl FnOnce(&mut Loopback),
+) -> (Result<(), String>, Results, Loopback) {
+    let results = ResultsHandle::new();
+    let bench = function(settings.clone(), PcieLayout::default(), &PayloadPool::new(), &results).unwrap();
+    let mut host = Loopback::new(bench);
+    prepare(&mut host);
+    let window = settings.window_bytes;
+    let start = |cpu| driver(cpu, found(0, BAR_BYTES), window, Placement::High);
+    let mut program = AsyncProgram::new(host.memory.clone(), start);
+    let outcome = host.run(&mut program);
+    (outcome, results.take(), host)
+}
+
+fn settings(test: Test) -> Settings {
+    Settings { test, transfers: 200, warm_up: 10, outstanding: 8, ..Settings::default() }
+}
+
+fn reads(host: &Loopback) -> Vec<u64> {
+    let address = |e: &Event| if let Event::DmaRead(address, _) = e { Some(*address) } else { None };
+    host.log.iter().filter_map(address).collect()
+}
+
+fn writes(host: &Loopback) -> Vec<u64> {
+    let address = |e: &Event| if let Event::DmaWrite(address, _) = e { Some(*address) } else { None };
+    host.log.iter().filter_map(address).collect()
+}
+
+#[test]
+fn lat_rd_is_one_read_at_a_time_and_each_is_timed() {
+    let (outcome, results, host) = run(&settings(Test::LatRd));
+    assert_eq!(outcome, Ok(()));
+    assert_eq!(results.latencies_ps, vec![500_000; 200]);
+    assert_eq!(
+        (results.transfers, results.ended, results.bytes_read, results.bytes_written),
+        (200, 210, 12_800, 0)
+    );
+    assert_eq!(results.elapsed(), Duration::from_us(100));
+    assert_eq!((host.most_reads, results.phase), (1, Phase::Done));
+    assert_eq!(host.log.iter().filter(|e| **e == Event::Interrupt(0)).count(), 1);
+}
+
+#[test]
+fn lat_wrrd_reads_where_it_wrote() {
+    let (outcome, results, host) = run(&Settings { carry: true, ..settings(Test::LatWrRd) });
+    assert_eq!(outcome, Ok(()));
+    assert_eq!((results.bytes_read, results.bytes_written), (12_800, 12_800));
+    assert_eq!(results.latencies_ps.len(), 200);
+    let dma: Vec<&Event> =
+        host.log.iter().filter(|e| matches!(e, Event::DmaRead(..) | Event::DmaWrite(..))).collect();
+    assert_eq!(dma.len(), 420);
+    for pair in dma.chunks(2) {
+        let [Event::DmaWrite(written, bytes), Event::DmaRead(read, 64)] = pair else { panic!("{pair:?}") };
+        assert_eq!((written, bytes.len()), (read, 64));
+    }
+}
+
+#[test]
+fn bw_rd_keeps_as_many_reads_under_way_as_it_is_told() {
+    for outstanding in [1, 8, 32] {
+        let (outcome, results, host) = run(&Settings { outstanding, ..settings(Test::BwRd) });
+        assert_eq!(outcome, Ok(()));
+        assert_eq!(host.most_reads, usize::from(outstanding));
+        assert!(results.latencies_ps.is_empty());
+        assert_eq!((results.transfers, results.bytes_read), (200, 12_800));
+        // The load goes on until the last that counts has ended, and then stops.
+        let issued = reads(&host).len() as u64;
+        assert!((210..210 + 2 * u64::from(outstanding)).contains(&issued), "{issued}");
+        assert_eq!(results.ended, issued);
+    }
+    let one = run(&Settings { outstanding: 1, ..settings(Test::BwRd) }).1;
+    assert_eq!(one.elapsed(), Duration::from_us(100), "200 times 500 ns");
+}
+
+#[test]
+fn bw_wr_only_writes_and_bw_rdwr_does_both_in_turn() {
+    let (outcome, results, host) = run(&Settings { carry: true, ..settings(Test::BwWr) });
+    assert_eq!((outcome, results.bytes_read, results.bytes_written), (Ok(()), 0, 12_800));
+    assert_eq!(reads(&host).len(), 0);
+
+    let both = Settings { transfers: 2_000, ..settings(Test::BwRdWr) };
+    let (outcome, results, host) = run(&both);
+    assert_eq!(outcome, Ok(()));
+    assert_eq!(results.bytes_read + results.bytes_written, 2_000 * 64);
+    let (reads, writes) = (reads(&host).len(), writes(&host).len());
+    assert!(reads.abs_diff(writes) <= 1, "{reads} reads, {writes} writes");
+}
+
+#[test]
+fn transfers_stay_in_the_window_at_their_offset() {
+    let odd = Settings { host_offset_bytes: 5, size_bytes: 100, window_bytes: 8192, ..settings(Test::BwRd) };
+    let (_, _, host) = run(&odd);
+    // The window is the first that was taken from high memory; 32 units of 128 B in each 4 KiB.
+    let mut seen = BTreeMap::new();
+    for address in reads(&host) {
+        let offset = address - (4 << 30);
+        assert!(offset + 100 <= 8192 && offset % 128 == 5);
+        *seen.entry(offset).or_insert(0) += 1;
+    }
+    assert!(seen.len() > 40 && seen.len() <= 64, "random: {} of 64 units in 210 draws", seen.len());
+    let sequential = Settings { pattern: Pattern::Sequential, ..odd };
+    let expected: Vec<u64> = (0..64).map(|n| (4 << 30) + n * 128 + 5).collect();
+    assert_eq!(reads(&run(&sequential).2)[..64], expected);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    let run = |seed| run(&Settings { seed, ..settings(Test::BwRdWr) }).2.log;
+    assert_eq!(run(3), run(3));
+    assert_ne!(run(3), run(4));
+}
+
+#[test]
+fn without_a_warm_up_it_measures_from_the_start() {
+    let (_, results, _) = run(&Settings { warm_up: 0, ..settings(Test::LatRd) });
+    assert_eq!((results.transfers, results.ended), (200, 200));
+    assert_eq!(results.elapsed(), Duration::from_us(100));
+}
+
+/// Issue, done and service costs of the card, and the latency and the time between transfers that they lead to, in ns.
+#[test]
+fn what_the_card_costs_is_added() {
+    let ns = Duration::from_ns;
+    let rows = [
+        (0, 0, 0, 1, 500, 500),
+        (100, 0, 0, 1, 600, 600),
+        (100, 50, 0, 1, 650, 650),
+        (0, 0, 100, 32, 0, 100),
+    ];
+    for (issue, done, service, outstanding, latency, between) in rows {
+        let card = Settings {
+            issue_latency: ns(issue),
+            done_latency: ns(done),
+            transfer_service: ns(service),
+            outstanding,
+            ..settings(Test::BwRd)
+        };
+        if outstanding == 1 {
+            let timed = run(&Settings { test: Test::LatRd, ..card.clone() }).1;
+            assert_eq!(timed.latencies_ps, vec![latency * 1_000; 200]);
+        }
+        assert_eq!(run(&card).1.elapsed(), ns(between) * 200);
+    }
+}
+
+#[test]
+fn a_failed_transfer_ends_the_test() {
+    for error in ERRORS {
+        let (outcome, results, host) = run_on(&settings(Test::BwRd), |host| host.fail_reads = Some(error));
+        let message = format!("function 01:00.0 [f15e:0000]: a transfer failed: {error}");
+        assert_eq!(outcome, Err(message));
+        assert_eq!((results.failure, results.phase, results.transfers), (Some(error), Phase::Done, 0));
+        assert!(reads(&host).len() <= 8, "the workers stop");
+    }
+    let beyond = Settings { window_bytes: 1 << 30, ..settings(Test::BwRd) };
+    assert!(
+        run(&beyond).0.unwrap_err().starts_with("function 01:00.0 [f15e:0000], window: 1073741824 bytes")
+    );
+    assert_ne!(ERRORS[0], DmaError::TooLong);
+}
+
+/// Settings that are refused, and what is said.
+#[test]
+fn settings_that_are_not_legal_are_refused() {
+    let ok = Settings::default;
+    let rows = [
+        (
+            Settings { size_bytes: 0, ..ok() },
+            "transfers of 0 bytes at host offset 0: legal are sizes from 1 and offsets 0 to 63, together at most 4096",
+        ),
+        (
+            Settings { size_bytes: 4096, host_offset_bytes: 1, ..ok() },
+            "transfers of 4096 bytes at host offset 1: legal are sizes from 1 and offsets 0 to 63, together at most 4096",
+        ),
+        (
+            Settings { host_offset_bytes: 64, ..ok() },
+            "transfers of 64 bytes at host offset 64: legal are sizes from 1 and offsets 0 to 63, together at most 4096",
+        ),
+        (
+            Settings { window_bytes: 127, size_bytes: 65, ..ok() },
+            "window of 127 bytes: legal are 128 (one unit) to 274877906944",
+        ),
+        (Settings { outstanding: 0, ..ok() }, "0 transfers under way: legal are 1 to 1024"),
+        (
+            Settings { transfers: 0, ..ok() },
+            "0 transfers: legal are 1 to 16777216 in a latency test, from 1 in a bandwidth test",
+        ),
+        (
+            Settings { transfers: 1 << 25, test: Test::LatRd, ..ok() },
+            "33554432 transfers: legal are 1 to 16777216 in a latency test, from 1 in a bandwidth test",
+        ),
+    ];
+    for (settings, message) in rows {
+        assert_eq!(settings.check().unwrap_err().to_string(), message);
+    }
+}

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The simple NIC and its driver, transaction by transaction.
+
+mod common;
+
+use common::{Event, Loopback, found};
+use config::PcieLayout;
+use device::AsyncProgram;
+use device::cpu::Cpu;
+use riser_devices::shared::Shared;
+use riser_devices::simple_nic::*;
+use std::net::Ipv4Addr;
+use tlp::{Duration, PayloadPool};
+
+const HOST: Station = Station { mac: [0x5e, 0x60, 0xb2, 0x6a, 0x4a, 0xf9], ip: Ipv4Addr::new(10, 0, 0, 1) };
+const PEER: Station = Station { mac: [0x00, 0x11, 0x22, 0x33, 0x44, 0x55], ip: Ipv4Addr::new(10, 0, 0, 2) };
+const LATENCY: Duration = Duration::from_us(10);
+const BAR: u8 = 4;
+
+struct Lab {
+    host: Loopback,
+    counters: Shared<Counters>,
+    report: PingReport,
+}
+
+impl Lab {
+    fn new(wire: impl EthernetPort + 'static) -> Lab {
+        let counters = Shared::default();
+        let nic = function(BAR, PcieLayout::default(), &PayloadPool::new(), wire, &counters).unwrap();
+        Lab { host: Loopback::new(nic), counters, report: PingReport::default() }
+    }
+
+    fn ping(&mut self, count: u32, bytes: u16) -> Result<(), String> {
+        let timeout = Duration::from_ms(1);
+        let settings = PingSettings { bar: BAR, local: HOST, peer: PEER.ip, count, bytes, timeout };
+        let report = self.report.clone();
+        self.run(|cpu| driver(cpu, found(BAR, BAR_BYTES), settings, report))
+    }
+
+    fn run<F: Future<Output = Result<(), String>> + 'static>(
+        &mut self,
+        program: impl FnOnce(Cpu) -> F,
+    ) -> Result<(), String> {
+        let mut program = AsyncProgram::new(self.host.memory.clone(), program);
+        self.host.run(&mut program)
+    }
+}
+
+fn peer() -> Peer {
+    Peer { station: PEER, latency: LATENCY }
+}
+
+/// Frames 1 to 12 of NetTLP's capture of a ping (Figure 15 of the paper): the same transfers in the same order, of the
+/// same lengths.
+#[test]
+fn a_ping_is_the_transfers_of_the_capture() {
+    let mut lab = Lab::new(peer());
+    lab.ping(1, 56).unwrap();
+    let log = &lab.host.log;
+    let ping = log.iter().rposition(|e| matches!(e, Event::MmioWrite(BAR, 16, _))).unwrap();
+    let lines: Vec<String> = log[ping..].iter().map(line).collect();
+    assert_eq!(
+        lines,
+        [
+            "MWr +16 4", // TX index
+            "MRd 16",    // TX descriptor
+            "MRd 98",    // frame
+            "MSI 0",
+            "MWr 98", // frame
+            "MWr 16", // RX descriptor
+            "MSI 1",
+            "MWr +20 4", // RX index
+            "MRd 16",    // RX descriptor
+        ]
+    );
+    assert_eq!(log[ping], Event::MmioWrite(BAR, 16, vec![2, 0, 0, 0]), "ARP was descriptor 0, the ping is 1");
+    let Event::DmaWrite(_, descriptor) = &log[ping + 5] else { unreachable!() };
+    assert_eq!(descriptor[8..], 98u64.to_le_bytes());
+}
+
+fn line(event: &Event) -> String {
+    match event {
+        Event::MmioWrite(_, offset, bytes) => format!("MWr +{offset} {}", bytes.len()),
+        Event::MmioRead(_, offset, len) => format!("MRd +{offset} {len}"),
+        Event::DmaWrite(_, bytes) => format!("MWr {}", bytes.len()),
+        Event::DmaRead(_, len) => format!("MRd {len}"),
+        Event::Interrupt(vector) => format!("MSI {vector}"),
+    }
+}
+
+#[test]
+fn pings_of_all_sizes_come_back_and_are_timed() {
+    for bytes in [0, 1, 56, 1472] {
+        let mut lab = Lab::new(peer());
+        lab.ping(300, bytes).unwrap();
+        let pings = lab.report.get();
+        assert_eq!(pings.peer_mac, Some(PEER.mac));
+        // Descriptor and frame, 500 ns each, and the peer.
+        assert_eq!(
+            pings.round_trips,
+            vec![LATENCY + Duration::from_us(1); 300],
+            "more than once around the ring"
+        );
+        let counted = *lab.counters.get();
+        assert_eq!(counted, Counters { tx_frames: 301, rx_frames: 301, ..Counters::default() });
+    }
+}
+
+type Harm = fn(&mut Vec<u8>);
+
+/// A peer that does something wrong to what it answers.
+struct Odd(Harm);
+
+impl EthernetPort for Odd {
+    fn transmit(&mut self, frame: &[u8]) -> Option<Arrival> {
+        let mut arrival = peer().transmit(frame)?;
+        let echo = frame[12..14] == [0x08, 0x00];
+        if echo {
+            self.0(&mut arrival.frame);
+        }
+        (!arrival.frame.is_empty()).then_some(arrival)
+    }
+}
+
+/// What a peer may do wrong, and what the driver says. Offsets: Ethernet 14, IPv4 20, ICMP 8 bytes.
+#[test]
+fn the_driver_says_what_is_wrong() {
+    let rows: [(Harm, &str); 5] = [
+        (|frame| frame.clear(), "ping 0: no RX interrupt within 1000000.000 ns"),
+        (|frame| frame[50] ^= 1, "ping 0: bad reply: its ICMP packet is malformed or its checksum is wrong"),
+        (|frame| frame[30] ^= 1, "ping 0: bad reply: its IPv4 header is malformed or its checksum is wrong"),
+        (
+            |frame| frame.truncate(10),
+            "ping 0: bad reply: its Ethernet header is malformed or its checksum is wrong",
+        ),
+        // Data and checksum (that of ICMP is at 36) wrong in ways that cancel out.
+        (|frame| (frame[42], frame[44]) = (frame[42] ^ 1, frame[44] ^ 1), "ping 0: bad reply: its ICMP"),
+    ];
+    for (harm, message) in rows {
+        let error = Lab::new(Odd(harm)).ping(1, 56).unwrap_err();
+        assert!(error.contains(message), "{error}");
+    }
+    // The data 00 01 02 03: the first words swapped, so that the checksum holds.
+    let error = Lab::new(Odd(|frame| frame[42..46].rotate_left(2))).ping(1, 56).unwrap_err();
+    assert!(error.starts_with("function 01:00.0 [f15e:0000]: ping 0: not its reply: Echo"), "{error}");
+    // Longer than any frame: lost by the NIC.
+    let mut lab = Lab::new(Odd(|frame| frame.resize(3000, 0)));
+    assert!(lab.ping(1, 56).unwrap_err().contains("no RX interrupt"));
+    assert_eq!(lab.counters.get().lost, 1);
+}
+
+/// A driver that does what it should not; each row is what it writes, and which counter tells.
+#[test]
+fn what_a_broken_driver_posts_is_refused_and_counted() {
+    let mut lab = Lab::new(peer());
+    lab.run(async |cpu| {
+        let base = found(BAR, BAR_BYTES).address(BAR, 0)?;
+        let write =
+            async |offset, value| cpu.write_u32(base + offset, value).await.map_err(|e| e.to_string());
+        cpu.write_u64(base, 0x1000).await.map_err(|e| e.to_string())?;
+        cpu.write_u64(base + 8, 0x2000).await.map_err(|e| e.to_string())?;
+        write(16, 1).await?; // not enabled
+        write(24, 1).await?;
+        write(16, 256).await?; // beyond the ring
+        write(20, u32::MAX).await?;
+        for (index, length) in [(0u64, 0u64), (1, 13), (2, 1519), (3, u64::MAX), (4, 14)] {
+            cpu.memory().write_u64(0x1000 + 16 * index, 0x3000).unwrap();
+            cpu.memory().write_u64(0x1008 + 16 * index, length).unwrap();
+        }
+        write(16, 5).await?;
+        for _ in 0..5 {
+            cpu.interrupt(32).await;
+        }
+        write(20, 7).await?; // a buffer at address zero
+        cpu.memory().write_u64(0x1000 + 16 * 5, 1 << 60).unwrap();
+        cpu.memory().write_u64(0x1008 + 16 * 5, 64).unwrap();
+        write(16, 6).await?; // a frame where there is no memory
+        cpu.sleep(Duration::from_us(10)).await;
+        Ok(())
+    })
+    .unwrap();
+    let expected = Counters {
+        tx_frames: 1,
+        refused_doorbells: 3,
+        refused_descriptors: 5,
+        dma_errors: 1,
+        ..Counters::default()
+    };
+    assert_eq!(*lab.counters.get(), expected);
+}
+
+#[test]
+fn frames_without_a_buffer_are_lost_and_counted() {
+    let mut lab = Lab::new(peer());
+    lab.run(async |cpu| {
+        let base = found(BAR, BAR_BYTES).address(BAR, 0)?;
+        let frame = Arp { kind: Kind::Request, from: HOST, to: PEER }.emit();
+        cpu.memory().write(0x3000, &frame).unwrap();
+        cpu.memory().write_u64(0x1000, 0x3000).unwrap();
+        cpu.memory().write_u64(0x1008, frame.len() as u64).unwrap();
+        cpu.write_u64(base, 0x1000).await.map_err(|e| e.to_string())?;
+        cpu.write_u32(base + 24, 1).await.map_err(|e| e.to_string())?;
+        cpu.write_u32(base + 16, 1).await.map_err(|e| e.to_string())?;
+        cpu.sleep(LATENCY * 2).await;
+        let index = cpu.read_u32(base + 16).await.map_err(|e| e.to_string())?;
+        assert_eq!(index, 1, "registers read back");
+        Ok(())
+    })
+    .unwrap();
+    assert_eq!(*lab.counters.get(), Counters { tx_frames: 1, no_buffer: 1, ..Counters::default() });
+}
+
+/// An echo request as it stands in NetTLP's capture of a ping, frame 5; and its reply, frame 7, up to what the
+/// peer is free to choose (IPv4 identification, flags and checksum).
+#[test]
+fn the_peer_answers_the_ping_of_the_capture() {
+    let header = [
+        0x00, 0x11, 0x22, 0x33, 0x44, 0x55, 0x5e, 0x60, 0xb2, 0x6a, 0x4a, 0xf9, 0x08, 0x00, // Ethernet
+        0x45, 0x00, 0x00, 0x1c, 0xef, 0xa3, 0x40, 0x00, 0x40, 0x01, 0x37, 0x3b, // IPv4, 28 B long here
+        0x0a, 0x00, 0x00, 0x01, 0x0a, 0x00, 0x00, 0x02, //
+        0x08, 0x00, 0xd3, 0x6a, 0x24, 0x94, 0x00,
+        0x01, // ICMP: checksum of the header alone, ident, sequence
+    ];
+    let Ok(Frame::Echo(echo)) = Frame::parse(&header) else { panic!("{:?}", Frame::parse(&header)) };
+    let request =
+        Echo { kind: Kind::Request, from: HOST, to: PEER, ident: 0x2494, sequence: 1, data: Vec::new() };
+    assert_eq!(echo, request);
+    let answer = peer().transmit(&header).unwrap();
+    assert_eq!(answer.after, LATENCY);
+    let reply = Echo { kind: Kind::Reply, from: PEER, to: HOST, ..request };
+    assert_eq!(Frame::parse(&answer.frame), Ok(Frame::Echo(reply)));
+    assert_eq!(answer.frame[..14], [&header[6..12], &header[..6], &header[12..14]].concat());
+}
+
+#[test]
+fn the_peer_is_silent_to_what_is_not_for_it() {
+    let other = Station { ip: Ipv4Addr::new(10, 0, 0, 3), ..PEER };
+    let echo = |kind, to| Echo { kind, from: HOST, to, ident: 1, sequence: 1, data: vec![1, 2, 3] }.emit();
+    let frames = [
+        Arp { kind: Kind::Request, from: HOST, to: other }.emit(),
+        Arp { kind: Kind::Reply, from: HOST, to: PEER }.emit(),
+        echo(Kind::Request, other),
+        echo(Kind::Reply, PEER),
+        vec![],
+        vec![0; 14],
+    ];
+    for frame in frames {
+        assert_eq!(peer().transmit(&frame), None, "{frame:02x?}");
+    }
+    assert!(peer().transmit(&echo(Kind::Request, PEER)).is_some());
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(300))]
+    #[test]
+    fn foreign_bytes_never_panic(mut bytes in proptest::collection::vec(0u8.., 0..80), as_ip: bool) {
+        if bytes.len() > 20 && as_ip {
+            bytes[12..16].copy_from_slice(&[0x08, 0x00, 0x45, 0x00]);
+        }
+        let _ = Frame::parse(&bytes);
+        let _ = peer().transmit(&bytes);
+    }
+
+    #[test]
+    fn frames_survive_the_wire(
+        ident: u16, sequence: u16, request: bool, data in proptest::collection::vec(0u8.., 0..1472),
+    ) {
+        let kind = if request { Kind::Request } else { Kind::Reply };
+        let echo = Echo { kind, from: HOST, to: PEER, ident, sequence, data };
+        proptest::prop_assert_eq!(Frame::parse(&echo.emit()), Ok(Frame::Echo(echo)));
+        let arp = Arp { kind, from: HOST, to: PEER };
+        proptest::prop_assert_eq!(Frame::parse(&arp.emit()), Ok(Frame::Arp(arp)));
+    }
+}

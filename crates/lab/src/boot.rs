@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the simulated host does: firmware first, then all drivers side by side.
+
+use crate::links;
+use crate::schema::{Lab, Slot};
+use device::Cpu;
+use device::firmware::{self, FixedBar, FoundFunction, RootPortWindows, Window};
+use fabric::AddressMap;
+use std::pin::Pin;
+use tlp::Rcb;
+
+/// A driver, to be given its function.
+pub(crate) type Driver = Box<dyn FnOnce(Cpu, FoundFunction) -> DriverFuture>;
+
+/// A driver that runs.
+pub(crate) type DriverFuture = Pin<Box<dyn Future<Output = Result<(), String>>>>;
+
+/// Enumerates, then runs the driver of each slot on the function found there.
+pub(crate) async fn boot(cpu: Cpu, windows: Vec<RootPortWindows>, drivers: Vec<Driver>) -> Result<(), String> {
+    let found = firmware::enumerate(&cpu, &windows).await?;
+    let mut running = Vec::new();
+    for (slot, driver) in drivers.into_iter().enumerate() {
+        let function = found.iter().find(|f| f.port == slot);
+        let function = function.ok_or_else(|| format!("slot {slot}: no function answers"))?;
+        running.push(cpu.spawn(driver(cpu.clone(), *function)));
+    }
+    for (slot, task) in running.into_iter().enumerate() {
+        let result = task.await.map_err(|e| format!("slot {slot}: {e}"))?;
+        result.map_err(|e| format!("slot {slot}: {e}"))?;
+    }
+    Ok(())
+}
+
+/// The root ports as firmware finds them.
+pub(crate) fn windows(lab: &Lab, rcb: Rcb) -> Vec<RootPortWindows> {
+    let window = |w: fabric::Window| Window { base: w.base, size: w.size };
+    let port = |(n, slot): (usize, &Slot)| RootPortWindows {
+        bus: AddressMap.bus(n),
+        mmio32: window(AddressMap.mmio32(n)),
+        mmio64: window(AddressMap.mmio64(n)),
+        mps: links::mps(lab, slot),
+        mrrs: links::mrrs(lab, slot),
+        rcb: links::rcb(lab, slot, rcb),
+        ten_bit_tags: slot.tags.as_ref().is_some_and(|t| *t.get_ref() > 256),
+        fixed: fixed_bar(slot).into_iter().collect(),
+    };
+    lab.slot.iter().enumerate().map(port).collect()
+}
+
+fn fixed_bar(slot: &Slot) -> Option<FixedBar> {
+    let memory = slot.memory.as_ref().and_then(|m| Some((0, *m.address.as_ref()?.get_ref())));
+    let nic = slot.simple_nic.as_ref().and_then(|n| Some((*n.bar.get_ref(), *n.address.as_ref()?.get_ref())));
+    memory.or(nic).map(|(bar, address)| FixedBar { function: 0, bar, address })
+}

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! From a lab to a running fabric: devices into slots, their drivers onto the host.
+
+use crate::boot::{self, Driver};
+use crate::models::{self, Instrument};
+use crate::read::LabFile;
+use crate::report::{DeviceReport, LinkReport, Report, directions};
+use crate::schema::{Lab, Model, Slot};
+use crate::tap::{CaptureHandle, CaptureOptions, CaptureTap};
+use crate::{faults, links, profile};
+use device::cpu::AsyncProgram;
+use device::endpoint::{Endpoint, EndpointConfig, FunctionConfig, Limits};
+use device::memory::HostMemory;
+use device::{Cpu, TlpPort};
+use devices::pcie_bench::ResultsHandle;
+use fabric::{Fabric, FabricConfig, LinkConfig, Stop};
+use std::io::{self, Write};
+use tlp::{Duration, PayloadPool, Time};
+
+/// A lab that is about to run.
+pub struct Assembly {
+    /// The fabric.
+    pub fabric: Fabric,
+    seed: u64,
+    slots: Vec<SlotInfo>,
+}
+
+struct SlotInfo {
+    name: String,
+    model: Model,
+    generation: u8,
+    lanes: u8,
+    mps_bytes: u32,
+    instrument: Instrument,
+}
+
+/// Puts the lab together. Nothing has run yet.
+///
+/// # Errors
+/// What cannot be put together, and why.
+pub fn build(file: &LabFile) -> Result<Assembly, String> {
+    let lab = &file.lab;
+    let host = profile::host(lab.host.profile.get_ref(), &file.base)?;
+    let memory = host_memory(lab)?;
+    let payloads = PayloadPool::new();
+    let mut ends: Vec<(LinkConfig, Box<dyn TlpPort>)> = Vec::new();
+    let mut slots = Vec::new();
+    let mut drivers: Vec<Driver> = Vec::new();
+    for slot in &lab.slot {
+        let plugged = models::plug(file, slot, &payloads)?;
+        let link = links::config(&lab.link, &slot.link);
+        slots.push(SlotInfo::new(slot, &link, plugged.instrument));
+        ends.push((link, Box::new(endpoint(slot, plugged.function, &payloads)?)));
+        drivers.push(plugged.driver);
+    }
+    let windows = boot::windows(lab, host.rcb);
+    let program =
+        AsyncProgram::with_pool(payloads.clone(), memory.clone(), |cpu: Cpu| boot::boot(cpu, windows, drivers));
+    let fabric = Fabric::new(FabricConfig {
+        host,
+        memory,
+        payloads,
+        slots: ends,
+        program: Some(Box::new(program)),
+        faults: faults::rules(lab),
+        seed: lab.seed,
+    });
+    Ok(Assembly { fabric, seed: lab.seed, slots })
+}
+
+fn host_memory(lab: &Lab) -> Result<HostMemory, String> {
+    let bytes = |mib: u32| u64::from(mib) << 20;
+    let host = &lab.host;
+    HostMemory::new(bytes(*host.low_memory_mib.get_ref()), bytes(*host.high_memory_mib.get_ref()))
+        .map_err(|e| e.to_string())
+}
+
+fn endpoint(slot: &Slot, function: FunctionConfig, payloads: &PayloadPool) -> Result<Endpoint, String> {
+    let mut limits = Limits::default();
+    if let Some(tags) = &slot.tags {
+        limits.max_outstanding_reads = *tags.get_ref();
+    }
+    if let Some(us) = &slot.completion_timeout_us {
+        limits.completion_timeout = Duration::from_us(*us.get_ref());
+    }
+    let name = slot.name.get_ref().clone();
+    Endpoint::new(EndpointConfig { name, functions: vec![function], limits, pool: payloads.clone() })
+        .map_err(|e| format!("slot `{}`: {e}", slot.name.get_ref()))
+}
+
+impl SlotInfo {
+    fn new(slot: &Slot, link: &LinkConfig, instrument: Instrument) -> SlotInfo {
+        SlotInfo {
+            name: slot.name.get_ref().clone(),
+            model: slot.device,
+            generation: link.root.rate.generation(),
+            lanes: link.root.width.lanes(),
+            mps_bytes: link.root.mps.bytes(),
+            instrument,
+        }
+    }
+}
+
+/// The time limit of a lab.
+#[must_use]
+pub fn limit(limit_us: Option<u64>) -> Time {
+    limit_us.map_or(Time::MAX, |us| Time::ZERO + Duration::from_us(us))
+}
+
+impl Assembly {
+    /// Writes what passes on every link to `out`, as a capture.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn capture<W: Write + 'static>(&mut self, out: W, options: CaptureOptions) -> io::Result<CaptureHandle<W>> {
+        let names: Vec<String> = self.slots.iter().map(|s| s.name.clone()).collect();
+        let (tap, handle) = CaptureTap::new(out, &names, options)?;
+        self.fabric.set_tap(Box::new(tap));
+        Ok(handle)
+    }
+
+    /// What the first benchmark device measures.
+    #[must_use]
+    pub fn bench_results(&self) -> Option<ResultsHandle> {
+        self.slots.iter().find_map(|s| match &s.instrument {
+            Instrument::Bench(results) => Some(results.clone()),
+            _ => None,
+        })
+    }
+
+    /// What has happened, up to `stop`, for `cpu_seconds`.
+    #[must_use]
+    pub fn report(&self, lab: &str, stop: &Stop, cpu_seconds: f64) -> Report {
+        let totals = self.fabric.totals();
+        Report {
+            lab: lab.to_owned(),
+            seed: self.seed,
+            outcome: outcome(stop),
+            reasons: reasons(stop),
+            simulated_ns: self.fabric.now().as_ps() as f64 / 1_000.0,
+            events: totals.events,
+            tlp_hops: totals.tlp_hops,
+            cpu_seconds,
+            links: (0..).zip(&self.slots).map(|(n, slot)| self.link_report(n, slot)).collect(),
+            root_complex: self.fabric.root_counters().into(),
+            devices: (0..).zip(&self.slots).map(|(n, slot)| self.device_report(n, slot)).collect(),
+        }
+    }
+
+    fn link_report(&self, n: u32, slot: &SlotInfo) -> LinkReport {
+        LinkReport {
+            slot: slot.name.clone(),
+            generation: slot.generation,
+            lanes: slot.lanes,
+            mps_bytes: slot.mps_bytes,
+            directions: directions(&self.fabric, n),
+        }
+    }
+
+    fn device_report(&self, n: usize, slot: &SlotInfo) -> DeviceReport {
+        let mut counters: serde_json::Map<_, _> =
+            self.fabric.slot_counts(n).into_iter().map(|(name, count)| (name.to_owned(), count.into())).collect();
+        counters.extend(slot.instrument.results());
+        DeviceReport { slot: slot.name.clone(), model: slot.model.name(), counters }
+    }
+}
+
+fn outcome(stop: &Stop) -> &'static str {
+    match stop {
+        Stop::Finished => "finished",
+        Stop::Failed(_) => "failed",
+        Stop::TimeLimit => "time-limit",
+        Stop::Paused => "paused",
+        Stop::NoProgress(_) => "no-progress",
+    }
+}
+
+fn reasons(stop: &Stop) -> Vec<String> {
+    match stop {
+        Stop::Failed(why) => vec![why.clone()],
+        Stop::NoProgress(who) => who.clone(),
+        _ => Vec::new(),
+    }
+}

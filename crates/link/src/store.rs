@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The TLPs that a port holds, from the transmit queue to their acknowledgement: each is written once and stays where it
+//! is, and what was freed last is used first. Order and limits are kept elsewhere.
+
+use tlp::Tlp;
+
+/// Names a TLP of a [`TlpStore`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Handle(u32);
+
+/// TLPs by handle.
+pub(crate) struct TlpStore {
+    slots: Vec<Option<Tlp>>,
+    free: Vec<Handle>,
+}
+
+impl TlpStore {
+    /// Room for `capacity` TLPs without allocation.
+    pub(crate) fn new(capacity: usize) -> TlpStore {
+        TlpStore {
+            slots: (0..capacity).map(|_| None).collect(),
+            free: (0..capacity as u32).rev().map(Handle).collect(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn insert(&mut self, tlp: Tlp) -> Handle {
+        match self.free.pop() {
+            Some(handle) => {
+                self.slots[handle.0 as usize] = Some(tlp);
+                handle
+            }
+            None => self.grow(tlp),
+        }
+    }
+
+    #[cold]
+    fn grow(&mut self, tlp: Tlp) -> Handle {
+        self.slots.push(Some(tlp));
+        Handle(self.slots.len() as u32 - 1)
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, handle: Handle) -> Option<&Tlp> {
+        self.slots[handle.0 as usize].as_ref()
+    }
+
+    #[inline]
+    pub(crate) fn remove(&mut self, handle: Handle) {
+        self.slots[handle.0 as usize] = None;
+        self.free.push(handle);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tlp::{Body, Data, Message, MessageRouting, Repr};
+
+    fn message(code: u8) -> Tlp {
+        let (requester, tag) = Default::default();
+        let routing = MessageRouting::Local;
+        let body = Message { routing, requester, tag, code, header: [0; 8], length_dw: None };
+        Tlp { repr: Repr::new(Body::Message(body)), data: Data::NONE, carry: false }
+    }
+
+    #[test]
+    fn places_are_used_again_and_grow_beyond_the_first_ones() {
+        let mut store = TlpStore::new(2);
+        let [a, b, c] = [1, 2, 3].map(|code| store.insert(message(code)));
+        assert_eq!(store.get(c), Some(&message(3)));
+        store.remove(b);
+        assert_eq!(store.get(b), None);
+        assert_eq!(store.insert(message(4)), b);
+        assert_eq!(store.get(a), Some(&message(1)));
+    }
+}
