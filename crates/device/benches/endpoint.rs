@@ -2,6 +2,9 @@
 //! What the endpoint costs: nanoseconds for each DMA write of 256 B, each DMA read of 256 B with one completion (32
 //! outstanding), and each register read, with a device that costs next to nothing.
 
+// What the macros of criterion make has no documentation.
+#![allow(missing_docs)]
+
 #[path = "../tests/common/load.rs"]
 mod load;
 

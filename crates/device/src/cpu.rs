@@ -24,7 +24,7 @@
 //! polled, leave in that order, and a dropped future takes back what was not accepted yet. The program runs from the
 //! first poll on. This module never reads a clock and never starts a thread.
 
-pub use crate::exec::{Either, MAX_TASKS, join, join_array, select, yield_now};
+pub use crate::exec::{Either, MAX_CALLS, MAX_OUTPUTS, MAX_TASKS, join, join_array, select, yield_now};
 
 use crate::exec::{Call, Core, JoinHandle, Outgoing, Post, Sleep, WaitList};
 use crate::host::{HostError, HostInput, HostOutput, HostProgram, HostReadId};

@@ -17,9 +17,11 @@ mod queue;
 mod timers;
 mod wait;
 
+pub use calls::MAX_CALLS;
 pub use combine::{Either, YieldNow, join, join_array, select, yield_now};
 pub use core::Sleep;
 pub(crate) use core::{Call, Core, Outgoing, Post};
+pub use queue::MAX_OUTPUTS;
 pub(crate) use wait::WaitList;
 
 use std::cell::{Cell, RefCell};

@@ -58,7 +58,7 @@ pub use data::{Answer, IntoData};
 pub use registers::RegisterFile;
 pub use request::{MessageRequest, ReadRequest, Request, WriteRequest};
 
-pub use crate::exec::{Either, MAX_TASKS, join, join_array, select, yield_now};
+pub use crate::exec::{Either, MAX_CALLS, MAX_OUTPUTS, MAX_TASKS, join, join_array, select, yield_now};
 
 use crate::exec::{Call, Core, JoinHandle, Outgoing, Post, Sleep, WaitList};
 use crate::seam::{self, CompletionError, Device, DmaError, DmaId, DmaRead, DmaWrite, Input, Output, Token};

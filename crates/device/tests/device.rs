@@ -5,7 +5,8 @@ mod rig;
 
 use futures::FutureExt;
 use rig::{Event, Rig};
-use riser_device::io::{DmaOptions, Either, MAX_OPEN_READS, MAX_TASKS, Request, join, join_array, select};
+use riser_device::io::{DmaOptions, Either, MAX_CALLS, MAX_OPEN_READS, MAX_OUTPUTS, MAX_TASKS, Request};
+use riser_device::io::{join, join_array, select};
 use riser_device::{AsyncDevice, BarIndex, CompletionError, DmaError, Io, RequestOp};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -441,6 +442,38 @@ fn a_task_for_each_request_pushes_back_at_the_limit_and_loses_none() {
     rig.settle();
     let interrupts = rig.take_log().iter().filter(|e| matches!(e, Event::Interrupt(0))).count();
     assert_eq!(interrupts, MAX_TASKS + 10);
+}
+
+#[test]
+fn writes_beyond_a_full_queue_wait_in_order() {
+    let count = MAX_OUTPUTS + 500;
+    let mut rig = Rig::new(AsyncDevice::new(move |io: Io| async move {
+        for n in 0..count as u64 {
+            let device = io.clone();
+            io.spawn(async move { device.dma_write_counted(n, 1).await });
+        }
+    }));
+    rig.open[Class::Posted.index()] = false;
+    rig.settle();
+    let line = rig.device.waits_for().unwrap();
+    assert!(line.contains("1524 outputs not accepted"), "{line}");
+    rig.open = [true; 3];
+    rig.settle();
+    let expected: Vec<Event> = (0..count as u64).map(|n| Event::Write(n, Data::Counted(1))).collect();
+    assert_eq!(rig.take_log(), expected);
+}
+
+#[test]
+fn reads_given_up_count_until_they_end() {
+    let mut rig = Rig::new(AsyncDevice::new(async |io: Io| {
+        for n in 0.. {
+            let _ = select(io.dma_read(n, 1), io.sleep(Duration::from_ps(1))).await;
+        }
+    }));
+    rig.run_to(MAX_CALLS as u64 + 100);
+    assert_eq!(rig.take_log().len(), MAX_CALLS);
+    rig.answer(7);
+    assert!(matches!(rig.take_log()[..], [Event::Read(_, 1)]), "one ended, one leaves");
 }
 
 #[test]

@@ -106,7 +106,7 @@ async fn serve(io: Io, settings: Rc<Settings>, results: ResultsHandle) {
                 let answer = registers.read(&read);
                 read.complete(answer);
             }
-            Request::Write(write) if write.at(BarIndex(BAR), register::WINDOW) => {
+            Request::Write(write) if write.offset() + write.len() as u64 <= register::CONTROL => {
                 registers.borrow_mut().write(&write);
             }
             Request::Write(write) if write.at(BarIndex(BAR), register::CONTROL) => {
@@ -181,7 +181,7 @@ impl Card {
     async fn work(self: Rc<Card>) {
         while self.results.phase() < Phase::Done {
             let issued = self.issued.replace(self.issued.get() + 1);
-            let address = self.window + self.units.borrow_mut().next_offset();
+            let address = self.window.wrapping_add(self.units.borrow_mut().next_offset());
             let start = self.io.now();
             let result = match self.settings.test {
                 Test::LatRd | Test::BwRd => self.read(address).await,

@@ -35,7 +35,10 @@ impl<T> Queue<T> {
             return false;
         }
         state.items.push_back(item);
-        if let Some(waker) = state.waiting.take() {
+        let waiting = state.waiting.take();
+        // Whoever is woken may look into the queue.
+        drop(state);
+        if let Some(waker) = waiting {
             waker.wake();
         }
         true

@@ -10,8 +10,7 @@ use device::AsyncProgram;
 use riser_devices::pcie_bench::*;
 use tlp::PayloadPool;
 
-/// Allocations of a whole run of `transfers`; the host here has none of its own but the list of what passes, which
-/// grows by doubling.
+/// Allocations of a whole run of `transfers`; the host here keeps no list of what passes.
 fn allocations(test: Test, transfers: u64, carry: bool) -> u64 {
     let settings = Settings { test, transfers, carry, ..Settings::default() };
     let results = ResultsHandle::new();

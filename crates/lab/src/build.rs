@@ -9,7 +9,7 @@ use crate::schema::{Lab, Model, Slot};
 use crate::tap::{CaptureHandle, CaptureOptions, CaptureTap};
 use crate::{faults, links, profile};
 use device::cpu::AsyncProgram;
-use device::endpoint::{Endpoint, EndpointConfig, FunctionConfig, Limits};
+use device::endpoint::{Endpoint, EndpointConfig, EndpointLimits, FunctionConfig};
 use device::memory::HostMemory;
 use device::{Cpu, TlpPort};
 use devices::pcie_bench::ResultsHandle;
@@ -76,7 +76,7 @@ fn host_memory(lab: &Lab) -> Result<HostMemory, String> {
 }
 
 fn endpoint(slot: &Slot, function: FunctionConfig, payloads: &PayloadPool) -> Result<Endpoint, String> {
-    let mut limits = Limits::default();
+    let mut limits = EndpointLimits::default();
     if let Some(tags) = &slot.tags {
         limits.max_outstanding_reads = *tags.get_ref();
     }

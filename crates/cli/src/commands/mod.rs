@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The commands. A new one is a file here, and three lines below. Nothing but naming and calling is done here.
 
+mod check;
+mod cpu;
+mod files;
 mod model;
+mod profiles;
+mod run;
 mod trace;
 
 use crate::failure::Failure;
@@ -9,14 +14,20 @@ use clap::Subcommand;
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
+    Run(run::Args),
+    Check(check::Args),
     Model(model::Args),
+    Profiles(profiles::Args),
     Trace(trace::Args),
 }
 
 impl Command {
     pub(crate) fn run(self) -> Result<(), Failure> {
         match self {
+            Command::Run(args) => run::run(args),
+            Command::Check(args) => check::run(args),
             Command::Model(args) => model::run(args),
+            Command::Profiles(args) => profiles::run(args),
             Command::Trace(args) => trace::run(args),
         }
     }

@@ -71,6 +71,7 @@ impl Function {
     }
 
     /// Requester ID and Completer ID.
+    #[inline]
     pub(crate) fn id(&self, shared: &Shared) -> Bdf {
         Bdf::from_bits(shared.bus_device | u16::from(self.number))
     }
@@ -92,6 +93,7 @@ impl Function {
 
     // ---- posted ----
 
+    #[inline]
     pub(crate) fn poll_posted(&mut self, now: Time, shared: &mut Shared) -> Option<Tlp> {
         for _ in 0..MAX_REFUSED_PER_POLL {
             if self.write.is_some() {
@@ -117,6 +119,7 @@ impl Function {
         None
     }
 
+    #[inline]
     fn begin_write(&mut self, now: Time, shared: &mut Shared, write: DmaWrite) -> Option<Tlp> {
         let DmaWrite { address, data, attr, tc } = write;
         let last = (data.len() as u64).checked_sub(1)?;
@@ -127,7 +130,13 @@ impl Function {
             return shared.blocked();
         }
         shared.counters.dma_writes += 1;
-        self.write = Some(WriteCursor { address, data, sent: 0, attr: attr & self.settings.attributes, tc });
+        let attr = attr & self.settings.attributes;
+        let piece = request_piece(address, data.len() as u32, self.settings.mps.bytes());
+        if piece as usize == data.len() {
+            let span = Span::covering(address, piece).ok()?;
+            return Some(memory_write(self.id(shared), span, data, attr, tc));
+        }
+        self.write = Some(WriteCursor { address, data, sent: 0, attr, tc });
         self.next_write(now, shared)
     }
 
@@ -142,8 +151,7 @@ impl Function {
         let piece = request_piece(cursor.address, remaining, self.settings.mps.bytes());
         let span = Span::covering(cursor.address, piece).ok()?;
         let data = cursor.data.slice(cursor.sent as usize, piece as usize);
-        let mut tlp = memory_write(requester, span, data);
-        (tlp.repr.tc, tlp.repr.attr) = (cursor.tc, cursor.attr);
+        let tlp = memory_write(requester, span, data, cursor.attr, cursor.tc);
         cursor.address = cursor.address.wrapping_add(u64::from(piece));
         cursor.sent += piece;
         if piece == remaining {
@@ -203,7 +211,7 @@ impl Function {
         let data = Data::Carried(shared.pool.copy(&data.to_le_bytes()));
         // The address is DW-aligned: one DW, all bytes enabled.
         let span = Span::covering(address & !3, 4).unwrap_or(Span::zero_length(address));
-        memory_write(self.id(shared), span, data)
+        memory_write(self.id(shared), span, data, Attributes::empty(), TrafficClass::default())
     }
 
     fn message(&mut self, shared: &mut Shared, code: u8, data: Data) -> Option<Tlp> {
@@ -221,6 +229,7 @@ impl Function {
 
     // ---- non-posted ----
 
+    #[inline]
     pub(crate) fn poll_non_posted(&mut self, now: Time, shared: &mut Shared) -> Option<Tlp> {
         for _ in 0..MAX_REFUSED_PER_POLL {
             if self.reads.is_splitting() {
@@ -280,6 +289,7 @@ impl Function {
 
     // ---- completions ----
 
+    #[inline]
     pub(crate) fn poll_completion(&mut self, now: Time, shared: &mut Shared) -> Option<Tlp> {
         for _ in 0..MAX_REFUSED_PER_POLL {
             if self.answer.is_some() {
@@ -436,9 +446,10 @@ impl Function {
     }
 }
 
-fn memory_write(requester: Bdf, span: Span, data: Data) -> Tlp {
+#[inline]
+fn memory_write(requester: Bdf, span: Span, data: Data, attr: Attributes, tc: TrafficClass) -> Tlp {
     let request = MemoryRequest { op: MemoryOp::Write, requester, tag: Tag::default(), span };
-    Tlp { repr: Repr::new(Body::Memory(request)), data, carry: false }
+    Tlp { repr: Repr { tc, attr, ..Repr::new(Body::Memory(request)) }, data, carry: false }
 }
 
 /// A message to the root complex, without data.

@@ -291,10 +291,11 @@ impl Endpoint {
             shared.bus_device = 0;
             shared.own_completions.clear();
             shared.error_messages.clear();
-            shared.requests = Requests::new(shared.limits.max_requests);
+            shared.requests.forget_credits();
         }
     }
 
+    #[inline]
     fn poll_function(&mut self, now: Time, class: Class, index: usize) -> Option<Tlp> {
         let (function, shared) = (&mut self.functions[index], &mut self.shared);
         match class {
@@ -320,6 +321,9 @@ impl TlpPort for Endpoint {
             return own;
         }
         let count = self.functions.len();
+        if count == 1 {
+            return self.poll_function(now, class, 0);
+        }
         let mut index = usize::from(self.turn[class.index()]);
         for _ in 0..count {
             let next = if index + 1 < count { index + 1 } else { 0 };

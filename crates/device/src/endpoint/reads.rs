@@ -125,6 +125,7 @@ impl ReadEngine {
     }
 
     /// The next MRd of the read that is being split, if there is a tag for it.
+    #[inline]
     pub(crate) fn next_request(&mut self, now: Time, requester: Bdf, settings: &Settings) -> Option<Tlp> {
         let cursor = self.cursor.as_mut()?;
         let (span, piece) = cursor.span(settings)?;
@@ -133,8 +134,7 @@ impl ReadEngine {
             self.tags.take(cursor.dma, span.first_byte(), span.byte_count(), cursor.offset, deadline)?;
         self.dmas[usize::from(cursor.dma)].tags += 1;
         let request = MemoryRequest { op: MemoryOp::Read, requester, tag, span };
-        let mut repr = Repr::new(Body::Memory(request));
-        (repr.tc, repr.attr) = (cursor.tc, cursor.attr);
+        let repr = Repr { tc: cursor.tc, attr: cursor.attr, ..Repr::new(Body::Memory(request)) };
         let tlp = Tlp { repr, data: Data::NONE, carry: cursor.carry };
         cursor.advance(piece);
         if cursor.remaining == 0 {

@@ -139,6 +139,11 @@ impl Requests {
         }
     }
 
+    /// The link begins anew, with all credits: none are due. Tokens go on, so that old ones are never taken for new.
+    pub(crate) fn forget_credits(&mut self) {
+        (self.due, self.withheld, self.unanswered) = ([(0, 0); 3], (0, 0), 0);
+    }
+
     fn free(&mut self, index: u16) {
         let entry = &mut self.entries[usize::from(index)];
         entry.live = false;

@@ -5,8 +5,9 @@ use super::wait::keep_waker;
 use std::task::{Context, Poll, Waker};
 use tlp::Data;
 
-/// Reads that a program may have under way at once; futures beyond wait for one to end, in order.
-pub(crate) const MAX_CALLS: usize = 4096;
+/// Reads (on a host, configuration writes too) that a program may have under way at once, those whose future was dropped
+/// among them; futures beyond wait for one to end, in order.
+pub const MAX_CALLS: usize = 4096;
 
 const INDEX_BITS: u32 = MAX_CALLS.trailing_zeros();
 const GENERATIONS: u32 = 1 << (32 - INDEX_BITS);

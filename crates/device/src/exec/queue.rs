@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::task::Waker;
 
 /// Outputs of one class that a program may have ready at once; futures beyond wait for room, in order.
-pub(crate) const MAX_OUTPUTS: usize = 1024;
+pub const MAX_OUTPUTS: usize = 1024;
 
 /// `item` is `None` once withdrawn.
 struct Entry<T> {

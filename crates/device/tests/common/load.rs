@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use tlp::*;
 
 /// Transactions of one round.
-pub const ROUND: u64 = 1024;
+pub(crate) const ROUND: u64 = 1024;
 const OUTSTANDING: u32 = 32;
 const BYTES: u32 = 256;
 const BAR0: u64 = 0x10_0000;
@@ -81,7 +81,7 @@ impl Device for Busy {
 }
 
 /// The endpoint, and the reads that its host has yet to answer.
-pub struct Load {
+pub(crate) struct Load {
     endpoint: Endpoint,
     host: VecDeque<Tlp>,
     bytes: Data,
@@ -89,7 +89,7 @@ pub struct Load {
 
 impl Load {
     /// With payload carried, or only counted.
-    pub fn new(carry: bool) -> Load {
+    pub(crate) fn new(carry: bool) -> Load {
         let space =
             Builder::type0(Identity::default()).bar(0, Bar::memory32(4096)).pcie(PcieLayout::default());
         let pool = PayloadPool::new();
@@ -109,7 +109,7 @@ impl Load {
     }
 
     /// A round of DMA writes.
-    pub fn writes(&mut self) {
+    pub(crate) fn writes(&mut self) {
         for _ in 0..ROUND {
             let tlp = self.endpoint.poll_tlp(Time::ZERO, Class::Posted);
             assert!(tlp.is_some_and(|t| t.data.len() == BYTES as usize));
@@ -117,7 +117,7 @@ impl Load {
     }
 
     /// A round of DMA reads, each answered behind 31 others.
-    pub fn reads(&mut self) {
+    pub(crate) fn reads(&mut self) {
         for _ in 0..ROUND {
             while let Some(tlp) = self.endpoint.poll_tlp(Time::ZERO, Class::NonPosted) {
                 self.host.push_back(tlp);
@@ -144,7 +144,7 @@ impl Load {
     }
 
     /// A round of reads of a register of the device.
-    pub fn register_reads(&mut self) {
+    pub(crate) fn register_reads(&mut self) {
         let span = Span::covering(BAR0 + 16, 4).expect("legal");
         let (op, requester, tag) = (MemoryOp::Read, Bdf::default(), Tag::default());
         let repr = Repr::new(Body::Memory(MemoryRequest { op, requester, tag, span }));

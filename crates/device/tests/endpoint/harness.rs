@@ -8,34 +8,34 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use tlp::*;
 
-pub const HOST: Bdf = Bdf::from_bits(0);
+pub(crate) const HOST: Bdf = Bdf::from_bits(0);
 /// Bus 3, device 0: function 0 of the endpoint.
-pub const EP: Bdf = Bdf::from_bits(0x0300);
-pub const BAR0: u64 = 0x10_0000_0000;
-pub const BAR2: u64 = 0xf000_0000;
-pub const COMMAND: u16 = 1;
-pub const MSI: u16 = 0x40 / 4;
-pub const PCIE: u16 = 0x50 / 4;
-pub const DEVICE_CONTROL: u16 = PCIE + 2;
-pub const DEVICE_CONTROL_2: u16 = PCIE + 10;
-pub const MSIX: u16 = 0x8c / 4;
-pub const AER_STATUS: u16 = 0x104 / 4;
+pub(crate) const EP: Bdf = Bdf::from_bits(0x0300);
+pub(crate) const BAR0: u64 = 0x10_0000_0000;
+pub(crate) const BAR2: u64 = 0xf000_0000;
+pub(crate) const COMMAND: u16 = 1;
+pub(crate) const MSI: u16 = 0x40 / 4;
+pub(crate) const PCIE: u16 = 0x50 / 4;
+pub(crate) const DEVICE_CONTROL: u16 = PCIE + 2;
+pub(crate) const DEVICE_CONTROL_2: u16 = PCIE + 10;
+pub(crate) const MSIX: u16 = 0x8c / 4;
+pub(crate) const AER_STATUS: u16 = 0x104 / 4;
 
 /// What a test sees of a device, and makes it do.
 #[derive(Default)]
-pub struct State {
-    pub inputs: Vec<Input>,
-    pub outputs: [VecDeque<Output>; 3],
-    pub taken: VecDeque<Token>,
-    pub timeout: Option<Time>,
+pub(crate) struct State {
+    pub(crate) inputs: Vec<Input>,
+    pub(crate) outputs: [VecDeque<Output>; 3],
+    pub(crate) taken: VecDeque<Token>,
+    pub(crate) timeout: Option<Time>,
     /// Takes requests by itself.
-    pub takes: bool,
+    pub(crate) takes: bool,
     /// Begins a read as soon as one has ended, for ever.
-    pub rereads: bool,
+    pub(crate) rereads: bool,
 }
 
 #[derive(Clone, Default)]
-pub struct Probe(pub Rc<RefCell<State>>);
+pub(crate) struct Probe(pub(crate) Rc<RefCell<State>>);
 
 impl Device for Probe {
     fn handle(&mut self, _now: Time, input: Input) {
@@ -63,34 +63,34 @@ impl Device for Probe {
 }
 
 impl Probe {
-    pub fn push(&self, class: Class, output: Output) {
+    pub(crate) fn push(&self, class: Class, output: Output) {
         self.0.borrow_mut().outputs[class.index()].push_back(output);
     }
 
-    pub fn take_inputs(&self) -> Vec<Input> {
+    pub(crate) fn take_inputs(&self) -> Vec<Input> {
         std::mem::take(&mut self.0.borrow_mut().inputs)
     }
 
     /// The tokens of all requests since the last look.
-    pub fn tokens(&self) -> Vec<Token> {
+    pub(crate) fn tokens(&self) -> Vec<Token> {
         let token = |i: Input| if let Input::Request(r) = i { Some(r.token) } else { None };
         self.take_inputs().into_iter().filter_map(token).collect()
     }
 
     /// The DMA reads that ended since the last look.
-    pub fn done(&self) -> Vec<(u32, Result<Data, DmaError>)> {
+    pub(crate) fn done(&self) -> Vec<(u32, Result<Data, DmaError>)> {
         let done = |i: Input| if let Input::DmaDone { id, result } = i { Some((id.0, result)) } else { None };
         self.take_inputs().into_iter().filter_map(done).collect()
     }
 }
 
-pub struct Bench {
-    pub endpoint: Endpoint,
-    pub probes: Vec<Probe>,
-    pub pool: PayloadPool,
+pub(crate) struct Bench {
+    pub(crate) endpoint: Endpoint,
+    pub(crate) probes: Vec<Probe>,
+    pub(crate) pool: PayloadPool,
 }
 
-pub fn space() -> ConfigSpace {
+pub(crate) fn space() -> ConfigSpace {
     Builder::type0(Identity { vendor: 0x1234, device: 1, ..Identity::default() })
         .bar(0, Bar::memory64(64 << 10))
         .bar(2, Bar::memory32(4096))
@@ -108,11 +108,11 @@ pub fn space() -> ConfigSpace {
 
 impl Bench {
     /// One function; Memory Space and Bus Master enabled, BARs set, MPS 256, MRRS 512, 8-bit tags.
-    pub fn new(limits: EndpointLimits) -> Bench {
+    pub(crate) fn new(limits: EndpointLimits) -> Bench {
         Bench::with_functions(limits, 1)
     }
 
-    pub fn with_functions(limits: EndpointLimits, count: u8) -> Bench {
+    pub(crate) fn with_functions(limits: EndpointLimits, count: u8) -> Bench {
         let mut bench = Bench::raw(limits, count);
         for f in 0..count {
             bench.write_config(f, 4, BAR0 as u32 + u32::from(f) * 0x1_0000);
@@ -125,7 +125,7 @@ impl Bench {
     }
 
     /// As after reset: nothing enabled.
-    pub fn raw(limits: EndpointLimits, count: u8) -> Bench {
+    pub(crate) fn raw(limits: EndpointLimits, count: u8) -> Bench {
         let probes: Vec<Probe> = (0..count).map(|_| Probe::default()).collect();
         probes.iter().for_each(|p| p.0.borrow_mut().takes = true);
         let function = |p: &Probe| FunctionConfig { config: space(), device: Box::new(p.clone()) };
@@ -135,29 +135,29 @@ impl Bench {
         Bench { endpoint: Endpoint::new(config).unwrap(), probes, pool }
     }
 
-    pub fn write_config(&mut self, function: u8, dw: u16, value: u32) {
+    pub(crate) fn write_config(&mut self, function: u8, dw: u16, value: u32) {
         let id = Bdf::from_bits(EP.bits() | u16::from(function));
         self.endpoint.write_config(Time::ZERO, id, dw, 0xf, value);
     }
 
-    pub fn probe(&self) -> &Probe {
+    pub(crate) fn probe(&self) -> &Probe {
         &self.probes[0]
     }
 
-    pub fn handle(&mut self, tlp: Tlp) {
+    pub(crate) fn handle(&mut self, tlp: Tlp) {
         self.endpoint.handle_tlp(Time::ZERO, tlp);
     }
 
-    pub fn poll(&mut self, class: Class) -> Option<Tlp> {
+    pub(crate) fn poll(&mut self, class: Class) -> Option<Tlp> {
         self.endpoint.poll_tlp(Time::ZERO, class)
     }
 
-    pub fn poll_all(&mut self, class: Class) -> Vec<Tlp> {
+    pub(crate) fn poll_all(&mut self, class: Class) -> Vec<Tlp> {
         std::iter::from_fn(|| self.poll(class)).collect()
     }
 
     /// Header credits returned since the last look, by class; and data credits.
-    pub fn credits(&mut self) -> [(u32, u32); 3] {
+    pub(crate) fn credits(&mut self) -> [(u32, u32); 3] {
         let mut sum = [(0, 0); 3];
         while let Some(credit) = self.endpoint.poll_credits() {
             sum[credit.class.index()].0 += 1;
@@ -166,7 +166,7 @@ impl Bench {
         sum
     }
 
-    pub fn advance(&mut self, to: Time) {
+    pub(crate) fn advance(&mut self, to: Time) {
         while let Some(t) = self.endpoint.poll_timeout().filter(|&t| t <= to) {
             self.endpoint.handle_timeout(t);
             for class in Class::ALL {
@@ -175,50 +175,50 @@ impl Bench {
         }
     }
 
-    pub fn config(&self, dw: u16) -> u32 {
+    pub(crate) fn config(&self, dw: u16) -> u32 {
         self.endpoint.config(0).unwrap().read(dw)
     }
 }
 
-pub fn read(id: u32, address: u64, len: u32) -> Output {
+pub(crate) fn read(id: u32, address: u64, len: u32) -> Output {
     let (attr, tc) = (Attributes::empty(), TrafficClass::default());
     Output::Read(DmaRead { id: DmaId(id), address, len, carry: true, attr, tc })
 }
 
-pub fn write(address: u64, data: Data) -> Output {
+pub(crate) fn write(address: u64, data: Data) -> Output {
     Output::Write(DmaWrite { address, data, attr: Attributes::empty(), tc: TrafficClass::default() })
 }
 
-pub fn memory(op: MemoryOp, tag: u16, address: u64, len: u32, data: Data) -> Tlp {
+pub(crate) fn memory(op: MemoryOp, tag: u16, address: u64, len: u32, data: Data) -> Tlp {
     let span = Span::covering(address, len).unwrap();
     let request = MemoryRequest { op, requester: HOST, tag: Tag::from_bits(tag), span };
     Tlp { repr: Repr::new(Body::Memory(request)), data, carry: true }
 }
 
-pub fn mrd(tag: u16, address: u64, len: u32) -> Tlp {
+pub(crate) fn mrd(tag: u16, address: u64, len: u32) -> Tlp {
     memory(MemoryOp::Read, tag, address, len, Data::NONE)
 }
 
-pub fn mwr(address: u64, bytes: &[u8]) -> Tlp {
+pub(crate) fn mwr(address: u64, bytes: &[u8]) -> Tlp {
     let data = Data::Carried(PayloadPool::new().copy(bytes));
     memory(MemoryOp::Write, 0, address, bytes.len() as u32, data)
 }
 
-pub fn cfg(op: MemoryOp, completer: Bdf, register_dw: u16, first_be: u8, data: &[u8]) -> Tlp {
+pub(crate) fn cfg(op: MemoryOp, completer: Bdf, register_dw: u16, first_be: u8, data: &[u8]) -> Tlp {
     let (kind, tag) = (ConfigKind::Type0, Tag::from_bits(9));
     let request = ConfigRequest { op, kind, requester: HOST, tag, completer, register_dw, first_be };
     let data = if data.is_empty() { Data::NONE } else { Data::Carried(PayloadPool::new().copy(data)) };
     Tlp { repr: Repr::new(Body::Config(request)), data, carry: true }
 }
 
-pub fn completion(tlp: &Tlp) -> Completion {
+pub(crate) fn completion(tlp: &Tlp) -> Completion {
     match tlp.repr.body {
         Body::Completion(c) => c,
         other => panic!("no completion: {other:?}"),
     }
 }
 
-pub fn request(tlp: &Tlp) -> MemoryRequest {
+pub(crate) fn request(tlp: &Tlp) -> MemoryRequest {
     match tlp.repr.body {
         Body::Memory(m) => m,
         other => panic!("no memory request: {other:?}"),
@@ -226,12 +226,12 @@ pub fn request(tlp: &Tlp) -> MemoryRequest {
 }
 
 /// The byte that host memory holds at an address.
-pub fn byte_at(address: u64) -> u8 {
+pub(crate) fn byte_at(address: u64) -> u8 {
     (address ^ address >> 8).wrapping_mul(37) as u8
 }
 
 /// The completions of a read by a host that cuts as `cut(address, remaining)` says.
-pub fn answer_with(pool: &PayloadPool, tlp: &Tlp, mut cut: impl FnMut(u64, u32) -> u32) -> Vec<Tlp> {
+pub(crate) fn answer_with(pool: &PayloadPool, tlp: &Tlp, mut cut: impl FnMut(u64, u32) -> u32) -> Vec<Tlp> {
     let m = request(tlp);
     let (mut address, mut remaining) = (m.span.first_byte(), m.span.byte_count());
     let mut all = Vec::new();
@@ -259,13 +259,13 @@ pub fn answer_with(pool: &PayloadPool, tlp: &Tlp, mut cut: impl FnMut(u64, u32) 
 }
 
 /// As [`answer_with`], at MPS 256 and an RCB of 64 B.
-pub fn answer(tlp: &Tlp) -> Vec<Tlp> {
+pub(crate) fn answer(tlp: &Tlp) -> Vec<Tlp> {
     let (mps, rcb) = (Mps::new(256).unwrap(), Rcb::new(64).unwrap());
     answer_with(&PayloadPool::new(), tlp, |a, n| split::completion_piece(a, n, mps, rcb))
 }
 
 /// A Cpl with an error.
-pub fn refuse(tlp: &Tlp, status: Status) -> Tlp {
+pub(crate) fn refuse(tlp: &Tlp, status: Status) -> Tlp {
     let mut all = answer(tlp);
     let mut tlp = all.swap_remove(0);
     if let Body::Completion(c) = &mut tlp.repr.body {
@@ -275,6 +275,6 @@ pub fn refuse(tlp: &Tlp, status: Status) -> Tlp {
     tlp
 }
 
-pub fn us(n: u64) -> Time {
+pub(crate) fn us(n: u64) -> Time {
     Time::ZERO + Duration::from_us(n)
 }

@@ -122,4 +122,9 @@ fn a_hot_reset_forgets_the_id_and_begins_anew() {
     bench.probe().0.borrow_mut().taken.push_back(token);
     assert_eq!(bench.credits(), [(0, 0); 3], "the link has all credits again");
     assert_eq!(bench.config(4), 0x4);
+    bench.write_config(0, 4, BAR0 as u32);
+    bench.write_config(0, 5, (BAR0 >> 32) as u32);
+    bench.write_config(0, COMMAND, 0x6);
+    bench.handle(mwr(BAR0, &[0; 64]));
+    assert_ne!(bench.probe().tokens(), [token], "an old token names nothing new");
 }

@@ -3,6 +3,8 @@
 //! Writes arrive at once; a DMA read takes `read_latency`. Everything that passes is written down.
 #![allow(dead_code)] // Not every test uses all of it.
 
+pub(crate) mod slot;
+
 use device::endpoint::FunctionConfig;
 use device::firmware::{FoundBar, FoundFunction};
 use device::host::{HostError, HostInput, HostOutput, HostProgram, HostReadId};
@@ -16,7 +18,7 @@ use tlp::{Attributes, Bdf, Class, Data, Duration, PayloadPool, Span, Time, Traff
 pub(crate) const BAR_BASE: u64 = 0x8000_0000;
 const BAR_STRIDE: u64 = 0x1000_0000;
 /// Inputs beyond this many end a test that does not come to its end.
-const MAX_STEPS: usize = 10_000_000;
+pub(crate) const MAX_STEPS: usize = 10_000_000;
 
 /// What passed between host and device, with the address or offset and the bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]

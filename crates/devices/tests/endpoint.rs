@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Firmware, endpoint, device and driver together, over TLPs.
+
+mod common;
+
+use common::Event;
+use common::slot::Slot;
+use config::PcieLayout;
+use device::AsyncProgram;
+use device::cpu::Cpu;
+use device::endpoint::FunctionConfig;
+use device::firmware::{FixedBar, FoundFunction, RootPortWindows, Window, enumerate};
+use riser_devices::shared::Shared;
+use riser_devices::simple_nic::{Peer, PingReport, PingSettings, Station};
+use riser_devices::{device_id, memory, pcie_bench, simple_nic};
+use std::net::Ipv4Addr;
+use tlp::{Duration, Mps, PayloadPool};
+
+/// NetTLP's capture has the registers of its NIC there.
+const FIXED: u64 = 0xa000_0000;
+
+fn port(fixed: Vec<FixedBar>) -> RootPortWindows {
+    RootPortWindows {
+        bus: 1,
+        mmio32: Window { base: FIXED, size: 1 << 28 },
+        mmio64: Window::default(),
+        mps: Mps::new(256).unwrap(),
+        mrrs: Default::default(),
+        rcb: Default::default(),
+        ten_bit_tags: false,
+        fixed,
+    }
+}
+
+/// Boots, checks that exactly the device `id` is there, and runs its driver.
+fn boot<F: Future<Output = Result<(), String>> + 'static>(
+    function: FunctionConfig,
+    id: u16,
+    fixed: Vec<FixedBar>,
+    driver: impl FnOnce(Cpu, FoundFunction) -> F + 'static,
+) -> (Result<(), String>, Slot) {
+    let mut slot = Slot::new(function);
+    let mut program = AsyncProgram::new(slot.memory.clone(), move |cpu| async move {
+        let found = enumerate(&cpu, &[port(fixed)]).await?;
+        let [function] = found[..] else { return Err(format!("one function, not {found:?}")) };
+        assert_eq!((function.vendor, function.device), (riser_devices::VENDOR, id));
+        driver(cpu, function).await
+    });
+    let outcome = slot.run(&mut program);
+    (outcome, slot)
+}
+
+#[test]
+fn memory_is_found_and_exercised() {
+    for (bar, size_bytes) in [(0, 65536), (3, 16)] {
+        let settings = memory::Settings { bar, size_bytes };
+        let function = memory::function(settings, PcieLayout::default()).unwrap();
+        let driver = move |cpu, f| memory::driver(cpu, f, bar, 16);
+        assert_eq!(boot(function, device_id::MEMORY, Vec::new(), driver).0, Ok(()));
+    }
+}
+
+#[test]
+fn the_nic_pings_through_its_endpoint() {
+    let station = |n| Station { mac: [2, 0, 0, 0, 0, n], ip: Ipv4Addr::new(10, 0, 0, n) };
+    let peer = Peer { station: station(2), latency: Duration::from_us(10) };
+    let (counters, report) = (Shared::default(), PingReport::default());
+    let nic = simple_nic::function(4, PcieLayout::default(), &PayloadPool::new(), peer, &counters).unwrap();
+    let settings = PingSettings {
+        bar: 4,
+        local: station(1),
+        peer: peer.station.ip,
+        count: 3,
+        bytes: 1472,
+        timeout: Duration::from_ms(1),
+    };
+    let fixed = vec![FixedBar { function: 0, bar: 4, address: FIXED }];
+    let handle = report.clone();
+    let driver = move |cpu, f| simple_nic::driver(cpu, f, settings, handle);
+    let (outcome, slot) = boot(nic, device_id::SIMPLE_NIC, fixed, driver);
+    assert_eq!(outcome, Ok(()));
+    assert_eq!(slot.endpoint.config(0).unwrap().bar(4).unwrap().address, FIXED);
+    // Descriptor, and the frame in three reads of 512, 512 and 490 B at once.
+    assert_eq!(report.get().round_trips, vec![Duration::from_us(11); 3]);
+    let reads: Vec<u32> =
+        slot.log.iter().filter_map(|e| if let Event::DmaRead(_, n) = e { Some(*n) } else { None }).collect();
+    assert!(reads.windows(4).any(|w| w == [16, 512, 512, 490]), "{reads:?}");
+    let vectors = [32, 33].map(|v| slot.log.iter().filter(|e| **e == Event::Interrupt(v)).count());
+    assert_eq!(vectors, [4, 4], "ARP and three pings, sent and received");
+}
+
+#[test]
+fn the_benchmark_runs_through_its_endpoint() {
+    for test in pcie_bench::Test::ALL {
+        for carry in [false, true] {
+            let settings = pcie_bench::Settings { test, carry, size_bytes: 1024, ..Default::default() };
+            let (window, results) = (settings.window_bytes, pcie_bench::ResultsHandle::new());
+            let pool = PayloadPool::new();
+            let bench = pcie_bench::function(settings, PcieLayout::default(), &pool, &results).unwrap();
+            let driver = move |cpu, f| pcie_bench::driver(cpu, f, window, pcie_bench::Placement::Low);
+            let (outcome, _) = boot(bench, device_id::PCIE_BENCH, Vec::new(), driver);
+            assert_eq!(outcome, Ok(()));
+            let results = results.take();
+            assert_eq!((results.transfers, results.failure), (10_000, None));
+            assert!(results.latencies_ps.iter().all(|ps| *ps == 500_000), "two reads at once");
+        }
+    }
+}
