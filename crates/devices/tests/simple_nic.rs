@@ -10,10 +10,11 @@ use device::cpu::Cpu;
 use riser_devices::shared::Shared;
 use riser_devices::simple_nic::*;
 use std::net::Ipv4Addr;
+use std::path::PathBuf;
 use tlp::{Duration, PayloadPool};
 
-const HOST: Station = Station { mac: [0x5e, 0x60, 0xb2, 0x6a, 0x4a, 0xf9], ip: Ipv4Addr::new(10, 0, 0, 1) };
-const PEER: Station = Station { mac: [0x00, 0x11, 0x22, 0x33, 0x44, 0x55], ip: Ipv4Addr::new(10, 0, 0, 2) };
+const HOST: Station = Station { mac: [0x00, 0x11, 0x22, 0x33, 0x44, 0x55], ip: Ipv4Addr::new(10, 0, 0, 1) };
+const PEER: Station = Station { mac: [0x5e, 0x60, 0xb2, 0x6a, 0x4a, 0xf9], ip: Ipv4Addr::new(10, 0, 0, 2) };
 const LATENCY: Duration = Duration::from_us(10);
 const BAR: u8 = 4;
 
@@ -215,7 +216,7 @@ fn frames_without_a_buffer_are_lost_and_counted() {
 #[test]
 fn the_peer_answers_the_ping_of_the_capture() {
     let header = [
-        0x00, 0x11, 0x22, 0x33, 0x44, 0x55, 0x5e, 0x60, 0xb2, 0x6a, 0x4a, 0xf9, 0x08, 0x00, // Ethernet
+        0x5e, 0x60, 0xb2, 0x6a, 0x4a, 0xf9, 0x00, 0x11, 0x22, 0x33, 0x44, 0x55, 0x08, 0x00, // Ethernet
         0x45, 0x00, 0x00, 0x1c, 0xef, 0xa3, 0x40, 0x00, 0x40, 0x01, 0x37, 0x3b, // IPv4, 28 B long here
         0x0a, 0x00, 0x00, 0x01, 0x0a, 0x00, 0x00, 0x02, //
         0x08, 0x00, 0xd3, 0x6a, 0x24, 0x94, 0x00,
@@ -230,6 +231,39 @@ fn the_peer_answers_the_ping_of_the_capture() {
     let reply = Echo { kind: Kind::Reply, from: PEER, to: HOST, ..request };
     assert_eq!(Frame::parse(&answer.frame), Ok(Frame::Echo(reply)));
     assert_eq!(answer.frame[..14], [&header[6..12], &header[..6], &header[12..14]].concat());
+}
+
+/// The same on NetTLP's capture itself, where it is there: request in record 5, reply in record 7.
+#[test]
+fn the_peer_answers_as_the_captured_peer_did() {
+    let beside = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
+    let data = std::env::var_os("RISER_SHARED_DATA").map_or_else(beside, PathBuf::from);
+    let path = data.join("nettlp-captures/simple-nic/simple-nic-ping.pcap");
+    let Ok(file) = std::fs::read(&path) else {
+        println!("skipped: {} is not there", path.display());
+        return;
+    };
+    let records = records(&file);
+    // Before the TLP: Ethernet 14, IPv4 20, UDP 8, NetTLP 6 bytes. Then a header of 12 bytes.
+    let frame = |record: usize| &records[record - 1][48 + 12..][..98];
+    let (request, reply) = (frame(5), frame(7));
+    let Ok(Frame::Echo(echo)) = Frame::parse(request) else { panic!("{:?}", Frame::parse(request)) };
+    assert_eq!((echo.kind, echo.from, echo.to, echo.data.len()), (Kind::Request, HOST, PEER, 56));
+    let answer = peer().transmit(request).unwrap().frame;
+    assert_eq!(answer.len(), 98);
+    // IPv4 identification, flags and their checksum (18 to 26) are the sender's own.
+    assert_eq!((&answer[..18], &answer[26..]), (&reply[..18], &reply[26..]));
+}
+
+/// The packets of a little-endian pcap file.
+fn records(file: &[u8]) -> Vec<&[u8]> {
+    let (mut rest, mut records) = (&file[24..], Vec::new());
+    while let Some((header, packets)) = rest.split_at_checked(16) {
+        let len = u32::from_le_bytes(header[8..12].try_into().unwrap()) as usize;
+        records.push(&packets[..len]);
+        rest = &packets[len..];
+    }
+    records
 }
 
 #[test]
