@@ -15,6 +15,7 @@ mod plan;
 mod row;
 mod stats;
 
-pub use plan::{DEFAULT_SIZES, Plan, Test};
-pub use row::{BandwidthRow, DirectionDelta, LatencyRow, Row, RowError};
+pub use devices::pcie_bench::Test;
+pub use plan::{DEFAULT_SIZES, Plan, tests_named};
+pub use row::{BandwidthRow, DirectionDelta, Row, RowError};
 pub use stats::Latencies;

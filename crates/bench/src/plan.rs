@@ -1,71 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What is to be measured.
 
-use lab::schema::{BenchTest, Link, MemoryKind, Pattern};
-use std::fmt;
-use std::str::FromStr;
+use devices::pcie_bench::Test;
+use lab::schema::{Link, MemoryKind, Pattern};
 
-/// A test of pcie-bench.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Test {
-    /// Latency of a DMA read.
-    LatRd,
-    /// Latency of a DMA write and a read of the same address behind it.
-    LatWrRd,
-    /// Bandwidth of DMA reads.
-    BwRd,
-    /// Bandwidth of DMA writes.
-    BwWr,
-    /// Bandwidth of DMA reads and writes in turn; one direction is counted.
-    BwRdWr,
-}
-
-impl Test {
-    /// All tests, in the order of the paper.
-    pub const ALL: [Test; 5] = [Test::LatRd, Test::LatWrRd, Test::BwRd, Test::BwWr, Test::BwRdWr];
-
-    /// The paper's name.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Test::LatRd => "LAT_RD",
-            Test::LatWrRd => "LAT_WRRD",
-            Test::BwRd => "BW_RD",
-            Test::BwWr => "BW_WR",
-            Test::BwRdWr => "BW_RDWR",
+/// The tests that `name` stands for: one test of the paper, or a suite.
+///
+/// # Errors
+/// The names that there are.
+pub fn tests_named(name: &str) -> Result<Vec<Test>, String> {
+    match name.to_ascii_lowercase().as_str() {
+        "full" => Ok(Test::ALL.to_vec()),
+        "short" => Ok(vec![Test::LatRd, Test::BwRd, Test::BwWr]),
+        _ => {
+            let found = Test::ALL.into_iter().find(|t| t.name().eq_ignore_ascii_case(name));
+            let names = Test::ALL.map(Test::name).join(", ");
+            found.map(|t| vec![t]).ok_or_else(|| format!("no test `{name}`: there are {names}, full (all), short"))
         }
-    }
-
-    /// True for a latency test.
-    #[must_use]
-    pub const fn is_latency(self) -> bool {
-        matches!(self, Test::LatRd | Test::LatWrRd)
-    }
-
-    pub(crate) const fn in_lab(self) -> BenchTest {
-        match self {
-            Test::LatRd => BenchTest::LatRd,
-            Test::LatWrRd => BenchTest::LatWrRd,
-            Test::BwRd => BenchTest::BwRd,
-            Test::BwWr => BenchTest::BwWr,
-            Test::BwRdWr => BenchTest::BwRdWr,
-        }
-    }
-}
-
-impl fmt::Display for Test {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for Test {
-    type Err = String;
-    fn from_str(s: &str) -> Result<Test, String> {
-        let found = Test::ALL.into_iter().find(|t| t.name().eq_ignore_ascii_case(s));
-        found.ok_or_else(|| {
-            format!("no test `{s}`: there are {}, and the suites full and short", Test::ALL.map(Test::name).join(", "))
-        })
     }
 }
 
@@ -97,7 +48,8 @@ pub struct Plan {
     pub latency_transfers: u64,
     /// Transfers of a bandwidth test.
     pub bandwidth_transfers: u64,
-    /// Transfers before either that do not count.
+    /// Transfers before either that do not count. Reads and writes in turn need many: while the queue of the slower kind
+    /// fills, the other gets ahead.
     pub warm_up: u64,
     /// Transfers under way in bandwidth tests; `None`: what the device profile says.
     pub outstanding: Option<u16>,
@@ -119,7 +71,7 @@ impl Default for Plan {
             memory: MemoryKind::High,
             latency_transfers: 2_000,
             bandwidth_transfers: 20_000,
-            warm_up: 1_000,
+            warm_up: 16_384,
             outstanding: None,
             seed: 1,
         }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One row of a table: a lab of its own, run to its end.
 
-use crate::plan::{Plan, Test};
+use crate::plan::Plan;
 use crate::stats::Latencies;
-use devices::pcie_bench::{Phase, Results};
+use devices::pcie_bench::{Phase, Results, ResultsHandle, Test};
 use fabric::{Fabric, Limits, LinkId, PortId, Side, Stop};
 use lab::schema::{self, Host, Lab, Slot};
 use lab::{LabFile, Spanned};
@@ -30,9 +30,6 @@ pub struct Row {
     /// From the host to the device.
     pub downstream: DirectionDelta,
 }
-
-/// Latencies as a row holds them.
-pub type LatencyRow = Latencies;
 
 /// Bandwidth, with what the closed form says of the same link.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -80,7 +77,7 @@ pub struct RowError {
 
 impl fmt::Display for RowError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} of {} bytes: {}", self.test, self.size, self.why)
+        write!(f, "{} of {} bytes: {}", self.test.name(), self.size, self.why)
     }
 }
 
@@ -119,7 +116,7 @@ impl Plan {
     fn lab(&self, test: Test, size: u32) -> Lab {
         let at = |n| Spanned::new(0..0, n);
         let bench = schema::PcieBench {
-            test: test.in_lab(),
+            test: test.into(),
             profile: Spanned::new(0..0, self.device.clone()),
             size_bytes: at(size),
             window_bytes: Spanned::new(0..0, self.window_bytes),
@@ -150,7 +147,7 @@ impl Plan {
         }
         let pairs = if test == Test::BwRdWr { transfers as f64 / 2.0 } else { transfers as f64 };
         let gbps = pairs * f64::from(size) * 8_000.0 / ps as f64;
-        let (exact, published) = self.models(test, size, pairs, counted).map_err(|e| e.to_string())?;
+        let (exact, published) = self.models(test, size, counted).map_err(|e| e.to_string())?;
         Ok(BandwidthRow {
             transactions: transfers,
             bandwidth_gbps: gbps,
@@ -174,11 +171,10 @@ impl Plan {
         Ok(params)
     }
 
-    fn models(&self, test: Test, size: u32, transfers: f64, counted: &Counted) -> Result<(f64, f64), model::ModelError> {
+    fn models(&self, test: Test, size: u32, counted: &Counted) -> Result<(f64, f64), model::ModelError> {
         let params = self.params()?;
         let transfer = Transfer { size_bytes: size, offset_bytes: self.host_offset_bytes };
-        // The counters run a little longer than the transfers that count; their TLPs say by how much.
-        let per = counted.transfers(test, transfers);
+        let per = counted.transfers(test, &params, transfer);
         let measured = Some(Measured { up: counted.up.dllps as f64 / per, down: counted.down.dllps as f64 / per });
         let dllps = match test {
             Test::BwWr => Dllps { write: measured, ..Dllps::default() },
@@ -212,14 +208,18 @@ struct Counted {
 }
 
 impl Counted {
-    /// Transfers that the counters have seen, by the data they carried.
-    fn transfers(&self, test: Test, transfers: f64) -> f64 {
-        let _ = test;
-        transfers.max(1.0)
+    /// Transfers (of reads and writes in turn: pairs) that the link's counters have seen: they are read some events
+    /// after the device has changed its phase, so their own data says how many.
+    fn transfers(&self, test: Test, params: &Params, transfer: Transfer) -> f64 {
+        let (delta, per_transfer) = match test {
+            Test::BwRd => (&self.down, model::completions(params, transfer)),
+            _ => (&self.up, model::writes(params, transfer)),
+        };
+        delta.payload_bytes as f64 / (4 * per_transfer.data_dw) as f64
     }
 }
 
-fn run(fabric: &mut Fabric, results: &devices::pcie_bench::ResultsHandle) -> Result<Counted, String> {
+fn run(fabric: &mut Fabric, results: &ResultsHandle) -> Result<Counted, String> {
     let start = until(fabric, results, Phase::Measuring)?;
     let end = until(fabric, results, Phase::Done)?;
     let delta = |i: usize| DirectionDelta::between(&start[i], &end[i]);
@@ -233,7 +233,7 @@ fn run(fabric: &mut Fabric, results: &devices::pcie_bench::ResultsHandle) -> Res
 /// Runs until the device has come to `phase`; the counters of both directions then, upstream first.
 fn until(
     fabric: &mut Fabric,
-    results: &devices::pcie_bench::ResultsHandle,
+    results: &ResultsHandle,
     phase: Phase,
 ) -> Result<[Counters; 2], String> {
     while results.phase() < phase {

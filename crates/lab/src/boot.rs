@@ -2,12 +2,12 @@
 //! What the simulated host does: firmware first, then all drivers side by side.
 
 use crate::links;
-use crate::schema::{Lab, Slot};
+use crate::schema::{Lab, Link, Slot};
 use device::Cpu;
 use device::firmware::{self, FixedBar, FoundFunction, RootPortWindows, Window};
 use fabric::AddressMap;
 use std::pin::Pin;
-use tlp::Rcb;
+use tlp::{Mrrs, Rcb};
 
 /// A driver, to be given its function.
 pub(crate) type Driver = Box<dyn FnOnce(Cpu, FoundFunction) -> DriverFuture>;
@@ -31,20 +31,29 @@ pub(crate) async fn boot(cpu: Cpu, windows: Vec<RootPortWindows>, drivers: Vec<D
     Ok(())
 }
 
-/// The root ports as firmware finds them.
+/// The root ports as firmware finds them; `rcb` is that of the host profile.
 pub(crate) fn windows(lab: &Lab, rcb: Rcb) -> Vec<RootPortWindows> {
-    let window = |w: fabric::Window| Window { base: w.base, size: w.size };
     let port = |(n, slot): (usize, &Slot)| RootPortWindows {
+        ten_bit_tags: slot.tags.as_ref().is_some_and(|t| *t.get_ref() > 256),
+        fixed: fixed_bar(slot).into_iter().collect(),
+        ..root_port(n, &links::merge(&lab.link, &slot.link), rcb)
+    };
+    lab.slot.iter().enumerate().map(port).collect()
+}
+
+/// Root port `n` with nothing special behind its `link`.
+pub(crate) fn root_port(n: usize, link: &Link, rcb: Rcb) -> RootPortWindows {
+    let window = |w: fabric::Window| Window { base: w.base, size: w.size };
+    RootPortWindows {
         bus: AddressMap.bus(n),
         mmio32: window(AddressMap.mmio32(n)),
         mmio64: window(AddressMap.mmio64(n)),
-        mps: links::mps(lab, slot),
-        mrrs: links::mrrs(lab, slot),
-        rcb: links::rcb(lab, slot, rcb),
-        ten_bit_tags: slot.tags.as_ref().is_some_and(|t| *t.get_ref() > 256),
-        fixed: fixed_bar(slot).into_iter().collect(),
-    };
-    lab.slot.iter().enumerate().map(port).collect()
+        mps: links::mps(link),
+        mrrs: link.mrrs_bytes.map_or_else(Mrrs::default, |m| m.0),
+        rcb: link.rcb_bytes.map_or(rcb, |r| r.0),
+        ten_bit_tags: false,
+        fixed: Vec::new(),
+    }
 }
 
 fn fixed_bar(slot: &Slot) -> Option<FixedBar> {

@@ -5,7 +5,7 @@ use crate::boot::{self, Driver};
 use crate::models::{self, Instrument};
 use crate::read::LabFile;
 use crate::report::{DeviceReport, LinkReport, Report, directions};
-use crate::schema::{Lab, Model, Slot};
+use crate::schema::{Lab, Slot};
 use crate::tap::{CaptureHandle, CaptureOptions, CaptureTap};
 use crate::{faults, links, profile};
 use device::cpu::AsyncProgram;
@@ -21,13 +21,14 @@ use tlp::{Duration, PayloadPool, Time};
 pub struct Assembly {
     /// The fabric.
     pub fabric: Fabric,
-    seed: u64,
-    slots: Vec<SlotInfo>,
+    pub(crate) seed: u64,
+    pub(crate) slots: Vec<SlotInfo>,
 }
 
-struct SlotInfo {
+/// What reports say of a slot.
+pub(crate) struct SlotInfo {
     name: String,
-    model: Model,
+    model: &'static str,
     generation: u8,
     lanes: u8,
     mps_bytes: u32,
@@ -49,7 +50,7 @@ pub fn build(file: &LabFile) -> Result<Assembly, String> {
     for slot in &lab.slot {
         let plugged = models::plug(file, slot, &payloads)?;
         let link = links::config(&lab.link, &slot.link);
-        slots.push(SlotInfo::new(slot, &link, plugged.instrument));
+        slots.push(SlotInfo::new(slot.name.get_ref(), slot.device.name(), &link, plugged.instrument));
         ends.push((link, Box::new(endpoint(slot, plugged.function, &payloads)?)));
         drivers.push(plugged.driver);
     }
@@ -89,10 +90,10 @@ fn endpoint(slot: &Slot, function: FunctionConfig, payloads: &PayloadPool) -> Re
 }
 
 impl SlotInfo {
-    fn new(slot: &Slot, link: &LinkConfig, instrument: Instrument) -> SlotInfo {
+    pub(crate) fn new(name: &str, model: &'static str, link: &LinkConfig, instrument: Instrument) -> SlotInfo {
         SlotInfo {
-            name: slot.name.get_ref().clone(),
-            model: slot.device,
+            name: name.to_owned(),
+            model,
             generation: link.root.rate.generation(),
             lanes: link.root.width.lanes(),
             mps_bytes: link.root.mps.bytes(),
@@ -161,7 +162,7 @@ impl Assembly {
         let mut counters: serde_json::Map<_, _> =
             self.fabric.slot_counts(n).into_iter().map(|(name, count)| (name.to_owned(), count.into())).collect();
         counters.extend(slot.instrument.results());
-        DeviceReport { slot: slot.name.clone(), model: slot.model.name(), counters }
+        DeviceReport { slot: slot.name.clone(), model: slot.model, counters }
     }
 }
 

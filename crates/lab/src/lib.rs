@@ -3,7 +3,8 @@
 //!
 //! - [`schema`]: the file, key by key; [`read()`] reads and checks it; [`draw()`] draws it;
 //! - [`profile`]: what hosts and devices cost, each figure with its source;
-//! - [`build()`]: joins fabric, endpoints, devices and drivers; [`report`] says what happened.
+//! - [`build()`]: joins fabric, endpoints, devices and drivers; [`report`] says what happened;
+//! - [`OneSlot`]: the same in code, for a device of your own.
 //!
 //! This crate never decides anything about timing or protocol: it only joins what stands below it.
 
@@ -19,12 +20,14 @@ mod build;
 mod draw;
 mod faults;
 mod models;
+mod one_slot;
 mod read;
 mod tap;
 
 pub use build::{Assembly, build, limit};
 pub use draw::draw;
 pub use error::FileError;
+pub use one_slot::OneSlot;
 pub use read::{LabFile, parse, read};
 pub use report::Report;
 pub use tap::{CaptureHandle, CaptureOptions, CaptureTap};

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! From the keys of a lab's link tables to the two ports of a link.
 
-use crate::schema::{Credits, Lab, Link, Slot};
+use crate::schema::{Credits, Link};
 use crate::values::Gen;
+use config::PcieLayout;
 use fabric::LinkConfig;
 use link::{CreditLimit, PortConfig};
-use tlp::{Class, Duration, Mps, Mrrs, Rate, Rcb, Width};
+use tlp::{Class, Duration, Mps, Rate, Width};
 
 /// Time of flight where the lab says nothing: about 30 cm at 6.7 ps/mm, signals on common board material.
 const DEFAULT_PROPAGATION: Duration = Duration::from_ps(2_000);
@@ -43,30 +44,30 @@ pub fn config(common: &Link, own: &Link) -> LinkConfig {
     }
 }
 
-/// Max_Payload_Size of a slot's path.
+/// Max_Payload_Size of both ends: 256 B where the lab says nothing.
 #[must_use]
-pub fn mps(lab: &Lab, slot: &Slot) -> Mps {
-    config(&lab.link, &slot.link).root.mps
+pub fn mps(link: &Link) -> Mps {
+    // 256 bytes are always legal.
+    link.mps_bytes.map(|m| m.0).or(Mps::new(256).ok()).unwrap_or_default()
 }
 
-/// Max_Read_Request_Size of a slot's device.
+/// What a function on `link` says of it in its PCI Express capability.
 #[must_use]
-pub fn mrrs(lab: &Lab, slot: &Slot) -> Mrrs {
-    merge(&lab.link, &slot.link).mrrs_bytes.map_or_else(Mrrs::default, |m| m.0)
-}
-
-/// Read Completion Boundary of a slot's root port; `host` is that of the host profile.
-#[must_use]
-pub fn rcb(lab: &Lab, slot: &Slot, host: Rcb) -> Rcb {
-    merge(&lab.link, &slot.link).rcb_bytes.map_or(host, |r| r.0)
+pub fn layout(link: &LinkConfig) -> PcieLayout {
+    PcieLayout {
+        mps_supported: link.device.mps,
+        ten_bit_tag: true,
+        rate: link.device.rate,
+        width: link.device.width,
+        ..PcieLayout::default()
+    }
 }
 
 fn port(link: &Link, credits: Option<Credits>) -> PortConfig {
     let rate = link.generation.map_or(Rate::Gt8, |Gen(rate)| rate);
-    // Eight lanes and 256 bytes are always legal.
+    // Eight lanes are always legal.
     let width = link.lanes.map(|l| l.0).or(Width::new(8)).unwrap_or(Width::ALL[0]);
-    let mps = link.mps_bytes.map(|m| m.0).or(Mps::new(256).ok()).unwrap_or_default();
-    let mut config = PortConfig::new(rate, width, mps);
+    let mut config = PortConfig::new(rate, width, mps(link));
     if let Some(credits) = credits {
         let limits = &mut config.rx_buffer;
         apply(&mut limits[Class::Posted.index()], credits.posted_header, credits.posted_data);

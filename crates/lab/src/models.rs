@@ -3,7 +3,7 @@
 
 use crate::boot::Driver;
 use crate::read::LabFile;
-use crate::schema::{BenchTest, Memory, MemoryKind, Model, Pattern, PcieBench, SimpleNic, Slot};
+use crate::schema::{Memory, MemoryKind, Model, Pattern, PcieBench, SimpleNic, Slot};
 use crate::{links, profile};
 use config::PcieLayout;
 use device::endpoint::FunctionConfig;
@@ -38,25 +38,13 @@ const PING_PATIENCE: Duration = Duration::from_ms(100);
 
 /// The device that `slot` names.
 pub(crate) fn plug(file: &LabFile, slot: &Slot, payloads: &PayloadPool) -> Result<Plugged, String> {
-    let layout = layout(file, slot);
+    let layout = links::layout(&links::config(&file.lab.link, &slot.link));
     let plugged = match slot.device {
         Model::Memory => plug_memory(slot.memory.clone().unwrap_or_default(), layout),
         Model::SimpleNic => plug_nic(slot.simple_nic.clone().unwrap_or_default(), layout, payloads),
         Model::PcieBench => plug_bench(file, slot.pcie_bench.clone().unwrap_or_default(), layout, payloads),
     };
     plugged.map_err(|e| format!("slot `{}`: {e}", slot.name.get_ref()))
-}
-
-/// What the function says of its link.
-fn layout(file: &LabFile, slot: &Slot) -> PcieLayout {
-    let link = links::config(&file.lab.link, &slot.link);
-    PcieLayout {
-        mps_supported: link.device.mps,
-        ten_bit_tag: true,
-        rate: link.device.rate,
-        width: link.device.width,
-        ..PcieLayout::default()
-    }
 }
 
 fn plug_memory(settings: Memory, layout: PcieLayout) -> Result<Plugged, String> {
@@ -95,7 +83,7 @@ fn plug_bench(
     let card = profile::device(settings.profile.get_ref(), &file.base)?;
     let ps = |f: &profile::Figure<u64>| Duration::from_ps(f.value);
     let own = pcie_bench::Settings {
-        test: test(settings.test),
+        test: settings.test.into(),
         size_bytes: *settings.size_bytes.get_ref(),
         window_bytes: *settings.window_bytes.get_ref(),
         host_offset_bytes: *settings.host_offset_bytes.get_ref(),
@@ -120,16 +108,6 @@ fn plug_bench(
     let function = pcie_bench::function(own, layout, payloads, &results).map_err(|e| e.to_string())?;
     let driver: Driver = Box::new(move |cpu, found| Box::pin(pcie_bench::driver(cpu, found, window, placement)));
     Ok(Plugged { function, driver, instrument: Instrument::Bench(results) })
-}
-
-fn test(test: BenchTest) -> pcie_bench::Test {
-    match test {
-        BenchTest::LatRd => pcie_bench::Test::LatRd,
-        BenchTest::LatWrRd => pcie_bench::Test::LatWrRd,
-        BenchTest::BwRd => pcie_bench::Test::BwRd,
-        BenchTest::BwWr => pcie_bench::Test::BwWr,
-        BenchTest::BwRdWr => pcie_bench::Test::BwRdWr,
-    }
 }
 
 impl Instrument {

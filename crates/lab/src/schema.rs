@@ -2,6 +2,7 @@
 //! The lab file, key by key. The reference page in `docs/` is generated from these types and their comments.
 
 use crate::values::{Gen, Lanes, MpsBytes, MrrsBytes, Probability, RcbBytes};
+use devices::pcie_bench;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use toml::Spanned;
@@ -302,6 +303,30 @@ pub enum BenchTest {
     /// Bandwidth of DMA reads and writes in turn.
     #[serde(rename = "BW_RDWR")]
     BwRdWr,
+}
+
+impl From<pcie_bench::Test> for BenchTest {
+    fn from(test: pcie_bench::Test) -> BenchTest {
+        match test {
+            pcie_bench::Test::LatRd => BenchTest::LatRd,
+            pcie_bench::Test::LatWrRd => BenchTest::LatWrRd,
+            pcie_bench::Test::BwRd => BenchTest::BwRd,
+            pcie_bench::Test::BwWr => BenchTest::BwWr,
+            pcie_bench::Test::BwRdWr => BenchTest::BwRdWr,
+        }
+    }
+}
+
+impl From<BenchTest> for pcie_bench::Test {
+    fn from(test: BenchTest) -> pcie_bench::Test {
+        match test {
+            BenchTest::LatRd => pcie_bench::Test::LatRd,
+            BenchTest::LatWrRd => pcie_bench::Test::LatWrRd,
+            BenchTest::BwRd => pcie_bench::Test::BwRd,
+            BenchTest::BwWr => pcie_bench::Test::BwWr,
+            BenchTest::BwRdWr => pcie_bench::Test::BwRdWr,
+        }
+    }
 }
 
 /// The order in which units of the window are used.

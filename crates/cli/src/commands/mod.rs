@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The commands. A new one is a file here, and three lines below. Nothing but naming and calling is done here.
 
+mod bench;
 mod check;
 mod cpu;
 mod files;
 mod model;
 mod profiles;
 mod run;
+mod sizes;
 mod trace;
 
 use crate::failure::Failure;
@@ -16,6 +18,7 @@ use clap::Subcommand;
 pub(crate) enum Command {
     Run(run::Args),
     Check(check::Args),
+    Bench(bench::Args),
     Model(model::Args),
     Profiles(profiles::Args),
     Trace(trace::Args),
@@ -26,6 +29,7 @@ impl Command {
         match self {
             Command::Run(args) => run::run(args),
             Command::Check(args) => check::run(args),
+            Command::Bench(args) => bench::run(args),
             Command::Model(args) => model::run(args),
             Command::Profiles(args) => profiles::run(args),
             Command::Trace(args) => trace::run(args),

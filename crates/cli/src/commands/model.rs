@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser model`: the closed-form bandwidth model, from `riser-model`. Never computes a bandwidth itself.
 
+use super::sizes::Sizes;
 use crate::failure::Failure;
 use crate::output;
 use clap::{Subcommand, ValueEnum};
@@ -109,48 +110,6 @@ enum Addr {
     /// Headers of 4 DW
     #[value(name = "64")]
     A64,
-}
-
-/// Sizes from `first` to `last`, doubling or by a step.
-#[derive(Clone, Copy)]
-struct Sizes {
-    first: u32,
-    last: u32,
-    step: Option<u32>,
-}
-
-impl Sizes {
-    fn iter(self) -> impl Iterator<Item = u32> {
-        let next = move |size: &u32| match self.step {
-            Some(step) => size.checked_add(step),
-            None => size.checked_mul(2),
-        };
-        std::iter::successors(Some(self.first), next).take_while(move |size| *size <= self.last)
-    }
-}
-
-impl FromStr for Sizes {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Sizes, String> {
-        let legal =
-            || "legal are N, A..B and A..B:STEP with A from 1 on, A up to B, STEP from 1 on".to_owned();
-        let number = |n: &str| n.parse::<u32>().map_err(|_| legal());
-        let Some((first, rest)) = text.split_once("..") else {
-            let size = number(text)?;
-            return Ok(Sizes { first: size, last: size, step: Some(1) });
-        };
-        let (last, step) = match rest.split_once(':') {
-            Some((last, step)) => (number(last)?, Some(number(step)?)),
-            None => (number(rest)?, None),
-        };
-        let first = number(first)?;
-        if first == 0 || first > last || step == Some(0) {
-            Err(legal())
-        } else {
-            Ok(Sizes { first, last, step })
-        }
-    }
 }
 
 /// One kind of traffic and its DLLPs.

@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `riser bench`: the pcie-bench methodology, from `riser-bench`. Never measures anything itself.
+
+use super::files;
+use super::sizes::Sizes;
+use crate::failure::Failure;
+use crate::output;
+use bench::{DEFAULT_SIZES, Plan, Row, tests_named};
+use clap::ValueEnum;
+use indicatif::{ProgressBar, ProgressStyle};
+use lab::schema::{Link, MemoryKind, Pattern};
+use lab::values::{Gen, Lanes, MpsBytes, MrrsBytes, RcbBytes};
+use serde::Serialize;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+const EXAMPLE: &str = "\
+Examples:
+  riser bench
+  riser bench --suite LAT_RD BW_WR --size 64..2048 --gen 4 --lanes 16
+  riser bench --suite BW_RD --host ideal --json -o out/bench
+
+Tests (pcie-bench, section 4): LAT_RD, LAT_WRRD, BW_RD, BW_WR, BW_RDWR, or the suites full and short. Each size of each
+test is a run of its own, of --transfers transfers behind a warm-up that does not count: that number is the stopping rule.
+Bandwidths are payload of one direction in 10^9 bits per second. `model exact` counts wire bytes and is fed the DLLPs
+that the run counted; `published` is the paper's form; `wire` is raw rate less SKPs, times payload by wire bytes counted.
+
+--json prints one object: host, device, link, seed, and tests: [{test, size_bytes, latency_ns_{min,median,mean,p95,p99,
+p999,max} or bandwidth_gbps, transactions_per_s, model_exact_gbps, model_published_gbps, wire_gbps, and upstream and
+downstream with tlps, dllps, payload_bytes, wire_bytes, ...}].";
+
+/// Measure latency and bandwidth with the method of pcie-bench
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLE)]
+pub(crate) struct Args {
+    /// Tests or suites
+    #[arg(long, value_name = "NAME", num_args = 1.., default_value = "full")]
+    suite: Vec<String>,
+
+    /// Transfer sizes in bytes, 1 to 4096: N, A..B (doubling from A to B) or A..B:STEP
+    #[arg(long = "size", value_name = "SIZE", num_args = 1..)]
+    sizes: Vec<Sizes>,
+
+    /// Host profile: one that ships, or a file
+    #[arg(long, default_value = "ideal")]
+    host: String,
+
+    /// Device profile: one that ships, or a file
+    #[arg(long, default_value = "ideal")]
+    device: String,
+
+    /// Generation of the link: 1, 2, 3, 4, 5
+    #[arg(long = "gen", value_name = "GEN", default_value = "3")]
+    generation: i64,
+
+    /// Lanes: 1, 2, 4, 8, 12, 16, 32
+    #[arg(long, default_value = "8")]
+    lanes: i64,
+
+    /// Max_Payload_Size in bytes: 128 to 4096
+    #[arg(long, value_name = "BYTES", default_value = "256")]
+    mps: i64,
+
+    /// Max_Read_Request_Size in bytes: 128 to 4096
+    #[arg(long, value_name = "BYTES", default_value = "512")]
+    mrrs: i64,
+
+    /// Read Completion Boundary in bytes: 64, 128
+    #[arg(long, value_name = "BYTES", default_value = "64")]
+    rcb: i64,
+
+    /// Address width of requests in bits: where in memory the window lies
+    #[arg(long, value_enum, default_value_t = Addr::A64)]
+    addr: Addr,
+
+    /// Window of host memory in bytes
+    #[arg(long, value_name = "BYTES", default_value_t = 8192)]
+    window: u64,
+
+    /// Offset of each transfer from a cache line in bytes, 0 to 63
+    #[arg(long, value_name = "BYTES", default_value_t = 0)]
+    offset: u32,
+
+    /// Order of the units in the window
+    #[arg(long, value_enum, default_value_t = Order::Random)]
+    pattern: Order,
+
+    /// Transfers that count: default 2000 of a latency test, 20000 of a bandwidth test
+    #[arg(long, value_name = "N")]
+    transfers: Option<u64>,
+
+    /// Transfers before them that do not count: time for queues to fill
+    #[arg(long, value_name = "N")]
+    warm_up: Option<u64>,
+
+    /// Transfers under way in bandwidth tests; default: what the device profile says
+    #[arg(long, value_name = "N")]
+    outstanding: Option<u16>,
+
+    /// Seed of the addresses
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+
+    /// Also write results.json and results.csv to this folder
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+
+    /// Overwrite the files of --output where they exist
+    #[arg(long)]
+    force: bool,
+
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Addr {
+    /// Below 4 GiB: three DW of header
+    #[value(name = "32")]
+    A32,
+    /// From 4 GiB on: four DW of header
+    #[value(name = "64")]
+    A64,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Order {
+    /// One behind the other
+    Sequential,
+    /// Drawn with replacement
+    Random,
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Results<'a> {
+    host: &'a str,
+    device: &'a str,
+    #[serde(rename = "gen")]
+    generation: i64,
+    lanes: i64,
+    mps_bytes: i64,
+    mrrs_bytes: i64,
+    rcb_bytes: i64,
+    window_bytes: u64,
+    host_offset_bytes: u32,
+    seed: u64,
+    tests: &'a [Row],
+}
+
+pub(crate) fn run(args: Args) -> Result<(), Failure> {
+    let plan = plan(&args)?;
+    let rows = measure(&plan)?;
+    let results = Results {
+        host: &args.host,
+        device: &args.device,
+        generation: args.generation,
+        lanes: args.lanes,
+        mps_bytes: args.mps,
+        mrrs_bytes: args.mrrs,
+        rcb_bytes: args.rcb,
+        window_bytes: args.window,
+        host_offset_bytes: args.offset,
+        seed: args.seed,
+        tests: &rows,
+    };
+    if let Some(folder) = &args.output {
+        save(folder, &results, args.force)?;
+    }
+    if args.json { output::json(&results) } else { show(&args, &rows) }
+}
+
+fn plan(args: &Args) -> Result<Plan, Failure> {
+    let mut tests = Vec::new();
+    for name in &args.suite {
+        tests.extend(tests_named(name).map_err(Failure::usage)?);
+    }
+    tests.sort_unstable();
+    tests.dedup();
+    let sizes: Vec<u32> = match args.sizes.is_empty() {
+        true => DEFAULT_SIZES.to_vec(),
+        false => args.sizes.iter().flat_map(|s| s.iter()).take(MAX_SIZES + 1).collect(),
+    };
+    if sizes.len() > MAX_SIZES {
+        return Err(Failure::usage(format!("more than {MAX_SIZES} sizes: take a larger STEP")));
+    }
+    let defaults = Plan::default();
+    Ok(Plan {
+        tests,
+        sizes,
+        host: args.host.clone(),
+        device: args.device.clone(),
+        link: link(args).map_err(Failure::usage)?,
+        window_bytes: args.window,
+        host_offset_bytes: args.offset,
+        pattern: match args.pattern {
+            Order::Sequential => Pattern::Sequential,
+            Order::Random => Pattern::Random,
+        },
+        memory: match args.addr {
+            Addr::A32 => MemoryKind::Low,
+            Addr::A64 => MemoryKind::High,
+        },
+        latency_transfers: args.transfers.unwrap_or(defaults.latency_transfers),
+        bandwidth_transfers: args.transfers.unwrap_or(defaults.bandwidth_transfers),
+        warm_up: args.warm_up.unwrap_or(defaults.warm_up),
+        outstanding: args.outstanding,
+        seed: args.seed,
+        ..defaults
+    })
+}
+
+/// Sizes that one call measures at most.
+const MAX_SIZES: usize = 4096;
+
+fn link(args: &Args) -> Result<Link, String> {
+    Ok(Link {
+        generation: Some(Gen::try_from(args.generation)?),
+        lanes: Some(Lanes::try_from(args.lanes)?),
+        mps_bytes: Some(MpsBytes::try_from(args.mps)?),
+        mrrs_bytes: Some(MrrsBytes::try_from(args.mrrs)?),
+        rcb_bytes: Some(RcbBytes::try_from(args.rcb)?),
+        ..Link::default()
+    })
+}
+
+fn measure(plan: &Plan) -> Result<Vec<Row>, Failure> {
+    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg}");
+    let bar = ProgressBar::new((plan.tests.len() * plan.sizes.len()) as u64)
+        .with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    let mut rows = Vec::new();
+    for &test in &plan.tests {
+        for &size in &plan.sizes {
+            bar.set_message(format!("{} {size} B", test.name()));
+            rows.push(plan.measure(test, size).map_err(|e| Failure::Run(e.to_string()))?);
+            bar.inc(1);
+        }
+    }
+    bar.finish_and_clear();
+    Ok(rows)
+}
+
+fn save(folder: &Path, results: &Results<'_>, force: bool) -> Result<(), Failure> {
+    let path = folder.join("results.json");
+    let text = serde_json::to_string_pretty(results).map_err(|e| Failure::Run(e.to_string()))?;
+    let mut file = files::create(&path, force)?;
+    writeln!(file, "{text}").map_err(|e| files::failed(&path, &e))?;
+    let path = folder.join("results.csv");
+    let mut file = files::create(&path, force)?;
+    file.write_all(csv(results.tests).as_bytes()).map_err(|e| files::failed(&path, &e))
+}
+
+/// The rows with empty fields where a test has no such figure.
+fn csv(rows: &[Row]) -> String {
+    let mut text = String::from(
+        "test,size_bytes,latency_ns_min,latency_ns_median,latency_ns_mean,latency_ns_p95,latency_ns_p99,\
+         latency_ns_p999,latency_ns_max,bandwidth_gbps,transactions_per_s,model_exact_gbps,model_published_gbps\n",
+    );
+    for row in rows {
+        let latency = row.latency.map_or(",".repeat(6), |l| {
+            let all = [l.latency_ns_min, l.latency_ns_median, l.latency_ns_mean, l.latency_ns_p95];
+            let tail = [l.latency_ns_p99, l.latency_ns_p999, l.latency_ns_max];
+            all.iter().chain(&tail).map(|ns| format!("{ns:.3}")).collect::<Vec<_>>().join(",")
+        });
+        let bandwidth = row.bandwidth.map_or(",".repeat(3), |b| {
+            let (gbps, rate) = (b.bandwidth_gbps, b.transactions_per_s);
+            format!("{gbps:.6},{rate:.0},{:.6},{:.6}", b.model_exact_gbps, b.model_published_gbps)
+        });
+        text += &format!("{},{},{latency},{bandwidth}\n", row.test, row.size_bytes);
+    }
+    text
+}
+
+fn show(args: &Args, rows: &[Row]) -> Result<(), Failure> {
+    output::text(&format!(
+        "host {}, device {}, Gen{} x{}, MPS {}, MRRS {}, RCB {}, window {} B",
+        args.host, args.device, args.generation, args.lanes, args.mps, args.mrrs, args.rcb, args.window
+    ))?;
+    if rows.iter().any(|r| r.bandwidth.is_some()) {
+        output::text("\nBandwidth, payload of one direction in Gb/s")?;
+        let header = ["test", "size B", "simulated", "model exact", "error %", "published", "M transfers/s"];
+        output::table(&header, rows.iter().filter_map(bandwidth_row))?;
+    }
+    if rows.iter().any(|r| r.latency.is_some()) {
+        output::text("\nLatency in ns")?;
+        let header = ["test", "size B", "min", "median", "mean", "p95", "p99", "p99.9", "max"];
+        output::table(&header, rows.iter().filter_map(latency_row))?;
+    }
+    Ok(())
+}
+
+fn bandwidth_row(row: &Row) -> Option<Vec<String>> {
+    let b = row.bandwidth?;
+    let error = (b.bandwidth_gbps / b.model_exact_gbps - 1.0) * 100.0;
+    Some(vec![
+        row.test.to_owned(),
+        row.size_bytes.to_string(),
+        format!("{:.3}", b.bandwidth_gbps),
+        format!("{:.3}", b.model_exact_gbps),
+        format!("{error:+.3}"),
+        format!("{:.3}", b.model_published_gbps),
+        format!("{:.3}", b.transactions_per_s / 1e6),
+    ])
+}
+
+fn latency_row(row: &Row) -> Option<Vec<String>> {
+    let l = row.latency?;
+    let figures = [
+        l.latency_ns_min,
+        l.latency_ns_median,
+        l.latency_ns_mean,
+        l.latency_ns_p95,
+        l.latency_ns_p99,
+        l.latency_ns_p999,
+        l.latency_ns_max,
+    ];
+    let head = [row.test.to_owned(), row.size_bytes.to_string()];
+    Some(head.into_iter().chain(figures.iter().map(|ns| format!("{ns:.1}"))).collect())
+}

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Lists of transfer sizes, as arguments give them. Never says what sizes a command can do.
+
+use std::str::FromStr;
+
+/// Sizes from `first` to `last`, doubling or by a step.
+#[derive(Clone, Copy)]
+pub(super) struct Sizes {
+    first: u32,
+    last: u32,
+    step: Option<u32>,
+}
+
+impl Sizes {
+    pub(super) fn iter(self) -> impl Iterator<Item = u32> {
+        let next = move |size: &u32| match self.step {
+            Some(step) => size.checked_add(step),
+            None => size.checked_mul(2),
+        };
+        std::iter::successors(Some(self.first), next).take_while(move |size| *size <= self.last)
+    }
+}
+
+impl FromStr for Sizes {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Sizes, String> {
+        let legal =
+            || "legal are N, A..B and A..B:STEP with A from 1 on, A up to B, STEP from 1 on".to_owned();
+        let number = |n: &str| n.parse::<u32>().map_err(|_| legal());
+        let Some((first, rest)) = text.split_once("..") else {
+            let size = number(text)?;
+            return Ok(Sizes { first: size, last: size, step: Some(1) });
+        };
+        let (last, step) = match rest.split_once(':') {
+            Some((last, step)) => (number(last)?, Some(number(step)?)),
+            None => (number(rest)?, None),
+        };
+        let first = number(first)?;
+        if first == 0 || first > last || step == Some(0) {
+            Err(legal())
+        } else {
+            Ok(Sizes { first, last, step })
+        }
+    }
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A lab in code: a device of your own in the one slot of a host, and its driver on that host.
+//!
+//! ```
+//! use config::{Bar, Builder, Identity};
+//! use device::firmware::FoundFunction;
+//! use device::{AsyncDevice, Cpu, Io};
+//! use fabric::{Limits, Stop};
+//! use riser_lab::OneSlot;
+//!
+//! async fn device(io: Io) {
+//!     while let Some(request) = io.next_request().await {
+//!         if let device::io::Request::Read(read) = request {
+//!             read.complete(42u32);
+//!         }
+//!     }
+//! }
+//!
+//! async fn driver(cpu: Cpu, function: FoundFunction) -> Result<(), String> {
+//!     let answer = cpu.read_u32(function.address(0, 0)?).await.map_err(|e| e.to_string())?;
+//!     if answer == 42 { Ok(()) } else { Err(format!("read {answer}")) }
+//! }
+//!
+//! let identity =
+//!     Identity { vendor: 0xf15e, device: 1, revision: 0, class: 0xff_0000, subsystem_vendor: 0, subsystem: 0 };
+//! let config = Builder::type0(identity).bar(0, Bar::memory32(4096));
+//! let mut lab = OneSlot::default().plug(config, AsyncDevice::new(device), driver)?;
+//! assert_eq!(lab.fabric.run(Limits::default()), Stop::Finished);
+//! # Ok::<(), String>(())
+//! ```
+//!
+//! Never reads a file: what a lab file says stands here in fields.
+
+use crate::boot::{self, Driver};
+use crate::build::{Assembly, SlotInfo};
+use crate::links;
+use crate::models::Instrument;
+use crate::schema::Link;
+use config::Builder;
+use device::cpu::AsyncProgram;
+use device::endpoint::{Endpoint, EndpointConfig, EndpointLimits, FunctionConfig};
+use device::firmware::FoundFunction;
+use device::memory::HostMemory;
+use device::{Cpu, Device};
+use fabric::{Fabric, FabricConfig, FaultRule, HostProfile};
+use std::fmt::Display;
+use tlp::PayloadPool;
+
+/// MiB of host memory below 2 GiB, and from 4 GiB on: those of a lab file that says nothing.
+const MEMORY_MIB: [u64; 2] = [256, 1024];
+
+/// What stands around a device of your own. The default is that of a lab file that says nothing: Gen3 x8, the ideal
+/// host.
+pub struct OneSlot {
+    /// What captures and reports call the slot.
+    pub name: String,
+    /// The link, with the keys of a lab file.
+    pub link: Link,
+    /// Timing of the host; [`profile::host`](crate::profile::host) reads one.
+    pub host: HostProfile,
+    /// Limits of the device's endpoint.
+    pub limits: EndpointLimits,
+    /// Faults on the link.
+    pub faults: Vec<FaultRule>,
+    /// Seed of all that is drawn.
+    pub seed: u64,
+}
+
+impl Default for OneSlot {
+    fn default() -> OneSlot {
+        OneSlot {
+            name: "slot".into(),
+            link: Link::default(),
+            host: HostProfile::ideal(),
+            limits: EndpointLimits::default(),
+            faults: Vec::new(),
+            seed: 0,
+        }
+    }
+}
+
+impl OneSlot {
+    /// Plugs `device` in, with `config` as its configuration space, to which the PCI Express capability of the link is
+    /// added. When the host has enumerated, it runs `driver` on the function found; the run ends as the driver does.
+    ///
+    /// # Errors
+    /// What cannot be put together, and why.
+    pub fn plug<F, Fut, E>(
+        self,
+        config: Builder,
+        device: impl Device + 'static,
+        driver: F,
+    ) -> Result<Assembly, String>
+    where
+        F: FnOnce(Cpu, FoundFunction) -> Fut + 'static,
+        Fut: Future<Output = Result<(), E>> + 'static,
+        E: Display,
+    {
+        let payloads = PayloadPool::new();
+        let link = links::config(&self.link, &Link::default());
+        for end in [&link.root, &link.device] {
+            end.validate().map_err(|e| format!("link: {e}"))?;
+        }
+        let config = config.pcie(links::layout(&link)).build().map_err(|e| e.to_string())?;
+        let function = FunctionConfig { config, device: Box::new(device) };
+        let endpoint = Endpoint::new(EndpointConfig {
+            name: self.name.clone(),
+            functions: vec![function],
+            limits: self.limits,
+            pool: payloads.clone(),
+        });
+        let endpoint = endpoint.map_err(|e| e.to_string())?;
+        let [low, high] = MEMORY_MIB.map(|mib| mib << 20);
+        let memory = HostMemory::new(low, high).map_err(|e| e.to_string())?;
+        let ports = vec![boot::root_port(0, &self.link, self.host.rcb)];
+        let drivers = vec![boxed(driver)];
+        let start = |cpu: Cpu| boot::boot(cpu, ports, drivers);
+        let program = AsyncProgram::with_pool(payloads.clone(), memory.clone(), start);
+        let slots = vec![SlotInfo::new(&self.name, "own", &link, Instrument::None)];
+        let fabric = Fabric::new(FabricConfig {
+            host: self.host,
+            memory,
+            payloads,
+            slots: vec![(link, Box::new(endpoint))],
+            program: Some(Box::new(program)),
+            faults: self.faults,
+            seed: self.seed,
+        });
+        Ok(Assembly { fabric, seed: self.seed, slots })
+    }
+}
+
+/// A driver as the boot program takes it.
+fn boxed<F, Fut, E>(driver: F) -> Driver
+where
+    F: FnOnce(Cpu, FoundFunction) -> Fut + 'static,
+    Fut: Future<Output = Result<(), E>> + 'static,
+    E: Display,
+{
+    Box::new(|cpu, function| {
+        let future = driver(cpu, function);
+        Box::pin(async { future.await.map_err(|e| e.to_string()) })
+    })
+}
