@@ -4,7 +4,7 @@
 use crate::fault::{FaultRule, Faults};
 use crate::host::HostSlot;
 use crate::profile::HostProfile;
-use crate::progress::{Limits, STALL_LIMIT, Stop};
+use crate::progress::{Limits, MAX_EVENTS_PER_INSTANT, STALL_LIMIT, Stop};
 use crate::queue::{Event, EventQueue, SortedQueue};
 use crate::root::{RootComplex, RootCounters, RootPortConfig};
 use crate::tap::{Direction, Tap, TapRecord};
@@ -67,7 +67,8 @@ pub struct Fabric {
     outcome: Option<Result<(), String>>,
     /// Root ports to pump; kept for its room.
     touched: Vec<usize>,
-    finished: bool,
+    /// Events handled at the time `now`.
+    at_this_instant: u32,
 }
 
 impl Fabric {
@@ -105,7 +106,7 @@ impl Fabric {
             host_started: false,
             outcome: None,
             touched: Vec::new(),
-            finished: false,
+            at_this_instant: 0,
         };
         fabric.start_links();
         fabric
@@ -167,16 +168,19 @@ impl Fabric {
             if self.totals.events >= pause_at {
                 return Stop::Paused;
             }
+            // Looked at before it is taken: put back, it would stand behind others of its time.
+            if self.queue.next_time().is_some_and(|time| time > limits.until) {
+                self.now = self.now.max(limits.until);
+                return self.end(Stop::TimeLimit);
+            }
             let Some((time, event)) = self.queue.pop() else {
                 let stop = self.stalled();
                 return self.end(stop);
             };
-            if time > limits.until {
-                self.queue.push(time, event);
-                self.now = limits.until;
-                return self.end(Stop::TimeLimit);
+            if time > self.now {
+                (self.now, self.at_this_instant) = (time, 0);
             }
-            self.now = time;
+            self.at_this_instant += 1;
             self.totals.events += 1;
             self.handle(event);
         }
@@ -207,7 +211,7 @@ impl Fabric {
             Event::Drained(port) => {
                 self.last_progress = self.now;
                 self.root.drained(port as usize, self.now, &mut self.queue);
-                self.settle_root(port as usize);
+                self.pump_root(port as usize);
             }
             Event::RootPort(port) => self.pump_root(port as usize),
             Event::RootTimer => {
@@ -223,6 +227,10 @@ impl Fabric {
         let now = self.now;
         let state = &mut self.ports[id.index()];
         let Some(InFlight { frame, damage, dropped }) = state.inbound.pop_front() else { return };
+        if !self.host_started {
+            self.try_start_host();
+        }
+        let state = &mut self.ports[id.index()];
         if let Some(tap) = &mut self.tap {
             tap.frame(&tap_record(now, id, Direction::of_sender(id.peer().side()), &frame, damage.is_some(), dropped));
         }
@@ -234,10 +242,10 @@ impl Fabric {
             self.last_progress = now;
             self.deliver(id, tlp);
         } else {
+            self.pump(id.index());
             if !self.host_started {
                 self.try_start_host();
             }
-            self.pump(id.index());
         }
     }
 
@@ -247,22 +255,13 @@ impl Fabric {
         match id.side() {
             Side::Root => {
                 self.root.handle_tlp(n, self.now, tlp, &mut self.queue);
-                self.settle_root(n);
+                self.pump_root(n);
             }
             Side::Device => {
                 self.slots[n].device.handle_tlp(self.now, tlp);
                 self.pump(id.index());
             }
         }
-    }
-
-    /// Returns credits of root port `n` and sends what it has.
-    fn settle_root(&mut self, n: usize) {
-        let port = PortId::new(LinkId(n as u32), Side::Root).index();
-        while let Some(credit) = self.root.poll_credits(n) {
-            self.ports[port].port.return_credits(self.now, credit.class, credit.data_credits);
-        }
-        self.pump(port);
     }
 
     /// Returns credits of slot `n` and asks for its timer. Whenever a device is asked for output it may also take a
@@ -328,10 +327,13 @@ impl Fabric {
         self.settle_slot(n, index);
     }
 
-    /// What one class gives up may let another go, so it asks until none has anything; and then the host program, which
-    /// may have waited for the room.
+    /// What one class gives up may let another go, and a read that leaves lets in one that waited with its credits; so
+    /// it asks until none has anything; and then the host program, which may have waited for the room.
     fn refill_root(&mut self, index: usize, n: usize) {
         loop {
+            while let Some(credit) = self.root.poll_credits(n) {
+                self.ports[index].port.return_credits(self.now, credit.class, credit.data_credits);
+            }
             let mut moved = false;
             for class in Class::ALL {
                 while self.ports[index].port.has_room(class) {
@@ -382,8 +384,15 @@ impl Fabric {
     }
 
     fn step_host(&mut self) {
-        let Some(host) = self.host.as_mut().filter(|_| self.host_started) else { return };
+        if !self.host_started {
+            return;
+        }
         self.last_progress = self.now;
+        let Some(host) = self.host.as_mut() else {
+            // Nobody hears the interrupts.
+            while self.root.poll_host_input(self.now).is_some() {}
+            return;
+        };
         let mut touched = std::mem::take(&mut self.touched);
         host.step(self.now, &mut self.root, &mut self.queue, &mut touched);
         self.outcome = host.outcome();
@@ -396,9 +405,9 @@ impl Fabric {
     /// True where something other than the upkeep of the links is still to come.
     fn is_live(&self) -> bool {
         self.now.since(self.last_progress) < STALL_LIMIT
-            || self.slots.iter().any(|s| s.device.poll_timeout().is_some())
+            || self.slots.iter().any(|s| s.device.poll_timeout().is_some_and(|at| at < Time::MAX))
             || self.host.as_ref().is_some_and(|h| h.wakes_at().is_some())
-            || self.root.is_waiting()
+            || self.root.is_waiting(self.now)
     }
 
     fn check_end(&self) -> Option<Stop> {
@@ -406,6 +415,7 @@ impl Fabric {
             Some(Err(why)) => Some(Stop::Failed(why.clone())),
             Some(Ok(())) => Some(Stop::Finished),
             None if self.now.since(self.last_progress) >= STALL_LIMIT && !self.is_live() => Some(self.stalled()),
+            None if self.at_this_instant >= MAX_EVENTS_PER_INSTANT => Some(self.standing_still()),
             None => None,
         }
     }
@@ -426,12 +436,25 @@ impl Fabric {
         if lines.is_empty() && self.host.is_none() { Stop::Finished } else { Stop::NoProgress(lines) }
     }
 
-    fn end(&mut self, stop: Stop) -> Stop {
-        if !self.finished {
-            self.finished = true;
-            for state in &mut self.ports {
-                state.port.finish(self.now);
+    /// Somebody wants to be called at once, whenever he was.
+    fn standing_still(&self) -> Stop {
+        let mut lines = vec![format!("time stands still at {}: {MAX_EVENTS_PER_INSTANT} events there", self.now)];
+        for (n, slot) in self.slots.iter().enumerate() {
+            if slot.device.poll_timeout().is_some_and(|at| at <= self.now) {
+                let what = slot.device.waits_for().unwrap_or_default();
+                lines.push(format!("slot {n}: wants to be called again at once: {what}"));
             }
+        }
+        if self.host.is_some() {
+            lines.push("host program: hands on requests, or wants to be called, without waiting".into());
+        }
+        Stop::NoProgress(lines)
+    }
+
+    /// The counters of the ports are complete up to now; a run that has come to its time limit may go on.
+    fn end(&mut self, stop: Stop) -> Stop {
+        for state in &mut self.ports {
+            state.port.finish(self.now);
         }
         stop
     }

@@ -6,6 +6,10 @@ use crate::root::RootComplex;
 use device::host::{HostInput, HostOutput, HostProgram};
 use tlp::Time;
 
+/// Requests that the program hands on in one step; then it gets another at the same instant, so that one that never
+/// waits is seen to let no time pass.
+const MAX_OUTPUTS_PER_STEP: u32 = 1024;
+
 /// The host program with the request that it could not hand on yet.
 pub(crate) struct HostSlot {
     program: Box<dyn HostProgram>,
@@ -24,7 +28,7 @@ impl HostSlot {
 
     /// When the program wakes by itself.
     pub(crate) fn wakes_at(&self) -> Option<Time> {
-        self.program.poll_timeout()
+        self.program.poll_timeout().filter(|at| *at < Time::MAX)
     }
 
     pub(crate) fn waits_for(&self) -> Option<String> {
@@ -69,7 +73,8 @@ impl HostSlot {
         queue: &mut SortedQueue,
         touched: &mut Vec<usize>,
     ) {
-        while let Some(output) = self.pending.take().or_else(|| self.program.poll_output(now)) {
+        for _ in 0..MAX_OUTPUTS_PER_STEP {
+            let Some(output) = self.pending.take().or_else(|| self.program.poll_output(now)) else { return };
             match root.accept(now, output, queue) {
                 Ok(Some(port)) => touched.push(port),
                 Ok(None) => {}
@@ -81,6 +86,7 @@ impl HostSlot {
                 }
             }
         }
+        queue.push(now, Event::Host);
     }
 
     /// True where a request waits for room at a root port.

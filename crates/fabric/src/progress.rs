@@ -50,6 +50,10 @@ impl fmt::Display for Stop {
 }
 
 /// Virtual time without a TLP delivered, a timer of a device or of the host, or data from memory, after which nothing
-/// will come any more: three periods of the flow-control refresh (30 us each, `PCIe 5.0 §2.6.1.2`), which by then has
-/// healed whatever DLLP was lost.
-pub(crate) const STALL_LIMIT: Duration = Duration::from_us(100);
+/// will come any more. By then the flow-control refresh (every 30 us, `PCIe 5.0 §2.6.1.2`) has told the credits thirty
+/// times over, and the slowest REPLAY_TIMER (24,000 symbols of 4 ns, §3.6.2.1) has sent a lost TLP again ten times.
+pub(crate) const STALL_LIMIT: Duration = Duration::from_ms(1);
+
+/// Events at one instant, after which time is said to stand still: a device or program asks to be called again at once,
+/// without end. What a fabric does at one instant by itself is some tens of events for each port.
+pub(crate) const MAX_EVENTS_PER_INSTANT: u32 = 1 << 20;

@@ -33,6 +33,8 @@ pub trait EventQueue {
     fn push(&mut self, time: Time, event: Event);
     /// Takes the first event.
     fn pop(&mut self) -> Option<(Time, Event)>;
+    /// When the first event is due.
+    fn next_time(&self) -> Option<Time>;
     /// Number of events that wait.
     fn len(&self) -> usize;
     /// True where none waits.
@@ -69,6 +71,10 @@ impl EventQueue for SortedQueue {
         self.entries.pop().map(|e| (e.time, e.event))
     }
 
+    fn next_time(&self) -> Option<Time> {
+        self.entries.last().map(|e| e.time)
+    }
+
     fn len(&self) -> usize {
         self.entries.len()
     }
@@ -84,6 +90,7 @@ mod tests {
         for (ps, n) in [(5, 0), (3, 1), (5, 2), (3, 3), (1, 4)] {
             queue.push(Time::from_ps(ps), Event::SlotTimer(n));
         }
+        assert_eq!(queue.next_time(), Some(Time::from_ps(1)));
         let order: Vec<Event> = std::iter::from_fn(|| queue.pop().map(|(_, e)| e)).collect();
         assert_eq!(order, [4, 1, 3, 0, 2].map(Event::SlotTimer));
         assert!(queue.is_empty());

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! How fast riser itself is: TLP-hops per CPU-second of 256 B DMA writes and reads with 32 outstanding on Gen3 x16, and
+//! TLPs decoded per CPU-second from a generated capture. Medians of several runs, in CPU time; on a noisy machine compare
+//! the rows of one run.
+
+use capture::{Reader, Stats};
+use lab::schema::{self, BenchTest, Host, Lab, Link, Slot};
+use lab::values::{Gen, Lanes};
+use lab::{CaptureOptions, LabFile, Spanned};
+use rustix::time::{ClockId, clock_gettime};
+use std::io::Cursor;
+
+const RUNS: usize = 5;
+
+fn cpu_seconds() -> f64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+fn lab(test: BenchTest, transfers: u64, carry: bool) -> LabFile {
+    let at = |n: u32| Spanned::new(0..0, n);
+    let settings = schema::PcieBench {
+        test,
+        size_bytes: at(256),
+        outstanding: Some(Spanned::new(0..0, 32)),
+        transfers,
+        carry,
+        ..schema::PcieBench::default()
+    };
+    let lab = Lab {
+        version: at(1),
+        seed: 1,
+        limit_us: None,
+        host: Host::default(),
+        link: Link { generation: Gen::try_from(3).ok(), lanes: Lanes::try_from(16).ok(), ..Link::default() },
+        slot: vec![Slot::bench("card", settings)],
+        fault: Vec::new(),
+    };
+    LabFile { lab, base: ".".into() }
+}
+
+/// Hops and CPU seconds of a run; with `capture`, into memory, the capture too.
+fn run(file: &LabFile, capture: bool) -> (u64, f64, Vec<u8>) {
+    let mut assembly = lab::build(file).expect("a lab that can be built");
+    let handle = capture.then(|| {
+        assembly.capture(Cursor::new(Vec::new()), CaptureOptions::default()).expect("writing to memory")
+    });
+    let start = cpu_seconds();
+    let stop = assembly.fabric.run(fabric::Limits::default());
+    let spent = cpu_seconds() - start;
+    assert_eq!(stop, fabric::Stop::Finished);
+    assembly.fabric.take_tap();
+    let bytes = handle.and_then(|h| h.finish().expect("writing to memory")).map_or(Vec::new(), Cursor::into_inner);
+    (assembly.fabric.totals().tlp_hops, spent, bytes)
+}
+
+fn median(mut of: impl FnMut() -> (u64, f64)) -> (u64, f64) {
+    let mut runs: Vec<(u64, f64)> = (0..RUNS).map(|_| of()).collect();
+    runs.sort_by(|a, b| a.1.total_cmp(&b.1));
+    runs[RUNS / 2]
+}
+
+fn report(name: &str, (count, seconds): (u64, f64), unit: &str) {
+    let (rate, each) = (count as f64 / seconds / 1e6, seconds * 1e9 / count as f64);
+    println!("{name:42} {count:>9} {unit} {rate:>7.2} M/CPU-s {each:>7.1} ns each");
+}
+
+fn main() {
+    for (name, test) in [("writes", BenchTest::BwWr), ("reads", BenchTest::BwRd)] {
+        // A read is two hops.
+        let transfers = if test == BenchTest::BwWr { 1_000_000 } else { 500_000 };
+        let go = |n: u64, carry, capture| {
+            let file = lab(test, n, carry);
+            median(|| {
+                let (hops, spent, _) = run(&file, capture);
+                (hops, spent)
+            })
+        };
+        report(&format!("256 B {name}, payload counted"), go(transfers, false, false), "hops");
+        report(&format!("256 B {name}, payload counted, a tenth"), go(transfers / 10, false, false), "hops");
+        report(&format!("256 B {name}, payload carried"), go(transfers, true, false), "hops");
+        report(&format!("256 B {name}, counted, captured"), go(transfers, false, true), "hops");
+        report(&format!("256 B {name}, carried, captured"), go(transfers, true, true), "hops");
+    }
+    let (_, _, bytes) = run(&lab(BenchTest::BwRd, 500_000, true), true);
+    report("trace --stats, payload carried", median(|| decode(&bytes)), "TLPs");
+    let (_, _, bytes) = run(&lab(BenchTest::BwRd, 500_000, false), true);
+    report("trace --stats, payload counted", median(|| decode(&bytes)), "TLPs");
+}
+
+fn decode(bytes: &[u8]) -> (u64, f64) {
+    let start = cpu_seconds();
+    let mut reader = Reader::new(bytes).expect("a capture");
+    let mut stats = Stats::new();
+    let mut records = 0;
+    while let Some(record) = reader.next_record().expect("reading from memory") {
+        stats.add(&record);
+        records += 1;
+    }
+    (records, cpu_seconds() - start)
+}
