@@ -4,23 +4,42 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+out=out/demo
+captures=../shared/data/nettlp-captures
+
 title() { printf '\n== %s\n' "$*"; }
 
 # Prints a command as it is typed, then runs it.
 show() {
-    printf '$ %s\n' "riser $*"
+    printf '$ riser %s\n' "$*"
     "$riser" "$@"
 }
 
+echo "building riser (the first time takes a few minutes)" >&2
 cargo build --release --quiet -p riser-cli
 riser=${CARGO_TARGET_DIR:-target}/release/riser
 
-title "What the wire lets writes and reads reach at Gen3 x8: counted, and as the pcie-bench paper has it"
-show model bw --size 64..1024 --gen 3 --lanes 8
-show model bw --size 64..1024 --gen 3 --lanes 8 --form published
+title "A device in software: the simple NIC answers a ping through the fabric (labs/ping.toml)"
+show run labs/ping.toml --capture "$out/ping.pcapng" --force
+title "Its TLPs, a line each: enumeration is left out here, doorbells, descriptors, packets and interrupts stay"
+echo "\$ riser trace $out/ping.pcapng | grep -v Cfg"
+"$riser" trace "$out/ping.pcapng" | grep -v 'Cfg\|Cpl, \|completer 01:00'
 
-captures=../shared/data/nettlp-captures
+title "How fast: the pcie-bench tests on a Gen3 x8 link, simulated and by the closed form"
+show bench --size 64..2048 -o "$out/bench" --force
+
 if [ -d "$captures" ]; then
-    title "A real capture: a root complex reads 512 B in eight pieces and puts its completions together again"
+    title "A real capture: a root complex reads 512 B in eight pieces and puts the completions together again"
     show trace "$captures/root-complex/mrd-512byte-rc.pcap"
+else
+    title "The capture that was just written, as statistics"
+    show trace "$out/ping.pcapng" --stats
 fi
+
+title "Where things lie"
+cat <<END
+  $out/ping.pcapng         the ping: Wireshark or tshark (UDP inside Ethernet), riser trace
+  $out/bench/results.csv   the table: a spreadsheet, pandas, gnuplot
+  $out/bench/results.json  the same with the link's counters
+  labs/                       the labs: riser run LAB.toml, riser check LAB.toml
+END

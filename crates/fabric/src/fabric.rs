@@ -183,6 +183,9 @@ impl Fabric {
             self.at_this_instant += 1;
             self.totals.events += 1;
             self.handle(event);
+            if !self.host_started {
+                self.try_start_host();
+            }
         }
     }
 
@@ -227,10 +230,6 @@ impl Fabric {
         let now = self.now;
         let state = &mut self.ports[id.index()];
         let Some(InFlight { frame, damage, dropped }) = state.inbound.pop_front() else { return };
-        if !self.host_started {
-            self.try_start_host();
-        }
-        let state = &mut self.ports[id.index()];
         if let Some(tap) = &mut self.tap {
             tap.frame(&tap_record(now, id, Direction::of_sender(id.peer().side()), &frame, damage.is_some(), dropped));
         }
@@ -243,9 +242,6 @@ impl Fabric {
             self.deliver(id, tlp);
         } else {
             self.pump(id.index());
-            if !self.host_started {
-                self.try_start_host();
-            }
         }
     }
 
@@ -283,10 +279,12 @@ impl Fabric {
         self.pump(PortId::new(LinkId(n as u32), Side::Root).index());
     }
 
-    /// Fills the transmit queues of a port from its owner, and the wire from its queues.
+    /// Fills the wire out of a port from its queues, and the queues from its owner. One frame makes the wire busy, so
+    /// that a port sends one at most; the room that it leaves is filled at once.
     fn pump(&mut self, index: usize) {
+        let sent = self.transmit(index);
         self.refill(index);
-        while self.transmit(index) {
+        if !sent && self.transmit(index) {
             self.refill(index);
         }
         self.ports[index].arm(self.now, &mut self.queue);
@@ -406,7 +404,7 @@ impl Fabric {
     fn is_live(&self) -> bool {
         self.now.since(self.last_progress) < STALL_LIMIT
             || self.slots.iter().any(|s| s.device.poll_timeout().is_some_and(|at| at < Time::MAX))
-            || self.host.as_ref().is_some_and(|h| h.wakes_at().is_some())
+            || self.host_started && self.host.as_ref().is_some_and(|h| h.wakes_at().is_some())
             || self.root.is_waiting(self.now)
     }
 

@@ -152,7 +152,7 @@ fn measure(piece: u32, capture: Option<&Path>) -> Result<Vec<Duration>, Box<dyn 
 }
 
 /// Measures both forms of the device and gives the table of the tutorial; the first form's TLPs go to `capture`.
-pub fn run(capture: Option<&Path>) -> Result<String, Box<dyn Error>> {
+pub(crate) fn run(capture: Option<&Path>) -> Result<String, Box<dyn Error>> {
     let whole = measure(u32::MAX, capture)?;
     let pieces = measure(512, None)?;
     let gbps = |bytes: u32, time: Duration| f64::from(bytes) * 8_000.0 / time.as_ps() as f64;

@@ -4,13 +4,15 @@
 //! - [`schema`]: the file, key by key; [`read()`] reads and checks it; [`draw()`] draws it;
 //! - [`profile`]: what hosts and devices cost, each figure with its source;
 //! - [`build()`]: joins fabric, endpoints, devices and drivers; [`report`] says what happened;
-//! - [`OneSlot`]: the same in code, for a device of your own.
+//! - [`OneSlot`]: the same in code, for a device of your own;
+//! - [`reference`](mod@reference): the pages of `docs/reference`, from the types of [`schema`] and [`profile`].
 //!
 //! This crate never decides anything about timing or protocol: it only joins what stands below it.
 
 pub mod error;
 pub mod links;
 pub mod profile;
+pub mod reference;
 pub mod report;
 pub mod schema;
 pub mod values;

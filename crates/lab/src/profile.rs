@@ -19,11 +19,13 @@ pub struct Figure<T> {
     pub source: String,
 }
 
-/// A host profile.
+/// What the root complex and the memory of a host cost. A latency is a delay that requests share, a service time one that
+/// they take turns at.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HostFile {
     /// Version of the file's format: 1.
+    #[schemars(range(min = 1, max = 1))]
     pub version: u32,
     /// `host`.
     pub kind: HostKind,
@@ -68,6 +70,7 @@ pub enum HostKind {
 #[serde(deny_unknown_fields)]
 pub struct DeviceFile {
     /// Version of the file's format: 1.
+    #[schemars(range(min = 1, max = 1))]
     pub version: u32,
     /// `device`.
     pub kind: DeviceKind,
@@ -104,7 +107,13 @@ pub struct Shipped {
 /// All profiles that ship, by kind and name.
 pub const SHIPPED: &[Shipped] = &[
     Shipped { name: "ideal", kind: "host", text: include_str!("../profiles/hosts/ideal.toml") },
+    Shipped {
+        name: "xeon-e5-2637v3",
+        kind: "host",
+        text: include_str!("../profiles/hosts/xeon-e5-2637v3.toml"),
+    },
     Shipped { name: "ideal", kind: "device", text: include_str!("../profiles/devices/ideal.toml") },
+    Shipped { name: "nfp6000", kind: "device", text: include_str!("../profiles/devices/nfp6000.toml") },
 ];
 
 impl Shipped {

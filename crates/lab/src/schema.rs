@@ -4,7 +4,7 @@
 use crate::values::{Gen, Lanes, MpsBytes, MrrsBytes, Probability, RcbBytes};
 use devices::pcie_bench;
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
 /// A lab: a host, slots with devices in them, and faults.
@@ -12,7 +12,7 @@ use toml::Spanned;
 #[serde(deny_unknown_fields)]
 pub struct Lab {
     /// Version of the file's format: 1.
-    #[schemars(with = "u32")]
+    #[schemars(with = "u32", range(min = 1, max = 1))]
     pub version: Spanned<u32>,
     /// Seed of all that is drawn: bit errors, addresses. The same lab with the same seed gives the same bytes.
     #[serde(default)]
@@ -26,7 +26,8 @@ pub struct Lab {
     /// What all links have in common; a slot's own `link` table overrides it key by key.
     #[serde(default)]
     pub link: Link,
-    /// The slots, each with a link from a root port of its own: 1 to 7.
+    /// The slots, each with a link from a root port of its own.
+    #[schemars(length(min = 1, max = 7))]
     pub slot: Vec<Slot>,
     /// Faults, each on one direction of one link.
     #[serde(default)]
@@ -41,11 +42,11 @@ pub struct Host {
     /// the lab file.
     #[schemars(with = "String")]
     pub profile: Spanned<String>,
-    /// MiB of memory below 2 GiB, where 32-bit addresses reach: 1 to 2048.
-    #[schemars(with = "u32")]
+    /// MiB of memory below 2 GiB, where 32-bit addresses reach.
+    #[schemars(with = "u32", range(min = 1, max = 2048))]
     pub low_memory_mib: Spanned<u32>,
-    /// MiB of memory from 4 GiB on: 0 to 131072.
-    #[schemars(with = "u32")]
+    /// MiB of memory from 4 GiB on.
+    #[schemars(with = "u32", range(min = 0, max = 131_072))]
     pub high_memory_mib: Spanned<u32>,
 }
 
@@ -63,52 +64,69 @@ impl Default for Host {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Link {
-    /// Generation, 1 to 5: 2.5, 5, 8, 16, 32 GT/s. Default 3.
+    /// Generation: 2.5, 5, 8, 16, 32 GT/s.
     #[serde(rename = "gen")]
+    #[schemars(extend("default" = 3))]
     pub generation: Option<Gen>,
-    /// Lanes: 1, 2, 4, 8, 12, 16 or 32. Default 8.
+    /// Lanes.
+    #[schemars(extend("default" = 8))]
     pub lanes: Option<Lanes>,
-    /// Max_Payload_Size of both ends: 128, 256, 512, 1024, 2048 or 4096. Default 256.
+    /// Max_Payload_Size of both ends.
+    #[schemars(extend("default" = 256))]
     pub mps_bytes: Option<MpsBytes>,
-    /// Max_Read_Request_Size of the device: 128 to 4096, a power of two. Default 512.
+    /// Max_Read_Request_Size of the device.
+    #[schemars(extend("default" = 512))]
     pub mrrs_bytes: Option<MrrsBytes>,
-    /// Read Completion Boundary of the root port: 64 or 128. Default that of the host profile.
+    /// Read Completion Boundary of the root port. Default: that of the host profile.
     pub rcb_bytes: Option<RcbBytes>,
-    /// Time of flight of a symbol, one way, in picoseconds. Default 2000: about 30 cm of board and connector at
+    /// Time of flight of a symbol, one way, in picoseconds. The default is about 30 cm of board and connector at
     /// 6.7 ps/mm.
+    #[schemars(extend("default" = 2000))]
     pub propagation_ps: Option<u64>,
-    /// Chance that a bit arrives flipped, in each direction: 0 to 0.001. Default 0.
+    /// Chance that a bit arrives flipped, in each direction.
+    #[schemars(extend("default" = 0))]
     pub bit_error_rate: Option<Probability>,
     /// Receive buffers of the root port, as the credits it advertises.
     pub root_credits: Option<Credits>,
     /// Receive buffers of the device, as the credits it advertises.
     pub device_credits: Option<Credits>,
-    /// TLPs that the replay buffer of each end holds: 1 to 2048.
+    /// TLPs that the replay buffer of each end holds.
+    #[schemars(range(min = 1, max = 2048), extend("default" = 512))]
     pub replay_buffer_tlps: Option<u16>,
-    /// Bytes that the replay buffer of each end holds.
+    /// Bytes that the replay buffer of each end holds: at least one TLP of Max_Payload_Size with 26 B around it.
+    /// Default: 65536, or sixteen such TLPs where they are more.
+    #[schemars(range(min = 154))]
     pub replay_buffer_bytes: Option<u32>,
     /// Symbol times after which a received TLP is acknowledged at the latest. Default: the table of `PCIe 5.0 §3.6.3.1`.
+    #[schemars(range(min = 1, max = 23_999))]
     pub ack_latency_symbols: Option<u32>,
     /// Symbol times after which freed credits are returned at the latest. Default: the table of `PCIe 5.0 §2.6.1.2`.
+    #[schemars(range(min = 1, max = 23_999))]
     pub update_fc_symbols: Option<u32>,
 }
 
-/// Credits that a port advertises. Zero means infinite, as on the wire; a data credit is 16 bytes.
+/// Credits that a port advertises. Zero means infinite, as on the wire; a data credit is 16 bytes. Posted and completion
+/// data need credits for one TLP of Max_Payload_Size at least (`PCIe 5.0 §2.6.1`, Table 2-45).
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Credits {
-    /// Posted headers, 0 to 127. Default 127.
+    /// Posted headers.
+    #[schemars(range(min = 0, max = 127), extend("default" = 127))]
     pub posted_header: Option<u16>,
-    /// Posted data, 0 to 2047. Default 2047, the most that unscaled flow control can advertise.
+    /// Posted data. The default is the most that unscaled flow control can advertise.
+    #[schemars(range(min = 0, max = 2047), extend("default" = 2047))]
     pub posted_data: Option<u16>,
-    /// Non-posted headers, 0 to 127. Default 127.
+    /// Non-posted headers.
+    #[schemars(range(min = 0, max = 127), extend("default" = 127))]
     pub non_posted_header: Option<u16>,
-    /// Non-posted data, 0 to 2047. Default 2047.
+    /// Non-posted data.
+    #[schemars(range(min = 0, max = 2047), extend("default" = 2047))]
     pub non_posted_data: Option<u16>,
-    /// Completion headers, 0 to 127. Default 0: endpoints and root complexes advertise infinite completion credits
-    /// (`PCIe 5.0 §2.6.1`, Table 2-45).
+    /// Completion headers. Endpoints and root complexes advertise infinite completion credits (`PCIe 5.0 §2.6.1`).
+    #[schemars(range(min = 0, max = 127), extend("default" = 0))]
     pub completion_header: Option<u16>,
-    /// Completion data, 0 to 2047. Default 0, infinite.
+    /// Completion data.
+    #[schemars(range(min = 0, max = 2047), extend("default" = 0))]
     pub completion_data: Option<u16>,
 }
 
@@ -124,12 +142,11 @@ pub struct Slot {
     /// What its link has of its own.
     #[serde(default)]
     pub link: Link,
-    /// Memory reads under way at most: 1 to 768. Default 256, as many as 8-bit tags tell apart; more need 10-bit tags.
-    #[schemars(with = "Option<u16>")]
+    /// Memory reads under way at most. 8-bit tags tell 256 apart; more enable 10-bit tags.
+    #[schemars(with = "Option<u16>", range(min = 1, max = 768), extend("default" = 256))]
     pub tags: Option<Spanned<u16>>,
-    /// Microseconds after which a DMA read without its completions fails (`PCIe 5.0 §2.8`). 50 to 50000,
-    /// which is the default.
-    #[schemars(with = "Option<u64>")]
+    /// Microseconds after which a DMA read without its completions fails (`PCIe 5.0 §2.8`).
+    #[schemars(with = "Option<u64>", range(min = 50, max = 50_000), extend("default" = 50_000))]
     pub completion_timeout_us: Option<Spanned<u64>>,
     /// Settings of a `memory` device.
     pub memory: Option<Memory>,
@@ -186,10 +203,11 @@ impl Model {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Memory {
-    /// Bytes of the BAR: a power of two, 16 to 2^30.
-    #[schemars(with = "u64")]
+    /// Bytes of the BAR: a power of two.
+    #[schemars(with = "u64", range(min = 16, max = 1_073_741_824))]
     pub size_bytes: Spanned<u64>,
-    /// Address of the BAR. Without it, the host chooses.
+    /// Address of the BAR: a multiple of its size, in the window of its slot, which `riser check` shows. Without it, the
+    /// host chooses.
     #[schemars(with = "Option<u64>")]
     pub address: Option<Spanned<u64>>,
     /// Bytes that the driver writes and reads back.
@@ -206,16 +224,16 @@ impl Default for Memory {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SimpleNic {
-    /// The BAR with the registers, 0 to 5. NetTLP's adapter has them on 4.
-    #[schemars(with = "u8")]
+    /// The BAR with the registers. NetTLP's adapter has them on 4.
+    #[schemars(with = "u8", range(min = 0, max = 5))]
     pub bar: Spanned<u8>,
-    /// Address of that BAR. Without it, the host chooses.
+    /// Address of that BAR, as that of a `memory` device. Without it, the host chooses.
     #[schemars(with = "Option<u64>")]
     pub address: Option<Spanned<u64>>,
     /// Echo requests that the driver sends.
     pub pings: u32,
-    /// Data bytes of each echo request: 0 to 1472.
-    #[schemars(with = "u16")]
+    /// Data bytes of each echo request.
+    #[schemars(with = "u16", range(min = 0, max = 1472))]
     pub ping_bytes: Spanned<u16>,
     /// Time on the Ethernet wire and in the peer, in nanoseconds, until its answer is back.
     pub peer_latency_ns: u64,
@@ -243,19 +261,19 @@ pub struct PcieBench {
     /// the lab file.
     #[schemars(with = "String")]
     pub profile: Spanned<String>,
-    /// Bytes of each transfer: 1 to 4096.
-    #[schemars(with = "u32")]
+    /// Bytes of each transfer; with its offset, it never crosses 4 KiB.
+    #[schemars(with = "u32", range(min = 1, max = 4096))]
     pub size_bytes: Spanned<u32>,
     /// Bytes of host memory that the transfers go to.
-    #[schemars(with = "u64")]
+    #[schemars(with = "u64", range(min = 4096, max = 1_073_741_824))]
     pub window_bytes: Spanned<u64>,
-    /// Offset of each transfer from a cache line, 0 to 63.
-    #[schemars(with = "u32")]
+    /// Offset of each transfer from a cache line.
+    #[schemars(with = "u32", range(min = 0, max = 63))]
     pub host_offset_bytes: Spanned<u32>,
     /// The order of the units.
     pub pattern: Pattern,
-    /// Transfers under way at most: 1 to 1024. Default: what the device profile says. Latency tests have one.
-    #[schemars(with = "Option<u16>")]
+    /// Transfers under way at most. Default: what the device profile says. Latency tests have one.
+    #[schemars(with = "Option<u16>", range(min = 1, max = 1024))]
     pub outstanding: Option<Spanned<u16>>,
     /// Transfers that count.
     pub transfers: u64,
@@ -286,7 +304,7 @@ impl Default for PcieBench {
 }
 
 /// The tests of pcie-bench (SIGCOMM'18, section 4).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize, JsonSchema)]
 pub enum BenchTest {
     /// Latency of a DMA read.
     #[serde(rename = "LAT_RD")]
@@ -330,7 +348,7 @@ impl From<BenchTest> for pcie_bench::Test {
 }
 
 /// The order in which units of the window are used.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pattern {
     /// One behind the other, around the window.
@@ -340,7 +358,7 @@ pub enum Pattern {
 }
 
 /// Which part of host memory.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum MemoryKind {
     /// Below 2 GiB: requests have three DW of header.
@@ -361,7 +379,7 @@ pub struct Fault {
     /// Which frames.
     pub frames: FaultFrames,
     /// The first frame to suffer, counted from 1 among those named.
-    #[schemars(with = "u64")]
+    #[schemars(with = "u64", range(min = 1))]
     pub nth: Spanned<u64>,
     /// Then each that comes this many later. Without it, no other.
     #[serde(default)]

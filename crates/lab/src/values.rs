@@ -9,37 +9,37 @@ use tlp::{Mps, Mrrs, Rate, Rcb, Width};
 /// A generation, 1 to 5.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
 #[serde(try_from = "i64")]
-#[schemars(with = "u8")]
+#[schemars(with = "u8", extend("enum" = [1, 2, 3, 4, 5]))]
 pub struct Gen(pub Rate);
 
 /// A number of lanes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
 #[serde(try_from = "i64")]
-#[schemars(with = "u8")]
+#[schemars(with = "u8", extend("enum" = [1, 2, 4, 8, 12, 16, 32]))]
 pub struct Lanes(pub Width);
 
 /// A Max_Payload_Size in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
 #[serde(try_from = "i64")]
-#[schemars(with = "u32")]
+#[schemars(with = "u32", extend("enum" = [128, 256, 512, 1024, 2048, 4096]))]
 pub struct MpsBytes(pub Mps);
 
 /// A Max_Read_Request_Size in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
 #[serde(try_from = "i64")]
-#[schemars(with = "u32")]
+#[schemars(with = "u32", extend("enum" = [128, 256, 512, 1024, 2048, 4096]))]
 pub struct MrrsBytes(pub Mrrs);
 
 /// A Read Completion Boundary in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
 #[serde(try_from = "i64")]
-#[schemars(with = "u32")]
+#[schemars(with = "u32", extend("enum" = [64, 128]))]
 pub struct RcbBytes(pub Rcb);
 
 /// A chance of 0 to 0.001, kept as a multiple of 2^-64.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
 #[serde(try_from = "f64")]
-#[schemars(with = "f64")]
+#[schemars(with = "f64", extend("minimum" = 0, "maximum" = 0.001))]
 pub struct Probability(pub u64);
 
 impl TryFrom<i64> for Gen {

@@ -69,7 +69,7 @@ pub struct PortConfig {
     pub replay_buffer_tlps: u16,
     /// Room of the replay buffer in bytes; a TLP takes its own with sequence number and LCRC.
     pub replay_buffer_bytes: u32,
-    /// Ack latency limit in symbol times; `None` is the specification's table ([`crate::ack_latency_limit`]).
+    /// Ack latency limit in symbol times; `None` is the specification's table ([`tlp::ack_latency_limit`]).
     pub ack_latency_symbols: Option<u32>,
     /// UpdateFC latency in symbol times; `None` is the specification's table, which is the same.
     pub update_fc_symbols: Option<u32>,

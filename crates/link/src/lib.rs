@@ -46,4 +46,5 @@ pub use counters::{Counters, DllpCounters};
 pub use frame::{DLLP_WIRE_BYTES, Damage, Frame, TLP_FRAMING_BYTES, Transmission};
 pub use order::{Passing, may_pass};
 pub use port::Port;
-pub use timing::{ack_latency_limit, symbol_times};
+pub use timing::symbol_times;
+

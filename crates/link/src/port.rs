@@ -12,10 +12,10 @@ use crate::rx::{Receiver, Verdict};
 use crate::sequence::Sequence;
 use crate::stall::Stalls;
 use crate::store::{Handle, TlpStore};
-use crate::timing::{Serializer, ack_latency_limit, symbol_times};
+use crate::timing::{Serializer, symbol_times};
 use crate::tx::{Lengths, Queued, TransmitQueue};
 use crate::update::UpdateSchedule;
-use tlp::{Class, Dllp, Duration, FlowControl, FlowControlKind, Time, Tlp};
+use tlp::{Class, Dllp, Duration, FlowControl, FlowControlKind, Time, Tlp, ack_latency_limit};
 
 /// What waits to be sent beside new TLPs, lowest bit first: the order that `PCIe 5.0 §3.6.2.1` recommends.
 mod pending {

@@ -4,7 +4,8 @@
 mod common;
 
 use common::{Joined, World, assert_counters_add_up, write};
-use riser_link::{CreditLimit, PortConfig, ack_latency_limit};
+use riser_link::{CreditLimit, PortConfig};
+use tlp::ack_latency_limit;
 use tlp::{Attributes, Class, Duration, Mps, Rate, Time, Tlp, Width};
 
 /// Endless writes of one size from the first `sides` sides.

@@ -161,33 +161,10 @@ impl Params {
         if self.rate.is_8b10b() { SKP_SHARE_8B10B } else { 1.0 / 375.0 }
     }
 
-    /// Ack Transmission Latency Limit, and UpdateFC interval, in symbol times (`PCIe 3.0 §3.5.3.1`, §2.6.1.2):
-    /// `(MPS + 28) * AckFactor / width + InternalDelay`, rounded down.
+    /// Ack Transmission Latency Limit, and UpdateFC interval, in symbol times.
     #[must_use]
     pub fn ack_latency_limit(&self) -> u32 {
-        let on_wire = (self.mps.bytes() + 28) * self.ack_factor_x10();
-        on_wire / (10 * u32::from(self.width.lanes())) + self.internal_delay()
-    }
-
-    /// AckFactor times ten (`PCIe 3.0 §3.5.3.1`): how many of the longest TLPs one Ack may answer.
-    const fn ack_factor_x10(&self) -> u32 {
-        let short = self.mps.bytes() <= 256;
-        match (self.width.lanes(), short) {
-            (1 | 2 | 4, true) => 14,
-            (8, true) => 25,
-            (_, true) => 30,
-            (1 | 2 | 4 | 8, false) => 10,
-            (_, false) => 20,
-        }
-    }
-
-    /// InternalDelay in symbol times (`PCIe 3.0 §3.5.3.1`).
-    const fn internal_delay(&self) -> u32 {
-        match self.rate {
-            Rate::Gt2_5 => 19,
-            Rate::Gt5 => 70,
-            Rate::Gt8 | Rate::Gt16 | Rate::Gt32 => 115,
-        }
+        tlp::ack_latency_limit(self.rate, self.width, self.mps)
     }
 
     /// Bytes that a MWr or MRd takes on the wire beside its data: 24 with 64-bit addresses.
@@ -213,25 +190,6 @@ pub(crate) const SKP_SHARE_8B10B: f64 = 4.0 / 1538.0;
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Ack Transmission Latency Limit at 2.5 GT/s: the table of `PCIe 3.0 §3.5.3.1`, columns x1 to x32.
-    #[test]
-    fn ack_limits_at_2_5_gt() {
-        let table = [
-            (128, [237, 128, 73, 67, 58, 48, 33]),
-            (256, [416, 217, 118, 107, 90, 72, 45]),
-            (512, [559, 289, 154, 86, 109, 86, 52]),
-            (1024, [1071, 545, 282, 150, 194, 150, 84]),
-            (2048, [2095, 1057, 538, 278, 365, 278, 148]),
-            (4096, [4143, 2081, 1050, 534, 706, 534, 276]),
-        ];
-        for (mps, row) in table {
-            for (width, limit) in Width::ALL.into_iter().zip(row) {
-                let params = Params::new(1, width.lanes(), mps, 512, 64).unwrap();
-                assert_eq!(params.ack_latency_limit(), limit, "MPS {mps} {width}");
-            }
-        }
-    }
 
     /// The figures at other rates: (generation, lanes, MPS, limit). The first two are 2.5 GT/s plus the difference of
     /// InternalDelay, the others are `PCIe 3.0 §3.5.3.1` worked by hand.

@@ -37,7 +37,7 @@ pub use format::{FORMATS, Format, FormatId};
 pub use ids::{Bdf, Tag};
 pub use packet::{Class, Data, Tlp};
 pub use payload::{Payload, PayloadPool};
-pub use rate::{Rate, Width};
+pub use rate::{Rate, Width, ack_latency_limit};
 pub use repr::{
     AddressType, Attributes, Body, Completion, ConfigKind, ConfigRequest, Hint, MemoryOp, MemoryRequest,
     Message, MessageRouting, Repr, Status, TrafficClass,

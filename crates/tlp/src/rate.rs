@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Link rates and widths, and what a byte takes on the wire.
 
+use crate::Mps;
 use core::fmt;
 
 /// Signalling rate of a lane (`PCIe 5.0 §4.2`).
@@ -117,8 +118,59 @@ impl Width {
     }
 }
 
+/// Ack latency limit and UpdateFC interval in symbol times (`PCIe 3.0 §3.5.3.1`, §2.6.1.2):
+/// `(MPS + 28) * AckFactor / width + InternalDelay`, rounded down.
+#[must_use]
+pub const fn ack_latency_limit(rate: Rate, width: Width, mps: Mps) -> u32 {
+    let small = mps.bytes() <= 256;
+    // How many of the longest TLPs one Ack may answer.
+    let ack_factor_x10 = match width.lanes() {
+        1..=4 if small => 14,
+        8 if small => 25,
+        1..=8 => 10,
+        _ if small => 30,
+        _ => 20,
+    };
+    let internal_delay = match rate {
+        Rate::Gt2_5 => 19,
+        Rate::Gt5 => 70,
+        Rate::Gt8 | Rate::Gt16 | Rate::Gt32 => 115,
+    };
+    // The delay is whole, so rounding the quotient rounds the sum.
+    (mps.bytes() + 28) * ack_factor_x10 / (10 * width.lanes() as u32) + internal_delay
+}
+
 impl fmt::Display for Width {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "x{}", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `PCIe 5.0 Table 3-7` (2.5 GT/s), 3-8 (5 GT/s) and 3-9 (8 GT/s): rows by MPS, columns x1 to x32.
+    #[test]
+    fn ack_latency_tables() {
+        let gt2_5 = [
+            (128, [237, 128, 73, 67, 58, 48, 33]),
+            (256, [416, 217, 118, 107, 90, 72, 45]),
+            (512, [559, 289, 154, 86, 109, 86, 52]),
+            (1024, [1071, 545, 282, 150, 194, 150, 84]),
+            (2048, [2095, 1057, 538, 278, 365, 278, 148]),
+            (4096, [4143, 2081, 1050, 534, 706, 534, 276]),
+        ];
+        for (mps, row) in gt2_5 {
+            let mps = Mps::new(mps).unwrap();
+            for (width, limit) in Width::ALL.into_iter().zip(row) {
+                assert_eq!(ack_latency_limit(Rate::Gt2_5, width, mps), limit, "{width} {mps}");
+                assert_eq!(ack_latency_limit(Rate::Gt5, width, mps), limit + 51, "{width} {mps}");
+                assert_eq!(ack_latency_limit(Rate::Gt8, width, mps), limit + 96, "{width} {mps}");
+            }
+        }
+        let limit =
+            |lanes, mps| ack_latency_limit(Rate::Gt8, Width::new(lanes).unwrap(), Mps::new(mps).unwrap());
+        assert_eq!((limit(8, 256), limit(16, 512), limit(1, 128)), (203, 182, 333));
     }
 }

@@ -12,20 +12,16 @@ use tlp::{Body, Class, Data, MemoryOp, MemoryRequest, Status, Time, Tlp};
 impl RootComplex {
     /// A TLP has arrived at root port `port`.
     pub(crate) fn handle_tlp(&mut self, port: usize, now: Time, tlp: Tlp, queue: &mut SortedQueue) {
-        if tlp.repr.data_dw() * 4 > self.ports[port].config.mps.bytes() {
+        if tlp.repr.data_dw() * 4 > self.ports[port].config.mps.bytes() || !is_whole(&tlp) {
             self.counters.malformed += 1;
             return self.return_credits(port, &tlp);
         }
         match tlp.repr.body {
             Body::Memory(m) if m.op == MemoryOp::Write => self.write(port, now, &m, tlp, queue),
-            Body::Memory(_) => self.queue_read(port, now, tlp, queue),
+            Body::Memory(_) | Body::Config(_) => self.queue_request(port, now, tlp, queue),
             Body::Completion(_) => {
                 self.return_credits(port, &tlp);
                 super::requester::complete(self, port, now, &tlp, queue);
-            }
-            Body::Config(_) => {
-                self.return_credits(port, &tlp);
-                self.refuse(port, &tlp);
             }
             Body::Message(_) => {
                 self.counters.messages += 1;
@@ -36,24 +32,19 @@ impl RootComplex {
 
     fn write(&mut self, port: usize, now: Time, m: &MemoryRequest, tlp: Tlp, queue: &mut SortedQueue) {
         let (address, len) = (m.span.first_byte(), m.span.byte_count());
-        if MSI_WINDOW.contains(address, u64::from(len)) {
-            self.interrupt(now, &tlp.data, queue);
-            return self.return_credits(port, &tlp);
-        }
-        if m.span.is_zero_length() {
-            return self.return_credits(port, &tlp);
-        }
-        if !self.memory.contains(address, len as usize) {
+        let is_interrupt = MSI_WINDOW.contains(address, u64::from(len));
+        if !is_interrupt && !self.memory.contains(address, len as usize) {
             self.counters.unsupported_requests += 1;
-            return self.return_credits(port, &tlp);
-        }
-        if tlp.repr.ep {
+        } else if tlp.repr.ep {
             self.counters.poisoned += 1;
-            return self.return_credits(port, &tlp);
+        } else if is_interrupt && !m.span.is_zero_length() {
+            self.interrupt(now, &tlp.data, queue);
+        } else if !m.span.is_zero_length() {
+            self.counters.memory_writes += 1;
+            self.store(m, &tlp.data);
+            return self.drain(port, now, address, len, &tlp, queue);
         }
-        self.counters.memory_writes += 1;
-        self.store(m, &tlp.data);
-        self.drain(port, now, address, len, &tlp, queue);
+        self.return_credits(port, &tlp);
     }
 
     /// The bytes are there at once; what takes time is the room in the receive buffer, and when a read may follow.
@@ -90,6 +81,7 @@ impl RootComplex {
         self.counters.interrupts += 1;
         let vector = match data.bytes() {
             Some(&[low, high, ..]) => u16::from_le_bytes([low, high]),
+            Some(&[low]) => u16::from(low),
             _ => 0,
         };
         let at = now + self.profile.root_complex_latency + self.profile.interrupt_latency;
@@ -97,19 +89,21 @@ impl RootComplex {
         queue.push(at, Event::Host);
     }
 
-    /// A read takes a place in the memory system, or waits for one and keeps its credits.
-    fn queue_read(&mut self, port: usize, now: Time, tlp: Tlp, queue: &mut SortedQueue) {
+    /// A request that is to be answered takes a place in the memory system, or waits for one and keeps its credits: so
+    /// answers that cannot leave hold up their requester, whatever they say.
+    fn queue_request(&mut self, port: usize, now: Time, tlp: Tlp, queue: &mut SortedQueue) {
         let p = &mut self.ports[port];
         if p.reads_under_way >= self.profile.max_reads_per_port || !p.waiting.is_empty() {
             p.waiting.push_back(tlp);
             return;
         }
-        self.start_read(port, now, &tlp, queue);
+        self.start(port, now, &tlp, queue);
     }
 
-    fn start_read(&mut self, port: usize, now: Time, tlp: &Tlp, queue: &mut SortedQueue) {
+    fn start(&mut self, port: usize, now: Time, tlp: &Tlp, queue: &mut SortedQueue) {
         self.return_credits(port, tlp);
-        let Body::Memory(m) = tlp.repr.body else { return };
+        // Configuration requests only go down (`PCIe 5.0 §2.2.7`).
+        let Body::Memory(m) = tlp.repr.body else { return self.refuse(port, tlp) };
         let (address, len) = (m.span.first_byte(), m.span.byte_count());
         if !self.memory.contains(address, len as usize) {
             return self.refuse(port, tlp);
@@ -121,6 +115,7 @@ impl RootComplex {
         self.read_free_at = taken;
         let ready = taken + self.profile.memory_read_latency + self.profile.root_complex_latency;
         let job = self.reads.insert(Job::read(port, tlp, &m));
+        self.reads_in_memory += 1;
         if ready <= now {
             self.read_ready(job);
         } else {
@@ -141,7 +136,17 @@ impl RootComplex {
         let p = &mut self.ports[port];
         p.reads_under_way -= 1;
         if let Some(tlp) = p.waiting.pop_front() {
-            self.start_read(port, now, &tlp, queue);
+            self.start(port, now, &tlp, queue);
         }
+    }
+}
+
+/// Whether a TLP has the data that its header says; one from a device below the seam may not.
+fn is_whole(tlp: &Tlp) -> bool {
+    match tlp.repr.body {
+        Body::Memory(m) if m.op == MemoryOp::Read || m.span.is_zero_length() => true,
+        Body::Memory(m) => tlp.data.len() == m.span.byte_count() as usize,
+        Body::Completion(_) | Body::Message(_) => tlp.data.len() == tlp.repr.data_lanes().len(),
+        Body::Config(_) => true,
     }
 }

@@ -47,7 +47,7 @@ pub struct RootCounters {
     /// TLPs that break a rule of their format, such as more data than Max_Payload_Size: dropped, as
     /// `PCIe 5.0 §2.2.9` and §6.2.3.4 say.
     pub malformed: u64,
-    /// Poisoned writes: not written, as `PCIe 5.0 §2.7.2.2` asks of memory.
+    /// Poisoned writes and interrupts: without effect, as `PCIe 5.0 §2.7.2.2` asks of memory.
     pub poisoned: u64,
     /// Completions that answer nothing that is under way (`PCIe 5.0 §2.3.2`).
     pub unexpected_completions: u64,
@@ -68,6 +68,8 @@ pub struct RootComplex {
     read_free_at: Time,
     write_free_at: Time,
     write_visible_at: Time,
+    /// Reads whose data memory still owes.
+    reads_in_memory: u32,
     /// What has reached the CPU side, each with its time; times never fall within either queue.
     to_host: VecDeque<(Time, HostInput)>,
     interrupts: VecDeque<(Time, HostInput)>,
@@ -84,7 +86,7 @@ struct RootPort {
     non_posted_out: VecDeque<Outbound>,
     /// Read jobs whose data is there, in order.
     ready: VecDeque<Ready>,
-    /// Reads of the device that wait for a place in the memory system.
+    /// Requests of the device that are to be answered, and wait for a place in the memory system.
     waiting: VecDeque<Tlp>,
     reads_under_way: u32,
     /// Credits to return now, and those that return when memory has drained the data.
@@ -120,6 +122,7 @@ impl RootComplex {
             read_free_at: Time::ZERO,
             write_free_at: Time::ZERO,
             write_visible_at: Time::ZERO,
+            reads_in_memory: 0,
             to_host: VecDeque::new(),
             interrupts: VecDeque::new(),
             counters: RootCounters::default(),
@@ -199,12 +202,16 @@ impl RootComplex {
         (!text.is_empty()).then(|| text.join(", "))
     }
 
-    /// True where memory still owes data or room, or the host a completion.
-    pub(crate) fn is_waiting(&self) -> bool {
-        !self.to_host.is_empty()
-            || !self.interrupts.is_empty()
+    /// True where something is still on its way through the host, or memory owes data or room, or a completion timer
+    /// runs.
+    pub(crate) fn is_waiting(&self, now: Time) -> bool {
+        let coming = |queue: &VecDeque<(Time, HostInput)>| queue.back().is_some_and(|(at, _)| *at > now);
+        let leaving = |queue: &VecDeque<Outbound>| queue.back().is_some_and(|out| out.at > now);
+        coming(&self.to_host)
+            || coming(&self.interrupts)
             || self.requester.is_watching()
-            || self.ports.iter().any(|p| !p.draining.is_empty())
+            || self.reads_in_memory > 0
+            || self.ports.iter().any(|p| !p.draining.is_empty() || leaving(&p.posted_out) || leaving(&p.non_posted_out))
     }
 
     /// The root port that `output` would leave through.
@@ -219,8 +226,10 @@ impl RootComplex {
         }
     }
 
+    /// What needs no way through the root complex is there before what is still on it.
     fn tell_host(&mut self, at: Time, input: HostInput, queue: &mut SortedQueue) {
-        self.to_host.push_back((at, input));
+        let later = self.to_host.iter().rev().take_while(|(other, _)| *other > at).count();
+        self.to_host.insert(self.to_host.len() - later, (at, input));
         queue.push(at, Event::Host);
     }
 

@@ -110,6 +110,7 @@ impl Reads {
 impl RootComplex {
     /// The data of `job` is there; its root port is to be pumped.
     pub(crate) fn read_ready(&mut self, job: u32) -> usize {
+        self.reads_in_memory -= 1;
         let read = &mut self.reads.jobs[job as usize];
         if read.carry {
             let (address, len) = (read.first_byte, read.byte_count as usize);

@@ -9,8 +9,8 @@ use device::host::{HostError, HostInput, HostOutput, HostReadId};
 use std::collections::VecDeque;
 use tlp::split::request_piece;
 use tlp::{
-    Bdf, Body, Completion, ConfigKind, ConfigRequest, Data, Duration, MemoryOp, MemoryRequest, Repr, Span, Status, Tag,
-    Time, Tlp,
+    Bdf, Body, Completion, ConfigKind, ConfigRequest, Data, Duration, MemoryOp, MemoryRequest, PayloadPool, Repr, Span,
+    Status, Tag, Time, Tlp,
 };
 
 /// The root complex asks as 00:00.0.
@@ -20,63 +20,63 @@ const ROOT_ID: Bdf = Bdf::from_bits(0);
 pub(super) struct Requester {
     ports: Vec<TagPool>,
     timeout: Duration,
-    deadlines: VecDeque<Deadline>,
-    serial: u64,
+    /// When the timer event comes that was asked for; [`Time::MAX`]: none was.
+    timer_at: Time,
 }
 
 struct TagPool {
-    tags: Vec<TagState>,
+    tags: Vec<TagSlot>,
+    /// Free tags; the one that has been free for longest is taken first.
     free: VecDeque<u16>,
 }
 
-enum TagState {
-    Free,
-    Open(Box<Open>),
-    /// Timed out: a late completion may still come, so the tag rests for one more period.
-    Expired(u64),
-}
-
-struct Open {
+/// A tag, and the request that it names.
+struct TagSlot {
+    state: TagState,
     id: HostReadId,
-    serial: u64,
     expects: Expects,
+    /// When the request times out, or the tag has rested long enough.
+    deadline: Time,
+    /// What has come of an answer in several parts; keeps its room.
     bytes: Vec<u8>,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum TagState {
+    Free,
+    Open,
+    /// Its request has failed, but completions may still come: the tag rests until the last has, or for one more period.
+    Resting,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Expects {
     Bytes(u32),
-    Register,
     NoData,
 }
 
-struct Deadline {
-    at: Time,
-    port: usize,
-    tag: u16,
-    serial: u64,
-}
+/// Bytes of a configuration register.
+const REGISTER: Expects = Expects::Bytes(4);
 
 impl Requester {
     pub(super) fn new(profile: &HostProfile, ports: usize) -> Requester {
         let count = profile.max_host_requests_per_port;
-        let pool = || TagPool { tags: (0..count).map(|_| TagState::Free).collect(), free: (0..count).collect() };
+        let pool = || TagPool { tags: (0..count).map(|_| TagSlot::free()).collect(), free: (0..count).collect() };
         Requester {
             ports: (0..ports).map(|_| pool()).collect(),
             timeout: profile.completion_timeout,
-            deadlines: VecDeque::new(),
-            serial: 0,
+            timer_at: Time::MAX,
         }
     }
 
     /// Requests under way at `port`.
     pub(super) fn open(&self, port: usize) -> usize {
-        self.ports[port].tags.iter().filter(|t| matches!(t, TagState::Open(_))).count()
+        self.ports[port].tags.iter().filter(|t| t.state == TagState::Open).count()
     }
 
-    /// True while a completion timer runs.
+    /// True while a completion timer runs, or a tag rests that the host may wait for.
     pub(super) fn is_watching(&self) -> bool {
-        self.ports.iter().any(|pool| pool.tags.iter().any(|t| matches!(t, TagState::Open(_))))
+        self.ports.iter().any(|pool| pool.free.len() < pool.tags.len())
     }
 
     fn take_tag(
@@ -88,25 +88,33 @@ impl Requester {
         queue: &mut SortedQueue,
     ) -> Option<Tag> {
         let tag = self.ports[port].free.pop_front()?;
-        self.serial += 1;
-        let open = Open { id, serial: self.serial, expects, bytes: Vec::new() };
-        self.ports[port].tags[usize::from(tag)] = TagState::Open(Box::new(open));
-        self.watch(now, port, tag, queue);
+        let deadline = now + self.timeout;
+        let slot = &mut self.ports[port].tags[usize::from(tag)];
+        (slot.state, slot.id, slot.expects, slot.deadline) = (TagState::Open, id, expects, deadline);
+        slot.bytes.clear();
+        self.watch(deadline, queue);
         Some(Tag::from_bits(tag))
     }
 
-    fn watch(&mut self, now: Time, port: usize, tag: u16, queue: &mut SortedQueue) {
-        let at = now + self.timeout;
-        if self.deadlines.is_empty() {
-            queue.push(at, Event::RootTimer);
+    /// One event serves all tags: the earliest that was asked for.
+    fn watch(&mut self, deadline: Time, queue: &mut SortedQueue) {
+        if deadline < self.timer_at {
+            self.timer_at = deadline;
+            queue.push(deadline, Event::RootTimer);
         }
-        self.deadlines.push_back(Deadline { at, port, tag, serial: self.serial });
     }
 
     fn release(&mut self, port: usize, tag: u16) {
         let pool = &mut self.ports[port];
-        pool.tags[usize::from(tag)] = TagState::Free;
+        pool.tags[usize::from(tag)].state = TagState::Free;
         pool.free.push_back(tag);
+    }
+}
+
+impl TagSlot {
+    fn free() -> TagSlot {
+        let bytes = Vec::new();
+        TagSlot { state: TagState::Free, id: HostReadId(0), expects: REGISTER, deadline: Time::MAX, bytes }
     }
 }
 
@@ -192,7 +200,7 @@ fn config(root: &mut RootComplex, now: Time, ask: &Ask, queue: &mut SortedQueue)
         root.tell_host(now, HostInput::Done { id: ask.id, result: Err(HostError::NoDevice) }, queue);
         return Some(None);
     };
-    let expects = if ask.write.is_some() { Expects::NoData } else { Expects::Register };
+    let expects = if ask.write.is_some() { Expects::NoData } else { REGISTER };
     let tag = root.requester.take_tag(port, now, ask.id, expects, queue)?;
     let request = ConfigRequest {
         op: if ask.write.is_some() { MemoryOp::Write } else { MemoryOp::Read },
@@ -229,28 +237,39 @@ impl RootComplex {
 /// A completion has come in: it belongs to an open request, or is unexpected.
 pub(super) fn complete(root: &mut RootComplex, port: usize, now: Time, tlp: &Tlp, queue: &mut SortedQueue) {
     let Body::Completion(c) = tlp.repr.body else { return };
-    let tag = c.tag.bits();
-    let state = root.requester.ports[port].tags.get_mut(usize::from(tag));
-    match state {
-        Some(TagState::Open(open)) if c.requester == ROOT_ID => {
-            let Some(result) = open.take(&c, tlp) else { return };
-            let id = open.id;
-            root.requester.release(port, tag);
-            let result = result.map(|bytes| Data::Carried(root.payloads.copy(&bytes)));
+    let (tag, ours) = (c.tag.bits(), c.requester == ROOT_ID);
+    match root.requester.ports[port].tags.get_mut(usize::from(tag)).filter(|_| ours) {
+        Some(slot) if slot.state == TagState::Open => {
+            let Some(result) = slot.take(&c, tlp, &root.payloads) else { return };
+            let (id, over) = (slot.id, result.is_ok() || is_last(&c));
+            slot.state = TagState::Resting;
+            if over {
+                root.requester.release(port, tag);
+            }
             let at = now + root.profile.root_complex_latency;
             root.tell_host(at, HostInput::Done { id, result }, queue);
         }
-        Some(TagState::Expired(_)) if c.requester == ROOT_ID => {
+        Some(slot) if slot.state == TagState::Resting => {
             root.counters.unexpected_completions += 1;
-            root.requester.release(port, tag);
+            if is_last(&c) {
+                root.requester.release(port, tag);
+                // The program may have waited for the tag.
+                queue.push(now, Event::Host);
+            }
         }
         _ => root.counters.unexpected_completions += 1,
     }
 }
 
-impl Open {
+/// Whether no completion of the same request can follow.
+fn is_last(c: &Completion) -> bool {
+    let bytes = u32::from(c.length_dw.unwrap_or(0)) * 4;
+    c.status != Status::Success || c.length_dw.is_none() || bytes >= u32::from(c.lower_address & 3) + u32::from(c.byte_count)
+}
+
+impl TagSlot {
     /// Takes a completion; the result, once the request is served or has failed.
-    fn take(&mut self, c: &Completion, tlp: &Tlp) -> Option<Result<Vec<u8>, HostError>> {
+    fn take(&mut self, c: &Completion, tlp: &Tlp, pool: &PayloadPool) -> Option<Result<Data, HostError>> {
         match c.status {
             Status::Success => {}
             Status::UnsupportedRequest => return Some(Err(HostError::Completion(CompletionError::UnsupportedRequest))),
@@ -261,57 +280,56 @@ impl Open {
             return Some(Err(HostError::BadCompletion));
         }
         match (self.expects, c.length_dw) {
-            (Expects::NoData, None) => Some(Ok(Vec::new())),
-            (Expects::Register, Some(1)) => Some(self.gather(tlp, 4)),
-            (Expects::Bytes(len), Some(_)) => {
-                let left = len - self.bytes.len() as u32;
-                if u32::from(c.byte_count) != left || tlp.data.len() as u32 > left {
-                    return Some(Err(HostError::BadCompletion));
-                }
-                let result = self.gather(tlp, len);
-                (self.bytes.len() as u32 == len || result.is_err()).then_some(result)
-            }
+            (Expects::NoData, None) => Some(Ok(Data::NONE)),
+            (Expects::Bytes(len), Some(_)) => self.gather(c, &tlp.data, len, pool),
             _ => Some(Err(HostError::BadCompletion)),
         }
     }
 
-    /// Data that the device only counts reads as zeros.
-    fn gather(&mut self, tlp: &Tlp, len: u32) -> Result<Vec<u8>, HostError> {
-        match tlp.data.bytes() {
-            Some(bytes) => self.bytes.extend_from_slice(bytes),
-            None => self.bytes.resize(self.bytes.len() + tlp.data.len(), 0),
+    /// Adds the part that has come. Data that the device only counts reads as zeros.
+    fn gather(&mut self, c: &Completion, data: &Data, len: u32, pool: &PayloadPool) -> Option<Result<Data, HostError>> {
+        let (left, here) = (len - self.bytes.len() as u32, data.len() as u32);
+        if u32::from(c.byte_count) != left || here == 0 || here > left {
+            return Some(Err(HostError::BadCompletion));
         }
-        if self.bytes.len() as u32 > len {
-            return Err(HostError::BadCompletion);
+        match data {
+            Data::Carried(_) if here == len => return Some(Ok(data.clone())),
+            Data::Carried(bytes) => self.bytes.extend_from_slice(bytes),
+            Data::Counted(_) => self.bytes.resize(self.bytes.len() + data.len(), 0),
         }
-        Ok(self.bytes.clone())
+        (here == left).then(|| Ok(Data::Carried(pool.copy(&self.bytes))))
     }
 }
 
 /// The completion timers have come to `now`.
 pub(super) fn timeout(root: &mut RootComplex, now: Time, queue: &mut SortedQueue) {
-    while let Some(due) = root.requester.deadlines.front().filter(|d| d.at <= now) {
-        let (port, tag, serial) = (due.port, due.tag, due.serial);
-        root.requester.deadlines.pop_front();
-        expire(root, now, port, tag, serial, queue);
+    root.requester.timer_at = Time::MAX;
+    let mut next = Time::MAX;
+    for port in 0..root.requester.ports.len() {
+        for tag in 0..root.requester.ports[port].tags.len() {
+            expire(root, now, port, tag, queue);
+            let slot = &root.requester.ports[port].tags[tag];
+            if slot.state != TagState::Free {
+                next = next.min(slot.deadline);
+            }
+        }
     }
-    if let Some(next) = root.requester.deadlines.front() {
-        queue.push(next.at, Event::RootTimer);
-    }
+    root.requester.watch(next, queue);
 }
 
-fn expire(root: &mut RootComplex, now: Time, port: usize, tag: u16, serial: u64, queue: &mut SortedQueue) {
-    let state = &mut root.requester.ports[port].tags[usize::from(tag)];
-    match state {
-        TagState::Open(open) if open.serial == serial => {
-            let id = open.id;
-            *state = TagState::Expired(serial);
+fn expire(root: &mut RootComplex, now: Time, port: usize, tag: usize, queue: &mut SortedQueue) {
+    let timeout = root.requester.timeout;
+    let slot = &mut root.requester.ports[port].tags[tag];
+    match slot.state {
+        _ if slot.deadline > now => {}
+        TagState::Open => {
+            slot.state = TagState::Resting;
+            slot.deadline = now + timeout;
+            let id = slot.id;
             root.counters.completion_timeouts += 1;
-            let at = now + root.requester.timeout;
-            root.requester.deadlines.push_back(Deadline { at, port, tag, serial });
             root.tell_host(now, HostInput::Done { id, result: Err(HostError::CompletionTimeout) }, queue);
         }
-        TagState::Expired(expired) if *expired == serial => root.requester.release(port, tag),
-        _ => {}
+        TagState::Resting => root.requester.release(port, tag as u16),
+        TagState::Free => {}
     }
 }

@@ -3,6 +3,8 @@
 // Each user of this module uses a part of it.
 #![allow(unreachable_pub, dead_code)]
 
+pub mod system;
+
 use device::memory::HostMemory;
 use device::{CreditReturn, TlpPort};
 use riser_fabric::{Fabric, FabricConfig, HostProfile, LinkConfig};

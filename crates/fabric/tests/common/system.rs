@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Whole systems: a host program on one side, endpoints with `async` devices or raw devices on the other. Never looks
+//! into any part.
+// Each user of this module uses a part of it.
+#![allow(unreachable_pub, dead_code)]
+
+use config::{Bar, Builder, Identity, MsiLayout, PcieLayout};
+use device::endpoint::{Endpoint, EndpointConfig, EndpointLimits, FunctionConfig};
+use device::firmware::{self, FoundFunction, RootPortWindows, Window};
+use device::memory::HostMemory;
+use device::{AsyncDevice, AsyncProgram, Cpu, CreditReturn, Io, RawDevice, TlpPort};
+use link::CreditLimit;
+use riser_fabric::{
+    AddressMap, Direction, Fabric, FabricConfig, FaultAction, FaultRule, FrameKind, HostProfile, LinkConfig,
+    LinkId, Tap, TapRecord,
+};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use tlp::{Class, Duration, Mrrs, PayloadPool, Time, Tlp};
+
+/// Bytes of BAR 0 of every device here.
+pub const BAR_BYTES: u64 = 16384;
+/// Interrupt vectors of every device here.
+pub const VECTORS: u8 = 4;
+/// Bytes of low and of high host memory.
+pub const LOW_BYTES: u64 = 1 << 20;
+pub const HIGH_BYTES: u64 = 1 << 24;
+pub const HIGH: u64 = 4 << 30;
+
+/// A system under construction.
+pub struct System {
+    pub host: HostProfile,
+    pub memory: HostMemory,
+    pub payloads: PayloadPool,
+    pub slots: Vec<(LinkConfig, Box<dyn TlpPort>)>,
+    pub faults: Vec<FaultRule>,
+    pub seed: u64,
+}
+
+impl System {
+    pub fn new() -> System {
+        System {
+            host: HostProfile::ideal(),
+            memory: HostMemory::new(LOW_BYTES, HIGH_BYTES).unwrap(),
+            payloads: PayloadPool::new(),
+            slots: Vec::new(),
+            faults: Vec::new(),
+            seed: 1,
+        }
+    }
+
+    /// Adds a slot with an `async` device.
+    pub fn device<F, Fut>(self, link: LinkConfig, factory: F) -> System
+    where
+        F: Fn(Io) -> Fut + 'static,
+        Fut: Future + 'static,
+        Fut::Output: 'static,
+    {
+        self.device_with(link, EndpointLimits::default(), factory)
+    }
+
+    /// The same, with limits of its endpoint.
+    pub fn device_with<F, Fut>(mut self, link: LinkConfig, limits: EndpointLimits, factory: F) -> System
+    where
+        F: Fn(Io) -> Fut + 'static,
+        Fut: Future + 'static,
+        Fut::Output: 'static,
+    {
+        let pcie = PcieLayout { mps_supported: link.device.mps, ten_bit_tag: true, ..PcieLayout::default() };
+        let config = Builder::type0(Identity { vendor: 0x1af4, device: 0x10ff, ..Identity::default() })
+            .bar(0, Bar::memory32(BAR_BYTES))
+            .msi(MsiLayout { vectors: VECTORS })
+            .pcie(pcie)
+            .build()
+            .unwrap();
+        let device = Box::new(AsyncDevice::with_pool(self.payloads.clone(), factory));
+        let functions = vec![FunctionConfig { config, device }];
+        let name = format!("device {}", self.slots.len());
+        let config = EndpointConfig { name, functions, limits, pool: self.payloads.clone() };
+        self.slots.push((link, Box::new(Endpoint::new(config).unwrap())));
+        self
+    }
+
+    /// Adds a slot with a raw device.
+    pub fn raw(mut self, link: LinkConfig, device: &Raw) -> System {
+        self.slots.push((link, Box::new(device.clone())));
+        self
+    }
+
+    /// Adds a fault of the frames of `kind` on link 0: the `nth`, and then every `every`th.
+    pub fn fault(
+        mut self,
+        direction: Direction,
+        kind: FrameKind,
+        nth: u64,
+        every: u64,
+        action: FaultAction,
+    ) -> System {
+        self.faults.push(FaultRule { link: LinkId(0), direction, kind, nth, every, action });
+        self
+    }
+
+    /// The fabric, without a host program.
+    pub fn without_program(self) -> Fabric {
+        Fabric::new(FabricConfig {
+            host: self.host,
+            memory: self.memory,
+            payloads: self.payloads,
+            slots: self.slots,
+            program: None,
+            faults: self.faults,
+            seed: self.seed,
+        })
+    }
+
+    /// The fabric, with a host program that enumerates and goes on with `program`.
+    pub fn with_program<F, Fut>(self, program: F) -> Fabric
+    where
+        F: FnOnce(Cpu, Vec<FoundFunction>) -> Fut + 'static,
+        Fut: Future<Output = Result<(), String>> + 'static,
+    {
+        let windows = self.windows();
+        self.with_bare_program(move |cpu| async move {
+            let found = firmware::enumerate(&cpu, &windows).await?;
+            program(cpu, found).await
+        })
+    }
+
+    /// The fabric, with a host program that enumerates nothing.
+    pub fn with_bare_program<F, Fut>(self, program: F) -> Fabric
+    where
+        F: FnOnce(Cpu) -> Fut,
+        Fut: Future<Output = Result<(), String>> + 'static,
+    {
+        let program = AsyncProgram::with_pool(self.payloads.clone(), self.memory.clone(), program);
+        Fabric::new(FabricConfig {
+            host: self.host,
+            memory: self.memory,
+            payloads: self.payloads,
+            slots: self.slots,
+            program: Some(Box::new(program)),
+            faults: self.faults,
+            seed: self.seed,
+        })
+    }
+
+    fn windows(&self) -> Vec<RootPortWindows> {
+        let window = |w: riser_fabric::Window| Window { base: w.base, size: w.size };
+        let port = |(n, (link, _)): (usize, &(LinkConfig, Box<dyn TlpPort>))| RootPortWindows {
+            bus: AddressMap.bus(n),
+            mmio32: window(AddressMap.mmio32(n)),
+            mmio64: window(AddressMap.mmio64(n)),
+            mps: link.root.mps,
+            mrrs: Mrrs::default(),
+            rcb: link.rcb.unwrap_or(self.host.rcb),
+            ten_bit_tags: true,
+            fixed: Vec::new(),
+        };
+        self.slots.iter().enumerate().map(port).collect()
+    }
+}
+
+/// Address of `offset` in BAR 0 of `function`.
+pub fn bar(function: &FoundFunction, offset: u64) -> u64 {
+    function.address(0, offset).unwrap()
+}
+
+/// Byte `n` of a pattern that differs between neighbours, pages and `salt`s.
+pub fn byte(salt: u64, n: u64) -> u8 {
+    ((n ^ n >> 8 ^ salt.wrapping_mul(0x9e37_79b9)).wrapping_mul(0x9d) >> 3) as u8
+}
+
+pub fn bytes(salt: u64, len: u64) -> Vec<u8> {
+    (0..len).map(|n| byte(salt, n)).collect()
+}
+
+/// What a device is to say: fit for `map_err`.
+pub fn text(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
+
+/// Credits of one class at a receiver.
+pub fn credits(link: &mut LinkConfig, at_root: bool, class: Class, header: u16, data: u16) {
+    let port = if at_root { &mut link.root } else { &mut link.device };
+    port.rx_buffer[class.index()] = CreditLimit::finite(header, data);
+}
+
+/// A raw device that can be looked into while the fabric owns it.
+#[derive(Clone)]
+pub struct Raw(pub Rc<RefCell<RawDevice>>);
+
+impl Raw {
+    pub fn new() -> Raw {
+        Raw(Rc::new(RefCell::new(RawDevice::new(4096))))
+    }
+
+    pub fn send(&self, at_ns: u64, tlp: Tlp) {
+        self.0.borrow_mut().send(Time::ZERO + Duration::from_ns(at_ns), tlp);
+    }
+
+    pub fn received(&self) -> Vec<Tlp> {
+        self.0.borrow().received().iter().map(|(_, tlp)| tlp.clone()).collect()
+    }
+}
+
+impl TlpPort for Raw {
+    fn handle_tlp(&mut self, now: Time, tlp: Tlp) {
+        self.0.borrow_mut().handle_tlp(now, tlp);
+    }
+    fn poll_tlp(&mut self, now: Time, class: Class) -> Option<Tlp> {
+        self.0.borrow_mut().poll_tlp(now, class)
+    }
+    fn poll_credits(&mut self) -> Option<CreditReturn> {
+        self.0.borrow_mut().poll_credits()
+    }
+    fn poll_timeout(&self) -> Option<Time> {
+        self.0.borrow().poll_timeout()
+    }
+    fn handle_timeout(&mut self, now: Time) {
+        self.0.borrow_mut().handle_timeout(now);
+    }
+    fn waits_for(&self) -> Option<String> {
+        self.0.borrow().waits_for()
+    }
+}
+
+/// A value that a device or program leaves behind.
+#[derive(Clone, Default)]
+pub struct Told<T>(Rc<Cell<Option<T>>>);
+
+impl<T: Copy> Told<T> {
+    pub fn new() -> Told<T> {
+        Told(Rc::new(Cell::new(None)))
+    }
+    pub fn set(&self, value: T) {
+        self.0.set(Some(value));
+    }
+    pub fn get(&self) -> Option<T> {
+        self.0.get()
+    }
+}
+
+/// Keeps what a closure makes of the frames that arrive (not those that leave, not those that are lost).
+#[derive(Clone)]
+pub struct Arrivals<T> {
+    pub seen: Rc<RefCell<Vec<T>>>,
+    pick: fn(&TapRecord<'_>) -> Option<T>,
+}
+
+impl<T> Arrivals<T> {
+    pub fn new(pick: fn(&TapRecord<'_>) -> Option<T>) -> Arrivals<T> {
+        Arrivals { seen: Rc::default(), pick }
+    }
+}
+
+impl<T> Tap for Arrivals<T> {
+    fn frame(&mut self, r: &TapRecord<'_>) {
+        if r.direction != Direction::of_sender(r.at) && !r.damaged && !r.dropped {
+            self.seen.borrow_mut().extend((self.pick)(r));
+        }
+    }
+}

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! How runs end: done, out of time, or without progress; never not at all.
+
+mod common;
+
+use common::link;
+use common::system::{Arrivals, Raw, System, bar, text};
+use device::host::{HostInput, HostOutput, HostProgram};
+use device::io::Request;
+use device::{CreditReturn, Io, TlpPort};
+use riser_fabric::{
+    AddressMap, Direction, Fabric, FabricConfig, FaultAction, FrameKind, HostProfile, Limits, LinkId, PortId, Side, Stop,
+};
+use tlp::{
+    Bdf, Body, Class, Data, Duration, MemoryOp, MemoryRequest, PayloadPool, Rate, Repr, Span, Tag, Time, Tlp,
+};
+
+fn write(address: u64, len: u32) -> Tlp {
+    let span = Span::covering(address, len).unwrap();
+    let request =
+        MemoryRequest { op: MemoryOp::Write, requester: Bdf::from_bits(0x100), tag: Tag::default(), span };
+    Tlp { repr: Repr::new(Body::Memory(request)), data: Data::Counted(len), carry: false }
+}
+
+fn no_progress(stop: Stop, parts: &[&str]) {
+    let Stop::NoProgress(lines) = stop else { panic!("{stop}") };
+    let all = lines.join("\n");
+    for part in parts {
+        assert!(all.contains(part), "`{part}` in:\n{all}");
+    }
+}
+
+#[test]
+fn a_fabric_without_program_ends_when_all_is_done_even_with_interrupts_that_nobody_hears() {
+    let raw = Raw::new();
+    for n in 0..200 {
+        raw.send(5_000, write(0xfee0_0000, 4));
+        raw.send(5_000, write(0x1000 * (n % 8), 64));
+    }
+    let mut fabric = System::new().raw(link(Rate::Gt8, 4, 128), &raw).without_program();
+    assert_eq!(fabric.run(Limits::default()), Stop::Finished);
+    assert_eq!((fabric.root_counters().interrupts, fabric.root_counters().memory_writes), (200, 200));
+    assert_eq!(fabric.run(Limits::default()), Stop::Finished, "again");
+}
+
+/// A link whose InitFCs never arrive never comes up; the host program has not even started.
+#[test]
+fn a_link_that_never_comes_up() {
+    let raw = Raw::new();
+    raw.send(0, write(0x1000, 64));
+    let mut fabric = System::new()
+        .raw(link(Rate::Gt8, 8, 256), &raw)
+        .fault(Direction::Downstream, FrameKind::Dllp, 1, 1, FaultAction::Drop)
+        .with_bare_program(|cpu| async move {
+            cpu.sleep(Duration::from_us(1)).await;
+            Ok(())
+        });
+    let stop = fabric.run(Limits::default());
+    no_progress(stop, &["link 0 (device side): flow-control initialization: waits for InitFC1", "host program"]);
+}
+
+/// The last InitFC2 is lost, or the first TLP comes before it: the host starts all the same.
+#[test]
+fn the_host_starts_as_soon_as_all_links_are_up() {
+    for lost in 1..=8 {
+        let raw = Raw::new();
+        raw.send(0, write(0x1000, 64));
+        let mut fabric = System::new()
+            .raw(link(Rate::Gt8, 8, 256), &raw)
+            .raw(link(Rate::Gt32, 16, 256), &Raw::new())
+            .fault(Direction::Downstream, FrameKind::Dllp, lost, 0, FaultAction::Drop)
+            .with_bare_program(|cpu| async move {
+                let now = cpu.now();
+                if now < Time::ZERO + Duration::from_us(3) { Ok(()) } else { Err(format!("started at {now}")) }
+            });
+        assert_eq!(fabric.run(Limits::default()), Stop::Finished, "InitFC {lost} lost");
+    }
+}
+
+/// Gen1 has the slowest REPLAY_TIMER, 96 us: a write that is lost five times, and an UpdateFC that is lost ten times,
+/// are late but not the end.
+#[test]
+fn slow_recovery_is_progress() {
+    let slow = link(Rate::Gt2_5, 1, 128);
+    let lost = |kind, direction, count: u64| {
+        let system = System::new().device(slow.clone(), |io: Io| async move {
+            while let Some(request) = io.next_request().await {
+                if let Request::Write(_) = request {
+                    let _ = io.dma_write(0x2000, 7u32).await;
+                    let _ = io.interrupt(0).await;
+                }
+            }
+        });
+        let system = (1..=count).fold(system, |s, n| s.fault(direction, kind, n, 0, FaultAction::Drop));
+        let mut fabric = system.with_program(|cpu, found| async move {
+            cpu.write_u32(bar(&found[0], 0), 1).await.map_err(text)?;
+            cpu.interrupt(found[0].vector(0)).await;
+            if cpu.memory().read_u32(0x2000) == Ok(7) { Ok(()) } else { Err("no data".into()) }
+        });
+        let stop = fabric.run(Limits::default());
+        (stop, fabric.now())
+    };
+    let (stop, now) = lost(FrameKind::Class(Class::Posted), Direction::Downstream, 5);
+    assert_eq!(stop, Stop::Finished);
+    assert!(now > Time::ZERO + Duration::from_us(5 * 96), "{now}");
+    let (stop, _) = lost(FrameKind::Class(Class::Posted), Direction::Upstream, 5);
+    assert_eq!(stop, Stop::Finished);
+    let (stop, _) = lost(FrameKind::UpdateFc, Direction::Upstream, 10);
+    assert_eq!(stop, Stop::Finished);
+}
+
+/// Nothing that goes down ever arrives, however often it is sent again.
+#[test]
+fn a_link_that_loses_every_tlp() {
+    let mut fabric = System::new()
+        .device(link(Rate::Gt8, 8, 256), |io: Io| async move { while io.next_request().await.is_some() {} })
+        .fault(Direction::Downstream, FrameKind::Class(Class::Posted), 1, 1, FaultAction::Drop)
+        .with_program(|cpu, found| async move {
+            cpu.write_u32(bar(&found[0], 0), 1).await.map_err(text)?;
+            cpu.interrupt(found[0].vector(1)).await;
+            Ok(())
+        });
+    let stop = fabric.run(Limits::default());
+    no_progress(stop, &["waiting for interrupts of vector 33", "link 0 (root side): 1 TLPs unacknowledged"]);
+}
+
+/// Wants to be called at once, always.
+struct Restless;
+
+impl TlpPort for Restless {
+    fn handle_tlp(&mut self, _: Time, _: Tlp) {}
+    fn poll_tlp(&mut self, _: Time, _: Class) -> Option<Tlp> {
+        None
+    }
+    fn poll_credits(&mut self) -> Option<CreditReturn> {
+        None
+    }
+    fn poll_timeout(&self) -> Option<Time> {
+        Some(Time::ZERO)
+    }
+    fn handle_timeout(&mut self, _: Time) {}
+    fn waits_for(&self) -> Option<String> {
+        Some("restless".into())
+    }
+}
+
+/// Writes to nowhere, always.
+struct Babbler;
+
+impl HostProgram for Babbler {
+    fn handle(&mut self, _: Time, _: HostInput) {}
+    fn poll_output(&mut self, _: Time) -> Option<HostOutput> {
+        Some(HostOutput::MmioWrite { address: 0, data: Data::Counted(4) })
+    }
+    fn poll_timeout(&self) -> Option<Time> {
+        None
+    }
+    fn outcome(&self) -> Option<Result<(), String>> {
+        None
+    }
+}
+
+fn bare(device: impl TlpPort + 'static, program: Option<Box<dyn HostProgram>>) -> Fabric {
+    Fabric::new(FabricConfig {
+        host: HostProfile::ideal(),
+        memory: device::HostMemory::new(1 << 20, 0).unwrap(),
+        payloads: PayloadPool::new(),
+        slots: vec![(link(Rate::Gt8, 8, 256), Box::new(device))],
+        program,
+        faults: Vec::new(),
+        seed: 0,
+    })
+}
+
+#[test]
+fn a_device_that_wants_to_be_called_at_once_for_ever_is_named() {
+    no_progress(
+        bare(Restless, None).run(Limits::default()),
+        &["time stands still", "slot 0: wants to be called again at once: restless"],
+    );
+}
+
+#[test]
+fn so_is_a_program_that_never_waits() {
+    let mut fabric = bare(Raw::new(), Some(Box::new(Babbler)));
+    no_progress(fabric.run(Limits::default()), &["time stands still", "host program"]);
+}
+
+#[test]
+fn an_interrupted_run_is_the_same_run() {
+    let frames = |slices: &[Limits]| {
+        let mut system = System::new();
+        system.seed = 5;
+        let mut slow = link(Rate::Gt8, 4, 256);
+        slow.bit_error_rate = u64::MAX / 100_000;
+        let mut fabric = system
+            .device(slow.clone(), |io: Io| async move {
+                while let Some(request) = io.next_request().await {
+                    if let Request::Write(w) = request {
+                        let at = 0x1000 + 256 * (w.offset() / 4 % 64);
+                        let _ = io.dma_write(at, [w.u32() as u8; 256]).await;
+                        let _ = io.dma_read(at, 256).await;
+                        let _ = io.interrupt(0).await;
+                    }
+                }
+            })
+            .device(slow, |io: Io| async move { while io.next_request().await.is_some() {} })
+            .with_program(|cpu, found| async move {
+                for n in 0..40u32 {
+                    cpu.write_u32(bar(&found[0], u64::from(n) * 4), n).await.map_err(text)?;
+                    cpu.write_u32(bar(&found[1], u64::from(n) * 4), n).await.map_err(text)?;
+                    cpu.interrupt(found[0].vector(0)).await;
+                }
+                Ok(())
+            });
+        let tap = Arrivals::new(|r| Some(format!("{} {} {:?}", r.time, r.direction.name(), r.frame)));
+        fabric.set_tap(Box::new(tap.clone()));
+        for limits in slices {
+            assert!(matches!(fabric.run(*limits), Stop::TimeLimit | Stop::Paused));
+        }
+        assert_eq!(fabric.run(Limits::default()), Stop::Finished);
+        let counters = *fabric.port_counters(PortId::new(LinkId(0), Side::Root));
+        assert_eq!(counters.classified_bytes(), counters.wire_bytes);
+        (tap.seen.take().join("\n"), fabric.now(), fabric.totals())
+    };
+    let whole = frames(&[]);
+    let until = |ns| Limits { until: Time::ZERO + Duration::from_ns(ns), ..Limits::default() };
+    let by_time: Vec<Limits> = (1..2_000).map(|n| until(n * 17)).collect();
+    assert_eq!(frames(&by_time), whole);
+    let by_events = [Limits { events: 7, ..Limits::default() }; 100];
+    assert_eq!(frames(&by_events), whole);
+    // A limit that has passed leaves time alone.
+    assert_eq!(frames(&[until(5_000), until(3_000)]), whole);
+}
+
+#[test]
+fn requests_without_a_root_port_end_there() {
+    let mut fabric = System::new().raw(link(Rate::Gt8, 8, 256), &Raw::new()).with_bare_program(|cpu| async move {
+        let beyond = AddressMap.mmio32(1).base;
+        cpu.write_u32(beyond, 1).await.map_err(text)?;
+        cpu.write_u32(0x10, 1).await.map_err(text)?;
+        let read = cpu.read_u32(beyond).await;
+        let config = cpu.config_read(Bdf::from_bits(0x0200), 0).await;
+        let device_1 = cpu.config_read(Bdf::from_bits(0x0108), 0).await;
+        let nowhere = device::host::HostError::NoDevice;
+        let all = [read.err(), config.err(), device_1.err()];
+        if all == [Some(nowhere); 3] { Ok(()) } else { Err(format!("{all:?}")) }
+    });
+    assert_eq!(fabric.run(Limits::default()), Stop::Finished);
+    assert_eq!(fabric.root_counters().unsupported_requests, 2);
+}

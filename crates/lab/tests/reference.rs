@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The reference pages are those of the code, and what they say of limits and defaults is what the reader keeps. Never
+//! writes a page unless `RISER_UPDATE_DOCS` is set, as `make reference` does.
+
+use device::EndpointLimits;
+use riser_lab::{links, parse, reference, schema};
+use std::fs;
+use std::path::Path;
+
+/// Compares `text` with the page, or writes it.
+fn check(page: &str, text: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference").join(page);
+    if std::env::var_os("RISER_UPDATE_DOCS").is_some() {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text).unwrap();
+    }
+    let written = fs::read_to_string(&path).unwrap_or_default();
+    assert!(written == text, "docs/reference/{page} is out of date: `make reference` writes it anew");
+}
+
+#[test]
+fn the_lab_page_is_that_of_the_code() {
+    check("lab.md", &reference::lab());
+}
+
+#[test]
+fn the_profile_page_is_that_of_the_code() {
+    check("profiles.md", &reference::profiles());
+}
+
+/// A row of the lab page.
+#[derive(Debug)]
+struct Row {
+    /// The heading above it, such as `[link]`; empty for the keys of the file.
+    section: String,
+    key: String,
+    kind: String,
+    default: String,
+    legal: String,
+}
+
+fn rows() -> Vec<Row> {
+    let mut section = String::new();
+    let mut rows = Vec::new();
+    for line in reference::lab().lines() {
+        if let Some(heading) = line.strip_prefix("## ") {
+            section = heading.strip_prefix('`').map(|h| h.trim_end_matches('`').to_owned()).unwrap_or_default();
+        } else if line.starts_with("| `") {
+            let cells: Vec<&str> = line.split(" | ").map(|c| c.trim_matches(['|', ' ', '`'])).collect();
+            let [key, kind, default, legal, _] = cells[..] else { panic!("{line}") };
+            let [key, kind, default, legal] = [key, kind, default, legal].map(str::to_owned);
+            rows.push(Row { section: section.clone(), key, kind, default, legal });
+        }
+    }
+    rows
+}
+
+/// A lab in which `line` stands in `section`, with what must stand beside it.
+fn lab_with(section: &str, key: &str, line: &str) -> String {
+    let device = section.strip_prefix("[slot.").map_or("memory", |s| s.trim_end_matches(']'));
+    let slot = format!("[[slot]]\nname = \"a\"\ndevice = \"{device}\"\n");
+    // The smallest Max_Payload_Size has the smallest replay buffer and the fewest credits.
+    let mps = if key == "mps_bytes" { "" } else { "mps_bytes = 128\n" };
+    let (before, after) = match section {
+        "" => (format!("{line}\n"), String::new()),
+        "[link]" => (String::new(), format!("[link]\n{mps}{line}\n")),
+        "[[slot]]" => (String::new(), format!("{line}\n")),
+        "[[fault]]" => {
+            let other = if key == "nth" { "" } else { "nth = 1\n" };
+            let fault = "[[fault]]\nslot = \"a\"\ndirection = \"upstream\"\nframes = \"any\"\naction = \"drop\"\n";
+            (String::new(), format!("{fault}{other}{line}\n"))
+        }
+        table => (String::new(), format!("{table}\n{line}\n")),
+    };
+    let version = if key == "version" { "" } else { "version = 1\n" };
+    format!("{version}{before}{slot}{after}")
+}
+
+fn is_legal(row: &Row, value: i128) -> bool {
+    let text = lab_with(&row.section, &row.key, &format!("{} = {value}", row.key));
+    parse(Path::new("a.toml"), &text).is_ok()
+}
+
+/// `2^63 - 1`, or digits.
+fn number(text: &str) -> i128 {
+    match text.strip_prefix("2^").and_then(|t| t.strip_suffix(" - 1")) {
+        Some(power) => (1 << power.parse::<u32>().unwrap()) - 1,
+        None => text.parse().unwrap_or_else(|_| panic!("{text}")),
+    }
+}
+
+#[test]
+fn the_reader_keeps_the_limits_of_the_page() {
+    let mut checked = 0;
+    // An address has its limits from the slot that it is in.
+    for row in rows().iter().filter(|r| r.kind == "integer" && r.key != "address") {
+        let values: Vec<i128> = match row.legal.split_once(" to ") {
+            Some((min, max)) => vec![number(min), number(max)],
+            None => row.legal.split(", ").map(number).collect(),
+        };
+        for value in &values {
+            assert!(is_legal(row, *value), "{row:?}: {value} is refused");
+        }
+        let beyond = [values.iter().min().unwrap() - 1, values.iter().max().unwrap() + 1];
+        for value in beyond {
+            assert!(!is_legal(row, value), "{row:?}: {value} is taken");
+        }
+        checked += 1;
+    }
+    assert!(checked > 30, "{checked} rows");
+}
+
+/// A lab that says nothing, and one that says every default of the page, have the same link.
+#[test]
+fn the_defaults_of_links_are_those_of_the_page() {
+    let link = |text: &str| {
+        let text = format!("version = 1\n{text}\n[[slot]]\nname = \"a\"\ndevice = \"memory\"\n");
+        let lab = parse(Path::new("a.toml"), &text).unwrap_or_else(|e| panic!("{e}"));
+        format!("{:?}", links::config(&lab.link, &schema::Link::default()))
+    };
+    let stated = |section: &str| -> String {
+        let rows = rows().into_iter().filter(|r| r.section == section);
+        rows.filter(|r| r.default.parse::<u64>().is_ok()).map(|r| format!("{} = {}\n", r.key, r.default)).collect()
+    };
+    let credits = stated("[link.device_credits]");
+    let all = format!(
+        "[link]\n{}[link.device_credits]\n{credits}[link.root_credits]\n{credits}",
+        stated("[link]")
+    );
+    assert!(all.lines().count() > 15, "{all}");
+    assert_eq!(link(&all), link(""));
+}
+
+#[test]
+fn the_defaults_of_slots_are_those_of_the_endpoint() {
+    let default = |key: &str| {
+        let row = rows().into_iter().find(|r| r.section == "[[slot]]" && r.key == key).unwrap();
+        row.default.parse::<u64>().unwrap()
+    };
+    let limits = EndpointLimits::default();
+    assert_eq!(default("tags"), u64::from(limits.max_outstanding_reads));
+    assert_eq!(default("completion_timeout_us") * 1_000_000, limits.completion_timeout.as_ps());
+}
