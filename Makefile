@@ -4,10 +4,10 @@
 FUZZ_SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test ci check-format lint unit bench fuzz fmt doc
+.PHONY: help setup demo test ci check-format lint unit bench fuzz fmt doc reference
 
 help: ## list these commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## install what tests and demo use beside Rust
 	@scripts/setup.sh
@@ -41,3 +41,7 @@ fmt: ## format all code
 
 doc: ## build the API documentation, warnings as errors
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
+
+reference: ## write anew what docs/ and README.md have from the code and from commands
+	RISER_UPDATE_DOCS=1 cargo test --quiet -p riser-lab --test reference
+	RISER_UPDATE_DOCS=1 cargo test --quiet -p riser-cli --test docs

@@ -23,8 +23,10 @@ struct Cli {
 }
 
 const EXAMPLE: &str = "\
-Example:
-  riser model bw --size 64 256 1024 --gen 3 --lanes 8
+Examples:
+  riser run labs/ping.toml --capture ping.pcapng
+  riser trace ping.pcapng
+  riser bench --suite LAT_RD BW_WR --gen 4 --lanes 16
 
 Exit status: 0 done, 1 the run failed, 2 wrong usage.";
 

@@ -51,19 +51,14 @@ enum Part<'a> {
 }
 
 fn parts(page: &str) -> Vec<Part<'_>> {
-    let mut parts = Vec::new();
-    let mut open = None;
-    for (n, piece) in page.split("```").enumerate() {
-        match (n % 2, open.take()) {
-            (0, None) => parts.push(Part::Text(piece)),
-            _ => {
-                let (language, text) = piece.split_once('\n').unwrap_or((piece, ""));
-                parts.push(Part::Block { language, text });
-            }
+    let part = |(n, piece): (usize, _)| {
+        if n % 2 == 0 {
+            return Part::Text(piece);
         }
-        open = None::<()>;
-    }
-    parts
+        let (language, text) = piece.split_once('\n').unwrap_or((piece, ""));
+        Part::Block { language, text }
+    };
+    page.split("```").enumerate().map(part).collect()
 }
 
 /// What stands in `](...)` of a text.
@@ -208,16 +203,20 @@ fn printed(line: &str, folder: &Path) -> Option<String> {
     None
 }
 
-/// Without what differs from run to run, and blanks at the ends of lines.
+/// Without what no page promises, the CPU time and the number of events, and blanks at the ends of lines.
 fn steady(output: &str) -> String {
-    let line = |line: &str| match line.split_once(" s of CPU") {
-        Some((before, after)) => {
-            let kept = before.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
-            format!("{kept}_ s of CPU{after}")
-        }
-        None => line.trim_end().to_owned(),
+    let line = |line: &str| {
+        let line = without_number(line.trim_end(), " s of CPU");
+        without_number(&line, " events,")
     };
     output.trim_end().lines().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// `line` with a sign in place of the number before `unit`.
+fn without_number(line: &str, unit: &str) -> String {
+    let Some((before, after)) = line.split_once(unit) else { return line.to_owned() };
+    let kept = before.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+    format!("{kept}_{unit}{after}")
 }
 
 /// A console block as it should be: each command with what it prints now.

@@ -7,6 +7,7 @@ use crate::profile::HostProfile;
 use crate::progress::{Limits, MAX_EVENTS_PER_INSTANT, STALL_LIMIT, Stop};
 use crate::queue::{Event, EventQueue, SortedQueue};
 use crate::root::{RootComplex, RootCounters, RootPortConfig};
+use crate::stages::{Breakdown, TransactionKind};
 use crate::tap::{Direction, Tap, TapRecord};
 use crate::topology::{AddressMap, LinkConfig, LinkId, PortId, Side};
 use crate::wire::{InFlight, PortState};
@@ -152,6 +153,19 @@ impl Fabric {
         self.slots[n].device.counts()
     }
 
+    /// Where the transactions of `kind` on link `n` have spent their time.
+    #[must_use]
+    pub fn breakdown(&self, n: u32, kind: TransactionKind) -> Breakdown {
+        let port = |side| &self.ports[PortId::new(LinkId(n), side).index()];
+        let (asking, answering) = if kind.is_dma() { (Side::Device, Side::Root) } else { (Side::Root, Side::Device) };
+        let mut sum = Breakdown { requests: 0, ..self.root.service(n as usize, kind, self.now) };
+        sum.requests = port(asking).add_stages(&mut sum, kind.request_class(), self.now);
+        if kind.is_answered() {
+            port(answering).add_stages(&mut sum, Class::Completion, self.now);
+        }
+        sum
+    }
+
     /// Number of links.
     #[must_use]
     pub fn links(&self) -> usize {
@@ -208,7 +222,7 @@ impl Fabric {
             Event::SlotTimer(slot) => self.slot_timer(slot as usize),
             Event::ReadReady(job) => {
                 self.last_progress = self.now;
-                let port = self.root.read_ready(job);
+                let port = self.root.read_ready(job, self.now);
                 self.pump_root(port);
             }
             Event::Drained(port) => {
@@ -216,7 +230,10 @@ impl Fabric {
                 self.root.drained(port as usize, self.now, &mut self.queue);
                 self.pump_root(port as usize);
             }
-            Event::RootPort(port) => self.pump_root(port as usize),
+            Event::RootPort(port) => {
+                self.last_progress = self.now;
+                self.pump_root(port as usize);
+            }
             Event::RootTimer => {
                 self.root.timeout(self.now, &mut self.queue);
                 self.step_host();
@@ -293,7 +310,7 @@ impl Fabric {
     fn transmit(&mut self, index: usize) -> bool {
         let now = self.now;
         let state = &mut self.ports[index];
-        let Some(sent) = state.port.poll_transmit(now) else { return false };
+        let Some(sent) = state.poll_transmit(now) else { return false };
         let id = state.id;
         if let Some(tap) = &mut self.tap {
             tap.frame(&tap_record(sent.end, id, Direction::of_sender(id.side()), &sent.frame, false, false));
@@ -315,11 +332,11 @@ impl Fabric {
     }
 
     fn refill_slot(&mut self, index: usize, n: usize) {
-        let (port, device) = (&mut self.ports[index].port, &mut self.slots[n].device);
+        let (state, device) = (&mut self.ports[index], &mut self.slots[n].device);
         for class in Class::ALL {
-            while port.has_room(class) {
+            while state.port.has_room(class) {
                 let Some(tlp) = device.poll_tlp(self.now, class) else { break };
-                port.enqueue(tlp);
+                state.enqueue(self.now, tlp);
             }
         }
         self.settle_slot(n, index);
@@ -336,7 +353,7 @@ impl Fabric {
             for class in Class::ALL {
                 while self.ports[index].port.has_room(class) {
                     let Some(tlp) = self.root.poll_tlp(n, self.now, class, &mut self.queue) else { break };
-                    self.ports[index].port.enqueue(tlp);
+                    self.ports[index].enqueue(self.now, tlp);
                     moved = true;
                 }
             }

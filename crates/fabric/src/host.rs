@@ -8,7 +8,7 @@ use tlp::Time;
 
 /// Requests that the program hands on in one step; then it gets another at the same instant, so that one that never
 /// waits is seen to let no time pass.
-const MAX_OUTPUTS_PER_STEP: u32 = 1024;
+const MAX_OUTPUTS_PER_STEP: u32 = 64;
 
 /// The host program with the request that it could not hand on yet.
 pub(crate) struct HostSlot {

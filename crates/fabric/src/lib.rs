@@ -25,6 +25,7 @@ pub mod profile;
 pub mod progress;
 pub mod queue;
 pub mod root;
+pub mod stages;
 pub mod tap;
 pub mod topology;
 
@@ -35,5 +36,6 @@ pub use fault::{FaultAction, FaultRule, FrameKind};
 pub use profile::HostProfile;
 pub use progress::{Limits, Stop};
 pub use root::{RootCounters, RootPortConfig};
+pub use stages::{Breakdown, TransactionKind};
 pub use tap::{Direction, Tap, TapRecord};
 pub use topology::{AddressMap, LinkConfig, LinkId, PortId, Side, Window};

@@ -56,4 +56,4 @@ pub(crate) const STALL_LIMIT: Duration = Duration::from_ms(1);
 
 /// Events at one instant, after which time is said to stand still: a device or program asks to be called again at once,
 /// without end. What a fabric does at one instant by itself is some tens of events for each port.
-pub(crate) const MAX_EVENTS_PER_INSTANT: u32 = 1 << 20;
+pub(crate) const MAX_EVENTS_PER_INSTANT: u32 = 1 << 17;

@@ -140,7 +140,7 @@ fn answers_that_do_not_fit() {
             lower_address: 0,
             length_dw,
         };
-        let data = data.map_or(Data::NONE, |d| Data::Carried(pool.copy(d)));
+        let data = data.map_or(Data::NONE, |d| Data::Carried(pool.copy(&d[..d.len().min(byte_count.into())])));
         Tlp { repr: Repr::new(Body::Completion(body)), data, carry: false }
     };
     let poisoned = |mut tlp: Tlp| {
@@ -158,7 +158,7 @@ fn answers_that_do_not_fit() {
         ("CRS", vec![answer(0, Status::ConfigRetry, 64, None)], Err(HostError::ConfigRetry), 0),
         ("no data", vec![answer(0, Status::Success, 64, None)], bad, 0),
         ("wrong count", vec![answer(0, Status::Success, 60, Some(&whole))], bad, 0),
-        ("too much data", vec![answer(0, Status::Success, 64, Some(&[1; 128]))], bad, 0),
+        ("too much data", vec![answer(0, Status::Success, 128, Some(&[1; 128]))], bad, 0),
         (
             "poisoned first half",
             vec![poisoned(answer(0, Status::Success, 64, Some(&half))), answer(0, Status::Success, 32, Some(&half))],

@@ -4,7 +4,7 @@
 use crate::boot::{self, Driver};
 use crate::models::{self, Instrument};
 use crate::read::LabFile;
-use crate::report::{DeviceReport, LinkReport, Report, directions};
+use crate::report::{DeviceReport, LinkReport, Report, directions, transactions};
 use crate::schema::{Lab, Slot};
 use crate::tap::{CaptureHandle, CaptureOptions, CaptureTap};
 use crate::{faults, links, profile};
@@ -143,7 +143,7 @@ impl Assembly {
             tlp_hops: totals.tlp_hops,
             cpu_seconds,
             links: (0..).zip(&self.slots).map(|(n, slot)| self.link_report(n, slot)).collect(),
-            root_complex: self.fabric.root_counters().into(),
+            root_complex: *self.fabric.root_counters(),
             devices: (0..).zip(&self.slots).map(|(n, slot)| self.device_report(n, slot)).collect(),
         }
     }
@@ -155,6 +155,7 @@ impl Assembly {
             lanes: slot.lanes,
             mps_bytes: slot.mps_bytes,
             directions: directions(&self.fabric, n),
+            transactions: transactions(&self.fabric, n),
         }
     }
 

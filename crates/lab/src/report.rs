@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a run has shown, as one object: `riser run --json` prints it as it is.
 
-use fabric::{Direction, Fabric, LinkId, PortId, RootCounters, Side};
+use fabric::{Direction, Fabric, LinkId, PortId, RootCounters, Side, TransactionKind};
 use link::Counters;
 use serde::Serialize;
+use tlp::Duration;
 
 /// A run.
 #[derive(Clone, Debug, Serialize)]
@@ -28,7 +29,7 @@ pub struct Report {
     /// The links.
     pub links: Vec<LinkReport>,
     /// What the root complex has seen.
-    pub root_complex: RootReport,
+    pub root_complex: RootCounters,
     /// What the devices have to say.
     pub devices: Vec<DeviceReport>,
 }
@@ -47,6 +48,29 @@ pub struct LinkReport {
     pub mps_bytes: u32,
     /// Both directions.
     pub directions: Vec<DirectionReport>,
+    /// Where transactions have spent their time, by kind; kinds that there were none of are left out.
+    pub transactions: Vec<TransactionReport>,
+}
+
+/// Where the transactions of one kind on one link have spent their time: means over its request TLPs, in nanoseconds.
+/// The times of packets that are under way together are all counted, so that of a read in several completions the parts
+/// may add up to more than its latency.
+#[derive(Clone, Debug, Serialize)]
+pub struct TransactionReport {
+    /// `dma_write`, `dma_read`, `host_write` or `host_read` (configuration requests among the latter).
+    pub kind: &'static str,
+    /// Request TLPs.
+    pub requests: u64,
+    /// In transmit queues, with credits.
+    pub queue_ns: f64,
+    /// At the head of a transmit queue, without credits.
+    pub credit_wait_ns: f64,
+    /// On the wire and in flight.
+    pub wire_ns: f64,
+    /// In the root complex.
+    pub root_complex_ns: f64,
+    /// In the memory system.
+    pub memory_ns: f64,
 }
 
 /// A direction of a link.
@@ -101,29 +125,6 @@ pub struct DirectionReport {
     pub retrains: u64,
 }
 
-/// The root complex.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct RootReport {
-    /// Memory reads served.
-    pub memory_reads: u64,
-    /// Memory writes served.
-    pub memory_writes: u64,
-    /// Interrupts received.
-    pub interrupts: u64,
-    /// Messages received.
-    pub messages: u64,
-    /// Requests answered with UR, or posted ones that no memory takes.
-    pub unsupported_requests: u64,
-    /// Malformed TLPs.
-    pub malformed: u64,
-    /// Poisoned writes, not written.
-    pub poisoned: u64,
-    /// Completions that answered nothing under way.
-    pub unexpected_completions: u64,
-    /// Requests of the host that were not completed in time.
-    pub completion_timeouts: u64,
-}
-
 /// A device: its slot, model, and lines of what it has counted.
 #[derive(Clone, Debug, Serialize)]
 pub struct DeviceReport {
@@ -148,6 +149,25 @@ pub fn directions(fabric: &Fabric, n: u32) -> Vec<DirectionReport> {
     [(Side::Root, Side::Device), (Side::Device, Side::Root)]
         .map(|(sender, receiver)| direction(Direction::of_sender(sender), at(sender), at(receiver), now))
         .to_vec()
+}
+
+/// The transactions on link `n` in `fabric`, by kind.
+#[must_use]
+pub fn transactions(fabric: &Fabric, n: u32) -> Vec<TransactionReport> {
+    let of = |kind: TransactionKind| {
+        let sum = fabric.breakdown(n, kind);
+        let mean = |d: Duration| d.as_ps() as f64 / 1_000.0 / sum.requests as f64;
+        (sum.requests > 0).then(|| TransactionReport {
+            kind: kind.name(),
+            requests: sum.requests,
+            queue_ns: mean(sum.queue),
+            credit_wait_ns: mean(sum.credit_wait),
+            wire_ns: mean(sum.wire),
+            root_complex_ns: mean(sum.root_complex),
+            memory_ns: mean(sum.memory),
+        })
+    };
+    TransactionKind::ALL.into_iter().filter_map(of).collect()
 }
 
 fn direction(direction: Direction, sent: &Counters, received: &Counters, now_ps: u64) -> DirectionReport {
@@ -178,21 +198,5 @@ fn direction(direction: Direction, sent: &Counters, received: &Counters, now_ps:
         damaged_frames: received.bad_lcrc + received.bad_dllp_crc,
         replay_timeouts: sent.replay_timeouts,
         retrains: sent.replay_num_rollovers,
-    }
-}
-
-impl From<&RootCounters> for RootReport {
-    fn from(c: &RootCounters) -> RootReport {
-        RootReport {
-            memory_reads: c.memory_reads,
-            memory_writes: c.memory_writes,
-            interrupts: c.interrupts,
-            messages: c.messages,
-            unsupported_requests: c.unsupported_requests,
-            malformed: c.malformed,
-            poisoned: c.poisoned,
-            unexpected_completions: c.unexpected_completions,
-            completion_timeouts: c.completion_timeouts,
-        }
     }
 }

@@ -61,9 +61,11 @@ impl Stalls {
         }
     }
 
-    /// Ends all stalls.
+    /// Counts the stalls that go on up to now. One that goes on behind it counts once more.
     pub(crate) fn finish(&mut self, now: Time, counters: &mut Counters) {
-        self.blocked = 0;
-        self.note(now, counters);
+        for index in (0..self.since.len()).filter(|i| self.noted >> i & 1 != 0) {
+            self.end(index, now, counters);
+            self.since[index] = self.since[index].max(now);
+        }
     }
 }

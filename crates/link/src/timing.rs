@@ -117,11 +117,12 @@ impl Serializer {
         (Time::from_ps(start.ps), Time::from_ps(end.ps))
     }
 
-    /// Accounts SKPs up to `now`.
+    /// Accounts the SKPs of idle time that have left by `now`. What is sent later is sent as if nobody had asked.
     pub(crate) fn catch_up(&mut self, now: Time, counters: &mut Counters) {
-        let now = self.free.max(WireTime::at(now));
-        if self.skp_due <= now {
-            self.send_due_skps(now, counters);
+        let skp_ps = self.skp_ticks.div_ceil(TICKS_PER_PS);
+        let last_start = WireTime { ps: now.as_ps().saturating_sub(skp_ps), ticks: 0 };
+        if self.free <= last_start && self.skp_due <= last_start {
+            self.send_due_skps(last_start, counters);
         }
     }
 

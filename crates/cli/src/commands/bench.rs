@@ -185,6 +185,11 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
     if sizes.len() > MAX_SIZES {
         return Err(Failure::usage(format!("more than {MAX_SIZES} sizes: take a larger STEP")));
     }
+    if let Some(size) = sizes.iter().find(|size| !(1..=MAX_TRANSFER_BYTES).contains(*size)) {
+        return Err(Failure::usage(format!("size {size}: legal are 1 to {MAX_TRANSFER_BYTES}")));
+    }
+    lab::profile::host(&args.host, Path::new("")).map_err(Failure::usage)?;
+    lab::profile::device(&args.device, Path::new("")).map_err(Failure::usage)?;
     let defaults = Plan::default();
     Ok(Plan {
         tests,
@@ -211,6 +216,8 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
     })
 }
 
+/// A transfer never crosses 4 KiB.
+const MAX_TRANSFER_BYTES: u32 = 4096;
 /// Sizes that one call measures at most.
 const MAX_SIZES: usize = 4096;
 

@@ -20,7 +20,8 @@ Examples:
 Runs until the host's programs are done, nothing can go on, or the lab's limit_us comes. --json prints one object:
   lab, seed, outcome (finished, failed, time-limit, no-progress), reasons, simulated_ns, events, tlp_hops, cpu_seconds,
   links: [{slot, gen, lanes, mps_bytes, directions: [{direction, tlps, dllps, payload_bytes, wire_bytes, utilization,
-  replays, credit_stalls, ...}]}], root_complex: {...}, devices: [{slot, model, counters: {...}}]
+  replays, credit_stalls, ...}], transactions: [{kind, requests, queue_ns, credit_wait_ns, wire_ns, root_complex_ns,
+  memory_ns}]}], root_complex: {...}, devices: [{slot, model, counters: {...}}]
 The bytes of a direction by kind (payload, header, digest, framing, replay, dllp, skp) add up to wire_bytes.
 The exit status is 1 where the outcome is failed or no-progress.";
 
@@ -169,7 +170,21 @@ fn show(report: &Report) -> Result<(), Failure> {
         })
     });
     output::table(&header, rows)?;
+    show_transactions(report)?;
     show_devices(report)
+}
+
+fn show_transactions(report: &Report) -> Result<(), Failure> {
+    output::text("\nWhere transactions spent their time: means per request TLP, in ns")?;
+    let header = ["slot", "kind", "requests", "queue", "credit wait", "wire", "root complex", "memory"];
+    let rows = report.links.iter().flat_map(|link| {
+        link.transactions.iter().map(move |t| {
+            let times = [t.queue_ns, t.credit_wait_ns, t.wire_ns, t.root_complex_ns, t.memory_ns];
+            let head = [link.slot.clone(), t.kind.to_owned(), t.requests.to_string()];
+            head.into_iter().chain(times.iter().map(|ns| format!("{ns:.1}"))).collect()
+        })
+    });
+    output::table(&header, rows)
 }
 
 fn show_devices(report: &Report) -> Result<(), Failure> {

@@ -53,6 +53,9 @@ impl RootComplex {
         let taken = arrived.max(self.write_free_at) + self.profile.write_service(address, len);
         self.write_free_at = taken;
         self.write_visible_at = self.write_visible_at.max(taken + self.profile.memory_write_latency);
+        let service = &mut self.ports[port].write_service;
+        service.root_complex += self.profile.root_complex_latency;
+        service.memory += taken.since(arrived);
         if taken <= now {
             return self.return_credits(port, tlp);
         }
@@ -103,10 +106,10 @@ impl RootComplex {
     fn start(&mut self, port: usize, now: Time, tlp: &Tlp, queue: &mut SortedQueue) {
         self.return_credits(port, tlp);
         // Configuration requests only go down (`PCIe 5.0 §2.2.7`).
-        let Body::Memory(m) = tlp.repr.body else { return self.refuse(port, tlp) };
+        let Body::Memory(m) = tlp.repr.body else { return self.refuse(port, now, tlp) };
         let (address, len) = (m.span.first_byte(), m.span.byte_count());
         if !self.memory.contains(address, len as usize) {
-            return self.refuse(port, tlp);
+            return self.refuse(port, now, tlp);
         }
         self.counters.memory_reads += 1;
         self.ports[port].reads_under_way += 1;
@@ -114,21 +117,25 @@ impl RootComplex {
         let taken = arrived.max(self.read_free_at) + self.profile.read_service(address, len);
         self.read_free_at = taken;
         let ready = taken + self.profile.memory_read_latency + self.profile.root_complex_latency;
+        let root_complex = self.profile.root_complex_latency * 2;
+        let service = &mut self.ports[port].read_service;
+        service.root_complex += root_complex;
+        service.memory += ready.since(now) - root_complex;
         let job = self.reads.insert(Job::read(port, tlp, &m));
         self.reads_in_memory += 1;
         if ready <= now {
-            self.read_ready(job);
+            self.read_ready(job, now);
         } else {
             queue.push(ready, Event::ReadReady(job));
         }
     }
 
     /// Answers a request with UR.
-    fn refuse(&mut self, port: usize, tlp: &Tlp) {
+    fn refuse(&mut self, port: usize, now: Time, tlp: &Tlp) {
         self.counters.unsupported_requests += 1;
         self.ports[port].reads_under_way += 1;
         let job = self.reads.insert(Job::refused(port, tlp, Status::UnsupportedRequest));
-        self.push_ready(job);
+        self.push_ready(job, now);
     }
 
     /// The job has left: its place in the memory system is free.

@@ -13,14 +13,16 @@ mod requester;
 
 use crate::profile::HostProfile;
 use crate::queue::{Event, EventQueue, SortedQueue};
+use crate::stages::{Breakdown, Service, TransactionKind, Wait};
 use crate::topology::AddressMap;
 use device::CreditReturn;
 use device::host::{HostInput, HostOutput};
 use device::memory::HostMemory;
 use reads::Reads;
 use requester::Requester;
+use serde::Serialize;
 use std::collections::VecDeque;
-use tlp::{Class, Mps, PayloadPool, Rcb, Time, Tlp};
+use tlp::{Class, Duration, Mps, PayloadPool, Rcb, Time, Tlp};
 
 /// What one root port is set to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,7 +34,7 @@ pub struct RootPortConfig {
 }
 
 /// What the root complex has seen.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct RootCounters {
     /// Memory reads served.
     pub memory_reads: u64,
@@ -89,6 +91,10 @@ struct RootPort {
     /// Requests of the device that are to be answered, and wait for a place in the memory system.
     waiting: VecDeque<Tlp>,
     reads_under_way: u32,
+    /// Where reads and writes of the device have spent their time.
+    read_service: Service,
+    write_service: Service,
+    ready_wait: Wait,
     /// Credits to return now, and those that return when memory has drained the data.
     credits: VecDeque<CreditReturn>,
     draining: VecDeque<(Time, CreditReturn)>,
@@ -196,7 +202,7 @@ impl RootComplex {
             (open, "completions of host requests"),
             (p.posted_out.len(), "posted host requests waiting to leave"),
             (p.ready.len(), "read completions waiting to leave"),
-            (p.waiting.len(), "device reads waiting for memory"),
+            (p.waiting.len(), "device requests waiting for memory"),
         ];
         let text: Vec<String> = parts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")).collect();
         (!text.is_empty()).then(|| text.join(", "))
@@ -227,6 +233,18 @@ impl RootComplex {
     }
 
     /// What needs no way through the root complex is there before what is still on it.
+    /// What transactions of `kind` at `port` have spent here, up to `now`.
+    pub(crate) fn service(&self, port: usize, kind: TransactionKind, now: Time) -> Breakdown {
+        let p = &self.ports[port];
+        let (service, queue) = match kind {
+            TransactionKind::DmaWrite => (p.write_service, Duration::ZERO),
+            TransactionKind::DmaRead => (p.read_service, p.ready_wait.total(now)),
+            TransactionKind::HostWrite | TransactionKind::HostRead => Default::default(),
+        };
+        let Service { root_complex, memory } = service;
+        Breakdown { queue, root_complex, memory, ..Breakdown::default() }
+    }
+
     fn tell_host(&mut self, at: Time, input: HostInput, queue: &mut SortedQueue) {
         let later = self.to_host.iter().rev().take_while(|(other, _)| *other > at).count();
         self.to_host.insert(self.to_host.len() - later, (at, input));
@@ -248,6 +266,9 @@ impl RootPort {
             ready: VecDeque::with_capacity(64),
             waiting: VecDeque::new(),
             reads_under_way: 0,
+            read_service: Service::default(),
+            write_service: Service::default(),
+            ready_wait: Wait::default(),
             credits: VecDeque::with_capacity(16),
             draining: VecDeque::new(),
         }

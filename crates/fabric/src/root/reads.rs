@@ -109,7 +109,7 @@ impl Reads {
 
 impl RootComplex {
     /// The data of `job` is there; its root port is to be pumped.
-    pub(crate) fn read_ready(&mut self, job: u32) -> usize {
+    pub(crate) fn read_ready(&mut self, job: u32, now: Time) -> usize {
         self.reads_in_memory -= 1;
         let read = &mut self.reads.jobs[job as usize];
         if read.carry {
@@ -119,12 +119,13 @@ impl RootComplex {
                 read.data = Data::Carried(payload);
             }
         }
-        self.push_ready(job)
+        self.push_ready(job, now)
     }
 
-    pub(super) fn push_ready(&mut self, job: u32) -> usize {
+    pub(super) fn push_ready(&mut self, job: u32, now: Time) -> usize {
         let stamp = self.reads.stamp();
         let port = self.reads.jobs[job as usize].port;
+        self.ports[port].ready_wait.come(now);
         self.ports[port].ready.push_back(Ready { stamp, job });
         port
     }
@@ -144,6 +145,9 @@ impl RootComplex {
             Status::Success => job.data.slice(job.sent as usize, piece as usize),
             _ => Data::NONE,
         };
+        if job.sent == 0 {
+            self.ports[port].ready_wait.leave(now);
+        }
         job.sent += piece;
         if job.sent == job.byte_count {
             job.data = Data::NONE;

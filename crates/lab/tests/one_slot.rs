@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A device of one's own in a slot: what its author sees when all goes well, when the link does not, and when nothing
+//! goes on.
+
+use config::{Bar, Builder, Identity, MsiLayout};
+use device::firmware::FoundFunction;
+use device::io::Request;
+use device::{AsyncDevice, Cpu, Io};
+use fabric::{Direction, FaultAction, FaultRule, FrameKind, Limits, LinkId, Stop};
+use riser_lab::schema::Link;
+use riser_lab::{Assembly, CaptureOptions, OneSlot};
+use tlp::Class;
+
+const BYTES: usize = 1024;
+
+fn config() -> Builder {
+    let identity = Identity {
+        vendor: 0xf15e,
+        device: 1,
+        revision: 0,
+        class: 0xff_0000,
+        subsystem_vendor: 0,
+        subsystem: 0,
+    };
+    Builder::type0(identity).bar(0, Bar::memory32(4096)).msi(MsiLayout { vectors: 1 })
+}
+
+/// Fills host memory at the address that is written to it, and says so where `says` is true.
+async fn filler(io: Io, says: bool) {
+    while let Some(request) = io.next_request().await {
+        if let Request::Write(write) = request {
+            let _ = io.dma_write(write.u64(), [0xa5; BYTES]).await;
+            if says {
+                let _ = io.interrupt(0).await;
+            }
+        }
+    }
+}
+
+async fn driver(cpu: Cpu, function: FoundFunction) -> Result<(), String> {
+    let buffer = cpu.memory().alloc(BYTES as u64, 4096).map_err(|e| e.to_string())?;
+    cpu.write_u64(function.address(0, 0)?, buffer).await.map_err(|e| e.to_string())?;
+    cpu.interrupt(function.vector(0)).await;
+    let mut bytes = [0; BYTES];
+    cpu.memory().read(buffer, &mut bytes).map_err(|e| e.to_string())?;
+    if bytes == [0xa5; BYTES] { Ok(()) } else { Err("not filled".into()) }
+}
+
+fn plug(slot: OneSlot, says: bool) -> Result<Assembly, String> {
+    slot.plug(config(), AsyncDevice::new(move |io| filler(io, says)), driver)
+}
+
+#[test]
+fn it_runs_is_captured_and_reported() {
+    let mut lab = plug(OneSlot { name: "filler".into(), ..OneSlot::default() }, true).unwrap();
+    let capture = lab.capture(Vec::new(), CaptureOptions::default()).unwrap();
+    assert_eq!(lab.fabric.run(Limits::default()), Stop::Finished);
+    assert!(capture.finish().unwrap().unwrap().len() > BYTES);
+    let report = serde_json::to_value(lab.report("own", &Stop::Finished, 0.0)).unwrap();
+    assert_eq!(report["devices"][0]["slot"], "filler");
+    assert_eq!(report["devices"][0]["model"], "own");
+    // Four writes of Max_Payload_Size, and the interrupt.
+    assert_eq!(report["root_complex"]["memory_writes"], 4);
+    assert_eq!(report["root_complex"]["interrupts"], 1);
+    assert_eq!(report["links"][0]["mps_bytes"], 256);
+}
+
+/// The tutorial says that a lost frame does no harm.
+#[test]
+fn a_lost_write_is_sent_again() {
+    let fault = FaultRule {
+        link: LinkId(0),
+        direction: Direction::Upstream,
+        kind: FrameKind::Class(Class::Posted),
+        nth: 2,
+        every: 0,
+        action: FaultAction::Drop,
+    };
+    let mut lab = plug(OneSlot { faults: vec![fault], ..OneSlot::default() }, true).unwrap();
+    assert_eq!(lab.fabric.run(Limits::default()), Stop::Finished);
+    let report = serde_json::to_value(lab.report("own", &Stop::Finished, 0.0)).unwrap();
+    let upstream = &report["links"][0]["directions"][1];
+    assert_eq!(upstream["direction"], "upstream");
+    assert!(upstream["replays"].as_u64().unwrap() > 0, "{upstream}");
+}
+
+/// The tutorial says what happens where no interrupt comes.
+#[test]
+fn an_interrupt_that_never_comes_is_named() {
+    let mut lab = plug(OneSlot::default(), false).unwrap();
+    let Stop::NoProgress(lines) = lab.fabric.run(Limits::default()) else { panic!("it went on") };
+    assert!(lines.iter().any(|l| l.contains("waiting for interrupts of vector")), "{lines:?}");
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let link = Link { replay_buffer_bytes: Some(1), ..Link::default() };
+    let error = plug(OneSlot { link, ..OneSlot::default() }, true).err().unwrap();
+    assert!(error.starts_with("link: replay buffer of 1 bytes"), "{error}");
+    let device = AsyncDevice::new(|io| filler(io, true));
+    let error = OneSlot::default().plug(config().bar(6, Bar::memory32(128)), device, driver).err().unwrap();
+    assert!(error.contains("BAR 6"), "{error}");
+}
