@@ -85,7 +85,8 @@ fn broken(page: &Path, text: &str, link: &str) -> Option<String> {
     }
     let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
     let target = page.parent().unwrap().join(file);
-    let there = if file.is_empty() { text.to_owned() } else { fs::read_to_string(&target).unwrap_or_default() };
+    let there =
+        if file.is_empty() { text.to_owned() } else { fs::read_to_string(&target).unwrap_or_default() };
     let right = (file.is_empty() || target.exists()) && (anchor.is_empty() || has_anchor(&there, anchor));
     (!right).then(|| format!("{}: {link}", page.display()))
 }
@@ -133,7 +134,9 @@ fn the_code_of_the_tutorial_is_that_of_the_example() {
     for part in parts(&page) {
         let Part::Block { language: "rust", text } = part else { continue };
         let at = rest.find(text).unwrap_or_else(|| {
-            panic!("docs/tutorial.md: not, or not in this order, in crates/lab/examples/first_device.rs:\n{text}")
+            panic!(
+                "docs/tutorial.md: not, or not in this order, in crates/lab/examples/first_device.rs:\n{text}"
+            )
         });
         rest = &rest[at + text.len()..];
         lines += text.lines().count();
@@ -145,7 +148,8 @@ fn the_code_of_the_tutorial_is_that_of_the_example() {
 #[test]
 fn the_first_device_runs() {
     let table = first_device::run(None).unwrap_or_else(|e| panic!("{e}"));
-    let last: Vec<f64> = table.lines().last().unwrap().split_whitespace().map(|n| n.parse().unwrap()).collect();
+    let last: Vec<f64> =
+        table.lines().last().unwrap().split_whitespace().map(|n| n.parse().unwrap()).collect();
     let [bytes, _, whole_gbps, _, pieces_gbps] = last[..] else { panic!("{table}") };
     assert_eq!(bytes, 65536.0);
     // One direction at a time: half of what the wire has. Both at once: nearly all, 256 of 256 + 20 + 4 bytes.
@@ -171,7 +175,8 @@ fn folder_for(page: &Path) -> PathBuf {
 fn shell(line: &str, folder: &Path) -> String {
     let riser = Path::new(env!("CARGO_BIN_EXE_riser")).parent().unwrap();
     let path = format!("{}:{}", riser.display(), std::env::var("PATH").unwrap());
-    let output = Command::new("sh").args(["-c", line]).current_dir(folder).env("PATH", path).output().unwrap();
+    let output =
+        Command::new("sh").args(["-c", line]).current_dir(folder).env("PATH", path).output().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && stderr.is_empty(), "{line}: {}\n{stderr}", output.status);
     String::from_utf8(output.stdout).unwrap()

@@ -8,7 +8,7 @@
 //! | [`pcie_bench`] | `async fn` | many transfers under way, without an allocation for each |
 //!
 //! Each module has `Settings`, a `function` that makes the device with its configuration space, and a `driver`, the
-//! program of its host. Nothing here knows a host, a link or a fabric.
+//! program of its host. This crate never knows a host, a link or a fabric.
 //!
 //! [`VENDOR`] is not a number that the PCI-SIG has given to anyone that we know of, and none that it has given to
 //! riser: for labs, not for silicon.

@@ -11,9 +11,9 @@ use crate::stages::{Breakdown, TransactionKind};
 use crate::tap::{Direction, Tap, TapRecord};
 use crate::topology::{AddressMap, LinkConfig, LinkId, PortId, Side};
 use crate::wire::{InFlight, PortState};
+use device::TlpPort;
 use device::host::HostProgram;
 use device::memory::HostMemory;
-use device::TlpPort;
 use link::{Counters, Damage, Frame, Port};
 use tlp::{Class, PayloadPool, Time, Tlp};
 
@@ -81,7 +81,8 @@ impl Fabric {
     pub fn new(config: FabricConfig) -> Fabric {
         assert!(config.slots.len() <= AddressMap::MAX_ROOT_PORTS, "more slots than root ports");
         let rcb = config.host.rcb;
-        let root_port = |link: &LinkConfig| RootPortConfig { mps: link.root.mps, rcb: link.rcb.unwrap_or(rcb) };
+        let root_port =
+            |link: &LinkConfig| RootPortConfig { mps: link.root.mps, rcb: link.rcb.unwrap_or(rcb) };
         let root_ports: Vec<RootPortConfig> = config.slots.iter().map(|(link, _)| root_port(link)).collect();
         let mut ports = Vec::new();
         let mut slots = Vec::new();
@@ -157,7 +158,8 @@ impl Fabric {
     #[must_use]
     pub fn breakdown(&self, n: u32, kind: TransactionKind) -> Breakdown {
         let port = |side| &self.ports[PortId::new(LinkId(n), side).index()];
-        let (asking, answering) = if kind.is_dma() { (Side::Device, Side::Root) } else { (Side::Root, Side::Device) };
+        let (asking, answering) =
+            if kind.is_dma() { (Side::Device, Side::Root) } else { (Side::Root, Side::Device) };
         let mut sum = Breakdown { requests: 0, ..self.root.service(n as usize, kind, self.now) };
         sum.requests = port(asking).add_stages(&mut sum, kind.request_class(), self.now);
         if kind.is_answered() {
@@ -248,7 +250,14 @@ impl Fabric {
         let state = &mut self.ports[id.index()];
         let Some(InFlight { frame, damage, dropped }) = state.inbound.pop_front() else { return };
         if let Some(tap) = &mut self.tap {
-            tap.frame(&tap_record(now, id, Direction::of_sender(id.peer().side()), &frame, damage.is_some(), dropped));
+            tap.frame(&tap_record(
+                now,
+                id,
+                Direction::of_sender(id.peer().side()),
+                &frame,
+                damage.is_some(),
+                dropped,
+            ));
         }
         if dropped {
             return;
@@ -429,7 +438,9 @@ impl Fabric {
         match &self.outcome {
             Some(Err(why)) => Some(Stop::Failed(why.clone())),
             Some(Ok(())) => Some(Stop::Finished),
-            None if self.now.since(self.last_progress) >= STALL_LIMIT && !self.is_live() => Some(self.stalled()),
+            None if self.now.since(self.last_progress) >= STALL_LIMIT && !self.is_live() => {
+                Some(self.stalled())
+            }
             None if self.at_this_instant >= MAX_EVENTS_PER_INSTANT => Some(self.standing_still()),
             None => None,
         }
@@ -453,7 +464,8 @@ impl Fabric {
 
     /// Somebody wants to be called at once, whenever he was.
     fn standing_still(&self) -> Stop {
-        let mut lines = vec![format!("time stands still at {}: {MAX_EVENTS_PER_INSTANT} events there", self.now)];
+        let mut lines =
+            vec![format!("time stands still at {}: {MAX_EVENTS_PER_INSTANT} events there", self.now)];
         for (n, slot) in self.slots.iter().enumerate() {
             if slot.device.poll_timeout().is_some_and(|at| at <= self.now) {
                 let what = slot.device.waits_for().unwrap_or_default();
@@ -467,6 +479,7 @@ impl Fabric {
     }
 
     /// The counters of the ports are complete up to now; a run that has come to its time limit may go on.
+    /// Brings the counters up to date: SKP ordered sets on idle wires are counted when asked for.
     fn end(&mut self, stop: Stop) -> Stop {
         for state in &mut self.ports {
             state.port.finish(self.now);

@@ -56,7 +56,9 @@ pub struct FaultRule {
 impl FrameKind {
     fn matches(self, frame: &Frame) -> bool {
         match (self, frame) {
-            (FrameKind::Any, _) | (FrameKind::Tlp, Frame::Tlp { .. }) | (FrameKind::Dllp, Frame::Dllp(_)) => true,
+            (FrameKind::Any, _) | (FrameKind::Tlp, Frame::Tlp { .. }) | (FrameKind::Dllp, Frame::Dllp(_)) => {
+                true
+            }
             (FrameKind::Class(class), Frame::Tlp { tlp, .. }) => tlp.class() == class,
             (FrameKind::Config, Frame::Tlp { tlp, .. }) => matches!(tlp.repr.body, Body::Config(_)),
             (FrameKind::Ack, Frame::Dllp(Dllp::Ack { .. })) => true,
@@ -133,7 +135,7 @@ impl RuleState {
         }
         self.seen += 1;
         let FaultRule { nth, every, action, .. } = self.rule;
-        let repeats = every != 0 && self.seen > nth && (self.seen - nth) % every == 0;
+        let repeats = every != 0 && self.seen > nth && (self.seen - nth).is_multiple_of(every);
         (self.seen == nth || repeats).then_some(action)
     }
 }

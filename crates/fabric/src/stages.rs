@@ -87,8 +87,12 @@ pub enum TransactionKind {
 
 impl TransactionKind {
     /// All kinds.
-    pub const ALL: [TransactionKind; 4] =
-        [TransactionKind::DmaWrite, TransactionKind::DmaRead, TransactionKind::HostWrite, TransactionKind::HostRead];
+    pub const ALL: [TransactionKind; 4] = [
+        TransactionKind::DmaWrite,
+        TransactionKind::DmaRead,
+        TransactionKind::HostWrite,
+        TransactionKind::HostRead,
+    ];
 
     /// `dma_write` and so on.
     #[must_use]

@@ -41,7 +41,7 @@ impl PortId {
     /// Its side.
     #[must_use]
     pub const fn side(self) -> Side {
-        if self.0 % 2 == 0 { Side::Root } else { Side::Device }
+        if self.0.is_multiple_of(2) { Side::Root } else { Side::Device }
     }
 
     /// The port at the other end.

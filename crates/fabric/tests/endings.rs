@@ -9,7 +9,8 @@ use device::host::{HostInput, HostOutput, HostProgram};
 use device::io::Request;
 use device::{CreditReturn, Io, TlpPort};
 use riser_fabric::{
-    AddressMap, Direction, Fabric, FabricConfig, FaultAction, FrameKind, HostProfile, Limits, LinkId, PortId, Side, Stop,
+    AddressMap, Direction, Fabric, FabricConfig, FaultAction, FrameKind, HostProfile, Limits, LinkId, PortId,
+    Side, Stop,
 };
 use tlp::{
     Bdf, Body, Class, Data, Duration, MemoryOp, MemoryRequest, PayloadPool, Rate, Repr, Span, Tag, Time, Tlp,
@@ -56,7 +57,10 @@ fn a_link_that_never_comes_up() {
             Ok(())
         });
     let stop = fabric.run(Limits::default());
-    no_progress(stop, &["link 0 (device side): flow-control initialization: waits for InitFC1", "host program"]);
+    no_progress(
+        stop,
+        &["link 0 (device side): flow-control initialization: waits for InitFC1", "host program"],
+    );
 }
 
 /// The last InitFC2 is lost, or the first TLP comes before it: the host starts all the same.
@@ -71,7 +75,11 @@ fn the_host_starts_as_soon_as_all_links_are_up() {
             .fault(Direction::Downstream, FrameKind::Dllp, lost, 0, FaultAction::Drop)
             .with_bare_program(|cpu| async move {
                 let now = cpu.now();
-                if now < Time::ZERO + Duration::from_us(3) { Ok(()) } else { Err(format!("started at {now}")) }
+                if now < Time::ZERO + Duration::from_us(3) {
+                    Ok(())
+                } else {
+                    Err(format!("started at {now}"))
+                }
             });
         assert_eq!(fabric.run(Limits::default()), Stop::Finished, "InitFC {lost} lost");
     }
@@ -235,17 +243,18 @@ fn an_interrupted_run_is_the_same_run() {
 
 #[test]
 fn requests_without_a_root_port_end_there() {
-    let mut fabric = System::new().raw(link(Rate::Gt8, 8, 256), &Raw::new()).with_bare_program(|cpu| async move {
-        let beyond = AddressMap.mmio32(1).base;
-        cpu.write_u32(beyond, 1).await.map_err(text)?;
-        cpu.write_u32(0x10, 1).await.map_err(text)?;
-        let read = cpu.read_u32(beyond).await;
-        let config = cpu.config_read(Bdf::from_bits(0x0200), 0).await;
-        let device_1 = cpu.config_read(Bdf::from_bits(0x0108), 0).await;
-        let nowhere = device::host::HostError::NoDevice;
-        let all = [read.err(), config.err(), device_1.err()];
-        if all == [Some(nowhere); 3] { Ok(()) } else { Err(format!("{all:?}")) }
-    });
+    let mut fabric =
+        System::new().raw(link(Rate::Gt8, 8, 256), &Raw::new()).with_bare_program(|cpu| async move {
+            let beyond = AddressMap.mmio32(1).base;
+            cpu.write_u32(beyond, 1).await.map_err(text)?;
+            cpu.write_u32(0x10, 1).await.map_err(text)?;
+            let read = cpu.read_u32(beyond).await;
+            let config = cpu.config_read(Bdf::from_bits(0x0200), 0).await;
+            let device_1 = cpu.config_read(Bdf::from_bits(0x0108), 0).await;
+            let nowhere = device::host::HostError::NoDevice;
+            let all = [read.err(), config.err(), device_1.err()];
+            if all == [Some(nowhere); 3] { Ok(()) } else { Err(format!("{all:?}")) }
+        });
     assert_eq!(fabric.run(Limits::default()), Stop::Finished);
     assert_eq!(fabric.root_counters().unsupported_requests, 2);
 }

@@ -3,6 +3,8 @@
 
 mod common;
 
+use Direction::{Downstream, Upstream};
+use FaultAction::{Corrupt, Drop};
 use common::link;
 use common::system::{System, Told, bar, bytes, text};
 use device::endpoint::EndpointLimits;
@@ -13,8 +15,6 @@ use riser_fabric::{
     Direction, Fabric, FaultAction, FaultRule, FrameKind, Limits, LinkId, PortId, Side, Stop,
 };
 use tlp::{Class, Duration, Rate, Time};
-use Direction::{Downstream, Upstream};
-use FaultAction::{Corrupt, Drop};
 
 const LEN: u32 = 4096;
 
@@ -83,13 +83,21 @@ fn what_the_link_heals() {
         ("the last Ack is lost", &[(Downstream, Ack, 5, 0, Drop)], |r, d| {
             d.replay_timeouts == 1 && r.duplicate_tlps > 0
         }),
-        ("every UpdateFC is lost", &[(Upstream, UpdateFc, 1, 1, Drop), (Downstream, UpdateFc, 1, 1, Drop)], |_, _| true),
-        ("every fifth DLLP is corrupted", &[(Upstream, Dllp, 5, 5, Corrupt), (Downstream, Dllp, 5, 5, Corrupt)], |r, d| {
-            r.bad_dllp_crc + d.bad_dllp_crc > 3
-        }),
-        ("every seventh frame is lost, both ways", &[(Upstream, Any, 7, 7, Drop), (Downstream, Tlp, 7, 7, Drop)], |r, d| {
-            r.replayed_tlps > 0 && d.replayed_tlps > 0
-        }),
+        (
+            "every UpdateFC is lost",
+            &[(Upstream, UpdateFc, 1, 1, Drop), (Downstream, UpdateFc, 1, 1, Drop)],
+            |_, _| true,
+        ),
+        (
+            "every fifth DLLP is corrupted",
+            &[(Upstream, Dllp, 5, 5, Corrupt), (Downstream, Dllp, 5, 5, Corrupt)],
+            |r, d| r.bad_dllp_crc + d.bad_dllp_crc > 3,
+        ),
+        (
+            "every seventh frame is lost, both ways",
+            &[(Upstream, Any, 7, 7, Drop), (Downstream, Tlp, 7, 7, Drop)],
+            |r, d| r.replayed_tlps > 0 && d.replayed_tlps > 0,
+        ),
     ];
     for (what, rules, seen) in rows {
         let (mut fabric, ended) = copy(rules);

@@ -29,7 +29,9 @@ fn starved_link() -> LinkConfig {
 /// Times at which memory writes arrive at the device.
 fn writes_down() -> Arrivals<Time> {
     Arrivals::new(|r| match r.frame {
-        Frame::Tlp { tlp, .. } if tlp.class() == Class::Posted && r.direction == Direction::Downstream => Some(r.time),
+        Frame::Tlp { tlp, .. } if tlp.class() == Class::Posted && r.direction == Direction::Downstream => {
+            Some(r.time)
+        }
         _ => None,
     })
 }
@@ -159,9 +161,17 @@ fn a_register_read_is_answered_while_a_dma_of_the_same_device_waits() {
             let value = cpu.read_u32(bar(&found[0], 0)).await.map_err(text)?;
             let took = cpu.now().since(start);
             cpu.sleep(Duration::from_ms(2)).await;
-            if value == 0x1234_5678 && took < Duration::from_us(2) { Ok(()) } else { Err(format!("{value:#x}, {took}")) }
+            if value == 0x1234_5678 && took < Duration::from_us(2) {
+                Ok(())
+            } else {
+                Err(format!("{value:#x}, {took}"))
+            }
         });
     assert_eq!(fabric.run(riser_fabric::Limits::default()), Stop::Finished);
     // Each of the three takes 500 us.
-    assert!(finished.get().is_some_and(|at| at > Time::ZERO + Duration::from_us(1500)), "{:?}", finished.get());
+    assert!(
+        finished.get().is_some_and(|at| at > Time::ZERO + Duration::from_us(1500)),
+        "{:?}",
+        finished.get()
+    );
 }

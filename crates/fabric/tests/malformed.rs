@@ -11,8 +11,9 @@ use device::{DmaError, Io};
 use proptest::prelude::*;
 use riser_fabric::{AddressMap, Fabric, Limits, LinkId, PortId, RootCounters, Side, Stop};
 use tlp::{
-    AddressType, Attributes, Bdf, Body, Class, Completion, ConfigKind, ConfigRequest, Data, Duration, MemoryOp,
-    MemoryRequest, Message, MessageRouting, PayloadPool, Rate, Repr, Span, Status, Tag, Time, Tlp, TrafficClass,
+    AddressType, Attributes, Bdf, Body, Class, Completion, ConfigKind, ConfigRequest, Data, Duration,
+    MemoryOp, MemoryRequest, Message, MessageRouting, PayloadPool, Rate, Repr, Span, Status, Tag, Time, Tlp,
+    TrafficClass,
 };
 
 /// The raw device speaks as 01:00.0.
@@ -38,7 +39,8 @@ fn read(address: u64, len: u32) -> Tlp {
 }
 
 fn config(op: MemoryOp, kind: ConfigKind) -> Tlp {
-    let data = if op == MemoryOp::Write { Data::Carried(PayloadPool::new().copy(&[1; 4])) } else { Data::NONE };
+    let data =
+        if op == MemoryOp::Write { Data::Carried(PayloadPool::new().copy(&[1; 4])) } else { Data::NONE };
     let request = ConfigRequest {
         op,
         kind,
@@ -67,7 +69,8 @@ fn completion(tag: u16, requester: u16, dw: Option<u16>) -> Tlp {
 
 fn message(code: u8, dw: Option<u16>) -> Tlp {
     let routing = MessageRouting::ToRootComplex;
-    let body = Message { routing, requester: DEVICE, tag: Tag::default(), code, header: [0; 8], length_dw: dw };
+    let body =
+        Message { routing, requester: DEVICE, tag: Tag::default(), code, header: [0; 8], length_dw: dw };
     tlp(Body::Message(body), Data::Counted(u32::from(dw.unwrap_or(0)) * 4))
 }
 
@@ -109,7 +112,12 @@ fn each_gets_what_the_specification_says_and_is_counted() {
     let written = one(|c| &mut c.memory_writes, MANY);
     let none = RootCounters::default();
     let span = |address, dw, first, last| Span::from_fields(address, dw, first, last).unwrap();
-    let holes = memory(MemoryOp::Write, 0, span(0x1000, 1, 0b1010, 0), Data::Carried(PayloadPool::new().copy(&[1, 2, 3])));
+    let holes = memory(
+        MemoryOp::Write,
+        0,
+        span(0x1000, 1, 0b1010, 0),
+        Data::Carried(PayloadPool::new().copy(&[1, 2, 3])),
+    );
     let zero = |op, address, data| memory(op, 5, Span::zero_length(address), data);
     type Row = (&'static str, Tlp, Answer, RootCounters, [u8; 4]);
     let same = [0xee; 4];
@@ -120,29 +128,77 @@ fn each_gets_what_the_specification_says_and_is_counted() {
         // §2.2.2: data within Max_Payload_Size; malformed TLPs are dropped.
         ("too much data", write(0x1000, &[7; 260]), None, malformed, same),
         ("a message with too much data", message(0x7e, Some(65)), None, malformed, same),
-        ("less data than its header says", with_data(write(0x1000, &[7; 64]), Data::Counted(60)), None, malformed, same),
-        ("more data than its header says", with_data(write(0x1000, &[7; 4]), Data::Counted(8)), None, malformed, same),
+        (
+            "less data than its header says",
+            with_data(write(0x1000, &[7; 64]), Data::Counted(60)),
+            None,
+            malformed,
+            same,
+        ),
+        (
+            "more data than its header says",
+            with_data(write(0x1000, &[7; 4]), Data::Counted(8)),
+            None,
+            malformed,
+            same,
+        ),
         // §2.3.1: what nobody claims is Unsupported.
         ("a write to nowhere", write(LOW_BYTES, &[1; 4]), None, ur, same),
         ("a write to another device", write(0x8000_0000, &[1; 4]), None, ur, same),
         ("a write beyond all memory", write(u64::MAX - 3, &[1; 4]), None, ur, same),
         ("a read of nowhere", read(LOW_BYTES + 3, 64), Some((UnsupportedRequest, 64, 3, None)), ur, same),
-        ("a read of a window of the host", read(0xfee0_0000, 4), Some((UnsupportedRequest, 4, 0, None)), ur, same),
-        ("the last bytes of memory", read(HIGH + HIGH_BYTES - 8, 8), Some((Success, 8, 0x78, Some(2))), served, same),
+        (
+            "a read of a window of the host",
+            read(0xfee0_0000, 4),
+            Some((UnsupportedRequest, 4, 0, None)),
+            ur,
+            same,
+        ),
+        (
+            "the last bytes of memory",
+            read(HIGH + HIGH_BYTES - 8, 8),
+            Some((Success, 8, 0x78, Some(2))),
+            served,
+            same,
+        ),
         ("a read beyond them", read(HIGH + HIGH_BYTES, 8), Some((UnsupportedRequest, 8, 0, None)), ur, same),
         // §2.2.7: configuration requests only go down.
-        ("CfgRd0 up", config(MemoryOp::Read, ConfigKind::Type0), Some((UnsupportedRequest, 4, 0, None)), ur, same),
-        ("CfgWr1 up", config(MemoryOp::Write, ConfigKind::Type1), Some((UnsupportedRequest, 4, 0, None)), ur, same),
+        (
+            "CfgRd0 up",
+            config(MemoryOp::Read, ConfigKind::Type0),
+            Some((UnsupportedRequest, 4, 0, None)),
+            ur,
+            same,
+        ),
+        (
+            "CfgWr1 up",
+            config(MemoryOp::Write, ConfigKind::Type1),
+            Some((UnsupportedRequest, 4, 0, None)),
+            ur,
+            same,
+        ),
         // §2.3.2.
         ("a completion of nothing", completion(3, 0, Some(1)), None, unexpected, same),
         ("of a tag that nobody has", completion(999, 0, None), None, unexpected, same),
         ("for somebody else", completion(0, 0x0200, Some(64)), None, unexpected, same),
         // §2.7.2.2: poisoned data is not written.
         ("a poisoned write", poisoned(write(0x1000, &[1; 4])), None, one(|c| &mut c.poisoned, MANY), same),
-        ("a poisoned interrupt", poisoned(write(0xfee0_0000, &[1; 4])), None, one(|c| &mut c.poisoned, MANY), same),
+        (
+            "a poisoned interrupt",
+            poisoned(write(0xfee0_0000, &[1; 4])),
+            None,
+            one(|c| &mut c.poisoned, MANY),
+            same,
+        ),
         // §2.2.5: a zero-length read answers one byte, a zero-length write does nothing.
         ("a flush", zero(MemoryOp::Read, 0x1000, Data::NONE), Some((Success, 1, 0, Some(1))), served, same),
-        ("a flush of nowhere", zero(MemoryOp::Read, LOW_BYTES, Data::NONE), Some((UnsupportedRequest, 1, 0, None)), ur, same),
+        (
+            "a flush of nowhere",
+            zero(MemoryOp::Read, LOW_BYTES, Data::NONE),
+            Some((UnsupportedRequest, 1, 0, None)),
+            ur,
+            same,
+        ),
         ("a write of nothing", zero(MemoryOp::Write, 0x1000, Data::Counted(1)), None, none, same),
         ("an interrupt of nothing", zero(MemoryOp::Write, 0xfee0_0000, Data::Counted(1)), None, none, same),
         ("a message", message(0x7e, None), None, one(|c| &mut c.messages, MANY), same),
@@ -187,7 +243,11 @@ fn a_dma_read_that_runs_into_unmapped_memory_fails() {
         .with_program(|cpu, found| async move {
             cpu.write_u32(bar(&found[0], 0), 1).await.map_err(text)?;
             cpu.interrupt(found[0].vector(0)).await;
-            if cpu.memory().read_u32(LOW_BYTES - 4) == Ok(0x1111_1111) { Ok(()) } else { Err("not written".into()) }
+            if cpu.memory().read_u32(LOW_BYTES - 4) == Ok(0x1111_1111) {
+                Ok(())
+            } else {
+                Err("not written".into())
+            }
         });
     assert_eq!(fabric.run(Limits::default()), Stop::Finished);
     assert_eq!(ended.get(), Some((Err(DmaError::UnsupportedRequest), Ok(()))));
@@ -235,7 +295,11 @@ fn answers_that_cannot_leave_hold_up_only_who_asked() {
         // receive buffer, and 8 in the device's transmit queue.
         assert_eq!(raw.0.borrow().unsent(), 2_000 - 3 - 8 - 16 - 127 - 8, "{request}");
         let all = lines.join("\n");
-        for part in ["read completions waiting to leave", "127 device requests waiting for memory", "no completion header credits"] {
+        for part in [
+            "read completions waiting to leave",
+            "127 device requests waiting for memory",
+            "no completion header credits",
+        ] {
             assert!(all.contains(part), "`{part}` in:\n{all}");
         }
     }
@@ -282,16 +346,15 @@ fn any_body() -> impl Strategy<Value = Body> {
 fn any_tlp() -> impl Strategy<Value = Tlp> {
     // Whole: with the data that the header says. Else with any.
     let data = prop_oneof![8 => Just(None), 1 => (0usize..5000, any::<bool>()).prop_map(Some)];
-    (any_body(), 0u8..8, 0u8..8, prop::bool::weighted(0.1), prop::bool::weighted(0.1), any::<bool>(), data).prop_map(
-        |(body, tc, attr, td, ep, carry, data)| {
+    (any_body(), 0u8..8, 0u8..8, prop::bool::weighted(0.1), prop::bool::weighted(0.1), any::<bool>(), data)
+        .prop_map(|(body, tc, attr, td, ep, carry, data)| {
             let mut repr = Repr::new(body);
             (repr.tc, repr.attr) = (TrafficClass::from_bits(tc), Attributes::from_bits_truncate(attr));
             (repr.td, repr.ep, repr.at) = (td, ep, AddressType::Untranslated);
             let (len, carried) = data.unwrap_or((repr.data_lanes().len(), carry));
             let bytes = |n| Data::Carried(PayloadPool::new().copy(&vec![0x5a; n]));
             Tlp { repr, data: if carried { bytes(len) } else { Data::Counted(len as u32) }, carry }
-        },
-    )
+        })
 }
 
 /// TLPs sent by a port, and those that the other end's owner has got.

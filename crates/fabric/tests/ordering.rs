@@ -89,18 +89,20 @@ fn any_link() -> impl Strategy<Value = LinkConfig> {
     let lanes = prop::sample::select(&[1u8, 2, 4, 8, 12, 16, 32][..]);
     let mps = prop::sample::select(&[128u32, 256, 512][..]);
     let errors = prop_oneof![Just(0u64), 20_000..2_000_000u64];
-    (rate, lanes, mps, errors, 1u16..5, 1u16..5, any::<bool>()).prop_map(|(rate, lanes, mps, errors, down, up, scarce)| {
-        let mut link = link(rate, lanes, mps);
-        link.bit_error_rate = u64::MAX.checked_div(errors).unwrap_or(0);
-        if scarce {
-            let data = (mps / 16) as u16;
-            credits(&mut link, false, Class::Posted, down, data * down);
-            credits(&mut link, true, Class::Posted, up, data * up);
-            credits(&mut link, false, Class::NonPosted, down, down);
-            credits(&mut link, true, Class::Completion, up, data * up);
-        }
-        link
-    })
+    (rate, lanes, mps, errors, 1u16..5, 1u16..5, any::<bool>()).prop_map(
+        |(rate, lanes, mps, errors, down, up, scarce)| {
+            let mut link = link(rate, lanes, mps);
+            link.bit_error_rate = u64::MAX.checked_div(errors).unwrap_or(0);
+            if scarce {
+                let data = (mps / 16) as u16;
+                credits(&mut link, false, Class::Posted, down, data * down);
+                credits(&mut link, true, Class::Posted, up, data * up);
+                credits(&mut link, false, Class::NonPosted, down, down);
+                credits(&mut link, true, Class::Completion, up, data * up);
+            }
+            link
+        },
+    )
 }
 
 proptest! {

@@ -11,9 +11,7 @@ use device::{CompletionError, Io};
 use riser_fabric::{AddressMap, Limits, LinkConfig, Stop};
 use std::cell::RefCell;
 use std::rc::Rc;
-use tlp::{
-    Bdf, Body, Completion, Data, Duration, MemoryOp, PayloadPool, Rate, Repr, Status, Tag, Time, Tlp,
-};
+use tlp::{Bdf, Body, Completion, Data, Duration, MemoryOp, PayloadPool, Rate, Repr, Status, Tag, Time, Tlp};
 
 const TIMEOUT: Duration = Duration::from_us(200);
 
@@ -140,7 +138,8 @@ fn answers_that_do_not_fit() {
             lower_address: 0,
             length_dw,
         };
-        let data = data.map_or(Data::NONE, |d| Data::Carried(pool.copy(&d[..d.len().min(byte_count.into())])));
+        let data =
+            data.map_or(Data::NONE, |d| Data::Carried(pool.copy(&d[..d.len().min(byte_count.into())])));
         Tlp { repr: Repr::new(Body::Completion(body)), data, carry: false }
     };
     let poisoned = |mut tlp: Tlp| {
@@ -152,20 +151,43 @@ fn answers_that_do_not_fit() {
     let bad = Err(HostError::BadCompletion);
     type Row = (&'static str, Vec<Tlp>, Result<u8, HostError>, u64);
     let rows: Vec<Row> = vec![
-        ("in halves", vec![answer(0, Status::Success, 64, Some(&half)), answer(0, Status::Success, 32, Some(&half))], Ok(7), 0),
-        ("UR", vec![answer(0, Status::UnsupportedRequest, 64, None)], Err(HostError::Completion(CompletionError::UnsupportedRequest)), 0),
-        ("CA", vec![answer(0, Status::CompleterAbort, 64, None)], Err(HostError::Completion(CompletionError::CompleterAbort)), 0),
+        (
+            "in halves",
+            vec![answer(0, Status::Success, 64, Some(&half)), answer(0, Status::Success, 32, Some(&half))],
+            Ok(7),
+            0,
+        ),
+        (
+            "UR",
+            vec![answer(0, Status::UnsupportedRequest, 64, None)],
+            Err(HostError::Completion(CompletionError::UnsupportedRequest)),
+            0,
+        ),
+        (
+            "CA",
+            vec![answer(0, Status::CompleterAbort, 64, None)],
+            Err(HostError::Completion(CompletionError::CompleterAbort)),
+            0,
+        ),
         ("CRS", vec![answer(0, Status::ConfigRetry, 64, None)], Err(HostError::ConfigRetry), 0),
         ("no data", vec![answer(0, Status::Success, 64, None)], bad, 0),
         ("wrong count", vec![answer(0, Status::Success, 60, Some(&whole))], bad, 0),
         ("too much data", vec![answer(0, Status::Success, 128, Some(&[1; 128]))], bad, 0),
         (
             "poisoned first half",
-            vec![poisoned(answer(0, Status::Success, 64, Some(&half))), answer(0, Status::Success, 32, Some(&half))],
+            vec![
+                poisoned(answer(0, Status::Success, 64, Some(&half))),
+                answer(0, Status::Success, 32, Some(&half)),
+            ],
             bad,
             1,
         ),
-        ("another's", vec![answer(1, Status::Success, 64, Some(&whole)), answer(0, Status::Success, 64, Some(&whole))], Ok(9), 1),
+        (
+            "another's",
+            vec![answer(1, Status::Success, 64, Some(&whole)), answer(0, Status::Success, 64, Some(&whole))],
+            Ok(9),
+            1,
+        ),
     ];
     for (what, answers, expected, unexpected) in rows {
         let raw = Raw::new();
@@ -189,7 +211,11 @@ fn answers_that_do_not_fit() {
         assert_eq!(fabric.run(Limits::default()), Stop::Finished, "{what}");
         // One of the last two answers nothing.
         assert_eq!(fabric.root_counters().unexpected_completions, unexpected + 1, "{what}");
-        let asked = raw.received().iter().filter(|t| matches!(t.repr.body, Body::Memory(m) if m.op == MemoryOp::Read)).count();
+        let asked = raw
+            .received()
+            .iter()
+            .filter(|t| matches!(t.repr.body, Body::Memory(m) if m.op == MemoryOp::Read))
+            .count();
         assert_eq!(asked, 2, "{what}");
     }
 }

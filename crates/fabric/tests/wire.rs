@@ -4,8 +4,8 @@
 mod common;
 
 use common::{Stream, fabric, link};
-use riser_fabric::{Fabric, Limits, LinkConfig, LinkId, PortId, Side, Stop, Tap, TapRecord};
 use link::{CreditLimit, Frame};
+use riser_fabric::{Fabric, Limits, LinkConfig, LinkId, PortId, Side, Stop, Tap, TapRecord};
 use std::cell::RefCell;
 use std::fmt::Write;
 use std::rc::Rc;
@@ -38,7 +38,14 @@ fn saturate(rate: Rate, lanes: u8, mps: u32, size: u32, us: u64) -> (f64, f64) {
 
 #[test]
 fn writes_reach_what_the_wire_allows_within_a_thousandth() {
-    let rows = [(Rate::Gt2_5, 1), (Rate::Gt5, 4), (Rate::Gt8, 8), (Rate::Gt8, 16), (Rate::Gt16, 16), (Rate::Gt32, 16)];
+    let rows = [
+        (Rate::Gt2_5, 1),
+        (Rate::Gt5, 4),
+        (Rate::Gt8, 8),
+        (Rate::Gt8, 16),
+        (Rate::Gt16, 16),
+        (Rate::Gt32, 16),
+    ];
     for (rate, lanes) in rows {
         for mps in [128, 256, 512] {
             for size in [64, mps] {
@@ -112,7 +119,10 @@ fn errors_lose_nothing_and_the_same_seed_gives_the_same_frames() {
     let (first, hops, counters) = with_errors(7);
     // 500 reads, 1000 completions.
     assert_eq!(hops, 1_500);
-    assert!(counters.bad_lcrc > 10 && counters.replayed_tlps > 0 && counters.bad_dllp_crc > 0, "{counters:?}");
+    assert!(
+        counters.bad_lcrc > 10 && counters.replayed_tlps > 0 && counters.bad_dllp_crc > 0,
+        "{counters:?}"
+    );
     assert_eq!(counters.classified_bytes(), counters.wire_bytes);
     assert_eq!(with_errors(7).0, first);
     assert_ne!(with_errors(8).0, first);

@@ -16,7 +16,11 @@ pub(crate) type Driver = Box<dyn FnOnce(Cpu, FoundFunction) -> DriverFuture>;
 pub(crate) type DriverFuture = Pin<Box<dyn Future<Output = Result<(), String>>>>;
 
 /// Enumerates, then runs the driver of each slot on the function found there.
-pub(crate) async fn boot(cpu: Cpu, windows: Vec<RootPortWindows>, drivers: Vec<Driver>) -> Result<(), String> {
+pub(crate) async fn boot(
+    cpu: Cpu,
+    windows: Vec<RootPortWindows>,
+    drivers: Vec<Driver>,
+) -> Result<(), String> {
     let found = firmware::enumerate(&cpu, &windows).await?;
     let mut running = Vec::new();
     for (slot, driver) in drivers.into_iter().enumerate() {

@@ -55,8 +55,9 @@ pub fn build(file: &LabFile) -> Result<Assembly, String> {
         drivers.push(plugged.driver);
     }
     let windows = boot::windows(lab, host.rcb);
-    let program =
-        AsyncProgram::with_pool(payloads.clone(), memory.clone(), |cpu: Cpu| boot::boot(cpu, windows, drivers));
+    let program = AsyncProgram::with_pool(payloads.clone(), memory.clone(), |cpu: Cpu| {
+        boot::boot(cpu, windows, drivers)
+    });
     let fabric = Fabric::new(FabricConfig {
         host,
         memory,
@@ -90,7 +91,12 @@ fn endpoint(slot: &Slot, function: FunctionConfig, payloads: &PayloadPool) -> Re
 }
 
 impl SlotInfo {
-    pub(crate) fn new(name: &str, model: &'static str, link: &LinkConfig, instrument: Instrument) -> SlotInfo {
+    pub(crate) fn new(
+        name: &str,
+        model: &'static str,
+        link: &LinkConfig,
+        instrument: Instrument,
+    ) -> SlotInfo {
         SlotInfo {
             name: name.to_owned(),
             model,
@@ -113,7 +119,11 @@ impl Assembly {
     ///
     /// # Errors
     /// Those of `out`.
-    pub fn capture<W: Write + 'static>(&mut self, out: W, options: CaptureOptions) -> io::Result<CaptureHandle<W>> {
+    pub fn capture<W: Write + 'static>(
+        &mut self,
+        out: W,
+        options: CaptureOptions,
+    ) -> io::Result<CaptureHandle<W>> {
         let names: Vec<String> = self.slots.iter().map(|s| s.name.clone()).collect();
         let (tap, handle) = CaptureTap::new(out, &names, options)?;
         self.fabric.set_tap(Box::new(tap));
@@ -160,8 +170,12 @@ impl Assembly {
     }
 
     fn device_report(&self, n: usize, slot: &SlotInfo) -> DeviceReport {
-        let mut counters: serde_json::Map<_, _> =
-            self.fabric.slot_counts(n).into_iter().map(|(name, count)| (name.to_owned(), count.into())).collect();
+        let mut counters: serde_json::Map<_, _> = self
+            .fabric
+            .slot_counts(n)
+            .into_iter()
+            .map(|(name, count)| (name.to_owned(), count.into()))
+            .collect();
         counters.extend(slot.instrument.results());
         DeviceReport { slot: slot.name.clone(), model: slot.model, counters }
     }

@@ -7,8 +7,8 @@ use crate::schema::{Memory, MemoryKind, Model, Pattern, PcieBench, SimpleNic, Sl
 use crate::{links, profile};
 use config::PcieLayout;
 use device::endpoint::FunctionConfig;
-use devices::simple_nic::{Counters, Peer, PingReport, PingSettings, Station};
 use devices::shared::Shared;
+use devices::simple_nic::{Counters, Peer, PingReport, PingSettings, Station};
 use devices::{memory, pcie_bench, simple_nic};
 use serde_json::{Map, Value};
 use std::net::Ipv4Addr;
@@ -106,7 +106,8 @@ fn plug_bench(
     };
     let (results, window) = (pcie_bench::ResultsHandle::new(), own.window_bytes);
     let function = pcie_bench::function(own, layout, payloads, &results).map_err(|e| e.to_string())?;
-    let driver: Driver = Box::new(move |cpu, found| Box::pin(pcie_bench::driver(cpu, found, window, placement)));
+    let driver: Driver =
+        Box::new(move |cpu, found| Box::pin(pcie_bench::driver(cpu, found, window, placement)));
     Ok(Plugged { function, driver, instrument: Instrument::Bench(results) })
 }
 

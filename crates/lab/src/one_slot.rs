@@ -101,15 +101,7 @@ impl OneSlot {
         for end in [&link.root, &link.device] {
             end.validate().map_err(|e| format!("link: {e}"))?;
         }
-        let config = config.pcie(links::layout(&link)).build().map_err(|e| e.to_string())?;
-        let function = FunctionConfig { config, device: Box::new(device) };
-        let endpoint = Endpoint::new(EndpointConfig {
-            name: self.name.clone(),
-            functions: vec![function],
-            limits: self.limits,
-            pool: payloads.clone(),
-        });
-        let endpoint = endpoint.map_err(|e| e.to_string())?;
+        let endpoint = self.endpoint(config.pcie(links::layout(&link)), Box::new(device), &payloads)?;
         let [low, high] = MEMORY_MIB.map(|mib| mib << 20);
         let memory = HostMemory::new(low, high).map_err(|e| e.to_string())?;
         let ports = vec![boot::root_port(0, &self.link, self.host.rcb)];
@@ -127,6 +119,22 @@ impl OneSlot {
             seed: self.seed,
         });
         Ok(Assembly { fabric, seed: self.seed, slots })
+    }
+
+    fn endpoint(
+        &self,
+        config: Builder,
+        device: Box<dyn Device>,
+        payloads: &PayloadPool,
+    ) -> Result<Endpoint, String> {
+        let config = config.build().map_err(|e| e.to_string())?;
+        let endpoint = Endpoint::new(EndpointConfig {
+            name: self.name.clone(),
+            functions: vec![FunctionConfig { config, device }],
+            limits: self.limits,
+            pool: payloads.clone(),
+        });
+        endpoint.map_err(|e| e.to_string())
     }
 }
 

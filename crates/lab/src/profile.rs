@@ -145,7 +145,9 @@ fn find(kind: &str, name: &str, base: &Path) -> Result<(std::path::PathBuf, Stri
     let path = base.join(name);
     match std::fs::read_to_string(&path) {
         Ok(text) => Ok((path, text)),
-        Err(e) => Err(format!("no {kind} profile `{name}`: those that ship are {}; as a file: {e}", names(kind))),
+        Err(e) => {
+            Err(format!("no {kind} profile `{name}`: those that ship are {}; as a file: {e}", names(kind)))
+        }
     }
 }
 
@@ -161,6 +163,10 @@ pub fn host(name: &str, base: &Path) -> Result<HostProfile, String> {
     let (path, text) = find("host", name, base)?;
     let file: HostFile = parse(&path, &text).map_err(|e| e.to_string())?;
     check_version(file.version, &path)?;
+    // `PCIe 5.0 §7.5.3.16`: ranges A to D.
+    check(&path, "completion_timeout_us", file.completion_timeout_us.value, 50, 64_000_000)?;
+    check(&path, "max_reads_per_port", file.max_reads_per_port.value.into(), 1, 65_536)?;
+    check(&path, "max_host_requests_per_port", file.max_host_requests_per_port.value.into(), 1, 256)?;
     let ps = |f: &Figure<u64>| Duration::from_ps(f.value);
     Ok(HostProfile {
         name: name.into(),
@@ -174,8 +180,8 @@ pub fn host(name: &str, base: &Path) -> Result<HostProfile, String> {
         interrupt_latency: ps(&file.interrupt_latency_ps),
         completion_timeout: Duration::from_us(file.completion_timeout_us.value),
         rcb: file.rcb_bytes.value.0,
-        max_reads_per_port: file.max_reads_per_port.value.max(1),
-        max_host_requests_per_port: file.max_host_requests_per_port.value.clamp(1, 256),
+        max_reads_per_port: file.max_reads_per_port.value,
+        max_host_requests_per_port: file.max_host_requests_per_port.value,
     })
 }
 
@@ -187,7 +193,21 @@ pub fn device(name: &str, base: &Path) -> Result<DeviceFile, String> {
     let (path, text) = find("device", name, base)?;
     let file: DeviceFile = parse(&path, &text).map_err(|e| e.to_string())?;
     check_version(file.version, &path)?;
+    check(
+        &path,
+        "outstanding",
+        file.outstanding.value.into(),
+        1,
+        devices::pcie_bench::MAX_OUTSTANDING.into(),
+    )?;
     Ok(file)
+}
+
+fn check(path: &Path, key: &str, value: u64, min: u64, max: u64) -> Result<(), String> {
+    if (min..=max).contains(&value) {
+        return Ok(());
+    }
+    Err(format!("{}: {key} of {value}: legal are {min} to {max}", path.display()))
 }
 
 fn check_version(version: u32, path: &Path) -> Result<(), String> {

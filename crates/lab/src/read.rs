@@ -2,12 +2,22 @@
 //! Reads a lab file and checks what its types alone cannot: everything wrong is found before anything runs.
 
 use crate::error::FileError;
-use crate::links;
-use crate::schema::{Host, Lab, Model, Slot};
+use crate::schema::{Host, Lab, MemoryKind, Model, PcieBench, Slot};
+use crate::{links, models, profile};
 use fabric::{AddressMap, Window};
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use tlp::{Duration, PayloadPool};
+
+/// Characters of the longest name of a slot: it stands in tables and captures.
+const MAX_NAME: usize = 64;
+/// The longest time of flight: about 200 m of fibre. REPLAY_TIMER, 6 us at 32 GT/s, must outlast the way there and back.
+const MAX_PROPAGATION: Duration = Duration::from_us(1);
+/// Bytes of the smallest memory BAR (`PCIe 5.0 §7.5.1.2.1`).
+const MIN_BAR_BYTES: u64 = 128;
+/// Bytes of low memory that are never handed out.
+const RESERVED_LOW_BYTES: u64 = 4096;
 
 /// A lab that was read and found good, with the folder that its relative paths start from.
 #[derive(Debug)]
@@ -44,7 +54,7 @@ impl Place<'_> {
 pub fn read(path: &Path) -> Result<LabFile, FileError> {
     let text = std::fs::read_to_string(path).map_err(|e| FileError::whole(path, e.to_string()))?;
     let lab = parse(path, &text)?;
-    Ok(LabFile { lab, base: path.parent().unwrap_or(Path::new("")).to_owned() })
+    Ok(LabFile { lab, base: folder(path) })
 }
 
 /// Reads and checks the lab `text`, which stands in `path`.
@@ -58,12 +68,39 @@ pub fn parse(path: &Path, text: &str) -> Result<Lab, FileError> {
     check_host(&place, &lab.host)?;
     check_slots(&place, &lab)?;
     check_addresses(&place, &lab)?;
+    check_windows(&place, &lab)?;
     check_faults(&place, &lab)?;
-    let base = path.parent().unwrap_or(Path::new(""));
-    if let Err(message) = crate::profile::host(lab.host.profile.get_ref(), base) {
-        return place.error(lab.host.profile.span(), message);
+    let file = LabFile { lab, base: folder(path) };
+    check_profiles(&place, &file)?;
+    check_devices(&place, &file)?;
+    Ok(file.lab)
+}
+
+fn folder(path: &Path) -> PathBuf {
+    path.parent().unwrap_or(Path::new("")).to_owned()
+}
+
+fn check_profiles(place: &Place<'_>, file: &LabFile) -> Result<(), FileError> {
+    let host = &file.lab.host.profile;
+    if let Err(message) = profile::host(host.get_ref(), &file.base) {
+        return place.error(host.span(), message);
     }
-    Ok(lab)
+    for card in file.lab.slot.iter().filter_map(|s| Some(&s.pcie_bench.as_ref()?.profile)) {
+        if let Err(message) = profile::device(card.get_ref(), &file.base) {
+            return place.error(card.span(), message);
+        }
+    }
+    Ok(())
+}
+
+/// What only the devices themselves know of their settings.
+fn check_devices(place: &Place<'_>, file: &LabFile) -> Result<(), FileError> {
+    for slot in &file.lab.slot {
+        if let Err(message) = models::plug(file, slot, &PayloadPool::new()) {
+            return place.error(slot.name.span(), message);
+        }
+    }
+    Ok(())
 }
 
 fn check_version(place: &Place<'_>, lab: &Lab) -> Result<(), FileError> {
@@ -88,8 +125,15 @@ fn check_slots(place: &Place<'_>, lab: &Lab) -> Result<(), FileError> {
     }
     let mut names = BTreeSet::new();
     for slot in &lab.slot {
-        if !names.insert(slot.name.get_ref()) {
-            return place.error(slot.name.span(), format!("a second slot named `{}`", slot.name.get_ref()));
+        let name = slot.name.get_ref();
+        if name.is_empty() || name.chars().count() > MAX_NAME || name.chars().any(char::is_control) {
+            let message = format!(
+                "name {name:?}: legal are 1 to {MAX_NAME} characters, none of them control characters"
+            );
+            return place.error(slot.name.span(), message);
+        }
+        if !names.insert(name) {
+            return place.error(slot.name.span(), format!("a second slot named `{name}`: names are unique"));
         }
         check_slot(place, lab, slot)?;
     }
@@ -111,6 +155,12 @@ fn check_slot(place: &Place<'_>, lab: &Lab, slot: &Slot) -> Result<(), FileError
             return place.error(name, format!("link of slot `{}`, {end} side: {error}", slot.name.get_ref()));
         }
     }
+    if config.propagation > MAX_PROPAGATION {
+        let (ps, most) = (config.propagation.as_ps(), MAX_PROPAGATION.as_ps());
+        let slot = slot.name.get_ref();
+        return place
+            .error(name, format!("link of slot `{slot}`: propagation_ps of {ps}: legal are 0 to {most}"));
+    }
     check_model(place, slot)
 }
 
@@ -123,7 +173,8 @@ fn check_settings(place: &Place<'_>, slot: &Slot) -> Result<(), FileError> {
     ];
     for (table, given, model) in tables {
         if given && model != slot.device {
-            let message = format!("slot `{}` has settings of `{table}`, but another device", slot.name.get_ref());
+            let (name, device) = (slot.name.get_ref(), slot.device.name());
+            let message = format!("slot `{name}` has settings of `{table}`: its device is `{device}`");
             return place.error(slot.name.span(), message);
         }
     }
@@ -147,13 +198,38 @@ fn check_model(place: &Place<'_>, slot: &Slot) -> Result<(), FileError> {
         place.range(bench.size_bytes.span(), "size_bytes", size, 1..4097)?;
         place.range(bench.host_offset_bytes.span(), "host_offset_bytes", host_offset, 0..64)?;
         if size + host_offset > 4096 {
-            let message = format!("size_bytes {size} at host_offset_bytes {host_offset}: a transfer never crosses 4 KiB");
+            let message = format!(
+                "size_bytes {size} at host_offset_bytes {host_offset}: a transfer never crosses 4 KiB"
+            );
             return place.error(bench.size_bytes.span(), message);
         }
         let window = *bench.window_bytes.get_ref();
         place.range(bench.window_bytes.span(), "window_bytes", window, 4096..(1 << 30) + 1)?;
         if let Some(outstanding) = &bench.outstanding {
             place.range(outstanding.span(), "outstanding", u64::from(*outstanding.get_ref()), 1..1025)?;
+        }
+    }
+    Ok(())
+}
+
+/// The windows of all benchmark devices fit into the memory that they lie in.
+fn check_windows(place: &Place<'_>, lab: &Lab) -> Result<(), FileError> {
+    let bytes = |mib: u32| u64::from(mib) << 20;
+    let (mut low, mut high) = (RESERVED_LOW_BYTES, 0);
+    for slot in lab.slot.iter().filter(|s| s.device == Model::PcieBench) {
+        let bench = slot.pcie_bench.clone().unwrap_or_default();
+        let PcieBench { window_bytes: window, memory, .. } = &bench;
+        let (used, there, key) = match memory {
+            MemoryKind::Low => (&mut low, bytes(*lab.host.low_memory_mib.get_ref()), "low_memory_mib"),
+            MemoryKind::High => (&mut high, bytes(*lab.host.high_memory_mib.get_ref()), "high_memory_mib"),
+        };
+        // Below 2^30 bytes for each of seven slots, as was checked before.
+        let left = there.saturating_sub(*used);
+        *used += window.get_ref().next_multiple_of(4096);
+        if *used > there {
+            let span = if window.span() == (0..0) { slot.name.span() } else { window.span() };
+            let size = window.get_ref();
+            return place.error(span, format!("window_bytes of {size}: {left} bytes are left of host.{key}"));
         }
     }
     Ok(())
@@ -167,7 +243,10 @@ fn check_addresses(place: &Place<'_>, lab: &Lab) -> Result<(), FileError> {
         let bar = Window { base: address, size };
         let name = slot.name.get_ref();
         if let Some((_, other)) = taken.iter().find(|(w, _)| w.overlaps(&bar)) {
-            return place.error(span, format!("BAR at {address:#x} of slot `{name}` overlaps that of slot `{other}`"));
+            return place.error(
+                span,
+                format!("BAR at {address:#x} of slot `{name}` overlaps that of slot `{other}`"),
+            );
         }
         if address % size != 0 {
             return place.error(span, format!("BAR at {address:#x} is not aligned to its {size} bytes"));
@@ -175,7 +254,10 @@ fn check_addresses(place: &Place<'_>, lab: &Lab) -> Result<(), FileError> {
         let window = AddressMap.mmio32(n);
         if !window.contains(address, size) {
             let end = window.base + window.size - 1;
-            let message = format!("BAR at {address:#x}: slot {n} has {:#x} to {end:#x}", window.base);
+            let message = format!(
+                "BAR of {size} bytes at {address:#x}: slot `{name}` has {:#x} to {end:#x}",
+                window.base
+            );
             return place.error(span, message);
         }
         taken.push((bar, name));
@@ -184,8 +266,14 @@ fn check_addresses(place: &Place<'_>, lab: &Lab) -> Result<(), FileError> {
 }
 
 fn given_address(slot: &Slot) -> Option<(u64, Range<usize>, u64)> {
-    let memory = slot.memory.as_ref().and_then(|m| m.address.as_ref().map(|a| (a, *m.size_bytes.get_ref())));
-    let nic = slot.simple_nic.as_ref().and_then(|n| n.address.as_ref().map(|a| (a, devices::simple_nic::BAR_BYTES)));
+    let memory = slot
+        .memory
+        .as_ref()
+        .and_then(|m| m.address.as_ref().map(|a| (a, (*m.size_bytes.get_ref()).max(MIN_BAR_BYTES))));
+    let nic = slot
+        .simple_nic
+        .as_ref()
+        .and_then(|n| n.address.as_ref().map(|a| (a, devices::simple_nic::BAR_BYTES)));
     memory.or(nic).map(|(a, size)| (*a.get_ref(), a.span(), size))
 }
 
@@ -194,7 +282,8 @@ fn check_faults(place: &Place<'_>, lab: &Lab) -> Result<(), FileError> {
         let name = fault.slot.get_ref();
         if !lab.slot.iter().any(|s| s.name.get_ref() == name) {
             let names: Vec<&str> = lab.slot.iter().map(|s| s.name.get_ref().as_str()).collect();
-            return place.error(fault.slot.span(), format!("no slot `{name}`: there are {}", names.join(", ")));
+            return place
+                .error(fault.slot.span(), format!("no slot `{name}`: there are {}", names.join(", ")));
         }
         if *fault.nth.get_ref() == 0 {
             return place.error(fault.nth.span(), "nth of 0: frames are counted from 1");

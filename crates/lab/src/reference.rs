@@ -148,12 +148,15 @@ impl Key {
             let several = if self.own.get("items").is_some() { "tables" } else { "table" };
             return format!("{several}, see {section}");
         }
-        let is = |name: &str, v: &Value| v == name || v.as_array().is_some_and(|all| all.iter().any(|t| t == name));
+        let is = |name: &str, v: &Value| {
+            v == name || v.as_array().is_some_and(|all| all.iter().any(|t| t == name))
+        };
         let kind = self.target.get("type").or_else(|| self.get("type"));
         let names = ["integer", "number", "string"];
-        let name = names.into_iter().find(|name| kind.is_some_and(|v| is(name, v))).unwrap_or_else(|| {
-            if self.target.get("oneOf").is_some() { "string" } else { "boolean" }
-        });
+        let name = names
+            .into_iter()
+            .find(|name| kind.is_some_and(|v| is(name, v)))
+            .unwrap_or_else(|| if self.target.get("oneOf").is_some() { "string" } else { "boolean" });
         if self.figure { format!("figure: {name}") } else { name.to_owned() }
     }
 
@@ -226,7 +229,9 @@ fn shipped(profile: &Shipped) -> String {
     let mut text = format!("\n### `{}` ({})\n\n{}.\n\n", profile.name, profile.kind, profile.description());
     text += "| figure | value | source |\n|---|---|---|\n";
     for (key, figure) in &table {
-        if let (Some(value), Some(source)) = (figure.get("value"), figure.get("source").and_then(toml::Value::as_str)) {
+        if let (Some(value), Some(source)) =
+            (figure.get("value"), figure.get("source").and_then(toml::Value::as_str))
+        {
             let _ = writeln!(text, "| `{key}` | {value} | {} |", cell(source));
         }
     }

@@ -81,7 +81,7 @@ pub struct Link {
     pub rcb_bytes: Option<RcbBytes>,
     /// Time of flight of a symbol, one way, in picoseconds. The default is about 30 cm of board and connector at
     /// 6.7 ps/mm.
-    #[schemars(extend("default" = 2000))]
+    #[schemars(range(min = 0, max = 1_000_000), extend("default" = 2000))]
     pub propagation_ps: Option<u64>,
     /// Chance that a bit arrives flipped, in each direction.
     #[schemars(extend("default" = 0))]
@@ -134,7 +134,7 @@ pub struct Credits {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Slot {
-    /// Its name, unique in the lab.
+    /// Its name, unique in the lab: at most 64 characters.
     #[schemars(with = "String")]
     pub name: Spanned<String>,
     /// The device in it.
@@ -275,7 +275,8 @@ pub struct PcieBench {
     /// Transfers under way at most. Default: what the device profile says. Latency tests have one.
     #[schemars(with = "Option<u16>", range(min = 1, max = 1024))]
     pub outstanding: Option<Spanned<u16>>,
-    /// Transfers that count.
+    /// Transfers that count; of a latency test at most 2^24.
+    #[schemars(range(min = 1))]
     pub transfers: u64,
     /// Transfers before them that do not count.
     pub warm_up: u64,

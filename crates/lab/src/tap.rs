@@ -8,7 +8,7 @@ use link::Frame;
 use std::cell::RefCell;
 use std::io::{self, Write};
 use std::rc::Rc;
-use tlp::Class;
+use tlp::{Class, Time};
 
 /// What a capture shows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,6 +29,16 @@ impl Default for CaptureOptions {
 struct State<W: Write> {
     writer: Option<Writer<W>>,
     error: Option<io::Error>,
+    /// By link: the frame that is leaving the end that the tap sits at, seen when its first symbol left, and stamped
+    /// when its last one has. It waits here, so that the capture is in order of time.
+    leaving: Vec<Option<Leaving>>,
+}
+
+struct Leaving {
+    time: Time,
+    interface: InterfaceId,
+    direction: Direction,
+    frame: Frame,
 }
 
 /// A tap at one end of every link, with an interface for each direction. Damaged and lost frames are not written at
@@ -37,6 +47,32 @@ pub struct CaptureTap<W: Write> {
     state: Rc<RefCell<State<W>>>,
     interfaces: Vec<[InterfaceId; 2]>,
     options: CaptureOptions,
+}
+
+impl<W: Write> State<W> {
+    fn write(&mut self, time: Time, interface: InterfaceId, direction: Direction, frame: &Frame) {
+        let Some(writer) = &mut self.writer else { return };
+        let result = match frame {
+            Frame::Tlp { tlp, .. } => writer.write_tlp(interface, time, tlp, origin(direction, tlp.class())),
+            Frame::Dllp(dllp) => writer.write_dllp(interface, time, dllp),
+        };
+        if let Err(e) = result {
+            self.error.get_or_insert(e);
+        }
+    }
+
+    /// Writes what has left by `now`.
+    fn write_left(&mut self, now: Time) {
+        loop {
+            let times =
+                self.leaving.iter().enumerate().filter_map(|(link, l)| Some((l.as_ref()?.time, link)));
+            let Some((_, link)) = times.min().filter(|(time, _)| *time <= now) else { return };
+            let Some(Leaving { time, interface, direction, frame }) = self.leaving[link].take() else {
+                return;
+            };
+            self.write(time, interface, direction, &frame);
+        }
+    }
 }
 
 /// Ends a capture: the tap itself is owned by the fabric.
@@ -63,26 +99,31 @@ impl<W: Write> CaptureTap<W> {
             let mut tap = |way: Way| writer.tap(n as u16, way, &text(way));
             interfaces.push([tap(Way::Downstream)?, tap(Way::Upstream)?]);
         }
-        let state = Rc::new(RefCell::new(State { writer: Some(writer), error: None }));
+        let leaving = slots.iter().map(|_| None).collect();
+        let state = Rc::new(RefCell::new(State { writer: Some(writer), error: None, leaving }));
         Ok((CaptureTap { state: state.clone(), interfaces, options }, CaptureHandle(state)))
     }
 }
 
 impl<W: Write> Tap for CaptureTap<W> {
     fn frame(&mut self, record: &TapRecord<'_>) {
-        if record.at != self.options.at || record.damaged || record.dropped {
+        let TapRecord { time, link, direction, frame, .. } = *record;
+        let unwanted = matches!(frame, Frame::Dllp(_)) && !self.options.dllps;
+        if record.at != self.options.at || record.damaged || record.dropped || unwanted {
             return;
         }
-        let interface = self.interfaces[record.link.0 as usize][record.direction as usize];
+        let link = link.0 as usize;
+        let interface = self.interfaces[link][direction as usize];
         let mut state = self.state.borrow_mut();
-        let State { writer: Some(writer), error } = &mut *state else { return };
-        let result = match record.frame {
-            Frame::Tlp { tlp, .. } => writer.write_tlp(interface, record.time, tlp, origin(record.direction, tlp.class())),
-            Frame::Dllp(dllp) if self.options.dllps => writer.write_dllp(interface, record.time, dllp),
-            Frame::Dllp(_) => Ok(()),
-        };
-        if let Err(e) = result {
-            error.get_or_insert(e);
+        if direction == Direction::of_sender(record.at) {
+            // The wire is free again: the one before has left.
+            if let Some(before) = state.leaving[link].as_ref().map(|l| l.time) {
+                state.write_left(before);
+            }
+            state.leaving[link] = Some(Leaving { time, interface, direction, frame: frame.clone() });
+        } else {
+            state.write_left(time);
+            state.write(time, interface, direction, frame);
         }
     }
 }
@@ -94,6 +135,7 @@ impl<W: Write> CaptureHandle<W> {
     /// The first error of writing.
     pub fn finish(self) -> io::Result<Option<W>> {
         let mut state = self.0.borrow_mut();
+        state.write_left(Time::MAX);
         if let Some(error) = state.error.take() {
             return Err(error);
         }

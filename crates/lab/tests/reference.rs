@@ -44,7 +44,8 @@ fn rows() -> Vec<Row> {
     let mut rows = Vec::new();
     for line in reference::lab().lines() {
         if let Some(heading) = line.strip_prefix("## ") {
-            section = heading.strip_prefix('`').map(|h| h.trim_end_matches('`').to_owned()).unwrap_or_default();
+            section =
+                heading.strip_prefix('`').map(|h| h.trim_end_matches('`').to_owned()).unwrap_or_default();
         } else if line.starts_with("| `") {
             let cells: Vec<&str> = line.split(" | ").map(|c| c.trim_matches(['|', ' ', '`'])).collect();
             let [key, kind, default, legal, _] = cells[..] else { panic!("{line}") };
@@ -67,7 +68,8 @@ fn lab_with(section: &str, key: &str, line: &str) -> String {
         "[[slot]]" => (String::new(), format!("{line}\n")),
         "[[fault]]" => {
             let other = if key == "nth" { "" } else { "nth = 1\n" };
-            let fault = "[[fault]]\nslot = \"a\"\ndirection = \"upstream\"\nframes = \"any\"\naction = \"drop\"\n";
+            let fault =
+                "[[fault]]\nslot = \"a\"\ndirection = \"upstream\"\nframes = \"any\"\naction = \"drop\"\n";
             (String::new(), format!("{fault}{other}{line}\n"))
         }
         table => (String::new(), format!("{table}\n{line}\n")),
@@ -120,13 +122,13 @@ fn the_defaults_of_links_are_those_of_the_page() {
     };
     let stated = |section: &str| -> String {
         let rows = rows().into_iter().filter(|r| r.section == section);
-        rows.filter(|r| r.default.parse::<u64>().is_ok()).map(|r| format!("{} = {}\n", r.key, r.default)).collect()
+        rows.filter(|r| r.default.parse::<u64>().is_ok())
+            .map(|r| format!("{} = {}\n", r.key, r.default))
+            .collect()
     };
     let credits = stated("[link.device_credits]");
-    let all = format!(
-        "[link]\n{}[link.device_credits]\n{credits}[link.root_credits]\n{credits}",
-        stated("[link]")
-    );
+    let all =
+        format!("[link]\n{}[link.device_credits]\n{credits}[link.root_credits]\n{credits}", stated("[link]"));
     assert!(all.lines().count() > 15, "{all}");
     assert_eq!(link(&all), link(""));
 }

@@ -212,7 +212,6 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
         warm_up: args.warm_up.unwrap_or(defaults.warm_up),
         outstanding: args.outstanding,
         seed: args.seed,
-        ..defaults
     })
 }
 

@@ -116,7 +116,12 @@ struct Ready {
 impl RootComplex {
     /// A root complex with these root ports in front of `memory`.
     #[must_use]
-    pub fn new(profile: HostProfile, memory: HostMemory, payloads: PayloadPool, ports: &[RootPortConfig]) -> RootComplex {
+    pub fn new(
+        profile: HostProfile,
+        memory: HostMemory,
+        payloads: PayloadPool,
+        ports: &[RootPortConfig],
+    ) -> RootComplex {
         RootComplex {
             requester: Requester::new(&profile, ports.len()),
             profile,
@@ -142,7 +147,13 @@ impl RootComplex {
     }
 
     /// The next TLP of `class` to send at root port `port`.
-    pub(crate) fn poll_tlp(&mut self, port: usize, now: Time, class: Class, queue: &mut SortedQueue) -> Option<Tlp> {
+    pub(crate) fn poll_tlp(
+        &mut self,
+        port: usize,
+        now: Time,
+        class: Class,
+        queue: &mut SortedQueue,
+    ) -> Option<Tlp> {
         match class {
             Class::Posted => self.ports[port].pop_posted(now),
             Class::NonPosted => self.ports[port].pop_non_posted(now),
@@ -204,7 +215,8 @@ impl RootComplex {
             (p.ready.len(), "read completions waiting to leave"),
             (p.waiting.len(), "device requests waiting for memory"),
         ];
-        let text: Vec<String> = parts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")).collect();
+        let text: Vec<String> =
+            parts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")).collect();
         (!text.is_empty()).then(|| text.join(", "))
     }
 
@@ -217,7 +229,10 @@ impl RootComplex {
             || coming(&self.interrupts)
             || self.requester.is_watching()
             || self.reads_in_memory > 0
-            || self.ports.iter().any(|p| !p.draining.is_empty() || leaving(&p.posted_out) || leaving(&p.non_posted_out))
+            || self
+                .ports
+                .iter()
+                .any(|p| !p.draining.is_empty() || leaving(&p.posted_out) || leaving(&p.non_posted_out))
     }
 
     /// The root port that `output` would leave through.

@@ -137,7 +137,9 @@ impl RootComplex {
         let at = job.first_byte + u64::from(job.sent);
         let left = job.byte_count - job.sent;
         let piece = match job.status {
-            Status::Success => completion_piece(at, left, self.ports[port].config.mps, self.ports[port].config.rcb),
+            Status::Success => {
+                completion_piece(at, left, self.ports[port].config.mps, self.ports[port].config.rcb)
+            }
             _ => left,
         };
         let repr = job.completion(completer, piece);

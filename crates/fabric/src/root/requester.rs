@@ -9,8 +9,8 @@ use device::host::{HostError, HostInput, HostOutput, HostReadId};
 use std::collections::VecDeque;
 use tlp::split::request_piece;
 use tlp::{
-    Bdf, Body, Completion, ConfigKind, ConfigRequest, Data, Duration, MemoryOp, MemoryRequest, PayloadPool, Repr, Span,
-    Status, Tag, Time, Tlp,
+    Bdf, Body, Completion, ConfigKind, ConfigRequest, Data, Duration, MemoryOp, MemoryRequest, PayloadPool,
+    Repr, Span, Status, Tag, Time, Tlp,
 };
 
 /// The root complex asks as 00:00.0.
@@ -61,7 +61,8 @@ const REGISTER: Expects = Expects::Bytes(4);
 impl Requester {
     pub(super) fn new(profile: &HostProfile, ports: usize) -> Requester {
         let count = profile.max_host_requests_per_port;
-        let pool = || TagPool { tags: (0..count).map(|_| TagSlot::free()).collect(), free: (0..count).collect() };
+        let pool =
+            || TagPool { tags: (0..count).map(|_| TagSlot::free()).collect(), free: (0..count).collect() };
         Requester {
             ports: (0..ports).map(|_| pool()).collect(),
             timeout: profile.completion_timeout,
@@ -264,7 +265,9 @@ pub(super) fn complete(root: &mut RootComplex, port: usize, now: Time, tlp: &Tlp
 /// Whether no completion of the same request can follow.
 fn is_last(c: &Completion) -> bool {
     let bytes = u32::from(c.length_dw.unwrap_or(0)) * 4;
-    c.status != Status::Success || c.length_dw.is_none() || bytes >= u32::from(c.lower_address & 3) + u32::from(c.byte_count)
+    c.status != Status::Success
+        || c.length_dw.is_none()
+        || bytes >= u32::from(c.lower_address & 3) + u32::from(c.byte_count)
 }
 
 impl TagSlot {
@@ -272,8 +275,12 @@ impl TagSlot {
     fn take(&mut self, c: &Completion, tlp: &Tlp, pool: &PayloadPool) -> Option<Result<Data, HostError>> {
         match c.status {
             Status::Success => {}
-            Status::UnsupportedRequest => return Some(Err(HostError::Completion(CompletionError::UnsupportedRequest))),
-            Status::CompleterAbort => return Some(Err(HostError::Completion(CompletionError::CompleterAbort))),
+            Status::UnsupportedRequest => {
+                return Some(Err(HostError::Completion(CompletionError::UnsupportedRequest)));
+            }
+            Status::CompleterAbort => {
+                return Some(Err(HostError::Completion(CompletionError::CompleterAbort)));
+            }
             Status::ConfigRetry => return Some(Err(HostError::ConfigRetry)),
         }
         if tlp.repr.ep {
@@ -287,7 +294,13 @@ impl TagSlot {
     }
 
     /// Adds the part that has come. Data that the device only counts reads as zeros.
-    fn gather(&mut self, c: &Completion, data: &Data, len: u32, pool: &PayloadPool) -> Option<Result<Data, HostError>> {
+    fn gather(
+        &mut self,
+        c: &Completion,
+        data: &Data,
+        len: u32,
+        pool: &PayloadPool,
+    ) -> Option<Result<Data, HostError>> {
         let (left, here) = (len - self.bytes.len() as u32, data.len() as u32);
         if u32::from(c.byte_count) != left || here == 0 || here > left {
             return Some(Err(HostError::BadCompletion));

@@ -7,11 +7,12 @@ pub mod system;
 
 use device::memory::HostMemory;
 use device::{CreditReturn, TlpPort};
-use riser_fabric::{Fabric, FabricConfig, HostProfile, LinkConfig};
 use link::PortConfig;
+use riser_fabric::{Fabric, FabricConfig, HostProfile, LinkConfig};
 use std::collections::VecDeque;
 use tlp::{
-    Bdf, Body, Class, Data, Duration, MemoryOp, MemoryRequest, Mps, PayloadPool, Rate, Repr, Span, Tag, Time, Tlp, Width,
+    Bdf, Body, Class, Data, Duration, MemoryOp, MemoryRequest, Mps, PayloadPool, Rate, Repr, Span, Tag, Time,
+    Tlp, Width,
 };
 
 /// Sends `left` requests of `size` bytes; reads with at most `tags` under way.
@@ -89,7 +90,13 @@ impl TlpPort for Stream {
 
 pub fn link(rate: Rate, lanes: u8, mps: u32) -> LinkConfig {
     let port = PortConfig::new(rate, Width::new(lanes).unwrap(), Mps::new(mps).unwrap());
-    LinkConfig { root: port.clone(), device: port, propagation: Duration::from_ps(2_000), rcb: None, bit_error_rate: 0 }
+    LinkConfig {
+        root: port.clone(),
+        device: port,
+        propagation: Duration::from_ps(2_000),
+        rcb: None,
+        bit_error_rate: 0,
+    }
 }
 
 pub fn fabric(link: LinkConfig, device: Stream) -> Fabric {

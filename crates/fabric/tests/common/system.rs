@@ -16,7 +16,7 @@ use riser_fabric::{
 };
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use tlp::{Class, Duration, Mrrs, PayloadPool, Time, Tlp};
+use tlp::{Class, Duration, Mps, Mrrs, PayloadPool, Time, Tlp};
 
 /// Bytes of BAR 0 of every device here.
 pub const BAR_BYTES: u64 = 16384;
@@ -145,18 +145,22 @@ impl System {
     }
 
     fn windows(&self) -> Vec<RootPortWindows> {
-        let window = |w: riser_fabric::Window| Window { base: w.base, size: w.size };
-        let port = |(n, (link, _)): (usize, &(LinkConfig, Box<dyn TlpPort>))| RootPortWindows {
-            bus: AddressMap.bus(n),
-            mmio32: window(AddressMap.mmio32(n)),
-            mmio64: window(AddressMap.mmio64(n)),
-            mps: link.root.mps,
-            mrrs: Mrrs::default(),
-            rcb: link.rcb.unwrap_or(self.host.rcb),
-            ten_bit_tags: true,
-            fixed: Vec::new(),
-        };
-        self.slots.iter().enumerate().map(port).collect()
+        self.slots.iter().enumerate().map(|(n, (link, _))| window(n, link.root.mps.bytes())).collect()
+    }
+}
+
+/// Root port `n` as firmware finds it.
+pub fn window(n: usize, mps: u32) -> RootPortWindows {
+    let window = |w: riser_fabric::Window| Window { base: w.base, size: w.size };
+    RootPortWindows {
+        bus: AddressMap.bus(n),
+        mmio32: window(AddressMap.mmio32(n)),
+        mmio64: window(AddressMap.mmio64(n)),
+        mps: Mps::new(mps).unwrap(),
+        mrrs: Mrrs::default(),
+        rcb: HostProfile::ideal().rcb,
+        ten_bit_tags: true,
+        fixed: Vec::new(),
     }
 }
 

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Labs that cannot be: each is refused before anything runs, at its line and column, with the legal values.
+
+use proptest::prelude::*;
+use riser_lab::{FileError, build, parse, read};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A good lab of one slot, behind which a row's text goes on. Its slot `a` is line 2.
+fn lab(device: &str, more: &str) -> String {
+    format!("version = 1\n[[slot]]\nname = \"a\"\ndevice = \"{device}\"\n{more}")
+}
+
+fn refused(text: &str) -> FileError {
+    match parse(Path::new("bad.toml"), text) {
+        Ok(_) => panic!("taken:\n{text}"),
+        Err(error) => error,
+    }
+}
+
+#[test]
+fn what_is_wrong_is_named_with_its_place_and_the_legal_values() {
+    let (memory, nic, bench) = (|m| lab("memory", m), |m| lab("simple-nic", m), |m| lab("pcie-bench", m));
+    let fault = |slot: &str, nth: u64| {
+        let text = format!("slot = \"{slot}\"\ndirection = \"upstream\"\nframes = \"tlp\"\nnth = {nth}\naction = \"drop\"\n");
+        memory(&format!("[[fault]]\n{text}"))
+    };
+    let slot = |n: u32| format!("[[slot]]\nname = \"s{n}\"\ndevice = \"memory\"\n");
+    let eight = format!("version = 1\n{}", (0..8).map(slot).collect::<String>());
+    let long = "x".repeat(65);
+    // The text; line and column, (0, 0) where the file as a whole is wrong; parts of the message.
+    let rows: Vec<(String, (usize, usize), &[&str])> = vec![
+        // The file.
+        ("".into(), (1, 1), &["missing field `version`"]),
+        ("version = 1\n".into(), (1, 1), &["missing field `slot`"]),
+        ("version = 1\nslot = []\n".into(), (0, 0), &["0 slots", "1 to 7 [[slot]]"]),
+        (eight, (0, 0), &["8 slots", "1 to 7"]),
+        ("version = 2\n[[slot]]\nname = \"a\"\ndevice = \"memory\"\n".into(), (1, 11), &["version 2", "reads version 1"]),
+        ("version = 1\n[[slot]\n".into(), (2, 8), &["]]"]),
+        ("version = 1\nversion = 1\n".into(), (2, 1), &["duplicate key"]),
+        ("version = \"1\"\n".into(), (1, 11), &["string \"1\"", "expected u32"]),
+        ("version = 1\nspeed = 3\n".into(), (2, 1), &["unknown field `speed`", "`seed`", "`slot`"]),
+        (memory("").replace("version = 1", "version = 1\nlimit_us = -5"), (2, 12), &["-5", "u64"]),
+        // Slots.
+        (memory("colour = 3\n"), (5, 1), &["unknown field `colour`", "`tags`"]),
+        (lab("gpu", ""), (4, 10), &["unknown variant `gpu`", "`memory`", "`simple-nic`", "`pcie-bench`"]),
+        (memory("[[slot]]\nname = \"a\"\ndevice = \"memory\"\n"), (6, 8), &["second slot named `a`", "unique"]),
+        ("version = 1\n[[slot]]\nname = \"\"\ndevice = \"memory\"\n".into(), (3, 8), &["name \"\"", "1 to 64 characters"]),
+        (format!("version = 1\n[[slot]]\nname = \"{long}\"\ndevice = \"memory\"\n"), (3, 8), &["1 to 64 characters"]),
+        ("version = 1\n[[slot]]\nname = \"a\\nb\"\ndevice = \"memory\"\n".into(), (3, 8), &["\"a\\nb\"", "control"]),
+        (memory("tags = 0\n"), (5, 8), &["tags of 0", "1 to 768"]),
+        (memory("tags = 769\n"), (5, 8), &["tags of 769", "1 to 768"]),
+        (memory("completion_timeout_us = 49\n"), (5, 25), &["49", "50 to 50000"]),
+        (memory("[slot.simple-nic]\npings = 1\n"), (3, 8), &["settings of `simple-nic`", "its device is `memory`"]),
+        (nic("[slot.pcie-bench]\nsize_bytes = 1\n"), (3, 8), &["settings of `pcie-bench`", "its device is `simple-nic`"]),
+        // Links.
+        (memory("[link]\nlanes = 3\n"), (6, 9), &["3 lanes", "1, 2, 4, 8, 12, 16, 32"]),
+        (memory("[slot.link]\ngen = 6\n"), (6, 7), &["generation 6", "1, 2, 3, 4, 5"]),
+        (memory("[slot.link]\ngen = 2.5\n"), (6, 7), &["floating point `2.5`"]),
+        (memory("[link]\nmps_bytes = 100\n"), (6, 13), &["Max_Payload_Size of 100", "128, 256, 512"]),
+        (memory("[link]\nmrrs_bytes = 64\n"), (6, 14), &["Max_Read_Request_Size of 64", "128, 256"]),
+        (memory("[link]\nrcb_bytes = 32\n"), (6, 13), &["Read Completion Boundary of 32", "64, 128"]),
+        (memory("[link]\nbit_error_rate = 0.5\n"), (6, 18), &["bit error rate 0.5", "0 to 0.001"]),
+        (memory("[link]\nbit_error_rate = nan\n"), (6, 18), &["NaN", "0 to 0.001"]),
+        (memory("[link]\npropagation_ps = 1_000_001\n"), (3, 8), &["propagation_ps of 1000001", "0 to 1000000"]),
+        (memory("[link]\nwidth = 8\n"), (6, 1), &["unknown field `width`", "`lanes`"]),
+        (memory("[link.root_credits]\nposted_header = 128\n"), (3, 8), &["root side", "Posted header credits 128", "1 to 127"]),
+        (
+            memory("[link]\nmps_bytes = 512\n[link.device_credits]\nposted_data = 31\n"),
+            (3, 8),
+            &["link of slot `a`, device side", "Posted data credits 31", "32 to 2047"],
+        ),
+        (memory("[slot.link.device_credits]\ncompletion_data = 2048\n"), (3, 8), &["Completion data credits 2048", "16 to 2047"]),
+        (memory("[link]\nreplay_buffer_tlps = 0\n"), (3, 8), &["replay buffer of 0 TLPs", "1 to 2048"]),
+        (memory("[link]\nreplay_buffer_bytes = 281\n"), (3, 8), &["281 bytes", "at least 282"]),
+        (memory("[link]\nack_latency_symbols = 24000\n"), (3, 8), &["Ack latency of 24000", "1 to 23999"]),
+        // The host.
+        (memory("[host]\nlow_memory_mib = 0\n"), (6, 18), &["low_memory_mib of 0", "1 to 2048"]),
+        (memory("[host]\nhigh_memory_mib = 131073\n"), (6, 19), &["131073", "0 to 131072"]),
+        (memory("[host]\nprofile = \"cray-1\"\n"), (6, 11), &["no host profile `cray-1`", "ideal"]),
+        // Devices.
+        (memory("[slot.memory]\nsize_bytes = 48\n"), (6, 14), &["size_bytes of 48", "powers of two, 16 to 2^30"]),
+        (memory("[slot.memory]\naddress = 0x8000_1000\n"), (6, 11), &["0x80001000", "not aligned to its 65536 bytes"]),
+        (memory("[slot.memory]\nsize_bytes = 16\naddress = 0x8000_0010\n"), (7, 11), &["not aligned to its 128 bytes"]),
+        (
+            memory("[slot.memory]\naddress = 0x9000_0000\n"),
+            (6, 11),
+            &["BAR of 65536 bytes at 0x90000000", "slot `a` has 0x80000000 to 0x8fffffff"],
+        ),
+        (memory("[slot.memory]\nsize_bytes = 0x2000_0000\naddress = 0x8000_0000\n"), (7, 11), &["slot `a` has 0x80000000"]),
+        (
+            memory("[slot.memory]\naddress = 0x9000_0000\n[[slot]]\nname = \"b\"\ndevice = \"memory\"\n[slot.memory]\naddress = 0x9000_0000\n")
+                .replacen("0x9000_0000", "0x8000_0000", 1)
+                .replace("0x9000_0000", "0x8000_0000"),
+            (11, 11),
+            &["0x80000000 of slot `b` overlaps that of slot `a`"],
+        ),
+        (nic("[slot.simple-nic]\nbar = 6\n"), (6, 7), &["bar of 6", "0 to 5"]),
+        (nic("[slot.simple-nic]\nping_bytes = 1473\n"), (6, 14), &["ping_bytes of 1473", "0 to 1472"]),
+        (nic("[slot.simple-nic]\naddress = 0x8000_0001\n"), (6, 11), &["not aligned"]),
+        (bench("[slot.pcie-bench]\nsize_bytes = 0\n"), (6, 14), &["size_bytes of 0", "1 to 4096"]),
+        (bench("[slot.pcie-bench]\nsize_bytes = 4096\nhost_offset_bytes = 1\n"), (6, 14), &["4096", "4 KiB"]),
+        (bench("[slot.pcie-bench]\nhost_offset_bytes = 64\n"), (6, 21), &["0 to 63"]),
+        (bench("[slot.pcie-bench]\noutstanding = 1025\n"), (6, 15), &["1 to 1024"]),
+        (bench("[slot.pcie-bench]\nwindow_bytes = 4095\n"), (6, 16), &["4096 to 1073741824"]),
+        (bench("[slot.pcie-bench]\ntransfers = 0\n"), (3, 8), &["slot `a`: 0 transfers", "from 1"]),
+        (bench("[slot.pcie-bench]\ntest = \"LAT_RD\"\ntransfers = 20_000_000\n"), (3, 8), &["1 to 16777216 in a latency test"]),
+        (bench("[slot.pcie-bench]\ntest = \"lat_rd\"\n"), (6, 8), &["unknown variant `lat_rd`", "LAT_RD", "BW_RDWR"]),
+        (bench("[slot.pcie-bench]\nprofile = \"abacus\"\n"), (6, 11), &["no device profile `abacus`", "ideal"]),
+        (
+            bench("[slot.pcie-bench]\nwindow_bytes = 0x20_0000\n[host]\nhigh_memory_mib = 1\n"),
+            (6, 16),
+            &["window_bytes of 2097152", "1048576 bytes are left of host.high_memory_mib"],
+        ),
+        (
+            bench("[slot.pcie-bench]\nwindow_bytes = 0x10_0000\nmemory = \"low\"\n[host]\nlow_memory_mib = 1\n"),
+            (6, 16),
+            &["1044480 bytes are left of host.low_memory_mib"],
+        ),
+        (
+            bench("[[slot]]\nname = \"b\"\ndevice = \"pcie-bench\"\n[host]\nhigh_memory_mib = 0\n"),
+            (3, 8),
+            &["0 bytes are left of host.high_memory_mib"],
+        ),
+        // Faults.
+        (fault("b", 1), (6, 8), &["no slot `b`", "there are a"]),
+        (fault("a", 0), (9, 7), &["nth of 0", "counted from 1"]),
+        (fault("a", 1).replace("\"tlp\"", "\"frame\""), (8, 10), &["unknown variant `frame`", "`update-fc`"]),
+        (fault("a", 1).replace("nth = 1\n", ""), (5, 1), &["missing field `nth`"]),
+    ];
+    for (text, place, parts) in rows {
+        let error = refused(&text);
+        let shown = error.to_string();
+        assert_eq!(error.place.unwrap_or((0, 0)), place, "{shown}\nof:\n{text}");
+        for part in parts {
+            assert!(shown.contains(part), "`{part}` in:\n{shown}");
+        }
+        assert!(shown.starts_with("bad.toml:"), "{shown}");
+    }
+}
+
+/// A folder of this test's own.
+fn folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+/// Profiles by path are beside the lab; what is wrong in one is said with its own place.
+#[test]
+fn profiles_of_ones_own() {
+    let folder = folder("own-profiles");
+    let ideal = |kind: &str| {
+        riser_lab::profile::SHIPPED.iter().find(|s| (s.kind, s.name) == (kind, "ideal")).unwrap().text
+    };
+    let (host, card) = (ideal("host"), ideal("device"));
+    let path = folder.join("lab.toml");
+    fs::write(&path, lab("pcie-bench", "[slot.pcie-bench]\nprofile = \"card.toml\"\n[host]\nprofile = \"host.toml\"\n")).unwrap();
+    let rows: [(String, String, &[&str]); 10] = [
+        (host.into(), card.into(), &[]),
+        (host.replace("version = 1", "version = 2"), card.into(), &["lab.toml:8:11", "host.toml: version 2"]),
+        (host.replace("kind = \"host\"", "kind = \"device\""), card.into(), &["lab.toml:8:11", "host.toml:3:8", "`host`"]),
+        (host.replace("memory_read_latency_ps", "memory_latency_ps"), card.into(), &["host.toml:", "unknown field `memory_latency_ps`"]),
+        (host.replace("value = 10000", "value = 0"), card.into(), &["host.toml: completion_timeout_us of 0", "50 to 64000000"]),
+        (host.replace("value = 1024", "value = 0"), card.into(), &["max_reads_per_port of 0", "1 to 65536"]),
+        (host.replace("value = 32", "value = 257"), card.into(), &["max_host_requests_per_port of 257", "1 to 256"]),
+        (host.replace("value = 64", "value = 32"), card.into(), &["host.toml:", "Read Completion Boundary of 32"]),
+        (host.into(), card.replace("value = 256", "value = 0"), &["lab.toml:6:11", "card.toml: outstanding of 0", "1 to 1024"]),
+        (host.into(), card.replace(", source = \"8-bit tags\"", ""), &["lab.toml:6:11", "card.toml:", "missing field `source`"]),
+    ];
+    for (host, card, parts) in rows {
+        fs::write(folder.join("host.toml"), host).unwrap();
+        fs::write(folder.join("card.toml"), card).unwrap();
+        let shown = read(&path).map(|_| ()).map_err(|e| e.to_string());
+        assert_eq!(shown.is_ok(), parts.is_empty(), "{shown:?}");
+        let shown = shown.err().unwrap_or_default();
+        for part in parts {
+            assert!(shown.contains(part), "`{part}` in:\n{shown}");
+        }
+    }
+    fs::remove_file(folder.join("card.toml")).unwrap();
+    fs::write(folder.join("host.toml"), host).unwrap();
+    let shown = read(&path).unwrap_err().to_string();
+    assert!(shown.contains("no device profile `card.toml`") && shown.contains("lab.toml:6:11"), "{shown}");
+}
+
+#[test]
+fn a_file_that_is_not_there() {
+    let shown = read(Path::new("/nonexistent/lab.toml")).unwrap_err().to_string();
+    assert!(shown.starts_with("/nonexistent/lab.toml: No such file"), "{shown}");
+    let folder = folder("not-text");
+    fs::write(folder.join("lab.toml"), b"version = 1 # \xff\n").unwrap();
+    let shown = read(&folder.join("lab.toml")).unwrap_err().to_string();
+    assert!(shown.contains("lab.toml") && shown.contains("UTF-8"), "{shown}");
+}
+
+/// Every lab that ships.
+fn labs() -> Vec<PathBuf> {
+    fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                walk(&path, found);
+            } else if path.extension().is_some_and(|e| e == "toml") {
+                found.push(path);
+            }
+        }
+    }
+    let mut found = Vec::new();
+    walk(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs"), &mut found);
+    found.sort();
+    assert!(found.len() > 3);
+    found
+}
+
+#[test]
+fn what_ships_is_good() {
+    for path in labs() {
+        let file = read(&path).unwrap_or_else(|e| panic!("{e}"));
+        build(&file).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    }
+}
+
+/// Cuts, doubles and changes pieces of a text.
+fn mutate(text: &str, changes: &[(usize, usize, u8)]) -> String {
+    let mut bytes = text.as_bytes().to_vec();
+    for &(at, len, what) in changes {
+        let at = at % (bytes.len() + 1);
+        let end = (at + len).min(bytes.len());
+        match what {
+            0 => drop(bytes.drain(at..end)),
+            1 => {
+                let piece = bytes[at..end].to_vec();
+                bytes.splice(at..at, piece);
+            }
+            2 => bytes[at..end].reverse(),
+            byte => drop(bytes.splice(at..end, [byte])),
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+    #[test]
+    fn any_text_is_read_or_refused(text in "\\PC{0,200}") {
+        if let Err(error) = parse(Path::new("any.toml"), &text) {
+            prop_assert!(!error.to_string().is_empty());
+        }
+    }
+
+    /// What is still good can be put together and drawn.
+    #[test]
+    fn any_change_of_a_good_lab_is_read_or_refused(
+        which in any::<prop::sample::Index>(),
+        changes in prop::collection::vec((any::<usize>(), 0usize..12, any::<u8>()), 1..4),
+    ) {
+        let path = which.get(&labs()).clone();
+        let text = mutate(&fs::read_to_string(&path).unwrap(), &changes);
+        match parse(&path, &text) {
+            Err(error) => prop_assert!(!error.to_string().is_empty()),
+            Ok(lab) => prop_assert!(!riser_lab::draw(&lab).is_empty()),
+        }
+    }
+}
