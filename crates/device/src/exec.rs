@@ -40,34 +40,26 @@ pub const MAX_TASKS: usize = 4096;
 
 type TaskFuture = Pin<Box<dyn Future<Output = ()>>>;
 
-/// Woken tasks in the order of their wakes. Each task stands here at most once, so that it holds at most
-/// [`MAX_TASKS`] entries.
+/// Tasks that were woken through a [`Waker`], in the order of their wakes. Each stands here at most once, so that it
+/// holds at most [`MAX_TASKS`] entries.
 #[derive(Default)]
-struct ReadyQueue {
+struct Inbox {
     any: AtomicBool,
-    queue: Mutex<VecDeque<u32>>,
+    queue: Mutex<Vec<u32>>,
 }
 
-impl ReadyQueue {
+impl Inbox {
     fn push(&self, task: u32) {
-        self.lock().push_back(task);
+        self.lock().push(task);
         self.any.store(true, Ordering::Release);
     }
 
-    /// Moves what is ready into `batch`, which is empty.
-    fn take_into(&self, batch: &mut VecDeque<u32>) {
-        if self.any() {
-            let mut queue = self.lock();
-            std::mem::swap(&mut *queue, batch);
-            self.any.store(false, Ordering::Release);
-        }
-    }
-
+    #[inline]
     fn any(&self) -> bool {
         self.any.load(Ordering::Acquire)
     }
 
-    fn lock(&self) -> MutexGuard<'_, VecDeque<u32>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<u32>> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -76,8 +68,8 @@ impl ReadyQueue {
 /// future must bear.
 struct TaskWaker {
     task: u32,
-    queued: AtomicBool,
-    ready: Arc<ReadyQueue>,
+    in_inbox: AtomicBool,
+    inbox: Arc<Inbox>,
 }
 
 impl Wake for TaskWaker {
@@ -86,22 +78,33 @@ impl Wake for TaskWaker {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        if !self.queued.swap(true, Ordering::AcqRel) {
-            self.ready.push(self.task);
+        if !self.in_inbox.swap(true, Ordering::AcqRel) {
+            self.inbox.push(self.task);
         }
     }
 }
 
-/// A place for a task. Future and waker are out of it while the task is polled.
+/// Whom to wake: nearly always a task of the executor itself, which then costs no atomic operation.
+pub(crate) enum Sleeper {
+    /// A task of the executor that was asked.
+    Task(u32),
+    /// Whatever a combinator has put between a task and its future.
+    Waker(Waker),
+}
+
+/// A place for a task.
 struct Slot {
-    future: Option<TaskFuture>,
-    waker: Option<Waker>,
+    /// Out of here while it is polled.
+    future: Cell<Option<TaskFuture>>,
+    waker: Waker,
     signal: Arc<TaskWaker>,
+    /// It stands in the list of ready tasks.
+    ready: Cell<bool>,
 }
 
 #[derive(Default)]
 struct Tasks {
-    slots: Vec<Slot>,
+    slots: Vec<Rc<Slot>>,
     free: Vec<u32>,
 }
 
@@ -114,23 +117,48 @@ impl Tasks {
 /// A set of tasks. No method holds a borrow while a future or waker of the program runs, so these may call back.
 #[derive(Default)]
 pub(crate) struct Executor {
-    ready: Arc<ReadyQueue>,
-    batch: RefCell<VecDeque<u32>>,
+    /// What is in here was woken after all that is in `ready`.
+    inbox: Arc<Inbox>,
+    /// Woken tasks in the order of their wakes, each at most once.
+    ready: RefCell<VecDeque<u32>>,
     tasks: RefCell<Tasks>,
+    /// The task that is being polled, or was polled last.
+    current: Cell<u32>,
     refused: Cell<u64>,
     closed: Cell<bool>,
 }
 
 impl Executor {
     /// True where [`run`](Self::run) would poll a task.
+    #[inline]
     pub(crate) fn has_ready(&self) -> bool {
-        !self.closed.get() && (self.ready.any() || !self.batch.borrow().is_empty())
+        (!self.ready.borrow().is_empty() || self.inbox.any()) && !self.closed.get()
     }
 
     /// Polls woken tasks until none is.
+    #[inline]
     pub(crate) fn run(&self) {
         while let Some(task) = self.next_ready() {
             self.poll_task(task);
+        }
+    }
+
+    /// Whom `waker` wakes.
+    #[inline]
+    pub(crate) fn sleeper(&self, waker: &Waker) -> Sleeper {
+        let task = self.current.get();
+        match self.tasks.borrow().slots.get(task as usize) {
+            Some(slot) if slot.waker.will_wake(waker) => Sleeper::Task(task),
+            _ => Sleeper::Waker(waker.clone()),
+        }
+    }
+
+    /// Wakes whom [`sleeper`](Self::sleeper) has named.
+    #[inline]
+    pub(crate) fn wake(&self, sleeper: Sleeper) {
+        match sleeper {
+            Sleeper::Task(task) => self.wake_task(task),
+            Sleeper::Waker(waker) => waker.wake(),
         }
     }
 
@@ -178,7 +206,7 @@ impl Executor {
         self.closed.set(true);
         let count = self.tasks.borrow().slots.len();
         for index in 0..count {
-            let future = self.tasks.borrow_mut().slots[index].future.take();
+            let future = self.tasks.borrow().slots[index].future.take();
             drop(future);
         }
     }
@@ -192,60 +220,81 @@ impl Executor {
     }
 
     fn insert(&self, future: TaskFuture) {
-        let mut tasks = self.tasks.borrow_mut();
-        let index = tasks.free.pop().unwrap_or_else(|| {
-            let index = tasks.slots.len() as u32;
-            tasks.slots.push(self.new_slot(index));
+        let index = {
+            let mut tasks = self.tasks.borrow_mut();
+            let index = tasks.free.pop().unwrap_or_else(|| {
+                let index = tasks.slots.len() as u32;
+                tasks.slots.push(Rc::new(self.new_slot(index)));
+                index
+            });
+            tasks.slots[index as usize].future.set(Some(future));
             index
-        });
-        let slot = &mut tasks.slots[index as usize];
-        slot.future = Some(future);
-        slot.signal.wake_by_ref();
+        };
+        self.wake_task(index);
     }
 
     fn new_slot(&self, task: u32) -> Slot {
-        let signal = Arc::new(TaskWaker { task, queued: AtomicBool::new(false), ready: self.ready.clone() });
-        Slot { future: None, waker: Some(Waker::from(signal.clone())), signal }
+        let signal =
+            Arc::new(TaskWaker { task, in_inbox: AtomicBool::new(false), inbox: self.inbox.clone() });
+        Slot { future: Cell::new(None), waker: Waker::from(signal.clone()), signal, ready: Cell::new(false) }
     }
 
+    /// Makes `task` the last of those that are ready, unless it is among them.
+    #[inline]
+    fn wake_task(&self, task: u32) {
+        self.empty_inbox();
+        let tasks = self.tasks.borrow();
+        let Some(slot) = tasks.slots.get(task as usize) else { return };
+        if !slot.ready.replace(true) {
+            self.ready.borrow_mut().push_back(task);
+        }
+    }
+
+    /// Lets those that were woken through wakers stand in before anyone else is woken or polled.
+    #[inline]
+    fn empty_inbox(&self) {
+        if self.inbox.any() {
+            self.take_inbox();
+        }
+    }
+
+    #[cold]
+    fn take_inbox(&self) {
+        let tasks = self.tasks.borrow();
+        let mut ready = self.ready.borrow_mut();
+        let mut inbox = self.inbox.lock();
+        self.inbox.any.store(false, Ordering::Release);
+        for task in inbox.drain(..) {
+            let Some(slot) = tasks.slots.get(task as usize) else { continue };
+            // Before the poll, so that a wake during it counts; a swap, so that what led to the wake is seen.
+            slot.signal.in_inbox.swap(false, Ordering::AcqRel);
+            if !slot.ready.replace(true) {
+                ready.push_back(task);
+            }
+        }
+    }
+
+    #[inline]
     fn next_ready(&self) -> Option<u32> {
         if self.closed.get() {
             return None;
         }
-        let mut batch = self.batch.borrow_mut();
-        if batch.is_empty() {
-            self.ready.take_into(&mut batch);
-        }
-        batch.pop_front()
+        self.empty_inbox();
+        self.ready.borrow_mut().pop_front()
     }
 
     fn poll_task(&self, task: u32) {
-        let Some((mut future, waker)) = self.take(task) else { return };
-        if future.as_mut().poll(&mut Context::from_waker(&waker)).is_ready() {
-            drop(future);
-            self.put_back(task, None, waker);
-        } else {
-            self.put_back(task, Some(future), waker);
-        }
-    }
-
-    fn take(&self, task: u32) -> Option<(TaskFuture, Waker)> {
-        let mut tasks = self.tasks.borrow_mut();
-        let slot = tasks.slots.get_mut(task as usize)?;
+        let Some(slot) = self.tasks.borrow().slots.get(task as usize).map(Rc::clone) else { return };
         // Before the poll, so that a wake during it counts.
-        slot.signal.queued.store(false, Ordering::Release);
-        slot.future.take().zip(slot.waker.take())
-    }
-
-    fn put_back(&self, task: u32, future: Option<TaskFuture>, waker: Waker) {
-        let mut tasks = self.tasks.borrow_mut();
-        let slot = &mut tasks.slots[task as usize];
-        let ended = future.is_none();
-        slot.future = future;
-        slot.waker = Some(waker);
-        if ended {
-            tasks.free.push(task);
+        slot.ready.set(false);
+        let Some(mut future) = slot.future.take() else { return };
+        self.current.set(task);
+        if future.as_mut().poll(&mut Context::from_waker(&slot.waker)).is_pending() {
+            slot.future.set(Some(future));
+            return;
         }
+        drop(future);
+        self.tasks.borrow_mut().free.push(task);
     }
 }
 

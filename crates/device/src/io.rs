@@ -61,7 +61,9 @@ pub use request::{MessageRequest, ReadRequest, Request, WriteRequest};
 pub use crate::exec::{Either, MAX_CALLS, MAX_OUTPUTS, MAX_TASKS, join, join_array, select, yield_now};
 
 use crate::exec::{Call, Core, JoinHandle, Outgoing, Post, Sleep, WaitList};
-use crate::seam::{self, CompletionError, Device, DmaError, DmaId, DmaRead, DmaWrite, Input, Output, Token};
+use crate::seam::{
+    self, CompletionError, Device, DmaError, DmaId, DmaRead, DmaWrite, Input, Output, Ready, Token,
+};
 use request::Place;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -74,8 +76,10 @@ use tlp::{Attributes, Class, Data, Duration, Payload, PayloadPool, Time, Traffic
 /// reads stay in the receive buffer, while posted requests pass them (`PCIe 5.0 §2.4.1`).
 pub const MAX_OPEN_READS: usize = 1024;
 
+// Queues of the core, and what is news there, by `Class::index`.
 const POSTED: usize = 0;
 const NON_POSTED: usize = 1;
+const COMPLETION: usize = 2;
 /// Index of the taken tokens beside those of the classes.
 const TAKEN: usize = 3;
 
@@ -95,8 +99,6 @@ struct Mailbox {
     /// Bounded by the credits that the endpoint gave out.
     requests: VecDeque<seam::Request>,
     waiting: WaitList,
-    /// Requests are there that wait for room, not for a task to take them.
-    held_back: bool,
     taken: VecDeque<Token>,
     /// Bounded by [`MAX_OPEN_READS`].
     completions: VecDeque<(Token, Result<Data, CompletionError>)>,
@@ -121,25 +123,18 @@ impl Mailbox {
 struct Shared {
     core: Rc<IoCore>,
     mail: RefCell<Mailbox>,
-    /// How many requests were ever taken.
-    taken: Cell<u64>,
-    /// How many completions there ever were.
-    completed: Cell<u64>,
+    /// Requests are there that wait for room, not for a task to take them.
+    held_back: Cell<bool>,
 }
 
 impl Shared {
     fn new(core: IoCore) -> Rc<Shared> {
-        Rc::new(Shared {
-            core: Rc::new(core),
-            mail: RefCell::default(),
-            taken: Cell::default(),
-            completed: Cell::default(),
-        })
+        Rc::new(Shared { core: Rc::new(core), mail: RefCell::default(), held_back: Cell::default() })
     }
 
     fn complete(&self, token: Token, result: Result<Data, CompletionError>) {
         self.mail.borrow_mut().completions.push_back((token, result));
-        self.completed.set(self.completed.get() + 1);
+        self.core.tell(COMPLETION);
     }
 
     fn close_read(&self) {
@@ -158,22 +153,23 @@ impl Shared {
     }
 
     /// Runs tasks until all wait for something that is not here.
+    #[inline]
     fn run(&self) {
-        loop {
-            self.core.exec.run();
+        self.core.exec.run();
+        while self.held_back.get() {
             let Some(waker) = self.let_in() else { return };
             waker.wake();
+            self.core.exec.run();
         }
     }
 
     /// Whom to wake because there is room for a request again that was held back.
     fn let_in(&self) -> Option<std::task::Waker> {
-        let mut mail = self.mail.borrow_mut();
-        let room = mail.held_reads + mail.completions.len() < MAX_OPEN_READS && self.core.exec.has_room();
-        if !mail.held_back || !room {
+        let mail = self.mail.borrow();
+        if mail.held_reads + mail.completions.len() >= MAX_OPEN_READS || !self.core.exec.has_room() {
             return None;
         }
-        mail.held_back = false;
+        self.held_back.set(false);
         mail.waiting.first()
     }
 }
@@ -332,7 +328,7 @@ pub struct NextRequest {
 impl NextRequest {
     fn adopt(&self, request: seam::Request) -> Request {
         let seam::Request { token, tc, attr, op } = request;
-        self.shared.taken.set(self.shared.taken.get() + 1);
+        self.shared.core.tell(TAKEN);
         match op {
             seam::RequestOp::Read { bar, offset, span } => {
                 self.shared.mail.borrow_mut().held_reads += 1;
@@ -361,7 +357,7 @@ impl Future for NextRequest {
             let mut mail = this.shared.mail.borrow_mut();
             let request = if this.shared.core.exec.has_room() { mail.take() } else { None };
             if request.is_none() {
-                mail.held_back = !mail.requests.is_empty();
+                this.shared.held_back.set(!mail.requests.is_empty());
                 mail.waiting.wait(&mut this.ticket, cx.waker());
                 return Poll::Pending;
             }
@@ -425,8 +421,6 @@ impl<T> Future for DmaReadFuture<T> {
 pub struct AsyncDevice {
     shared: Rc<Shared>,
     start: Box<dyn Fn(Io)>,
-    /// How many outputs of each class, and tokens, there were when the host last looked.
-    seen: [Cell<u64>; 4],
 }
 
 impl AsyncDevice {
@@ -454,7 +448,7 @@ impl AsyncDevice {
         };
         let shared = Shared::new(Core::new(pool));
         start(Io { shared: Rc::clone(&shared) });
-        AsyncDevice { shared, start: Box::new(start), seen: Default::default() }
+        AsyncDevice { shared, start: Box::new(start) }
     }
 
     fn reset(&mut self) {
@@ -463,16 +457,13 @@ impl AsyncDevice {
         (self.start)(Io { shared: Rc::clone(&self.shared) });
     }
 
-    fn count(&self, index: usize) -> u64 {
-        match index {
-            POSTED | NON_POSTED => self.shared.core.pushed(index),
-            TAKEN => self.shared.taken.get(),
-            _ => self.shared.completed.get(),
+    #[inline]
+    fn is_empty(&self, class: Class) -> bool {
+        match class {
+            Class::Posted => self.shared.core.is_empty(POSTED),
+            Class::NonPosted => self.shared.core.is_empty(NON_POSTED),
+            Class::Completion => self.shared.mail.borrow().completions.is_empty(),
         }
-    }
-
-    fn see(&self, index: usize) {
-        self.seen[index].set(self.count(index));
     }
 
     fn pop(&self, class: Class) -> Option<Output> {
@@ -497,7 +488,7 @@ impl Device for AsyncDevice {
             Input::Reset(_) => self.reset(),
         }
         self.shared.run();
-        (0..self.seen.len()).for_each(|index| self.see(index));
+        self.shared.core.forget_news();
     }
 
     fn poll_output(&mut self, now: Time, class: Class) -> Option<Output> {
@@ -509,19 +500,28 @@ impl Device for AsyncDevice {
         if output.is_some() {
             self.shared.run();
         }
-        self.see(class.index());
+        self.shared.core.see(class.index(), self.is_empty(class));
         output
     }
 
+    fn ready(&self) -> Ready {
+        let core = &self.shared.core;
+        if core.exec.has_ready() { Ready::ALL } else { Ready::from_bits(core.filled()) }
+    }
+
     fn poll_taken(&mut self) -> Option<Token> {
-        self.see(TAKEN);
-        self.shared.mail.borrow_mut().taken.pop_front()
+        let taken = &mut self.shared.mail.borrow_mut().taken;
+        let token = taken.pop_front();
+        self.shared.core.see(TAKEN, taken.is_empty());
+        token
     }
 
     /// At once where a task is ready, or where a poll of one class brought out something of another.
     fn poll_timeout(&self) -> Option<Time> {
-        let unseen = (0..self.seen.len()).any(|index| self.seen[index].get() != self.count(index));
-        if unseen { Some(self.shared.core.now()) } else { self.shared.core.poll_timeout() }
+        match self.shared.core.news() {
+            0 => self.shared.core.poll_timeout(),
+            _ => Some(self.shared.core.now()),
+        }
     }
 
     fn waits_for(&self) -> Option<String> {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Below the seam: a port that takes and gives TLPs.
 
+use crate::seam::Ready;
 use tlp::{Class, Time, Tlp};
 
 /// Receive-buffer space that a port gives back for a TLP it has consumed.
@@ -22,6 +23,14 @@ pub trait TlpPort {
     /// order given here; between classes the link orders them by the ordering table, older first.
     #[must_use]
     fn poll_tlp(&mut self, now: Time, class: Class) -> Option<Tlp>;
+
+    /// Which of [`poll_tlp`](Self::poll_tlp) and [`poll_credits`](Self::poll_credits) may find something now
+    /// ([`Ready::TAKEN`] is the latter); what it leaves out would find nothing until the next call of another method that
+    /// takes `&mut self`. For speed alone: whoever drives the port need not ask, and a port need not say.
+    #[must_use]
+    fn ready(&self) -> Ready {
+        Ready::ALL
+    }
 
     /// The next TLP consumed: its credits go back to the sender.
     #[must_use]

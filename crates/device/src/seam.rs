@@ -25,6 +25,14 @@ pub trait Device {
     #[must_use]
     fn poll_output(&mut self, now: Time, class: Class) -> Option<Output>;
 
+    /// Which of [`poll_output`](Self::poll_output) and [`poll_taken`](Self::poll_taken) may find something now; what it
+    /// leaves out would find nothing, and nothing is lost where it is not asked. For speed alone: whoever drives the
+    /// device need not ask, and a device need not say.
+    #[must_use]
+    fn ready(&self) -> Ready {
+        Ready::ALL
+    }
+
     /// The next request that the device has taken: its receive-buffer space returns to the sender.
     #[must_use]
     fn poll_taken(&mut self) -> Option<Token>;
@@ -36,6 +44,46 @@ pub trait Device {
     /// One line on what it waits for, where it waits for anything.
     fn waits_for(&self) -> Option<String> {
         None
+    }
+}
+
+/// A set of questions, which may have an answer: for output of each class, and for requests taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ready(u8);
+
+impl Ready {
+    /// No question.
+    pub const NONE: Ready = Ready(0);
+    /// Every question.
+    pub const ALL: Ready = Ready(0b1111);
+    /// For requests taken, or for the credits that this returns.
+    pub const TAKEN: Ready = Ready(0b1000);
+
+    /// The question for output of `class`.
+    #[must_use]
+    pub const fn output(class: Class) -> Ready {
+        Ready(1 << class as u8)
+    }
+
+    /// The questions of either.
+    #[must_use]
+    pub const fn or(self, other: Ready) -> Ready {
+        Ready(self.0 | other.0)
+    }
+
+    /// True where all questions of `other` are among these.
+    #[must_use]
+    pub const fn contains(self, other: Ready) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// The questions of `other` where `condition` holds, else none.
+    pub(crate) const fn when(condition: bool, other: Ready) -> Ready {
+        if condition { other } else { Ready::NONE }
+    }
+
+    pub(crate) const fn from_bits(bits: u8) -> Ready {
+        Ready(bits & Ready::ALL.0)
     }
 }
 

@@ -7,9 +7,12 @@ use futures::FutureExt;
 use rig::{Event, Rig};
 use riser_device::io::{DmaOptions, Either, MAX_CALLS, MAX_OPEN_READS, MAX_OUTPUTS, MAX_TASKS, Request};
 use riser_device::io::{join, join_array, select};
-use riser_device::{AsyncDevice, BarIndex, CompletionError, DmaError, Io, RequestOp};
+use riser_device::{AsyncDevice, BarIndex, CompletionError, DmaError, Io, Ready, RequestOp};
 use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::pin::pin;
 use std::rc::Rc;
+use std::task::{Poll, Waker};
 use tlp::{Attributes, Class, Data, Duration, Span, Time, TrafficClass};
 
 const BAR: BarIndex = BarIndex(0);
@@ -533,4 +536,87 @@ fn it_says_what_it_waits_for() {
     let expected = "1 tasks, 1 reads under way, 0 outputs not accepted, 1 requests not taken, \
                     0 reads not answered, 0 completions not accepted";
     assert_eq!(rig.device.waits_for().as_deref(), Some(expected));
+}
+
+/// What was put out and what is under way is announced, and nothing else.
+#[test]
+fn ready_names_what_there_is() {
+    let mut rig = Rig::new(AsyncDevice::new(async |io: Io| {
+        let device = io.clone();
+        io.spawn(async move { device.dma_read(0x1000, 4).await });
+        registers(io).await;
+    }));
+    assert_eq!(rig.device.ready(), Ready::ALL, "not polled yet: tasks are ready");
+    rig.open = [false; 3];
+    rig.settle();
+    assert_eq!(rig.device.ready(), Ready::output(Class::NonPosted));
+    rig.read(0, 4);
+    assert_eq!(rig.device.ready(), Ready::output(Class::NonPosted).or(Ready::output(Class::Completion)));
+    rig.open = [true; 3];
+    rig.settle();
+    assert_eq!(rig.device.ready(), Ready::NONE);
+}
+
+/// A waker that outlives its task wakes a place that is free, and then whoever is in it; nobody is lost.
+#[test]
+fn a_waker_of_a_task_that_has_ended_does_no_harm() {
+    let kept: Rc<RefCell<Vec<Waker>>> = Rc::default();
+    let keep = kept.clone();
+    let mut rig = Rig::new(AsyncDevice::new(move |io: Io| {
+        let keep = keep.clone();
+        async move {
+            for vector in 0..3 {
+                io.sleep(Duration::from_ps(10)).await;
+                let (device, keep) = (io.clone(), keep.clone());
+                io.spawn(async move {
+                    let waker = poll_fn(|cx| Poll::Ready(cx.waker().clone())).await;
+                    keep.borrow_mut().push(waker);
+                    device.interrupt(vector).await
+                });
+            }
+        }
+    }));
+    for ps in [10, 20, 30] {
+        rig.run_to(ps);
+        kept.borrow().iter().for_each(Waker::wake_by_ref);
+        rig.settle();
+    }
+    assert_eq!(rig.take_log(), [Event::Interrupt(0), Event::Interrupt(1), Event::Interrupt(2)]);
+}
+
+/// First woken, first polled, whether by what it waits for or through a waker; and once, however often.
+#[test]
+fn tasks_run_in_the_order_of_their_wakes() {
+    let kept: Rc<RefCell<Vec<Waker>>> = Rc::default();
+    let keep = kept.clone();
+    let mut rig = Rig::new(AsyncDevice::new(move |io: Io| {
+        let keep = keep.clone();
+        async move {
+            for vector in 0..3u16 {
+                let (device, keep) = (io.clone(), keep.clone());
+                io.spawn(async move {
+                    let mut read = pin!(device.dma_read(u64::from(vector) * 0x100, 4));
+                    let mut polls = 0;
+                    poll_fn(|cx| {
+                        polls += 1;
+                        keep.borrow_mut().push(cx.waker().clone());
+                        let _ = read.as_mut().poll(cx);
+                        if polls < 2 { Poll::Pending } else { Poll::Ready(()) }
+                    })
+                    .await;
+                    device.interrupt(vector).await
+                });
+            }
+        }
+    }));
+    rig.settle();
+    let first = kept.borrow()[2].clone();
+    first.wake_by_ref();
+    rig.answer(0);
+    kept.borrow()[2].wake_by_ref();
+    rig.answer(0);
+    let interrupts: Vec<Event> =
+        rig.take_log().into_iter().filter(|event| matches!(event, Event::Interrupt(_))).collect();
+    assert_eq!(interrupts, [2, 0, 1].map(Event::Interrupt));
+    assert_eq!(kept.borrow().len(), 6, "each was polled twice");
 }

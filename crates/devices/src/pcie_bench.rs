@@ -33,8 +33,9 @@ use crate::{device_id, identity};
 use config::{Bar, Builder, MsiLayout, PcieLayout};
 use device::cpu::Cpu;
 use device::endpoint::FunctionConfig;
+use device::exec::Sleep;
 use device::firmware::FoundFunction;
-use device::io::{DmaOptions, RegisterFile, Request};
+use device::io::{DmaOptions, DmaReadFuture, RegisterFile, Request};
 use device::{AsyncDevice, BarIndex, DmaError, Io};
 use results::Ended;
 use std::cell::{Cell, RefCell};
@@ -201,36 +202,48 @@ impl Card {
     }
 
     async fn read(&self, address: u64) -> Result<Ended, DmaError> {
-        let turn = self.turn();
-        self.wait_until(turn).await;
+        if let Some(turn) = self.until(self.turn()) {
+            turn.await;
+        }
         self.dma_read(address).await?;
-        self.notice().await;
+        if let Some(notice) = self.notice() {
+            notice.await;
+        }
         Ok(Ended { bytes_read: self.settings.size_bytes, ..Ended::default() })
     }
 
     async fn write(&self, address: u64) -> Result<Ended, DmaError> {
-        let turn = self.turn();
-        self.wait_until(turn).await;
+        if let Some(turn) = self.until(self.turn()) {
+            turn.await;
+        }
         self.io.dma_write(address, self.data.clone()).await?;
-        self.notice().await;
+        if let Some(notice) = self.notice() {
+            notice.await;
+        }
         Ok(Ended { bytes_written: self.settings.size_bytes, ..Ended::default() })
     }
 
     /// Both go to the engine together; the read stays behind the write on its way to memory (SIGCOMM'18, §4.1).
     async fn write_then_read(&self, address: u64) -> Result<Ended, DmaError> {
         let (first, second) = (self.turn(), self.turn());
-        self.wait_until(first).await;
+        if let Some(turn) = self.until(first) {
+            turn.await;
+        }
         self.io.dma_write(address, self.data.clone()).await?;
-        self.wait_until(second).await;
+        if let Some(turn) = self.until(second) {
+            turn.await;
+        }
         self.dma_read(address).await?;
-        self.notice().await;
+        if let Some(notice) = self.notice() {
+            notice.await;
+        }
         let bytes = self.settings.size_bytes;
         Ok(Ended { bytes_read: bytes, bytes_written: bytes, ..Ended::default() })
     }
 
-    async fn dma_read(&self, address: u64) -> Result<(), DmaError> {
+    fn dma_read(&self, address: u64) -> DmaReadFuture<Data> {
         let Settings { size_bytes, carry, .. } = *self.settings;
-        self.io.dma_read_data(address, size_bytes, carry, DmaOptions::default()).await.map(|_| ())
+        self.io.dma_read_data(address, size_bytes, carry, DmaOptions::default())
     }
 
     /// The engine's next turn: when the first TLP of a transfer that is given to it now leaves.
@@ -240,17 +253,15 @@ impl Card {
         start + self.settings.issue_latency
     }
 
-    async fn wait_until(&self, time: Time) {
-        if time > self.io.now() {
-            self.io.sleep_until(time).await;
-        }
+    /// What is to be waited for until `time`, if it is still to come. A card that costs nothing shall cost nothing here.
+    fn until(&self, time: Time) -> Option<Sleep> {
+        (time > self.io.now()).then(|| self.io.sleep_until(time))
     }
 
-    /// The engine tells the worker that its transfer has ended.
-    async fn notice(&self) {
-        if self.settings.done_latency > Duration::ZERO {
-            self.io.sleep(self.settings.done_latency).await;
-        }
+    /// What is to be waited for until the engine has told the worker that its transfer has ended.
+    fn notice(&self) -> Option<Sleep> {
+        let latency = self.settings.done_latency;
+        (latency > Duration::ZERO).then(|| self.io.sleep(latency))
     }
 }
 

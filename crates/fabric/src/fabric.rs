@@ -54,6 +54,8 @@ struct Slot {
 
 /// A running fabric.
 pub struct Fabric {
+    /// The links come up with the first run, so that a tap sees their first frames.
+    started: bool,
     now: Time,
     queue: SortedQueue,
     ports: Vec<PortState>,
@@ -95,7 +97,8 @@ impl Fabric {
             }
             slots.push(Slot { device, timer_at: Time::MAX });
         }
-        let mut fabric = Fabric {
+        Fabric {
+            started: false,
             now: Time::ZERO,
             queue: SortedQueue::default(),
             ports,
@@ -109,9 +112,7 @@ impl Fabric {
             outcome: None,
             touched: Vec::new(),
             at_this_instant: 0,
-        };
-        fabric.start_links();
-        fabric
+        }
     }
 
     /// Lets `tap` see every frame from now on.
@@ -177,6 +178,9 @@ impl Fabric {
     /// Runs until everything is done, nothing can go on, or a limit comes.
     pub fn run(&mut self, limits: Limits) -> Stop {
         let pause_at = self.totals.events.saturating_add(limits.events);
+        if !self.started {
+            self.start_links();
+        }
         loop {
             if let Some(stop) = self.check_end() {
                 return self.end(stop);
@@ -206,6 +210,7 @@ impl Fabric {
     }
 
     fn start_links(&mut self) {
+        self.started = true;
         for n in 0..self.ports.len() {
             self.ports[n].port.start(Time::ZERO);
             self.pump(n);

@@ -60,6 +60,10 @@ async fn consumer(cpu: Cpu, f: FoundFunction, lengths: Vec<u32>, poll: bool) -> 
     for (n, len) in (0u32..).zip(lengths) {
         cpu.write(bar(&f, 0), bytes(n.into(), 0x1000)).await.map_err(text)?;
         cpu.write_u32(bar(&f, DOORBELL), n).await.map_err(text)?;
+        // More writes than the link's queue holds are before it.
+        if cpu.read_u32(bar(&f, DOORBELL)).await.map_err(text)? != n {
+            return Err(format!("round {n}: the read passed the writes before it"));
+        }
         if poll {
             while cpu.memory().read_u32(FLAG).map_err(text)? == n {
                 cpu.sleep(Duration::from_ns(13)).await;
@@ -189,4 +193,41 @@ fn seven_links_with_errors_keep_every_byte() {
         let port = |side| *fabric.port_counters(PortId::new(LinkId(slot as u32), side));
         assert!(port(Side::Root).bad_lcrc + port(Side::Device).bad_lcrc > 0, "slot {slot} has met no error");
     }
+}
+
+/// The host writes to the device, more than the link's queue holds, and then sets a flag in its memory. A device that
+/// reads the flag set has got the writes: the completion did not pass them (`PCIe 5.0 §2.4.1`, entry D2a).
+#[test]
+fn a_completion_does_not_pass_the_writes_before_it() {
+    const WRITES: u32 = 40;
+    let mut slow = link(Rate::Gt8, 4, 256);
+    credits(&mut slow, false, Class::Posted, 2, 32);
+    let mut fabric = System::new()
+        .device(slow, |io: Io| async move {
+            // Bus Master Enable is set by the time that the first write comes.
+            let Some(Request::Write(_)) = io.next_request().await else { return };
+            let count = Rc::new(RefCell::new(1));
+            let (looks, counted) = (io.clone(), count.clone());
+            io.spawn(async move {
+                while looks.dma_read(FLAG, 4).await.is_ok_and(|b| b[0] != 1) {}
+                let all = u32::from(*counted.borrow() == WRITES);
+                let _ = looks.dma_write(FLAG + 4, 2 + all).await;
+                let _ = looks.interrupt(0).await;
+            });
+            while let Some(Request::Write(_)) = io.next_request().await {
+                *count.borrow_mut() += 1;
+            }
+        })
+        .with_program(|cpu, found| async move {
+            for n in 0..WRITES {
+                cpu.write(bar(&found[0], u64::from(n) * 256), [1; 256]).await.map_err(text)?;
+            }
+            cpu.memory().write_u32(FLAG, 1).map_err(text)?;
+            cpu.interrupt(found[0].vector(0)).await;
+            match cpu.memory().read_u32(FLAG + 4) {
+                Ok(3) => Ok(()),
+                other => Err(format!("{other:?}")),
+            }
+        });
+    assert_eq!(fabric.run(Limits::default()), Stop::Finished);
 }

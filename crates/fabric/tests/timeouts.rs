@@ -220,6 +220,51 @@ fn answers_that_do_not_fit() {
     }
 }
 
+/// The host has one tag. The first half of an answer is poisoned, which fails the read; the second half comes after the
+/// host has asked again, which it may only do with the same tag when that half has come.
+#[test]
+fn the_rest_of_a_failed_answer_hits_no_later_read() {
+    let pool = PayloadPool::new();
+    let base = AddressMap.mmio32(0).base;
+    let half = |byte_count: u16, byte: u8, len: usize| {
+        let body = Completion {
+            completer: Bdf::from_bits(0x100),
+            requester: Bdf::from_bits(0),
+            tag: Tag::from_bits(0),
+            status: Status::Success,
+            bcm: false,
+            byte_count,
+            lower_address: 0,
+            length_dw: Some((len / 4) as u16),
+        };
+        Tlp {
+            repr: Repr::new(Body::Completion(body)),
+            data: Data::Carried(pool.copy(&vec![byte; len])),
+            carry: false,
+        }
+    };
+    let raw = Raw::new();
+    let mut poisoned = half(64, 1, 32);
+    poisoned.repr.ep = true;
+    raw.send(20_000, poisoned);
+    raw.send(60_000, half(32, 2, 32));
+    raw.send(80_000, half(64, 3, 64));
+    let mut system = system();
+    system.host.max_host_requests_per_port = 1;
+    let mut fabric = system.raw(gen3(), &raw).with_bare_program(move |cpu| async move {
+        cpu.sleep(Duration::from_us(10)).await;
+        let first = cpu.read(base, 64).await.map(|bytes| bytes[0]);
+        let second = cpu.read(base, 64).await.map(|bytes| bytes[0]);
+        match (first, second) {
+            (Err(HostError::BadCompletion), Ok(3)) => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    });
+    assert_eq!(fabric.run(Limits::default()), Stop::Finished);
+    let asked = raw.0.borrow().received().iter().map(|(at, _)| *at).collect::<Vec<_>>();
+    assert!(asked.len() == 2 && asked[1] > Time::ZERO + Duration::from_us(60), "{asked:?}");
+}
+
 #[test]
 fn what_needs_no_device_does_not_wait_for_what_does() {
     let mut system = system();
@@ -229,8 +274,9 @@ fn what_needs_no_device_does_not_wait_for_what_does() {
         let slow = cpu.clone();
         let read = cpu.spawn(async move { slow.read_u32(address).await });
         let start = cpu.now();
-        // The first task is polled, and its read under way, before this one is answered.
-        cpu.sleep(Duration::from_ns(1)).await;
+        // A microsecond down, and one up through the root complex: the completion is there, but not yet heard of.
+        cpu.sleep(Duration::from_ns(1_500)).await;
+        let start = start + Duration::from_ns(1_500);
         let nowhere = cpu.read_u32(0x7fff_0000).await;
         let took = cpu.now().since(start);
         let value = read.await.map_err(text)?;

@@ -5,6 +5,9 @@ use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+/// The longest line that is shown.
+const MAX_LINE_BYTES: usize = 200;
+
 /// Something wrong in a lab file or a profile: one message that names the place.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FileError {
@@ -12,7 +15,7 @@ pub struct FileError {
     pub path: PathBuf,
     /// Line and column from 1, where the fault has a place in the file.
     pub place: Option<(usize, usize)>,
-    /// The line of the file, where there is a place.
+    /// The line of the file, where there is a place, and the line is of a length that helps.
     pub line: Option<String>,
     /// What is wrong, and what would be right.
     pub message: String,
@@ -39,7 +42,7 @@ impl FileError {
         FileError {
             path: path.into(),
             place: Some((row + 1, column + 1)),
-            line: text.lines().nth(row).map(str::to_owned),
+            line: text.lines().nth(row).filter(|line| line.len() <= MAX_LINE_BYTES).map(str::to_owned),
             message: message.into(),
         }
     }

@@ -7,7 +7,11 @@ use fabric::HostProfile;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::path::Path;
+use std::{fs, io};
 use tlp::Duration;
+
+/// Bytes of the largest profile that is read.
+const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// A figure with the place it comes from.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -143,12 +147,22 @@ fn find(kind: &str, name: &str, base: &Path) -> Result<(std::path::PathBuf, Stri
         return Ok((found.name.into(), found.text.into()));
     }
     let path = base.join(name);
-    match std::fs::read_to_string(&path) {
+    match read(&path) {
         Ok(text) => Ok((path, text)),
         Err(e) => {
             Err(format!("no {kind} profile `{name}`: those that ship are {}; as a file: {e}", names(kind)))
         }
     }
+}
+
+/// The text of a file. A lab may name anything; what never ends is not read.
+fn read(path: &Path) -> io::Result<String> {
+    let about = fs::metadata(path)?;
+    if !about.is_file() || about.len() > MAX_FILE_BYTES {
+        let what = format!("it is no file of at most {MAX_FILE_BYTES} bytes");
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+    }
+    fs::read_to_string(path)
 }
 
 fn parse<T: for<'de> Deserialize<'de>>(path: &Path, text: &str) -> Result<T, FileError> {

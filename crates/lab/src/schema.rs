@@ -382,7 +382,7 @@ pub struct Fault {
     /// The first frame to suffer, counted from 1 among those named.
     #[schemars(with = "u64", range(min = 1))]
     pub nth: Spanned<u64>,
-    /// Then each that comes this many later. Without it, no other.
+    /// Then each that comes this many later, TLPs that are sent again included. Without it, no other.
     #[serde(default)]
     pub every: u64,
     /// What happens to it.

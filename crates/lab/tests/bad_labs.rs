@@ -20,27 +20,33 @@ fn refused(text: &str) -> FileError {
 
 #[test]
 fn what_is_wrong_is_named_with_its_place_and_the_legal_values() {
-    let (memory, nic, bench) = (|m| lab("memory", m), |m| lab("simple-nic", m), |m| lab("pcie-bench", m));
+    let memory = |more: &str| lab("memory", more);
+    let nic = |more: &str| lab("simple-nic", more);
+    let bench = |more: &str| lab("pcie-bench", more);
     let fault = |slot: &str, nth: u64| {
-        let text = format!("slot = \"{slot}\"\ndirection = \"upstream\"\nframes = \"tlp\"\nnth = {nth}\naction = \"drop\"\n");
+        let text = format!(
+            "slot = \"{slot}\"\ndirection = \"upstream\"\nframes = \"tlp\"\nnth = {nth}\naction = \"drop\"\n"
+        );
         memory(&format!("[[fault]]\n{text}"))
     };
     let slot = |n: u32| format!("[[slot]]\nname = \"s{n}\"\ndevice = \"memory\"\n");
     let eight = format!("version = 1\n{}", (0..8).map(slot).collect::<String>());
     let long = "x".repeat(65);
+    let nested = format!("a = {}", "[".repeat(50_000));
     // The text; line and column, (0, 0) where the file as a whole is wrong; parts of the message.
     let rows: Vec<(String, (usize, usize), &[&str])> = vec![
         // The file.
-        ("".into(), (1, 1), &["missing field `version`"]),
-        ("version = 1\n".into(), (1, 1), &["missing field `slot`"]),
+        ("".into(), (0, 0), &["missing field `version`"]),
+        ("version = 1\n".into(), (0, 0), &["missing field `slot`"]),
         ("version = 1\nslot = []\n".into(), (0, 0), &["0 slots", "1 to 7 [[slot]]"]),
         (eight, (0, 0), &["8 slots", "1 to 7"]),
         ("version = 2\n[[slot]]\nname = \"a\"\ndevice = \"memory\"\n".into(), (1, 11), &["version 2", "reads version 1"]),
-        ("version = 1\n[[slot]\n".into(), (2, 8), &["]]"]),
+        ("version = 1\n[[slot]\n".into(), (2, 8), &["unclosed array table", "`]`"]),
         ("version = 1\nversion = 1\n".into(), (2, 1), &["duplicate key"]),
         ("version = \"1\"\n".into(), (1, 11), &["string \"1\"", "expected u32"]),
         ("version = 1\nspeed = 3\n".into(), (2, 1), &["unknown field `speed`", "`seed`", "`slot`"]),
         (memory("").replace("version = 1", "version = 1\nlimit_us = -5"), (2, 12), &["-5", "u64"]),
+        (nested, (1, 85), &["max recursion depth"]),
         // Slots.
         (memory("colour = 3\n"), (5, 1), &["unknown field `colour`", "`tags`"]),
         (lab("gpu", ""), (4, 10), &["unknown variant `gpu`", "`memory`", "`simple-nic`", "`pcie-bench`"]),
@@ -128,15 +134,17 @@ fn what_is_wrong_is_named_with_its_place_and_the_legal_values() {
         (fault("a", 1).replace("\"tlp\"", "\"frame\""), (8, 10), &["unknown variant `frame`", "`update-fc`"]),
         (fault("a", 1).replace("nth = 1\n", ""), (5, 1), &["missing field `nth`"]),
     ];
+    let mut wrong = Vec::new();
     for (text, place, parts) in rows {
         let error = refused(&text);
         let shown = error.to_string();
-        assert_eq!(error.place.unwrap_or((0, 0)), place, "{shown}\nof:\n{text}");
-        for part in parts {
-            assert!(shown.contains(part), "`{part}` in:\n{shown}");
+        let missing: Vec<_> = parts.iter().filter(|part| !shown.contains(**part)).collect();
+        let found = error.place.unwrap_or((0, 0));
+        if found != place || !missing.is_empty() || !shown.starts_with("bad.toml:") {
+            wrong.push(format!("{shown}\nexpected at {place:?}, with {missing:?}, of:\n{text}"));
         }
-        assert!(shown.starts_with("bad.toml:"), "{shown}");
     }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n---\n"));
 }
 
 /// A folder of this test's own.
@@ -155,18 +163,50 @@ fn profiles_of_ones_own() {
     };
     let (host, card) = (ideal("host"), ideal("device"));
     let path = folder.join("lab.toml");
-    fs::write(&path, lab("pcie-bench", "[slot.pcie-bench]\nprofile = \"card.toml\"\n[host]\nprofile = \"host.toml\"\n")).unwrap();
+    fs::write(
+        &path,
+        lab("pcie-bench", "[slot.pcie-bench]\nprofile = \"card.toml\"\n[host]\nprofile = \"host.toml\"\n"),
+    )
+    .unwrap();
     let rows: [(String, String, &[&str]); 10] = [
         (host.into(), card.into(), &[]),
         (host.replace("version = 1", "version = 2"), card.into(), &["lab.toml:8:11", "host.toml: version 2"]),
-        (host.replace("kind = \"host\"", "kind = \"device\""), card.into(), &["lab.toml:8:11", "host.toml:3:8", "`host`"]),
-        (host.replace("memory_read_latency_ps", "memory_latency_ps"), card.into(), &["host.toml:", "unknown field `memory_latency_ps`"]),
-        (host.replace("value = 10000", "value = 0"), card.into(), &["host.toml: completion_timeout_us of 0", "50 to 64000000"]),
+        (
+            host.replace("kind = \"host\"", "kind = \"device\""),
+            card.into(),
+            &["lab.toml:8:11", "host.toml:3:8", "`host`"],
+        ),
+        (
+            host.replace("memory_read_latency_ps", "memory_latency_ps"),
+            card.into(),
+            &["host.toml:", "unknown field `memory_latency_ps`"],
+        ),
+        (
+            host.replace("value = 10000", "value = 0"),
+            card.into(),
+            &["host.toml: completion_timeout_us of 0", "50 to 64000000"],
+        ),
         (host.replace("value = 1024", "value = 0"), card.into(), &["max_reads_per_port of 0", "1 to 65536"]),
-        (host.replace("value = 32", "value = 257"), card.into(), &["max_host_requests_per_port of 257", "1 to 256"]),
-        (host.replace("value = 64", "value = 32"), card.into(), &["host.toml:", "Read Completion Boundary of 32"]),
-        (host.into(), card.replace("value = 256", "value = 0"), &["lab.toml:6:11", "card.toml: outstanding of 0", "1 to 1024"]),
-        (host.into(), card.replace(", source = \"8-bit tags\"", ""), &["lab.toml:6:11", "card.toml:", "missing field `source`"]),
+        (
+            host.replace("value = 32", "value = 257"),
+            card.into(),
+            &["max_host_requests_per_port of 257", "1 to 256"],
+        ),
+        (
+            host.replace("value = 64", "value = 32"),
+            card.into(),
+            &["host.toml:", "Read Completion Boundary of 32"],
+        ),
+        (
+            host.into(),
+            card.replace("value = 256", "value = 0"),
+            &["lab.toml:6:11", "card.toml: outstanding of 0", "1 to 1024"],
+        ),
+        (
+            host.into(),
+            card.replace(", source = \"8-bit tags\"", ""),
+            &["lab.toml:6:11", "card.toml:", "missing field `source`"],
+        ),
     ];
     for (host, card, parts) in rows {
         fs::write(folder.join("host.toml"), host).unwrap();
@@ -182,6 +222,11 @@ fn profiles_of_ones_own() {
     fs::write(folder.join("host.toml"), host).unwrap();
     let shown = read(&path).unwrap_err().to_string();
     assert!(shown.contains("no device profile `card.toml`") && shown.contains("lab.toml:6:11"), "{shown}");
+    // One that would never end, and a folder.
+    for name in ["/dev/zero", "."] {
+        let shown = refused(&lab("memory", &format!("[host]\nprofile = \"{name}\"\n"))).to_string();
+        assert!(shown.contains("it is no file of at most 1048576 bytes"), "{shown}");
+    }
 }
 
 #[test]

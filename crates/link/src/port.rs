@@ -124,35 +124,42 @@ impl Port {
 
     /// The next frame onto the wire, if the wire is free at `now` and something may go. A due SKP ordered set goes before
     /// it, so `start` may be later than `now`.
+    #[inline]
     #[must_use]
     pub fn poll_transmit(&mut self, now: Time) -> Option<Transmission> {
+        // Asked again after each frame, when the answer is no.
         if now < self.wire.free_at() {
             return None;
         }
-        if self.pending != 0 {
-            return self.transmit_pending(now);
+        if self.pending == 0 && self.next.is_none() {
+            self.stalls.note(now, &mut self.counters);
+            return None;
         }
-        match self.next {
-            Some(class) => self.transmit_new(now, class),
-            None => {
-                self.stalls.note(now, &mut self.counters);
-                None
-            }
-        }
+        self.transmit(now)
     }
 
     /// A frame has arrived, its last symbol at `now`. The TLP to hand up, if it is one, good, new and in order; its
     /// credits are the receiver's until [`return_credits`](Self::return_credits).
     #[must_use]
     pub fn handle_frame(&mut self, now: Time, frame: Frame, damage: &Damage) -> Option<Tlp> {
-        if !damage.is_empty() && !self.survives(&frame, damage) {
-            return None;
+        let accepted = self.accepts_frame(now, &frame, damage);
+        match frame {
+            Frame::Tlp { tlp, .. } if accepted => Some(tlp),
+            Frame::Tlp { .. } | Frame::Dllp(_) => None,
+        }
+    }
+
+    /// Like [`handle_frame`](Self::handle_frame), for those who keep the frame: true where it is a TLP to hand up.
+    #[must_use]
+    pub fn accepts_frame(&mut self, now: Time, frame: &Frame, damage: &Damage) -> bool {
+        if !damage.is_empty() && !self.survives(frame, damage) {
+            return false;
         }
         match frame {
-            Frame::Tlp { sequence, tlp } => self.receive_tlp(now, sequence, tlp),
+            Frame::Tlp { sequence, tlp } => self.receive_tlp(now, *sequence, tlp),
             Frame::Dllp(dllp) => {
-                self.receive_dllp(now, dllp);
-                None
+                self.receive_dllp(now, *dllp);
+                false
             }
         }
     }
@@ -270,6 +277,14 @@ impl Port {
         self.stalls.set(choice.blocked, !fits);
     }
 
+    fn transmit(&mut self, now: Time) -> Option<Transmission> {
+        match self.next {
+            Some(class) if self.pending == 0 => self.transmit_new(now, class),
+            _ => self.transmit_pending(now),
+        }
+    }
+
+    #[inline]
     fn transmit_new(&mut self, now: Time, class: Class) -> Option<Transmission> {
         let Queued { lengths, handle, .. } = self.queue.pop(class)?;
         self.tx_credits[class.index()].consume(lengths.data_credits());
@@ -402,38 +417,38 @@ impl Port {
         }
     }
 
-    fn receive_tlp(&mut self, now: Time, sequence: u16, tlp: Tlp) -> Option<Tlp> {
+    fn receive_tlp(&mut self, now: Time, sequence: u16, tlp: &Tlp) -> bool {
         match self.init.state() {
             State::Active => {}
             State::FcInit2 => {
                 self.init.receive_tlp();
                 self.advance_init(now);
             }
-            State::Inactive | State::FcInit1 => return None,
+            State::Inactive | State::FcInit1 => return false,
         }
         match self.receiver.receive(now, Sequence::from_bits(sequence)) {
             Verdict::Accept => self.accept(tlp),
             Verdict::Duplicate => {
                 self.counters.duplicate_tlps += 1;
                 self.pending |= pending::ACK;
-                None
+                false
             }
             Verdict::Gap { nak } => {
                 self.counters.out_of_sequence += 1;
                 self.pending |= if nak { pending::NAK } else { 0 };
-                None
+                false
             }
         }
     }
 
-    fn accept(&mut self, tlp: Tlp) -> Option<Tlp> {
+    fn accept(&mut self, tlp: &Tlp) -> bool {
         // A Nak that has not left yet would ask for what has just come.
         self.pending &= !pending::NAK;
         if self.rx_credits[tlp.class().index()].receive(tlp.data_credits()) {
-            return Some(tlp);
+            return true;
         }
         self.counters.receiver_overflows += 1;
-        None
+        false
     }
 
     fn receive_dllp(&mut self, now: Time, dllp: Dllp) {

@@ -28,6 +28,7 @@ impl Stalls {
 
     /// Starts and ends stalls by what is blocked at `now`, when the wire is or will be free. One that ends when it has
     /// begun is none.
+    #[inline]
     pub(crate) fn note(&mut self, now: Time, counters: &mut Counters) {
         let changed = self.blocked ^ self.noted;
         if changed != 0 {

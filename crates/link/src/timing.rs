@@ -92,6 +92,7 @@ impl Serializer {
     }
 
     /// When the last symbol of what was sent has left, rounded down.
+    #[inline]
     pub(crate) fn free_at(&self) -> Time {
         Time::from_ps(self.free.ps)
     }
@@ -157,15 +158,10 @@ impl Serializer {
     }
 
     fn count_busy(&mut self, start: WireTime, end: WireTime, counters: &mut Counters) {
-        let mut ticks = self.busy_ticks + end.ticks + TICKS_PER_PS as u32 - start.ticks;
-        let mut ps = end.ps - start.ps;
-        // Three fractions and one whole that was added to keep the sum positive: at most two to carry.
-        while ticks >= TICKS_PER_PS as u32 {
-            ticks -= TICKS_PER_PS as u32;
-            ps += 1;
-        }
-        self.busy_ticks = ticks;
-        counters.busy_ps += ps - 1;
+        let ticks = self.busy_ticks + end.ticks + TICKS_PER_PS as u32 - start.ticks;
+        // Less the one whole that was added to keep the sum positive.
+        self.busy_ticks = ticks % TICKS_PER_PS as u32;
+        counters.busy_ps += end.ps - start.ps + u64::from(ticks / TICKS_PER_PS as u32) - 1;
     }
 }
 

@@ -58,6 +58,8 @@ pub(crate) struct Choice {
 /// TLPs that wait to be sent.
 pub(crate) struct TransmitQueue {
     fifos: [VecDeque<Queued>; 3],
+    /// The classes that have any, bits by [`Class::index`].
+    waiting: u8,
     capacity: usize,
     next_stamp: u64,
 }
@@ -65,7 +67,7 @@ pub(crate) struct TransmitQueue {
 impl TransmitQueue {
     pub(crate) fn new(capacity: usize) -> TransmitQueue {
         let fifos = std::array::from_fn(|_| VecDeque::with_capacity(capacity));
-        TransmitQueue { fifos, capacity, next_stamp: 0 }
+        TransmitQueue { fifos, waiting: 0, capacity, next_stamp: 0 }
     }
 
     pub(crate) fn has_room(&self, class: Class) -> bool {
@@ -75,10 +77,14 @@ impl TransmitQueue {
     pub(crate) fn push(&mut self, class: Class, lengths: Lengths, handle: Handle) {
         self.fifos[class.index()].push_back(Queued { stamp: self.next_stamp, lengths, handle });
         self.next_stamp += 1;
+        self.waiting |= 1 << class.index();
     }
 
     pub(crate) fn pop(&mut self, class: Class) -> Option<Queued> {
-        self.fifos[class.index()].pop_front()
+        let fifo = &mut self.fifos[class.index()];
+        let first = fifo.pop_front();
+        self.waiting &= !(u8::from(fifo.is_empty()) << class.index());
+        first
     }
 
     pub(crate) fn head(&self, class: Class) -> Option<&Queued> {
@@ -89,7 +95,10 @@ impl TransmitQueue {
     pub(crate) fn oldest_sendable(&self, credits: &[TxCredits; 3], store: &TlpStore) -> Choice {
         let mut choice = Choice { head: None, blocked: 0 };
         let mut oldest = u64::MAX;
-        for class in Class::ALL {
+        let mut waiting = self.waiting;
+        while waiting != 0 {
+            let class = Class::ALL[waiting.trailing_zeros() as usize];
+            waiting &= waiting - 1;
             let Some(head) = self.head(class) else { continue };
             if !credits[class.index()].covers(head.lengths.data_credits()) {
                 choice.blocked |= 1 << class.index();
@@ -103,11 +112,17 @@ impl TransmitQueue {
 
     /// Whether no older posted request forbids `head` to leave. Within a class TLPs keep their order; of the other
     /// columns of the ordering table none forbids passing.
+    #[inline]
     fn may_leave(&self, class: Class, head: &Queued, store: &TlpStore) -> bool {
+        let first = self.fifos[Class::Posted.index()].front();
+        class == Class::Posted
+            || first.is_none_or(|p| p.stamp > head.stamp)
+            || self.may_pass_older_posted(head, store)
+    }
+
+    #[inline(never)]
+    fn may_pass_older_posted(&self, head: &Queued, store: &TlpStore) -> bool {
         let posted = &self.fifos[Class::Posted.index()];
-        if class == Class::Posted || posted.front().is_none_or(|p| p.stamp > head.stamp) {
-            return true;
-        }
         let Some(tlp) = store.get(head.handle) else { return true };
         let mut older =
             posted.iter().take_while(|p| p.stamp < head.stamp).filter_map(|p| store.get(p.handle));

@@ -2,13 +2,15 @@
 //! One function of an endpoint: its configuration space, its device, and what it has under way, by class. A transfer
 //! of one class never waits for one of another.
 
-use super::Shared;
 use super::answers::{Answer, without_data};
 use super::msix::{Msix, Raised};
 use super::reads::{Done, ReadEngine};
 use super::requests::Question;
 use super::settings::Settings;
-use crate::seam::{CompletionError, Device, DmaError, DmaRead, DmaWrite, Input, Output, ResetKind, Token};
+use super::{Shared, earlier};
+use crate::seam::{
+    CompletionError, Device, DmaError, DmaRead, DmaWrite, Input, Output, Ready, ResetKind, Token,
+};
 use config::{ConfigSpace, ResetScope, Uncorrectable};
 use tlp::split::request_piece;
 use tlp::{
@@ -89,6 +91,16 @@ impl Function {
             Err(_) => shared.counters.dma_reads_failed += 1,
         }
         self.device.handle(now, Input::DmaDone { id, result });
+    }
+
+    /// Which polls may find something that is under way here, whatever the device says. While a write is split, other
+    /// polls must leave word that they were here.
+    #[inline]
+    pub(crate) fn ready(&self) -> Ready {
+        Ready::when(self.write.is_some(), Ready::ALL)
+            .or(Ready::when(self.settings.msix.enabled, Ready::output(Class::Posted)))
+            .or(Ready::when(self.reads.is_splitting(), Ready::output(Class::NonPosted)))
+            .or(Ready::when(self.answer.is_some(), Ready::output(Class::Completion)))
     }
 
     // ---- posted ----
@@ -378,11 +390,9 @@ impl Function {
 
     // ---- time and reset ----
 
+    #[inline]
     pub(crate) fn poll_timeout(&self) -> Option<Time> {
-        match (self.device.poll_timeout(), self.reads.tags.next_deadline()) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        }
+        earlier(self.device.poll_timeout(), self.reads.tags.next_deadline())
     }
 
     pub(crate) fn handle_timeout(&mut self, now: Time, shared: &mut Shared) {

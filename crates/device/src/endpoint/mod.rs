@@ -36,7 +36,7 @@ mod tags;
 pub use counters::Counters;
 
 use crate::port::{CreditReturn, TlpPort};
-use crate::seam::{Device, ResetKind};
+use crate::seam::{Device, Ready, ResetKind};
 use config::{ConfigSpace, ErrorMessage};
 use function::{Function, root_message};
 use requests::Requests;
@@ -162,6 +162,14 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    /// Which polls find something here.
+    #[inline]
+    fn ready(&self) -> Ready {
+        Ready::when(!self.error_messages.is_empty(), Ready::output(Class::Posted))
+            .or(Ready::when(!self.own_completions.is_empty(), Ready::output(Class::Completion)))
+            .or(Ready::when(self.requests.has_credit(), Ready::TAKEN))
+    }
+
     fn wake_at(&mut self, time: Time) {
         self.wake = Some(self.wake.map_or(time, |t| t.min(time)));
     }
@@ -209,6 +217,15 @@ impl Shared {
     }
 }
 
+/// The first of two times that there may be.
+#[inline]
+fn earlier(a: Option<Time>, b: Option<Time>) -> Option<Time> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    }
+}
+
 /// An endpoint: functions, each with a [`Device`], behind one link.
 pub struct Endpoint {
     name: String,
@@ -216,6 +233,8 @@ pub struct Endpoint {
     shared: Shared,
     /// The function that sends next, by class.
     turn: [u8; 3],
+    /// Which polls find something that is under way here already; what devices have comes on top.
+    own: Ready,
 }
 
 impl Endpoint {
@@ -241,7 +260,7 @@ impl Endpoint {
         };
         let functions =
             (0..).zip(functions).map(|(i, f)| Function::new(i, f.config, f.device, &shared)).collect();
-        Ok(Endpoint { name, functions, shared, turn: [0; 3] })
+        Ok(Endpoint { name, functions, shared, turn: [0; 3], own: Ready::ALL })
     }
 
     /// What reports call it.
@@ -278,6 +297,7 @@ impl Endpoint {
     /// happens where there is no such function.
     pub fn write_config(&mut self, now: Time, id: Bdf, register_dw: u16, byte_enables: u8, value: u32) {
         self.configure(now, id, register_dw, byte_enables, value);
+        self.refresh_own();
     }
 
     /// Resets all functions; Function Level Reset too means every one. After a fundamental or hot reset bus and device
@@ -293,50 +313,45 @@ impl Endpoint {
             shared.error_messages.clear();
             shared.requests.forget_credits();
         }
+        self.refresh_own();
     }
 
+    /// To be called at the end of everything that may change what is under way.
     #[inline]
-    fn poll_function(&mut self, now: Time, class: Class, index: usize) -> Option<Tlp> {
-        let (function, shared) = (&mut self.functions[index], &mut self.shared);
-        match class {
-            Class::Posted => function.poll_posted(now, shared),
-            Class::NonPosted => function.poll_non_posted(now, shared),
-            Class::Completion => function.poll_completion(now, shared),
-        }
-    }
-}
-
-impl TlpPort for Endpoint {
-    fn handle_tlp(&mut self, now: Time, tlp: Tlp) {
-        self.receive(now, tlp);
+    fn refresh_own(&mut self) {
+        self.own = self.functions.iter().fold(self.shared.ready(), |ready, f| ready.or(f.ready()));
     }
 
-    fn poll_tlp(&mut self, now: Time, class: Class) -> Option<Tlp> {
-        let own = match class {
+    /// Writes the next TLP of `class` to `out`, if there is one.
+    #[inline]
+    fn next_tlp(&mut self, now: Time, class: Class, out: &mut Option<Tlp>) {
+        *out = match class {
             Class::Posted => self.shared.next_error_message(),
             Class::NonPosted => None,
             Class::Completion => self.shared.next_own_completion(now),
         };
-        if own.is_some() {
-            return own;
+        if out.is_none() {
+            self.next_of_functions(now, class, out);
         }
+    }
+
+    /// Functions take turns.
+    #[inline]
+    fn next_of_functions(&mut self, now: Time, class: Class, out: &mut Option<Tlp>) {
         let count = self.functions.len();
-        if count == 1 {
-            return self.poll_function(now, class, 0);
-        }
         let mut index = usize::from(self.turn[class.index()]);
         for _ in 0..count {
             let next = if index + 1 < count { index + 1 } else { 0 };
-            if let Some(tlp) = self.poll_function(now, class, index) {
+            *out = self.poll_function(now, class, index);
+            if out.is_some() {
                 self.turn[class.index()] = next as u8;
-                return Some(tlp);
+                return;
             }
             index = next;
         }
-        None
     }
 
-    fn poll_credits(&mut self) -> Option<CreditReturn> {
+    fn next_credit(&mut self) -> Option<CreditReturn> {
         if let Some(credit) = self.shared.requests.next_credit() {
             return Some(credit);
         }
@@ -357,9 +372,49 @@ impl TlpPort for Endpoint {
         None
     }
 
+    #[inline]
+    fn poll_function(&mut self, now: Time, class: Class, index: usize) -> Option<Tlp> {
+        let (function, shared) = (&mut self.functions[index], &mut self.shared);
+        match class {
+            Class::Posted => function.poll_posted(now, shared),
+            Class::NonPosted => function.poll_non_posted(now, shared),
+            Class::Completion => function.poll_completion(now, shared),
+        }
+    }
+}
+
+impl TlpPort for Endpoint {
+    fn handle_tlp(&mut self, now: Time, tlp: Tlp) {
+        self.receive(now, tlp);
+        self.refresh_own();
+    }
+
+    fn poll_tlp(&mut self, now: Time, class: Class) -> Option<Tlp> {
+        let mut tlp = None;
+        // Asked far more often than there is an answer.
+        if self.ready().contains(Ready::output(class)) {
+            self.next_tlp(now, class, &mut tlp);
+            self.refresh_own();
+        }
+        tlp
+    }
+
+    #[inline]
+    fn ready(&self) -> Ready {
+        self.functions.iter().fold(self.own, |ready, function| ready.or(function.device.ready()))
+    }
+
+    fn poll_credits(&mut self) -> Option<CreditReturn> {
+        if !self.ready().contains(Ready::TAKEN) {
+            return None;
+        }
+        let credit = self.next_credit();
+        self.refresh_own();
+        credit
+    }
+
     fn poll_timeout(&self) -> Option<Time> {
-        let functions = self.functions.iter().filter_map(Function::poll_timeout);
-        functions.chain(self.shared.wake).min()
+        self.functions.iter().fold(self.shared.wake, |first, f| earlier(first, f.poll_timeout()))
     }
 
     fn handle_timeout(&mut self, now: Time) {
@@ -369,6 +424,7 @@ impl TlpPort for Endpoint {
         for function in &mut self.functions {
             function.handle_timeout(now, &mut self.shared);
         }
+        self.refresh_own();
     }
 
     fn counts(&self) -> Vec<(&'static str, u64)> {

@@ -185,6 +185,11 @@ impl Requests {
         due.1 += credit.data_credits;
     }
 
+    /// True where [`next_credit`](Self::next_credit) finds something.
+    pub(crate) fn has_credit(&self) -> bool {
+        self.due.iter().any(|(headers, _)| *headers > 0)
+    }
+
     /// The next credits that go back: those of data all with the first header of their class.
     pub(crate) fn next_credit(&mut self) -> Option<CreditReturn> {
         let class = Class::ALL.into_iter().find(|c| self.due[c.index()].0 > 0)?;

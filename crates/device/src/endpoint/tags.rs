@@ -154,6 +154,7 @@ impl TagPool {
     }
 
     /// When the next tag in use reaches its deadline.
+    #[inline]
     pub(crate) fn next_deadline(&self) -> Option<Time> {
         let head = self.slots.get(usize::from(self.head))?;
         (head.deadline < Time::MAX).then_some(head.deadline)

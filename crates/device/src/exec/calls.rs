@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Operations that end with a result: which are under way, and who waits for each.
 
-use super::wait::keep_waker;
-use std::task::{Context, Poll, Waker};
+use super::Sleeper;
+use std::task::Poll;
 use tlp::Data;
 
 /// Reads (on a host, configuration writes too) that a program may have under way at once, those whose future was dropped
@@ -14,7 +14,7 @@ const GENERATIONS: u32 = 1 << (32 - INDEX_BITS);
 
 enum State<E> {
     Free,
-    Waiting(Option<Waker>),
+    Waiting(Option<Sleeper>),
     Done(Result<Data, E>),
     /// Its future is gone; the place is kept until the result comes, so that its ID stays unique.
     Abandoned,
@@ -56,24 +56,24 @@ impl<E> Calls<E> {
     }
 
     /// An ID for a new operation. To be called only where there is room.
-    pub(crate) fn begin(&mut self, waker: &Waker) -> u32 {
+    pub(crate) fn begin(&mut self, sleeper: Sleeper) -> u32 {
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot { generation: self.first_generation, state: State::Free });
             self.slots.len() as u32 - 1
         });
         let slot = &mut self.slots[index as usize];
-        slot.state = State::Waiting(Some(waker.clone()));
+        slot.state = State::Waiting(Some(sleeper));
         slot.generation << INDEX_BITS | index
     }
 
     /// Takes the result of operation `id`, if that is under way; whom to wake.
-    pub(crate) fn finish(&mut self, id: u32, result: Result<Data, E>) -> Option<Waker> {
+    pub(crate) fn finish(&mut self, id: u32, result: Result<Data, E>) -> Option<Sleeper> {
         let slot = self.slot(id)?;
         match &mut slot.state {
-            State::Waiting(waker) => {
-                let waker = waker.take();
+            State::Waiting(sleeper) => {
+                let sleeper = sleeper.take();
                 slot.state = State::Done(result);
-                waker
+                sleeper
             }
             State::Abandoned => {
                 self.release(id);
@@ -84,10 +84,11 @@ impl<E> Calls<E> {
         }
     }
 
-    pub(crate) fn poll(&mut self, id: u32, cx: &Context<'_>) -> Poll<Result<Data, E>> {
+    /// The result, if it has come; else who asks now is woken when it comes.
+    pub(crate) fn poll(&mut self, id: u32, sleeper: impl FnOnce() -> Sleeper) -> Poll<Result<Data, E>> {
         let Some(slot) = self.slot(id) else { return Poll::Pending };
-        if let State::Waiting(waker) = &mut slot.state {
-            keep_waker(waker, cx.waker());
+        if let State::Waiting(kept) = &mut slot.state {
+            *kept = Some(sleeper());
             return Poll::Pending;
         }
         match std::mem::replace(&mut slot.state, State::Free) {

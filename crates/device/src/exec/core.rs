@@ -40,7 +40,8 @@ pub(crate) struct Core<O, E> {
     pub(crate) pool: PayloadPool,
     clock: Rc<Clock>,
     state: RefCell<State<O, E>>,
-    pushed: [Cell<u64>; 2],
+    news: Cell<u8>,
+    filled: Cell<u8>,
 }
 
 impl<O: Outgoing, E: Copy> Core<O, E> {
@@ -56,13 +57,22 @@ impl<O: Outgoing, E: Copy> Core<O, E> {
     fn with_calls(pool: PayloadPool, now: Time, calls: Calls<E>) -> Core<O, E> {
         let clock = Clock { now: Cell::new(now), timers: RefCell::default() };
         let state = RefCell::new(State { queues: Default::default(), calls });
-        Core { exec: Executor::default(), pool, clock: Rc::new(clock), state, pushed: Default::default() }
+        Core {
+            exec: Executor::default(),
+            pool,
+            clock: Rc::new(clock),
+            state,
+            news: Cell::default(),
+            filled: Cell::default(),
+        }
     }
 
+    #[inline]
     pub(crate) fn now(&self) -> Time {
         self.clock.now.get()
     }
 
+    #[inline]
     pub(crate) fn set_now(&self, now: Time) {
         self.clock.now.set(now);
     }
@@ -82,33 +92,75 @@ impl<O: Outgoing, E: Copy> Core<O, E> {
         if self.exec.has_ready() { Some(self.now()) } else { self.clock.timers.borrow().next() }
     }
 
+    /// True where [`pop`](Self::pop) would find nothing.
+    #[inline]
+    pub(crate) fn is_empty(&self, queue: usize) -> bool {
+        self.state.borrow().queues[queue].is_empty()
+    }
+
     /// Accepts the next output of `queue`.
+    #[inline]
     pub(crate) fn pop(&self, queue: usize) -> Option<O> {
-        let (item, waker, next) = {
+        let (item, sleeper, next) = {
             let queue = &mut self.state.borrow_mut().queues[queue];
-            let (item, waker) = queue.pop()?;
-            (item, waker, queue.room.first())
+            let (item, sleeper) = queue.pop()?;
+            (item, sleeper, queue.room.first())
         };
-        wake(waker);
+        if let Some(sleeper) = sleeper {
+            self.exec.wake(sleeper);
+        }
         wake(next);
         Some(item)
     }
 
-    /// How many outputs were ever put into `queue`.
-    pub(crate) fn pushed(&self, queue: usize) -> u64 {
-        self.pushed[queue].get()
+    /// What was put out since it was last looked for: a bit for each queue, by its index, and those that
+    /// [`tell`](Self::tell) has set.
+    #[inline]
+    pub(crate) fn news(&self) -> u8 {
+        self.news.get()
+    }
+
+    /// No longer news.
+    #[inline]
+    pub(crate) fn forget_news(&self) {
+        self.news.set(0);
+    }
+
+    /// What may be there to be taken: as [`news`](Self::news), but until [`see`](Self::see) says that nothing is left.
+    #[inline]
+    pub(crate) fn filled(&self) -> u8 {
+        self.filled.get()
+    }
+
+    /// Something was put out at `index`.
+    #[inline]
+    pub(crate) fn tell(&self, index: usize) {
+        self.news.set(self.news.get() | 1 << index);
+        self.filled.set(self.filled.get() | 1 << index);
+    }
+
+    /// Someone has looked at `index`, where there is now nothing, or more.
+    #[inline]
+    pub(crate) fn see(&self, index: usize, empty: bool) {
+        self.news.set(self.news.get() & !(1 << index));
+        if empty {
+            self.filled.set(self.filled.get() & !(1 << index));
+        }
     }
 
     /// An operation has ended.
     pub(crate) fn finish(&self, id: u32, result: Result<Data, E>) {
-        let (waker, next) = {
+        let (sleeper, next) = {
             let State { queues, calls } = &mut *self.state.borrow_mut();
-            let waker = calls.finish(id, result);
+            let sleeper = calls.finish(id, result);
             // What an abandoned operation held may be what others wait for.
-            let next = if waker.is_none() { queues.each_ref().map(|q| q.room.first()) } else { [None, None] };
-            (waker, next)
+            let next =
+                if sleeper.is_none() { queues.each_ref().map(|q| q.room.first()) } else { [None, None] };
+            (sleeper, next)
         };
-        wake(waker);
+        if let Some(sleeper) = sleeper {
+            self.exec.wake(sleeper);
+        }
         next.into_iter().for_each(wake);
     }
 
@@ -146,11 +198,12 @@ impl<O: Outgoing, E: Copy> Core<O, E> {
                 return None;
             }
             queue.room.leave(&mut turn.ticket);
-            let mut item = turn.item.take()?;
-            let id = if called { calls.begin(waker) } else { 0 };
+            let item = turn.item.as_mut()?;
+            let sleeper = self.exec.sleeper(waker);
+            let (id, sleeper) = if called { (calls.begin(sleeper), None) } else { (0, Some(sleeper)) };
             item.set_id(id);
-            let number = queue.push(item, (!called).then(|| waker.clone()));
-            self.pushed[index].set(self.pushed[index].get() + 1);
+            let number = queue.push(turn.item.take(), sleeper);
+            self.tell(index);
             (Some((number, id)), queue.room.first())
         };
         wake(next);
@@ -170,7 +223,7 @@ impl<O: Outgoing, E: Copy> Core<O, E> {
         let queue = &mut self.state.borrow_mut().queues[queue];
         let accepted = queue.is_accepted(number);
         if !accepted {
-            queue.set_waker(number, waker);
+            queue.set_sleeper(number, self.exec.sleeper(waker));
         }
         accepted
     }
@@ -178,7 +231,7 @@ impl<O: Outgoing, E: Copy> Core<O, E> {
     fn poll_call(&self, queue: usize, id: u32, cx: &Context<'_>) -> Poll<Result<Data, E>> {
         let (result, next) = {
             let State { queues, calls } = &mut *self.state.borrow_mut();
-            let result = calls.poll(id, cx);
+            let result = calls.poll(id, || self.exec.sleeper(cx.waker()));
             (result, queues[queue].room.first())
         };
         wake(next.filter(|_| result.is_ready()));

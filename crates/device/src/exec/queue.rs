@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Outputs of one class between the program that makes them and the host that takes them.
 
-use super::WaitList;
-use super::wait::keep_waker;
+use super::{Sleeper, WaitList};
 use std::collections::VecDeque;
-use std::task::Waker;
 
 /// Outputs of one class that a program may have ready at once; futures beyond wait for room, in order.
 pub const MAX_OUTPUTS: usize = 1024;
@@ -12,7 +10,7 @@ pub const MAX_OUTPUTS: usize = 1024;
 /// `item` is `None` once withdrawn.
 struct Entry<T> {
     item: Option<T>,
-    waker: Option<Waker>,
+    sleeper: Option<Sleeper>,
 }
 
 /// A bounded queue whose entries have numbers, in order from zero; an entry is accepted when it leaves at the front.
@@ -30,6 +28,7 @@ impl<T> Default for OutQueue<T> {
 }
 
 impl<T> OutQueue<T> {
+    #[inline]
     pub(crate) fn has_room(&self) -> bool {
         self.entries.len() < MAX_OUTPUTS
     }
@@ -38,31 +37,40 @@ impl<T> OutQueue<T> {
         self.entries.len()
     }
 
-    /// Appends an entry; `waker` is woken when it is accepted.
-    pub(crate) fn push(&mut self, item: T, waker: Option<Waker>) -> u64 {
-        self.entries.push_back(Entry { item: Some(item), waker });
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Appends an entry with an item; `sleeper` is to be woken when it is accepted. (The item comes as it lies in its
+    /// future, since unpacking it on the way costs more than all else here.)
+    #[inline]
+    pub(crate) fn push(&mut self, item: Option<T>, sleeper: Option<Sleeper>) -> u64 {
+        self.entries.push_back(Entry { item, sleeper });
         self.head + self.entries.len() as u64 - 1
     }
 
     /// Accepts the next entry.
-    pub(crate) fn pop(&mut self) -> Option<(T, Option<Waker>)> {
+    #[inline]
+    pub(crate) fn pop(&mut self) -> Option<(T, Option<Sleeper>)> {
         while let Some(entry) = self.entries.pop_front() {
             self.head += 1;
             if let Some(item) = entry.item {
-                return Some((item, entry.waker));
+                return Some((item, entry.sleeper));
             }
         }
         None
     }
 
+    #[inline]
     pub(crate) fn is_accepted(&self, number: u64) -> bool {
         number < self.head
     }
 
-    pub(crate) fn set_waker(&mut self, number: u64, waker: &Waker) {
+    pub(crate) fn set_sleeper(&mut self, number: u64, sleeper: Sleeper) {
         let at = number.checked_sub(self.head).map(|at| at as usize);
         if let Some(entry) = at.and_then(|at| self.entries.get_mut(at)) {
-            keep_waker(&mut entry.waker, waker);
+            entry.sleeper = Some(sleeper);
         }
     }
 
@@ -70,7 +78,7 @@ impl<T> OutQueue<T> {
     pub(crate) fn withdraw(&mut self, number: u64) -> bool {
         let Some(at) = number.checked_sub(self.head) else { return false };
         if let Some(entry) = self.entries.get_mut(at as usize) {
-            *entry = Entry { item: None, waker: None };
+            *entry = Entry { item: None, sleeper: None };
         }
         // So that writes which are made and dropped again and again do not fill the queue.
         while self.entries.back().is_some_and(|entry| entry.item.is_none()) {
@@ -87,7 +95,7 @@ mod tests {
     #[test]
     fn what_is_withdrawn_does_not_leave_and_the_rest_keeps_its_order() {
         let mut queue = OutQueue::default();
-        let numbers: Vec<u64> = (0..5).map(|n| queue.push(n, None)).collect();
+        let numbers: Vec<u64> = (0..5).map(|n| queue.push(Some(n), None)).collect();
         assert!(queue.withdraw(numbers[0]) && queue.withdraw(numbers[2]) && queue.withdraw(numbers[4]));
         assert_eq!(queue.len(), 4, "the last is gone, those between leave with their neighbours");
         let popped: Vec<i32> = std::iter::from_fn(|| queue.pop().map(|(n, _)| n)).collect();
@@ -100,7 +108,7 @@ mod tests {
         let mut queue = OutQueue::default();
         for n in 0..3 * MAX_OUTPUTS {
             assert!(queue.has_room());
-            let number = queue.push(n, None);
+            let number = queue.push(Some(n), None);
             assert!(queue.withdraw(number));
         }
         assert_eq!(queue.len(), 0);

@@ -22,6 +22,7 @@ pub(crate) struct WaitList {
 
 impl WaitList {
     /// True where nobody waits before the holder of `ticket` (or before a newcomer).
+    #[inline]
     pub(crate) fn is_turn(&self, ticket: Option<u64>) -> bool {
         self.waiting.front().is_none_or(|(first, _)| Some(*first) == ticket)
     }
@@ -38,6 +39,7 @@ impl WaitList {
     }
 
     /// Waits no longer.
+    #[inline]
     pub(crate) fn leave(&mut self, ticket: &mut Option<u64>) {
         if let Some(at) = ticket.take().and_then(|t| self.position(t)) {
             let _ = self.waiting.remove(at);
@@ -45,6 +47,7 @@ impl WaitList {
     }
 
     /// The waker of the first, to be woken once no borrow is held. It keeps its place until it is polled.
+    #[inline]
     pub(crate) fn first(&self) -> Option<Waker> {
         self.waiting.front().and_then(|(_, waker)| waker.clone())
     }

@@ -53,6 +53,13 @@ impl Device for Probe {
         self.0.borrow_mut().outputs[class.index()].pop_front()
     }
 
+    fn ready(&self) -> Ready {
+        let state = self.0.borrow();
+        let outputs = Class::ALL.into_iter().filter(|class| !state.outputs[class.index()].is_empty());
+        let taken = if state.taken.is_empty() { Ready::NONE } else { Ready::TAKEN };
+        outputs.fold(taken, |ready, class| ready.or(Ready::output(class)))
+    }
+
     fn poll_taken(&mut self) -> Option<Token> {
         self.0.borrow_mut().taken.pop_front()
     }
@@ -148,8 +155,19 @@ impl Bench {
         self.endpoint.handle_tlp(Time::ZERO, tlp);
     }
 
+    /// Whatever a poll finds, `ready` has announced.
     pub(crate) fn poll(&mut self, class: Class) -> Option<Tlp> {
-        self.endpoint.poll_tlp(Time::ZERO, class)
+        let announced = self.endpoint.ready().contains(Ready::output(class));
+        let tlp = self.endpoint.poll_tlp(Time::ZERO, class);
+        assert!(announced || tlp.is_none(), "{tlp:?} was not announced");
+        tlp
+    }
+
+    fn poll_credits(&mut self) -> Option<CreditReturn> {
+        let announced = self.endpoint.ready().contains(Ready::TAKEN);
+        let credit = self.endpoint.poll_credits();
+        assert!(announced || credit.is_none(), "{credit:?} was not announced");
+        credit
     }
 
     pub(crate) fn poll_all(&mut self, class: Class) -> Vec<Tlp> {
@@ -159,7 +177,7 @@ impl Bench {
     /// Header credits returned since the last look, by class; and data credits.
     pub(crate) fn credits(&mut self) -> [(u32, u32); 3] {
         let mut sum = [(0, 0); 3];
-        while let Some(credit) = self.endpoint.poll_credits() {
+        while let Some(credit) = self.poll_credits() {
             sum[credit.class.index()].0 += 1;
             sum[credit.class.index()].1 += credit.data_credits;
         }

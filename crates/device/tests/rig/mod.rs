@@ -6,7 +6,7 @@
 use riser_device::{
     BarIndex, Device, DmaError, DmaId, DmaRead, DmaWrite, Input, Output, RequestOp, ResetKind,
 };
-use riser_device::{Token, seam};
+use riser_device::{Ready, Token, seam};
 use tlp::{Attributes, Class, Data, PayloadPool, Span, Time, TrafficClass};
 
 /// What a device did, without the names that it chose.
@@ -51,12 +51,12 @@ impl Rig {
     pub(crate) fn settle(&mut self) {
         for _ in 0..100_000 {
             let before = self.log.len();
-            while let Some(token) = self.device.poll_taken() {
+            while let Some(token) = self.poll_taken() {
                 self.log.push(Event::Taken(token.0));
             }
             let open = self.open;
             for class in Class::ALL.into_iter().filter(|class| open[class.index()]) {
-                while let Some(output) = self.device.poll_output(self.now, class) {
+                while let Some(output) = self.poll_output(class) {
                     self.note(output);
                 }
             }
@@ -69,9 +69,24 @@ impl Rig {
         panic!("the device never comes to rest: {:?}", self.device.waits_for());
     }
 
+    /// Whatever a poll finds, `ready` has announced.
+    fn poll_output(&mut self, class: Class) -> Option<Output> {
+        let announced = self.device.ready().contains(Ready::output(class));
+        let output = self.device.poll_output(self.now, class);
+        assert!(announced || output.is_none(), "{output:?} was not announced");
+        output
+    }
+
+    fn poll_taken(&mut self) -> Option<Token> {
+        let announced = self.device.ready().contains(Ready::TAKEN);
+        let token = self.device.poll_taken();
+        assert!(announced || token.is_none(), "{token:?} was not announced");
+        token
+    }
+
     /// Accepts one output of `class`, and nothing else.
     pub(crate) fn poll_one(&mut self, class: Class) -> bool {
-        let output = self.device.poll_output(self.now, class);
+        let output = self.poll_output(class);
         let some = output.is_some();
         output.into_iter().for_each(|output| self.note(output));
         some

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Every seed of the fuzz target holds what the target asks for, and is good or bad as its name says.
+
+#[path = "../../../fuzz/checks_lab.rs"]
+mod checks;
+
+use std::path::Path;
+
+#[test]
+fn seeds_hold() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/lab_parse");
+    let mut good = Vec::new();
+    for seed in std::fs::read_dir(folder).unwrap() {
+        let path = seed.unwrap().path();
+        if checks::lab(&std::fs::read(&path).unwrap()) {
+            good.push(path.file_name().unwrap().to_string_lossy().into_owned());
+        }
+    }
+    good.sort();
+    assert_eq!(good, ["every_key.toml", "least.toml"]);
+}

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What must hold for any bytes as a lab file: called by the fuzz target, and by the tests of `riser-lab` on every seed.
+//! What is broken panics. No profile is read by path but those that stand beside a file that is nowhere.
+
+use riser_lab::{LabFile, build, draw, parse};
+use std::path::Path;
+
+/// A text is read, drawn and put together, or refused with one message that names the file and, where it has a place, a
+/// line that is there. True where it is good.
+pub(crate) fn lab(bytes: &[u8]) -> bool {
+    let Ok(text) = std::str::from_utf8(bytes) else { return false };
+    let path = Path::new("/nowhere/fuzz.toml");
+    match parse(path, text) {
+        Ok(lab) => {
+            assert!(draw(&lab).lines().count() > lab.slot.len());
+            let base = path.parent().unwrap_or(path).to_owned();
+            assert!(build(&LabFile { lab, base }).is_ok());
+            true
+        }
+        Err(error) => {
+            assert!(error.to_string().starts_with("/nowhere/fuzz.toml"));
+            assert!(!error.message.is_empty());
+            if let Some((row, column)) = error.place {
+                assert!(row <= text.split('\n').count() && column <= text.chars().count() + 1);
+            }
+            false
+        }
+    }
+}
