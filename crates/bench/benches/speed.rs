@@ -50,7 +50,8 @@ fn run(file: &LabFile, capture: bool) -> (u64, f64, Vec<u8>) {
     let spent = cpu_seconds() - start;
     assert_eq!(stop, fabric::Stop::Finished);
     assembly.fabric.take_tap();
-    let bytes = handle.and_then(|h| h.finish().expect("writing to memory")).map_or(Vec::new(), Cursor::into_inner);
+    let bytes =
+        handle.and_then(|h| h.finish().expect("writing to memory")).map_or(Vec::new(), Cursor::into_inner);
     (assembly.fabric.totals().tlp_hops, spent, bytes)
 }
 

@@ -15,7 +15,9 @@ pub fn tests_named(name: &str) -> Result<Vec<Test>, String> {
         _ => {
             let found = Test::ALL.into_iter().find(|t| t.name().eq_ignore_ascii_case(name));
             let names = Test::ALL.map(Test::name).join(", ");
-            found.map(|t| vec![t]).ok_or_else(|| format!("no test `{name}`: there are {names}, full (all), short"))
+            found
+                .map(|t| vec![t])
+                .ok_or_else(|| format!("no test `{name}`: there are {names}, full (all), short"))
         }
     }
 }

@@ -95,7 +95,8 @@ impl Plan {
         let fail = |why: String| RowError { test, size, why };
         let file = LabFile { lab: self.lab(test, size), base: ".".into() };
         let mut assembly = lab::build(&file).map_err(fail)?;
-        let results = assembly.bench_results().ok_or_else(|| fail("the lab has no benchmark device".into()))?;
+        let results =
+            assembly.bench_results().ok_or_else(|| fail("the lab has no benchmark device".into()))?;
         let counted = run(&mut assembly.fabric, &results).map_err(fail)?;
         let taken = results.take();
         let bandwidth = match test.is_latency() {
@@ -139,7 +140,13 @@ impl Plan {
         }
     }
 
-    fn bandwidth(&self, test: Test, size: u32, results: &Results, counted: &Counted) -> Result<BandwidthRow, String> {
+    fn bandwidth(
+        &self,
+        test: Test,
+        size: u32,
+        results: &Results,
+        counted: &Counted,
+    ) -> Result<BandwidthRow, String> {
         let ps = results.measure_end.since(results.measure_start).as_ps();
         let transfers = results.transfers;
         if ps == 0 || transfers == 0 {
@@ -161,7 +168,8 @@ impl Plan {
     fn params(&self) -> Result<Params, model::ModelError> {
         let link = lab::links::config(&self.link, &schema::Link::default());
         let lanes = link.root.width.lanes();
-        let mrrs = lab::links::merge(&self.link, &schema::Link::default()).mrrs_bytes.map_or(512, |m| m.0.bytes());
+        let mrrs =
+            lab::links::merge(&self.link, &schema::Link::default()).mrrs_bytes.map_or(512, |m| m.0.bytes());
         let rcb = self.link.rcb_bytes.map_or(64, |r| r.0.bytes());
         let mut params = Params::new(link.root.rate.generation(), lanes, link.root.mps.bytes(), mrrs, rcb)?;
         params.addressing = match self.memory {
@@ -175,7 +183,8 @@ impl Plan {
         let params = self.params()?;
         let transfer = Transfer { size_bytes: size, offset_bytes: self.host_offset_bytes };
         let per = counted.transfers(test, &params, transfer);
-        let measured = Some(Measured { up: counted.up.dllps as f64 / per, down: counted.down.dllps as f64 / per });
+        let measured =
+            Some(Measured { up: counted.up.dllps as f64 / per, down: counted.down.dllps as f64 / per });
         let dllps = match test {
             Test::BwWr => Dllps { write: measured, ..Dllps::default() },
             Test::BwRd => Dllps { read: measured, ..Dllps::default() },
@@ -231,11 +240,7 @@ fn run(fabric: &mut Fabric, results: &ResultsHandle) -> Result<Counted, String> 
 }
 
 /// Runs until the device has come to `phase`; the counters of both directions then, upstream first.
-fn until(
-    fabric: &mut Fabric,
-    results: &ResultsHandle,
-    phase: Phase,
-) -> Result<[Counters; 2], String> {
+fn until(fabric: &mut Fabric, results: &ResultsHandle, phase: Phase) -> Result<[Counters; 2], String> {
     while results.phase() < phase {
         match fabric.run(Limits { events: SLICE, ..Limits::default() }) {
             Stop::Paused => {}

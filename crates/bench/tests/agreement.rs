@@ -2,9 +2,9 @@
 //! The simulation agrees with its own wire and with the closed form wherever the link is the bottleneck. The snapshot is
 //! the table itself, for review.
 
-use riser_bench::{Plan, Test};
 use lab::schema::Link;
 use lab::values::{Gen, Lanes, MpsBytes, MrrsBytes};
+use riser_bench::{Plan, Test};
 use std::fmt::Write;
 
 /// A thousandth.
@@ -34,7 +34,8 @@ fn rows(generation: i64, lanes: i64) -> String {
                 outstanding: Some(if in_turn { 32 } else { 128 }),
                 ..Plan::default()
             };
-            let sizes: &[u32] = if in_turn { &[64, 256, 1024, 4096] } else { &[64, 128, 256, 512, 1024, 2048, 4096] };
+            let sizes: &[u32] =
+                if in_turn { &[64, 256, 1024, 4096] } else { &[64, 128, 256, 512, 1024, 2048, 4096] };
             for &size in sizes {
                 let b = plan.measure(test, size).unwrap().bandwidth.unwrap();
                 let head = format!("Gen{generation} x{lanes:<2} {mps:>4}  {:8} {size:>5}", test.name());

@@ -24,7 +24,8 @@ fn gbps(posted_data: u16) -> f64 {
         update_fc_symbols: Some(1),
         ..Link::default()
     };
-    let plan = Plan { link, bandwidth_transfers: 4_000, warm_up: 2_000, outstanding: Some(128), ..Plan::default() };
+    let plan =
+        Plan { link, bandwidth_transfers: 4_000, warm_up: 2_000, outstanding: Some(128), ..Plan::default() };
     plan.measure(Test::BwWr, 256).unwrap().bandwidth.unwrap().bandwidth_gbps
 }
 
@@ -42,7 +43,10 @@ fn credits_bound_the_bandwidth() {
         let computed = f64::from(credits) * 16.0 * 8_000.0 / round_trip_ps;
         let simulated = gbps(credits);
         let _ = writeln!(table, "{credits:>19}  {simulated:>14.3}  {computed:>14.3}");
-        assert!(computed < full && (simulated / computed - 1.0).abs() < 0.01, "{credits}: {simulated}, {computed}");
+        assert!(
+            computed < full && (simulated / computed - 1.0).abs() < 0.01,
+            "{credits}: {simulated}, {computed}"
+        );
     }
     insta::assert_snapshot!(table);
 }

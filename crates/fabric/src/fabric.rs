@@ -4,16 +4,16 @@
 use crate::fault::{FaultRule, Faults};
 use crate::host::HostSlot;
 use crate::profile::HostProfile;
-use crate::progress::{Limits, MAX_EVENTS_PER_INSTANT, STALL_LIMIT, Stop};
+use crate::progress::{DRAIN_LIMIT, Limits, MAX_EVENTS_PER_INSTANT, STALL_LIMIT, Stop};
 use crate::queue::{Event, EventQueue, SortedQueue};
 use crate::root::{RootComplex, RootCounters, RootPortConfig};
 use crate::stages::{Breakdown, TransactionKind};
 use crate::tap::{Direction, Tap, TapRecord};
 use crate::topology::{AddressMap, LinkConfig, LinkId, PortId, Side};
 use crate::wire::{InFlight, PortState};
-use device::TlpPort;
 use device::host::HostProgram;
 use device::memory::HostMemory;
+use device::{Ready, TlpPort};
 use link::{Counters, Damage, Frame, Port};
 use tlp::{Class, PayloadPool, Time, Tlp};
 
@@ -68,6 +68,8 @@ pub struct Fabric {
     host_started: bool,
     /// How the host program has ended.
     outcome: Option<Result<(), String>>,
+    /// When it did.
+    ended_at: Time,
     /// Root ports to pump; kept for its room.
     touched: Vec<usize>,
     /// Events handled at the time `now`.
@@ -110,6 +112,7 @@ impl Fabric {
             last_progress: Time::ZERO,
             host_started: false,
             outcome: None,
+            ended_at: Time::ZERO,
             touched: Vec::new(),
             at_this_instant: 0,
         }
@@ -253,13 +256,15 @@ impl Fabric {
     fn arrive(&mut self, id: PortId) {
         let now = self.now;
         let state = &mut self.ports[id.index()];
-        let Some(InFlight { frame, damage, dropped }) = state.inbound.pop_front() else { return };
+        let Some(arrived) = state.inbound.pop_front() else { return };
+        let InFlight { frame, damage, dropped } = &arrived;
+        let dropped = *dropped;
         if let Some(tap) = &mut self.tap {
             tap.frame(&tap_record(
                 now,
                 id,
                 Direction::of_sender(id.peer().side()),
-                &frame,
+                frame,
                 damage.is_some(),
                 dropped,
             ));
@@ -267,7 +272,9 @@ impl Fabric {
         if dropped {
             return;
         }
-        if let Some(tlp) = state.port.handle_frame(now, frame, damage.as_deref().unwrap_or(&INTACT)) {
+        if state.port.accepts_frame(now, frame, damage.as_deref().unwrap_or(&INTACT))
+            && let Frame::Tlp { tlp, .. } = arrived.frame
+        {
             self.totals.tlp_hops += 1;
             self.last_progress = now;
             self.deliver(id, tlp);
@@ -293,10 +300,12 @@ impl Fabric {
 
     /// Returns credits of slot `n` and asks for its timer. Whenever a device is asked for output it may also take a
     /// request or set a timer, so this follows every such question.
-    fn settle_slot(&mut self, n: usize, index: usize) {
+    fn settle_slot(&mut self, n: usize, index: usize, ready: Ready) {
         let (slot, port) = (&mut self.slots[n], &mut self.ports[index].port);
-        while let Some(credit) = slot.device.poll_credits() {
-            port.return_credits(self.now, credit.class, credit.data_credits);
+        if ready.contains(Ready::TAKEN) {
+            while let Some(credit) = slot.device.poll_credits() {
+                port.return_credits(self.now, credit.class, credit.data_credits);
+            }
         }
         let Some(at) = slot.device.poll_timeout() else { return };
         let at = at.max(self.now);
@@ -347,13 +356,17 @@ impl Fabric {
 
     fn refill_slot(&mut self, index: usize, n: usize) {
         let (state, device) = (&mut self.ports[index], &mut self.slots[n].device);
+        let mut ready = device.ready();
         for class in Class::ALL {
-            while state.port.has_room(class) {
-                let Some(tlp) = device.poll_tlp(self.now, class) else { break };
+            while ready.contains(Ready::output(class)) && state.port.has_room(class) {
+                let tlp = device.poll_tlp(self.now, class);
+                // What was accepted or refused may have let the device go on.
+                ready = device.ready();
+                let Some(tlp) = tlp else { break };
                 state.enqueue(self.now, tlp);
             }
         }
-        self.settle_slot(n, index);
+        self.settle_slot(n, index, ready);
     }
 
     /// What one class gives up may let another go, and a read that leaves lets in one that waited with its credits; so
@@ -424,7 +437,10 @@ impl Fabric {
         };
         let mut touched = std::mem::take(&mut self.touched);
         host.step(self.now, &mut self.root, &mut self.queue, &mut touched);
-        self.outcome = host.outcome();
+        if self.outcome.is_none() {
+            self.outcome = host.outcome();
+            self.ended_at = self.now;
+        }
         for n in touched.drain(..) {
             self.pump_root(n);
         }
@@ -442,13 +458,19 @@ impl Fabric {
     fn check_end(&self) -> Option<Stop> {
         match &self.outcome {
             Some(Err(why)) => Some(Stop::Failed(why.clone())),
-            Some(Ok(())) => Some(Stop::Finished),
+            Some(Ok(())) => self.has_drained().then_some(Stop::Finished),
             None if self.now.since(self.last_progress) >= STALL_LIMIT && !self.is_live() => {
                 Some(self.stalled())
             }
             None if self.at_this_instant >= MAX_EVENTS_PER_INSTANT => Some(self.standing_still()),
             None => None,
         }
+    }
+
+    /// True where nothing that the program left behind is on its way, or enough time was given to it.
+    fn has_drained(&self) -> bool {
+        let quiet = |state: &PortState| state.inbound.is_empty() && state.port.transmit_ready_at().is_none();
+        self.now.since(self.ended_at) >= DRAIN_LIMIT || self.ports.iter().all(quiet)
     }
 
     /// Without anything to come: done, where no one waits.

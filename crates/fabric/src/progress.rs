@@ -57,3 +57,7 @@ pub(crate) const STALL_LIMIT: Duration = Duration::from_ms(1);
 /// Events at one instant, after which time is said to stand still: a device or program asks to be called again at once,
 /// without end. What a fabric does at one instant by itself is some tens of events for each port.
 pub(crate) const MAX_EVENTS_PER_INSTANT: u32 = 1 << 17;
+
+/// Virtual time in which what a program left behind when it ended may still arrive: many round trips of any link, and
+/// little enough for a device that goes on by itself for ever.
+pub(crate) const DRAIN_LIMIT: Duration = Duration::from_us(10);

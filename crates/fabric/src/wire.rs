@@ -58,9 +58,11 @@ impl PortState {
 
     /// The next frame onto the wire, if it is free.
     pub(crate) fn poll_transmit(&mut self, now: Time) -> Option<Transmission> {
-        let sent = self.port.poll_transmit(now)?;
-        stages::transmitted(&mut self.stages, self.port.counters().tlps, &sent, self.propagation);
-        Some(sent)
+        let sent = self.port.poll_transmit(now);
+        if let Some(sent) = &sent {
+            stages::transmitted(&mut self.stages, self.port.counters().tlps, sent, self.propagation);
+        }
+        sent
     }
 
     /// Adds what the TLPs of `class` have spent here to `sum`; returns how many were sent.

@@ -47,4 +47,3 @@ pub use frame::{DLLP_WIRE_BYTES, Damage, Frame, TLP_FRAMING_BYTES, Transmission}
 pub use order::{Passing, may_pass};
 pub use port::Port;
 pub use timing::symbol_times;
-

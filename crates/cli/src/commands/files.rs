@@ -13,7 +13,11 @@ pub(crate) fn create(path: &Path, force: bool) -> Result<File, Failure> {
     }
     let mut options = OpenOptions::new();
     options.write(true);
-    if force { options.create(true).truncate(true) } else { options.create_new(true) };
+    if force {
+        options.create(true).truncate(true)
+    } else {
+        options.create_new(true)
+    };
     options.open(path).map_err(|e| match e.kind() {
         io::ErrorKind::AlreadyExists => {
             Failure::Run(format!("{} exists: --force overwrites it", path.display()))

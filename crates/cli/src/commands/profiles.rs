@@ -75,5 +75,7 @@ fn list(json: bool) -> Result<(), Failure> {
         return output::json(&Listing { profiles });
     }
     let width = profiles.iter().map(|p| p.name.len()).max().unwrap_or(0);
-    profiles.iter().try_for_each(|p| output::text(&format!("{:6}  {:width$}  {}", p.kind, p.name, p.description)))
+    profiles
+        .iter()
+        .try_for_each(|p| output::text(&format!("{:6}  {:width$}  {}", p.kind, p.name, p.description)))
 }

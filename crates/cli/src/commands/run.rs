@@ -94,7 +94,11 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         handle.finish().map_err(|e| files::failed(path, &e))?;
     }
     let report = assembly.report(&args.lab.display().to_string(), &stop, spent);
-    if args.json { output::json(&report)? } else { show(&report)? }
+    if args.json {
+        output::json(&report)?
+    } else {
+        show(&report)?
+    }
     match stop {
         Stop::Failed(_) | Stop::NoProgress(_) => Err(Failure::Run(stop.to_string())),
         _ => Ok(()),
@@ -150,7 +154,17 @@ fn show(report: &Report) -> Result<(), Failure> {
     ))?;
     output::text("")?;
     let header = [
-        "slot", "link", "direction", "TLPs", "DLLPs", "payload B", "wire B", "busy %", "Gb/s", "replays", "stalls",
+        "slot",
+        "link",
+        "direction",
+        "TLPs",
+        "DLLPs",
+        "payload B",
+        "wire B",
+        "busy %",
+        "Gb/s",
+        "replays",
+        "stalls",
     ];
     let rows = report.links.iter().flat_map(|link| {
         link.directions.iter().map(move |d| {
@@ -189,7 +203,8 @@ fn show_transactions(report: &Report) -> Result<(), Failure> {
 
 fn show_devices(report: &Report) -> Result<(), Failure> {
     for device in report.devices.iter().filter(|d| !d.counters.is_empty()) {
-        let counts: Vec<String> = device.counters.iter().map(|(name, value)| format!("{name} {value}")).collect();
+        let counts: Vec<String> =
+            device.counters.iter().map(|(name, value)| format!("{name} {value}")).collect();
         output::text(&format!("\n{} ({}): {}", device.slot, device.model, counts.join(", ")))?;
     }
     Ok(())
