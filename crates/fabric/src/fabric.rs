@@ -289,7 +289,13 @@ impl Fabric {
         match id.side() {
             Side::Root => {
                 self.root.handle_tlp(n, self.now, tlp, &mut self.queue);
-                self.pump_root(n);
+                // A write that memory has taken leaves nothing but its credits.
+                if self.root.has_output(n) {
+                    self.pump_root(n);
+                } else {
+                    self.return_root_credits(id.index(), n);
+                    self.ports[id.index()].arm(self.now, &mut self.queue);
+                }
             }
             Side::Device => {
                 self.slots[n].device.handle_tlp(self.now, tlp);
@@ -373,8 +379,9 @@ impl Fabric {
     /// it asks until none has anything; and then the host program, which may have waited for the room.
     fn refill_root(&mut self, index: usize, n: usize) {
         loop {
-            while let Some(credit) = self.root.poll_credits(n) {
-                self.ports[index].port.return_credits(self.now, credit.class, credit.data_credits);
+            self.return_root_credits(index, n);
+            if !self.root.has_output(n) {
+                return;
             }
             let mut moved = false;
             for class in Class::ALL {
@@ -391,6 +398,12 @@ impl Fabric {
             if !moved {
                 return;
             }
+        }
+    }
+
+    fn return_root_credits(&mut self, index: usize, n: usize) {
+        while let Some(credit) = self.root.poll_credits(n) {
+            self.ports[index].port.return_credits(self.now, credit.class, credit.data_credits);
         }
     }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A TLP as it travels: its header and its data.
 
-use crate::{ParseError, Payload, PayloadPool, Repr, crc};
+use crate::{Body, MemoryOp, ParseError, Payload, PayloadPool, Repr, crc};
 use core::fmt;
 
 /// Flow-control and ordering class of a TLP (`PCIe 5.0 §2.6.1`).
@@ -97,8 +97,15 @@ pub struct Tlp {
 impl Tlp {
     /// Its flow-control and ordering class.
     #[must_use]
+    #[inline]
     pub const fn class(&self) -> Class {
-        self.repr.format().class
+        // What the table of formats says, asked several times for each hop: a test holds the two together.
+        match &self.repr.body {
+            Body::Memory(m) if matches!(m.op, MemoryOp::Write) => Class::Posted,
+            Body::Message(_) => Class::Posted,
+            Body::Memory(_) | Body::Config(_) => Class::NonPosted,
+            Body::Completion(_) => Class::Completion,
+        }
     }
 
     /// Data credits it takes: units of 16 B (`PCIe 5.0 §2.6.1`).

@@ -152,6 +152,14 @@ fn cases() -> ProptestConfig {
 proptest! {
     #![proptest_config(cases())]
 
+    /// `Tlp::class` is written out for speed; the table of formats is what it must say.
+    #[test]
+    fn the_class_is_that_of_the_format(repr in repr()) {
+        let class = repr.format().class;
+        let tlp = riser_tlp::Tlp { repr, data: riser_tlp::Data::NONE, carry: false };
+        prop_assert_eq!(tlp.class(), class);
+    }
+
     #[test]
     fn every_header_comes_back(repr in repr()) {
         let mut bytes = [0xee; 16];

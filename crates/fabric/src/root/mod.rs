@@ -161,6 +161,12 @@ impl RootComplex {
         }
     }
 
+    /// True where root port `port` has anything to send, now or soon.
+    pub(crate) fn has_output(&self, port: usize) -> bool {
+        let p = &self.ports[port];
+        !(p.posted_out.is_empty() && p.non_posted_out.is_empty() && p.ready.is_empty())
+    }
+
     /// The next TLP of root port `port` that has left the receive buffer.
     pub(crate) fn poll_credits(&mut self, port: usize) -> Option<CreditReturn> {
         self.ports[port].credits.pop_front()
