@@ -10,5 +10,6 @@ fi
 targets=$(cargo +nightly fuzz list)
 for target in $targets; do
     echo "fuzz: $target for $1 s" >&2
-    cargo +nightly fuzz run "$target" -- -max_total_time="$1"
+    mkdir -p "fuzz/corpus/$target"
+    cargo +nightly fuzz run "$target" "fuzz/corpus/$target" "fuzz/seeds/$target" -- -max_total_time="$1"
 done
