@@ -94,6 +94,8 @@ impl TxCredits {
 struct RxCredit<const BITS: u32> {
     allocated: Counter<BITS>,
     received: Counter<BITS>,
+    /// CREDITS_ALLOCATED as the last flow-control DLLP said it: what the sender goes by.
+    told: Counter<BITS>,
     infinite: bool,
 }
 
@@ -103,7 +105,7 @@ impl<const BITS: u32> RxCredit<BITS> {
             Some(value) => (value, false),
             None => (0, true),
         };
-        RxCredit { allocated: Counter::new(value), received: Counter::new(0), infinite }
+        RxCredit { allocated: Counter::new(value), received: Counter::new(0), told: Counter::new(value), infinite }
     }
 
     /// False: Receiver Overflow, `(CREDITS_ALLOCATED - CREDITS_RECEIVED) mod 2^n >= 2^n / 2` behind this TLP.
@@ -111,9 +113,9 @@ impl<const BITS: u32> RxCredit<BITS> {
         self.infinite || self.allocated.minus(self.received.plus(amount)) < Counter::<BITS>::HALF
     }
 
-    /// Less than `amount` is left to the sender.
+    /// Less than `amount` is left to the sender, as far as it knows.
     const fn is_short_of(self, amount: u16) -> bool {
-        !self.infinite && self.allocated.minus(self.received) < amount
+        !self.infinite && self.told.minus(self.received) < amount
     }
 
     const fn field(self) -> u16 {
@@ -153,14 +155,20 @@ impl RxCredits {
     /// A TLP with `data` credits of data has left the buffer. True where the sender may stand still for want of them,
     /// so that an UpdateFC must be scheduled at once (`PCIe 5.0 §2.6.1.2`).
     pub(crate) const fn free(&mut self, data: u32) -> bool {
-        let urgent = self.header.is_short_of(1) || self.data.is_short_of(self.least_data);
         self.header.allocated = self.header.allocated.plus(1);
         self.data.allocated = self.data.allocated.plus(data);
-        urgent
+        self.starves_sender()
     }
 
-    /// The flow-control DLLP that tells the state.
-    pub(crate) const fn report(&self, kind: FlowControlKind) -> FlowControl {
+    /// True where the sender, as far as it was told, has no header credit left or too little data for the largest TLP.
+    pub(crate) const fn starves_sender(&self) -> bool {
+        self.header.is_short_of(1) || self.data.is_short_of(self.least_data)
+    }
+
+    /// The flow-control DLLP that tells the state, as it is sent.
+    pub(crate) const fn report(&mut self, kind: FlowControlKind) -> FlowControl {
+        self.header.told = self.header.allocated;
+        self.data.told = self.data.allocated;
         let header = self.header.field() as u8;
         FlowControl { kind, class: self.class, vc: 0, header, data: self.data.field() }
     }
@@ -240,13 +248,15 @@ mod tests {
         assert_eq!(tx.available(), (None, None));
     }
 
-    /// Urgent: the last header credit, or less data than Max_Payload_Size.
+    /// Urgent: the last header credit, or less data than Max_Payload_Size, of what the sender was told.
     #[test]
     fn a_starved_sender_is_told_at_once() {
         let mut rx = RxCredits::new(Class::Posted, CreditLimit::finite(10, 40), Mps::new(256).unwrap());
         assert!(rx.receive(16));
-        assert!(!rx.free(0), "24 of 16 left");
+        assert!(!rx.free(16), "24 of 16 left");
         assert!(rx.receive(16));
-        assert!(rx.free(0), "8 of 16 left");
+        assert!(rx.free(16), "8 of 16 left: what is free again was not told");
+        rx.report(FlowControlKind::UpdateFc);
+        assert!(rx.receive(16) && !rx.free(16), "24 of 16 left again");
     }
 }

@@ -444,11 +444,16 @@ impl Port {
     fn accept(&mut self, tlp: &Tlp) -> bool {
         // A Nak that has not left yet would ask for what has just come.
         self.pending &= !pending::NAK;
-        if self.rx_credits[tlp.class().index()].receive(tlp.data_credits()) {
-            return true;
+        let class = tlp.class();
+        let credits = &mut self.rx_credits[class.index()];
+        if !credits.receive(tlp.data_credits()) {
+            self.counters.receiver_overflows += 1;
+            return false;
         }
-        self.counters.receiver_overflows += 1;
-        false
+        if credits.starves_sender() {
+            self.pending |= self.updates.used_up(class) << pending::UPDATE_FC_SHIFT;
+        }
+        true
     }
 
     fn receive_dllp(&mut self, now: Time, dllp: Dllp) {

@@ -59,6 +59,11 @@ impl UpdateSchedule {
         0
     }
 
+    /// The sender of `class` has used what it was told of; the classes to tell at once: itself, where there are news.
+    pub(crate) fn used_up(&self, class: Class) -> u8 {
+        self.news & bit(class)
+    }
+
     /// An UpdateFC of `class` is sent.
     pub(crate) fn told(&mut self, now: Time, class: Class) {
         self.told_at[class.index()] = now;

@@ -98,19 +98,25 @@ fn starved(credits: u16) -> (f64, [u64; 3]) {
     ((after.payload_bytes - before) as f64 * 8.0 / 200_000.0, after.credit_stalls)
 }
 
-/// A credit's round trip: the TLP, its flight, the UpdateFC interval of Gen3 x8 MPS 256 (203 symbol times), the DLLP, its
-/// flight. Below the bandwidth-delay product (559 credits) the rate is credits x 16 B a round trip.
+/// A credit's round trip: the TLP, its flight, the wait for the UpdateFC, the DLLP, its flight. Below the bandwidth-delay
+/// product (559 credits) the rate is credits x 16 B a round trip. The wait is the UpdateFC interval of Gen3 x8 MPS 256
+/// (203 symbol times), but no longer than until the last TLP of all credits has come: then the sender is told at once.
 #[test]
 fn starvation_is_credits_per_round_trip() {
     let symbols = ack_latency_limit(Rate::Gt8, Width::new(8).unwrap(), Mps::new(256).unwrap());
     let symbol_ps = 16_250.0 / 16.0;
-    let round_trip_ps = f64::from(symbols) * symbol_ps + (280.0 + 8.0) * symbol_ps / 8.0 + 1_000_000.0;
-    for credits in [512, 256, 128, 64, 32] {
+    let byte_ps = symbol_ps / 8.0;
+    for credits in [512, 256, 128, 64, 32, 16] {
         let (measured, stalls) = starved(credits);
+        let rest_of_burst_ps = f64::from(credits / 16 - 1) * 280.0 * byte_ps;
+        let wait_ps = (f64::from(symbols) * symbol_ps).min(rest_of_burst_ps);
+        let round_trip_ps = wait_ps + (280.0 + 8.0) * byte_ps + 1_000_000.0;
         let expected = f64::from(credits) * 16.0 * 8000.0 / round_trip_ps;
         assert!((measured / expected - 1.0).abs() < 0.02, "{credits}: {measured} of {expected} Gb/s");
         assert!(stalls[0] > 100 && stalls[1..] == [0, 0], "{stalls:?}");
     }
+    let rates = [16, 24, 32, 48, 64, 96, 128].map(|credits| starved(credits).0);
+    assert!(rates.is_sorted(), "more credits, less bandwidth: {rates:?}");
     let (whole, _) = starved(2000);
     assert!((whole / 57.46 - 1.0).abs() < 0.002, "{whole}");
 }
