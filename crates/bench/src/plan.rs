@@ -3,6 +3,8 @@
 
 use devices::pcie_bench::Test;
 use lab::schema::{Link, MemoryKind, Pattern};
+use std::path::Path;
+use tlp::Rcb;
 
 /// The tests that `name` stands for: one test of the paper, or a suite.
 ///
@@ -57,6 +59,26 @@ pub struct Plan {
     pub outstanding: Option<u16>,
     /// Seed of the addresses.
     pub seed: u64,
+}
+
+impl Plan {
+    /// Read Completion Boundary of the root port: that of the link, or else of the host profile.
+    ///
+    /// # Errors
+    /// Where there is no such profile.
+    pub fn rcb(&self) -> Result<Rcb, String> {
+        let host = lab::profile::host(&self.host, Path::new(""))?;
+        Ok(self.link.rcb_bytes.map_or(host.rcb, |r| r.0))
+    }
+
+    /// Transfers under way in bandwidth tests: that of the plan, or else of the device profile.
+    ///
+    /// # Errors
+    /// Where there is no such profile.
+    pub fn outstanding(&self) -> Result<u16, String> {
+        let card = lab::profile::device(&self.device, Path::new(""))?;
+        Ok(self.outstanding.unwrap_or(card.outstanding.value))
+    }
 }
 
 impl Default for Plan {

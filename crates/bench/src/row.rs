@@ -42,8 +42,8 @@ pub struct BandwidthRow {
     pub transactions_per_s: f64,
     /// `riser model bw --form exact` fed with the DLLPs counted here.
     pub model_exact_gbps: f64,
-    /// `riser model bw --form published`.
-    pub model_published_gbps: f64,
+    /// `riser model bw --form published`; it knows no offset.
+    pub model_published_gbps: Option<f64>,
     /// Raw rate less SKPs, times data by wire bytes, of the direction that the data go: what the wire itself says.
     pub wire_gbps: f64,
 }
@@ -149,29 +149,31 @@ impl Plan {
     ) -> Result<BandwidthRow, String> {
         let ps = results.measure_end.since(results.measure_start).as_ps();
         let transfers = results.transfers;
-        if ps == 0 || transfers == 0 {
-            return Err("nothing was measured".into());
+        if ps == 0 || counted.up.payload_bytes + counted.down.payload_bytes == 0 {
+            return Err(format!("{transfers} transfers are too few to measure a bandwidth"));
         }
         let pairs = if test == Test::BwRdWr { transfers as f64 / 2.0 } else { transfers as f64 };
         let gbps = pairs * f64::from(size) * 8_000.0 / ps as f64;
-        let (exact, published) = self.models(test, size, counted).map_err(|e| e.to_string())?;
+        let params = self.params()?;
+        let (exact, published) = self.models(&params, test, size, counted).map_err(|e| e.to_string())?;
         Ok(BandwidthRow {
             transactions: transfers,
             bandwidth_gbps: gbps,
             transactions_per_s: transfers as f64 * 1e12 / ps as f64,
             model_exact_gbps: exact,
             model_published_gbps: published,
-            wire_gbps: self.wire(test, counted).map_err(|e| e.to_string())?,
+            wire_gbps: wire_gbps(&params, test, counted),
         })
     }
 
-    fn params(&self) -> Result<Params, model::ModelError> {
+    fn params(&self) -> Result<Params, String> {
         let link = lab::links::config(&self.link, &schema::Link::default());
         let lanes = link.root.width.lanes();
         let mrrs =
             lab::links::merge(&self.link, &schema::Link::default()).mrrs_bytes.map_or(512, |m| m.0.bytes());
-        let rcb = self.link.rcb_bytes.map_or(64, |r| r.0.bytes());
-        let mut params = Params::new(link.root.rate.generation(), lanes, link.root.mps.bytes(), mrrs, rcb)?;
+        let rcb = self.rcb()?.bytes();
+        let mut params = Params::new(link.root.rate.generation(), lanes, link.root.mps.bytes(), mrrs, rcb)
+            .map_err(|e| e.to_string())?;
         params.addressing = match self.memory {
             schema::MemoryKind::Low => Addressing::A32,
             schema::MemoryKind::High => Addressing::A64,
@@ -179,10 +181,15 @@ impl Plan {
         Ok(params)
     }
 
-    fn models(&self, test: Test, size: u32, counted: &Counted) -> Result<(f64, f64), model::ModelError> {
-        let params = self.params()?;
+    fn models(
+        &self,
+        params: &Params,
+        test: Test,
+        size: u32,
+        counted: &Counted,
+    ) -> Result<(f64, Option<f64>), model::ModelError> {
         let transfer = Transfer { size_bytes: size, offset_bytes: self.host_offset_bytes };
-        let per = counted.transfers(test, &params, transfer);
+        let per = counted.transfers(test, params, transfer);
         let measured =
             Some(Measured { up: counted.up.dllps as f64 / per, down: counted.down.dllps as f64 / per });
         let dllps = match test {
@@ -195,19 +202,22 @@ impl Plan {
             Test::BwRd => b.read_gbps,
             _ => b.read_write_gbps,
         };
-        Ok((of(&model::exact(&params, transfer, &dllps)?), of(&model::published(&params, transfer)?)))
-    }
-
-    /// Raw rate x (1 - SKP share) x data / wire bytes of the direction that the data go.
-    fn wire(&self, test: Test, counted: &Counted) -> Result<f64, model::ModelError> {
-        let params = self.params()?;
-        let delta = match test {
-            Test::BwRd => &counted.down,
-            _ => &counted.up,
+        let published = match self.host_offset_bytes {
+            0 => Some(of(&model::published(params, transfer)?)),
+            _ => None,
         };
-        let useful = (delta.wire_bytes - delta.skp_bytes) as f64;
-        Ok(params.raw_gbps() * (1.0 - params.skp_share()) * delta.payload_bytes as f64 / useful)
+        Ok((of(&model::exact(params, transfer, &dllps)?), published))
     }
+}
+
+/// Raw rate x (1 - SKP share) x data / wire bytes of the direction that the data go.
+fn wire_gbps(params: &Params, test: Test, counted: &Counted) -> f64 {
+    let delta = match test {
+        Test::BwRd => &counted.down,
+        _ => &counted.up,
+    };
+    let useful = (delta.wire_bytes - delta.skp_bytes) as f64;
+    params.raw_gbps() * (1.0 - params.skp_share()) * delta.payload_bytes as f64 / useful
 }
 
 /// The link while the transfers counted.

@@ -47,7 +47,7 @@ fn rows(generation: i64, lanes: i64) -> String {
                     b.wire_gbps,
                     b.model_exact_gbps,
                     off(b.model_exact_gbps).abs() * 100.0,
-                    b.bandwidth_gbps / b.model_published_gbps,
+                    b.bandwidth_gbps / b.model_published_gbps.unwrap(),
                 );
                 let agrees = off(b.wire_gbps).abs() < TOLERANCE && off(b.model_exact_gbps).abs() < TOLERANCE;
                 assert!(agrees, "{head}: {b:?}");

@@ -4,6 +4,7 @@
 use crate::boot::Driver;
 use crate::read::LabFile;
 use crate::schema::{Memory, MemoryKind, Model, Pattern, PcieBench, SimpleNic, Slot};
+use crate::values::Picoseconds;
 use crate::{links, profile};
 use config::PcieLayout;
 use device::endpoint::FunctionConfig;
@@ -49,9 +50,19 @@ pub(crate) fn plug(file: &LabFile, slot: &Slot, payloads: &PayloadPool) -> Resul
 
 fn plug_memory(settings: Memory, layout: PcieLayout) -> Result<Plugged, String> {
     let own = memory::Settings { bar: 0, size_bytes: *settings.size_bytes.get_ref() };
+    let exercise = &settings.exercise_bytes;
+    let given = exercise.span() != (0..0);
+    if given && u64::from(*exercise.get_ref()) > own.size_bytes {
+        return Err(format!(
+            "exercise_bytes of {}: at most the {} of the BAR",
+            exercise.get_ref(),
+            own.size_bytes
+        ));
+    }
     let function = memory::function(own, layout).map_err(|e| e.to_string())?;
-    let driver: Driver =
-        Box::new(move |cpu, found| Box::pin(memory::driver(cpu, found, own.bar, settings.exercise_bytes)));
+    let driver: Driver = Box::new(move |cpu, found| {
+        Box::pin(memory::driver(cpu, found, own.bar, *settings.exercise_bytes.get_ref()))
+    });
     Ok(Plugged { function, driver, instrument: Instrument::None })
 }
 
@@ -81,7 +92,7 @@ fn plug_bench(
     payloads: &PayloadPool,
 ) -> Result<Plugged, String> {
     let card = profile::device(settings.profile.get_ref(), &file.base)?;
-    let ps = |f: &profile::Figure<u64>| Duration::from_ps(f.value);
+    let ps = |f: &profile::Figure<Picoseconds>| Duration::from_ps(f.value.0);
     let own = pcie_bench::Settings {
         test: settings.test.into(),
         size_bytes: *settings.size_bytes.get_ref(),

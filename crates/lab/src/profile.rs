@@ -2,7 +2,7 @@
 //! Profiles: what hosts and devices cost, as TOML files in which every figure has a unit and a source.
 
 use crate::error::FileError;
-use crate::values::RcbBytes;
+use crate::values::{Picoseconds, RcbBytes};
 use fabric::HostProfile;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -36,21 +36,21 @@ pub struct HostFile {
     /// What machine this is, in a line.
     pub description: String,
     /// Between link and memory system, and between CPU and root port, each way.
-    pub root_complex_latency_ps: Figure<u64>,
+    pub root_complex_latency_ps: Figure<Picoseconds>,
     /// From the memory system's acceptance of a read to its data.
-    pub memory_read_latency_ps: Figure<u64>,
+    pub memory_read_latency_ps: Figure<Picoseconds>,
     /// From the memory system's acceptance of a write until a read behind it may be served.
-    pub memory_write_latency_ps: Figure<u64>,
+    pub memory_write_latency_ps: Figure<Picoseconds>,
     /// Service time of a read request.
-    pub read_request_service_ps: Figure<u64>,
+    pub read_request_service_ps: Figure<Picoseconds>,
     /// Service time of each 64 B line that a read touches.
-    pub read_line_service_ps: Figure<u64>,
+    pub read_line_service_ps: Figure<Picoseconds>,
     /// Service time of a write request.
-    pub write_request_service_ps: Figure<u64>,
+    pub write_request_service_ps: Figure<Picoseconds>,
     /// Service time of each 64 B line that a write touches.
-    pub write_line_service_ps: Figure<u64>,
+    pub write_line_service_ps: Figure<Picoseconds>,
     /// From the arrival of an interrupt message to the program that waits for it.
-    pub interrupt_latency_ps: Figure<u64>,
+    pub interrupt_latency_ps: Figure<Picoseconds>,
     /// How long the host waits for a completion.
     pub completion_timeout_us: Figure<u64>,
     /// Read Completion Boundary.
@@ -81,11 +81,11 @@ pub struct DeviceFile {
     /// What card this is, in a line.
     pub description: String,
     /// From the start of a transfer to its first TLP.
-    pub issue_latency_ps: Figure<u64>,
+    pub issue_latency_ps: Figure<Picoseconds>,
     /// From the last TLP of a transfer to the notice that it is done.
-    pub done_latency_ps: Figure<u64>,
+    pub done_latency_ps: Figure<Picoseconds>,
     /// Service time of a transfer in the engine, by turns.
-    pub transfer_service_ps: Figure<u64>,
+    pub transfer_service_ps: Figure<Picoseconds>,
     /// Transfers under way at most in bandwidth tests.
     pub outstanding: Figure<u16>,
 }
@@ -181,7 +181,7 @@ pub fn host(name: &str, base: &Path) -> Result<HostProfile, String> {
     check(&path, "completion_timeout_us", file.completion_timeout_us.value, 50, 64_000_000)?;
     check(&path, "max_reads_per_port", file.max_reads_per_port.value.into(), 1, 65_536)?;
     check(&path, "max_host_requests_per_port", file.max_host_requests_per_port.value.into(), 1, 256)?;
-    let ps = |f: &Figure<u64>| Duration::from_ps(f.value);
+    let ps = |f: &Figure<Picoseconds>| Duration::from_ps(f.value.0);
     Ok(HostProfile {
         name: name.into(),
         root_complex_latency: ps(&file.root_complex_latency_ps),

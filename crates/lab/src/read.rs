@@ -184,8 +184,8 @@ fn check_settings(place: &Place<'_>, slot: &Slot) -> Result<(), FileError> {
 fn check_model(place: &Place<'_>, slot: &Slot) -> Result<(), FileError> {
     if let Some(memory) = &slot.memory {
         let (size, span) = (*memory.size_bytes.get_ref(), memory.size_bytes.span());
-        if !size.is_power_of_two() || !(16..=1 << 30).contains(&size) {
-            return place.error(span, format!("size_bytes of {size}: legal are powers of two, 16 to 2^30"));
+        if !size.is_power_of_two() || !(16..=AddressMap::MMIO32_SIZE).contains(&size) {
+            return place.error(span, format!("size_bytes of {size}: legal are powers of two, 16 to 2^28"));
         }
     }
     if let Some(nic) = &slot.simple_nic {

@@ -189,7 +189,8 @@ fn direction(direction: Direction, sent: &Counters, received: &Counters, now_ps:
         replay_bytes: sent.replay_bytes,
         dllp_bytes: sent.dllp_bytes,
         skp_bytes: sent.skp_bytes,
-        utilization: busy / now_ps.max(1) as f64,
+        // A frame that the end cut off counts whole, so that a short run could come to more.
+        utilization: if now_ps == 0 { 0.0 } else { (busy / now_ps as f64).min(1.0) },
         payload_gbps: gbps(sent.payload_bytes, now_ps),
         replays: sent.replayed_tlps,
         credit_stalls: sent.credit_stalls.iter().sum(),

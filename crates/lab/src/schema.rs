@@ -204,19 +204,24 @@ impl Model {
 #[serde(deny_unknown_fields, default)]
 pub struct Memory {
     /// Bytes of the BAR: a power of two.
-    #[schemars(with = "u64", range(min = 16, max = 1_073_741_824))]
+    #[schemars(with = "u64", range(min = 16, max = 268_435_456))]
     pub size_bytes: Spanned<u64>,
     /// Address of the BAR: a multiple of its size, in the window of its slot, which `riser check` shows. Without it, the
     /// host chooses.
     #[schemars(with = "Option<u64>")]
     pub address: Option<Spanned<u64>>,
-    /// Bytes that the driver writes and reads back.
-    pub exercise_bytes: u32,
+    /// Bytes that the driver writes and reads back: no more than `size_bytes`. Default: 4096, or all where there are less.
+    #[schemars(with = "u32", range(min = 0, max = 268_435_456))]
+    pub exercise_bytes: Spanned<u32>,
 }
 
 impl Default for Memory {
     fn default() -> Memory {
-        Memory { size_bytes: Spanned::new(0..0, 65536), address: None, exercise_bytes: 4096 }
+        Memory {
+            size_bytes: Spanned::new(0..0, 65536),
+            address: None,
+            exercise_bytes: Spanned::new(0..0, 4096),
+        }
     }
 }
 

@@ -93,3 +93,16 @@ impl TryFrom<f64> for Probability {
         Ok(Probability((p * 2f64.powi(64)) as u64))
     }
 }
+
+/// A cost in picoseconds: 0 to 10^12, a second.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[serde(try_from = "i64")]
+pub struct Picoseconds(#[schemars(range(min = 0, max = 1_000_000_000_000_u64))] pub u64);
+
+impl TryFrom<i64> for Picoseconds {
+    type Error = String;
+    fn try_from(ps: i64) -> Result<Picoseconds, String> {
+        let legal = u64::try_from(ps).ok().filter(|ps| *ps <= 1_000_000_000_000);
+        legal.map(Picoseconds).ok_or_else(|| format!("{ps} ps: legal are 0 to 1000000000000, a second"))
+    }
+}

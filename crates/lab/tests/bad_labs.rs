@@ -85,7 +85,7 @@ fn what_is_wrong_is_named_with_its_place_and_the_legal_values() {
         (memory("[host]\nhigh_memory_mib = 131073\n"), (6, 19), &["131073", "0 to 131072"]),
         (memory("[host]\nprofile = \"cray-1\"\n"), (6, 11), &["no host profile `cray-1`", "ideal"]),
         // Devices.
-        (memory("[slot.memory]\nsize_bytes = 48\n"), (6, 14), &["size_bytes of 48", "powers of two, 16 to 2^30"]),
+        (memory("[slot.memory]\nsize_bytes = 48\n"), (6, 14), &["size_bytes of 48", "powers of two, 16 to 2^28"]),
         (memory("[slot.memory]\naddress = 0x8000_1000\n"), (6, 11), &["0x80001000", "not aligned to its 65536 bytes"]),
         (memory("[slot.memory]\nsize_bytes = 16\naddress = 0x8000_0010\n"), (7, 11), &["not aligned to its 128 bytes"]),
         (
@@ -93,7 +93,8 @@ fn what_is_wrong_is_named_with_its_place_and_the_legal_values() {
             (6, 11),
             &["BAR of 65536 bytes at 0x90000000", "slot `a` has 0x80000000 to 0x8fffffff"],
         ),
-        (memory("[slot.memory]\nsize_bytes = 0x2000_0000\naddress = 0x8000_0000\n"), (7, 11), &["slot `a` has 0x80000000"]),
+        (memory("[slot.memory]\nsize_bytes = 0x1000_0000\naddress = 0x9000_0000\n"), (7, 11), &["slot `a` has 0x80000000"]),
+        (memory("[slot.memory]\nsize_bytes = 64\nexercise_bytes = 65\n"), (3, 8), &["exercise_bytes of 65", "at most the 64"]),
         (
             memory("[slot.memory]\naddress = 0x9000_0000\n[[slot]]\nname = \"b\"\ndevice = \"memory\"\n[slot.memory]\naddress = 0x9000_0000\n")
                 .replacen("0x9000_0000", "0x8000_0000", 1)

@@ -72,6 +72,10 @@ fn lab_with(section: &str, key: &str, line: &str) -> String {
                 "[[fault]]\nslot = \"a\"\ndirection = \"upstream\"\nframes = \"any\"\naction = \"drop\"\n";
             (String::new(), format!("{fault}{other}{line}\n"))
         }
+        // As much as the BAR has, which is as large as it may be.
+        table if key == "exercise_bytes" => {
+            (String::new(), format!("{table}\nsize_bytes = 268435456\n{line}\n"))
+        }
         table => (String::new(), format!("{table}\n{line}\n")),
     };
     let version = if key == "version" { "" } else { "version = 1\n" };

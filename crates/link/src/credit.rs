@@ -105,7 +105,12 @@ impl<const BITS: u32> RxCredit<BITS> {
             Some(value) => (value, false),
             None => (0, true),
         };
-        RxCredit { allocated: Counter::new(value), received: Counter::new(0), told: Counter::new(value), infinite }
+        RxCredit {
+            allocated: Counter::new(value),
+            received: Counter::new(0),
+            told: Counter::new(value),
+            infinite,
+        }
     }
 
     /// False: Receiver Overflow, `(CREDITS_ALLOCATED - CREDITS_RECEIVED) mod 2^n >= 2^n / 2` behind this TLP.

@@ -25,7 +25,7 @@ test is a run of its own, of --transfers transfers behind a warm-up that does no
 Bandwidths are payload of one direction in 10^9 bits per second. `model exact` counts wire bytes and is fed the DLLPs
 that the run counted; `published` is the paper's form; `wire` is raw rate less SKPs, times payload by wire bytes counted.
 
---json prints one object: host, device, link, seed, and tests: [{test, size_bytes, latency_ns_{min,median,mean,p95,p99,
+--json prints one object: host, device, link, seed, and the settings, and tests: [{test, size_bytes, latency_ns_{min,median,mean,p95,p99,
 p999,max} or bandwidth_gbps, transactions_per_s, model_exact_gbps, model_published_gbps, wire_gbps, and upstream and
 downstream with tlps, dllps, payload_bytes, wire_bytes, ...}].";
 
@@ -65,9 +65,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "BYTES", default_value = "512")]
     mrrs: i64,
 
-    /// Read Completion Boundary in bytes: 64, 128
-    #[arg(long, value_name = "BYTES", default_value = "64")]
-    rcb: i64,
+    /// Read Completion Boundary in bytes: 64, 128; default: what the host profile says
+    #[arg(long, value_name = "BYTES")]
+    rcb: Option<i64>,
 
     /// Address width of requests in bits: where in memory the window lies
     #[arg(long, value_enum, default_value_t = Addr::A64)]
@@ -142,9 +142,15 @@ struct Results<'a> {
     lanes: i64,
     mps_bytes: i64,
     mrrs_bytes: i64,
-    rcb_bytes: i64,
+    rcb_bytes: u32,
+    addr_bits: u8,
     window_bytes: u64,
     host_offset_bytes: u32,
+    pattern: Pattern,
+    latency_transfers: u64,
+    bandwidth_transfers: u64,
+    warm_up: u64,
+    outstanding: u16,
     seed: u64,
     tests: &'a [Row],
 }
@@ -159,16 +165,22 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         lanes: args.lanes,
         mps_bytes: args.mps,
         mrrs_bytes: args.mrrs,
-        rcb_bytes: args.rcb,
+        rcb_bytes: plan.rcb().map_err(Failure::Run)?.bytes(),
+        addr_bits: if matches!(args.addr, Addr::A32) { 32 } else { 64 },
         window_bytes: args.window,
         host_offset_bytes: args.offset,
+        pattern: plan.pattern,
+        latency_transfers: plan.latency_transfers,
+        bandwidth_transfers: plan.bandwidth_transfers,
+        warm_up: plan.warm_up,
+        outstanding: plan.outstanding().map_err(Failure::Run)?,
         seed: args.seed,
         tests: &rows,
     };
     if let Some(folder) = &args.output {
         save(folder, &results, args.force)?;
     }
-    if args.json { output::json(&results) } else { show(&args, &rows) }
+    if args.json { output::json(&results) } else { show(&results) }
 }
 
 fn plan(args: &Args) -> Result<Plan, Failure> {
@@ -190,6 +202,10 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
     }
     lab::profile::host(&args.host, Path::new("")).map_err(Failure::usage)?;
     lab::profile::device(&args.device, Path::new("")).map_err(Failure::usage)?;
+    legal("--offset", args.offset.into(), 0, 63)?;
+    legal("--window", args.window, 4096, 1 << 30)?;
+    legal("--outstanding", args.outstanding.unwrap_or(1).into(), 1, 1024)?;
+    legal("--transfers", args.transfers.unwrap_or(1), 1, 1 << 24)?;
     let defaults = Plan::default();
     Ok(Plan {
         tests,
@@ -220,13 +236,20 @@ const MAX_TRANSFER_BYTES: u32 = 4096;
 /// Sizes that one call measures at most.
 const MAX_SIZES: usize = 4096;
 
+fn legal(flag: &str, value: u64, min: u64, max: u64) -> Result<(), Failure> {
+    match (min..=max).contains(&value) {
+        true => Ok(()),
+        false => Err(Failure::usage(format!("{flag} {value}: legal are {min} to {max}"))),
+    }
+}
+
 fn link(args: &Args) -> Result<Link, String> {
     Ok(Link {
         generation: Some(Gen::try_from(args.generation)?),
         lanes: Some(Lanes::try_from(args.lanes)?),
         mps_bytes: Some(MpsBytes::try_from(args.mps)?),
         mrrs_bytes: Some(MrrsBytes::try_from(args.mrrs)?),
-        rcb_bytes: Some(RcbBytes::try_from(args.rcb)?),
+        rcb_bytes: args.rcb.map(RcbBytes::try_from).transpose()?,
         ..Link::default()
     })
 }
@@ -271,21 +294,29 @@ fn csv(rows: &[Row]) -> String {
         });
         let bandwidth = row.bandwidth.map_or(",".repeat(3), |b| {
             let (gbps, rate) = (b.bandwidth_gbps, b.transactions_per_s);
-            format!("{gbps:.6},{rate:.0},{:.6},{:.6}", b.model_exact_gbps, b.model_published_gbps)
+            let published = b.model_published_gbps.map_or(String::new(), |gbps| format!("{gbps:.6}"));
+            format!("{gbps:.6},{rate:.0},{:.6},{published}", b.model_exact_gbps)
         });
         text += &format!("{},{},{latency},{bandwidth}\n", row.test, row.size_bytes);
     }
     text
 }
 
-fn show(args: &Args, rows: &[Row]) -> Result<(), Failure> {
+fn show(results: &Results<'_>) -> Result<(), Failure> {
+    let Results { host, device, generation, lanes, mps_bytes, mrrs_bytes, rcb_bytes, .. } = results;
     output::text(&format!(
-        "host {}, device {}, Gen{} x{}, MPS {}, MRRS {}, RCB {}, window {} B",
-        args.host, args.device, args.generation, args.lanes, args.mps, args.mrrs, args.rcb, args.window
+        "host {host}, device {device}, Gen{generation} x{lanes}, MPS {mps_bytes}, MRRS {mrrs_bytes}, RCB {rcb_bytes}, \
+         window {} B; {} outstanding",
+        results.window_bytes, results.outstanding
     ))?;
+    output::text(&format!(
+        "each row ends after its transfers: {} for latency, {} for bandwidth, behind a warm-up of {}",
+        results.latency_transfers, results.bandwidth_transfers, results.warm_up
+    ))?;
+    let rows = results.tests;
     if rows.iter().any(|r| r.bandwidth.is_some()) {
         output::text("\nBandwidth, payload of one direction in Gb/s")?;
-        let header = ["test", "size B", "simulated", "model exact", "error %", "published", "M transfers/s"];
+        let header = ["test", "size B", "simulated", "model exact", "off %", "published", "M transfers/s"];
         output::table(&header, rows.iter().filter_map(bandwidth_row))?;
     }
     if rows.iter().any(|r| r.latency.is_some()) {
@@ -298,14 +329,14 @@ fn show(args: &Args, rows: &[Row]) -> Result<(), Failure> {
 
 fn bandwidth_row(row: &Row) -> Option<Vec<String>> {
     let b = row.bandwidth?;
-    let error = (b.bandwidth_gbps / b.model_exact_gbps - 1.0) * 100.0;
+    let off = (b.bandwidth_gbps / b.model_exact_gbps - 1.0) * 100.0;
     Some(vec![
         row.test.to_owned(),
         row.size_bytes.to_string(),
         format!("{:.3}", b.bandwidth_gbps),
         format!("{:.3}", b.model_exact_gbps),
-        format!("{error:+.3}"),
-        format!("{:.3}", b.model_published_gbps),
+        format!("{off:+.3}"),
+        b.model_published_gbps.map_or("-".to_owned(), |gbps| format!("{gbps:.3}")),
         format!("{:.3}", b.transactions_per_s / 1e6),
     ])
 }

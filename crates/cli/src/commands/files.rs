@@ -6,6 +6,16 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::Path;
 
+/// Refuses to write to `path` where it is `input`, by whatever name.
+pub(crate) fn not_the_input(path: &Path, input: &Path) -> Result<(), Failure> {
+    match (fs::canonicalize(path), fs::canonicalize(input)) {
+        (Ok(out), Ok(input)) if out == input => {
+            Err(Failure::usage(format!("{} is an input of this run: it is not overwritten", path.display())))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Creates `path`, and the folders above it.
 pub(crate) fn create(path: &Path, force: bool) -> Result<File, Failure> {
     if let Some(folder) = path.parent().filter(|f| !f.as_os_str().is_empty()) {

@@ -79,6 +79,8 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let mut assembly = lab::build(&file).map_err(Failure::Run)?;
     let capture = match &args.capture {
         Some(path) => {
+            files::not_the_input(path, &args.lab)?;
+            files::not_the_input(path, &file.base.join(file.lab.host.profile.get_ref()))?;
             let out = files::create(path, args.force)?;
             let options = CaptureOptions { at: args.tap.side(), dllps: args.dllps };
             let handle = assembly.capture(out, options).map_err(|e| files::failed(path, &e))?;
