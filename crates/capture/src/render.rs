@@ -15,7 +15,7 @@
 //! | `source`, `destination` | IPv4 address | UDP |
 //! | `source_port`, `destination_port` | | UDP |
 //! | `nettlp_sequence`, `nettlp_timestamp` | the NetTLP header; ticks of 6.4 ns | TLPs, DLLPs |
-//! | `origin` | `device`, `host`: who issued the request, by its port | TLPs |
+//! | `origin` | `device`, `host`: who issued the request, by its port; in the older port scheme all ports are the device's | TLPs |
 //! | `tc`, `attr`, `at` | 0 to 7; bits IDO, RO, NS; 0 to 3 | TLPs |
 //! | `th`, `td`, `ep` | true, false | TLPs |
 //! | `requester`, `completer` | `bus:device.function` in hexadecimal | TLPs; completions, configuration |
