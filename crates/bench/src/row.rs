@@ -11,6 +11,7 @@ use link::Counters;
 use model::{Addressing, Dllps, Measured, Params, Transfer};
 use serde::Serialize;
 use std::fmt;
+use tlp::Mrrs;
 
 /// What one test of one size has shown.
 #[derive(Clone, Debug, Serialize)]
@@ -169,8 +170,7 @@ impl Plan {
     fn params(&self) -> Result<Params, String> {
         let link = lab::links::config(&self.link, &schema::Link::default());
         let lanes = link.root.width.lanes();
-        let mrrs =
-            lab::links::merge(&self.link, &schema::Link::default()).mrrs_bytes.map_or(512, |m| m.0.bytes());
+        let mrrs = self.link.mrrs_bytes.map_or_else(Mrrs::default, |m| m.0).bytes();
         let rcb = self.rcb()?.bytes();
         let mut params = Params::new(link.root.rate.generation(), lanes, link.root.mps.bytes(), mrrs, rcb)
             .map_err(|e| e.to_string())?;
@@ -212,10 +212,7 @@ impl Plan {
 
 /// Raw rate x (1 - SKP share) x data / wire bytes of the direction that the data go.
 fn wire_gbps(params: &Params, test: Test, counted: &Counted) -> f64 {
-    let delta = match test {
-        Test::BwRd => &counted.down,
-        _ => &counted.up,
-    };
+    let delta = counted.data_way(test);
     let useful = (delta.wire_bytes - delta.skp_bytes) as f64;
     params.raw_gbps() * (1.0 - params.skp_share()) * delta.payload_bytes as f64 / useful
 }
@@ -230,11 +227,16 @@ impl Counted {
     /// Transfers (of reads and writes in turn: pairs) that the link's counters have seen: they are read some events
     /// after the device has changed its phase, so their own data says how many.
     fn transfers(&self, test: Test, params: &Params, transfer: Transfer) -> f64 {
-        let (delta, per_transfer) = match test {
-            Test::BwRd => (&self.down, model::completions(params, transfer)),
-            _ => (&self.up, model::writes(params, transfer)),
+        let per_transfer = match test {
+            Test::BwRd => model::completions(params, transfer),
+            _ => model::writes(params, transfer),
         };
-        delta.payload_bytes as f64 / (4 * per_transfer.data_dw) as f64
+        self.data_way(test).payload_bytes as f64 / (4 * per_transfer.data_dw) as f64
+    }
+
+    /// The direction that the data go; of reads and writes in turn, that of the writes.
+    fn data_way(&self, test: Test) -> &DirectionDelta {
+        if test == Test::BwRd { &self.down } else { &self.up }
     }
 }
 
