@@ -18,7 +18,7 @@ pub(crate) fn tlp(bytes: &[u8]) {
     let header = header.expect("a whole TLP has a header");
     assert_eq!(header.repr, tlp.repr);
     assert_eq!(header.tlp_len(), bytes.len());
-    let cut = Repr::parse_header(&bytes[..header.header_len]);
+    let cut = Repr::parse_header(&bytes[..header.data.start]);
     assert_eq!(cut.as_ref(), Ok(&header));
     assert!(!format!("{:#}", tlp.repr).is_empty());
     let mut out = vec![0xee; tlp.wire_len()];

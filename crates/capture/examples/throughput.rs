@@ -24,11 +24,12 @@ fn memory(op: MemoryOp, index: u64, data: Data) -> Tlp {
     let span = Span::covering(0x1_0000_0000 + index % 4096 * 256, 256).expect("aligned");
     let requester = Bdf::from_bits(0x0100);
     let tag = Tag::from_bits(index as u16 % 32);
-    Tlp { repr: Repr::new(Body::Memory(MemoryRequest { op, requester, tag, span })), data, carry: true }
+    Tlp::new(Repr::new(Body::Memory(MemoryRequest { op, requester, tag, span })), data).with_carry(true)
 }
 
 fn completion(index: u64, data: Data) -> Tlp {
     let body = Body::Completion(Completion {
+        locked: false,
         completer: Bdf::default(),
         requester: Bdf::from_bits(0x0100),
         tag: Tag::from_bits(index as u16 % 32),
@@ -38,7 +39,7 @@ fn completion(index: u64, data: Data) -> Tlp {
         lower_address: 0,
         length_dw: Some(64),
     });
-    Tlp { repr: Repr::new(body), data, carry: true }
+    Tlp::new(Repr::new(body), data).with_carry(true)
 }
 
 struct Taps {

@@ -10,7 +10,7 @@ use crate::time::Timestamp;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use tlp::{Bdf, Body, Class, Completion, FormatId, Repr, Status, Tag};
+use tlp::{Bdf, Body, Class, Completion, FormatId, MemoryOp, Repr, Status, Tag};
 
 /// Most requests that wait for completions at a time; those beyond are counted as untracked.
 pub const MAX_OUTSTANDING: usize = 65_536;
@@ -245,8 +245,11 @@ impl Transaction {
     fn of_request(number: u64, time: Timestamp, link: u16, repr: &Repr) -> Transaction {
         let (id, tag) = repr.transaction();
         let (address, bytes) = match &repr.body {
+            Body::Memory(m) if m.op == MemoryOp::WriteDeferrable => (m.span.first_byte(), 0),
             Body::Memory(m) => (m.span.first_byte(), m.span.byte_count()),
             Body::Config(c) => (u64::from(c.register_dw) * 4, if repr.data_dw() == 0 { 4 } else { 0 }),
+            Body::Io(io) => (u64::from(io.address), if repr.data_dw() == 0 { 4 } else { 0 }),
+            Body::Atomic(a) => (a.address, a.operand.bytes()),
             Body::Message(_) | Body::Completion(_) => (0, 0),
         };
         Transaction {

@@ -49,8 +49,8 @@ use serde::Serialize;
 use std::fmt::{self, Write};
 use std::net::Ipv4Addr;
 use tlp::{
-    Bdf, Body, Class, Completion, ConfigRequest, Dllp, FlowControlKind, Format, MemoryRequest, Message,
-    Status,
+    AtomicRequest, Bdf, Body, Class, Completion, ConfigRequest, Dllp, FlowControlKind, Format, IoRequest,
+    MemoryRequest, Message, Status,
 };
 
 /// Appends one line for `record` to `out`, without a line end: what the paper's Figure 15 shows.
@@ -244,6 +244,8 @@ struct JsonTlp {
 #[serde(untagged)]
 enum JsonBody {
     Memory(JsonMemory),
+    Io(JsonIo),
+    Atomic(JsonAtomic),
     Completion(JsonCompletion),
     Config(JsonConfig),
     Message(JsonMessage),
@@ -258,6 +260,24 @@ struct JsonMemory {
     first_be: u8,
     last_be: u8,
     request_bytes: u32,
+}
+
+#[derive(Serialize)]
+struct JsonIo {
+    requester: Text<Bdf>,
+    tag: u16,
+    address: u32,
+    length_dw: u32,
+    first_be: u8,
+}
+
+#[derive(Serialize)]
+struct JsonAtomic {
+    requester: Text<Bdf>,
+    tag: u16,
+    address: u64,
+    length_dw: u32,
+    operand_bytes: u32,
 }
 
 #[derive(Serialize)]
@@ -399,6 +419,8 @@ impl JsonTlp {
             ep: repr.ep,
             body: match &repr.body {
                 Body::Memory(m) => JsonBody::Memory(m.into()),
+                Body::Io(io) => JsonBody::Io(io.into()),
+                Body::Atomic(a) => JsonBody::Atomic(a.into()),
                 Body::Completion(c) => JsonBody::Completion(c.into()),
                 Body::Config(c) => JsonBody::Config(c.into()),
                 Body::Message(m) => JsonBody::Message(m.into()),
@@ -419,6 +441,30 @@ impl From<&MemoryRequest> for JsonMemory {
             first_be: m.span.first_be(),
             last_be: m.span.last_be(),
             request_bytes: m.span.byte_count(),
+        }
+    }
+}
+
+impl From<&IoRequest> for JsonIo {
+    fn from(io: &IoRequest) -> JsonIo {
+        JsonIo {
+            requester: Text(io.requester),
+            tag: io.tag.bits(),
+            address: io.address,
+            length_dw: 1,
+            first_be: io.first_be,
+        }
+    }
+}
+
+impl From<&AtomicRequest> for JsonAtomic {
+    fn from(a: &AtomicRequest) -> JsonAtomic {
+        JsonAtomic {
+            requester: Text(a.requester),
+            tag: a.tag.bits(),
+            address: a.address,
+            length_dw: a.length_dw(),
+            operand_bytes: a.operand.bytes(),
         }
     }
 }

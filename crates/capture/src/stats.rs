@@ -9,7 +9,7 @@ use crate::time::Timestamp;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
-use tlp::{Bdf, Body, Class, FORMATS, MemoryOp, Tag};
+use tlp::{Bdf, Body, Class, FORMATS, Tag};
 
 /// Counts records.
 #[derive(Clone, Debug, Default)]
@@ -94,12 +94,14 @@ impl Stats {
 
     fn add_size(&mut self, tlp: &TlpRecord<'_>) {
         let (sizes, size) = match &tlp.repr.body {
-            Body::Memory(m) if m.op == MemoryOp::Read => (&mut self.read_sizes, m.span.byte_count()),
+            Body::Memory(m) if m.op.is_read() => (&mut self.read_sizes, m.span.byte_count()),
             Body::Memory(m) => (&mut self.write_sizes, m.span.byte_count()),
             Body::Completion(c) if c.length_dw.is_some() => {
                 (&mut self.completion_sizes, tlp.payload_bytes as u32)
             }
-            Body::Completion(_) | Body::Config(_) | Body::Message(_) => return,
+            Body::Completion(_) | Body::Io(_) | Body::Atomic(_) | Body::Config(_) | Body::Message(_) => {
+                return;
+            }
         };
         *sizes.entry(size).or_default() += 1;
     }

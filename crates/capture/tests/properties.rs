@@ -8,8 +8,8 @@ use proptest::prelude::*;
 use riser_capture::{Direction, Kind, Origin, Reader, Stats, Writer, encap, render};
 use std::io::Cursor;
 use tlp::{
-    Attributes, Bdf, Body, Completion, ConfigKind, ConfigRequest, Data, Dllp, MemoryOp, MemoryRequest,
-    Message, MessageRouting, PayloadPool, Repr, Span, Status, Tag, Time, Tlp, TrafficClass,
+    Access, Attributes, Bdf, Body, Completion, ConfigKind, ConfigRequest, Data, Dllp, MemoryOp,
+    MemoryRequest, Message, MessageRouting, PayloadPool, Repr, Span, Status, Tag, Time, Tlp, TrafficClass,
 };
 
 /// Reads everything there is, every way; the number of frames, and of errors and blocks passed over.
@@ -46,6 +46,7 @@ fn completion() -> impl Strategy<Value = Body> {
     (any::<u16>(), any::<u16>(), 0..1024u16, 1..=4096u16, 1..=64u16, any::<bool>()).prop_map(
         |(completer, requester, tag, byte_count, dw, data)| {
             Body::Completion(Completion {
+                locked: false,
                 completer: Bdf::from_bits(completer),
                 requester: Bdf::from_bits(requester),
                 tag: Tag::from_bits(tag),
@@ -63,7 +64,7 @@ fn config() -> impl Strategy<Value = Body> {
     (any::<bool>(), any::<bool>(), any::<u16>(), 0..1024u16, 0..1024u16).prop_map(
         |(write, type1, id, tag, register_dw)| {
             Body::Config(ConfigRequest {
-                op: if write { MemoryOp::Write } else { MemoryOp::Read },
+                op: if write { Access::Write } else { Access::Read },
                 kind: if type1 { ConfigKind::Type1 } else { ConfigKind::Type0 },
                 requester: Bdf::from_bits(id),
                 tag: Tag::from_bits(tag),

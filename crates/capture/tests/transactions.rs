@@ -6,7 +6,7 @@ mod common;
 use common::{completion, memory};
 use riser_capture::Timestamp;
 use riser_capture::matcher::{MAX_OUTSTANDING, Match, Matcher};
-use tlp::{Bdf, Body, ConfigKind, ConfigRequest, Data, MemoryOp, Repr, Status, Tag};
+use tlp::{Access, Bdf, Body, ConfigKind, ConfigRequest, Data, MemoryOp, Repr, Status, Tag};
 
 fn read(tag: u16, address: u64, len: u32) -> Repr {
     memory(MemoryOp::Read, 0x1900, tag, address, len, Data::NONE).repr
@@ -126,7 +126,7 @@ fn a_wrong_byte_count_is_counted() {
 
 #[test]
 fn configuration_ends_with_its_completion() {
-    for op in [MemoryOp::Read, MemoryOp::Write] {
+    for op in [Access::Read, Access::Write] {
         let config = Repr::new(Body::Config(ConfigRequest {
             op,
             kind: ConfigKind::Type0,
@@ -136,7 +136,7 @@ fn configuration_ends_with_its_completion() {
             register_dw: 4,
             first_be: 0xf,
         }));
-        let done = completion(0x1900, 3, 4, (op == MemoryOp::Read).then_some(1), Status::Success);
+        let done = completion(0x1900, 3, 4, (op == Access::Read).then_some(1), Status::Success);
         assert_eq!(story(&[config, done]).0, ["request", "complete"]);
     }
 }

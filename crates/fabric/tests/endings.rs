@@ -20,7 +20,7 @@ fn write(address: u64, len: u32) -> Tlp {
     let span = Span::covering(address, len).unwrap();
     let request =
         MemoryRequest { op: MemoryOp::Write, requester: Bdf::from_bits(0x100), tag: Tag::default(), span };
-    Tlp { repr: Repr::new(Body::Memory(request)), data: Data::Counted(len), carry: false }
+    Tlp::new(Repr::new(Body::Memory(request)), Data::Counted(len))
 }
 
 fn no_progress(stop: Stop, parts: &[&str]) {

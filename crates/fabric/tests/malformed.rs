@@ -11,7 +11,7 @@ use device::{DmaError, Io};
 use proptest::prelude::*;
 use riser_fabric::{AddressMap, Fabric, Limits, LinkId, PortId, RootCounters, Side, Stop};
 use tlp::{
-    AddressType, Attributes, Bdf, Body, Class, Completion, ConfigKind, ConfigRequest, Data, Duration,
+    Access, AddressType, Attributes, Bdf, Body, Class, Completion, ConfigKind, ConfigRequest, Data, Duration,
     MemoryOp, MemoryRequest, Message, MessageRouting, PayloadPool, Rate, Repr, Span, Status, Tag, Time, Tlp,
     TrafficClass,
 };
@@ -22,7 +22,7 @@ const DEVICE: Bdf = Bdf::from_bits(0x0100);
 const MANY: u64 = 300;
 
 fn tlp(body: Body, data: Data) -> Tlp {
-    Tlp { repr: Repr::new(body), data, carry: true }
+    Tlp::new(Repr::new(body), data).with_carry(true)
 }
 
 fn memory(op: MemoryOp, tag: u16, span: Span, data: Data) -> Tlp {
@@ -38,9 +38,8 @@ fn read(address: u64, len: u32) -> Tlp {
     memory(MemoryOp::Read, 5, Span::covering(address, len).unwrap(), Data::NONE)
 }
 
-fn config(op: MemoryOp, kind: ConfigKind) -> Tlp {
-    let data =
-        if op == MemoryOp::Write { Data::Carried(PayloadPool::new().copy(&[1; 4])) } else { Data::NONE };
+fn config(op: Access, kind: ConfigKind) -> Tlp {
+    let data = if op == Access::Write { Data::Carried(PayloadPool::new().copy(&[1; 4])) } else { Data::NONE };
     let request = ConfigRequest {
         op,
         kind,
@@ -55,6 +54,7 @@ fn config(op: MemoryOp, kind: ConfigKind) -> Tlp {
 
 fn completion(tag: u16, requester: u16, dw: Option<u16>) -> Tlp {
     let body = Completion {
+        locked: false,
         completer: DEVICE,
         requester: Bdf::from_bits(requester),
         tag: Tag::from_bits(tag),
@@ -165,14 +165,14 @@ fn each_gets_what_the_specification_says_and_is_counted() {
         // §2.2.7: configuration requests only go down.
         (
             "CfgRd0 up",
-            config(MemoryOp::Read, ConfigKind::Type0),
+            config(Access::Read, ConfigKind::Type0),
             Some((UnsupportedRequest, 4, 0, None)),
             ur,
             same,
         ),
         (
             "CfgWr1 up",
-            config(MemoryOp::Write, ConfigKind::Type1),
+            config(Access::Write, ConfigKind::Type1),
             Some((UnsupportedRequest, 4, 0, None)),
             ur,
             same,
@@ -279,7 +279,7 @@ fn answers_that_cannot_leave_hold_up_only_who_asked() {
             self.0.waits_for()
         }
     }
-    for request in [config(MemoryOp::Read, ConfigKind::Type0), read(LOW_BYTES, 4), read(0x1000, 4)] {
+    for request in [config(Access::Read, ConfigKind::Type0), read(LOW_BYTES, 4), read(0x1000, 4)] {
         let raw = Raw::new();
         (0..2_000).for_each(|_| raw.send(1_000, request.clone()));
         (0..100).for_each(|_| raw.send(50_000, write(0x1000, &[1; 4])));
@@ -325,10 +325,11 @@ fn any_body() -> impl Strategy<Value = Body> {
             .prop_map(|(op, requester, tag, span)| Body::Memory(MemoryRequest { op, requester, tag, span })),
         2 => (id.clone(), id.clone(), tag.clone(), 0u8..8, 1u16..4097, 0u8..128, length()).prop_map(
             |(completer, requester, tag, status, byte_count, lower_address, length_dw)| Body::Completion(Completion {
+                locked: false,
                 completer, requester, tag, status: Status::from_bits(status), bcm: false, byte_count, lower_address, length_dw,
             })
         ),
-        1 => (op(), any::<bool>(), id.clone(), tag.clone(), id.clone(), 0u16..1024, 0u8..16).prop_map(
+        1 => (prop::sample::select(vec![Access::Read, Access::Write]), any::<bool>(), id.clone(), tag.clone(), id.clone(), 0u16..1024, 0u8..16).prop_map(
             |(op, one, requester, tag, completer, register_dw, first_be)| Body::Config(ConfigRequest {
                 op,
                 kind: if one { ConfigKind::Type1 } else { ConfigKind::Type0 },
@@ -353,7 +354,7 @@ fn any_tlp() -> impl Strategy<Value = Tlp> {
             (repr.td, repr.ep, repr.at) = (td, ep, AddressType::Untranslated);
             let (len, carried) = data.unwrap_or((repr.data_lanes().len(), carry));
             let bytes = |n| Data::Carried(PayloadPool::new().copy(&vec![0x5a; n]));
-            Tlp { repr, data: if carried { bytes(len) } else { Data::Counted(len as u32) }, carry }
+            Tlp::new(repr, if carried { bytes(len) } else { Data::Counted(len as u32) }).with_carry(carry)
         })
 }
 

@@ -129,6 +129,7 @@ fn answers_that_do_not_fit() {
     let answer = |tag: u16, status: Status, byte_count: u16, data: Option<&[u8]>| {
         let length_dw = data.map(|d| d.len().div_ceil(4) as u16);
         let body = Completion {
+            locked: false,
             completer: Bdf::from_bits(0x100),
             requester: Bdf::from_bits(0),
             tag: Tag::from_bits(tag),
@@ -140,7 +141,7 @@ fn answers_that_do_not_fit() {
         };
         let data =
             data.map_or(Data::NONE, |d| Data::Carried(pool.copy(&d[..d.len().min(byte_count.into())])));
-        Tlp { repr: Repr::new(Body::Completion(body)), data, carry: false }
+        Tlp::new(Repr::new(Body::Completion(body)), data)
     };
     let poisoned = |mut tlp: Tlp| {
         tlp.repr.ep = true;
@@ -228,6 +229,7 @@ fn the_rest_of_a_failed_answer_hits_no_later_read() {
     let base = AddressMap.mmio32(0).base;
     let half = |byte_count: u16, byte: u8, len: usize| {
         let body = Completion {
+            locked: false,
             completer: Bdf::from_bits(0x100),
             requester: Bdf::from_bits(0),
             tag: Tag::from_bits(0),
@@ -237,11 +239,7 @@ fn the_rest_of_a_failed_answer_hits_no_later_read() {
             lower_address: 0,
             length_dw: Some((len / 4) as u16),
         };
-        Tlp {
-            repr: Repr::new(Body::Completion(body)),
-            data: Data::Carried(pool.copy(&vec![byte; len])),
-            carry: false,
-        }
+        Tlp::new(Repr::new(Body::Completion(body)), Data::Carried(pool.copy(&vec![byte; len])))
     };
     let raw = Raw::new();
     let mut poisoned = half(64, 1, 32);

@@ -154,15 +154,16 @@ mod tests {
     use tlp::{Bdf, Body, Data, MemoryOp, MemoryRequest, PayloadPool, Repr, Span, Tag};
 
     fn frames() -> [Frame; 4] {
-        let write = |len: u32, data| Tlp {
-            repr: Repr::new(Body::Memory(MemoryRequest {
-                op: MemoryOp::Write,
-                requester: Bdf::from_bits(0x100),
-                tag: Tag::from_bits(3),
-                span: Span::covering(0x1_2345_6000, len).unwrap(),
-            })),
-            data,
-            carry: false,
+        let write = |len: u32, data| {
+            Tlp::new(
+                Repr::new(Body::Memory(MemoryRequest {
+                    op: MemoryOp::Write,
+                    requester: Bdf::from_bits(0x100),
+                    tag: Tag::from_bits(3),
+                    span: Span::covering(0x1_2345_6000, len).unwrap(),
+                })),
+                data,
+            )
         };
         let carried = Data::Carried(PayloadPool::new().copy(&[0x5a; 61]));
         [

@@ -2,7 +2,7 @@
 //! The ordering rules between TLPs of one virtual channel, as a table (`PCIe 5.0 §2.4.1`, Table 2-40). Says what may
 //! pass what; chooses nothing.
 
-use tlp::{Attributes, Bdf, Body, MemoryOp, Tlp};
+use tlp::{Access, Attributes, Bdf, Body, ConfigRequest, IoRequest, MemoryOp, Tlp};
 
 /// Whether a TLP may overtake another that was issued before it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,14 +55,16 @@ const TABLE: [[Rule; 4]; 4] = [
 fn kind(tlp: &Tlp) -> Kind {
     match &tlp.repr.body {
         Body::Memory(m) => match m.op {
-            MemoryOp::Read => Kind::Read,
+            MemoryOp::Read | MemoryOp::ReadLocked => Kind::Read,
             MemoryOp::Write => Kind::Posted,
+            MemoryOp::WriteDeferrable => Kind::NonPostedWithData,
         },
         Body::Message(_) => Kind::Posted,
         Body::Completion(_) => Kind::Completion,
-        Body::Config(c) => match c.op {
-            MemoryOp::Read => Kind::Read,
-            MemoryOp::Write => Kind::NonPostedWithData,
+        Body::Atomic(_) => Kind::NonPostedWithData,
+        Body::Io(IoRequest { op, .. }) | Body::Config(ConfigRequest { op, .. }) => match op {
+            Access::Read => Kind::Read,
+            Access::Write => Kind::NonPostedWithData,
         },
     }
 }
@@ -112,7 +114,7 @@ mod tests {
 
     fn config_write(id: u16, attr: Attributes) -> Tlp {
         let body = ConfigRequest {
-            op: MemoryOp::Write,
+            op: Access::Write,
             kind: ConfigKind::Type0,
             requester: Bdf::from_bits(id),
             tag: Tag::default(),
@@ -126,6 +128,7 @@ mod tests {
     // Issued by `id`, for a requester that bears the same number.
     fn completion(id: u16, attr: Attributes) -> Tlp {
         let body = Completion {
+            locked: false,
             completer: Bdf::from_bits(id),
             requester: Bdf::from_bits(id),
             tag: Tag::default(),
@@ -139,7 +142,7 @@ mod tests {
     }
 
     fn tlp(body: Body, attr: Attributes) -> Tlp {
-        Tlp { repr: Repr { attr, ..Repr::new(body) }, data: Data::NONE, carry: false }
+        Tlp::new(Repr { attr, ..Repr::new(body) }, Data::NONE)
     }
 
     /// Every cell: `PCIe 5.0 Table 2-40`, with the entries A2a to D5b named as there. The earlier TLP is of ID 1.

@@ -61,7 +61,7 @@ mod tests {
         let (requester, tag) = Default::default();
         let routing = MessageRouting::Local;
         let body = Message { routing, requester, tag, code, header: [0; 8], length_dw: None };
-        Tlp { repr: Repr::new(Body::Message(body)), data: Data::NONE, carry: false }
+        Tlp::new(Repr::new(Body::Message(body)), Data::NONE)
     }
 
     #[test]

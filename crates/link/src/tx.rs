@@ -146,7 +146,7 @@ mod tests {
         let span = Span::covering(0x1000, 64).unwrap();
         let (requester, tag) = (Bdf::from_bits(id), Tag::default());
         let repr = Repr { attr, ..Repr::new(Body::Memory(MemoryRequest { op, requester, tag, span })) };
-        Tlp { repr, data: Data::NONE, carry: false }
+        Tlp::new(repr, Data::NONE)
     }
 
     fn write() -> Tlp {
@@ -159,6 +159,7 @@ mod tests {
 
     fn completion(attr: Attributes) -> Tlp {
         let body = Completion {
+            locked: false,
             completer: Bdf::from_bits(1),
             requester: Bdf::from_bits(0),
             tag: Tag::default(),
@@ -169,7 +170,7 @@ mod tests {
             length_dw: Some(16),
         };
         let repr = Repr { attr, ..Repr::new(Body::Completion(body)) };
-        Tlp { repr, data: Data::NONE, carry: false }
+        Tlp::new(repr, Data::NONE)
     }
 
     /// Room for one TLP with 64 B of each class named in `classes`, none of the others.

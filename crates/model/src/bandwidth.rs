@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The answers of the model as plain records, ready for JSON. Never computes one.
 
-use crate::{Params, Transfer};
+use crate::{Basis, Params, Transfer};
 use serde::Serialize;
 
 /// Which of the two forms answered.
@@ -12,6 +12,26 @@ pub enum Form {
     Exact,
     /// pcie-bench §3, as printed.
     Published,
+}
+
+impl Form {
+    /// What an answer of this form rests on.
+    #[must_use]
+    pub const fn basis(self, params: &Params) -> Basis {
+        match self {
+            Form::Exact => params.basis(),
+            Form::Published => Basis::Published,
+        }
+    }
+
+    /// `exact` or `published`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Form::Exact => "exact",
+            Form::Published => "published",
+        }
+    }
 }
 
 /// A direction of the link.
@@ -29,7 +49,9 @@ pub enum Direction {
 pub struct Bandwidth {
     /// Which form answered.
     pub form: Form,
-    /// Generation, 1 to 5.
+    /// What the answer rests on.
+    pub basis: Basis,
+    /// Generation, 1 to 5; exact form: to 7.
     #[serde(rename = "gen")]
     pub generation: u8,
     /// Lanes.
@@ -51,7 +73,7 @@ pub struct Bandwidth {
     /// What the lanes carry in one direction, encoding taken off.
     pub raw_gbps: f64,
     /// What is left for TLPs, their framing included, in one direction. Exact: of a direction that carries no DLLPs,
-    /// so raw less SKP. Published: raw less its estimate for DLLPs and SKP.
+    /// so raw less SKP, or in FLIT mode 236 of 256 B. Published: raw less its estimate for DLLPs and SKP.
     pub tlp_gbps: f64,
     /// Payload of memory writes alone.
     pub write_gbps: f64,
@@ -117,9 +139,9 @@ pub struct DirectionLoad {
     pub data_bytes: u64,
     /// DLLPs, on average.
     pub dllps: f64,
-    /// All of these together, at 8 B a DLLP. SKP is not counted here.
+    /// All of these together, at 8 B a DLLP. SKP is not counted here, nor what a flit has beside TLPs.
     pub wire_bytes: f64,
-    /// Share of what the direction can carry beside SKP: 1 at the bottleneck.
+    /// Share of what the direction can carry beside SKP, or in FLIT mode beside DLP, CRC and FEC: 1 at the bottleneck.
     pub utilization: f64,
 }
 
@@ -128,6 +150,7 @@ impl Bandwidth {
     pub(crate) fn unanswered(form: Form, params: &Params, transfer: Transfer) -> Bandwidth {
         Bandwidth {
             form,
+            basis: form.basis(params),
             generation: params.rate.generation(),
             lanes: params.width.lanes(),
             mps_bytes: params.mps.bytes(),

@@ -1,38 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The model that counts wire bytes.
-//!
-//! For each kind of traffic and each direction,
-//!
-//! ```text
-//! payload rate = raw * (1 - SKP share) * payload / (TLP bytes + DLLP bytes that this direction carries)
-//! ```
-//!
-//! and the fuller direction decides. TLPs are counted by [`split`](crate::split). DLLPs are given as
-//! [measured](Measured), or follow this rule: for the TLPs that come one way, the other way carries
-//!
-//! - one Ack per TLP, but at most one per Ack latency limit ([`Params::ack_latency_limit`]);
-//! - one UpdateFC per TLP and class of finite credits, but at most one per class and UpdateFC interval, which is as
-//!   long. Posted and non-posted credits of the host are finite. Completion credits of an endpoint are infinite
-//!   (`PCIe 5.0 §2.6.1`), so completions need none.
-//!
-//! Since Acks and UpdateFCs of one direction are caused by the other, both depend on the rate sought. No iteration is
-//! needed: the bytes per symbol time that a direction carries at the rate `x`,
-//!
-//! ```text
-//! load(x) = x * TLP bytes + sum over the DLLP streams of 8 * min(x * TLPs of the stream, 1 / interval)
-//! ```
-//!
-//! grow with `x`, and are the least of the lines that follow from taking one side of each `min`. So the largest `x`
-//! with `load(x) <= capacity` is the largest of the lines' solutions, and the rate of the traffic is the smaller
-//! of the two directions' `x`.
-//!
-//! Never includes latency, credits that run out, or what a device or host cannot keep up with.
+//! The model that counts wire bytes, for transfers: splits them into TLPs ([`split`]), and asks
+//! [`wire`] what fits. Never includes latency, credits that run out, or what a device or host cannot keep up with.
 
-use crate::bandwidth::{Direction, DirectionLoad, Flow, Flows};
+use crate::bandwidth::{DirectionLoad, Flow, Flows};
+use crate::wire::{self, Counted, Load, Packets};
 use crate::{Bandwidth, Form, ModelError, Params, TlpCount, Transfer, split};
-
-/// A DLLP on the wire: SDP, six bytes and END at 8b/10b, the SDP token and six bytes at 128b/130b.
-const DLLP_BYTES: f64 = 8.0;
 
 /// DLLPs counted on a link, per transfer (of reads and writes in turn: per pair).
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -43,7 +15,7 @@ pub struct Measured {
     pub down: f64,
 }
 
-/// The DLLPs of each kind of traffic: measured ones where given, else those of the rule in the module's head.
+/// The DLLPs of each kind of traffic: measured ones where given, else those that follow from the limits.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Dllps {
     /// Of writes alone.
@@ -55,7 +27,10 @@ pub struct Dllps {
 }
 
 impl Measured {
-    fn check(self) -> Result<(), ModelError> {
+    fn check(self, params: &Params) -> Result<(), ModelError> {
+        if params.rate.framed().is_none() {
+            return Err(ModelError::DllpsInFlits(params.rate.generation()));
+        }
         match [self.up, self.down].into_iter().find(|n| !n.is_finite() || *n < 0.0) {
             Some(n) => Err(ModelError::Dllps(n)),
             None => Ok(()),
@@ -70,7 +45,7 @@ impl Measured {
 pub fn exact(params: &Params, transfer: Transfer, dllps: &Dllps) -> Result<Bandwidth, ModelError> {
     transfer.check()?;
     for measured in [dllps.write, dllps.read, dllps.read_write].into_iter().flatten() {
-        measured.check()?;
+        measured.check(params)?;
     }
     let (none, writes) = (TlpCount::default(), split::writes(params, transfer));
     let (reads, completions) = (split::reads(params, transfer), split::completions(params, transfer));
@@ -83,7 +58,7 @@ pub fn exact(params: &Params, transfer: Transfer, dllps: &Dllps) -> Result<Bandw
         read_write: flow(writes, reads, completions, dllps.read_write),
     };
     Ok(Bandwidth {
-        tlp_gbps: params.raw_gbps() * (1.0 - params.skp_share()),
+        tlp_gbps: params.raw_gbps() * params.tlp_share(),
         write_gbps: flows.write.payload_gbps,
         read_gbps: flows.read.payload_gbps,
         read_write_gbps: flows.read_write.payload_gbps,
@@ -99,120 +74,52 @@ struct Traffic {
     completion: TlpCount,
 }
 
-/// The TLPs that a direction carries per transfer, and the DLLPs between them.
-struct OneWay {
-    tlps: u64,
-    overhead_bytes: u64,
-    data_bytes: u64,
-    dllps: DllpLoad,
-}
-
-/// The DLLPs that a direction carries.
-enum DllpLoad {
-    /// So many per transfer.
-    Measured(f64),
-    /// Streams of one DLLP per TLP, each given by its TLPs per transfer, and at most one DLLP per interval.
-    Streams { tlps: Vec<u64>, interval: f64 },
-}
-
 impl Traffic {
     fn flow(&self, params: &Params, size_bytes: u32, measured: Option<Measured>) -> Flow {
-        let capacity = params.bytes_per_symbol_time() * (1.0 - params.skp_share());
-        let up = self.up(params, measured);
-        let down = self.down(params, measured);
-        let (rate_up, rate_down) = (up.largest_rate(capacity), down.largest_rate(capacity));
-        let rate = rate_up.min(rate_down);
-        let transfers_per_s = rate / params.symbol_time_ns() * 1e9;
+        let counted = measured.map(|m| Counted { up: m.up, down: m.down });
+        let traffic = wire::Traffic { up: self.up(params), down: self.down(params) };
+        let fit = wire::fit(params, &traffic, counted);
         Flow {
-            payload_gbps: transfers_per_s * f64::from(size_bytes) * 8.0 / 1e9,
-            transfers_per_s,
-            bottleneck: if rate_up <= rate_down { Direction::Up } else { Direction::Down },
-            up: up.load(rate, capacity),
-            down: down.load(rate, capacity),
+            payload_gbps: fit.units_per_s * f64::from(size_bytes) * 8.0 / 1e9,
+            transfers_per_s: fit.units_per_s,
+            bottleneck: fit.bottleneck,
+            up: direction(&traffic.up, fit.up),
+            down: direction(&traffic.down, fit.down),
         }
     }
 
-    /// Requests, and Acks for completions.
-    fn up(&self, params: &Params, measured: Option<Measured>) -> OneWay {
+    /// Requests.
+    fn up(&self, params: &Params) -> Packets {
         let tlps = self.posted.tlps + self.non_posted.tlps;
-        OneWay {
-            tlps,
-            overhead_bytes: tlps * u64::from(params.request_overhead_bytes()),
-            data_bytes: self.posted.data_dw * 4,
-            dllps: match measured {
-                Some(measured) => DllpLoad::Measured(measured.up),
-                None => DllpLoad::streams(params, &[self.completion.tlps]),
-            },
+        Packets {
+            posted: self.posted.tlps as f64,
+            non_posted: self.non_posted.tlps as f64,
+            overhead_bytes: (tlps * u64::from(params.request_overhead_bytes())) as f64,
+            data_bytes: (self.posted.data_dw * 4) as f64,
+            ..Packets::default()
         }
     }
 
-    /// Completions, Acks for requests, and UpdateFCs for posted and non-posted credits.
-    fn down(&self, params: &Params, measured: Option<Measured>) -> OneWay {
-        let (posted, non_posted) = (self.posted.tlps, self.non_posted.tlps);
-        OneWay {
-            tlps: self.completion.tlps,
-            overhead_bytes: self.completion.tlps * u64::from(params.completion_overhead_bytes()),
-            data_bytes: self.completion.data_dw * 4,
-            dllps: match measured {
-                Some(measured) => DllpLoad::Measured(measured.down),
-                None => DllpLoad::streams(params, &[posted + non_posted, posted, non_posted]),
-            },
+    /// Completions.
+    fn down(&self, params: &Params) -> Packets {
+        Packets {
+            completions: self.completion.tlps as f64,
+            overhead_bytes: (self.completion.tlps * u64::from(params.completion_overhead_bytes())) as f64,
+            data_bytes: (self.completion.data_dw * 4) as f64,
+            ..Packets::default()
         }
     }
 }
 
-impl DllpLoad {
-    fn streams(params: &Params, tlps: &[u64]) -> DllpLoad {
-        let tlps = tlps.iter().copied().filter(|n| *n > 0).collect();
-        DllpLoad::Streams { tlps, interval: f64::from(params.ack_latency_limit()) }
-    }
-
-    /// DLLPs per transfer at `rate` transfers per symbol time.
-    fn per_transfer(&self, rate: f64) -> f64 {
-        match self {
-            DllpLoad::Measured(count) => *count,
-            DllpLoad::Streams { tlps, interval } => {
-                tlps.iter().map(|n| (*n as f64).min(1.0 / (interval * rate))).fold(0.0, |sum, n| sum + n)
-            }
-        }
-    }
-}
-
-impl OneWay {
-    fn tlp_bytes(&self) -> f64 {
-        (self.overhead_bytes + self.data_bytes) as f64
-    }
-
-    /// The most transfers per symbol time for `capacity` bytes per symbol time; infinite where none cost anything.
-    fn largest_rate(&self, capacity: f64) -> f64 {
-        match &self.dllps {
-            DllpLoad::Measured(count) => capacity / (self.tlp_bytes() + DLLP_BYTES * count),
-            DllpLoad::Streams { tlps, interval } => (0..1u32 << tlps.len())
-                .map(|at_interval| self.rate_on_line(capacity, tlps, *interval, at_interval))
-                .fold(0.0, f64::max),
-        }
-    }
-
-    /// The rate at which one line of the load meets the capacity: the streams whose bit is set in `at_interval` send a
-    /// DLLP per interval, the others one per TLP.
-    fn rate_on_line(&self, capacity: f64, tlps: &[u64], interval: f64, at_interval: u32) -> f64 {
-        let per_tlp: u64 =
-            tlps.iter().enumerate().filter(|(i, _)| at_interval >> i & 1 == 0).map(|(_, n)| n).sum();
-        let fixed = DLLP_BYTES * f64::from(at_interval.count_ones()) / interval;
-        (capacity - fixed) / (self.tlp_bytes() + DLLP_BYTES * per_tlp as f64)
-    }
-
-    fn load(&self, rate: f64, capacity: f64) -> DirectionLoad {
-        let dllps = self.dllps.per_transfer(rate);
-        let wire_bytes = self.tlp_bytes() + DLLP_BYTES * dllps;
-        DirectionLoad {
-            tlps: self.tlps,
-            overhead_bytes: self.overhead_bytes,
-            data_bytes: self.data_bytes,
-            dllps,
-            wire_bytes,
-            utilization: rate * wire_bytes / capacity,
-        }
+/// All counts of a transfer are whole and far below 2^53.
+fn direction(packets: &Packets, load: Load) -> DirectionLoad {
+    DirectionLoad {
+        tlps: packets.tlps() as u64,
+        overhead_bytes: packets.overhead_bytes as u64,
+        data_bytes: packets.data_bytes as u64,
+        dllps: load.dllps,
+        wire_bytes: load.wire_bytes,
+        utilization: load.utilization,
     }
 }
 

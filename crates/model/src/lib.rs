@@ -7,7 +7,8 @@
 //! - [`exact`]: counts the bytes that each direction of the wire carries. This one a simulation agrees with.
 //!
 //! One device moves data to and from host memory. *Up* is device to host (MWr, MRd), *down* is host to device
-//! (CplD). Bandwidths are payload, in Gb/s of 10^9 bits per second. Generations 1 to 5; FLIT mode is not covered.
+//! (CplD). Bandwidths are payload, in Gb/s of 10^9 bits per second. Generations 1 to 5,
+//! and as mere arithmetic ([`Basis::Arithmetic`]) 6 and 7.
 //!
 //! This is the one crate below the measurements that computes in floats. It never simulates, never does I/O, and
 //! never panics on numbers from outside: [`Params`] holds only legal ones, and sizes are checked.
@@ -26,10 +27,13 @@ mod bandwidth;
 mod exact;
 mod params;
 mod published;
+mod rate;
 mod split;
+mod wire;
 
 pub use bandwidth::{Bandwidth, Direction, DirectionLoad, Equations, Flow, Flows, Form};
 pub use exact::{Dllps, Measured, exact};
 pub use params::{Addressing, ModelError, Params, Transfer};
 pub use published::published;
+pub use rate::{Basis, FlitRate, LinkRate};
 pub use split::{TlpCount, completions, reads, writes};

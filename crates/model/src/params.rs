@@ -3,10 +3,11 @@
 //!
 //! Holds only legal values; never computes a bandwidth.
 
-use tlp::{Mps, Mrrs, Rate, Rcb, SizeError, Width};
+use crate::rate::{Basis, FLIT_BYTES, FLIT_TLP_BYTES, LinkRate};
+use tlp::{Mps, Mrrs, Rcb, SizeError, Width};
 
 /// Framing of a TLP on the wire, in bytes, beside its header and data: STP, sequence number, LCRC and END at
-/// 8b/10b (`PCIe 5.0 §4.2.1.2`), the STP token and LCRC at 128b/130b (§4.2.2.3). Eight in both.
+/// 8b/10b (`PCIe 5.0 §4.2.1.2`), the STP token and LCRC at 128b/130b (§4.2.2.3). Eight in both; none in FLIT mode.
 const FRAMING_BYTES: u32 = 8;
 
 /// ECRC digest in bytes (`PCIe 5.0 §2.2.3`).
@@ -22,8 +23,14 @@ const MAX_TRANSFER_BYTES: u32 = 16 << 20;
 #[derive(Clone, Copy, PartialEq, Debug, thiserror::Error)]
 pub enum ModelError {
     /// Not a generation that the model covers.
-    #[error("generation {0}: legal are 1, 2, 3, 4, 5")]
+    #[error("generation {0}: legal are 1, 2, 3, 4, 5, 6, 7")]
     Generation(u8),
+    /// The published form knows no FLIT mode.
+    #[error("generation {0}: the published form knows 1, 2, 3, 4, 5, the exact form also 6, 7")]
+    GenerationPublished(u8),
+    /// FLIT mode has no DLLPs to count.
+    #[error("counted DLLPs at generation {0}: legal at 1, 2, 3, 4, 5, as flits carry Acks and credits themselves")]
+    DllpsInFlits(u8),
     /// Not a link width.
     #[error("{0} lanes: legal are 1, 2, 4, 8, 12, 16, 32")]
     Lanes(u8),
@@ -76,7 +83,7 @@ impl Addressing {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Params {
     /// Signalling rate.
-    pub rate: Rate,
+    pub rate: LinkRate,
     /// Number of lanes.
     pub width: Width,
     /// The longest data of one TLP.
@@ -127,7 +134,7 @@ impl Params {
     /// Where the specification does not know one of them.
     pub fn new(generation: u8, lanes: u8, mps: u32, mrrs: u32, rcb: u32) -> Result<Params, ModelError> {
         Ok(Params {
-            rate: Rate::from_generation(generation).ok_or(ModelError::Generation(generation))?,
+            rate: LinkRate::from_generation(generation).ok_or(ModelError::Generation(generation))?,
             width: Width::new(lanes).ok_or(ModelError::Lanes(lanes))?,
             mps: Mps::new(mps)?,
             mrrs: Mrrs::new(mrrs)?,
@@ -143,10 +150,18 @@ impl Params {
         self.bytes_per_symbol_time() * 8.0 / self.symbol_time_ns()
     }
 
+    /// What an answer of the exact form rests on.
+    #[must_use]
+    pub const fn basis(&self) -> Basis {
+        match self.rate {
+            LinkRate::Framed(_) => Basis::ClosedForm,
+            LinkRate::Flit(_) => Basis::Arithmetic,
+        }
+    }
+
     /// A symbol time (one byte on one lane) in nanoseconds.
     pub(crate) fn symbol_time_ns(&self) -> f64 {
-        let ps = self.rate.symbol_time_ps();
-        ps.num as f64 / ps.den as f64 / 1e3
+        self.rate.symbol_time_ns()
     }
 
     /// Bytes that one direction carries in a symbol time: one per lane.
@@ -155,28 +170,48 @@ impl Params {
     }
 
     /// Share of the wire that SKP Ordered Sets take, at their longest interval: 4 symbols in 1538 symbol times at
-    /// 8b/10b, one block in 375 at 128b/130b (`PCIe 5.0 §4.2.7`).
+    /// 8b/10b, one block in 375 at 128b/130b (`PCIe 5.0 §4.2.7`). Zero in FLIT mode, where they are not counted.
     #[must_use]
     pub fn skp_share(&self) -> f64 {
-        if self.rate.is_8b10b() { SKP_SHARE_8B10B } else { 1.0 / 375.0 }
+        match self.rate {
+            LinkRate::Framed(rate) if rate.is_8b10b() => SKP_SHARE_8B10B,
+            LinkRate::Framed(_) => 1.0 / 375.0,
+            LinkRate::Flit(_) => 0.0,
+        }
     }
 
-    /// Ack Transmission Latency Limit, and UpdateFC interval, in symbol times.
+    /// Share of the wire that is left for TLPs and DLLPs: all but SKP, or 236 of the 256 B of each flit.
     #[must_use]
-    pub fn ack_latency_limit(&self) -> u32 {
-        tlp::ack_latency_limit(self.rate, self.width, self.mps)
+    pub fn tlp_share(&self) -> f64 {
+        match self.rate {
+            LinkRate::Framed(_) => 1.0 - self.skp_share(),
+            LinkRate::Flit(_) => f64::from(FLIT_TLP_BYTES) / f64::from(FLIT_BYTES),
+        }
     }
 
-    /// Bytes that a MWr or MRd takes on the wire beside its data: 24 with 64-bit addresses.
+    /// Ack Transmission Latency Limit, and UpdateFC interval, in symbol times; none in FLIT mode.
+    #[must_use]
+    pub fn ack_latency_limit(&self) -> Option<u32> {
+        self.rate.framed().map(|rate| tlp::ack_latency_limit(rate, self.width, self.mps))
+    }
+
+    /// Bytes that a MWr or MRd takes on the wire beside its data: 24 with 64-bit addresses, 16 in FLIT mode.
     #[must_use]
     pub const fn request_overhead_bytes(&self) -> u32 {
-        FRAMING_BYTES + self.addressing.request_header_bytes() + self.ecrc_bytes()
+        self.framing_bytes() + self.addressing.request_header_bytes() + self.ecrc_bytes()
     }
 
-    /// Bytes that a CplD takes on the wire beside its data: 20.
+    /// Bytes that a CplD takes on the wire beside its data: 20, or 12 in FLIT mode.
     #[must_use]
     pub const fn completion_overhead_bytes(&self) -> u32 {
-        FRAMING_BYTES + 12 + self.ecrc_bytes()
+        self.framing_bytes() + 12 + self.ecrc_bytes()
+    }
+
+    const fn framing_bytes(&self) -> u32 {
+        match self.rate {
+            LinkRate::Framed(_) => FRAMING_BYTES,
+            LinkRate::Flit(_) => 0,
+        }
     }
 
     const fn ecrc_bytes(&self) -> u32 {
@@ -199,14 +234,14 @@ mod tests {
             [(2, 1, 128, 288), (2, 8, 256, 158), (3, 8, 256, 203), (3, 16, 512, 182), (5, 16, 512, 182)]
         {
             let params = Params::new(generation, lanes, mps, 512, 64).unwrap();
-            assert_eq!(params.ack_latency_limit(), limit, "gen {generation} x{lanes} MPS {mps}");
+            assert_eq!(params.ack_latency_limit(), Some(limit), "gen {generation} x{lanes} MPS {mps}");
         }
     }
 
     #[test]
     fn raw_rates() {
         for (generation, lanes, gbps) in
-            [(1, 1, 2.0), (2, 4, 16.0), (3, 8, 63.015_384_615), (4, 16, 252.061_538), (5, 16, 504.123_077)]
+            [(1, 1, 2.0), (2, 4, 16.0), (3, 8, 63.015_384_615), (4, 16, 252.061_538), (5, 16, 504.123_077), (6, 16, 1024.0), (7, 4, 512.0)]
         {
             let raw = Params::new(generation, lanes, 128, 512, 64).unwrap().raw_gbps();
             assert!((raw - gbps).abs() < 1e-6, "gen {generation} x{lanes}: {raw}");
@@ -224,10 +259,21 @@ mod tests {
         assert_eq!((params.request_overhead_bytes(), params.completion_overhead_bytes()), (24, 24));
     }
 
+    /// FLIT mode: base headers alone (facts of the module `rate`), and 236 of 256 B.
+    #[test]
+    fn flits() {
+        let mut params = Params::new(6, 8, 256, 512, 64).unwrap();
+        assert_eq!((params.request_overhead_bytes(), params.completion_overhead_bytes()), (16, 12));
+        params.addressing = Addressing::A32;
+        assert_eq!((params.request_overhead_bytes(), params.completion_overhead_bytes()), (12, 12));
+        assert!((params.raw_gbps() * params.tlp_share() - 472.0).abs() < 1e-9, "512 * 236/256");
+        assert_eq!((params.ack_latency_limit(), params.basis()), (None, Basis::Arithmetic));
+    }
+
     #[test]
     fn errors_name_the_value_and_the_legal_ones() {
         let text = |p: Result<Params, ModelError>| p.unwrap_err().to_string();
-        assert_eq!(text(Params::new(6, 8, 256, 512, 64)), "generation 6: legal are 1, 2, 3, 4, 5");
+        assert_eq!(text(Params::new(8, 8, 256, 512, 64)), "generation 8: legal are 1, 2, 3, 4, 5, 6, 7");
         assert_eq!(text(Params::new(3, 3, 256, 512, 64)), "3 lanes: legal are 1, 2, 4, 8, 12, 16, 32");
         assert!(text(Params::new(3, 8, 100, 512, 64)).contains("128, 256, 512"));
         assert!(text(Params::new(3, 8, 256, 64, 64)).contains("128, 256, 512"));

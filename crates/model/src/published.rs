@@ -21,15 +21,12 @@ const DLLP_BYTES: f64 = 8.0;
 /// What pcie-bench's model says of a transfer size.
 ///
 /// # Errors
-/// Where the size is not legal, or the transfer has an offset.
+/// Where the size is not legal, the transfer has an offset, or the link is in FLIT mode.
 pub fn published(params: &Params, transfer: Transfer) -> Result<Bandwidth, ModelError> {
-    transfer.check()?;
-    if transfer.offset_bytes != 0 {
-        return Err(ModelError::OffsetPublished(transfer.offset_bytes));
-    }
+    check(transfer)?;
     let size = u64::from(transfer.size_bytes);
     let eq = equations(params, size);
-    let tlp_gbps = tlp_gbps(params);
+    let tlp_gbps = tlp_gbps(params)?;
     let share = |bytes: u64| tlp_gbps * size as f64 / bytes as f64;
     // BW_RDWR (§4.2): the MRds compete with the MWrs for the way up.
     let up_both = eq.btx_write_bytes + read_request_bytes(params, size);
@@ -43,10 +40,24 @@ pub fn published(params: &Params, transfer: Transfer) -> Result<Bandwidth, Model
     })
 }
 
+/// # Errors
+/// Where the size is not legal, or the transfer has an offset.
+pub(crate) fn check(transfer: Transfer) -> Result<(), ModelError> {
+    transfer.check()?;
+    match transfer.offset_bytes {
+        0 => Ok(()),
+        offset => Err(ModelError::OffsetPublished(offset)),
+    }
+}
+
 /// `raw * (1 - 8/AckLimit - 8/UpdateFCInterval - 4/1538)`, the two intervals being the same.
-fn tlp_gbps(params: &Params) -> f64 {
-    let interval = f64::from(params.ack_latency_limit());
-    params.raw_gbps() * (1.0 - DLLP_BYTES / interval - DLLP_BYTES / interval - SKP_SHARE_8B10B)
+///
+/// # Errors
+/// Where the link is in FLIT mode.
+pub(crate) fn tlp_gbps(params: &Params) -> Result<f64, ModelError> {
+    let limit = params.ack_latency_limit();
+    let interval = f64::from(limit.ok_or(ModelError::GenerationPublished(params.rate.generation()))?);
+    Ok(params.raw_gbps() * (1.0 - DLLP_BYTES / interval - DLLP_BYTES / interval - SKP_SHARE_8B10B))
 }
 
 fn equations(params: &Params, size: u64) -> Equations {
@@ -133,6 +144,12 @@ mod tests {
         assert_eq!(bytes(&params).btx_write_bytes, 276);
         params.ecrc = true;
         assert_eq!((bytes(&params).btx_write_bytes, bytes(&params).brx_read_bytes), (280, 280));
+    }
+
+    #[test]
+    fn refuses_flits() {
+        let params = Params::new(6, 8, 256, 512, 64).unwrap();
+        assert_eq!(published(&params, Transfer::of(64)), Err(ModelError::GenerationPublished(6)));
     }
 
     #[test]

@@ -5,8 +5,8 @@
 //! TD, EP). Functions print as bus and device-function, two hexadecimal digits each.
 
 use crate::{
-    AddressType, Attributes, Bdf, Body, Completion, ConfigRequest, MemoryRequest, Message, MessageRouting,
-    Repr, Status, Tag,
+    AddressType, AtomicRequest, Attributes, Bdf, Body, Completion, ConfigRequest, IoRequest, MemoryRequest,
+    Message, MessageRouting, Repr, Status, Tag,
 };
 use core::fmt;
 
@@ -15,6 +15,8 @@ impl fmt::Display for Repr {
         write!(f, "{}, ", self.name())?;
         match &self.body {
             Body::Memory(m) => memory(m, f),
+            Body::Io(io) => io_request(io, f),
+            Body::Atomic(a) => atomic(a, f),
             Body::Completion(c) => completion(c, f),
             Body::Config(c) => config(c, f),
             Body::Message(m) => message(m, f),
@@ -66,6 +68,18 @@ fn memory(m: &MemoryRequest, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     requester(m.requester, m.tag, f)?;
     let (last, first, address) = (m.span.last_be(), m.span.first_be(), m.span.address());
     write!(f, "last {last:#x}, first {first:#x}, Addr {address:#010x}")
+}
+
+fn io_request(io: &IoRequest, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    f.write_str("len 1, ")?;
+    requester(io.requester, io.tag, f)?;
+    write!(f, "last 0x0, first {:#x}, Addr {:#010x}", io.first_be, io.address)
+}
+
+fn atomic(a: &AtomicRequest, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    write!(f, "len {}, ", a.length_dw())?;
+    requester(a.requester, a.tag, f)?;
+    write!(f, "operand {} B, Addr {:#010x}", a.operand.bytes(), a.address)
 }
 
 fn completion(c: &Completion, f: &mut fmt::Formatter<'_>) -> fmt::Result {

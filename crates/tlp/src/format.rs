@@ -4,13 +4,17 @@
 //! Parsing, emission, classes and names all come from this table and never from a second list; what is written in
 //! other languages (C header, dissector, RTL) is checked against it.
 
-use crate::{Body, Class, ConfigKind, MemoryOp, Repr};
+use crate::{Access, AtomicOp, Body, Class, ConfigKind, MemoryOp, Repr};
 
 /// Which header layout a format has, and with it which view reads it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Family {
     /// Memory requests: [`MemoryHeader`](crate::wire::MemoryHeader).
     Memory,
+    /// I/O requests: [`IoHeader`](crate::wire::IoHeader).
+    Io,
+    /// AtomicOp requests: [`AtomicHeader`](crate::wire::AtomicHeader).
+    Atomic,
     /// Configuration requests: [`ConfigHeader`](crate::wire::ConfigHeader).
     Config,
     /// Messages: [`MessageHeader`](crate::wire::MessageHeader).
@@ -56,6 +60,30 @@ pub enum FormatId {
     MWr32,
     /// Memory write, 64-bit address.
     MWr64,
+    /// Locked memory read, 32-bit address.
+    MRdLk32,
+    /// Locked memory read, 64-bit address.
+    MRdLk64,
+    /// Deferrable memory write, 32-bit address.
+    DMWr32,
+    /// Deferrable memory write, 64-bit address.
+    DMWr64,
+    /// I/O read.
+    IORd,
+    /// I/O write.
+    IOWr,
+    /// FetchAdd, 32-bit address.
+    FetchAdd32,
+    /// FetchAdd, 64-bit address.
+    FetchAdd64,
+    /// Swap, 32-bit address.
+    Swap32,
+    /// Swap, 64-bit address.
+    Swap64,
+    /// Compare and swap, 32-bit address.
+    Cas32,
+    /// Compare and swap, 64-bit address.
+    Cas64,
     /// Configuration read, type 0.
     CfgRd0,
     /// Configuration write, type 0.
@@ -72,6 +100,10 @@ pub enum FormatId {
     Cpl,
     /// Completion with data.
     CplD,
+    /// Completion of a locked read without data.
+    CplLk,
+    /// Completion of a locked read with data.
+    CplDLk,
 }
 
 const TABLE_2_3: &str = "PCIe 5.0 Table 2-3";
@@ -102,7 +134,7 @@ const fn row(
 const WHOLE: u8 = 0b1_1111;
 
 /// Every format that riser knows (`PCIe 5.0 Table 2-3`), in the order of [`FormatId`].
-pub static FORMATS: [Format; 12] = {
+pub static FORMATS: [Format; 26] = {
     use Class::{Completion, NonPosted, Posted};
     use FormatId::*;
     [
@@ -110,6 +142,18 @@ pub static FORMATS: [Format; 12] = {
         row(MRd64, 0b001, (0b0_0000, WHOLE), "MRd", NonPosted, Family::Memory),
         row(MWr32, 0b010, (0b0_0000, WHOLE), "MWr", Posted, Family::Memory),
         row(MWr64, 0b011, (0b0_0000, WHOLE), "MWr", Posted, Family::Memory),
+        row(MRdLk32, 0b000, (0b0_0001, WHOLE), "MRdLk", NonPosted, Family::Memory),
+        row(MRdLk64, 0b001, (0b0_0001, WHOLE), "MRdLk", NonPosted, Family::Memory),
+        row(DMWr32, 0b010, (0b1_1011, WHOLE), "DMWr", NonPosted, Family::Memory),
+        row(DMWr64, 0b011, (0b1_1011, WHOLE), "DMWr", NonPosted, Family::Memory),
+        row(IORd, 0b000, (0b0_0010, WHOLE), "IORd", NonPosted, Family::Io),
+        row(IOWr, 0b010, (0b0_0010, WHOLE), "IOWr", NonPosted, Family::Io),
+        row(FetchAdd32, 0b010, (0b0_1100, WHOLE), "FetchAdd", NonPosted, Family::Atomic),
+        row(FetchAdd64, 0b011, (0b0_1100, WHOLE), "FetchAdd", NonPosted, Family::Atomic),
+        row(Swap32, 0b010, (0b0_1101, WHOLE), "Swap", NonPosted, Family::Atomic),
+        row(Swap64, 0b011, (0b0_1101, WHOLE), "Swap", NonPosted, Family::Atomic),
+        row(Cas32, 0b010, (0b0_1110, WHOLE), "CAS", NonPosted, Family::Atomic),
+        row(Cas64, 0b011, (0b0_1110, WHOLE), "CAS", NonPosted, Family::Atomic),
         row(CfgRd0, 0b000, (0b0_0100, WHOLE), "CfgRd0", NonPosted, Family::Config),
         row(CfgWr0, 0b010, (0b0_0100, WHOLE), "CfgWr0", NonPosted, Family::Config),
         row(CfgRd1, 0b000, (0b0_0101, WHOLE), "CfgRd1", NonPosted, Family::Config),
@@ -118,6 +162,8 @@ pub static FORMATS: [Format; 12] = {
         row(MsgD, 0b011, (0b1_0000, 0b1_1000), "MsgD", Posted, Family::Message),
         row(Cpl, 0b000, (0b0_1010, WHOLE), "Cpl", Completion, Family::Completion),
         row(CplD, 0b010, (0b0_1010, WHOLE), "CplD", Completion, Family::Completion),
+        row(CplLk, 0b000, (0b0_1011, WHOLE), "CplLk", Completion, Family::Completion),
+        row(CplDLk, 0b010, (0b0_1011, WHOLE), "CplDLk", Completion, Family::Completion),
     ]
 };
 
@@ -180,25 +226,50 @@ impl Repr {
     }
 
     const fn format_id(&self) -> FormatId {
+        use FormatId::*;
         match &self.body {
-            Body::Memory(m) => match (m.op, m.span.address() <= u32::MAX as u64) {
-                (MemoryOp::Read, true) => FormatId::MRd32,
-                (MemoryOp::Read, false) => FormatId::MRd64,
-                (MemoryOp::Write, true) => FormatId::MWr32,
-                (MemoryOp::Write, false) => FormatId::MWr64,
+            Body::Memory(m) => {
+                let (short, long) = match m.op {
+                    MemoryOp::Read => (MRd32, MRd64),
+                    MemoryOp::ReadLocked => (MRdLk32, MRdLk64),
+                    MemoryOp::Write => (MWr32, MWr64),
+                    MemoryOp::WriteDeferrable => (DMWr32, DMWr64),
+                };
+                by_address(m.span.address(), short, long)
+            }
+            Body::Io(io) => match io.op {
+                Access::Read => IORd,
+                Access::Write => IOWr,
             },
+            Body::Atomic(a) => {
+                let (short, long) = match a.op {
+                    AtomicOp::FetchAdd => (FetchAdd32, FetchAdd64),
+                    AtomicOp::Swap => (Swap32, Swap64),
+                    AtomicOp::CompareSwap => (Cas32, Cas64),
+                };
+                by_address(a.address, short, long)
+            }
             Body::Config(c) => match (c.op, c.kind) {
-                (MemoryOp::Read, ConfigKind::Type0) => FormatId::CfgRd0,
-                (MemoryOp::Write, ConfigKind::Type0) => FormatId::CfgWr0,
-                (MemoryOp::Read, ConfigKind::Type1) => FormatId::CfgRd1,
-                (MemoryOp::Write, ConfigKind::Type1) => FormatId::CfgWr1,
+                (Access::Read, ConfigKind::Type0) => CfgRd0,
+                (Access::Write, ConfigKind::Type0) => CfgWr0,
+                (Access::Read, ConfigKind::Type1) => CfgRd1,
+                (Access::Write, ConfigKind::Type1) => CfgWr1,
             },
-            Body::Message(m) if m.length_dw.is_some() => FormatId::MsgD,
-            Body::Message(_) => FormatId::Msg,
-            Body::Completion(c) if c.length_dw.is_some() => FormatId::CplD,
-            Body::Completion(_) => FormatId::Cpl,
+            Body::Message(m) if m.length_dw.is_some() => MsgD,
+            Body::Message(_) => Msg,
+            Body::Completion(c) => match (c.locked, c.length_dw.is_some()) {
+                (false, false) => Cpl,
+                (false, true) => CplD,
+                (true, false) => CplLk,
+                (true, true) => CplDLk,
+            },
         }
     }
+}
+
+// Four DW of header from 4 GiB on (`PCIe 5.0 §2.2.4.1`).
+const fn by_address(address: u64, short: FormatId, long: FormatId) -> FormatId {
+    if address <= u32::MAX as u64 { short } else { long }
 }
 
 #[cfg(test)]
@@ -240,13 +311,24 @@ mod tests {
             (0x74, "MsgD", 16, true, Class::Posted),
             (0x0a, "Cpl", 12, false, Class::Completion),
             (0x4a, "CplD", 12, true, Class::Completion),
+            (0x01, "MRdLk", 12, false, Class::NonPosted),
+            (0x21, "MRdLk", 16, false, Class::NonPosted),
+            (0x02, "IORd", 12, false, Class::NonPosted),
+            (0x42, "IOWr", 12, true, Class::NonPosted),
+            (0x5b, "DMWr", 12, true, Class::NonPosted),
+            (0x7b, "DMWr", 16, true, Class::NonPosted),
+            (0x4c, "FetchAdd", 12, true, Class::NonPosted),
+            (0x6d, "Swap", 16, true, Class::NonPosted),
+            (0x4e, "CAS", 12, true, Class::NonPosted),
+            (0x0b, "CplLk", 12, false, Class::Completion),
+            (0x4b, "CplDLk", 12, true, Class::Completion),
         ];
         for (byte, name, header_len, has_data, class) in rows {
             let f = Format::of_first_byte(byte).unwrap();
             assert_eq!((f.name, f.header_len(), f.has_data, f.class), (name, header_len, has_data, class));
         }
-        // MRdLk, IORd, IOWr, FetchAdd, CplLk, CplDLk, a local prefix, reserved Fmt 111b.
-        for byte in [0x01, 0x02, 0x42, 0x4c, 0x0b, 0x4b, 0x80, 0xe0] {
+        // TCfgRd, FetchAdd without data, a local prefix, an end-to-end prefix, reserved Fmt 111b.
+        for byte in [0x1b, 0x0c, 0x80, 0x91, 0xe0] {
             assert_eq!(Format::of_first_byte(byte), None, "{byte:#04x}");
         }
     }

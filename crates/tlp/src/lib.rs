@@ -3,7 +3,7 @@
 //!
 //! - [`time`], [`ids`], [`size`], [`rate`]: newtypes, so that nothing can be mixed up.
 //! - [`Repr`]: a TLP header as a plain value that can hold only legal values.
-//! - [`Tlp`]: a header with its data, carried or only counted: what travels through the fabric.
+//! - [`Tlp`]: a header with its data, carried or only counted, and its prefixes: what travels through the fabric.
 //! - [`format`]: the one table of Fmt and Type, from which names, classes and header lengths come.
 //! - [`wire`]: a view per header family, and [`Repr::parse`] and [`Repr::emit`] between bytes and values.
 //! - [`rules`]: what makes a TLP malformed, as a table.
@@ -16,6 +16,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod atomic;
 pub mod crc;
 mod display;
 pub mod dllp;
@@ -23,6 +24,7 @@ pub mod format;
 pub mod ids;
 pub mod packet;
 pub mod payload;
+pub mod prefix;
 pub mod rate;
 pub mod repr;
 pub mod rules;
@@ -32,15 +34,17 @@ pub mod split;
 pub mod time;
 pub mod wire;
 
+pub use atomic::{AtomicOp, AtomicRequest, OperandSize};
 pub use dllp::{DLLP_LEN, Dllp, DllpError, FlowControl, FlowControlKind};
 pub use format::{FORMATS, Format, FormatId};
 pub use ids::{Bdf, Tag};
-pub use packet::{Class, Data, Tlp};
+pub use packet::{Account, Class, Data, Tlp};
 pub use payload::{Payload, PayloadPool};
+pub use prefix::{Prefix, PrefixKind, Prefixes};
 pub use rate::{Rate, Width, ack_latency_limit};
 pub use repr::{
-    AddressType, Attributes, Body, Completion, ConfigKind, ConfigRequest, Hint, MemoryOp, MemoryRequest,
-    Message, MessageRouting, Repr, Status, TrafficClass,
+    Access, AddressType, Attributes, Body, Completion, ConfigKind, ConfigRequest, Hint, IoRequest, MemoryOp,
+    MemoryRequest, Message, MessageRouting, Repr, Status, TrafficClass,
 };
 pub use rules::{Limits, Malformed, RuleId};
 pub use size::{Mps, Mrrs, Rcb, SizeError};

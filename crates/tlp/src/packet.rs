@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A TLP as it travels: its header and its data.
 
-use crate::{Body, MemoryOp, ParseError, Payload, PayloadPool, Repr, crc};
+use crate::{Body, ParseError, Payload, PayloadPool, Prefixes, Repr, crc};
 use core::fmt;
 
 /// Flow-control and ordering class of a TLP (`PCIe 5.0 §2.6.1`).
@@ -90,20 +90,48 @@ pub struct Tlp {
     pub repr: Repr,
     /// The data.
     pub data: Data,
+    /// TLP prefixes, before the header.
+    pub prefixes: Prefixes,
     /// In a read request: whether its completions shall carry bytes, or only count them. Not on the wire.
     pub carry: bool,
+    /// Whose time it spends. Not on the wire.
+    pub account: Account,
+}
+
+/// Names the account in which the time of a transaction is kept: given to a request by whoever watches it, and handed on
+/// by whoever answers it to its completions. Without meaning to any port or device.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub struct Account(pub u32);
+
+impl Account {
+    /// No account.
+    pub const NONE: Account = Account(0);
 }
 
 impl Tlp {
+    /// A TLP without prefixes, whose completions need not carry bytes.
+    #[must_use]
+    #[inline]
+    pub const fn new(repr: Repr, data: Data) -> Tlp {
+        Tlp { repr, data, prefixes: Prefixes::NONE, carry: false, account: Account::NONE }
+    }
+
+    /// The same, its completions to carry bytes where `carry` is true.
+    #[must_use]
+    #[inline]
+    pub fn with_carry(self, carry: bool) -> Tlp {
+        Tlp { carry, ..self }
+    }
+
     /// Its flow-control and ordering class.
     #[must_use]
     #[inline]
     pub const fn class(&self) -> Class {
         // What the table of formats says, asked several times for each hop: a test holds the two together.
         match &self.repr.body {
-            Body::Memory(m) if matches!(m.op, MemoryOp::Write) => Class::Posted,
+            Body::Memory(m) if m.op.is_posted() => Class::Posted,
             Body::Message(_) => Class::Posted,
-            Body::Memory(_) | Body::Config(_) => Class::NonPosted,
+            Body::Memory(_) | Body::Io(_) | Body::Atomic(_) | Body::Config(_) => Class::NonPosted,
             Body::Completion(_) => Class::Completion,
         }
     }
@@ -114,13 +142,13 @@ impl Tlp {
         self.repr.data_dw().div_ceil(4)
     }
 
-    /// Bytes that [`emit`](Self::emit) writes: header, whole DWs of data, digest.
+    /// Bytes that [`emit`](Self::emit) writes: prefixes, header, whole DWs of data, digest.
     #[must_use]
-    pub const fn wire_len(&self) -> usize {
-        self.repr.tlp_len()
+    pub fn wire_len(&self) -> usize {
+        self.prefixes.wire_len() + self.repr.tlp_len()
     }
 
-    /// Writes the TLP to the start of `buf`: header, data on its byte lanes with zeros on the others (counted data is
+    /// Writes the TLP to the start of `buf`: prefixes, header, data on its byte lanes with zeros on the others (counted data is
     /// zeros), and the ECRC where TD is set. Returns the number of bytes written, [`wire_len`](Self::wire_len).
     ///
     /// Data that is longer than the header says is cut off. Data of all the whole DWs, where the header names fewer
@@ -130,13 +158,17 @@ impl Tlp {
     /// Where `buf` is shorter than that; it cannot fail otherwise.
     pub fn emit(&self, buf: &mut [u8]) -> usize {
         let buf = &mut buf[..self.wire_len()];
-        let (header, rest) = buf.split_at_mut(self.repr.header_len());
+        let (prefixes, rest) = buf.split_at_mut(self.prefixes.wire_len());
+        for (out, prefix) in prefixes.chunks_exact_mut(4).zip(self.prefixes.as_slice()) {
+            out.copy_from_slice(&prefix.0.to_be_bytes());
+        }
+        let (header, rest) = rest.split_at_mut(self.repr.header_len());
         self.repr.emit(header);
         let (lanes, digest) = rest.split_at_mut(self.repr.data_dw() as usize * 4);
         self.emit_lanes(lanes);
         if !digest.is_empty() {
-            let end = buf.len() - 4;
-            let ecrc = crc::ecrc(&buf[..end]);
+            let (start, end) = (self.prefixes.local_len(), buf.len() - 4);
+            let ecrc = crc::ecrc(&buf[start..end]);
             buf[end..].copy_from_slice(&ecrc.to_be_bytes());
         }
         buf.len()
@@ -158,7 +190,8 @@ impl Tlp {
     /// As [`Repr::parse`].
     pub fn parse(bytes: &[u8], pool: &PayloadPool) -> Result<Tlp, ParseError> {
         let parsed = Repr::parse(bytes)?;
-        Ok(Tlp::from_lanes(parsed.repr, &bytes[parsed.data], pool))
+        let tlp = Tlp::from_lanes(parsed.repr, &bytes[parsed.data], pool);
+        Ok(Tlp { prefixes: parsed.prefixes, ..tlp })
     }
 
     /// The TLP of a header and the bytes that followed it on the wire, for peers that send less or more than whole DWs:
@@ -174,7 +207,7 @@ impl Tlp {
                 out[..there.len()].copy_from_slice(there);
             })),
         };
-        Tlp { repr, data, carry: true }
+        Tlp::new(repr, data).with_carry(true)
     }
 }
 

@@ -9,6 +9,7 @@ use alloc::rc::{Rc, Weak};
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 use core::fmt;
+use core::num::NonZeroU32;
 use core::ops::{Deref, Range};
 
 /// Buffers that a pool keeps for reuse; what comes back beyond them is freed.
@@ -36,7 +37,8 @@ pub struct PayloadPool {
 pub struct Payload {
     // `None` only while dropping.
     buffer: Option<Rc<Buffer>>,
-    start: u32,
+    // One more than the first byte's place: never zero, which leaves `Data` room for its other variant.
+    place: NonZeroU32,
     len: u32,
 }
 
@@ -56,7 +58,7 @@ impl PayloadPool {
             buffer.bytes.resize(len, 0);
             fill(&mut buffer.bytes);
         }
-        Payload { buffer: Some(buffer), start: 0, len: len as u32 }
+        Payload { buffer: Some(buffer), place: NonZeroU32::MIN, len: len as u32 }
     }
 
     /// A payload that holds a copy of `bytes`.
@@ -67,7 +69,7 @@ impl PayloadPool {
             buffer.bytes.clear();
             buffer.bytes.extend_from_slice(bytes);
         }
-        Payload { buffer: Some(buffer), start: 0, len: bytes.len() as u32 }
+        Payload { buffer: Some(buffer), place: NonZeroU32::MIN, len: bytes.len() as u32 }
     }
 
     /// How many buffers were ever allocated: constant once the pool is warm.
@@ -96,7 +98,7 @@ impl Payload {
         assert!(range.start <= range.end && range.end <= self.len as usize, "slice beyond the payload");
         Payload {
             buffer: self.buffer.clone(),
-            start: self.start + range.start as u32,
+            place: self.place.saturating_add(range.start as u32),
             len: (range.end - range.start) as u32,
         }
     }
@@ -105,10 +107,10 @@ impl Payload {
     #[must_use]
     pub fn join(&self, next: &Payload) -> Option<Payload> {
         let (a, b) = (self.buffer.as_ref()?, next.buffer.as_ref()?);
-        let neighbours = Rc::ptr_eq(a, b) && self.start + self.len == next.start;
+        let neighbours = Rc::ptr_eq(a, b) && self.place.saturating_add(self.len) == next.place;
         neighbours.then(|| Payload {
             buffer: self.buffer.clone(),
-            start: self.start,
+            place: self.place,
             len: self.len + next.len,
         })
     }
@@ -118,7 +120,8 @@ impl Deref for Payload {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
         let bytes = self.buffer.as_ref().map_or(&[][..], |b| &b.bytes);
-        &bytes[self.start as usize..(self.start + self.len) as usize]
+        let start = self.place.get() as usize - 1;
+        &bytes[start..start + self.len as usize]
     }
 }
 

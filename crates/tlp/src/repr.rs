@@ -3,7 +3,7 @@
 //!
 //! A [`Repr`] holds only what may stand on a wire: what a field cannot mean, its type cannot hold.
 
-use crate::{Bdf, Span, Tag};
+use crate::{AtomicRequest, Bdf, Span, Tag};
 use bitflags::bitflags;
 use core::ops::Range;
 
@@ -109,9 +109,13 @@ pub struct Repr {
 /// The fields of one TLP type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Body {
-    /// MRd, MWr.
+    /// MRd, MRdLk, MWr, DMWr.
     Memory(MemoryRequest),
-    /// Cpl, CplD.
+    /// IORd, IOWr.
+    Io(IoRequest),
+    /// FetchAdd, Swap, CAS.
+    Atomic(AtomicRequest),
+    /// Cpl, CplD, CplLk, CplDLk.
     Completion(Completion),
     /// CfgRd0, CfgWr0, CfgRd1, CfgWr1.
     Config(ConfigRequest),
@@ -119,19 +123,61 @@ pub enum Body {
     Message(Message),
 }
 
-/// What a memory or configuration request does.
+/// What a memory request does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MemoryOp {
-    /// Reads; non-posted.
+    /// MRd: reads; non-posted.
     Read,
-    /// Writes; posted to memory, non-posted to configuration space.
+    /// MRdLk: reads and locks the path until an Unlock message (`PCIe 5.0 §6.5`); non-posted.
+    ReadLocked,
+    /// MWr: writes; posted.
+    Write,
+    /// DMWr: a deferrable write, answered by a Cpl; non-posted (ECN "Deferrable Memory Write" to 5.0).
+    WriteDeferrable,
+}
+
+impl MemoryOp {
+    /// True for the reads, which a completion with data answers.
+    #[must_use]
+    pub const fn is_read(self) -> bool {
+        matches!(self, MemoryOp::Read | MemoryOp::ReadLocked)
+    }
+
+    /// True where no completion answers it.
+    #[must_use]
+    pub const fn is_posted(self) -> bool {
+        matches!(self, MemoryOp::Write)
+    }
+}
+
+/// What an I/O or configuration request does; both are non-posted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// Reads one DW.
+    Read,
+    /// Writes one DW.
     Write,
 }
 
-/// MRd and MWr (`PCIe 5.0 §2.2.7`). Four DW of header from 4 GiB on, three below.
+/// IORd and IOWr (`PCIe 5.0 §2.2.7`): one DW, three DW of header.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct IoRequest {
+    /// Read or write.
+    pub op: Access,
+    /// Requester ID.
+    pub requester: Bdf,
+    /// Tag.
+    pub tag: Tag,
+    /// Address of the DW in I/O space, a multiple of 4.
+    pub address: u32,
+    /// Byte Enables, bits 3:0.
+    pub first_be: u8,
+}
+
+/// MRd, MRdLk, MWr and DMWr (`PCIe 5.0 §2.2.7`). Four DW of header from 4 GiB on, three below.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MemoryRequest {
-    /// Read or write.
+    /// Which of them.
     pub op: MemoryOp,
     /// Requester ID.
     pub requester: Bdf,
@@ -178,9 +224,11 @@ impl Status {
     }
 }
 
-/// Cpl and CplD (`PCIe 5.0 §2.2.9`).
+/// Cpl, CplD, CplLk and CplDLk (`PCIe 5.0 §2.2.9`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Completion {
+    /// CplLk, CplDLk: answers an MRdLk.
+    pub locked: bool,
     /// Completer ID.
     pub completer: Bdf,
     /// Requester ID: whom it answers.
@@ -212,7 +260,7 @@ pub enum ConfigKind {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ConfigRequest {
     /// Read or write.
-    pub op: MemoryOp,
+    pub op: Access,
     /// Type 0 or type 1.
     pub kind: ConfigKind,
     /// Requester ID.
@@ -318,15 +366,13 @@ impl Repr {
     #[must_use]
     pub const fn data_dw(&self) -> u32 {
         match &self.body {
-            Body::Memory(m) => match m.op {
-                MemoryOp::Read => 0,
-                MemoryOp::Write => m.span.length_dw(),
-            },
+            Body::Memory(m) if m.op.is_read() => 0,
+            Body::Memory(m) => m.span.length_dw(),
+            Body::Atomic(a) => a.length_dw(),
             Body::Completion(c) => opt_dw(c.length_dw),
-            Body::Config(c) => match c.op {
-                MemoryOp::Read => 0,
-                MemoryOp::Write => 1,
-            },
+            Body::Io(IoRequest { op: Access::Read, .. })
+            | Body::Config(ConfigRequest { op: Access::Read, .. }) => 0,
+            Body::Io(_) | Body::Config(_) => 1,
             Body::Message(m) => opt_dw(m.length_dw),
         }
     }
@@ -342,11 +388,8 @@ impl Repr {
                 let lead = m.span.lead() as usize;
                 lead..lead + m.span.byte_count() as usize
             }
-            Body::Config(c) if whole > 0 => {
-                let span = Span::in_dw(0, c.first_be);
-                let lead = span.lead() as usize;
-                lead..lead + span.byte_count() as usize
-            }
+            Body::Config(c) if whole > 0 => lanes_of_dw(c.first_be),
+            Body::Io(io) if whole > 0 => lanes_of_dw(io.first_be),
             Body::Completion(c) if whole > 0 => {
                 // Lower Address says in which byte of its first DW the data begins (`PCIe 5.0 §2.3.1.1`).
                 let lead = (c.lower_address & 3) as usize;
@@ -356,7 +399,7 @@ impl Repr {
         }
     }
 
-    /// Bytes of the whole TLP as the transaction layer sees it: header, data and digest; no framing, sequence
+    /// Bytes of the TLP as the transaction layer sees it: header, data and digest; no prefixes, framing, sequence
     /// number or LCRC.
     #[must_use]
     pub const fn tlp_len(&self) -> usize {
@@ -368,11 +411,19 @@ impl Repr {
     pub const fn transaction(&self) -> (Bdf, Tag) {
         match &self.body {
             Body::Memory(m) => (m.requester, m.tag),
+            Body::Io(io) => (io.requester, io.tag),
+            Body::Atomic(a) => (a.requester, a.tag),
             Body::Completion(c) => (c.requester, c.tag),
             Body::Config(c) => (c.requester, c.tag),
             Body::Message(m) => (m.requester, m.tag),
         }
     }
+}
+
+fn lanes_of_dw(byte_enables: u8) -> Range<usize> {
+    let span = Span::in_dw(0, byte_enables);
+    let lead = span.lead() as usize;
+    lead..lead + span.byte_count() as usize
 }
 
 const fn opt_dw(length: Option<u16>) -> u32 {

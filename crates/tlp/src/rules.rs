@@ -34,6 +34,10 @@ pub enum RuleId {
     ConfigLength,
     /// Last DW Byte Enables of a configuration request.
     ConfigLastBe,
+    /// Length of an AtomicOp.
+    AtomicLength,
+    /// Address of an AtomicOp.
+    AtomicAddress,
     /// TC of an interrupt message.
     InterruptTc,
     /// TC of a power management message.
@@ -105,11 +109,12 @@ const fn row(id: RuleId, section: &'static str, text: &'static str, check: Check
 }
 
 const MEMORY: Option<Family> = Some(Family::Memory);
+const ATOMIC: Option<Family> = Some(Family::Atomic);
 const CONFIG: Option<Family> = Some(Family::Config);
 const MESSAGE: Option<Family> = Some(Family::Message);
 
 /// Every rule, in the order of [`RuleId`].
-pub static RULES: [Rule; 22] = {
+pub static RULES: [Rule; 24] = {
     use Check::{FirstByte, Header, Received, Size, Tolerated};
     use RuleId::*;
     [
@@ -137,6 +142,18 @@ pub static RULES: [Rule; 22] = {
             "§2.2.7",
             "a configuration request has Last DW Byte Enables 0000b",
             Header(CONFIG, last_be_not_0),
+        ),
+        row(
+            AtomicLength,
+            "§2.2.7",
+            "an AtomicOp has Length 1 or 2 (FetchAdd, Swap), or 2, 4 or 8 (CAS)",
+            Header(ATOMIC, atomic_length),
+        ),
+        row(
+            AtomicAddress,
+            "§2.2.7",
+            "the address of an AtomicOp is a multiple of its operand's size",
+            Header(ATOMIC, atomic_address),
         ),
         row(
             InterruptTc,
@@ -306,6 +323,25 @@ fn length_not_1(header: &Header<'_>) -> Option<u64> {
 fn last_be_not_0(header: &Header<'_>) -> Option<u64> {
     match header.family() {
         FamilyHeader::Config(c) => not_0(u64::from(c.last_be())),
+        _ => None,
+    }
+}
+
+fn atomic_length(header: &Header<'_>) -> Option<u64> {
+    match header.family() {
+        FamilyHeader::Atomic(a) if a.op().operand_of_length(header.length_dw()).is_none() => {
+            Some(header.length_dw().into())
+        }
+        _ => None,
+    }
+}
+
+fn atomic_address(header: &Header<'_>) -> Option<u64> {
+    match header.family() {
+        FamilyHeader::Atomic(a) => {
+            let operand = a.op().operand_of_length(header.length_dw())?;
+            Some(a.address()).filter(|address| !address.is_multiple_of(operand.bytes().into()))
+        }
         _ => None,
     }
 }

@@ -2,8 +2,8 @@
 //! The data of TLPs on its byte lanes, and how large the values are.
 
 use riser_tlp::{
-    Bdf, Body, Completion, ConfigKind, ConfigRequest, Data, MemoryOp, MemoryRequest, PayloadPool, Repr, Span,
-    Status, Tag, Tlp, crc,
+    Access, Bdf, Body, Completion, ConfigKind, ConfigRequest, Data, MemoryOp, MemoryRequest, PayloadPool,
+    Repr, Span, Status, Tag, Tlp, crc,
 };
 
 const ID: Bdf = Bdf::from_bits(0x0100);
@@ -14,6 +14,7 @@ fn write(span: Span) -> Repr {
 
 fn completion(byte_count: u16, lower_address: u8, length_dw: u16) -> Repr {
     Repr::new(Body::Completion(Completion {
+        locked: false,
         completer: ID,
         requester: ID,
         tag: Tag::default(),
@@ -27,7 +28,7 @@ fn completion(byte_count: u16, lower_address: u8, length_dw: u16) -> Repr {
 
 fn config_write(first_be: u8) -> Repr {
     Repr::new(Body::Config(ConfigRequest {
-        op: MemoryOp::Write,
+        op: Access::Write,
         kind: ConfigKind::Type0,
         requester: ID,
         tag: Tag::default(),
@@ -55,7 +56,7 @@ fn data_lies_on_its_lanes() {
     ];
     let pool = PayloadPool::new();
     for (what, repr, lanes, kept) in rows {
-        let tlp = Tlp { repr: *repr, data: Data::Carried(pool.copy(kept)), carry: true };
+        let tlp = Tlp::new(*repr, Data::Carried(pool.copy(kept))).with_carry(true);
         let mut wire = vec![0xee; tlp.wire_len()];
         tlp.emit(&mut wire);
         assert_eq!(&wire[repr.header_len()..], *lanes, "{what}");
@@ -76,7 +77,7 @@ fn counted_data_is_zeros_and_odd_data_does_no_harm() {
     ];
     for (data, lanes) in rows {
         let mut wire = [0xee; 16];
-        Tlp { repr, data, carry: true }.emit(&mut wire);
+        Tlp::new(repr, data).with_carry(true).emit(&mut wire);
         assert_eq!(wire[12..], lanes);
     }
 }
@@ -96,7 +97,7 @@ fn peers_that_send_odd_lanes_are_understood() {
 fn the_digest_is_the_ecrc() {
     let repr = Repr { td: true, ..write(Span::covering(0x100, 4).unwrap()) };
     let pool = PayloadPool::new();
-    let tlp = Tlp { repr, data: Data::Carried(pool.copy(b"abcd")), carry: true };
+    let tlp = Tlp::new(repr, Data::Carried(pool.copy(b"abcd"))).with_carry(true);
     let mut wire = [0xee; 24];
     assert_eq!(tlp.emit(&mut wire), 20);
     assert_eq!(wire[16..20], crc::ecrc(&wire[..16]).to_be_bytes());
@@ -119,5 +120,5 @@ fn a_warm_pool_allocates_nothing_for_a_parse() {
 fn values_stay_small() {
     let (repr, data, tlp) = (size_of::<Repr>(), size_of::<Data>(), size_of::<Tlp>());
     println!("Repr {repr} B, Data {data} B, Tlp {tlp} B");
-    assert!(repr <= 40 && data <= 24 && tlp <= 64);
+    assert!(repr <= 32 && data <= 16 && tlp <= 64);
 }

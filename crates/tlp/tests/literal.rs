@@ -2,8 +2,8 @@
 //! Headers as bytes: each row with its source, read, printed and written back.
 
 use riser_tlp::{
-    Attributes, Bdf, Body, Completion, ConfigKind, ConfigRequest, Hint, MemoryOp, MemoryRequest, Message,
-    MessageRouting, Repr, Span, Status, Tag, TrafficClass,
+    Access, Attributes, Bdf, Body, Completion, ConfigKind, ConfigRequest, Hint, MemoryOp, MemoryRequest,
+    Message, MessageRouting, Repr, Span, Status, Tag, TrafficClass,
 };
 
 struct Row {
@@ -197,6 +197,7 @@ fn values_are_written_as_the_layouts_say() {
     repr.th = Some(Hint { ph: 3, st: 0 });
     repr.td = true;
     let completion = Completion {
+        locked: false,
         completer: B,
         requester: A,
         tag: Tag::from_bits(0x2aa),
@@ -207,7 +208,7 @@ fn values_are_written_as_the_layouts_say() {
         length_dw: Some(1024),
     };
     let config = ConfigRequest {
-        op: MemoryOp::Write,
+        op: Access::Write,
         kind: ConfigKind::Type1,
         requester: A,
         tag: Tag::from_bits(0x100),

@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 use riser_tlp::{
-    AddressType, Attributes, Bdf, Body, Completion, ConfigKind, ConfigRequest, Data, Hint, MemoryOp,
+    Access, AddressType, Attributes, Bdf, Body, Completion, ConfigKind, ConfigRequest, Data, Hint, MemoryOp,
     MemoryRequest, Message, MessageRouting, PayloadPool, Repr, Span, Status, Tag, Tlp, TrafficClass,
 };
 
@@ -64,6 +64,7 @@ fn completion() -> impl Strategy<Value = Body> {
     (bdf(), bdf(), tag(), status, any::<bool>(), 1..=4096u16, 0..128u8, length()).prop_map(
         |(completer, requester, tag, status, bcm, byte_count, lower_address, length_dw)| {
             Body::Completion(Completion {
+                locked: false,
                 completer,
                 requester,
                 tag,
@@ -77,9 +78,13 @@ fn completion() -> impl Strategy<Value = Body> {
     )
 }
 
+fn access() -> impl Strategy<Value = Access> {
+    prop_oneof![Just(Access::Read), Just(Access::Write)]
+}
+
 fn config() -> impl Strategy<Value = Body> {
     let kind = prop_oneof![Just(ConfigKind::Type0), Just(ConfigKind::Type1)];
-    (op(), kind, bdf(), tag(), bdf(), 0..1024u16, 0..16u8).prop_map(
+    (access(), kind, bdf(), tag(), bdf(), 0..1024u16, 0..16u8).prop_map(
         |(op, kind, requester, tag, completer, register_dw, first_be)| {
             Body::Config(ConfigRequest { op, kind, requester, tag, completer, register_dw, first_be })
         },
@@ -123,8 +128,8 @@ fn repr() -> impl Strategy<Value = Repr> {
 // The steering tag takes the place of a write's Tag and of a read's Byte Enables.
 fn hold_what_a_hint_leaves(m: &mut MemoryRequest, th: Option<Hint>) {
     match (th, m.op) {
-        (Some(_), MemoryOp::Write) => m.tag = Tag::default(),
-        (Some(_), MemoryOp::Read) => {
+        (Some(_), op) if op.is_posted() => m.tag = Tag::default(),
+        (Some(_), _) => {
             let last = if m.span.length_dw() == 1 { 0 } else { 0xf };
             m.span = Span::from_fields(m.span.address(), m.span.length_dw(), 0xf, last).unwrap();
         }
@@ -137,7 +142,7 @@ fn tlp(repr: Repr, pool: &PayloadPool, seed: u8) -> Tlp {
     let bytes =
         |out: &mut [u8]| out.iter_mut().enumerate().for_each(|(i, b)| *b = seed.wrapping_add(i as u8));
     let data = if len == 0 { Data::NONE } else { Data::Carried(pool.fill(len, bytes)) };
-    Tlp { repr, data, carry: true }
+    Tlp::new(repr, data).with_carry(true)
 }
 
 fn cases() -> ProptestConfig {
@@ -156,7 +161,7 @@ proptest! {
     #[test]
     fn the_class_is_that_of_the_format(repr in repr()) {
         let class = repr.format().class;
-        let tlp = riser_tlp::Tlp { repr, data: riser_tlp::Data::NONE, carry: false };
+        let tlp = riser_tlp::Tlp::new(repr, riser_tlp::Data::NONE);
         prop_assert_eq!(tlp.class(), class);
     }
 

@@ -12,7 +12,7 @@ use tlp::{
 pub(crate) fn memory(op: MemoryOp, requester: u16, tag: u16, address: u64, len: u32, data: Data) -> Tlp {
     let span = Span::covering(address, len).unwrap();
     let (requester, tag) = (Bdf::from_bits(requester), Tag::new(tag).unwrap());
-    Tlp { repr: Repr::new(Body::Memory(MemoryRequest { op, requester, tag, span })), data, carry: true }
+    Tlp::new(Repr::new(Body::Memory(MemoryRequest { op, requester, tag, span })), data).with_carry(true)
 }
 
 pub(crate) fn completion(
@@ -23,6 +23,7 @@ pub(crate) fn completion(
     status: Status,
 ) -> Repr {
     Repr::new(Body::Completion(Completion {
+        locked: false,
         completer: Bdf::default(),
         requester: Bdf::from_bits(requester),
         tag: Tag::new(tag).unwrap(),
@@ -52,7 +53,7 @@ pub(crate) fn sample() -> Vec<u8> {
     let down = writer.tap(0, Direction::Downstream, "").unwrap();
     let read = memory(MemoryOp::Read, 0x0100, 5, 0x1000, 8, Data::NONE);
     let data = Data::Carried(pool.copy(&[1, 2, 3, 4, 5, 6, 7, 8]));
-    let answer = Tlp { repr: completion(0x0100, 5, 8, Some(2), Status::Success), data, carry: true };
+    let answer = Tlp::new(completion(0x0100, 5, 8, Some(2), Status::Success), data).with_carry(true);
     let doorbell = memory(MemoryOp::Write, 0, 0x13, 0xa000_0010, 4, Data::Carried(pool.copy(&[1, 0, 0, 0])));
     let counted = memory(MemoryOp::Write, 0x0100, 6, 0x2_0000_0000, 256, Data::Counted(256));
     writer.write_tlp(up, Time::from_ps(1_000_001), &read, Origin::Device).unwrap();

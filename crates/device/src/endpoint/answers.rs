@@ -46,6 +46,7 @@ impl Answer {
 /// A Cpl: no data, Byte Count and Lower Address of the whole request.
 pub(crate) fn without_data(completer: Bdf, question: &Question, status: Status) -> Tlp {
     let body = Completion {
+        locked: false,
         completer,
         requester: question.requester,
         tag: question.tag,
@@ -57,5 +58,5 @@ pub(crate) fn without_data(completer: Bdf, question: &Question, status: Status) 
     };
     let mut repr = Repr::new(Body::Completion(body));
     (repr.tc, repr.attr) = (question.tc, question.attr);
-    Tlp { repr, data: Data::NONE, carry: false }
+    Tlp::new(repr, Data::NONE)
 }

@@ -459,12 +459,12 @@ impl Function {
 #[inline]
 fn memory_write(requester: Bdf, span: Span, data: Data, attr: Attributes, tc: TrafficClass) -> Tlp {
     let request = MemoryRequest { op: MemoryOp::Write, requester, tag: Tag::default(), span };
-    Tlp { repr: Repr { tc, attr, ..Repr::new(Body::Memory(request)) }, data, carry: false }
+    Tlp::new(Repr { tc, attr, ..Repr::new(Body::Memory(request)) }, data)
 }
 
 /// A message to the root complex, without data.
 pub(super) fn root_message(requester: Bdf, code: u8) -> Tlp {
     let routing = MessageRouting::ToRootComplex;
     let message = Message { routing, requester, tag: Tag::default(), code, header: [0; 8], length_dw: None };
-    Tlp { repr: Repr::new(Body::Message(message)), data: Data::NONE, carry: false }
+    Tlp::new(Repr::new(Body::Message(message)), Data::NONE)
 }

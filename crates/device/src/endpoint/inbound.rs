@@ -13,8 +13,8 @@ use config::header::status;
 use config::register::byte_mask;
 use config::{Effects, Uncorrectable};
 use tlp::{
-    Attributes, Bdf, Body, Completion, ConfigKind, ConfigRequest, Data, MemoryOp, MemoryRequest, Message,
-    MessageRouting, Repr, Span, Status, Time, Tlp, TrafficClass,
+    Access, Attributes, Bdf, Body, Completion, ConfigKind, ConfigRequest, Data, MemoryOp, MemoryRequest,
+    Message, MessageRouting, Repr, Span, Status, Time, Tlp, TrafficClass,
 };
 
 /// Message Code of Set_Slot_Power_Limit (`PCIe 5.0 §2.2.8.5`).
@@ -26,7 +26,10 @@ impl Endpoint {
             Body::Memory(request) => match request.op {
                 MemoryOp::Read => self.memory_read(now, &tlp, request),
                 MemoryOp::Write => self.memory_write(now, tlp, request),
+                MemoryOp::ReadLocked | MemoryOp::WriteDeferrable => self.unknown_request(&tlp, request.span),
             },
+            Body::Io(io) => self.unknown_request(&tlp, Span::in_dw(io.address.into(), io.first_be)),
+            Body::Atomic(atomic) => self.unknown_request(&tlp, Span::in_dw(atomic.address, 0xf)),
             Body::Completion(completion) => self.completion(now, tlp, &completion),
             Body::Config(request) => self.config_request(now, &tlp, &request),
             Body::Message(message) => self.message(now, tlp, &message),
@@ -39,6 +42,14 @@ impl Endpoint {
             Some((i, BarIndex(bar), offset))
         };
         self.functions.iter().enumerate().find_map(hit)
+    }
+
+    /// A request of a kind that no function here knows: UR (`PCIe 5.0 §2.3.1`).
+    fn unknown_request(&mut self, tlp: &Tlp, span: Span) {
+        let (requester, tag) = tlp.repr.transaction();
+        let (tc, attr) = (tlp.repr.tc, tlp.repr.attr);
+        let question = Question { requester, tag, span, tc, attr, carry: false };
+        self.refuse(0, credit_of(tlp), &question, CompletionError::UnsupportedRequest);
     }
 
     // ---- memory ----
@@ -196,8 +207,8 @@ impl Endpoint {
             return self.refuse_absent(credit, request, &question);
         }
         let status = match request.op {
-            MemoryOp::Read => return self.config_read(credit, index, request, question),
-            MemoryOp::Write => self.config_write(now, tlp, request),
+            Access::Read => return self.config_read(credit, index, request, question),
+            Access::Write => self.config_write(now, tlp, request),
         };
         let id = self.functions[index].id(&self.shared);
         match status {

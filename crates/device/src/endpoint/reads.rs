@@ -135,7 +135,7 @@ impl ReadEngine {
         self.dmas[usize::from(cursor.dma)].tags += 1;
         let request = MemoryRequest { op: MemoryOp::Read, requester, tag, span };
         let repr = Repr { tc: cursor.tc, attr: cursor.attr, ..Repr::new(Body::Memory(request)) };
-        let tlp = Tlp { repr, data: Data::NONE, carry: cursor.carry };
+        let tlp = Tlp::new(repr, Data::NONE).with_carry(cursor.carry);
         cursor.advance(piece);
         if cursor.remaining == 0 {
             self.cursor = None;

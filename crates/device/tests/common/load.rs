@@ -131,6 +131,7 @@ impl Load {
     fn answer(&self, request: &Tlp) -> Tlp {
         let Body::Memory(m) = request.repr.body else { panic!("{request:?}") };
         let body = Completion {
+            locked: false,
             completer: Bdf::default(),
             requester: m.requester,
             tag: m.tag,
@@ -140,7 +141,7 @@ impl Load {
             lower_address: (m.span.address() & 0x7f) as u8,
             length_dw: Some(BYTES as u16 / 4),
         };
-        Tlp { repr: Repr::new(Body::Completion(body)), data: self.bytes.clone(), carry: false }
+        Tlp::new(Repr::new(Body::Completion(body)), self.bytes.clone())
     }
 
     /// A round of reads of a register of the device.
@@ -149,7 +150,7 @@ impl Load {
         let (op, requester, tag) = (MemoryOp::Read, Bdf::default(), Tag::default());
         let repr = Repr::new(Body::Memory(MemoryRequest { op, requester, tag, span }));
         for _ in 0..ROUND {
-            self.endpoint.handle_tlp(Time::ZERO, Tlp { repr, data: Data::NONE, carry: false });
+            self.endpoint.handle_tlp(Time::ZERO, Tlp::new(repr, Data::NONE));
             assert!(self.endpoint.poll_tlp(Time::ZERO, Class::Completion).is_some());
             while self.endpoint.poll_credits().is_some() {}
         }

@@ -210,7 +210,7 @@ pub(crate) fn write(address: u64, data: Data) -> Output {
 pub(crate) fn memory(op: MemoryOp, tag: u16, address: u64, len: u32, data: Data) -> Tlp {
     let span = Span::covering(address, len).unwrap();
     let request = MemoryRequest { op, requester: HOST, tag: Tag::from_bits(tag), span };
-    Tlp { repr: Repr::new(Body::Memory(request)), data, carry: true }
+    Tlp::new(Repr::new(Body::Memory(request)), data).with_carry(true)
 }
 
 pub(crate) fn mrd(tag: u16, address: u64, len: u32) -> Tlp {
@@ -222,11 +222,11 @@ pub(crate) fn mwr(address: u64, bytes: &[u8]) -> Tlp {
     memory(MemoryOp::Write, 0, address, bytes.len() as u32, data)
 }
 
-pub(crate) fn cfg(op: MemoryOp, completer: Bdf, register_dw: u16, first_be: u8, data: &[u8]) -> Tlp {
+pub(crate) fn cfg(op: Access, completer: Bdf, register_dw: u16, first_be: u8, data: &[u8]) -> Tlp {
     let (kind, tag) = (ConfigKind::Type0, Tag::from_bits(9));
     let request = ConfigRequest { op, kind, requester: HOST, tag, completer, register_dw, first_be };
     let data = if data.is_empty() { Data::NONE } else { Data::Carried(PayloadPool::new().copy(data)) };
-    Tlp { repr: Repr::new(Body::Config(request)), data, carry: true }
+    Tlp::new(Repr::new(Body::Config(request)), data).with_carry(true)
 }
 
 pub(crate) fn completion(tlp: &Tlp) -> Completion {
@@ -256,6 +256,7 @@ pub(crate) fn answer_with(pool: &PayloadPool, tlp: &Tlp, mut cut: impl FnMut(u64
     while remaining > 0 {
         let piece = cut(address, remaining);
         let body = Completion {
+            locked: false,
             completer: HOST,
             requester: m.requester,
             tag: m.tag,
@@ -269,7 +270,7 @@ pub(crate) fn answer_with(pool: &PayloadPool, tlp: &Tlp, mut cut: impl FnMut(u64
             (address..).zip(out).for_each(|(a, byte)| *byte = byte_at(a));
         });
         let data = if tlp.carry { Data::Carried(payload) } else { Data::Counted(piece) };
-        all.push(Tlp { repr: Repr::new(Body::Completion(body)), data, carry: false });
+        all.push(Tlp::new(Repr::new(Body::Completion(body)), data));
         address = address.wrapping_add(u64::from(piece));
         remaining -= piece;
     }

@@ -10,15 +10,15 @@ const NON_POSTED: usize = 1;
 #[test]
 fn configuration_by_tlps_enumerates_and_captures_the_id() {
     let mut bench = Bench::raw(EndpointLimits::default(), 1);
-    bench.handle(cfg(MemoryOp::Read, EP, 0, 0xf, &[]));
+    bench.handle(cfg(Access::Read, EP, 0, 0xf, &[]));
     let tlp = bench.poll(Class::Completion).unwrap();
     let c = completion(&tlp);
     assert_eq!(tlp.data.bytes(), Some(&[0x34, 0x12, 0x01, 0x00][..]));
     assert_eq!((c.completer.bits(), c.byte_count, c.lower_address, c.length_dw), (0, 4, 0, Some(1)));
     // Command, byte enables 0001: one byte of data.
-    bench.handle(cfg(MemoryOp::Write, EP, COMMAND, 0b0001, &[0x06]));
+    bench.handle(cfg(Access::Write, EP, COMMAND, 0b0001, &[0x06]));
     // BAR 2, bytes 3:2 only; the data begin at the first enabled byte.
-    bench.handle(cfg(MemoryOp::Write, EP, 6, 0b1100, &[0x00, 0xf0]));
+    bench.handle(cfg(Access::Write, EP, 6, 0b1100, &[0x00, 0xf0]));
     for _ in 0..2 {
         let c = completion(&bench.poll(Class::Completion).unwrap());
         assert_eq!((c.completer, c.status, c.length_dw), (EP, Status::Success, None));
@@ -51,10 +51,10 @@ fn requests_for_nobody_are_unsupported() {
         (mrd(1, 0x1000, 4), ur),
         (mrd(1, BAR0 - 4, 4), ur),
         (mrd(1, BAR0 + 0x1_0000, 4), ur),
-        (cfg(MemoryOp::Read, other, 0, 0xf, &[]), ur),
-        (type1(cfg(MemoryOp::Read, EP, 0, 0xf, &[])), ur),
-        (poisoned(cfg(MemoryOp::Write, EP, 1, 0xf, &[7, 0, 0, 0])), ur),
-        (counted(cfg(MemoryOp::Write, EP, 1, 0xf, &[7, 0, 0, 0])), Status::CompleterAbort),
+        (cfg(Access::Read, other, 0, 0xf, &[]), ur),
+        (type1(cfg(Access::Read, EP, 0, 0xf, &[])), ur),
+        (poisoned(cfg(Access::Write, EP, 1, 0xf, &[7, 0, 0, 0])), ur),
+        (counted(cfg(Access::Write, EP, 1, 0xf, &[7, 0, 0, 0])), Status::CompleterAbort),
     ];
     for (tlp, status) in rows {
         let mut bench = Bench::new(EndpointLimits::default());
@@ -268,7 +268,7 @@ fn messages_reach_the_function_they_are_for() {
         header[..2].copy_from_slice(&id.to_be_bytes());
         let tag = Tag::default();
         let body = Message { routing, requester: HOST, tag, code, header, length_dw: None };
-        Tlp { repr: Repr::new(Body::Message(body)), data: Data::NONE, carry: false }
+        Tlp::new(Repr::new(Body::Message(body)), Data::NONE)
     };
     let mut bench = Bench::with_functions(EndpointLimits::default(), 2);
     bench.handle(message(0x50, MessageRouting::Local, 0)); // Set_Slot_Power_Limit

@@ -182,6 +182,7 @@ fn body() -> impl Strategy<Value = Body> {
     let completion = (id(), tag(), status, 0u16..4097, 0u8..128, length()).prop_map(
         |(requester, tag, status, byte_count, lower_address, length_dw)| {
             Body::Completion(Completion {
+                locked: false,
                 completer: HOST,
                 requester,
                 tag,
@@ -193,11 +194,12 @@ fn body() -> impl Strategy<Value = Body> {
             })
         },
     );
-    let memory = (op.clone(), tag(), span())
+    let memory = (op, tag(), span())
         .prop_map(|(op, tag, span)| Body::Memory(MemoryRequest { op, requester: HOST, tag, span }));
     let kind = prop::sample::select(vec![ConfigKind::Type0, ConfigKind::Type1]);
-    let config =
-        (op, kind, id(), 0u16..0x140, 0u8..16).prop_map(|(op, kind, completer, register_dw, first_be)| {
+    let access = prop::sample::select(vec![Access::Read, Access::Write]);
+    let config = (access, kind, id(), 0u16..0x140, 0u8..16).prop_map(
+        |(op, kind, completer, register_dw, first_be)| {
             Body::Config(ConfigRequest {
                 op,
                 kind,
@@ -207,7 +209,8 @@ fn body() -> impl Strategy<Value = Body> {
                 register_dw,
                 first_be,
             })
-        });
+        },
+    );
     let routing =
         prop::sample::select(vec![MessageRouting::ById, MessageRouting::Local, MessageRouting::Reserved(7)]);
     let message =
@@ -226,7 +229,7 @@ fn tlp() -> impl Strategy<Value = Tlp> {
                 Body::Memory(m) if m.op == MemoryOp::Write => m.span.byte_count(),
                 _ => repr.data_dw() * 4,
             };
-            Tlp { repr, data: if right { Data::Counted(len) } else { data }, carry }
+            Tlp::new(repr, if right { Data::Counted(len) } else { data }).with_carry(carry)
         },
     )
 }

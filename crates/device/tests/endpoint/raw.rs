@@ -26,7 +26,7 @@ fn it_plays_its_script_by_time_and_class() {
 fn a_script_against_an_endpoint() {
     let mut bench = Bench::new(EndpointLimits::default());
     let mut raw = RawDevice::new(1);
-    raw.send(Time::ZERO, cfg(MemoryOp::Read, EP, 0, 0xf, &[]));
+    raw.send(Time::ZERO, cfg(Access::Read, EP, 0, 0xf, &[]));
     raw.send(Time::ZERO, mrd(0x3a5, 0x1000, 8));
     while let Some(tlp) = raw.poll_tlp(Time::ZERO, Class::NonPosted) {
         bench.handle(tlp);

@@ -6,7 +6,7 @@ use riser_device::*;
 use tlp::*;
 
 fn function_level_reset(bench: &mut Bench) {
-    bench.handle(cfg(MemoryOp::Write, EP, DEVICE_CONTROL, 0b0011, &[0x30, 0xa9]));
+    bench.handle(cfg(Access::Write, EP, DEVICE_CONTROL, 0b0011, &[0x30, 0xa9]));
 }
 
 fn set_up_again(bench: &mut Bench) {
@@ -99,7 +99,7 @@ fn transactions_pending_shows_until_all_have_come() {
     bench.probe().push(Class::NonPosted, read(1, 0x1000, 64));
     let asked = bench.poll_all(Class::NonPosted);
     let pending = |bench: &mut Bench| {
-        bench.handle(cfg(MemoryOp::Read, EP, DEVICE_CONTROL, 0xf, &[]));
+        bench.handle(cfg(Access::Read, EP, DEVICE_CONTROL, 0xf, &[]));
         bench.poll(Class::Completion).unwrap().data.bytes().unwrap()[2] >> 5 & 1
     };
     assert_eq!(pending(&mut bench), 1);

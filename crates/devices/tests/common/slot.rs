@@ -9,8 +9,8 @@ use device::host::{HostError, HostInput, HostOutput, HostProgram, HostReadId};
 use device::{AsyncProgram, CompletionError, HostMemory, TlpPort};
 use std::collections::{BTreeMap, VecDeque};
 use tlp::{
-    Bdf, Body, Class, Completion, ConfigKind, ConfigRequest, Data, Duration, MemoryOp, MemoryRequest, Mps,
-    PayloadPool, Rcb, Repr, Span, Status, Tag, Time, Tlp, split::completion_piece,
+    Access, Bdf, Body, Class, Completion, ConfigKind, ConfigRequest, Data, Duration, MemoryOp, MemoryRequest,
+    Mps, PayloadPool, Rcb, Repr, Span, Status, Tag, Time, Tlp, split::completion_piece,
 };
 
 pub(crate) struct Slot {
@@ -102,26 +102,19 @@ impl Slot {
                 (Body::Memory(MemoryRequest { op: MemoryOp::Read, requester, tag, span }), Data::NONE)
             }
             HostOutput::ConfigRead { id, function, register_dw } => {
-                (self.config(id, MemoryOp::Read, function, register_dw, 0xf), Data::NONE)
+                (self.config(id, Access::Read, function, register_dw, 0xf), Data::NONE)
             }
             HostOutput::ConfigWrite { id, function, register_dw, byte_enables, value } => {
                 // Of a write with few bytes enabled, the TLP keeps those from the first to the last.
-                let body = self.config(id, MemoryOp::Write, function, register_dw, byte_enables);
+                let body = self.config(id, Access::Write, function, register_dw, byte_enables);
                 let tlp = Tlp::from_lanes(Repr::new(body), &value.to_le_bytes(), &self.pool);
                 (body, tlp.data)
             }
         };
-        self.endpoint.handle_tlp(self.now, Tlp { repr: Repr::new(body), data, carry: true });
+        self.endpoint.handle_tlp(self.now, Tlp::new(Repr::new(body), data).with_carry(true));
     }
 
-    fn config(
-        &mut self,
-        id: HostReadId,
-        op: MemoryOp,
-        completer: Bdf,
-        register_dw: u16,
-        first_be: u8,
-    ) -> Body {
+    fn config(&mut self, id: HostReadId, op: Access, completer: Bdf, register_dw: u16, first_be: u8) -> Body {
         let (kind, requester, tag) = (ConfigKind::Type0, Bdf::default(), self.tag(id));
         Body::Config(ConfigRequest { op, kind, requester, tag, completer, register_dw, first_be })
     }
@@ -162,6 +155,7 @@ impl Slot {
             let address = first + u64::from(done);
             let piece = completion_piece(address, len - done, self.mps, Rcb::default());
             let completion = Completion {
+                locked: false,
                 completer: Bdf::default(),
                 requester: m.requester,
                 tag: m.tag,
@@ -172,7 +166,7 @@ impl Slot {
                 length_dw: Some(Span::covering(address, piece).unwrap().length_dw() as u16),
             };
             let data = all.slice(done as usize, piece as usize);
-            let tlp = Tlp { repr: Repr::new(Body::Completion(completion)), data, carry };
+            let tlp = Tlp::new(Repr::new(Body::Completion(completion)), data).with_carry(carry);
             self.answers.push_back((self.now + Duration::from_ns(500), tlp));
             done += piece;
         }

@@ -18,7 +18,9 @@ impl RootComplex {
         }
         match tlp.repr.body {
             Body::Memory(m) if m.op == MemoryOp::Write => self.write(port, now, &m, tlp, queue),
-            Body::Memory(_) | Body::Config(_) => self.queue_request(port, now, tlp, queue),
+            Body::Memory(_) | Body::Io(_) | Body::Atomic(_) | Body::Config(_) => {
+                self.queue_request(port, now, tlp, queue);
+            }
             Body::Completion(_) => {
                 self.return_credits(port, &tlp);
                 super::requester::complete(self, port, now, &tlp, queue);
@@ -107,6 +109,9 @@ impl RootComplex {
         self.return_credits(port, tlp);
         // Configuration requests only go down (`PCIe 5.0 §2.2.7`).
         let Body::Memory(m) = tlp.repr.body else { return self.refuse(port, now, tlp) };
+        if m.op != MemoryOp::Read {
+            return self.refuse(port, now, tlp);
+        }
         let (address, len) = (m.span.first_byte(), m.span.byte_count());
         if !self.memory.contains(address, len as usize) {
             return self.refuse(port, now, tlp);
@@ -151,9 +156,11 @@ impl RootComplex {
 /// Whether a TLP has the data that its header says; one from a device below the seam may not.
 fn is_whole(tlp: &Tlp) -> bool {
     match tlp.repr.body {
-        Body::Memory(m) if m.op == MemoryOp::Read || m.span.is_zero_length() => true,
+        Body::Memory(m) if m.op.is_read() || m.span.is_zero_length() => true,
         Body::Memory(m) => tlp.data.len() == m.span.byte_count() as usize,
-        Body::Completion(_) | Body::Message(_) => tlp.data.len() == tlp.repr.data_lanes().len(),
+        Body::Io(_) | Body::Atomic(_) | Body::Completion(_) | Body::Message(_) => {
+            tlp.data.len() == tlp.repr.data_lanes().len()
+        }
         Body::Config(_) => true,
     }
 }

@@ -69,6 +69,7 @@ impl Job {
         // A piece is at most 4096 bytes long.
         let length_dw = (((at & 3) as u32 + piece).div_ceil(4)) as u16;
         let body = Body::Completion(Completion {
+            locked: false,
             completer,
             requester: self.requester,
             tag: self.tag,
@@ -157,6 +158,6 @@ impl RootComplex {
             self.ports[port].ready.pop_front();
             self.read_left(port, now, queue);
         }
-        Some(Tlp { repr, data, carry: false })
+        Some(Tlp::new(repr, data))
     }
 }

@@ -9,8 +9,8 @@ use device::host::{HostError, HostInput, HostOutput, HostReadId};
 use std::collections::VecDeque;
 use tlp::split::request_piece;
 use tlp::{
-    Bdf, Body, Completion, ConfigKind, ConfigRequest, Data, Duration, MemoryOp, MemoryRequest, PayloadPool,
-    Repr, Span, Status, Tag, Time, Tlp,
+    Access, Bdf, Body, Completion, ConfigKind, ConfigRequest, Data, Duration, MemoryOp, MemoryRequest,
+    PayloadPool, Repr, Span, Status, Tag, Time, Tlp,
 };
 
 /// The root complex asks as 00:00.0.
@@ -138,7 +138,7 @@ pub(super) fn accept(
                 return Err(HostOutput::MmioRead { id, address, len });
             };
             let request = MemoryRequest { op: MemoryOp::Read, requester: ROOT_ID, tag, span };
-            let tlp = Tlp { repr: Repr::new(Body::Memory(request)), data: Data::NONE, carry: true };
+            let tlp = Tlp::new(Repr::new(Body::Memory(request)), Data::NONE).with_carry(true);
             root.send(port, now, tlp, queue);
             Ok(Some(port))
         }
@@ -179,7 +179,7 @@ fn mmio_write(
         let Ok(span) = Span::covering(at, piece) else { break };
         let request = MemoryRequest { op: MemoryOp::Write, requester: ROOT_ID, tag: Tag::default(), span };
         let data = data.slice(sent as usize, piece as usize);
-        root.send(port, now, Tlp { repr: Repr::new(Body::Memory(request)), data, carry: false }, queue);
+        root.send(port, now, Tlp::new(Repr::new(Body::Memory(request)), data), queue);
         sent += piece;
     }
     Ok(Some(port))
@@ -204,7 +204,7 @@ fn config(root: &mut RootComplex, now: Time, ask: &Ask, queue: &mut SortedQueue)
     let expects = if ask.write.is_some() { Expects::NoData } else { REGISTER };
     let tag = root.requester.take_tag(port, now, ask.id, expects, queue)?;
     let request = ConfigRequest {
-        op: if ask.write.is_some() { MemoryOp::Write } else { MemoryOp::Read },
+        op: if ask.write.is_some() { Access::Write } else { Access::Read },
         kind: ConfigKind::Type0,
         requester: ROOT_ID,
         tag,
@@ -216,7 +216,7 @@ fn config(root: &mut RootComplex, now: Time, ask: &Ask, queue: &mut SortedQueue)
         Some(value) => Data::Carried(root.payloads.copy(&value.to_le_bytes())),
         None => Data::NONE,
     };
-    root.send(port, now, Tlp { repr: Repr::new(Body::Config(request)), data, carry: true }, queue);
+    root.send(port, now, Tlp::new(Repr::new(Body::Config(request)), data).with_carry(true), queue);
     Some(Some(port))
 }
 

@@ -50,7 +50,7 @@ impl Stream {
         let span = Span::covering(address, self.size).unwrap();
         let body = Body::Memory(MemoryRequest { op: self.op, requester: Bdf::from_bits(0x100), tag, span });
         let data = if self.op == MemoryOp::Write { self.data.clone() } else { Data::NONE };
-        Tlp { repr: Repr::new(body), data, carry: matches!(self.data, Data::Carried(_)) }
+        Tlp::new(Repr::new(body), data).with_carry(matches!(self.data, Data::Carried(_)))
     }
 }
 

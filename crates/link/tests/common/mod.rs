@@ -6,7 +6,7 @@
 use riser_link::{Damage, Frame, Port, PortConfig};
 use std::collections::VecDeque;
 use tlp::{
-    Attributes, Bdf, Body, Class, Completion, ConfigKind, ConfigRequest, Data, Duration, MemoryOp,
+    Access, Attributes, Bdf, Body, Class, Completion, ConfigKind, ConfigRequest, Data, Duration, MemoryOp,
     MemoryRequest, Message, MessageRouting, Repr, Span, Status, Tag, Time, Tlp,
 };
 
@@ -222,7 +222,7 @@ pub fn memory(op: MemoryOp, id: u16, requester: u16, len: u32, attr: Attributes)
 }
 
 fn tlp(body: Body, attr: Attributes, data: Data) -> Tlp {
-    Tlp { repr: Repr { attr, ..Repr::new(body) }, data, carry: false }
+    Tlp::new(Repr { attr, ..Repr::new(body) }, data)
 }
 
 /// A TLP of any type that bears `id`, with data of up to `mps` bytes.
@@ -244,6 +244,7 @@ pub fn random_tlp(rng: &mut Rng, id: u16, mps: u32) -> Tlp {
 
 fn completion(id: u16, completer: u16, dw: u16, attr: Attributes) -> Tlp {
     let body = Completion {
+        locked: false,
         completer: Bdf::from_bits(completer),
         requester: Bdf::from_bits(id),
         tag: Tag::default(),
@@ -270,7 +271,7 @@ fn message(id: u16, requester: u16, dw: u16, attr: Attributes) -> Tlp {
 }
 
 fn config(rng: &mut Rng, id: u16, requester: u16, attr: Attributes) -> Tlp {
-    let op = if rng.below(2) == 0 { MemoryOp::Read } else { MemoryOp::Write };
+    let op = if rng.below(2) == 0 { Access::Read } else { Access::Write };
     let body = ConfigRequest {
         op,
         kind: ConfigKind::Type0,
@@ -280,7 +281,7 @@ fn config(rng: &mut Rng, id: u16, requester: u16, attr: Attributes) -> Tlp {
         register_dw: 4,
         first_be: 0xf,
     };
-    let data = if op == MemoryOp::Write { Data::Counted(4) } else { Data::NONE };
+    let data = if op == Access::Write { Data::Counted(4) } else { Data::NONE };
     tlp(Body::Config(body), attr, data)
 }
 
@@ -291,6 +292,7 @@ pub fn id_of(tlp: &Tlp) -> u16 {
         Body::Completion(c) => c.requester.bits(),
         Body::Config(c) => c.completer.bits(),
         Body::Message(m) => u16::from_be_bytes([m.header[0], m.header[1]]),
+        other => panic!("not made here: {other:?}"),
     }
 }
 

@@ -28,11 +28,20 @@ pub const TAG: Field = Field::new(2, 15, 8);
 /// Lower Address.
 pub const LOWER_ADDRESS: Field = Field::new(2, 6, 0);
 
-/// A view of the header of a Cpl or CplD.
+/// A view of the header of a Cpl, CplD, CplLk or CplDLk.
 #[derive(Clone, Copy, Debug)]
 pub struct CompletionHeader<'a>(pub(super) Header<'a>);
 
+/// Bit 0 of Type tells CplLk and CplDLk from Cpl and CplD (`PCIe 5.0 Table 2-3`).
+const LOCKED: Field = Field::new(0, 24, 24);
+
 impl CompletionHeader<'_> {
+    /// CplLk or CplDLk.
+    #[must_use]
+    pub fn locked(&self) -> bool {
+        self.0.get(LOCKED) != 0
+    }
+
     /// Completer ID.
     #[must_use]
     pub fn completer(&self) -> Bdf {
@@ -80,6 +89,7 @@ impl CompletionHeader<'_> {
 
     pub(super) fn repr(&self) -> Completion {
         Completion {
+            locked: self.locked(),
             completer: self.completer(),
             requester: self.requester(),
             tag: self.tag(),

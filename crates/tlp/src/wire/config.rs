@@ -11,7 +11,7 @@
 //! ```
 
 use super::{Field, Header, first_dw};
-use crate::{Bdf, ConfigKind, ConfigRequest, MemoryOp, Repr, Tag};
+use crate::{Access, Bdf, ConfigKind, ConfigRequest, Repr, Tag};
 
 /// Requester ID.
 pub const REQUESTER: Field = Field::new(1, 31, 16);
@@ -36,8 +36,8 @@ pub struct ConfigHeader<'a>(pub(super) Header<'a>);
 impl ConfigHeader<'_> {
     /// Read or write.
     #[must_use]
-    pub fn op(&self) -> MemoryOp {
-        if self.0.format.has_data { MemoryOp::Write } else { MemoryOp::Read }
+    pub fn op(&self) -> Access {
+        if self.0.format.has_data { Access::Write } else { Access::Read }
     }
 
     /// Type 0 or type 1.

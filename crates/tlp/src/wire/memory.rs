@@ -13,6 +13,7 @@
 //! ```
 
 use super::{Field, Header, first_dw};
+use crate::format::FormatId;
 use crate::{Bdf, Hint, MemoryOp, MemoryRequest, Repr, Span, SpanError, Tag};
 
 /// Requester ID.
@@ -26,15 +27,20 @@ pub const FIRST_BE: Field = Field::new(1, 3, 0);
 /// Both Byte Enables: ST\[7:0\] of a read with TH.
 pub const BYTE_ENABLES: Field = Field::new(1, 7, 0);
 
-/// A view of the header of an MRd or MWr.
+/// A view of the header of an MRd, MRdLk, MWr or DMWr.
 #[derive(Clone, Copy, Debug)]
 pub struct MemoryHeader<'a>(pub(super) Header<'a>);
 
 impl MemoryHeader<'_> {
-    /// Read or write.
+    /// What it does.
     #[must_use]
     pub fn op(&self) -> MemoryOp {
-        if self.0.format.has_data { MemoryOp::Write } else { MemoryOp::Read }
+        match self.0.format.id {
+            FormatId::MWr32 | FormatId::MWr64 => MemoryOp::Write,
+            FormatId::DMWr32 | FormatId::DMWr64 => MemoryOp::WriteDeferrable,
+            FormatId::MRdLk32 | FormatId::MRdLk64 => MemoryOp::ReadLocked,
+            _ => MemoryOp::Read,
+        }
     }
 
     /// Requester ID.
@@ -49,13 +55,13 @@ impl MemoryHeader<'_> {
         self.0.tag(TAG)
     }
 
-    /// First DW Byte Enables: the field, or 1111b, which a read with TH implies (`PCIe 5.0 §2.2.7.1`).
+    /// First DW Byte Enables: the field, or 1111b, which a non-posted request with TH implies (`PCIe 5.0 §2.2.7.1`).
     #[must_use]
     pub fn first_be(&self) -> u8 {
         if self.implies_byte_enables() { 0xf } else { self.0.get(FIRST_BE) as u8 }
     }
 
-    /// Last DW Byte Enables: the field, or what a read with TH implies: 1111b, or 0000b with one DW.
+    /// Last DW Byte Enables: the field, or what a non-posted request with TH implies: 1111b, or 0000b with one DW.
     #[must_use]
     pub fn last_be(&self) -> u8 {
         match (self.implies_byte_enables(), self.0.length_dw()) {
@@ -68,22 +74,14 @@ impl MemoryHeader<'_> {
     /// Address of the first DW.
     #[must_use]
     pub fn address(&self) -> u64 {
-        let low = u64::from(super::dw(self.0.bytes, self.last_dw())) & !3;
-        match self.last_dw() {
-            2 => low,
-            _ => u64::from(super::dw(self.0.bytes, 2)) << 32 | low,
-        }
+        self.0.address()
     }
 
     /// The processing hint; `None` without TH.
     #[must_use]
     pub fn hint(&self) -> Option<Hint> {
-        let st = match self.op() {
-            MemoryOp::Read => self.0.get(BYTE_ENABLES),
-            MemoryOp::Write => self.0.get(TAG),
-        };
-        let ph = self.0.get(Field::new(self.last_dw(), 1, 0));
-        self.0.th().then_some(Hint { ph: ph as u8, st: st as u8 })
+        let st = if self.op().is_posted() { self.0.get(TAG) } else { self.0.get(BYTE_ENABLES) };
+        self.0.th().then_some(Hint { ph: self.0.ph(), st: st as u8 })
     }
 
     /// The bytes that it names.
@@ -95,15 +93,11 @@ impl MemoryHeader<'_> {
     }
 
     fn implies_byte_enables(&self) -> bool {
-        self.0.th() && !self.0.format.has_data
-    }
-
-    fn last_dw(&self) -> usize {
-        self.0.format.header_dw as usize - 1
+        self.0.th() && !self.op().is_posted()
     }
 
     pub(super) fn repr(&self) -> Result<MemoryRequest, SpanError> {
-        let steered = self.0.th() && self.0.format.has_data;
+        let steered = self.0.th() && self.op().is_posted();
         let tag = if steered { Tag::default() } else { self.tag() };
         Ok(MemoryRequest { op: self.op(), requester: self.requester(), tag, span: self.span()? })
     }
@@ -112,20 +106,14 @@ impl MemoryHeader<'_> {
 pub(super) fn emit(repr: &Repr, m: &MemoryRequest) -> [u32; 4] {
     let mut tag = m.tag;
     let mut byte_enables = m.span.last_be() << 4 | m.span.first_be();
-    match (repr.th, m.op) {
-        (Some(hint), MemoryOp::Read) => byte_enables = hint.st,
-        (Some(hint), MemoryOp::Write) => tag = Tag::from_bits(u16::from(hint.st)),
-        (None, _) => {}
+    match repr.th {
+        Some(hint) if m.op.is_posted() => tag = Tag::from_bits(u16::from(hint.st)),
+        Some(hint) => byte_enables = hint.st,
+        None => {}
     }
-    let dw0 = first_dw(repr, 0, tag, m.span.length_dw())
-        | super::field::TH.place(u32::from(repr.th.is_some()))
-        | super::field::AT.place(u32::from(repr.at.bits()));
+    let dw0 = first_dw(repr, 0, tag, m.span.length_dw());
     let dw1 = REQUESTER.place(u32::from(m.requester.bits()))
         | TAG.place(u32::from(tag.bits()))
         | BYTE_ENABLES.place(u32::from(byte_enables));
-    let low = m.span.address() as u32 | repr.th.map_or(0, |hint| u32::from(hint.ph & 3));
-    match repr.format().header_dw {
-        3 => [dw0, dw1, low, 0],
-        _ => [dw0, dw1, (m.span.address() >> 32) as u32, low],
-    }
+    super::with_address(repr, dw0, dw1, m.span.address())
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! TLPs as bytes (`PCIe 5.0 §2.2`): header of three or four DW, data, digest where TD is set. All big endian, as the
+//! TLPs as bytes (`PCIe 5.0 §2.2`): prefixes, header of three or four DW, data, digest where TD is set. All big endian, as the
 //! specification draws them and as NetTLP carries them; framing, sequence number and LCRC are not part of it.
 //!
 //! - [`Header`] and the header of each family are views: an accessor for every field, over the bytes themselves.
@@ -17,22 +17,26 @@
 //! +-----+-------+--+-----+--+--+--+--+--+--+------+-----+-------------+
 //! ```
 
+pub mod atomic;
 pub mod completion;
 pub mod config;
 mod error;
+pub mod io;
 pub mod memory;
 pub mod message;
 mod parse;
 
+pub use atomic::AtomicHeader;
 pub use completion::CompletionHeader;
 pub use config::ConfigHeader;
 pub use error::{ParseError, Part};
+pub use io::IoHeader;
 pub use memory::MemoryHeader;
 pub use message::MessageHeader;
 pub use parse::Parsed;
 
 use crate::format::{Family, Format};
-use crate::{AddressType, Attributes, Repr, Tag, TrafficClass};
+use crate::{AddressType, Attributes, Prefix, Prefixes, Repr, Tag, TrafficClass};
 
 /// A field of a header: bits `high` to `low` of one DW, numbered as the specification does (31 is the first on the
 /// wire).
@@ -115,9 +119,10 @@ pub mod field {
     pub const LENGTH: Field = Field::new(0, 9, 0);
 }
 
-/// A complete header of a known format, in place.
+/// A complete header of a known format, in place, with the prefixes before it.
 #[derive(Clone, Copy, Debug)]
 pub struct Header<'a> {
+    prefixes: &'a [u8],
     bytes: &'a [u8],
     format: &'static Format,
 }
@@ -125,31 +130,39 @@ pub struct Header<'a> {
 /// The view that fits a header's family.
 #[derive(Clone, Copy, Debug)]
 pub enum FamilyHeader<'a> {
-    /// MRd, MWr.
+    /// MRd, MRdLk, MWr, DMWr.
     Memory(MemoryHeader<'a>),
+    /// IORd, IOWr.
+    Io(IoHeader<'a>),
+    /// FetchAdd, Swap, CAS.
+    Atomic(AtomicHeader<'a>),
     /// CfgRd0, CfgWr0, CfgRd1, CfgWr1.
     Config(ConfigHeader<'a>),
     /// Msg, MsgD.
     Message(MessageHeader<'a>),
-    /// Cpl, CplD.
+    /// Cpl, CplD, CplLk, CplDLk.
     Completion(CompletionHeader<'a>),
 }
 
 impl<'a> Header<'a> {
-    /// The header at the start of `bytes`; what follows it is not looked at. Its fields may hold anything: rules are
+    /// The header at the start of `bytes`, behind its prefixes; what follows it is not looked at. Its fields may hold anything: rules are
     /// checked by [`Repr::parse_header`].
     ///
     /// # Errors
     /// [`ParseError::UnknownType`] where [`FORMATS`](crate::format::FORMATS) has no such row,
     /// [`ParseError::Malformed`] for a reserved Fmt, [`ParseError::Truncated`] where the header is not complete.
     pub fn new(bytes: &'a [u8]) -> Result<Header<'a>, ParseError> {
-        let truncated = |needed| ParseError::Truncated { part: Part::Header, needed, have: bytes.len() };
-        let first = *bytes.first().ok_or(truncated(12))?;
+        let (prefixes, rest) = bytes.split_at(prefixes_len(bytes));
+        let truncated = |needed| {
+            let (part, needed) = (Part::Header, prefixes.len() + needed);
+            ParseError::Truncated { part, needed, have: bytes.len() }
+        };
+        let first = *rest.first().ok_or(truncated(12))?;
         crate::rules::check_first_byte(first)?;
         let unknown = ParseError::UnknownType { fmt: first >> 5, ty: first & 0x1f };
         let format = Format::of_first_byte(first).ok_or(unknown)?;
-        let bytes = bytes.get(..format.header_len()).ok_or(truncated(format.header_len()))?;
-        Ok(Header { bytes, format })
+        let bytes = rest.get(..format.header_len()).ok_or(truncated(format.header_len()))?;
+        Ok(Header { prefixes, bytes, format })
     }
 
     /// Its row in the table of formats.
@@ -162,6 +175,18 @@ impl<'a> Header<'a> {
     #[must_use]
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
+    }
+
+    /// The bytes of the prefixes before it.
+    #[must_use]
+    pub fn prefix_bytes(&self) -> &'a [u8] {
+        self.prefixes
+    }
+
+    /// The prefixes before it, in their order.
+    pub fn prefixes(&self) -> impl Iterator<Item = Prefix> + 'a {
+        let prefixes = self.prefixes;
+        (0..prefixes.len() / 4).map(move |n| Prefix(dw(prefixes, n)))
     }
 
     /// The value of any field of the header.
@@ -222,10 +247,10 @@ impl<'a> Header<'a> {
         if self.format.has_data { self.length_dw() } else { 0 }
     }
 
-    /// Bytes of the whole TLP: header, data and digest.
+    /// Bytes of the whole TLP: prefixes, header, data and digest.
     #[must_use]
     pub fn tlp_len(&self) -> usize {
-        self.bytes.len() + self.data_dw() as usize * 4 + if self.td() { 4 } else { 0 }
+        self.prefixes.len() + self.bytes.len() + self.data_dw() as usize * 4 + if self.td() { 4 } else { 0 }
     }
 
     /// The view of its family.
@@ -233,10 +258,30 @@ impl<'a> Header<'a> {
     pub fn family(self) -> FamilyHeader<'a> {
         match self.format.family {
             Family::Memory => FamilyHeader::Memory(MemoryHeader(self)),
+            Family::Io => FamilyHeader::Io(IoHeader(self)),
+            Family::Atomic => FamilyHeader::Atomic(AtomicHeader(self)),
             Family::Config => FamilyHeader::Config(ConfigHeader(self)),
             Family::Message => FamilyHeader::Message(MessageHeader(self)),
             Family::Completion => FamilyHeader::Completion(CompletionHeader(self)),
         }
+    }
+
+    // The address of memory, I/O and AtomicOp requests is in the last DW, and in the one before it where there are four.
+    fn address(&self) -> u64 {
+        let low = u64::from(dw(self.bytes, self.last_dw())) & !3;
+        match self.last_dw() {
+            2 => low,
+            _ => u64::from(dw(self.bytes, 2)) << 32 | low,
+        }
+    }
+
+    // PH[1:0], where TH is set.
+    fn ph(&self) -> u8 {
+        self.get(Field::new(self.last_dw(), 1, 0)) as u8
+    }
+
+    fn last_dw(&self) -> usize {
+        self.format.header_dw as usize - 1
     }
 
     // Tag[7:0] lies elsewhere in each family; bits 9 and 8 are here in all.
@@ -244,6 +289,13 @@ impl<'a> Header<'a> {
         let bits = self.get(field::T9) << 9 | self.get(field::T8) << 8 | self.get(low);
         Tag::from_bits(bits as u16)
     }
+}
+
+/// Bytes of the prefixes at the start of `bytes`, as far as they are there and riser takes so many: Fmt 100b
+/// (`PCIe 5.0 §2.2.10`).
+fn prefixes_len(bytes: &[u8]) -> usize {
+    let is_prefix = |dw: &&[u8]| dw[0] >> 5 == 0b100;
+    bytes.chunks_exact(4).take(Prefixes::MAX).take_while(is_prefix).count() * 4
 }
 
 /// The first DW of a header with these fields. Length is 1024 where `length_dw` is, 0 where there is none.
@@ -256,8 +308,19 @@ fn first_dw(repr: &Repr, type_low: u8, tag: Tag, length_dw: u32) -> u32 {
         | field::TC.place(u32::from(repr.tc.bits()))
         | field::T8.place(tag >> 8)
         | field::ATTR_2.place(attr >> 2)
+        | field::TH.place(u32::from(repr.th.is_some()))
         | field::TD.place(u32::from(repr.td))
         | field::EP.place(u32::from(repr.ep))
         | field::ATTR_1_0.place(attr)
+        | field::AT.place(u32::from(repr.at.bits()))
         | field::LENGTH.place(length_dw)
+}
+
+/// The header of a request with an address: PH beside its low bits, and four DW where the format has them.
+fn with_address(repr: &Repr, dw0: u32, dw1: u32, address: u64) -> [u32; 4] {
+    let low = address as u32 & !3 | repr.th.map_or(0, |hint| u32::from(hint.ph & 3));
+    match repr.format().header_dw {
+        3 => [dw0, dw1, low, 0],
+        _ => [dw0, dw1, (address >> 32) as u32, low],
+    }
 }

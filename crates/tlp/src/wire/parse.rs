@@ -3,7 +3,7 @@
 
 use super::{FamilyHeader, Header, ParseError, Part};
 use crate::format::Family;
-use crate::{AddressType, Body, Repr, rules};
+use crate::{AddressType, Body, Prefix, Prefixes, Repr, rules};
 use core::ops::Range;
 
 /// A header read from bytes, and where its data lies in them.
@@ -11,6 +11,8 @@ use core::ops::Range;
 pub struct Parsed {
     /// The header.
     pub repr: Repr,
+    /// The prefixes before it.
+    pub prefixes: Prefixes,
     /// Bytes of the header as it stood in the bytes: 12 or 16. Not always [`Repr::header_len`]: a memory request with
     /// an address below 4 GiB may come with four DW, and `repr` normalizes it to three.
     pub header_len: usize,
@@ -22,7 +24,7 @@ pub struct Parsed {
 }
 
 impl Parsed {
-    /// Bytes of the whole TLP: header, data and digest.
+    /// Bytes of the whole TLP: prefixes, header, data and digest.
     #[must_use]
     pub fn tlp_len(&self) -> usize {
         self.digest.as_ref().map_or(self.data.end, |d| d.end)
@@ -66,6 +68,8 @@ impl Repr {
     pub fn emit(&self, buf: &mut [u8]) -> usize {
         let dws = match &self.body {
             Body::Memory(m) => super::memory::emit(self, m),
+            Body::Io(io) => super::io::emit(self, io),
+            Body::Atomic(a) => super::atomic::emit(self, a),
             Body::Completion(c) => super::completion::emit(self, c),
             Body::Config(c) => super::config::emit(self, c),
             Body::Message(m) => super::message::emit(self, m),
@@ -86,18 +90,33 @@ fn from_header(header: &Header<'_>) -> Result<Parsed, ParseError> {
             (th, at) = (m.hint(), header.at());
             Body::Memory(m.repr().map_err(rules::Malformed::from)?)
         }
+        FamilyHeader::Io(io) => Body::Io(io.repr()),
+        FamilyHeader::Atomic(a) => {
+            (th, at) = (a.hint(), header.at());
+            let length =
+                || rules::Malformed { rule: rules::RuleId::AtomicLength, found: header.length_dw().into() };
+            Body::Atomic(a.repr().ok_or_else(length)?)
+        }
         FamilyHeader::Config(c) => Body::Config(c.repr()),
         FamilyHeader::Message(m) => Body::Message(m.repr()),
         FamilyHeader::Completion(c) => Body::Completion(c.repr()),
     };
     let mut attr = header.attr();
-    if header.format().family == Family::Config {
+    if matches!(header.format().family, Family::Config | Family::Io) {
         // Attr[2] is reserved there (`PCIe 5.0 §2.2.7`), so a receiver does not look at it.
         attr.remove(crate::Attributes::ID_BASED_ORDERING);
     }
     let repr = Repr { tc: header.tc(), attr, at, th, td: header.td(), ep: header.ep(), body };
     let header_len = header.bytes().len();
-    let data = header_len..header_len + header.data_dw() as usize * 4;
+    let start = header.prefix_bytes().len() + header_len;
+    let data = start..start + header.data_dw() as usize * 4;
     let digest = header.td().then_some(data.end..data.end + 4);
-    Ok(Parsed { repr, header_len, data, digest })
+    Ok(Parsed { repr, prefixes: prefixes(header), header_len, data, digest })
+}
+
+fn prefixes(header: &Header<'_>) -> Prefixes {
+    let mut all = [Prefix::default(); Prefixes::MAX];
+    let count = all.iter_mut().zip(header.prefixes()).map(|(to, from)| *to = from).count();
+    // A header has no more of them.
+    Prefixes::new(&all[..count]).unwrap_or_default()
 }

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! AtomicOp requests (`PCIe 5.0 §2.2.7`, §6.15): what they ask for and what they compute. Knows no memory.
+
+use crate::{Bdf, Tag};
+
+/// What an AtomicOp does; all are non-posted, and answered with the value that was there before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AtomicOp {
+    /// FetchAdd: adds the operand, modulo its size.
+    FetchAdd,
+    /// Swap: stores the operand.
+    Swap,
+    /// CAS: stores the second operand where the first equals what is there.
+    CompareSwap,
+}
+
+/// Size of an operand (`PCIe 5.0 §6.15.1`): 32 and 64 bits for all three, 128 for CAS alone.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum OperandSize {
+    /// 32 bits.
+    Bits32,
+    /// 64 bits.
+    Bits64,
+    /// 128 bits; CAS only.
+    Bits128,
+}
+
+impl OperandSize {
+    /// Bytes: 4, 8 or 16.
+    #[must_use]
+    pub const fn bytes(self) -> u32 {
+        match self {
+            OperandSize::Bits32 => 4,
+            OperandSize::Bits64 => 8,
+            OperandSize::Bits128 => 16,
+        }
+    }
+}
+
+/// FetchAdd, Swap and CAS. Four DW of header from 4 GiB on, three below.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AtomicRequest {
+    /// Which of them.
+    pub op: AtomicOp,
+    /// Size of an operand.
+    pub operand: OperandSize,
+    /// Requester ID.
+    pub requester: Bdf,
+    /// Tag.
+    pub tag: Tag,
+    /// Address, a multiple of the operand's size.
+    pub address: u64,
+}
+
+impl AtomicOp {
+    /// Operands in the request: 1, or 2 in a CAS (compare, then swap).
+    #[must_use]
+    pub const fn operands(self) -> u32 {
+        match self {
+            AtomicOp::FetchAdd | AtomicOp::Swap => 1,
+            AtomicOp::CompareSwap => 2,
+        }
+    }
+
+    /// The size of an operand in a request of `length_dw` DWs; `None` where no such request exists
+    /// (`PCIe 5.0 Table 2-14`): 1 or 2 for FetchAdd and Swap; 2, 4 or 8 for CAS.
+    #[must_use]
+    pub const fn operand_of_length(self, length_dw: u32) -> Option<OperandSize> {
+        match (self, length_dw) {
+            (AtomicOp::FetchAdd | AtomicOp::Swap, 1) | (AtomicOp::CompareSwap, 2) => {
+                Some(OperandSize::Bits32)
+            }
+            (AtomicOp::FetchAdd | AtomicOp::Swap, 2) | (AtomicOp::CompareSwap, 4) => {
+                Some(OperandSize::Bits64)
+            }
+            (AtomicOp::CompareSwap, 8) => Some(OperandSize::Bits128),
+            _ => None,
+        }
+    }
+
+    /// What memory holds afterwards, where it held `old` and the request brought `operands`
+    /// ([`AtomicRequest::length_dw`] DWs); little endian, as memory is. All slices have the operand's length, `operands`
+    /// twice that for a CAS; bytes beyond are not looked at, missing ones are zero.
+    pub fn apply(self, old: &[u8], operands: &[u8], new: &mut [u8]) {
+        let size = new.len();
+        let (first, second) = operands.split_at(size.min(operands.len()));
+        let value = match self {
+            AtomicOp::FetchAdd => little(old, size).wrapping_add(little(first, size)),
+            AtomicOp::Swap => little(first, size),
+            AtomicOp::CompareSwap if little(old, size) == little(first, size) => little(second, size),
+            AtomicOp::CompareSwap => little(old, size),
+        };
+        let bytes = value.to_le_bytes();
+        let whole = size.min(bytes.len());
+        new[..whole].copy_from_slice(&bytes[..whole]);
+    }
+}
+
+fn little(bytes: &[u8], size: usize) -> u128 {
+    let mut value = [0; 16];
+    let len = bytes.len().min(size).min(value.len());
+    value[..len].copy_from_slice(&bytes[..len]);
+    u128::from_le_bytes(value)
+}
+
+impl AtomicRequest {
+    /// Length of the data in DW: 1 to 8.
+    #[must_use]
+    pub const fn length_dw(&self) -> u32 {
+        self.op.operands() * self.operand.bytes() / 4
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rows: operation, what is there, operands, what is there then (`PCIe 5.0 §6.15.1`).
+    #[test]
+    fn what_is_computed() {
+        let rows: [(AtomicOp, &[u8], &[u8], &[u8]); 6] = [
+            (AtomicOp::FetchAdd, &[0xff, 0, 0, 0], &[1, 0, 0, 0], &[0, 1, 0, 0]),
+            (AtomicOp::FetchAdd, &[0xff; 4], &[2, 0, 0, 0], &[1, 0, 0, 0]),
+            (
+                AtomicOp::FetchAdd,
+                &[0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0],
+                &[1, 0, 0, 0, 0, 0, 0, 0],
+                &[0, 0, 0, 0, 1, 0, 0, 0],
+            ),
+            (AtomicOp::Swap, &[1, 2, 3, 4], &[5, 6, 7, 8], &[5, 6, 7, 8]),
+            (AtomicOp::CompareSwap, &[1, 2, 3, 4], &[1, 2, 3, 4, 9, 9, 9, 9], &[9, 9, 9, 9]),
+            (AtomicOp::CompareSwap, &[1, 2, 3, 4], &[1, 2, 3, 5, 9, 9, 9, 9], &[1, 2, 3, 4]),
+        ];
+        for (op, old, operands, then) in rows {
+            let new = &mut [0; 8][..old.len()];
+            op.apply(old, operands, new);
+            assert_eq!(new, then, "{op:?} of {old:x?} with {operands:x?}");
+        }
+    }
+
+    #[test]
+    fn lengths_and_operands() {
+        use AtomicOp::{CompareSwap, FetchAdd, Swap};
+        for op in [FetchAdd, Swap, CompareSwap] {
+            for length in 0..=1024 {
+                let Some(operand) = op.operand_of_length(length) else { continue };
+                let request =
+                    AtomicRequest { op, operand, requester: Bdf::default(), tag: Tag::default(), address: 0 };
+                assert_eq!(request.length_dw(), length);
+            }
+        }
+        assert_eq!(FetchAdd.operand_of_length(4), None, "no FetchAdd of 128 bits");
+        assert_eq!(CompareSwap.operand_of_length(1), None);
+    }
+}

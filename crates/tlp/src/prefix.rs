@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! TLP prefixes (`PCIe 5.0 §2.2.10`): DWs before the header, local ones (between the two ends of a link) first, then
+//! end-to-end ones. Kept beside a TLP, shared and counted, so that a TLP without them pays eight bytes.
+
+use alloc::rc::Rc;
+use core::fmt;
+
+/// One TLP prefix, as its DW stands on the wire.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+pub struct Prefix(pub u32);
+
+/// What a prefix is (`PCIe 5.0 Table 2-38`, Table 2-39, and the ECN that names PASID's).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PrefixKind {
+    /// MR-IOV, local; carried as it is.
+    MrIov,
+    /// Vendor-defined local: VendPrefixL0, VendPrefixL1.
+    VendorLocal(u8),
+    /// Extended TPH, end-to-end: ST\[15:8\].
+    ExtendedTph,
+    /// PASID, end-to-end.
+    Pasid,
+    /// Vendor-defined end-to-end: VendPrefixE0, VendPrefixE1.
+    VendorEndToEnd(u8),
+    /// A reserved type.
+    Reserved,
+}
+
+impl Prefix {
+    /// A PASID prefix (`PCIe 5.0 §6.20`): 20 bits of PASID, Privileged Mode Requested and Execute Requested.
+    #[must_use]
+    pub const fn pasid(pasid: u32, privileged: bool, execute: bool) -> Prefix {
+        let flags = (privileged as u32) << 21 | (execute as u32) << 20;
+        Prefix(0x9100_0000 | flags | pasid & 0xf_ffff)
+    }
+
+    /// An Extended TPH prefix (`PCIe 5.0 §2.2.7.1.1`) with ST\[15:8\].
+    #[must_use]
+    pub const fn extended_tph(st_high: u8) -> Prefix {
+        Prefix(0x9000_0000 | (st_high as u32) << 16)
+    }
+
+    /// True for an end-to-end prefix, which switches forward; false for a local one.
+    #[must_use]
+    pub const fn is_end_to_end(self) -> bool {
+        self.0 >> 28 & 1 == 1
+    }
+
+    /// What it is.
+    #[must_use]
+    pub const fn kind(self) -> PrefixKind {
+        match self.0 >> 24 {
+            0x80 => PrefixKind::MrIov,
+            0x8e => PrefixKind::VendorLocal(0),
+            0x8f => PrefixKind::VendorLocal(1),
+            0x90 => PrefixKind::ExtendedTph,
+            0x91 => PrefixKind::Pasid,
+            0x9e => PrefixKind::VendorEndToEnd(0),
+            0x9f => PrefixKind::VendorEndToEnd(1),
+            _ => PrefixKind::Reserved,
+        }
+    }
+
+    /// The PASID, where it is a PASID prefix.
+    #[must_use]
+    pub const fn pasid_value(self) -> Option<u32> {
+        match self.kind() {
+            PrefixKind::Pasid => Some(self.0 & 0xf_ffff),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Debug for Prefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Prefix({:#010x})", self.0)
+    }
+}
+
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+struct List {
+    dws: [Prefix; Prefixes::MAX],
+    len: usize,
+}
+
+/// The prefixes of a TLP in their order on the wire; a clone shares them.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Prefixes(Option<Rc<List>>);
+
+impl Prefixes {
+    /// The most that a TLP of riser has: four end-to-end ones (Max End-End TLP Prefixes, `PCIe 5.0 §7.5.3.15`) and as many
+    /// local ones.
+    pub const MAX: usize = 8;
+    /// None.
+    pub const NONE: Prefixes = Prefixes(None);
+
+    /// These prefixes; `None` where there are more than [`MAX`](Self::MAX).
+    #[must_use]
+    pub fn new(prefixes: &[Prefix]) -> Option<Prefixes> {
+        if prefixes.is_empty() {
+            return Some(Prefixes::NONE);
+        }
+        let mut list = List { len: prefixes.len(), ..List::default() };
+        list.dws.get_mut(..prefixes.len())?.copy_from_slice(prefixes);
+        Some(Prefixes(Some(Rc::new(list))))
+    }
+
+    /// The prefixes in their order on the wire.
+    #[must_use]
+    pub fn as_slice(&self) -> &[Prefix] {
+        match &self.0 {
+            Some(list) => &list.dws[..list.len],
+            None => &[],
+        }
+    }
+
+    /// True where there are none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// Bytes on the wire: four each.
+    #[must_use]
+    pub fn wire_len(&self) -> usize {
+        self.as_slice().len() * 4
+    }
+
+    /// Bytes of the local ones, which stand first and which ECRC does not cover (`PCIe 5.0 §2.7.1`).
+    #[must_use]
+    pub fn local_len(&self) -> usize {
+        self.as_slice().iter().take_while(|p| !p.is_end_to_end()).count() * 4
+    }
+
+    /// The PASID, where one of them says it.
+    #[must_use]
+    pub fn pasid(&self) -> Option<u32> {
+        self.as_slice().iter().find_map(|p| p.pasid_value())
+    }
+}
