@@ -6,6 +6,9 @@
 //! - [`published`]: the model of pcie-bench (SIGCOMM'18, §3) as printed, to the digit, its slips included.
 //! - [`exact`]: counts the bytes that each direction of the wire carries. This one a simulation agrees with.
 //!
+//! Beside single transfers, whole devices: a [`Description`] lists the transactions of a NIC and its driver per packet, and
+//! both forms say how many packets per second the link lets through.
+//!
 //! One device moves data to and from host memory. *Up* is device to host (MWr, MRd), *down* is host to device
 //! (CplD). Bandwidths are payload, in Gb/s of 10^9 bits per second. Generations 1 to 5,
 //! and as mere arithmetic ([`Basis::Arithmetic`]) 6 and 7.
@@ -24,6 +27,7 @@
 //! ```
 
 mod bandwidth;
+mod device;
 mod exact;
 mod params;
 mod published;
@@ -32,6 +36,10 @@ mod split;
 mod wire;
 
 pub use bandwidth::{Bandwidth, Direction, DirectionLoad, Equations, Flow, Flows, Form};
+pub use device::{
+    Description, DescriptionError, Kind, Length, PacketLoad, Packeting, SHIPPED, Shipped, Side, Throughput,
+    Transaction, ethernet_gbps,
+};
 pub use exact::{Dllps, Measured, exact};
 pub use params::{Addressing, ModelError, Params, Transfer};
 pub use published::published;

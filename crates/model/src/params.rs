@@ -29,7 +29,9 @@ pub enum ModelError {
     #[error("generation {0}: the published form knows 1, 2, 3, 4, 5, the exact form also 6, 7")]
     GenerationPublished(u8),
     /// FLIT mode has no DLLPs to count.
-    #[error("counted DLLPs at generation {0}: legal at 1, 2, 3, 4, 5, as flits carry Acks and credits themselves")]
+    #[error(
+        "counted DLLPs at generation {0}: legal at 1, 2, 3, 4, 5, as flits carry Acks and credits themselves"
+    )]
     DllpsInFlits(u8),
     /// Not a link width.
     #[error("{0} lanes: legal are 1, 2, 4, 8, 12, 16, 32")]
@@ -46,6 +48,9 @@ pub enum ModelError {
     /// The published form knows no offsets.
     #[error("offset of {0} bytes: the published form knows only 0, the exact form takes others")]
     OffsetPublished(u32),
+    /// A device that does nothing for such packets.
+    #[error("no transaction of the device serves these packets: legal are packets that one does")]
+    NoTransactions,
     /// Not a number of packets.
     #[error("{0} DLLPs per transfer: legal are finite numbers from 0 on")]
     Dllps(f64),
@@ -240,9 +245,15 @@ mod tests {
 
     #[test]
     fn raw_rates() {
-        for (generation, lanes, gbps) in
-            [(1, 1, 2.0), (2, 4, 16.0), (3, 8, 63.015_384_615), (4, 16, 252.061_538), (5, 16, 504.123_077), (6, 16, 1024.0), (7, 4, 512.0)]
-        {
+        for (generation, lanes, gbps) in [
+            (1, 1, 2.0),
+            (2, 4, 16.0),
+            (3, 8, 63.015_384_615),
+            (4, 16, 252.061_538),
+            (5, 16, 504.123_077),
+            (6, 16, 1024.0),
+            (7, 4, 512.0),
+        ] {
             let raw = Params::new(generation, lanes, 128, 512, 64).unwrap().raw_gbps();
             assert!((raw - gbps).abs() < 1e-6, "gen {generation} x{lanes}: {raw}");
         }

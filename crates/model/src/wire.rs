@@ -145,14 +145,17 @@ impl<'a> Way<'a> {
 
     /// The most units per symbol time; infinite where they cost this direction nothing.
     fn largest_rate(&self) -> f64 {
-        let per_unit = match self.counted {
-            Some(counted) => return self.capacity / (self.own.tlp_bytes() + DLLP_BYTES * counted),
-            None => self.own.tlp_bytes(),
-        };
-        // Without TLPs of its own it carries answers alone: one to six per unit, of 8 B each.
-        let (mut low, mut high) = (0.0, self.capacity / per_unit.max(1e-3));
+        let tlp_bytes = self.own.tlp_bytes();
+        if let Some(counted) = self.counted {
+            return self.capacity / (tlp_bytes + DLLP_BYTES * counted);
+        }
+        // Answers alone never fill it: three DLLPs per limit, which is 33 symbol times at least, at x32.
+        if tlp_bytes == 0.0 {
+            return f64::INFINITY;
+        }
+        let (mut low, mut high) = (0.0, self.capacity / tlp_bytes);
         if self.bytes(high) <= self.capacity {
-            return if per_unit > 0.0 { high } else { f64::INFINITY };
+            return high;
         }
         for _ in 0..BISECTIONS {
             let middle = f64::midpoint(low, high);

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `riser model bw`: payload bandwidth by transfer size. Never computes a bandwidth itself.
+
+use super::link::{self, LinkArgs};
+use crate::commands::sizes::Sizes;
+use crate::failure::Failure;
+use crate::output;
+use model::{Bandwidth, Dllps, Form, Measured, Params, Transfer};
+use serde::Serialize;
+use std::str::FromStr;
+
+const EXAMPLES: &str = "\
+Examples:
+  riser model bw --size 256
+  riser model bw --form published --size 64..2048 --gen 3 --lanes 8 --mps 256 --mrrs 512
+  riser model bw --size 256 --dllps write=0,0.17 --json
+  riser model bw --size 64..4096 --gen 6 --lanes 16
+
+--json prints one object for one size, and {\"rows\": [OBJECT, ...]} for several.
+It repeats the question, and says what the answer rests on:
+  form, basis, gen, lanes, mps_bytes, mrrs_bytes, rcb_bytes, addr_bits, ecrc,
+  size_bytes, offset_bytes
+and answers in 10^9 bits per second, payload of one direction:
+  raw_gbps, tlp_gbps, write_gbps, read_gbps, read_write_gbps
+Form exact adds write, read and read_write, each with what the two directions
+carry per transfer; form published adds equations, with bytes per transfer.";
+
+/// Payload bandwidth of memory reads, writes, and both in turn
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Transfer sizes in bytes: N, A..B (doubling from A to B) or A..B:STEP
+    #[arg(long = "size", value_name = "SIZE", required = true, num_args = 1..)]
+    sizes: Vec<Sizes>,
+
+    #[command(flatten)]
+    link: LinkArgs,
+
+    /// Start of each transfer behind a 4 KiB boundary, in bytes; exact form only
+    #[arg(long, value_name = "BYTES", default_value_t = 0)]
+    offset: u32,
+
+    /// Counted DLLPs per transfer in place of the model's own rule, device to host and host to device, for
+    /// write, read or read_write (per pair); exact form only. Can be given once for each
+    #[arg(long, value_name = "KIND=UP,DOWN")]
+    dllps: Vec<KindDllps>,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// One kind of traffic and its DLLPs.
+#[derive(Clone, Copy)]
+struct KindDllps {
+    kind: Kind,
+    measured: Measured,
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Write,
+    Read,
+    ReadWrite,
+}
+
+impl FromStr for KindDllps {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<KindDllps, String> {
+        let legal = || "legal are write, read or read_write, then =UP,DOWN with two numbers".to_owned();
+        let (kind, counts) = text.split_once('=').ok_or_else(legal)?;
+        let (up, down) = counts.split_once(',').ok_or_else(legal)?;
+        let number = |n: &str| n.parse::<f64>().map_err(|_| legal());
+        let kind = match kind {
+            "write" => Kind::Write,
+            "read" => Kind::Read,
+            "read_write" => Kind::ReadWrite,
+            _ => return Err(legal()),
+        };
+        Ok(KindDllps { kind, measured: Measured { up: number(up)?, down: number(down)? } })
+    }
+}
+
+/// Answers for several sizes.
+#[derive(Serialize)]
+struct Rows {
+    rows: Vec<Bandwidth>,
+}
+
+pub(super) fn run(args: &Args) -> Result<(), Failure> {
+    let params = args.link.params()?;
+    let dllps = args.dllps()?;
+    let sizes = super::expand(&args.sizes)?;
+    let rows =
+        sizes.into_iter().map(|size| answer(args, &params, size, &dllps)).collect::<Result<Vec<_>, _>>()?;
+    match (args.json, rows.as_slice()) {
+        (true, [one]) => output::json(one),
+        (true, _) => output::json(&Rows { rows }),
+        (false, rows) => print_table(&params, rows),
+    }
+}
+
+impl Args {
+    fn dllps(&self) -> Result<Dllps, Failure> {
+        if self.link.form() == Form::Published && !self.dllps.is_empty() {
+            return Err(Failure::usage("--dllps: only --form exact takes counts"));
+        }
+        let mut dllps = Dllps::default();
+        for given in &self.dllps {
+            let place = match given.kind {
+                Kind::Write => &mut dllps.write,
+                Kind::Read => &mut dllps.read,
+                Kind::ReadWrite => &mut dllps.read_write,
+            };
+            *place = Some(given.measured);
+        }
+        Ok(dllps)
+    }
+}
+
+fn answer(args: &Args, params: &Params, size_bytes: u32, dllps: &Dllps) -> Result<Bandwidth, Failure> {
+    let transfer = Transfer { size_bytes, offset_bytes: args.offset };
+    let answer = match args.link.form() {
+        Form::Exact => model::exact(params, transfer, dllps),
+        Form::Published => model::published(params, transfer),
+    };
+    answer.map_err(Failure::usage)
+}
+
+fn print_table(params: &Params, rows: &[Bandwidth]) -> Result<(), Failure> {
+    let Some(first) = rows.first() else { return Ok(()) };
+    output::text(&format!(
+        "{}: {}: raw {:.3} Gb/s, for TLPs {:.3} Gb/s",
+        first.form.name(),
+        link::describe(params),
+        first.raw_gbps,
+        first.tlp_gbps
+    ))?;
+    if let Some(note) = link::flit_note(params) {
+        output::text(&note)?;
+    }
+    let cells = rows.iter().map(|row| {
+        let gbps = |x: f64| format!("{x:.3}");
+        vec![row.size_bytes.to_string(), gbps(row.write_gbps), gbps(row.read_gbps), gbps(row.read_write_gbps)]
+    });
+    output::table(&["size B", "write Gb/s", "read Gb/s", "read+write Gb/s"], cells)
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The arguments by which `riser model` is told of a link. Never asks the model anything.
+
+use crate::failure::Failure;
+use clap::ValueEnum;
+use model::{Addressing, Basis, Params};
+
+#[derive(clap::Args)]
+pub(super) struct LinkArgs {
+    /// How to count
+    #[arg(long, value_enum, default_value_t = Form::Exact)]
+    form: Form,
+
+    /// Generation of the link: 1, 2, 3, 4, 5; exact form also 6, 7 (FLIT mode: arithmetic, not simulated)
+    #[arg(long = "gen", value_name = "GEN", default_value_t = 3)]
+    generation: u8,
+
+    /// Lanes: 1, 2, 4, 8, 12, 16, 32
+    #[arg(long, default_value_t = 8)]
+    lanes: u8,
+
+    /// Max_Payload_Size in bytes: 128 to 4096
+    #[arg(long, value_name = "BYTES", default_value_t = 256)]
+    mps: u32,
+
+    /// Max_Read_Request_Size in bytes: 128 to 4096
+    #[arg(long, value_name = "BYTES", default_value_t = 512)]
+    mrrs: u32,
+
+    /// Read Completion Boundary in bytes: 64, 128
+    #[arg(long, value_name = "BYTES", default_value_t = 64)]
+    rcb: u32,
+
+    /// Address width of requests in bits
+    #[arg(long, value_enum, default_value_t = Addr::A64)]
+    addr: Addr,
+
+    /// TLPs carry an ECRC
+    #[arg(long)]
+    ecrc: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Form {
+    /// Count the bytes that each direction of the wire carries
+    Exact,
+    /// As pcie-bench (SIGCOMM'18, section 3) prints it
+    Published,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Addr {
+    /// Below 4 GiB: headers of 3 DW
+    #[value(name = "32")]
+    A32,
+    /// Headers of 4 DW
+    #[value(name = "64")]
+    A64,
+}
+
+impl LinkArgs {
+    pub(super) fn form(&self) -> model::Form {
+        match self.form {
+            Form::Exact => model::Form::Exact,
+            Form::Published => model::Form::Published,
+        }
+    }
+
+    pub(super) fn params(&self) -> Result<Params, Failure> {
+        let params = Params::new(self.generation, self.lanes, self.mps, self.mrrs, self.rcb);
+        let addressing = match self.addr {
+            Addr::A32 => Addressing::A32,
+            Addr::A64 => Addressing::A64,
+        };
+        Ok(Params { addressing, ecrc: self.ecrc, ..params.map_err(Failure::usage)? })
+    }
+}
+
+/// The link in a line: generation, lanes, sizes, addresses.
+pub(super) fn describe(params: &Params) -> String {
+    format!(
+        "Gen{} {}, MPS {}, MRRS {}, RCB {}, {}-bit addresses{}",
+        params.rate.generation(),
+        params.width,
+        params.mps,
+        params.mrrs,
+        params.rcb,
+        params.addressing.bits(),
+        if params.ecrc { ", ECRC" } else { "" }
+    )
+}
+
+/// What is to be said of generations 6 and 7 wherever a number of theirs stands.
+pub(super) fn flit_note(params: &Params) -> Option<String> {
+    (params.basis() == Basis::Arithmetic).then(|| {
+        format!(
+            "Generation {}: {}. Flits of 256 B with 236 B of TLPs; headers of {} B for MRd and MWr, {} B for CplD; no \
+             DLLPs. Not counted: SKP ordered sets, OHC, NOPs, replay.",
+            params.rate.generation(),
+            params.basis().text(),
+            params.request_overhead_bytes(),
+            params.completion_overhead_bytes()
+        )
+    })
+}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `riser model`: the closed forms of `riser-model`, as tables, JSON and pictures. Never computes a bandwidth itself.
+
+mod bw;
+mod chart;
+mod link;
+mod nic;
+mod series;
+
+use super::sizes::Sizes;
+use crate::failure::Failure;
+use clap::Subcommand;
+
+/// Sizes that one call answers at most.
+const MAX_SIZES: usize = 100_000;
+
+/// What a link can reach, by formula alone
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    model: Model,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  riser model bw --size 256 --gen 3 --lanes 8 --json
+  riser model nic --form published --svg figure1.svg
+  riser model nic --device my-nic.toml --gen 5 --lanes 16 --ethernet 400";
+
+#[derive(Subcommand)]
+enum Model {
+    Bw(bw::Args),
+    Nic(nic::Args),
+}
+
+pub(crate) fn run(args: Args) -> Result<(), Failure> {
+    match args.model {
+        Model::Bw(args) => bw::run(&args),
+        Model::Nic(args) => nic::run(&args),
+    }
+}
+
+/// The sizes that lists of them name, in their order.
+fn expand(lists: &[Sizes]) -> Result<Vec<u32>, Failure> {
+    let sizes: Vec<u32> = lists.iter().flat_map(|s| s.iter()).take(MAX_SIZES + 1).collect();
+    if sizes.len() > MAX_SIZES {
+        return Err(Failure::usage(format!("more than {MAX_SIZES} sizes: take a larger STEP")));
+    }
+    Ok(sizes)
+}

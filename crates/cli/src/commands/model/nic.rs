@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `riser model nic`: what a link lets NICs and their drivers reach, by size of packet. Never computes a throughput itself.
+
+use super::chart;
+use super::link::{self, LinkArgs};
+use super::series::{Device, Question, Series};
+use crate::commands::files;
+use crate::commands::sizes::Sizes;
+use crate::failure::Failure;
+use crate::output;
+use clap::ValueEnum;
+use lab::FileError;
+use model::{Basis, Description, Packeting, SHIPPED, Shipped};
+use serde::Serialize;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use view::figure::MAX_SERIES;
+
+/// The sizes of a table where none are given: the ends of Figure 1, and both sides of some teeth.
+const TABLE_SIZES: [u32; 11] = [64, 128, 256, 257, 512, 513, 768, 769, 1024, 1280, 1500];
+
+/// The sizes of a picture where none are given: every one, so that teeth are sharp.
+const PICTURE_SIZES: std::ops::RangeInclusive<u32> = 64..=1500;
+
+/// Bytes of a description at most.
+const MAX_FILE_BYTES: u64 = 1 << 20;
+
+const EXAMPLES: &str = "\
+Examples:
+  riser model nic
+  riser model nic --form published --svg figure1.svg
+  riser model nic --show simple > my-nic.toml
+  riser model nic --device simple my-nic.toml --size 64..1500:4 --format csv
+  riser model nic --device 82599-dpdk --gen 6 --lanes 16 --ethernet 800 --html nic.html
+
+A device is one that ships (simple, 82599-kernel, 82599-dpdk), or a TOML file
+that lists its transactions per packet:
+
+  version = 1
+  kind = \"packet-device\"
+  description = \"my NIC\"
+
+  [[transactions]]
+  what = \"fetch a batch of descriptors\"
+  direction = \"tx\"       # tx, rx
+  kind = \"dma_read\"      # dma_read, dma_write, mmio_read, mmio_write, interrupt
+  bytes = 128            # or \"packet\"; not needed for interrupt
+  per = 8                # once for so many packets; count = 2: twice
+  source = \"design note 3\"
+
+--json prints one object: the question (form, basis, gen, lanes, mps_bytes,
+mrrs_bytes, rcb_bytes, addr_bits, ecrc, traffic, ethernet_gbps), notes, and
+series, each with name, title, kind (effective, ethernet, device) and points:
+size_bytes, throughput_gbps; of devices also packets_per_s, bottleneck, and what
+up and down carry per packet.";
+
+/// Throughput of NICs with their drivers, by packet size: Figure 1 of pcie-bench
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Devices: names of those that ship, or TOML files [default: all that ship]
+    #[arg(long = "device", value_name = "NAME|FILE", num_args = 1..)]
+    devices: Vec<String>,
+
+    /// Packet sizes in bytes: N, A..B (doubling from A to B) or A..B:STEP [default: 64 to 1500]
+    #[arg(long = "size", value_name = "SIZE", num_args = 1..)]
+    sizes: Vec<Sizes>,
+
+    /// Which packets are under way
+    #[arg(long, value_enum, default_value_t = Traffic::Both)]
+    traffic: Traffic,
+
+    /// Rate of the Ethernet to compare with, in Gb/s: 0.001 to 100000
+    #[arg(long, value_name = "GBPS", default_value_t = 40.0, value_parser = ethernet)]
+    ethernet: f64,
+
+    #[command(flatten)]
+    link: LinkArgs,
+
+    /// Print a table, comma-separated values or JSON
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+
+    /// Print JSON, as --format json
+    #[arg(long, conflicts_with = "format")]
+    json: bool,
+
+    /// Write the curves as a picture
+    #[arg(long, value_name = "OUT.svg")]
+    svg: Option<PathBuf>,
+
+    /// Write the curves as one page that needs no network
+    #[arg(long, value_name = "OUT.html")]
+    html: Option<PathBuf>,
+
+    /// Print the file of a device that ships, to be copied and changed
+    #[arg(long, value_name = "NAME", exclusive = true)]
+    show: Option<String>,
+
+    /// Overwrite files
+    #[arg(long)]
+    force: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Text,
+    Csv,
+    Json,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Traffic {
+    /// One packet received for each packet sent
+    Both,
+    /// Packets sent alone
+    Tx,
+    /// Packets received alone
+    Rx,
+}
+
+fn ethernet(text: &str) -> Result<f64, String> {
+    let inside = text.parse::<f64>().ok().filter(|gbps| (0.001..=100_000.0).contains(gbps));
+    inside.ok_or_else(|| "legal are 0.001 to 100000".to_owned())
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Answer {
+    form: model::Form,
+    basis: Basis,
+    #[serde(rename = "gen")]
+    generation: u8,
+    lanes: u8,
+    mps_bytes: u32,
+    mrrs_bytes: u32,
+    rcb_bytes: u32,
+    addr_bits: u8,
+    ecrc: bool,
+    traffic: Packeting,
+    ethernet_gbps: f64,
+    notes: Vec<String>,
+    series: Vec<Series>,
+}
+
+pub(super) fn run(args: &Args) -> Result<(), Failure> {
+    if let Some(name) = &args.show {
+        return show(name);
+    }
+    let question = args.question()?;
+    let given = super::expand(&args.sizes)?;
+    let sizes = if given.is_empty() { TABLE_SIZES.to_vec() } else { given.clone() };
+    let series = question.series(&sizes)?;
+    if args.svg.is_some() || args.html.is_some() {
+        let sizes = if given.is_empty() { PICTURE_SIZES.collect() } else { given };
+        write_pictures(args, &question, &series, &question.series(&sizes)?)?;
+    }
+    match if args.json { Format::Json } else { args.format } {
+        Format::Text => print_table(&question, &series),
+        Format::Csv => print_csv(&question, &series),
+        Format::Json => output::json(&answer(&question, series)),
+    }
+}
+
+impl Args {
+    fn question(&self) -> Result<Question, Failure> {
+        let devices = match self.devices.as_slice() {
+            [] => SHIPPED.iter().map(shipped).collect::<Result<Vec<_>, _>>()?,
+            given => given.iter().map(|name| device(name)).collect::<Result<Vec<_>, _>>()?,
+        };
+        // Beside them stand the bare link and the Ethernet.
+        let most = MAX_SERIES - 2;
+        if devices.len() > most {
+            return Err(Failure::usage(format!("{} devices: legal are 1 to {most}", devices.len())));
+        }
+        let twice =
+            devices.iter().enumerate().find(|(at, d)| devices[..*at].iter().any(|e| e.name == d.name));
+        if let Some((_, device)) = twice {
+            return Err(Failure::usage(format!(
+                "two devices are called {}: legal are different names",
+                device.name
+            )));
+        }
+        Ok(Question {
+            params: self.link.params()?,
+            form: self.link.form(),
+            packeting: match self.traffic {
+                Traffic::Both => Packeting::Both,
+                Traffic::Tx => Packeting::Tx,
+                Traffic::Rx => Packeting::Rx,
+            },
+            ethernet_gbps: self.ethernet,
+            devices,
+        })
+    }
+}
+
+fn show(name: &str) -> Result<(), Failure> {
+    match Shipped::find(name) {
+        Some(found) => output::text(found.text.trim_end()),
+        None => Err(Failure::usage(format!("no device {name:?} ships: legal are {}", names()))),
+    }
+}
+
+fn names() -> String {
+    SHIPPED.map(|s| s.name).join(", ")
+}
+
+/// A device that ships, or the one that a file describes.
+fn device(name: &str) -> Result<Device, Failure> {
+    match Shipped::find(name) {
+        Some(found) => shipped(found),
+        None => read(Path::new(name)),
+    }
+}
+
+fn shipped(found: &Shipped) -> Result<Device, Failure> {
+    Ok(Device {
+        name: found.name.to_owned(),
+        title: found.title.to_owned(),
+        description: parse(Path::new(found.name), found.text)?,
+    })
+}
+
+fn read(path: &Path) -> Result<Device, Failure> {
+    let mut text = String::new();
+    let read = File::open(path).and_then(|f| f.take(MAX_FILE_BYTES + 1).read_to_string(&mut text));
+    read.map_err(|e| {
+        Failure::Run(format!("{}: {e}; the devices that ship are {}", path.display(), names()))
+    })?;
+    if text.len() as u64 > MAX_FILE_BYTES {
+        let why = format!("{}: larger than {MAX_FILE_BYTES} bytes, the most that is read", path.display());
+        return Err(Failure::Run(why));
+    }
+    let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    Ok(Device { title: name.clone(), name, description: parse(path, &text)? })
+}
+
+/// What is wrong is named with its line.
+fn parse(path: &Path, text: &str) -> Result<Description, Failure> {
+    Description::parse(text).map_err(|e| {
+        let error = match e.span {
+            Some(span) => FileError::at(path, text, span, e.message),
+            None => FileError::whole(path, e.message),
+        };
+        Failure::Run(error.to_string())
+    })
+}
+
+/// Notes, and from where on each device keeps up.
+fn all_notes(question: &Question, series: &[Series]) -> Vec<String> {
+    let line_rates = series.iter().filter_map(|s| s.line_rate(question.ethernet_gbps));
+    question.notes().into_iter().chain(line_rates).collect()
+}
+
+fn write_pictures(
+    args: &Args,
+    question: &Question,
+    table: &[Series],
+    drawn: &[Series],
+) -> Result<(), Failure> {
+    let refuse = |e: view::figure::FigureError| Failure::usage(e);
+    if let Some(path) = &args.svg {
+        write(path, args.force, &chart::chart(question, drawn).svg().map_err(refuse)?)?;
+    }
+    if let Some(path) = &args.html {
+        let page = chart::page(question, drawn, table, all_notes(question, table));
+        write(path, args.force, &page.html().map_err(refuse)?)?;
+    }
+    Ok(())
+}
+
+fn write(path: &Path, force: bool, text: &str) -> Result<(), Failure> {
+    let mut file = files::create(path, force)?;
+    file.write_all(text.as_bytes()).map_err(|e| files::failed(path, &e))
+}
+
+fn print_table(question: &Question, series: &[Series]) -> Result<(), Failure> {
+    let head = format!("{}: {}", question.form.name(), link::describe(&question.params));
+    output::text(&format!("{head}; Gb/s of packets"))?;
+    let columns = chart::columns(series);
+    let heads: Vec<&str> = columns.iter().map(String::as_str).collect();
+    output::table(&heads, chart::rows(series))?;
+    output::text("")?;
+    output::text(&all_notes(question, series).join("\n"))
+}
+
+/// A row for each size; what the numbers rest on stands in each, as rows are what gets copied.
+fn print_csv(question: &Question, series: &[Series]) -> Result<(), Failure> {
+    let names = series.iter().map(|s| cell(&format!("{}_gbps", s.name)));
+    let head: Vec<String> =
+        ["form", "basis", "gen", "lanes", "size_bytes"].map(str::to_owned).into_iter().chain(names).collect();
+    let mut text = head.join(",");
+    let link = format!(
+        "{},{},{},{}",
+        question.form.name(),
+        cell(question.basis().text()),
+        question.params.rate.generation(),
+        question.params.width.lanes()
+    );
+    for row in chart::rows(series) {
+        text += &format!("\n{link},{}", row.join(","));
+    }
+    output::text(&text)
+}
+
+/// A cell, quoted where it must be (RFC 4180).
+fn cell(text: &str) -> String {
+    if text.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_owned()
+    }
+}
+
+fn answer(question: &Question, series: Vec<Series>) -> Answer {
+    let Question { params, form, packeting, ethernet_gbps, .. } = question;
+    Answer {
+        form: *form,
+        basis: question.basis(),
+        generation: params.rate.generation(),
+        lanes: params.width.lanes(),
+        mps_bytes: params.mps.bytes(),
+        mrrs_bytes: params.mrrs.bytes(),
+        rcb_bytes: params.rcb.bytes(),
+        addr_bits: params.addressing.bits(),
+        ecrc: params.ecrc,
+        traffic: *packeting,
+        ethernet_gbps: *ethernet_gbps,
+        notes: question.notes(),
+        series,
+    }
+}

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Descriptions of devices as TOML files. Never does I/O: whoever has the text knows its place.
+
+use super::{Description, Kind, Length, Side, Transaction};
+use serde::Deserialize;
+use std::ops::Range;
+use toml::Spanned;
+
+/// Transactions of a description at most.
+const MAX_TRANSACTIONS: usize = 1000;
+
+/// Bytes of a transaction at most, where they are given as a number: 1 MiB.
+const MAX_BYTES: i64 = 1 << 20;
+
+/// `count` and `per` at most.
+const MAX_PACKETS: i64 = 1 << 20;
+
+/// Bytes of an interrupt: a message is one DW (`PCIe 5.0 §6.1.4`).
+const INTERRUPT_BYTES: u32 = 4;
+
+/// What is wrong with a description.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct DescriptionError {
+    /// Bytes of the text where it is wrong, where it is at one place.
+    pub span: Option<Range<usize>>,
+    /// What is wrong, and what would be legal.
+    pub message: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(rename = "version")]
+    _version: Version,
+    #[serde(rename = "kind")]
+    _kind: FileKind,
+    description: String,
+    transactions: Spanned<Vec<Spanned<Entry>>>,
+}
+
+#[derive(Deserialize)]
+#[serde(try_from = "i64")]
+struct Version;
+
+impl TryFrom<i64> for Version {
+    type Error = String;
+
+    fn try_from(version: i64) -> Result<Version, String> {
+        if version == 1 { Ok(Version) } else { Err(format!("version {version}: legal is 1")) }
+    }
+}
+
+#[derive(Deserialize)]
+enum FileKind {
+    #[serde(rename = "packet-device")]
+    PacketDevice,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    what: String,
+    direction: SideName,
+    kind: Spanned<KindName>,
+    bytes: Option<Spanned<LengthValue>>,
+    #[serde(default)]
+    offset_bytes: Number<0, 4095>,
+    #[serde(default)]
+    count: Number<1, MAX_PACKETS>,
+    per: Number<1, MAX_PACKETS>,
+    #[serde(default = "no")]
+    published_omits_header: Spanned<bool>,
+    source: String,
+}
+
+fn no() -> Spanned<bool> {
+    Spanned::new(0..0, false)
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum SideName {
+    Tx,
+    Rx,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum KindName {
+    DmaRead,
+    DmaWrite,
+    MmioRead,
+    MmioWrite,
+    Interrupt,
+}
+
+/// A whole number within limits.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(try_from = "i64")]
+struct Number<const MIN: i64, const MAX: i64>(u32);
+
+impl<const MIN: i64, const MAX: i64> Default for Number<MIN, MAX> {
+    fn default() -> Self {
+        Number(u32::try_from(MIN).unwrap_or(0))
+    }
+}
+
+impl<const MIN: i64, const MAX: i64> TryFrom<i64> for Number<MIN, MAX> {
+    type Error = String;
+
+    fn try_from(n: i64) -> Result<Self, String> {
+        let legal = || format!("{n}: legal are {MIN} to {MAX}");
+        let inside = u32::try_from(n).ok().filter(|_| (MIN..=MAX).contains(&n));
+        inside.map(Number).ok_or_else(legal)
+    }
+}
+
+/// Bytes, or the word `packet`.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(try_from = "toml::Value")]
+struct LengthValue(Length);
+
+impl TryFrom<toml::Value> for LengthValue {
+    type Error = String;
+
+    fn try_from(value: toml::Value) -> Result<LengthValue, String> {
+        let number = value.as_integer().filter(|n| (1..=MAX_BYTES).contains(n));
+        match (number.and_then(|n| u32::try_from(n).ok()), value.as_str()) {
+            (Some(bytes), _) => Ok(LengthValue(Length::Bytes(bytes))),
+            (_, Some("packet")) => Ok(LengthValue(Length::Packet)),
+            _ => Err(format!("bytes = {value}: legal are 1 to {MAX_BYTES}, and \"packet\"")),
+        }
+    }
+}
+
+pub(super) fn parse(text: &str) -> Result<Description, DescriptionError> {
+    let file: File = toml::from_str(text)
+        .map_err(|e| DescriptionError { span: e.span(), message: e.message().trim().replace('\n', ": ") })?;
+    let count = file.transactions.get_ref().len();
+    if !(1..=MAX_TRANSACTIONS).contains(&count) {
+        let message = format!("{count} transactions: legal are 1 to {MAX_TRANSACTIONS}");
+        return Err(DescriptionError { span: Some(file.transactions.span()), message });
+    }
+    let transactions = file.transactions.into_inner().into_iter().map(transaction);
+    Ok(Description { description: file.description, transactions: transactions.collect::<Result<_, _>>()? })
+}
+
+fn transaction(entry: Spanned<Entry>) -> Result<Transaction, DescriptionError> {
+    let span = entry.span();
+    let entry = entry.into_inner();
+    let kind = kind(*entry.kind.get_ref());
+    if *entry.published_omits_header.get_ref() && kind != Kind::DmaRead {
+        let message = "published_omits_header = true: legal where kind is \"dma_read\"".to_owned();
+        return Err(DescriptionError { span: Some(entry.published_omits_header.span()), message });
+    }
+    Ok(Transaction {
+        what: entry.what,
+        side: match entry.direction {
+            SideName::Tx => Side::Tx,
+            SideName::Rx => Side::Rx,
+        },
+        kind,
+        length: length(kind, entry.bytes, span)?,
+        offset_bytes: entry.offset_bytes.0,
+        count: entry.count.0,
+        per: entry.per.0,
+        published_omits_header: *entry.published_omits_header.get_ref(),
+        source: entry.source,
+    })
+}
+
+const fn kind(name: KindName) -> Kind {
+    match name {
+        KindName::DmaRead => Kind::DmaRead,
+        KindName::DmaWrite => Kind::DmaWrite,
+        KindName::MmioRead => Kind::MmioRead,
+        KindName::MmioWrite => Kind::MmioWrite,
+        KindName::Interrupt => Kind::Interrupt,
+    }
+}
+
+/// Interrupts have one length, which need not be given; all else says its own.
+fn length(
+    kind: Kind,
+    given: Option<Spanned<LengthValue>>,
+    entry: Range<usize>,
+) -> Result<Length, DescriptionError> {
+    let length = given.as_ref().map(|g| g.get_ref().0);
+    match (kind, length) {
+        (Kind::Interrupt, None) => Ok(Length::Bytes(INTERRUPT_BYTES)),
+        (Kind::Interrupt, Some(length)) if length != Length::Bytes(INTERRUPT_BYTES) => {
+            let message = format!("bytes of an interrupt: legal is {INTERRUPT_BYTES}, or to leave them out");
+            Err(DescriptionError { span: given.map(|g| g.span()), message })
+        }
+        (_, Some(length)) => Ok(length),
+        (_, None) => {
+            let message = format!("missing field `bytes`: legal are 1 to {MAX_BYTES}, and \"packet\"");
+            Err(DescriptionError { span: Some(entry), message })
+        }
+    }
+}

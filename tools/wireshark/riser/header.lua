@@ -1,0 +1,214 @@
+-- SPDX-License-Identifier: Apache-2.0 OR MIT
+-- TLP headers (PCIe 5.0 §2.2): which bits each field has, and a header read into a plain table, with what follows from
+-- its fields. Judges nothing (rules.lua does) and shows nothing (tlp.lua does).
+
+local formats = require "riser.formats"
+local names = require "riser.names"
+
+local header = {}
+
+-- Every field: key, DW, highest and lowest bit, numbered as the specification does (31 is the first on the wire).
+-- `common` are those of the first DW, which every header has.
+header.layouts = {
+    common = {
+        { "fmt", 0, 31, 29 }, { "type", 0, 28, 24 }, { "t9", 0, 23, 23 }, { "tc", 0, 22, 20 }, { "t8", 0, 19, 19 },
+        { "ido", 0, 18, 18 }, { "ln", 0, 17, 17 }, { "th", 0, 16, 16 }, { "td", 0, 15, 15 }, { "ep", 0, 14, 14 },
+        { "ro", 0, 13, 13 }, { "ns", 0, 12, 12 }, { "at", 0, 11, 10 }, { "length", 0, 9, 0 },
+    },
+    memory = { { "requester", 1, 31, 16 }, { "tag_low", 1, 15, 8 }, { "last_be", 1, 7, 4 }, { "first_be", 1, 3, 0 } },
+    -- With TH, ST[7:0] stands in a posted request's tag, and in the Byte Enables of others (§2.2.7.1).
+    memory_steered_tag = {
+        { "requester", 1, 31, 16 }, { "st", 1, 15, 8 }, { "last_be", 1, 7, 4 }, { "first_be", 1, 3, 0 },
+    },
+    memory_steered_be = { { "requester", 1, 31, 16 }, { "tag_low", 1, 15, 8 }, { "st", 1, 7, 0 } },
+    io = { { "requester", 1, 31, 16 }, { "tag_low", 1, 15, 8 }, { "last_be", 1, 7, 4 }, { "first_be", 1, 3, 0 } },
+    atomic = { { "requester", 1, 31, 16 }, { "tag_low", 1, 15, 8 } },
+    atomic_steered_be = { { "requester", 1, 31, 16 }, { "tag_low", 1, 15, 8 }, { "st", 1, 7, 0 } },
+    config = {
+        { "requester", 1, 31, 16 }, { "tag_low", 1, 15, 8 }, { "last_be", 1, 7, 4 }, { "first_be", 1, 3, 0 },
+        { "completer", 2, 31, 16 }, { "register_dw", 2, 11, 2 },
+    },
+    message = { { "requester", 1, 31, 16 }, { "tag_low", 1, 15, 8 }, { "message_code", 1, 7, 0 } },
+    completion = {
+        { "completer", 1, 31, 16 }, { "status_bits", 1, 15, 13 }, { "bcm", 1, 12, 12 }, { "byte_count", 1, 11, 0 },
+        { "requester", 2, 31, 16 }, { "tag_low", 2, 15, 8 }, { "lower_address", 2, 6, 0 },
+    },
+}
+
+-- Most prefixes of a TLP that riser takes.
+header.MAX_PREFIXES = 8
+
+-- What extracts each field from its DW: a divisor and a modulus, beside the place in its row.
+for _, layout in pairs(header.layouts) do
+    for _, place in ipairs(layout) do
+        place.divisor, place.modulus = 2 ^ place[4], 2 ^ (place[3] - place[4] + 1)
+    end
+end
+
+local function is_prefix(first_byte)
+    return math.floor(first_byte / 32) == 4
+end
+
+-- The first bytes of the prefixes at the start of `tvb`, DWs with Fmt 100b (§2.2.10): at most `most`.
+local function read_prefixes(tvb, most)
+    local prefixes = {}
+    while #prefixes < most and #prefixes * 4 + 4 <= tvb:len() do
+        local first_byte = tvb(#prefixes * 4, 1):uint()
+        if not is_prefix(first_byte) then
+            break
+        end
+        table.insert(prefixes, first_byte)
+    end
+    return prefixes
+end
+
+-- Where the header should be there is a prefix: half of one, or one more than a TLP has. Counts the end-to-end ones.
+local function count_prefixes(h, tvb)
+    h.first_byte = nil
+    if tvb:len() >= h.prefix_len + 4 then
+        h.end_to_end = 0
+        for _, prefix in ipairs(read_prefixes(tvb, tvb:len())) do
+            h.end_to_end = h.end_to_end + (prefix >= 0x90 and 1 or 0)
+        end
+    end
+end
+
+local function layout_of(h)
+    if h.th == 1 and (h.format.family == "memory" or h.format.family == "atomic") then
+        return h.format.family .. (h.format.class == "P" and "_steered_tag" or "_steered_be")
+    end
+    return h.format.family
+end
+
+local function read_fields(h, layout)
+    for _, place in ipairs(layout) do
+        h[place[1]] = math.floor(h.dws[place[2]] / place.divisor) % place.modulus
+    end
+end
+
+-- Number of the lowest or highest set bit of Byte Enables, 0 to 3; nil for 0000b.
+local function lowest(be)
+    for bit = 0, 3 do
+        if math.floor(be / 2 ^ bit) % 2 == 1 then
+            return bit
+        end
+    end
+end
+
+local function highest(be)
+    for bit = 3, 0, -1 do
+        if math.floor(be / 2 ^ bit) % 2 == 1 then
+            return bit
+        end
+    end
+end
+
+-- Bytes before the first enabled one, and from there to the last enabled one: Byte Count of the completion
+-- (§2.3.1.1, Table 2-38). A zero-length request counts one.
+local function span(h)
+    local lead = lowest(h.first_be) or 0
+    local last = highest(h.length_dw == 1 and h.first_be or h.last_be) or 0
+    return lead, h.length_dw * 4 - lead - (3 - last)
+end
+
+-- Address of the first DW: two halves of 32 bits, since numbers of Lua 5.2 hold no 64.
+local function read_address(h)
+    local last = h.format.header_dw - 1
+    h.address_high = last == 3 and h.dws[2] or 0
+    h.ph = h.dws[last] % 4
+    h.address_low = h.dws[last] - h.ph
+end
+
+-- Attr[2] is reserved in I/O and configuration requests, so that a receiver does not look at it (§2.2.7).
+local derive = {}
+
+function derive.memory(h)
+    read_address(h)
+    if not h.first_be then
+        h.first_be, h.last_be = 15, h.length_dw == 1 and 0 or 15
+    end
+    h.lead, h.request_bytes = span(h)
+end
+
+function derive.io(h)
+    read_address(h)
+    h.lead, h.request_bytes = span({ first_be = h.first_be, last_be = 0, length_dw = 1 })
+    h.attr = h.attr % 4
+end
+
+-- One operand in FetchAdd and Swap, two in CAS.
+function derive.atomic(h)
+    read_address(h)
+    h.operand_bytes = math.floor(h.length_dw * 4 / (h.format.name == "CAS" and 2 or 1))
+end
+
+function derive.config(h)
+    h.register = h.register_dw * 4
+    h.attr = h.attr % 4
+end
+
+-- Vendor ID and subtype are where Vendor_Defined messages have them (§2.2.8.6).
+function derive.message(h, tvb)
+    h.routing = h.type % 8
+    h.message_header = tvb(h.offset + 8, 8)
+    h.vendor, h.subtype = h.dws[2] % 0x10000, math.floor(h.dws[3] / 0x1000000)
+    h.message = formats.message_of(h.message_code, h.vendor, h.subtype, h.format.data)
+end
+
+function derive.completion(h)
+    h.byte_count = h.byte_count == 0 and 4096 or h.byte_count
+    h.status = names.status[h.status_bits] or "UR"
+end
+
+local function read_all(h, tvb)
+    for at = 0, h.format.header_dw - 1 do
+        h.dws[at] = tvb(h.offset + 4 * at, 4):uint()
+    end
+    read_fields(h, header.layouts.common)
+    h.layout = layout_of(h)
+    read_fields(h, header.layouts[h.layout])
+    h.tag = h.tag_low and h.t9 * 512 + h.t8 * 256 + h.tag_low or 0
+    h.attr = h.ido * 4 + h.ro * 2 + h.ns
+    h.length_dw = h.length == 0 and 1024 or h.length
+    h.data_dw = h.format.data and h.length_dw or 0
+    derive[h.format.family](h, tvb)
+end
+
+-- The header at the start of `tvb`, behind its prefixes, as a table:
+--   format, or nothing where Fmt and Type have no row; prefixes, their first bytes; offset, header_len, prefix_len in
+--   bytes; every field of its layout under its key; dws, from 0 on; tag, attr, length_dw, data_dw; what `derive` adds.
+-- Without `format` or where `complete` is false, the fields are not read. Where there are too many prefixes, end_to_end
+-- counts the end-to-end ones instead.
+function header.read(tvb)
+    local prefixes = read_prefixes(tvb, header.MAX_PREFIXES)
+    local prefix_len = #prefixes * 4
+    local h = { prefixes = prefixes, prefix_len = prefix_len, offset = prefix_len, header_len = 12, dws = {} }
+    if tvb:len() <= prefix_len then
+        return h
+    end
+    h.first_byte = tvb(prefix_len, 1):uint()
+    if is_prefix(h.first_byte) then
+        count_prefixes(h, tvb)
+        return h
+    end
+    h.format = formats.tlp_of(h.first_byte)
+    h.header_len = h.format and h.format.header_dw * 4 or 12
+    h.complete = tvb:len() >= prefix_len + h.header_len
+    if h.format and h.complete then
+        read_all(h, tvb)
+    end
+    return h
+end
+
+-- Bytes up to the end of the data, and up to the end of the digest, from the start of the prefixes.
+function header.ends(h)
+    local data_end = h.prefix_len + h.header_len + h.data_dw * 4
+    return data_end, data_end + (h.td == 1 and 4 or 0)
+end
+
+-- A 16-bit ID as the specification writes it.
+function header.bdf(id)
+    return string.format("%02x:%02x.%x", math.floor(id / 256), math.floor(id / 8) % 32, id % 8)
+end
+
+return header

@@ -1,0 +1,186 @@
+-- SPDX-License-Identifier: Apache-2.0 OR MIT
+-- Finds the request that a completion answers, by link, requester and tag: the rules of riser's own matcher
+-- (crates/capture/src/matcher), which crates/capture/tests/dissector.rs holds it against. Sees every TLP once, in
+-- the order of the capture, and remembers by frame what it found. Never touches a packet.
+--
+-- Completions that never come are not forgotten: beyond MAX_OUTSTANDING requests that wait, the oldest is given up.
+--
+-- A tag may be used anew while its earlier request still waits for a last completion: captures from a mirroring switch
+-- show that. So one earlier request a tag goes on waiting beside the newest.
+
+local matcher = {}
+
+-- Most tags under which requests wait at a time.
+matcher.MAX_OUTSTANDING = 65536
+
+-- What waits by link, requester and tag, and how many of them; the requests in their order, `oldest` to `latest`; what
+-- was found by frame.
+local waiting, tracked, order, oldest, latest, frames
+
+-- Forgets all; before a capture is read.
+function matcher.reset()
+    waiting, tracked, order, oldest, latest, frames = {}, 0, {}, 1, 0, {}
+end
+
+matcher.reset()
+
+-- Bytes that a request names.
+local named_bytes = {}
+
+function named_bytes.memory(h)
+    return h.request_bytes
+end
+
+function named_bytes.io()
+    return 4
+end
+
+function named_bytes.config()
+    return 4
+end
+
+function named_bytes.atomic(h)
+    return h.operand_bytes
+end
+
+-- Address of the first byte, in two halves of 32 bits; of a configuration request, its register.
+local function place_of(h)
+    if h.format.family == "config" then
+        return 0, h.register
+    end
+    return h.address_high, h.address_low + (h.format.family == "memory" and h.lead or 0)
+end
+
+-- `remaining` is what completions shall bring: nothing for writes; for an AtomicOp, the value that was there.
+local function of_request(number, time, h)
+    local bytes = named_bytes[h.format.family](h)
+    local is_write = h.format.data and h.format.family ~= "atomic"
+    local high, low = place_of(h)
+    return {
+        number = number, start = time, name = h.format.name, high = high, low = low, bytes = bytes,
+        remaining = is_write and 0 or bytes, completions = {}, waits = true,
+    }
+end
+
+local function is_repeated_by(request, other)
+    return #request.completions == 0 and request.name == other.name and request.high == other.high
+        and request.low == other.low and request.bytes == other.bytes
+end
+
+-- Gives the oldest request up, with all else that waits under its tag.
+local function give_up_oldest()
+    while oldest <= latest do
+        local request = order[oldest]
+        order[oldest], oldest = nil, oldest + 1
+        local slot = waiting[request.key]
+        if slot and (slot.newest == request or slot.earlier == request) then
+            waiting[request.key], tracked = nil, tracked - 1
+            return
+        end
+    end
+end
+
+local function wait_under_new_tag(key, request)
+    if tracked == matcher.MAX_OUTSTANDING then
+        give_up_oldest()
+    end
+    if not waiting[key] then
+        waiting[key], tracked = {}, tracked + 1
+    end
+    waiting[key].newest = request
+end
+
+local function see_request(key, request)
+    local slot = waiting[key]
+    if slot and slot.newest and is_repeated_by(slot.newest, request) then
+        return { kind = "repeat", request = slot.newest }
+    end
+    local found = { kind = "request", request = request }
+    if slot and slot.newest then
+        found.kind, found.earlier = "reuse", slot.newest
+        slot.earlier, slot.newest = slot.newest, request
+    else
+        wait_under_new_tag(key, request)
+    end
+    latest = latest + 1
+    order[latest], request.key = request, key
+    return found
+end
+
+-- Only data is counted down: an answer without data, or a failure, ends at once.
+local function expects(request, h)
+    return request.remaining == 0 or h.status ~= "SC" or h.byte_count == request.remaining
+end
+
+-- The completion before, once more: Byte Count falls from each to the next (§2.3.1.1).
+local function is_answered_again_by(request, h)
+    return request.latest_byte_count == h.byte_count and h.byte_count > request.remaining
+end
+
+-- Bytes that a completion answers: its data, less those before the first byte and those behind the last.
+local function answered_bytes(h)
+    return math.min(h.data_dw * 4 - h.lower_address % 4, h.byte_count)
+end
+
+-- Whether the completion ends it: one without data does, or with another status than success (§2.3.1.1, §2.3.2).
+local function is_ended_by(request, number, time, h)
+    table.insert(request.completions, number)
+    request.finish, request.latest_byte_count = time, h.byte_count
+    if not h.format.data then
+        return true
+    end
+    request.remaining = math.max(0, request.remaining - answered_bytes(h))
+    return request.remaining == 0 or h.status ~= "SC"
+end
+
+-- The earlier request first, unless the completion fits the newest alone.
+local function answered_place(slot, h)
+    if slot.newest and slot.earlier then
+        local newest_alone = not expects(slot.earlier, h) and expects(slot.newest, h)
+        return newest_alone and "newest" or "earlier"
+    end
+    return slot.newest and "newest" or "earlier"
+end
+
+local function see_completion(key, number, time, h)
+    local slot = waiting[key]
+    if not slot then
+        return { kind = "unmatched" }
+    end
+    local place = answered_place(slot, h)
+    local request = slot[place]
+    local found = { kind = "partial", request = request, time = time, remaining = request.remaining }
+    found.byte_count_mismatch = not expects(request, h)
+    if found.byte_count_mismatch and is_answered_again_by(request, h) then
+        return { kind = "repeat", request = request, earlier = request.completions[#request.completions] }
+    end
+    if is_ended_by(request, number, time, h) then
+        found.kind = "complete"
+        request.waits = false
+        slot[place] = nil
+        if not slot.newest and not slot.earlier then
+            waiting[key], tracked = nil, tracked - 1
+        end
+    end
+    return found
+end
+
+-- What a TLP means for the transactions under way; kept under the frame's number. `link` names where it was seen,
+-- `time` is when, in nanoseconds. Posted requests give nothing.
+function matcher.see(number, time, link, h)
+    local key = link .. "/" .. h.requester .. "/" .. h.tag
+    if h.format.class == "Cpl" then
+        frames[number] = see_completion(key, number, time, h)
+    elseif h.format.class == "NP" then
+        frames[number] = see_request(key, of_request(number, time, h))
+    end
+end
+
+-- What was found for a frame: kind ("request", "repeat", "reuse", "partial", "complete", "unmatched"), request and what
+-- belongs to the kind; nil for posted requests. A request says its frame (number), start, finish,
+-- completions (their frames) and whether it still waits.
+function matcher.found(number)
+    return frames[number]
+end
+
+return matcher

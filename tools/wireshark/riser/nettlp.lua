@@ -1,0 +1,104 @@
+-- SPDX-License-Identifier: Apache-2.0 OR MIT
+-- The dissector of NetTLP's encapsulation (NSDI'20, §4.1) and of what NetTLP sends beside TLPs: messaging, adapter
+-- configuration and adapter registers. Hands TLPs and DLLPs on. Never raises an error on foreign bytes.
+--
+--   NetTLP header: u16 sequence number, u32 timestamp, big endian; both 0 from software.
+
+local fields = require "riser.fields"
+
+local nettlp = {}
+
+nettlp.HEADER_LEN = 6
+-- Configuration of adapters up to v0.21; also the port of host-issued tag 1.
+local PORT_CONFIG_OLD = 0x4001
+local PORT_HOST = 0x4000
+
+-- Shows the NetTLP header, and gives what follows it, or nil where it is not there. `what` names that.
+function nettlp.header(protocol, tvb, pinfo, root, what)
+    local tree = root:add(protocol, tvb(0, math.min(tvb:len(), nettlp.HEADER_LEN)))
+    if tvb:len() < nettlp.HEADER_LEN then
+        tree:add_proto_expert_info(fields.experts.nettlp.truncated)
+        pinfo.cols.protocol:set("NetTLP")
+        pinfo.cols.info:set("NetTLP header cut short")
+        return nil
+    end
+    tree:add(fields.nettlp.sequence, tvb(0, 2))
+    tree:add(fields.nettlp.timestamp, tvb(2, 4))
+    tree:add(fields.nettlp.what, what):set_generated()
+    if what == "TLP" then
+        local by_host = pinfo.dst_port >= PORT_HOST and pinfo.dst_port < PORT_HOST + 16
+        tree:add(fields.nettlp.origin, by_host and "host" or "device"):set_generated()
+    end
+    return tvb(nettlp.HEADER_LEN):tvb()
+end
+
+-- Six bytes without a NetTLP header, the adapter's answer padded with zeros to 18: no TLP is so short, and none has a
+-- header of zeros alone.
+function nettlp.is_old_configuration(tvb, pinfo)
+    local len = tvb:reported_len()
+    if pinfo.dst_port ~= PORT_CONFIG_OLD or (len ~= 6 and len ~= 18) then
+        return false
+    end
+    for at = 6, tvb:len() - 1 do
+        if tvb(at, 1):uint() ~= 0 then
+            return false
+        end
+    end
+    return true
+end
+
+local function begin(protocol, tvb, pinfo, root, what)
+    pinfo.cols.protocol:set("NetTLP")
+    pinfo.cols.info:set("NetTLP " .. what)
+    local tree = root:add(protocol, tvb())
+    tree:add(fields.nettlp.what, what):set_generated()
+    return tree
+end
+
+-- command and byte mask and DW address in 16 bits, then 32 bits of data, big endian.
+function nettlp.configuration(protocol, tvb, pinfo, root)
+    local tree = begin(protocol, tvb, pinfo, root, "configuration")
+    if tvb:len() < 6 then
+        tree:add(fields.nettlp.bytes, tvb())
+        return
+    end
+    for _, key in ipairs({ "config_command", "config_mask", "config_dw" }) do
+        tree:add(fields.nettlp[key], tvb(0, 2))
+    end
+    tree:add(fields.nettlp.config_data, tvb(2, 4))
+end
+
+local function add_msix_table(tree, tvb)
+    for at = 0, 180, 12 do
+        tree:add_le(fields.nettlp.msix_address, tvb(at, 8))
+        tree:add_le(fields.nettlp.msix_data, tvb(at + 8, 4))
+    end
+end
+
+-- Messages are told by their length: a request of 4 bytes; answers of 8, 2 and 192. Little endian, as the hosts are.
+local MESSAGES = {
+    [4] = function(tree, tvb) tree:add_le(fields.nettlp.message, tvb(0, 4)) end,
+    [8] = function(tree, tvb) tree:add_le(fields.nettlp.bar4, tvb(0, 8)) end,
+    [2] = function(tree, tvb)
+        local id = tvb(0, 2):le_uint()
+        tree:add(fields.nettlp.device, tvb(0, 2), require("riser.header").bdf(id))
+    end,
+    [192] = add_msix_table,
+}
+
+function nettlp.messaging(protocol, tvb, pinfo, root)
+    local tree = begin(protocol, tvb, pinfo, root, "messaging")
+    local show = MESSAGES[tvb:len()]
+    if show then
+        show(tree, tvb)
+    else
+        tree:add(fields.nettlp.bytes, tvb())
+    end
+end
+
+function nettlp.registers(protocol, tvb, pinfo, root)
+    local tree = begin(protocol, tvb, pinfo, root, "adapter registers")
+    tree:add(fields.nettlp.bytes, tvb())
+end
+
+return nettlp

@@ -1,0 +1,337 @@
+-- SPDX-License-Identifier: Apache-2.0 OR MIT
+-- The dissector of TLPs: prefixes, header, data, digest, and what belongs to the transaction. Reads the packet through
+-- header.lua, judges it by rules.lua. Never raises an error on foreign bytes.
+
+local crc = require "riser.crc"
+local fields = require "riser.fields"
+local formats = require "riser.formats"
+local header = require "riser.header"
+local info = require "riser.info"
+local names = require "riser.names"
+local rules = require "riser.rules"
+local transactions = require "riser.transactions"
+
+local tlp = {}
+
+-- Without `text`, the item's own.
+local function expert(tree, key, ...)
+    tree:add_proto_expert_info(fields.experts.tlp[key], ...)
+end
+
+local function generated(tree, field, ...)
+    return tree:add(field, ...):set_generated()
+end
+
+-- Prefixes ------------------------------------------------------------------------------------------------------------
+
+local show_prefix = {}
+
+show_prefix["PASID"] = function(tree, range)
+    tree:add(fields.prefix.pasid_pmr, range)
+    tree:add(fields.prefix.pasid_exe, range)
+    tree:add(fields.prefix.pasid, range)
+end
+
+show_prefix["Extended TPH"] = function(tree, range)
+    tree:add(fields.prefix.st_high, range)
+end
+
+local function add_prefix(tree, range, type_byte)
+    local kind = type_byte >= 0x90 and "end-to-end" or "local"
+    local name = formats.prefixes[type_byte] or "reserved"
+    local item = tree:add(fields.prefix.prefix, range):append_text(string.format(" (%s, %s)", name, kind))
+    item:add(fields.prefix.prefix_type, range(0, 1))
+    item:add(fields.prefix.prefix_name, range(0, 1), name)
+    if show_prefix[name] then
+        show_prefix[name](item, range)
+    end
+end
+
+local function add_prefixes(tree, tvb, h)
+    for at, type_byte in ipairs(h.prefixes) do
+        add_prefix(tree, tvb(at * 4 - 4, 4), type_byte)
+    end
+end
+
+-- Where the end-to-end prefixes begin: ECRC does not cover local ones (§2.7.1).
+local function local_prefix_len(h)
+    local count = 0
+    while h.prefixes[count + 1] and h.prefixes[count + 1] < 0x90 do
+        count = count + 1
+    end
+    return count * 4
+end
+
+-- Header --------------------------------------------------------------------------------------------------------------
+
+-- Fields that are shown in a way of their own; all others are bits of their DW.
+local add_field = {}
+
+local function add_id(tree, key, range, id)
+    tree:add(fields.tlp[key], range, header.bdf(id))
+    tree:add(fields.tlp[key .. "_id"], range):set_hidden()
+end
+
+function add_field.requester(tree, range, h)
+    add_id(tree, "requester", range(0, 2), h.requester)
+end
+
+function add_field.completer(tree, range, h)
+    add_id(tree, "completer", range(0, 2), h.completer)
+end
+
+function add_field.byte_count(tree, range, h)
+    tree:add(fields.tlp.byte_count, range(2, 2), h.byte_count)
+end
+
+function add_field.status_bits(tree, range, h, place)
+    tree:add(fields.tlp[fields.name_of(place)], range)
+    generated(tree, fields.tlp.status, range(2, 1), h.status):append_text(" (" .. names.status_text[h.status] .. ")")
+end
+
+function add_field.register_dw(tree, range, h, place)
+    tree:add(fields.tlp[fields.name_of(place)], range)
+    generated(tree, fields.tlp.register, range(2, 2), h.register)
+end
+
+local function add_layout(tree, tvb, h, layout)
+    for _, place in ipairs(layout) do
+        local key = place[1]
+        local range = tvb(h.offset + 4 * place[2], 4)
+        if add_field[key] then
+            add_field[key](tree, range, h, place)
+        else
+            tree:add(fields.tlp[fields.name_of(place)], range)
+        end
+    end
+end
+
+local add_family = {}
+
+local function add_address(tree, tvb, h)
+    local range = tvb(h.offset + 8, h.header_len - 8)
+    tree:add(fields.tlp.address, range, UInt64.new(h.address_low, h.address_high))
+end
+
+local function add_hint(tree, tvb, h)
+    if h.th == 1 then
+        tree:add(fields.tlp.ph, tvb(h.offset + h.header_len - 1, 1))
+    end
+end
+
+function add_family.memory(tree, tvb, h)
+    add_address(tree, tvb, h)
+    add_hint(tree, tvb, h)
+    if h.layout == "memory_steered_be" then
+        generated(tree, fields.tlp.implied_last_be, h.last_be)
+        generated(tree, fields.tlp.implied_first_be, h.first_be)
+    end
+    generated(tree, fields.tlp.request_bytes, h.request_bytes)
+end
+
+add_family.io = add_address
+
+function add_family.atomic(tree, tvb, h)
+    add_address(tree, tvb, h)
+    add_hint(tree, tvb, h)
+    generated(tree, fields.tlp.operand_bytes, h.operand_bytes)
+end
+
+function add_family.config() end
+
+function add_family.completion() end
+
+-- A Vendor_Defined message (§2.2.8.6).
+local function add_vendor(tree, tvb, h)
+    tree:add(fields.tlp.vendor_id, tvb(h.offset + 10, 2))
+    if h.message.subtype then
+        tree:add(fields.tlp.vendor_subtype, tvb(h.offset + 12, 1))
+    end
+end
+
+function add_family.message(tree, tvb, h)
+    tree:add(fields.tlp.routing, tvb(h.offset, 1))
+    generated(tree, fields.tlp.message_name, h.message and h.message.name or "unknown")
+    local item = tree:add(fields.tlp.message_header, h.message_header)
+    if h.routing == 1 then
+        item:add(fields.tlp.address, h.message_header)
+    elseif h.routing == 2 then
+        item:add(fields.tlp.message_target, tvb(h.offset + 8, 2), header.bdf(tvb(h.offset + 8, 2):uint()))
+    end
+    if h.message_code == 0x7e or h.message_code == 0x7f then
+        add_vendor(item, tvb, h)
+    end
+end
+
+local function add_header(tree, tvb, h)
+    generated(tree, fields.tlp.type_name, tvb(h.offset, 1), h.format.name)
+    add_layout(tree, tvb, h, header.layouts.common)
+    generated(tree, fields.tlp.attr, h.attr)
+    if h.format.data then
+        generated(tree, fields.tlp.length_dw, h.length_dw)
+    elseif h.format.class ~= "Cpl" and h.format.family ~= "message" then
+        generated(tree, fields.tlp.length_dw, h.length_dw)
+    end
+    add_layout(tree, tvb, h, header.layouts[h.layout])
+    generated(tree, fields.tlp.tag, h.tag)
+    add_family[h.format.family](tree, tvb, h)
+end
+
+-- Data and digest -----------------------------------------------------------------------------------------------------
+
+local function captured_bytes(tvb, h)
+    local start, data_end = h.prefix_len + h.header_len, header.ends(h)
+    return math.max(0, math.min(data_end, tvb:len()) - start), start
+end
+
+local function add_data(tree, tvb, h)
+    if h.data_dw == 0 then
+        return
+    end
+    local captured, start = captured_bytes(tvb, h)
+    if captured > 0 then
+        tree:add(fields.tlp.data, tvb(start, captured))
+    end
+    generated(tree, fields.tlp.payload_bytes, h.data_dw * 4)
+    generated(tree, fields.tlp.captured_bytes, captured)
+end
+
+local function check_ecrc(tree, tvb, h, at)
+    local start = local_prefix_len(h)
+    local computed = crc.ecrc(tvb(start, at - start):bytes(), h.offset - start)
+    local good = computed == tvb(at, 4):uint()
+    generated(tree, fields.tlp.ecrc_status, good and "good" or "bad")
+    if not good then
+        expert(tree, "ecrc", string.format("Bad ECRC: its bytes make 0x%08x", computed))
+    end
+end
+
+local function add_digest(tree, tvb, h, wire_len, settings)
+    local data_end, tlp_end = header.ends(h)
+    if h.td == 0 then
+        return
+    end
+    if wire_len <= data_end then
+        -- NetTLP's adapters leave the digest out, and TD as it was.
+        expert(tree, "no_digest")
+    elseif tvb:len() >= tlp_end then
+        local item = tree:add(fields.tlp.ecrc, tvb(data_end, 4))
+        if settings.check_ecrc then
+            check_ecrc(item, tvb, h, data_end)
+        end
+    end
+end
+
+-- Faults --------------------------------------------------------------------------------------------------------------
+
+local function report_rules(tree, h)
+    local sound = true
+    rules.check(rules.malformed, h, function(id, text)
+        sound = false
+        generated(tree, fields.tlp.malformed_rule, id)
+        expert(tree, "malformed", "Malformed TLP: " .. text)
+    end)
+    rules.check(rules.tolerated, h, function(id, text)
+        generated(tree, fields.tlp.tolerated_rule, id)
+        expert(tree, "tolerated", "Tolerated: " .. text)
+    end)
+    return sound
+end
+
+-- LibTLP pads writes of one and two bytes to three, not four; adapters leave a digest out and TD as it was.
+local function report_length(tree, h, wire_len)
+    local data_end, tlp_end = header.ends(h)
+    local shortest = data_end - (h.data_dw > 0 and 1 or 0)
+    if wire_len >= shortest and wire_len <= tlp_end then
+        return true
+    end
+    local text = "TLP of %d bytes by its header in a datagram that holds %d"
+    expert(tree, "length", string.format(text, tlp_end, wire_len))
+    return false
+end
+
+local function report_cut(tree, tvb, h, wire_len)
+    local captured = captured_bytes(tvb, h)
+    if tvb:len() < wire_len and captured < h.data_dw * 4 then
+        expert(tree, "not_captured", string.format("%d of %d data bytes captured", captured, h.data_dw * 4))
+    end
+end
+
+local function report_state(tree, h)
+    if h.ep == 1 then
+        expert(tree, "poisoned")
+    end
+    if h.status == "CRS" then
+        expert(tree, "retry")
+    elseif h.status and h.status ~= "SC" then
+        expert(tree, "status", "Completion Status: " .. names.status_text[h.status])
+    end
+end
+
+local function report_too_many_prefixes(tree, h)
+    local id = h.end_to_end > 4 and "EndToEndCount" or "LocalPrefix"
+    generated(tree, fields.tlp.malformed_rule, id)
+    expert(tree, "malformed", "Malformed TLP: more prefixes than a TLP has")
+    return "malformed"
+end
+
+local function report_unreadable(tree, tvb, h)
+    if h.end_to_end then
+        return report_too_many_prefixes(tree, h)
+    end
+    if h.first_byte and not h.format then
+        expert(tree, "unknown_type", string.format("Unknown Fmt and Type: first byte 0x%02x", h.first_byte))
+        return "unknown type"
+    end
+    expert(tree, "truncated", string.format("TLP cut short: its header ends at byte %d, there are %d",
+        h.prefix_len + h.header_len, tvb:len()))
+    return "header cut short"
+end
+
+-- Whether anybody looks at fields of TLPs: the pane of details, a filter, a column. Else only what is counted as expert
+-- information, matched or put into columns is worth the time.
+local own_dissector
+
+local function is_asked_for(root)
+    own_dissector = own_dissector or Dissector.get("tlp")
+    return root:referenced(own_dissector)
+end
+
+-- The dissector -------------------------------------------------------------------------------------------------------
+
+local function show_info(pinfo, tree, h, settings, faults)
+    local text = info.tlp(h)
+    tree:append_text(": " .. text)
+    if settings.verbose_info then
+        text = text .. info.common(h)
+    end
+    pinfo.cols.info:set(text .. faults)
+end
+
+-- Shows the TLP that `tvb` holds, and nothing else, below `root`. `wire_len` is its length in bytes on the wire, which
+-- the capture may have cut; `settings`: check_ecrc, verbose_info.
+function tlp.dissect(protocol, tvb, pinfo, root, wire_len, settings)
+    pinfo.cols.protocol:set("TLP")
+    local tree = root:add(protocol, tvb())
+    local h = header.read(tvb)
+    add_prefixes(tree, tvb, h)
+    if not (h.format and h.complete) then
+        pinfo.cols.info:set("TLP, " .. report_unreadable(tree, tvb, h))
+        return
+    end
+    if is_asked_for(root) then
+        add_header(tree, tvb, h)
+        add_data(tree, tvb, h)
+    end
+    report_cut(tree, tvb, h, wire_len)
+    local sound = report_rules(tree, h)
+    sound = report_length(tree, h, wire_len) and sound
+    if sound then
+        add_digest(tree, tvb, h, wire_len, settings)
+        report_state(tree, h)
+        transactions.show(tree, pinfo, h)
+    end
+    show_info(pinfo, tree, h, settings, sound and "" or " [malformed]")
+end
+
+return tlp
