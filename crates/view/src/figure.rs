@@ -1,0 +1,443 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Line charts as SVG, and a page around one: what a closed form says, for papers and slides.
+//!
+//! The `plotters` crate draws. A chart follows the light or dark theme of whoever shows it, by CSS alone; where CSS is not
+//! understood, it is light. No script, no font, nothing from elsewhere. This module never computes a value of its own.
+
+use plotters::coord::Shift;
+use plotters::coord::types::RangedCoordf64;
+use plotters::element::DashedPathElement;
+use plotters::prelude::*;
+use std::fmt::Write;
+
+/// Width and height of a chart in CSS pixels; it scales.
+const SIZE: (u32, u32) = (900, 560);
+
+/// Lines and text, the grid, and the paper: in the light theme and the dark one.
+const INK: Tone = Tone { light: RGBColor(0x22, 0x22, 0x22), dark: RGBColor(0xE6, 0xE6, 0xE6) };
+const GRID: Tone = Tone { light: RGBColor(0xDE, 0xDE, 0xDE), dark: RGBColor(0x3A, 0x3A, 0x3A) };
+const PAPER: Tone = Tone { light: RGBColor(0xFE, 0xFE, 0xFE), dark: RGBColor(0x16, 0x16, 0x18) };
+
+/// Series by turns: the colours of Okabe and Ito, which the colour-blind can tell apart, and lighter ones for the dark.
+const SERIES: [Tone; 6] = [
+    Tone { light: RGBColor(0x00, 0x72, 0xB2), dark: RGBColor(0x56, 0xB4, 0xE9) },
+    Tone { light: RGBColor(0x6E, 0x6E, 0x6E), dark: RGBColor(0xB4, 0xB4, 0xB4) },
+    Tone { light: RGBColor(0xD5, 0x5E, 0x00), dark: RGBColor(0xFF, 0x8C, 0x3A) },
+    Tone { light: RGBColor(0x00, 0x9E, 0x73), dark: RGBColor(0x2F, 0xD0, 0xA0) },
+    Tone { light: RGBColor(0xA8, 0x4F, 0x86), dark: RGBColor(0xE3, 0x9B, 0xC6) },
+    Tone { light: RGBColor(0xB0, 0x7A, 0x00), dark: RGBColor(0xF0, 0xC0, 0x40) },
+];
+
+/// Series of a chart at most.
+pub const MAX_SERIES: usize = 24;
+
+/// One colour in both themes.
+struct Tone {
+    light: RGBColor,
+    dark: RGBColor,
+}
+
+/// Why a chart cannot be drawn.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum FigureError {
+    /// So many series: legal are 1 to [`MAX_SERIES`].
+    Series(usize),
+    /// An axis from here to there: legal are finite ends of which the second is greater.
+    Axis(String),
+    /// A series with a point that is no number.
+    Point(String),
+    /// What the drawing library says.
+    Drawing(String),
+}
+
+impl std::fmt::Display for FigureError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            FigureError::Series(n) => write!(f, "a chart of {n} series: legal are 1 to {MAX_SERIES}"),
+            FigureError::Axis(what) => write!(f, "an axis from {what}: legal are finite ends that rise"),
+            FigureError::Point(name) => write!(f, "series {name:?} has a point that is no finite number"),
+            FigureError::Drawing(why) => write!(f, "the chart cannot be drawn: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for FigureError {}
+
+/// An axis: its words and its ends.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Axis {
+    /// What it counts, with the unit.
+    pub label: String,
+    /// Its least value.
+    pub from: f64,
+    /// Its greatest.
+    pub to: f64,
+}
+
+/// How a series is drawn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Stroke {
+    /// A line.
+    #[default]
+    Solid,
+    /// Dashes: what is a mark to reach rather than a result.
+    Dashed,
+}
+
+/// One line of a chart.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Series {
+    /// What the legend calls it.
+    pub name: String,
+    /// Its points by rising x; what lies outside of the axes is cut off.
+    pub points: Vec<(f64, f64)>,
+    /// How it is drawn.
+    pub stroke: Stroke,
+}
+
+/// A chart of lines over one x axis, with a legend.
+#[derive(Clone, PartialEq, Debug)]
+pub struct LineChart {
+    /// The head.
+    pub title: String,
+    /// A line below it: under which conditions.
+    pub subtitle: String,
+    /// Across.
+    pub x: Axis,
+    /// Upward.
+    pub y: Axis,
+    /// The lines, first to last in the legend.
+    pub series: Vec<Series>,
+}
+
+/// A page around a chart: notes below it, and its values as a table.
+#[derive(Clone, PartialEq, Debug)]
+pub struct FigurePage {
+    /// The chart.
+    pub chart: LineChart,
+    /// What is to be known of it, a paragraph each.
+    pub notes: Vec<String>,
+    /// Heads of the table's columns.
+    pub columns: Vec<String>,
+    /// Its rows, with a cell for each column.
+    pub rows: Vec<Vec<String>>,
+}
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
+
+fn drawing(error: impl std::fmt::Display) -> FigureError {
+    FigureError::Drawing(error.to_string())
+}
+
+impl LineChart {
+    /// The chart as one SVG document. The same chart is the same bytes.
+    ///
+    /// # Errors
+    /// Where there are no series, or too many, or an axis or a point is no number.
+    pub fn svg(&self) -> Result<String, FigureError> {
+        self.check()?;
+        let mut svg = String::new();
+        {
+            let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
+            self.draw(&area)?;
+            area.present().map_err(drawing)?;
+        }
+        Ok(self.with_head(&svg))
+    }
+
+    fn check(&self) -> Result<(), FigureError> {
+        if !(1..=MAX_SERIES).contains(&self.series.len()) {
+            return Err(FigureError::Series(self.series.len()));
+        }
+        for axis in [&self.x, &self.y] {
+            if !(axis.from.is_finite() && axis.to.is_finite() && axis.from < axis.to) {
+                return Err(FigureError::Axis(format!("{} to {}", axis.from, axis.to)));
+            }
+        }
+        let bad = |s: &&Series| s.points.iter().any(|(x, y)| !(x.is_finite() && y.is_finite()));
+        match self.series.iter().find(bad) {
+            Some(series) => Err(FigureError::Point(series.name.clone())),
+            None => Ok(()),
+        }
+    }
+
+    fn draw(&self, area: &Area<'_>) -> Result<(), FigureError> {
+        area.fill(&PAPER.light).map_err(drawing)?;
+        area.draw_text(&self.title, &font(22), (20, 14)).map_err(drawing)?;
+        area.draw_text(&self.subtitle, &font(16), (20, 42)).map_err(drawing)?;
+        let mut chart = ChartBuilder::on(area)
+            .margin_top(64)
+            .margin_right(24)
+            .margin_bottom(10)
+            .margin_left(10)
+            .x_label_area_size(46)
+            .y_label_area_size(58)
+            .build_cartesian_2d(self.x.from..self.x.to, self.y.from..self.y.to)
+            .map_err(drawing)?;
+        self.draw_axes(&mut chart)?;
+        for (at, series) in self.series.iter().enumerate() {
+            self.draw_series(&mut chart, at, series)?;
+        }
+        chart
+            .configure_series_labels()
+            .position(SeriesLabelPosition::LowerRight)
+            .margin(14)
+            .legend_area_size(34)
+            .label_font(font(16))
+            .border_style(GRID.light)
+            .background_style(PAPER.light)
+            .draw()
+            .map_err(drawing)
+    }
+
+    fn draw_axes(&self, chart: &mut Chart<'_, '_>) -> Result<(), FigureError> {
+        chart
+            .configure_mesh()
+            .x_desc(&self.x.label)
+            .y_desc(&self.y.label)
+            .x_label_formatter(&|x| tick(*x))
+            .y_label_formatter(&|y| tick(*y))
+            .axis_style(INK.light)
+            .bold_line_style(GRID.light)
+            .light_line_style(TRANSPARENT)
+            .label_style(font(15))
+            .axis_desc_style(font(17))
+            .draw()
+            .map_err(drawing)
+    }
+
+    fn draw_series(&self, chart: &mut Chart<'_, '_>, at: usize, series: &Series) -> Result<(), FigureError> {
+        let style = SERIES[at % SERIES.len()].light.stroke_width(2);
+        let inside = |(x, y): &&(f64, f64)| {
+            (self.x.from..=self.x.to).contains(x) && (self.y.from..=self.y.to).contains(y)
+        };
+        let points: Vec<(f64, f64)> = series.points.iter().filter(inside).copied().collect();
+        let label = match series.stroke {
+            Stroke::Solid => chart.draw_series(LineSeries::new(points, style)),
+            Stroke::Dashed => chart.draw_series(DashedLineSeries::new(points, 7, 5, style)),
+        };
+        let label = label.map_err(drawing)?.label(&series.name);
+        match series.stroke {
+            Stroke::Solid => label.legend(move |(x, y)| PathElement::new([(x, y), (x + 26, y)], style)),
+            Stroke::Dashed => {
+                label.legend(move |(x, y)| DashedPathElement::new([(x, y), (x + 26, y)], 7, 5, style))
+            }
+        };
+        Ok(())
+    }
+
+    /// The document with its title for those who cannot see it, and the colours of the dark theme.
+    fn with_head(&self, svg: &str) -> String {
+        let Some((open, rest)) = svg.split_once('>') else { return svg.to_owned() };
+        format!(
+            "{open} role=\"img\">\n<title>{}</title>\n<desc>{}</desc>\n<style>{}</style>{rest}",
+            escaped(&self.title),
+            escaped(&self.subtitle),
+            dark_style()
+        )
+    }
+}
+
+/// The font of all text, in a size of the library's: about five quarters of the height in pixels.
+fn font(size: i32) -> TextStyle<'static> {
+    ("sans-serif", size).into_font().color(&INK.light)
+}
+
+/// A number beside an axis, without zeros behind the point.
+fn tick(value: f64) -> String {
+    let text = format!("{value:.2}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// In the dark theme each colour is replaced, wherever the library has written it.
+fn dark_style() -> String {
+    let mut css = String::from("@media (prefers-color-scheme: dark) {");
+    for tone in [&INK, &GRID, &PAPER].into_iter().chain(&SERIES) {
+        let (light, dark) = (hex(tone.light), hex(tone.dark));
+        let _ =
+            write!(css, " [fill=\"{light}\"] {{ fill: {dark} }} [stroke=\"{light}\"] {{ stroke: {dark} }}");
+    }
+    css + " }"
+}
+
+fn hex(RGBColor(r, g, b): RGBColor) -> String {
+    format!("#{r:02X}{g:02X}{b:02X}")
+}
+
+/// Text as XML and HTML have it.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out += "&amp;",
+            '<' => out += "&lt;",
+            '>' => out += "&gt;",
+            '"' => out += "&quot;",
+            _ => out.push(c),
+        }
+    }
+    out
+}
+
+const PAGE_STYLE: &str = "\
+:root { color-scheme: light dark; }
+body { font: 15px/1.45 system-ui, sans-serif; max-width: 900px; margin: 2rem auto; padding: 0 1rem; }
+svg { width: 100%; height: auto; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
+th, td { padding: .15rem .8rem; text-align: right; }
+th { border-bottom: 1px solid; }
+@media (prefers-color-scheme: dark) { body { background: #161618; color: #e6e6e6; } }";
+
+impl FigurePage {
+    /// The page as one HTML document. The same page is the same bytes.
+    ///
+    /// # Errors
+    /// As [`LineChart::svg`].
+    pub fn html(&self) -> Result<String, FigureError> {
+        let title = escaped(&self.chart.title);
+        let svg = self.chart.svg()?;
+        let mut html = format!(
+            "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>{title}</title>\n\
+             <style>\n{PAGE_STYLE}\n</style>\n</head>\n<body>\n{svg}\n"
+        );
+        for note in &self.notes {
+            let _ = writeln!(html, "<p>{}</p>", escaped(note));
+        }
+        html += "<table>\n<thead>\n";
+        html += &row("th", &self.columns);
+        html += "</thead>\n<tbody>\n";
+        for cells in &self.rows {
+            html += &row("td", cells);
+        }
+        Ok(html + "</tbody>\n</table>\n</body>\n</html>\n")
+    }
+}
+
+fn row(tag: &str, cells: &[String]) -> String {
+    let cells: String = cells.iter().map(|cell| format!("<{tag}>{}</{tag}>", escaped(cell))).collect();
+    format!("<tr>{cells}</tr>\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chart() -> LineChart {
+        LineChart {
+            title: "Bandwidth & \"more\" <1>".to_owned(),
+            subtitle: "Gen3 x8".to_owned(),
+            x: Axis { label: "packet, B".to_owned(), from: 0.0, to: 1500.0 },
+            y: Axis { label: "Gb/s".to_owned(), from: 0.0, to: 60.0 },
+            series: vec![
+                Series {
+                    name: "first <b>".to_owned(),
+                    points: vec![(0.0, 0.0), (1500.0, 60.0), (2000.0, 10.0)],
+                    stroke: Stroke::Solid,
+                },
+                Series {
+                    name: "mark".to_owned(),
+                    points: vec![(0.0, 30.0), (1500.0, 30.0)],
+                    stroke: Stroke::Dashed,
+                },
+            ],
+        }
+    }
+
+    #[test]
+    fn a_chart_names_all_that_it_shows() {
+        let svg = chart().svg().unwrap();
+        assert!(svg.starts_with("<svg ") && svg.trim_end().ends_with("</svg>"));
+        for text in [
+            "packet, B",
+            "Gb/s",
+            "first &lt;b&gt;",
+            "mark",
+            "Gen3 x8",
+            "Bandwidth &amp; &quot;more&quot; &lt;1&gt;",
+        ] {
+            assert!(svg.contains(text), "{text}: {svg}");
+        }
+        let head = svg.split_once('>').unwrap().0;
+        for attribute in ["viewBox=", "width=", "height=", "xmlns=", "role="] {
+            assert_eq!(head.matches(attribute).count(), 1, "{attribute}: {head}");
+        }
+        assert!(!svg.contains("<b>") && !svg.contains("<1>"), "{svg}");
+        assert_eq!(svg, chart().svg().unwrap(), "the same chart is the same bytes");
+    }
+
+    /// Every colour that is drawn has one for the dark.
+    #[test]
+    fn colours_have_a_dark_form() {
+        let svg = chart().svg().unwrap();
+        let style = dark_style();
+        for attribute in ["fill=\"", "stroke=\""] {
+            let drawn = svg.split("</style>").nth(1).unwrap();
+            let colours = drawn.split(attribute).skip(1).filter_map(|rest| rest.split('"').next());
+            for colour in colours.filter(|c| *c != "none") {
+                assert!(style.contains(&format!("[{attribute}{colour}\"]")), "{attribute}{colour}");
+            }
+        }
+    }
+
+    /// From the corner of the axes to the opposite one; the point outside is not drawn.
+    #[test]
+    fn points_stand_where_the_axes_say() {
+        let svg = chart().svg().unwrap();
+        let drawn = svg.split("</style>").nth(1).unwrap();
+        let line = drawn.split("<polyline").find(|l| l.contains(&hex(SERIES[0].light))).unwrap();
+        let points: Vec<&str> =
+            line.split("points=\"").nth(1).unwrap().split('"').next().unwrap().split_whitespace().collect();
+        let (left, bottom) = (10 + 58, 560 - 10 - 46);
+        let number = |p: &str, at: usize| p.split(',').nth(at).unwrap().parse::<i32>().unwrap();
+        assert_eq!(points.len(), 2, "{points:?}");
+        assert!(
+            (number(points[0], 0) - left).abs() <= 1 && (number(points[0], 1) - bottom).abs() <= 1,
+            "{points:?}"
+        );
+        assert!(
+            (number(points[1], 0) - 876).abs() <= 1 && (number(points[1], 1) - 64).abs() <= 1,
+            "{points:?}"
+        );
+    }
+
+    #[test]
+    fn nothing_comes_from_elsewhere() {
+        let page = FigurePage {
+            chart: chart(),
+            notes: vec!["a < b".to_owned()],
+            columns: vec!["size B".to_owned(), "Gb/s".to_owned()],
+            rows: vec![vec!["64".to_owned(), "1.5".to_owned()]],
+        };
+        let html = page.html().unwrap();
+        assert!(html.contains("<p>a &lt; b</p>") && html.contains("<td>64</td><td>1.5</td>"));
+        let foreign = html.replace("xmlns=\"http://www.w3.org/2000/svg\"", "");
+        for word in ["http:", "https:", "src=", "href=", "@import", "url(", "<script"] {
+            assert!(!foreign.contains(word), "{word}");
+        }
+    }
+
+    #[test]
+    fn refusals_name_the_value() {
+        let error = |change: fn(&mut LineChart)| {
+            let mut chart = chart();
+            change(&mut chart);
+            chart.svg().unwrap_err().to_string()
+        };
+        for (change, says) in [
+            ((|c| c.series.clear()) as fn(&mut LineChart), "a chart of 0 series: legal are 1 to 24"),
+            (|c| c.x.to = 0.0, "an axis from 0 to 0"),
+            (|c| c.y.to = f64::INFINITY, "an axis from 0 to inf"),
+            (|c| c.series[1].points[0].1 = f64::NAN, "series \"mark\" has a point that is no finite number"),
+        ] {
+            assert!(error(change).starts_with(says), "{}", error(change));
+        }
+    }
+
+    #[test]
+    fn ticks() {
+        for (value, text) in [(0.0, "0"), (250.0, "250"), (0.5, "0.5"), (12.25, "12.25")] {
+            assert_eq!(tick(value), text);
+        }
+    }
+}

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+// Flow control as a capture with DLLPs shows it (PCIe 5.0 §2.6.1, §3.4): credits that a sender has left, and TLPs that it
+// has sent and that no Ack has named. Seen at the tap, so later or earlier than the sender by the time on the wire. Never
+// touches the page.
+
+const FC_KINDS = { 0x40: "InitFC1", 0xc0: "InitFC2", 0x80: "UpdateFC" };
+const FC_CLASSES = ["P", "NP", "Cpl"];
+/** How far HdrFC and DataFC are shifted by HdrScale and DataScale (§3.4.2). */
+const SCALE_SHIFTS = [0, 0, 2, 4];
+
+/** The fields of a flow-control DLLP; null for every other row. */
+function flowControlOf(store, row) {
+  if (store.kind[row] !== KIND.dllp) return null;
+  const type = store.first[row];
+  const kind = FC_KINDS[type & 0xc0];
+  const className = FC_CLASSES[(type >> 4) & 3];
+  if (!kind || !className || (type & 8) !== 0) return null;
+  const dw = store.dw[0][row];
+  const [headerShift, dataShift] = [SCALE_SHIFTS[(dw >>> 22) & 3], SCALE_SHIFTS[(dw >>> 12) & 3]];
+  return {
+    kind,
+    class: className,
+    vc: type & 7,
+    header: ((dw >>> 14) & 0xff) << headerShift,
+    data: (dw & 0xfff) << dataShift,
+    headerModulus: 0x100 << headerShift,
+    dataModulus: 0x1000 << dataShift,
+  };
+}
+
+/** Whether there are DLLPs of flow control at all. */
+function hasCredits(store) {
+  for (let row = 0; row < store.count; row++) if (flowControlOf(store, row)) return true;
+  return false;
+}
+
+/** One pool of credits: what one class may send on one lane and virtual channel. */
+class Pool {
+  constructor(name, lane, className) {
+    Object.assign(this, { name, lane, class: className, initialized: false });
+    this.header = { limit: 0, used: 0, modulus: 0x100, infinite: false, steps: new Steps() };
+    this.data = { limit: 0, used: 0, modulus: 0x1000, infinite: false, steps: new Steps() };
+  }
+  advertise(fc, time) {
+    const init = fc.kind !== "UpdateFC";
+    for (const part of ["header", "data"]) {
+      const credits = this[part];
+      credits.limit = fc[part];
+      credits.modulus = fc[`${part}Modulus`];
+      if (init && !this.initialized) credits.infinite = fc[part] === 0;
+    }
+    this.initialized ||= init;
+    this.note(time);
+  }
+  send(dataUnits, time) {
+    this.header.used++;
+    this.data.used += dataUnits;
+    this.note(time);
+  }
+  // As a sender computes it: the limit less what it has used, modulo the field's size (§2.6.1.2).
+  note(time) {
+    for (const credits of [this.header, this.data]) {
+      const left = (credits.limit - credits.used) % credits.modulus;
+      if (!credits.infinite) credits.steps.add(time, left < 0 ? left + credits.modulus : left);
+    }
+  }
+}
+
+/** Pools of credits by lane, class and virtual channel: `header` and `data` in units, as steps. */
+function creditPools(store, headers) {
+  const pools = new Map();
+  const channels = new Set();
+  const newest = [];
+  const pool = (lane, className, vc) => {
+    const key = `${lane} ${className} ${vc}`;
+    if (!pools.has(key)) pools.set(key, new Pool(vc === 0 ? className : `${className} VC${vc}`, lane, className));
+    return pools.get(key);
+  };
+  for (let row = 0; row < store.count; row++) {
+    const fc = flowControlOf(store, row);
+    if (fc) {
+      const lane = headers.lane.opposite(headers.lane.of(row));
+      if (lane === undefined) continue;
+      channels.add(fc.vc);
+      pool(lane, fc.class, fc.vc).advertise(fc, store.time[row]);
+    } else if (store.kind[row] === KIND.tlp && isFirst(store, headers, row, newest)) {
+      const vc = channelOf(store, row, channels);
+      pool(headers.lane.of(row), headers.className(row), vc).send(Math.ceil(headers.payload(row) / 16), store.time[row]);
+    }
+  }
+  const told = [...pools.values()].filter((p) => p.initialized || p.header.limit > 0 || p.data.limit > 0);
+  told.filter((p) => !p.initialized).forEach(anchor);
+  return told;
+}
+
+// A replay takes no credits again; the place in its lane tells it.
+function isFirst(store, headers, row, newest) {
+  const [lane, place] = [headers.lane.of(row), store.place[row]];
+  if (place < 0) return true;
+  const first = !(place <= newest[lane]);
+  if (first) newest[lane] = place;
+  return first;
+}
+
+// The map from traffic class to channel is not in a capture; where a channel of that number exists, it is taken.
+function channelOf(store, row, channels) {
+  const tc = (store.dw[0][row] >>> 20) & 7;
+  return channels.has(tc) ? tc : 0;
+}
+
+// Without InitFC only the changes are known: the most that was seen stands for nothing in use.
+function anchor(pool) {
+  for (const { steps, modulus } of [pool.header, pool.data]) {
+    const values = steps.y;
+    for (let i = 1; i < values.length; i++) {
+      const change = (((values[i] - values[i - 1]) % modulus) + modulus) % modulus;
+      values[i] = values[i - 1] + (change >= modulus / 2 ? change - modulus : change);
+    }
+    const most = values.reduce((a, b) => Math.max(a, b), -Infinity);
+    values.forEach((value, i) => (values[i] = value - most));
+  }
+}
+
+/** Bytes of TLPs that were sent on each lane and that no Ack has named yet, as steps by lane. */
+function unacknowledged(store, headers) {
+  const lanes = new Map();
+  const lane = (number) => {
+    if (!lanes.has(number)) lanes.set(number, { sizes: new Map(), oldest: 0, newest: -1, bytes: 0, steps: new Steps(), acks: 0, shift: 0 });
+    return lanes.get(number);
+  };
+  for (let row = 0; row < store.count; row++) {
+    if (store.kind[row] === KIND.tlp) {
+      sent(lane(headers.lane.of(row)), store.place[row], headers.tlpBytes(row), store.time[row]);
+    } else if (isAck(store, row)) {
+      const number = headers.lane.opposite(headers.lane.of(row));
+      if (number !== undefined) acknowledged(lane(number), store.dw[0][row] & 0xfff, store.time[row]);
+    }
+  }
+  return new Map([...lanes].filter(([, l]) => l.acks > 0));
+}
+
+/** Whether a row is an Ack or a Nak. */
+function isAck(store, row) {
+  return store.kind[row] === KIND.dllp && (store.first[row] === 0x00 || store.first[row] === 0x10);
+}
+
+// A TLP has the place that the capture gives it, else the next one; a replay has that of the first transmission.
+function sent(lane, place, bytes, time) {
+  lane.placed ||= place >= 0;
+  const at = place >= 0 ? place : lane.newest + 1;
+  if (at <= lane.newest) return;
+  if (lane.newest < 0) lane.oldest = at;
+  lane.newest = at;
+  lane.sizes.set(at, bytes);
+  lane.bytes += bytes;
+  lane.steps.add(time, lane.bytes);
+}
+
+// An Ack or Nak names the last TLP that arrived by the low 12 bits of its place. Where the capture gives no places, and
+// did not begin with the link, the first Ack is taken to name the last TLP before it.
+function acknowledged(lane, sequence, time) {
+  if (lane.newest < 0) return;
+  const distance = () => (lane.newest + lane.shift - sequence) & 0xfff;
+  if (lane.acks++ === 0 && !lane.placed && distance() > lane.sizes.size) lane.shift = sequence - lane.newest;
+  if (distance() > 2048) return;
+  const last = lane.newest - distance();
+  for (; lane.oldest <= last; lane.oldest++) {
+    lane.bytes -= lane.sizes.get(lane.oldest) ?? 0;
+    lane.sizes.delete(lane.oldest);
+  }
+  lane.steps.add(time, lane.bytes);
+}

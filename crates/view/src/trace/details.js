@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+// The selected row in full: its frame, every field of its header, its bytes, its transaction. Never uses markup made of text.
+
+/** An element with a class and children or text. */
+function make(tag, className, ...children) {
+  const element = document.createElement(tag);
+  if (className) element.className = className;
+  element.append(...children);
+  return element;
+}
+
+/** Shows `row` in `host`; `go(row)` selects another one. */
+function showDetails(host, store, headers, row, go) {
+  const sections = [section("Frame", frameFields(store, row))];
+  if (store.kind[row] === KIND.tlp) {
+    const family = headers.format(row);
+    sections.push(section(`TLP: ${family.name}`, tlpFields(store, headers, row)));
+    sections.push(bytesSection("Header bytes", headerDws(store, row)));
+    sections.push(transactionSection(store, headers, row, go));
+  } else if (store.kind[row] === KIND.dllp) {
+    sections.push(section(`DLLP: ${textOf(store, row)}`, dllpFields(store, row)));
+    sections.push(bytesSection("Bytes, without CRC", [store.dw[0][row]]));
+  } else {
+    sections.push(make("p", "said", textOf(store, row)));
+  }
+  host.replaceChildren(...sections.filter(Boolean));
+}
+
+function section(title, fields) {
+  const table = make("dl", "");
+  for (const [name, value] of fields) {
+    if (value !== "" && value !== undefined) table.append(make("dt", "", name), make("dd", "", value));
+  }
+  return make("section", "", make("h3", "", title), table);
+}
+
+function bytesSection(title, dws) {
+  return make("section", "", make("h3", "", title), make("pre", "bytes", bytesText(dws)));
+}
+
+function headerDws(store, row) {
+  const count = headerDwords(store.kind[row], store.first[row]);
+  return store.dw.slice(0, count).map((dw) => dw[row]);
+}
+
+function frameFields(store, row) {
+  const face = store.meta.interfaces[store.interface[row] - 1];
+  const path = store.meta.paths[store.path[row] - 1];
+  const captured = store.length[row] - store.cut[row];
+  return [
+    ["Frame", store.number[row] > 0 ? String(store.number[row]) : "none: the file itself"],
+    ["Time", store.number[row] > 0 ? `${timeText(store.time[row], store.meta.digits)} µs` : ""],
+    [store.meta.is_virtual ? "In the run" : "UTC", store.number[row] > 0 ? clockText(store, row) : ""],
+    ["Interface", face?.name ?? ""],
+    ["", face?.description ?? ""],
+    ["VLAN", path?.vlan.join(", ") ?? ""],
+    ["From", path ? `${path.source} port ${path.source_port}` : ""],
+    ["To", path ? `${path.destination} port ${path.destination_port}` : ""],
+    ["NetTLP seq", path ? String(store.sequence[row]) : ""],
+    ["NetTLP time", path ? `${store.stamp[row]} (${duration(store.stamp[row] * 6400)})` : ""],
+    ["Length", captured < store.length[row] ? `${store.length[row]} B, ${captured} captured` : `${store.length[row]} B`],
+  ];
+}
+
+/** Time since the epoch, or since the start of the run, to the picosecond. */
+function clockText(store, row) {
+  const ps = BigInt(store.meta.start_ps) + BigInt(Math.round(store.time[row]));
+  const digits = Math.max(1, store.meta.digits);
+  const fraction = (ps % 1_000_000_000_000n).toString().padStart(12, "0").slice(0, digits);
+  const seconds = ps / 1_000_000_000_000n;
+  if (store.meta.is_virtual) return `${seconds}.${fraction} s`;
+  return `${new Date(Number(seconds) * 1000).toISOString().slice(0, 19).replace("T", " ")}.${fraction}`;
+}
+
+function tlpFields(store, headers, row) {
+  const dw0 = store.dw[0][row];
+  const bit = (at) => (dw0 >>> at) & 1;
+  return [
+    ["Fmt, Type", `${(store.first[row] >> 5).toString(2).padStart(3, "0")}b, ${(store.first[row] & 31).toString(2).padStart(5, "0")}b`],
+    ["Class", { P: "posted", NP: "non-posted", Cpl: "completion" }[headers.format(row).class]],
+    ["Issued by", store.host[row] ? "host" : "device"],
+    ["TC", String((dw0 >>> 20) & 7)],
+    ["Attributes", attributes(dw0)],
+    ["AT", String((dw0 >>> 10) & 3)],
+    ["TH, TD, EP", `${bit(16)}, ${bit(15)}, ${bit(14)}`],
+    ["Length", headers.hasData(row) || headers.hasAddress(row) ? `${headers.lengthDw(row)} DW` : ""],
+    ["Requester", idText(headers.requester(row))],
+    ["Tag", `0x${hex(headers.tag(row), 2)} (${headers.tag(row)})`],
+    ...familyFields(store, headers, row),
+    ["Data", dataText(store, headers, row)],
+    ["ECRC", ["", "good", "", "bad"][store.ecrc[row]] || (bit(15) ? "not captured" : "")],
+    ["Place in its lane", store.place[row] >= 0 ? `${store.place[row]}, sequence ${store.place[row] % 4096}` : ""],
+    ["Prefixes", prefixesOf(store, row).join(" ")],
+    ["On the way", [store.damaged[row] && "damaged", store.dropped[row] && "dropped"].filter(Boolean).join(", ")],
+  ];
+}
+
+function attributes(dw0) {
+  const names = [];
+  if (dw0 & 0x4_0000) names.push("ID-based ordering");
+  if (dw0 & 0x2000) names.push("relaxed ordering");
+  if (dw0 & 0x1000) names.push("no snoop");
+  return names.join(", ") || "none";
+}
+
+function dataText(store, headers, row) {
+  const payload = headers.payload(row);
+  if (payload === 0) return "";
+  return store.held[row] < payload ? `${payload} B, ${store.held[row]} captured` : `${payload} B`;
+}
+
+function familyFields(store, headers, row) {
+  const enables = (be) => be.toString(2).padStart(4, "0") + "b";
+  const both = ["Byte enables", `first ${enables(headers.firstBe(row))}, last ${enables(headers.lastBe(row))}`];
+  switch (headers.family(row)) {
+    case "memory":
+      return [["Address", addressText(headers, row)], both, ["Bytes", String(headers.requestBytes(row))], ["Hint", hintText(store, headers, row)]];
+    case "io":
+    case "atomic":
+      return [["Address", addressText(headers, row)], both];
+    case "config":
+      return [["Function", idText(headers.completer(row))], ["Register", `0x${hex(headers.register(row), 3)}`], both];
+    case "completion":
+      return completionFields(store, headers, row);
+    default:
+      return messageFields(store, headers, row);
+  }
+}
+
+function hintText(store, headers, row) {
+  if (!headers.hinted(row)) return "";
+  const steering = headers.hasData(row) ? headers.tag(row) & 0xff : store.dw[1][row] & 0xff;
+  const low = headers.four(row) ? store.dw[3][row] : store.dw[2][row];
+  return `PH ${low & 3}, ST 0x${hex(steering, 2)}`;
+}
+
+function completionFields(store, headers, row) {
+  return [
+    ["Completer", idText(headers.completer(row))],
+    ["Status", statusOf(store, headers, row)],
+    ["BCM", String((store.dw[1][row] >>> 12) & 1)],
+    ["Byte count", String(headers.byteCount(row))],
+    ["Lower address", `0x${hex(headers.lowerAddress(row), 2)}`],
+  ];
+}
+
+function messageFields(store, headers, row) {
+  const routings = ["to root complex", "by address", "by ID", "broadcast", "local", "gathered", "reserved", "reserved"];
+  return [
+    ["Message", messageName(store, headers, row)],
+    ["Message code", `0x${hex(headers.code(row), 2)}`],
+    ["Routing", routings[store.first[row] & 7]],
+    ["Header", bytesText([store.dw[2][row], store.dw[3][row]])],
+  ];
+}
+
+function dllpFields(store, row) {
+  const fc = flowControlOf(store, row);
+  const crc = ["CRC", `0x${hex(store.dw[1][row], 4)}`];
+  if (!fc) return [["Sequence", dllpInfo(store, row).replace("sequence ", "")], crc];
+  return [
+    ["Class", fc.class],
+    ["Virtual channel", String(fc.vc)],
+    ["Header credits", String(fc.header)],
+    ["Data credits", `${fc.data} (${fc.data * 16} B)`],
+    crc,
+  ];
+}
+
+/** The request, its completions, and how long they took. */
+function transactionSection(store, headers, row, go) {
+  const request = requestOf(store, row);
+  if (request < 0) return null;
+  const answers = answersOf(store, request);
+  const rows = [request, ...answers];
+  const steps = make("ol", "steps");
+  for (const step of rows.slice(0, 200)) steps.append(stepItem(store, headers, step, request, row, go));
+  if (rows.length > 200) steps.append(make("li", "", `and ${rows.length - 200} more`));
+  const whole = section("Transaction", transactionFields(store, headers, request, answers));
+  whole.append(steps);
+  return whole;
+}
+
+function transactionFields(store, headers, request, answers) {
+  const [response, first] = [store.response[request], store.firstData[request]];
+  const bytes = headers.requestBytes(request);
+  const done = response >= 0;
+  return [
+    ["State", done ? "complete" : answers.length > 0 ? "not all answered" : "not answered"],
+    ["Wrong with it", answers.length > 0 ? errorNames(store.errors[answers[answers.length - 1]]) : ""],
+    ["Response time", duration(response)],
+    ["To first data", duration(first)],
+    ["Throughput", response > 0 && headers.hasAddress(request) ? rateText((bytes * 8 * 1e12) / response) : ""],
+    ["Completions", String(answers.length)],
+  ];
+}
+
+function errorNames(bits) {
+  return ERROR_NAMES.filter((_, bit) => (bits >> bit) & 1).join(", ");
+}
+
+function stepItem(store, headers, step, request, row, go) {
+  const time = step === request ? "" : ` +${duration(store.time[step] - store.time[request])}`;
+  const payload = headers.payload(step);
+  const text = `${store.number[step]} ${headers.typeName(step)}${time}${payload > 0 ? `, ${payload} B` : ""}`;
+  const button = make("button", step === row ? "current" : "", text);
+  button.type = "button";
+  button.addEventListener("click", () => go(step));
+  return make("li", "", button);
+}

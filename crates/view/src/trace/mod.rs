@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A capture as one self-contained page: `riser trace --html`.
+//!
+//! [`TracePage`] takes record after record and keeps of each what the page shows of it, as columns, deflated in chunks of
+//! [`CHUNK_ROWS`]: about 10 bytes a record, whatever its payload. The page holds the chunks, its own script and style,
+//! and plotly.js. Its first chunk stands before the others, so that the first rows are painted while the rest of the
+//! page is still read.
+//!
+//! | in the page | is |
+//! |---|---|
+//! | `meta`, JSON | what stands once: interfaces, paths, texts, the table of formats ([`Meta`](tables::Meta)) |
+//! | chunks | [`columns`]: zlib in base64 |
+//! | plotly.js | zlib in base64; made into a script when the first plot is asked for |
+//!
+//! The payloads of TLPs are not in the page, only how long they are. A Content-Security-Policy forbids it every request.
+//! Nothing foreign reaches the page's markup but through [`page::escape`] or as JSON in which `<` is written `\u003c`.
+
+pub mod columns;
+pub mod page;
+pub mod tables;
+
+use capture::{Kind, Mark, Outcome, Record, TlpRecord, Tracker};
+use columns::{Columns, Row};
+use std::io::{self, Write};
+use tables::Tables;
+use tlp::Body;
+use tlp::message::name_of;
+
+pub use columns::CHUNK_ROWS;
+
+/// Most records that a page shows; those beyond are counted, and the page says so.
+pub const MAX_ROWS: u64 = 4_000_000;
+
+/// Builds the page of a capture.
+///
+/// ```
+/// # fn page(path: &str) -> Result<(), Box<dyn std::error::Error>> {
+/// let mut page = riser_view::TracePage::new(path);
+/// let mut reader = capture::open(path)?;
+/// while let Some(record) = reader.next_record()? {
+///     page.record(&record);
+/// }
+/// page.write(std::fs::File::create("trace.html")?)?;
+/// # Ok(())
+/// # }
+/// ```
+pub struct TracePage {
+    title: String,
+    columns: Columns,
+    tables: Tables,
+    tracker: Tracker,
+    chunks: Vec<Vec<u8>>,
+    rows: u64,
+    hidden: u64,
+}
+
+impl TracePage {
+    /// An empty page; `title` says of what, such as the capture's file name.
+    #[must_use]
+    pub fn new(title: &str) -> TracePage {
+        TracePage {
+            title: title.to_owned(),
+            columns: Columns::new(),
+            tables: Tables::new(),
+            tracker: Tracker::new(),
+            chunks: Vec::new(),
+            rows: 0,
+            hidden: 0,
+        }
+    }
+
+    /// Adds a record. Beyond [`MAX_ROWS`] it is only counted.
+    pub fn record(&mut self, record: &Record<'_>) {
+        if self.rows == MAX_ROWS {
+            self.hidden += 1;
+            return;
+        }
+        let row = self.row(record);
+        self.columns.push(&row);
+        self.rows += 1;
+        if self.columns.rows() == CHUNK_ROWS {
+            self.chunks.push(self.columns.take_packed());
+        }
+    }
+
+    /// Records that the page shows.
+    #[must_use]
+    pub const fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Records beyond [`MAX_ROWS`], which the page only counts.
+    #[must_use]
+    pub const fn hidden(&self) -> u64 {
+        self.hidden
+    }
+
+    /// Writes the page.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn write(mut self, out: impl Write) -> io::Result<()> {
+        if self.columns.rows() > 0 {
+            self.chunks.push(self.columns.take_packed());
+        }
+        let meta = self.tables.meta(&self.title, self.rows, self.hidden, self.tracker.matcher().counts());
+        page::write(&self.title, &meta, &self.chunks, out)
+    }
+
+    fn row(&mut self, record: &Record<'_>) -> Row {
+        let mut row = Row {
+            number: record.number,
+            time_ps: self.tables.since_start(record),
+            interface: record.interface.map_or(0, |interface| self.tables.interface(interface)),
+            path: record.path.as_ref().map_or(0, |path| self.tables.path(path)),
+            captured: record.captured_len as u32,
+            original: record.original_len as u32,
+            kind: mark_bits(record.mark),
+            place: record.mark.place.map_or(0, |place| place.saturating_add(1)),
+            ..Row::default()
+        };
+        if let Some(header) = record.path.and_then(|path| path.nettlp) {
+            (row.sequence, row.stamp) = (header.sequence, header.timestamp);
+        }
+        put_outcome(&self.tracker.see(record, 0), &mut row);
+        // What has ended is in its rows.
+        while self.tracker.next_ended().is_some() {}
+        match &record.kind {
+            Kind::Tlp(tlp) => self.tlp(tlp, &mut row),
+            Kind::Dllp(dllp) => {
+                row.kind |= columns::DLLP;
+                let [a, b, c, d, e, f] = dllp.emit();
+                row.header[0] = u32::from_be_bytes([a, b, c, d]);
+                row.header[1] = u32::from_be_bytes([0, 0, e, f]);
+                row.text = self.tables.text(capture::render::dllp_name(dllp));
+            }
+            Kind::Other(other) => {
+                row.kind |= columns::OTHER;
+                row.text = self.tables.text_or(&other.to_string(), "neither TLP nor DLLP");
+            }
+            Kind::Bad(bad) => {
+                row.kind |= columns::BAD;
+                row.text = self.tables.text_or(&format!("{}: {bad}", bad.layer()), bad.kind());
+            }
+        }
+        row
+    }
+
+    fn tlp(&mut self, tlp: &TlpRecord<'_>, row: &mut Row) {
+        let mut bytes = [0; 16];
+        let len = tlp.repr.emit(&mut bytes);
+        for (dw, of) in row.header.iter_mut().zip(bytes[..len].chunks_exact(4)) {
+            *dw = u32::from_be_bytes([of[0], of[1], of[2], of[3]]);
+        }
+        row.kind |= columns::TLP | kind_bits(tlp);
+        row.held = tlp.data.len() as u32;
+        row.text = self.beside(tlp);
+    }
+
+    /// The text for the prefixes of a TLP, eight digits each, and the name of a message; most have neither.
+    fn beside(&mut self, tlp: &TlpRecord<'_>) -> u32 {
+        let name = match &tlp.repr.body {
+            Body::Message(message) => name_of(message),
+            _ => None,
+        };
+        let prefixes = tlp.prefixes.as_slice();
+        if prefixes.is_empty() {
+            return name.map_or(0, |name| self.tables.text(name));
+        }
+        let digits = prefixes.iter().map(|prefix| format!("{:08x}", prefix.0));
+        let text: Vec<String> = digits.chain(name.map(str::to_owned)).collect();
+        self.tables.text_or(&text.join(" "), name.unwrap_or("prefixes"))
+    }
+}
+
+/// Builds the page of everything that `reader` yields, and writes it.
+///
+/// # Errors
+/// Those of the reader and of `out`.
+pub fn trace_page<R: io::Read>(
+    title: &str,
+    reader: &mut capture::Reader<R>,
+    out: impl Write,
+) -> io::Result<()> {
+    let mut page = TracePage::new(title);
+    while let Some(record) = reader.next_record()? {
+        page.record(&record);
+    }
+    page.write(out)
+}
+
+fn mark_bits(mark: Mark) -> u8 {
+    let bits = [(mark.damaged, columns::DAMAGED), (mark.dropped, columns::DROPPED)];
+    bits.into_iter().filter(|(is, _)| *is).fold(0, |sum, (_, bit)| sum | bit)
+}
+
+fn kind_bits(tlp: &TlpRecord<'_>) -> u8 {
+    let bits = [
+        (tlp.origin == capture::Origin::Host, columns::HOST),
+        (!tlp.prefixes.is_empty(), columns::PREFIXED),
+        (tlp.ecrc.is_some(), columns::ECRC),
+        (tlp.ecrc == Some(capture::Ecrc::Bad), columns::BAD_ECRC),
+    ];
+    bits.into_iter().filter(|(is, _)| *is).fold(0, |sum, (_, bit)| sum | bit)
+}
+
+fn put_outcome(outcome: &Outcome, row: &mut Row) {
+    let cut = |ps: u128| u64::try_from(ps).unwrap_or(u64::MAX);
+    row.outcome = u16::from(outcome.replay) | u16::from(outcome.taken) << 1 | outcome.errors.bits() << 2;
+    row.back = outcome.request.map_or(0, |request| row.number.saturating_sub(request));
+    row.response_ps = outcome.response_ps.map(cut);
+    row.first_data_ps = outcome.first_data_ps.map(cut);
+}

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+// From series to plotly: loading it, axes and colours, clouds of points of any size, and what a click means.
+
+/** More points than this are painted as a picture; plotly keeps an element for each it draws. */
+const MAX_MARKERS = 3000;
+const MARGIN = { l: 70, r: 16, t: 10, b: 40 };
+const PLOT_CONFIG = { displayModeBar: false, responsive: false, doubleClick: "reset", showTips: false };
+
+let plotlyLoading = null;
+
+/** plotly.js, from its packed form in this page. */
+function loadPlotly() {
+  plotlyLoading ??= (async () => {
+    const script = document.createElement("script");
+    script.textContent = await inflated(document.getElementById("plotly").textContent).text();
+    document.head.append(script);
+    return window.Plotly;
+  })();
+  return plotlyLoading;
+}
+
+/** A colour of the style sheet. */
+function colour(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+}
+
+const CLASS_COLOURS = { P: "posted", NP: "nonposted", Cpl: "completion", dllp: "dllp", bad: "bad" };
+const CLASS_NAMES = { P: "posted", NP: "non-posted", Cpl: "completions" };
+const SYMBOLS = { NP: "triangle-right", Cpl: "diamond", P: "x" };
+const OTHER_COLOURS = ["nonposted", "completion", "posted", "accent", "bad", "dllp"];
+
+function axis(title, more = {}) {
+  return {
+    title: { text: title, font: { size: 12 }, standoff: 8 },
+    gridcolor: colour("grid"),
+    linecolor: colour("line"),
+    zerolinecolor: colour("line"),
+    tickfont: { size: 11 },
+    exponentformat: "none",
+    automargin: false,
+    ...more,
+  };
+}
+
+/** A layout with `rows` plots one above the other, all of one x axis. `yTitles` has one for each. */
+function layoutOf(xAxis, yTitles, more = {}) {
+  const layout = {
+    margin: MARGIN,
+    paper_bgcolor: "rgba(0,0,0,0)",
+    plot_bgcolor: "rgba(0,0,0,0)",
+    font: { color: colour("ink"), family: "system-ui, DejaVu Sans, sans-serif", size: 12 },
+    legend: { orientation: "h", x: 1, xanchor: "right", y: 1, yanchor: "bottom", bgcolor: "rgba(0,0,0,0)", font: { size: 11 } },
+    hoverlabel: { font: { size: 12 } },
+    dragmode: "zoom",
+    showlegend: true,
+    ...more,
+  };
+  layout.margin = { ...MARGIN, t: 24 };
+  const gap = yTitles.length > 2 ? 0.11 : 0.09;
+  const height = (1 - gap * (yTitles.length - 1)) / yTitles.length;
+  yTitles.forEach((title, i) => {
+    const top = 1 - i * (height + gap);
+    const name = i === 0 ? "yaxis" : `yaxis${i + 1}`;
+    layout[name] = axis(title, { domain: [Math.max(0, top - height), top], fixedrange: true, rangemode: "tozero", ...more.y });
+  });
+  layout.xaxis = { ...xAxis, anchor: yTitles.length === 1 ? "y" : `y${yTitles.length}` };
+  delete layout.y;
+  return layout;
+}
+
+/** The x axis of times within `range`, and the unit that they are in. */
+function timeAxis(range) {
+  const unit = unitOf((range[1] - range[0]) / 5);
+  const values = range.map((ps) => ps / unit.ps);
+  return { unit, axis: axis(`Time since first frame, ${unit.name}`, { range: values, hoverformat: ",.6~f" }) };
+}
+
+/** Draws traces; resolves when they stand. */
+async function draw(host, traces, layout) {
+  const Plotly = await loadPlotly();
+  layout.width = host.clientWidth;
+  layout.height = host.clientHeight;
+  await Plotly.react(host, traces, layout, PLOT_CONFIG);
+}
+
+/** The traces of clouds of points: markers of few, none of many but their names for the legend. */
+function cloudTraces(groups, scale, many) {
+  return groups.map((group) => ({
+    type: "scatter",
+    mode: "markers",
+    name: group.name,
+    hoverinfo: "skip",
+    legendgroup: group.name,
+    showlegend: !groups.some((other) => other.name === group.name && other.facet < group.facet),
+    yaxis: group.facet === 0 ? "y" : `y${group.facet + 1}`,
+    x: many ? [null] : group.x.map((x) => x / scale.x),
+    y: many ? [null] : group.y.map((y) => y / scale.y),
+    marker: { size: many ? 9 : 7, symbol: SYMBOLS[group.class] ?? "circle", color: group.colour, opacity: 0.85 },
+  }));
+}
+
+/** The colour of the `nth` type of a class: the first has that of the class. */
+function typeColour(className, nth) {
+  const own = CLASS_COLOURS[className];
+  return colour(nth === 0 ? own : OTHER_COLOURS.filter((name) => name !== own)[(nth - 1) % 5]);
+}
+
+/** Gives each group its colour. */
+function colourGroups(groups) {
+  const seen = {};
+  for (const group of groups) {
+    const names = (seen[group.class] ??= []);
+    if (!names.includes(group.name)) names.push(group.name);
+    group.colour = typeColour(group.class, names.indexOf(group.name));
+  }
+  return groups;
+}
+
+/** What stands over the left of each of some plots, one above the other. */
+function captions(names) {
+  return names.map((text, i) => ({
+    text, showarrow: false, xref: "paper", x: 0, xanchor: "left", yref: `y${i === 0 ? "" : i + 1} domain`, y: 1, yanchor: "bottom", font: { size: 11, color: colour("soft") },
+  }));
+}
+
+/** Paints the points of `groups` as pictures on the axes of a drawn plot, one for each facet. */
+async function paintCloud(host, groups, scale) {
+  const facets = [...new Set(groups.map((group) => group.facet))];
+  const images = facets.map((facet) => facetPicture(host, groups.filter((group) => group.facet === facet), scale, facet));
+  await window.Plotly.relayout(host, { images });
+}
+
+function facetPicture(host, groups, scale, facet) {
+  const { xaxis } = host._fullLayout;
+  const canvas = document.createElement("canvas");
+  canvas.width = Math.max(1, Math.round(xaxis._length));
+  canvas.height = Math.max(1, Math.round(facetAxis(host, facet)._length));
+  const context = canvas.getContext("2d");
+  const image = context.createImageData(canvas.width, canvas.height);
+  const place = placer(host, scale, facet);
+  for (const group of groups) {
+    const counts = countPixels(canvas, group, place);
+    tintPixels(new Uint32Array(image.data.buffer), counts, pixelColour(group.colour));
+  }
+  context.putImageData(image, 0, 0);
+  const yref = `${facet === 0 ? "y" : `y${facet + 1}`} domain`;
+  return { source: canvas.toDataURL(), xref: "paper", yref, x: 0, y: 1, sizex: 1, sizey: 1, sizing: "stretch", layer: "above" };
+}
+
+/** The y axis of the plot that is the `facet`th from above. */
+function facetAxis(host, facet) {
+  return host._fullLayout[facet === 0 ? "yaxis" : `yaxis${facet + 1}`];
+}
+
+/** A function from values to pixels within one of the plots. */
+function placer(host, scale, facet) {
+  const { xaxis } = host._fullLayout;
+  const yaxis = facetAxis(host, facet);
+  const log = yaxis.type === "log";
+  const [x0, x1] = xaxis.range;
+  const [y0, y1] = yaxis.range;
+  const across = xaxis._length / (x1 - x0);
+  const up = yaxis._length / (y1 - y0);
+  return {
+    x: (x) => (x / scale.x - x0) * across,
+    y: (y) => yaxis._length - ((log ? Math.log10(y / scale.y) : y / scale.y) - y0) * up,
+  };
+}
+
+/** A colour as a pixel of ImageData, without its opacity. */
+function pixelColour(text) {
+  const [red, green, blue] = [1, 3, 5].map((at) => parseInt(text.slice(at, at + 2), 16));
+  return (blue << 16) | (green << 8) | red;
+}
+
+/** How many points fall on each pixel; a point is two pixels wide and high. */
+function countPixels({ width, height }, group, place) {
+  const counts = new Uint32Array(width * height);
+  for (let i = 0; i < group.x.length; i++) {
+    const x = Math.round(place.x(group.x[i]));
+    const y = Math.round(place.y(group.y[i]));
+    if (x < 0 || y < 0 || x >= width - 1 || y >= height - 1) continue;
+    const at = y * width + x;
+    counts[at]++;
+    counts[at + 1]++;
+    counts[at + width]++;
+    counts[at + width + 1]++;
+  }
+  return counts;
+}
+
+// A single point is seen; where there are more, it is more opaque.
+function tintPixels(pixels, counts, pixel) {
+  const most = counts.reduce((a, b) => Math.max(a, b), 1);
+  const steepness = 150 / Math.log2(most + 1);
+  for (let at = 0; at < counts.length; at++) {
+    if (counts[at] > 0) pixels[at] = ((105 + Math.round(steepness * Math.log2(counts[at] + 1))) << 24) | pixel;
+  }
+}
+
+/** The point nearest to a place in the plot, pixels, no farther than `reach`: { group, i, row }, or null. */
+function nearestPoint(host, groups, scale, px, py, reach) {
+  let best = null;
+  let least = reach * reach;
+  for (const group of groups) {
+    const place = placer(host, scale, group.facet);
+    const top = facetAxis(host, group.facet)._offset - host._fullLayout._size.t;
+    for (let i = 0; i < group.x.length; i++) {
+      const dx = place.x(group.x[i]) - px;
+      if (dx > reach || dx < -reach) continue;
+      const dy = place.y(group.y[i]) + top - py;
+      const distance = dx * dx + dy * dy;
+      if (distance <= least) [least, best] = [distance, { group, i, row: group.row[i] }];
+    }
+  }
+  return best;
+}
+
+/** Where an event is within the plot, pixels; null outside. */
+function placeInPlot(host, event) {
+  if (!host._fullLayout) return null;
+  const { xaxis, _size } = host._fullLayout;
+  const box = host.getBoundingClientRect();
+  const [x, y] = [event.clientX - box.left - _size.l, event.clientY - box.top - _size.t];
+  return x < 0 || y < 0 || x > xaxis._length || y > _size.h ? null : { x, y };
+}
+
+/** Calls `clicked(event)` for clicks in `host` that are no drags. */
+function onPlainClick(host, clicked) {
+  let down = null;
+  host.addEventListener("pointerdown", (event) => (down = event), true);
+  window.addEventListener("pointerup", (event) => {
+    const still = down && Math.hypot(event.clientX - down.clientX, event.clientY - down.clientY) < 4;
+    if (still && event.button === 0) clicked(event);
+    down = null;
+  }, true);
+}

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+// What the plots show, from the rows of a store: points, steps, rates and quantiles. Times and latencies in picoseconds.
+// `rows` are the rows that the filter lets through, or null for all. Never touches the page.
+
+/** Calls `see(row)` for each row of `rows`, or of the whole store. */
+function forRows(store, rows, see) {
+  if (rows) for (const row of rows) see(row);
+  else for (let row = 0; row < store.count; row++) see(row);
+}
+
+/** Requests that rows are, answer or repeat, each once and in order. */
+function requestsOf(store, rows) {
+  const seen = new Uint8Array(store.count);
+  let count = 0;
+  forRows(store, rows, (row) => {
+    const request = requestOf(store, row);
+    if (request < 0 || seen[request] !== 0) return;
+    seen[request] = 1;
+    count++;
+  });
+  const requests = new Uint32Array(count);
+  for (let row = 0, at = 0; at < count; row++) if (seen[row]) requests[at++] = row;
+  return requests;
+}
+
+/** Points, gathered by group: each group has `name`, `class`, `facet`, and x, y and row of its points. */
+class Groups {
+  constructor() {
+    this.byKey = new Map();
+  }
+  add(name, className, facet, x, y, row) {
+    const key = `${facet} ${name}`;
+    let group = this.byKey.get(key);
+    if (!group) {
+      group = { name, class: className, facet, x: [], y: [], row: [] };
+      this.byKey.set(key, group);
+    }
+    group.x.push(x);
+    group.y.push(y);
+    group.row.push(row);
+  }
+  list() {
+    return [...this.byKey.values()].sort((a, b) => a.facet - b.facet || (a.name < b.name ? -1 : 1));
+  }
+}
+
+/** Latency by time of the request, a group for each type of request. */
+function latencyPoints(store, headers, rows) {
+  const groups = new Groups();
+  for (const request of requestsOf(store, rows)) {
+    const latency = store.response[request];
+    if (latency >= 0) groups.add(headers.typeName(request), "NP", 0, store.time[request], latency, request);
+  }
+  return groups;
+}
+
+/** The `count` longest latencies: rows of requests, longest first; of equals the earliest. */
+function worstLatencies(store, rows, count) {
+  const worst = [];
+  for (const request of requestsOf(store, rows)) {
+    const latency = store.response[request];
+    if (!(latency >= 0)) continue;
+    if (worst.length === count && latency <= store.response[worst[count - 1]]) continue;
+    let at = worst.length;
+    while (at > 0 && store.response[worst[at - 1]] < latency) at--;
+    worst.splice(at, 0, request);
+    if (worst.length > count) worst.pop();
+  }
+  return worst;
+}
+
+/** Tags by time, as Figures 13 and 14 of the NetTLP paper: requests that are answered, and what answers them. A plot for
+ *  each requester where there are at most `most`, else one for all: `names` says whose. */
+function tagPoints(store, headers, rows, most) {
+  const groups = new Groups();
+  const ids = new Map();
+  const tagged = (row) => store.kind[row] === KIND.tlp && headers.className(row) !== "P";
+  forRows(store, rows, (row) => {
+    if (tagged(row) && !ids.has(headers.requester(row))) ids.set(headers.requester(row), ids.size);
+  });
+  const apart = ids.size <= most;
+  forRows(store, rows, (row) => {
+    if (!tagged(row)) return;
+    const facet = apart ? ids.get(headers.requester(row)) : 0;
+    groups.add(headers.typeName(row), headers.className(row), facet, store.time[row], headers.tag(row), row);
+  });
+  return { groups, names: apart ? [...ids.keys()].map(idText) : [`${ids.size} requesters`] };
+}
+
+/** Sorted latencies by type of request. */
+function latenciesByType(store, headers, rows) {
+  const types = new Map();
+  for (const group of latencyPoints(store, headers, rows).list()) {
+    types.set(group.name, Float64Array.from(group.y).sort());
+  }
+  return types;
+}
+
+/** The value that a share `q` of sorted values is at most: the smallest with at least that many, none interpolated. */
+function quantile(sorted, q) {
+  return sorted[Math.min(sorted.length - 1, Math.max(0, Math.ceil(q * sorted.length) - 1))];
+}
+
+/** Points of a cumulative distribution: all of few, else `steps` even ones and the tail exactly. */
+function distribution(sorted, steps) {
+  const n = sorted.length;
+  const places = new Set();
+  for (let i = 0; i <= steps; i++) places.add(Math.round((i / steps) * (n - 1)));
+  for (let i = Math.max(0, n - 100); i < n; i++) places.add(i);
+  const order = [...places].sort((a, b) => a - b);
+  return { x: order.map((i) => sorted[i]), y: order.map((i) => (i + 1) / n) };
+}
+
+/** Bits a second by lane and class in `bins` equal parts of `range`; `bytesOf(row)` says what counts. */
+function throughput(store, headers, rows, range, bins, bytesOf) {
+  const lanes = new Map();
+  const width = Math.max(1, (range[1] - range[0]) / bins);
+  forRows(store, rows, (row) => {
+    if (store.kind[row] !== KIND.tlp) return;
+    const time = store.time[row];
+    if (time < range[0] || time > range[1]) return;
+    const lane = headers.lane.of(row);
+    if (!lanes.has(lane)) lanes.set(lane, {});
+    const classes = lanes.get(lane);
+    const sums = (classes[headers.className(row)] ??= new Float64Array(bins));
+    sums[Math.min(bins - 1, Math.floor((time - range[0]) / width))] += bytesOf(row);
+  });
+  const scale = (8 * 1e12) / width;
+  for (const classes of lanes.values()) {
+    for (const sums of Object.values(classes)) sums.forEach((sum, i) => (sums[i] = sum * scale));
+  }
+  return { lanes, width };
+}
+
+/** Steps: a value from each of some times on. Where a capture is out of order, time stands still. */
+class Steps {
+  constructor() {
+    this.x = [];
+    this.y = [];
+  }
+  add(time, value) {
+    const last = this.x.length > 0 ? this.x[this.x.length - 1] : -Infinity;
+    this.x.push(Math.max(time, last));
+    this.y.push(value);
+  }
+}
+
+/** When requests whose tag was used again without an answer ended, by row; only those. */
+function reusedTags(store, headers) {
+  const ended = new Map();
+  const newest = new Map();
+  for (let row = 0; row < store.count; row++) {
+    if (store.role[row] !== ROLE.request) continue;
+    const lane = store.meta.interfaces[store.interface[row] - 1]?.link ?? 0;
+    const key = (lane * 65_536 + headers.requester(row)) * 1024 + headers.tag(row);
+    const before = newest.get(key);
+    if (before !== undefined && !(store.time[store.lastAnswer[before]] <= store.time[row] && store.response[before] >= 0)) {
+      ended.set(before, store.time[row]);
+    }
+    newest.set(key, row);
+  }
+  return ended;
+}
+
+/** Requests that wait, by requester: steps, of those with most requests `most`. */
+function outstanding(store, headers, rows, most) {
+  const reused = reusedTags(store, headers);
+  const byRequester = new Map();
+  for (const request of requestsOf(store, rows)) {
+    const id = headers.requester(request);
+    if (!byRequester.has(id)) byRequester.set(id, { starts: [], ends: [] });
+    const spans = byRequester.get(id);
+    spans.starts.push(store.time[request]);
+    const answered = store.response[request] >= 0 ? store.time[store.lastAnswer[request]] : Infinity;
+    const end = Math.min(answered, reused.get(request) ?? Infinity);
+    if (end < Infinity) spans.ends.push(end);
+  }
+  const largest = [...byRequester].sort((a, b) => b[1].starts.length - a[1].starts.length || a[0] - b[0]).slice(0, most);
+  return largest.map(([id, spans]) => ({ name: idText(id), steps: stepsOfSpans(spans) }));
+}
+
+// An answer that comes with the next request is counted first.
+function stepsOfSpans({ starts, ends }) {
+  const [from, to] = [Float64Array.from(starts).sort(), Float64Array.from(ends).sort()];
+  const steps = new Steps();
+  let [started, ended] = [0, 0];
+  while (started < from.length || ended < to.length) {
+    const isEnd = ended < to.length && (started === from.length || to[ended] <= from[started]);
+    const time = isEnd ? to[ended++] : from[started++];
+    steps.add(time, started - ended);
+  }
+  return steps;
+}
+
+/** The steps within `range`, as they are where they are few: { x, y }. Else, for each of `columns`, the least and the most
+ *  value and their mean over time: { x, least, most, y }. */
+function decimated(steps, range, columns) {
+  const { x, y } = steps;
+  const from = Math.max(0, lowerBound(x, range[0]) - 1);
+  const to = Math.min(x.length, lowerBound(x, range[1]) + 1);
+  if (to - from <= columns * 2) return { x: x.slice(from, to), y: y.slice(from, to) };
+  const bands = { x: [], y: [], least: [], most: [] };
+  const width = (range[1] - range[0]) / columns;
+  for (let at = from, column = 0; column < columns && at < to; column++) {
+    const begin = range[0] + column * width;
+    const next = lowerBound(x, begin + width, at);
+    if (begin + width > x[from] && begin < x[to - 1]) addBand(bands, steps, Math.max(from, at - 1), next, begin, begin + width);
+    at = next;
+  }
+  return bands;
+}
+
+// The values that stand between `begin` and `end`: those of places from `at` to before `next`.
+function addBand(bands, { x, y }, at, next, begin, end) {
+  let [least, most, sum, known] = [Infinity, -Infinity, 0, 0];
+  for (let i = at; i < next; i++) {
+    const lasts = Math.min(i + 1 < x.length ? x[i + 1] : end, end) - Math.max(x[i], begin);
+    if (lasts < 0) continue;
+    [least, most] = [Math.min(least, y[i]), Math.max(most, y[i])];
+    [sum, known] = [sum + y[i] * lasts, known + lasts];
+  }
+  if (least === Infinity) return;
+  bands.x.push((begin + end) / 2);
+  bands.least.push(least);
+  bands.most.push(most);
+  bands.y.push(known > 0 ? sum / known : most);
+}
+
+/** The first place whose value is at least `value`; values ascend. */
+function lowerBound(values, value, from = 0) {
+  let [low, high] = [from, values.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (values[middle] < value) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+/** Rows by type, and transactions by requester, for the summary. */
+function summaryOf(store, headers, rows) {
+  const types = new Map();
+  const requesters = new Map();
+  forRows(store, rows, (row) => {
+    const type = headers.typeName(row);
+    const sum = types.get(type) ?? { rows: 0, bytes: 0 };
+    sum.rows++;
+    sum.bytes += headers.format(row) ? headers.payload(row) : 0;
+    types.set(type, sum);
+  });
+  for (const request of requestsOf(store, rows)) {
+    const id = headers.requester(request);
+    const sum = requesters.get(id) ?? { requests: 0, complete: 0, latency: 0, bytes: 0 };
+    sum.requests++;
+    if (store.response[request] >= 0) {
+      sum.complete++;
+      sum.latency += store.response[request];
+      sum.bytes += headers.requestBytes(request);
+    }
+    requesters.set(id, sum);
+  }
+  return { types, requesters };
+}

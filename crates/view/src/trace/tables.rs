@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What stands once in the page and is named by number in its rows: interfaces, paths, texts, and the table of formats.
+//! All bounded; what is beyond a bound shares one entry that says so.
+
+use super::columns::COLUMNS;
+use capture::matcher::Counts;
+use capture::{Interface, Record, Timestamp};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use tlp::{Class, FORMATS, Status, format::Family};
+
+/// Most interfaces that are told apart.
+pub const MAX_INTERFACES: usize = 256;
+/// Most paths that are told apart.
+pub const MAX_PATHS: usize = 65_536;
+/// Most texts that are kept; those of faults name what was found, and so may all differ.
+pub const MAX_TEXTS: usize = 16_384;
+
+/// The table of interfaces, paths and texts.
+#[derive(Default)]
+pub struct Tables {
+    start: Option<Timestamp>,
+    digits: u8,
+    interfaces: Vec<Interface>,
+    last_interface: usize,
+    paths: BTreeMap<PathKey, u32>,
+    path_list: Vec<MetaPath>,
+    texts: BTreeMap<String, u32>,
+}
+
+type PathKey = (u32, u16, u32, u16, [u16; 4]);
+
+impl Tables {
+    /// Empty tables.
+    #[must_use]
+    pub fn new() -> Tables {
+        Tables::default()
+    }
+
+    /// Picoseconds since the capture's first frame; 0 for faults of the file. Kept within 63 bits (106 days).
+    pub fn since_start(&mut self, record: &Record<'_>) -> i64 {
+        if record.number == 0 {
+            return 0;
+        }
+        let (time, start) = (record.timestamp, *self.start.get_or_insert(record.timestamp));
+        let cut = |ps: u128| i64::try_from(ps).unwrap_or(i64::MAX);
+        if time >= start { cut(time.since_ps(start)) } else { -cut(start.since_ps(time)) }
+    }
+
+    /// The number of an interface, from 1 on.
+    pub fn interface(&mut self, interface: &Interface) -> u32 {
+        if self.interfaces.get(self.last_interface) != Some(interface) {
+            self.last_interface = self.place_of(interface);
+        }
+        self.last_interface as u32 + 1
+    }
+
+    fn place_of(&mut self, interface: &Interface) -> usize {
+        if let Some(place) = self.interfaces.iter().position(|known| known == interface) {
+            return place;
+        }
+        let mut new = interface.clone();
+        if self.interfaces.len() + 1 >= MAX_INTERFACES {
+            let others = |known: &Interface| known.name == OTHERS;
+            if let Some(place) = self.interfaces.iter().position(others) {
+                return place;
+            }
+            (new.name, new.direction) = (OTHERS.to_owned(), None);
+        }
+        self.digits = self.digits.max(interface.resolution.digits());
+        self.interfaces.push(new);
+        self.interfaces.len() - 1
+    }
+
+    /// The number of a path, from 1 on; 0 beyond [`MAX_PATHS`].
+    pub fn path(&mut self, path: &capture::decode::Path) -> u32 {
+        let mut vlans = [u16::MAX; 4];
+        for (kept, id) in vlans.iter_mut().zip(path.vlans.ids()) {
+            *kept = *id;
+        }
+        let (source, destination) = (path.source.to_bits(), path.destination.to_bits());
+        let key = (source, path.source_port, destination, path.destination_port, vlans);
+        if let Some(number) = self.paths.get(&key) {
+            return *number;
+        }
+        if self.path_list.len() == MAX_PATHS {
+            return 0;
+        }
+        self.path_list.push(MetaPath {
+            vlan: path.vlans.ids().to_vec(),
+            source: path.source.to_string(),
+            source_port: path.source_port,
+            destination: path.destination.to_string(),
+            destination_port: path.destination_port,
+        });
+        let number = self.path_list.len() as u32;
+        self.paths.insert(key, number);
+        number
+    }
+
+    /// The number of a text, from 1 on. Only for texts of which there are few.
+    pub fn text(&mut self, text: &str) -> u32 {
+        if let Some(number) = self.texts.get(text) {
+            return *number;
+        }
+        let number = self.texts.len() as u32 + 1;
+        self.texts.insert(text.to_owned(), number);
+        number
+    }
+
+    /// The number of `text`, or once there are [`MAX_TEXTS`] that of `short`.
+    pub fn text_or(&mut self, text: &str, short: &'static str) -> u32 {
+        if self.texts.len() < MAX_TEXTS || self.texts.contains_key(text) {
+            self.text(text)
+        } else {
+            self.text(short)
+        }
+    }
+
+    /// The page's `meta`.
+    #[must_use]
+    pub fn meta(&self, title: &str, rows: u64, hidden: u64, transactions: Counts) -> Meta {
+        let mut texts = vec![String::new(); self.texts.len()];
+        for (text, number) in &self.texts {
+            texts[*number as usize - 1].clone_from(text);
+        }
+        let start = self.start.unwrap_or_default();
+        Meta {
+            title: title.to_owned(),
+            rows,
+            hidden,
+            start_ps: start.as_ps().to_string(),
+            is_virtual: start.is_virtual(),
+            digits: self.digits,
+            columns: COLUMNS,
+            interfaces: self.interfaces.iter().map(MetaInterface::new).collect(),
+            paths: self.path_list.clone(),
+            texts,
+            formats: FORMATS.iter().map(MetaFormat::new).collect(),
+            statuses: (0..8).map(|bits| capture::render::status_name(Status::from_bits(bits))).collect(),
+            transactions,
+        }
+    }
+}
+
+const OTHERS: &str = "other interfaces";
+
+/// What stands once in the page, as JSON.
+#[derive(Serialize)]
+pub struct Meta {
+    title: String,
+    rows: u64,
+    hidden: u64,
+    /// When the first frame was seen, ps since the epoch; decimal, since it may not fit a double.
+    start_ps: String,
+    is_virtual: bool,
+    /// Digits behind the point of seconds that the capture knows.
+    digits: u8,
+    columns: [&'static str; COLUMNS.len()],
+    interfaces: Vec<MetaInterface>,
+    paths: Vec<MetaPath>,
+    texts: Vec<String>,
+    formats: Vec<MetaFormat>,
+    /// Names of Completion Status by its three bits.
+    statuses: Vec<&'static str>,
+    transactions: Counts,
+}
+
+#[derive(Serialize)]
+struct MetaInterface {
+    name: String,
+    description: String,
+    direction: Option<&'static str>,
+    link: u16,
+}
+
+impl MetaInterface {
+    fn new(interface: &Interface) -> MetaInterface {
+        MetaInterface {
+            name: interface.name.clone(),
+            description: interface.description.clone(),
+            direction: interface.direction.map(capture::Direction::name),
+            link: interface.link,
+        }
+    }
+}
+
+#[derive(Clone, Serialize)]
+struct MetaPath {
+    vlan: Vec<u16>,
+    source: String,
+    source_port: u16,
+    destination: String,
+    destination_port: u16,
+}
+
+#[derive(Serialize)]
+struct MetaFormat {
+    name: &'static str,
+    fmt: u8,
+    type_bits: u8,
+    type_mask: u8,
+    has_data: bool,
+    class: &'static str,
+    family: &'static str,
+}
+
+impl MetaFormat {
+    fn new(format: &tlp::Format) -> MetaFormat {
+        MetaFormat {
+            name: format.name,
+            fmt: format.fmt,
+            type_bits: format.type_bits,
+            type_mask: format.type_mask,
+            has_data: format.has_data,
+            class: match format.class {
+                Class::Posted => "P",
+                Class::NonPosted => "NP",
+                Class::Completion => "Cpl",
+            },
+            family: match format.family {
+                Family::Memory => "memory",
+                Family::Io => "io",
+                Family::Atomic => "atomic",
+                Family::Config => "config",
+                Family::Message => "message",
+                Family::Completion => "completion",
+            },
+        }
+    }
+}

@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+// The plots of the page, one function each. `app` has the store, its headers, the rows that the filter lets through (null:
+// all), the range of time in view and the options. Never changes what is selected.
+
+/** The plots, in the order of their tabs and keys. `timed`: its x axis is time. */
+const VIEWS = [
+  { key: "latency", name: "Latency", timed: true, draw: drawLatency, options: [["log", "Log scale"]] },
+  { key: "cdf", name: "Distribution", timed: false, draw: drawDistribution, options: [["tail", "Tail"]] },
+  { key: "tags", name: "Tags", timed: true, draw: drawTags, options: [] },
+  { key: "throughput", name: "Throughput", timed: true, draw: drawThroughput, options: [["dataOnly", "Data only"]] },
+  { key: "outstanding", name: "Outstanding", timed: true, draw: drawOutstanding, options: [] },
+  {
+    key: "credits",
+    name: "Flow control",
+    timed: true,
+    draw: drawCredits,
+    options: [["data", "Data credits"], ["header", "Header credits"], ["unacked", "Not acknowledged"]],
+    oneOf: true,
+  },
+  { key: "summary", name: "Summary", timed: false, draw: drawSummary, options: [] },
+];
+
+/** Most plots one above the other. */
+const MAX_LANES = 4;
+
+/** The whole time of the capture with a little room on both sides; the range that was zoomed into, where there is one. */
+function rangeInView(app) {
+  if (app.range) return app.range;
+  const end = Math.max(app.store.end, 1000);
+  return [-end * 0.01, end * 1.01];
+}
+
+/** The points of groups that are within a range of time. */
+function groupsWithin(groups, [from, to]) {
+  const inside = groups.list().map((group) => {
+    const kept = { ...group, x: [], y: [], row: [] };
+    group.x.forEach((x, i) => {
+      if (x < from || x > to) return;
+      kept.x.push(x);
+      kept.y.push(group.y[i]);
+      kept.row.push(group.row[i]);
+    });
+    return kept;
+  });
+  return inside.filter((group) => group.x.length > 0);
+}
+
+function pointsOf(groups) {
+  return groups.reduce((sum, group) => sum + group.x.length, 0);
+}
+
+/** Draws clouds of points over time, one above the other by facet; `extra` makes traces behind and before them. */
+async function drawCloud(app, groups, yAxis, yScale, extra = () => []) {
+  const range = rangeInView(app);
+  const { unit, axis: xAxis } = timeAxis(range);
+  const inside = groupsWithin(groups, range);
+  colourGroups(inside);
+  const scale = { x: unit.ps, y: yScale };
+  const many = pointsOf(inside) > MAX_MARKERS;
+  const titles = (yAxis.names ?? [""]).map(() => yAxis.title);
+  const more = { y: yAxis.more, annotations: captions(yAxis.names ?? []) };
+  await draw(app.host, [...cloudTraces(inside, scale, many), ...extra(scale, inside, many)], layoutOf(xAxis, titles, more));
+  if (many) await paintCloud(app.host, inside, scale);
+  app.cloud = { groups: inside, scale };
+  return inside.length > 0;
+}
+
+async function drawLatency(app) {
+  const points = latencyPoints(app.store, app.headers, app.rows);
+  const range = rangeInView(app);
+  const inside = groupsWithin(points, range);
+  const most = inside.reduce((m, group) => group.y.reduce((a, b) => Math.max(a, b), m), 0);
+  const least = inside.reduce((m, group) => group.y.reduce((a, b) => Math.min(a, b), m), Infinity);
+  const unit = unitOf(most);
+  const log = app.options.log && least > 0 && inside.length > 0;
+  const ends = log ? [Math.log10((least / unit.ps) * 0.8), Math.log10((most / unit.ps) * 1.25)] : [0, (most / unit.ps) * 1.08 || 1];
+  const more = { type: log ? "log" : "linear", range: ends, rangemode: "normal" };
+  app.worst = worstLatencies(app.store, app.rows, 20);
+  const any = await drawCloud(app, points, { title: `Latency, ${unit.name}`, more }, unit.ps, (scale) => [worstTrace(app, scale, range)]);
+  showWorst(app);
+  return any ? "" : "No request was answered.";
+}
+
+// The worst are drawn as themselves, however many points there are.
+function worstTrace(app, scale, range) {
+  const { store } = app;
+  const rows = app.worst.filter((row) => store.time[row] >= range[0] && store.time[row] <= range[1]);
+  return {
+    type: "scatter",
+    mode: "markers",
+    name: "longest",
+    hoverinfo: "skip",
+    x: rows.map((row) => store.time[row] / scale.x),
+    y: rows.map((row) => store.response[row] / scale.y),
+    marker: { size: 10, symbol: "circle-open", color: colour("bad"), line: { width: 2 } },
+  };
+}
+
+function showWorst(app) {
+  const { store, headers } = app;
+  const items = app.worst.map((row) => {
+    const latency = make("b", "", duration(store.response[row]));
+    const what = make("span", "", `${headers.typeName(row)}, frame ${store.number[row]}`);
+    const button = make("button", row === app.selected ? "current" : "", latency, what);
+    button.type = "button";
+    button.dataset.row = String(row);
+    button.addEventListener("click", () => app.go(row));
+    return button;
+  });
+  app.aside.replaceChildren(...(items.length > 0 ? [make("h3", "", "Longest"), ...items] : []));
+}
+
+async function drawDistribution(app) {
+  const types = latenciesByType(app.store, app.headers, app.rows);
+  const most = [...types.values()].reduce((m, sorted) => Math.max(m, sorted[sorted.length - 1]), 0);
+  const unit = unitOf(most / 2);
+  const tail = app.options.tail;
+  const traces = [...types].map(([name, sorted], i) => {
+    const { x, y } = distribution(sorted, 1000);
+    const shares = tail ? y.map((share) => 1 - share + 1 / sorted.length) : y;
+    return {
+      type: "scatter", mode: "lines", name, x: x.map((ps) => ps / unit.ps), y: shares, line: { shape: "hv", width: 2, color: typeColour("NP", i) },
+      hovertemplate: tail ? "%{y:.3~p} take %{x} or longer" : "%{y:.4~p} within %{x}",
+    };
+  });
+  const y = tail ? { type: "log", exponentformat: "power", dtick: 1 } : { tickformat: ".0%", range: [0, 1.02] };
+  const xAxis = axis(`Latency, ${unit.name}`, { rangemode: "tozero", hoverformat: ",.6~f", ticksuffix: "", type: tail ? "log" : "linear" });
+  await draw(app.host, traces, layoutOf(xAxis, [tail ? "Share that takes as long" : "Share of requests"], { y, hovermode: "x" }));
+  showQuantiles(app, types);
+  return types.size > 0 ? "" : "No request was answered.";
+}
+
+function showQuantiles(app, types) {
+  const children = [];
+  for (const [name, sorted] of types) {
+    children.push(make("h3", "", `${name}, ${grouped(sorted.length)}`));
+    const shares = [["least", 0], ["median", 0.5], ["90 %", 0.9], ["99 %", 0.99], ["99.9 %", 0.999], ["most", 1]];
+    for (const [label, share] of shares) {
+      const button = make("button", "", make("b", "", duration(quantile(sorted, share))), make("span", "", label));
+      button.type = "button";
+      button.addEventListener("click", () => app.goToLatency(name, quantile(sorted, share)));
+      children.push(button);
+    }
+  }
+  app.aside.replaceChildren(...children);
+}
+
+async function drawTags(app) {
+  const { groups, names } = tagPoints(app.store, app.headers, app.rows, 4);
+  const tags = groups.list().reduce((m, group) => group.y.reduce((a, b) => Math.max(a, b), m), 0);
+  const room = 0.04 * (tags + 1) + 0.4;
+  const more = { range: [-room, tags + room], rangemode: "normal", zeroline: false };
+  const spans = (scale, inside, many) => (many ? [] : spanTraces(app.store, inside, scale));
+  const any = await drawCloud(app, groups, { title: "Tag", more, names: names.length > 1 ? names : undefined }, 1, spans);
+  return any ? "" : "No requests that are answered, and no completions.";
+}
+
+// From each request to its last completion: how long its tag is in use.
+function spanTraces(store, groups, scale) {
+  return groups.filter((group) => group.class === "NP").map((group) => {
+    const answered = group.row.map((row, i) => [row, i]).filter(([row]) => store.lastAnswer[row] >= 0);
+    return {
+      type: "scatter",
+      mode: "lines",
+      hoverinfo: "skip",
+      showlegend: false,
+      yaxis: group.facet === 0 ? "y" : `y${group.facet + 1}`,
+      line: { width: 1, color: colour("dllp") },
+      opacity: 0.5,
+      x: answered.flatMap(([row, i]) => [group.x[i] / scale.x, store.time[store.lastAnswer[row]] / scale.x, null]),
+      y: answered.flatMap(([, i]) => [group.y[i], group.y[i], null]),
+    };
+  });
+}
+
+async function drawThroughput(app) {
+  const { store, headers } = app;
+  const range = rangeInView(app);
+  const { unit, axis: xAxis } = timeAxis(range);
+  const bins = Math.max(40, Math.floor(app.host.clientWidth / 5));
+  const bytes = app.options.dataOnly ? headers.payload : headers.tlpBytes;
+  const { lanes, width } = throughput(store, headers, app.rows, range, bins, bytes);
+  const x = Array.from({ length: bins }, (_, i) => (range[0] + i * width) / unit.ps);
+  const shown = busiest(lanes, MAX_LANES);
+  const named = new Set();
+  const traces = shown.flatMap(([, classes], i) => rateTraces(classes, x, i, named));
+  await drawLanes(app, xAxis, "Gb/s", shown.map(([lane]) => headers.lane.list[lane].name), traces);
+  if (lanes.size === 0) return "No TLPs.";
+  const more = lanes.size > MAX_LANES ? `; the busiest ${MAX_LANES} of ${lanes.size} directions` : "";
+  return `${app.options.dataOnly ? "Data" : "TLPs, header to digest"}, mean of ${duration(width)}${more}`;
+}
+
+/** The `count` lanes with most traffic, in the order in which lanes appear. */
+function busiest(lanes, count) {
+  const total = ([, classes]) => Object.values(classes).reduce((sum, rates) => sum + rates.reduce((a, b) => a + b, 0), 0);
+  const most = [...lanes].sort((a, b) => total(b) - total(a) || a[0] - b[0]).slice(0, count);
+  return most.sort((a, b) => a[0] - b[0]);
+}
+
+/** Draws a plot for each of some lanes, one above the other; each is captioned with the lane and the unit. */
+function drawLanes(app, xAxis, unit, names, traces) {
+  const titles = names.length > 0 ? names.map(() => "") : [unit];
+  const annotations = captions(names.map((name) => `${name}: ${unit}`));
+  return draw(app.host, traces, layoutOf(xAxis, titles, { hovermode: "x unified", annotations }));
+}
+
+function isNewIn(named, name) {
+  const isNew = !named.has(name);
+  named.add(name);
+  return isNew;
+}
+
+function rateTraces(classes, x, place, named) {
+  const names = Object.keys(CLASS_NAMES).filter((name) => classes[name]);
+  return names.map((name) => ({
+    type: "scatter",
+    mode: "lines",
+    name: CLASS_NAMES[name],
+    legendgroup: name,
+    showlegend: isNewIn(named, name),
+    stackgroup: `lane${place}`,
+    line: { shape: "hv", width: 1, color: colour(CLASS_COLOURS[name]) },
+    x,
+    y: Array.from(classes[name], (bits) => bits / 1e9),
+    yaxis: place === 0 ? "y" : `y${place + 1}`,
+    hovertemplate: "%{y:.3~f} Gb/s",
+  }));
+}
+
+async function drawOutstanding(app) {
+  const most = 8;
+  const range = rangeInView(app);
+  const { unit, axis: xAxis } = timeAxis(range);
+  const series = outstanding(app.store, app.headers, app.rows, most);
+  const traces = series.flatMap(({ name, steps }, i) => {
+    const look = { name, colour: colour(OTHER_COLOURS[i % 6]), dash: i >= 6 ? "dot" : "solid", yaxis: "y", showlegend: true };
+    return stepTraces(app, steps, range, unit, 1, look);
+  });
+  await draw(app.host, traces, layoutOf(xAxis, ["Requests that wait"], { hovermode: "x unified" }));
+  return series.length > 0 ? `By requester${bandNote(traces)}` : "No requests that are answered.";
+}
+
+/** Steps as they are; of many their mean, with a band from the least to the most. */
+function stepTraces(app, steps, range, unit, scale, look) {
+  const bands = decimated(steps, range, Math.floor(app.host.clientWidth / 2));
+  const x = Array.from(bands.x, (ps) => ps / unit.ps);
+  const values = (list) => Array.from(list, (value) => value * scale);
+  const base = { type: "scatter", mode: "lines", x, yaxis: look.yaxis, legendgroup: look.name, name: look.name };
+  const edge = { ...base, line: { width: 0, color: look.colour, shape: "linear" }, hoverinfo: "skip", showlegend: false };
+  const line = { ...base, y: values(bands.y), showlegend: look.showlegend, hovertemplate: "%{y:,.5~r}",
+    line: { shape: bands.least ? "linear" : "hv", width: 1.5, color: look.colour, dash: look.dash } };
+  if (!bands.least) return [line];
+  const fill = { fill: "tonexty", fillcolor: `${look.colour}40` };
+  return [{ ...edge, y: values(bands.least) }, { ...edge, y: values(bands.most), ...fill }, line];
+}
+
+function bandNote(traces) {
+  return traces.some((trace) => trace.fill) ? "; mean, band from least to most" : "";
+}
+
+async function drawCredits(app) {
+  const range = rangeInView(app);
+  const { unit, axis: xAxis } = timeAxis(range);
+  const what = ["header", "unacked"].find((name) => app.options[name]) ?? "data";
+  const lanes = what === "unacked" ? unackedLanes(app) : creditLanes(app, what);
+  const shown = lanes.sort((a, b) => leastLeft(a) - leastLeft(b)).slice(0, MAX_LANES);
+  const known = new Set();
+  const traces = shown.flatMap(({ series }, i) => series.flatMap((s) => {
+    const yaxis = i === 0 ? "y" : `y${i + 1}`;
+    const look = { name: s.name, colour: colour(CLASS_COLOURS[s.class]), yaxis, showlegend: isNewIn(known, s.name) };
+    return stepTraces(app, s.steps, range, unit, what === "data" ? 16 : 1, look);
+  }));
+  const label = { data: "data left, B", header: "headers left", unacked: "sent, no Ack, B" }[what];
+  await drawLanes(app, xAxis, label, shown.map(({ name }) => name), traces);
+  return creditNote(app, lanes, what) + bandNote(traces);
+}
+
+/** The least that a lane has had of any of its series, as a share of the most: the scarcest come first. */
+function leastLeft({ series }) {
+  const shares = series.map(({ steps: { y } }) => {
+    const [least, most] = y.reduce(([a, b], value) => [Math.min(a, value), Math.max(b, value)], [Infinity, -Infinity]);
+    return most > 0 ? least / most : 1;
+  });
+  return Math.min(...shares);
+}
+
+function creditLanes(app, part) {
+  const byLane = new Map();
+  app.pools ??= creditPools(app.store, app.headers);
+  for (const pool of app.pools) {
+    if (pool[part].infinite) continue;
+    if (!byLane.has(pool.lane)) byLane.set(pool.lane, []);
+    byLane.get(pool.lane).push({ name: pool.name, class: pool.class, steps: pool[part].steps, relative: !pool.initialized });
+  }
+  return [...byLane].map(([lane, series]) => ({ name: app.headers.lane.list[lane].name, series }));
+}
+
+function unackedLanes(app) {
+  const lanes = unacknowledged(app.store, app.headers);
+  return [...lanes].map(([lane, { steps }]) => ({ name: app.headers.lane.list[lane].name, series: [{ name: "TLPs", class: "NP", steps }] }));
+}
+
+function creditNote(app, lanes, what) {
+  if (lanes.length === 0) {
+    if (what === "unacked") return "This capture holds no Acks: record one with DLLPs.";
+    return app.pools.length > 0 ? "All credits advertised are infinite." : "This capture holds no flow-control DLLPs: record one with DLLPs.";
+  }
+  if (what === "unacked") return "Sent, and named by no Ack yet";
+  const relative = lanes.some(({ series }) => series.some((s) => s.relative));
+  return relative ? "No InitFC was captured: 0 is the most that was seen" : "Seen at the tap; infinite credits are not shown";
+}
+
+async function drawSummary(app) {
+  const { types, requesters } = summaryOf(app.store, app.headers, app.rows);
+  const byType = [...types].sort((a, b) => b[1].rows - a[1].rows);
+  const typeRows = byType.map(([name, sum]) => [filterLink(app, typeFilter(app.store, name), name), grouped(sum.rows), sum.bytes > 0 ? grouped(sum.bytes) : ""]);
+  const byRequester = [...requesters].sort((a, b) => b[1].requests - a[1].requests).slice(0, 100);
+  const requesterRows = byRequester.map(([id, sum]) => [
+    filterLink(app, `requester=${idText(id)}`, idText(id)),
+    grouped(sum.requests),
+    grouped(sum.complete),
+    grouped(sum.bytes),
+    sum.complete > 0 ? duration(sum.latency / sum.complete) : "",
+  ]);
+  app.summary.replaceChildren(
+    tableOf("Types", ["Type", "Records", "Data, B"], typeRows),
+    tableOf("Requests that are answered", ["Requester", "Requests", "Answered", "Asked for, B", "Mean latency"], requesterRows),
+    tableOf("Transactions of the whole capture", ["", ""], transactionRows(app.store.meta.transactions)),
+  );
+  return "";
+}
+
+function typeFilter(store, name) {
+  const isDllp = store.meta.formats.every((format) => format.name !== name) && name !== "error" && name !== "other";
+  return isDllp ? `dllp=${name}` : `type=${name}`;
+}
+
+function filterLink(app, expression, text) {
+  const button = make("button", "", text);
+  button.type = "button";
+  button.title = `Filter: ${expression}`;
+  button.addEventListener("click", () => app.setFilter(expression));
+  return button;
+}
+
+function transactionRows(counts) {
+  return Object.entries(counts)
+    .filter(([, count]) => count > 0)
+    .map(([name, count]) => [name.replaceAll("_", " "), grouped(count)]);
+}
+
+function tableOf(title, heads, rows) {
+  const line = (cells, tag) => make("tr", "", ...cells.map((cell) => make(tag, "", cell)));
+  const table = make("table", "", line(heads, "th"), ...rows.map((cells) => line(cells, "td")));
+  return make("div", "", make("h3", "", title), table);
+}
