@@ -2,23 +2,50 @@
 //! What must hold for any bytes as a capture: called by the fuzz target, and by the tests of `riser-capture` on every
 //! seed. What is broken panics.
 
-use riser_capture::{Reader, Stats, encap, render};
+use riser_capture::credits::Ledgers;
+use riser_capture::series::Series;
+use riser_capture::transactions::{Summary, append_json, append_line};
+use riser_capture::{Reader, Stats, Tracker, Transaction, encap, perfetto, render};
 
-/// Any bytes are read, decoded, counted and rendered, with no more records than bytes; gives the number of frames and of
-/// errors, or `None` where they are no capture.
+/// Any bytes are read, decoded, counted and rendered every way, with no more records than bytes; gives the number of frames
+/// and of errors, or `None` where they are no capture.
 pub(crate) fn capture(bytes: &[u8]) -> Option<(u64, u64)> {
     let _ = encap::parse(bytes, bytes.len());
     let mut reader = Reader::new(bytes).ok()?;
     let (mut stats, mut text, mut records) = (Stats::new(), String::new(), 0);
+    let (mut tracker, mut summary) = (Tracker::new(), Summary::new());
+    let mut series = Series::new(None, Ledgers::new());
+    let mut trace = perfetto::Writer::new(Vec::new(), None).expect("memory");
+    let mut requests = 0;
+    let mut end = |t: Transaction| {
+        append_line(&t, 12, &mut String::new());
+        append_json(&t, &mut String::new());
+        summary.add(&t);
+        requests += u64::from(t.packets() > t.completions + t.retries);
+    };
     while let Some(record) = reader.next_record().expect("memory") {
         stats.add(&record);
+        tracker.see(&record, 0);
+        std::iter::from_fn(|| tracker.next_ended()).for_each(&mut end);
+        series.add(&record).expect("an automatic interval");
+        trace.see(&record).expect("memory");
         render::verbose_line(&record, &mut text);
         render::json(&record, &mut text);
         text.clear();
         records += 1;
     }
     assert!(records <= bytes.len());
+    tracker.finish();
+    std::iter::from_fn(|| tracker.next_ended()).for_each(end);
     let report = stats.report();
+    // Every request ends as one transaction.
+    let counts = tracker.matcher().counts();
+    assert!(requests <= counts.requests + counts.posted, "{requests} of {counts:?}");
+    assert!(requests + counts.repeats + counts.untracked >= counts.requests + counts.posted, "{counts:?}");
+    assert!(!summary.report(&tracker).to_string().is_empty());
+    series.report(None).append_csv(&mut text);
+    let trace = trace.finish().expect("memory");
+    assert!(trace.ends_with(b"]}\n"));
     assert!(!report.to_string().is_empty());
     Some((report.frames, report.error_total))
 }

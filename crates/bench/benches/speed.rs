@@ -35,6 +35,7 @@ fn lab(test: BenchTest, transfers: u64, carry: bool) -> LabFile {
         link: Link { generation: Gen::try_from(3).ok(), lanes: Lanes::try_from(16).ok(), ..Link::default() },
         slot: vec![Slot::bench("card", settings)],
         fault: Vec::new(),
+        link_event: Vec::new(),
     };
     LabFile { lab, base: ".".into() }
 }

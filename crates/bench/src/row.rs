@@ -6,6 +6,7 @@ use crate::stats::Latencies;
 use devices::pcie_bench::{Phase, Results, ResultsHandle, Test};
 use fabric::{Fabric, Limits, LinkId, PortId, Side, Stop};
 use lab::schema::{self, Host, Lab, Slot};
+use lab::transactions::{TransactionReport, transactions};
 use lab::{LabFile, Spanned};
 use link::Counters;
 use model::{Addressing, Dllps, Measured, Params, Transfer};
@@ -30,6 +31,8 @@ pub struct Row {
     pub upstream: DirectionDelta,
     /// From the host to the device.
     pub downstream: DirectionDelta,
+    /// How long the requests that ended meanwhile took and where, by kind.
+    pub transactions: Vec<TransactionReport>,
 }
 
 /// Bandwidth, with what the closed form says of the same link.
@@ -111,6 +114,7 @@ impl Plan {
             bandwidth,
             upstream: counted.up,
             downstream: counted.down,
+            transactions: counted.transactions,
         })
     }
 
@@ -138,6 +142,7 @@ impl Plan {
             link: self.link.clone(),
             slot: vec![Slot::bench("card", bench)],
             fault: Vec::new(),
+            link_event: Vec::new(),
         }
     }
 
@@ -221,6 +226,7 @@ fn wire_gbps(params: &Params, test: Test, counted: &Counted) -> f64 {
 struct Counted {
     up: DirectionDelta,
     down: DirectionDelta,
+    transactions: Vec<TransactionReport>,
 }
 
 impl Counted {
@@ -242,9 +248,10 @@ impl Counted {
 
 fn run(fabric: &mut Fabric, results: &ResultsHandle) -> Result<Counted, String> {
     let start = until(fabric, results, Phase::Measuring)?;
+    fabric.clear_breakdowns();
     let end = until(fabric, results, Phase::Done)?;
     let delta = |i: usize| DirectionDelta::between(&start[i], &end[i]);
-    let counted = Counted { up: delta(0), down: delta(1) };
+    let counted = Counted { up: delta(0), down: delta(1), transactions: transactions(fabric, 0) };
     match fabric.run(Limits::default()) {
         Stop::Finished => Ok(counted),
         stop => Err(stop.to_string()),

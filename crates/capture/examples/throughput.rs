@@ -1,16 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How many TLPs a CPU-second writes, decodes and counts: a capture of a million TLPs, in memory.
+//! How many TLPs a CPU-second writes, and reads for each view of `riser trace`: a capture of a million TLPs, in memory.
 //!
 //! `cargo run --release -p riser-capture --example throughput [TLPs]`
 //!
 //! The traffic is that of DMA with 256 B: writes, and reads with 32 outstanding and their completions.
 
-use riser_capture::{Direction, InterfaceId, Origin, Reader, Stats, Writer, render};
+use riser_capture::credits::Ledgers;
+use riser_capture::series::Series;
+use riser_capture::transactions::{Summary, append_json, append_line};
+use riser_capture::{
+    Direction, Filter, InterfaceId, Mark, Origin, Reader, Record, Sieve, Stats, Tracker, Transaction, Writer,
+    perfetto, render,
+};
 use std::io::Cursor;
 use std::time::{Duration, Instant};
 use tlp::{
-    Bdf, Body, Completion, Data, MemoryOp, MemoryRequest, Payload, PayloadPool, Repr, Span, Status, Tag,
-    Time, Tlp,
+    Bdf, Body, Completion, Data, Dllp, MemoryOp, MemoryRequest, Payload, PayloadPool, Repr, Span, Status,
+    Tag, Time, Tlp,
 };
 
 /// Nanoseconds this thread has had a CPU; the wall clock where the system does not say.
@@ -46,14 +52,17 @@ struct Taps {
     writer: Writer<Vec<u8>>,
     up: InterfaceId,
     down: InterfaceId,
+    /// Places of the next TLPs upstream and downstream.
+    places: [u64; 2],
+    acks: bool,
 }
 
 /// A third each of writes, reads and completions, as 32 reads in a row and then their completions.
-fn generate(tlps: u64, payload: Option<&Payload>) -> Vec<u8> {
+fn generate(tlps: u64, payload: Option<&Payload>, acks: bool) -> Vec<u8> {
     let mut writer = Writer::new(Vec::with_capacity(tlps as usize * 400)).expect("memory");
     let up = writer.tap(0, Direction::Upstream, "device to root port").expect("memory");
     let down = writer.tap(0, Direction::Downstream, "root port to device").expect("memory");
-    let mut taps = Taps { writer, up, down };
+    let mut taps = Taps { writer, up, down, places: [0; 2], acks };
     for index in 0..tlps {
         write_one(&mut taps, index, payload.map_or(Data::Counted(256), |p| Data::Carried(p.clone())));
     }
@@ -67,62 +76,121 @@ fn write_one(taps: &mut Taps, index: u64, data: Data) {
         1 => (taps.up, memory(MemoryOp::Read, index, Data::NONE)),
         _ => (taps.down, completion(index, data)),
     };
-    taps.writer.write_tlp(interface, time, &tlp, Origin::Device).expect("memory");
+    if !taps.acks {
+        return taps.writer.write_tlp(interface, time, &tlp, Origin::Device).expect("memory");
+    }
+    // A place for each TLP, and an Ack for every eighth.
+    let way = usize::from(interface == taps.down);
+    let place = taps.places[way];
+    let mark = Mark { place: Some(place), ..Mark::default() };
+    taps.writer.write_tlp_marked(interface, time, &tlp, Origin::Device, mark).expect("memory");
+    taps.places[way] += 1;
+    if place % 8 == 7 {
+        let back = if way == 0 { taps.down } else { taps.up };
+        let ack = Dllp::Ack { sequence: (place & 0xfff) as u16 };
+        taps.writer.write_dllp(back, time, &ack).expect("memory");
+    }
 }
 
 fn rate(what: &str, tlps: u64, start: Duration, end: Duration) {
     let spent = (end - start).as_nanos().max(1);
     let per_second = u128::from(tlps) * 1_000_000_000 / spent;
     println!(
-        "{what:<44}{per_second:>12} TLPs per CPU-second, {:>5} ns each",
+        "  {what:<30}{per_second:>12} TLPs per CPU-second, {:>5} ns each",
         spent / u128::from(tlps.max(1))
     );
+}
+
+/// Reads a capture, and says how long `each` took for its TLPs.
+fn measure(what: &str, capture: &[u8], tlps: u64, clock: Instant, mut each: impl FnMut(&Record<'_>)) {
+    let begin = cpu_time(clock);
+    let mut reader = Reader::new(Cursor::new(capture)).expect("a capture");
+    let mut decoded = 0;
+    while let Some(record) = reader.next_record().expect("memory") {
+        decoded += u64::from(record.tlp().is_some());
+        each(&record);
+    }
+    assert_eq!(decoded, tlps);
+    rate(what, tlps, begin, cpu_time(clock));
+}
+
+/// Transactions, each rendered by `render`, and their summary; gives the bytes of text.
+fn transactions(
+    what: &str,
+    capture: &[u8],
+    tlps: u64,
+    clock: Instant,
+    filter: Option<&Filter>,
+    render: impl Fn(&Transaction, &mut String),
+) {
+    let (mut tracker, mut summary, mut line) = (Tracker::new(), Summary::new(), String::new());
+    measure(what, capture, tlps, clock, |record| {
+        tracker.see(record, filter.map_or(0, |filter| filter.terms(record)));
+        while let Some(t) = tracker.next_ended() {
+            if filter.is_none_or(|filter| filter.holds_for(&t)) {
+                summary.add(&t);
+                line.clear();
+                render(&t, &mut line);
+            }
+        }
+    });
+    assert!(!summary.report(&tracker).to_string().is_empty());
+}
+
+fn views(capture: &[u8], tlps: u64, clock: Instant) {
+    measure("decode", capture, tlps, clock, |_| {});
+    let mut stats = Stats::new();
+    measure("--stats", capture, tlps, clock, |record| {
+        stats.add(record);
+    });
+    let mut line = String::new();
+    measure("lines", capture, tlps, clock, |record| {
+        line.clear();
+        render::line(record, &mut line);
+    });
+    measure("--json", capture, tlps, clock, |record| {
+        line.clear();
+        render::json(record, &mut line);
+    });
+    transactions("--transactions", capture, tlps, clock, None, |t, line| append_line(t, 12, line));
+    transactions("--transactions --json", capture, tlps, clock, None, append_json);
+    let text =
+        "type=MRd and (tag=0x12 or addr=0x100000000..0x100001000) and not status!=success and time>1us";
+    let filter: Filter = text.parse().expect("a filter");
+    transactions("--transactions --filter", capture, tlps, clock, Some(&filter), |t, line| {
+        append_line(t, 12, line)
+    });
+    let mut sieve = Sieve::new(Some(filter));
+    let mut kept = 0;
+    measure("--filter, with time", capture, tlps, clock, |record| kept += u64::from(sieve.keeps(record)));
+    let text = "(type=MWr or type=CplD) and tag=0..16 and dir=up and not addr=0x100000000..0x100001000";
+    let mut sieve = Sieve::new(Some(text.parse().expect("a filter")));
+    measure("--filter", capture, tlps, clock, |record| kept += u64::from(sieve.keeps(record)));
+    for (what, interval) in [("--stats --interval auto", None), ("--stats --interval 10us", Some(10_000_000))]
+    {
+        let mut series = Series::new(interval, Ledgers::new());
+        measure(what, capture, tlps, clock, |record| series.add(record).expect("few intervals"));
+        assert!(!series.report(None).rows.is_empty());
+    }
+    let mut perfetto = perfetto::Writer::new(std::io::sink(), None).expect("a sink");
+    measure("--perfetto", capture, tlps, clock, |record| perfetto.see(record).expect("a sink"));
+    assert!(kept > 0);
 }
 
 fn main() {
     let tlps: u64 = std::env::args().nth(1).and_then(|n| n.parse().ok()).unwrap_or(1_000_000);
     let clock = Instant::now();
     let payload = PayloadPool::new().copy(&[0x5a; 256]);
-    for (what, payload) in [("payload counted", None), ("payload carried", Some(&payload))] {
+    let rows = [
+        ("payload counted", None, false),
+        ("payload carried", Some(&payload), false),
+        ("payload counted, with Acks", None, true),
+    ];
+    for (what, payload, acks) in rows {
+        println!("{what}");
         let begin = cpu_time(clock);
-        let capture = generate(tlps, payload);
-        let written = cpu_time(clock);
-        rate(&format!("{what}: write"), tlps, begin, written);
-
-        let mut reader = Reader::new(Cursor::new(&capture)).expect("a capture");
-        let mut decoded = 0;
-        while let Some(record) = reader.next_record().expect("memory") {
-            decoded += u64::from(record.tlp().is_some());
-        }
-        assert_eq!(decoded, tlps);
-        let read = cpu_time(clock);
-        rate(&format!("{what}: read, decode"), tlps, written, read);
-
-        let mut reader = Reader::new(Cursor::new(&capture)).expect("a capture");
-        let mut stats = Stats::new();
-        while let Some(record) = reader.next_record().expect("memory") {
-            stats.add(&record);
-        }
-        let counted = cpu_time(clock);
-        rate(&format!("{what}: read, decode, count, match"), tlps, read, counted);
-
-        let mut reader = Reader::new(Cursor::new(&capture)).expect("a capture");
-        let (mut line, mut bytes) = (String::new(), 0);
-        while let Some(record) = reader.next_record().expect("memory") {
-            line.clear();
-            render::line(&record, &mut line);
-            bytes += line.len();
-        }
-        let lines = cpu_time(clock);
-        rate(&format!("{what}: read, decode, lines"), tlps, counted, lines);
-
-        let mut reader = Reader::new(Cursor::new(&capture)).expect("a capture");
-        while let Some(record) = reader.next_record().expect("memory") {
-            line.clear();
-            render::json(&record, &mut line);
-            bytes += line.len();
-        }
-        rate(&format!("{what}: read, decode, JSON"), tlps, lines, cpu_time(clock));
-        println!("{} bytes of capture, {bytes} bytes of text", capture.len());
+        let capture = generate(tlps, payload, acks);
+        rate("write", tlps, begin, cpu_time(clock));
+        views(&capture, tlps, clock);
     }
 }

@@ -6,11 +6,11 @@ use crate::encap::{
     self, Datagram, EncapError, Foreign, Layer, NETTLP_LEN, NettlpHeader, Origin, PORT_CONFIG_OLD, Parsed,
     PortUse, Vlans,
 };
-use crate::reader::{Fault, Frame, Interface, Item, LINKTYPE_ETHERNET, Reader};
+use crate::reader::{Fault, Frame, Interface, Item, LINKTYPE_ETHERNET, Mark, Reader};
 use crate::time::Timestamp;
 use std::io::{self, Read};
 use std::net::Ipv4Addr;
-use tlp::{Dllp, DllpError, ParseError, Repr};
+use tlp::{Dllp, DllpError, ParseError, Prefixes, Repr};
 
 /// What a capture holds at one place.
 #[derive(Clone, Debug)]
@@ -25,6 +25,8 @@ pub struct Record<'a> {
     pub captured_len: usize,
     /// Bytes on the wire.
     pub original_len: usize,
+    /// What the capture says of it beside its bytes.
+    pub mark: Mark,
     /// How it travelled, where it is a UDP datagram.
     pub path: Option<Path>,
     /// What it is.
@@ -66,12 +68,28 @@ pub enum Kind<'a> {
 pub struct TlpRecord<'a> {
     /// The header.
     pub repr: Repr,
+    /// The prefixes before it.
+    pub prefixes: Prefixes,
+    /// Its ECRC; `None` where it has none, or too little of the TLP was captured to tell.
+    pub ecrc: Option<Ecrc>,
     /// The data as far as it was captured, with the byte lanes that are not enabled.
     pub data: &'a [u8],
     /// Bytes of data by the header's Length; 0 where the type has none.
     pub payload_bytes: usize,
+    /// Bytes of the whole TLP by its header as it stood: prefixes, header, data and digest.
+    pub wire_len: usize,
     /// Who issued the request that this is, or answers, as its port says; in the paper's port scheme always the device.
     pub origin: Origin,
+}
+
+/// What a TLP's digest says (`PCIe 5.0 §2.7.1`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Ecrc {
+    /// It is that of the TLP.
+    Good,
+    /// It is not.
+    Bad,
 }
 
 /// Sound, but neither TLP nor DLLP.
@@ -145,7 +163,6 @@ impl Bad {
             Bad::Dllp(DllpError::Length(_)) => "length",
             Bad::Dllp(DllpError::Crc { .. }) => "CRC",
             Bad::Dllp(DllpError::UnknownType(_)) => "unknown type",
-            Bad::Dllp(DllpError::Scaled { .. }) => "scaled credits",
         }
     }
 }
@@ -174,6 +191,7 @@ impl Record<'_> {
             interface: None,
             captured_len: 0,
             original_len: 0,
+            mark: Mark { damaged: false, dropped: false, place: None },
             path: None,
             kind: Kind::Bad(Bad::File(fault)),
         }
@@ -200,6 +218,7 @@ pub fn decode<'a>(frame: &Frame<'a>) -> Record<'a> {
         interface: Some(frame.interface),
         captured_len: frame.bytes.len(),
         original_len: frame.original_len,
+        mark: frame.mark,
         path,
         kind,
     }
@@ -267,9 +286,12 @@ fn decode_tlp(bytes: &[u8], wire_len: usize, origin: Origin) -> Kind<'_> {
     }
     let end = parsed.data.end.min(bytes.len());
     Kind::Tlp(TlpRecord {
-        data: &bytes[parsed.header_len.min(end)..end],
+        ecrc: parsed.ecrc_fits(bytes).map(|fits| if fits { Ecrc::Good } else { Ecrc::Bad }),
+        data: &bytes[parsed.data.start.min(end)..end],
         payload_bytes: parsed.data.len(),
+        wire_len: parsed.tlp_len(),
         repr: parsed.repr,
+        prefixes: parsed.prefixes,
         origin,
     })
 }

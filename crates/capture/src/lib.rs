@@ -3,8 +3,10 @@
 //!
 //! - [`open`], [`reader`]: pcap and pcapng to frames. - [`writer`]: TLPs and DLLPs to pcapng.
 //! - [`encap`]: Ethernet, IPv4, UDP and the NetTLP header, both ways. - [`decode`]: a frame to a [`Record`].
-//! - [`matcher`]: requests with their completions. - [`stats`]: what a capture holds.
-//! - [`render`]: a line or a JSON object a record.
+//! - [`matcher`]: requests with their completions. - [`sequence`]: what a link does with each TLP: taken, or sent again.
+//! - [`transactions`]: whole transactions, with Acks and replays. - [`filter`]: which of them to show.
+//! - [`stats`]: what a capture holds. - [`series`]: how that changes over time. - [`credits`]: flow control, TLP by TLP.
+//! - [`render`]: a line or a JSON object a record. - [`perfetto`]: a capture for the Perfetto viewer.
 //!
 //! All of `riser trace` but its command line:
 //!
@@ -27,19 +29,27 @@
 //!
 //! This crate never reads a clock, and never panics on foreign bytes; decoding and writing allocate nothing per record.
 
+pub mod credits;
 pub mod decode;
 pub mod encap;
+pub mod filter;
 pub mod matcher;
+pub mod perfetto;
 pub mod reader;
 pub mod render;
+pub mod sequence;
+pub mod series;
 pub mod stats;
 pub mod time;
+pub mod transactions;
 pub mod writer;
 
-pub use decode::{Bad, Kind, Record, TlpRecord};
+pub use decode::{Bad, Ecrc, Kind, Record, TlpRecord};
 pub use encap::{Origin, PortScheme};
-pub use matcher::{Matcher, Transaction};
-pub use reader::{Direction, Fault, Frame, Interface, Item, OpenError, Reader, open};
+pub use filter::{Filter, FilterError, Sieve};
+pub use matcher::{Match, Matcher, Transaction};
+pub use reader::{Direction, Fault, Frame, Interface, Item, Mark, OpenError, Reader, open};
 pub use stats::Stats;
 pub use time::{Resolution, Timestamp};
+pub use transactions::{Outcome, Tracker};
 pub use writer::{InterfaceId, Writer};

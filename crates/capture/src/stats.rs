@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a capture holds, counted. Memory is bounded: by types, sizes and requesters, not by records.
 
-use crate::decode::{Kind, Record, TlpRecord};
+use crate::decode::{Bad, Kind, Record, TlpRecord};
 use crate::encap::Layer;
 use crate::matcher::{Counts, MAX_REQUESTERS, Match, Matcher, Requester};
 use crate::render::dllp_name;
+use crate::sequence::{Arrival, Sequences};
 use crate::time::Timestamp;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -28,6 +29,9 @@ pub struct Stats {
     dllps: BTreeMap<&'static str, u64>,
     others: u64,
     errors: BTreeMap<(Layer, &'static str), u64>,
+    lost: u64,
+    out_of_order: u64,
+    sequences: Sequences,
     matcher: Matcher,
 }
 
@@ -59,7 +63,7 @@ impl Stats {
         Stats::default()
     }
 
-    /// Counts a record; says what it means for the transactions under way, where it is a TLP.
+    /// Counts a record; says what it means for the transactions under way, where it is a TLP that arrived.
     pub fn add(&mut self, record: &Record<'_>) -> Option<Match> {
         if record.number > 0 {
             self.frames += 1;
@@ -68,10 +72,21 @@ impl Stats {
             self.last = self.last.max(record.timestamp);
         }
         match &record.kind {
-            Kind::Tlp(tlp) => return Some(self.add_tlp(record, tlp)),
+            Kind::Tlp(_) | Kind::Dllp(_) if record.mark.is_lost() => {
+                self.lost += 1;
+                if record.tlp().is_some() {
+                    self.sequences.tlp(record);
+                }
+            }
+            Kind::Tlp(tlp) => return self.add_tlp(record, tlp),
             Kind::Dllp(dllp) => *self.dllps.entry(dllp_name(dllp)).or_default() += 1,
             Kind::Other(_) => self.others += 1,
-            Kind::Bad(bad) => *self.errors.entry((bad.layer(), bad.kind())).or_default() += 1,
+            Kind::Bad(bad) => {
+                if matches!(bad, Bad::File(_)) {
+                    self.sequences.hole();
+                }
+                *self.errors.entry((bad.layer(), bad.kind())).or_default() += 1;
+            }
         }
         None
     }
@@ -82,14 +97,24 @@ impl Stats {
         &self.matcher
     }
 
-    fn add_tlp(&mut self, record: &Record<'_>, tlp: &TlpRecord<'_>) -> Match {
+    fn add_tlp(&mut self, record: &Record<'_>, tlp: &TlpRecord<'_>) -> Option<Match> {
         let link = record.interface.map_or(0, |interface| interface.link);
         self.by_format[tlp.repr.format().id as usize] += 1;
         self.payload_bytes += tlp.payload_bytes as u64;
         self.captured_payload_bytes += tlp.data.len() as u64;
         self.add_size(tlp);
         self.add_requester(link, tlp);
-        self.matcher.see(record.number, record.timestamp, link, &tlp.repr)
+        match self.sequences.tlp(record) {
+            Arrival::Taken { .. } => Some(self.matcher.see(record.number, record.timestamp, link, &tlp.repr)),
+            Arrival::Again => {
+                self.matcher.count_repeat();
+                Some(Match::Repeat)
+            }
+            Arrival::OutOfOrder | Arrival::Lost => {
+                self.out_of_order += 1;
+                None
+            }
+        }
     }
 
     fn add_size(&mut self, tlp: &TlpRecord<'_>) {
@@ -151,6 +176,8 @@ impl Stats {
             waiting: self.matcher.waiting().count() as u64,
             dllps: self.dllps.clone(),
             others: self.others,
+            lost: self.lost,
+            out_of_order: self.out_of_order,
             error_total: errors.iter().map(|error| error.count).sum(),
             errors,
         }
@@ -208,6 +235,10 @@ pub struct Report {
     pub dllps: BTreeMap<&'static str, u64>,
     /// Frames that are neither TLP nor DLLP.
     pub others: u64,
+    /// TLPs and DLLPs that were damaged or dropped on the way; not counted by type.
+    pub lost: u64,
+    /// TLPs that their receiver discarded, since one before them was lost.
+    pub out_of_order: u64,
     /// All errors.
     pub error_total: u64,
     /// Errors by layer and kind.
@@ -321,6 +352,7 @@ impl Report {
             ("seen again", t.repeats),
             ("tag reused meanwhile", t.tag_reuses),
             ("given up", t.given_up),
+            ("expired", t.expired),
             ("not tracked", t.untracked),
             ("unmatched completions", t.unmatched),
             ("byte count mismatches", t.byte_count_mismatches),
@@ -332,6 +364,12 @@ impl Report {
     }
 
     fn fmt_errors(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (what, count) in [("lost on the way", self.lost), ("discarded, out of order", self.out_of_order)]
+        {
+            if count > 0 {
+                writeln!(f, "{what:<24}{count:>12}")?;
+            }
+        }
         writeln!(f, "{} errors", self.error_total)?;
         for error in &self.errors {
             let name = format!("{}: {}", error.layer, error.error);

@@ -4,8 +4,8 @@
 //! | block | holds |
 //! |---|---|
 //! | Section Header | `shb_userappl` = `riser` |
-//! | Interface Description | Ethernet; `if_name` such as `link0:downstream`, `if_description`, `if_tsresol` = 12 |
-//! | Enhanced Packet | Ethernet, IPv4, UDP and NetTLP headers as [`encap`](crate::encap) has them, then the TLP or DLLP |
+//! | Interface Description | Ethernet; `if_name` such as `link0:downstream`, `if_description`, `if_speed` where it is known, `if_tsresol` = 12 |
+//! | Enhanced Packet | Ethernet, IPv4, UDP and NetTLP headers as [`encap`](crate::encap) has them, then the TLP or DLLP; `epb_flags`, `epb_packetid` and `opt_comment` where a [`Mark`] says something |
 //!
 //! The same calls give the same bytes. Data that was only counted is not made up: the captured length ends behind the
 //! TLP's header, the original length is that of the whole frame. Nothing is allocated per packet once the buffer has
@@ -14,7 +14,11 @@
 use crate::encap::{
     Addresses, HEADER_LEN, Host, NettlpHeader, Origin, PORT_DLLP, PortScheme, TICK_PS, emit_header,
 };
-use crate::reader::{Direction, LINKTYPE_ETHERNET};
+use crate::reader::pcapng::{
+    BYTE_ORDER, COMMENT, ENHANCED_PACKET, EPB_FLAGS, EPB_PACKETID, FLAG_CRC_ERROR, IF_DESCRIPTION, IF_NAME,
+    IF_SPEED, IF_TSRESOL, INTERFACE_DESCRIPTION, RISER, SECTION_HEADER, SHB_USERAPPL,
+};
+use crate::reader::{DAMAGED, DROPPED, Direction, LINKTYPE_ETHERNET, Mark};
 use std::io::{self, Write};
 use std::net::Ipv4Addr;
 use tlp::{DLLP_LEN, Data, Dllp, Repr, Time, Tlp};
@@ -27,15 +31,7 @@ const TRAILER_LEN: usize = 4;
 /// `if_tsresol`: 10^-12 s.
 const PICOSECONDS: u8 = 12;
 
-const SECTION_HEADER: u32 = 0x0a0d_0d0a;
-const INTERFACE_DESCRIPTION: u32 = 1;
-const ENHANCED_PACKET: u32 = 6;
-const BYTE_ORDER: u32 = 0x1a2b_3c4d;
 const OPT_END: u16 = 0;
-const SHB_USERAPPL: u16 = 4;
-const IF_NAME: u16 = 2;
-const IF_DESCRIPTION: u16 = 3;
-const IF_TSRESOL: u16 = 9;
 
 /// Names an interface of a [`Writer`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -95,7 +91,7 @@ impl<W: Write> Writer<W> {
         // Version 1.0; the section's length is not known.
         writer.buffer.extend_from_slice(&[1, 0, 0, 0]);
         writer.buffer.extend_from_slice(&u64::MAX.to_le_bytes());
-        writer.option(SHB_USERAPPL, b"riser");
+        writer.option(SHB_USERAPPL, RISER);
         writer.option(OPT_END, b"");
         writer.end_block(start)?;
         Ok(writer)
@@ -111,6 +107,21 @@ impl<W: Write> Writer<W> {
         self.interface(&name, description, Addresses::of_link(link, direction))
     }
 
+    /// As [`tap`](Self::tap), of a wire that carries `speed_bps` data bits per second, encoding taken off.
+    ///
+    /// # Errors
+    /// Those of the underlying writer.
+    pub fn tap_with_speed(
+        &mut self,
+        link: u16,
+        direction: Direction,
+        description: &str,
+        speed_bps: u64,
+    ) -> io::Result<InterfaceId> {
+        let name = format!("link{link}:{}", direction.name());
+        self.describe(&name, description, Addresses::of_link(link, direction), Some(speed_bps))
+    }
+
     /// Adds an interface. [`reader::Interface`](crate::reader::Interface) says how names are read. What is longer than
     /// 65,535 bytes is cut.
     ///
@@ -122,6 +133,16 @@ impl<W: Write> Writer<W> {
         description: &str,
         addresses: Addresses,
     ) -> io::Result<InterfaceId> {
+        self.describe(name, description, addresses, None)
+    }
+
+    fn describe(
+        &mut self,
+        name: &str,
+        description: &str,
+        addresses: Addresses,
+        speed_bps: Option<u64>,
+    ) -> io::Result<InterfaceId> {
         let start = self.begin_block(INTERFACE_DESCRIPTION);
         self.buffer.extend_from_slice(&LINKTYPE_ETHERNET.to_le_bytes());
         self.buffer.extend_from_slice(&[0, 0]);
@@ -129,6 +150,9 @@ impl<W: Write> Writer<W> {
         self.option(IF_NAME, name.as_bytes());
         if !description.is_empty() {
             self.option(IF_DESCRIPTION, description.as_bytes());
+        }
+        if let Some(bps) = speed_bps {
+            self.option(IF_SPEED, &bps.to_le_bytes());
         }
         self.option(IF_TSRESOL, &[PICOSECONDS]);
         self.option(OPT_END, b"");
@@ -151,6 +175,24 @@ impl<W: Write> Writer<W> {
         tlp: &Tlp,
         origin: Origin,
     ) -> io::Result<()> {
+        self.write_tlp_marked(interface, time, tlp, origin, Mark::default())
+    }
+
+    /// As [`write_tlp`](Self::write_tlp), with what is known of it beside its bytes.
+    ///
+    /// # Errors
+    /// Those of the underlying writer.
+    ///
+    /// # Panics
+    /// Where `interface` is that of another writer.
+    pub fn write_tlp_marked(
+        &mut self,
+        interface: InterfaceId,
+        time: Time,
+        tlp: &Tlp,
+        origin: Origin,
+        mark: Mark,
+    ) -> io::Result<()> {
         let (_, tag) = tlp.repr.transaction();
         let port = PortScheme::Tagged.port(origin, tag);
         let wire_len = tlp.wire_len();
@@ -159,7 +201,7 @@ impl<W: Write> Writer<W> {
         let packet = self.begin_packet(interface, time, port, wire_len, captured);
         self.buffer.resize(packet + HEADER_LEN + known, 0);
         emit_tlp(tlp, &mut self.buffer[packet + HEADER_LEN..]);
-        self.end_packet(packet, captured)
+        self.end_packet(packet, captured, mark)
     }
 
     /// Writes a DLLP, to UDP port [`PORT_DLLP`].
@@ -170,10 +212,27 @@ impl<W: Write> Writer<W> {
     /// # Panics
     /// Where `interface` is that of another writer.
     pub fn write_dllp(&mut self, interface: InterfaceId, time: Time, dllp: &Dllp) -> io::Result<()> {
+        self.write_dllp_marked(interface, time, dllp, Mark::default())
+    }
+
+    /// As [`write_dllp`](Self::write_dllp), with what is known of it beside its bytes.
+    ///
+    /// # Errors
+    /// Those of the underlying writer.
+    ///
+    /// # Panics
+    /// Where `interface` is that of another writer.
+    pub fn write_dllp_marked(
+        &mut self,
+        interface: InterfaceId,
+        time: Time,
+        dllp: &Dllp,
+        mark: Mark,
+    ) -> io::Result<()> {
         let captured = self.captured(DLLP_LEN);
         let packet = self.begin_packet(interface, time, PORT_DLLP, DLLP_LEN, captured);
         self.buffer.extend_from_slice(&dllp.emit());
-        self.end_packet(packet, captured)
+        self.end_packet(packet, captured, mark)
     }
 
     /// Hands on all that is buffered, and flushes the underlying writer.
@@ -233,14 +292,33 @@ impl<W: Write> Writer<W> {
         self.buffer.len() - HEADER_LEN
     }
 
-    /// Cuts the packet that starts at `packet` to `captured` bytes, pads it, and ends its block.
-    fn end_packet(&mut self, packet: usize, captured: usize) -> io::Result<()> {
-        let padded = captured.next_multiple_of(4);
+    /// Cuts the packet that starts at `packet` to `captured` bytes, pads it, adds what its mark says, and ends its block.
+    fn end_packet(&mut self, packet: usize, captured: usize, mark: Mark) -> io::Result<()> {
         self.buffer.truncate(packet + captured);
-        self.buffer.resize(packet + padded, 0);
-        let block_len = (PACKET_HEAD + padded + TRAILER_LEN) as u32;
+        self.buffer.resize(packet + captured.next_multiple_of(4), 0);
+        let start = packet - PACKET_HEAD;
+        if mark != Mark::default() {
+            self.options_of(mark);
+            let block_len = (self.buffer.len() - start + TRAILER_LEN) as u32;
+            self.buffer[start + 4..start + 8].copy_from_slice(&block_len.to_le_bytes());
+        }
+        let block_len = (self.buffer.len() - start + TRAILER_LEN) as u32;
         self.buffer.extend_from_slice(&block_len.to_le_bytes());
         if self.buffer.len() >= BUFFER_LEN { self.hand_on() } else { Ok(()) }
+    }
+
+    fn options_of(&mut self, mark: Mark) {
+        if mark.damaged {
+            self.option(EPB_FLAGS, &FLAG_CRC_ERROR.to_le_bytes());
+            self.option(COMMENT, DAMAGED.as_bytes());
+        }
+        if mark.dropped {
+            self.option(COMMENT, DROPPED.as_bytes());
+        }
+        if let Some(place) = mark.place {
+            self.option(EPB_PACKETID, &place.to_le_bytes());
+        }
+        self.option(OPT_END, b"");
     }
 
     fn begin_block(&mut self, kind: u32) -> usize {
@@ -283,7 +361,7 @@ impl<W: Write> Drop for Writer<W> {
 
 /// Bytes of the TLP that are known: all of it, or its header where its data was only counted.
 fn tlp_captured(tlp: &Tlp) -> usize {
-    if is_counted(tlp) { tlp.repr.header_len() } else { tlp.wire_len() }
+    if is_counted(tlp) { tlp.prefixes.wire_len() + tlp.repr.header_len() } else { tlp.wire_len() }
 }
 
 fn is_counted(tlp: &Tlp) -> bool {
@@ -292,7 +370,11 @@ fn is_counted(tlp: &Tlp) -> bool {
 
 fn emit_tlp(tlp: &Tlp, out: &mut [u8]) {
     if is_counted(tlp) {
-        Repr::emit(&tlp.repr, out);
+        let (prefixes, header) = out.split_at_mut(tlp.prefixes.wire_len());
+        for (dw, prefix) in prefixes.chunks_exact_mut(4).zip(tlp.prefixes.as_slice()) {
+            dw.copy_from_slice(&prefix.0.to_be_bytes());
+        }
+        Repr::emit(&tlp.repr, header);
     } else {
         tlp.emit(out);
     }

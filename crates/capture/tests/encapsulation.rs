@@ -8,7 +8,7 @@ use riser_capture::encap::{
     Addresses, Datagram, Foreign, HEADER_LEN, NettlpHeader, Origin, Parsed, PortScheme, PortUse, emit_header,
     internet_checksum, parse,
 };
-use riser_capture::{Direction, Frame, Interface, Kind, Resolution, Timestamp, decode};
+use riser_capture::{Direction, Frame, Interface, Kind, Mark, Resolution, Timestamp, decode};
 use tlp::Tag;
 
 fn ethernet() -> Interface {
@@ -21,6 +21,7 @@ fn ethernet() -> Interface {
         snaplen: 0,
         direction: None,
         link: 0,
+        speed_bps: None,
     }
 }
 
@@ -34,6 +35,7 @@ fn verdict(bytes: &[u8], original_len: usize) -> String {
         interface: &interface,
         bytes,
         original_len,
+        mark: Mark::default(),
     };
     match decode::decode(&frame).kind {
         Kind::Tlp(tlp) => {

@@ -4,6 +4,7 @@
 //! tests say that they skip.
 
 use riser_capture::stats::{Report, SizeCount};
+use riser_capture::transactions::{Spread, Summary, Tracker};
 use riser_capture::{Stats, open, render};
 use std::path::PathBuf;
 
@@ -258,4 +259,34 @@ fn mirrored_frames_are_tagged() {
 fn cut_data_is_no_error() {
     let Some(report) = report("p4600/p4600-write-1blk.pcap") else { return };
     assert_eq!((report.payload_bytes, report.captured_payload_bytes, report.error_total), (512, 136, 0));
+}
+
+/// Nanoseconds from request to last and to first completion: smallest, median, largest; from the record times and the
+/// TLPs' headers alone, put together apart from this crate.
+#[test]
+fn response_times() {
+    let rows = [
+        ("p4600/p4600-write-8blk", 8, [138_999, 151_340, 190_598], [134_306, 150_458, 165_856]),
+        ("p4600/p4600-write-32blk", 32, [7_903, 139_021, 272_611], [4_765, 135_032, 270_983]),
+        ("x520/x520-512B-16pkt", 16, [53_142, 140_694, 158_658], [49_963, 136_831, 157_790]),
+        ("x520/x520-1500B-32pkt", 96, [19_708, 84_011, 242_770], [3_658, 72_730, 238_944]),
+    ];
+    for (name, count, response_ns, first_data_ns) in rows {
+        let Some(folder) = captures() else { return };
+        let mut reader = open(folder.join(format!("{name}.pcap"))).unwrap();
+        let (mut tracker, mut summary) = (Tracker::new(), Summary::new());
+        while let Some(record) = reader.next_record().unwrap() {
+            tracker.see(&record, 0);
+        }
+        tracker.finish();
+        while let Some(t) = tracker.next_ended() {
+            summary.add(&t);
+        }
+        let report = summary.report(&tracker);
+        let [reads] = &report.types[..] else { panic!("{name}: {:?}", report.types) };
+        assert_eq!((reads.r#type, reads.transactions, report.with_errors), ("MRd", count, 0), "{name}");
+        let ns = |spread: Option<Spread>| spread.map(|s| [s.min, s.median, s.max].map(|ps| ps / 1000));
+        assert_eq!(ns(reads.response_ps), Some(response_ns), "{name}");
+        assert_eq!(ns(reads.first_data_ps), Some(first_data_ns), "{name}");
+    }
 }

@@ -6,7 +6,10 @@ mod common;
 use common::{completion, memory};
 use riser_capture::Timestamp;
 use riser_capture::matcher::{MAX_OUTSTANDING, Match, Matcher};
-use tlp::{Access, Bdf, Body, ConfigKind, ConfigRequest, Data, MemoryOp, Repr, Status, Tag};
+use tlp::{
+    Access, AtomicOp, AtomicRequest, Bdf, Body, ConfigKind, ConfigRequest, Data, IoRequest, MemoryOp, Repr,
+    Status, Tag,
+};
 
 fn read(tag: u16, address: u64, len: u32) -> Repr {
     memory(MemoryOp::Read, 0x1900, tag, address, len, Data::NONE).repr
@@ -42,7 +45,38 @@ type Story<'a> = (&'a [Repr], &'a [&'a str], (u32, u32));
 #[test]
 fn stories() {
     let ur = completion(0x1900, 1, 4, None, Status::UnsupportedRequest);
-    let rows: [Story<'_>; 9] = [
+    let rows: [Story<'_>; 13] = [
+        // The same completion again, and then the next.
+        (
+            &[read(1, 0, 512), answer(1, 512, 64), answer(1, 512, 64), answer(1, 256, 64)],
+            &["request", "partial", "repeat", "complete"],
+            (0, 1),
+        ),
+        // A locked read, and a tag of ten bits.
+        (
+            &[
+                memory(MemoryOp::ReadLocked, 0x1900, 1023, 0, 64, Data::NONE).repr,
+                locked(answer(1023, 64, 16)),
+                read(1022, 0, 64),
+                answer(1022, 64, 16),
+            ],
+            &["request", "complete", "request", "complete"],
+            (0, 1),
+        ),
+        // What carries data and is answered: DMWr and IOWr by a Cpl, AtomicOps by the value before (PCIe 5.0 §2.2.7, §6.15).
+        (
+            &[
+                memory(MemoryOp::WriteDeferrable, 0x1900, 1, 0, 64, Data::Counted(64)).repr,
+                completion(0x1900, 1, 4, None, Status::Success),
+                io(2, Access::Write),
+                completion(0x1900, 2, 4, None, Status::Success),
+                atomic(3),
+                answer(3, 8, 2),
+            ],
+            &["request", "complete", "request", "complete", "request", "complete"],
+            (0, 1),
+        ),
+        (&[io(2, Access::Read), answer(2, 4, 1)], &["request", "complete"], (0, 1)),
         (
             &[read(1, 0, 512), answer(1, 512, 64), answer(1, 256, 64)],
             &["request", "partial", "complete"],
@@ -85,6 +119,29 @@ fn stories() {
     }
 }
 
+fn locked(mut completion: Repr) -> Repr {
+    if let Body::Completion(c) = &mut completion.body {
+        c.locked = true;
+    }
+    completion
+}
+
+fn io(tag: u16, op: Access) -> Repr {
+    let (requester, tag) = (Bdf::from_bits(0x1900), Tag::new(tag).unwrap());
+    Repr::new(Body::Io(IoRequest { op, requester, tag, address: 0x3f8, first_be: 0xf }))
+}
+
+/// A CAS of 64 bits: two operands, answered by one.
+fn atomic(tag: u16) -> Repr {
+    Repr::new(Body::Atomic(AtomicRequest {
+        op: AtomicOp::CompareSwap,
+        operand: AtomicOp::CompareSwap.operand_of_length(4).unwrap(),
+        requester: Bdf::from_bits(0x1900),
+        tag: Tag::new(tag).unwrap(),
+        address: 0x1000,
+    }))
+}
+
 fn unaligned() -> Repr {
     let mut repr = answer(1, 5, 2);
     if let Body::Completion(c) = &mut repr.body {
@@ -104,14 +161,15 @@ fn a_transaction_says_what_it_was() {
     let mut line = String::new();
     riser_capture::render::transaction_line(&t, 12, &mut line);
     let expected = "0.000000000000 MRd requester 19:00.0, tag 0x07, Addr 0x00001000, 512 bytes: 2 completions, success, \
-                    5.000 ns";
+                    first data 1.000 ns, response 5.000 ns, 819.200 Gb/s";
     assert_eq!(line, expected);
     line.clear();
     riser_capture::render::transaction_json(&t, &mut line);
     let object: serde_json::Value = serde_json::from_str(&line).unwrap();
     let expected = serde_json::json!({
-        "type": "MRd", "number": 1, "timestamp_ps": 0, "requester": "19:00.0", "tag": 7, "address": 4096,
-        "request_bytes": 512, "completions": 2, "status": "SC", "latency_ps": 5000,
+        "type": "MRd", "number": 1, "timestamp_ps": 0, "link": 0, "requester": "19:00.0", "tag": 7, "tc": 0,
+        "address": 4096, "request_bytes": 512, "completions": 2, "status": "SC", "data_bytes": 512,
+        "latency_ps": 5000, "first_data_ps": 1000, "throughput_mbps": 819_200, "packets": 3, "retries": 0,
     });
     assert_eq!(object, expected);
     assert_eq!(matcher.waiting().count(), 0);
@@ -161,5 +219,8 @@ fn memory_is_bounded() {
         matcher.see(1, Timestamp::ZERO, 0, &repr);
     }
     assert_eq!(matcher.waiting().count(), MAX_OUTSTANDING);
-    assert_eq!(matcher.counts().untracked, 65 * 1024 - MAX_OUTSTANDING as u64);
+    assert_eq!(matcher.counts().expired, 65 * 1024 - MAX_OUTSTANDING as u64);
+    // The oldest are gone: those of the first requester.
+    assert_eq!(matcher.waiting().map(|t| t.requester.id.bits()).min(), Some(1));
+    assert_eq!(matcher.outstanding().map(|(_, o)| o.now).sum::<u32>() as usize, MAX_OUTSTANDING);
 }

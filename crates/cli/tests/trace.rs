@@ -172,10 +172,178 @@ fn files_that_are_no_captures() {
     assert_eq!(riser(&["trace"]).code, 2);
 }
 
+/// The reads of the labs' captures, with DLLPs.
+fn lab_capture(lab: &str, name: &str) -> String {
+    let labs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs");
+    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name).display().to_string();
+    let lab = labs.join(lab).display().to_string();
+    riser_ok(&["run", &lab, "--capture", &out, "--dllps", "--force"]);
+    out
+}
+
+#[test]
+fn transactions_of_a_capture() {
+    let file = capture("transactions.pcap", &[MRD, CPLD, CPLD]);
+    let file = file.to_str().unwrap();
+    let text = riser_ok(&["trace", "--transactions", file]);
+    let line = "00:00:01.000000000 MRd requester 1b:00.0, tag 0x05, Addr 0x100001000, 256 bytes: 1 completion, success, \
+                first data 1000.000 ns, response 1000.000 ns, 0.064 Gb/s, 1 retry; error: incomplete";
+    let starts: Vec<&str> = text.lines().take(3).collect();
+    assert_eq!(starts[0].trim_start_matches("00:00:0"), line.trim_start_matches("00:00:0"), "{text}");
+    assert_eq!(starts[1..], ["", "1 transactions, 1 with errors"]);
+
+    let lines = json_lines(&riser_ok(&["trace", "--transactions", "--json", file, file]));
+    assert_eq!(lines.len(), 4);
+    for line in &lines {
+        assert_eq!(line["file"], file);
+    }
+    assert_eq!((&lines[0]["type"], &lines[0]["latency_ps"]), (&"MRd".into(), &1_000_000.into()));
+    assert_eq!(lines[0]["errors"], serde_json::json!(["incomplete"]));
+    assert_eq!(lines[1]["summary"]["errors"]["incomplete"], 1);
+}
+
+/// What the link counted as replayed is what the transactions count as retries, and no more.
+#[test]
+fn retries_are_the_replays_of_the_links() {
+    let file = lab_capture("errors.toml", "trace-errors.pcapng");
+    let labs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs/errors.toml").display().to_string();
+    let report: Value = serde_json::from_str(&riser_ok(&["run", &labs, "--json"])).unwrap();
+    let links = report["links"].as_array().unwrap().iter();
+    let directions = links.flat_map(|link| link["directions"].as_array().unwrap());
+    let replays: u64 = directions.map(|d| d["replays"].as_u64().unwrap()).sum();
+    let lines = json_lines(&riser_ok(&["trace", "--transactions", "--json", &file]));
+    let (summary, transactions) = lines.split_last().unwrap();
+    let retries: u64 = transactions.iter().map(|t| t["retries"].as_u64().unwrap()).sum();
+    assert!(replays > 50 && retries == replays, "{retries} retries, {replays} replays");
+    assert_eq!(summary["summary"]["with_errors"], 0, "{summary}");
+    // Every request but those on their way at the end was acknowledged, and none before it was sent.
+    let acked = transactions.iter().filter(|t| t["ack_ps"].as_u64().is_some_and(|ps| ps > 0)).count();
+    assert!(acked + 20 > transactions.len(), "{acked} of {}", transactions.len());
+    // What was lost on the way is shown, and is not counted twice.
+    let lost = riser_ok(&["trace", "--filter", "lost", &file]);
+    assert!(lost.lines().count() > 20 && lost.lines().all(|line| line.ends_with(" on the way]")), "{lost}");
+}
+
+#[test]
+fn filters_apply_to_every_view() {
+    let file = lab_capture("ping.toml", "trace-filter.pcapng");
+    let count = |args: &[&str]| riser_ok(&[&["trace", &file], args].concat()).lines().count();
+    let all = count(&[]);
+    let (up, down) = (count(&["--filter", "dir=up"]), count(&["--filter", "not dir=up"]));
+    assert!(up > 10 && down > 10 && up + down == all, "{up} + {down} of {all}");
+    let stats = riser_ok(&["trace", &file, "--stats", "--json", "--filter", "type=MWr"]);
+    let stats: Value = serde_json::from_str(&stats).unwrap();
+    assert_eq!(stats["types"].as_object().unwrap().len(), 1, "{stats}");
+    let lines = json_lines(&riser_ok(&["trace", &file, "--transactions", "--json", "--filter", "type=CplD"]));
+    assert!(lines.len() > 10 && lines[..lines.len() - 1].iter().all(|t| t["data_bytes"].as_u64() > Some(0)));
+    assert_eq!(count(&["--filter", "tag=1023"]), 0);
+
+    let wrong = riser(&["trace", &file, "--filter", "tga=5"]);
+    assert_eq!((wrong.code, wrong.stdout.as_str()), (2, ""));
+    assert!(
+        wrong.stderr.contains("column 1: unknown field \"tga\": legal are type, tag,"),
+        "{}",
+        wrong.stderr
+    );
+    assert!(wrong.stderr.trim_end().ends_with("tga=5\n  ^"), "{}", wrong.stderr);
+}
+
+/// What the series adds up to is what the link counted, but for SKP ordered sets, and what was on its way at the end.
+#[test]
+fn a_series_adds_up_to_the_counters() {
+    let file = lab_capture("credits.toml", "trace-series.pcapng");
+    let labs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs/credits.toml").display().to_string();
+    let report: Value = serde_json::from_str(&riser_ok(&["run", &labs, "--json"])).unwrap();
+    for interval in ["auto", "10us"] {
+        let text = riser_ok(&["trace", &file, "--stats", "--interval", interval, "--json"]);
+        let series: Value = serde_json::from_str(&text).unwrap();
+        let rows = series["rows"].as_array().unwrap().iter();
+        let ways: Vec<&Value> = rows.flat_map(|row| row["links"].as_array().unwrap()).collect();
+        for (n, link) in report["links"].as_array().unwrap().iter().enumerate() {
+            for direction in link["directions"].as_array().unwrap() {
+                let own = ways.iter().filter(|w| w["link"] == n && w["direction"] == direction["direction"]);
+                let sum = |fields: &[&str]| -> u64 {
+                    own.clone().flat_map(|w| fields.iter().map(|f| w[*f].as_u64().unwrap())).sum()
+                };
+                let bytes = sum(&["posted_bytes", "non_posted_bytes", "completion_bytes", "dllp_bytes"]);
+                let wire = direction["wire_bytes"].as_u64().unwrap();
+                let skp = direction["skp_bytes"].as_u64().unwrap();
+                assert!((wire - skp).abs_diff(bytes) <= 2 * 284, "{n} {direction}: {bytes}");
+            }
+        }
+        assert!(ways.iter().all(|w| w["utilization"].as_f64().is_some_and(|u| (0.0..1.001).contains(&u))));
+    }
+    let csv = riser_ok(&["trace", &file, "--stats", "--interval", "auto", "--format", "csv"]);
+    assert!(csv.starts_with("start_ps,interval_ps,link,direction,of,measure,value\n"), "{csv}");
+    assert!(csv.lines().all(|line| line.split(',').count() == 7));
+}
+
+#[test]
+fn credits_never_fall_below_zero() {
+    let file = lab_capture("credits.toml", "trace-credits.pcapng");
+    let lines = json_lines(&riser_ok(&["trace", &file, "--credits", "--json"]));
+    let mut least = i64::MAX;
+    for line in &lines {
+        let credits = &line["credits"];
+        for kind in ["header", "data"] {
+            let [before, after] = ["before", "after"].map(|when| credits[format!("{kind}_{when}")].as_i64());
+            if let (Some(before), Some(after)) = (before, after) {
+                assert!(before >= after && after >= 0, "{line}");
+                least = least.min(after);
+            }
+        }
+    }
+    // The narrow link of this lab stands still for want of credits.
+    assert_eq!(least, 0);
+    assert!(lines.len() > 8000);
+    assert!(riser_ok(&["trace", &file, "--credits"]).lines().all(|line| line.contains("; credits ")));
+}
+
+#[test]
+fn perfetto_is_written_once() {
+    let file = lab_capture("ping.toml", "trace-perfetto.pcapng");
+    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("trace-perfetto.json");
+    let _ = fs::remove_file(&out);
+    let out = out.to_str().unwrap();
+    assert_eq!(riser_ok(&["trace", &file, "--perfetto", out]), "");
+    let trace: Value = serde_json::from_str(&fs::read_to_string(out).unwrap()).unwrap();
+    let events = trace["traceEvents"].as_array().unwrap();
+    let of = |phase: &str| events.iter().filter(|e| e["ph"] == phase).count();
+    let lines = riser_ok(&["trace", &file]).lines().count();
+    assert_eq!((of("X"), of("b"), of("M")), (lines, of("e"), 4));
+    let again = riser(&["trace", &file, "--perfetto", out]);
+    assert!(again.code == 1 && again.stderr.contains("--force"), "{}", again.stderr);
+    assert_eq!(riser(&["trace", &file, "--perfetto", &file, "--force"]).code, 2);
+}
+
+#[test]
+fn wrong_usage() {
+    let file = capture("usage.pcap", &[MRD]);
+    let file = file.to_str().unwrap();
+    for args in [
+        &["--interval", "10us"][..],
+        &["--stats", "--interval", "0us"],
+        &["--stats", "--interval", "10"],
+        &["--stats", "--transactions"],
+        &["--stats", "--format", "csv"],
+        &["--stats", "--interval", "auto", "--gen", "3"],
+        &["--stats", "--interval", "auto", "--gen", "3", "--lanes", "3"],
+        &["--credits", "--vc-of-tc", "0,1"],
+        &["--credits", "--vc-of-tc", "1,0,0,0,0,0,0,0"],
+        &["--filter", ""],
+    ] {
+        let outcome = riser(&[&["trace", file], args].concat());
+        assert_eq!((outcome.code, outcome.stdout.as_str()), (2, ""), "{args:?}: {}", outcome.stderr);
+    }
+    let known = ["trace", file, "--stats", "--interval", "auto", "--gen", "3", "--lanes", "8"];
+    assert!(riser_ok(&known).contains("busy %"));
+}
+
 #[test]
 fn a_reader_that_leaves_is_no_failure() {
     let file = capture("pipe.pcap", &[MRD; 5000]);
-    for args in [&["trace"][..], &["trace", "--json"]] {
+    for args in [&["trace"][..], &["trace", "--json"], &["trace", "--transactions"], &["trace", "--credits"]]
+    {
         let (code, stderr) = riser_whose_reader_leaves(&[args, &[file.to_str().unwrap()]].concat());
         assert_eq!((code, stderr.as_str()), (0, ""));
     }

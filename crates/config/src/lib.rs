@@ -23,5 +23,5 @@ pub use build::{BuildError, Builder, Identity};
 pub use cap::aer::{ErrorMessage, Uncorrectable};
 pub use cap::msi::{MsiConfig, MsiLayout};
 pub use cap::msix::{MsixControl, MsixLayout};
-pub use cap::pcie::PcieLayout;
+pub use cap::pcie::{AtomicSupport, DeferrableLength, PcieLayout};
 pub use space::{ConfigSpace, Effects, ResetScope};

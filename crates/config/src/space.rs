@@ -6,7 +6,9 @@ use crate::cap::pcie::{device_control, device_control_2};
 use crate::cap::{aer, msi, msix, pcie};
 use crate::header::{self, command, status, type0};
 use crate::register::{Register, byte_mask};
-use crate::{ErrorMessage, MsiConfig, MsixControl, MsixLayout, Uncorrectable};
+use crate::{
+    AtomicSupport, DeferrableLength, ErrorMessage, MsiConfig, MsixControl, MsixLayout, Uncorrectable,
+};
 use bitflags::bitflags;
 use tlp::{Attributes, Duration, Mps, Mrrs, Rcb};
 
@@ -31,6 +33,8 @@ bitflags! {
         const MSIX = 1 << 5;
         /// Initiate Function Level Reset was written: the function is to be reset.
         const FUNCTION_LEVEL_RESET = 1 << 6;
+        /// ECRC Generation Enable or ECRC Check Enable.
+        const ECRC = 1 << 7;
     }
 }
 
@@ -100,6 +104,7 @@ impl ConfigSpace {
             _ if within(caps.pcie, pcie::DEVICE_CONTROL) && changed & 0xffff != 0 => Effects::DEVICE_CONTROL,
             _ if within(caps.pcie, pcie::DEVICE_CONTROL_2) => Effects::DEVICE_CONTROL,
             _ if within(caps.pcie, pcie::LINK_CONTROL) => Effects::LINK_CONTROL,
+            _ if within(caps.aer, aer::CONTROL) => Effects::ECRC,
             _ => Effects::empty(),
         }
     }
@@ -229,6 +234,42 @@ impl ConfigSpace {
         let control = self.pcie_word(pcie::DEVICE_CONTROL_2);
         let disabled = control & device_control_2::TIMEOUT_DISABLE != 0;
         (!disabled).then(|| pcie::timeout(control).unwrap_or(default))
+    }
+
+    /// AtomicOp Requester Enable.
+    #[must_use]
+    pub fn atomic_requester_enable(&self) -> bool {
+        self.pcie_word(pcie::DEVICE_CONTROL_2) & device_control_2::ATOMIC_REQUESTER != 0
+    }
+
+    /// AtomicOps that the function completes.
+    #[must_use]
+    pub fn atomics(&self) -> AtomicSupport {
+        pcie::atomics(self.pcie_word(pcie::DEVICE_CAPABILITIES_2))
+    }
+
+    /// Deferrable writes that the function completes.
+    #[must_use]
+    pub fn deferrable_write(&self) -> Option<DeferrableLength> {
+        pcie::deferrable_write(self.pcie_word(pcie::DEVICE_CAPABILITIES_2))
+    }
+
+    /// True for a Legacy PCI Express Endpoint.
+    #[must_use]
+    pub fn is_legacy(&self) -> bool {
+        self.pcie_word(0) >> 20 & 0xf == 1
+    }
+
+    /// ECRC Generation Enable.
+    #[must_use]
+    pub fn ecrc_generation(&self) -> bool {
+        self.aer_word(aer::CONTROL).is_some_and(|c| c & aer::control::ECRC_GENERATION != 0)
+    }
+
+    /// ECRC Check Enable.
+    #[must_use]
+    pub fn ecrc_check(&self) -> bool {
+        self.aer_word(aer::CONTROL).is_some_and(|c| c & aer::control::ECRC_CHECK != 0)
     }
 
     /// MSI, where it is there and enabled.

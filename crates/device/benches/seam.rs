@@ -52,17 +52,17 @@ impl Device for Direct {
     }
 
     fn poll_output(&mut self, _: Time, class: Class) -> Option<Output> {
-        let (attr, tc) = (Attributes::empty(), TrafficClass::default());
+        let options = riser_device::DmaOptions::default();
         match class {
             Class::Posted if !self.reads => {
                 let address = self.address();
-                Some(Output::Write(DmaWrite { address, data: Data::Counted(BYTES), attr, tc }))
+                Some(Output::Write(DmaWrite { address, data: Data::Counted(BYTES), options }))
             }
             Class::NonPosted if self.reads && self.under_way < WORKERS => {
                 self.under_way += 1;
                 let address = self.address();
                 let id = DmaId(self.next as u32);
-                Some(Output::Read(DmaRead { id, address, len: BYTES, carry: false, attr, tc }))
+                Some(Output::Read(DmaRead { id, address, len: BYTES, carry: false, options }))
             }
             Class::Completion => {
                 let (token, _) = self.completions.pop_front()?;
@@ -142,7 +142,7 @@ fn serve_reads(device: &mut dyn Device, under_way: &mut VecDeque<DmaId>) {
 fn ask_registers(device: &mut dyn Device, span: Span) {
     for n in 0..ROUND {
         let now = Time::from_ps(n);
-        let op = RequestOp::Read { bar: BarIndex(0), offset: 0, span };
+        let op = RequestOp::Read { bar: BarIndex(0), offset: 0, span, locked: false };
         let (token, tc, attr) = (Token(n as u32), TrafficClass::default(), Attributes::empty());
         device.handle(now, Input::Request(seam::Request { token, tc, attr, op }));
         black_box(device.poll_taken());

@@ -24,23 +24,34 @@
 //! polled, leave in that order, and a dropped future takes back what was not accepted yet. The program runs from the
 //! first poll on. This module never reads a clock and never starts a thread.
 
+mod wait;
+
+pub use wait::{InterruptFuture, MessageFuture};
+
 pub use crate::exec::{Either, MAX_CALLS, MAX_OUTPUTS, MAX_TASKS, join, join_array, select, yield_now};
 
 use crate::exec::{Call, Core, JoinHandle, Outgoing, Post, Sleep, WaitList};
-use crate::host::{HostError, HostInput, HostOutput, HostProgram, HostReadId};
-use crate::io::IntoData;
+use crate::host::{HostError, HostInput, HostMessage, HostOutput, HostProgram, HostReadId};
+use crate::io::{AtomicValue, FetchValue, IntoData, payload};
 use crate::memory::HostMemory;
+use crate::seam::OutMessage;
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
-use tlp::{Bdf, Data, Duration, Payload, PayloadPool, Time};
+use tlp::{AtomicOp, Bdf, Data, Duration, MessageRouting, Payload, PayloadPool, Time};
 
 /// Interrupts of one vector that are kept for who comes to wait for them; further ones merge with the last, as they do
 /// in a pending bit.
 pub const MAX_PENDING_INTERRUPTS: u32 = 1 << 16;
+
+/// Messages of devices that are kept for who comes to take them; further ones are lost, and counted.
+pub const MAX_PENDING_MESSAGES: usize = 1024;
+
+/// Message Code of Unlock (`PCIe 5.0 §2.2.8.4`).
+const UNLOCK: u8 = 0x00;
 
 /// Bytes of the largest MMIO access; larger ones are split here, and none crosses such a boundary.
 const ACCESS_BYTES: u64 = 4096;
@@ -52,9 +63,13 @@ impl Outgoing for HostOutput {
     fn set_id(&mut self, new: u32) {
         match self {
             HostOutput::MmioRead { id, .. }
+            | HostOutput::WriteDeferrable { id, .. }
+            | HostOutput::Atomic { id, .. }
+            | HostOutput::IoRead { id, .. }
+            | HostOutput::IoWrite { id, .. }
             | HostOutput::ConfigRead { id, .. }
             | HostOutput::ConfigWrite { id, .. } => *id = HostReadId(new),
-            HostOutput::MmioWrite { .. } => {}
+            HostOutput::MmioWrite { .. } | HostOutput::Message { .. } => {}
         }
     }
 }
@@ -67,10 +82,19 @@ struct Vector {
     waiting: WaitList,
 }
 
+/// Messages of devices.
+#[derive(Default)]
+struct Mailbox {
+    messages: VecDeque<HostMessage>,
+    waiting: WaitList,
+    lost: u64,
+}
+
 struct Shared {
     core: Rc<CpuCore>,
     memory: HostMemory,
     vectors: RefCell<BTreeMap<u16, Vector>>,
+    mail: RefCell<Mailbox>,
     outcome: RefCell<Option<Result<(), String>>>,
 }
 
@@ -81,6 +105,21 @@ impl Shared {
             let vector = vectors.entry(vector).or_default();
             vector.pending = (vector.pending + 1).min(MAX_PENDING_INTERRUPTS);
             vector.waiting.first()
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    fn message(&self, message: HostMessage) {
+        let waker = {
+            let mut mail = self.mail.borrow_mut();
+            if mail.messages.len() < MAX_PENDING_MESSAGES {
+                mail.messages.push_back(message);
+            } else {
+                mail.lost += 1;
+            }
+            mail.waiting.first()
         };
         if let Some(waker) = waker {
             waker.wake();
@@ -193,10 +232,7 @@ impl Cpu {
     /// Where the function did not answer.
     pub async fn config_read(&self, function: Bdf, register_dw: u16) -> Result<u32, HostError> {
         let output = HostOutput::ConfigRead { id: HostReadId(0), function, register_dw };
-        match self.call(output).await? {
-            Data::Carried(bytes) => Ok(u32::from_le_bytes(first_bytes(&bytes)?)),
-            Data::Counted(_) => Err(HostError::BadCompletion),
-        }
+        Ok(u32::from_le_bytes(first_bytes(&self.bytes(output).await?)?))
     }
 
     /// Writes configuration register `register_dw`, a DW number from 0 to 1023, where `byte_enables` (bits 3:0) say so,
@@ -216,10 +252,122 @@ impl Cpu {
         Ok(())
     }
 
+    /// Reads `len` bytes of I/O space, 1 to 4 within one DW, as a little-endian value.
+    ///
+    /// # Errors
+    /// Where the device did not answer with its bytes; `NoDevice` too where they are not within one DW.
+    pub async fn io_read(&self, address: u32, len: u32) -> Result<u32, HostError> {
+        let bytes = self.bytes(HostOutput::IoRead { id: HostReadId(0), address, len }).await?;
+        let mut value = [0; 4];
+        for (to, from) in value.iter_mut().zip(bytes.iter()) {
+            *to = *from;
+        }
+        Ok(u32::from_le_bytes(value))
+    }
+
+    /// Writes I/O space, 1 to 4 bytes within one DW, and waits for the completion.
+    ///
+    /// # Errors
+    /// As [`io_read`](Self::io_read).
+    pub async fn io_write(&self, address: u32, data: impl IntoData) -> Result<(), HostError> {
+        let data = data.into_data(self.payloads()).ok_or(HostError::NoDevice)?;
+        self.call(HostOutput::IoWrite { id: HostReadId(0), address, data }).await?;
+        Ok(())
+    }
+
+    /// Writes device memory by a deferrable write (DMWr), 1 to 128 bytes that do not cross 4 KiB, and waits for the
+    /// completion.
+    ///
+    /// # Errors
+    /// `ConfigRetry` where the device defers it: to be tried again. `NoDevice` where it is too long.
+    pub async fn write_deferrable(&self, address: u64, data: impl IntoData) -> Result<(), HostError> {
+        let data = data.into_data(self.payloads()).ok_or(HostError::NoDevice)?;
+        self.call(HostOutput::WriteDeferrable { id: HostReadId(0), address, data }).await?;
+        Ok(())
+    }
+
+    /// Adds to what is in device memory; returns what was there before.
+    ///
+    /// # Errors
+    /// Where the device did not answer with its bytes.
+    pub async fn fetch_add<V: FetchValue>(&self, address: u64, value: V) -> Result<V, HostError> {
+        self.atomic(address, AtomicOp::FetchAdd, &[value]).await
+    }
+
+    /// Stores a value in device memory; returns what was there before.
+    ///
+    /// # Errors
+    /// Where the device did not answer with its bytes.
+    pub async fn swap<V: FetchValue>(&self, address: u64, value: V) -> Result<V, HostError> {
+        self.atomic(address, AtomicOp::Swap, &[value]).await
+    }
+
+    /// Stores `value` in device memory where `compare` is there; returns what was there before.
+    ///
+    /// # Errors
+    /// Where the device did not answer with its bytes.
+    pub async fn compare_swap<V: AtomicValue>(
+        &self,
+        address: u64,
+        compare: V,
+        value: V,
+    ) -> Result<V, HostError> {
+        self.atomic(address, AtomicOp::CompareSwap, &[compare, value]).await
+    }
+
+    async fn atomic<V: AtomicValue>(
+        &self,
+        address: u64,
+        op: AtomicOp,
+        operands: &[V],
+    ) -> Result<V, HostError> {
+        let operands = Data::Carried(payload(self.payloads(), operands));
+        let bytes = self.bytes(HostOutput::Atomic { id: HostReadId(0), address, op, operands }).await?;
+        if bytes.len() == V::BYTES { Ok(V::load(&bytes)) } else { Err(HostError::BadCompletion) }
+    }
+
+    /// Reads device memory and locks the path to it (MRdLk, `PCIe 5.0 §6.5`), until [`unlock`](Self::unlock): 1 to 4096
+    /// bytes that do not cross 4 KiB. Only legacy endpoints answer with data.
+    ///
+    /// # Errors
+    /// Where the device did not answer with its bytes; then nothing is locked (`PCIe 5.0 §6.5.2`).
+    pub async fn read_locked(&self, address: u64, len: u32) -> Result<Payload, HostError> {
+        self.bytes(HostOutput::MmioRead { id: HostReadId(0), address, len, locked: true }).await
+    }
+
+    /// Ends a locked sequence: an Unlock message goes down every link.
+    ///
+    /// # Errors
+    /// None today; the result is that of a write.
+    pub async fn unlock(&self) -> Result<(), HostError> {
+        self.send_message(Bdf::default(), OutMessage::new(MessageRouting::Broadcast, UNLOCK)).await
+    }
+
+    /// Sends a message. Its routing says where to; `toward` only matters for a local one, which goes down the link behind
+    /// which that function lies. Ends when the host has accepted it.
+    ///
+    /// # Errors
+    /// None today; the result is that of a write. A message to nowhere is counted by the root complex.
+    pub async fn send_message(&self, toward: Bdf, message: OutMessage) -> Result<(), HostError> {
+        self.post(HostOutput::Message { toward, message }).await
+    }
+
+    /// Takes the next message that a device has sent to the root complex, and waits for it if there is none. Up to
+    /// [`MAX_PENDING_MESSAGES`] are kept; see [`messages_lost`](Self::messages_lost).
+    pub fn next_message(&self) -> MessageFuture {
+        MessageFuture::new(&self.shared)
+    }
+
+    /// Messages that were not kept, since nobody took them.
+    #[must_use]
+    pub fn messages_lost(&self) -> u64 {
+        self.shared.mail.borrow().lost
+    }
+
     /// Waits for an interrupt of `vector`. One that came before is not lost: each is met by one wait, up to
     /// [`MAX_PENDING_INTERRUPTS`].
     pub fn interrupt(&self, vector: u16) -> InterruptFuture {
-        InterruptFuture { shared: Rc::clone(&self.shared), vector, ticket: None }
+        InterruptFuture::new(&self.shared, vector)
     }
 
     /// Waits until `duration` after now.
@@ -243,10 +391,15 @@ impl Cpu {
     }
 
     async fn access(&self, address: u64, len: u32) -> Result<Payload, HostError> {
-        let data = self.call(HostOutput::MmioRead { id: HostReadId(0), address, len }).await?;
-        match data {
-            Data::Carried(bytes) if bytes.len() == len as usize => Ok(bytes),
-            _ => Err(HostError::BadCompletion),
+        let bytes =
+            self.bytes(HostOutput::MmioRead { id: HostReadId(0), address, len, locked: false }).await?;
+        if bytes.len() == len as usize { Ok(bytes) } else { Err(HostError::BadCompletion) }
+    }
+
+    async fn bytes(&self, output: HostOutput) -> Result<Payload, HostError> {
+        match self.call(output).await? {
+            Data::Carried(bytes) => Ok(bytes),
+            Data::Counted(_) => Err(HostError::BadCompletion),
         }
     }
 
@@ -288,54 +441,6 @@ impl Future for HostPost {
     }
 }
 
-/// Ends with an interrupt.
-#[must_use = "futures do nothing unless awaited"]
-pub struct InterruptFuture {
-    shared: Rc<Shared>,
-    vector: u16,
-    ticket: Option<u64>,
-}
-
-impl Future for InterruptFuture {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let this = &mut *self;
-        let next = {
-            let mut vectors = this.shared.vectors.borrow_mut();
-            let vector = vectors.entry(this.vector).or_default();
-            if vector.pending == 0 {
-                vector.waiting.wait(&mut this.ticket, cx.waker());
-                return Poll::Pending;
-            }
-            vector.pending -= 1;
-            vector.waiting.leave(&mut this.ticket);
-            if vector.pending > 0 { vector.waiting.first() } else { None }
-        };
-        if let Some(waker) = next {
-            waker.wake();
-        }
-        Poll::Ready(())
-    }
-}
-
-impl Drop for InterruptFuture {
-    fn drop(&mut self) {
-        if self.ticket.is_none() {
-            return;
-        }
-        let next = {
-            let mut vectors = self.shared.vectors.borrow_mut();
-            let Some(vector) = vectors.get_mut(&self.vector) else { return };
-            vector.waiting.leave(&mut self.ticket);
-            if vector.pending > 0 { vector.waiting.first() } else { None }
-        };
-        if let Some(waker) = next {
-            waker.wake();
-        }
-    }
-}
-
 /// A [`HostProgram`] made of an `async` function.
 pub struct AsyncProgram {
     shared: Rc<Shared>,
@@ -363,6 +468,7 @@ impl AsyncProgram {
             core: Rc::new(Core::new(pool)),
             memory,
             vectors: RefCell::default(),
+            mail: RefCell::default(),
             outcome: RefCell::default(),
         });
         let cpu = Cpu { shared: Rc::clone(&shared) };
@@ -388,6 +494,7 @@ impl HostProgram for AsyncProgram {
         match input {
             HostInput::Done { id, result } => self.shared.core.finish(id.0, result),
             HostInput::Interrupt { vector } => self.shared.interrupt(vector),
+            HostInput::Message(message) => self.shared.message(message),
             HostInput::Timer => {}
         }
         self.run();
@@ -423,6 +530,9 @@ impl HostProgram for AsyncProgram {
         let mut line = self.shared.core.describe();
         if !waited.is_empty() {
             line += &format!(", waiting for interrupts of vector {}", waited.join(", "));
+        }
+        if self.shared.mail.borrow().waiting.len() > 0 {
+            line += ", waiting for a message";
         }
         Some(line)
     }

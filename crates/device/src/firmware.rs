@@ -44,6 +44,8 @@ pub struct RootPortWindows {
     pub mmio32: Window,
     /// Window above 4 GiB; of no size where there is none.
     pub mmio64: Window,
+    /// I/O window; of no size where there is none.
+    pub io: Window,
     /// Max_Payload_Size of the path.
     pub mps: Mps,
     /// Max_Read_Request_Size to set.
@@ -91,6 +93,10 @@ pub struct FoundFunction {
     pub class: u32,
     /// Its memory BARs; a 64-bit one stands at its lower number.
     pub bars: [Option<FoundBar>; 6],
+    /// Its I/O BARs.
+    pub io_bars: [Option<FoundBar>; 6],
+    /// DW number of its PCI Express capability.
+    pub pcie: Option<u16>,
     /// Number of its first interrupt vector among all of the host.
     pub vector_base: u16,
     /// Vectors that it was given by MSI.
@@ -119,6 +125,33 @@ impl FoundFunction {
             }
             Some(bar) => Ok(bar.address + offset),
         }
+    }
+
+    /// I/O address of the byte `offset` of I/O BAR `index`.
+    ///
+    /// # Errors
+    /// A line that names the function and the BAR, where there is no such BAR or it is not as large.
+    pub fn io_address(&self, index: u8, offset: u32) -> Result<u32, String> {
+        match self.io_bars.get(usize::from(index)).copied().flatten() {
+            None => Err(format!("{self} has no I/O BAR {index}")),
+            Some(bar) if u64::from(offset) >= bar.size => Err(format!(
+                "{self}, I/O BAR {index}: offset {offset:#x} is beyond its {:#x} bytes",
+                bar.size
+            )),
+            // I/O space ends at 64 KiB.
+            Some(bar) => Ok(bar.address as u32 + offset),
+        }
+    }
+
+    /// Lets it send AtomicOps: sets AtomicOp Requester Enable (`PCIe 5.0 §7.5.3.16`), as its driver does once it knows
+    /// that the root complex completes them.
+    ///
+    /// # Errors
+    /// A line that names the function, where it has no PCI Express capability or does not answer.
+    pub async fn enable_atomics(&self, cpu: &Cpu) -> Result<(), String> {
+        let at = self.pcie.ok_or_else(|| format!("{self} has no PCI Express capability"))?;
+        let config = Config { cpu, bdf: self.bdf };
+        config.change(at + pcie::DEVICE_CONTROL_2, 0, device_control_2::ATOMIC_REQUESTER).await
     }
 
     /// The number among all vectors of the host of this function's vector `index`.
@@ -210,6 +243,12 @@ impl Config<'_> {
         done.map_err(|e| self.error("write", register_dw, e))
     }
 
+    /// Clears and sets bits of the low half of a register.
+    async fn change(&self, register_dw: u16, clear: u32, set: u32) -> Result<(), String> {
+        let before = self.read(register_dw).await?;
+        self.write(register_dw, LOW_HALF, before & !clear | set).await
+    }
+
     fn error(&self, what: &str, register_dw: u16, error: HostError) -> String {
         format!("function {}: configuration {what} of register {:#05x}: {error}", self.bdf, register_dw * 4)
     }
@@ -246,16 +285,12 @@ impl Config<'_> {
             let is_io = low & 1 != 0;
             let is_64 = !is_io && low >> 1 & 0b11 == 0b10 && index + 1 < type0::BARS;
             let high = if is_64 { self.probe(index + 1).await? } else { u32::MAX };
-            let mask = u64::from(high) << 32 | u64::from(low & !0xf);
+            // Of an I/O BAR bits 1:0 say what it is, of others bits 3:0.
+            let mask = u64::from(high) << 32 | u64::from(low & if is_io { !0b11 } else { !0xf });
             let exists = mask as u32 != 0 || is_64 && high != 0;
-            if exists && !is_io {
-                bars.push(BarNeed {
-                    bdf: self.bdf,
-                    index,
-                    size: mask & mask.wrapping_neg(),
-                    is_64,
-                    address: 0,
-                });
+            if exists {
+                let size = mask & mask.wrapping_neg();
+                bars.push(BarNeed { bdf: self.bdf, index, size, is_64, is_io, address: 0 });
             }
             index += if is_64 { 2 } else { 1 };
         }
@@ -303,7 +338,7 @@ struct Setup<'a> {
 impl Setup<'_> {
     async fn run(&self, next_vector: &mut u16) -> Result<FoundFunction, String> {
         let Scanned { bdf, id, class, msi, pcie, .. } = *self.scanned;
-        let bars = self.program_bars().await?;
+        let [bars, io_bars] = self.program_bars().await?;
         if let Some(at) = pcie {
             self.program_pcie(at).await?;
         }
@@ -311,25 +346,30 @@ impl Setup<'_> {
             Some(at) => self.program_msi(at, next_vector).await?,
             None => (*next_vector, 0),
         };
-        let enable = command::MEMORY_SPACE | command::BUS_MASTER;
+        let has_io = io_bars.iter().any(Option::is_some);
+        let io_space = if has_io { command::IO_SPACE } else { 0 };
+        let enable = command::MEMORY_SPACE | command::BUS_MASTER | io_space;
         self.config().write(header::COMMAND_STATUS, LOW_HALF, enable).await?;
         let (vendor, device) = (id as u16, (id >> 16) as u16);
-        Ok(FoundFunction { bdf, port: self.index, vendor, device, class, bars, vector_base, vectors })
+        let port = self.index;
+        Ok(FoundFunction { bdf, port, vendor, device, class, bars, io_bars, pcie, vector_base, vectors })
     }
 
     fn config(&self) -> Config<'_> {
         Config { cpu: self.cpu, bdf: self.scanned.bdf }
     }
 
-    async fn program_bars(&self) -> Result<[Option<FoundBar>; 6], String> {
-        let mut bars = [None; 6];
+    /// Memory BARs, and I/O BARs.
+    async fn program_bars(&self) -> Result<[[Option<FoundBar>; 6]; 2], String> {
+        let mut bars = [[None; 6]; 2];
         for need in &self.scanned.bars {
             let at = type0::BAR0 + u16::from(need.index);
             self.config().write(at, ALL_BYTES, need.address as u32).await?;
             if need.is_64 {
                 self.config().write(at + 1, ALL_BYTES, (need.address >> 32) as u32).await?;
             }
-            bars[usize::from(need.index)] = Some(FoundBar { address: need.address, size: need.size });
+            bars[usize::from(need.is_io)][usize::from(need.index)] =
+                Some(FoundBar { address: need.address, size: need.size });
         }
         Ok(bars)
     }
@@ -347,19 +387,13 @@ impl Setup<'_> {
         let sizes = u32::from(mps.encoding()) << device_control::MPS_SHIFT
             | u32::from(self.port.mrrs.encoding()) << device_control::MRRS_SHIFT;
         let mask = 0b111 << device_control::MPS_SHIFT | 0b111 << device_control::MRRS_SHIFT;
-        self.change(at + pcie::DEVICE_CONTROL, mask, sizes | device_control::EXTENDED_TAG).await?;
+        self.config().change(at + pcie::DEVICE_CONTROL, mask, sizes | device_control::EXTENDED_TAG).await?;
         let rcb = if self.port.rcb.bytes() == 128 { pcie::RCB_128 } else { 0 };
-        self.change(at + pcie::LINK_CONTROL, pcie::RCB_128, rcb).await?;
+        self.config().change(at + pcie::LINK_CONTROL, pcie::RCB_128, rcb).await?;
         if self.port.ten_bit_tags {
-            self.change(at + pcie::DEVICE_CONTROL_2, 0, device_control_2::TEN_BIT_TAG).await?;
+            self.config().change(at + pcie::DEVICE_CONTROL_2, 0, device_control_2::TEN_BIT_TAG).await?;
         }
         Ok(())
-    }
-
-    /// Clears and sets bits of the low half of a register.
-    async fn change(&self, register_dw: u16, clear: u32, set: u32) -> Result<(), String> {
-        let before = self.config().read(register_dw).await?;
-        self.config().write(register_dw, LOW_HALF, before & !clear | set).await
     }
 
     /// Grants all vectors asked for. Their numbers are consecutive and aligned, as the function replaces the low bits.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The seam from the other side: programs that run on a host, and the memory they share with devices.
 
-use crate::seam::CompletionError;
+use crate::seam::{CompletionError, OutMessage};
 use std::fmt;
-use tlp::{Bdf, Data, Time};
+use tlp::{AtomicOp, Bdf, Data, MessageRouting, Time};
 
 /// A program on a host, such as a driver. Sans-IO; whoever drives it calls `poll_*` after every `handle`, until each
 /// says `None`.
@@ -29,18 +29,18 @@ pub trait HostProgram {
     }
 }
 
-/// Names a read of a host program until it ends; chosen by the program.
+/// Names a request of a host program until it ends; chosen by the program.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct HostReadId(pub u32);
 
 /// What comes in to a host program.
 #[derive(Debug)]
 pub enum HostInput {
-    /// An MMIO or configuration read, or a configuration write, has ended.
+    /// A request that is answered has ended.
     Done {
-        /// The read.
+        /// The request.
         id: HostReadId,
-        /// Its bytes (none after a write), or why there are none.
+        /// The bytes of a read, the value before of an atomic, none of a write; or why there are none.
         result: Result<Data, HostError>,
     },
     /// A message-signalled interrupt arrived.
@@ -48,8 +48,25 @@ pub enum HostInput {
         /// The data of the MSI write: the vector.
         vector: u16,
     },
+    /// A message from a device arrived at the root complex.
+    Message(HostMessage),
     /// The time that `poll_timeout` named has come.
     Timer,
+}
+
+/// A message as the host gets it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct HostMessage {
+    /// Who sent it.
+    pub requester: Bdf,
+    /// How it was routed.
+    pub routing: MessageRouting,
+    /// Message Code.
+    pub code: u8,
+    /// Header bytes 8 to 15.
+    pub header: [u8; 8],
+    /// Its data.
+    pub data: Data,
 }
 
 /// What a host program does.
@@ -63,6 +80,8 @@ pub enum HostOutput {
         address: u64,
         /// Bytes, 1 to 4096, not crossing 4 KiB.
         len: u32,
+        /// MRdLk: locks the path until an Unlock message (`PCIe 5.0 §6.5`).
+        locked: bool,
     },
     /// Writes device memory; posted. 1 to 4096 bytes, not crossing 4 KiB; longer than Max_Payload_Size is split.
     MmioWrite {
@@ -70,6 +89,53 @@ pub enum HostOutput {
         address: u64,
         /// The bytes.
         data: Data,
+    },
+    /// Writes device memory by a deferrable write (DMWr); answered by [`HostInput::Done`]. 1 to 128 bytes, not
+    /// crossing 4 KiB, no more than Max_Payload_Size.
+    WriteDeferrable {
+        /// Chosen by the program.
+        id: HostReadId,
+        /// Address of the first byte.
+        address: u64,
+        /// The bytes.
+        data: Data,
+    },
+    /// An AtomicOp on device memory; answered by [`HostInput::Done`] with the value before.
+    Atomic {
+        /// Chosen by the program.
+        id: HostReadId,
+        /// Address, a multiple of the operand's size.
+        address: u64,
+        /// What to do.
+        op: AtomicOp,
+        /// The operands, little-endian, as [`DmaAtomic`](crate::DmaAtomic) has them.
+        operands: Data,
+    },
+    /// Reads I/O space; answered by [`HostInput::Done`].
+    IoRead {
+        /// Chosen by the program.
+        id: HostReadId,
+        /// Address of the first byte.
+        address: u32,
+        /// Bytes, 1 to 4, within one DW.
+        len: u32,
+    },
+    /// Writes I/O space; answered by [`HostInput::Done`].
+    IoWrite {
+        /// Chosen by the program.
+        id: HostReadId,
+        /// Address of the first byte.
+        address: u32,
+        /// The bytes, 1 to 4, within one DW.
+        data: Data,
+    },
+    /// Sends a message; posted. The routing says where to: with `Broadcast` down every link, with `ById` and `ByAddress`
+    /// down the link that leads there, with `Local` down the link behind which the bus of `toward` lies.
+    Message {
+        /// Of a local message: a function at the other end of the link.
+        toward: Bdf,
+        /// The message.
+        message: OutMessage,
     },
     /// Reads a configuration register; answered by [`HostInput::Done`] with four bytes.
     ConfigRead {
@@ -100,7 +166,7 @@ pub enum HostOutput {
 pub enum HostError {
     /// The completer refused.
     Completion(CompletionError),
-    /// CRS: the function is not ready yet.
+    /// CRS: the function is not ready yet, or defers a deferrable write.
     ConfigRetry,
     /// No completion came in time.
     CompletionTimeout,
@@ -117,7 +183,9 @@ impl fmt::Display for HostError {
                 "the device does not support the request"
             }
             HostError::Completion(CompletionError::CompleterAbort) => "the device aborted the request",
-            HostError::ConfigRetry => "the function is not ready",
+            HostError::Completion(CompletionError::Retry) | HostError::ConfigRetry => {
+                "the function is not ready"
+            }
             HostError::CompletionTimeout => "no completion came in time",
             HostError::BadCompletion => "the completion does not fit the request",
             HostError::NoDevice => "no device answers there",

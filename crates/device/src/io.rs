@@ -27,7 +27,7 @@
 //!                 let answer = registers.read(&r);
 //!                 r.complete(answer);
 //!             }
-//!             Request::Message(_) => {}
+//!             Request::Atomic(_) | Request::Message(_) => {}
 //!         }
 //!     }
 //! }
@@ -50,10 +50,14 @@
 //! Wakes that come from anywhere else are seen at the next call. This module never reads a clock and never starts a
 //! thread.
 
+mod atomic;
 mod data;
 mod registers;
 mod request;
 
+pub use crate::seam::{DmaOptions, OutMessage};
+pub(crate) use atomic::payload;
+pub use atomic::{AtomicFuture, AtomicRequest, AtomicValue, FetchValue};
 pub use data::{Answer, IntoData};
 pub use registers::RegisterFile;
 pub use request::{MessageRequest, ReadRequest, Request, WriteRequest};
@@ -62,18 +66,18 @@ pub use crate::exec::{Either, MAX_CALLS, MAX_OUTPUTS, MAX_TASKS, join, join_arra
 
 use crate::exec::{Call, Core, JoinHandle, Outgoing, Post, Sleep, WaitList};
 use crate::seam::{
-    self, CompletionError, Device, DmaError, DmaId, DmaRead, DmaWrite, Input, Output, Ready, Token,
+    self, CompletionError, Device, DmaAtomic, DmaError, DmaId, DmaRead, DmaWrite, Input, Output, Ready, Token,
 };
-use request::Place;
+use request::{Owed, Place};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
-use tlp::{Attributes, Class, Data, Duration, Payload, PayloadPool, Time, TrafficClass};
+use tlp::{AtomicOp, Class, Data, Duration, MessageRouting, Payload, PayloadPool, Time};
 
-/// Read requests that a device may have taken whose completions the endpoint has not accepted yet. At the limit further
-/// reads stay in the receive buffer, while posted requests pass them (`PCIe 5.0 §2.4.1`).
+/// Non-posted requests that a device may have taken whose completions the endpoint has not accepted yet. At the limit
+/// further ones stay in the receive buffer, while posted requests pass them (`PCIe 5.0 §2.4.1`).
 pub const MAX_OPEN_READS: usize = 1024;
 
 // Queues of the core, and what is news there, by `Class::index`.
@@ -85,8 +89,10 @@ const TAKEN: usize = 3;
 
 impl Outgoing for Output {
     fn set_id(&mut self, id: u32) {
-        if let Output::Read(read) = self {
-            read.id = DmaId(id);
+        match self {
+            Output::Read(read) => read.id = DmaId(id),
+            Output::Atomic(atomic) => atomic.id = DmaId(id),
+            _ => {}
         }
     }
 }
@@ -102,7 +108,7 @@ struct Mailbox {
     taken: VecDeque<Token>,
     /// Bounded by [`MAX_OPEN_READS`].
     completions: VecDeque<(Token, Result<Data, CompletionError>)>,
-    /// Read requests in the hands of the program.
+    /// Non-posted requests in the hands of the program.
     held_reads: usize,
 }
 
@@ -111,7 +117,7 @@ impl Mailbox {
         let index = if self.held_reads + self.completions.len() < MAX_OPEN_READS {
             0
         } else {
-            self.requests.iter().position(|r| !matches!(r.op, seam::RequestOp::Read { .. }))?
+            self.requests.iter().position(|r| r.op.is_posted())?
         };
         let request = self.requests.remove(index)?;
         self.taken.push_back(request.token);
@@ -181,15 +187,6 @@ pub struct Io {
     shared: Rc<Shared>,
 }
 
-/// Attributes and Traffic Class of a DMA transfer; by default none and zero.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct DmaOptions {
-    /// Attributes.
-    pub attr: Attributes,
-    /// Traffic Class.
-    pub tc: TrafficClass,
-}
-
 impl Io {
     /// Virtual time.
     #[must_use]
@@ -221,7 +218,7 @@ impl Io {
         self.dma_read_with(address, len, DmaOptions::default())
     }
 
-    /// Like [`dma_read`](Self::dma_read), with attributes and Traffic Class.
+    /// Like [`dma_read`](Self::dma_read), with attributes, Traffic Class, hint and prefixes.
     pub fn dma_read_with(&self, address: u64, len: u32, options: DmaOptions) -> DmaReadFuture<Payload> {
         self.read(address, len, true, options, carried)
     }
@@ -248,11 +245,10 @@ impl Io {
         self.dma_write_with(address, data, DmaOptions::default())
     }
 
-    /// Like [`dma_write`](Self::dma_write), with attributes and Traffic Class.
+    /// Like [`dma_write`](Self::dma_write), with attributes, Traffic Class, hint and prefixes.
     pub fn dma_write_with(&self, address: u64, data: impl IntoData, options: DmaOptions) -> PostedFuture {
         let data = data.into_data(self.payloads()).ok_or(DmaError::TooLong);
-        let DmaOptions { attr, tc } = options;
-        self.post(data.map(|data| Output::Write(DmaWrite { address, data, attr, tc })))
+        self.post(data.map(|data| Output::Write(DmaWrite { address, data, options })))
     }
 
     /// Like [`dma_write`](Self::dma_write) of `len` bytes, without the bytes: for runs that ask how long, not what.
@@ -266,10 +262,45 @@ impl Io {
         self.post(Ok(Output::Interrupt { vector }))
     }
 
-    /// Sends a message to the root complex. Fails with `TooLong` beyond 2^32 - 1 bytes.
+    /// Sends a message with data to the root complex. Fails with `TooLong` beyond 2^32 - 1 bytes.
     pub fn message(&self, code: u8, data: impl IntoData) -> PostedFuture {
         let data = data.into_data(self.payloads()).ok_or(DmaError::TooLong);
-        self.post(data.map(|data| Output::Message { code, data }))
+        let message = OutMessage::new(MessageRouting::ToRootComplex, code);
+        self.post(data.map(|data| Output::Message(OutMessage { data, ..message })))
+    }
+
+    /// Sends a message of any routing and code.
+    pub fn send_message(&self, message: OutMessage) -> PostedFuture {
+        self.post(Ok(Output::Message(message)))
+    }
+
+    /// Adds to what is in host memory, modulo its size; ends with what was there before (`PCIe 5.0 §6.15`). Like all
+    /// AtomicOps it fails where AtomicOp Requester Enable is clear.
+    pub fn fetch_add<V: FetchValue>(&self, address: u64, value: V) -> AtomicFuture<V> {
+        self.atomic(address, AtomicOp::FetchAdd, &[value], DmaOptions::default())
+    }
+
+    /// Stores a value in host memory; ends with what was there before.
+    pub fn swap<V: FetchValue>(&self, address: u64, value: V) -> AtomicFuture<V> {
+        self.atomic(address, AtomicOp::Swap, &[value], DmaOptions::default())
+    }
+
+    /// Stores `value` in host memory where `compare` is there; ends with what was there before.
+    pub fn compare_swap<V: AtomicValue>(&self, address: u64, compare: V, value: V) -> AtomicFuture<V> {
+        self.atomic(address, AtomicOp::CompareSwap, &[compare, value], DmaOptions::default())
+    }
+
+    /// An AtomicOp with attributes, Traffic Class, hint and prefixes: one operand, or two of a CAS.
+    pub fn atomic<V: AtomicValue>(
+        &self,
+        address: u64,
+        op: AtomicOp,
+        operands: &[V],
+        options: DmaOptions,
+    ) -> AtomicFuture<V> {
+        let operands = Data::Carried(payload(self.payloads(), operands));
+        let atomic = Output::Atomic(DmaAtomic { id: DmaId(0), address, op, operands, options });
+        AtomicFuture::new(Call::new(&self.shared.core, NON_POSTED, Ok(atomic)))
     }
 
     /// Waits until `duration` after now.
@@ -304,8 +335,7 @@ impl Io {
         options: DmaOptions,
         finish: fn(Result<Data, DmaError>) -> Result<T, DmaError>,
     ) -> DmaReadFuture<T> {
-        let DmaOptions { attr, tc } = options;
-        let read = Output::Read(DmaRead { id: DmaId(0), address, len, carry, attr, tc });
+        let read = Output::Read(DmaRead { id: DmaId(0), address, len, carry, options });
         DmaReadFuture { call: Call::new(&self.shared.core, NON_POSTED, Ok(read)), finish }
     }
 }
@@ -330,18 +360,33 @@ impl NextRequest {
         let seam::Request { token, tc, attr, op } = request;
         self.shared.core.tell(TAKEN);
         match op {
-            seam::RequestOp::Read { bar, offset, span } => {
-                self.shared.mail.borrow_mut().held_reads += 1;
+            seam::RequestOp::Read { bar, offset, span, locked } => {
                 let place = Place { bar, offset, span, tc, attr };
-                Request::Read(ReadRequest::new(&self.shared, token, place))
+                Request::Read(ReadRequest::new(self.owe(token), place, locked))
             }
             seam::RequestOp::Write { bar, offset, span, data } => {
-                Request::Write(WriteRequest::new(Place { bar, offset, span, tc, attr }, data))
+                Request::Write(WriteRequest::new(Place { bar, offset, span, tc, attr }, data, None))
             }
-            seam::RequestOp::Message { code, header, data } => {
-                Request::Message(MessageRequest { code, header, data, tc, attr })
+            seam::RequestOp::WriteNonPosted { bar, offset, span, data, .. } => {
+                let place = Place { bar, offset, span, tc, attr };
+                Request::Write(WriteRequest::new(place, data, Some(self.owe(token))))
+            }
+            seam::RequestOp::Atomic { bar, offset, op, operands } => Request::Atomic(AtomicRequest::new(
+                self.owe(token),
+                (bar, offset),
+                (op, operands),
+                (tc, attr),
+            )),
+            seam::RequestOp::Message { requester, routing, code, header, data } => {
+                Request::Message(MessageRequest { requester, routing, code, header, data, tc, attr })
             }
         }
+    }
+
+    /// The program owes an answer from now on.
+    fn owe(&self, token: Token) -> Owed {
+        self.shared.mail.borrow_mut().held_reads += 1;
+        Owed::new(&self.shared, token)
     }
 }
 

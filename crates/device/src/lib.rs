@@ -30,6 +30,6 @@ pub use memory::HostMemory;
 pub use port::{CreditReturn, TlpPort};
 pub use raw::RawDevice;
 pub use seam::{
-    BarIndex, CompletionError, Device, DmaError, DmaId, DmaRead, DmaWrite, Input, Output, Ready, Request,
-    RequestOp, ResetKind, Token,
+    BarIndex, CompletionError, Device, DmaAtomic, DmaError, DmaId, DmaOptions, DmaRead, DmaWrite, Input,
+    OutMessage, Output, Ready, Request, RequestOp, ResetKind, Token,
 };

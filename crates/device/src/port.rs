@@ -2,15 +2,25 @@
 //! Below the seam: a port that takes and gives TLPs.
 
 use crate::seam::Ready;
-use tlp::{Class, Time, Tlp};
+use tlp::{Class, TcSet, Time, Tlp, TrafficClass};
 
 /// Receive-buffer space that a port gives back for a TLP it has consumed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CreditReturn {
+    /// The Traffic Class of the TLP, which says on which virtual channel it came.
+    pub tc: TrafficClass,
     /// The class of the TLP.
     pub class: Class,
     /// Its data credits, units of 16 B; its header credit is one.
     pub data_credits: u32,
+}
+
+impl CreditReturn {
+    /// What `tlp` has taken.
+    #[must_use]
+    pub const fn of(tlp: &Tlp) -> CreditReturn {
+        CreditReturn { tc: tlp.repr.tc, class: tlp.class(), data_credits: tlp.data_credits() }
+    }
 }
 
 /// What stands at the end of a link, as TLPs: an endpoint, a raw-TLP device, later a peer on a
@@ -19,10 +29,13 @@ pub trait TlpPort {
     /// Takes a TLP that has arrived. Its credits stay taken until [`poll_credits`](Self::poll_credits) returns them.
     fn handle_tlp(&mut self, now: Time, tlp: Tlp);
 
-    /// The next TLP of `class` to send; asked only when the link has room for one. TLPs of one class leave in the
-    /// order given here; between classes the link orders them by the ordering table, older first.
+    /// The next TLP of `class` to send, whose Traffic Class should be one of `room`: those whose virtual channels have
+    /// room for one. A TLP of another Traffic Class is kept by whoever drives the port until there is room, and no
+    /// further one of `class` is asked for meanwhile; so a port that has only one queue of a class need not look at
+    /// `room`. TLPs of one class and channel leave in the order given here; between classes the link orders them
+    /// by the ordering table, older first; between channels there is no order.
     #[must_use]
-    fn poll_tlp(&mut self, now: Time, class: Class) -> Option<Tlp>;
+    fn poll_tlp(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp>;
 
     /// Which of [`poll_tlp`](Self::poll_tlp) and [`poll_credits`](Self::poll_credits) may find something now
     /// ([`Ready::TAKEN`] is the latter); what it leaves out would find nothing until the next call of another method that

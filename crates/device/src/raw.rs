@@ -4,7 +4,7 @@
 
 use crate::port::{CreditReturn, TlpPort};
 use std::collections::VecDeque;
-use tlp::{Class, Time, Tlp};
+use tlp::{Bdf, Body, Class, Completion, Data, MemoryOp, Repr, Status, TcSet, Time, Tlp};
 
 /// Sends scripted TLPs at their times, records those that arrive. TLPs of one class leave in the order of the script,
 /// each when its time has come and the link has room.
@@ -49,10 +49,43 @@ impl RawDevice {
     }
 }
 
+/// What a device that knows no request answers: UR to one that asks for an answer (`PCIe 5.0 §2.3.1`), nothing to
+/// others. In the name of the function asked, where the request has one.
+#[must_use]
+pub fn refusal(request: &Tlp) -> Option<Tlp> {
+    if request.class() != Class::NonPosted {
+        return None;
+    }
+    let (requester, tag) = request.repr.transaction();
+    // Byte Count and Lower Address of what answers no read are 4 and 0 (`PCIe 5.0 §2.2.9`).
+    let (completer, byte_count, lower_address, locked) = match &request.repr.body {
+        Body::Memory(m) if m.op.is_read() => {
+            let (bytes, first) = (m.span.byte_count() as u16, (m.span.first_byte() & 0x7f) as u8);
+            (Bdf::default(), bytes, first, m.op == MemoryOp::ReadLocked)
+        }
+        Body::Config(c) => (c.completer, 4, 0, false),
+        _ => (Bdf::default(), 4, 0, false),
+    };
+    let body = Completion {
+        locked,
+        completer,
+        requester,
+        tag,
+        status: Status::UnsupportedRequest,
+        bcm: false,
+        byte_count,
+        lower_address,
+        length_dw: None,
+    };
+    let mut repr = Repr::new(Body::Completion(body));
+    (repr.tc, repr.attr) = (request.repr.tc, request.repr.attr);
+    Some(Tlp { account: request.account, ..Tlp::new(repr, Data::NONE) })
+}
+
 impl TlpPort for RawDevice {
     fn handle_tlp(&mut self, now: Time, tlp: Tlp) {
         self.now = self.now.max(now);
-        self.credits.push_back(CreditReturn { class: tlp.class(), data_credits: tlp.data_credits() });
+        self.credits.push_back(CreditReturn::of(&tlp));
         if self.received.len() < self.record_limit {
             self.received.push((now, tlp));
         } else {
@@ -60,7 +93,7 @@ impl TlpPort for RawDevice {
         }
     }
 
-    fn poll_tlp(&mut self, now: Time, class: Class) -> Option<Tlp> {
+    fn poll_tlp(&mut self, now: Time, class: Class, _room: TcSet) -> Option<Tlp> {
         self.now = self.now.max(now);
         let script = &mut self.script[class.index()];
         if script.front()?.0 > now {

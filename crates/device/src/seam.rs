@@ -12,7 +12,9 @@
 //! 5. Whether bytes are carried or only counted is chosen per transfer ([`Data`]).
 
 use std::fmt;
-use tlp::{Attributes, Class, Data, Span, Time, TrafficClass};
+use tlp::{
+    AtomicOp, Attributes, Bdf, Class, Data, Hint, MessageRouting, Prefix, Prefixes, Span, Time, TrafficClass,
+};
 
 /// A device: one function's behaviour. Sans-IO; whoever drives it calls `poll_*` after every `handle`.
 pub trait Device {
@@ -91,7 +93,7 @@ impl Ready {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Token(pub u32);
 
-/// Names a DMA read of a device until it ends; chosen by the device.
+/// Names a DMA read or atomic of a device until it ends; chosen by the device.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct DmaId(pub u32);
 
@@ -104,11 +106,11 @@ pub struct BarIndex(pub u8);
 pub enum Input {
     /// A request to this function.
     Request(Request),
-    /// A DMA read has ended.
+    /// A DMA read or atomic has ended.
     DmaDone {
-        /// The read.
+        /// Which.
         id: DmaId,
-        /// All its bytes in order, or why there are none.
+        /// All bytes of a read in order, the value before of an atomic, or why there are none.
         result: Result<Data, DmaError>,
     },
     /// The time that `poll_timeout` named has come.
@@ -130,10 +132,10 @@ pub struct Request {
     pub op: RequestOp,
 }
 
-/// What a request asks.
+/// What a request asks. [`Output::Complete`] answers all but `Write` and `Message`.
 #[derive(Debug)]
 pub enum RequestOp {
-    /// A memory read of a BAR; to be answered by [`Output::Complete`].
+    /// A read of a BAR: MRd, MRdLk, or IORd of an I/O BAR.
     Read {
         /// Which BAR.
         bar: BarIndex,
@@ -142,6 +144,9 @@ pub enum RequestOp {
         /// The bytes asked for, as addressed on the wire (for byte enables and zero-length reads);
         /// `span.byte_count()` bytes answer it.
         span: Span,
+        /// MRdLk: what lies behind is locked until an Unlock message comes (`PCIe 5.0 §6.5`). Only legacy endpoints
+        /// see one.
+        locked: bool,
     },
     /// A memory write of a BAR; posted, not answered.
     Write {
@@ -154,8 +159,37 @@ pub enum RequestOp {
         /// `span.byte_count()` bytes.
         data: Data,
     },
+    /// A write of a BAR that is answered, by a completion without data: IOWr of an I/O BAR, or DMWr.
+    WriteNonPosted {
+        /// Which BAR.
+        bar: BarIndex,
+        /// Offset in the BAR of the first enabled byte.
+        offset: u64,
+        /// The bytes named, as addressed on the wire.
+        span: Span,
+        /// `span.byte_count()` bytes.
+        data: Data,
+        /// DMWr: [`CompletionError::Retry`] may answer it.
+        deferrable: bool,
+    },
+    /// An AtomicOp on a BAR; the value that was there before answers it. Only functions whose configuration space says
+    /// that they complete AtomicOps of this size see one.
+    Atomic {
+        /// Which BAR.
+        bar: BarIndex,
+        /// Offset in the BAR, a multiple of the operand's size.
+        offset: u64,
+        /// What to do; [`AtomicOp::apply`] does it.
+        op: AtomicOp,
+        /// The operands, little-endian: as many as [`AtomicOp::operands`] says, all of one size.
+        operands: Data,
+    },
     /// A message; posted, not answered.
     Message {
+        /// Who sent it.
+        requester: Bdf,
+        /// How it was routed.
+        routing: MessageRouting,
         /// Message Code.
         code: u8,
         /// Header bytes 8 to 15.
@@ -165,8 +199,16 @@ pub enum RequestOp {
     },
 }
 
-/// What a device does, by class: posted are `Write`, `Interrupt` and `Message`; non-posted is `Read`; a completion
-/// is `Complete`.
+impl RequestOp {
+    /// True for those that nothing answers.
+    #[must_use]
+    pub const fn is_posted(&self) -> bool {
+        matches!(self, RequestOp::Write { .. } | RequestOp::Message { .. })
+    }
+}
+
+/// What a device does, by class: posted are `Write`, `Interrupt` and `Message`; non-posted are `Read` and `Atomic`; a
+/// completion is `Complete`.
 #[derive(Debug)]
 pub enum Output {
     /// Writes host memory.
@@ -176,22 +218,47 @@ pub enum Output {
         /// Vector number, from zero.
         vector: u16,
     },
-    /// Sends a message to the root complex.
-    Message {
-        /// Message Code.
-        code: u8,
-        /// Its data.
-        data: Data,
-    },
+    /// Sends a message.
+    Message(OutMessage),
     /// Reads host memory; answered by [`Input::DmaDone`].
     Read(DmaRead),
+    /// An AtomicOp on host memory; answered by [`Input::DmaDone`] with the value that was there before.
+    Atomic(DmaAtomic),
     /// Answers a request; once.
     Complete {
         /// The request.
         token: Token,
-        /// `span.byte_count()` bytes, or why there are none.
+        /// `span.byte_count()` bytes for a read, the value before for an atomic, none for a write; or why not.
         result: Result<Data, CompletionError>,
     },
+}
+
+/// What a transfer has beside its address and its bytes; by default nothing.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct DmaOptions {
+    /// Attributes; those that the function may not set are left out.
+    pub attr: Attributes,
+    /// Traffic Class.
+    pub tc: TrafficClass,
+    /// Processing hint (TPH, `PCIe 5.0 §2.2.7.1`), of memory requests.
+    pub hint: Option<Hint>,
+    /// TLP prefixes, of every TLP of the transfer.
+    pub prefixes: Prefixes,
+}
+
+impl DmaOptions {
+    /// Nothing but a Traffic Class.
+    #[must_use]
+    pub fn tc(tc: TrafficClass) -> DmaOptions {
+        DmaOptions { tc, ..DmaOptions::default() }
+    }
+
+    /// The same in the address space of a process: with a PASID prefix (20 bits, `PCIe 5.0 §6.20`), and no others.
+    #[must_use]
+    pub fn with_pasid(self, pasid: u32) -> DmaOptions {
+        let prefixes = Prefixes::new(&[Prefix::pasid(pasid, false, false)]).unwrap_or_default();
+        DmaOptions { prefixes, ..self }
+    }
 }
 
 /// A write of host memory, of any length; the endpoint splits it.
@@ -201,16 +268,14 @@ pub struct DmaWrite {
     pub address: u64,
     /// The bytes.
     pub data: Data,
-    /// Attributes.
-    pub attr: Attributes,
-    /// Traffic Class.
-    pub tc: TrafficClass,
+    /// What it has beside.
+    pub options: DmaOptions,
 }
 
 /// A read of host memory, of any length; the endpoint splits and reassembles it.
 #[derive(Debug)]
 pub struct DmaRead {
-    /// Chosen by the device, unique among its reads under way.
+    /// Chosen by the device, unique among its reads and atomics under way.
     pub id: DmaId,
     /// Address of the first byte.
     pub address: u64,
@@ -218,10 +283,46 @@ pub struct DmaRead {
     pub len: u32,
     /// Whether the bytes are wanted, or only their number.
     pub carry: bool,
-    /// Attributes.
-    pub attr: Attributes,
-    /// Traffic Class.
-    pub tc: TrafficClass,
+    /// What it has beside.
+    pub options: DmaOptions,
+}
+
+/// An AtomicOp on host memory (`PCIe 5.0 §6.15`).
+#[derive(Debug)]
+pub struct DmaAtomic {
+    /// Chosen by the device, unique among its reads and atomics under way.
+    pub id: DmaId,
+    /// Address, a multiple of the operand's size.
+    pub address: u64,
+    /// What to do.
+    pub op: AtomicOp,
+    /// The operands, little-endian: one of 4 or 8 B, or two of 4, 8 or 16 B for a CAS (compare, then swap).
+    pub operands: Data,
+    /// What it has beside.
+    pub options: DmaOptions,
+}
+
+/// A message that a function or the host sends (`PCIe 5.0 §2.2.8`). The ID of its sender is put in by whoever sends it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OutMessage {
+    /// Routing.
+    pub routing: MessageRouting,
+    /// Message Code.
+    pub code: u8,
+    /// Header bytes 8 to 15.
+    pub header: [u8; 8],
+    /// Its data, a multiple of 4 B and no more than Max_Payload_Size.
+    pub data: Data,
+    /// What it has beside; a hint has no meaning.
+    pub options: DmaOptions,
+}
+
+impl OutMessage {
+    /// A message without data, of this routing and Message Code.
+    #[must_use]
+    pub fn new(routing: MessageRouting, code: u8) -> OutMessage {
+        OutMessage { routing, code, header: [0; 8], data: Data::NONE, options: DmaOptions::default() }
+    }
 }
 
 /// Why a request was not served (`PCIe 5.0 §2.2.9.1`).
@@ -231,9 +332,11 @@ pub enum CompletionError {
     UnsupportedRequest,
     /// CA: the function knows it and cannot serve it.
     CompleterAbort,
+    /// CRS: a deferrable write is to be tried again later; any other request is aborted (CA).
+    Retry,
 }
 
-/// Why a DMA read has no bytes.
+/// Why a DMA read or atomic has no bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DmaError {
     /// Completed with UR.
@@ -250,6 +353,10 @@ pub enum DmaError {
     BusMasterDisabled,
     /// Longer than an endpoint takes.
     TooLong,
+    /// An atomic's operands are of no legal size, or its address is no multiple of it (`PCIe 5.0 §2.2.7`).
+    BadAtomic,
+    /// AtomicOp Requester Enable is clear (`PCIe 5.0 §7.5.3.16`).
+    AtomicsDisabled,
 }
 
 impl fmt::Display for DmaError {
@@ -262,6 +369,8 @@ impl fmt::Display for DmaError {
             DmaError::Malformed => "the completions do not fit the request",
             DmaError::BusMasterDisabled => "Bus Master Enable is clear",
             DmaError::TooLong => "the transfer is longer than an endpoint takes",
+            DmaError::BadAtomic => "the operand's size, or its address, is not legal",
+            DmaError::AtomicsDisabled => "AtomicOp Requester Enable is clear",
         })
     }
 }

@@ -45,7 +45,7 @@ fn a_device_with_persistent_tasks_allocates_nothing() {
     let mut outputs = 0u64;
     let count = allocations(|n| {
         let now = Time::from_ps(n * 50);
-        let op = RequestOp::Read { bar: BarIndex(0), offset: 0, span };
+        let op = RequestOp::Read { bar: BarIndex(0), offset: 0, span, locked: false };
         let (token, tc, attr) = (Token(n as u32), TrafficClass::default(), Attributes::empty());
         device.handle(now, Input::Request(seam::Request { token, tc, attr, op }));
         assert_eq!(device.poll_taken(), Some(token));

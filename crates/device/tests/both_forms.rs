@@ -12,7 +12,7 @@ use riser_device::{Device, Input, Output, RequestOp, Token};
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
-use tlp::{Attributes, Class, Data, Time, TrafficClass};
+use tlp::{Class, Data, Time};
 
 const BAR: BarIndex = BarIndex(0);
 const SOURCE: u64 = 0;
@@ -44,7 +44,7 @@ async fn copier(io: Io) {
                 let answer = registers.read(&r);
                 r.complete(answer);
             }
-            Request::Message(_) => {}
+            Request::Atomic(_) | Request::Message(_) => {}
         }
     }
 }
@@ -85,6 +85,9 @@ impl Copier {
             RequestOp::Read { offset, span, .. } => {
                 self.read(token, offset as usize, span.byte_count() as usize)
             }
+            RequestOp::WriteNonPosted { .. } | RequestOp::Atomic { .. } => {
+                unreachable!("not for this device")
+            }
             RequestOp::Message { .. } => {}
         }
     }
@@ -116,16 +119,16 @@ impl Copier {
         let id = DmaId(self.next_id);
         self.next_id += 1;
         self.targets.insert(id, self.register(TARGET));
-        let (attr, tc) = (Attributes::empty(), TrafficClass::default());
+        let options = riser_device::DmaOptions::default();
         let (address, len) = (self.register(SOURCE), self.register(LENGTH) as u32);
-        self.reads.push_back(Output::Read(DmaRead { id, address, len, carry: true, attr, tc }));
+        self.reads.push_back(Output::Read(DmaRead { id, address, len, carry: true, options }));
     }
 
     fn dma_done(&mut self, id: DmaId, result: Result<Data, DmaError>) {
         let Some(address) = self.targets.remove(&id) else { return };
-        let (attr, tc) = (Attributes::empty(), TrafficClass::default());
+        let options = riser_device::DmaOptions::default();
         match result {
-            Ok(data) => self.posted.push_back(Output::Write(DmaWrite { address, data, attr, tc })),
+            Ok(data) => self.posted.push_back(Output::Write(DmaWrite { address, data, options })),
             Err(_) => self.done += 1 << 16,
         }
     }

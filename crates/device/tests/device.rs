@@ -26,7 +26,7 @@ async fn registers(io: Io) {
                 io.clone().spawn(async move { io.dma_read(w.u64(), 8).await });
             }
             Request::Read(r) => r.complete(7u32),
-            Request::Write(_) | Request::Message(_) => {}
+            Request::Write(_) | Request::Atomic(_) | Request::Message(_) => {}
         }
     }
 }
@@ -175,21 +175,25 @@ fn dma_results_reach_their_futures_in_any_order() {
 #[test]
 fn options_and_counting_reach_the_endpoint() {
     let tc = TrafficClass::new(5).unwrap();
-    let options = DmaOptions { attr: Attributes::RELAXED_ORDERING, tc };
-    let mut rig = Rig::new(AsyncDevice::new(move |io: Io| async move {
-        io.dma_write_with(8, Data::Counted(3), options).await?;
-        io.dma_read_with(16, 4, options).await?;
-        io.dma_read_counted(32, 5).await?;
-        let data = io.dma_read_data(64, 6, false, options).await?;
-        io.dma_write(0, u64::from(data == Data::Counted(6))).await
+    let options = DmaOptions { attr: Attributes::RELAXED_ORDERING, tc, ..DmaOptions::default() };
+    let given = options.clone();
+    let mut rig = Rig::new(AsyncDevice::new(move |io: Io| {
+        let options = given.clone();
+        async move {
+            io.dma_write_with(8, Data::Counted(3), options.clone()).await?;
+            io.dma_read_with(16, 4, options.clone()).await?;
+            io.dma_read_counted(32, 5).await?;
+            let data = io.dma_read_data(64, 6, false, options).await?;
+            io.dma_write(0, u64::from(data == Data::Counted(6))).await
+        }
     }));
     rig.settle();
     let write = rig.last_write.take().unwrap();
-    assert_eq!((write.attr, write.tc, write.data), (options.attr, tc, Data::Counted(3)));
-    let expected = [(16, true, options), (32, false, DmaOptions::default()), (64, false, options)];
-    for (address, carry, DmaOptions { attr, tc }) in expected {
+    assert_eq!((write.options, write.data), (options.clone(), Data::Counted(3)));
+    let expected = [(16, true, options.clone()), (32, false, DmaOptions::default()), (64, false, options)];
+    for (address, carry, options) in expected {
         let read = &rig.reads[0];
-        assert_eq!((read.address, read.carry, read.attr, read.tc), (address, carry, attr, tc));
+        assert_eq!((read.address, read.carry, &read.options), (address, carry, &options));
         rig.answer(0);
     }
     assert_eq!(rig.last_write.take().unwrap().data, rig.carried(&1u64.to_le_bytes()));

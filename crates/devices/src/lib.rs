@@ -5,7 +5,10 @@
 //! |---|---|---|
 //! | [`simple_nic`] | `async fn` | a register file, descriptor rings, DMA, interrupts: the tutorial |
 //! | [`memory`] | callbacks, [`device::Device`] itself | the smallest device there is: requests in, completions out |
+//! | [`counter`] | `async fn` | AtomicOps: a counter in host memory that several devices share |
+//! | [`traffic`] | raw TLPs, below the seam | flows of reads, writes, AtomicOps and messages, each with its Traffic Class |
 //! | [`pcie_bench`] | `async fn` | many transfers under way, without an allocation for each |
+//! | [`replay`] | raw TLPs, below the seam | what a capture's devices have asked for, played again |
 //!
 //! Each module has `Settings`, a `function` that makes the device with its configuration space, and a `driver`, the
 //! program of its host. This crate never knows a host, a link or a fabric.
@@ -13,11 +16,15 @@
 //! [`VENDOR`] is not a number that the PCI-SIG has given to anyone that we know of, and none that it has given to
 //! riser: for labs, not for silicon.
 
+pub mod counter;
 pub mod memory;
 pub mod pcie_bench;
 pub mod queue;
+mod raw_end;
+pub mod replay;
 pub mod shared;
 pub mod simple_nic;
+pub mod traffic;
 
 use config::Identity;
 
@@ -32,6 +39,8 @@ pub mod device_id {
     pub const SIMPLE_NIC: u16 = 0x0002;
     /// [`pcie_bench`](crate::pcie_bench).
     pub const PCIE_BENCH: u16 = 0x0003;
+    /// [`counter`](crate::counter).
+    pub const COUNTER: u16 = 0x0004;
 }
 
 /// Who a device of this crate says it is. `class`: base class, sub-class and programming interface, 8 bits each

@@ -94,13 +94,19 @@ impl Memory {
 
     fn request(&mut self, Request { token, op, .. }: Request) {
         match op {
-            RequestOp::Read { bar: BarIndex(_), offset, span } => {
+            RequestOp::Read { bar: BarIndex(_), offset, span, .. } => {
                 self.waiting.push_back((token, offset, span.byte_count()));
                 self.answer();
             }
             RequestOp::Write { offset, span, data, .. } => {
                 self.write(offset, span, &data);
                 self.taken.push_back(token);
+            }
+            // It has no I/O BAR, and says that it completes neither deferrable writes nor AtomicOps.
+            RequestOp::WriteNonPosted { .. } | RequestOp::Atomic { .. } => {
+                let result = Err(CompletionError::UnsupportedRequest);
+                self.taken.push_back(token);
+                self.answers.push_back(Output::Complete { token, result });
             }
             RequestOp::Message { .. } => self.taken.push_back(token),
         }

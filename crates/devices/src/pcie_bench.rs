@@ -120,7 +120,7 @@ async fn serve(io: Io, settings: Rc<Settings>, results: ResultsHandle) {
                 }
             }
             // All else is read-only.
-            Request::Write(_) | Request::Message(_) => {}
+            Request::Write(_) | Request::Atomic(_) | Request::Message(_) => {}
         }
     }
 }

@@ -172,7 +172,7 @@ impl Nic {
                     let answer = registers.read(&read);
                     read.complete(answer);
                 }
-                Request::Message(_) => {}
+                Request::Atomic(_) | Request::Message(_) => {}
             }
         }
     }

@@ -24,6 +24,7 @@ fn port(fixed: Vec<FixedBar>) -> RootPortWindows {
         bus: 1,
         mmio32: Window { base: FIXED, size: 1 << 28 },
         mmio64: Window::default(),
+        io: Window::default(),
         mps: Mps::new(256).unwrap(),
         mrrs: Default::default(),
         rcb: Default::default(),

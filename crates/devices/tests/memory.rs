@@ -24,7 +24,7 @@ fn request(token: u32, op: RequestOp) -> Input {
 }
 
 fn read(memory: &mut Memory, span: Span) -> Result<Vec<u8>, CompletionError> {
-    let op = RequestOp::Read { bar: BarIndex(0), offset: span.first_byte(), span };
+    let op = RequestOp::Read { bar: BarIndex(0), offset: span.first_byte(), span, locked: false };
     memory.handle(Time::ZERO, request(1, op));
     assert_eq!((memory.poll_taken(), memory.poll_taken()), (Some(Token(1)), None));
     let Some(Output::Complete { token: Token(1), result }) =
@@ -101,7 +101,7 @@ fn reads_wait_for_room_and_writes_do_not() {
     let mut memory = Memory::new(SIZE);
     let span = Span::covering(0, 4).unwrap();
     for token in 0..100 {
-        let op = RequestOp::Read { bar: BarIndex(0), offset: 0, span };
+        let op = RequestOp::Read { bar: BarIndex(0), offset: 0, span, locked: false };
         memory.handle(Time::ZERO, request(token, op));
     }
     let taken = |memory: &mut Memory| std::iter::from_fn(|| memory.poll_taken()).count();

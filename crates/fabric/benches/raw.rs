@@ -4,10 +4,48 @@
 #[path = "../tests/common/mod.rs"]
 mod common;
 
+use common::sources::{Source, Sources};
+use common::system::System;
 use common::{Stream, fabric, link};
-use riser_fabric::Limits;
-use std::time::Instant;
-use tlp::{Data, MemoryOp, PayloadPool, Rate};
+use link::{PhaseTable, VcArbitration};
+use riser_fabric::{Fabric, Limits};
+use std::fs;
+use tlp::{Data, MemoryOp, PayloadPool, Rate, TcVcMap};
+
+const REQUESTS: u64 = 2_000_000;
+
+/// CPU time of this thread in seconds, as Linux tells it: that of others on the machine does not count.
+fn cpu_seconds() -> f64 {
+    let text = fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
+    text.split(' ').next().and_then(|ns| ns.parse::<f64>().ok()).unwrap_or(f64::NAN) / 1e9
+}
+
+fn run(name: &str, mut fabric: Fabric) {
+    let start = cpu_seconds();
+    let stop = fabric.run(Limits::default());
+    let seconds = cpu_seconds() - start;
+    let totals = fabric.totals();
+    println!(
+        "{name:22} {stop} {} hops, {:.2} events/hop, {:.2} M hops/s, {:.1} Gb/s",
+        totals.tlp_hops,
+        totals.events as f64 / totals.tlp_hops as f64,
+        totals.tlp_hops as f64 / seconds / 1e6,
+        REQUESTS as f64 * 256.0 * 8.0 / fabric.now().as_ps() as f64 * 1e3,
+    );
+}
+
+/// Eight channels, all with something to send at any time.
+fn channels(arbitration: &VcArbitration) -> Fabric {
+    let mut link = link(Rate::Gt8, 16, 256);
+    for port in [&mut link.root, &mut link.device] {
+        port.tc_vc = TcVcMap::one_to_one();
+        port.arbitration = arbitration.clone();
+    }
+    let sources = (0..8).map(|tc| Source { left: REQUESTS / 8, ..Source::flood(tc, 256) }).collect();
+    let mut system = System::new();
+    system.slots.push((link, Box::new(Sources::new(sources))));
+    system.without_program()
+}
 
 fn main() {
     let pool = PayloadPool::new();
@@ -18,18 +56,11 @@ fn main() {
         ("reads, counted", MemoryOp::Read, Data::Counted(256)),
         ("reads, carried", MemoryOp::Read, bytes),
     ] {
-        let device = Stream::new(op, 256, 2_000_000, 32, data);
-        let mut fabric = fabric(link(Rate::Gt8, 16, 256), device);
-        let start = Instant::now();
-        let stop = fabric.run(Limits::default());
-        let seconds = start.elapsed().as_secs_f64();
-        let totals = fabric.totals();
-        println!(
-            "{name:16} {stop} {} hops, {:.2} events/hop, {:.2} M hops/s, {:.1} Gb/s",
-            totals.tlp_hops,
-            totals.events as f64 / totals.tlp_hops as f64,
-            totals.tlp_hops as f64 / seconds / 1e6,
-            2e6 * 256.0 * 8.0 / fabric.now().as_ps() as f64 * 1e3,
-        );
+        run(name, fabric(link(Rate::Gt8, 16, 256), Stream::new(op, 256, REQUESTS, 32, data)));
     }
+    if let Ok(table) = PhaseTable::spread([2, 2, 4, 8, 8, 16, 32, 56]) {
+        run("writes, 8 VCs weighted", channels(&VcArbitration::weighted(table)));
+    }
+    run("writes, 8 VCs in turn", channels(&VcArbitration::round_robin()));
+    run("writes, 8 VCs strict", channels(&VcArbitration::default()));
 }

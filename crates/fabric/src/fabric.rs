@@ -1,21 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The event loop, and what it moves between ports and their owners.
 
+use crate::breakdown::Breakdown;
 use crate::fault::{FaultRule, Faults};
 use crate::host::HostSlot;
+use crate::ledger::AccountTotals;
 use crate::profile::HostProfile;
 use crate::progress::{DRAIN_LIMIT, Limits, MAX_EVENTS_PER_INSTANT, STALL_LIMIT, Stop};
 use crate::queue::{Event, EventQueue, SortedQueue};
 use crate::root::{RootComplex, RootCounters, RootPortConfig};
-use crate::stages::{Breakdown, TransactionKind};
+use crate::stages::{Stage, TransactionKind, TransactionTap};
 use crate::tap::{Direction, Tap, TapRecord};
-use crate::topology::{AddressMap, LinkConfig, LinkId, PortId, Side};
+use crate::topology::{AddressMap, LinkConfig, LinkEvent, LinkId, PortId, Side};
 use crate::wire::{InFlight, PortState};
 use device::host::HostProgram;
 use device::memory::HostMemory;
 use device::{Ready, TlpPort};
 use link::{Counters, Damage, Frame, Port};
-use tlp::{Class, PayloadPool, Time, Tlp};
+use tlp::{Class, PayloadPool, TcSet, Time, Tlp};
 
 /// What a fabric is made of. Link `n` joins root port `n` with slot `n`.
 pub struct FabricConfig {
@@ -50,6 +52,39 @@ static INTACT: Damage = Damage::none();
 struct Slot {
     device: Box<dyn TlpPort>,
     timer_at: Time,
+    /// A TLP of each class that the device has given though its virtual channel has no room.
+    held: [Option<Tlp>; 3],
+}
+
+impl Slot {
+    /// The next TLP of `class` out of the device that is of one of the Traffic Classes in `room`.
+    #[inline]
+    fn next(&mut self, now: Time, class: Class, room: TcSet, ready: &mut Ready) -> Option<Tlp> {
+        if room.is_empty() {
+            return None;
+        }
+        if self.held[class.index()].is_some() {
+            return self.next_held(class, room);
+        }
+        if !ready.contains(Ready::output(class)) {
+            return None;
+        }
+        let tlp = self.device.poll_tlp(now, class, room);
+        // What was accepted or refused may have let the device go on.
+        *ready = self.device.ready();
+        let tlp = tlp?;
+        if room.contains(tlp.repr.tc) {
+            return Some(tlp);
+        }
+        self.held[class.index()] = Some(tlp);
+        None
+    }
+
+    #[cold]
+    fn next_held(&mut self, class: Class, room: TcSet) -> Option<Tlp> {
+        let held = &mut self.held[class.index()];
+        held.take_if(|tlp| room.contains(tlp.repr.tc))
+    }
 }
 
 /// A running fabric.
@@ -70,6 +105,8 @@ pub struct Fabric {
     outcome: Option<Result<(), String>>,
     /// When it did.
     ended_at: Time,
+    /// Changes of links, scheduled or past.
+    link_events: Vec<LinkEvent>,
     /// Root ports to pump; kept for its room.
     touched: Vec<usize>,
     /// Events handled at the time `now`.
@@ -97,7 +134,7 @@ impl Fabric {
                 let port = Port::new(port.clone());
                 ports.push(PortState::new(PortId::new(id, side), port, link.propagation, faults));
             }
-            slots.push(Slot { device, timer_at: Time::MAX });
+            slots.push(Slot { device, timer_at: Time::MAX, held: [const { None }; 3] });
         }
         Fabric {
             started: false,
@@ -113,9 +150,16 @@ impl Fabric {
             host_started: false,
             outcome: None,
             ended_at: Time::ZERO,
+            link_events: Vec::new(),
             touched: Vec::new(),
             at_this_instant: 0,
         }
+    }
+
+    /// Has a link change its rate or width while it runs.
+    pub fn schedule(&mut self, event: LinkEvent) {
+        self.queue.push(event.at.max(self.now), Event::LinkChange(self.link_events.len() as u32));
+        self.link_events.push(event);
     }
 
     /// Lets `tap` see every frame from now on.
@@ -158,18 +202,31 @@ impl Fabric {
         self.slots[n].device.counts()
     }
 
-    /// Where the transactions of `kind` on link `n` have spent their time.
+    /// Where the transactions of `kind` on link `n` that have ended have spent their time; `None` where there are none.
     #[must_use]
-    pub fn breakdown(&self, n: u32, kind: TransactionKind) -> Breakdown {
-        let port = |side| &self.ports[PortId::new(LinkId(n), side).index()];
-        let (asking, answering) =
-            if kind.is_dma() { (Side::Device, Side::Root) } else { (Side::Root, Side::Device) };
-        let mut sum = Breakdown { requests: 0, ..self.root.service(n as usize, kind, self.now) };
-        sum.requests = port(asking).add_stages(&mut sum, kind.request_class(), self.now);
-        if kind.is_answered() {
-            port(answering).add_stages(&mut sum, Class::Completion, self.now);
-        }
-        sum
+    pub fn breakdown(&self, n: u32, kind: TransactionKind) -> Option<&Breakdown> {
+        self.root.ledger.breakdown(n as usize, kind)
+    }
+
+    /// Breakdowns begin anew: with the transactions that end from now on, whenever they began.
+    pub fn clear_breakdowns(&mut self) {
+        self.root.ledger.clear_breakdowns();
+    }
+
+    /// How many transactions there were, and what has become of them.
+    #[must_use]
+    pub fn account_totals(&self) -> AccountTotals {
+        self.root.ledger.totals()
+    }
+
+    /// Lets `tap` see every transaction that ends from now on.
+    pub fn set_transaction_tap(&mut self, tap: Box<dyn TransactionTap>) {
+        self.root.ledger.set_tap(Some(tap));
+    }
+
+    /// Takes the tap of transactions back.
+    pub fn take_transaction_tap(&mut self) -> Option<Box<dyn TransactionTap>> {
+        self.root.ledger.set_tap(None)
     }
 
     /// Number of links.
@@ -218,6 +275,8 @@ impl Fabric {
             self.ports[n].port.start(Time::ZERO);
             self.pump(n);
         }
+        // Links without flow control are up at once.
+        self.try_start_host();
     }
 
     fn handle(&mut self, event: Event) {
@@ -232,7 +291,7 @@ impl Fabric {
             Event::SlotTimer(slot) => self.slot_timer(slot as usize),
             Event::ReadReady(job) => {
                 self.last_progress = self.now;
-                let port = self.root.read_ready(job, self.now);
+                let port = self.root.read_ready(job);
                 self.pump_root(port);
             }
             Event::Drained(port) => {
@@ -249,6 +308,7 @@ impl Fabric {
                 self.step_host();
             }
             Event::Host => self.step_host(),
+            Event::LinkChange(n) => self.change_link(n as usize),
         }
     }
 
@@ -257,7 +317,7 @@ impl Fabric {
         let now = self.now;
         let state = &mut self.ports[id.index()];
         let Some(arrived) = state.inbound.pop_front() else { return };
-        let InFlight { frame, damage, dropped } = &arrived;
+        let InFlight { frame, damage, dropped, .. } = &arrived;
         let dropped = *dropped;
         if let Some(tap) = &mut self.tap {
             tap.frame(&tap_record(
@@ -277,9 +337,31 @@ impl Fabric {
         {
             self.totals.tlp_hops += 1;
             self.last_progress = now;
+            if arrived.again {
+                self.root.ledger.arrived_again(tlp.account, now);
+            }
             self.deliver(id, tlp);
         } else {
+            self.tell_retrain(id);
             self.pump(id.index());
+        }
+    }
+
+    /// Where `id` has sent its link into retraining, the other end is silent as well.
+    #[inline]
+    fn tell_retrain(&mut self, id: PortId) {
+        if let Some(until) = self.ports[id.index()].port.poll_retrain() {
+            self.ports[id.peer().index()].port.hold(self.now, until);
+        }
+    }
+
+    fn change_link(&mut self, n: usize) {
+        let LinkEvent { link, rate, width, .. } = self.link_events[n];
+        let ends = [Side::Root, Side::Device].map(|side| PortId::new(link, side).index());
+        let until = ends.map(|n| self.ports[n].port.retrained_at(self.now)).into_iter().max();
+        for n in ends {
+            self.ports[n].port.retrain(self.now, until.unwrap_or(self.now), rate, width);
+            self.pump(n);
         }
     }
 
@@ -298,6 +380,9 @@ impl Fabric {
                 }
             }
             Side::Device => {
+                if tlp.class() != Class::NonPosted {
+                    self.root.ledger.close(&tlp, Stage::Replay, self.now);
+                }
                 self.slots[n].device.handle_tlp(self.now, tlp);
                 self.pump(id.index());
             }
@@ -310,7 +395,7 @@ impl Fabric {
         let (slot, port) = (&mut self.slots[n], &mut self.ports[index].port);
         if ready.contains(Ready::TAKEN) {
             while let Some(credit) = slot.device.poll_credits() {
-                port.return_credits(self.now, credit.class, credit.data_credits);
+                port.return_credits(self.now, credit.tc, credit.class, credit.data_credits);
             }
         }
         let Some(at) = slot.device.poll_timeout() else { return };
@@ -339,15 +424,19 @@ impl Fabric {
     fn transmit(&mut self, index: usize) -> bool {
         let now = self.now;
         let state = &mut self.ports[index];
-        let Some(sent) = state.poll_transmit(now) else { return false };
+        let Some(sent) = state.port.poll_transmit(now) else { return false };
         let id = state.id;
         if let Some(tap) = &mut self.tap {
             tap.frame(&tap_record(sent.end, id, Direction::of_sender(id.side()), &sent.frame, false, false));
         }
         let peer = &mut self.ports[id.peer().index()];
+        let arrival = sent.end + peer.propagation;
+        if let (Frame::Tlp { tlp, .. }, Some(wait)) = (&sent.frame, sent.wait) {
+            self.root.ledger.sent(tlp.account, sent.start, sent.end, arrival, wait.credit_wait);
+        }
         let (damage, dropped) = peer.judge(&sent.frame);
-        peer.inbound.push_back(InFlight { frame: sent.frame, damage, dropped });
-        self.queue.push(sent.end + peer.propagation, Event::Arrive(peer.id));
+        peer.inbound.push_back(InFlight { frame: sent.frame, damage, dropped, again: sent.wait.is_none() });
+        self.queue.push(arrival, Event::Arrive(peer.id));
         true
     }
 
@@ -361,15 +450,15 @@ impl Fabric {
     }
 
     fn refill_slot(&mut self, index: usize, n: usize) {
-        let (state, device) = (&mut self.ports[index], &mut self.slots[n].device);
-        let mut ready = device.ready();
+        let (state, slot) = (&mut self.ports[index], &mut self.slots[n]);
+        let mut ready = slot.device.ready();
         for class in Class::ALL {
-            while ready.contains(Ready::output(class)) && state.port.has_room(class) {
-                let tlp = device.poll_tlp(self.now, class);
-                // What was accepted or refused may have let the device go on.
-                ready = device.ready();
-                let Some(tlp) = tlp else { break };
-                state.enqueue(self.now, tlp);
+            while let Some(mut tlp) = slot.next(self.now, class, state.port.room(class), &mut ready) {
+                match class {
+                    Class::Completion => self.root.ledger.answering(self.now, &mut tlp),
+                    _ => self.root.ledger.open(self.now, n, Side::Device, &mut tlp),
+                }
+                state.port.enqueue(self.now, tlp);
             }
         }
         self.settle_slot(n, index, ready);
@@ -385,9 +474,15 @@ impl Fabric {
             }
             let mut moved = false;
             for class in Class::ALL {
-                while self.ports[index].port.has_room(class) {
-                    let Some(tlp) = self.root.poll_tlp(n, self.now, class, &mut self.queue) else { break };
-                    self.ports[index].enqueue(self.now, tlp);
+                loop {
+                    let room = self.ports[index].port.room(class);
+                    if room.is_empty() {
+                        break;
+                    }
+                    let Some(tlp) = self.root.poll_tlp(n, self.now, class, room, &mut self.queue) else {
+                        break;
+                    };
+                    self.ports[index].port.enqueue(self.now, tlp);
                     moved = true;
                 }
             }
@@ -403,7 +498,7 @@ impl Fabric {
 
     fn return_root_credits(&mut self, index: usize, n: usize) {
         while let Some(credit) = self.root.poll_credits(n) {
-            self.ports[index].port.return_credits(self.now, credit.class, credit.data_credits);
+            self.ports[index].port.return_credits(self.now, credit.tc, credit.class, credit.data_credits);
         }
     }
 
@@ -412,6 +507,7 @@ impl Fabric {
         let state = &mut self.ports[id.index()];
         if state.timer_due(now) {
             state.port.handle_timeout(now);
+            self.tell_retrain(id);
         }
         self.pump(id.index());
     }

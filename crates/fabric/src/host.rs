@@ -38,6 +38,13 @@ impl HostSlot {
                 let what = match output {
                     HostOutput::MmioWrite { address, .. } => format!("write to {address:#x}"),
                     HostOutput::MmioRead { address, .. } => format!("read of {address:#x}"),
+                    HostOutput::WriteDeferrable { address, .. } => {
+                        format!("deferrable write to {address:#x}")
+                    }
+                    HostOutput::Atomic { address, .. } => format!("atomic at {address:#x}"),
+                    HostOutput::IoRead { address, .. } => format!("I/O read of {address:#x}"),
+                    HostOutput::IoWrite { address, .. } => format!("I/O write to {address:#x}"),
+                    HostOutput::Message { message, .. } => format!("message of code {:#04x}", message.code),
                     HostOutput::ConfigRead { function, .. } => format!("configuration read of {function}"),
                     HostOutput::ConfigWrite { function, .. } => format!("configuration write to {function}"),
                 };

@@ -13,11 +13,13 @@
 //! - [`fabric`]: the event loop and what it moves;
 //! - [`root`]: the root complex: routing, completions, host memory behind its timing ([`profile`]);
 //! - [`fault`]: rules that damage or drop frames; [`tap`]: who may watch them;
+//! - [`stages`], [`breakdown`]: where transactions spend their time, one by one and by kind;
 //! - [`queue`]: events ordered by `(time, sequence)`.
 //!
 //! This crate never reads a wall clock, never does I/O, and draws nothing at random but from its seed. Switches will
 //! be one more owner of ports beside the root complex and the slots (see [`topology`]).
 
+pub mod breakdown;
 pub mod fabric;
 pub mod fault;
 pub mod host;
@@ -29,13 +31,16 @@ pub mod stages;
 pub mod tap;
 pub mod topology;
 
+mod ledger;
 mod wire;
 
+pub use breakdown::Breakdown;
 pub use fabric::{Fabric, FabricConfig, RunTotals};
 pub use fault::{FaultAction, FaultRule, FrameKind};
+pub use ledger::{AccountTotals, MAX_ACCOUNTS};
 pub use profile::HostProfile;
 pub use progress::{Limits, Stop};
 pub use root::{RootCounters, RootPortConfig};
-pub use stages::{Breakdown, TransactionKind};
+pub use stages::{Parts, Stage, Transaction, TransactionKind, TransactionTap};
 pub use tap::{Direction, Tap, TapRecord};
-pub use topology::{AddressMap, LinkConfig, LinkId, PortId, Side, Window};
+pub use topology::{AddressMap, LinkConfig, LinkEvent, LinkId, PortId, Side, Window};

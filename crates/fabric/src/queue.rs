@@ -25,6 +25,8 @@ pub enum Event {
     RootTimer,
     /// Something reaches the host program, or its timer.
     Host,
+    /// This scheduled change of a link.
+    LinkChange(u32),
 }
 
 /// What the event loop needs of a queue.

@@ -1,97 +1,174 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where transactions spend their time, as sums over all of them.
+//! Where a transaction spends its time: the stages, the kinds of transactions, and one transaction with its parts. Names
+//! only; who charges them is [`ledger`](crate::ledger), who sums them up is [`breakdown`](crate::breakdown).
 //!
-//! No TLP carries a stamp: the time that all have waited is the sum of the times at which they left less the sum of those
-//! at which they came, whatever their order. So a breakdown costs two additions for each.
+//! A transaction is a request TLP with the completions that answer it. Its time is cut at the moments at which it goes
+//! from one stage to the next, so that the parts are the whole, to the picosecond:
+//!
+//! | from | to | stage |
+//! |---|---|---|
+//! | handed to a port's transmit queue, or to a root port's | its first symbol leaves | `queue`; less: |
+//! | at the head of its queue, short of credits | credits have come | `credit_wait` |
+//! | its first symbol leaves | its last symbol has left | `serialization` |
+//! | its last symbol has left | it would have arrived | `wire` |
+//! | it would have arrived | it is accepted, having been sent again | `replay` |
+//! | accepted by the root complex, or handed on by memory or program | one root complex latency later | `root_complex` |
+//! | at the memory system | its data is there, or the write visible to reads | `memory` |
+//! | accepted by a device | that hands on the first completion | `completer` |
+//!
+//! A request of a device begins when the port takes it from the device, one of the host when the root complex takes it
+//! from the host program. A posted write ends when it is visible in memory or is delivered to the device; a message when it
+//! is delivered; an interrupt when the host program may hear it; what completions answer when the last of them has arrived
+//! (at the host program, where the host asked). Of several completions the path of the last one counts, so that the time
+//! which those before it take on the wire is `queue` of the last.
 
-use link::{Frame, Transmission};
-use tlp::{Class, Duration, Time, Tlp};
+use std::fmt;
+use tlp::{Bdf, Duration, Status, Tag, Time};
 
-/// Sums of times at which things came and left.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Wait {
-    came: u64,
-    left: u64,
-    came_ps: u128,
-    left_ps: u128,
+/// A stage of a transaction.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Stage {
+    /// In transmit queues of ports and root ports: for the TLPs before it, SKP ordered sets and DLLPs, room in the
+    /// replay buffer, a link that retrains.
+    Queue,
+    /// At the head of a transmit queue, short of credits, while the wire was free.
+    CreditWait,
+    /// From its first symbol to its last, with framing.
+    Serialization,
+    /// Flight of the last symbol.
+    Wire,
+    /// From the moment at which it would have arrived until it was accepted: it, or a TLP before it, was lost or damaged
+    /// and sent again.
+    Replay,
+    /// The root complex's own latency, each way; of an interrupt also the way to the program.
+    RootComplex,
+    /// The memory system: waiting for a place in it or for requests before it, service, and its latency.
+    Memory,
+    /// The device that answers: from the arrival of the request until it hands on the first completion.
+    Completer,
 }
 
-impl Wait {
-    pub(crate) fn come(&mut self, at: Time) {
-        self.came += 1;
-        self.came_ps += u128::from(at.as_ps());
+impl Stage {
+    /// All stages, in the order of [`Parts`].
+    pub const ALL: [Stage; 8] = [
+        Stage::Queue,
+        Stage::CreditWait,
+        Stage::Serialization,
+        Stage::Wire,
+        Stage::Replay,
+        Stage::RootComplex,
+        Stage::Memory,
+        Stage::Completer,
+    ];
+
+    /// `queue`, `credit_wait` and so on.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Stage::Queue => "queue",
+            Stage::CreditWait => "credit_wait",
+            Stage::Serialization => "serialization",
+            Stage::Wire => "wire",
+            Stage::Replay => "replay",
+            Stage::RootComplex => "root_complex",
+            Stage::Memory => "memory",
+            Stage::Completer => "completer",
+        }
+    }
+}
+
+/// Time by stage.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Parts([u64; Stage::ALL.len()]);
+
+impl Parts {
+    /// No time at all.
+    pub const NONE: Parts = Parts([0; Stage::ALL.len()]);
+
+    /// Time spent in `stage`.
+    #[must_use]
+    pub const fn of(&self, stage: Stage) -> Duration {
+        Duration::from_ps(self.0[stage as usize])
     }
 
-    pub(crate) fn leave(&mut self, at: Time) {
-        self.left += 1;
-        self.left_ps += u128::from(at.as_ps());
+    /// The whole.
+    #[must_use]
+    pub fn total(&self) -> Duration {
+        Duration::from_ps(self.0.iter().sum())
     }
 
-    /// The time that all have waited up to `now`; those that are still there count until then.
-    pub(crate) fn total(&self, now: Time) -> Duration {
-        let still = u128::from(self.came.saturating_sub(self.left));
-        let left = self.left_ps + still * u128::from(now.as_ps());
-        Duration::from_ps(u64::try_from(left.saturating_sub(self.came_ps)).unwrap_or(u64::MAX))
+    pub(crate) fn add(&mut self, stage: Stage, spent: Duration) {
+        self.0[stage as usize] += spent.as_ps();
+    }
+
+    pub(crate) fn add_all(&mut self, other: &Parts) {
+        for (sum, part) in self.0.iter_mut().zip(&other.0) {
+            *sum += part;
+        }
     }
 }
 
-/// The TLPs of one class out of one port.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct ClassStages {
-    pub(crate) queue: Wait,
-    /// Transmissions, without replays, and the time that they were on the wire and in flight.
-    pub(crate) sent: u64,
-    pub(crate) wire: Duration,
-}
-
-/// The TLPs out of one port, by class.
-pub(crate) type PortStages = [ClassStages; 3];
-
-/// A TLP enters a transmit queue.
-pub(crate) fn enqueued(stages: &mut PortStages, now: Time, tlp: &Tlp) {
-    stages[tlp.class().index()].queue.come(now);
-}
-
-/// A frame goes onto the wire. `tlps` is what the port has sent, replays left out: one more than is known here, where
-/// this is the first transmission of a TLP.
-pub(crate) fn transmitted(stages: &mut PortStages, tlps: u64, sent: &Transmission, propagation: Duration) {
-    let Frame::Tlp { tlp, .. } = &sent.frame else { return };
-    if stages.iter().map(|s| s.sent).sum::<u64>() == tlps {
-        return;
+/// The stages that took any time, with it in picoseconds.
+impl fmt::Display for Parts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let spent = Stage::ALL.into_iter().filter(|s| self.of(*s) > Duration::ZERO);
+        spent.enumerate().try_for_each(|(n, stage)| {
+            let space = if n == 0 { "" } else { " " };
+            write!(f, "{space}{} {}", stage.name(), self.of(stage).as_ps())
+        })
     }
-    let class = &mut stages[tlp.class().index()];
-    class.sent += 1;
-    class.queue.leave(sent.start);
-    class.wire += sent.end.since(sent.start) + propagation;
 }
 
-/// What a root port has had from the memory system.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Service {
-    pub(crate) root_complex: Duration,
-    pub(crate) memory: Duration,
-}
-
-/// Kinds of transactions on a link.
+/// Kinds of transactions on a link: who asks, and what for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum TransactionKind {
-    /// The device writes host memory (or raises an interrupt, or sends a message).
+    /// The device writes host memory.
     DmaWrite,
     /// The device reads host memory.
     DmaRead,
-    /// The host writes the device.
+    /// The device writes host memory by a deferrable write (DMWr).
+    DmaDeferrableWrite,
+    /// The device asks for an atomic operation on host memory.
+    DmaAtomic,
+    /// The device raises an interrupt by a memory write (MSI, MSI-X).
+    Interrupt,
+    /// The device sends a message.
+    DmaMessage,
+    /// The device asks for what only hosts ask for: I/O or configuration space.
+    DmaOther,
+    /// The host writes the device's memory space.
     HostWrite,
-    /// The host reads the device, or its configuration space, or writes the latter.
+    /// The host reads the device's memory space, locked reads among them.
     HostRead,
+    /// The host writes the device's memory space by a deferrable write (DMWr).
+    HostDeferrableWrite,
+    /// The host asks the device for an atomic operation.
+    HostAtomic,
+    /// The host reads or writes I/O space.
+    HostIo,
+    /// The host reads or writes configuration space.
+    HostConfig,
+    /// The host sends a message.
+    HostMessage,
 }
 
 impl TransactionKind {
     /// All kinds.
-    pub const ALL: [TransactionKind; 4] = [
+    pub const ALL: [TransactionKind; 14] = [
         TransactionKind::DmaWrite,
         TransactionKind::DmaRead,
+        TransactionKind::DmaDeferrableWrite,
+        TransactionKind::DmaAtomic,
+        TransactionKind::Interrupt,
+        TransactionKind::DmaMessage,
+        TransactionKind::DmaOther,
         TransactionKind::HostWrite,
         TransactionKind::HostRead,
+        TransactionKind::HostDeferrableWrite,
+        TransactionKind::HostAtomic,
+        TransactionKind::HostIo,
+        TransactionKind::HostConfig,
+        TransactionKind::HostMessage,
     ];
 
     /// `dma_write` and so on.
@@ -100,47 +177,56 @@ impl TransactionKind {
         match self {
             TransactionKind::DmaWrite => "dma_write",
             TransactionKind::DmaRead => "dma_read",
+            TransactionKind::DmaDeferrableWrite => "dma_deferrable_write",
+            TransactionKind::DmaAtomic => "dma_atomic",
+            TransactionKind::Interrupt => "interrupt",
+            TransactionKind::DmaMessage => "dma_message",
+            TransactionKind::DmaOther => "dma_other",
             TransactionKind::HostWrite => "host_write",
             TransactionKind::HostRead => "host_read",
+            TransactionKind::HostDeferrableWrite => "host_deferrable_write",
+            TransactionKind::HostAtomic => "host_atomic",
+            TransactionKind::HostIo => "host_io",
+            TransactionKind::HostConfig => "host_config",
+            TransactionKind::HostMessage => "host_message",
         }
-    }
-
-    /// Class of its requests.
-    #[must_use]
-    pub(crate) const fn request_class(self) -> Class {
-        match self {
-            TransactionKind::DmaWrite | TransactionKind::HostWrite => Class::Posted,
-            TransactionKind::DmaRead | TransactionKind::HostRead => Class::NonPosted,
-        }
-    }
-
-    /// True where completions answer it.
-    #[must_use]
-    pub(crate) const fn is_answered(self) -> bool {
-        matches!(self, TransactionKind::DmaRead | TransactionKind::HostRead)
-    }
-
-    /// True where the device asks.
-    #[must_use]
-    pub(crate) const fn is_dma(self) -> bool {
-        matches!(self, TransactionKind::DmaWrite | TransactionKind::DmaRead)
     }
 }
 
-/// Where the transactions of one kind on one link have spent their time: sums over `requests` request TLPs and the
-/// completions that answer them. Times of packets that are under way together are all counted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Breakdown {
-    /// Request TLPs.
-    pub requests: u64,
-    /// In transmit queues, of ports and of the root complex, while not at their head without credits.
-    pub queue: Duration,
-    /// At the head of a transmit queue without credits.
-    pub credit_wait: Duration,
-    /// On the wire and in flight.
-    pub wire: Duration,
-    /// In the root complex, by its own latency.
-    pub root_complex: Duration,
-    /// In the memory system: waiting for service, in service, and its latency.
-    pub memory: Duration,
+/// A transaction that has ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Transaction {
+    /// The link.
+    pub link: u32,
+    /// What it was.
+    pub kind: TransactionKind,
+    /// Who asked: its Requester ID.
+    pub requester: Bdf,
+    /// Its tag; without meaning where no completion answers it.
+    pub tag: Tag,
+    /// Bytes read or written, of an atomic operation its operands, of a message its data.
+    pub bytes: u32,
+    /// What the last completion said; Successful Completion where there is none.
+    pub status: Status,
+    /// When it began.
+    pub start: Time,
+    /// When it ended.
+    pub end: Time,
+    /// Where it spent its time: their sum is `end` less `start`.
+    pub parts: Parts,
+}
+
+impl Transaction {
+    /// How long it took.
+    #[must_use]
+    pub const fn latency(&self) -> Duration {
+        self.end.since(self.start)
+    }
+}
+
+/// Watches transactions.
+pub trait TransactionTap {
+    /// Sees a transaction whose end is known. That of a write is known when it reaches the memory system, before it
+    /// comes to pass; so they are not seen in the order of their ends.
+    fn transaction(&mut self, transaction: &Transaction);
 }

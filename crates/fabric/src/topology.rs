@@ -6,7 +6,7 @@
 
 use link::PortConfig;
 use std::fmt;
-use tlp::{Bdf, Duration, Rcb};
+use tlp::{Bdf, Duration, Rate, Rcb, Time, Width};
 
 /// A link, by its place in the lab. Link `n` hangs on root port `n` and leads to slot `n`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -80,6 +80,19 @@ pub struct LinkConfig {
     pub bit_error_rate: u64,
 }
 
+/// A change of a link while it runs: it retrains, and comes back with another rate or width.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LinkEvent {
+    /// When it begins.
+    pub at: Time,
+    /// Which link.
+    pub link: LinkId,
+    /// Its rate from then on.
+    pub rate: Rate,
+    /// Its width from then on.
+    pub width: Width,
+}
+
 /// A range of addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Window {
@@ -115,11 +128,17 @@ pub struct AddressMap;
 
 impl AddressMap {
     /// The most root ports that the map has windows for.
-    pub const MAX_ROOT_PORTS: usize = 7;
+    pub const MAX_ROOT_PORTS: usize = 8;
     /// End of low host memory, and begin of the 32-bit windows.
     pub const MMIO32_BASE: u64 = 0x8000_0000;
-    /// Bytes of 32-bit window per root port: 256 MiB.
+    /// From one 32-bit window to the next, and bytes of each but the last: 256 MiB.
     pub const MMIO32_SIZE: u64 = 0x1000_0000;
+    /// Bytes of the 32-bit window of the last root port: the addresses of interrupts and firmware lie behind it.
+    pub const MMIO32_LAST_SIZE: u64 = 0x0800_0000;
+    /// Begin of the I/O windows, behind the fixed addresses of x86 boards: 4 KiB.
+    pub const IO_BASE: u32 = 0x1000;
+    /// Bytes of I/O window per root port, the least that a bridge can forward: 4 KiB.
+    pub const IO_SIZE: u32 = 0x1000;
     /// Begin of the 64-bit windows, beyond all host memory: 256 GiB.
     pub const MMIO64_BASE: u64 = 0x40_0000_0000;
     /// Bytes of 64-bit window per root port: 32 GiB.
@@ -140,7 +159,26 @@ impl AddressMap {
     /// The 32-bit window of root port `port`.
     #[must_use]
     pub const fn mmio32(self, port: usize) -> Window {
-        Window { base: Self::MMIO32_BASE + port as u64 * Self::MMIO32_SIZE, size: Self::MMIO32_SIZE }
+        let last = port + 1 == Self::MAX_ROOT_PORTS;
+        let size = if last { Self::MMIO32_LAST_SIZE } else { Self::MMIO32_SIZE };
+        Window { base: Self::MMIO32_BASE + port as u64 * Self::MMIO32_SIZE, size }
+    }
+
+    /// The I/O window of root port `port`.
+    #[must_use]
+    pub const fn io(self, port: usize) -> Window {
+        let base = Self::IO_BASE as u64 + port as u64 * Self::IO_SIZE as u64;
+        Window { base, size: Self::IO_SIZE as u64 }
+    }
+
+    /// The root port of `ports` behind whose I/O window `address` lies.
+    #[must_use]
+    pub const fn port_of_io(self, address: u32, ports: usize) -> Option<usize> {
+        if address < Self::IO_BASE {
+            return None;
+        }
+        let port = ((address - Self::IO_BASE) / Self::IO_SIZE) as usize;
+        if port < ports { Some(port) } else { None }
     }
 
     /// The 64-bit window of root port `port`.
@@ -159,7 +197,9 @@ impl AddressMap {
         } else {
             return None;
         };
-        if port < ports as u64 { Some(port as usize) } else { None }
+        let last_end = self.mmio32(Self::MAX_ROOT_PORTS - 1);
+        let beyond = address >= last_end.base + last_end.size && address < Self::MMIO64_BASE;
+        if port < ports as u64 && !beyond { Some(port as usize) } else { None }
     }
 
     /// The root port of `ports` behind which `bus` lies.

@@ -3,11 +3,10 @@
 
 use crate::fault::{Faults, Verdict};
 use crate::queue::{Event, EventQueue, SortedQueue};
-use crate::stages::{self, Breakdown, PortStages};
 use crate::topology::PortId;
-use link::{Damage, Frame, Port, Transmission};
+use link::{Damage, Frame, Port};
 use std::collections::VecDeque;
-use tlp::{Class, Duration, Time, Tlp};
+use tlp::{Duration, Time};
 
 /// A frame on its way to a port.
 pub(crate) struct InFlight {
@@ -15,6 +14,8 @@ pub(crate) struct InFlight {
     /// Flipped bits; boxed, since frames are many and damage is rare.
     pub(crate) damage: Option<Box<Damage>>,
     pub(crate) dropped: bool,
+    /// It was sent before.
+    pub(crate) again: bool,
 }
 
 /// One end of a link.
@@ -27,8 +28,6 @@ pub(crate) struct PortState {
     pub(crate) propagation: Duration,
     /// Faults of what comes in here.
     pub(crate) faults: Faults,
-    /// Where what it sends has spent its time.
-    pub(crate) stages: PortStages,
     transmit_at: Time,
     timer_at: Time,
 }
@@ -44,35 +43,9 @@ impl PortState {
             inbound: VecDeque::with_capacity(IN_FLIGHT),
             propagation,
             faults,
-            stages: PortStages::default(),
             transmit_at: Time::MAX,
             timer_at: Time::MAX,
         }
-    }
-
-    /// Queues a TLP; there was room.
-    pub(crate) fn enqueue(&mut self, now: Time, tlp: Tlp) {
-        stages::enqueued(&mut self.stages, now, &tlp);
-        self.port.enqueue(tlp);
-    }
-
-    /// The next frame onto the wire, if it is free.
-    pub(crate) fn poll_transmit(&mut self, now: Time) -> Option<Transmission> {
-        let sent = self.port.poll_transmit(now);
-        if let Some(sent) = &sent {
-            stages::transmitted(&mut self.stages, self.port.counters().tlps, sent, self.propagation);
-        }
-        sent
-    }
-
-    /// Adds what the TLPs of `class` have spent here to `sum`; returns how many were sent.
-    pub(crate) fn add_stages(&self, sum: &mut Breakdown, class: Class, now: Time) -> u64 {
-        let stages = &self.stages[class.index()];
-        let credit_wait = Duration::from_ps(self.port.counters().credit_stall_ps[class.index()]);
-        sum.credit_wait += credit_wait;
-        sum.queue += stages.queue.total(now) - credit_wait;
-        sum.wire += stages.wire;
-        stages.sent
     }
 
     /// What the wire into this port does to `frame`.

@@ -54,7 +54,7 @@ fn a_host_program_and_a_device() {
                     Request::Write(_) => {
                         let _ = round(&io).await;
                     }
-                    Request::Message(_) => {}
+                    Request::Atomic(_) | Request::Message(_) => {}
                 }
             }
         })

@@ -137,7 +137,7 @@ struct Restless;
 
 impl TlpPort for Restless {
     fn handle_tlp(&mut self, _: Time, _: Tlp) {}
-    fn poll_tlp(&mut self, _: Time, _: Class) -> Option<Tlp> {
+    fn poll_tlp(&mut self, _: Time, _: Class, _: tlp::TcSet) -> Option<Tlp> {
         None
     }
     fn poll_credits(&mut self) -> Option<CreditReturn> {

@@ -148,7 +148,7 @@ fn a_register_read_is_answered_while_a_dma_of_the_same_device_waits() {
                                 }
                             });
                         }
-                        Request::Message(_) => {}
+                        Request::Atomic(_) | Request::Message(_) => {}
                     }
                 }
             }

@@ -11,9 +11,10 @@ use device::{DmaError, Io};
 use proptest::prelude::*;
 use riser_fabric::{AddressMap, Fabric, Limits, LinkId, PortId, RootCounters, Side, Stop};
 use tlp::{
-    Access, AddressType, Attributes, Bdf, Body, Class, Completion, ConfigKind, ConfigRequest, Data, Duration,
-    MemoryOp, MemoryRequest, Message, MessageRouting, PayloadPool, Rate, Repr, Span, Status, Tag, Time, Tlp,
-    TrafficClass,
+    Access, AddressType, AtomicOp, AtomicRequest, Attributes, Bdf, Body, Class, Completion, ConfigKind,
+    ConfigRequest, Data, Duration, IoRequest, MemoryOp, MemoryRequest, Message, MessageRouting, Mps,
+    OperandSize, PayloadPool, Prefix, Prefixes, Rate, Repr, Span, Status, Tag, TcSet, Time, Tlp,
+    TrafficClass, rules,
 };
 
 /// The raw device speaks as 01:00.0.
@@ -111,6 +112,7 @@ fn each_gets_what_the_specification_says_and_is_counted() {
     let served = one(|c| &mut c.memory_reads, MANY);
     let written = one(|c| &mut c.memory_writes, MANY);
     let none = RootCounters::default();
+    let from_vendor = RootCounters { messages: MANY, vendor_messages: MANY, ..none };
     let span = |address, dw, first, last| Span::from_fields(address, dw, first, last).unwrap();
     let holes = memory(
         MemoryOp::Write,
@@ -201,8 +203,8 @@ fn each_gets_what_the_specification_says_and_is_counted() {
         ),
         ("a write of nothing", zero(MemoryOp::Write, 0x1000, Data::Counted(1)), None, none, same),
         ("an interrupt of nothing", zero(MemoryOp::Write, 0xfee0_0000, Data::Counted(1)), None, none, same),
-        ("a message", message(0x7e, None), None, one(|c| &mut c.messages, MANY), same),
-        ("a message with data", message(0x7f, Some(64)), None, one(|c| &mut c.messages, MANY), same),
+        ("a message", message(0x7e, None), None, from_vendor, same),
+        ("a message with data", message(0x7f, Some(64)), None, from_vendor, same),
         ("an interrupt", write(0xfee0_0000, &[32, 0, 0, 0]), None, one(|c| &mut c.interrupts, MANY), same),
     ];
     for (what, tlp, answer, counters, left) in rows {
@@ -263,8 +265,8 @@ fn answers_that_cannot_leave_hold_up_only_who_asked() {
         fn handle_tlp(&mut self, now: Time, tlp: Tlp) {
             self.0.handle_tlp(now, tlp);
         }
-        fn poll_tlp(&mut self, now: Time, class: Class) -> Option<Tlp> {
-            self.0.poll_tlp(now, class)
+        fn poll_tlp(&mut self, now: Time, class: Class, room: tlp::TcSet) -> Option<Tlp> {
+            self.0.poll_tlp(now, class, room)
         }
         fn poll_credits(&mut self) -> Option<device::CreditReturn> {
             None
@@ -313,29 +315,44 @@ fn any_body() -> impl Strategy<Value = Body> {
         (AddressMap::MMIO32_BASE..AddressMap::MMIO32_BASE + BAR_BYTES),
         any::<u64>(),
     ];
-    let span = (address, 1u32..1025, 0u8..16, 0u8..16).prop_map(|(address, dw, first, last)| {
+    let span = (address.clone(), 1u32..1025, 0u8..16, 0u8..16).prop_map(|(address, dw, first, last)| {
         Span::from_fields(address & !3, dw, first, last).unwrap_or(Span::in_dw(address, first))
     });
     let id = prop_oneof![Just(0u16), Just(0x100), any::<u16>()].prop_map(Bdf::from_bits);
     let tag = prop_oneof![0u16..4, 0u16..1024].prop_map(Tag::from_bits);
-    let op = || prop_oneof![Just(MemoryOp::Read), Just(MemoryOp::Write)];
+    let op = || {
+        use MemoryOp::{Read, ReadLocked, Write, WriteDeferrable};
+        prop::sample::select(vec![Read, Read, Write, Write, ReadLocked, WriteDeferrable])
+    };
+    let access = || prop::sample::select(vec![Access::Read, Access::Write]);
+    // Most are legal; FetchAdd and Swap of 128 bits are not, nor an address that is no multiple of the operand.
+    let atomic = (
+        prop::sample::select(vec![AtomicOp::FetchAdd, AtomicOp::Swap, AtomicOp::CompareSwap]),
+        prop::sample::select(vec![OperandSize::Bits32, OperandSize::Bits64, OperandSize::Bits128]),
+    );
     let length = || prop_oneof![Just(None), (1u16..1025).prop_map(Some)];
     prop_oneof![
         4 => (op(), id.clone(), tag.clone(), span)
             .prop_map(|(op, requester, tag, span)| Body::Memory(MemoryRequest { op, requester, tag, span })),
         2 => (id.clone(), id.clone(), tag.clone(), 0u8..8, 1u16..4097, 0u8..128, length()).prop_map(
             |(completer, requester, tag, status, byte_count, lower_address, length_dw)| Body::Completion(Completion {
-                locked: false,
+                locked: tag.bits() == 1,
                 completer, requester, tag, status: Status::from_bits(status), bcm: false, byte_count, lower_address, length_dw,
             })
         ),
-        1 => (prop::sample::select(vec![Access::Read, Access::Write]), any::<bool>(), id.clone(), tag.clone(), id.clone(), 0u16..1024, 0u8..16).prop_map(
+        1 => (access(), any::<bool>(), id.clone(), tag.clone(), id.clone(), 0u16..1024, 0u8..16).prop_map(
             |(op, one, requester, tag, completer, register_dw, first_be)| Body::Config(ConfigRequest {
                 op,
                 kind: if one { ConfigKind::Type1 } else { ConfigKind::Type0 },
                 requester, tag, completer, register_dw, first_be,
             })
         ),
+        1 => (atomic, id.clone(), tag.clone(), address).prop_map(|((op, operand), requester, tag, address)| {
+            Body::Atomic(AtomicRequest { op, operand, requester, tag, address: address & !3 })
+        }),
+        1 => (access(), id.clone(), tag.clone(), any::<u32>(), 0u8..16).prop_map(|(op, requester, tag, address, first_be)| {
+            Body::Io(IoRequest { op, requester, tag, address: address & !3, first_be })
+        }),
         1 => (0u8..8, id, tag, any::<u8>(), any::<[u8; 8]>(), length()).prop_map(
             |(routing, requester, tag, code, header, length_dw)| Body::Message(Message {
                 routing: MessageRouting::from_bits(routing), requester, tag, code, header, length_dw,
@@ -347,14 +364,32 @@ fn any_body() -> impl Strategy<Value = Body> {
 fn any_tlp() -> impl Strategy<Value = Tlp> {
     // Whole: with the data that the header says. Else with any.
     let data = prop_oneof![8 => Just(None), 1 => (0usize..5000, any::<bool>()).prop_map(Some)];
-    (any_body(), 0u8..8, 0u8..8, prop::bool::weighted(0.1), prop::bool::weighted(0.1), any::<bool>(), data)
-        .prop_map(|(body, tc, attr, td, ep, carry, data)| {
+    // Of a wrong digest, and one of some prefixes.
+    let odd = (prop::bool::weighted(0.1), prop::collection::vec(0x80u32..0xa0, 0..3));
+    let prefixed = prop_oneof![8 => Just((false, Vec::new())), 1 => odd];
+    (
+        any_body(),
+        0u8..8,
+        0u8..8,
+        prop::bool::weighted(0.1),
+        prop::bool::weighted(0.1),
+        any::<bool>(),
+        data,
+        prefixed,
+    )
+        .prop_map(|(body, tc, attr, td, ep, carry, data, (ecrc_wrong, prefixes))| {
             let mut repr = Repr::new(body);
+            if matches!(body, Body::Config(_) | Body::Io(_)) && carry {
+                return Tlp::new(repr, Data::Counted(repr.data_lanes().len() as u32));
+            }
             (repr.tc, repr.attr) = (TrafficClass::from_bits(tc), Attributes::from_bits_truncate(attr));
             (repr.td, repr.ep, repr.at) = (td, ep, AddressType::Untranslated);
             let (len, carried) = data.unwrap_or((repr.data_lanes().len(), carry));
             let bytes = |n| Data::Carried(PayloadPool::new().copy(&vec![0x5a; n]));
-            Tlp::new(repr, if carried { bytes(len) } else { Data::Counted(len as u32) }).with_carry(carry)
+            let prefixes: Vec<Prefix> = prefixes.into_iter().map(|kind| Prefix(kind << 24)).collect();
+            let prefixes = Prefixes::new(&prefixes).unwrap();
+            let data = if carried { bytes(len) } else { Data::Counted(len as u32) };
+            Tlp { prefixes, ecrc_wrong, ..Tlp::new(repr, data).with_carry(carry) }
         })
 }
 
@@ -375,16 +410,21 @@ proptest! {
         errors in prop_oneof![Just(0u64), Just(500_000)],
     ) {
         let (raw, count) = (Raw::new(), tlps.len() as u64);
-        let questions = tlps.iter().filter(|t| t.class() == Class::NonPosted).count();
-        // A configuration write has one DW, always within Max_Payload_Size.
+        // What is malformed, or has a wrong digest, is not answered.
+        let limits = rules::Limits { mps: Mps::default(), tc_mapped: TcSet::ALL, local_prefixes: false, end_to_end_prefixes: 4 };
+        let is_question = |t: &&Tlp| {
+            let is_good = rules::check_received(t, &limits).is_ok() && !(t.repr.td && t.ecrc_wrong);
+            t.class() == Class::NonPosted && is_good
+        };
+        let questions = tlps.iter().filter(is_question).count();
         tlps.into_iter().for_each(|tlp| raw.send(1_000, tlp));
         raw.send(1_000_000, write(0x3000, b"last"));
         raw.send(1_000_000, read(0x3000, 4));
         let mut link = link(Rate::Gt16, 4, 128);
         link.bit_error_rate = u64::MAX.checked_div(errors).unwrap_or(0);
-        // A TLP of 4 KiB takes 256 data credits; nothing here says that a device keeps to Max_Payload_Size.
+        // A TLP of 4 KiB takes 256 data credits; nothing here says that a device keeps to Max_Payload_Size, or to 128 B in a DMWr.
         credits(&mut link, true, Class::Posted, few, 256 * few);
-        credits(&mut link, true, Class::NonPosted, few, few);
+        credits(&mut link, true, Class::NonPosted, few, 256 * few);
         let mut system = System::new();
         system.host.completion_timeout = Duration::from_us(100);
         system.host.memory_read_latency = Duration::from_ns(300);
@@ -403,6 +443,8 @@ proptest! {
         prop_assert_eq!(sent(&fabric, Side::Device), count + 2);
         let answers = raw.received().iter().filter(|t| matches!(t.repr.body, Body::Completion(_))).count();
         prop_assert!(answers > questions, "{} answers to {} questions", answers, questions + 1);
+        let counters = fabric.root_counters();
+        prop_assert!(counters.malformed + counters.ecrc_errors <= count);
         let mut last = [0; 4];
         memory.read(0x3000, &mut last).unwrap();
         prop_assert_eq!(&last, b"last");

@@ -12,21 +12,34 @@ use tlp::{Mrrs, Rcb};
 /// A driver, to be given its function.
 pub(crate) type Driver = Box<dyn FnOnce(Cpu, FoundFunction) -> DriverFuture>;
 
+/// What the host does for a device that no enumeration finds.
+pub(crate) type HostTask = Box<dyn FnOnce(Cpu) -> DriverFuture>;
+
+/// What the host does for a slot.
+pub(crate) enum Task {
+    /// Runs the driver of the function found there.
+    Driver(Driver),
+    /// Something else.
+    Host(HostTask),
+}
+
 /// A driver that runs.
 pub(crate) type DriverFuture = Pin<Box<dyn Future<Output = Result<(), String>>>>;
 
 /// Enumerates, then runs the driver of each slot on the function found there.
-pub(crate) async fn boot(
-    cpu: Cpu,
-    windows: Vec<RootPortWindows>,
-    drivers: Vec<Driver>,
-) -> Result<(), String> {
+pub(crate) async fn boot(cpu: Cpu, windows: Vec<RootPortWindows>, tasks: Vec<Task>) -> Result<(), String> {
     let found = firmware::enumerate(&cpu, &windows).await?;
     let mut running = Vec::new();
-    for (slot, driver) in drivers.into_iter().enumerate() {
-        let function = found.iter().find(|f| f.port == slot);
-        let function = function.ok_or_else(|| format!("slot {slot}: no function answers"))?;
-        running.push(cpu.spawn(driver(cpu.clone(), *function)));
+    for (slot, task) in tasks.into_iter().enumerate() {
+        let future = match task {
+            Task::Host(task) => task(cpu.clone()),
+            Task::Driver(driver) => {
+                let function = found.iter().find(|f| f.port == slot);
+                let function = function.ok_or_else(|| format!("slot {slot}: no function answers"))?;
+                driver(cpu.clone(), *function)
+            }
+        };
+        running.push(cpu.spawn(future));
     }
     for (slot, task) in running.into_iter().enumerate() {
         let result = task.await.map_err(|e| format!("slot {slot}: {e}"))?;
@@ -52,6 +65,7 @@ pub(crate) fn root_port(n: usize, link: &Link, rcb: Rcb) -> RootPortWindows {
         bus: AddressMap.bus(n),
         mmio32: window(AddressMap.mmio32(n)),
         mmio64: window(AddressMap.mmio64(n)),
+        io: window(AddressMap.io(n)),
         mps: links::mps(link),
         mrrs: link.mrrs_bytes.map_or_else(Mrrs::default, |m| m.0),
         rcb: link.rcb_bytes.map_or(rcb, |r| r.0),

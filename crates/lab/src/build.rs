@@ -1,21 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! From a lab to a running fabric: devices into slots, their drivers onto the host.
 
-use crate::boot::{self, Driver};
-use crate::models::{self, Instrument};
+use crate::boot::{self, Task};
+use crate::models::{self, End, Instrument, Site};
 use crate::read::LabFile;
-use crate::report::{DeviceReport, LinkReport, Report, directions, transactions};
+use crate::report::{DeviceReport, LinkReport, Report, directions};
 use crate::schema::{Lab, Slot};
-use crate::tap::{CaptureHandle, CaptureOptions, CaptureTap};
-use crate::{faults, links, profile};
+use crate::tap::{CaptureHandle, CaptureOptions, CaptureTap, TappedLink};
+use crate::transactions::{TransactionLog, TransactionLogHandle, transactions};
+use crate::{channels, faults, links, profile};
 use device::cpu::AsyncProgram;
 use device::endpoint::{Endpoint, EndpointConfig, EndpointLimits, FunctionConfig};
 use device::memory::HostMemory;
 use device::{Cpu, TlpPort};
 use devices::pcie_bench::ResultsHandle;
 use fabric::{Fabric, FabricConfig, LinkConfig, Stop};
+use std::collections::BTreeMap;
 use std::io::{self, Write};
-use tlp::{Duration, PayloadPool, Time};
+use tlp::{Duration, PayloadPool, Rate, Time};
 
 /// A lab that is about to run.
 pub struct Assembly {
@@ -46,19 +48,24 @@ pub fn build(file: &LabFile) -> Result<Assembly, String> {
     let payloads = PayloadPool::new();
     let mut ends: Vec<(LinkConfig, Box<dyn TlpPort>)> = Vec::new();
     let mut slots = Vec::new();
-    let mut drivers: Vec<Driver> = Vec::new();
-    for slot in &lab.slot {
-        let plugged = models::plug(file, slot, &payloads)?;
+    let mut tasks: Vec<Task> = Vec::new();
+    let mut site = Site { file, payloads: &payloads, memory: &memory, counters: BTreeMap::new() };
+    for (n, slot) in lab.slot.iter().enumerate() {
+        let plugged = models::plug(&mut site, n, slot)?;
         let link = links::config(&lab.link, &slot.link);
         slots.push(SlotInfo::new(slot.name.get_ref(), slot.device.name(), &link, plugged.instrument));
-        ends.push((link, Box::new(endpoint(slot, plugged.function, &payloads)?)));
-        drivers.push(plugged.driver);
+        let end: Box<dyn TlpPort> = match plugged.end {
+            End::Function(function) => Box::new(endpoint(slot, function, &payloads)?),
+            End::Raw(device) => device,
+        };
+        ends.push((link, end));
+        tasks.push(plugged.task);
     }
     let windows = boot::windows(lab, host.rcb);
     let program = AsyncProgram::with_pool(payloads.clone(), memory.clone(), |cpu: Cpu| {
-        boot::boot(cpu, windows, drivers)
+        boot::boot(cpu, windows, tasks)
     });
-    let fabric = Fabric::new(FabricConfig {
+    let mut fabric = Fabric::new(FabricConfig {
         host,
         memory,
         payloads,
@@ -67,10 +74,11 @@ pub fn build(file: &LabFile) -> Result<Assembly, String> {
         faults: faults::rules(lab),
         seed: lab.seed,
     });
+    channels::changes(lab).into_iter().for_each(|change| fabric.schedule(change));
     Ok(Assembly { fabric, seed: lab.seed, slots })
 }
 
-fn host_memory(lab: &Lab) -> Result<HostMemory, String> {
+pub(crate) fn host_memory(lab: &Lab) -> Result<HostMemory, String> {
     let bytes = |mib: u32| u64::from(mib) << 20;
     let host = &lab.host;
     HostMemory::new(bytes(*host.low_memory_mib.get_ref()), bytes(*host.high_memory_mib.get_ref()))
@@ -108,6 +116,15 @@ impl SlotInfo {
     }
 }
 
+impl SlotInfo {
+    fn tapped_link(&self) -> TappedLink {
+        let symbol = Rate::from_generation(self.generation).unwrap_or(Rate::Gt2_5).symbol_time_ps();
+        // A byte on each lane in a symbol time.
+        let speed_bps = 8_000_000_000_000 * u64::from(self.lanes) * symbol.den / symbol.num;
+        TappedLink { slot: self.name.clone(), speed_bps }
+    }
+}
+
 /// The time limit of a lab.
 #[must_use]
 pub fn limit(limit_us: Option<u64>) -> Time {
@@ -124,10 +141,18 @@ impl Assembly {
         out: W,
         options: CaptureOptions,
     ) -> io::Result<CaptureHandle<W>> {
-        let names: Vec<String> = self.slots.iter().map(|s| s.name.clone()).collect();
-        let (tap, handle) = CaptureTap::new(out, &names, options)?;
+        let links: Vec<TappedLink> = self.slots.iter().map(SlotInfo::tapped_link).collect();
+        let (tap, handle) = CaptureTap::new(out, &links, options)?;
         self.fabric.set_tap(Box::new(tap));
         Ok(handle)
+    }
+
+    /// Writes a JSON object for each transaction that ends to `out`, a line each: see [`crate::transactions`].
+    pub fn log_transactions<W: Write + 'static>(&mut self, out: W) -> TransactionLogHandle<W> {
+        let slots = self.slots.iter().map(|s| s.name.clone()).collect();
+        let (log, handle) = TransactionLog::new(out, slots);
+        self.fabric.set_transaction_tap(Box::new(log));
+        handle
     }
 
     /// What the first benchmark device measures.

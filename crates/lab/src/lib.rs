@@ -3,27 +3,33 @@
 //!
 //! - [`schema`]: the file, key by key; [`read()`] reads and checks it; [`draw()`] draws it;
 //! - [`profile`]: what hosts and devices cost, each figure with its source;
-//! - [`build()`]: joins fabric, endpoints, devices and drivers; [`report`] says what happened;
+//! - [`build()`]: joins fabric, endpoints, devices and drivers; [`report`] says what happened, [`transactions`] where
+//!   the time went;
 //! - [`OneSlot`]: the same in code, for a device of your own;
 //! - [`reference`](mod@reference): the pages of `docs/reference`, from the types of [`schema`] and [`profile`].
 //!
 //! This crate never decides anything about timing or protocol: it only joins what stands below it.
 
 pub mod error;
+mod link_schema;
 pub mod links;
 pub mod profile;
 pub mod reference;
 pub mod report;
 pub mod schema;
+pub mod transactions;
 pub mod values;
 
 mod boot;
 mod build;
+mod channels;
 mod draw;
 mod faults;
+mod flow_schema;
 mod models;
 mod one_slot;
 mod read;
+mod replay;
 mod tap;
 
 pub use build::{Assembly, build, limit};
@@ -32,5 +38,6 @@ pub use error::FileError;
 pub use one_slot::OneSlot;
 pub use read::{LabFile, parse, read};
 pub use report::Report;
-pub use tap::{CaptureHandle, CaptureOptions, CaptureTap};
+pub use tap::{CaptureHandle, CaptureOptions, CaptureTap, TappedLink};
 pub use toml::Spanned;
+pub use transactions::{TransactionLogHandle, TransactionReport};

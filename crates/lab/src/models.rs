@@ -2,24 +2,56 @@
 //! The devices that ship, as a lab names them: each with its driver and what it shows.
 
 use crate::boot::Driver;
+use crate::boot::{HostTask, Task};
 use crate::read::LabFile;
-use crate::schema::{Memory, MemoryKind, Model, Pattern, PcieBench, SimpleNic, Slot};
-use crate::values::Picoseconds;
+use crate::schema::{
+    Counter, CounterMethod, Flow, FlowKind, Memory, MemoryKind, Model, Pattern, PcieBench, SimpleNic, Slot,
+};
+use crate::values::{MrrsBytes, Picoseconds};
 use crate::{links, profile};
 use config::PcieLayout;
+use device::TlpPort;
 use device::endpoint::FunctionConfig;
+use device::memory::HostMemory;
 use devices::shared::Shared;
 use devices::simple_nic::{Counters, Peer, PingReport, PingSettings, Station};
-use devices::{memory, pcie_bench, simple_nic};
+use devices::{counter, memory, pcie_bench, replay, simple_nic, traffic};
+use fabric::{AddressMap, LinkConfig};
 use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
-use tlp::{Duration, PayloadPool};
+use tlp::{Attributes, Duration, Mrrs, PayloadPool, TrafficClass};
 
 /// A device and what belongs to it on the host's side.
 pub(crate) struct Plugged {
-    pub(crate) function: FunctionConfig,
-    pub(crate) driver: Driver,
+    pub(crate) end: End,
+    pub(crate) task: Task,
     pub(crate) instrument: Instrument,
+}
+
+/// What stands at the end of a link.
+pub(crate) enum End {
+    /// A function, behind an endpoint.
+    Function(FunctionConfig),
+    /// A raw-TLP device, in the endpoint's place.
+    Raw(Box<dyn TlpPort>),
+}
+
+impl Plugged {
+    fn function(function: FunctionConfig, driver: Driver, instrument: Instrument) -> Plugged {
+        Plugged { end: End::Function(function), task: Task::Driver(driver), instrument }
+    }
+
+    /// A raw-TLP device, for whose end by interrupt `vector` the host waits.
+    fn raw(device: Box<dyn TlpPort>, vector: u16, instrument: Instrument) -> Plugged {
+        let wait: HostTask = Box::new(move |cpu| {
+            Box::pin(async move {
+                cpu.interrupt(vector).await;
+                Ok(())
+            })
+        });
+        Plugged { end: End::Raw(device), task: Task::Host(wait), instrument }
+    }
 }
 
 /// What a device shows beside its packets.
@@ -27,6 +59,18 @@ pub(crate) enum Instrument {
     None,
     Nic(Shared<Counters>, PingReport),
     Bench(pcie_bench::ResultsHandle),
+    Counter(Shared<counter::Report>),
+    Traffic(Shared<traffic::Report>),
+    Replay(Shared<replay::Report>),
+}
+
+/// What the devices of a lab have in common.
+pub(crate) struct Site<'a> {
+    pub(crate) file: &'a LabFile,
+    pub(crate) payloads: &'a PayloadPool,
+    pub(crate) memory: &'a HostMemory,
+    /// The counters that devices share, by method.
+    pub(crate) counters: BTreeMap<CounterMethod, counter::Target>,
 }
 
 /// The host of a lab's NICs, and who answers it. The Ethernet addresses are locally administered (IEEE 802, bit 1 of the
@@ -37,15 +81,108 @@ const PEER: Station = Station { mac: [0x02, 0, 0, 0, 0, 2], ip: Ipv4Addr::new(19
 /// How long the NIC's driver waits for an answer, beside the peer's own latency.
 const PING_PATIENCE: Duration = Duration::from_ms(100);
 
-/// The device that `slot` names.
-pub(crate) fn plug(file: &LabFile, slot: &Slot, payloads: &PayloadPool) -> Result<Plugged, String> {
-    let layout = links::layout(&links::config(&file.lab.link, &slot.link));
+/// Vector with which the raw-TLP device of slot `n` says that it has ended: above all that firmware hands out.
+const fn raw_vector(n: usize) -> u16 {
+    0x8000 + n as u16
+}
+
+/// The device that slot number `n` names.
+pub(crate) fn plug(site: &mut Site<'_>, n: usize, slot: &Slot) -> Result<Plugged, String> {
+    let (file, payloads) = (site.file, site.payloads);
+    let link = links::config(&file.lab.link, &slot.link);
+    let layout = links::layout(&link);
     let plugged = match slot.device {
         Model::Memory => plug_memory(slot.memory.clone().unwrap_or_default(), layout),
         Model::SimpleNic => plug_nic(slot.simple_nic.clone().unwrap_or_default(), layout, payloads),
         Model::PcieBench => plug_bench(file, slot.pcie_bench.clone().unwrap_or_default(), layout, payloads),
+        Model::Counter => plug_counter(site, &slot.counter.clone().unwrap_or_default(), layout),
+        Model::Traffic => {
+            let flows = slot.traffic.as_ref().map_or(&[][..], |t| &t.flow);
+            plug_traffic(site, n, flows, &link, links::merge(&file.lab.link, &slot.link).mrrs_bytes)
+        }
+        Model::Replay => plug_replay(site, n, slot, &link),
     };
     plugged.map_err(|e| format!("slot `{}`: {e}", slot.name.get_ref()))
+}
+
+fn plug_counter(site: &mut Site<'_>, settings: &Counter, layout: PcieLayout) -> Result<Plugged, String> {
+    let own = counter::Settings {
+        method: match settings.method {
+            CounterMethod::FetchAdd => counter::Method::FetchAdd,
+            CounterMethod::CompareSwap => counter::Method::CompareSwap,
+            CounterMethod::Lock => counter::Method::Lock,
+        },
+        increments: settings.increments,
+        outstanding: *settings.outstanding.get_ref(),
+    };
+    let report = Shared::default();
+    let function = counter::function(own, layout, site.payloads, &report).map_err(|e| e.to_string())?;
+    let target = site.counters.entry(settings.method).or_default().clone();
+    target.join(&own);
+    let told = report.clone();
+    let driver: Driver = Box::new(move |cpu, found| Box::pin(counter::driver(cpu, found, target, told)));
+    Ok(Plugged::function(function, driver, Instrument::Counter(report)))
+}
+
+fn plug_traffic(
+    site: &Site<'_>,
+    n: usize,
+    flows: &[Flow],
+    link: &LinkConfig,
+    mrrs: Option<MrrsBytes>,
+) -> Result<Plugged, String> {
+    let limits = (link.device.mps.bytes(), mrrs.map_or_else(Mrrs::default, |m| m.0).bytes());
+    let vector = raw_vector(n);
+    let settings = traffic::Settings {
+        id: AddressMap.function(n, 0),
+        flows: flows.iter().map(|f| flow(site, f, limits)).collect::<Result<_, String>>()?,
+        done_vector: Some(vector),
+    };
+    let report = Shared::default();
+    let device = traffic::Traffic::new(&settings, site.payloads, &report).map_err(|e| e.to_string())?;
+    Ok(Plugged::raw(Box::new(device), vector, Instrument::Traffic(report)))
+}
+
+fn plug_replay(site: &Site<'_>, n: usize, slot: &Slot, link: &LinkConfig) -> Result<Plugged, String> {
+    let settings = slot.replay.as_ref().ok_or("replay needs [slot.replay] with `capture`")?;
+    let vector = raw_vector(n);
+    let (device, report) = crate::replay::device(site, n, vector, settings, link)?;
+    Ok(Plugged::raw(Box::new(device), vector, Instrument::Replay(report)))
+}
+
+/// A flow with its window in host memory. `limits` are Max_Payload_Size and Max_Read_Request_Size.
+fn flow(site: &Site<'_>, flow: &Flow, (mps, mrrs): (u32, u32)) -> Result<traffic::Flow, String> {
+    let (name, size_bytes) = (flow.name.get_ref(), *flow.size_bytes.get_ref());
+    let (kind, most) = match flow.kind {
+        FlowKind::Read => (traffic::FlowKind::Read, mrrs),
+        FlowKind::Write => (traffic::FlowKind::Write, mps),
+        FlowKind::Atomic => (traffic::FlowKind::Atomic, 8),
+        FlowKind::Message => (traffic::FlowKind::Message, mps),
+    };
+    if size_bytes > most {
+        return Err(format!("flow `{name}`: size_bytes of {size_bytes}: at most {most} in one TLP"));
+    }
+    let window_bytes = *flow.window_bytes.get_ref();
+    let address = match flow.memory {
+        MemoryKind::Low => site.memory.alloc_low(window_bytes, 4096),
+        MemoryKind::High => site.memory.alloc_high(window_bytes, 4096),
+    };
+    let mut attr = Attributes::empty();
+    attr.set(Attributes::RELAXED_ORDERING, flow.relaxed_ordering);
+    attr.set(Attributes::ID_BASED_ORDERING, flow.id_based_ordering);
+    attr.set(Attributes::NO_SNOOP, flow.no_snoop);
+    Ok(traffic::Flow {
+        name: name.clone(),
+        kind,
+        size_bytes,
+        tc: TrafficClass::from_bits(*flow.tc.get_ref()),
+        attr,
+        address: address.map_err(|e| format!("flow `{name}`: window: {e}"))?,
+        window_bytes,
+        interval: Duration::from_ps(flow.interval_ps),
+        count: *flow.count.get_ref(),
+        outstanding: *flow.outstanding.get_ref(),
+    })
 }
 
 fn plug_memory(settings: Memory, layout: PcieLayout) -> Result<Plugged, String> {
@@ -63,7 +200,7 @@ fn plug_memory(settings: Memory, layout: PcieLayout) -> Result<Plugged, String> 
     let driver: Driver = Box::new(move |cpu, found| {
         Box::pin(memory::driver(cpu, found, own.bar, *settings.exercise_bytes.get_ref()))
     });
-    Ok(Plugged { function, driver, instrument: Instrument::None })
+    Ok(Plugged::function(function, driver, Instrument::None))
 }
 
 fn plug_nic(settings: SimpleNic, layout: PcieLayout, payloads: &PayloadPool) -> Result<Plugged, String> {
@@ -82,7 +219,7 @@ fn plug_nic(settings: SimpleNic, layout: PcieLayout, payloads: &PayloadPool) -> 
     };
     let told = report.clone();
     let driver: Driver = Box::new(move |cpu, found| Box::pin(simple_nic::driver(cpu, found, pings, told)));
-    Ok(Plugged { function, driver, instrument: Instrument::Nic(counters, report) })
+    Ok(Plugged::function(function, driver, Instrument::Nic(counters, report)))
 }
 
 fn plug_bench(
@@ -119,7 +256,7 @@ fn plug_bench(
     let function = pcie_bench::function(own, layout, payloads, &results).map_err(|e| e.to_string())?;
     let driver: Driver =
         Box::new(move |cpu, found| Box::pin(pcie_bench::driver(cpu, found, window, placement)));
-    Ok(Plugged { function, driver, instrument: Instrument::Bench(results) })
+    Ok(Plugged::function(function, driver, Instrument::Bench(results)))
 }
 
 impl Instrument {
@@ -129,6 +266,9 @@ impl Instrument {
             Instrument::None => Map::new(),
             Instrument::Nic(counters, report) => nic_results(&counters.get(), &report.get()),
             Instrument::Bench(results) => bench_results(&results.get()),
+            Instrument::Counter(report) => counter_results(&report.get()),
+            Instrument::Traffic(report) => traffic_results(&report.get()),
+            Instrument::Replay(report) => crate::replay::results(&report.get()),
         }
     }
 }
@@ -159,4 +299,42 @@ fn bench_results(results: &pcie_bench::Results) -> Map<String, Value> {
         ("write_gbps", gbps(results.bytes_written).into()),
     ];
     rows.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+fn counter_results(report: &counter::Report) -> Map<String, Value> {
+    let mut rows: Vec<(&str, Value)> = vec![
+        ("increments", report.increments.into()),
+        ("retries", report.retries.into()),
+        ("elapsed_ns", (report.elapsed.as_ps() as f64 / 1_000.0).into()),
+    ];
+    rows.extend(report.counter.map(|value| ("counter", value.into())));
+    rows.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// Of each flow: what it has sent, its data rate up to its own end, its rate and share while all flows ran, and of reads and
+/// atomics its latencies.
+fn traffic_results(report: &traffic::Report) -> Map<String, Value> {
+    let gbps = |bytes: u64, time: Duration| match time.as_ps() {
+        0 => 0.0,
+        ps => bytes as f64 * 8_000.0 / ps as f64,
+    };
+    let all_shared: u64 = report.flows.iter().map(|f| f.shared_bytes).sum();
+    let mut map = Map::new();
+    for flow in &report.flows {
+        let mut put = |what: &str, value: Value| map.insert(format!("{}.{what}", flow.name), value);
+        let own = flow.end.map_or(Duration::ZERO, |end| end.since(report.start));
+        put("requests", flow.sent.into());
+        put("gbps", gbps(flow.bytes, own).into());
+        put("shared_gbps", gbps(flow.shared_bytes, report.shared_time()).into());
+        put("share", (flow.shared_bytes as f64 / all_shared.max(1) as f64).into());
+        let ns = |d: Duration| Value::from(d.as_ps() as f64 / 1_000.0);
+        let latencies = &flow.latencies;
+        if let (Some(mean), Some((min, max))) = (latencies.mean(), latencies.range())
+            && let Some([median, p99]) = latencies.percentiles([500, 990])
+        {
+            let rows = [("mean", mean), ("min", min), ("median", median), ("p99", p99), ("max", max)];
+            rows.into_iter().for_each(|(what, d)| _ = put(&format!("latency_ns_{what}"), ns(d)));
+        }
+    }
+    map
 }

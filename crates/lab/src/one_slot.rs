@@ -3,7 +3,7 @@
 //!
 //! ```
 //! use config::{Bar, Builder, Identity};
-//! use device::firmware::FoundFunction;
+//! use device::firmware::{FoundFunction, RootPortWindows};
 //! use device::{AsyncDevice, Cpu, Io};
 //! use fabric::{Limits, Stop};
 //! use riser_lab::OneSlot;
@@ -31,18 +31,18 @@
 //!
 //! Never reads a file: what a lab file says stands here in fields.
 
-use crate::boot::{self, Driver};
+use crate::boot::{self, Driver, Task};
 use crate::build::{Assembly, SlotInfo};
 use crate::links;
 use crate::models::Instrument;
 use crate::schema::Link;
-use config::Builder;
+use config::{Builder, PcieLayout};
 use device::cpu::AsyncProgram;
 use device::endpoint::{Endpoint, EndpointConfig, EndpointLimits, FunctionConfig};
-use device::firmware::FoundFunction;
+use device::firmware::{FoundFunction, RootPortWindows};
 use device::memory::HostMemory;
 use device::{Cpu, Device};
-use fabric::{Fabric, FabricConfig, FaultRule, HostProfile};
+use fabric::{Fabric, FabricConfig, FaultRule, HostProfile, LinkConfig};
 use std::fmt::Display;
 use tlp::PayloadPool;
 
@@ -58,6 +58,9 @@ pub struct OneSlot {
     pub link: Link,
     /// Timing of the host; [`profile::host`](crate::profile::host) reads one.
     pub host: HostProfile,
+    /// What the function says of itself in its PCI Express capability; rate, width and Max_Payload_Size are those of the
+    /// link.
+    pub pcie: PcieLayout,
     /// Limits of the device's endpoint.
     pub limits: EndpointLimits,
     /// Faults on the link.
@@ -72,6 +75,7 @@ impl Default for OneSlot {
             name: "slot".into(),
             link: Link::default(),
             host: HostProfile::ideal(),
+            pcie: PcieLayout { ten_bit_tag: true, ..PcieLayout::default() },
             limits: EndpointLimits::default(),
             faults: Vec::new(),
             seed: 0,
@@ -101,12 +105,14 @@ impl OneSlot {
         for end in [&link.root, &link.device] {
             end.validate().map_err(|e| format!("link: {e}"))?;
         }
-        let endpoint = self.endpoint(config.pcie(links::layout(&link)), Box::new(device), &payloads)?;
+        let endpoint = self.endpoint(config.pcie(self.layout(&link)), Box::new(device), &payloads)?;
         let [low, high] = MEMORY_MIB.map(|mib| mib << 20);
         let memory = HostMemory::new(low, high).map_err(|e| e.to_string())?;
-        let ports = vec![boot::root_port(0, &self.link, self.host.rcb)];
-        let drivers = vec![boxed(driver)];
-        let start = |cpu: Cpu| boot::boot(cpu, ports, drivers);
+        let ten_bit_tags = self.limits.max_outstanding_reads > 256;
+        let port = RootPortWindows { ten_bit_tags, ..boot::root_port(0, &self.link, self.host.rcb) };
+        let ports = vec![port];
+        let tasks = vec![Task::Driver(boxed(driver))];
+        let start = |cpu: Cpu| boot::boot(cpu, ports, tasks);
         let program = AsyncProgram::with_pool(payloads.clone(), memory.clone(), start);
         let slots = vec![SlotInfo::new(&self.name, "own", &link, Instrument::None)];
         let fabric = Fabric::new(FabricConfig {
@@ -119,6 +125,11 @@ impl OneSlot {
             seed: self.seed,
         });
         Ok(Assembly { fabric, seed: self.seed, slots })
+    }
+
+    fn layout(&self, link: &LinkConfig) -> PcieLayout {
+        let PcieLayout { mps_supported, rate, width, .. } = links::layout(link);
+        PcieLayout { mps_supported, rate, width, ..self.pcie }
     }
 
     fn endpoint(

@@ -1,19 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Reads a lab file and checks what its types alone cannot: everything wrong is found before anything runs.
 
+use crate::build::host_memory;
 use crate::error::FileError;
 use crate::schema::{Host, Lab, MemoryKind, Model, PcieBench, Slot};
 use crate::{links, models, profile};
 use fabric::{AddressMap, Window};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use tlp::{Duration, PayloadPool};
+use toml::Spanned;
 
 /// Characters of the longest name of a slot: it stands in tables and captures.
 const MAX_NAME: usize = 64;
 /// The longest time of flight: about 200 m of fibre. REPLAY_TIMER, 6 us at 32 GT/s, must outlast the way there and back.
 const MAX_PROPAGATION: Duration = Duration::from_us(1);
+/// The latest change of a link, in microseconds: virtual time ends at 213 days.
+const MAX_EVENT_US: u64 = 1_000_000_000_000;
 /// Bytes of the smallest memory BAR (`PCIe 5.0 §7.5.1.2.1`).
 const MIN_BAR_BYTES: u64 = 128;
 /// Bytes of low memory that are never handed out.
@@ -70,6 +74,7 @@ pub fn parse(path: &Path, text: &str) -> Result<Lab, FileError> {
     check_addresses(&place, &lab)?;
     check_windows(&place, &lab)?;
     check_faults(&place, &lab)?;
+    check_link_events(&place, &lab)?;
     let file = LabFile { lab, base: folder(path) };
     check_profiles(&place, &file)?;
     check_devices(&place, &file)?;
@@ -95,8 +100,14 @@ fn check_profiles(place: &Place<'_>, file: &LabFile) -> Result<(), FileError> {
 
 /// What only the devices themselves know of their settings.
 fn check_devices(place: &Place<'_>, file: &LabFile) -> Result<(), FileError> {
-    for slot in &file.lab.slot {
-        if let Err(message) = models::plug(file, slot, &PayloadPool::new()) {
+    let memory = match host_memory(&file.lab) {
+        Ok(memory) => memory,
+        Err(message) => return Err(FileError::whole(place.path, message)),
+    };
+    let payloads = PayloadPool::new();
+    let mut site = models::Site { file, payloads: &payloads, memory: &memory, counters: BTreeMap::new() };
+    for (n, slot) in file.lab.slot.iter().enumerate() {
+        if let Err(message) = models::plug(&mut site, n, slot) {
             return place.error(slot.name.span(), message);
         }
     }
@@ -150,10 +161,8 @@ fn check_slot(place: &Place<'_>, lab: &Lab, slot: &Slot) -> Result<(), FileError
         place.range(us.span(), "completion_timeout_us", *us.get_ref(), 50..50_001)?;
     }
     let config = links::config(&lab.link, &slot.link);
-    for (end, port) in [("root", &config.root), ("device", &config.device)] {
-        if let Err(error) = port.validate() {
-            return place.error(name, format!("link of slot `{}`, {end} side: {error}", slot.name.get_ref()));
-        }
+    if let Err(error) = links::check(&lab.link, &slot.link) {
+        return place.error(name, format!("link of slot `{}`, {error}", slot.name.get_ref()));
     }
     if config.propagation > MAX_PROPAGATION {
         let (ps, most) = (config.propagation.as_ps(), MAX_PROPAGATION.as_ps());
@@ -170,6 +179,9 @@ fn check_settings(place: &Place<'_>, slot: &Slot) -> Result<(), FileError> {
         ("memory", slot.memory.is_some(), Model::Memory),
         ("simple-nic", slot.simple_nic.is_some(), Model::SimpleNic),
         ("pcie-bench", slot.pcie_bench.is_some(), Model::PcieBench),
+        ("counter", slot.counter.is_some(), Model::Counter),
+        ("traffic", slot.traffic.is_some(), Model::Traffic),
+        ("replay", slot.replay.is_some(), Model::Replay),
     ];
     for (table, given, model) in tables {
         if given && model != slot.device {
@@ -209,6 +221,42 @@ fn check_model(place: &Place<'_>, slot: &Slot) -> Result<(), FileError> {
             place.range(outstanding.span(), "outstanding", u64::from(*outstanding.get_ref()), 1..1025)?;
         }
     }
+    if let Some(counter) = &slot.counter {
+        let outstanding = &counter.outstanding;
+        place.range(outstanding.span(), "outstanding", u64::from(*outstanding.get_ref()), 1..257)?;
+    }
+    check_replay(place, slot)?;
+    check_traffic(place, slot)
+}
+
+fn check_replay(place: &Place<'_>, slot: &Slot) -> Result<(), FileError> {
+    let Some(replay) = &slot.replay else {
+        let message = format!("slot `{}`: replay needs [slot.replay] with `capture`", slot.name.get_ref());
+        return if slot.device == Model::Replay { place.error(slot.name.span(), message) } else { Ok(()) };
+    };
+    let window = *replay.window_bytes.get_ref();
+    if !window.is_power_of_two() || !(4096..=1 << 30).contains(&window) {
+        let message = format!("window_bytes of {window}: legal are powers of two, 4096 to 2^30");
+        return place.error(replay.window_bytes.span(), message);
+    }
+    Ok(())
+}
+
+fn check_traffic(place: &Place<'_>, slot: &Slot) -> Result<(), FileError> {
+    let none = slot.traffic.as_ref().is_none_or(|t| t.flow.is_empty());
+    if slot.device == Model::Traffic && none {
+        let message = format!("slot `{}`: traffic needs [[slot.traffic.flow]]", slot.name.get_ref());
+        return place.error(slot.name.span(), message);
+    }
+    for flow in slot.traffic.iter().flat_map(|t| &t.flow) {
+        place.range(flow.tc.span(), "tc", u64::from(*flow.tc.get_ref()), 0..8)?;
+        place.range(flow.size_bytes.span(), "size_bytes", u64::from(*flow.size_bytes.get_ref()), 0..4097)?;
+        place.range(flow.count.span(), "count", *flow.count.get_ref(), 1..u64::MAX)?;
+        let outstanding = &flow.outstanding;
+        place.range(outstanding.span(), "outstanding", u64::from(*outstanding.get_ref()), 1..1025)?;
+        let window = &flow.window_bytes;
+        place.range(window.span(), "window_bytes", *window.get_ref(), 4096..(1 << 30) + 1)?;
+    }
     Ok(())
 }
 
@@ -223,7 +271,7 @@ fn check_windows(place: &Place<'_>, lab: &Lab) -> Result<(), FileError> {
             MemoryKind::Low => (&mut low, bytes(*lab.host.low_memory_mib.get_ref()), "low_memory_mib"),
             MemoryKind::High => (&mut high, bytes(*lab.host.high_memory_mib.get_ref()), "high_memory_mib"),
         };
-        // Below 2^30 bytes for each of seven slots, as was checked before.
+        // Below 2^30 bytes for each of eight slots, as was checked before.
         let left = there.saturating_sub(*used);
         *used += window.get_ref().next_multiple_of(4096);
         if *used > there {
@@ -277,14 +325,29 @@ fn given_address(slot: &Slot) -> Option<(u64, Range<usize>, u64)> {
     memory.or(nic).map(|(a, size)| (*a.get_ref(), a.span(), size))
 }
 
+fn check_slot_name(place: &Place<'_>, lab: &Lab, slot: &Spanned<String>) -> Result<(), FileError> {
+    let name = slot.get_ref();
+    if lab.slot.iter().any(|s| s.name.get_ref() == name) {
+        return Ok(());
+    }
+    let names: Vec<&str> = lab.slot.iter().map(|s| s.name.get_ref().as_str()).collect();
+    place.error(slot.span(), format!("no slot `{name}`: there are {}", names.join(", ")))
+}
+
+fn check_link_events(place: &Place<'_>, lab: &Lab) -> Result<(), FileError> {
+    for change in &lab.link_event {
+        check_slot_name(place, lab, &change.slot)?;
+        if change.at_us > MAX_EVENT_US {
+            let message = format!("at_us of {}: legal are 0 to {MAX_EVENT_US}", change.at_us);
+            return place.error(change.slot.span(), message);
+        }
+    }
+    Ok(())
+}
+
 fn check_faults(place: &Place<'_>, lab: &Lab) -> Result<(), FileError> {
     for fault in &lab.fault {
-        let name = fault.slot.get_ref();
-        if !lab.slot.iter().any(|s| s.name.get_ref() == name) {
-            let names: Vec<&str> = lab.slot.iter().map(|s| s.name.get_ref().as_str()).collect();
-            return place
-                .error(fault.slot.span(), format!("no slot `{name}`: there are {}", names.join(", ")));
-        }
+        check_slot_name(place, lab, &fault.slot)?;
         if *fault.nth.get_ref() == 0 {
             return place.error(fault.nth.span(), "nth of 0: frames are counted from 1");
         }

@@ -120,7 +120,7 @@ impl Key {
     fn new(page: &mut Page, path: &str, name: &str, own: &Value) -> Key {
         let items = own.get("items");
         let (type_name, mut target) =
-            page.target(items.unwrap_or(own)).unwrap_or_else(|| (String::new(), own.clone()));
+            page.target(items.unwrap_or(own)).unwrap_or_else(|| (String::new(), items.unwrap_or(own).clone()));
         let figure = type_name.starts_with("Figure");
         if figure {
             target = target["properties"]["value"].clone();
@@ -157,7 +157,12 @@ impl Key {
             .into_iter()
             .find(|name| kind.is_some_and(|v| is(name, v)))
             .unwrap_or_else(|| if self.target.get("oneOf").is_some() { "string" } else { "boolean" });
-        if self.figure { format!("figure: {name}") } else { name.to_owned() }
+        let list = self.own.get("items").is_some();
+        match (self.figure, list) {
+            (true, _) => format!("figure: {name}"),
+            (false, true) => format!("list of {name}s"),
+            (false, false) => name.to_owned(),
+        }
     }
 
     fn default(&self) -> String {

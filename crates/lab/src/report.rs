@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a run has shown, as one object: `riser run --json` prints it as it is.
 
-use fabric::{Direction, Fabric, LinkId, PortId, RootCounters, Side, TransactionKind};
+use crate::transactions::TransactionReport;
+use fabric::{Direction, Fabric, LinkId, PortId, RootCounters, Side};
 use link::Counters;
 use serde::Serialize;
-use tlp::Duration;
 
 /// A run.
 #[derive(Clone, Debug, Serialize)]
@@ -48,29 +48,8 @@ pub struct LinkReport {
     pub mps_bytes: u32,
     /// Both directions.
     pub directions: Vec<DirectionReport>,
-    /// Where transactions have spent their time, by kind; kinds that there were none of are left out.
+    /// How long transactions took and where, by kind; kinds that there were none of are left out.
     pub transactions: Vec<TransactionReport>,
-}
-
-/// Where the transactions of one kind on one link have spent their time: means over its request TLPs, in nanoseconds.
-/// The times of packets that are under way together are all counted, so that of a read in several completions the parts
-/// may add up to more than its latency.
-#[derive(Clone, Debug, Serialize)]
-pub struct TransactionReport {
-    /// `dma_write`, `dma_read`, `host_write` or `host_read` (configuration requests among the latter).
-    pub kind: &'static str,
-    /// Request TLPs.
-    pub requests: u64,
-    /// In transmit queues, with credits.
-    pub queue_ns: f64,
-    /// At the head of a transmit queue, without credits.
-    pub credit_wait_ns: f64,
-    /// On the wire and in flight.
-    pub wire_ns: f64,
-    /// In the root complex.
-    pub root_complex_ns: f64,
-    /// In the memory system.
-    pub memory_ns: f64,
 }
 
 /// A direction of a link.
@@ -123,6 +102,29 @@ pub struct DirectionReport {
     pub replay_timeouts: u64,
     /// Retrains after REPLAY_NUM rolled over.
     pub retrains: u64,
+    /// Changes of the link's rate or width.
+    pub link_changes: u64,
+    /// TLPs that arrived with a Traffic Class that travels on no virtual channel.
+    pub unmapped_tcs: u64,
+    /// TLPs that a receiver without flow control has dropped.
+    pub full_buffer_drops: u64,
+    /// By virtual channel; those without a TLP are left out.
+    pub virtual_channels: Vec<VcReport>,
+}
+
+/// A virtual channel in one direction: its share of the figures of the same names.
+#[derive(Clone, Debug, Serialize)]
+pub struct VcReport {
+    /// VC ID.
+    pub vc: u8,
+    /// TLPs, without replays.
+    pub tlps: u64,
+    /// Data bytes, without replays.
+    pub payload_bytes: u64,
+    /// How often a TLP had to wait for credits, all classes.
+    pub credit_stalls: u64,
+    /// For how long, all classes.
+    pub credit_stall_ns: f64,
 }
 
 /// A device: its slot, model, and lines of what it has counted.
@@ -149,25 +151,6 @@ pub fn directions(fabric: &Fabric, n: u32) -> Vec<DirectionReport> {
     [(Side::Root, Side::Device), (Side::Device, Side::Root)]
         .map(|(sender, receiver)| direction(Direction::of_sender(sender), at(sender), at(receiver), now))
         .to_vec()
-}
-
-/// The transactions on link `n` in `fabric`, by kind.
-#[must_use]
-pub fn transactions(fabric: &Fabric, n: u32) -> Vec<TransactionReport> {
-    let of = |kind: TransactionKind| {
-        let sum = fabric.breakdown(n, kind);
-        let mean = |d: Duration| d.as_ps() as f64 / 1_000.0 / sum.requests as f64;
-        (sum.requests > 0).then(|| TransactionReport {
-            kind: kind.name(),
-            requests: sum.requests,
-            queue_ns: mean(sum.queue),
-            credit_wait_ns: mean(sum.credit_wait),
-            wire_ns: mean(sum.wire),
-            root_complex_ns: mean(sum.root_complex),
-            memory_ns: mean(sum.memory),
-        })
-    };
-    TransactionKind::ALL.into_iter().filter_map(of).collect()
 }
 
 fn direction(direction: Direction, sent: &Counters, received: &Counters, now_ps: u64) -> DirectionReport {
@@ -199,5 +182,20 @@ fn direction(direction: Direction, sent: &Counters, received: &Counters, now_ps:
         damaged_frames: received.bad_lcrc + received.bad_dllp_crc,
         replay_timeouts: sent.replay_timeouts,
         retrains: sent.replay_num_rollovers,
+        link_changes: sent.link_changes,
+        unmapped_tcs: received.unmapped_tcs,
+        full_buffer_drops: received.full_buffer_drops,
+        virtual_channels: virtual_channels(sent),
     }
+}
+
+fn virtual_channels(sent: &Counters) -> Vec<VcReport> {
+    let report = |(vc, of): (u8, &link::VcCounters)| VcReport {
+        vc,
+        tlps: of.tlps,
+        payload_bytes: of.payload_bytes,
+        credit_stalls: of.credit_stalls,
+        credit_stall_ns: of.credit_stall_ps as f64 / 1_000.0,
+    };
+    (0..).zip(&sent.vcs).filter(|(_, of)| of.tlps > 0).map(report).collect()
 }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The lab file, key by key. The reference page in `docs/` is generated from these types and their comments.
 
-use crate::values::{Gen, Lanes, MpsBytes, MrrsBytes, Probability, RcbBytes};
+pub use crate::flow_schema::{Counter, CounterMethod, Flow, FlowKind, Traffic};
+pub use crate::link_schema::{Arbitration, FlowControl, LinkChange, ReplayTimer, VirtualChannel};
+use crate::values::{FunctionId, Gen, Lanes, MpsBytes, MrrsBytes, Probability, RcbBytes};
 use devices::pcie_bench;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -27,11 +29,14 @@ pub struct Lab {
     #[serde(default)]
     pub link: Link,
     /// The slots, each with a link from a root port of its own.
-    #[schemars(length(min = 1, max = 7))]
+    #[schemars(length(min = 1, max = 8))]
     pub slot: Vec<Slot>,
     /// Faults, each on one direction of one link.
     #[serde(default)]
     pub fault: Vec<Fault>,
+    /// Changes of links while the lab runs.
+    #[serde(default)]
+    pub link_event: Vec<LinkChange>,
 }
 
 /// The simulated host.
@@ -103,6 +108,31 @@ pub struct Link {
     /// Symbol times after which freed credits are returned at the latest. Default: the table of `PCIe 5.0 §2.6.1.2`.
     #[schemars(range(min = 1, max = 23_999))]
     pub update_fc_symbols: Option<u32>,
+    /// Virtual channels, where there are others than VC0.
+    pub vc: Option<Vec<VirtualChannel>>,
+    /// Which of them sends next. Default: `strict`.
+    pub vc_arbitration: Option<Arbitration>,
+    /// The last channel of the low-priority group, which shares as `vc_arbitration` says what the channels above leave;
+    /// of those, the highest goes first. Default: 7, all of them; with `strict`, 0.
+    #[schemars(range(min = 0, max = 7))]
+    pub low_priority_vc: Option<u8>,
+    /// Offer scaled flow control (`PCIe 5.0 §3.4.2`) by an exchange of features: headers then have up to 2032 credits, data
+    /// 32752. Default: false.
+    pub scaled_flow_control: Option<bool>,
+    /// What keeps a sender from sending more than its receiver can hold. Default: `credits`.
+    pub flow_control: Option<FlowControl>,
+    /// Without flow control, TLPs that a receiver holds.
+    #[schemars(range(min = 1, max = 65_535), extend("default" = 16))]
+    pub port_buffer_tlps: Option<u16>,
+    /// The rule for REPLAY_TIMER. Default: `rev4`.
+    pub replay_timer: Option<ReplayTimer>,
+    /// REPLAY_TIMER in symbol times, by the rule of revision 4.
+    #[schemars(range(min = 24_000, max = 31_000), extend("default" = 24_000))]
+    pub replay_timer_symbols: Option<u32>,
+    /// How long the wire is silent while the link retrains: when REPLAY_NUM has rolled over, and when its rate or width
+    /// changes.
+    #[schemars(range(min = 0, max = 24_000_000), extend("default" = 4_000))]
+    pub retrain_ns: Option<u64>,
 }
 
 /// Credits that a port advertises. Zero means infinite, as on the wire; a data credit is 16 bytes. Posted and completion
@@ -156,6 +186,12 @@ pub struct Slot {
     /// Settings of a `pcie-bench` device.
     #[serde(rename = "pcie-bench")]
     pub pcie_bench: Option<PcieBench>,
+    /// Settings of a `counter` device.
+    pub counter: Option<Counter>,
+    /// Settings of a `traffic` device.
+    pub traffic: Option<Traffic>,
+    /// Settings of a `replay` device.
+    pub replay: Option<Replay>,
 }
 
 /// The devices that ship.
@@ -168,6 +204,13 @@ pub enum Model {
     SimpleNic,
     /// The benchmark device of pcie-bench.
     PcieBench,
+    /// Increments a counter in host memory by AtomicOps. All `counter` devices of a lab with the same method share one; when
+    /// the last of them has ended, its driver checks that the counter holds every increment.
+    Counter,
+    /// Flows of raw TLPs, each with its type, size, Traffic Class and rate; measures what each of them gets.
+    Traffic,
+    /// The requests of a capture's devices, played again with their sizes, tags and attributes.
+    Replay,
 }
 
 impl Slot {
@@ -183,6 +226,9 @@ impl Slot {
             memory: None,
             simple_nic: None,
             pcie_bench: Some(settings),
+            counter: None,
+            traffic: None,
+            replay: None,
         }
     }
 }
@@ -195,6 +241,9 @@ impl Model {
             Model::Memory => "memory",
             Model::SimpleNic => "simple-nic",
             Model::PcieBench => "pcie-bench",
+            Model::Counter => "counter",
+            Model::Traffic => "traffic",
+            Model::Replay => "replay",
         }
     }
 }
@@ -436,4 +485,61 @@ pub enum FaultKind {
     Corrupt,
     /// The frame never arrives.
     Drop,
+}
+
+/// A device that plays what the devices of a capture have asked for, below the transaction layer of an endpoint: it has
+/// no configuration space, and begins when its link is up. A request waits until its tag is free; recorded addresses are
+/// folded into host memory; data of writes is only counted.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Replay {
+    /// The capture, pcap or pcapng: a path relative to the lab file.
+    #[schemars(with = "String")]
+    pub capture: Spanned<String>,
+    /// Plays the requests of this requester alone, written as `19:00.0`. Default: all that devices have issued.
+    pub requester: Option<FunctionId>,
+    /// When requests are sent.
+    #[serde(default)]
+    pub pace: Pace,
+    /// What a request waits for beside its turn and its time.
+    #[serde(default)]
+    pub dependencies: Dependencies,
+    /// Bytes of host memory into which addresses are folded, modulo this size: a power of two.
+    #[serde(default = "replay_window")]
+    #[schemars(with = "u64", range(min = 4096, max = 1_073_741_824), extend("default" = 16_777_216))]
+    pub window_bytes: Spanned<u64>,
+    /// Where that lies. Requests with a header of three DW get one of four in high memory.
+    #[serde(default = "replay_memory")]
+    #[schemars(extend("default" = "low"))]
+    pub memory: MemoryKind,
+}
+
+fn replay_memory() -> MemoryKind {
+    MemoryKind::Low
+}
+
+fn replay_window() -> Spanned<u64> {
+    Spanned::new(0..0, 16 << 20)
+}
+
+/// When a replayed request is sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pace {
+    /// As soon as the link takes it.
+    #[default]
+    Fabric,
+    /// Not before its recorded time, counted from the first request.
+    Recorded,
+}
+
+/// What a replayed request waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Dependencies {
+    /// Its tag: the last completion of the request that had it before.
+    #[default]
+    Tags,
+    /// Its tag, and every transaction that had ended before it was recorded.
+    Completions,
 }

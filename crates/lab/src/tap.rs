@@ -2,7 +2,7 @@
 //! A tap that writes what it sees into a capture.
 
 use capture::writer::{InterfaceId, Writer};
-use capture::{Direction as Way, Origin};
+use capture::{Direction as Way, Mark, Origin};
 use fabric::{Direction, Side, Tap, TapRecord};
 use link::Frame;
 use std::cell::RefCell;
@@ -15,7 +15,8 @@ use tlp::{Class, Time};
 pub struct CaptureOptions {
     /// At which end of each link the tap sits.
     pub at: Side,
-    /// Whether DLLPs are written.
+    /// Whether DLLPs are written, and with them what only links see: frames that were damaged or lost on the way, marked as
+    /// such, and the places of TLPs by sequence number.
     pub dllps: bool,
 }
 
@@ -39,22 +40,36 @@ struct Leaving {
     interface: InterfaceId,
     direction: Direction,
     frame: Frame,
+    mark: Mark,
 }
 
-/// A tap at one end of every link, with an interface for each direction. Damaged and lost frames are not written at
-/// the end that they never reached in good order.
+/// A link as a capture describes it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TappedLink {
+    /// The slot that it leads to.
+    pub slot: String,
+    /// Data bits per second of each direction, encoding taken off.
+    pub speed_bps: u64,
+}
+
+/// A tap at one end of every link, with an interface for each direction. Without DLLPs, damaged and lost frames are not
+/// written at the end that they never reached in good order; with them, they are marked.
 pub struct CaptureTap<W: Write> {
     state: Rc<RefCell<State<W>>>,
     interfaces: Vec<[InterfaceId; 2]>,
+    /// By link and direction: the place of the latest TLP.
+    places: Vec<[u64; 2]>,
     options: CaptureOptions,
 }
 
 impl<W: Write> State<W> {
-    fn write(&mut self, time: Time, interface: InterfaceId, direction: Direction, frame: &Frame) {
+    fn write(&mut self, time: Time, interface: InterfaceId, direction: Direction, frame: &Frame, mark: Mark) {
         let Some(writer) = &mut self.writer else { return };
         let result = match frame {
-            Frame::Tlp { tlp, .. } => writer.write_tlp(interface, time, tlp, origin(direction, tlp.class())),
-            Frame::Dllp(dllp) => writer.write_dllp(interface, time, dllp),
+            Frame::Tlp { tlp, .. } => {
+                writer.write_tlp_marked(interface, time, tlp, origin(direction, tlp.class()), mark)
+            }
+            Frame::Dllp(dllp) => writer.write_dllp_marked(interface, time, dllp, mark),
         };
         if let Err(e) = result {
             self.error.get_or_insert(e);
@@ -67,10 +82,10 @@ impl<W: Write> State<W> {
             let times =
                 self.leaving.iter().enumerate().filter_map(|(link, l)| Some((l.as_ref()?.time, link)));
             let Some((_, link)) = times.min().filter(|(time, _)| *time <= now) else { return };
-            let Some(Leaving { time, interface, direction, frame }) = self.leaving[link].take() else {
+            let Some(Leaving { time, interface, direction, frame, mark }) = self.leaving[link].take() else {
                 return;
             };
-            self.write(time, interface, direction, &frame);
+            self.write(time, interface, direction, &frame, mark);
         }
     }
 }
@@ -79,39 +94,41 @@ impl<W: Write> State<W> {
 pub struct CaptureHandle<W: Write>(Rc<RefCell<State<W>>>);
 
 impl<W: Write> CaptureTap<W> {
-    /// A capture on `out` of the links that lead to `slots`.
+    /// A capture on `out` of `links`.
     ///
     /// # Errors
     /// Those of `out`.
     pub fn new(
         out: W,
-        slots: &[String],
+        links: &[TappedLink],
         options: CaptureOptions,
     ) -> io::Result<(CaptureTap<W>, CaptureHandle<W>)> {
         let mut writer = Writer::new(out)?;
         let mut interfaces = Vec::new();
-        for (n, slot) in slots.iter().enumerate() {
+        for (n, TappedLink { slot, speed_bps }) in links.iter().enumerate() {
             let end = match options.at {
                 Side::Root => "root port",
                 Side::Device => "device",
             };
             let text = |way: Way| format!("{slot}, {}, at the {end}", way.name());
-            let mut tap = |way: Way| writer.tap(n as u16, way, &text(way));
+            let mut tap = |way: Way| writer.tap_with_speed(n as u16, way, &text(way), *speed_bps);
             interfaces.push([tap(Way::Downstream)?, tap(Way::Upstream)?]);
         }
-        let leaving = slots.iter().map(|_| None).collect();
+        let leaving = links.iter().map(|_| None).collect();
         let state = Rc::new(RefCell::new(State { writer: Some(writer), error: None, leaving }));
-        Ok((CaptureTap { state: state.clone(), interfaces, options }, CaptureHandle(state)))
+        let places = links.iter().map(|_| [0; 2]).collect();
+        Ok((CaptureTap { state: state.clone(), interfaces, places, options }, CaptureHandle(state)))
     }
 }
 
 impl<W: Write> Tap for CaptureTap<W> {
     fn frame(&mut self, record: &TapRecord<'_>) {
         let TapRecord { time, link, direction, frame, .. } = *record;
-        let unwanted = matches!(frame, Frame::Dllp(_)) && !self.options.dllps;
-        if record.at != self.options.at || record.damaged || record.dropped || unwanted {
+        let of_link_layer = matches!(frame, Frame::Dllp(_)) || record.damaged || record.dropped;
+        if record.at != self.options.at || (of_link_layer && !self.options.dllps) {
             return;
         }
+        let mark = self.mark(record);
         let link = link.0 as usize;
         let interface = self.interfaces[link][direction as usize];
         let mut state = self.state.borrow_mut();
@@ -120,12 +137,37 @@ impl<W: Write> Tap for CaptureTap<W> {
             if let Some(before) = state.leaving[link].as_ref().map(|l| l.time) {
                 state.write_left(before);
             }
-            state.leaving[link] = Some(Leaving { time, interface, direction, frame: frame.clone() });
+            state.leaving[link] = Some(Leaving { time, interface, direction, frame: frame.clone(), mark });
         } else {
             state.write_left(time);
-            state.write(time, interface, direction, frame);
+            state.write(time, interface, direction, frame, mark);
         }
     }
+}
+
+impl<W: Write> CaptureTap<W> {
+    /// What is known of a frame beside its bytes; at rest in a capture without DLLPs.
+    fn mark(&mut self, record: &TapRecord<'_>) -> Mark {
+        if !self.options.dllps {
+            return Mark::default();
+        }
+        let place = match record.frame {
+            Frame::Tlp { sequence, .. } => {
+                let latest = &mut self.places[record.link.0 as usize][record.direction as usize];
+                *latest = place_near(*latest, *sequence);
+                Some(*latest)
+            }
+            Frame::Dllp(_) => None,
+        };
+        Mark { damaged: record.damaged, dropped: record.dropped, place }
+    }
+}
+
+/// The place whose low 12 bits are `sequence` and that is nearest to `latest`: no more than 2047 TLPs are without Ack
+/// (`PCIe 5.0 §3.6.2.1`).
+fn place_near(latest: u64, sequence: u16) -> u64 {
+    let ahead = u64::from(sequence).wrapping_sub(latest) & 0xfff;
+    if ahead < 0x800 { latest + ahead } else { (latest + ahead).saturating_sub(0x1000) }
 }
 
 impl<W: Write> CaptureHandle<W> {

@@ -4,7 +4,7 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tlp::{Mps, Mrrs, Rate, Rcb, Width};
+use tlp::{Bdf, Mps, Mrrs, Rate, Rcb, Width};
 
 /// A generation, 1 to 5.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
@@ -41,6 +41,19 @@ pub struct RcbBytes(pub Rcb);
 #[serde(try_from = "f64")]
 #[schemars(with = "f64", extend("minimum" = 0, "maximum" = 0.001))]
 pub struct Probability(pub u64);
+
+/// Bus, device and function, written as `19:00.0`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[serde(try_from = "String")]
+#[schemars(with = "String")]
+pub struct FunctionId(pub Bdf);
+
+impl TryFrom<String> for FunctionId {
+    type Error = String;
+    fn try_from(text: String) -> Result<FunctionId, String> {
+        text.parse().map(FunctionId).map_err(|e: tlp::BdfError| format!("`{text}`: {e}"))
+    }
+}
 
 impl TryFrom<i64> for Gen {
     type Error = String;

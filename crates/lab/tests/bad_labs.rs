@@ -30,7 +30,7 @@ fn what_is_wrong_is_named_with_its_place_and_the_legal_values() {
         memory(&format!("[[fault]]\n{text}"))
     };
     let slot = |n: u32| format!("[[slot]]\nname = \"s{n}\"\ndevice = \"memory\"\n");
-    let eight = format!("version = 1\n{}", (0..8).map(slot).collect::<String>());
+    let nine = format!("version = 1\n{}", (0..9).map(slot).collect::<String>());
     let long = "x".repeat(65);
     let nested = format!("a = {}", "[".repeat(50_000));
     // The text; line and column, (0, 0) where the file as a whole is wrong; parts of the message.
@@ -38,8 +38,8 @@ fn what_is_wrong_is_named_with_its_place_and_the_legal_values() {
         // The file.
         ("".into(), (0, 0), &["missing field `version`"]),
         ("version = 1\n".into(), (0, 0), &["missing field `slot`"]),
-        ("version = 1\nslot = []\n".into(), (0, 0), &["0 slots", "1 to 7 [[slot]]"]),
-        (eight, (0, 0), &["8 slots", "1 to 7"]),
+        ("version = 1\nslot = []\n".into(), (0, 0), &["0 slots", "1 to 8 [[slot]]"]),
+        (nine, (0, 0), &["9 slots", "1 to 8"]),
         ("version = 2\n[[slot]]\nname = \"a\"\ndevice = \"memory\"\n".into(), (1, 11), &["version 2", "reads version 1"]),
         ("version = 1\n[[slot]\n".into(), (2, 8), &["unclosed array table", "`]`"]),
         ("version = 1\nversion = 1\n".into(), (2, 1), &["duplicate key"]),
@@ -80,6 +80,49 @@ fn what_is_wrong_is_named_with_its_place_and_the_legal_values() {
         (memory("[link]\nreplay_buffer_tlps = 0\n"), (3, 8), &["replay buffer of 0 TLPs", "1 to 2048"]),
         (memory("[link]\nreplay_buffer_bytes = 281\n"), (3, 8), &["281 bytes", "at least 282"]),
         (memory("[link]\nack_latency_symbols = 24000\n"), (3, 8), &["Ack latency of 24000", "1 to 23999"]),
+        (memory("[link]\nvc_arbitration = \"fair\"\n"), (6, 18), &["unknown variant `fair`", "`strict`", "`round-robin`", "`weighted`"]),
+        (memory("[[link.vc]]\nid = 8\n"), (3, 8), &["link of slot `a`, virtual channel 8", "0 to 7"]),
+        (memory("[[link.vc]]\nid = 1\n[[link.vc]]\nid = 1\n"), (3, 8), &["second table of VC1", "each has one"]),
+        (memory("[[link.vc]]\nid = 1\ntcs = [8]\n"), (3, 8), &["traffic classes of VC1", "0 to 7"]),
+        (memory("[[link.vc]]\nid = 1\ntcs = []\n"), (3, 8), &["VC1 without traffic classes", "leave its table out"]),
+        (memory("[[link.vc]]\nid = 1\ntcs = [0, 1]\n[[link.vc]]\nid = 0\ntcs = [2]\n"), (3, 8), &["TC0 on VC1", "always on VC0"]),
+        (
+            memory("[[link.vc]]\nid = 1\ntcs = [1, 2]\n[[link.vc]]\nid = 2\ntcs = [2]\n"),
+            (3, 8),
+            &["TC2 on VC1 and VC2", "one channel at most"],
+        ),
+        (memory("[[slot.link.vc]]\nid = 1\nphases = 129\n"), (3, 8), &["129 phases of VC1", "1 to 128"]),
+        (
+            memory("[link]\nvc_arbitration = \"weighted\"\n[[link.vc]]\nid = 0\nphases = 20\n[[link.vc]]\nid = 1\nphases = 10\n"),
+            (3, 8),
+            &["a VC arbitration table of 30 phases", "32, 64 and 128"],
+        ),
+        (
+            memory("[link]\nvc_arbitration = \"weighted\"\n[[link.vc]]\nid = 0\nphases = 32\n[[link.vc]]\nid = 1\n"),
+            (3, 8),
+            &["VC1 has no phase", "never send"],
+        ),
+        (memory("[link]\nlow_priority_vc = 3\n"), (3, 8), &["low_priority_vc 3", "`strict` arbitration, only 0"]),
+        (
+            memory("[[link.vc]]\nid = 3\nroot_credits = { posted_data = 2048 }\n"),
+            (3, 8),
+            &["root side: VC3 Posted data credits 2048", "16 to 2047"],
+        ),
+        (
+            memory("[link]\nscaled_flow_control = true\nroot_credits = { posted_header = 2033 }\n"),
+            (3, 8),
+            &["Posted header credits 2033", "1 to 2032"],
+        ),
+        (memory("[link]\nflow_control = \"none\"\nport_buffer_tlps = 0\n"), (3, 8), &["receive buffer of 0 TLPs", "at least 1"]),
+        (
+            memory("[link]\nflow_control = \"none\"\n[[link.vc]]\nid = 1\n"),
+            (3, 8),
+            &["2 channels without flow control", "VC0 alone"],
+        ),
+        (memory("[link]\nreplay_timer_symbols = 23999\n"), (3, 8), &["REPLAY_TIMER of 23999", "24000 to 31000"]),
+        (memory("[link]\nretrain_ns = 24_000_001\n"), (3, 8), &["retrain_ns of 24000001", "0 to 24000000"]),
+        (memory("[[link_event]]\nat_us = 1\nslot = \"b\"\nlanes = 4\n"), (7, 8), &["no slot `b`", "there are a"]),
+        (memory("[[link_event]]\nat_us = 1\nslot = \"a\"\nlanes = 5\n"), (8, 9), &["5 lanes", "1, 2, 4, 8"]),
         // The host.
         (memory("[host]\nlow_memory_mib = 0\n"), (6, 18), &["low_memory_mib of 0", "1 to 2048"]),
         (memory("[host]\nhigh_memory_mib = 131073\n"), (6, 19), &["131073", "0 to 131072"]),

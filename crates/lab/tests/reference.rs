@@ -64,7 +64,6 @@ fn lab_with(section: &str, key: &str, line: &str) -> String {
     let mps = if key == "mps_bytes" { "" } else { "mps_bytes = 128\n" };
     let (before, after) = match section {
         "" => (format!("{line}\n"), String::new()),
-        "[link]" => (String::new(), format!("[link]\n{mps}{line}\n")),
         "[[slot]]" => (String::new(), format!("{line}\n")),
         "[[fault]]" => {
             let other = if key == "nth" { "" } else { "nth = 1\n" };
@@ -72,6 +71,22 @@ fn lab_with(section: &str, key: &str, line: &str) -> String {
                 "[[fault]]\nslot = \"a\"\ndirection = \"upstream\"\nframes = \"any\"\naction = \"drop\"\n";
             (String::new(), format!("{fault}{other}{line}\n"))
         }
+        "[[link.vc]]" => {
+            let id = if key == "id" { "" } else { "id = 0\n" };
+            (String::new(), format!("[[link.vc]]\n{id}{line}\n"))
+        }
+        "[[link_event]]" => {
+            let at = if key == "at_us" { "" } else { "at_us = 1\n" };
+            (String::new(), format!("[[link_event]]\nslot = \"a\"\n{at}{line}\n"))
+        }
+        // With strict priority, the group is VC0 alone.
+        "[link]" if key == "low_priority_vc" => {
+            (String::new(), format!("[link]\nvc_arbitration = \"round-robin\"\n{line}\n"))
+        }
+        "[link]" if key == "port_buffer_tlps" => {
+            (String::new(), format!("[link]\nflow_control = \"none\"\n{line}\n"))
+        }
+        "[link]" => (String::new(), format!("[link]\n{mps}{line}\n")),
         // As much as the BAR has, which is as large as it may be.
         table if key == "exercise_bytes" => {
             (String::new(), format!("{table}\nsize_bytes = 268435456\n{line}\n"))

@@ -66,13 +66,13 @@ fn run_bare(name: &str, tlp: &Tlp) {
 
 fn exchange(a: &mut Port, b: &mut Port, now: Time, tlp: &Tlp) -> Time {
     if a.has_room(Class::Posted) {
-        a.enqueue(tlp.clone());
+        a.enqueue(now, tlp.clone());
     }
     let now = a.transmit_ready_at().unwrap_or(now).max(now);
     let Some(sent) = a.poll_transmit(now) else { return now };
     let now = sent.end;
     if let Some(tlp) = b.handle_frame(now, sent.frame, &Damage::none()) {
-        b.return_credits(now, tlp.class(), black_box(&tlp).data_credits());
+        b.return_credits(now, tlp.repr.tc, tlp.class(), black_box(&tlp).data_credits());
     }
     if b.poll_timeout().is_some_and(|t| t <= now) {
         b.handle_timeout(now);

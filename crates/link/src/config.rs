@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a port is set to. Plain data; [`PortConfig::validate`] is the only judge, and nothing here keeps state.
 
+use crate::arbiter::VcArbitration;
 use crate::sequence::MAX_UNACKNOWLEDGED;
+use std::collections::BTreeMap;
 use thiserror::Error;
-use tlp::{Class, Duration, Mps, Rate, Width};
+use tlp::{Class, Duration, Mps, Rate, Scale, TcVcMap, Vc, Width};
 
 /// Header credits that may be unused at once without scaling (`PCIe 5.0 §2.6.1`): half of the field's 256, less one.
 pub(crate) const MAX_HEADER_CREDITS: u16 = 127;
 /// Data credits, of 16 B, that may be unused at once without scaling (`PCIe 5.0 §2.6.1`).
 pub(crate) const MAX_DATA_CREDITS: u16 = 2047;
+/// The largest scale, and so the factor by which scaled flow control raises both (`PCIe 5.0 §3.4.2`, Table 3-2).
+const MAX_SCALE: Scale = Scale::X16;
 /// Bytes of a data credit (`PCIe 5.0 §2.6.1`).
 pub(crate) const CREDIT_BYTES: u32 = 16;
 /// Bytes that a TLP can have beside its data: header, digest, sequence number, LCRC.
@@ -52,6 +56,21 @@ pub enum ReplayTimerRule {
     },
 }
 
+/// What keeps a sender from sending more than the receiver can hold.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FlowControlMode {
+    /// Credits (`PCIe 5.0 §2.6`).
+    Credits,
+    /// Nothing, as in gem5's model of a link (IISWC'18, §IV): there is no flow-control initialization; a receiver whose
+    /// buffer is full drops TLPs without a word, and what comes behind them, until the sender's REPLAY_TIMER has it sent
+    /// all again. REPLAY_TIMER is three times the Ack latency limit, an override of which counts, and REPLAY_NUM does
+    /// not exist. Not a mode of the specification.
+    None {
+        /// TLPs of all classes that the receiver holds.
+        buffer_tlps: u16,
+    },
+}
+
 /// The settings of a port.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PortConfig {
@@ -61,9 +80,20 @@ pub struct PortConfig {
     pub width: Width,
     /// Max_Payload_Size; sets the Ack latency limit and the least credits.
     pub mps: Mps,
-    /// What the receiver advertises, by [`Class::index`].
+    /// What the receiver advertises for VC0, by [`Class::index`].
     pub rx_buffer: [CreditLimit; 3],
-    /// Room of the transmit queue, in TLPs of each class.
+    /// What it advertises for other channels; for those that are not here, the same as for VC0.
+    pub vc_buffers: BTreeMap<Vc, [CreditLimit; 3]>,
+    /// Which Traffic Class travels on which virtual channel; the channels that it names are in use.
+    pub tc_vc: TcVcMap,
+    /// Which of the channels sends next.
+    pub arbitration: VcArbitration,
+    /// Credits, or none.
+    pub flow_control: FlowControlMode,
+    /// Offer scaled flow control by an exchange of Data Link Feature DLLPs (`PCIe 5.0 §3.3`). Where the other end does
+    /// not, no more credits are advertised than fit without.
+    pub scaled_flow_control: bool,
+    /// Room of the transmit queue, in TLPs of each class on each channel.
     pub tx_queue_tlps: usize,
     /// Room of the replay buffer in TLPs, 1 to 2048.
     pub replay_buffer_tlps: u16,
@@ -85,24 +115,44 @@ pub struct PortConfig {
 /// Settings that the specification forbids.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum ConfigError {
-    /// Too few header credits.
-    #[error("{class:?} header credits {value}: legal are 1 to 127, or infinite")]
+    /// Too few or too many header credits.
+    #[error("{}{class:?} header credits {value}: legal are 1 to {max}, or infinite", of(*vc))]
     HeaderCredits {
+        /// On which channel.
+        vc: Vc,
         /// Of which class.
         class: Class,
         /// The value.
         value: u16,
+        /// The most (`PCIe 5.0 §2.6.1`, Table 3-2).
+        max: u16,
     },
     /// Too few or too many data credits.
-    #[error("{class:?} data credits {value}: legal are {min} to 2047 (units of 16 B), or infinite")]
+    #[error("{}{class:?} data credits {value}: legal are {min} to {max} (units of 16 B), or infinite", of(*vc))]
     DataCredits {
+        /// On which channel.
+        vc: Vc,
         /// Of which class.
         class: Class,
         /// The value.
         value: u16,
         /// The least (`PCIe 5.0 Table 2-45`).
         min: u16,
+        /// The most (`PCIe 5.0 §2.6.1`, Table 3-2).
+        max: u16,
     },
+    /// Credits for a channel that no Traffic Class travels on.
+    #[error("credits for {0}, on which no Traffic Class travels")]
+    UnusedVc(Vc),
+    /// A channel in the low-priority group has no phase in the table of weighted round robin.
+    #[error("{0} has no phase in the VC arbitration table: it would never send")]
+    NoPhase(Vc),
+    /// Several channels without credits.
+    #[error("{0} channels without flow control: legal is VC0 alone")]
+    UncreditedVcs(usize),
+    /// A receiver without room.
+    #[error("receive buffer of 0 TLPs: at least 1")]
+    NoBuffer,
     /// The transmit queue.
     #[error("transmit queue of {0} TLPs: legal are 1 to 4096")]
     TxQueue(usize),
@@ -142,10 +192,15 @@ pub enum ConfigError {
     },
 }
 
+/// Nothing for VC0, which goes without saying.
+fn of(vc: Vc) -> String {
+    if vc == Vc::VC0 { String::new() } else { format!("{vc} ") }
+}
+
 impl PortConfig {
     /// The defaults for a link: all that unscaled flow control can advertise for requests, infinite credits for
-    /// completions (as endpoints and root ports must, `PCIe 5.0 §2.6.1`), the specification's own intervals, and the
-    /// longest between SKPs.
+    /// completions (as endpoints and root ports must, `PCIe 5.0 §2.6.1`), all on VC0, the specification's own intervals,
+    /// and the longest between SKPs.
     #[must_use]
     pub fn new(rate: Rate, width: Width, mps: Mps) -> PortConfig {
         let request = CreditLimit::finite(MAX_HEADER_CREDITS, MAX_DATA_CREDITS);
@@ -154,13 +209,18 @@ impl PortConfig {
             width,
             mps,
             rx_buffer: [request, request, CreditLimit::INFINITE],
+            vc_buffers: BTreeMap::new(),
+            tc_vc: TcVcMap::VC0_ONLY,
+            arbitration: VcArbitration::default(),
+            flow_control: FlowControlMode::Credits,
+            scaled_flow_control: false,
             tx_queue_tlps: 8,
             replay_buffer_tlps: 512,
             replay_buffer_bytes: (64 * 1024).max(16 * (mps.bytes() + MAX_TLP_OVERHEAD)),
             ack_latency_symbols: None,
             update_fc_symbols: None,
             replay_timer: ReplayTimerRule::Rev4 { symbols: 24_000 },
-            skp_interval: if rate.is_8b10b() { 1538 } else { 375 },
+            skp_interval: longest_skp_interval(rate),
             retrain: Duration::from_us(4),
         }
     }
@@ -170,9 +230,7 @@ impl PortConfig {
     /// # Errors
     /// The first that it forbids.
     pub fn validate(&self) -> Result<(), ConfigError> {
-        for class in Class::ALL {
-            self.validate_credits(class)?;
-        }
+        self.validate_channels()?;
         if self.tx_queue_tlps == 0 || self.tx_queue_tlps > MAX_TX_QUEUE {
             return Err(ConfigError::TxQueue(self.tx_queue_tlps));
         }
@@ -186,18 +244,56 @@ impl PortConfig {
         self.validate_timers()
     }
 
+    /// What the receiver advertises for `vc`, by [`Class::index`].
+    #[must_use]
+    pub fn buffer(&self, vc: Vc) -> [CreditLimit; 3] {
+        self.vc_buffers.get(&vc).copied().filter(|_| vc != Vc::VC0).unwrap_or(self.rx_buffer)
+    }
+
+    /// How long an SKP interval is at `rate`, in its own unit: the one that is set, where `rate` has the same encoding.
+    pub(crate) const fn skp_interval_at(&self, rate: Rate) -> u32 {
+        if rate.is_8b10b() == self.rate.is_8b10b() { self.skp_interval } else { longest_skp_interval(rate) }
+    }
+
+    fn validate_channels(&self) -> Result<(), ConfigError> {
+        if let FlowControlMode::None { buffer_tlps } = self.flow_control {
+            let channels = self.tc_vc.channels().count();
+            return match (buffer_tlps, channels) {
+                (0, _) => Err(ConfigError::NoBuffer),
+                (_, 1) => Ok(()),
+                _ => Err(ConfigError::UncreditedVcs(channels)),
+            };
+        }
+        let in_use = |vc: &Vc| self.tc_vc.channels().any(|v| v == *vc);
+        if let Some(vc) = self.vc_buffers.keys().find(|vc| !in_use(vc)) {
+            return Err(ConfigError::UnusedVc(*vc));
+        }
+        for vc in self.tc_vc.channels() {
+            for class in Class::ALL {
+                self.validate_credits(vc, class)?;
+            }
+        }
+        match self.tc_vc.channels().find(|vc| !self.arbitration.serves(*vc)) {
+            Some(vc) => Err(ConfigError::NoPhase(vc)),
+            None => Ok(()),
+        }
+    }
+
     // `PCIe 5.0 §2.6.1`, Table 2-45: minimum initial advertisements.
-    fn validate_credits(&self, class: Class) -> Result<(), ConfigError> {
-        let CreditLimit { header, data } = self.rx_buffer[class.index()];
-        if let Some(value) = header.filter(|h| !(1..=MAX_HEADER_CREDITS).contains(h)) {
-            return Err(ConfigError::HeaderCredits { class, value });
+    fn validate_credits(&self, vc: Vc, class: Class) -> Result<(), ConfigError> {
+        let CreditLimit { header, data } = self.buffer(vc)[class.index()];
+        let factor = if self.scaled_flow_control { MAX_SCALE.factor() } else { 1 };
+        let max = MAX_HEADER_CREDITS * factor;
+        if let Some(value) = header.filter(|h| !(1..=max).contains(h)) {
+            return Err(ConfigError::HeaderCredits { vc, class, value, max });
         }
         let min = match class {
             Class::NonPosted => 1,
             Class::Posted | Class::Completion => (self.mps.bytes() / CREDIT_BYTES) as u16,
         };
-        match data.filter(|d| !(min..=MAX_DATA_CREDITS).contains(d)) {
-            Some(value) => Err(ConfigError::DataCredits { class, value, min }),
+        let max = MAX_DATA_CREDITS * factor;
+        match data.filter(|d| !(min..=max).contains(d)) {
+            Some(value) => Err(ConfigError::DataCredits { vc, class, value, min, max }),
             None => Ok(()),
         }
     }
@@ -221,6 +317,11 @@ impl PortConfig {
         }
         Ok(())
     }
+}
+
+/// The longest time between SKP ordered sets (`PCIe 5.0 §4.2.7`): symbol times at 8b/10b, blocks at 128b/130b.
+const fn longest_skp_interval(rate: Rate) -> u32 {
+    if rate.is_8b10b() { 1538 } else { 375 }
 }
 
 #[cfg(test)]
@@ -247,7 +348,7 @@ mod tests {
     #[test]
     fn refusals_name_the_value_and_the_legal_ones() {
         type Change = fn(&mut PortConfig);
-        let rows: [(Change, &str); 10] = [
+        let rows: [(Change, &str); 15] = [
             (|c| c.rx_buffer[0].header = Some(0), "Posted header credits 0: legal are 1 to 127, or infinite"),
             (
                 |c| c.rx_buffer[1].header = Some(128),
@@ -274,6 +375,32 @@ mod tests {
             (
                 |c| c.ack_latency_symbols = Some(0),
                 "Ack latency of 0 symbol times: legal are 1 to 23999, less than REPLAY_TIMER",
+            ),
+            (
+                |c| (c.scaled_flow_control, c.rx_buffer[0].header) = (true, Some(2033)),
+                "Posted header credits 2033: legal are 1 to 2032, or infinite",
+            ),
+            (
+                |c| {
+                    c.tc_vc = TcVcMap::one_to_one();
+                    c.vc_buffers.insert(Vc::from_bits(3), [CreditLimit::finite(1, 15); 3]);
+                },
+                "VC3 Posted data credits 15: legal are 16 to 2047 (units of 16 B), or infinite",
+            ),
+            (
+                |c| c.vc_buffers = BTreeMap::from([(Vc::from_bits(3), [CreditLimit::INFINITE; 3])]),
+                "credits for VC3, on which no Traffic Class travels",
+            ),
+            (
+                |c| {
+                    c.tc_vc = TcVcMap::one_to_one();
+                    c.flow_control = FlowControlMode::None { buffer_tlps: 16 };
+                },
+                "8 channels without flow control: legal is VC0 alone",
+            ),
+            (
+                |c| c.flow_control = FlowControlMode::None { buffer_tlps: 0 },
+                "receive buffer of 0 TLPs: at least 1",
             ),
             (|c| c.skp_interval = 1538, "SKP interval of 1538 blocks: legal are 370 to 375"),
         ];

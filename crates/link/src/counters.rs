@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a port has counted. Numbers only; nothing here decides anything.
 
+use tlp::Vc;
+
 /// DLLPs sent, by kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DllpCounters {
@@ -12,14 +14,29 @@ pub struct DllpCounters {
     pub init_fc: u64,
     /// UpdateFC.
     pub update_fc: u64,
+    /// Data Link Feature.
+    pub feature: u64,
 }
 
 impl DllpCounters {
     /// All of them.
     #[must_use]
     pub const fn total(&self) -> u64 {
-        self.ack + self.nak + self.init_fc + self.update_fc
+        self.ack + self.nak + self.init_fc + self.update_fc + self.feature
     }
+}
+
+/// What a port has sent on one virtual channel: shares of the counters of the same names.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct VcCounters {
+    /// TLPs sent for the first time.
+    pub tlps: u64,
+    /// Their data in bytes.
+    pub payload_bytes: u64,
+    /// How often a TLP had to wait for credits, all classes.
+    pub credit_stalls: u64,
+    /// For how long in picoseconds; of classes that wait at once, each counts.
+    pub credit_stall_ps: u64,
 }
 
 /// Counters of a port: of its transmit direction, and of errors at its receiver.
@@ -59,6 +76,8 @@ pub struct Counters {
     pub credit_stalls: [u64; 3],
     /// For how long in picoseconds, by class.
     pub credit_stall_ps: [u64; 3],
+    /// By [`Vc::index`].
+    pub vcs: [VcCounters; Vc::COUNT],
     /// How often a TLP that had its credits had to wait for room in the replay buffer.
     pub replay_buffer_stalls: u64,
     /// For how long, in picoseconds.
@@ -79,10 +98,16 @@ pub struct Counters {
     pub data_link_protocol_errors: u64,
     /// Receiver: TLPs beyond the credits advertised, discarded (Receiver Overflow, `PCIe 5.0 §2.6.1.2`).
     pub receiver_overflows: u64,
+    /// Receiver: TLPs of a Traffic Class that travels on no enabled channel, discarded as malformed (`PCIe 5.0 §2.5.2`).
+    pub unmapped_tcs: u64,
+    /// Receiver without flow control: TLPs dropped because its buffer was full.
+    pub full_buffer_drops: u64,
     /// How often REPLAY_TIMER expired.
     pub replay_timeouts: u64,
     /// How often REPLAY_NUM rolled over and the link retrained.
     pub replay_num_rollovers: u64,
+    /// How often the rate or the width of the link was changed.
+    pub link_changes: u64,
 }
 
 impl Counters {

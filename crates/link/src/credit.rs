@@ -1,86 +1,86 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Credits of both directions (`PCIe 5.0 §2.6.1`): counters modulo 2^8 for headers and 2^12 for data, as in the
-//! specification. Sends nothing; the port asks it what to report.
+//! Credits of both directions (`PCIe 5.0 §2.6.1`): counters modulo 2^8 for headers and 2^12 for data, with two or four bits
+//! more where they are scaled (§3.4.2), as in the specification. Sends nothing; the port asks it what to report.
 
-use crate::config::{CREDIT_BYTES, CreditLimit};
-use tlp::{Class, FlowControl, FlowControlKind, Mps};
+use crate::config::{CREDIT_BYTES, CreditLimit, MAX_DATA_CREDITS, MAX_HEADER_CREDITS};
+use tlp::{Class, FlowControl, FlowControlKind, Mps, Scale, Vc};
 
+/// Bits of the fields of a flow-control DLLP.
 const HEADER_BITS: u32 = 8;
 const DATA_BITS: u32 = 12;
 
-/// A counter modulo `2^BITS`, or none where credits are infinite.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-struct Counter<const BITS: u32> {
-    value: u16,
-}
-
-impl<const BITS: u32> Counter<BITS> {
-    const MASK: u16 = (1 << BITS) - 1;
-    const HALF: u16 = 1 << (BITS - 1);
-
-    const fn new(value: u16) -> Self {
-        Counter { value: value & Self::MASK }
-    }
-
-    const fn plus(self, amount: u32) -> Self {
-        Self::new(self.value.wrapping_add(amount as u16))
-    }
-
-    const fn minus(self, other: Self) -> u16 {
-        self.value.wrapping_sub(other.value) & Self::MASK
-    }
+/// The modulus of a kind of credits, less one.
+const fn mask(field_bits: u32, scale: Scale) -> u16 {
+    (u16::MAX as u32 >> (16 - field_bits - scale.shift())) as u16
 }
 
 /// Sender's side of one type of credit: CREDITS_CONSUMED and CREDIT_LIMIT (`PCIe 5.0 §2.6.1.1`).
 #[derive(Clone, Copy, Debug, Default)]
-struct TxCredit<const BITS: u32> {
-    consumed: Counter<BITS>,
-    limit: Counter<BITS>,
+struct TxCredit {
+    consumed: u16,
+    limit: u16,
+    mask: u16,
     infinite: bool,
 }
 
-impl<const BITS: u32> TxCredit<BITS> {
+impl TxCredit {
     /// From InitFC: zero is infinite.
-    const fn init(advertised: u16) -> Self {
-        TxCredit { consumed: Counter::new(0), limit: Counter::new(advertised), infinite: advertised == 0 }
+    const fn init(advertised: u16, mask: u16) -> Self {
+        TxCredit { consumed: 0, limit: advertised & mask, mask, infinite: advertised == 0 }
     }
+
+    const UNLIMITED: TxCredit = TxCredit::init(0, u16::MAX);
 
     /// `(CREDIT_LIMIT - CUMULATIVE_CREDITS_REQUIRED) mod 2^n <= 2^n / 2`.
     const fn covers(self, amount: u32) -> bool {
-        self.infinite || self.limit.minus(self.consumed.plus(amount)) <= Counter::<BITS>::HALF
+        let required = self.consumed.wrapping_add(amount as u16);
+        self.infinite || self.limit.wrapping_sub(required) & self.mask <= self.mask / 2 + 1
+    }
+
+    const fn consume(&mut self, amount: u32) {
+        self.consumed = self.consumed.wrapping_add(amount as u16) & self.mask;
     }
 
     const fn available(self) -> Option<u16> {
-        if self.infinite { None } else { Some(self.limit.minus(self.consumed)) }
+        if self.infinite { None } else { Some(self.limit.wrapping_sub(self.consumed) & self.mask) }
     }
 }
 
 /// What the other end allows of one class, and what was used of it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct TxCredits {
-    header: TxCredit<HEADER_BITS>,
-    data: TxCredit<DATA_BITS>,
+    header: TxCredit,
+    data: TxCredit,
 }
 
 impl TxCredits {
+    /// Without flow control.
+    pub(crate) const UNLIMITED: TxCredits =
+        TxCredits { header: TxCredit::UNLIMITED, data: TxCredit::UNLIMITED };
+
     pub(crate) const fn init(fc: &FlowControl) -> TxCredits {
-        TxCredits { header: TxCredit::init(fc.header as u16), data: TxCredit::init(fc.data) }
+        TxCredits {
+            header: TxCredit::init(fc.header_credits(), mask(HEADER_BITS, fc.header_scale)),
+            data: TxCredit::init(fc.data_credits(), mask(DATA_BITS, fc.data_scale)),
+        }
     }
 
     /// Whether a TLP with `data` credits of data may go.
+    #[inline]
     pub(crate) const fn covers(&self, data: u32) -> bool {
         self.header.covers(1) && self.data.covers(data)
     }
 
+    #[inline]
     pub(crate) const fn consume(&mut self, data: u32) {
-        self.header.consumed = self.header.consumed.plus(1);
-        self.data.consumed = self.data.consumed.plus(data);
+        self.header.consume(1);
+        self.data.consume(data);
     }
 
     /// An UpdateFC has arrived: the fields of infinite credits mean nothing.
     pub(crate) const fn update(&mut self, fc: &FlowControl) {
-        self.header.limit = Counter::new(fc.header as u16);
-        self.data.limit = Counter::new(fc.data);
+        self.header.limit = fc.header_credits() & self.header.mask;
+        self.data.limit = fc.data_credits() & self.data.mask;
     }
 
     /// Unused header and data credits; `None` is infinite.
@@ -90,92 +90,138 @@ impl TxCredits {
 }
 
 /// Receiver's side of one type: CREDITS_ALLOCATED and CREDITS_RECEIVED (`PCIe 5.0 §2.6.1.2`).
-#[derive(Clone, Copy, Debug, Default)]
-struct RxCredit<const BITS: u32> {
-    allocated: Counter<BITS>,
-    received: Counter<BITS>,
+#[derive(Clone, Copy, Debug)]
+struct RxCredit {
+    allocated: u16,
+    received: u16,
     /// CREDITS_ALLOCATED as the last flow-control DLLP said it: what the sender goes by.
-    told: Counter<BITS>,
+    told: u16,
+    mask: u16,
+    scale: Scale,
     infinite: bool,
 }
 
-impl<const BITS: u32> RxCredit<BITS> {
-    const fn new(limit: Option<u16>) -> Self {
+impl RxCredit {
+    /// Credits of `limit`, or as many of them as can be told: `most` without scaling.
+    const fn new(limit: Option<u16>, most: u16, field_bits: u32, scaled: bool) -> Self {
         let (value, infinite) = match limit {
             Some(value) => (value, false),
             None => (0, true),
         };
-        RxCredit {
-            allocated: Counter::new(value),
-            received: Counter::new(0),
-            told: Counter::new(value),
-            infinite,
-        }
+        let scale = if scaled { least_scale(value, most) } else { Scale::Unscaled };
+        let value = if value / scale.factor() > most { most } else { value };
+        let allocated = value / scale.factor() * scale.factor();
+        RxCredit { allocated, received: 0, told: allocated, mask: mask(field_bits, scale), scale, infinite }
     }
 
     /// False: Receiver Overflow, `(CREDITS_ALLOCATED - CREDITS_RECEIVED) mod 2^n >= 2^n / 2` behind this TLP.
     const fn covers(self, amount: u32) -> bool {
-        self.infinite || self.allocated.minus(self.received.plus(amount)) < Counter::<BITS>::HALF
+        let received = self.received.wrapping_add(amount as u16);
+        self.infinite || self.allocated.wrapping_sub(received) & self.mask <= self.mask / 2
+    }
+
+    const fn receive(&mut self, amount: u32) {
+        self.received = self.received.wrapping_add(amount as u16) & self.mask;
+    }
+
+    const fn free(&mut self, amount: u32) {
+        self.allocated = self.allocated.wrapping_add(amount as u16) & self.mask;
+    }
+
+    /// What a DLLP would say now: the scale leaves low bits out.
+    const fn tellable(self) -> u16 {
+        self.allocated >> self.scale.shift() << self.scale.shift()
     }
 
     /// Less than `amount` is left to the sender, as far as it knows.
     const fn is_short_of(self, amount: u16) -> bool {
-        !self.infinite && self.told.minus(self.received) < amount
+        !self.infinite && self.told.wrapping_sub(self.received) & self.mask < amount
     }
 
-    const fn field(self) -> u16 {
-        if self.infinite { 0 } else { self.allocated.value }
+    /// The same, and it can be told of more.
+    const fn is_starved(self, amount: u16) -> bool {
+        self.is_short_of(amount) && self.told != self.tellable()
+    }
+
+    /// The field of the DLLP that is sent now.
+    const fn tell(&mut self) -> u16 {
+        self.told = self.tellable();
+        if self.infinite { 0 } else { self.told >> self.scale.shift() }
     }
 }
 
-/// What this end allows of one class, and what has arrived of it.
+/// The least scale by which `credits` fit a field that holds `most`.
+const fn least_scale(credits: u16, most: u16) -> Scale {
+    if credits <= most {
+        Scale::X1
+    } else if credits <= most * Scale::X4.factor() {
+        Scale::X4
+    } else {
+        Scale::X16
+    }
+}
+
+/// What this end allows of one class on one channel, and what has arrived of it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RxCredits {
+    vc: Vc,
     class: Class,
-    header: RxCredit<HEADER_BITS>,
-    data: RxCredit<DATA_BITS>,
+    header: RxCredit,
+    data: RxCredit,
     /// Data credits below which the sender may be unable to send the largest TLP.
     least_data: u16,
 }
 
 impl RxCredits {
-    pub(crate) const fn new(class: Class, limit: CreditLimit, mps: Mps) -> RxCredits {
+    /// `scaled`: both ends have agreed on scaled flow control.
+    pub(crate) const fn new(vc: Vc, class: Class, limit: CreditLimit, mps: Mps, scaled: bool) -> RxCredits {
         let least_data = match class {
             Class::NonPosted => 1,
             Class::Posted | Class::Completion => (mps.bytes() / CREDIT_BYTES) as u16,
         };
-        RxCredits { class, header: RxCredit::new(limit.header), data: RxCredit::new(limit.data), least_data }
+        let header = RxCredit::new(limit.header, MAX_HEADER_CREDITS, HEADER_BITS, scaled);
+        let data = RxCredit::new(limit.data, MAX_DATA_CREDITS, DATA_BITS, scaled);
+        RxCredits { vc, class, header, data, least_data }
     }
 
     /// A TLP with `data` credits of data has arrived; false, and not counted, where it was not allowed.
+    #[inline]
     pub(crate) const fn receive(&mut self, data: u32) -> bool {
         if !self.header.covers(1) || !self.data.covers(data) {
             return false;
         }
-        self.header.received = self.header.received.plus(1);
-        self.data.received = self.data.received.plus(data);
+        self.header.receive(1);
+        self.data.receive(data);
         true
     }
 
     /// A TLP with `data` credits of data has left the buffer. True where the sender may stand still for want of them,
     /// so that an UpdateFC must be scheduled at once (`PCIe 5.0 §2.6.1.2`).
+    #[inline]
     pub(crate) const fn free(&mut self, data: u32) -> bool {
-        self.header.allocated = self.header.allocated.plus(1);
-        self.data.allocated = self.data.allocated.plus(data);
+        self.header.free(1);
+        self.data.free(data);
         self.starves_sender()
     }
 
-    /// True where the sender, as far as it was told, has no header credit left or too little data for the largest TLP.
+    /// True where the sender, as far as it was told, has no header credit left or too little data for the largest TLP, and
+    /// there is more to tell.
+    #[inline]
     pub(crate) const fn starves_sender(&self) -> bool {
-        self.header.is_short_of(1) || self.data.is_short_of(self.least_data)
+        self.header.is_starved(1) || self.data.is_starved(self.least_data)
     }
 
     /// The flow-control DLLP that tells the state, as it is sent.
     pub(crate) const fn report(&mut self, kind: FlowControlKind) -> FlowControl {
-        self.header.told = self.header.allocated;
-        self.data.told = self.data.allocated;
-        let header = self.header.field() as u8;
-        FlowControl { kind, class: self.class, vc: 0, header, data: self.data.field() }
+        FlowControl {
+            kind,
+            class: self.class,
+            vc: self.vc,
+            header_scale: self.header.scale,
+            header: self.header.tell() as u8,
+            data_scale: self.data.scale,
+            data: self.data.tell(),
+        }
     }
 }
 
@@ -184,7 +230,11 @@ mod tests {
     use super::*;
 
     fn fc(kind: FlowControlKind, header: u8, data: u16) -> FlowControl {
-        FlowControl { kind, class: Class::Posted, vc: 0, header, data }
+        FlowControl::new(kind, Class::Posted, tlp::Vc::VC0, header, data)
+    }
+
+    fn receiver(limit: CreditLimit, mps: u32) -> RxCredits {
+        RxCredits::new(Vc::VC0, Class::Posted, limit, Mps::new(mps).unwrap(), false)
     }
 
     #[test]
@@ -204,7 +254,7 @@ mod tests {
     #[test]
     fn counters_wrap_in_step() {
         let limit = CreditLimit::finite(127, 2047);
-        let mut rx = RxCredits::new(Class::Posted, limit, Mps::new(4096).unwrap());
+        let mut rx = receiver(limit, 4096);
         let mut tx = TxCredits::init(&rx.report(FlowControlKind::InitFc1));
         let mut outstanding = 0;
         for step in 0..10_000 {
@@ -223,7 +273,7 @@ mod tests {
 
     #[test]
     fn overflow_is_seen_and_not_counted() {
-        let mut rx = RxCredits::new(Class::Posted, CreditLimit::finite(1, 16), Mps::new(128).unwrap());
+        let mut rx = receiver(CreditLimit::finite(1, 16), 128);
         assert!(!rx.receive(17));
         assert!(rx.receive(16));
         assert!(!rx.receive(0));
@@ -233,7 +283,8 @@ mod tests {
 
     #[test]
     fn infinite_credits_are_zero_on_the_wire() {
-        let mut rx = RxCredits::new(Class::Completion, CreditLimit::INFINITE, Mps::new(128).unwrap());
+        let mut rx =
+            RxCredits::new(Vc::VC0, Class::Completion, CreditLimit::INFINITE, Mps::new(128).unwrap(), false);
         let mut tx = TxCredits::init(&rx.report(FlowControlKind::InitFc1));
         for _ in 0..10_000 {
             assert!(tx.covers(256) && rx.receive(256));
@@ -242,13 +293,7 @@ mod tests {
         }
         assert_eq!(
             rx.report(FlowControlKind::UpdateFc),
-            FlowControl {
-                kind: FlowControlKind::UpdateFc,
-                class: Class::Completion,
-                vc: 0,
-                header: 0,
-                data: 0
-            }
+            FlowControl::new(FlowControlKind::UpdateFc, Class::Completion, tlp::Vc::VC0, 0, 0)
         );
         assert_eq!(tx.available(), (None, None));
     }
@@ -256,12 +301,76 @@ mod tests {
     /// Urgent: the last header credit, or less data than Max_Payload_Size, of what the sender was told.
     #[test]
     fn a_starved_sender_is_told_at_once() {
-        let mut rx = RxCredits::new(Class::Posted, CreditLimit::finite(10, 40), Mps::new(256).unwrap());
+        let mut rx = receiver(CreditLimit::finite(10, 40), 256);
         assert!(rx.receive(16));
         assert!(!rx.free(16), "24 of 16 left");
         assert!(rx.receive(16));
         assert!(rx.free(16), "8 of 16 left: what is free again was not told");
         rx.report(FlowControlKind::UpdateFc);
         assert!(rx.receive(16) && !rx.free(16), "24 of 16 left again");
+    }
+
+    /// Rows: what is to be advertised; scales and fields with scaling agreed on, and without (`PCIe 5.0 §3.4.2`, Table 3-2).
+    #[test]
+    fn the_least_scale_that_holds_the_credits() {
+        use Scale::{Unscaled, X1, X4, X16};
+        let rows = [
+            ((127, 2047), (X1, 127, X1, 2047), (127, 2047)),
+            ((128, 2048), (X4, 32, X4, 512), (127, 2047)),
+            ((508, 8188), (X4, 127, X4, 2047), (127, 2047)),
+            ((509, 8190), (X16, 31, X16, 511), (127, 2047)),
+            ((2032, 32_752), (X16, 127, X16, 2047), (127, 2047)),
+            ((1, 32_752), (X1, 1, X16, 2047), (1, 2047)),
+        ];
+        for ((header, data), scaled, unscaled) in rows {
+            let of = |agreed| {
+                let limit = CreditLimit::finite(header, data);
+                let mut rx = RxCredits::new(Vc::VC0, Class::Posted, limit, Mps::new(256).unwrap(), agreed);
+                let fc = rx.report(FlowControlKind::InitFc1);
+                (fc.header_scale, fc.header, fc.data_scale, fc.data)
+            };
+            assert_eq!(of(true), scaled, "{header} {data}");
+            assert_eq!(of(false), (Unscaled, unscaled.0 as u8, Unscaled, unscaled.1), "{header} {data}");
+        }
+    }
+
+    /// All that is advertised can be used, no more; and what has been freed comes back, but for what the scale cannot say.
+    #[test]
+    fn scaled_counters_wrap_in_step() {
+        for (headers, data) in [(508, 8188), (2032, 32_752), (300, 5000)] {
+            let limit = CreditLimit::finite(headers, data);
+            let mut rx = RxCredits::new(Vc::VC0, Class::Posted, limit, Mps::new(128).unwrap(), true);
+            let mut tx = TxCredits::init(&rx.report(FlowControlKind::InitFc1));
+            let told = tx.available();
+            let mut outstanding = 0;
+            for step in 0..50_000 {
+                if tx.covers(3) {
+                    tx.consume(3);
+                    assert!(rx.receive(3), "{step}");
+                    outstanding += 1;
+                } else {
+                    let most = told.0.unwrap().min(told.1.unwrap() / 3);
+                    assert!(outstanding <= most && outstanding + 16 > most, "{outstanding} of {most}");
+                    // So many that the field of the largest scale moves.
+                    for _ in 0..16 {
+                        rx.free(3);
+                    }
+                    outstanding -= 16;
+                    tx.update(&rx.report(FlowControlKind::UpdateFc));
+                }
+            }
+        }
+    }
+
+    /// With four credits to a bit, a starved sender is told when there is a bit to tell.
+    #[test]
+    fn a_scaled_receiver_does_not_repeat_itself() {
+        let limit = CreditLimit::finite(128, 8000);
+        let mut rx = RxCredits::new(Vc::VC0, Class::NonPosted, limit, Mps::new(128).unwrap(), true);
+        rx.report(FlowControlKind::InitFc1);
+        for _ in 0..128 {
+            assert!(rx.receive(0));
+        }
+        assert_eq!([rx.free(0), rx.free(0), rx.free(0), rx.free(0)], [false, false, false, true]);
     }
 }

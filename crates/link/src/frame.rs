@@ -3,7 +3,7 @@
 //!
 //! A frame travels as a value; only one that was damaged is turned into bytes, so that its real CRC finds the damage.
 
-use tlp::{Dllp, Time, Tlp, crc};
+use tlp::{Dllp, Duration, Time, Tlp, crc};
 
 /// Bytes that every TLP has on the wire beside itself (`PCIe 5.0 §4.2.1.2`, §4.2.2.3): STP, sequence number, LCRC and END, or the
 /// STP token with the sequence number, and LCRC.
@@ -33,18 +33,18 @@ impl Frame {
     /// Bits that may be damaged: of sequence number, TLP and LCRC, or of the DLLP with its CRC. Damage to framing
     /// symbols is not modelled; it would lose the frame as well.
     #[must_use]
-    pub const fn bit_len(&self) -> u32 {
+    pub fn bit_len(&self) -> u32 {
         8 * match self {
-            Frame::Tlp { tlp, .. } => (SEQUENCE_BYTES + tlp.repr.tlp_len() + LCRC_BYTES) as u32,
+            Frame::Tlp { tlp, .. } => (SEQUENCE_BYTES + tlp.wire_len() + LCRC_BYTES) as u32,
             Frame::Dllp(_) => DLLP_BYTES as u32,
         }
     }
 
     /// Bytes on the wire, framing included.
     #[must_use]
-    pub const fn wire_bytes(&self) -> u32 {
+    pub fn wire_bytes(&self) -> u32 {
         match self {
-            Frame::Tlp { tlp, .. } => tlp.repr.tlp_len() as u32 + TLP_FRAMING_BYTES,
+            Frame::Tlp { tlp, .. } => tlp.wire_len() as u32 + TLP_FRAMING_BYTES,
             Frame::Dllp(_) => DLLP_WIRE_BYTES,
         }
     }
@@ -60,7 +60,7 @@ impl Frame {
 }
 
 fn tlp_survives(sequence: u16, tlp: &Tlp, damage: &Damage) -> bool {
-    let len = tlp.repr.tlp_len();
+    let len = tlp.wire_len();
     let mut bytes = vec![0; SEQUENCE_BYTES + len + LCRC_BYTES];
     bytes[..SEQUENCE_BYTES].copy_from_slice(&sequence.to_be_bytes());
     tlp.emit(&mut bytes[SEQUENCE_BYTES..SEQUENCE_BYTES + len]);
@@ -90,6 +90,18 @@ pub struct Transmission {
     pub start: Time,
     /// When its last symbol has left.
     pub end: Time,
+    /// Of a TLP that is sent for the first time: how it has waited. Replays and DLLPs have none.
+    pub wait: Option<QueueWait>,
+}
+
+/// How a TLP has waited in the transmit queue, from [`enqueue`](crate::Port::enqueue) until its first symbol left.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct QueueWait {
+    /// When it was queued.
+    pub queued_at: Time,
+    /// The part of the wait during which it was the first of its class, had no credits, and the wire was free. Over all
+    /// TLPs sent these add up to [`Counters::credit_stall_ps`](crate::Counters::credit_stall_ps).
+    pub credit_wait: Duration,
 }
 
 const INLINE_FLIPS: usize = 4;
@@ -170,13 +182,13 @@ mod tests {
             Frame::Tlp { sequence: 0xabc, tlp: write(61, carried) },
             Frame::Tlp { sequence: 0, tlp: write(64, Data::Counted(64)) },
             Frame::Dllp(Dllp::Ack { sequence: 0x123 }),
-            Frame::Dllp(Dllp::FlowControl(tlp::FlowControl {
-                kind: tlp::FlowControlKind::UpdateFc,
-                class: tlp::Class::NonPosted,
-                vc: 0,
-                header: 0x21,
-                data: 0x345,
-            })),
+            Frame::Dllp(Dllp::FlowControl(tlp::FlowControl::new(
+                tlp::FlowControlKind::UpdateFc,
+                tlp::Class::NonPosted,
+                tlp::Vc::VC0,
+                0x21,
+                0x345,
+            ))),
         ]
     }
 

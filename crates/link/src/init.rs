@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Flow-control initialization of VC0 (`PCIe 5.0 §3.4`): FC_INIT1, FC_INIT2, and DL_Active behind them. Says which DLLP
-//! comes next; never sends one.
+//! How a link comes up: the Data Link Feature exchange (`PCIe 5.0 §3.3`), then flow-control initialization (§3.4) of VC0,
+//! FC_INIT1 and FC_INIT2, with DL_Active behind them, and of the other channels. Says which DLLP comes next; never
+//! sends one.
 
-use tlp::{Class, Duration, FlowControlKind, Time};
+use tlp::{Class, DataLinkFeature, Duration, FlowControlKind, Time};
 
 /// How often InitFC DLLPs are repeated while the other end does not answer; the specification asks for once in 34 us at
 /// least (`PCIe 5.0 §3.4.1`).
 const REPEAT: Duration = Duration::from_us(2);
 const ALL_CLASSES: u8 = 0b111;
 
-/// Where a port stands on its way to DL_Active.
+/// Where a virtual channel stands on its way to use; VC0's is DL_Active.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum State {
     /// DL_Inactive: not started.
@@ -55,10 +56,16 @@ impl Init {
         self.sent = 0;
     }
 
-    /// Takes credits of `class`; true where they are new and to be recorded.
+    /// Without flow control there is nothing to initialize.
+    pub(crate) fn skip(&mut self) {
+        self.state = State::Active;
+    }
+
+    /// Takes credits of `class`; true where they are new and to be recorded. They may come before this end begins: the other
+    /// one may be in DL_Active, and begin with its other channels, first.
     pub(crate) fn receive(&mut self, kind: FlowControlKind, class: Class) -> bool {
         let bit = 1 << class.index();
-        let new = self.state == State::FcInit1 && kind != FlowControlKind::UpdateFc && self.known & bit == 0;
+        let new = self.state <= State::FcInit1 && kind != FlowControlKind::UpdateFc && self.known & bit == 0;
         if new {
             self.known |= bit;
         }
@@ -126,5 +133,74 @@ impl Init {
     /// When to repeat; [`Time::MAX`]: never.
     pub(crate) fn deadline(&self) -> Time {
         self.repeat_at
+    }
+}
+
+/// The exchange of Data Link Features (`PCIe 5.0 §3.3`), state DL_Feature.
+pub(crate) struct FeatureExchange {
+    /// What this end supports; nothing where it takes no part.
+    local: u32,
+    remote: Option<u32>,
+    under_way: bool,
+    repeat_at: Time,
+}
+
+impl FeatureExchange {
+    pub(crate) fn new(scaled_flow_control: bool) -> FeatureExchange {
+        let local = if scaled_flow_control { DataLinkFeature::SCALED_FLOW_CONTROL } else { 0 };
+        FeatureExchange { local, remote: None, under_way: false, repeat_at: Time::MAX }
+    }
+
+    /// The exchange begins, where this end takes part.
+    pub(crate) fn start(&mut self) -> bool {
+        self.under_way = self.local != 0;
+        self.under_way
+    }
+
+    pub(crate) fn is_under_way(&self) -> bool {
+        self.under_way
+    }
+
+    /// The DLLP that is sent now.
+    pub(crate) fn next(&mut self, now: Time) -> DataLinkFeature {
+        self.repeat_at = if self.under_way { now + REPEAT } else { Time::MAX };
+        DataLinkFeature { ack: self.remote.is_some(), supported: self.local }
+    }
+
+    /// A DLLP has arrived; true where one is to be sent in answer: the first time, and as long as the other end does not
+    /// know that this one has heard it.
+    pub(crate) fn receive(&mut self, feature: DataLinkFeature) -> bool {
+        let first = self.remote.is_none();
+        if self.local == 0 || !self.under_way {
+            return false;
+        }
+        self.remote = Some(feature.supported);
+        self.under_way = !feature.ack;
+        first || !feature.ack
+    }
+
+    /// The other end has gone on to flow-control initialization: it has heard enough, or takes no part. True where this
+    /// end goes on now.
+    pub(crate) fn other_end_goes_on(&mut self) -> bool {
+        std::mem::take(&mut self.under_way)
+    }
+
+    /// Both ends support scaled flow control.
+    pub(crate) fn agreed_on_scaling(&self) -> bool {
+        self.local & self.remote.unwrap_or(0) & DataLinkFeature::SCALED_FLOW_CONTROL != 0
+    }
+
+    /// True where the DLLP is to be repeated now.
+    pub(crate) fn timeout(&mut self, now: Time) -> bool {
+        let due = self.under_way && self.repeat_at <= now;
+        if due {
+            self.repeat_at = Time::MAX;
+        }
+        due
+    }
+
+    /// When to repeat; [`Time::MAX`]: never.
+    pub(crate) fn deadline(&self) -> Time {
+        if self.under_way { self.repeat_at } else { Time::MAX }
     }
 }

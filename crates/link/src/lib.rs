@@ -5,9 +5,11 @@
 //! ```text
 //!          enqueue                                       handle_frame -> Tlp
 //!             |                                                ^
+//!   for each channel (channel):
 //!   transmit queue, ordering (tx, order)              credit check (credit)
+//!   credits (credit)                                           |
 //!             |                                                |
-//!   credits (credit)                                  sequence, Ack and Nak (rx)
+//!   VC arbitration (arbiter)                          sequence, Ack and Nak (rx)
 //!             |                                                |
 //!   sequence, replay buffer (replay)                  LCRC, CRC-16 (frame)
 //!             |                                                |
@@ -21,10 +23,12 @@
 //! ([`Port::poll_timeout`]).
 //!
 //! The crate never reads a clock, never uses floats or randomness, never panics on what the other end sends, and
-//! never allocates for an intact frame once it runs. What it leaves out: link training (a port starts in L0),
-//! power states, equalization, Extended Synch, lane-to-lane skew, EDS tokens, scaled flow control, virtual channels
-//! but VC0, and FLIT mode.
+//! never allocates for an intact frame once it runs. What it leaves out: link training (a port starts in L0, and a change
+//! of rate or width is a silent wire), power states, equalization, Extended Synch, lane-to-lane skew, EDS tokens, and
+//! FLIT mode.
 
+mod arbiter;
+mod channel;
 mod config;
 mod counters;
 mod credit;
@@ -41,9 +45,10 @@ mod timing;
 mod tx;
 mod update;
 
-pub use config::{ConfigError, CreditLimit, PortConfig, ReplayTimerRule};
-pub use counters::{Counters, DllpCounters};
-pub use frame::{DLLP_WIRE_BYTES, Damage, Frame, TLP_FRAMING_BYTES, Transmission};
+pub use arbiter::{PhaseError, PhaseTable, VcArbitration, VcScheme};
+pub use config::{ConfigError, CreditLimit, FlowControlMode, PortConfig, ReplayTimerRule};
+pub use counters::{Counters, DllpCounters, VcCounters};
+pub use frame::{DLLP_WIRE_BYTES, Damage, Frame, QueueWait, TLP_FRAMING_BYTES, Transmission};
 pub use order::{Passing, may_pass};
 pub use port::Port;
 pub use timing::symbol_times;

@@ -1,54 +1,78 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A port: joins the parts of this crate and decides what goes onto the wire next. Never looks into a TLP beyond its
-//! header's lengths.
+//! header's lengths, its Traffic Class and its attributes of order.
 
-use crate::config::{PortConfig, ReplayTimerRule};
+mod receive;
+mod transmit;
+
+use crate::arbiter::Arbiter;
+use crate::channel::Channel;
+use crate::config::{FlowControlMode, PortConfig};
 use crate::counters::Counters;
-use crate::credit::{RxCredits, TxCredits};
-use crate::frame::{DLLP_WIRE_BYTES, Damage, Frame, TLP_FRAMING_BYTES, Transmission};
-use crate::init::{Init, State};
-use crate::replay::{Acknowledged, ReplayBuffer};
-use crate::rx::{Receiver, Verdict};
-use crate::sequence::Sequence;
+use crate::frame::{Damage, Frame, Transmission};
+use crate::init::{FeatureExchange, State};
+use crate::replay::ReplayBuffer;
+use crate::rx::Receiver;
 use crate::stall::Stalls;
-use crate::store::{Handle, TlpStore};
-use crate::timing::{Serializer, symbol_times};
-use crate::tx::{Lengths, Queued, TransmitQueue};
-use crate::update::UpdateSchedule;
-use tlp::{Class, Dllp, Duration, FlowControl, FlowControlKind, Time, Tlp, ack_latency_limit};
+use crate::store::TlpStore;
+use crate::timing::{Serializer, Timers};
+use crate::tx::Lengths;
+use crate::update::{KINDS, UpdateSchedule};
+use tlp::{Class, Rate, TcSet, Time, Tlp, TrafficClass, Vc, Width};
 
 /// What waits to be sent beside new TLPs, lowest bit first: the order that `PCIe 5.0 §3.6.2.1` recommends.
 mod pending {
-    pub(super) const NAK: u8 = 1 << 0;
-    pub(super) const ACK: u8 = 1 << 1;
-    pub(super) const INIT_FC: u8 = 1 << 2;
-    /// First of three bits, by `Class::index`.
-    pub(super) const UPDATE_FC_SHIFT: u32 = 3;
-    pub(super) const REPLAY: u8 = 1 << 6;
+    pub(super) const NAK: u64 = 1 << 0;
+    pub(super) const ACK: u64 = 1 << 1;
+    pub(super) const FEATURE: u64 = 1 << 2;
+    /// First of eight bits, by `Vc::index`.
+    pub(super) const INIT_FC_SHIFT: usize = 3;
+    /// First of three bits for each channel, by `Class::index`.
+    pub(super) const UPDATE_FC_SHIFT: usize = INIT_FC_SHIFT + 8;
+    pub(super) const REPLAY: u64 = 1 << (UPDATE_FC_SHIFT + super::KINDS);
 }
 
 /// One port of a link.
 ///
-/// After every call of `start`, `enqueue`, `handle_frame`, `return_credits`, `handle_timeout` and of `poll_transmit`
-/// itself, ask [`transmit_ready_at`](Port::transmit_ready_at) and [`poll_timeout`](Port::poll_timeout) anew; call
-/// [`poll_transmit`](Port::poll_transmit) after [`enqueue`](Port::enqueue), so that the wait of a TLP that cannot go is
-/// counted from then on.
+/// After every call of `start`, `enqueue`, `handle_frame`, `return_credits`, `handle_timeout`, `retrain` and of
+/// `poll_transmit` itself, ask [`transmit_ready_at`](Port::transmit_ready_at) and [`poll_timeout`](Port::poll_timeout)
+/// anew; call [`poll_transmit`](Port::poll_transmit) after [`enqueue`](Port::enqueue), so that the wait of a TLP that cannot
+/// go is counted from then on.
 pub struct Port {
-    retrain: Duration,
-    init: Init,
-    pending: u8,
-    /// The class that sends the next new TLP.
-    next: Option<Class>,
+    pending: u64,
+    /// Channels that have a TLP to send with its credits, by [`Vc::index`].
+    ready: u8,
+    /// Those of them whose TLP fits the replay buffer.
+    sendable: u8,
+    arbiter: Arbiter,
     stalls: Stalls,
     wire: Serializer,
     store: TlpStore,
-    queue: TransmitQueue,
-    tx_credits: [TxCredits; 3],
-    rx_credits: [RxCredits; 3],
+    /// By [`Vc::index`], up to the last that is in use.
+    channels: Box<[Channel]>,
+    /// The channel of each Traffic Class; of one that is not mapped, VC0.
+    channel_of: [u8; 8],
+    mapped: TcSet,
+    /// The Traffic Classes whose queues have room, by class.
+    room: [TcSet; 3],
     replay: ReplayBuffer,
     receiver: Receiver,
+    /// Room for TLPs that have arrived, where there are no credits.
+    buffer: Option<PortBuffer>,
     updates: UpdateSchedule,
+    feature: FeatureExchange,
+    /// When the DLLPs of an initialization are repeated; [`Time::MAX`]: there is none.
+    init_at: Time,
+    /// REPLAY_NUM has rolled over, and the other end does not know.
+    retrains_until: Option<Time>,
     counters: Counters,
+    config: Box<PortConfig>,
+}
+
+/// A receive buffer without flow control.
+struct PortBuffer {
+    capacity: u16,
+    used: u16,
 }
 
 impl Port {
@@ -56,70 +80,117 @@ impl Port {
     /// not as the specification says.
     #[must_use]
     pub fn new(config: PortConfig) -> Port {
-        let table = ack_latency_limit(config.rate, config.width, config.mps);
-        let time = |symbols| symbol_times(config.rate, symbols);
-        let replay_timeout = time(match config.replay_timer {
-            ReplayTimerRule::Rev3 => 3 * table,
-            ReplayTimerRule::Rev4 { symbols } => symbols,
-        });
-        let update_interval = time(config.update_fc_symbols.unwrap_or(table));
+        let timers = Timers::new(&config, config.rate, config.width);
+        let map = config.tc_vc;
+        let last = map.channels().last().unwrap_or_default();
+        let queues = 3 * config.tx_queue_tlps * map.channels().count();
+        let buffer = match config.flow_control {
+            FlowControlMode::Credits => None,
+            FlowControlMode::None { buffer_tlps } => Some(PortBuffer { capacity: buffer_tlps, used: 0 }),
+        };
+        let channel_of = |tc| map.vc(TrafficClass::from_bits(tc as u8)).unwrap_or_default().id();
+        let (tlps, bytes) = (config.replay_buffer_tlps, config.replay_buffer_bytes);
         Port {
-            retrain: config.retrain,
-            init: Init::new(),
             pending: 0,
-            next: None,
-            stalls: Stalls::default(),
+            ready: 0,
+            sendable: 0,
+            arbiter: Arbiter::new(&config.arbitration),
+            stalls: Stalls::new(),
             wire: Serializer::new(&config),
-            store: TlpStore::new(3 * config.tx_queue_tlps + usize::from(config.replay_buffer_tlps)),
-            queue: TransmitQueue::new(config.tx_queue_tlps),
-            tx_credits: [TxCredits::default(); 3],
-            rx_credits: Class::ALL.map(|c| RxCredits::new(c, config.rx_buffer[c.index()], config.mps)),
-            replay: ReplayBuffer::new(config.replay_buffer_tlps, config.replay_buffer_bytes, replay_timeout),
-            receiver: Receiver::new(time(config.ack_latency_symbols.unwrap_or(table))),
-            updates: UpdateSchedule::new(&config, update_interval),
+            store: TlpStore::new(queues + usize::from(tlps)),
+            channels: Vc::all().filter(|vc| *vc <= last).map(|vc| Channel::new(&config, vc)).collect(),
+            channel_of: std::array::from_fn(channel_of),
+            mapped: map.mapped(),
+            room: [TcSet::ALL; 3],
+            replay: ReplayBuffer::new(tlps, bytes, timers.replay, buffer.is_none()),
+            receiver: Receiver::new(timers.ack),
+            buffer,
+            updates: UpdateSchedule::new(&config, timers.update),
+            feature: FeatureExchange::new(config.scaled_flow_control),
+            init_at: Time::MAX,
+            retrains_until: None,
             counters: Counters::default(),
+            config: Box::new(config),
         }
     }
 
-    /// The physical layer is up: flow-control initialization of VC0 begins. Call it once.
+    /// The physical layer is up: the exchange of features and flow-control initialization begin, of VC0 and then of the
+    /// other channels. Call it once.
     pub fn start(&mut self, now: Time) {
-        if self.init.state() == State::Inactive {
-            self.wire.start(now);
-            self.init.start();
-            self.pending |= pending::INIT_FC;
+        self.wire.start(now);
+        if self.buffer.is_some() || self.channels[0].init.state() != State::Inactive {
+            return;
+        }
+        if self.feature.start() {
+            self.pending |= pending::FEATURE;
+        } else {
+            self.start_init(0);
         }
     }
 
-    /// DL_Active: credits are known, TLPs may flow.
-    #[must_use]
-    pub fn is_active(&self) -> bool {
-        self.init.state() == State::Active
+    fn start_init(&mut self, channel: usize) {
+        self.channels[channel].init.start();
+        self.pending |= 1 << (pending::INIT_FC_SHIFT + channel);
     }
 
-    /// Whether the transmit queue has room for a TLP of `class`; before DL_Active as well, the TLP then waits.
+    /// DL_Active: credits of VC0 are known, its TLPs may flow.
+    #[must_use]
+    #[inline]
+    pub fn is_active(&self) -> bool {
+        self.channels[0].is_active()
+    }
+
+    /// True where the TLPs of every channel in use may flow.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.channels.iter().all(|channel| channel.is_active() || !channel.is_in_use())
+    }
+
+    /// The Traffic Classes for which a transmit queue has room for a TLP of `class`; before DL_Active as well, the TLP then
+    /// waits. A Traffic Class that is not mapped travels on VC0, for the other end to judge.
+    #[must_use]
+    #[inline]
+    pub fn room(&self, class: Class) -> TcSet {
+        self.room[class.index()]
+    }
+
+    /// Whether there is room for a TLP of `class` and TC0.
     #[must_use]
     pub fn has_room(&self, class: Class) -> bool {
-        self.queue.has_room(class)
+        self.room(class).contains(TrafficClass::default())
     }
 
-    /// Takes a TLP to send, for which [`has_room`](Self::has_room) holds. Without room it is still kept, at the cost of
+    #[inline]
+    fn channel_of(&self, tc: TrafficClass) -> usize {
+        usize::from(self.channel_of[usize::from(tc.bits())])
+    }
+
+    /// Takes a TLP to send, whose Traffic Class is in [`room`](Self::room). Without room it is still kept, at the cost of
     /// an allocation: nothing is lost.
-    pub fn enqueue(&mut self, tlp: Tlp) {
+    #[inline]
+    pub fn enqueue(&mut self, now: Time, tlp: Tlp) {
         let class = tlp.class();
-        let behind_others = self.queue.head(class).is_some();
+        let index = self.channel_of(tlp.repr.tc);
         let lengths = Lengths::of(&tlp);
         let handle = self.store.insert(tlp);
-        self.queue.push(class, lengths, handle);
+        let channel = &mut self.channels[index];
+        let behind_others = channel.queue.head(class).is_some();
+        channel.queue.push(now, class, lengths, handle);
+        if !channel.queue.has_room(class) {
+            let room = &mut self.room[class.index()];
+            *room = room.and(channel.classes.complement());
+        }
         if !behind_others {
-            self.select();
+            self.select(index);
         }
     }
 
     /// When the wire is free (which may be in the past), where something may be sent; `None` where nothing can be sent
     /// without a further input.
     #[must_use]
+    #[inline]
     pub fn transmit_ready_at(&self) -> Option<Time> {
-        (self.pending != 0 || self.next.is_some()).then(|| self.wire.free_at())
+        (self.pending != 0 || self.sendable != 0).then(|| self.wire.free_at())
     }
 
     /// The next frame onto the wire, if the wire is free at `now` and something may go. A due SKP ordered set goes before
@@ -131,7 +202,7 @@ impl Port {
         if now < self.wire.free_at() {
             return None;
         }
-        if self.pending == 0 && self.next.is_none() {
+        if self.pending == 0 && self.sendable == 0 {
             self.stalls.note(now, &mut self.counters);
             return None;
         }
@@ -164,15 +235,22 @@ impl Port {
         }
     }
 
-    /// The receiver has taken one TLP of `class` with `data_credits` units of 16 B out of its buffer.
-    pub fn return_credits(&mut self, now: Time, class: Class, data_credits: u32) {
-        let urgent = self.rx_credits[class.index()].free(data_credits);
-        let tell = self.updates.returned(now, class, urgent);
-        self.pending |= tell << pending::UPDATE_FC_SHIFT;
+    /// The receiver has taken one TLP of `tc` and `class` with `data_credits` units of 16 B out of its buffer.
+    #[inline]
+    pub fn return_credits(&mut self, now: Time, tc: TrafficClass, class: Class, data_credits: u32) {
+        if let Some(buffer) = &mut self.buffer {
+            buffer.used = buffer.used.saturating_sub(1);
+            return;
+        }
+        let channel = self.channel_of(tc);
+        let urgent = self.channels[channel].rx[class.index()].free(data_credits);
+        let tell = self.updates.returned(now, channel, class, urgent);
+        self.pending |= u64::from(tell) << pending::UPDATE_FC_SHIFT;
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) is to be called next.
     #[must_use]
+    #[inline]
     pub fn poll_timeout(&self) -> Option<Time> {
         let earliest = self.working_deadline().min(self.updates.refresh_deadline());
         (earliest != Time::MAX).then_some(earliest)
@@ -186,9 +264,10 @@ impl Port {
         refresh != Time::MAX && refresh < self.working_deadline() && self.updates.refresh_is_idle()
     }
 
+    #[inline]
     fn working_deadline(&self) -> Time {
         let data_link = self.receiver.deadline().min(self.replay.deadline());
-        data_link.min(self.updates.news_deadline()).min(self.init.deadline())
+        data_link.min(self.updates.news_deadline()).min(self.init_at)
     }
 
     /// Timers that are due at `now` expire. Harmless when called too early.
@@ -200,37 +279,97 @@ impl Port {
             self.counters.replay_timeouts += 1;
             self.start_replay(now);
         }
-        self.pending |= self.updates.timeout(now) << pending::UPDATE_FC_SHIFT;
-        self.init.timeout(now);
-        if self.init.wants_to_send() {
-            self.pending |= pending::INIT_FC;
+        self.pending |= u64::from(self.updates.timeout(now)) << pending::UPDATE_FC_SHIFT;
+        if self.init_at <= now {
+            self.init_timeout(now);
         }
+    }
+
+    fn init_timeout(&mut self, now: Time) {
+        if self.feature.timeout(now) {
+            self.pending |= pending::FEATURE;
+        }
+        for (index, channel) in self.channels.iter_mut().enumerate() {
+            channel.init.timeout(now);
+            if channel.init.wants_to_send() {
+                self.pending |= 1 << (pending::INIT_FC_SHIFT + index);
+            }
+        }
+        self.note_init();
+    }
+
+    /// The deadlines of initializations may have changed.
+    fn note_init(&mut self) {
+        let channels = self.channels.iter().map(|channel| channel.init.deadline()).min();
+        self.init_at = self.feature.deadline().min(channels.unwrap_or(Time::MAX));
+    }
+
+    /// When this port could send again if it retrained now: [`PortConfig::retrain`] after the frame that is on the wire.
+    #[must_use]
+    pub fn retrained_at(&self, now: Time) -> Time {
+        self.wire.free_at().max(now) + self.config.retrain
+    }
+
+    /// The link retrains, and comes back at `until` with `rate` and `width` (`PCIe 5.0 §4.2.6.4`): call it at both ends
+    /// with the later of their [`retrained_at`](Self::retrained_at). The frame that is on the wire goes out; then the wire
+    /// is silent. Sequence numbers, credits and what is not acknowledged stay; REPLAY_TIMER is held meanwhile.
+    pub fn retrain(&mut self, now: Time, until: Time, rate: Rate, width: Width) {
+        let speed = (rate, width, self.config.skp_interval_at(rate));
+        self.wire.retrain(now, until, speed, &mut self.counters);
+        let timers = Timers::new(&self.config, rate, width);
+        self.replay.set_timeout(timers.replay);
+        self.replay.hold(now, until);
+        self.receiver.set_ack_limit(timers.ack);
+        self.updates.set_interval(timers.update);
+        self.counters.link_changes += 1;
+    }
+
+    /// Asked after [`handle_timeout`](Self::handle_timeout) and after a frame that was no TLP to hand up: whether this port
+    /// has sent the link into retraining, since REPLAY_NUM rolled over, and until when; then the other end is to be told by
+    /// [`hold`](Self::hold). Says it once.
+    #[must_use]
+    #[inline]
+    pub fn poll_retrain(&mut self) -> Option<Time> {
+        self.retrains_until.take()
+    }
+
+    /// The other end has sent the link into retraining: nothing is sent from the end of the frame on the wire until
+    /// `until`, and REPLAY_TIMER is held.
+    pub fn hold(&mut self, now: Time, until: Time) {
+        self.wire.hold(until);
+        self.replay.hold(now, until.max(now));
     }
 
     /// What was counted, of the transmit direction and of errors at the receiver.
     #[must_use]
+    #[inline]
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
 
     /// The run ends: accounts SKP ordered sets of idle time up to `now`, and stalls that have not ended.
     pub fn finish(&mut self, now: Time) {
-        if self.init.state() != State::Inactive {
-            self.wire.catch_up(now, &mut self.counters);
-        }
+        self.wire.catch_up(now, &mut self.counters);
         self.stalls.finish(now, &mut self.counters);
     }
 
     /// One line on what the port waits for.
     #[must_use]
     pub fn state_line(&self) -> String {
-        match self.init.state() {
+        if self.feature.is_under_way() {
+            return "exchange of features: waits for Data Link Feature".to_owned();
+        }
+        match self.channels[0].init.state() {
             State::Inactive => return "link not started".to_owned(),
             State::FcInit1 => return "flow-control initialization: waits for InitFC1".to_owned(),
             State::FcInit2 => return "flow-control initialization: waits for InitFC2".to_owned(),
             State::Active => {}
         }
-        let mut waits: Vec<String> = Class::ALL.into_iter().filter_map(|c| self.wait_of(c)).collect();
+        let named = |(vc, channel): (usize, &Channel)| -> Vec<String> {
+            let of = if vc == 0 { String::new() } else { format!("VC{vc}: ") };
+            channel.waits().map(|wait| format!("{of}{wait}")).collect()
+        };
+        let mut waits: Vec<String> = self.channels.iter().enumerate().flat_map(named).collect();
         if self.stalls.is_replay_blocked() {
             let (tlps, bytes) = (self.replay.len(), self.replay.bytes());
             waits.push(format!("replay buffer full: {tlps} TLPs, {bytes} bytes unacknowledged"));
@@ -238,295 +377,5 @@ impl Port {
             waits.push(format!("{} TLPs unacknowledged", self.replay.len()));
         }
         if waits.is_empty() { "idle".to_owned() } else { waits.join("; ") }
-    }
-
-    fn wait_of(&self, class: Class) -> Option<String> {
-        let head = self.queue.head(class)?;
-        let name = ["posted", "non-posted", "completion"][class.index()];
-        let credits = &self.tx_credits[class.index()];
-        let data = head.lengths.data_credits();
-        let (has_header, has_data) = credits.available();
-        if has_header == Some(0) {
-            return Some(format!("no {name} header credits"));
-        }
-        if !credits.covers(data) {
-            let has = has_data.unwrap_or(0);
-            return Some(format!("no {name} data credits: needs {data}, has {has}"));
-        }
-        if self.next == Some(class) || self.stalls.is_replay_blocked() {
-            return Some(format!("{name} TLP ready"));
-        }
-        Some(format!("{name} TLP waits for its turn or for older posted requests"))
-    }
-}
-
-// Transmit.
-impl Port {
-    /// Chooses the class that sends the next new TLP. Called whenever heads of queues, credits or the replay buffer have
-    /// changed.
-    fn select(&mut self) {
-        self.next = None;
-        if !self.is_active() {
-            return;
-        }
-        let choice = self.queue.oldest_sendable(&self.tx_credits, &self.store);
-        let fits = choice.head.is_none_or(|(_, lengths)| self.replay.has_room(lengths));
-        if fits {
-            self.next = choice.head.map(|(class, _)| class);
-        }
-        self.stalls.set(choice.blocked, !fits);
-    }
-
-    fn transmit(&mut self, now: Time) -> Option<Transmission> {
-        match self.next {
-            Some(class) if self.pending == 0 => self.transmit_new(now, class),
-            _ => self.transmit_pending(now),
-        }
-    }
-
-    #[inline]
-    fn transmit_new(&mut self, now: Time, class: Class) -> Option<Transmission> {
-        let Queued { lengths, handle, .. } = self.queue.pop(class)?;
-        self.tx_credits[class.index()].consume(lengths.data_credits());
-        let sequence = self.replay.push(lengths, handle);
-        let (start, end) = self.wire.send(now, lengths.wire(), &mut self.counters);
-        self.replay.sent(end);
-        self.count_new(lengths);
-        self.select();
-        self.stalls.note(end, &mut self.counters);
-        self.transmission(sequence, handle, start, end)
-    }
-
-    fn transmission(&self, sequence: u16, handle: Handle, start: Time, end: Time) -> Option<Transmission> {
-        let tlp = self.store.get(handle)?.clone();
-        Some(Transmission { frame: Frame::Tlp { sequence, tlp }, start, end })
-    }
-
-    fn count_new(&mut self, lengths: Lengths) {
-        self.counters.tlps += 1;
-        self.counters.payload_bytes += u64::from(lengths.data);
-        self.counters.header_bytes += u64::from(lengths.header);
-        self.counters.digest_bytes += u64::from(lengths.digest);
-        self.counters.framing_bytes += u64::from(TLP_FRAMING_BYTES);
-    }
-
-    fn transmit_pending(&mut self, now: Time) -> Option<Transmission> {
-        match 1_u8 << self.pending.trailing_zeros() {
-            pending::NAK => self.transmit_nak(now),
-            pending::ACK => self.transmit_ack(now),
-            pending::INIT_FC => self.transmit_init_fc(now),
-            pending::REPLAY => self.transmit_replay(now),
-            _ => self.transmit_update_fc(now),
-        }
-    }
-
-    fn transmit_dllp(&mut self, now: Time, dllp: Dllp) -> Option<Transmission> {
-        let (start, end) = self.wire.send(now, DLLP_WIRE_BYTES, &mut self.counters);
-        self.counters.dllp_bytes += u64::from(DLLP_WIRE_BYTES);
-        Some(Transmission { frame: Frame::Dllp(dllp), start, end })
-    }
-
-    // A Nak acknowledges all that an Ack would.
-    fn transmit_nak(&mut self, now: Time) -> Option<Transmission> {
-        self.pending &= !(pending::NAK | pending::ACK);
-        self.counters.dllps.nak += 1;
-        let sequence = self.receiver.acknowledge();
-        self.transmit_dllp(now, Dllp::Nak { sequence })
-    }
-
-    fn transmit_ack(&mut self, now: Time) -> Option<Transmission> {
-        self.pending &= !pending::ACK;
-        self.counters.dllps.ack += 1;
-        let sequence = self.receiver.acknowledge();
-        self.transmit_dllp(now, Dllp::Ack { sequence })
-    }
-
-    fn transmit_init_fc(&mut self, now: Time) -> Option<Transmission> {
-        let (kind, class) = self.init.next(now)?;
-        if !self.init.wants_to_send() {
-            self.pending &= !pending::INIT_FC;
-        }
-        self.counters.dllps.init_fc += 1;
-        let report = self.rx_credits[class.index()].report(kind);
-        let sent = self.transmit_dllp(now, Dllp::FlowControl(report));
-        self.advance_init(now);
-        sent
-    }
-
-    fn transmit_update_fc(&mut self, now: Time) -> Option<Transmission> {
-        let index = (self.pending >> pending::UPDATE_FC_SHIFT).trailing_zeros() as usize;
-        let class = *Class::ALL.get(index)?;
-        self.pending &= !(1 << (pending::UPDATE_FC_SHIFT + index as u32));
-        self.updates.told(now, class);
-        self.counters.dllps.update_fc += 1;
-        let report = self.rx_credits[index].report(FlowControlKind::UpdateFc);
-        self.transmit_dllp(now, Dllp::FlowControl(report))
-    }
-
-    fn transmit_replay(&mut self, now: Time) -> Option<Transmission> {
-        let (sequence, lengths, handle) = self.replay.replay()?;
-        self.note_replay();
-        let (start, end) = self.wire.send(now, lengths.wire(), &mut self.counters);
-        self.replay.sent(end);
-        self.counters.replayed_tlps += 1;
-        self.counters.replay_bytes += u64::from(lengths.wire());
-        self.transmission(sequence, handle, start, end)
-    }
-
-    /// REPLAY_TIMER or a Nak asks for a replay (`PCIe 5.0 §3.6.2.1`).
-    fn start_replay(&mut self, now: Time) {
-        if self.replay.start_replay() {
-            self.counters.replay_num_rollovers += 1;
-            self.wire.hold(self.wire.free_at().max(now) + self.retrain);
-        }
-        self.note_replay();
-    }
-
-    fn note_replay(&mut self) {
-        self.pending &= !pending::REPLAY;
-        if self.replay.is_replaying() {
-            self.pending |= pending::REPLAY;
-        }
-    }
-}
-
-// Receive.
-impl Port {
-    /// Whether the CRC finds no fault in a damaged frame; else what that leads to.
-    #[cold]
-    fn survives(&mut self, frame: &Frame, damage: &Damage) -> bool {
-        if frame.survives(damage) {
-            self.counters.undetected_errors += 1;
-            return true;
-        }
-        match frame {
-            Frame::Dllp(_) => self.counters.bad_dllp_crc += 1,
-            Frame::Tlp { .. } => {
-                self.counters.bad_lcrc += 1;
-                if self.init.state() >= State::FcInit2 {
-                    self.want_nak();
-                }
-            }
-        }
-        false
-    }
-
-    fn want_nak(&mut self) {
-        if self.receiver.want_nak() {
-            self.pending |= pending::NAK;
-        }
-    }
-
-    fn receive_tlp(&mut self, now: Time, sequence: u16, tlp: &Tlp) -> bool {
-        match self.init.state() {
-            State::Active => {}
-            State::FcInit2 => {
-                self.init.receive_tlp();
-                self.advance_init(now);
-            }
-            State::Inactive | State::FcInit1 => return false,
-        }
-        match self.receiver.receive(now, Sequence::from_bits(sequence)) {
-            Verdict::Accept => self.accept(tlp),
-            Verdict::Duplicate => {
-                self.counters.duplicate_tlps += 1;
-                self.pending |= pending::ACK;
-                false
-            }
-            Verdict::Gap { nak } => {
-                self.counters.out_of_sequence += 1;
-                self.pending |= if nak { pending::NAK } else { 0 };
-                false
-            }
-        }
-    }
-
-    fn accept(&mut self, tlp: &Tlp) -> bool {
-        // A Nak that has not left yet would ask for what has just come.
-        self.pending &= !pending::NAK;
-        let class = tlp.class();
-        let credits = &mut self.rx_credits[class.index()];
-        if !credits.receive(tlp.data_credits()) {
-            self.counters.receiver_overflows += 1;
-            return false;
-        }
-        if credits.starves_sender() {
-            self.pending |= self.updates.used_up(class) << pending::UPDATE_FC_SHIFT;
-        }
-        true
-    }
-
-    fn receive_dllp(&mut self, now: Time, dllp: Dllp) {
-        match dllp {
-            Dllp::Ack { sequence } => self.receive_ack(now, sequence),
-            Dllp::Nak { sequence } => self.receive_nak(now, sequence),
-            // Virtual channels but VC0 do not exist here.
-            Dllp::FlowControl(fc) if fc.vc == 0 => self.receive_flow_control(now, &fc),
-            Dllp::FlowControl(_) => {}
-        }
-    }
-
-    fn receive_ack(&mut self, now: Time, sequence: u16) {
-        if !self.is_active() {
-            return;
-        }
-        match self.replay.acknowledge(now, Sequence::from_bits(sequence), &mut self.store) {
-            Acknowledged::ProtocolError => self.counters.data_link_protocol_errors += 1,
-            Acknowledged::Nothing => {}
-            Acknowledged::Progress => {
-                self.note_replay();
-                if self.stalls.is_replay_blocked() {
-                    self.select();
-                    self.stalls.note(now, &mut self.counters);
-                }
-            }
-        }
-    }
-
-    fn receive_nak(&mut self, now: Time, sequence: u16) {
-        self.counters.nak_received += 1;
-        let errors = self.counters.data_link_protocol_errors;
-        self.receive_ack(now, sequence);
-        if self.is_active() && errors == self.counters.data_link_protocol_errors {
-            self.start_replay(now);
-        }
-    }
-
-    fn receive_flow_control(&mut self, now: Time, fc: &FlowControl) {
-        let index = fc.class.index();
-        match self.init.state() {
-            State::Inactive => return,
-            State::FcInit1 | State::FcInit2 => {
-                if self.init.receive(fc.kind, fc.class) {
-                    self.tx_credits[index] = TxCredits::init(fc);
-                }
-                self.advance_init(now);
-            }
-            State::Active if fc.kind != FlowControlKind::UpdateFc => {
-                // The other end has missed our InitFC2s; an UpdateFC tells it the same (`PCIe 5.0 §3.4.1`).
-                if self.init.is_late(now) {
-                    self.pending |= 1 << (pending::UPDATE_FC_SHIFT + index as u32);
-                }
-            }
-            State::Active => {}
-        }
-        if fc.kind == FlowControlKind::UpdateFc && self.init.state() >= State::FcInit2 {
-            self.tx_credits[index].update(fc);
-            self.select();
-            self.stalls.note(now, &mut self.counters);
-        }
-    }
-
-    fn advance_init(&mut self, now: Time) {
-        if !self.init.advance(now) {
-            return;
-        }
-        if self.init.wants_to_send() {
-            self.pending |= pending::INIT_FC;
-        }
-        if self.is_active() {
-            self.updates.start(now);
-            self.select();
-        }
     }
 }

@@ -43,6 +43,8 @@ pub(crate) struct ReplayBuffer {
     /// The next to be replayed; `next_transmit_seq` where no replay is under way.
     replay_next: Sequence,
     replay_num: u8,
+    /// Whether REPLAY_NUM counts.
+    counts: bool,
     timeout: Duration,
     /// When REPLAY_TIMER expires; [`Time::MAX`] while it is held.
     deadline: Time,
@@ -51,7 +53,8 @@ pub(crate) struct ReplayBuffer {
 }
 
 impl ReplayBuffer {
-    pub(crate) fn new(max_tlps: u16, max_bytes: u32, timeout: Duration) -> ReplayBuffer {
+    /// `counts`: after four replays without progress the link retrains.
+    pub(crate) fn new(max_tlps: u16, max_bytes: u32, timeout: Duration, counts: bool) -> ReplayBuffer {
         let max_tlps = max_tlps.clamp(1, MAX_UNACKNOWLEDGED);
         let slots = max_tlps.next_power_of_two();
         ReplayBuffer {
@@ -64,6 +67,7 @@ impl ReplayBuffer {
             ackd_seq: Sequence::BEFORE_ZERO,
             replay_next: Sequence::ZERO,
             replay_num: 0,
+            counts,
             timeout,
             deadline: Time::MAX,
             restart_timer: false,
@@ -141,8 +145,21 @@ impl ReplayBuffer {
         self.replay_next = self.ackd_seq.next();
         self.deadline = Time::MAX;
         self.restart_timer = true;
-        self.replay_num = (self.replay_num + 1) % REPLAY_NUM_MODULUS;
-        self.replay_num == 0
+        self.replay_num = (self.replay_num + u8::from(self.counts)) % REPLAY_NUM_MODULUS;
+        self.counts && self.replay_num == 0
+    }
+
+    /// The link retrains from `now` until `until`: REPLAY_TIMER, which is held meanwhile (`PCIe 5.0 §3.6.2.1`), then goes
+    /// on with what was left of it.
+    pub(crate) fn hold(&mut self, now: Time, until: Time) {
+        if self.deadline != Time::MAX {
+            self.deadline += until.since(now);
+        }
+    }
+
+    /// The timeout of a link whose rate or width has changed; a timer that runs keeps its deadline.
+    pub(crate) fn set_timeout(&mut self, timeout: Duration) {
+        self.timeout = timeout;
     }
 
     pub(crate) fn is_replaying(&self) -> bool {

@@ -32,6 +32,21 @@ impl Receiver {
         Receiver { next_rcv_seq: Sequence::ZERO, nak_scheduled: false, ack_limit, ack_at: Time::MAX }
     }
 
+    /// The Ack latency limit of a link whose rate or width has changed.
+    pub(crate) fn set_ack_limit(&mut self, ack_limit: Duration) {
+        self.ack_limit = ack_limit;
+    }
+
+    /// Whether this is the next TLP in order.
+    pub(crate) fn expects(&self, sequence: Sequence) -> bool {
+        sequence == self.next_rcv_seq
+    }
+
+    /// Whether this TLP is here already, `(NEXT_RCV_SEQ - sequence) mod 4096 <= 2048`, and not the next.
+    pub(crate) fn is_duplicate(&self, sequence: Sequence) -> bool {
+        !self.expects(sequence) && self.next_rcv_seq.since(sequence) <= MAX_UNACKNOWLEDGED
+    }
+
     /// A TLP with a good LCRC has arrived.
     pub(crate) fn receive(&mut self, now: Time, sequence: Sequence) -> Verdict {
         if sequence == self.next_rcv_seq {
@@ -42,7 +57,7 @@ impl Receiver {
             }
             return Verdict::Accept;
         }
-        if self.next_rcv_seq.since(sequence) <= MAX_UNACKNOWLEDGED {
+        if self.is_duplicate(sequence) {
             return Verdict::Duplicate;
         }
         Verdict::Gap { nak: self.want_nak() }

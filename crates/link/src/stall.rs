@@ -2,28 +2,53 @@
 //! Counts how often and how long TLPs wait for credits or for the replay buffer. Never makes them wait.
 
 use crate::counters::Counters;
-use tlp::Time;
+use tlp::{Class, Duration, Time, Vc};
 
-const REPLAY: usize = 3;
+/// Heads of queues that can wait: those of each class on each channel.
+const HEADS: usize = Vc::COUNT * CLASSES;
+const CLASSES: usize = Class::ALL.len();
+/// Behind them, the replay buffer.
+const REPLAY: usize = HEADS;
+const ALL_CLASSES: u32 = (1 << CLASSES) - 1;
 
-/// What is blocked, by class and, as a fourth, by the replay buffer, and since when.
-#[derive(Default)]
+/// What is blocked, by head and by the replay buffer, and since when. Bits of heads are those of channel 0 by
+/// [`Class::index`], then those of channel 1.
 pub(crate) struct Stalls {
     /// What is blocked now.
-    blocked: u8,
+    blocked: u32,
     /// What `since` has been set for.
-    noted: u8,
-    since: [Time; 4],
+    noted: u32,
+    since: [Time; HEADS + 1],
+    /// For how long the present head of each queue has waited for credits.
+    waited: [Duration; HEADS],
 }
 
 impl Stalls {
-    /// The classes whose heads lack credits, and whether the replay buffer holds up one that does not.
-    pub(crate) fn set(&mut self, classes: u8, replay: bool) {
-        self.blocked = classes | u8::from(replay) << REPLAY;
+    pub(crate) fn new() -> Stalls {
+        Stalls { blocked: 0, noted: 0, since: [Time::ZERO; HEADS + 1], waited: [Duration::ZERO; HEADS] }
+    }
+
+    /// The classes of `channel` whose heads lack credits.
+    #[inline]
+    pub(crate) fn set(&mut self, channel: usize, classes: u8) {
+        let shift = channel * CLASSES;
+        self.blocked = self.blocked & !(ALL_CLASSES << shift) | u32::from(classes) << shift;
+    }
+
+    /// Whether the replay buffer holds up a head that has its credits.
+    #[inline]
+    pub(crate) fn set_replay(&mut self, blocked: bool) {
+        self.blocked = self.blocked & !(1 << REPLAY) | u32::from(blocked) << REPLAY;
     }
 
     pub(crate) fn is_replay_blocked(&self) -> bool {
         self.blocked & 1 << REPLAY != 0
+    }
+
+    /// For how long the head of `class` on `channel`, which leaves now, has waited for credits.
+    #[inline]
+    pub(crate) fn take_wait(&mut self, channel: usize, class: Class) -> Duration {
+        std::mem::take(&mut self.waited[channel * CLASSES + class.index()])
     }
 
     /// Starts and ends stalls by what is blocked at `now`, when the wire is or will be free. One that ends when it has
@@ -37,8 +62,8 @@ impl Stalls {
     }
 
     #[cold]
-    fn change(&mut self, changed: u8, now: Time, counters: &mut Counters) {
-        for index in (0..self.since.len()).filter(|i| changed >> i & 1 != 0) {
+    fn change(&mut self, changed: u32, now: Time, counters: &mut Counters) {
+        for index in bits(changed) {
             if self.blocked >> index & 1 != 0 {
                 self.since[index] = now;
             } else {
@@ -48,25 +73,39 @@ impl Stalls {
         self.noted = self.blocked;
     }
 
-    fn end(&self, index: usize, now: Time, counters: &mut Counters) {
-        let waited = now.since(self.since[index]).as_ps();
-        if waited == 0 {
+    fn end(&mut self, index: usize, now: Time, counters: &mut Counters) {
+        let waited = now.since(self.since[index]);
+        let ps = waited.as_ps();
+        if ps == 0 {
             return;
         }
         if index == REPLAY {
             counters.replay_buffer_stalls += 1;
-            counters.replay_buffer_stall_ps += waited;
-        } else {
-            counters.credit_stalls[index] += 1;
-            counters.credit_stall_ps[index] += waited;
+            counters.replay_buffer_stall_ps += ps;
+            return;
         }
+        counters.credit_stalls[index % CLASSES] += 1;
+        counters.credit_stall_ps[index % CLASSES] += ps;
+        let vc = &mut counters.vcs[index / CLASSES];
+        vc.credit_stalls += 1;
+        vc.credit_stall_ps += ps;
+        self.waited[index] += waited;
     }
 
     /// Counts the stalls that go on up to now. One that goes on behind it counts once more.
     pub(crate) fn finish(&mut self, now: Time, counters: &mut Counters) {
-        for index in (0..self.since.len()).filter(|i| self.noted >> i & 1 != 0) {
+        for index in bits(self.noted) {
             self.end(index, now, counters);
             self.since[index] = self.since[index].max(now);
         }
     }
+}
+
+/// The places of the bits that are set.
+fn bits(mut set: u32) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let index = (set != 0).then(|| set.trailing_zeros() as usize)?;
+        set &= set - 1;
+        Some(index)
+    })
 }

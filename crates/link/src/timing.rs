@@ -4,9 +4,9 @@
 //! All arithmetic is in whole ticks of 1/3072 ps, of which a byte time is a whole number at every rate and width, so no
 //! rounding accumulates. Never asks what a byte means.
 
-use crate::config::PortConfig;
+use crate::config::{FlowControlMode, PortConfig, ReplayTimerRule};
 use crate::counters::Counters;
-use tlp::{Duration, Rate, Time};
+use tlp::{Duration, Rate, Time, Width, ack_latency_limit};
 
 /// Ticks of a picosecond. Byte times have the denominators 1 to 1024 (8 GT/s and up), times 3 at x12.
 const TICKS_PER_PS: u64 = 3072;
@@ -16,6 +16,32 @@ const TICKS_PER_PS: u64 = 3072;
 pub const fn symbol_times(rate: Rate, symbols: u32) -> Duration {
     let symbol = rate.symbol_time_ps();
     Duration::from_ps(symbols as u64 * symbol.num / symbol.den)
+}
+
+/// The timers that depend on rate and width.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Timers {
+    /// REPLAY_TIMER (`PCIe 5.0 §3.6.2.1`).
+    pub(crate) replay: Duration,
+    /// Ack latency limit (`PCIe 5.0 §3.6.3.1`).
+    pub(crate) ack: Duration,
+    /// UpdateFC latency (`PCIe 5.0 §2.6.1.2`).
+    pub(crate) update: Duration,
+}
+
+impl Timers {
+    pub(crate) fn new(config: &PortConfig, rate: Rate, width: Width) -> Timers {
+        let table = ack_latency_limit(rate, width, config.mps);
+        let ack = config.ack_latency_symbols.unwrap_or(table);
+        let replay = match (config.flow_control, config.replay_timer) {
+            (FlowControlMode::None { .. }, _) => 3 * ack,
+            (_, ReplayTimerRule::Rev3) => 3 * table,
+            (_, ReplayTimerRule::Rev4 { symbols }) => symbols,
+        };
+        let [replay, ack, update] =
+            [replay, ack, config.update_fc_symbols.unwrap_or(table)].map(|n| symbol_times(rate, n));
+        Timers { replay, ack, update }
+    }
 }
 
 /// An exact time: picoseconds and ticks.
@@ -65,24 +91,30 @@ pub(crate) struct Serializer {
 
 impl Serializer {
     pub(crate) fn new(config: &PortConfig) -> Serializer {
-        let symbol = config.rate.symbol_time_ps();
-        let symbol_ticks = symbol.num * TICKS_PER_PS / symbol.den;
-        let lanes = u64::from(config.width.lanes());
-        // `PCIe 5.0 §4.2.7`: a COM and three SKP symbols, or a block of 16 symbols, on every lane.
-        let (period_symbols, skp_symbols) = if config.rate.is_8b10b() {
-            (u64::from(config.skp_interval), 4)
-        } else {
-            (u64::from(config.skp_interval) * 16, 16)
-        };
-        Serializer {
-            byte_ticks: symbol_ticks / lanes,
+        let mut serializer = Serializer {
+            byte_ticks: 1,
             free: WireTime::at(Time::ZERO),
             skp_due: WireTime::at(Time::MAX),
-            skp_period_ticks: period_symbols * symbol_ticks,
-            skp_ticks: skp_symbols * symbol_ticks,
-            skp_bytes: skp_symbols * lanes,
+            skp_period_ticks: 1,
+            skp_ticks: 0,
+            skp_bytes: 0,
             busy_ticks: 0,
-        }
+        };
+        serializer.set_speed(config.rate, config.width, config.skp_interval);
+        serializer
+    }
+
+    fn set_speed(&mut self, rate: Rate, width: Width, skp_interval: u32) {
+        let symbol = rate.symbol_time_ps();
+        let symbol_ticks = symbol.num * TICKS_PER_PS / symbol.den;
+        let lanes = u64::from(width.lanes());
+        // `PCIe 5.0 §4.2.7`: a COM and three SKP symbols, or a block of 16 symbols, on every lane.
+        let (period_symbols, skp_symbols) =
+            if rate.is_8b10b() { (u64::from(skp_interval), 4) } else { (u64::from(skp_interval) * 16, 16) };
+        self.byte_ticks = symbol_ticks / lanes;
+        self.skp_period_ticks = period_symbols * symbol_ticks;
+        self.skp_ticks = skp_symbols * symbol_ticks;
+        self.skp_bytes = skp_symbols * lanes;
     }
 
     /// The lanes are up: the first SKP is due one interval from now.
@@ -100,6 +132,21 @@ impl Serializer {
     /// Sends nothing before `until`.
     pub(crate) fn hold(&mut self, until: Time) {
         self.free = self.free.max(WireTime::at(until));
+    }
+
+    /// The lanes are retrained until `until`, at or after both `now` and the end of what was sent: nothing is sent before,
+    /// and the next SKP is due one interval behind.
+    pub(crate) fn retrain(
+        &mut self,
+        now: Time,
+        until: Time,
+        (rate, width, skp_interval): (Rate, Width, u32),
+        counters: &mut Counters,
+    ) {
+        self.catch_up(now, counters);
+        self.set_speed(rate, width, skp_interval);
+        self.free = self.free.max(WireTime::at(until));
+        self.skp_due = self.free.after(self.skp_period_ticks);
     }
 
     /// Sends `bytes`, from `now` or when the wire is free and due SKPs are out; first and last instant.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The transaction layer's transmit queue: a FIFO for each class, and the choice of the next TLP by age, credits and
+//! The transaction layer's transmit queue of one virtual channel: a FIFO for each class, and the choice of the next TLP by age, credits and
 //! ordering rules. Bounded; never drops.
 
 use crate::config::CREDIT_BYTES;
@@ -8,11 +8,12 @@ use crate::frame::TLP_FRAMING_BYTES;
 use crate::order::{Passing, may_pass};
 use crate::store::{Handle, TlpStore};
 use std::collections::VecDeque;
-use tlp::{Class, Tlp};
+use tlp::{Class, Time, Tlp};
 
 /// Bytes of the parts of a TLP, computed once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Lengths {
+    /// With the prefixes before it.
     pub(crate) header: u8,
     pub(crate) digest: u8,
     /// Whole DWs, 0 to 4096.
@@ -22,7 +23,7 @@ pub(crate) struct Lengths {
 impl Lengths {
     pub(crate) fn of(tlp: &Tlp) -> Lengths {
         Lengths {
-            header: tlp.repr.header_len() as u8,
+            header: (tlp.prefixes.wire_len() + tlp.repr.header_len()) as u8,
             digest: if tlp.repr.td { 4 } else { 0 },
             data: (tlp.repr.data_dw() * 4) as u16,
         }
@@ -43,6 +44,8 @@ impl Lengths {
 #[derive(Clone, Copy)]
 pub(crate) struct Queued {
     stamp: u64,
+    /// When it arrived.
+    pub(crate) at: Time,
     pub(crate) lengths: Lengths,
     pub(crate) handle: Handle,
 }
@@ -70,12 +73,13 @@ impl TransmitQueue {
         TransmitQueue { fifos, waiting: 0, capacity, next_stamp: 0 }
     }
 
+    #[inline]
     pub(crate) fn has_room(&self, class: Class) -> bool {
         self.fifos[class.index()].len() < self.capacity
     }
 
-    pub(crate) fn push(&mut self, class: Class, lengths: Lengths, handle: Handle) {
-        self.fifos[class.index()].push_back(Queued { stamp: self.next_stamp, lengths, handle });
+    pub(crate) fn push(&mut self, at: Time, class: Class, lengths: Lengths, handle: Handle) {
+        self.fifos[class.index()].push_back(Queued { stamp: self.next_stamp, at, lengths, handle });
         self.next_stamp += 1;
         self.waiting |= 1 << class.index();
     }
@@ -177,7 +181,7 @@ mod tests {
     fn credits(classes: &[Class]) -> [TxCredits; 3] {
         Class::ALL.map(|class| {
             let kind = FlowControlKind::InitFc1;
-            let mut credits = TxCredits::init(&FlowControl { kind, class, vc: 0, header: 1, data: 4 });
+            let mut credits = TxCredits::init(&FlowControl::new(kind, class, tlp::Vc::VC0, 1, 4));
             if !classes.contains(&class) {
                 credits.consume(4);
             }
@@ -208,7 +212,7 @@ mod tests {
             let (mut queue, mut store) = (TransmitQueue::new(4), TlpStore::new(4));
             for tlp in tlps {
                 let (class, lengths) = (tlp.class(), Lengths::of(&tlp));
-                queue.push(class, lengths, store.insert(tlp));
+                queue.push(Time::ZERO, class, lengths, store.insert(tlp));
             }
             let choice = queue.oldest_sendable(&credits(with_credits), &store);
             assert_eq!(choice.head.map(|h| h.0), first, "{what}");

@@ -1,54 +1,74 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! When to send which UpdateFC (`PCIe 5.0 §2.6.1.2`). Knows classes and times, not credits; never sends.
+//! When to send which UpdateFC (`PCIe 5.0 §2.6.1.2`). Knows kinds of credits and times, not credits; never sends.
 
 use crate::config::PortConfig;
-use tlp::{Class, Duration, Time};
+use tlp::{Class, Duration, Time, Vc};
 
 /// The longest between two UpdateFCs of a type of finite credits (`PCIe 5.0 §2.6.1.2`).
 const REFRESH: Duration = Duration::from_us(30);
 /// After so many refreshes in a row without credits returned, a further one can tell the other end nothing new, even if
 /// most of them were lost.
 const ENOUGH_REFRESHES: u8 = 16;
+/// Kinds of credits: those of each class on each channel.
+pub(crate) const KINDS: usize = Vc::COUNT * CLASSES;
+const CLASSES: usize = Class::ALL.len();
 
-/// Schedule of UpdateFCs. Sets of classes are bit masks by [`Class::index`].
+/// Schedule of UpdateFCs. Sets of kinds are bit masks: channel 0 by [`Class::index`], then channel 1.
 pub(crate) struct UpdateSchedule {
-    finite: u8,
+    /// Kinds whose credits are finite.
+    finite: u32,
+    /// Those of them whose channel is initialized.
+    running: u32,
     interval: Duration,
-    /// Classes with credits returned that no UpdateFC has told yet.
-    news: u8,
+    /// Kinds with credits returned that no UpdateFC has told yet.
+    news: u32,
     /// When the first of them is to be told; [`Time::MAX`]: there are none, or they are told now.
     news_at: Time,
-    told_at: [Time; 3],
+    told_at: [Time; KINDS],
     refresh_at: Time,
     refreshes: u8,
 }
 
 impl UpdateSchedule {
     pub(crate) fn new(config: &PortConfig, interval: Duration) -> UpdateSchedule {
-        let finite = |class: &Class| !config.rx_buffer[class.index()].is_infinite();
+        let mut finite = 0;
+        for vc in config.tc_vc.channels() {
+            let buffer = config.buffer(vc);
+            let limited = |class: &&Class| !buffer[class.index()].is_infinite();
+            finite |= Class::ALL.iter().filter(limited).map(|class| bit(vc.index(), *class)).sum::<u32>();
+        }
         UpdateSchedule {
-            finite: Class::ALL.iter().filter(|c| finite(c)).map(|c| bit(*c)).sum(),
+            finite,
+            running: 0,
             interval,
             news: 0,
             news_at: Time::MAX,
-            told_at: [Time::ZERO; 3],
+            told_at: [Time::ZERO; KINDS],
             refresh_at: Time::MAX,
             refreshes: 0,
         }
     }
 
-    /// DL_Active is reached.
-    pub(crate) fn start(&mut self, now: Time) {
-        self.told_at = [now; 3];
-        if self.finite != 0 {
-            self.refresh_at = now + REFRESH;
+    /// The interval of a link whose rate or width has changed.
+    pub(crate) fn set_interval(&mut self, interval: Duration) {
+        self.interval = interval;
+    }
+
+    /// `channel` is initialized.
+    pub(crate) fn start(&mut self, now: Time, channel: usize) {
+        let own = ALL_CLASSES << (channel * CLASSES) & self.finite;
+        self.running |= own;
+        self.told_at[channel * CLASSES..][..CLASSES].fill(now);
+        if own != 0 {
+            self.refresh_at = self.refresh_at.min(now + REFRESH);
         }
     }
 
-    /// Credits of `class` were returned; the classes to tell at once.
-    pub(crate) fn returned(&mut self, now: Time, class: Class, urgent: bool) -> u8 {
+    /// Credits of `class` on `channel` were returned; the kinds to tell at once.
+    #[inline]
+    pub(crate) fn returned(&mut self, now: Time, channel: usize, class: Class, urgent: bool) -> u32 {
         self.refreshes = 0;
-        let bit = bit(class) & self.finite;
+        let bit = bit(channel, class) & self.running;
         if bit == 0 || urgent {
             return bit;
         }
@@ -59,22 +79,25 @@ impl UpdateSchedule {
         0
     }
 
-    /// The sender of `class` has used what it was told of; the classes to tell at once: itself, where there are news.
-    pub(crate) fn used_up(&self, class: Class) -> u8 {
-        self.news & bit(class)
+    /// The sender of `class` on `channel` has used what it was told of; the kinds to tell at once: this one, where there
+    /// are news.
+    #[inline]
+    pub(crate) fn used_up(&self, channel: usize, class: Class) -> u32 {
+        self.news & bit(channel, class)
     }
 
-    /// An UpdateFC of `class` is sent.
-    pub(crate) fn told(&mut self, now: Time, class: Class) {
-        self.told_at[class.index()] = now;
-        self.news &= !bit(class);
+    /// An UpdateFC of this kind, the number of its bit, is sent.
+    #[inline]
+    pub(crate) fn told(&mut self, now: Time, kind: usize) {
+        self.told_at[kind] = now;
+        self.news &= !(1 << kind);
         if self.news == 0 {
             self.news_at = Time::MAX;
         }
     }
 
-    /// The classes to tell now.
-    pub(crate) fn timeout(&mut self, now: Time) -> u8 {
+    /// The kinds to tell now.
+    pub(crate) fn timeout(&mut self, now: Time) -> u32 {
         let mut due = 0;
         if self.news_at <= now {
             due |= std::mem::take(&mut self.news);
@@ -86,13 +109,13 @@ impl UpdateSchedule {
         due
     }
 
-    fn refresh(&mut self, now: Time) -> u8 {
+    fn refresh(&mut self, now: Time) -> u32 {
         let mut due = 0;
         let mut next = Time::MAX;
-        for class in Class::ALL.into_iter().filter(|c| bit(*c) & self.finite != 0) {
-            let mut at = self.told_at[class.index()] + REFRESH;
+        for kind in (0..KINDS).filter(|kind| self.running >> kind & 1 != 0) {
+            let mut at = self.told_at[kind] + REFRESH;
             if at <= now {
-                due |= bit(class);
+                due |= 1 << kind;
                 at = now + REFRESH;
             }
             next = next.min(at);
@@ -105,11 +128,13 @@ impl UpdateSchedule {
     }
 
     /// When news are due; [`Time::MAX`]: never.
+    #[inline]
     pub(crate) fn news_deadline(&self) -> Time {
         self.news_at
     }
 
     /// When the refresh is due; [`Time::MAX`]: never.
+    #[inline]
     pub(crate) fn refresh_deadline(&self) -> Time {
         self.refresh_at
     }
@@ -120,8 +145,10 @@ impl UpdateSchedule {
     }
 }
 
-const fn bit(class: Class) -> u8 {
-    1 << class.index()
+const ALL_CLASSES: u32 = (1 << CLASSES) - 1;
+
+const fn bit(channel: usize, class: Class) -> u32 {
+    1 << (channel * CLASSES + class.index())
 }
 
 #[cfg(test)]
@@ -136,16 +163,16 @@ mod tests {
     fn schedule() -> UpdateSchedule {
         let config = PortConfig::new(Rate::Gt8, Width::new(8).unwrap(), Mps::new(256).unwrap());
         let mut schedule = UpdateSchedule::new(&config, Duration::from_us(1));
-        schedule.start(Time::ZERO);
+        schedule.start(Time::ZERO, 0);
         schedule
     }
 
     #[test]
     fn news_wait_for_the_interval_and_go_together() {
         let mut schedule = schedule();
-        assert_eq!(schedule.returned(at(5), Class::Posted, false), 0);
-        assert_eq!(schedule.returned(at(5), Class::NonPosted, false), 0);
-        assert_eq!(schedule.returned(at(5), Class::Completion, false), 0);
+        assert_eq!(schedule.returned(at(5), 0, Class::Posted, false), 0);
+        assert_eq!(schedule.returned(at(5), 0, Class::NonPosted, false), 0);
+        assert_eq!(schedule.returned(at(5), 0, Class::Completion, false), 0);
         assert_eq!((schedule.news_deadline(), schedule.timeout(at(5))), (at(6), 0));
         assert_eq!(schedule.timeout(at(6)), 0b011, "completions are infinite");
         assert_eq!(schedule.timeout(at(7)), 0);
@@ -154,17 +181,17 @@ mod tests {
     #[test]
     fn urgent_news_go_at_once() {
         let mut schedule = schedule();
-        assert_eq!(schedule.returned(at(5), Class::NonPosted, true), 0b010);
-        assert_eq!(schedule.returned(at(5), Class::Completion, true), 0);
+        assert_eq!(schedule.returned(at(5), 0, Class::NonPosted, true), 0b010);
+        assert_eq!(schedule.returned(at(5), 0, Class::Completion, true), 0);
         assert_eq!(schedule.news_deadline(), Time::MAX);
     }
 
     #[test]
     fn each_finite_class_is_told_every_30_us() {
         let mut schedule = schedule();
-        schedule.told(at(20), Class::Posted);
+        schedule.told(at(20), 0);
         assert_eq!(schedule.timeout(at(30)), 0b010);
-        schedule.told(at(30), Class::NonPosted);
+        schedule.told(at(30), 1);
         assert_eq!(schedule.refresh_deadline(), at(50));
         assert_eq!(schedule.timeout(at(50)), 0b001);
         assert!(!schedule.refresh_is_idle());

@@ -5,7 +5,7 @@ mod common;
 
 use common::{Fate, Joined, World, assert_counters_add_up, id_of, write};
 use riser_link::{CreditLimit, Damage, Frame, Port, PortConfig};
-use tlp::{Attributes, Class, Dllp, Duration, FlowControl, FlowControlKind, Mps, Rate, Time, Tlp, Width};
+use tlp::{Attributes, Class, Dllp, Duration, FlowControl, FlowControlKind, Mps, Rate, Time, Tlp, Vc, Width};
 
 /// `count` writes of 64 B from side 0, and a rule for frames: side, number of the frame on its side, frame.
 struct Script<F> {
@@ -263,7 +263,7 @@ fn active_port(config: PortConfig) -> Port {
             let _ = port.poll_transmit(t);
         }
         for class in Class::ALL {
-            let fc = FlowControl { kind, class, vc: 0, header: 1, data: 16 };
+            let fc = FlowControl::new(kind, class, Vc::VC0, 1, 16);
             let frame = Frame::Dllp(Dllp::FlowControl(fc));
             assert_eq!(port.handle_frame(Time::from_ps(1), frame, &Damage::none()), None);
         }
@@ -290,7 +290,7 @@ fn a_sender_beyond_its_credits_is_counted() {
     assert!(port.handle_frame(now, frame(1), &Damage::none()).is_some());
     assert!(port.handle_frame(now, frame(2), &Damage::none()).is_none());
     assert_eq!(port.counters().receiver_overflows, 1);
-    port.return_credits(now, Class::Posted, 16);
+    port.return_credits(now, tlp::TrafficClass::default(), Class::Posted, 16);
     assert!(port.handle_frame(now, frame(3), &Damage::none()).is_some());
 }
 
@@ -302,20 +302,14 @@ fn foreign_dllps_do_no_harm() {
         Dllp::Ack { sequence: 5 },
         Dllp::Nak { sequence: 2000 },
         Dllp::Ack { sequence: 0xffff },
-        Dllp::FlowControl(FlowControl {
-            kind: FlowControlKind::UpdateFc,
-            class: Class::Posted,
-            vc: 3,
-            header: 0,
-            data: 0,
-        }),
+        Dllp::FlowControl(FlowControl::new(FlowControlKind::UpdateFc, Class::Posted, Vc::from_bits(3), 0, 0)),
     ] {
         assert_eq!(port.handle_frame(at(1), Frame::Dllp(dllp), &Damage::none()), None);
     }
     assert_eq!(port.counters().data_link_protocol_errors, 2);
     assert_eq!(port.counters().replay_num_rollovers, 0);
-    port.enqueue(write(0, 0x100, 256, Attributes::empty()));
-    port.enqueue(write(1, 0x100, 256, Attributes::empty()));
+    port.enqueue(at(1), write(0, 0x100, 256, Attributes::empty()));
+    port.enqueue(at(1), write(1, 0x100, 256, Attributes::empty()));
     assert!(port.poll_transmit(at(2)).is_some());
     assert!(port.poll_transmit(at(3)).is_none());
     assert_eq!(port.state_line(), "no posted header credits; 1 TLPs unacknowledged");
@@ -328,11 +322,10 @@ fn state_lines_name_what_is_missing() {
     port.start(Time::ZERO);
     assert_eq!(port.state_line(), "flow-control initialization: waits for InitFC1");
     let mut port = active_port(config());
-    let update =
-        FlowControl { kind: FlowControlKind::UpdateFc, class: Class::Posted, vc: 0, header: 9, data: 3 };
+    let update = FlowControl::new(FlowControlKind::UpdateFc, Class::Posted, Vc::VC0, 9, 3);
     let _ = port.handle_frame(at(1), Frame::Dllp(Dllp::FlowControl(update)), &Damage::none());
     assert!(port.has_room(Class::Posted));
-    port.enqueue(write(0, 0x100, 256, Attributes::empty()));
+    port.enqueue(at(1), write(0, 0x100, 256, Attributes::empty()));
     assert_eq!(port.state_line(), "no posted data credits: needs 16, has 3");
     assert_eq!(port.transmit_ready_at(), None);
 }

@@ -118,7 +118,8 @@ mod tests {
     /// Rows: operation, what is there, operands, what is there then (`PCIe 5.0 §6.15.1`).
     #[test]
     fn what_is_computed() {
-        let rows: [(AtomicOp, &[u8], &[u8], &[u8]); 6] = [
+        type Row = (AtomicOp, &'static [u8], &'static [u8], &'static [u8]);
+        let rows: [Row; 6] = [
             (AtomicOp::FetchAdd, &[0xff, 0, 0, 0], &[1, 0, 0, 0], &[0, 1, 0, 0]),
             (AtomicOp::FetchAdd, &[0xff; 4], &[2, 0, 0, 0], &[1, 0, 0, 0]),
             (

@@ -5,6 +5,8 @@
 //! each byte mirrored (`PCIe 5.0 §2.7.1`, §3.5.1, §3.6.2.1). That is the usual reflected form, the first byte on the wire the
 //! low byte of the register: LCRC and ECRC are the CRC-32 of Ethernet.
 
+use crate::Repr;
+
 /// 0x04C11DB7 (`PCIe 5.0 §3.6.2.1`), mirrored.
 const LCRC_POLYNOMIAL: u32 = 0x04C1_1DB7_u32.reverse_bits();
 /// 0x100B (`PCIe 5.0 §3.5.1`), mirrored.
@@ -78,18 +80,30 @@ pub fn lcrc(sequence: u16, tlp: &[u8]) -> u32 {
     field_32(update_32(crc, tlp))
 }
 
-/// The ECRC of a TLP (`PCIe 5.0 §2.7.1`), over header and data, `tlp`; the digest itself is not among them. Bit 0 of Type
-/// and EP, which may change on the way, count as ones. The field as drawn: `to_be_bytes` is its order on the wire.
+/// The ECRC of a TLP (`PCIe 5.0 §2.7.1`), over end-to-end prefixes, header and data. `tlp` may begin with local prefixes,
+/// which are not covered, and ends before the digest. Bit 0 of the header's Type and EP, which may change on the way,
+/// count as ones. The field as drawn: `to_be_bytes` is its order on the wire.
 #[must_use]
 pub fn ecrc(tlp: &[u8]) -> u32 {
-    let mut crc = u32::MAX;
-    let (head, rest) = tlp.split_at(tlp.len().min(3));
+    // Prefixes have Fmt 100b, then Type[4]: 0 in local ones, 1 in end-to-end ones, of which nothing may change.
+    let prefixes = |bytes: &[u8], kind| bytes.chunks_exact(4).take_while(|dw| dw[0] >> 4 == kind).count() * 4;
+    let covered = &tlp[prefixes(tlp, 0b1000)..];
+    let (prefixes, header) = covered.split_at(prefixes(covered, 0b1001));
+    let mut crc = update_32(u32::MAX, prefixes);
+    let (head, rest) = header.split_at(header.len().min(3));
     for (index, byte) in head.iter().enumerate() {
         // Type[0] is bit 0 of byte 0, EP bit 6 of byte 2.
         let variant = [0x01, 0x00, 0x40][index];
         crc = update_32(crc, &[byte | variant]);
     }
     field_32(update_32(crc, rest))
+}
+
+/// Whether the digest of a whole TLP fits it: `bytes` are prefixes, header, data and digest, as [`Repr::parse`] takes them.
+/// `None` where there is no digest to look at: TD is clear, or the bytes are no complete TLP.
+#[must_use]
+pub fn check_ecrc(bytes: &[u8]) -> Option<bool> {
+    Repr::parse(bytes).ok()?.ecrc_fits(bytes)
 }
 
 /// The CRC of a DLLP (`PCIe 5.0 §3.5.1`), over its first four bytes. The field as drawn: `to_be_bytes` is its order on
@@ -119,6 +133,19 @@ mod tests {
             assert_eq!(update_32(crc, &lcrc(sequence, &tlp).to_be_bytes()), 0xDEBB_20E3);
         }
         assert_eq!(lcrc(0x1fff, &tlp), lcrc(0xfff, &tlp));
+    }
+
+    /// An MRd alone, then behind an Extended TPH prefix; values by zlib's CRC-32 over the bytes with the two bits set.
+    #[test]
+    fn ecrc_covers_end_to_end_prefixes_as_they_are() {
+        let mut tlp =
+            [0x90, 0x11, 0, 0, 0x00, 0x00, 0x80, 0x04, 0x1b, 0x00, 0x03, 0xff, 0x2f, 0x00, 0x10, 0x00];
+        assert_eq!((ecrc(&tlp[4..]), ecrc(&tlp)), (0xcbe0_911a, 0x3cfa_bcca));
+        tlp[4] ^= 0x01;
+        tlp[6] ^= 0x40;
+        assert_eq!(ecrc(&tlp), 0x3cfa_bcca);
+        tlp[2] ^= 0x40;
+        assert_ne!(ecrc(&tlp), 0x3cfa_bcca);
     }
 
     #[test]

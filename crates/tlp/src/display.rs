@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A TLP in one line, in the style of the NetTLP paper's Figure 15 (NSDI'20, §6.2).
 //!
-//! `{}` prints what the figure prints; `{:#}` adds the common fields that are not at rest (TC, attributes, AT, hints,
-//! TD, EP). Functions print as bus and device-function, two hexadecimal digits each.
+//! `{}` prints what the figure prints, and the name of a message; `{:#}` adds the common fields that are not at rest (TC,
+//! attributes, AT, hints, LN, TD, EP). Functions print as bus and device-function, two hexadecimal digits each.
 
+use crate::message::name_of;
 use crate::{
     AddressType, AtomicRequest, Attributes, Bdf, Body, Completion, ConfigRequest, IoRequest, MemoryRequest,
     Message, MessageRouting, Repr, Status, Tag,
@@ -42,8 +43,9 @@ impl Repr {
             write!(f, ", AT {}", self.at.bits())?;
         }
         if let Some(hint) = self.th {
-            write!(f, ", PH {}, ST {:#04x}", hint.ph, hint.st)?;
+            write!(f, ", PH {}, ST {:#04x}", hint.ph.bits(), hint.st)?;
         }
+        f.write_str(if self.ln { ", LN" } else { "" })?;
         if self.td {
             f.write_str(", TD")?;
         }
@@ -100,7 +102,11 @@ fn message(m: &Message, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     write!(f, "len {}, ", m.length_dw.unwrap_or(0))?;
     requester(m.requester, m.tag, f)?;
     let header = u64::from_be_bytes(m.header);
-    write!(f, "code {:#04x}, routing {}, header {header:#018x}", m.code, m.routing)
+    write!(f, "code {:#04x}", m.code)?;
+    if let Some(name) = name_of(m) {
+        write!(f, " {name}")?;
+    }
+    write!(f, ", routing {}, header {header:#018x}", m.routing)
 }
 
 impl fmt::Display for Status {

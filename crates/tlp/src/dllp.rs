@@ -2,22 +2,28 @@
 //! Data Link Layer Packets (`PCIe 5.0 §3.5`): six bytes, two of them CRC-16. Never panics on foreign bytes.
 //!
 //! ```text
-//!       31         24 23 22 21         14 13 12 11              0
-//!      +-------------+-----+-------------+-----+-----------------+
-//! Ack  |    Type     |            R            | AckNak_Seq_Num  |
-//!      +---------+---+-----+-------------+-----+-----------------+
-//! FC   |  Type   |VC |Scale|   HdrFC     |Scale|     DataFC      |
-//!      +---------+---+-----+-------------+-----+-----------------+
-//!      then the CRC, two bytes
+//!          31         24 23 22 21         14 13 12 11              0
+//!         +-------------+-----+-------------+-----+-----------------+
+//! Ack     |    Type     |            R            | AckNak_Seq_Num  |
+//!         +---------+---+-----+-------------+-----+-----------------+
+//! FC      |  Type   |VC |Scale|   HdrFC     |Scale|     DataFC      |
+//!         +---------+---+--+--+-------------+-----+-----------------+
+//! Feature |    Type     |A |           Feature Support              |
+//!         +-------------+--+----------------------------------------+
+//! PM, NOP |    Type     |                    R                      |
+//!         +-------------+-------------------------------------------+
+//! Vendor  |    Type     |              Vendor-defined               |
+//!         +-------------+-------------------------------------------+
+//!         then the CRC, two bytes
 //! ```
 
-use crate::{Class, crc};
+use crate::{Class, Vc, crc};
 use core::fmt;
 
 /// Bytes of a DLLP, its CRC included.
 pub const DLLP_LEN: usize = 6;
 
-/// A DLLP as a plain value.
+/// A DLLP as a plain value: each type of `PCIe 5.0 Table 3-1` but those of multi-root I/O virtualization.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Dllp {
     /// Ack: all TLPs up to `sequence` arrived.
@@ -32,6 +38,17 @@ pub enum Dllp {
     },
     /// InitFC1, InitFC2 or UpdateFC.
     FlowControl(FlowControl),
+    /// Data_Link_Feature.
+    Feature(DataLinkFeature),
+    /// Power management.
+    Pm(PmDllp),
+    /// Vendor-specific.
+    Vendor {
+        /// Bits 23:0.
+        bits: u32,
+    },
+    /// NOP: to be dropped.
+    Nop,
 }
 
 /// A flow-control DLLP (`PCIe 5.0 §3.5.1`).
@@ -41,10 +58,15 @@ pub struct FlowControl {
     pub kind: FlowControlKind,
     /// Which credits.
     pub class: Class,
-    /// Virtual channel, 0 to 7.
-    pub vc: u8,
-    /// HdrFC, 8 bits: in InitFC the credits advertised (0: infinite), in UpdateFC the running total.
+    /// Virtual channel.
+    pub vc: Vc,
+    /// HdrScale.
+    pub header_scale: Scale,
+    /// HdrFC, 8 bits: in InitFC the credits advertised (0: infinite), in UpdateFC the running total; both without the
+    /// low bits that the scale leaves out.
     pub header: u8,
+    /// DataScale.
+    pub data_scale: Scale,
     /// DataFC, 12 bits: as `header`, in units of 16 B.
     pub data: u16,
 }
@@ -60,6 +82,88 @@ pub enum FlowControlKind {
     UpdateFc,
 }
 
+/// HdrScale and DataScale: how many credits the lowest bit of a credit field stands for (`PCIe 5.0 §3.4.2`, Table 3-2).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub enum Scale {
+    /// 00b: one; scaled flow control is not supported.
+    #[default]
+    Unscaled,
+    /// 01b: one.
+    X1,
+    /// 10b: four.
+    X4,
+    /// 11b: sixteen.
+    X16,
+}
+
+impl Scale {
+    /// The scale in the low two bits.
+    #[must_use]
+    pub const fn from_bits(bits: u8) -> Scale {
+        match bits & 3 {
+            0 => Scale::Unscaled,
+            1 => Scale::X1,
+            2 => Scale::X4,
+            _ => Scale::X16,
+        }
+    }
+
+    /// The two bits.
+    #[must_use]
+    pub const fn bits(self) -> u8 {
+        self as u8
+    }
+
+    /// Low bits of a credit counter that the field leaves out: 0, 2 or 4.
+    #[must_use]
+    pub const fn shift(self) -> u32 {
+        match self {
+            Scale::Unscaled | Scale::X1 => 0,
+            Scale::X4 => 2,
+            Scale::X16 => 4,
+        }
+    }
+
+    /// Credits of the lowest bit: 1, 4 or 16.
+    #[must_use]
+    pub const fn factor(self) -> u16 {
+        1 << self.shift()
+    }
+}
+
+/// A Data Link Feature DLLP (`PCIe 5.0 §3.3`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DataLinkFeature {
+    /// Feature Ack: the sender has received the features of the other end.
+    pub ack: bool,
+    /// Feature Support, 23 bits: [`SCALED_FLOW_CONTROL`](Self::SCALED_FLOW_CONTROL) and reserved ones.
+    pub supported: u32,
+}
+
+impl DataLinkFeature {
+    /// Bit 0: Local Scaled Flow Control Supported.
+    pub const SCALED_FLOW_CONTROL: u32 = 1;
+
+    /// True where the sender supports scaled flow control.
+    #[must_use]
+    pub const fn scaled_flow_control(self) -> bool {
+        self.supported & DataLinkFeature::SCALED_FLOW_CONTROL != 0
+    }
+}
+
+/// Power management DLLPs (`PCIe 5.0 §5.3.2`, §5.4.1).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PmDllp {
+    /// PM_Enter_L1.
+    EnterL1,
+    /// PM_Enter_L23.
+    EnterL23,
+    /// PM_Active_State_Request_L1.
+    ActiveStateRequestL1,
+    /// PM_Request_Ack.
+    RequestAck,
+}
+
 /// Why bytes are not a DLLP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DllpError {
@@ -72,20 +176,20 @@ pub enum DllpError {
         /// What its bytes make.
         computed: u16,
     },
-    /// A DLLP Type that riser does not know: reserved, or power management, vendor-specific, feature exchange.
+    /// A DLLP Type that is reserved, or belongs to multi-root I/O virtualization.
     UnknownType(u8),
-    /// HdrScale or DataScale is not zero, though scaled flow control was not agreed on (`PCIe 5.0 §3.4.2`).
-    Scaled {
-        /// HdrScale.
-        header: u8,
-        /// DataScale.
-        data: u8,
-    },
 }
 
-// DLLP Types (`PCIe 5.0 §3.5.1`). Those of flow control have the virtual channel in bits 2:0.
+// DLLP Types (`PCIe 5.0 §3.5.1`, Table 3-1). Those of flow control have the virtual channel in bits 2:0.
 const ACK: u8 = 0b0000_0000;
+const DATA_LINK_FEATURE: u8 = 0b0000_0010;
 const NAK: u8 = 0b0001_0000;
+const PM_ENTER_L1: u8 = 0b0010_0000;
+const PM_ENTER_L23: u8 = 0b0010_0001;
+const PM_ACTIVE_STATE_REQUEST_L1: u8 = 0b0010_0011;
+const PM_REQUEST_ACK: u8 = 0b0010_0100;
+const VENDOR_SPECIFIC: u8 = 0b0011_0000;
+const NOP: u8 = 0b0011_0001;
 const INIT_FC1: u8 = 0b0100_0000;
 const INIT_FC2: u8 = 0b1100_0000;
 const UPDATE_FC: u8 = 0b1000_0000;
@@ -93,16 +197,25 @@ const CLASS_SHIFT: u32 = 4;
 
 const SEQUENCE_MASK: u16 = 0xfff;
 const DATA_FC_MASK: u16 = 0xfff;
+const FEATURE_ACK: u32 = 1 << 23;
+const FEATURE_MASK: u32 = FEATURE_ACK - 1;
+/// Bits behind the type.
+const BODY_MASK: u32 = 0x00ff_ffff;
 
 impl Dllp {
     /// The six bytes of the DLLP, in their order on the wire. What is too large for a field is cut off.
     #[must_use]
     pub fn emit(&self) -> [u8; DLLP_LEN] {
-        let [a, b, c, d] = match self {
-            Dllp::Ack { sequence } => ack_bytes(ACK, *sequence),
-            Dllp::Nak { sequence } => ack_bytes(NAK, *sequence),
-            Dllp::FlowControl(fc) => fc.bytes(),
+        let (ty, body) = match self {
+            Dllp::Ack { sequence } => (ACK, u32::from(sequence & SEQUENCE_MASK)),
+            Dllp::Nak { sequence } => (NAK, u32::from(sequence & SEQUENCE_MASK)),
+            Dllp::FlowControl(fc) => (fc.ty(), fc.credits()),
+            Dllp::Feature(feature) => (DATA_LINK_FEATURE, feature.bits()),
+            Dllp::Pm(pm) => (pm.ty(), 0),
+            Dllp::Vendor { bits } => (VENDOR_SPECIFIC, bits & BODY_MASK),
+            Dllp::Nop => (NOP, 0),
         };
+        let [a, b, c, d] = (u32::from(ty) << 24 | body).to_be_bytes();
         let [e, f] = crc::dllp([a, b, c, d]).to_be_bytes();
         [a, b, c, d, e, f]
     }
@@ -110,7 +223,7 @@ impl Dllp {
     /// Reads a DLLP of exactly six bytes. Reserved bits are not looked at.
     ///
     /// # Errors
-    /// Where the length, the CRC or the type is not right, or credits are scaled.
+    /// Where the length, the CRC or the type is not right.
     pub fn parse(bytes: &[u8]) -> Result<Dllp, DllpError> {
         let &[a, b, c, d, e, f] = bytes else { return Err(DllpError::Length(bytes.len())) };
         let (found, computed) = (u16::from_be_bytes([e, f]), crc::dllp([a, b, c, d]));
@@ -118,32 +231,91 @@ impl Dllp {
             return Err(DllpError::Crc { found, computed });
         }
         let sequence = u16::from_be_bytes([c, d]) & SEQUENCE_MASK;
+        let body = u32::from_be_bytes([0, b, c, d]);
         match a {
             ACK => Ok(Dllp::Ack { sequence }),
             NAK => Ok(Dllp::Nak { sequence }),
-            _ => FlowControl::parse(a, u32::from_be_bytes([a, b, c, d])).map(Dllp::FlowControl),
+            DATA_LINK_FEATURE => Ok(Dllp::Feature(DataLinkFeature::from_bits(body))),
+            PM_ENTER_L1 => Ok(Dllp::Pm(PmDllp::EnterL1)),
+            PM_ENTER_L23 => Ok(Dllp::Pm(PmDllp::EnterL23)),
+            PM_ACTIVE_STATE_REQUEST_L1 => Ok(Dllp::Pm(PmDllp::ActiveStateRequestL1)),
+            PM_REQUEST_ACK => Ok(Dllp::Pm(PmDllp::RequestAck)),
+            VENDOR_SPECIFIC => Ok(Dllp::Vendor { bits: body }),
+            NOP => Ok(Dllp::Nop),
+            _ => FlowControl::parse(a, body).map(Dllp::FlowControl),
         }
     }
 }
 
-fn ack_bytes(ty: u8, sequence: u16) -> [u8; 4] {
-    let [high, low] = (sequence & SEQUENCE_MASK).to_be_bytes();
-    [ty, 0, high, low]
+impl DataLinkFeature {
+    const fn bits(self) -> u32 {
+        self.supported & FEATURE_MASK | if self.ack { FEATURE_ACK } else { 0 }
+    }
+
+    const fn from_bits(body: u32) -> DataLinkFeature {
+        DataLinkFeature { ack: body & FEATURE_ACK != 0, supported: body & FEATURE_MASK }
+    }
+}
+
+impl PmDllp {
+    const fn ty(self) -> u8 {
+        match self {
+            PmDllp::EnterL1 => PM_ENTER_L1,
+            PmDllp::EnterL23 => PM_ENTER_L23,
+            PmDllp::ActiveStateRequestL1 => PM_ACTIVE_STATE_REQUEST_L1,
+            PmDllp::RequestAck => PM_REQUEST_ACK,
+        }
+    }
+
+    /// `PM_Enter_L1` and so on.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            PmDllp::EnterL1 => "PM_Enter_L1",
+            PmDllp::EnterL23 => "PM_Enter_L23",
+            PmDllp::ActiveStateRequestL1 => "PM_Active_State_Request_L1",
+            PmDllp::RequestAck => "PM_Request_Ack",
+        }
+    }
 }
 
 impl FlowControl {
-    fn bytes(&self) -> [u8; 4] {
+    /// Without scaled flow control.
+    #[must_use]
+    pub const fn new(kind: FlowControlKind, class: Class, vc: Vc, header: u8, data: u16) -> FlowControl {
+        let (header_scale, data_scale) = (Scale::Unscaled, Scale::Unscaled);
+        FlowControl { kind, class, vc, header_scale, header, data_scale, data }
+    }
+
+    /// HdrFC in credits: 12 bits at most, the low ones zero where the scale leaves them out.
+    #[must_use]
+    pub const fn header_credits(&self) -> u16 {
+        (self.header as u16) << self.header_scale.shift()
+    }
+
+    /// DataFC in credits of 16 B: 16 bits at most, as [`header_credits`](Self::header_credits).
+    #[must_use]
+    pub const fn data_credits(&self) -> u16 {
+        (self.data & DATA_FC_MASK) << self.data_scale.shift()
+    }
+
+    fn ty(&self) -> u8 {
         let kind = match self.kind {
             FlowControlKind::InitFc1 => INIT_FC1,
             FlowControlKind::InitFc2 => INIT_FC2,
             FlowControlKind::UpdateFc => UPDATE_FC,
         };
-        let ty = kind | (self.class.index() as u8) << CLASS_SHIFT | self.vc & 7;
-        let credits = u32::from(self.header) << 14 | u32::from(self.data & DATA_FC_MASK);
-        (u32::from(ty) << 24 | credits).to_be_bytes()
+        kind | (self.class.index() as u8) << CLASS_SHIFT | self.vc.id()
     }
 
-    fn parse(ty: u8, dw: u32) -> Result<FlowControl, DllpError> {
+    fn credits(&self) -> u32 {
+        u32::from(self.header_scale.bits()) << 22
+            | u32::from(self.header) << 14
+            | u32::from(self.data_scale.bits()) << 12
+            | u32::from(self.data & DATA_FC_MASK)
+    }
+
+    fn parse(ty: u8, body: u32) -> Result<FlowControl, DllpError> {
         let unknown = DllpError::UnknownType(ty);
         let kind = match ty & 0b1100_0000 {
             INIT_FC1 => FlowControlKind::InitFc1,
@@ -153,15 +325,17 @@ impl FlowControl {
         };
         let class = *Class::ALL.get((ty >> CLASS_SHIFT & 0b11) as usize).ok_or(unknown)?;
         if ty & 0b1000 != 0 {
-            // Types with this bit are other DLLPs: MRInit, MRUpdateFC.
             return Err(unknown);
         }
-        let (header_scale, data_scale) = ((dw >> 22 & 3) as u8, (dw >> 12 & 3) as u8);
-        if header_scale != 0 || data_scale != 0 {
-            return Err(DllpError::Scaled { header: header_scale, data: data_scale });
-        }
-        let data = dw as u16 & DATA_FC_MASK;
-        Ok(FlowControl { kind, class, vc: ty & 7, header: (dw >> 14) as u8, data })
+        Ok(FlowControl {
+            kind,
+            class,
+            vc: Vc::from_bits(ty),
+            header_scale: Scale::from_bits((body >> 22) as u8),
+            header: (body >> 14) as u8,
+            data_scale: Scale::from_bits((body >> 12) as u8),
+            data: body as u16 & DATA_FC_MASK,
+        })
     }
 }
 
@@ -171,6 +345,10 @@ impl fmt::Display for Dllp {
             Dllp::Ack { sequence } => write!(f, "Ack, seq {sequence}"),
             Dllp::Nak { sequence } => write!(f, "Nak, seq {sequence}"),
             Dllp::FlowControl(fc) => fc.fmt(f),
+            Dllp::Feature(feature) => feature.fmt(f),
+            Dllp::Pm(pm) => f.write_str(pm.name()),
+            Dllp::Vendor { bits } => write!(f, "Vendor, {bits:#08x}"),
+            Dllp::Nop => f.write_str("NOP"),
         }
     }
 }
@@ -187,7 +365,38 @@ impl fmt::Display for FlowControl {
             Class::NonPosted => "NP",
             Class::Completion => "Cpl",
         };
-        write!(f, "{kind}-{class}, vc {}, hdr {}, data {}", self.vc, self.header, self.data)
+        let (header, data) = (self.header_scale, self.data_scale);
+        write!(
+            f,
+            "{kind}-{class}, vc {}, hdr {}{header}, data {}{data}",
+            self.vc.id(),
+            self.header,
+            self.data
+        )
+    }
+}
+
+/// Behind a credit field: nothing, or ` x1`, ` x4`, ` x16`.
+impl fmt::Display for Scale {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Scale::Unscaled => Ok(()),
+            Scale::X1 | Scale::X4 | Scale::X16 => write!(f, " x{}", self.factor()),
+        }
+    }
+}
+
+impl fmt::Display for DataLinkFeature {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Feature")?;
+        if self.scaled_flow_control() {
+            f.write_str(", scaled FC")?;
+        }
+        let others = self.supported & !DataLinkFeature::SCALED_FLOW_CONTROL;
+        if others != 0 {
+            write!(f, ", reserved bits {others:#x}")?;
+        }
+        f.write_str(if self.ack { ", ack" } else { "" })
     }
 }
 
@@ -198,12 +407,11 @@ impl fmt::Display for DllpError {
             DllpError::Crc { found, computed } => {
                 write!(f, "DLLP CRC {found:#06x}: its bytes make {computed:#06x}")
             }
-            DllpError::UnknownType(ty) => {
-                write!(f, "DLLP type {ty:#04x}: known are Ack, Nak, InitFC1, InitFC2 and UpdateFC")
-            }
-            DllpError::Scaled { header, data } => {
-                write!(f, "HdrScale {header}, DataScale {data}: without scaled flow control both are 0")
-            }
+            DllpError::UnknownType(ty) => write!(
+                f,
+                "DLLP type {ty:#04x}: known are Ack, Nak, InitFC1, InitFC2, UpdateFC, feature exchange, power \
+                 management, vendor-specific and NOP"
+            ),
         }
     }
 }

@@ -2,6 +2,7 @@
 //! Who speaks: functions and transactions.
 
 use core::fmt;
+use core::str::FromStr;
 
 /// Bus, device and function: a Requester ID or Completer ID (`PCIe 5.0 §2.2.6.2`).
 ///
@@ -56,6 +57,33 @@ impl fmt::Display for Bdf {
     }
 }
 
+/// A text that is no bus, device and function.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BdfError;
+
+impl fmt::Display for BdfError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("legal are bus, device and function in hexadecimal, 00:00.0 to ff:1f.7")
+    }
+}
+
+impl core::error::Error for BdfError {}
+
+impl FromStr for Bdf {
+    type Err = BdfError;
+
+    /// Reads what [`Display`](fmt::Display) prints.
+    fn from_str(text: &str) -> Result<Bdf, BdfError> {
+        let number = |text: &str| u8::from_str_radix(text, 16).ok().filter(|_| !text.starts_with('+'));
+        let read = || {
+            let (bus, rest) = text.split_once(':')?;
+            let (device, function) = rest.split_once('.')?;
+            Bdf::new(number(bus)?, number(device)?, number(function)?)
+        };
+        read().ok_or(BdfError)
+    }
+}
+
 /// A transaction tag of 5, 8 or 10 bits (`PCIe 5.0 §2.2.6.2`).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Tag(u16);
@@ -86,5 +114,22 @@ impl Tag {
 impl fmt::Display for Tag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:#04x}", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::string::ToString;
+
+    #[test]
+    fn a_function_is_read_as_it_is_printed() {
+        for bits in [0, 0x1900, 0xffff, 0x0107] {
+            let id = Bdf::from_bits(bits);
+            assert_eq!(id.to_string().parse(), Ok(id));
+        }
+        for text in ["", "19:00", "19.00.0", "100:00.0", "19:20.0", "19:00.8", "+1:00.0", "1:0.0.0"] {
+            assert_eq!(text.parse::<Bdf>(), Err(BdfError), "{text}");
+        }
     }
 }

@@ -6,7 +6,7 @@
 //! - [`Tlp`]: a header with its data, carried or only counted, and its prefixes: what travels through the fabric.
 //! - [`format`]: the one table of Fmt and Type, from which names, classes and header lengths come.
 //! - [`wire`]: a view per header family, and [`Repr::parse`] and [`Repr::emit`] between bytes and values.
-//! - [`rules`]: what makes a TLP malformed, as a table.
+//! - [`rules`]: what makes a TLP malformed, as a table; [`message`]: every message, as a table.
 //! - [`dllp`], [`crc`]: DLLPs, LCRC, ECRC and CRC-16.
 //! - [`payload`]: pooled, reference-counted payload bytes.
 //!
@@ -22,6 +22,7 @@ mod display;
 pub mod dllp;
 pub mod format;
 pub mod ids;
+pub mod message;
 pub mod packet;
 pub mod payload;
 pub mod prefix;
@@ -32,22 +33,24 @@ pub mod size;
 pub mod span;
 pub mod split;
 pub mod time;
+pub mod vc;
 pub mod wire;
 
 pub use atomic::{AtomicOp, AtomicRequest, OperandSize};
-pub use dllp::{DLLP_LEN, Dllp, DllpError, FlowControl, FlowControlKind};
+pub use dllp::{DLLP_LEN, DataLinkFeature, Dllp, DllpError, FlowControl, FlowControlKind, PmDllp, Scale};
 pub use format::{FORMATS, Format, FormatId};
-pub use ids::{Bdf, Tag};
+pub use ids::{Bdf, BdfError, Tag};
 pub use packet::{Account, Class, Data, Tlp};
 pub use payload::{Payload, PayloadPool};
 pub use prefix::{Prefix, PrefixKind, Prefixes};
 pub use rate::{Rate, Width, ack_latency_limit};
 pub use repr::{
     Access, AddressType, Attributes, Body, Completion, ConfigKind, ConfigRequest, Hint, IoRequest, MemoryOp,
-    MemoryRequest, Message, MessageRouting, Repr, Status, TrafficClass,
+    MemoryRequest, Message, MessageRouting, ProcessingHint, Repr, Status, TrafficClass,
 };
 pub use rules::{Limits, Malformed, RuleId};
 pub use size::{Mps, Mrrs, Rcb, SizeError};
 pub use span::{Span, SpanError};
 pub use time::{Duration, Time};
+pub use vc::{TcSet, TcVcMap, TcVcMapError, Vc};
 pub use wire::{Header, ParseError, Parsed, Part};

@@ -94,6 +94,9 @@ pub struct Tlp {
     pub prefixes: Prefixes,
     /// In a read request: whether its completions shall carry bytes, or only count them. Not on the wire.
     pub carry: bool,
+    /// With TD: the digest is not that of the TLP, because its bits changed where no LCRC guards them. Whoever
+    /// injects faults sets it, whoever checks ECRC looks at it; without TD it says nothing.
+    pub ecrc_wrong: bool,
     /// Whose time it spends. Not on the wire.
     pub account: Account,
 }
@@ -113,7 +116,7 @@ impl Tlp {
     #[must_use]
     #[inline]
     pub const fn new(repr: Repr, data: Data) -> Tlp {
-        Tlp { repr, data, prefixes: Prefixes::NONE, carry: false, account: Account::NONE }
+        Tlp { repr, data, prefixes: Prefixes::NONE, carry: false, ecrc_wrong: false, account: Account::NONE }
     }
 
     /// The same, its completions to carry bytes where `carry` is true.
@@ -148,8 +151,9 @@ impl Tlp {
         self.prefixes.wire_len() + self.repr.tlp_len()
     }
 
-    /// Writes the TLP to the start of `buf`: prefixes, header, data on its byte lanes with zeros on the others (counted data is
-    /// zeros), and the ECRC where TD is set. Returns the number of bytes written, [`wire_len`](Self::wire_len).
+    /// Writes the TLP to the start of `buf`: prefixes, header, data on its byte lanes with zeros on the others
+    /// (counted data is zeros), and the ECRC where TD is set, its complement where it is to be
+    /// [wrong](Self::ecrc_wrong). Returns the number of bytes written, [`wire_len`](Self::wire_len).
     ///
     /// Data that is longer than the header says is cut off. Data of all the whole DWs, where the header names fewer
     /// bytes, is taken as the DWs themselves.
@@ -158,20 +162,39 @@ impl Tlp {
     /// Where `buf` is shorter than that; it cannot fail otherwise.
     pub fn emit(&self, buf: &mut [u8]) -> usize {
         let buf = &mut buf[..self.wire_len()];
+        let header_end = self.emit_header(buf);
+        let rest = &mut buf[header_end..];
+        let (lanes, digest) = rest.split_at_mut(self.repr.data_dw() as usize * 4);
+        self.emit_lanes(lanes);
+        if !digest.is_empty() {
+            let end = buf.len() - 4;
+            let right = crc::ecrc(&buf[..end]);
+            let ecrc = if self.ecrc_wrong { !right } else { right };
+            buf[end..].copy_from_slice(&ecrc.to_be_bytes());
+        }
+        buf.len()
+    }
+
+    /// Writes prefixes and header alone to the start of `buf`, and returns their length.
+    pub(crate) fn emit_header(&self, buf: &mut [u8]) -> usize {
         let (prefixes, rest) = buf.split_at_mut(self.prefixes.wire_len());
         for (out, prefix) in prefixes.chunks_exact_mut(4).zip(self.prefixes.as_slice()) {
             out.copy_from_slice(&prefix.0.to_be_bytes());
         }
-        let (header, rest) = rest.split_at_mut(self.repr.header_len());
-        self.repr.emit(header);
-        let (lanes, digest) = rest.split_at_mut(self.repr.data_dw() as usize * 4);
-        self.emit_lanes(lanes);
-        if !digest.is_empty() {
-            let (start, end) = (self.prefixes.local_len(), buf.len() - 4);
-            let ecrc = crc::ecrc(&buf[start..end]);
-            buf[end..].copy_from_slice(&ecrc.to_be_bytes());
+        prefixes.len() + self.repr.emit(rest)
+    }
+
+    /// Whether there is as much data as the header says; a TLP that somebody made by hand may have less or more. Requests that
+    /// name no byte may have any.
+    #[must_use]
+    #[inline]
+    pub fn is_whole(&self) -> bool {
+        match &self.repr.body {
+            Body::Memory(m) if m.op.is_read() || m.span.is_zero_length() => true,
+            Body::Memory(m) => self.data.len() == m.span.byte_count() as usize,
+            Body::Config(_) => true,
+            _ => self.data.len() == self.repr.data_lanes().len(),
         }
-        buf.len()
     }
 
     fn emit_lanes(&self, lanes: &mut [u8]) {
@@ -183,15 +206,16 @@ impl Tlp {
         }
     }
 
-    /// Reads a whole TLP, and copies into `pool` those bytes of its data that [`data`](Self::data) keeps. The digest is
-    /// not checked. Never panics.
+    /// Reads a whole TLP, and copies into `pool` those bytes of its data that [`data`](Self::data) keeps. A digest that
+    /// does not fit sets [`ecrc_wrong`](Self::ecrc_wrong). Never panics.
     ///
     /// # Errors
     /// As [`Repr::parse`].
     pub fn parse(bytes: &[u8], pool: &PayloadPool) -> Result<Tlp, ParseError> {
         let parsed = Repr::parse(bytes)?;
+        let ecrc_wrong = parsed.ecrc_fits(bytes) == Some(false);
         let tlp = Tlp::from_lanes(parsed.repr, &bytes[parsed.data], pool);
-        Ok(Tlp { prefixes: parsed.prefixes, ..tlp })
+        Ok(Tlp { prefixes: parsed.prefixes, ecrc_wrong, ..tlp })
     }
 
     /// The TLP of a header and the bytes that followed it on the wire, for peers that send less or more than whole DWs:
@@ -211,9 +235,14 @@ impl Tlp {
     }
 }
 
-/// The line of its header, see [`Repr`].
+/// The line of its header, see [`Repr`]; `{:#}` adds a wrong ECRC and the prefixes.
 impl fmt::Display for Tlp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.repr.fmt(f)
+        self.repr.fmt(f)?;
+        if !f.alternate() {
+            return Ok(());
+        }
+        f.write_str(if self.repr.td && self.ecrc_wrong { ", wrong ECRC" } else { "" })?;
+        self.prefixes.fmt(f)
     }
 }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! TLP prefixes (`PCIe 5.0 §2.2.10`): DWs before the header, local ones (between the two ends of a link) first, then
+//! TLP prefixes (`PCIe 5.0 §2.2.10`): what each is and how it prints. Decides nothing about what a receiver supports.
+//!
+//! DWs before the header, local ones (between the two ends of a link) first, then
 //! end-to-end ones. Kept beside a TLP, shared and counted, so that a TLP without them pays eight bytes.
 
 use alloc::rc::Rc;
@@ -27,11 +29,15 @@ pub enum PrefixKind {
 }
 
 impl Prefix {
+    const PRIVILEGED: u32 = 1 << 21;
+    const EXECUTE: u32 = 1 << 20;
+
     /// A PASID prefix (`PCIe 5.0 §6.20`): 20 bits of PASID, Privileged Mode Requested and Execute Requested.
     #[must_use]
     pub const fn pasid(pasid: u32, privileged: bool, execute: bool) -> Prefix {
-        let flags = (privileged as u32) << 21 | (execute as u32) << 20;
-        Prefix(0x9100_0000 | flags | pasid & 0xf_ffff)
+        let privileged = if privileged { Prefix::PRIVILEGED } else { 0 };
+        let execute = if execute { Prefix::EXECUTE } else { 0 };
+        Prefix(0x9100_0000 | privileged | execute | pasid & 0xf_ffff)
     }
 
     /// An Extended TPH prefix (`PCIe 5.0 §2.2.7.1.1`) with ST\[15:8\].
@@ -77,6 +83,25 @@ impl fmt::Debug for Prefix {
     }
 }
 
+/// What it is and what it says: `PASID 0x12345 PMR EXE`, `ST[15:8] 0x12`, `VendPrefixL0 0x123456`.
+impl fmt::Display for Prefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let low = self.0 & 0xff_ffff;
+        match self.kind() {
+            PrefixKind::MrIov => write!(f, "MR-IOV {low:#08x}"),
+            PrefixKind::VendorLocal(n) => write!(f, "VendPrefixL{n} {low:#08x}"),
+            PrefixKind::ExtendedTph => write!(f, "ST[15:8] {:#04x}", low >> 16),
+            PrefixKind::Pasid => {
+                write!(f, "PASID {:#07x}", low & 0xf_ffff)?;
+                f.write_str(if self.0 & Prefix::PRIVILEGED == 0 { "" } else { " PMR" })?;
+                f.write_str(if self.0 & Prefix::EXECUTE == 0 { "" } else { " EXE" })
+            }
+            PrefixKind::VendorEndToEnd(n) => write!(f, "VendPrefixE{n} {low:#08x}"),
+            PrefixKind::Reserved => write!(f, "reserved prefix {:#010x}", self.0),
+        }
+    }
+}
+
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 struct List {
     dws: [Prefix; Prefixes::MAX],
@@ -88,9 +113,10 @@ struct List {
 pub struct Prefixes(Option<Rc<List>>);
 
 impl Prefixes {
-    /// The most that a TLP of riser has: four end-to-end ones (Max End-End TLP Prefixes, `PCIe 5.0 §7.5.3.15`) and as many
-    /// local ones.
+    /// The most that a TLP of riser has: as many local ones as end-to-end ones may be; a bound of ours.
     pub const MAX: usize = 8;
+    /// The most end-to-end ones that a TLP may have (`PCIe 5.0 §2.2.10.2`).
+    pub const MAX_END_TO_END: usize = 4;
     /// None.
     pub const NONE: Prefixes = Prefixes(None);
 
@@ -120,6 +146,18 @@ impl Prefixes {
         self.0.is_none()
     }
 
+    /// How many are local.
+    #[must_use]
+    pub fn local(&self) -> usize {
+        self.as_slice().iter().filter(|p| !p.is_end_to_end()).count()
+    }
+
+    /// How many are end-to-end.
+    #[must_use]
+    pub fn end_to_end(&self) -> usize {
+        self.as_slice().len() - self.local()
+    }
+
     /// Bytes on the wire: four each.
     #[must_use]
     pub fn wire_len(&self) -> usize {
@@ -136,5 +174,12 @@ impl Prefixes {
     #[must_use]
     pub fn pasid(&self) -> Option<u32> {
         self.as_slice().iter().find_map(|p| p.pasid_value())
+    }
+}
+
+/// Each prefix behind a comma, in their order; nothing where there are none.
+impl fmt::Display for Prefixes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_slice().iter().try_for_each(|prefix| write!(f, ", {prefix}"))
     }
 }

@@ -77,11 +77,50 @@ impl AddressType {
     }
 }
 
-/// Processing hint of a memory request (`PCIe 5.0 §2.2.7.1`).
+/// PH\[1:0\] of a request with TH (`PCIe 5.0 §2.2.7.1`): who will use the data.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum ProcessingHint {
+    /// 00b: host and device, in turn.
+    #[default]
+    Bidirectional,
+    /// 01b: the device.
+    Requester,
+    /// 10b: the host.
+    Target,
+    /// 11b: the host, soon.
+    TargetWithPriority,
+}
+
+impl ProcessingHint {
+    /// The hint in the low two bits.
+    #[must_use]
+    pub const fn from_bits(bits: u8) -> ProcessingHint {
+        match bits & 3 {
+            0b00 => ProcessingHint::Bidirectional,
+            0b01 => ProcessingHint::Requester,
+            0b10 => ProcessingHint::Target,
+            _ => ProcessingHint::TargetWithPriority,
+        }
+    }
+
+    /// The field's two bits.
+    #[must_use]
+    pub const fn bits(self) -> u8 {
+        self as u8
+    }
+}
+
+impl From<ProcessingHint> for u64 {
+    fn from(hint: ProcessingHint) -> u64 {
+        u64::from(hint.bits())
+    }
+}
+
+/// Processing hint of a memory request or AtomicOp (`PCIe 5.0 §2.2.7.1`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Hint {
-    /// PH\[1:0\], 0 to 3: the kind of use.
-    pub ph: u8,
+    /// PH\[1:0\]: the kind of use.
+    pub ph: ProcessingHint,
     /// ST\[7:0\]: the steering tag. On the wire it takes the Tag's place in a write, and in a read that of the Byte
     /// Enables, which are then implied to be all ones.
     pub st: u8,
@@ -94,10 +133,12 @@ pub struct Repr {
     pub tc: TrafficClass,
     /// Attributes.
     pub attr: Attributes,
-    /// Address Type; `Untranslated` but in memory requests.
+    /// Address Type; `Untranslated` but in memory requests and AtomicOps.
     pub at: AddressType,
-    /// TH: a processing hint; `None` but in memory requests.
+    /// TH: a processing hint; `None` but in memory requests and AtomicOps.
     pub th: Option<Hint>,
+    /// LN: lightweight notification (`PCIe 5.0 §6.21`); false but in MRd, MWr, Cpl and CplD.
+    pub ln: bool,
     /// TD: an ECRC digest follows the data.
     pub td: bool,
     /// EP: the data is poisoned.
@@ -350,6 +391,7 @@ impl Repr {
             attr: Attributes::empty(),
             at: AddressType::Untranslated,
             th: None,
+            ln: false,
             td: false,
             ep: false,
             body,

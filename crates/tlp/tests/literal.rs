@@ -3,7 +3,7 @@
 
 use riser_tlp::{
     Access, Attributes, Bdf, Body, Completion, ConfigKind, ConfigRequest, Hint, MemoryOp, MemoryRequest,
-    Message, MessageRouting, Repr, Span, Status, Tag, TrafficClass,
+    Message, MessageRouting, PayloadPool, ProcessingHint, Repr, Span, Status, Tag, Tlp, TrafficClass, crc,
 };
 
 struct Row {
@@ -150,19 +150,74 @@ const MADE: &[Row] = &[
         "CfgWr1, len 1, requester 00:00, tag 0x01, last 0x0, first 0xc, completer 05:00, register 0x100",
     ),
     row(
+        "§6.21 LN read",
+        &[0x00, 0x02, 0, 0x10, 1, 0, 7, 0xff, 0x80, 0, 0, 0x40],
+        "MRd, len 16, requester 01:00, tag 0x07, last 0xf, first 0xf, Addr 0x80000040, LN",
+    ),
+    row(
+        "Table 2-3 MRdLk, 64-bit address",
+        &[0x21, 0, 0, 0x01, 0, 0, 7, 0x0f, 0, 0, 0, 1, 0x80, 0, 0, 0x40],
+        "MRdLk, len 1, requester 00:00, tag 0x07, last 0x0, first 0xf, Addr 0x180000040",
+    ),
+    row(
+        "Table 2-3 (ECN Deferrable Memory Write) DMWr of 64 B",
+        &[0x5b, 0, 0, 0x10, 0, 0, 7, 0xff, 0x80, 0, 0, 0x40],
+        "DMWr, len 16, requester 00:00, tag 0x07, last 0xf, first 0xf, Addr 0x80000040",
+    ),
+    row(
+        "§2.2.7 IORd",
+        &[0x02, 0, 0, 1, 0, 0, 7, 0x04, 0, 0, 0xcf, 0xf8],
+        "IORd, len 1, requester 00:00, tag 0x07, last 0x0, first 0x4, Addr 0x0000cff8",
+    ),
+    row(
+        "§2.2.7 IOWr",
+        &[0x42, 0, 0, 1, 0, 0, 7, 0x0f, 0, 0, 0xcf, 0xfc],
+        "IOWr, len 1, requester 00:00, tag 0x07, last 0x0, first 0xf, Addr 0x0000cffc",
+    ),
+    row(
+        "§2.2.7 FetchAdd of 32 bits",
+        &[0x4c, 0, 0, 1, 1, 0, 7, 0, 0x80, 0, 0, 0x04],
+        "FetchAdd, len 1, requester 01:00, tag 0x07, operand 4 B, Addr 0x80000004",
+    ),
+    row(
+        "§2.2.7 Swap of 64 bits, §2.2.7.1 TH: ST in the Byte Enables' place",
+        &[0x6d, 1, 0, 2, 1, 0, 7, 0x5a, 0, 0, 0, 2, 0x80, 0, 0, 0x09],
+        "Swap, len 2, requester 01:00, tag 0x07, operand 8 B, Addr 0x280000008, PH 1, ST 0x5a",
+    ),
+    row(
+        "§2.2.7 CAS of 128 bits",
+        &[0x4e, 0, 0, 8, 1, 0, 7, 0, 0x80, 0, 0, 0x10],
+        "CAS, len 8, requester 01:00, tag 0x07, operand 16 B, Addr 0x80000010",
+    ),
+    row(
+        "Table 2-3 CplLk, UR",
+        &[0x0b, 0, 0, 0, 2, 0, 0x20, 4, 0, 0, 7, 0],
+        "CplLk, len 0, completer 02:00, unsupported request, bc 4, requester 00:00, tag 0x07, lowaddr 0x00",
+    ),
+    row(
+        "Table 2-3 CplDLk",
+        &[0x4b, 0, 0, 1, 2, 0, 0x00, 4, 0, 0, 7, 0x40],
+        "CplDLk, len 1, completer 02:00, success, bc 4, requester 00:00, tag 0x07, lowaddr 0x40",
+    ),
+    row(
+        "§2.2.8.6.3 DRS",
+        &[0x34, 0x00, 0x00, 0x00, 0x01, 0x00, 0x00, 0x7f, 0, 0, 0, 1, 8, 0, 0, 0],
+        "Msg, len 0, requester 01:00, tag 0x00, code 0x7f DRS, routing local, header 0x0000000108000000",
+    ),
+    row(
         "§2.2.8.1 Assert_INTA",
         &[0x34, 0x00, 0x00, 0x00, 0x01, 0x00, 0x00, 0x20, 0, 0, 0, 0, 0, 0, 0, 0],
-        "Msg, len 0, requester 01:00, tag 0x00, code 0x20, routing local, header 0x0000000000000000",
+        "Msg, len 0, requester 01:00, tag 0x00, code 0x20 Assert_INTA, routing local, header 0x0000000000000000",
     ),
     row(
         "§2.2.8.5 Set_Slot_Power_Limit",
         &[0x74, 0x00, 0x00, 0x01, 0x00, 0x00, 0x00, 0x50, 0, 0, 0, 0, 0, 0, 0, 0],
-        "MsgD, len 1, requester 00:00, tag 0x00, code 0x50, routing local, header 0x0000000000000000",
+        "MsgD, len 1, requester 00:00, tag 0x00, code 0x50 Set_Slot_Power_Limit, routing local, header 0x0000000000000000",
     ),
     row(
         "§2.2.8.6 Vendor_Defined Type 1 by ID",
         &[0x72, 0x00, 0x00, 0x02, 0x01, 0x00, 0x09, 0x7f, 0x02, 0x00, 0x1a, 0xb4, 0xde, 0xad, 0xbe, 0xef],
-        "MsgD, len 2, requester 01:00, tag 0x09, code 0x7f, routing by ID, header 0x02001ab4deadbeef",
+        "MsgD, len 2, requester 01:00, tag 0x09, code 0x7f Vendor_Defined_Type_1, routing by ID, header 0x02001ab4deadbeef",
     ),
 ];
 
@@ -182,6 +237,68 @@ fn headers_are_read_printed_and_written_back() {
 const A: Bdf = Bdf::from_bits(0x0100);
 const B: Bdf = Bdf::from_bits(0x020b);
 
+/// Whole TLPs: bytes, and their line with `{:#}`. Prefixes by `PCIe 5.0 §2.2.10`, §2.2.7.1 and §6.20; the digest of the last by zlib's
+/// CRC-32.
+#[test]
+fn prefixes_are_read_printed_and_written_back() {
+    const READ: [u8; 12] = [0x00, 0, 0, 1, 1, 0, 7, 0x0f, 0x80, 0, 0, 0];
+    const LINE: &str = "MRd, len 1, requester 01:00, tag 0x07, last 0x0, first 0xf, Addr 0x80000000";
+    let rows: [(&[u8], &str); 7] = [
+        (&[], ""),
+        (&[0x91, 0x31, 0x23, 0x45], ", PASID 0x12345 PMR EXE"),
+        (&[0x91, 0x00, 0x00, 0x07], ", PASID 0x00007"),
+        (&[0x90, 0x12, 0, 0], ", ST[15:8] 0x12"),
+        (&[0x80, 0xab, 0xcd, 0xef, 0x8f, 0, 0, 1], ", MR-IOV 0xabcdef, VendPrefixL1 0x000001"),
+        (
+            &[0x8e, 0, 0, 2, 0x9e, 0, 0, 3, 0x9f, 0, 0, 4],
+            ", VendPrefixL0 0x000002, VendPrefixE0 0x000003, VendPrefixE1 0x000004",
+        ),
+        (&[0x92, 0, 0, 1], ", reserved prefix 0x92000001"),
+    ];
+    let pool = PayloadPool::new();
+    for (prefixes, tail) in rows {
+        let bytes = [prefixes, &READ].concat();
+        let tlp = Tlp::parse(&bytes, &pool).unwrap();
+        assert_eq!((format!("{tlp:#}"), tlp.to_string()), (format!("{LINE}{tail}"), LINE.to_owned()));
+        let mut out = [0xee; 64];
+        let len = tlp.emit(&mut out);
+        assert_eq!(out[..len], bytes);
+    }
+}
+
+/// The digest covers what it should, and a wrong one is known and stays wrong.
+#[test]
+fn a_wrong_digest_is_known_and_written() {
+    let pool = PayloadPool::new();
+    // MR-IOV, then Extended TPH, then an MRd with TH and TD. The value is that of `crc.rs`, whose TLP has no local prefix.
+    let mut bytes = vec![0x80, 0xff, 0xff, 0xff, 0x90, 0x11, 0, 0];
+    bytes.extend([0x00, 0x00, 0x80, 0x04, 0x1b, 0x00, 0x03, 0xff, 0x2f, 0x00, 0x10, 0x00]);
+    bytes.extend(0x3cfa_bcca_u32.to_be_bytes());
+    assert_eq!(crc::check_ecrc(&bytes), Some(true));
+    assert!(!Tlp::parse(&bytes, &pool).unwrap().ecrc_wrong);
+    let rows = [
+        (1, Some(true)),
+        (5, Some(false)),
+        (8, Some(true)),
+        (10, Some(true)),
+        (19, Some(false)),
+        (23, Some(false)),
+    ];
+    for (byte, fits) in rows {
+        let mut changed = bytes.clone();
+        // Bit 0 of Type, EP, and the lowest bit of anything else.
+        changed[byte] ^= if byte == 10 { 0x40 } else { 0x01 };
+        assert_eq!(crc::check_ecrc(&changed), fits, "byte {byte}");
+    }
+    let mut wrong = Tlp::parse(&bytes, &pool).unwrap();
+    wrong.ecrc_wrong = true;
+    assert!(format!("{wrong:#}").contains(", TD, wrong ECRC, MR-IOV"));
+    let mut out = [0; 24];
+    wrong.emit(&mut out);
+    assert_eq!((crc::check_ecrc(&out), Tlp::parse(&out, &pool)), (Some(false), Ok(wrong)));
+    assert_eq!((crc::check_ecrc(&bytes[..23]), crc::check_ecrc(&[0; 12])), (None, None));
+}
+
 /// The same, as values: the accessors and the value agree on each field.
 #[test]
 fn values_are_written_as_the_layouts_say() {
@@ -194,7 +311,7 @@ fn values_are_written_as_the_layouts_say() {
     let mut repr = Repr::new(Body::Memory(read));
     repr.tc = TrafficClass::new(7).unwrap();
     repr.attr = Attributes::ID_BASED_ORDERING;
-    repr.th = Some(Hint { ph: 3, st: 0 });
+    repr.th = Some(Hint { ph: ProcessingHint::TargetWithPriority, st: 0 });
     repr.td = true;
     let completion = Completion {
         locked: false,
@@ -255,19 +372,19 @@ fn a_long_header_for_a_low_address_is_normalized() {
     assert_eq!(out, [0x40, 0, 0, 1, 0x01, 0x00, 0, 0x0f, 0xfe, 0xe0, 0x00, 0x00]);
 }
 
-/// What a receiver must not look at is not in the value: LN, PH without TH, AT and TH of a completion, Attr[2] of a
+/// What a receiver must not look at is not in the value: LN where nothing is notified, PH without TH, AT and TH of a completion, Attr[2] of a
 /// configuration request, reserved register bits, Length without data.
 #[test]
 fn reserved_bits_are_not_looked_at() {
     let rows: [(&str, &[u8], &[u8]); 4] = [
         (
-            "MRd: LN, address bits 1:0",
-            &[0x00, 0x02, 0, 1, 1, 0, 7, 0x0f, 0x80, 0, 0, 0x03],
-            &[0x00, 0x00, 0, 1, 1, 0, 7, 0x0f, 0x80, 0, 0, 0x00],
+            "MRdLk: LN, address bits 1:0",
+            &[0x01, 0x02, 0, 1, 1, 0, 7, 0x0f, 0x80, 0, 0, 0x03],
+            &[0x01, 0x00, 0, 1, 1, 0, 7, 0x0f, 0x80, 0, 0, 0x00],
         ),
         (
-            "Cpl: LN, TH, AT, Length, bit 7 of the last byte",
-            &[0x0a, 0x03, 0x0c, 1, 2, 0, 0x20, 4, 1, 0, 7, 0x80],
+            "Cpl: TH, AT, Length, bit 7 of the last byte",
+            &[0x0a, 0x01, 0x0c, 1, 2, 0, 0x20, 4, 1, 0, 7, 0x80],
             &[0x0a, 0x00, 0x00, 0, 2, 0, 0x20, 4, 1, 0, 7, 0x00],
         ),
         (

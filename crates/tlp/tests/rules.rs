@@ -2,10 +2,18 @@
 //! One row per rule: the smallest bytes that break it and nothing else, and the same bytes put right.
 
 use riser_tlp::rules::{RULES, Rule, check_received, tolerated};
-use riser_tlp::{Header, Limits, Malformed, Mps, ParseError, Part, Repr, RuleId};
+use riser_tlp::{
+    Data, Header, Limits, Malformed, Mps, ParseError, Part, PayloadPool, Prefix, Prefixes, Repr, RuleId,
+    TcSet, Tlp,
+};
 
 const LIMITS: Limits = match Mps::new(128) {
-    Ok(mps) => Limits { mps, tc_mapped: 0b0000_0001 },
+    Ok(mps) => Limits {
+        mps,
+        tc_mapped: TcSet::from_bits(0b0000_0111),
+        local_prefixes: false,
+        end_to_end_prefixes: 4,
+    },
     Err(_) => panic!(),
 };
 
@@ -25,6 +33,18 @@ const MPS_33_DW: [u8; 144] = {
     tlp[0] = 0x40;
     tlp[3] = 33;
     tlp[7] = 0xff;
+    tlp
+};
+
+const DMWR_33_DW: [u8; 144] = {
+    let mut tlp = MPS_33_DW;
+    tlp[0] = 0x5b;
+    tlp
+};
+
+const DMWR_32_DW: [u8; 140] = {
+    let mut tlp = [0; 140];
+    (tlp[0], tlp[3], tlp[7]) = (0x5b, 32, 0xff);
     tlp
 };
 
@@ -141,8 +161,8 @@ const ROWS: &[Row] = &[
     row(RuleId::MaxPayloadSize, 132, &MPS_33_DW, &[0x40, 0, 0, 1, 1, 0, 7, 0x0f, 0, 0, 0, 0, 0, 0, 0, 0]),
     row(
         RuleId::TcMapped,
-        1,
-        &[0x00, 0x10, 0, 1, 1, 0, 7, 0x0f, 0, 0, 0x10, 0],
+        3,
+        &[0x00, 0x30, 0, 1, 1, 0, 7, 0x0f, 0, 0, 0x10, 0],
         &[0x00, 0x00, 0, 1, 1, 0, 7, 0x0f, 0, 0, 0x10, 0],
     ),
     row(
@@ -169,24 +189,225 @@ const ROWS: &[Row] = &[
         &[0x36, 0, 0, 0, 1, 0, 0, 0x7f, 0, 0, 0, 0, 0, 0, 0, 0],
         &[0x34, 0, 0, 0, 1, 0, 0, 0x7f, 0, 0, 0, 0, 0, 0, 0, 0],
     ),
+    // §2.3 of TCfgRd, which Table 2-3 calls deprecated, and of a Type that nobody has.
+    row(
+        RuleId::ReservedType,
+        0x1b,
+        &[0x1b, 0, 0, 1, 1, 0, 7, 0x0f, 0, 0, 0x10, 0],
+        &[0x5b, 0, 0, 1, 1, 0, 7, 0x0f, 0, 0, 0x10, 0, 0, 0, 0, 0],
+    ),
+    row(
+        RuleId::ReservedType,
+        0x3f,
+        &[0x3f, 0, 0, 1, 1, 0, 7, 0x0f, 0, 0, 0, 1, 0, 0, 0x10, 0],
+        &[0x20, 0, 0, 1, 1, 0, 7, 0x0f, 0, 0, 0, 1, 0, 0, 0x10, 0],
+    ),
+    row(
+        RuleId::PrefixedHeader,
+        4,
+        &[0x91, 0, 0, 1],
+        &[0x91, 0, 0, 1, 0x00, 0, 0, 1, 1, 0, 7, 0x0f, 0, 0, 0x10, 0],
+    ),
+    row(RuleId::PrefixedHeader, 3, &[0x91, 0, 0], &[0x00, 0, 0, 1, 1, 0, 7, 0x0f, 0, 0, 0x10, 0]),
+    // Shorter than Length says, then no digest where TD is.
+    row(
+        RuleId::Length,
+        14,
+        &[0x40, 0, 0, 1, 1, 0, 7, 0x0f, 0, 0, 0x10, 0, 1, 2],
+        &[0x40, 0, 0, 1, 1, 0, 7, 0x0f, 0, 0, 0x10, 0, 1, 2, 3, 4],
+    ),
+    row(
+        RuleId::Digest,
+        12,
+        &[0x00, 0, 0x80, 1, 1, 0, 7, 0x0f, 0, 0, 0x10, 0],
+        &[0x00, 0, 0x00, 1, 1, 0, 7, 0x0f, 0, 0, 0x10, 0],
+    ),
+    row(
+        RuleId::PrefixOrder,
+        0x8e00_0001,
+        &[0x91, 0, 0, 1, 0x8e, 0, 0, 1, 0x00, 0, 0, 1, 1, 0, 7, 0x0f, 0, 0, 0x10, 0],
+        &[0x91, 0, 0, 1, 0x9e, 0, 0, 1, 0x00, 0, 0, 1, 1, 0, 7, 0x0f, 0, 0, 0x10, 0],
+    ),
+    row(
+        RuleId::LocalPrefix,
+        0x8100_0000,
+        &[0x81, 0, 0, 0, 0x00, 0, 0, 1, 1, 0, 7, 0x0f, 0, 0, 0x10, 0],
+        &[0x91, 0, 0, 0, 0x00, 0, 0, 1, 1, 0, 7, 0x0f, 0, 0, 0x10, 0],
+    ),
+    row(
+        RuleId::EndToEndCount,
+        5,
+        &[
+            0x9e, 0, 0, 0, 0x9e, 0, 0, 0, 0x9f, 0, 0, 0, 0x9f, 0, 0, 0, 0x9e, 0, 0, 0, 0x00, 0, 0, 1, 1, 0,
+            7, 0x0f, 0, 0, 0x10, 0,
+        ],
+        &[
+            0x9e, 0, 0, 0, 0x9e, 0, 0, 0, 0x9f, 0, 0, 0, 0x9f, 0, 0, 0, 0x00, 0, 0, 1, 1, 0, 7, 0x0f, 0, 0,
+            0x10, 0,
+        ],
+    ),
+    row(RuleId::DeferrableLength, 33, &DMWR_33_DW, &DMWR_32_DW),
+    row(
+        RuleId::IoTc,
+        2,
+        &[0x02, 0x20, 0, 1, 0, 0, 1, 0x0f, 0, 0, 0xcf, 0xc0],
+        &[0x02, 0x00, 0, 1, 0, 0, 1, 0x0f, 0, 0, 0xcf, 0xc0],
+    ),
+    row(
+        RuleId::IoAttr,
+        1,
+        &[0x42, 0, 0x10, 1, 0, 0, 1, 0x0f, 0, 0, 0xcf, 0xc0, 0, 0, 0, 0],
+        &[0x42, 4, 0x00, 1, 0, 0, 1, 0x0f, 0, 0, 0xcf, 0xc0, 0, 0, 0, 0],
+    ),
+    row(
+        RuleId::IoAt,
+        1,
+        &[0x02, 0, 0x04, 1, 0, 0, 1, 0x0f, 0, 0, 0xcf, 0xc0],
+        &[0x02, 0, 0x00, 1, 0, 0, 1, 0x0f, 0, 0, 0xcf, 0xc0],
+    ),
+    row(
+        RuleId::IoLength,
+        1024,
+        &[0x02, 0, 0, 0, 0, 0, 1, 0x0f, 0, 0, 0xcf, 0xc0],
+        &[0x02, 0, 0, 1, 0, 0, 1, 0x0f, 0, 0, 0xcf, 0xc0],
+    ),
+    row(
+        RuleId::IoLastBe,
+        1,
+        &[0x02, 0, 0, 1, 0, 0, 1, 0x1f, 0, 0, 0xcf, 0xc0],
+        &[0x02, 0, 0, 1, 0, 0, 1, 0x05, 0, 0, 0xcf, 0xc0],
+    ),
+    row(
+        RuleId::PciSigTc,
+        1,
+        &[0x34, 0x10, 0, 0, 1, 0, 0, 0x7f, 0, 0, 0, 1, 8, 0, 0, 0],
+        &[0x34, 0x10, 0, 0, 1, 0, 0, 0x7f, 0, 0, 0, 2, 8, 0, 0, 0],
+    ),
+    row(
+        RuleId::LtrTc,
+        1,
+        &[0x34, 0x10, 0, 0, 1, 0, 0, 0x10, 0, 0, 0, 0, 0, 0, 0, 0],
+        &[0x34, 0x00, 0, 0, 1, 0, 0, 0x10, 0, 0, 0, 0, 0, 0, 0, 0],
+    ),
+    row(
+        RuleId::ObffTc,
+        1,
+        &[0x34, 0x10, 0, 0, 1, 0, 0, 0x12, 0, 0, 0, 0, 0, 0, 0, 0],
+        &[0x34, 0x00, 0, 0, 1, 0, 0, 0x12, 0, 0, 0, 0, 0, 0, 0, 0],
+    ),
+    row(
+        RuleId::PtmTc,
+        1,
+        &[0x74, 0x10, 0, 1, 1, 0, 0, 0x53, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+        &[0x74, 0x00, 0, 1, 1, 0, 0, 0x53, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+    ),
+    row(
+        RuleId::LocalSupported,
+        1,
+        &[0x80, 0, 0, 0, 0x00, 0, 0, 1, 1, 0, 7, 0x0f, 0, 0, 0x10, 0],
+        &[0x9f, 0, 0, 0, 0x00, 0, 0, 1, 1, 0, 7, 0x0f, 0, 0, 0x10, 0],
+    ),
+    row(
+        RuleId::TranslationRequest,
+        1,
+        &[0x40, 0, 0x04, 1, 1, 0, 7, 0x0f, 0, 0, 0x10, 0, 0, 0, 0, 0],
+        &[0x00, 0, 0x04, 1, 1, 0, 7, 0x0f, 0, 0, 0x10, 0],
+    ),
+    row(
+        RuleId::LockedTc,
+        1,
+        &[0x01, 0x10, 0, 1, 1, 0, 7, 0x0f, 0, 0, 0x10, 0],
+        &[0x00, 0x10, 0, 1, 1, 0, 7, 0x0f, 0, 0, 0x10, 0],
+    ),
+    row(
+        RuleId::ReservedTh,
+        1,
+        &[0x02, 1, 0, 1, 0, 0, 1, 0x0f, 0, 0, 0xcf, 0xc0],
+        &[0x4c, 1, 0, 1, 0, 0, 1, 0x0f, 0, 0, 0xcf, 0xc0, 0, 0, 0, 0],
+    ),
+    row(
+        RuleId::ReservedLn,
+        1,
+        &[0x01, 2, 0, 1, 1, 0, 7, 0x0f, 0, 0, 0x10, 0],
+        &[0x00, 2, 0, 1, 1, 0, 7, 0x0f, 0, 0, 0x10, 0],
+    ),
+    row(
+        RuleId::ExtendedTph,
+        0x9012_0000,
+        &[0x90, 0x12, 0, 0, 0x00, 0, 0, 1, 1, 0, 7, 0x0f, 0, 0, 0x10, 0],
+        &[0x90, 0x12, 0, 0, 0x00, 1, 0, 1, 1, 0, 7, 0x0f, 0, 0, 0x10, 0],
+    ),
+    row(
+        RuleId::Pasid,
+        0x0001_2345,
+        &[0x91, 1, 0x23, 0x45, 0x0a, 0, 0, 0, 2, 0, 0, 4, 1, 0, 7, 0],
+        &[0x91, 1, 0x23, 0x45, 0x30, 0, 0, 0, 2, 0, 0, 4, 0, 0, 0x10, 0, 0, 0, 0, 0],
+    ),
+    row(
+        RuleId::PasidOnce,
+        2,
+        &[0x91, 0, 0, 1, 0x91, 0, 0, 2, 0x00, 0, 0, 1, 1, 0, 7, 0x0f, 0, 0, 0x10, 0],
+        &[0x91, 0, 0, 1, 0x9e, 0, 0, 2, 0x00, 0, 0, 1, 1, 0, 7, 0x0f, 0, 0, 0x10, 0],
+    ),
+    row(
+        RuleId::ReservedEndToEnd,
+        0x9200_0000,
+        &[0x92, 0, 0, 0, 0x00, 0, 0, 1, 1, 0, 7, 0x0f, 0, 0, 0x10, 0],
+        &[0x9e, 0, 0, 0, 0x00, 0, 0, 1, 1, 0, 7, 0x0f, 0, 0, 0x10, 0],
+    ),
+    row(
+        RuleId::CompletionData,
+        1,
+        &[0x4a, 0, 0, 1, 2, 0, 0x20, 4, 1, 0, 7, 0, 1, 2, 3, 4],
+        &[0x4a, 0, 0, 1, 2, 0, 0x00, 4, 1, 0, 7, 0, 1, 2, 3, 4],
+    ),
+    row(
+        RuleId::CompletionByteCount,
+        8,
+        &[0x4a, 0, 0, 2, 2, 0, 0x00, 4, 1, 0, 7, 0, 1, 2, 3, 4, 5, 6, 7, 8],
+        &[0x4a, 0, 0, 2, 2, 0, 0x00, 4, 1, 0, 7, 1, 1, 2, 3, 4, 5, 6, 7, 8],
+    ),
+    row(
+        RuleId::LockedCompletion,
+        0,
+        &[0x0b, 0, 0, 0, 2, 0, 0x00, 4, 1, 0, 7, 0],
+        &[0x0b, 0, 0, 0, 2, 0, 0x80, 4, 1, 0, 7, 0],
+    ),
+    row(
+        RuleId::MessageCode,
+        0x32,
+        &[0x30, 0, 0, 0, 1, 0, 0, 0x32, 0, 0, 0, 0, 0, 0, 0, 0],
+        &[0x30, 0, 0, 0, 1, 0, 0, 0x31, 0, 0, 0, 0, 0, 0, 0, 0],
+    ),
+    row(
+        RuleId::MessageRouting,
+        0,
+        &[0x30, 0, 0, 0, 1, 0, 0, 0x20, 0, 0, 0, 0, 0, 0, 0, 0],
+        &[0x34, 0, 0, 0, 1, 0, 0, 0x20, 0, 0, 0, 0, 0, 0, 0, 0],
+    ),
+    row(
+        RuleId::MessageData,
+        1,
+        &[0x74, 0, 0, 1, 1, 0, 0, 0x20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+        &[0x74, 0, 0, 1, 1, 0, 0, 0x7f, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+    ),
 ];
 
 /// Every rule that the bytes break: of the parser, of a receiver with [`LIMITS`], of senders.
-fn broken(bytes: &[u8]) -> Vec<Malformed> {
-    let repr = match Repr::parse(bytes) {
-        Ok(parsed) => parsed.repr,
-        Err(ParseError::Malformed(malformed)) => return vec![malformed],
-        Err(other) => panic!("{other}"),
+fn broken(bytes: &[u8], limits: &Limits) -> Vec<Malformed> {
+    let tlp = match Tlp::parse(bytes, &PayloadPool::new()) {
+        Ok(tlp) => tlp,
+        Err(error) => return vec![error.on_a_link()],
     };
-    let received = check_received(&repr, &LIMITS).err();
+    let received = check_received(&tlp, limits).err();
     received.into_iter().chain(tolerated(&Header::new(bytes).unwrap())).collect()
 }
 
 #[test]
 fn every_rule_has_bytes_that_break_it_alone() {
     for Row { rule, found, broken: bytes, right } in ROWS {
-        assert_eq!(broken(bytes), [Malformed { rule: *rule, found: *found }], "{rule:?}");
-        assert_eq!(broken(right), [], "{rule:?}");
+        assert_eq!(broken(bytes, &LIMITS), [Malformed { rule: *rule, found: *found }], "{rule:?}");
+        assert_eq!(broken(right, &LIMITS), [], "{rule:?}");
     }
 }
 
@@ -194,11 +415,92 @@ fn every_rule_has_bytes_that_break_it_alone() {
 fn every_rule_stands_at_its_number_and_has_a_row() {
     for (place, rule) in RULES.iter().enumerate() {
         assert_eq!(rule.id as usize, place);
-        assert!(ROWS.iter().any(|row| row.rule == rule.id), "{:?} has no row", rule.id);
+        let has_row = ROWS.iter().any(|row| row.rule == rule.id) || rule.id == RuleId::EndToEndSupported;
+        assert!(has_row, "{:?} has no row", rule.id);
         assert!(rule.section.starts_with('§'));
         let text = Malformed { rule: rule.id, found: 0x2a }.to_string();
         assert!(text.contains("0x2a") && text.contains(rule.section), "{text}");
     }
+}
+
+/// What a receiver takes is its own matter: rows of prefixes, Limits, and the rule that is broken.
+#[test]
+fn a_receiver_takes_the_prefixes_it_is_set_up_for() {
+    const READ: [u8; 12] = [0x00, 0, 0, 1, 1, 0, 7, 0x0f, 0, 0, 0x10, 0];
+    let (local, one, four) = ([0x80, 0, 0, 0], [0x91, 0, 0, 7], [0x9e, 0, 0, 0].repeat(4));
+    let taking =
+        |local_prefixes, end_to_end_prefixes| Limits { local_prefixes, end_to_end_prefixes, ..LIMITS };
+    type Row<'a> = (&'a [&'a [u8]], Limits, Option<(RuleId, u64)>);
+    let rows: [Row<'_>; 8] = [
+        (&[], taking(false, 0), None),
+        (&[&local], taking(true, 0), None),
+        (&[&local], taking(false, 4), Some((RuleId::LocalSupported, 1))),
+        (&[&one], taking(true, 0), Some((RuleId::EndToEndSupported, 1))),
+        (&[&one], taking(false, 1), None),
+        (&[&four], taking(false, 3), Some((RuleId::EndToEndSupported, 4))),
+        (&[&four], taking(false, 4), None),
+        (&[&local, &one], taking(true, 1), None),
+    ];
+    for (prefixes, limits, rule) in rows {
+        let bytes = [&prefixes.concat()[..], &READ].concat();
+        let expected: Vec<Malformed> =
+            rule.into_iter().map(|(rule, found)| Malformed { rule, found }).collect();
+        assert_eq!(broken(&bytes, &limits), expected, "{prefixes:x?}");
+    }
+}
+
+/// A value that nobody parsed can break what its type cannot exclude; the parser finds the same in its bytes.
+#[test]
+fn values_are_checked_as_their_bytes_are() {
+    let mut checked = 0;
+    for row in ROWS.iter().filter(|row| !Rule::get(row.rule).is_tolerated()) {
+        let Ok(right) = Tlp::parse(row.right, &PayloadPool::new()) else { panic!("{:?}", row.rule) };
+        assert_eq!(check_received(&right, &LIMITS), Ok(()), "{:?}", row.rule);
+        let Some(value) = as_value(row, &right) else { continue };
+        let expected = Err(Malformed { rule: row.rule, found: row.found });
+        assert_eq!(check_received(&value, &LIMITS), expected, "{:?}", row.rule);
+        checked += 1;
+    }
+    assert_eq!(checked, 26);
+}
+
+/// The value of the `broken` bytes of a row, made of the `right` ones, where a value can be so.
+fn as_value(row: &Row, right: &Tlp) -> Option<Tlp> {
+    use riser_tlp::{AddressType, Attributes, Body, OperandSize, TrafficClass};
+    let mut tlp = right.clone();
+    let prefixes = |dws: &[u32]| Prefixes::new(&dws.iter().map(|&dw| Prefix(dw)).collect::<Vec<_>>());
+    match (row.rule, &mut tlp.repr.body) {
+        (RuleId::PciSigTc, Body::Message(m)) => m.header[3] = 1,
+        (RuleId::SlotPowerLength, Body::Message(m)) => (m.length_dw, tlp.data) = (None, Data::NONE),
+        (RuleId::AtomicLength, Body::Atomic(a)) => {
+            (a.op, a.operand) = (riser_tlp::AtomicOp::FetchAdd, OperandSize::Bits128);
+        }
+        (RuleId::AtomicAddress, Body::Atomic(a)) => a.address = 0x1004,
+        (RuleId::DeferrableLength, Body::Memory(m)) => {
+            m.span = riser_tlp::Span::covering(0, 132).unwrap();
+            tlp.data = Data::Counted(132);
+        }
+        (RuleId::MaxPayloadSize, Body::Memory(m)) => {
+            m.span = riser_tlp::Span::covering(0, 132).unwrap();
+            tlp.data = Data::Counted(132);
+        }
+        (RuleId::Length, _) if right.repr.data_dw() == 1 => {
+            tlp.data = Data::Counted(14);
+        }
+        (RuleId::PrefixOrder, _) => tlp.prefixes = prefixes(&[0x9100_0001, 0x8e00_0001])?,
+        (RuleId::LocalPrefix, _) => tlp.prefixes = prefixes(&[0x8100_0000])?,
+        (RuleId::LocalSupported, _) => tlp.prefixes = prefixes(&[0x8000_0000])?,
+        (RuleId::EndToEndCount, _) => tlp.prefixes = prefixes(&[0x9e00_0000; 5])?,
+        (RuleId::IoAttr | RuleId::ConfigAttr, _) => {
+            tlp.repr.attr = Attributes::from_bits_truncate(row.found as u8)
+        }
+        (RuleId::IoAt | RuleId::ConfigAt, _) => tlp.repr.at = AddressType::from_bits(row.found as u8),
+        (rule, _) if format!("{rule:?}").ends_with("Tc") || rule == RuleId::TcMapped => {
+            tlp.repr.tc = TrafficClass::from_bits(row.found as u8);
+        }
+        _ => return None,
+    }
+    Some(tlp)
 }
 
 #[test]

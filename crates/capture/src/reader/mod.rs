@@ -11,7 +11,7 @@
 //! says, its `Duration` has no picoseconds, and it cannot go on behind a bad record.
 
 mod pcap;
-mod pcapng;
+pub(crate) mod pcapng;
 mod source;
 
 use crate::time::{Resolution, Timestamp};
@@ -74,7 +74,34 @@ pub struct Interface {
     pub direction: Option<Direction>,
     /// Which link it sits on: interfaces whose names agree up to the colon share a number; the first is 0.
     pub link: u16,
+    /// Data bits per second that its wire carries, encoding taken off (`if_speed`); `None` where the capture does not say.
+    pub speed_bps: Option<u64>,
 }
+
+/// What a capture says of a frame beside its bytes; captures of riser that hold DLLPs do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Mark {
+    /// Bits of it were flipped on the way: its receiver rejects it (`epb_flags`, bit 24: CRC error).
+    pub damaged: bool,
+    /// It vanished on the way and never arrived; it is shown when it would have (`opt_comment`, [`DROPPED`]).
+    pub dropped: bool,
+    /// The place of a TLP among those of its link and direction, from 0 on: its low 12 bits are the TLP's sequence number,
+    /// and a replay has that of the first transmission (`epb_packetid`, in captures of riser).
+    pub place: Option<u64>,
+}
+
+impl Mark {
+    /// True where it never reached its receiver in good order.
+    #[must_use]
+    pub const fn is_lost(self) -> bool {
+        self.damaged || self.dropped
+    }
+}
+
+/// The comment on a frame that vanished on the way.
+pub const DROPPED: &str = "dropped on the way";
+/// The comment on a frame whose bits were flipped on the way.
+pub const DAMAGED: &str = "damaged on the way";
 
 /// A frame of a capture.
 #[derive(Clone, Copy, Debug)]
@@ -91,6 +118,8 @@ pub struct Frame<'a> {
     pub bytes: &'a [u8],
     /// Its length on the wire, bytes; at least those captured.
     pub original_len: usize,
+    /// What the capture says of it beside its bytes.
+    pub mark: Mark,
 }
 
 /// Something in a file that could not be read.
@@ -248,6 +277,7 @@ struct Found {
     bytes: Range<usize>,
     /// Length of the record or block.
     record_len: usize,
+    mark: Mark,
 }
 
 enum Step {
@@ -350,6 +380,7 @@ impl<R: Read> Reader<R> {
             interface: &self.interfaces.list[found.interface_id as usize],
             bytes: self.source.behind(back, found.bytes.len()),
             original_len: found.original_len.max(found.bytes.len()),
+            mark: found.mark,
         })))
     }
 }

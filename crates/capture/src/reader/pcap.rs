@@ -6,7 +6,7 @@
 //! record:  seconds u32, fraction u32, captured length u32, original length u32
 //! ```
 
-use super::{Defect, Fault, Found, Interface, MAX_FRAME_LEN, Order, Source, Step};
+use super::{Defect, Fault, Found, Interface, MAX_FRAME_LEN, Mark, Order, Source, Step};
 use crate::time::{Resolution, Timestamp};
 use std::io::{self, Read};
 
@@ -64,6 +64,7 @@ impl Pcap {
             snaplen: order.u32(window, 16),
             direction: None,
             link: 0,
+            speed_bps: None,
         };
         Ok((Pcap { order, resolution, last_second: None }, interface))
     }
@@ -89,6 +90,7 @@ impl Pcap {
             original_len: header.original as usize,
             bytes: RECORD_HEADER_LEN..record_len,
             record_len,
+            mark: Mark::default(),
         }))
     }
 

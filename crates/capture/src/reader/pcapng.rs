@@ -4,7 +4,8 @@
 
 use super::pcap::cut_short;
 use super::{
-    Defect, Direction, Fault, Found, Interface, Interfaces, MAX_BLOCK_LEN, MAX_FRAME_LEN, Order, Source, Step,
+    DROPPED, Defect, Direction, Fault, Found, Interface, Interfaces, MAX_BLOCK_LEN, MAX_FRAME_LEN, Mark,
+    Order, Source, Step,
 };
 use crate::time::{Resolution, Timestamp};
 use std::io::{self, Read};
@@ -22,6 +23,18 @@ pub(crate) const IF_NAME: u16 = 2;
 pub(crate) const IF_DESCRIPTION: u16 = 3;
 pub(crate) const IF_TSRESOL: u16 = 9;
 const IF_TSOFFSET: u16 = 14;
+/// Bits per second.
+pub(crate) const IF_SPEED: u16 = 8;
+/// Options of a packet: comment, flags, its name wherever it is seen.
+pub(crate) const COMMENT: u16 = 1;
+pub(crate) const EPB_FLAGS: u16 = 2;
+pub(crate) const EPB_PACKETID: u16 = 5;
+/// Of `epb_flags`: CRC error.
+pub(crate) const FLAG_CRC_ERROR: u32 = 1 << 24;
+/// Option of a section header: who wrote it.
+pub(crate) const SHB_USERAPPL: u16 = 4;
+/// What riser writes there.
+pub(crate) const RISER: &[u8] = b"riser";
 
 const OBSOLETE_PACKET: u32 = 2;
 const SIMPLE_PACKET: u32 = 3;
@@ -39,12 +52,14 @@ const MAX_RESYNC_LEN: usize = MAX_FRAME_LEN + 4096;
 
 pub(super) struct Pcapng {
     order: Order,
+    /// Whether riser wrote this section: then a packet's name tells its place.
+    by_riser: bool,
     pub(super) skipped_blocks: u64,
 }
 
 impl Pcapng {
     pub(super) fn new() -> Pcapng {
-        Pcapng { order: Order::Little, skipped_blocks: 0 }
+        Pcapng { order: Order::Little, by_riser: false, skipped_blocks: 0 }
     }
 
     #[inline]
@@ -110,7 +125,10 @@ impl Pcapng {
             ENHANCED_PACKET => self.enhanced(body, len, interfaces).map(Some),
             INTERFACE_DESCRIPTION => self.describe(body, interfaces).map(|()| None),
             SECTION_HEADER => match self.order.u16(body, 4) {
-                1 => Ok(None),
+                1 => {
+                    self.by_riser = self.is_by_riser(body);
+                    Ok(None)
+                }
                 version => Err(Defect::Version(version)),
             },
             SIMPLE_PACKET => self.simple(body, len, interfaces).map(Some),
@@ -162,7 +180,32 @@ impl Pcapng {
             original_len: self.order.u32(body, 16) as usize,
             bytes: start..start + captured,
             record_len: len,
+            mark: match body.get(20 + captured.next_multiple_of(4)..) {
+                None | Some([]) => Mark::default(),
+                Some(options) => self.mark(options),
+            },
         })
+    }
+
+    fn mark(&self, options: &[u8]) -> Mark {
+        let mut mark = Mark::default();
+        self.options(options, |code, value| match (code, value) {
+            (EPB_FLAGS, [_, _, _, _]) => mark.damaged |= self.order.u32(value, 0) & FLAG_CRC_ERROR != 0,
+            (EPB_PACKETID, _) if self.by_riser && value.len() == 8 => {
+                mark.place = Some(self.order.u64(value, 0));
+            }
+            (COMMENT, text) => mark.dropped |= text == DROPPED.as_bytes(),
+            _ => {}
+        });
+        mark
+    }
+
+    fn is_by_riser(&self, section: &[u8]) -> bool {
+        let mut by_riser = false;
+        self.options(section.get(16..).unwrap_or_default(), |code, value| {
+            by_riser |= code == SHB_USERAPPL && value == RISER;
+        });
+        by_riser
     }
 
     // No timestamp, interface 0, and as many bytes as its snap length allows.
@@ -176,7 +219,8 @@ impl Pcapng {
         let captured = original_len.min(snaplen).min(body.len() - 4);
         let start = BLOCK_HEAD + 4;
         let bytes = start..start + captured;
-        Ok(Found { timestamp: Timestamp::ZERO, interface_id: 0, original_len, bytes, record_len: len })
+        let mark = Mark::default();
+        Ok(Found { timestamp: Timestamp::ZERO, interface_id: 0, original_len, bytes, record_len: len, mark })
     }
 
     fn describe(&self, body: &[u8], interfaces: &mut Interfaces) -> Result<(), Defect> {
@@ -192,11 +236,15 @@ impl Pcapng {
             snaplen: self.order.u32(body, 4),
             direction: None::<Direction>,
             link: 0,
+            speed_bps: None,
         };
         self.options(&body[8..], |code, value| match (code, value) {
             (IF_NAME, name) => interface.name = text(name),
             (IF_DESCRIPTION, description) => interface.description = text(description),
             (IF_TSRESOL, [byte, ..]) => interface.resolution = Resolution::from_byte(*byte),
+            (IF_SPEED, speed) if speed.len() == 8 => {
+                interface.speed_bps = Some(self.order.u64(speed, 0)).filter(|bps| *bps > 0);
+            }
             (IF_TSOFFSET, seconds) if seconds.len() == 8 => {
                 interface.offset_s = self.order.u64(seconds, 0) as i64;
             }

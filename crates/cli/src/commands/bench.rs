@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser bench`: the pcie-bench methodology, from `riser-bench`. Never measures anything itself.
 
-use super::files;
+use super::{files, parts};
 use super::sizes::Sizes;
 use crate::failure::Failure;
 use crate::output;
@@ -27,7 +27,9 @@ that the run counted; `published` is the paper's form; `wire` is raw rate less S
 
 --json prints one object: host, device, link, seed, and the settings, and tests: [{test, size_bytes, latency_ns_{min,median,mean,p95,p99,
 p999,max} or bandwidth_gbps, transactions_per_s, model_exact_gbps, model_published_gbps, wire_gbps, and upstream and
-downstream with tlps, dllps, payload_bytes, wire_bytes, ...}].";
+downstream with tlps, dllps, payload_bytes, wire_bytes, ..., and transactions as those of `riser run --json`}].
+Requests are timed by the fabric, from transmit queue to last completion or to where a write is seen; a latency test is timed
+by the device, around them.";
 
 /// Measure latency and bandwidth with the method of pcie-bench
 #[derive(clap::Args)]
@@ -324,7 +326,15 @@ fn show(results: &Results<'_>) -> Result<(), Failure> {
         let header = ["test", "size B", "min", "median", "mean", "p95", "p99", "p99.9", "max"];
         output::table(&header, rows.iter().filter_map(latency_row))?;
     }
-    Ok(())
+    output::text("\nHow long requests took and where, means in ns")?;
+    parts::table(&["test", "size B", "kind", "requests"], rows.iter().flat_map(part_rows).collect())
+}
+
+fn part_rows(row: &Row) -> impl Iterator<Item = parts::Row> {
+    row.transactions.iter().map(|t| {
+        let head = [row.test, &row.size_bytes.to_string(), t.kind, &t.requests.to_string()].map(str::to_owned);
+        (head.to_vec(), t.latency_ns_mean, t.mean)
+    })
 }
 
 fn bandwidth_row(row: &Row) -> Option<Vec<String>> {

@@ -6,6 +6,7 @@ mod check;
 mod cpu;
 mod files;
 mod model;
+mod parts;
 mod profiles;
 mod run;
 mod sizes;

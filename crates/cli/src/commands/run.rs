@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser run`: runs a lab to its end and shows what happened, from `riser-lab`.
 
-use super::{cpu, files};
+use super::{cpu, files, parts};
 use crate::failure::Failure;
 use crate::output;
 use clap::ValueEnum;
@@ -16,13 +16,29 @@ Examples:
   riser run labs/ping.toml
   riser run labs/ping.toml --capture out/ping.pcapng --dllps
   riser run labs/speed/write.toml --json
+  riser run labs/ping.toml --transactions-json out/ping.jsonl
 
 Runs until the host's programs are done, nothing can go on, or the lab's limit_us comes. --json prints one object:
   lab, seed, outcome (finished, failed, time-limit, no-progress), reasons, simulated_ns, events, tlp_hops, cpu_seconds,
   links: [{slot, gen, lanes, mps_bytes, directions: [{direction, tlps, dllps, payload_bytes, wire_bytes, utilization,
-  replays, credit_stalls, ...}], transactions: [{kind, requests, queue_ns, credit_wait_ns, wire_ns, root_complex_ns,
-  memory_ns}]}], root_complex: {...}, devices: [{slot, model, counters: {...}}]
+  replays, credit_stalls, ...}], transactions: [{kind, requests, latency_ns_{min,median,mean,p99,max}, means of the parts
+  (queue_ns, credit_wait_ns, serialization_ns, wire_ns, replay_ns, root_complex_ns, memory_ns, completer_ns), min, median,
+  p99, max: one such transaction each, {requester, tag, bytes, start_ns, latency_ns and its parts}}]}],
+  root_complex: {...}, devices: [{slot, model, counters: {...}}]
 The bytes of a direction by kind (payload, header, digest, framing, replay, dllp, skp) add up to wire_bytes.
+A transaction is a request with its completions, from when it is handed to the transmit queue (of the host: to the root
+complex) until its last completion has come, or its data is visible. Its parts add up to its latency:
+  queue          in transmit queues: for other TLPs and what else the wire carries, for room in the replay buffer
+  credit wait    at the head of a transmit queue, without credits
+  serialization  from first symbol to last
+  wire           in flight
+  replay         from when it would have arrived until it was accepted, having been sent again
+  root complex   the root complex's latency, each way
+  memory         the memory system: waiting for it, service, latency
+  completer      the device that answers the host
+Of several completions the way of the last one counts. Least, mean and greatest are exact, median and p99 within 1/512.
+--transactions-json writes an object a line: slot, kind, requester, tag, bytes, status, start_ps, end_ps, latency_ps and
+the parts (queue_ps, ...), whose sum is latency_ps.
 The exit status is 1 where the outcome is failed or no-progress.";
 
 /// Events between two looks at the wall clock.
@@ -50,7 +66,11 @@ pub(crate) struct Args {
     #[arg(long, requires = "capture")]
     dllps: bool,
 
-    /// Overwrite the file of --capture where it exists
+    /// Write a JSON line for each transaction to this file: how long it took, and where
+    #[arg(long, value_name = "OUT.jsonl")]
+    transactions_json: Option<PathBuf>,
+
+    /// Overwrite the files of --capture and --transactions-json where they exist
     #[arg(long)]
     force: bool,
 
@@ -88,11 +108,22 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         }
         None => None,
     };
+    let log = match &args.transactions_json {
+        Some(path) => {
+            files::not_the_input(path, &args.lab)?;
+            files::not_the_input(path, &file.base.join(file.lab.host.profile.get_ref()))?;
+            Some((path, assembly.log_transactions(files::create(path, args.force)?)))
+        }
+        None => None,
+    };
     let before = cpu::seconds();
     let stop = drive(&mut assembly, file.lab.limit_us);
     let spent = cpu::seconds() - before;
     if let Some((path, handle)) = capture {
         assembly.fabric.take_tap();
+        handle.finish().map_err(|e| files::failed(path, &e))?;
+    }
+    if let Some((path, handle)) = log {
         handle.finish().map_err(|e| files::failed(path, &e))?;
     }
     let report = assembly.report(&args.lab.display().to_string(), &stop, spent);
@@ -191,16 +222,16 @@ fn show(report: &Report) -> Result<(), Failure> {
 }
 
 fn show_transactions(report: &Report) -> Result<(), Failure> {
-    output::text("\nWhere transactions spent their time: means per request TLP, in ns")?;
-    let header = ["slot", "kind", "requests", "queue", "credit wait", "wire", "root complex", "memory"];
-    let rows = report.links.iter().flat_map(|link| {
-        link.transactions.iter().map(move |t| {
-            let times = [t.queue_ns, t.credit_wait_ns, t.wire_ns, t.root_complex_ns, t.memory_ns];
-            let head = [link.slot.clone(), t.kind.to_owned(), t.requests.to_string()];
-            head.into_iter().chain(times.iter().map(|ns| format!("{ns:.1}"))).collect()
-        })
+    output::text("\nHow long transactions took and where, in ns")?;
+    let all = report.links.iter().flat_map(|link| link.transactions.iter().map(move |t| (&link.slot, t)));
+    let rows = all.flat_map(|(slot, t)| {
+        let head = move |which: &str| match which {
+            "mean" => vec![slot.clone(), t.kind.to_owned(), t.requests.to_string(), which.to_owned()],
+            _ => [vec![String::new(); 3], vec![which.to_owned()]].concat(),
+        };
+        t.rows().into_iter().map(move |(which, whole, parts)| (head(which), whole, parts))
     });
-    output::table(&header, rows)
+    parts::table(&["slot", "kind", "requests", ""], rows.collect())
 }
 
 fn show_devices(report: &Report) -> Result<(), Failure> {

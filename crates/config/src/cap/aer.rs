@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Advanced Error Reporting extended capability (`PCIe 5.0 §7.8.4`), minimal: no ECRC, no TLP prefix log.
+//! Advanced Error Reporting extended capability (`PCIe 5.0 §7.8.4`), minimal: no TLP prefix log.
 //!
 //! ```text
 //! +0   31:20 Next, 19:16 version 2, ID 0001h
@@ -8,7 +8,8 @@
 //! +c   Uncorrectable Error Severity      RWS, set is fatal
 //! +10  Correctable Error Status          RW1CS
 //! +14  Correctable Error Mask            RWS
-//! +18  Capabilities and Control          4:0 First Error Pointer, ROS
+//! +18  Capabilities and Control          8 ECRC Check Enable RWS, 7 ECRC Check Capable, 6 ECRC Generation Enable
+//!                                        RWS, 5 ECRC Generation Capable, 4:0 First Error Pointer ROS
 //! +1c  .. +28 Header Log                 ROS
 //! ```
 
@@ -25,8 +26,19 @@ pub(crate) const UNCORRECTABLE_MASK: u16 = 2;
 pub(crate) const SEVERITY: u16 = 3;
 pub(crate) const CORRECTABLE_STATUS: u16 = 4;
 pub(crate) const CORRECTABLE_MASK: u16 = 5;
-pub(crate) const CONTROL: u16 = 6;
+/// DW of Advanced Error Capabilities and Control.
+pub const CONTROL: u16 = 6;
 pub(crate) const HEADER_LOG: u16 = 7;
+
+/// Bits of Advanced Error Capabilities and Control (`PCIe 5.0 §7.8.4.7`).
+pub mod control {
+    /// ECRC Generation Capable and ECRC Check Capable: read-only ones.
+    pub const ECRC_CAPABLE: u32 = 1 << 5 | 1 << 7;
+    /// ECRC Generation Enable.
+    pub const ECRC_GENERATION: u32 = 1 << 6;
+    /// ECRC Check Enable.
+    pub const ECRC_CHECK: u32 = 1 << 8;
+}
 
 /// Advisory Non-Fatal Error, of the correctable registers; masked after reset.
 pub(crate) const ADVISORY_NON_FATAL: u32 = 1 << 13;
@@ -49,18 +61,21 @@ pub enum Uncorrectable {
     UnexpectedCompletion = 16,
     /// Malformed TLP.
     MalformedTlp = 18,
+    /// ECRC Error.
+    Ecrc = 19,
     /// Unsupported Request: this function did not support a request.
     UnsupportedRequest = 20,
 }
 
 impl Uncorrectable {
     /// Every error, by its bit.
-    pub const ALL: [Uncorrectable; 6] = [
+    pub const ALL: [Uncorrectable; 7] = [
         Uncorrectable::PoisonedTlp,
         Uncorrectable::CompletionTimeout,
         Uncorrectable::CompleterAbort,
         Uncorrectable::UnexpectedCompletion,
         Uncorrectable::MalformedTlp,
+        Uncorrectable::Ecrc,
         Uncorrectable::UnsupportedRequest,
     ];
 
@@ -112,6 +127,8 @@ pub(crate) fn registers() -> [Register; LEN_DW] {
     all[usize::from(SEVERITY)] = rws(DEFAULT_SEVERITY, UNCORRECTABLE);
     all[usize::from(CORRECTABLE_STATUS)] = rw1cs(CORRECTABLE);
     all[usize::from(CORRECTABLE_MASK)] = rws(ADVISORY_NON_FATAL, CORRECTABLE);
-    all[usize::from(CONTROL)] = ros(0x1f);
+    let ecrc = control::ECRC_GENERATION | control::ECRC_CHECK;
+    let sticky = Access { rw: ecrc, rw1c: 0, sticky: ecrc | 0x1f, kept_by_flr: 0 };
+    all[usize::from(CONTROL)] = Register::new(control::ECRC_CAPABLE, sticky);
     all
 }

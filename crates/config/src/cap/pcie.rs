@@ -17,7 +17,8 @@
 
 use super::ro;
 use crate::register::{Access, Register};
-use tlp::{Attributes, Duration, Mps, Mrrs, Rate, Rcb, Width};
+use bitflags::bitflags;
+use tlp::{Attributes, Duration, Mps, Mrrs, OperandSize, Rate, Rcb, Width};
 
 /// Capability ID.
 pub const ID: u8 = 0x10;
@@ -30,6 +31,8 @@ pub const DEVICE_CAPABILITIES: u16 = 1;
 pub const DEVICE_CONTROL: u16 = 2;
 /// DW of Link Control and Status.
 pub const LINK_CONTROL: u16 = 4;
+/// DW of Device Capabilities 2.
+pub const DEVICE_CAPABILITIES_2: u16 = 9;
 /// DW of Device Control 2.
 pub const DEVICE_CONTROL_2: u16 = 10;
 
@@ -77,8 +80,61 @@ pub mod device_control_2 {
     pub const IDO_REQUEST: u32 = 1 << 8;
     /// IDO Completion Enable.
     pub const IDO_COMPLETION: u32 = 1 << 9;
+    /// AtomicOp Requester Enable.
+    pub const ATOMIC_REQUESTER: u32 = 1 << 6;
     /// 10-Bit Tag Requester Enable.
     pub const TEN_BIT_TAG: u32 = 1 << 12;
+}
+
+bitflags! {
+    /// AtomicOps that a function completes, as the bits of Device Capabilities 2 say (`PCIe 5.0 Table 7-26`).
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub struct AtomicSupport: u32 {
+        /// 32-bit AtomicOp Completer Supported: FetchAdd, Swap and CAS of 32 bits.
+        const BITS_32 = 1 << 7;
+        /// 64-bit AtomicOp Completer Supported: the same of 64 bits.
+        const BITS_64 = 1 << 8;
+        /// 128-bit CAS Completer Supported.
+        const CAS_128 = 1 << 9;
+    }
+}
+
+impl AtomicSupport {
+    /// Whether a completer with these bits takes an operand of this size (`PCIe 5.0 §6.15.3`).
+    #[must_use]
+    pub const fn takes(self, operand: OperandSize) -> bool {
+        self.contains(match operand {
+            OperandSize::Bits32 => AtomicSupport::BITS_32,
+            OperandSize::Bits64 => AtomicSupport::BITS_64,
+            OperandSize::Bits128 => AtomicSupport::CAS_128,
+        })
+    }
+}
+
+/// Bytes of the longest deferrable write that a function takes (ECN "Deferrable Memory Write"; DMWr Completer Supported,
+/// bit 28, and DMWr Lengths Supported, bits 30:29, of Device Capabilities 2).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum DeferrableLength {
+    /// Up to 64 B.
+    Bytes64,
+    /// Up to 128 B.
+    Bytes128,
+}
+
+impl DeferrableLength {
+    /// 64 or 128.
+    #[must_use]
+    pub const fn bytes(self) -> u32 {
+        match self {
+            DeferrableLength::Bytes64 => 64,
+            DeferrableLength::Bytes128 => 128,
+        }
+    }
+
+    const fn capability(self) -> u32 {
+        const COMPLETER: u32 = 1 << 28;
+        COMPLETER | (self as u32) << 29
+    }
 }
 
 /// Read Completion Boundary of Link Control: set is 128 B.
@@ -99,6 +155,12 @@ pub struct PcieLayout {
     pub ten_bit_tag: bool,
     /// Function Level Reset Capability.
     pub function_level_reset: bool,
+    /// Device/Port Type is Legacy PCI Express Endpoint: it may take locked reads (`PCIe 5.0 §6.5.7`).
+    pub legacy: bool,
+    /// AtomicOps that it completes.
+    pub atomics: AtomicSupport,
+    /// Deferrable writes that it completes; `None`: none.
+    pub deferrable_write: Option<DeferrableLength>,
     /// Max Link Speed, and the speed that Link Status shows.
     pub rate: Rate,
     /// Maximum Link Width, and the width that Link Status shows.
@@ -113,6 +175,9 @@ impl Default for PcieLayout {
             extended_tag: true,
             ten_bit_tag: false,
             function_level_reset: true,
+            legacy: false,
+            atomics: AtomicSupport::empty(),
+            deferrable_write: None,
             rate: Rate::Gt8,
             width: Width::ALL[5],
         }
@@ -122,7 +187,8 @@ impl Default for PcieLayout {
 impl PcieLayout {
     pub(crate) fn registers(self) -> [Register; LEN_DW] {
         let mut all = [ro(0); LEN_DW];
-        all[0] = ro(2 << 16); // version 2, device/port type 0: PCI Express Endpoint
+        // Version 2; Device/Port Type 0000b is PCI Express Endpoint, 0001b Legacy PCI Express Endpoint.
+        all[0] = ro(2 << 16 | u32::from(self.legacy) << 20);
         all[1] = ro(self.device_capabilities());
         all[usize::from(DEVICE_CONTROL)] = self.device_control();
         all[3] = ro(self.link());
@@ -173,12 +239,15 @@ impl PcieLayout {
             | TIMEOUT_DISABLE_SUPPORTED
             | TEN_BIT_COMPLETER
             | u32::from(self.ten_bit_tag) << 17
+            | self.atomics.bits()
+            | self.deferrable_write.map_or(0, DeferrableLength::capability)
     }
 
     fn device_control_2(self) -> Register {
         use device_control_2 as bit;
         let tag = if self.ten_bit_tag { bit::TEN_BIT_TAG } else { 0 };
-        let rw = bit::TIMEOUT_VALUE | bit::TIMEOUT_DISABLE | bit::IDO_REQUEST | bit::IDO_COMPLETION | tag;
+        let rw = bit::TIMEOUT_VALUE | bit::TIMEOUT_DISABLE | bit::IDO_REQUEST | bit::IDO_COMPLETION;
+        let rw = rw | bit::ATOMIC_REQUESTER | tag;
         Register::new(0, Access { rw, ..Access::default() })
     }
 }
@@ -224,4 +293,15 @@ pub(crate) const fn timeout(control_2: u32) -> Option<Duration> {
         0b1110 => Duration::from_ms(64_000),
         _ => return None,
     })
+}
+
+/// The AtomicOps that Device Capabilities 2 names.
+pub(crate) const fn atomics(capabilities_2: u32) -> AtomicSupport {
+    AtomicSupport::from_bits_truncate(capabilities_2)
+}
+
+/// The deferrable writes that Device Capabilities 2 names.
+pub(crate) fn deferrable_write(capabilities_2: u32) -> Option<DeferrableLength> {
+    let all = [DeferrableLength::Bytes128, DeferrableLength::Bytes64];
+    all.into_iter().find(|l| capabilities_2 & l.capability() == l.capability())
 }

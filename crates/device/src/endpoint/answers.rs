@@ -2,7 +2,7 @@
 //! Completions of requests: split at Max_Payload_Size and the Read Completion Boundary (`PCIe 5.0 §2.3.1.1`). Never
 //! decides what to answer.
 
-use super::requests::Question;
+use super::requests::{Question, Reply};
 use tlp::split::completion_piece;
 use tlp::{Bdf, Body, Completion, Data, Mps, Rcb, Repr, Status, Tlp};
 
@@ -15,9 +15,9 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// `data` answers the question, and is not empty.
+    /// `data` answers the question, and is not empty; of a [`Reply::Dw`](super::requests::Reply) the whole DW.
     pub(crate) fn new(question: Question, data: Data) -> Answer {
-        Answer { question, address: question.span.first_byte(), data, sent: 0 }
+        Answer { question, address: question.first_byte(), data, sent: 0 }
     }
 
     /// True once all has been sent.
@@ -46,17 +46,17 @@ impl Answer {
 /// A Cpl: no data, Byte Count and Lower Address of the whole request.
 pub(crate) fn without_data(completer: Bdf, question: &Question, status: Status) -> Tlp {
     let body = Completion {
-        locked: false,
+        locked: question.reply == Reply::Locked,
         completer,
         requester: question.requester,
         tag: question.tag,
         status,
         bcm: false,
-        byte_count: question.span.byte_count() as u16,
-        lower_address: (question.span.first_byte() & 0x7f) as u8,
+        byte_count: question.byte_count() as u16,
+        lower_address: (question.first_byte() & 0x7f) as u8,
         length_dw: None,
     };
     let mut repr = Repr::new(Body::Completion(body));
     (repr.tc, repr.attr) = (question.tc, question.attr);
-    Tlp::new(repr, Data::NONE)
+    Tlp { account: question.account, ..Tlp::new(repr, Data::NONE) }
 }

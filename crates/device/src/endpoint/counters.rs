@@ -29,6 +29,8 @@ counters! {
     dma_reads_done,
     /// DMA reads that ended in an error, for whatever reason.
     dma_reads_failed,
+    /// DMA AtomicOps begun; they end as reads do.
+    dma_atomics,
     /// DMA writes begun.
     dma_writes,
     /// MSI and MSI-X writes sent.
@@ -62,6 +64,10 @@ counters! {
     received_abort,
     /// Requests for which the endpoint had no token left: non-posted ones are answered with CA.
     request_overflows,
+    /// Deferrable writes that the device told to come again.
+    deferred_writes,
+    /// TLPs with a wrong ECRC: dropped and logged (`§2.7.1`).
+    ecrc_errors,
     /// Messages that ended in the endpoint, such as Set_Slot_Power_Limit.
     messages_consumed,
     /// ERR_COR, ERR_NONFATAL and ERR_FATAL messages sent.

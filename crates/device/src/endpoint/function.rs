@@ -4,31 +4,46 @@
 
 use super::answers::{Answer, without_data};
 use super::msix::{Msix, Raised};
+use super::outbox::{MAX_PARKED, Outbox};
 use super::reads::{Done, ReadEngine};
-use super::requests::Question;
+use super::requests::{Question, Reply};
 use super::settings::Settings;
 use super::{Shared, earlier};
 use crate::seam::{
-    CompletionError, Device, DmaError, DmaRead, DmaWrite, Input, Output, Ready, ResetKind, Token,
+    CompletionError, Device, DmaAtomic, DmaError, DmaOptions, DmaRead, DmaWrite, Input, OutMessage, Output,
+    Ready, ResetKind, Token,
 };
 use config::{ConfigSpace, ResetScope, Uncorrectable};
 use tlp::split::request_piece;
 use tlp::{
-    Attributes, Bdf, Body, Class, Data, MemoryOp, MemoryRequest, Message, MessageRouting, Repr, Span, Status,
-    Tag, Time, Tlp, TrafficClass,
+    Bdf, Body, Class, Data, MemoryOp, MemoryRequest, Message, MessageRouting, Repr, Span, Status, Tag, TcSet,
+    Time, Tlp, TrafficClass,
 };
 
 /// Outputs refused in one poll; a device that goes on is asked again [`PAUSE`](super::PAUSE) later, so that time
 /// passes and the run ends.
 pub(super) const MAX_REFUSED_PER_POLL: u32 = 64;
 
+/// What is to be sent of class posted.
+enum Posted {
+    Write(WriteCursor),
+    /// A message, or an interrupt.
+    Tlp(Tlp),
+}
+
+/// What is to be sent of class completion.
+enum Answering {
+    Data(Answer),
+    /// Without data.
+    Tlp(Tlp),
+}
+
 /// A DMA write that is being split.
 struct WriteCursor {
     address: u64,
     data: Data,
     sent: u32,
-    attr: Attributes,
-    tc: TrafficClass,
+    options: DmaOptions,
 }
 
 /// One function.
@@ -39,10 +54,10 @@ pub(crate) struct Function {
     pub(crate) device: Box<dyn Device>,
     pub(crate) reads: ReadEngine,
     pub(crate) msix: Option<Msix>,
-    write: Option<WriteCursor>,
-    /// Another class was polled while a write was split, and has to be polled again when it is done.
-    held_by_write: bool,
-    answer: Option<Answer>,
+    posted: Outbox<Posted>,
+    /// Another class was polled while posted TLPs waited that it may not pass, and has to be polled again.
+    held_by_posted: bool,
+    answers: Outbox<Answering>,
 }
 
 impl Function {
@@ -57,9 +72,10 @@ impl Function {
             device,
             reads,
             msix,
-            write: None,
-            held_by_write: false,
-            answer: None,
+            posted: Outbox::new(MAX_PARKED),
+            held_by_posted: false,
+            // Bounded by the requests that wait for an answer.
+            answers: Outbox::new(usize::MAX),
         };
         function.refresh(shared);
         function
@@ -93,35 +109,44 @@ impl Function {
         self.device.handle(now, Input::DmaDone { id, result });
     }
 
-    /// Which polls may find something that is under way here, whatever the device says. While a write is split, other
+    /// Which polls may find something that is under way here, whatever the device says. While posted TLPs wait, other
     /// polls must leave word that they were here.
     #[inline]
     pub(crate) fn ready(&self) -> Ready {
-        Ready::when(self.write.is_some(), Ready::ALL)
+        Ready::when(!self.posted.is_empty(), Ready::ALL)
             .or(Ready::when(self.settings.msix.enabled, Ready::output(Class::Posted)))
-            .or(Ready::when(self.reads.is_splitting(), Ready::output(Class::NonPosted)))
-            .or(Ready::when(self.answer.is_some(), Ready::output(Class::Completion)))
+            .or(Ready::when(self.reads.is_sending(), Ready::output(Class::NonPosted)))
+            .or(Ready::when(!self.answers.is_empty(), Ready::output(Class::Completion)))
     }
 
     // ---- posted ----
 
     #[inline]
-    pub(crate) fn poll_posted(&mut self, now: Time, shared: &mut Shared) -> Option<Tlp> {
+    pub(crate) fn poll_posted(&mut self, now: Time, shared: &mut Shared, room: TcSet) -> Option<Tlp> {
         for _ in 0..MAX_REFUSED_PER_POLL {
-            if self.write.is_some() {
-                match self.next_write(now, shared) {
+            if self.posted.select(room, |_, _| true) {
+                match self.next_posted(now, shared) {
                     Some(tlp) => return Some(tlp),
                     None => continue,
                 }
             }
-            if let Some(tlp) = self.unmasked_interrupt(shared) {
+            if let Some(tlp) = self.unmasked_interrupt(shared, room) {
                 return Some(tlp);
             }
+            if !self.posted.has_room() {
+                return None;
+            }
             let tlp = match self.device.poll_output(now, Class::Posted)? {
-                Output::Write(write) => self.begin_write(now, shared, write),
-                Output::Interrupt { vector } => self.interrupt(shared, vector),
-                Output::Message { code, data } => self.message(shared, code, data),
-                Output::Read(_) | Output::Complete { .. } => shared.bad_output(),
+                Output::Write(write) => self.begin_write(now, shared, write, room),
+                Output::Interrupt { vector } => {
+                    let tlp = self.interrupt(shared, vector);
+                    tlp.and_then(|tlp| self.release(shared, tlp, room))
+                }
+                Output::Message(message) => {
+                    let tlp = self.message(shared, message);
+                    tlp.and_then(|tlp| self.release(shared, tlp, room))
+                }
+                Output::Read(_) | Output::Atomic(_) | Output::Complete { .. } => shared.bad_output(),
             };
             if tlp.is_some() {
                 return tlp;
@@ -131,9 +156,25 @@ impl Function {
         None
     }
 
+    /// True where a posted TLP of `tc` may leave now.
     #[inline]
-    fn begin_write(&mut self, now: Time, shared: &mut Shared, write: DmaWrite) -> Option<Tlp> {
-        let DmaWrite { address, data, attr, tc } = write;
+    fn posted_may_go(&self, tc: TrafficClass, room: TcSet) -> bool {
+        room.contains(tc) && !self.posted.holds(tc)
+    }
+
+    /// Lets a posted TLP go, or wait for its turn.
+    fn release(&mut self, shared: &mut Shared, tlp: Tlp, room: TcSet) -> Option<Tlp> {
+        let tc = tlp.repr.tc;
+        if self.posted_may_go(tc, room) {
+            return Some(tlp);
+        }
+        self.posted.accept(shared.stamp(), tc, Posted::Tlp(tlp), false);
+        None
+    }
+
+    #[inline]
+    fn begin_write(&mut self, now: Time, shared: &mut Shared, write: DmaWrite, room: TcSet) -> Option<Tlp> {
+        let DmaWrite { address, data, mut options } = write;
         let last = (data.len() as u64).checked_sub(1)?;
         if address.checked_add(last).is_none() {
             return shared.bad_output();
@@ -142,41 +183,55 @@ impl Function {
             return shared.blocked();
         }
         shared.counters.dma_writes += 1;
-        let attr = attr & self.settings.attributes;
+        options.attr &= self.settings.attributes;
+        let tc = options.tc;
+        let at_once = self.posted_may_go(tc, room);
         let piece = request_piece(address, data.len() as u32, self.settings.mps.bytes());
-        if piece as usize == data.len() {
+        if at_once && piece as usize == data.len() {
             let span = Span::covering(address, piece).ok()?;
-            return Some(memory_write(self.id(shared), span, data, attr, tc));
+            return Some(memory_write(self.id(shared), span, data, options));
         }
-        self.write = Some(WriteCursor { address, data, sent: 0, attr, tc });
-        self.next_write(now, shared)
+        let cursor = WriteCursor { address, data, sent: 0, options };
+        self.posted.accept(shared.stamp(), tc, Posted::Write(cursor), at_once);
+        if at_once { self.next_posted(now, shared) } else { None }
+    }
+
+    /// The next TLP of what was selected.
+    fn next_posted(&mut self, now: Time, shared: &mut Shared) -> Option<Tlp> {
+        if matches!(self.posted.current(), Some(Posted::Write(_))) {
+            return self.next_write(now, shared);
+        }
+        match self.end_posted(now, shared)? {
+            Posted::Tlp(tlp) => Some(tlp),
+            Posted::Write(_) => None,
+        }
     }
 
     fn next_write(&mut self, now: Time, shared: &mut Shared) -> Option<Tlp> {
         if !self.settings.bus_master {
-            self.end_write(now, shared);
+            self.end_posted(now, shared);
             return shared.blocked();
         }
         let requester = self.id(shared);
-        let cursor = self.write.as_mut()?;
+        let Posted::Write(cursor) = self.posted.current()? else { return None };
         let remaining = cursor.data.len() as u32 - cursor.sent;
         let piece = request_piece(cursor.address, remaining, self.settings.mps.bytes());
         let span = Span::covering(cursor.address, piece).ok()?;
         let data = cursor.data.slice(cursor.sent as usize, piece as usize);
-        let tlp = memory_write(requester, span, data, cursor.attr, cursor.tc);
+        let tlp = memory_write(requester, span, data, cursor.options.clone());
         cursor.address = cursor.address.wrapping_add(u64::from(piece));
         cursor.sent += piece;
         if piece == remaining {
-            self.end_write(now, shared);
+            self.end_posted(now, shared);
         }
         Some(tlp)
     }
 
-    fn end_write(&mut self, now: Time, shared: &mut Shared) {
-        self.write = None;
-        if std::mem::take(&mut self.held_by_write) {
+    fn end_posted(&mut self, now: Time, shared: &mut Shared) -> Option<Posted> {
+        if std::mem::take(&mut self.held_by_posted) {
             shared.wake_at(now);
         }
+        self.posted.finish()
     }
 
     fn interrupt(&mut self, shared: &mut Shared, vector: u16) -> Option<Tlp> {
@@ -209,9 +264,10 @@ impl Function {
         Some(self.interrupt_write(shared, msi.address, data))
     }
 
-    fn unmasked_interrupt(&mut self, shared: &mut Shared) -> Option<Tlp> {
+    fn unmasked_interrupt(&mut self, shared: &mut Shared, room: TcSet) -> Option<Tlp> {
         let control = self.settings.msix;
-        if !control.enabled || !self.settings.bus_master {
+        let may_go = control.enabled && self.settings.bus_master;
+        if !may_go || !self.posted_may_go(TrafficClass::default(), room) {
             return None;
         }
         let message = self.msix.as_mut()?.next_unmasked(control)?;
@@ -223,46 +279,45 @@ impl Function {
         let data = Data::Carried(shared.pool.copy(&data.to_le_bytes()));
         // The address is DW-aligned: one DW, all bytes enabled.
         let span = Span::covering(address & !3, 4).unwrap_or(Span::zero_length(address));
-        memory_write(self.id(shared), span, data, Attributes::empty(), TrafficClass::default())
+        memory_write(self.id(shared), span, data, DmaOptions::default())
     }
 
-    fn message(&mut self, shared: &mut Shared, code: u8, data: Data) -> Option<Tlp> {
+    fn message(&mut self, shared: &mut Shared, message: OutMessage) -> Option<Tlp> {
+        let OutMessage { routing, code, header, data, options } = message;
         let len = data.len();
         if !len.is_multiple_of(4) || len > self.settings.mps.bytes() as usize {
             return shared.bad_output();
         }
-        let mut tlp = root_message(self.id(shared), code);
-        if let Body::Message(message) = &mut tlp.repr.body {
-            message.length_dw = (len > 0).then_some((len / 4) as u16);
-        }
-        tlp.data = data;
-        Some(tlp)
+        let (requester, tag) = (self.id(shared), Tag::default());
+        let length_dw = (len > 0).then_some((len / 4) as u16);
+        let body = Body::Message(Message { routing, requester, tag, code, header, length_dw });
+        let attr = options.attr & self.settings.attributes;
+        let repr = Repr { tc: options.tc, attr, ..Repr::new(body) };
+        Some(Tlp { prefixes: options.prefixes, ..Tlp::new(repr, data) })
     }
 
     // ---- non-posted ----
 
     #[inline]
-    pub(crate) fn poll_non_posted(&mut self, now: Time, shared: &mut Shared) -> Option<Tlp> {
+    pub(crate) fn poll_non_posted(&mut self, now: Time, shared: &mut Shared, room: TcSet) -> Option<Tlp> {
         for _ in 0..MAX_REFUSED_PER_POLL {
-            if self.reads.is_splitting() {
+            if self.select_read(room) {
                 if !self.settings.bus_master {
-                    self.stop_splitting(now, shared);
+                    self.stop_sending(now, shared);
                     continue;
                 }
                 let id = self.id(shared);
                 return self.reads.next_request(now, id, &self.settings);
             }
-            // What the device does behind a write may not pass it (`PCIe 5.0 §2.4.1`, entry B2a), and only the device
-            // knows what is behind: nothing new is taken while a write is split.
-            if self.write.is_some() {
-                self.held_by_write = true;
+            if self.waits_for_posted(shared) || !self.reads.has_room() {
                 return None;
             }
             if self.settings.bus_master && !self.reads.tags.has_free() {
                 return None;
             }
             match self.device.poll_output(now, Class::NonPosted)? {
-                Output::Read(read) => self.begin_read(now, shared, &read),
+                Output::Read(read) => self.begin_read(now, shared, read, room),
+                Output::Atomic(atomic) => self.begin_atomic(now, shared, atomic, room),
                 _ => {
                     let _: Option<Tlp> = shared.bad_output();
                 }
@@ -272,7 +327,32 @@ impl Function {
         None
     }
 
-    fn begin_read(&mut self, now: Time, shared: &mut Shared, read: &DmaRead) {
+    #[inline]
+    fn select_read(&mut self, room: TcSet) -> bool {
+        let posted = &self.posted;
+        let found = self.reads.select(room, |tc, stamp| posted.oldest(tc).is_none_or(|p| stamp < p));
+        self.held_by_posted |= !found && !posted.is_empty();
+        found
+    }
+
+    /// What the device does behind a write may not pass it (`PCIe 5.0 §2.4.1`, entries B2a and D2a), and only the device
+    /// knows what is behind: with one channel nothing new is taken while a write is split. With several, all is taken, and
+    /// waits for what is posted of its own Traffic Class.
+    #[inline]
+    fn waits_for_posted(&mut self, shared: &Shared) -> bool {
+        if self.posted.is_empty() {
+            return false;
+        }
+        self.held_by_posted = true;
+        !shared.several_channels
+    }
+
+    /// True where what was accepted just now may leave at once.
+    fn goes_at_once(&mut self, tc: TrafficClass, room: TcSet) -> bool {
+        room.contains(tc) && !self.posted.holds(tc)
+    }
+
+    fn begin_read(&mut self, now: Time, shared: &mut Shared, read: DmaRead, room: TcSet) {
         shared.counters.dma_reads += 1;
         let end = u64::from(read.len.saturating_sub(1)).checked_add(read.address);
         let too_long = read.len > shared.limits.max_dma_len || end.is_none();
@@ -283,12 +363,34 @@ impl Function {
             shared.counters.blocked_by_bus_master += 1;
             return self.refuse_read(now, shared, (read.id, Err(DmaError::BusMasterDisabled)));
         }
-        self.reads.begin(read, &self.settings);
+        let tc = read.options.tc;
+        let at_once = self.goes_at_once(tc, room) && !self.reads.holds(tc);
+        self.reads.begin(read, &self.settings, shared.stamp(), at_once);
     }
 
-    fn stop_splitting(&mut self, now: Time, shared: &mut Shared) {
+    fn begin_atomic(&mut self, now: Time, shared: &mut Shared, atomic: DmaAtomic, room: TcSet) {
+        shared.counters.dma_atomics += 1;
+        let (id, len) = (atomic.id, atomic.operands.len() as u32);
+        let operand = if len.is_multiple_of(4) { atomic.op.operand_of_length(len / 4) } else { None };
+        let operand = operand.filter(|o| atomic.address.is_multiple_of(u64::from(o.bytes())));
+        let error = match operand {
+            _ if !self.settings.bus_master => DmaError::BusMasterDisabled,
+            _ if !self.settings.atomic_requester => DmaError::AtomicsDisabled,
+            None => DmaError::BadAtomic,
+            Some(operand) => {
+                let tc = atomic.options.tc;
+                let at_once = self.goes_at_once(tc, room) && !self.reads.holds(tc);
+                let stamp = shared.stamp();
+                return self.reads.begin_atomic(atomic, operand, &self.settings, stamp, at_once);
+            }
+        };
+        shared.counters.blocked_by_bus_master += u64::from(error == DmaError::BusMasterDisabled);
+        self.refuse_read(now, shared, (id, Err(error)));
+    }
+
+    fn stop_sending(&mut self, now: Time, shared: &mut Shared) {
         shared.counters.blocked_by_bus_master += 1;
-        if let Some(done) = self.reads.stop_splitting(DmaError::BusMasterDisabled) {
+        if let Some(done) = self.reads.stop_sending(DmaError::BusMasterDisabled) {
             self.refuse_read(now, shared, done);
         }
     }
@@ -302,22 +404,16 @@ impl Function {
     // ---- completions ----
 
     #[inline]
-    pub(crate) fn poll_completion(&mut self, now: Time, shared: &mut Shared) -> Option<Tlp> {
+    pub(crate) fn poll_completion(&mut self, now: Time, shared: &mut Shared, room: TcSet) -> Option<Tlp> {
         for _ in 0..MAX_REFUSED_PER_POLL {
-            if self.answer.is_some() {
+            if self.select_answer(room) {
                 return self.next_answer(shared);
             }
-            // As a read, a completion may not pass an earlier write (entry D2a).
-            if self.write.is_some() {
-                self.held_by_write = true;
+            if self.waits_for_posted(shared) {
                 return None;
             }
             match self.device.poll_output(now, Class::Completion)? {
-                Output::Complete { token, result } => {
-                    if let Some(tlp) = self.begin_answer(now, shared, token, result) {
-                        return Some(tlp);
-                    }
-                }
+                Output::Complete { token, result } => self.begin_answer(now, shared, token, result, room),
                 _ => {
                     let _: Option<Tlp> = shared.bad_output();
                 }
@@ -327,43 +423,68 @@ impl Function {
         None
     }
 
+    #[inline]
+    fn select_answer(&mut self, room: TcSet) -> bool {
+        let posted = &self.posted;
+        let found = self.answers.select(room, |tc, stamp| posted.oldest(tc).is_none_or(|p| stamp < p));
+        self.held_by_posted |= !found && !posted.is_empty();
+        found
+    }
+
     fn begin_answer(
         &mut self,
         now: Time,
         shared: &mut Shared,
         token: Token,
         result: Result<Data, CompletionError>,
-    ) -> Option<Tlp> {
+        room: TcSet,
+    ) {
         let Some((question, released)) = shared.requests.answer(self.number, token) else {
             shared.counters.stale_tokens += 1;
-            return None;
+            return;
         };
         if released {
             shared.wake_at(now); // the credits were perhaps polled before
         }
-        let span = question.span;
-        match result {
-            Ok(data) if data.len() == span.byte_count() as usize || span.is_zero_length() => {
-                let data = if span.is_zero_length() { shared.one_byte(question.carry) } else { data };
-                self.answer = Some(Answer::new(question, data));
-                self.next_answer(shared)
+        let answer = match result {
+            Ok(data) if data.len() == question.answer_len() as usize || question.span.is_zero_length() => {
+                self.good_answer(shared, question, data)
             }
             Ok(_) => {
                 shared.counters.bad_answers += 1;
-                Some(self.refusal(shared, &question, CompletionError::CompleterAbort))
+                Answering::Tlp(self.refusal(shared, &question, CompletionError::CompleterAbort))
             }
-            Err(error) => Some(self.refusal(shared, &question, error)),
-        }
+            Err(error) => Answering::Tlp(self.refusal(shared, &question, error)),
+        };
+        let at_once = self.goes_at_once(question.tc, room) && !self.answers.holds(question.tc);
+        self.answers.accept(shared.stamp(), question.tc, answer, at_once);
+    }
+
+    fn good_answer(&mut self, shared: &Shared, question: Question, data: Data) -> Answering {
+        let data = match question.reply {
+            Reply::Nothing | Reply::NothingOrRetry => {
+                return Answering::Tlp(without_data(self.id(shared), &question, Status::Success));
+            }
+            Reply::Dw => shared.whole_dw(question.span, &data),
+            _ if question.span.is_zero_length() => shared.one_byte(question.carry),
+            _ => data,
+        };
+        Answering::Data(Answer::new(question, data))
     }
 
     fn next_answer(&mut self, shared: &Shared) -> Option<Tlp> {
         let completer = self.id(shared);
-        let answer = self.answer.as_mut()?;
-        let tlp = answer.next(completer, self.settings.mps, shared.limits.rcb);
-        if answer.is_done() {
-            self.answer = None;
+        if let Answering::Data(answer) = self.answers.current()? {
+            let tlp = answer.next(completer, self.settings.mps, shared.limits.rcb);
+            if answer.is_done() {
+                self.answers.finish();
+            }
+            return Some(tlp);
         }
-        Some(tlp)
+        match self.answers.finish()? {
+            Answering::Tlp(tlp) => Some(tlp),
+            Answering::Data(_) => None,
+        }
     }
 
     /// A completion without data, and the log of why.
@@ -374,12 +495,16 @@ impl Function {
         error: CompletionError,
     ) -> Tlp {
         match error {
+            CompletionError::Retry if question.reply == Reply::NothingOrRetry => {
+                shared.counters.deferred_writes += 1;
+                without_data(self.id(shared), question, Status::ConfigRetry)
+            }
             CompletionError::UnsupportedRequest => {
                 shared.counters.unsupported_requests += 1;
                 self.log(shared, Uncorrectable::UnsupportedRequest, true);
                 without_data(self.id(shared), question, Status::UnsupportedRequest)
             }
-            CompletionError::CompleterAbort => {
+            CompletionError::CompleterAbort | CompletionError::Retry => {
                 shared.counters.completer_aborts += 1;
                 self.config.set_status(config::header::status::SIGNALED_TARGET_ABORT);
                 self.log(shared, Uncorrectable::CompleterAbort, true);
@@ -419,8 +544,8 @@ impl Function {
             ResetKind::FunctionLevel => ResetScope::FunctionLevel,
         });
         self.refresh(shared);
-        self.write = None;
-        self.answer = None;
+        self.posted.clear();
+        self.answers.clear();
         self.reads.void_all(now + quarantine);
         if let Some(msix) = &mut self.msix {
             msix.reset();
@@ -457,14 +582,14 @@ impl Function {
 }
 
 #[inline]
-fn memory_write(requester: Bdf, span: Span, data: Data, attr: Attributes, tc: TrafficClass) -> Tlp {
+fn memory_write(requester: Bdf, span: Span, data: Data, options: DmaOptions) -> Tlp {
     let request = MemoryRequest { op: MemoryOp::Write, requester, tag: Tag::default(), span };
-    Tlp::new(Repr { tc, attr, ..Repr::new(Body::Memory(request)) }, data)
+    let DmaOptions { attr, tc, hint, prefixes } = options;
+    Tlp { prefixes, ..Tlp::new(Repr { tc, attr, th: hint, ..Repr::new(Body::Memory(request)) }, data) }
 }
 
-/// A message to the root complex, without data.
-pub(super) fn root_message(requester: Bdf, code: u8) -> Tlp {
-    let routing = MessageRouting::ToRootComplex;
+/// A message without data.
+pub(super) fn own_message(requester: Bdf, routing: MessageRouting, code: u8) -> Tlp {
     let message = Message { routing, requester, tag: Tag::default(), code, header: [0; 8], length_dw: None };
     Tlp::new(Repr::new(Body::Message(message)), Data::NONE)
 }

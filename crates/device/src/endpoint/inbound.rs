@@ -6,77 +6,110 @@ use super::Endpoint;
 use super::answers::{Answer, without_data};
 use super::function::Function;
 use super::reads::Finding;
-use super::requests::Question;
+use super::requests::{Question, Reply};
 use crate::port::CreditReturn;
 use crate::seam::{BarIndex, CompletionError, Input, Request, RequestOp, ResetKind};
 use config::header::status;
 use config::register::byte_mask;
 use config::{Effects, Uncorrectable};
 use tlp::{
-    Access, Attributes, Bdf, Body, Completion, ConfigKind, ConfigRequest, Data, MemoryOp, MemoryRequest,
-    Message, MessageRouting, Repr, Span, Status, Time, Tlp, TrafficClass,
+    Access, Attributes, Bdf, Body, Completion, ConfigKind, ConfigRequest, Data, Limits, MemoryOp,
+    MemoryRequest, Message, MessageRouting, Repr, Span, Status, TcSet, Time, Tlp, TrafficClass, rules,
 };
 
-/// Message Code of Set_Slot_Power_Limit (`PCIe 5.0 §2.2.8.5`).
+/// Message Codes: Unlock (`PCIe 5.0 §2.2.8.4`), PME_Turn_Off (§2.2.8.2), Set_Slot_Power_Limit (§2.2.8.5).
+const UNLOCK: u8 = 0x00;
+const PME_TURN_OFF: u8 = 0x19;
 const SET_SLOT_POWER_LIMIT: u8 = 0x50;
 
 impl Endpoint {
     pub(super) fn receive(&mut self, now: Time, tlp: Tlp) {
+        if tlp.repr.td && tlp.ecrc_wrong && self.drops_wrong_ecrc(&tlp) {
+            return;
+        }
+        if rules::check_received(&tlp, &self.limits_for(&tlp)).is_err() {
+            return self.drop_request(0, credit_of(&tlp), Drop::Malformed);
+        }
         match tlp.repr.body {
             Body::Memory(request) => match request.op {
-                MemoryOp::Read => self.memory_read(now, &tlp, request),
+                MemoryOp::Read | MemoryOp::ReadLocked => self.memory_read(now, &tlp, request),
                 MemoryOp::Write => self.memory_write(now, tlp, request),
-                MemoryOp::ReadLocked | MemoryOp::WriteDeferrable => self.unknown_request(&tlp, request.span),
+                MemoryOp::WriteDeferrable => self.deferrable_write(now, tlp, request),
             },
-            Body::Io(io) => self.unknown_request(&tlp, Span::in_dw(io.address.into(), io.first_be)),
-            Body::Atomic(atomic) => self.unknown_request(&tlp, Span::in_dw(atomic.address, 0xf)),
+            Body::Io(request) => self.io(now, tlp, request),
+            Body::Atomic(request) => self.atomic(now, tlp, request),
             Body::Completion(completion) => self.completion(now, tlp, &completion),
             Body::Config(request) => self.config_request(now, &tlp, &request),
             Body::Message(message) => self.message(now, tlp, &message),
         }
     }
 
-    fn decode(&self, span: Span) -> Option<(usize, BarIndex, u64)> {
-        let hit = |(i, f): (usize, &Function)| {
-            let (bar, offset) = f.settings.decode(span.first_byte(), u64::from(span.byte_count()))?;
-            Some((i, BarIndex(bar), offset))
-        };
-        self.functions.iter().enumerate().find_map(hit)
+    /// What an endpoint takes: four end-to-end prefixes, no local ones, and data up to the largest Max_Payload_Size of its functions
+    /// (`PCIe 5.0 §2.2.2`). A link hands on no TLP of a Traffic Class that it does not map.
+    fn limits_for(&self, tlp: &Tlp) -> Limits {
+        let mut mps = self.functions[0].settings.mps;
+        if tlp.repr.data_dw() * 4 > mps.bytes() {
+            mps = self.functions.iter().map(|f| f.settings.mps).max().unwrap_or(mps);
+        }
+        Limits { mps, tc_mapped: TcSet::ALL, local_prefixes: false, end_to_end_prefixes: 4 }
     }
 
-    /// A request of a kind that no function here knows: UR (`PCIe 5.0 §2.3.1`).
-    fn unknown_request(&mut self, tlp: &Tlp, span: Span) {
-        let (requester, tag) = tlp.repr.transaction();
-        let (tc, attr) = (tlp.repr.tc, tlp.repr.attr);
-        let question = Question { requester, tag, span, tc, attr, carry: false };
-        self.refuse(0, credit_of(tlp), &question, CompletionError::UnsupportedRequest);
+    /// A TLP whose ECRC is wrong is dropped, by a function that checks it (`PCIe 5.0 §2.7.1`, §6.2.3.2): nobody can say
+    /// whom it was for, so the first that checks takes note.
+    fn drops_wrong_ecrc(&mut self, tlp: &Tlp) -> bool {
+        let Some(index) = self.functions.iter().position(|f| f.settings.ecrc_check) else { return false };
+        self.shared.counters.ecrc_errors += 1;
+        self.shared.requests.give_back(credit_of(tlp));
+        self.functions[index].log(&mut self.shared, Uncorrectable::Ecrc, false);
+        true
+    }
+
+    pub(super) fn decode(&self, span: Span) -> Option<(usize, BarIndex, u64)> {
+        self.find_bar(|f| f.settings.decode(span.first_byte(), u64::from(span.byte_count())))
+    }
+
+    pub(super) fn find_bar(
+        &self,
+        decode: impl Fn(&Function) -> Option<(u8, u64)>,
+    ) -> Option<(usize, BarIndex, u64)> {
+        let hit = |(i, f): (usize, &Function)| decode(f).map(|(bar, offset)| (i, BarIndex(bar), offset));
+        self.functions.iter().enumerate().find_map(hit)
     }
 
     // ---- memory ----
 
+    /// Only legacy endpoints know locked reads (`PCIe 5.0 §6.5.6`, §6.5.7).
     fn memory_read(&mut self, now: Time, tlp: &Tlp, request: MemoryRequest) {
-        let question = Question {
-            requester: request.requester,
-            tag: request.tag,
-            span: request.span,
-            tc: tlp.repr.tc,
-            attr: tlp.repr.attr,
-            carry: tlp.carry,
-        };
-        let credit = credit_of(tlp);
+        let locked = request.op == MemoryOp::ReadLocked;
+        let reply = if locked { Reply::Locked } else { Reply::Bytes };
+        let (credit, question) = (credit_of(tlp), Question::of(tlp, request.span, reply));
         let Some((index, bar, offset)) = self.decode(request.span) else {
             return self.refuse(0, credit, &question, CompletionError::UnsupportedRequest);
         };
+        if locked && !self.functions[index].settings.legacy {
+            return self.refuse(index, credit, &question, CompletionError::UnsupportedRequest);
+        }
         if self.msix_holds(index, bar, offset, request.span) {
             return self.msix_read(index, credit, question, bar, offset);
         }
+        let op = RequestOp::Read { bar, offset, span: request.span, locked };
+        self.hand_on_non_posted(now, index, credit, question, op);
+    }
+
+    pub(super) fn hand_on_non_posted(
+        &mut self,
+        now: Time,
+        index: usize,
+        credit: CreditReturn,
+        question: Question,
+        op: RequestOp,
+    ) {
         let function = &mut self.functions[index];
         let Some(token) = self.shared.requests.admit(function.number, credit, Some(question)) else {
             self.shared.counters.request_overflows += 1;
             return self.refuse(index, credit, &question, CompletionError::CompleterAbort);
         };
         self.shared.counters.requests += 1;
-        let op = RequestOp::Read { bar, offset, span: request.span };
         let request = Request { token, tc: question.tc, attr: question.attr, op };
         function.device.handle(now, Input::Request(request));
     }
@@ -84,16 +117,16 @@ impl Endpoint {
     fn memory_write(&mut self, now: Time, tlp: Tlp, request: MemoryRequest) {
         let credit = credit_of(&tlp);
         if tlp.data.len() != request.span.byte_count() as usize && !request.span.is_zero_length() {
-            return self.drop_posted(0, credit, Drop::Malformed);
+            return self.drop_request(0, credit, Drop::Malformed);
         }
         let Some((index, bar, offset)) = self.decode(request.span) else {
-            return self.drop_posted(0, credit, Drop::Unsupported);
+            return self.drop_request(0, credit, Drop::Unsupported);
         };
         if request.span.length_dw() * 4 > self.functions[index].settings.mps.bytes() {
-            return self.drop_posted(index, credit, Drop::Malformed);
+            return self.drop_request(index, credit, Drop::Malformed);
         }
         if tlp.repr.ep {
-            return self.drop_posted(index, credit, Drop::Poisoned);
+            return self.drop_request(index, credit, Drop::Poisoned);
         }
         if self.msix_holds(index, bar, offset, request.span) {
             return self.msix_write(index, credit, bar, offset, request.span, &tlp.data);
@@ -115,7 +148,7 @@ impl Endpoint {
 
     // ---- MSI-X structures ----
 
-    fn msix_holds(&self, index: usize, bar: BarIndex, offset: u64, span: Span) -> bool {
+    pub(super) fn msix_holds(&self, index: usize, bar: BarIndex, offset: u64, span: Span) -> bool {
         let msix = self.functions[index].msix.as_ref();
         msix.is_some_and(|m| m.holds(bar.0, offset, u64::from(span.byte_count())))
     }
@@ -162,9 +195,25 @@ impl Endpoint {
     // ---- refusals ----
 
     /// Queues a completion without data for a request that reaches no device.
-    fn refuse(&mut self, index: usize, credit: CreditReturn, question: &Question, error: CompletionError) {
+    pub(super) fn refuse(
+        &mut self,
+        index: usize,
+        credit: CreditReturn,
+        question: &Question,
+        error: CompletionError,
+    ) {
         let tlp = self.functions[index].refusal(&mut self.shared, question, error);
         self.queue_own(credit, tlp);
+    }
+
+    /// A poisoned request that asks for an answer changes nothing, and is answered with UR (`PCIe 5.0 §2.7.2.2`).
+    pub(super) fn refuse_poisoned(&mut self, index: usize, credit: CreditReturn, question: &Question) {
+        self.shared.counters.poisoned_requests += 1;
+        let function = &mut self.functions[index];
+        function.config.set_status(status::DETECTED_PARITY_ERROR);
+        function.log(&mut self.shared, Uncorrectable::PoisonedTlp, true);
+        let id = function.id(&self.shared);
+        self.queue_own(credit, without_data(id, question, Status::UnsupportedRequest));
     }
 
     fn queue_own(&mut self, credit: CreditReturn, tlp: Tlp) {
@@ -172,7 +221,8 @@ impl Endpoint {
         self.shared.own_completions.push_back((tlp, true));
     }
 
-    fn drop_posted(&mut self, index: usize, credit: CreditReturn, why: Drop) {
+    /// A request that no completion answers: a posted one, or a malformed one.
+    pub(super) fn drop_request(&mut self, index: usize, credit: CreditReturn, why: Drop) {
         self.shared.requests.give_back(credit);
         let function = &mut self.functions[index];
         let counters = &mut self.shared.counters;
@@ -197,7 +247,7 @@ impl Endpoint {
     // ---- configuration ----
 
     fn config_request(&mut self, now: Time, tlp: &Tlp, request: &ConfigRequest) {
-        let question = config_question(request);
+        let question = config_question(tlp, request.op);
         let credit = credit_of(tlp);
         let index = usize::from(request.completer.function());
         if request.kind == ConfigKind::Type1 {
@@ -208,6 +258,7 @@ impl Endpoint {
         }
         let status = match request.op {
             Access::Read => return self.config_read(credit, index, request, question),
+            Access::Write if tlp.repr.ep => return self.refuse_poisoned(index, credit, &question),
             Access::Write => self.config_write(now, tlp, request),
         };
         let id = self.functions[index].id(&self.shared);
@@ -242,13 +293,8 @@ impl Endpoint {
         self.queue_own(credit, tlp);
     }
 
-    /// A poisoned configuration write is an Unsupported Request (`PCIe 5.0 §2.7.2.2`); one whose bytes are not carried
-    /// cannot be carried out.
+    /// One whose bytes are not carried cannot be carried out.
     fn config_write(&mut self, now: Time, tlp: &Tlp, request: &ConfigRequest) -> Status {
-        if tlp.repr.ep {
-            self.shared.counters.poisoned_requests += 1;
-            return Status::UnsupportedRequest;
-        }
         let Some(value) = config_value(request.first_be, &tlp.data) else { return Status::CompleterAbort };
         self.shared.counters.config_requests += 1;
         self.configure(now, request.completer, request.register_dw, request.first_be, value);
@@ -265,6 +311,7 @@ impl Endpoint {
         } else if !effects.is_empty() {
             function.refresh(&self.shared);
         }
+        self.refresh_ecrc();
     }
 
     // ---- messages ----
@@ -274,18 +321,33 @@ impl Endpoint {
         let dw = usize::from(message.length_dw.unwrap_or(0));
         let (index, mps) = (self.addressee(message), self.functions[0].settings.mps.bytes() as usize);
         if tlp.data.len() != dw * 4 || dw * 4 > mps {
-            return self.drop_posted(0, credit, Drop::Malformed);
+            return self.drop_request(0, credit, Drop::Malformed);
         }
-        let Some(index) = index else { return self.drop_posted(0, credit, Drop::Unsupported) };
+        let Some(index) = index else { return self.drop_request(0, credit, Drop::Unsupported) };
         if tlp.repr.ep {
-            return self.drop_posted(index, credit, Drop::Poisoned);
+            return self.drop_request(index, credit, Drop::Poisoned);
         }
-        if message.code == SET_SLOT_POWER_LIMIT {
+        if self.consumes(index, message) {
             self.shared.counters.messages_consumed += 1;
             return self.shared.requests.give_back(credit);
         }
-        let op = RequestOp::Message { code: message.code, header: message.header, data: tlp.data };
+        let Message { requester, routing, code, header, .. } = *message;
+        let op = RequestOp::Message { requester, routing, code, header, data: tlp.data };
         self.hand_on_posted(now, index, credit, &tlp.repr, op);
+    }
+
+    /// Messages that are not for the device: PME_Turn_Off, which is acknowledged (`PCIe 5.0 §5.3.3.2.1`), and Unlock,
+    /// which only a legacy endpoint has to do with (§6.5.6).
+    fn consumes(&mut self, index: usize, message: &Message) -> bool {
+        match message.code {
+            SET_SLOT_POWER_LIMIT => true,
+            UNLOCK => !self.functions[index].settings.legacy,
+            PME_TURN_OFF => {
+                self.shared.turn_off_acks += 1;
+                true
+            }
+            _ => false,
+        }
     }
 
     /// The function that a message is for: where it is routed by ID that one, else the first.
@@ -351,24 +413,25 @@ impl Endpoint {
     }
 }
 
-/// Why a posted request goes no further.
+/// Why a request goes no further, without an answer.
 #[derive(Clone, Copy)]
-enum Drop {
+pub(super) enum Drop {
     Malformed,
     Unsupported,
     Poisoned,
 }
 
-fn credit_of(tlp: &Tlp) -> CreditReturn {
-    CreditReturn { class: tlp.class(), data_credits: tlp.data_credits() }
+pub(super) fn credit_of(tlp: &Tlp) -> CreditReturn {
+    CreditReturn::of(tlp)
 }
 
 /// Completions of configuration requests have Byte Count 4 and Lower Address 0 (`PCIe 5.0 §2.2.9`), as if they
 /// answered a read of the first DW.
-fn config_question(request: &ConfigRequest) -> Question {
+fn config_question(tlp: &Tlp, op: Access) -> Question {
     let span = Span::covering(0, 4).unwrap_or(Span::zero_length(0));
+    let reply = if op == Access::Read { Reply::Dw } else { Reply::Nothing };
     let (tc, attr) = (TrafficClass::default(), Attributes::empty());
-    Question { requester: request.requester, tag: request.tag, span, tc, attr, carry: true }
+    Question { tc, attr, carry: true, ..Question::of(tlp, span, reply) }
 }
 
 /// The value that a configuration write carries: its data begin at the first enabled byte, or are the whole DW.

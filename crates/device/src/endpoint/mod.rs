@@ -7,7 +7,7 @@
 //! - Out: writes are split at Max_Payload_Size and 4 KiB, reads at Max_Read_Request_Size and 4 KiB, answers at
 //!   Max_Payload_Size and the Read Completion Boundary. A transfer that is being split holds up its class and
 //!   function only; but while a write is split, no new read or answer of its function begins, which could pass it.
-//!   Functions take turns, a TLP each.
+//!   Functions take turns, a TLP each. Where there is no room for a Traffic Class, those of others go on.
 //! - Credits of a request return when the device takes it; those of a request that the endpoint answers or drops, and
 //!   those of completions, at once ([`EndpointLimits::max_requests`] has the exception).
 //!
@@ -20,7 +20,7 @@
 //!   a second timeout.
 //! - **Function Level Reset**: what is under way is void at once; tags stay out of use until their completions have
 //!   come, which are swallowed, or cannot come any more. Bus and device number stay.
-//! - **Not here**: I/O space, legacy interrupts, atomics, ECRC, Header Log contents, ARI.
+//! - **Not here**: legacy interrupts, Header Log contents, ARI.
 
 mod answers;
 mod assembly;
@@ -28,6 +28,8 @@ mod counters;
 mod function;
 mod inbound;
 mod msix;
+mod nonposted;
+mod outbox;
 mod reads;
 mod requests;
 mod settings;
@@ -38,14 +40,19 @@ pub use counters::Counters;
 use crate::port::{CreditReturn, TlpPort};
 use crate::seam::{Device, Ready, ResetKind};
 use config::{ConfigSpace, ErrorMessage};
-use function::{Function, root_message};
+use function::{Function, own_message};
 use requests::Requests;
 use std::collections::VecDeque;
 use thiserror::Error;
-use tlp::{Bdf, Class, Data, Duration, PayloadPool, Rcb, Time, Tlp};
+use tlp::{
+    Bdf, Body, Class, Data, Duration, MessageRouting, PayloadPool, Rcb, Span, TcSet, Time, Tlp, TrafficClass,
+};
 
 /// Error messages that may wait to be sent; further ones are counted as lost.
 const MAX_ERROR_MESSAGES: usize = 16;
+
+/// Message Code of PME_TO_Ack (`PCIe 5.0 §2.2.8.2`).
+const PME_TO_ACK: u8 = 0x1b;
 
 /// How long a device whose outputs are all refused is left alone.
 const PAUSE: Duration = Duration::from_us(1);
@@ -157,17 +164,30 @@ pub(crate) struct Shared {
     /// Completions that the endpoint itself makes, and whether it is the last one of its request.
     own_completions: VecDeque<(Tlp, bool)>,
     error_messages: VecDeque<(Bdf, ErrorMessage)>,
+    /// PME_TO_Ack messages that are owed.
+    turn_off_acks: u32,
     /// When it has to be polled again though nothing came in.
     wake: Option<Time>,
+    /// How many transactions were accepted: their order.
+    stamps: u64,
+    /// There was room for some Traffic Classes and not for others: they do not share one channel.
+    several_channels: bool,
 }
 
 impl Shared {
     /// Which polls find something here.
     #[inline]
     fn ready(&self) -> Ready {
-        Ready::when(!self.error_messages.is_empty(), Ready::output(Class::Posted))
+        let posted = !self.error_messages.is_empty() || self.turn_off_acks > 0;
+        Ready::when(posted, Ready::output(Class::Posted))
             .or(Ready::when(!self.own_completions.is_empty(), Ready::output(Class::Completion)))
             .or(Ready::when(self.requests.has_credit(), Ready::TAKEN))
+    }
+
+    /// The place of a transaction in the order in which all were accepted.
+    fn stamp(&mut self) -> u64 {
+        self.stamps += 1;
+        self.stamps
     }
 
     fn wake_at(&mut self, time: Time) {
@@ -197,18 +217,38 @@ impl Shared {
         }
     }
 
-    fn next_error_message(&mut self) -> Option<Tlp> {
+    /// The next message that the endpoint itself sends, all of TC0.
+    fn next_own_message(&mut self, room: TcSet) -> Option<Tlp> {
+        if !room.contains(TrafficClass::default()) {
+            return None;
+        }
+        if self.turn_off_acks > 0 {
+            self.turn_off_acks -= 1;
+            return Some(own_message(Bdf::from_bits(self.bus_device), MessageRouting::Gathered, PME_TO_ACK));
+        }
         let (requester, message) = self.error_messages.pop_front()?;
         self.counters.error_messages += 1;
-        Some(root_message(requester, message as u8))
+        Some(own_message(requester, MessageRouting::ToRootComplex, message as u8))
     }
 
-    fn next_own_completion(&mut self, now: Time) -> Option<Tlp> {
-        let (tlp, last) = self.own_completions.pop_front()?;
+    fn next_own_completion(&mut self, now: Time, room: TcSet) -> Option<Tlp> {
+        let at = self.own_completions.iter().position(|(tlp, _)| room.contains(tlp.repr.tc))?;
+        let (tlp, last) = self.own_completions.remove(at)?;
         if last && self.requests.answered() {
             self.wake_at(now);
         }
         Some(tlp)
+    }
+
+    /// The DW that an I/O read is answered with: the bytes of `span` in their places.
+    fn whole_dw(&self, span: Span, data: &Data) -> Data {
+        let Some(bytes) = data.bytes() else { return Data::Counted(4) };
+        let first = span.lead() as usize;
+        Data::Carried(self.pool.fill(4, |dw| {
+            for (to, from) in dw.iter_mut().skip(first).zip(bytes) {
+                *to = *from;
+            }
+        }))
     }
 
     /// What answers a zero-length read: one byte without meaning.
@@ -233,6 +273,8 @@ pub struct Endpoint {
     shared: Shared,
     /// The function that sends next, by class.
     turn: [u8; 3],
+    /// A function has ECRC Generation Enable set.
+    ecrc_generation: bool,
     /// Which polls find something that is under way here already; what devices have comes on top.
     own: Ready,
 }
@@ -256,11 +298,14 @@ impl Endpoint {
             bus_device: 0,
             own_completions: VecDeque::new(),
             error_messages: VecDeque::new(),
+            turn_off_acks: 0,
             wake: None,
+            stamps: 0,
+            several_channels: false,
         };
         let functions =
             (0..).zip(functions).map(|(i, f)| Function::new(i, f.config, f.device, &shared)).collect();
-        Ok(Endpoint { name, functions, shared, turn: [0; 3], own: Ready::ALL })
+        Ok(Endpoint { name, functions, shared, turn: [0; 3], ecrc_generation: false, own: Ready::ALL })
     }
 
     /// What reports call it.
@@ -311,9 +356,27 @@ impl Endpoint {
             shared.bus_device = 0;
             shared.own_completions.clear();
             shared.error_messages.clear();
+            shared.turn_off_acks = 0;
             shared.requests.forget_credits();
         }
+        self.refresh_ecrc();
         self.refresh_own();
+    }
+
+    /// To be called whenever registers may have changed.
+    fn refresh_ecrc(&mut self) {
+        self.ecrc_generation = self.functions.iter().any(|f| f.settings.ecrc_generation);
+    }
+
+    /// Adds the digest to what a function sends that is to generate it (`PCIe 5.0 §2.7.1`).
+    fn add_digest(&self, tlp: &mut Tlp) {
+        let (requester, _) = tlp.repr.transaction();
+        let sender = match tlp.repr.body {
+            Body::Completion(c) => c.completer,
+            _ => requester,
+        };
+        let function = self.functions.get(usize::from(sender.function()));
+        tlp.repr.td |= function.is_some_and(|f| f.settings.ecrc_generation);
     }
 
     /// To be called at the end of everything that may change what is under way.
@@ -324,25 +387,25 @@ impl Endpoint {
 
     /// Writes the next TLP of `class` to `out`, if there is one.
     #[inline]
-    fn next_tlp(&mut self, now: Time, class: Class, out: &mut Option<Tlp>) {
+    fn next_tlp(&mut self, now: Time, class: Class, room: TcSet, out: &mut Option<Tlp>) {
         *out = match class {
-            Class::Posted => self.shared.next_error_message(),
+            Class::Posted => self.shared.next_own_message(room),
             Class::NonPosted => None,
-            Class::Completion => self.shared.next_own_completion(now),
+            Class::Completion => self.shared.next_own_completion(now, room),
         };
         if out.is_none() {
-            self.next_of_functions(now, class, out);
+            self.next_of_functions(now, class, room, out);
         }
     }
 
     /// Functions take turns.
     #[inline]
-    fn next_of_functions(&mut self, now: Time, class: Class, out: &mut Option<Tlp>) {
+    fn next_of_functions(&mut self, now: Time, class: Class, room: TcSet, out: &mut Option<Tlp>) {
         let count = self.functions.len();
         let mut index = usize::from(self.turn[class.index()]);
         for _ in 0..count {
             let next = if index + 1 < count { index + 1 } else { 0 };
-            *out = self.poll_function(now, class, index);
+            *out = self.poll_function(now, class, room, index);
             if out.is_some() {
                 self.turn[class.index()] = next as u8;
                 return;
@@ -373,12 +436,12 @@ impl Endpoint {
     }
 
     #[inline]
-    fn poll_function(&mut self, now: Time, class: Class, index: usize) -> Option<Tlp> {
+    fn poll_function(&mut self, now: Time, class: Class, room: TcSet, index: usize) -> Option<Tlp> {
         let (function, shared) = (&mut self.functions[index], &mut self.shared);
         match class {
-            Class::Posted => function.poll_posted(now, shared),
-            Class::NonPosted => function.poll_non_posted(now, shared),
-            Class::Completion => function.poll_completion(now, shared),
+            Class::Posted => function.poll_posted(now, shared, room),
+            Class::NonPosted => function.poll_non_posted(now, shared, room),
+            Class::Completion => function.poll_completion(now, shared, room),
         }
     }
 }
@@ -389,12 +452,16 @@ impl TlpPort for Endpoint {
         self.refresh_own();
     }
 
-    fn poll_tlp(&mut self, now: Time, class: Class) -> Option<Tlp> {
+    fn poll_tlp(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
         let mut tlp = None;
+        self.shared.several_channels |= room != TcSet::ALL;
         // Asked far more often than there is an answer.
         if self.ready().contains(Ready::output(class)) {
-            self.next_tlp(now, class, &mut tlp);
+            self.next_tlp(now, class, room, &mut tlp);
             self.refresh_own();
+            if self.ecrc_generation {
+                tlp.iter_mut().for_each(|tlp| self.add_digest(tlp));
+            }
         }
         tlp
     }

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! DMA reads of one function: split into MRds, their completions matched and put together. Never calls the device.
+//! DMA reads of one function: split into MRds, their completions matched and put together; and its AtomicOps, which
+//! are answered like reads. Never calls the device.
 //!
 //! Completions of one request come in address order, those of different requests in any (`PCIe 5.0 §2.4.1`). A read
 //! fails as soon as anything of it fails; what is still to come of it is swallowed, and its tags come back as if it
 //! had not failed.
 
 use super::assembly::Assembly;
+use super::outbox::{MAX_PARKED, Outbox};
 use super::settings::Settings;
 use super::tags::{TagPool, TagState};
-use crate::seam::{DmaError, DmaId, DmaRead};
+use crate::seam::{DmaAtomic, DmaError, DmaId, DmaOptions, DmaRead};
 use tlp::split::request_piece;
 use tlp::{
-    Attributes, Bdf, Body, Completion, Data, Duration, MemoryOp, MemoryRequest, PayloadPool, Repr, Span,
-    Status, Tag, Time, Tlp, TrafficClass,
+    AtomicRequest, Bdf, Body, Completion, Data, Duration, MemoryOp, MemoryRequest, OperandSize, PayloadPool,
+    Repr, Span, Status, Tag, TcSet, Time, Tlp, TrafficClass,
 };
 
 /// How a read ended, for the device.
@@ -58,15 +60,20 @@ enum DmaState {
     Ended,
 }
 
-/// The read that is being split.
+/// A read that is being split.
 struct Cursor {
     dma: u16,
     address: u64,
     remaining: u32,
     offset: u32,
-    attr: Attributes,
-    tc: TrafficClass,
+    options: DmaOptions,
     carry: bool,
+}
+
+/// What is to be sent: a read, which is being split, or an AtomicOp.
+enum NonPosted {
+    Read(Cursor),
+    Atomic(DmaAtomic, OperandSize),
 }
 
 /// The DMA reads of one function. Reads under way are at most as many as tags, and one.
@@ -74,12 +81,17 @@ pub(crate) struct ReadEngine {
     pub(crate) tags: TagPool,
     dmas: Vec<Dma>,
     free: Vec<u16>,
-    cursor: Option<Cursor>,
+    outbox: Outbox<NonPosted>,
 }
 
 impl ReadEngine {
     pub(crate) fn new() -> ReadEngine {
-        ReadEngine { tags: TagPool::new(), dmas: Vec::new(), free: Vec::new(), cursor: None }
+        ReadEngine {
+            tags: TagPool::new(),
+            dmas: Vec::new(),
+            free: Vec::new(),
+            outbox: Outbox::new(MAX_PARKED),
+        }
     }
 
     /// Reads under way, those that only wait for completions to swallow not counted.
@@ -87,28 +99,85 @@ impl ReadEngine {
         self.dmas.iter().filter(|d| d.state == DmaState::Running).count()
     }
 
-    pub(crate) fn is_splitting(&self) -> bool {
-        self.cursor.is_some()
+    /// True where something is to be sent.
+    #[inline]
+    pub(crate) fn is_sending(&self) -> bool {
+        !self.outbox.is_empty()
     }
 
-    /// Begins to split a read.
-    pub(crate) fn begin(&mut self, read: &DmaRead, settings: &Settings) {
-        let dma = self.allocate(read);
-        self.cursor = Some(Cursor {
-            dma,
-            address: read.address,
-            remaining: read.len,
-            offset: 0,
-            attr: read.attr & settings.attributes,
-            tc: read.tc,
-            carry: read.carry,
-        });
+    /// Finds what to send next, see [`Outbox::select`].
+    #[inline]
+    pub(crate) fn select(&mut self, room: TcSet, may_go: impl Fn(TrafficClass, u64) -> bool) -> bool {
+        self.outbox.select(room, may_go)
     }
 
-    fn allocate(&mut self, read: &DmaRead) -> u16 {
+    /// True while the device may be asked for more.
+    #[inline]
+    pub(crate) fn has_room(&self) -> bool {
+        self.outbox.has_room()
+    }
+
+    /// True where something of `tc` is to be sent.
+    #[inline]
+    pub(crate) fn holds(&self, tc: TrafficClass) -> bool {
+        self.outbox.holds(tc)
+    }
+
+    /// Begins to split a read, at once or when its turn has come.
+    pub(crate) fn begin(&mut self, read: DmaRead, settings: &Settings, stamp: u64, at_once: bool) {
+        let dma = self.allocate(read.id, read.len, read.carry);
+        let tc = read.options.tc;
+        let options = DmaOptions { attr: read.options.attr & settings.attributes, ..read.options };
+        let cursor =
+            Cursor { dma, address: read.address, remaining: read.len, offset: 0, options, carry: read.carry };
+        self.outbox.accept(stamp, tc, NonPosted::Read(cursor), at_once);
+    }
+
+    /// Takes an AtomicOp, to be sent at once or when its turn has come.
+    pub(crate) fn begin_atomic(
+        &mut self,
+        atomic: DmaAtomic,
+        operand: OperandSize,
+        settings: &Settings,
+        stamp: u64,
+        at_once: bool,
+    ) {
+        let tc = atomic.options.tc;
+        let options = DmaOptions { attr: atomic.options.attr & settings.attributes, ..atomic.options };
+        let atomic = NonPosted::Atomic(DmaAtomic { options, ..atomic }, operand);
+        self.outbox.accept(stamp, tc, atomic, at_once);
+    }
+
+    /// The next TLP of what is [`select`](Self::select)ed, if there is a tag for it.
+    #[inline]
+    pub(crate) fn next_request(&mut self, now: Time, requester: Bdf, settings: &Settings) -> Option<Tlp> {
+        match self.outbox.current()? {
+            NonPosted::Read(_) => self.next_read(now, requester, settings),
+            NonPosted::Atomic(..) => self.next_atomic(now, requester, settings),
+        }
+    }
+
+    /// The completion of an AtomicOp has Lower Address zero (`PCIe 5.0 §2.2.9`).
+    fn next_atomic(&mut self, now: Time, requester: Bdf, settings: &Settings) -> Option<Tlp> {
+        if !self.tags.has_free() {
+            return None;
+        }
+        let NonPosted::Atomic(atomic, operand) = self.outbox.finish()? else { return None };
+        let DmaAtomic { id, address, op, operands, options } = atomic;
+        let deadline = settings.completion_timeout.map_or(Time::MAX, |t| now + t);
+        let dma = self.allocate(id, operand.bytes(), true);
+        let tag = self.tags.take(dma, 0, operand.bytes(), 0, deadline)?;
+        self.dmas[usize::from(dma)].tags = 1;
+        let body = Body::Atomic(AtomicRequest { op, operand, requester, tag, address });
+        let DmaOptions { attr, tc, hint, prefixes } = options;
+        let repr = Repr { tc, attr, th: hint, ..Repr::new(body) };
+        Some(Tlp { prefixes, ..Tlp::new(repr, operands).with_carry(true) })
+    }
+
+    fn allocate(&mut self, id: DmaId, len: u32, carry: bool) -> u16 {
         let index = self.free.pop().unwrap_or_else(|| {
             self.dmas.push(Dma {
-                id: read.id,
+                id,
                 len: 0,
                 received: 0,
                 tags: 0,
@@ -119,26 +188,29 @@ impl ReadEngine {
             self.dmas.len() as u16 - 1
         });
         let dma = &mut self.dmas[usize::from(index)];
-        (dma.id, dma.len, dma.received) = (read.id, read.len, 0);
-        (dma.tags, dma.carry, dma.state) = (0, read.carry, DmaState::Running);
+        (dma.id, dma.len, dma.received) = (id, len, 0);
+        (dma.tags, dma.carry, dma.state) = (0, carry, DmaState::Running);
         index
     }
 
-    /// The next MRd of the read that is being split, if there is a tag for it.
     #[inline]
-    pub(crate) fn next_request(&mut self, now: Time, requester: Bdf, settings: &Settings) -> Option<Tlp> {
-        let cursor = self.cursor.as_mut()?;
+    fn next_read(&mut self, now: Time, requester: Bdf, settings: &Settings) -> Option<Tlp> {
+        let NonPosted::Read(cursor) = self.outbox.current()? else { return None };
         let (span, piece) = cursor.span(settings)?;
         let deadline = settings.completion_timeout.map_or(Time::MAX, |t| now + t);
         let tag =
             self.tags.take(cursor.dma, span.first_byte(), span.byte_count(), cursor.offset, deadline)?;
         self.dmas[usize::from(cursor.dma)].tags += 1;
         let request = MemoryRequest { op: MemoryOp::Read, requester, tag, span };
-        let repr = Repr { tc: cursor.tc, attr: cursor.attr, ..Repr::new(Body::Memory(request)) };
-        let tlp = Tlp::new(repr, Data::NONE).with_carry(cursor.carry);
+        // With a hint, Byte Enables are implied to be all ones (`PCIe 5.0 §2.2.7.1`): where they are not, it is left out.
+        let whole = piece > 0 && (span.first_byte() | u64::from(piece)) & 3 == 0;
+        let DmaOptions { attr, tc, hint, prefixes } = &cursor.options;
+        let th = if whole { *hint } else { None };
+        let repr = Repr { tc: *tc, attr: *attr, th, ..Repr::new(Body::Memory(request)) };
+        let tlp = Tlp { prefixes: prefixes.clone(), ..Tlp::new(repr, Data::NONE).with_carry(cursor.carry) };
         cursor.advance(piece);
         if cursor.remaining == 0 {
-            self.cursor = None;
+            self.outbox.finish();
         }
         Some(tlp)
     }
@@ -250,8 +322,8 @@ impl ReadEngine {
 
     /// Ends a read with an error, once.
     fn fail(&mut self, owner: u16, error: DmaError) -> Option<Done> {
-        if self.cursor.as_ref().is_some_and(|c| c.dma == owner) {
-            self.cursor = None;
+        if !self.outbox.is_empty() {
+            self.outbox.retain(|item| !matches!(item, NonPosted::Read(c) if c.dma == owner));
         }
         let dma = &mut self.dmas[usize::from(owner)];
         let running = dma.state == DmaState::Running;
@@ -273,10 +345,12 @@ impl ReadEngine {
         }
     }
 
-    /// Bus Master Enable was cleared: the rest of the read that is being split may not be asked for.
-    pub(crate) fn stop_splitting(&mut self, error: DmaError) -> Option<Done> {
-        let owner = self.cursor.as_ref()?.dma;
-        self.fail(owner, error)
+    /// Bus Master Enable was cleared: the rest of what is [`select`](Self::select)ed may not be asked for.
+    pub(crate) fn stop_sending(&mut self, error: DmaError) -> Option<Done> {
+        match self.outbox.finish()? {
+            NonPosted::Read(cursor) => self.fail(cursor.dma, error),
+            NonPosted::Atomic(atomic, _) => Some((atomic.id, Err(error))),
+        }
     }
 
     /// The next tag whose deadline has come: a request that timed out is quarantined for `quarantine` more, a
@@ -295,7 +369,7 @@ impl ReadEngine {
 
     /// Forgets all reads. Their tags stay out of use until their completions have come or cannot come any more.
     pub(crate) fn void_all(&mut self, until: Time) {
-        self.cursor = None;
+        self.outbox.clear();
         self.tags.disown_all(until);
         self.free.clear();
         for (index, dma) in self.dmas.iter_mut().enumerate() {

@@ -8,12 +8,14 @@
 
 use crate::port::CreditReturn;
 use crate::seam::Token;
-use tlp::{Attributes, Bdf, Class, Span, Tag, TrafficClass};
+use tlp::{Account, Attributes, Bdf, Class, Span, Tag, Tlp, TrafficClass};
 
 /// Tokens: an index in bits 15:0, a generation in 31:16, which tells a token from earlier ones of the same index.
 const INDEX_BITS: u32 = 16;
+/// Places for credits: eight Traffic Classes of each class.
+const KINDS: usize = 3 * 8;
 
-/// What is needed to answer a memory read.
+/// What is needed to answer a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Question {
     pub(crate) requester: Bdf,
@@ -22,6 +24,60 @@ pub(crate) struct Question {
     pub(crate) tc: TrafficClass,
     pub(crate) attr: Attributes,
     pub(crate) carry: bool,
+    pub(crate) account: Account,
+    pub(crate) reply: Reply,
+}
+
+/// The completion that a request asks for (`PCIe 5.0 §2.2.9`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Reply {
+    /// The bytes of a memory read.
+    Bytes,
+    /// The same, as CplDLk; CplLk where there are none.
+    Locked,
+    /// The DW that an I/O or configuration read names.
+    Dw,
+    /// The value before an AtomicOp.
+    Value,
+    /// None: of an I/O or configuration write.
+    Nothing,
+    /// None: of a deferrable write, which may be told to come again.
+    NothingOrRetry,
+}
+
+impl Question {
+    /// What `tlp` asks about the bytes of `span`.
+    #[inline]
+    pub(crate) fn of(tlp: &Tlp, span: Span, reply: Reply) -> Question {
+        let (requester, tag) = tlp.repr.transaction();
+        let (tc, attr) = (tlp.repr.tc, tlp.repr.attr);
+        Question { requester, tag, span, tc, attr, carry: tlp.carry, account: tlp.account, reply }
+    }
+
+    /// Bytes that a device answers; a zero-length read is answered with one without meaning.
+    pub(crate) fn answer_len(&self) -> u32 {
+        match self.reply {
+            Reply::Nothing | Reply::NothingOrRetry => 0,
+            _ => self.span.byte_count(),
+        }
+    }
+
+    /// Where the answer begins, as Lower Address counts it: only of memory reads it is not zero.
+    pub(crate) fn first_byte(&self) -> u64 {
+        match self.reply {
+            Reply::Bytes | Reply::Locked => self.span.first_byte(),
+            _ => 0,
+        }
+    }
+
+    /// Byte Count of its first completion: that of the request for memory reads, the operand's size for AtomicOps, else
+    /// 4.
+    pub(crate) fn byte_count(&self) -> u32 {
+        match self.reply {
+            Reply::Bytes | Reply::Locked | Reply::Value => self.span.byte_count(),
+            Reply::Dw | Reply::Nothing | Reply::NothingOrRetry => 4,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -43,10 +99,12 @@ pub(crate) struct Requests {
     max: usize,
     /// Taken, not answered; and answered by the endpoint itself, completion not yet sent.
     unanswered: usize,
-    /// Header and data credits to return, by class.
-    due: [(u32, u32); 3],
-    /// The same, of non-posted requests, withheld for now.
-    withheld: (u32, u32),
+    /// Header and data credits to return, by class and Traffic Class.
+    due: [(u32, u32); KINDS],
+    /// Which of them are there: a bit for each place.
+    due_kinds: u32,
+    /// The same of non-posted requests, by Traffic Class, withheld for now.
+    withheld: [(u32, u32); 8],
 }
 
 impl Requests {
@@ -57,8 +115,9 @@ impl Requests {
             free: Vec::new(),
             max,
             unanswered: 0,
-            due: [(0, 0); 3],
-            withheld: (0, 0),
+            due: [(0, 0); KINDS],
+            due_kinds: 0,
+            withheld: [(0, 0); 8],
         }
     }
 
@@ -141,7 +200,8 @@ impl Requests {
 
     /// The link begins anew, with all credits: none are due. Tokens go on, so that old ones are never taken for new.
     pub(crate) fn forget_credits(&mut self) {
-        (self.due, self.withheld, self.unanswered) = ([(0, 0); 3], (0, 0), 0);
+        (self.due, self.due_kinds) = ([(0, 0); KINDS], 0);
+        (self.withheld, self.unanswered) = ([(0, 0); 8], 0);
     }
 
     fn free(&mut self, index: u16) {
@@ -161,12 +221,12 @@ impl Requests {
     /// never more than `max_requests` and what the receive buffer holds can wait.
     pub(crate) fn answered(&mut self) -> bool {
         self.unanswered = self.unanswered.saturating_sub(1);
-        if self.withheld.0 == 0 || self.unanswered > self.max {
+        if self.unanswered > self.max || self.withheld.iter().all(|(headers, _)| *headers == 0) {
             return false;
         }
-        let (headers, data) = std::mem::take(&mut self.withheld);
-        let due = &mut self.due[Class::NonPosted.index()];
-        *due = (due.0 + headers, due.1 + data);
+        for (tc, (headers, data)) in (0u8..).zip(std::mem::take(&mut self.withheld)) {
+            self.add_due(Class::NonPosted, TrafficClass::from_bits(tc), headers, data);
+        }
         true
     }
 
@@ -174,28 +234,38 @@ impl Requests {
         if self.unanswered <= self.max {
             return self.give_back(credit);
         }
-        self.withheld.0 += 1;
-        self.withheld.1 += credit.data_credits;
+        let withheld = &mut self.withheld[usize::from(credit.tc.bits())];
+        *withheld = (withheld.0 + 1, withheld.1 + credit.data_credits);
     }
 
     /// Credits go back.
     pub(crate) fn give_back(&mut self, credit: CreditReturn) {
-        let due = &mut self.due[credit.class.index()];
-        due.0 += 1;
-        due.1 += credit.data_credits;
+        self.add_due(credit.class, credit.tc, 1, credit.data_credits);
+    }
+
+    fn add_due(&mut self, class: Class, tc: TrafficClass, headers: u32, data: u32) {
+        if headers == 0 {
+            return;
+        }
+        let kind = class.index() * 8 + usize::from(tc.bits());
+        let due = &mut self.due[kind];
+        *due = (due.0 + headers, due.1 + data);
+        self.due_kinds |= 1 << kind;
     }
 
     /// True where [`next_credit`](Self::next_credit) finds something.
     pub(crate) fn has_credit(&self) -> bool {
-        self.due.iter().any(|(headers, _)| *headers > 0)
+        self.due_kinds != 0
     }
 
-    /// The next credits that go back: those of data all with the first header of their class.
+    /// The next credits that go back: those of data all with the first header of their class and Traffic Class.
     pub(crate) fn next_credit(&mut self) -> Option<CreditReturn> {
-        let class = Class::ALL.into_iter().find(|c| self.due[c.index()].0 > 0)?;
-        let due = &mut self.due[class.index()];
+        let kind = self.due_kinds.trailing_zeros();
+        let due = self.due.get_mut(kind as usize)?;
         due.0 -= 1;
-        Some(CreditReturn { class, data_credits: std::mem::take(&mut due.1) })
+        self.due_kinds &= !(u32::from(due.0 == 0) << kind);
+        let (class, tc) = (Class::ALL[kind as usize / 8], TrafficClass::from_bits(kind as u8));
+        Some(CreditReturn { tc, class, data_credits: std::mem::take(&mut due.1) })
     }
 
     /// Requests of `function` that wait to be taken, and to be answered.
@@ -217,11 +287,15 @@ mod tests {
             tc: TrafficClass::default(),
             attr: Attributes::empty(),
             carry: false,
+            account: Account::NONE,
+            reply: Reply::Bytes,
         })
     }
 
-    const READ: CreditReturn = CreditReturn { class: Class::NonPosted, data_credits: 0 };
-    const WRITE: CreditReturn = CreditReturn { class: Class::Posted, data_credits: 4 };
+    const READ: CreditReturn =
+        CreditReturn { tc: TrafficClass::from_bits(0), class: Class::NonPosted, data_credits: 0 };
+    const WRITE: CreditReturn =
+        CreditReturn { tc: TrafficClass::from_bits(0), class: Class::Posted, data_credits: 4 };
 
     #[test]
     fn a_token_is_taken_once_and_answered_once() {

@@ -2,7 +2,7 @@
 //! What the registers of a function say, in the form that the path of a TLP needs. Never outlives a register write.
 
 use super::EndpointLimits;
-use config::{BarKind, BarWindow, ConfigSpace, MsiConfig, MsixControl};
+use config::{AtomicSupport, BarKind, BarWindow, ConfigSpace, DeferrableLength, MsiConfig, MsixControl};
 use tlp::{Attributes, Duration, Mps, Mrrs};
 
 /// The settings of one function, read from its configuration space whenever a write changed it.
@@ -20,8 +20,19 @@ pub(crate) struct Settings {
     pub(crate) msix: MsixControl,
     /// First tag and number of tags.
     pub(crate) tags: (u16, u16),
-    /// The memory windows that are enabled.
+    /// A Legacy PCI Express Endpoint, which may take locked reads.
+    pub(crate) legacy: bool,
+    /// AtomicOps that it completes, and whether it may send them.
+    pub(crate) atomics: AtomicSupport,
+    pub(crate) atomic_requester: bool,
+    /// Bytes of the longest deferrable write that it completes; zero: none.
+    pub(crate) deferrable_bytes: u32,
+    /// ECRC Generation Enable and ECRC Check Enable.
+    pub(crate) ecrc_generation: bool,
+    pub(crate) ecrc_check: bool,
+    /// The memory windows that are enabled, and the I/O windows.
     windows: [Option<BarWindow>; 6],
+    io_windows: [Option<BarWindow>; 6],
 }
 
 impl Settings {
@@ -36,19 +47,38 @@ impl Settings {
             msi: config.msi(),
             msix: config.msix(),
             tags: tag_range(config, limits.max_outstanding_reads),
-            windows: std::array::from_fn(|i| enabled_window(config, i as u8)),
+            legacy: config.is_legacy(),
+            atomics: config.atomics(),
+            atomic_requester: config.atomic_requester_enable(),
+            deferrable_bytes: config.deferrable_write().map_or(0, DeferrableLength::bytes),
+            ecrc_generation: config.ecrc_generation(),
+            ecrc_check: config.ecrc_check(),
+            windows: std::array::from_fn(|i| enabled_window(config, i as u8, false)),
+            io_windows: std::array::from_fn(|i| enabled_window(config, i as u8, true)),
         }
     }
 
     /// The BAR that holds all `len` bytes from `address` on, and the offset there.
     pub(crate) fn decode(&self, address: u64, len: u64) -> Option<(u8, u64)> {
-        let windows = self.windows.iter().enumerate();
-        windows.filter_map(|(i, w)| Some((i as u8, w.as_ref()?.offset_of(address, len)?))).next()
+        find(&self.windows, address, len)
+    }
+
+    /// The same in I/O space.
+    pub(crate) fn decode_io(&self, address: u64, len: u64) -> Option<(u8, u64)> {
+        find(&self.io_windows, address, len)
     }
 }
 
-fn enabled_window(config: &ConfigSpace, index: u8) -> Option<BarWindow> {
-    config.bar(index).filter(|w| w.kind != BarKind::Io && config.memory_enable())
+#[inline]
+fn find(windows: &[Option<BarWindow>; 6], address: u64, len: u64) -> Option<(u8, u64)> {
+    let windows = windows.iter().enumerate();
+    windows.filter_map(|(i, w)| Some((i as u8, w.as_ref()?.offset_of(address, len)?))).next()
+}
+
+/// Memory Space Enable and I/O Space Enable gate the windows of their spaces (`PCIe 5.0 §7.5.1.1.3`).
+fn enabled_window(config: &ConfigSpace, index: u8, io: bool) -> Option<BarWindow> {
+    let enabled = if io { config.io_enable() } else { config.memory_enable() };
+    config.bar(index).filter(|w| enabled && (w.kind == BarKind::Io) == io)
 }
 
 /// Tags that the enable bits allow (`PCIe 5.0 §2.2.6.2`): 32, 256, or with 10 bits the 768 whose bits 9:8 are not 00b,

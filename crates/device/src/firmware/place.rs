@@ -5,7 +5,7 @@
 use super::{FixedBar, RootPortWindows, Window};
 use tlp::Bdf;
 
-/// A memory BAR that needs an address.
+/// A BAR that needs an address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct BarNeed {
     pub(super) bdf: Bdf,
@@ -13,6 +13,7 @@ pub(super) struct BarNeed {
     /// Bytes, a power of two.
     pub(super) size: u64,
     pub(super) is_64: bool,
+    pub(super) is_io: bool,
     /// Where it was placed.
     pub(super) address: u64,
 }
@@ -28,6 +29,7 @@ pub(super) struct Placer<'a> {
     port: &'a RootPortWindows,
     /// In the order of addresses.
     taken: Vec<(Window, Bdf, u8)>,
+    taken_io: Vec<(Window, Bdf, u8)>,
 }
 
 impl Window {
@@ -42,7 +44,7 @@ impl Window {
 
 impl<'a> Placer<'a> {
     pub(super) const fn new(port: &'a RootPortWindows) -> Placer<'a> {
-        Placer { port, taken: Vec::new() }
+        Placer { port, taken: Vec::new(), taken_io: Vec::new() }
     }
 
     /// Sets `address` of all `needs`, which are those of the functions `found`.
@@ -74,7 +76,7 @@ impl<'a> Placer<'a> {
         if !windows.iter().any(|w| w.holds(address, size)) {
             return Err(format!("{at}: outside the windows of its root port, {}", list(&windows)));
         }
-        if let Some((_, other, bar)) = self.taken.iter().find(|(w, ..)| w.overlaps(&place)) {
+        if let Some((_, other, bar)) = self.taken_beside(need).iter().find(|(w, ..)| w.overlaps(&place)) {
             return Err(format!("{at}: overlaps BAR {bar} of function {other}"));
         }
         self.take(need, address);
@@ -83,7 +85,7 @@ impl<'a> Placer<'a> {
 
     fn place_free(&mut self, need: &mut BarNeed) -> Result<(), String> {
         let windows = self.windows(need);
-        let place = windows.iter().find_map(|w| self.first_free(w, need.size));
+        let place = windows.iter().find_map(|w| self.first_free(w, need));
         let address = place.ok_or_else(|| {
             let BarNeed { bdf, index, size, .. } = need;
             format!("function {bdf}, BAR {index} of {size:#x} bytes: no room in {}", list(&windows))
@@ -92,16 +94,20 @@ impl<'a> Placer<'a> {
         Ok(())
     }
 
-    /// Where it may stand, best first: a 64-bit BAR above 4 GiB, or else below.
+    /// Where it may stand, best first: a 64-bit BAR above 4 GiB, or else below; an I/O BAR in I/O space.
     fn windows(&self, need: &BarNeed) -> Vec<Window> {
+        if need.is_io {
+            return [self.port.io].into_iter().filter(|w| w.size > 0).collect();
+        }
         let both = [self.port.mmio64, self.port.mmio32];
         let usable = both.into_iter().skip(usize::from(!need.is_64)).filter(|w| w.size > 0);
         usable.collect()
     }
 
-    fn first_free(&self, window: &Window, size: u64) -> Option<u64> {
+    fn first_free(&self, window: &Window, need: &BarNeed) -> Option<u64> {
+        let size = need.size;
         let mut address = window.base.checked_next_multiple_of(size)?;
-        for (taken, ..) in &self.taken {
+        for (taken, ..) in self.taken_beside(need) {
             if taken.overlaps(&Window { base: address, size }) {
                 address = (taken.base + taken.size).checked_next_multiple_of(size)?;
             }
@@ -109,10 +115,16 @@ impl<'a> Placer<'a> {
         window.holds(address, size).then_some(address)
     }
 
+    /// What is taken where `need` is to stand; I/O space and memory space have addresses of their own.
+    fn taken_beside(&self, need: &BarNeed) -> &[(Window, Bdf, u8)] {
+        if need.is_io { &self.taken_io } else { &self.taken }
+    }
+
     fn take(&mut self, need: &mut BarNeed, address: u64) {
         need.address = address;
-        let at = self.taken.partition_point(|(w, ..)| w.base < address);
-        self.taken.insert(at, (Window { base: address, size: need.size }, need.bdf, need.index));
+        let taken = if need.is_io { &mut self.taken_io } else { &mut self.taken };
+        let at = taken.partition_point(|(w, ..)| w.base < address);
+        taken.insert(at, (Window { base: address, size: need.size }, need.bdf, need.index));
     }
 }
 

@@ -81,6 +81,7 @@ fn port(bus: u8) -> RootPortWindows {
         bus,
         mmio32: Window { base: 0x8000_0000, size: 0x10_0000 },
         mmio64: Window { base: 0x40_0000_0000, size: 0x1000_0000 },
+        io: Window { base: 0x1000 * u64::from(bus), size: 0x1000 },
         mps: Mps::new(256).unwrap(),
         mrrs: Mrrs::new(1024).unwrap(),
         rcb: Rcb::new(128).unwrap(),
@@ -119,10 +120,16 @@ fn a_function_is_found_placed_and_enabled() {
     let bars =
         [bar(0x8000_4000, 0x1000), None, bar(0x8000_0000, 0x4000), None, bar(0x40_0000_0000, 0x1_0000), None];
     assert_eq!(f.bars, bars);
+    assert_eq!(f.io_bars, [None, bar(0x1000, 16), None, None, None, None]);
+    assert_eq!((f.io_address(1, 15), f.address(1, 0).is_err()), (Ok(0x100f), true));
+    assert_eq!(
+        f.io_address(1, 16).unwrap_err(),
+        "function 01:00.0 [1234:5678], I/O BAR 1: offset 0x10 is beyond its 0x10 bytes"
+    );
     assert_eq!((f.vector_base, f.vectors, f.vector(1)), (32, 2, 33));
 
     let space = &bus.functions[&f.bdf];
-    assert!(space.memory_enable() && space.bus_master_enable() && !space.io_enable());
+    assert!(space.memory_enable() && space.bus_master_enable() && space.io_enable());
     let settings = (space.mps().bytes(), space.mrrs().bytes(), space.rcb().bytes());
     assert_eq!(settings, (256, 1024, 128));
     assert!(space.extended_tag_enable() && !space.ten_bit_tag_enable());

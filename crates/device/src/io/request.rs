@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Requests as an `async` device takes them.
 
-use super::{Answer, Shared};
+use super::{Answer, AtomicRequest, Shared};
 use crate::seam::{BarIndex, CompletionError, Token};
 use std::fmt;
 use std::rc::Rc;
-use tlp::{Attributes, Data, Span, TrafficClass};
+use tlp::{Attributes, Bdf, Data, MessageRouting, PayloadPool, Span, TrafficClass};
 
 /// A request that the device has taken.
 #[derive(Debug)]
 pub enum Request {
-    /// A memory read of a BAR, to be answered.
+    /// A read of a BAR, to be answered.
     Read(ReadRequest),
-    /// A memory write of a BAR.
+    /// A write of a BAR. One that is answered (IOWr, DMWr) answers itself when it is dropped.
     Write(WriteRequest),
+    /// An AtomicOp on a BAR, to be answered.
+    Atomic(AtomicRequest),
     /// A message.
     Message(MessageRequest),
 }
@@ -82,18 +84,63 @@ macro_rules! place_accessors {
     };
 }
 
-/// A memory read of a BAR. It is answered by [`complete`](Self::complete) or [`fail`](Self::fail), at any later time
-/// and from any task. Dropped without an answer its token is lost, as a broken device loses it: the requester sees a
-/// completion timeout.
-pub struct ReadRequest {
+/// An answer that the program owes.
+pub(super) struct Owed {
     shared: Rc<Shared>,
     token: Token,
+}
+
+impl Owed {
+    pub(super) fn new(shared: &Rc<Shared>, token: Token) -> Owed {
+        Owed { shared: Rc::clone(shared), token }
+    }
+
+    pub(super) fn token(&self) -> Token {
+        self.token
+    }
+
+    pub(super) fn pool(&self) -> &PayloadPool {
+        &self.shared.core.pool
+    }
+
+    /// Answers.
+    pub(super) fn pay(self, result: Result<Data, CompletionError>) {
+        self.shared.complete(self.token, result);
+    }
+}
+
+/// Paid or lost, it is no longer in the hands of the program.
+impl Drop for Owed {
+    fn drop(&mut self) {
+        self.shared.close_read();
+    }
+}
+
+impl fmt::Debug for Owed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.token.fmt(f)
+    }
+}
+
+/// A read of a BAR. It is answered by [`complete`](Self::complete) or [`fail`](Self::fail), at any later time
+/// and from any task. Dropped without an answer its token is lost, as a broken device loses it: the requester sees a
+/// completion timeout.
+#[derive(Debug)]
+pub struct ReadRequest {
+    owed: Owed,
     place: Place,
+    locked: bool,
 }
 
 impl ReadRequest {
-    pub(super) fn new(shared: &Rc<Shared>, token: Token, place: Place) -> ReadRequest {
-        ReadRequest { shared: Rc::clone(shared), token, place }
+    pub(super) fn new(owed: Owed, place: Place, locked: bool) -> ReadRequest {
+        ReadRequest { owed, place, locked }
+    }
+
+    /// MRdLk: the path stays locked until an Unlock message comes (`PCIe 5.0 §6.5`).
+    #[must_use]
+    pub fn is_locked(&self) -> bool {
+        self.locked
     }
 
     place_accessors!();
@@ -101,14 +148,14 @@ impl ReadRequest {
     /// The token.
     #[must_use]
     pub fn token(&self) -> Token {
-        self.token
+        self.owed.token()
     }
 
     /// Answers it: with a register's value, bytes, a payload, or a `Result` of these. See [`Answer`] for how an answer
     /// is fitted to the length asked for.
     pub fn complete(self, answer: impl Answer) {
-        let result = answer.answer(&self, &self.shared.core.pool);
-        self.shared.complete(self.token, result);
+        let result = answer.answer(&self, self.owed.pool());
+        self.owed.pay(result);
     }
 
     /// Answers it with its length only, for runs that ask how long, not what.
@@ -118,32 +165,35 @@ impl ReadRequest {
 
     /// Refuses it.
     pub fn fail(self, error: CompletionError) {
-        self.shared.complete(self.token, Err(error));
+        self.owed.pay(Err(error));
     }
 }
 
-impl Drop for ReadRequest {
-    fn drop(&mut self) {
-        self.shared.close_read();
-    }
-}
-
-impl fmt::Debug for ReadRequest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ReadRequest").field("token", &self.token).field("place", &self.place).finish()
-    }
-}
-
-/// A memory write of a BAR.
-#[derive(Clone, Debug)]
+/// A write of a BAR: posted (MWr), or answered by a completion without data (IOWr, DMWr). The latter says that it was
+/// carried out when it is dropped, unless it was [`fail`](Self::fail)ed; so that a device need not tell them apart.
+#[derive(Debug)]
 pub struct WriteRequest {
     place: Place,
     data: Data,
+    owed: Option<Owed>,
 }
 
 impl WriteRequest {
-    pub(super) fn new(place: Place, data: Data) -> WriteRequest {
-        WriteRequest { place, data }
+    pub(super) fn new(place: Place, data: Data, owed: Option<Owed>) -> WriteRequest {
+        WriteRequest { place, data, owed }
+    }
+
+    /// True where a completion answers it.
+    #[must_use]
+    pub fn is_answered(&self) -> bool {
+        self.owed.is_some()
+    }
+
+    /// Refuses it, or defers it with [`CompletionError::Retry`]; a posted one is only dropped.
+    pub fn fail(mut self, error: CompletionError) {
+        if let Some(owed) = self.owed.take() {
+            owed.pay(Err(error));
+        }
     }
 
     place_accessors!();
@@ -200,9 +250,21 @@ impl WriteRequest {
     }
 }
 
+impl Drop for WriteRequest {
+    fn drop(&mut self) {
+        if let Some(owed) = self.owed.take() {
+            owed.pay(Ok(Data::NONE));
+        }
+    }
+}
+
 /// A message.
 #[derive(Clone, Debug)]
 pub struct MessageRequest {
+    /// Who sent it.
+    pub requester: Bdf,
+    /// How it was routed.
+    pub routing: MessageRouting,
     /// Message Code.
     pub code: u8,
     /// Header bytes 8 to 15.

@@ -52,16 +52,16 @@ impl Device for Busy {
     }
 
     fn poll_output(&mut self, _: Time, class: Class) -> Option<Output> {
-        let (attr, tc) = (Attributes::empty(), TrafficClass::default());
+        let options = riser_device::DmaOptions::default();
         match class {
             Class::Posted => {
-                Some(Output::Write(DmaWrite { address: self.address(), data: self.data(), attr, tc }))
+                Some(Output::Write(DmaWrite { address: self.address(), data: self.data(), options }))
             }
             Class::NonPosted if self.reads < OUTSTANDING => {
                 self.reads += 1;
                 let (address, carry) = (self.address(), self.payload.is_some());
                 let id = DmaId(self.next as u32);
-                Some(Output::Read(DmaRead { id, address, len: BYTES, carry, attr, tc }))
+                Some(Output::Read(DmaRead { id, address, len: BYTES, carry, options }))
             }
             Class::NonPosted => None,
             Class::Completion => {
@@ -111,7 +111,7 @@ impl Load {
     /// A round of DMA writes.
     pub(crate) fn writes(&mut self) {
         for _ in 0..ROUND {
-            let tlp = self.endpoint.poll_tlp(Time::ZERO, Class::Posted);
+            let tlp = self.endpoint.poll_tlp(Time::ZERO, Class::Posted, tlp::TcSet::ALL);
             assert!(tlp.is_some_and(|t| t.data.len() == BYTES as usize));
         }
     }
@@ -119,7 +119,7 @@ impl Load {
     /// A round of DMA reads, each answered behind 31 others.
     pub(crate) fn reads(&mut self) {
         for _ in 0..ROUND {
-            while let Some(tlp) = self.endpoint.poll_tlp(Time::ZERO, Class::NonPosted) {
+            while let Some(tlp) = self.endpoint.poll_tlp(Time::ZERO, Class::NonPosted, tlp::TcSet::ALL) {
                 self.host.push_back(tlp);
             }
             let request = self.host.pop_front().expect("32 are outstanding");
@@ -151,7 +151,7 @@ impl Load {
         let repr = Repr::new(Body::Memory(MemoryRequest { op, requester, tag, span }));
         for _ in 0..ROUND {
             self.endpoint.handle_tlp(Time::ZERO, Tlp::new(repr, Data::NONE));
-            assert!(self.endpoint.poll_tlp(Time::ZERO, Class::Completion).is_some());
+            assert!(self.endpoint.poll_tlp(Time::ZERO, Class::Completion, tlp::TcSet::ALL).is_some());
             while self.endpoint.poll_credits().is_some() {}
         }
     }

@@ -158,7 +158,7 @@ impl Bench {
     /// Whatever a poll finds, `ready` has announced.
     pub(crate) fn poll(&mut self, class: Class) -> Option<Tlp> {
         let announced = self.endpoint.ready().contains(Ready::output(class));
-        let tlp = self.endpoint.poll_tlp(Time::ZERO, class);
+        let tlp = self.endpoint.poll_tlp(Time::ZERO, class, tlp::TcSet::ALL);
         assert!(announced || tlp.is_none(), "{tlp:?} was not announced");
         tlp
     }
@@ -188,7 +188,7 @@ impl Bench {
         while let Some(t) = self.endpoint.poll_timeout().filter(|&t| t <= to) {
             self.endpoint.handle_timeout(t);
             for class in Class::ALL {
-                while self.endpoint.poll_tlp(t, class).is_some() {}
+                while self.endpoint.poll_tlp(t, class, tlp::TcSet::ALL).is_some() {}
             }
         }
     }
@@ -199,12 +199,12 @@ impl Bench {
 }
 
 pub(crate) fn read(id: u32, address: u64, len: u32) -> Output {
-    let (attr, tc) = (Attributes::empty(), TrafficClass::default());
-    Output::Read(DmaRead { id: DmaId(id), address, len, carry: true, attr, tc })
+    let options = riser_device::DmaOptions::default();
+    Output::Read(DmaRead { id: DmaId(id), address, len, carry: true, options })
 }
 
 pub(crate) fn write(address: u64, data: Data) -> Output {
-    Output::Write(DmaWrite { address, data, attr: Attributes::empty(), tc: TrafficClass::default() })
+    Output::Write(DmaWrite { address, data, options: riser_device::DmaOptions::default() })
 }
 
 pub(crate) fn memory(op: MemoryOp, tag: u16, address: u64, len: u32, data: Data) -> Tlp {

@@ -267,18 +267,24 @@ fn messages_reach_the_function_they_are_for() {
         let mut header = [0; 8];
         header[..2].copy_from_slice(&id.to_be_bytes());
         let tag = Tag::default();
-        let body = Message { routing, requester: HOST, tag, code, header, length_dw: None };
-        Tlp::new(Repr::new(Body::Message(body)), Data::NONE)
+        // Set_Slot_Power_Limit has data, the others here have none.
+        let length_dw = (code == 0x50).then_some(1);
+        let body = Message { routing, requester: HOST, tag, code, header, length_dw };
+        Tlp::new(Repr::new(Body::Message(body)), Data::Counted(length_dw.map_or(0, |_| 4)))
     };
     let mut bench = Bench::with_functions(EndpointLimits::default(), 2);
     bench.handle(message(0x50, MessageRouting::Local, 0)); // Set_Slot_Power_Limit
     bench.handle(message(0x7f, MessageRouting::ById, EP.bits() | 1));
-    bench.handle(message(0x19, MessageRouting::Broadcast, 0));
+    bench.handle(message(0x7e, MessageRouting::Local, 0));
+    bench.handle(message(0x19, MessageRouting::Broadcast, 0)); // PME_Turn_Off
+    bench.handle(message(0x00, MessageRouting::Broadcast, 0)); // Unlock, which only legacy endpoints have to do with
     bench.handle(message(0x7f, MessageRouting::ById, EP.bits() | 2));
     assert_eq!((bench.probes[0].tokens().len(), bench.probes[1].tokens().len()), (1, 1));
     let counters = bench.endpoint.counters();
-    assert_eq!((counters.messages_consumed, counters.unsupported_posted), (1, 1));
-    assert_eq!(bench.credits()[0], (4, 0));
+    assert_eq!((counters.messages_consumed, counters.unsupported_posted), (3, 1));
+    assert_eq!(bench.credits()[0], (6, 1));
+    let Body::Message(ack) = bench.poll(Class::Posted).unwrap().repr.body else { panic!("PME_TO_Ack") };
+    assert_eq!((ack.code, ack.routing, ack.requester), (0x1b, MessageRouting::Gathered, EP));
 }
 
 #[test]

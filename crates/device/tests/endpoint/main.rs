@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The endpoint between TLPs and transactions, and the properties of the seam that it keeps.
 
+mod channels;
 mod harness;
 mod inbound;
+mod kinds;
 mod outbound;
 mod properties;
 mod raw;

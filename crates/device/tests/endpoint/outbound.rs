@@ -9,6 +9,12 @@ fn interrupt(vector: u16) -> Output {
     Output::Interrupt { vector }
 }
 
+/// A message to the root complex with `len` bytes.
+fn message(len: u32) -> Output {
+    let message = OutMessage::new(MessageRouting::ToRootComplex, 0x7e);
+    Output::Message(OutMessage { data: Data::Counted(len), ..message })
+}
+
 /// Address, length, MPS encoding: bytes of each MWr.
 #[test]
 fn writes_are_split_at_mps_and_4_kib() {
@@ -202,7 +208,11 @@ fn attributes_are_those_that_are_enabled() {
     bench.write_config(0, DEVICE_CONTROL, 0x2930 & !0x800); // Enable No Snoop off
     let attr = Attributes::all();
     let tc = TrafficClass::new(3).unwrap();
-    let w = DmaWrite { address: 0x2000, data: Data::Counted(4), attr, tc };
+    let w = DmaWrite {
+        address: 0x2000,
+        data: Data::Counted(4),
+        options: DmaOptions { attr, tc, ..DmaOptions::default() },
+    };
     bench.probe().push(Class::Posted, Output::Write(w));
     let tlp = bench.poll(Class::Posted).unwrap();
     assert_eq!((tlp.repr.attr, tlp.repr.tc.bits()), (Attributes::RELAXED_ORDERING, 3));
@@ -215,10 +225,10 @@ fn outputs_that_cannot_be_sent_are_counted() {
     bench.probe().push(Class::NonPosted, interrupt(0));
     bench.probe().push(Class::Completion, interrupt(0));
     bench.probe().push(Class::Posted, write(u64::MAX, Data::Counted(2)));
-    bench.probe().push(Class::Posted, Output::Message { code: 0x7e, data: Data::Counted(3) });
+    bench.probe().push(Class::Posted, message(3));
     assert!(Class::ALL.iter().all(|&class| bench.poll(class).is_none()));
     assert_eq!(bench.endpoint.counters().bad_outputs, 5);
-    bench.probe().push(Class::Posted, Output::Message { code: 0x7e, data: Data::Counted(8) });
+    bench.probe().push(Class::Posted, message(8));
     assert_eq!(bench.poll(Class::Posted).unwrap().repr.data_dw(), 2);
 }
 

@@ -45,8 +45,8 @@ fn aligned_splitting_cuts_at_multiples_of_mrrs() {
 #[test]
 fn a_counted_read_counts() {
     let mut bench = Bench::new(EndpointLimits::default());
-    let (attr, tc) = (Attributes::empty(), TrafficClass::default());
-    let r = DmaRead { id: DmaId(1), address: 0x1000, len: 1000, carry: false, attr, tc };
+    let options = riser_device::DmaOptions::default();
+    let r = DmaRead { id: DmaId(1), address: 0x1000, len: 1000, carry: false, options };
     bench.probe().push(Class::NonPosted, Output::Read(r));
     let tlps = asked(&mut bench);
     assert!(tlps.iter().all(|t| !t.carry));
@@ -185,14 +185,14 @@ fn a_timeout_quarantines_the_tag_until_nothing_can_come() {
     bench.endpoint.handle_tlp(us(60), answer(&first).remove(0));
     assert!(bench.probe().done().is_empty());
     assert_eq!(bench.endpoint.counters().late_completions, 1);
-    assert!(bench.endpoint.poll_tlp(us(60), Class::NonPosted).is_some());
+    assert!(bench.endpoint.poll_tlp(us(60), Class::NonPosted, tlp::TcSet::ALL).is_some());
     // Never: free after a second timeout.
     bench.advance(us(159));
     assert_eq!(bench.probe().done(), [(2, Err(DmaError::CompletionTimeout))]);
     bench.probe().push(Class::NonPosted, read(3, 0x3000, 64));
-    assert!(bench.endpoint.poll_tlp(us(159), Class::NonPosted).is_none());
+    assert!(bench.endpoint.poll_tlp(us(159), Class::NonPosted, tlp::TcSet::ALL).is_none());
     bench.endpoint.handle_timeout(us(160));
-    assert!(bench.endpoint.poll_tlp(us(160), Class::NonPosted).is_some());
+    assert!(bench.endpoint.poll_tlp(us(160), Class::NonPosted, tlp::TcSet::ALL).is_some());
 }
 
 #[test]

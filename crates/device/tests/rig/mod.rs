@@ -4,10 +4,10 @@
 #![allow(dead_code, reason = "each test uses a part")]
 
 use riser_device::{
-    BarIndex, Device, DmaError, DmaId, DmaRead, DmaWrite, Input, Output, RequestOp, ResetKind,
+    BarIndex, Device, DmaAtomic, DmaError, DmaId, DmaRead, DmaWrite, Input, Output, RequestOp, ResetKind,
 };
 use riser_device::{Ready, Token, seam};
-use tlp::{Attributes, Class, Data, PayloadPool, Span, Time, TrafficClass};
+use tlp::{AtomicOp, Attributes, Class, Data, PayloadPool, Span, Time, TrafficClass};
 
 /// What a device did, without the names that it chose.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -17,6 +17,7 @@ pub(crate) enum Event {
     Interrupt(u16),
     Message(u8),
     Read(u64, u32),
+    Atomic(u64, AtomicOp, Data),
     Complete(u32, Result<Data, seam::CompletionError>),
 }
 
@@ -28,6 +29,8 @@ pub(crate) struct Rig {
     pub(crate) open: [bool; 3],
     /// Reads that were accepted and not answered.
     pub(crate) reads: Vec<DmaRead>,
+    /// AtomicOps that were accepted and not answered.
+    pub(crate) atomics: Vec<DmaAtomic>,
     pub(crate) pool: PayloadPool,
     pub(crate) last_write: Option<DmaWrite>,
     next_token: u32,
@@ -41,6 +44,7 @@ impl Rig {
             log: Vec::new(),
             open: [true; 3],
             reads: Vec::new(),
+            atomics: Vec::new(),
             pool: PayloadPool::new(),
             last_write: None,
             next_token: 0,
@@ -104,7 +108,7 @@ impl Rig {
     }
 
     pub(crate) fn read(&mut self, offset: u64, len: u32) -> u32 {
-        self.request(RequestOp::Read { bar: BarIndex(0), offset, span: span(offset, len) })
+        self.request(RequestOp::Read { bar: BarIndex(0), offset, span: span(offset, len), locked: false })
     }
 
     pub(crate) fn request(&mut self, op: RequestOp) -> u32 {
@@ -159,7 +163,12 @@ impl Rig {
                 event
             }
             Output::Interrupt { vector } => Event::Interrupt(vector),
-            Output::Message { code, .. } => Event::Message(code),
+            Output::Atomic(atomic) => {
+                let event = Event::Atomic(atomic.address, atomic.op, atomic.operands.clone());
+                self.atomics.push(atomic);
+                event
+            }
+            Output::Message(message) => Event::Message(message.code),
             Output::Complete { token, result } => Event::Complete(token.0, result),
             Output::Read(read) => {
                 let event = Event::Read(read.address, read.len);

@@ -58,7 +58,18 @@ pub(crate) fn found(bar: u8, size: u64) -> FoundFunction {
     let mut bars = [None; 6];
     bars[usize::from(bar)] = Some(FoundBar { address: BAR_BASE + BAR_STRIDE * u64::from(bar), size });
     let bdf = Bdf::new(1, 0, 0).unwrap();
-    FoundFunction { bdf, port: 0, vendor: 0xf15e, device: 0, class: 0, bars, vector_base: 32, vectors: 2 }
+    FoundFunction {
+        bdf,
+        port: 0,
+        vendor: 0xf15e,
+        device: 0,
+        class: 0,
+        bars,
+        io_bars: [None; 6],
+        pcie: None,
+        vector_base: 32,
+        vectors: 2,
+    }
 }
 
 impl Loopback {
@@ -143,11 +154,11 @@ impl Loopback {
                 self.note(|| Event::MmioWrite(bar, offset, data.bytes().unwrap().to_vec()));
                 RequestOp::Write { bar: BarIndex(bar), offset, span, data }
             }
-            HostOutput::MmioRead { id, address, len } => {
+            HostOutput::MmioRead { id, address, len, .. } => {
                 let (bar, offset, span) = decode(address, len);
                 self.note(|| Event::MmioRead(bar, offset, len as usize));
                 self.host_reads.push((token, id));
-                RequestOp::Read { bar: BarIndex(bar), offset, span }
+                RequestOp::Read { bar: BarIndex(bar), offset, span, locked: false }
             }
             other => panic!("drivers leave configuration space alone: {other:?}"),
         };
@@ -184,7 +195,7 @@ impl Loopback {
                 program
                     .handle(self.now, HostInput::Done { id, result: result.map_err(HostError::Completion) });
             }
-            Output::Message { .. } => panic!("no device here sends messages"),
+            Output::Message(_) | Output::Atomic(_) => panic!("no device here sends messages or AtomicOps"),
         }
     }
 }

@@ -77,7 +77,7 @@ impl Slot {
     fn pass_one(&mut self, program: &mut AsyncProgram) -> bool {
         while self.endpoint.poll_credits().is_some() {}
         for class in Class::ALL {
-            if let Some(tlp) = self.endpoint.poll_tlp(self.now, class) {
+            if let Some(tlp) = self.endpoint.poll_tlp(self.now, class, tlp::TcSet::ALL) {
                 self.on_tlp(tlp, program);
                 return true;
             }
@@ -97,7 +97,7 @@ impl Slot {
                 let tag = Tag::default();
                 (Body::Memory(MemoryRequest { op: MemoryOp::Write, requester, tag, span }), data)
             }
-            HostOutput::MmioRead { id, address, len } => {
+            HostOutput::MmioRead { id, address, len, .. } => {
                 let (tag, span) = (self.tag(id), Span::covering(address, len).unwrap());
                 (Body::Memory(MemoryRequest { op: MemoryOp::Read, requester, tag, span }), Data::NONE)
             }
@@ -110,6 +110,7 @@ impl Slot {
                 let tlp = Tlp::from_lanes(Repr::new(body), &value.to_le_bytes(), &self.pool);
                 (body, tlp.data)
             }
+            other => panic!("no driver here does {other:?}"),
         };
         self.endpoint.handle_tlp(self.now, Tlp::new(Repr::new(body), data).with_carry(true));
     }

@@ -2,18 +2,28 @@
 //! What devices ask of the host.
 
 use super::RootComplex;
-use super::reads::Job;
+use super::reads::{Action, Job};
 use crate::queue::{Event, EventQueue, SortedQueue};
+use crate::stages::{Stage, TransactionKind};
 use crate::topology::MSI_WINDOW;
 use device::CreditReturn;
-use device::host::HostInput;
-use tlp::{Body, Class, Data, MemoryOp, MemoryRequest, Status, Time, Tlp};
+use device::host::{HostInput, HostMessage};
+use tlp::{
+    Body, Data, Duration, Limits, MemoryOp, MemoryRequest, Message, MessageRouting, Mps, Span, Status, TcSet,
+    Time, Tlp, TrafficClass, rules,
+};
 
 impl RootComplex {
     /// A TLP has arrived at root port `port`.
     pub(crate) fn handle_tlp(&mut self, port: usize, now: Time, tlp: Tlp, queue: &mut SortedQueue) {
-        if tlp.repr.data_dw() * 4 > self.ports[port].config.mps.bytes() || !is_whole(&tlp) {
+        if tlp.repr.td && tlp.ecrc_wrong {
+            self.counters.ecrc_errors += 1;
+            self.ledger.drop(tlp.account);
+            return self.return_credits(port, &tlp);
+        }
+        if rules::check_received(&tlp, &limits(self.ports[port].config.mps)).is_err() {
             self.counters.malformed += 1;
+            self.ledger.drop(tlp.account);
             return self.return_credits(port, &tlp);
         }
         match tlp.repr.body {
@@ -25,10 +35,7 @@ impl RootComplex {
                 self.return_credits(port, &tlp);
                 super::requester::complete(self, port, now, &tlp, queue);
             }
-            Body::Message(_) => {
-                self.counters.messages += 1;
-                self.return_credits(port, &tlp);
-            }
+            Body::Message(m) => self.message(port, now, &m, tlp, queue),
         }
     }
 
@@ -40,12 +47,14 @@ impl RootComplex {
         } else if tlp.repr.ep {
             self.counters.poisoned += 1;
         } else if is_interrupt && !m.span.is_zero_length() {
-            self.interrupt(now, &tlp.data, queue);
+            self.interrupt(now, &tlp, queue);
         } else if !m.span.is_zero_length() {
             self.counters.memory_writes += 1;
-            self.store(m, &tlp.data);
+            self.store(m.span, &tlp.data);
             return self.drain(port, now, address, len, &tlp, queue);
         }
+        // Where it was an interrupt, its account is closed.
+        self.ledger.drop(tlp.account);
         self.return_credits(port, &tlp);
     }
 
@@ -55,13 +64,11 @@ impl RootComplex {
         let taken = arrived.max(self.write_free_at) + self.profile.write_service(address, len);
         self.write_free_at = taken;
         self.write_visible_at = self.write_visible_at.max(taken + self.profile.memory_write_latency);
-        let service = &mut self.ports[port].write_service;
-        service.root_complex += self.profile.root_complex_latency;
-        service.memory += taken.since(arrived);
+        self.ledger.written(tlp.account, arrived, self.write_visible_at);
         if taken <= now {
             return self.return_credits(port, tlp);
         }
-        let credit = CreditReturn { class: Class::Posted, data_credits: tlp.data_credits() };
+        let credit = CreditReturn::of(tlp);
         let draining = &mut self.ports[port].draining;
         if draining.is_empty() {
             queue.push(taken, Event::Drained(port as u32));
@@ -69,37 +76,70 @@ impl RootComplex {
         draining.push_back((taken, credit));
     }
 
-    fn store(&mut self, m: &MemoryRequest, data: &Data) {
+    pub(super) fn store(&mut self, span: Span, data: &Data) {
         let Some(bytes) = data.bytes() else { return };
-        let first = m.span.first_byte();
-        if m.span.is_contiguous() {
+        let first = span.first_byte();
+        if span.is_contiguous() {
             // `contains` was asked before: the write cannot miss.
             let _ = self.memory.write(first, bytes);
             return;
         }
-        for (i, byte) in bytes.iter().enumerate().filter(|(i, _)| m.span.is_enabled(*i as u32)) {
+        for (i, byte) in bytes.iter().enumerate().filter(|(i, _)| span.is_enabled(*i as u32)) {
             let _ = self.memory.write(first + i as u64, &[*byte]);
         }
     }
 
-    fn interrupt(&mut self, now: Time, data: &Data, queue: &mut SortedQueue) {
+    fn interrupt(&mut self, now: Time, tlp: &Tlp, queue: &mut SortedQueue) {
         self.counters.interrupts += 1;
-        let vector = match data.bytes() {
+        let vector = match tlp.data.bytes() {
             Some(&[low, high, ..]) => u16::from_le_bytes([low, high]),
             Some(&[low]) => u16::from(low),
             _ => 0,
         };
         let at = now + self.profile.root_complex_latency + self.profile.interrupt_latency;
+        self.ledger.set_kind(tlp.account, TransactionKind::Interrupt);
+        self.ledger.close(tlp, Stage::RootComplex, at);
         self.interrupts.push_back((at, HostInput::Interrupt { vector }));
         queue.push(at, Event::Host);
+    }
+
+    /// Messages that end here go to the host program; there is no way yet from one root port to another.
+    fn message(&mut self, port: usize, now: Time, m: &Message, tlp: Tlp, queue: &mut SortedQueue) {
+        self.counters.messages += 1;
+        self.ledger.close(&tlp, Stage::Replay, now);
+        self.return_credits(port, &tlp);
+        let counters = &mut self.counters;
+        match m.routing {
+            MessageRouting::ByAddress | MessageRouting::ById | MessageRouting::Broadcast => {
+                counters.unsupported_requests += 1;
+                return;
+            }
+            _ if tlp.repr.ep => {
+                counters.poisoned += 1;
+                return;
+            }
+            _ => {}
+        }
+        match m.code {
+            0x30 | 0x31 | 0x33 => counters.error_messages += 1,
+            0x18 | 0x1b => counters.power_messages += 1,
+            0x20..=0x27 => counters.legacy_interrupts += 1,
+            0x7e | 0x7f => counters.vendor_messages += 1,
+            _ => {}
+        }
+        let Message { requester, routing, code, header, .. } = *m;
+        let message = HostMessage { requester, routing, code, header, data: tlp.data };
+        self.tell_host(now + self.profile.root_complex_latency, HostInput::Message(message), queue);
     }
 
     /// A request that is to be answered takes a place in the memory system, or waits for one and keeps its credits: so
     /// answers that cannot leave hold up their requester, whatever they say.
     fn queue_request(&mut self, port: usize, now: Time, tlp: Tlp, queue: &mut SortedQueue) {
         let p = &mut self.ports[port];
-        if p.reads_under_way >= self.profile.max_reads_per_port || !p.waiting.is_empty() {
-            p.waiting.push_back(tlp);
+        let tc = tlp.repr.tc;
+        let under_way = p.reads_under_way[usize::from(tc.bits())];
+        if under_way >= self.profile.max_reads_per_port || p.waiting.len_of(tc) > 0 {
+            p.waiting.push(tc, tlp);
             return;
         }
         self.start(port, now, &tlp, queue);
@@ -107,60 +147,102 @@ impl RootComplex {
 
     fn start(&mut self, port: usize, now: Time, tlp: &Tlp, queue: &mut SortedQueue) {
         self.return_credits(port, tlp);
-        // Configuration requests only go down (`PCIe 5.0 §2.2.7`).
-        let Body::Memory(m) = tlp.repr.body else { return self.refuse(port, now, tlp) };
-        if m.op != MemoryOp::Read {
+        let p = &self.profile;
+        let (job, read, write) = match tlp.repr.body {
+            Body::Memory(m) if m.op == MemoryOp::Read => {
+                let (address, len) = (m.span.first_byte(), m.span.byte_count());
+                (Job::read(port, tlp, &m), Some(p.read_service(address, len)), None)
+            }
+            Body::Memory(m) if m.op == MemoryOp::WriteDeferrable => {
+                let (address, len) = (m.span.first_byte(), m.span.byte_count());
+                (Job::deferrable_write(port, tlp, &m), None, Some(p.write_service(address, len)))
+            }
+            Body::Atomic(a) => {
+                let (address, len) = (a.address, a.operand.bytes());
+                let (read, write) = (p.read_service(address, len), p.write_service(address, len));
+                (Job::atomic(port, tlp, &a), Some(read), Some(write))
+            }
+            // Configuration requests only go down (`PCIe 5.0 §2.2.7`); only hosts ask for locked reads, and I/O space
+            // is not for devices (§6.5.2, §2.2.4.2).
+            Body::Memory(_) | Body::Io(_) | Body::Config(_) | Body::Completion(_) | Body::Message(_) => {
+                return self.refuse(port, now, tlp);
+            }
+        };
+        if !self.memory.contains(job.address, job.byte_count as usize) {
             return self.refuse(port, now, tlp);
         }
-        let (address, len) = (m.span.first_byte(), m.span.byte_count());
-        if !self.memory.contains(address, len as usize) {
-            return self.refuse(port, now, tlp);
+        if tlp.repr.ep && write.is_some() {
+            self.counters.poisoned += 1;
+            return self.answer_refused(port, now, tlp);
         }
-        self.counters.memory_reads += 1;
-        self.ports[port].reads_under_way += 1;
-        let arrived = (now + self.profile.root_complex_latency).max(self.write_visible_at);
-        let taken = arrived.max(self.read_free_at) + self.profile.read_service(address, len);
-        self.read_free_at = taken;
-        let ready = taken + self.profile.memory_read_latency + self.profile.root_complex_latency;
-        let root_complex = self.profile.root_complex_latency * 2;
-        let service = &mut self.ports[port].read_service;
-        service.root_complex += root_complex;
-        service.memory += ready.since(now) - root_complex;
-        let job = self.reads.insert(Job::read(port, tlp, &m));
+        self.count(&job);
+        self.ports[port].reads_under_way[usize::from(tlp.repr.tc.bits())] += 1;
+        let ready = self.book(tlp, now, read, write);
+        let job = self.reads.insert(job);
         self.reads_in_memory += 1;
         if ready <= now {
-            self.read_ready(job, now);
+            self.read_ready(job);
         } else {
             queue.push(ready, Event::ReadReady(job));
         }
     }
 
+    fn count(&mut self, job: &Job) {
+        *match job.action {
+            Action::Read => &mut self.counters.memory_reads,
+            Action::Write(_) => &mut self.counters.memory_writes,
+            Action::Atomic(_) => &mut self.counters.atomics,
+        } += 1;
+    }
+
+    /// Takes the next turn of the memory system: one of its reads, one of its writes, or one of each where an AtomicOp
+    /// needs both. Returns when the answer is back at the root port.
+    #[inline]
+    fn book(&mut self, tlp: &Tlp, now: Time, read: Option<Duration>, write: Option<Duration>) -> Time {
+        let p = &self.profile;
+        let asked = now + p.root_complex_latency;
+        let mut taken = asked.max(self.write_visible_at);
+        let mut answered = taken;
+        if let Some(service) = read {
+            taken = taken.max(self.read_free_at) + service;
+            self.read_free_at = taken;
+            answered = taken + p.memory_read_latency;
+        }
+        if let Some(service) = write {
+            taken = taken.max(self.write_free_at) + service;
+            self.write_free_at = taken;
+            self.write_visible_at = self.write_visible_at.max(taken + p.memory_write_latency);
+            answered = answered.max(taken);
+        }
+        let ready = answered + p.root_complex_latency;
+        self.ledger.served(tlp.account, now, asked, answered, ready);
+        ready
+    }
+
     /// Answers a request with UR.
     fn refuse(&mut self, port: usize, now: Time, tlp: &Tlp) {
         self.counters.unsupported_requests += 1;
-        self.ports[port].reads_under_way += 1;
+        self.answer_refused(port, now, tlp);
+    }
+
+    fn answer_refused(&mut self, port: usize, now: Time, tlp: &Tlp) {
+        self.ledger.charge(tlp.account, Stage::Memory, now);
+        self.ports[port].reads_under_way[usize::from(tlp.repr.tc.bits())] += 1;
         let job = self.reads.insert(Job::refused(port, tlp, Status::UnsupportedRequest));
-        self.push_ready(job, now);
+        self.push_ready(job);
     }
 
     /// The job has left: its place in the memory system is free.
-    pub(super) fn read_left(&mut self, port: usize, now: Time, queue: &mut SortedQueue) {
+    pub(super) fn read_left(&mut self, port: usize, tc: TrafficClass, now: Time, queue: &mut SortedQueue) {
         let p = &mut self.ports[port];
-        p.reads_under_way -= 1;
-        if let Some(tlp) = p.waiting.pop_front() {
+        p.reads_under_way[usize::from(tc.bits())] -= 1;
+        if let Some(tlp) = p.waiting.pop(tc) {
             self.start(port, now, &tlp, queue);
         }
     }
 }
 
-/// Whether a TLP has the data that its header says; one from a device below the seam may not.
-fn is_whole(tlp: &Tlp) -> bool {
-    match tlp.repr.body {
-        Body::Memory(m) if m.op.is_read() || m.span.is_zero_length() => true,
-        Body::Memory(m) => tlp.data.len() == m.span.byte_count() as usize,
-        Body::Io(_) | Body::Atomic(_) | Body::Completion(_) | Body::Message(_) => {
-            tlp.data.len() == tlp.repr.data_lanes().len()
-        }
-        Body::Config(_) => true,
-    }
+/// What a root port takes: four end-to-end prefixes, no local ones. A link hands on no TLP of a Traffic Class that it does not map.
+const fn limits(mps: Mps) -> Limits {
+    Limits { mps, tc_mapped: TcSet::ALL, local_prefixes: false, end_to_end_prefixes: 4 }
 }

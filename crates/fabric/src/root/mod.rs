@@ -8,21 +8,23 @@
 //! - [`requester`]: what the host asks of devices: tags, matching, completion timeout.
 
 mod inbound;
+mod lanes;
 mod reads;
 mod requester;
 
 use crate::profile::HostProfile;
 use crate::queue::{Event, EventQueue, SortedQueue};
-use crate::stages::{Breakdown, Service, TransactionKind, Wait};
+use crate::ledger::Ledger;
 use crate::topology::AddressMap;
 use device::CreditReturn;
 use device::host::{HostInput, HostOutput};
 use device::memory::HostMemory;
+use lanes::{Lanes, Stamped};
 use reads::Reads;
 use requester::Requester;
 use serde::Serialize;
 use std::collections::VecDeque;
-use tlp::{Class, Duration, Mps, PayloadPool, Rcb, Time, Tlp};
+use tlp::{Class, Mps, PayloadPool, Rcb, TcSet, Time, Tlp, TrafficClass};
 
 /// What one root port is set to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,18 +40,30 @@ pub struct RootPortConfig {
 pub struct RootCounters {
     /// Memory reads served.
     pub memory_reads: u64,
-    /// Memory writes served.
+    /// Memory writes served, deferrable ones among them.
     pub memory_writes: u64,
+    /// AtomicOps carried out on memory.
+    pub atomics: u64,
     /// Interrupt messages (MSI, MSI-X) received.
     pub interrupts: u64,
     /// Messages received.
     pub messages: u64,
+    /// Of these: ERR_COR, ERR_NONFATAL and ERR_FATAL (`PCIe 5.0 §2.2.8.3`).
+    pub error_messages: u64,
+    /// Power management: PM_PME, PME_TO_Ack (§2.2.8.2).
+    pub power_messages: u64,
+    /// Assert_INTx and Deassert_INTx (§2.2.8.1).
+    pub legacy_interrupts: u64,
+    /// Vendor_Defined (§2.2.8.6).
+    pub vendor_messages: u64,
     /// Requests that no memory answers: UR.
     pub unsupported_requests: u64,
     /// TLPs that break a rule of their format, such as more data than Max_Payload_Size: dropped, as
     /// `PCIe 5.0 §2.2.9` and §6.2.3.4 say.
     pub malformed: u64,
-    /// Poisoned writes and interrupts: without effect, as `PCIe 5.0 §2.7.2.2` asks of memory.
+    /// TLPs whose ECRC is wrong: dropped (`PCIe 5.0 §2.7.1`). Root ports check every ECRC that there is.
+    pub ecrc_errors: u64,
+    /// Poisoned writes, atomics, messages and interrupts: without effect, as `PCIe 5.0 §2.7.2.2` asks of memory.
     pub poisoned: u64,
     /// Completions that answer nothing that is under way (`PCIe 5.0 §2.3.2`).
     pub unexpected_completions: u64,
@@ -76,25 +90,24 @@ pub struct RootComplex {
     to_host: VecDeque<(Time, HostInput)>,
     interrupts: VecDeque<(Time, HostInput)>,
     counters: RootCounters,
+    /// Where transactions spend their time: here, since most of it is spent here.
+    pub(crate) ledger: Ledger,
 }
 
-/// Posted TLPs of the host that wait at a root port at most; further ones wait in the program.
+/// Posted TLPs of the host of one Traffic Class that wait at a root port at most; further ones wait in the program.
 const MAX_POSTED_OUT: usize = 16;
 
 struct RootPort {
     config: RootPortConfig,
     /// Requests of the host on their way out, each with its place in the program's order.
-    posted_out: VecDeque<Outbound>,
-    non_posted_out: VecDeque<Outbound>,
+    posted_out: Lanes<Outbound>,
+    non_posted_out: Lanes<Outbound>,
     /// Read jobs whose data is there, in order.
-    ready: VecDeque<Ready>,
+    ready: Lanes<Ready>,
     /// Requests of the device that are to be answered, and wait for a place in the memory system.
-    waiting: VecDeque<Tlp>,
-    reads_under_way: u32,
-    /// Where reads and writes of the device have spent their time.
-    read_service: Service,
-    write_service: Service,
-    ready_wait: Wait,
+    waiting: Lanes<Tlp>,
+    /// By Traffic Class.
+    reads_under_way: [u32; 8],
     /// Credits to return now, and those that return when memory has drained the data.
     credits: VecDeque<CreditReturn>,
     draining: VecDeque<(Time, CreditReturn)>,
@@ -107,10 +120,22 @@ struct Outbound {
     tlp: Tlp,
 }
 
+impl Stamped for Outbound {
+    fn stamp(&self) -> u64 {
+        self.stamp
+    }
+}
+
 #[derive(Clone, Copy)]
 struct Ready {
     stamp: u64,
     job: u32,
+}
+
+impl Stamped for Ready {
+    fn stamp(&self) -> u64 {
+        self.stamp
+    }
 }
 
 impl RootComplex {
@@ -137,6 +162,7 @@ impl RootComplex {
             to_host: VecDeque::new(),
             interrupts: VecDeque::new(),
             counters: RootCounters::default(),
+            ledger: Ledger::new(ports.len()),
         }
     }
 
@@ -146,18 +172,19 @@ impl RootComplex {
         &self.counters
     }
 
-    /// The next TLP of `class` to send at root port `port`.
+    /// The next TLP of `class` to send at root port `port`, of one of the Traffic Classes in `room`.
     pub(crate) fn poll_tlp(
         &mut self,
         port: usize,
         now: Time,
         class: Class,
+        room: TcSet,
         queue: &mut SortedQueue,
     ) -> Option<Tlp> {
         match class {
-            Class::Posted => self.ports[port].pop_posted(now),
-            Class::NonPosted => self.ports[port].pop_non_posted(now),
-            Class::Completion => self.next_completion(port, now, queue),
+            Class::Posted => self.ports[port].pop_posted(now, room),
+            Class::NonPosted => self.ports[port].pop_non_posted(now, room),
+            Class::Completion => self.next_completion(port, now, room, queue),
         }
     }
 
@@ -230,7 +257,7 @@ impl RootComplex {
     /// runs.
     pub(crate) fn is_waiting(&self, now: Time) -> bool {
         let coming = |queue: &VecDeque<(Time, HostInput)>| queue.back().is_some_and(|(at, _)| *at > now);
-        let leaving = |queue: &VecDeque<Outbound>| queue.back().is_some_and(|out| out.at > now);
+        let leaving = |lanes: &Lanes<Outbound>| lanes.backs().any(|out| out.at > now);
         coming(&self.to_host)
             || coming(&self.interrupts)
             || self.requester.is_watching()
@@ -243,29 +270,23 @@ impl RootComplex {
 
     /// The root port that `output` would leave through.
     pub(crate) fn port_of(&self, output: Option<&HostOutput>) -> Option<usize> {
+        let ports = self.ports.len();
         match output? {
-            HostOutput::MmioWrite { address, .. } | HostOutput::MmioRead { address, .. } => {
-                self.map.port_of_address(*address, self.ports.len())
+            HostOutput::MmioWrite { address, .. }
+            | HostOutput::MmioRead { address, .. }
+            | HostOutput::WriteDeferrable { address, .. }
+            | HostOutput::Atomic { address, .. } => self.map.port_of_address(*address, ports),
+            HostOutput::IoRead { address, .. } | HostOutput::IoWrite { address, .. } => {
+                self.map.port_of_io(*address, ports)
             }
             HostOutput::ConfigRead { function, .. } | HostOutput::ConfigWrite { function, .. } => {
-                self.map.port_of_bus(function.bus(), self.ports.len())
+                self.map.port_of_bus(function.bus(), ports)
             }
+            HostOutput::Message { toward, message } => self.port_of_message(*toward, message),
         }
     }
 
     /// What needs no way through the root complex is there before what is still on it.
-    /// What transactions of `kind` at `port` have spent here, up to `now`.
-    pub(crate) fn service(&self, port: usize, kind: TransactionKind, now: Time) -> Breakdown {
-        let p = &self.ports[port];
-        let (service, queue) = match kind {
-            TransactionKind::DmaWrite => (p.write_service, Duration::ZERO),
-            TransactionKind::DmaRead => (p.read_service, p.ready_wait.total(now)),
-            TransactionKind::HostWrite | TransactionKind::HostRead => Default::default(),
-        };
-        let Service { root_complex, memory } = service;
-        Breakdown { queue, root_complex, memory, ..Breakdown::default() }
-    }
-
     fn tell_host(&mut self, at: Time, input: HostInput, queue: &mut SortedQueue) {
         let later = self.to_host.iter().rev().take_while(|(other, _)| *other > at).count();
         self.to_host.insert(self.to_host.len() - later, (at, input));
@@ -273,7 +294,7 @@ impl RootComplex {
     }
 
     fn return_credits(&mut self, port: usize, tlp: &Tlp) {
-        let credit = CreditReturn { class: tlp.class(), data_credits: tlp.data_credits() };
+        let credit = CreditReturn::of(tlp);
         self.ports[port].credits.push_back(credit);
     }
 }
@@ -282,39 +303,36 @@ impl RootPort {
     fn new(config: RootPortConfig) -> RootPort {
         RootPort {
             config,
-            posted_out: VecDeque::with_capacity(MAX_POSTED_OUT),
-            non_posted_out: VecDeque::new(),
-            ready: VecDeque::with_capacity(64),
-            waiting: VecDeque::new(),
-            reads_under_way: 0,
-            read_service: Service::default(),
-            write_service: Service::default(),
-            ready_wait: Wait::default(),
+            posted_out: Lanes::with_capacity(MAX_POSTED_OUT),
+            non_posted_out: Lanes::with_capacity(0),
+            ready: Lanes::with_capacity(64),
+            waiting: Lanes::with_capacity(0),
+            reads_under_way: [0; 8],
             credits: VecDeque::with_capacity(16),
             draining: VecDeque::new(),
         }
     }
 
-    fn pop_posted(&mut self, now: Time) -> Option<Tlp> {
-        self.posted_out.front().filter(|out| out.at <= now)?;
-        self.posted_out.pop_front().map(|o| o.tlp)
+    fn pop_posted(&mut self, now: Time, room: TcSet) -> Option<Tlp> {
+        let tc = self.posted_out.oldest(room, |_, out| out.at <= now)?;
+        self.posted_out.pop(tc).map(|o| o.tlp)
     }
 
     /// A read does not pass an older posted request (`PCIe 5.0 §2.4.1`, entry B2a).
-    fn pop_non_posted(&mut self, now: Time) -> Option<Tlp> {
-        let stamp = self.non_posted_out.front().filter(|out| out.at <= now)?.stamp;
-        if self.posted_out.front().is_some_and(|p| p.stamp < stamp) {
-            return None;
-        }
-        self.non_posted_out.pop_front().map(|o| o.tlp)
+    fn pop_non_posted(&mut self, now: Time, room: TcSet) -> Option<Tlp> {
+        let tc = self.non_posted_out.oldest(room, |tc, out| out.at <= now && self.passes(tc, out.stamp))?;
+        self.non_posted_out.pop(tc).map(|o| o.tlp)
     }
 
     /// Nor does a completion (entry D2a).
-    fn front_ready(&self) -> Option<u32> {
-        let ready = self.ready.front()?;
-        if self.posted_out.front().is_some_and(|p| p.stamp < ready.stamp) {
-            return None;
-        }
-        Some(ready.job)
+    fn front_ready(&self, room: TcSet) -> Option<(TrafficClass, u32)> {
+        let tc = self.ready.oldest(room, |tc, ready| self.passes(tc, ready.stamp))?;
+        self.ready.front(tc).map(|ready| (tc, ready.job))
+    }
+
+    /// True where no posted request of the same Traffic Class is older.
+    #[inline]
+    fn passes(&self, tc: TrafficClass, stamp: u64) -> bool {
+        self.posted_out.front(tc).is_none_or(|p| p.stamp > stamp)
     }
 }

@@ -5,7 +5,8 @@ use super::{Ready, RootComplex};
 use crate::queue::SortedQueue;
 use tlp::split::completion_piece;
 use tlp::{
-    Attributes, Bdf, Body, Completion, Data, MemoryRequest, Repr, Status, Tag, Time, Tlp, TrafficClass,
+    Account, AtomicOp, AtomicRequest, Attributes, Bdf, Body, Completion, Data, MemoryOp, MemoryRequest, Repr,
+    Span, Status, Tag, TcSet, Time, Tlp, TrafficClass,
 };
 
 /// A request of a device, until its last completion has left.
@@ -17,65 +18,106 @@ pub(super) struct Job {
     tc: TrafficClass,
     attr: Attributes,
     status: Status,
+    /// Where in memory.
+    pub(super) address: u64,
+    /// Lower Address of the first completion.
     first_byte: u64,
-    byte_count: u32,
+    /// Bytes in memory, and of the data that answers.
+    pub(super) byte_count: u32,
     sent: u32,
     carry: bool,
+    /// CplLk.
+    locked: bool,
+    pub(super) action: Action,
     data: Data,
+    account: Account,
+}
+
+/// What a request does to memory at its turn.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Action {
+    /// Reads.
+    Read,
+    /// Writes the enabled bytes of this span; answered without data.
+    Write(Span),
+    /// Reads, computes and writes.
+    Atomic(AtomicOp),
 }
 
 impl Job {
-    pub(super) fn read(port: usize, tlp: &Tlp, m: &MemoryRequest) -> Job {
-        Job {
-            port,
-            requester: m.requester,
-            tag: m.tag,
-            tc: tlp.repr.tc,
-            attr: tlp.repr.attr,
-            status: Status::Success,
-            first_byte: m.span.first_byte(),
-            byte_count: m.span.byte_count(),
-            sent: 0,
-            carry: tlp.carry,
-            data: Data::Counted(m.span.byte_count()),
-        }
-    }
-
-    pub(super) fn refused(port: usize, tlp: &Tlp, status: Status) -> Job {
+    fn new(port: usize, tlp: &Tlp, address: u64, byte_count: u32) -> Job {
         let (requester, tag) = tlp.repr.transaction();
-        let (first_byte, byte_count) = match tlp.repr.body {
-            Body::Memory(m) => (m.span.first_byte(), m.span.byte_count()),
-            // Byte Count and Lower Address of other completions are 4 and 0 (`PCIe 5.0 §2.2.9`).
-            _ => (0, 4),
-        };
         Job {
             port,
             requester,
             tag,
             tc: tlp.repr.tc,
             attr: tlp.repr.attr,
-            status,
-            first_byte,
+            status: Status::Success,
+            address,
+            // That of all but memory reads is zero (`PCIe 5.0 §2.2.9`).
+            first_byte: 0,
             byte_count,
             sent: 0,
-            carry: false,
+            carry: tlp.carry,
+            locked: false,
+            action: Action::Read,
             data: Data::NONE,
+            account: tlp.account,
         }
+    }
+
+    pub(super) fn read(port: usize, tlp: &Tlp, m: &MemoryRequest) -> Job {
+        let (address, byte_count) = (m.span.first_byte(), m.span.byte_count());
+        let data = Data::Counted(byte_count);
+        Job { first_byte: address, data, ..Job::new(port, tlp, address, byte_count) }
+    }
+
+    pub(super) fn atomic(port: usize, tlp: &Tlp, a: &AtomicRequest) -> Job {
+        let job = Job::new(port, tlp, a.address, a.operand.bytes());
+        Job { action: Action::Atomic(a.op), data: tlp.data.clone(), ..job }
+    }
+
+    pub(super) fn deferrable_write(port: usize, tlp: &Tlp, m: &MemoryRequest) -> Job {
+        let job = Job::new(port, tlp, m.span.first_byte(), m.span.byte_count());
+        Job { action: Action::Write(m.span), data: tlp.data.clone(), ..job }
+    }
+
+    pub(super) fn refused(port: usize, tlp: &Tlp, status: Status) -> Job {
+        let (first_byte, byte_count, locked) = match tlp.repr.body {
+            Body::Memory(m) if m.op.is_read() => {
+                (m.span.first_byte(), m.span.byte_count(), m.op == MemoryOp::ReadLocked)
+            }
+            Body::Atomic(a) => (0, a.operand.bytes(), false),
+            // Byte Count and Lower Address of other completions are 4 and 0 (`PCIe 5.0 §2.2.9`).
+            _ => (0, 4, false),
+        };
+        Job { status, first_byte, locked, carry: false, ..Job::new(port, tlp, 0, byte_count) }
+    }
+
+    /// Whether its completions have data.
+    fn has_data(&self) -> bool {
+        self.status == Status::Success && !matches!(self.action, Action::Write(_))
+    }
+
+    /// What remains of a read or AtomicOp; 4 of a write (`PCIe 5.0 §2.2.9`).
+    fn byte_count_field(&self) -> u32 {
+        if matches!(self.action, Action::Write(_)) { 4 } else { self.byte_count - self.sent }
     }
 
     fn completion(&self, completer: Bdf, piece: u32) -> Repr {
         let at = self.first_byte + u64::from(self.sent);
-        let with_data = self.status == Status::Success;
+        let with_data = self.has_data();
         // A piece is at most 4096 bytes long.
         let length_dw = (((at & 3) as u32 + piece).div_ceil(4)) as u16;
         let body = Body::Completion(Completion {
-            locked: false,
+            locked: self.locked,
             completer,
             requester: self.requester,
             tag: self.tag,
             status: self.status,
             bcm: false,
-            byte_count: (self.byte_count - self.sent) as u16,
+            byte_count: self.byte_count_field() as u16,
             lower_address: (at & 0x7f) as u8,
             length_dw: with_data.then_some(length_dw),
         });
@@ -110,54 +152,77 @@ impl Reads {
 
 impl RootComplex {
     /// The data of `job` is there; its root port is to be pumped.
-    pub(crate) fn read_ready(&mut self, job: u32, now: Time) -> usize {
+    pub(crate) fn read_ready(&mut self, job: u32) -> usize {
         self.reads_in_memory -= 1;
-        let read = &mut self.reads.jobs[job as usize];
-        if read.carry {
-            let (address, len) = (read.first_byte, read.byte_count as usize);
-            // `contains` was asked when the read was taken: it cannot miss.
-            if let Ok(payload) = self.memory.payload(&self.payloads, address, len) {
-                read.data = Data::Carried(payload);
+        let at = &mut self.reads.jobs[job as usize];
+        match at.action {
+            Action::Read if !at.carry => {}
+            Action::Read => {
+                // `contains` was asked when it was taken: it cannot miss.
+                let len = at.byte_count as usize;
+                if let Ok(payload) = self.memory.payload(&self.payloads, at.address, len) {
+                    at.data = Data::Carried(payload);
+                }
             }
+            Action::Write(span) => {
+                let data = std::mem::replace(&mut at.data, Data::NONE);
+                self.store(span, &data);
+            }
+            Action::Atomic(op) => self.operate(job, op),
         }
-        self.push_ready(job, now)
+        self.push_ready(job)
     }
 
-    pub(super) fn push_ready(&mut self, job: u32, now: Time) -> usize {
+    /// Carries an AtomicOp out; operands that are only counted change nothing.
+    fn operate(&mut self, job: u32, op: AtomicOp) {
+        let at = &mut self.reads.jobs[job as usize];
+        let Ok(old) = self.memory.payload(&self.payloads, at.address, at.byte_count as usize) else { return };
+        if let Some(operands) = at.data.bytes() {
+            let mut new = [0; 16];
+            let new = &mut new[..old.len().min(16)];
+            op.apply(&old, operands, new);
+            // `contains` was asked when it was taken: it cannot miss.
+            let _ = self.memory.write(at.address, new);
+        }
+        at.data = if at.carry { Data::Carried(old) } else { Data::Counted(at.byte_count) };
+    }
+
+    pub(super) fn push_ready(&mut self, job: u32) -> usize {
         let stamp = self.reads.stamp();
-        let port = self.reads.jobs[job as usize].port;
-        self.ports[port].ready_wait.come(now);
-        self.ports[port].ready.push_back(Ready { stamp, job });
+        let Job { port, tc, .. } = self.reads.jobs[job as usize];
+        self.ports[port].ready.push(tc, Ready { stamp, job });
         port
     }
 
-    pub(super) fn next_completion(&mut self, port: usize, now: Time, queue: &mut SortedQueue) -> Option<Tlp> {
-        let number = self.ports[port].front_ready()?;
+    pub(super) fn next_completion(
+        &mut self,
+        port: usize,
+        now: Time,
+        room: TcSet,
+        queue: &mut SortedQueue,
+    ) -> Option<Tlp> {
+        let (tc, number) = self.ports[port].front_ready(room)?;
         let job = &mut self.reads.jobs[number as usize];
         let completer = Bdf::default();
         let at = job.first_byte + u64::from(job.sent);
         let left = job.byte_count - job.sent;
-        let piece = match job.status {
-            Status::Success => {
-                completion_piece(at, left, self.ports[port].config.mps, self.ports[port].config.rcb)
-            }
-            _ => left,
+        let with_data = job.has_data();
+        let piece = if with_data {
+            completion_piece(at, left, self.ports[port].config.mps, self.ports[port].config.rcb)
+        } else {
+            left
         };
         let repr = job.completion(completer, piece);
-        let data = match job.status {
-            Status::Success => job.data.slice(job.sent as usize, piece as usize),
-            _ => Data::NONE,
-        };
-        if job.sent == 0 {
-            self.ports[port].ready_wait.leave(now);
-        }
+        let data = if with_data { job.data.slice(job.sent as usize, piece as usize) } else { Data::NONE };
         job.sent += piece;
+        // The last completion ends the transaction.
+        let account = if job.sent == job.byte_count { job.account } else { Account::NONE };
         if job.sent == job.byte_count {
             job.data = Data::NONE;
             self.reads.free.push(number);
-            self.ports[port].ready.pop_front();
-            self.read_left(port, now, queue);
+            self.ports[port].ready.pop(tc);
+            self.read_left(port, tc, now, queue);
         }
-        Some(Tlp::new(repr, data))
+        Some(Tlp { account, ..Tlp::new(repr, data) })
     }
 }

@@ -4,13 +4,16 @@
 use super::{MAX_POSTED_OUT, Outbound, RootComplex};
 use crate::profile::HostProfile;
 use crate::queue::{Event, EventQueue, SortedQueue};
-use device::CompletionError;
+use crate::stages::Stage;
+use crate::topology::Side;
 use device::host::{HostError, HostInput, HostOutput, HostReadId};
+use device::{CompletionError, OutMessage};
 use std::collections::VecDeque;
 use tlp::split::request_piece;
 use tlp::{
-    Access, Bdf, Body, Completion, ConfigKind, ConfigRequest, Data, Duration, MemoryOp, MemoryRequest,
-    PayloadPool, Repr, Span, Status, Tag, Time, Tlp,
+    Access, AtomicOp, AtomicRequest, Bdf, Body, Completion, ConfigKind, ConfigRequest, Data, Duration,
+    IoRequest, MemoryOp, MemoryRequest, Message, MessageRouting, PayloadPool, Repr, Span, Status, Tag, Time,
+    Tlp, TrafficClass,
 };
 
 /// The root complex asks as 00:00.0.
@@ -49,11 +52,25 @@ enum TagState {
     Resting,
 }
 
+/// The completion that answers a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Expects {
+    /// Bytes of memory, or of a register.
     Bytes(u32),
-    NoData,
+    /// The same, locked.
+    Locked(u32),
+    /// The value before an AtomicOp.
+    Value(u32),
+    /// Of one DW, the bytes from this one on, and how many.
+    Lanes(u8, u8),
+    /// No data.
+    Nothing,
+    /// No data; CRS may answer too.
+    NothingOrRetry,
 }
+
+/// The longest deferrable write (ECN "Deferrable Memory Write").
+const MAX_DEFERRABLE_BYTES: usize = 128;
 
 /// Bytes of a configuration register.
 const REGISTER: Expects = Expects::Bytes(4);
@@ -126,30 +143,60 @@ pub(super) fn accept(
     output: HostOutput,
     queue: &mut SortedQueue,
 ) -> Result<Option<usize>, HostOutput> {
-    match output {
-        HostOutput::MmioWrite { address, data } => mmio_write(root, now, address, data, queue),
-        HostOutput::MmioRead { id, address, len } => {
-            let port = root.map.port_of_address(address, root.ports.len());
-            let (Some(port), Ok(span)) = (port, Span::covering(address, len)) else {
-                root.tell_host(now, HostInput::Done { id, result: Err(HostError::NoDevice) }, queue);
-                return Ok(None);
-            };
-            let Some(tag) = root.requester.take_tag(port, now, id, Expects::Bytes(len), queue) else {
-                return Err(HostOutput::MmioRead { id, address, len });
-            };
-            let request = MemoryRequest { op: MemoryOp::Read, requester: ROOT_ID, tag, span };
-            let tlp = Tlp::new(Repr::new(Body::Memory(request)), Data::NONE).with_carry(true);
-            root.send(port, now, tlp, queue);
-            Ok(Some(port))
+    match &output {
+        HostOutput::MmioWrite { .. } => {
+            let HostOutput::MmioWrite { address, data } = output else { return Ok(None) };
+            mmio_write(root, now, address, data, queue)
+        }
+        HostOutput::Message { toward, message } => {
+            message_out(root, now, *toward, message, queue).ok_or(output)
+        }
+        HostOutput::MmioRead { id, address, len, locked } => {
+            let expects = if *locked { Expects::Locked(*len) } else { Expects::Bytes(*len) };
+            let op = if *locked { MemoryOp::ReadLocked } else { MemoryOp::Read };
+            let body = Span::covering(*address, *len).ok().map(|span| memory(op, span));
+            let ask = Ask { id: *id, port: root.port_of(Some(&output)), expects, body, data: Data::NONE };
+            root.ask(now, ask, queue).ok_or(output)
+        }
+        HostOutput::WriteDeferrable { id, address, data } => {
+            let span = Span::covering(*address, data.len() as u32).ok();
+            let span = span.filter(|_| data.len() <= MAX_DEFERRABLE_BYTES);
+            let body = span.map(|span| memory(MemoryOp::WriteDeferrable, span));
+            let (expects, data) = (Expects::NothingOrRetry, data.clone());
+            let ask = Ask { id: *id, port: root.port_of(Some(&output)), expects, body, data };
+            root.ask(now, ask, queue).ok_or(output)
+        }
+        HostOutput::Atomic { id, address, op, operands } => {
+            let body = atomic(*op, *address, operands.len() as u32);
+            let len = operands.len() as u32 / op.operands();
+            let (expects, data) = (Expects::Value(len), operands.clone());
+            let ask = Ask { id: *id, port: root.port_of(Some(&output)), expects, body, data };
+            root.ask(now, ask, queue).ok_or(output)
+        }
+        HostOutput::IoRead { id, address, len } => {
+            let body = io(Access::Read, *address, *len);
+            let expects = Expects::Lanes((*address & 3) as u8, *len as u8);
+            let ask = Ask { id: *id, port: root.port_of(Some(&output)), expects, body, data: Data::NONE };
+            root.ask(now, ask, queue).ok_or(output)
+        }
+        HostOutput::IoWrite { id, address, data } => {
+            let body = io(Access::Write, *address, data.len() as u32);
+            let (expects, data) = (Expects::Nothing, data.clone());
+            let ask = Ask { id: *id, port: root.port_of(Some(&output)), expects, body, data };
+            root.ask(now, ask, queue).ok_or(output)
         }
         HostOutput::ConfigRead { id, function, register_dw } => {
-            let ask = Ask { id, function, register_dw, first_be: 0xf, write: None };
-            config(root, now, &ask, queue).ok_or(HostOutput::ConfigRead { id, function, register_dw })
+            let (op, expects) = (Access::Read, REGISTER);
+            let body = config(op, *function, *register_dw, 0xf);
+            let ask = Ask { id: *id, port: root.port_of(Some(&output)), expects, body, data: Data::NONE };
+            root.ask(now, ask, queue).ok_or(output)
         }
         HostOutput::ConfigWrite { id, function, register_dw, byte_enables, value } => {
-            let ask = Ask { id, function, register_dw, first_be: byte_enables & 0xf, write: Some(value) };
-            let again = HostOutput::ConfigWrite { id, function, register_dw, byte_enables, value };
-            config(root, now, &ask, queue).ok_or(again)
+            let body = config(Access::Write, *function, *register_dw, byte_enables & 0xf);
+            let data = Data::Carried(root.payloads.copy(&value.to_le_bytes()));
+            let expects = Expects::NothingOrRetry;
+            let ask = Ask { id: *id, port: root.port_of(Some(&output)), expects, body, data };
+            root.ask(now, ask, queue).ok_or(output)
         }
     }
 }
@@ -169,7 +216,7 @@ fn mmio_write(
     let limit = root.ports[port].config.mps.bytes();
     let (mut sent, len) = (0u32, data.len() as u32);
     while sent < len {
-        if root.ports[port].posted_out.len() >= MAX_POSTED_OUT {
+        if root.ports[port].posted_out.len_of(TrafficClass::default()) >= MAX_POSTED_OUT {
             let rest = data.slice(sent as usize, (len - sent) as usize);
             return Err(HostOutput::MmioWrite { address: address + u64::from(sent), data: rest });
         }
@@ -185,50 +232,130 @@ fn mmio_write(
     Ok(Some(port))
 }
 
+/// A request that is answered.
 struct Ask {
     id: HostReadId,
-    function: Bdf,
-    register_dw: u16,
-    first_be: u8,
-    write: Option<u32>,
+    /// The root port that leads there; `None`: nothing is there.
+    port: Option<usize>,
+    expects: Expects,
+    /// Its header, its tag still missing; `None`: no such request can be made.
+    body: Option<Body>,
+    data: Data,
 }
 
-/// A configuration request becomes type 0 on the bus right behind a root port. `None` where there is no tag for it.
-/// Device numbers above 0 are not on such a bus (`PCIe 5.0 §7.3.1`).
-fn config(root: &mut RootComplex, now: Time, ask: &Ask, queue: &mut SortedQueue) -> Option<Option<usize>> {
-    let port = root.map.port_of_bus(ask.function.bus(), root.ports.len());
-    let Some(port) = port.filter(|_| ask.function.device() == 0) else {
-        root.tell_host(now, HostInput::Done { id: ask.id, result: Err(HostError::NoDevice) }, queue);
+fn memory(op: MemoryOp, span: Span) -> Body {
+    Body::Memory(MemoryRequest { op, requester: ROOT_ID, tag: Tag::default(), span })
+}
+
+fn atomic(op: AtomicOp, address: u64, len: u32) -> Option<Body> {
+    let operand = if len.is_multiple_of(4) { op.operand_of_length(len / 4)? } else { return None };
+    let aligned = address.is_multiple_of(u64::from(operand.bytes()));
+    let request = AtomicRequest { op, operand, requester: ROOT_ID, tag: Tag::default(), address };
+    aligned.then_some(Body::Atomic(request))
+}
+
+/// 1 to 4 bytes within one DW.
+fn io(op: Access, address: u32, len: u32) -> Option<Body> {
+    let first = address & 3;
+    let legal = len >= 1 && first + len <= 4;
+    let first_be = if legal { ((1u8 << len) - 1) << first } else { return None };
+    let address = address & !3;
+    Some(Body::Io(IoRequest { op, requester: ROOT_ID, tag: Tag::default(), address, first_be }))
+}
+
+/// A configuration request becomes type 0 on the bus right behind a root port. Device numbers above 0 are not on such a
+/// bus (`PCIe 5.0 §7.3.1`).
+fn config(op: Access, completer: Bdf, register_dw: u16, first_be: u8) -> Option<Body> {
+    let (kind, requester, tag) = (ConfigKind::Type0, ROOT_ID, Tag::default());
+    let register_dw = register_dw & 0x3ff;
+    let request = ConfigRequest { op, kind, requester, tag, completer, register_dw, first_be };
+    (completer.device() == 0).then_some(Body::Config(request))
+}
+
+fn with_tag(mut body: Body, tag: Tag) -> Body {
+    match &mut body {
+        Body::Memory(m) => m.tag = tag,
+        Body::Io(io) => io.tag = tag,
+        Body::Atomic(a) => a.tag = tag,
+        Body::Config(c) => c.tag = tag,
+        Body::Completion(_) | Body::Message(_) => {}
+    }
+    body
+}
+
+/// Sends a message where its routing says; `None` where there is no room for it yet. One that leads nowhere ends here and
+/// is counted.
+fn message_out(
+    root: &mut RootComplex,
+    now: Time,
+    toward: Bdf,
+    message: &OutMessage,
+    queue: &mut SortedQueue,
+) -> Option<Option<usize>> {
+    let OutMessage { routing, code, header, data, options } = message;
+    let ports = match (root.port_of_message(toward, message), routing) {
+        (Some(port), _) => port..port + 1,
+        (None, MessageRouting::Broadcast) => 0..root.ports.len(),
+        (None, _) => 0..0,
+    };
+    if ports.clone().any(|port| root.ports[port].posted_out.len_of(options.tc) >= MAX_POSTED_OUT) {
+        return None;
+    }
+    let fits = |port: usize| data.len() <= root.ports[port].config.mps.bytes() as usize;
+    if ports.is_empty() || !data.len().is_multiple_of(4) || !ports.clone().all(fits) {
+        root.counters.unsupported_requests += 1;
         return Some(None);
-    };
-    let expects = if ask.write.is_some() { Expects::NoData } else { REGISTER };
-    let tag = root.requester.take_tag(port, now, ask.id, expects, queue)?;
-    let request = ConfigRequest {
-        op: if ask.write.is_some() { Access::Write } else { Access::Read },
-        kind: ConfigKind::Type0,
-        requester: ROOT_ID,
-        tag,
-        completer: ask.function,
-        register_dw: ask.register_dw & 0x3ff,
-        first_be: ask.first_be,
-    };
-    let data = match ask.write {
-        Some(value) => Data::Carried(root.payloads.copy(&value.to_le_bytes())),
-        None => Data::NONE,
-    };
-    root.send(port, now, Tlp::new(Repr::new(Body::Config(request)), data).with_carry(true), queue);
-    Some(Some(port))
+    }
+    let length_dw = (!data.is_empty()).then_some((data.len() / 4) as u16);
+    let (requester, tag) = (ROOT_ID, Tag::default());
+    let body = Message { routing: *routing, requester, tag, code: *code, header: *header, length_dw };
+    let repr = Repr { tc: options.tc, attr: options.attr, ..Repr::new(Body::Message(body)) };
+    let tlp = Tlp { prefixes: options.prefixes.clone(), ..Tlp::new(repr, data.clone()) };
+    for port in ports {
+        root.send(port, now, tlp.clone(), queue);
+        queue.push(now, Event::RootPort(port as u32));
+    }
+    Some(None)
 }
 
 impl RootComplex {
+    /// Gives a request a tag and sends it. The root port that it leaves through; the outer `None` where there is no tag
+    /// for it. One that cannot be made, or leads nowhere, ends at once.
+    fn ask(&mut self, now: Time, ask: Ask, queue: &mut SortedQueue) -> Option<Option<usize>> {
+        let Ask { id, port, expects, body, data } = ask;
+        let (Some(port), Some(body)) = (port, body) else {
+            self.tell_host(now, HostInput::Done { id, result: Err(HostError::NoDevice) }, queue);
+            return Some(None);
+        };
+        let tag = self.requester.take_tag(port, now, id, expects, queue)?;
+        let repr = Repr::new(with_tag(body, tag));
+        self.send(port, now, Tlp::new(repr, data).with_carry(true), queue);
+        Some(Some(port))
+    }
+
+    /// The root port through which a message leaves that does not go to all.
+    pub(super) fn port_of_message(&self, toward: Bdf, message: &OutMessage) -> Option<usize> {
+        let header = &message.header;
+        match message.routing {
+            MessageRouting::Local => self.map.port_of_bus(toward.bus(), self.ports.len()),
+            MessageRouting::ById => self.map.port_of_bus(header[0], self.ports.len()),
+            MessageRouting::ByAddress => {
+                self.map.port_of_address(u64::from_be_bytes(*header), self.ports.len())
+            }
+            _ => None,
+        }
+    }
+
     /// Puts a request of the host in its place behind all earlier ones.
-    fn send(&mut self, port: usize, now: Time, tlp: Tlp, queue: &mut SortedQueue) {
+    fn send(&mut self, port: usize, now: Time, mut tlp: Tlp, queue: &mut SortedQueue) {
         let at = now + self.profile.root_complex_latency;
+        self.ledger.open(now, port, Side::Root, &mut tlp);
+        self.ledger.charge(tlp.account, Stage::RootComplex, at);
         let stamp = self.reads.stamp();
         let posted = tlp.class() == tlp::Class::Posted;
         let p = &mut self.ports[port];
         let out = if posted { &mut p.posted_out } else { &mut p.non_posted_out };
-        out.push_back(Outbound { stamp, at, tlp });
+        out.push(tlp.repr.tc, Outbound { stamp, at, tlp });
         if at > now {
             queue.push(at, Event::RootPort(port as u32));
         }
@@ -238,6 +365,7 @@ impl RootComplex {
 /// A completion has come in: it belongs to an open request, or is unexpected.
 pub(super) fn complete(root: &mut RootComplex, port: usize, now: Time, tlp: &Tlp, queue: &mut SortedQueue) {
     let Body::Completion(c) = tlp.repr.body else { return };
+    root.ledger.close(tlp, Stage::RootComplex, now + root.profile.root_complex_latency);
     let (tag, ours) = (c.tag.bits(), c.requester == ROOT_ID);
     match root.requester.ports[port].tags.get_mut(usize::from(tag)).filter(|_| ours) {
         Some(slot) if slot.state == TagState::Open => {
@@ -281,14 +409,24 @@ impl TagSlot {
             Status::CompleterAbort => {
                 return Some(Err(HostError::Completion(CompletionError::CompleterAbort)));
             }
-            Status::ConfigRetry => return Some(Err(HostError::ConfigRetry)),
+            // Only configuration requests and deferrable writes are told to come again (`PCIe 5.0 §2.3.1`).
+            Status::ConfigRetry if matches!(self.expects, REGISTER | Expects::NothingOrRetry) => {
+                return Some(Err(HostError::ConfigRetry));
+            }
+            Status::ConfigRetry => return Some(Err(HostError::BadCompletion)),
         }
-        if tlp.repr.ep {
+        if tlp.repr.ep || c.locked != matches!(self.expects, Expects::Locked(_)) {
             return Some(Err(HostError::BadCompletion));
         }
         match (self.expects, c.length_dw) {
-            (Expects::NoData, None) => Some(Ok(Data::NONE)),
-            (Expects::Bytes(len), Some(_)) => self.gather(c, &tlp.data, len, pool),
+            (Expects::Nothing | Expects::NothingOrRetry, None) => Some(Ok(Data::NONE)),
+            (Expects::Bytes(len) | Expects::Locked(len) | Expects::Value(len), Some(_)) => {
+                self.gather(c, &tlp.data, len, pool)
+            }
+            (Expects::Lanes(first, len), Some(1)) if tlp.data.len() == 4 => Some(Ok(match &tlp.data {
+                Data::Carried(_) => tlp.data.slice(first.into(), len.into()),
+                Data::Counted(_) => Data::Carried(pool.fill(len.into(), |_| {})),
+            })),
             _ => Some(Err(HostError::BadCompletion)),
         }
     }

@@ -3,6 +3,7 @@
 // Each user of this module uses a part of it.
 #![allow(unreachable_pub, dead_code)]
 
+pub mod sources;
 pub mod system;
 
 use device::memory::HostMemory;
@@ -56,7 +57,7 @@ impl Stream {
 
 impl TlpPort for Stream {
     fn handle_tlp(&mut self, _now: Time, tlp: Tlp) {
-        self.credits.push_back(CreditReturn { class: tlp.class(), data_credits: tlp.data_credits() });
+        self.credits.push_back(CreditReturn::of(&tlp));
         if let Body::Completion(c) = tlp.repr.body {
             let open = &mut self.open[usize::from(c.tag.bits())];
             *open += tlp.data.len() as u32;
@@ -68,7 +69,7 @@ impl TlpPort for Stream {
         }
     }
 
-    fn poll_tlp(&mut self, _now: Time, class: Class) -> Option<Tlp> {
+    fn poll_tlp(&mut self, _now: Time, class: Class, _room: tlp::TcSet) -> Option<Tlp> {
         match (class, self.op) {
             (_, _) if self.left == 0 => None,
             (Class::Posted, MemoryOp::Write) => Some(self.request(Tag::default())),

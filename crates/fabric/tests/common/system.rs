@@ -156,6 +156,7 @@ pub fn window(n: usize, mps: u32) -> RootPortWindows {
         bus: AddressMap.bus(n),
         mmio32: window(AddressMap.mmio32(n)),
         mmio64: window(AddressMap.mmio64(n)),
+        io: window(AddressMap.io(n)),
         mps: Mps::new(mps).unwrap(),
         mrrs: Mrrs::default(),
         rcb: HostProfile::ideal().rcb,
@@ -211,8 +212,8 @@ impl TlpPort for Raw {
     fn handle_tlp(&mut self, now: Time, tlp: Tlp) {
         self.0.borrow_mut().handle_tlp(now, tlp);
     }
-    fn poll_tlp(&mut self, now: Time, class: Class) -> Option<Tlp> {
-        self.0.borrow_mut().poll_tlp(now, class)
+    fn poll_tlp(&mut self, now: Time, class: Class, room: tlp::TcSet) -> Option<Tlp> {
+        self.0.borrow_mut().poll_tlp(now, class, room)
     }
     fn poll_credits(&mut self) -> Option<CreditReturn> {
         self.0.borrow_mut().poll_credits()
@@ -263,4 +264,12 @@ impl<T> Tap for Arrivals<T> {
             self.seen.borrow_mut().extend((self.pick)(r));
         }
     }
+}
+
+/// A read of `len` bytes by function 01:00.0, tag 0.
+pub fn read(address: u64, len: u32) -> Tlp {
+    let span = tlp::Span::covering(address, len).unwrap();
+    let (op, requester, tag) = (tlp::MemoryOp::Read, tlp::Bdf::from_bits(0x100), tlp::Tag::default());
+    let body = tlp::Body::Memory(tlp::MemoryRequest { op, requester, tag, span });
+    Tlp::new(tlp::Repr::new(body), tlp::Data::NONE)
 }

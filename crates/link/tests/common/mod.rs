@@ -7,7 +7,7 @@ use riser_link::{Damage, Frame, Port, PortConfig};
 use std::collections::VecDeque;
 use tlp::{
     Access, Attributes, Bdf, Body, Class, Completion, ConfigKind, ConfigRequest, Data, Duration, MemoryOp,
-    MemoryRequest, Message, MessageRouting, Repr, Span, Status, Tag, Time, Tlp,
+    MemoryRequest, Message, MessageRouting, Repr, Span, Status, Tag, Time, Tlp, TrafficClass,
 };
 
 /// What the wire does to a frame.
@@ -36,7 +36,7 @@ pub trait World {
 struct Side {
     port: Port,
     inbound: VecDeque<(Time, Frame, Damage)>,
-    drains: VecDeque<(Time, Class, u32)>,
+    drains: VecDeque<(Time, TrafficClass, Class, u32)>,
     sent: u64,
 }
 
@@ -135,7 +135,7 @@ impl Joined {
         for class in Class::ALL {
             while port.has_room(class) {
                 let Some(tlp) = world.next(side, class) else { break };
-                port.enqueue(tlp);
+                port.enqueue(self.now, tlp);
                 added = true;
             }
         }
@@ -150,8 +150,8 @@ impl Joined {
             Next::Arrive => self.arrive(world, side),
             Next::Drain => {
                 let s = &mut self.sides[side];
-                if let Some((_, class, data)) = s.drains.pop_front() {
-                    s.port.return_credits(now, class, data);
+                if let Some((_, tc, class, data)) = s.drains.pop_front() {
+                    s.port.return_credits(now, tc, class, data);
                 }
             }
             Next::Timer => self.sides[side].port.handle_timeout(now),
@@ -164,14 +164,14 @@ impl Joined {
         let s = &mut self.sides[side];
         let Some((_, frame, damage)) = s.inbound.pop_front() else { return };
         let Some(tlp) = s.port.handle_frame(now, frame, &damage) else { return };
-        let (class, data) = (tlp.class(), tlp.data_credits());
+        let (tc, class, data) = (tlp.repr.tc, tlp.class(), tlp.data_credits());
         // Buffers drain in order, whatever each asks for.
         let earliest = s.drains.back().map_or(now, |d| d.0);
         let at = (now + world.drain(side)).max(earliest);
         if at == now {
-            s.port.return_credits(now, class, data);
+            s.port.return_credits(now, tc, class, data);
         } else {
-            s.drains.push_back((at, class, data));
+            s.drains.push_back((at, tc, class, data));
         }
         world.delivered(side, now, tlp);
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Why bytes are not a TLP.
 
-use crate::rules::Malformed;
+use crate::rules::{Malformed, RuleId};
 use core::fmt;
 
 /// A part of a TLP.
@@ -9,6 +9,8 @@ use core::fmt;
 pub enum Part {
     /// Three or four DW.
     Header,
+    /// The header behind prefixes, of which there is nothing.
+    PrefixedHeader,
     /// Length DWs behind the header.
     Data,
     /// One DW behind the data, where TD is set.
@@ -27,8 +29,8 @@ pub enum ParseError {
         /// Bytes there are.
         have: usize,
     },
-    /// A Fmt and Type that [`FORMATS`](crate::format::FORMATS) has no row for. Where the specification has none
-    /// either, it is a Malformed TLP (`PCIe 5.0 §2.3`).
+    /// A Fmt and Type that [`FORMATS`](crate::format::FORMATS) has no row for. The specification has none either, so
+    /// on a link it is a Malformed TLP (`PCIe 5.0 §2.3`); so are TCfgRd and TCfgWr, which Table 2-3 has as deprecated.
     UnknownType {
         /// Fmt\[2:0\].
         fmt: u8,
@@ -37,6 +39,29 @@ pub enum ParseError {
     },
     /// A rule of the specification is broken.
     Malformed(Malformed),
+}
+
+impl ParseError {
+    /// What it is on a link, where a TLP has an end and nothing of it is missing: the rule that the TLP breaks.
+    #[must_use]
+    pub const fn on_a_link(&self) -> Malformed {
+        match *self {
+            ParseError::Malformed(malformed) => malformed,
+            ParseError::UnknownType { fmt, ty } => {
+                Malformed { rule: RuleId::ReservedType, found: (fmt << 5 | ty) as u64 }
+            }
+            ParseError::Truncated { part, have, .. } => short(part, have),
+        }
+    }
+}
+
+const fn short(part: Part, have: usize) -> Malformed {
+    let rule = match part {
+        Part::Header | Part::Data => RuleId::Length,
+        Part::PrefixedHeader => RuleId::PrefixedHeader,
+        Part::Digest => RuleId::Digest,
+    };
+    Malformed { rule, found: have as u64 }
 }
 
 impl From<Malformed> for ParseError {
@@ -49,6 +74,7 @@ impl fmt::Display for Part {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Part::Header => "header",
+            Part::PrefixedHeader => "header behind the prefixes",
             Part::Data => "data",
             Part::Digest => "digest",
         })

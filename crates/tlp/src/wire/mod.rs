@@ -34,9 +34,11 @@ pub use io::IoHeader;
 pub use memory::MemoryHeader;
 pub use message::MessageHeader;
 pub use parse::Parsed;
+pub(crate) use parse::may_have_ln;
 
 use crate::format::{Family, Format};
-use crate::{AddressType, Attributes, Prefix, Prefixes, Repr, Tag, TrafficClass};
+use crate::rules::{Malformed, RuleId};
+use crate::{AddressType, Attributes, Prefix, Prefixes, ProcessingHint, Repr, Tag, TrafficClass};
 
 /// A field of a header: bits `high` to `low` of one DW, numbered as the specification does (31 is the first on the
 /// wire).
@@ -145,20 +147,24 @@ pub enum FamilyHeader<'a> {
 }
 
 impl<'a> Header<'a> {
-    /// The header at the start of `bytes`, behind its prefixes; what follows it is not looked at. Its fields may hold anything: rules are
-    /// checked by [`Repr::parse_header`].
+    /// The header at the start of `bytes`, behind its prefixes; what follows it is not looked at. Its fields may hold
+    /// anything: rules are checked by [`Repr::parse_header`].
     ///
     /// # Errors
     /// [`ParseError::UnknownType`] where [`FORMATS`](crate::format::FORMATS) has no such row,
-    /// [`ParseError::Malformed`] for a reserved Fmt, [`ParseError::Truncated`] where the header is not complete.
+    /// [`ParseError::Malformed`] for a reserved Fmt or too many prefixes, [`ParseError::Truncated`] where the header
+    /// is not complete.
     pub fn new(bytes: &'a [u8]) -> Result<Header<'a>, ParseError> {
         let (prefixes, rest) = bytes.split_at(prefixes_len(bytes));
         let truncated = |needed| {
             let (part, needed) = (Part::Header, prefixes.len() + needed);
             ParseError::Truncated { part, needed, have: bytes.len() }
         };
-        let first = *rest.first().ok_or(truncated(12))?;
+        let Some(&first) = rest.first() else { return Err(nothing_behind(prefixes.len(), bytes.len())) };
         crate::rules::check_first_byte(first)?;
+        if first >> 5 == PREFIX_FMT {
+            return Err(no_more_prefixes(prefixes, rest));
+        }
         let unknown = ParseError::UnknownType { fmt: first >> 5, ty: first & 0x1f };
         let format = Format::of_first_byte(first).ok_or(unknown)?;
         let bytes = rest.get(..format.header_len()).ok_or(truncated(format.header_len()))?;
@@ -212,6 +218,12 @@ impl<'a> Header<'a> {
     #[must_use]
     pub fn at(&self) -> AddressType {
         AddressType::from_bits(self.get(field::AT) as u8)
+    }
+
+    /// LN: lightweight notification; reserved but in MRd, MWr, Cpl and CplD.
+    #[must_use]
+    pub fn ln(&self) -> bool {
+        self.get(field::LN) != 0
     }
 
     /// TH: processing hints present; reserved but in memory requests.
@@ -276,8 +288,8 @@ impl<'a> Header<'a> {
     }
 
     // PH[1:0], where TH is set.
-    fn ph(&self) -> u8 {
-        self.get(Field::new(self.last_dw(), 1, 0)) as u8
+    fn ph(&self) -> ProcessingHint {
+        ProcessingHint::from_bits(self.get(Field::new(self.last_dw(), 1, 0)) as u8)
     }
 
     fn last_dw(&self) -> usize {
@@ -294,8 +306,31 @@ impl<'a> Header<'a> {
 /// Bytes of the prefixes at the start of `bytes`, as far as they are there and riser takes so many: Fmt 100b
 /// (`PCIe 5.0 §2.2.10`).
 fn prefixes_len(bytes: &[u8]) -> usize {
-    let is_prefix = |dw: &&[u8]| dw[0] >> 5 == 0b100;
+    let is_prefix = |dw: &&[u8]| dw[0] >> 5 == PREFIX_FMT;
     bytes.chunks_exact(4).take(Prefixes::MAX).take_while(is_prefix).count() * 4
+}
+
+const PREFIX_FMT: u8 = 0b100;
+
+#[cold]
+fn nothing_behind(prefixes_len: usize, have: usize) -> ParseError {
+    let part = if prefixes_len == 0 { Part::Header } else { Part::PrefixedHeader };
+    ParseError::Truncated { part, needed: prefixes_len + 12, have }
+}
+
+// `rest` begins with a prefix: half of one, or one more than riser takes.
+#[cold]
+fn no_more_prefixes(prefixes: &[u8], rest: &[u8]) -> ParseError {
+    if rest.len() < 4 {
+        return nothing_behind(prefixes.len() + 4, prefixes.len() + rest.len());
+    }
+    let all = prefixes.chunks_exact(4).chain(rest.chunks_exact(4)).take_while(|dw| dw[0] >> 5 == PREFIX_FMT);
+    let end_to_end = all.clone().filter(|dw| dw[0] >> 4 & 1 == 1).count();
+    let (rule, found) = match end_to_end > Prefixes::MAX_END_TO_END {
+        true => (RuleId::EndToEndCount, end_to_end),
+        false => (RuleId::LocalPrefix, all.count()),
+    };
+    ParseError::Malformed(Malformed { rule, found: found as u64 })
 }
 
 /// The first DW of a header with these fields. Length is 1024 where `length_dw` is, 0 where there is none.
@@ -308,6 +343,7 @@ fn first_dw(repr: &Repr, type_low: u8, tag: Tag, length_dw: u32) -> u32 {
         | field::TC.place(u32::from(repr.tc.bits()))
         | field::T8.place(tag >> 8)
         | field::ATTR_2.place(attr >> 2)
+        | field::LN.place(u32::from(repr.ln))
         | field::TH.place(u32::from(repr.th.is_some()))
         | field::TD.place(u32::from(repr.td))
         | field::EP.place(u32::from(repr.ep))
@@ -318,7 +354,7 @@ fn first_dw(repr: &Repr, type_low: u8, tag: Tag, length_dw: u32) -> u32 {
 
 /// The header of a request with an address: PH beside its low bits, and four DW where the format has them.
 fn with_address(repr: &Repr, dw0: u32, dw1: u32, address: u64) -> [u32; 4] {
-    let low = address as u32 & !3 | repr.th.map_or(0, |hint| u32::from(hint.ph & 3));
+    let low = address as u32 & !3 | repr.th.map_or(0, |hint| u32::from(hint.ph.bits()));
     match repr.format().header_dw {
         3 => [dw0, dw1, low, 0],
         _ => [dw0, dw1, (address >> 32) as u32, low],

@@ -2,8 +2,8 @@
 //! From bytes to [`Repr`] and back.
 
 use super::{FamilyHeader, Header, ParseError, Part};
-use crate::format::Family;
-use crate::{AddressType, Body, Prefix, Prefixes, Repr, rules};
+use crate::format::{Family, FormatId};
+use crate::{AddressType, Attributes, Body, Prefix, Prefixes, Repr, crc, rules};
 use core::ops::Range;
 
 /// A header read from bytes, and where its data lies in them.
@@ -28,6 +28,14 @@ impl Parsed {
     #[must_use]
     pub fn tlp_len(&self) -> usize {
         self.digest.as_ref().map_or(self.data.end, |d| d.end)
+    }
+
+    /// Whether the digest fits the TLP `bytes`, of which `self` was parsed; `None` where there is none, or it is cut off.
+    #[must_use]
+    pub fn ecrc_fits(&self, bytes: &[u8]) -> Option<bool> {
+        let digest = self.digest.clone()?;
+        let computed = crc::ecrc(bytes.get(..digest.start)?);
+        Some(*bytes.get(digest)? == computed.to_be_bytes())
     }
 }
 
@@ -104,14 +112,21 @@ fn from_header(header: &Header<'_>) -> Result<Parsed, ParseError> {
     let mut attr = header.attr();
     if matches!(header.format().family, Family::Config | Family::Io) {
         // Attr[2] is reserved there (`PCIe 5.0 §2.2.7`), so a receiver does not look at it.
-        attr.remove(crate::Attributes::ID_BASED_ORDERING);
+        attr.remove(Attributes::ID_BASED_ORDERING);
     }
-    let repr = Repr { tc: header.tc(), attr, at, th, td: header.td(), ep: header.ep(), body };
+    let ln = header.ln() && may_have_ln(header.format().id);
+    let repr = Repr { tc: header.tc(), attr, at, th, ln, td: header.td(), ep: header.ep(), body };
     let header_len = header.bytes().len();
     let start = header.prefix_bytes().len() + header_len;
     let data = start..start + header.data_dw() as usize * 4;
     let digest = header.td().then_some(data.end..data.end + 4);
     Ok(Parsed { repr, prefixes: prefixes(header), header_len, data, digest })
+}
+
+// LN reads, LN writes and LN completions (`PCIe 5.0 §6.21`); reserved in all others.
+pub(crate) const fn may_have_ln(id: FormatId) -> bool {
+    use FormatId::{Cpl, CplD, MRd32, MRd64, MWr32, MWr64};
+    matches!(id, MRd32 | MRd64 | MWr32 | MWr64 | Cpl | CplD)
 }
 
 fn prefixes(header: &Header<'_>) -> Prefixes {

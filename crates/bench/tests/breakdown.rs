@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The fabric's account of a request and the device's own measurement agree.
+
+use lab::TransactionReport;
+use riser_bench::{Plan, Row, Test};
+
+fn measure(test: Test, size: u32) -> Row {
+    let plan = Plan {
+        host: "xeon-e5-2637v3".into(),
+        latency_transfers: 300,
+        bandwidth_transfers: 1_000,
+        warm_up: 500,
+        ..Plan::default()
+    };
+    plan.measure(test, size).unwrap()
+}
+
+fn of<'a>(row: &'a Row, kind: &str) -> &'a TransactionReport {
+    row.transactions.iter().find(|t| t.kind == kind).unwrap_or_else(|| panic!("no {kind}"))
+}
+
+/// The card of the ideal profile costs no time: what it measures around a read is what the fabric did with it.
+#[test]
+fn a_read_takes_as_long_for_the_card_as_for_the_fabric() {
+    for size in [4, 64, 256, 512] {
+        let row = measure(Test::LatRd, size);
+        let (card, fabric) = (row.latency.unwrap(), of(&row, "dma_read"));
+        assert_eq!(card.latency_ns_min, fabric.latency_ns_min, "{size} B");
+        assert_eq!(card.latency_ns_median, fabric.latency_ns_median, "{size} B");
+    }
+}
+
+/// Whatever ends while the transfers count, and nothing else: as many requests as TLPs have gone up, give or take what
+/// is under way at either end.
+#[test]
+fn a_row_has_the_requests_of_its_own_transfers() {
+    let row = measure(Test::BwWr, 256);
+    let writes = of(&row, "dma_write").requests;
+    assert!(writes.abs_diff(row.upstream.tlps) <= 64, "{writes} of {}", row.upstream.tlps);
+    assert!(writes >= 900, "{writes}");
+}

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Flow control, TLP by TLP: the credits that a sender has before and after each (`PCIe 5.0 §2.6.1`), kept from the InitFC
+//! and UpdateFC DLLPs and the TLPs of a capture. Where the capture does not tell, there is no number: nothing is guessed.
+//!
+//! A ledger stands for one way of a link, virtual channel and class. Its limit comes from the DLLPs that go the other way,
+//! what is consumed from the TLPs, each counted when it is first seen, as its sender does. At the sender's end of the link
+//! that is what the sender knows; at the receiver's end, what its receiver has granted and not yet seen used.
+//!
+//! Traffic class 0 is always virtual channel 0. The map of the others is not on the wire: it is known where the link has
+//! only virtual channel 0, or from [`Ledgers::with_map`].
+
+use crate::decode::{Kind, Record};
+use crate::sequence::{Sequences, Way, opposite, way};
+use std::collections::BTreeMap;
+use tlp::{Class, Dllp, FlowControl, FlowControlKind, TrafficClass};
+
+/// Which ledger: the way of its TLPs, virtual channel and class.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct LedgerId {
+    /// The way of its TLPs.
+    pub way: Way,
+    /// Virtual channel, 0 to 7.
+    pub vc: u8,
+    /// Which credits.
+    pub class: Class,
+}
+
+/// Credits of one kind, header or data: running totals.
+#[derive(Clone, Copy, Debug, Default)]
+struct Account {
+    /// CREDIT_LIMIT, with the wraps of its field added; `None` where credits are infinite.
+    limit: Option<u64>,
+    /// CREDITS_CONSUMED.
+    consumed: u64,
+}
+
+/// What is left of one kind of credit.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Available {
+    /// As many. Below zero where a sender sent more than it was granted, or the capture lacks a DLLP.
+    Credits(i64),
+    /// There is no limit.
+    Infinite,
+}
+
+/// A number, or `infinite`.
+impl serde::Serialize for Available {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Available::Credits(credits) => serializer.serialize_i64(*credits),
+            Available::Infinite => serializer.serialize_str("infinite"),
+        }
+    }
+}
+
+impl std::fmt::Display for Available {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Available::Credits(credits) => credits.fmt(f),
+            Available::Infinite => f.write_str("inf"),
+        }
+    }
+}
+
+/// What a TLP took.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Consumption {
+    /// From which ledger.
+    pub ledger: LedgerId,
+    /// Header credits before it.
+    pub header_before: Available,
+    /// Header credits behind it: one less; as many, where it is a replay.
+    pub header_after: Available,
+    /// Data credits before it, units of 16 B.
+    pub data_before: Available,
+    /// Data credits behind it.
+    pub data_after: Available,
+    /// Data credits that it took, units of 16 B; 0 for a replay.
+    pub data: u32,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Ledger {
+    header: Account,
+    data: Account,
+}
+
+/// The credits of all links of a capture.
+#[derive(Clone, Debug, Default)]
+pub struct Ledgers {
+    ledgers: BTreeMap<LedgerId, Ledger>,
+    sequences: Sequences,
+    map: Option<[u8; 8]>,
+}
+
+/// Bits of HdrFC and DataFC (`PCIe 5.0 §3.5.1`); scaled flow control counts in larger steps, not in more bits.
+const HEADER_BITS: u32 = 8;
+const DATA_BITS: u32 = 12;
+
+impl Ledgers {
+    /// Nothing seen yet; traffic classes above 0 are known only on links with one virtual channel.
+    #[must_use]
+    pub fn new() -> Ledgers {
+        Ledgers::default()
+    }
+
+    /// Nothing seen yet; `map` names the virtual channel of each traffic class, the first being 0.
+    #[must_use]
+    pub fn with_map(map: [u8; 8]) -> Ledgers {
+        Ledgers { map: Some(map), ..Ledgers::default() }
+    }
+
+    /// Sees a record; says what it took, where it is a TLP whose ledger is known: nothing, where it is seen again
+    /// (`PCIe 5.0 §2.6.1.2`). `None` where the capture does not tell that, or has no InitFC of the ledger.
+    pub fn see(&mut self, record: &Record<'_>) -> Option<Consumption> {
+        match &record.kind {
+            Kind::Tlp(tlp) => {
+                let is_new = self.sequences.is_new(record);
+                self.sequences.tlp(record);
+                let ledger = self.ledger_of(way(record), tlp.repr.tc, tlp.repr.format().class)?;
+                self.consume(ledger, is_new?, tlp.repr.data_dw().div_ceil(4))
+            }
+            Kind::Dllp(Dllp::FlowControl(fc)) if !record.mark.is_lost() => {
+                self.grant(opposite(way(record)), fc);
+                None
+            }
+            // Behind a hole in the file, what was consumed is not known.
+            Kind::Bad(crate::decode::Bad::File(_)) => {
+                self.ledgers.clear();
+                self.sequences.hole();
+                None
+            }
+            _ => None,
+        }
+    }
+
+    /// What is left now, of header and data credits.
+    #[must_use]
+    pub fn available(&self, ledger: LedgerId) -> Option<(Available, Available)> {
+        self.ledgers.get(&ledger).map(|l| (l.header.available(), l.data.available()))
+    }
+
+    /// The ledgers that there are.
+    pub fn ids(&self) -> impl Iterator<Item = LedgerId> {
+        self.ledgers.keys().copied()
+    }
+
+    fn ledger_of(&self, way: Way, tc: TrafficClass, class: Class) -> Option<LedgerId> {
+        let of = |vc| LedgerId { way, vc, class };
+        match (self.map, tc.bits()) {
+            (_, 0) => Some(of(0)),
+            (Some(map), tc) => Some(of(map[usize::from(tc)])),
+            (None, _) => {
+                let only_vc0 = (1..8).all(|vc| !self.ledgers.contains_key(&of(vc)));
+                only_vc0.then_some(of(0))
+            }
+        }
+    }
+
+    fn consume(&mut self, id: LedgerId, is_new: bool, data: u32) -> Option<Consumption> {
+        let ledger = self.ledgers.get_mut(&id)?;
+        let (header_before, data_before) = (ledger.header.available(), ledger.data.available());
+        let data = if is_new { data } else { 0 };
+        ledger.header.consumed += u64::from(is_new);
+        ledger.data.consumed += u64::from(data);
+        Some(Consumption {
+            ledger: id,
+            header_before,
+            header_after: ledger.header.available(),
+            data_before,
+            data_after: ledger.data.available(),
+            data,
+        })
+    }
+
+    fn grant(&mut self, way: Way, fc: &FlowControl) {
+        let id = LedgerId { way, vc: fc.vc.id(), class: fc.class };
+        if matches!(fc.kind, FlowControlKind::UpdateFc) {
+            if let Some(ledger) = self.ledgers.get_mut(&id) {
+                ledger.header.raise(fc.header_credits().into(), HEADER_BITS + fc.header_scale.shift());
+                ledger.data.raise(fc.data_credits().into(), DATA_BITS + fc.data_scale.shift());
+            }
+            return;
+        }
+        // Told again and again until both ends have heard it; the first counts, unless the link begins anew.
+        let granted = Ledger {
+            header: Account::granted(fc.header_credits().into()),
+            data: Account::granted(fc.data_credits().into()),
+        };
+        let ledger = self.ledgers.entry(id).or_insert(granted);
+        if fc.kind == FlowControlKind::InitFc1 && ledger.header.consumed > 0 {
+            *ledger = granted;
+        }
+    }
+}
+
+impl Account {
+    /// As an InitFC says it: 0 is infinite (`PCIe 5.0 §2.6.1`).
+    const fn granted(credits: u64) -> Account {
+        Account { limit: if credits == 0 { None } else { Some(credits) }, consumed: 0 }
+    }
+
+    /// Raises the limit to the next that has these low bits; an UpdateFC never lowers it.
+    fn raise(&mut self, field: u64, bits: u32) {
+        if let Some(limit) = &mut self.limit {
+            *limit += field.wrapping_sub(*limit) & ((1 << bits) - 1);
+        }
+    }
+
+    fn available(self) -> Available {
+        match self.limit {
+            None => Available::Infinite,
+            Some(limit) => Available::Credits(limit as i64 - self.consumed as i64),
+        }
+    }
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Which records, or transactions, to show: `type=MRd and (tag=0x12 or time>1us)`.
+//!
+//! ```text
+//! expression  = conjunction { ("or" | "||") conjunction }
+//! conjunction = negation { ("and" | "&&") negation }
+//! negation    = ("not" | "!") negation | "(" expression ")" | term
+//! term        = flag | field operator value
+//! operator    = "=" | "==" | "!=" | "<" | "<=" | ">" | ">="
+//! ```
+//!
+//! [`terms::FIELDS`] lists fields and flags. A term holds for a record that has the field, with a value that compares so;
+//! where the field is missing, neither `=` nor `!=` holds, but `not` turns it round. For a transaction each term holds
+//! where it holds for its request or for any of its completions, `time` and `latency` for the whole.
+//!
+//! An expression is compiled to a tree of at most [`MAX_TERMS`] terms; asking it allocates nothing. Parsing never panics.
+
+mod parse;
+mod sieve;
+pub mod terms;
+mod values;
+
+pub use sieve::Sieve;
+pub use values::duration_ps;
+
+use crate::decode::Record;
+use crate::matcher::Transaction;
+use crate::transactions::Outcome;
+use std::fmt;
+use std::str::FromStr;
+use terms::Term;
+
+/// Most terms of an expression.
+pub const MAX_TERMS: usize = 64;
+/// Most parentheses and `not`s within one another.
+pub const MAX_DEPTH: usize = 64;
+
+/// Where the terms of an expression stand.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Node {
+    Term(usize),
+    Not(Box<Node>),
+    And(Box<Node>, Box<Node>),
+    Or(Box<Node>, Box<Node>),
+}
+
+/// A compiled expression.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Filter {
+    root: Node,
+    terms: Vec<Term>,
+}
+
+/// Why an expression means nothing.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FilterError {
+    /// The expression.
+    pub expression: String,
+    /// Where, in characters from 1 on.
+    pub column: usize,
+    /// What is wrong, and what is legal.
+    pub what: String,
+}
+
+/// The message, and below it the expression with a mark under the place.
+impl fmt::Display for FilterError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let FilterError { expression, column, what } = self;
+        let line: String = expression.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        write!(f, "filter, column {column}: {what}\n  {line}\n  {:>column$}", "^")
+    }
+}
+
+impl std::error::Error for FilterError {}
+
+impl FromStr for Filter {
+    type Err = FilterError;
+
+    fn from_str(expression: &str) -> Result<Filter, FilterError> {
+        let (root, terms) = parse::parse(expression)?;
+        Ok(Filter { root, terms })
+    }
+}
+
+impl Filter {
+    /// Whether it holds for a record, and what that means for the transactions of the capture
+    /// ([`Tracker::see`](crate::transactions::Tracker::see)).
+    #[must_use]
+    #[inline]
+    pub fn holds(&self, record: &Record<'_>, outcome: &Outcome) -> bool {
+        self.root.holds(&|n| self.terms[n].holds(record, outcome))
+    }
+
+    /// Whether what it asks for is known only from the transactions of a capture: `time`, `latency`, `error`, `replay`.
+    #[must_use]
+    pub fn asks_for_outcome(&self) -> bool {
+        self.terms.iter().any(Term::asks_for_outcome)
+    }
+
+    /// The terms that hold for a record by itself, a bit each.
+    #[must_use]
+    #[inline]
+    pub fn terms(&self, record: &Record<'_>) -> u64 {
+        let outcome = Outcome::default();
+        let bit = |(n, term): (usize, &Term)| u64::from(term.holds(record, &outcome)) << n;
+        self.terms.iter().enumerate().map(bit).sum()
+    }
+
+    /// Whether it holds for a transaction whose TLPs were seen with their [`terms`](Self::terms).
+    #[must_use]
+    #[inline]
+    pub fn holds_for(&self, transaction: &Transaction) -> bool {
+        self.root.holds(&|n| transaction.terms >> n & 1 == 1 || self.terms[n].holds_for(transaction))
+    }
+}
+
+impl Node {
+    fn holds(&self, term: &impl Fn(usize) -> bool) -> bool {
+        match self {
+            Node::Term(n) => term(*n),
+            Node::Not(node) => !node.holds(term),
+            Node::And(a, b) => a.holds(term) && b.holds(term),
+            Node::Or(a, b) => a.holds(term) || b.holds(term),
+        }
+    }
+}
+
+/// The expression with every part in parentheses, which reads back as the same filter.
+impl fmt::Display for Filter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.fmt_node(&self.root, f)
+    }
+}
+
+impl Filter {
+    fn fmt_node(&self, node: &Node, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (a, word, b) = match node {
+            Node::Term(n) => return fmt::Display::fmt(&self.terms[*n], f),
+            Node::Not(node) => {
+                f.write_str("not (")?;
+                self.fmt_node(node, f)?;
+                return f.write_str(")");
+            }
+            Node::And(a, b) => (a, "and", b),
+            Node::Or(a, b) => (a, "or", b),
+        };
+        f.write_str("(")?;
+        self.fmt_node(a, f)?;
+        write!(f, ") {word} (")?;
+        self.fmt_node(b, f)?;
+        f.write_str(")")
+    }
+}

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! From text to the tree of an expression. Never looks at a record.
+
+use super::terms::{self, Op, Term};
+use super::{FilterError, MAX_DEPTH, MAX_TERMS, Node};
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Token {
+    Word(String),
+    Quoted(String),
+    Op(Op),
+    And,
+    Or,
+    Not,
+    Open,
+    Close,
+    End,
+}
+
+struct Parser<'a> {
+    expression: &'a str,
+    /// Each with its column, from 1 on; the last is the end.
+    tokens: Vec<(usize, Token)>,
+    at: usize,
+    depth: usize,
+    terms: Vec<Term>,
+}
+
+pub(super) fn parse(expression: &str) -> Result<(Node, Vec<Term>), FilterError> {
+    let tokens = tokens(expression)?;
+    let mut parser = Parser { expression, tokens, at: 0, depth: 0, terms: Vec::new() };
+    let root = parser.expression()?;
+    match parser.peek() {
+        Token::End => Ok((root, parser.terms)),
+        _ => Err(parser.error("legal here are and, or, && and ||".to_owned())),
+    }
+}
+
+fn error(expression: &str, column: usize, what: String) -> FilterError {
+    FilterError { expression: expression.to_owned(), column, what }
+}
+
+fn is_word(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "_.:+-/*".contains(c)
+}
+
+fn tokens(expression: &str) -> Result<Vec<(usize, Token)>, FilterError> {
+    let mut tokens = Vec::new();
+    let chars: Vec<char> = expression.chars().collect();
+    let mut at = 0;
+    while let Some(c) = chars.get(at) {
+        let next = chars.get(at + 1).copied();
+        let (token, len) = match (c, next) {
+            (c, _) if c.is_whitespace() => {
+                at += 1;
+                continue;
+            }
+            ('(', _) => (Token::Open, 1),
+            (')', _) => (Token::Close, 1),
+            ('&', Some('&')) => (Token::And, 2),
+            ('|', Some('|')) => (Token::Or, 2),
+            ('!', Some('=')) => (Token::Op(Op::Ne), 2),
+            ('!', _) => (Token::Not, 1),
+            ('=', Some('=')) => (Token::Op(Op::Eq), 2),
+            ('=', _) => (Token::Op(Op::Eq), 1),
+            ('<', Some('=')) => (Token::Op(Op::Le), 2),
+            ('<', _) => (Token::Op(Op::Lt), 1),
+            ('>', Some('=')) => (Token::Op(Op::Ge), 2),
+            ('>', _) => (Token::Op(Op::Gt), 1),
+            ('"', _) => quoted(expression, &chars, at)?,
+            (c, _) if is_word(*c) => word(&chars[at..]),
+            (c, _) => {
+                return Err(error(
+                    expression,
+                    at + 1,
+                    format!("unexpected {c:?}: legal are terms such as type=MRd, and, or, not, parentheses"),
+                ));
+            }
+        };
+        tokens.push((at + 1, token));
+        at += len;
+    }
+    tokens.push((chars.len() + 1, Token::End));
+    Ok(tokens)
+}
+
+fn quoted(expression: &str, chars: &[char], at: usize) -> Result<(Token, usize), FilterError> {
+    let text: String = chars[at + 1..].iter().take_while(|c| **c != '"').collect();
+    let len = text.chars().count() + 2;
+    if at + len > chars.len() {
+        return Err(error(expression, at + 1, "a quotation mark without its second".to_owned()));
+    }
+    Ok((Token::Quoted(text), len))
+}
+
+fn word(chars: &[char]) -> (Token, usize) {
+    let word: String = chars.iter().take_while(|c| is_word(**c)).collect();
+    let len = word.len();
+    let token = match word.as_str() {
+        "and" => Token::And,
+        "or" => Token::Or,
+        "not" => Token::Not,
+        _ => Token::Word(word),
+    };
+    (token, len)
+}
+
+impl Parser<'_> {
+    fn peek(&self) -> &Token {
+        // The end is never passed.
+        self.tokens.get(self.at).map_or(&Token::End, |(_, token)| token)
+    }
+
+    fn column(&self) -> usize {
+        self.tokens.get(self.at).map_or(1, |(column, _)| *column)
+    }
+
+    fn next(&mut self) -> Token {
+        let token = self.peek().clone();
+        self.at = (self.at + 1).min(self.tokens.len() - 1);
+        token
+    }
+
+    fn error(&self, what: String) -> FilterError {
+        error(self.expression, self.column(), what)
+    }
+
+    fn expression(&mut self) -> Result<Node, FilterError> {
+        let mut node = self.conjunction()?;
+        while *self.peek() == Token::Or {
+            self.next();
+            node = Node::Or(Box::new(node), Box::new(self.conjunction()?));
+        }
+        Ok(node)
+    }
+
+    fn conjunction(&mut self) -> Result<Node, FilterError> {
+        let mut node = self.negation()?;
+        while *self.peek() == Token::And {
+            self.next();
+            node = Node::And(Box::new(node), Box::new(self.negation()?));
+        }
+        Ok(node)
+    }
+
+    fn negation(&mut self) -> Result<Node, FilterError> {
+        if self.depth == MAX_DEPTH {
+            return Err(self.error(format!("more than {MAX_DEPTH} parentheses and nots within one another")));
+        }
+        match self.peek() {
+            Token::Not => {
+                self.next();
+                self.depth += 1;
+                let node = self.negation()?;
+                self.depth -= 1;
+                Ok(Node::Not(Box::new(node)))
+            }
+            Token::Open => {
+                self.next();
+                self.depth += 1;
+                let node = self.expression()?;
+                self.depth -= 1;
+                match self.peek() {
+                    Token::Close => self.next(),
+                    _ => return Err(self.error("expected and, or, or a closing parenthesis".to_owned())),
+                };
+                Ok(node)
+            }
+            _ => self.term(),
+        }
+    }
+
+    fn term(&mut self) -> Result<Node, FilterError> {
+        if self.terms.len() == MAX_TERMS {
+            return Err(self.error(format!("more than {MAX_TERMS} terms")));
+        }
+        let column = self.column();
+        let Token::Word(name) = self.peek().clone() else {
+            return Err(self.error(format!("expected a term: legal are {}", terms::names())));
+        };
+        self.next();
+        let term = match *self.peek() {
+            Token::Op(op) => self.comparison(&name, column, op)?,
+            _ => Term::flag(&name).map_err(|what| error(self.expression, column, what))?,
+        };
+        self.terms.push(term);
+        Ok(Node::Term(self.terms.len() - 1))
+    }
+
+    fn comparison(&mut self, name: &str, column: usize, op: Op) -> Result<Term, FilterError> {
+        let kind = terms::Kind::of(name).map_err(|what| error(self.expression, column, what))?;
+        kind.check(name, op).map_err(|what| self.error(what))?;
+        self.next();
+        let (Token::Word(value) | Token::Quoted(value)) = self.peek().clone() else {
+            return Err(self.error(format!("expected a value for {name}: legal is {}", kind.legal())));
+        };
+        let term = Term::compare(kind, op, &value).map_err(|what| self.error(what))?;
+        self.next();
+        Ok(term)
+    }
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The values of a filter, from text. Each function gives `None` for what is no legal value, and never panics.
+
+use super::terms::Test;
+use crate::decode::Ecrc;
+use crate::encap::Origin;
+use crate::reader::Direction;
+use std::ops::Range;
+use tlp::{Bdf, Class, FORMATS, Status};
+
+/// Decimal, or hexadecimal behind 0x.
+pub(super) fn integer(text: &str) -> Option<u128> {
+    let (digits, radix) = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(hex) => (hex, 16),
+        None => (text, 10),
+    };
+    let legal = digits.chars().all(|c| c.is_ascii_alphanumeric());
+    u64::from_str_radix(digits, radix).ok().filter(|_| legal).map(u128::from)
+}
+
+/// From the first to before the second.
+pub(super) fn range(text: &str) -> Option<Range<u128>> {
+    let (first, end) = text.split_once("..")?;
+    let (first, end) = (integer(first)?, integer(end)?);
+    (first < end).then_some(first..end)
+}
+
+/// A number with an optional fraction and a unit (ps, ns, us, ms, s) as in `1.5us`, in picoseconds; `None` for other text.
+#[must_use]
+pub fn duration_ps(text: &str) -> Option<u128> {
+    let unit_at = text.find(|c: char| c.is_ascii_alphabetic())?;
+    let (number, unit) = text.split_at(unit_at);
+    let digits: usize = match unit {
+        "ps" => 0,
+        "ns" => 3,
+        "us" => 6,
+        "ms" => 9,
+        "s" => 12,
+        _ => return None,
+    };
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let all_digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
+    if whole.is_empty() || !all_digits(whole) || !all_digits(fraction) || fraction.len() > digits {
+        return None;
+    }
+    let whole: u64 = whole.parse().ok()?;
+    let fraction: u128 = format!("{fraction:0<digits$}0").parse().ok()?;
+    Some(u128::from(whole) * 10u128.pow(digits as u32) + fraction / 10)
+}
+
+pub(super) fn bdf(text: &str) -> Option<Bdf> {
+    let (bus, rest) = text.split_once(':')?;
+    let (device, function) = rest.split_once('.')?;
+    let hex = |text: &str| {
+        let legal = !text.is_empty() && text.bytes().all(|b| b.is_ascii_hexdigit());
+        u8::from_str_radix(text, 16).ok().filter(|_| legal)
+    };
+    Bdf::new(hex(bus)?, hex(device)?, hex(function)?)
+}
+
+pub(super) fn status(text: &str) -> Option<Status> {
+    match text.to_ascii_lowercase().as_str() {
+        "success" | "sc" => Some(Status::Success),
+        "ur" => Some(Status::UnsupportedRequest),
+        "crs" => Some(Status::ConfigRetry),
+        "ca" => Some(Status::CompleterAbort),
+        _ => None,
+    }
+}
+
+pub(super) fn direction(text: &str) -> Option<Direction> {
+    match text {
+        "up" | "upstream" => Some(Direction::Upstream),
+        "down" | "downstream" => Some(Direction::Downstream),
+        _ => None,
+    }
+}
+
+pub(super) fn class(text: &str) -> Option<Class> {
+    match text.to_ascii_lowercase().as_str() {
+        "p" | "posted" => Some(Class::Posted),
+        "np" | "nonposted" => Some(Class::NonPosted),
+        "cpl" | "completion" => Some(Class::Completion),
+        _ => None,
+    }
+}
+
+pub(super) fn origin(text: &str) -> Option<Origin> {
+    match text {
+        "device" => Some(Origin::Device),
+        "host" => Some(Origin::Host),
+        _ => None,
+    }
+}
+
+pub(super) fn ecrc(text: &str) -> Option<Ecrc> {
+    match text {
+        "good" => Some(Ecrc::Good),
+        "bad" => Some(Ecrc::Bad),
+        _ => None,
+    }
+}
+
+pub(super) fn type_of(text: &str) -> Option<Test> {
+    if let Some(other) = ["dllp", "other", "error"].into_iter().find(|name| *name == text) {
+        return Some(Test::Other(other));
+    }
+    let same = FORMATS.iter().filter(|format| format.name.eq_ignore_ascii_case(text));
+    let formats = same.fold(0u64, |bits, format| bits | 1 << format.id as u32);
+    (formats != 0).then_some(Test::Formats(formats))
+}

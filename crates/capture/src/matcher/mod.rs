@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The transaction matcher: finds the request that a completion answers, by link, requester and tag. Memory is bounded by
+//! [`MAX_OUTSTANDING`], beyond which the oldest request is given up, and [`MAX_REQUESTERS`]. Never allocates once its maps
+//! have grown.
+//!
+//! Captures taken from a mirroring switch may show a tag's next request before the last completion of the one before,
+//! as NetTLP's `p4600-write-64blk.pcap` does. So one earlier request a tag goes on waiting beside the newest; it no longer
+//! counts as outstanding, since its requester has let go of the tag.
+
+mod transaction;
+
+pub(crate) use transaction::named_bytes;
+pub use transaction::{Ack, Errors, Requester, Transaction};
+
+use crate::reader::Direction;
+use crate::time::Timestamp;
+use serde::Serialize;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, VecDeque};
+use tlp::{Body, Class, Completion, Repr, Status, Tag};
+
+/// Most requests that wait for completions at a time; beyond, the oldest is given up and counted as expired.
+pub const MAX_OUTSTANDING: usize = 65_536;
+/// Most requesters, by link, whose outstanding requests are counted apart.
+pub const MAX_REQUESTERS: usize = 65_536;
+
+/// What a TLP means for the transactions under way.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Match {
+    /// Posted: nothing answers it.
+    Posted,
+    /// A request, now waiting.
+    Request,
+    /// The same TLP again: a replay, or the same TLP seen at a second place.
+    Repeat,
+    /// A request under a tag whose earlier request still waits for its last completions.
+    TagReuse,
+    /// A request of a requester beyond [`MAX_REQUESTERS`]: its completions will be unmatched.
+    Untracked,
+    /// A completion that leaves bytes to come.
+    Partial,
+    /// The last completion of a transaction.
+    Complete(Transaction),
+    /// A completion without a request.
+    Unmatched,
+}
+
+/// How many of each; every TLP counts in one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Counts {
+    /// Posted requests.
+    pub posted: u64,
+    /// Non-posted requests, those counted below included.
+    pub requests: u64,
+    /// TLPs seen again.
+    pub repeats: u64,
+    /// Requests under a tag whose earlier request still waited.
+    pub tag_reuses: u64,
+    /// Requests given up, since their tag was used twice more.
+    pub given_up: u64,
+    /// Requests given up, the oldest of more than [`MAX_OUTSTANDING`].
+    pub expired: u64,
+    /// Requests of requesters beyond [`MAX_REQUESTERS`].
+    pub untracked: u64,
+    /// Transactions that ended.
+    pub completed: u64,
+    /// Of them, ended by a status other than success.
+    pub failed: u64,
+    /// Completions without a request.
+    pub unmatched: u64,
+    /// Matched completions whose Byte Count is not what remained.
+    pub byte_count_mismatches: u64,
+}
+
+/// Outstanding requests of a requester.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Outstanding {
+    /// Now.
+    pub now: u32,
+    /// At most.
+    pub max: u32,
+}
+
+/// A TLP as the matcher sees it.
+#[derive(Clone, Copy)]
+pub(crate) struct Packet<'a> {
+    /// Number of its record.
+    pub(crate) number: u64,
+    /// When it was seen.
+    pub(crate) time: Timestamp,
+    /// When it was seen first: before, where it never arrived then.
+    pub(crate) first_seen: Timestamp,
+    /// How often it was seen before without arriving.
+    pub(crate) retries: u32,
+    /// Number of the link.
+    pub(crate) link: u16,
+    /// Which way it goes.
+    pub(crate) direction: Option<Direction>,
+    /// Its header.
+    pub(crate) repr: &'a Repr,
+    /// What is wrong with it by itself.
+    pub(crate) errors: Errors,
+    /// The terms of a filter that hold for it.
+    pub(crate) terms: u64,
+}
+
+/// What waits under one tag; not both are empty.
+#[derive(Clone, Debug, Default)]
+struct Slot {
+    newest: Option<Transaction>,
+    earlier: Option<Transaction>,
+}
+
+/// Matches completions with requests.
+#[derive(Clone, Debug, Default)]
+pub struct Matcher {
+    waiting: BTreeMap<(Requester, Tag), Slot>,
+    /// Requests in their order, to find the oldest; those that have ended are cleared away now and then.
+    order: VecDeque<(u64, Requester, Tag)>,
+    outstanding: BTreeMap<Requester, Outstanding>,
+    counts: Counts,
+    given_up: VecDeque<Transaction>,
+    keeps_given_up: bool,
+    /// Number of the request that the latest completion answered.
+    answered: Option<u64>,
+}
+
+impl Matcher {
+    /// A matcher that has seen nothing.
+    #[must_use]
+    pub fn new() -> Matcher {
+        Matcher::default()
+    }
+
+    /// A matcher that keeps what it gives up, for [`next_given_up`](Self::next_given_up).
+    pub(crate) fn that_keeps_given_up() -> Matcher {
+        Matcher { keeps_given_up: true, ..Matcher::default() }
+    }
+
+    /// Sees a TLP on link `link`: number and time of its record say which it was.
+    pub fn see(&mut self, number: u64, time: Timestamp, link: u16, repr: &Repr) -> Match {
+        let (errors, terms) = (Errors::empty(), 0);
+        self.packet(&Packet {
+            number,
+            time,
+            first_seen: time,
+            retries: 0,
+            link,
+            direction: None,
+            repr,
+            errors,
+            terms,
+        })
+    }
+
+    #[inline]
+    pub(crate) fn packet(&mut self, packet: &Packet<'_>) -> Match {
+        match (&packet.repr.body, packet.repr.format().class) {
+            (Body::Completion(completion), _) => self.completion(packet, completion),
+            (_, Class::NonPosted) => self.request(packet),
+            _ => {
+                self.counts.posted += 1;
+                Match::Posted
+            }
+        }
+    }
+
+    /// Counts a TLP that its place tells to be one seen before.
+    pub(crate) fn count_repeat(&mut self) {
+        self.counts.repeats += 1;
+    }
+
+    /// How many of each kind were seen.
+    #[must_use]
+    pub const fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Number of the request that the latest matched completion answered.
+    pub(crate) const fn answered(&self) -> Option<u64> {
+        self.answered
+    }
+
+    /// Requests that wait now.
+    pub fn waiting(&self) -> impl Iterator<Item = &Transaction> {
+        self.waiting.values().flat_map(|slot| slot.earlier.iter().chain(&slot.newest))
+    }
+
+    /// Outstanding requests by requester.
+    pub fn outstanding(&self) -> impl Iterator<Item = (Requester, Outstanding)> {
+        self.outstanding.iter().map(|(requester, outstanding)| (*requester, *outstanding))
+    }
+
+    /// Outstanding requests of one requester.
+    #[must_use]
+    pub fn outstanding_of(&self, requester: Requester) -> Outstanding {
+        self.outstanding.get(&requester).copied().unwrap_or_default()
+    }
+
+    /// The request with this number, where it waits.
+    pub(crate) fn waiting_mut(
+        &mut self,
+        requester: Requester,
+        tag: Tag,
+        number: u64,
+    ) -> Option<&mut Transaction> {
+        let slot = self.waiting.get_mut(&(requester, tag))?;
+        [&mut slot.newest, &mut slot.earlier].into_iter().flatten().find(|t| t.request_number == number)
+    }
+
+    /// The request that waits under a tag: the newest, or the only one, where `only` is true.
+    pub(crate) fn waiting_under(
+        &mut self,
+        requester: Requester,
+        tag: Tag,
+        only: bool,
+    ) -> Option<&mut Transaction> {
+        match self.waiting.get_mut(&(requester, tag))? {
+            Slot { newest: Some(_), earlier: Some(_) } if only => None,
+            Slot { newest: Some(newest), .. } => Some(newest),
+            Slot { earlier, .. } => earlier.as_mut(),
+        }
+    }
+
+    /// A request given up, once.
+    pub(crate) fn next_given_up(&mut self) -> Option<Transaction> {
+        self.given_up.pop_front()
+    }
+
+    /// Ends all: hands out what waits, in the order of the requests.
+    pub(crate) fn drain(&mut self) -> Vec<Transaction> {
+        let slots = std::mem::take(&mut self.waiting).into_values();
+        let mut left: Vec<Transaction> =
+            slots.flat_map(|slot| [slot.earlier, slot.newest]).flatten().collect();
+        left.sort_by_key(|t| t.request_number);
+        self.order.clear();
+        left
+    }
+
+    fn request(&mut self, packet: &Packet<'_>) -> Match {
+        self.counts.requests += 1;
+        let mut request = Transaction::of_request(packet);
+        let (requester, tag, number) = (request.requester, request.tag, request.request_number);
+        match self.waiting.get_mut(&(requester, tag)) {
+            Some(Slot { newest: Some(newest), .. }) if newest.is_repeated_by(&request) => {
+                newest.seen_again(packet);
+                self.counts.repeats += 1;
+                return Match::Repeat;
+            }
+            Some(Slot { newest: Some(newest), earlier }) => {
+                request.errors |= Errors::DUPLICATE_TAG;
+                let before = std::mem::replace(newest, request);
+                self.counts.tag_reuses += 1;
+                if let Some(oldest) = earlier.replace(before) {
+                    self.counts.given_up += 1;
+                    self.give_up(oldest, Errors::empty());
+                }
+                self.remember(number, requester, tag);
+                return Match::TagReuse;
+            }
+            _ => {}
+        }
+        if !self.raise_outstanding(requester) {
+            self.counts.untracked += 1;
+            return Match::Untracked;
+        }
+        if self.waiting.len() == MAX_OUTSTANDING {
+            self.expire_oldest();
+        }
+        self.waiting.entry((requester, tag)).or_default().newest = Some(request);
+        self.remember(number, requester, tag);
+        Match::Request
+    }
+
+    fn raise_outstanding(&mut self, requester: Requester) -> bool {
+        if self.outstanding.len() == MAX_REQUESTERS && !self.outstanding.contains_key(&requester) {
+            return false;
+        }
+        let outstanding = self.outstanding.entry(requester).or_default();
+        outstanding.now += 1;
+        outstanding.max = outstanding.max.max(outstanding.now);
+        true
+    }
+
+    /// Notes the place of a request in the order; where most of the order has ended, clears it away.
+    fn remember(&mut self, number: u64, requester: Requester, tag: Tag) {
+        if self.order.len() >= 64.max(4 * self.waiting.len()) {
+            let waiting = &self.waiting;
+            self.order.retain(|(number, requester, tag)| {
+                waiting.get(&(*requester, *tag)).is_some_and(|slot| slot.holds(*number))
+            });
+        }
+        self.order.push_back((number, requester, tag));
+    }
+
+    /// Gives the oldest request up, with all else that waits under its tag.
+    fn expire_oldest(&mut self) {
+        while let Some((number, requester, tag)) = self.order.pop_front() {
+            let Entry::Occupied(entry) = self.waiting.entry((requester, tag)) else { continue };
+            if !entry.get().holds(number) {
+                continue;
+            }
+            let slot = entry.remove();
+            self.lower_outstanding(requester, slot.newest.is_some());
+            for transaction in [slot.earlier, slot.newest].into_iter().flatten() {
+                self.counts.expired += 1;
+                self.give_up(transaction, Errors::EXPIRED);
+            }
+            return;
+        }
+    }
+
+    fn lower_outstanding(&mut self, requester: Requester, by_one: bool) {
+        if let Some(outstanding) = self.outstanding.get_mut(&requester) {
+            outstanding.now = outstanding.now.saturating_sub(u32::from(by_one));
+        }
+    }
+
+    fn give_up(&mut self, mut transaction: Transaction, why: Errors) {
+        if self.keeps_given_up {
+            transaction.give_up(why);
+            self.given_up.push_back(transaction);
+        }
+    }
+
+    fn completion(&mut self, packet: &Packet<'_>, completion: &Completion) -> Match {
+        let requester = Requester { link: packet.link, id: completion.requester };
+        let Entry::Occupied(mut entry) = self.waiting.entry((requester, completion.tag)) else {
+            self.counts.unmatched += 1;
+            return Match::Unmatched;
+        };
+        let slot = entry.get_mut();
+        let is_newest = slot.newest_answers(completion);
+        let place = if is_newest { &mut slot.newest } else { &mut slot.earlier };
+        let Some(transaction) = place else { return Match::Unmatched };
+        self.answered = Some(transaction.request_number);
+        if !transaction.expects(completion) {
+            if transaction.is_answered_again_by(completion) {
+                transaction.seen_again(packet);
+                self.counts.repeats += 1;
+                return Match::Repeat;
+            }
+            self.counts.byte_count_mismatches += 1;
+            transaction.errors |= Errors::BYTE_COUNT;
+        }
+        if !transaction.is_ended_by(packet, completion) {
+            return Match::Partial;
+        }
+        let ended = place.take();
+        if slot.newest.is_none() && slot.earlier.is_none() {
+            entry.remove();
+        }
+        self.counts.completed += 1;
+        self.counts.failed += u64::from(completion.status != Status::Success);
+        self.lower_outstanding(requester, is_newest);
+        ended.map_or(Match::Unmatched, Match::Complete)
+    }
+}
+
+impl Slot {
+    // The earlier one first, unless the completion fits the newest alone.
+    fn newest_answers(&self, completion: &Completion) -> bool {
+        match (&self.newest, &self.earlier) {
+            (Some(newest), Some(earlier)) => !earlier.expects(completion) && newest.expects(completion),
+            (newest, _) => newest.is_some(),
+        }
+    }
+
+    fn holds(&self, number: u64) -> bool {
+        [&self.newest, &self.earlier].into_iter().flatten().any(|t| t.request_number == number)
+    }
+}

@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A request and what has answered it. Never looks at other transactions.
+
+use super::Packet;
+use crate::reader::Direction;
+use crate::time::Timestamp;
+use tlp::{Bdf, Body, Class, Completion, Format, FormatId, Repr, Status, Tag};
+
+/// A requester as seen on one link.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Requester {
+    /// Number of the link ([`Interface::link`](crate::Interface::link)).
+    pub link: u16,
+    /// Requester ID.
+    pub id: Bdf,
+}
+
+bitflags::bitflags! {
+    /// What is wrong with a transaction.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub struct Errors: u16 {
+        /// Nothing has answered it by the end of the capture, or until it was given up.
+        const NO_COMPLETION = 1;
+        /// Some of its data never came.
+        const INCOMPLETE = 1 << 1;
+        /// Completed with Unsupported Request.
+        const UNSUPPORTED_REQUEST = 1 << 2;
+        /// Completed with Completer Abort.
+        const COMPLETER_ABORT = 1 << 3;
+        /// Completed with Configuration Request Retry Status.
+        const CONFIG_RETRY = 1 << 4;
+        /// A completion that no request waits for.
+        const UNEXPECTED_COMPLETION = 1 << 5;
+        /// A TLP of it is poisoned (EP).
+        const POISONED = 1 << 6;
+        /// A TLP of it has an ECRC that is not its own.
+        const BAD_ECRC = 1 << 7;
+        /// Its tag was still in use by an earlier request.
+        const DUPLICATE_TAG = 1 << 8;
+        /// A completion's Byte Count is not what remained.
+        const BYTE_COUNT = 1 << 9;
+        /// Given up by the matcher, which had no more room.
+        const EXPIRED = 1 << 10;
+    }
+}
+
+impl Errors {
+    /// The name of each that there is, in the order of the bits.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        const NAMES: [&str; 11] = [
+            "no completion",
+            "incomplete",
+            "UR",
+            "CA",
+            "CRS",
+            "unexpected completion",
+            "poisoned",
+            "bad ECRC",
+            "duplicate tag",
+            "byte count",
+            "expired",
+        ];
+        NAMES
+            .into_iter()
+            .enumerate()
+            .filter(move |(bit, _)| self.bits() >> bit & 1 == 1)
+            .map(|(_, name)| name)
+    }
+
+    const fn of_status(status: Status) -> Errors {
+        match status {
+            Status::Success => Errors::empty(),
+            Status::UnsupportedRequest => Errors::UNSUPPORTED_REQUEST,
+            Status::ConfigRetry => Errors::CONFIG_RETRY,
+            Status::CompleterAbort => Errors::COMPLETER_ABORT,
+        }
+    }
+}
+
+/// The Ack or Nak that says that a TLP has arrived.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Ack {
+    /// The capture does not tell: it holds no DLLPs of the link, or not the places of its TLPs.
+    #[default]
+    Unknown,
+    /// None has come so far.
+    None,
+    /// The first that covers it.
+    Seen {
+        /// Number of its record.
+        number: u64,
+        /// When it was seen.
+        time: Timestamp,
+    },
+}
+
+/// A request and what has answered it so far.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Transaction {
+    /// Who asked, and where it was seen.
+    pub requester: Requester,
+    /// Its tag.
+    pub tag: Tag,
+    /// Type of the request; of an unexpected completion, its own.
+    pub format: FormatId,
+    /// Which way the request went, where the capture says so.
+    pub direction: Option<Direction>,
+    /// Traffic Class of the request, 0 to 7.
+    pub tc: u8,
+    /// Address of the first byte; of a configuration request, register times four.
+    pub address: u64,
+    /// Bytes asked for or written; 0 where the request names none.
+    pub bytes: u32,
+    /// Bytes of data that completions shall bring and have not brought.
+    pub remaining: u32,
+    /// Bytes of data that completions have brought.
+    pub data_bytes: u32,
+    /// Completions so far.
+    pub completions: u32,
+    /// TLPs of it that were seen again, or that never arrived and were sent again.
+    pub retries: u32,
+    /// Status of the last completion; `None` before the first.
+    pub status: Option<Status>,
+    /// Number of the request's record.
+    pub request_number: u64,
+    /// When the request was seen first.
+    pub start: Timestamp,
+    /// When the first completion with data was seen.
+    pub first_data: Option<Timestamp>,
+    /// When the last completion so far was seen; before the first, when the request was.
+    pub end: Timestamp,
+    /// What is wrong with it.
+    pub errors: Errors,
+    /// What acknowledged the request.
+    pub ack: Ack,
+    /// What acknowledged the last completion.
+    pub completion_ack: Ack,
+    /// Its TLPs that wait for their Ack.
+    pub(crate) unacked: u32,
+    /// The terms of a filter that hold for one of its TLPs, a bit each.
+    pub(crate) terms: u64,
+    /// Byte Count of the last completion.
+    latest_byte_count: Option<u16>,
+}
+
+impl Transaction {
+    /// From the first request to the last completion, in picoseconds.
+    #[must_use]
+    pub const fn latency_ps(&self) -> u128 {
+        self.end.since_ps(self.start)
+    }
+
+    /// From the first request to the first data, in picoseconds; `None` where no data came.
+    #[must_use]
+    pub fn first_data_ps(&self) -> Option<u128> {
+        self.first_data.map(|first| first.since_ps(self.start))
+    }
+
+    /// From the first request to the last completion, in picoseconds; `None` where nothing answered.
+    #[must_use]
+    pub const fn response_ps(&self) -> Option<u128> {
+        if self.completions == 0 { None } else { Some(self.latency_ps()) }
+    }
+
+    /// True where nothing answers it: MWr, Msg, MsgD.
+    #[must_use]
+    pub fn is_posted(&self) -> bool {
+        Format::get(self.format).class == Class::Posted
+    }
+
+    /// TLPs of it that were seen, retries included.
+    #[must_use]
+    pub fn packets(&self) -> u32 {
+        let request = u32::from(!self.errors.contains(Errors::UNEXPECTED_COMPLETION));
+        request + self.completions + self.retries
+    }
+
+    /// Data per response time, in megabits per second; `None` where no data came, or in no time.
+    #[must_use]
+    pub fn throughput_mbps(&self) -> Option<u64> {
+        let bits = u128::from(self.data_bytes) * 8;
+        let ps = self.response_ps().filter(|ps| *ps > 0 && bits > 0)?;
+        u64::try_from(bits * 1_000_000 / ps).ok()
+    }
+
+    pub(crate) fn of_request(packet: &Packet<'_>) -> Transaction {
+        let (address, bytes) = named_bytes(packet.repr);
+        let remaining = match &packet.repr.body {
+            Body::Memory(m) if !m.op.is_read() => 0,
+            Body::Io(_) | Body::Config(_) if packet.repr.data_dw() > 0 => 0,
+            Body::Message(_) => 0,
+            _ => bytes,
+        };
+        Transaction { remaining, ..Transaction::at_rest(packet, address, bytes) }
+    }
+
+    /// A completion that nothing waits for, as a transaction of its own.
+    pub(crate) fn of_unexpected(packet: &Packet<'_>, completion: &Completion) -> Transaction {
+        let data_bytes = completion.length_dw.map_or(0, |dw| answered_bytes(completion, dw));
+        Transaction {
+            data_bytes,
+            completions: 1,
+            status: Some(completion.status),
+            errors: packet.errors | Errors::UNEXPECTED_COMPLETION | Errors::of_status(completion.status),
+            ..Transaction::at_rest(
+                packet,
+                u64::from(completion.lower_address),
+                u32::from(completion.byte_count),
+            )
+        }
+    }
+
+    fn at_rest(packet: &Packet<'_>, address: u64, bytes: u32) -> Transaction {
+        let (id, tag) = packet.repr.transaction();
+        Transaction {
+            requester: Requester { link: packet.link, id },
+            tag,
+            format: packet.repr.format().id,
+            direction: packet.direction,
+            tc: packet.repr.tc.bits(),
+            address,
+            bytes,
+            remaining: 0,
+            data_bytes: 0,
+            completions: 0,
+            retries: packet.retries,
+            status: None,
+            request_number: packet.number,
+            start: packet.first_seen,
+            first_data: None,
+            end: packet.time,
+            errors: packet.errors,
+            ack: Ack::Unknown,
+            completion_ack: Ack::Unknown,
+            unacked: 0,
+            terms: packet.terms,
+            latest_byte_count: None,
+        }
+    }
+
+    pub(super) fn is_repeated_by(&self, request: &Transaction) -> bool {
+        self.completions == 0
+            && (self.format, self.address, self.bytes) == (request.format, request.address, request.bytes)
+    }
+
+    /// Counts a TLP of it that was seen again.
+    pub(crate) fn seen_again(&mut self, packet: &Packet<'_>) {
+        self.retries += 1;
+        self.terms |= packet.terms;
+        self.errors |= packet.errors;
+    }
+
+    /// True for the completion before, once more: Byte Count falls from each to the next (`PCIe 5.0 §2.3.1.1`).
+    pub(super) fn is_answered_again_by(&self, completion: &Completion) -> bool {
+        self.latest_byte_count == Some(completion.byte_count)
+            && u32::from(completion.byte_count) > self.remaining
+    }
+
+    // Only data is counted down: an answer without data, or a failure, ends at once. The completion of an AtomicOp counts
+    // what it returns, the original value.
+    pub(super) fn expects(&self, completion: &Completion) -> bool {
+        self.remaining == 0
+            || completion.status != Status::Success
+            || u32::from(completion.byte_count) == self.remaining
+    }
+
+    /// Counts a completion, and says whether it is the last: one without data, or with another status than success, ends
+    /// the transaction (`PCIe 5.0 §2.3.1.1`, §2.3.2).
+    pub(super) fn is_ended_by(&mut self, packet: &Packet<'_>, completion: &Completion) -> bool {
+        self.end = packet.time;
+        self.completions += 1;
+        self.retries += packet.retries;
+        self.status = Some(completion.status);
+        self.errors |= packet.errors | Errors::of_status(completion.status);
+        self.terms |= packet.terms;
+        self.latest_byte_count = Some(completion.byte_count);
+        let Some(length_dw) = completion.length_dw else { return true };
+        let bytes = answered_bytes(completion, length_dw);
+        self.first_data.get_or_insert(packet.time);
+        self.data_bytes = self.data_bytes.saturating_add(bytes);
+        self.remaining = self.remaining.saturating_sub(bytes);
+        self.remaining == 0 || completion.status != Status::Success
+    }
+
+    /// Names what never came.
+    pub(crate) fn give_up(&mut self, why: Errors) {
+        self.errors |= why;
+        self.errors |= if self.completions == 0 { Errors::NO_COMPLETION } else { Errors::INCOMPLETE };
+    }
+}
+
+/// Address of the first byte that a request names, and how many it names.
+pub(crate) fn named_bytes(repr: &Repr) -> (u64, u32) {
+    match &repr.body {
+        Body::Memory(m) => (m.span.first_byte(), m.span.byte_count()),
+        Body::Config(c) => (u64::from(c.register_dw) * 4, 4),
+        Body::Io(io) => (u64::from(io.address), 4),
+        Body::Atomic(a) => (a.address, a.operand.bytes()),
+        Body::Message(_) => (0, repr.data_dw() * 4),
+        Body::Completion(_) => (0, 0),
+    }
+}
+
+/// Bytes that a completion answers: its data, less those before the first byte and those behind the last.
+fn answered_bytes(completion: &Completion, length_dw: u16) -> u32 {
+    let lanes = u32::from(length_dw) * 4 - u32::from(completion.lower_address & 3);
+    lanes.min(u32::from(completion.byte_count))
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Records as text: a line in the style of the NetTLP paper's Figure 15, or a JSON object. Never decodes.
+
+mod json;
+
+pub use json::{JsonRecord, json, prefix_name};
+
+use crate::decode::{Ecrc, Kind, Other, Record, TlpRecord};
+use crate::encap::Foreign;
+use crate::matcher::Transaction;
+use crate::time::append_decimal;
+use std::fmt::{self, Write};
+use std::net::Ipv4Addr;
+use tlp::{Bdf, Class, Dllp, FlowControlKind, Status};
+
+/// Appends one line for `record` to `out`, without a line end: what the paper's Figure 15 shows.
+pub fn line(record: &Record<'_>, out: &mut String) {
+    // Writing to a string cannot fail.
+    let _ = write_line(record, false, out);
+}
+
+/// As [`line()`], with the fields that are not at rest (TC, attributes, ...) and what the capture lacks of the data.
+pub fn verbose_line(record: &Record<'_>, out: &mut String) {
+    let _ = write_line(record, true, out);
+}
+
+fn write_line(record: &Record<'_>, verbose: bool, out: &mut String) -> fmt::Result {
+    append_prefix(record, out);
+    write_kind(record, verbose, out)?;
+    if record.mark.damaged {
+        out.push_str(" [damaged on the way]");
+    }
+    if record.mark.dropped {
+        out.push_str(" [dropped on the way]");
+    }
+    Ok(())
+}
+
+fn write_kind(record: &Record<'_>, verbose: bool, out: &mut String) -> fmt::Result {
+    match &record.kind {
+        Kind::Tlp(tlp) if verbose => write_verbose(tlp, out),
+        Kind::Tlp(tlp) => write!(out, "NetTLP: {}", tlp.repr),
+        Kind::Dllp(dllp) => write!(out, "DLLP: {dllp}"),
+        Kind::Other(other) => write!(out, "{other}"),
+        Kind::Bad(bad) => write!(out, "error in {}: {bad}", bad.layer()),
+    }
+}
+
+fn append_prefix(record: &Record<'_>, out: &mut String) {
+    let Some(interface) = record.interface else { return };
+    record.timestamp.append_to(out, interface.resolution.digits());
+    out.push(' ');
+    if !interface.name.is_empty() {
+        out.push_str(&interface.name);
+        out.push(' ');
+    }
+    let Some(p) = &record.path else { return };
+    out.push_str("IP ");
+    append_end(p.source, p.source_port, out);
+    out.push_str(" > ");
+    append_end(p.destination, p.destination_port, out);
+    out.push_str(": ");
+}
+
+fn append_end(address: Ipv4Addr, port: u16, out: &mut String) {
+    for octet in address.octets() {
+        append_decimal(out, u64::from(octet), 1);
+        out.push('.');
+    }
+    append_decimal(out, u64::from(port), 1);
+}
+
+fn write_verbose(tlp: &TlpRecord<'_>, out: &mut String) -> fmt::Result {
+    write!(out, "NetTLP: {:#}", tlp.repr)?;
+    for prefix in tlp.prefixes.as_slice() {
+        write!(out, ", prefix {} {:#010x}", prefix_name(*prefix), prefix.0)?;
+    }
+    if tlp.ecrc == Some(Ecrc::Bad) {
+        out.push_str(", bad ECRC");
+    }
+    if tlp.data.len() < tlp.payload_bytes {
+        write!(out, ", {} of {} data bytes captured", tlp.data.len(), tlp.payload_bytes)?;
+    }
+    Ok(())
+}
+
+impl fmt::Display for Other {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Other::Foreign(Foreign::EtherType(0x0806)) => f.write_str("ARP"),
+            Other::Foreign(Foreign::EtherType(0x86dd)) => f.write_str("IPv6"),
+            Other::Foreign(Foreign::EtherType(other)) => write!(f, "EtherType {other:#06x}"),
+            Other::Foreign(Foreign::Protocol(protocol)) => write!(f, "IPv4 protocol {protocol}"),
+            Other::Port { .. } => f.write_str("UDP of others"),
+            Other::Nettlp(what) => write!(f, "NetTLP {what}"),
+        }
+    }
+}
+
+/// Appends one line for a transaction that has ended, without a line end; see [`transactions`](crate::transactions).
+pub fn transaction_line(t: &Transaction, digits: u8, out: &mut String) {
+    crate::transactions::append_line(t, digits, out);
+}
+
+/// Appends the JSON object of a transaction, without a line end; see [`transactions`](crate::transactions).
+pub fn transaction_json(t: &Transaction, out: &mut String) {
+    crate::transactions::append_json(t, out);
+}
+
+/// Appends `value` in hexadecimal with at least `width` digits.
+pub(crate) fn append_hex(value: u64, width: u32, out: &mut String) {
+    let digits = (u64::BITS - value.leading_zeros()).div_ceil(4).max(width);
+    for place in (0..digits).rev() {
+        let digit = (value >> (4 * place) & 0xf) as u32;
+        out.push(char::from_digit(digit, 16).unwrap_or('0'));
+    }
+}
+
+/// Appends a function as `bus:device.function`.
+pub(crate) fn append_bdf(id: Bdf, out: &mut String) {
+    append_hex(id.bus().into(), 2, out);
+    out.push(':');
+    append_hex(id.device().into(), 2, out);
+    out.push('.');
+    append_hex(id.function().into(), 1, out);
+}
+
+impl Kind<'_> {
+    /// Its name: that of the TLP's type, `dllp`, `other` or `error`.
+    #[must_use]
+    pub fn type_name(&self) -> &'static str {
+        match self {
+            Kind::Tlp(tlp) => tlp.repr.name(),
+            Kind::Dllp(_) => "dllp",
+            Kind::Other(_) => "other",
+            Kind::Bad(_) => "error",
+        }
+    }
+}
+
+/// The specification's short name of a status: SC, UR, CRS or CA.
+#[must_use]
+pub const fn status_name(status: Status) -> &'static str {
+    match status {
+        Status::Success => "SC",
+        Status::UnsupportedRequest => "UR",
+        Status::ConfigRetry => "CRS",
+        Status::CompleterAbort => "CA",
+    }
+}
+
+/// The short name of a flow-control class: `P`, `NP` or `Cpl`.
+#[must_use]
+pub const fn class_name(class: Class) -> &'static str {
+    match class {
+        Class::Posted => "P",
+        Class::NonPosted => "NP",
+        Class::Completion => "Cpl",
+    }
+}
+
+/// The name of a DLLP's type.
+#[must_use]
+pub const fn dllp_name(dllp: &Dllp) -> &'static str {
+    match dllp {
+        Dllp::Ack { .. } => "Ack",
+        Dllp::Nak { .. } => "Nak",
+        Dllp::FlowControl(fc) => match fc.kind {
+            FlowControlKind::InitFc1 => "InitFC1",
+            FlowControlKind::InitFc2 => "InitFC2",
+            FlowControlKind::UpdateFc => "UpdateFC",
+        },
+        Dllp::Feature(_) => "Data_Link_Feature",
+        Dllp::Pm(pm) => pm.name(),
+        Dllp::Vendor { .. } => "Vendor-specific",
+        Dllp::Nop => "NOP",
+    }
+}

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a series has counted, as rows, and as CSV. Never counts itself.
+
+use super::{Bin, Traffic};
+use crate::credits::{Available, LedgerId};
+use crate::matcher::Requester;
+use crate::reader::Direction;
+use crate::render::class_name;
+use crate::sequence::Way;
+use crate::stats::Id;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt::{self, Write};
+use tlp::Class;
+
+/// A capture over time.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Report {
+    /// Length of an interval, picoseconds.
+    pub interval_ps: u64,
+    /// The intervals, from the first to the last with a frame.
+    pub rows: Vec<Row>,
+}
+
+/// One interval.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Row {
+    /// Its start: picoseconds since 1970, in riser's captures since the start of the run.
+    pub start_ps: u128,
+    /// What each direction of each link carried.
+    pub links: Vec<WayRow>,
+    /// Requests outstanding, by requester.
+    pub outstanding: Vec<OutstandingRow>,
+    /// The fewest credits left, where a TLP took some and the capture tells.
+    pub credits: Vec<CreditRow>,
+}
+
+/// What one direction of a link carried in an interval.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct WayRow {
+    /// Number of the link.
+    pub link: u16,
+    /// Which way; `None` where the capture does not say.
+    pub direction: Option<Direction>,
+    /// Posted requests.
+    pub posted_tlps: u64,
+    /// Non-posted requests.
+    pub non_posted_tlps: u64,
+    /// Completions.
+    pub completion_tlps: u64,
+    /// DLLPs.
+    pub dllps: u64,
+    /// Bytes of posted requests on the wire, framing included.
+    pub posted_bytes: u64,
+    /// Bytes of non-posted requests on the wire.
+    pub non_posted_bytes: u64,
+    /// Bytes of completions on the wire.
+    pub completion_bytes: u64,
+    /// Bytes of DLLPs on the wire.
+    pub dllp_bytes: u64,
+    /// Data of the TLPs, bytes.
+    pub payload_bytes: u64,
+    /// All bytes on the wire per time, gigabits per second.
+    pub wire_gbps: f64,
+    /// Share of the time that the wire was busy, 0 to 1; `None` where its speed is not known.
+    pub utilization: Option<f64>,
+    /// Of it, the share of posted requests, non-posted requests, completions and DLLPs.
+    pub utilization_by_class: Option<[f64; 4]>,
+}
+
+/// Outstanding requests of a requester in an interval.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct OutstandingRow {
+    /// Number of the link.
+    pub link: u16,
+    /// Requester ID.
+    pub requester: Id,
+    /// Most at a time.
+    pub max: u32,
+    /// Mean over the interval.
+    pub mean: f64,
+}
+
+/// The fewest credits left in an interval.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct CreditRow {
+    /// Number of the link.
+    pub link: u16,
+    /// The way of the TLPs that take them.
+    pub direction: Option<Direction>,
+    /// Virtual channel.
+    pub vc: u8,
+    /// `P`, `NP` or `Cpl`.
+    pub class: &'static str,
+    /// Header credits.
+    pub header_min: Available,
+    /// Data credits, units of 16 B.
+    pub data_min: Available,
+}
+
+pub(super) fn report(
+    interval_ps: u64,
+    mut bins: BTreeMap<u128, Bin>,
+    speeds: &BTreeMap<Way, u64>,
+    speed_bps: Option<u64>,
+) -> Report {
+    let (first, last) = (bins.keys().next().copied(), bins.keys().next_back().copied());
+    let all = match (first, last) {
+        (Some(first), Some(last)) => first..last + 1,
+        _ => 0..0,
+    };
+    let rows = all.map(|index| {
+        let bin = bins.remove(&index).unwrap_or_default();
+        let speed = |way| speeds.get(&way).copied().or(speed_bps);
+        Row {
+            start_ps: index * u128::from(interval_ps),
+            links: bin.ways.iter().map(|(way, t)| way_row(*way, t, speed(*way), interval_ps)).collect(),
+            outstanding: bin
+                .requesters
+                .iter()
+                .map(|(Requester { link, id }, occupied)| OutstandingRow {
+                    link: *link,
+                    requester: Id(*id),
+                    max: occupied.max,
+                    mean: occupied.area as f64 / interval_ps as f64,
+                })
+                .collect(),
+            credits: bin.credits.iter().map(|(id, left)| credit_row(id, *left)).collect(),
+        }
+    });
+    Report { interval_ps, rows: rows.collect() }
+}
+
+fn way_row((link, direction): Way, t: &Traffic, speed_bps: Option<u64>, interval_ps: u64) -> WayRow {
+    let [posted_tlps, non_posted_tlps, completion_tlps] = t.tlps;
+    let [posted_bytes, non_posted_bytes, completion_bytes] = t.bytes;
+    let classes = [posted_bytes, non_posted_bytes, completion_bytes, t.dllp_bytes];
+    let bits: u64 = classes.iter().sum::<u64>() * 8;
+    // Bits that the wire could have carried.
+    let capacity = speed_bps.map(|bps| bps as f64 * interval_ps as f64 / 1e12);
+    WayRow {
+        link,
+        direction,
+        posted_tlps,
+        non_posted_tlps,
+        completion_tlps,
+        dllps: t.dllps,
+        posted_bytes,
+        non_posted_bytes,
+        completion_bytes,
+        dllp_bytes: t.dllp_bytes,
+        payload_bytes: t.payload_bytes,
+        wire_gbps: bits as f64 * 1_000.0 / interval_ps as f64,
+        utilization: capacity.map(|capacity| bits as f64 / capacity),
+        utilization_by_class: capacity.map(|capacity| classes.map(|bytes| bytes as f64 * 8.0 / capacity)),
+    }
+}
+
+fn credit_row(id: &LedgerId, (header_min, data_min): (Available, Available)) -> CreditRow {
+    let LedgerId { way: (link, direction), vc, class } = *id;
+    CreditRow { link, direction, vc, class: class_name(class), header_min, data_min }
+}
+
+/// Columns of the CSV: one value a row, so that a data frame of any kind takes it as it is.
+pub const CSV_HEADER: &str = "start_ps,interval_ps,link,direction,of,measure,value\n";
+
+impl Report {
+    /// Appends it as CSV, the header included.
+    pub fn append_csv(&self, out: &mut String) {
+        out.push_str(CSV_HEADER);
+        for row in &self.rows {
+            // Writing to a string cannot fail.
+            let _ = self.append_csv_row(row, out);
+        }
+    }
+
+    fn append_csv_row(&self, row: &Row, out: &mut String) -> fmt::Result {
+        let (start, interval) = (row.start_ps, self.interval_ps);
+        for w in &row.links {
+            let way = format!("{start},{interval},{},{}", w.link, w.direction.map_or("", Direction::name));
+            let by_class = w.utilization_by_class.map_or([None; 4], |shares| shares.map(Some));
+            let classes = [
+                (class_name(Class::Posted), w.posted_tlps, w.posted_bytes),
+                (class_name(Class::NonPosted), w.non_posted_tlps, w.non_posted_bytes),
+                (class_name(Class::Completion), w.completion_tlps, w.completion_bytes),
+                ("DLLP", w.dllps, w.dllp_bytes),
+            ];
+            for ((class, packets, bytes), share) in classes.into_iter().zip(by_class) {
+                writeln!(out, "{way},{class},packets,{packets}\n{way},{class},wire_bytes,{bytes}")?;
+                if let Some(share) = share {
+                    writeln!(out, "{way},{class},utilization,{share:.6}")?;
+                }
+            }
+            writeln!(out, "{way},,payload_bytes,{}", w.payload_bytes)?;
+        }
+        for o in &row.outstanding {
+            let of = format!("{start},{interval},{},,{}", o.link, o.requester.0);
+            writeln!(out, "{of},outstanding_max,{}\n{of},outstanding_mean,{:.6}", o.max, o.mean)?;
+        }
+        for c in &row.credits {
+            let direction = c.direction.map_or("", Direction::name);
+            let of = format!("{start},{interval},{},{direction},{}:vc{}", c.link, c.class, c.vc);
+            writeln!(out, "{of},header_credits_min,{}\n{of},data_credits_min,{}", c.header_min, c.data_min)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Whole transactions of a capture: a request with its completions, its Ack and its replays, handed out once nothing more
+//! can come. Memory is bounded by the matcher's limits and by [`MAX_UNACKED`] TLPs a direction that wait for their Ack.
+//!
+//! Which Ack covers a TLP is known only where the capture tells each TLP's [place](crate::Mark::place); else it is
+//! [`Ack::Unknown`].
+
+mod render;
+mod summary;
+
+pub use render::{append_fields, append_json, append_line};
+pub use summary::{MAX_VALUES, Quantiles, Report, Spread, Summary, TypeSummary};
+
+use crate::decode::{Bad, Ecrc, Kind, Record, TlpRecord};
+use crate::matcher::{Ack, Errors, Match, Matcher, Packet, Requester, Transaction};
+use crate::sequence::{Arrival, MAX_UNACKED, Sequences, Way, opposite, way};
+use crate::time::Timestamp;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use tlp::{Dllp, Tag};
+
+/// A TLP that waits for its Ack.
+#[derive(Clone, Copy, Debug)]
+struct Unacked {
+    place: u64,
+    requester: Requester,
+    tag: Tag,
+    /// Number of the request's record.
+    request: u64,
+    is_completion: bool,
+}
+
+/// What a record means for the transactions of a capture.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Outcome {
+    /// Of the last completion of a transaction: from the first request to here, in picoseconds.
+    pub response_ps: Option<u128>,
+    /// Of the last completion of a transaction: from the first request to the first data, in picoseconds.
+    pub first_data_ps: Option<u128>,
+    /// What is wrong with the transaction that ends here; an unexpected completion.
+    pub errors: Errors,
+    /// The TLP was seen before.
+    pub replay: bool,
+    /// The TLP was taken, as far as the capture tells: neither lost nor out of order, nor seen before.
+    pub taken: bool,
+    /// Number of the record of the request that the TLP answers.
+    pub request: Option<u64>,
+}
+
+/// Puts the transactions of a capture together.
+///
+/// See each record in its order, and take what has ended with [`next_ended`](Self::next_ended) until there is none;
+/// [`finish`](Self::finish) at the end of the file makes the rest end too.
+#[derive(Clone, Debug)]
+pub struct Tracker {
+    matcher: Matcher,
+    sequences: Sequences,
+    /// By way, those whose Ack has not come, in the order of their places.
+    unacked: BTreeMap<Way, VecDeque<Unacked>>,
+    /// Ways on which Acks were seen.
+    acked_ways: BTreeSet<Way>,
+    /// Transactions that have ended but for an Ack, by number of the request.
+    held: BTreeMap<u64, Transaction>,
+    ended: VecDeque<Transaction>,
+    lost: u64,
+    again: u64,
+}
+
+impl Default for Tracker {
+    fn default() -> Tracker {
+        Tracker::new()
+    }
+}
+
+impl Tracker {
+    /// Nothing seen yet.
+    #[must_use]
+    pub fn new() -> Tracker {
+        Tracker {
+            matcher: Matcher::that_keeps_given_up(),
+            sequences: Sequences::new(),
+            unacked: BTreeMap::new(),
+            acked_ways: BTreeSet::new(),
+            held: BTreeMap::new(),
+            ended: VecDeque::new(),
+            lost: 0,
+            again: 0,
+        }
+    }
+
+    /// Sees a record. `terms` are those of a filter that hold for it, a bit each
+    /// ([`Filter::terms`](crate::filter::Filter::terms)); 0 without a filter. Says what the record means for the
+    /// transactions, where it is a TLP that was taken.
+    #[inline]
+    pub fn see(&mut self, record: &Record<'_>, terms: u64) -> Outcome {
+        match &record.kind {
+            Kind::Tlp(tlp) => self.tlp(record, tlp, terms),
+            Kind::Dllp(dllp) => {
+                self.dllp(record, dllp);
+                Outcome::default()
+            }
+            Kind::Bad(Bad::File(_)) => {
+                self.sequences.hole();
+                Outcome::default()
+            }
+            _ => Outcome::default(),
+        }
+    }
+
+    /// A transaction that has ended, in the order in which they end, each once.
+    #[inline]
+    pub fn next_ended(&mut self) -> Option<Transaction> {
+        self.ended.pop_front()
+    }
+
+    /// Ends the capture: what still waits for completions or Acks ends as it is, in the order of the requests.
+    pub fn finish(&mut self) {
+        let mut left = std::mem::take(&mut self.held).into_values().collect::<Vec<_>>();
+        for mut transaction in self.matcher.drain() {
+            transaction.give_up(Errors::empty());
+            left.push(transaction);
+        }
+        left.sort_by_key(|t| t.request_number);
+        self.ended.extend(left);
+        self.unacked.clear();
+    }
+
+    /// The matcher, with counts of what was seen and of requests outstanding.
+    #[must_use]
+    pub const fn matcher(&self) -> &Matcher {
+        &self.matcher
+    }
+
+    /// TLPs that were damaged, dropped or discarded as out of order on the way.
+    #[must_use]
+    pub const fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// TLPs that had been taken before.
+    #[must_use]
+    pub const fn again(&self) -> u64 {
+        self.again
+    }
+
+    fn tlp(&mut self, record: &Record<'_>, tlp: &TlpRecord<'_>, terms: u64) -> Outcome {
+        let way = way(record);
+        let arrival = self.sequences.tlp(record);
+        let (first_seen, retries) = match arrival {
+            Arrival::Taken { first_seen, retries } => (first_seen, retries),
+            Arrival::Again | Arrival::OutOfOrder | Arrival::Lost => (record.timestamp, 0),
+        };
+        let packet = Packet {
+            number: record.number,
+            time: record.timestamp,
+            first_seen,
+            retries,
+            link: way.0,
+            direction: way.1,
+            repr: &tlp.repr,
+            errors: errors_of(tlp),
+            terms,
+        };
+        match arrival {
+            Arrival::Taken { .. } => self.taken(&packet, record.mark.place, way),
+            Arrival::Again => {
+                self.again += 1;
+                self.matcher.count_repeat();
+                self.replayed(&packet, record.mark.place, way);
+                Outcome { replay: true, ..Outcome::default() }
+            }
+            Arrival::OutOfOrder | Arrival::Lost => {
+                self.lost += 1;
+                Outcome::default()
+            }
+        }
+    }
+
+    #[inline]
+    fn taken(&mut self, packet: &Packet<'_>, place: Option<u64>, way: Way) -> Outcome {
+        let (id, tag) = packet.repr.transaction();
+        let requester = Requester { link: packet.link, id };
+        let matched = self.matcher.packet(packet);
+        let mut outcome = Outcome { taken: true, ..Outcome::default() };
+        match matched {
+            Match::Posted => {
+                let mut posted = Transaction::of_request(packet);
+                self.await_ack(&mut posted, place, way, false);
+                self.end(posted);
+            }
+            Match::Request | Match::TagReuse => self.await_ack_of_waiting(requester, tag, place, way, false),
+            Match::Partial => {
+                outcome.request = self.matcher.answered();
+                self.await_ack_of_waiting(requester, tag, place, way, true);
+            }
+            Match::Complete(mut transaction) => {
+                self.await_ack(&mut transaction, place, way, true);
+                outcome.request = Some(transaction.request_number);
+                outcome.response_ps = transaction.response_ps();
+                outcome.first_data_ps = transaction.first_data_ps();
+                outcome.errors = transaction.errors;
+                self.end(transaction);
+            }
+            Match::Unmatched => {
+                outcome.errors = Errors::UNEXPECTED_COMPLETION;
+                if let tlp::Body::Completion(completion) = &packet.repr.body {
+                    self.ended.push_back(Transaction::of_unexpected(packet, completion));
+                }
+            }
+            Match::Repeat => outcome = Outcome { replay: true, ..Outcome::default() },
+            Match::Untracked => {}
+        }
+        while let Some(given_up) = self.matcher.next_given_up() {
+            self.end(given_up);
+        }
+        outcome
+    }
+
+    fn end(&mut self, transaction: Transaction) {
+        if transaction.unacked == 0 {
+            self.ended.push_back(transaction);
+        } else {
+            self.held.insert(transaction.request_number, transaction);
+        }
+    }
+
+    // Where two requests wait under a tag, whose completion it was is left open.
+    fn await_ack_of_waiting(
+        &mut self,
+        requester: Requester,
+        tag: Tag,
+        place: Option<u64>,
+        way: Way,
+        is_completion: bool,
+    ) {
+        if place.is_none() {
+            return;
+        }
+        let waiting = self.matcher.waiting_under(requester, tag, is_completion);
+        if let Some(transaction) = waiting {
+            let unacked = note_unacked(transaction, place, is_completion, self.acked_ways.contains(&way));
+            self.push_unacked(way, unacked);
+        }
+    }
+
+    fn await_ack(
+        &mut self,
+        transaction: &mut Transaction,
+        place: Option<u64>,
+        way: Way,
+        is_completion: bool,
+    ) {
+        if place.is_some() {
+            let unacked = note_unacked(transaction, place, is_completion, self.acked_ways.contains(&way));
+            self.push_unacked(way, unacked);
+        }
+    }
+
+    fn push_unacked(&mut self, way: Way, unacked: Option<Unacked>) {
+        let Some(unacked) = unacked else { return };
+        let queue = self.unacked.entry(way).or_default();
+        queue.push_back(unacked);
+        if queue.len() > MAX_UNACKED
+            && let Some(oldest) = queue.pop_front()
+        {
+            self.settle(oldest, None);
+        }
+    }
+
+    fn dllp(&mut self, record: &Record<'_>, dllp: &Dllp) {
+        // A link whose DLLPs are seen will show its Acks.
+        self.acked_ways.insert(opposite(way(record)));
+        let Some((way, place)) = self.sequences.acknowledged(record, dllp) else { return };
+        while let Some(unacked) = self.next_acked(way, place) {
+            self.settle(unacked, Some((record.number, record.timestamp)));
+        }
+    }
+
+    fn next_acked(&mut self, way: Way, place: u64) -> Option<Unacked> {
+        let queue = self.unacked.get_mut(&way)?;
+        if queue.front()?.place > place { None } else { queue.pop_front() }
+    }
+
+    /// A TLP is acknowledged, or will not be known to be.
+    fn settle(&mut self, unacked: Unacked, by: Option<(u64, Timestamp)>) {
+        let Unacked { requester, tag, request, is_completion, .. } = unacked;
+        let ack = by.map_or(Ack::Unknown, |(number, time)| Ack::Seen { number, time });
+        let settle = |t: &mut Transaction| {
+            t.unacked = t.unacked.saturating_sub(1);
+            *(if is_completion { &mut t.completion_ack } else { &mut t.ack }) = ack;
+        };
+        match self.held.get_mut(&request) {
+            Some(held) => {
+                settle(held);
+                if held.unacked == 0
+                    && let Some(ended) = self.held.remove(&request)
+                {
+                    self.ended.push_back(ended);
+                }
+            }
+            None => {
+                self.matcher.waiting_mut(requester, tag, request).map(settle);
+            }
+        }
+    }
+
+    /// A TLP that was taken before is seen again: a retry of the transaction that it belongs to, where that is not yet over.
+    fn replayed(&mut self, packet: &Packet<'_>, place: Option<u64>, way: Way) {
+        let (Some(place), Some(queue)) = (place, self.unacked.get(&way)) else { return };
+        let Ok(at) = queue.binary_search_by_key(&place, |unacked| unacked.place) else { return };
+        let Unacked { requester, tag, request, .. } = queue[at];
+        let transaction = match self.held.get_mut(&request) {
+            Some(held) => Some(held),
+            None => self.matcher.waiting_mut(requester, tag, request),
+        };
+        if let Some(transaction) = transaction {
+            transaction.seen_again(packet);
+        }
+    }
+}
+
+/// What waits for the Ack of a TLP of `transaction`, where Acks are seen at all.
+fn note_unacked(
+    transaction: &mut Transaction,
+    place: Option<u64>,
+    is_completion: bool,
+    acks_are_seen: bool,
+) -> Option<Unacked> {
+    let place = place.filter(|_| acks_are_seen)?;
+    *(if is_completion { &mut transaction.completion_ack } else { &mut transaction.ack }) = Ack::None;
+    transaction.unacked += 1;
+    Some(Unacked {
+        place,
+        requester: transaction.requester,
+        tag: transaction.tag,
+        request: transaction.request_number,
+        is_completion,
+    })
+}
+
+/// What is wrong with a TLP by itself.
+#[must_use]
+pub fn errors_of(tlp: &TlpRecord<'_>) -> Errors {
+    let mut errors = Errors::empty();
+    errors.set(Errors::POISONED, tlp.repr.ep);
+    errors.set(Errors::BAD_ECRC, tlp.ecrc == Some(Ecrc::Bad));
+    errors
+}

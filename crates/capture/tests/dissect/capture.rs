@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Writes frames with any bytes.
+
+use riser_capture::Direction;
+use riser_capture::encap::{Addresses, HEADER_LEN, NETTLP_LEN, NettlpHeader, emit_header};
+use std::time::Duration;
+
+/// Writes frames with any payload to a pcap file of nanoseconds, a microsecond apart.
+pub(crate) struct FrameWriter {
+    inner: pcap_file::pcap::PcapWriter<Vec<u8>>,
+    count: u32,
+}
+
+impl FrameWriter {
+    pub(crate) fn new() -> FrameWriter {
+        let header = pcap_file::pcap::PcapHeader {
+            ts_resolution: pcap_file::TsResolution::NanoSecond,
+            ..Default::default()
+        };
+        FrameWriter { inner: pcap_file::pcap::PcapWriter::with_header(Vec::new(), header).unwrap(), count: 0 }
+    }
+
+    /// A datagram to `port` with NetTLP header and `payload`, of both of which at most `captured` bytes are captured.
+    pub(crate) fn write(&mut self, direction: Direction, port: u16, payload: &[u8], captured: usize) {
+        let mut header = [0; HEADER_LEN];
+        let nettlp = NettlpHeader { sequence: self.count as u16, timestamp: self.count * 156 };
+        emit_header(&mut header, &Addresses::of_link(0, direction), port, nettlp, payload.len());
+        let mut frame = [&header, payload].concat();
+        let original_len = frame.len();
+        frame.truncate(captured.saturating_add(HEADER_LEN - NETTLP_LEN));
+        self.put(&frame, original_len);
+    }
+
+    /// A datagram to `port` with `payload` alone.
+    pub(crate) fn write_bare(&mut self, port: u16, payload: &[u8]) {
+        let mut header = [0; HEADER_LEN];
+        let addresses = Addresses::of_link(0, Direction::Upstream);
+        emit_header(&mut header, &addresses, port, NettlpHeader::default(), 0);
+        // Without the NetTLP header: total length of IPv4 at byte 16, length of UDP at 38. Nobody looks at checksums.
+        header[16..18].copy_from_slice(&(28 + payload.len() as u16).to_be_bytes());
+        header[38..40].copy_from_slice(&(8 + payload.len() as u16).to_be_bytes());
+        let frame = [&header[..HEADER_LEN - NETTLP_LEN], payload].concat();
+        self.put(&frame, frame.len());
+    }
+
+    fn put(&mut self, frame: &[u8], original_len: usize) {
+        self.count += 1;
+        let time = Duration::from_nanos(1_600_000_000_000_000_000 + u64::from(self.count) * 1_003);
+        let packet = pcap_file::pcap::PcapPacket::new(time, original_len as u32, frame);
+        self.inner.write_packet(&packet).unwrap();
+    }
+
+    pub(crate) fn finish(self) -> Vec<u8> {
+        self.inner.into_writer()
+    }
+}

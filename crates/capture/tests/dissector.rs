@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The Wireshark dissector (`tools/wireshark`) in stock `tshark`, held against riser's own decoder, renderer and matcher:
+//! its tables, and what it shows of every record. Where `tshark` or the captures are missing, this says that it skips.
+
+mod common;
+mod dissect;
+
+use dissect::capture::FrameWriter;
+use dissect::compare::{compare, compare_tolerated};
+use dissect::random::{Random, mixture};
+use dissect::story::story;
+use dissect::tables::{MessageRow, TlpRow, message_rows, rule_rows, tlp_rows};
+use dissect::tshark::{Tshark, Values};
+use riser_capture::Direction;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use tlp::format::Family;
+use tlp::message::{MESSAGES, MessageData};
+use tlp::rules::{RULES, Rule, RuleId};
+use tlp::{Class, FORMATS};
+
+/// The Lua table of formats is riser's own, row by row.
+#[test]
+fn the_table_of_formats_is_that_of_riser() {
+    let family = |family| match family {
+        Family::Memory => "memory",
+        Family::Io => "io",
+        Family::Atomic => "atomic",
+        Family::Config => "config",
+        Family::Message => "message",
+        Family::Completion => "completion",
+    };
+    let class = |class| match class {
+        Class::Posted => "P",
+        Class::NonPosted => "NP",
+        Class::Completion => "Cpl",
+    };
+    let riser: Vec<TlpRow> = FORMATS
+        .iter()
+        .map(|row| TlpRow {
+            fmt: row.fmt,
+            type_bits: row.type_bits,
+            mask: row.type_mask,
+            name: row.name.to_owned(),
+            header_dw: row.header_dw,
+            data: row.has_data,
+            class: class(row.class).to_owned(),
+            family: family(row.family).to_owned(),
+        })
+        .collect();
+    assert_eq!(tlp_rows(), riser);
+}
+
+/// Rules of the first byte, of what is missing and of the size: other expert items tell of them.
+const NOT_OF_THE_HEADER: [RuleId; 5] =
+    [RuleId::ReservedFmt, RuleId::ReservedType, RuleId::PrefixedHeader, RuleId::Length, RuleId::Digest];
+
+fn is_of_header(rule: &&Rule) -> bool {
+    !rule.is_of_receiver() && !NOT_OF_THE_HEADER.contains(&rule.id)
+}
+
+/// The Lua rules are those of riser that a header decides: name, section and text, in their order.
+#[test]
+fn the_rules_are_those_of_riser() {
+    let (tolerated, malformed): (Vec<&Rule>, Vec<&Rule>) =
+        RULES.iter().filter(is_of_header).partition(|rule| rule.is_tolerated());
+    let riser = malformed.into_iter().chain(tolerated);
+    let riser: Vec<[String; 3]> =
+        riser.map(|rule| [format!("{:?}", rule.id), rule.section.to_owned(), rule.text.to_owned()]).collect();
+    let lua = rule_rows();
+    for (lua, riser) in lua.iter().zip(&riser) {
+        assert_eq!(lua, riser);
+    }
+    assert_eq!(lua.len(), riser.len());
+}
+
+/// The Lua table of messages is riser's own, row by row.
+#[test]
+fn the_table_of_messages_is_that_of_riser() {
+    let riser: Vec<MessageRow> = MESSAGES
+        .iter()
+        .map(|row| MessageRow {
+            code: row.code,
+            subtype: row.subtype,
+            name: row.name.to_owned(),
+            routings: row.routings,
+            data_dw: match row.data {
+                MessageData::Never => Some(0),
+                MessageData::Dw(dw) => Some(dw as u8),
+                MessageData::Free => None,
+            },
+            tc0: row.tc0.map(|rule| format!("{rule:?}")),
+        })
+        .collect();
+    assert_eq!(message_rows(), riser);
+}
+
+#[test]
+fn the_captures_of_nettlp() {
+    let (Some(tshark), Some(captures)) = (Tshark::find(), dissect::captures()) else { return };
+    let mut files: Vec<PathBuf> = Vec::new();
+    for folder in std::fs::read_dir(captures).unwrap() {
+        let entries = std::fs::read_dir(folder.unwrap().path()).unwrap();
+        files.extend(entries.map(|entry| entry.unwrap().path()));
+    }
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "pcap"));
+    files.sort();
+    assert!(!files.is_empty());
+    // Starting tshark takes longer than reading these.
+    let (left, right) = files.split_at(files.len() / 2);
+    let run = |files: &[PathBuf]| files.iter().for_each(|file| drop(check(&tshark, file, false)));
+    std::thread::scope(|scope| {
+        scope.spawn(|| run(left));
+        run(right);
+    });
+}
+
+fn check(tshark: &Tshark, path: &Path, verbose: bool) -> Vec<Values> {
+    let rows = tshark.read(path, verbose);
+    compare(&std::fs::read(path).unwrap(), &rows, verbose);
+    rows
+}
+
+/// Counts the rows that have `field`.
+fn count(rows: &[Values], field: &str) -> usize {
+    rows.iter().filter(|row| row.has(field)).count()
+}
+
+/// What riser's own writer makes of every type, of DLLPs, and of two links with the same tags.
+#[test]
+fn a_capture_of_riser() {
+    let Some(tshark) = Tshark::find() else { return };
+    let file = dissect::TempFile::new("story", &story());
+    let rows = check(&tshark, &file.path, false);
+    // Each way to match, each link and each kind of DLLP is in it.
+    for field in [
+        "tlp.request_in",
+        "tlp.response_in",
+        "tlp.response_time",
+        "tlp.expert.repeat",
+        "tlp.expert.tag_reuse",
+        "tlp.expert.unexpected",
+        "tlp.expert.unanswered",
+        "tlp.expert.status",
+        "tlp.expert.retry",
+        "tlp.expert.byte_count",
+        "tlp.expert.not_captured",
+        "dllp.header_credits",
+        "dllp.sequence",
+        "dllp.features.scaled_fc",
+    ] {
+        assert!(count(&rows, field) > 0, "{field}");
+    }
+    let names: BTreeSet<&str> = rows.iter().filter_map(|row| row.get("tlp.type_name")).collect();
+    assert!(FORMATS.iter().all(|row| names.contains(row.name)), "{names:?}");
+    assert_eq!(rows.iter().filter_map(|row| row.get("dllp.name")).collect::<BTreeSet<_>>().len(), 12);
+}
+
+/// The rules of a header that no row breaks.
+fn never_broken(rows: &[Values], field: &str, tolerated: bool) -> Vec<String> {
+    let broken = rows.iter().filter_map(|row| row.get(field)).flat_map(|rules| rules.split(','));
+    let broken: BTreeSet<&str> = broken.collect();
+    let rules = RULES.iter().filter(is_of_header).filter(|rule| rule.is_tolerated() == tolerated);
+    rules.map(|rule| format!("{:?}", rule.id)).filter(|rule| !broken.contains(rule.as_str())).collect()
+}
+
+/// Thousands of TLPs and DLLPs at random, most of them nearly legal: both decoders say the same of each, and no byte makes
+/// the dissector fail.
+#[test]
+fn bytes_at_random() {
+    let Some(tshark) = Tshark::find() else { return };
+    let mut random = Random::new(0x7157_0a2e);
+    let bytes = mixture(&mut random, 4000);
+    let file = dissect::TempFile::new("random", &bytes);
+    let rows = check(&tshark, &file.path, true);
+    compare_tolerated(&bytes, &rows);
+    assert_eq!(never_broken(&rows, "tlp.tolerated_rule", true), [""; 0]);
+    assert_eq!(never_broken(&rows, "tlp.malformed_rule", false), [""; 0]);
+    for kind in
+        ["malformed", "unknown_type", "truncated", "length", "ecrc", "poisoned", "tolerated", "no_digest"]
+    {
+        let field = format!("tlp.expert.{kind}");
+        assert!(count(&rows, &field) > 10, "{field}: {}", count(&rows, &field));
+    }
+    for field in ["tlp.prefix", "tlp.st", "dllp.expert.crc", "dllp.expert.length", "tlp.request_in"] {
+        assert!(count(&rows, field) > 10, "{field}: {}", count(&rows, field));
+    }
+}
+
+/// Copied to a folder of plugins, as README.md says, it is loaded without being asked for.
+#[test]
+#[cfg(target_os = "linux")]
+fn installed_as_a_plugin() {
+    let (Some(tshark), Some(captures)) = (Tshark::find(), dissect::captures()) else { return };
+    let home = dissect::TempFile::folder("home");
+    let plugins = home.path.join(".local/lib/wireshark/plugins");
+    std::fs::create_dir_all(plugins.join("riser")).unwrap();
+    for file in tshark.lua_files() {
+        std::fs::copy(tshark.folder().join(&file), plugins.join(&file)).unwrap();
+    }
+    let line = tshark.read_installed(&home.path, &captures.join("x520/x520-64B-1pkt.pcap"));
+    assert!(line.contains("TLP 64 MRd, len 16, requester 19:00, tag 0x02"), "{line}");
+}
+
+/// UDP port, bytes behind the NetTLP header, and some of the fields that are shown with their values.
+type Literal = (u16, &'static str, &'static [(&'static str, &'static str)]);
+
+/// ECRCs were made with zlib's CRC-32 over the bytes with bit 0 of Type and EP set (`PCIe 5.0 §2.7.1`), CRCs of DLLPs bit by
+/// bit as §3.5.1 says; the others are drawn by hand from the paragraph named.
+const LITERAL: &[Literal] = &[
+    // §2.2.8.1: Assert_INTA, local.
+    (
+        0x3000,
+        "34000000 01000020 00000000 00000000",
+        &[("tlp.message_name", "Assert_INTA"), ("tlp.routing", "4"), ("tlp.requester", "01:00.0")],
+    ),
+    // §2.2.8.6: Vendor_Defined Type 1 by ID to 02:03.4, vendor 8086h.
+    (
+        0x3001,
+        "32000000 0100017f 021c8086 deadbeef",
+        &[
+            ("tlp.message_name", "Vendor_Defined_Type_1"),
+            ("tlp.message_target", "02:03.4"),
+            ("tlp.vendor_id", "32902"),
+        ],
+    ),
+    // §6.20: PASID 12345h with Execute Requested before an MRd; §2.2.6.2: tag 301h.
+    (
+        0x3301,
+        "91112345 00880001 0100010f 00001000",
+        &[
+            ("tlp.prefix.pasid", "74565"),
+            ("tlp.prefix.pasid.execute", "1"),
+            ("tlp.prefix.pasid.privileged", "0"),
+            ("tlp.prefix.name", "PASID"),
+            ("tlp.tag", "769"),
+        ],
+    ),
+    // §2.2.7.1: TH in an MRd: ST A5h in place of the Byte Enables; Extended TPH prefix with ST[15:8] 5Ah.
+    (
+        0x3002,
+        "905a0000 00010002 010002a5 00001003",
+        &[
+            ("tlp.st", "165"),
+            ("tlp.ph", "3"),
+            ("tlp.first_be", "15"),
+            ("tlp.last_be", "15"),
+            ("tlp.prefix.st_high", "90"),
+        ],
+    ),
+    // §2.2.7.1: TH in an MWr: ST 3Ch in place of the tag.
+    (0x3000, "40010001 01003c0f 00001001 11223344", &[("tlp.st", "60"), ("tlp.ph", "1"), ("tlp.tag", "0")]),
+    // §2.2.7: CAS of 64 bits at 1_0000_0008h.
+    (
+        0x3004,
+        "6e000004 01000400 00000001 00000008 0000000000000001 0000000000000002",
+        &[("tlp.type_name", "CAS"), ("tlp.operand_bytes", "8"), ("tlp.address", "4294967304")],
+    ),
+    // §2.7.1, ECRC of an MRd: good, then with a bit wrong.
+    (0x3003, "00008004 1b0003ff 2f001000 cbe0911a", &[("tlp.ecrc_status", "good")]),
+    (0x3003, "00008004 1b0003ff 2f001000 cbe0911b", &[("tlp.ecrc_status", "bad")]),
+    // §2.7.1: an end-to-end prefix is covered as it is, a local one is not.
+    (0x3003, "80abcdef 90110000 00008004 1b0003ff 2f001000 3cfabcca", &[("tlp.ecrc_status", "good")]),
+    // §3.5, Table 3-1: the types that flow control and Ack leave over. CRCs by the algorithm of §3.5.1.
+    (
+        0x2ffe,
+        "02800001 3156",
+        &[("dllp.name", "Data_Link_Feature"), ("dllp.feature_ack", "1"), ("dllp.features.scaled_fc", "1")],
+    ),
+    (
+        0x2ffe,
+        "80c3f0ff 6968",
+        &[("dllp.name", "UpdateFC"), ("dllp.hdr_scale", "3"), ("dllp.data_scale", "3")],
+    ),
+];
+
+#[test]
+fn literal_packets() {
+    let Some(tshark) = Tshark::find() else { return };
+    let mut file = FrameWriter::new();
+    for (port, bytes, _) in LITERAL {
+        file.write(Direction::Upstream, *port, &common::hex(bytes), usize::MAX);
+    }
+    let file = dissect::TempFile::new("literal", &file.finish());
+    let shown = tshark.read(&file.path, false);
+    for ((_, bytes, expected), shown) in LITERAL.iter().zip(&shown) {
+        for (field, value) in *expected {
+            assert_eq!(shown.number_or_text(field).as_deref(), Some(*value), "{field} of {bytes}");
+        }
+    }
+}

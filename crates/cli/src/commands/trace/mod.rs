@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `riser trace`: what captures hold, from `riser-capture`. Never decodes a byte itself.
+//!
+//! One way to look at captures a file, each a function of the arguments; this one only chooses.
+
+mod perfetto;
+mod records;
+mod series;
+mod stats;
+mod transactions;
+
+use crate::failure::Failure;
+use capture::credits::Ledgers;
+use capture::{Filter, Reader, Record, Sieve};
+use clap::ValueEnum;
+use serde::Serialize;
+use std::fs::File;
+use std::io::{self, BufWriter, StdoutLock};
+use std::path::PathBuf;
+
+/// Bytes of output gathered before they are written.
+const BUFFER_BYTES: usize = 1 << 16;
+
+const EXAMPLE: &str = "\
+Examples:
+  riser trace capture.pcapng
+  riser trace capture.pcapng --json | head
+  riser trace --stats *.pcap
+  riser trace --transactions --filter 'type=MRd and time>1us' capture.pcapng
+  riser trace --stats --interval 10us --format csv capture.pcapng > series.csv
+  riser trace --credits --filter 'dir=up and class=P' capture.pcapng
+  riser trace --perfetto capture.json capture.pcapng
+
+Reads pcap and pcapng with Ethernet, IPv4, UDP and NetTLP. What cannot be read is named in its place and counted, and
+the rest is read; the exit status stays 0. --json prints a line per record: TLPs with timestamp_ps, type, requester,
+completer, tag, address, length_dw, byte_count, status and payload_bytes where the type has them; with --transactions a
+line per transaction and one with its summary; with --stats one object. Of several files, each object also names its
+file. docs/reference/trace.md lists all fields, and what a filter may ask for.
+
+Acks, replays, lost frames and credits are seen where DLLPs were captured, as by riser run --capture OUT --dllps.";
+
+/// Show what captures hold: TLPs, transactions, or statistics
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLE)]
+#[command(group = clap::ArgGroup::new("view").args(["transactions", "stats", "credits", "perfetto"]))]
+pub(crate) struct Args {
+    /// Captures: pcap or pcapng
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<String>,
+
+    /// Show only what this holds for, such as 'type=MRd and (tag=0x12 or time>1us)'; a wrong one lists what is legal
+    #[arg(long, value_name = "EXPR")]
+    filter: Option<String>,
+
+    /// Print a line per transaction in place of the records: request, completions, Ack, times, errors; and a summary
+    #[arg(long)]
+    transactions: bool,
+
+    /// Print counts, sizes, outstanding requests and errors in place of the records
+    #[arg(long)]
+    stats: bool,
+
+    /// With --stats: print them over time, in intervals of this length, such as 10us, or auto for about 20
+    #[arg(long, value_name = "TIME", requires = "stats", value_parser = interval)]
+    interval: Option<Interval>,
+
+    /// Print the credits before and after each TLP, where DLLPs were captured
+    #[arg(long)]
+    credits: bool,
+
+    /// The virtual channel of each traffic class from 0 on, such as 0,0,0,0,1,1,1,1; captures do not tell
+    #[arg(long, value_name = "VC,...", value_parser = vc_map)]
+    vc_of_tc: Option<[u8; 8]>,
+
+    /// Write trace events for the Perfetto viewer to this file
+    #[arg(long, value_name = "OUT.json")]
+    perfetto: Option<PathBuf>,
+
+    /// Overwrite the file of --perfetto where it exists
+    #[arg(long, requires = "perfetto")]
+    force: bool,
+
+    /// Generation of links whose speed the capture does not tell, 1 to 5, for utilization
+    #[arg(long = "gen", value_name = "GEN", requires = "lanes", value_parser = clap::value_parser!(u8).range(1..=5))]
+    generation: Option<u8>,
+
+    /// Lanes of such links
+    #[arg(long, value_name = "LANES", requires = "generation")]
+    lanes: Option<u8>,
+
+    /// Print JSON: a line per record or transaction, or one object with --stats
+    #[arg(long)]
+    json: bool,
+
+    /// The form of --stats --interval
+    #[arg(long, value_enum, requires = "interval", conflicts_with = "json")]
+    format: Option<Format>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// Tables
+    Text,
+    /// One JSON object a file, as --json
+    Json,
+    /// A value a row: start_ps, interval_ps, link, direction, of, measure, value
+    Csv,
+}
+
+/// The interval of statistics over time.
+#[derive(Clone, Copy)]
+enum Interval {
+    Automatic,
+    Ps(u64),
+}
+
+fn interval(text: &str) -> Result<Interval, String> {
+    if text == "auto" {
+        return Ok(Interval::Automatic);
+    }
+    let ps = capture::filter::duration_ps(text).and_then(|ps| u64::try_from(ps).ok());
+    let legal = "legal are auto and a time above 0 such as 10us, in ps, ns, us, ms or s";
+    ps.filter(|ps| *ps > 0).map(Interval::Ps).ok_or_else(|| legal.to_owned())
+}
+
+fn vc_map(text: &str) -> Result<[u8; 8], String> {
+    let channels: Vec<u8> =
+        text.split(',').map_while(|vc| vc.trim().parse().ok().filter(|vc| *vc < 8)).collect();
+    let legal = "legal are 8 numbers from 0 to 7, the first of them 0, with commas between";
+    let map = <[u8; 8]>::try_from(channels).ok().filter(|map| map[0] == 0);
+    map.filter(|_| text.split(',').count() == 8).ok_or_else(|| legal.to_owned())
+}
+
+/// An object of one of several files.
+#[derive(Serialize)]
+struct OfFile<'a, T> {
+    file: &'a str,
+    #[serde(flatten)]
+    of: T,
+}
+
+pub(crate) fn run(args: Args) -> Result<(), Failure> {
+    if let Some(out) = &args.perfetto {
+        return perfetto::run(&args, out);
+    }
+    match (args.stats, args.interval) {
+        (true, Some(interval)) => series::run(&args, interval),
+        (true, None) => stats::run(&args),
+        (false, _) if args.transactions => transactions::run(&args),
+        (false, _) => records::run(&args),
+    }
+}
+
+impl Args {
+    /// The filter; what is wrong with it is wrong usage.
+    fn filter(&self) -> Result<Option<Filter>, Failure> {
+        self.filter.as_deref().map(|text| text.parse::<Filter>().map_err(Failure::usage)).transpose()
+    }
+
+    fn sieve(&self) -> Result<Sieve, Failure> {
+        Ok(Sieve::new(self.filter()?))
+    }
+
+    fn ledgers(&self) -> Ledgers {
+        self.vc_of_tc.map_or_else(Ledgers::new, Ledgers::with_map)
+    }
+
+    /// Data bits per second of links whose speed a capture does not tell.
+    fn speed_bps(&self) -> Result<Option<u64>, Failure> {
+        let (Some(generation), Some(lanes)) = (self.generation, self.lanes) else { return Ok(None) };
+        let speed = capture::series::speed_bps(generation, lanes);
+        let wrong = || Failure::usage(format!("--lanes {lanes}: legal are 1, 2, 4, 8, 12, 16 and 32"));
+        speed.map(Some).ok_or_else(wrong)
+    }
+
+    const fn names_files(&self) -> bool {
+        self.files.len() > 1
+    }
+}
+
+fn stdout() -> BufWriter<StdoutLock<'static>> {
+    BufWriter::with_capacity(BUFFER_BYTES, io::stdout().lock())
+}
+
+fn open(file: &str) -> Result<Reader<File>, Failure> {
+    capture::open(file).map_err(|error| Failure::Run(error.to_string()))
+}
+
+fn for_each_record(
+    file: &str,
+    mut each: impl FnMut(&Record<'_>) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let mut reader = open(file)?;
+    // An error of reading names its file; one of writing is the output's.
+    while let Some(record) = reader.next_record().map_err(|error| Failure::Run(format!("{file}: {error}")))? {
+        each(&record)?;
+    }
+    Ok(())
+}
+
+/// Says on standard error how many records of a file could not be read.
+fn tell_bad(file: &str, bad: u64) {
+    if bad > 0 {
+        eprintln!("riser: {file}: could not be read, as said in their places: {bad} of the records");
+    }
+}

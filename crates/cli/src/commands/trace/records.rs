@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A line, or a JSON object, per record; with `--credits` per TLP. Never looks at more than one record at a time.
+
+use super::{Args, OfFile, for_each_record, stdout, tell_bad};
+use crate::failure::Failure;
+use capture::credits::{Available, Consumption, Ledgers};
+use capture::render::{self, JsonRecord, class_name};
+use capture::{Kind, Record, Sieve};
+use serde::Serialize;
+use std::fmt::Write as _;
+use std::io::Write;
+
+pub(super) fn run(args: &Args) -> Result<(), Failure> {
+    let mut out = stdout();
+    for file in &args.files {
+        if args.names_files() && !args.json {
+            writeln!(out, "==> {file} <==")?;
+        }
+        let sieve = args.sieve()?;
+        let bad = if args.credits {
+            write_credits(args, file, sieve, args.ledgers(), &mut out)?
+        } else {
+            match (args.json, args.names_files()) {
+                (false, _) => write_records(file, sieve, &mut out, render::line)?,
+                (true, false) => write_records(file, sieve, &mut out, render::json)?,
+                (true, true) => {
+                    write_records(file, sieve, &mut out, |record, line| named_json(file, record, line))?
+                }
+            }
+        };
+        out.flush()?;
+        tell_bad(file, bad);
+    }
+    Ok(())
+}
+
+/// The JSON object of a record of one of several files.
+fn named_json(file: &str, record: &Record<'_>, line: &mut String) {
+    append_json(&OfFile { file, of: JsonRecord::new(record) }, line);
+}
+
+fn append_json(object: &impl Serialize, line: &mut String) {
+    // Strings and integers: nothing here fails to serialize.
+    line.push_str(&serde_json::to_string(object).unwrap_or_default());
+}
+
+/// Writes a line for each record that the sieve keeps, and says how many of the file could not be read.
+fn write_records(
+    file: &str,
+    mut sieve: Sieve,
+    out: &mut impl Write,
+    mut render: impl FnMut(&Record<'_>, &mut String),
+) -> Result<u64, Failure> {
+    let mut line = String::new();
+    let mut bad = 0;
+    for_each_record(file, |record| {
+        bad += u64::from(matches!(record.kind, Kind::Bad(_)));
+        if !sieve.keeps(record) {
+            return Ok(());
+        }
+        line.clear();
+        render(record, &mut line);
+        line.push('\n');
+        Ok(out.write_all(line.as_bytes())?)
+    })?;
+    Ok(bad)
+}
+
+/// A TLP, and the credits that it took.
+#[derive(Serialize)]
+struct WithCredits<T> {
+    #[serde(flatten)]
+    record: T,
+    /// Null where the capture does not tell.
+    credits: Option<JsonCredits>,
+}
+
+#[derive(Serialize)]
+struct JsonCredits {
+    class: &'static str,
+    vc: u8,
+    header_before: Available,
+    header_after: Available,
+    data_before: Available,
+    data_after: Available,
+}
+
+impl JsonCredits {
+    fn new(took: &Consumption) -> JsonCredits {
+        JsonCredits {
+            class: class_name(took.ledger.class),
+            vc: took.ledger.vc,
+            header_before: took.header_before,
+            header_after: took.header_after,
+            data_before: took.data_before,
+            data_after: took.data_after,
+        }
+    }
+}
+
+fn write_credits(
+    args: &Args,
+    file: &str,
+    mut sieve: Sieve,
+    mut ledgers: Ledgers,
+    out: &mut impl Write,
+) -> Result<u64, Failure> {
+    let mut line = String::new();
+    let (mut bad, mut unknown) = (0, 0u64);
+    for_each_record(file, |record| {
+        bad += u64::from(matches!(record.kind, Kind::Bad(_)));
+        let took = ledgers.see(record);
+        if !sieve.keeps(record) || record.tlp().is_none() {
+            return Ok(());
+        }
+        unknown += u64::from(took.is_none());
+        line.clear();
+        match (args.json, args.names_files()) {
+            (false, _) => credits_line(record, took.as_ref(), &mut line),
+            (true, false) => append_json(&with_credits(JsonRecord::new(record), took.as_ref()), &mut line),
+            (true, true) => {
+                let object = with_credits(OfFile { file, of: JsonRecord::new(record) }, took.as_ref());
+                append_json(&object, &mut line);
+            }
+        }
+        line.push('\n');
+        Ok(out.write_all(line.as_bytes())?)
+    })?;
+    if unknown > 0 {
+        out.flush()?;
+        eprintln!(
+            "riser: {file}: credits of {unknown} TLPs are not known: captures with DLLPs from the start of the link on tell them"
+        );
+    }
+    Ok(bad)
+}
+
+fn with_credits<T>(record: T, took: Option<&Consumption>) -> WithCredits<T> {
+    WithCredits { record, credits: took.map(JsonCredits::new) }
+}
+
+fn credits_line(record: &Record<'_>, took: Option<&Consumption>, line: &mut String) {
+    render::line(record, line);
+    // Writing to a string cannot fail.
+    let _ = match took {
+        None => write!(line, "; credits not known"),
+        Some(took) => write!(
+            line,
+            "; credits {} vc {}: header {} -> {}, data {} -> {}",
+            class_name(took.ledger.class),
+            took.ledger.vc,
+            took.header_before,
+            took.header_after,
+            took.data_before,
+            took.data_after
+        ),
+    };
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `--stats --interval`: captures over time, as tables, JSON or CSV. Never counts itself.
+
+use super::{Args, Format, Interval, OfFile, for_each_record};
+use crate::failure::Failure;
+use crate::output;
+use capture::Direction;
+use capture::series::{Report, Row, Series, WayRow};
+use serde::Serialize;
+
+/// Series of several files.
+#[derive(Serialize)]
+struct Files<'a> {
+    files: Vec<OfFile<'a, Report>>,
+}
+
+pub(super) fn run(args: &Args, interval: Interval) -> Result<(), Failure> {
+    let format = args.format.unwrap_or(if args.json { Format::Json } else { Format::Text });
+    if format == Format::Csv && args.names_files() {
+        return Err(Failure::usage("--format csv takes one file"));
+    }
+    let reports = args.files.iter().map(|file| Ok((file.as_str(), series(args, file, interval)?)));
+    match (format, args.files.as_slice()) {
+        (Format::Json, [file]) => output::json(&series(args, file, interval)?),
+        (Format::Json, _) => {
+            let files = reports.map(|report| report.map(|(file, of)| OfFile { file, of }));
+            output::json(&Files { files: files.collect::<Result<_, Failure>>()? })
+        }
+        _ => reports.collect::<Result<Vec<_>, Failure>>()?.into_iter().try_for_each(|(file, report)| {
+            if args.names_files() {
+                output::text(&format!("==> {file} <=="))?;
+            }
+            if format == Format::Csv { print_csv(&report) } else { print(&report) }
+        }),
+    }
+}
+
+fn series(args: &Args, file: &str, interval: Interval) -> Result<Report, Failure> {
+    let interval_ps = match interval {
+        Interval::Automatic => None,
+        Interval::Ps(ps) => Some(ps),
+    };
+    let (mut series, mut sieve) = (Series::new(interval_ps, args.ledgers()), args.sieve()?);
+    for_each_record(file, |record| {
+        if sieve.keeps(record) {
+            series.add(record).map_err(|error| Failure::Run(format!("{file}: {error}")))?;
+        }
+        Ok(())
+    })?;
+    Ok(series.report(args.speed_bps()?))
+}
+
+fn print_csv(report: &Report) -> Result<(), Failure> {
+    let mut csv = String::new();
+    report.append_csv(&mut csv);
+    output::text(csv.trim_end())
+}
+
+fn print(report: &Report) -> Result<(), Failure> {
+    let (us, rest) = (report.interval_ps / 1_000_000, report.interval_ps % 1_000_000);
+    output::text(&format!("intervals of {us}.{rest:06} us; Gb/s and busy % on the wire, framing included"))?;
+    let header = [
+        "from us",
+        "link",
+        "direction",
+        "TLPs",
+        "payload B",
+        "P Gb/s",
+        "NP Gb/s",
+        "Cpl Gb/s",
+        "DLLP Gb/s",
+        "busy %",
+    ];
+    let links = report.rows.iter().flat_map(|row| row.links.iter().map(move |way| (row, way)));
+    output::table(&header, links.map(|(row, way)| link_row(report.interval_ps, row, way)))?;
+    if report.rows.iter().any(|row| !row.outstanding.is_empty()) {
+        output::text("\noutstanding requests")?;
+        let rows = report.rows.iter().flat_map(|row| row.outstanding.iter().map(move |o| (row, o)));
+        let cells = |(row, o): (&Row, &capture::series::OutstandingRow)| {
+            let requester = o.requester.0.to_string();
+            vec![start(row), o.link.to_string(), requester, o.max.to_string(), format!("{:.3}", o.mean)]
+        };
+        output::table(&["from us", "link", "requester", "max", "mean"], rows.map(cells))?;
+    }
+    if report.rows.iter().any(|row| !row.credits.is_empty()) {
+        output::text("\nfewest credits left behind a TLP")?;
+        let rows = report.rows.iter().flat_map(|row| row.credits.iter().map(move |c| (row, c)));
+        let cells = |(row, c): (&Row, &capture::series::CreditRow)| {
+            let counts = [c.header_min.to_string(), c.data_min.to_string()];
+            let class = format!("{} vc {}", c.class, c.vc);
+            [start(row), c.link.to_string(), direction(c.direction), class]
+                .into_iter()
+                .chain(counts)
+                .collect()
+        };
+        output::table(&["from us", "link", "direction", "class", "header", "data"], rows.map(cells))?;
+    }
+    Ok(())
+}
+
+fn link_row(interval_ps: u64, row: &Row, way: &WayRow) -> Vec<String> {
+    let gbps = |bytes: u64| format!("{:.3}", bytes as f64 * 8_000.0 / interval_ps as f64);
+    let busy = way.utilization.map_or_else(|| "-".to_owned(), |share| format!("{:.1}", share * 100.0));
+    let tlps = way.posted_tlps + way.non_posted_tlps + way.completion_tlps;
+    let mut cells = vec![start(row), way.link.to_string(), direction(way.direction), tlps.to_string()];
+    cells.push(way.payload_bytes.to_string());
+    cells.extend([way.posted_bytes, way.non_posted_bytes, way.completion_bytes, way.dllp_bytes].map(gbps));
+    cells.push(busy);
+    cells
+}
+
+/// Microseconds.
+fn start(row: &Row) -> String {
+    format!("{}.{:03}", row.start_ps / 1_000_000, row.start_ps / 1_000 % 1_000)
+}
+
+fn direction(direction: Option<Direction>) -> String {
+    direction.map_or("-", Direction::name).to_owned()
+}

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a function has accepted from its device of one class, and not yet sent. Never reorders what has one Traffic
+//! Class; lets those of different Traffic Classes pass each other, so that one virtual channel without room stops no
+//! other (`PCIe 5.0 §2.5`).
+
+use std::collections::VecDeque;
+use tlp::{TcSet, TrafficClass};
+
+/// Entries of one Traffic Class and class that wait here at most, but for completions, which are as many as there are
+/// requests; then no further output of the class is taken from the device.
+pub(super) const MAX_PARKED: usize = 32;
+
+struct Entry<T> {
+    stamp: u64,
+    tc: TrafficClass,
+    item: T,
+}
+
+/// One entry is being sent, a TLP at a time; others wait until there is room for their Traffic Class. With one channel
+/// nothing waits here but what is being split.
+pub(super) struct Outbox<T> {
+    current: Option<Entry<T>>,
+    parked: VecDeque<Entry<T>>,
+    /// Parked entries of one Traffic Class at most.
+    limit: usize,
+}
+
+impl<T> Outbox<T> {
+    /// An empty one for at most `limit` waiting entries of each Traffic Class.
+    pub(super) fn new(limit: usize) -> Outbox<T> {
+        Outbox { current: None, parked: VecDeque::new(), limit }
+    }
+
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.current.is_none() && self.parked.is_empty()
+    }
+
+    /// True where something of `tc` is here: then a newcomer of the same has to wait.
+    #[inline]
+    pub(super) fn holds(&self, tc: TrafficClass) -> bool {
+        !self.is_empty() && self.oldest(tc).is_some()
+    }
+
+    /// The stamp of the oldest entry of `tc`.
+    pub(super) fn oldest(&self, tc: TrafficClass) -> Option<u64> {
+        let of_tc = |e: &&Entry<T>| e.tc == tc;
+        self.current.iter().chain(&self.parked).filter(of_tc).map(|e| e.stamp).min()
+    }
+
+    /// True while the device may be asked for more.
+    #[inline]
+    pub(super) fn has_room(&self) -> bool {
+        self.parked.len() < self.limit || self.fullest() < self.limit
+    }
+
+    fn fullest(&self) -> usize {
+        let mut counts = [0; 8];
+        for entry in &self.parked {
+            counts[usize::from(entry.tc.bits())] += 1;
+        }
+        counts.into_iter().max().unwrap_or(0)
+    }
+
+    /// Takes an entry: to be sent at once where `at_once` says that nothing stands in its way, else to wait.
+    pub(super) fn accept(&mut self, stamp: u64, tc: TrafficClass, item: T, at_once: bool) {
+        let entry = Entry { stamp, tc, item };
+        if at_once && self.current.is_none() {
+            self.current = Some(entry);
+        } else {
+            self.parked.push_back(entry);
+        }
+    }
+
+    /// Finds what to send next: what is being sent, or the first that waits, of those that there is room for and that
+    /// `may_go`, given their Traffic Class and stamp. True where there is one.
+    #[inline]
+    pub(super) fn select(&mut self, room: TcSet, may_go: impl Fn(TrafficClass, u64) -> bool) -> bool {
+        match &self.current {
+            Some(current) if room.contains(current.tc) => true,
+            None if self.parked.is_empty() => false,
+            _ => self.select_parked(room, may_go),
+        }
+    }
+
+    fn select_parked(&mut self, room: TcSet, may_go: impl Fn(TrafficClass, u64) -> bool) -> bool {
+        // Older than all of its Traffic Class that wait.
+        if let Some(current) = self.current.take() {
+            self.parked.push_front(current);
+        }
+        let mut tried = TcSet::NONE;
+        let found = self.parked.iter().position(|e| {
+            let first = !tried.contains(e.tc);
+            tried = tried.or(TcSet::of(e.tc));
+            first && room.contains(e.tc) && may_go(e.tc, e.stamp)
+        });
+        self.current = found.and_then(|at| self.parked.remove(at));
+        self.current.is_some()
+    }
+
+    /// What is being sent.
+    #[inline]
+    pub(super) fn current(&mut self) -> Option<&mut T> {
+        self.current.as_mut().map(|e| &mut e.item)
+    }
+
+    /// What was being sent, which is done.
+    #[inline]
+    pub(super) fn finish(&mut self) -> Option<T> {
+        self.current.take().map(|e| e.item)
+    }
+
+    /// Forgets those that `keep` does not want.
+    pub(super) fn retain(&mut self, keep: impl Fn(&T) -> bool) {
+        if self.current.as_ref().is_some_and(|e| !keep(&e.item)) {
+            self.current = None;
+        }
+        self.parked.retain(|e| keep(&e.item));
+    }
+
+    /// Forgets all.
+    pub(super) fn clear(&mut self) {
+        self.current = None;
+        self.parked.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn tc(n: u8) -> TrafficClass {
+        TrafficClass::from_bits(n)
+    }
+
+    #[test]
+    fn a_class_without_room_is_passed_and_keeps_its_order() {
+        let mut outbox = Outbox::new(4);
+        outbox.accept(1, tc(0), "a", true);
+        outbox.accept(2, tc(0), "b", false);
+        outbox.accept(3, tc(1), "c", false);
+        let mut sent = Vec::new();
+        for room in [2, 2, 1, 1] {
+            if outbox.select(TcSet::from_bits(room), |_, _| true) {
+                sent.extend(outbox.finish());
+            }
+        }
+        assert_eq!(sent, ["c", "a", "b"]);
+        assert!(outbox.is_empty());
+    }
+
+    #[test]
+    fn an_older_one_may_go_where_a_younger_one_may_not() {
+        let mut outbox = Outbox::new(4);
+        outbox.accept(5, tc(1), "behind a write", false);
+        outbox.accept(6, tc(2), "free", false);
+        assert!(outbox.select(TcSet::ALL, |tc, stamp| tc.bits() != 1 || stamp < 5));
+        assert_eq!(outbox.finish(), Some("free"));
+        assert!(!outbox.select(TcSet::ALL, |_, stamp| stamp < 5));
+        assert_eq!(outbox.oldest(tc(1)), Some(5));
+    }
+
+    proptest! {
+        /// Whatever rooms come: nothing is lost, and each Traffic Class keeps its order.
+        #[test]
+        fn each_traffic_class_keeps_its_order(
+            items in prop::collection::vec(0u8..8, 0..40),
+            rooms in prop::collection::vec(any::<u8>(), 0..60),
+        ) {
+            let mut outbox = Outbox::new(64);
+            for (n, &of) in (0u64..).zip(&items) {
+                outbox.accept(n, tc(of), (of, n), n % 3 == 0);
+            }
+            let mut sent = Vec::new();
+            let all = std::iter::repeat_n(0xff, items.len());
+            for room in rooms.into_iter().chain(all) {
+                if outbox.select(TcSet::from_bits(room), |_, _| true) {
+                    let (of, n) = outbox.finish().unwrap();
+                    prop_assert!(room >> of & 1 == 1);
+                    sent.push((of, n));
+                }
+            }
+            prop_assert_eq!(sent.len(), items.len());
+            for of in 0..8 {
+                let order: Vec<u64> = sent.iter().filter(|(t, _)| *t == of).map(|(_, n)| *n).collect();
+                prop_assert!(order.is_sorted(), "TC{} left as {:?}", of, order);
+            }
+        }
+    }
+}

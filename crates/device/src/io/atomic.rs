@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! AtomicOps (`PCIe 5.0 §6.15`) as an `async` device sends and takes them. Never knows where the value lies.
+
+use super::request::Owed;
+use crate::exec::Call;
+use crate::seam::{BarIndex, CompletionError, DmaError, Output};
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use tlp::{AtomicOp, Attributes, Data, Payload, PayloadPool, TrafficClass};
+
+/// Integers that an AtomicOp may have as operands: 32 and 64 bits, and 128 for CAS. Little-endian in memory.
+pub trait AtomicValue: Copy + Unpin + 'static {
+    /// Bytes of it.
+    const BYTES: usize;
+
+    /// Writes it to `to`, which has [`BYTES`](Self::BYTES) bytes.
+    fn store(self, to: &mut [u8]);
+
+    /// Reads it from the start of `from`; missing bytes are zero.
+    fn load(from: &[u8]) -> Self;
+}
+
+/// Those of FetchAdd and Swap.
+pub trait FetchValue: AtomicValue {}
+
+macro_rules! values {
+    ($($int:ty),*) => {$(
+        impl AtomicValue for $int {
+            const BYTES: usize = size_of::<$int>();
+
+            fn store(self, to: &mut [u8]) {
+                to.copy_from_slice(&self.to_le_bytes());
+            }
+
+            fn load(from: &[u8]) -> $int {
+                from.first_chunk().map_or(0, |bytes| <$int>::from_le_bytes(*bytes))
+            }
+        }
+    )*};
+}
+
+values!(u32, u64, u128);
+
+impl FetchValue for u32 {}
+impl FetchValue for u64 {}
+
+/// Operands, one behind the other.
+pub(crate) fn payload<V: AtomicValue>(pool: &PayloadPool, operands: &[V]) -> Payload {
+    pool.fill(operands.len() * V::BYTES, |bytes| {
+        for (to, operand) in bytes.chunks_exact_mut(V::BYTES).zip(operands) {
+            operand.store(to);
+        }
+    })
+}
+
+/// Ends with the value that was there before an AtomicOp.
+#[must_use = "futures do nothing unless awaited"]
+pub struct AtomicFuture<V> {
+    call: Call<Output, DmaError>,
+    value: PhantomData<V>,
+}
+
+impl<V> AtomicFuture<V> {
+    pub(super) fn new(call: Call<Output, DmaError>) -> AtomicFuture<V> {
+        AtomicFuture { call, value: PhantomData }
+    }
+}
+
+impl<V: AtomicValue> Future for AtomicFuture<V> {
+    type Output = Result<V, DmaError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.call.poll(cx).map(|result| match result? {
+            Data::Carried(bytes) if bytes.len() == V::BYTES => Ok(V::load(&bytes)),
+            // A host that does not carry bytes where they are asked for.
+            _ => Err(DmaError::Malformed),
+        })
+    }
+}
+
+/// An AtomicOp on a BAR. It is answered with the value that was there before, at any later time and from any task;
+/// what is atomic about it is the device's own matter. Dropped without an answer, its requester sees a completion timeout.
+#[derive(Debug)]
+pub struct AtomicRequest {
+    owed: Owed,
+    bar: BarIndex,
+    offset: u64,
+    op: AtomicOp,
+    operands: Data,
+    tc: TrafficClass,
+    attr: Attributes,
+}
+
+impl AtomicRequest {
+    pub(super) fn new(
+        owed: Owed,
+        (bar, offset): (BarIndex, u64),
+        (op, operands): (AtomicOp, Data),
+        (tc, attr): (TrafficClass, Attributes),
+    ) -> AtomicRequest {
+        AtomicRequest { owed, bar, offset, op, operands, tc, attr }
+    }
+
+    /// The BAR.
+    #[must_use]
+    pub fn bar(&self) -> BarIndex {
+        self.bar
+    }
+
+    /// Offset in the BAR.
+    #[must_use]
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// What it does.
+    #[must_use]
+    pub fn op(&self) -> AtomicOp {
+        self.op
+    }
+
+    /// Bytes of the operand: 4, 8 or 16.
+    #[expect(clippy::len_without_is_empty, reason = "never zero")]
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.operands.len() / self.op.operands() as usize
+    }
+
+    /// The operands.
+    #[must_use]
+    pub fn operands(&self) -> &Data {
+        &self.operands
+    }
+
+    /// Traffic Class.
+    #[must_use]
+    pub fn tc(&self) -> TrafficClass {
+        self.tc
+    }
+
+    /// Attributes.
+    #[must_use]
+    pub fn attr(&self) -> Attributes {
+        self.attr
+    }
+
+    /// Carries it out on `bar`, which holds the BAR's bytes from offset zero on, and answers it; UR where it reaches
+    /// beyond them, and nothing changes where the operands are only counted.
+    pub fn apply(self, bar: &mut [u8]) {
+        let (first, len) = (usize::try_from(self.offset).unwrap_or(usize::MAX), self.len());
+        let Some(place) = bar.get_mut(first..).and_then(|bar| bar.get_mut(..len)) else {
+            return self.fail(CompletionError::UnsupportedRequest);
+        };
+        let old = Data::Carried(self.owed.pool().copy(place));
+        if let Some(operands) = self.operands.bytes() {
+            let mut new = [0; 16];
+            let new = &mut new[..len];
+            self.op.apply(place, operands, new);
+            place.copy_from_slice(new);
+        }
+        self.owed.pay(Ok(old));
+    }
+
+    /// Answers it with the value that was there before, [`len`](Self::len) bytes.
+    pub fn complete(self, old: &[u8]) {
+        let old = Data::Carried(self.owed.pool().copy(old));
+        self.owed.pay(Ok(old));
+    }
+
+    /// Refuses it.
+    pub fn fail(self, error: CompletionError) {
+        self.owed.pay(Err(error));
+    }
+}

@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A device that increments a counter in host memory, which it may share with others, by AtomicOps (`PCIe 5.0 §6.15`);
+//! and the driver that starts it and, once all have ended, checks the counter.
+//!
+//! Registers, little-endian, on BAR 0:
+//!
+//! ```text
+//! +0   u64  counter   bus address of the counter, a multiple of 16; the lock word lies 8 bytes behind it
+//! +8   u32  control   writing 1 starts
+//! +12  u32  status    0 idle, 1 running, 2 done, 3 failed
+//! ```
+//!
+//! When it has ended, it raises vector 0. The three [`Method`]s do the same with FetchAdd, with CAS, and with CAS and
+//! Swap as a lock around a plain read and write. The device never looks at what others do but through the counter.
+
+use crate::shared::Shared;
+use crate::{device_id, identity};
+use config::{Bar, BuildError, Builder, MsiLayout, PcieLayout};
+use device::cpu::Cpu;
+use device::endpoint::FunctionConfig;
+use device::firmware::FoundFunction;
+use device::io::{RegisterFile, Request};
+use device::{AsyncDevice, BarIndex, DmaError, Io};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use thiserror::Error;
+use tlp::{Duration, PayloadPool, Time};
+
+/// Bytes of BAR 0.
+pub const BAR_BYTES: u64 = 128;
+/// Increments under way at most.
+pub const MAX_OUTSTANDING: u16 = 256;
+/// Other processing accelerator (PCI Code and ID Assignment Specification, §1.19).
+const CLASS: u32 = 0x12_0000;
+const BAR: u8 = 0;
+const DONE_VECTOR: u16 = 0;
+/// From the counter to its lock word.
+const LOCK_OFFSET: u64 = 8;
+
+/// Offsets and values of the registers.
+mod register {
+    pub(super) const COUNTER: u64 = 0;
+    pub(super) const CONTROL: u64 = 8;
+    pub(super) const STATUS: u64 = 12;
+    pub(super) const BYTES: usize = 16;
+
+    pub(super) const START: u32 = 1;
+    pub(super) const RUNNING: u32 = 1;
+    pub(super) const DONE: u32 = 2;
+    pub(super) const FAILED: u32 = 3;
+}
+
+/// How a device increments.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Method {
+    /// A FetchAdd.
+    #[default]
+    FetchAdd,
+    /// A CAS, again and again until nobody came between.
+    CompareSwap,
+    /// A read and a write behind a lock that is taken by CAS and released by Swap; one at a time.
+    Lock,
+}
+
+/// What a device is to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// How it increments.
+    pub method: Method,
+    /// How often.
+    pub increments: u64,
+    /// Increments under way at once, 1 to [`MAX_OUTSTANDING`].
+    pub outstanding: u16,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings { method: Method::default(), increments: 1000, outstanding: 4 }
+    }
+}
+
+/// Why there is no such device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+pub enum SettingsError {
+    /// Increments under way.
+    #[error("{0} increments under way: legal are 1 to {MAX_OUTSTANDING}")]
+    Outstanding(u16),
+    /// The configuration space.
+    #[error(transparent)]
+    Config(#[from] BuildError),
+}
+
+/// What a device has done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Report {
+    /// Increments that have ended.
+    pub increments: u64,
+    /// CAS that found another value than they expected.
+    pub retries: u64,
+    /// From the start to the end of the last.
+    pub elapsed: Duration,
+    /// What the counter held when all devices had ended; the driver of the last one writes it.
+    pub counter: Option<u64>,
+    started: Option<Time>,
+}
+
+/// A counter that devices share: which address it has, and how many increments it is to hold in the end.
+#[derive(Clone, Default)]
+pub struct Target {
+    inner: Rc<TargetState>,
+}
+
+#[derive(Default)]
+struct TargetState {
+    address: Cell<Option<u64>>,
+    expected: Cell<u64>,
+    running: Cell<u32>,
+}
+
+impl Target {
+    /// A device with these settings will work on it.
+    pub fn join(&self, settings: &Settings) {
+        let state = &self.inner;
+        state.expected.set(state.expected.get().wrapping_add(settings.increments));
+        state.running.set(state.running.get() + 1);
+    }
+
+    /// Its address; the first who asks allocates it.
+    fn address(&self, cpu: &Cpu) -> Result<u64, String> {
+        if let Some(address) = self.inner.address.get() {
+            return Ok(address);
+        }
+        let address = cpu.memory().alloc(64, 64).map_err(|e| format!("counter: {e}"))?;
+        self.inner.address.set(Some(address));
+        Ok(address)
+    }
+
+    /// A device has ended; true for the last.
+    fn leave(&self) -> bool {
+        let left = self.inner.running.get().saturating_sub(1);
+        self.inner.running.set(left);
+        left == 0
+    }
+}
+
+/// The device and its configuration space; `pcie` says what link it is on.
+///
+/// # Errors
+/// Where a setting is not legal.
+pub fn function(
+    settings: Settings,
+    pcie: PcieLayout,
+    pool: &PayloadPool,
+    report: &Shared<Report>,
+) -> Result<FunctionConfig, SettingsError> {
+    if !(1..=MAX_OUTSTANDING).contains(&settings.outstanding) {
+        return Err(SettingsError::Outstanding(settings.outstanding));
+    }
+    let config = Builder::type0(identity(device_id::COUNTER, CLASS))
+        .bar(BAR, Bar::memory32(BAR_BYTES))
+        .msi(MsiLayout { vectors: 1 })
+        .pcie(pcie)
+        .build()?;
+    let report = report.clone();
+    let device = AsyncDevice::with_pool(pool.clone(), move |io| serve(io, settings, report.clone()));
+    Ok(FunctionConfig { config, device: Box::new(device) })
+}
+
+/// Answers register reads and writes, and starts when told to.
+async fn serve(io: Io, settings: Settings, report: Shared<Report>) {
+    let registers = Rc::new(RefCell::new(RegisterFile::new(register::BYTES)));
+    while let Some(request) = io.next_request().await {
+        match request {
+            Request::Read(read) => {
+                let registers = registers.borrow();
+                let answer = registers.read(&read);
+                read.complete(answer);
+            }
+            Request::Write(write) if write.offset() + write.len() as u64 <= register::CONTROL => {
+                registers.borrow_mut().write(&write);
+            }
+            Request::Write(write) if write.at(BarIndex(BAR), register::CONTROL) => {
+                let running = registers.borrow().u32(register::STATUS as usize) == register::RUNNING;
+                if write.u32() == register::START && !running {
+                    io.spawn(run(io.clone(), settings, report.clone(), registers.clone()));
+                }
+            }
+            // All else is read-only.
+            Request::Write(_) | Request::Atomic(_) | Request::Message(_) => {}
+        }
+    }
+}
+
+async fn run(
+    io: Io,
+    settings: Settings,
+    report: Shared<Report>,
+    registers: Rc<RefCell<RegisterFile>>,
+) -> Result<(), DmaError> {
+    let status = |value| registers.borrow_mut().set_u32(register::STATUS as usize, value);
+    status(register::RUNNING);
+    let address = registers.borrow().u64(register::COUNTER as usize);
+    report.change(|r| *r = Report { started: Some(io.now()), ..Report::default() });
+    let left = Rc::new(Cell::new(settings.increments));
+    let workers = if settings.method == Method::Lock { 1 } else { settings.outstanding };
+    let work = |_| io.spawn(work(io.clone(), settings.method, address, left.clone(), report.clone()));
+    let workers: Vec<_> = (0..workers).map(work).collect();
+    let mut failed = false;
+    for worker in workers {
+        // A worker that is refused for want of tasks leaves its work to the others.
+        failed |= worker.await.is_ok_and(|result| result.is_err());
+    }
+    report.change(|r| r.elapsed = r.started.map_or(Duration::ZERO, |at| io.now().since(at)));
+    status(if failed || left.get() > 0 { register::FAILED } else { register::DONE });
+    io.interrupt(DONE_VECTOR).await
+}
+
+/// A worker: increment after increment, until there are none left.
+async fn work(
+    io: Io,
+    method: Method,
+    address: u64,
+    left: Rc<Cell<u64>>,
+    report: Shared<Report>,
+) -> Result<(), DmaError> {
+    while left.get() > 0 {
+        left.set(left.get() - 1);
+        let retries = match method {
+            Method::FetchAdd => io.fetch_add(address, 1u64).await.map(|_| 0)?,
+            Method::CompareSwap => compare_swap(&io, address).await?,
+            Method::Lock => lock(&io, address).await?,
+        };
+        report.change(|r| (r.increments, r.retries) = (r.increments + 1, r.retries + retries));
+    }
+    Ok(())
+}
+
+/// What the last CAS has found is what the next one expects.
+async fn compare_swap(io: &Io, address: u64) -> Result<u64, DmaError> {
+    let (mut expected, mut retries) = (0u64, 0);
+    loop {
+        let found = io.compare_swap(address, expected, expected.wrapping_add(1)).await?;
+        if found == expected {
+            return Ok(retries);
+        }
+        (expected, retries) = (found, retries + 1);
+    }
+}
+
+/// The Swap that releases the lock stays behind the write (`PCIe 5.0 §2.4.1`, entry B2a).
+async fn lock(io: &Io, address: u64) -> Result<u64, DmaError> {
+    let mut retries = 0;
+    while io.compare_swap(address + LOCK_OFFSET, 0u32, 1).await? != 0 {
+        retries += 1;
+    }
+    let bytes = io.dma_read(address, 8).await?;
+    let value = bytes.first_chunk().map_or(0, |b| u64::from_le_bytes(*b));
+    io.dma_write(address, value.wrapping_add(1)).await?;
+    io.swap(address + LOCK_OFFSET, 0u32).await?;
+    Ok(retries)
+}
+
+/// Lets the device send AtomicOps, starts it and waits for its end. The driver of the last device that works on `target`
+/// checks that the counter holds every increment.
+///
+/// # Errors
+/// A line that says what failed, or what the counter holds instead.
+pub async fn driver(
+    cpu: Cpu,
+    function: FoundFunction,
+    target: Target,
+    report: Shared<Report>,
+) -> Result<(), String> {
+    let said = |e: device::host::HostError| format!("{function}: {e}");
+    let address = target.address(&cpu)?;
+    function.enable_atomics(&cpu).await?;
+    cpu.write_u64(function.address(BAR, register::COUNTER)?, address).await.map_err(said)?;
+    cpu.write_u32(function.address(BAR, register::CONTROL)?, register::START).await.map_err(said)?;
+    cpu.interrupt(function.vector(DONE_VECTOR)).await;
+    let status = cpu.read_u32(function.address(BAR, register::STATUS)?).await.map_err(said)?;
+    if status != register::DONE {
+        return Err(format!("{function}: an increment failed (status {status})"));
+    }
+    if !target.leave() {
+        return Ok(());
+    }
+    let counter = cpu.memory().read_u64(address).map_err(|e| e.to_string())?;
+    report.change(|r| r.counter = Some(counter));
+    match target.inner.expected.get() {
+        expected if expected == counter => Ok(()),
+        expected => Err(format!("the counter holds {counter} after {expected} increments")),
+    }
+}

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A raw-TLP device that plays what devices have asked for in a capture, and tells how this fabric served it beside how
+//! the recorded one did.
+//!
+//! Requests leave with their recorded sizes, tags, requester IDs and attributes, each class in its recorded order, and
+//! with recorded addresses folded into host memory. A request waits until its tag is free: until the last completion
+//! of the request before it that had the tag. [`Pace`] and [`Dependencies`] say what else it waits for. Data of writes
+//! is only counted.
+//!
+//! The device stands below the seam: it has no configuration space, begins when its link is up, answers every request of
+//! the host with UR, and raises an interrupt when all has been answered. It never checks what it reads, and allocates
+//! nothing once it runs.
+
+mod plan;
+mod report;
+mod settings;
+
+pub use plan::{MAX_STEPS, Plan, PlanError};
+pub use report::{Report, Service};
+pub use settings::{Dependencies, Pace, Settings};
+
+use crate::raw_end::RawEnd;
+use crate::shared::Shared;
+use device::{CreditReturn, Ready, TlpPort};
+use plan::{NEVER, Step};
+use tlp::{Body, Class, Completion, Data, Duration, PayloadPool, Status, TcSet, Time, Tlp};
+
+/// A request that waits for completions.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    step: u32,
+    sent: Time,
+}
+
+/// Plays a [`Plan`].
+pub struct Replay {
+    plan: Plan,
+    settings: Settings,
+    report: Shared<Report>,
+    /// The steps of each class, in their order; and how many of them have been sent.
+    order: [Vec<u32>; 3],
+    sent: [usize; 3],
+    /// What is open under each tag, by [`Step::tag_index`].
+    open: Vec<Option<Open>>,
+    open_count: usize,
+    /// Which transactions have ended, by [`Step::rank`], and up to which all have.
+    ended: Vec<bool>,
+    all_ended_to: u32,
+    /// When the first request was sent.
+    start: Option<Time>,
+    now: Time,
+    end: RawEnd,
+}
+
+impl Replay {
+    /// A device that plays `plan`, and fills `report`.
+    #[must_use]
+    pub fn new(plan: Plan, settings: Settings, pool: &PayloadPool, report: &Shared<Report>) -> Replay {
+        let class = |step: &Step| step.repr.format().class;
+        let steps = || (0..).zip(&plan.steps);
+        let order = Class::ALL.map(|c| steps().filter(|(_, s)| class(s) == c).map(|(n, _)| n).collect());
+        let (open, ended) = (vec![None; plan.tags.len()], vec![false; plan.ended as usize]);
+        report.change(|r| *r = Report::of(&plan));
+        Replay {
+            plan,
+            settings,
+            report: report.clone(),
+            order,
+            sent: [0; 3],
+            open,
+            open_count: 0,
+            ended,
+            all_ended_to: 0,
+            start: None,
+            now: Time::ZERO,
+            end: RawEnd::new(settings.id, settings.done_vector, pool),
+        }
+    }
+
+    fn next(&self, class: Class) -> Option<&Step> {
+        let step = *self.order[class.index()].get(self.sent[class.index()])?;
+        self.plan.steps.get(step as usize)
+    }
+
+    /// When `step` may be sent as far as time decides; [`Time::MAX`]: not before the first request, which sets the clock.
+    fn due(&self, step: &Step) -> Time {
+        match (self.settings.pace, self.start) {
+            (Pace::Fabric, _) => Time::ZERO,
+            (Pace::Recorded, Some(start)) => start + step.at,
+            (Pace::Recorded, None) if step.at == Duration::ZERO => Time::ZERO,
+            (Pace::Recorded, None) => Time::MAX,
+        }
+    }
+
+    fn is_free(&self, step: &Step, class: Class) -> bool {
+        let tag = class == Class::Posted || self.open[step.tag_index as usize].is_none();
+        let causes = match self.settings.dependencies {
+            Dependencies::Tags => true,
+            Dependencies::Completions => step.after <= self.all_ended_to,
+        };
+        tag && causes
+    }
+
+    fn send(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
+        let step = *self.next(class)?;
+        if self.due(&step) > now || !self.is_free(&step, class) || !room.contains(step.repr.tc) {
+            return None;
+        }
+        let number = self.order[class.index()][self.sent[class.index()]];
+        self.sent[class.index()] += 1;
+        self.start.get_or_insert(now);
+        if class == Class::NonPosted {
+            self.open[step.tag_index as usize] = Some(Open { step: number, sent: now });
+            self.open_count += 1;
+        }
+        let tlp = Tlp::new(step.repr, Data::Counted(step.repr.data_lanes().len() as u32));
+        self.report.change(|r| r.sent(&tlp, self.open_count));
+        self.note_progress(now);
+        Some(tlp)
+    }
+
+    fn note_progress(&self, now: Time) {
+        let elapsed = self.start.map_or(Duration::ZERO, |start| now.since(start));
+        self.report.change(|r| r.replayed.elapsed = elapsed);
+    }
+
+    fn complete(&mut self, now: Time, completion: &Completion, data_bytes: u32) {
+        let key = (completion.requester, completion.tag);
+        let place = self.plan.tags.get(&key).map(|index| *index as usize);
+        let Some((place, open)) = place.and_then(|place| Some((place, self.open[place]?))) else {
+            return self.report.change(|r| r.unexpected_completions += 1);
+        };
+        let last = is_last(completion);
+        self.report.change(|r| r.answered(completion.status, data_bytes));
+        if !last {
+            return;
+        }
+        self.open[place] = None;
+        self.open_count -= 1;
+        self.report.change(|r| r.replayed.latencies.push(now.since(open.sent)));
+        self.note_progress(now);
+        let rank = self.plan.steps[open.step as usize].rank;
+        if rank != NEVER {
+            self.ended[rank as usize] = true;
+            while self.ended.get(self.all_ended_to as usize) == Some(&true) {
+                self.all_ended_to += 1;
+            }
+        }
+    }
+
+    /// True where all has been sent and answered.
+    fn is_done(&self) -> bool {
+        self.unsent() == 0 && self.open_count == 0
+    }
+
+    fn unsent(&self) -> usize {
+        self.order.iter().map(Vec::len).sum::<usize>() - self.sent.iter().sum::<usize>()
+    }
+}
+
+/// Whether no completion of the same request follows (`PCIe 5.0 §2.3.1.1`).
+fn is_last(c: &Completion) -> bool {
+    let lanes = u32::from(c.length_dw.unwrap_or(0)) * 4;
+    c.status != Status::Success
+        || c.length_dw.is_none()
+        || lanes >= u32::from(c.lower_address & 3) + u32::from(c.byte_count)
+}
+
+impl TlpPort for Replay {
+    fn handle_tlp(&mut self, now: Time, tlp: Tlp) {
+        self.now = self.now.max(now);
+        let Some(tlp) = self.end.receive(tlp) else { return };
+        if let Body::Completion(c) = &tlp.repr.body {
+            self.complete(now, c, tlp.data.len() as u32);
+        }
+    }
+
+    fn poll_tlp(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
+        self.now = self.now.max(now);
+        match class {
+            Class::Completion => self.end.next_refusal(room),
+            Class::Posted if self.is_done() => self.end.done_interrupt(room),
+            Class::Posted | Class::NonPosted => self.send(now, class, room),
+        }
+    }
+
+    fn ready(&self) -> Ready {
+        let may_send = |class| self.next(class).is_some_and(|step| self.is_free(step, class));
+        let done = self.is_done() && self.end.has_interrupt();
+        let when = |yes: bool, what: Ready| if yes { what } else { Ready::NONE };
+        when(may_send(Class::Posted) || done, Ready::output(Class::Posted))
+            .or(when(may_send(Class::NonPosted), Ready::output(Class::NonPosted)))
+            .or(self.end.ready())
+    }
+
+    fn poll_credits(&mut self) -> Option<CreditReturn> {
+        self.end.poll_credits()
+    }
+
+    /// The next recorded time; what waits for a tag or the link is told by a completion or by room.
+    fn poll_timeout(&self) -> Option<Time> {
+        let next = [Class::Posted, Class::NonPosted].into_iter().filter_map(|class| self.next(class));
+        next.map(|step| self.due(step)).filter(|due| *due > self.now && *due < Time::MAX).min()
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        self.now = self.now.max(now);
+    }
+
+    fn waits_for(&self) -> Option<String> {
+        let (unsent, open) = (self.unsent(), self.open_count);
+        (unsent + open > 0).then(|| format!("replay: {unsent} requests not sent, {open} not completed"))
+    }
+}

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What to play: the requests that devices have issued in a capture, each with what it waits for and how it was served.
+//! Reads captures; never sends.
+
+use super::settings::Settings;
+use capture::matcher::Match;
+use capture::{Kind, Matcher, Origin, Reader, Record, Timestamp, TlpRecord, Transaction};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read;
+use thiserror::Error;
+use tlp::{Bdf, Body, Class, Duration, Repr, Span, Tag};
+
+/// Requests that a plan holds at most.
+pub const MAX_STEPS: usize = 4_000_000;
+
+/// Why a capture cannot be played.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum PlanError {
+    /// The capture cannot be read at all.
+    #[error("{0}")]
+    Unreadable(String),
+    /// Nothing in it to play.
+    #[error("no request of a device{of}: seen were {seen}")]
+    Empty {
+        /// Of which requester, where one was asked for.
+        of: String,
+        /// Which requesters there are.
+        seen: String,
+    },
+    /// Too much in it to play.
+    #[error("more than {MAX_STEPS} requests: cut the capture")]
+    TooLong,
+    /// A write longer than the link allows.
+    #[error("frame {number}: data of {bytes} bytes, beyond the link's Max_Payload_Size of {mps}")]
+    MaxPayloadSize {
+        /// The record.
+        number: u64,
+        /// Its data.
+        bytes: u32,
+        /// The limit.
+        mps: u32,
+    },
+}
+
+/// A request.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Step {
+    /// The header, its address folded into host memory.
+    pub(super) repr: Repr,
+    /// When it was recorded, from the first on.
+    pub(super) at: Duration,
+    /// How many transactions had ended before it was recorded.
+    pub(super) after: u32,
+    /// Place of its requester and tag among those of the capture; of no meaning in a posted request.
+    pub(super) tag_index: u32,
+    /// Its place among the transactions of the capture by their ends; [`NEVER`]: it was not seen to end.
+    pub(super) rank: u32,
+}
+
+/// [`Step::rank`] of what was not seen to end.
+pub(super) const NEVER: u32 = u32::MAX;
+
+/// Requests in the order in which they were recorded, and how they were served.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    pub(super) steps: Vec<Step>,
+    /// Index of each requester and tag.
+    pub(super) tags: BTreeMap<(Bdf, Tag), u32>,
+    /// Transactions that were seen to end.
+    pub(super) ended: u32,
+    pub(super) recorded: Recorded,
+}
+
+/// How the capture's own fabric served the requests.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Recorded {
+    /// From request to last completion, of those that ended.
+    pub(super) latencies: Vec<Duration>,
+    /// From the first request to the last one, or to the last completion.
+    pub(super) elapsed: Duration,
+    /// The same TLP again, of which only the first is played.
+    pub(super) repeats: u64,
+}
+
+impl Plan {
+    /// Reads a capture. Records that cannot be read are passed over, as `riser trace` does.
+    ///
+    /// # Errors
+    /// Where there is nothing to play, too much, or a write that the link does not allow.
+    pub fn read<R: Read>(
+        reader: &mut Reader<R>,
+        settings: &Settings,
+        mps_bytes: u32,
+    ) -> Result<Plan, PlanError> {
+        let mut builder = Builder::new(*settings, mps_bytes);
+        loop {
+            let record = reader.next_record().map_err(|e| PlanError::Unreadable(e.to_string()))?;
+            match record {
+                Some(record) => builder.record(&record)?,
+                None => return builder.finish(),
+            }
+        }
+    }
+
+    /// Requests to play.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.steps.len()
+    }
+
+    /// True where there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.steps.is_empty()
+    }
+}
+
+struct Builder {
+    settings: Settings,
+    mps_bytes: u32,
+    matcher: Matcher,
+    plan: Plan,
+    /// Steps that wait for their completions, by the number of their record.
+    open: BTreeMap<u64, usize>,
+    /// Requesters that were left out, or all that were seen where none was asked for.
+    seen: BTreeSet<Bdf>,
+    first: Option<Timestamp>,
+}
+
+impl Builder {
+    fn new(settings: Settings, mps_bytes: u32) -> Builder {
+        let (matcher, plan, open) = (Matcher::new(), Plan::default(), BTreeMap::new());
+        Builder { settings, mps_bytes, matcher, plan, open, seen: BTreeSet::new(), first: None }
+    }
+
+    fn record(&mut self, record: &Record<'_>) -> Result<(), PlanError> {
+        match &record.kind {
+            Kind::Tlp(tlp) if tlp.origin == Origin::Device => self.tlp(record, tlp),
+            _ => Ok(()),
+        }
+    }
+
+    fn tlp(&mut self, record: &Record<'_>, tlp: &TlpRecord<'_>) -> Result<(), PlanError> {
+        let (requester, _) = tlp.repr.transaction();
+        self.seen.insert(requester);
+        if self.settings.requester.is_some_and(|wanted| wanted != requester) {
+            return Ok(());
+        }
+        let link = record.interface.map_or(0, |interface| interface.link);
+        match self.matcher.see(record.number, record.timestamp, link, &tlp.repr) {
+            Match::Posted | Match::Request | Match::TagReuse | Match::Untracked => self.step(record, tlp),
+            Match::Repeat => {
+                self.plan.recorded.repeats += 1;
+                Ok(())
+            }
+            Match::Complete(transaction) => {
+                self.end(&transaction);
+                Ok(())
+            }
+            Match::Partial | Match::Unmatched => Ok(()),
+        }
+    }
+
+    fn step(&mut self, record: &Record<'_>, tlp: &TlpRecord<'_>) -> Result<(), PlanError> {
+        if self.plan.steps.len() == MAX_STEPS {
+            return Err(PlanError::TooLong);
+        }
+        let bytes = tlp.repr.data_dw() * 4;
+        if bytes > self.mps_bytes {
+            return Err(PlanError::MaxPayloadSize { number: record.number, bytes, mps: self.mps_bytes });
+        }
+        let first = *self.first.get_or_insert(record.timestamp);
+        let next = self.plan.tags.len() as u32;
+        let posted = tlp.repr.format().class == Class::Posted;
+        let tag_index =
+            if posted { 0 } else { *self.plan.tags.entry(tlp.repr.transaction()).or_insert(next) };
+        let at = since(first, record.timestamp);
+        self.plan.recorded.elapsed = self.plan.recorded.elapsed.max(at);
+        if !posted {
+            self.open.insert(record.number, self.plan.steps.len());
+        }
+        let repr = folded(tlp.repr, &self.settings);
+        let after = self.plan.ended;
+        self.plan.steps.push(Step { repr, at, after, tag_index, rank: NEVER });
+        Ok(())
+    }
+
+    fn end(&mut self, transaction: &Transaction) {
+        let (Some(step), Some(first)) = (self.open.remove(&transaction.request_number), self.first) else {
+            return;
+        };
+        self.plan.steps[step].rank = self.plan.ended;
+        self.plan.ended += 1;
+        let recorded = &mut self.plan.recorded;
+        recorded.latencies.push(since(transaction.start, transaction.end));
+        recorded.elapsed = recorded.elapsed.max(since(first, transaction.end));
+    }
+
+    fn finish(self) -> Result<Plan, PlanError> {
+        if !self.plan.is_empty() {
+            return Ok(self.plan);
+        }
+        let of = self.settings.requester.map_or(String::new(), |id| format!(" {id}"));
+        let seen: Vec<String> = self.seen.iter().map(Bdf::to_string).collect();
+        let seen = if seen.is_empty() { "none".to_owned() } else { seen.join(", ") };
+        Err(PlanError::Empty { of, seen })
+    }
+}
+
+/// Captures that go back in time, as merged ones may, stand still there.
+fn since(start: Timestamp, end: Timestamp) -> Duration {
+    Duration::from_ps(u64::try_from(end.since_ps(start)).unwrap_or(u64::MAX))
+}
+
+/// The request with its address modulo the window's size: offsets within a page, and so what crosses 4 KiB or a completion
+/// boundary, stay as they were.
+fn folded(mut repr: Repr, settings: &Settings) -> Repr {
+    let fold = |address: u64| settings.window_base + (address & (settings.window_bytes - 1));
+    match &mut repr.body {
+        Body::Memory(m) => {
+            let (span, address) = (m.span, fold(m.span.address()));
+            // Legal where it was, legal at the same place of another page.
+            m.span =
+                Span::from_fields(address, span.length_dw(), span.first_be(), span.last_be()).unwrap_or(span);
+        }
+        Body::Atomic(a) => a.address = fold(a.address),
+        _ => {}
+    }
+    repr
+}

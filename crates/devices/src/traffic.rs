@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A traffic generator: flows of raw TLPs, each with its type, size, Traffic Class, attributes and rate, and what each of
+//! them gets from the link.
+//!
+//! The device stands below the seam: every request is one TLP, made here, and answered here. It has no configuration
+//! space, begins when its link is up, answers every request of the host with UR, and raises an interrupt when all flows
+//! have ended. It never checks what it reads, and allocates nothing once it runs.
+
+mod settings;
+mod stats;
+
+pub use settings::{Flow, FlowKind, MAX_FLOWS, MAX_TAGS, Settings, SettingsError};
+pub use stats::{FlowReport, Latencies, MAX_LATENCIES, Report};
+
+use crate::shared::Shared;
+use device::raw::refusal;
+use device::{CreditReturn, Ready, TlpPort};
+use std::collections::VecDeque;
+use tlp::{
+    AtomicOp, AtomicRequest, Bdf, Body, Class, Completion, Data, MemoryOp, MemoryRequest, Message,
+    MessageRouting, OperandSize, PayloadPool, Repr, Span, Status, Tag, TcSet, Time, Tlp, TrafficClass,
+};
+
+/// Where message-signalled interrupts go on x86 hosts (Intel SDM volume 3, §11.11.1).
+const MSI_ADDRESS: u64 = 0xfee0_0000;
+/// Vendor_Defined Type 1 (`PCIe 5.0 §2.2.8.6`): discarded in silence by whoever does not know it.
+const VENDOR_DEFINED_1: u8 = 0x7f;
+
+/// A request that waits for completions.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    flow: u8,
+    /// Bytes still to come.
+    left: u32,
+    sent: Time,
+}
+
+/// A flow that runs.
+struct Running {
+    flow: Flow,
+    /// What its requests have in common; tag and address are put in.
+    data: Data,
+    /// Requests sent, and ended: answered, or posted ones sent.
+    sent: u64,
+    ended: u64,
+    next_at: Time,
+    /// Offset of the next request in the window.
+    offset: u64,
+    /// Free tags, the one that has been free for longest first.
+    tags: VecDeque<u16>,
+}
+
+/// Plays flows.
+pub struct Traffic {
+    id: Bdf,
+    flows: Vec<Running>,
+    /// Flow that is asked first, by class.
+    turn: [usize; 3],
+    open: Vec<Option<Open>>,
+    report: Shared<Report>,
+    started: bool,
+    now: Time,
+    done_vector: Option<u16>,
+    interrupt: Data,
+    credits: VecDeque<CreditReturn>,
+    /// Requests of the host that are to be refused.
+    refused: VecDeque<Tlp>,
+}
+
+impl Traffic {
+    /// A device that plays these flows and fills `report`.
+    ///
+    /// # Errors
+    /// The first setting that is not legal.
+    pub fn new(
+        settings: &Settings,
+        pool: &PayloadPool,
+        report: &Shared<Report>,
+    ) -> Result<Traffic, SettingsError> {
+        settings.check()?;
+        let mut next_tag = 0;
+        let flows: Vec<Running> = settings
+            .flows
+            .iter()
+            .map(|flow| {
+                let first = next_tag;
+                next_tag += flow.tags();
+                Running::new(flow, first, pool)
+            })
+            .collect();
+        report.change(|r| *r = Report::new(settings));
+        let vector = settings.done_vector.unwrap_or_default();
+        Ok(Traffic {
+            id: settings.id,
+            flows,
+            turn: [0; 3],
+            open: vec![None; usize::from(next_tag)],
+            report: report.clone(),
+            started: false,
+            now: Time::ZERO,
+            done_vector: settings.done_vector,
+            interrupt: Data::Carried(pool.copy(&u32::from(vector).to_le_bytes())),
+            credits: VecDeque::with_capacity(256),
+            refused: VecDeque::new(),
+        })
+    }
+
+    fn start(&mut self, now: Time) {
+        self.now = self.now.max(now);
+        if !self.started {
+            self.started = true;
+            self.report.change(|r| r.start = now);
+            self.flows.iter_mut().for_each(|f| f.next_at = now);
+        }
+    }
+
+    /// The flow of `class` whose turn it is, of those that have something to send at `now`.
+    fn next_flow(&self, now: Time, class: Class, room: TcSet) -> Option<usize> {
+        let count = self.flows.len();
+        let first = self.turn[class.index()];
+        let may_send = |f: &Running| f.class() == class && f.is_due(now) && room.contains(f.flow.tc);
+        (first..count).chain(0..first).find(|&at| may_send(&self.flows[at]))
+    }
+
+    fn send(&mut self, now: Time, at: usize) -> Tlp {
+        let id = self.id;
+        let running = &mut self.flows[at];
+        let tag = running.tags.pop_front();
+        if let Some(tag) = tag {
+            let left = running.flow.answer_bytes();
+            self.open[usize::from(tag)] = Some(Open { flow: at as u8, left, sent: now });
+        }
+        let tlp = running.next_tlp(now, id, Tag::from_bits(tag.unwrap_or(0)));
+        let (bytes, posted) = (u64::from(running.flow.size_bytes), tag.is_none());
+        self.report.change(|r| r.sent(at, if posted { bytes } else { 0 }));
+        if posted {
+            self.end(now, at);
+        }
+        tlp
+    }
+
+    /// A request of flow `at` has ended.
+    fn end(&mut self, now: Time, at: usize) {
+        let running = &mut self.flows[at];
+        running.ended += 1;
+        if running.ended == running.flow.count {
+            self.report.change(|r| r.flow_ended(at, now));
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        self.flows.iter().all(|f| f.ended == f.flow.count)
+    }
+
+    fn take_completion(&mut self, now: Time, tlp: &Tlp, c: &Completion) {
+        let slot = self.open.get_mut(usize::from(c.tag.bits())).filter(|_| c.requester == self.id);
+        let Some(slot) = slot else { return self.report.change(|r| r.unexpected += 1) };
+        let Some(open) = slot else { return self.report.change(|r| r.unexpected += 1) };
+        let failed = c.status != Status::Success || tlp.repr.ep;
+        open.left = open.left.saturating_sub(tlp.data.len() as u32);
+        if open.left > 0 && !failed {
+            return;
+        }
+        let Open { flow, sent, .. } = *open;
+        *slot = None;
+        let at = usize::from(flow);
+        let running = &mut self.flows[at];
+        running.tags.push_back(c.tag.bits());
+        let bytes = if failed { 0 } else { u64::from(running.flow.answer_bytes()) };
+        self.report.change(|r| r.answered(at, now.since(sent), bytes));
+        self.end(now, at);
+    }
+
+    /// When all flows have ended, once.
+    fn done_interrupt(&mut self, room: TcSet) -> Option<Tlp> {
+        if !room.contains(TrafficClass::default()) || self.done_vector.is_none() || !self.is_done() {
+            return None;
+        }
+        self.done_vector = None;
+        let span = Span::covering(MSI_ADDRESS, 4).ok()?;
+        let body = MemoryRequest { op: MemoryOp::Write, requester: self.id, tag: Tag::default(), span };
+        Some(Tlp::new(Repr::new(Body::Memory(body)), self.interrupt.clone()))
+    }
+
+    fn next_refusal(&mut self, room: TcSet) -> Option<Tlp> {
+        let at = self.refused.iter().position(|tlp| room.contains(tlp.repr.tc))?;
+        let request = self.refused.remove(at)?;
+        self.credits.push_back(CreditReturn::of(&request));
+        refusal(&request)
+    }
+}
+
+impl Running {
+    fn new(flow: &Flow, first_tag: u16, pool: &PayloadPool) -> Running {
+        // FetchAdd of one; of writes and messages the bytes do not matter.
+        let data = match flow.kind {
+            FlowKind::Read => Data::NONE,
+            FlowKind::Write | FlowKind::Message => Data::Counted(flow.size_bytes),
+            FlowKind::Atomic => Data::Carried(pool.fill(flow.size_bytes as usize, |bytes| {
+                if let Some(low) = bytes.first_mut() {
+                    *low = 1;
+                }
+            })),
+        };
+        let tags = (first_tag..first_tag + flow.tags()).collect();
+        Running { flow: flow.clone(), data, sent: 0, ended: 0, next_at: Time::ZERO, offset: 0, tags }
+    }
+
+    fn class(&self) -> Class {
+        self.flow.class()
+    }
+
+    /// True where it has something to send, whenever that may be.
+    fn has_more(&self) -> bool {
+        self.sent < self.flow.count && (self.class() == Class::Posted || !self.tags.is_empty())
+    }
+
+    fn is_due(&self, now: Time) -> bool {
+        self.has_more() && self.next_at <= now
+    }
+
+    fn next_tlp(&mut self, now: Time, requester: Bdf, tag: Tag) -> Tlp {
+        let Flow { kind, size_bytes, tc, attr, address, window_bytes, interval, .. } = self.flow;
+        let at = address + self.offset;
+        let stride = u64::from(size_bytes.next_power_of_two());
+        self.offset += stride;
+        if self.offset + stride > window_bytes {
+            self.offset = 0;
+        }
+        self.sent += 1;
+        // A flow that was held up does not catch up: its rate is never more than it was told.
+        self.next_at = now + interval;
+        let span = Span::covering(at, size_bytes).unwrap_or(Span::zero_length(at));
+        let body = match kind {
+            FlowKind::Read => Body::Memory(MemoryRequest { op: MemoryOp::Read, requester, tag, span }),
+            FlowKind::Write => Body::Memory(MemoryRequest { op: MemoryOp::Write, requester, tag, span }),
+            FlowKind::Atomic => {
+                let operand = if size_bytes == 4 { OperandSize::Bits32 } else { OperandSize::Bits64 };
+                Body::Atomic(AtomicRequest { op: AtomicOp::FetchAdd, operand, requester, tag, address: at })
+            }
+            FlowKind::Message => {
+                let length_dw = (size_bytes > 0).then_some((size_bytes / 4) as u16);
+                let (routing, code) = (MessageRouting::ToRootComplex, VENDOR_DEFINED_1);
+                Body::Message(Message { routing, requester, tag, code, header: [0; 8], length_dw })
+            }
+        };
+        Tlp::new(Repr { tc, attr, ..Repr::new(body) }, self.data.clone())
+    }
+}
+
+impl TlpPort for Traffic {
+    fn handle_tlp(&mut self, now: Time, tlp: Tlp) {
+        self.now = self.now.max(now);
+        if let Body::Completion(c) = tlp.repr.body {
+            self.take_completion(now, &tlp, &c);
+        } else if tlp.class() == Class::NonPosted {
+            // Its credits return with its answer, so that no more wait here than the receive buffer holds.
+            return self.refused.push_back(tlp);
+        }
+        self.credits.push_back(CreditReturn::of(&tlp));
+    }
+
+    fn poll_tlp(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
+        self.start(now);
+        if class == Class::Completion {
+            return self.next_refusal(room);
+        }
+        let Some(at) = self.next_flow(now, class, room) else {
+            return if class == Class::Posted { self.done_interrupt(room) } else { None };
+        };
+        self.turn[class.index()] = if at + 1 < self.flows.len() { at + 1 } else { 0 };
+        Some(self.send(now, at))
+    }
+
+    fn ready(&self) -> Ready {
+        let when = |yes: bool, what: Ready| if yes { what } else { Ready::NONE };
+        let more = |class| self.flows.iter().any(|f| f.class() == class && f.has_more());
+        let done = self.done_vector.is_some() && self.is_done();
+        when(more(Class::Posted) || done, Ready::output(Class::Posted))
+            .or(when(more(Class::NonPosted), Ready::output(Class::NonPosted)))
+            .or(when(!self.refused.is_empty(), Ready::output(Class::Completion)))
+            .or(when(!self.credits.is_empty(), Ready::TAKEN))
+    }
+
+    fn poll_credits(&mut self) -> Option<CreditReturn> {
+        self.credits.pop_front()
+    }
+
+    /// When the next request is due; what is due already only waits for the link.
+    fn poll_timeout(&self) -> Option<Time> {
+        let waiting = self.flows.iter().filter(|f| f.has_more()).map(|f| f.next_at);
+        waiting.filter(|&at| at > self.now).min()
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        self.now = self.now.max(now);
+    }
+
+    fn counts(&self) -> Vec<(&'static str, u64)> {
+        let report = self.report.get();
+        let failed = report.flows.iter().map(|f| f.failed).sum();
+        [("failed_requests", failed), ("unexpected_completions", report.unexpected)]
+            .into_iter()
+            .filter(|(_, n)| *n > 0)
+            .collect()
+    }
+
+    fn waits_for(&self) -> Option<String> {
+        let open = self.open.iter().flatten().count();
+        let left: u64 = self.flows.iter().map(|f| f.flow.count - f.sent).sum();
+        let text = format!("traffic: {left} requests not sent, {open} not answered");
+        (left > 0 || open > 0).then_some(text)
+    }
+}

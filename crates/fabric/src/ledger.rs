@@ -1,0 +1,409 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The accounts of transactions under way: opened with a request, charged where it goes from one stage to the next,
+//! closed when it ends. Decides nothing: no event depends on it.
+//!
+//! An account holds the time up to which it is charged. Whoever knows when the transaction leaves a stage charges the time
+//! from there to then; so nothing is counted twice or left out, and the parts are the whole. That time may lie ahead: of a
+//! frame on the wire it is known when it arrives, of a read when memory answers.
+//!
+//! A TLP carries the name of its account ([`tlp::Account`]); completions have that of their request. A name is a place
+//! and a generation, so that what comes late finds no other's account. There are at most [`MAX_ACCOUNTS`]: where
+//! all are open, the oldest quarter is given up and counted, for their transactions have very likely come to nothing.
+
+use crate::breakdown::Breakdown;
+use crate::stages::{Parts, Stage, Transaction, TransactionKind, TransactionTap};
+use crate::topology::Side;
+use tlp::{Account, Bdf, Body, Completion, Duration, MemoryOp, Span, Status, Tag, Time, Tlp};
+
+/// Accounts that may be open at a time.
+pub const MAX_ACCOUNTS: usize = 1 << INDEX_BITS;
+
+const INDEX_BITS: u32 = 14;
+const GENERATIONS: u32 = 1 << (32 - INDEX_BITS);
+
+/// What has become of accounts: `opened` is the sum of the others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct AccountTotals {
+    /// Opened.
+    pub opened: u64,
+    /// Closed: the transaction has ended.
+    pub closed: u64,
+    /// Dropped: the posted request was without effect, such as a poisoned one or one to nowhere.
+    pub dropped: u64,
+    /// Given up, to make room, while open.
+    pub given_up: u64,
+    /// Open now.
+    pub open: u64,
+}
+
+/// A transaction under way.
+#[derive(Clone, Copy)]
+struct Entry {
+    parts: Parts,
+    start: Time,
+    /// Charged up to here.
+    last: Time,
+    /// Zero where it is free.
+    generation: u32,
+    bytes: u32,
+    requester: Bdf,
+    tag: Tag,
+    link: u8,
+    kind: TransactionKind,
+    /// A device has begun to answer.
+    answering: bool,
+}
+
+/// What opens an account.
+struct Request {
+    kind: TransactionKind,
+    requester: Bdf,
+    tag: Tag,
+    /// That it moves.
+    bytes: u32,
+}
+
+/// All accounts, and what closed ones add up to.
+pub(crate) struct Ledger {
+    entries: Vec<Entry>,
+    free: Vec<u32>,
+    next_generation: u32,
+    /// By link, then by kind.
+    breakdowns: Vec<[Option<Box<Breakdown>>; TransactionKind::ALL.len()]>,
+    tap: Option<Box<dyn TransactionTap>>,
+    totals: AccountTotals,
+}
+
+impl Ledger {
+    pub(crate) fn new(links: usize) -> Ledger {
+        Ledger {
+            entries: Vec::with_capacity(MAX_ACCOUNTS),
+            free: Vec::with_capacity(MAX_ACCOUNTS),
+            next_generation: 1,
+            breakdowns: (0..links).map(|_| std::array::from_fn(|_| None)).collect(),
+            tap: None,
+            totals: AccountTotals::default(),
+        }
+    }
+
+    pub(crate) fn set_tap(&mut self, tap: Option<Box<dyn TransactionTap>>) -> Option<Box<dyn TransactionTap>> {
+        std::mem::replace(&mut self.tap, tap)
+    }
+
+    pub(crate) fn totals(&self) -> AccountTotals {
+        let AccountTotals { opened, closed, dropped, given_up, .. } = self.totals;
+        AccountTotals { open: opened - closed - dropped - given_up, ..self.totals }
+    }
+
+    /// What the closed accounts of `kind` on `link` add up to, where there are any.
+    pub(crate) fn breakdown(&self, link: usize, kind: TransactionKind) -> Option<&Breakdown> {
+        self.breakdowns.get(link)?[kind as usize].as_deref().filter(|b| b.count() > 0)
+    }
+
+    /// Forgets all closed accounts. Open ones stay open.
+    pub(crate) fn clear_breakdowns(&mut self) {
+        self.breakdowns.iter_mut().flatten().flatten().for_each(|b| b.clear());
+    }
+
+    /// Opens the account of a request that a device (`Side::Device`) or the host begins at `now`, and names it in `tlp`.
+    #[inline]
+    pub(crate) fn open(&mut self, now: Time, link: usize, asking: Side, tlp: &mut Tlp) {
+        let Request { kind, requester, tag, bytes } = Request::of(asking, tlp);
+        let generation = self.next_generation;
+        self.next_generation = if generation + 1 == GENERATIONS { 1 } else { generation + 1 };
+        let index = self.free.pop().unwrap_or_else(|| self.make_room());
+        // Field by field: a whole entry would be made elsewhere and copied.
+        let entry = &mut self.entries[index as usize];
+        entry.parts = Parts::NONE;
+        (entry.start, entry.last) = (now, now);
+        (entry.generation, entry.bytes) = (generation, bytes);
+        (entry.requester, entry.tag) = (requester, tag);
+        (entry.link, entry.kind, entry.answering) = (link as u8, kind, false);
+        self.totals.opened += 1;
+        tlp.account = Account(generation << INDEX_BITS | index);
+    }
+
+    #[cold]
+    fn make_room(&mut self) -> u32 {
+        if self.entries.len() == MAX_ACCOUNTS {
+            self.give_up_oldest();
+            return self.free.pop().unwrap_or(0);
+        }
+        self.entries.push(Entry::FREE);
+        self.entries.len() as u32 - 1
+    }
+
+    /// A quarter at a time, so that the search costs little for each.
+    fn give_up_oldest(&mut self) {
+        let mut by_age: Vec<u32> = (0..self.entries.len() as u32).collect();
+        by_age.sort_by_key(|&index| self.entries[index as usize].start);
+        for &index in &by_age[..MAX_ACCOUNTS / 4] {
+            self.entries[index as usize].generation = 0;
+            self.free.push(index);
+            self.totals.given_up += 1;
+        }
+    }
+
+    #[inline]
+    fn entry(&mut self, account: Account) -> Option<&mut Entry> {
+        let generation = account.0 >> INDEX_BITS;
+        let entry = self.entries.get_mut(account.0 as usize % MAX_ACCOUNTS)?;
+        (generation != 0 && entry.generation == generation).then_some(entry)
+    }
+
+    /// The transaction is in `stage` until `until`.
+    #[inline]
+    pub(crate) fn charge(&mut self, account: Account, stage: Stage, until: Time) {
+        if let Some(entry) = self.entry(account) {
+            entry.charge(stage, until);
+        }
+    }
+
+    /// A TLP of it goes onto the wire for the first time, from `start` to `end`, and will arrive at `arrival`; before, it
+    /// has waited at the head of its queue for credits for `credit_wait`.
+    #[inline]
+    pub(crate) fn sent(&mut self, account: Account, start: Time, end: Time, arrival: Time, credit_wait: Duration) {
+        let Some(entry) = self.entry(account) else { return };
+        let credit_wait = credit_wait.min(start.since(entry.last));
+        entry.parts.add(Stage::CreditWait, credit_wait);
+        entry.last += credit_wait;
+        entry.charge(Stage::Queue, start);
+        entry.charge(Stage::Serialization, end);
+        entry.charge(Stage::Wire, arrival);
+    }
+
+    /// A TLP of it that was sent again is accepted at the other end.
+    #[cold]
+    pub(crate) fn arrived_again(&mut self, account: Account, now: Time) {
+        self.charge(account, Stage::Replay, now);
+    }
+
+    /// The memory system has had no place for it until `now`; it gets to it at `asked`, has answered at `answered`, and the
+    /// answer is at the root port at `ready`.
+    pub(crate) fn served(&mut self, account: Account, now: Time, asked: Time, answered: Time, ready: Time) {
+        let Some(entry) = self.entry(account) else { return };
+        entry.charge(Stage::Memory, now);
+        entry.charge(Stage::RootComplex, asked);
+        entry.charge(Stage::Memory, answered);
+        entry.charge(Stage::RootComplex, ready);
+    }
+
+    /// A device hands on a completion of it. Only the last one goes on bearing the account's name.
+    pub(crate) fn answering(&mut self, now: Time, tlp: &mut Tlp) {
+        if let Some(entry) = self.entry(tlp.account)
+            && !entry.answering
+        {
+            entry.answering = true;
+            entry.charge(Stage::Completer, now);
+        }
+        only_last(tlp);
+    }
+
+    /// It turns out to be of this kind.
+    pub(crate) fn set_kind(&mut self, account: Account, kind: TransactionKind) {
+        if let Some(entry) = self.entry(account) {
+            entry.kind = kind;
+        }
+    }
+
+    /// A write reaches the memory system at `asked`, and what it has written is seen from `visible` on.
+    #[inline]
+    pub(crate) fn written(&mut self, account: Account, asked: Time, visible: Time) {
+        let Some(entry) = self.entry(account) else { return };
+        entry.charge(Stage::RootComplex, asked);
+        self.end(account, Status::Success, Stage::Memory, visible);
+    }
+
+    /// A TLP of it has reached who asked, or a posted one whom it is for, at `end`; until then it is in `stage`.
+    #[inline]
+    pub(crate) fn close(&mut self, tlp: &Tlp, stage: Stage, end: Time) {
+        let status = match &tlp.repr.body {
+            Body::Completion(c) => c.status,
+            _ => Status::Success,
+        };
+        self.end(tlp.account, status, stage, end);
+    }
+
+    /// A posted TLP has come to nothing.
+    pub(crate) fn drop(&mut self, account: Account) {
+        let Some(entry) = self.entry(account) else { return };
+        entry.generation = 0;
+        self.free.push(account.0 % MAX_ACCOUNTS as u32);
+        self.totals.dropped += 1;
+    }
+
+    #[inline]
+    fn end(&mut self, account: Account, status: Status, stage: Stage, end: Time) {
+        let index = account.0 % MAX_ACCOUNTS as u32;
+        let Some(entry) = self.entry(account) else { return };
+        entry.charge(stage, end);
+        entry.generation = 0;
+        self.free.push(index);
+        self.totals.closed += 1;
+        let entry = &self.entries[index as usize];
+        match &mut self.breakdowns[usize::from(entry.link)][entry.kind as usize] {
+            Some(sum) => sum.add(entry.last.since(entry.start), &entry.parts, || entry.transaction(status)),
+            none => *none = Some(Box::new(Breakdown::new(&entry.transaction(status)))),
+        }
+        if let Some(tap) = &mut self.tap {
+            tap.transaction(&entry.transaction(status));
+        }
+    }
+}
+
+impl Entry {
+    const FREE: Entry = Entry {
+        parts: Parts::NONE,
+        start: Time::ZERO,
+        last: Time::ZERO,
+        generation: 0,
+        bytes: 0,
+        requester: Bdf::from_bits(0),
+        tag: Tag::from_bits(0),
+        link: 0,
+        kind: TransactionKind::DmaOther,
+        answering: false,
+    };
+
+    /// What is charged ahead stays charged: a time before `last` adds nothing.
+    #[inline]
+    fn charge(&mut self, stage: Stage, until: Time) {
+        self.parts.add(stage, until.since(self.last));
+        self.last = self.last.max(until);
+    }
+
+    #[cold]
+    fn transaction(&self, status: Status) -> Transaction {
+        Transaction {
+            link: u32::from(self.link),
+            kind: self.kind,
+            requester: self.requester,
+            tag: self.tag,
+            bytes: self.bytes,
+            status,
+            start: self.start,
+            end: self.last,
+            parts: self.parts,
+        }
+    }
+}
+
+/// Takes the account's name from a completion that others of its request follow.
+#[inline]
+pub(crate) fn only_last(tlp: &mut Tlp) {
+    if let Body::Completion(c) = &tlp.repr.body
+        && !is_last(c)
+    {
+        tlp.account = Account::NONE;
+    }
+}
+
+/// Whether no completion of the same request can follow.
+const fn is_last(c: &Completion) -> bool {
+    let Some(dw) = c.length_dw else { return true };
+    let ends = !matches!(c.status, Status::Success);
+    ends || dw as u32 * 4 >= (c.lower_address & 3) as u32 + c.byte_count as u32
+}
+
+impl Request {
+    /// What a device or the host asks for with `tlp`; an interrupt is not yet known from other writes.
+    #[inline]
+    fn of(asking: Side, tlp: &Tlp) -> Request {
+        use TransactionKind as K;
+        let len = tlp.data.len() as u32;
+        let (dma, host, requester, tag, bytes) = match &tlp.repr.body {
+            Body::Memory(m) => {
+                let (dma, host, bytes) = match m.op {
+                    MemoryOp::Write => (K::DmaWrite, K::HostWrite, len),
+                    MemoryOp::WriteDeferrable => (K::DmaDeferrableWrite, K::HostDeferrableWrite, len),
+                    MemoryOp::Read | MemoryOp::ReadLocked => (K::DmaRead, K::HostRead, bytes_read(m.span)),
+                };
+                (dma, host, m.requester, m.tag, bytes)
+            }
+            Body::Atomic(a) => (K::DmaAtomic, K::HostAtomic, a.requester, a.tag, len),
+            Body::Io(io) => (K::DmaOther, K::HostIo, io.requester, io.tag, io.first_be.count_ones()),
+            Body::Config(c) => (K::DmaOther, K::HostConfig, c.requester, c.tag, c.first_be.count_ones()),
+            Body::Message(m) => (K::DmaMessage, K::HostMessage, m.requester, m.tag, len),
+            // Begins nothing.
+            Body::Completion(c) => (K::DmaOther, K::HostConfig, c.requester, c.tag, len),
+        };
+        let kind = if asking == Side::Device { dma } else { host };
+        Request { kind, requester, tag, bytes }
+    }
+}
+
+const fn bytes_read(span: Span) -> u32 {
+    if span.is_zero_length() { 0 } else { span.byte_count() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tlp::{Data, MemoryRequest, Repr};
+
+    fn write() -> Tlp {
+        let span = Span::covering(0x1000, 64).unwrap();
+        let (op, requester, tag) = (MemoryOp::Write, Bdf::default(), Tag::default());
+        Tlp::new(Repr::new(Body::Memory(MemoryRequest { op, requester, tag, span })), Data::Counted(64))
+    }
+
+    fn at(ps: u64) -> Time {
+        Time::from_ps(ps)
+    }
+
+    fn opened(ledger: &mut Ledger, now: Time) -> Tlp {
+        let mut tlp = write();
+        ledger.open(now, 0, Side::Device, &mut tlp);
+        tlp
+    }
+
+    #[test]
+    fn what_never_ends_makes_room_for_what_comes() {
+        let mut ledger = Ledger::new(1);
+        let first = opened(&mut ledger, at(0));
+        (1..MAX_ACCOUNTS as u64).for_each(|n| drop(opened(&mut ledger, at(n))));
+        let totals = ledger.totals();
+        assert_eq!((totals.open, totals.given_up), (MAX_ACCOUNTS as u64, 0));
+        // One more: the oldest quarter goes, and the first of them with it.
+        let last = opened(&mut ledger, at(20_000));
+        let quarter = MAX_ACCOUNTS as u64 / 4;
+        let totals = ledger.totals();
+        assert_eq!((totals.open, totals.given_up), (3 * quarter + 1, quarter));
+        ledger.close(&first, Stage::Memory, at(30_000));
+        assert_eq!(ledger.totals().closed, 0);
+        ledger.close(&last, Stage::Memory, at(30_000));
+        assert_eq!((ledger.totals().closed, ledger.totals().open), (1, 3 * quarter));
+        assert_eq!(ledger.breakdown(0, TransactionKind::DmaWrite).unwrap().sum(Stage::Memory).as_ps(), 10_000);
+    }
+
+    #[test]
+    fn a_name_is_good_once() {
+        let mut ledger = Ledger::new(1);
+        let tlp = opened(&mut ledger, at(5));
+        ledger.close(&tlp, Stage::Memory, at(9));
+        let other = opened(&mut ledger, at(10));
+        // The place is the same, the name is not.
+        assert_eq!(tlp.account.0 % MAX_ACCOUNTS as u32, other.account.0 % MAX_ACCOUNTS as u32);
+        ledger.close(&tlp, Stage::Memory, at(20));
+        ledger.drop(tlp.account);
+        ledger.charge(tlp.account, Stage::Queue, at(20));
+        ledger.close(&other, Stage::Memory, at(12));
+        let sum = ledger.breakdown(0, TransactionKind::DmaWrite).unwrap();
+        assert_eq!((sum.count(), sum.sums().total().as_ps(), sum.sum(Stage::Queue).as_ps()), (2, 6, 0));
+        let nobody = Tlp { account: Account::NONE, ..write() };
+        ledger.close(&nobody, Stage::Memory, at(99));
+        assert_eq!(ledger.totals().closed, 2);
+    }
+
+    #[test]
+    fn names_come_round_without_meaning_nobody() {
+        let mut ledger = Ledger::new(1);
+        for n in 0..u64::from(GENERATIONS) + 2 {
+            let tlp = opened(&mut ledger, at(n));
+            assert_ne!(tlp.account.0 >> INDEX_BITS, 0);
+            ledger.close(&tlp, Stage::Memory, at(n + 1));
+        }
+        let totals = ledger.totals();
+        assert_eq!((totals.opened, totals.open), (totals.closed, 0));
+    }
+}

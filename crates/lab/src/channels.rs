@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! From the keys of a lab to the virtual channels of a link's ports, and to the changes of links. Decides nothing about
+//! timing.
+
+use crate::link_schema::{Arbitration, VirtualChannel};
+use crate::links;
+use crate::schema::{Credits, Lab, Link};
+use crate::values::{Gen, Lanes};
+use fabric::{LinkEvent, LinkId};
+use link::{CreditLimit, PhaseTable, VcArbitration, VcScheme};
+use std::collections::BTreeMap;
+use tlp::{Duration, TcSet, TcVcMap, Time, TrafficClass, Vc};
+
+/// What both ports of a link have in common.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Channels {
+    pub(crate) map: TcVcMap,
+    pub(crate) arbitration: VcArbitration,
+}
+
+/// The channels of `link`.
+///
+/// # Errors
+/// The first table that cannot be, and the legal values.
+pub(crate) fn of(link: &Link) -> Result<Channels, String> {
+    let tables = link.vc.as_deref().unwrap_or_default();
+    for (n, table) in tables.iter().enumerate() {
+        if table.id > 7 {
+            return Err(format!("virtual channel {}: legal are 0 to 7", table.id));
+        }
+        if tables[..n].iter().any(|earlier| earlier.id == table.id) {
+            return Err(format!("a second table of VC{}: each has one", table.id));
+        }
+        if let Some(phases) = table.phases.filter(|n| !(1..=128).contains(n)) {
+            return Err(format!("{phases} phases of VC{}: legal are 1 to 128", table.id));
+        }
+    }
+    Ok(Channels { map: map(tables)?, arbitration: arbitration(link, tables)? })
+}
+
+fn map(tables: &[VirtualChannel]) -> Result<TcVcMap, String> {
+    let mut classes = [TcSet::NONE; Vc::COUNT];
+    for table in tables {
+        let own = &mut classes[usize::from(table.id)];
+        for tc in table.tcs.as_deref().unwrap_or(&[table.id]) {
+            let tc = TrafficClass::new(*tc);
+            let tc = tc.ok_or_else(|| format!("traffic classes of VC{}: legal are 0 to 7", table.id))?;
+            *own = own.or(TcSet::of(tc));
+        }
+        if own.is_empty() {
+            return Err(format!("VC{} without traffic classes: leave its table out", table.id));
+        }
+    }
+    if !tables.iter().any(|table| table.id == 0 && table.tcs.is_some()) {
+        classes[0] = classes[1..].iter().fold(TcSet::NONE, |all, set| all.or(*set)).complement();
+    }
+    TcVcMap::new(classes).map_err(|e| e.to_string())
+}
+
+fn arbitration(link: &Link, tables: &[VirtualChannel]) -> Result<VcArbitration, String> {
+    let kind = link.vc_arbitration.unwrap_or_default();
+    let low = link.low_priority_vc.unwrap_or(if kind == Arbitration::Strict { 0 } else { 7 });
+    let low_priority = Vc::new(low).ok_or_else(|| format!("low_priority_vc {low}: legal are 0 to 7"))?;
+    if kind == Arbitration::Strict && low != 0 {
+        return Err(format!("low_priority_vc {low}: with `strict` arbitration, only 0"));
+    }
+    let scheme = match kind {
+        Arbitration::Strict | Arbitration::RoundRobin => VcScheme::RoundRobin,
+        Arbitration::Weighted => {
+            let mut weights = [0; Vc::COUNT];
+            for table in tables.iter().filter(|table| table.id <= low) {
+                weights[usize::from(table.id)] = table.phases.unwrap_or(0);
+            }
+            VcScheme::Weighted(PhaseTable::spread(weights).map_err(|e| e.to_string())?)
+        }
+    };
+    Ok(VcArbitration { low_priority, scheme })
+}
+
+/// The buffers of one end, `common` for VC0, as `own` has them for each other channel.
+pub(crate) fn buffers(
+    link: &Link,
+    common: [CreditLimit; 3],
+    own: impl Fn(&VirtualChannel) -> Option<Credits>,
+) -> (BTreeMap<Vc, [CreditLimit; 3]>, [CreditLimit; 3]) {
+    let mut others = BTreeMap::new();
+    let mut first = common;
+    for table in link.vc.as_deref().unwrap_or_default() {
+        let credits = own(table).unwrap_or_default();
+        match Vc::new(table.id) {
+            Some(Vc::VC0) => links::apply_credits(&mut first, credits),
+            Some(vc) => {
+                let mut buffer = common;
+                links::apply_credits(&mut buffer, credits);
+                others.insert(vc, buffer);
+            }
+            None => {}
+        }
+    }
+    (others, first)
+}
+
+/// The changes of links of `lab`. One of an unknown slot was refused when the lab was read.
+pub(crate) fn changes(lab: &Lab) -> Vec<LinkEvent> {
+    let event = |change: &crate::link_schema::LinkChange| {
+        let n = lab.slot.iter().position(|s| s.name.get_ref() == change.slot.get_ref())?;
+        let own = links::config(&lab.link, &lab.slot[n].link).root;
+        Some(LinkEvent {
+            at: Time::ZERO + Duration::from_us(change.at_us),
+            link: LinkId(n as u32),
+            rate: change.generation.map_or(own.rate, |Gen(rate)| rate),
+            width: change.lanes.map_or(own.width, |Lanes(width)| width),
+        })
+    };
+    lab.link_event.iter().filter_map(event).collect()
+}

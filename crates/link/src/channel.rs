@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A virtual channel of a port (`PCIe 5.0 §2.5`): its initialization, transmit queue and credits of both directions.
+//! Knows nothing of other channels.
+
+use crate::config::{FlowControlMode, PortConfig};
+use crate::credit::{RxCredits, TxCredits};
+use crate::init::{Init, State};
+use crate::store::TlpStore;
+use crate::tx::{Lengths, TransmitQueue};
+use tlp::{Class, TcSet, Vc};
+
+/// What a port keeps for one channel.
+pub(crate) struct Channel {
+    /// The Traffic Classes that travel here; VC0 has those, too, that are not mapped.
+    pub(crate) classes: TcSet,
+    pub(crate) init: Init,
+    pub(crate) queue: TransmitQueue,
+    pub(crate) tx: [TxCredits; 3],
+    pub(crate) rx: [RxCredits; 3],
+    /// The TLP that goes next, with its credits.
+    pub(crate) head: Option<(Class, Lengths)>,
+}
+
+impl Channel {
+    /// The channel `vc` as `config` has it; one that is not in use holds nothing.
+    pub(crate) fn new(config: &PortConfig, vc: Vc) -> Channel {
+        let mut classes = config.tc_vc.classes(vc);
+        if vc == Vc::VC0 {
+            classes = classes.or(config.tc_vc.mapped().complement());
+        }
+        let mut init = Init::new();
+        let mut tx = [TxCredits::default(); 3];
+        if config.flow_control != FlowControlMode::Credits {
+            tx = [TxCredits::UNLIMITED; 3];
+            init.skip();
+        }
+        Channel {
+            classes,
+            init,
+            queue: TransmitQueue::new(if classes.is_empty() { 0 } else { config.tx_queue_tlps }),
+            tx,
+            rx: receive_credits(config, vc, false),
+            head: None,
+        }
+    }
+
+    /// Both ends have agreed on scaled flow control, before any InitFC.
+    pub(crate) fn scale_credits(&mut self, config: &PortConfig, vc: Vc) {
+        self.rx = receive_credits(config, vc, true);
+    }
+
+    /// True where a Traffic Class travels here.
+    pub(crate) fn is_in_use(&self) -> bool {
+        !self.classes.is_empty()
+    }
+
+    /// TLPs may flow.
+    #[inline]
+    pub(crate) fn is_active(&self) -> bool {
+        self.init.state() == State::Active
+    }
+
+    /// Chooses the next TLP anew; the classes whose heads lack credits, by [`Class::index`].
+    #[inline]
+    pub(crate) fn select(&mut self, store: &TlpStore) -> u8 {
+        if !self.is_active() {
+            self.head = None;
+            return 0;
+        }
+        let choice = self.queue.oldest_sendable(&self.tx, store);
+        self.head = choice.head;
+        choice.blocked
+    }
+
+    /// What the heads of the queues wait for; `ready`: nothing but the wire and the replay buffer keeps the next TLP.
+    pub(crate) fn waits(&self) -> impl Iterator<Item = String> + '_ {
+        Class::ALL.into_iter().filter_map(|class| self.wait_of(class))
+    }
+
+    fn wait_of(&self, class: Class) -> Option<String> {
+        let head = self.queue.head(class)?;
+        let name = ["posted", "non-posted", "completion"][class.index()];
+        let credits = &self.tx[class.index()];
+        let data = head.lengths.data_credits();
+        let (has_header, has_data) = credits.available();
+        if !self.is_active() {
+            return Some(format!("{name} TLP waits for flow-control initialization"));
+        }
+        if has_header == Some(0) {
+            return Some(format!("no {name} header credits"));
+        }
+        if !credits.covers(data) {
+            let has = has_data.unwrap_or(0);
+            return Some(format!("no {name} data credits: needs {data}, has {has}"));
+        }
+        if self.head.is_some_and(|(next, _)| next == class) {
+            return Some(format!("{name} TLP ready"));
+        }
+        Some(format!("{name} TLP waits for its turn or for older posted requests"))
+    }
+}
+
+fn receive_credits(config: &PortConfig, vc: Vc, scaled: bool) -> [RxCredits; 3] {
+    let buffer = config.buffer(vc);
+    Class::ALL.map(|class| RxCredits::new(vc, class, buffer[class.index()], config.mps, scaled))
+}

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The receive half of a port: what a frame that arrives leads to. Never panics on what the other end sends.
+
+use super::{Port, pending};
+use crate::credit::TxCredits;
+use crate::frame::{Damage, Frame};
+use crate::init::State;
+use crate::replay::Acknowledged;
+use crate::rx::Verdict;
+use crate::sequence::Sequence;
+use tlp::{DataLinkFeature, Dllp, FlowControl, FlowControlKind, Time, Tlp, Vc};
+
+impl Port {
+    /// Whether the CRC finds no fault in a damaged frame; else what that leads to.
+    #[cold]
+    pub(super) fn survives(&mut self, frame: &Frame, damage: &Damage) -> bool {
+        if frame.survives(damage) {
+            self.counters.undetected_errors += 1;
+            return true;
+        }
+        match frame {
+            Frame::Dllp(_) => self.counters.bad_dllp_crc += 1,
+            Frame::Tlp { .. } => {
+                self.counters.bad_lcrc += 1;
+                if self.channels[0].init.state() >= State::FcInit2 && self.receiver.want_nak() {
+                    self.pending |= pending::NAK;
+                }
+            }
+        }
+        false
+    }
+
+    #[inline]
+    pub(super) fn receive_tlp(&mut self, now: Time, sequence: u16, tlp: &Tlp) -> bool {
+        match self.channels[0].init.state() {
+            State::Active => {}
+            State::FcInit2 => self.hear_tlp(now, 0),
+            State::Inactive | State::FcInit1 => return false,
+        }
+        let sequence = Sequence::from_bits(sequence);
+        if self.buffer.is_some() && !self.has_buffer_for(sequence) {
+            return false;
+        }
+        match self.receiver.receive(now, sequence) {
+            Verdict::Accept => self.accept(now, tlp),
+            Verdict::Duplicate => {
+                self.counters.duplicate_tlps += 1;
+                self.pending |= pending::ACK;
+                false
+            }
+            Verdict::Gap { nak } => {
+                self.counters.out_of_sequence += 1;
+                self.pending |= if nak { pending::NAK } else { 0 };
+                false
+            }
+        }
+    }
+
+    /// Without flow control: whether the TLP is to be looked at. What finds no room, and what comes behind it, is dropped
+    /// without a word.
+    #[cold]
+    fn has_buffer_for(&mut self, sequence: Sequence) -> bool {
+        let Some(buffer) = &mut self.buffer else { return true };
+        if self.receiver.is_duplicate(sequence) {
+            return true;
+        }
+        if !self.receiver.expects(sequence) {
+            self.counters.out_of_sequence += 1;
+            return false;
+        }
+        let room = buffer.used < buffer.capacity;
+        buffer.used += u16::from(room);
+        self.counters.full_buffer_drops += u64::from(!room);
+        room
+    }
+
+    /// A TLP says what an InitFC2 would: the other end is in use of the channel.
+    #[cold]
+    fn hear_tlp(&mut self, now: Time, channel: usize) {
+        self.channels[channel].init.receive_tlp();
+        self.advance_init(now, channel);
+        self.note_init();
+    }
+
+    #[inline]
+    fn accept(&mut self, now: Time, tlp: &Tlp) -> bool {
+        // A Nak that has not left yet would ask for what has just come.
+        self.pending &= !pending::NAK;
+        if self.buffer.is_some() {
+            return true;
+        }
+        let (tc, class) = (tlp.repr.tc, tlp.class());
+        let index = self.channel_of(tc);
+        if !self.mapped.contains(tc) || self.channels[index].init.state() < State::FcInit2 {
+            return self.refuse_unmapped(now, tlp);
+        }
+        if self.channels[index].init.state() == State::FcInit2 {
+            self.hear_tlp(now, index);
+        }
+        let credits = &mut self.channels[index].rx[class.index()];
+        if !credits.receive(tlp.data_credits()) {
+            self.counters.receiver_overflows += 1;
+            return false;
+        }
+        if credits.starves_sender() {
+            self.pending |= u64::from(self.updates.used_up(index, class)) << pending::UPDATE_FC_SHIFT;
+        }
+        true
+    }
+
+    /// A Traffic Class that no channel in use carries makes a TLP malformed (`PCIe 5.0 §2.5.2`). Where it is not mapped at
+    /// all, its sender has taken credits of VC0 for it; they go back, for it has never been in the buffer.
+    #[cold]
+    fn refuse_unmapped(&mut self, now: Time, tlp: &Tlp) -> bool {
+        self.counters.unmapped_tcs += 1;
+        let (tc, class, data) = (tlp.repr.tc, tlp.class(), tlp.data_credits());
+        if !self.mapped.contains(tc) && self.channels[0].rx[class.index()].receive(data) {
+            self.return_credits(now, tc, class, data);
+        }
+        false
+    }
+
+    pub(super) fn receive_dllp(&mut self, now: Time, dllp: Dllp) {
+        match dllp {
+            Dllp::Ack { sequence } => self.receive_ack(now, sequence),
+            Dllp::Nak { sequence } => self.receive_nak(now, sequence),
+            Dllp::FlowControl(fc) => self.receive_flow_control(now, &fc),
+            Dllp::Feature(feature) => self.receive_feature(feature),
+            // Power states are not modelled; the others ask for nothing.
+            Dllp::Pm(_) | Dllp::Vendor { .. } | Dllp::Nop => {}
+        }
+    }
+
+    fn receive_ack(&mut self, now: Time, sequence: u16) {
+        if !self.is_active() {
+            return;
+        }
+        match self.replay.acknowledge(now, Sequence::from_bits(sequence), &mut self.store) {
+            Acknowledged::ProtocolError => self.counters.data_link_protocol_errors += 1,
+            Acknowledged::Nothing => {}
+            Acknowledged::Progress => {
+                self.note_replay();
+                if self.stalls.is_replay_blocked() {
+                    self.fit();
+                    self.stalls.note(now, &mut self.counters);
+                }
+            }
+        }
+    }
+
+    fn receive_nak(&mut self, now: Time, sequence: u16) {
+        self.counters.nak_received += 1;
+        let errors = self.counters.data_link_protocol_errors;
+        self.receive_ack(now, sequence);
+        if self.is_active() && errors == self.counters.data_link_protocol_errors {
+            self.start_replay(now);
+        }
+    }
+
+    fn receive_flow_control(&mut self, now: Time, fc: &FlowControl) {
+        let index = fc.vc.index();
+        let in_use = self.channels.get(index).is_some_and(|channel| channel.is_in_use());
+        if self.buffer.is_some() || !in_use {
+            return;
+        }
+        if self.feature.is_under_way()
+            && fc.kind == FlowControlKind::InitFc1
+            && self.feature.other_end_goes_on()
+        {
+            self.leave_feature();
+        }
+        let channel = &mut self.channels[index];
+        match channel.init.state() {
+            // VC0 is not asked before the link is up.
+            State::Inactive if index == 0 => return,
+            State::Inactive | State::FcInit1 | State::FcInit2 => {
+                if channel.init.receive(fc.kind, fc.class) {
+                    channel.tx[fc.class.index()] = TxCredits::init(fc);
+                }
+                self.advance_init(now, index);
+                self.note_init();
+            }
+            State::Active if fc.kind != FlowControlKind::UpdateFc => {
+                // The other end has missed our InitFC2s; an UpdateFC tells it the same (`PCIe 5.0 §3.4.1`).
+                if channel.init.is_late(now) {
+                    let kind = index * 3 + fc.class.index();
+                    self.pending |= 1 << (pending::UPDATE_FC_SHIFT + kind);
+                }
+            }
+            State::Active => {}
+        }
+        let channel = &mut self.channels[index];
+        if fc.kind == FlowControlKind::UpdateFc && channel.init.state() >= State::FcInit2 {
+            channel.tx[fc.class.index()].update(fc);
+            self.select(index);
+            self.stalls.note(now, &mut self.counters);
+        }
+    }
+
+    pub(super) fn advance_init(&mut self, now: Time, index: usize) {
+        let channel = &mut self.channels[index];
+        if !channel.init.advance(now) {
+            return;
+        }
+        if channel.init.wants_to_send() {
+            self.pending |= 1 << (pending::INIT_FC_SHIFT + index);
+        }
+        if channel.is_active() {
+            self.updates.start(now, index);
+            self.select(index);
+            if index == 0 {
+                self.start_other_channels();
+            }
+        }
+    }
+
+    /// DL_Active is reached: as if software enabled the other channels at once (`PCIe 5.0 §3.4`).
+    fn start_other_channels(&mut self) {
+        for index in 1..self.channels.len() {
+            if self.channels[index].is_in_use() {
+                self.start_init(index);
+            }
+        }
+    }
+
+    fn receive_feature(&mut self, feature: DataLinkFeature) {
+        let was_under_way = self.feature.is_under_way();
+        if self.feature.receive(feature) {
+            self.pending |= pending::FEATURE;
+        }
+        if was_under_way && !self.feature.is_under_way() {
+            self.leave_feature();
+        }
+    }
+
+    /// DL_Init follows DL_Feature.
+    fn leave_feature(&mut self) {
+        if self.feature.agreed_on_scaling() {
+            for (vc, channel) in Vc::all().zip(&mut self.channels) {
+                channel.scale_credits(&self.config, vc);
+            }
+        }
+        self.start_init(0);
+        self.note_init();
+    }
+}

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The transmit half of a port: what goes onto the wire. Never waits.
+
+use super::{Port, pending};
+use crate::frame::{DLLP_WIRE_BYTES, Frame, QueueWait, TLP_FRAMING_BYTES, Transmission};
+use crate::tx::Lengths;
+use tlp::{Class, Dllp, FlowControlKind, Time};
+
+impl Port {
+    /// Chooses what `channel` sends next. Called whenever its heads of queues, its credits or its state have changed.
+    #[inline]
+    pub(super) fn select(&mut self, index: usize) {
+        let channel = &mut self.channels[index];
+        self.stalls.set(index, channel.select(&self.store));
+        let bit = 1 << index;
+        self.ready = if channel.head.is_some() { self.ready | bit } else { self.ready & !bit };
+        self.fit();
+    }
+
+    /// Finds which of the TLPs that are ready fit the replay buffer. Called whenever either has changed.
+    #[inline]
+    pub(super) fn fit(&mut self) {
+        self.sendable = self.ready;
+        let mut ready = self.ready;
+        while ready != 0 {
+            let index = ready.trailing_zeros() as usize;
+            ready &= ready - 1;
+            if self.channels[index].head.is_some_and(|(_, lengths)| !self.replay.has_room(lengths)) {
+                self.sendable &= !(1 << index);
+            }
+        }
+        self.stalls.set_replay(self.sendable != self.ready);
+    }
+
+    pub(super) fn transmit(&mut self, now: Time) -> Option<Transmission> {
+        if self.pending == 0 { self.transmit_new(now) } else { self.transmit_pending(now) }
+    }
+
+    #[inline]
+    fn transmit_new(&mut self, now: Time) -> Option<Transmission> {
+        let index = self.arbiter.pick(self.sendable);
+        let channel = &mut self.channels[index];
+        let (class, lengths) = channel.head?;
+        let queued = channel.queue.pop(class)?;
+        channel.tx[class.index()].consume(lengths.data_credits());
+        self.room[class.index()] = self.room[class.index()].or(channel.classes);
+        let credit_wait = self.stalls.take_wait(index, class);
+        let wait = Some(QueueWait { queued_at: queued.at, credit_wait });
+        let sequence = self.replay.push(lengths, queued.handle);
+        let (start, end) = self.wire.send(now, lengths.wire(), &mut self.counters);
+        self.replay.sent(end);
+        self.count_new(index, lengths);
+        self.select(index);
+        self.stalls.note(end, &mut self.counters);
+        let frame = Frame::Tlp { sequence, tlp: self.store.get(queued.handle)?.clone() };
+        Some(Transmission { frame, start, end, wait })
+    }
+
+    #[inline]
+    fn count_new(&mut self, channel: usize, lengths: Lengths) {
+        self.counters.tlps += 1;
+        self.counters.payload_bytes += u64::from(lengths.data);
+        self.counters.header_bytes += u64::from(lengths.header);
+        self.counters.digest_bytes += u64::from(lengths.digest);
+        self.counters.framing_bytes += u64::from(TLP_FRAMING_BYTES);
+        let vc = &mut self.counters.vcs[channel];
+        vc.tlps += 1;
+        vc.payload_bytes += u64::from(lengths.data);
+    }
+
+    fn transmit_pending(&mut self, now: Time) -> Option<Transmission> {
+        let first = self.pending.trailing_zeros() as usize;
+        match 1_u64 << first {
+            pending::NAK => self.transmit_nak(now),
+            pending::ACK => self.transmit_ack(now),
+            pending::FEATURE => self.transmit_feature(now),
+            pending::REPLAY => self.transmit_replay(now),
+            _ if first < pending::UPDATE_FC_SHIFT => {
+                self.transmit_init_fc(now, first - pending::INIT_FC_SHIFT)
+            }
+            _ => self.transmit_update_fc(now, first - pending::UPDATE_FC_SHIFT),
+        }
+    }
+
+    fn transmit_dllp(&mut self, now: Time, dllp: Dllp) -> Option<Transmission> {
+        let (start, end) = self.wire.send(now, DLLP_WIRE_BYTES, &mut self.counters);
+        self.counters.dllp_bytes += u64::from(DLLP_WIRE_BYTES);
+        Some(Transmission { frame: Frame::Dllp(dllp), start, end, wait: None })
+    }
+
+    // A Nak acknowledges all that an Ack would.
+    fn transmit_nak(&mut self, now: Time) -> Option<Transmission> {
+        self.pending &= !(pending::NAK | pending::ACK);
+        self.counters.dllps.nak += 1;
+        let sequence = self.receiver.acknowledge();
+        self.transmit_dllp(now, Dllp::Nak { sequence })
+    }
+
+    fn transmit_ack(&mut self, now: Time) -> Option<Transmission> {
+        self.pending &= !pending::ACK;
+        self.counters.dllps.ack += 1;
+        let sequence = self.receiver.acknowledge();
+        self.transmit_dllp(now, Dllp::Ack { sequence })
+    }
+
+    fn transmit_feature(&mut self, now: Time) -> Option<Transmission> {
+        self.pending &= !pending::FEATURE;
+        self.counters.dllps.feature += 1;
+        let feature = self.feature.next(now);
+        self.note_init();
+        self.transmit_dllp(now, Dllp::Feature(feature))
+    }
+
+    fn transmit_init_fc(&mut self, now: Time, index: usize) -> Option<Transmission> {
+        let channel = &mut self.channels[index];
+        let (kind, class) = channel.init.next(now)?;
+        if !channel.init.wants_to_send() {
+            self.pending &= !(1 << (pending::INIT_FC_SHIFT + index));
+        }
+        self.counters.dllps.init_fc += 1;
+        let report = channel.rx[class.index()].report(kind);
+        let sent = self.transmit_dllp(now, Dllp::FlowControl(report));
+        self.advance_init(now, index);
+        self.note_init();
+        sent
+    }
+
+    fn transmit_update_fc(&mut self, now: Time, kind: usize) -> Option<Transmission> {
+        self.pending &= !(1 << (pending::UPDATE_FC_SHIFT + kind));
+        self.updates.told(now, kind);
+        self.counters.dllps.update_fc += 1;
+        let (channel, class) = (kind / Class::ALL.len(), kind % Class::ALL.len());
+        let report = self.channels[channel].rx[class].report(FlowControlKind::UpdateFc);
+        self.transmit_dllp(now, Dllp::FlowControl(report))
+    }
+
+    fn transmit_replay(&mut self, now: Time) -> Option<Transmission> {
+        let (sequence, lengths, handle) = self.replay.replay()?;
+        self.note_replay();
+        let (start, end) = self.wire.send(now, lengths.wire(), &mut self.counters);
+        self.replay.sent(end);
+        self.counters.replayed_tlps += 1;
+        self.counters.replay_bytes += u64::from(lengths.wire());
+        let frame = Frame::Tlp { sequence, tlp: self.store.get(handle)?.clone() };
+        Some(Transmission { frame, start, end, wait: None })
+    }
+
+    /// REPLAY_TIMER or a Nak asks for a replay (`PCIe 5.0 §3.6.2.1`).
+    pub(super) fn start_replay(&mut self, now: Time) {
+        if self.replay.start_replay() {
+            self.counters.replay_num_rollovers += 1;
+            let until = self.retrained_at(now);
+            self.wire.hold(until);
+            self.retrains_until = Some(until);
+        }
+        self.note_replay();
+    }
+
+    pub(super) fn note_replay(&mut self) {
+        self.pending &= !pending::REPLAY;
+        if self.replay.is_replaying() {
+            self.pending |= pending::REPLAY;
+        }
+    }
+}

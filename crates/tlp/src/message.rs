@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The messages of the base specification: one literal table, a row for each Message Code (`PCIe 5.0 Appendix F`, Table F-1,
+//! and the paragraph of each row). Names come from it, and so do the rules about TC, routing and data. Decides nothing
+//! about what a receiver does with a message.
+
+use crate::rules::RuleId;
+use crate::{Message, MessageRouting};
+
+/// What data a message has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MessageData {
+    /// None: a Msg.
+    Never,
+    /// This many DWs: a MsgD.
+    Dw(u16),
+    /// As its vendor says.
+    Free,
+}
+
+/// A row of [`MESSAGES`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MessageType {
+    /// Message Code.
+    pub code: u8,
+    /// Subtype (header byte 12), in a Vendor_Defined Type 1 of the PCI-SIG, Vendor ID 0001h; `None` in all others.
+    pub subtype: Option<u8>,
+    /// The specification's name.
+    pub name: &'static str,
+    /// Which routings it may have: bit n is routing n ([`MessageRouting::bits`]).
+    pub routings: u8,
+    /// Its data.
+    pub data: MessageData,
+    /// The rule that it has TC 0, where there is one.
+    pub tc0: Option<RuleId>,
+    /// Paragraph of `PCIe 5.0`.
+    pub section: &'static str,
+}
+
+/// Vendor_Defined Type 0: Unsupported Request to a receiver that does not know it (`PCIe 5.0 §2.2.8.6`).
+pub const VENDOR_DEFINED_TYPE_0: u8 = 0x7e;
+/// Vendor_Defined Type 1: dropped in silence by a receiver that does not know it (`PCIe 5.0 §2.2.8.6`).
+pub const VENDOR_DEFINED_TYPE_1: u8 = 0x7f;
+/// Vendor ID of the PCI-SIG's own Vendor_Defined messages (`PCIe 5.0 §2.2.8.6.1`).
+pub const PCI_SIG: u16 = 0x0001;
+
+const TO_ROOT: u8 = 1 << MessageRouting::ToRootComplex.bits();
+const BY_ID: u8 = 1 << MessageRouting::ById.bits();
+const BROADCAST: u8 = 1 << MessageRouting::Broadcast.bits();
+const LOCAL: u8 = 1 << MessageRouting::Local.bits();
+const GATHERED: u8 = 1 << MessageRouting::Gathered.bits();
+const VENDOR: u8 = TO_ROOT | BY_ID | BROADCAST | LOCAL;
+
+const fn row(
+    code: u8,
+    name: &'static str,
+    routings: u8,
+    data: MessageData,
+    tc0: Option<RuleId>,
+    section: &'static str,
+) -> MessageType {
+    MessageType { code, subtype: None, name, routings, data, tc0, section }
+}
+
+const fn sig(
+    subtype: u8,
+    name: &'static str,
+    to: u8,
+    data: MessageData,
+    section: &'static str,
+) -> MessageType {
+    let tc0 = Some(RuleId::PciSigTc);
+    MessageType { subtype: Some(subtype), ..row(VENDOR_DEFINED_TYPE_1, name, to, data, tc0, section) }
+}
+
+/// Every message of the base specification, by code; with one code, by subtype or data.
+pub static MESSAGES: [MessageType; 39] = {
+    use MessageData::{Dw, Free, Never};
+    const INTX: Option<RuleId> = Some(RuleId::InterruptTc);
+    const POWER: Option<RuleId> = Some(RuleId::PowerTc);
+    const ERROR: Option<RuleId> = Some(RuleId::ErrorTc);
+    const PTM: Option<RuleId> = Some(RuleId::PtmTc);
+    [
+        row(0x00, "Unlock", BROADCAST, Never, Some(RuleId::UnlockTc), "§2.2.8.4"),
+        row(0x01, "Invalidate_Request", BY_ID, Dw(2), None, "§10.3.1"),
+        row(0x02, "Invalidate_Completion", BY_ID, Never, None, "§10.3.2"),
+        row(0x04, "Page_Request", TO_ROOT, Never, None, "§10.4.1"),
+        row(0x05, "PRG_Response", BY_ID, Never, None, "§10.4.2"),
+        row(0x10, "LTR", LOCAL, Never, Some(RuleId::LtrTc), "§2.2.8.8"),
+        row(0x12, "OBFF", LOCAL, Never, Some(RuleId::ObffTc), "§2.2.8.9"),
+        row(0x14, "PM_Active_State_Nak", LOCAL, Never, POWER, "§2.2.8.2"),
+        row(0x18, "PM_PME", TO_ROOT, Never, POWER, "§2.2.8.2"),
+        row(0x19, "PME_Turn_Off", BROADCAST, Never, POWER, "§2.2.8.2"),
+        row(0x1b, "PME_TO_Ack", GATHERED, Never, POWER, "§2.2.8.2"),
+        row(0x20, "Assert_INTA", LOCAL, Never, INTX, "§2.2.8.1"),
+        row(0x21, "Assert_INTB", LOCAL, Never, INTX, "§2.2.8.1"),
+        row(0x22, "Assert_INTC", LOCAL, Never, INTX, "§2.2.8.1"),
+        row(0x23, "Assert_INTD", LOCAL, Never, INTX, "§2.2.8.1"),
+        row(0x24, "Deassert_INTA", LOCAL, Never, INTX, "§2.2.8.1"),
+        row(0x25, "Deassert_INTB", LOCAL, Never, INTX, "§2.2.8.1"),
+        row(0x26, "Deassert_INTC", LOCAL, Never, INTX, "§2.2.8.1"),
+        row(0x27, "Deassert_INTD", LOCAL, Never, INTX, "§2.2.8.1"),
+        row(0x30, "ERR_COR", TO_ROOT, Never, ERROR, "§2.2.8.3"),
+        row(0x31, "ERR_NONFATAL", TO_ROOT, Never, ERROR, "§2.2.8.3"),
+        row(0x33, "ERR_FATAL", TO_ROOT, Never, ERROR, "§2.2.8.3"),
+        // Revision 1.0a's hot-plug signals, which a receiver ignores.
+        row(0x40, "Attention_Indicator_Off", LOCAL, Never, None, "§2.2.8.7"),
+        row(0x41, "Attention_Indicator_On", LOCAL, Never, None, "§2.2.8.7"),
+        row(0x43, "Attention_Indicator_Blink", LOCAL, Never, None, "§2.2.8.7"),
+        row(0x44, "Power_Indicator_Off", LOCAL, Never, None, "§2.2.8.7"),
+        row(0x45, "Power_Indicator_On", LOCAL, Never, None, "§2.2.8.7"),
+        row(0x47, "Power_Indicator_Blink", LOCAL, Never, None, "§2.2.8.7"),
+        row(0x48, "Attention_Button_Pressed", LOCAL, Never, None, "§2.2.8.7"),
+        row(0x50, "Set_Slot_Power_Limit", LOCAL, Dw(1), Some(RuleId::SlotPowerTc), "§2.2.8.5"),
+        row(0x52, "PTM_Request", LOCAL, Never, PTM, "§2.2.8.10"),
+        row(0x53, "PTM_Response", LOCAL, Never, PTM, "§2.2.8.10"),
+        row(0x53, "PTM_ResponseD", LOCAL, Dw(1), PTM, "§2.2.8.10"),
+        row(VENDOR_DEFINED_TYPE_0, "Vendor_Defined_Type_0", VENDOR, Free, None, "§2.2.8.6"),
+        sig(0x00, "LN", BY_ID | BROADCAST, Dw(2), "§2.2.8.6.2"),
+        sig(0x01, "Hierarchy_ID", BROADCAST, Dw(4), "§2.2.8.6.5"),
+        sig(0x08, "DRS", LOCAL, Never, "§2.2.8.6.3"),
+        sig(0x09, "FRS", TO_ROOT, Never, "§2.2.8.6.4"),
+        row(VENDOR_DEFINED_TYPE_1, "Vendor_Defined_Type_1", VENDOR, Free, None, "§2.2.8.6"),
+    ]
+};
+
+impl MessageType {
+    /// The row of a message with this code, these header bytes 8 to 15, and data or none; `None` where the base
+    /// specification defines no such code.
+    #[must_use]
+    pub fn of(code: u8, header: &[u8; 8], has_data: bool) -> Option<&'static MessageType> {
+        let subtype = (u16::from_be_bytes([header[2], header[3]]) == PCI_SIG).then_some(header[4]);
+        let is_meant =
+            |row: &&MessageType| row.code == code && row.subtype.is_none_or(|of| Some(of) == subtype);
+        let first = MESSAGES.iter().find(is_meant)?;
+        // Only PTM Response and ResponseD differ by their data alone.
+        let twin = |row: &&MessageType| {
+            row.code == code && row.subtype == first.subtype && row.data != MessageData::Never
+        };
+        Some(if has_data { MESSAGES.iter().find(twin).unwrap_or(first) } else { first })
+    }
+
+    /// Whether it may be routed so.
+    #[must_use]
+    pub const fn may_be_routed(&self, routing: MessageRouting) -> bool {
+        self.routings >> routing.bits() & 1 == 1
+    }
+
+    /// Whether it may have this many DWs of data; 0 is a Msg.
+    #[must_use]
+    pub const fn may_have_data(&self, dw: u32) -> bool {
+        match self.data {
+            MessageData::Never => dw == 0,
+            MessageData::Dw(n) => dw == n as u32,
+            MessageData::Free => true,
+        }
+    }
+}
+
+/// The specification's name of a message: `Assert_INTA`, `PM_PME`, ...; `None` where the base specification has none.
+#[must_use]
+pub fn name_of(message: &Message) -> Option<&'static str> {
+    MessageType::of(message.code, &message.header, message.length_dw.is_some()).map(|row| row.name)
+}
+
+impl Message {
+    /// Vendor ID of a Vendor_Defined message (header bytes 10 and 11); `None` in all others.
+    #[must_use]
+    pub const fn vendor(&self) -> Option<u16> {
+        match self.code {
+            VENDOR_DEFINED_TYPE_0 | VENDOR_DEFINED_TYPE_1 => {
+                Some(u16::from_be_bytes([self.header[2], self.header[3]]))
+            }
+            _ => None,
+        }
+    }
+}

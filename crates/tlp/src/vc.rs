@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Virtual channels, and which Traffic Class travels on which (`PCIe 5.0 §2.5`, §6.3). Holds no credits and chooses
+//! nothing.
+
+use crate::TrafficClass;
+use core::fmt;
+
+/// A virtual channel: VC ID 0 to 7 (`PCIe 5.0 §2.5.1`).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Vc(u8);
+
+impl Vc {
+    /// The channel that every port has.
+    pub const VC0: Vc = Vc(0);
+    /// Channels that a port has at most.
+    pub const COUNT: usize = 8;
+
+    /// The channel with this VC ID; `None` above 7.
+    #[must_use]
+    pub const fn new(id: u8) -> Option<Vc> {
+        if id < 8 { Some(Vc(id)) } else { None }
+    }
+
+    /// The channel in the low three bits.
+    #[must_use]
+    pub const fn from_bits(bits: u8) -> Vc {
+        Vc(bits & 7)
+    }
+
+    /// VC ID, 0 to 7.
+    #[must_use]
+    pub const fn id(self) -> u8 {
+        self.0
+    }
+
+    /// The same as an index for tables by channel.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// All channels that there can be, in order.
+    pub fn all() -> impl DoubleEndedIterator<Item = Vc> {
+        (0..8).map(Vc)
+    }
+}
+
+impl fmt::Display for Vc {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "VC{}", self.0)
+    }
+}
+
+/// A set of Traffic Classes.
+///
+/// Layout: bit n is TC n, as in the TC/VC Map of a VC Resource Control Register (`PCIe 5.0 §7.9.1.7`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct TcSet(u8);
+
+impl TcSet {
+    /// No class.
+    pub const NONE: TcSet = TcSet(0);
+    /// All eight.
+    pub const ALL: TcSet = TcSet(0xff);
+
+    /// The set with these bits.
+    #[must_use]
+    pub const fn from_bits(bits: u8) -> TcSet {
+        TcSet(bits)
+    }
+
+    /// One class.
+    #[must_use]
+    pub const fn of(tc: TrafficClass) -> TcSet {
+        TcSet(1 << tc.bits())
+    }
+
+    /// Its bits.
+    #[must_use]
+    pub const fn bits(self) -> u8 {
+        self.0
+    }
+
+    /// True where `tc` is in it.
+    #[must_use]
+    pub const fn contains(self, tc: TrafficClass) -> bool {
+        self.0 >> tc.bits() & 1 != 0
+    }
+
+    /// True where none is in it.
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Those in both.
+    #[must_use]
+    pub const fn and(self, other: TcSet) -> TcSet {
+        TcSet(self.0 & other.0)
+    }
+
+    /// Those in either.
+    #[must_use]
+    pub const fn or(self, other: TcSet) -> TcSet {
+        TcSet(self.0 | other.0)
+    }
+
+    /// Those that are not in it.
+    #[must_use]
+    pub const fn complement(self) -> TcSet {
+        TcSet(!self.0)
+    }
+}
+
+/// Which Traffic Class travels on which virtual channel: the TC/VC map of a link (`PCIe 5.0 §2.5.2`). A class travels on
+/// one channel at most; TC0 always on VC0.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TcVcMap {
+    /// By VC ID; no class is in two of them.
+    classes: [TcSet; Vc::COUNT],
+}
+
+/// A TC/VC map that the specification forbids.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TcVcMapError {
+    /// TC0 is to travel on this channel.
+    Tc0(Vc),
+    /// A class is to travel on two channels.
+    Twice {
+        /// The class.
+        tc: TrafficClass,
+        /// The first of them.
+        first: Vc,
+        /// The second of them.
+        second: Vc,
+    },
+}
+
+impl Default for TcVcMap {
+    /// All classes on VC0, as every port has it behind reset (`PCIe 5.0 §7.9.1.7`).
+    fn default() -> TcVcMap {
+        TcVcMap::VC0_ONLY
+    }
+}
+
+impl TcVcMap {
+    /// All classes on VC0.
+    pub const VC0_ONLY: TcVcMap = TcVcMap {
+        classes: [
+            TcSet::ALL,
+            TcSet::NONE,
+            TcSet::NONE,
+            TcSet::NONE,
+            TcSet::NONE,
+            TcSet::NONE,
+            TcSet::NONE,
+            TcSet::NONE,
+        ],
+    };
+
+    /// Each class on the channel of the same number.
+    #[must_use]
+    pub const fn one_to_one() -> TcVcMap {
+        let mut classes = [TcSet::NONE; Vc::COUNT];
+        let mut n = 0;
+        while n < Vc::COUNT {
+            classes[n] = TcSet(1 << n);
+            n += 1;
+        }
+        TcVcMap { classes }
+    }
+
+    /// The map with these classes on each channel, by VC ID. Classes that are in none of the sets are not mapped.
+    ///
+    /// # Errors
+    /// Where TC0 is not on VC0, or a class on two channels.
+    pub fn new(classes: [TcSet; Vc::COUNT]) -> Result<TcVcMap, TcVcMapError> {
+        for tc in (0..8).map(TrafficClass::from_bits) {
+            let mut on = Vc::all().filter(|vc| classes[vc.index()].contains(tc));
+            let first = on.next();
+            if tc.bits() == 0 && first != Some(Vc::VC0) {
+                return Err(TcVcMapError::Tc0(first.unwrap_or_default()));
+            }
+            if let (Some(first), Some(second)) = (first, on.next()) {
+                return Err(TcVcMapError::Twice { tc, first, second });
+            }
+        }
+        Ok(TcVcMap { classes })
+    }
+
+    /// The channel of `tc`, where it is mapped.
+    #[must_use]
+    pub fn vc(&self, tc: TrafficClass) -> Option<Vc> {
+        Vc::all().find(|vc| self.classes[vc.index()].contains(tc))
+    }
+
+    /// The classes on `vc`.
+    #[must_use]
+    pub const fn classes(&self, vc: Vc) -> TcSet {
+        self.classes[vc.index()]
+    }
+
+    /// All classes that are mapped.
+    #[must_use]
+    pub fn mapped(&self) -> TcSet {
+        self.classes.iter().fold(TcSet::NONE, |all, set| all.or(*set))
+    }
+
+    /// The channels in use: VC0, and those that any class travels on; in order.
+    pub fn channels(&self) -> impl Iterator<Item = Vc> + '_ {
+        Vc::all().filter(|vc| *vc == Vc::VC0 || !self.classes(*vc).is_empty())
+    }
+}
+
+impl fmt::Display for TcVcMapError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TcVcMapError::Tc0(vc) if *vc == Vc::VC0 => f.write_str("TC0 is not mapped: it is always on VC0"),
+            TcVcMapError::Tc0(vc) => write!(f, "TC0 on {vc}: it is always on VC0"),
+            TcVcMapError::Twice { tc, first, second } => {
+                write!(f, "TC{} on {first} and {second}: a class is on one channel at most", tc.bits())
+            }
+        }
+    }
+}
+
+impl core::error::Error for TcVcMapError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::string::ToString;
+
+    fn sets(bits: [u8; 8]) -> [TcSet; 8] {
+        bits.map(TcSet::from_bits)
+    }
+
+    #[test]
+    fn maps() {
+        let map = TcVcMap::new(sets([0x07, 0, 0, 0x08, 0, 0, 0, 0x80])).unwrap();
+        let of = |tc| map.vc(TrafficClass::from_bits(tc)).map(Vc::id);
+        assert_eq!(
+            [0, 1, 2, 3, 4, 5, 6, 7].map(of),
+            [Some(0), Some(0), Some(0), Some(3), None, None, None, Some(7)]
+        );
+        assert_eq!(map.channels().map(Vc::id).collect::<std::vec::Vec<_>>(), [0, 3, 7]);
+        assert_eq!(map.mapped().bits(), 0x8f);
+        assert_eq!(TcVcMap::new(sets([1, 2, 4, 8, 16, 32, 64, 128])), Ok(TcVcMap::one_to_one()));
+        assert_eq!(TcVcMap::new(sets([0xff, 0, 0, 0, 0, 0, 0, 0])), Ok(TcVcMap::default()));
+    }
+
+    /// `PCIe 5.0 §2.5.2`: TC0 to VC0 is fixed; one TC maps to one VC.
+    #[test]
+    fn maps_that_are_none() {
+        let text = |bits| TcVcMap::new(sets(bits)).unwrap_err().to_string();
+        assert_eq!(text([2, 1, 0, 0, 0, 0, 0, 0]), "TC0 on VC1: it is always on VC0");
+        assert_eq!(text([2, 0, 0, 0, 0, 0, 0, 0]), "TC0 is not mapped: it is always on VC0");
+        assert_eq!(text([3, 2, 0, 0, 0, 0, 0, 0]), "TC1 on VC0 and VC1: a class is on one channel at most");
+    }
+}
