@@ -13,6 +13,7 @@ fn seeds_hold() {
         ("bad_length.pcap", 2, 1),
         ("bad_trailer.pcapng", 1, 1),
         ("garbage.pcap", 2, 1),
+        ("late_other.pcap", 2, 1),
         ("linux_cooked.pcap", 1, 1),
         ("ns_be.pcap", 2, 0),
         ("riser.pcapng", 5, 0),

@@ -374,3 +374,14 @@ fn unexpected_completions_count_in_the_summary() {
         "{summary}"
     );
 }
+
+/// A frame that is neither TLP nor DLLP, hours before or behind the rest, makes no rows, and costs nothing.
+#[test]
+fn frames_of_others_make_no_intervals() {
+    let capture = std::fs::read(
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../../fuzz/seeds/capture_read/late_other.pcap"),
+    );
+    let report = series(&capture.unwrap(), None, None);
+    assert_eq!((report.rows.len(), report.rows[0].links[0].non_posted_tlps), (1, 1));
+}

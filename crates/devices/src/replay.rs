@@ -102,18 +102,20 @@ impl Replay {
     }
 
     fn send(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
-        let step = *self.next(class)?;
-        if self.due(&step) > now || !self.is_free(&step, class) || !room.contains(step.repr.tc) {
+        let step = self.next(class)?;
+        if self.due(step) > now || !self.is_free(step, class) || !room.contains(step.repr.tc) {
             return None;
         }
+        let data = Data::Counted(step.repr.data_lanes().len() as u32);
+        let (tlp, tag_index) = (Tlp::new(step.repr, data), step.tag_index as usize);
+        let tlp = Tlp { prefixes: step.prefixes.clone(), ..tlp };
         let number = self.order[class.index()][self.sent[class.index()]];
         self.sent[class.index()] += 1;
         self.start.get_or_insert(now);
         if class == Class::NonPosted {
-            self.open[step.tag_index as usize] = Some(Open { step: number, sent: now });
+            self.open[tag_index] = Some(Open { step: number, sent: now });
             self.open_count += 1;
         }
-        let tlp = Tlp::new(step.repr, Data::Counted(step.repr.data_lanes().len() as u32));
         self.report.change(|r| r.sent(&tlp, self.open_count));
         self.note_progress(now);
         Some(tlp)

@@ -12,17 +12,15 @@ mod stats;
 pub use settings::{Flow, FlowKind, MAX_FLOWS, MAX_TAGS, Settings, SettingsError};
 pub use stats::{FlowReport, Latencies, MAX_LATENCIES, Report};
 
+use crate::raw_end::RawEnd;
 use crate::shared::Shared;
-use device::raw::refusal;
 use device::{CreditReturn, Ready, TlpPort};
 use std::collections::VecDeque;
 use tlp::{
     AtomicOp, AtomicRequest, Bdf, Body, Class, Completion, Data, MemoryOp, MemoryRequest, Message,
-    MessageRouting, OperandSize, PayloadPool, Repr, Span, Status, Tag, TcSet, Time, Tlp, TrafficClass,
+    MessageRouting, OperandSize, PayloadPool, Repr, Span, Status, Tag, TcSet, Time, Tlp,
 };
 
-/// Where message-signalled interrupts go on x86 hosts (Intel SDM volume 3, §11.11.1).
-const MSI_ADDRESS: u64 = 0xfee0_0000;
 /// Vendor_Defined Type 1 (`PCIe 5.0 §2.2.8.6`): discarded in silence by whoever does not know it.
 const VENDOR_DEFINED_1: u8 = 0x7f;
 
@@ -60,11 +58,7 @@ pub struct Traffic {
     report: Shared<Report>,
     started: bool,
     now: Time,
-    done_vector: Option<u16>,
-    interrupt: Data,
-    credits: VecDeque<CreditReturn>,
-    /// Requests of the host that are to be refused.
-    refused: VecDeque<Tlp>,
+    end: RawEnd,
 }
 
 impl Traffic {
@@ -89,7 +83,6 @@ impl Traffic {
             })
             .collect();
         report.change(|r| *r = Report::new(settings));
-        let vector = settings.done_vector.unwrap_or_default();
         Ok(Traffic {
             id: settings.id,
             flows,
@@ -98,10 +91,7 @@ impl Traffic {
             report: report.clone(),
             started: false,
             now: Time::ZERO,
-            done_vector: settings.done_vector,
-            interrupt: Data::Carried(pool.copy(&u32::from(vector).to_le_bytes())),
-            credits: VecDeque::with_capacity(256),
-            refused: VecDeque::new(),
+            end: RawEnd::new(settings.id, settings.done_vector, pool),
         })
     }
 
@@ -170,24 +160,6 @@ impl Traffic {
         self.report.change(|r| r.answered(at, now.since(sent), bytes));
         self.end(now, at);
     }
-
-    /// When all flows have ended, once.
-    fn done_interrupt(&mut self, room: TcSet) -> Option<Tlp> {
-        if !room.contains(TrafficClass::default()) || self.done_vector.is_none() || !self.is_done() {
-            return None;
-        }
-        self.done_vector = None;
-        let span = Span::covering(MSI_ADDRESS, 4).ok()?;
-        let body = MemoryRequest { op: MemoryOp::Write, requester: self.id, tag: Tag::default(), span };
-        Some(Tlp::new(Repr::new(Body::Memory(body)), self.interrupt.clone()))
-    }
-
-    fn next_refusal(&mut self, room: TcSet) -> Option<Tlp> {
-        let at = self.refused.iter().position(|tlp| room.contains(tlp.repr.tc))?;
-        let request = self.refused.remove(at)?;
-        self.credits.push_back(CreditReturn::of(&request));
-        refusal(&request)
-    }
 }
 
 impl Running {
@@ -251,22 +223,19 @@ impl Running {
 impl TlpPort for Traffic {
     fn handle_tlp(&mut self, now: Time, tlp: Tlp) {
         self.now = self.now.max(now);
+        let Some(tlp) = self.end.receive(tlp) else { return };
         if let Body::Completion(c) = tlp.repr.body {
             self.take_completion(now, &tlp, &c);
-        } else if tlp.class() == Class::NonPosted {
-            // Its credits return with its answer, so that no more wait here than the receive buffer holds.
-            return self.refused.push_back(tlp);
         }
-        self.credits.push_back(CreditReturn::of(&tlp));
     }
 
     fn poll_tlp(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
         self.start(now);
         if class == Class::Completion {
-            return self.next_refusal(room);
+            return self.end.next_refusal(room);
         }
         let Some(at) = self.next_flow(now, class, room) else {
-            return if class == Class::Posted { self.done_interrupt(room) } else { None };
+            return if class == Class::Posted && self.is_done() { self.end.done_interrupt(room) } else { None };
         };
         self.turn[class.index()] = if at + 1 < self.flows.len() { at + 1 } else { 0 };
         Some(self.send(now, at))
@@ -275,15 +244,14 @@ impl TlpPort for Traffic {
     fn ready(&self) -> Ready {
         let when = |yes: bool, what: Ready| if yes { what } else { Ready::NONE };
         let more = |class| self.flows.iter().any(|f| f.class() == class && f.has_more());
-        let done = self.done_vector.is_some() && self.is_done();
+        let done = self.end.has_interrupt() && self.is_done();
         when(more(Class::Posted) || done, Ready::output(Class::Posted))
             .or(when(more(Class::NonPosted), Ready::output(Class::NonPosted)))
-            .or(when(!self.refused.is_empty(), Ready::output(Class::Completion)))
-            .or(when(!self.credits.is_empty(), Ready::TAKEN))
+            .or(self.end.ready())
     }
 
     fn poll_credits(&mut self) -> Option<CreditReturn> {
-        self.credits.pop_front()
+        self.end.poll_credits()
     }
 
     /// When the next request is due; what is due already only waits for the link.

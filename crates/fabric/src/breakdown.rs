@@ -46,16 +46,24 @@ impl Breakdown {
             examples: Vec::with_capacity(BUCKETS),
             places: vec![0; BUCKETS].into_boxed_slice(),
         };
-        breakdown.add(first.latency(), &first.parts, || *first);
+        breakdown.add(first.latency(), &first.parts, &[], || *first);
         breakdown
     }
 
-    /// Adds one that took `latency`, all `parts` together; the rest of it is asked for where it stands out.
+    /// Adds one that took `latency`, all `parts` and what it has `spent` besides together; the rest of it is asked for
+    /// where it stands out.
     #[inline]
-    pub(crate) fn add(&mut self, latency: Duration, parts: &Parts, whole: impl Fn() -> Transaction) {
+    pub(crate) fn add(
+        &mut self,
+        latency: Duration,
+        parts: &Parts,
+        spent: &[(Stage, Duration)],
+        whole: impl Fn() -> Transaction,
+    ) {
         let ps = latency.as_ps();
         self.count += 1;
         self.sums.add_all(parts);
+        spent.iter().for_each(|&(stage, spent)| self.sums.add(stage, spent));
         let bucket = bucket_of(ps);
         self.counts[bucket] += 1;
         if self.counts[bucket] == 1 {
@@ -160,7 +168,7 @@ mod tests {
     }
 
     fn add(breakdown: &mut Breakdown, ps: u64) {
-        breakdown.add(Duration::from_ps(ps), &of(ps).parts, || of(ps));
+        breakdown.add(Duration::from_ps(ps), &of(ps).parts, &[], || of(ps));
     }
 
     fn all(latencies: impl IntoIterator<Item = u64>) -> Breakdown {

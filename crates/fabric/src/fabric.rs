@@ -54,16 +54,22 @@ struct Slot {
     timer_at: Time,
     /// A TLP of each class that the device has given though its virtual channel has no room.
     held: [Option<Tlp>; 3],
+    /// The classes of those, bits by [`Class::index`].
+    holds: u8,
 }
 
 impl Slot {
-    /// The next TLP of `class` out of the device that is of one of the Traffic Classes in `room`.
+    /// The next TLP of `class` out of the device whose channel has room in `port`.
     #[inline]
-    fn next(&mut self, now: Time, class: Class, room: TcSet, ready: &mut Ready) -> Option<Tlp> {
+    fn next(&mut self, now: Time, class: Class, port: &Port, ready: &mut Ready) -> Option<Tlp> {
+        let mut room = port.room(class);
+        if self.holds != 0 {
+            room = self.room_beside_held(class, room, port);
+        }
         if room.is_empty() {
             return None;
         }
-        if self.held[class.index()].is_some() {
+        if self.holds & 1 << class.index() != 0 {
             return self.next_held(class, room);
         }
         if !ready.contains(Ready::output(class)) {
@@ -77,13 +83,27 @@ impl Slot {
             return Some(tlp);
         }
         self.held[class.index()] = Some(tlp);
+        self.holds |= 1 << class.index();
         None
+    }
+
+    /// The part of `room` whose channels no posted TLP is held for: what was issued behind one may not pass it.
+    #[cold]
+    fn room_beside_held(&self, class: Class, room: TcSet, port: &Port) -> TcSet {
+        match &self.held[Class::Posted.index()] {
+            Some(held) if class != Class::Posted => {
+                room.and(port.channel_classes(held.repr.tc).complement())
+            }
+            _ => room,
+        }
     }
 
     #[cold]
     fn next_held(&mut self, class: Class, room: TcSet) -> Option<Tlp> {
         let held = &mut self.held[class.index()];
-        held.take_if(|tlp| room.contains(tlp.repr.tc))
+        let tlp = held.take_if(|tlp| room.contains(tlp.repr.tc))?;
+        self.holds &= !(1 << class.index());
+        Some(tlp)
     }
 }
 
@@ -134,7 +154,7 @@ impl Fabric {
                 let port = Port::new(port.clone());
                 ports.push(PortState::new(PortId::new(id, side), port, link.propagation, faults));
             }
-            slots.push(Slot { device, timer_at: Time::MAX, held: [const { None }; 3] });
+            slots.push(Slot { device, timer_at: Time::MAX, held: [const { None }; 3], holds: 0 });
         }
         Fabric {
             started: false,
@@ -453,7 +473,7 @@ impl Fabric {
         let (state, slot) = (&mut self.ports[index], &mut self.slots[n]);
         let mut ready = slot.device.ready();
         for class in Class::ALL {
-            while let Some(mut tlp) = slot.next(self.now, class, state.port.room(class), &mut ready) {
+            while let Some(mut tlp) = slot.next(self.now, class, &state.port, &mut ready) {
                 match class {
                     Class::Completion => self.root.ledger.answering(self.now, &mut tlp),
                     _ => self.root.ledger.open(self.now, n, Side::Device, &mut tlp),

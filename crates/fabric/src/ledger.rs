@@ -86,7 +86,10 @@ impl Ledger {
         }
     }
 
-    pub(crate) fn set_tap(&mut self, tap: Option<Box<dyn TransactionTap>>) -> Option<Box<dyn TransactionTap>> {
+    pub(crate) fn set_tap(
+        &mut self,
+        tap: Option<Box<dyn TransactionTap>>,
+    ) -> Option<Box<dyn TransactionTap>> {
         std::mem::replace(&mut self.tap, tap)
     }
 
@@ -162,7 +165,14 @@ impl Ledger {
     /// A TLP of it goes onto the wire for the first time, from `start` to `end`, and will arrive at `arrival`; before, it
     /// has waited at the head of its queue for credits for `credit_wait`.
     #[inline]
-    pub(crate) fn sent(&mut self, account: Account, start: Time, end: Time, arrival: Time, credit_wait: Duration) {
+    pub(crate) fn sent(
+        &mut self,
+        account: Account,
+        start: Time,
+        end: Time,
+        arrival: Time,
+        credit_wait: Duration,
+    ) {
         let Some(entry) = self.entry(account) else { return };
         let credit_wait = credit_wait.min(start.since(entry.last));
         entry.parts.add(Stage::CreditWait, credit_wait);
@@ -209,9 +219,7 @@ impl Ledger {
     /// A write reaches the memory system at `asked`, and what it has written is seen from `visible` on.
     #[inline]
     pub(crate) fn written(&mut self, account: Account, asked: Time, visible: Time) {
-        let Some(entry) = self.entry(account) else { return };
-        entry.charge(Stage::RootComplex, asked);
-        self.end(account, Status::Success, Stage::Memory, visible);
+        self.end(account, Status::Success, [(Stage::RootComplex, asked), (Stage::Memory, visible)]);
     }
 
     /// A TLP of it has reached who asked, or a posted one whom it is for, at `end`; until then it is in `stage`.
@@ -221,7 +229,7 @@ impl Ledger {
             Body::Completion(c) => c.status,
             _ => Status::Success,
         };
-        self.end(tlp.account, status, stage, end);
+        self.end(tlp.account, status, [(stage, end); 2]);
     }
 
     /// A posted TLP has come to nothing.
@@ -232,21 +240,25 @@ impl Ledger {
         self.totals.dropped += 1;
     }
 
+    /// The last two stages go to the sums directly: parts that were just written one by one are slow to read together.
     #[inline]
-    fn end(&mut self, account: Account, status: Status, stage: Stage, end: Time) {
+    fn end(&mut self, account: Account, status: Status, last: [(Stage, Time); 2]) {
         let index = account.0 % MAX_ACCOUNTS as u32;
         let Some(entry) = self.entry(account) else { return };
-        entry.charge(stage, end);
         entry.generation = 0;
         self.free.push(index);
         self.totals.closed += 1;
         let entry = &self.entries[index as usize];
+        let middle = entry.last.max(last[0].1);
+        let spent = [(last[0].0, middle.since(entry.last)), (last[1].0, last[1].1.since(middle))];
+        let latency = middle.max(last[1].1).since(entry.start);
+        let whole = || entry.transaction(status, &spent);
         match &mut self.breakdowns[usize::from(entry.link)][entry.kind as usize] {
-            Some(sum) => sum.add(entry.last.since(entry.start), &entry.parts, || entry.transaction(status)),
-            none => *none = Some(Box::new(Breakdown::new(&entry.transaction(status)))),
+            Some(sum) => sum.add(latency, &entry.parts, &spent, whole),
+            none => *none = Some(Box::new(Breakdown::new(&whole()))),
         }
         if let Some(tap) = &mut self.tap {
-            tap.transaction(&entry.transaction(status));
+            tap.transaction(&whole());
         }
     }
 }
@@ -273,7 +285,9 @@ impl Entry {
     }
 
     #[cold]
-    fn transaction(&self, status: Status) -> Transaction {
+    fn transaction(&self, status: Status, spent: &[(Stage, Duration)]) -> Transaction {
+        let mut parts = self.parts;
+        spent.iter().for_each(|&(stage, spent)| parts.add(stage, spent));
         Transaction {
             link: u32::from(self.link),
             kind: self.kind,
@@ -282,8 +296,8 @@ impl Entry {
             bytes: self.bytes,
             status,
             start: self.start,
-            end: self.last,
-            parts: self.parts,
+            end: self.last + spent.iter().fold(Duration::ZERO, |sum, (_, spent)| sum + *spent),
+            parts,
         }
     }
 }
@@ -373,7 +387,10 @@ mod tests {
         assert_eq!(ledger.totals().closed, 0);
         ledger.close(&last, Stage::Memory, at(30_000));
         assert_eq!((ledger.totals().closed, ledger.totals().open), (1, 3 * quarter));
-        assert_eq!(ledger.breakdown(0, TransactionKind::DmaWrite).unwrap().sum(Stage::Memory).as_ps(), 10_000);
+        assert_eq!(
+            ledger.breakdown(0, TransactionKind::DmaWrite).unwrap().sum(Stage::Memory).as_ps(),
+            10_000
+        );
     }
 
     #[test]

@@ -16,8 +16,8 @@ use riser_fabric::{
 use std::cell::RefCell;
 use std::rc::Rc;
 use tlp::{
-    Bdf, Body, Class, Data, Duration, MemoryOp, MemoryRequest, Rate, Repr, Span, Status, Tag,
-    TcVcMap, Time, Tlp, TrafficClass,
+    Bdf, Body, Class, Data, Duration, MemoryOp, MemoryRequest, Rate, Repr, Span, Status, Tag, TcVcMap, Time,
+    Tlp, TrafficClass,
 };
 
 /// Keeps every transaction.
@@ -297,14 +297,26 @@ fn traffic() -> impl Strategy<Value = Traffic> {
     let rate = prop::sample::select(vec![Rate::Gt2_5, Rate::Gt8, Rate::Gt16]);
     let lanes = prop::sample::select(vec![1u8, 4, 16]);
     let transfer = (0u64..0x8000, 1u32..2000, 0u8..8, any::<bool>());
-    let (transfers, registers) = (prop::collection::vec(transfer, 1..24), prop::collection::vec(0u32..64, 0..12));
+    let (transfers, registers) =
+        (prop::collection::vec(transfer, 1..24), prop::collection::vec(0u32..64, 0..12));
     let limits = ((1u16..5, 8u16..32), (1u16..5, 8u16..32), 1u16..6, 1u8..9);
-    let errors = (prop::sample::select(vec![0u64, 1 << 48, 1 << 50]), prop::sample::select(vec![0u64, 7, 13]));
+    let errors =
+        (prop::sample::select(vec![0u64, 1 << 48, 1 << 50]), prop::sample::select(vec![0u64, 7, 13]));
     (rate, lanes, limits, errors, transfers, registers, any::<u64>()).prop_map(
         |(rate, lanes, limits, (bit_errors, every), transfers, registers, seed)| {
             let (posted, completion, replay_buffer, vcs) = limits;
             Traffic {
-                rate, lanes, posted, completion, replay_buffer, vcs, bit_errors, every, transfers, registers, seed,
+                rate,
+                lanes,
+                posted,
+                completion,
+                replay_buffer,
+                vcs,
+                bit_errors,
+                every,
+                transfers,
+                registers,
+                seed,
             }
         },
     )
@@ -338,9 +350,7 @@ impl Traffic {
         let (transfers, vcs) = (self.transfers.clone(), self.vcs);
         let card = move |io: Io| card(io, transfers.clone(), vcs);
         let registers = self.registers.clone();
-        system
-            .device(self.link(), card)
-            .with_program(move |cpu, found| program(cpu, found, registers))
+        system.device(self.link(), card).with_program(move |cpu, found| program(cpu, found, registers))
     }
 }
 

@@ -3,12 +3,14 @@
 
 mod common;
 
+use common::sources::{Source, Sources};
 use common::system::{Raw, System, bar, text};
 use common::{Stream, fabric, link};
 use device::Io;
 use device::io::Request;
+use link::VcArbitration;
 use riser_fabric::{Fabric, Limits, Stop, Tap, TapRecord};
-use tlp::{Data, MemoryOp, PayloadPool, Rate};
+use tlp::{Data, MemoryOp, PayloadPool, Rate, TcVcMap};
 
 /// Sees every frame and keeps none.
 struct Count(u64);
@@ -37,6 +39,21 @@ fn streams_of_a_raw_device() {
             assert_eq!(allocations(&mut fabric, 20_000, 40_000), 0, "{op:?} {data:?}");
         }
     }
+}
+
+/// Eight channels at once.
+#[test]
+fn streams_of_eight_channels() {
+    let mut link = link(Rate::Gt8, 16, 256);
+    for port in [&mut link.root, &mut link.device] {
+        port.tc_vc = TcVcMap::one_to_one();
+        port.arbitration = VcArbitration::round_robin();
+    }
+    let sources = (0..8).map(|tc| Source::flood(tc, 256)).collect();
+    let mut system = System::new();
+    system.slots.push((link, Box::new(Sources::new(sources))));
+    let mut fabric = system.without_program();
+    assert_eq!(allocations(&mut fabric, 20_000, 40_000), 0);
 }
 
 /// Bytes carried: DMA reads and writes by an `async` device behind an endpoint, register reads and writes, a flag and an

@@ -73,7 +73,8 @@ fn lines_add_up_to_themselves_and_to_the_report() {
                 lines.iter().filter(|l| l["slot"] == *slot && l["kind"] == r.kind).collect();
             assert_eq!(r.requests, mine.len() as u64, "{slot} {}", r.kind);
             reported += r.requests;
-            let mean = |key| mine.iter().map(|l| ps(l, key)).sum::<u64>() as f64 / 1_000.0 / mine.len() as f64;
+            let mean =
+                |key| mine.iter().map(|l| ps(l, key)).sum::<u64>() as f64 / 1_000.0 / mine.len() as f64;
             assert_eq!(r.latency_ns_mean, mean("latency_ps"), "{slot} {}", r.kind);
             for ((name, ns), key) in r.mean.columns().iter().zip(PARTS) {
                 assert_eq!(*ns, mean(key), "{slot} {} {name}", r.kind);

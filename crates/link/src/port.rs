@@ -53,6 +53,8 @@ pub struct Port {
     /// The channel of each Traffic Class; of one that is not mapped, VC0.
     channel_of: [u8; 8],
     mapped: TcSet,
+    /// Traffic Classes whose channel is initialized.
+    settled: TcSet,
     /// The Traffic Classes whose queues have room, by class.
     room: [TcSet; 3],
     replay: ReplayBuffer,
@@ -101,6 +103,7 @@ impl Port {
             channels: Vc::all().filter(|vc| *vc <= last).map(|vc| Channel::new(&config, vc)).collect(),
             channel_of: std::array::from_fn(channel_of),
             mapped: map.mapped(),
+            settled: TcSet::NONE,
             room: [TcSet::ALL; 3],
             replay: ReplayBuffer::new(tlps, bytes, timers.replay, buffer.is_none()),
             receiver: Receiver::new(timers.ack),
@@ -152,6 +155,12 @@ impl Port {
     #[inline]
     pub fn room(&self, class: Class) -> TcSet {
         self.room[class.index()]
+    }
+
+    /// The Traffic Classes that travel on the same channel as `tc`: those that order binds to it (`PCIe 5.0 §2.4.1`).
+    #[must_use]
+    pub fn channel_classes(&self, tc: TrafficClass) -> TcSet {
+        self.channels[self.channel_of(tc)].classes
     }
 
     /// Whether there is room for a TLP of `class` and TC0.

@@ -28,11 +28,12 @@ impl Stalls {
         Stalls { blocked: 0, noted: 0, since: [Time::ZERO; HEADS + 1], waited: [Duration::ZERO; HEADS] }
     }
 
-    /// The classes of `channel` whose heads lack credits.
+    /// The classes of `channel` whose heads lack credits, and whether the replay buffer holds up any head that does not.
     #[inline]
-    pub(crate) fn set(&mut self, channel: usize, classes: u8) {
+    pub(crate) fn set(&mut self, channel: usize, classes: u8, replay: bool) {
         let shift = channel * CLASSES;
-        self.blocked = self.blocked & !(ALL_CLASSES << shift) | u32::from(classes) << shift;
+        let kept = self.blocked & !(ALL_CLASSES << shift | 1 << REPLAY);
+        self.blocked = kept | u32::from(classes) << shift | u32::from(replay) << REPLAY;
     }
 
     /// Whether the replay buffer holds up a head that has its credits.

@@ -21,6 +21,7 @@ pub(crate) struct Lengths {
 }
 
 impl Lengths {
+    #[inline]
     pub(crate) fn of(tlp: &Tlp) -> Lengths {
         Lengths {
             header: (tlp.prefixes.wire_len() + tlp.repr.header_len()) as u8,
@@ -98,8 +99,11 @@ impl TransmitQueue {
     /// The oldest of the heads that credits and ordering rules let go, and the heads that credits do not.
     pub(crate) fn oldest_sendable(&self, credits: &[TxCredits; 3], store: &TlpStore) -> Choice {
         let mut choice = Choice { head: None, blocked: 0 };
-        let mut oldest = u64::MAX;
         let mut waiting = self.waiting;
+        if waiting & waiting.wrapping_sub(1) == 0 {
+            return self.only_sendable(credits);
+        }
+        let mut oldest = u64::MAX;
         while waiting != 0 {
             let class = Class::ALL[waiting.trailing_zeros() as usize];
             waiting &= waiting - 1;
@@ -112,6 +116,20 @@ impl TransmitQueue {
             }
         }
         choice
+    }
+
+    /// The same where TLPs of one class wait, or none: nothing is before the first.
+    #[inline]
+    fn only_sendable(&self, credits: &[TxCredits; 3]) -> Choice {
+        let index = self.waiting.trailing_zeros() as usize;
+        let Some(head) = self.fifos.get(index).and_then(VecDeque::front) else {
+            return Choice { head: None, blocked: 0 };
+        };
+        if credits[index].covers(head.lengths.data_credits()) {
+            Choice { head: Some((Class::ALL[index], head.lengths)), blocked: 0 }
+        } else {
+            Choice { head: None, blocked: self.waiting }
+        }
     }
 
     /// Whether no older posted request forbids `head` to leave. Within a class TLPs keep their order; of the other

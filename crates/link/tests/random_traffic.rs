@@ -5,9 +5,12 @@ mod common;
 
 use common::{Fate, Joined, Rng, World, assert_counters_add_up, id_of, random_tlp};
 use proptest::prelude::*;
-use riser_link::{CreditLimit, Frame, Passing, PortConfig, ReplayTimerRule, may_pass};
+use riser_link::{
+    CreditLimit, FlowControlMode, Frame, Passing, PhaseTable, PortConfig, ReplayTimerRule, VcArbitration,
+    VcScheme, may_pass,
+};
 use std::collections::VecDeque;
-use tlp::{Class, Duration, Mps, Rate, Time, Tlp, Width};
+use tlp::{Class, Duration, Mps, Rate, TcSet, TcVcMap, Time, Tlp, TrafficClass, Vc, Width};
 
 struct Traffic {
     rng: Rng,
@@ -40,6 +43,14 @@ impl Traffic {
             loss: 0,
             drain_ns: 0,
         }
+    }
+
+    /// The same, each TLP of a Traffic Class drawn anew.
+    fn of_all_classes(mut self) -> Traffic {
+        for tlp in self.waiting.iter_mut().flatten().flatten() {
+            tlp.repr.tc = TrafficClass::from_bits(self.rng.below(8) as u8);
+        }
+        self
     }
 
     fn is_done(&self, tlps: u16) -> bool {
@@ -111,14 +122,44 @@ fn links() -> impl Strategy<Value = [PortConfig; 2]> {
     (rate, width, mps).prop_flat_map(|(r, w, m)| [config(r, w, m), config(r, w, m)])
 }
 
-/// No pair has changed places that may not (`PCIe 5.0 Table 2-40`).
-fn assert_order(issued: &[Tlp], arrived: &[Tlp]) {
+/// Each Traffic Class on a channel drawn, all that are in use served; scaled flow control at either end or none.
+fn with_channels() -> impl Strategy<Value = [PortConfig; 2]> {
+    let map = prop::array::uniform7(0..8u8).prop_map(|channels| {
+        let mut classes = [TcSet::NONE; 8];
+        for (tc, vc) in (0..).zip(std::iter::once(0).chain(channels)) {
+            let set = &mut classes[usize::from(vc)];
+            *set = set.or(TcSet::of(TrafficClass::from_bits(tc)));
+        }
+        TcVcMap::new(classes).unwrap()
+    });
+    let scheme = prop_oneof![
+        Just(VcScheme::RoundRobin),
+        Just(VcScheme::Weighted(PhaseTable::spread([1, 2, 3, 4, 5, 5, 6, 6]).unwrap())),
+    ];
+    let arbitration =
+        (0..8u8, scheme).prop_map(|(low, scheme)| VcArbitration { low_priority: Vc::from_bits(low), scheme });
+    (links(), map, arbitration, any::<[bool; 2]>()).prop_map(|(mut configs, map, arbitration, scaled)| {
+        for (config, scaled) in configs.iter_mut().zip(scaled) {
+            (config.tc_vc, config.arbitration) = (map, arbitration.clone());
+            config.scaled_flow_control = scaled;
+            // The last channel has more than fits unscaled, where that is legal.
+            if let (Some(vc), true) = (map.channels().last().filter(|vc| *vc != Vc::VC0), scaled) {
+                config.vc_buffers.insert(vc, [CreditLimit::finite(600, 9000); 3]);
+            }
+        }
+        configs
+    })
+}
+
+/// No pair of one channel has changed places that may not (`PCIe 5.0 Table 2-40`).
+fn assert_order(issued: &[Tlp], arrived: &[Tlp], map: &TcVcMap) {
     let mut place = vec![0; arrived.len()];
     for (at, tlp) in arrived.iter().enumerate() {
         place[usize::from(id_of(tlp))] = at;
     }
     for (n, later) in issued.iter().enumerate() {
-        for earlier in &issued[..n] {
+        let same_channel = |earlier: &&Tlp| map.vc(earlier.repr.tc) == map.vc(later.repr.tc);
+        for earlier in issued[..n].iter().filter(same_channel) {
             if place[usize::from(id_of(later))] < place[usize::from(id_of(earlier))] {
                 assert_ne!(later.class(), earlier.class(), "each class is a FIFO here");
                 assert_ne!(may_pass(later, earlier), Passing::MustNot, "{later:?} passed {earlier:?}");
@@ -137,7 +178,8 @@ fn assert_same(issued: &[Tlp], arrived: &[Tlp]) {
 }
 
 fn check(configs: [PortConfig; 2], mut traffic: Traffic, tlps: u16, propagation: Duration) {
-    let clean = traffic.bit_error_rate == 0 && traffic.loss == 0;
+    let credited = configs.iter().all(|config| config.flow_control == FlowControlMode::Credits);
+    let clean = traffic.bit_error_rate == 0 && traffic.loss == 0 && credited;
     let mut link = Joined::new(configs.clone(), propagation);
     let mut steps = 0_u64;
     while !(traffic.is_done(tlps) && (0..2).all(|side| link.port(side).state_line() == "idle")) {
@@ -148,11 +190,15 @@ fn check(configs: [PortConfig; 2], mut traffic: Traffic, tlps: u16, propagation:
     let end = link.now;
     for (side, config) in configs.iter().enumerate() {
         assert_same(&traffic.issued[1 - side], &traffic.arrived[side]);
-        assert_order(&traffic.issued[1 - side], &traffic.arrived[side]);
+        assert_order(&traffic.issued[1 - side], &traffic.arrived[side], &config.tc_vc);
         link.port_mut(side).finish(end);
         assert_counters_add_up(link.port(side), config);
         let c = *link.port(side).counters();
         assert_eq!(c.tlps, u64::from(tlps));
+        assert_eq!(c.vcs.iter().map(|vc| vc.tlps).sum::<u64>(), c.tlps);
+        assert_eq!(c.credit_stall_ps.iter().sum::<u64>(), link.credit_wait(side).as_ps());
+        assert_eq!(c.unmapped_tcs, 0);
+        assert!(link.port(side).is_settled());
         assert_eq!((c.receiver_overflows, c.data_link_protocol_errors, c.undetected_errors), (0, 0, 0));
         if clean {
             let errors = c.bad_lcrc + c.bad_dllp_crc + c.out_of_sequence + c.nak_received + c.dllps.nak;
@@ -177,6 +223,26 @@ proptest! {
         let mut traffic = Traffic::new(seed, 100, configs[0].mps);
         traffic.bit_error_rate = 1 << 48;
         check(configs, traffic, 100, Duration::from_ns(flight_ns));
+    }
+
+    /// Channels, scales and arbitration of any kind, with an error in 2^16 bits.
+    #[test]
+    fn channels(configs in with_channels(), seed: u64, flight_ns in 0_u64..500, drain_ns in 0_u64..2000) {
+        let mut traffic = Traffic::new(seed, 100, configs[0].mps).of_all_classes();
+        traffic.bit_error_rate = if seed % 2 == 0 { 1 << 48 } else { 0 };
+        traffic.drain_ns = drain_ns;
+        check(configs, traffic, 100, Duration::from_ns(flight_ns));
+    }
+
+    /// Without flow control, buffers of a few TLPs that drain slowly.
+    #[test]
+    fn without_flow_control(configs in links(), seed: u64, buffer_tlps in 1_u16..8, drain_ns in 0_u64..2000) {
+        let mut traffic = Traffic::new(seed, 60, configs[0].mps);
+        traffic.drain_ns = drain_ns;
+        let configs = configs.map(|c| {
+            PortConfig { flow_control: FlowControlMode::None { buffer_tlps }, ..c }
+        });
+        check(configs, traffic, 60, Duration::from_ns(2));
     }
 
     /// Frames of a thousand bits: half of them bad. Frames that vanish altogether: one in sixteen.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The terms of a filter: what each field means, its legal values, and whether it holds. Never parses an expression.
 
-use super::values::{bdf, class, direction, duration_ps, ecrc, integer, origin, range, status, type_of};
+use super::values::{class, direction, duration_ps, ecrc, integer, origin, range, status, type_of};
 use crate::decode::{Kind as What, Record, TlpRecord};
 use crate::matcher::{Errors, Transaction, named_bytes};
 use crate::reader::Direction;
@@ -347,8 +347,8 @@ impl Kind {
             }))
             .filter(|test| matches!(test, Test::Touches(r) if r.end <= 1 << 64)),
             Kind::Type => type_of(value),
-            Kind::Requester => bdf(value).map(Test::Requester),
-            Kind::Completer => bdf(value).map(Test::Completer),
+            Kind::Requester => value.parse().ok().map(Test::Requester),
+            Kind::Completer => value.parse().ok().map(Test::Completer),
             Kind::Status => status(value).map(Test::Status),
             Kind::Direction => direction(value).map(Test::Direction),
             Kind::Interface => Some(Test::Interface(value.to_owned())),

@@ -6,7 +6,7 @@ use crate::decode::Ecrc;
 use crate::encap::Origin;
 use crate::reader::Direction;
 use std::ops::Range;
-use tlp::{Bdf, Class, FORMATS, Status};
+use tlp::{Class, FORMATS, Status};
 
 /// Decimal, or hexadecimal behind 0x.
 pub(super) fn integer(text: &str) -> Option<u128> {
@@ -46,16 +46,6 @@ pub fn duration_ps(text: &str) -> Option<u128> {
     let whole: u64 = whole.parse().ok()?;
     let fraction: u128 = format!("{fraction:0<digits$}0").parse().ok()?;
     Some(u128::from(whole) * 10u128.pow(digits as u32) + fraction / 10)
-}
-
-pub(super) fn bdf(text: &str) -> Option<Bdf> {
-    let (bus, rest) = text.split_once(':')?;
-    let (device, function) = rest.split_once('.')?;
-    let hex = |text: &str| {
-        let legal = !text.is_empty() && text.bytes().all(|b| b.is_ascii_hexdigit());
-        u8::from_str_radix(text, 16).ok().filter(|_| legal)
-    };
-    Bdf::new(hex(bus)?, hex(device)?, hex(function)?)
 }
 
 pub(super) fn status(text: &str) -> Option<Status> {

@@ -114,6 +114,10 @@ impl Series {
             self.ledgers.see(record);
             return Ok(());
         }
+        // What is not counted, and when it came, is left out: its time may be any.
+        if !matches!(record.kind, Kind::Tlp(_) | Kind::Dllp(_)) {
+            return Ok(());
+        }
         let at = record.timestamp.as_ps();
         self.make_room(at)?;
         self.latest_ps = self.latest_ps.max(at);

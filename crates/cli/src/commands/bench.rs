@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser bench`: the pcie-bench methodology, from `riser-bench`. Never measures anything itself.
 
-use super::{files, parts};
 use super::sizes::Sizes;
+use super::{files, parts};
 use crate::failure::Failure;
 use crate::output;
 use bench::{DEFAULT_SIZES, Plan, Row, tests_named};
@@ -332,7 +332,8 @@ fn show(results: &Results<'_>) -> Result<(), Failure> {
 
 fn part_rows(row: &Row) -> impl Iterator<Item = parts::Row> {
     row.transactions.iter().map(|t| {
-        let head = [row.test, &row.size_bytes.to_string(), t.kind, &t.requests.to_string()].map(str::to_owned);
+        let head =
+            [row.test, &row.size_bytes.to_string(), t.kind, &t.requests.to_string()].map(str::to_owned);
         (head.to_vec(), t.latency_ns_mean, t.mean)
     })
 }

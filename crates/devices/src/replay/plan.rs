@@ -3,12 +3,11 @@
 //! Reads captures; never sends.
 
 use super::settings::Settings;
-use capture::matcher::Match;
-use capture::{Kind, Matcher, Origin, Reader, Record, Timestamp, TlpRecord, Transaction};
+use capture::{Kind, Origin, Reader, Record, Timestamp, TlpRecord, Tracker};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use thiserror::Error;
-use tlp::{Bdf, Body, Class, Duration, Repr, Span, Tag};
+use tlp::{Bdf, Body, Class, Duration, Prefixes, Repr, Span, Tag};
 
 /// Requests that a plan holds at most.
 pub const MAX_STEPS: usize = 4_000_000;
@@ -43,10 +42,12 @@ pub enum PlanError {
 }
 
 /// A request.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Step {
     /// The header, its address folded into host memory.
     pub(super) repr: Repr,
+    /// The prefixes before it.
+    pub(super) prefixes: Prefixes,
     /// When it was recorded, from the first on.
     pub(super) at: Duration,
     /// How many transactions had ended before it was recorded.
@@ -118,7 +119,7 @@ impl Plan {
 struct Builder {
     settings: Settings,
     mps_bytes: u32,
-    matcher: Matcher,
+    tracker: Tracker,
     plan: Plan,
     /// Steps that wait for their completions, by the number of their record.
     open: BTreeMap<u64, usize>,
@@ -129,36 +130,43 @@ struct Builder {
 
 impl Builder {
     fn new(settings: Settings, mps_bytes: u32) -> Builder {
-        let (matcher, plan, open) = (Matcher::new(), Plan::default(), BTreeMap::new());
-        Builder { settings, mps_bytes, matcher, plan, open, seen: BTreeSet::new(), first: None }
+        let (tracker, plan, open) = (Tracker::new(), Plan::default(), BTreeMap::new());
+        Builder { settings, mps_bytes, tracker, plan, open, seen: BTreeSet::new(), first: None }
     }
 
     fn record(&mut self, record: &Record<'_>) -> Result<(), PlanError> {
+        let outcome = self.tracker.see(record, 0);
+        while self.tracker.next_ended().is_some() {}
         match &record.kind {
-            Kind::Tlp(tlp) if tlp.origin == Origin::Device => self.tlp(record, tlp),
+            Kind::Tlp(tlp)
+                if tlp.origin == Origin::Device && tlp.repr.format().class != Class::Completion =>
+            {
+                self.request(record, tlp, outcome.taken, outcome.replay)
+            }
+            Kind::Tlp(_) => {
+                if let (Some(request), Some(ps)) = (outcome.request, outcome.response_ps) {
+                    self.end(request, record.timestamp, ps);
+                }
+                Ok(())
+            }
             _ => Ok(()),
         }
     }
 
-    fn tlp(&mut self, record: &Record<'_>, tlp: &TlpRecord<'_>) -> Result<(), PlanError> {
+    fn request(
+        &mut self,
+        record: &Record<'_>,
+        tlp: &TlpRecord<'_>,
+        taken: bool,
+        replay: bool,
+    ) -> Result<(), PlanError> {
         let (requester, _) = tlp.repr.transaction();
         self.seen.insert(requester);
         if self.settings.requester.is_some_and(|wanted| wanted != requester) {
             return Ok(());
         }
-        let link = record.interface.map_or(0, |interface| interface.link);
-        match self.matcher.see(record.number, record.timestamp, link, &tlp.repr) {
-            Match::Posted | Match::Request | Match::TagReuse | Match::Untracked => self.step(record, tlp),
-            Match::Repeat => {
-                self.plan.recorded.repeats += 1;
-                Ok(())
-            }
-            Match::Complete(transaction) => {
-                self.end(&transaction);
-                Ok(())
-            }
-            Match::Partial | Match::Unmatched => Ok(()),
-        }
+        self.plan.recorded.repeats += u64::from(replay);
+        if taken { self.step(record, tlp) } else { Ok(()) }
     }
 
     fn step(&mut self, record: &Record<'_>, tlp: &TlpRecord<'_>) -> Result<(), PlanError> {
@@ -181,19 +189,18 @@ impl Builder {
         }
         let repr = folded(tlp.repr, &self.settings);
         let after = self.plan.ended;
-        self.plan.steps.push(Step { repr, at, after, tag_index, rank: NEVER });
+        let prefixes = tlp.prefixes.clone();
+        self.plan.steps.push(Step { repr, prefixes, at, after, tag_index, rank: NEVER });
         Ok(())
     }
 
-    fn end(&mut self, transaction: &Transaction) {
-        let (Some(step), Some(first)) = (self.open.remove(&transaction.request_number), self.first) else {
-            return;
-        };
+    fn end(&mut self, request: u64, at: Timestamp, response_ps: u128) {
+        let (Some(step), Some(first)) = (self.open.remove(&request), self.first) else { return };
         self.plan.steps[step].rank = self.plan.ended;
         self.plan.ended += 1;
         let recorded = &mut self.plan.recorded;
-        recorded.latencies.push(since(transaction.start, transaction.end));
-        recorded.elapsed = recorded.elapsed.max(since(first, transaction.end));
+        recorded.latencies.push(Duration::from_ps(u64::try_from(response_ps).unwrap_or(u64::MAX)));
+        recorded.elapsed = recorded.elapsed.max(since(first, at));
     }
 
     fn finish(self) -> Result<Plan, PlanError> {

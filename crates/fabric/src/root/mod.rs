@@ -12,9 +12,9 @@ mod lanes;
 mod reads;
 mod requester;
 
+use crate::ledger::Ledger;
 use crate::profile::HostProfile;
 use crate::queue::{Event, EventQueue, SortedQueue};
-use crate::ledger::Ledger;
 use crate::topology::AddressMap;
 use device::CreditReturn;
 use device::host::{HostInput, HostOutput};

@@ -90,13 +90,10 @@ impl Port {
             return true;
         }
         let (tc, class) = (tlp.repr.tc, tlp.class());
+        if !self.settled.contains(tc) && !self.admits(now, tlp) {
+            return false;
+        }
         let index = self.channel_of(tc);
-        if !self.mapped.contains(tc) || self.channels[index].init.state() < State::FcInit2 {
-            return self.refuse_unmapped(now, tlp);
-        }
-        if self.channels[index].init.state() == State::FcInit2 {
-            self.hear_tlp(now, index);
-        }
         let credits = &mut self.channels[index].rx[class.index()];
         if !credits.receive(tlp.data_credits()) {
             self.counters.receiver_overflows += 1;
@@ -105,6 +102,17 @@ impl Port {
         if credits.starves_sender() {
             self.pending |= u64::from(self.updates.used_up(index, class)) << pending::UPDATE_FC_SHIFT;
         }
+        true
+    }
+
+    /// Whether the channel of `tlp` takes TLPs though it is not settled.
+    #[cold]
+    fn admits(&mut self, now: Time, tlp: &Tlp) -> bool {
+        let index = self.channel_of(tlp.repr.tc);
+        if !self.mapped.contains(tlp.repr.tc) || self.channels[index].init.state() < State::FcInit2 {
+            return self.refuse_unmapped(now, tlp);
+        }
+        self.hear_tlp(now, index);
         true
     }
 
@@ -207,6 +215,7 @@ impl Port {
         }
         if channel.is_active() {
             self.updates.start(now, index);
+            self.settled = self.settled.or(self.config.tc_vc.classes(Vc::from_bits(index as u8)));
             self.select(index);
             if index == 0 {
                 self.start_other_channels();

@@ -11,14 +11,17 @@ impl Port {
     #[inline]
     pub(super) fn select(&mut self, index: usize) {
         let channel = &mut self.channels[index];
-        self.stalls.set(index, channel.select(&self.store));
-        let bit = 1 << index;
-        self.ready = if channel.head.is_some() { self.ready | bit } else { self.ready & !bit };
-        self.fit();
+        let blocked = channel.select(&self.store);
+        let (ready, fits) = match channel.head {
+            Some((_, lengths)) => (1, u8::from(self.replay.has_room(lengths))),
+            None => (0, 0),
+        };
+        self.ready = self.ready & !(1 << index) | ready << index;
+        self.sendable = self.sendable & !(1 << index) | fits << index;
+        self.stalls.set(index, blocked, self.sendable != self.ready);
     }
 
-    /// Finds which of the TLPs that are ready fit the replay buffer. Called whenever either has changed.
-    #[inline]
+    /// Finds which of the TLPs that are ready fit the replay buffer. Called whenever that has changed.
     pub(super) fn fit(&mut self) {
         self.sendable = self.ready;
         let mut ready = self.ready;
@@ -51,6 +54,10 @@ impl Port {
         self.replay.sent(end);
         self.count_new(index, lengths);
         self.select(index);
+        // What has just left has made the replay buffer fuller for all.
+        if self.ready & !(1 << index) != 0 {
+            self.fit();
+        }
         self.stalls.note(end, &mut self.counters);
         let frame = Frame::Tlp { sequence, tlp: self.store.get(queued.handle)?.clone() };
         Some(Transmission { frame, start, end, wait })

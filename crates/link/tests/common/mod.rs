@@ -7,7 +7,7 @@ use riser_link::{Damage, Frame, Port, PortConfig};
 use std::collections::VecDeque;
 use tlp::{
     Access, Attributes, Bdf, Body, Class, Completion, ConfigKind, ConfigRequest, Data, Duration, MemoryOp,
-    MemoryRequest, Message, MessageRouting, Repr, Span, Status, Tag, Time, Tlp, TrafficClass,
+    MemoryRequest, Message, MessageRouting, Repr, Span, Status, Tag, TcSet, Time, Tlp, TrafficClass,
 };
 
 /// What the wire does to a frame.
@@ -37,7 +37,12 @@ struct Side {
     port: Port,
     inbound: VecDeque<(Time, Frame, Damage)>,
     drains: VecDeque<(Time, TrafficClass, Class, u32)>,
+    /// TLPs whose channel has no room.
+    held: [Option<Tlp>; 3],
     sent: u64,
+    /// TLPs sent for the first time, and how long they have waited for credits.
+    tlps: u64,
+    credit_wait: Duration,
 }
 
 /// A link.
@@ -65,7 +70,10 @@ impl Joined {
                 port,
                 inbound: VecDeque::with_capacity(4096),
                 drains: VecDeque::with_capacity(4096),
+                held: Default::default(),
                 sent: 0,
+                tlps: 0,
+                credit_wait: Duration::ZERO,
             }
         });
         Joined { now: Time::ZERO, propagation, sides }
@@ -77,6 +85,11 @@ impl Joined {
 
     pub fn port_mut(&mut self, side: usize) -> &mut Port {
         &mut self.sides[side].port
+    }
+
+    /// How long the TLPs that `side` has sent have waited for credits, all together.
+    pub fn credit_wait(&self, side: usize) -> Duration {
+        self.sides[side].credit_wait
     }
 
     pub fn into_ports(self) -> [Port; 2] {
@@ -130,11 +143,23 @@ impl Joined {
     }
 
     fn refill(&mut self, world: &mut impl World, side: usize) {
-        let port = &mut self.sides[side].port;
+        let Side { port, held, .. } = &mut self.sides[side];
         let mut added = false;
         for class in Class::ALL {
-            while port.has_room(class) {
-                let Some(tlp) = world.next(side, class) else { break };
+            loop {
+                // What was issued behind a posted TLP that waits may not pass it.
+                let before = held[0].as_ref().filter(|_| class != Class::Posted);
+                let bound = before.map_or(TcSet::NONE, |tlp| port.channel_classes(tlp.repr.tc));
+                let room = port.room(class).and(bound.complement());
+                if room.is_empty() {
+                    break;
+                }
+                let held = &mut held[class.index()];
+                let Some(tlp) = held.take().or_else(|| world.next(side, class)) else { break };
+                if !room.contains(tlp.repr.tc) {
+                    *held = Some(tlp);
+                    break;
+                }
                 port.enqueue(self.now, tlp);
                 added = true;
             }
@@ -181,6 +206,12 @@ impl Joined {
         let s = &mut self.sides[side];
         let Some(sent) = s.port.poll_transmit(now) else { return false };
         assert!(sent.start >= now && sent.end > sent.start);
+        assert_eq!(sent.wait.is_some(), s.port.counters().tlps > s.tlps, "first transmissions");
+        s.tlps = s.port.counters().tlps;
+        if let Some(wait) = sent.wait {
+            assert!(wait.queued_at + wait.credit_wait <= sent.start, "{wait:?}, {}", sent.start);
+            s.credit_wait += wait.credit_wait;
+        }
         let nth = s.sent;
         s.sent += 1;
         let damage = match world.fate(side, nth, &sent.frame) {

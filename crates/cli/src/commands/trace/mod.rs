@@ -3,6 +3,7 @@
 //!
 //! One way to look at captures a file, each a function of the arguments; this one only chooses.
 
+mod html;
 mod perfetto;
 mod records;
 mod series;
@@ -29,6 +30,7 @@ Examples:
   riser trace --transactions --filter 'type=MRd and time>1us' capture.pcapng
   riser trace --stats --interval 10us --format csv capture.pcapng > series.csv
   riser trace --credits --filter 'dir=up and class=P' capture.pcapng
+  riser trace --html capture.html capture.pcapng
   riser trace --perfetto capture.json capture.pcapng
 
 Reads pcap and pcapng with Ethernet, IPv4, UDP and NetTLP. What cannot be read is named in its place and counted, and
@@ -42,7 +44,7 @@ Acks, replays, lost frames and credits are seen where DLLPs were captured, as by
 /// Show what captures hold: TLPs, transactions, or statistics
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
-#[command(group = clap::ArgGroup::new("view").args(["transactions", "stats", "credits", "perfetto"]))]
+#[command(group = clap::ArgGroup::new("view").args(["transactions", "stats", "credits", "html", "perfetto"]))]
 pub(crate) struct Args {
     /// Captures: pcap or pcapng
     #[arg(value_name = "FILE", required = true)]
@@ -72,12 +74,16 @@ pub(crate) struct Args {
     #[arg(long, value_name = "VC,...", value_parser = vc_map)]
     vc_of_tc: Option<[u8; 8]>,
 
+    /// Write one page with the list, graphs and a filter box of its own to this file; it needs no network
+    #[arg(long, value_name = "OUT.html", conflicts_with_all = ["filter", "json"])]
+    html: Option<PathBuf>,
+
     /// Write trace events for the Perfetto viewer to this file
     #[arg(long, value_name = "OUT.json")]
     perfetto: Option<PathBuf>,
 
-    /// Overwrite the file of --perfetto where it exists
-    #[arg(long, requires = "perfetto")]
+    /// Overwrite the file of --html or --perfetto where it exists
+    #[arg(long)]
     force: bool,
 
     /// Generation of links whose speed the capture does not tell, 1 to 5, for utilization
@@ -140,6 +146,9 @@ struct OfFile<'a, T> {
 }
 
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
+    if let Some(out) = &args.html {
+        return html::run(&args, out);
+    }
     if let Some(out) = &args.perfetto {
         return perfetto::run(&args, out);
     }
