@@ -209,7 +209,10 @@ impl RequestOp {
 
 /// What a device does, by class: posted are `Write`, `Interrupt` and `Message`; non-posted are `Read` and `Atomic`; a
 /// completion is `Complete`.
+// The tag stands in a word of its own: in a niche (a byte of a hint) it would cut each move of an output into pieces that
+// do not line up with its fields, and reading these back stalls.
 #[derive(Debug)]
+#[repr(u64)]
 pub enum Output {
     /// Writes host memory.
     Write(DmaWrite),

@@ -184,61 +184,53 @@ impl Card {
             let issued = self.issued.replace(self.issued.get() + 1);
             let address = self.window.wrapping_add(self.units.borrow_mut().next_offset());
             let start = self.io.now();
-            let result = match self.settings.test {
-                Test::LatRd | Test::BwRd => self.read(address).await,
-                Test::BwWr => self.write(address).await,
-                Test::LatWrRd => self.write_then_read(address).await,
-                Test::BwRdWr if issued.is_multiple_of(2) => self.read(address).await,
-                Test::BwRdWr => self.write(address).await,
-            };
-            let now = self.io.now();
-            match result {
-                Ok(ended) => {
-                    self.results.end(now, &self.settings, Ended { latency: now.since(start), ..ended })
+            let (writes, reads) = self.kind(issued);
+            // Both go to the engine together; the read stays behind the write on its way to memory (SIGCOMM'18, §4.1).
+            // (Here and not in futures of their own, which would be moved for each transfer.)
+            let (write, read) = (writes.then(|| self.turn()), reads.then(|| self.turn()));
+            let mut result = Ok(());
+            if let Some(turn) = write {
+                if let Some(turn) = self.until(turn) {
+                    turn.await;
                 }
-                Err(error) => self.results.fail(now, error),
+                result = self.io.dma_write(address, self.data.clone()).await;
+            }
+            if let Some(turn) = read
+                && result.is_ok()
+            {
+                if let Some(turn) = self.until(turn) {
+                    turn.await;
+                }
+                result = self.dma_read(address).await.map(|_| ());
+            }
+            match result {
+                Ok(()) => {
+                    if let Some(notice) = self.notice() {
+                        notice.await;
+                    }
+                    self.end(start, writes, reads);
+                }
+                Err(error) => self.results.fail(self.io.now(), error),
             }
         }
     }
 
-    async fn read(&self, address: u64) -> Result<Ended, DmaError> {
-        if let Some(turn) = self.until(self.turn()) {
-            turn.await;
+    /// Whether transfer number `issued` writes, and whether it reads.
+    fn kind(&self, issued: u64) -> (bool, bool) {
+        match self.settings.test {
+            Test::LatRd | Test::BwRd => (false, true),
+            Test::BwWr => (true, false),
+            Test::LatWrRd => (true, true),
+            Test::BwRdWr => (!issued.is_multiple_of(2), issued.is_multiple_of(2)),
         }
-        self.dma_read(address).await?;
-        if let Some(notice) = self.notice() {
-            notice.await;
-        }
-        Ok(Ended { bytes_read: self.settings.size_bytes, ..Ended::default() })
     }
 
-    async fn write(&self, address: u64) -> Result<Ended, DmaError> {
-        if let Some(turn) = self.until(self.turn()) {
-            turn.await;
-        }
-        self.io.dma_write(address, self.data.clone()).await?;
-        if let Some(notice) = self.notice() {
-            notice.await;
-        }
-        Ok(Ended { bytes_written: self.settings.size_bytes, ..Ended::default() })
-    }
-
-    /// Both go to the engine together; the read stays behind the write on its way to memory (SIGCOMM'18, §4.1).
-    async fn write_then_read(&self, address: u64) -> Result<Ended, DmaError> {
-        let (first, second) = (self.turn(), self.turn());
-        if let Some(turn) = self.until(first) {
-            turn.await;
-        }
-        self.io.dma_write(address, self.data.clone()).await?;
-        if let Some(turn) = self.until(second) {
-            turn.await;
-        }
-        self.dma_read(address).await?;
-        if let Some(notice) = self.notice() {
-            notice.await;
-        }
-        let bytes = self.settings.size_bytes;
-        Ok(Ended { bytes_read: bytes, bytes_written: bytes, ..Ended::default() })
+    /// A transfer that began at `start` has ended.
+    fn end(&self, start: Time, writes: bool, reads: bool) {
+        let (now, bytes) = (self.io.now(), self.settings.size_bytes);
+        let of = |done: bool| if done { bytes } else { 0 };
+        let (latency, bytes_read, bytes_written) = (now.since(start), of(reads), of(writes));
+        self.results.end(now, &self.settings, Ended { latency, bytes_read, bytes_written });
     }
 
     fn dma_read(&self, address: u64) -> DmaReadFuture<Data> {

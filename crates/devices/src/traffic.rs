@@ -235,7 +235,11 @@ impl TlpPort for Traffic {
             return self.end.next_refusal(room);
         }
         let Some(at) = self.next_flow(now, class, room) else {
-            return if class == Class::Posted && self.is_done() { self.end.done_interrupt(room) } else { None };
+            return if class == Class::Posted && self.is_done() {
+                self.end.done_interrupt(room)
+            } else {
+                None
+            };
         };
         self.turn[class.index()] = if at + 1 < self.flows.len() { at + 1 } else { 0 };
         Some(self.send(now, at))

@@ -16,7 +16,7 @@ use crate::wire::{InFlight, PortState};
 use device::host::HostProgram;
 use device::memory::HostMemory;
 use device::{Ready, TlpPort};
-use link::{Counters, Damage, Frame, Port};
+use link::{Counters, Frame, Port, Sent, SentFrame};
 use tlp::{Class, PayloadPool, TcSet, Time, Tlp};
 
 /// What a fabric is made of. Link `n` joins root port `n` with slot `n`.
@@ -46,9 +46,6 @@ pub struct RunTotals {
     pub tlp_hops: u64,
 }
 
-/// No damage.
-static INTACT: Damage = Damage::none();
-
 struct Slot {
     device: Box<dyn TlpPort>,
     timer_at: Time,
@@ -59,41 +56,30 @@ struct Slot {
 }
 
 impl Slot {
-    /// The next TLP of `class` out of the device whose channel has room in `port`.
+    /// The Traffic Classes of `class` that the device may be asked for, or that held one may go with.
     #[inline]
-    fn next(&mut self, now: Time, class: Class, port: &Port, ready: &mut Ready) -> Option<Tlp> {
-        let mut room = port.room(class);
-        if self.holds != 0 {
-            room = self.room_beside_held(class, room, port);
-        }
-        if room.is_empty() {
-            return None;
-        }
-        if self.holds & 1 << class.index() != 0 {
-            return self.next_held(class, room);
-        }
-        if !ready.contains(Ready::output(class)) {
-            return None;
-        }
-        let tlp = self.device.poll_tlp(now, class, room);
-        // What was accepted or refused may have let the device go on.
-        *ready = self.device.ready();
-        let tlp = tlp?;
-        if room.contains(tlp.repr.tc) {
-            return Some(tlp);
-        }
+    fn room(&self, class: Class, port: &Port) -> TcSet {
+        let room = port.room(class);
+        if self.holds == 0 { room } else { self.room_beside_held(class, room, port) }
+    }
+
+    #[inline]
+    fn holds(&self, class: Class) -> bool {
+        self.holds & 1 << class.index() != 0
+    }
+
+    /// Keeps a TLP whose channel has no room.
+    #[cold]
+    fn hold(&mut self, class: Class, tlp: Tlp) {
         self.held[class.index()] = Some(tlp);
         self.holds |= 1 << class.index();
-        None
     }
 
     /// The part of `room` whose channels no posted TLP is held for: what was issued behind one may not pass it.
     #[cold]
     fn room_beside_held(&self, class: Class, room: TcSet, port: &Port) -> TcSet {
         match &self.held[Class::Posted.index()] {
-            Some(held) if class != Class::Posted => {
-                room.and(port.channel_classes(held.repr.tc).complement())
-            }
+            Some(held) if class != Class::Posted => room.and(port.channel_classes(held.repr.tc).complement()),
             _ => room,
         }
     }
@@ -335,35 +321,56 @@ impl Fabric {
     /// The oldest frame on its way to `id` is there.
     fn arrive(&mut self, id: PortId) {
         let now = self.now;
-        let state = &mut self.ports[id.index()];
-        let Some(arrived) = state.inbound.pop_front() else { return };
-        let InFlight { frame, damage, dropped, .. } = &arrived;
-        let dropped = *dropped;
-        if let Some(tap) = &mut self.tap {
-            tap.frame(&tap_record(
-                now,
-                id,
-                Direction::of_sender(id.peer().side()),
-                frame,
-                damage.is_some(),
-                dropped,
-            ));
+        let ends = [id.index(), id.peer().index()];
+        let Ok([state, sender]) = self.ports.get_disjoint_mut(ends) else { return };
+        let Some(InFlight { frame, again, damage, dropped }) = state.inbound.pop_front() else { return };
+        let tlp = again.as_deref().or_else(|| tlp_of(frame, &sender.port));
+        if let Some(tap) = &mut self.tap
+            && let Some(frame) = frame.whole(tlp)
+        {
+            let direction = Direction::of_sender(id.peer().side());
+            tap.frame(&tap_record(now, id, direction, &frame, damage.is_some(), dropped));
         }
         if dropped {
             return;
         }
-        if state.port.accepts_frame(now, frame, damage.as_deref().unwrap_or(&INTACT))
-            && let Frame::Tlp { tlp, .. } = arrived.frame
-        {
-            self.totals.tlp_hops += 1;
-            self.last_progress = now;
-            if arrived.again {
-                self.root.ledger.arrived_again(tlp.account, now);
-            }
-            self.deliver(id, tlp);
-        } else {
+        let accepted = match damage {
+            None => state.port.accepts_sent(now, frame, tlp),
+            Some(damage) => frame.whole(tlp).is_some_and(|f| state.port.accepts_frame(now, &f, &damage)),
+        };
+        let Some(tlp) = tlp.filter(|_| accepted) else {
             self.tell_retrain(id);
-            self.pump(id.index());
+            return self.pump(id.index());
+        };
+        self.totals.tlp_hops += 1;
+        self.last_progress = now;
+        if again.is_some() {
+            self.root.ledger.arrived_again(tlp.account, now);
+        }
+        // Handed to the owner of the port.
+        let n = id.link().0 as usize;
+        match id.side() {
+            Side::Root => {
+                self.root.handle_tlp(n, now, tlp, &mut self.queue);
+                self.settle_root(n, id.index());
+            }
+            Side::Device => {
+                if tlp.class() != Class::NonPosted {
+                    self.root.ledger.close(tlp, Stage::Replay, now);
+                }
+                self.slots[n].device.handle_tlp(now, tlp.clone());
+                self.pump(id.index());
+            }
+        }
+    }
+
+    /// Root port `n` has taken a TLP: a write that memory has taken leaves nothing but its credits.
+    fn settle_root(&mut self, n: usize, index: usize) {
+        if self.root.has_output(n) {
+            self.pump(index);
+        } else {
+            self.return_root_credits(index, n);
+            self.ports[index].arm(self.now, &mut self.queue);
         }
     }
 
@@ -382,30 +389,6 @@ impl Fabric {
         for n in ends {
             self.ports[n].port.retrain(self.now, until.unwrap_or(self.now), rate, width);
             self.pump(n);
-        }
-    }
-
-    /// Hands a TLP to the owner of port `id`.
-    fn deliver(&mut self, id: PortId, tlp: Tlp) {
-        let n = id.link().0 as usize;
-        match id.side() {
-            Side::Root => {
-                self.root.handle_tlp(n, self.now, tlp, &mut self.queue);
-                // A write that memory has taken leaves nothing but its credits.
-                if self.root.has_output(n) {
-                    self.pump_root(n);
-                } else {
-                    self.return_root_credits(id.index(), n);
-                    self.ports[id.index()].arm(self.now, &mut self.queue);
-                }
-            }
-            Side::Device => {
-                if tlp.class() != Class::NonPosted {
-                    self.root.ledger.close(&tlp, Stage::Replay, self.now);
-                }
-                self.slots[n].device.handle_tlp(self.now, tlp);
-                self.pump(id.index());
-            }
         }
     }
 
@@ -443,19 +426,29 @@ impl Fabric {
 
     fn transmit(&mut self, index: usize) -> bool {
         let now = self.now;
-        let state = &mut self.ports[index];
-        let Some(sent) = state.port.poll_transmit(now) else { return false };
-        let id = state.id;
-        if let Some(tap) = &mut self.tap {
-            tap.frame(&tap_record(sent.end, id, Direction::of_sender(id.side()), &sent.frame, false, false));
+        let id = self.ports[index].id;
+        let Ok([state, peer]) = self.ports.get_disjoint_mut([index, id.peer().index()]) else { return false };
+        let sent = state.port.poll_sent(now);
+        let Some(Sent { frame, start, end, wait }) = &sent else { return false };
+        // Read in the parts that were just written: read as a whole, they would be waited for.
+        let (frame, tlp) = match frame {
+            SentFrame::Tlp { sequence } => {
+                (SentFrame::Tlp { sequence: *sequence }, state.port.unacknowledged(*sequence))
+            }
+            SentFrame::Dllp(dllp) => (SentFrame::Dllp(*dllp), None),
+        };
+        if let Some(tap) = &mut self.tap
+            && let Some(frame) = frame.whole(tlp)
+        {
+            tap.frame(&tap_record(*end, id, Direction::of_sender(id.side()), &frame, false, false));
         }
-        let peer = &mut self.ports[id.peer().index()];
-        let arrival = sent.end + peer.propagation;
-        if let (Frame::Tlp { tlp, .. }, Some(wait)) = (&sent.frame, sent.wait) {
-            self.root.ledger.sent(tlp.account, sent.start, sent.end, arrival, wait.credit_wait);
+        let arrival = *end + peer.propagation;
+        if let (Some(tlp), Some(wait)) = (tlp, wait) {
+            self.root.ledger.sent(tlp.account, *start, *end, arrival, wait.credit_wait);
         }
-        let (damage, dropped) = peer.judge(&sent.frame);
-        peer.inbound.push_back(InFlight { frame: sent.frame, damage, dropped, again: sent.wait.is_none() });
+        let again = tlp.filter(|_| wait.is_none()).map(|tlp| Box::new(tlp.clone()));
+        let (damage, dropped) = peer.judge(frame, tlp);
+        peer.inbound.push_back(InFlight { frame, again, damage, dropped });
         self.queue.push(arrival, Event::Arrive(peer.id));
         true
     }
@@ -470,18 +463,54 @@ impl Fabric {
     }
 
     fn refill_slot(&mut self, index: usize, n: usize) {
-        let (state, slot) = (&mut self.ports[index], &mut self.slots[n]);
-        let mut ready = slot.device.ready();
+        let mut ready = self.slots[n].device.ready();
         for class in Class::ALL {
-            while let Some(mut tlp) = slot.next(self.now, class, &state.port, &mut ready) {
-                match class {
-                    Class::Completion => self.root.ledger.answering(self.now, &mut tlp),
-                    _ => self.root.ledger.open(self.now, n, Side::Device, &mut tlp),
-                }
-                state.port.enqueue(self.now, tlp);
-            }
+            while self.refill_from_slot(index, n, class, &mut ready) {}
         }
         self.settle_slot(n, index, ready);
+    }
+
+    /// Moves one TLP of `class` from the device in slot `n` to its port; false where there is none, or no room.
+    #[inline]
+    fn refill_from_slot(&mut self, index: usize, n: usize, class: Class, ready: &mut Ready) -> bool {
+        let slot = &mut self.slots[n];
+        let room = slot.room(class, &self.ports[index].port);
+        if room.is_empty() {
+            return false;
+        }
+        if slot.holds(class) {
+            return self.refill_from_held(index, n, class, room);
+        }
+        if !ready.contains(Ready::output(class)) {
+            return false;
+        }
+        let given = slot.device.poll_tlp(self.now, class, room);
+        // What was accepted or refused may have let the device go on.
+        *ready = slot.device.ready();
+        // From here it moves once, into the port: each move of a TLP that was just written waits for its writes.
+        let Some(tlp) = given else { return false };
+        if !room.contains(tlp.repr.tc) {
+            slot.hold(class, tlp);
+            return false;
+        }
+        self.enqueue_from_slot(index, n, tlp);
+        true
+    }
+
+    #[cold]
+    fn refill_from_held(&mut self, index: usize, n: usize, class: Class, room: TcSet) -> bool {
+        let Some(tlp) = self.slots[n].next_held(class, room) else { return false };
+        self.enqueue_from_slot(index, n, tlp);
+        true
+    }
+
+    #[inline]
+    fn enqueue_from_slot(&mut self, index: usize, n: usize, tlp: Tlp) {
+        let account = match tlp.class() {
+            Class::Completion => self.root.ledger.answering(self.now, &tlp),
+            Class::Posted | Class::NonPosted => self.root.ledger.open(self.now, n, Side::Device, &tlp),
+        };
+        self.ports[index].port.enqueue_for(self.now, tlp, account);
     }
 
     /// What one class gives up may let another go, and a read that leaves lets in one that waited with its credits; so
@@ -641,6 +670,15 @@ impl Fabric {
             state.port.finish(self.now);
         }
         stop
+    }
+}
+
+/// The TLP of a frame that `sender` has sent, where it is one and not acknowledged.
+#[inline]
+fn tlp_of(frame: SentFrame, sender: &Port) -> Option<&Tlp> {
+    match frame {
+        SentFrame::Tlp { sequence } => sender.unacknowledged(sequence),
+        SentFrame::Dllp(_) => None,
     }
 }
 

@@ -108,9 +108,9 @@ impl Ledger {
         self.breakdowns.iter_mut().flatten().flatten().for_each(|b| b.clear());
     }
 
-    /// Opens the account of a request that a device (`Side::Device`) or the host begins at `now`, and names it in `tlp`.
+    /// Opens the account of the request `tlp` that a device (`Side::Device`) or the host begins at `now`; its name.
     #[inline]
-    pub(crate) fn open(&mut self, now: Time, link: usize, asking: Side, tlp: &mut Tlp) {
+    pub(crate) fn open(&mut self, now: Time, link: usize, asking: Side, tlp: &Tlp) -> Account {
         let Request { kind, requester, tag, bytes } = Request::of(asking, tlp);
         let generation = self.next_generation;
         self.next_generation = if generation + 1 == GENERATIONS { 1 } else { generation + 1 };
@@ -123,7 +123,7 @@ impl Ledger {
         (entry.requester, entry.tag) = (requester, tag);
         (entry.link, entry.kind, entry.answering) = (link as u8, kind, false);
         self.totals.opened += 1;
-        tlp.account = Account(generation << INDEX_BITS | index);
+        Account(generation << INDEX_BITS | index)
     }
 
     #[cold]
@@ -198,15 +198,15 @@ impl Ledger {
         entry.charge(Stage::RootComplex, ready);
     }
 
-    /// A device hands on a completion of it. Only the last one goes on bearing the account's name.
-    pub(crate) fn answering(&mut self, now: Time, tlp: &mut Tlp) {
+    /// A device hands on a completion of it. Only the last one goes on bearing the account's name: the name it shall have.
+    pub(crate) fn answering(&mut self, now: Time, tlp: &Tlp) -> Account {
         if let Some(entry) = self.entry(tlp.account)
             && !entry.answering
         {
             entry.answering = true;
             entry.charge(Stage::Completer, now);
         }
-        only_last(tlp);
+        only_last(tlp)
     }
 
     /// It turns out to be of this kind.
@@ -302,13 +302,12 @@ impl Entry {
     }
 }
 
-/// Takes the account's name from a completion that others of its request follow.
+/// The account of `tlp`; of a completion that others of its request follow, none.
 #[inline]
-pub(crate) fn only_last(tlp: &mut Tlp) {
-    if let Body::Completion(c) = &tlp.repr.body
-        && !is_last(c)
-    {
-        tlp.account = Account::NONE;
+fn only_last(tlp: &Tlp) -> Account {
+    match &tlp.repr.body {
+        Body::Completion(c) if !is_last(c) => Account::NONE,
+        _ => tlp.account,
     }
 }
 
@@ -367,7 +366,7 @@ mod tests {
 
     fn opened(ledger: &mut Ledger, now: Time) -> Tlp {
         let mut tlp = write();
-        ledger.open(now, 0, Side::Device, &mut tlp);
+        tlp.account = ledger.open(now, 0, Side::Device, &tlp);
         tlp
     }
 

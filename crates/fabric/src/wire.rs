@@ -4,18 +4,18 @@
 use crate::fault::{Faults, Verdict};
 use crate::queue::{Event, EventQueue, SortedQueue};
 use crate::topology::PortId;
-use link::{Damage, Frame, Port};
+use link::{Damage, Port, SentFrame};
 use std::collections::VecDeque;
-use tlp::{Duration, Time};
+use tlp::{Duration, Time, Tlp};
 
-/// A frame on its way to a port.
+/// A frame on its way to a port. Its TLP stays at the port that sent it, which keeps it at least until it is accepted.
 pub(crate) struct InFlight {
-    pub(crate) frame: Frame,
+    pub(crate) frame: SentFrame,
+    /// The TLP, where it was sent before: its sender may forget it while this copy is on its way.
+    pub(crate) again: Option<Box<Tlp>>,
     /// Flipped bits; boxed, since frames are many and damage is rare.
     pub(crate) damage: Option<Box<Damage>>,
     pub(crate) dropped: bool,
-    /// It was sent before.
-    pub(crate) again: bool,
 }
 
 /// One end of a link.
@@ -48,12 +48,16 @@ impl PortState {
         }
     }
 
-    /// What the wire into this port does to `frame`.
-    pub(crate) fn judge(&mut self, frame: &Frame) -> (Option<Box<Damage>>, bool) {
-        if self.faults.none() {
-            return (None, false);
-        }
-        let Verdict { dropped, flips } = self.faults.judge(frame);
+    /// What the wire into this port does to `frame`, whose TLP is `tlp`.
+    #[inline]
+    pub(crate) fn judge(&mut self, frame: SentFrame, tlp: Option<&Tlp>) -> (Option<Box<Damage>>, bool) {
+        if self.faults.none() { (None, false) } else { self.judge_by_rules(frame, tlp) }
+    }
+
+    #[cold]
+    fn judge_by_rules(&mut self, frame: SentFrame, tlp: Option<&Tlp>) -> (Option<Box<Damage>>, bool) {
+        let Some(frame) = frame.whole(tlp) else { return (None, false) };
+        let Verdict { dropped, flips } = self.faults.judge(&frame);
         if flips == 0 {
             return (None, dropped);
         }

@@ -51,7 +51,7 @@ pub fn build(file: &LabFile) -> Result<Assembly, String> {
     let mut tasks: Vec<Task> = Vec::new();
     let mut site = Site { file, payloads: &payloads, memory: &memory, counters: BTreeMap::new() };
     for (n, slot) in lab.slot.iter().enumerate() {
-        let plugged = models::plug(&mut site, n, slot)?;
+        let plugged = models::plug(&mut site, n, slot).map_err(|e| e.message)?;
         let link = links::config(&lab.link, &slot.link);
         slots.push(SlotInfo::new(slot.name.get_ref(), slot.device.name(), &link, plugged.instrument));
         let end: Box<dyn TlpPort> = match plugged.end {
@@ -62,9 +62,8 @@ pub fn build(file: &LabFile) -> Result<Assembly, String> {
         tasks.push(plugged.task);
     }
     let windows = boot::windows(lab, host.rcb);
-    let program = AsyncProgram::with_pool(payloads.clone(), memory.clone(), |cpu: Cpu| {
-        boot::boot(cpu, windows, tasks)
-    });
+    let program =
+        AsyncProgram::with_pool(payloads.clone(), memory.clone(), |cpu: Cpu| boot::boot(cpu, windows, tasks));
     let mut fabric = Fabric::new(FabricConfig {
         host,
         memory,

@@ -5,7 +5,6 @@
 use crate::link_schema::{Arbitration, VirtualChannel};
 use crate::links;
 use crate::schema::{Credits, Lab, Link};
-use crate::values::{Gen, Lanes};
 use fabric::{LinkEvent, LinkId};
 use link::{CreditLimit, PhaseTable, VcArbitration, VcScheme};
 use std::collections::BTreeMap;
@@ -108,8 +107,8 @@ pub(crate) fn changes(lab: &Lab) -> Vec<LinkEvent> {
         Some(LinkEvent {
             at: Time::ZERO + Duration::from_us(change.at_us),
             link: LinkId(n as u32),
-            rate: change.generation.map_or(own.rate, |Gen(rate)| rate),
-            width: change.lanes.map_or(own.width, |Lanes(width)| width),
+            rate: change.generation.as_ref().map_or(own.rate, |given| given.get_ref().0),
+            width: change.lanes.as_ref().map_or(own.width, |given| given.get_ref().0),
         })
     };
     lab.link_event.iter().filter_map(event).collect()

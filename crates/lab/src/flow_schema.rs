@@ -52,7 +52,7 @@ pub struct Traffic {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Flow {
-    /// What reports call it.
+    /// What reports call it, unique in its slot.
     #[schemars(with = "String")]
     pub name: Spanned<String>,
     /// What its requests are.
@@ -80,7 +80,7 @@ pub struct Flow {
     pub interval_ps: u64,
     /// Requests in all.
     #[serde(default = "flow_count")]
-    #[schemars(with = "u64", range(min = 1), extend("default" = 10_000))]
+    #[schemars(with = "u64", range(min = 1, max = 1_000_000_000_000u64), extend("default" = 10_000))]
     pub count: Spanned<u64>,
     /// Of reads and atomics, requests under way at most; those of all flows of a slot are 1024 at most.
     #[serde(default = "flow_outstanding")]

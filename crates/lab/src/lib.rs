@@ -31,6 +31,7 @@ mod one_slot;
 mod read;
 mod replay;
 mod tap;
+mod unused;
 
 pub use build::{Assembly, build, limit};
 pub use draw::draw;

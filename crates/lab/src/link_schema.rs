@@ -20,7 +20,7 @@ pub struct VirtualChannel {
     #[schemars(inner(range(min = 0, max = 7)))]
     pub tcs: Option<Vec<u8>>,
     /// With `weighted` arbitration, phases in the VC arbitration table: those of all channels in the low-priority group
-    /// add up to 32, 64 or 128.
+    /// add up to 32, 64 or 128. Legal nowhere else.
     #[schemars(range(min = 1, max = 128))]
     pub phases: Option<u8>,
     /// Receive buffers of the root port for this channel, key by key over those of the link.
@@ -75,9 +75,11 @@ pub struct LinkChange {
     /// Name of the slot whose link it is.
     #[schemars(with = "String")]
     pub slot: Spanned<String>,
-    /// Generation from then on. Default: that of the link.
+    /// Generation from then on, no higher than that of the link. Default: that of the link.
     #[serde(rename = "gen")]
-    pub generation: Option<Gen>,
-    /// Lanes from then on. Default: those of the link.
-    pub lanes: Option<Lanes>,
+    #[schemars(with = "Option<Gen>")]
+    pub generation: Option<Spanned<Gen>>,
+    /// Lanes from then on, no more than those of the link. Default: those of the link.
+    #[schemars(with = "Option<Lanes>")]
+    pub lanes: Option<Spanned<Lanes>>,
 }

@@ -20,7 +20,9 @@ use fabric::{AddressMap, LinkConfig};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
+use std::ops::Range;
 use tlp::{Attributes, Duration, Mrrs, PayloadPool, TrafficClass};
+use toml::Spanned;
 
 /// A device and what belongs to it on the host's side.
 pub(crate) struct Plugged {
@@ -86,8 +88,37 @@ const fn raw_vector(n: usize) -> u16 {
     0x8000 + n as u16
 }
 
+/// Why a slot cannot have its device.
+#[derive(Debug)]
+pub(crate) struct PlugError {
+    /// The value of the lab file that is to blame, where it is one alone.
+    pub(crate) span: Option<Range<usize>>,
+    /// What is wrong.
+    pub(crate) message: String,
+}
+
+impl PlugError {
+    /// `message` is about `value`.
+    pub(crate) fn at<T>(value: &Spanned<T>, message: impl Into<String>) -> PlugError {
+        PlugError { span: Some(value.span()), message: message.into() }
+    }
+
+    fn of_slot(self, slot: &Slot) -> PlugError {
+        PlugError { message: format!("slot `{}`: {}", slot.name.get_ref(), self.message), ..self }
+    }
+}
+
+impl From<String> for PlugError {
+    fn from(message: String) -> PlugError {
+        PlugError { span: None, message }
+    }
+}
+
 /// The device that slot number `n` names.
-pub(crate) fn plug(site: &mut Site<'_>, n: usize, slot: &Slot) -> Result<Plugged, String> {
+///
+/// # Errors
+/// What the device says of its settings, with the slot's name.
+pub(crate) fn plug(site: &mut Site<'_>, n: usize, slot: &Slot) -> Result<Plugged, PlugError> {
     let (file, payloads) = (site.file, site.payloads);
     let link = links::config(&file.lab.link, &slot.link);
     let layout = links::layout(&link);
@@ -100,9 +131,9 @@ pub(crate) fn plug(site: &mut Site<'_>, n: usize, slot: &Slot) -> Result<Plugged
             let flows = slot.traffic.as_ref().map_or(&[][..], |t| &t.flow);
             plug_traffic(site, n, flows, &link, links::merge(&file.lab.link, &slot.link).mrrs_bytes)
         }
-        Model::Replay => plug_replay(site, n, slot, &link),
+        Model::Replay => return plug_replay(site, n, slot, &link).map_err(|e| e.of_slot(slot)),
     };
-    plugged.map_err(|e| format!("slot `{}`: {e}", slot.name.get_ref()))
+    plugged.map_err(|e| PlugError::from(e).of_slot(slot))
 }
 
 fn plug_counter(site: &mut Site<'_>, settings: &Counter, layout: PcieLayout) -> Result<Plugged, String> {
@@ -143,8 +174,9 @@ fn plug_traffic(
     Ok(Plugged::raw(Box::new(device), vector, Instrument::Traffic(report)))
 }
 
-fn plug_replay(site: &Site<'_>, n: usize, slot: &Slot, link: &LinkConfig) -> Result<Plugged, String> {
-    let settings = slot.replay.as_ref().ok_or("replay needs [slot.replay] with `capture`")?;
+fn plug_replay(site: &Site<'_>, n: usize, slot: &Slot, link: &LinkConfig) -> Result<Plugged, PlugError> {
+    let needed = || "replay needs [slot.replay] with `capture`".to_owned();
+    let settings = slot.replay.as_ref().ok_or_else(needed)?;
     let vector = raw_vector(n);
     let (device, report) = crate::replay::device(site, n, vector, settings, link)?;
     Ok(Plugged::raw(Box::new(device), vector, Instrument::Replay(report)))

@@ -3,8 +3,8 @@
 
 use crate::build::host_memory;
 use crate::error::FileError;
-use crate::schema::{Host, Lab, MemoryKind, Model, PcieBench, Slot};
-use crate::{links, models, profile};
+use crate::schema::{Host, Lab, LinkChange, MemoryKind, Model, PcieBench, Slot};
+use crate::{links, models, profile, unused};
 use fabric::{AddressMap, Window};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -107,8 +107,8 @@ fn check_devices(place: &Place<'_>, file: &LabFile) -> Result<(), FileError> {
     let payloads = PayloadPool::new();
     let mut site = models::Site { file, payloads: &payloads, memory: &memory, counters: BTreeMap::new() };
     for (n, slot) in file.lab.slot.iter().enumerate() {
-        if let Err(message) = models::plug(&mut site, n, slot) {
-            return place.error(slot.name.span(), message);
+        if let Err(error) = models::plug(&mut site, n, slot) {
+            return place.error(error.span.unwrap_or_else(|| slot.name.span()), error.message);
         }
     }
     Ok(())
@@ -148,7 +148,12 @@ fn check_slots(place: &Place<'_>, lab: &Lab) -> Result<(), FileError> {
         }
         check_slot(place, lab, slot)?;
     }
-    Ok(())
+    match (unused::of_all(&lab.link, lab.slot.iter().map(|s| &s.link)), lab.slot.first()) {
+        (Some(message), Some(slot)) => {
+            place.error(slot.name.span(), format!("link of every slot, {message}"))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn check_slot(place: &Place<'_>, lab: &Lab, slot: &Slot) -> Result<(), FileError> {
@@ -169,6 +174,9 @@ fn check_slot(place: &Place<'_>, lab: &Lab, slot: &Slot) -> Result<(), FileError
         let slot = slot.name.get_ref();
         return place
             .error(name, format!("link of slot `{slot}`: propagation_ps of {ps}: legal are 0 to {most}"));
+    }
+    if let Some(message) = unused::of_slot(&lab.link, &slot.link) {
+        return place.error(name, format!("link of slot `{}`, {message}", slot.name.get_ref()));
     }
     check_model(place, slot)
 }
@@ -248,10 +256,18 @@ fn check_traffic(place: &Place<'_>, slot: &Slot) -> Result<(), FileError> {
         let message = format!("slot `{}`: traffic needs [[slot.traffic.flow]]", slot.name.get_ref());
         return place.error(slot.name.span(), message);
     }
+    let mut names = BTreeSet::new();
     for flow in slot.traffic.iter().flat_map(|t| &t.flow) {
+        let name = flow.name.get_ref();
+        if !names.insert(name) {
+            let slot = slot.name.get_ref();
+            let message =
+                format!("a second flow named `{name}` in slot `{slot}`: names are unique in a slot");
+            return place.error(flow.name.span(), message);
+        }
         place.range(flow.tc.span(), "tc", u64::from(*flow.tc.get_ref()), 0..8)?;
         place.range(flow.size_bytes.span(), "size_bytes", u64::from(*flow.size_bytes.get_ref()), 0..4097)?;
-        place.range(flow.count.span(), "count", *flow.count.get_ref(), 1..u64::MAX)?;
+        place.range(flow.count.span(), "count", *flow.count.get_ref(), 1..1_000_000_000_001)?;
         let outstanding = &flow.outstanding;
         place.range(outstanding.span(), "outstanding", u64::from(*outstanding.get_ref()), 1..1025)?;
         let window = &flow.window_bytes;
@@ -340,6 +356,31 @@ fn check_link_events(place: &Place<'_>, lab: &Lab) -> Result<(), FileError> {
         if change.at_us > MAX_EVENT_US {
             let message = format!("at_us of {}: legal are 0 to {MAX_EVENT_US}", change.at_us);
             return place.error(change.slot.span(), message);
+        }
+        check_capability(place, lab, change)?;
+    }
+    Ok(())
+}
+
+/// A link never trains above what its ports are capable of, which is what the lab gives it (`PCIe 5.0 §7.5.3.6`).
+fn check_capability(place: &Place<'_>, lab: &Lab, change: &LinkChange) -> Result<(), FileError> {
+    let name = change.slot.get_ref();
+    let Some(slot) = lab.slot.iter().find(|s| s.name.get_ref() == name) else { return Ok(()) };
+    let own = links::config(&lab.link, &slot.link).root;
+    if let Some(given) = &change.generation {
+        let (wanted, most) = (given.get_ref().0.generation(), own.rate.generation());
+        if wanted > most {
+            let message =
+                format!("gen of {wanted}: legal are 1 to {most}, that of the link of slot `{name}`");
+            return place.error(given.span(), message);
+        }
+    }
+    if let Some(given) = &change.lanes {
+        let (wanted, most) = (given.get_ref().0.lanes(), own.width.lanes());
+        if wanted > most {
+            let message =
+                format!("{wanted} lanes: legal are 1 to {most}, those of the link of slot `{name}`");
+            return place.error(given.span(), message);
         }
     }
     Ok(())

@@ -119,8 +119,9 @@ struct Key {
 impl Key {
     fn new(page: &mut Page, path: &str, name: &str, own: &Value) -> Key {
         let items = own.get("items");
-        let (type_name, mut target) =
-            page.target(items.unwrap_or(own)).unwrap_or_else(|| (String::new(), items.unwrap_or(own).clone()));
+        let (type_name, mut target) = page
+            .target(items.unwrap_or(own))
+            .unwrap_or_else(|| (String::new(), items.unwrap_or(own).clone()));
         let figure = type_name.starts_with("Figure");
         if figure {
             target = target["properties"]["value"].clone();

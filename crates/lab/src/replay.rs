@@ -2,7 +2,7 @@
 //! A `replay` device of a lab: its capture, its window in host memory, and its figures beside the recorded ones. Never
 //! sends anything itself.
 
-use crate::models::Site;
+use crate::models::{PlugError, Site};
 use crate::schema::{Dependencies, MemoryKind, Pace, Replay};
 use devices::replay::{self, Plan, Report, Service, Settings};
 use devices::shared::Shared;
@@ -13,24 +13,24 @@ use tlp::Duration;
 /// The device of slot number `n`, which ends with `vector`.
 ///
 /// # Errors
-/// A capture that cannot be read or played on this link, or no room for its window.
+/// A capture that cannot be read or played on this link, or no room for its window: each at its value.
 pub(crate) fn device(
     site: &Site<'_>,
     n: usize,
     vector: u16,
     replay: &Replay,
     link: &LinkConfig,
-) -> Result<(replay::Replay, Shared<Report>), String> {
+) -> Result<(replay::Replay, Shared<Report>), PlugError> {
     let settings = settings(site, n, vector, replay)?;
     let path = site.file.base.join(replay.capture.get_ref());
-    let mut reader = capture::open(&path).map_err(|e| e.to_string())?;
+    let mut reader = capture::open(&path).map_err(|e| PlugError::at(&replay.capture, e.to_string()))?;
     let plan = Plan::read(&mut reader, &settings, link.root.mps.bytes())
-        .map_err(|e| format!("{}: {e}", path.display()))?;
+        .map_err(|e| PlugError::at(&replay.capture, format!("{}: {e}", path.display())))?;
     let report = Shared::default();
     Ok((replay::Replay::new(plan, settings, site.payloads, &report), report))
 }
 
-fn settings(site: &Site<'_>, n: usize, vector: u16, replay: &Replay) -> Result<Settings, String> {
+fn settings(site: &Site<'_>, n: usize, vector: u16, replay: &Replay) -> Result<Settings, PlugError> {
     let window_bytes = *replay.window_bytes.get_ref();
     let window_base = match replay.memory {
         MemoryKind::Low => site.memory.alloc_low(window_bytes, 4096),
@@ -48,7 +48,8 @@ fn settings(site: &Site<'_>, n: usize, vector: u16, replay: &Replay) -> Result<S
             Dependencies::Tags => replay::Dependencies::Tags,
             Dependencies::Completions => replay::Dependencies::Completions,
         },
-        window_base: window_base.map_err(|e| format!("window_bytes: {e}"))?,
+        window_base: window_base
+            .map_err(|e| PlugError::at(&replay.window_bytes, format!("window_bytes: {e}")))?,
         window_bytes,
     })
 }
@@ -85,7 +86,9 @@ fn service(map: &mut Map<String, Value>, name: &str, service: &Service, bytes: u
     let Some(last) = sorted.len().checked_sub(1) else { return };
     // The nearest rank, as `riser bench` takes it.
     let rank = |per_mille: usize| sorted[(sorted.len() * per_mille).div_ceil(1000).clamp(1, last + 1) - 1];
-    for (what, value) in [("min", sorted[0]), ("median", rank(500)), ("p99", rank(990)), ("max", sorted[last])] {
+    for (what, value) in
+        [("min", sorted[0]), ("median", rank(500)), ("p99", rank(990)), ("max", sorted[last])]
+    {
         put(&format!("latency_ns_{what}"), ns(value));
     }
 }

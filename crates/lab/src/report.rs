@@ -108,8 +108,48 @@ pub struct DirectionReport {
     pub unmapped_tcs: u64,
     /// TLPs that a receiver without flow control has dropped.
     pub full_buffer_drops: u64,
+    /// TLPs beyond the credits that the receiver had advertised: dropped.
+    pub receiver_overflows: u64,
+    /// Acks and Naks that arrived for what was never sent.
+    pub data_link_protocol_errors: u64,
+    /// Damaged frames whose CRC was right all the same, and that were taken as intact.
+    pub undetected_errors: u64,
     /// By virtual channel; those without a TLP are left out.
     pub virtual_channels: Vec<VcReport>,
+}
+
+impl DirectionReport {
+    /// What went wrong at the receiving end of this direction: names, as in JSON, of the counts that are not zero. What the
+    /// data link layer repairs as a matter of course, such as damaged frames, is not among them.
+    #[must_use]
+    pub fn errors(&self) -> Vec<(&'static str, u64)> {
+        let counts = [
+            ("unmapped_tcs", self.unmapped_tcs),
+            ("full_buffer_drops", self.full_buffer_drops),
+            ("receiver_overflows", self.receiver_overflows),
+            ("data_link_protocol_errors", self.data_link_protocol_errors),
+            ("undetected_errors", self.undetected_errors),
+        ];
+        counts.into_iter().filter(|(_, n)| *n > 0).collect()
+    }
+}
+
+impl Report {
+    /// What went wrong at the root complex: names, as in JSON, of the counts that are not zero.
+    #[must_use]
+    pub fn root_errors(&self) -> Vec<(&'static str, u64)> {
+        let root = &self.root_complex;
+        let counts = [
+            ("unsupported_requests", root.unsupported_requests),
+            ("malformed", root.malformed),
+            ("ecrc_errors", root.ecrc_errors),
+            ("poisoned", root.poisoned),
+            ("unexpected_completions", root.unexpected_completions),
+            ("completion_timeouts", root.completion_timeouts),
+            ("error_messages", root.error_messages),
+        ];
+        counts.into_iter().filter(|(_, n)| *n > 0).collect()
+    }
 }
 
 /// A virtual channel in one direction: its share of the figures of the same names.
@@ -185,6 +225,9 @@ fn direction(direction: Direction, sent: &Counters, received: &Counters, now_ps:
         link_changes: sent.link_changes,
         unmapped_tcs: received.unmapped_tcs,
         full_buffer_drops: received.full_buffer_drops,
+        receiver_overflows: received.receiver_overflows,
+        data_link_protocol_errors: received.data_link_protocol_errors,
+        undetected_errors: received.undetected_errors,
         virtual_channels: virtual_channels(sent),
     }
 }

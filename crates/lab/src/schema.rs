@@ -65,7 +65,7 @@ impl Default for Host {
     }
 }
 
-/// A link. Every key is optional; see each for what holds without it.
+/// A link. Every key is optional; see each for what holds without it. A key that has no effect beside the others is refused.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Link {
@@ -121,12 +121,12 @@ pub struct Link {
     pub scaled_flow_control: Option<bool>,
     /// What keeps a sender from sending more than its receiver can hold. Default: `credits`.
     pub flow_control: Option<FlowControl>,
-    /// Without flow control, TLPs that a receiver holds.
+    /// With `flow_control = "none"` alone, TLPs that a receiver holds.
     #[schemars(range(min = 1, max = 65_535), extend("default" = 16))]
     pub port_buffer_tlps: Option<u16>,
-    /// The rule for REPLAY_TIMER. Default: `rev4`.
+    /// The rule for REPLAY_TIMER where there are credits. Default: `rev4`.
     pub replay_timer: Option<ReplayTimer>,
-    /// REPLAY_TIMER in symbol times, by the rule of revision 4.
+    /// REPLAY_TIMER in symbol times, with `replay_timer = "rev4"` alone.
     #[schemars(range(min = 24_000, max = 31_000), extend("default" = 24_000))]
     pub replay_timer_symbols: Option<u32>,
     /// How long the wire is silent while the link retrains: when REPLAY_NUM has rolled over, and when its rate or width
@@ -136,26 +136,29 @@ pub struct Link {
 }
 
 /// Credits that a port advertises. Zero means infinite, as on the wire; a data credit is 16 bytes. Posted and completion
-/// data need credits for one TLP of Max_Payload_Size at least (`PCIe 5.0 §2.6.1`, Table 2-45).
+/// data need credits for one TLP of Max_Payload_Size at least (`PCIe 5.0 §2.6.1`, Table 2-45). The limits are those without
+/// `scaled_flow_control`; with it, headers have up to 2032 and data up to 32752 (§3.4.2, a scale of 16). Without flow
+/// control there are no credits to advertise.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Credits {
-    /// Posted headers.
+    /// Posted headers. With `scaled_flow_control` up to 2032.
     #[schemars(range(min = 0, max = 127), extend("default" = 127))]
     pub posted_header: Option<u16>,
-    /// Posted data. The default is the most that unscaled flow control can advertise.
+    /// Posted data. The default is the most that unscaled flow control can advertise; with `scaled_flow_control` up to 32752.
     #[schemars(range(min = 0, max = 2047), extend("default" = 2047))]
     pub posted_data: Option<u16>,
-    /// Non-posted headers.
+    /// Non-posted headers. With `scaled_flow_control` up to 2032.
     #[schemars(range(min = 0, max = 127), extend("default" = 127))]
     pub non_posted_header: Option<u16>,
-    /// Non-posted data.
+    /// Non-posted data. With `scaled_flow_control` up to 32752.
     #[schemars(range(min = 0, max = 2047), extend("default" = 2047))]
     pub non_posted_data: Option<u16>,
-    /// Completion headers. Endpoints and root complexes advertise infinite completion credits (`PCIe 5.0 §2.6.1`).
+    /// Completion headers. Endpoints and root complexes advertise infinite completion credits (`PCIe 5.0 §2.6.1`). With
+    /// `scaled_flow_control` up to 2032.
     #[schemars(range(min = 0, max = 127), extend("default" = 0))]
     pub completion_header: Option<u16>,
-    /// Completion data.
+    /// Completion data. With `scaled_flow_control` up to 32752.
     #[schemars(range(min = 0, max = 2047), extend("default" = 0))]
     pub completion_data: Option<u16>,
 }

@@ -121,6 +121,41 @@ fn what_is_wrong_is_named_with_its_place_and_the_legal_values() {
         ),
         (memory("[link]\nreplay_timer_symbols = 23999\n"), (3, 8), &["REPLAY_TIMER of 23999", "24000 to 31000"]),
         (memory("[link]\nretrain_ns = 24_000_001\n"), (3, 8), &["retrain_ns of 24000001", "0 to 24000000"]),
+        // Keys without effect beside others.
+        (memory("[[slot.link.vc]]\nid = 1\nphases = 8\n"), (3, 8), &["link of slot `a`, 8 phases of VC1", "vc_arbitration = \"weighted\" alone"]),
+        (memory("[[link.vc]]\nid = 0\nphases = 32\n"), (3, 8), &["link of every slot, 32 phases of VC0", "\"weighted\" alone"]),
+        (
+            memory("[link]\nvc_arbitration = \"weighted\"\nlow_priority_vc = 0\nvc = [{ id = 0, phases = 32 }, { id = 2, phases = 8 }]\n"),
+            (3, 8),
+            &["8 phases of VC2", "above low_priority_vc 0", "legal up to VC0"],
+        ),
+        (memory("[link]\nport_buffer_tlps = 4\n"), (3, 8), &["port_buffer_tlps of 4", "flow_control = \"none\" alone"]),
+        (memory("[slot.link]\nport_buffer_tlps = 4\nflow_control = \"credits\"\n"), (3, 8), &["link of slot `a`, port_buffer_tlps of 4"]),
+        (
+            memory("[slot.link]\nreplay_timer = \"rev3\"\n[link]\nreplay_timer_symbols = 25000\n"),
+            (3, 8),
+            &["replay_timer_symbols of 25000", "replay_timer = \"rev4\" alone"],
+        ),
+        (
+            memory("[link]\nflow_control = \"none\"\n[slot.link.root_credits]\nposted_header = 8\n"),
+            (3, 8),
+            &["link of slot `a`, root_credits", "flow_control = \"credits\" alone"],
+        ),
+        (
+            memory("[link]\nflow_control = \"none\"\nvc = [{ id = 0, device_credits = { posted_header = 8 } }]\n"),
+            (3, 8),
+            &["device_credits", "flow_control = \"credits\" alone"],
+        ),
+        (memory("[link]\nflow_control = \"none\"\nscaled_flow_control = true\n"), (3, 8), &["scaled_flow_control: legal with"]),
+        (memory("[link]\nflow_control = \"none\"\nupdate_fc_symbols = 100\n"), (3, 8), &["update_fc_symbols: legal with"]),
+        (memory("[link]\nflow_control = \"none\"\nreplay_timer = \"rev3\"\n"), (3, 8), &["replay_timer: legal with"]),
+        (memory("[link]\nflow_control = \"none\"\nreplay_timer_symbols = 24000\n"), (3, 8), &["replay_timer_symbols: legal with"]),
+        (memory("[[link_event]]\nat_us = 1\nslot = \"a\"\ngen = 4\n"), (8, 7), &["gen of 4", "1 to 3", "link of slot `a`"]),
+        (
+            memory("[slot.link]\nlanes = 4\n[[link_event]]\nat_us = 1\nslot = \"a\"\nlanes = 8\n"),
+            (10, 9),
+            &["8 lanes", "1 to 4", "link of slot `a`"],
+        ),
         (memory("[[link_event]]\nat_us = 1\nslot = \"b\"\nlanes = 4\n"), (7, 8), &["no slot `b`", "there are a"]),
         (memory("[[link_event]]\nat_us = 1\nslot = \"a\"\nlanes = 5\n"), (8, 9), &["5 lanes", "1, 2, 4, 8"]),
         // The host.
@@ -172,6 +207,18 @@ fn what_is_wrong_is_named_with_its_place_and_the_legal_values() {
             (3, 8),
             &["0 bytes are left of host.high_memory_mib"],
         ),
+        (
+            lab("traffic", "[[slot.traffic.flow]]\nname = \"f\"\nkind = \"read\"\n[[slot.traffic.flow]]\nname = \"f\"\nkind = \"write\"\n"),
+            (9, 8),
+            &["second flow named `f` in slot `a`", "unique in a slot"],
+        ),
+        (lab("replay", "[slot.replay]\ncapture = \"gone.pcap\"\n"), (6, 11), &["slot `a`", "gone.pcap", "No such file"]),
+        (lab("replay", "[slot.replay]\ncapture = \"Cargo.toml\"\n"), (6, 11), &["slot `a`", "Cargo.toml"]),
+        (
+            lab("replay", "[slot.replay]\ncapture = \"gone.pcap\"\nwindow_bytes = 0x1000_0000\n[host]\nlow_memory_mib = 1\n"),
+            (7, 16),
+            &["slot `a`: window_bytes"],
+        ),
         // Faults.
         (fault("b", 1), (6, 8), &["no slot `b`", "there are a"]),
         (fault("a", 0), (9, 7), &["nth of 0", "counted from 1"]),
@@ -189,6 +236,24 @@ fn what_is_wrong_is_named_with_its_place_and_the_legal_values() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n---\n"));
+}
+
+/// What links have in common may hold for some of them alone.
+#[test]
+fn a_common_key_that_one_slot_uses_is_taken() {
+    let second = "[[slot]]\nname = \"b\"\ndevice = \"memory\"\n";
+    let rows = [
+        ("port_buffer_tlps = 4", "flow_control = \"none\""),
+        ("root_credits = { posted_header = 8 }", "flow_control = \"none\""),
+        ("replay_timer_symbols = 25000", "replay_timer = \"rev3\""),
+        ("vc = [{ id = 0, phases = 32 }]", "vc_arbitration = \"weighted\""),
+        // Said anew: nobody needs the common one.
+        ("port_buffer_tlps = 4\nflow_control = \"none\"", "port_buffer_tlps = 8"),
+    ];
+    for (common, own) in rows {
+        let text = format!("{}{second}[slot.link]\n{own}\n", lab("memory", &format!("[link]\n{common}\n")));
+        parse(Path::new("good.toml"), &text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    }
 }
 
 /// A folder of this test's own.

@@ -94,6 +94,45 @@ pub struct Transmission {
     pub wait: Option<QueueWait>,
 }
 
+/// A frame that a port sends, its TLP left where it is.
+///
+/// A whole [`Frame`] is a copy of the TLP, which then is moved on; this is what a simulation that holds both ports does
+/// without.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sent {
+    /// The frame.
+    pub frame: SentFrame,
+    /// When its first symbol leaves, as in [`Transmission`].
+    pub start: Time,
+    /// When its last symbol has left.
+    pub end: Time,
+    /// As in [`Transmission`].
+    pub wait: Option<QueueWait>,
+}
+
+/// A frame, of a TLP only the sequence number: [`Port::unacknowledged`](crate::Port::unacknowledged) has the TLP.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SentFrame {
+    /// A TLP.
+    Tlp {
+        /// Sequence number, 0 to 4095.
+        sequence: u16,
+    },
+    /// A DLLP.
+    Dllp(Dllp),
+}
+
+impl SentFrame {
+    /// The whole frame, where `tlp` is its TLP; `None` where that is missing.
+    #[must_use]
+    pub fn whole(self, tlp: Option<&Tlp>) -> Option<Frame> {
+        match self {
+            SentFrame::Tlp { sequence } => Some(Frame::Tlp { sequence, tlp: tlp?.clone() }),
+            SentFrame::Dllp(dllp) => Some(Frame::Dllp(dllp)),
+        }
+    }
+}
+
 /// How a TLP has waited in the transmit queue, from [`enqueue`](crate::Port::enqueue) until its first symbol left.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QueueWait {

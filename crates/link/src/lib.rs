@@ -48,7 +48,9 @@ mod update;
 pub use arbiter::{PhaseError, PhaseTable, VcArbitration, VcScheme};
 pub use config::{ConfigError, CreditLimit, FlowControlMode, PortConfig, ReplayTimerRule};
 pub use counters::{Counters, DllpCounters, VcCounters};
-pub use frame::{DLLP_WIRE_BYTES, Damage, Frame, QueueWait, TLP_FRAMING_BYTES, Transmission};
+pub use frame::{
+    DLLP_WIRE_BYTES, Damage, Frame, QueueWait, Sent, SentFrame, TLP_FRAMING_BYTES, Transmission,
+};
 pub use order::{Passing, may_pass};
 pub use port::Port;
 pub use timing::symbol_times;

@@ -9,16 +9,17 @@ use crate::arbiter::Arbiter;
 use crate::channel::Channel;
 use crate::config::{FlowControlMode, PortConfig};
 use crate::counters::Counters;
-use crate::frame::{Damage, Frame, Transmission};
+use crate::frame::{Damage, Frame, Sent, SentFrame, Transmission};
 use crate::init::{FeatureExchange, State};
 use crate::replay::ReplayBuffer;
 use crate::rx::Receiver;
+use crate::sequence::Sequence;
 use crate::stall::Stalls;
 use crate::store::TlpStore;
 use crate::timing::{Serializer, Timers};
 use crate::tx::Lengths;
 use crate::update::{KINDS, UpdateSchedule};
-use tlp::{Class, Rate, TcSet, Time, Tlp, TrafficClass, Vc, Width};
+use tlp::{Account, Class, Rate, TcSet, Time, Tlp, TrafficClass, Vc, Width};
 
 /// What waits to be sent beside new TLPs, lowest bit first: the order that `PCIe 5.0 §3.6.2.1` recommends.
 mod pending {
@@ -178,10 +179,18 @@ impl Port {
     /// an allocation: nothing is lost.
     #[inline]
     pub fn enqueue(&mut self, now: Time, tlp: Tlp) {
+        let account = tlp.account;
+        self.enqueue_for(now, tlp, account);
+    }
+
+    /// Like [`enqueue`](Self::enqueue), for `account` instead of the TLP's own: written here, where the TLP stays. Written
+    /// just before it is moved here, it would make the move wait for the write.
+    #[inline]
+    pub fn enqueue_for(&mut self, now: Time, tlp: Tlp, account: Account) {
         let class = tlp.class();
         let index = self.channel_of(tlp.repr.tc);
         let lengths = Lengths::of(&tlp);
-        let handle = self.store.insert(tlp);
+        let handle = self.store.insert(tlp, account);
         let channel = &mut self.channels[index];
         let behind_others = channel.queue.head(class).is_some();
         channel.queue.push(now, class, lengths, handle);
@@ -207,6 +216,18 @@ impl Port {
     #[inline]
     #[must_use]
     pub fn poll_transmit(&mut self, now: Time) -> Option<Transmission> {
+        let Sent { frame, start, end, wait } = self.poll_sent(now)?;
+        let tlp = match frame {
+            SentFrame::Tlp { sequence } => self.unacknowledged(sequence),
+            SentFrame::Dllp(_) => None,
+        };
+        Some(Transmission { frame: frame.whole(tlp)?, start, end, wait })
+    }
+
+    /// Like [`poll_transmit`](Self::poll_transmit), without a copy of the TLP.
+    #[inline]
+    #[must_use]
+    pub fn poll_sent(&mut self, now: Time) -> Option<Sent> {
         // Asked again after each frame, when the answer is no.
         if now < self.wire.free_at() {
             return None;
@@ -216,6 +237,14 @@ impl Port {
             return None;
         }
         self.transmit(now)
+    }
+
+    /// The TLP that was sent with this sequence number, until it is acknowledged. So one that was sent once is there when it
+    /// arrives; of a replay, another copy may have arrived and been acknowledged before.
+    #[must_use]
+    #[inline]
+    pub fn unacknowledged(&self, sequence: u16) -> Option<&Tlp> {
+        self.store.get(self.replay.get(Sequence::from_bits(sequence))?)
     }
 
     /// A frame has arrived, its last symbol at `now`. The TLP to hand up, if it is one, good, new and in order; its
@@ -239,6 +268,20 @@ impl Port {
             Frame::Tlp { sequence, tlp } => self.receive_tlp(now, *sequence, tlp),
             Frame::Dllp(dllp) => {
                 self.receive_dllp(now, *dllp);
+                false
+            }
+        }
+    }
+
+    /// Like [`accepts_frame`](Self::accepts_frame), for a frame without damage of which `tlp` is the TLP, if it is one.
+    #[must_use]
+    #[inline]
+    pub fn accepts_sent(&mut self, now: Time, frame: SentFrame, tlp: Option<&Tlp>) -> bool {
+        match (frame, tlp) {
+            (SentFrame::Tlp { sequence }, Some(tlp)) => self.receive_tlp(now, sequence, tlp),
+            (SentFrame::Tlp { .. }, None) => false,
+            (SentFrame::Dllp(dllp), _) => {
+                self.receive_dllp(now, dllp);
                 false
             }
         }

@@ -167,14 +167,20 @@ impl ReplayBuffer {
     }
 
     /// The next TLP of the replay under way.
-    pub(crate) fn replay(&mut self) -> Option<(u16, Lengths, Handle)> {
+    pub(crate) fn replay(&mut self) -> Option<(u16, Lengths)> {
         if !self.is_replaying() {
             return None;
         }
         let sequence = self.replay_next;
         self.replay_next = sequence.next();
-        let Slot { lengths, handle } = self.ring[self.index(sequence)];
-        Some((sequence.bits(), lengths, handle))
+        Some((sequence.bits(), self.ring[self.index(sequence)].lengths))
+    }
+
+    /// The TLP of this number, where it is not acknowledged.
+    #[inline]
+    pub(crate) fn get(&self, sequence: Sequence) -> Option<Handle> {
+        let age = sequence.since(self.ackd_seq);
+        (age != 0 && age <= self.len()).then(|| self.ring[self.index(sequence)].handle)
     }
 
     /// When REPLAY_TIMER expires; [`Time::MAX`]: it does not run.

@@ -2,7 +2,7 @@
 //! The TLPs that a port holds, from the transmit queue to their acknowledgement: each is written once and stays where it
 //! is, and what was freed last is used first. Order and limits are kept elsewhere.
 
-use tlp::Tlp;
+use tlp::{Account, Tlp};
 
 /// Names a TLP of a [`TlpStore`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -23,20 +23,17 @@ impl TlpStore {
         }
     }
 
+    /// `account` takes the place of the TLP's own.
     #[inline]
-    pub(crate) fn insert(&mut self, tlp: Tlp) -> Handle {
-        match self.free.pop() {
-            Some(handle) => {
-                self.slots[handle.0 as usize] = Some(tlp);
-                handle
-            }
-            None => self.grow(tlp),
-        }
+    pub(crate) fn insert(&mut self, tlp: Tlp, account: Account) -> Handle {
+        let handle = self.free.pop().unwrap_or_else(|| self.grow());
+        self.slots[handle.0 as usize].insert(tlp).account = account;
+        handle
     }
 
     #[cold]
-    fn grow(&mut self, tlp: Tlp) -> Handle {
-        self.slots.push(Some(tlp));
+    fn grow(&mut self) -> Handle {
+        self.slots.push(None);
         Handle(self.slots.len() as u32 - 1)
     }
 
@@ -67,11 +64,11 @@ mod tests {
     #[test]
     fn places_are_used_again_and_grow_beyond_the_first_ones() {
         let mut store = TlpStore::new(2);
-        let [a, b, c] = [1, 2, 3].map(|code| store.insert(message(code)));
+        let [a, b, c] = [1, 2, 3].map(|code| store.insert(message(code), Account::NONE));
         assert_eq!(store.get(c), Some(&message(3)));
         store.remove(b);
         assert_eq!(store.get(b), None);
-        assert_eq!(store.insert(message(4)), b);
+        assert_eq!(store.insert(message(4), Account::NONE), b);
         assert_eq!(store.get(a), Some(&message(1)));
     }
 }

@@ -97,12 +97,19 @@ impl TransmitQueue {
     }
 
     /// The oldest of the heads that credits and ordering rules let go, and the heads that credits do not.
+    #[inline]
     pub(crate) fn oldest_sendable(&self, credits: &[TxCredits; 3], store: &TlpStore) -> Choice {
+        if self.waiting & self.waiting.wrapping_sub(1) == 0 {
+            self.only_sendable(credits)
+        } else {
+            self.oldest_of_several(credits, store)
+        }
+    }
+
+    #[inline(never)]
+    fn oldest_of_several(&self, credits: &[TxCredits; 3], store: &TlpStore) -> Choice {
         let mut choice = Choice { head: None, blocked: 0 };
         let mut waiting = self.waiting;
-        if waiting & waiting.wrapping_sub(1) == 0 {
-            return self.only_sendable(credits);
-        }
         let mut oldest = u64::MAX;
         while waiting != 0 {
             let class = Class::ALL[waiting.trailing_zeros() as usize];
@@ -156,8 +163,8 @@ impl TransmitQueue {
 mod tests {
     use super::*;
     use tlp::{
-        Attributes, Bdf, Body, Completion, Data, FlowControl, FlowControlKind, MemoryOp, MemoryRequest, Repr,
-        Span, Status, Tag,
+        Account, Attributes, Bdf, Body, Completion, Data, FlowControl, FlowControlKind, MemoryOp,
+        MemoryRequest, Repr, Span, Status, Tag,
     };
 
     const NONE: Attributes = Attributes::empty();
@@ -230,7 +237,7 @@ mod tests {
             let (mut queue, mut store) = (TransmitQueue::new(4), TlpStore::new(4));
             for tlp in tlps {
                 let (class, lengths) = (tlp.class(), Lengths::of(&tlp));
-                queue.push(Time::ZERO, class, lengths, store.insert(tlp));
+                queue.push(Time::ZERO, class, lengths, store.insert(tlp, Account::NONE));
             }
             let choice = queue.oldest_sendable(&credits(with_credits), &store);
             assert_eq!(choice.head.map(|h| h.0), first, "{what}");

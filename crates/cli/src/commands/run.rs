@@ -7,7 +7,9 @@ use crate::output;
 use clap::ValueEnum;
 use fabric::{Limits, Side, Stop};
 use indicatif::{ProgressBar, ProgressStyle};
+use lab::report::LinkReport;
 use lab::{Assembly, CaptureOptions, Report};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -217,8 +219,27 @@ fn show(report: &Report) -> Result<(), Failure> {
         })
     });
     output::table(&header, rows)?;
+    show_errors(report)?;
     show_transactions(report)?;
     show_devices(report)
+}
+
+/// A line for each link, and one for the root complex, where a count of errors is not zero.
+fn show_errors(report: &Report) -> Result<(), Failure> {
+    let named = |prefix: &str, counts: Vec<(&str, u64)>| -> Vec<String> {
+        counts.into_iter().map(|(name, n)| format!("{prefix}{name} {n}")).collect()
+    };
+    let of_link = |link: &LinkReport| {
+        let ways = link.directions.iter().map(|d| named(&format!("{} ", d.direction), d.errors()));
+        (link.slot.clone(), ways.collect::<Vec<_>>().concat())
+    };
+    let root = ("root complex".to_owned(), named("", report.root_errors()));
+    let all = report.links.iter().map(of_link).chain([root]);
+    for (n, (place, counts)) in all.filter(|(_, counts)| !counts.is_empty()).enumerate() {
+        let gap = if n == 0 { "\n" } else { "" };
+        output::text(&format!("{gap}errors, {place}: {}", counts.join(", ")))?;
+    }
+    Ok(())
 }
 
 fn show_transactions(report: &Report) -> Result<(), Failure> {
@@ -236,9 +257,54 @@ fn show_transactions(report: &Report) -> Result<(), Failure> {
 
 fn show_devices(report: &Report) -> Result<(), Failure> {
     for device in report.devices.iter().filter(|d| !d.counters.is_empty()) {
+        let (parts, counts): (Vec<_>, Vec<_>) =
+            device.counters.iter().partition(|(name, _)| name.contains('.'));
         let counts: Vec<String> =
-            device.counters.iter().map(|(name, value)| format!("{name} {value}")).collect();
-        output::text(&format!("\n{} ({}): {}", device.slot, device.model, counts.join(", ")))?;
+            counts.into_iter().map(|(name, value)| format!("{name} {}", short(value))).collect();
+        let line = format!("\n{} ({}): {}", device.slot, device.model, counts.join(", "));
+        output::text(line.trim_end_matches([' ', ':']))?;
+        show_parts(&parts)?;
     }
     Ok(())
+}
+
+/// What a device shows of several things, such as flows, as `thing.what`: a row for each thing.
+fn show_parts(parts: &[(&String, &serde_json::Value)]) -> Result<(), Failure> {
+    let mut columns: Vec<&str> = Vec::new();
+    let mut rows: Vec<(&str, BTreeMap<&str, String>)> = Vec::new();
+    for (thing, what, value) in parts.iter().filter_map(|(name, value)| split(name, value)) {
+        if !columns.contains(&what) {
+            columns.push(what);
+        }
+        if rows.last().is_none_or(|(last, _)| *last != thing) {
+            rows.push((thing, BTreeMap::new()));
+        }
+        if let Some((_, row)) = rows.last_mut() {
+            row.insert(what, short(value));
+        }
+    }
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let cells = |(thing, row): (&str, BTreeMap<&str, String>)| {
+        let cell = |what: &&str| row.get(what).cloned().unwrap_or_default();
+        std::iter::once(thing.to_owned()).chain(columns.iter().map(cell)).collect()
+    };
+    let header: Vec<&str> = std::iter::once("").chain(columns.iter().copied()).collect();
+    output::table(&header, rows.into_iter().map(cells))
+}
+
+fn split<'a>(
+    name: &'a str,
+    value: &'a serde_json::Value,
+) -> Option<(&'a str, &'a str, &'a serde_json::Value)> {
+    name.rsplit_once('.').map(|(thing, what)| (thing, what, value))
+}
+
+/// A number with three digits behind the point at most; JSON has them all.
+fn short(value: &serde_json::Value) -> String {
+    match value.as_f64().filter(|_| value.is_f64()) {
+        Some(number) => format!("{number:.3}"),
+        None => value.to_string(),
+    }
 }

@@ -16,8 +16,8 @@ use crate::seam::{
 use config::{ConfigSpace, ResetScope, Uncorrectable};
 use tlp::split::request_piece;
 use tlp::{
-    Bdf, Body, Class, Data, MemoryOp, MemoryRequest, Message, MessageRouting, Repr, Span, Status, Tag, TcSet,
-    Time, Tlp, TrafficClass,
+    Attributes, Bdf, Body, Class, Data, MemoryOp, MemoryRequest, Message, MessageRouting, Repr, Span, Status,
+    Tag, TcSet, Time, Tlp, TrafficClass,
 };
 
 /// Outputs refused in one poll; a device that goes on is asked again [`PAUSE`](super::PAUSE) later, so that time
@@ -29,6 +29,16 @@ enum Posted {
     Write(WriteCursor),
     /// A message, or an interrupt.
     Tlp(Tlp),
+}
+
+/// What becomes of a write that the device puts out.
+enum Begun {
+    /// It is one TLP, which may go now.
+    Whole(Span),
+    /// It is split, from now on or when its turn has come.
+    Split { at_once: bool },
+    /// Nothing.
+    Refused,
 }
 
 /// What is to be sent of class completion.
@@ -130,30 +140,51 @@ impl Function {
                     None => continue,
                 }
             }
-            if let Some(tlp) = self.unmasked_interrupt(shared, room) {
+            if self.settings.msix.enabled
+                && let Some(tlp) = self.unmasked_interrupt(shared, room)
+            {
                 return Some(tlp);
             }
             if !self.posted.has_room() {
                 return None;
             }
-            let tlp = match self.device.poll_output(now, Class::Posted)? {
-                Output::Write(write) => self.begin_write(now, shared, write, room),
-                Output::Interrupt { vector } => {
-                    let tlp = self.interrupt(shared, vector);
-                    tlp.and_then(|tlp| self.release(shared, tlp, room))
+            match self.device.poll_output(now, Class::Posted) {
+                // The option as it comes: to unpack it first would move the output twice.
+                Some(Output::Write(write)) => match self.begin_write(shared, &write, room) {
+                    Begun::Whole(span) => {
+                        let id = self.id(shared);
+                        let DmaWrite { data, options, .. } = write;
+                        let attr = options.attr & self.settings.attributes;
+                        return Some(memory_write(id, span, data, attr, options));
+                    }
+                    Begun::Split { at_once } => {
+                        self.split_write(shared, write, at_once);
+                        if at_once && let Some(tlp) = self.next_posted(now, shared) {
+                            return Some(tlp);
+                        }
+                    }
+                    Begun::Refused => {}
+                },
+                None => return None,
+                Some(other) => {
+                    if let Some(tlp) = self.begin_other(shared, other, room) {
+                        return Some(tlp);
+                    }
                 }
-                Output::Message(message) => {
-                    let tlp = self.message(shared, message);
-                    tlp.and_then(|tlp| self.release(shared, tlp, room))
-                }
-                Output::Read(_) | Output::Atomic(_) | Output::Complete { .. } => shared.bad_output(),
-            };
-            if tlp.is_some() {
-                return tlp;
             }
         }
         shared.pause(now);
         None
+    }
+
+    /// What is not a write.
+    fn begin_other(&mut self, shared: &mut Shared, output: Output, room: TcSet) -> Option<Tlp> {
+        let tlp = match output {
+            Output::Interrupt { vector } => self.interrupt(shared, vector)?,
+            Output::Message(message) => self.message(shared, message)?,
+            _ => return shared.bad_output(),
+        };
+        self.release(shared, tlp, room)
     }
 
     /// True where a posted TLP of `tc` may leave now.
@@ -172,28 +203,34 @@ impl Function {
         None
     }
 
+    /// What becomes of a write.
     #[inline]
-    fn begin_write(&mut self, now: Time, shared: &mut Shared, write: DmaWrite, room: TcSet) -> Option<Tlp> {
-        let DmaWrite { address, data, mut options } = write;
-        let last = (data.len() as u64).checked_sub(1)?;
-        if address.checked_add(last).is_none() {
-            return shared.bad_output();
+    fn begin_write(&mut self, shared: &mut Shared, write: &DmaWrite, room: TcSet) -> Begun {
+        let len = write.data.len();
+        let Some(last) = (len as u64).checked_sub(1) else { return Begun::Refused };
+        if write.address.checked_add(last).is_none() {
+            shared.counters.bad_outputs += 1;
+            return Begun::Refused;
         }
         if !self.settings.bus_master {
-            return shared.blocked();
+            shared.counters.blocked_by_bus_master += 1;
+            return Begun::Refused;
         }
         shared.counters.dma_writes += 1;
+        let at_once = self.posted_may_go(write.options.tc, room);
+        let piece = request_piece(write.address, len as u32, self.settings.mps.bytes());
+        match Span::covering(write.address, piece) {
+            Ok(span) if at_once && piece as usize == len => Begun::Whole(span),
+            _ => Begun::Split { at_once },
+        }
+    }
+
+    fn split_write(&mut self, shared: &mut Shared, write: DmaWrite, at_once: bool) {
+        let DmaWrite { address, data, mut options } = write;
         options.attr &= self.settings.attributes;
         let tc = options.tc;
-        let at_once = self.posted_may_go(tc, room);
-        let piece = request_piece(address, data.len() as u32, self.settings.mps.bytes());
-        if at_once && piece as usize == data.len() {
-            let span = Span::covering(address, piece).ok()?;
-            return Some(memory_write(self.id(shared), span, data, options));
-        }
         let cursor = WriteCursor { address, data, sent: 0, options };
         self.posted.accept(shared.stamp(), tc, Posted::Write(cursor), at_once);
-        if at_once { self.next_posted(now, shared) } else { None }
     }
 
     /// The next TLP of what was selected.
@@ -218,7 +255,8 @@ impl Function {
         let piece = request_piece(cursor.address, remaining, self.settings.mps.bytes());
         let span = Span::covering(cursor.address, piece).ok()?;
         let data = cursor.data.slice(cursor.sent as usize, piece as usize);
-        let tlp = memory_write(requester, span, data, cursor.options.clone());
+        let options = cursor.options.clone();
+        let tlp = memory_write(requester, span, data, options.attr, options);
         cursor.address = cursor.address.wrapping_add(u64::from(piece));
         cursor.sent += piece;
         if piece == remaining {
@@ -279,7 +317,7 @@ impl Function {
         let data = Data::Carried(shared.pool.copy(&data.to_le_bytes()));
         // The address is DW-aligned: one DW, all bytes enabled.
         let span = Span::covering(address & !3, 4).unwrap_or(Span::zero_length(address));
-        memory_write(self.id(shared), span, data, DmaOptions::default())
+        memory_write(self.id(shared), span, data, Attributes::empty(), DmaOptions::default())
     }
 
     fn message(&mut self, shared: &mut Shared, message: OutMessage) -> Option<Tlp> {
@@ -315,10 +353,20 @@ impl Function {
             if self.settings.bus_master && !self.reads.tags.has_free() {
                 return None;
             }
-            match self.device.poll_output(now, Class::NonPosted)? {
-                Output::Read(read) => self.begin_read(now, shared, read, room),
-                Output::Atomic(atomic) => self.begin_atomic(now, shared, atomic, room),
-                _ => {
+            match self.device.poll_output(now, Class::NonPosted) {
+                Some(Output::Read(read)) => {
+                    let at_once = self.may_read(now, shared, &read, room);
+                    if at_once == Some(true) && !self.reads.is_sending() {
+                        let (id, stamp) = (self.id(shared), shared.stamp());
+                        return self.reads.begin_now(now, id, read, &self.settings, stamp);
+                    }
+                    if let Some(at_once) = at_once {
+                        self.reads.begin(read, &self.settings, shared.stamp(), at_once);
+                    }
+                }
+                Some(Output::Atomic(atomic)) => self.begin_atomic(now, shared, atomic, room),
+                None => return None,
+                Some(_) => {
                     let _: Option<Tlp> = shared.bad_output();
                 }
             }
@@ -352,20 +400,22 @@ impl Function {
         room.contains(tc) && !self.posted.holds(tc)
     }
 
-    fn begin_read(&mut self, now: Time, shared: &mut Shared, read: DmaRead, room: TcSet) {
+    /// Whether a read may leave at once; `None` where it is refused.
+    #[inline]
+    fn may_read(&mut self, now: Time, shared: &mut Shared, read: &DmaRead, room: TcSet) -> Option<bool> {
         shared.counters.dma_reads += 1;
         let end = u64::from(read.len.saturating_sub(1)).checked_add(read.address);
-        let too_long = read.len > shared.limits.max_dma_len || end.is_none();
-        if too_long {
-            return self.refuse_read(now, shared, (read.id, Err(DmaError::TooLong)));
-        }
-        if !self.settings.bus_master {
+        let error = if read.len > shared.limits.max_dma_len || end.is_none() {
+            DmaError::TooLong
+        } else if !self.settings.bus_master {
             shared.counters.blocked_by_bus_master += 1;
-            return self.refuse_read(now, shared, (read.id, Err(DmaError::BusMasterDisabled)));
-        }
-        let tc = read.options.tc;
-        let at_once = self.goes_at_once(tc, room) && !self.reads.holds(tc);
-        self.reads.begin(read, &self.settings, shared.stamp(), at_once);
+            DmaError::BusMasterDisabled
+        } else {
+            let tc = read.options.tc;
+            return Some(self.goes_at_once(tc, room) && !self.reads.holds(tc));
+        };
+        self.refuse_read(now, shared, (read.id, Err(error)));
+        None
     }
 
     fn begin_atomic(&mut self, now: Time, shared: &mut Shared, atomic: DmaAtomic, room: TcSet) {
@@ -412,9 +462,12 @@ impl Function {
             if self.waits_for_posted(shared) {
                 return None;
             }
-            match self.device.poll_output(now, Class::Completion)? {
-                Output::Complete { token, result } => self.begin_answer(now, shared, token, result, room),
-                _ => {
+            match self.device.poll_output(now, Class::Completion) {
+                Some(Output::Complete { token, result }) => {
+                    self.begin_answer(now, shared, token, result, room)
+                }
+                None => return None,
+                Some(_) => {
                     let _: Option<Tlp> = shared.bad_output();
                 }
             }
@@ -582,9 +635,9 @@ impl Function {
 }
 
 #[inline]
-fn memory_write(requester: Bdf, span: Span, data: Data, options: DmaOptions) -> Tlp {
+fn memory_write(requester: Bdf, span: Span, data: Data, attr: Attributes, options: DmaOptions) -> Tlp {
     let request = MemoryRequest { op: MemoryOp::Write, requester, tag: Tag::default(), span };
-    let DmaOptions { attr, tc, hint, prefixes } = options;
+    let DmaOptions { tc, hint, prefixes, .. } = options;
     Tlp { prefixes, ..Tlp::new(Repr { tc, attr, th: hint, ..Repr::new(Body::Memory(request)) }, data) }
 }
 

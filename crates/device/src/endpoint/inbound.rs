@@ -30,6 +30,9 @@ impl Endpoint {
         if rules::check_received(&tlp, &self.limits_for(&tlp)).is_err() {
             return self.drop_request(0, credit_of(&tlp), Drop::Malformed);
         }
+        if let Body::Completion(completion) = &tlp.repr.body {
+            return self.completion(now, &tlp, completion);
+        }
         match tlp.repr.body {
             Body::Memory(request) => match request.op {
                 MemoryOp::Read | MemoryOp::ReadLocked => self.memory_read(now, &tlp, request),
@@ -38,7 +41,7 @@ impl Endpoint {
             },
             Body::Io(request) => self.io(now, tlp, request),
             Body::Atomic(request) => self.atomic(now, tlp, request),
-            Body::Completion(completion) => self.completion(now, tlp, &completion),
+            Body::Completion(_) => {} // above, where it stays in its place
             Body::Config(request) => self.config_request(now, &tlp, &request),
             Body::Message(message) => self.message(now, tlp, &message),
         }
@@ -366,8 +369,8 @@ impl Endpoint {
 
     // ---- completions ----
 
-    fn completion(&mut self, now: Time, tlp: Tlp, completion: &Completion) {
-        self.shared.requests.give_back(credit_of(&tlp));
+    fn completion(&mut self, now: Time, tlp: &Tlp, completion: &Completion) {
+        self.shared.requests.give_back(credit_of(tlp));
         let Some(index) = self.own_function(completion.requester) else {
             return self.finding(0, Finding::Unexpected);
         };

@@ -42,6 +42,7 @@ use crate::seam::{Device, Ready, ResetKind};
 use config::{ConfigSpace, ErrorMessage};
 use function::{Function, own_message};
 use requests::Requests;
+use std::cell::Cell;
 use std::collections::VecDeque;
 use thiserror::Error;
 use tlp::{
@@ -217,6 +218,16 @@ impl Shared {
         }
     }
 
+    /// The next TLP of `class` that the endpoint itself sends.
+    #[cold]
+    fn next_own(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
+        match class {
+            Class::Posted => self.next_own_message(room),
+            Class::NonPosted => None,
+            Class::Completion => self.next_own_completion(now, room),
+        }
+    }
+
     /// The next message that the endpoint itself sends, all of TC0.
     fn next_own_message(&mut self, room: TcSet) -> Option<Tlp> {
         if !room.contains(TrafficClass::default()) {
@@ -275,8 +286,8 @@ pub struct Endpoint {
     turn: [u8; 3],
     /// A function has ECRC Generation Enable set.
     ecrc_generation: bool,
-    /// Which polls find something that is under way here already; what devices have comes on top.
-    own: Ready,
+    /// What `own_ready` has found; forgotten wherever what is under way may change.
+    own: Cell<Option<Ready>>,
 }
 
 impl Endpoint {
@@ -305,7 +316,7 @@ impl Endpoint {
         };
         let functions =
             (0..).zip(functions).map(|(i, f)| Function::new(i, f.config, f.device, &shared)).collect();
-        Ok(Endpoint { name, functions, shared, turn: [0; 3], ecrc_generation: false, own: Ready::ALL })
+        Ok(Endpoint { name, functions, shared, turn: [0; 3], ecrc_generation: false, own: Cell::new(None) })
     }
 
     /// What reports call it.
@@ -342,7 +353,7 @@ impl Endpoint {
     /// happens where there is no such function.
     pub fn write_config(&mut self, now: Time, id: Bdf, register_dw: u16, byte_enables: u8, value: u32) {
         self.configure(now, id, register_dw, byte_enables, value);
-        self.refresh_own();
+        self.own.set(None);
     }
 
     /// Resets all functions; Function Level Reset too means every one. After a fundamental or hot reset bus and device
@@ -360,7 +371,7 @@ impl Endpoint {
             shared.requests.forget_credits();
         }
         self.refresh_ecrc();
-        self.refresh_own();
+        self.own.set(None);
     }
 
     /// To be called whenever registers may have changed.
@@ -379,39 +390,52 @@ impl Endpoint {
         tlp.repr.td |= function.is_some_and(|f| f.settings.ecrc_generation);
     }
 
-    /// To be called at the end of everything that may change what is under way.
+    /// Which polls find something that is under way here already; what devices have comes on top.
     #[inline]
-    fn refresh_own(&mut self) {
-        self.own = self.functions.iter().fold(self.shared.ready(), |ready, f| ready.or(f.ready()));
+    fn own_ready(&self) -> Ready {
+        self.own.get().unwrap_or_else(|| {
+            let ready = self.functions.iter().fold(self.shared.ready(), |ready, f| ready.or(f.ready()));
+            self.own.set(Some(ready));
+            ready
+        })
     }
 
-    /// Writes the next TLP of `class` to `out`, if there is one.
+    /// The next TLP of `class`, if there is one. (Here and below a TLP is made where it is returned: to move one just
+    /// after its fields were written costs more than to make it.)
     #[inline]
-    fn next_tlp(&mut self, now: Time, class: Class, room: TcSet, out: &mut Option<Tlp>) {
-        *out = match class {
-            Class::Posted => self.shared.next_own_message(room),
-            Class::NonPosted => None,
-            Class::Completion => self.shared.next_own_completion(now, room),
-        };
-        if out.is_none() {
-            self.next_of_functions(now, class, room, out);
+    fn next_tlp(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
+        if self.shared.ready().contains(Ready::output(class)) {
+            let own = self.shared.next_own(now, class, room);
+            if own.is_some() {
+                return own;
+            }
         }
+        if self.functions.len() == 1 {
+            return self.poll_function(now, class, room, 0);
+        }
+        self.next_of_functions(now, class, room)
+    }
+
+    fn next_with_digest(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
+        let mut tlp = self.next_tlp(now, class, room)?;
+        self.add_digest(&mut tlp);
+        Some(tlp)
     }
 
     /// Functions take turns.
-    #[inline]
-    fn next_of_functions(&mut self, now: Time, class: Class, room: TcSet, out: &mut Option<Tlp>) {
+    fn next_of_functions(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
         let count = self.functions.len();
         let mut index = usize::from(self.turn[class.index()]);
         for _ in 0..count {
             let next = if index + 1 < count { index + 1 } else { 0 };
-            *out = self.poll_function(now, class, room, index);
-            if out.is_some() {
+            let tlp = self.poll_function(now, class, room, index);
+            if tlp.is_some() {
                 self.turn[class.index()] = next as u8;
-                return;
+                return tlp;
             }
             index = next;
         }
+        None
     }
 
     fn next_credit(&mut self) -> Option<CreditReturn> {
@@ -449,26 +473,25 @@ impl Endpoint {
 impl TlpPort for Endpoint {
     fn handle_tlp(&mut self, now: Time, tlp: Tlp) {
         self.receive(now, tlp);
-        self.refresh_own();
+        self.own.set(None);
     }
 
     fn poll_tlp(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
-        let mut tlp = None;
         self.shared.several_channels |= room != TcSet::ALL;
         // Asked far more often than there is an answer.
-        if self.ready().contains(Ready::output(class)) {
-            self.next_tlp(now, class, room, &mut tlp);
-            self.refresh_own();
-            if self.ecrc_generation {
-                tlp.iter_mut().for_each(|tlp| self.add_digest(tlp));
-            }
+        if !self.ready().contains(Ready::output(class)) {
+            return None;
         }
-        tlp
+        self.own.set(None);
+        if self.ecrc_generation {
+            return self.next_with_digest(now, class, room);
+        }
+        self.next_tlp(now, class, room)
     }
 
     #[inline]
     fn ready(&self) -> Ready {
-        self.functions.iter().fold(self.own, |ready, function| ready.or(function.device.ready()))
+        self.functions.iter().fold(self.own_ready(), |ready, function| ready.or(function.device.ready()))
     }
 
     fn poll_credits(&mut self) -> Option<CreditReturn> {
@@ -476,7 +499,7 @@ impl TlpPort for Endpoint {
             return None;
         }
         let credit = self.next_credit();
-        self.refresh_own();
+        self.own.set(None);
         credit
     }
 
@@ -491,7 +514,7 @@ impl TlpPort for Endpoint {
         for function in &mut self.functions {
             function.handle_timeout(now, &mut self.shared);
         }
-        self.refresh_own();
+        self.own.set(None);
     }
 
     fn counts(&self) -> Vec<(&'static str, u64)> {

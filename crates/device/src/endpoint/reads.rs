@@ -70,7 +70,9 @@ struct Cursor {
     carry: bool,
 }
 
-/// What is to be sent: a read, which is being split, or an AtomicOp.
+/// What is to be sent: a read, which is being split, or an AtomicOp. The tag in a word of its own, as that of
+/// [`Output`](crate::seam::Output).
+#[repr(u64)]
 enum NonPosted {
     Read(Cursor),
     Atomic(DmaAtomic, OperandSize),
@@ -123,14 +125,38 @@ impl ReadEngine {
         self.outbox.holds(tc)
     }
 
-    /// Begins to split a read, at once or when its turn has come.
+    /// Begins to split a read when its turn has come, or at once.
     pub(crate) fn begin(&mut self, read: DmaRead, settings: &Settings, stamp: u64, at_once: bool) {
-        let dma = self.allocate(read.id, read.len, read.carry);
         let tc = read.options.tc;
-        let options = DmaOptions { attr: read.options.attr & settings.attributes, ..read.options };
-        let cursor =
-            Cursor { dma, address: read.address, remaining: read.len, offset: 0, options, carry: read.carry };
+        let cursor = self.cursor(read, settings);
         self.outbox.accept(stamp, tc, NonPosted::Read(cursor), at_once);
+    }
+
+    /// Begins to split a read at once, where nothing else is to be sent: the first TLP, which is most often the only one
+    /// and then never lies in the outbox.
+    #[inline]
+    pub(crate) fn begin_now(
+        &mut self,
+        now: Time,
+        requester: Bdf,
+        read: DmaRead,
+        settings: &Settings,
+        stamp: u64,
+    ) -> Option<Tlp> {
+        let mut cursor = self.cursor(read, settings);
+        let (span, tag) = cursor.ask(&mut self.tags, &mut self.dmas, now, settings)?;
+        let (options, carry) = (cursor.options.clone(), cursor.carry);
+        if cursor.remaining > 0 {
+            self.outbox.accept(stamp, options.tc, NonPosted::Read(cursor), true);
+        }
+        Some(read_request(requester, span, tag, options, carry))
+    }
+
+    #[inline]
+    fn cursor(&mut self, read: DmaRead, settings: &Settings) -> Cursor {
+        let DmaRead { id, address, len, carry, mut options } = read;
+        options.attr &= settings.attributes;
+        Cursor { dma: self.allocate(id, len, carry), address, remaining: len, offset: 0, options, carry }
     }
 
     /// Takes an AtomicOp, to be sent at once or when its turn has come.
@@ -196,30 +222,19 @@ impl ReadEngine {
     #[inline]
     fn next_read(&mut self, now: Time, requester: Bdf, settings: &Settings) -> Option<Tlp> {
         let NonPosted::Read(cursor) = self.outbox.current()? else { return None };
-        let (span, piece) = cursor.span(settings)?;
-        let deadline = settings.completion_timeout.map_or(Time::MAX, |t| now + t);
-        let tag =
-            self.tags.take(cursor.dma, span.first_byte(), span.byte_count(), cursor.offset, deadline)?;
-        self.dmas[usize::from(cursor.dma)].tags += 1;
-        let request = MemoryRequest { op: MemoryOp::Read, requester, tag, span };
-        // With a hint, Byte Enables are implied to be all ones (`PCIe 5.0 §2.2.7.1`): where they are not, it is left out.
-        let whole = piece > 0 && (span.first_byte() | u64::from(piece)) & 3 == 0;
-        let DmaOptions { attr, tc, hint, prefixes } = &cursor.options;
-        let th = if whole { *hint } else { None };
-        let repr = Repr { tc: *tc, attr: *attr, th, ..Repr::new(Body::Memory(request)) };
-        let tlp = Tlp { prefixes: prefixes.clone(), ..Tlp::new(repr, Data::NONE).with_carry(cursor.carry) };
-        cursor.advance(piece);
+        let (span, tag) = cursor.ask(&mut self.tags, &mut self.dmas, now, settings)?;
+        let (options, carry) = (cursor.options.clone(), cursor.carry);
         if cursor.remaining == 0 {
             self.outbox.finish();
         }
-        Some(tlp)
+        Some(read_request(requester, span, tag, options, carry))
     }
 
     /// Takes a completion whose Requester ID names this function.
     pub(crate) fn complete(
         &mut self,
         completion: &Completion,
-        tlp: Tlp,
+        tlp: &Tlp,
         mps: u32,
         quarantine_until: Time,
         pool: &PayloadPool,
@@ -237,7 +252,7 @@ impl ReadEngine {
         }
         let owner = slot.owner;
         let finding = match completion.status {
-            Status::Success => fit(completion, &tlp, slot.address, slot.remaining, mps),
+            Status::Success => fit(completion, tlp, slot.address, slot.remaining, mps),
             Status::UnsupportedRequest => Finding::Unsupported,
             Status::CompleterAbort => Finding::Aborted,
             Status::ConfigRetry => Finding::Malformed,
@@ -269,7 +284,7 @@ impl ReadEngine {
     fn data(
         &mut self,
         completion: &Completion,
-        tlp: Tlp,
+        tlp: &Tlp,
         finding: Finding,
         owner: Option<u16>,
         pool: &PayloadPool,
@@ -294,7 +309,7 @@ impl ReadEngine {
             return (finding, self.fail(owner, DmaError::Poisoned));
         }
         if dma.carry && dma.len > 0 {
-            dma.assembly.add(offset, tlp.data);
+            dma.assembly.add(offset, tlp.data.clone());
         }
         dma.received += bytes;
         (finding, self.finish_if_whole(owner, pool))
@@ -396,11 +411,35 @@ impl Cursor {
         Some((Span::covering(self.address, piece).ok()?, piece))
     }
 
-    fn advance(&mut self, piece: u32) {
+    /// Takes a tag for the next request and advances behind it: what it names, and its tag.
+    #[inline]
+    fn ask(
+        &mut self,
+        tags: &mut TagPool,
+        dmas: &mut [Dma],
+        now: Time,
+        settings: &Settings,
+    ) -> Option<(Span, Tag)> {
+        let (span, piece) = self.span(settings)?;
+        let deadline = settings.completion_timeout.map_or(Time::MAX, |t| now + t);
+        let tag = tags.take(self.dma, span.first_byte(), span.byte_count(), self.offset, deadline)?;
+        dmas[usize::from(self.dma)].tags += 1;
         self.address = self.address.wrapping_add(u64::from(piece));
         self.remaining -= piece;
         self.offset += piece;
+        Some((span, tag))
     }
+}
+
+/// With a hint, Byte Enables are implied to be all ones (`PCIe 5.0 §2.2.7.1`): where they are not, it is left out.
+#[inline]
+fn read_request(requester: Bdf, span: Span, tag: Tag, options: DmaOptions, carry: bool) -> Tlp {
+    let request = MemoryRequest { op: MemoryOp::Read, requester, tag, span };
+    let DmaOptions { attr, tc, hint, prefixes } = options;
+    let whole = !span.is_zero_length() && (span.first_byte() | u64::from(span.byte_count())) & 3 == 0;
+    let th = if whole { hint } else { None };
+    let repr = Repr { tc, attr, th, ..Repr::new(Body::Memory(request)) };
+    Tlp { prefixes, ..Tlp::new(repr, Data::NONE).with_carry(carry) }
 }
 
 /// The bytes that a completion answers, as its Length allows.

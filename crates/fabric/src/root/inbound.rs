@@ -15,16 +15,16 @@ use tlp::{
 
 impl RootComplex {
     /// A TLP has arrived at root port `port`.
-    pub(crate) fn handle_tlp(&mut self, port: usize, now: Time, tlp: Tlp, queue: &mut SortedQueue) {
+    pub(crate) fn handle_tlp(&mut self, port: usize, now: Time, tlp: &Tlp, queue: &mut SortedQueue) {
         if tlp.repr.td && tlp.ecrc_wrong {
             self.counters.ecrc_errors += 1;
             self.ledger.drop(tlp.account);
-            return self.return_credits(port, &tlp);
+            return self.return_credits(port, tlp);
         }
-        if rules::check_received(&tlp, &limits(self.ports[port].config.mps)).is_err() {
+        if rules::check_received(tlp, &limits(self.ports[port].config.mps)).is_err() {
             self.counters.malformed += 1;
             self.ledger.drop(tlp.account);
-            return self.return_credits(port, &tlp);
+            return self.return_credits(port, tlp);
         }
         match tlp.repr.body {
             Body::Memory(m) if m.op == MemoryOp::Write => self.write(port, now, &m, tlp, queue),
@@ -32,14 +32,14 @@ impl RootComplex {
                 self.queue_request(port, now, tlp, queue);
             }
             Body::Completion(_) => {
-                self.return_credits(port, &tlp);
-                super::requester::complete(self, port, now, &tlp, queue);
+                self.return_credits(port, tlp);
+                super::requester::complete(self, port, now, tlp, queue);
             }
             Body::Message(m) => self.message(port, now, &m, tlp, queue),
         }
     }
 
-    fn write(&mut self, port: usize, now: Time, m: &MemoryRequest, tlp: Tlp, queue: &mut SortedQueue) {
+    fn write(&mut self, port: usize, now: Time, m: &MemoryRequest, tlp: &Tlp, queue: &mut SortedQueue) {
         let (address, len) = (m.span.first_byte(), m.span.byte_count());
         let is_interrupt = MSI_WINDOW.contains(address, u64::from(len));
         if !is_interrupt && !self.memory.contains(address, len as usize) {
@@ -47,15 +47,15 @@ impl RootComplex {
         } else if tlp.repr.ep {
             self.counters.poisoned += 1;
         } else if is_interrupt && !m.span.is_zero_length() {
-            self.interrupt(now, &tlp, queue);
+            self.interrupt(now, tlp, queue);
         } else if !m.span.is_zero_length() {
             self.counters.memory_writes += 1;
             self.store(m.span, &tlp.data);
-            return self.drain(port, now, address, len, &tlp, queue);
+            return self.drain(port, now, address, len, tlp, queue);
         }
         // Where it was an interrupt, its account is closed.
         self.ledger.drop(tlp.account);
-        self.return_credits(port, &tlp);
+        self.return_credits(port, tlp);
     }
 
     /// The bytes are there at once; what takes time is the room in the receive buffer, and when a read may follow.
@@ -104,10 +104,10 @@ impl RootComplex {
     }
 
     /// Messages that end here go to the host program; there is no way yet from one root port to another.
-    fn message(&mut self, port: usize, now: Time, m: &Message, tlp: Tlp, queue: &mut SortedQueue) {
+    fn message(&mut self, port: usize, now: Time, m: &Message, tlp: &Tlp, queue: &mut SortedQueue) {
         self.counters.messages += 1;
-        self.ledger.close(&tlp, Stage::Replay, now);
-        self.return_credits(port, &tlp);
+        self.ledger.close(tlp, Stage::Replay, now);
+        self.return_credits(port, tlp);
         let counters = &mut self.counters;
         match m.routing {
             MessageRouting::ByAddress | MessageRouting::ById | MessageRouting::Broadcast => {
@@ -128,21 +128,21 @@ impl RootComplex {
             _ => {}
         }
         let Message { requester, routing, code, header, .. } = *m;
-        let message = HostMessage { requester, routing, code, header, data: tlp.data };
+        let message = HostMessage { requester, routing, code, header, data: tlp.data.clone() };
         self.tell_host(now + self.profile.root_complex_latency, HostInput::Message(message), queue);
     }
 
     /// A request that is to be answered takes a place in the memory system, or waits for one and keeps its credits: so
     /// answers that cannot leave hold up their requester, whatever they say.
-    fn queue_request(&mut self, port: usize, now: Time, tlp: Tlp, queue: &mut SortedQueue) {
+    fn queue_request(&mut self, port: usize, now: Time, tlp: &Tlp, queue: &mut SortedQueue) {
         let p = &mut self.ports[port];
         let tc = tlp.repr.tc;
         let under_way = p.reads_under_way[usize::from(tc.bits())];
         if under_way >= self.profile.max_reads_per_port || p.waiting.len_of(tc) > 0 {
-            p.waiting.push(tc, tlp);
+            p.waiting.push(tc, tlp.clone());
             return;
         }
-        self.start(port, now, &tlp, queue);
+        self.start(port, now, tlp, queue);
     }
 
     fn start(&mut self, port: usize, now: Time, tlp: &Tlp, queue: &mut SortedQueue) {

@@ -349,7 +349,7 @@ impl RootComplex {
     /// Puts a request of the host in its place behind all earlier ones.
     fn send(&mut self, port: usize, now: Time, mut tlp: Tlp, queue: &mut SortedQueue) {
         let at = now + self.profile.root_complex_latency;
-        self.ledger.open(now, port, Side::Root, &mut tlp);
+        tlp.account = self.ledger.open(now, port, Side::Root, &tlp);
         self.ledger.charge(tlp.account, Stage::RootComplex, at);
         let stamp = self.reads.stamp();
         let posted = tlp.class() == tlp::Class::Posted;

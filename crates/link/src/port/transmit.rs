@@ -2,7 +2,7 @@
 //! The transmit half of a port: what goes onto the wire. Never waits.
 
 use super::{Port, pending};
-use crate::frame::{DLLP_WIRE_BYTES, Frame, QueueWait, TLP_FRAMING_BYTES, Transmission};
+use crate::frame::{DLLP_WIRE_BYTES, QueueWait, Sent, SentFrame, TLP_FRAMING_BYTES};
 use crate::tx::Lengths;
 use tlp::{Class, Dllp, FlowControlKind, Time};
 
@@ -35,12 +35,13 @@ impl Port {
         self.stalls.set_replay(self.sendable != self.ready);
     }
 
-    pub(super) fn transmit(&mut self, now: Time) -> Option<Transmission> {
+    #[inline]
+    pub(super) fn transmit(&mut self, now: Time) -> Option<Sent> {
         if self.pending == 0 { self.transmit_new(now) } else { self.transmit_pending(now) }
     }
 
     #[inline]
-    fn transmit_new(&mut self, now: Time) -> Option<Transmission> {
+    fn transmit_new(&mut self, now: Time) -> Option<Sent> {
         let index = self.arbiter.pick(self.sendable);
         let channel = &mut self.channels[index];
         let (class, lengths) = channel.head?;
@@ -59,8 +60,7 @@ impl Port {
             self.fit();
         }
         self.stalls.note(end, &mut self.counters);
-        let frame = Frame::Tlp { sequence, tlp: self.store.get(queued.handle)?.clone() };
-        Some(Transmission { frame, start, end, wait })
+        Some(Sent { frame: SentFrame::Tlp { sequence }, start, end, wait })
     }
 
     #[inline]
@@ -75,7 +75,8 @@ impl Port {
         vc.payload_bytes += u64::from(lengths.data);
     }
 
-    fn transmit_pending(&mut self, now: Time) -> Option<Transmission> {
+    #[inline(never)]
+    fn transmit_pending(&mut self, now: Time) -> Option<Sent> {
         let first = self.pending.trailing_zeros() as usize;
         match 1_u64 << first {
             pending::NAK => self.transmit_nak(now),
@@ -89,28 +90,28 @@ impl Port {
         }
     }
 
-    fn transmit_dllp(&mut self, now: Time, dllp: Dllp) -> Option<Transmission> {
+    fn transmit_dllp(&mut self, now: Time, dllp: Dllp) -> Option<Sent> {
         let (start, end) = self.wire.send(now, DLLP_WIRE_BYTES, &mut self.counters);
         self.counters.dllp_bytes += u64::from(DLLP_WIRE_BYTES);
-        Some(Transmission { frame: Frame::Dllp(dllp), start, end, wait: None })
+        Some(Sent { frame: SentFrame::Dllp(dllp), start, end, wait: None })
     }
 
     // A Nak acknowledges all that an Ack would.
-    fn transmit_nak(&mut self, now: Time) -> Option<Transmission> {
+    fn transmit_nak(&mut self, now: Time) -> Option<Sent> {
         self.pending &= !(pending::NAK | pending::ACK);
         self.counters.dllps.nak += 1;
         let sequence = self.receiver.acknowledge();
         self.transmit_dllp(now, Dllp::Nak { sequence })
     }
 
-    fn transmit_ack(&mut self, now: Time) -> Option<Transmission> {
+    fn transmit_ack(&mut self, now: Time) -> Option<Sent> {
         self.pending &= !pending::ACK;
         self.counters.dllps.ack += 1;
         let sequence = self.receiver.acknowledge();
         self.transmit_dllp(now, Dllp::Ack { sequence })
     }
 
-    fn transmit_feature(&mut self, now: Time) -> Option<Transmission> {
+    fn transmit_feature(&mut self, now: Time) -> Option<Sent> {
         self.pending &= !pending::FEATURE;
         self.counters.dllps.feature += 1;
         let feature = self.feature.next(now);
@@ -118,7 +119,7 @@ impl Port {
         self.transmit_dllp(now, Dllp::Feature(feature))
     }
 
-    fn transmit_init_fc(&mut self, now: Time, index: usize) -> Option<Transmission> {
+    fn transmit_init_fc(&mut self, now: Time, index: usize) -> Option<Sent> {
         let channel = &mut self.channels[index];
         let (kind, class) = channel.init.next(now)?;
         if !channel.init.wants_to_send() {
@@ -132,7 +133,7 @@ impl Port {
         sent
     }
 
-    fn transmit_update_fc(&mut self, now: Time, kind: usize) -> Option<Transmission> {
+    fn transmit_update_fc(&mut self, now: Time, kind: usize) -> Option<Sent> {
         self.pending &= !(1 << (pending::UPDATE_FC_SHIFT + kind));
         self.updates.told(now, kind);
         self.counters.dllps.update_fc += 1;
@@ -141,15 +142,14 @@ impl Port {
         self.transmit_dllp(now, Dllp::FlowControl(report))
     }
 
-    fn transmit_replay(&mut self, now: Time) -> Option<Transmission> {
-        let (sequence, lengths, handle) = self.replay.replay()?;
+    fn transmit_replay(&mut self, now: Time) -> Option<Sent> {
+        let (sequence, lengths) = self.replay.replay()?;
         self.note_replay();
         let (start, end) = self.wire.send(now, lengths.wire(), &mut self.counters);
         self.replay.sent(end);
         self.counters.replayed_tlps += 1;
         self.counters.replay_bytes += u64::from(lengths.wire());
-        let frame = Frame::Tlp { sequence, tlp: self.store.get(handle)?.clone() };
-        Some(Transmission { frame, start, end, wait: None })
+        Some(Sent { frame: SentFrame::Tlp { sequence }, start, end, wait: None })
     }
 
     /// REPLAY_TIMER or a Nak asks for a replay (`PCIe 5.0 §3.6.2.1`).

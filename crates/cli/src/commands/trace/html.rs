@@ -20,7 +20,12 @@ pub(super) fn run(args: &Args, out: &Path) -> Result<(), Failure> {
         Ok(())
     })?;
     if page.hidden() > 0 {
-        eprintln!("riser: {}: shows {} records, {} more are only counted", out.display(), page.rows(), page.hidden());
+        eprintln!(
+            "riser: {}: shows {} records, {} more are only counted",
+            out.display(),
+            page.rows(),
+            page.hidden()
+        );
     }
     page.write(BufWriter::new(output)).map_err(|error| files::failed(out, &error))
 }

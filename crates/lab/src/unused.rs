@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Keys of link tables that would have no effect beside what else the lab says. They are refused: whoever writes one means
+//! something by it. Never looks at values that have an effect; [`links::check`](crate::links::check) does.
+
+use crate::link_schema::Arbitration;
+use crate::links::merge;
+use crate::schema::{FlowControl, Link, ReplayTimer};
+
+/// The first key of the slot's `own` table that has no effect beside `common`, and what it would need.
+pub(crate) fn of_slot(common: &Link, own: &Link) -> Option<String> {
+    first(&merge(common, own), own).map(|(_, message)| message)
+}
+
+/// The first key of the table `common` that has an effect on none of the links `slots`, and what it would need. One that
+/// each link says anew is a default that nobody needs: that is no mistake.
+pub(crate) fn of_all<'a>(common: &Link, slots: impl Iterator<Item = &'a Link> + Clone) -> Option<String> {
+    let unused = |own: &Link| all(&merge(common, own), &inherited(common, own));
+    let mut first = unused(slots.clone().next()?);
+    first.retain(|(key, _)| slots.clone().all(|own| unused(own).iter().any(|(other, _)| other == key)));
+    first.into_iter().next().map(|(_, message)| message)
+}
+
+/// What of `common` the slot's `own` table leaves as it is, of the keys that matter here.
+fn inherited(common: &Link, own: &Link) -> Link {
+    let mut link = common.clone();
+    link.vc = link.vc.filter(|_| own.vc.is_none());
+    link.root_credits = link.root_credits.filter(|_| own.root_credits.is_none());
+    link.device_credits = link.device_credits.filter(|_| own.device_credits.is_none());
+    link.port_buffer_tlps = link.port_buffer_tlps.filter(|_| own.port_buffer_tlps.is_none());
+    link.replay_timer = link.replay_timer.filter(|_| own.replay_timer.is_none());
+    link.replay_timer_symbols = link.replay_timer_symbols.filter(|_| own.replay_timer_symbols.is_none());
+    link.scaled_flow_control = link.scaled_flow_control.filter(|_| own.scaled_flow_control.is_none());
+    link.update_fc_symbols = link.update_fc_symbols.filter(|_| own.update_fc_symbols.is_none());
+    link
+}
+
+/// A key, and what is wrong with it.
+type Unused = (&'static str, String);
+
+fn first(link: &Link, said: &Link) -> Option<Unused> {
+    all(link, said).into_iter().next()
+}
+
+/// The keys that `said` has and that have no effect on `link`.
+fn all(link: &Link, said: &Link) -> Vec<Unused> {
+    let mut found = Vec::new();
+    phases(link, said, &mut found);
+    if link.flow_control == Some(FlowControl::None) {
+        without_flow_control(said, &mut found);
+    } else if let Some(tlps) = said.port_buffer_tlps {
+        let message = format!("port_buffer_tlps of {tlps}: legal with flow_control = \"none\" alone");
+        found.push(("port_buffer_tlps", message));
+    }
+    if let Some(symbols) = said.replay_timer_symbols.filter(|_| link.replay_timer == Some(ReplayTimer::Rev3))
+    {
+        let message = format!("replay_timer_symbols of {symbols}: legal with replay_timer = \"rev4\" alone");
+        found.push(("replay_timer_symbols", message));
+    }
+    found
+}
+
+fn phases(link: &Link, said: &Link, found: &mut Vec<Unused>) {
+    let weighted = link.vc_arbitration == Some(Arbitration::Weighted);
+    let low = link.low_priority_vc.unwrap_or(7);
+    for vc in said.vc.iter().flatten() {
+        let Some(phases) = vc.phases else { continue };
+        if !weighted {
+            let message =
+                format!("{phases} phases of VC{}: legal with vc_arbitration = \"weighted\" alone", vc.id);
+            found.push(("phases", message));
+        } else if vc.id > low {
+            let message = format!(
+                "{phases} phases of VC{}: it is above low_priority_vc {low} and goes first; legal up to VC{low}",
+                vc.id
+            );
+            found.push(("phases above", message));
+        }
+    }
+}
+
+/// What belongs to credits and to the REPLAY_TIMER of the specification.
+fn without_flow_control(said: &Link, found: &mut Vec<Unused>) {
+    let channels = || said.vc.iter().flatten();
+    let root = said.root_credits.is_some() || channels().any(|vc| vc.root_credits.is_some());
+    let device = said.device_credits.is_some() || channels().any(|vc| vc.device_credits.is_some());
+    let keys = [
+        ("root_credits", root),
+        ("device_credits", device),
+        ("scaled_flow_control", said.scaled_flow_control == Some(true)),
+        ("update_fc_symbols", said.update_fc_symbols.is_some()),
+        ("replay_timer", said.replay_timer.is_some()),
+        ("replay_timer_symbols", said.replay_timer_symbols.is_some()),
+    ];
+    for (key, _) in keys.into_iter().filter(|(_, given)| *given) {
+        found.push((key, format!("{key}: legal with flow_control = \"credits\" alone")));
+    }
+}
