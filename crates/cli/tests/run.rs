@@ -93,6 +93,24 @@ fn what_a_run_reports() {
     assert!(report["root_complex"]["interrupts"].as_u64() > Some(0));
 }
 
+/// Writes of a Traffic Class that is on no channel: counted, named by the link's line, and by none where nothing is wrong.
+#[test]
+fn errors_are_named() {
+    let text = "version = 1\n[[slot]]\nname = \"card\"\ndevice = \"traffic\"\n[slot.link]\nvc = [{ id = 0, tcs = [0] }]\n\
+                [[slot.traffic.flow]]\nname = \"w\"\nkind = \"write\"\ntc = 3\ncount = 10\n";
+    let path = write("unmapped.toml", text);
+    let shown = riser_ok(&["run", &path]);
+    let lines: Vec<&str> = shown.lines().filter(|l| l.starts_with("errors, ")).collect();
+    assert_eq!(lines, ["errors, card: upstream unmapped_tcs 10"]);
+    let up = &json(&["run", "--json", &path])["links"][0]["directions"][1];
+    assert_eq!(up["unmapped_tcs"], 10, "{up}");
+    for key in ["receiver_overflows", "data_link_protocol_errors", "undetected_errors"] {
+        assert_eq!(up[key], 0, "{key} of {up}");
+    }
+    let good = write("mapped.toml", &text.replace("tc = 3", "tc = 0"));
+    assert!(!riser_ok(&["run", &good]).contains("errors"));
+}
+
 /// Credits for two writes against room for all: what a round trip moves.
 #[test]
 fn the_lab_of_starved_credits() {
@@ -255,6 +273,19 @@ fn check_draws_every_lab_that_ships() {
     let all = labs();
     let args: Vec<&str> = std::iter::once("check").chain(all.iter().map(String::as_str)).collect();
     assert_eq!(riser_ok(&args).matches("host ").count(), all.len());
+}
+
+#[test]
+fn check_draws_channels_and_faults() {
+    let text = riser_ok(&["check", &lab("vcs.toml"), &lab("faults.toml")]);
+    for part in [
+        "VC0 TC0+3-7 16 phases, VC1 TC1 8 phases, VC2 TC2 8 phases; weighted\n",
+        "VC0 TC0+2-7, VC1 TC1; strict\n",
+        "fault on nic, downstream: config dropped, the 3rd\n",
+        "fault on nic, downstream: completion corrupted, the 2nd, then every 10th\n",
+    ] {
+        assert!(text.contains(part), "`{part}` in:\n{text}");
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use crate::fault::{FaultRule, Faults};
 use crate::host::HostSlot;
 use crate::ledger::AccountTotals;
 use crate::profile::HostProfile;
-use crate::progress::{DRAIN_LIMIT, Limits, MAX_EVENTS_PER_INSTANT, STALL_LIMIT, Stop};
+use crate::progress::{DRAIN_LIMIT, Limits, MAX_EVENTS_PER_INSTANT, STALL_LIMIT, Silence, Stop};
 use crate::queue::{Event, EventQueue, SortedQueue};
 use crate::root::{RootComplex, RootCounters, RootPortConfig};
 use crate::stages::{Stage, TransactionKind, TransactionTap};
@@ -106,6 +106,7 @@ pub struct Fabric {
     tap: Option<Box<dyn Tap>>,
     totals: RunTotals,
     last_progress: Time,
+    silence: Silence,
     host_started: bool,
     /// How the host program has ended.
     outcome: Option<Result<(), String>>,
@@ -153,6 +154,7 @@ impl Fabric {
             tap: None,
             totals: RunTotals::default(),
             last_progress: Time::ZERO,
+            silence: Silence::default(),
             host_started: false,
             outcome: None,
             ended_at: Time::ZERO,
@@ -339,6 +341,12 @@ impl Fabric {
             Some(damage) => frame.whole(tlp).is_some_and(|f| state.port.accepts_frame(now, &f, &damage)),
         };
         let Some(tlp) = tlp.filter(|_| accepted) else {
+            // It is acknowledged, and comes to nothing. A duplicate may be of one that did not.
+            if let Some(tlp) = tlp
+                && state.port.poll_refused()
+            {
+                self.root.ledger.drop(tlp.account);
+            }
             self.tell_retrain(id);
             return self.pump(id.index());
         };
@@ -379,15 +387,18 @@ impl Fabric {
     fn tell_retrain(&mut self, id: PortId) {
         if let Some(until) = self.ports[id.index()].port.poll_retrain() {
             self.ports[id.peer().index()].port.hold(self.now, until);
+            self.silence.note(self.now, until, self.last_progress);
         }
     }
 
     fn change_link(&mut self, n: usize) {
         let LinkEvent { link, rate, width, .. } = self.link_events[n];
         let ends = [Side::Root, Side::Device].map(|side| PortId::new(link, side).index());
-        let until = ends.map(|n| self.ports[n].port.retrained_at(self.now)).into_iter().max();
+        let [root, device] = ends.map(|n| self.ports[n].port.retrained_at(self.now));
+        let until = root.max(device);
+        self.silence.note(self.now, until, self.last_progress);
         for n in ends {
-            self.ports[n].port.retrain(self.now, until.unwrap_or(self.now), rate, width);
+            self.ports[n].port.retrain(self.now, until, rate, width);
             self.pump(n);
         }
     }
@@ -607,7 +618,7 @@ impl Fabric {
 
     /// True where something other than the upkeep of the links is still to come.
     fn is_live(&self) -> bool {
-        self.now.since(self.last_progress) < STALL_LIMIT
+        self.now.since(self.last_progress) < STALL_LIMIT + self.silence.since(self.last_progress)
             || self.slots.iter().any(|s| s.device.poll_timeout().is_some_and(|at| at < Time::MAX))
             || self.host_started && self.host.as_ref().is_some_and(|h| h.wakes_at().is_some())
             || self.root.is_waiting(self.now)

@@ -28,7 +28,8 @@ pub struct AccountTotals {
     pub opened: u64,
     /// Closed: the transaction has ended.
     pub closed: u64,
-    /// Dropped: the posted request was without effect, such as a poisoned one or one to nowhere.
+    /// Dropped: the posted request was without effect, such as a poisoned one or one to nowhere; or a TLP of the
+    /// transaction was thrown away by its receiver, for want of credits or of a channel for its Traffic Class.
     pub dropped: u64,
     /// Given up, to make room, while open.
     pub given_up: u64,
@@ -232,7 +233,7 @@ impl Ledger {
         self.end(tlp.account, status, [(stage, end); 2]);
     }
 
-    /// A posted TLP has come to nothing.
+    /// A posted TLP has come to nothing, or one that its receiver threw away.
     pub(crate) fn drop(&mut self, account: Account) {
         let Some(entry) = self.entry(account) else { return };
         entry.generation = 0;

@@ -30,8 +30,8 @@ pub struct HostProfile {
     pub completion_timeout: Duration,
     /// Where its completions may be cut.
     pub rcb: Rcb,
-    /// Reads that one root port has under way in the memory system at most; further ones wait in the receive buffer
-    /// and hold their credits.
+    /// Reads of one Traffic Class that a root port has under way in the memory system at most; further ones wait in the
+    /// receive buffer and hold their credits. Each Traffic Class has as many, so that none waits for another.
     pub max_reads_per_port: u32,
     /// Non-posted requests of the host that one root port has under way at most: 5-bit tags give 32.
     pub max_host_requests_per_port: u16,

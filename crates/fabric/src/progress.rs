@@ -51,8 +51,39 @@ impl fmt::Display for Stop {
 
 /// Virtual time without a TLP delivered, a timer of a device or of the host, or data from memory, after which nothing
 /// will come any more. By then the flow-control refresh (every 30 us, `PCIe 5.0 §2.6.1.2`) has told the credits thirty
-/// times over, and the slowest REPLAY_TIMER (24,000 symbols of 4 ns, §3.6.2.1) has sent a lost TLP again ten times.
+/// times over, and the slowest REPLAY_TIMER (24,000 symbols of 4 ns, §3.6.2.1) has sent a lost TLP again ten times. Without the
+/// time in which links retrained: see [`Silence`].
 pub(crate) const STALL_LIMIT: Duration = Duration::from_ms(1);
+
+/// How long links have been silent while they retrained, since there was progress. That time is not the fault of those who
+/// wait, and does not count against [`STALL_LIMIT`]; the time between retrains does, so that a link that retrains for ever
+/// comes to its end.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Silence {
+    /// Its end, which may lie ahead.
+    until: Time,
+    /// All of it behind `progress`; where several links are silent at a time, that time counts once.
+    total: Duration,
+    /// The last progress when it was noted.
+    progress: Time,
+}
+
+impl Silence {
+    /// A link is silent from `now` until `until`; there was progress last at `progress`.
+    #[cold]
+    pub(crate) fn note(&mut self, now: Time, until: Time, progress: Time) {
+        if progress != self.progress {
+            (self.progress, self.total) = (progress, self.until.since(now));
+        }
+        self.total += until.since(self.until.max(now));
+        self.until = self.until.max(until);
+    }
+
+    /// Its time behind `progress`, the last there was; what has begun before that counts whole.
+    pub(crate) fn since(&self, progress: Time) -> Duration {
+        if progress < self.until { self.total } else { Duration::ZERO }
+    }
+}
 
 /// Events at one instant, after which time is said to stand still: a device or program asks to be called again at once,
 /// without end. What a fabric does at one instant by itself is some tens of events for each port.
@@ -61,3 +92,32 @@ pub(crate) const MAX_EVENTS_PER_INSTANT: u32 = 1 << 17;
 /// Virtual time in which what a program left behind when it ended may still arrive: many round trips of any link, and
 /// little enough for a device that goes on by itself for ever.
 pub(crate) const DRAIN_LIMIT: Duration = Duration::from_us(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn us(us: u64) -> Time {
+        Time::ZERO + Duration::from_us(us)
+    }
+
+    /// Rows: now, the end of the silence, the last progress; and what is silent since then, in us, once it is noted.
+    #[test]
+    fn silence_adds_up_without_progress_and_overlaps_count_once() {
+        let rows = [
+            (10, 15, 9, 5),
+            (12, 20, 9, 10),
+            (13, 14, 9, 10),
+            (30, 34, 9, 14),
+            // Progress amid the silence: what is left of it counts, and what is new.
+            (32, 40, 31, 8),
+            (50, 53, 45, 3),
+        ];
+        let mut silence = Silence::default();
+        for (now, until, progress, total) in rows {
+            silence.note(us(now), us(until), us(progress));
+            assert_eq!(silence.since(us(progress)), Duration::from_us(total), "at {now} us");
+        }
+        assert_eq!(silence.since(us(53)), Duration::ZERO, "over and forgotten");
+    }
+}

@@ -326,7 +326,7 @@ impl Traffic {
     fn link(&self) -> LinkConfig {
         let mut link = link(self.rate, self.lanes, 128);
         credits(&mut link, true, Class::Posted, self.posted.0, self.posted.1);
-        credits(&mut link, true, Class::NonPosted, self.posted.0, 1);
+        credits(&mut link, true, Class::NonPosted, self.posted.0, 8);
         credits(&mut link, false, Class::Posted, self.posted.0, self.posted.1);
         let limit = CreditLimit::finite(self.completion.0, self.completion.1);
         link.device.rx_buffer[Class::Completion.index()] = limit;

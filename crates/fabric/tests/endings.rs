@@ -132,6 +132,55 @@ fn a_link_that_loses_every_tlp() {
     no_progress(stop, &["waiting for interrupts of vector 33", "link 0 (root side): 1 TLPs unacknowledged"]);
 }
 
+/// A retrain of 24 ms, the time limit of Recovery.RcvrLock (`PCIe 5.0 §4.2.6.4.1`), and a device and a program
+/// that have no timers: nobody is stuck.
+#[test]
+fn a_long_retrain_is_not_the_end() {
+    let mut slow = link(Rate::Gt8, 8, 256);
+    (slow.root.retrain, slow.device.retrain) = (Duration::from_ms(24), Duration::from_ms(24));
+    let mut fabric = System::new()
+        .device(slow, |io: Io| async move {
+            while let Some(request) = io.next_request().await {
+                if let Request::Write(_) = request {
+                    let _ = io.dma_write(0x2000, 7u32).await;
+                    let _ = io.interrupt(0).await;
+                }
+            }
+        })
+        .with_program(|cpu, found| async move {
+            cpu.sleep(Duration::from_us(100)).await;
+            cpu.write_u32(bar(&found[0], 0), 1).await.map_err(text)?;
+            cpu.interrupt(found[0].vector(0)).await;
+            if cpu.now() < Time::ZERO + Duration::from_ms(24) {
+                Err("before the link was back".into())
+            } else {
+                Ok(())
+            }
+        });
+    let at = Time::ZERO + Duration::from_us(100);
+    let width = tlp::Width::new(4).unwrap();
+    fabric.schedule(riser_fabric::LinkEvent { at, link: LinkId(0), rate: Rate::Gt8, width });
+    assert_eq!(fabric.run(Limits::default()), Stop::Finished);
+}
+
+/// Without end: each write that goes up is lost, and after four replays the link retrains for 900 us. REPLAY_TIMER, 24,000
+/// symbol times of 8 GT/s or 24 us, expires four times between two retrains: so there are ten or eleven until 1 ms is over.
+#[test]
+fn a_link_that_retrains_for_ever_comes_to_its_end() {
+    let mut slow = link(Rate::Gt8, 1, 256);
+    (slow.root.retrain, slow.device.retrain) = (Duration::from_us(900), Duration::from_us(900));
+    let raw = Raw::new();
+    raw.send(0, write(0x1000, 64));
+    let mut fabric = System::new()
+        .raw(slow, &raw)
+        .fault(Direction::Upstream, FrameKind::Class(Class::Posted), 1, 1, FaultAction::Drop)
+        .without_program();
+    no_progress(fabric.run(Limits::default()), &["link 0 (device side): 1 TLPs unacknowledged"]);
+    let counters = fabric.port_counters(PortId::new(LinkId(0), Side::Device));
+    assert!((10..=11).contains(&counters.replay_num_rollovers), "{}", counters.replay_num_rollovers);
+    assert!(fabric.now() < Time::ZERO + Duration::from_ms(12), "{}", fabric.now());
+}
+
 /// Wants to be called at once, always.
 struct Restless;
 

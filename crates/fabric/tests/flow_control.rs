@@ -4,7 +4,7 @@
 mod common;
 
 use common::link;
-use common::system::{Arrivals, System, Told, bar, byte, bytes, credits, text};
+use common::system::{Arrivals, Raw, System, Told, bar, byte, bytes, credits, text};
 use device::endpoint::EndpointLimits;
 use device::io::{Request, join_array};
 use device::{DmaError, Io};
@@ -12,7 +12,10 @@ use link::Frame;
 use riser_fabric::{Direction, LinkConfig, Stop};
 use std::cell::Cell;
 use std::rc::Rc;
-use tlp::{Class, Duration, Rate, Time};
+use tlp::{
+    AtomicOp, AtomicRequest, Bdf, Body, Class, Data, Duration, MemoryOp, MemoryRequest, OperandSize, Rate,
+    Repr, Span, Tag, Time, Tlp,
+};
 
 /// Header credits of the device for posted requests.
 const CREDITS: u16 = 8;
@@ -123,6 +126,31 @@ fn reads_that_wait_for_memory_return_their_credits_one_by_one() {
     assert_eq!(fabric.run(riser_fabric::Limits::default()), Stop::Finished);
     assert_eq!(done.get(), Some(64));
     assert_eq!(fabric.root_counters().memory_reads, 64);
+}
+
+/// The least data credits that a root port may advertise (`PCIe 5.0 Table 2-45`, 2 for AtomicOps; ECN "Deferrable Memory
+/// Write", 8) carry the longest AtomicOps, CAS of 128 bits with 32 B, and the longest deferrable writes, of 128 B.
+#[test]
+fn the_least_credits_carry_the_longest_non_posted_requests() {
+    let mut link = link(Rate::Gt8, 8, 256);
+    credits(&mut link, true, Class::NonPosted, 1, 8);
+    assert_eq!(link.root.validate(), Ok(()));
+    let raw = Raw::new();
+    let requester = Bdf::from_bits(0x100);
+    for n in 0..8 {
+        let (tag, address) = (Tag::from_bits(n), 0x1000 + 256 * u64::from(n));
+        let (body, len) = if n % 2 == 0 {
+            let (op, operand) = (AtomicOp::CompareSwap, OperandSize::Bits128);
+            (Body::Atomic(AtomicRequest { op, operand, requester, tag, address }), 32)
+        } else {
+            let span = Span::covering(address, 128).unwrap();
+            (Body::Memory(MemoryRequest { op: MemoryOp::WriteDeferrable, requester, tag, span }), 128)
+        };
+        raw.send(20_000, Tlp::new(Repr::new(body), Data::Counted(len)));
+    }
+    let mut fabric = System::new().raw(link, &raw).without_program();
+    assert_eq!(fabric.run(riser_fabric::Limits::default()), Stop::Finished);
+    assert_eq!(raw.received().iter().filter(|t| t.class() == Class::Completion).count(), 8);
 }
 
 #[test]

@@ -107,6 +107,27 @@ fn the_wire_is_silent_while_the_link_retrains() {
     }
 }
 
+/// REPLAY_NUM rolls over, and the link is silent for 900 us: neither end makes up for the SKPs of that time, of which there
+/// would be 147 of each lane (`PCIe 5.0 §4.2.7`: one in 375 blocks of 16.25 ns, 6.09 us).
+#[test]
+fn a_silence_leaves_no_skps_behind() {
+    let mut link = link(Rate::Gt8, 1, 256);
+    each_port(&mut link, |port| port.retrain = Duration::from_us(900));
+    let source = Source { left: 1, from: at_us(10), ..Source::flood(0, 64) };
+    let mut system = system(link, vec![source]);
+    for nth in 1..=4 {
+        system = system.fault(Direction::Upstream, FrameKind::Tlp, nth, 0, FaultAction::Drop);
+    }
+    let mut fabric = system.without_program();
+    let last = run_until(&mut fabric, 1_020);
+    assert_eq!((last.replay_num_rollovers, last.replayed_tlps), (1, 4));
+    for side in [Side::Device, Side::Root] {
+        // 1,020 us less the silence.
+        let sets = counters(&fabric, side).skp_sets;
+        assert!((17..=20).contains(&sets), "{side:?}: {sets}");
+    }
+}
+
 /// A host program and a device go on across changes of their link, with errors on it: every byte is right.
 #[test]
 fn traffic_goes_on_across_changes_with_errors() {

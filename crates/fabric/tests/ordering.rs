@@ -101,7 +101,7 @@ fn any_link() -> impl Strategy<Value = LinkConfig> {
                 let data = (mps / 16) as u16;
                 credits(&mut link, false, Class::Posted, down, data * down);
                 credits(&mut link, true, Class::Posted, up, data * up);
-                credits(&mut link, false, Class::NonPosted, down, down);
+                credits(&mut link, false, Class::NonPosted, down, 8 * down);
                 credits(&mut link, true, Class::Completion, up, data * up);
             }
             link

@@ -154,7 +154,7 @@ fn strict_priority_waits_for_one_tlp_at_most() {
 fn credits_are_each_channels_own() {
     let mut slow = eight_channels(&VcArbitration::round_robin());
     slow.propagation = Duration::from_us(1);
-    let scarce = [CreditLimit::finite(1, 16), CreditLimit::finite(1, 1), CreditLimit::INFINITE];
+    let scarce = [CreditLimit::finite(1, 16), CreditLimit::finite(1, 8), CreditLimit::INFINITE];
     each_port(&mut slow, |port| port.vc_buffers = BTreeMap::from([(Vc::from_bits(1), scarce)]));
     let sources = [0, 1, 2].map(|tc| Source::flood(tc, 256)).into();
     let mut fabric = fabric(slow, sources);
@@ -228,4 +228,6 @@ fn an_unmapped_traffic_class_is_malformed() {
     assert_eq!(sent.tlps, 90);
     assert_eq!(fabric.port_counters(PortId::new(LinkId(0), Side::Root)).unmapped_tcs, 40);
     assert_eq!(fabric.root_counters().memory_writes, 50);
+    let accounts = fabric.account_totals();
+    assert_eq!((accounts.closed, accounts.dropped, accounts.open), (50, 40, 0));
 }

@@ -55,7 +55,7 @@ pub struct HostFile {
     pub completion_timeout_us: Figure<u64>,
     /// Read Completion Boundary.
     pub rcb_bytes: Figure<RcbBytes>,
-    /// Reads that one root port has under way in the memory system at most.
+    /// Reads of one Traffic Class that a root port has under way in the memory system at most.
     pub max_reads_per_port: Figure<u32>,
     /// Non-posted requests of the host under way at one root port at most.
     pub max_host_requests_per_port: Figure<u16>,

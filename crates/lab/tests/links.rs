@@ -119,3 +119,37 @@ fn a_link_event_changes_the_link() {
     );
     assert!(changed.links[0].directions.iter().all(|direction| direction.link_changes == 1));
 }
+
+/// Counts of errors have the names of the JSON object; those of zero are left out.
+#[test]
+fn errors_are_those_counts_that_are_not_zero() {
+    let mut report = run("");
+    assert!(report.root_errors().is_empty());
+    assert!(report.links[0].directions.iter().all(|direction| direction.errors().is_empty()));
+    let root = &mut report.root_complex;
+    (root.malformed, root.completion_timeouts, root.unexpected_completions) = (1, 2, 3);
+    assert_eq!(
+        report.root_errors(),
+        [("malformed", 1), ("unexpected_completions", 3), ("completion_timeouts", 2)]
+    );
+    let up = &mut report.links[0].directions[1];
+    (up.full_buffer_drops, up.receiver_overflows) = (4, 5);
+    (up.data_link_protocol_errors, up.undetected_errors, up.damaged_frames) = (6, 7, 8);
+    let errors = up.errors();
+    assert_eq!(
+        errors,
+        [
+            ("full_buffer_drops", 4),
+            ("receiver_overflows", 5),
+            ("data_link_protocol_errors", 6),
+            ("undetected_errors", 7)
+        ]
+    );
+    let json = serde_json::to_value(&report).unwrap();
+    for (name, count) in errors {
+        assert_eq!(json["links"][0]["directions"][1][name], count, "{name}");
+    }
+    for (name, count) in report.root_errors() {
+        assert_eq!(json["root_complex"][name], count, "{name}");
+    }
+}

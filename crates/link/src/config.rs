@@ -15,6 +15,10 @@ pub(crate) const MAX_DATA_CREDITS: u16 = 2047;
 const MAX_SCALE: Scale = Scale::X16;
 /// Bytes of a data credit (`PCIe 5.0 §2.6.1`).
 pub(crate) const CREDIT_BYTES: u32 = 16;
+/// Data of the longest non-posted request in these units: 128 B of a DMWr (ECN "Deferrable Memory Write"). The 32 B of a CAS
+/// of 128 bits are less (`PCIe 5.0 §2.6.1`, Table 2-45), and one unit is all that other requests need. A port does not know
+/// what its owner completes, and what found no credits for ever would hold up all behind it; so each is asked for the most.
+const MAX_NON_POSTED_CREDITS: u16 = 8;
 /// Bytes that a TLP can have beside its data: header, digest, sequence number, LCRC.
 const MAX_TLP_OVERHEAD: u32 = 16 + 4 + 2 + 4;
 /// Bound of a class's transmit queue, in TLPs.
@@ -128,7 +132,7 @@ pub enum ConfigError {
         max: u16,
     },
     /// Too few or too many data credits.
-    #[error("{}{class:?} data credits {value}: legal are {min} to {max} (units of 16 B), or infinite", of(*vc))]
+    #[error("{}{class:?} data credits {value}: legal are {min} to {max} (units of 16 B), or infinite{}", of(*vc), why(*class))]
     DataCredits {
         /// On which channel.
         vc: Vc,
@@ -136,7 +140,7 @@ pub enum ConfigError {
         class: Class,
         /// The value.
         value: u16,
-        /// The least (`PCIe 5.0 Table 2-45`).
+        /// The least (`PCIe 5.0 Table 2-45`): Max_Payload_Size; of non-posted requests, 8 for a DMWr.
         min: u16,
         /// The most (`PCIe 5.0 §2.6.1`, Table 3-2).
         max: u16,
@@ -195,6 +199,22 @@ pub enum ConfigError {
 /// Nothing for VC0, which goes without saying.
 fn of(vc: Vc) -> String {
     if vc == Vc::VC0 { String::new() } else { format!("{vc} ") }
+}
+
+/// Why the least is what it is, where Max_Payload_Size does not say it.
+const fn why(class: Class) -> &'static str {
+    match class {
+        Class::NonPosted => "; a CAS of 128 bits takes 2, a DMWr 8",
+        Class::Posted | Class::Completion => "",
+    }
+}
+
+/// Data credits of the largest TLP of `class`: the least that a receiver may advertise (`PCIe 5.0 §2.6.1`, Table 2-45).
+pub(crate) const fn least_data_credits(class: Class, mps: Mps) -> u16 {
+    match class {
+        Class::NonPosted => MAX_NON_POSTED_CREDITS,
+        Class::Posted | Class::Completion => (mps.bytes() / CREDIT_BYTES) as u16,
+    }
 }
 
 impl PortConfig {
@@ -287,10 +307,7 @@ impl PortConfig {
         if let Some(value) = header.filter(|h| !(1..=max).contains(h)) {
             return Err(ConfigError::HeaderCredits { vc, class, value, max });
         }
-        let min = match class {
-            Class::NonPosted => 1,
-            Class::Posted | Class::Completion => (self.mps.bytes() / CREDIT_BYTES) as u16,
-        };
+        let min = least_data_credits(class, self.mps);
         let max = MAX_DATA_CREDITS * factor;
         match data.filter(|d| !(min..=max).contains(d)) {
             Some(value) => Err(ConfigError::DataCredits { vc, class, value, min, max }),
@@ -348,7 +365,7 @@ mod tests {
     #[test]
     fn refusals_name_the_value_and_the_legal_ones() {
         type Change = fn(&mut PortConfig);
-        let rows: [(Change, &str); 15] = [
+        let rows: [(Change, &str); 16] = [
             (|c| c.rx_buffer[0].header = Some(0), "Posted header credits 0: legal are 1 to 127, or infinite"),
             (
                 |c| c.rx_buffer[1].header = Some(128),
@@ -357,6 +374,11 @@ mod tests {
             (
                 |c| c.rx_buffer[0].data = Some(15),
                 "Posted data credits 15: legal are 16 to 2047 (units of 16 B), or infinite",
+            ),
+            (
+                |c| c.rx_buffer[1].data = Some(7),
+                "NonPosted data credits 7: legal are 8 to 2047 (units of 16 B), or infinite; a CAS of 128 bits takes 2, \
+                 a DMWr 8",
             ),
             (
                 |c| c.rx_buffer[2] = CreditLimit::finite(1, 2048),

@@ -2,7 +2,7 @@
 //! Credits of both directions (`PCIe 5.0 §2.6.1`): counters modulo 2^8 for headers and 2^12 for data, with two or four bits
 //! more where they are scaled (§3.4.2), as in the specification. Sends nothing; the port asks it what to report.
 
-use crate::config::{CREDIT_BYTES, CreditLimit, MAX_DATA_CREDITS, MAX_HEADER_CREDITS};
+use crate::config::{CreditLimit, MAX_DATA_CREDITS, MAX_HEADER_CREDITS, least_data_credits};
 use tlp::{Class, FlowControl, FlowControlKind, Mps, Scale, Vc};
 
 /// Bits of the fields of a flow-control DLLP.
@@ -94,7 +94,7 @@ impl TxCredits {
 struct RxCredit {
     allocated: u16,
     received: u16,
-    /// CREDITS_ALLOCATED as the last flow-control DLLP said it: what the sender goes by.
+    /// CREDITS_ALLOCATED as InitFC1 or the last UpdateFC said it: what the sender goes by.
     told: u16,
     mask: u16,
     scale: Scale,
@@ -140,12 +140,19 @@ impl RxCredit {
 
     /// The same, and it can be told of more.
     const fn is_starved(self, amount: u16) -> bool {
-        self.is_short_of(amount) && self.told != self.tellable()
+        self.is_short_of(amount) && self.has_news()
     }
 
-    /// The field of the DLLP that is sent now.
-    const fn tell(&mut self) -> u16 {
-        self.told = self.tellable();
+    const fn has_news(self) -> bool {
+        !self.infinite && self.told != self.tellable()
+    }
+
+    /// The field of the DLLP that is sent now. An InitFC says the same whenever it is sent: to a sender that has heard one
+    /// before, it tells nothing.
+    const fn tell(&mut self, kind: FlowControlKind) -> u16 {
+        if matches!(kind, FlowControlKind::UpdateFc) {
+            self.told = self.tellable();
+        }
         if self.infinite { 0 } else { self.told >> self.scale.shift() }
     }
 }
@@ -175,10 +182,7 @@ pub(crate) struct RxCredits {
 impl RxCredits {
     /// `scaled`: both ends have agreed on scaled flow control.
     pub(crate) const fn new(vc: Vc, class: Class, limit: CreditLimit, mps: Mps, scaled: bool) -> RxCredits {
-        let least_data = match class {
-            Class::NonPosted => 1,
-            Class::Posted | Class::Completion => (mps.bytes() / CREDIT_BYTES) as u16,
-        };
+        let least_data = least_data_credits(class, mps);
         let header = RxCredit::new(limit.header, MAX_HEADER_CREDITS, HEADER_BITS, scaled);
         let data = RxCredit::new(limit.data, MAX_DATA_CREDITS, DATA_BITS, scaled);
         RxCredits { vc, class, header, data, least_data }
@@ -211,6 +215,11 @@ impl RxCredits {
         self.header.is_starved(1) || self.data.is_starved(self.least_data)
     }
 
+    /// True where an UpdateFC would tell the sender something new.
+    pub(crate) const fn has_news(&self) -> bool {
+        self.header.has_news() || self.data.has_news()
+    }
+
     /// The flow-control DLLP that tells the state, as it is sent.
     pub(crate) const fn report(&mut self, kind: FlowControlKind) -> FlowControl {
         FlowControl {
@@ -218,9 +227,9 @@ impl RxCredits {
             class: self.class,
             vc: self.vc,
             header_scale: self.header.scale,
-            header: self.header.tell() as u8,
+            header: self.header.tell(kind) as u8,
             data_scale: self.data.scale,
-            data: self.data.tell(),
+            data: self.data.tell(kind),
         }
     }
 }

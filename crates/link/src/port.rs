@@ -68,6 +68,8 @@ pub struct Port {
     init_at: Time,
     /// REPLAY_NUM has rolled over, and the other end does not know.
     retrains_until: Option<Time>,
+    /// A TLP in order was thrown away, and nobody was told.
+    refused: bool,
     counters: Counters,
     config: Box<PortConfig>,
 }
@@ -113,6 +115,7 @@ impl Port {
             feature: FeatureExchange::new(config.scaled_flow_control),
             init_at: Time::MAX,
             retrains_until: None,
+            refused: false,
             counters: Counters::default(),
             config: Box::new(config),
         }
@@ -287,6 +290,14 @@ impl Port {
         }
     }
 
+    /// Asked after a TLP that was not to be handed up: whether it was new and in order, but no credits or no Traffic Class
+    /// let it in, so that it is acknowledged and will not come again. Says it once.
+    #[must_use]
+    #[inline]
+    pub fn poll_refused(&mut self) -> bool {
+        std::mem::take(&mut self.refused)
+    }
+
     /// The receiver has taken one TLP of `tc` and `class` with `data_credits` units of 16 B out of its buffer.
     #[inline]
     pub fn return_credits(&mut self, now: Time, tc: TrafficClass, class: Class, data_credits: u32) {
@@ -304,22 +315,10 @@ impl Port {
     #[must_use]
     #[inline]
     pub fn poll_timeout(&self) -> Option<Time> {
-        let earliest = self.working_deadline().min(self.updates.refresh_deadline());
-        (earliest != Time::MAX).then_some(earliest)
-    }
-
-    /// True where [`poll_timeout`](Self::poll_timeout) names only the periodic refresh of credits, and enough of them
-    /// have been sent since credits last changed that even lost ones are made up for: waiting for it leads nowhere.
-    #[must_use]
-    pub fn poll_timeout_is_maintenance(&self) -> bool {
-        let refresh = self.updates.refresh_deadline();
-        refresh != Time::MAX && refresh < self.working_deadline() && self.updates.refresh_is_idle()
-    }
-
-    #[inline]
-    fn working_deadline(&self) -> Time {
         let data_link = self.receiver.deadline().min(self.replay.deadline());
-        data_link.min(self.updates.news_deadline()).min(self.init_at)
+        let updates = self.updates.news_deadline().min(self.updates.refresh_deadline());
+        let earliest = data_link.min(updates).min(self.init_at);
+        (earliest != Time::MAX).then_some(earliest)
     }
 
     /// Timers that are due at `now` expire. Harmless when called too early.
@@ -388,7 +387,7 @@ impl Port {
     /// The other end has sent the link into retraining: nothing is sent from the end of the frame on the wire until
     /// `until`, and REPLAY_TIMER is held.
     pub fn hold(&mut self, now: Time, until: Time) {
-        self.wire.hold(until);
+        self.wire.hold(now, until, &mut self.counters);
         self.replay.hold(now, until.max(now));
     }
 

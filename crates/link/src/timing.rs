@@ -129,13 +129,20 @@ impl Serializer {
         Time::from_ps(self.free.ps)
     }
 
-    /// Sends nothing before `until`.
-    pub(crate) fn hold(&mut self, until: Time) {
-        self.free = self.free.max(WireTime::at(until));
+    /// The lanes are retrained at the same speed until `until`, or the end of what was sent: nothing is sent before, and
+    /// the next SKP is due one interval behind. Those that fall due meanwhile are not made up for.
+    pub(crate) fn hold(&mut self, now: Time, until: Time, counters: &mut Counters) {
+        self.catch_up(now, counters);
+        self.silence(until);
     }
 
-    /// The lanes are retrained until `until`, at or after both `now` and the end of what was sent: nothing is sent before,
-    /// and the next SKP is due one interval behind.
+    fn silence(&mut self, until: Time) {
+        self.free = self.free.max(WireTime::at(until));
+        self.skp_due = self.free.after(self.skp_period_ticks);
+    }
+
+    /// Like [`hold`](Self::hold), to come back at another speed; `until` is at or after both `now` and the end of what was
+    /// sent.
     pub(crate) fn retrain(
         &mut self,
         now: Time,
@@ -145,8 +152,7 @@ impl Serializer {
     ) {
         self.catch_up(now, counters);
         self.set_speed(rate, width, skp_interval);
-        self.free = self.free.max(WireTime::at(until));
-        self.skp_due = self.free.after(self.skp_period_ticks);
+        self.silence(until);
     }
 
     /// Sends `bytes`, from `now` or when the wire is free and due SKPs are out; first and last instant.
@@ -278,6 +284,23 @@ mod tests {
         // Three fell due meanwhile.
         assert_eq!(wire.send(end, 1, &mut counters).0, end + Duration::from_ps(3 * 16_000));
         assert_eq!(counters.skp_sets, 4);
+    }
+
+    /// Two intervals of idle wire, a silence of a thousand, a frame: two SKPs before, none in the silence, and the third one
+    /// interval behind it.
+    #[test]
+    fn no_skps_are_made_up_for_behind_a_silence() {
+        for rate in Rate::ALL {
+            let (mut wire, mut counters) = serializer(rate, 4);
+            let period = wire.skp_period_ticks / TICKS_PER_PS;
+            let (now, until) = (Time::from_ps(period * 5 / 2), Time::from_ps(period * 1000));
+            wire.hold(now, until, &mut counters);
+            assert_eq!((wire.send(now, 8, &mut counters).0, counters.skp_sets), (until, 2));
+            wire.catch_up(until + Duration::from_ps(period - 1), &mut counters);
+            assert_eq!(counters.skp_sets, 2);
+            wire.catch_up(until + Duration::from_ps(period * 3 / 2), &mut counters);
+            assert_eq!(counters.skp_sets, 3);
+        }
     }
 
     #[test]

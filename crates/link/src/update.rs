@@ -6,9 +6,6 @@ use tlp::{Class, Duration, Time, Vc};
 
 /// The longest between two UpdateFCs of a type of finite credits (`PCIe 5.0 §2.6.1.2`).
 const REFRESH: Duration = Duration::from_us(30);
-/// After so many refreshes in a row without credits returned, a further one can tell the other end nothing new, even if
-/// most of them were lost.
-const ENOUGH_REFRESHES: u8 = 16;
 /// Kinds of credits: those of each class on each channel.
 pub(crate) const KINDS: usize = Vc::COUNT * CLASSES;
 const CLASSES: usize = Class::ALL.len();
@@ -26,7 +23,6 @@ pub(crate) struct UpdateSchedule {
     news_at: Time,
     told_at: [Time; KINDS],
     refresh_at: Time,
-    refreshes: u8,
 }
 
 impl UpdateSchedule {
@@ -45,7 +41,6 @@ impl UpdateSchedule {
             news_at: Time::MAX,
             told_at: [Time::ZERO; KINDS],
             refresh_at: Time::MAX,
-            refreshes: 0,
         }
     }
 
@@ -67,7 +62,6 @@ impl UpdateSchedule {
     /// Credits of `class` on `channel` were returned; the kinds to tell at once.
     #[inline]
     pub(crate) fn returned(&mut self, now: Time, channel: usize, class: Class, urgent: bool) -> u32 {
-        self.refreshes = 0;
         let bit = bit(channel, class) & self.running;
         if bit == 0 || urgent {
             return bit;
@@ -121,9 +115,6 @@ impl UpdateSchedule {
             next = next.min(at);
         }
         self.refresh_at = next;
-        if due != 0 {
-            self.refreshes = self.refreshes.saturating_add(1);
-        }
         due
     }
 
@@ -137,11 +128,6 @@ impl UpdateSchedule {
     #[inline]
     pub(crate) fn refresh_deadline(&self) -> Time {
         self.refresh_at
-    }
-
-    /// True where a refresh can no longer heal anything.
-    pub(crate) fn refresh_is_idle(&self) -> bool {
-        self.refreshes >= ENOUGH_REFRESHES
     }
 }
 
@@ -194,6 +180,5 @@ mod tests {
         schedule.told(at(30), 1);
         assert_eq!(schedule.refresh_deadline(), at(50));
         assert_eq!(schedule.timeout(at(50)), 0b001);
-        assert!(!schedule.refresh_is_idle());
     }
 }

@@ -85,7 +85,7 @@ fn literal_rates() {
 /// Payload Gb/s of 256 B writes at Gen3 x8 with 500 ns of flight and `credits` for posted data.
 fn starved(credits: u16) -> (f64, [u64; 3]) {
     let config = PortConfig {
-        rx_buffer: [CreditLimit::finite(127, credits), CreditLimit::finite(1, 1), CreditLimit::INFINITE],
+        rx_buffer: [CreditLimit::finite(127, credits), CreditLimit::finite(1, 8), CreditLimit::INFINITE],
         ..config(Rate::Gt8, 8, 256)
     };
     let mut link = Joined::new([config.clone(), config], Duration::from_ns(500));
@@ -125,7 +125,7 @@ fn starvation_is_credits_per_round_trip() {
 #[test]
 fn stall_time_fills_what_the_wire_leaves() {
     let config = PortConfig {
-        rx_buffer: [CreditLimit::finite(4, 64), CreditLimit::finite(1, 1), CreditLimit::INFINITE],
+        rx_buffer: [CreditLimit::finite(4, 64), CreditLimit::finite(1, 8), CreditLimit::INFINITE],
         ..config(Rate::Gt8, 8, 256)
     };
     let mut link = Joined::new([config.clone(), config.clone()], Duration::from_ns(500));

@@ -27,6 +27,8 @@ Runs until the host's programs are done, nothing can go on, or the lab's limit_u
   (queue_ns, credit_wait_ns, serialization_ns, wire_ns, replay_ns, root_complex_ns, memory_ns, completer_ns), min, median,
   p99, max: one such transaction each, {requester, tag, bytes, start_ns, latency_ns and its parts}}]}],
   root_complex: {...}, devices: [{slot, model, counters: {...}}]
+Errors have lines of their own: counts, by their names in JSON, that are not zero, of each link by direction and of the root
+complex. Damaged frames, which are sent again, are not among them.
 The bytes of a direction by kind (payload, header, digest, framing, replay, dllp, skp) add up to wire_bytes.
 A transaction is a request with its completions, from when it is handed to the transmit queue (of the host: to the root
 complex) until its last completion has come, or its data is visible. Its parts add up to its latency:

@@ -16,12 +16,12 @@ use crate::seam::{
 use config::{ConfigSpace, ResetScope, Uncorrectable};
 use tlp::split::request_piece;
 use tlp::{
-    Attributes, Bdf, Body, Class, Data, MemoryOp, MemoryRequest, Message, MessageRouting, Repr, Span, Status,
-    Tag, TcSet, Time, Tlp, TrafficClass,
+    Attributes, Bdf, Body, Class, Data, MemoryOp, MemoryRequest, Message, Repr, Span, Status, Tag, TcSet,
+    Time, Tlp, TrafficClass,
 };
 
 /// Outputs refused in one poll; a device that goes on is asked again [`PAUSE`](super::PAUSE) later, so that time
-/// passes and the run ends.
+/// passes and the run ends. What is accepted does not count: how much of it can wait is bounded otherwise.
 pub(super) const MAX_REFUSED_PER_POLL: u32 = 64;
 
 /// What is to be sent of class posted.
@@ -84,7 +84,7 @@ impl Function {
             msix,
             posted: Outbox::new(MAX_PARKED),
             held_by_posted: false,
-            // Bounded by the requests that wait for an answer.
+            // Bounded by the requests whose last completion has not left.
             answers: Outbox::new(usize::MAX),
         };
         function.refresh(shared);
@@ -133,12 +133,14 @@ impl Function {
 
     #[inline]
     pub(crate) fn poll_posted(&mut self, now: Time, shared: &mut Shared, room: TcSet) -> Option<Tlp> {
-        for _ in 0..MAX_REFUSED_PER_POLL {
+        let mut refused = 0;
+        while refused < MAX_REFUSED_PER_POLL {
             if self.posted.select(room, |_, _| true) {
-                match self.next_posted(now, shared) {
-                    Some(tlp) => return Some(tlp),
-                    None => continue,
+                if let Some(tlp) = self.next_posted(now, shared) {
+                    return Some(tlp);
                 }
+                refused += 1;
+                continue;
             }
             if self.settings.msix.enabled
                 && let Some(tlp) = self.unmasked_interrupt(shared, room)
@@ -163,28 +165,27 @@ impl Function {
                             return Some(tlp);
                         }
                     }
-                    Begun::Refused => {}
+                    Begun::Refused => refused += 1,
                 },
                 None => return None,
-                Some(other) => {
-                    if let Some(tlp) = self.begin_other(shared, other, room) {
-                        return Some(tlp);
-                    }
-                }
+                Some(other) => match self.begin_other(shared, other) {
+                    Some(tlp) if self.posted_may_go(tlp.repr.tc, room) => return Some(tlp),
+                    Some(tlp) => self.park(shared, tlp),
+                    None => refused += 1,
+                },
             }
         }
         shared.pause(now);
         None
     }
 
-    /// What is not a write.
-    fn begin_other(&mut self, shared: &mut Shared, output: Output, room: TcSet) -> Option<Tlp> {
-        let tlp = match output {
-            Output::Interrupt { vector } => self.interrupt(shared, vector)?,
-            Output::Message(message) => self.message(shared, message)?,
-            _ => return shared.bad_output(),
-        };
-        self.release(shared, tlp, room)
+    /// What is not a write; `None` where nothing is to be sent.
+    fn begin_other(&mut self, shared: &mut Shared, output: Output) -> Option<Tlp> {
+        match output {
+            Output::Interrupt { vector } => self.interrupt(shared, vector),
+            Output::Message(message) => self.message(shared, message),
+            _ => shared.bad_output(),
+        }
     }
 
     /// True where a posted TLP of `tc` may leave now.
@@ -193,14 +194,22 @@ impl Function {
         room.contains(tc) && !self.posted.holds(tc)
     }
 
-    /// Lets a posted TLP go, or wait for its turn.
-    fn release(&mut self, shared: &mut Shared, tlp: Tlp, room: TcSet) -> Option<Tlp> {
-        let tc = tlp.repr.tc;
-        if self.posted_may_go(tc, room) {
-            return Some(tlp);
-        }
-        self.posted.accept(shared.stamp(), tc, Posted::Tlp(tlp), false);
-        None
+    /// Lets a posted TLP wait for its turn.
+    fn park(&mut self, shared: &mut Shared, tlp: Tlp) {
+        self.posted.accept(shared.stamp(), tlp.repr.tc, Posted::Tlp(tlp), false);
+    }
+
+    /// True where what was accepted at `stamp` is older than all posted TLPs of `tc` that wait.
+    #[inline]
+    pub(super) fn precedes_posted(&self, tc: TrafficClass, stamp: u64) -> bool {
+        self.posted.oldest(tc).is_none_or(|posted| stamp < posted)
+    }
+
+    /// The same for a completion, which is polled again where it has to wait.
+    pub(super) fn may_complete(&mut self, tc: TrafficClass, stamp: u64) -> bool {
+        let may = self.precedes_posted(tc, stamp);
+        self.held_by_posted |= !may;
+        may
     }
 
     /// What becomes of a write.
@@ -338,10 +347,12 @@ impl Function {
 
     #[inline]
     pub(crate) fn poll_non_posted(&mut self, now: Time, shared: &mut Shared, room: TcSet) -> Option<Tlp> {
-        for _ in 0..MAX_REFUSED_PER_POLL {
+        let mut refused = 0;
+        while refused < MAX_REFUSED_PER_POLL {
             if self.select_read(room) {
                 if !self.settings.bus_master {
                     self.stop_sending(now, shared);
+                    refused += 1;
                     continue;
                 }
                 let id = self.id(shared);
@@ -360,14 +371,18 @@ impl Function {
                         let (id, stamp) = (self.id(shared), shared.stamp());
                         return self.reads.begin_now(now, id, read, &self.settings, stamp);
                     }
-                    if let Some(at_once) = at_once {
-                        self.reads.begin(read, &self.settings, shared.stamp(), at_once);
+                    match at_once {
+                        Some(at_once) => self.reads.begin(read, &self.settings, shared.stamp(), at_once),
+                        None => refused += 1,
                     }
                 }
-                Some(Output::Atomic(atomic)) => self.begin_atomic(now, shared, atomic, room),
+                Some(Output::Atomic(atomic)) => {
+                    refused += u32::from(!self.begin_atomic(now, shared, atomic, room));
+                }
                 None => return None,
                 Some(_) => {
                     let _: Option<Tlp> = shared.bad_output();
+                    refused += 1;
                 }
             }
         }
@@ -418,7 +433,8 @@ impl Function {
         None
     }
 
-    fn begin_atomic(&mut self, now: Time, shared: &mut Shared, atomic: DmaAtomic, room: TcSet) {
+    /// False where it is refused.
+    fn begin_atomic(&mut self, now: Time, shared: &mut Shared, atomic: DmaAtomic, room: TcSet) -> bool {
         shared.counters.dma_atomics += 1;
         let (id, len) = (atomic.id, atomic.operands.len() as u32);
         let operand = if len.is_multiple_of(4) { atomic.op.operand_of_length(len / 4) } else { None };
@@ -431,11 +447,13 @@ impl Function {
                 let tc = atomic.options.tc;
                 let at_once = self.goes_at_once(tc, room) && !self.reads.holds(tc);
                 let stamp = shared.stamp();
-                return self.reads.begin_atomic(atomic, operand, &self.settings, stamp, at_once);
+                self.reads.begin_atomic(atomic, operand, &self.settings, stamp, at_once);
+                return true;
             }
         };
         shared.counters.blocked_by_bus_master += u64::from(error == DmaError::BusMasterDisabled);
         self.refuse_read(now, shared, (id, Err(error)));
+        false
     }
 
     fn stop_sending(&mut self, now: Time, shared: &mut Shared) {
@@ -447,7 +465,7 @@ impl Function {
 
     /// The device hears of it while it is being polled, so the other classes have to be polled again.
     fn refuse_read(&mut self, now: Time, shared: &mut Shared, done: Done) {
-        shared.wake_at(now);
+        shared.wake_after_refusal(now);
         self.done(now, shared, done);
     }
 
@@ -455,20 +473,22 @@ impl Function {
 
     #[inline]
     pub(crate) fn poll_completion(&mut self, now: Time, shared: &mut Shared, room: TcSet) -> Option<Tlp> {
-        for _ in 0..MAX_REFUSED_PER_POLL {
+        let mut refused = 0;
+        while refused < MAX_REFUSED_PER_POLL {
             if self.select_answer(room) {
-                return self.next_answer(shared);
+                return self.next_answer(now, shared);
             }
             if self.waits_for_posted(shared) {
                 return None;
             }
             match self.device.poll_output(now, Class::Completion) {
                 Some(Output::Complete { token, result }) => {
-                    self.begin_answer(now, shared, token, result, room)
+                    refused += u32::from(!self.begin_answer(shared, token, result, room));
                 }
                 None => return None,
                 Some(_) => {
                     let _: Option<Tlp> = shared.bad_output();
+                    refused += 1;
                 }
             }
         }
@@ -484,21 +504,18 @@ impl Function {
         found
     }
 
+    /// False where nobody asked.
     fn begin_answer(
         &mut self,
-        now: Time,
         shared: &mut Shared,
         token: Token,
         result: Result<Data, CompletionError>,
         room: TcSet,
-    ) {
-        let Some((question, released)) = shared.requests.answer(self.number, token) else {
+    ) -> bool {
+        let Some(question) = shared.requests.answer(self.number, token) else {
             shared.counters.stale_tokens += 1;
-            return;
+            return false;
         };
-        if released {
-            shared.wake_at(now); // the credits were perhaps polled before
-        }
         let answer = match result {
             Ok(data) if data.len() == question.answer_len() as usize || question.span.is_zero_length() => {
                 self.good_answer(shared, question, data)
@@ -511,6 +528,7 @@ impl Function {
         };
         let at_once = self.goes_at_once(question.tc, room) && !self.answers.holds(question.tc);
         self.answers.accept(shared.stamp(), question.tc, answer, at_once);
+        true
     }
 
     fn good_answer(&mut self, shared: &Shared, question: Question, data: Data) -> Answering {
@@ -525,17 +543,21 @@ impl Function {
         Answering::Data(Answer::new(question, data))
     }
 
-    fn next_answer(&mut self, shared: &Shared) -> Option<Tlp> {
+    fn next_answer(&mut self, now: Time, shared: &mut Shared) -> Option<Tlp> {
         let completer = self.id(shared);
         if let Answering::Data(answer) = self.answers.current()? {
             let tlp = answer.next(completer, self.settings.mps, shared.limits.rcb);
             if answer.is_done() {
                 self.answers.finish();
+                answer_left(now, shared, tlp.repr.tc);
             }
             return Some(tlp);
         }
         match self.answers.finish()? {
-            Answering::Tlp(tlp) => Some(tlp),
+            Answering::Tlp(tlp) => {
+                answer_left(now, shared, tlp.repr.tc);
+                Some(tlp)
+            }
             Answering::Data(_) => None,
         }
     }
@@ -597,8 +619,14 @@ impl Function {
             ResetKind::FunctionLevel => ResetScope::FunctionLevel,
         });
         self.refresh(shared);
-        self.posted.clear();
-        self.answers.clear();
+        self.posted.clear(|_| {});
+        if std::mem::take(&mut self.held_by_posted) {
+            shared.wake_at(now);
+        }
+        let requests = &mut shared.requests;
+        self.answers.clear(|tc| {
+            requests.answered(tc);
+        });
         self.reads.void_all(now + quarantine);
         if let Some(msix) = &mut self.msix {
             msix.reset();
@@ -641,8 +669,10 @@ fn memory_write(requester: Bdf, span: Span, data: Data, attr: Attributes, option
     Tlp { prefixes, ..Tlp::new(Repr { tc, attr, th: hint, ..Repr::new(Body::Memory(request)) }, data) }
 }
 
-/// A message without data.
-pub(super) fn own_message(requester: Bdf, routing: MessageRouting, code: u8) -> Tlp {
-    let message = Message { routing, requester, tag: Tag::default(), code, header: [0; 8], length_dw: None };
-    Tlp::new(Repr::new(Body::Message(message)), Data::NONE)
+/// The last completion of a request of `tc` has left.
+#[inline]
+fn answer_left(now: Time, shared: &mut Shared, tc: TrafficClass) {
+    if shared.requests.answered(tc) {
+        shared.wake_at(now); // the credits were perhaps polled before
+    }
 }

@@ -172,7 +172,7 @@ impl Endpoint {
         self.shared.requests.answering(credit);
         while !answer.is_done() {
             let tlp = answer.next(id, mps, rcb);
-            self.shared.own_completions.push_back((tlp, answer.is_done()));
+            self.shared.queue_completion(tlp, answer.is_done());
         }
     }
 
@@ -221,7 +221,7 @@ impl Endpoint {
 
     fn queue_own(&mut self, credit: CreditReturn, tlp: Tlp) {
         self.shared.requests.answering(credit);
-        self.shared.own_completions.push_back((tlp, true));
+        self.shared.queue_completion(tlp, true);
     }
 
     /// A request that no completion answers: a posted one, or a malformed one.
@@ -346,7 +346,7 @@ impl Endpoint {
             SET_SLOT_POWER_LIMIT => true,
             UNLOCK => !self.functions[index].settings.legacy,
             PME_TURN_OFF => {
-                self.shared.turn_off_acks += 1;
+                self.shared.queue_turn_off_ack();
                 true
             }
             _ => false,

@@ -6,7 +6,8 @@
 //!   are handed on; completions are matched to reads by Requester ID and tag.
 //! - Out: writes are split at Max_Payload_Size and 4 KiB, reads at Max_Read_Request_Size and 4 KiB, answers at
 //!   Max_Payload_Size and the Read Completion Boundary. A transfer that is being split holds up its class and
-//!   function only; but while a write is split, no new read or answer of its function begins, which could pass it.
+//!   function only; but while a write is split, no new read or answer of its function begins, which could pass it, and
+//!   what the endpoint itself sends stays behind the writes of its function and Traffic Class accepted before it.
 //!   Functions take turns, a TLP each. Where there is no room for a Traffic Class, those of others go on.
 //! - Credits of a request return when the device takes it; those of a request that the endpoint answers or drops, and
 //!   those of completions, at once ([`EndpointLimits::max_requests`] has the exception).
@@ -30,6 +31,7 @@ mod inbound;
 mod msix;
 mod nonposted;
 mod outbox;
+mod own;
 mod reads;
 mod requests;
 mod settings;
@@ -39,21 +41,13 @@ pub use counters::Counters;
 
 use crate::port::{CreditReturn, TlpPort};
 use crate::seam::{Device, Ready, ResetKind};
-use config::{ConfigSpace, ErrorMessage};
-use function::{Function, own_message};
+use config::ConfigSpace;
+use function::Function;
+use own::Own;
 use requests::Requests;
 use std::cell::Cell;
-use std::collections::VecDeque;
 use thiserror::Error;
-use tlp::{
-    Bdf, Body, Class, Data, Duration, MessageRouting, PayloadPool, Rcb, Span, TcSet, Time, Tlp, TrafficClass,
-};
-
-/// Error messages that may wait to be sent; further ones are counted as lost.
-const MAX_ERROR_MESSAGES: usize = 16;
-
-/// Message Code of PME_TO_Ack (`PCIe 5.0 §2.2.8.2`).
-const PME_TO_ACK: u8 = 0x1b;
+use tlp::{Bdf, Body, Class, Data, Duration, PayloadPool, Rcb, Span, TcSet, Time, Tlp};
 
 /// How long a device whose outputs are all refused is left alone.
 const PAUSE: Duration = Duration::from_us(1);
@@ -89,8 +83,9 @@ pub struct EndpointLimits {
     pub max_outstanding_reads: u16,
     /// Completion timeout while Device Control 2 names the default range (50 us to 50 ms, `PCIe 5.0 §7.5.3.16`).
     pub completion_timeout: Duration,
-    /// Non-posted requests that devices may have taken and not answered, 1 to 32768. While there are more, the credits
-    /// of further ones are withheld, so that at most these and the receive buffer wait.
+    /// Non-posted requests of one Traffic Class that may be under way, 1 to 32768: taken by devices, and their last
+    /// completion not yet sent. While there are more, the credits of further ones are withheld, so that at most these and
+    /// the receive buffer wait.
     pub max_requests: u16,
     /// Where completions are cut. Endpoints have 128 B (`PCIe 5.0 §2.3.1.1`).
     pub rcb: Rcb,
@@ -162,13 +157,12 @@ pub(crate) struct Shared {
     /// Captured bus and device number (`PCIe 5.0 §2.2.6.2`), bits 15:3 of the IDs; zero before the first
     /// configuration write.
     bus_device: u16,
-    /// Completions that the endpoint itself makes, and whether it is the last one of its request.
-    own_completions: VecDeque<(Tlp, bool)>,
-    error_messages: VecDeque<(Bdf, ErrorMessage)>,
-    /// PME_TO_Ack messages that are owed.
-    turn_off_acks: u32,
+    /// What the endpoint itself sends.
+    own: Own,
     /// When it has to be polled again though nothing came in.
     wake: Option<Time>,
+    /// More than refusals asked for `wake`: no pause may put it off.
+    wake_is_firm: bool,
     /// How many transactions were accepted: their order.
     stamps: u64,
     /// There was room for some Traffic Classes and not for others: they do not share one channel.
@@ -179,10 +173,7 @@ impl Shared {
     /// Which polls find something here.
     #[inline]
     fn ready(&self) -> Ready {
-        let posted = !self.error_messages.is_empty() || self.turn_off_acks > 0;
-        Ready::when(posted, Ready::output(Class::Posted))
-            .or(Ready::when(!self.own_completions.is_empty(), Ready::output(Class::Completion)))
-            .or(Ready::when(self.requests.has_credit(), Ready::TAKEN))
+        self.own.ready().or(Ready::when(self.requests.has_credit(), Ready::TAKEN))
     }
 
     /// The place of a transaction in the order in which all were accepted.
@@ -192,12 +183,20 @@ impl Shared {
     }
 
     fn wake_at(&mut self, time: Time) {
-        self.wake = Some(self.wake.map_or(time, |t| t.min(time)));
+        self.wake_is_firm = true;
+        self.wake = earlier(self.wake, Some(time));
     }
 
+    /// The device has heard of a refusal and may want something else now; [`pause`](Self::pause) goes before.
+    fn wake_after_refusal(&mut self, now: Time) {
+        self.wake = earlier(self.wake, Some(now));
+    }
+
+    #[cold]
     fn pause(&mut self, now: Time) {
-        // Refusals of this poll may have asked for an immediate one; the pause goes before.
-        self.wake = Some(now + PAUSE);
+        if !self.wake_is_firm {
+            self.wake = Some(now + PAUSE);
+        }
     }
 
     fn bad_output(&mut self) -> Option<Tlp> {
@@ -208,47 +207,6 @@ impl Shared {
     fn blocked(&mut self) -> Option<Tlp> {
         self.counters.blocked_by_bus_master += 1;
         None
-    }
-
-    fn queue_error_message(&mut self, requester: Bdf, message: ErrorMessage) {
-        if self.error_messages.len() < MAX_ERROR_MESSAGES {
-            self.error_messages.push_back((requester, message));
-        } else {
-            self.counters.error_messages_lost += 1;
-        }
-    }
-
-    /// The next TLP of `class` that the endpoint itself sends.
-    #[cold]
-    fn next_own(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
-        match class {
-            Class::Posted => self.next_own_message(room),
-            Class::NonPosted => None,
-            Class::Completion => self.next_own_completion(now, room),
-        }
-    }
-
-    /// The next message that the endpoint itself sends, all of TC0.
-    fn next_own_message(&mut self, room: TcSet) -> Option<Tlp> {
-        if !room.contains(TrafficClass::default()) {
-            return None;
-        }
-        if self.turn_off_acks > 0 {
-            self.turn_off_acks -= 1;
-            return Some(own_message(Bdf::from_bits(self.bus_device), MessageRouting::Gathered, PME_TO_ACK));
-        }
-        let (requester, message) = self.error_messages.pop_front()?;
-        self.counters.error_messages += 1;
-        Some(own_message(requester, MessageRouting::ToRootComplex, message as u8))
-    }
-
-    fn next_own_completion(&mut self, now: Time, room: TcSet) -> Option<Tlp> {
-        let at = self.own_completions.iter().position(|(tlp, _)| room.contains(tlp.repr.tc))?;
-        let (tlp, last) = self.own_completions.remove(at)?;
-        if last && self.requests.answered() {
-            self.wake_at(now);
-        }
-        Some(tlp)
     }
 
     /// The DW that an I/O read is answered with: the bytes of `span` in their places.
@@ -307,10 +265,9 @@ impl Endpoint {
             counters: Counters::default(),
             requests: Requests::new(limits.max_requests),
             bus_device: 0,
-            own_completions: VecDeque::new(),
-            error_messages: VecDeque::new(),
-            turn_off_acks: 0,
+            own: Own::default(),
             wake: None,
+            wake_is_firm: false,
             stamps: 0,
             several_channels: false,
         };
@@ -365,9 +322,7 @@ impl Endpoint {
         if kind != ResetKind::FunctionLevel {
             let shared = &mut self.shared;
             shared.bus_device = 0;
-            shared.own_completions.clear();
-            shared.error_messages.clear();
-            shared.turn_off_acks = 0;
+            shared.own = Own::default();
             shared.requests.forget_credits();
         }
         self.refresh_ecrc();
@@ -405,7 +360,7 @@ impl Endpoint {
     #[inline]
     fn next_tlp(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
         if self.shared.ready().contains(Ready::output(class)) {
-            let own = self.shared.next_own(now, class, room);
+            let own = self.next_own(now, class, room);
             if own.is_some() {
                 return own;
             }
@@ -509,7 +464,7 @@ impl TlpPort for Endpoint {
 
     fn handle_timeout(&mut self, now: Time) {
         if self.shared.wake.is_some_and(|t| t <= now) {
-            self.shared.wake = None;
+            (self.shared.wake, self.shared.wake_is_firm) = (None, false);
         }
         for function in &mut self.functions {
             function.handle_timeout(now, &mut self.shared);

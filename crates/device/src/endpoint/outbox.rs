@@ -118,10 +118,9 @@ impl<T> Outbox<T> {
         self.parked.retain(|e| keep(&e.item));
     }
 
-    /// Forgets all.
-    pub(super) fn clear(&mut self) {
-        self.current = None;
-        self.parked.clear();
+    /// Forgets all, and says of each which Traffic Class it had.
+    pub(super) fn clear(&mut self, forgotten: impl FnMut(TrafficClass)) {
+        self.current.take().into_iter().chain(self.parked.drain(..)).map(|e| e.tc).for_each(forgotten);
     }
 }
 

@@ -384,7 +384,7 @@ impl ReadEngine {
 
     /// Forgets all reads. Their tags stay out of use until their completions have come or cannot come any more.
     pub(crate) fn void_all(&mut self, until: Time) {
-        self.outbox.clear();
+        self.outbox.clear(|_| {});
         self.tags.disown_all(until);
         self.free.clear();
         for (index, dma) in self.dmas.iter_mut().enumerate() {

@@ -3,8 +3,9 @@
 //! device.
 //!
 //! A posted request is done when it is taken, a non-posted one when it is taken and answered. Credits return when it is
-//! taken; but while more than `max_requests` non-posted requests wait for their answer, those of further ones are
-//! withheld, so that what a device may take without answering is bounded.
+//! taken; but while more than `max_requests` non-posted requests of a Traffic Class wait for their last completion to
+//! leave, those of further ones are withheld. So what a device may take without answering is bounded, and so are answers
+//! that cannot leave; and a Traffic Class whose answers cannot leave takes no credits from others (`PCIe 5.0 §2.5`).
 
 use crate::port::CreditReturn;
 use crate::seam::Token;
@@ -97,8 +98,8 @@ pub(crate) struct Requests {
     entries: Vec<Entry>,
     free: Vec<u16>,
     max: usize,
-    /// Taken, not answered; and answered by the endpoint itself, completion not yet sent.
-    unanswered: usize,
+    /// Taken or answered, by the device or the endpoint itself, and the last completion not yet sent; by Traffic Class.
+    unanswered: [usize; 8],
     /// Header and data credits to return, by class and Traffic Class.
     due: [(u32, u32); KINDS],
     /// Which of them are there: a bit for each place.
@@ -114,7 +115,7 @@ impl Requests {
             entries: Vec::new(),
             free: Vec::new(),
             max,
-            unanswered: 0,
+            unanswered: [0; 8],
             due: [(0, 0); KINDS],
             due_kinds: 0,
             withheld: [(0, 0); 8],
@@ -163,7 +164,7 @@ impl Requests {
         }
         match credit.class {
             Class::NonPosted => {
-                self.unanswered += usize::from(!done);
+                self.unanswered[place(credit.tc)] += usize::from(!done);
                 self.give_back_when_few(credit);
             }
             Class::Posted | Class::Completion => self.give_back(credit),
@@ -171,15 +172,18 @@ impl Requests {
         true
     }
 
-    /// The device has answered the request: what to answer, once, and whether that released credits.
-    pub(crate) fn answer(&mut self, function: u8, token: Token) -> Option<(Question, bool)> {
+    /// The device has answered the request: what to answer, once; [`answered`](Self::answered) when the last completion
+    /// leaves, or is void.
+    pub(crate) fn answer(&mut self, function: u8, token: Token) -> Option<Question> {
         let entry = self.find(function, token)?;
         let question = entry.question.take()?;
-        if !entry.taken {
-            return Some((question, false));
+        if entry.taken {
+            self.free(token.0 as u16);
+        } else {
+            // It counts from now on, and no more when it is taken.
+            self.unanswered[place(question.tc)] += 1;
         }
-        self.free(token.0 as u16);
-        Some((question, self.answered()))
+        Some(question)
     }
 
     /// All requests to `function` are void: their credits return.
@@ -191,7 +195,7 @@ impl Requests {
             }
             self.free(index as u16);
             if entry.taken {
-                self.answered();
+                self.answered(entry.credit.tc);
             } else {
                 self.give_back(entry.credit);
             }
@@ -201,7 +205,7 @@ impl Requests {
     /// The link begins anew, with all credits: none are due. Tokens go on, so that old ones are never taken for new.
     pub(crate) fn forget_credits(&mut self) {
         (self.due, self.due_kinds) = ([(0, 0); KINDS], 0);
-        (self.withheld, self.unanswered) = ([(0, 0); 8], 0);
+        (self.withheld, self.unanswered) = ([(0, 0); 8], [0; 8]);
     }
 
     fn free(&mut self, index: u16) {
@@ -213,28 +217,28 @@ impl Requests {
 
     /// The endpoint answers a non-posted request itself; [`answered`](Self::answered) when the completion leaves.
     pub(crate) fn answering(&mut self, credit: CreditReturn) {
-        self.unanswered += 1;
+        self.unanswered[place(credit.tc)] += 1;
         self.give_back_when_few(credit);
     }
 
-    /// One request less waits for its answer. Returns true where that releases credits: all that are withheld, so that
-    /// never more than `max_requests` and what the receive buffer holds can wait.
-    pub(crate) fn answered(&mut self) -> bool {
-        self.unanswered = self.unanswered.saturating_sub(1);
-        if self.unanswered > self.max || self.withheld.iter().all(|(headers, _)| *headers == 0) {
+    /// One request of `tc` less waits for its last completion. Returns true where that releases credits: all that are
+    /// withheld of `tc`, so that never more than `max_requests` and what the receive buffer holds can wait.
+    pub(crate) fn answered(&mut self, tc: TrafficClass) -> bool {
+        let unanswered = &mut self.unanswered[place(tc)];
+        *unanswered = unanswered.saturating_sub(1);
+        if *unanswered > self.max || self.withheld[place(tc)].0 == 0 {
             return false;
         }
-        for (tc, (headers, data)) in (0u8..).zip(std::mem::take(&mut self.withheld)) {
-            self.add_due(Class::NonPosted, TrafficClass::from_bits(tc), headers, data);
-        }
+        let (headers, data) = std::mem::take(&mut self.withheld[place(tc)]);
+        self.add_due(Class::NonPosted, tc, headers, data);
         true
     }
 
     fn give_back_when_few(&mut self, credit: CreditReturn) {
-        if self.unanswered <= self.max {
+        if self.unanswered[place(credit.tc)] <= self.max {
             return self.give_back(credit);
         }
-        let withheld = &mut self.withheld[usize::from(credit.tc.bits())];
+        let withheld = &mut self.withheld[place(credit.tc)];
         *withheld = (withheld.0 + 1, withheld.1 + credit.data_credits);
     }
 
@@ -247,7 +251,7 @@ impl Requests {
         if headers == 0 {
             return;
         }
-        let kind = class.index() * 8 + usize::from(tc.bits());
+        let kind = class.index() * 8 + place(tc);
         let due = &mut self.due[kind];
         *due = (due.0 + headers, due.1 + data);
         self.due_kinds |= 1 << kind;
@@ -273,6 +277,11 @@ impl Requests {
         let ours = || self.entries.iter().filter(|e| e.live && e.function == function);
         (ours().filter(|e| !e.taken).count(), ours().filter(|e| e.taken).count())
     }
+}
+
+/// The place of a Traffic Class in tables.
+fn place(tc: TrafficClass) -> usize {
+    usize::from(tc.bits() & 7)
 }
 
 #[cfg(test)]
@@ -314,9 +323,11 @@ mod tests {
         let tokens: Vec<_> = (0..4).filter_map(|_| requests.admit(0, READ, question())).collect();
         assert!(tokens.iter().all(|&t| requests.take(0, t)));
         assert_eq!(std::iter::from_fn(|| requests.next_credit()).count(), 2);
-        assert!(requests.answer(0, tokens[3]).is_some());
+        assert!(requests.answer(0, tokens[3]).is_some() && !requests.answered(READ.tc));
         assert_eq!(requests.next_credit(), None, "three are still unanswered");
         assert!(requests.answer(0, tokens[0]).is_some());
+        assert_eq!(requests.next_credit(), None, "the answer has not left");
+        assert!(requests.answered(READ.tc));
         assert_eq!(std::iter::from_fn(|| requests.next_credit()).count(), 2);
     }
 

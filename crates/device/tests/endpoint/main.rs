@@ -3,6 +3,7 @@
 
 mod channels;
 mod harness;
+mod held;
 mod inbound;
 mod kinds;
 mod outbound;

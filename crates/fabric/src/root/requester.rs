@@ -55,8 +55,10 @@ enum TagState {
 /// The completion that answers a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Expects {
-    /// Bytes of memory, or of a register.
+    /// Bytes of memory.
     Bytes(u32),
+    /// A configuration register; CRS may answer too.
+    Register,
     /// The same, locked.
     Locked(u32),
     /// The value before an AtomicOp.
@@ -73,7 +75,7 @@ enum Expects {
 const MAX_DEFERRABLE_BYTES: usize = 128;
 
 /// Bytes of a configuration register.
-const REGISTER: Expects = Expects::Bytes(4);
+const REGISTER_BYTES: u32 = 4;
 
 impl Requester {
     pub(super) fn new(profile: &HostProfile, ports: usize) -> Requester {
@@ -132,7 +134,13 @@ impl Requester {
 impl TagSlot {
     fn free() -> TagSlot {
         let bytes = Vec::new();
-        TagSlot { state: TagState::Free, id: HostReadId(0), expects: REGISTER, deadline: Time::MAX, bytes }
+        TagSlot {
+            state: TagState::Free,
+            id: HostReadId(0),
+            expects: Expects::Nothing,
+            deadline: Time::MAX,
+            bytes,
+        }
     }
 }
 
@@ -186,7 +194,7 @@ pub(super) fn accept(
             root.ask(now, ask, queue).ok_or(output)
         }
         HostOutput::ConfigRead { id, function, register_dw } => {
-            let (op, expects) = (Access::Read, REGISTER);
+            let (op, expects) = (Access::Read, Expects::Register);
             let body = config(op, *function, *register_dw, 0xf);
             let ask = Ask { id: *id, port: root.port_of(Some(&output)), expects, body, data: Data::NONE };
             root.ask(now, ask, queue).ok_or(output)
@@ -410,7 +418,7 @@ impl TagSlot {
                 return Some(Err(HostError::Completion(CompletionError::CompleterAbort)));
             }
             // Only configuration requests and deferrable writes are told to come again (`PCIe 5.0 §2.3.1`).
-            Status::ConfigRetry if matches!(self.expects, REGISTER | Expects::NothingOrRetry) => {
+            Status::ConfigRetry if matches!(self.expects, Expects::Register | Expects::NothingOrRetry) => {
                 return Some(Err(HostError::ConfigRetry));
             }
             Status::ConfigRetry => return Some(Err(HostError::BadCompletion)),
@@ -423,6 +431,7 @@ impl TagSlot {
             (Expects::Bytes(len) | Expects::Locked(len) | Expects::Value(len), Some(_)) => {
                 self.gather(c, &tlp.data, len, pool)
             }
+            (Expects::Register, Some(_)) => self.gather(c, &tlp.data, REGISTER_BYTES, pool),
             (Expects::Lanes(first, len), Some(1)) if tlp.data.len() == 4 => Some(Ok(match &tlp.data {
                 Data::Carried(_) => tlp.data.slice(first.into(), len.into()),
                 Data::Counted(_) => Data::Carried(pool.fill(len.into(), |_| {})),

@@ -8,7 +8,7 @@ use crate::init::State;
 use crate::replay::Acknowledged;
 use crate::rx::Verdict;
 use crate::sequence::Sequence;
-use tlp::{DataLinkFeature, Dllp, FlowControl, FlowControlKind, Time, Tlp, Vc};
+use tlp::{Class, DataLinkFeature, Dllp, FlowControl, FlowControlKind, Time, Tlp, Vc};
 
 impl Port {
     /// Whether the CRC finds no fault in a damaged frame; else what that leads to.
@@ -97,6 +97,7 @@ impl Port {
         let credits = &mut self.channels[index].rx[class.index()];
         if !credits.receive(tlp.data_credits()) {
             self.counters.receiver_overflows += 1;
+            self.refused = true;
             return false;
         }
         if credits.starves_sender() {
@@ -121,6 +122,7 @@ impl Port {
     #[cold]
     fn refuse_unmapped(&mut self, now: Time, tlp: &Tlp) -> bool {
         self.counters.unmapped_tcs += 1;
+        self.refused = true;
         let (tc, class, data) = (tlp.repr.tc, tlp.class(), tlp.data_credits());
         if !self.mapped.contains(tc) && self.channels[0].rx[class.index()].receive(data) {
             self.return_credits(now, tc, class, data);
@@ -215,11 +217,22 @@ impl Port {
         }
         if channel.is_active() {
             self.updates.start(now, index);
+            self.tell_early_returns(index);
             self.settled = self.settled.or(self.config.tc_vc.classes(Vc::from_bits(index as u8)));
             self.select(index);
             if index == 0 {
                 self.start_other_channels();
             }
+        }
+    }
+
+    /// TLPs that were let in during FC_INIT2 may have returned credits, of which no UpdateFC could speak, and for whose
+    /// InitFC2s the other end no longer listens.
+    #[cold]
+    fn tell_early_returns(&mut self, index: usize) {
+        for (class, credits) in Class::ALL.into_iter().zip(&self.channels[index].rx) {
+            let kind = index * Class::ALL.len() + class.index();
+            self.pending |= u64::from(credits.has_news()) << (pending::UPDATE_FC_SHIFT + kind);
         }
     }
 

@@ -157,7 +157,7 @@ impl Port {
         if self.replay.start_replay() {
             self.counters.replay_num_rollovers += 1;
             let until = self.retrained_at(now);
-            self.wire.hold(until);
+            self.wire.hold(now, until, &mut self.counters);
             self.retrains_until = Some(until);
         }
         self.note_replay();
