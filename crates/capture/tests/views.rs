@@ -194,7 +194,7 @@ fn intervals_add_up() {
         let automatic = series(&capture, None, None);
         let rows = automatic.rows.len() as u64;
         assert!(rows <= AUTOMATIC_ROWS && rows > AUTOMATIC_ROWS / 3, "{gap_ps}: {rows}");
-        let step = automatic.interval_ps / 10u64.pow(automatic.interval_ps.ilog10());
+        let step = automatic.interval_ps / 10u128.pow(automatic.interval_ps.ilog10());
         assert!([1, 2, 5].contains(&step), "{}", automatic.interval_ps);
         for report in [automatic, series(&capture, Some(500 * (gap_ps + 2_000) / 7), None)] {
             let ways = report.rows.iter().flat_map(|row| &row.links);

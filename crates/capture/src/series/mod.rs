@@ -76,7 +76,8 @@ pub struct TooManyIntervals {
 /// Counts a capture over time.
 #[derive(Clone, Debug)]
 pub struct Series {
-    interval_ps: u64,
+    /// Wide: an automatic one grows with the times of a capture, which may be any.
+    interval_ps: u128,
     automatic: bool,
     bins: BTreeMap<u128, Bin>,
     speeds: BTreeMap<Way, u64>,
@@ -92,7 +93,7 @@ impl Series {
     #[must_use]
     pub fn new(interval_ps: Option<u64>, ledgers: Ledgers) -> Series {
         Series {
-            interval_ps: interval_ps.unwrap_or(FINEST_PS).max(1),
+            interval_ps: u128::from(interval_ps.unwrap_or(FINEST_PS).max(1)),
             automatic: interval_ps.is_none(),
             bins: BTreeMap::new(),
             speeds: BTreeMap::new(),
@@ -189,7 +190,7 @@ impl Series {
         if count == 0 {
             return;
         }
-        let width = u128::from(self.interval_ps);
+        let width = self.interval_ps;
         let (first, last) = (index(from, self.interval_ps), index(to.max(from), self.interval_ps));
         for index in first..=last {
             let bin = self.bins.entry(index).or_default();
@@ -211,12 +212,13 @@ impl Series {
             if (first..=last).contains(&index) && self.bins.len() as u64 <= FINE {
                 return Ok(());
             }
-            let width = u128::from(self.interval_ps);
+            let width = self.interval_ps;
             let start = self.bins.keys().next().map_or(at, |first| *first * width).min(at);
             let end = self.bins.keys().next_back().map_or(at, |last| *last * width).max(at);
             let many = (end - start) / width;
             if !self.automatic {
-                let too_many = TooManyIntervals { interval_ps: self.interval_ps };
+                // As it was asked for, in 64 bits.
+                let too_many = TooManyIntervals { interval_ps: self.interval_ps as u64 };
                 return if many < u128::from(MAX_INTERVALS) { Ok(()) } else { Err(too_many) };
             }
             if many < u128::from(FINE) {
@@ -227,7 +229,7 @@ impl Series {
     }
 
     fn widen(&mut self, factor: u64) {
-        self.interval_ps = self.interval_ps.saturating_mul(factor);
+        self.interval_ps = self.interval_ps.saturating_mul(u128::from(factor));
         for (index, bin) in std::mem::take(&mut self.bins) {
             self.bins.entry(index / u128::from(factor)).or_default().absorb(bin);
         }
@@ -258,10 +260,10 @@ impl Series {
 }
 
 /// Which interval a time lies in. Virtual times fit 64 bits, where division is cheap.
-fn index(at: u128, interval_ps: u64) -> u128 {
-    match u64::try_from(at) {
-        Ok(at) => u128::from(at / interval_ps),
-        Err(_) => at / u128::from(interval_ps),
+fn index(at: u128, interval_ps: u128) -> u128 {
+    match (u64::try_from(at), u64::try_from(interval_ps)) {
+        (Ok(at), Ok(interval_ps)) => u128::from(at / interval_ps),
+        _ => at / interval_ps,
     }
 }
 

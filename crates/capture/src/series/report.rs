@@ -17,7 +17,7 @@ use tlp::Class;
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Report {
     /// Length of an interval, picoseconds.
-    pub interval_ps: u64,
+    pub interval_ps: u128,
     /// The intervals, from the first to the last with a frame.
     pub rows: Vec<Row>,
 }
@@ -99,7 +99,7 @@ pub struct CreditRow {
 }
 
 pub(super) fn report(
-    interval_ps: u64,
+    interval_ps: u128,
     mut bins: BTreeMap<u128, Bin>,
     speeds: &BTreeMap<Way, u64>,
     speed_bps: Option<u64>,
@@ -113,7 +113,7 @@ pub(super) fn report(
         let bin = bins.remove(&index).unwrap_or_default();
         let speed = |way| speeds.get(&way).copied().or(speed_bps);
         Row {
-            start_ps: index * u128::from(interval_ps),
+            start_ps: index * interval_ps,
             links: bin.ways.iter().map(|(way, t)| way_row(*way, t, speed(*way), interval_ps)).collect(),
             outstanding: bin
                 .requesters
@@ -131,7 +131,7 @@ pub(super) fn report(
     Report { interval_ps, rows: rows.collect() }
 }
 
-fn way_row((link, direction): Way, t: &Traffic, speed_bps: Option<u64>, interval_ps: u64) -> WayRow {
+fn way_row((link, direction): Way, t: &Traffic, speed_bps: Option<u64>, interval_ps: u128) -> WayRow {
     let [posted_tlps, non_posted_tlps, completion_tlps] = t.tlps;
     let [posted_bytes, non_posted_bytes, completion_bytes] = t.bytes;
     let classes = [posted_bytes, non_posted_bytes, completion_bytes, t.dllp_bytes];

@@ -98,7 +98,7 @@ fn print(report: &Report) -> Result<(), Failure> {
     Ok(())
 }
 
-fn link_row(interval_ps: u64, row: &Row, way: &WayRow) -> Vec<String> {
+fn link_row(interval_ps: u128, row: &Row, way: &WayRow) -> Vec<String> {
     let gbps = |bytes: u64| format!("{:.3}", bytes as f64 * 8_000.0 / interval_ps as f64);
     let busy = way.utilization.map_or_else(|| "-".to_owned(), |share| format!("{:.1}", share * 100.0));
     let tlps = way.posted_tlps + way.non_posted_tlps + way.completion_tlps;
