@@ -23,7 +23,7 @@ use crate::raw_end::RawEnd;
 use crate::shared::Shared;
 use device::{CreditReturn, Ready, TlpPort};
 use plan::{NEVER, Step};
-use tlp::{Body, Class, Completion, Data, Duration, PayloadPool, Status, TcSet, Time, Tlp};
+use tlp::{Body, Class, Completion, Data, Duration, PayloadPool, TcSet, Time, Tlp};
 
 /// A request that waits for completions.
 #[derive(Clone, Copy, Debug)]
@@ -132,7 +132,7 @@ impl Replay {
         let Some((place, open)) = place.and_then(|place| Some((place, self.open[place]?))) else {
             return self.report.change(|r| r.unexpected_completions += 1);
         };
-        let last = is_last(completion);
+        let last = completion.is_last();
         self.report.change(|r| r.answered(completion.status, data_bytes));
         if !last {
             return;
@@ -158,14 +158,6 @@ impl Replay {
     fn unsent(&self) -> usize {
         self.order.iter().map(Vec::len).sum::<usize>() - self.sent.iter().sum::<usize>()
     }
-}
-
-/// Whether no completion of the same request follows (`PCIe 5.0 §2.3.1.1`).
-fn is_last(c: &Completion) -> bool {
-    let lanes = u32::from(c.length_dw.unwrap_or(0)) * 4;
-    c.status != Status::Success
-        || c.length_dw.is_none()
-        || lanes >= u32::from(c.lower_address & 3) + u32::from(c.byte_count)
 }
 
 impl TlpPort for Replay {

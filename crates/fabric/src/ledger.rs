@@ -13,7 +13,7 @@
 use crate::breakdown::Breakdown;
 use crate::stages::{Parts, Stage, Transaction, TransactionKind, TransactionTap};
 use crate::topology::Side;
-use tlp::{Account, Bdf, Body, Completion, Duration, MemoryOp, Span, Status, Tag, Time, Tlp};
+use tlp::{Account, Bdf, Body, Duration, MemoryOp, Span, Status, Tag, Time, Tlp};
 
 /// Accounts that may be open at a time.
 pub const MAX_ACCOUNTS: usize = 1 << INDEX_BITS;
@@ -307,16 +307,9 @@ impl Entry {
 #[inline]
 fn only_last(tlp: &Tlp) -> Account {
     match &tlp.repr.body {
-        Body::Completion(c) if !is_last(c) => Account::NONE,
+        Body::Completion(c) if !c.is_last() => Account::NONE,
         _ => tlp.account,
     }
-}
-
-/// Whether no completion of the same request can follow.
-const fn is_last(c: &Completion) -> bool {
-    let Some(dw) = c.length_dw else { return true };
-    let ends = !matches!(c.status, Status::Success);
-    ends || dw as u32 * 4 >= (c.lower_address & 3) as u32 + c.byte_count as u32
 }
 
 impl Request {

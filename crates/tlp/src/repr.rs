@@ -288,6 +288,17 @@ pub struct Completion {
     pub length_dw: Option<u16>,
 }
 
+impl Completion {
+    /// Whether no completion of the same request can follow (`PCIe 5.0 §2.3.1.1`): it failed, has no data, or has all that
+    /// remained.
+    #[must_use]
+    pub const fn is_last(&self) -> bool {
+        let Some(dw) = self.length_dw else { return true };
+        let failed = !matches!(self.status, Status::Success);
+        failed || dw as u32 * 4 >= (self.lower_address & 3) as u32 + self.byte_count as u32
+    }
+}
+
 /// Type 0 (to a function on this link) or type 1 (to be routed on) of a configuration request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ConfigKind {

@@ -378,7 +378,7 @@ pub(super) fn complete(root: &mut RootComplex, port: usize, now: Time, tlp: &Tlp
     match root.requester.ports[port].tags.get_mut(usize::from(tag)).filter(|_| ours) {
         Some(slot) if slot.state == TagState::Open => {
             let Some(result) = slot.take(&c, tlp, &root.payloads) else { return };
-            let (id, over) = (slot.id, result.is_ok() || is_last(&c));
+            let (id, over) = (slot.id, result.is_ok() || c.is_last());
             slot.state = TagState::Resting;
             if over {
                 root.requester.release(port, tag);
@@ -388,7 +388,7 @@ pub(super) fn complete(root: &mut RootComplex, port: usize, now: Time, tlp: &Tlp
         }
         Some(slot) if slot.state == TagState::Resting => {
             root.counters.unexpected_completions += 1;
-            if is_last(&c) {
+            if c.is_last() {
                 root.requester.release(port, tag);
                 // The program may have waited for the tag.
                 queue.push(now, Event::Host);
@@ -396,14 +396,6 @@ pub(super) fn complete(root: &mut RootComplex, port: usize, now: Time, tlp: &Tlp
         }
         _ => root.counters.unexpected_completions += 1,
     }
-}
-
-/// Whether no completion of the same request can follow.
-fn is_last(c: &Completion) -> bool {
-    let bytes = u32::from(c.length_dw.unwrap_or(0)) * 4;
-    c.status != Status::Success
-        || c.length_dw.is_none()
-        || bytes >= u32::from(c.lower_address & 3) + u32::from(c.byte_count)
 }
 
 impl TagSlot {
