@@ -34,6 +34,7 @@ mod counters;
 mod credit;
 mod frame;
 mod init;
+mod notice;
 mod order;
 mod port;
 mod replay;
@@ -51,6 +52,7 @@ pub use counters::{Counters, DllpCounters, VcCounters};
 pub use frame::{
     DLLP_WIRE_BYTES, Damage, Frame, QueueWait, Sent, SentFrame, TLP_FRAMING_BYTES, Transmission,
 };
+pub use notice::Notice;
 pub use order::{Passing, may_pass};
 pub use port::Port;
 pub use timing::symbol_times;
