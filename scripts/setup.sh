@@ -29,17 +29,19 @@ may_install() {
     [ "$(id -u)" = 0 ] || sudo -n true 2>/dev/null
 }
 
-# The Debian package $1 for the command of the same name, used for $2; with it those named behind.
+# The command $1, used for $2, from the Debian package $3 (of the command's name where it is not said); with it those
+# named behind.
 need_package() {
     command -v "$1" >/dev/null && return
+    local package="${3:-$1}"
     if ! may_install; then
         say "warning: no $1 ($2), and no way to install it here; what needs it is skipped"
         return
     fi
-    say "installing the Debian package $1 ($2)"
+    say "installing the Debian package $package ($2)"
     if as_root timeout 120 apt-get update -qq &&
         as_root env DEBIAN_FRONTEND=noninteractive timeout 300 \
-            apt-get install -y -qq --no-install-recommends "$1" "${@:3}" >/dev/null; then
+            apt-get install -y -qq --no-install-recommends "$package" "${@:4}" >/dev/null; then
         say "$1 is installed"
     else
         say "warning: $1 could not be installed; what needs it is skipped"
@@ -50,5 +52,6 @@ need_rust
 need_component fmt rustfmt
 need_component clippy clippy
 need_package tshark "tests read riser's captures with it"
-need_package chromium "tests look at riser's pages with it" fonts-dejavu-core
+need_package chromium "tests look at riser's pages with it" chromium fonts-dejavu-core
 need_package python3 "tests make the corpus of packets anew with it"
+need_package lspci "tests read dumps of configuration space with it" pciutils

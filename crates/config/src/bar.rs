@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Base Address Registers (`PCIe 5.0 §7.5.1.2.1`): what one asks for, and the window it is set to.
+//! Base Address Registers (`PCIe 5.0 §7.5.1.2.1`): what one asks for, and the window it is set to. Never decodes an
+//! access.
+
+use crate::header;
+use crate::register::Register;
 
 /// A Base Address Register as its function wants it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -93,6 +97,22 @@ impl Bar {
             BarKind::Memory32 | BarKind::Io => (bits as u32, 0),
         }
     }
+}
+
+impl Bar {
+    /// The low and the high register; the second counts only for a 64-bit BAR.
+    pub(crate) const fn registers(&self) -> [Register; 2] {
+        let (low, high) = self.address_bits();
+        [
+            Register::of(header::BAR_FIELDS, self.type_bits()).fix(!low),
+            Register::of(header::BAR_FIELDS, 0).fix(!high),
+        ]
+    }
+}
+
+/// True where an Expansion ROM may have this many bytes (`PCIe 5.0 §7.5.1.2.4`).
+pub(crate) const fn rom_size_is_legal(size: u32) -> bool {
+    size.is_power_of_two() && size >= 2 << 10 && size <= 16 << 20
 }
 
 impl BarWindow {

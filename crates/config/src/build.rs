@@ -2,18 +2,19 @@
 //! Lays a configuration space out: header, Base Address Registers, capabilities and their chains. Never changes one that
 //! exists.
 
-use crate::bar::{Bar, BarKind};
-use crate::cap::{aer, msi, msix, pcie, pm, ro, rw};
-use crate::header::{self, command, status, type0};
-use crate::register::{Access, Register};
-use crate::space::{Capabilities, ConfigSpace, REGISTERS};
+use crate::bar::{Bar, BarKind, rom_size_is_legal};
+use crate::bridge::{BridgeLayout, IoWindow, PrefetchableWindow};
+use crate::cap::{msi, msix, pcie, pm, ssid, vendor};
+use crate::cap::{msi::MsiOptions, pm::PmLayout};
+use crate::ext::{Layouts, aer, virtual_function};
+use crate::header::{self, status, type0, type1};
+use crate::register::{Register, Structure};
+use crate::space::{Capabilities, ConfigSpace, FIRST_EXTENDED, HeaderKind, Parts, REGISTERS};
 use crate::{MsiLayout, MsixLayout, PcieLayout};
 use thiserror::Error;
 
 /// First DW that capabilities may take: byte 40h.
 const FIRST_CAPABILITY: u16 = 0x40 / 4;
-/// First DW of extended configuration space: byte 100h.
-const FIRST_EXTENDED: u16 = 0x100 / 4;
 
 /// Who a function says it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -36,7 +37,9 @@ pub struct Identity {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum BuildError {
     /// No such BAR, or a 64-bit one in the last register.
-    #[error("BAR {0}: legal are 0 to 5, 0 to 4 for a 64-bit one")]
+    #[error(
+        "BAR {0}: legal are 0 to 5 (bridges: 0 and 1; virtual functions: none), not the last for a 64-bit one"
+    )]
     BarIndex(u8),
     /// The register belongs to another BAR.
     #[error("BAR {0} is taken by another BAR (a 64-bit one takes two)")]
@@ -46,6 +49,9 @@ pub enum BuildError {
         "BAR {0} of {1} bytes: legal are powers of two, 128 B to 2 GiB (64-bit: 2^63 B; I/O: 4 to 256 B)"
     )]
     BarSize(u8, u64),
+    /// The Expansion ROM's size.
+    #[error("Expansion ROM of {0} bytes: legal are powers of two, 2 KiB to 16 MiB")]
+    RomSize(u32),
     /// MSI vectors.
     #[error("{0} MSI vectors: legal are 1, 2, 4, 8, 16, 32")]
     MsiVectors(u8),
@@ -61,42 +67,136 @@ pub enum BuildError {
     /// Interrupt Pin.
     #[error("interrupt pin {0}: legal are 1 (INTA) to 4 (INTD)")]
     InterruptPin(u8),
+    /// The PCI Express capability names a port type of the other header type.
+    #[error(
+        "port type {0:?}: bridges (root, upstream, downstream ports) need a type 1 header, others a type 0 one"
+    )]
+    PortType(pcie::PortType),
+    /// The PCI Express capability claims what its port type cannot have.
+    #[error("PCI Express capability of port type {0:?} has {1}")]
+    Pcie(pcie::PortType, &'static str),
+    /// A vendor-specific capability is too long.
+    #[error("vendor-specific capability of {0} bytes: legal are 0 to 252")]
+    VendorBytes(usize),
+    /// A capability does not fit below 100h.
+    #[error("capability {id:#04x} of {bytes} bytes at {at:#x}: capabilities end at 100h")]
+    NoRoom {
+        /// Capability ID.
+        id: u8,
+        /// Where it would begin.
+        at: u16,
+        /// How long it is.
+        bytes: u16,
+    },
+    /// An extended capability does not fit below 1000h.
+    #[error("extended capability {id:#06x} of {bytes} bytes at {at:#x}: configuration space ends at 1000h")]
+    NoRoomExtended {
+        /// Extended Capability ID.
+        id: u16,
+        /// Where it would begin.
+        at: u16,
+        /// How long it is.
+        bytes: u32,
+    },
+    /// A capability that may be there once is there twice.
+    #[error("extended capability {0:#06x} is declared twice")]
+    Twice(u16),
+    /// An extended capability of no registers or with an ID or version out of range.
+    #[error(
+        "extended capability {0:#06x} version {1}: needs at least one register; legal versions are 1 to 15"
+    )]
+    Empty(u16, u8),
+    /// A declaration of an extended capability is not legal.
+    #[error("extended capability {id:#06x}: {why}")]
+    Extended {
+        /// Extended Capability ID.
+        id: u16,
+        /// What is wrong, and what is legal.
+        why: &'static str,
+    },
 }
 
-/// Builds a [`ConfigSpace`]. Capabilities are chained in the order PM, MSI, PCI Express, MSI-X.
+/// An extended capability as declared.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Extended {
+    pub(crate) id: u16,
+    pub(crate) version: u8,
+    pub(crate) registers: Vec<Register>,
+}
+
+/// Builds a [`ConfigSpace`]. Capabilities are chained in the order PM, MSI, PCI Express, MSI-X, Subsystem ID, then
+/// vendor-specific ones; extended ones in the order in which they were added. One declared again replaces the earlier
+/// declaration, unless it says otherwise.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Builder {
-    identity: Identity,
-    bars: Vec<(u8, Bar)>,
+    pub(crate) identity: Identity,
+    pub(crate) kind: HeaderKind,
+    bridge: BridgeLayout,
+    pub(crate) bars: Vec<(u8, Bar)>,
+    rom: Option<u32>,
     interrupt_pin: u8,
     multi_function: bool,
-    power_management: bool,
+    power_management: Option<PmLayout>,
     msi: Option<MsiLayout>,
+    msi_options: MsiOptions,
     msix: Option<MsixLayout>,
-    pcie: Option<PcieLayout>,
-    aer: bool,
+    pub(crate) pcie: Option<PcieLayout>,
+    vendor: Vec<Vec<u8>>,
+    pub(crate) extended: Vec<Extended>,
+    pub(crate) layouts: Layouts,
+    /// The first wrong declaration that a method met; told by [`Builder::build`].
+    pub(crate) fault: Option<BuildError>,
 }
 
 impl Builder {
     /// A function with a type 0 header, without BARs and capabilities.
     pub const fn type0(identity: Identity) -> Builder {
+        Builder::new(identity, HeaderKind::Type0)
+    }
+
+    /// A bridge: a function with a type 1 header, without BARs and capabilities, with a 32-bit I/O window and a 64-bit
+    /// prefetchable one.
+    pub const fn type1(identity: Identity) -> Builder {
+        Builder::new(identity, HeaderKind::Type1)
+    }
+
+    pub(crate) const fn new(identity: Identity, kind: HeaderKind) -> Builder {
         Builder {
             identity,
+            kind,
+            bridge: BridgeLayout { io: IoWindow::Bits32, prefetchable: PrefetchableWindow::Bits64 },
             bars: Vec::new(),
+            rom: None,
             interrupt_pin: 0,
             multi_function: false,
-            power_management: false,
+            power_management: None,
             msi: None,
+            msi_options: MsiOptions { masking: false, address_32: false },
             msix: None,
             pcie: None,
-            aer: false,
+            vendor: Vec::new(),
+            extended: Vec::new(),
+            layouts: Layouts::NONE,
+            fault: None,
         }
+    }
+
+    /// The windows of a bridge; without meaning for others.
+    pub fn bridge(mut self, layout: BridgeLayout) -> Builder {
+        self.bridge = layout;
+        self
     }
 
     /// Adds a Base Address Register.
     pub fn bar(mut self, index: u8, bar: Bar) -> Builder {
         self.bars.push((index, bar));
+        self
+    }
+
+    /// Adds an Expansion ROM of `size` bytes, a power of two from 2 KiB to 16 MiB.
+    pub fn expansion_rom(mut self, size: u32) -> Builder {
+        self.rom = Some(size);
         self
     }
 
@@ -112,15 +212,26 @@ impl Builder {
         self
     }
 
+    /// Adds the Power Management capability as [`PmLayout::default`] has it.
+    pub fn power_management(self) -> Builder {
+        self.power_management_with(PmLayout::default())
+    }
+
     /// Adds the Power Management capability.
-    pub fn power_management(mut self) -> Builder {
-        self.power_management = true;
+    pub fn power_management_with(mut self, layout: PmLayout) -> Builder {
+        self.power_management = Some(layout);
         self
     }
 
     /// Adds the MSI capability.
     pub fn msi(mut self, layout: MsiLayout) -> Builder {
         self.msi = Some(layout);
+        self
+    }
+
+    /// What else the MSI capability has.
+    pub fn msi_options(mut self, options: MsiOptions) -> Builder {
+        self.msi_options = options;
         self
     }
 
@@ -136,23 +247,54 @@ impl Builder {
         self
     }
 
-    /// Adds the Advanced Error Reporting extended capability.
-    pub fn advanced_error_reporting(mut self) -> Builder {
-        self.aer = true;
+    /// Adds a vendor-specific capability, beside those that there are; read-only.
+    pub fn vendor_specific(mut self, bytes: &[u8]) -> Builder {
+        self.vendor.push(bytes.to_vec());
+        self
+    }
+
+    /// Adds an extended capability of `registers`, whose first one is its header: ID, version and next pointer are filled
+    /// in. One that is there already, except a vendor's (000Bh, 0023h), is refused.
+    pub fn add_extended(mut self, id: u16, version: u8, registers: Vec<Register>) -> Builder {
+        const VSEC: u16 = 0x000b;
+        const DVSEC: u16 = 0x0023;
+        if self.extended.iter().any(|e| e.id == id) && id != VSEC && id != DVSEC {
+            self.fault = self.fault.or(Some(BuildError::Twice(id)));
+        }
+        self.extended.push(Extended { id, version, registers });
+        self
+    }
+
+    /// Adds an extended capability, or replaces the one with this ID.
+    pub(crate) fn set_extended(mut self, id: u16, version: u8, registers: Vec<Register>) -> Builder {
+        let new = Extended { id, version, registers };
+        match self.extended.iter_mut().find(|e| e.id == id) {
+            Some(old) => *old = new,
+            None => self.extended.push(new),
+        }
         self
     }
 
     /// The configuration space, as it is after a fundamental reset.
     ///
     /// # Errors
-    /// Where a BAR, an MSI or MSI-X layout or the interrupt pin is not legal.
+    /// Where a declaration is not legal, or there is no room for all capabilities.
     pub fn build(self) -> Result<ConfigSpace, BuildError> {
+        self.settle_extended()?.lay_out()
+    }
+
+    fn lay_out(self) -> Result<ConfigSpace, BuildError> {
+        if let Some(fault) = self.fault {
+            return Err(fault);
+        }
         self.check_interrupts()?;
-        let mut registers = vec![ro(0); REGISTERS].into_boxed_slice();
-        self.header(&mut registers);
+        self.check_pcie()?;
+        let mut registers = self.header();
         let bars = self.place_bars(&mut registers)?;
-        let capabilities = self.place_capabilities(&mut registers);
-        Ok(ConfigSpace::from_parts(registers, bars, capabilities))
+        self.place_rom(&mut registers)?;
+        let capabilities = self.place_capabilities(&mut registers)?;
+        let parts = Parts { kind: self.kind, bridge: self.bridge, bars, rom: self.rom, capabilities };
+        Ok(ConfigSpace::from_parts(registers, parts))
     }
 
     fn check_interrupts(&self) -> Result<(), BuildError> {
@@ -169,8 +311,10 @@ impl Builder {
         if msix.vectors == 0 || msix.vectors > 2048 {
             return Err(BuildError::MsixVectors(msix.vectors));
         }
-        self.check_place(msix.table, msix.table_bytes())?;
-        self.check_place(msix.pending, msix.pending_bytes())?;
+        if self.kind != HeaderKind::Virtual {
+            self.check_place(msix.table, msix.table_bytes())?;
+            self.check_place(msix.pending, msix.pending_bytes())?;
+        }
         let (table, pending) = (u64::from(msix.table.1), u64::from(msix.pending.1));
         let apart = table + msix.table_bytes() <= pending || pending + msix.pending_bytes() <= table;
         if msix.table.0 == msix.pending.0 && !apart { Err(BuildError::MsixOverlap) } else { Ok(()) }
@@ -185,22 +329,93 @@ impl Builder {
         Err(BuildError::MsixPlace(index, offset))
     }
 
-    fn header(&self, registers: &mut [Register]) {
+    fn check_pcie(&self) -> Result<(), BuildError> {
+        let Some(pcie) = self.pcie else { return Ok(()) };
+        if pcie.port.is_bridge() != (self.kind == HeaderKind::Type1) {
+            return Err(BuildError::PortType(pcie.port));
+        }
+        pcie.fault().map_or(Ok(()), |why| Err(BuildError::Pcie(pcie.port, why)))
+    }
+
+    /// The registers of the header, without BARs; 64 in all.
+    fn header(&self) -> Vec<Register> {
         let id = &self.identity;
-        let mut set = |dw: u16, register| registers[usize::from(dw)] = register;
-        set(header::ID, ro(u32::from(id.vendor) | u32::from(id.device) << 16));
-        let access = Access { rw: command::WRITABLE, rw1c: status::RW1C, ..Access::default() };
-        let list = if self.has_capabilities() { status::CAPABILITIES_LIST } else { 0 };
-        set(header::COMMAND_STATUS, Register::new(list, access));
-        set(header::CLASS_REVISION, ro(id.class << 8 | u32::from(id.revision)));
         let multi = if self.multi_function { header::MULTI_FUNCTION } else { 0 };
-        set(header::MISC, rw(multi, 0xff)); // Cache Line Size is RW and without effect
-        set(type0::SUBSYSTEM, ro(u32::from(id.subsystem_vendor) | u32::from(id.subsystem) << 16));
-        set(header::INTERRUPT, rw(u32::from(self.interrupt_pin) << 8, 0xff));
+        let list = if self.has_capabilities() { status::CAPABILITIES_LIST } else { 0 };
+        let mut values = vec![
+            (header::ID, u32::from(id.vendor) | u32::from(id.device) << 16),
+            (header::COMMAND_STATUS, list),
+            (header::CLASS_REVISION, id.class << 8 | u32::from(id.revision)),
+        ];
+        let subsystem = (type0::SUBSYSTEM, u32::from(id.subsystem_vendor) | u32::from(id.subsystem) << 16);
+        let pin = (header::INTERRUPT, u32::from(self.interrupt_pin) << 8);
+        let table: &Structure = match self.kind {
+            HeaderKind::Type0 => {
+                values.extend([(header::MISC, multi), subsystem, pin]);
+                &header::TYPE_0_HEADER
+            }
+            HeaderKind::Type1 => {
+                values.extend([(header::MISC, multi | header::TYPE_1), pin]);
+                &header::TYPE_1_HEADER
+            }
+            HeaderKind::Virtual => {
+                values[0].1 = !0; // Vendor ID and Device ID read FFFFh (§9.3.4.1.1)
+                values.push(subsystem);
+                &header::VIRTUAL_FUNCTION_HEADER
+            }
+        };
+        let mut all = table.registers(&values);
+        all.resize(usize::from(FIRST_EXTENDED), Register::default());
+        self.windows(&mut all);
+        all
+    }
+
+    /// Windows are closed after reset: their base is above their limit.
+    fn windows(&self, registers: &mut [Register]) {
+        if self.kind != HeaderKind::Type1 {
+            clear(registers, type0::BAR0..=type0::BAR0);
+            clear(registers, type0::EXPANSION_ROM..=type0::EXPANSION_ROM);
+            return;
+        }
+        clear(registers, type1::BAR0..=type1::BAR0);
+        clear(registers, type1::EXPANSION_ROM..=type1::EXPANSION_ROM);
+        preset(registers, type1::MEMORY, 0xfff0);
+        match self.bridge.io {
+            IoWindow::None => {
+                let at = &mut registers[usize::from(type1::IO_SECONDARY_STATUS)];
+                *at = at.without(0xffff);
+            }
+            IoWindow::Bits16 => preset(registers, type1::IO_SECONDARY_STATUS, 0xf0),
+            IoWindow::Bits32 => preset(registers, type1::IO_SECONDARY_STATUS, 0xf0 | type1::IO_32_BIT),
+        }
+        if self.bridge.io != IoWindow::Bits32 {
+            clear(registers, type1::IO_UPPER..=type1::IO_UPPER);
+        }
+        match self.bridge.prefetchable {
+            PrefetchableWindow::None => clear(registers, type1::PREFETCHABLE..=type1::PREFETCHABLE),
+            PrefetchableWindow::Bits32 => preset(registers, type1::PREFETCHABLE, 0xfff0),
+            PrefetchableWindow::Bits64 => {
+                preset(registers, type1::PREFETCHABLE, 0xfff0 | type1::PREFETCHABLE_64_BIT);
+            }
+        }
+        if self.bridge.prefetchable != PrefetchableWindow::Bits64 {
+            clear(registers, type1::PREFETCHABLE_BASE_UPPER..=type1::PREFETCHABLE_LIMIT_UPPER);
+        }
     }
 
     fn has_capabilities(&self) -> bool {
-        self.power_management || self.msi.is_some() || self.msix.is_some() || self.pcie.is_some()
+        let Builder { power_management, msi, msix, pcie, vendor, .. } = self;
+        power_management.is_some()
+            || msi.is_some()
+            || msix.is_some()
+            || pcie.is_some()
+            || !vendor.is_empty()
+            || self.names_subsystem()
+    }
+
+    /// Bridges say their subsystem in a capability.
+    fn names_subsystem(&self) -> bool {
+        self.kind == HeaderKind::Type1 && self.identity.subsystem_vendor != 0
     }
 
     fn place_bars(&self, registers: &mut [Register]) -> Result<[Option<Bar>; 6], BuildError> {
@@ -208,15 +423,13 @@ impl Builder {
         let mut taken = [false; 6];
         for &(index, bar) in &self.bars {
             let width = if bar.kind == BarKind::Memory64 { 2 } else { 1 };
-            if index > type0::BARS - width {
+            if u16::from(index) + width > u16::from(self.kind.bars()) {
                 return Err(BuildError::BarIndex(index));
             }
             if !bar.size_is_legal() {
                 return Err(BuildError::BarSize(index, bar.size));
             }
-            let (low, high) = bar.address_bits();
-            let words = [rw(bar.type_bits(), low), rw(0, high)];
-            for (i, word) in words.into_iter().take(usize::from(width)).enumerate() {
+            for (i, word) in bar.registers().into_iter().take(usize::from(width)).enumerate() {
                 let at = usize::from(index) + i;
                 if std::mem::replace(&mut taken[at], true) {
                     return Err(BuildError::BarTaken(at as u8));
@@ -228,36 +441,92 @@ impl Builder {
         Ok(bars)
     }
 
-    fn place_capabilities(&self, registers: &mut [Register]) -> Capabilities {
-        let mut chain = Chain { registers, next_free: FIRST_CAPABILITY, link: None };
+    fn place_rom(&self, registers: &mut [Register]) -> Result<(), BuildError> {
+        let Some(size) = self.rom else { return Ok(()) };
+        if !rom_size_is_legal(size) {
+            return Err(BuildError::RomSize(size));
+        }
+        let at = self.kind.rom().ok_or(BuildError::RomSize(size))?;
+        registers[usize::from(at)] = Register::of(header::ROM_FIELDS, 0).fix((size - 1) & !1);
+        Ok(())
+    }
+
+    fn place_capabilities(&self, registers: &mut Vec<Register>) -> Result<Capabilities, BuildError> {
+        let mut chain = Chain { registers, next_free: FIRST_CAPABILITY, link: None, list: Vec::new() };
         let mut caps = Capabilities::default();
-        if self.power_management {
-            chain.add(pm::ID, &pm::registers());
+        if let Some(layout) = self.power_management {
+            caps.pm = Some(chain.add(pm::ID, layout.registers())?);
         }
-        caps.msi = self.msi.map(|layout| chain.add(msi::ID, &layout.registers()));
-        caps.pcie = self.pcie.map(|layout| chain.add(pcie::ID, &layout.registers()));
-        caps.msix = self.msix.map(|layout| (chain.add(msix::ID, &layout.registers()), layout));
-        if self.aer {
-            caps.aer = Some(FIRST_EXTENDED);
-            place(registers, FIRST_EXTENDED, &aer::registers());
-            preset(registers, FIRST_EXTENDED, u32::from(aer::ID) | u32::from(aer::VERSION) << 16);
+        if let Some(layout) = self.msi {
+            caps.msi = Some(chain.add(msi::ID, layout.registers(self.msi_options))?);
         }
-        caps
+        if let Some(layout) = self.pcie {
+            caps.pcie = Some(chain.add(pcie::ID, layout.registers())?);
+        }
+        if let Some(layout) = self.msix {
+            caps.msix = Some((chain.add(msix::ID, layout.registers())?, layout));
+        }
+        if self.names_subsystem() {
+            let words = ssid::registers(self.identity.subsystem_vendor, self.identity.subsystem);
+            chain.add(ssid::ID, words)?;
+        }
+        for bytes in &self.vendor {
+            if bytes.len() > vendor::MAX_BYTES {
+                return Err(BuildError::VendorBytes(bytes.len()));
+            }
+            chain.add(vendor::ID, vendor::registers(bytes))?;
+        }
+        caps.list = chain.list;
+        caps.extended = self.place_extended(registers)?;
+        caps.aer = caps.extended(aer::ID);
+        caps.layouts = self.layouts.clone();
+        if self.kind == HeaderKind::Virtual {
+            virtual_function::restrict(registers, &caps);
+        }
+        Ok(caps)
+    }
+
+    /// Extended capabilities follow one another from 100h on.
+    fn place_extended(&self, registers: &mut Vec<Register>) -> Result<Vec<(u16, u16)>, BuildError> {
+        let mut list: Vec<(u16, u16)> = Vec::new();
+        for Extended { id, version, registers: words } in &self.extended {
+            if words.is_empty() || *version == 0 || *version > 15 {
+                return Err(BuildError::Empty(*id, *version));
+            }
+            let at = registers.len() as u16;
+            if registers.len() + words.len() > REGISTERS {
+                let bytes = words.len() as u32 * 4;
+                return Err(BuildError::NoRoomExtended { id: *id, at: at * 4, bytes });
+            }
+            registers.extend_from_slice(words);
+            preset(registers, at, u32::from(*id) | u32::from(*version) << 16);
+            if let Some(&(_, last)) = list.last() {
+                preset(registers, last, (u32::from(at) * 4) << 20);
+            }
+            list.push((*id, at));
+        }
+        Ok(list)
     }
 }
 
-/// The list of capabilities while it grows; all that there are fit below byte 100h.
+/// The list of capabilities below byte 100h while it grows.
 struct Chain<'a> {
     registers: &'a mut [Register],
     next_free: u16,
     /// DW of the capability to link the next one to; none: the Capabilities Pointer.
     link: Option<u16>,
+    list: Vec<(u8, u16)>,
 }
 
 impl Chain<'_> {
-    fn add(&mut self, id: u8, words: &[Register]) -> u16 {
+    fn add(&mut self, id: u8, words: Vec<Register>) -> Result<u16, BuildError> {
         let at = self.next_free;
-        place(self.registers, at, words);
+        let end = usize::from(at) + words.len();
+        if end > usize::from(FIRST_EXTENDED) {
+            let bytes = words.len() as u16 * 4;
+            return Err(BuildError::NoRoom { id, at: at * 4, bytes });
+        }
+        self.registers[usize::from(at)..end].copy_from_slice(&words);
         preset(self.registers, at, u32::from(id));
         let pointer = u32::from(at) * 4;
         match self.link {
@@ -265,18 +534,20 @@ impl Chain<'_> {
             Some(last) => preset(self.registers, last, pointer << 8),
         }
         self.link = Some(at);
-        self.next_free = at + words.len() as u16;
-        at
+        self.next_free = end as u16;
+        self.list.push((id, at));
+        Ok(at)
     }
-}
-
-fn place(registers: &mut [Register], at: u16, words: &[Register]) {
-    registers[usize::from(at)..][..words.len()].copy_from_slice(words);
 }
 
 /// Sets bits, now and for every reset.
 fn preset(registers: &mut [Register], at: u16, bits: u32) {
-    let register = &mut registers[usize::from(at)];
-    register.value |= bits;
-    register.reset |= bits;
+    registers[usize::from(at)].preset(bits);
+}
+
+/// Takes registers away: they read zero.
+fn clear(registers: &mut [Register], range: std::ops::RangeInclusive<u16>) {
+    for at in range {
+        registers[usize::from(at)] = Register::default();
+    }
 }

@@ -1,27 +1,69 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Configuration space as data (`PCIe 5.0 §7`).
 //!
-//! - [`ConfigSpace`]: the 4 KiB of one function, as 1024 registers of 32 bits, each bit read-only, writable or cleared
-//!   by writing one; a write says what it changed as [`Effects`].
-//! - [`Builder`]: makes one: a type 0 header, Base Address Registers and capabilities, laid out and chained.
-//! - [`header`], [`bar`], [`cap`]: where the specification's registers stand and what their bits mean.
+//! - [`ConfigSpace`]: the 4 KiB of one function, as registers of 32 bits, each bit read-only, writable or cleared by writing
+//!   one; a write says what it changed as [`Effects`].
+//! - [`Builder`]: makes one: a type 0 or a type 1 header, Base Address Registers and capabilities, laid out and chained.
+//! - [`header`], [`bar`], [`bridge`], [`cap`], [`ext`]: where the specification's registers stand and what their bits mean.
+//!   Each structure is a table of fields ([`register::Structure`]) with the attribute, name and purpose of every bit;
+//!   [`structures`] lists them all, [`inert`] the bits that software may write to no effect.
 //!
-//! A type 1 header (bridges: root ports and switches) will be a second entry point of [`Builder`] beside
-//! [`Builder::type0`]; [`header::type0`] holds all that is peculiar to type 0.
+//! - [`errors`], [`containment`]: what becomes of an error.
+//!
+//! A device author declares a function in a few lines:
+//!
+//! ```
+//! use riser_config::{Bar, Builder, Identity, MsixLayout, PcieLayout};
+//!
+//! let identity = Identity { vendor: 0x1234, device: 0x0001, class: 0x02_00_00, ..Identity::default() };
+//! let space = Builder::type0(identity)
+//!     .bar(0, Bar::memory64(64 << 10))
+//!     .power_management()
+//!     .pcie(PcieLayout::default())
+//!     .msix(MsixLayout { vectors: 16, table: (0, 0x8000), pending: (0, 0xc000) })
+//!     .advanced_error_reporting()
+//!     .build()?;
+//! assert_eq!(space.read(0), 0x0001_1234);
+//! # Ok::<(), riser_config::BuildError>(())
+//! ```
 //!
 //! This crate never acts: it knows no clock, no TLP and no device. Whoever owns a `ConfigSpace` obeys its settings.
 
 pub mod bar;
+pub mod bridge;
 pub mod build;
 pub mod cap;
+pub mod containment;
+mod effects;
+pub mod errors;
+pub mod ext;
 pub mod header;
+pub mod reference;
 pub mod register;
 pub mod space;
+mod views;
 
 pub use bar::{Bar, BarKind, BarWindow};
+pub use bridge::{BridgeLayout, BridgeWindows, IoWindow, PrefetchableWindow};
 pub use build::{BuildError, Builder, Identity};
-pub use cap::aer::{ErrorMessage, Uncorrectable};
-pub use cap::msi::{MsiConfig, MsiLayout};
+pub use cap::msi::{MsiConfig, MsiLayout, MsiOptions};
 pub use cap::msix::{MsixControl, MsixLayout};
-pub use cap::pcie::{AtomicSupport, DeferrableLength, PcieLayout};
-pub use space::{ConfigSpace, Effects, ResetScope};
+pub use cap::pcie::{
+    AtomicSupport, DeferrableLength, PcieLayout, PortType, SlotEvent, SlotLayout, SlotState,
+};
+pub use cap::pm::{PmLayout, PowerState};
+pub use containment::{DpcReason, DpcSignal, DpcState, RpPioFailure, RpPioOutcome, RpPioRequest};
+pub use effects::Effects;
+pub use errors::{DetectedError, ErrorReport, Side};
+pub use ext::acs::{Acs, AcsLayout};
+pub use ext::aer::{AerLayout, AerRole, Correctable, ErrorMessage, Uncorrectable};
+pub use ext::ats::AtsLayout;
+pub use ext::dpc::DpcLayout;
+pub use ext::pasid::PasidLayout;
+pub use ext::ptm::PtmLayout;
+pub use ext::resizable::ResizableBar;
+pub use ext::sriov::{SriovLayout, SriovState, VfBarWindow, VfNumbering};
+pub use ext::vc::{Arbitration, VcLayout, VcState};
+pub use ext::vendor::VsecLayout;
+pub use reference::{inert, structures};
+pub use space::{ConfigSpace, ResetScope};

@@ -1,18 +1,269 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A register whose bits each have an access type (`PCIe 5.0 §7.4`, Table 7-2). Never gives a bit a meaning.
+//! A register whose bits each have an attribute (`PCIe 5.0 §7.4`, Table 7-2), said by a table of fields. Never gives a
+//! bit a meaning: a table names what a field asks of its function's owner, as [`Effects`].
 
-/// How software may change a set of bits, and what a reset does to them (`PCIe 5.0 Table 7-2`). Bits in neither
-/// `rw` nor `rw1c` are read-only or HwInit.
+use crate::Effects;
+use std::fmt;
+
+/// How software may change a field, and which resets set it back (`PCIe 5.0 Table 7-2`).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Attribute {
+    /// Read-only: hardware alone sets it.
+    Ro,
+    /// Hardware Initialized: read-only, says what was built.
+    HwInit,
+    /// Read-only, sticky: kept by all but a fundamental reset.
+    Ros,
+    /// Read-write.
+    Rw,
+    /// Read-write, sticky.
+    Rws,
+    /// Write one to clear.
+    Rw1c,
+    /// Write one to clear, sticky.
+    Rw1cs,
+    /// Read-write that always reads zero: writing one asks for something once.
+    RwReadsZero,
+    /// Reserved, preserved by software; reads zero here.
+    RsvdP,
+    /// Reserved, written zero by software; reads zero.
+    RsvdZ,
+}
+
+impl Attribute {
+    /// True where a write by software can change or ask for something.
+    #[must_use]
+    pub const fn is_writable(self) -> bool {
+        use Attribute::*;
+        matches!(self, Rw | Rws | Rw1c | Rw1cs | RwReadsZero)
+    }
+}
+
+impl fmt::Display for Attribute {
+    /// As the specification writes it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Attribute::Ro => "RO",
+            Attribute::HwInit => "HwInit",
+            Attribute::Ros => "ROS",
+            Attribute::Rw => "RW",
+            Attribute::Rws => "RWS",
+            Attribute::Rw1c => "RW1C",
+            Attribute::Rw1cs => "RW1CS",
+            Attribute::RwReadsZero => "RW (reads 0)",
+            Attribute::RsvdP => "RsvdP",
+            Attribute::RsvdZ => "RsvdZ",
+        })
+    }
+}
+
+/// Bits of a register that belong together, as the specification's table has them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Field {
+    /// The bits, in place in their DW.
+    pub bits: u32,
+    /// Who may change them.
+    pub attribute: Attribute,
+    /// The specification's name.
+    pub name: &'static str,
+    /// What a write that changes them tells the owner.
+    pub effects: Effects,
+    /// Kept over a Function Level Reset, though not sticky (`PCIe 5.0 §6.6.2`).
+    pub kept_by_flr: bool,
+    /// Shows a state outside configuration space, as presence is: no reset touches it.
+    pub state: bool,
+    /// What they change; empty where they only show something, or are inert.
+    pub does: &'static str,
+    /// Why nothing changes with them, though software may write them.
+    pub inert: Option<&'static str>,
+}
+
+impl Field {
+    /// A field of this attribute, without effects.
+    #[must_use]
+    pub const fn new(bits: u32, attribute: Attribute, name: &'static str) -> Field {
+        Field {
+            bits,
+            attribute,
+            name,
+            effects: Effects::empty(),
+            kept_by_flr: false,
+            state: false,
+            does: "",
+            inert: None,
+        }
+    }
+
+    /// RO.
+    #[must_use]
+    pub const fn ro(bits: u32, name: &'static str) -> Field {
+        Field::new(bits, Attribute::Ro, name)
+    }
+
+    /// RO: a state outside configuration space, which no reset touches.
+    #[must_use]
+    pub const fn state(bits: u32, name: &'static str) -> Field {
+        Field { state: true, ..Field::new(bits, Attribute::Ro, name) }
+    }
+
+    /// HwInit.
+    #[must_use]
+    pub const fn hwinit(bits: u32, name: &'static str) -> Field {
+        Field::new(bits, Attribute::HwInit, name)
+    }
+
+    /// ROS.
+    #[must_use]
+    pub const fn ros(bits: u32, name: &'static str) -> Field {
+        Field::new(bits, Attribute::Ros, name)
+    }
+
+    /// RW, and what it changes.
+    #[must_use]
+    pub const fn rw(bits: u32, name: &'static str, does: &'static str) -> Field {
+        Field { does, ..Field::new(bits, Attribute::Rw, name) }
+    }
+
+    /// RWS, and what it changes.
+    #[must_use]
+    pub const fn rws(bits: u32, name: &'static str, does: &'static str) -> Field {
+        Field { does, ..Field::new(bits, Attribute::Rws, name) }
+    }
+
+    /// RW1C: an event that hardware sets and software clears.
+    #[must_use]
+    pub const fn rw1c(bits: u32, name: &'static str, does: &'static str) -> Field {
+        Field { does, ..Field::new(bits, Attribute::Rw1c, name) }
+    }
+
+    /// RW1CS.
+    #[must_use]
+    pub const fn rw1cs(bits: u32, name: &'static str, does: &'static str) -> Field {
+        Field { does, ..Field::new(bits, Attribute::Rw1cs, name) }
+    }
+
+    /// Reads zero; writing one asks for something, once.
+    #[must_use]
+    pub const fn trigger(bits: u32, name: &'static str, does: &'static str) -> Field {
+        Field { does, ..Field::new(bits, Attribute::RwReadsZero, name) }
+    }
+
+    /// RW without effect, and why.
+    #[must_use]
+    pub const fn inert(bits: u32, name: &'static str, why: &'static str) -> Field {
+        Field { inert: Some(why), ..Field::new(bits, Attribute::Rw, name) }
+    }
+
+    /// RWS without effect, and why.
+    #[must_use]
+    pub const fn inert_sticky(bits: u32, name: &'static str, why: &'static str) -> Field {
+        Field { inert: Some(why), ..Field::new(bits, Attribute::Rws, name) }
+    }
+
+    /// The same, telling the owner when a write changes it (a trigger: when one is written).
+    #[must_use]
+    pub const fn tells(self, effects: Effects) -> Field {
+        Field { effects, ..self }
+    }
+
+    /// The same, kept over a Function Level Reset.
+    #[must_use]
+    pub const fn kept_by_flr(self) -> Field {
+        Field { kept_by_flr: true, ..self }
+    }
+}
+
+/// A table's line: one DW of a structure and its fields. Bits in no field are reserved and read zero.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Word {
+    /// DW from the structure's start (of headers: DW number).
+    pub dw: u16,
+    /// The specification's names of the registers in it.
+    pub name: &'static str,
+    /// Its fields.
+    pub fields: &'static [Field],
+}
+
+impl Word {
+    /// The register of this line, showing `value` after reset.
+    #[must_use]
+    pub const fn register(&self, value: u32) -> Register {
+        Register::of(self.fields, value)
+    }
+}
+
+/// A header or a capability, as a table of its registers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Structure {
+    /// The specification's name.
+    pub name: &'static str,
+    /// Where it is specified.
+    pub source: &'static str,
+    /// Its registers, in rising order; a line of a repeated register stands once.
+    pub words: &'static [Word],
+}
+
+impl Structure {
+    /// The registers of the whole structure, one for each DW up to the last line, all showing zero after reset but for
+    /// those that `values` names (DW, value).
+    pub(crate) fn registers(&self, values: &[(u16, u32)]) -> Vec<Register> {
+        let len = self.words.iter().map(|w| usize::from(w.dw) + 1).max().unwrap_or(0);
+        let mut all = vec![Register::default(); len];
+        for word in self.words {
+            all[usize::from(word.dw)] = word.register(0);
+        }
+        for &(dw, value) in values {
+            all[usize::from(dw)].preset(value);
+        }
+        all
+    }
+}
+
+/// How software may change the bits of a register, in masks; made from a table of fields.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Access {
-    /// RW: software reads and writes.
+    /// RW, RWS: software reads and writes.
     pub rw: u32,
-    /// RW1C: writing one clears; hardware sets.
+    /// RW1C, RW1CS: writing one clears; hardware sets.
     pub rw1c: u32,
+    /// Writing one asks for something; reads zero.
+    pub trigger: u32,
     /// The S of ROS, RWS, RW1CS: kept over all but a fundamental reset.
     pub sticky: u32,
     /// Kept over a Function Level Reset, though not sticky (`PCIe 5.0 §6.6.2`).
     pub kept_by_flr: u32,
+    /// Kept over every reset: states outside configuration space.
+    pub state: u32,
+}
+
+impl Access {
+    /// What the fields say together.
+    #[must_use]
+    pub const fn of(fields: &[Field]) -> Access {
+        use Attribute::*;
+        let mut access = Access { rw: 0, rw1c: 0, trigger: 0, sticky: 0, kept_by_flr: 0, state: 0 };
+        let mut i = 0;
+        while i < fields.len() {
+            let field = &fields[i];
+            match field.attribute {
+                Rw | Rws => access.rw |= field.bits,
+                Rw1c | Rw1cs => access.rw1c |= field.bits,
+                RwReadsZero => access.trigger |= field.bits,
+                Ro | HwInit | Ros | RsvdP | RsvdZ => {}
+            }
+            if matches!(field.attribute, Ros | Rws | Rw1cs) {
+                access.sticky |= field.bits;
+            }
+            if field.kept_by_flr {
+                access.kept_by_flr |= field.bits;
+            }
+            if field.state {
+                access.state |= field.bits;
+            }
+            i += 1;
+        }
+        access
+    }
 }
 
 /// 32 bits of configuration space.
@@ -24,6 +275,8 @@ pub struct Register {
     pub reset: u32,
     /// Who may change which bit.
     pub access: Access,
+    /// The fields, for what a write tells the owner.
+    pub fields: &'static [Field],
 }
 
 /// The bits of the bytes that Byte Enables (bits 3:0) name.
@@ -41,23 +294,65 @@ pub const fn byte_mask(byte_enables: u8) -> u32 {
 }
 
 impl Register {
-    /// A register that resets to `reset`.
+    /// A register of masks alone, that resets to `reset` and tells nothing.
     #[must_use]
     pub const fn new(reset: u32, access: Access) -> Register {
-        Register { value: reset, reset, access }
+        Register { value: reset, reset, access, fields: &[] }
     }
 
-    /// A write by software; returns the bits that changed.
-    pub fn write(&mut self, byte_enables: u8, value: u32) -> u32 {
+    /// A register of these fields, that resets to `reset`.
+    #[must_use]
+    pub const fn of(fields: &'static [Field], reset: u32) -> Register {
+        Register { value: reset, reset, access: Access::of(fields), fields }
+    }
+
+    /// The same, where `bits` are not implemented: they read zero and are read-only.
+    #[must_use]
+    pub const fn without(mut self, bits: u32) -> Register {
+        self.value &= !bits;
+        self.reset &= !bits;
+        self.fix(bits)
+    }
+
+    /// The same, where `bits` are read-only and keep the value that they have after reset.
+    #[must_use]
+    pub const fn fix(mut self, bits: u32) -> Register {
+        let Access { rw, rw1c, trigger, .. } = self.access;
+        self.access.rw = rw & !bits;
+        self.access.rw1c = rw1c & !bits;
+        self.access.trigger = trigger & !bits;
+        self
+    }
+
+    /// Sets bits, now and for every reset.
+    pub const fn preset(&mut self, bits: u32) {
+        self.value |= bits;
+        self.reset |= bits;
+    }
+
+    /// Sets the bits of `mask` to those of `value`, as hardware does.
+    pub const fn set(&mut self, mask: u32, value: u32) {
+        self.value = self.value & !mask | value & mask;
+    }
+
+    /// A write by software; returns the bits that changed, and those of triggers that were written one.
+    pub const fn write(&mut self, byte_enables: u8, value: u32) -> u32 {
         let named = byte_mask(byte_enables);
         let old = self.value;
         let rw = self.access.rw & named;
         self.value = (old & !rw | value & rw) & !(value & self.access.rw1c & named);
-        old ^ self.value
+        (old ^ self.value) | value & self.access.trigger & named
+    }
+
+    /// What a write that changed these bits tells the owner.
+    #[must_use]
+    pub fn effects_of(&self, changed: u32) -> Effects {
+        let touched = self.fields.iter().filter(|f| f.bits & changed != 0);
+        touched.fold(Effects::empty(), |all, field| all | field.effects)
     }
 
     /// Back to the reset value, but for the bits in `kept`.
-    pub fn reset(&mut self, kept: u32) {
+    pub const fn reset(&mut self, kept: u32) {
         self.value = self.value & kept | self.reset & !kept;
     }
 }

@@ -2,41 +2,19 @@
 //! The 4 KiB of configuration space of one function. Never acts: a write says as [`Effects`] what there is to obey.
 
 use crate::bar::{Bar, BarKind, BarWindow};
-use crate::cap::pcie::{device_control, device_control_2};
-use crate::cap::{aer, msi, msix, pcie};
-use crate::header::{self, command, status, type0};
+use crate::bridge::{BridgeLayout, BridgeWindows};
+use crate::cap::{msi, pcie, pm};
+use crate::containment::DpcSignal;
+use crate::errors::ErrorState;
+use crate::ext::Layouts;
+use crate::header::{self, command, status, type0, type1};
 use crate::register::{Register, byte_mask};
-use crate::{
-    AtomicSupport, DeferrableLength, ErrorMessage, MsiConfig, MsixControl, MsixLayout, Uncorrectable,
-};
-use bitflags::bitflags;
-use tlp::{Attributes, Duration, Mps, Mrrs, Rcb};
+use crate::{Effects, MsixLayout};
 
 /// Registers of 32 bits: 4 KiB.
 pub(crate) const REGISTERS: usize = 1024;
-
-bitflags! {
-    /// What a write changed, or asks for.
-    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-    pub struct Effects: u16 {
-        /// The Command register.
-        const COMMAND = 1 << 0;
-        /// A Base Address Register.
-        const BAR = 1 << 1;
-        /// Device Control or Device Control 2.
-        const DEVICE_CONTROL = 1 << 2;
-        /// Link Control.
-        const LINK_CONTROL = 1 << 3;
-        /// The MSI capability.
-        const MSI = 1 << 4;
-        /// MSI-X Message Control.
-        const MSIX = 1 << 5;
-        /// Initiate Function Level Reset was written: the function is to be reset.
-        const FUNCTION_LEVEL_RESET = 1 << 6;
-        /// ECRC Generation Enable or ECRC Check Enable.
-        const ECRC = 1 << 7;
-    }
-}
+/// First DW of extended configuration space: byte 100h.
+pub(crate) const FIRST_EXTENDED: u16 = 0x100 / 4;
 
 /// What a reset does to sticky and other kept bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,34 +23,108 @@ pub enum ResetScope {
     Fundamental,
     /// Hot: sticky bits stay.
     Hot,
-    /// Function Level Reset: sticky bits stay, and those of `PCIe 5.0 §6.6.2`: Max_Payload_Size and Link Control.
+    /// Function Level Reset, or the internal one from D3hot to D0: sticky bits stay, and those of `PCIe 5.0 §6.6.2`, such
+    /// as Max_Payload_Size and Link Control.
     FunctionLevel,
 }
 
+/// Which header a function has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum HeaderKind {
+    /// Type 0.
+    Type0,
+    /// Type 1: a bridge.
+    Type1,
+    /// Type 0, of a virtual function (`PCIe 5.0 §9.3.4.1`).
+    Virtual,
+}
+
+impl HeaderKind {
+    /// Base Address Registers.
+    pub(crate) const fn bars(self) -> u8 {
+        match self {
+            HeaderKind::Type0 => type0::BARS,
+            HeaderKind::Type1 => type1::BARS,
+            HeaderKind::Virtual => 0,
+        }
+    }
+
+    /// DW of Expansion ROM Base Address.
+    pub(crate) const fn rom(self) -> Option<u16> {
+        match self {
+            HeaderKind::Type0 => Some(type0::EXPANSION_ROM),
+            HeaderKind::Type1 => Some(type1::EXPANSION_ROM),
+            HeaderKind::Virtual => None,
+        }
+    }
+}
+
 /// Where the capabilities stand, as DW numbers.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Capabilities {
+    pub(crate) pm: Option<u16>,
     pub(crate) msi: Option<u16>,
     pub(crate) msix: Option<(u16, MsixLayout)>,
     pub(crate) pcie: Option<u16>,
     pub(crate) aer: Option<u16>,
+    /// ID and DW of each, in the order of the chain.
+    pub(crate) list: Vec<(u8, u16)>,
+    /// The same of the extended ones.
+    pub(crate) extended: Vec<(u16, u16)>,
+    /// What some of these were declared with.
+    pub(crate) layouts: Layouts,
 }
 
-/// Configuration space of one function: 1024 registers, made by [`Builder`](crate::Builder).
+impl Capabilities {
+    pub(crate) fn extended(&self, id: u16) -> Option<u16> {
+        self.extended.iter().find(|e| e.0 == id).map(|e| e.1)
+    }
+}
+
+/// What is not in the registers.
+#[derive(Clone, Debug)]
+pub(crate) struct Parts {
+    pub(crate) kind: HeaderKind,
+    pub(crate) bridge: BridgeLayout,
+    pub(crate) bars: [Option<Bar>; 6],
+    pub(crate) rom: Option<u32>,
+    pub(crate) capabilities: Capabilities,
+}
+
+/// Configuration space of one function: up to 1024 registers, made by [`Builder`](crate::Builder).
 #[derive(Clone, Debug)]
 pub struct ConfigSpace {
-    registers: Box<[Register]>,
-    bars: [Option<Bar>; 6],
-    capabilities: Capabilities,
+    /// Those up to the last that is there.
+    pub(crate) registers: Box<[Register]>,
+    pub(crate) bars: [Option<Bar>; 6],
+    /// The BARs as built: what a reset sets their sizes back to.
+    pub(crate) bars_at_reset: [Option<Bar>; 6],
+    pub(crate) rom: Option<u32>,
+    pub(crate) kind: HeaderKind,
+    pub(crate) bridge: BridgeLayout,
+    pub(crate) capabilities: Capabilities,
+    /// Requester ID of a PME that waits for PME Status to be cleared.
+    pub(crate) pme_waiting: Option<u16>,
+    pub(crate) errors: ErrorState,
+    /// What Downstream Port Containment asks to be sent.
+    pub(crate) dpc_signal: Option<DpcSignal>,
 }
 
 impl ConfigSpace {
-    pub(crate) fn from_parts(
-        registers: Box<[Register]>,
-        bars: [Option<Bar>; 6],
-        capabilities: Capabilities,
-    ) -> ConfigSpace {
-        ConfigSpace { registers, bars, capabilities }
+    pub(crate) fn from_parts(registers: Vec<Register>, parts: Parts) -> ConfigSpace {
+        let Parts { kind, bridge, bars, rom, capabilities } = parts;
+        ConfigSpace {
+            registers: registers.into_boxed_slice(),
+            bars,
+            bars_at_reset: bars,
+            rom,
+            kind,
+            bridge,
+            errors: ErrorState::new(capabilities.layouts.aer),
+            capabilities,
+            pme_waiting: None,
+            dpc_signal: None,
+        }
     }
 
     /// The register with this DW number, 0 to 1023; registers that do not exist, also beyond 1023, read zero.
@@ -81,50 +133,109 @@ impl ConfigSpace {
         self.registers.get(usize::from(register_dw)).map_or(0, |r| r.value)
     }
 
+    /// The register itself, with its fields; one that does not exist has none.
+    #[must_use]
+    pub fn register(&self, register_dw: u16) -> Register {
+        self.registers.get(usize::from(register_dw)).copied().unwrap_or_default()
+    }
+
     /// Writes the bytes that `byte_enables` (bits 3:0) names. Bits that software may not change stay.
     pub fn write(&mut self, register_dw: u16, byte_enables: u8, value: u32) -> Effects {
         let Some(register) = self.registers.get_mut(usize::from(register_dw)) else {
             return Effects::empty();
         };
+        let old = register.value;
         let changed = register.write(byte_enables, value);
-        let mut effects = if changed == 0 { Effects::empty() } else { self.effects_of(register_dw, changed) };
-        effects.set(Effects::FUNCTION_LEVEL_RESET, self.asks_for_flr(register_dw, byte_enables, value));
-        effects
+        let effects = register.effects_of(changed) | self.commanded(register_dw, byte_enables);
+        if changed != 0 && register_dw >= FIRST_EXTENDED {
+            self.follow_extended(register_dw, changed);
+        }
+        if effects.is_empty() { effects } else { self.follow(register_dw, old, effects) }
     }
 
-    fn effects_of(&self, dw: u16, changed: u32) -> Effects {
-        const BAR_LAST: u16 = type0::BAR0 + type0::BARS as u16 - 1;
-        let caps = &self.capabilities;
-        let within = |start: Option<u16>, at: u16| start.is_some_and(|s| dw == s + at);
-        match dw {
-            header::COMMAND_STATUS if changed & command::WRITABLE != 0 => Effects::COMMAND,
-            type0::BAR0..=BAR_LAST => Effects::BAR,
-            _ if caps.msi.is_some_and(|s| (s..s + 4).contains(&dw)) => Effects::MSI,
-            _ if within(caps.msix.map(|m| m.0), 0) => Effects::MSIX,
-            _ if within(caps.pcie, pcie::DEVICE_CONTROL) && changed & 0xffff != 0 => Effects::DEVICE_CONTROL,
-            _ if within(caps.pcie, pcie::DEVICE_CONTROL_2) => Effects::DEVICE_CONTROL,
-            _ if within(caps.pcie, pcie::LINK_CONTROL) => Effects::LINK_CONTROL,
-            _ if within(caps.aer, aer::CONTROL) => Effects::ECRC,
-            _ => Effects::empty(),
+    /// Each write to Slot Control is a command, whatever it changes (`PCIe 5.0 §6.7.3.2`).
+    fn commanded(&self, dw: u16, byte_enables: u8) -> Effects {
+        let slot = self.capabilities.pcie.is_some_and(|s| dw == s + pcie::SLOT_CONTROL);
+        if slot && byte_mask(byte_enables) & 0xffff != 0 && self.has_slot() {
+            Effects::SLOT_CONTROL
+        } else {
+            Effects::empty()
         }
     }
 
-    fn asks_for_flr(&self, dw: u16, byte_enables: u8, value: u32) -> bool {
-        let at_control = self.capabilities.pcie.is_some_and(|s| dw == s + pcie::DEVICE_CONTROL);
-        let written = value & byte_mask(byte_enables) & device_control::INITIATE_FLR != 0;
-        at_control && written && self.pcie_word(1) >> 28 & 1 == 1
+    /// What the space itself does after a write that had effects; returns those that are left.
+    fn follow(&mut self, dw: u16, old: u32, effects: Effects) -> Effects {
+        if effects.contains(Effects::POWER) && pm::unsupported(self.read(dw)) {
+            self.set_bits(dw, pm::POWER_STATE, old);
+            return effects - Effects::POWER;
+        }
+        if effects.contains(Effects::PME) {
+            self.next_pme();
+        }
+        effects
+    }
+
+    /// Sets the bits of `mask` to those of `value`, as hardware does; nothing where there is no such register.
+    pub(crate) fn set_bits(&mut self, dw: u16, mask: u32, value: u32) {
+        if let Some(register) = self.registers.get_mut(usize::from(dw)) {
+            register.set(mask, value);
+        }
     }
 
     /// Sets registers back to what they are after a reset.
     pub fn reset(&mut self, scope: ResetScope) {
         for register in &mut self.registers {
             let access = register.access;
-            register.reset(match scope {
+            let kept = match scope {
                 ResetScope::Fundamental => 0,
                 ResetScope::Hot => access.sticky,
                 ResetScope::FunctionLevel => access.sticky | access.kept_by_flr,
-            });
+            };
+            register.reset(kept | access.state);
         }
+        self.pme_waiting = None;
+        for (index, bar) in self.bars_at_reset.into_iter().enumerate() {
+            if let Some(bar) = bar.filter(|_| bar != self.bars[index]) {
+                self.place_bar(index as u8, bar);
+            }
+        }
+        self.reset_extended(scope);
+    }
+
+    /// DW number of the first capability with this ID.
+    #[must_use]
+    pub fn capability(&self, id: u8) -> Option<u16> {
+        self.capabilities.list.iter().find(|c| c.0 == id).map(|c| c.1)
+    }
+
+    /// DW number of the first extended capability with this ID.
+    #[must_use]
+    pub fn extended_capability(&self, id: u16) -> Option<u16> {
+        self.capabilities.extended(id)
+    }
+
+    /// A register of the first extended capability with this ID, by its DW in it.
+    pub(crate) fn extended_word(&self, id: u16, dw: u16) -> Option<u32> {
+        self.extended_capability(id).map(|start| self.read(start + dw))
+    }
+
+    /// Sets bits of a register of the first extended capability with this ID, as hardware does.
+    pub(crate) fn set_extended_bits(&mut self, id: u16, dw: u16, mask: u32, value: u32) {
+        if let Some(start) = self.extended_capability(id) {
+            self.set_bits(start + dw, mask, value);
+        }
+    }
+
+    /// What this bridge forwards; `None` for a function with a type 0 header.
+    #[must_use]
+    pub fn bridge(&self) -> Option<BridgeWindows> {
+        (self.kind == HeaderKind::Type1).then(|| BridgeWindows::read(self.bridge, |dw| self.read(dw)))
+    }
+
+    /// True for a virtual function's.
+    #[must_use]
+    pub fn is_virtual(&self) -> bool {
+        self.kind == HeaderKind::Virtual
     }
 
     /// Memory Space Enable.
@@ -145,6 +256,42 @@ impl ConfigSpace {
         self.read(header::COMMAND_STATUS) & command::BUS_MASTER != 0
     }
 
+    /// SERR# Enable of Command.
+    #[must_use]
+    pub fn serr_enable(&self) -> bool {
+        self.read(header::COMMAND_STATUS) & command::SERR_ENABLE != 0
+    }
+
+    /// Interrupt Disable: INTx is not to be asserted.
+    #[must_use]
+    pub fn interrupt_disable(&self) -> bool {
+        self.read(header::COMMAND_STATUS) & command::INTERRUPT_DISABLE != 0
+    }
+
+    /// Interrupt Pin: 1 (INTA) to 4 (INTD); `None`: no INTx.
+    #[must_use]
+    pub fn interrupt_pin(&self) -> Option<u8> {
+        let pin = (self.read(header::INTERRUPT) >> 8) as u8;
+        (pin != 0).then_some(pin)
+    }
+
+    /// Sets Interrupt Status: the function wants INTx, whether or not it is disabled.
+    pub fn set_interrupt_status(&mut self, wanted: bool) {
+        self.set_bits(header::COMMAND_STATUS, status::INTERRUPT_STATUS, if wanted { !0 } else { 0 });
+    }
+
+    /// Sets bits of the Status register (`header::status`).
+    pub fn set_status(&mut self, bits: u32) {
+        self.set_bits(header::COMMAND_STATUS, bits & status::RW1C, !0);
+    }
+
+    /// Sets bits of Secondary Status of a bridge, which stand where those of Status do (`header::status`).
+    pub fn set_secondary_status(&mut self, bits: u32) {
+        if self.kind == HeaderKind::Type1 {
+            self.set_bits(type1::IO_SECONDARY_STATUS, bits & status::RW1C, !0);
+        }
+    }
+
     /// The window that BAR `index` is set to, whether or not its space is enabled. `None` where there is no such BAR.
     #[must_use]
     pub fn bar(&self, index: u8) -> Option<BarWindow> {
@@ -158,6 +305,41 @@ impl ConfigSpace {
             size: bar.size,
             prefetchable: bar.prefetchable,
         })
+    }
+
+    /// The window of the Expansion ROM, where it is enabled; Memory Space Enable gates it besides.
+    #[must_use]
+    pub fn expansion_rom(&self) -> Option<BarWindow> {
+        let size = self.rom?;
+        let value = self.read(self.kind.rom()?);
+        (value & 1 != 0).then(|| BarWindow {
+            kind: BarKind::Memory32,
+            address: u64::from(value & !(size - 1)),
+            size: u64::from(size),
+            prefetchable: false,
+        })
+    }
+
+    /// Changes the size of BAR `index`, as Resizable BAR Control does (`PCIe 5.0 §7.8.6.3`): address bits below it become
+    /// zero. Returns false, and changes nothing, where there is no such BAR or the size is not legal for it.
+    pub fn set_bar_size(&mut self, index: u8, size: u64) -> bool {
+        let Some(Some(bar)) = self.bars.get(usize::from(index)).copied() else { return false };
+        let resized = Bar { size, ..bar };
+        let legal = resized.size_is_legal();
+        if legal {
+            self.place_bar(index, resized);
+        }
+        legal
+    }
+
+    fn place_bar(&mut self, index: u8, bar: Bar) {
+        let at = usize::from(type0::BAR0) + usize::from(index);
+        let width = if bar.kind == BarKind::Memory64 { 2 } else { 1 };
+        for (old, mut new) in self.registers[at..].iter_mut().zip(bar.registers()).take(width) {
+            new.set(new.access.rw, old.value);
+            *old = new;
+        }
+        self.bars[usize::from(index)] = Some(bar);
     }
 
     /// DW number of the PCI Express capability.
@@ -184,210 +366,34 @@ impl ConfigSpace {
         self.capabilities.aer
     }
 
-    fn pcie_word(&self, at: u16) -> u32 {
-        self.capabilities.pcie.map_or(0, |start| self.read(start + at))
-    }
-
-    /// Max_Payload_Size in force; 128 B without a PCI Express capability.
+    /// The space as `lspci -x` prints it and `lspci -F` reads it: a line with `bdf` ("00:01.0") and `what`, then lines of 16
+    /// bytes: 256 in all, or 4096 where there are extended capabilities; an empty line ends it.
     #[must_use]
-    pub fn mps(&self) -> Mps {
-        pcie::mps(self.pcie_word(pcie::DEVICE_CONTROL), self.pcie_word(1))
-    }
-
-    /// Max_Read_Request_Size in force; 512 B without a PCI Express capability.
-    #[must_use]
-    pub fn mrrs(&self) -> Mrrs {
-        match self.capabilities.pcie {
-            Some(_) => pcie::mrrs(self.pcie_word(pcie::DEVICE_CONTROL)),
-            None => Mrrs::default(),
+    pub fn hexdump(&self, bdf: &str, what: &str) -> String {
+        use std::fmt::Write;
+        let words = if self.capabilities.extended.is_empty() { 64 } else { REGISTERS as u16 };
+        let mut text = format!("{bdf} {what}\n");
+        for line in (0..words).step_by(4) {
+            let _ = write!(text, "{:02x}:", line * 4);
+            for byte in (line..line + 4).flat_map(|dw| self.read(dw).to_le_bytes()) {
+                let _ = write!(text, " {byte:02x}");
+            }
+            text.push('\n');
         }
+        text.push('\n');
+        text
     }
 
-    /// The Read Completion Boundary of the root port above, as Link Control says.
-    #[must_use]
-    pub fn rcb(&self) -> Rcb {
-        pcie::rcb(self.pcie_word(pcie::LINK_CONTROL))
+    /// The MSI registers.
+    pub(crate) fn msi_word(&self, dw: u16) -> u32 {
+        self.capabilities.msi.map_or(0, |at| self.read(at + dw))
     }
 
-    /// Extended Tag Field Enable: 8-bit tags.
-    #[must_use]
-    pub fn extended_tag_enable(&self) -> bool {
-        self.pcie_word(pcie::DEVICE_CONTROL) & device_control::EXTENDED_TAG != 0
-    }
-
-    /// 10-Bit Tag Requester Enable.
-    #[must_use]
-    pub fn ten_bit_tag_enable(&self) -> bool {
-        self.pcie_word(pcie::DEVICE_CONTROL_2) & device_control_2::TEN_BIT_TAG != 0
-    }
-
-    /// Attributes that the function may set in its requests; none without a PCI Express capability.
-    #[must_use]
-    pub fn request_attributes(&self) -> Attributes {
-        pcie::request_attributes(self.pcie_word(pcie::DEVICE_CONTROL), self.pcie_word(pcie::DEVICE_CONTROL_2))
-    }
-
-    /// How long the function waits for a completion: `default` in the default range of 50 us to 50 ms, else the end of
-    /// the range that Device Control 2 names; `None` where the timeout is disabled.
-    #[must_use]
-    pub fn completion_timeout(&self, default: Duration) -> Option<Duration> {
-        let control = self.pcie_word(pcie::DEVICE_CONTROL_2);
-        let disabled = control & device_control_2::TIMEOUT_DISABLE != 0;
-        (!disabled).then(|| pcie::timeout(control).unwrap_or(default))
-    }
-
-    /// AtomicOp Requester Enable.
-    #[must_use]
-    pub fn atomic_requester_enable(&self) -> bool {
-        self.pcie_word(pcie::DEVICE_CONTROL_2) & device_control_2::ATOMIC_REQUESTER != 0
-    }
-
-    /// AtomicOps that the function completes.
-    #[must_use]
-    pub fn atomics(&self) -> AtomicSupport {
-        pcie::atomics(self.pcie_word(pcie::DEVICE_CAPABILITIES_2))
-    }
-
-    /// Deferrable writes that the function completes.
-    #[must_use]
-    pub fn deferrable_write(&self) -> Option<DeferrableLength> {
-        pcie::deferrable_write(self.pcie_word(pcie::DEVICE_CAPABILITIES_2))
-    }
-
-    /// True for a Legacy PCI Express Endpoint.
-    #[must_use]
-    pub fn is_legacy(&self) -> bool {
-        self.pcie_word(0) >> 20 & 0xf == 1
-    }
-
-    /// ECRC Generation Enable.
-    #[must_use]
-    pub fn ecrc_generation(&self) -> bool {
-        self.aer_word(aer::CONTROL).is_some_and(|c| c & aer::control::ECRC_GENERATION != 0)
-    }
-
-    /// ECRC Check Enable.
-    #[must_use]
-    pub fn ecrc_check(&self) -> bool {
-        self.aer_word(aer::CONTROL).is_some_and(|c| c & aer::control::ECRC_CHECK != 0)
-    }
-
-    /// MSI, where it is there and enabled.
-    #[must_use]
-    pub fn msi(&self) -> Option<MsiConfig> {
+    /// DW numbers of Mask Bits and Pending Bits of MSI, where there are any.
+    pub(crate) fn msi_masking(&self) -> Option<(u16, u16)> {
         let at = self.capabilities.msi?;
-        msi::config([0, 1, 2, 3].map(|i| self.read(at + i)))
-    }
-
-    /// Where the MSI-X structures stand.
-    #[must_use]
-    pub fn msix_layout(&self) -> Option<MsixLayout> {
-        self.capabilities.msix.map(|(_, layout)| layout)
-    }
-
-    /// MSI-X Message Control; all off where there is none.
-    #[must_use]
-    pub fn msix(&self) -> MsixControl {
-        let control = self.capabilities.msix.map_or(0, |(at, _)| self.read(at));
-        MsixControl {
-            enabled: control & msix::ENABLE != 0,
-            function_mask: control & msix::FUNCTION_MASK != 0,
-        }
-    }
-
-    /// Transactions Pending of Device Status.
-    pub fn set_transactions_pending(&mut self, pending: bool) {
-        let Some(at) = self.capabilities.pcie else { return };
-        let register = &mut self.registers[usize::from(at + pcie::DEVICE_CONTROL)];
-        register.value &= !device_control::TRANSACTIONS_PENDING;
-        register.value |= if pending { device_control::TRANSACTIONS_PENDING } else { 0 };
-    }
-
-    /// Sets bits of the Status register (`header::status`).
-    pub fn set_status(&mut self, bits: u32) {
-        self.registers[usize::from(header::COMMAND_STATUS)].value |= bits & status::RW1C;
-    }
-
-    /// Logs an error (`PCIe 5.0 §6.2`): Device Status, Advanced Error Reporting with the first error's header, and the
-    /// message to send, where reporting is enabled. `advisory` is for errors whose requester learns of them otherwise,
-    /// which non-fatal ones turn into correctable ones (`§6.2.3.2.4`).
-    pub fn log_error(
-        &mut self,
-        error: Uncorrectable,
-        advisory: bool,
-        header: [u32; 4],
-    ) -> Option<ErrorMessage> {
-        let severity = self.aer_word(aer::SEVERITY).unwrap_or(aer::DEFAULT_SEVERITY);
-        let class = match (severity & error.mask() != 0, advisory) {
-            (true, _) => ErrorMessage::Fatal,
-            (false, false) => ErrorMessage::NonFatal,
-            (false, true) => ErrorMessage::Correctable,
-        };
-        let masked = self.log_advanced(error, class, header);
-        self.log_device_status(error, class);
-        let sent = !masked && self.reporting_enabled(error, class);
-        if sent && class != ErrorMessage::Correctable && self.serr_enable() {
-            self.set_status(status::SIGNALED_SYSTEM_ERROR);
-        }
-        sent.then_some(class)
-    }
-
-    fn aer_word(&self, at: u16) -> Option<u32> {
-        self.capabilities.aer.map(|start| self.read(start + at))
-    }
-
-    fn serr_enable(&self) -> bool {
-        self.read(header::COMMAND_STATUS) & command::SERR_ENABLE != 0
-    }
-
-    /// Returns true where a mask keeps the error from being reported.
-    fn log_advanced(&mut self, error: Uncorrectable, class: ErrorMessage, header: [u32; 4]) -> bool {
-        let Some(start) = self.capabilities.aer.map(usize::from) else { return false };
-        let at = |word: u16| start + usize::from(word);
-        let mut masked = self.registers[at(aer::UNCORRECTABLE_MASK)].value & error.mask() != 0;
-        let pointed = self.registers[at(aer::CONTROL)].value & 0x1f;
-        let first = self.registers[at(aer::UNCORRECTABLE_STATUS)].value & 1 << pointed == 0;
-        if class == ErrorMessage::Correctable {
-            self.registers[at(aer::CORRECTABLE_STATUS)].value |= aer::ADVISORY_NON_FATAL;
-            masked |= self.registers[at(aer::CORRECTABLE_MASK)].value & aer::ADVISORY_NON_FATAL != 0;
-        }
-        self.registers[at(aer::UNCORRECTABLE_STATUS)].value |= error.mask();
-        if first && !masked {
-            self.registers[at(aer::CONTROL)].value &= !0x1f;
-            self.registers[at(aer::CONTROL)].value |= error as u32;
-            for (register, word) in self.registers[at(aer::HEADER_LOG)..].iter_mut().zip(header) {
-                register.value = word;
-            }
-        }
-        masked
-    }
-
-    fn log_device_status(&mut self, error: Uncorrectable, class: ErrorMessage) {
-        let Some(at) = self.capabilities.pcie else { return };
-        let detected = match class {
-            ErrorMessage::Correctable => device_control::CORRECTABLE_DETECTED,
-            ErrorMessage::NonFatal => device_control::NON_FATAL_DETECTED,
-            ErrorMessage::Fatal => device_control::FATAL_DETECTED,
-        };
-        let unsupported = match error {
-            Uncorrectable::UnsupportedRequest => device_control::UNSUPPORTED_DETECTED,
-            _ => 0,
-        };
-        self.registers[usize::from(at + pcie::DEVICE_CONTROL)].value |= detected | unsupported;
-    }
-
-    fn reporting_enabled(&self, error: Uncorrectable, class: ErrorMessage) -> bool {
-        let control = self.pcie_word(pcie::DEVICE_CONTROL);
-        let unsupported = error == Uncorrectable::UnsupportedRequest;
-        let quiet = unsupported && control & device_control::UNSUPPORTED_REPORTING == 0;
-        match class {
-            ErrorMessage::Correctable => !quiet && control & device_control::CORRECTABLE_REPORTING != 0,
-            ErrorMessage::NonFatal => {
-                !quiet && control & device_control::NON_FATAL_REPORTING != 0 || self.serr_enable()
-            }
-            ErrorMessage::Fatal => {
-                !quiet && control & device_control::FATAL_REPORTING != 0 || self.serr_enable()
-            }
-        }
+        let control = self.read(at);
+        let mask = at + msi::data_dw(control) + 1;
+        (control & msi::PER_VECTOR_MASKING != 0).then_some((mask, mask + 1))
     }
 }

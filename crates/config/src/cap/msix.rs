@@ -8,14 +8,42 @@
 //! +8   PBA Offset 31:3                                  PBA BIR 2:0
 //! ```
 
-use super::{ro, rw};
-use crate::register::Register;
+use crate::Effects;
+use crate::register::{Field, Register, Structure, Word};
 
 /// Capability ID.
 pub const ID: u8 = 0x11;
 
 pub(crate) const ENABLE: u32 = 1 << 31;
 pub(crate) const FUNCTION_MASK: u32 = 1 << 30;
+
+/// The registers.
+pub const TABLE: Structure = Structure {
+    name: "MSI-X",
+    source: "PCIe 5.0 §7.7.2",
+    words: &[
+        Word {
+            dw: 0,
+            name: "Message Control",
+            fields: &[
+                Field::hwinit(0x7ff << 16, "Table Size"),
+                Field::rw(FUNCTION_MASK, "Function Mask", "holds all vectors back").tells(Effects::MSIX),
+                Field::rw(ENABLE, "MSI-X Enable", "interrupts are the writes of the table")
+                    .tells(Effects::MSIX),
+            ],
+        },
+        Word {
+            dw: 1,
+            name: "Table Offset, Table BIR",
+            fields: &[Field::hwinit(0b111, "Table BIR"), Field::hwinit(!0b111, "Table Offset")],
+        },
+        Word {
+            dw: 2,
+            name: "PBA Offset, PBA BIR",
+            fields: &[Field::hwinit(0b111, "PBA BIR"), Field::hwinit(!0b111, "PBA Offset")],
+        },
+    ],
+};
 
 /// Bytes of a table entry: address (8), data (4), vector control (4) (`PCIe 5.0 §6.1.4.2`).
 pub const ENTRY_BYTES: u64 = 16;
@@ -41,12 +69,12 @@ pub struct MsixControl {
 }
 
 impl MsixLayout {
-    pub(crate) fn registers(self) -> [Register; 3] {
-        [
-            rw(u32::from(self.vectors.wrapping_sub(1) & 0x7ff) << 16, ENABLE | FUNCTION_MASK),
-            ro(self.table.1 | u32::from(self.table.0)),
-            ro(self.pending.1 | u32::from(self.pending.0)),
-        ]
+    pub(crate) fn registers(self) -> Vec<Register> {
+        TABLE.registers(&[
+            (0, u32::from(self.vectors.wrapping_sub(1) & 0x7ff) << 16),
+            (1, self.table.1 | u32::from(self.table.0)),
+            (2, self.pending.1 | u32::from(self.pending.0)),
+        ])
     }
 
     /// Bytes of the table.

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The slot of a root or downstream port (`PCIe 5.0 §7.5.3.9` to `§7.5.3.11`, `§6.7`): what it has, what software asks of
+//! it, and what happens to it. Never says what follows from an event.
+
+use crate::register::Register;
+
+/// Bits of Slot Control and Slot Status, as they stand in their DW (`PCIe 5.0 Table 7-22, 7-23`).
+pub mod slot_control {
+    /// Attention Button Pressed Enable.
+    pub const ATTENTION_BUTTON_ENABLE: u32 = 1 << 0;
+    /// Power Fault Detected Enable.
+    pub const POWER_FAULT_ENABLE: u32 = 1 << 1;
+    /// MRL Sensor Changed Enable.
+    pub const MRL_SENSOR_ENABLE: u32 = 1 << 2;
+    /// Presence Detect Changed Enable.
+    pub const PRESENCE_ENABLE: u32 = 1 << 3;
+    /// Command Completed Interrupt Enable.
+    pub const COMMAND_COMPLETED_ENABLE: u32 = 1 << 4;
+    /// Hot-Plug Interrupt Enable.
+    pub const HOT_PLUG_INTERRUPT_ENABLE: u32 = 1 << 5;
+    /// Attention Indicator Control.
+    pub const ATTENTION_INDICATOR: u32 = 0b11 << 6;
+    /// Power Indicator Control.
+    pub const POWER_INDICATOR: u32 = 0b11 << 8;
+    /// Power Controller Control: set is off.
+    pub const POWER_OFF: u32 = 1 << 10;
+    /// Data Link Layer State Changed Enable.
+    pub const LINK_STATE_ENABLE: u32 = 1 << 12;
+    /// Attention Button Pressed.
+    pub const ATTENTION_BUTTON: u32 = 1 << 16;
+    /// Power Fault Detected.
+    pub const POWER_FAULT: u32 = 1 << 17;
+    /// MRL Sensor Changed.
+    pub const MRL_SENSOR: u32 = 1 << 18;
+    /// Presence Detect Changed.
+    pub const PRESENCE: u32 = 1 << 19;
+    /// Command Completed.
+    pub const COMMAND_COMPLETED: u32 = 1 << 20;
+    /// MRL Sensor State: set is open.
+    pub const MRL_OPEN: u32 = 1 << 21;
+    /// Presence Detect State: set is present.
+    pub const PRESENT: u32 = 1 << 22;
+    /// Data Link Layer State Changed.
+    pub const LINK_STATE: u32 = 1 << 24;
+}
+
+use slot_control as bit;
+
+/// A slot as it was built.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SlotLayout {
+    /// Physical Slot Number, 0 to 8191; zero is one soldered to the board.
+    pub number: u16,
+    /// Hot-Plug Capable.
+    pub hot_plug: bool,
+    /// Hot-Plug Surprise: the card may go without notice.
+    pub surprise: bool,
+    /// Attention Button Present.
+    pub attention_button: bool,
+    /// Power Controller Present.
+    pub power_controller: bool,
+    /// MRL Sensor Present.
+    pub mrl_sensor: bool,
+    /// Attention Indicator Present.
+    pub attention_indicator: bool,
+    /// Power Indicator Present.
+    pub power_indicator: bool,
+    /// No Command Completed Support: commands take effect at once.
+    pub no_command_completed: bool,
+    /// Slot Power Limit Value, in the unit of the scale; 0 to FEh.
+    pub power_limit_value: u8,
+    /// Slot Power Limit Scale: 0 to 3 for 1, 0.1, 0.01, 0.001 W.
+    pub power_limit_scale: u8,
+    /// A card is in the slot after a fundamental reset.
+    pub occupied: bool,
+}
+
+impl SlotLayout {
+    pub(crate) fn capabilities(self) -> u32 {
+        u32::from(self.attention_button)
+            | u32::from(self.power_controller) << 1
+            | u32::from(self.mrl_sensor) << 2
+            | u32::from(self.attention_indicator) << 3
+            | u32::from(self.power_indicator) << 4
+            | u32::from(self.surprise) << 5
+            | u32::from(self.hot_plug) << 6
+            | u32::from(self.power_limit_value) << 7
+            | u32::from(self.power_limit_scale) << 15
+            | u32::from(self.no_command_completed) << 18
+            | u32::from(self.number) << 19
+    }
+
+    /// What this slot has of Slot Control and Status.
+    pub(crate) fn control(self, mut register: Register) -> Register {
+        let rows = [
+            (self.attention_button, bit::ATTENTION_BUTTON_ENABLE | bit::ATTENTION_BUTTON),
+            (self.power_controller, bit::POWER_FAULT_ENABLE | bit::POWER_FAULT | bit::POWER_OFF),
+            (self.mrl_sensor, bit::MRL_SENSOR_ENABLE | bit::MRL_SENSOR | bit::MRL_OPEN),
+            (self.attention_indicator, bit::ATTENTION_INDICATOR),
+            (self.power_indicator, bit::POWER_INDICATOR),
+            (!self.no_command_completed, bit::COMMAND_COMPLETED_ENABLE | bit::COMMAND_COMPLETED),
+            (self.hot_plug, bit::HOT_PLUG_INTERRUPT_ENABLE | bit::PRESENCE_ENABLE | bit::LINK_STATE_ENABLE),
+        ];
+        // Indicators are off after reset (11b), where there are any (Table 7-22).
+        register.preset(bit::ATTENTION_INDICATOR | bit::POWER_INDICATOR);
+        register.preset(if self.occupied { bit::PRESENT } else { 0 });
+        let absent = rows.into_iter().filter(|row| !row.0).fold(0, |all, row| all | row.1);
+        register.without(absent)
+    }
+}
+
+/// What happens to a slot (`PCIe 5.0 §6.7.3`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SlotEvent {
+    /// Somebody pressed the attention button.
+    AttentionButton,
+    /// The power controller found a fault.
+    PowerFault,
+    /// The retention latch was opened or closed.
+    MrlSensor {
+        /// It is open now.
+        open: bool,
+    },
+    /// A card came or went.
+    Presence {
+        /// It is there now.
+        present: bool,
+    },
+    /// The slot has done what the last write to Slot Control asked.
+    CommandCompleted,
+    /// The link below went up or down.
+    LinkState,
+}
+
+impl SlotEvent {
+    /// The status bit, the bit that enables its interrupt, and the bit of the state with its new value.
+    pub(crate) const fn bits(self) -> (u32, u32, u32, bool) {
+        match self {
+            SlotEvent::AttentionButton => (bit::ATTENTION_BUTTON, bit::ATTENTION_BUTTON_ENABLE, 0, false),
+            SlotEvent::PowerFault => (bit::POWER_FAULT, bit::POWER_FAULT_ENABLE, 0, false),
+            SlotEvent::MrlSensor { open } => (bit::MRL_SENSOR, bit::MRL_SENSOR_ENABLE, bit::MRL_OPEN, open),
+            SlotEvent::Presence { present } => (bit::PRESENCE, bit::PRESENCE_ENABLE, bit::PRESENT, present),
+            SlotEvent::CommandCompleted => (bit::COMMAND_COMPLETED, bit::COMMAND_COMPLETED_ENABLE, 0, false),
+            SlotEvent::LinkState => (bit::LINK_STATE, bit::LINK_STATE_ENABLE, 0, false),
+        }
+    }
+
+    /// Every event, for what asks each.
+    pub(crate) const ALL: [SlotEvent; 6] = [
+        SlotEvent::AttentionButton,
+        SlotEvent::PowerFault,
+        SlotEvent::MrlSensor { open: false },
+        SlotEvent::Presence { present: false },
+        SlotEvent::CommandCompleted,
+        SlotEvent::LinkState,
+    ];
+}
+
+/// True where an event is logged whose interrupt is enabled, and Hot-Plug Interrupt Enable is set: the level of INTx, and
+/// what an MSI follows when it becomes true (`PCIe 5.0 §6.7.3.4`).
+pub(crate) fn interrupt(word: u32) -> bool {
+    let due = |event: &SlotEvent| {
+        let (status, enable, ..) = event.bits();
+        word & status != 0 && word & enable != 0
+    };
+    word & bit::HOT_PLUG_INTERRUPT_ENABLE != 0 && SlotEvent::ALL.iter().any(due)
+}
+
+/// Slot Control and Slot Status, as they are now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SlotState {
+    /// Presence Detect State.
+    pub present: bool,
+    /// The power controller gives power; true where there is none.
+    pub powered: bool,
+    /// MRL Sensor State: open.
+    pub mrl_open: bool,
+    /// Attention Indicator Control: 1 on, 2 blinking, 3 off.
+    pub attention_indicator: u8,
+    /// Power Indicator Control: 1 on, 2 blinking, 3 off.
+    pub power_indicator: u8,
+    /// Hot-plug interrupts are due (see [`ConfigSpace::set_slot_event`](crate::ConfigSpace::set_slot_event)).
+    pub interrupt: bool,
+}
+
+impl SlotState {
+    pub(crate) fn read(word: u32) -> SlotState {
+        SlotState {
+            present: word & bit::PRESENT != 0,
+            powered: word & bit::POWER_OFF == 0,
+            mrl_open: word & bit::MRL_OPEN != 0,
+            attention_indicator: (word >> 6 & 0b11) as u8,
+            power_indicator: (word >> 8 & 0b11) as u8,
+            interrupt: interrupt(word),
+        }
+    }
+}

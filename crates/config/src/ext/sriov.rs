@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Single Root I/O Virtualization extended capability (`PCIe 5.0 §9.3.3`). Never makes a VF: the endpoint does.
+//!
+//! ```text
+//! +0   31:20 Next, 19:16 version 1, ID 0010h
+//! +4   SR-IOV Capabilities: 2 VF 10-Bit Tag Requester Supported
+//! +8   SR-IOV Status                     SR-IOV Control: 5 VF 10-Bit Tag Requester Enable, 4 ARI Capable Hierarchy,
+//!                                        3 VF MSE, 0 VF Enable
+//! +c   TotalVFs                          InitialVFs
+//! +10  Function Dependency Link          NumVFs
+//! +14  VF Stride                         First VF Offset
+//! +18  VF Device ID                      -
+//! +1c  Supported Page Sizes, bit n: 2^(n+12) B
+//! +20  System Page Size, the same
+//! +24  .. +38 VF BAR0 to VF BAR5
+//! +3c  VF Migration State Array Offset (zero)
+//! ```
+
+use super::HEADER;
+use crate::register::{Field, Register, Structure, Word};
+use crate::{Bar, BarKind, Effects};
+use tlp::Bdf;
+
+/// Extended capability ID.
+pub const ID: u16 = 0x0010;
+/// Capability version.
+pub const VERSION: u8 = 1;
+/// DW of SR-IOV Capabilities.
+pub const CAPABILITIES: u16 = 1;
+/// DW of SR-IOV Control (15:0) and Status (31:16).
+pub const CONTROL: u16 = 2;
+/// DW of InitialVFs (15:0) and TotalVFs (31:16).
+pub const TOTAL_VFS: u16 = 3;
+/// DW of NumVFs (15:0) and Function Dependency Link (23:16).
+pub const NUM_VFS: u16 = 4;
+/// DW of First VF Offset (15:0) and VF Stride (31:16).
+pub const NUMBERING: u16 = 5;
+/// DW of VF Device ID (31:16).
+pub const VF_DEVICE_ID: u16 = 6;
+/// DW of Supported Page Sizes.
+pub const SUPPORTED_PAGE_SIZES: u16 = 7;
+/// DW of System Page Size.
+pub const SYSTEM_PAGE_SIZE: u16 = 8;
+/// DW of VF BAR0.
+pub const VF_BAR0: u16 = 9;
+
+/// DWs of the capability.
+const LEN: u16 = 16;
+/// How many VF BARs.
+const BARS: u8 = 6;
+
+/// Bits of SR-IOV Control (`PCIe 5.0 Table 9-6`).
+pub mod control {
+    /// VF Enable.
+    pub const VF_ENABLE: u32 = 1 << 0;
+    /// VF MSE: VF Memory Space Enable.
+    pub const VF_MEMORY_ENABLE: u32 = 1 << 3;
+    /// ARI Capable Hierarchy.
+    pub const ARI_HIERARCHY: u32 = 1 << 4;
+    /// VF 10-Bit Tag Requester Enable.
+    pub const TEN_BIT_TAG: u32 = 1 << 5;
+}
+
+const CONTROL_FIELDS: &[Field] = &[
+    Field::rw(control::VF_ENABLE, "VF Enable", "VFs exist").tells(Effects::SRIOV),
+    Field::rw(control::VF_MEMORY_ENABLE, "VF MSE", "VFs claim their memory").tells(Effects::SRIOV),
+    Field::rw(control::ARI_HIERARCHY, "ARI Capable Hierarchy", "First VF Offset and VF Stride")
+        .tells(Effects::SRIOV),
+    Field::rw(control::TEN_BIT_TAG, "VF 10-Bit Tag Requester Enable", "VFs use tags of 10 bits")
+        .tells(Effects::SRIOV),
+];
+const PAGE_FIELDS: &[Field] =
+    &[Field::rw(!0, "System Page Size", "to what VF BAR sizes are rounded").tells(Effects::SRIOV)];
+const BAR_FIELDS: &[Field] =
+    &[Field::rw(!0, "VF BAR", "where the memory of VFs begins").tells(Effects::SRIOV)];
+
+/// The registers.
+pub const TABLE: Structure = Structure {
+    name: "Single Root I/O Virtualization",
+    source: "PCIe 5.0 §9.3.3",
+    words: &[
+        HEADER,
+        Word {
+            dw: CAPABILITIES,
+            name: "SR-IOV Capabilities",
+            fields: &[Field::hwinit(1 << 2, "VF 10-Bit Tag Requester Supported")],
+        },
+        Word { dw: CONTROL, name: "SR-IOV Control, SR-IOV Status", fields: CONTROL_FIELDS },
+        Word {
+            dw: TOTAL_VFS,
+            name: "InitialVFs, TotalVFs",
+            fields: &[Field::hwinit(0xffff, "InitialVFs"), Field::hwinit(0xffff << 16, "TotalVFs")],
+        },
+        Word {
+            dw: NUM_VFS,
+            name: "NumVFs, Function Dependency Link",
+            fields: &[
+                Field::rw(0xffff, "NumVFs", "how many VFs; read-only while VF Enable is set")
+                    .tells(Effects::SRIOV),
+                Field::hwinit(0xff << 16, "Function Dependency Link"),
+            ],
+        },
+        Word {
+            dw: NUMBERING,
+            name: "First VF Offset, VF Stride",
+            fields: &[Field::ro(0xffff, "First VF Offset"), Field::ro(0xffff << 16, "VF Stride")],
+        },
+        Word { dw: VF_DEVICE_ID, name: "VF Device ID", fields: &[Field::ro(0xffff << 16, "VF Device ID")] },
+        Word {
+            dw: SUPPORTED_PAGE_SIZES,
+            name: "Supported Page Sizes",
+            fields: &[Field::ro(!0, "Supported Page Sizes")],
+        },
+        Word { dw: SYSTEM_PAGE_SIZE, name: "System Page Size", fields: PAGE_FIELDS },
+        Word { dw: VF_BAR0, name: "VF BAR0 to VF BAR5", fields: BAR_FIELDS },
+    ],
+};
+
+/// Where Routing IDs of VFs stand, seen from their PF's (`PCIe 5.0 §9.3.3.9, §9.3.3.10`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct VfNumbering {
+    /// First VF Offset: from the PF's Routing ID to that of the first VF.
+    pub first_offset: u16,
+    /// VF Stride: from each VF to the next.
+    pub stride: u16,
+}
+
+/// SR-IOV as a PF wants it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SriovLayout {
+    /// TotalVFs and InitialVFs, 1 to 256.
+    pub total_vfs: u16,
+    /// VF Device ID.
+    pub vf_device_id: u16,
+    /// Numbering where ARI Capable Hierarchy is set.
+    pub ari: VfNumbering,
+    /// Numbering where it is not.
+    pub without_ari: VfNumbering,
+    /// Supported Page Sizes: bit n is 2^(n+12) B.
+    pub page_sizes: u32,
+    /// What one VF asks for: the VF BARs hold as much for each VF. Memory only.
+    pub bars: [Option<Bar>; 6],
+    /// Function Dependency Link: the PF's own function number where it depends on none.
+    pub dependency_link: u8,
+    /// VF 10-Bit Tag Requester Supported.
+    pub ten_bit_tag: bool,
+}
+
+impl SriovLayout {
+    /// Most VFs of a PF here.
+    pub const MAX_VFS: u16 = 256;
+
+    /// So many VFs, right behind function 0 with ARI and from the next bus on without; the page sizes that every device
+    /// must support (4 KiB, 8 KiB, 64 KiB, 256 KiB, 1 MiB, 4 MiB, `PCIe 5.0 §9.3.3.12`); no BARs.
+    #[must_use]
+    pub const fn new(total_vfs: u16, vf_device_id: u16) -> SriovLayout {
+        SriovLayout {
+            total_vfs,
+            vf_device_id,
+            ari: VfNumbering { first_offset: 1, stride: 1 },
+            without_ari: VfNumbering { first_offset: 0x100, stride: 1 },
+            page_sizes: 0x553,
+            bars: [None; 6],
+            dependency_link: 0,
+            ten_bit_tag: false,
+        }
+    }
+
+    /// The same with a VF BAR.
+    #[must_use]
+    pub const fn bar(mut self, index: u8, bar: Bar) -> SriovLayout {
+        self.bars[index as usize] = Some(bar);
+        self
+    }
+
+    /// The first VF BAR that is I/O, of no legal size, or half of it taken by another.
+    pub(crate) fn bad_bar(&self) -> Option<(u8, Bar)> {
+        let bar = |index: u8| self.bars.get(usize::from(index)).copied().flatten();
+        let numbered = (0..BARS).filter_map(|index| Some((index, bar(index)?)));
+        numbered.into_iter().find(|&(index, it)| {
+            let wide = it.kind == BarKind::Memory64;
+            let crowded = wide && (index + 1 == BARS || bar(index + 1).is_some());
+            it.kind == BarKind::Io || !it.size_is_legal() || crowded
+        })
+    }
+
+    /// The capability's registers.
+    pub(crate) fn registers(&self) -> Vec<Register> {
+        let total = u32::from(self.total_vfs);
+        let mut all = TABLE.registers(&[
+            (CAPABILITIES, u32::from(self.ten_bit_tag) << 2),
+            (TOTAL_VFS, total | total << 16),
+            (NUM_VFS, u32::from(self.dependency_link) << 16),
+            (VF_DEVICE_ID, u32::from(self.vf_device_id) << 16),
+            (SUPPORTED_PAGE_SIZES, self.page_sizes),
+            (SYSTEM_PAGE_SIZE, 1),
+        ]);
+        if !self.ten_bit_tag {
+            all[usize::from(CONTROL)] = Register::of(CONTROL_FIELDS, 0).without(control::TEN_BIT_TAG);
+        }
+        all.resize(usize::from(LEN), Register::default());
+        for (index, bar) in self.bars.iter().enumerate() {
+            let Some(bar) = bar else { continue };
+            let at = usize::from(VF_BAR0) + index;
+            all[at] = Register::of(BAR_FIELDS, bar.type_bits());
+            if bar.kind == BarKind::Memory64 {
+                all[at + 1] = Register::of(BAR_FIELDS, 0);
+            }
+        }
+        if self.bars[0].is_none() {
+            all[usize::from(VF_BAR0)] = Register::default();
+        }
+        self.follow(&mut all);
+        all
+    }
+
+    /// Brings what depends on other registers up to date: what VF Enable freezes, the numbering, the VF BARs' sizes.
+    pub(crate) fn follow(&self, words: &mut [Register]) {
+        let control = words[usize::from(CONTROL)].value;
+        let enabled = control & control::VF_ENABLE != 0;
+        let unless = |bits: u32| if enabled { 0 } else { bits };
+        let numbering = if control & control::ARI_HIERARCHY != 0 { self.ari } else { self.without_ari };
+        let numbers = u32::from(numbering.first_offset) | u32::from(numbering.stride) << 16;
+        words[usize::from(NUMBERING)].set(!0, numbers);
+        words[usize::from(NUM_VFS)].access.rw = unless(0xffff);
+        words[usize::from(SYSTEM_PAGE_SIZE)].access.rw = unless(self.page_sizes);
+        let access = &mut words[usize::from(CONTROL)].access;
+        access.rw = access.rw & !control::ARI_HIERARCHY | unless(control::ARI_HIERARCHY);
+        let page = page_size(words[usize::from(SYSTEM_PAGE_SIZE)].value);
+        for (index, bar) in self.bars.iter().enumerate() {
+            let Some(bar) = bar else { continue };
+            let (low, high) = rounded(bar, page).address_bits();
+            let at = usize::from(VF_BAR0) + index;
+            narrow(&mut words[at], low, bar.type_bits());
+            if bar.kind == BarKind::Memory64 {
+                narrow(&mut words[at + 1], high, 0);
+            }
+        }
+    }
+
+    /// What the registers say.
+    pub(crate) fn state(&self, read: impl Fn(u16) -> u32) -> SriovState {
+        let (control, numbering) = (read(CONTROL), read(NUMBERING));
+        SriovState {
+            enabled: control & control::VF_ENABLE != 0,
+            memory_enable: control & control::VF_MEMORY_ENABLE != 0,
+            ari_hierarchy: control & control::ARI_HIERARCHY != 0,
+            ten_bit_tag: control & control::TEN_BIT_TAG != 0,
+            num_vfs: (read(NUM_VFS) as u16).min(self.total_vfs),
+            total_vfs: self.total_vfs,
+            numbering: VfNumbering { first_offset: numbering as u16, stride: (numbering >> 16) as u16 },
+            page_size: page_size(read(SYSTEM_PAGE_SIZE)),
+        }
+    }
+
+    /// Where VF BAR `index` stands.
+    pub(crate) fn window(&self, index: u8, read: impl Fn(u16) -> u32) -> Option<VfBarWindow> {
+        let bar = (*self.bars.get(usize::from(index))?)?;
+        let sized = rounded(&bar, page_size(read(SYSTEM_PAGE_SIZE)));
+        let at = VF_BAR0 + u16::from(index);
+        let low = u64::from(read(at) & sized.address_bits().0);
+        let high = if bar.kind == BarKind::Memory64 { u64::from(read(at + 1)) << 32 } else { 0 };
+        Some(VfBarWindow {
+            kind: bar.kind,
+            address: low | high,
+            size: sized.size,
+            prefetchable: bar.prefetchable,
+            vfs: self.state(read).num_vfs,
+        })
+    }
+}
+
+/// A BAR of one VF, rounded up to the system page (`PCIe 5.0 §9.3.3.13`).
+fn rounded(bar: &Bar, page: u64) -> Bar {
+    Bar { size: bar.size.max(page), ..*bar }
+}
+
+/// Bytes of the page that System Page Size names: its lowest bit, 4 KiB where none is set.
+fn page_size(register: u32) -> u64 {
+    if register == 0 { 4096 } else { 4096 << register.trailing_zeros() }
+}
+
+/// Lets software write the bits of `rw` alone; what it has written elsewhere goes.
+fn narrow(register: &mut Register, rw: u32, type_bits: u32) {
+    register.access.rw = rw;
+    register.value = register.value & rw | type_bits;
+}
+
+/// SR-IOV as software has set it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SriovState {
+    /// VF Enable: VFs exist.
+    pub enabled: bool,
+    /// VF MSE: VFs claim memory.
+    pub memory_enable: bool,
+    /// ARI Capable Hierarchy.
+    pub ari_hierarchy: bool,
+    /// VF 10-Bit Tag Requester Enable.
+    pub ten_bit_tag: bool,
+    /// NumVFs, no more than TotalVFs.
+    pub num_vfs: u16,
+    /// TotalVFs.
+    pub total_vfs: u16,
+    /// First VF Offset and VF Stride in force.
+    pub numbering: VfNumbering,
+    /// Bytes of the system page.
+    pub page_size: u64,
+}
+
+impl SriovState {
+    /// VFs that exist: NumVFs, none while VF Enable is clear.
+    #[must_use]
+    pub const fn vfs(&self) -> u16 {
+        if self.enabled { self.num_vfs } else { 0 }
+    }
+
+    /// The Routing ID of VF `index`, from 0, modulo 2^16 (`PCIe 5.0 §9.2.1.2`).
+    #[must_use]
+    pub const fn routing_id(&self, pf: Bdf, index: u16) -> Bdf {
+        let steps = self.numbering.stride.wrapping_mul(index);
+        Bdf::from_bits(pf.bits().wrapping_add(self.numbering.first_offset).wrapping_add(steps))
+    }
+
+    /// The index of the VF with this Routing ID, where it exists.
+    #[must_use]
+    pub const fn index_of(&self, pf: Bdf, id: Bdf) -> Option<u16> {
+        let distance = id.bits().wrapping_sub(pf.bits()).wrapping_sub(self.numbering.first_offset);
+        let index = match self.numbering.stride {
+            0 => distance,
+            stride if distance.is_multiple_of(stride) => distance / stride,
+            _ => return None,
+        };
+        if index < self.vfs() { Some(index) } else { None }
+    }
+}
+
+/// The memory behind a VF BAR: as many windows of `size`, one behind another, as there are VFs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct VfBarWindow {
+    /// Which space, and how wide the register is.
+    pub kind: BarKind,
+    /// Address of the first VF's first byte.
+    pub address: u64,
+    /// Bytes of each VF, at least a system page.
+    pub size: u64,
+    /// Prefetchable.
+    pub prefetchable: bool,
+    /// NumVFs.
+    pub vfs: u16,
+}
+
+impl VfBarWindow {
+    /// The VF and the offset in its window, where `len` bytes from `address` on all lie in one VF's window.
+    #[must_use]
+    pub const fn offset_of(&self, address: u64, len: u64) -> Option<(u16, u64)> {
+        if address < self.address {
+            return None;
+        }
+        let distance = address - self.address;
+        let (vf, offset) = (distance / self.size, distance % self.size);
+        if vf < self.vfs as u64 && len <= self.size - offset { Some((vf as u16, offset)) } else { None }
+    }
+}

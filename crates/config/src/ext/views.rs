@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What extended capabilities say, what hardware sets in them, and what the space itself does when software writes them.
+//! Never acts on the fabric.
+
+use super::acs::Acs;
+use super::sriov::{SriovState, VfBarWindow};
+use super::vc::{Arbitration, VcState};
+use super::{acs, aer, ari, ats, data_link_feature, dpc, resizable, secondary, sriov, vc};
+use crate::cap::pcie::{self, device_control};
+use crate::space::{Capabilities, HeaderKind};
+use crate::{ConfigSpace, ResetScope};
+
+impl ConfigSpace {
+    /// A register of Advanced Error Reporting.
+    pub(crate) fn aer_word(&self, at: u16) -> Option<u32> {
+        self.aer_capability().map(|start| self.read(start + at))
+    }
+
+    /// Correctable Error Reporting Enable.
+    pub(crate) fn reports_correctable(&self) -> bool {
+        let control = self.pcie_word(pcie::DEVICE_CONTROL);
+        control & device_control::CORRECTABLE_REPORTING != 0
+    }
+
+    /// The Access Control Services that are enabled; none where there is no such capability.
+    #[must_use]
+    pub fn access_control(&self) -> Acs {
+        let control = self.extended_word(acs::ID, acs::CONTROL).unwrap_or(0);
+        Acs::from_bits_truncate((control >> 16) as u16)
+    }
+
+    /// Whether the Egress Control Vector keeps peer-to-peer requests from this port or function number (`§7.7.8.4`).
+    /// It counts only while [`Acs::EGRESS_CONTROL`] is enabled.
+    #[must_use]
+    pub fn egress_blocked(&self, number: u8) -> bool {
+        let size = match self.extended_word(acs::ID, acs::CONTROL) {
+            Some(word) if word & u32::from(Acs::EGRESS_CONTROL.bits()) != 0 => (word >> 8) as u8,
+            _ => return false,
+        };
+        let within = size == 0 || number < size;
+        let word = self.extended_word(acs::ID, acs::EGRESS_VECTOR + u16::from(number / 32)).unwrap_or(0);
+        within && word >> (number % 32) & 1 == 1
+    }
+
+    /// Next Function Number; `None` without Alternative Routing-ID Interpretation.
+    #[must_use]
+    pub fn next_function(&self) -> Option<u8> {
+        Some((self.extended_word(ari::ID, ari::CAPABILITY)? >> 8) as u8)
+    }
+
+    /// Enable of Address Translation Services.
+    #[must_use]
+    pub fn address_translation_enable(&self) -> bool {
+        self.extended_word(ats::ID, ats::CONTROL).is_some_and(|c| c & ats::ENABLE != 0)
+    }
+
+    /// Single Root I/O Virtualization; `None` where there is none.
+    #[must_use]
+    pub fn sriov(&self) -> Option<SriovState> {
+        let layout = self.capabilities.layouts.sriov.as_ref()?;
+        let start = self.extended_capability(sriov::ID)?;
+        Some(layout.state(|dw| self.read(start + dw)))
+    }
+
+    /// Where the VFs' memory stands that VF BAR `index` maps, whether or not VF Enable and VF MSE are set; `None` where
+    /// there is no such BAR.
+    #[must_use]
+    pub fn vf_bar(&self, index: u8) -> Option<VfBarWindow> {
+        let layout = self.capabilities.layouts.sriov.as_ref()?;
+        let start = self.extended_capability(sriov::ID)?;
+        layout.window(index, |dw| self.read(start + dw))
+    }
+
+    /// Virtual channel resource `index`; `None` where there is none.
+    #[must_use]
+    pub fn virtual_channel(&self, index: u8) -> Option<VcState> {
+        let (layout, start) = self.vc_layout()?;
+        layout.state(index, |dw| self.read(start + dw))
+    }
+
+    /// How channels of low priority share the link; [`Arbitration::Fixed`] without the capability.
+    #[must_use]
+    pub fn vc_arbitration(&self) -> Arbitration {
+        self.vc_layout()
+            .map_or(Arbitration::Fixed, |(layout, at)| layout.arbitration(self.read(at + vc::CONTROL)))
+    }
+
+    /// The channel that has phase 0 to 31 of the VC Arbitration Table; `None` where there is no such table.
+    #[must_use]
+    pub fn vc_phase(&self, phase: u8) -> Option<u8> {
+        let (layout, start) = self.vc_layout()?;
+        layout.vc_phase(phase, |dw| self.read(start + dw))
+    }
+
+    /// The port that has phase 0 to 31 of the Port Arbitration Table of channel `index`.
+    #[must_use]
+    pub fn port_phase(&self, index: u8, phase: u8) -> Option<u8> {
+        let (layout, start) = self.vc_layout()?;
+        layout.port_phase(index, phase, |dw| self.read(start + dw))
+    }
+
+    /// Sets VC Negotiation Pending of channel `index`.
+    pub fn set_negotiation_pending(&mut self, index: u8, pending: bool) {
+        let at = self.vc_layout().and_then(|(layout, start)| Some(start + layout.status_of(index)?));
+        if let Some(at) = at {
+            self.set_bits(at, vc::resource::NEGOTIATION_PENDING, if pending { !0 } else { 0 });
+        }
+    }
+
+    /// What the port at the other end supports, as the exchange of Data Link Features found it; `None`: not exchanged.
+    pub fn set_remote_data_link_feature(&mut self, scaled_flow_control: Option<bool>) {
+        let status = scaled_flow_control.map_or(0, |s| data_link_feature::REMOTE_VALID | u32::from(s));
+        self.set_extended_bits(data_link_feature::ID, data_link_feature::STATUS, !0, status);
+    }
+
+    /// Sets a bit of Lane Error Status; nothing where the link has no such lane.
+    pub fn set_lane_error(&mut self, lane: u8) {
+        let at = self.extended_capability(secondary::ID).map(|start| start + secondary::LANE_ERROR_STATUS);
+        if let Some(register) = at.and_then(|at| self.registers.get_mut(usize::from(at))) {
+            register.set(1_u32.checked_shl(u32::from(lane)).unwrap_or(0) & register.access.rw1c, !0);
+        }
+    }
+
+    fn vc_layout(&self) -> Option<(&vc::VcLayout, u16)> {
+        Some((self.capabilities.layouts.vc.as_ref()?, self.extended_capability(vc::ID)?))
+    }
+
+    /// What the space itself does after software changed bits of an extended capability, or wrote a trigger.
+    pub(crate) fn follow_extended(&mut self, dw: u16, changed: u32) {
+        let Some((id, start)) = self.capabilities.extended_at(dw) else { return };
+        let at = dw - start;
+        match id {
+            aer::ID if matches!(at, aer::UNCORRECTABLE_STATUS | aer::CONTROL) => self.follow_aer(start),
+            sriov::ID => self.follow_sriov(start),
+            vc::ID => self.follow_vc(start, at, changed),
+            dpc::ID => self.follow_dpc(at, changed),
+            resizable::ID => self.follow_resizable(start, at),
+            _ => {}
+        }
+    }
+
+    fn follow_sriov(&mut self, start: u16) {
+        if let Some(layout) = &self.capabilities.layouts.sriov {
+            layout.follow(&mut self.registers[usize::from(start)..]);
+        }
+    }
+
+    fn follow_vc(&mut self, start: u16, at: u16, changed: u32) {
+        if let Some(layout) = &self.capabilities.layouts.vc {
+            layout.follow(&mut self.registers[usize::from(start)..], at, changed);
+        }
+    }
+
+    /// A size that is not supported changes nothing: the control goes back to the size in force.
+    fn follow_resizable(&mut self, start: u16, at: u16) {
+        if at < resizable::CONTROL || !at.is_multiple_of(2) {
+            return;
+        }
+        let (capability, control) = (self.read(start + at - 1), self.read(start + at));
+        let (index, size) = resizable::chosen(capability, control);
+        if size.is_some_and(|size| self.set_bar_size(index, size)) {
+            return;
+        }
+        if let Some(bar) = self.bar(index) {
+            self.set_bits(start + at, !0, resizable::control_of(control, bar.size));
+        }
+    }
+
+    /// What depends on registers follows them after a reset.
+    pub(crate) fn reset_extended(&mut self, scope: ResetScope) {
+        self.dpc_signal = None;
+        self.forget_errors(scope == ResetScope::Fundamental);
+        if let Some(start) = self.extended_capability(sriov::ID) {
+            self.follow_sriov(start);
+        }
+        if let Some(start) = self.extended_capability(resizable::ID) {
+            for i in 0..self.capabilities.layouts.resizable.len() as u16 {
+                self.follow_resizable(start, resizable::CONTROL + 2 * i);
+            }
+        }
+    }
+
+    pub(crate) fn is_bridge(&self) -> bool {
+        self.kind == HeaderKind::Type1
+    }
+}
+
+impl Capabilities {
+    /// The extended capability that this DW belongs to, and where that begins.
+    fn extended_at(&self, dw: u16) -> Option<(u16, u16)> {
+        self.extended.iter().copied().take_while(|&(_, start)| start <= dw).last()
+    }
+}

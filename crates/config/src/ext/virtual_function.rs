@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a VF's registers lack, for it belongs to the PF (`PCIe 5.0 §9.3.5, §9.3.6`). Never knows the PF.
+
+use super::aer;
+use crate::cap::pcie::{self, device_control};
+use crate::register::Register;
+use crate::space::Capabilities;
+
+/// Takes out of a VF's registers what is reserved in them:
+///
+/// - Device Control but Initiate Function Level Reset, Device Control 2, Link Control, Link Status, Link Control 2 and
+///   Link Status 2;
+/// - masks, severities and enables of Advanced Error Reporting.
+pub(crate) fn restrict(registers: &mut [Register], capabilities: &Capabilities) {
+    if let Some(start) = capabilities.pcie {
+        let mut without = |dw: u16, bits: u32| reserve(registers, start + dw, bits);
+        without(pcie::DEVICE_CONTROL, 0xffff & !device_control::INITIATE_FLR);
+        without(pcie::LINK_CONTROL, !0);
+        without(pcie::DEVICE_CONTROL_2, !0);
+        without(LINK_CONTROL_2, !0);
+    }
+    if let Some(start) = capabilities.aer {
+        for dw in [aer::UNCORRECTABLE_MASK, aer::SEVERITY, aer::CORRECTABLE_MASK] {
+            reserve(registers, start + dw, !0);
+        }
+        let enables =
+            aer::control::ECRC_GENERATION | aer::control::ECRC_CHECK | aer::control::MULTIPLE_HEADERS;
+        reserve(registers, start + aer::CONTROL, enables);
+    }
+}
+
+/// DW of Link Control 2 and Link Status 2.
+const LINK_CONTROL_2: u16 = 12;
+
+fn reserve(registers: &mut [Register], dw: u16, bits: u32) {
+    if let Some(register) = registers.get_mut(usize::from(dw)) {
+        *register = register.without(bits);
+    }
+}

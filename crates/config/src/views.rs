@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the registers of power management, interrupts and PCI Express say, and what hardware sets in them. Never decides
+//! what follows.
+
+use crate::cap::pcie::{
+    self, PortType, SlotEvent, SlotState, device_control, device_control_2, link_control, root_control,
+};
+use crate::cap::pm::{self, PowerState};
+use crate::cap::{msi, msix};
+use crate::ext::aer;
+use crate::{AtomicSupport, ConfigSpace, DeferrableLength, MsiConfig, MsixControl, MsixLayout};
+use tlp::{Attributes, Duration, Mps, Mrrs, Rate, Rcb, Width};
+
+impl ConfigSpace {
+    pub(crate) fn pcie_word(&self, at: u16) -> u32 {
+        self.capabilities.pcie.map_or(0, |start| self.read(start + at))
+    }
+
+    /// Max_Payload_Size in force; 128 B without a PCI Express capability.
+    #[must_use]
+    pub fn mps(&self) -> Mps {
+        pcie::mps(self.pcie_word(pcie::DEVICE_CONTROL), self.pcie_word(1))
+    }
+
+    /// Max_Read_Request_Size in force; 512 B without a PCI Express capability.
+    #[must_use]
+    pub fn mrrs(&self) -> Mrrs {
+        match self.capabilities.pcie {
+            Some(_) => pcie::mrrs(self.pcie_word(pcie::DEVICE_CONTROL)),
+            None => Mrrs::default(),
+        }
+    }
+
+    /// The Read Completion Boundary of the root port above, as Link Control says.
+    #[must_use]
+    pub fn rcb(&self) -> Rcb {
+        pcie::rcb(self.pcie_word(pcie::LINK_CONTROL))
+    }
+
+    /// Extended Tag Field Enable: 8-bit tags.
+    #[must_use]
+    pub fn extended_tag_enable(&self) -> bool {
+        self.pcie_word(pcie::DEVICE_CONTROL) & device_control::EXTENDED_TAG != 0
+    }
+
+    /// 10-Bit Tag Requester Enable.
+    #[must_use]
+    pub fn ten_bit_tag_enable(&self) -> bool {
+        self.pcie_word(pcie::DEVICE_CONTROL_2) & device_control_2::TEN_BIT_TAG != 0
+    }
+
+    /// Attributes that the function may set in its requests; none without a PCI Express capability.
+    #[must_use]
+    pub fn request_attributes(&self) -> Attributes {
+        pcie::request_attributes(self.pcie_word(pcie::DEVICE_CONTROL), self.pcie_word(pcie::DEVICE_CONTROL_2))
+    }
+
+    /// How long the function waits for a completion: `default` in the default range of 50 us to 50 ms, else the end of
+    /// the range that Device Control 2 names; `None` where the timeout is disabled.
+    #[must_use]
+    pub fn completion_timeout(&self, default: Duration) -> Option<Duration> {
+        let control = self.pcie_word(pcie::DEVICE_CONTROL_2);
+        let disabled = control & device_control_2::TIMEOUT_DISABLE != 0;
+        (!disabled).then(|| pcie::timeout(control).unwrap_or(default))
+    }
+
+    /// AtomicOp Requester Enable.
+    #[must_use]
+    pub fn atomic_requester_enable(&self) -> bool {
+        self.pcie_word(pcie::DEVICE_CONTROL_2) & device_control_2::ATOMIC_REQUESTER != 0
+    }
+
+    /// AtomicOps that the function completes.
+    #[must_use]
+    pub fn atomics(&self) -> AtomicSupport {
+        pcie::atomics(self.pcie_word(pcie::DEVICE_CAPABILITIES_2))
+    }
+
+    /// Deferrable writes that the function completes.
+    #[must_use]
+    pub fn deferrable_write(&self) -> Option<DeferrableLength> {
+        pcie::deferrable_write(self.pcie_word(pcie::DEVICE_CAPABILITIES_2))
+    }
+
+    /// True for a Legacy PCI Express Endpoint.
+    #[must_use]
+    pub fn is_legacy(&self) -> bool {
+        self.capabilities.pcie.is_some() && self.pcie_word(0) >> 20 & 0xf == 1
+    }
+
+    /// ECRC Generation Enable.
+    #[must_use]
+    pub fn ecrc_generation(&self) -> bool {
+        self.aer_word(aer::CONTROL).is_some_and(|c| c & aer::control::ECRC_GENERATION != 0)
+    }
+
+    /// ECRC Check Enable.
+    #[must_use]
+    pub fn ecrc_check(&self) -> bool {
+        self.aer_word(aer::CONTROL).is_some_and(|c| c & aer::control::ECRC_CHECK != 0)
+    }
+
+    /// MSI, where it is there and enabled.
+    #[must_use]
+    pub fn msi(&self) -> Option<MsiConfig> {
+        self.capabilities.msi?;
+        msi::config(|dw| self.msi_word(dw))
+    }
+
+    /// Mask Bits of MSI: a set bit holds the vector back; zero without per-vector masking.
+    #[must_use]
+    pub fn msi_mask(&self) -> u32 {
+        self.msi_masking().map_or(0, |(mask, _)| self.read(mask))
+    }
+
+    /// Pending Bits of MSI; zero without per-vector masking.
+    #[must_use]
+    pub fn msi_pending(&self) -> u32 {
+        self.msi_masking().map_or(0, |(_, pending)| self.read(pending))
+    }
+
+    /// Sets Pending Bits of MSI: the vectors that wait for their mask to be cleared.
+    pub fn set_msi_pending(&mut self, pending: u32) {
+        if let Some((_, at)) = self.msi_masking() {
+            self.set_bits(at, !0, pending);
+        }
+    }
+
+    /// Where the MSI-X structures stand.
+    #[must_use]
+    pub fn msix_layout(&self) -> Option<MsixLayout> {
+        self.capabilities.msix.map(|(_, layout)| layout)
+    }
+
+    /// MSI-X Message Control; all off where there is none.
+    #[must_use]
+    pub fn msix(&self) -> MsixControl {
+        let control = self.capabilities.msix.map_or(0, |(at, _)| self.read(at));
+        MsixControl {
+            enabled: control & msix::ENABLE != 0,
+            function_mask: control & msix::FUNCTION_MASK != 0,
+        }
+    }
+
+    /// Transactions Pending of Device Status.
+    pub fn set_transactions_pending(&mut self, pending: bool) {
+        let value = if pending { !0 } else { 0 };
+        self.set_pcie_bits(pcie::DEVICE_CONTROL, device_control::TRANSACTIONS_PENDING, value);
+    }
+
+    /// Sets bits of a register of the PCI Express capability, as hardware does.
+    pub(crate) fn set_pcie_bits(&mut self, dw: u16, mask: u32, value: u32) {
+        if let Some(start) = self.capabilities.pcie {
+            self.set_bits(start + dw, mask, value);
+        }
+    }
+
+    /// Device/Port Type; `None` without a PCI Express capability.
+    #[must_use]
+    pub fn port_type(&self) -> Option<PortType> {
+        self.capabilities.pcie?;
+        PortType::decode(self.pcie_word(0))
+    }
+
+    /// Interrupt Message Number: the vector for events of the slot and the root port.
+    #[must_use]
+    pub fn message_number(&self) -> u8 {
+        (self.pcie_word(0) >> 25 & 0x1f) as u8
+    }
+
+    /// Captured Slot Power Limit, as a Set_Slot_Power_Limit message says: value, and scale 0 to 3.
+    pub fn set_slot_power_limit(&mut self, value: u8, scale: u8) {
+        let bits = u32::from(value) << 18 | u32::from(scale & 0b11) << 26;
+        self.set_pcie_bits(pcie::DEVICE_CAPABILITIES, pcie::SLOT_POWER, bits);
+    }
+
+    /// Slot Power Limit of a port's slot: value and scale, for its Set_Slot_Power_Limit message.
+    #[must_use]
+    pub fn slot_power_limit(&self) -> Option<(u8, u8)> {
+        let word = self.pcie_word(pcie::SLOT_CAPABILITIES);
+        self.has_slot().then_some(((word >> 7) as u8, (word >> 15 & 0b11) as u8))
+    }
+
+    /// Link Disable: the link below is to be down.
+    #[must_use]
+    pub fn link_disable(&self) -> bool {
+        self.pcie_word(pcie::LINK_CONTROL) & link_control::LINK_DISABLE != 0
+    }
+
+    /// Link Status: current rate and width, whether the data link layer is up, and whether the link trains.
+    pub fn set_link_status(&mut self, rate: Rate, width: Width, active: bool, training: bool) {
+        use link_control::{LINK_ACTIVE, SPEED, TRAINING, WIDTH};
+        let reports = self.pcie_word(pcie::LINK_CAPABILITIES) & pcie::LINK_ACTIVE_CAPABLE != 0;
+        let bits = u32::from(rate.generation()) << 16
+            | u32::from(width.lanes()) << 20
+            | if active && reports { LINK_ACTIVE } else { 0 }
+            | if training { TRAINING } else { 0 };
+        self.set_pcie_bits(pcie::LINK_CONTROL, SPEED | WIDTH | TRAINING | LINK_ACTIVE, bits);
+    }
+
+    /// Data Link Layer Link Active of Link Status.
+    #[must_use]
+    pub fn link_active(&self) -> bool {
+        self.pcie_word(pcie::LINK_CONTROL) & link_control::LINK_ACTIVE != 0
+    }
+
+    /// Slot Implemented.
+    #[must_use]
+    pub fn has_slot(&self) -> bool {
+        self.pcie_word(0) & 1 << 24 != 0
+    }
+
+    /// The slot as it is now; `None` where there is none.
+    #[must_use]
+    pub fn slot(&self) -> Option<SlotState> {
+        self.has_slot().then(|| SlotState::read(self.pcie_word(pcie::SLOT_CONTROL)))
+    }
+
+    /// Logs an event of the slot. Returns true where hot-plug interrupts have become due with it, so that a message is to
+    /// be sent (`PCIe 5.0 §6.7.3.4`); [`SlotState::interrupt`] is the level, which also a write may raise.
+    pub fn set_slot_event(&mut self, event: SlotEvent) -> bool {
+        let Some(before) = self.slot() else { return false };
+        let Some(at) = self.capabilities.pcie.map(|s| usize::from(s + pcie::SLOT_CONTROL)) else {
+            return false;
+        };
+        let (status, _, state, value) = event.bits();
+        let has = self.registers[at].access.rw1c & status; // what the slot has not, it does not log
+        self.registers[at].set(has, !0);
+        self.registers[at].set(state, if value { !0 } else { 0 });
+        !before.interrupt && self.slot().is_some_and(|s| s.interrupt)
+    }
+
+    /// True where commands to the slot end with [`SlotEvent::CommandCompleted`].
+    #[must_use]
+    pub fn completes_slot_commands(&self) -> bool {
+        self.has_slot() && self.pcie_word(pcie::SLOT_CAPABILITIES) & 1 << 18 == 0
+    }
+
+    /// CRS Software Visibility Enable of a root port.
+    #[must_use]
+    pub fn crs_software_visibility(&self) -> bool {
+        self.pcie_word(pcie::ROOT_CONTROL) & root_control::CRS_VISIBILITY_ENABLE != 0
+    }
+
+    /// ARI Forwarding Enable of a port above a link.
+    #[must_use]
+    pub fn ari_forwarding_enable(&self) -> bool {
+        self.pcie_word(pcie::DEVICE_CONTROL_2) & device_control_2::ARI_FORWARDING != 0
+    }
+
+    /// AtomicOp Egress Blocking of a bridge.
+    #[must_use]
+    pub fn atomic_egress_blocking(&self) -> bool {
+        self.pcie_word(pcie::DEVICE_CONTROL_2) & device_control_2::ATOMIC_EGRESS_BLOCKING != 0
+    }
+
+    /// End-End TLP Prefix Blocking of a bridge.
+    #[must_use]
+    pub fn prefix_blocking(&self) -> bool {
+        self.pcie_word(pcie::DEVICE_CONTROL_2) & device_control_2::PREFIX_BLOCKING != 0
+    }
+
+    /// LTR Mechanism Enable.
+    #[must_use]
+    pub fn ltr_enable(&self) -> bool {
+        self.pcie_word(pcie::DEVICE_CONTROL_2) & device_control_2::LTR_ENABLE != 0
+    }
+
+    /// A PM_PME message of `requester` has reached this root port: logged in Root Status, or kept until the one there is
+    /// cleared (one more is kept, further ones are lost, `PCIe 5.0 §6.1.6`). Returns true where an interrupt is to be sent.
+    pub fn root_pme(&mut self, requester: u16) -> bool {
+        if self.port_type() != Some(PortType::RootPort) {
+            return false;
+        }
+        if self.pcie_word(pcie::ROOT_STATUS) & root_control::PME_STATUS != 0 {
+            self.pme_waiting.get_or_insert(requester);
+            self.set_pcie_bits(pcie::ROOT_STATUS, root_control::PME_PENDING, !0);
+            return false;
+        }
+        self.log_pme(requester);
+        self.root_pme_interrupt()
+    }
+
+    /// True while a PME is logged and PME Interrupt Enable is set: the level of INTx, and after a write what an MSI follows.
+    #[must_use]
+    pub fn root_pme_interrupt(&self) -> bool {
+        self.pcie_word(pcie::ROOT_STATUS) & root_control::PME_STATUS != 0
+            && self.pcie_word(pcie::ROOT_CONTROL) & root_control::PME_INTERRUPT_ENABLE != 0
+    }
+
+    fn log_pme(&mut self, requester: u16) {
+        self.set_pcie_bits(pcie::ROOT_STATUS, 0xffff, u32::from(requester));
+        self.set_pcie_bits(pcie::ROOT_STATUS, root_control::PME_STATUS, !0);
+    }
+
+    /// After a write: the PME that waits takes the place of one that was cleared.
+    pub(crate) fn next_pme(&mut self) {
+        if self.pcie_word(pcie::ROOT_STATUS) & root_control::PME_STATUS != 0 {
+            return;
+        }
+        if let Some(requester) = self.pme_waiting.take() {
+            self.set_pcie_bits(pcie::ROOT_STATUS, root_control::PME_PENDING, 0);
+            self.log_pme(requester);
+        }
+    }
+
+    fn pm_control(&self) -> u32 {
+        self.capabilities.pm.map_or(0, |at| self.read(at + pm::CONTROL))
+    }
+
+    /// PowerState; D0 without a Power Management capability.
+    #[must_use]
+    pub fn power_state(&self) -> PowerState {
+        pm::state(self.pm_control())
+    }
+
+    /// No_Soft_Reset: from D3hot to D0 the function keeps its state. Otherwise that is an internal reset, of
+    /// [`ResetScope::FunctionLevel`](crate::ResetScope::FunctionLevel).
+    #[must_use]
+    pub fn no_soft_reset(&self) -> bool {
+        self.capabilities.pm.is_none() || self.pm_control() & pm::NO_SOFT_RESET != 0
+    }
+
+    /// The function wants attention: sets PME_Status. Returns true where a PM_PME message is to be sent: the status was
+    /// clear and PME_En is set.
+    pub fn set_pme(&mut self) -> bool {
+        let Some(at) = self.capabilities.pm.map(|at| at + pm::CONTROL) else { return false };
+        let register = &mut self.registers[usize::from(at)];
+        let before = register.value;
+        register.set(register.access.rw1c & pm::PME_STATUS, !0);
+        before & pm::PME_STATUS == 0 && register.value & pm::PME_STATUS != 0 && before & pm::PME_ENABLE != 0
+    }
+}

@@ -1,0 +1,519 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Extended capabilities: their registers after reset, derived by hand from `PCIe 5.0 §7.7` to `§7.9`, `§9.3` and `§10.5`,
+//! and what software changes with them.
+
+use proptest::prelude::*;
+use riser_config::ext::{
+    acs, aer, ari, ats, data_link_feature, dpc, l1ss, ltr, margining, pasid, physical_16, physical_32, pri,
+    ptm, resizable, secondary, serial, sriov, vc, vendor,
+};
+use riser_config::register::Register;
+use riser_config::*;
+use tlp::{Bdf, Rate, Width};
+
+fn identity(class: u32) -> Identity {
+    Identity {
+        vendor: 0x1234,
+        device: 0xabcd,
+        class,
+        subsystem_vendor: 0x5678,
+        subsystem: 0x9abc,
+        ..Identity::default()
+    }
+}
+
+fn sriov_layout() -> SriovLayout {
+    SriovLayout::new(256, 0xabce)
+        .bar(0, Bar::memory64(2 << 10).prefetchable())
+        .bar(4, Bar::memory32(16 << 10))
+}
+
+fn bare_endpoint() -> Builder {
+    Builder::type0(identity(0x02_00_00)).bar(0, Bar::memory64(4 << 20).prefetchable()).pcie(PcieLayout {
+        rate: Rate::Gt32,
+        width: Width::ALL[1],
+        ..PcieLayout::default()
+    })
+}
+
+fn endpoint() -> ConfigSpace {
+    bare_endpoint()
+        .advanced_error_reporting_with(AerLayout {
+            headers: 4,
+            prefix_log: true,
+            ..AerLayout::new(AerRole::Endpoint)
+        })
+        .serial_number(0x0011_22ff_fe33_4455)
+        .alternative_routing(3)
+        .single_root_virtualization(sriov_layout())
+        .address_translation(AtsLayout { invalidate_queue_depth: 16, ..AtsLayout::default() })
+        .page_request(64)
+        .process_address_space(PasidLayout { width: 20, execute: true, privileged: false })
+        .latency_tolerance()
+        .l1_substates(40)
+        .precision_time(PtmLayout { requester: true, responder: false, root: false, granularity_ns: 4 })
+        .resizable_bars(&[ResizableBar::range(0, 1 << 20, 64 << 20)])
+        .vendor_specific_extended(&VsecLayout { id: 0x77, revision: 2, registers: vec![Register::default()] })
+        .link_capabilities()
+        .build()
+        .unwrap()
+}
+
+fn root_port() -> ConfigSpace {
+    Builder::type1(identity(0x06_04_00))
+        .pcie(PcieLayout { message_number: 2, ..PcieLayout::port(PortType::RootPort) })
+        .advanced_error_reporting()
+        .access_control(AcsLayout::port(40))
+        .downstream_port_containment(DpcLayout { interrupt_message: 3, root_port: true })
+        .precision_time(PtmLayout { requester: false, responder: true, root: true, granularity_ns: 10 })
+        .virtual_channels(VcLayout { vcs: 3, low_priority: 1, weighted: true, weighted_ports: true })
+        .build()
+        .unwrap()
+}
+
+fn word(space: &ConfigSpace, id: u16, dw: u16) -> u32 {
+    space.read(space.extended_capability(id).unwrap() + dw)
+}
+
+fn write(space: &mut ConfigSpace, id: u16, dw: u16, byte_enables: u8, value: u32) -> Effects {
+    let at = space.extended_capability(id).unwrap() + dw;
+    space.write(at, byte_enables, value)
+}
+
+/// ID, DW, value after reset, value after all ones were written, what it is.
+type Row = (u16, u16, u32, u32, &'static str);
+
+fn check(space: &ConfigSpace, rows: &[Row]) {
+    for &(id, dw, reset, ones, what) in rows {
+        let mut space = space.clone();
+        let masked = if dw == 0 { 0x000f_ffff } else { !0 }; // the next pointer is a matter of the chain
+        assert_eq!(word(&space, id, dw) & masked, reset, "{what} after reset");
+        write(&mut space, id, dw, 0xf, !0);
+        assert_eq!(word(&space, id, dw) & masked, ones, "{what} after all ones");
+    }
+}
+
+#[test]
+fn registers_of_an_endpoint() {
+    check(
+        &endpoint(),
+        &[
+            (aer::ID, 0, 0x2_0001, 0x2_0001, "AER header, version 2 (§7.8.4.1)"),
+            (
+                aer::ID,
+                2,
+                0x0040_0000,
+                0x007f_f010,
+                "Uncorrectable Error Mask: internal error masked (Table 7-108)",
+            ),
+            (aer::ID, 3, 0x0046_2010, 0x007f_f010, "Uncorrectable Error Severity (Table 7-109)"),
+            (aer::ID, 4, 0, 0, "Correctable Error Status"),
+            (aer::ID, 5, 0xe000, 0xf1c1, "Correctable Error Mask: the last three masked (Table 7-111)"),
+            (aer::ID, 6, 0x12a0, 0x17e0, "AER control: ECRC, multiple headers, timeout header (§7.8.4.7)"),
+            (serial::ID, 0, 0x1_0003, 0x1_0003, "Serial Number header"),
+            (serial::ID, 1, 0xfe33_4455, 0xfe33_4455, "Serial Number, lower (§7.9.3.2)"),
+            (serial::ID, 2, 0x0011_22ff, 0x0011_22ff, "Serial Number, upper"),
+            (ari::ID, 1, 0x300, 0x300, "ARI: next function 3 (§7.8.7.2)"),
+            (sriov::ID, 1, 0, 0, "SR-IOV Capabilities: nothing is preserved over D3hot (§9.3.3.2)"),
+            (sriov::ID, 2, 0, 0x19, "SR-IOV Control: VF Enable, VF MSE, ARI (§9.3.3.3)"),
+            (sriov::ID, 3, 0x0100_0100, 0x0100_0100, "TotalVFs, InitialVFs: 256 (§9.3.3.5, §9.3.3.6)"),
+            (sriov::ID, 4, 0, 0xffff, "NumVFs (§9.3.3.7)"),
+            (
+                sriov::ID,
+                5,
+                0x0001_0100,
+                0x0001_0100,
+                "VF Stride 1, First VF Offset 256 without ARI (§9.3.3.9)",
+            ),
+            (sriov::ID, 6, 0xabce_0000, 0xabce_0000, "VF Device ID (§9.3.3.11)"),
+            (sriov::ID, 7, 0x553, 0x553, "Supported Page Sizes (§9.3.3.12)"),
+            (sriov::ID, 8, 1, 0x553, "System Page Size 4 KiB (§9.3.3.13)"),
+            (sriov::ID, 9, 0xc, 0xffff_f00c, "VF BAR0: 2 KiB, rounded up to the page (§9.3.3.14)"),
+            (sriov::ID, 10, 0, !0, "VF BAR1: upper half of VF BAR0"),
+            (sriov::ID, 11, 0, 0, "VF BAR2: none"),
+            (sriov::ID, 13, 0, 0xffff_c000, "VF BAR4: 16 KiB"),
+            (sriov::ID, 15, 0, 0, "VF Migration State Array Offset: none"),
+            (ats::ID, 1, 0x70, 0x801f_0070, "ATS: queue of 16, page aligned, global invalidate (§10.5.1)"),
+            (pri::ID, 1, 0x0100_0000, 0x0100_0001, "PRI: Stopped (§10.5.2.3)"),
+            (pri::ID, 2, 64, 64, "Outstanding Page Request Capacity"),
+            (pri::ID, 3, 0, !0, "Outstanding Page Request Allocation"),
+            (pasid::ID, 1, 0x1402, 0x0003_1402, "PASID: 20 bits, execute (§7.8.8.2)"),
+            (ltr::ID, 1, 0, 0x1fff_1fff, "Max Snoop and No-Snoop Latency (§7.8.2.2)"),
+            (
+                l1ss::ID,
+                1,
+                0x0028_281f,
+                0x0028_281f,
+                "L1 PM Substates: all, 40 us, T_POWER_ON 10 us (§7.8.3.2)",
+            ),
+            (l1ss::ID, 2, 0, 0xe3ff_ff0f, "L1 PM Substates Control 1 (§7.8.3.3)"),
+            (l1ss::ID, 3, 0x28, 0xfb, "L1 PM Substates Control 2 (§7.8.3.4)"),
+            (ptm::ID, 1, 0x401, 0x401, "PTM Capability: requester, 4 ns (§7.9.16.2)"),
+            (ptm::ID, 2, 0, 0xff01, "PTM Control: no Root Select (§7.9.16.3)"),
+            (resizable::ID, 1, 0x7f0, 0x7f0, "Resizable BAR: 1 to 64 MiB (§7.8.6.2)"),
+            (
+                resizable::ID,
+                2,
+                0x220,
+                0x220,
+                "Resizable BAR Control: 4 MiB, one BAR; 2^63 MiB is none (§7.8.6.3)",
+            ),
+            (vendor::ID, 1, 0x00c2_0077, 0x00c2_0077, "VSEC: 12 B, revision 2 (§7.9.5.2)"),
+            (secondary::ID, 1, 0, 3, "Link Control 3 (§7.7.3.2)"),
+            (secondary::ID, 2, 0, 0, "Lane Error Status"),
+            (secondary::ID, 3, 0x7f7f_7f7f, 0x7f7f_7f7f, "Lane Equalization Control of two lanes (§7.7.3.4)"),
+            (data_link_feature::ID, 1, 0x8000_0001, 0x8000_0001, "Data Link Feature Capabilities (§7.7.4.2)"),
+            (physical_16::ID, 3, 0xf, 0xf, "16.0 GT/s Status: equalized (§7.7.5.4)"),
+            (
+                physical_16::ID,
+                8,
+                0x7777,
+                0x7777,
+                "16.0 GT/s Lane Equalization Control of two lanes (§7.7.5.9)",
+            ),
+            (margining::ID, 2, 0x9c38, 0xff7f, "Margining Lane Control: no command (§7.7.7.4)"),
+            (physical_32::ID, 1, 0x101, 0x101, "32.0 GT/s Capabilities (§7.7.6.2)"),
+            (physical_32::ID, 2, 0, 1, "32.0 GT/s Control (§7.7.6.3)"),
+            (physical_32::ID, 3, 0xf, 0xf, "32.0 GT/s Status: equalized (§7.7.6.4)"),
+        ],
+    );
+}
+
+#[test]
+fn registers_of_a_root_port() {
+    check(
+        &root_port(),
+        &[
+            (
+                aer::ID,
+                2,
+                0x0440_0000,
+                0x077f_f030,
+                "Uncorrectable Error Mask: also Surprise Down and egress (§7.8.4.3)",
+            ),
+            (aer::ID, 3, 0x0046_2030, 0x077f_f030, "Uncorrectable Error Severity"),
+            (aer::ID, 6, 0x10a0, 0x11e0, "AER control: one header"),
+            (aer::ID, 11, 0, 7, "Root Error Command (§7.8.4.9)"),
+            (aer::ID, 12, 0x1000_0000, 0x1000_0000, "Root Error Status: message number 2 (§7.8.4.10)"),
+            (acs::ID, 1, 0x287f, 0x007f_287f, "ACS: all seven, 40 bits of vector (§7.7.8.2)"),
+            (acs::ID, 2, 0, !0, "Egress Control Vector 31:0 (§7.7.8.4)"),
+            (acs::ID, 3, 0, 0xff, "Egress Control Vector 39:32"),
+            (
+                dpc::ID,
+                1,
+                0x19e3,
+                0x00bf_19e3,
+                "DPC: message 3, RP, log of 9 DW (§7.9.15.2); trigger reads zero",
+            ),
+            (dpc::ID, 2, 0, 0, "DPC Status, Error Source ID"),
+            (dpc::ID, 4, 0x0007_0707, 0x0007_0707, "RP PIO Mask: all (§7.9.15.7)"),
+            (dpc::ID, 5, 0, 0x0007_0707, "RP PIO Severity"),
+            (dpc::ID, 7, 0, 0x0007_0707, "RP PIO Exception"),
+            (ptm::ID, 2, 0, 0xff03, "PTM Control: Root Select"),
+            (
+                vc::ID,
+                1,
+                0xc12,
+                0xc12,
+                "Port VC Capability 1: 3 channels, 1 low, entries of 8 bits (§7.9.1.2)",
+            ),
+            (vc::ID, 2, 0x0400_0003, 0x0400_0003, "Port VC Capability 2: table at 40h (§7.9.1.3)"),
+            (vc::ID, 3, 0, 0xe, "Port VC Control (§7.9.1.4)"),
+            (vc::ID, 4, 0x0500_0003, 0x0500_0003, "VC 0: Port Arbitration Table at 50h (§7.9.1.6)"),
+            (vc::ID, 5, 0x8000_00ff, 0x800e_00ff, "VC 0 Control: enabled, ID 0, TC 0 fixed (§7.9.1.7)"),
+            (vc::ID, 7, 0x0700_0003, 0x0700_0003, "VC 1: table at 70h"),
+            (vc::ID, 8, 0, 0x870e_00fe, "VC 1 Control: any but TC 0"),
+            (vc::ID, 11, 0, 0x870e_00fe, "VC 2 Control"),
+        ],
+    );
+}
+
+#[test]
+fn the_chain_is_in_the_order_of_declaration_and_ends() {
+    let space = root_port();
+    let mut at = 0x100;
+    let mut seen = Vec::new();
+    while at != 0 {
+        let header = space.read(at / 4);
+        seen.push((header & 0xffff, at));
+        at = (header >> 20) as u16;
+    }
+    // AER 56 B, ACS 16 B, DPC 68 B, PTM 12 B.
+    assert_eq!(seen, [(0x01, 0x100), (0x0d, 0x138), (0x1d, 0x148), (0x1f, 0x18c), (0x02, 0x198)]);
+}
+
+#[test]
+fn access_control() {
+    let mut space = root_port();
+    assert_eq!(space.access_control(), Acs::empty());
+    assert_eq!(write(&mut space, acs::ID, 1, 0b0100, 0x0025_0000), Effects::ACS);
+    assert_eq!(space.access_control(), Acs::SOURCE_VALIDATION | Acs::REQUEST_REDIRECT | Acs::EGRESS_CONTROL);
+    assert_eq!(write(&mut space, acs::ID, 3, 0b0001, 0x81), Effects::ACS);
+    let blocked: Vec<u8> = (0..=255).filter(|&n| space.egress_blocked(n)).collect();
+    assert_eq!(blocked, [32, 39]);
+    let some = AcsLayout { capable: Acs::SOURCE_VALIDATION | Acs::UPSTREAM_FORWARDING, egress_bits: 0 };
+    let mut space = Builder::type1(identity(0x06_04_00)).access_control(some).build().unwrap();
+    write(&mut space, acs::ID, 1, 0xf, !0);
+    assert_eq!(word(&space, acs::ID, 1), 0x0011_0011, "what it is not capable of cannot be enabled");
+    assert!(!space.egress_blocked(0));
+}
+
+#[test]
+fn vf_enable_freezes_and_numbers_follow_ari() {
+    let mut space = endpoint();
+    let pf = Bdf::from_bits(0x0100);
+    assert_eq!(write(&mut space, sriov::ID, 4, 0b0011, 4), Effects::SRIOV);
+    write(&mut space, sriov::ID, 2, 0b0001, 0x10);
+    assert_eq!(word(&space, sriov::ID, 5), 0x0001_0001, "with ARI: right behind the PF");
+    write(&mut space, sriov::ID, 2, 0b0001, 0x19);
+    for (dw, frozen) in [(4, 4), (8, 1)] {
+        assert_eq!(write(&mut space, sriov::ID, dw, 0xf, !0), Effects::empty());
+        assert_eq!(word(&space, sriov::ID, dw), frozen, "read-only while VF Enable is set");
+    }
+    let state = space.sriov().unwrap();
+    assert_eq!((state.enabled, state.memory_enable, state.ari_hierarchy, state.vfs()), (true, true, true, 4));
+    let ids: Vec<u16> = (0..4).map(|n| state.routing_id(pf, n).bits()).collect();
+    assert_eq!(ids, [0x101, 0x102, 0x103, 0x104]);
+    assert_eq!(state.index_of(pf, Bdf::from_bits(0x103)), Some(2));
+    assert_eq!((state.index_of(pf, pf), state.index_of(pf, Bdf::from_bits(0x105))), (None, None));
+    space.reset(ResetScope::FunctionLevel);
+    assert_eq!((space.sriov().unwrap().vfs(), word(&space, sriov::ID, 5)), (0, 0x0001_0100));
+    write(&mut space, sriov::ID, 4, 0b0011, 0xffff);
+    assert_eq!(
+        (space.sriov().unwrap().num_vfs, space.sriov().unwrap().vfs()),
+        (256, 0),
+        "no more than TotalVFs"
+    );
+}
+
+/// Strides and offsets (`PCIe 5.0 §9.2.1.2`): layout, PF, index, Routing ID.
+#[test]
+fn routing_ids_are_modulo_two_to_the_sixteenth() {
+    for (first_offset, stride, pf, index, id) in [
+        (0x80, 2, 0x0100, 0, 0x0180),
+        (0x80, 2, 0x0100, 7, 0x018e),
+        (0x100, 1, 0x0100, 255, 0x02ff),
+        (0xfffe, 1, 0x0010, 1, 0x000f),
+    ] {
+        let numbering = VfNumbering { first_offset, stride };
+        let layout = SriovLayout { without_ari: numbering, ..sriov_layout() };
+        let mut space = bare_endpoint().single_root_virtualization(layout).build().unwrap();
+        write(&mut space, sriov::ID, 4, 0b0011, 256);
+        write(&mut space, sriov::ID, 2, 0b0001, 1);
+        let state = space.sriov().unwrap();
+        assert_eq!(state.routing_id(Bdf::from_bits(pf), index).bits(), id);
+        assert_eq!(state.index_of(Bdf::from_bits(pf), Bdf::from_bits(id)), Some(index));
+        let between = Bdf::from_bits(id.wrapping_add(1));
+        assert_eq!(state.index_of(Bdf::from_bits(pf), between).is_some(), stride == 1 && index < 255);
+    }
+}
+
+/// `PCIe 5.0 §9.3.3.13, §9.3.3.14`: System Page Size, bytes of each VF behind VF BAR0 (2 KiB) and VF BAR4 (16 KiB).
+#[test]
+fn vf_bars_are_whole_system_pages() {
+    for (page, first, fourth) in
+        [(0x1, 4 << 10, 16 << 10), (0x2, 8 << 10, 16 << 10), (0x10, 64 << 10, 64 << 10)]
+    {
+        let mut space = endpoint();
+        write(&mut space, sriov::ID, 4, 0b0011, 3);
+        write(&mut space, sriov::ID, 9, 0xf, 0x2345_f000);
+        write(&mut space, sriov::ID, 10, 0xf, 0x12);
+        assert_eq!(
+            write(&mut space, sriov::ID, 8, 0xf, page),
+            if page == 1 { Effects::empty() } else { Effects::SRIOV }
+        );
+        let (low, high) = (space.vf_bar(0).unwrap(), space.vf_bar(4).unwrap());
+        assert_eq!((low.size, high.size), (first, fourth));
+        assert_eq!(low.address, 0x12_2345_f000 & !(first - 1), "aligned to one VF's size");
+        assert_eq!(low.offset_of(low.address + first + 8, 8), Some((1, 8)));
+        assert_eq!(low.offset_of(low.address + first - 4, 8), None, "across two VFs");
+        assert_eq!(low.offset_of(low.address + 3 * first, 1), None, "three VFs");
+        assert_eq!(space.vf_bar(1), None);
+    }
+}
+
+#[test]
+fn a_virtual_functions_own_space() {
+    let space = Builder::virtual_function(identity(0x02_00_00))
+        .pcie(PcieLayout { rate: Rate::Gt16, ..PcieLayout::default() })
+        .msix(MsixLayout { vectors: 4, table: (0, 0), pending: (0, 0x800) })
+        .advanced_error_reporting()
+        .alternative_routing(0)
+        .build()
+        .unwrap();
+    let pcie = space.pcie_capability().unwrap();
+    let mut written = space.clone();
+    for dw in 0..1024 {
+        written.write(dw, 0xf, !0);
+    }
+    for (dw, reset, ones, what) in [
+        (0, !0, !0, "Vendor ID and Device ID (§9.3.4.1.1)"),
+        (1, 0x0010_0000, 0x0010_0004, "Command: Bus Master Enable alone (§9.3.4.1.3)"),
+        (2, 0x0200_0000, 0x0200_0000, "Class Code: the PF's"),
+        (4, 0, 0, "no BARs (§9.3.4.1.11)"),
+        (0x2c / 4, 0x9abc_5678, 0x9abc_5678, "Subsystem: the PF's"),
+        (pcie + 2, 0, 0, "Device Control: Initiate FLR alone, which reads zero (§9.3.5.4)"),
+        (pcie + 4, 0, 0, "Link Control, Link Status (§9.3.5.6)"),
+        (pcie + 10, 0, 0, "Device Control 2 (§9.3.5.8)"),
+        (0x108 / 4, 0, 0, "Uncorrectable Error Mask: the PF's counts (§9.4.2)"),
+        (0x10c / 4, 0, 0, "Uncorrectable Error Severity"),
+        (0x114 / 4, 0, 0, "Correctable Error Mask"),
+        (0x118 / 4, 0x10a0, 0x10a0, "AER control: no enables"),
+    ] {
+        assert_eq!((space.read(dw), written.read(dw)), (reset, ones), "{what}");
+    }
+    assert!(written.msix().enabled && written.is_virtual());
+    assert_eq!(space.clone().write(pcie + 2, 0b0011, 1 << 15), Effects::FUNCTION_LEVEL_RESET);
+}
+
+/// BAR Size written, bytes of BAR 0 afterwards: 1 MiB to 64 MiB are supported.
+#[test]
+fn resizable_bars_follow_their_control() {
+    for (size, bytes) in
+        [(0, 1 << 20), (2, 4 << 20), (6, 64 << 20), (7, 4 << 20), (43, 4 << 20), (63, 4 << 20)]
+    {
+        let mut space = endpoint();
+        write(&mut space, resizable::ID, 2, 0b0010, size << 8);
+        let bar = space.bar(0).unwrap();
+        assert_eq!(bar.size, bytes, "BAR Size {size}");
+        space.write(4, 0xf, !0);
+        assert_eq!(u64::from(!(space.read(4) & !0xf)), bytes - 1, "sizing follows");
+        assert_eq!(
+            1_u64 << (20 + (word(&space, resizable::ID, 2) >> 8 & 0x3f)),
+            bytes,
+            "the control says so"
+        );
+        space.reset(ResetScope::Hot);
+        assert_eq!(space.bar(0).unwrap().size, 4 << 20);
+    }
+}
+
+#[test]
+fn channels_and_their_tables() {
+    let mut space = root_port();
+    let first = space.virtual_channel(0).unwrap();
+    assert_eq!((first.enabled, first.id, first.tc_map), (true, 0, 0xff));
+    assert_eq!(write(&mut space, vc::ID, 8, 0xf, 0x8300_00f0), Effects::VIRTUAL_CHANNEL);
+    space.set_negotiation_pending(1, true);
+    let second = space.virtual_channel(1).unwrap();
+    let expected = VcState {
+        enabled: true,
+        id: 3,
+        tc_map: 0xf0,
+        port_arbitration: Arbitration::Fixed,
+        negotiation_pending: true,
+    };
+    assert_eq!((second, space.virtual_channel(3)), (expected, None));
+
+    write(&mut space, vc::ID, 3, 0b0001, 0b111 << 1);
+    assert_eq!(space.vc_arbitration(), Arbitration::Fixed, "not offered");
+    write(&mut space, vc::ID, 3, 0b0001, 1 << 1);
+    assert_eq!(space.vc_arbitration(), Arbitration::Weighted);
+    write(&mut space, vc::ID, 17, 0xf, 0x1020_0100); // the table begins at DW 16: phases 8 to 15
+    assert_eq!(word(&space, vc::ID, 3) >> 16, 1, "VC Arbitration Table Status: written, not loaded");
+    write(&mut space, vc::ID, 3, 0b0001, 1 << 1 | 1);
+    assert_eq!(word(&space, vc::ID, 3), 1 << 1, "loaded");
+    let phases: Vec<_> = (8..16).map(|n| space.vc_phase(n).unwrap()).collect();
+    assert_eq!((phases, space.vc_phase(32)), (vec![0, 0, 1, 0, 0, 2, 0, 1], None));
+
+    write(&mut space, vc::ID, 28, 0xf, 0x0403_0201); // VC 1's table begins at DW 28
+    assert_eq!(word(&space, vc::ID, 9) & 0x1_0000, 0x1_0000, "Port Arbitration Table Status");
+    assert_eq!((0..5).map(|n| space.port_phase(1, n).unwrap()).collect::<Vec<_>>(), [1, 2, 3, 4, 0]);
+    write(&mut space, vc::ID, 8, 0b0100, 0x0003_0000);
+    assert_eq!(word(&space, vc::ID, 9) & 0x1_0000, 0);
+    assert_eq!(space.virtual_channel(1).unwrap().port_arbitration, Arbitration::Weighted);
+}
+
+#[test]
+fn channels_without_tables_are_not_weighted() {
+    let layout = VcLayout { vcs: 2, ..VcLayout::default() };
+    let mut space = bare_endpoint().virtual_channels(layout).build().unwrap();
+    write(&mut space, vc::ID, 3, 0b0001, 1 << 1);
+    write(&mut space, vc::ID, 8, 0b0100, 1 << 17);
+    assert_eq!(space.vc_arbitration(), Arbitration::Fixed);
+    assert_eq!(space.virtual_channel(1).unwrap().port_arbitration, Arbitration::Fixed);
+    assert_eq!((space.vc_phase(0), space.port_phase(1, 0)), (None, None));
+}
+
+#[test]
+fn what_hardware_sets() {
+    let mut space = endpoint();
+    space.set_lane_error(1);
+    space.set_lane_error(2); // the link has two lanes
+    assert_eq!(word(&space, secondary::ID, 2), 0b10);
+    write(&mut space, secondary::ID, 2, 0xf, !0);
+    assert_eq!(word(&space, secondary::ID, 2), 0);
+    space.set_remote_data_link_feature(Some(true));
+    assert_eq!(word(&space, data_link_feature::ID, 2), 0x8000_0001);
+    space.set_remote_data_link_feature(None);
+    assert_eq!(word(&space, data_link_feature::ID, 2), 0);
+    assert_eq!((space.next_function(), root_port().next_function()), (Some(3), None));
+}
+
+#[test]
+fn impossible_declarations_are_refused() {
+    let at = |id| move |error: &BuildError| matches!(error, BuildError::Extended { id: it, .. } if *it == id);
+    let refused = |builder: Builder, id: u16| {
+        let error = builder.build().err().unwrap();
+        assert!(at(id)(&error), "{error}");
+    };
+    let base = bare_endpoint;
+    refused(base().single_root_virtualization(SriovLayout::new(0, 1)), sriov::ID);
+    refused(base().single_root_virtualization(SriovLayout::new(257, 1)), sriov::ID);
+    refused(base().single_root_virtualization(SriovLayout { page_sizes: 2, ..sriov_layout() }), sriov::ID);
+    refused(base().single_root_virtualization(sriov_layout().bar(1, Bar::memory32(4096))), sriov::ID);
+    refused(base().single_root_virtualization(sriov_layout().bar(5, Bar::memory64(4096))), sriov::ID);
+    refused(base().single_root_virtualization(sriov_layout().bar(2, Bar::io(16))), sriov::ID);
+    refused(base().single_root_virtualization(sriov_layout().bar(2, Bar::memory32(3000))), sriov::ID);
+    refused(base().access_control(AcsLayout::port(0)), acs::ID);
+    refused(base().access_control(AcsLayout::port(257)), acs::ID);
+    refused(base().virtual_channels(VcLayout { vcs: 9, ..VcLayout::default() }), vc::ID);
+    refused(base().virtual_channels(VcLayout { vcs: 2, low_priority: 2, ..VcLayout::default() }), vc::ID);
+    refused(
+        base().address_translation(AtsLayout { invalidate_queue_depth: 33, ..AtsLayout::default() }),
+        ats::ID,
+    );
+    refused(
+        base().process_address_space(PasidLayout { width: 21, execute: false, privileged: false }),
+        pasid::ID,
+    );
+    refused(base().resizable_bars(&[ResizableBar::range(1, 1 << 20, 1 << 21)]), resizable::ID);
+    refused(base().resizable_bars(&[ResizableBar::range(0, 8 << 20, 16 << 20)]), resizable::ID);
+    let aer = AerLayout { headers: 9, ..AerLayout::new(AerRole::Endpoint) };
+    refused(base().advanced_error_reporting_with(aer), aer::ID);
+    let long = VsecLayout { registers: vec![Register::default(); 1000], ..VsecLayout::default() };
+    refused(base().vendor_specific_extended(&long), vendor::ID);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// Whatever software writes: the chain stands, views agree with registers, and a fundamental reset undoes it all.
+    #[test]
+    fn any_writes_leave_it_consistent(
+        root in any::<bool>(),
+        writes in prop::collection::vec((0x40u16..0x120, 1u8..16, any::<u32>()), 1..80),
+    ) {
+        let fresh = if root { root_port() } else { endpoint() };
+        let mut space = fresh.clone();
+        for (dw, byte_enables, value) in writes {
+            space.write(dw, byte_enables, value);
+        }
+        let mut at = 0x40;
+        while at != 0 {
+            prop_assert_eq!(space.read(at), fresh.read(at), "a header");
+            at = (space.read(at) >> 22) as u16;
+        }
+        if let Some(state) = space.sriov() {
+            prop_assert!(state.num_vfs <= state.total_vfs && state.page_size >= 4096);
+            for bar in (0..6).filter_map(|i| space.vf_bar(i)) {
+                prop_assert!(bar.size >= state.page_size && bar.address % bar.size == 0);
+            }
+            prop_assert!(space.bar(0).unwrap().size <= 64 << 20);
+        }
+        space.reset(ResetScope::Fundamental);
+        for dw in 0..1024 {
+            prop_assert_eq!(space.read(dw), fresh.read(dw), "DW {:#x}", dw);
+        }
+    }
+}

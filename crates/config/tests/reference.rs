@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The tables of registers: fields are apart, and every bit that software may write does something or says why not.
+
+use riser_config::reference::{bit_ranges, markdown};
+use riser_config::register::Attribute;
+use riser_config::{inert, structures};
+
+#[test]
+fn fields_are_apart_and_words_rise() {
+    for structure in structures() {
+        let mut last = None;
+        for word in structure.words {
+            assert!(last < Some(word.dw), "{}: DW {}", structure.name, word.dw);
+            last = Some(word.dw);
+            let mut taken = 0;
+            for field in word.fields {
+                assert_ne!(field.bits, 0, "{}: {}", word.name, field.name);
+                assert_eq!(taken & field.bits, 0, "{}: {} overlaps", word.name, field.name);
+                taken |= field.bits;
+            }
+        }
+    }
+}
+
+/// The rule of the reference: whatever software may write has an effect, or a reason for having none. What it may only
+/// clear is an event.
+#[test]
+fn every_writable_field_is_explained() {
+    let mut writable = 0;
+    for structure in structures() {
+        for field in structure.words.iter().flat_map(|w| w.fields) {
+            let explained = field.does.is_empty() == field.inert.is_some();
+            let event = matches!(field.attribute, Attribute::Rw1c | Attribute::Rw1cs);
+            if field.attribute.is_writable() {
+                assert!(explained || event, "{}: {}", structure.name, field.name);
+                writable += 1;
+            } else {
+                assert!(
+                    field.inert.is_none() && field.effects.is_empty(),
+                    "{}: {}",
+                    structure.name,
+                    field.name
+                );
+            }
+        }
+    }
+    assert!(writable > 100, "{writable} writable fields");
+}
+
+#[test]
+fn inert_bits_say_why() {
+    let all = inert();
+    let cache_line = all.iter().find(|i| i.field == "Cache Line Size").unwrap();
+    assert_eq!((cache_line.bits, cache_line.capability), (0xff, "Type 0 configuration header"));
+    assert!(all.iter().all(|i| i.why.len() > 10));
+}
+
+#[test]
+fn bits_are_written_as_ranges() {
+    for (bits, text) in [(0x8000_0001, "31, 0"), (0xff00, "15:8"), (!0, "31:0"), (0b1011, "3, 1:0"), (0, "")]
+    {
+        assert_eq!(bit_ranges(bits), text, "{bits:#x}");
+    }
+}
+
+#[test]
+fn the_page_has_every_field() {
+    let page = markdown();
+    let fields: usize = structures().iter().flat_map(|s| s.words).map(|w| w.fields.len()).sum();
+    let rows = page.lines().filter(|l| l.starts_with("| ") && l.contains("h | ")).count();
+    assert_eq!(rows, fields);
+    assert!(page.contains(
+        "| 3ch | Interrupt Line, Interrupt Pin, Bridge Control | 22 | Secondary Bus Reset | RW | hot"
+    ));
+    assert_eq!(Attribute::Rw1cs.to_string(), "RW1CS");
+}

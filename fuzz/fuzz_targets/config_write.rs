@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Any writes of any values to the registers of any kind of function.
+#![no_main]
+
+#[path = "../checks_config.rs"]
+mod checks;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| checks::writes(bytes));
