@@ -49,6 +49,22 @@ impl Channel {
         self.rx = receive_credits(config, vc, true);
     }
 
+    /// The link is down: nothing of what both ends knew holds any longer. The queue, which its owner has emptied, stays.
+    pub(crate) fn take_down(&mut self, config: &PortConfig, vc: Vc) {
+        self.init = Init::new();
+        if config.flow_control == FlowControlMode::Credits {
+            self.tx = [TxCredits::default(); 3];
+        }
+        self.rx = receive_credits(config, vc, false);
+        self.head = None;
+    }
+
+    /// TLPs in the receive buffer, by class. `scaled`: both ends have agreed on scaled flow control.
+    pub(crate) fn held(&self, config: &PortConfig, vc: Vc, scaled: bool) -> [u16; 3] {
+        let fresh = receive_credits(config, vc, scaled);
+        std::array::from_fn(|class| self.rx[class].held(&fresh[class]))
+    }
+
     /// True where a Traffic Class travels here.
     pub(crate) fn is_in_use(&self) -> bool {
         !self.classes.is_empty()

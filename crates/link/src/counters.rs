@@ -100,6 +100,14 @@ pub struct Counters {
     pub receiver_overflows: u64,
     /// Receiver: TLPs of a Traffic Class that travels on no enabled channel, discarded as malformed (`PCIe 5.0 §2.5.2`).
     pub unmapped_tcs: u64,
+    /// Receiver: frames whose framing was broken (Receiver Error, `PCIe 5.0 §4.2.1.4`, §4.2.2.3.3).
+    pub receiver_errors: u64,
+    /// Receiver: TLPs with a good LCRC whose bytes are those of no TLP, discarded (Malformed TLP, `PCIe 5.0 §2.3`).
+    pub malformed_tlps: u64,
+    /// Receiver: UpdateFCs that break the rules of flow control, without effect (`PCIe 5.0 §2.6.1`).
+    pub flow_control_protocol_errors: u64,
+    /// How often the link went down.
+    pub link_downs: u64,
     /// Receiver without flow control: TLPs dropped because its buffer was full.
     pub full_buffer_drops: u64,
     /// How often REPLAY_TIMER expired.

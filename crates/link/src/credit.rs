@@ -41,6 +41,16 @@ impl TxCredit {
         self.consumed = self.consumed.wrapping_add(amount as u16) & self.mask;
     }
 
+    /// Whether an UpdateFC may say `limit`: no more than half the modulus ahead of what is consumed, and nothing of infinite
+    /// credits.
+    const fn allows(self, limit: u16) -> bool {
+        if self.infinite {
+            limit == 0
+        } else {
+            limit.wrapping_sub(self.consumed) & self.mask <= self.mask / 2
+        }
+    }
+
     const fn available(self) -> Option<u16> {
         if self.infinite { None } else { Some(self.limit.wrapping_sub(self.consumed) & self.mask) }
     }
@@ -77,10 +87,18 @@ impl TxCredits {
         self.data.consume(data);
     }
 
-    /// An UpdateFC has arrived: the fields of infinite credits mean nothing.
-    pub(crate) const fn update(&mut self, fc: &FlowControl) {
-        self.header.limit = fc.header_credits() & self.header.mask;
-        self.data.limit = fc.data_credits() & self.data.mask;
+    /// An UpdateFC has arrived. False, and without effect, where it breaks the rules: more credits unused than may be, which
+    /// a limit taken back looks like as well, or a change of infinite ones (`PCIe 5.0 §2.6.1`).
+    #[must_use]
+    pub(crate) const fn update(&mut self, fc: &FlowControl) -> bool {
+        let header = fc.header_credits() & self.header.mask;
+        let data = fc.data_credits() & self.data.mask;
+        if !self.header.allows(header) || !self.data.allows(data) {
+            return false;
+        }
+        self.header.limit = header;
+        self.data.limit = data;
+        true
     }
 
     /// Unused header and data credits; `None` is infinite.
@@ -111,7 +129,9 @@ impl RxCredit {
         let scale = if scaled { least_scale(value, most) } else { Scale::Unscaled };
         let value = if value / scale.factor() > most { most } else { value };
         let allocated = value / scale.factor() * scale.factor();
-        RxCredit { allocated, received: 0, told: allocated, mask: mask(field_bits, scale), scale, infinite }
+        // Infinite ones never stand in a field: what is held of them is counted beyond its modulus.
+        let mask = if infinite { u16::MAX } else { mask(field_bits, scale) };
+        RxCredit { allocated, received: 0, told: allocated, mask, scale, infinite }
     }
 
     /// False: Receiver Overflow, `(CREDITS_ALLOCATED - CREDITS_RECEIVED) mod 2^n >= 2^n / 2` behind this TLP.
@@ -215,6 +235,12 @@ impl RxCredits {
         self.header.is_starved(1) || self.data.is_starved(self.least_data)
     }
 
+    /// TLPs that have arrived and not left the buffer; `fresh` is what these credits were when they began.
+    pub(crate) const fn held(&self, fresh: &RxCredits) -> u16 {
+        let left = self.header.allocated.wrapping_sub(self.header.received);
+        fresh.header.allocated.wrapping_sub(left) & self.header.mask
+    }
+
     /// True where an UpdateFC would tell the sender something new.
     pub(crate) const fn has_news(&self) -> bool {
         self.header.has_news() || self.data.has_news()
@@ -255,7 +281,7 @@ mod tests {
         tx.consume(0);
         assert!(!tx.covers(0));
         assert_eq!(tx.available(), (Some(0), Some(0)));
-        tx.update(&fc(FlowControlKind::UpdateFc, 3, 6));
+        assert!(tx.update(&fc(FlowControlKind::UpdateFc, 3, 6)));
         assert!(tx.covers(1) && !tx.covers(2));
     }
 
@@ -275,7 +301,7 @@ mod tests {
                 assert_eq!(outstanding, 7, "2047 / 256 at step {step}");
                 rx.free(256);
                 outstanding -= 1;
-                tx.update(&rx.report(FlowControlKind::UpdateFc));
+                assert!(tx.update(&rx.report(FlowControlKind::UpdateFc)));
             }
         }
     }
@@ -365,7 +391,7 @@ mod tests {
                         rx.free(3);
                     }
                     outstanding -= 16;
-                    tx.update(&rx.report(FlowControlKind::UpdateFc));
+                    assert!(tx.update(&rx.report(FlowControlKind::UpdateFc)));
                 }
             }
         }

@@ -52,7 +52,7 @@ pub use counters::{Counters, DllpCounters, VcCounters};
 pub use frame::{
     DLLP_WIRE_BYTES, Damage, Frame, QueueWait, Sent, SentFrame, TLP_FRAMING_BYTES, Transmission,
 };
-pub use notice::Notice;
+pub use notice::{Notice, header_log};
 pub use order::{Passing, may_pass};
-pub use port::Port;
+pub use port::{Lost, Port};
 pub use timing::symbol_times;

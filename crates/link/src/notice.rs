@@ -2,40 +2,175 @@
 //! What a port tells its owner beside TLPs: errors that the layers below have seen, and whether the link is there. Never
 //! decides what becomes of an error: owners log it (`PCIe 5.0 §6.2`).
 
-use tlp::{Rate, Width};
+use std::collections::VecDeque;
+use tlp::{Rate, Tlp, Width};
 
-/// Something that a port has seen. Errors as `PCIe 5.0 Table 6-3` and Table 6-4 name them.
+/// Something that a port has seen. Errors as `PCIe 5.0 Table 6-3` to Table 6-5 name them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Notice {
-    /// Framing or encoding was broken on the wire (Physical Layer; correctable).
+    /// Framing or encoding was broken on the wire (Physical Layer, `PCIe 5.0 §4.2.1.4`, §4.2.2.3.3; correctable).
     ReceiverError,
-    /// A TLP with a wrong LCRC or sequence number (correctable).
+    /// A TLP with a wrong LCRC, or one before which another is missing (`PCIe 5.0 §3.6.3.1`; correctable). Of what follows a
+    /// gap, the first alone.
     BadTlp,
-    /// A DLLP with a wrong CRC (correctable).
+    /// A DLLP with a wrong CRC (`PCIe 5.0 §3.6.2.2`; correctable).
     BadDllp,
-    /// REPLAY_TIMER has run out (correctable).
+    /// REPLAY_TIMER has run out (`PCIe 5.0 §3.6.2.1`; correctable).
     ReplayTimeout,
-    /// REPLAY_NUM has rolled over, and the link retrains (correctable).
+    /// REPLAY_NUM has rolled over, and the link retrains (`PCIe 5.0 §3.6.2.1`; correctable).
     ReplayRollover,
-    /// An Ack or Nak of a TLP that was never sent (Data Link Protocol Error; uncorrectable).
+    /// An Ack or Nak of a TLP that was never sent (Data Link Protocol Error, `PCIe 5.0 §3.6.2.2`; uncorrectable).
     DataLinkProtocol,
-    /// Credits that break the rules of flow control (uncorrectable).
+    /// Credits that break the rules of flow control (`PCIe 5.0 §2.6.1`; uncorrectable).
     FlowControlProtocol,
-    /// A TLP came for which no credit was given (uncorrectable); the first four DW of its header.
+    /// A TLP came for which no credit was given (`PCIe 5.0 §2.6.1.2`; uncorrectable).
     ReceiverOverflow {
         /// Header DW 0 to 3, as in the Header Log: byte 0 in bits 31:24.
         header: [u32; 4],
     },
-    /// The link is gone.
+    /// A TLP came that is none by its form, or whose Traffic Class no enabled channel carries (`PCIe 5.0 §2.3`, §2.5.2;
+    /// uncorrectable). What depends on the receiver's registers, its owner finds.
+    MalformedTlp {
+        /// Header DW 0 to 3, as in the Header Log: byte 0 in bits 31:24.
+        header: [u32; 4],
+    },
+    /// The link is gone: DL_Down (`PCIe 5.0 §3.2.1`).
     Down {
-        /// Nobody asked for it: Surprise Down (uncorrectable).
+        /// Nobody asked for it: Surprise Down (`PCIe 5.0 §3.2.1`; uncorrectable).
         surprise: bool,
     },
-    /// The link carries TLPs.
+    /// The link carries TLPs: DL_Active of VC0.
     Up {
         /// Rate of both directions.
         rate: Rate,
         /// Width of both directions.
         width: Width,
     },
+    /// The link has retrained, and has another rate or width from now on (`PCIe 5.0 §7.5.3.8`).
+    Retrained {
+        /// Rate of both directions.
+        rate: Rate,
+        /// Width of both directions.
+        width: Width,
+    },
+}
+
+/// The header of `tlp` as the Header Log has it (`PCIe 5.0 §7.8.4.8`): DW 0 to 3, byte 0 in bits 31:24; the fourth of three is
+/// zero.
+#[must_use]
+pub fn header_log(tlp: &Tlp) -> [u32; 4] {
+    let mut bytes = [0; 16];
+    tlp.repr.emit(&mut bytes);
+    header_words(&bytes)
+}
+
+/// Header DW of the bytes of a header, or of as many of them as there are.
+pub(crate) fn header_words(bytes: &[u8]) -> [u32; 4] {
+    std::array::from_fn(|dw| {
+        let byte = |n: usize| u32::from(bytes.get(dw * 4 + n).copied().unwrap_or(0));
+        byte(0) << 24 | byte(1) << 16 | byte(2) << 8 | byte(3)
+    })
+}
+
+/// Errors that wait at most.
+const MAX_ERRORS: usize = 16;
+
+/// Notices that wait for the owner. One that waits already is not kept twice: what it sets in a register, it sets once. Beyond
+/// sixteen errors further ones are counted alone; what becomes of the link is never lost.
+#[derive(Default)]
+pub(crate) struct Notices {
+    waiting: VecDeque<Notice>,
+    lost: u64,
+}
+
+impl Notices {
+    /// Keeps an error.
+    #[cold]
+    pub(crate) fn error(&mut self, notice: Notice) {
+        if self.waiting.contains(&notice) {
+            return;
+        }
+        if self.waiting.iter().filter(|n| n.is_error()).count() < MAX_ERRORS {
+            self.waiting.push_back(notice);
+        } else {
+            self.lost += 1;
+        }
+    }
+
+    /// Keeps what has become of the link. It takes the place of an older one of its kind; a surprise stays one.
+    #[cold]
+    pub(crate) fn link(&mut self, notice: Notice) {
+        let surprised = self.waiting.contains(&Notice::Down { surprise: true });
+        self.waiting.retain(|n| std::mem::discriminant(n) != std::mem::discriminant(&notice));
+        let notice = match notice {
+            Notice::Down { surprise } => Notice::Down { surprise: surprise || surprised },
+            other => other,
+        };
+        self.waiting.push_back(notice);
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    pub(crate) fn next(&mut self) -> Option<Notice> {
+        self.waiting.pop_front()
+    }
+
+    pub(crate) fn lost(&self) -> u64 {
+        self.lost
+    }
+}
+
+impl Notice {
+    const fn is_error(self) -> bool {
+        !matches!(self, Notice::Down { .. } | Notice::Up { .. } | Notice::Retrained { .. })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UP: Notice = Notice::Up { rate: Rate::Gt8, width: Width::ALL[0] };
+    const DOWN: Notice = Notice::Down { surprise: false };
+    const SURPRISE: Notice = Notice::Down { surprise: true };
+
+    fn drain(notices: &mut Notices) -> Vec<Notice> {
+        std::iter::from_fn(|| notices.next()).collect()
+    }
+
+    #[test]
+    fn what_waits_is_not_told_twice_and_the_link_is_never_lost() {
+        let mut notices = Notices::default();
+        notices.error(Notice::BadTlp);
+        notices.error(Notice::BadDllp);
+        notices.error(Notice::BadTlp);
+        assert_eq!(drain(&mut notices), [Notice::BadTlp, Notice::BadDllp]);
+        for n in 0..20 {
+            notices.error(Notice::ReceiverOverflow { header: [n, 0, 0, 0] });
+        }
+        notices.link(DOWN);
+        assert_eq!((notices.waiting.len(), notices.lost()), (17, 4));
+        assert_eq!(drain(&mut notices).last(), Some(&DOWN));
+        assert!(notices.is_empty());
+    }
+
+    #[test]
+    fn the_last_word_on_the_link_counts_and_a_surprise_stays_one() {
+        let mut notices = Notices::default();
+        for notice in [UP, SURPRISE, UP, DOWN] {
+            notices.link(notice);
+        }
+        assert_eq!(drain(&mut notices), [UP, SURPRISE]);
+        notices.link(DOWN);
+        notices.link(UP);
+        assert_eq!(drain(&mut notices), [DOWN, UP]);
+    }
+
+    #[test]
+    fn a_header_stands_in_the_log_as_on_the_wire() {
+        assert_eq!(header_words(&[0x40, 0, 0, 1, 0x12, 0x34, 0x56]), [0x4000_0001, 0x1234_5600, 0, 0]);
+    }
 }

@@ -2,8 +2,11 @@
 //! A port: joins the parts of this crate and decides what goes onto the wire next. Never looks into a TLP beyond its
 //! header's lengths, its Traffic Class and its attributes of order.
 
+mod down;
 mod receive;
 mod transmit;
+
+pub use down::Lost;
 
 use crate::arbiter::Arbiter;
 use crate::channel::Channel;
@@ -11,6 +14,7 @@ use crate::config::{FlowControlMode, PortConfig};
 use crate::counters::Counters;
 use crate::frame::{Damage, Frame, Sent, SentFrame, Transmission};
 use crate::init::{FeatureExchange, State};
+use crate::notice::{Notice, Notices};
 use crate::replay::ReplayBuffer;
 use crate::rx::Receiver;
 use crate::sequence::Sequence;
@@ -70,6 +74,14 @@ pub struct Port {
     retrains_until: Option<Time>,
     /// A TLP in order was thrown away, and nobody was told.
     refused: bool,
+    notices: Notices,
+    /// Taken down, and not brought up again.
+    down: bool,
+    /// TLPs that came before the link went down last, and whose credits their receiver is still to return.
+    stale: u32,
+    stale_by_kind: Box<[[u16; 3]]>,
+    /// Rate and width at present.
+    speed: (Rate, Width),
     counters: Counters,
     config: Box<PortConfig>,
 }
@@ -116,6 +128,11 @@ impl Port {
             init_at: Time::MAX,
             retrains_until: None,
             refused: false,
+            notices: Notices::default(),
+            down: false,
+            stale: 0,
+            stale_by_kind: Box::default(),
+            speed: (config.rate, config.width),
             counters: Counters::default(),
             config: Box::new(config),
         }
@@ -125,7 +142,10 @@ impl Port {
     /// other channels. Call it once.
     pub fn start(&mut self, now: Time) {
         self.wire.start(now);
-        if self.buffer.is_some() || self.channels[0].init.state() != State::Inactive {
+        if self.buffer.is_some() {
+            return self.note_up();
+        }
+        if self.channels[0].init.state() != State::Inactive {
             return;
         }
         if self.feature.start() {
@@ -231,15 +251,22 @@ impl Port {
     #[inline]
     #[must_use]
     pub fn poll_sent(&mut self, now: Time) -> Option<Sent> {
-        // Asked again after each frame, when the answer is no.
+        if self.may_send(now) { self.transmit(now) } else { None }
+    }
+
+    /// Whether [`poll_sent`](Self::poll_sent) has a frame: what may be asked first, and has the same effect where it has
+    /// none.
+    #[inline]
+    #[must_use]
+    pub fn may_send(&mut self, now: Time) -> bool {
         if now < self.wire.free_at() {
-            return None;
+            return false;
         }
-        if self.pending == 0 && self.sendable == 0 {
+        let any = self.pending != 0 || self.sendable != 0;
+        if !any {
             self.stalls.note(now, &mut self.counters);
-            return None;
         }
-        self.transmit(now)
+        any
     }
 
     /// The TLP that was sent with this sequence number, until it is acknowledged. So one that was sent once is there when it
@@ -298,6 +325,27 @@ impl Port {
         std::mem::take(&mut self.refused)
     }
 
+    /// What the port has to tell its owner, oldest first: ask after every call but [`enqueue`](Self::enqueue),
+    /// [`return_credits`](Self::return_credits) and those that only look.
+    #[must_use]
+    #[inline]
+    pub fn poll_notice(&mut self) -> Option<Notice> {
+        if self.notices.is_empty() { None } else { self.notices.next() }
+    }
+
+    /// Whether [`poll_notice`](Self::poll_notice) has any.
+    #[must_use]
+    #[inline]
+    pub fn has_notice(&self) -> bool {
+        !self.notices.is_empty()
+    }
+
+    /// Errors of which no notice was kept, since sixteen waited; their counters have them.
+    #[must_use]
+    pub fn notices_lost(&self) -> u64 {
+        self.notices.lost()
+    }
+
     /// The receiver has taken one TLP of `tc` and `class` with `data_credits` units of 16 B out of its buffer.
     #[inline]
     pub fn return_credits(&mut self, now: Time, tc: TrafficClass, class: Class, data_credits: u32) {
@@ -306,6 +354,9 @@ impl Port {
             return;
         }
         let channel = self.channel_of(tc);
+        if self.stale != 0 && self.is_stale(channel, class) {
+            return;
+        }
         let urgent = self.channels[channel].rx[class.index()].free(data_credits);
         let tell = self.updates.returned(now, channel, class, urgent);
         self.pending |= u64::from(tell) << pending::UPDATE_FC_SHIFT;
@@ -328,6 +379,7 @@ impl Port {
         }
         if self.replay.deadline() <= now {
             self.counters.replay_timeouts += 1;
+            self.notices.error(Notice::ReplayTimeout);
             self.start_replay(now);
         }
         self.pending |= u64::from(self.updates.timeout(now)) << pending::UPDATE_FC_SHIFT;
@@ -365,6 +417,9 @@ impl Port {
     /// with the later of their [`retrained_at`](Self::retrained_at). The frame that is on the wire goes out; then the wire
     /// is silent. Sequence numbers, credits and what is not acknowledged stay; REPLAY_TIMER is held meanwhile.
     pub fn retrain(&mut self, now: Time, until: Time, rate: Rate, width: Width) {
+        if self.down {
+            return;
+        }
         let speed = (rate, width, self.config.skp_interval_at(rate));
         self.wire.retrain(now, until, speed, &mut self.counters);
         let timers = Timers::new(&self.config, rate, width);
@@ -373,6 +428,8 @@ impl Port {
         self.receiver.set_ack_limit(timers.ack);
         self.updates.set_interval(timers.update);
         self.counters.link_changes += 1;
+        self.speed = (rate, width);
+        self.notices.link(Notice::Retrained { rate, width });
     }
 
     /// Asked after [`handle_timeout`](Self::handle_timeout) and after a frame that was no TLP to hand up: whether this port
@@ -387,6 +444,9 @@ impl Port {
     /// The other end has sent the link into retraining: nothing is sent from the end of the frame on the wire until
     /// `until`, and REPLAY_TIMER is held.
     pub fn hold(&mut self, now: Time, until: Time) {
+        if self.down {
+            return;
+        }
         self.wire.hold(now, until, &mut self.counters);
         self.replay.hold(now, until.max(now));
     }
@@ -407,6 +467,9 @@ impl Port {
     /// One line on what the port waits for.
     #[must_use]
     pub fn state_line(&self) -> String {
+        if self.down {
+            return "link down".to_owned();
+        }
         if self.feature.is_under_way() {
             return "exchange of features: waits for Data Link Feature".to_owned();
         }

@@ -85,7 +85,8 @@ impl ReplayBuffer {
 
     /// Whether one more TLP fits. An empty buffer takes any, so that none waits for ever.
     pub(crate) fn has_room(&self, lengths: Lengths) -> bool {
-        self.is_empty() || self.len() < self.max_tlps && self.bytes + stored(lengths) <= self.max_bytes
+        let len = self.len();
+        len == 0 || len < self.max_tlps && self.bytes + stored(lengths) <= self.max_bytes
     }
 
     pub(crate) fn bytes(&self) -> u32 {
@@ -181,6 +182,15 @@ impl ReplayBuffer {
     pub(crate) fn get(&self, sequence: Sequence) -> Option<Handle> {
         let age = sequence.since(self.ackd_seq);
         (age != 0 && age <= self.len()).then(|| self.ring[self.index(sequence)].handle)
+    }
+
+    /// What is not acknowledged, oldest first.
+    pub(crate) fn unacknowledged(&self) -> impl Iterator<Item = (u16, Handle)> + '_ {
+        let first = self.ackd_seq.next().bits();
+        (0..self.len()).map(move |n| {
+            let sequence = Sequence::from_bits(first + n);
+            (sequence.bits(), self.ring[self.index(sequence)].handle)
+        })
     }
 
     /// When REPLAY_TIMER expires; [`Time::MAX`]: it does not run.

@@ -31,6 +31,10 @@ impl Stalls {
     /// The classes of `channel` whose heads lack credits, and whether the replay buffer holds up any head that does not.
     #[inline]
     pub(crate) fn set(&mut self, channel: usize, classes: u8, replay: bool) {
+        // Most often nothing is or was.
+        if self.blocked == 0 && classes == 0 && !replay {
+            return;
+        }
         let shift = channel * CLASSES;
         let kept = self.blocked & !(ALL_CLASSES << shift | 1 << REPLAY);
         self.blocked = kept | u32::from(classes) << shift | u32::from(replay) << REPLAY;

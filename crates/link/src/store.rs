@@ -42,6 +42,14 @@ impl TlpStore {
         self.slots[handle.0 as usize].as_ref()
     }
 
+    /// Takes a TLP out, to hand it on.
+    #[cold]
+    pub(crate) fn take(&mut self, handle: Handle) -> Option<Tlp> {
+        let tlp = self.slots[handle.0 as usize].take();
+        self.free.push(handle);
+        tlp
+    }
+
     #[inline]
     pub(crate) fn remove(&mut self, handle: Handle) {
         self.slots[handle.0 as usize] = None;

@@ -104,7 +104,7 @@ impl Serializer {
         serializer
     }
 
-    fn set_speed(&mut self, rate: Rate, width: Width, skp_interval: u32) {
+    pub(crate) fn set_speed(&mut self, rate: Rate, width: Width, skp_interval: u32) {
         let symbol = rate.symbol_time_ps();
         let symbol_ticks = symbol.num * TICKS_PER_PS / symbol.den;
         let lanes = u64::from(width.lanes());
@@ -119,8 +119,14 @@ impl Serializer {
 
     /// The lanes are up: the first SKP is due one interval from now.
     pub(crate) fn start(&mut self, now: Time) {
-        self.free = WireTime::at(now);
+        self.free = self.free.max(WireTime::at(now));
         self.skp_due = self.free.after(self.skp_period_ticks);
+    }
+
+    /// The lanes are down: accounts what has left by `now`; no SKP is due until they [start](Self::start) again.
+    pub(crate) fn stop(&mut self, now: Time, counters: &mut Counters) {
+        self.catch_up(now, counters);
+        self.skp_due = WireTime::at(Time::MAX);
     }
 
     /// When the last symbol of what was sent has left, rounded down.
@@ -156,6 +162,7 @@ impl Serializer {
     }
 
     /// Sends `bytes`, from `now` or when the wire is free and due SKPs are out; first and last instant.
+    #[inline]
     pub(crate) fn send(&mut self, now: Time, bytes: u32, counters: &mut Counters) -> (Time, Time) {
         let mut start = self.free;
         if now.as_ps() > start.ps {

@@ -92,6 +92,15 @@ impl TransmitQueue {
         first
     }
 
+    /// Everything that waits, oldest first; nothing is left.
+    #[cold]
+    pub(crate) fn drain(&mut self) -> Vec<Handle> {
+        let mut all: Vec<Queued> = self.fifos.iter_mut().flat_map(|fifo| fifo.drain(..)).collect();
+        self.waiting = 0;
+        all.sort_by_key(|queued| queued.stamp);
+        all.into_iter().map(|queued| queued.handle).collect()
+    }
+
     pub(crate) fn head(&self, class: Class) -> Option<&Queued> {
         self.fifos[class.index()].front()
     }

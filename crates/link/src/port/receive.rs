@@ -3,8 +3,9 @@
 
 use super::{Port, pending};
 use crate::credit::TxCredits;
-use crate::frame::{Damage, Frame};
+use crate::frame::{Damage, Frame, SentFrame};
 use crate::init::State;
+use crate::notice::{Notice, header_log};
 use crate::replay::Acknowledged;
 use crate::rx::Verdict;
 use crate::sequence::Sequence;
@@ -19,15 +20,68 @@ impl Port {
             return true;
         }
         match frame {
-            Frame::Dllp(_) => self.counters.bad_dllp_crc += 1,
+            _ if self.down => {}
+            Frame::Dllp(_) => {
+                self.counters.bad_dllp_crc += 1;
+                self.notices.error(Notice::BadDllp);
+            }
             Frame::Tlp { .. } => {
                 self.counters.bad_lcrc += 1;
-                if self.channels[0].init.state() >= State::FcInit2 && self.receiver.want_nak() {
-                    self.pending |= pending::NAK;
-                }
+                self.notices.error(Notice::BadTlp);
+                self.nak_lost_tlp();
             }
         }
         false
+    }
+
+    /// What has come is lost, and was a TLP: one Nak until a good one comes.
+    fn nak_lost_tlp(&mut self) {
+        if self.channels[0].init.state() >= State::FcInit2 && self.receiver.want_nak() {
+            self.pending |= pending::NAK;
+        }
+    }
+
+    /// A frame has arrived whose framing is broken, so that nothing of it is known but whether it was a TLP: a Receiver Error.
+    /// A TLP is asked for again (`PCIe 5.0 §3.6.3.1`); with 128b/130b encoding the link retrains as well (§4.2.2.3.3), of which
+    /// [`poll_retrain`](Self::poll_retrain) tells.
+    #[cold]
+    pub fn receive_broken_frame(&mut self, now: Time, of_tlp: bool) {
+        if self.down {
+            return;
+        }
+        self.counters.receiver_errors += 1;
+        self.notices.error(Notice::ReceiverError);
+        if of_tlp {
+            self.nak_lost_tlp();
+        }
+        if !self.speed.0.is_8b10b() {
+            self.retrain_now(now);
+        }
+    }
+
+    /// A TLP has arrived, its LCRC right, whose bytes are those of no TLP; `header` is what the Header Log shows of them. The
+    /// sender took it for `sent`, and has paid the credits of that. True where it was new and in order: it is dropped,
+    /// acknowledged, and its credits go back.
+    #[cold]
+    #[must_use]
+    pub fn receive_malformed(&mut self, now: Time, sequence: u16, sent: &Tlp, header: [u32; 4]) -> bool {
+        let accepted = self.receive_tlp(now, sequence, sent);
+        if accepted {
+            self.counters.malformed_tlps += 1;
+            self.notices.error(Notice::MalformedTlp { header });
+            self.refused = true;
+            self.return_credits(now, sent.repr.tc, sent.class(), sent.data_credits());
+        }
+        accepted
+    }
+
+    /// Whether a TLP with this sequence number, of which only the header has come, will be accepted when the rest comes
+    /// intact and the sender keeps to its credits. Without flow control nobody knows.
+    #[must_use]
+    pub fn expects(&self, frame: SentFrame) -> bool {
+        let SentFrame::Tlp { sequence } = frame else { return false };
+        let active = self.channels[0].init.state() == State::Active;
+        active && self.buffer.is_none() && self.receiver.expects(Sequence::from_bits(sequence))
     }
 
     #[inline]
@@ -49,10 +103,19 @@ impl Port {
                 false
             }
             Verdict::Gap { nak } => {
-                self.counters.out_of_sequence += 1;
-                self.pending |= if nak { pending::NAK } else { 0 };
+                self.miss(nak);
                 false
             }
+        }
+    }
+
+    /// A TLP came behind one that is missing: a Bad TLP, once for the gap (`PCIe 5.0 §3.6.3.1`).
+    #[cold]
+    fn miss(&mut self, nak: bool) {
+        self.counters.out_of_sequence += 1;
+        if nak {
+            self.pending |= pending::NAK;
+            self.notices.error(Notice::BadTlp);
         }
     }
 
@@ -96,14 +159,21 @@ impl Port {
         let index = self.channel_of(tc);
         let credits = &mut self.channels[index].rx[class.index()];
         if !credits.receive(tlp.data_credits()) {
-            self.counters.receiver_overflows += 1;
-            self.refused = true;
+            self.overflow(tlp);
             return false;
         }
         if credits.starves_sender() {
             self.pending |= u64::from(self.updates.used_up(index, class)) << pending::UPDATE_FC_SHIFT;
         }
         true
+    }
+
+    /// Receiver Overflow: discarded, without return of credits that nobody has given (`PCIe 5.0 §2.6.1.2`).
+    #[cold]
+    fn overflow(&mut self, tlp: &Tlp) {
+        self.counters.receiver_overflows += 1;
+        self.refused = true;
+        self.notices.error(Notice::ReceiverOverflow { header: header_log(tlp) });
     }
 
     /// Whether the channel of `tlp` takes TLPs though it is not settled.
@@ -123,6 +193,7 @@ impl Port {
     fn refuse_unmapped(&mut self, now: Time, tlp: &Tlp) -> bool {
         self.counters.unmapped_tcs += 1;
         self.refused = true;
+        self.notices.error(Notice::MalformedTlp { header: header_log(tlp) });
         let (tc, class, data) = (tlp.repr.tc, tlp.class(), tlp.data_credits());
         if !self.mapped.contains(tc) && self.channels[0].rx[class.index()].receive(data) {
             self.return_credits(now, tc, class, data);
@@ -146,7 +217,10 @@ impl Port {
             return;
         }
         match self.replay.acknowledge(now, Sequence::from_bits(sequence), &mut self.store) {
-            Acknowledged::ProtocolError => self.counters.data_link_protocol_errors += 1,
+            Acknowledged::ProtocolError => {
+                self.counters.data_link_protocol_errors += 1;
+                self.notices.error(Notice::DataLinkProtocol);
+            }
             Acknowledged::Nothing => {}
             Acknowledged::Progress => {
                 self.note_replay();
@@ -170,7 +244,7 @@ impl Port {
     fn receive_flow_control(&mut self, now: Time, fc: &FlowControl) {
         let index = fc.vc.index();
         let in_use = self.channels.get(index).is_some_and(|channel| channel.is_in_use());
-        if self.buffer.is_some() || !in_use {
+        if self.buffer.is_some() || !in_use || self.down {
             return;
         }
         if self.feature.is_under_way()
@@ -201,7 +275,10 @@ impl Port {
         }
         let channel = &mut self.channels[index];
         if fc.kind == FlowControlKind::UpdateFc && channel.init.state() >= State::FcInit2 {
-            channel.tx[fc.class.index()].update(fc);
+            if !channel.tx[fc.class.index()].update(fc) {
+                self.counters.flow_control_protocol_errors += 1;
+                return self.notices.error(Notice::FlowControlProtocol);
+            }
             self.select(index);
             self.stalls.note(now, &mut self.counters);
         }
@@ -222,6 +299,7 @@ impl Port {
             self.select(index);
             if index == 0 {
                 self.start_other_channels();
+                self.note_up();
             }
         }
     }

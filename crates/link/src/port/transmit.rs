@@ -3,6 +3,7 @@
 
 use super::{Port, pending};
 use crate::frame::{DLLP_WIRE_BYTES, QueueWait, Sent, SentFrame, TLP_FRAMING_BYTES};
+use crate::notice::Notice;
 use crate::tx::Lengths;
 use tlp::{Class, Dllp, FlowControlKind, Time};
 
@@ -12,12 +13,13 @@ impl Port {
     pub(super) fn select(&mut self, index: usize) {
         let channel = &mut self.channels[index];
         let blocked = channel.select(&self.store);
+        let bit = 1 << index;
         let (ready, fits) = match channel.head {
-            Some((_, lengths)) => (1, u8::from(self.replay.has_room(lengths))),
+            Some((_, lengths)) => (bit, if self.replay.has_room(lengths) { bit } else { 0 }),
             None => (0, 0),
         };
-        self.ready = self.ready & !(1 << index) | ready << index;
-        self.sendable = self.sendable & !(1 << index) | fits << index;
+        self.ready = self.ready & !bit | ready;
+        self.sendable = self.sendable & !bit | fits;
         self.stalls.set(index, blocked, self.sendable != self.ready);
     }
 
@@ -156,11 +158,18 @@ impl Port {
     pub(super) fn start_replay(&mut self, now: Time) {
         if self.replay.start_replay() {
             self.counters.replay_num_rollovers += 1;
-            let until = self.retrained_at(now);
-            self.wire.hold(now, until, &mut self.counters);
-            self.retrains_until = Some(until);
+            self.notices.error(Notice::ReplayRollover);
+            self.retrain_now(now);
         }
         self.note_replay();
+    }
+
+    /// Sends the link into retraining; the other end is to be told.
+    pub(super) fn retrain_now(&mut self, now: Time) {
+        let until = self.retrained_at(now);
+        self.wire.hold(now, until, &mut self.counters);
+        self.replay.hold(now, until);
+        self.retrains_until = Some(until);
     }
 
     pub(super) fn note_replay(&mut self) {

@@ -96,6 +96,36 @@ impl Joined {
         self.sides.map(|side| side.port)
     }
 
+    /// The link goes down. What each side is handed back: the TLP, its sequence number, and whether the other side has it.
+    pub fn cut(&mut self, surprise: bool) -> [Vec<(Tlp, Option<u16>, bool)>; 2] {
+        let now = self.now;
+        let received: [Vec<u16>; 2] = [0, 1].map(|side| {
+            let peer = &self.sides[1 - side].port;
+            (0..4096).filter(|n| peer.has_received(*n)).collect()
+        });
+        let mut received = received.into_iter();
+        std::array::from_fn(|side| {
+            let received = received.next().unwrap_or_default();
+            self.sides[side].inbound.clear();
+            let lost = self.sides[side].port.take_down(now, surprise);
+            lost.into_iter()
+                .map(|l| (l.tlp, l.sequence, l.sequence.is_some_and(|n| received.contains(&n))))
+                .collect()
+        })
+    }
+
+    /// The link is there again.
+    pub fn restore(&mut self) {
+        for side in &mut self.sides {
+            side.port.bring_up(self.now);
+        }
+    }
+
+    /// Whether all that has come was taken out of the buffers.
+    pub fn is_drained(&self) -> bool {
+        self.sides.iter().all(|side| side.drains.is_empty())
+    }
+
     pub fn states(&self) -> String {
         format!("at {}: {} | {}", self.now, self.sides[0].port.state_line(), self.sides[1].port.state_line())
     }
