@@ -1,11 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What firmware does before a driver may run, as host code: finds the functions below each root port, gives their BARs
-//! addresses, sets up their PCI Express and MSI capabilities, and enables them (`PCIe 5.0 §7.5`, §6.1).
+//! What firmware does before a driver may run, as host code: finds functions, gives their BARs addresses, sets up their
+//! PCI Express and interrupt capabilities, and enables them (`PCIe 5.0 §7.5`, §6.1).
+//!
+//! [`enumerate_host`] does it for a whole tree of bridges by the [`Policy`] of a [`HostMap`], and returns the [`System`];
+//! [`rescan`] does it again below one slot. [`enumerate`] does it for the devices below root ports that were set up by
+//! other means.
+//!
+//! What it goes through, in this order: functions and bus numbers, depth first, with the sizes of what each needs
+//! (`scan`, `sizing`); addresses, from the leaves up and down again (`windows`); then, function by function, BARs and
+//! windows (`program`), sizes, tags and reporting (`settings`), Command; interrupts (`interrupts`); and last virtual
+//! functions (`virtual_functions`).
 //!
 //! All of it goes over real configuration requests, so that it takes its time on the fabric and shows in captures.
 //! Never knows the fabric: where the windows of a root port lie is told by whoever set it up.
 
+mod host_map;
+mod interrupts;
 mod place;
+mod program;
+mod registers;
+mod scan;
+mod settings;
+mod sizing;
+mod system;
+mod tree;
+mod vectors;
+mod virtual_functions;
+mod windows;
+
+pub use host_map::{AcsPolicy, FixedPlace, HostMap, MpsPolicy, Path, PathError, Policy, VfPolicy};
+pub use system::{
+    Capability, ExtendedCapability, FoundBridge, FoundSriov, Function, Interrupt, PcieFacts, System,
+};
+pub use tree::{Rescan, enumerate_host, rescan};
 
 use crate::cpu::Cpu;
 use crate::host::HostError;
@@ -30,6 +57,8 @@ pub const MAX_TRIES: u32 = 100;
 const FUNCTIONS: u8 = 8;
 /// Capabilities that fit between 40h and FFh, a DW each: longer lists are loops.
 const MAX_CAPABILITIES: usize = 48;
+/// Registers of a configuration space.
+const REGISTERS: u16 = 1024;
 /// All four bytes of a register.
 const ALL_BYTES: u8 = 0xf;
 /// The low two bytes of a register: Command, Device Control, Link Control, leaving their status halves alone.
@@ -235,10 +264,12 @@ struct Config<'a> {
 
 impl Config<'_> {
     async fn read(&self, register_dw: u16) -> Result<u32, String> {
+        self.check(register_dw)?;
         self.cpu.config_read(self.bdf, register_dw).await.map_err(|e| self.error("read", register_dw, e))
     }
 
     async fn write(&self, register_dw: u16, byte_enables: u8, value: u32) -> Result<(), String> {
+        self.check(register_dw)?;
         let done = self.cpu.config_write(self.bdf, register_dw, byte_enables, value).await;
         done.map_err(|e| self.error("write", register_dw, e))
     }
@@ -247,6 +278,18 @@ impl Config<'_> {
     async fn change(&self, register_dw: u16, clear: u32, set: u32) -> Result<(), String> {
         let before = self.read(register_dw).await?;
         self.write(register_dw, LOW_HALF, before & !clear | set).await
+    }
+
+    /// A capability may say that it reaches beyond the end.
+    fn check(&self, register_dw: u16) -> Result<(), String> {
+        if register_dw < REGISTERS {
+            return Ok(());
+        }
+        Err(format!(
+            "function {}: a capability reaches register {:#x}: legal are 0 to 0xffc",
+            self.bdf,
+            register_dw * 4
+        ))
     }
 
     fn error(&self, what: &str, register_dw: u16, error: HostError) -> String {
@@ -259,6 +302,8 @@ impl Config<'_> {
         for _ in 0..MAX_TRIES {
             match self.cpu.config_read(self.bdf, header::ID).await {
                 Ok(id) if id & 0xffff == 0xffff => return Ok(None),
+                // CRS, as a root port with CRS Software Visibility says it (`PCIe 5.0 §2.3.2`).
+                Ok(id) if id & 0xffff == 0x0001 => self.cpu.sleep(RETRY_PAUSE).await,
                 Ok(id) => return Ok(Some(id)),
                 Err(NoDevice | Completion(CompletionError::UnsupportedRequest)) => return Ok(None),
                 Err(ConfigRetry) => self.cpu.sleep(RETRY_PAUSE).await,
@@ -420,3 +465,6 @@ impl Setup<'_> {
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod tree_tests;

@@ -262,6 +262,12 @@ impl Io {
         self.post(Ok(Output::Interrupt { vector }))
     }
 
+    /// Sets the level of the function's INTx: asserted while it asks for service (`PCIe 5.0 §6.1.2`). It leaves behind
+    /// every write issued before it, and ends when the endpoint has taken note of it.
+    pub fn intx(&self, asserted: bool) -> PostedFuture {
+        self.post(Ok(Output::Intx { asserted }))
+    }
+
     /// Sends a message with data to the root complex. Fails with `TooLong` beyond 2^32 - 1 bytes.
     pub fn message(&self, code: u8, data: impl IntoData) -> PostedFuture {
         let data = data.into_data(self.payloads()).ok_or(DmaError::TooLong);

@@ -8,9 +8,10 @@
 //! - [`raw`]: a raw-TLP device, which takes the endpoint's place.
 //! - [`io`] and [`cpu`]: devices and host programs as straight-line `async` code; [`exec`] is the executor below both.
 //! - [`firmware`]: finds and enables the functions below the root ports, as host code.
+//! - [`shared`]: one engine behind several functions.
 //! - [`memory`]: the memory that host programs and devices share.
 //!
-//! This crate never reads a clock, never does I/O, and knows no host, no link and no fabric.
+//! This crate never reads a clock, never does I/O, and knows no host and no fabric, and of a link only what it tells.
 
 pub mod cpu;
 pub mod endpoint;
@@ -22,9 +23,10 @@ pub mod memory;
 pub mod port;
 pub mod raw;
 pub mod seam;
+pub mod shared;
 
 pub use cpu::{AsyncProgram, Cpu};
-pub use endpoint::{Endpoint, EndpointConfig, EndpointLimits, FunctionConfig};
+pub use endpoint::{Endpoint, EndpointConfig, EndpointLimits, FunctionConfig, VirtualFunctions};
 pub use io::{AsyncDevice, Io};
 pub use memory::HostMemory;
 pub use port::{CreditReturn, TlpPort};

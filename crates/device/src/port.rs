@@ -2,6 +2,7 @@
 //! Below the seam: a port that takes and gives TLPs.
 
 use crate::seam::Ready;
+use link::Notice;
 use tlp::{Class, TcSet, Time, Tlp, TrafficClass};
 
 /// Receive-buffer space that a port gives back for a TLP it has consumed.
@@ -55,6 +56,12 @@ pub trait TlpPort {
 
     /// The time that `poll_timeout` named has come.
     fn handle_timeout(&mut self, now: Time);
+
+    /// Takes what the port of its link has seen: errors of the layers below, which an owner with registers logs
+    /// (`PCIe 5.0 §6.2`), and that the link has gone or come. Whoever has no registers need not care.
+    fn handle_notice(&mut self, now: Time, notice: Notice) {
+        let _ = (now, notice);
+    }
 
     /// What it has counted that is worth a report, by name; what is zero may be left out.
     fn counts(&self) -> Vec<(&'static str, u64)> {

@@ -29,7 +29,8 @@ pub trait Device {
 
     /// Which of [`poll_output`](Self::poll_output) and [`poll_taken`](Self::poll_taken) may find something now; what it
     /// leaves out would find nothing, and nothing is lost where it is not asked. For speed alone: whoever drives the
-    /// device need not ask, and a device need not say.
+    /// device need not ask, and a device need not say. Changes only in calls of this device, or of one that it shares an
+    /// engine with.
     #[must_use]
     fn ready(&self) -> Ready {
         Ready::ALL
@@ -73,10 +74,21 @@ impl Ready {
         Ready(self.0 | other.0)
     }
 
+    /// The classes of output asked for: bits by [`Class::index`].
+    #[must_use]
+    pub const fn outputs(self) -> u8 {
+        self.0 & 0b0111
+    }
+
     /// True where all questions of `other` are among these.
     #[must_use]
     pub const fn contains(self, other: Ready) -> bool {
         self.0 & other.0 == other.0
+    }
+
+    /// All but the questions of `other`.
+    pub(crate) const fn without(self, other: Ready) -> Ready {
+        Ready(self.0 & !other.0)
     }
 
     /// The questions of `other` where `condition` holds, else none.
@@ -207,7 +219,7 @@ impl RequestOp {
     }
 }
 
-/// What a device does, by class: posted are `Write`, `Interrupt` and `Message`; non-posted are `Read` and `Atomic`; a
+/// What a device does, by class: posted are `Write`, `Interrupt`, `Intx` and `Message`; non-posted are `Read` and `Atomic`; a
 /// completion is `Complete`.
 // The tag stands in a word of its own: in a niche (a byte of a hint) it would cut each move of an output into pieces that
 // do not line up with its fields, and reading these back stalls.
@@ -220,6 +232,12 @@ pub enum Output {
     Interrupt {
         /// Vector number, from zero.
         vector: u16,
+    },
+    /// Sets the level of the function's INTx, as its Interrupt Pin names it (`PCIe 5.0 §6.1.2`). Messages are sent where
+    /// the level of the pin changes.
+    Intx {
+        /// The function asks for service.
+        asserted: bool,
     },
     /// Sends a message.
     Message(OutMessage),
@@ -360,6 +378,10 @@ pub enum DmaError {
     BadAtomic,
     /// AtomicOp Requester Enable is clear (`PCIe 5.0 §7.5.3.16`).
     AtomicsDisabled,
+    /// The link went down while it was under way (`PCIe 5.0 §2.9.1`).
+    LinkDown,
+    /// The function is not in D0, where alone it may issue requests (`PCIe 5.0 §5.3.1`).
+    NotInD0,
 }
 
 impl fmt::Display for DmaError {
@@ -374,6 +396,8 @@ impl fmt::Display for DmaError {
             DmaError::TooLong => "the transfer is longer than an endpoint takes",
             DmaError::BadAtomic => "the operand's size, or its address, is not legal",
             DmaError::AtomicsDisabled => "AtomicOp Requester Enable is clear",
+            DmaError::LinkDown => "the link went down",
+            DmaError::NotInD0 => "the function is not in D0",
         })
     }
 }
@@ -387,6 +411,7 @@ pub enum ResetKind {
     Fundamental,
     /// Through the link.
     Hot,
-    /// Function Level Reset: this function alone.
+    /// This function alone: Function Level Reset, or the way from D3hot to D0 of a function without No_Soft_Reset
+    /// (`PCIe 5.0 §5.3.1.4`).
     FunctionLevel,
 }

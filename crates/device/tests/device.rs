@@ -96,6 +96,7 @@ fn writes_and_interrupts_leave_in_program_order() {
         let (a, (b, c)) = join(io.dma_write(0x100, [1u8]), join(io.interrupt(1), io.message(0x7e, []))).await;
         assert_eq!((a, b, c), (Ok(()), Ok(()), Ok(())));
         io.dma_write(0x200, 0x0403_0201u32).await?;
+        io.intx(true).await?;
         io.interrupt(2).await
     }));
     rig.open[Class::Posted.index()] = false;
@@ -108,6 +109,7 @@ fn writes_and_interrupts_leave_in_program_order() {
         Event::Interrupt(1),
         Event::Message(0x7e),
         Event::Write(0x200, four),
+        Event::Intx(true),
         Event::Interrupt(2),
     ];
     assert_eq!(rig.take_log(), expected);

@@ -8,6 +8,9 @@
 //! | [`counter`] | `async fn` | AtomicOps: a counter in host memory that several devices share |
 //! | [`traffic`] | raw TLPs, below the seam | flows of reads, writes, AtomicOps and messages, each with its Traffic Class |
 //! | [`pcie_bench`] | `async fn` | many transfers under way, without an allocation for each |
+//! | [`disk`] | `async fn`, over a filter below the endpoint | writes that are answered, as gem5 has them, or posted |
+//! | [`mmio`] | a driver alone | how long a register read takes |
+//! | [`ice_nic`] | `async fn` | control by registers for every frame, or in batches, and what it costs |
 //! | [`replay`] | raw TLPs, below the seam | what a capture's devices have asked for, played again |
 //!
 //! Each module has `Settings`, a `function` that makes the device with its configuration space, and a `driver`, the
@@ -17,7 +20,10 @@
 //! riser: for labs, not for silicon.
 
 pub mod counter;
+pub mod disk;
+pub mod ice_nic;
 pub mod memory;
+pub mod mmio;
 pub mod pcie_bench;
 pub mod queue;
 mod raw_end;
@@ -41,6 +47,10 @@ pub mod device_id {
     pub const PCIE_BENCH: u16 = 0x0003;
     /// [`counter`](crate::counter).
     pub const COUNTER: u16 = 0x0004;
+    /// [`disk`](crate::disk).
+    pub const DISK: u16 = 0x0005;
+    /// [`ice_nic`](crate::ice_nic).
+    pub const ICE_NIC: u16 = 0x0006;
 }
 
 /// Who a device of this crate says it is. `class`: base class, sub-class and programming interface, 8 bits each

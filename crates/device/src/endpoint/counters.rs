@@ -35,6 +35,8 @@ counters! {
     dma_writes,
     /// MSI and MSI-X writes sent.
     interrupts,
+    /// Assert_INTx and Deassert_INTx messages sent.
+    intx_messages,
     /// Completions matched to a read of this endpoint.
     completions,
 
@@ -77,7 +79,7 @@ counters! {
 
     /// Reads, writes and interrupts refused because Bus Master Enable is clear.
     blocked_by_bus_master,
-    /// Interrupts raised while neither MSI nor MSI-X is enabled.
+    /// Interrupts raised while neither MSI nor MSI-X is enabled, and levels of a function without Interrupt Pin.
     interrupts_not_enabled,
     /// Interrupts beyond the vectors granted: an MSI one is folded into those, an MSI-X one is dropped.
     interrupts_out_of_range,
@@ -89,4 +91,10 @@ counters! {
     bad_outputs,
     /// Function Level Resets.
     function_level_resets,
+    /// Resets on the way from D3hot to D0.
+    power_state_resets,
+    /// Virtual functions that came forth.
+    virtual_functions_enabled,
+    /// Times the link went down.
+    link_downs,
 }

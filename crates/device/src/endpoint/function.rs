@@ -3,17 +3,18 @@
 //! of one class never waits for one of another.
 
 use super::answers::{Answer, without_data};
+use super::errors::LoggedTlp;
 use super::msix::{Msix, Raised};
 use super::outbox::{MAX_PARKED, Outbox};
 use super::reads::{Done, ReadEngine};
 use super::requests::{Question, Reply};
-use super::settings::Settings;
+use super::settings::{Settings, unmasked};
 use super::{Shared, earlier};
 use crate::seam::{
     CompletionError, Device, DmaAtomic, DmaError, DmaOptions, DmaRead, DmaWrite, Input, OutMessage, Output,
     Ready, ResetKind, Token,
 };
-use config::{ConfigSpace, ResetScope, Uncorrectable};
+use config::{ConfigSpace, MsiConfig, ResetScope, Uncorrectable};
 use tlp::split::request_piece;
 use tlp::{
     Attributes, Bdf, Body, Class, Data, MemoryOp, MemoryRequest, Message, Repr, Span, Status, Tag, TcSet,
@@ -58,7 +59,15 @@ struct WriteCursor {
 
 /// One function.
 pub(crate) struct Function {
-    pub(crate) number: u8,
+    /// Its place among the functions of the endpoint.
+    pub(crate) number: u16,
+    /// The distance of its ID from the first one of the endpoint.
+    pub(super) distance: u16,
+    /// The physical function of a virtual one.
+    pub(super) physical: Option<u16>,
+    /// The level of its interrupt, and whether it drives its pin.
+    pub(super) intx: bool,
+    pub(super) asserts_intx: bool,
     pub(crate) config: ConfigSpace,
     pub(crate) settings: Settings,
     pub(crate) device: Box<dyn Device>,
@@ -71,12 +80,21 @@ pub(crate) struct Function {
 }
 
 impl Function {
-    pub(crate) fn new(number: u8, config: ConfigSpace, device: Box<dyn Device>, shared: &Shared) -> Function {
+    pub(crate) fn new(
+        number: u16,
+        config: ConfigSpace,
+        device: Box<dyn Device>,
+        shared: &Shared,
+    ) -> Function {
         let settings = Settings::read(&config, &shared.limits);
         let msix = config.msix_layout().map(Msix::new);
         let reads = ReadEngine::new();
         let mut function = Function {
             number,
+            distance: number,
+            physical: None,
+            intx: false,
+            asserts_intx: false,
             config,
             settings,
             device,
@@ -93,22 +111,30 @@ impl Function {
 
     /// Reads the settings again.
     pub(crate) fn refresh(&mut self, shared: &Shared) {
-        self.settings = Settings::read(&self.config, &shared.limits);
+        self.apply(Settings::read(&self.config, &shared.limits));
+    }
+
+    /// Has other settings from now on.
+    pub(super) fn apply(&mut self, settings: Settings) {
+        self.settings = settings;
         let (first, count) = self.settings.tags;
         self.reads.tags.set_range(first, count);
+    }
+
+    /// The same as a virtual function of this physical one.
+    pub(super) fn of_physical(self, physical: u16) -> Function {
+        Function { physical: Some(physical), ..self }
+    }
+
+    /// False for a virtual function.
+    pub(super) fn is_physical(&self) -> bool {
+        self.physical.is_none()
     }
 
     /// Requester ID and Completer ID.
     #[inline]
     pub(crate) fn id(&self, shared: &Shared) -> Bdf {
-        Bdf::from_bits(shared.bus_device | u16::from(self.number))
-    }
-
-    /// Logs an error, and queues its message.
-    pub(crate) fn log(&mut self, shared: &mut Shared, error: Uncorrectable, advisory: bool) {
-        if let Some(message) = self.config.log_error(error, advisory, [0; 4]) {
-            shared.queue_error_message(self.id(shared), message);
-        }
+        Bdf::from_bits(shared.bus_device.wrapping_add(self.distance))
     }
 
     pub(crate) fn done(&mut self, now: Time, shared: &mut Shared, (id, result): Done) {
@@ -124,7 +150,7 @@ impl Function {
     #[inline]
     pub(crate) fn ready(&self) -> Ready {
         Ready::when(!self.posted.is_empty(), Ready::ALL)
-            .or(Ready::when(self.settings.msix.enabled, Ready::output(Class::Posted)))
+            .or(Ready::when(self.settings.may_unmask, Ready::output(Class::Posted)))
             .or(Ready::when(self.reads.is_sending(), Ready::output(Class::NonPosted)))
             .or(Ready::when(!self.answers.is_empty(), Ready::output(Class::Completion)))
     }
@@ -142,7 +168,7 @@ impl Function {
                 refused += 1;
                 continue;
             }
-            if self.settings.msix.enabled
+            if self.settings.may_unmask
                 && let Some(tlp) = self.unmasked_interrupt(shared, room)
             {
                 return Some(tlp);
@@ -168,9 +194,11 @@ impl Function {
                     Begun::Refused => refused += 1,
                 },
                 None => return None,
-                Some(other) => match self.begin_other(shared, other) {
+                Some(other) => match self.begin_other(now, shared, other) {
                     Some(tlp) if self.posted_may_go(tlp.repr.tc, room) => return Some(tlp),
                     Some(tlp) => self.park(shared, tlp),
+                    // What the device does next may not pass it: the endpoint sends it when it is polled again.
+                    None if shared.own.pins.is_due() => return None,
                     None => refused += 1,
                 },
             }
@@ -180,10 +208,14 @@ impl Function {
     }
 
     /// What is not a write; `None` where nothing is to be sent.
-    fn begin_other(&mut self, shared: &mut Shared, output: Output) -> Option<Tlp> {
+    fn begin_other(&mut self, now: Time, shared: &mut Shared, output: Output) -> Option<Tlp> {
         match output {
             Output::Interrupt { vector } => self.interrupt(shared, vector),
             Output::Message(message) => self.message(shared, message),
+            Output::Intx { asserted } => {
+                self.set_intx(now, shared, asserted);
+                None
+            }
             _ => shared.bad_output(),
         }
     }
@@ -306,19 +338,34 @@ impl Function {
         };
         let granted = u16::from(msi.vectors);
         shared.counters.interrupts_out_of_range += u64::from(vector >= granted);
-        let low = granted - 1;
-        let data = u32::from(msi.data & !low | vector & low);
-        Some(self.interrupt_write(shared, msi.address, data))
+        let vector = vector & (granted - 1);
+        if self.config.msi_mask() >> vector & 1 == 1 {
+            self.config.set_msi_pending(self.config.msi_pending() | 1 << vector);
+            return None;
+        }
+        Some(self.msi_write(shared, msi, vector))
+    }
+
+    fn msi_write(&mut self, shared: &mut Shared, msi: MsiConfig, vector: u16) -> Tlp {
+        let low = u16::from(msi.vectors) - 1;
+        self.interrupt_write(shared, msi.address, u32::from(msi.data & !low | vector))
     }
 
     fn unmasked_interrupt(&mut self, shared: &mut Shared, room: TcSet) -> Option<Tlp> {
         let control = self.settings.msix;
-        let may_go = control.enabled && self.settings.bus_master;
-        if !may_go || !self.posted_may_go(TrafficClass::default(), room) {
+        if !self.settings.bus_master || !self.posted_may_go(TrafficClass::default(), room) {
             return None;
         }
-        let message = self.msix.as_mut()?.next_unmasked(control)?;
-        Some(self.interrupt_write(shared, message.address, message.data))
+        if control.enabled {
+            let message = self.msix.as_mut()?.next_unmasked(control)?;
+            return Some(self.interrupt_write(shared, message.address, message.data));
+        }
+        let msi = self.settings.msi?;
+        let waiting = unmasked(&self.config, Some(msi));
+        let vector = waiting.checked_ilog2()?;
+        self.config.set_msi_pending(self.config.msi_pending() & !(1 << vector));
+        self.settings.may_unmask = waiting != 1 << vector;
+        Some(self.msi_write(shared, msi, vector as u16))
     }
 
     fn interrupt_write(&mut self, shared: &mut Shared, address: u64, data: u32) -> Tlp {
@@ -424,7 +471,7 @@ impl Function {
             DmaError::TooLong
         } else if !self.settings.bus_master {
             shared.counters.blocked_by_bus_master += 1;
-            DmaError::BusMasterDisabled
+            self.settings.not_bus_master()
         } else {
             let tc = read.options.tc;
             return Some(self.goes_at_once(tc, room) && !self.reads.holds(tc));
@@ -440,7 +487,7 @@ impl Function {
         let operand = if len.is_multiple_of(4) { atomic.op.operand_of_length(len / 4) } else { None };
         let operand = operand.filter(|o| atomic.address.is_multiple_of(u64::from(o.bytes())));
         let error = match operand {
-            _ if !self.settings.bus_master => DmaError::BusMasterDisabled,
+            _ if !self.settings.bus_master => self.settings.not_bus_master(),
             _ if !self.settings.atomic_requester => DmaError::AtomicsDisabled,
             None => DmaError::BadAtomic,
             Some(operand) => {
@@ -451,14 +498,14 @@ impl Function {
                 return true;
             }
         };
-        shared.counters.blocked_by_bus_master += u64::from(error == DmaError::BusMasterDisabled);
+        shared.counters.blocked_by_bus_master += u64::from(!self.settings.bus_master);
         self.refuse_read(now, shared, (id, Err(error)));
         false
     }
 
     fn stop_sending(&mut self, now: Time, shared: &mut Shared) {
         shared.counters.blocked_by_bus_master += 1;
-        if let Some(done) = self.reads.stop_sending(DmaError::BusMasterDisabled) {
+        if let Some(done) = self.reads.stop_sending(self.settings.not_bus_master()) {
             self.refuse_read(now, shared, done);
         }
     }
@@ -522,9 +569,10 @@ impl Function {
             }
             Ok(_) => {
                 shared.counters.bad_answers += 1;
-                Answering::Tlp(self.refusal(shared, &question, CompletionError::CompleterAbort))
+                let error = CompletionError::CompleterAbort;
+                Answering::Tlp(self.refusal(shared, &question, error, question.logged()))
             }
-            Err(error) => Answering::Tlp(self.refusal(shared, &question, error)),
+            Err(error) => Answering::Tlp(self.refusal(shared, &question, error, question.logged())),
         };
         let at_once = self.goes_at_once(question.tc, room) && !self.answers.holds(question.tc);
         self.answers.accept(shared.stamp(), question.tc, answer, at_once);
@@ -563,11 +611,12 @@ impl Function {
     }
 
     /// A completion without data, and the log of why.
-    pub(crate) fn refusal(
+    pub(super) fn refusal(
         &mut self,
         shared: &mut Shared,
         question: &Question,
         error: CompletionError,
+        logged: LoggedTlp,
     ) -> Tlp {
         match error {
             CompletionError::Retry if question.reply == Reply::NothingOrRetry => {
@@ -576,13 +625,13 @@ impl Function {
             }
             CompletionError::UnsupportedRequest => {
                 shared.counters.unsupported_requests += 1;
-                self.log(shared, Uncorrectable::UnsupportedRequest, true);
+                self.log(shared, Uncorrectable::UnsupportedRequest, true, logged);
                 without_data(self.id(shared), question, Status::UnsupportedRequest)
             }
             CompletionError::CompleterAbort | CompletionError::Retry => {
                 shared.counters.completer_aborts += 1;
                 self.config.set_status(config::header::status::SIGNALED_TARGET_ABORT);
-                self.log(shared, Uncorrectable::CompleterAbort, true);
+                self.log(shared, Uncorrectable::CompleterAbort, true, logged);
                 without_data(self.id(shared), question, Status::CompleterAbort)
             }
         }
@@ -600,7 +649,7 @@ impl Function {
         while let Some((timed_out, done)) = self.reads.expire(now, quarantine) {
             if timed_out {
                 shared.counters.completion_timeouts += 1;
-                self.log(shared, Uncorrectable::CompletionTimeout, false);
+                self.log(shared, Uncorrectable::CompletionTimeout, false, LoggedTlp::NONE);
             }
             if let Some(done) = done {
                 self.done(now, shared, done);
@@ -632,7 +681,16 @@ impl Function {
             msix.reset();
         }
         shared.requests.void(self.number);
+        self.intx = false;
+        self.refresh_intx(now, shared);
         self.device.handle(now, Input::Reset(kind));
+    }
+
+    /// All that is asked of others ends with this error.
+    pub(super) fn end_reads(&mut self, now: Time, shared: &mut Shared, error: DmaError) {
+        for done in self.reads.fail_all(error) {
+            self.done(now, shared, done);
+        }
     }
 
     /// What it waits for, in words.

@@ -4,14 +4,14 @@
 
 use super::Endpoint;
 use super::answers::{Answer, without_data};
-use super::function::Function;
+use super::errors::LoggedTlp;
 use super::reads::Finding;
 use super::requests::{Question, Reply};
 use crate::port::CreditReturn;
 use crate::seam::{BarIndex, CompletionError, Input, Request, RequestOp, ResetKind};
 use config::header::status;
 use config::register::byte_mask;
-use config::{Effects, Uncorrectable};
+use config::{Effects, PowerState, Uncorrectable};
 use tlp::{
     Access, Attributes, Bdf, Body, Completion, ConfigKind, ConfigRequest, Data, Limits, MemoryOp,
     MemoryRequest, Message, MessageRouting, Repr, Span, Status, TcSet, Time, Tlp, TrafficClass, rules,
@@ -24,11 +24,14 @@ const SET_SLOT_POWER_LIMIT: u8 = 0x50;
 
 impl Endpoint {
     pub(super) fn receive(&mut self, now: Time, tlp: Tlp) {
+        if !self.shared.own.virtual_errors.is_empty() {
+            self.log_virtual_errors();
+        }
         if tlp.repr.td && tlp.ecrc_wrong && self.drops_wrong_ecrc(&tlp) {
             return;
         }
         if rules::check_received(&tlp, &self.limits_for(&tlp)).is_err() {
-            return self.drop_request(0, credit_of(&tlp), Drop::Malformed);
+            return self.drop_request(None, &tlp, Drop::Malformed);
         }
         if let Body::Completion(completion) = &tlp.repr.body {
             return self.completion(now, &tlp, completion);
@@ -60,23 +63,30 @@ impl Endpoint {
     /// A TLP whose ECRC is wrong is dropped, by a function that checks it (`PCIe 5.0 §2.7.1`, §6.2.3.2): nobody can say
     /// whom it was for, so the first that checks takes note.
     fn drops_wrong_ecrc(&mut self, tlp: &Tlp) -> bool {
-        let Some(index) = self.functions.iter().position(|f| f.settings.ecrc_check) else { return false };
+        if !self.functions[..self.physical].iter().any(|f| f.settings.ecrc_check) {
+            return false;
+        }
         self.shared.counters.ecrc_errors += 1;
         self.shared.requests.give_back(credit_of(tlp));
-        self.functions[index].log(&mut self.shared, Uncorrectable::Ecrc, false);
+        self.log_in_all(LoggedTlp::of(tlp).report(Uncorrectable::Ecrc));
         true
     }
 
+    /// The function whose memory BAR holds all of `span`, which BAR, and the offset there.
     pub(super) fn decode(&self, span: Span) -> Option<(usize, BarIndex, u64)> {
-        self.find_bar(|f| f.settings.decode(span.first_byte(), u64::from(span.byte_count())))
+        let (first, len) = (span.first_byte(), u64::from(span.byte_count()));
+        match &self.functions[..] {
+            [lone] => lone.settings.decode(first, len).map(|(bar, offset)| (0, BarIndex(bar), offset)),
+            _ => self.routes.memory(first, len).filter(|(index, ..)| self.functions[*index].settings.in_d0),
+        }
     }
 
-    pub(super) fn find_bar(
-        &self,
-        decode: impl Fn(&Function) -> Option<(u8, u64)>,
-    ) -> Option<(usize, BarIndex, u64)> {
-        let hit = |(i, f): (usize, &Function)| decode(f).map(|(bar, offset)| (i, BarIndex(bar), offset));
-        self.functions.iter().enumerate().find_map(hit)
+    /// The same of an I/O BAR.
+    pub(super) fn decode_io(&self, first: u64, len: u64) -> Option<(usize, BarIndex, u64)> {
+        match &self.functions[..] {
+            [lone] => lone.settings.decode_io(first, len).map(|(bar, offset)| (0, BarIndex(bar), offset)),
+            _ => self.routes.io(first, len),
+        }
     }
 
     // ---- memory ----
@@ -87,10 +97,10 @@ impl Endpoint {
         let reply = if locked { Reply::Locked } else { Reply::Bytes };
         let (credit, question) = (credit_of(tlp), Question::of(tlp, request.span, reply));
         let Some((index, bar, offset)) = self.decode(request.span) else {
-            return self.refuse(0, credit, &question, CompletionError::UnsupportedRequest);
+            return self.refuse(None, tlp, &question, CompletionError::UnsupportedRequest);
         };
         if locked && !self.functions[index].settings.legacy {
-            return self.refuse(index, credit, &question, CompletionError::UnsupportedRequest);
+            return self.refuse(Some(index), tlp, &question, CompletionError::UnsupportedRequest);
         }
         if self.msix_holds(index, bar, offset, request.span) {
             return self.msix_read(index, credit, question, bar, offset);
@@ -110,7 +120,13 @@ impl Endpoint {
         let function = &mut self.functions[index];
         let Some(token) = self.shared.requests.admit(function.number, credit, Some(question)) else {
             self.shared.counters.request_overflows += 1;
-            return self.refuse(index, credit, &question, CompletionError::CompleterAbort);
+            let tlp = function.refusal(
+                &mut self.shared,
+                &question,
+                CompletionError::CompleterAbort,
+                question.logged(),
+            );
+            return self.queue_own(Some(index), credit, tlp);
         };
         self.shared.counters.requests += 1;
         let request = Request { token, tc: question.tc, attr: question.attr, op };
@@ -120,16 +136,16 @@ impl Endpoint {
     fn memory_write(&mut self, now: Time, tlp: Tlp, request: MemoryRequest) {
         let credit = credit_of(&tlp);
         if tlp.data.len() != request.span.byte_count() as usize && !request.span.is_zero_length() {
-            return self.drop_request(0, credit, Drop::Malformed);
+            return self.drop_request(None, &tlp, Drop::Malformed);
         }
         let Some((index, bar, offset)) = self.decode(request.span) else {
-            return self.drop_request(0, credit, Drop::Unsupported);
+            return self.drop_request(None, &tlp, Drop::Unsupported);
         };
         if request.span.length_dw() * 4 > self.functions[index].settings.mps.bytes() {
-            return self.drop_request(index, credit, Drop::Malformed);
+            return self.drop_request(Some(index), &tlp, Drop::Malformed);
         }
         if tlp.repr.ep {
-            return self.drop_request(index, credit, Drop::Poisoned);
+            return self.drop_request(Some(index), &tlp, Drop::Poisoned);
         }
         if self.msix_holds(index, bar, offset, request.span) {
             return self.msix_write(index, credit, bar, offset, request.span, &tlp.data);
@@ -172,7 +188,7 @@ impl Endpoint {
         self.shared.requests.answering(credit);
         while !answer.is_done() {
             let tlp = answer.next(id, mps, rcb);
-            self.shared.queue_completion(tlp, answer.is_done());
+            self.shared.queue_completion(Some(index), tlp, answer.is_done());
         }
     }
 
@@ -197,37 +213,46 @@ impl Endpoint {
 
     // ---- refusals ----
 
-    /// Queues a completion without data for a request that reaches no device.
+    /// Queues a completion without data for a request that reaches no device; `None` where no function claims it.
     pub(super) fn refuse(
         &mut self,
-        index: usize,
-        credit: CreditReturn,
+        index: Option<usize>,
+        tlp: &Tlp,
         question: &Question,
         error: CompletionError,
     ) {
-        let tlp = self.functions[index].refusal(&mut self.shared, question, error);
-        self.queue_own(credit, tlp);
+        let (credit, logged) = (credit_of(tlp), LoggedTlp::of(tlp));
+        let completion = match index {
+            Some(index) => self.functions[index].refusal(&mut self.shared, question, error, logged),
+            None => {
+                self.shared.counters.unsupported_requests += 1;
+                self.log_in_all(logged.report(Uncorrectable::UnsupportedRequest).advisory(true));
+                without_data(self.functions[0].id(&self.shared), question, Status::UnsupportedRequest)
+            }
+        };
+        self.queue_own(index.or(Some(0)), credit, completion);
     }
 
     /// A poisoned request that asks for an answer changes nothing, and is answered with UR (`PCIe 5.0 §2.7.2.2`).
-    pub(super) fn refuse_poisoned(&mut self, index: usize, credit: CreditReturn, question: &Question) {
+    pub(super) fn refuse_poisoned(&mut self, index: usize, tlp: &Tlp, question: &Question) {
         self.shared.counters.poisoned_requests += 1;
         let function = &mut self.functions[index];
         function.config.set_status(status::DETECTED_PARITY_ERROR);
-        function.log(&mut self.shared, Uncorrectable::PoisonedTlp, true);
+        function.log(&mut self.shared, Uncorrectable::PoisonedTlp, true, LoggedTlp::of(tlp));
         let id = function.id(&self.shared);
-        self.queue_own(credit, without_data(id, question, Status::UnsupportedRequest));
+        self.queue_own(Some(index), credit_of(tlp), without_data(id, question, Status::UnsupportedRequest));
     }
 
-    fn queue_own(&mut self, credit: CreditReturn, tlp: Tlp) {
+    /// Queues the only completion of a request, of this function or of none.
+    fn queue_own(&mut self, index: Option<usize>, credit: CreditReturn, tlp: Tlp) {
         self.shared.requests.answering(credit);
-        self.shared.queue_completion(tlp, true);
+        self.shared.queue_completion(index, tlp, true);
     }
 
-    /// A request that no completion answers: a posted one, or a malformed one.
-    pub(super) fn drop_request(&mut self, index: usize, credit: CreditReturn, why: Drop) {
-        self.shared.requests.give_back(credit);
-        let function = &mut self.functions[index];
+    /// A request that no completion answers: a posted one, or a malformed one; `None` where it belongs to no function.
+    #[cold]
+    pub(super) fn drop_request(&mut self, index: Option<usize>, tlp: &Tlp, why: Drop) {
+        self.shared.requests.give_back(credit_of(tlp));
         let counters = &mut self.shared.counters;
         let error = match why {
             Drop::Malformed => {
@@ -240,11 +265,14 @@ impl Endpoint {
             }
             Drop::Poisoned => {
                 counters.poisoned_requests += 1;
-                function.config.set_status(status::DETECTED_PARITY_ERROR);
+                self.functions[index.unwrap_or(0)].config.set_status(status::DETECTED_PARITY_ERROR);
                 Uncorrectable::PoisonedTlp
             }
         };
-        function.log(&mut self.shared, error, false);
+        match index {
+            Some(index) => self.functions[index].log(&mut self.shared, error, false, LoggedTlp::of(tlp)),
+            None => self.log_in_all(LoggedTlp::of(tlp).report(error)),
+        }
     }
 
     // ---- configuration ----
@@ -252,31 +280,38 @@ impl Endpoint {
     fn config_request(&mut self, now: Time, tlp: &Tlp, request: &ConfigRequest) {
         let question = config_question(tlp, request.op);
         let credit = credit_of(tlp);
-        let index = usize::from(request.completer.function());
-        if request.kind == ConfigKind::Type1 {
-            return self.refuse(0, credit, &question, CompletionError::UnsupportedRequest);
-        }
-        if index >= self.functions.len() {
-            return self.refuse_absent(credit, request, &question);
-        }
+        let index = match request.kind {
+            ConfigKind::Type0 => self.function_on_bus(request.completer),
+            // Virtual functions on other buses; nothing else stands behind an endpoint.
+            ConfigKind::Type1 => match self.function_behind_bus(request.completer) {
+                None => return self.refuse(None, tlp, &question, CompletionError::UnsupportedRequest),
+                index => index,
+            },
+        };
+        let Some(index) = index else { return self.refuse_absent(credit, request, &question) };
         let status = match request.op {
             Access::Read => return self.config_read(credit, index, request, question),
-            Access::Write if tlp.repr.ep => return self.refuse_poisoned(index, credit, &question),
-            Access::Write => self.config_write(now, tlp, request),
+            Access::Write if tlp.repr.ep => return self.refuse_poisoned(index, tlp, &question),
+            Access::Write => self.config_write(now, index, tlp, request),
         };
         let id = self.functions[index].id(&self.shared);
         match status {
-            Status::Success => self.queue_own(credit, without_data(id, &question, Status::Success)),
-            Status::CompleterAbort => self.refuse(index, credit, &question, CompletionError::CompleterAbort),
-            _ => self.refuse(index, credit, &question, CompletionError::UnsupportedRequest),
+            Status::Success => {
+                self.queue_own(Some(index), credit, without_data(id, &question, Status::Success));
+            }
+            Status::CompleterAbort => {
+                self.refuse(Some(index), tlp, &question, CompletionError::CompleterAbort)
+            }
+            _ => self.refuse(Some(index), tlp, &question, CompletionError::UnsupportedRequest),
         }
     }
 
     /// No such function: UR in its name (`PCIe 5.0 §2.3.1`), which is how software finds that out: no error.
     fn refuse_absent(&mut self, credit: CreditReturn, request: &ConfigRequest, question: &Question) {
         self.shared.counters.unsupported_requests += 1;
-        let id = Bdf::from_bits(self.shared.bus_device | u16::from(request.completer.function()));
-        self.queue_own(credit, without_data(id, question, Status::UnsupportedRequest));
+        let distance = request.completer.bits().wrapping_sub(self.first_id(request.completer));
+        let id = Bdf::from_bits(self.shared.bus_device.wrapping_add(distance));
+        self.queue_own(None, credit, without_data(id, question, Status::UnsupportedRequest));
     }
 
     fn config_read(
@@ -293,28 +328,50 @@ impl Endpoint {
         let data = Data::Carried(self.shared.pool.copy(&value.to_le_bytes()));
         let id = function.id(&self.shared);
         let tlp = Answer::new(question, data).next(id, function.settings.mps, self.shared.limits.rcb);
-        self.queue_own(credit, tlp);
+        self.queue_own(Some(index), credit, tlp);
     }
 
     /// One whose bytes are not carried cannot be carried out.
-    fn config_write(&mut self, now: Time, tlp: &Tlp, request: &ConfigRequest) -> Status {
+    fn config_write(&mut self, now: Time, index: usize, tlp: &Tlp, request: &ConfigRequest) -> Status {
         let Some(value) = config_value(request.first_be, &tlp.data) else { return Status::CompleterAbort };
         self.shared.counters.config_requests += 1;
-        self.configure(now, request.completer, request.register_dw, request.first_be, value);
+        if request.kind == ConfigKind::Type0 {
+            self.shared.bus_device = self.first_id(request.completer);
+        }
+        self.configure(now, index, request.register_dw, request.first_be, value);
         Status::Success
     }
 
-    pub(super) fn configure(&mut self, now: Time, id: Bdf, register_dw: u16, byte_enables: u8, value: u32) {
-        let Some(function) = self.functions.get_mut(usize::from(id.function())) else { return };
-        self.shared.bus_device = id.bits() & !0b111;
+    /// Writes a register of a function, and obeys.
+    pub(super) fn configure(
+        &mut self,
+        now: Time,
+        index: usize,
+        register_dw: u16,
+        byte_enables: u8,
+        value: u32,
+    ) {
+        let Some(function) = self.functions.get_mut(index) else { return };
+        let soft_reset = !function.settings.in_d0 && !function.config.no_soft_reset();
         let effects = function.config.write(register_dw, byte_enables, value);
-        if effects.contains(Effects::FUNCTION_LEVEL_RESET) {
+        if soft_reset && function.config.power_state() == PowerState::D0 {
+            self.shared.counters.power_state_resets += 1;
+            self.reset_function(now, index);
+        } else if effects.contains(Effects::FUNCTION_LEVEL_RESET) {
             self.shared.counters.function_level_resets += 1;
-            function.reset(now, &mut self.shared, ResetKind::FunctionLevel);
+            self.reset_function(now, index);
         } else if !effects.is_empty() {
-            function.refresh(&self.shared);
+            self.refresh_function(now, index);
+            self.refresh_routes();
         }
         self.refresh_ecrc();
+    }
+
+    /// Resets one function, and with it its virtual ones.
+    fn reset_function(&mut self, now: Time, index: usize) {
+        self.functions[index].reset(now, &mut self.shared, ResetKind::FunctionLevel);
+        self.refresh_function(now, index);
+        self.refresh_routes();
     }
 
     // ---- messages ----
@@ -324,13 +381,13 @@ impl Endpoint {
         let dw = usize::from(message.length_dw.unwrap_or(0));
         let (index, mps) = (self.addressee(message), self.functions[0].settings.mps.bytes() as usize);
         if tlp.data.len() != dw * 4 || dw * 4 > mps {
-            return self.drop_request(0, credit, Drop::Malformed);
+            return self.drop_request(None, &tlp, Drop::Malformed);
         }
-        let Some(index) = index else { return self.drop_request(0, credit, Drop::Unsupported) };
+        let Some(index) = index else { return self.drop_request(None, &tlp, Drop::Unsupported) };
         if tlp.repr.ep {
-            return self.drop_request(index, credit, Drop::Poisoned);
+            return self.drop_request(Some(index), &tlp, Drop::Poisoned);
         }
-        if self.consumes(index, message) {
+        if self.consumes(index, message, &tlp.data) {
             self.shared.counters.messages_consumed += 1;
             return self.shared.requests.give_back(credit);
         }
@@ -341,9 +398,12 @@ impl Endpoint {
 
     /// Messages that are not for the device: PME_Turn_Off, which is acknowledged (`PCIe 5.0 §5.3.3.2.1`), and Unlock,
     /// which only a legacy endpoint has to do with (§6.5.6).
-    fn consumes(&mut self, index: usize, message: &Message) -> bool {
+    fn consumes(&mut self, index: usize, message: &Message, data: &Data) -> bool {
         match message.code {
-            SET_SLOT_POWER_LIMIT => true,
+            SET_SLOT_POWER_LIMIT => {
+                self.capture_slot_power_limit(data);
+                true
+            }
             UNLOCK => !self.functions[index].settings.legacy,
             PME_TURN_OFF => {
                 self.shared.queue_turn_off_ack();
@@ -353,40 +413,44 @@ impl Endpoint {
         }
     }
 
+    /// All functions capture it: bits 7:0 are the value, 9:8 the scale (`PCIe 5.0 §2.2.8.5`).
+    fn capture_slot_power_limit(&mut self, data: &Data) {
+        let Some(&[value, scale, ..]) = data.bytes() else { return };
+        for function in &mut self.functions {
+            function.config.set_slot_power_limit(value, scale & 0b11);
+        }
+    }
+
     /// The function that a message is for: where it is routed by ID that one, else the first.
     fn addressee(&self, message: &Message) -> Option<usize> {
         if message.routing != MessageRouting::ById {
             return Some(0);
         }
         let id = Bdf::from_bits(u16::from_be_bytes([message.header[0], message.header[1]]));
-        self.own_function(id)
-    }
-
-    fn own_function(&self, id: Bdf) -> Option<usize> {
-        let index = usize::from(id.function());
-        (id.bits() & !0b111 == self.shared.bus_device && index < self.functions.len()).then_some(index)
+        self.function_of(id)
     }
 
     // ---- completions ----
 
     fn completion(&mut self, now: Time, tlp: &Tlp, completion: &Completion) {
         self.shared.requests.give_back(credit_of(tlp));
-        let Some(index) = self.own_function(completion.requester) else {
-            return self.finding(0, Finding::Unexpected);
+        let index = self.function_of(completion.requester);
+        let Some(index) = index.or_else(|| self.former_function(completion.requester)) else {
+            return self.finding(None, Finding::Unexpected, tlp);
         };
         let function = &mut self.functions[index];
         let timeout = function.settings.completion_timeout.unwrap_or(self.shared.limits.completion_timeout);
         let mps = function.settings.mps.bytes();
         let (finding, done) = function.reads.complete(completion, tlp, mps, now + timeout, &self.shared.pool);
-        self.finding(index, finding);
+        self.finding(Some(index), finding, tlp);
         if let Some(done) = done {
             self.functions[index].done(now, &mut self.shared, done);
         }
     }
 
-    fn finding(&mut self, index: usize, finding: Finding) {
+    fn finding(&mut self, index: Option<usize>, finding: Finding, tlp: &Tlp) {
         let counters = &mut self.shared.counters;
-        let config = &mut self.functions[index].config;
+        let config = &mut self.functions[index.unwrap_or(0)].config;
         match finding {
             Finding::Good => counters.completions += 1,
             Finding::Swallowed => counters.swallowed_completions += 1,
@@ -401,17 +465,26 @@ impl Endpoint {
             Finding::Poisoned => {
                 counters.poisoned_completions += 1;
                 config.set_status(status::DETECTED_PARITY_ERROR);
-                self.functions[index].log(&mut self.shared, Uncorrectable::PoisonedTlp, false);
+                self.log_completion(index, Uncorrectable::PoisonedTlp, false, tlp);
             }
             Finding::Malformed => {
                 counters.malformed += 1;
-                self.functions[index].log(&mut self.shared, Uncorrectable::MalformedTlp, false);
+                self.log_completion(index, Uncorrectable::MalformedTlp, false, tlp);
             }
             Finding::Late | Finding::Unexpected => {
                 counters.unexpected_completions += 1;
                 counters.late_completions += u64::from(finding == Finding::Late);
-                self.functions[index].log(&mut self.shared, Uncorrectable::UnexpectedCompletion, true);
+                self.log_completion(index, Uncorrectable::UnexpectedCompletion, true, tlp);
             }
+        }
+    }
+
+    #[cold]
+    fn log_completion(&mut self, index: Option<usize>, error: Uncorrectable, advisory: bool, tlp: &Tlp) {
+        let logged = LoggedTlp::of(tlp);
+        match index {
+            Some(index) => self.functions[index].log(&mut self.shared, error, advisory, logged),
+            None => self.log_in_all(logged.report(error).advisory(advisory)),
         }
     }
 }

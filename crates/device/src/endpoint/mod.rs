@@ -21,45 +21,69 @@
 //!   a second timeout.
 //! - **Function Level Reset**: what is under way is void at once; tags stay out of use until their completions have
 //!   come, which are swallowed, or cannot come any more. Bus and device number stay.
-//! - **Not here**: legacy interrupts, Header Log contents, ARI.
+//! - **Link down**: reads under way end with [`DmaError::LinkDown`](crate::DmaError), then all functions are reset.
+//! - **INTx**: what is told of is the level of a pin when its message can leave, not each of its changes.
+//! - **Errors of no function** are logged in all physical functions, and told of once for each severity
+//!   (`PCIe 5.0 §6.2.4`). Of a request that a device aborts, the Header Log has no TD, hint and prefixes.
+//! - **D3hot**: reads fail with [`DmaError::NotInD0`](crate::DmaError); writes and interrupts are dropped and counted.
+//!   Reads under way go on. No PME is sent.
+//! - **Virtual functions** come with VF Enable and go with it; where software gives one the ID of a physical function,
+//!   that one has it.
 
 mod answers;
 mod assembly;
 mod counters;
+mod errors;
 mod function;
 mod inbound;
+mod intx;
 mod msix;
 mod nonposted;
+mod notices;
 mod outbox;
 mod own;
 mod reads;
 mod requests;
+mod routing;
 mod settings;
+mod sriov;
 mod tags;
 
 pub use counters::Counters;
+pub use sriov::{MAX_VIRTUAL_FUNCTIONS, VirtualFunctions};
 
 use crate::port::{CreditReturn, TlpPort};
 use crate::seam::{Device, Ready, ResetKind};
 use config::ConfigSpace;
 use function::Function;
+use link::Notice;
 use own::Own;
 use requests::Requests;
+use routing::Routes;
+use sriov::VfSet;
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use thiserror::Error;
 use tlp::{Bdf, Body, Class, Data, Duration, PayloadPool, Rcb, Span, TcSet, Time, Tlp};
 
 /// How long a device whose outputs are all refused is left alone.
 const PAUSE: Duration = Duration::from_us(1);
 
+/// Up to so many functions are asked whenever the endpoint is; more are asked once after each call that may change what
+/// they say.
+const FEW: usize = 8;
+
 /// Takes of unknown tokens that one poll bears with.
 const MAX_STALE_PER_POLL: u32 = 64;
+
+/// Extended capability ID of Alternative Routing-ID Interpretation (`PCIe 5.0 §7.8.7`).
+const ARI: u16 = 0x000e;
 
 /// What an endpoint is made of.
 pub struct EndpointConfig {
     /// What reports call it.
     pub name: String,
-    /// Its functions: 1 to 8; the first is function 0.
+    /// Its functions: 1 to 8, or to 256 with ARI; the first is function 0.
     pub functions: Vec<FunctionConfig>,
     /// Its limits.
     pub limits: EndpointLimits,
@@ -114,8 +138,17 @@ impl Default for EndpointLimits {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum EndpointError {
     /// Number of functions.
-    #[error("{0} functions: legal are 1 to 8")]
+    #[error("{0} functions: legal are 1 to 256")]
     Functions(usize),
+    /// More functions than a device without Alternative Routing-ID Interpretation has.
+    #[error("{0} functions without the ARI capability: legal are 1 to 8")]
+    Ari(usize),
+    /// Virtual functions of a function that has none.
+    #[error("function {0} has virtual functions: its configuration space has to have the SR-IOV capability")]
+    NoSriov(u16),
+    /// Virtual functions of all functions.
+    #[error("{0} virtual functions: legal are 1 to 4096")]
+    VirtualFunctions(u16),
     /// [`EndpointLimits::max_outstanding_reads`].
     #[error("max_outstanding_reads {0}: legal are 1 to 768")]
     OutstandingReads(u16),
@@ -154,8 +187,8 @@ pub(crate) struct Shared {
     pool: PayloadPool,
     counters: Counters,
     requests: Requests,
-    /// Captured bus and device number (`PCIe 5.0 §2.2.6.2`), bits 15:3 of the IDs; zero before the first
-    /// configuration write.
+    /// The ID of function 0: captured bus and device number (`PCIe 5.0 §2.2.6.2`); zero before the first configuration
+    /// write.
     bus_device: u16,
     /// What the endpoint itself sends.
     own: Own,
@@ -238,14 +271,22 @@ fn earlier(a: Option<Time>, b: Option<Time>) -> Option<Time> {
 /// An endpoint: functions, each with a [`Device`], behind one link.
 pub struct Endpoint {
     name: String,
+    /// Physical ones, then those virtual ones that have been made.
     functions: Vec<Function>,
+    /// How many of them are physical.
+    physical: usize,
+    /// Virtual functions, by the number of their physical one.
+    virtual_functions: BTreeMap<u16, VfSet>,
+    routes: Routes,
     shared: Shared,
     /// The function that sends next, by class.
-    turn: [u8; 3],
+    turn: [u16; 3],
     /// A function has ECRC Generation Enable set.
     ecrc_generation: bool,
-    /// What `own_ready` has found; forgotten wherever what is under way may change.
+    /// What `own_ready` has found, or `ready_of_many`; forgotten wherever what is under way may change.
     own: Cell<Option<Ready>>,
+    /// The earliest time that one of many functions waits for, as old as `own`.
+    next_timeout: Cell<Option<Time>>,
 }
 
 impl Endpoint {
@@ -256,8 +297,12 @@ impl Endpoint {
     pub fn new(config: EndpointConfig) -> Result<Endpoint, EndpointError> {
         let EndpointConfig { name, functions, limits, pool } = config;
         limits.check()?;
-        if !(1..=8).contains(&functions.len()) {
+        if !(1..=256).contains(&functions.len()) {
             return Err(EndpointError::Functions(functions.len()));
+        }
+        let alternative = functions.iter().all(|f| f.config.extended_capability(ARI).is_some());
+        if functions.len() > 8 && !alternative {
+            return Err(EndpointError::Ari(functions.len()));
         }
         let shared = Shared {
             limits,
@@ -271,9 +316,22 @@ impl Endpoint {
             stamps: 0,
             several_channels: false,
         };
-        let functions =
+        let functions: Vec<Function> =
             (0..).zip(functions).map(|(i, f)| Function::new(i, f.config, f.device, &shared)).collect();
-        Ok(Endpoint { name, functions, shared, turn: [0; 3], ecrc_generation: false, own: Cell::new(None) })
+        let mut endpoint = Endpoint {
+            name,
+            physical: functions.len(),
+            functions,
+            virtual_functions: BTreeMap::new(),
+            routes: Routes::default(),
+            shared,
+            turn: [0; 3],
+            ecrc_generation: false,
+            own: Cell::new(None),
+            next_timeout: Cell::new(None),
+        };
+        endpoint.refresh_routes();
+        Ok(endpoint)
     }
 
     /// What reports call it.
@@ -306,19 +364,30 @@ impl Endpoint {
         self.functions.get(usize::from(function)).map(|f| (f.reads.tags.in_use(), f.reads.tags.count()))
     }
 
-    /// Writes a register as a configuration write of `id` would, without a TLP; `id` is captured likewise. Nothing
-    /// happens where there is no such function.
+    /// The configuration space of the function that has this ID, virtual ones among them.
+    #[must_use]
+    pub fn config_of(&self, id: Bdf) -> Option<&ConfigSpace> {
+        self.function_of(id).map(|f| &self.functions[f].config)
+    }
+
+    /// Writes a register as a configuration write of type 0 with `id` would, without a TLP; `id` is captured likewise.
+    /// Nothing happens where there is no such function.
     pub fn write_config(&mut self, now: Time, id: Bdf, register_dw: u16, byte_enables: u8, value: u32) {
-        self.configure(now, id, register_dw, byte_enables, value);
+        if let Some(index) = self.function_on_bus(id) {
+            self.shared.bus_device = self.first_id(id);
+            self.configure(now, index, register_dw, byte_enables, value);
+        }
         self.own.set(None);
     }
 
     /// Resets all functions; Function Level Reset too means every one. After a fundamental or hot reset bus and device
     /// number are unknown, and what was received or not yet sent is void: the link begins anew with all credits.
     pub fn reset(&mut self, now: Time, kind: ResetKind) {
-        for function in &mut self.functions {
-            function.reset(now, &mut self.shared, kind);
+        for index in 0..self.functions.len() {
+            self.functions[index].reset(now, &mut self.shared, kind);
+            self.refresh_function(now, index);
         }
+        self.refresh_routes();
         if kind != ResetKind::FunctionLevel {
             let shared = &mut self.shared;
             shared.bus_device = 0;
@@ -341,18 +410,40 @@ impl Endpoint {
             Body::Completion(c) => c.completer,
             _ => requester,
         };
-        let function = self.functions.get(usize::from(sender.function()));
-        tlp.repr.td |= function.is_some_and(|f| f.settings.ecrc_generation);
+        let function = self.function_of(sender);
+        tlp.repr.td |= function.is_some_and(|f| self.functions[f].settings.ecrc_generation);
     }
 
     /// Which polls find something that is under way here already; what devices have comes on top.
     #[inline]
     fn own_ready(&self) -> Ready {
-        self.own.get().unwrap_or_else(|| {
-            let ready = self.functions.iter().fold(self.shared.ready(), |ready, f| ready.or(f.ready()));
-            self.own.set(Some(ready));
-            ready
-        })
+        if let Some(ready) = self.own.get() {
+            return ready;
+        }
+        let ready = match &self.functions[..] {
+            // Most have one, and a loop costs more than what it does.
+            [only] => self.shared.ready().or(only.ready()),
+            several => several.iter().fold(self.shared.ready(), |ready, f| ready.or(f.ready())),
+        };
+        self.own.set(Some(ready));
+        ready
+    }
+
+    /// The same of many functions, with what their devices have. What these say changes only in calls of one of them, so
+    /// all are asked once after each.
+    #[cold]
+    fn ready_of_many(&self) -> Ready {
+        if let Some(ready) = self.own.get() {
+            return ready.or(self.shared.ready());
+        }
+        let (mut ready, mut timeout) = (Ready::NONE, None);
+        for function in &self.functions {
+            ready = ready.or(function.ready()).or(function.device.ready());
+            timeout = earlier(timeout, function.poll_timeout());
+        }
+        self.next_timeout.set(timeout);
+        self.own.set(Some(ready));
+        ready.or(self.shared.ready())
     }
 
     /// The next TLP of `class`, if there is one. (Here and below a TLP is made where it is returned: to move one just
@@ -383,10 +474,13 @@ impl Endpoint {
         let mut index = usize::from(self.turn[class.index()]);
         for _ in 0..count {
             let next = if index + 1 < count { index + 1 } else { 0 };
-            let tlp = self.poll_function(now, class, room, index);
-            if tlp.is_some() {
-                self.turn[class.index()] = next as u8;
-                return tlp;
+            let function = &self.functions[index];
+            if function.ready().or(function.device.ready()).contains(Ready::output(class)) {
+                let tlp = self.poll_function(now, class, room, index);
+                if tlp.is_some() {
+                    self.turn[class.index()] = next as u16;
+                    return tlp;
+                }
             }
             index = next;
         }
@@ -414,6 +508,14 @@ impl Endpoint {
         None
     }
 
+    /// What `ready_of_many` has found stays true unless a device is asked.
+    fn next_credit_of_many(&mut self) -> Option<CreditReturn> {
+        self.shared.requests.next_credit().or_else(|| {
+            self.own.set(None);
+            self.next_credit()
+        })
+    }
+
     #[inline]
     fn poll_function(&mut self, now: Time, class: Class, room: TcSet, index: usize) -> Option<Tlp> {
         let (function, shared) = (&mut self.functions[index], &mut self.shared);
@@ -433,10 +535,6 @@ impl TlpPort for Endpoint {
 
     fn poll_tlp(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
         self.shared.several_channels |= room != TcSet::ALL;
-        // Asked far more often than there is an answer.
-        if !self.ready().contains(Ready::output(class)) {
-            return None;
-        }
         self.own.set(None);
         if self.ecrc_generation {
             return self.next_with_digest(now, class, room);
@@ -446,20 +544,41 @@ impl TlpPort for Endpoint {
 
     #[inline]
     fn ready(&self) -> Ready {
-        self.functions.iter().fold(self.own_ready(), |ready, function| ready.or(function.device.ready()))
+        match &self.functions[..] {
+            [only] => self.own_ready().or(only.device.ready()),
+            few if few.len() <= FEW => {
+                few.iter().fold(self.own_ready(), |ready, f| ready.or(f.device.ready()))
+            }
+            _ => self.ready_of_many(),
+        }
     }
 
     fn poll_credits(&mut self) -> Option<CreditReturn> {
-        if !self.ready().contains(Ready::TAKEN) {
+        // What is there is cheaper to take than to ask for.
+        if !self.shared.requests.has_credit() && !self.ready().contains(Ready::TAKEN) {
             return None;
         }
+        if self.functions.len() > FEW {
+            return self.next_credit_of_many();
+        }
         let credit = self.next_credit();
-        self.own.set(None);
+        // Of what is under way here only credits have changed.
+        let credits = Ready::when(self.shared.requests.has_credit(), Ready::TAKEN);
+        self.own.set(self.own.get().map(|own| own.without(Ready::TAKEN).or(credits)));
         credit
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        self.functions.iter().fold(self.shared.wake, |first, f| earlier(first, f.poll_timeout()))
+        match &self.functions[..] {
+            [only] => earlier(self.shared.wake, only.poll_timeout()),
+            few if few.len() <= FEW => {
+                few.iter().fold(self.shared.wake, |first, f| earlier(first, f.poll_timeout()))
+            }
+            _ => {
+                let _ = self.ready_of_many();
+                earlier(self.shared.wake, self.next_timeout.get())
+            }
+        }
     }
 
     fn handle_timeout(&mut self, now: Time) {
@@ -469,6 +588,11 @@ impl TlpPort for Endpoint {
         for function in &mut self.functions {
             function.handle_timeout(now, &mut self.shared);
         }
+        self.own.set(None);
+    }
+
+    fn handle_notice(&mut self, now: Time, notice: Notice) {
+        self.notice(now, notice);
         self.own.set(None);
     }
 

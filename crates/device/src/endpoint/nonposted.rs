@@ -14,17 +14,17 @@ impl Endpoint {
         let span = request.span;
         let (credit, question) = (credit_of(&tlp), Question::of(&tlp, span, Reply::NothingOrRetry));
         if tlp.data.len() != span.byte_count() as usize && !span.is_zero_length() {
-            return self.drop_request(0, credit, Drop::Malformed);
+            return self.drop_request(None, &tlp, Drop::Malformed);
         }
         let Some((index, bar, offset)) = self.decode(span) else {
-            return self.refuse(0, credit, &question, CompletionError::UnsupportedRequest);
+            return self.refuse(None, &tlp, &question, CompletionError::UnsupportedRequest);
         };
         let most = self.functions[index].settings.deferrable_bytes;
         if span.length_dw() * 4 > most || self.msix_holds(index, bar, offset, span) {
-            return self.refuse(index, credit, &question, CompletionError::UnsupportedRequest);
+            return self.refuse(Some(index), &tlp, &question, CompletionError::UnsupportedRequest);
         }
         if tlp.repr.ep {
-            return self.refuse_poisoned(index, credit, &question);
+            return self.refuse_poisoned(index, &tlp, &question);
         }
         let op = RequestOp::WriteNonPosted { bar, offset, span, data: tlp.data, deferrable: true };
         self.hand_on_non_posted(now, index, credit, question, op);
@@ -36,12 +36,12 @@ impl Endpoint {
         let reply = if request.op == Access::Read { Reply::Dw } else { Reply::Nothing };
         let (credit, question) = (credit_of(&tlp), Question::of(&tlp, span, reply));
         let (first, len) = (span.first_byte(), u64::from(span.byte_count()));
-        let Some((index, bar, offset)) = self.find_bar(|f| f.settings.decode_io(first, len)) else {
-            return self.refuse(0, credit, &question, CompletionError::UnsupportedRequest);
+        let Some((index, bar, offset)) = self.decode_io(first, len) else {
+            return self.refuse(None, &tlp, &question, CompletionError::UnsupportedRequest);
         };
         let op = match request.op {
             Access::Read => RequestOp::Read { bar, offset, span, locked: false },
-            Access::Write if tlp.repr.ep => return self.refuse_poisoned(index, credit, &question),
+            Access::Write if tlp.repr.ep => return self.refuse_poisoned(index, &tlp, &question),
             Access::Write => {
                 let data = enabled(&tlp, span);
                 RequestOp::WriteNonPosted { bar, offset, span, data, deferrable: false }
@@ -55,22 +55,22 @@ impl Endpoint {
     pub(super) fn atomic(&mut self, now: Time, tlp: Tlp, request: AtomicRequest) {
         let (address, size) = (request.address, request.operand.bytes());
         let span = Span::covering(address, size).unwrap_or(Span::zero_length(address));
-        let (credit, question) = (credit_of(&tlp), Question::of(&tlp, span, Reply::Value));
+        let (credit, question) = (credit_of(&tlp), Question::of(&tlp, span, Reply::Value(request.op)));
         let aligned = address.is_multiple_of(u64::from(size));
         if !aligned || tlp.data.len() != request.length_dw() as usize * 4 {
-            return self.drop_request(0, credit, Drop::Malformed);
+            return self.drop_request(None, &tlp, Drop::Malformed);
         }
         let Some((index, bar, offset)) = self.decode(span) else {
-            return self.refuse(0, credit, &question, CompletionError::UnsupportedRequest);
+            return self.refuse(None, &tlp, &question, CompletionError::UnsupportedRequest);
         };
         if !self.functions[index].settings.atomics.takes(request.operand) {
-            return self.refuse(index, credit, &question, CompletionError::UnsupportedRequest);
+            return self.refuse(Some(index), &tlp, &question, CompletionError::UnsupportedRequest);
         }
         if tlp.repr.ep {
-            return self.refuse_poisoned(index, credit, &question);
+            return self.refuse_poisoned(index, &tlp, &question);
         }
         if self.msix_holds(index, bar, offset, span) {
-            return self.refuse(index, credit, &question, CompletionError::CompleterAbort);
+            return self.refuse(Some(index), &tlp, &question, CompletionError::CompleterAbort);
         }
         let op = RequestOp::Atomic { bar, offset, op: request.op, operands: tlp.data };
         self.hand_on_non_posted(now, index, credit, question, op);

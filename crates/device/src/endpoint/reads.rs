@@ -382,6 +382,22 @@ impl ReadEngine {
         Some((owner.is_some(), owner.and_then(|owner| self.lose_tag(owner, DmaError::CompletionTimeout))))
     }
 
+    /// All reads and AtomicOps end with this error; their tags stay as they are.
+    #[cold]
+    pub(crate) fn fail_all(&mut self, error: DmaError) -> Vec<Done> {
+        let mut ended = Vec::new();
+        while self.outbox.select(TcSet::ALL, |_, _| true) {
+            if let Some(NonPosted::Atomic(atomic, _)) = self.outbox.finish() {
+                ended.push((atomic.id, Err(error)));
+            }
+        }
+        for dma in self.dmas.iter_mut().filter(|d| d.state == DmaState::Running) {
+            dma.state = DmaState::Ended;
+            ended.push((dma.id, Err(error)));
+        }
+        ended
+    }
+
     /// Forgets all reads. Their tags stay out of use until their completions have come or cannot come any more.
     pub(crate) fn void_all(&mut self, until: Time) {
         self.outbox.clear(|_| {});

@@ -9,7 +9,7 @@
 
 use crate::port::CreditReturn;
 use crate::seam::Token;
-use tlp::{Account, Attributes, Bdf, Class, Span, Tag, Tlp, TrafficClass};
+use tlp::{Account, AtomicOp, Attributes, Bdf, Class, Span, Tag, Tlp, TrafficClass};
 
 /// Tokens: an index in bits 15:0, a generation in 31:16, which tells a token from earlier ones of the same index.
 const INDEX_BITS: u32 = 16;
@@ -38,8 +38,8 @@ pub(crate) enum Reply {
     Locked,
     /// The DW that an I/O or configuration read names.
     Dw,
-    /// The value before an AtomicOp.
-    Value,
+    /// The value before this AtomicOp.
+    Value(AtomicOp),
     /// None: of an I/O or configuration write.
     Nothing,
     /// None: of a deferrable write, which may be told to come again.
@@ -75,7 +75,7 @@ impl Question {
     /// 4.
     pub(crate) fn byte_count(&self) -> u32 {
         match self.reply {
-            Reply::Bytes | Reply::Locked | Reply::Value => self.span.byte_count(),
+            Reply::Bytes | Reply::Locked | Reply::Value(_) => self.span.byte_count(),
             Reply::Dw | Reply::Nothing | Reply::NothingOrRetry => 4,
         }
     }
@@ -86,7 +86,7 @@ struct Entry {
     generation: u16,
     live: bool,
     taken: bool,
-    function: u8,
+    function: u16,
     credit: CreditReturn,
     /// To be answered; posted requests are not.
     question: Option<Question>,
@@ -125,7 +125,7 @@ impl Requests {
     /// A token for a request to `function`; `None` where all 65536 are out.
     pub(crate) fn admit(
         &mut self,
-        function: u8,
+        function: u16,
         credit: CreditReturn,
         question: Option<Question>,
     ) -> Option<Token> {
@@ -146,14 +146,14 @@ impl Requests {
         Some(Token(u32::from(generation) << INDEX_BITS | u32::from(index)))
     }
 
-    fn find(&mut self, function: u8, token: Token) -> Option<&mut Entry> {
+    fn find(&mut self, function: u16, token: Token) -> Option<&mut Entry> {
         let entry = self.entries.get_mut(usize::from(token.0 as u16))?;
         let ours = entry.live && entry.function == function;
         (ours && u32::from(entry.generation) == token.0 >> INDEX_BITS).then_some(entry)
     }
 
     /// The device has taken the request; false where there is no such request, or it was taken before.
-    pub(crate) fn take(&mut self, function: u8, token: Token) -> bool {
+    pub(crate) fn take(&mut self, function: u16, token: Token) -> bool {
         let Some(entry) = self.find(function, token) else { return false };
         if std::mem::replace(&mut entry.taken, true) {
             return false;
@@ -174,7 +174,7 @@ impl Requests {
 
     /// The device has answered the request: what to answer, once; [`answered`](Self::answered) when the last completion
     /// leaves, or is void.
-    pub(crate) fn answer(&mut self, function: u8, token: Token) -> Option<Question> {
+    pub(crate) fn answer(&mut self, function: u16, token: Token) -> Option<Question> {
         let entry = self.find(function, token)?;
         let question = entry.question.take()?;
         if entry.taken {
@@ -187,7 +187,7 @@ impl Requests {
     }
 
     /// All requests to `function` are void: their credits return.
-    pub(crate) fn void(&mut self, function: u8) {
+    pub(crate) fn void(&mut self, function: u16) {
         for index in 0..self.entries.len() {
             let entry = self.entries[index];
             if !entry.live || entry.function != function {
@@ -273,7 +273,7 @@ impl Requests {
     }
 
     /// Requests of `function` that wait to be taken, and to be answered.
-    pub(crate) fn waiting(&self, function: u8) -> (usize, usize) {
+    pub(crate) fn waiting(&self, function: u16) -> (usize, usize) {
         let ours = || self.entries.iter().filter(|e| e.live && e.function == function);
         (ours().filter(|e| !e.taken).count(), ours().filter(|e| e.taken).count())
     }

@@ -33,7 +33,7 @@ pub(super) struct Placer<'a> {
 }
 
 impl Window {
-    const fn holds(&self, address: u64, size: u64) -> bool {
+    pub(super) const fn holds(&self, address: u64, size: u64) -> bool {
         address >= self.base && size <= self.size && address - self.base <= self.size - size
     }
 

@@ -133,11 +133,17 @@ impl Bench {
 
     /// As after reset: nothing enabled.
     pub(crate) fn raw(limits: EndpointLimits, count: u8) -> Bench {
-        let probes: Vec<Probe> = (0..count).map(|_| Probe::default()).collect();
+        Bench::of(limits, (0..count).map(|_| space()).collect())
+    }
+
+    /// Functions with these configuration spaces, as after reset.
+    pub(crate) fn of(limits: EndpointLimits, spaces: Vec<ConfigSpace>) -> Bench {
+        let probes: Vec<Probe> = spaces.iter().map(|_| Probe::default()).collect();
         probes.iter().for_each(|p| p.0.borrow_mut().takes = true);
-        let function = |p: &Probe| FunctionConfig { config: space(), device: Box::new(p.clone()) };
         let pool = PayloadPool::new();
-        let functions = probes.iter().map(function).collect();
+        let function =
+            |(p, config): (&Probe, ConfigSpace)| FunctionConfig { config, device: Box::new(p.clone()) };
+        let functions = probes.iter().zip(spaces).map(function).collect();
         let config = EndpointConfig { name: "probe".into(), functions, limits, pool: pool.clone() };
         Bench { endpoint: Endpoint::new(config).unwrap(), probes, pool }
     }
@@ -191,6 +197,38 @@ impl Bench {
                 while self.endpoint.poll_tlp(t, class, tlp::TcSet::ALL).is_some() {}
             }
         }
+    }
+
+    /// Writes a capability's register, by its DW there.
+    pub(crate) fn write_capability(&mut self, function: u8, id: u8, dw: u16, value: u32) {
+        let at = self.endpoint.config(function).unwrap().capability(id).unwrap();
+        self.write_config(function, at + dw, value);
+    }
+
+    /// A register of a capability of function 0.
+    pub(crate) fn capability(&self, id: u8, dw: u16) -> u32 {
+        let config = self.endpoint.config(0).unwrap();
+        config.read(config.capability(id).unwrap() + dw)
+    }
+
+    /// Likewise of an extended capability.
+    pub(crate) fn write_extended(&mut self, function: u8, id: u16, dw: u16, value: u32) {
+        let at = self.endpoint.config(function).unwrap().extended_capability(id).unwrap();
+        self.write_config(function, at + dw, value);
+    }
+
+    pub(crate) fn extended(&self, function: u8, id: u16, dw: u16) -> u32 {
+        let config = self.endpoint.config(function).unwrap();
+        config.read(config.extended_capability(id).unwrap() + dw)
+    }
+
+    /// Message Codes and requesters of the messages that are sent now.
+    pub(crate) fn messages(&mut self) -> Vec<(u8, Bdf)> {
+        let message = |tlp: Tlp| match tlp.repr.body {
+            Body::Message(m) => Some((m.code, m.requester)),
+            _ => None,
+        };
+        self.poll_all(Class::Posted).into_iter().filter_map(message).collect()
     }
 
     pub(crate) fn config(&self, dw: u16) -> u32 {

@@ -2,12 +2,16 @@
 //! The endpoint between TLPs and transactions, and the properties of the seam that it keeps.
 
 mod channels;
+mod errors;
 mod harness;
 mod held;
 mod inbound;
+mod interrupts;
 mod kinds;
 mod outbound;
+mod power;
 mod properties;
 mod raw;
 mod reads;
 mod reset;
+mod virtual_functions;

@@ -220,7 +220,7 @@ fn body() -> impl Strategy<Value = Body> {
     prop_oneof![completion, memory, config, message]
 }
 
-fn tlp() -> impl Strategy<Value = Tlp> {
+pub(crate) fn tlp() -> impl Strategy<Value = Tlp> {
     (body(), data(), any::<bool>(), any::<bool>(), any::<bool>()).prop_map(
         |(body, data, ep, carry, right)| {
             let mut repr = Repr::new(body);

@@ -15,6 +15,7 @@ pub(crate) enum Event {
     Taken(u32),
     Write(u64, Data),
     Interrupt(u16),
+    Intx(bool),
     Message(u8),
     Read(u64, u32),
     Atomic(u64, AtomicOp, Data),
@@ -163,6 +164,7 @@ impl Rig {
                 event
             }
             Output::Interrupt { vector } => Event::Interrupt(vector),
+            Output::Intx { asserted } => Event::Intx(asserted),
             Output::Atomic(atomic) => {
                 let event = Event::Atomic(atomic.address, atomic.op, atomic.operands.clone());
                 self.atomics.push(atomic);

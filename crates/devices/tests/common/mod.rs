@@ -195,7 +195,9 @@ impl Loopback {
                 program
                     .handle(self.now, HostInput::Done { id, result: result.map_err(HostError::Completion) });
             }
-            Output::Message(_) | Output::Atomic(_) => panic!("no device here sends messages or AtomicOps"),
+            Output::Message(_) | Output::Intx { .. } | Output::Atomic(_) => {
+                panic!("no device here sends messages, INTx or AtomicOps")
+            }
         }
     }
 }

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What an endpoint does about errors (`PCIe 5.0 §6.2`): which functions log one, with which header, and what is sent.
+//! Never finds one: that is for whoever looks at a TLP, and for the port of the link.
+
+use super::function::Function;
+use super::requests::{Question, Reply};
+use super::{Endpoint, Shared};
+use config::{DetectedError, ErrorMessage, ErrorReport, Uncorrectable};
+use tlp::{
+    Access, AtomicRequest, Body, IoRequest, MemoryOp, MemoryRequest, OperandSize, Prefixes, Repr, Tlp,
+};
+
+/// What the Header Log and the TLP Prefix Log keep of a TLP (`PCIe 5.0 §7.8.4.8`, §7.8.4.12): byte 0 in bits 31:24; what
+/// there is not is zero.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct LoggedTlp {
+    pub(super) header: [u32; 4],
+    /// End-to-end prefixes.
+    pub(super) prefixes: [u32; 4],
+}
+
+impl LoggedTlp {
+    /// For an error that comes of no TLP.
+    pub(super) const NONE: LoggedTlp = LoggedTlp { header: [0; 4], prefixes: [0; 4] };
+
+    #[cold]
+    pub(super) fn of(tlp: &Tlp) -> LoggedTlp {
+        LoggedTlp { header: words(&tlp.repr), prefixes: prefix_words(&tlp.prefixes) }
+    }
+}
+
+fn words(repr: &Repr) -> [u32; 4] {
+    let mut bytes = [0; 16];
+    repr.emit(&mut bytes);
+    let mut words = [0; 4];
+    for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(4)) {
+        *word = bytes.iter().fold(0, |word, &byte| word << 8 | u32::from(byte));
+    }
+    words
+}
+
+fn prefix_words(prefixes: &Prefixes) -> [u32; 4] {
+    let mut words = [0; 4];
+    let end_to_end = prefixes.as_slice().iter().filter(|p| p.is_end_to_end());
+    for (word, prefix) in words.iter_mut().zip(end_to_end) {
+        *word = prefix.0;
+    }
+    words
+}
+
+impl Question {
+    /// The request, as far as it is kept until it is answered: without TD, hint and prefixes.
+    #[cold]
+    pub(super) fn logged(&self) -> LoggedTlp {
+        let Question { requester, tag, span, .. } = *self;
+        let memory = |op| Body::Memory(MemoryRequest { op, requester, tag, span });
+        let io = |op| {
+            let (address, first_be) = (span.address() as u32, span.first_be());
+            Body::Io(IoRequest { op, requester, tag, address, first_be })
+        };
+        let body = match self.reply {
+            Reply::Bytes => memory(MemoryOp::Read),
+            Reply::Locked => memory(MemoryOp::ReadLocked),
+            Reply::NothingOrRetry => memory(MemoryOp::WriteDeferrable),
+            Reply::Dw => io(Access::Read),
+            Reply::Nothing => io(Access::Write),
+            Reply::Value(op) => {
+                let operand = match span.byte_count() {
+                    4 => OperandSize::Bits32,
+                    8 => OperandSize::Bits64,
+                    _ => OperandSize::Bits128,
+                };
+                Body::Atomic(AtomicRequest { op, operand, requester, tag, address: span.address() })
+            }
+        };
+        let repr = Repr { tc: self.tc, attr: self.attr, ..Repr::new(body) };
+        LoggedTlp { header: words(&repr), prefixes: [0; 4] }
+    }
+}
+
+impl Function {
+    /// Logs an error, and queues its message. `advisory` where `PCIe 5.0 §6.2.3.2.4` names the case. Of a virtual function
+    /// the endpoint has to look at the registers of its physical one, which it does at its next turn.
+    #[cold]
+    pub(super) fn log(&mut self, shared: &mut Shared, error: Uncorrectable, advisory: bool, tlp: LoggedTlp) {
+        let report = tlp.report(error).advisory(advisory);
+        if self.is_physical() {
+            let message = self.config.log(report);
+            self.queue_messages(shared, message);
+        } else {
+            shared.own.virtual_errors.push((self.number, report));
+            shared.own.refresh();
+        }
+    }
+
+    fn queue_messages(&mut self, shared: &mut Shared, message: Option<ErrorMessage>) {
+        for message in message.into_iter().chain(self.config.poll_error_message()) {
+            shared.queue_error_message(self.number, message);
+        }
+    }
+}
+
+impl LoggedTlp {
+    pub(super) fn report(&self, error: impl Into<DetectedError>) -> ErrorReport {
+        ErrorReport::new(error).header(self.header).prefixes(self.prefixes)
+    }
+}
+
+impl Endpoint {
+    /// Logs an error that belongs to no function in all physical functions. Of each severity one message is sent, by the
+    /// first that asks for it (`PCIe 5.0 §6.2.4`).
+    #[cold]
+    pub(super) fn log_in_all(&mut self, report: ErrorReport) {
+        let mut sent = Vec::new();
+        for function in &mut self.functions[..self.physical] {
+            let message = function.config.log(report).filter(|m| !sent.contains(m));
+            sent.extend(message);
+            function.queue_messages(&mut self.shared, message);
+        }
+    }
+
+    /// Logs what virtual functions have found: masks, severities and enables are those of their physical ones
+    /// (`PCIe 5.0 §9.4.2`).
+    #[cold]
+    pub(super) fn log_virtual_errors(&mut self) {
+        let (physicals, virtuals) = self.functions.split_at_mut(self.physical);
+        for (number, report) in std::mem::take(&mut self.shared.own.virtual_errors) {
+            let Some(function) = virtuals.get_mut(usize::from(number) - physicals.len()) else { continue };
+            let Some(physical) = function.physical.and_then(|p| physicals.get(usize::from(p))) else {
+                continue;
+            };
+            let message = function.config.log_virtual(&physical.config, report);
+            function.queue_messages(&mut self.shared, message);
+        }
+        self.shared.own.refresh();
+    }
+}

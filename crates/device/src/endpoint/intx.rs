@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Legacy interrupts: the levels of the four INTx pins of an endpoint, and the messages that tell of them
+//! (`PCIe 5.0 §6.1.2`, §2.2.8.1). Never sends: says which message is due.
+//!
+//! Functions with one pin share it: it is asserted while any of them asserts it. What is told is the level: a pin that
+//! changes and changes back before its message could leave is not told of at all.
+
+use super::function::Function;
+use super::own::own_message;
+use super::{Endpoint, Shared};
+use tlp::{Bdf, MessageRouting, TcSet, Time, Tlp, TrafficClass};
+
+/// Message Codes of Assert_INTA and Deassert_INTA; those of the other pins follow (`PCIe 5.0 §2.2.8.1`).
+const ASSERT_INTA: u8 = 0x20;
+const DEASSERT_INTA: u8 = 0x24;
+
+/// One pin.
+#[derive(Clone, Copy, Default)]
+struct Pin {
+    /// Functions that assert it.
+    asserted_by: u16,
+    /// What the port above was told last.
+    told: bool,
+    /// The place of its last change among what was accepted, and whose it was.
+    stamp: u64,
+    function: u16,
+}
+
+impl Pin {
+    fn is_due(&self) -> bool {
+        (self.asserted_by > 0) != self.told
+    }
+}
+
+/// The pins of an endpoint.
+#[derive(Default)]
+pub(super) struct Pins {
+    pins: [Pin; 4],
+    /// A message is due.
+    due: bool,
+}
+
+impl Pins {
+    /// True where a message is due.
+    pub(super) fn is_due(&self) -> bool {
+        self.due
+    }
+
+    fn refresh(&mut self) {
+        self.due = self.pins.iter().any(Pin::is_due);
+    }
+}
+
+impl Function {
+    /// The device sets the level of its interrupt.
+    pub(super) fn set_intx(&mut self, now: Time, shared: &mut Shared, asserted: bool) {
+        self.intx = asserted;
+        self.refresh_intx(now, shared);
+    }
+
+    /// To be called where the level, or what gates it, may have changed: Interrupt Disable, the enable bits of MSI and
+    /// MSI-X, the power state. Interrupt Status shows the level whatever gates it (`PCIe 5.0 §7.5.1.1.4`).
+    pub(super) fn refresh_intx(&mut self, now: Time, shared: &mut Shared) {
+        let pin = self.settings.interrupt_pin;
+        self.config.set_interrupt_status(self.intx && pin != 0);
+        let may = self.settings.intx_allowed;
+        let asserts = self.intx && may;
+        let Some(pin) = pin.checked_sub(1).and_then(|p| shared.own.pins.pins.get_mut(usize::from(p))) else {
+            shared.counters.interrupts_not_enabled += u64::from(std::mem::take(&mut self.intx));
+            return;
+        };
+        if asserts == std::mem::replace(&mut self.asserts_intx, asserts) {
+            return;
+        }
+        pin.asserted_by = if asserts { pin.asserted_by + 1 } else { pin.asserted_by.saturating_sub(1) };
+        (pin.stamp, pin.function) = (shared.stamps + 1, self.number);
+        shared.own.pins.refresh();
+        shared.own.refresh();
+        if shared.own.pins.is_due() {
+            shared.wake_at(now);
+        }
+    }
+}
+
+impl Endpoint {
+    /// The next message of a pin. Its Function Number is reserved (`PCIe 5.0 §2.2.8.1`).
+    pub(super) fn next_intx(&mut self, room: TcSet) -> Option<Tlp> {
+        let tc = TrafficClass::default();
+        let functions = &self.functions;
+        let may_go = |p: &Pin| {
+            let function = functions.get(usize::from(p.function));
+            p.is_due() && function.is_none_or(|f| f.precedes_posted(tc, p.stamp))
+        };
+        let Pins { pins, .. } = &mut self.shared.own.pins;
+        let index = pins.iter().position(may_go).filter(|_| room.contains(tc))?;
+        let pin = &mut pins[index];
+        pin.told = !pin.told;
+        let first = if pin.told { ASSERT_INTA } else { DEASSERT_INTA };
+        self.shared.own.pins.refresh();
+        self.shared.counters.intx_messages += 1;
+        let endpoint = Bdf::from_bits(self.shared.bus_device);
+        Some(own_message(endpoint, MessageRouting::Local, first + index as u8))
+    }
+}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the port of the link tells an endpoint: errors of the layers below, which its functions log, and that the link has
+//! gone or come (`PCIe 5.0 §6.2`, §2.9). Never decides what an error is.
+
+use super::Endpoint;
+use crate::seam::{DmaError, ResetKind};
+use config::{Correctable, ErrorReport, Uncorrectable};
+use link::Notice;
+use tlp::{Rate, Time, Width};
+
+impl Endpoint {
+    #[cold]
+    pub(super) fn notice(&mut self, now: Time, notice: Notice) {
+        match notice {
+            Notice::Down { .. } => self.link_down(now),
+            Notice::Up { rate, width } | Notice::Retrained { rate, width } => self.link_up(rate, width),
+            Notice::ReceiverError => self.correctable(Correctable::Receiver),
+            Notice::BadTlp => self.correctable(Correctable::BadTlp),
+            Notice::BadDllp => self.correctable(Correctable::BadDllp),
+            Notice::ReplayTimeout => self.correctable(Correctable::ReplayTimerTimeout),
+            Notice::ReplayRollover => self.correctable(Correctable::ReplayNumRollover),
+            Notice::DataLinkProtocol => self.uncorrectable(Uncorrectable::DataLinkProtocol, [0; 4]),
+            Notice::FlowControlProtocol => self.uncorrectable(Uncorrectable::FlowControlProtocol, [0; 4]),
+            Notice::ReceiverOverflow { header } => {
+                self.uncorrectable(Uncorrectable::ReceiverOverflow, header)
+            }
+            Notice::MalformedTlp { header } => self.uncorrectable(Uncorrectable::MalformedTlp, header),
+        }
+    }
+
+    fn correctable(&mut self, error: Correctable) {
+        self.log_in_all(ErrorReport::new(error));
+    }
+
+    fn uncorrectable(&mut self, error: Uncorrectable, header: [u32; 4]) {
+        self.log_in_all(ErrorReport::new(error).header(header));
+    }
+
+    /// What was asked ends with an error, and all functions are reset (`PCIe 5.0 §2.9.1`): what they still say of it is
+    /// void, like all that was under way. Surprise Down is for the port above to log (§3.2.1).
+    fn link_down(&mut self, now: Time) {
+        self.shared.counters.link_downs += 1;
+        for function in &mut self.functions {
+            function.end_reads(now, &mut self.shared, DmaError::LinkDown);
+        }
+        self.reset(now, ResetKind::Hot);
+    }
+
+    fn link_up(&mut self, rate: Rate, width: Width) {
+        for function in &mut self.functions[..self.physical] {
+            function.config.set_link_status(rate, width, true, false);
+        }
+    }
+}

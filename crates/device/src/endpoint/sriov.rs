@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Virtual functions (`PCIe 5.0 §9`): made when VF Enable is set, void when it is cleared. Never decides what one does: that
+//! is its device, made by a factory.
+//!
+//! A virtual function that is no longer enabled stays behind as a shell, so that late completions of its reads are swallowed,
+//! and its tags rest should it come back.
+
+use super::function::Function;
+use super::settings::Settings;
+use super::{Endpoint, EndpointError};
+use crate::seam::{Device, Input, Output, Ready, ResetKind, Token};
+use config::{ConfigSpace, PowerState, VfBarWindow};
+use tlp::{Bdf, Class, Time};
+
+/// Virtual functions of one endpoint, at most.
+pub const MAX_VIRTUAL_FUNCTIONS: u16 = 4096;
+
+/// What the virtual functions of a physical function are made of.
+pub struct VirtualFunctions {
+    /// The configuration space of each, as it is after a reset.
+    pub config: ConfigSpace,
+    /// Makes the device of virtual function n, counted from zero; called whenever VF Enable brings it forth.
+    pub device: Box<dyn FnMut(u16) -> Box<dyn Device>>,
+}
+
+/// The virtual functions of one physical function.
+pub(super) struct VfSet {
+    made_of: VirtualFunctions,
+    /// As many as there may be: TotalVFs.
+    total: u16,
+    /// Index of the first, once they have been made.
+    pub(super) first: Option<u16>,
+    /// What the registers said last, while they are enabled.
+    pub(super) state: Option<VfState>,
+}
+
+/// What the SR-IOV capability says while VF Enable is set (`PCIe 5.0 §9.3.3`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct VfState {
+    /// NumVFs.
+    pub(super) count: u16,
+    /// VF MSE.
+    pub(super) memory_enable: bool,
+    /// First VF Offset and VF Stride.
+    pub(super) first_offset: u16,
+    pub(super) stride: u16,
+    /// VF 10-Bit Tag Requester Enable.
+    pub(super) ten_bit_tag: bool,
+    /// The windows of the first: those of others follow, each as long.
+    pub(super) bars: [Option<VfBarWindow>; 6],
+}
+
+impl VfState {
+    /// The distance of virtual function n from the first ID of the endpoint, where that of its physical one is `physical`.
+    pub(super) fn distance(&self, physical: u16, n: u16) -> u16 {
+        physical.wrapping_add(self.first_offset).wrapping_add(self.stride.wrapping_mul(n))
+    }
+}
+
+/// What stands where a device was.
+struct Absent;
+
+impl Device for Absent {
+    fn handle(&mut self, _now: Time, _input: Input) {}
+
+    fn poll_output(&mut self, _now: Time, _class: Class) -> Option<Output> {
+        None
+    }
+
+    fn ready(&self) -> Ready {
+        Ready::NONE
+    }
+
+    fn poll_taken(&mut self) -> Option<Token> {
+        None
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        None
+    }
+}
+
+impl VfSet {
+    /// The device of virtual function n.
+    fn device(&mut self, n: u16) -> Box<dyn Device> {
+        (self.made_of.device)(n)
+    }
+}
+
+/// What the registers of a physical function say; `None` while VF Enable is clear.
+fn state(config: &ConfigSpace, total: u16) -> Option<VfState> {
+    let state = config.sriov().filter(|s| s.enabled)?;
+    Some(VfState {
+        count: state.vfs().min(total),
+        memory_enable: state.memory_enable && config.power_state() == PowerState::D0,
+        first_offset: state.numbering.first_offset,
+        stride: state.numbering.stride,
+        ten_bit_tag: state.ten_bit_tag,
+        bars: std::array::from_fn(|i| config.vf_bar(i as u8)),
+    })
+}
+
+impl Endpoint {
+    /// The same with virtual functions behind function `physical`, whose configuration space has to have the SR-IOV
+    /// capability; they appear when software sets VF Enable.
+    ///
+    /// # Errors
+    /// Where there is no such function, it has no such capability, or there would be more than
+    /// [`MAX_VIRTUAL_FUNCTIONS`].
+    pub fn with_virtual_functions(
+        mut self,
+        physical: u16,
+        made_of: VirtualFunctions,
+    ) -> Result<Endpoint, EndpointError> {
+        let function = self.functions.get(usize::from(physical)).filter(|f| f.is_physical());
+        let total = function.and_then(|f| total(&f.config)).ok_or(EndpointError::NoSriov(physical))?;
+        let others: u16 = self.virtual_functions.values().map(|v| v.total).sum();
+        if others.saturating_add(total) > MAX_VIRTUAL_FUNCTIONS {
+            return Err(EndpointError::VirtualFunctions(others.saturating_add(total)));
+        }
+        self.virtual_functions.insert(physical, VfSet { made_of, total, first: None, state: None });
+        Ok(self)
+    }
+
+    /// The ID of virtual function n of a physical one, while it is enabled.
+    #[must_use]
+    pub fn virtual_function_id(&self, physical: u16, n: u16) -> Option<Bdf> {
+        let vfs = self.virtual_functions.get(&physical)?;
+        let state = vfs.state.filter(|s| n < s.count)?;
+        Some(Bdf::from_bits(self.shared.bus_device.wrapping_add(state.distance(physical, n))))
+    }
+
+    /// To be called where the SR-IOV registers of a physical function may have changed.
+    pub(super) fn refresh_virtual_functions(&mut self, now: Time, physical: u16) {
+        let Some(function) = self.functions.get(usize::from(physical)) else { return };
+        let Some(vfs) = self.virtual_functions.get_mut(&physical) else { return };
+        let state = state(&function.config, vfs.total);
+        let before = std::mem::replace(&mut vfs.state, state);
+        let count = |state: Option<VfState>| state.map_or(0, |s| s.count);
+        for n in count(state)..count(before) {
+            self.end_virtual_function(now, physical, n);
+        }
+        if count(state) > 0 {
+            self.make_room(physical);
+        }
+        for n in count(before)..count(state) {
+            self.begin_virtual_function(physical, n);
+        }
+        for n in 0..count(state) {
+            self.inherit(physical, n);
+        }
+    }
+
+    /// Gives the virtual functions of a physical one their places.
+    fn make_room(&mut self, physical: u16) {
+        let Some(vfs) = self.virtual_functions.get_mut(&physical).filter(|v| v.first.is_none()) else {
+            return;
+        };
+        let first = self.functions.len() as u16;
+        vfs.first = Some(first);
+        let shared = &self.shared;
+        let shell = |number| Function::new(number, vfs.made_of.config.clone(), Box::new(Absent), shared);
+        self.functions.extend((first..first + vfs.total).map(|number| shell(number).of_physical(physical)));
+    }
+
+    fn begin_virtual_function(&mut self, physical: u16, n: u16) {
+        let Some(vfs) = self.virtual_functions.get_mut(&physical) else { return };
+        let Some(first) = vfs.first else { return };
+        self.functions[usize::from(first + n)].device = vfs.device(n);
+        self.shared.counters.virtual_functions_enabled += 1;
+    }
+
+    fn end_virtual_function(&mut self, now: Time, physical: u16, n: u16) {
+        let Some(first) = self.virtual_functions.get(&physical).and_then(|v| v.first) else { return };
+        let function = &mut self.functions[usize::from(first + n)];
+        function.reset(now, &mut self.shared, ResetKind::FunctionLevel);
+        function.device = Box::new(Absent);
+    }
+
+    /// A virtual function has no registers of its own for what its physical one says for all (`PCIe 5.0 §9.3.5`), and its
+    /// ID follows from theirs.
+    fn inherit(&mut self, physical: u16, n: u16) {
+        let Some(vfs) = self.virtual_functions.get(&physical) else { return };
+        let (Some(first), Some(state)) = (vfs.first, vfs.state) else { return };
+        let (physicals, virtuals) = self.functions.split_at_mut(self.physical);
+        let Some(function) = virtuals.get_mut(usize::from(first + n) - self.physical) else { return };
+        function.distance = state.distance(physical, n);
+        let own = Settings::read(&function.config, &self.shared.limits);
+        function.apply(own.inherited(&physicals[usize::from(physical)].settings, state.ten_bit_tag));
+    }
+
+    /// The settings of a function are read again, and those of its virtual ones.
+    pub(super) fn refresh_function(&mut self, now: Time, index: usize) {
+        let Some(function) = self.functions.get_mut(index) else { return };
+        match function.physical {
+            None => {
+                function.refresh(&self.shared);
+                function.refresh_intx(now, &mut self.shared);
+                self.refresh_virtual_functions(now, index as u16);
+            }
+            Some(physical) => {
+                let first = self.virtual_functions.get(&physical).and_then(|v| v.first);
+                if let Some(first) = first {
+                    self.inherit(physical, index as u16 - first);
+                }
+            }
+        }
+    }
+}
+
+/// TotalVFs, where there is an SR-IOV capability.
+fn total(config: &ConfigSpace) -> Option<u16> {
+    config.sriov().map(|s| s.total_vfs)
+}

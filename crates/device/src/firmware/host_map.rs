@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What enumeration is told about a host: where its windows lie, and by which policy functions are set up. Never touches
+//! a register.
+
+use super::{FIRST_VECTOR, MSI_ADDRESS, Window};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+use tlp::{Duration, Mps, Mrrs, Rcb};
+
+/// A host as its enumeration software knows it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct HostMap {
+    /// Addresses below 4 GiB that are for BARs.
+    pub mmio32: Window,
+    /// Addresses from 4 GiB on that are for 64-bit BARs; of no size where there are none.
+    pub mmio64: Window,
+    /// I/O addresses that are for BARs; of no size where there are none.
+    pub io: Window,
+    /// The root complex's own bus.
+    pub first_bus: u8,
+    /// The last bus number that may be given.
+    pub last_bus: u8,
+    /// Where message-signalled interrupts are written to.
+    pub msi_address: u64,
+    /// The first and the last interrupt vector that may be given.
+    pub vectors: (u16, u16),
+    /// Which vector a root port's INTA, INTB, INTC and INTD raise, where it is device 0 of its bus; those of device n
+    /// are turned by n (`PCIe 5.0 Table 2-20`).
+    pub intx_lines: [u8; 4],
+    /// How functions are set up.
+    pub policy: Policy,
+    /// BARs whose address is not for enumeration to choose.
+    pub fixed: Vec<FixedPlace>,
+}
+
+impl Default for HostMap {
+    /// A PC: BARs from 2 GiB to 4 GiB - 128 MiB and from 256 GiB to 512 GiB, I/O from 1000h on, interrupts as on x86,
+    /// INTx on the lines 16 to 19 behind those of the ISA.
+    fn default() -> HostMap {
+        HostMap {
+            mmio32: Window { base: 0x8000_0000, size: 0x7800_0000 },
+            mmio64: Window { base: 0x40_0000_0000, size: 0x40_0000_0000 },
+            io: Window { base: 0x1000, size: 0xf000 },
+            first_bus: 0,
+            last_bus: 255,
+            msi_address: MSI_ADDRESS,
+            vectors: (FIRST_VECTOR, u16::MAX),
+            intx_lines: [16, 17, 18, 19],
+            policy: Policy::default(),
+            fixed: Vec::new(),
+        }
+    }
+}
+
+/// By which rules functions are set up. What is set where:
+///
+/// | setting | rule |
+/// |---|---|
+/// | Max_Payload_Size | the same in all functions below one root port: see [`MpsPolicy`] |
+/// | Max_Read_Request_Size | `mrrs` in every function |
+/// | Read Completion Boundary | in every endpoint what its root port's Link Control says, or `rcb` |
+/// | Extended Tag Field Enable | where the function supports it |
+/// | 10-Bit Tag Requester Enable | where the function supports it, and it, its root port and every port between them complete 10-bit tags; requests to peers elsewhere are not looked at |
+/// | VF 10-Bit Tag Requester Enable | where the physical function has 10-bit tags enabled and its VFs support them |
+/// | ARI Forwarding Enable | in a port that supports it above a device with ARI |
+/// | Relaxed Ordering, No Snoop | in every function |
+/// | Completion Timeout, LTR, IDO | left as after reset |
+/// | error reporting | Device Control's four enables, SERR# Enable of Command and Bridge Control, Root Error Command |
+/// | ACS | off, or redirection in every port that has it |
+/// | interrupts | MSI-X with all vectors of its table, or else MSI with all vectors asked for, or else INTx |
+/// | Memory, I/O Space, Bus Master Enable | in every function that has BARs or windows of the kind; Bus Master in all |
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Policy {
+    /// Max_Payload_Size.
+    pub mps: MpsPolicy,
+    /// Max_Read_Request_Size of every function.
+    pub mrrs: Mrrs,
+    /// Read Completion Boundary to tell endpoints; `None`: that of their root port.
+    pub rcb: Option<Rcb>,
+    /// Enables 8-bit tags.
+    pub extended_tags: bool,
+    /// Enables 10-bit tags.
+    pub ten_bit_tags: bool,
+    /// Enables ARI forwarding.
+    pub ari: bool,
+    /// Enable Relaxed Ordering.
+    pub relaxed_ordering: bool,
+    /// Enable No Snoop.
+    pub no_snoop: bool,
+    /// Has errors reported by messages and, at root ports, by interrupts.
+    pub error_reporting: bool,
+    /// Access Control Services.
+    pub acs: AcsPolicy,
+    /// Prefers MSI-X to MSI.
+    pub msix: bool,
+    /// Prefers MSI to INTx.
+    pub msi: bool,
+    /// Which virtual functions are enabled.
+    pub vfs: VfPolicy,
+    /// How long VFs are left alone after VF Enable: 100 ms (`PCIe 5.0 §9.3.3.3.1`).
+    pub vf_settle: Duration,
+    /// Places 64-bit BARs that are not prefetchable in prefetchable windows above 4 GiB too, as is safe where all
+    /// between host and function is PCI Express (`PCIe 5.0 §7.5.1.2.1`, implementation note).
+    pub all_64_bit_above: bool,
+    /// Bus numbers kept below a hot-plug capable slot, beside its secondary bus.
+    pub hot_plug_buses: u8,
+    /// Bytes that the memory windows of a hot-plug capable slot have at least: each, where all
+    /// such slots can have them.
+    pub hot_plug_bytes: u64,
+}
+
+impl Default for Policy {
+    fn default() -> Policy {
+        Policy {
+            mps: MpsPolicy::Path,
+            mrrs: Mrrs::default(),
+            rcb: None,
+            extended_tags: true,
+            ten_bit_tags: true,
+            ari: true,
+            relaxed_ordering: true,
+            no_snoop: true,
+            error_reporting: true,
+            acs: AcsPolicy::Off,
+            msix: true,
+            msi: true,
+            vfs: VfPolicy::Off,
+            vf_settle: Duration::from_ms(100),
+            all_64_bit_above: true,
+            hot_plug_buses: 1,
+            hot_plug_bytes: 2 << 20,
+        }
+    }
+}
+
+/// How Max_Payload_Size is chosen. A port must take whatever comes through it from any function, so all that share a
+/// root port share the size.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum MpsPolicy {
+    /// The least that any function below the root port, or the root port, supports; 128 B where a slot of a switch is
+    /// hot-plug capable, as any device may come there. Chosen again where a device comes into a root port's slot.
+    #[default]
+    Path,
+    /// The least of all functions of the host, so that functions below different root ports may send to each other.
+    Peer,
+    /// This one; refused where a function supports less.
+    Fixed(Mps),
+}
+
+/// What Access Control Services are set to (`PCIe 5.0 §6.12`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum AcsPolicy {
+    /// Peers reach each other directly.
+    #[default]
+    Off,
+    /// Source Validation, P2P Request and Completion Redirect and Upstream Forwarding, where a port has them: all goes by
+    /// the root complex, as an IOMMU needs it.
+    Redirect,
+}
+
+/// Which virtual functions are enabled.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum VfPolicy {
+    /// None; addresses and bus numbers are kept for all.
+    #[default]
+    Off,
+    /// TotalVFs of every physical function.
+    All,
+    /// So many of the physical functions at these paths.
+    Listed(BTreeMap<Path, u16>),
+}
+
+/// A BAR that must stand at a given address.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FixedPlace {
+    /// The function.
+    pub path: Path,
+    /// BAR number.
+    pub bar: u8,
+    /// Address.
+    pub address: u64,
+}
+
+/// Where a function is in the tree, whatever bus numbers were given: the device and function number of each bridge above
+/// it and its own, from the root complex on, such as `01.0/00.0/02.0/00.0`.
+///
+/// Each step is the low byte of a [`Bdf`](tlp::Bdf): device in bits 7:3, function in 2:0; with ARI a function number.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub struct Path(pub Vec<u8>);
+
+impl Path {
+    /// The path of what is at `step` below this bridge.
+    #[must_use]
+    pub fn below(&self, step: u8) -> Path {
+        let mut steps = self.0.clone();
+        steps.push(step);
+        Path(steps)
+    }
+}
+
+impl fmt::Display for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, step) in self.0.iter().enumerate() {
+            let slash = if i == 0 { "" } else { "/" };
+            write!(f, "{slash}{:02x}.{}", step >> 3, step & 0x7)?;
+        }
+        Ok(())
+    }
+}
+
+/// A text that is no path of a function.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PathError(String);
+
+impl fmt::Display for PathError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "path \"{}\": legal are devices and functions in hexadecimal, 00.0 to 1f.7, joined by /",
+            self.0
+        )
+    }
+}
+
+impl std::error::Error for PathError {}
+
+impl FromStr for Path {
+    type Err = PathError;
+
+    /// Reads what [`Display`](fmt::Display) prints.
+    fn from_str(text: &str) -> Result<Path, PathError> {
+        let number = |text: &str, most: u8| {
+            let number = u8::from_str_radix(text, 16).ok().filter(|_| !text.starts_with('+'));
+            number.filter(|n| *n <= most)
+        };
+        let step = |text: &str| {
+            let (device, function) = text.split_once('.')?;
+            Some(number(device, 31)? << 3 | number(function, 7)?)
+        };
+        text.split('/').map(step).collect::<Option<Vec<u8>>>().map(Path).ok_or_else(|| PathError(text.into()))
+    }
+}

@@ -1,0 +1,408 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Walks the tree depth first: finds functions, gives buses their numbers, and notes what BARs need. Gives no address.
+
+use super::host_map::{HostMap, Path, Policy};
+use super::registers::{device, extended, port, type1};
+use super::sizing::Need;
+use super::system::{
+    Capability, ExtendedCapability, FoundBridge, Function, Interrupt, PcieFacts, System, port_type,
+};
+use super::{ALL_BYTES, Config, FUNCTIONS, FoundFunction, LOW_HALF, MAX_CAPABILITIES};
+use crate::cpu::Cpu;
+use config::PortType;
+use config::cap::pcie;
+use config::header::{self, status};
+use std::collections::BTreeMap;
+use tlp::{Bdf, Mps};
+
+/// Devices of a bus.
+const DEVICES: u8 = 32;
+/// Extended capabilities that fit between 100h and FFFh, two DWs each: longer lists are loops.
+const MAX_EXTENDED: usize = 480;
+/// Levels of a path that an error shows.
+const SHOWN_LEVELS: usize = 16;
+/// The three bus numbers of a bridge, leaving Secondary Latency Timer alone.
+const BUS_NUMBER_BYTES: u8 = 0b0111;
+
+/// A walk, and what it has found.
+pub(super) struct Walk<'a> {
+    pub(super) cpu: &'a Cpu,
+    pub(super) map: &'a HostMap,
+    pub(super) functions: BTreeMap<Bdf, Function>,
+    pub(super) needs: Vec<Need>,
+    /// The lowest bus number that is not given yet; 256 when all are.
+    next_bus: u16,
+    last_bus: u8,
+    root_ports: usize,
+    /// The root port below which a walk begins, where it does not begin at the root complex.
+    root_port: usize,
+    /// Addresses above 4 GiB lead to where the walk begins.
+    pub(super) leads_above: bool,
+}
+
+/// What is left to do, the last first.
+enum Step {
+    /// Gives a bridge its buses and walks below it.
+    Enter(Bdf),
+    /// All below it has been found.
+    Leave(Bdf),
+}
+
+/// A head of a list, and whose list it is.
+struct Header {
+    id: u32,
+    class_revision: u32,
+    misc: u32,
+}
+
+impl<'a> Walk<'a> {
+    /// A walk over all that is below the root complex.
+    pub(super) fn whole(cpu: &'a Cpu, map: &'a HostMap) -> Walk<'a> {
+        Walk {
+            cpu,
+            map,
+            functions: BTreeMap::new(),
+            needs: Vec::new(),
+            next_bus: u16::from(map.first_bus) + 1,
+            last_bus: map.last_bus,
+            root_ports: 0,
+            root_port: 0,
+            leads_above: map.mmio64.size > 0,
+        }
+    }
+
+    /// A walk over what is below `bridge`, within its bus numbers; knows the bridge itself, for those who look upward.
+    pub(super) fn below(cpu: &'a Cpu, system: &'a System, bridge: &Function) -> Walk<'a> {
+        let buses = bridge.bridge.unwrap_or_default();
+        Walk {
+            functions: BTreeMap::from([(bridge.bdf(), bridge.clone())]),
+            next_bus: u16::from(buses.secondary) + 1,
+            last_bus: buses.subordinate,
+            root_port: bridge.found.port,
+            leads_above: buses.prefetchable.size > 0,
+            ..Walk::whole(cpu, &system.map)
+        }
+    }
+
+    fn policy(&self) -> &'a Policy {
+        &self.map.policy
+    }
+
+    /// Walks from `bus` on, whose functions are right below `above`.
+    pub(super) async fn run(&mut self, bus: u8, above: Option<Bdf>) -> Result<(), String> {
+        let mut steps = Vec::new();
+        self.scan_bus(bus, above, &mut steps).await?;
+        while let Some(step) = steps.pop() {
+            match step {
+                Step::Enter(bridge) => {
+                    let secondary = self.enter(bridge).await?;
+                    steps.push(Step::Leave(bridge));
+                    self.scan_bus(secondary, Some(bridge), &mut steps).await?;
+                }
+                Step::Leave(bridge) => self.leave(bridge).await?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds the functions of a bus; its bridges are entered next, the first of them first.
+    async fn scan_bus(&mut self, bus: u8, above: Option<Bdf>, steps: &mut Vec<Step>) -> Result<(), String> {
+        let port = above.and_then(|bdf| self.functions.get(&bdf)).and_then(Function::port_type);
+        let devices = if port.is_some_and(PortType::is_above_link) { 1 } else { DEVICES };
+        let mut bridges = Vec::new();
+        for device in 0..devices {
+            for bdf in self.scan_device(bus, device, above).await? {
+                self.measure(bdf).await?;
+                if self.functions.get(&bdf).is_some_and(|f| f.bridge.is_some()) {
+                    bridges.push(Step::Enter(bdf));
+                }
+            }
+        }
+        steps.extend(bridges.into_iter().rev());
+        Ok(())
+    }
+
+    /// Finds the functions of a device: all have numbers up to 7, or stand in a list that begins with function 0
+    /// (`PCIe 5.0 §6.13`).
+    async fn scan_device(&mut self, bus: u8, device: u8, above: Option<Bdf>) -> Result<Vec<Bdf>, String> {
+        let bdf = |function: u8| Bdf::from_bits(u16::from(bus) << 8 | u16::from(device << 3 | function));
+        let mut found = Vec::new();
+        let Some(multi_function) = self.scan_function(bdf(0), above).await? else { return Ok(found) };
+        found.push(bdf(0));
+        if device == 0 && self.forward_ari(bdf(0), above).await? {
+            self.scan_ari_list(bdf(0), above, &mut found).await?;
+        } else if multi_function {
+            for function in 1..FUNCTIONS {
+                if self.scan_function(bdf(function), above).await?.is_some() {
+                    found.push(bdf(function));
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Enables ARI Forwarding above `zero` where both have it.
+    async fn forward_ari(&mut self, zero: Bdf, above: Option<Bdf>) -> Result<bool, String> {
+        let has_ari = self.functions.get(&zero).and_then(|f| f.extended_capability(extended::ARI)).is_some();
+        let Some(bridge) = above.and_then(|bdf| self.functions.get_mut(&bdf)) else { return Ok(false) };
+        let forwards = |p: &PcieFacts| p.device_capabilities_2 & device::ARI_FORWARDING_SUPPORTED != 0;
+        let Some(pcie) = bridge.pcie.filter(forwards) else { return Ok(false) };
+        let ari = has_ari && self.map.policy.ari;
+        let (clear, set) = if ari { (0, device::ARI_FORWARDING) } else { (device::ARI_FORWARDING, 0) };
+        let config = Config { cpu: self.cpu, bdf: bridge.bdf() };
+        config.change(pcie.at + pcie::DEVICE_CONTROL_2, clear, set).await?;
+        if let Some(buses) = &mut bridge.bridge {
+            buses.ari = ari;
+        }
+        Ok(ari)
+    }
+
+    /// Follows the list of Next Function Numbers, which only goes up (`PCIe 5.0 §7.8.7.2`).
+    async fn scan_ari_list(
+        &mut self,
+        zero: Bdf,
+        above: Option<Bdf>,
+        found: &mut Vec<Bdf>,
+    ) -> Result<(), String> {
+        let mut last = zero;
+        loop {
+            let Some(at) = self.functions.get(&last).and_then(|f| f.extended_capability(extended::ARI))
+            else {
+                return Ok(());
+            };
+            let number = Config { cpu: self.cpu, bdf: last }.read(at + 1).await? >> 8 & 0xff;
+            let next = Bdf::from_bits(zero.bits() & 0xff00 | number as u16);
+            if number == 0 {
+                return Ok(());
+            }
+            if next <= last {
+                return Err(format!("function {last}: its list of ARI functions goes back to {next}"));
+            }
+            if self.scan_function(next, above).await?.is_none() {
+                return Err(format!(
+                    "function {last}: the next of its list of ARI functions, {next}, is absent"
+                ));
+            }
+            found.push(next);
+            last = next;
+        }
+    }
+
+    /// Notes a function, if there is one: whether its device has several.
+    async fn scan_function(&mut self, bdf: Bdf, above: Option<Bdf>) -> Result<Option<bool>, String> {
+        let config = Config { cpu: self.cpu, bdf };
+        let Some(id) = config.id().await? else { return Ok(None) };
+        let misc = config.read(header::MISC).await?;
+        let header = Header { id, misc, class_revision: config.read(header::CLASS_REVISION).await? };
+        // Nothing is decoded or forwarded while sizes are probed and numbers given.
+        config.write(header::COMMAND_STATUS, LOW_HALF, 0).await?;
+        let path =
+            above.and_then(|bdf| self.functions.get(&bdf)).map_or_else(Path::default, |f| f.path.clone());
+        let mut function = new_function(bdf, above, path, &header);
+        config.read_lists(&mut function).await?;
+        if function.header_type == 1 {
+            function.bridge = Some(config.reset_bridge().await?);
+        }
+        config.show_retries(&function).await?;
+        function.found.port = self.root_port_of(&function, above);
+        self.functions.insert(bdf, function);
+        Ok(Some(misc & header::MULTI_FUNCTION != 0))
+    }
+
+    fn root_port_of(&mut self, function: &Function, above: Option<Bdf>) -> usize {
+        match above.and_then(|bdf| self.functions.get(&bdf)) {
+            Some(bridge) => bridge.found.port,
+            None if function.bridge.is_some() => {
+                self.root_ports += 1;
+                self.root_ports - 1
+            }
+            None => self.root_port,
+        }
+    }
+
+    /// Opens a bridge: all buses not given yet are below it, for now.
+    async fn enter(&mut self, bridge: Bdf) -> Result<u8, String> {
+        let secondary = self.next_bus;
+        self.reserve_bus(secondary, bridge)?;
+        let secondary = secondary as u8;
+        let numbers = Config { cpu: self.cpu, bdf: bridge };
+        numbers.write_buses(bridge.bus(), secondary, self.last_bus).await?;
+        self.set_buses(bridge, secondary, self.last_bus);
+        Ok(secondary)
+    }
+
+    /// Closes a bridge behind the last bus below it.
+    async fn leave(&mut self, bridge: Bdf) -> Result<(), String> {
+        let Some(function) = self.functions.get(&bridge) else { return Ok(()) };
+        let secondary = function.bridge.unwrap_or_default().secondary;
+        if function.hot_plug() {
+            // A reserve is given where there is one to give.
+            let kept = u16::from(secondary) + 1 + u16::from(self.policy().hot_plug_buses);
+            self.next_bus = self.next_bus.max(kept.min(u16::from(self.last_bus) + 1));
+        }
+        let subordinate = (self.next_bus - 1) as u8;
+        let numbers = Config { cpu: self.cpu, bdf: bridge };
+        numbers.write_buses(bridge.bus(), secondary, subordinate).await?;
+        self.set_buses(bridge, secondary, subordinate);
+        Ok(())
+    }
+
+    fn set_buses(&mut self, bridge: Bdf, secondary: u8, subordinate: u8) {
+        if let Some(buses) = self.functions.get_mut(&bridge).and_then(|f| f.bridge.as_mut()) {
+            (buses.secondary, buses.subordinate) = (secondary, subordinate);
+        }
+    }
+
+    /// Gives all bus numbers up to `bus` to `bdf`.
+    pub(super) fn reserve_bus(&mut self, bus: u16, bdf: Bdf) -> Result<(), String> {
+        if bus <= u16::from(self.last_bus) {
+            self.next_bus = self.next_bus.max(bus + 1);
+            return Ok(());
+        }
+        let path = self.functions.get(&bdf).map(|f| f.path.clone()).unwrap_or_default();
+        let levels = path.0.len();
+        let place =
+            if levels <= SHOWN_LEVELS { format!("path {path}") } else { format!("{levels} levels deep") };
+        // Each level takes a bus: no chain of so many is legal.
+        let endless = if levels > usize::from(u8::MAX) { ": its chain of bridges is a loop" } else { "" };
+        let (first, last) = (self.map.first_bus, self.last_bus);
+        Err(format!("function {bdf} ({place}) needs bus number {bus}: legal are {first} to {last}{endless}"))
+    }
+}
+
+fn new_function(bdf: Bdf, above: Option<Bdf>, above_path: Path, header: &Header) -> Function {
+    let found = FoundFunction {
+        bdf,
+        port: 0,
+        vendor: header.id as u16,
+        device: (header.id >> 16) as u16,
+        class: header.class_revision >> 8,
+        bars: [None; 6],
+        io_bars: [None; 6],
+        pcie: None,
+        vector_base: 0,
+        vectors: 0,
+    };
+    Function {
+        found,
+        parent: above,
+        path: above_path.below(bdf.bits() as u8),
+        header_type: (header.misc >> 16 & 0x7f) as u8,
+        revision: header.class_revision as u8,
+        capabilities: Vec::new(),
+        extended: Vec::new(),
+        pcie: None,
+        rom: None,
+        bridge: None,
+        sriov: None,
+        vf_of: None,
+        interrupt: Interrupt::None,
+        mps: Mps::default(),
+    }
+}
+
+impl Config<'_> {
+    /// Reads both lists of capabilities, and what the PCI Express capability says.
+    pub(super) async fn read_lists(&self, function: &mut Function) -> Result<(), String> {
+        if function.header_type > 1 {
+            return Err(format!(
+                "function {} has a header of type {}: legal are 0 and 1",
+                self.bdf, function.header_type
+            ));
+        }
+        let mut first = 0;
+        function.capabilities = self.capabilities(&mut first).await?;
+        if let Some(at) = function.capability(pcie::ID) {
+            function.pcie = Some(self.pcie_facts(at, first).await?);
+            function.found.pcie = Some(at);
+            function.extended = self.extended_capabilities().await?;
+        }
+        Ok(())
+    }
+
+    /// The list of capabilities; `pcie_head` becomes the first DW of the PCI Express capability.
+    async fn capabilities(&self, pcie_head: &mut u32) -> Result<Vec<Capability>, String> {
+        let mut list = Vec::new();
+        if self.read(header::COMMAND_STATUS).await? & status::CAPABILITIES_LIST == 0 {
+            return Ok(list);
+        }
+        let mut pointer = self.read(header::CAPABILITIES_POINTER).await? & 0xfc;
+        while pointer != 0 {
+            if list.len() == MAX_CAPABILITIES {
+                return Err(format!("function {}: its list of capabilities is a loop", self.bdf));
+            }
+            let at = pointer as u16 / 4;
+            let head = self.read(at).await?;
+            if head as u8 == pcie::ID {
+                *pcie_head = head;
+            }
+            list.push(Capability { id: head as u8, at });
+            pointer = head >> 8 & 0xfc;
+        }
+        Ok(list)
+    }
+
+    async fn extended_capabilities(&self) -> Result<Vec<ExtendedCapability>, String> {
+        let mut list = Vec::new();
+        let mut at = 0x100 / 4;
+        loop {
+            let head = self.read(at).await?;
+            if head == 0 || head == u32::MAX {
+                return Ok(list);
+            }
+            if list.len() == MAX_EXTENDED {
+                return Err(format!("function {}: its list of extended capabilities is a loop", self.bdf));
+            }
+            list.push(ExtendedCapability { id: head as u16, version: (head >> 16 & 0xf) as u8, at });
+            at = (head >> 20) as u16 / 4;
+            if at == 0 {
+                return Ok(list);
+            }
+            if at < 0x100 / 4 {
+                let byte = at * 4;
+                return Err(format!(
+                    "function {}: an extended capability at {byte:#x}: legal are 0x100 to 0xffc",
+                    self.bdf
+                ));
+            }
+        }
+    }
+
+    async fn pcie_facts(&self, at: u16, head: u32) -> Result<PcieFacts, String> {
+        let port = port_type((head >> port::TYPE_SHIFT) as u8);
+        let slot = head & port::SLOT_IMPLEMENTED != 0 && port.is_some_and(PortType::is_above_link);
+        let hot_plug = slot && self.read(at + port::SLOT_CAPABILITIES).await? & port::HOT_PLUG_CAPABLE != 0;
+        let device_capabilities = self.read(at + pcie::DEVICE_CAPABILITIES).await?;
+        // Version 1 ends before the "2" registers.
+        let has_second = head >> 16 & 0xf >= 2;
+        let device_capabilities_2 =
+            if has_second { self.read(at + pcie::DEVICE_CAPABILITIES_2).await? } else { 0 };
+        Ok(PcieFacts { at, port, device_capabilities, device_capabilities_2, hot_plug })
+    }
+
+    /// Takes a bridge's numbers away, so that it claims nothing until it is its turn, and sees what it can forward: a
+    /// window that is not there reads as zero (`PCIe 5.0 §7.5.1.3.6`, `§7.5.1.3.9`).
+    async fn reset_bridge(&self) -> Result<FoundBridge, String> {
+        self.write_buses(0, 0, 0).await?;
+        self.write(type1::IO, LOW_HALF, 0xf0f0).await?;
+        let has_io = self.read(type1::IO).await? & 0xf0f0 != 0;
+        self.write(type1::PREFETCHABLE, ALL_BYTES, 0xfff0_fff0).await?;
+        let has_64_bit = self.read(type1::PREFETCHABLE).await? & 0xf == 1;
+        Ok(FoundBridge { has_io, has_64_bit, ..FoundBridge::default() })
+    }
+
+    async fn write_buses(&self, primary: u8, secondary: u8, subordinate: u8) -> Result<(), String> {
+        let numbers = u32::from_le_bytes([primary, secondary, subordinate, 0]);
+        self.write(type1::BUS_NUMBERS, BUS_NUMBER_BYTES, numbers).await
+    }
+
+    /// Lets a root port say CRS as an answer that software sees, rather than trying on (`PCIe 5.0 §2.3.2`).
+    async fn show_retries(&self, function: &Function) -> Result<(), String> {
+        let Some(pcie) = function.pcie.filter(|p| p.port == Some(PortType::RootPort)) else { return Ok(()) };
+        let root = self.read(pcie.at + port::ROOT_CONTROL).await?;
+        if root & port::CRS_VISIBILITY == 0 {
+            return Ok(());
+        }
+        self.write(pcie.at + port::ROOT_CONTROL, LOW_HALF, root | port::CRS_VISIBILITY_ENABLE).await
+    }
+}

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What functions need of the host's addresses: probes the sizes of BARs, ROMs and VF BARs. Gives no address.
+
+use super::host_map::VfPolicy;
+use super::registers::{ROM_ADDRESS, TYPE0_ROM, extended, sriov, type1};
+use super::scan::Walk;
+use super::system::{FoundSriov, Function};
+use super::{ALL_BYTES, Config, LOW_HALF};
+use config::header::type0;
+use std::fmt;
+use tlp::Bdf;
+
+/// What stands at an address.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Seat {
+    /// A BAR, by number.
+    Bar(u8),
+    /// The Expansion ROM.
+    Rom,
+    /// The VF BARs of this number of all VFs, one after the other.
+    VfBar(u8),
+    /// The window of a bridge.
+    Window,
+}
+
+/// Which of a bridge's three windows it goes through.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Class {
+    /// I/O.
+    Io,
+    /// Memory, below 4 GiB.
+    Memory,
+    /// Prefetchable memory, above 4 GiB.
+    Prefetchable,
+}
+
+impl Class {
+    pub(super) const ALL: [Class; 3] = [Class::Io, Class::Memory, Class::Prefetchable];
+
+    /// Bytes that a bridge's window is a multiple of (`PCIe 5.0 §7.5.1.3.6`, `§7.5.1.3.8`).
+    pub(super) const fn granularity(self) -> u64 {
+        match self {
+            Class::Io => 4 << 10,
+            Class::Memory | Class::Prefetchable => 1 << 20,
+        }
+    }
+}
+
+impl fmt::Display for Class {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Class::Io => "I/O",
+            Class::Memory => "memory",
+            Class::Prefetchable => "prefetchable memory",
+        })
+    }
+}
+
+/// What needs an address.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Need {
+    pub(super) bdf: Bdf,
+    pub(super) seat: Seat,
+    pub(super) class: Class,
+    /// Bytes.
+    pub(super) size: u64,
+    /// What its address is a multiple of.
+    pub(super) align: u64,
+    pub(super) is_64: bool,
+    /// Where it must stand.
+    pub(super) fixed: Option<u64>,
+    /// Where it was placed.
+    pub(super) address: u64,
+}
+
+impl fmt::Display for Need {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Need { bdf, seat, class, size, .. } = self;
+        match seat {
+            Seat::Bar(index) => write!(f, "function {bdf}, BAR {index} of {size:#x} bytes"),
+            Seat::Rom => write!(f, "function {bdf}, Expansion ROM of {size:#x} bytes"),
+            Seat::VfBar(index) => write!(f, "function {bdf}, VF BARs {index} of {size:#x} bytes"),
+            Seat::Window => write!(f, "function {bdf}, {class} window of {size:#x} bytes"),
+        }
+    }
+}
+
+/// A BAR as its bits say.
+#[derive(Clone, Copy)]
+struct Probed {
+    index: u8,
+    size: u64,
+    is_64: bool,
+    is_io: bool,
+    prefetchable: bool,
+}
+
+impl Walk<'_> {
+    /// Notes what a function needs.
+    pub(super) async fn measure(&mut self, bdf: Bdf) -> Result<(), String> {
+        let config = Config { cpu: self.cpu, bdf };
+        let Some(function) = self.functions.get(&bdf) else { return Ok(()) };
+        let (bars, rom) = match function.bridge {
+            Some(_) => (type1::BARS, type1::ROM),
+            None => (type0::BARS, TYPE0_ROM),
+        };
+        let wide = self.is_wide_below(function.parent);
+        for bar in config.probe_bars(type0::BAR0, bars).await? {
+            self.needs.push(self.need(bdf, Seat::Bar(bar.index), bar, 1, wide));
+        }
+        let size = config.probe_rom(rom).await?;
+        if size != 0 {
+            let bar = Probed { index: 0, size, is_64: false, is_io: false, prefetchable: false };
+            self.needs.push(self.need(bdf, Seat::Rom, bar, 1, wide));
+        }
+        self.measure_vfs(bdf, wide).await
+    }
+
+    /// Whether addresses above 4 GiB lead to what is right below `above`.
+    fn is_wide_below(&self, above: Option<Bdf>) -> bool {
+        let mut next = above;
+        while let Some(function) = next.and_then(|bdf| self.functions.get(&bdf)) {
+            if !function.bridge.is_some_and(|b| b.has_64_bit) {
+                return false;
+            }
+            next = function.parent;
+        }
+        self.leads_above
+    }
+
+    fn need(&self, bdf: Bdf, seat: Seat, bar: Probed, times: u64, wide: bool) -> Need {
+        let Probed { size: one, is_64, is_io, prefetchable, .. } = bar;
+        let above = wide && is_64 && (prefetchable || self.map.policy.all_64_bit_above);
+        let class = match (is_io, above) {
+            (true, _) => Class::Io,
+            (false, true) => Class::Prefetchable,
+            (false, false) => Class::Memory,
+        };
+        let size = one.saturating_mul(times);
+        Need { bdf, seat, class, size, align: one, is_64, fixed: None, address: 0 }
+    }
+
+    /// Notes what the virtual functions of a physical one need: addresses for all of them, and the bus numbers that they
+    /// reach (`PCIe 5.0 §9.2.1.2`, `§9.3.3.9` on).
+    async fn measure_vfs(&mut self, bdf: Bdf, wide: bool) -> Result<(), String> {
+        let Some(function) = self.functions.get(&bdf) else { return Ok(()) };
+        let Some(at) = function.extended_capability(extended::SRIOV) else { return Ok(()) };
+        let ari = function.parent.and_then(|above| self.functions.get(&above));
+        let ari = ari.and_then(|f| f.bridge).is_some_and(|b| b.ari);
+        let config = Config { cpu: self.cpu, bdf };
+        let found = config.probe_vfs(at, ari).await?;
+        if found.total_vfs > 1 && found.stride == 0 || found.total_vfs > 0 && found.first_offset == 0 {
+            let FoundSriov { first_offset, stride, .. } = found;
+            return Err(format!(
+                "function {bdf}: First VF Offset {first_offset}, VF Stride {stride}: legal are 1 to 65535"
+            ));
+        }
+        if found.total_vfs > 0 {
+            let last = found.vf(bdf, found.total_vfs - 1).ok_or_else(|| {
+                format!("function {bdf}: virtual function {} is beyond bus 255", found.total_vfs)
+            })?;
+            self.reserve_bus(last.bus().into(), bdf)?;
+            for bar in config.probe_bars(at + sriov::BAR0, type0::BARS).await? {
+                let seat = Seat::VfBar(bar.index);
+                self.needs.push(self.need(bdf, seat, bar, found.total_vfs.into(), wide));
+            }
+        }
+        if let Some(function) = self.functions.get_mut(&bdf) {
+            function.sriov = Some(found);
+        }
+        Ok(())
+    }
+}
+
+/// Virtual functions that the policy asks for, of the `total` of this one.
+pub(super) fn wanted_vfs(policy: &VfPolicy, function: &Function, total: u16) -> Result<u16, String> {
+    match policy {
+        VfPolicy::Off => Ok(0),
+        VfPolicy::All => Ok(total),
+        VfPolicy::Listed(list) => match list.get(&function.path) {
+            Some(wanted) if *wanted > total => Err(format!(
+                "function {}: {wanted} virtual functions: legal are 0 to {total}",
+                function.bdf()
+            )),
+            wanted => Ok(wanted.copied().unwrap_or(0)),
+        },
+    }
+}
+
+impl Config<'_> {
+    /// Writes ones to each BAR from `first_dw` on and reads back which bits hold (`PCIe 5.0 §7.5.1.2.1`).
+    async fn probe_bars(&self, first_dw: u16, count: u8) -> Result<Vec<Probed>, String> {
+        let mut bars = Vec::new();
+        let mut index = 0;
+        while index < count {
+            let low = self.probe_dw(first_dw + u16::from(index)).await?;
+            let is_io = low & 1 != 0;
+            let is_64 = !is_io && low >> 1 & 0b11 == 0b10 && index + 1 < count;
+            let high = if is_64 { self.probe_dw(first_dw + u16::from(index) + 1).await? } else { u32::MAX };
+            let address = u64::from(high) << 32 | u64::from(low & if is_io { !0b11 } else { !0xf });
+            if address as u32 != 0 || is_64 && high != 0 {
+                let size = address & address.wrapping_neg();
+                bars.push(Probed { index, size, is_64, is_io, prefetchable: !is_io && low & 0b1000 != 0 });
+            }
+            index += if is_64 { 2 } else { 1 };
+        }
+        Ok(bars)
+    }
+
+    async fn probe_dw(&self, register_dw: u16) -> Result<u32, String> {
+        self.write(register_dw, ALL_BYTES, u32::MAX).await?;
+        self.read(register_dw).await
+    }
+
+    /// Bytes of the Expansion ROM, 0 where there is none. It stays disabled.
+    async fn probe_rom(&self, register_dw: u16) -> Result<u64, String> {
+        self.write(register_dw, ALL_BYTES, ROM_ADDRESS).await?;
+        let mask = self.read(register_dw).await? & ROM_ADDRESS;
+        Ok(u64::from(mask & mask.wrapping_neg()))
+    }
+
+    /// What an SR-IOV capability says for all of its VFs: First VF Offset and VF Stride may depend on NumVFs and on ARI
+    /// Capable Hierarchy, so both are set while they are read.
+    async fn probe_vfs(&self, at: u16, ari: bool) -> Result<FoundSriov, String> {
+        let hierarchy = if ari { sriov::ARI_HIERARCHY } else { 0 };
+        self.write(at + sriov::CONTROL, LOW_HALF, hierarchy).await?;
+        // Pages of 4 KiB.
+        self.write(at + sriov::SYSTEM_PAGE_SIZE, ALL_BYTES, 1).await?;
+        let total_vfs = (self.read(at + sriov::TOTAL_VFS).await? >> 16) as u16;
+        self.write(at + sriov::NUM_VFS, LOW_HALF, total_vfs.into()).await?;
+        let spread = self.read(at + sriov::OFFSET_STRIDE).await?;
+        self.write(at + sriov::NUM_VFS, LOW_HALF, 0).await?;
+        let vf_device = (self.read(at + sriov::VF_DEVICE_ID).await? >> 16) as u16;
+        Ok(FoundSriov {
+            at,
+            total_vfs,
+            num_vfs: 0,
+            first_offset: spread as u16,
+            stride: (spread >> 16) as u16,
+            vf_device,
+            bars: [None; 6],
+        })
+    }
+}

@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What enumeration found: every function of a host, with its place in the tree. Touches no register but where it is told
+//! to read configuration spaces.
+
+use super::vectors::Vectors;
+use super::{Config, FoundBar, FoundFunction, HostMap, Path};
+use crate::cpu::Cpu;
+use config::{PortType, header};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use tlp::{Bdf, Mps};
+
+/// Everything that enumeration found.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct System {
+    pub(super) map: HostMap,
+    pub(super) functions: BTreeMap<Bdf, Function>,
+    pub(super) vectors: Vectors,
+}
+
+/// A function that was found and set up.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Function {
+    /// What its driver needs: ids, BARs, interrupt vectors.
+    pub found: FoundFunction,
+    /// The bridge above; `None` on the root complex's own bus.
+    pub parent: Option<Bdf>,
+    /// Where it is, whatever bus numbers were given.
+    pub path: Path,
+    /// Header Type bits 6:0: 0 or 1 (`PCIe 5.0 §7.5.1.1.9`).
+    pub header_type: u8,
+    /// Revision ID.
+    pub revision: u8,
+    /// Its capabilities, in the order of their list.
+    pub capabilities: Vec<Capability>,
+    /// Its extended capabilities, in the order of their list.
+    pub extended: Vec<ExtendedCapability>,
+    /// What its PCI Express capability says.
+    pub pcie: Option<PcieFacts>,
+    /// Its Expansion ROM, placed and disabled.
+    pub rom: Option<FoundBar>,
+    /// What a bridge forwards.
+    pub bridge: Option<FoundBridge>,
+    /// Its virtual functions.
+    pub sriov: Option<FoundSriov>,
+    /// Of a virtual function, its physical function.
+    pub vf_of: Option<Bdf>,
+    /// How it interrupts.
+    pub interrupt: Interrupt,
+    /// Max_Payload_Size that was set; of a virtual function that of its physical function.
+    pub mps: Mps,
+}
+
+/// A capability in a list.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Capability {
+    /// Capability ID.
+    pub id: u8,
+    /// DW number of its head.
+    pub at: u16,
+}
+
+/// An extended capability in a list.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ExtendedCapability {
+    /// Extended Capability ID.
+    pub id: u16,
+    /// Capability Version.
+    pub version: u8,
+    /// DW number of its head.
+    pub at: u16,
+}
+
+/// What a PCI Express capability says that enumeration goes by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PcieFacts {
+    /// DW number of the capability.
+    pub at: u16,
+    /// Device/Port Type; `None` where it is none of those that `config` makes.
+    pub port: Option<PortType>,
+    /// Device Capabilities.
+    pub device_capabilities: u32,
+    /// Device Capabilities 2.
+    pub device_capabilities_2: u32,
+    /// A port with a slot that is Hot-Plug Capable.
+    pub hot_plug: bool,
+}
+
+/// The Device/Port Type of bits 7:4 of the PCI Express Capabilities register (`PCIe 5.0 Table 7-17`); `None` for those
+/// that nothing here depends on.
+pub(super) const fn port_type(bits: u8) -> Option<PortType> {
+    Some(match bits & 0xf {
+        0b0000 | 0b0001 => PortType::Endpoint,
+        0b0100 => PortType::RootPort,
+        0b0101 => PortType::Upstream,
+        0b0110 => PortType::Downstream,
+        0b1001 => PortType::RootComplexIntegrated,
+        _ => return None,
+    })
+}
+
+/// What a bridge forwards (`PCIe 5.0 §7.5.1.3`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct FoundBridge {
+    /// Secondary Bus Number: of the bus right below.
+    pub secondary: u8,
+    /// Subordinate Bus Number: the last below.
+    pub subordinate: u8,
+    /// I/O window; of no size where there is none.
+    pub io: super::Window,
+    /// Memory window.
+    pub memory: super::Window,
+    /// Prefetchable memory window, above 4 GiB.
+    pub prefetchable: super::Window,
+    /// It has an I/O window at all.
+    pub has_io: bool,
+    /// Its prefetchable window has 64-bit addresses.
+    pub has_64_bit: bool,
+    /// ARI Forwarding Enable is set.
+    pub ari: bool,
+}
+
+/// The SR-IOV capability of a physical function (`PCIe 5.0 §9.3.3`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct FoundSriov {
+    /// DW number of the capability.
+    pub at: u16,
+    /// TotalVFs.
+    pub total_vfs: u16,
+    /// NumVFs, which are enabled; 0 where VF Enable is clear.
+    pub num_vfs: u16,
+    /// First VF Offset.
+    pub first_offset: u16,
+    /// VF Stride.
+    pub stride: u16,
+    /// VF Device ID.
+    pub vf_device: u16,
+    /// VF BARs: the address of that of the first VF, and the bytes of one.
+    pub bars: [Option<FoundBar>; 6],
+}
+
+impl FoundSriov {
+    /// The ID of virtual function `index`, counted from zero, of the physical function `pf`; `None` beyond 16 bits.
+    #[must_use]
+    pub fn vf(&self, pf: Bdf, index: u16) -> Option<Bdf> {
+        let beyond = u32::from(self.first_offset) + u32::from(self.stride) * u32::from(index);
+        u16::try_from(u32::from(pf.bits()) + beyond).ok().map(Bdf::from_bits)
+    }
+}
+
+/// How a function interrupts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Interrupt {
+    /// It cannot, or vectors ran out.
+    #[default]
+    None,
+    /// By messages that assert and deassert a line; `pin` is 1 (INTA) to 4 (INTD).
+    Intx {
+        /// Interrupt Pin.
+        pin: u8,
+        /// Which of the host's lines it ends at; stands in Interrupt Line.
+        line: u8,
+    },
+    /// By MSI.
+    Msi,
+    /// By MSI-X.
+    Msix,
+}
+
+impl Function {
+    /// Bus, device and function.
+    #[must_use]
+    pub const fn bdf(&self) -> Bdf {
+        self.found.bdf
+    }
+
+    /// DW number of the first capability with this ID.
+    #[must_use]
+    pub fn capability(&self, id: u8) -> Option<u16> {
+        self.capabilities.iter().find(|c| c.id == id).map(|c| c.at)
+    }
+
+    /// DW number of the first extended capability with this ID.
+    #[must_use]
+    pub fn extended_capability(&self, id: u16) -> Option<u16> {
+        self.extended.iter().find(|c| c.id == id).map(|c| c.at)
+    }
+
+    pub(super) fn port_type(&self) -> Option<PortType> {
+        self.pcie.and_then(|p| p.port)
+    }
+
+    pub(super) fn hot_plug(&self) -> bool {
+        self.pcie.is_some_and(|p| p.hot_plug)
+    }
+}
+
+impl System {
+    /// The host, as enumeration was told of it.
+    #[must_use]
+    pub const fn map(&self) -> &HostMap {
+        &self.map
+    }
+
+    /// All functions in the order of their IDs, which is that of the tree, depth first.
+    pub fn functions(&self) -> impl Iterator<Item = &Function> {
+        self.functions.values()
+    }
+
+    /// How many functions there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.functions.len()
+    }
+
+    /// True where there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.functions.is_empty()
+    }
+
+    /// The function with this ID.
+    #[must_use]
+    pub fn get(&self, bdf: Bdf) -> Option<&Function> {
+        self.functions.get(&bdf)
+    }
+
+    /// The function at this path.
+    #[must_use]
+    pub fn at_path(&self, path: &Path) -> Option<&Function> {
+        self.functions().find(|f| f.path == *path)
+    }
+
+    /// The first function below root port `port`, counted from zero, that is no bridge: with one device there, the one
+    /// for its driver.
+    #[must_use]
+    pub fn first_device(&self, port: usize) -> Option<&Function> {
+        self.functions().find(|f| f.parent.is_some() && f.header_type == 0 && f.found.port == port)
+    }
+
+    /// All functions below this bridge, of all levels, in the order of their IDs.
+    pub fn under(&self, bridge: Bdf) -> impl Iterator<Item = &Function> {
+        let buses = self.get(bridge).and_then(|f| f.bridge).map(|b| b.secondary..=b.subordinate);
+        self.functions().filter(move |f| buses.as_ref().is_some_and(|b| b.contains(&f.bdf().bus())))
+    }
+
+    /// The virtual functions of this physical function.
+    pub fn vfs_of(&self, pf: Bdf) -> impl Iterator<Item = &Function> {
+        self.functions().filter(move |f| f.vf_of == Some(pf))
+    }
+
+    /// The configuration space of a function, by configuration reads: 4 KiB, or 256 B where it has no PCI Express
+    /// capability and so no more. A register that is refused reads as ones.
+    ///
+    /// # Errors
+    /// Where there is no such function.
+    pub async fn read_config(&self, cpu: &Cpu, bdf: Bdf) -> Result<Vec<u8>, String> {
+        let function = self.get(bdf).ok_or_else(|| format!("no function {bdf} was found"))?;
+        let registers = if function.pcie.is_some() { 1024 } else { 64 };
+        let config = Config { cpu, bdf };
+        let mut bytes = Vec::with_capacity(usize::from(registers) * 4);
+        for register_dw in 0..registers {
+            bytes.extend_from_slice(&config.read(register_dw).await.unwrap_or(u32::MAX).to_le_bytes());
+        }
+        Ok(bytes)
+    }
+
+    /// All configuration spaces by configuration reads, as `lspci -F` reads them.
+    ///
+    /// # Errors
+    /// None today.
+    pub async fn hexdump(&self, cpu: &Cpu) -> Result<String, String> {
+        let mut text = String::new();
+        for function in self.functions() {
+            let bytes = self.read_config(cpu, function.bdf()).await?;
+            dump(&mut text, function, &bytes);
+        }
+        Ok(text)
+    }
+
+    /// The tree as `lspci -t` draws it: buses in brackets, devices with their functions.
+    #[must_use]
+    pub fn tree(&self) -> String {
+        let mut text = String::new();
+        let head = format!("-[0000:{:02x}]-", self.map.first_bus);
+        self.draw(&mut text, &head, self.map.first_bus);
+        text
+    }
+
+    /// Draws what is on `bus`, behind `head`; further lines are indented as far.
+    fn draw(&self, text: &mut String, head: &str, bus: u8) {
+        let on_bus: Vec<&Function> = self.functions().filter(|f| f.bdf().bus() == bus).collect();
+        let indent = indent(head);
+        for (i, function) in on_bus.iter().enumerate() {
+            let last = i + 1 == on_bus.len();
+            let branch = match (on_bus.len(), last) {
+                (1, _) => "--",
+                (_, true) => "\\-",
+                (_, false) => "+-",
+            };
+            let start = if i == 0 { head } else { &indent };
+            self.draw_function(text, &format!("{start}{branch}"), function);
+        }
+        if on_bus.is_empty() {
+            let _ = writeln!(text, "{head}");
+        }
+    }
+
+    fn draw_function(&self, text: &mut String, head: &str, function: &Function) {
+        let bdf = function.bdf();
+        let head = format!("{head}{:02x}.{}", bdf.device(), bdf.function());
+        let Some(FoundBridge { secondary, subordinate, .. }) = function.bridge else {
+            let _ = writeln!(text, "{head}");
+            return;
+        };
+        let buses = if secondary == subordinate {
+            format!("[{secondary:02x}]")
+        } else {
+            format!("[{secondary:02x}-{subordinate:02x}]")
+        };
+        let head = format!("{head}-{buses}--");
+        // Virtual functions may stand on buses of their own, behind that of their physical function.
+        let on_secondary = |f: &Function| f.vf_of.is_some_and(|pf| pf.bus() == secondary);
+        let all = self.under(bdf).filter(|f| on_secondary(f)).map(|f| f.bdf().bus());
+        let all: BTreeSet<u8> = all.chain([secondary]).collect();
+        if all.len() == 1 {
+            return self.draw(text, &head, secondary);
+        }
+        let indent = indent(&head);
+        for (i, bus) in all.iter().enumerate() {
+            let start = if i == 0 { &head } else { &indent };
+            let branch = if i + 1 == all.len() { "\\-" } else { "+-" };
+            self.draw(text, &format!("{start}{branch}[0000:{bus:02x}]-"), *bus);
+        }
+    }
+}
+
+/// What stands below `head` where more is to come: a line goes on below what has siblings.
+fn indent(head: &str) -> String {
+    head.chars().map(|c| if matches!(c, '+' | '|') { '|' } else { ' ' }).collect()
+}
+
+/// One function, as `lspci -F` reads it.
+fn dump(text: &mut String, function: &Function, bytes: &[u8]) {
+    let kind = match function.header_type {
+        1 => "PCI bridge",
+        _ => "Function",
+    };
+    let FoundFunction { bdf, vendor, device, .. } = function.found;
+    let _ = writeln!(text, "{bdf} {kind}: Device {vendor:04x}:{device:04x}");
+    for (line, bytes) in bytes.chunks(16).enumerate() {
+        let _ = write!(text, "{:02x}:", line * 16);
+        for byte in bytes {
+            let _ = write!(text, " {byte:02x}");
+        }
+        text.push('\n');
+    }
+    text.push('\n');
+}
+
+impl Config<'_> {
+    /// Vendor ID of what may have been removed; `None` where nothing answers.
+    pub(super) async fn answers(&self) -> Option<u32> {
+        self.read(header::ID).await.ok().filter(|id| *id != u32::MAX)
+    }
+}

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Enumerates a whole host, or again what is below one bridge: walks, gives addresses, sets functions up, enables them.
+
+use super::Config;
+use super::host_map::{FixedPlace, HostMap};
+use super::scan::Walk;
+use super::settings::{self, Common};
+use super::sizing::{Class, Need, Seat};
+use super::system::{Function, System};
+use super::vectors::Vectors;
+use super::windows::{Apertures, place};
+use crate::cpu::Cpu;
+use config::header::{self, command};
+use std::collections::BTreeMap;
+use tlp::Bdf;
+
+/// The first address that 32 bits do not hold.
+const FOUR_GIB: u64 = 1 << 32;
+
+/// What a rescan changed.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Rescan {
+    /// Functions that are gone, as they were.
+    pub removed: Vec<Function>,
+    /// Functions that are new.
+    pub added: Vec<Bdf>,
+}
+
+/// Finds all functions of a host, depth first from `map.first_bus` on, gives them bus numbers and addresses, sets them up
+/// by the policy and enables them; all by configuration requests, and by memory writes into MSI-X tables.
+///
+/// # Errors
+/// A line that names the function, and what it needs and cannot have: bus numbers, addresses, vectors.
+pub async fn enumerate_host(cpu: &Cpu, map: &HostMap) -> Result<System, String> {
+    let mut walk = Walk::whole(cpu, map);
+    walk.run(map.first_bus, None).await?;
+    let Walk { functions, mut needs, .. } = walk;
+    for fixed in &map.fixed {
+        fix(&functions, &mut needs, fixed)?;
+    }
+    let apertures = Apertures { io: map.io, memory: map.mmio32, prefetchable: map.mmio64 };
+    let placed = place_all(map, &functions, &needs, None, apertures)?;
+    let common = settings::common(cpu, map, &functions).await?;
+    let added: Vec<Bdf> = functions.keys().copied().collect();
+    let mut system = System { map: map.clone(), functions, vectors: Vectors::new(map.vectors) };
+    system.bring_up(cpu, &added, &placed, &common).await?;
+    Ok(system)
+}
+
+/// Looks again at what is below a port with a slot, after a device came or went. What is still there and set up is left
+/// alone. What is new must do with the bus numbers and windows that the port has; see [`Policy`](super::Policy) for what
+/// is kept there.
+///
+/// # Errors
+/// As of [`enumerate_host`]; also where `bridge` is no root or downstream port that was found. What was removed is no
+/// longer in `system` then.
+pub async fn rescan(cpu: &Cpu, system: &mut System, bridge: Bdf) -> Result<Rescan, String> {
+    let found = system.get(bridge).filter(|f| f.port_type().is_some_and(|p| p.is_above_link()));
+    let port = found.cloned().ok_or_else(|| format!("function {bridge} is no root or downstream port"))?;
+    let buses = port.bridge.unwrap_or_default();
+    if system.still_there(cpu, buses.secondary).await {
+        return Ok(Rescan::default());
+    }
+    let removed = system.forget_below(bridge);
+    let mut walk = Walk::below(cpu, system, &port);
+    walk.run(buses.secondary, Some(bridge)).await?;
+    let Walk { mut functions, mut needs, .. } = walk;
+    for fixed in &system.map.fixed {
+        // What is elsewhere, or not here now, is no error.
+        let _ = fix(&functions, &mut needs, fixed);
+    }
+    let apertures = Apertures { io: buses.io, memory: buses.memory, prefetchable: buses.prefetchable };
+    let placed = place_all(&system.map, &functions, &needs, Some(bridge), apertures)?;
+    let mut added: Vec<Bdf> = functions.keys().copied().filter(|bdf| *bdf != bridge).collect();
+    // The port with them: whether it forwards by ARI may have changed.
+    system.functions.append(&mut functions);
+    let common = settings::common_below(cpu, &system.map, &system.functions, &port, &added).await?;
+    settings::apply(cpu, &system.map.policy, &mut system.functions, bridge, common).await?;
+    let common = BTreeMap::from([(port.found.port, common)]);
+    added.extend(system.bring_up(cpu, &added, &placed, &common).await?);
+    Ok(Rescan { removed, added })
+}
+
+/// Places everything; slots get no reserve where not all of them can have one.
+fn place_all(
+    map: &HostMap,
+    functions: &BTreeMap<Bdf, Function>,
+    needs: &[Need],
+    top: Option<Bdf>,
+    apertures: Apertures,
+) -> Result<Vec<Need>, String> {
+    let with_reserve = place(functions, needs, top, apertures, map.policy.hot_plug_bytes);
+    with_reserve.or_else(|_| place(functions, needs, top, apertures, 0))
+}
+
+/// Makes a need stand where it is told.
+fn fix(functions: &BTreeMap<Bdf, Function>, needs: &mut [Need], fixed: &FixedPlace) -> Result<(), String> {
+    let FixedPlace { path, bar, address } = fixed;
+    let told = |what: &str| {
+        format!("path {path}, BAR {bar}: told to stand at {address:#x}, but there is no such {what}")
+    };
+    let function = functions.values().find(|f| f.path == *path).ok_or_else(|| told("function"))?;
+    let is = |n: &&mut Need| n.bdf == function.bdf() && n.seat == Seat::Bar(*bar);
+    let need = needs.iter_mut().find(is).ok_or_else(|| told("BAR"))?;
+    need.fixed = Some(*address);
+    if need.class != Class::Io {
+        let above = need.is_64 && *address >= FOUR_GIB;
+        need.class = if above { Class::Prefetchable } else { Class::Memory };
+    }
+    Ok(())
+}
+
+impl System {
+    /// Programs and enables functions that were found; from the root down, so that each can be reached once it is.
+    /// Returns the virtual functions that came to be.
+    async fn bring_up(
+        &mut self,
+        cpu: &Cpu,
+        added: &[Bdf],
+        placed: &[Need],
+        common: &BTreeMap<usize, Common>,
+    ) -> Result<Vec<Bdf>, String> {
+        self.program(cpu, placed).await?;
+        for bdf in added {
+            self.set_up(cpu, *bdf, common).await?;
+        }
+        for bdf in added {
+            self.give_interrupts(Config { cpu, bdf: *bdf }).await?;
+        }
+        let vfs = self.enable_vfs(cpu, added).await?;
+        for vf in &vfs {
+            let config = Config { cpu, bdf: *vf };
+            self.give_interrupts(config).await?;
+            config.enable_vf().await?;
+        }
+        Ok(vfs)
+    }
+
+    async fn program(&mut self, cpu: &Cpu, placed: &[Need]) -> Result<(), String> {
+        for need in placed {
+            if let Some(function) = self.functions.get_mut(&need.bdf) {
+                Config { cpu, bdf: need.bdf }.program(function, need).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn set_up(&mut self, cpu: &Cpu, bdf: Bdf, common: &BTreeMap<usize, Common>) -> Result<(), String> {
+        let System { map, functions, .. } = self;
+        let Some(function) = functions.get(&bdf) else { return Ok(()) };
+        let config = Config { cpu, bdf };
+        config.program_windows(function).await?;
+        if let Some(common) = common.get(&function.found.port) {
+            settings::apply(cpu, &map.policy, functions, bdf, *common).await?;
+        }
+        let Some(function) = functions.get(&bdf) else { return Ok(()) };
+        config.enable(function, map.policy.error_reporting).await
+    }
+
+    /// Whether device 0 of a bus is the one that was found there, as it was left: a reset would have cleared Command.
+    async fn still_there(&self, cpu: &Cpu, bus: u8) -> bool {
+        let bdf = Bdf::from_bits(u16::from(bus) << 8);
+        let config = Config { cpu, bdf };
+        let Some(before) = self.get(bdf) else { return false };
+        let id = u32::from(before.found.device) << 16 | u32::from(before.found.vendor);
+        let same = config.answers().await == Some(id);
+        let command = config.read(header::COMMAND_STATUS).await.unwrap_or(0);
+        same && command & command::BUS_MASTER != 0
+    }
+
+    fn forget_below(&mut self, bridge: Bdf) -> Vec<Function> {
+        let below: Vec<Bdf> = self.under(bridge).map(Function::bdf).collect();
+        let removed: Vec<Function> = below.iter().filter_map(|bdf| self.functions.remove(bdf)).collect();
+        for function in &removed {
+            self.take_interrupts(function);
+        }
+        removed
+    }
+}

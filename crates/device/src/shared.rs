@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What functions of one endpoint share behind the seam: a physical function and its virtual ones are devices of their own,
+//! each with its own requester ID, tags and resets, and often one engine does the work of all. Never lets one function
+//! see the requests, tokens or DMA results of another.
+//!
+//! - [`SharedEngine`]: callbacks. An [`Engine`] sees the inputs of all functions, each with the number of its function.
+//! - [`Channel`]: `async` code. What tasks of one function send, tasks of another receive; it outlives their resets.
+//!
+//! Both work where all functions are driven together, as those of an endpoint are: each is asked after every input of
+//! any.
+
+use crate::seam::{Device, Input, Output, Ready, Token};
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use tlp::{Class, Time};
+
+/// What does the work of several functions; as a [`Device`], with the number of the function in each call. Numbers are
+/// those given to [`SharedEngine::function`].
+pub trait Engine {
+    /// Takes an input of a function. After a reset of one, what was under way for it is void; that of others goes on.
+    fn handle(&mut self, now: Time, function: u16, input: Input);
+
+    /// The next output of a function, see [`Device::poll_output`].
+    fn poll_output(&mut self, now: Time, function: u16, class: Class) -> Option<Output>;
+
+    /// What may be found for a function, see [`Device::ready`].
+    fn ready(&self, function: u16) -> Ready;
+
+    /// The next request of a function that the engine has taken, see [`Device::poll_taken`].
+    fn poll_taken(&mut self, function: u16) -> Option<Token>;
+
+    /// When to hand a function [`Input::Timer`] next, see [`Device::poll_timeout`].
+    fn poll_timeout(&self, function: u16) -> Option<Time>;
+}
+
+/// An engine that several functions share. Clones are handles on the same one.
+pub struct SharedEngine<E>(Rc<RefCell<E>>);
+
+impl<E> Clone for SharedEngine<E> {
+    fn clone(&self) -> SharedEngine<E> {
+        SharedEngine(Rc::clone(&self.0))
+    }
+}
+
+impl<E: Engine + 'static> SharedEngine<E> {
+    /// Makes it ready to be shared.
+    pub fn new(engine: E) -> SharedEngine<E> {
+        SharedEngine(Rc::new(RefCell::new(engine)))
+    }
+
+    /// The device that stands for function `number`; one for each.
+    #[must_use]
+    pub fn function(&self, number: u16) -> Box<dyn Device> {
+        Box::new(EngineFunction { engine: self.clone(), number })
+    }
+
+    /// Looks at the engine.
+    pub fn with<T>(&self, look: impl FnOnce(&E) -> T) -> T {
+        look(&self.0.borrow())
+    }
+}
+
+/// One function of a shared engine.
+struct EngineFunction<E> {
+    engine: SharedEngine<E>,
+    number: u16,
+}
+
+impl<E: Engine> Device for EngineFunction<E> {
+    fn handle(&mut self, now: Time, input: Input) {
+        self.engine.0.borrow_mut().handle(now, self.number, input);
+    }
+
+    fn poll_output(&mut self, now: Time, class: Class) -> Option<Output> {
+        self.engine.0.borrow_mut().poll_output(now, self.number, class)
+    }
+
+    fn ready(&self) -> Ready {
+        self.engine.0.borrow().ready(self.number)
+    }
+
+    fn poll_taken(&mut self) -> Option<Token> {
+        self.engine.0.borrow_mut().poll_taken(self.number)
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        self.engine.0.borrow().poll_timeout(self.number)
+    }
+}
+
+/// What waits in a channel, and who waits for it.
+struct Queue<T> {
+    values: VecDeque<T>,
+    capacity: usize,
+    /// Woken all at once: who finds nothing waits again. Tasks of functions that were reset do no harm here.
+    senders: Vec<Waker>,
+    receivers: Vec<Waker>,
+}
+
+/// A bounded queue between the tasks of several functions, first in first out. Clones are handles on the same one.
+///
+/// ```
+/// use riser_device::io::{Io, Request};
+/// use riser_device::shared::Channel;
+/// use riser_device::AsyncDevice;
+///
+/// let work = Channel::new(64);
+/// let physical = AsyncDevice::new({
+///     let work = work.clone();
+///     move |io: Io| {
+///         let work = work.clone();
+///         async move {
+///             loop {
+///                 let address: u64 = work.receive().await;
+///                 io.sleep(tlp::Duration::from_ns(100)).await;
+///                 let _ = address;
+///             }
+///         }
+///     }
+/// });
+/// let virtual_function = move |_n: u16| {
+///     let work = work.clone();
+///     AsyncDevice::new(move |io: Io| {
+///         let work = work.clone();
+///         async move {
+///             while let Some(request) = io.next_request().await {
+///                 if let Request::Write(doorbell) = request {
+///                     work.send(doorbell.u64()).await;
+///                 }
+///             }
+///         }
+///     })
+/// };
+/// ```
+pub struct Channel<T>(Rc<RefCell<Queue<T>>>);
+
+impl<T> Clone for Channel<T> {
+    fn clone(&self) -> Channel<T> {
+        Channel(Rc::clone(&self.0))
+    }
+}
+
+impl<T> Channel<T> {
+    /// A channel that holds at most `capacity` values, at least one.
+    #[must_use]
+    pub fn new(capacity: usize) -> Channel<T> {
+        let (values, capacity) = (VecDeque::new(), capacity.max(1));
+        Channel(Rc::new(RefCell::new(Queue { values, capacity, senders: Vec::new(), receivers: Vec::new() })))
+    }
+
+    /// Puts a value in; waits while it is full. A send that is dropped before it ends sends nothing.
+    pub fn send(&self, value: T) -> Send<'_, T> {
+        Send { channel: self, value: Some(value) }
+    }
+
+    /// Takes the value that has waited for longest; waits while there is none. Of several receivers each value goes to
+    /// one.
+    pub fn receive(&self) -> Receive<'_, T> {
+        Receive { channel: self }
+    }
+
+    /// Values that wait.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.borrow().values.len()
+    }
+
+    /// True where none waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Leaves word, once for each task.
+fn wait(waiting: &mut Vec<Waker>, waker: &Waker) {
+    if !waiting.iter().any(|w| w.will_wake(waker)) {
+        waiting.push(waker.clone());
+    }
+}
+
+fn wake_all(waiting: Vec<Waker>) {
+    waiting.into_iter().for_each(Waker::wake);
+}
+
+/// Ends when the value is in the channel.
+#[must_use = "futures do nothing unless awaited"]
+pub struct Send<'a, T> {
+    channel: &'a Channel<T>,
+    value: Option<T>,
+}
+
+impl<T: Unpin> Future for Send<'_, T> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let woken = {
+            let mut queue = self.channel.0.borrow_mut();
+            if queue.values.len() >= queue.capacity {
+                wait(&mut queue.senders, cx.waker());
+                return Poll::Pending;
+            }
+            queue.values.extend(self.value.take());
+            std::mem::take(&mut queue.receivers)
+        };
+        wake_all(woken);
+        Poll::Ready(())
+    }
+}
+
+/// Ends with a value.
+#[must_use = "futures do nothing unless awaited"]
+pub struct Receive<'a, T> {
+    channel: &'a Channel<T>,
+}
+
+impl<T> Future for Receive<'_, T> {
+    type Output = T;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
+        let (value, woken) = {
+            let mut queue = self.channel.0.borrow_mut();
+            let Some(value) = queue.values.pop_front() else {
+                wait(&mut queue.receivers, cx.waker());
+                return Poll::Pending;
+            };
+            (value, std::mem::take(&mut queue.senders))
+        };
+        wake_all(woken);
+        Poll::Ready(value)
+    }
+}

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The disk of gem5's PCI Express model (IISWC'18, §VI-A), and a driver that reads from it: sectors of 4 KiB, each behind an
+//! access latency that does not depend on what was read before, each written into host memory as requests of one cache line.
+//!
+//! Registers, little-endian, on BAR 0:
+//!
+//! ```text
+//! +0   u64  buffer    bus address of the buffer, which is used again and again
+//! +8   u32  sectors   how many to read
+//! +12  u32  control   writing 1 starts
+//! +16  u32  status    0 idle, 1 running, 2 done, 3 failed
+//! ```
+//!
+//! With [`Writes::NonPosted`], the paper's, every request is answered, and a sector has to wait for all answers to the one
+//! before (§VI-B). The requests then are deferrable writes, the non-posted write that PCI Express has (ECN "Deferrable
+//! Memory Write"): with three DW of header they are as long as the paper's, 64 B and 20 B around them, and their completion
+//! is one without data. [`NonPostedWrites`] makes them, below an ordinary endpoint. With [`Writes::Posted`] the disk does
+//! what PCI Express has always had for this. No byte is carried: the disk never knows what is in a sector.
+
+mod non_posted;
+
+pub use non_posted::NonPostedWrites;
+
+use crate::shared::Shared;
+use crate::{device_id, identity};
+use config::{Bar, BuildError, Builder, MsiLayout, PcieLayout};
+use device::cpu::Cpu;
+use device::endpoint::FunctionConfig;
+use device::firmware::FoundFunction;
+use device::io::{RegisterFile, Request};
+use device::{AsyncDevice, BarIndex, DmaError, Io};
+use std::cell::RefCell;
+use std::rc::Rc;
+use thiserror::Error;
+use tlp::{Duration, PayloadPool, Time};
+
+/// Bytes of a sector (IISWC'18, §VI-B).
+pub const SECTOR_BYTES: u32 = 4096;
+/// Sectors of the buffer.
+const BUFFER_SECTORS: u64 = 16;
+/// Bytes of BAR 0.
+const BAR_BYTES: u64 = 128;
+/// IDE controller (PCI Code and ID Assignment Specification, §1.2).
+const CLASS: u32 = 0x01_0100;
+const BAR: u8 = 0;
+const DONE_VECTOR: u16 = 0;
+
+/// Offsets and values of the registers.
+mod register {
+    pub(super) const BUFFER: u64 = 0;
+    pub(super) const SECTORS: u64 = 8;
+    pub(super) const CONTROL: u64 = 12;
+    pub(super) const STATUS: u64 = 16;
+    pub(super) const BYTES: usize = 20;
+
+    pub(super) const START: u32 = 1;
+    pub(super) const RUNNING: u32 = 1;
+    pub(super) const DONE: u32 = 2;
+    pub(super) const FAILED: u32 = 3;
+}
+
+/// How a sector gets into host memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Writes {
+    /// Every request is answered, and the next sector waits for all answers.
+    #[default]
+    NonPosted,
+    /// No request is answered, and nothing waits.
+    Posted,
+}
+
+/// What a disk is to be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// How sectors are written.
+    pub writes: Writes,
+    /// From the start of a sector to its first request.
+    pub access_latency: Duration,
+    /// Bytes of a request: a power of two, 4 to 128.
+    pub request_bytes: u32,
+}
+
+impl Default for Settings {
+    /// Those of the paper.
+    fn default() -> Settings {
+        Settings { writes: Writes::NonPosted, access_latency: Duration::from_us(1), request_bytes: 64 }
+    }
+}
+
+/// Why there is no such disk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+pub enum SettingsError {
+    /// Bytes of a request.
+    #[error("requests of {0} bytes: legal are powers of two, 4 to 128")]
+    Request(u32),
+    /// The configuration space.
+    #[error(transparent)]
+    Config(#[from] BuildError),
+}
+
+/// What a disk has done since it was started.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Report {
+    /// Sectors that are in memory; posted, that have been handed to the link.
+    pub sectors: u64,
+    /// From the first request of each sector to its last answer, all sectors; posted, to when the link took its last
+    /// request.
+    pub transferring: Duration,
+    /// From the start of the first sector to the end of the last.
+    pub elapsed: Duration,
+}
+
+/// The disk and its configuration space; `pcie` says what link it is on. Where its writes are non-posted, its endpoint
+/// stands behind [`NonPostedWrites`].
+///
+/// # Errors
+/// Where a setting is not legal.
+pub fn function(
+    settings: Settings,
+    pcie: PcieLayout,
+    pool: &PayloadPool,
+    report: &Shared<Report>,
+) -> Result<FunctionConfig, SettingsError> {
+    let bytes = settings.request_bytes;
+    if !bytes.is_power_of_two() || !(4..=128).contains(&bytes) {
+        return Err(SettingsError::Request(bytes));
+    }
+    let config = Builder::type0(identity(device_id::DISK, CLASS))
+        .bar(BAR, Bar::memory32(BAR_BYTES))
+        .msi(MsiLayout { vectors: 1 })
+        .pcie(pcie)
+        .build()?;
+    let report = report.clone();
+    let device = AsyncDevice::with_pool(pool.clone(), move |io| serve(io, settings, report.clone()));
+    Ok(FunctionConfig { config, device: Box::new(device) })
+}
+
+/// Answers register reads and writes, and starts when told to.
+async fn serve(io: Io, settings: Settings, report: Shared<Report>) {
+    let registers = Rc::new(RefCell::new(RegisterFile::new(register::BYTES)));
+    while let Some(request) = io.next_request().await {
+        match request {
+            Request::Read(read) => {
+                let registers = registers.borrow();
+                let answer = registers.read(&read);
+                read.complete(answer);
+            }
+            Request::Write(write) if write.offset() + write.len() as u64 <= register::CONTROL => {
+                registers.borrow_mut().write(&write);
+            }
+            Request::Write(write) if write.at(BarIndex(BAR), register::CONTROL) => {
+                let running = registers.borrow().u32(register::STATUS as usize) == register::RUNNING;
+                if write.u32() == register::START && !running {
+                    io.spawn(run(io.clone(), settings, report.clone(), registers.clone()));
+                }
+            }
+            // All else is read-only.
+            Request::Write(_) | Request::Atomic(_) | Request::Message(_) => {}
+        }
+    }
+}
+
+async fn run(
+    io: Io,
+    settings: Settings,
+    report: Shared<Report>,
+    registers: Rc<RefCell<RegisterFile>>,
+) -> Result<(), DmaError> {
+    let status = |value| registers.borrow_mut().set_u32(register::STATUS as usize, value);
+    status(register::RUNNING);
+    let buffer = registers.borrow().u64(register::BUFFER as usize);
+    let sectors = registers.borrow().u32(register::SECTORS as usize);
+    report.change(|r| *r = Report::default());
+    let (start, mut result) = (io.now(), Ok(()));
+    for n in 0..u64::from(sectors) {
+        io.sleep(settings.access_latency).await;
+        let from = io.now();
+        result = sector(&io, settings, buffer + n % BUFFER_SECTORS * u64::from(SECTOR_BYTES)).await;
+        if result.is_err() {
+            break;
+        }
+        report.change(|r| r.sector(start, from, io.now()));
+    }
+    status(if result.is_ok() { register::DONE } else { register::FAILED });
+    io.interrupt(DONE_VECTOR).await
+}
+
+impl Report {
+    fn sector(&mut self, start: Time, from: Time, to: Time) {
+        self.sectors += 1;
+        self.transferring += to.since(from);
+        self.elapsed = to.since(start);
+    }
+}
+
+/// Writes one sector. A read of no bytes comes back when all writes before it are done (`PCIe 5.0 §2.2.5`).
+async fn sector(io: &Io, settings: Settings, address: u64) -> Result<(), DmaError> {
+    let step = settings.request_bytes;
+    for offset in (0..SECTOR_BYTES).step_by(step as usize) {
+        io.dma_write_counted(address + u64::from(offset), step).await?;
+    }
+    match settings.writes {
+        Writes::NonPosted => io.dma_read_counted(address, 0).await,
+        Writes::Posted => Ok(()),
+    }
+}
+
+/// Reads `sectors` sectors into host memory below 4 GiB, as the paper's TLPs have three DW of header; ends with the
+/// interrupt behind the last.
+///
+/// # Errors
+/// A line that says what failed.
+pub async fn driver(cpu: Cpu, function: FoundFunction, sectors: u32) -> Result<(), String> {
+    let said = |e: device::host::HostError| format!("{function}: {e}");
+    let bytes = BUFFER_SECTORS * u64::from(SECTOR_BYTES);
+    let buffer = cpu.memory().alloc_low(bytes, 4096).map_err(|e| format!("buffer: {e}"))?;
+    cpu.write_u64(function.address(BAR, register::BUFFER)?, buffer).await.map_err(said)?;
+    cpu.write_u32(function.address(BAR, register::SECTORS)?, sectors).await.map_err(said)?;
+    cpu.write_u32(function.address(BAR, register::CONTROL)?, register::START).await.map_err(said)?;
+    cpu.interrupt(function.vector(DONE_VECTOR)).await;
+    match cpu.read_u32(function.address(BAR, register::STATUS)?).await.map_err(said)? {
+        register::DONE => Ok(()),
+        status => Err(format!("{function}: a request failed (status {status})")),
+    }
+}

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Below an endpoint: turns its posted writes into deferrable ones, which are answered. For devices as gem5 has them, whose
+//! every write waits for a response; what PCI Express devices do is to post writes.
+//!
+//! The device above knows nothing of it. It learns that its writes are done from a read of no bytes, which means just that
+//! (`PCIe 5.0 §2.2.5`): it is answered here, when the last write before it has been, and never sent. Interrupts stay
+//! posted. Other reads are not for this port: their tags would be taken for those of writes.
+
+use device::{CreditReturn, TlpPort};
+use link::Notice;
+use std::collections::VecDeque;
+use tlp::{Bdf, Body, Class, Completion, Data, MemoryOp, MemoryRequest, Repr, Status, Tag, TcSet, Time, Tlp};
+
+/// The first tag of a write: tags of 8 bits whose upper bit is set.
+const FIRST_TAG: u16 = 128;
+/// Writes under way at most.
+const TAGS: u16 = 128;
+/// The longest deferrable write (ECN "Deferrable Memory Write"); longer ones stay posted.
+const MAX_BYTES: usize = 128;
+
+/// A port whose writes are answered.
+pub struct NonPostedWrites<P> {
+    port: P,
+    /// Free tags, the one that has been free for longest first.
+    free: VecDeque<u16>,
+    /// The write whose turn it is, while it waits for a tag or for room.
+    write: Option<Tlp>,
+    /// What is posted all the same, taken while a write was looked for.
+    posted: Option<Tlp>,
+    /// The read of no bytes that waits for all writes.
+    flush: Option<Tlp>,
+    /// Of completions that ended here.
+    credits: VecDeque<CreditReturn>,
+    /// Completions that were made here, whose credits nobody has given.
+    own_completions: u32,
+    failed: u64,
+    now: Time,
+}
+
+impl<P: TlpPort> NonPostedWrites<P> {
+    /// The writes of `port` are answered from now on.
+    #[must_use]
+    pub fn new(port: P) -> NonPostedWrites<P> {
+        NonPostedWrites {
+            port,
+            free: (FIRST_TAG..FIRST_TAG + TAGS).collect(),
+            write: None,
+            posted: None,
+            flush: None,
+            credits: VecDeque::with_capacity(usize::from(TAGS)),
+            own_completions: 0,
+            failed: 0,
+            now: Time::ZERO,
+        }
+    }
+
+    fn open(&self) -> usize {
+        usize::from(TAGS) - self.free.len()
+    }
+
+    /// Takes what the port posts next to its place, where both places are free.
+    fn take_posted(&mut self, now: Time, room: TcSet) {
+        if self.write.is_some() || self.posted.is_some() {
+            return;
+        }
+        match self.port.poll_tlp(now, Class::Posted, room) {
+            Some(tlp) if is_plain_write(&tlp) => self.write = Some(tlp),
+            other => self.posted = other,
+        }
+    }
+
+    /// The write whose turn it is, with a tag.
+    fn next_write(&mut self) -> Option<Tlp> {
+        let tag = *self.free.front()?;
+        let mut tlp = self.write.take()?;
+        if let Body::Memory(m) = &mut tlp.repr.body {
+            *m = MemoryRequest { op: MemoryOp::WriteDeferrable, tag: Tag::from_bits(tag), ..*m };
+            self.free.pop_front();
+        }
+        Some(tlp)
+    }
+
+    /// Answers the read of no bytes once no write is left before it.
+    fn answer_flush(&mut self, now: Time) {
+        if self.open() > 0 || self.write.is_some() {
+            return;
+        }
+        let Some(read) = self.flush.take() else { return };
+        if let Some(tlp) = answer(&read) {
+            self.own_completions += 1;
+            self.port.handle_tlp(now, tlp);
+        }
+    }
+}
+
+/// Any but an interrupt, which carries its bytes: the disk's data is only counted.
+fn is_plain_write(tlp: &Tlp) -> bool {
+    let write = matches!(tlp.repr.body, Body::Memory(m) if m.op == MemoryOp::Write);
+    write && tlp.data.bytes().is_none() && tlp.data.len() <= MAX_BYTES
+}
+
+/// The completion of a read of no bytes: one DW that means nothing (`PCIe 5.0 §2.2.5`).
+fn answer(read: &Tlp) -> Option<Tlp> {
+    let Body::Memory(m) = read.repr.body else { return None };
+    let (requester, tag) = read.repr.transaction();
+    let body = Completion {
+        locked: false,
+        completer: Bdf::default(),
+        requester,
+        tag,
+        status: Status::Success,
+        bcm: false,
+        byte_count: 1,
+        lower_address: (m.span.first_byte() & 0x7f) as u8,
+        length_dw: Some(1),
+    };
+    let repr = Repr { tc: read.repr.tc, attr: read.repr.attr, ..Repr::new(Body::Completion(body)) };
+    Some(Tlp::new(repr, Data::Counted(1)))
+}
+
+impl<P: TlpPort> TlpPort for NonPostedWrites<P> {
+    fn handle_tlp(&mut self, now: Time, tlp: Tlp) {
+        self.now = now;
+        let Body::Completion(c) = tlp.repr.body else { return self.port.handle_tlp(now, tlp) };
+        let tag = c.tag.bits();
+        let ours = (FIRST_TAG..FIRST_TAG + TAGS).contains(&tag) && !self.free.contains(&tag);
+        if !ours {
+            return self.port.handle_tlp(now, tlp);
+        }
+        self.credits.push_back(CreditReturn::of(&tlp));
+        self.free.push_back(tag);
+        self.failed += u64::from(c.status != Status::Success);
+        self.answer_flush(now);
+    }
+
+    fn poll_tlp(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
+        self.now = now;
+        match class {
+            Class::Completion => self.port.poll_tlp(now, class, room),
+            Class::Posted => {
+                self.take_posted(now, room);
+                self.posted.take()
+            }
+            Class::NonPosted => {
+                self.take_posted(now, room);
+                if let Some(write) = self.next_write() {
+                    return Some(write);
+                }
+                let tlp = self.port.poll_tlp(now, class, room)?;
+                if !matches!(tlp.repr.body, Body::Memory(m) if m.span.is_zero_length()) {
+                    return Some(tlp);
+                }
+                self.flush = Some(tlp);
+                self.answer_flush(now);
+                None
+            }
+        }
+    }
+
+    fn poll_credits(&mut self) -> Option<CreditReturn> {
+        if let Some(credit) = self.credits.pop_front() {
+            return Some(credit);
+        }
+        while let Some(credit) = self.port.poll_credits() {
+            if self.own_completions == 0 || credit.class != Class::Completion {
+                return Some(credit);
+            }
+            self.own_completions -= 1;
+        }
+        None
+    }
+
+    /// Those of the port; and at once for what was taken after its class had been asked for.
+    fn poll_timeout(&self) -> Option<Time> {
+        if self.posted.is_some() { Some(self.now) } else { self.port.poll_timeout() }
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        self.now = now;
+        self.port.handle_timeout(now);
+    }
+
+    fn handle_notice(&mut self, now: Time, notice: Notice) {
+        self.port.handle_notice(now, notice);
+    }
+
+    fn counts(&self) -> Vec<(&'static str, u64)> {
+        let failed = (self.failed > 0).then_some(("failed_writes", self.failed));
+        self.port.counts().into_iter().chain(failed).collect()
+    }
+
+    fn waits_for(&self) -> Option<String> {
+        let open = self.open();
+        let own = (open > 0).then(|| format!("{open} writes not answered"));
+        let parts: Vec<String> = self.port.waits_for().into_iter().chain(own).collect();
+        (!parts.is_empty()).then(|| parts.join("; "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use device::RawDevice;
+    use tlp::{Repr, Span};
+
+    const ALL: TcSet = TcSet::ALL;
+    const OWN_TAG: u16 = 7;
+
+    fn memory(op: MemoryOp, span: Span, data: Data) -> Tlp {
+        let requester = Bdf::from_bits(0x0100);
+        let body = MemoryRequest { op, requester, tag: Tag::from_bits(OWN_TAG), span };
+        Tlp::new(Repr::new(Body::Memory(body)), data)
+    }
+
+    /// The completion without data of a deferrable write (`PCIe 5.0 §2.2.9`: Byte Count 4, Lower Address 0).
+    fn answer_to(write: &Tlp) -> Tlp {
+        let (requester, tag) = write.repr.transaction();
+        let body = Completion {
+            locked: false,
+            completer: Bdf::default(),
+            requester,
+            tag,
+            status: Status::Success,
+            bcm: false,
+            byte_count: 4,
+            lower_address: 0,
+            length_dw: None,
+        };
+        Tlp::new(Repr::new(Body::Completion(body)), Data::NONE)
+    }
+
+    #[test]
+    fn a_read_of_no_bytes_comes_back_behind_the_answers_to_all_writes() {
+        let now = Time::ZERO;
+        let mut raw = RawDevice::new(8);
+        for at in [0x1000, 0x1040] {
+            raw.send(now, memory(MemoryOp::Write, Span::covering(at, 64).unwrap(), Data::Counted(64)));
+        }
+        raw.send(now, memory(MemoryOp::Read, Span::zero_length(0x1000), Data::NONE));
+        let mut port = NonPostedWrites::new(raw);
+        assert!(port.poll_tlp(now, Class::Posted, ALL).is_none(), "no write is posted");
+        let sent: Vec<Tlp> = std::iter::from_fn(|| port.poll_tlp(now, Class::NonPosted, ALL)).collect();
+        let tags: Vec<u16> = sent.iter().map(|t| t.repr.transaction().1.bits()).collect();
+        assert_eq!(tags, [FIRST_TAG, FIRST_TAG + 1], "the read is never sent");
+        for write in &sent {
+            assert!(matches!(write.repr.body, Body::Memory(m) if m.op == MemoryOp::WriteDeferrable));
+            assert_eq!(port.port.received().len(), 0, "not before all writes are answered");
+            port.handle_tlp(now, answer_to(write));
+        }
+        let [(_, done)] = port.port.received() else { panic!("{:?}", port.port.received()) };
+        assert_eq!((done.repr.transaction().1.bits(), done.data.len()), (OWN_TAG, 1));
+        let credits: Vec<CreditReturn> = std::iter::from_fn(|| port.poll_credits()).collect();
+        assert_eq!(credits, sent.iter().map(|w| CreditReturn::of(&answer_to(w))).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn writes_that_carry_bytes_stay_posted() {
+        let mut raw = RawDevice::new(1);
+        let pool = tlp::PayloadPool::new();
+        let interrupt = Data::Carried(pool.copy(&[0; 4]));
+        raw.send(Time::ZERO, memory(MemoryOp::Write, Span::covering(0xfee0_0000, 4).unwrap(), interrupt));
+        let mut port = NonPostedWrites::new(raw);
+        assert!(port.poll_tlp(Time::ZERO, Class::NonPosted, ALL).is_none());
+        assert_eq!(port.poll_timeout(), Some(Time::ZERO), "it is to be asked for again");
+        let posted = port.poll_tlp(Time::ZERO, Class::Posted, ALL).unwrap();
+        assert!(matches!(posted.repr.body, Body::Memory(m) if m.op == MemoryOp::Write));
+    }
+}

@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A NIC that is told every address by register writes and asked for every completion by register reads, as IceNIC of the
+//! Chipyard study is (2022, §6.2), with its cable plugged into itself; and the bare-metal program that drives it. Beside
+//! that, what the study names as future work (§6.2, end): requests and completions in batches, and more reads under way.
+//!
+//! Registers, little-endian, on BAR 0. A request is a QW: address in bits 47:0, bytes in 63:48.
+//!
+//! ```text
+//! +0x000  u64  send request      write: a frame to send
+//! +0x008  u64  receive request   write: a buffer for a frame; its bytes mean nothing
+//! +0x010  u32  send completion   read: takes one, if there is one
+//! +0x014  u32  receive completion  read: takes one: its bytes, 0 where there is none
+//! +0x018  u64  counts            read: send completions that wait in bits 31:0, receive completions in 63:32
+//! +0x020  u64  take all          read: as counts, and takes all of them
+//! +0x100  16 x u64  send requests      write: one behind the other, 0 is none
+//! +0x180  16 x u64  receive requests   likewise
+//! ```
+//!
+//! The device measures itself how long its send path has reads under way, how long its receive path writes, and for how long
+//! it does neither, while it waits for control. It raises no interrupt. It never looks into frames, and does not carry them.
+
+mod driver;
+mod meter;
+
+pub use driver::{Control, Run, driver};
+pub use meter::Report;
+
+use crate::queue::Queue;
+use crate::shared::Shared;
+use crate::{device_id, identity};
+use config::{Bar, BuildError, Builder, PcieLayout};
+use device::endpoint::FunctionConfig;
+use device::io::{ReadRequest, Request, WriteRequest};
+use device::{AsyncDevice, DmaError, Io};
+use meter::{Meter, Path};
+use std::cell::Cell;
+use std::rc::Rc;
+use thiserror::Error;
+use tlp::{Duration, PayloadPool};
+
+/// Requests, and completions, that wait at most; further requests are refused and counted.
+pub const QUEUE_ENTRIES: usize = 64;
+/// Requests in one write at most.
+pub const MAX_BATCH: u32 = 16;
+/// Reads that the send path has under way at most.
+pub const MAX_OUTSTANDING: u16 = 64;
+/// Bytes of the longest frame.
+pub const MAX_FRAME_BYTES: u32 = 9216;
+const BAR_BYTES: u64 = 4096;
+/// Ethernet controller (PCI Code and ID Assignment Specification, §1.3).
+const CLASS: u32 = 0x02_0000;
+const BAR: u8 = 0;
+
+/// Offsets of the registers.
+mod register {
+    pub(super) const SEND_REQUEST: u64 = 0x000;
+    pub(super) const RECEIVE_REQUEST: u64 = 0x008;
+    pub(super) const SEND_COMPLETION: u64 = 0x010;
+    pub(super) const RECEIVE_COMPLETION: u64 = 0x014;
+    pub(super) const COUNTS: u64 = 0x018;
+    pub(super) const TAKE_ALL: u64 = 0x020;
+    pub(super) const SEND_REQUESTS: u64 = 0x100;
+    pub(super) const RECEIVE_REQUESTS: u64 = 0x180;
+}
+
+/// What the device is to be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// Bytes of each read and write of host memory: a power of two, 8 to 4096. TileLink moves lines of 64 B.
+    pub access_bytes: u32,
+    /// Reads of the send path under way at once, 1 to [`MAX_OUTSTANDING`].
+    pub outstanding: u16,
+    /// From the last byte of a frame sent to its arrival.
+    pub loopback_latency: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings { access_bytes: 64, outstanding: 1, loopback_latency: Duration::ZERO }
+    }
+}
+
+/// Why there is no such device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+pub enum SettingsError {
+    /// Bytes of an access.
+    #[error("accesses of {0} bytes: legal are powers of two, 8 to 4096")]
+    Access(u32),
+    /// Reads under way.
+    #[error("{0} reads under way: legal are 1 to {MAX_OUTSTANDING}")]
+    Outstanding(u16),
+    /// The configuration space.
+    #[error(transparent)]
+    Config(#[from] BuildError),
+}
+
+/// The device and its configuration space; `pcie` says what link it is on.
+///
+/// # Errors
+/// Where a setting is not legal.
+pub fn function(
+    settings: Settings,
+    pcie: PcieLayout,
+    pool: &PayloadPool,
+    report: &Shared<Report>,
+) -> Result<FunctionConfig, SettingsError> {
+    let Settings { access_bytes: bytes, outstanding, .. } = settings;
+    if !bytes.is_power_of_two() || !(8..=4096).contains(&bytes) {
+        return Err(SettingsError::Access(bytes));
+    }
+    if !(1..=MAX_OUTSTANDING).contains(&outstanding) {
+        return Err(SettingsError::Outstanding(outstanding));
+    }
+    let config = Builder::type0(identity(device_id::ICE_NIC, CLASS))
+        .bar(BAR, Bar::memory32(BAR_BYTES))
+        .pcie(pcie)
+        .build()?;
+    let report = report.clone();
+    let start = move |io: Io| Nic::new(io, settings, report.clone()).run();
+    Ok(FunctionConfig { config, device: Box::new(AsyncDevice::with_pool(pool.clone(), start)) })
+}
+
+/// Where a frame is, or may be.
+#[derive(Clone, Copy)]
+struct Frame {
+    address: u64,
+    bytes: u32,
+}
+
+impl Frame {
+    /// As a request register has it.
+    fn of(request: u64) -> Frame {
+        Frame { address: request & 0xffff_ffff_ffff, bytes: (request >> 48) as u32 }
+    }
+
+    fn request(self) -> u64 {
+        self.address | u64::from(self.bytes) << 48
+    }
+}
+
+struct Nic {
+    io: Io,
+    settings: Settings,
+    meter: Meter,
+    to_send: Queue<Frame>,
+    buffers: Queue<Frame>,
+    /// Bytes of frames that have come back.
+    arrived: Queue<u32>,
+    sent: Queue<()>,
+    received: Queue<u32>,
+}
+
+impl Nic {
+    fn new(io: Io, settings: Settings, report: Shared<Report>) -> Rc<Nic> {
+        Rc::new(Nic {
+            io,
+            settings,
+            meter: Meter::new(report),
+            to_send: Queue::new(QUEUE_ENTRIES),
+            buffers: Queue::new(QUEUE_ENTRIES),
+            arrived: Queue::new(QUEUE_ENTRIES),
+            sent: Queue::new(QUEUE_ENTRIES),
+            received: Queue::new(QUEUE_ENTRIES),
+        })
+    }
+
+    async fn run(self: Rc<Nic>) {
+        self.io.spawn(self.clone().sender());
+        self.io.spawn(self.clone().receiver());
+        while let Some(request) = self.io.next_request().await {
+            match request {
+                Request::Write(write) => self.write(&write),
+                Request::Read(read) => self.read(read),
+                Request::Atomic(_) | Request::Message(_) => {}
+            }
+        }
+    }
+
+    fn write(&self, write: &WriteRequest) {
+        let to = match write.offset() {
+            register::SEND_REQUEST | register::SEND_REQUESTS => &self.to_send,
+            register::RECEIVE_REQUEST | register::RECEIVE_REQUESTS => &self.buffers,
+            _ => return self.meter.refuse(),
+        };
+        for qw in write.data().bytes().unwrap_or_default().chunks_exact(8) {
+            let request = qw.first_chunk().map_or(0, |b| u64::from_le_bytes(*b));
+            let frame = Frame::of(request);
+            let legal = frame.bytes <= MAX_FRAME_BYTES;
+            if request != 0 && !(legal && to.push(frame)) {
+                self.meter.refuse();
+            }
+        }
+        self.meter.control(self.io.now());
+    }
+
+    fn read(&self, read: ReadRequest) {
+        let counts = || self.sent.len() as u64 | (self.received.len() as u64) << 32;
+        match read.offset() {
+            register::SEND_COMPLETION => read.complete(u32::from(self.sent.try_pop().is_some())),
+            register::RECEIVE_COMPLETION => read.complete(self.received.try_pop().unwrap_or(0)),
+            register::COUNTS => read.complete(counts()),
+            register::TAKE_ALL => {
+                let counts = counts();
+                while self.sent.try_pop().is_some() || self.received.try_pop().is_some() {}
+                read.complete(counts);
+            }
+            _ => read.complete(0u64),
+        }
+        self.meter.control(self.io.now());
+    }
+
+    async fn sender(self: Rc<Nic>) {
+        loop {
+            let frame = self.to_send.pop().await;
+            self.meter.begin(Path::Send, self.io.now());
+            let fetched = self.clone().fetch(frame).await;
+            self.meter.end(Path::Send, self.io.now());
+            match fetched {
+                Ok(()) => {
+                    let kept = self.sent.push(());
+                    self.meter.sent(kept);
+                    self.io.spawn(self.clone().fly(frame.bytes));
+                }
+                Err(_) => self.meter.fail(),
+            }
+        }
+    }
+
+    /// Reads a frame, as many accesses at once as the device may have under way.
+    async fn fetch(self: Rc<Nic>, frame: Frame) -> Result<(), DmaError> {
+        let step = self.settings.access_bytes;
+        let next = Rc::new(Cell::new(0));
+        let workers = u32::from(self.settings.outstanding).min(frame.bytes.div_ceil(step));
+        let worker = |_| self.io.spawn(self.clone().fetch_parts(frame, next.clone()));
+        let workers: Vec<_> = (0..workers).map(worker).collect();
+        for worker in workers {
+            // A worker that is refused for want of tasks leaves its work to the others.
+            if let Ok(result) = worker.await {
+                result?;
+            }
+        }
+        if next.get() >= frame.bytes { Ok(()) } else { self.fetch_parts(frame, next).await }
+    }
+
+    async fn fetch_parts(self: Rc<Nic>, frame: Frame, next: Rc<Cell<u32>>) -> Result<(), DmaError> {
+        while next.get() < frame.bytes {
+            let at = next.get();
+            let len = self.settings.access_bytes.min(frame.bytes - at);
+            next.set(at + len);
+            self.io.dma_read_counted(frame.address + u64::from(at), len).await?;
+        }
+        Ok(())
+    }
+
+    /// The frame is on the cable.
+    async fn fly(self: Rc<Nic>, bytes: u32) {
+        self.io.sleep(self.settings.loopback_latency).await;
+        if !self.arrived.push(bytes) {
+            self.meter.fail();
+        }
+    }
+
+    async fn receiver(self: Rc<Nic>) {
+        loop {
+            let bytes = self.arrived.pop().await;
+            let buffer = self.buffers.pop().await;
+            self.meter.begin(Path::Receive, self.io.now());
+            let stored = self.store(buffer.address, bytes).await;
+            self.meter.end(Path::Receive, self.io.now());
+            match stored {
+                Ok(()) => {
+                    let kept = self.received.push(bytes);
+                    self.meter.received(kept, bytes);
+                }
+                Err(_) => self.meter.fail(),
+            }
+        }
+    }
+
+    /// Writes a frame; the last access is followed by a read of no bytes, whose answer says that all are done: TileLink
+    /// answers writes, and IceNIC waits for that.
+    async fn store(&self, address: u64, bytes: u32) -> Result<(), DmaError> {
+        let step = self.settings.access_bytes;
+        for at in (0..bytes).step_by(step as usize) {
+            self.io.dma_write_counted(address + u64::from(at), step.min(bytes - at)).await?;
+        }
+        self.io.dma_read_counted(address, 0).await
+    }
+}

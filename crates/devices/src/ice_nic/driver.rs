@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The bare-metal program of the NIC: sends frames, one batch behind the other, and takes each back from the cable. Never
+//! looks at the device but through its registers, and spins on them, as the study's latency test does (§6.2).
+
+use super::{Frame, MAX_BATCH, MAX_FRAME_BYTES, QUEUE_ENTRIES, register};
+use device::cpu::Cpu;
+use device::firmware::FoundFunction;
+use std::fmt::Display;
+
+/// How the program tells the device what to do, and hears of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Control {
+    /// A write for each request, a read for each completion, and reads of the counts before: IceNIC's way.
+    #[default]
+    Each,
+    /// One write for all requests of a batch, and one read that takes all completions.
+    Batched,
+}
+
+/// What the program is to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Run {
+    /// How it talks.
+    pub control: Control,
+    /// Frames in all.
+    pub frames: u32,
+    /// Bytes of each, 1 to 9216.
+    pub frame_bytes: u32,
+    /// Frames of a batch, 1 to 16; the next begins when all of one are back.
+    pub batch: u32,
+}
+
+impl Default for Run {
+    fn default() -> Run {
+        Run { control: Control::Each, frames: 100, frame_bytes: 1500, batch: 1 }
+    }
+}
+
+impl Run {
+    /// What is not legal of it.
+    ///
+    /// # Errors
+    /// The first, with the legal values.
+    pub fn check(&self) -> Result<(), String> {
+        let rows = [
+            ("frame_bytes", self.frame_bytes, MAX_FRAME_BYTES),
+            ("batch", self.batch, MAX_BATCH),
+            ("frames", self.frames, u32::MAX),
+        ];
+        match rows.into_iter().find(|(_, value, most)| !(1..=*most).contains(value)) {
+            None => Ok(()),
+            Some((name, value, most)) => Err(format!("{name} of {value}: legal are 1 to {most}")),
+        }
+    }
+}
+
+/// Sends all frames and takes them back.
+///
+/// # Errors
+/// A line that says what failed.
+pub async fn driver(cpu: Cpu, function: FoundFunction, run: Run) -> Result<(), String> {
+    run.check()?;
+    const { assert!(MAX_BATCH as usize <= QUEUE_ENTRIES) };
+    let stride = u64::from(run.frame_bytes).next_multiple_of(4096);
+    let alloc = || cpu.memory().alloc_low(stride * u64::from(run.batch), 4096).map_err(text);
+    let buffers = Buffers { send: alloc()?, receive: alloc()?, stride };
+    let program = Program { cpu: cpu.clone(), base: function.address(super::BAR, 0)?, run, buffers };
+    let mut left = run.frames;
+    while left > 0 {
+        let batch = run.batch.min(left);
+        match run.control {
+            Control::Each => program.each(batch).await,
+            Control::Batched => program.batched(batch).await,
+        }
+        .map_err(|e| format!("{function}: {e}"))?;
+        left -= batch;
+    }
+    Ok(())
+}
+
+struct Buffers {
+    send: u64,
+    receive: u64,
+    stride: u64,
+}
+
+struct Program {
+    cpu: Cpu,
+    base: u64,
+    run: Run,
+    buffers: Buffers,
+}
+
+fn text(error: impl Display) -> String {
+    error.to_string()
+}
+
+impl Program {
+    fn request(&self, base: u64, n: u32) -> u64 {
+        Frame { address: base + self.buffers.stride * u64::from(n), bytes: self.run.frame_bytes }.request()
+    }
+
+    async fn write(&self, register: u64, value: u64) -> Result<(), String> {
+        self.cpu.write_u64(self.base + register, value).await.map_err(text)
+    }
+
+    /// Send and receive completions that wait.
+    async fn counts(&self, register: u64) -> Result<(u32, u32), String> {
+        let counts = self.cpu.read_u64(self.base + register).await.map_err(text)?;
+        Ok((counts as u32, (counts >> 32) as u32))
+    }
+
+    async fn each(&self, batch: u32) -> Result<(), String> {
+        for n in 0..batch {
+            self.write(register::RECEIVE_REQUEST, self.request(self.buffers.receive, n)).await?;
+            self.write(register::SEND_REQUEST, self.request(self.buffers.send, n)).await?;
+        }
+        for _ in 0..batch {
+            while self.counts(register::COUNTS).await?.0 == 0 {}
+            self.cpu.read_u32(self.base + register::SEND_COMPLETION).await.map_err(text)?;
+        }
+        for _ in 0..batch {
+            while self.counts(register::COUNTS).await?.1 == 0 {}
+            let bytes = self.cpu.read_u32(self.base + register::RECEIVE_COMPLETION).await.map_err(text)?;
+            self.check(bytes)?;
+        }
+        Ok(())
+    }
+
+    async fn batched(&self, batch: u32) -> Result<(), String> {
+        for (register, base) in
+            [(register::RECEIVE_REQUESTS, self.buffers.receive), (register::SEND_REQUESTS, self.buffers.send)]
+        {
+            let requests: Vec<u8> = (0..batch).flat_map(|n| self.request(base, n).to_le_bytes()).collect();
+            self.cpu.write(self.base + register, &requests).await.map_err(text)?;
+        }
+        let (mut sent, mut received) = (0, 0);
+        while sent < batch || received < batch {
+            let (s, r) = self.counts(register::TAKE_ALL).await?;
+            (sent, received) = (sent + s, received + r);
+        }
+        Ok(())
+    }
+
+    fn check(&self, bytes: u32) -> Result<(), String> {
+        let frame = self.run.frame_bytes;
+        if bytes == frame {
+            Ok(())
+        } else {
+            Err(format!("a frame of {bytes} bytes came back: sent were {frame}"))
+        }
+    }
+}

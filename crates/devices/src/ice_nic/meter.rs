@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the two paths of the NIC are doing, and for how long. Told the time with every call; never decides anything.
+
+use crate::shared::Shared;
+use std::cell::Cell;
+use tlp::{Duration, Time};
+
+/// Where the time went, from the first request to the last access of a register.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Report {
+    /// Frames read out of host memory.
+    pub sent: u64,
+    /// Frames written into host memory.
+    pub received: u64,
+    /// Bytes of the latter.
+    pub bytes: u64,
+    /// From the first request to the last register access.
+    pub elapsed: Duration,
+    /// The send path had reads under way.
+    pub sending: Duration,
+    /// The receive path had writes under way.
+    pub receiving: Duration,
+    /// Either had.
+    pub busy: Duration,
+    /// Requests refused: a full queue, a frame too long, a register that is none.
+    pub refused: u64,
+    /// Transfers that failed, and completions that found their queue full.
+    pub failed: u64,
+}
+
+impl Report {
+    /// Neither path had anything under way: the NIC waited for control.
+    #[must_use]
+    pub fn waiting(&self) -> Duration {
+        Duration::from_ps(self.elapsed.as_ps().saturating_sub(self.busy.as_ps()))
+    }
+}
+
+/// A path of the NIC.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Path {
+    /// Reads frames.
+    Send,
+    /// Writes frames.
+    Receive,
+}
+
+/// Fills a [`Report`].
+pub(super) struct Meter {
+    report: Shared<Report>,
+    started: Cell<Option<Time>>,
+    /// Since when each path is at work.
+    since: [Cell<Option<Time>>; 2],
+    busy_since: Cell<Option<Time>>,
+}
+
+impl Meter {
+    pub(super) fn new(report: Shared<Report>) -> Meter {
+        report.change(|r| *r = Report::default());
+        Meter { report, started: Cell::new(None), since: Default::default(), busy_since: Cell::new(None) }
+    }
+
+    /// A register was read or written.
+    pub(super) fn control(&self, now: Time) {
+        let start = self.started.get().unwrap_or(now);
+        self.started.set(Some(start));
+        self.report.change(|r| r.elapsed = now.since(start));
+    }
+
+    pub(super) fn begin(&self, path: Path, now: Time) {
+        if self.busy_since.get().is_none() {
+            self.busy_since.set(Some(now));
+        }
+        self.since[path as usize].set(Some(now));
+    }
+
+    pub(super) fn end(&self, path: Path, now: Time) {
+        let spent = |cell: &Cell<Option<Time>>| cell.take().map_or(Duration::ZERO, |at| now.since(at));
+        let own = spent(&self.since[path as usize]);
+        let idle = self.since.iter().all(|s| s.get().is_none());
+        let busy = if idle { spent(&self.busy_since) } else { Duration::ZERO };
+        self.report.change(|r| {
+            *(if path == Path::Send { &mut r.sending } else { &mut r.receiving }) += own;
+            r.busy += busy;
+        });
+    }
+
+    pub(super) fn sent(&self, kept: bool) {
+        self.report.change(|r| (r.sent, r.failed) = (r.sent + 1, r.failed + u64::from(!kept)));
+    }
+
+    pub(super) fn received(&self, kept: bool, bytes: u32) {
+        self.report.change(|r| {
+            (r.received, r.bytes) = (r.received + 1, r.bytes + u64::from(bytes));
+            r.failed += u64::from(!kept);
+        });
+    }
+
+    pub(super) fn refuse(&self) {
+        self.report.change(|r| r.refused += 1);
+    }
+
+    pub(super) fn fail(&self) {
+        self.report.change(|r| r.failed += 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_that_overlap_are_busy_once() {
+        let report = Shared::default();
+        let meter = Meter::new(report.clone());
+        let at = |ns: u64| Time::ZERO + Duration::from_ns(ns);
+        meter.control(at(10));
+        meter.begin(Path::Send, at(20));
+        meter.begin(Path::Receive, at(30));
+        meter.end(Path::Send, at(50));
+        meter.end(Path::Receive, at(60));
+        meter.begin(Path::Send, at(80));
+        meter.end(Path::Send, at(90));
+        meter.control(at(110));
+        let report = *report.get();
+        let ns = |d: Duration| d.as_ps() / 1000;
+        assert_eq!(
+            [report.elapsed, report.sending, report.receiving, report.busy].map(ns),
+            [100, 40, 30, 50]
+        );
+        assert_eq!(ns(report.waiting()), 50);
+    }
+}
