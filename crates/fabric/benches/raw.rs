@@ -48,7 +48,7 @@ fn channels(arbitration: &VcArbitration) -> Fabric {
     }
     let sources = (0..8).map(|tc| Source { left: REQUESTS / 8, ..Source::flood(tc, 256) }).collect();
     let mut system = System::new();
-    system.slots.push((link, Box::new(Sources::new(sources))));
+    system.slots.push(riser_fabric::SlotConfig::on_root_port(link, Box::new(Sources::new(sources))));
     system.without_program()
 }
 

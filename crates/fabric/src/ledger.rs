@@ -13,7 +13,7 @@
 use crate::breakdown::Breakdown;
 use crate::stages::{Parts, Stage, Transaction, TransactionKind, TransactionTap};
 use crate::topology::Side;
-use tlp::{Account, Bdf, Body, Duration, MemoryOp, Span, Status, Tag, Time, Tlp};
+use tlp::{Account, Bdf, Body, Class, Duration, MemoryOp, Span, Status, Tag, Time, Tlp};
 
 /// Accounts that may be open at a time.
 pub const MAX_ACCOUNTS: usize = 1 << INDEX_BITS;
@@ -49,7 +49,8 @@ struct Entry {
     bytes: u32,
     requester: Bdf,
     tag: Tag,
-    link: u8,
+    link: u16,
+    asking: Side,
     kind: TransactionKind,
     /// A device has begun to answer.
     answering: bool,
@@ -122,7 +123,8 @@ impl Ledger {
         (entry.start, entry.last) = (now, now);
         (entry.generation, entry.bytes) = (generation, bytes);
         (entry.requester, entry.tag) = (requester, tag);
-        (entry.link, entry.kind, entry.answering) = (link as u8, kind, false);
+        (entry.link, entry.kind, entry.answering) = (link as u16, kind, false);
+        entry.asking = asking;
         self.totals.opened += 1;
         Account(generation << INDEX_BITS | index)
     }
@@ -199,6 +201,15 @@ impl Ledger {
         entry.charge(Stage::RootComplex, ready);
     }
 
+    /// What a device hands on at `now`: of a request, whose account it opens, or of one that it answers.
+    #[inline]
+    pub(crate) fn leaving(&mut self, now: Time, link: usize, class: Class, tlp: &Tlp) -> Account {
+        match class {
+            Class::Completion => self.answering(now, tlp),
+            Class::Posted | Class::NonPosted => self.open(now, link, Side::Device, tlp),
+        }
+    }
+
     /// A device hands on a completion of it. Only the last one goes on bearing the account's name: the name it shall have.
     pub(crate) fn answering(&mut self, now: Time, tlp: &Tlp) -> Account {
         if let Some(entry) = self.entry(tlp.account)
@@ -215,6 +226,21 @@ impl Ledger {
         if let Some(entry) = self.entry(account) {
             entry.kind = kind;
         }
+    }
+
+    /// A request of it has reached the device in slot `slot`: where the host asks, it is only known now whom.
+    #[inline]
+    pub(crate) fn reached(&mut self, account: Account, slot: u32) {
+        if let Some(entry) = self.entry(account).filter(|e| e.asking == Side::Root) {
+            entry.link = slot as u16;
+        }
+    }
+
+    /// The same as [`close`](Self::close) at the device in slot `slot`.
+    #[inline]
+    pub(crate) fn close_at(&mut self, tlp: &Tlp, slot: u32, stage: Stage, end: Time) {
+        self.reached(tlp.account, slot);
+        self.close(tlp, stage, end);
     }
 
     /// A write reaches the memory system at `asked`, and what it has written is seen from `visible` on.
@@ -274,6 +300,7 @@ impl Entry {
         requester: Bdf::from_bits(0),
         tag: Tag::from_bits(0),
         link: 0,
+        asking: Side::Device,
         kind: TransactionKind::DmaOther,
         answering: false,
     };

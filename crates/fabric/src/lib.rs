@@ -28,19 +28,25 @@ pub mod progress;
 pub mod queue;
 pub mod root;
 pub mod stages;
+pub mod switch;
 pub mod tap;
 pub mod topology;
 
+mod bridge;
 mod ledger;
 mod wire;
 
 pub use breakdown::Breakdown;
-pub use fabric::{Fabric, FabricConfig, RunTotals};
-pub use fault::{FaultAction, FaultRule, FrameKind};
+pub use fabric::{Above, Fabric, FabricConfig, RunTotals, SlotConfig, SwitchSlot, TopologyError};
+pub use fault::{Alteration, FaultAction, FaultRule, FrameKind, TlpFilter, TlpType};
 pub use ledger::{AccountTotals, MAX_ACCOUNTS};
 pub use profile::HostProfile;
 pub use progress::{Limits, Stop};
 pub use root::{RootCounters, RootPortConfig};
 pub use stages::{Parts, Stage, Transaction, TransactionKind, TransactionTap};
+pub use switch::{
+    Forwarding, PortArbitration, Switch, SwitchConfig, SwitchCounters, SwitchError, SwitchPortConfig,
+    SwitchTiming,
+};
 pub use tap::{Direction, Tap, TapRecord};
-pub use topology::{AddressMap, LinkConfig, LinkEvent, LinkId, PortId, Side, Window};
+pub use topology::{AddressMap, LinkChange, LinkConfig, LinkEvent, LinkId, PortId, Side, Window};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The queue of events to come, ordered by `(time, sequence)`: of events at one time, the one put first comes first.
 
-use crate::topology::PortId;
+use crate::topology::{LinkId, PortId};
 use tlp::Time;
 
 /// Something that will happen. Small on purpose: what it is about waits where it belongs, in order.
@@ -9,12 +9,16 @@ use tlp::Time;
 pub enum Event {
     /// The oldest frame under way to this port arrives.
     Arrive(PortId),
+    /// The header of the oldest frame under way to this port arrives, a port of a switch that cuts through.
+    Head(PortId),
     /// The wire out of this port is free again.
     Transmit(PortId),
     /// A timer of this port's link layer.
     PortTimer(PortId),
     /// A timer of the device in this slot.
     SlotTimer(u32),
+    /// A timer of this switch: a TLP may leave, or it waits for something no longer.
+    SwitchTimer(u32),
     /// The data of this read job of the root complex is there.
     ReadReady(u32),
     /// Host memory has drained posted data of this root port.
@@ -27,6 +31,8 @@ pub enum Event {
     Host,
     /// This scheduled change of a link.
     LinkChange(u32),
+    /// This link has trained.
+    LinkUp(LinkId),
 }
 
 /// What the event loop needs of a queue.
@@ -62,11 +68,19 @@ struct Entry {
 }
 
 impl EventQueue for SortedQueue {
+    // Never inlined: its callers do better without its registers.
+    #[inline(never)]
     fn push(&mut self, time: Time, event: Event) {
         let entry = Entry { time, event };
+        self.entries.push(entry);
+        let mut places = self.entries.iter_mut().rev();
+        let Some(mut place) = places.next() else { return };
         // The place in the list is the sequence: of all events at one time the new one is the last to come.
-        let later = self.entries.iter().rev().take_while(|e| e.time <= time).count();
-        self.entries.insert(self.entries.len() - later, entry);
+        for before in places.take_while(|e| e.time <= time) {
+            *place = *before;
+            place = before;
+        }
+        *place = entry;
     }
 
     fn pop(&mut self) -> Option<(Time, Event)> {

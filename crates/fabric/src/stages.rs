@@ -14,6 +14,7 @@
 //! | it would have arrived | it is accepted, having been sent again | `replay` |
 //! | accepted by the root complex, or handed on by memory or program | one root complex latency later | `root_complex` |
 //! | at the memory system | its data is there, or the write visible to reads | `memory` |
+//! | accepted by a switch | handed to the transmit queue of the port it leaves through | `switch` |
 //! | accepted by a device | that hands on the first completion | `completer` |
 //!
 //! A request of a device begins when the port takes it from the device, one of the host when the root complex takes it
@@ -44,13 +45,15 @@ pub enum Stage {
     RootComplex,
     /// The memory system: waiting for a place in it or for requests before it, service, and its latency.
     Memory,
+    /// Switches: their latency, and the wait for their other TLPs and for room at the port that it leaves through.
+    Switch,
     /// The device that answers: from the arrival of the request until it hands on the first completion.
     Completer,
 }
 
 impl Stage {
     /// All stages, in the order of [`Parts`].
-    pub const ALL: [Stage; 8] = [
+    pub const ALL: [Stage; 9] = [
         Stage::Queue,
         Stage::CreditWait,
         Stage::Serialization,
@@ -58,6 +61,7 @@ impl Stage {
         Stage::Replay,
         Stage::RootComplex,
         Stage::Memory,
+        Stage::Switch,
         Stage::Completer,
     ];
 
@@ -72,6 +76,7 @@ impl Stage {
             Stage::Replay => "replay",
             Stage::RootComplex => "root_complex",
             Stage::Memory => "memory",
+            Stage::Switch => "switch",
             Stage::Completer => "completer",
         }
     }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What is joined to what, and which addresses lead where.
 //!
-//! A link has two ports; each port has an owner. Today the owner at the root side is a root port of the root complex
-//! and the one at the device side a slot. A switch will own one port of the device side and several of the root side.
+//! A link has two ports; each port has an owner. The owner at the root side is a root port of the root complex or a
+//! downstream port of a switch, the one at the device side a slot or the upstream port of a switch.
 
 use link::PortConfig;
 use std::fmt;
 use tlp::{Bdf, Duration, Rate, Rcb, Time, Width};
 
-/// A link, by its place in the lab. Link `n` hangs on root port `n` and leads to slot `n`.
+/// A link. Link `n` leads to slot `n`; behind those of all slots come those of the switches, in their order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct LinkId(pub u32);
 
@@ -55,6 +55,22 @@ impl PortId {
     }
 }
 
+/// Who takes what arrives at a port, and gives what it sends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Owner {
+    /// This root port.
+    Root(u32),
+    /// The device in this slot.
+    Slot(u32),
+    /// A port of this switch; port 0 is the upstream port.
+    Switch {
+        /// Which switch.
+        switch: u32,
+        /// Which of its ports.
+        port: u32,
+    },
+}
+
 impl fmt::Display for PortId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let side = match self.side() {
@@ -80,17 +96,35 @@ pub struct LinkConfig {
     pub bit_error_rate: u64,
 }
 
-/// A change of a link while it runs: it retrains, and comes back with another rate or width.
+/// A change of a link while it runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LinkEvent {
     /// When it begins.
     pub at: Time,
     /// Which link.
     pub link: LinkId,
-    /// Its rate from then on.
-    pub rate: Rate,
-    /// Its width from then on.
-    pub width: Width,
+    /// What happens.
+    pub change: LinkChange,
+}
+
+/// What happens to a link.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LinkChange {
+    /// It retrains, and comes back with another rate or width.
+    Speed {
+        /// Its rate from then on.
+        rate: Rate,
+        /// Its width from then on.
+        width: Width,
+    },
+    /// It is cut, to the surprise of both ends.
+    Cut,
+    /// It is whole again.
+    Restore,
+    /// What stands at its far end is pulled out of its slot while it runs.
+    Remove,
+    /// It is put back, as it is after power-on.
+    Insert,
 }
 
 /// A range of addresses.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A port as the fabric holds it: its link layer, the frames on their way to it, and the events it has asked for.
 
-use crate::fault::{Faults, Verdict};
+use crate::fault::{Cut, Faults, Harm};
 use crate::queue::{Event, EventQueue, SortedQueue};
-use crate::topology::PortId;
-use link::{Damage, Port, SentFrame};
+use crate::topology::{Owner, PortId};
+use link::{Port, SentFrame, TLP_FRAMING_BYTES};
 use std::collections::VecDeque;
 use tlp::{Duration, Time, Tlp};
 
@@ -13,14 +13,19 @@ pub(crate) struct InFlight {
     pub(crate) frame: SentFrame,
     /// The TLP, where it was sent before: its sender may forget it while this copy is on its way.
     pub(crate) again: Option<Box<Tlp>>,
-    /// Flipped bits; boxed, since frames are many and damage is rare.
-    pub(crate) damage: Option<Box<Damage>>,
+    /// What is wrong with it.
+    pub(crate) harm: Option<Box<Harm>>,
     pub(crate) dropped: bool,
+    /// From the arrival of its header until that of its last symbol, where the switch that it goes to cuts through.
+    pub(crate) tail: Duration,
+    /// Its TLP has gone on already.
+    pub(crate) passed: bool,
 }
 
 /// One end of a link.
 pub(crate) struct PortState {
     pub(crate) id: PortId,
+    pub(crate) owner: Owner,
     pub(crate) port: Port,
     /// Frames on their way here, oldest first: a wire keeps order.
     pub(crate) inbound: VecDeque<InFlight>,
@@ -28,6 +33,8 @@ pub(crate) struct PortState {
     pub(crate) propagation: Duration,
     /// Faults of what comes in here.
     pub(crate) faults: Faults,
+    /// A port of a switch that sends TLPs on before their last symbol has come.
+    pub(crate) cuts_through: bool,
     transmit_at: Time,
     timer_at: Time,
 }
@@ -36,40 +43,85 @@ pub(crate) struct PortState {
 const IN_FLIGHT: usize = 64;
 
 impl PortState {
-    pub(crate) fn new(id: PortId, port: Port, propagation: Duration, faults: Faults) -> PortState {
+    pub(crate) fn new(
+        id: PortId,
+        owner: Owner,
+        port: Port,
+        propagation: Duration,
+        faults: Faults,
+    ) -> PortState {
         PortState {
             id,
+            owner,
             port,
             inbound: VecDeque::with_capacity(IN_FLIGHT),
             propagation,
             faults,
+            cuts_through: false,
             transmit_at: Time::MAX,
             timer_at: Time::MAX,
         }
     }
 
-    /// What the wire into this port does to `frame`, whose TLP is `tlp`.
-    #[inline]
-    pub(crate) fn judge(&mut self, frame: SentFrame, tlp: Option<&Tlp>) -> (Option<Box<Damage>>, bool) {
-        if self.faults.none() { (None, false) } else { self.judge_by_rules(frame, tlp) }
+    /// A frame, whose TLP is `tlp`, is sent here to arrive at `arrival`, if no fault wants it otherwise. Says whether the
+    /// link is cut at that.
+    #[cold]
+    pub(crate) fn send_by_rules(
+        &mut self,
+        mut sent: InFlight,
+        tlp: Option<&Tlp>,
+        arrival: Time,
+        queue: &mut SortedQueue,
+    ) -> Option<Cut> {
+        let frame = sent.frame.whole(tlp)?;
+        let verdict = self.faults.judge(&frame);
+        let arrival = (arrival + verdict.delay).max(self.faults.not_before);
+        if verdict.delay > Duration::ZERO {
+            self.faults.not_before = arrival;
+        }
+        sent.frame = verdict.dllp.map_or(sent.frame, SentFrame::Dllp);
+        sent.dropped = verdict.dropped;
+        sent.harm = verdict.harm;
+        // The sender may have forgotten it when the second copy comes.
+        let twin = verdict.doubled.then(|| InFlight {
+            frame: sent.frame,
+            again: tlp.map(|tlp| Box::new(tlp.clone())),
+            harm: None,
+            dropped: false,
+            tail: Duration::ZERO,
+            passed: false,
+        });
+        self.push_inbound(sent, arrival, queue);
+        if let Some(twin) = twin {
+            self.push_inbound(twin, arrival, queue);
+        }
+        verdict.cut
     }
 
-    #[cold]
-    fn judge_by_rules(&mut self, frame: SentFrame, tlp: Option<&Tlp>) -> (Option<Box<Damage>>, bool) {
-        let Some(frame) = frame.whole(tlp) else { return (None, false) };
-        let Verdict { dropped, flips } = self.faults.judge(&frame);
-        if flips == 0 {
-            return (None, dropped);
+    /// A frame is on its way, to arrive at `arrival`.
+    #[inline]
+    pub(crate) fn push_inbound(&mut self, sent: InFlight, arrival: Time, queue: &mut SortedQueue) {
+        let tail = sent.tail;
+        self.inbound.push_back(sent);
+        if tail > Duration::ZERO {
+            let head_at = Time::ZERO + arrival.since(Time::ZERO + tail);
+            queue.push(head_at, Event::Head(self.id));
         }
-        let mut damage = Damage::none();
-        for _ in 0..flips {
-            damage.flip(self.faults.bit(frame.bit_len()));
+        queue.push(arrival, Event::Arrive(self.id));
+    }
+
+    /// How long after its header the last symbol of a frame comes that is sent from `start` to `end`, where that matters.
+    #[inline]
+    pub(crate) fn tail(&self, start: Time, end: Time, tlp: Option<&Tlp>) -> Duration {
+        match tlp {
+            Some(tlp) if self.cuts_through => tail(start, end, tlp),
+            _ => Duration::ZERO,
         }
-        (Some(Box::new(damage)), dropped)
     }
 
     /// Asks for the events that the port needs next. An earlier event that is pending serves as well; one that turns
     /// out to be too early is asked for again.
+    #[inline]
     pub(crate) fn arm(&mut self, now: Time, queue: &mut SortedQueue) {
         if let Some(at) = self.port.transmit_ready_at() {
             let at = at.max(now);
@@ -103,4 +155,12 @@ impl PortState {
         }
         self.port.poll_timeout().is_some_and(|at| at <= now)
     }
+}
+
+/// The part of a frame's time on the wire behind its header. The framing before the header (4 B) goes with it.
+fn tail(start: Time, end: Time, tlp: &Tlp) -> Duration {
+    let header = 4 + (tlp.wire_len() - tlp.repr.data_dw() as usize * 4) as u64;
+    let all = u64::from(TLP_FRAMING_BYTES) + tlp.wire_len() as u64;
+    let whole = end.since(start).as_ps();
+    Duration::from_ps(whole - whole * header / all)
 }

@@ -51,7 +51,7 @@ fn streams_of_eight_channels() {
     }
     let sources = (0..8).map(|tc| Source::flood(tc, 256)).collect();
     let mut system = System::new();
-    system.slots.push((link, Box::new(Sources::new(sources))));
+    system.slots.push(riser_fabric::SlotConfig::on_root_port(link, Box::new(Sources::new(sources))));
     let mut fabric = system.without_program();
     assert_eq!(allocations(&mut fabric, 20_000, 40_000), 0);
 }

@@ -10,7 +10,7 @@ use device::io::Request;
 use device::{CreditReturn, Io, TlpPort};
 use riser_fabric::{
     AddressMap, Direction, Fabric, FabricConfig, FaultAction, FrameKind, HostProfile, Limits, LinkId, PortId,
-    Side, Stop,
+    Side, SlotConfig, Stop,
 };
 use tlp::{
     Bdf, Body, Class, Data, Duration, MemoryOp, MemoryRequest, PayloadPool, Rate, Repr, Span, Tag, Time, Tlp,
@@ -159,7 +159,11 @@ fn a_long_retrain_is_not_the_end() {
         });
     let at = Time::ZERO + Duration::from_us(100);
     let width = tlp::Width::new(4).unwrap();
-    fabric.schedule(riser_fabric::LinkEvent { at, link: LinkId(0), rate: Rate::Gt8, width });
+    fabric.schedule(riser_fabric::LinkEvent {
+        at,
+        link: LinkId(0),
+        change: riser_fabric::LinkChange::Speed { rate: Rate::Gt8, width },
+    });
     assert_eq!(fabric.run(Limits::default()), Stop::Finished);
 }
 
@@ -222,11 +226,13 @@ fn bare(device: impl TlpPort + 'static, program: Option<Box<dyn HostProgram>>) -
         host: HostProfile::ideal(),
         memory: device::HostMemory::new(1 << 20, 0).unwrap(),
         payloads: PayloadPool::new(),
-        slots: vec![(link(Rate::Gt8, 8, 256), Box::new(device))],
+        slots: vec![SlotConfig::on_root_port(link(Rate::Gt8, 8, 256), Box::new(device))],
+        switches: Vec::new(),
         program,
         faults: Vec::new(),
         seed: 0,
     })
+    .unwrap()
 }
 
 #[test]

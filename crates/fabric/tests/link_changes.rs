@@ -11,7 +11,8 @@ use device::Io;
 use device::io::Request;
 use link::{Counters, CreditLimit, FlowControlMode, Frame, PortConfig, ReplayTimerRule};
 use riser_fabric::{
-    Direction, Fabric, FaultAction, FrameKind, Limits, LinkConfig, LinkEvent, LinkId, PortId, Side, Stop,
+    Direction, Fabric, FaultAction, FrameKind, Limits, LinkChange, LinkConfig, LinkEvent, LinkId, PortId,
+    Side, Stop,
 };
 use tlp::{Dllp, Duration, Rate, Time, Width};
 
@@ -27,7 +28,7 @@ fn each_port(link: &mut LinkConfig, change: impl Fn(&mut PortConfig)) {
 
 fn system(link: LinkConfig, sources: Vec<Source>) -> System {
     let mut system = System::new();
-    system.slots.push((link, Box::new(Sources::new(sources))));
+    system.slots.push(riser_fabric::SlotConfig::on_root_port(link, Box::new(Sources::new(sources))));
     system
 }
 
@@ -66,7 +67,11 @@ fn bandwidth_follows_rate_and_width() {
     let mut fabric = system(link(steps[0].0, steps[0].1, 256), vec![Source::flood(0, 256)]).without_program();
     for (n, (rate, lanes)) in (1..).zip(&steps[1..]) {
         let width = Width::new(*lanes).unwrap();
-        fabric.schedule(LinkEvent { at: at_us(200 * n), link: LinkId(0), rate: *rate, width });
+        fabric.schedule(LinkEvent {
+            at: at_us(200 * n),
+            link: LinkId(0),
+            change: LinkChange::Speed { rate: *rate, width },
+        });
     }
     for (n, (rate, lanes)) in (0..).zip(steps) {
         let before = run_until(&mut fabric, 200 * n + 20);
@@ -86,7 +91,11 @@ fn bandwidth_follows_rate_and_width() {
 #[test]
 fn the_wire_is_silent_while_the_link_retrains() {
     let mut fabric = system(link(Rate::Gt8, 8, 256), vec![Source::flood(0, 256)]).without_program();
-    let event = LinkEvent { at: at_us(50), link: LinkId(0), rate: Rate::Gt8, width: Width::new(4).unwrap() };
+    let event = LinkEvent {
+        at: at_us(50),
+        link: LinkId(0),
+        change: LinkChange::Speed { rate: Rate::Gt8, width: Width::new(4).unwrap() },
+    };
     fabric.schedule(event);
     let leaves = Arrivals::new(|r| Some((r.time, r.direction, r.frame.wire_bytes())));
     fabric.set_tap(Box::new(leaves.clone()));
@@ -158,7 +167,11 @@ fn traffic_goes_on_across_changes_with_errors() {
     for n in 0..30u64 {
         let rate = [Rate::Gt2_5, Rate::Gt8, Rate::Gt16][n as usize % 3];
         let width = Width::new([1, 4, 8, 16][n as usize % 4]).unwrap();
-        fabric.schedule(LinkEvent { at: at_us(20 + 9 * n), link: LinkId(0), rate, width });
+        fabric.schedule(LinkEvent {
+            at: at_us(20 + 9 * n),
+            link: LinkId(0),
+            change: LinkChange::Speed { rate, width },
+        });
     }
     assert_eq!(fabric.run(Limits::default()), Stop::Finished);
     assert!(counters(&fabric, Side::Device).link_changes > 3);

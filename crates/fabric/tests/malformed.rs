@@ -289,7 +289,7 @@ fn answers_that_cannot_leave_hold_up_only_who_asked() {
         system.host.max_reads_per_port = 16;
         let mut link = link(Rate::Gt8, 8, 256);
         credits(&mut link, false, Class::Completion, 3, 48);
-        system.slots.push((link, Box::new(Deaf(raw.clone()))));
+        system.slots.push(riser_fabric::SlotConfig::on_root_port(link, Box::new(Deaf(raw.clone()))));
         let mut fabric = system.without_program();
         let Stop::NoProgress(lines) = fabric.run(Limits::default()) else { panic!("{request}") };
         assert_eq!((raw.received().len(), fabric.root_counters().memory_writes), (3, 100), "{request}");

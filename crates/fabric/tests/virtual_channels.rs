@@ -30,7 +30,7 @@ fn eight_channels(arbitration: &VcArbitration) -> LinkConfig {
 
 fn fabric(link: LinkConfig, sources: Vec<Source>) -> Fabric {
     let mut system = System::new();
-    system.slots.push((link, Box::new(Sources::new(sources))));
+    system.slots.push(riser_fabric::SlotConfig::on_root_port(link, Box::new(Sources::new(sources))));
     system.without_program()
 }
 

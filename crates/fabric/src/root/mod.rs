@@ -9,6 +9,7 @@
 
 mod inbound;
 mod lanes;
+mod links;
 mod reads;
 mod requester;
 
@@ -29,6 +30,8 @@ use tlp::{Class, Mps, PayloadPool, Rcb, TcSet, Time, Tlp, TrafficClass};
 /// What one root port is set to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RootPortConfig {
+    /// The link on it.
+    pub link: u32,
     /// Max_Payload_Size of the path.
     pub mps: Mps,
     /// Where its completions may be cut.
@@ -139,13 +142,14 @@ impl Stamped for Ready {
 }
 
 impl RootComplex {
-    /// A root complex with these root ports in front of `memory`.
+    /// A root complex with these root ports in front of `memory`, in a tree of so many links.
     #[must_use]
     pub fn new(
         profile: HostProfile,
         memory: HostMemory,
         payloads: PayloadPool,
         ports: &[RootPortConfig],
+        links: usize,
     ) -> RootComplex {
         RootComplex {
             requester: Requester::new(&profile, ports.len()),
@@ -162,7 +166,7 @@ impl RootComplex {
             to_host: VecDeque::new(),
             interrupts: VecDeque::new(),
             counters: RootCounters::default(),
-            ledger: Ledger::new(ports.len()),
+            ledger: Ledger::new(links),
         }
     }
 
@@ -188,10 +192,28 @@ impl RootComplex {
         }
     }
 
-    /// True where root port `port` has anything to send, now or soon.
-    pub(crate) fn has_output(&self, port: usize) -> bool {
-        let p = &self.ports[port];
-        !(p.posted_out.is_empty() && p.non_posted_out.is_empty() && p.ready.is_empty())
+    /// The classes of which root port `port` has anything to send, now or soon: bits by [`Class::index`].
+    #[inline]
+    pub(crate) fn outputs(&self, port: usize) -> u8 {
+        self.ports[port].outputs()
+    }
+
+    /// True where `class` is one of them.
+    #[inline]
+    pub(crate) fn has_output(&self, port: usize, class: Class) -> bool {
+        self.ports[port].outputs() & 1 << class.index() != 0
+    }
+
+    /// True where root port `port` has nothing to send and no credits to return.
+    #[inline]
+    pub(crate) fn is_idle(&self, port: usize) -> bool {
+        self.outputs(port) == 0 && !self.owes_credits(port)
+    }
+
+    /// True where root port `port` has credits to return.
+    #[inline]
+    pub(crate) fn owes_credits(&self, port: usize) -> bool {
+        !self.ports[port].credits.is_empty()
     }
 
     /// The next TLP of root port `port` that has left the receive buffer.
@@ -311,6 +333,13 @@ impl RootPort {
             credits: VecDeque::with_capacity(16),
             draining: VecDeque::new(),
         }
+    }
+
+    #[inline]
+    fn outputs(&self) -> u8 {
+        let posted = u8::from(!self.posted_out.is_empty()) << Class::Posted.index();
+        let non_posted = u8::from(!self.non_posted_out.is_empty()) << Class::NonPosted.index();
+        posted | non_posted | u8::from(!self.ready.is_empty()) << Class::Completion.index()
     }
 
     fn pop_posted(&mut self, now: Time, room: TcSet) -> Option<Tlp> {

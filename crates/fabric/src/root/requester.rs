@@ -357,7 +357,7 @@ impl RootComplex {
     /// Puts a request of the host in its place behind all earlier ones.
     fn send(&mut self, port: usize, now: Time, mut tlp: Tlp, queue: &mut SortedQueue) {
         let at = now + self.profile.root_complex_latency;
-        tlp.account = self.ledger.open(now, port, Side::Root, &tlp);
+        tlp.account = self.ledger.open(now, self.ports[port].config.link as usize, Side::Root, &tlp);
         self.ledger.charge(tlp.account, Stage::RootComplex, at);
         let stamp = self.reads.stamp();
         let posted = tlp.class() == tlp::Class::Posted;
@@ -396,6 +396,18 @@ pub(super) fn complete(root: &mut RootComplex, port: usize, now: Time, tlp: &Tlp
         }
         _ => root.counters.unexpected_completions += 1,
     }
+}
+
+/// A request of the host was never sent: it ends as one that the other end refuses does.
+pub(super) fn refuse(root: &mut RootComplex, port: usize, now: Time, tlp: &Tlp, queue: &mut SortedQueue) {
+    let (requester, tag) = tlp.repr.transaction();
+    root.ledger.drop(tlp.account);
+    let slot =
+        root.requester.ports[port].tags.get_mut(usize::from(tag.bits())).filter(|_| requester == ROOT_ID);
+    let Some(id) = slot.filter(|slot| slot.state == TagState::Open).map(|slot| slot.id) else { return };
+    root.requester.release(port, tag.bits());
+    let refused = HostError::Completion(CompletionError::UnsupportedRequest);
+    root.tell_host(now, HostInput::Done { id, result: Err(refused) }, queue);
 }
 
 impl TagSlot {

@@ -9,7 +9,7 @@ pub mod system;
 use device::memory::HostMemory;
 use device::{CreditReturn, TlpPort};
 use link::PortConfig;
-use riser_fabric::{Fabric, FabricConfig, HostProfile, LinkConfig};
+use riser_fabric::{Fabric, FabricConfig, HostProfile, LinkConfig, SlotConfig};
 use std::collections::VecDeque;
 use tlp::{
     Bdf, Body, Class, Data, Duration, MemoryOp, MemoryRequest, Mps, PayloadPool, Rate, Repr, Span, Tag, Time,
@@ -109,9 +109,11 @@ pub fn fabric_seeded(link: LinkConfig, device: Stream, seed: u64) -> Fabric {
         host: HostProfile::ideal(),
         memory: HostMemory::new(1 << 20, 1 << 24).unwrap(),
         payloads: PayloadPool::new(),
-        slots: vec![(link, Box::new(device))],
+        slots: vec![SlotConfig::on_root_port(link, Box::new(device))],
+        switches: Vec::new(),
         program: None,
         faults: Vec::new(),
         seed,
     })
+    .unwrap()
 }

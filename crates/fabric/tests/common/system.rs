@@ -12,7 +12,7 @@ use device::{AsyncDevice, AsyncProgram, Cpu, CreditReturn, Io, RawDevice, TlpPor
 use link::CreditLimit;
 use riser_fabric::{
     AddressMap, Direction, Fabric, FabricConfig, FaultAction, FaultRule, FrameKind, HostProfile, LinkConfig,
-    LinkId, Tap, TapRecord,
+    LinkId, SlotConfig, Tap, TapRecord,
 };
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -32,7 +32,7 @@ pub struct System {
     pub host: HostProfile,
     pub memory: HostMemory,
     pub payloads: PayloadPool,
-    pub slots: Vec<(LinkConfig, Box<dyn TlpPort>)>,
+    pub slots: Vec<SlotConfig>,
     pub faults: Vec<FaultRule>,
     pub seed: u64,
 }
@@ -77,13 +77,13 @@ impl System {
         let functions = vec![FunctionConfig { config, device }];
         let name = format!("device {}", self.slots.len());
         let config = EndpointConfig { name, functions, limits, pool: self.payloads.clone() };
-        self.slots.push((link, Box::new(Endpoint::new(config).unwrap())));
+        self.slots.push(SlotConfig::on_root_port(link, Box::new(Endpoint::new(config).unwrap())));
         self
     }
 
     /// Adds a slot with a raw device.
     pub fn raw(mut self, link: LinkConfig, device: &Raw) -> System {
-        self.slots.push((link, Box::new(device.clone())));
+        self.slots.push(SlotConfig::on_root_port(link, Box::new(device.clone())));
         self
     }
 
@@ -96,7 +96,7 @@ impl System {
         every: u64,
         action: FaultAction,
     ) -> System {
-        self.faults.push(FaultRule { link: LinkId(0), direction, kind, nth, every, action });
+        self.faults.push(FaultRule { link: LinkId(0), direction, kind, nth, every, chance: None, action });
         self
     }
 
@@ -107,10 +107,12 @@ impl System {
             memory: self.memory,
             payloads: self.payloads,
             slots: self.slots,
+            switches: Vec::new(),
             program: None,
             faults: self.faults,
             seed: self.seed,
         })
+        .unwrap()
     }
 
     /// The fabric, with a host program that enumerates and goes on with `program`.
@@ -138,14 +140,16 @@ impl System {
             memory: self.memory,
             payloads: self.payloads,
             slots: self.slots,
+            switches: Vec::new(),
             program: Some(Box::new(program)),
             faults: self.faults,
             seed: self.seed,
         })
+        .unwrap()
     }
 
     fn windows(&self) -> Vec<RootPortWindows> {
-        self.slots.iter().enumerate().map(|(n, (link, _))| window(n, link.root.mps.bytes())).collect()
+        self.slots.iter().enumerate().map(|(n, slot)| window(n, slot.link.root.mps.bytes())).collect()
     }
 }
 

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! TLPs that a bridge makes itself: completions of requests that go no further, and messages. Never decides which.
+
+use tlp::{
+    Bdf, Body, Class, Completion, Data, MemoryOp, MemoryRequest, Message, MessageRouting, PayloadPool, Repr,
+    Span, Status, Tag, Tlp,
+};
+
+/// Message Codes of Assert_INTA and Deassert_INTA; those of the other wires follow (`PCIe 5.0 §2.2.8.1`).
+pub(crate) const ASSERT_INTA: u8 = 0x20;
+/// See [`ASSERT_INTA`].
+pub(crate) const DEASSERT_INTA: u8 = 0x24;
+/// Message Code of PME_Turn_Off (`PCIe 5.0 §2.2.8.2`).
+pub(crate) const PME_TURN_OFF: u8 = 0x19;
+/// Message Code of PME_TO_Ack (`PCIe 5.0 §2.2.8.2`).
+pub(crate) const PME_TO_ACK: u8 = 0x1b;
+
+/// Message Code of Set_Slot_Power_Limit (`PCIe 5.0 §2.2.8.5`).
+pub(crate) const SET_SLOT_POWER_LIMIT: u8 = 0x50;
+
+/// The completion without data of `request`, where one answers it.
+pub(crate) fn completion(request: &Tlp, completer: Bdf, status: Status) -> Option<Tlp> {
+    if request.class() != Class::NonPosted {
+        return None;
+    }
+    let (requester, tag) = request.repr.transaction();
+    let (byte_count, lower_address, locked) = asked(&request.repr.body);
+    let body = Completion {
+        locked,
+        completer,
+        requester,
+        tag,
+        status,
+        bcm: false,
+        byte_count,
+        lower_address,
+        length_dw: None,
+    };
+    let repr = Repr { tc: request.repr.tc, attr: request.repr.attr, ..Repr::new(Body::Completion(body)) };
+    Some(Tlp { account: request.account, ..Tlp::new(repr, Data::NONE) })
+}
+
+/// The completion with one DW that answers a configuration read.
+pub(crate) fn completion_with_dw(
+    request: &Tlp,
+    completer: Bdf,
+    value: u32,
+    pool: &PayloadPool,
+) -> Option<Tlp> {
+    let mut tlp = completion(request, completer, Status::Success)?;
+    if let Body::Completion(c) = &mut tlp.repr.body {
+        c.length_dw = Some(1);
+    }
+    tlp.data = Data::Carried(pool.copy(&value.to_le_bytes()));
+    Some(tlp)
+}
+
+/// Byte Count and Lower Address of the first completion (`PCIe 5.0 §2.2.9`, Table 2-37), and whether it is a locked one. Of
+/// all but memory reads and AtomicOps these are 4 and 0 (§2.3.1.1).
+fn asked(body: &Body) -> (u16, u8, bool) {
+    match body {
+        Body::Memory(m) if m.op.is_read() => {
+            let lower = (m.span.first_byte() & 0x7f) as u8;
+            (m.span.byte_count() as u16, lower, m.op == MemoryOp::ReadLocked)
+        }
+        Body::Atomic(a) => (a.operand.bytes() as u16, 0, false),
+        _ => (4, 0, false),
+    }
+}
+
+/// A message of `requester` without data.
+pub(crate) fn message(requester: Bdf, routing: MessageRouting, code: u8) -> Tlp {
+    let message = Message { routing, requester, tag: Tag::default(), code, header: [0; 8], length_dw: None };
+    Tlp::new(Repr::new(Body::Message(message)), Data::NONE)
+}
+
+/// Set_Slot_Power_Limit: value in bits 7:0 and scale in bits 9:8 of its DW (`PCIe 5.0 §2.2.8.5`).
+pub(crate) fn slot_power_limit(requester: Bdf, value: u8, scale: u8, pool: &PayloadPool) -> Tlp {
+    let mut tlp = message(requester, MessageRouting::Local, SET_SLOT_POWER_LIMIT);
+    if let Body::Message(m) = &mut tlp.repr.body {
+        m.length_dw = Some(1);
+    }
+    tlp.data = Data::Carried(pool.copy(&[value, scale, 0, 0]));
+    tlp
+}
+
+/// The write of a DW to `address` that is an MSI (`PCIe 5.0 §6.1.4`); `None` for an address that no MSI may have.
+pub(crate) fn msi(requester: Bdf, address: u64, data: u16, pool: &PayloadPool) -> Option<Tlp> {
+    let span = Span::covering(address, 4).ok()?;
+    let body = MemoryRequest { op: MemoryOp::Write, requester, tag: Tag::default(), span };
+    let data = Data::Carried(pool.copy(&u32::from(data).to_le_bytes()));
+    Some(Tlp::new(Repr::new(Body::Memory(body)), data))
+}

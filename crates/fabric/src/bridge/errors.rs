@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Errors of a bridge (`PCIe 5.0 §6.2`): logged in its registers, and the messages that they become; Downstream Port
+//! Containment (§6.2.10). Detects nothing and sends nothing: its owner does.
+
+use super::{Bridge, answers};
+use config::{DetectedError, ErrorMessage, ErrorReport, Side, Uncorrectable};
+use tlp::{Bdf, MessageRouting, Status, Tlp};
+
+impl Bridge {
+    /// Logs an error of `tlp`, which came in on `side`; `advisory` says that its requester learns of it otherwise
+    /// (`PCIe 5.0 §6.2.3.2.4`). Returns the message to send.
+    pub(crate) fn log(&mut self, error: Uncorrectable, advisory: bool, side: Side, tlp: &Tlp) -> Option<Tlp> {
+        let mut prefixes = [0; 4];
+        let end_to_end = tlp.prefixes.as_slice().iter().filter(|prefix| prefix.is_end_to_end());
+        for (word, prefix) in prefixes.iter_mut().zip(end_to_end) {
+            *word = prefix.0;
+        }
+        let header = link::header_log(tlp);
+        self.report(ErrorReport::new(error).advisory(advisory).header(header).prefixes(prefixes).on(side))
+    }
+
+    /// Logs an error that the link on `side` has found, with the header that it saw, if any.
+    pub(crate) fn log_link(&mut self, error: DetectedError, side: Side, header: [u32; 4]) -> Option<Tlp> {
+        self.report(ErrorReport::new(error).header(header).on(side))
+    }
+
+    fn report(&mut self, report: ErrorReport) -> Option<Tlp> {
+        let message = self.space.log(report);
+        self.error_message(message)
+    }
+
+    /// A further message that the last error has led to.
+    pub(crate) fn poll_error_message(&mut self) -> Option<Tlp> {
+        let message = self.space.poll_error_message();
+        self.error_message(message)
+    }
+
+    fn error_message(&self, message: Option<ErrorMessage>) -> Option<Tlp> {
+        message.map(|message| answers::message(self.id(), MessageRouting::ToRootComplex, message as u8))
+    }
+
+    /// Whether an error message with this code, from the secondary side, goes on to the primary one.
+    pub(crate) fn forwards_error(&mut self, code: u8) -> bool {
+        ErrorMessage::from_code(code).is_none_or(|message| self.space.forwards_error(message))
+    }
+
+    /// Whether an error message with this code, from the secondary side, triggers containment, and ends here.
+    pub(crate) fn contains_for(&mut self, code: u8, source: Bdf) -> bool {
+        ErrorMessage::from_code(code).is_some_and(|message| self.space.dpc_message(message, source))
+    }
+
+    /// True while Downstream Port Containment keeps the link below down.
+    pub(crate) fn is_contained(&self) -> bool {
+        self.space.dpc().is_some_and(|dpc| dpc.triggered)
+    }
+
+    /// How requests to what is contained are completed (`PCIe 5.0 §2.9.3`, DPC Completion Control).
+    pub(crate) fn contained_status(&self) -> Status {
+        match self.space.dpc() {
+            Some(dpc) if !dpc.completes_unsupported => Status::CompleterAbort,
+            _ => Status::UnsupportedRequest,
+        }
+    }
+
+    /// The ERR_COR that a trigger has asked for. The interrupt that it has asked for is among the others.
+    pub(crate) fn poll_containment_message(&mut self) -> Option<Tlp> {
+        let signal = self.space.poll_dpc()?;
+        self.error_message(signal.correctable.then_some(ErrorMessage::Correctable))
+    }
+
+    /// The ERR_COR that a link which has come up asks for (DL_Active ERR_COR Enable, `PCIe 5.0 §6.2.10.5`).
+    pub(crate) fn link_active_message(&self) -> Option<Tlp> {
+        self.error_message(self.space.dpc_link_active().then_some(ErrorMessage::Correctable))
+    }
+}

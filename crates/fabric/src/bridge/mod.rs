@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A bridge: the type 1 function that every port of a switch and every root port is (`PCIe 5.0 §7.3`, §7.5.1.3). It owns a
+//! configuration space, answers requests to it, logs errors in it, says what it claims, and makes the interrupts
+//! of its own. Never queues, sends or routes: its owner does.
+//!
+//! - [`routes`]: what it claims, and what Access Control Services say;
+//! - [`answers`]: the TLPs that it makes;
+//! - [`errors`]: errors, the messages that they become, and containment.
+
+pub(crate) mod answers;
+mod errors;
+mod routes;
+
+use routes::REROUTE;
+pub(crate) use routes::{PeerToPeer, Routes};
+
+use config::ext::dpc;
+use config::{ConfigSpace, Effects, ResetScope, SlotEvent};
+use tlp::{Access, Bdf, ConfigRequest, Data, PayloadPool, Rate, Span, Status, Tlp, Width};
+
+/// What may interrupt, as bits of [`Bridge::levels`].
+mod source {
+    /// Events of the slot.
+    pub(super) const SLOT: u8 = 1 << 0;
+    /// Downstream Port Containment.
+    pub(super) const CONTAINMENT: u8 = 1 << 1;
+}
+
+/// A type 1 function.
+pub(crate) struct Bridge {
+    space: ConfigSpace,
+    routes: Routes,
+    /// Interrupts that are due, as [`source`] names them, and have been sent where MSI is enabled.
+    levels: u8,
+}
+
+impl Bridge {
+    /// A bridge with this configuration space; `None` where it has a type 0 header.
+    pub(crate) fn new(space: ConfigSpace) -> Option<Bridge> {
+        let routes = Routes::of(&space, Bdf::default())?;
+        Some(Bridge { space, routes, levels: 0 })
+    }
+
+    pub(crate) fn space(&self) -> &ConfigSpace {
+        &self.space
+    }
+
+    /// ID of its function.
+    pub(crate) fn id(&self) -> Bdf {
+        self.routes.id
+    }
+
+    /// It has another bus or device number.
+    pub(crate) fn set_id(&mut self, id: Bdf) {
+        self.routes.id = id;
+    }
+
+    /// What it claims now: until the next configuration request, reset or change of its ID.
+    pub(crate) fn routes(&self) -> Routes {
+        self.routes
+    }
+
+    fn refresh(&mut self) {
+        if let Some(routes) = Routes::of(&self.space, self.routes.id) {
+            self.routes = routes;
+        }
+    }
+
+    /// Carries out a configuration request to it; the completion, and what the owner is to obey.
+    pub(crate) fn config_request(
+        &mut self,
+        request: &Tlp,
+        c: &ConfigRequest,
+        payloads: &PayloadPool,
+    ) -> (Option<Tlp>, Effects) {
+        if c.op == Access::Read {
+            let value = self.space.read(c.register_dw);
+            return (answers::completion_with_dw(request, self.routes.id, value, payloads), Effects::empty());
+        }
+        let value = written(request, c.first_be);
+        let effects = self.space.write(c.register_dw, c.first_be, value);
+        if effects.intersects(REROUTE) {
+            self.refresh();
+        }
+        self.complete_slot_command(effects);
+        (answers::completion(request, self.routes.id, Status::Success), effects)
+    }
+
+    /// What was asked of the slot is done at once (`PCIe 5.0 §6.7.3.2`).
+    fn complete_slot_command(&mut self, effects: Effects) {
+        if effects.contains(Effects::SLOT_CONTROL) && self.space.completes_slot_commands() {
+            self.space.set_slot_event(SlotEvent::CommandCompleted);
+        }
+    }
+
+    /// Sets registers back.
+    pub(crate) fn reset(&mut self, scope: ResetScope) {
+        self.space.reset(scope);
+        self.levels = 0;
+        self.refresh();
+    }
+
+    /// Its link is as this says.
+    pub(crate) fn set_link(&mut self, up: bool, rate: Rate, width: Width) {
+        self.space.set_link_status(rate, width, up, false);
+    }
+
+    /// The message that tells the link below the slot's power limit; `None` without a slot.
+    pub(crate) fn slot_power_limit_message(&self, payloads: &PayloadPool) -> Option<Tlp> {
+        let (value, scale) = self.space.slot_power_limit()?;
+        Some(answers::slot_power_limit(self.id(), value, scale, payloads))
+    }
+
+    /// Set_Slot_Power_Limit has come from above.
+    pub(crate) fn capture_slot_power_limit(&mut self, data: &Data) {
+        if let Some(&[value, scale, ..]) = data.bytes() {
+            self.space.set_slot_power_limit(value, scale & 0b11);
+        }
+    }
+
+    /// Link Disable.
+    pub(crate) fn link_disabled(&self) -> bool {
+        self.space.link_disable()
+    }
+
+    /// ECRC Check Enable.
+    pub(crate) fn checks_ecrc(&self) -> bool {
+        self.space.ecrc_check()
+    }
+
+    /// Something happens to the slot below. Then ask for interrupts.
+    pub(crate) fn slot_event(&mut self, event: SlotEvent) {
+        // Whether it interrupts, the level says.
+        let _ = self.space.set_slot_event(event);
+    }
+
+    /// The interrupts that are due, with their vectors.
+    fn due(&self) -> [(u8, Option<u8>); 2] {
+        let slot = self.space.slot().filter(|slot| slot.interrupt);
+        [
+            (source::SLOT, slot.map(|_| self.space.message_number())),
+            (source::CONTAINMENT, self.containment_interrupt()),
+        ]
+    }
+
+    /// DPC Interrupt Message Number, while DPC Interrupt Status and its enable are set (`PCIe 5.0 §6.2.10.1`).
+    fn containment_interrupt(&self) -> Option<u8> {
+        let at = self.space.extended_capability(dpc::ID)?;
+        let control = self.space.read(at + dpc::CONTROL);
+        let status = self.space.read(at + dpc::STATUS);
+        let due = control & dpc::control::INTERRUPT != 0 && status & dpc::status::INTERRUPT != 0;
+        due.then_some((control & dpc::control::INTERRUPT_MESSAGE) as u8)
+    }
+
+    /// The next interrupt that has become due, as an MSI, where MSI and Bus Master Enable are set.
+    pub(crate) fn poll_interrupt(&mut self, payloads: &PayloadPool) -> Option<Tlp> {
+        for (source, vector) in self.due() {
+            let was = self.levels & source != 0;
+            match vector {
+                None => self.levels &= !source,
+                Some(_) if was => {}
+                Some(vector) => {
+                    self.levels |= source;
+                    if let Some(msi) = self.msi(vector, payloads) {
+                        return Some(msi);
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    fn msi(&self, vector: u8, payloads: &PayloadPool) -> Option<Tlp> {
+        let msi = self.space.msi().filter(|_| self.space.bus_master_enable())?;
+        // The function changes as many low bits as vectors were granted (`PCIe 5.0 §6.1.4.5`).
+        let low = u16::from(msi.vectors).saturating_sub(1);
+        answers::msi(self.routes.id, msi.address, msi.data & !low | u16::from(vector) & low, payloads)
+    }
+
+    /// What it asserts of INTA (bit 0) to INTD (bit 3): nothing with MSI or Interrupt Disable (`PCIe 5.0 §6.1.2`).
+    pub(crate) fn wires(&mut self) -> u8 {
+        let due = self.due().iter().any(|(_, vector)| vector.is_some());
+        let wanted = due && self.space.msi().is_none();
+        self.space.set_interrupt_status(wanted);
+        match self.space.interrupt_pin() {
+            Some(pin) if wanted && !self.space.interrupt_disable() => 1 << (pin - 1),
+            _ => 0,
+        }
+    }
+}
+
+/// The DW that a configuration write names, its bytes in their lanes; those that are not enabled are zero.
+fn written(request: &Tlp, first_be: u8) -> u32 {
+    let Some(bytes) = request.data.bytes() else { return 0 };
+    let lead = if bytes.len() == 4 { 0 } else { Span::in_dw(0, first_be).lead() as usize };
+    let mut dw = [0; 4];
+    for (lane, byte) in dw.iter_mut().skip(lead).zip(bytes) {
+        *lane = *byte;
+    }
+    u32::from_le_bytes(dw)
+}

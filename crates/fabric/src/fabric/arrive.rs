@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What arrives at a port, and goes to its owner.
+
+use super::{Fabric, tap_record};
+use crate::stages::Stage;
+use crate::tap::Direction;
+use crate::topology::{Owner, PortId};
+use crate::wire::InFlight;
+use link::{Port, SentFrame};
+use tlp::{Class, Tlp};
+
+impl Fabric {
+    /// The oldest frame on its way to `id` is there.
+    pub(super) fn arrive(&mut self, id: PortId) {
+        let now = self.now;
+        let ends = [id.index(), id.peer().index()];
+        let Ok([state, sender]) = self.ports.get_disjoint_mut(ends) else { return };
+        let Some(InFlight { frame, again, harm, dropped, tail: _, passed }) = state.inbound.pop_front()
+        else {
+            return;
+        };
+        let tlp = again.as_deref().or_else(|| tlp_of(frame, &sender.port));
+        let tlp = harm.as_deref().map_or(tlp, |harm| harm.tlp(tlp));
+        if let Some(tap) = &mut self.tap
+            && let Some(frame) = frame.whole(tlp)
+        {
+            let direction = Direction::of_sender(id.peer().side());
+            tap.frame(&tap_record(
+                now,
+                id,
+                direction,
+                &frame,
+                harm.as_ref().is_some_and(|h| h.is_damage()),
+                dropped,
+            ));
+        }
+        if dropped {
+            return;
+        }
+        let accepted = match &harm {
+            None => state.port.accepts_sent(now, frame, tlp),
+            Some(harm) => harm.arrive(&mut state.port, now, frame, tlp),
+        };
+        let Some(tlp) = tlp.filter(|_| accepted) else {
+            // It is acknowledged, and comes to nothing. A duplicate may be of one that did not.
+            if let Some(tlp) = tlp
+                && state.port.poll_refused()
+            {
+                self.root.ledger.drop(tlp.account);
+            }
+            self.tell_retrain(id);
+            return self.pump(id.index());
+        };
+        self.totals.tlp_hops += 1;
+        self.last_progress = now;
+        if again.is_some() {
+            self.root.ledger.arrived_again(tlp.account, now);
+        }
+        match state.owner {
+            Owner::Root(n) => {
+                self.root.handle_tlp(n as usize, now, tlp, &mut self.queue);
+                self.settle_root(n as usize, id.index());
+            }
+            Owner::Slot(n) => {
+                if tlp.class() != Class::NonPosted {
+                    self.root.ledger.close_at(tlp, n, Stage::Replay, now);
+                } else {
+                    self.root.ledger.reached(tlp.account, n);
+                }
+                self.slots[n as usize].device.handle_tlp(now, tlp.clone());
+                self.pump(id.index());
+            }
+            // It has gone on already.
+            Owner::Switch { .. } if passed => self.pump(id.index()),
+            Owner::Switch { switch, port } => {
+                self.switches[switch as usize].switch.handle_tlp(port as usize, now, now, tlp);
+                self.pump(id.index());
+            }
+        }
+    }
+
+    /// The header of the oldest frame on its way to `id`, a port of a switch that cuts through, is there. Where the rest of
+    /// it will be accepted when it comes, the TLP goes on now; else the switch waits for it whole.
+    pub(super) fn head_arrives(&mut self, id: PortId) {
+        let ends = [id.index(), id.peer().index()];
+        let Ok([state, sender]) = self.ports.get_disjoint_mut(ends) else { return };
+        let Owner::Switch { switch, port } = state.owner else { return };
+        let Some(coming) = state.inbound.front_mut() else { return };
+        let intact = coming.harm.is_none() && !coming.dropped && coming.again.is_none();
+        let Some(tlp) = tlp_of(coming.frame, &sender.port).filter(|_| intact) else { return };
+        if !state.port.expects(coming.frame) {
+            return;
+        }
+        coming.passed = true;
+        let tail_at = self.now + coming.tail;
+        self.last_progress = self.now;
+        self.switches[switch as usize].switch.handle_tlp(port as usize, self.now, tail_at, tlp);
+        self.settle_switch(switch as usize);
+    }
+
+    /// Root port `n` has taken a TLP: a write that memory has taken leaves nothing but its credits.
+    pub(super) fn settle_root(&mut self, n: usize, index: usize) {
+        if self.root.outputs(n) != 0 {
+            self.pump(index);
+        } else {
+            self.return_root_credits(index, n);
+            self.ports[index].arm(self.now, &mut self.queue);
+        }
+    }
+
+    /// Where `id` has sent its link into retraining, the other end is silent as well.
+    #[inline]
+    pub(super) fn tell_retrain(&mut self, id: PortId) {
+        if let Some(until) = self.ports[id.index()].port.poll_retrain() {
+            self.ports[id.peer().index()].port.hold(self.now, until);
+            self.silence.note(self.now, until, self.last_progress);
+        }
+    }
+}
+
+/// The TLP of a frame that `sender` has sent, where it is one and not acknowledged.
+#[inline]
+fn tlp_of(frame: SentFrame, sender: &Port) -> Option<&Tlp> {
+    match frame {
+        SentFrame::Tlp { sequence } => sender.unacknowledged(sequence),
+        SentFrame::Dllp(_) => None,
+    }
+}

@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a fabric is made of, and how it is put together. Nothing runs here.
+
+use super::links::Held;
+use super::{Fabric, RunTotals, Slot, SwitchState};
+use crate::fault::{FaultRule, Faults};
+use crate::host::HostSlot;
+use crate::profile::HostProfile;
+use crate::progress::Silence;
+use crate::queue::SortedQueue;
+use crate::root::{RootComplex, RootPortConfig};
+use crate::switch::Switch;
+use crate::tap::Direction;
+use crate::topology::{AddressMap, LinkConfig, LinkId, Owner, PortId, Side};
+use crate::wire::PortState;
+use device::TlpPort;
+use device::host::HostProgram;
+use device::memory::HostMemory;
+use link::Port;
+use thiserror::Error;
+use tlp::{PayloadPool, Rcb, Time};
+
+/// What a fabric is made of.
+pub struct FabricConfig {
+    /// Timing of the host.
+    pub host: HostProfile,
+    /// Host memory, shared with the host program.
+    pub memory: HostMemory,
+    /// Where the root complex takes its payload buffers from.
+    pub payloads: PayloadPool,
+    /// The slots: link `n` leads to slot `n`.
+    pub slots: Vec<SlotConfig>,
+    /// The switches; their links follow those of the slots.
+    pub switches: Vec<SwitchSlot>,
+    /// The program of the host, where it has one. It starts when all links are up.
+    pub program: Option<Box<dyn HostProgram>>,
+    /// Faults.
+    pub faults: Vec<FaultRule>,
+    /// Seed of all that is drawn.
+    pub seed: u64,
+}
+
+/// A slot, its link, and what that hangs on.
+pub struct SlotConfig {
+    /// The link.
+    pub link: LinkConfig,
+    /// What it hangs on.
+    pub above: Above,
+    /// What stands at its far end.
+    pub device: Box<dyn TlpPort>,
+}
+
+/// A switch, the link of its upstream port, and what that hangs on.
+pub struct SwitchSlot {
+    /// The link.
+    pub link: LinkConfig,
+    /// What it hangs on.
+    pub above: Above,
+    /// The switch.
+    pub switch: Switch,
+}
+
+/// What a link hangs on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Above {
+    /// The next root port: the links of slots come first, then those of switches, each in their order.
+    RootPort,
+    /// A downstream port of a switch.
+    Switch {
+        /// The switch, by its place in [`FabricConfig::switches`].
+        switch: usize,
+        /// Its port; 1 is the first downstream port.
+        port: usize,
+    },
+}
+
+impl SlotConfig {
+    /// A slot on a root port of its own.
+    #[must_use]
+    pub fn on_root_port(link: LinkConfig, device: Box<dyn TlpPort>) -> SlotConfig {
+        SlotConfig { link, above: Above::RootPort, device }
+    }
+}
+
+/// Why there is no such tree.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum TopologyError {
+    /// Too many links on the root complex.
+    #[error("{0} root ports: legal are 1 to {most}", most = AddressMap::MAX_ROOT_PORTS)]
+    RootPorts(usize),
+    /// A link hangs on a switch that there is not.
+    #[error("{link} hangs on switch {switch}: there are {count} switches")]
+    NoSwitch {
+        /// Which link.
+        link: LinkName,
+        /// The switch named.
+        switch: usize,
+        /// How many there are.
+        count: usize,
+    },
+    /// A link hangs on a port that the switch has not.
+    #[error("{link} hangs on port {port} of switch {switch}: its downstream ports are 1 to {last}")]
+    NoPort {
+        /// Which link.
+        link: LinkName,
+        /// The switch.
+        switch: usize,
+        /// The port named.
+        port: usize,
+        /// Its last downstream port.
+        last: usize,
+    },
+    /// Two links hang on one port.
+    #[error("{link} hangs on port {port} of switch {switch}, as another link does")]
+    PortTaken {
+        /// Which link.
+        link: LinkName,
+        /// The switch.
+        switch: usize,
+        /// The port.
+        port: usize,
+    },
+    /// A switch hangs below itself.
+    #[error("switch {0} hangs below itself: nothing leads from it to a root port")]
+    Loop(usize),
+}
+
+/// A link by what stands at its far end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LinkName {
+    /// Of this slot.
+    Slot(usize),
+    /// Of this switch.
+    Switch(usize),
+}
+
+impl std::fmt::Display for LinkName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            LinkName::Slot(n) => write!(f, "the link of slot {n}"),
+            LinkName::Switch(n) => write!(f, "the link of switch {n}"),
+        }
+    }
+}
+
+/// The tree of a fabric while it is checked and numbered.
+struct Tree {
+    /// By link: what it hangs on.
+    above: Vec<Above>,
+    slots: usize,
+    /// Of each switch, the links on its ports: the upstream port first.
+    switch_links: Vec<Vec<Option<LinkId>>>,
+    /// The links on root ports, in their order.
+    root_links: Vec<LinkId>,
+}
+
+impl Tree {
+    fn new(slots: &[SlotConfig], switches: &[SwitchSlot]) -> Result<Tree, TopologyError> {
+        let above = slots.iter().map(|s| s.above).chain(switches.iter().map(|s| s.above)).collect();
+        let switch_links = switches.iter().map(|s| vec![None; s.switch.ports()]).collect();
+        let mut tree = Tree { above, slots: slots.len(), switch_links, root_links: Vec::new() };
+        for n in 0..tree.above.len() {
+            tree.join(n)?;
+        }
+        if tree.root_links.len() > AddressMap::MAX_ROOT_PORTS {
+            return Err(TopologyError::RootPorts(tree.root_links.len()));
+        }
+        (0..tree.switch_links.len()).try_for_each(|n| tree.check_reaches_root(n))?;
+        Ok(tree)
+    }
+
+    fn name(&self, link: usize) -> LinkName {
+        if link < self.slots { LinkName::Slot(link) } else { LinkName::Switch(link - self.slots) }
+    }
+
+    /// Enters link `n` at both of its ends.
+    fn join(&mut self, n: usize) -> Result<(), TopologyError> {
+        let (link, id) = (self.name(n), LinkId(n as u32));
+        if let LinkName::Switch(below) = link {
+            self.switch_links[below][0] = Some(id);
+        }
+        let Above::Switch { switch, port } = self.above[n] else {
+            self.root_links.push(id);
+            return Ok(());
+        };
+        let count = self.switch_links.len();
+        let ports = self.switch_links.get_mut(switch);
+        let ports = ports.ok_or(TopologyError::NoSwitch { link, switch, count })?;
+        let last = ports.len() - 1;
+        let place = ports.get_mut(port).filter(|_| port > 0);
+        let place = place.ok_or(TopologyError::NoPort { link, switch, port, last })?;
+        match place.replace(id) {
+            None => Ok(()),
+            Some(_) => Err(TopologyError::PortTaken { link, switch, port }),
+        }
+    }
+
+    fn check_reaches_root(&self, first: usize) -> Result<(), TopologyError> {
+        let mut at = first;
+        for _ in 0..=self.switch_links.len() {
+            match self.above[self.slots + at] {
+                Above::RootPort => return Ok(()),
+                Above::Switch { switch, .. } => at = switch,
+            }
+        }
+        Err(TopologyError::Loop(first))
+    }
+
+    /// Who owns the port at `side` of link `n`.
+    fn owner(&self, n: usize, side: Side) -> Owner {
+        match (side, self.name(n), self.above[n]) {
+            (Side::Device, LinkName::Slot(slot), _) => Owner::Slot(slot as u32),
+            (Side::Device, LinkName::Switch(switch), _) => Owner::Switch { switch: switch as u32, port: 0 },
+            (Side::Root, _, Above::Switch { switch, port }) => {
+                Owner::Switch { switch: switch as u32, port: port as u32 }
+            }
+            (Side::Root, _, Above::RootPort) => {
+                let place = self.root_links.iter().position(|link| link.0 as usize == n);
+                Owner::Root(place.unwrap_or_default() as u32)
+            }
+        }
+    }
+
+    /// Indices of the ports of switch `n`; a downstream port without a link has none.
+    fn switch_ports(&self, n: usize) -> Vec<Option<usize>> {
+        let index = |(port, link): (usize, &Option<LinkId>)| {
+            let side = if port == 0 { Side::Device } else { Side::Root };
+            link.map(|link| PortId::new(link, side).index())
+        };
+        self.switch_links[n].iter().enumerate().map(index).collect()
+    }
+
+    fn root_ports(&self) -> Vec<usize> {
+        self.root_links.iter().map(|&link| PortId::new(link, Side::Root).index()).collect()
+    }
+}
+
+impl Fabric {
+    /// A fabric at time zero, its links about to come up.
+    ///
+    /// # Errors
+    /// Where the links make no tree below the root complex.
+    pub fn new(config: FabricConfig) -> Result<Fabric, TopologyError> {
+        let tree = Tree::new(&config.slots, &config.switches)?;
+        let (mut links, mut slots, mut switches) = (Vec::new(), Vec::new(), Vec::new());
+        for (n, SlotConfig { link, device, .. }) in config.slots.into_iter().enumerate() {
+            links.push(link);
+            slots.push(Slot::new(PortId::new(LinkId(n as u32), Side::Device).index(), device));
+        }
+        for (n, SwitchSlot { link, switch, .. }) in config.switches.into_iter().enumerate() {
+            links.push(link);
+            switches.push(SwitchState { switch, ports: tree.switch_ports(n), timer_at: Time::MAX });
+        }
+        let root_ports: Vec<RootPortConfig> = tree
+            .root_links
+            .iter()
+            .map(|&link| root_port(link, &links[link.0 as usize], config.host.rcb))
+            .collect();
+        let mut ports = ports(&tree, &links, &config.faults, config.seed);
+        for port in &mut ports {
+            if let Owner::Switch { switch, .. } = port.owner {
+                port.cuts_through = switches[switch as usize].switch.cuts_through();
+            }
+        }
+        Ok(Fabric {
+            started: false,
+            now: Time::ZERO,
+            queue: SortedQueue::default(),
+            ports,
+            slots,
+            switches,
+            held: vec![Held::default(); links.len()],
+            root_ports: tree.root_ports(),
+            root: RootComplex::new(config.host, config.memory, config.payloads, &root_ports, links.len()),
+            host: config.program.map(HostSlot::new),
+            tap: None,
+            totals: RunTotals::default(),
+            last_progress: Time::ZERO,
+            silence: Silence::default(),
+            host_started: false,
+            outcome: None,
+            ended_at: Time::ZERO,
+            link_events: Vec::new(),
+            touched: Vec::new(),
+            at_this_instant: 0,
+        })
+    }
+}
+
+impl Slot {
+    fn new(port: usize, device: Box<dyn TlpPort>) -> Slot {
+        Slot { port, device, timer_at: Time::MAX, held: [const { None }; 3], holds: 0 }
+    }
+}
+
+fn root_port(id: LinkId, link: &LinkConfig, rcb: Rcb) -> RootPortConfig {
+    RootPortConfig { link: id.0, mps: link.root.mps, rcb: link.rcb.unwrap_or(rcb) }
+}
+
+/// Both ports of every link.
+fn ports(tree: &Tree, links: &[LinkConfig], faults: &[FaultRule], seed: u64) -> Vec<PortState> {
+    let mut ports = Vec::with_capacity(2 * links.len());
+    for (n, link) in links.iter().enumerate() {
+        for (side, config) in [(Side::Root, &link.root), (Side::Device, &link.device)] {
+            let id = PortId::new(LinkId(n as u32), side);
+            let faults = faults_into(faults, id, link.bit_error_rate, seed);
+            let port = Port::new(config.clone());
+            ports.push(PortState::new(id, tree.owner(n, side), port, link.propagation, faults));
+        }
+    }
+    ports
+}
+
+/// The faults of the direction into `port`, with a stream of draws of its own.
+fn faults_into(rules: &[FaultRule], port: PortId, bit_error_rate: u64, seed: u64) -> Faults {
+    let (link, direction) = (port.link(), Direction::of_sender(port.peer().side()));
+    let own = rules.iter().filter(|r| r.link == link && r.direction == direction).cloned().collect();
+    let stream = u64::from(link.0) * 2 + port.side() as u64 + 1;
+    Faults::new(own, bit_error_rate, seed ^ stream.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+}

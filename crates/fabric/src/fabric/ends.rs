@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! When a run is over, and who waits for whom where it cannot go on.
+
+use super::Fabric;
+use crate::host::HostSlot;
+use crate::progress::{DRAIN_LIMIT, MAX_EVENTS_PER_INSTANT, STALL_LIMIT, Stop};
+use crate::wire::PortState;
+use tlp::Time;
+
+impl Fabric {
+    /// True where something other than the upkeep of the links is still to come.
+    fn is_live(&self) -> bool {
+        self.now.since(self.last_progress) < STALL_LIMIT + self.silence.since(self.last_progress)
+            || self.slots.iter().any(|s| s.device.poll_timeout().is_some_and(|at| at < Time::MAX))
+            || self.host_started && self.host.as_ref().is_some_and(|h| h.wakes_at().is_some())
+            || self.root.is_waiting(self.now)
+    }
+
+    /// Asked before every event; most often nothing is near its end.
+    #[inline]
+    pub(super) fn check_end(&self) -> Option<Stop> {
+        let goes_on = self.outcome.is_none()
+            && self.now.since(self.last_progress) < STALL_LIMIT
+            && self.at_this_instant < MAX_EVENTS_PER_INSTANT;
+        if goes_on { None } else { self.check_end_closely() }
+    }
+
+    #[cold]
+    fn check_end_closely(&self) -> Option<Stop> {
+        match &self.outcome {
+            Some(Err(why)) => Some(Stop::Failed(why.clone())),
+            Some(Ok(())) => self.has_drained().then_some(Stop::Finished),
+            None if self.now.since(self.last_progress) >= STALL_LIMIT && !self.is_live() => {
+                Some(self.stalled())
+            }
+            None if self.at_this_instant >= MAX_EVENTS_PER_INSTANT => Some(self.standing_still()),
+            None => None,
+        }
+    }
+
+    /// True where nothing that the program left behind is on its way, or enough time was given to it.
+    fn has_drained(&self) -> bool {
+        let quiet = |state: &PortState| state.inbound.is_empty() && state.port.transmit_ready_at().is_none();
+        self.now.since(self.ended_at) >= DRAIN_LIMIT || self.ports.iter().all(quiet)
+    }
+
+    /// Without anything to come: done, where no one waits.
+    pub(super) fn stalled(&self) -> Stop {
+        let mut lines: Vec<String> = self.host.iter().filter_map(HostSlot::waits_for).collect();
+        for n in 0..self.root_ports.len() {
+            lines.extend(self.root.waits_for(n).map(|t| format!("root port {n}: {t}")));
+        }
+        for (n, state) in self.switches.iter().enumerate() {
+            lines.extend(state.switch.waits_for().map(|t| format!("switch {n}: {t}")));
+        }
+        for (n, slot) in self.slots.iter().enumerate() {
+            lines.extend(slot.device.waits_for().map(|t| format!("slot {n}: {t}")));
+        }
+        for state in &self.ports {
+            let line = state.port.state_line();
+            if line != "idle" {
+                lines.push(format!("{}: {line}", state.id));
+            }
+        }
+        if lines.is_empty() && self.host.is_none() { Stop::Finished } else { Stop::NoProgress(lines) }
+    }
+
+    /// Somebody wants to be called at once, whenever he was.
+    fn standing_still(&self) -> Stop {
+        let mut lines =
+            vec![format!("time stands still at {}: {MAX_EVENTS_PER_INSTANT} events there", self.now)];
+        for (n, slot) in self.slots.iter().enumerate() {
+            if slot.device.poll_timeout().is_some_and(|at| at <= self.now) {
+                let what = slot.device.waits_for().unwrap_or_default();
+                lines.push(format!("slot {n}: wants to be called again at once: {what}"));
+            }
+        }
+        if self.host.is_some() {
+            lines.push("host program: hands on requests, or wants to be called, without waiting".into());
+        }
+        Stop::NoProgress(lines)
+    }
+
+    /// The counters of the ports are complete up to now; a run that has come to its time limit may go on.
+    /// Brings the counters up to date: SKP ordered sets on idle wires are counted when asked for.
+    pub(super) fn end(&mut self, stop: Stop) -> Stop {
+        for state in &mut self.ports {
+            state.port.finish(self.now);
+        }
+        stop
+    }
+}

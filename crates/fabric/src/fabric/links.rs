@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Links that go down and come up, change their speed, and what ports tell their owners. Never decides by itself: faults,
+//! scheduled events and the owners of ports do.
+
+use super::Fabric;
+use crate::fault::Cut;
+use crate::queue::{Event, EventQueue};
+use crate::switch::Action;
+use crate::topology::{LinkChange, LinkEvent, LinkId, Owner, PortId, Side};
+use bitflags::bitflags;
+use link::Lost;
+use tlp::{Class, Duration};
+
+/// From the moment at which nothing keeps a link down until flow-control initialization begins. Training from Detect takes
+/// some ten milliseconds (`PCIe 5.0 §4.2.6`), and is not modelled; this is a figure of ours, long enough to be seen.
+const TRAINING: Duration = Duration::from_us(10);
+
+bitflags! {
+    /// What keeps a link down.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub(super) struct Held: u8 {
+        /// It is cut.
+        const CUT = 1 << 0;
+        /// Nothing is in the slot.
+        const EMPTY = 1 << 1;
+        /// The port above holds it in reset.
+        const RESET = 1 << 2;
+        /// The port above has it disabled.
+        const DISABLED = 1 << 3;
+    }
+}
+
+impl Fabric {
+    /// Has a link change while it runs: see [`LinkChange`].
+    pub fn schedule(&mut self, event: LinkEvent) {
+        self.queue.push(event.at.max(self.now), Event::LinkChange(self.link_events.len() as u32));
+        self.link_events.push(event);
+    }
+
+    pub(super) fn change_link(&mut self, n: usize) {
+        let LinkEvent { link, change, .. } = self.link_events[n];
+        match change {
+            LinkChange::Speed { rate, width } => {
+                let ends = self.ends(link);
+                let [above, below] = ends.map(|n| self.ports[n].port.retrained_at(self.now));
+                let until = above.max(below);
+                self.silence.note(self.now, until, self.last_progress);
+                for n in ends {
+                    self.ports[n].port.retrain(self.now, until, rate, width);
+                    self.pump(n);
+                }
+            }
+            LinkChange::Cut => self.hold(link, Held::CUT, true, true),
+            LinkChange::Restore => self.hold(link, Held::CUT, false, false),
+            LinkChange::Remove => self.hold(link, Held::EMPTY, true, true),
+            LinkChange::Insert => self.hold(link, Held::EMPTY, false, false),
+        }
+    }
+
+    /// A fault cuts `link` now.
+    #[cold]
+    pub(super) fn cut(&mut self, link: LinkId, cut: Cut) {
+        self.schedule(LinkEvent { at: self.now, link, change: LinkChange::Cut });
+        if let Some(after) = cut.restore_after {
+            self.schedule(LinkEvent { at: self.now + after, link, change: LinkChange::Restore });
+        }
+    }
+
+    /// The ports of `link`: that towards the root complex first.
+    fn ends(&self, link: LinkId) -> [usize; 2] {
+        [Side::Root, Side::Device].map(|side| PortId::new(link, side).index())
+    }
+
+    /// Keeps `link` down because of `why`, or no longer.
+    #[cold]
+    pub(super) fn hold(&mut self, link: LinkId, why: Held, on: bool, surprise: bool) {
+        let held = &mut self.held[link.0 as usize];
+        let before = *held;
+        held.set(why, on);
+        match (before.is_empty(), held.is_empty()) {
+            (true, false) => self.take_down(link, surprise),
+            (false, true) => {
+                self.silence.note(self.now, self.now + TRAINING, self.last_progress);
+                self.queue.push(self.now + TRAINING, Event::LinkUp(link));
+            }
+            _ => {}
+        }
+    }
+
+    /// What both ends held comes to nothing, or back to its owner; what is on the wire is lost.
+    fn take_down(&mut self, link: LinkId, surprise: bool) {
+        let ends = self.ends(link);
+        for index in ends {
+            let lost = self.ports[index].port.take_down(self.now, surprise);
+            self.ports[index].inbound.iter_mut().for_each(|frame| frame.dropped = true);
+            lost.into_iter().for_each(|lost| self.end_lost(index, &lost));
+        }
+        if let Owner::Slot(n) = self.ports[ends[1]].owner {
+            for held in self.slots[n as usize].drop_held() {
+                self.root.ledger.drop(held.account);
+            }
+        }
+        ends.into_iter().for_each(|index| self.pump(index));
+    }
+
+    /// Requests that were never sent are refused by the port above; what was sent, the requester's Completion Timeout ends
+    /// (`PCIe 5.0 §2.9.1`).
+    fn end_lost(&mut self, index: usize, lost: &Lost) {
+        let unsent = lost.sequence.is_none();
+        match self.ports[index].owner {
+            Owner::Switch { switch, port } if unsent => {
+                self.switches[switch as usize].switch.handle_lost(port as usize, self.now, &lost.tlp);
+            }
+            Owner::Root(n) if unsent => {
+                self.root.handle_lost(n as usize, self.now, &lost.tlp, &mut self.queue)
+            }
+            _ if lost.tlp.class() != Class::NonPosted => self.root.ledger.drop(lost.tlp.account),
+            _ => {}
+        }
+    }
+
+    /// Training is over.
+    pub(super) fn link_up(&mut self, link: LinkId) {
+        if !self.held[link.0 as usize].is_empty() {
+            return;
+        }
+        for index in self.ends(link) {
+            self.ports[index].port.bring_up(self.now);
+        }
+        self.last_progress = self.now;
+        self.ends(link).into_iter().for_each(|index| self.pump(index));
+    }
+
+    /// What the port has to say goes to its owner.
+    #[cold]
+    pub(super) fn tell_owner(&mut self, index: usize) {
+        let owner = self.ports[index].owner;
+        while let Some(notice) = self.ports[index].port.poll_notice() {
+            match owner {
+                Owner::Root(n) => self.root.handle_notice(n as usize, self.now, notice, &mut self.queue),
+                Owner::Slot(n) => self.slots[n as usize].device.handle_notice(self.now, notice),
+                Owner::Switch { switch, port } => {
+                    self.switches[switch as usize].switch.handle_notice(port as usize, self.now, notice);
+                }
+            }
+        }
+    }
+
+    /// What a switch asks of the links at its ports.
+    pub(super) fn obey_switch(&mut self, n: usize) {
+        while let Some(account) = self.switches[n].switch.poll_dropped() {
+            self.root.ledger.drop(account);
+        }
+        while let Some((port, action)) = self.switches[n].switch.poll_action() {
+            if let Some(index) = self.switches[n].ports[port] {
+                self.obey(index, action);
+            }
+        }
+    }
+
+    #[cold]
+    fn obey(&mut self, index: usize, action: Action) {
+        let link = self.ports[index].id.link();
+        match action {
+            Action::HoldReset => self.hold(link, Held::RESET, true, false),
+            Action::ReleaseReset => self.hold(link, Held::RESET, false, false),
+            Action::Disable => self.hold(link, Held::DISABLED, true, false),
+            Action::Enable => self.hold(link, Held::DISABLED, false, false),
+            Action::Retrain => {
+                let until = self.ports[index].port.retrained_at(self.now);
+                let peer = self.ports[index].id.peer().index();
+                self.silence.note(self.now, until, self.last_progress);
+                [index, peer].into_iter().for_each(|n| self.ports[n].port.hold(self.now, until));
+            }
+        }
+    }
+}

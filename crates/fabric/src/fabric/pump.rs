@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! From the owners of ports into their queues, and from there onto the wires.
+
+use super::{Fabric, tap_record};
+use crate::host::HostSlot;
+use crate::queue::{Event, EventQueue};
+use crate::stages::Stage;
+use crate::tap::Direction;
+use crate::topology::Owner;
+use crate::wire::InFlight;
+use device::Ready;
+use link::{Sent, SentFrame};
+use tlp::{Class, TcSet};
+
+impl Fabric {
+    /// Returns credits of slot `n` and asks for its timer. Whenever a device is asked for output it may also take a
+    /// request or set a timer, so this follows every such question. What the device is then ready for.
+    #[inline]
+    fn settle_slot(&mut self, n: usize, index: usize, mut ready: Ready) -> Ready {
+        let (Some(slot), Some(state)) = (self.slots.get_mut(n), self.ports.get_mut(index)) else {
+            return ready;
+        };
+        while ready.contains(Ready::TAKEN) {
+            let Some(credit) = slot.device.poll_credits() else { break };
+            state.port.return_credits(self.now, credit.tc, credit.class, credit.data_credits);
+            ready = slot.device.ready();
+        }
+        if let Some(at) = slot.device.poll_timeout() {
+            let at = at.max(self.now);
+            if at < slot.timer_at {
+                slot.timer_at = at;
+                self.queue.push(at, Event::SlotTimer(n as u32));
+            }
+        }
+        ready
+    }
+
+    pub(super) fn pump_root(&mut self, n: usize) {
+        self.pump(self.root_ports[n]);
+    }
+
+    /// Fills the wire out of a port from its queues, and the queues from its owner.
+    pub(super) fn pump(&mut self, index: usize) {
+        self.pump_port(index);
+        if let Owner::Switch { switch, .. } = self.ports[index].owner {
+            self.settle_switch(switch as usize);
+        }
+    }
+
+    /// The same without those that the owner lets go on elsewhere. One frame makes the wire busy, so that a port sends one
+    /// at most; the room that it leaves is filled at once.
+    fn pump_port(&mut self, index: usize) {
+        let sent = self.transmit(index);
+        let more = self.refill(index);
+        if !sent && self.transmit(index) && more {
+            self.refill(index);
+        }
+        if self.ports[index].port.has_notice() {
+            self.tell_owner(index);
+            // It may have something to say to that.
+            self.refill(index);
+            if self.transmit(index) {
+                self.refill(index);
+            }
+        }
+        self.ports[index].arm(self.now, &mut self.queue);
+    }
+
+    /// What a switch has taken or given at one port lets others of its ports send, or return credits.
+    pub(super) fn settle_switch(&mut self, n: usize) {
+        while let Some(port) = self.switches[n].switch.poll_touched() {
+            if let Some(index) = self.switches[n].ports[port] {
+                self.pump_port(index);
+            }
+        }
+        self.obey_switch(n);
+        let state = &mut self.switches[n];
+        if let Some(at) = state.switch.poll_timeout().map(|at| at.max(self.now))
+            && at < state.timer_at
+        {
+            state.timer_at = at;
+            self.queue.push(at, Event::SwitchTimer(n as u32));
+        }
+    }
+
+    /// Asked far more often than anything can go.
+    #[inline]
+    fn transmit(&mut self, index: usize) -> bool {
+        self.ports[index].port.may_send(self.now) && self.send(index)
+    }
+
+    #[inline(never)]
+    fn send(&mut self, index: usize) -> bool {
+        let now = self.now;
+        let id = self.ports[index].id;
+        let Ok([state, peer]) = self.ports.get_disjoint_mut([index, id.peer().index()]) else { return false };
+        let sent = state.port.poll_sent(now);
+        let Some(Sent { frame, start, end, wait }) = &sent else { return false };
+        // Read in the parts that were just written: read as a whole, they would be waited for.
+        let (frame, tlp) = match frame {
+            SentFrame::Tlp { sequence } => {
+                (SentFrame::Tlp { sequence: *sequence }, state.port.unacknowledged(*sequence))
+            }
+            SentFrame::Dllp(dllp) => (SentFrame::Dllp(*dllp), None),
+        };
+        if let Some(tap) = &mut self.tap
+            && let Some(frame) = frame.whole(tlp)
+        {
+            tap.frame(&tap_record(*end, id, Direction::of_sender(id.side()), &frame, false, false));
+        }
+        let arrival = *end + peer.propagation;
+        if let (Some(tlp), Some(wait)) = (tlp, wait) {
+            self.root.ledger.sent(tlp.account, *start, *end, arrival, wait.credit_wait);
+        }
+        let again = tlp.filter(|_| wait.is_none()).map(|tlp| Box::new(tlp.clone()));
+        let tail = peer.tail(*start, *end, tlp);
+        let in_flight = InFlight { frame, again, harm: None, dropped: false, tail, passed: false };
+        if peer.faults.none() {
+            peer.push_inbound(in_flight, arrival, &mut self.queue);
+        } else if let Some(cut) = peer.send_by_rules(in_flight, tlp, arrival, &mut self.queue) {
+            self.cut(id.link(), cut);
+        }
+        true
+    }
+
+    /// False where the owner has nothing more, however much room there is.
+    #[inline]
+    fn refill(&mut self, index: usize) -> bool {
+        match self.ports[index].owner {
+            Owner::Root(n) if self.root.is_idle(n as usize) => false,
+            Owner::Root(n) => self.refill_root(index, n as usize),
+            Owner::Slot(n) => self.refill_slot(index, n as usize),
+            Owner::Switch { switch, port } => self.refill_switch(index, switch as usize, port as usize),
+        }
+    }
+
+    fn refill_switch(&mut self, index: usize, n: usize, port: usize) -> bool {
+        let (switch, at) = (&mut self.switches[n].switch, &mut self.ports[index].port);
+        for class in Class::ALL {
+            while switch.ready(port).contains(Ready::output(class)) {
+                let room = at.room(class);
+                if room.is_empty() {
+                    break;
+                }
+                let Some(tlp) = switch.poll_tlp(port, self.now, class, room) else { break };
+                self.root.ledger.charge(tlp.account, Stage::Switch, self.now);
+                at.enqueue(self.now, tlp);
+            }
+        }
+        while let Some(credit) = switch.poll_credits(port) {
+            at.return_credits(self.now, credit.tc, credit.class, credit.data_credits);
+        }
+        true
+    }
+
+    fn refill_slot(&mut self, index: usize, n: usize) -> bool {
+        let Some(slot) = self.slots.get(n) else { return false };
+        let (mut ready, mut holds) = (slot.device.ready(), slot.holds);
+        let mut done = 0;
+        // Most often there is nothing of most classes. What one brings out of those before it comes by the device's timer.
+        while let Some(class) = first_class((ready.outputs() | holds) & !done) {
+            while self.refill_from_slot(index, n, class, &mut ready) {}
+            holds = self.slots[n].holds;
+            done |= (2 << class.index()) - 1;
+        }
+        self.settle_slot(n, index, ready) != Ready::NONE || holds != 0
+    }
+
+    /// Moves one TLP of `class` from the device in slot `n` to its port; false where there is none, or no room.
+    fn refill_from_slot(&mut self, index: usize, n: usize, class: Class, ready: &mut Ready) -> bool {
+        let (Some(slot), Some(state)) = (self.slots.get_mut(n), self.ports.get_mut(index)) else {
+            return false;
+        };
+        let room = slot.room(class, &state.port);
+        if room.is_empty() {
+            return false;
+        }
+        if slot.holds(class) {
+            return self.refill_from_held(index, n, class, room);
+        }
+        if !ready.contains(Ready::output(class)) {
+            return false;
+        }
+        let given = slot.device.poll_tlp(self.now, class, room);
+        // What was accepted or refused may have let the device go on.
+        *ready = slot.device.ready();
+        // From here it moves once, into the port: each move of a TLP that was just written waits for its writes.
+        let Some(tlp) = given else { return false };
+        if !room.contains(tlp.repr.tc) {
+            slot.hold(class, tlp);
+            return false;
+        }
+        let account = self.root.ledger.leaving(self.now, n, class, &tlp);
+        state.port.enqueue_for(self.now, tlp, account);
+        true
+    }
+
+    #[cold]
+    fn refill_from_held(&mut self, index: usize, n: usize, class: Class, room: TcSet) -> bool {
+        let Some(tlp) = self.slots[n].next_held(class, room) else { return false };
+        let account = self.root.ledger.leaving(self.now, n, class, &tlp);
+        self.ports[index].port.enqueue_for(self.now, tlp, account);
+        true
+    }
+
+    /// A posted request that goes may let go what is behind it, and a read that leaves lets in one that waited with its
+    /// credits; then the host program may go on, which may have waited for the room.
+    fn refill_root(&mut self, index: usize, n: usize) -> bool {
+        self.return_root_credits(index, n);
+        let mut outputs = self.root.outputs(n);
+        let mut moved = false;
+        // No class lets go one before it.
+        while let Some(class) = first_class(outputs) {
+            while self.refill_from_root(index, n, class) {
+                moved = true;
+            }
+            outputs &= outputs - 1;
+        }
+        if moved && self.host.as_ref().is_some_and(HostSlot::is_stuck) {
+            self.queue.push(self.now, Event::Host);
+        }
+        self.return_root_credits(index, n);
+        true
+    }
+
+    /// Moves one TLP of `class` from root port `n` to its port; false where there is none, or no room.
+    fn refill_from_root(&mut self, index: usize, n: usize, class: Class) -> bool {
+        let Some(state) = self.ports.get_mut(index) else { return false };
+        let room = state.port.room(class);
+        if room.is_empty() || !self.root.has_output(n, class) {
+            return false;
+        }
+        let Some(tlp) = self.root.poll_tlp(n, self.now, class, room, &mut self.queue) else { return false };
+        state.port.enqueue(self.now, tlp);
+        true
+    }
+
+    #[inline]
+    pub(super) fn return_root_credits(&mut self, index: usize, n: usize) {
+        if self.root.owes_credits(n) {
+            self.return_owed_credits(index, n);
+        }
+    }
+
+    fn return_owed_credits(&mut self, index: usize, n: usize) {
+        while let Some(credit) = self.root.poll_credits(n) {
+            self.ports[index].port.return_credits(self.now, credit.tc, credit.class, credit.data_credits);
+        }
+    }
+}
+
+/// The first of a set of classes, bits by [`Class::index`].
+#[inline]
+fn first_class(set: u8) -> Option<Class> {
+    Class::ALL.get(set.trailing_zeros() as usize).copied()
+}

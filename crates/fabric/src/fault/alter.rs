@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a fault writes into a frame before its CRC is made: as a defect in a sender or in a switch on the way would. Never
+//! looks at who sends or receives it.
+
+use tlp::{Bdf, Body, Data, Dllp, FlowControlKind, PayloadPool, Status, Tag, Tlp};
+
+/// Another content. One that a frame has no place for, such as a Completion Status in a request, leaves it as it is. Where a
+/// TLP has a digest, that is no longer right, but of poisoned data, which it does not cover (`PCIe 5.0 §2.7.1`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Alteration {
+    /// EP is set in a TLP with data (`PCIe 5.0 §2.7.2`).
+    Poison,
+    /// The digest of a TLP that has one is wrong (`PCIe 5.0 §2.7.1`).
+    WrongEcrc,
+    /// Completion Status, of a completion.
+    Status(Status),
+    /// Tag, of a request or completion: a message's has no meaning.
+    Tag(Tag),
+    /// Requester ID.
+    Requester(Bdf),
+    /// Byte Count of a completion, 1 to 4096.
+    ByteCount(u16),
+    /// Length of the header in DW, 1 to 1024, without more or less data behind it.
+    Length(u16),
+    /// These bits of a DW of the header change; DW 0 has Fmt in bits 31:29 and Type in 28:24.
+    HeaderBits {
+        /// 0 to 3.
+        dw: u8,
+        /// The bits.
+        bits: u32,
+    },
+    /// AckNak_Seq_Num of an Ack or Nak is so much further on, modulo 4096.
+    Sequence(u16),
+    /// HdrFC and DataFC of an UpdateFC are so much larger, modulo their fields; the DLLP's units.
+    Credits {
+        /// Headers.
+        header: i16,
+        /// Data.
+        data: i16,
+    },
+}
+
+/// Bits of the fields of flow-control DLLPs (`PCIe 5.0 §3.5.1`).
+const HEADER_FC: u16 = 0xff;
+const DATA_FC: u16 = 0xfff;
+const SEQUENCE: u16 = 0xfff;
+/// Length\[9:0\] in DW 0 of a header.
+const LENGTH: u32 = 0x3ff;
+
+impl Alteration {
+    /// What `dllp` becomes; `None`: it stays.
+    pub(super) fn dllp(self, dllp: Dllp) -> Option<Dllp> {
+        match (self, dllp) {
+            (Alteration::Sequence(by), Dllp::Ack { sequence }) => {
+                Some(Dllp::Ack { sequence: sequence.wrapping_add(by) & SEQUENCE })
+            }
+            (Alteration::Sequence(by), Dllp::Nak { sequence }) => {
+                Some(Dllp::Nak { sequence: sequence.wrapping_add(by) & SEQUENCE })
+            }
+            (Alteration::Credits { header, data }, Dllp::FlowControl(mut fc))
+                if fc.kind == FlowControlKind::UpdateFc =>
+            {
+                fc.header = (u16::from(fc.header).wrapping_add_signed(header) & HEADER_FC) as u8;
+                fc.data = fc.data.wrapping_add_signed(data) & DATA_FC;
+                Some(Dllp::FlowControl(fc))
+            }
+            _ => None,
+        }
+    }
+
+    /// What `tlp` becomes, or the header of the bytes that are no TLP any more; `None`: it stays.
+    pub(super) fn tlp(self, tlp: &Tlp) -> Option<Result<Tlp, [u32; 4]>> {
+        match self {
+            Alteration::Length(dw) => {
+                let old = header(tlp)[0];
+                let new = old & !LENGTH | u32::from(dw) & LENGTH;
+                (new != old).then(|| flip(tlp, 0, old ^ new))
+            }
+            Alteration::HeaderBits { dw, bits } => {
+                let in_header = usize::from(dw) * 4 < tlp.repr.header_len() && bits != 0;
+                in_header.then(|| flip(tlp, usize::from(dw), bits))
+            }
+            _ => {
+                let mut altered = tlp.clone();
+                self.set(&mut altered)?;
+                altered.ecrc_wrong |= self != Alteration::Poison;
+                Some(Ok(altered))
+            }
+        }
+    }
+
+    /// Sets a field where `tlp` has it.
+    fn set(self, tlp: &mut Tlp) -> Option<()> {
+        let has_data = tlp.repr.data_dw() != 0;
+        match (self, &mut tlp.repr.body) {
+            (Alteration::Poison, _) if has_data => tlp.repr.ep = true,
+            (Alteration::WrongEcrc, _) if tlp.repr.td => {}
+            (Alteration::Status(status), Body::Completion(c)) => c.status = status,
+            (Alteration::ByteCount(bytes), Body::Completion(c)) => c.byte_count = bytes.clamp(1, 4096),
+            (Alteration::Tag(tag), body) => *tag_of(body)? = tag,
+            (Alteration::Requester(id), body) => *requester_of(body) = id,
+            _ => return None,
+        }
+        Some(())
+    }
+}
+
+fn tag_of(body: &mut Body) -> Option<&mut Tag> {
+    match body {
+        Body::Memory(m) => Some(&mut m.tag),
+        Body::Io(io) => Some(&mut io.tag),
+        Body::Atomic(a) => Some(&mut a.tag),
+        Body::Completion(c) => Some(&mut c.tag),
+        Body::Config(c) => Some(&mut c.tag),
+        Body::Message(_) => None,
+    }
+}
+
+fn requester_of(body: &mut Body) -> &mut Bdf {
+    match body {
+        Body::Memory(m) => &mut m.requester,
+        Body::Io(io) => &mut io.requester,
+        Body::Atomic(a) => &mut a.requester,
+        Body::Completion(c) => &mut c.requester,
+        Body::Config(c) => &mut c.requester,
+        Body::Message(m) => &mut m.requester,
+    }
+}
+
+fn header(tlp: &Tlp) -> [u32; 4] {
+    link::header_log(tlp)
+}
+
+/// The bytes of `tlp` with bits of one DW of its header changed, read anew.
+fn flip(tlp: &Tlp, dw: usize, bits: u32) -> Result<Tlp, [u32; 4]> {
+    let mut bytes = vec![0; tlp.wire_len()];
+    tlp.emit(&mut bytes);
+    let start = tlp.prefixes.wire_len() + dw * 4;
+    for (byte, bits) in bytes[start..start + 4].iter_mut().zip(bits.to_be_bytes()) {
+        *byte ^= bits;
+    }
+    let Ok(read) = Tlp::parse(&bytes, &PayloadPool::new()) else {
+        let mut header = header(tlp);
+        header[dw] ^= bits;
+        return Err(header);
+    };
+    let data = match &tlp.data {
+        Data::Counted(_) => Data::Counted(read.data.len() as u32),
+        Data::Carried(_) => read.data,
+    };
+    Ok(Tlp { data, carry: tlp.carry, account: tlp.account, ecrc_wrong: true, ..read })
+}

@@ -1,0 +1,437 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The queues of a switch: at each input a first-in-first-out queue for each class and Traffic Class, and what may leave
+//! them next. Decides nothing about where a TLP goes.
+//!
+//! ```text
+//!   input (a port, or what the switch itself sends to one)   egress port
+//!   class x TC: [ d c b a ] head ──┐
+//!   class x TC: [   z y x ] head ──┴──> arbiter of (egress, class) ──> poll
+//! ```
+//!
+//! **Order** (`PCIe 5.0 §2.4.1`, Table 2-40) holds between TLPs of one input, one egress port and one Traffic Class: what is
+//! in one queue keeps its order; a non-posted request or completion remembers how many posted TLPs of its pair have
+//! entered before it, and waits until as many have left, unless Relaxed Ordering or ID-based Ordering lets it go
+//! first (entries B2b, C2b, D2b). Posted TLPs and completions never wait for non-posted requests, nor posted ones
+//! for completions (A3, A4, A5, D3, D4): they have queues of their own.
+//!
+//! **Head of line.** The first TLP of a queue holds up those behind it, to whatever egress port they go; never those of another
+//! class, Traffic Class or input. So an egress port that takes nothing stops, of each input that has something for it, one
+//! class: what the specification permits everywhere, and what a buffer that is read in order does.
+//!
+//! Nothing is allocated for a TLP once queues have grown. The queues are bounded by the credits of the link before them;
+//! [`Crossbar::has_room`] is asked nevertheless.
+
+use super::MAX_INPUTS;
+use super::arbiter::{Arbiter, Inputs, PortArbitration};
+use device::{CreditReturn, Ready};
+use std::collections::VecDeque;
+use tlp::{Attributes, Bdf, Body, Class, MemoryOp, TcSet, Time, Tlp, TrafficClass};
+
+/// The source of a message whose link has gone down since it came.
+pub(super) const GONE: u8 = u8::MAX;
+
+/// A TLP on its way through the switch.
+pub(super) struct Entry {
+    pub(super) tlp: Tlp,
+    /// It does not leave before.
+    pub(super) leave_at: Time,
+    /// Of a posted TLP its number among those of its pair and Traffic Class; of others how many of these go before it.
+    place: u64,
+    pub(super) egress: u8,
+    /// The port that it came from, or speaks for.
+    pub(super) source: u8,
+    /// What returns when it leaves, and to which port.
+    pub(super) credit: Option<(u8, CreditReturn)>,
+}
+
+impl Entry {
+    /// `tlp` of port `source` to `egress`.
+    pub(super) fn new(tlp: Tlp, leave_at: Time, source: usize, egress: usize) -> Entry {
+        Entry { tlp, leave_at, place: 0, egress: egress as u8, source: source as u8, credit: None }
+    }
+
+    /// Whose leaving returns `credit` to `port`.
+    pub(super) fn returning(self, port: usize, credit: CreditReturn) -> Entry {
+        Entry { credit: Some((port as u8, credit)), ..self }
+    }
+}
+
+/// Posted TLPs of an input, an egress port and a Traffic Class.
+#[derive(Clone, Copy, Default)]
+struct Pair {
+    entered: u64,
+    left: u64,
+}
+
+#[derive(Default)]
+struct Input {
+    /// By class and Traffic Class.
+    queues: [[VecDeque<Entry>; 8]; 3],
+    /// The Traffic Classes whose queues hold something, by class.
+    filled: [TcSet; 3],
+    held: [u32; 3],
+    limit: [u32; 3],
+}
+
+impl Input {
+    #[inline]
+    fn front(&self, class: Class, tc: usize) -> Option<&Entry> {
+        self.queues[class.index()][tc].front()
+    }
+
+    /// A queue has given something up.
+    #[inline]
+    fn empties(&mut self, class: Class, tc: usize) {
+        if self.queues[class.index()][tc].is_empty() {
+            let gone = TcSet::of(TrafficClass::from_bits(tc as u8));
+            self.filled[class.index()] = self.filled[class.index()].and(gone.complement());
+        }
+    }
+}
+
+/// When a TLP may leave.
+#[derive(Clone, Copy)]
+struct Timer {
+    at: Time,
+    input: u8,
+    class: Class,
+    tc: u8,
+}
+
+/// All queues, and the arbiters behind them.
+pub(super) struct Crossbar {
+    inputs: Vec<Input>,
+    egresses: usize,
+    /// By input, egress port and Traffic Class.
+    pairs: Vec<Pair>,
+    /// By egress port and class: the inputs with a queue whose head goes there and is due.
+    due: Vec<[Inputs; 3]>,
+    arbiters: Vec<[Arbiter; 3]>,
+    /// In the order of their times.
+    timers: VecDeque<Timer>,
+    /// The egress ports that may have something to send since they were last named.
+    touched: Inputs,
+}
+
+impl Crossbar {
+    /// Empty queues: an input for each of `limits` (TLPs of each class that it holds), of which the first `egresses` are ports
+    /// and send as well; the others hold what the switch itself sends.
+    pub(super) fn new(limits: &[[u32; 3]], egresses: usize, arbitration: &PortArbitration) -> Crossbar {
+        debug_assert!(limits.len() <= MAX_INPUTS);
+        let input = |limit: &[u32; 3]| Input { limit: *limit, ..Input::default() };
+        Crossbar {
+            inputs: limits.iter().map(input).collect(),
+            egresses,
+            pairs: vec![Pair::default(); limits.len() * egresses * 8],
+            due: vec![[0; 3]; egresses],
+            arbiters: (0..egresses).map(|_| [0; 3].map(|_| Arbiter::new(arbitration))).collect(),
+            timers: VecDeque::new(),
+            touched: 0,
+        }
+    }
+
+    /// Whether `input` may hold one more TLP of `class`.
+    #[inline]
+    pub(super) fn has_room(&self, input: usize, class: Class) -> bool {
+        let input = &self.inputs[input];
+        input.held[class.index()] < input.limit[class.index()]
+    }
+
+    /// TLPs of `class` that `input` holds.
+    pub(super) fn held(&self, input: usize, class: Class) -> u32 {
+        self.inputs[input].held[class.index()]
+    }
+
+    /// Whether `entry` takes room of its input: while its credits are owed, or for as long as the switch itself sends it.
+    #[inline]
+    fn counts(&self, input: usize, entry: &Entry) -> bool {
+        entry.credit.is_some() || input >= self.egresses
+    }
+
+    #[inline]
+    fn pair(&self, input: usize, egress: usize, tc: usize) -> usize {
+        (input * self.egresses + egress) * 8 + tc
+    }
+
+    /// Takes a TLP into its queue.
+    #[inline]
+    pub(super) fn push(&mut self, now: Time, input: usize, mut entry: Entry) {
+        let (class, tc) = (entry.tlp.class(), usize::from(entry.tlp.repr.tc.bits()));
+        entry.place = self.place(input, &entry, class, tc);
+        let (leave_at, egress) = (entry.leave_at, usize::from(entry.egress));
+        let counts = u32::from(self.counts(input, &entry));
+        let state = &mut self.inputs[input];
+        state.held[class.index()] += counts;
+        state.filled[class.index()] = state.filled[class.index()].or(TcSet::of(entry.tlp.repr.tc));
+        let queue = &mut state.queues[class.index()][tc];
+        let is_head = queue.is_empty();
+        queue.push_back(entry);
+        if leave_at > now {
+            self.set_timer(Timer { at: leave_at, input: input as u8, class, tc: tc as u8 });
+        } else if is_head {
+            self.mark_due(input, egress, class);
+        }
+    }
+
+    #[inline]
+    fn place(&mut self, input: usize, entry: &Entry, class: Class, tc: usize) -> u64 {
+        let index = self.pair(input, usize::from(entry.egress), tc);
+        let pair = &mut self.pairs[index];
+        if class == Class::Posted {
+            pair.entered += 1;
+            return pair.entered;
+        }
+        if pair.entered == pair.left || entry.tlp.repr.attr.is_empty() {
+            return pair.entered;
+        }
+        self.relaxed_place(input, entry, tc, index)
+    }
+
+    /// The place of a TLP with attributes that may let it pass posted ones: behind the last of them that it may not pass.
+    #[cold]
+    fn relaxed_place(&self, input: usize, entry: &Entry, tc: usize, pair: usize) -> u64 {
+        let has = |attribute| entry.tlp.repr.attr.contains(attribute);
+        if has(Attributes::RELAXED_ORDERING) && !is_read(&entry.tlp) {
+            return 0;
+        }
+        if !has(Attributes::ID_BASED_ORDERING) {
+            return self.pairs[pair].entered;
+        }
+        let issuer = issuer(&entry.tlp);
+        let posted = &self.inputs[input].queues[Class::Posted.index()][tc];
+        let last = posted.iter().rev().find(|p| p.egress == entry.egress && self::issuer(&p.tlp) == issuer);
+        last.map_or(0, |p| p.place)
+    }
+
+    /// Times mostly come in order; those of cut-through may not.
+    #[inline]
+    fn set_timer(&mut self, timer: Timer) {
+        let later = self.timers.iter().rev().take_while(|other| other.at > timer.at).count();
+        if later == 0 {
+            self.timers.push_back(timer);
+        } else {
+            self.timers.insert(self.timers.len() - later, timer);
+        }
+    }
+
+    /// When the next TLP becomes due.
+    #[inline]
+    pub(super) fn next_timer(&self) -> Option<Time> {
+        self.timers.front().map(|timer| timer.at)
+    }
+
+    /// What is due by `now` may leave.
+    pub(super) fn expire(&mut self, now: Time) {
+        while let Some(timer) = self.timers.front().copied().filter(|timer| timer.at <= now) {
+            self.timers.pop_front();
+            let input = usize::from(timer.input);
+            self.mark_head(now, input, timer.class, usize::from(timer.tc));
+        }
+    }
+
+    #[inline]
+    fn mark_head(&mut self, now: Time, input: usize, class: Class, tc: usize) {
+        if let Some(head) = self.inputs[input].front(class, tc)
+            && head.leave_at <= now
+        {
+            let egress = usize::from(head.egress);
+            self.mark_due(input, egress, class);
+        }
+    }
+
+    #[inline]
+    fn mark_due(&mut self, input: usize, egress: usize, class: Class) {
+        self.due[egress][class.index()] |= 1 << input;
+        self.touched |= 1 << egress;
+    }
+
+    /// Which classes have something due for `egress`; what is due may yet have to wait for posted TLPs before it.
+    #[inline]
+    pub(super) fn ready(&self, egress: usize) -> Ready {
+        let due = &self.due[egress];
+        Class::ALL
+            .into_iter()
+            .filter(|class| due[class.index()] != 0)
+            .fold(Ready::NONE, |ready, class| ready.or(Ready::output(class)))
+    }
+
+    /// An egress port that may have something new to send; each once until it has again.
+    #[inline]
+    pub(super) fn poll_touched(&mut self) -> Option<usize> {
+        let egress = self.touched.trailing_zeros();
+        self.touched &= self.touched.wrapping_sub(1);
+        (egress < Inputs::BITS).then_some(egress as usize)
+    }
+
+    /// Has `egress` named by [`poll_touched`](Self::poll_touched).
+    #[inline]
+    pub(super) fn touch(&mut self, egress: usize) {
+        self.touched |= 1 << egress;
+    }
+
+    /// The next TLP of `class` for `egress`, of a Traffic Class in `room`, and the input that held it.
+    #[inline]
+    pub(super) fn pop(
+        &mut self,
+        egress: usize,
+        now: Time,
+        class: Class,
+        room: TcSet,
+    ) -> Option<(usize, Entry)> {
+        let mut waiting = self.due[egress][class.index()];
+        while let Some(input) = self.arbiters[egress][class.index()].next(waiting) {
+            if let Some(tc) = self.sendable(input, egress, now, class, room) {
+                self.arbiters[egress][class.index()].took(input);
+                return self.take(input, egress, now, class, tc).map(|entry| (input, entry));
+            }
+            waiting &= !(1 << input);
+        }
+        None
+    }
+
+    /// The Traffic Class of the TLP that `input` would send: of those that may go, the one that has been due longest.
+    #[inline]
+    fn sendable(&self, input: usize, egress: usize, now: Time, class: Class, room: TcSet) -> Option<usize> {
+        let mut left = self.inputs[input].filled[class.index()].and(room).bits();
+        let mut best: Option<(Time, usize)> = None;
+        while left != 0 {
+            let tc = left.trailing_zeros() as usize;
+            left &= left - 1;
+            let Some(head) = self.inputs[input].front(class, tc) else { continue };
+            if usize::from(head.egress) != egress || head.leave_at > now {
+                continue;
+            }
+            let may_go =
+                class == Class::Posted || self.pairs[self.pair(input, egress, tc)].left >= head.place;
+            if may_go && best.is_none_or(|(at, _)| head.leave_at < at) {
+                best = Some((head.leave_at, tc));
+            }
+        }
+        best.map(|(_, tc)| tc)
+    }
+
+    #[inline]
+    fn take(&mut self, input: usize, egress: usize, now: Time, class: Class, tc: usize) -> Option<Entry> {
+        let state = &mut self.inputs[input];
+        let queue = &mut state.queues[class.index()][tc];
+        let entry = queue.pop_front()?;
+        state.empties(class, tc);
+        let counts = entry.credit.is_some() || input >= self.egresses;
+        state.held[class.index()] -= u32::from(counts);
+        if class == Class::Posted {
+            let pair = self.pair(input, egress, tc);
+            self.pairs[pair].left += 1;
+        }
+        self.refresh(now, input, egress, class, tc);
+        Some(entry)
+    }
+
+    /// A queue of `input` has a new head: whether `egress` has one due, and where the new one goes.
+    #[inline]
+    fn refresh(&mut self, now: Time, input: usize, egress: usize, class: Class, tc: usize) {
+        let state = &self.inputs[input];
+        let mut left = state.filled[class.index()].bits();
+        let (mut here, mut next) = (false, None);
+        while left != 0 {
+            let of = left.trailing_zeros() as usize;
+            left &= left - 1;
+            let Some(head) = state.front(class, of).filter(|head| head.leave_at <= now) else { continue };
+            let to = usize::from(head.egress);
+            here |= to == egress;
+            if of == tc && to != egress {
+                next = Some(to);
+            }
+        }
+        if !here {
+            self.due[egress][class.index()] &= !(1 << input);
+        }
+        if let Some(to) = next {
+            self.mark_due(input, to, class);
+        }
+    }
+
+    /// Takes out all that waits for `egress`, or for any egress port. Rare, so it may allocate.
+    pub(super) fn flush(&mut self, now: Time, egress: Option<usize>) -> Vec<Entry> {
+        let mut out = Vec::new();
+        let goes = |entry: &Entry| egress.is_none_or(|to| usize::from(entry.egress) == to);
+        let own = self.egresses;
+        for (n, input) in self.inputs.iter_mut().enumerate() {
+            for (class, tc) in Class::ALL.into_iter().flat_map(|class| (0..8).map(move |tc| (class, tc))) {
+                let queue = &mut input.queues[class.index()][tc];
+                let (gone, kept) = queue.drain(..).partition::<Vec<_>, _>(goes);
+                let counted = gone.iter().filter(|entry| entry.credit.is_some() || n >= own).count();
+                queue.extend(kept);
+                input.held[class.index()] -= counted as u32;
+                input.empties(class, tc);
+                out.extend(gone);
+            }
+        }
+        self.forget_posted(egress);
+        self.mark_all(now);
+        out
+    }
+
+    fn forget_posted(&mut self, egress: Option<usize>) {
+        for (n, pair) in self.pairs.iter_mut().enumerate() {
+            if egress.is_none_or(|to| n / 8 % self.egresses == to) {
+                pair.left = pair.entered;
+            }
+        }
+    }
+
+    fn mark_all(&mut self, now: Time) {
+        self.due.fill([0; 3]);
+        for input in 0..self.inputs.len() {
+            for class in Class::ALL {
+                for tc in 0..8 {
+                    self.mark_head(now, input, class, tc);
+                }
+            }
+        }
+    }
+
+    /// The link of `port` begins anew: what came through it owes it no credits, and speaks for it no longer.
+    pub(super) fn disown(&mut self, port: usize) {
+        for (n, input) in self.inputs.iter_mut().enumerate() {
+            for entry in input.queues.iter_mut().flatten().flatten() {
+                entry.credit = entry.credit.filter(|(to, _)| usize::from(*to) != port);
+                if n == port && matches!(entry.tlp.repr.body, Body::Message(_)) {
+                    entry.source = GONE;
+                }
+            }
+        }
+        self.inputs[port].held = [0; 3];
+    }
+
+    /// TLPs of each class that wait for `egress`. Looks at all that is held.
+    pub(super) fn waiting_for(&self, egress: usize) -> [usize; 3] {
+        Class::ALL.map(|class| {
+            let queues = self.inputs.iter().flat_map(|input| &input.queues[class.index()]);
+            queues.flatten().filter(|entry| usize::from(entry.egress) == egress).count()
+        })
+    }
+
+    /// True where nothing is held.
+    pub(super) fn is_empty(&self) -> bool {
+        self.inputs.iter().all(|input| input.filled.iter().all(|filled| filled.is_empty()))
+    }
+}
+
+/// Rows of the ordering table that Relaxed Ordering does not help: read requests (entry B2).
+fn is_read(tlp: &Tlp) -> bool {
+    use tlp::Access::Read;
+    match &tlp.repr.body {
+        Body::Memory(m) => matches!(m.op, MemoryOp::Read | MemoryOp::ReadLocked),
+        Body::Io(io) => io.op == Read,
+        Body::Config(c) => c.op == Read,
+        Body::Atomic(_) | Body::Completion(_) | Body::Message(_) => false,
+    }
+}
+
+/// Who issued it: Completer ID of a completion, Requester ID of a request.
+fn issuer(tlp: &Tlp) -> Bdf {
+    match &tlp.repr.body {
+        Body::Completion(c) => c.completer,
+        _ => tlp.repr.transaction().0,
+    }
+}

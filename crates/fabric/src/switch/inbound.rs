@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What becomes of a TLP that has arrived at a port of a switch: checked, routed, queued, answered or refused. Every TLP
+//! gives its credits back once: when it leaves, when its answer leaves, or when it ends here.
+
+use super::crossbar::Entry;
+use super::links::{Held, link_side};
+use super::route::{Destination, Refusal};
+use super::{Action, Switch};
+use crate::bridge::answers::{self, SET_SLOT_POWER_LIMIT};
+use config::{Effects, Side, Uncorrectable};
+use device::CreditReturn;
+use tlp::message::VENDOR_DEFINED_TYPE_0;
+use tlp::{Body, Class, ConfigKind, ConfigRequest, Limits, Status, TcSet, Time, Tlp, rules};
+
+/// Message Code (`PCIe 5.0 §2.2.8.10`).
+const PTM_REQUEST: u8 = 0x52;
+
+/// Where a TLP has arrived, and when: its header, or all of it, and its last symbol.
+#[derive(Clone, Copy)]
+pub(super) struct Arrival {
+    pub(super) port: usize,
+    pub(super) now: Time,
+    pub(super) tail_at: Time,
+}
+
+impl Switch {
+    /// A TLP has arrived at `port`: all of it with [`Forwarding::StoreAndForward`](super::Forwarding), at `tail_at`, which
+    /// is `now`; its header at `now` with [`Forwarding::CutThrough`](super::Forwarding), its last symbol at
+    /// `tail_at`. Then ask [`poll_touched`](Self::poll_touched), [`poll_action`](Self::poll_action) and
+    /// [`poll_dropped`](Self::poll_dropped).
+    pub fn handle_tlp(&mut self, port: usize, now: Time, tail_at: Time, tlp: &Tlp) {
+        let arrival = Arrival { port, now, tail_at: tail_at.max(now) };
+        if self.links[port].held.contains(Held::CONTAINED) {
+            // Contained: what still comes is dropped (`PCIe 5.0 §2.9.3`).
+            self.counters.link_down += 1;
+            return self.end(port, tlp);
+        }
+        if !self.crossbar.has_room(port, tlp.class()) {
+            self.counters.overflows += 1;
+            self.log(arrival, port, Uncorrectable::ReceiverOverflow, false, tlp);
+            return self.end(port, tlp);
+        }
+        if rules::check_received(tlp, &limits(self.routes[port].mps)).is_err() {
+            return self.malformed(arrival, port, port, tlp);
+        }
+        if tlp.repr.ep {
+            self.poisoned(arrival, port, tlp);
+        }
+        match self.route(port, tlp) {
+            Destination::Port(egress) => self.forward(arrival, port, egress, tlp.clone()),
+            Destination::PortAsType0(egress) => self.forward(arrival, port, egress, as_type_0(tlp)),
+            Destination::ErrorMessage => self.forward_error(arrival, port, tlp),
+            Destination::Gathered => self.forward(arrival, port, 0, tlp.clone()),
+            Destination::Broadcast => self.broadcast(arrival, tlp),
+            Destination::Function(of) => self.configure(arrival, of, tlp),
+            Destination::Receiver => self.receive(arrival, port, tlp),
+            Destination::Refused(by, refusal) => self.refuse(arrival, port, by, refusal, tlp),
+        }
+    }
+
+    #[inline]
+    fn forward(&mut self, arrival: Arrival, port: usize, egress: usize, tlp: Tlp) {
+        if let Some((to, credit)) = self.places.answered(&tlp) {
+            self.return_credit(to, credit);
+        }
+        let credit = CreditReturn::of(&tlp);
+        let leave_at = self.leave_at(arrival.now, arrival.tail_at, &tlp, egress);
+        let entry = Entry::new(tlp, leave_at, port, egress).returning(port, credit);
+        self.crossbar.push(arrival.now, port, entry);
+    }
+
+    /// An error message goes up where SERR# Enable of the bridges between lets it (`PCIe 5.0 §6.2.6`), unless it triggers
+    /// containment of the port that it came through (§6.2.10).
+    fn forward_error(&mut self, arrival: Arrival, port: usize, tlp: &Tlp) {
+        let Body::Message(m) = tlp.repr.body else { return self.end(port, tlp) };
+        let contains = self.bridges[port].contains_for(m.code, m.requester);
+        let passes = !contains && [port, 0].into_iter().all(|n| self.bridges[n].forwards_error(m.code));
+        if passes {
+            self.forward(arrival, port, 0, tlp.clone());
+        } else {
+            self.end(port, tlp);
+        }
+        self.send_errors(arrival.now, arrival.tail_at + self.timing.latency, port, None);
+    }
+
+    /// `tlp` of `port` goes no further, and nothing answers it.
+    pub(super) fn end(&mut self, port: usize, tlp: &Tlp) {
+        self.dropped.push_back(tlp.account);
+        self.return_credit(port, CreditReturn::of(tlp));
+    }
+
+    /// A message for the switch itself. Without effect: LTR, OBFF, and what is of no use here; a Vendor_Defined Type 0 that
+    /// nobody knows is refused (`PCIe 5.0 §2.2.8.6`), and so is a PTM_Request, since no port is capable of PTM (§6.22.2).
+    fn receive(&mut self, arrival: Arrival, port: usize, tlp: &Tlp) {
+        let Body::Message(m) = tlp.repr.body else { return self.end(port, tlp) };
+        if m.code == VENDOR_DEFINED_TYPE_0 || m.code == PTM_REQUEST {
+            return self.refuse(arrival, port, port, Refusal::Unsupported, tlp);
+        }
+        if m.code == SET_SLOT_POWER_LIMIT && port == 0 {
+            self.bridges[0].capture_slot_power_limit(&tlp.data);
+        }
+        self.counters.messages += 1;
+        self.end(port, tlp);
+    }
+
+    /// A configuration request to the function of port `of`.
+    fn configure(&mut self, arrival: Arrival, of: usize, tlp: &Tlp) {
+        let Body::Config(c) = tlp.repr.body else { return self.end(0, tlp) };
+        if tlp.repr.td && tlp.ecrc_wrong && self.bridges[of].checks_ecrc() {
+            // Dropped: what it says, and whom it is from, cannot be believed (`PCIe 5.0 §2.7.1`).
+            self.log(arrival, of, Uncorrectable::Ecrc, false, tlp);
+            return self.end(0, tlp);
+        }
+        if tlp.repr.ep {
+            // Its data is not to be used (`PCIe 5.0 §2.7.2.2`).
+            return self.refuse(arrival, 0, of, Refusal::Unsupported, tlp);
+        }
+        self.counters.config_requests += 1;
+        if of == 0 {
+            self.capture_id(&c);
+        }
+        let (answer, effects) = self.bridges[of].config_request(tlp, &c, &self.payloads);
+        self.answer(arrival, 0, tlp, answer);
+        self.obey(arrival.now, of, effects);
+    }
+
+    /// The upstream port is who the last type 0 write said it is (`PCIe 5.0 §2.2.6.2`).
+    fn capture_id(&mut self, c: &ConfigRequest) {
+        if c.op == tlp::Access::Write && self.bridges[0].id() != c.completer {
+            self.bridges[0].set_id(c.completer);
+            self.routes[0] = self.bridges[0].routes();
+        }
+    }
+
+    /// What a write has changed.
+    fn obey(&mut self, now: Time, port: usize, effects: Effects) {
+        if effects.is_empty() {
+            return;
+        }
+        self.routes[port] = self.bridges[port].routes();
+        if port == 0 && effects.contains(Effects::BRIDGE) {
+            self.name_functions();
+        }
+        if effects.contains(Effects::SECONDARY_BUS_RESET) {
+            self.secondary_bus_reset(now, port);
+        }
+        if effects.contains(Effects::LINK_DISABLE) {
+            self.link_disable(port);
+        }
+        if effects.contains(Effects::RETRAIN_LINK) {
+            self.actions.push_back((port, Action::Retrain));
+        }
+        self.send_errors(now, now + self.timing.latency, port, None);
+    }
+
+    /// Downstream port `k` is device `k - 1` of the bus that Secondary Bus Number of the upstream port names.
+    pub(super) fn name_functions(&mut self) {
+        let bus = self.routes[0].windows.secondary;
+        for port in 1..self.ports() {
+            if let Some(id) = tlp::Bdf::new(bus, port as u8 - 1, 0) {
+                self.bridges[port].set_id(id);
+                self.routes[port] = self.bridges[port].routes();
+            }
+        }
+    }
+
+    /// Answers a request that came in at `port`; its credits return when the answer leaves.
+    pub(super) fn answer(&mut self, arrival: Arrival, port: usize, request: &Tlp, answer: Option<Tlp>) {
+        let Some(answer) = answer else { return self.end(port, request) };
+        // What the switch itself has to read, it must have whole.
+        let leave_at = arrival.tail_at + self.timing.latency;
+        let entry = Entry::new(answer, leave_at, port, port).returning(port, CreditReturn::of(request));
+        self.send_own(arrival.now, entry);
+    }
+
+    /// Refuses a TLP that came in at `port`, in the name of the function of port `by`.
+    pub(super) fn refuse(&mut self, arrival: Arrival, port: usize, by: usize, refusal: Refusal, tlp: &Tlp) {
+        use Uncorrectable as Error;
+        let (error, status) = match refusal {
+            Refusal::Unsupported => (Error::UnsupportedRequest, Status::UnsupportedRequest),
+            Refusal::AcsViolation => (Error::AcsViolation, Status::CompleterAbort),
+            Refusal::AtomicBlocked => (Error::AtomicOpEgressBlocked, Status::UnsupportedRequest),
+            Refusal::PrefixBlocked => (Error::TlpPrefixBlocked, Status::UnsupportedRequest),
+            Refusal::PoisonedBlocked => (Error::PoisonedTlpEgressBlocked, Status::UnsupportedRequest),
+            Refusal::TooLong => return self.malformed(arrival, port, by, tlp),
+            Refusal::Unexpected => {
+                self.counters.unexpected_completions += 1;
+                // Advisory where it is not fatal (`PCIe 5.0 §6.2.3.2.4.5`).
+                self.log(arrival, by, Error::UnexpectedCompletion, true, tlp);
+                return self.end(port, tlp);
+            }
+            Refusal::LinkDown => {
+                self.counters.link_down += 1;
+                return self.end(port, tlp);
+            }
+            Refusal::Contained => {
+                self.counters.link_down += 1;
+                let (id, status) = (self.bridges[by].id(), self.bridges[by].contained_status());
+                return self.answer(arrival, port, tlp, answers::completion(tlp, id, status));
+            }
+        };
+        match refusal {
+            Refusal::AcsViolation => self.counters.acs_violations += 1,
+            _ => self.counters.unsupported_requests += 1,
+        }
+        // Advisory where the completion tells the requester (`PCIe 5.0 §6.2.3.2.4.1`).
+        let advisory = tlp.class() == Class::NonPosted;
+        self.log(arrival, by, error, advisory, tlp);
+        let answer = answers::completion(tlp, self.bridges[by].id(), status);
+        self.answer(arrival, port, tlp, answer);
+    }
+
+    fn malformed(&mut self, arrival: Arrival, port: usize, by: usize, tlp: &Tlp) {
+        self.counters.malformed += 1;
+        self.log(arrival, by, Uncorrectable::MalformedTlp, false, tlp);
+        self.end(port, tlp);
+    }
+
+    /// A poisoned TLP goes on; who receives it reports it as advisory (`PCIe 5.0 §6.2.3.2.4.3`).
+    #[cold]
+    fn poisoned(&mut self, arrival: Arrival, port: usize, tlp: &Tlp) {
+        self.counters.poisoned += 1;
+        self.log(arrival, port, Uncorrectable::PoisonedTlp, true, tlp);
+    }
+
+    #[cold]
+    fn log(&mut self, arrival: Arrival, port: usize, error: Uncorrectable, advisory: bool, tlp: &Tlp) {
+        // What another port refuses has come to it over the internal bus.
+        let side = if port == arrival.port { link_side(port) } else { inner_side(port) };
+        let message = self.bridges[port].log(error, advisory, side, tlp);
+        let leave_at = arrival.tail_at + self.timing.latency;
+        self.send_errors(arrival.now, leave_at, port, message);
+    }
+
+    /// Sends `message` and what else the function of `port` has to say of its errors; and obeys what they lead to.
+    pub(super) fn send_errors(&mut self, now: Time, leave_at: Time, port: usize, message: Option<Tlp>) {
+        self.send_error(now, leave_at, port, message);
+        let further = self.bridges[port].poll_error_message();
+        self.send_error(now, leave_at, port, further);
+        let contained = self.bridges[port].poll_containment_message();
+        self.send_error(now, leave_at, port, contained);
+        self.settle(now, port);
+    }
+
+    /// Below the upstream port, what a port says passes the upstream bridge as well.
+    fn send_error(&mut self, now: Time, leave_at: Time, port: usize, message: Option<Tlp>) {
+        let Some(message) = message else { return };
+        let Body::Message(m) = message.repr.body else { return };
+        if port != 0 && !self.bridges[0].forwards_error(m.code) {
+            return;
+        }
+        if !self.links[0].up || !self.crossbar.has_room(self.own_input(0), Class::Posted) {
+            self.counters.error_messages_lost += 1;
+            return;
+        }
+        self.send_own(now, Entry::new(message, leave_at, port, 0));
+    }
+}
+
+/// The side of its bridge that looks at the internal bus.
+const fn inner_side(port: usize) -> Side {
+    if port == 0 { Side::Secondary } else { Side::Primary }
+}
+
+/// A configuration request as it stands on the bus that it names (`PCIe 5.0 §7.3.3`).
+fn as_type_0(tlp: &Tlp) -> Tlp {
+    let mut tlp = tlp.clone();
+    if let Body::Config(c) = &mut tlp.repr.body {
+        c.kind = ConfigKind::Type0;
+    }
+    tlp
+}
+
+/// What a port takes: four end-to-end prefixes, no local ones. A link hands on no TLP of a Traffic Class that it does not
+/// map.
+const fn limits(mps: tlp::Mps) -> Limits {
+    Limits { mps, tc_mapped: TcSet::ALL, local_prefixes: false, end_to_end_prefixes: 4 }
+}

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What happens at the links of a switch: they come up and go down, see errors, are reset and disabled. Never touches a link:
+//! it asks for [`Action`]s.
+
+use super::crossbar::Entry;
+use super::route::Destination;
+use super::{Action, PortLink, Switch};
+use crate::bridge::answers;
+use bitflags::bitflags;
+use config::{Correctable, DetectedError, ResetScope, Side, SlotEvent, Uncorrectable};
+use link::Notice;
+use tlp::{Bdf, Class, Rate, Status, Time, Tlp, Width};
+
+bitflags! {
+    /// Who keeps a link down.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub(super) struct Held: u8 {
+        /// Secondary Bus Reset of the port.
+        const RESET = 1 << 0;
+        /// A reset from above: Secondary Bus Reset of the upstream port, or its link that is down (`PCIe 5.0 §6.6.1`).
+        const RESET_ABOVE = 1 << 1;
+        /// Link Disable.
+        const DISABLE = 1 << 2;
+        /// Downstream Port Containment.
+        const CONTAINED = 1 << 3;
+    }
+}
+
+const RESETS: Held = Held::RESET.union(Held::RESET_ABOVE);
+const DISABLES: Held = Held::DISABLE.union(Held::CONTAINED);
+
+/// The side of its bridge on which the link of `port` is.
+pub(super) const fn link_side(port: usize) -> Side {
+    if port == 0 { Side::Primary } else { Side::Secondary }
+}
+
+impl Switch {
+    /// The link at `port` has something to say. Then ask [`poll_touched`](Self::poll_touched),
+    /// [`poll_action`](Self::poll_action) and [`poll_dropped`](Self::poll_dropped).
+    pub fn handle_notice(&mut self, port: usize, now: Time, notice: Notice) {
+        use Uncorrectable as Error;
+        match notice {
+            Notice::Up { rate, width } => self.link_up(port, now, rate, width),
+            Notice::Down { surprise } => self.link_down(port, now, surprise),
+            Notice::Retrained { rate, width } => self.set_speed(port, rate, width),
+            Notice::ReceiverError => self.correctable(port, now, Correctable::Receiver),
+            Notice::BadTlp => self.correctable(port, now, Correctable::BadTlp),
+            Notice::BadDllp => self.correctable(port, now, Correctable::BadDllp),
+            Notice::ReplayTimeout => self.correctable(port, now, Correctable::ReplayTimerTimeout),
+            Notice::ReplayRollover => self.correctable(port, now, Correctable::ReplayNumRollover),
+            Notice::DataLinkProtocol => self.uncorrectable(port, now, Error::DataLinkProtocol, [0; 4]),
+            Notice::FlowControlProtocol => self.uncorrectable(port, now, Error::FlowControlProtocol, [0; 4]),
+            Notice::ReceiverOverflow { header } => {
+                self.uncorrectable(port, now, Error::ReceiverOverflow, header);
+            }
+            Notice::MalformedTlp { header } => self.uncorrectable(port, now, Error::MalformedTlp, header),
+        }
+    }
+
+    /// Something happens to the slot below downstream port `port`: it is logged, and interrupts where it is enabled.
+    pub fn handle_slot(&mut self, port: usize, now: Time, event: SlotEvent) {
+        self.bridges[port].slot_event(event);
+        self.settle(now, port);
+    }
+
+    /// Obeys what the registers of `port` have come to say: containment, and interrupts.
+    pub(super) fn settle(&mut self, now: Time, port: usize) {
+        if port != 0 {
+            self.hold(port, Held::CONTAINED, self.bridges[port].is_contained());
+        }
+        self.interrupts(now, port);
+    }
+
+    fn set_speed(&mut self, port: usize, rate: Rate, width: Width) {
+        let link = &mut self.links[port];
+        (link.rate, link.width) = (rate, width);
+        self.bridges[port].set_link(link.up, rate, width);
+    }
+
+    fn link_up(&mut self, port: usize, now: Time, rate: Rate, width: Width) {
+        self.links[port].up = true;
+        self.set_speed(port, rate, width);
+        if port == 0 {
+            self.hold_all(Held::RESET_ABOVE, false);
+        } else {
+            self.handle_slot(port, now, SlotEvent::LinkState);
+            self.tell_slot_power_limit(port, now);
+            let message = self.bridges[port].link_active_message();
+            self.send_errors(now, now + self.timing.latency, port, message);
+        }
+        self.crossbar.touch(port);
+    }
+
+    /// A port with a slot tells what comes up below what it may draw (`PCIe 5.0 §6.9`).
+    fn tell_slot_power_limit(&mut self, port: usize, now: Time) {
+        if let Some(tlp) = self.bridges[port].slot_power_limit_message(&self.payloads) {
+            self.send_own(now, Entry::new(tlp, now + self.timing.latency, port, port));
+        }
+    }
+
+    fn link_down(&mut self, port: usize, now: Time, surprise: bool) {
+        let PortLink { up, rate, width, .. } = self.links[port];
+        self.links[port].up = false;
+        self.bridges[port].set_link(false, rate, width);
+        // The link begins anew with all its credits.
+        self.credits[port].clear();
+        self.crossbar.disown(port);
+        self.places.forget(port);
+        if port == 0 {
+            return self.reset_from_above(now);
+        }
+        self.refuse_waiting(port, now);
+        self.forget_messages(now, port);
+        if up && surprise {
+            self.uncorrectable(port, now, Uncorrectable::SurpriseDown, [0; 4]);
+        }
+        if up {
+            self.handle_slot(port, now, SlotEvent::LinkState);
+        }
+    }
+
+    /// What waits for a link that is down: requests are refused, all else is dropped (`PCIe 5.0 §2.9.1`).
+    fn refuse_waiting(&mut self, port: usize, now: Time) {
+        for entry in self.crossbar.flush(now, Some(port)) {
+            self.counters.link_down += 1;
+            let leave_at = entry.leave_at.max(now);
+            let contained = self.bridges[port].is_contained();
+            if entry.tlp.class() == Class::NonPosted && !contained {
+                self.counters.unsupported_requests += 1;
+                let error = Uncorrectable::UnsupportedRequest;
+                let message = self.bridges[port].log(error, true, Side::Primary, &entry.tlp);
+                self.send_errors(now, leave_at, port, message);
+            }
+            let source = usize::from(entry.source);
+            let id = self.bridges[port].id();
+            let status =
+                if contained { self.bridges[port].contained_status() } else { Status::UnsupportedRequest };
+            match answers::completion(&entry.tlp, id, status) {
+                Some(answer) if self.links.get(source).is_some_and(|link| link.up) => {
+                    let mut answer = Entry::new(answer, leave_at, source, source);
+                    answer.credit = entry.credit;
+                    self.send_own(now, answer);
+                }
+                _ => self.forget(entry),
+            }
+        }
+    }
+
+    /// A TLP that was given to the link of `port` has not left when the link went down: a request is refused as if it had
+    /// still been here (`PCIe 5.0 §2.9.1`). Then ask [`poll_touched`](Self::poll_touched) and
+    /// [`poll_dropped`](Self::poll_dropped).
+    pub fn handle_lost(&mut self, port: usize, now: Time, tlp: &Tlp) {
+        self.counters.link_down += 1;
+        let contained = self.bridges[port].is_contained();
+        let (id, status) = (self.bridges[port].id(), self.lost_status(port));
+        let Some(answer) = answers::completion(tlp, id, status).filter(|_| port != 0) else {
+            return self.dropped.push_back(tlp.account);
+        };
+        if !contained {
+            self.counters.unsupported_requests += 1;
+            let message = self.bridges[port].log(Uncorrectable::UnsupportedRequest, true, Side::Primary, tlp);
+            self.send_errors(now, now + self.timing.latency, port, message);
+        }
+        match self.route(port, &answer) {
+            Destination::Port(egress) if egress != port => {
+                self.send_own(now, Entry::new(answer, now + self.timing.latency, port, egress));
+            }
+            _ => self.dropped.push_back(tlp.account),
+        }
+    }
+
+    /// How requests to the link of `port`, which is down, are completed.
+    fn lost_status(&self, port: usize) -> Status {
+        let bridge = &self.bridges[port];
+        if bridge.is_contained() { bridge.contained_status() } else { Status::UnsupportedRequest }
+    }
+
+    fn forget(&mut self, entry: Entry) {
+        self.dropped.push_back(entry.tlp.account);
+        if let Some((port, credit)) = entry.credit {
+            self.return_credit(usize::from(port), credit);
+        }
+    }
+
+    /// The upstream port's link is down: everything is reset, and the reset goes on below (`PCIe 5.0 §2.9.1`, §6.6.1).
+    fn reset_from_above(&mut self, now: Time) {
+        for entry in self.crossbar.flush(now, None) {
+            self.counters.link_down += 1;
+            self.forget(entry);
+        }
+        self.wires.clear();
+        self.gathering = 0;
+        self.reset_bridge(0);
+        self.bridges[0].set_id(Bdf::default());
+        self.reset_below();
+        self.name_functions();
+    }
+
+    /// All downstream ports go back to what they are after a hot reset, and pass it on.
+    fn reset_below(&mut self) {
+        for port in 1..self.ports() {
+            self.reset_bridge(port);
+            self.hold(port, Held::RESET | Held::DISABLE | Held::CONTAINED, false);
+        }
+        self.hold_all(Held::RESET_ABOVE, true);
+    }
+
+    fn reset_bridge(&mut self, port: usize) {
+        self.bridges[port].reset(ResetScope::Hot);
+        let PortLink { up, rate, width, .. } = self.links[port];
+        self.bridges[port].set_link(up, rate, width);
+        self.routes[port] = self.bridges[port].routes();
+    }
+
+    /// Secondary Bus Reset of `port` has changed.
+    pub(super) fn secondary_bus_reset(&mut self, now: Time, port: usize) {
+        let set = self.routes[port].windows.secondary_bus_reset;
+        if port != 0 {
+            return self.hold(port, Held::RESET, set);
+        }
+        if !set {
+            return self.hold_all(Held::RESET_ABOVE, false);
+        }
+        self.reset_below();
+        self.name_functions();
+        for port in 1..self.ports() {
+            self.drive_wires(now, self.wires.own(port), 0);
+        }
+    }
+
+    /// Link Disable of `port` has changed.
+    pub(super) fn link_disable(&mut self, port: usize) {
+        if port != 0 {
+            self.hold(port, Held::DISABLE, self.bridges[port].link_disabled());
+        }
+    }
+
+    fn hold_all(&mut self, why: Held, on: bool) {
+        for port in 1..self.ports() {
+            self.hold(port, why, on);
+        }
+    }
+
+    /// Keeps the link of `port` down because of `why`, or no longer.
+    pub(super) fn hold(&mut self, port: usize, why: Held, on: bool) {
+        let before = self.links[port].held;
+        let after = if on { before | why } else { before - why };
+        self.links[port].held = after;
+        let rows =
+            [(RESETS, Action::HoldReset, Action::ReleaseReset), (DISABLES, Action::Disable, Action::Enable)];
+        for (reasons, hold, release) in rows {
+            match (before.intersects(reasons), after.intersects(reasons)) {
+                (false, true) => self.actions.push_back((port, hold)),
+                (true, false) => self.actions.push_back((port, release)),
+                _ => {}
+            }
+        }
+    }
+
+    fn correctable(&mut self, port: usize, now: Time, error: Correctable) {
+        self.link_error(port, now, error.into(), [0; 4]);
+    }
+
+    fn uncorrectable(&mut self, port: usize, now: Time, error: Uncorrectable, header: [u32; 4]) {
+        self.link_error(port, now, error.into(), header);
+    }
+
+    fn link_error(&mut self, port: usize, now: Time, error: DetectedError, header: [u32; 4]) {
+        let message = self.bridges[port].log_link(error, link_side(port), header);
+        self.send_errors(now, now + self.timing.latency, port, message);
+    }
+
+    /// Sends the interrupts that the function of `port` has become due, and has its wire follow them.
+    pub(super) fn interrupts(&mut self, now: Time, port: usize) {
+        let leave_at = now + self.timing.latency;
+        while let Some(msi) = self.bridges[port].poll_interrupt(&self.payloads) {
+            self.send_own(now, Entry::new(msi, leave_at, port, 0));
+        }
+        let wires = self.bridges[port].wires();
+        self.drive_wires(now, self.wires.own(port), wires);
+    }
+}

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Messages that a switch does not simply send on (`PCIe 5.0 §2.2.8`): the interrupt wires of what is below, which it joins;
+//! PME_TO_Ack, which it gathers; broadcasts. Never changes a wire before the message that says so leaves: so an interrupt
+//! pushes the writes before it, as an MSI does.
+
+use super::crossbar::{Entry, GONE};
+use super::{Switch, inbound::Arrival};
+use crate::bridge::answers::{ASSERT_INTA, DEASSERT_INTA, PME_TO_ACK, PME_TURN_OFF, message};
+use device::CreditReturn;
+use tlp::{Body, Message, MessageRouting, Time, Tlp};
+
+/// The INTx wires (`PCIe 5.0 §2.2.8.1`): INTA in bit 0 to INTD in bit 3.
+pub(super) struct Wires {
+    /// By port, as its link says; then by port, as its own function says.
+    of: Vec<u8>,
+    /// As the upstream port has told.
+    told: u8,
+}
+
+impl Wires {
+    pub(super) fn new(ports: usize) -> Wires {
+        Wires { of: vec![0; 2 * ports], told: 0 }
+    }
+
+    fn ports(&self) -> usize {
+        self.of.len() / 2
+    }
+
+    /// The source of the wires of `port`'s own function.
+    pub(super) fn own(&self, port: usize) -> usize {
+        self.ports() + port
+    }
+
+    /// What `source` asserts.
+    pub(super) fn asserted(&self, source: usize) -> u8 {
+        self.of[source]
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.of.fill(0);
+        self.told = 0;
+    }
+
+    /// All wires as the upstream port is to show them: those of device `d` of the internal bus are turned by `d`
+    /// (`PCIe 5.0 §2.2.8.1`, Table 2-22); those of the upstream port's own function are not.
+    fn joined(&self) -> u8 {
+        let ports = self.ports();
+        self.of.iter().enumerate().fold(0, |all, (source, wires)| {
+            let device = (source % ports).saturating_sub(1);
+            all | turned(*wires, device)
+        })
+    }
+
+    /// A wire of `source` changes; the wire of the upstream port that does, and to what.
+    fn set(&mut self, source: usize, wire: u8, asserted: bool) -> Option<(u8, bool)> {
+        let bit = 1 << wire;
+        self.of[source] = if asserted { self.of[source] | bit } else { self.of[source] & !bit };
+        let joined = self.joined();
+        let changed = joined ^ self.told;
+        self.told = joined;
+        (changed != 0).then(|| (changed.trailing_zeros() as u8, joined & changed != 0))
+    }
+}
+
+const fn turned(wires: u8, by: usize) -> u8 {
+    let wide = (wires as u16) << (by % 4);
+    (wide as u8 | (wide >> 4) as u8) & 0xf
+}
+
+impl Switch {
+    /// A posted TLP leaves upstream: what is to be gathered is, and comes out as what the upstream port says, if anything.
+    #[inline]
+    pub(super) fn gather(&mut self, entry: Entry) -> Option<Tlp> {
+        match &entry.tlp.repr.body {
+            Body::Message(Message { routing: MessageRouting::Local | MessageRouting::Gathered, .. })
+                if entry.source == GONE =>
+            {
+                self.dropped.push_back(entry.tlp.account);
+                None
+            }
+            Body::Message(Message { routing: MessageRouting::Local, code, .. }) => {
+                let code = *code;
+                self.wire_changes(usize::from(entry.source), code)
+            }
+            Body::Message(Message { routing: MessageRouting::Gathered, .. }) => {
+                self.acknowledged(usize::from(entry.source))
+            }
+            _ => Some(entry.tlp),
+        }
+    }
+
+    fn wire_changes(&mut self, source: usize, code: u8) -> Option<Tlp> {
+        let asserted = code < DEASSERT_INTA;
+        let (wire, asserted) = self.wires.set(source, code & 3, asserted)?;
+        let first = if asserted { ASSERT_INTA } else { DEASSERT_INTA };
+        Some(message(self.bridges[0].id(), MessageRouting::Local, first + wire))
+    }
+
+    /// `port` has acknowledged PME_Turn_Off; the upstream port does when all have (`PCIe 5.0 §5.3.3.2.1`).
+    fn acknowledged(&mut self, port: usize) -> Option<Tlp> {
+        if port != 0 && self.gathering & 1 << port == 0 {
+            return None;
+        }
+        self.gathering &= !(1 << port);
+        (self.gathering == 0).then(|| message(self.bridges[0].id(), MessageRouting::Gathered, PME_TO_ACK))
+    }
+
+    /// Sends a message of the upstream port out of every downstream port whose link is up. Its credits return with the last
+    /// of them.
+    pub(super) fn broadcast(&mut self, arrival: Arrival, tlp: &Tlp) {
+        let turns_off = matches!(tlp.repr.body, Body::Message(m) if m.code == PME_TURN_OFF);
+        let up: u64 = (1..self.ports()).filter(|port| self.links[*port].up).fold(0, |all, n| all | 1 << n);
+        if up == 0 {
+            self.end(0, tlp);
+        }
+        for port in (1..self.ports()).filter(|port| up >> port & 1 == 1) {
+            let leave_at = self.leave_at(arrival.now, arrival.tail_at, tlp, port);
+            let entry = Entry::new(tlp.clone(), leave_at, 0, port);
+            let is_last = up >> port == 1;
+            let entry = if is_last { entry.returning(0, CreditReturn::of(tlp)) } else { entry };
+            self.crossbar.push(arrival.now, 0, entry);
+        }
+        if turns_off {
+            self.gathering = up;
+            self.acknowledge_alone(arrival);
+        }
+    }
+
+    /// Where nobody is waited for, the switch acknowledges at once.
+    fn acknowledge_alone(&mut self, arrival: Arrival) {
+        if self.gathering == 0 {
+            let ack = message(self.bridges[0].id(), MessageRouting::Gathered, PME_TO_ACK);
+            let leave_at = arrival.tail_at + self.timing.latency;
+            self.send_own(arrival.now, Entry::new(ack, leave_at, 0, 0));
+        }
+    }
+
+    /// Has the wires of `source` become `wires`, by messages of the switch itself.
+    pub(super) fn drive_wires(&mut self, now: Time, source: usize, wires: u8) {
+        let changed = self.wires.asserted(source) ^ wires;
+        for wire in (0..4).filter(|wire| changed >> wire & 1 == 1) {
+            let first = if wires >> wire & 1 == 1 { ASSERT_INTA } else { DEASSERT_INTA };
+            let tlp = message(self.bridges[0].id(), MessageRouting::Local, first + wire);
+            self.send_own(now, Entry::new(tlp, now + self.timing.latency, source, 0));
+        }
+    }
+
+    /// The link of `port` is gone: it asserts nothing, and acknowledges nothing.
+    pub(super) fn forget_messages(&mut self, now: Time, port: usize) {
+        self.drive_wires(now, port, 0);
+        if self.gathering & 1 << port != 0 {
+            let ack = message(self.bridges[port].id(), MessageRouting::Gathered, PME_TO_ACK);
+            self.send_own(now, Entry::new(ack, now + self.timing.latency, port, 0));
+        }
+    }
+}

@@ -1,0 +1,457 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A switch (`PCIe 5.0 §1.3.3`): one upstream port, up to 31 downstream ports, each a type 1 function, and an internal bus
+//! between them on which downstream port `k` is device `k - 1`. Sans-IO: it knows neither links nor an event loop, and never
+//! reads a clock.
+//!
+//! ```text
+//!            port 0 (upstream)
+//!                  |
+//!       bridge 0: device 0 of its bus             handle_tlp ──> route ──> crossbar ──> poll_tlp
+//!          ───┬────────┬────── internal bus                        |
+//!       bridge 1    bridge 2: devices 0, 1 of it                   └──> answers, messages, interrupts of the
+//!          |           |                                                switch itself: inputs of their own
+//!        port 1      port 2 (downstream)
+//! ```
+//!
+//! - [`route`]: where a TLP goes: by address, by ID, by the routing of a message, through Access Control Services;
+//! - [`crossbar`]: the queues, their order, and who is next; [`arbiter`]: port arbitration;
+//! - [`inbound`]: what becomes of a TLP that has arrived; [`messages`]: interrupts, broadcasts, gathered messages;
+//! - [`links`]: what happens below: links that go down and come up, errors, resets.
+//!
+//! Whoever drives it calls [`Switch::handle_tlp`] when a TLP arrives, then asks each port that
+//! [`Switch::poll_touched`] names for credits ([`Switch::poll_credits`]) and, class by class, for TLPs
+//! ([`Switch::poll_tlp`]) as long as the link of the port has room for one; and again for TLPs whenever the link gets
+//! room. The receive buffers are those of the links: a TLP keeps its credits until it leaves.
+
+mod arbiter;
+mod crossbar;
+mod inbound;
+mod links;
+mod messages;
+mod places;
+mod route;
+
+pub use arbiter::PortArbitration;
+
+use crate::bridge::{Bridge, Routes};
+use config::ConfigSpace;
+use crossbar::{Crossbar, Entry};
+use device::{CreditReturn, Ready};
+use link::TLP_FRAMING_BYTES;
+use serde::Serialize;
+use std::collections::VecDeque;
+use thiserror::Error;
+use tlp::{Account, Bdf, Body, Class, Duration, PayloadPool, Rate, TcSet, Time, Tlp, Width};
+
+/// Downstream ports of a switch at most: with the upstream port, 32; each is an input of the crossbar, and what the switch
+/// itself sends to each is another, which together fill a word of bits.
+pub const MAX_DOWNSTREAM_PORTS: usize = 31;
+/// Inputs of the crossbar at most: of each port, and of the switch itself to each port; a word of bits.
+const MAX_INPUTS: usize = 64;
+/// Messages of the switch itself that wait to be sent; further error messages are counted as lost.
+const MAX_OWN_MESSAGES: u32 = 64;
+
+/// When a switch sends on what it has received.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Forwarding {
+    /// When the last symbol is there.
+    #[default]
+    StoreAndForward,
+    /// When the header is there, but so that the egress port never waits for a symbol of it.
+    CutThrough,
+}
+
+/// How long a TLP is in a switch that nothing holds up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SwitchTiming {
+    /// From the end of the ingress (of the whole TLP, or of its header with [`Forwarding::CutThrough`]) to the first
+    /// symbol at the egress.
+    pub latency: Duration,
+    /// Which of these ends counts.
+    pub mode: Forwarding,
+}
+
+/// One port of a switch.
+#[derive(Clone, Debug)]
+pub struct SwitchPortConfig {
+    /// Its function, with a type 1 header.
+    pub space: ConfigSpace,
+    /// TLPs of each class ([`Class::index`]) that its receive buffer holds, of all virtual channels together: no less than
+    /// the header credits that its link advertises.
+    pub buffer_tlps: [u32; 3],
+    /// Rate of its link, until a link says another ([`link::Notice::Up`]).
+    pub rate: Rate,
+    /// Width of its link, until a link says another.
+    pub width: Width,
+}
+
+/// What a switch is made of.
+pub struct SwitchConfig {
+    /// Port 0.
+    pub upstream: SwitchPortConfig,
+    /// Ports 1 and up.
+    pub downstream: Vec<SwitchPortConfig>,
+    /// How long it takes.
+    pub timing: SwitchTiming,
+    /// Who is next at an egress port.
+    pub arbitration: PortArbitration,
+    /// Where it takes the payload buffers of its answers from.
+    pub payloads: PayloadPool,
+}
+
+/// Why there can be no such switch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+pub enum SwitchError {
+    /// Number of downstream ports.
+    #[error("{0} downstream ports: legal are 1 to {MAX_DOWNSTREAM_PORTS}")]
+    DownstreamPorts(usize),
+    /// A port's function is no bridge.
+    #[error("port {0} of the switch has a type 0 header: every port is a type 1 function")]
+    NoBridge(usize),
+    /// A receive buffer that holds nothing.
+    #[error("port {port} of the switch holds no {class:?} TLPs: legal is 1 or more of each class")]
+    Buffer {
+        /// Which port.
+        port: usize,
+        /// Of which class.
+        class: Class,
+    },
+    /// Number of weights.
+    #[error(
+        "{weights} weights for a switch of {ports} ports: legal is one for each port, the upstream port first"
+    )]
+    Weights {
+        /// How many there are.
+        weights: usize,
+        /// How many there should be.
+        ports: usize,
+    },
+    /// A weight of zero.
+    #[error("weight 0 of port {0}: legal are 1 to 65535 TLPs of a round")]
+    Weight(usize),
+}
+
+/// What a switch asks of the link at one of its ports.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Action {
+    /// Hot reset begins: the link goes down, and stays down until [`Action::ReleaseReset`].
+    HoldReset,
+    /// Hot reset ends: the link comes up.
+    ReleaseReset,
+    /// Link Disable was set, or containment began: the link goes down, and stays down until [`Action::Enable`].
+    Disable,
+    /// Link Disable was cleared, or containment ended: the link comes up.
+    Enable,
+    /// Retrain Link: the link goes through Recovery.
+    Retrain,
+}
+
+/// What a switch has seen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct SwitchCounters {
+    /// TLPs sent on from one port to another.
+    pub forwarded: u64,
+    /// Of these: from one downstream port to another.
+    pub peer_to_peer: u64,
+    /// Configuration requests that its own functions have answered.
+    pub config_requests: u64,
+    /// Requests that nothing claims or takes: UR.
+    pub unsupported_requests: u64,
+    /// Requests that Access Control Services have blocked.
+    pub acs_violations: u64,
+    /// Completions that no port claims.
+    pub unexpected_completions: u64,
+    /// TLPs that break a rule of their format, or are longer than the egress port may send.
+    pub malformed: u64,
+    /// Poisoned TLPs, sent on as they are but for Poisoned TLP Egress Blocking.
+    pub poisoned: u64,
+    /// TLPs that came to nothing because the link of their egress port was down.
+    pub link_down: u64,
+    /// Messages that end here.
+    pub messages: u64,
+    /// TLPs for which there was no room, though the link let them in.
+    pub overflows: u64,
+    /// Error messages of its own that there was no room for.
+    pub error_messages_lost: u64,
+}
+
+/// A link as the switch sees it.
+#[derive(Clone, Copy, Debug)]
+struct PortLink {
+    up: bool,
+    rate: Rate,
+    width: Width,
+    /// Who keeps it down.
+    held: links::Held,
+}
+
+impl PortLink {
+    /// It carries TLPs, and is to.
+    #[inline]
+    fn is_open(&self) -> bool {
+        self.up && self.held.is_empty()
+    }
+}
+
+/// A switch.
+pub struct Switch {
+    bridges: Vec<Bridge>,
+    /// What decides where TLPs go, of each bridge; follows its configuration space.
+    routes: Vec<Routes>,
+    links: Vec<PortLink>,
+    crossbar: Crossbar,
+    credits: Vec<VecDeque<CreditReturn>>,
+    timing: SwitchTiming,
+    wires: messages::Wires,
+    places: places::Places,
+    /// Ports whose PME_TO_Ack is awaited.
+    gathering: u64,
+    payloads: PayloadPool,
+    actions: VecDeque<(usize, Action)>,
+    dropped: VecDeque<Account>,
+    counters: SwitchCounters,
+}
+
+impl Switch {
+    /// A switch as it is after a fundamental reset, its links down until [`handle_notice`](Self::handle_notice) says
+    /// otherwise.
+    ///
+    /// # Errors
+    /// Where there are too few or too many ports, a function is no bridge, or buffers or weights make no sense.
+    pub fn new(config: SwitchConfig) -> Result<Switch, SwitchError> {
+        config.validate()?;
+        let SwitchConfig { upstream, downstream, timing, arbitration, payloads } = config;
+        let ports: Vec<SwitchPortConfig> = std::iter::once(upstream).chain(downstream).collect();
+        let mut limits: Vec<[u32; 3]> = ports.iter().map(|port| port.buffer_tlps).collect();
+        // Answers take the credits of what they answer, until they leave.
+        limits.resize(2 * ports.len(), [MAX_OWN_MESSAGES, 0, u32::MAX]);
+        let link = |p: &SwitchPortConfig| PortLink {
+            up: false,
+            rate: p.rate,
+            width: p.width,
+            held: Default::default(),
+        };
+        let links = ports.iter().map(link).collect();
+        let bridges: Vec<Bridge> = ports.into_iter().filter_map(|port| Bridge::new(port.space)).collect();
+        let mut switch = Switch {
+            routes: bridges.iter().map(Bridge::routes).collect(),
+            links,
+            crossbar: Crossbar::new(&limits, bridges.len(), &arbitration),
+            credits: bridges.iter().map(|_| VecDeque::with_capacity(16)).collect(),
+            timing,
+            wires: messages::Wires::new(bridges.len()),
+            places: Default::default(),
+            gathering: 0,
+            payloads,
+            actions: VecDeque::new(),
+            dropped: VecDeque::new(),
+            counters: SwitchCounters::default(),
+            bridges,
+        };
+        switch.name_functions();
+        Ok(switch)
+    }
+
+    /// From now on a non-posted request keeps its place in the receive buffer, and its credits, until its last completion
+    /// has come back, as in bridges that have room for the response of every request they let in (IISWC'18, §V-A).
+    pub fn keep_places(&mut self) {
+        self.places.keep_all();
+    }
+
+    /// Number of ports, the upstream port included.
+    #[must_use]
+    pub fn ports(&self) -> usize {
+        self.bridges.len()
+    }
+
+    /// What it has seen.
+    #[must_use]
+    pub fn counters(&self) -> &SwitchCounters {
+        &self.counters
+    }
+
+    /// Configuration space of `port`, to look at.
+    #[must_use]
+    pub fn space(&self, port: usize) -> &ConfigSpace {
+        self.bridges[port].space()
+    }
+
+    /// ID of the function of `port`; that of the upstream port is known from the first configuration write on.
+    #[must_use]
+    pub fn id(&self, port: usize) -> Bdf {
+        self.bridges[port].id()
+    }
+
+    /// Which polls of `port` may find something now. `false` is sure; `true` may come to nothing.
+    #[must_use]
+    #[inline]
+    pub fn ready(&self, port: usize) -> Ready {
+        let taken = if self.credits[port].is_empty() { Ready::NONE } else { Ready::TAKEN };
+        self.crossbar.ready(port).or(taken)
+    }
+
+    /// The next TLP of `class` to send at `port`, of one of the Traffic Classes in `room`. Ask for posted TLPs first: what
+    /// leaves may let go a read or a completion behind it.
+    #[must_use]
+    #[inline]
+    pub fn poll_tlp(&mut self, port: usize, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
+        loop {
+            let (input, entry) = self.crossbar.pop(port, now, class, room)?;
+            if let Some((to, credit)) = entry.credit
+                && let Some((to, credit)) = self.places.left(&entry.tlp, to.into(), credit)
+            {
+                self.return_credit(to, credit);
+            }
+            if port == 0 && matches!(entry.tlp.repr.body, Body::Message(_)) {
+                // Interrupts and acknowledgements are gathered as they leave, so that they push what is before them.
+                match self.gather(entry) {
+                    Some(tlp) => return Some(self.count(input, port, tlp)),
+                    None => continue,
+                }
+            }
+            return Some(self.count(input, port, entry.tlp));
+        }
+    }
+
+    #[inline]
+    fn count(&mut self, input: usize, port: usize, tlp: Tlp) -> Tlp {
+        if input < self.bridges.len() {
+            self.counters.forwarded += 1;
+            self.counters.peer_to_peer += u64::from(input != 0 && port != 0);
+        }
+        tlp
+    }
+
+    /// The next TLP received at `port` that has left the receive buffer.
+    #[must_use]
+    #[inline]
+    pub fn poll_credits(&mut self, port: usize) -> Option<CreditReturn> {
+        self.credits[port].pop_front()
+    }
+
+    /// A port that may have become able to send, or to return credits; each is named once until it may have again.
+    #[must_use]
+    #[inline]
+    pub fn poll_touched(&mut self) -> Option<usize> {
+        self.crossbar.poll_touched()
+    }
+
+    /// The next thing that the link at a port is asked to do.
+    #[must_use]
+    pub fn poll_action(&mut self) -> Option<(usize, Action)> {
+        self.actions.pop_front()
+    }
+
+    /// The next account of a TLP that came to nothing here: posted requests and completions that were dropped.
+    #[must_use]
+    pub fn poll_dropped(&mut self) -> Option<Account> {
+        self.dropped.pop_front()
+    }
+
+    /// When to call [`handle_timeout`](Self::handle_timeout) next.
+    #[must_use]
+    #[inline]
+    pub fn poll_timeout(&self) -> Option<Time> {
+        self.crossbar.next_timer()
+    }
+
+    /// The time that `poll_timeout` named has come: ports may be touched.
+    pub fn handle_timeout(&mut self, now: Time) {
+        self.crossbar.expire(now);
+    }
+
+    /// TLPs of `class` in the receive buffer of `port`.
+    #[must_use]
+    pub fn held(&self, port: usize, class: Class) -> u32 {
+        self.crossbar.held(port, class)
+    }
+
+    /// Whether it is to be told of a TLP when its header is there ([`Forwarding::CutThrough`]).
+    #[must_use]
+    pub fn cuts_through(&self) -> bool {
+        self.timing.mode == Forwarding::CutThrough
+    }
+
+    /// What it waits for, where anything is in it: for the report of a lab that makes no progress.
+    #[must_use]
+    pub fn waits_for(&self) -> Option<String> {
+        let waiting = (0..self.ports()).map(|port| (port, self.crossbar.waiting_for(port)));
+        let text: Vec<String> = waiting
+            .filter(|(_, classes)| *classes != [0; 3])
+            .map(|(port, [p, n, c])| {
+                format!("{p} posted, {n} non-posted, {c} completions wait for port {port}")
+            })
+            .collect();
+        (!text.is_empty()).then(|| text.join("; "))
+    }
+
+    /// True where nothing is in it.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.crossbar.is_empty()
+    }
+
+    #[inline]
+    fn return_credit(&mut self, port: usize, credit: CreditReturn) {
+        self.credits[port].push_back(credit);
+        self.crossbar.touch(port);
+    }
+
+    /// The input of what the switch itself sends to `egress`: one for each, so that they do not hold each other up.
+    fn own_input(&self, egress: usize) -> usize {
+        self.bridges.len() + egress
+    }
+
+    /// Sends a TLP of the switch itself.
+    fn send_own(&mut self, now: Time, entry: Entry) {
+        let input = self.own_input(usize::from(entry.egress));
+        self.crossbar.push(now, input, entry);
+    }
+
+    /// When a TLP whose header is there at `now` and whose last symbol is there at `tail_at` may leave through `egress`.
+    #[inline]
+    fn leave_at(&self, now: Time, tail_at: Time, tlp: &Tlp, egress: usize) -> Time {
+        let SwitchTiming { latency, mode } = self.timing;
+        match mode {
+            Forwarding::StoreAndForward => tail_at + latency,
+            Forwarding::CutThrough => {
+                let link = &self.links[egress];
+                let duration = wire_time(tlp, link.rate, link.width);
+                // Its last symbol must not be due at the egress before it has arrived.
+                let no_sooner = Time::from_ps(tail_at.as_ps().saturating_sub(duration.as_ps()));
+                (now + latency).max(no_sooner)
+            }
+        }
+    }
+}
+
+/// How long the symbols of `tlp` take on a link, rounded down to picoseconds.
+fn wire_time(tlp: &Tlp, rate: Rate, width: Width) -> Duration {
+    let bytes = tlp.wire_len() as u64 + u64::from(TLP_FRAMING_BYTES);
+    let symbol = rate.symbol_time_ps();
+    Duration::from_ps(bytes * symbol.num / (symbol.den * u64::from(width.lanes())))
+}
+
+impl SwitchConfig {
+    fn validate(&self) -> Result<(), SwitchError> {
+        let downstream = self.downstream.len();
+        if downstream == 0 || downstream > MAX_DOWNSTREAM_PORTS {
+            return Err(SwitchError::DownstreamPorts(downstream));
+        }
+        for (port, config) in std::iter::once(&self.upstream).chain(&self.downstream).enumerate() {
+            if config.space.bridge().is_none() {
+                return Err(SwitchError::NoBridge(port));
+            }
+            let empty = |class: &Class| config.buffer_tlps[class.index()] == 0;
+            if let Some(class) = Class::ALL.into_iter().find(empty) {
+                return Err(SwitchError::Buffer { port, class });
+            }
+        }
+        let PortArbitration::Weighted(weights) = &self.arbitration else { return Ok(()) };
+        if weights.len() != downstream + 1 {
+            return Err(SwitchError::Weights { weights: weights.len(), ports: downstream + 1 });
+        }
+        weights.iter().position(|weight| *weight == 0).map_or(Ok(()), |port| Err(SwitchError::Weight(port)))
+    }
+}

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Places in receive buffers that requests keep until they are answered, as in bridges that have room for the response of
+//! every request they let in (gem5's, IISWC'18, §V-A). Switches of the specification give a place back as soon as a TLP has
+//! left it, and so does this one unless it is told otherwise. The paper does not say when its places
+//! are free; here it is when the answer is in the switch. Never decides where a TLP goes.
+
+use device::CreditReturn;
+use std::collections::BTreeMap;
+use tlp::{Bdf, Body, Class, Tag, Tlp};
+
+/// The places of requests that have left and are not answered. Bounded by the receive buffers.
+#[derive(Default)]
+pub(super) struct Places {
+    keeps: bool,
+    kept: BTreeMap<(Bdf, Tag), (usize, CreditReturn)>,
+}
+
+impl Places {
+    /// From now on requests keep their places.
+    pub(super) fn keep_all(&mut self) {
+        self.keeps = true;
+    }
+
+    /// `tlp` of port `from` leaves: the place that is free now, if one is. That of a request to be answered is not.
+    #[inline]
+    pub(super) fn left(
+        &mut self,
+        tlp: &Tlp,
+        from: usize,
+        credit: CreditReturn,
+    ) -> Option<(usize, CreditReturn)> {
+        if !self.keeps || tlp.class() != Class::NonPosted {
+            return Some((from, credit));
+        }
+        // One of the same requester and tag was never answered: its place is lost no longer.
+        self.kept.insert(tlp.repr.transaction(), (from, credit))
+    }
+
+    /// The place of the request whose last completion `tlp` is.
+    #[inline]
+    pub(super) fn answered(&mut self, tlp: &Tlp) -> Option<(usize, CreditReturn)> {
+        match &tlp.repr.body {
+            Body::Completion(c) if self.keeps && c.is_last() => self.kept.remove(&(c.requester, c.tag)),
+            _ => None,
+        }
+    }
+
+    /// The link of `port` begins anew, with all places.
+    pub(super) fn forget(&mut self, port: usize) {
+        self.kept.retain(|_, (of, _)| *of != port);
+    }
+}
