@@ -34,6 +34,8 @@ fn lab(test: BenchTest, transfers: u64, carry: bool) -> LabFile {
         host: Host::default(),
         link: Link { generation: Gen::try_from(3).ok(), lanes: Lanes::try_from(16).ok(), ..Link::default() },
         slot: vec![Slot::bench("card", settings)],
+        switch: Vec::new(),
+        outage: Vec::new(),
         fault: Vec::new(),
         link_event: Vec::new(),
     };

@@ -9,7 +9,11 @@
 //! simulation has no noise of its own, so what more transfers would add is only more of the same units; the defaults are
 //! in [`Plan`].
 //!
+//! [`paper`] runs the experiments of other papers anew, each beside the paper's own figures.
+//!
 //! This crate never looks into a fabric: what it reports are the device's own measurements and the link's counters.
+
+pub mod paper;
 
 mod plan;
 mod row;

@@ -140,8 +140,10 @@ impl Plan {
             limit_us: None,
             host: Host { profile: Spanned::new(0..0, self.host.clone()), ..Host::default() },
             link: self.link.clone(),
+            switch: Vec::new(),
             slot: vec![Slot::bench("card", bench)],
             fault: Vec::new(),
+            outage: Vec::new(),
             link_event: Vec::new(),
         }
     }

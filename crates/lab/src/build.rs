@@ -2,19 +2,23 @@
 //! From a lab to a running fabric: devices into slots, their drivers onto the host.
 
 use crate::boot::{self, Task};
+use crate::bridges;
 use crate::models::{self, End, Instrument, Site};
 use crate::read::LabFile;
 use crate::report::{DeviceReport, LinkReport, Report, directions};
 use crate::schema::{Lab, Slot};
 use crate::tap::{CaptureHandle, CaptureOptions, CaptureTap, TappedLink};
 use crate::transactions::{TransactionLog, TransactionLogHandle, transactions};
-use crate::{channels, faults, links, profile};
+use crate::tree::Tree;
+use crate::{channels, faults, profile};
 use device::cpu::AsyncProgram;
 use device::endpoint::{Endpoint, EndpointConfig, EndpointLimits, FunctionConfig};
 use device::memory::HostMemory;
 use device::{Cpu, TlpPort};
+use devices::disk::NonPostedWrites;
 use devices::pcie_bench::ResultsHandle;
-use fabric::{Fabric, FabricConfig, LinkConfig, Stop};
+use devices::shared::Shared;
+use fabric::{Fabric, FabricConfig, HostProfile, LinkConfig, SlotConfig, Stop};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use tlp::{Duration, PayloadPool, Rate, Time};
@@ -25,16 +29,24 @@ pub struct Assembly {
     pub fabric: Fabric,
     pub(crate) seed: u64,
     pub(crate) slots: Vec<SlotInfo>,
+    /// Those of the slots first, then those of the switches.
+    pub(crate) links: Vec<LinkInfo>,
 }
 
 /// What reports say of a slot.
 pub(crate) struct SlotInfo {
     name: String,
     model: &'static str,
+    instrument: Instrument,
+}
+
+/// What reports say of a link.
+pub(crate) struct LinkInfo {
+    /// The slot or the switch that it leads to.
+    name: String,
     generation: u8,
     lanes: u8,
     mps_bytes: u32,
-    instrument: Instrument,
 }
 
 /// Puts the lab together. Nothing has run yet.
@@ -42,25 +54,36 @@ pub(crate) struct SlotInfo {
 /// # Errors
 /// What cannot be put together, and why.
 pub fn build(file: &LabFile) -> Result<Assembly, String> {
+    let host = profile::host(file.lab.host.profile.get_ref(), &file.base)?;
+    build_with(file, host)
+}
+
+/// The same with another host than the profile that the lab names: for whoever varies its figures.
+///
+/// # Errors
+/// As [`build`].
+pub fn build_with(file: &LabFile, host: HostProfile) -> Result<Assembly, String> {
     let lab = &file.lab;
-    let host = profile::host(lab.host.profile.get_ref(), &file.base)?;
     let memory = host_memory(lab)?;
     let payloads = PayloadPool::new();
-    let mut ends: Vec<(LinkConfig, Box<dyn TlpPort>)> = Vec::new();
+    let mut ends = Vec::new();
     let mut slots = Vec::new();
     let mut tasks: Vec<Task> = Vec::new();
     let mut site = Site { file, payloads: &payloads, memory: &memory, counters: BTreeMap::new() };
+    let tree = Tree::of(lab).map_err(|e| e.message)?;
+    let links = bridges::all_links(lab, &tree);
     for (n, slot) in lab.slot.iter().enumerate() {
         let plugged = models::plug(&mut site, n, slot).map_err(|e| e.message)?;
-        let link = links::config(&lab.link, &slot.link);
-        slots.push(SlotInfo::new(slot.name.get_ref(), slot.device.name(), &link, plugged.instrument));
+        slots.push(SlotInfo::new(slot.name.get_ref(), slot.device.name(), plugged.instrument));
         let end: Box<dyn TlpPort> = match plugged.end {
             End::Function(function) => Box::new(endpoint(slot, function, &payloads)?),
+            End::NonPosted(function) => Box::new(NonPostedWrites::new(endpoint(slot, function, &payloads)?)),
             End::Raw(device) => device,
         };
-        ends.push((link, end));
+        ends.push(SlotConfig { link: links[n].clone(), above: tree.slots[n], device: end });
         tasks.push(plugged.task);
     }
+    let switches = bridges::switches(lab, &tree, &links, &payloads)?;
     let windows = boot::windows(lab, host.rcb);
     let program =
         AsyncProgram::with_pool(payloads.clone(), memory.clone(), |cpu: Cpu| boot::boot(cpu, windows, tasks));
@@ -69,12 +92,17 @@ pub fn build(file: &LabFile) -> Result<Assembly, String> {
         memory,
         payloads,
         slots: ends,
+        switches,
         program: Some(Box::new(program)),
         faults: faults::rules(lab),
         seed: lab.seed,
-    });
+    })
+    .map_err(|e| e.to_string())?;
     channels::changes(lab).into_iter().for_each(|change| fabric.schedule(change));
-    Ok(Assembly { fabric, seed: lab.seed, slots })
+    faults::outages(lab).into_iter().for_each(|outage| fabric.schedule(outage));
+    let names = lab.slot.iter().map(|s| &s.name).chain(lab.switch.iter().map(|s| &s.name));
+    let links = names.zip(&links).map(|(name, link)| LinkInfo::new(name.get_ref(), link)).collect();
+    Ok(Assembly { fabric, seed: lab.seed, slots, links })
 }
 
 pub(crate) fn host_memory(lab: &Lab) -> Result<HostMemory, String> {
@@ -98,24 +126,21 @@ fn endpoint(slot: &Slot, function: FunctionConfig, payloads: &PayloadPool) -> Re
 }
 
 impl SlotInfo {
-    pub(crate) fn new(
-        name: &str,
-        model: &'static str,
-        link: &LinkConfig,
-        instrument: Instrument,
-    ) -> SlotInfo {
-        SlotInfo {
-            name: name.to_owned(),
-            model,
-            generation: link.root.rate.generation(),
-            lanes: link.root.width.lanes(),
-            mps_bytes: link.root.mps.bytes(),
-            instrument,
-        }
+    pub(crate) fn new(name: &str, model: &'static str, instrument: Instrument) -> SlotInfo {
+        SlotInfo { name: name.to_owned(), model, instrument }
     }
 }
 
-impl SlotInfo {
+impl LinkInfo {
+    pub(crate) fn new(name: &str, link: &LinkConfig) -> LinkInfo {
+        LinkInfo {
+            name: name.to_owned(),
+            generation: link.root.rate.generation(),
+            lanes: link.root.width.lanes(),
+            mps_bytes: link.root.mps.bytes(),
+        }
+    }
+
     fn tapped_link(&self) -> TappedLink {
         let symbol = Rate::from_generation(self.generation).unwrap_or(Rate::Gt2_5).symbol_time_ps();
         // A byte on each lane in a symbol time.
@@ -140,7 +165,7 @@ impl Assembly {
         out: W,
         options: CaptureOptions,
     ) -> io::Result<CaptureHandle<W>> {
-        let links: Vec<TappedLink> = self.slots.iter().map(SlotInfo::tapped_link).collect();
+        let links: Vec<TappedLink> = self.links.iter().map(LinkInfo::tapped_link).collect();
         let (tap, handle) = CaptureTap::new(out, &links, options)?;
         self.fabric.set_tap(Box::new(tap));
         Ok(handle)
@@ -148,7 +173,7 @@ impl Assembly {
 
     /// Writes a JSON object for each transaction that ends to `out`, a line each: see [`crate::transactions`].
     pub fn log_transactions<W: Write + 'static>(&mut self, out: W) -> TransactionLogHandle<W> {
-        let slots = self.slots.iter().map(|s| s.name.clone()).collect();
+        let slots = self.links.iter().map(|l| l.name.clone()).collect();
         let (log, handle) = TransactionLog::new(out, slots);
         self.fabric.set_transaction_tap(Box::new(log));
         handle
@@ -159,6 +184,33 @@ impl Assembly {
     pub fn bench_results(&self) -> Option<ResultsHandle> {
         self.slots.iter().find_map(|s| match &s.instrument {
             Instrument::Bench(results) => Some(results.clone()),
+            _ => None,
+        })
+    }
+
+    /// What the first `disk` device has done.
+    #[must_use]
+    pub fn disk_report(&self) -> Option<Shared<devices::disk::Report>> {
+        self.slots.iter().find_map(|s| match &s.instrument {
+            Instrument::Disk(report) => Some(report.clone()),
+            _ => None,
+        })
+    }
+
+    /// What the reads of the first `mmio` device have shown.
+    #[must_use]
+    pub fn mmio_report(&self) -> Option<Shared<devices::mmio::Report>> {
+        self.slots.iter().find_map(|s| match &s.instrument {
+            Instrument::Mmio(report) => Some(report.clone()),
+            _ => None,
+        })
+    }
+
+    /// What the first `ice-nic` device has done.
+    #[must_use]
+    pub fn ice_nic_report(&self) -> Option<Shared<devices::ice_nic::Report>> {
+        self.slots.iter().find_map(|s| match &s.instrument {
+            Instrument::IceNic(report) => Some(report.clone()),
             _ => None,
         })
     }
@@ -176,18 +228,18 @@ impl Assembly {
             events: totals.events,
             tlp_hops: totals.tlp_hops,
             cpu_seconds,
-            links: (0..).zip(&self.slots).map(|(n, slot)| self.link_report(n, slot)).collect(),
+            links: (0..).zip(&self.links).map(|(n, link)| self.link_report(n, link)).collect(),
             root_complex: *self.fabric.root_counters(),
             devices: (0..).zip(&self.slots).map(|(n, slot)| self.device_report(n, slot)).collect(),
         }
     }
 
-    fn link_report(&self, n: u32, slot: &SlotInfo) -> LinkReport {
+    fn link_report(&self, n: u32, link: &LinkInfo) -> LinkReport {
         LinkReport {
-            slot: slot.name.clone(),
-            generation: slot.generation,
-            lanes: slot.lanes,
-            mps_bytes: slot.mps_bytes,
+            slot: link.name.clone(),
+            generation: link.generation,
+            lanes: link.lanes,
+            mps_bytes: link.mps_bytes,
             directions: directions(&self.fabric, n),
             transactions: transactions(&self.fabric, n),
         }

@@ -5,7 +5,7 @@
 use crate::link_schema::{Arbitration, VirtualChannel};
 use crate::links;
 use crate::schema::{Credits, Lab, Link};
-use fabric::{LinkEvent, LinkId};
+use fabric::{LinkChange, LinkEvent, LinkId};
 use link::{CreditLimit, PhaseTable, VcArbitration, VcScheme};
 use std::collections::BTreeMap;
 use tlp::{Duration, TcSet, TcVcMap, Time, TrafficClass, Vc};
@@ -107,8 +107,10 @@ pub(crate) fn changes(lab: &Lab) -> Vec<LinkEvent> {
         Some(LinkEvent {
             at: Time::ZERO + Duration::from_us(change.at_us),
             link: LinkId(n as u32),
-            rate: change.generation.as_ref().map_or(own.rate, |given| given.get_ref().0),
-            width: change.lanes.as_ref().map_or(own.width, |given| given.get_ref().0),
+            change: LinkChange::Speed {
+                rate: change.generation.as_ref().map_or(own.rate, |given| given.get_ref().0),
+                width: change.lanes.as_ref().map_or(own.width, |given| given.get_ref().0),
+            },
         })
     };
     lab.link_event.iter().filter_map(event).collect()

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A lab as a picture in characters, in the words of the lab file.
 
+use crate::faults;
 use crate::links;
-use crate::schema::{Fault, FaultDirection, FaultFrames, FaultKind, Lab, LinkChange, Slot};
+use crate::schema::{Lab, LinkChange, Slot};
 use fabric::{AddressMap, LinkConfig};
 use link::{FlowControlMode, PortConfig, VcScheme};
 use std::fmt::Write;
@@ -25,8 +26,11 @@ pub fn draw(lab: &Lab) -> String {
     for change in &lab.link_event {
         let _ = writeln!(text, "{}", event(change));
     }
+    for outage in &lab.outage {
+        let _ = writeln!(text, "{}", faults::draw_outage(outage));
+    }
     for rule in &lab.fault {
-        let _ = writeln!(text, "{}", fault(rule));
+        let _ = writeln!(text, "{}", faults::draw(rule));
     }
     text.truncate(text.trim_end().len());
     text
@@ -115,45 +119,4 @@ fn event(change: &LinkChange) -> String {
     let to: Vec<String> = rate.into_iter().chain(lanes).collect();
     let to = if to.is_empty() { "as the link began".to_owned() } else { to.join(" ") };
     format!("link event at {} us, {}: {to}", change.at_us, change.slot.get_ref())
-}
-
-/// `fault on nic, upstream: any frame corrupted, the 3rd, then every 50th`.
-fn fault(fault: &Fault) -> String {
-    let direction = match fault.direction {
-        FaultDirection::Upstream => "upstream",
-        FaultDirection::Downstream => "downstream",
-    };
-    let frames = match fault.frames {
-        FaultFrames::Any => "any frame",
-        FaultFrames::Tlp => "tlp",
-        FaultFrames::Posted => "posted",
-        FaultFrames::NonPosted => "non-posted",
-        FaultFrames::Completion => "completion",
-        FaultFrames::Config => "config",
-        FaultFrames::Dllp => "dllp",
-        FaultFrames::Ack => "ack",
-        FaultFrames::UpdateFc => "update-fc",
-    };
-    let action = match fault.action {
-        FaultKind::Corrupt => "corrupted",
-        FaultKind::Drop => "dropped",
-    };
-    let nth = *fault.nth.get_ref();
-    let which = match fault.every {
-        0 => format!("the {}", ordinal(nth)),
-        every if every == nth => format!("every {}", ordinal(every)),
-        every => format!("the {}, then every {}", ordinal(nth), ordinal(every)),
-    };
-    format!("fault on {}, {direction}: {frames} {action}, {which}", fault.slot.get_ref())
-}
-
-fn ordinal(n: u64) -> String {
-    let suffix = match (n % 10, n % 100) {
-        (_, 11..=13) => "th",
-        (1, _) => "st",
-        (2, _) => "nd",
-        (3, _) => "rd",
-        _ => "th",
-    };
-    format!("{n}{suffix}")
 }

@@ -1,14 +1,186 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! From the fault tables of a lab to the rules of a fabric.
+//! From the fault tables of a lab to the rules of a fabric, and what they say in words. Never reads a file.
 
-use crate::schema::{Fault, FaultDirection, FaultFrames, FaultKind, Lab};
-use fabric::{Direction, FaultAction, FaultRule, FrameKind, LinkId};
-use tlp::Class;
+use crate::fault_schema::{
+    Fault, FaultDirection, FaultFrames, FaultKind, FaultStatus, FaultTlp, Outage, OutageKind,
+};
+use crate::schema::Lab;
+use fabric::{
+    Alteration, Direction, FaultAction, FaultRule, FrameKind, LinkChange, LinkEvent, LinkId, TlpFilter,
+    TlpType,
+};
+use std::ops::Range;
+use tlp::{Class, Duration, Status, Tag, Time};
+use toml::Spanned;
+
+/// The latest time of an outage, in microseconds: virtual time ends at 213 days.
+const MAX_US: u64 = 1_000_000_000_000;
+
+/// What is wrong with a fault table, and where.
+pub(crate) struct Wrong {
+    pub(crate) span: Range<usize>,
+    pub(crate) message: String,
+}
 
 /// The rules of `lab`. A fault of an unknown slot was refused when the lab was read.
 pub(crate) fn rules(lab: &Lab) -> Vec<FaultRule> {
-    let slot = |fault: &Fault| lab.slot.iter().position(|s| s.name.get_ref() == fault.slot.get_ref());
-    lab.fault.iter().filter_map(|fault| Some(rule(fault, LinkId(slot(fault)? as u32)))).collect()
+    lab.fault.iter().filter_map(|fault| Some(rule(fault, link_of(lab, fault.slot.get_ref())?))).collect()
+}
+
+/// The beginnings and ends of the outages of `lab`.
+pub(crate) fn outages(lab: &Lab) -> Vec<LinkEvent> {
+    let at = |us: u64| Time::ZERO + Duration::from_us(us);
+    let mut events = Vec::new();
+    for outage in &lab.outage {
+        let Some(link) = link_of(lab, outage.slot.get_ref()) else { continue };
+        let [begin, end] = match outage.kind {
+            OutageKind::Cut => [LinkChange::Cut, LinkChange::Restore],
+            OutageKind::Removal => [LinkChange::Remove, LinkChange::Insert],
+        };
+        events.push(LinkEvent { at: at(*outage.at_us.get_ref()), link, change: begin });
+        if let Some(until) = &outage.until_us {
+            events.push(LinkEvent { at: at(*until.get_ref()), link, change: end });
+        }
+    }
+    events
+}
+
+/// The link above the slot or switch `name`: those of slots come first.
+fn link_of(lab: &Lab, name: &str) -> Option<LinkId> {
+    let names = lab.slot.iter().map(|s| &s.name).chain(lab.switch.iter().map(|s| &s.name));
+    names.into_iter().position(|n| n.get_ref() == name).map(|n| LinkId(n as u32))
+}
+
+/// Checks the faults and outages of `lab`.
+pub(crate) fn check(lab: &Lab) -> Result<(), Wrong> {
+    lab.fault.iter().try_for_each(|fault| check_fault(lab, fault))?;
+    lab.outage.iter().try_for_each(|outage| check_outage(lab, outage))
+}
+
+fn check_name(lab: &Lab, name: &Spanned<String>) -> Result<(), Wrong> {
+    if link_of(lab, name.get_ref()).is_some() {
+        return Ok(());
+    }
+    let names = lab.slot.iter().map(|s| &s.name).chain(lab.switch.iter().map(|s| &s.name));
+    let names: Vec<&str> = names.map(|n| n.get_ref().as_str()).collect();
+    wrong(name.span(), format!("no slot `{}`: there are {}", name.get_ref(), names.join(", ")))
+}
+
+fn check_outage(lab: &Lab, outage: &Outage) -> Result<(), Wrong> {
+    check_name(lab, &outage.slot)?;
+    let at = *outage.at_us.get_ref();
+    limit("at_us", Some(&outage.at_us), 0, MAX_US)?;
+    limit("until_us", outage.until_us.as_ref(), 1, MAX_US)?;
+    match &outage.until_us {
+        Some(until) if *until.get_ref() <= at => {
+            wrong(until.span(), format!("until_us of {}: legal are those after at_us, {at}", until.get_ref()))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_fault(lab: &Lab, fault: &Fault) -> Result<(), Wrong> {
+    check_name(lab, &fault.slot)?;
+    if *fault.nth.get_ref() == 0 {
+        return wrong(fault.nth.span(), "nth of 0: frames are counted from 1".into());
+    }
+    limit("tag", fault.tag.as_ref(), 0, 1023)?;
+    limit("delay_ns", fault.delay_ns.as_ref(), 1, 1_000_000_000)?;
+    limit("restore_after_us", fault.restore_after_us.as_ref(), 0, 1_000_000_000)?;
+    limit("new_tag", fault.new_tag.as_ref(), 0, 1023)?;
+    limit("byte_count", fault.byte_count.as_ref(), 1, 4096)?;
+    limit("length_dw", fault.length_dw.as_ref(), 1, 1024)?;
+    limit("header_dw", fault.header_dw.as_ref(), 0, 3)?;
+    limit("header_bits", fault.header_bits.as_ref(), 1, u32::MAX)?;
+    limit("sequence_ahead", fault.sequence_ahead.as_ref(), 1, 4095)?;
+    limit("header_credits", fault.header_credits.as_ref(), -255, 255)?;
+    limit("data_credits", fault.data_credits.as_ref(), -4095, 4095)?;
+    check_filter(fault)?;
+    check_parameters(fault)
+}
+
+fn limit<T: PartialOrd + Copy + std::fmt::Display>(
+    key: &str,
+    given: Option<&Spanned<T>>,
+    least: T,
+    most: T,
+) -> Result<(), Wrong> {
+    match given {
+        Some(value) if !(least..=most).contains(value.get_ref()) => {
+            wrong(value.span(), format!("{key} of {}: legal are {least} to {most}", value.get_ref()))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn wrong<T>(span: Range<usize>, message: String) -> Result<T, Wrong> {
+    Err(Wrong { span, message })
+}
+
+/// Conditions on TLPs need frames that are TLPs.
+fn check_filter(fault: &Fault) -> Result<(), Wrong> {
+    if let (None, Some(last)) = (&fault.first_address, &fault.last_address) {
+        return wrong(last.span(), "last_address: it needs first_address".into());
+    }
+    if let (Some(first), Some(last)) = (&fault.first_address, &fault.last_address)
+        && last.get_ref() < first.get_ref()
+    {
+        let message =
+            format!("last_address of {:#x}: legal are {:#x} and more", last.get_ref(), first.get_ref());
+        return wrong(last.span(), message);
+    }
+    let keys = [
+        ("tlp_type", fault.tlp_type.is_some()),
+        ("first_address", fault.first_address.is_some()),
+        ("requester", fault.requester.is_some()),
+        ("tag", fault.tag.is_some()),
+    ];
+    use FaultFrames::{Completion, NonPosted, Posted, Tlp};
+    let of_tlps = matches!(fault.frames.get_ref(), Tlp | Posted | NonPosted | Completion);
+    match keys.into_iter().find(|(_, given)| *given && !of_tlps) {
+        Some((key, _)) => wrong(
+            fault.frames.span(),
+            format!("{key}: legal with frames = \"tlp\", \"posted\", \"non-posted\" or \"completion\" alone"),
+        ),
+        None => Ok(()),
+    }
+}
+
+/// Each action has its parameters, and no others.
+fn check_parameters(fault: &Fault) -> Result<(), Wrong> {
+    use FaultKind::{
+        Cut, Delay, FlipHeader, SetByteCount, SetLength, SetRequester, SetStatus, SetTag, ShiftCredits,
+        ShiftSequence,
+    };
+    let action = *fault.action.get_ref();
+    // Key, whether it is given, its action, that action's name, and whether it needs the key.
+    let keys = [
+        ("delay_ns", fault.delay_ns.is_some(), Delay, "delay", true),
+        ("restore_after_us", fault.restore_after_us.is_some(), Cut, "cut", false),
+        ("status", fault.status.is_some(), SetStatus, "set-status", true),
+        ("new_tag", fault.new_tag.is_some(), SetTag, "set-tag", true),
+        ("new_requester", fault.new_requester.is_some(), SetRequester, "set-requester", true),
+        ("byte_count", fault.byte_count.is_some(), SetByteCount, "set-byte-count", true),
+        ("length_dw", fault.length_dw.is_some(), SetLength, "set-length", true),
+        ("header_dw", fault.header_dw.is_some(), FlipHeader, "flip-header", true),
+        ("header_bits", fault.header_bits.is_some(), FlipHeader, "flip-header", true),
+        ("sequence_ahead", fault.sequence_ahead.is_some(), ShiftSequence, "shift-sequence", true),
+        ("header_credits", fault.header_credits.is_some(), ShiftCredits, "shift-credits", false),
+        ("data_credits", fault.data_credits.is_some(), ShiftCredits, "shift-credits", false),
+    ];
+    for (key, given, of, name, needed) in keys {
+        if given && of != action {
+            return wrong(fault.action.span(), format!("{key}: legal with action = \"{name}\" alone"));
+        }
+        if !given && needed && of == action {
+            return wrong(fault.action.span(), format!("action \"{name}\" needs {key}"));
+        }
+    }
+    if action == ShiftCredits && fault.header_credits.is_none() && fault.data_credits.is_none() {
+        let message = "action \"shift-credits\" needs header_credits or data_credits";
+        return wrong(fault.action.span(), message.into());
+    }
+    Ok(())
 }
 
 fn rule(fault: &Fault, link: LinkId) -> FaultRule {
@@ -18,26 +190,185 @@ fn rule(fault: &Fault, link: LinkId) -> FaultRule {
             FaultDirection::Upstream => Direction::Upstream,
             FaultDirection::Downstream => Direction::Downstream,
         },
-        kind: kind(fault.frames),
+        kind: kind(fault),
         nth: *fault.nth.get_ref(),
         every: fault.every,
-        action: match fault.action {
-            FaultKind::Corrupt => FaultAction::Corrupt,
-            FaultKind::Drop => FaultAction::Drop,
-        },
+        chance: fault.probability.map(|p| p.0),
+        action: action(fault),
     }
 }
 
-fn kind(frames: FaultFrames) -> FrameKind {
-    match frames {
-        FaultFrames::Any => FrameKind::Any,
-        FaultFrames::Tlp => FrameKind::Tlp,
-        FaultFrames::Posted => FrameKind::Class(Class::Posted),
-        FaultFrames::NonPosted => FrameKind::Class(Class::NonPosted),
-        FaultFrames::Completion => FrameKind::Class(Class::Completion),
-        FaultFrames::Config => FrameKind::Config,
-        FaultFrames::Dllp => FrameKind::Dllp,
-        FaultFrames::Ack => FrameKind::Ack,
-        FaultFrames::UpdateFc => FrameKind::UpdateFc,
+fn kind(fault: &Fault) -> FrameKind {
+    let class = match fault.frames.get_ref() {
+        FaultFrames::Any => return FrameKind::Any,
+        FaultFrames::Config => return FrameKind::Config,
+        FaultFrames::Dllp => return FrameKind::Dllp,
+        FaultFrames::Ack => return FrameKind::Ack,
+        FaultFrames::Nak => return FrameKind::Nak,
+        FaultFrames::InitFc => return FrameKind::InitFc,
+        FaultFrames::UpdateFc => return FrameKind::UpdateFc,
+        FaultFrames::Tlp => None,
+        FaultFrames::Posted => Some(Class::Posted),
+        FaultFrames::NonPosted => Some(Class::NonPosted),
+        FaultFrames::Completion => Some(Class::Completion),
+    };
+    let first = fault.first_address.as_ref().map(|a| *a.get_ref());
+    let last = fault.last_address.as_ref().map(|a| *a.get_ref());
+    FrameKind::Where(TlpFilter {
+        class,
+        ty: fault.tlp_type.map(tlp_type),
+        addresses: first.map(|first| (first, last.unwrap_or(first))),
+        requester: fault.requester.map(|id| id.0),
+        tag: fault.tag.as_ref().map(|tag| Tag::from_bits(*tag.get_ref())),
+    })
+}
+
+fn tlp_type(ty: FaultTlp) -> TlpType {
+    match ty {
+        FaultTlp::MemoryRead => TlpType::MemoryRead,
+        FaultTlp::MemoryWrite => TlpType::MemoryWrite,
+        FaultTlp::Io => TlpType::Io,
+        FaultTlp::ConfigRead => TlpType::ConfigRead,
+        FaultTlp::ConfigWrite => TlpType::ConfigWrite,
+        FaultTlp::Atomic => TlpType::Atomic,
+        FaultTlp::Message => TlpType::Message,
+        FaultTlp::Completion => TlpType::Completion,
+        FaultTlp::CompletionWithData => TlpType::CompletionWithData,
     }
+}
+
+/// A value that [`check`] has found to be given where it is needed.
+fn given<T: Copy + Default>(value: Option<&Spanned<T>>) -> T {
+    value.map(|v| *v.get_ref()).unwrap_or_default()
+}
+
+fn action(fault: &Fault) -> FaultAction {
+    FaultAction::Alter(match fault.action.get_ref() {
+        FaultKind::Corrupt => return FaultAction::Corrupt,
+        FaultKind::Drop => return FaultAction::Drop,
+        FaultKind::BreakFraming => return FaultAction::BreakFraming,
+        FaultKind::Double => return FaultAction::Double,
+        FaultKind::Delay => return FaultAction::Delay(Duration::from_ns(given(fault.delay_ns.as_ref()))),
+        FaultKind::Cut => {
+            let restore_after = fault.restore_after_us.as_ref().map(|us| Duration::from_us(*us.get_ref()));
+            return FaultAction::Cut { restore_after };
+        }
+        FaultKind::Poison => Alteration::Poison,
+        FaultKind::WrongEcrc => Alteration::WrongEcrc,
+        FaultKind::SetStatus => Alteration::Status(fault.status.map_or(Status::Success, status)),
+        FaultKind::SetTag => Alteration::Tag(Tag::from_bits(given(fault.new_tag.as_ref()))),
+        FaultKind::SetRequester => {
+            Alteration::Requester(fault.new_requester.map(|id| id.0).unwrap_or_default())
+        }
+        FaultKind::SetByteCount => Alteration::ByteCount(given(fault.byte_count.as_ref())),
+        FaultKind::SetLength => Alteration::Length(given(fault.length_dw.as_ref())),
+        FaultKind::FlipHeader => Alteration::HeaderBits {
+            dw: given(fault.header_dw.as_ref()),
+            bits: given(fault.header_bits.as_ref()),
+        },
+        FaultKind::ShiftSequence => Alteration::Sequence(given(fault.sequence_ahead.as_ref())),
+        FaultKind::ShiftCredits => Alteration::Credits {
+            header: given(fault.header_credits.as_ref()),
+            data: given(fault.data_credits.as_ref()),
+        },
+    })
+}
+
+fn status(status: FaultStatus) -> Status {
+    match status {
+        FaultStatus::Success => Status::Success,
+        FaultStatus::UnsupportedRequest => Status::UnsupportedRequest,
+        FaultStatus::ConfigRetry => Status::ConfigRetry,
+        FaultStatus::CompleterAbort => Status::CompleterAbort,
+    }
+}
+
+/// `fault on nic, upstream: any frame corrupted, the 3rd, then every 50th`.
+pub(crate) fn draw(fault: &Fault) -> String {
+    let direction = match fault.direction {
+        FaultDirection::Upstream => "upstream",
+        FaultDirection::Downstream => "downstream",
+    };
+    let nth = *fault.nth.get_ref();
+    let which = match fault.every {
+        0 => format!("the {}", ordinal(nth)),
+        every if every == nth => format!("every {}", ordinal(every)),
+        every => format!("the {}, then every {}", ordinal(nth), ordinal(every)),
+    };
+    let some = if fault.probability.is_some() { ", some of them" } else { "" };
+    let (slot, frames, done) = (fault.slot.get_ref(), frames(fault), done(*fault.action.get_ref()));
+    format!("fault on {slot}, {direction}: {frames} {done}, {which}{some}")
+}
+
+/// `outage of nic from 5 us to 9 us: cut`.
+pub(crate) fn draw_outage(outage: &Outage) -> String {
+    let kind = match outage.kind {
+        OutageKind::Cut => "cut",
+        OutageKind::Removal => "removed",
+    };
+    let until = outage.until_us.as_ref().map_or_else(String::new, |us| format!(" to {} us", us.get_ref()));
+    format!("outage of {} from {} us{until}: {kind}", outage.slot.get_ref(), outage.at_us.get_ref())
+}
+
+fn frames(fault: &Fault) -> String {
+    let mut text = match fault.frames.get_ref() {
+        FaultFrames::Any => "any frame",
+        FaultFrames::Tlp => "tlp",
+        FaultFrames::Posted => "posted",
+        FaultFrames::NonPosted => "non-posted",
+        FaultFrames::Completion => "completion",
+        FaultFrames::Config => "config",
+        FaultFrames::Dllp => "dllp",
+        FaultFrames::Ack => "ack",
+        FaultFrames::Nak => "nak",
+        FaultFrames::InitFc => "init-fc",
+        FaultFrames::UpdateFc => "update-fc",
+    }
+    .to_owned();
+    if let Some(ty) = fault.tlp_type {
+        text += &format!(" of type {:?}", tlp_type(ty));
+    }
+    if let Some(first) = &fault.first_address {
+        let last = fault.last_address.as_ref().unwrap_or(first).get_ref();
+        text += &format!(" to {:#x}..{last:#x}", first.get_ref());
+    }
+    if let Some(id) = fault.requester {
+        text += &format!(" of {}", id.0);
+    }
+    if let Some(tag) = &fault.tag {
+        text += &format!(" with tag {}", tag.get_ref());
+    }
+    text
+}
+
+const fn done(action: FaultKind) -> &'static str {
+    match action {
+        FaultKind::Corrupt => "corrupted",
+        FaultKind::Drop => "dropped",
+        FaultKind::BreakFraming => "broken in its framing",
+        FaultKind::Double => "doubled",
+        FaultKind::Delay => "delayed",
+        FaultKind::Cut => "cuts the link",
+        FaultKind::Poison => "poisoned",
+        FaultKind::WrongEcrc => "given a wrong ECRC",
+        FaultKind::SetStatus => "given another status",
+        FaultKind::SetTag => "given another tag",
+        FaultKind::SetRequester => "given another requester",
+        FaultKind::SetByteCount => "given another byte count",
+        FaultKind::SetLength => "given another length",
+        FaultKind::FlipHeader => "altered in its header",
+        FaultKind::ShiftSequence => "given another sequence number",
+        FaultKind::ShiftCredits => "given other credits",
+    }
+}
+
+fn ordinal(n: u64) -> String {
+    let suffix = match (n % 10, n % 100) {
+        (_, 11..=13) => "th",
+        (1, _) => "st",
+        (2, _) => "nd",
+        (3, _) => "rd",
+        _ => "th",
+    };
+    format!("{n}{suffix}")
 }

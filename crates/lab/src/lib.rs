@@ -21,19 +21,25 @@ pub mod transactions;
 pub mod values;
 
 mod boot;
+mod bridges;
 mod build;
 mod channels;
 mod draw;
+mod fault_schema;
 mod faults;
 mod flow_schema;
 mod models;
 mod one_slot;
+mod paper_models;
+mod paper_schema;
 mod read;
 mod replay;
+mod switch_schema;
 mod tap;
+mod tree;
 mod unused;
 
-pub use build::{Assembly, build, limit};
+pub use build::{Assembly, build, build_with, limit};
 pub use draw::draw;
 pub use error::FileError;
 pub use one_slot::OneSlot;

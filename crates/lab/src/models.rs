@@ -8,7 +8,7 @@ use crate::schema::{
     Counter, CounterMethod, Flow, FlowKind, Memory, MemoryKind, Model, Pattern, PcieBench, SimpleNic, Slot,
 };
 use crate::values::{MrrsBytes, Picoseconds};
-use crate::{links, profile};
+use crate::{links, paper_models, profile};
 use config::PcieLayout;
 use device::TlpPort;
 use device::endpoint::FunctionConfig;
@@ -35,12 +35,14 @@ pub(crate) struct Plugged {
 pub(crate) enum End {
     /// A function, behind an endpoint.
     Function(FunctionConfig),
+    /// A function, behind an endpoint whose writes are answered.
+    NonPosted(FunctionConfig),
     /// A raw-TLP device, in the endpoint's place.
     Raw(Box<dyn TlpPort>),
 }
 
 impl Plugged {
-    fn function(function: FunctionConfig, driver: Driver, instrument: Instrument) -> Plugged {
+    pub(crate) fn function(function: FunctionConfig, driver: Driver, instrument: Instrument) -> Plugged {
         Plugged { end: End::Function(function), task: Task::Driver(driver), instrument }
     }
 
@@ -64,6 +66,9 @@ pub(crate) enum Instrument {
     Counter(Shared<counter::Report>),
     Traffic(Shared<traffic::Report>),
     Replay(Shared<replay::Report>),
+    Disk(Shared<devices::disk::Report>),
+    Mmio(Shared<devices::mmio::Report>),
+    IceNic(Shared<devices::ice_nic::Report>),
 }
 
 /// What the devices of a lab have in common.
@@ -132,6 +137,9 @@ pub(crate) fn plug(site: &mut Site<'_>, n: usize, slot: &Slot) -> Result<Plugged
             plug_traffic(site, n, flows, &link, links::merge(&file.lab.link, &slot.link).mrrs_bytes)
         }
         Model::Replay => return plug_replay(site, n, slot, &link).map_err(|e| e.of_slot(slot)),
+        Model::Disk => paper_models::disk(slot.disk.clone().unwrap_or_default(), layout, payloads),
+        Model::Mmio => paper_models::mmio(slot.mmio.clone().unwrap_or_default(), layout),
+        Model::IceNic => paper_models::ice_nic(slot.ice_nic.clone().unwrap_or_default(), layout, payloads),
     };
     plugged.map_err(|e| PlugError::from(e).of_slot(slot))
 }
@@ -301,6 +309,9 @@ impl Instrument {
             Instrument::Counter(report) => counter_results(&report.get()),
             Instrument::Traffic(report) => traffic_results(&report.get()),
             Instrument::Replay(report) => crate::replay::results(&report.get()),
+            Instrument::Disk(report) => paper_models::disk_results(&report.get()),
+            Instrument::Mmio(report) => paper_models::mmio_results(&report.get()),
+            Instrument::IceNic(report) => paper_models::ice_nic_results(&report.get()),
         }
     }
 }

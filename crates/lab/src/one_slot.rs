@@ -32,7 +32,7 @@
 //! Never reads a file: what a lab file says stands here in fields.
 
 use crate::boot::{self, Driver, Task};
-use crate::build::{Assembly, SlotInfo};
+use crate::build::{Assembly, LinkInfo, SlotInfo};
 use crate::links;
 use crate::models::Instrument;
 use crate::schema::Link;
@@ -42,7 +42,7 @@ use device::endpoint::{Endpoint, EndpointConfig, EndpointLimits, FunctionConfig}
 use device::firmware::{FoundFunction, RootPortWindows};
 use device::memory::HostMemory;
 use device::{Cpu, Device};
-use fabric::{Fabric, FabricConfig, FaultRule, HostProfile, LinkConfig};
+use fabric::{Fabric, FabricConfig, FaultRule, HostProfile, LinkConfig, SlotConfig};
 use std::fmt::Display;
 use tlp::PayloadPool;
 
@@ -114,17 +114,20 @@ impl OneSlot {
         let tasks = vec![Task::Driver(boxed(driver))];
         let start = |cpu: Cpu| boot::boot(cpu, ports, tasks);
         let program = AsyncProgram::with_pool(payloads.clone(), memory.clone(), start);
-        let slots = vec![SlotInfo::new(&self.name, "own", &link, Instrument::None)];
+        let slots = vec![SlotInfo::new(&self.name, "own", Instrument::None)];
+        let links = vec![LinkInfo::new(&self.name, &link)];
         let fabric = Fabric::new(FabricConfig {
             host: self.host,
             memory,
             payloads,
-            slots: vec![(link, Box::new(endpoint))],
+            slots: vec![SlotConfig::on_root_port(link, Box::new(endpoint))],
+            switches: Vec::new(),
             program: Some(Box::new(program)),
             faults: self.faults,
             seed: self.seed,
-        });
-        Ok(Assembly { fabric, seed: self.seed, slots })
+        })
+        .map_err(|e| e.to_string())?;
+        Ok(Assembly { fabric, seed: self.seed, slots, links })
     }
 
     fn layout(&self, link: &LinkConfig) -> PcieLayout {

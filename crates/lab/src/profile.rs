@@ -116,6 +116,8 @@ pub const SHIPPED: &[Shipped] = &[
         kind: "host",
         text: include_str!("../profiles/hosts/xeon-e5-2637v3.toml"),
     },
+    Shipped { name: "gem5", kind: "host", text: include_str!("../profiles/hosts/gem5.toml") },
+    Shipped { name: "chipyard", kind: "host", text: include_str!("../profiles/hosts/chipyard.toml") },
     Shipped { name: "ideal", kind: "device", text: include_str!("../profiles/devices/ideal.toml") },
     Shipped { name: "nfp6000", kind: "device", text: include_str!("../profiles/devices/nfp6000.toml") },
 ];

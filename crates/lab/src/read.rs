@@ -3,15 +3,18 @@
 
 use crate::build::host_memory;
 use crate::error::FileError;
-use crate::schema::{Host, Lab, LinkChange, MemoryKind, Model, PcieBench, Slot};
-use crate::{links, models, profile, unused};
-use fabric::{AddressMap, Window};
+use crate::schema::{Host, Lab, LinkChange, MemoryKind, Model, PcieBench, PortArbitration, Slot, Switch};
+use crate::tree::{self, Tree};
+use crate::{faults, links, models, profile, unused};
+use fabric::{Above, AddressMap, Window};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use tlp::{Duration, PayloadPool};
 use toml::Spanned;
 
+/// Slots at most: each has a bus of its own, and bridges need some.
+const MAX_SLOTS: usize = 248;
 /// Characters of the longest name of a slot: it stands in tables and captures.
 const MAX_NAME: usize = 64;
 /// The longest time of flight: about 200 m of fibre. REPLAY_TIMER, 6 us at 32 GT/s, must outlast the way there and back.
@@ -129,30 +132,84 @@ fn check_host(place: &Place<'_>, host: &Host) -> Result<(), FileError> {
 }
 
 fn check_slots(place: &Place<'_>, lab: &Lab) -> Result<(), FileError> {
-    let most = AddressMap::MAX_ROOT_PORTS;
-    if lab.slot.is_empty() || lab.slot.len() > most {
-        let message = format!("{} slots: a lab has 1 to {most} [[slot]] tables", lab.slot.len());
+    if lab.slot.is_empty() || lab.slot.len() > MAX_SLOTS {
+        let message = format!("{} slots: a lab has 1 to {MAX_SLOTS} [[slot]] tables", lab.slot.len());
         return Err(FileError::whole(place.path, message));
     }
-    let mut names = BTreeSet::new();
-    for slot in &lab.slot {
-        let name = slot.name.get_ref();
-        if name.is_empty() || name.chars().count() > MAX_NAME || name.chars().any(char::is_control) {
-            let message = format!(
-                "name {name:?}: legal are 1 to {MAX_NAME} characters, none of them control characters"
-            );
-            return place.error(slot.name.span(), message);
-        }
-        if !names.insert(name) {
-            return place.error(slot.name.span(), format!("a second slot named `{name}`: names are unique"));
-        }
-        check_slot(place, lab, slot)?;
-    }
+    check_names(place, lab)?;
+    lab.slot.iter().try_for_each(|slot| check_slot(place, lab, slot))?;
+    check_tree(place, lab)?;
     match (unused::of_all(&lab.link, lab.slot.iter().map(|s| &s.link)), lab.slot.first()) {
         (Some(message), Some(slot)) => {
             place.error(slot.name.span(), format!("link of every slot, {message}"))
         }
         _ => Ok(()),
+    }
+}
+
+/// Slots and switches have names of their own.
+fn check_names(place: &Place<'_>, lab: &Lab) -> Result<(), FileError> {
+    let all =
+        lab.slot.iter().map(|s| ("slot", &s.name)).chain(lab.switch.iter().map(|s| ("switch", &s.name)));
+    let mut names = BTreeSet::new();
+    for (what, spanned) in all {
+        let name = spanned.get_ref();
+        if name.is_empty() || name.chars().count() > MAX_NAME || name.chars().any(char::is_control) {
+            let message = format!(
+                "name {name:?}: legal are 1 to {MAX_NAME} characters, none of them control characters"
+            );
+            return place.error(spanned.span(), message);
+        }
+        if what == "switch" && name == tree::ROOT {
+            return place.error(spanned.span(), "a switch named `root`: that is the root complex");
+        }
+        if !names.insert(name) {
+            return place.error(spanned.span(), format!("a second {what} named `{name}`: names are unique"));
+        }
+    }
+    Ok(())
+}
+
+fn check_tree(place: &Place<'_>, lab: &Lab) -> Result<(), FileError> {
+    lab.switch.iter().try_for_each(|switch| check_switch(place, lab, switch))?;
+    let tree = match Tree::of(lab) {
+        Ok(tree) => tree,
+        Err(error) => return place.error(error.span, error.message),
+    };
+    let most = AddressMap::MAX_ROOT_PORTS;
+    let root_ports =
+        tree.slots.iter().chain(&tree.switches).filter(|above| **above == Above::RootPort).count();
+    if root_ports > most {
+        let message =
+            format!("{root_ports} slots and switches on the root complex: it has 1 to {most} root ports");
+        return Err(FileError::whole(place.path, message));
+    }
+    Ok(())
+}
+
+fn check_switch(place: &Place<'_>, lab: &Lab, switch: &Switch) -> Result<(), FileError> {
+    let name = switch.name.get_ref();
+    let latency = &switch.latency_ns;
+    place.range(latency.span(), "latency_ns", *latency.get_ref(), 0..1_000_001)?;
+    match (&switch.arbitration, &switch.weights) {
+        (PortArbitration::Weighted, None) => {
+            return place
+                .error(switch.name.span(), format!("switch `{name}`: weighted arbitration needs `weights`"));
+        }
+        (PortArbitration::RoundRobin, Some(weights)) => {
+            return place.error(
+                weights.span(),
+                format!("weights of switch `{name}`: they need arbitration = \"weighted\""),
+            );
+        }
+        _ => {}
+    }
+    if let Err(error) = links::check(&lab.link, &switch.link) {
+        return place.error(switch.name.span(), format!("link of switch `{name}`, {error}"));
+    }
+    match unused::of_slot(&lab.link, &switch.link) {
+        Some(message) => place.error(switch.name.span(), format!("link of switch `{name}`, {message}")),
+        None => Ok(()),
     }
 }
 
@@ -190,6 +247,9 @@ fn check_settings(place: &Place<'_>, slot: &Slot) -> Result<(), FileError> {
         ("counter", slot.counter.is_some(), Model::Counter),
         ("traffic", slot.traffic.is_some(), Model::Traffic),
         ("replay", slot.replay.is_some(), Model::Replay),
+        ("disk", slot.disk.is_some(), Model::Disk),
+        ("mmio", slot.mmio.is_some(), Model::Mmio),
+        ("ice-nic", slot.ice_nic.is_some(), Model::IceNic),
     ];
     for (table, given, model) in tables {
         if given && model != slot.device {
@@ -387,11 +447,5 @@ fn check_capability(place: &Place<'_>, lab: &Lab, change: &LinkChange) -> Result
 }
 
 fn check_faults(place: &Place<'_>, lab: &Lab) -> Result<(), FileError> {
-    for fault in &lab.fault {
-        check_slot_name(place, lab, &fault.slot)?;
-        if *fault.nth.get_ref() == 0 {
-            return place.error(fault.nth.span(), "nth of 0: frames are counted from 1");
-        }
-    }
-    Ok(())
+    faults::check(lab).or_else(|wrong| place.error(wrong.span, wrong.message))
 }

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The lab file, key by key. The reference page in `docs/` is generated from these types and their comments.
 
+pub use crate::fault_schema::{
+    Fault, FaultDirection, FaultFrames, FaultKind, FaultStatus, FaultTlp, Outage, OutageKind,
+};
 pub use crate::flow_schema::{Counter, CounterMethod, Flow, FlowKind, Traffic};
 pub use crate::link_schema::{Arbitration, FlowControl, LinkChange, ReplayTimer, VirtualChannel};
+pub use crate::paper_schema::{Disk, DiskWrites, IceNic, Mmio, NicControl};
+pub use crate::switch_schema::{Forwarding, PortArbitration, Switch};
 use crate::values::{FunctionId, Gen, Lanes, MpsBytes, MrrsBytes, Probability, RcbBytes};
 use devices::pcie_bench;
 use schemars::JsonSchema;
@@ -28,12 +33,18 @@ pub struct Lab {
     /// What all links have in common; a slot's own `link` table overrides it key by key.
     #[serde(default)]
     pub link: Link,
-    /// The slots, each with a link from a root port of its own.
-    #[schemars(length(min = 1, max = 8))]
+    /// The slots, each with a link from a root port of its own or from a switch. There are 8 root ports at most.
+    #[schemars(length(min = 1, max = 248))]
     pub slot: Vec<Slot>,
+    /// The switches.
+    #[serde(default)]
+    pub switch: Vec<Switch>,
     /// Faults, each on one direction of one link.
     #[serde(default)]
     pub fault: Vec<Fault>,
+    /// Links that are down for a time.
+    #[serde(default)]
+    pub outage: Vec<Outage>,
     /// Changes of links while the lab runs.
     #[serde(default)]
     pub link_event: Vec<LinkChange>,
@@ -172,6 +183,12 @@ pub struct Slot {
     pub name: Spanned<String>,
     /// The device in it.
     pub device: Model,
+    /// What its link hangs on: `root`, which is a root port of its own, or the name of a switch.
+    #[schemars(with = "Option<String>", extend("default" = "root"))]
+    pub parent: Option<Spanned<String>>,
+    /// The downstream port of the switch that its link hangs on. Default: the first that nothing else is given.
+    #[schemars(with = "Option<u8>", range(min = 1, max = 31))]
+    pub port: Option<Spanned<u8>>,
     /// What its link has of its own.
     #[serde(default)]
     pub link: Link,
@@ -195,6 +212,13 @@ pub struct Slot {
     pub traffic: Option<Traffic>,
     /// Settings of a `replay` device.
     pub replay: Option<Replay>,
+    /// Settings of a `disk` device.
+    pub disk: Option<Disk>,
+    /// Settings of an `mmio` device.
+    pub mmio: Option<Mmio>,
+    /// Settings of an `ice-nic` device.
+    #[serde(rename = "ice-nic")]
+    pub ice_nic: Option<IceNic>,
 }
 
 /// The devices that ship.
@@ -214,6 +238,12 @@ pub enum Model {
     Traffic,
     /// The requests of a capture's devices, played again with their sizes, tags and attributes.
     Replay,
+    /// The disk of gem5's PCI Express model, whose writes are answered, or posted; its driver reads sectors from it.
+    Disk,
+    /// A register that the driver reads again and again; measures how long that takes.
+    Mmio,
+    /// The NIC of the Chipyard study, controlled by register accesses for every frame, its cable plugged into itself.
+    IceNic,
 }
 
 impl Slot {
@@ -223,6 +253,8 @@ impl Slot {
         Slot {
             name: Spanned::new(0..0, name.to_owned()),
             device: Model::PcieBench,
+            parent: None,
+            port: None,
             link: Link::default(),
             tags: None,
             completion_timeout_us: None,
@@ -232,6 +264,9 @@ impl Slot {
             counter: None,
             traffic: None,
             replay: None,
+            disk: None,
+            mmio: None,
+            ice_nic: None,
         }
     }
 }
@@ -247,6 +282,9 @@ impl Model {
             Model::Counter => "counter",
             Model::Traffic => "traffic",
             Model::Replay => "replay",
+            Model::Disk => "disk",
+            Model::Mmio => "mmio",
+            Model::IceNic => "ice-nic",
         }
     }
 }
@@ -423,71 +461,6 @@ pub enum MemoryKind {
     Low,
     /// From 4 GiB on: requests have four DW of header.
     High,
-}
-
-/// A fault: some frames of one direction of one link are damaged or vanish.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Fault {
-    /// Name of the slot whose link it is.
-    #[schemars(with = "String")]
-    pub slot: Spanned<String>,
-    /// `upstream` is from the device to the host, `downstream` the other way.
-    pub direction: FaultDirection,
-    /// Which frames.
-    pub frames: FaultFrames,
-    /// The first frame to suffer, counted from 1 among those named.
-    #[schemars(with = "u64", range(min = 1))]
-    pub nth: Spanned<u64>,
-    /// Then each that comes this many later, TLPs that are sent again included. Without it, no other.
-    #[serde(default)]
-    pub every: u64,
-    /// What happens to it.
-    pub action: FaultKind,
-}
-
-/// A direction of a link.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum FaultDirection {
-    /// From the device to the host.
-    Upstream,
-    /// From the host to the device.
-    Downstream,
-}
-
-/// Kinds of frames.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum FaultFrames {
-    /// All.
-    Any,
-    /// TLPs.
-    Tlp,
-    /// Posted TLPs: memory writes and messages.
-    Posted,
-    /// Non-posted TLPs.
-    NonPosted,
-    /// Completions.
-    Completion,
-    /// Configuration requests.
-    Config,
-    /// DLLPs.
-    Dllp,
-    /// Ack DLLPs.
-    Ack,
-    /// UpdateFC DLLPs.
-    UpdateFc,
-}
-
-/// What a fault does.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum FaultKind {
-    /// A bit flips, at a place drawn from the seed.
-    Corrupt,
-    /// The frame never arrives.
-    Drop,
 }
 
 /// A device that plays what the devices of a capture have asked for, below the transaction layer of an endpoint: it has

@@ -42,6 +42,12 @@ pub struct RcbBytes(pub Rcb);
 #[schemars(with = "f64", extend("minimum" = 0, "maximum" = 0.001))]
 pub struct Probability(pub u64);
 
+/// A chance of 0 to 1, kept as a multiple of 2^-64; 1 is the largest.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[serde(try_from = "f64")]
+#[schemars(with = "f64", extend("minimum" = 0, "maximum" = 1))]
+pub struct Chance(pub u64);
+
 /// Bus, device and function, written as `19:00.0`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
 #[serde(try_from = "String")]
@@ -104,6 +110,17 @@ impl TryFrom<f64> for Probability {
         }
         // Exact: a double times a power of two.
         Ok(Probability((p * 2f64.powi(64)) as u64))
+    }
+}
+
+impl TryFrom<f64> for Chance {
+    type Error = String;
+    fn try_from(p: f64) -> Result<Chance, String> {
+        if !(0.0..=1.0).contains(&p) {
+            return Err(format!("probability {p}: legal are 0 to 1"));
+        }
+        // Exact but for 1, which saturates.
+        Ok(Chance((p * 2f64.powi(64)) as u64))
     }
 }
 

@@ -38,8 +38,8 @@ fn what_is_wrong_is_named_with_its_place_and_the_legal_values() {
         // The file.
         ("".into(), (0, 0), &["missing field `version`"]),
         ("version = 1\n".into(), (0, 0), &["missing field `slot`"]),
-        ("version = 1\nslot = []\n".into(), (0, 0), &["0 slots", "1 to 8 [[slot]]"]),
-        (nine, (0, 0), &["9 slots", "1 to 8"]),
+        ("version = 1\nslot = []\n".into(), (0, 0), &["0 slots", "1 to 248 [[slot]]"]),
+        (nine, (0, 0), &["9 slots and switches on the root complex", "1 to 8 root ports"]),
         ("version = 2\n[[slot]]\nname = \"a\"\ndevice = \"memory\"\n".into(), (1, 11), &["version 2", "reads version 1"]),
         ("version = 1\n[[slot]\n".into(), (2, 8), &["unclosed array table", "`]`"]),
         ("version = 1\nversion = 1\n".into(), (2, 1), &["duplicate key"]),
@@ -224,6 +224,22 @@ fn what_is_wrong_is_named_with_its_place_and_the_legal_values() {
         (fault("a", 0), (9, 7), &["nth of 0", "counted from 1"]),
         (fault("a", 1).replace("\"tlp\"", "\"frame\""), (8, 10), &["unknown variant `frame`", "`update-fc`"]),
         (fault("a", 1).replace("nth = 1\n", ""), (5, 1), &["missing field `nth`"]),
+        (fault("a", 1) + "delay_ns = 5\n", (10, 10), &["delay_ns: legal with action = \"delay\" alone"]),
+        (fault("a", 1).replace("\"drop\"", "\"delay\""), (10, 10), &["action \"delay\" needs delay_ns"]),
+        (fault("a", 1).replace("\"drop\"", "\"delay\"") + "delay_ns = 0\n", (11, 12), &["delay_ns of 0", "1 to 1000000000"]),
+        (fault("a", 1).replace("\"drop\"", "\"shift-credits\""), (10, 10), &["needs header_credits or data_credits"]),
+        (fault("a", 1).replace("\"drop\"", "\"set-tag\"") + "new_tag = 1024\n", (11, 11), &["new_tag of 1024", "0 to 1023"]),
+        (fault("a", 1).replace("\"tlp\"", "\"ack\"") + "tag = 3\n", (8, 10), &["tag: legal with frames = \"tlp\""]),
+        (fault("a", 1) + "last_address = 3\n", (11, 16), &["last_address: it needs first_address"]),
+        (fault("a", 1) + "first_address = 8\nlast_address = 3\n", (12, 16), &["last_address of 0x3", "0x8 and more"]),
+        (fault("a", 1) + "probability = 1.5\n", (11, 15), &["probability 1.5", "0 to 1"]),
+        (fault("a", 1) + "requester = \"x\"\n", (11, 13), &["`x`", "00:00.0 to ff:1f.7"]),
+        (fault("a", 1) + "until_us = 3\n", (11, 1), &["unknown field `until_us`", "`delay_ns`"]),
+        // Outages.
+        (memory("[[outage]]\nslot = \"b\"\nat_us = 1\n"), (6, 8), &["no slot `b`", "there are a"]),
+        (memory("[[outage]]\nslot = \"a\"\n"), (5, 1), &["missing field `at_us`"]),
+        (memory("[[outage]]\nslot = \"a\"\nat_us = 5\nuntil_us = 5\n"), (8, 12), &["until_us of 5", "after at_us, 5"]),
+        (memory("[[outage]]\nslot = \"a\"\nat_us = 5\nkind = \"x\"\n"), (8, 8), &["unknown variant `x`", "`removal`"]),
     ];
     let mut wrong = Vec::new();
     for (text, place, parts) in rows {

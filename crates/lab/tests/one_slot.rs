@@ -74,6 +74,7 @@ fn a_lost_write_is_sent_again() {
         kind: FrameKind::Class(Class::Posted),
         nth: 2,
         every: 0,
+        chance: None,
         action: FaultAction::Drop,
     };
     let mut lab = plug(OneSlot { faults: vec![fault], ..OneSlot::default() }, true).unwrap();

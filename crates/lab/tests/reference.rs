@@ -65,12 +65,39 @@ fn lab_with(section: &str, key: &str, line: &str) -> String {
     let mps = if key == "mps_bytes" { "" } else { "mps_bytes = 128\n" };
     let (before, after) = match section {
         "" => (format!("{line}\n"), String::new()),
+        // As many ports as a switch may have.
+        "[[slot]]" if key == "port" => (
+            String::new(),
+            format!("parent = \"s\"\n{line}\n[[switch]]\nname = \"s\"\ndownstream_ports = 31\n"),
+        ),
         "[[slot]]" => (String::new(), format!("{line}\n")),
+        "[[switch]]" if key == "port" => {
+            let above = "[[switch]]\nname = \"s\"\ndownstream_ports = 31\n";
+            (String::new(), format!("{above}[[switch]]\nname = \"t\"\nparent = \"s\"\n{line}\n"))
+        }
+        "[[switch]]" => (String::new(), format!("[[switch]]\nname = \"s\"\n{line}\n")),
         "[[fault]]" => {
             let other = if key == "nth" { "" } else { "nth = 1\n" };
-            let fault =
-                "[[fault]]\nslot = \"a\"\ndirection = \"upstream\"\nframes = \"any\"\naction = \"drop\"\n";
-            (String::new(), format!("{fault}{other}{line}\n"))
+            // What an action needs beside the key.
+            let action = match key {
+                "delay_ns" => "delay\"",
+                "restore_after_us" => "cut\"",
+                "new_tag" => "set-tag\"",
+                "byte_count" => "set-byte-count\"",
+                "length_dw" => "set-length\"",
+                "header_dw" => "flip-header\"\nheader_bits = 1",
+                "header_bits" => "flip-header\"\nheader_dw = 1",
+                "sequence_ahead" => "shift-sequence\"",
+                "header_credits" | "data_credits" => "shift-credits\"",
+                "last_address" => "drop\"\nfirst_address = 0",
+                _ => "drop\"",
+            };
+            let fault = "[[fault]]\nslot = \"a\"\ndirection = \"upstream\"\nframes = \"tlp\"\n";
+            (String::new(), format!("{fault}action = \"{action}\n{other}{line}\n"))
+        }
+        "[[outage]]" => {
+            let at = if key == "at_us" { "" } else { "at_us = 0\n" };
+            (String::new(), format!("[[outage]]\nslot = \"a\"\n{at}{line}\n"))
         }
         // The table has 32, 64 or 128 phases: VC1 has the rest.
         "[[link.vc]]" if key == "phases" => {

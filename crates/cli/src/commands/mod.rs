@@ -6,6 +6,7 @@ mod check;
 mod cpu;
 mod files;
 mod model;
+mod paper;
 mod parts;
 mod profiles;
 mod run;
@@ -21,6 +22,7 @@ pub(crate) enum Command {
     Check(check::Args),
     Bench(bench::Args),
     Model(model::Args),
+    Paper(paper::Args),
     Profiles(profiles::Args),
     Trace(trace::Args),
 }
@@ -32,6 +34,7 @@ impl Command {
             Command::Check(args) => check::run(args),
             Command::Bench(args) => bench::run(args),
             Command::Model(args) => model::run(args),
+            Command::Paper(args) => paper::run(args),
             Command::Profiles(args) => profiles::run(args),
             Command::Trace(args) => trace::run(args),
         }

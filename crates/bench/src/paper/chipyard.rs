@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The experiments of Chipyard's PCIe study (2022): read latency, write bandwidth, and a NIC that waits for control.
+
+mod nic;
+
+pub(super) use nic::nic;
+
+use super::figures;
+use super::table::{Cell, Chart, Column, Line, Report, Table};
+use super::{Effort, PaperError};
+use crate::{Plan, Row, Test};
+use lab::schema::{Link, MemoryKind};
+use lab::values::{Gen, Lanes, MpsBytes};
+
+/// Widths of Figure 6.
+const LANES: [u8; 5] = [1, 2, 4, 8, 16];
+/// Payloads of Figure 6 in bytes: one DW to 512 B.
+const PAYLOADS: [u32; 9] = [4, 8, 16, 32, 64, 128, 256, 384, 512];
+/// Sizes of Figure 7 in bytes: on both sides of each payload's end.
+const SIZES: [u32; 14] = [64, 128, 192, 255, 256, 257, 320, 384, 511, 512, 513, 768, 1024, 1025];
+
+const LATENCY: &[Column] = &[
+    Column { key: "payload_bytes", head: "payload B" },
+    Column { key: "x1_ns", head: "x1 ns" },
+    Column { key: "x2_ns", head: "x2 ns" },
+    Column { key: "x4_ns", head: "x4 ns" },
+    Column { key: "x8_ns", head: "x8 ns" },
+    Column { key: "x16_ns", head: "x16 ns" },
+    Column { key: "paper_x8_ns", head: "paper x8" },
+    Column { key: "paper_measured_x8_ns", head: "hosts x8, in the paper" },
+];
+
+const BANDWIDTH: &[Column] = &[
+    Column { key: "size_bytes", head: "size B" },
+    Column { key: "effective_gbps", head: "effective Gb/s" },
+    Column { key: "total_gbps", head: "total Gb/s" },
+    Column { key: "x8_twice_gbps", head: "2 x effective at x8" },
+    Column { key: "published_model_gbps", head: "pcie-bench's model" },
+];
+
+/// The benchmark of one DMA engine on a Gen3 link with payloads of 256 B, below 4 GiB: 3 DW of header.
+fn plan(effort: &Effort, host: &str, lanes: u8) -> Result<Plan, PaperError> {
+    let legal = |e: String| PaperError::Lab(e);
+    Ok(Plan {
+        host: host.into(),
+        link: Link {
+            generation: Some(Gen::try_from(3).map_err(legal)?),
+            lanes: Some(Lanes::try_from(i64::from(lanes)).map_err(legal)?),
+            mps_bytes: Some(MpsBytes::try_from(256).map_err(legal)?),
+            ..Link::default()
+        },
+        memory: MemoryKind::Low,
+        window_bytes: 1 << 16,
+        latency_transfers: effort.latency_transfers,
+        bandwidth_transfers: effort.bandwidth_transfers,
+        warm_up: effort.bandwidth_transfers,
+        ..Plan::default()
+    })
+}
+
+fn measure(plan: &Plan, test: Test, size: u32) -> Result<Row, PaperError> {
+    plan.measure(test, size).map_err(|e| PaperError::Run(e.to_string()))
+}
+
+/// Figure 6: round-trip read latency over lanes and payload.
+pub(super) fn latency(effort: &Effort) -> Result<Report, PaperError> {
+    let paper = figures::chipyard()?.latency;
+    let mut lines: Vec<Vec<(f64, f64)>> = Vec::new();
+    for lanes in LANES {
+        let plan = Plan { warm_up: effort.latency_transfers, ..plan(effort, "chipyard", lanes)? };
+        let mut line = Vec::new();
+        for size in PAYLOADS {
+            let ns = measure(&plan, Test::LatRd, size)?.latency.map_or(0.0, |l| l.latency_ns_median);
+            line.push((f64::from(size), ns));
+        }
+        lines.push(line);
+    }
+    let theirs = |figures: &[f64], bytes: u32| {
+        paper.payload_bytes.iter().zip(figures).find(|(b, _)| **b == bytes).map(|(_, ns)| *ns)
+    };
+    let row = |(at, bytes): (usize, u32)| {
+        let own = lines.iter().map(|line| Cell::Number(line[at].1, 1));
+        let paper =
+            [theirs(&paper.study_ns, bytes), theirs(&paper.measured_ns, bytes)].map(|ns| Cell::maybe(ns, 0));
+        std::iter::once(Cell::whole(bytes)).chain(own).chain(paper).collect()
+    };
+    let rows = PAYLOADS.into_iter().enumerate().map(row).collect();
+    let points =
+        |ns: &[f64]| paper.payload_bytes.iter().map(|b| f64::from(*b)).zip(ns.iter().copied()).collect();
+    let own = LANES.iter().zip(lines.clone()).map(|(lanes, line)| Line::riser(format!("x{lanes}"), line));
+    let study = [
+        Line::paper("paper x8", points(&paper.study_ns)),
+        Line::paper("hosts x8", points(&paper.measured_ns)),
+    ];
+    Ok(Report {
+        tables: vec![Table { title: "Read latency, median".into(), columns: LATENCY, rows }],
+        notes: vec![
+            format!("Paper: {}.", paper.source),
+            "Host profile `chipyard`: its latency is set so that one DW over Gen3 x8 takes 1 us, as the study set its own; all else follows from the wire.".into(),
+            "512 B in three packets take 70 ns more of a Gen3 x8 wire than one DW. The study's 350 ns are those of a model that stores a packet whole in each of its layers and moves it over a bus on either side; the 250 ns of measured hosts hold the card's own time for each byte and the host's for each line.".into(),
+        ],
+        chart: Some(Chart { x: "payload (B)", y: "read latency (ns)", lines: own.chain(study).collect() }),
+        ..Report::default()
+    })
+}
+
+/// Figure 7: bandwidth of writes over their size.
+pub(super) fn bandwidth(effort: &Effort) -> Result<Report, PaperError> {
+    let paper = figures::chipyard()?.bandwidth;
+    let (wide, narrow) = (plan(effort, "ideal", 16)?, plan(effort, "ideal", 8)?);
+    let (mut rows, mut effective, mut total) = (Vec::new(), Vec::new(), Vec::new());
+    for size in SIZES {
+        let row = measure(&wide, Test::BwWr, size)?;
+        let half = measure(&narrow, Test::BwWr, size)?;
+        let up = row.upstream;
+        let gbps = |row: &Row| row.bandwidth.map_or(0.0, |b| b.bandwidth_gbps);
+        let payload = gbps(&row);
+        // What the wire carried beside SKP ordered sets, as the study counts it.
+        let whole = payload * (up.wire_bytes - up.skp_bytes) as f64 / up.payload_bytes.max(1) as f64;
+        let published = row.bandwidth.and_then(|b| b.model_published_gbps);
+        rows.push(vec![
+            Cell::whole(size),
+            Cell::Number(payload, 2),
+            Cell::Number(whole, 2),
+            Cell::Number(paper.lanes_factor * gbps(&half), 2),
+            Cell::maybe(published, 2),
+        ]);
+        effective.push((f64::from(size), payload));
+        total.push((f64::from(size), whole));
+    }
+    Ok(Report {
+        tables: vec![Table { title: "DMA writes at Gen3 x16, MPS 256".into(), columns: BANDWIDTH, rows }],
+        notes: vec![
+            format!("Paper: {}. Its plot prints no numbers: what can be compared is the factor to x8 and the saw-tooth behind each multiple of 256 B.", paper.source),
+            "Total counts headers, framing, LCRCs and the DLLPs of this direction; the study also counts an ECRC of 4 B for each TLP, which riser's endpoints do not send unasked.".into(),
+            "A write whose size is no multiple of 4 B moves whole DWs.".into(),
+        ],
+        chart: Some(Chart {
+            x: "size (B)",
+            y: "bandwidth (Gb/s)",
+            lines: vec![Line::riser("effective", effective), Line::riser("total", total)],
+        }),
+        ..Report::default()
+    })
+}

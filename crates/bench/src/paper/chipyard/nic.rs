@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Figures 9 and 10: a NIC close to the core and over PCIe, where its time goes, and what batching and more reads under way
+//! recover, which the study names as future work.
+
+use super::super::figures;
+use super::super::setup::Setup;
+use super::super::table::{Cell, Chart, Column, Line, Report, Table};
+use super::super::{Effort, PaperError};
+use devices::ice_nic;
+use tlp::Duration;
+
+const LAB: &str = "labs/papers/chipyard-nic.toml";
+const TEXT: &str = include_str!("../../../../../labs/papers/chipyard-nic.toml");
+
+/// Figure 9 names delays of the physical layer in cycles; at 1 GHz they are nanoseconds.
+const CYCLES: [u32; 5] = [0, 100, 250, 500, 1000];
+/// Latency of the bus that stands between core and NIC where both are on one chip, one way: a guess.
+const ON_CHIP: Duration = Duration::from_ns(10);
+
+const COLUMNS: &[Column] = &[
+    Column { key: "attached", head: "attached" },
+    Column { key: "frame_ns", head: "ns a frame" },
+    Column { key: "received_gbps", head: "Gb/s" },
+    Column { key: "sending_percent", head: "sending %" },
+    Column { key: "receiving_percent", head: "receiving %" },
+    Column { key: "waiting_percent", head: "waiting for control %" },
+    Column { key: "paper_waiting_percent", head: "paper: waiting %" },
+];
+
+/// Over PCIe, as the lab has it, with a delay of the physical layer in ns.
+fn over_pcie(cycles: u32) -> Setup {
+    Setup::new(LAB, TEXT).set("link.propagation_ps", i64::from(cycles) * 1000)
+}
+
+/// On the chip: no fabric of riser's, so the shortest link that there is stands for the bus; a frame of 64 B takes it 0.7 ns.
+fn close() -> Setup {
+    over_pcie(0).set("link.gen", 5).set("link.lanes", 32).host(|host| host.root_complex_latency = ON_CHIP)
+}
+
+fn run(setup: Setup, effort: &Effort) -> Result<ice_nic::Report, PaperError> {
+    let (assembly, _) = setup.set("slot.0.ice-nic.frames", i64::from(effort.frames)).run()?;
+    let report = assembly.ice_nic_report().ok_or_else(|| PaperError::Lab(format!("{LAB}: no NIC")))?;
+    let report = *report.get();
+    match (report.failed, report.refused) {
+        (0, 0) => Ok(report),
+        (failed, refused) => Err(PaperError::Run(format!("{LAB}: {failed} failed, {refused} refused"))),
+    }
+}
+
+fn frame_ns(report: &ice_nic::Report) -> f64 {
+    report.elapsed.as_ps() as f64 / 1_000.0 / report.received.max(1) as f64
+}
+
+fn gbps(report: &ice_nic::Report) -> f64 {
+    report.bytes as f64 * 8_000.0 / report.elapsed.as_ps().max(1) as f64
+}
+
+fn row(attached: String, report: &ice_nic::Report, paper: Option<f64>) -> Vec<Cell> {
+    let percent = |d: Duration| 100.0 * d.as_ps() as f64 / report.elapsed.as_ps().max(1) as f64;
+    vec![
+        Cell::Text(attached),
+        Cell::Number(frame_ns(report), 1),
+        Cell::Number(gbps(report), 3),
+        Cell::Number(percent(report.sending), 1),
+        Cell::Number(percent(report.receiving), 1),
+        Cell::Number(percent(report.waiting()), 1),
+        Cell::maybe(paper, 0),
+    ]
+}
+
+/// The study's two figures, and what it leaves open.
+pub(in super::super) fn nic(effort: &Effort) -> Result<Report, PaperError> {
+    let paper = figures::chipyard()?.nic;
+    let cycles = paper.physical_latency_cycles.value as u32;
+    let (by_delay, line) = delays(effort)?;
+    Ok(Report {
+        labs: vec![LAB],
+        tables: vec![by_delay, widths(effort, cycles, paper.waiting_percent.value)?, recovered(effort, cycles)?],
+        notes: vec![
+            format!("Paper: {}; {} has {cycles} cycles of the physical layer, one way. Its plots print no numbers.", paper.waiting_percent.source, paper.physical_latency_cycles.source),
+            "A frame of 1500 B in accesses of 64 B; the CPU writes the address of each frame and of each buffer, reads counts until a completion is there, and reads it. Waiting for control is the time in which the NIC has neither reads nor writes under way.".into(),
+            "Close to the core, a Gen5 x32 link without time of flight and 10 ns each way stand for the bus on the chip, of which the study gives no latency.".into(),
+            "Over PCIe the writes of the receive path are posted; a read of no bytes behind them asks, as TileLink answers, that all are done.".into(),
+        ],
+        chart: Some(Chart { x: "delay of the physical layer, one way (ns)", y: "time a frame (ns)", lines: vec![line] }),
+        ..Report::default()
+    })
+}
+
+fn delays(effort: &Effort) -> Result<(Table, Line), PaperError> {
+    let mut rows = vec![row("close to the core".into(), &run(close(), effort)?, None)];
+    let mut points = Vec::new();
+    for cycles in CYCLES {
+        let report = run(over_pcie(cycles), effort)?;
+        points.push((f64::from(cycles), frame_ns(&report)));
+        rows.push(row(format!("PCIe-{cycles}, x16"), &report, None));
+    }
+    let table = Table { title: "Figure 9: one frame at a time".into(), columns: COLUMNS, rows };
+    Ok((table, Line::riser("control for each frame", points)))
+}
+
+fn widths(effort: &Effort, cycles: u32, paper: f64) -> Result<Table, PaperError> {
+    let mut rows = Vec::new();
+    for lanes in [1, 2, 4, 8, 16] {
+        let report = run(over_pcie(cycles).set("link.lanes", lanes), effort)?;
+        rows.push(row(format!("PCIe-{cycles}, x{lanes}"), &report, Some(paper)));
+    }
+    Ok(Table { title: "Figure 10: over lanes".into(), columns: COLUMNS, rows })
+}
+
+/// Control, frames of a batch, reads under way.
+const RECOVERED: [(&str, u32, u16); 8] = [
+    ("each", 1, 1),
+    ("each", 1, 16),
+    ("batched", 1, 16),
+    ("batched", 4, 16),
+    ("batched", 16, 1),
+    ("batched", 16, 4),
+    ("batched", 16, 16),
+    ("batched", 16, 64),
+];
+
+fn recovered(effort: &Effort, cycles: u32) -> Result<Table, PaperError> {
+    let mut rows = Vec::new();
+    for (control, batch, outstanding) in RECOVERED {
+        let setup = over_pcie(cycles)
+            .set("slot.0.ice-nic.control", control)
+            .set("slot.0.ice-nic.batch", i64::from(batch))
+            .set("slot.0.ice-nic.outstanding", i64::from(outstanding));
+        rows.push(row(format!("{control}, batch {batch}, {outstanding} reads"), &run(setup, effort)?, None));
+    }
+    let title =
+        format!("Recovered at PCIe-{cycles}, x16: doorbells and completions in batches, reads under way");
+    Ok(Table { title, columns: COLUMNS, rows })
+}

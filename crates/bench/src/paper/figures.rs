@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The papers' figures, from the files in `data/papers`: numbers as printed, and where. Never derives one from another.
+
+use super::PaperError;
+use serde::Deserialize;
+
+/// A figure and where it is printed.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Figure {
+    pub(super) value: f64,
+    pub(super) source: String,
+}
+
+/// Of IISWC'18.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Gem5 {
+    pub(super) mmio: Mmio,
+    pub(super) disk: Disk,
+    pub(super) width: Width,
+    pub(super) replay_buffer: Timeouts,
+    pub(super) port_buffer: Timeouts,
+}
+
+/// Table II.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Mmio {
+    pub(super) source: String,
+    pub(super) root_complex_latency_ns: Vec<u32>,
+    pub(super) latency_ns: Vec<f64>,
+}
+
+/// The disk at x1, and what `dd` says.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Disk {
+    pub(super) x1_sector_gbps: Figure,
+    pub(super) switch_latency_gain_percent: Figure,
+    pub(super) x2_over_x1: Figure,
+}
+
+/// Replays by link width.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Width {
+    pub(super) source: String,
+    pub(super) lanes: Vec<u8>,
+    pub(super) replay_percent: Vec<f64>,
+}
+
+/// Timeouts by the size of a buffer.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Timeouts {
+    pub(super) source: String,
+    pub(super) tlps: Vec<u16>,
+    pub(super) timeout_percent: Vec<f64>,
+}
+
+/// Of the Chipyard study.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Chipyard {
+    pub(super) latency: Latency,
+    pub(super) bandwidth: Bandwidth,
+    pub(super) nic: Nic,
+}
+
+/// Read latency at Gen3 x8.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Latency {
+    pub(super) source: String,
+    pub(super) payload_bytes: Vec<u32>,
+    pub(super) study_ns: Vec<f64>,
+    pub(super) measured_ns: Vec<f64>,
+}
+
+/// Bandwidth at Gen3 x16.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Bandwidth {
+    pub(super) source: String,
+    pub(super) lanes_factor: f64,
+}
+
+/// The NIC.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Nic {
+    pub(super) waiting_percent: Figure,
+    pub(super) physical_latency_cycles: Figure,
+}
+
+fn parse<T: for<'de> Deserialize<'de>>(name: &str, text: &str) -> Result<T, PaperError> {
+    toml::from_str(text).map_err(|e| PaperError::Lab(format!("data/papers/{name}: {e}")))
+}
+
+/// Those of IISWC'18.
+pub(super) fn gem5() -> Result<Gem5, PaperError> {
+    parse("gem5.toml", include_str!("../../data/papers/gem5.toml"))
+}
+
+/// Those of the Chipyard study.
+pub(super) fn chipyard() -> Result<Chipyard, PaperError> {
+    parse("chipyard.toml", include_str!("../../data/papers/chipyard.toml"))
+}

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The experiments of gem5's PCI Express model (IISWC'18). Measures at the device, never through an operating system.
+
+mod disk;
+
+pub(super) use disk::{port_buffer, replay_buffer, switch_latency, width};
+
+use super::figures;
+use super::setup::Setup;
+use super::table::{Cell, Chart, Column, Line, Report, Table, fit};
+use super::{Effort, PaperError};
+use tlp::Duration;
+
+const LAB: &str = "labs/papers/gem5-mmio.toml";
+const TEXT: &str = include_str!("../../../../labs/papers/gem5-mmio.toml");
+
+const COLUMNS: &[Column] = &[
+    Column { key: "root_complex_latency_ns", head: "root complex ns" },
+    Column { key: "paper_latency_ns", head: "paper ns" },
+    Column { key: "latency_ns", head: "riser ns" },
+    Column { key: "paper_step_ns", head: "paper step" },
+    Column { key: "step_ns", head: "riser step" },
+];
+
+const FIT: &[Column] = &[
+    Column { key: "of", head: "least squares" },
+    Column { key: "traversals", head: "traversals" },
+    Column { key: "latency_ns_at_zero", head: "ns at zero" },
+];
+
+/// Table II: a register read over the latency of the root complex.
+pub(super) fn mmio(effort: &Effort) -> Result<Report, PaperError> {
+    let paper = figures::gem5()?.mmio;
+    let mut riser = Vec::new();
+    for &rc in &paper.root_complex_latency_ns {
+        riser.push((f64::from(rc), register_read(effort, rc)?));
+    }
+    let theirs: Vec<(f64, f64)> =
+        riser.iter().zip(&paper.latency_ns).map(|((rc, _), ns)| (*rc, *ns)).collect();
+    let step =
+        |points: &[(f64, f64)], at: usize| at.checked_sub(1).map(|before| points[at].1 - points[before].1);
+    let row = |at: usize| {
+        vec![
+            Cell::whole(riser[at].0),
+            Cell::whole(theirs[at].1),
+            Cell::Number(riser[at].1, 3),
+            Cell::maybe(step(&theirs, at), 0),
+            Cell::maybe(step(&riser, at), 3),
+        ]
+    };
+    let rows = (0..theirs.len()).map(row).collect();
+    let line = |name: &str, points: &[(f64, f64)]| {
+        let (slope, zero) = fit(points).unzip();
+        vec![Cell::Text(name.into()), Cell::maybe(slope, 3), Cell::maybe(zero, 1)]
+    };
+    Ok(Report {
+        labs: vec![LAB],
+        tables: vec![
+            Table { title: "4 B register read".into(), columns: COLUMNS, rows },
+            Table { title: "Straight lines".into(), columns: FIT, rows: vec![line("paper", &theirs), line("riser", &riser)] },
+        ],
+        notes: vec![
+            format!("Paper: {}, measured by a kernel module: its latencies hold the CPU, the bus in front of the root complex and the NIC's own time; riser's hold two traversals and the wire, so that slopes are to be compared, not heights.", paper.source),
+            "A read and its completion each cross the root complex once: the slope is 2. The paper's first four rows rise by 40 ns for 25 ns (1.6 traversals) and the last by 79 ns (3.2): its own mechanism, a latency for each request and response, gives 50 at every step.".into(),
+        ],
+        chart: Some(Chart {
+            x: "root complex latency (ns)",
+            y: "register read latency (ns)",
+            lines: vec![Line::paper("paper", theirs.clone()), Line::riser("riser", riser.clone())],
+        }),
+        ..Report::default()
+    })
+}
+
+/// The mean of the reads, in nanoseconds.
+fn register_read(effort: &Effort, root_complex_latency_ns: u32) -> Result<f64, PaperError> {
+    let latency = Duration::from_ns(root_complex_latency_ns.into());
+    let setup = Setup::new(LAB, TEXT)
+        .set("slot.0.mmio.reads", i64::from(effort.reads))
+        .host(move |host| host.root_complex_latency = latency);
+    let (assembly, _) = setup.run()?;
+    let report = assembly.mmio_report().ok_or_else(|| PaperError::Lab(format!("{LAB}: no mmio device")))?;
+    let latencies = &report.get().latencies;
+    let sum: u64 = latencies.iter().map(|d| d.as_ps()).sum();
+    Ok(sum as f64 / 1_000.0 / latencies.len().max(1) as f64)
+}

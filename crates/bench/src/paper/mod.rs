@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Experiments of published papers, run anew: each is a lab of `labs/papers` and what is varied in it, and its result stands
+//! beside the paper's own figures.
+//!
+//! - [`gem5`]: IISWC'18: register reads, and a disk whose writes are answered, over links without credits;
+//! - [`chipyard`]: Chipyard's PCIe study of 2022: read latency, bandwidth, and a NIC that waits for control;
+//! - [`figures`]: the papers' figures, from `data/papers`, each with where it is printed;
+//! - [`setup`]: a lab and what is varied; [`table`]: what comes out.
+//!
+//! Where a paper's figure holds what is not of the interconnect, or is not what its own mechanism gives, the result says so.
+//! This module never prints.
+
+mod chipyard;
+mod figures;
+mod gem5;
+mod setup;
+mod table;
+
+pub use table::{Cell, Chart, Column, Line, Report, Table};
+
+use std::fmt;
+
+/// How much of everything is run. The simulation has no noise: more only adds more of the same.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Effort {
+    /// Sectors that a disk reads.
+    pub sectors: u32,
+    /// Register reads.
+    pub reads: u32,
+    /// Frames of a NIC.
+    pub frames: u32,
+    /// Transfers of a latency test.
+    pub latency_transfers: u64,
+    /// Transfers of a bandwidth test, and before it as many that do not count.
+    pub bandwidth_transfers: u64,
+}
+
+impl Default for Effort {
+    fn default() -> Effort {
+        Effort { sectors: 200, reads: 20, frames: 64, latency_transfers: 200, bandwidth_transfers: 4_000 }
+    }
+}
+
+impl Effort {
+    /// As little as shows what is to be seen: for tests.
+    #[must_use]
+    pub const fn least() -> Effort {
+        Effort { sectors: 20, reads: 2, frames: 16, latency_transfers: 8, bandwidth_transfers: 500 }
+    }
+}
+
+/// Why an experiment has no result.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum PaperError {
+    /// The lab cannot be built: a key that labs do not have, or a value that is not legal.
+    Lab(String),
+    /// The run did not come to its end.
+    Run(String),
+}
+
+impl fmt::Display for PaperError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PaperError::Lab(why) => write!(f, "lab: {why}"),
+            PaperError::Run(why) => write!(f, "run: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for PaperError {}
+
+/// A figure or table of a paper.
+pub struct Experiment {
+    /// What it is called.
+    pub name: &'static str,
+    /// What it shows, in a line.
+    pub title: &'static str,
+    /// Paper, and where in it.
+    pub source: &'static str,
+    run: fn(&Effort) -> Result<Report, PaperError>,
+}
+
+impl Experiment {
+    /// Runs it.
+    ///
+    /// # Errors
+    /// Where a lab cannot be built or does not come to its end.
+    pub fn run(&self, effort: &Effort) -> Result<Report, PaperError> {
+        let mut report = (self.run)(effort)?;
+        (report.experiment, report.title, report.source) = (self.name, self.title, self.source);
+        Ok(report)
+    }
+}
+
+/// All experiments, by paper.
+pub const EXPERIMENTS: &[Experiment] = &[
+    Experiment {
+        name: "gem5-mmio",
+        title: "register read latency over root complex latency",
+        source: "IISWC'18, Table II",
+        run: gem5::mmio,
+    },
+    Experiment {
+        name: "gem5-switch-latency",
+        title: "disk throughput over switch latency",
+        source: "IISWC'18, Figure 9(a), at the device",
+        run: gem5::switch_latency,
+    },
+    Experiment {
+        name: "gem5-width",
+        title: "disk throughput over link width",
+        source: "IISWC'18, Figure 9(b), at the device",
+        run: gem5::width,
+    },
+    Experiment {
+        name: "gem5-replay-buffer",
+        title: "timeouts over the size of replay buffers",
+        source: "IISWC'18, Figure 9(c), at the device",
+        run: gem5::replay_buffer,
+    },
+    Experiment {
+        name: "gem5-port-buffer",
+        title: "timeouts over the size of port buffers",
+        source: "IISWC'18, Figure 9(d), at the device",
+        run: gem5::port_buffer,
+    },
+    Experiment {
+        name: "chipyard-latency",
+        title: "read latency over lanes and payload",
+        source: "Chipyard PCIe (2022), Figure 6",
+        run: chipyard::latency,
+    },
+    Experiment {
+        name: "chipyard-bandwidth",
+        title: "effective and total bandwidth of writes at Gen3 x16",
+        source: "Chipyard PCIe (2022), Figure 7",
+        run: chipyard::bandwidth,
+    },
+    Experiment {
+        name: "chipyard-nic",
+        title: "a NIC close to the core and over PCIe, and what batching recovers",
+        source: "Chipyard PCIe (2022), Figures 9 and 10",
+        run: chipyard::nic,
+    },
+];
+
+/// The experiment of this name.
+///
+/// # Errors
+/// The names that there are.
+pub fn experiment(name: &str) -> Result<&'static Experiment, String> {
+    let names = || EXPERIMENTS.iter().map(|e| e.name).collect::<Vec<_>>().join(", ");
+    EXPERIMENTS
+        .iter()
+        .find(|e| e.name.eq_ignore_ascii_case(name))
+        .ok_or_else(|| format!("no experiment `{name}`: there are {}", names()))
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A lab of `labs/papers`, and what is varied in it. The variation is done in the text's own tables, so that every run is a lab
+//! file that could have been written by hand, and is checked as one.
+
+use super::PaperError;
+use fabric::{HostProfile, Limits, Stop};
+use lab::{Assembly, LabFile};
+use std::path::Path;
+use toml::{Table, Value};
+
+/// A lab with some keys changed.
+pub(super) struct Setup {
+    path: &'static str,
+    table: Result<Table, String>,
+    host: Vec<Box<dyn Fn(&mut HostProfile)>>,
+}
+
+impl Setup {
+    /// The lab `text`, which stands at `path` of the project.
+    pub(super) fn new(path: &'static str, text: &'static str) -> Setup {
+        Setup { path, table: toml::from_str(text).map_err(|e| e.to_string()), host: Vec::new() }
+    }
+
+    /// Sets a key, which may be new. A path is `link.lanes`, or `slot.0.disk.sectors` where tables stand in a list.
+    pub(super) fn set(mut self, path: &str, value: impl Into<Value>) -> Setup {
+        let value = value.into();
+        self.table = self.table.and_then(|mut table| {
+            put(&mut table, path, Some(value)).map(|()| table).ok_or_else(|| format!("no place {path}"))
+        });
+        self
+    }
+
+    /// Takes a key out.
+    pub(super) fn without(mut self, path: &str) -> Setup {
+        self.table = self.table.map(|mut table| {
+            // What is not there need not be taken out.
+            let _ = put(&mut table, path, None);
+            table
+        });
+        self
+    }
+
+    /// Changes the host's profile, which stands in a file of its own.
+    pub(super) fn host(mut self, change: impl Fn(&mut HostProfile) + 'static) -> Setup {
+        self.host.push(Box::new(change));
+        self
+    }
+
+    /// The lab, ready to run.
+    pub(super) fn build(&self) -> Result<Assembly, PaperError> {
+        let failed = |e: String| PaperError::Lab(format!("{}: {e}", self.path));
+        let table = self.table.as_ref().map_err(|e| failed(e.clone()))?;
+        let text = toml::to_string(table).map_err(|e| failed(e.to_string()))?;
+        let path = Path::new(self.path);
+        let lab = lab::parse(path, &text).map_err(|e| PaperError::Lab(e.to_string()))?;
+        let base = path.parent().unwrap_or(Path::new("")).to_owned();
+        let mut host = lab::profile::host(lab.host.profile.get_ref(), &base).map_err(failed)?;
+        self.host.iter().for_each(|change| change(&mut host));
+        lab::build_with(&LabFile { lab, base }, host).map_err(failed)
+    }
+
+    /// Builds and runs it to its end.
+    pub(super) fn run(&self) -> Result<(Assembly, lab::Report), PaperError> {
+        let mut assembly = self.build()?;
+        let stop = assembly.fabric.run(Limits::default());
+        match stop {
+            Stop::Finished => {
+                let report = assembly.report(self.path, &stop, 0.0);
+                Ok((assembly, report))
+            }
+            stop => Err(PaperError::Run(format!("{}: {stop}", self.path))),
+        }
+    }
+}
+
+/// Puts `value` at `path`, or takes away what is there; `None` where the way there does not exist.
+fn put(table: &mut Table, path: &str, value: Option<Value>) -> Option<()> {
+    let Some((head, rest)) = path.split_once('.') else {
+        match value {
+            Some(value) => table.insert(path.to_owned(), value),
+            None => table.remove(path),
+        };
+        return Some(());
+    };
+    let below = table.entry(head).or_insert_with(|| Value::Table(Table::new()));
+    match below {
+        Value::Table(table) => put(table, rest, value),
+        Value::Array(list) => {
+            let (index, rest) = rest.split_once('.')?;
+            put(list.get_mut(index.parse::<usize>().ok()?)?.as_table_mut()?, rest, value)
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_set_where_the_path_says() {
+        let mut table: Table = toml::from_str("[link]\nlanes = 1\n[[slot]]\nname = \"a\"\n").unwrap();
+        let rows = [("link.lanes", 4), ("slot.0.disk.sectors", 7), ("link.new.deep", 1)];
+        for (path, value) in rows {
+            assert!(put(&mut table, path, Some(value.into())).is_some(), "{path}");
+        }
+        assert_eq!(table["link"]["lanes"].as_integer(), Some(4));
+        assert_eq!(table["slot"][0]["disk"]["sectors"].as_integer(), Some(7));
+        assert_eq!(table["link"]["new"]["deep"].as_integer(), Some(1));
+        assert!(put(&mut table, "slot.1.name", Some(1.into())).is_none(), "there is one slot");
+        assert!(put(&mut table, "link.lanes.x", Some(1.into())).is_none(), "a number holds no keys");
+        assert!(put(&mut table, "link.lanes", None).is_some());
+        assert!(table["link"].get("lanes").is_none());
+    }
+}

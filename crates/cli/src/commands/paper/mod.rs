@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `riser paper`: experiments of published papers, from `riser-bench`. Never measures anything itself.
+
+mod chart;
+
+use super::files;
+use crate::failure::Failure;
+use crate::output;
+use bench::paper::{EXPERIMENTS, Effort, Report, Table, experiment};
+use serde::Serialize;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+const EXAMPLE: &str = "\
+Examples:
+  riser paper
+  riser paper gem5-mmio
+  riser paper gem5-width --html width.html
+  riser paper all --json
+
+Each experiment is a lab of labs/papers (or `riser bench`'s method) with one thing varied; the paper's own figures stand
+beside riser's, with what is to be known of both below.
+
+--json prints one object: experiments: [{experiment, title, source, labs, tables: [{title, rows}], notes}]; rows
+are objects with units in their names. Without a name, {experiments: [{name, title, source}]}.";
+
+/// Run the experiments of published papers, and print the papers' figures beside riser's
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLE)]
+pub(crate) struct Args {
+    /// The experiment, or `all`; without it, they are listed
+    name: Option<String>,
+
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+
+    /// Also draw a chart into this file
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+
+    /// Also write a page with chart, tables and notes
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+
+    /// Overwrite the files of --svg and --html where they exist
+    #[arg(long)]
+    force: bool,
+}
+
+#[derive(Serialize)]
+struct Listing {
+    experiments: Vec<Entry>,
+}
+
+#[derive(Serialize)]
+struct Entry {
+    name: &'static str,
+    title: &'static str,
+    source: &'static str,
+}
+
+#[derive(Serialize)]
+struct Results {
+    experiments: Vec<Report>,
+}
+
+pub(crate) fn run(args: Args) -> Result<(), Failure> {
+    let pictures = args.svg.is_some() || args.html.is_some();
+    let reports = match args.name.as_deref() {
+        None if pictures => return Err(Failure::usage("--svg and --html draw one experiment: name it")),
+        None => return list(args.json),
+        Some("all") if pictures => {
+            return Err(Failure::usage("--svg and --html draw one experiment: name it instead of `all`"));
+        }
+        Some("all") => EXPERIMENTS.iter().map(|e| measure(e.name)).collect::<Result<_, _>>()?,
+        Some(name) => vec![measure(name)?],
+    };
+    if let [report] = &reports[..] {
+        draw(&args, report)?;
+    }
+    if args.json {
+        return output::json(&Results { experiments: reports });
+    }
+    reports.iter().enumerate().try_for_each(|(n, report)| show(n, report))
+}
+
+fn list(json: bool) -> Result<(), Failure> {
+    let entry = |e: &bench::paper::Experiment| Entry { name: e.name, title: e.title, source: e.source };
+    let experiments: Vec<Entry> = EXPERIMENTS.iter().map(entry).collect();
+    if json {
+        return output::json(&Listing { experiments });
+    }
+    let width = experiments.iter().map(|e| e.name.len()).max().unwrap_or(0);
+    experiments
+        .iter()
+        .try_for_each(|e| output::text(&format!("{:width$}  {} ({})", e.name, e.title, e.source)))
+}
+
+fn measure(name: &str) -> Result<Report, Failure> {
+    let found = experiment(name).map_err(Failure::usage)?;
+    found.run(&Effort::default()).map_err(|e| Failure::Run(format!("{}: {e}", found.name)))
+}
+
+fn draw(args: &Args, report: &Report) -> Result<(), Failure> {
+    let failed = |e: view::figure::FigureError| Failure::Run(e.to_string());
+    if let Some(path) = &args.svg {
+        write(path, &chart::chart(report)?.svg().map_err(failed)?, args.force)?;
+    }
+    if let Some(path) = &args.html {
+        write(path, &chart::page(report)?.html().map_err(failed)?, args.force)?;
+    }
+    Ok(())
+}
+
+fn write(path: &Path, text: &str, force: bool) -> Result<(), Failure> {
+    let mut file = files::create(path, force)?;
+    file.write_all(text.as_bytes()).map_err(|e| files::failed(path, &e))
+}
+
+fn show(n: usize, report: &Report) -> Result<(), Failure> {
+    let before = if n == 0 { "" } else { "\n" };
+    output::text(&format!("{before}{}: {} ({})", report.experiment, report.title, report.source))?;
+    if !report.labs.is_empty() {
+        output::text(&format!("varies {}", report.labs.join(", ")))?;
+    }
+    report.tables.iter().try_for_each(show_table)?;
+    report.notes.iter().try_for_each(|note| output::text(&format!("\n{}", folded(note))))
+}
+
+fn show_table(table: &Table) -> Result<(), Failure> {
+    output::text(&format!("\n{}", table.title))?;
+    let header: Vec<&str> = table.columns.iter().map(|c| c.head).collect();
+    output::table(&header, table.rows.iter().map(|row| row.iter().map(|cell| cell.text()).collect()))
+}
+
+/// Characters of a line of text.
+const LINE: usize = 110;
+
+/// `text` in lines of at most [`LINE`] characters, where its words allow it.
+fn folded(text: &str) -> String {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let full =
+            lines.last().is_some_and(|l| !l.is_empty() && l.chars().count() + word.chars().count() >= LINE);
+        if full {
+            lines.push(String::new());
+        }
+        if let Some(line) = lines.last_mut() {
+            line.push_str(if line.is_empty() { "" } else { " " });
+            line.push_str(word);
+        }
+    }
+    lines.join("\n")
+}

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The type 1 functions of a lab: configuration spaces of root ports and of the ports of switches, and the switches. Never
+//! decides how a switch works.
+
+use crate::links;
+use crate::schema::{self, Lab};
+use crate::tree::Tree;
+use config::{Builder, ConfigSpace, Identity, MsiLayout, PcieLayout, PortType, SlotLayout};
+use fabric::{
+    Above, Forwarding, LinkConfig, PortArbitration, Switch, SwitchConfig, SwitchPortConfig, SwitchSlot,
+    SwitchTiming,
+};
+use link::{CreditLimit, FlowControlMode, PortConfig};
+use tlp::{Class, Duration, PayloadPool, Vc};
+
+/// Vendor ID of what riser itself is made of; no member of the PCI-SIG has it.
+const VENDOR: u16 = 0xf15e;
+/// PCI-to-PCI bridge (`PCI Code and ID Assignment`, base class 06h, sub-class 04h).
+const BRIDGE_CLASS: u32 = 0x06_0400;
+
+/// Completion credits of a port of a switch where the lab gives none: a switch, unlike an endpoint, may have to wait before it
+/// passes completions on, so that its buffers for them are finite, and as large as unscaled flow control can say.
+const COMPLETION_CREDITS: CreditLimit = CreditLimit::finite(127, 2047);
+
+/// The configuration space of the port of `kind` at `end` of its link; `number` tells the ports of a switch or root complex
+/// apart.
+pub(crate) fn space(
+    kind: PortType,
+    end: &PortConfig,
+    number: u8,
+    slot: Option<SlotLayout>,
+) -> Result<ConfigSpace, String> {
+    let device = match kind {
+        PortType::RootPort => 0x0100,
+        PortType::Upstream => 0x0101,
+        _ => 0x0102,
+    };
+    let identity = Identity { vendor: VENDOR, device, class: BRIDGE_CLASS, ..Identity::default() };
+    let pcie = PcieLayout {
+        port: kind,
+        mps_supported: end.mps,
+        ten_bit_tag: true,
+        ari_forwarding: kind.is_above_link(),
+        atomic_routing: true,
+        end_end_prefixes: 4,
+        rate: end.rate,
+        width: end.width,
+        port_number: number,
+        slot,
+        ..PcieLayout::port(kind)
+    };
+    let builder = Builder::type1(identity)
+        .power_management()
+        .msi(MsiLayout { vectors: 1 })
+        .pcie(pcie)
+        .advanced_error_reporting();
+    builder.build().map_err(|e| e.to_string())
+}
+
+/// Gives the ports of switches the buffers of a switch.
+pub(crate) fn bound_completions(end: &mut PortConfig) {
+    let credits = &mut end.rx_buffer[Class::Completion.index()];
+    credits.header = credits.header.or(COMPLETION_CREDITS.header);
+    credits.data = credits.data.or(COMPLETION_CREDITS.data);
+}
+
+/// The switches of `lab`, each with its link; `below` are the links of all slots and then of all switches.
+pub(crate) fn switches(
+    lab: &Lab,
+    tree: &Tree,
+    below: &[LinkConfig],
+    payloads: &PayloadPool,
+) -> Result<Vec<SwitchSlot>, String> {
+    let slot = |(n, switch): (usize, &schema::Switch)| {
+        let link = below[lab.slot.len() + n].clone();
+        let name = switch.name.get_ref();
+        let config = switch_config(switch, n, tree, below, &link, payloads);
+        let mut built = Switch::new(config?).map_err(|e| format!("switch `{name}`: {e}"))?;
+        if switch.keep_places {
+            built.keep_places();
+        }
+        Ok(SwitchSlot { link, above: tree.switches[n], switch: built })
+    };
+    lab.switch.iter().enumerate().map(slot).collect()
+}
+
+fn switch_config(
+    switch: &schema::Switch,
+    n: usize,
+    tree: &Tree,
+    below: &[LinkConfig],
+    link: &LinkConfig,
+    payloads: &PayloadPool,
+) -> Result<SwitchConfig, String> {
+    let downstream = (1..=tree.downstream_ports[n]).map(|port| {
+        let place = Above::Switch { switch: n, port };
+        let hanging = tree.slots.iter().chain(&tree.switches).position(|above| *above == place);
+        // A port that nothing hangs on is like its upstream port.
+        let end = hanging.map_or(&link.device, |n| &below[n].root);
+        port_config(PortType::Downstream, end, port, Some(slot_layout(port, hanging.is_some())))
+    });
+    Ok(SwitchConfig {
+        upstream: port_config(PortType::Upstream, &link.device, 0, None)?,
+        downstream: downstream.collect::<Result<_, String>>()?,
+        timing: SwitchTiming {
+            latency: Duration::from_ns(*switch.latency_ns.get_ref()),
+            mode: match switch.forwarding {
+                schema::Forwarding::StoreAndForward => Forwarding::StoreAndForward,
+                schema::Forwarding::CutThrough => Forwarding::CutThrough,
+            },
+        },
+        arbitration: match (&switch.arbitration, &switch.weights) {
+            (schema::PortArbitration::Weighted, Some(weights)) => {
+                PortArbitration::Weighted(weights.get_ref().clone())
+            }
+            _ => PortArbitration::RoundRobin,
+        },
+        payloads: payloads.clone(),
+    })
+}
+
+fn port_config(
+    kind: PortType,
+    end: &PortConfig,
+    port: usize,
+    slot: Option<SlotLayout>,
+) -> Result<SwitchPortConfig, String> {
+    Ok(SwitchPortConfig {
+        space: space(kind, end, port as u8, slot)?,
+        buffer_tlps: buffer_tlps(end),
+        rate: end.rate,
+        width: end.width,
+    })
+}
+
+/// The slot below downstream port `port`.
+pub(crate) fn slot_layout(number: usize, occupied: bool) -> SlotLayout {
+    SlotLayout {
+        number: number as u16,
+        hot_plug: true,
+        surprise: true,
+        no_command_completed: true,
+        occupied,
+        ..SlotLayout::default()
+    }
+}
+
+/// TLPs of each class that the receive buffer at `end` may hold.
+fn buffer_tlps(end: &PortConfig) -> [u32; 3] {
+    if let FlowControlMode::None { buffer_tlps } = end.flow_control {
+        return [u32::from(buffer_tlps); 3];
+    }
+    Class::ALL.map(|class| {
+        let of = |vc: Vc| end.vc_buffers.get(&vc).map(|b| b[class.index()]);
+        let others = Vc::all().filter(|vc| *vc != Vc::VC0).filter_map(of);
+        let limits = std::iter::once(end.rx_buffer[class.index()]).chain(others);
+        limits.map(|l| u32::from(l.header.unwrap_or(u16::MAX))).sum()
+    })
+}
+
+/// The links of all slots, then of all switches, with the buffers of those who own their ends.
+pub(crate) fn all_links(lab: &Lab, tree: &Tree) -> Vec<LinkConfig> {
+    let own = lab.slot.iter().map(|s| &s.link).chain(lab.switch.iter().map(|s| &s.link));
+    let above = tree.slots.iter().chain(&tree.switches);
+    let link = |(n, (own, above)): (usize, (&schema::Link, &Above))| {
+        let mut link = links::config(&lab.link, own);
+        if *above != Above::RootPort {
+            bound_completions(&mut link.root);
+        }
+        if n >= lab.slot.len() {
+            bound_completions(&mut link.device);
+        }
+        link
+    };
+    own.zip(above).enumerate().map(link).collect()
+}

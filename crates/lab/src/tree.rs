@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What hangs where in a lab: slots and switches by name become links of a tree. Knows names and ports only.
+
+use crate::schema::Lab;
+use device::firmware::Path;
+use fabric::Above;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use toml::Spanned;
+
+/// What a lab calls the root complex.
+pub(crate) const ROOT: &str = "root";
+/// Downstream ports of a switch at most: the device numbers of its internal bus.
+pub(crate) const MAX_DOWNSTREAM_PORTS: usize = 31;
+
+/// The tree of a lab.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Tree {
+    /// What each slot hangs on.
+    pub(crate) slots: Vec<Above>,
+    /// What each switch hangs on.
+    pub(crate) switches: Vec<Above>,
+    /// Downstream ports of each switch.
+    pub(crate) downstream_ports: Vec<usize>,
+}
+
+/// What is wrong with a tree, and where in the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TreeError {
+    pub(crate) span: Range<usize>,
+    pub(crate) message: String,
+}
+
+/// Something that hangs on something: a slot or a switch.
+struct Hanging<'a> {
+    name: &'a Spanned<String>,
+    parent: Option<&'a Spanned<String>>,
+    port: Option<&'a Spanned<u8>>,
+}
+
+impl Tree {
+    /// The tree that `lab` describes.
+    pub(crate) fn of(lab: &Lab) -> Result<Tree, TreeError> {
+        let hanging = hanging(lab);
+        let parents = parents(lab, &hanging)?;
+        check_loops(lab, &hanging, &parents)?;
+        let ports = ports(lab, &hanging, &parents)?;
+        let above = |n: usize| match parents[n] {
+            None => Above::RootPort,
+            Some(switch) => Above::Switch { switch, port: ports[n] },
+        };
+        let slots = lab.slot.len();
+        Ok(Tree {
+            slots: (0..slots).map(above).collect(),
+            switches: (slots..hanging.len()).map(above).collect(),
+            downstream_ports: downstream_ports(lab, &hanging, &parents, &ports)?,
+        })
+    }
+}
+
+/// A root port's or downstream port's place on its bus: device in bits 7:3, function 0.
+const fn device(number: usize) -> u8 {
+    (number as u8) << 3
+}
+
+impl Tree {
+    /// Where the function of each slot is: the bridges above it from the root complex on, and function 0 of device 0. Root
+    /// port `n` is device `n + 1` of bus 0, downstream port `k` of a switch device `k - 1` of its internal bus.
+    pub(crate) fn slot_paths(&self) -> Vec<Path> {
+        (0..self.slots.len()).map(|n| self.port_path(n).below(0)).collect()
+    }
+
+    /// Where the port is that link `n` hangs on.
+    pub(crate) fn port_path(&self, n: usize) -> Path {
+        match self.above(n) {
+            Above::RootPort => Path(vec![device(self.root_port(n) + 1)]),
+            Above::Switch { switch, port } => {
+                self.port_path(self.slots.len() + switch).below(0).below(device(port - 1))
+            }
+        }
+    }
+
+    fn above(&self, n: usize) -> Above {
+        self.slots
+            .get(n)
+            .or_else(|| self.switches.get(n - self.slots.len()))
+            .copied()
+            .unwrap_or(Above::RootPort)
+    }
+
+    /// The root port of link `n`, which hangs on one: they are given in the order of links.
+    fn root_port(&self, n: usize) -> usize {
+        (0..n).filter(|&m| self.above(m) == Above::RootPort).count()
+    }
+
+    /// The bus of each slot as enumeration will number it: depth first, where no function needs or keeps buses of its own.
+    pub(crate) fn slot_buses(&self) -> Vec<u8> {
+        let mut buses = vec![0; self.slots.len()];
+        let mut next = 1;
+        for n in 0..self.slots.len() + self.switches.len() {
+            if self.above(n) == Above::RootPort {
+                self.number(n, &mut next, &mut buses);
+            }
+        }
+        buses
+    }
+
+    /// Numbers the bus below link `n`, and what hangs below that.
+    fn number(&self, n: usize, next: &mut u8, buses: &mut [u8]) {
+        let bus = *next;
+        *next = next.saturating_add(1);
+        let Some(switch) = n.checked_sub(self.slots.len()) else {
+            buses[n] = bus;
+            return;
+        };
+        // The internal bus of the switch.
+        *next = next.saturating_add(1);
+        for port in 1..=self.downstream_ports[switch] {
+            let place = Above::Switch { switch, port };
+            match (0..self.slots.len() + self.switches.len()).find(|&m| self.above(m) == place) {
+                Some(below) => self.number(below, next, buses),
+                // An empty port has a bus all the same.
+                None => *next = next.saturating_add(1),
+            }
+        }
+    }
+}
+
+/// Slots, then switches: the order of links.
+fn hanging(lab: &Lab) -> Vec<Hanging<'_>> {
+    let slots = lab.slot.iter().map(|s| (&s.name, s.parent.as_ref(), s.port.as_ref()));
+    let switches = lab.switch.iter().map(|s| (&s.name, s.parent.as_ref(), s.port.as_ref()));
+    slots.chain(switches).map(|(name, parent, port)| Hanging { name, parent, port }).collect()
+}
+
+/// The switch that each hangs on; `None`: a root port.
+fn parents(lab: &Lab, hanging: &[Hanging<'_>]) -> Result<Vec<Option<usize>>, TreeError> {
+    let by_name: BTreeMap<&str, usize> =
+        lab.switch.iter().enumerate().map(|(n, s)| (s.name.get_ref().as_str(), n)).collect();
+    let parent = |h: &Hanging<'_>| match h.parent {
+        None => Ok(None),
+        Some(name) if name.get_ref() == ROOT => Ok(None),
+        Some(name) => match by_name.get(name.get_ref().as_str()) {
+            Some(&switch) => Ok(Some(switch)),
+            None => {
+                let names: Vec<&str> = std::iter::once(ROOT).chain(by_name.keys().copied()).collect();
+                let message = format!("no parent `{}`: there are {}", name.get_ref(), names.join(", "));
+                Err(TreeError { span: name.span(), message })
+            }
+        },
+    };
+    hanging.iter().map(parent).collect()
+}
+
+fn check_loops(lab: &Lab, hanging: &[Hanging<'_>], parents: &[Option<usize>]) -> Result<(), TreeError> {
+    let slots = lab.slot.len();
+    for first in 0..lab.switch.len() {
+        let (mut at, mut path) = (first, vec![first]);
+        while let Some(above) = parents[slots + at] {
+            path.push(above);
+            if above == first {
+                let names: Vec<&str> = path.iter().map(|&n| lab.switch[n].name.get_ref().as_str()).collect();
+                let message = format!("a loop: {} hang below each other", names.join(", "));
+                return Err(TreeError { span: hanging[slots + first].name.span(), message });
+            }
+            if path.len() > lab.switch.len() {
+                // A loop that this switch hangs on, but is not in: another one of it is named.
+                break;
+            }
+            at = above;
+        }
+    }
+    Ok(())
+}
+
+/// The downstream port that each hangs on: the one that it names, or the first left.
+fn ports(lab: &Lab, hanging: &[Hanging<'_>], parents: &[Option<usize>]) -> Result<Vec<usize>, TreeError> {
+    let mut taken: Vec<BTreeMap<usize, &str>> = vec![BTreeMap::new(); lab.switch.len()];
+    let mut ports = vec![0; hanging.len()];
+    for (n, h) in hanging.iter().enumerate() {
+        let (Some(given), parent) = (h.port, parents[n]) else { continue };
+        let port = usize::from(*given.get_ref());
+        let error = |message: String| Err(TreeError { span: given.span(), message });
+        let Some(switch) = parent else {
+            return error(format!(
+                "port {port} of `{ROOT}`: root ports are not chosen; name a switch as parent"
+            ));
+        };
+        let most = lab.switch[switch]
+            .downstream_ports
+            .as_ref()
+            .map_or(MAX_DOWNSTREAM_PORTS, |p| usize::from(*p.get_ref()));
+        if port == 0 || port > most {
+            let name = lab.switch[switch].name.get_ref();
+            return error(format!("port {port} of switch `{name}`: legal are 1 to {most}"));
+        }
+        if let Some(other) = taken[switch].insert(port, h.name.get_ref()) {
+            let name = lab.switch[switch].name.get_ref();
+            return error(format!("port {port} of switch `{name}`: `{other}` hangs on it"));
+        }
+        ports[n] = port;
+    }
+    for (n, h) in hanging.iter().enumerate() {
+        let (None, Some(switch)) = (h.port, parents[n]) else { continue };
+        let free = (1..).find(|port| !taken[switch].contains_key(port)).unwrap_or_default();
+        taken[switch].insert(free, h.name.get_ref());
+        ports[n] = free;
+    }
+    Ok(ports)
+}
+
+fn downstream_ports(
+    lab: &Lab,
+    hanging: &[Hanging<'_>],
+    parents: &[Option<usize>],
+    ports: &[usize],
+) -> Result<Vec<usize>, TreeError> {
+    let needed = |switch: usize| {
+        let used = (0..hanging.len()).filter(|&n| parents[n] == Some(switch)).map(|n| ports[n]);
+        used.max().unwrap_or(1)
+    };
+    let count = |(n, switch): (usize, &crate::schema::Switch)| {
+        let (needed, name) = (needed(n), switch.name.get_ref());
+        let given = switch.downstream_ports.as_ref().map(|p| (usize::from(*p.get_ref()), p.span()));
+        let (ports, span) = given.unwrap_or((needed, switch.name.span()));
+        if ports == 0 || ports > MAX_DOWNSTREAM_PORTS || ports < needed {
+            let message = format!(
+                "switch `{name}` with {ports} downstream ports: legal are 1 to {MAX_DOWNSTREAM_PORTS}, and {needed} at least for what hangs on it"
+            );
+            return Err(TreeError { span, message });
+        }
+        Ok(ports)
+    };
+    lab.switch.iter().enumerate().map(count).collect()
+}
