@@ -6,7 +6,8 @@
 //! tasks) nothing is allocated: task slots and their wakers are kept and used again.
 //!
 //! Every future takes its waker from its context, so combinators of other crates (`futures`, say) work here, and the
-//! wakers may be sent anywhere. A wake from outside is noticed when the adapter is called next.
+//! wakers may be sent anywhere. A wake from outside is noticed when the adapter is called next; it rings the adapter's bell,
+//! where it has one.
 //!
 //! A task that yields for ever without waiting for anything keeps the clock from moving on, as an endless loop would.
 
@@ -24,6 +25,7 @@ pub(crate) use core::{Call, Core, Outgoing, Post};
 pub use queue::MAX_OUTPUTS;
 pub(crate) use wait::WaitList;
 
+use crate::shared::Bell;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::fmt;
@@ -46,12 +48,22 @@ type TaskFuture = Pin<Box<dyn Future<Output = ()>>>;
 struct Inbox {
     any: AtomicBool,
     queue: Mutex<Vec<u32>>,
+    /// Rung where the first one comes in: nobody may know that there is something to do.
+    bell: Mutex<Option<Bell>>,
 }
 
 impl Inbox {
     fn push(&self, task: u32) {
         self.lock().push(task);
-        self.any.store(true, Ordering::Release);
+        if !self.any.swap(true, Ordering::AcqRel)
+            && let Some(bell) = &*self.bell()
+        {
+            bell.ring();
+        }
+    }
+
+    fn bell(&self) -> MutexGuard<'_, Option<Bell>> {
+        self.bell.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     #[inline]
@@ -129,6 +141,11 @@ pub(crate) struct Executor {
 }
 
 impl Executor {
+    /// From now on rung where a task is woken through its waker.
+    pub(crate) fn set_bell(&self, bell: Bell) {
+        *self.inbox.bell() = Some(bell);
+    }
+
     /// True where [`run`](Self::run) would poll a task.
     #[inline]
     pub(crate) fn has_ready(&self) -> bool {

@@ -56,6 +56,7 @@ mod registers;
 mod request;
 
 pub use crate::seam::{DmaOptions, OutMessage};
+use crate::shared::Bell;
 pub(crate) use atomic::payload;
 pub use atomic::{AtomicFuture, AtomicRequest, AtomicValue, FetchValue};
 pub use data::{Answer, IntoData};
@@ -472,6 +473,7 @@ impl<T> Future for DmaReadFuture<T> {
 pub struct AsyncDevice {
     shared: Rc<Shared>,
     start: Box<dyn Fn(Io)>,
+    bell: Option<Bell>,
 }
 
 impl AsyncDevice {
@@ -499,12 +501,15 @@ impl AsyncDevice {
         };
         let shared = Shared::new(Core::new(pool));
         start(Io { shared: Rc::clone(&shared) });
-        AsyncDevice { shared, start: Box::new(start) }
+        AsyncDevice { shared, start: Box::new(start), bell: None }
     }
 
     fn reset(&mut self) {
         self.shared.core.exec.close();
         self.shared = Shared::new(self.shared.core.next_life());
+        if let Some(bell) = &self.bell {
+            self.shared.core.exec.set_bell(bell.clone());
+        }
         (self.start)(Io { shared: Rc::clone(&self.shared) });
     }
 
@@ -573,6 +578,11 @@ impl Device for AsyncDevice {
             0 => self.shared.core.poll_timeout(),
             _ => Some(self.shared.core.now()),
         }
+    }
+
+    fn set_bell(&mut self, bell: Bell) {
+        self.shared.core.exec.set_bell(bell.clone());
+        self.bell = Some(bell);
     }
 
     fn waits_for(&self) -> Option<String> {

@@ -63,6 +63,12 @@ pub trait TlpPort {
         let _ = (now, notice);
     }
 
+    /// It is put into its slot and has power again: it is as after a fundamental reset (`PCIe 5.0 §6.6.1`). Whoever
+    /// remembers nothing need not care.
+    fn power_on(&mut self, now: Time) {
+        let _ = now;
+    }
+
     /// What it has counted that is worth a report, by name; what is zero may be left out.
     fn counts(&self) -> Vec<(&'static str, u64)> {
         Vec::new()

@@ -11,6 +11,7 @@
 //! 4. Functions are separate devices with their own requester IDs.
 //! 5. Whether bytes are carried or only counted is chosen per transfer ([`Data`]).
 
+use crate::shared::Bell;
 use std::fmt;
 use tlp::{
     AtomicOp, Attributes, Bdf, Class, Data, Hint, MessageRouting, Prefix, Prefixes, Span, Time, TrafficClass,
@@ -29,8 +30,8 @@ pub trait Device {
 
     /// Which of [`poll_output`](Self::poll_output) and [`poll_taken`](Self::poll_taken) may find something now; what it
     /// leaves out would find nothing, and nothing is lost where it is not asked. For speed alone: whoever drives the
-    /// device need not ask, and a device need not say. Changes only in calls of this device, or of one that it shares an
-    /// engine with.
+    /// device need not ask, and a device need not say. Changes only in calls of this device, and where the device has
+    /// rung its [`Bell`].
     #[must_use]
     fn ready(&self) -> Ready {
         Ready::ALL
@@ -40,9 +41,17 @@ pub trait Device {
     #[must_use]
     fn poll_taken(&mut self) -> Option<Token>;
 
-    /// When to hand it [`Input::Timer`] next; a time that has passed means at once. Asked after every other call.
+    /// When to hand it [`Input::Timer`] next; a time that has passed means at once. Asked after every other call, and where
+    /// the device has rung its [`Bell`].
     #[must_use]
     fn poll_timeout(&self) -> Option<Time>;
+
+    /// Hands it a bell, which takes the place of an earlier one. A device that shares something with others rings it where a
+    /// call of one of them may have changed what this one has to say; one that stands alone has no use for it. Those of
+    /// [`shared`](crate::shared) and all of [`io`](crate::io) ring by themselves.
+    fn set_bell(&mut self, bell: Bell) {
+        let _ = bell;
+    }
 
     /// One line on what it waits for, where it waits for anything.
     fn waits_for(&self) -> Option<String> {
@@ -94,6 +103,11 @@ impl Ready {
     /// The questions of `other` where `condition` holds, else none.
     pub(crate) const fn when(condition: bool, other: Ready) -> Ready {
         if condition { other } else { Ready::NONE }
+    }
+
+    /// One bit for each question: outputs by [`Class::index`], then requests taken.
+    pub(crate) const fn bits(self) -> u8 {
+        self.0
     }
 
     pub(crate) const fn from_bits(bits: u8) -> Ready {

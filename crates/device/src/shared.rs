@@ -6,12 +6,16 @@
 //! - [`SharedEngine`]: callbacks. An [`Engine`] sees the inputs of all functions, each with the number of its function.
 //! - [`Channel`]: `async` code. What tasks of one function send, tasks of another receive; it outlives their resets.
 //!
-//! Both work where all functions are driven together, as those of an endpoint are: each is asked after every input of
-//! any.
+//! Both work where all functions are driven together, as those of an endpoint are: few are asked after every input of any,
+//! many where their [`Bell`]s are rung, which both do.
+
+mod bell;
+
+pub use bell::{Bell, Bells};
 
 use crate::seam::{Device, Input, Output, Ready, Token};
 use std::cell::RefCell;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
@@ -34,10 +38,56 @@ pub trait Engine {
 
     /// When to hand a function [`Input::Timer`] next, see [`Device::poll_timeout`].
     fn poll_timeout(&self, function: u16) -> Option<Time>;
+
+    /// Of which other functions the calls since it was asked last may have changed what [`ready`](Self::ready) and
+    /// [`poll_timeout`](Self::poll_timeout) say; asked until it says that there are none, or all. For speed alone: with all,
+    /// which is what an engine says that says nothing, each call costs as much as there are functions.
+    fn poll_stirred(&mut self) -> Stirred {
+        Stirred::All
+    }
+}
+
+/// Whom a call of one function concerns, beside itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stirred {
+    /// Nobody else.
+    None,
+    /// This function.
+    One(u16),
+    /// Perhaps every function.
+    All,
+}
+
+/// An engine, and the bells of its functions by number.
+struct Common<E> {
+    engine: RefCell<E>,
+    bells: RefCell<BTreeMap<u16, Bell>>,
+}
+
+impl<E: Engine> Common<E> {
+    /// A call, after which those whom it concerns are heard of.
+    fn call<T>(&self, call: impl FnOnce(&mut E) -> T) -> T {
+        let engine = &mut *self.engine.borrow_mut();
+        let result = call(engine);
+        let bells = self.bells.borrow();
+        if bells.is_empty() {
+            return result;
+        }
+        loop {
+            match engine.poll_stirred() {
+                Stirred::None => return result,
+                Stirred::One(function) => bells.get(&function).into_iter().for_each(Bell::ring),
+                Stirred::All => {
+                    bells.values().for_each(Bell::ring);
+                    return result;
+                }
+            }
+        }
+    }
 }
 
 /// An engine that several functions share. Clones are handles on the same one.
-pub struct SharedEngine<E>(Rc<RefCell<E>>);
+pub struct SharedEngine<E>(Rc<Common<E>>);
 
 impl<E> Clone for SharedEngine<E> {
     fn clone(&self) -> SharedEngine<E> {
@@ -48,7 +98,7 @@ impl<E> Clone for SharedEngine<E> {
 impl<E: Engine + 'static> SharedEngine<E> {
     /// Makes it ready to be shared.
     pub fn new(engine: E) -> SharedEngine<E> {
-        SharedEngine(Rc::new(RefCell::new(engine)))
+        SharedEngine(Rc::new(Common { engine: RefCell::new(engine), bells: RefCell::default() }))
     }
 
     /// The device that stands for function `number`; one for each.
@@ -59,7 +109,7 @@ impl<E: Engine + 'static> SharedEngine<E> {
 
     /// Looks at the engine.
     pub fn with<T>(&self, look: impl FnOnce(&E) -> T) -> T {
-        look(&self.0.borrow())
+        look(&self.0.engine.borrow())
     }
 }
 
@@ -71,23 +121,27 @@ struct EngineFunction<E> {
 
 impl<E: Engine> Device for EngineFunction<E> {
     fn handle(&mut self, now: Time, input: Input) {
-        self.engine.0.borrow_mut().handle(now, self.number, input);
+        self.engine.0.call(|engine| engine.handle(now, self.number, input));
     }
 
     fn poll_output(&mut self, now: Time, class: Class) -> Option<Output> {
-        self.engine.0.borrow_mut().poll_output(now, self.number, class)
+        self.engine.0.call(|engine| engine.poll_output(now, self.number, class))
     }
 
     fn ready(&self) -> Ready {
-        self.engine.0.borrow().ready(self.number)
+        self.engine.0.engine.borrow().ready(self.number)
     }
 
     fn poll_taken(&mut self) -> Option<Token> {
-        self.engine.0.borrow_mut().poll_taken(self.number)
+        self.engine.0.call(|engine| engine.poll_taken(self.number))
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        self.engine.0.borrow().poll_timeout(self.number)
+        self.engine.0.engine.borrow().poll_timeout(self.number)
+    }
+
+    fn set_bell(&mut self, bell: Bell) {
+        self.engine.0.bells.borrow_mut().insert(self.number, bell);
     }
 }
 

@@ -9,6 +9,7 @@
 //! | [`traffic`] | raw TLPs, below the seam | flows of reads, writes, AtomicOps and messages, each with its Traffic Class |
 //! | [`pcie_bench`] | `async fn` | many transfers under way, without an allocation for each |
 //! | [`disk`] | `async fn`, over a filter below the endpoint | writes that are answered, as gem5 has them, or posted |
+//! | [`dma_engine`] | `async fn`, one for each function | SR-IOV: one engine behind a physical function and its virtual ones |
 //! | [`mmio`] | a driver alone | how long a register read takes |
 //! | [`ice_nic`] | `async fn` | control by registers for every frame, or in batches, and what it costs |
 //! | [`replay`] | raw TLPs, below the seam | what a capture's devices have asked for, played again |
@@ -21,6 +22,7 @@
 
 pub mod counter;
 pub mod disk;
+pub mod dma_engine;
 pub mod ice_nic;
 pub mod memory;
 pub mod mmio;
@@ -51,6 +53,10 @@ pub mod device_id {
     pub const DISK: u16 = 0x0005;
     /// [`ice_nic`](crate::ice_nic).
     pub const ICE_NIC: u16 = 0x0006;
+    /// [`dma_engine`](crate::dma_engine), and its virtual functions.
+    pub const DMA_ENGINE: u16 = 0x0007;
+    /// The virtual functions of a [`dma_engine`](crate::dma_engine).
+    pub const DMA_ENGINE_VF: u16 = 0x0008;
 }
 
 /// Who a device of this crate says it is. `class`: base class, sub-class and programming interface, 8 bits each

@@ -16,7 +16,7 @@ use crate::host::HostSlot;
 use crate::ledger::AccountTotals;
 use crate::progress::{Limits, Silence, Stop};
 use crate::queue::{Event, EventQueue, SortedQueue};
-use crate::root::{RootComplex, RootCounters};
+use crate::root::{PeerToPeer, RootComplex, RootCounters, RootFunctionCounters};
 use crate::stages::{TransactionKind, TransactionTap};
 use crate::switch::Switch;
 use crate::tap::{Direction, Tap, TapRecord};
@@ -166,6 +166,29 @@ impl Fabric {
         self.root.counters()
     }
 
+    /// Counters of root ports that are functions.
+    #[must_use]
+    pub fn root_function_counters(&self) -> &RootFunctionCounters {
+        self.root.function_counters()
+    }
+
+    /// What becomes of requests from one root port to another, where both have configuration spaces.
+    pub fn set_peer_to_peer(&mut self, mode: PeerToPeer) {
+        self.root.set_peer_to_peer(mode);
+    }
+
+    /// Has root port `n` be as firmware leaves it, for devices that nobody enumerates: see
+    /// [`RootPortConfig::preset`](crate::RootPortConfig::preset).
+    pub fn preset_root_port(&mut self, n: usize) {
+        self.root.preset(n);
+    }
+
+    /// The root complex, to look at.
+    #[must_use]
+    pub fn root(&self) -> &RootComplex {
+        &self.root
+    }
+
     /// What the device in slot `n` has counted.
     #[must_use]
     pub fn slot_counts(&self, n: usize) -> Vec<(&'static str, u64)> {
@@ -255,7 +278,7 @@ impl Fabric {
             Event::Head(port) => self.head_arrives(port),
             Event::Transmit(port) => {
                 if self.ports[port.index()].transmit_due(self.now) {
-                    self.pump(port.index());
+                    self.pump_link(port.index());
                 }
             }
             Event::PortTimer(port) => self.port_timer(port),
@@ -263,7 +286,7 @@ impl Fabric {
             Event::SwitchTimer(switch) => self.switch_timer(switch as usize),
             Event::ReadReady(job) => {
                 self.last_progress = self.now;
-                let port = self.root.read_ready(job);
+                let port = self.root.read_ready(job, self.now, &mut self.queue);
                 self.pump_root(port);
             }
             Event::Drained(port) => {
@@ -278,6 +301,7 @@ impl Fabric {
             Event::RootTimer => {
                 self.root.timeout(self.now, &mut self.queue);
                 self.step_host();
+                self.obey_root();
             }
             Event::Host => self.step_host(),
             Event::LinkChange(n) => self.change_link(n as usize),
@@ -292,7 +316,7 @@ impl Fabric {
             state.port.handle_timeout(now);
             self.tell_retrain(id);
         }
-        self.pump(id.index());
+        self.pump_link(id.index());
     }
 
     fn slot_timer(&mut self, n: usize) {
@@ -321,7 +345,8 @@ impl Fabric {
     }
 
     fn try_start_host(&mut self) {
-        if self.ports.iter().all(|p| p.port.is_active() || p.port.is_down()) {
+        let waits = |p: &PortState| !p.port.is_active() && !self.is_empty_slot(p.id.link());
+        if !self.ports.iter().any(waits) {
             self.host_started = true;
             self.queue.push(self.now, Event::Host);
             for n in 0..self.ports.len() {
@@ -350,6 +375,7 @@ impl Fabric {
             self.pump_root(n);
         }
         self.touched = touched;
+        self.obey_root();
     }
 }
 

@@ -42,7 +42,7 @@ pub use fault::{Alteration, FaultAction, FaultRule, FrameKind, TlpFilter, TlpTyp
 pub use ledger::{AccountTotals, MAX_ACCOUNTS};
 pub use profile::HostProfile;
 pub use progress::{Limits, Stop};
-pub use root::{RootCounters, RootPortConfig};
+pub use root::{PeerToPeer, RootComplex, RootCounters, RootFunctionCounters, RootPortConfig};
 pub use stages::{Parts, Stage, Transaction, TransactionKind, TransactionTap};
 pub use switch::{
     Forwarding, PortArbitration, Switch, SwitchConfig, SwitchCounters, SwitchError, SwitchPortConfig,

@@ -125,6 +125,8 @@ pub enum LinkChange {
     Remove,
     /// It is put back, as it is after power-on.
     Insert,
+    /// Somebody presses the attention button of its slot.
+    PressAttention,
 }
 
 /// A range of addresses.
@@ -155,8 +157,8 @@ pub const MSI_WINDOW: Window = Window { base: 0xfee0_0000, size: 0x10_0000 };
 
 /// Which addresses lead to which root port.
 ///
-/// Until root ports have type 1 headers of their own, the map is fixed: bus `n + 1` and the windows of index `n` lie
-/// behind root port `n`.
+/// The map of bare root ports is fixed: bus `n + 1` and the windows of index `n` lie behind root port `n`. Of a root port with
+/// a configuration space ([`RootPortConfig::space`](crate::RootPortConfig::space)) the registers say what lies behind it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct AddressMap;
 

@@ -6,7 +6,7 @@ use crate::queue::{Event, EventQueue, SortedQueue};
 use crate::topology::{Owner, PortId};
 use link::{Port, SentFrame, TLP_FRAMING_BYTES};
 use std::collections::VecDeque;
-use tlp::{Duration, Time, Tlp};
+use tlp::{Class, Duration, Time, Tlp};
 
 /// A frame on its way to a port. Its TLP stays at the port that sent it, which keeps it at least until it is accepted.
 pub(crate) struct InFlight {
@@ -35,8 +35,38 @@ pub(crate) struct PortState {
     pub(crate) faults: Faults,
     /// A port of a switch that sends TLPs on before their last symbol has come.
     pub(crate) cuts_through: bool,
+    /// Its owner may have more for it than it was asked for.
+    pub(crate) asks_again: bool,
     transmit_at: Time,
-    timer_at: Time,
+    /// The events of its timer that are pending, the first of them last: with few exceptions all of them.
+    timers: TimerEvents,
+}
+
+/// When the events of a timer are due that the queue holds, as far as there is a place to remember them. A short timer that
+/// runs beside a long one must not leave an event of the long one behind each time.
+#[derive(Clone, Copy)]
+struct TimerEvents {
+    first: Time,
+    second: Time,
+    third: Time,
+}
+
+impl TimerEvents {
+    const NONE: TimerEvents = TimerEvents { first: Time::MAX, second: Time::MAX, third: Time::MAX };
+
+    /// One is put before the first.
+    #[inline]
+    fn put(&mut self, at: Time) {
+        *self = TimerEvents { first: at, second: self.first, third: self.second };
+    }
+
+    /// The event of `now` has come.
+    #[inline]
+    fn come(&mut self, now: Time) {
+        if self.first == now {
+            *self = TimerEvents { first: self.second, second: self.third, third: Time::MAX };
+        }
+    }
 }
 
 /// Frames in flight that a direction has room for without growing: more than any board of a few nanoseconds holds.
@@ -58,8 +88,9 @@ impl PortState {
             propagation,
             faults,
             cuts_through: false,
+            asks_again: true,
             transmit_at: Time::MAX,
-            timer_at: Time::MAX,
+            timers: TimerEvents::NONE,
         }
     }
 
@@ -132,11 +163,18 @@ impl PortState {
         }
         if let Some(at) = self.port.poll_timeout() {
             let at = at.max(now);
-            if at < self.timer_at {
-                self.timer_at = at;
+            if at < self.timers.first {
+                self.timers.put(at);
                 queue.push(at, Event::PortTimer(self.id));
             }
         }
+    }
+
+    /// Its owner has been asked, and may have something of the classes in `outputs` still.
+    #[inline]
+    pub(crate) fn note_outputs(&mut self, outputs: u8) {
+        let open = |class: &Class| outputs & 1 << class.index() != 0 && !self.port.room(*class).is_empty();
+        self.asks_again = outputs != 0 && Class::ALL.iter().any(open);
     }
 
     /// A `Transmit` event has come; false where a newer one has taken its place.
@@ -150,9 +188,7 @@ impl PortState {
 
     /// A `PortTimer` event has come; true where the port's timer is really due.
     pub(crate) fn timer_due(&mut self, now: Time) -> bool {
-        if self.timer_at == now {
-            self.timer_at = Time::MAX;
-        }
+        self.timers.come(now);
         self.port.poll_timeout().is_some_and(|at| at <= now)
     }
 }

@@ -2,6 +2,8 @@
 //! Nothing is allocated per event once a fabric is warm: ten times the length allocates as much.
 
 mod common;
+#[path = "common/trees.rs"]
+mod trees;
 
 use common::sources::{Source, Sources};
 use common::system::{Raw, System, bar, text};
@@ -54,6 +56,16 @@ fn streams_of_eight_channels() {
     system.slots.push(riser_fabric::SlotConfig::on_root_port(link, Box::new(Sources::new(sources))));
     let mut fabric = system.without_program();
     assert_eq!(allocations(&mut fabric, 20_000, 40_000), 0);
+}
+
+/// Writes and reads of all devices of a tree, through one switch and through two.
+#[test]
+fn streams_through_switches() {
+    for (switches, fan_out) in [(1, 8), (4, 4)] {
+        let (up, down) = (link(Rate::Gt8, 16, 256), link(Rate::Gt8, 4, 256));
+        let mut fabric = trees::tree(&up, &down, switches, fan_out, u64::MAX);
+        assert_eq!(allocations(&mut fabric, 100_000, 40_000), 0, "{switches} switches");
+    }
 }
 
 /// Bytes carried: DMA reads and writes by an `async` device behind an endpoint, register reads and writes, a flag and an

@@ -228,6 +228,7 @@ fn bare(device: impl TlpPort + 'static, program: Option<Box<dyn HostProgram>>) -
         payloads: PayloadPool::new(),
         slots: vec![SlotConfig::on_root_port(link(Rate::Gt8, 8, 256), Box::new(device))],
         switches: Vec::new(),
+        root_ports: Vec::new(),
         program,
         faults: Vec::new(),
         seed: 0,

@@ -150,9 +150,23 @@ impl Function {
     #[inline]
     pub(crate) fn ready(&self) -> Ready {
         Ready::when(!self.posted.is_empty(), Ready::ALL)
-            .or(Ready::when(self.settings.may_unmask, Ready::output(Class::Posted)))
+            .or(Ready::when(self.settings.may_unmask && self.has_pending(), Ready::output(Class::Posted)))
             .or(Ready::when(self.reads.is_sending(), Ready::output(Class::NonPosted)))
             .or(Ready::when(!self.answers.is_empty(), Ready::output(Class::Completion)))
+    }
+
+    /// An interrupt may be pending.
+    fn has_pending(&self) -> bool {
+        !self.settings.msix.enabled || self.msix.as_ref().is_none_or(Msix::has_pending)
+    }
+
+    /// The same, with what the device has.
+    pub(super) fn may_find(&self) -> Ready {
+        let device = self.device.ready();
+        // Without a tag the device is not asked for a read.
+        let tagless = self.settings.bus_master && !self.reads.tags.has_free();
+        let device = if tagless { device.without(Ready::output(Class::NonPosted)) } else { device };
+        self.ready().or(device)
     }
 
     // ---- posted ----

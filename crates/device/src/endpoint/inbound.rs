@@ -131,6 +131,7 @@ impl Endpoint {
         self.shared.counters.requests += 1;
         let request = Request { token, tc: question.tc, attr: question.attr, op };
         function.device.handle(now, Input::Request(request));
+        self.touch(index);
     }
 
     fn memory_write(&mut self, now: Time, tlp: Tlp, request: MemoryRequest) {
@@ -163,6 +164,7 @@ impl Endpoint {
         self.shared.counters.requests += 1;
         let request = Request { token, tc: repr.tc, attr: repr.attr, op };
         function.device.handle(now, Input::Request(request));
+        self.touch(index);
     }
 
     // ---- MSI-X structures ----
@@ -209,6 +211,7 @@ impl Endpoint {
                 msix.write_byte(bar.0, offset + u64::from(i), byte);
             }
         }
+        self.touch(index);
     }
 
     // ---- refusals ----
@@ -365,6 +368,7 @@ impl Endpoint {
             self.refresh_routes();
         }
         self.refresh_ecrc();
+        self.touch(index);
     }
 
     /// Resets one function, and with it its virtual ones.
@@ -446,6 +450,7 @@ impl Endpoint {
         if let Some(done) = done {
             self.functions[index].done(now, &mut self.shared, done);
         }
+        self.touch(index);
     }
 
     fn finding(&mut self, index: Option<usize>, finding: Finding, tlp: &Tlp) {

@@ -27,8 +27,8 @@
 //!   (`PCIe 5.0 §6.2.4`). Of a request that a device aborts, the Header Log has no TD, hint and prefixes.
 //! - **D3hot**: reads fail with [`DmaError::NotInD0`](crate::DmaError); writes and interrupts are dropped and counted.
 //!   Reads under way go on. No PME is sent.
-//! - **Virtual functions** come with VF Enable and go with it; where software gives one the ID of a physical function,
-//!   that one has it.
+//! - **Virtual functions** come with VF Enable and go with it. A numbering that would give two functions one ID is refused
+//!   when the endpoint is made.
 
 mod answers;
 mod assembly;
@@ -37,6 +37,7 @@ mod errors;
 mod function;
 mod inbound;
 mod intx;
+mod many;
 mod msix;
 mod nonposted;
 mod notices;
@@ -54,24 +55,22 @@ pub use sriov::{MAX_VIRTUAL_FUNCTIONS, VirtualFunctions};
 
 use crate::port::{CreditReturn, TlpPort};
 use crate::seam::{Device, Ready, ResetKind};
-use config::ConfigSpace;
+use config::{ConfigSpace, VfNumbering};
 use function::Function;
 use link::Notice;
+use many::{Agenda, FEW};
 use own::Own;
 use requests::Requests;
 use routing::Routes;
 use sriov::VfSet;
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use thiserror::Error;
 use tlp::{Bdf, Body, Class, Data, Duration, PayloadPool, Rcb, Span, TcSet, Time, Tlp};
 
 /// How long a device whose outputs are all refused is left alone.
 const PAUSE: Duration = Duration::from_us(1);
-
-/// Up to so many functions are asked whenever the endpoint is; more are asked once after each call that may change what
-/// they say.
-const FEW: usize = 8;
 
 /// Takes of unknown tokens that one poll bears with.
 const MAX_STALE_PER_POLL: u32 = 64;
@@ -149,6 +148,20 @@ pub enum EndpointError {
     /// Virtual functions of all functions.
     #[error("{0} virtual functions: legal are 1 to 4096")]
     VirtualFunctions(u16),
+    /// A virtual function would have the ID of another function.
+    #[error(
+        "virtual function {index} of function {physical}: First VF Offset {} and VF Stride {} give it the ID of another \
+         function: legal are those that give each its own",
+        numbering.first_offset, numbering.stride
+    )]
+    Numbering {
+        /// The physical function.
+        physical: u16,
+        /// The first virtual one whose ID is taken, from zero.
+        index: u16,
+        /// What gives it.
+        numbering: VfNumbering,
+    },
     /// [`EndpointLimits::max_outstanding_reads`].
     #[error("max_outstanding_reads {0}: legal are 1 to 768")]
     OutstandingReads(u16),
@@ -283,10 +296,10 @@ pub struct Endpoint {
     turn: [u16; 3],
     /// A function has ECRC Generation Enable set.
     ecrc_generation: bool,
-    /// What `own_ready` has found, or `ready_of_many`; forgotten wherever what is under way may change.
+    /// What `own_ready` has found; forgotten wherever what is under way may change.
     own: Cell<Option<Ready>>,
-    /// The earliest time that one of many functions waits for, as old as `own`.
-    next_timeout: Cell<Option<Time>>,
+    /// What they have to do, where they are many.
+    agenda: Option<Box<Agenda>>,
 }
 
 impl Endpoint {
@@ -316,8 +329,9 @@ impl Endpoint {
             stamps: 0,
             several_channels: false,
         };
-        let functions: Vec<Function> =
+        let mut functions: Vec<Function> =
             (0..).zip(functions).map(|(i, f)| Function::new(i, f.config, f.device, &shared)).collect();
+        let agenda = Agenda::of(&mut functions);
         let mut endpoint = Endpoint {
             name,
             physical: functions.len(),
@@ -328,7 +342,7 @@ impl Endpoint {
             turn: [0; 3],
             ecrc_generation: false,
             own: Cell::new(None),
-            next_timeout: Cell::new(None),
+            agenda,
         };
         endpoint.refresh_routes();
         Ok(endpoint)
@@ -429,23 +443,6 @@ impl Endpoint {
         ready
     }
 
-    /// The same of many functions, with what their devices have. What these say changes only in calls of one of them, so
-    /// all are asked once after each.
-    #[cold]
-    fn ready_of_many(&self) -> Ready {
-        if let Some(ready) = self.own.get() {
-            return ready.or(self.shared.ready());
-        }
-        let (mut ready, mut timeout) = (Ready::NONE, None);
-        for function in &self.functions {
-            ready = ready.or(function.ready()).or(function.device.ready());
-            timeout = earlier(timeout, function.poll_timeout());
-        }
-        self.next_timeout.set(timeout);
-        self.own.set(Some(ready));
-        ready.or(self.shared.ready())
-    }
-
     /// The next TLP of `class`, if there is one. (Here and below a TLP is made where it is returned: to move one just
     /// after its fields were written costs more than to make it.)
     #[inline]
@@ -470,6 +467,9 @@ impl Endpoint {
 
     /// Functions take turns.
     fn next_of_functions(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
+        if self.agenda.is_some() {
+            return self.next_of_many(now, class, room);
+        }
         let count = self.functions.len();
         let mut index = usize::from(self.turn[class.index()]);
         for _ in 0..count {
@@ -492,28 +492,12 @@ impl Endpoint {
             return Some(credit);
         }
         let mut stale = 0;
-        for function in &mut self.functions {
-            while let Some(token) = function.device.poll_taken() {
-                if !self.shared.requests.take(function.number, token) {
-                    self.shared.counters.stale_tokens += 1;
-                    stale += 1;
-                    if stale == MAX_STALE_PER_POLL {
-                        return None;
-                    }
-                } else if let Some(credit) = self.shared.requests.next_credit() {
-                    return Some(credit);
-                }
+        for index in 0..self.functions.len() {
+            if let ControlFlow::Break(credit) = self.next_taken(index, &mut stale) {
+                return credit;
             }
         }
         None
-    }
-
-    /// What `ready_of_many` has found stays true unless a device is asked.
-    fn next_credit_of_many(&mut self) -> Option<CreditReturn> {
-        self.shared.requests.next_credit().or_else(|| {
-            self.own.set(None);
-            self.next_credit()
-        })
     }
 
     #[inline]
@@ -549,7 +533,7 @@ impl TlpPort for Endpoint {
             few if few.len() <= FEW => {
                 few.iter().fold(self.own_ready(), |ready, f| ready.or(f.device.ready()))
             }
-            _ => self.ready_of_many(),
+            _ => self.shared.ready().or(self.agenda.as_ref().map_or(Ready::ALL, |agenda| agenda.ready())),
         }
     }
 
@@ -558,7 +542,7 @@ impl TlpPort for Endpoint {
         if !self.shared.requests.has_credit() && !self.ready().contains(Ready::TAKEN) {
             return None;
         }
-        if self.functions.len() > FEW {
+        if self.agenda.is_some() {
             return self.next_credit_of_many();
         }
         let credit = self.next_credit();
@@ -574,10 +558,7 @@ impl TlpPort for Endpoint {
             few if few.len() <= FEW => {
                 few.iter().fold(self.shared.wake, |first, f| earlier(first, f.poll_timeout()))
             }
-            _ => {
-                let _ = self.ready_of_many();
-                earlier(self.shared.wake, self.next_timeout.get())
-            }
+            _ => earlier(self.shared.wake, self.agenda.as_ref().and_then(|agenda| agenda.next_timeout())),
         }
     }
 
@@ -585,8 +566,12 @@ impl TlpPort for Endpoint {
         if self.shared.wake.is_some_and(|t| t <= now) {
             (self.shared.wake, self.shared.wake_is_firm) = (None, false);
         }
-        for function in &mut self.functions {
-            function.handle_timeout(now, &mut self.shared);
+        if self.agenda.is_some() {
+            self.handle_timeout_of_many(now);
+        } else {
+            for function in &mut self.functions {
+                function.handle_timeout(now, &mut self.shared);
+            }
         }
         self.own.set(None);
     }
@@ -594,6 +579,10 @@ impl TlpPort for Endpoint {
     fn handle_notice(&mut self, now: Time, notice: Notice) {
         self.notice(now, notice);
         self.own.set(None);
+    }
+
+    fn power_on(&mut self, now: Time) {
+        self.reset(now, ResetKind::Fundamental);
     }
 
     fn counts(&self) -> Vec<(&'static str, u64)> {

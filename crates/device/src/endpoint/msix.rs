@@ -76,6 +76,11 @@ impl Msix {
         Raised::Pending
     }
 
+    /// A vector is pending, masked or not.
+    pub(crate) fn has_pending(&self) -> bool {
+        self.pending_count > 0
+    }
+
     /// A pending message whose vector is no longer masked: it is no longer pending.
     pub(crate) fn next_unmasked(&mut self, control: MsixControl) -> Option<Message> {
         if self.pending_count == 0 || control.function_mask {

@@ -6,14 +6,21 @@
 //! and its tags rest should it come back.
 
 use super::function::Function;
+use super::many::Agenda;
 use super::settings::Settings;
 use super::{Endpoint, EndpointError};
 use crate::seam::{Device, Input, Output, Ready, ResetKind, Token};
-use config::{ConfigSpace, PowerState, VfBarWindow};
+use config::{ConfigSpace, PowerState, VfBarWindow, VfNumbering};
+use std::collections::BTreeSet;
 use tlp::{Bdf, Class, Time};
 
 /// Virtual functions of one endpoint, at most.
 pub const MAX_VIRTUAL_FUNCTIONS: u16 = 4096;
+
+/// Extended capability ID of SR-IOV, DW of SR-IOV Control in it, and a bit there (`PCIe 5.0 §9.3.3`, §9.3.3.3).
+const SRIOV: u16 = 0x0010;
+const CONTROL: u16 = 2;
+const ARI_CAPABLE_HIERARCHY: u32 = 1 << 4;
 
 /// What the virtual functions of a physical function are made of.
 pub struct VirtualFunctions {
@@ -28,6 +35,8 @@ pub(super) struct VfSet {
     made_of: VirtualFunctions,
     /// As many as there may be: TotalVFs.
     total: u16,
+    /// Their numbering without and with ARI Capable Hierarchy.
+    numberings: [VfNumbering; 2],
     /// Index of the first, once they have been made.
     pub(super) first: Option<u16>,
     /// What the registers said last, while they are enabled.
@@ -42,8 +51,7 @@ pub(super) struct VfState {
     /// VF MSE.
     pub(super) memory_enable: bool,
     /// First VF Offset and VF Stride.
-    pub(super) first_offset: u16,
-    pub(super) stride: u16,
+    pub(super) numbering: VfNumbering,
     /// VF 10-Bit Tag Requester Enable.
     pub(super) ten_bit_tag: bool,
     /// The windows of the first: those of others follow, each as long.
@@ -53,8 +61,12 @@ pub(super) struct VfState {
 impl VfState {
     /// The distance of virtual function n from the first ID of the endpoint, where that of its physical one is `physical`.
     pub(super) fn distance(&self, physical: u16, n: u16) -> u16 {
-        physical.wrapping_add(self.first_offset).wrapping_add(self.stride.wrapping_mul(n))
+        distance(physical, self.numbering, n)
     }
+}
+
+fn distance(physical: u16, numbering: VfNumbering, n: u16) -> u16 {
+    physical.wrapping_add(numbering.first_offset).wrapping_add(numbering.stride.wrapping_mul(n))
 }
 
 /// What stands where a device was.
@@ -93,8 +105,7 @@ fn state(config: &ConfigSpace, total: u16) -> Option<VfState> {
     Some(VfState {
         count: state.vfs().min(total),
         memory_enable: state.memory_enable && config.power_state() == PowerState::D0,
-        first_offset: state.numbering.first_offset,
-        stride: state.numbering.stride,
+        numbering: state.numbering,
         ten_bit_tag: state.ten_bit_tag,
         bars: std::array::from_fn(|i| config.vf_bar(i as u8)),
     })
@@ -105,8 +116,8 @@ impl Endpoint {
     /// capability; they appear when software sets VF Enable.
     ///
     /// # Errors
-    /// Where there is no such function, it has no such capability, or there would be more than
-    /// [`MAX_VIRTUAL_FUNCTIONS`].
+    /// Where there is no such function, it has no such capability, there would be more than
+    /// [`MAX_VIRTUAL_FUNCTIONS`], or one would have the ID of another function.
     pub fn with_virtual_functions(
         mut self,
         physical: u16,
@@ -118,8 +129,30 @@ impl Endpoint {
         if others.saturating_add(total) > MAX_VIRTUAL_FUNCTIONS {
             return Err(EndpointError::VirtualFunctions(others.saturating_add(total)));
         }
-        self.virtual_functions.insert(physical, VfSet { made_of, total, first: None, state: None });
+        let numberings = numberings(&self.functions[usize::from(physical)].config);
+        self.check_ids(physical, total, numberings)?;
+        self.virtual_functions
+            .insert(physical, VfSet { made_of, total, numberings, first: None, state: None });
         Ok(self)
+    }
+
+    /// With either numbering, each function has to have an ID of its own.
+    fn check_ids(
+        &self,
+        physical: u16,
+        total: u16,
+        numberings: [VfNumbering; 2],
+    ) -> Result<(), EndpointError> {
+        for (way, numbering) in numberings.into_iter().enumerate() {
+            let mut ids: BTreeSet<u16> = (0..self.physical as u16).collect();
+            for (&other, vfs) in self.virtual_functions.iter().filter(|(other, _)| **other != physical) {
+                ids.extend((0..vfs.total).map(|n| distance(other, vfs.numberings[way], n)));
+            }
+            if let Some(index) = (0..total).find(|&n| !ids.insert(distance(physical, numbering, n))) {
+                return Err(EndpointError::Numbering { physical, index, numbering });
+            }
+        }
+        Ok(())
     }
 
     /// The ID of virtual function n of a physical one, while it is enabled.
@@ -161,20 +194,29 @@ impl Endpoint {
         let shared = &self.shared;
         let shell = |number| Function::new(number, vfs.made_of.config.clone(), Box::new(Absent), shared);
         self.functions.extend((first..first + vfs.total).map(|number| shell(number).of_physical(physical)));
+        self.agenda = Agenda::of(&mut self.functions);
     }
 
     fn begin_virtual_function(&mut self, physical: u16, n: u16) {
         let Some(vfs) = self.virtual_functions.get_mut(&physical) else { return };
         let Some(first) = vfs.first else { return };
-        self.functions[usize::from(first + n)].device = vfs.device(n);
+        let mut device = vfs.device(n);
+        if let Some(agenda) = &self.agenda {
+            agenda.give_bell(&mut *device, first + n);
+        }
+        self.functions[usize::from(first + n)].device = device;
         self.shared.counters.virtual_functions_enabled += 1;
     }
 
     fn end_virtual_function(&mut self, now: Time, physical: u16, n: u16) {
         let Some(first) = self.virtual_functions.get(&physical).and_then(|v| v.first) else { return };
         let function = &mut self.functions[usize::from(first + n)];
+        // Completions that are still to come are as its settings were.
+        let settings = function.settings.clone();
         function.reset(now, &mut self.shared, ResetKind::FunctionLevel);
+        function.apply(settings);
         function.device = Box::new(Absent);
+        self.touch(usize::from(first + n));
     }
 
     /// A virtual function has no registers of its own for what its physical one says for all (`PCIe 5.0 §9.3.5`), and its
@@ -187,6 +229,7 @@ impl Endpoint {
         function.distance = state.distance(physical, n);
         let own = Settings::read(&function.config, &self.shared.limits);
         function.apply(own.inherited(&physicals[usize::from(physical)].settings, state.ten_bit_tag));
+        self.touch(usize::from(first + n));
     }
 
     /// The settings of a function are read again, and those of its virtual ones.
@@ -205,7 +248,19 @@ impl Endpoint {
                 }
             }
         }
+        self.touch(index);
     }
+}
+
+/// The numbering without and with ARI Capable Hierarchy, found as software would.
+fn numberings(config: &ConfigSpace) -> [VfNumbering; 2] {
+    let mut config = config.clone();
+    [0, ARI_CAPABLE_HIERARCHY].map(|control| {
+        if let Some(at) = config.extended_capability(SRIOV) {
+            let _ = config.write(at + CONTROL, 0xf, control);
+        }
+        config.sriov().map_or(VfNumbering { first_offset: 0, stride: 0 }, |s| s.numbering)
+    })
 }
 
 /// TotalVFs, where there is an SR-IOV capability.

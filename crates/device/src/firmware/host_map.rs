@@ -58,7 +58,7 @@ impl Default for HostMap {
 /// | setting | rule |
 /// |---|---|
 /// | Max_Payload_Size | the same in all functions below one root port: see [`MpsPolicy`] |
-/// | Max_Read_Request_Size | `mrrs` in every function |
+/// | Max_Read_Request_Size | `mrrs` in every function that `mrrs_of` does not name |
 /// | Read Completion Boundary | in every endpoint what its root port's Link Control says, or `rcb` |
 /// | Extended Tag Field Enable | where the function supports it |
 /// | 10-Bit Tag Requester Enable | where the function supports it, and it, its root port and every port between them complete 10-bit tags; requests to peers elsewhere are not looked at |
@@ -76,6 +76,8 @@ pub struct Policy {
     pub mps: MpsPolicy,
     /// Max_Read_Request_Size of every function.
     pub mrrs: Mrrs,
+    /// Where functions at these paths are to have another Max_Read_Request_Size.
+    pub mrrs_of: BTreeMap<Path, Mrrs>,
     /// Read Completion Boundary to tell endpoints; `None`: that of their root port.
     pub rcb: Option<Rcb>,
     /// Enables 8-bit tags.
@@ -115,6 +117,7 @@ impl Default for Policy {
         Policy {
             mps: MpsPolicy::Path,
             mrrs: Mrrs::default(),
+            mrrs_of: BTreeMap::new(),
             rcb: None,
             extended_tags: true,
             ten_bit_tags: true,

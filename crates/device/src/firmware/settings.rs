@@ -11,7 +11,7 @@ use config::cap::pcie;
 use config::cap::pcie::{device_control, device_control_2};
 use config::header;
 use std::collections::BTreeMap;
-use tlp::{Bdf, Mps, Rcb};
+use tlp::{Bdf, Mps, Mrrs, Rcb};
 
 /// What is the same for all functions below a root port.
 #[derive(Clone, Copy, Debug)]
@@ -119,7 +119,8 @@ pub(super) async fn apply(
     let config = Config { cpu, bdf };
     if let Some(pcie) = function.pcie {
         function.mps = common.mps;
-        config.device_control(policy, &pcie, common.mps, ten_bit).await?;
+        let mrrs = policy.mrrs_of.get(&function.path).copied().unwrap_or(policy.mrrs);
+        config.device_control(policy, &pcie, (common.mps, mrrs), ten_bit).await?;
         if pcie.port == Some(PortType::Endpoint) && function.parent.is_some() {
             let rcb = if common.rcb.bytes() == 128 { pcie::RCB_128 } else { 0 };
             config.change(pcie.at + pcie::LINK_CONTROL, pcie::RCB_128, rcb).await?;
@@ -150,7 +151,7 @@ impl Config<'_> {
         &self,
         policy: &Policy,
         pcie: &PcieFacts,
-        mps: Mps,
+        (mps, mrrs): (Mps, Mrrs),
         ten_bit: bool,
     ) -> Result<(), String> {
         let tags = policy.extended_tags && pcie.device_capabilities & device::EXTENDED_TAG_SUPPORTED != 0;
@@ -160,7 +161,7 @@ impl Config<'_> {
             | bit(tags, device_control::EXTENDED_TAG)
             | bit(policy.no_snoop, device_control::NO_SNOOP)
             | u32::from(mps.encoding()) << device_control::MPS_SHIFT
-            | u32::from(policy.mrrs.encoding()) << device_control::MRRS_SHIFT;
+            | u32::from(mrrs.encoding()) << device_control::MRRS_SHIFT;
         self.write(pcie.at + pcie::DEVICE_CONTROL, LOW_HALF, control).await?;
         if ten_bit && pcie.device_capabilities_2 & device::TEN_BIT_REQUESTER != 0 {
             self.change(pcie.at + pcie::DEVICE_CONTROL_2, 0, device_control_2::TEN_BIT_TAG).await?;

@@ -281,14 +281,20 @@ impl System {
     /// The tree as `lspci -t` draws it: buses in brackets, devices with their functions.
     #[must_use]
     pub fn tree(&self) -> String {
+        self.tree_with(|_| String::new())
+    }
+
+    /// The same, with what `name` says behind each function that is no bridge.
+    #[must_use]
+    pub fn tree_with(&self, name: impl Fn(Bdf) -> String) -> String {
         let mut text = String::new();
         let head = format!("-[0000:{:02x}]-", self.map.first_bus);
-        self.draw(&mut text, &head, self.map.first_bus);
+        self.draw(&mut text, &head, self.map.first_bus, &name);
         text
     }
 
     /// Draws what is on `bus`, behind `head`; further lines are indented as far.
-    fn draw(&self, text: &mut String, head: &str, bus: u8) {
+    fn draw(&self, text: &mut String, head: &str, bus: u8, name: &dyn Fn(Bdf) -> String) {
         let on_bus: Vec<&Function> = self.functions().filter(|f| f.bdf().bus() == bus).collect();
         let indent = indent(head);
         for (i, function) in on_bus.iter().enumerate() {
@@ -299,18 +305,24 @@ impl System {
                 (_, false) => "+-",
             };
             let start = if i == 0 { head } else { &indent };
-            self.draw_function(text, &format!("{start}{branch}"), function);
+            self.draw_function(text, &format!("{start}{branch}"), function, name);
         }
         if on_bus.is_empty() {
             let _ = writeln!(text, "{head}");
         }
     }
 
-    fn draw_function(&self, text: &mut String, head: &str, function: &Function) {
+    fn draw_function(
+        &self,
+        text: &mut String,
+        head: &str,
+        function: &Function,
+        name: &dyn Fn(Bdf) -> String,
+    ) {
         let bdf = function.bdf();
         let head = format!("{head}{:02x}.{}", bdf.device(), bdf.function());
         let Some(FoundBridge { secondary, subordinate, .. }) = function.bridge else {
-            let _ = writeln!(text, "{head}");
+            let _ = writeln!(text, "{head}{}", name(bdf));
             return;
         };
         let buses = if secondary == subordinate {
@@ -324,13 +336,13 @@ impl System {
         let all = self.under(bdf).filter(|f| on_secondary(f)).map(|f| f.bdf().bus());
         let all: BTreeSet<u8> = all.chain([secondary]).collect();
         if all.len() == 1 {
-            return self.draw(text, &head, secondary);
+            return self.draw(text, &head, secondary, name);
         }
         let indent = indent(&head);
         for (i, bus) in all.iter().enumerate() {
             let start = if i == 0 { &head } else { &indent };
             let branch = if i + 1 == all.len() { "\\-" } else { "+-" };
-            self.draw(text, &format!("{start}{branch}[0000:{bus:02x}]-"), *bus);
+            self.draw(text, &format!("{start}{branch}[0000:{bus:02x}]-"), *bus, name);
         }
     }
 }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! An endpoint under load, without a link or a host: for the benchmark and for the count of its allocations.
 
-use config::{Bar, Builder, Identity, PcieLayout};
+#![allow(dead_code, reason = "each program uses a part")]
+
+use config::{Bar, Builder, ConfigSpace, Identity, PcieLayout, SriovLayout};
 use riser_device::*;
 use std::collections::VecDeque;
 use tlp::*;
@@ -11,18 +13,29 @@ pub(crate) const ROUND: u64 = 1024;
 const OUTSTANDING: u32 = 32;
 const BYTES: u32 = 256;
 const BAR0: u64 = 0x10_0000;
+const VF_BAR0: u64 = 0x20_0000;
+const VF_BYTES: u64 = 4096;
 
-/// A device that always has a write and, up to 32, a read to do, and answers at once.
+/// A device that always has a write and, up to a limit, a read to do, and answers at once.
 struct Busy {
     payload: Option<Payload>,
     pool: PayloadPool,
     next: u64,
     reads: u32,
+    outstanding: u32,
+    /// Says what it has to do.
+    says: bool,
     answers: VecDeque<Token>,
     taken: VecDeque<Token>,
 }
 
 impl Busy {
+    fn new(pool: &PayloadPool, carry: bool, outstanding: u32, says: bool) -> Box<Busy> {
+        let payload = carry.then(|| pool.copy(&[1; BYTES as usize]));
+        let (answers, taken) = (VecDeque::new(), VecDeque::new());
+        Box::new(Busy { payload, pool: pool.clone(), next: 0, reads: 0, outstanding, says, answers, taken })
+    }
+
     fn address(&mut self) -> u64 {
         self.next += 1;
         0x1000_0000 + self.next % 4096 * 256
@@ -57,7 +70,7 @@ impl Device for Busy {
             Class::Posted => {
                 Some(Output::Write(DmaWrite { address: self.address(), data: self.data(), options }))
             }
-            Class::NonPosted if self.reads < OUTSTANDING => {
+            Class::NonPosted if self.reads < self.outstanding => {
                 self.reads += 1;
                 let (address, carry) = (self.address(), self.payload.is_some());
                 let id = DmaId(self.next as u32);
@@ -71,6 +84,19 @@ impl Device for Busy {
         }
     }
 
+    fn ready(&self) -> Ready {
+        if !self.says {
+            return Ready::ALL;
+        }
+        let parts = [
+            (true, Ready::output(Class::Posted)),
+            (self.reads < self.outstanding, Ready::output(Class::NonPosted)),
+            (!self.answers.is_empty(), Ready::output(Class::Completion)),
+            (!self.taken.is_empty(), Ready::TAKEN),
+        ];
+        parts.into_iter().filter(|(there, _)| *there).fold(Ready::NONE, |all, (_, one)| all.or(one))
+    }
+
     fn poll_taken(&mut self) -> Option<Token> {
         self.taken.pop_front()
     }
@@ -78,6 +104,16 @@ impl Device for Busy {
     fn poll_timeout(&self) -> Option<Time> {
         None
     }
+}
+
+fn physical(vfs: u16) -> ConfigSpace {
+    let sriov = SriovLayout::new(vfs, 0x1001).bar(0, Bar::memory32(VF_BYTES));
+    Builder::type0(Identity::default())
+        .bar(0, Bar::memory32(4096))
+        .pcie(PcieLayout::default())
+        .single_root_virtualization(sriov)
+        .build()
+        .expect("legal")
 }
 
 /// The endpoint, and the reads that its host has yet to answer.
@@ -93,10 +129,7 @@ impl Load {
         let space =
             Builder::type0(Identity::default()).bar(0, Bar::memory32(4096)).pcie(PcieLayout::default());
         let pool = PayloadPool::new();
-        let payload = carry.then(|| pool.copy(&[1; BYTES as usize]));
-        let bytes = payload.clone().map_or(Data::Counted(BYTES), Data::Carried);
-        let (answers, taken) = (VecDeque::new(), VecDeque::new());
-        let device = Box::new(Busy { payload, pool: pool.clone(), next: 0, reads: 0, answers, taken });
+        let device = Busy::new(&pool, carry, OUTSTANDING, false);
         let functions = vec![FunctionConfig { config: space.build().expect("legal"), device }];
         let limits = EndpointLimits::default();
         let config = EndpointConfig { name: "busy".into(), functions, limits, pool };
@@ -105,7 +138,47 @@ impl Load {
         for (dw, value) in [(4, BAR0 as u32), (pcie + 2, 0x2930), (1, 0x6)] {
             endpoint.write_config(Time::ZERO, Bdf::from_bits(0x100), dw, 0xf, value);
         }
+        Load::around(endpoint, carry)
+    }
+
+    fn around(endpoint: Endpoint, carry: bool) -> Load {
+        let bytes = Data::Counted(BYTES);
+        let bytes = if carry { Data::Carried(PayloadPool::new().copy(&[1; BYTES as usize])) } else { bytes };
         Load { endpoint, host: VecDeque::new(), bytes }
+    }
+
+    /// Virtual functions, all as busy as one another, with nothing but counted data; each has one read outstanding.
+    pub(crate) fn virtual_functions(count: u16) -> Load {
+        let pool = PayloadPool::new();
+        let device = Busy::new(&pool, false, 1, true);
+        let functions = vec![FunctionConfig { config: physical(count), device }];
+        let limits = EndpointLimits::default();
+        let config = EndpointConfig { name: "busy".into(), functions, limits, pool: pool.clone() };
+        let config_of_each = Builder::virtual_function(Identity::default()).pcie(PcieLayout::default());
+        let made_of = VirtualFunctions {
+            config: config_of_each.build().expect("legal"),
+            device: Box::new(move |_| Busy::new(&pool, false, 1, true)),
+        };
+        let endpoint = Endpoint::new(config).and_then(|e| e.with_virtual_functions(0, made_of));
+        let mut endpoint = endpoint.expect("legal");
+        let space = endpoint.config(0).expect("there");
+        let pcie = space.pcie_capability().expect("there");
+        let sriov = space.extended_capability(0x10).expect("there");
+        let enable = [
+            (4, BAR0 as u32),
+            (pcie + 2, 0x2930),
+            (1, 0x6),
+            (sriov + 4, count.into()),
+            (sriov + 9, VF_BAR0 as u32),
+            (sriov + 2, 0x19),
+        ];
+        for (dw, value) in enable {
+            endpoint.write_config(Time::ZERO, Bdf::from_bits(0x100), dw, 0xf, value);
+        }
+        for n in 0..count {
+            endpoint.write_config(Time::ZERO, Bdf::from_bits(0x101 + n), 1, 0xf, 0x4);
+        }
+        Load::around(endpoint, false)
     }
 
     /// A round of DMA writes.
@@ -146,7 +219,16 @@ impl Load {
 
     /// A round of reads of a register of the device.
     pub(crate) fn register_reads(&mut self) {
-        let span = Span::covering(BAR0 + 16, 4).expect("legal");
+        self.registers_at(BAR0);
+    }
+
+    /// The same of virtual function `n`.
+    pub(crate) fn virtual_register_reads(&mut self, n: u64) {
+        self.registers_at(VF_BAR0 + n * VF_BYTES);
+    }
+
+    fn registers_at(&mut self, base: u64) {
+        let span = Span::covering(base + 16, 4).expect("legal");
         let (op, requester, tag) = (MemoryOp::Read, Bdf::default(), Tag::default());
         let repr = Repr::new(Body::Memory(MemoryRequest { op, requester, tag, span }));
         for _ in 0..ROUND {

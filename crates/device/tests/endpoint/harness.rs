@@ -2,6 +2,7 @@
 //! An endpoint with devices whose every move a test makes, and a host made by hand.
 
 use config::{Bar, Builder, ConfigSpace, Identity, MsiLayout, MsixLayout, PcieLayout};
+use riser_device::shared::Bell;
 use riser_device::*;
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -32,6 +33,7 @@ pub(crate) struct State {
     pub(crate) takes: bool,
     /// Begins a read as soon as one has ended, for ever.
     pub(crate) rereads: bool,
+    pub(crate) bell: Option<Bell>,
 }
 
 #[derive(Clone, Default)]
@@ -67,11 +69,18 @@ impl Device for Probe {
     fn poll_timeout(&self) -> Option<Time> {
         self.0.borrow().timeout
     }
+
+    fn set_bell(&mut self, bell: Bell) {
+        self.0.borrow_mut().bell = Some(bell);
+    }
 }
 
 impl Probe {
+    /// From outside, so that it has to say so.
     pub(crate) fn push(&self, class: Class, output: Output) {
-        self.0.borrow_mut().outputs[class.index()].push_back(output);
+        let state = &mut *self.0.borrow_mut();
+        state.outputs[class.index()].push_back(output);
+        state.bell.iter().for_each(Bell::ring);
     }
 
     pub(crate) fn take_inputs(&self) -> Vec<Input> {

@@ -29,12 +29,15 @@ pub(crate) struct Slot {
 
 impl Slot {
     pub(crate) fn new(function: FunctionConfig) -> Slot {
+        let (functions, limits, pool) = (vec![function], Default::default(), PayloadPool::new());
+        Slot::of(Endpoint::new(EndpointConfig { name: "slot".into(), functions, limits, pool }).unwrap())
+    }
+
+    pub(crate) fn of(endpoint: Endpoint) -> Slot {
         let pool = PayloadPool::new();
-        let (functions, limits) = (vec![function], Default::default());
-        let config = EndpointConfig { name: "slot".into(), functions, limits, pool: pool.clone() };
         Slot {
-            endpoint: Endpoint::new(config).unwrap(),
-            memory: HostMemory::new(16 << 20, 16 << 20).unwrap(),
+            endpoint,
+            memory: HostMemory::new(16 << 20, 64 << 20).unwrap(),
             mps: Mps::new(256).unwrap(),
             log: Vec::new(),
             pool,

@@ -5,10 +5,12 @@
 //!
 //! - [`routes`]: what it claims, and what Access Control Services say;
 //! - [`answers`]: the TLPs that it makes;
-//! - [`errors`]: errors, the messages that they become, and containment.
+//! - [`errors`]: errors, the messages that they become, and containment;
+//! - [`root`]: what root ports do beside.
 
 pub(crate) mod answers;
 mod errors;
+mod root;
 mod routes;
 
 use routes::REROUTE;
@@ -24,6 +26,10 @@ mod source {
     pub(super) const SLOT: u8 = 1 << 0;
     /// Downstream Port Containment.
     pub(super) const CONTAINMENT: u8 = 1 << 1;
+    /// Error messages that a root port has heard.
+    pub(super) const ROOT_ERROR: u8 = 1 << 2;
+    /// PMEs that a root port has heard.
+    pub(super) const PME: u8 = 1 << 3;
 }
 
 /// A type 1 function.
@@ -135,11 +141,13 @@ impl Bridge {
     }
 
     /// The interrupts that are due, with their vectors.
-    fn due(&self) -> [(u8, Option<u8>); 2] {
+    fn due(&self) -> [(u8, Option<u8>); 4] {
         let slot = self.space.slot().filter(|slot| slot.interrupt);
         [
             (source::SLOT, slot.map(|_| self.space.message_number())),
             (source::CONTAINMENT, self.containment_interrupt()),
+            (source::ROOT_ERROR, self.error_interrupt()),
+            (source::PME, self.pme_interrupt()),
         ]
     }
 

@@ -73,6 +73,12 @@ impl Routes {
         })
     }
 
+    /// True where every request from the secondary side may go up: Bus Master Enable is set, and no Access Control Service.
+    #[inline]
+    pub(crate) fn lets_all_up(&self) -> bool {
+        self.windows.bus_master_enable && self.acs.is_empty()
+    }
+
     /// Whether a request from the secondary side may go on at all (ACS Source Validation, ACS Translation Blocking,
     /// `PCIe 5.0 §6.12.1.1`).
     #[inline]

@@ -49,7 +49,7 @@ impl Fabric {
                 self.root.ledger.drop(tlp.account);
             }
             self.tell_retrain(id);
-            return self.pump(id.index());
+            return self.pump_link(id.index());
         };
         self.totals.tlp_hops += 1;
         self.last_progress = now;
@@ -71,10 +71,11 @@ impl Fabric {
                 self.pump(id.index());
             }
             // It has gone on already.
-            Owner::Switch { .. } if passed => self.pump(id.index()),
+            Owner::Switch { .. } if passed => self.pump_link(id.index()),
             Owner::Switch { switch, port } => {
                 self.switches[switch as usize].switch.handle_tlp(port as usize, now, now, tlp);
-                self.pump(id.index());
+                self.pump_link(id.index());
+                self.settle_switch(switch as usize);
             }
         }
     }
@@ -86,7 +87,9 @@ impl Fabric {
         let Ok([state, sender]) = self.ports.get_disjoint_mut(ends) else { return };
         let Owner::Switch { switch, port } = state.owner else { return };
         let Some(coming) = state.inbound.front_mut() else { return };
-        let intact = coming.harm.is_none() && !coming.dropped && coming.again.is_none();
+        // Of frames that were held up behind one another, all heads may be there before the first is whole: it goes on once,
+        // and the others when it has gone.
+        let intact = coming.harm.is_none() && !coming.dropped && coming.again.is_none() && !coming.passed;
         let Some(tlp) = tlp_of(coming.frame, &sender.port).filter(|_| intact) else { return };
         if !state.port.expects(coming.frame) {
             return;
@@ -106,6 +109,7 @@ impl Fabric {
             self.return_root_credits(index, n);
             self.ports[index].arm(self.now, &mut self.queue);
         }
+        self.obey_root();
     }
 
     /// Where `id` has sent its link into retraining, the other end is silent as well.

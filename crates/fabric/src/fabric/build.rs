@@ -8,11 +8,12 @@ use crate::host::HostSlot;
 use crate::profile::HostProfile;
 use crate::progress::Silence;
 use crate::queue::SortedQueue;
-use crate::root::{RootComplex, RootPortConfig};
+use crate::root::{MAX_ROOT_FUNCTIONS, RootComplex, RootPortConfig};
 use crate::switch::Switch;
 use crate::tap::Direction;
 use crate::topology::{AddressMap, LinkConfig, LinkId, Owner, PortId, Side};
 use crate::wire::PortState;
+use config::ConfigSpace;
 use device::TlpPort;
 use device::host::HostProgram;
 use device::memory::HostMemory;
@@ -32,6 +33,9 @@ pub struct FabricConfig {
     pub slots: Vec<SlotConfig>,
     /// The switches; their links follow those of the slots.
     pub switches: Vec<SwitchSlot>,
+    /// The functions of the root ports, each with a type 1 header, in the order of the ports; where there are none, root
+    /// ports are bare: see [`RootPortConfig::space`].
+    pub root_ports: Vec<ConfigSpace>,
     /// The program of the host, where it has one. It starts when all links are up.
     pub program: Option<Box<dyn HostProgram>>,
     /// Faults.
@@ -88,6 +92,12 @@ pub enum TopologyError {
     /// Too many links on the root complex.
     #[error("{0} root ports: legal are 1 to {most}", most = AddressMap::MAX_ROOT_PORTS)]
     RootPorts(usize),
+    /// Too many root ports that are functions.
+    #[error("{0} root ports with configuration spaces: legal are 1 to {MAX_ROOT_FUNCTIONS}")]
+    RootFunctions(usize),
+    /// The function of a root port is no bridge.
+    #[error("root port {0} has a type 0 header: every root port is a type 1 function")]
+    NoBridge(usize),
     /// A link hangs on a switch that there is not.
     #[error("{link} hangs on switch {switch}: there are {count} switches")]
     NoSwitch {
@@ -161,9 +171,6 @@ impl Tree {
         let mut tree = Tree { above, slots: slots.len(), switch_links, root_links: Vec::new() };
         for n in 0..tree.above.len() {
             tree.join(n)?;
-        }
-        if tree.root_links.len() > AddressMap::MAX_ROOT_PORTS {
-            return Err(TopologyError::RootPorts(tree.root_links.len()));
         }
         (0..tree.switch_links.len()).try_for_each(|n| tree.check_reaches_root(n))?;
         Ok(tree)
@@ -242,6 +249,7 @@ impl Fabric {
     /// Where the links make no tree below the root complex.
     pub fn new(config: FabricConfig) -> Result<Fabric, TopologyError> {
         let tree = Tree::new(&config.slots, &config.switches)?;
+        check_root_ports(tree.root_links.len(), &config.root_ports)?;
         let (mut links, mut slots, mut switches) = (Vec::new(), Vec::new(), Vec::new());
         for (n, SlotConfig { link, device, .. }) in config.slots.into_iter().enumerate() {
             links.push(link);
@@ -251,11 +259,10 @@ impl Fabric {
             links.push(link);
             switches.push(SwitchState { switch, ports: tree.switch_ports(n), timer_at: Time::MAX });
         }
-        let root_ports: Vec<RootPortConfig> = tree
-            .root_links
-            .iter()
-            .map(|&link| root_port(link, &links[link.0 as usize], config.host.rcb))
-            .collect();
+        let rcb = config.host.rcb;
+        let mut spaces = config.root_ports.into_iter();
+        let root_port = |&id: &LinkId| root_port(id, &links[id.0 as usize], rcb, spaces.next());
+        let root_ports: Vec<RootPortConfig> = tree.root_links.iter().map(root_port).collect();
         let mut ports = ports(&tree, &links, &config.faults, config.seed);
         for port in &mut ports {
             if let Owner::Switch { switch, .. } = port.owner {
@@ -271,7 +278,7 @@ impl Fabric {
             switches,
             held: vec![Held::default(); links.len()],
             root_ports: tree.root_ports(),
-            root: RootComplex::new(config.host, config.memory, config.payloads, &root_ports, links.len()),
+            root: RootComplex::new(config.host, config.memory, config.payloads, root_ports, links.len()),
             host: config.program.map(HostSlot::new),
             tap: None,
             totals: RunTotals::default(),
@@ -287,14 +294,26 @@ impl Fabric {
     }
 }
 
+/// Bare root ports have as many windows as the fixed map; functions are devices of bus 0.
+fn check_root_ports(count: usize, spaces: &[ConfigSpace]) -> Result<(), TopologyError> {
+    if count > MAX_ROOT_FUNCTIONS && !spaces.is_empty() {
+        return Err(TopologyError::RootFunctions(count));
+    }
+    if count > spaces.len().max(AddressMap::MAX_ROOT_PORTS) {
+        return Err(TopologyError::RootPorts(count));
+    }
+    let no_bridge = spaces.iter().position(|space| space.bridge().is_none());
+    no_bridge.map_or(Ok(()), |port| Err(TopologyError::NoBridge(port)))
+}
+
 impl Slot {
     fn new(port: usize, device: Box<dyn TlpPort>) -> Slot {
         Slot { port, device, timer_at: Time::MAX, held: [const { None }; 3], holds: 0 }
     }
 }
 
-fn root_port(id: LinkId, link: &LinkConfig, rcb: Rcb) -> RootPortConfig {
-    RootPortConfig { link: id.0, mps: link.root.mps, rcb: link.rcb.unwrap_or(rcb) }
+fn root_port(id: LinkId, link: &LinkConfig, rcb: Rcb, space: Option<ConfigSpace>) -> RootPortConfig {
+    RootPortConfig { link: id.0, mps: link.root.mps, rcb: link.rcb.unwrap_or(rcb), space, preset: false }
 }
 
 /// Both ports of every link.

@@ -8,12 +8,17 @@ use crate::queue::{Event, EventQueue};
 use crate::switch::Action;
 use crate::topology::{LinkChange, LinkEvent, LinkId, Owner, PortId, Side};
 use bitflags::bitflags;
-use link::Lost;
+use config::SlotEvent;
+use link::{Lost, Notice, SentFrame};
+use std::collections::BTreeSet;
 use tlp::{Class, Duration};
 
 /// From the moment at which nothing keeps a link down until flow-control initialization begins. Training from Detect takes
 /// some ten milliseconds (`PCIe 5.0 §4.2.6`), and is not modelled; this is a figure of ours, long enough to be seen.
 const TRAINING: Duration = Duration::from_us(10);
+
+/// `PCIe 5.0 §3.5.1`: 12 bits.
+const SEQUENCE_NUMBERS: u16 = 1 << 12;
 
 bitflags! {
     /// What keeps a link down.
@@ -52,8 +57,12 @@ impl Fabric {
             }
             LinkChange::Cut => self.hold(link, Held::CUT, true, true),
             LinkChange::Restore => self.hold(link, Held::CUT, false, false),
-            LinkChange::Remove => self.hold(link, Held::EMPTY, true, true),
-            LinkChange::Insert => self.hold(link, Held::EMPTY, false, false),
+            LinkChange::Remove => {
+                self.tell_slot(link, SlotEvent::Presence { present: false });
+                self.hold(link, Held::EMPTY, true, true);
+            }
+            LinkChange::Insert => self.insert(link),
+            LinkChange::PressAttention => self.tell_slot(link, SlotEvent::AttentionButton),
         }
     }
 
@@ -64,6 +73,34 @@ impl Fabric {
         if let Some(after) = cut.restore_after {
             self.schedule(LinkEvent { at: self.now + after, link, change: LinkChange::Restore });
         }
+    }
+
+    /// What stands at the far end of `link` is put into its slot.
+    fn insert(&mut self, link: LinkId) {
+        let [_, below] = self.ends(link);
+        if let Owner::Slot(n) = self.ports[below].owner {
+            self.slots[n as usize].device.power_on(self.now);
+        }
+        self.tell_slot(link, SlotEvent::Presence { present: true });
+        self.hold(link, Held::EMPTY, false, false);
+    }
+
+    /// The port above `link` hears of its slot.
+    fn tell_slot(&mut self, link: LinkId, event: SlotEvent) {
+        let [above, _] = self.ends(link);
+        match self.ports[above].owner {
+            Owner::Switch { switch, port } => {
+                self.switches[switch as usize].switch.handle_slot(port as usize, self.now, event);
+            }
+            Owner::Root(n) => self.root.handle_slot(n as usize, self.now, event, &mut self.queue),
+            Owner::Slot(_) => {}
+        }
+        self.pump(above);
+    }
+
+    /// True where nothing is in the slot of `link`.
+    pub(super) fn is_empty_slot(&self, link: LinkId) -> bool {
+        self.held[link.0 as usize].contains(Held::EMPTY)
     }
 
     /// The ports of `link`: that towards the root complex first.
@@ -90,10 +127,12 @@ impl Fabric {
     /// What both ends held comes to nothing, or back to its owner; what is on the wire is lost.
     fn take_down(&mut self, link: LinkId, surprise: bool) {
         let ends = self.ends(link);
-        for index in ends {
+        let received = ends.map(|index| self.received(index));
+        for (index, at_other_end) in ends.into_iter().zip(received.into_iter().rev()) {
             let lost = self.ports[index].port.take_down(self.now, surprise);
             self.ports[index].inbound.iter_mut().for_each(|frame| frame.dropped = true);
-            lost.into_iter().for_each(|lost| self.end_lost(index, &lost));
+            let is_lost = |lost: &Lost| lost.sequence.is_none_or(|n| !at_other_end.contains(&n));
+            lost.into_iter().filter(is_lost).for_each(|lost| self.end_lost(index, &lost));
         }
         if let Owner::Slot(n) = self.ports[ends[1]].owner {
             for held in self.slots[n as usize].drop_held() {
@@ -101,6 +140,18 @@ impl Fabric {
             }
         }
         ends.into_iter().for_each(|index| self.pump(index));
+    }
+
+    /// The sequence numbers of TLPs that have come to the port at `index`, whether or not its Ack has come back: they live on
+    /// there. So does one whose header a switch has sent on already.
+    fn received(&self, index: usize) -> BTreeSet<u16> {
+        let state = &self.ports[index];
+        let passed = state.inbound.iter().filter(|coming| coming.passed && !coming.dropped);
+        let passed = passed.filter_map(|coming| match coming.frame {
+            SentFrame::Tlp { sequence } => Some(sequence),
+            SentFrame::Dllp(_) => None,
+        });
+        (0..SEQUENCE_NUMBERS).filter(|n| state.port.has_received(*n)).chain(passed).collect()
     }
 
     /// Requests that were never sent are refused by the port above; what was sent, the requester's Completion Timeout ends
@@ -135,6 +186,7 @@ impl Fabric {
     #[cold]
     pub(super) fn tell_owner(&mut self, index: usize) {
         let owner = self.ports[index].owner;
+        let is_root = matches!(owner, Owner::Root(_));
         while let Some(notice) = self.ports[index].port.poll_notice() {
             match owner {
                 Owner::Root(n) => self.root.handle_notice(n as usize, self.now, notice, &mut self.queue),
@@ -143,6 +195,36 @@ impl Fabric {
                     self.switches[switch as usize].switch.handle_notice(port as usize, self.now, notice);
                 }
             }
+            if matches!(notice, Notice::Down { .. }) && self.forgets_what_it_holds(owner) {
+                self.ports[index].port.forget_received();
+            }
+        }
+        if is_root {
+            self.obey_root();
+        }
+    }
+
+    /// Bridges owe no credits for what came through a link that has gone; devices and bare root ports return them as ever.
+    fn forgets_what_it_holds(&self, owner: Owner) -> bool {
+        match owner {
+            Owner::Root(n) => self.root.space(n as usize).is_some(),
+            Owner::Switch { .. } => true,
+            Owner::Slot(_) => false,
+        }
+    }
+
+    /// What the root complex asks of the links at its root ports.
+    #[inline]
+    pub(super) fn obey_root(&mut self) {
+        if self.root.has_actions() {
+            self.obey_root_ports();
+        }
+    }
+
+    #[cold]
+    fn obey_root_ports(&mut self) {
+        while let Some((port, action)) = self.root.poll_action() {
+            self.obey(self.root_ports[port], action);
         }
     }
 

@@ -12,6 +12,16 @@ use device::Ready;
 use link::{Sent, SentFrame};
 use tlp::{Class, TcSet};
 
+/// What has gone onto a wire.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Put {
+    Nothing,
+    /// It has left room in the transmit queue: nothing else does.
+    NewTlp,
+    /// A DLLP, or a TLP once more.
+    Other,
+}
+
 impl Fabric {
     /// Returns credits of slot `n` and asks for its timer. Whenever a device is asked for output it may also take a
     /// request or set a timer, so this follows every such question. What the device is then ready for.
@@ -52,15 +62,32 @@ impl Fabric {
     fn pump_port(&mut self, index: usize) {
         let sent = self.transmit(index);
         let more = self.refill(index);
-        if !sent && self.transmit(index) && more {
+        if sent == Put::Nothing && self.transmit(index) == Put::NewTlp && more {
             self.refill(index);
         }
         if self.ports[index].port.has_notice() {
             self.tell_owner(index);
             // It may have something to say to that.
             self.refill(index);
-            if self.transmit(index) {
+            if self.transmit(index) == Put::NewTlp {
                 self.refill(index);
+            }
+        }
+        self.ports[index].arm(self.now, &mut self.queue);
+    }
+
+    /// The same where only the link has changed: the owner is asked where there is room that there was not, or where it may
+    /// have had more than it was asked for.
+    pub(super) fn pump_link(&mut self, index: usize) {
+        let Some(state) = self.ports.get_mut(index) else { return };
+        if state.asks_again || state.port.has_notice() {
+            return self.pump(index);
+        }
+        if self.transmit(index) == Put::NewTlp {
+            self.refill(index);
+            if let Owner::Switch { switch, .. } = self.ports[index].owner {
+                self.ports[index].arm(self.now, &mut self.queue);
+                return self.settle_switch(switch as usize);
             }
         }
         self.ports[index].arm(self.now, &mut self.queue);
@@ -68,13 +95,15 @@ impl Fabric {
 
     /// What a switch has taken or given at one port lets others of its ports send, or return credits.
     pub(super) fn settle_switch(&mut self, n: usize) {
-        while let Some(port) = self.switches[n].switch.poll_touched() {
-            if let Some(index) = self.switches[n].ports[port] {
+        while let Some(state) = self.switches.get_mut(n)
+            && let Some(port) = state.switch.poll_touched()
+        {
+            if let Some(index) = state.ports[port] {
                 self.pump_port(index);
             }
         }
         self.obey_switch(n);
-        let state = &mut self.switches[n];
+        let Some(state) = self.switches.get_mut(n) else { return };
         if let Some(at) = state.switch.poll_timeout().map(|at| at.max(self.now))
             && at < state.timer_at
         {
@@ -85,17 +114,18 @@ impl Fabric {
 
     /// Asked far more often than anything can go.
     #[inline]
-    fn transmit(&mut self, index: usize) -> bool {
-        self.ports[index].port.may_send(self.now) && self.send(index)
+    fn transmit(&mut self, index: usize) -> Put {
+        if self.ports[index].port.may_send(self.now) { self.send(index) } else { Put::Nothing }
     }
 
     #[inline(never)]
-    fn send(&mut self, index: usize) -> bool {
+    fn send(&mut self, index: usize) -> Put {
         let now = self.now;
         let id = self.ports[index].id;
-        let Ok([state, peer]) = self.ports.get_disjoint_mut([index, id.peer().index()]) else { return false };
+        let ends = [index, id.peer().index()];
+        let Ok([state, peer]) = self.ports.get_disjoint_mut(ends) else { return Put::Nothing };
         let sent = state.port.poll_sent(now);
-        let Some(Sent { frame, start, end, wait }) = &sent else { return false };
+        let Some(Sent { frame, start, end, wait }) = &sent else { return Put::Nothing };
         // Read in the parts that were just written: read as a whole, they would be waited for.
         let (frame, tlp) = match frame {
             SentFrame::Tlp { sequence } => {
@@ -114,43 +144,56 @@ impl Fabric {
         }
         let again = tlp.filter(|_| wait.is_none()).map(|tlp| Box::new(tlp.clone()));
         let tail = peer.tail(*start, *end, tlp);
+        let put = if wait.is_some() { Put::NewTlp } else { Put::Other };
         let in_flight = InFlight { frame, again, harm: None, dropped: false, tail, passed: false };
         if peer.faults.none() {
             peer.push_inbound(in_flight, arrival, &mut self.queue);
         } else if let Some(cut) = peer.send_by_rules(in_flight, tlp, arrival, &mut self.queue) {
             self.cut(id.link(), cut);
         }
-        true
+        put
     }
 
     /// False where the owner has nothing more, however much room there is.
     #[inline]
     fn refill(&mut self, index: usize) -> bool {
         match self.ports[index].owner {
-            Owner::Root(n) if self.root.is_idle(n as usize) => false,
+            Owner::Root(n) if self.root.is_idle(n as usize) => {
+                self.ports[index].asks_again = false;
+                false
+            }
             Owner::Root(n) => self.refill_root(index, n as usize),
             Owner::Slot(n) => self.refill_slot(index, n as usize),
             Owner::Switch { switch, port } => self.refill_switch(index, switch as usize, port as usize),
         }
     }
 
+    /// What leaves lets its ingress port return credits, which the switch tells (`settle_switch`).
     fn refill_switch(&mut self, index: usize, n: usize, port: usize) -> bool {
-        let (switch, at) = (&mut self.switches[n].switch, &mut self.ports[index].port);
-        for class in Class::ALL {
-            while switch.ready(port).contains(Ready::output(class)) {
-                let room = at.room(class);
+        let (Some(state), Some(at)) = (self.switches.get_mut(n), self.ports.get_mut(index)) else {
+            return false;
+        };
+        let switch = &mut state.switch;
+        let mut done = 0;
+        // A posted TLP that leaves may let go what is behind it; no class lets go one before it.
+        while let Some(class) = first_class(switch.outputs(port) & !done) {
+            done |= (2 << class.index()) - 1;
+            loop {
+                let room = at.port.room(class);
                 if room.is_empty() {
                     break;
                 }
                 let Some(tlp) = switch.poll_tlp(port, self.now, class, room) else { break };
                 self.root.ledger.charge(tlp.account, Stage::Switch, self.now);
-                at.enqueue(self.now, tlp);
+                at.port.enqueue(self.now, tlp);
             }
         }
         while let Some(credit) = switch.poll_credits(port) {
-            at.return_credits(self.now, credit.tc, credit.class, credit.data_credits);
+            at.port.return_credits(self.now, credit.tc, credit.class, credit.data_credits);
         }
-        true
+        let outputs = switch.outputs(port);
+        at.note_outputs(outputs);
+        outputs != 0
     }
 
     fn refill_slot(&mut self, index: usize, n: usize) -> bool {
@@ -163,7 +206,11 @@ impl Fabric {
             holds = self.slots[n].holds;
             done |= (2 << class.index()) - 1;
         }
-        self.settle_slot(n, index, ready) != Ready::NONE || holds != 0
+        let ready = self.settle_slot(n, index, ready);
+        if let Some(state) = self.ports.get_mut(index) {
+            state.note_outputs(ready.outputs() | holds);
+        }
+        ready != Ready::NONE || holds != 0
     }
 
     /// Moves one TLP of `class` from the device in slot `n` to its port; false where there is none, or no room.
@@ -220,6 +267,7 @@ impl Fabric {
             self.queue.push(self.now, Event::Host);
         }
         self.return_root_credits(index, n);
+        self.ports[index].note_outputs(self.root.outputs(n));
         true
     }
 

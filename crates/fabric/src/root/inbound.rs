@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What devices ask of the host.
 
-use super::RootComplex;
+use super::peer::Verdict;
 use super::reads::{Action, Job};
+use super::{ROOT_ID, RootComplex};
+use crate::bridge::answers::DEASSERT_INTA;
 use crate::queue::{Event, EventQueue, SortedQueue};
 use crate::stages::{Stage, TransactionKind};
 use crate::topology::MSI_WINDOW;
+use config::{Side, Uncorrectable};
 use device::CreditReturn;
 use device::host::{HostInput, HostMessage};
 use tlp::{
@@ -16,21 +19,20 @@ use tlp::{
 impl RootComplex {
     /// A TLP has arrived at root port `port`.
     pub(crate) fn handle_tlp(&mut self, port: usize, now: Time, tlp: &Tlp, queue: &mut SortedQueue) {
-        if tlp.repr.td && tlp.ecrc_wrong {
+        if tlp.repr.td && tlp.ecrc_wrong && self.checks_ecrc(port, tlp) {
             self.counters.ecrc_errors += 1;
-            self.ledger.drop(tlp.account);
-            return self.return_credits(port, tlp);
+            return self.discard(port, now, Some(Uncorrectable::Ecrc), tlp, queue);
         }
         if rules::check_received(tlp, &limits(self.ports[port].config.mps)).is_err() {
             self.counters.malformed += 1;
-            self.ledger.drop(tlp.account);
-            return self.return_credits(port, tlp);
+            return self.discard(port, now, Some(Uncorrectable::MalformedTlp), tlp, queue);
         }
         match tlp.repr.body {
             Body::Memory(m) if m.op == MemoryOp::Write => self.write(port, now, &m, tlp, queue),
             Body::Memory(_) | Body::Io(_) | Body::Atomic(_) | Body::Config(_) => {
                 self.queue_request(port, now, tlp, queue);
             }
+            Body::Completion(c) if c.requester != ROOT_ID && self.pass_completion(port, now, tlp, queue) => {}
             Body::Completion(_) => {
                 self.return_credits(port, tlp);
                 super::requester::complete(self, port, now, tlp, queue);
@@ -39,13 +41,56 @@ impl RootComplex {
         }
     }
 
+    /// Bare root ports check every ECRC, functions those of what ends here, where they are told to (`PCIe 5.0 §2.7.1`).
+    #[cold]
+    fn checks_ecrc(&self, port: usize, tlp: &Tlp) -> bool {
+        let Some(function) = &self.ports[port].function else { return true };
+        function.bridge.checks_ecrc() && !matches!(self.judge(port, tlp), Verdict::Peer(_))
+    }
+
+    /// `tlp` comes to nothing; `error`, where there is one, is logged.
+    #[cold]
+    fn discard(
+        &mut self,
+        port: usize,
+        now: Time,
+        error: Option<Uncorrectable>,
+        tlp: &Tlp,
+        queue: &mut SortedQueue,
+    ) {
+        self.ledger.drop(tlp.account);
+        self.return_credits(port, tlp);
+        if let Some(error) = error {
+            self.log(port, now, (error, false), Side::Secondary, tlp, queue);
+        }
+    }
+
+    /// A posted request that is to be judged. True where it is for memory, or nobody's.
+    #[cold]
+    fn lets_post(&mut self, port: usize, now: Time, tlp: &Tlp, queue: &mut SortedQueue) -> bool {
+        match self.judge(port, tlp) {
+            Verdict::Here => return true,
+            Verdict::Peer(egress) => self.pass_request(port, egress, now, tlp, queue),
+            verdict => {
+                self.turn_away(port, now, tlp, verdict, queue);
+                self.discard(port, now, None, tlp, queue);
+            }
+        }
+        false
+    }
+
     fn write(&mut self, port: usize, now: Time, m: &MemoryRequest, tlp: &Tlp, queue: &mut SortedQueue) {
+        if self.ports[port].watched && !self.lets_post(port, now, tlp, queue) {
+            return;
+        }
         let (address, len) = (m.span.first_byte(), m.span.byte_count());
         let is_interrupt = MSI_WINDOW.contains(address, u64::from(len));
         if !is_interrupt && !self.memory.contains(address, len as usize) {
             self.counters.unsupported_requests += 1;
+            self.log(port, now, (Uncorrectable::UnsupportedRequest, false), Side::Secondary, tlp, queue);
         } else if tlp.repr.ep {
             self.counters.poisoned += 1;
+            self.log(port, now, (Uncorrectable::PoisonedTlp, true), Side::Secondary, tlp, queue);
         } else if is_interrupt && !m.span.is_zero_length() {
             self.interrupt(now, tlp, queue);
         } else if !m.span.is_zero_length() {
@@ -89,7 +134,7 @@ impl RootComplex {
         }
     }
 
-    fn interrupt(&mut self, now: Time, tlp: &Tlp, queue: &mut SortedQueue) {
+    pub(super) fn interrupt(&mut self, now: Time, tlp: &Tlp, queue: &mut SortedQueue) {
         self.counters.interrupts += 1;
         let vector = match tlp.data.bytes() {
             Some(&[low, high, ..]) => u16::from_le_bytes([low, high]),
@@ -103,8 +148,12 @@ impl RootComplex {
         queue.push(at, Event::Host);
     }
 
-    /// Messages that end here go to the host program; there is no way yet from one root port to another.
+    /// Messages that end here go to the host program, but for those that a root port's function hears. None goes from one
+    /// root port to another (`PCIe 5.0 §2.2.8.6` leaves it open).
     fn message(&mut self, port: usize, now: Time, m: &Message, tlp: &Tlp, queue: &mut SortedQueue) {
+        if self.ports[port].watched && !self.lets_message(port, now, tlp, queue) {
+            return;
+        }
         self.counters.messages += 1;
         self.ledger.close(tlp, Stage::Replay, now);
         self.return_credits(port, tlp);
@@ -112,11 +161,12 @@ impl RootComplex {
         match m.routing {
             MessageRouting::ByAddress | MessageRouting::ById | MessageRouting::Broadcast => {
                 counters.unsupported_requests += 1;
-                return;
+                let error = (Uncorrectable::UnsupportedRequest, false);
+                return self.log(port, now, error, Side::Secondary, tlp, queue);
             }
             _ if tlp.repr.ep => {
                 counters.poisoned += 1;
-                return;
+                return self.log(port, now, (Uncorrectable::PoisonedTlp, true), Side::Secondary, tlp, queue);
             }
             _ => {}
         }
@@ -127,9 +177,55 @@ impl RootComplex {
             0x7e | 0x7f => counters.vendor_messages += 1,
             _ => {}
         }
+        if self.ports[port].function.is_some() && self.hears(port, now, m, queue) {
+            return;
+        }
         let Message { requester, routing, code, header, .. } = *m;
         let message = HostMessage { requester, routing, code, header, data: tlp.data.clone() };
         self.tell_host(now + self.profile.root_complex_latency, HostInput::Message(message), queue);
+    }
+
+    /// Whether a message may come in at all: not through a contained port, nor against ACS Source Validation.
+    #[cold]
+    fn lets_message(&mut self, port: usize, now: Time, tlp: &Tlp, queue: &mut SortedQueue) -> bool {
+        let Some(function) = &self.ports[port].function else { return true };
+        let verdict = if function.is_contained() {
+            Verdict::Dropped
+        } else if !function.routes.lets_up(tlp) {
+            Verdict::Refused(port, Uncorrectable::AcsViolation)
+        } else {
+            return true;
+        };
+        self.turn_away(port, now, tlp, verdict, queue);
+        self.discard(port, now, None, tlp, queue);
+        false
+    }
+
+    /// Errors, PMEs and interrupt wires are for the root port's function: the host learns of them by its interrupts and wires.
+    fn hears(&mut self, port: usize, now: Time, m: &Message, queue: &mut SortedQueue) -> bool {
+        let Some(function) = &mut self.ports[port].function else { return false };
+        match m.code {
+            0x30 | 0x31 | 0x33 => {
+                // What triggers containment goes no further (`PCIe 5.0 §6.2.10`).
+                let contains = function.bridge.contains_for(m.code, m.requester);
+                if !contains && function.bridge.forwards_error(m.code) {
+                    function.bridge.root_error(m.code, m.requester);
+                }
+                self.report(port, now, None, queue);
+            }
+            0x18 => {
+                function.bridge.root_pme(m.requester);
+                self.settle(port, now, queue);
+            }
+            0x20..=0x27 => {
+                let bit = 1 << (m.code & 3);
+                let asserted = m.code < DEASSERT_INTA;
+                function.wires = if asserted { function.wires | bit } else { function.wires & !bit };
+                self.tell_wires(port, now, Some(m.requester), queue);
+            }
+            _ => return false,
+        }
+        true
     }
 
     /// A request that is to be answered takes a place in the memory system, or waits for one and keeps its credits: so
@@ -146,6 +242,9 @@ impl RootComplex {
     }
 
     fn start(&mut self, port: usize, now: Time, tlp: &Tlp, queue: &mut SortedQueue) {
+        if self.ports[port].watched && !self.lets_start(port, now, tlp, queue) {
+            return;
+        }
         self.return_credits(port, tlp);
         let p = &self.profile;
         let (job, read, write) = match tlp.repr.body {
@@ -165,15 +264,16 @@ impl RootComplex {
             // Configuration requests only go down (`PCIe 5.0 §2.2.7`); only hosts ask for locked reads, and I/O space
             // is not for devices (§6.5.2, §2.2.4.2).
             Body::Memory(_) | Body::Io(_) | Body::Config(_) | Body::Completion(_) | Body::Message(_) => {
-                return self.refuse(port, now, tlp);
+                return self.refuse(port, now, tlp, queue);
             }
         };
         if !self.memory.contains(job.address, job.byte_count as usize) {
-            return self.refuse(port, now, tlp);
+            return self.refuse(port, now, tlp, queue);
         }
         if tlp.repr.ep && write.is_some() {
             self.counters.poisoned += 1;
-            return self.answer_refused(port, now, tlp);
+            self.log(port, now, (Uncorrectable::PoisonedTlp, true), Side::Secondary, tlp, queue);
+            return self.answer_refused(port, now, tlp, Status::UnsupportedRequest);
         }
         self.count(&job);
         self.ports[port].reads_under_way[usize::from(tlp.repr.tc.bits())] += 1;
@@ -181,7 +281,7 @@ impl RootComplex {
         let job = self.reads.insert(job);
         self.reads_in_memory += 1;
         if ready <= now {
-            self.read_ready(job);
+            self.read_ready(job, now, queue);
         } else {
             queue.push(ready, Event::ReadReady(job));
         }
@@ -189,7 +289,7 @@ impl RootComplex {
 
     fn count(&mut self, job: &Job) {
         *match job.action {
-            Action::Read => &mut self.counters.memory_reads,
+            Action::Read | Action::Passed => &mut self.counters.memory_reads,
             Action::Write(_) => &mut self.counters.memory_writes,
             Action::Atomic(_) => &mut self.counters.atomics,
         } += 1;
@@ -219,24 +319,46 @@ impl RootComplex {
         ready
     }
 
-    /// Answers a request with UR.
-    fn refuse(&mut self, port: usize, now: Time, tlp: &Tlp) {
-        self.counters.unsupported_requests += 1;
-        self.answer_refused(port, now, tlp);
+    /// A request that is to be judged. True where it is for memory, or nobody's.
+    #[cold]
+    fn lets_start(&mut self, port: usize, now: Time, tlp: &Tlp, queue: &mut SortedQueue) -> bool {
+        let verdict = match self.judge(port, tlp) {
+            Verdict::Here => return true,
+            Verdict::Peer(egress) => {
+                self.pass_request(port, egress, now, tlp, queue);
+                return false;
+            }
+            verdict => verdict,
+        };
+        match self.turn_away(port, now, tlp, verdict, queue) {
+            Some(status) => {
+                self.return_credits(port, tlp);
+                self.answer_refused(port, now, tlp, status);
+            }
+            None => self.discard(port, now, None, tlp, queue),
+        }
+        false
     }
 
-    fn answer_refused(&mut self, port: usize, now: Time, tlp: &Tlp) {
+    /// Answers a request with UR.
+    fn refuse(&mut self, port: usize, now: Time, tlp: &Tlp, queue: &mut SortedQueue) {
+        self.counters.unsupported_requests += 1;
+        self.log(port, now, (Uncorrectable::UnsupportedRequest, true), Side::Secondary, tlp, queue);
+        self.answer_refused(port, now, tlp, Status::UnsupportedRequest);
+    }
+
+    fn answer_refused(&mut self, port: usize, now: Time, tlp: &Tlp, status: Status) {
         self.ledger.charge(tlp.account, Stage::Memory, now);
         self.ports[port].reads_under_way[usize::from(tlp.repr.tc.bits())] += 1;
-        let job = self.reads.insert(Job::refused(port, tlp, Status::UnsupportedRequest));
+        let job = self.reads.insert(Job::refused(port, tlp, status));
         self.push_ready(job);
     }
 
-    /// The job has left: its place in the memory system is free.
+    /// The job has left: its place in the memory system is free. What goes to another root port takes none.
     pub(super) fn read_left(&mut self, port: usize, tc: TrafficClass, now: Time, queue: &mut SortedQueue) {
-        let p = &mut self.ports[port];
-        p.reads_under_way[usize::from(tc.bits())] -= 1;
-        if let Some(tlp) = p.waiting.pop(tc) {
+        self.ports[port].reads_under_way[usize::from(tc.bits())] -= 1;
+        while self.ports[port].reads_under_way[usize::from(tc.bits())] < self.profile.max_reads_per_port {
+            let Some(tlp) = self.ports[port].waiting.pop(tc) else { return };
             self.start(port, now, &tlp, queue);
         }
     }

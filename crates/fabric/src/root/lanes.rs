@@ -52,6 +52,17 @@ impl<T> Lanes<T> {
         self.queues.iter().filter_map(VecDeque::back)
     }
 
+    /// All of them, in no order.
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.queues.iter_mut().flatten()
+    }
+
+    /// Takes all, class by class.
+    pub(super) fn drain(&mut self) -> Vec<T> {
+        self.filled = TcSet::NONE;
+        self.queues.iter_mut().flat_map(|queue| queue.drain(..)).collect()
+    }
+
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.filled.is_empty()

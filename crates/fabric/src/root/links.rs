@@ -1,24 +1,226 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What happens at the links of root ports: errors of the layers below, links that go and come. Never touches a link.
+//! What happens at the links of root ports: errors of the layers below, links that go and come, resets. Never touches a link:
+//! it asks for [`Action`]s.
 
-use super::{RootComplex, requester};
+use super::{RootComplex, peer, requester};
 use crate::queue::SortedQueue;
+use crate::switch::Action;
+use bitflags::bitflags;
+use config::{Correctable, DetectedError, Side, SlotEvent, Uncorrectable};
+use device::host::HostError;
+use device::{CompletionError, CreditReturn};
 use link::Notice;
-use tlp::{Class, Time, Tlp};
+use tlp::{Class, Rate, Status, Time, Tlp, Width};
+
+bitflags! {
+    /// Who keeps a link down.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub(super) struct Held: u8 {
+        /// Secondary Bus Reset.
+        const RESET = 1 << 0;
+        /// Link Disable.
+        const DISABLE = 1 << 1;
+        /// Downstream Port Containment.
+        const CONTAINED = 1 << 2;
+    }
+}
+
+const DISABLES: Held = Held::DISABLE.union(Held::CONTAINED);
 
 impl RootComplex {
-    /// The link of root port `port` has something to say.
+    /// The link of root port `port` has something to say. Then ask [`poll_action`](Self::poll_action). A bare root port
+    /// hears nothing.
+    #[cold]
     pub(crate) fn handle_notice(&mut self, port: usize, now: Time, notice: Notice, queue: &mut SortedQueue) {
-        let _ = (port, now, notice, queue);
+        use Uncorrectable as Error;
+        if self.ports[port].function.is_none() {
+            return;
+        }
+        let mut log = |error: DetectedError, header| self.link_error(port, now, error, header, queue);
+        match notice {
+            Notice::Up { rate, width } => self.link_up(port, now, rate, width, queue),
+            Notice::Down { surprise } => self.link_down(port, now, surprise, queue),
+            Notice::Retrained { rate, width } => self.set_speed(port, rate, width),
+            Notice::ReceiverError => log(Correctable::Receiver.into(), [0; 4]),
+            Notice::BadTlp => log(Correctable::BadTlp.into(), [0; 4]),
+            Notice::BadDllp => log(Correctable::BadDllp.into(), [0; 4]),
+            Notice::ReplayTimeout => log(Correctable::ReplayTimerTimeout.into(), [0; 4]),
+            Notice::ReplayRollover => log(Correctable::ReplayNumRollover.into(), [0; 4]),
+            Notice::DataLinkProtocol => log(Error::DataLinkProtocol.into(), [0; 4]),
+            Notice::FlowControlProtocol => log(Error::FlowControlProtocol.into(), [0; 4]),
+            Notice::ReceiverOverflow { header } => log(Error::ReceiverOverflow.into(), header),
+            Notice::MalformedTlp { header } => log(Error::MalformedTlp.into(), header),
+        }
     }
 
-    /// A TLP that root port `port` had queued and never sent is lost with its link: a request is refused, all else
-    /// discarded (`PCIe 5.0 §2.9.1`).
-    pub(crate) fn handle_lost(&mut self, port: usize, now: Time, tlp: &Tlp, queue: &mut SortedQueue) {
-        if tlp.class() == Class::NonPosted {
-            requester::refuse(self, port, now, tlp, queue);
-        } else {
+    fn link_error(
+        &mut self,
+        port: usize,
+        now: Time,
+        error: DetectedError,
+        header: [u32; 4],
+        queue: &mut SortedQueue,
+    ) {
+        let Some(function) = &mut self.ports[port].function else { return };
+        let message = function.bridge.log_link(error, Side::Secondary, header);
+        self.report(port, now, message, queue);
+    }
+
+    fn set_speed(&mut self, port: usize, rate: Rate, width: Width) {
+        let Some(function) = &mut self.ports[port].function else { return };
+        function.speed = Some((rate, width));
+        function.bridge.set_link(function.up, rate, width);
+    }
+
+    fn link_up(&mut self, port: usize, now: Time, rate: Rate, width: Width, queue: &mut SortedQueue) {
+        let Some(function) = &mut self.ports[port].function else { return };
+        function.up = true;
+        self.set_speed(port, rate, width);
+        let Some(function) = &mut self.ports[port].function else { return };
+        let message = function.bridge.link_active_message();
+        function.hear_own_errors(message);
+        function.bridge.slot_event(SlotEvent::LinkState);
+        if let Some(limit) = function.bridge.slot_power_limit_message(&self.payloads) {
+            self.send(port, now, limit, queue);
+            RootComplex::wake(port, now, queue);
+        }
+        self.settle(port, now, queue);
+    }
+
+    /// The link begins anew with all its credits; nothing that was asked below is answered.
+    fn link_down(&mut self, port: usize, now: Time, surprise: bool, queue: &mut SortedQueue) {
+        let Some(function) = &mut self.ports[port].function else { return };
+        let was_up = std::mem::replace(&mut function.up, false);
+        if let Some((rate, width)) = function.speed {
+            function.bridge.set_link(false, rate, width);
+        }
+        function.wires = 0;
+        self.forget_credits(port);
+        self.drop_answers(port);
+        self.refuse_waiting(port, now, queue);
+        if was_up && surprise {
+            self.link_error(port, now, Uncorrectable::SurpriseDown.into(), [0; 4], queue);
+        }
+        if was_up && let Some(function) = &mut self.ports[port].function {
+            function.bridge.slot_event(SlotEvent::LinkState);
+        }
+        self.settle(port, now, queue);
+    }
+
+    /// What came in over the link of `port` gives no credits back to it.
+    fn forget_credits(&mut self, port: usize) {
+        self.ports[port].credits.clear();
+        self.ports[port].draining.clear();
+        for p in &mut self.ports {
+            for lane in [&mut p.posted_out, &mut p.non_posted_out, &mut p.passing] {
+                lane.iter_mut().filter(|out| out.came_through(port)).for_each(|out| out.credit = None);
+            }
+        }
+    }
+
+    /// Answers to what is below come to nothing, and what waits to be answered goes with them (`PCIe 5.0 §2.9.1`).
+    fn drop_answers(&mut self, port: usize) {
+        for ready in self.ports[port].ready.drain() {
+            self.drop_job(port, ready.job);
+        }
+        self.reads.forget(port);
+        for tlp in self.ports[port].waiting.drain() {
             self.ledger.drop(tlp.account);
         }
+    }
+
+    /// What waits for a link that is down: requests are refused, all else is dropped (`PCIe 5.0 §2.9.1`).
+    fn refuse_waiting(&mut self, port: usize, now: Time, queue: &mut SortedQueue) {
+        let p = &mut self.ports[port];
+        let waiting = [&mut p.posted_out, &mut p.non_posted_out, &mut p.passing].map(super::Lanes::drain);
+        for out in waiting.into_iter().flatten() {
+            self.handle_lost(port, now, &out.tlp, queue);
+            self.give_back(now, out.credit, queue);
+        }
+    }
+
+    /// A TLP of root port `port` is lost with its link before it was sent: a request is refused, all else discarded
+    /// (`PCIe 5.0 §2.9.1`).
+    pub(crate) fn handle_lost(&mut self, port: usize, now: Time, tlp: &Tlp, queue: &mut SortedQueue) {
+        self.function_counters.link_down += u64::from(self.ports[port].function.is_some());
+        if tlp.class() != Class::NonPosted {
+            return self.ledger.drop(tlp.account);
+        }
+        let status = self.refuse_closed(port, now, tlp, queue);
+        if tlp.repr.transaction().0 == super::ROOT_ID {
+            requester::refuse(self, port, now, tlp, status, queue);
+        } else {
+            peer::answer(self, port, now, tlp, status, queue);
+        }
+    }
+
+    /// Logs a request to a link that is down, or contained; how it is completed (`PCIe 5.0 §2.9.1`, §2.9.3).
+    pub(super) fn refuse_closed(
+        &mut self,
+        port: usize,
+        now: Time,
+        tlp: &Tlp,
+        queue: &mut SortedQueue,
+    ) -> Status {
+        let Some(function) = &self.ports[port].function else { return Status::UnsupportedRequest };
+        if function.bridge.is_contained() {
+            return function.bridge.contained_status();
+        }
+        let advisory = tlp.class() == Class::NonPosted;
+        self.log(port, now, (Uncorrectable::UnsupportedRequest, advisory), Side::Primary, tlp, queue);
+        Status::UnsupportedRequest
+    }
+
+    /// Keeps the link of `port` down because of `why`, or no longer.
+    pub(super) fn hold(&mut self, port: usize, why: Held, on: bool) {
+        let Some(function) = &mut self.ports[port].function else { return };
+        let before = function.held;
+        function.held.set(why, on);
+        let after = function.held;
+        let rows = [
+            (Held::RESET, Action::HoldReset, Action::ReleaseReset),
+            (DISABLES, Action::Disable, Action::Enable),
+        ];
+        for (reasons, hold, release) in rows {
+            match (before.intersects(reasons), after.intersects(reasons)) {
+                (false, true) => self.actions.push_back((port, hold)),
+                (true, false) => self.actions.push_back((port, release)),
+                _ => {}
+            }
+        }
+    }
+
+    /// True where [`poll_action`](Self::poll_action) finds something.
+    #[inline]
+    pub(crate) fn has_actions(&self) -> bool {
+        !self.actions.is_empty()
+    }
+
+    /// The next thing that the link of a root port is asked to do.
+    #[must_use]
+    pub(crate) fn poll_action(&mut self) -> Option<(usize, Action)> {
+        self.actions.pop_front()
+    }
+
+    /// Gives a TLP that has left its credits back to the root port that it came in through.
+    #[inline]
+    pub(super) fn give_back(
+        &mut self,
+        now: Time,
+        credit: Option<(u32, CreditReturn)>,
+        queue: &mut SortedQueue,
+    ) {
+        if let Some((from, credit)) = credit {
+            self.ports[from as usize].credits.push_back(credit);
+            RootComplex::wake(from as usize, now, queue);
+        }
+    }
+}
+
+/// A request of the host that was completed like this.
+pub(super) const fn host_error(status: Status) -> HostError {
+    match status {
+        Status::CompleterAbort => HostError::Completion(CompletionError::CompleterAbort),
+        _ => HostError::Completion(CompletionError::UnsupportedRequest),
     }
 }

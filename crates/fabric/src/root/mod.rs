@@ -5,37 +5,74 @@
 //!
 //! - [`inbound`]: what devices ask of the host: memory reads and writes, interrupts, messages;
 //! - [`reads`]: reads under way in memory, and the completions they become;
-//! - [`requester`]: what the host asks of devices: tags, matching, completion timeout.
+//! - [`requester`]: what the host asks of devices: tags, matching, completion timeout;
+//! - [`function`]: root ports with configuration spaces; [`links`]: what happens at their links;
+//! - [`peer`]: from one root port to another.
+//!
+//! A root port without a configuration space is **bare**: it lets everything up, [`AddressMap`] says what lies behind it, and its
+//! link is up whatever happens. That is enough for who looks at links alone.
 
+mod function;
 mod inbound;
 mod lanes;
 mod links;
+mod peer;
 mod reads;
 mod requester;
 
 use crate::ledger::Ledger;
 use crate::profile::HostProfile;
 use crate::queue::{Event, EventQueue, SortedQueue};
+use crate::switch::Action;
 use crate::topology::AddressMap;
+use config::ConfigSpace;
 use device::CreditReturn;
 use device::host::{HostInput, HostOutput};
 use device::memory::HostMemory;
+use function::Function;
+pub use function::{MAX_ROOT_FUNCTIONS, RootFunctionCounters};
 use lanes::{Lanes, Stamped};
+pub use peer::SPLIT_BYTES;
+use peer::Splits;
 use reads::Reads;
 use requester::Requester;
 use serde::Serialize;
 use std::collections::VecDeque;
-use tlp::{Class, Mps, PayloadPool, Rcb, TcSet, Time, Tlp, TrafficClass};
+use tlp::{Bdf, Class, Mps, PayloadPool, Rcb, TcSet, Time, Tlp, TrafficClass};
+
+/// The root complex asks as 00:00.0.
+const ROOT_ID: Bdf = Bdf::from_bits(0);
 
 /// What one root port is set to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Debug)]
 pub struct RootPortConfig {
     /// The link on it.
     pub link: u32,
-    /// Max_Payload_Size of the path.
+    /// Max_Payload_Size of the path; of a function, its registers say it, but for `preset`.
     pub mps: Mps,
-    /// Where its completions may be cut.
+    /// Where its completions may be cut; of a function, its registers say it.
     pub rcb: Rcb,
+    /// Its configuration space, with a type 1 header: the root port is 00:(n+1).0, up to [`MAX_ROOT_FUNCTIONS`] of them.
+    /// `None`: a bare root port, behind the windows of [`AddressMap`], that no software sees.
+    pub space: Option<ConfigSpace>,
+    /// It begins as firmware leaves it, with Memory Space, I/O Space and Bus Master Enable, and Max_Payload_Size set: for
+    /// devices that nobody enumerates.
+    pub preset: bool,
+}
+
+/// What the root complex does with requests of a device that another root port claims: hosts differ in it
+/// (`PCIe 5.0 §1.3.1` leaves the choice).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PeerToPeer {
+    /// Passes them on as they are.
+    #[default]
+    Forward,
+    /// Takes reads apart into reads of its own of [`SPLIT_BYTES`], and rebuilds their answer; cuts writes that are longer
+    /// than Max_Payload_Size of the other root port. What else there is it passes on.
+    Split,
+    /// Refuses them with UR.
+    Refuse,
 }
 
 /// What the root complex has seen.
@@ -93,6 +130,16 @@ pub struct RootComplex {
     to_host: VecDeque<(Time, HostInput)>,
     interrupts: VecDeque<(Time, HostInput)>,
     counters: RootCounters,
+    /// Of root ports that are functions.
+    function_counters: RootFunctionCounters,
+    /// Some root port is a function.
+    has_functions: bool,
+    /// Requests may go from one root port to another.
+    passes_peers: bool,
+    peer_to_peer: PeerToPeer,
+    splits: Splits,
+    /// What links are asked to do.
+    actions: VecDeque<(usize, Action)>,
     /// Where transactions spend their time: here, since most of it is spent here.
     pub(crate) ledger: Ledger,
 }
@@ -101,12 +148,19 @@ pub struct RootComplex {
 const MAX_POSTED_OUT: usize = 16;
 
 struct RootPort {
-    config: RootPortConfig,
+    config: PortSettings,
+    /// Every request from below is to be judged.
+    watched: bool,
+    /// Max_Payload_Size of a preset port.
+    preset_mps: Mps,
+    function: Option<Box<Function>>,
     /// Requests of the host on their way out, each with its place in the program's order.
     posted_out: Lanes<Outbound>,
     non_posted_out: Lanes<Outbound>,
     /// Read jobs whose data is there, in order.
     ready: Lanes<Ready>,
+    /// Completions of devices behind other root ports.
+    passing: Lanes<Outbound>,
     /// Requests of the device that are to be answered, and wait for a place in the memory system.
     waiting: Lanes<Tlp>,
     /// By Traffic Class.
@@ -116,11 +170,27 @@ struct RootPort {
     draining: VecDeque<(Time, CreditReturn)>,
 }
 
+/// What is asked of a root port for each TLP.
+#[derive(Clone, Copy)]
+struct PortSettings {
+    link: u32,
+    mps: Mps,
+    rcb: Rcb,
+}
+
 struct Outbound {
     stamp: u64,
     /// When it reaches the root port.
     at: Time,
     tlp: Tlp,
+    /// Which credits return when it leaves, and through which root port it came in.
+    credit: Option<(u32, CreditReturn)>,
+}
+
+impl Outbound {
+    fn came_through(&self, port: usize) -> bool {
+        self.credit.is_some_and(|(from, _)| from as usize == port)
+    }
 }
 
 impl Stamped for Outbound {
@@ -142,22 +212,26 @@ impl Stamped for Ready {
 }
 
 impl RootComplex {
-    /// A root complex with these root ports in front of `memory`, in a tree of so many links.
+    /// A root complex with these root ports in front of `memory`, in a tree of so many links. A root port whose space has a
+    /// type 0 header is a bare one.
     #[must_use]
     pub fn new(
         profile: HostProfile,
         memory: HostMemory,
         payloads: PayloadPool,
-        ports: &[RootPortConfig],
+        ports: Vec<RootPortConfig>,
         links: usize,
     ) -> RootComplex {
-        RootComplex {
+        let ports: Vec<RootPort> =
+            ports.into_iter().enumerate().map(|(n, config)| RootPort::new(n, config)).collect();
+        let has_functions = ports.iter().any(|p| p.function.is_some());
+        let mut root = RootComplex {
             requester: Requester::new(&profile, ports.len()),
             profile,
             map: AddressMap,
             memory,
             payloads,
-            ports: ports.iter().copied().map(RootPort::new).collect(),
+            ports,
             reads: Reads::default(),
             read_free_at: Time::ZERO,
             write_free_at: Time::ZERO,
@@ -166,7 +240,33 @@ impl RootComplex {
             to_host: VecDeque::new(),
             interrupts: VecDeque::new(),
             counters: RootCounters::default(),
+            function_counters: RootFunctionCounters::default(),
+            has_functions,
+            passes_peers: false,
+            peer_to_peer: PeerToPeer::default(),
+            splits: Splits::default(),
+            actions: VecDeque::new(),
             ledger: Ledger::new(links),
+        };
+        root.set_peer_to_peer(PeerToPeer::default());
+        root
+    }
+
+    /// What becomes of requests from one root port to another from now on.
+    pub fn set_peer_to_peer(&mut self, mode: PeerToPeer) {
+        self.peer_to_peer = mode;
+        let passes = self.has_functions && mode != PeerToPeer::Refuse && self.ports.len() > 1;
+        self.passes_peers = passes;
+        self.ports.iter_mut().for_each(|port| port.follow_registers(passes));
+    }
+
+    /// Root port `port` is from now on as firmware leaves it: see [`RootPortConfig::preset`].
+    pub fn preset(&mut self, port: usize) {
+        let passes = self.passes_peers;
+        if let Some(port) = self.ports.get_mut(port) {
+            let mps = port.preset_mps;
+            port.function.iter_mut().for_each(|function| function.bridge.preset(mps));
+            port.follow_registers(passes);
         }
     }
 
@@ -186,8 +286,16 @@ impl RootComplex {
         queue: &mut SortedQueue,
     ) -> Option<Tlp> {
         match class {
-            Class::Posted => self.ports[port].pop_posted(now, room),
-            Class::NonPosted => self.ports[port].pop_non_posted(now, room),
+            Class::Posted => {
+                let out = self.ports[port].pop_posted(now, room)?;
+                self.give_back(now, out.credit, queue);
+                Some(out.tlp)
+            }
+            Class::NonPosted => {
+                let out = self.ports[port].pop_non_posted(now, room)?;
+                self.give_back(now, out.credit, queue);
+                Some(out.tlp)
+            }
             Class::Completion => self.next_completion(port, now, room, queue),
         }
     }
@@ -267,6 +375,7 @@ impl RootComplex {
         let parts = [
             (open, "completions of host requests"),
             (p.posted_out.len(), "posted host requests waiting to leave"),
+            (p.passing.len(), "completions of other root ports' devices waiting to leave"),
             (p.ready.len(), "read completions waiting to leave"),
             (p.waiting.len(), "device requests waiting for memory"),
         ];
@@ -284,25 +393,24 @@ impl RootComplex {
             || coming(&self.interrupts)
             || self.requester.is_watching()
             || self.reads_in_memory > 0
-            || self
-                .ports
-                .iter()
-                .any(|p| !p.draining.is_empty() || leaving(&p.posted_out) || leaving(&p.non_posted_out))
+            || self.ports.iter().any(|p| {
+                !p.draining.is_empty()
+                    || [&p.posted_out, &p.non_posted_out, &p.passing].into_iter().any(leaving)
+            })
     }
 
     /// The root port that `output` would leave through.
     pub(crate) fn port_of(&self, output: Option<&HostOutput>) -> Option<usize> {
-        let ports = self.ports.len();
         match output? {
             HostOutput::MmioWrite { address, .. }
             | HostOutput::MmioRead { address, .. }
             | HostOutput::WriteDeferrable { address, .. }
-            | HostOutput::Atomic { address, .. } => self.map.port_of_address(*address, ports),
+            | HostOutput::Atomic { address, .. } => self.port_of_address(*address),
             HostOutput::IoRead { address, .. } | HostOutput::IoWrite { address, .. } => {
-                self.map.port_of_io(*address, ports)
+                self.port_of_io(*address)
             }
             HostOutput::ConfigRead { function, .. } | HostOutput::ConfigWrite { function, .. } => {
-                self.map.port_of_bus(function.bus(), ports)
+                self.port_of_bus(function.bus())
             }
             HostOutput::Message { toward, message } => self.port_of_message(*toward, message),
         }
@@ -322,12 +430,19 @@ impl RootComplex {
 }
 
 impl RootPort {
-    fn new(config: RootPortConfig) -> RootPort {
+    fn new(number: usize, config: RootPortConfig) -> RootPort {
+        let RootPortConfig { link, mps, rcb, space, preset } = config;
+        let preset = preset.then_some(mps);
+        let function = space.and_then(|space| Function::new(space, number, preset)).map(Box::new);
         RootPort {
-            config,
+            config: PortSettings { link, mps, rcb },
+            watched: false,
+            preset_mps: mps,
+            function,
             posted_out: Lanes::with_capacity(MAX_POSTED_OUT),
             non_posted_out: Lanes::with_capacity(0),
             ready: Lanes::with_capacity(64),
+            passing: Lanes::with_capacity(0),
             waiting: Lanes::with_capacity(0),
             reads_under_way: [0; 8],
             credits: VecDeque::with_capacity(16),
@@ -339,24 +454,38 @@ impl RootPort {
     fn outputs(&self) -> u8 {
         let posted = u8::from(!self.posted_out.is_empty()) << Class::Posted.index();
         let non_posted = u8::from(!self.non_posted_out.is_empty()) << Class::NonPosted.index();
-        posted | non_posted | u8::from(!self.ready.is_empty()) << Class::Completion.index()
+        let completion = u8::from(!self.ready.is_empty() || !self.passing.is_empty());
+        posted | non_posted | completion << Class::Completion.index()
     }
 
-    fn pop_posted(&mut self, now: Time, room: TcSet) -> Option<Tlp> {
+    /// Its link carries TLPs, and is to. Nobody asks that of a bare one.
+    #[inline]
+    fn is_open(&self) -> bool {
+        self.function.as_ref().is_none_or(|function| function.is_open())
+    }
+
+    fn pop_posted(&mut self, now: Time, room: TcSet) -> Option<Outbound> {
         let tc = self.posted_out.oldest(room, |_, out| out.at <= now)?;
-        self.posted_out.pop(tc).map(|o| o.tlp)
+        self.posted_out.pop(tc)
     }
 
     /// A read does not pass an older posted request (`PCIe 5.0 §2.4.1`, entry B2a).
-    fn pop_non_posted(&mut self, now: Time, room: TcSet) -> Option<Tlp> {
+    fn pop_non_posted(&mut self, now: Time, room: TcSet) -> Option<Outbound> {
         let tc = self.non_posted_out.oldest(room, |tc, out| out.at <= now && self.passes(tc, out.stamp))?;
-        self.non_posted_out.pop(tc).map(|o| o.tlp)
+        self.non_posted_out.pop(tc)
     }
 
     /// Nor does a completion (entry D2a).
-    fn front_ready(&self, room: TcSet) -> Option<(TrafficClass, u32)> {
+    fn front_ready(&self, room: TcSet) -> Option<(TrafficClass, Ready)> {
         let tc = self.ready.oldest(room, |tc, ready| self.passes(tc, ready.stamp))?;
-        self.ready.front(tc).map(|ready| (tc, ready.job))
+        self.ready.front(tc).map(|ready| (tc, *ready))
+    }
+
+    /// Nor one that comes from elsewhere, and is older than `before`.
+    fn pop_passing(&mut self, now: Time, room: TcSet, before: u64) -> Option<Outbound> {
+        let may_go = |tc, out: &Outbound| out.at <= now && out.stamp < before && self.passes(tc, out.stamp);
+        let tc = self.passing.oldest(room, may_go)?;
+        self.passing.pop(tc)
     }
 
     /// True where no posted request of the same Traffic Class is older.

@@ -31,6 +31,8 @@ pub(super) struct Job {
     pub(super) action: Action,
     data: Data,
     account: Account,
+    /// The link that it came over is gone.
+    stale: bool,
 }
 
 /// What a request does to memory at its turn.
@@ -42,6 +44,8 @@ pub(super) enum Action {
     Write(Span),
     /// Reads, computes and writes.
     Atomic(AtomicOp),
+    /// Nothing: its data comes from behind another root port.
+    Passed,
 }
 
 impl Job {
@@ -64,6 +68,7 @@ impl Job {
             action: Action::Read,
             data: Data::NONE,
             account: tlp.account,
+            stale: false,
         }
     }
 
@@ -71,6 +76,11 @@ impl Job {
         let (address, byte_count) = (m.span.first_byte(), m.span.byte_count());
         let data = Data::Counted(byte_count);
         Job { first_byte: address, data, ..Job::new(port, tlp, address, byte_count) }
+    }
+
+    /// A read whose data comes from behind another root port.
+    pub(super) fn passed(port: usize, tlp: &Tlp, m: &MemoryRequest) -> Job {
+        Job { action: Action::Passed, ..Job::read(port, tlp, m) }
     }
 
     pub(super) fn atomic(port: usize, tlp: &Tlp, a: &AtomicRequest) -> Job {
@@ -143,6 +153,19 @@ impl Reads {
         (self.jobs.len() - 1) as u32
     }
 
+    /// What is under way for `port` comes to nothing when it is there.
+    pub(super) fn forget(&mut self, port: usize) {
+        self.jobs.iter_mut().filter(|job| job.port == port).for_each(|job| job.stale = true);
+    }
+
+    /// The data of `job` has come from elsewhere, or it has failed; its account.
+    pub(super) fn finish(&mut self, job: u32, data: Data, failed: Option<Status>) -> Account {
+        let job = &mut self.jobs[job as usize];
+        job.data = data;
+        job.status = failed.unwrap_or(job.status);
+        job.account
+    }
+
     /// The next place in the order of everything that leaves towards devices.
     pub(super) fn stamp(&mut self) -> u64 {
         self.stamps += 1;
@@ -152,10 +175,14 @@ impl Reads {
 
 impl RootComplex {
     /// The data of `job` is there; its root port is to be pumped.
-    pub(crate) fn read_ready(&mut self, job: u32) -> usize {
+    pub(crate) fn read_ready(&mut self, job: u32, now: Time, queue: &mut SortedQueue) -> usize {
         self.reads_in_memory -= 1;
         let at = &mut self.reads.jobs[job as usize];
+        if at.stale {
+            return self.read_is_stale(job, now, queue);
+        }
         match at.action {
+            Action::Passed => {}
             Action::Read if !at.carry => {}
             Action::Read => {
                 // `contains` was asked when it was taken: it cannot miss.
@@ -171,6 +198,38 @@ impl RootComplex {
             Action::Atomic(op) => self.operate(job, op),
         }
         self.push_ready(job)
+    }
+
+    /// Its requester is gone: what it was to write is written all the same, and nobody is answered.
+    #[cold]
+    fn read_is_stale(&mut self, job: u32, now: Time, queue: &mut SortedQueue) -> usize {
+        let at = &mut self.reads.jobs[job as usize];
+        let (port, tc) = (at.port, at.tc);
+        match at.action {
+            Action::Write(span) => {
+                let data = std::mem::replace(&mut at.data, Data::NONE);
+                self.store(span, &data);
+            }
+            Action::Atomic(op) => self.operate(job, op),
+            Action::Read | Action::Passed => {}
+        }
+        self.free_job(job);
+        self.read_left(port, tc, now, queue);
+        port
+    }
+
+    /// The answer `job` of `port` comes to nothing; nothing takes its place.
+    pub(super) fn drop_job(&mut self, port: usize, job: u32) {
+        let tc = self.reads.jobs[job as usize].tc;
+        self.ports[port].reads_under_way[usize::from(tc.bits())] -= 1;
+        self.free_job(job);
+    }
+
+    fn free_job(&mut self, job: u32) {
+        let at = &mut self.reads.jobs[job as usize];
+        at.data = Data::NONE;
+        self.ledger.drop(at.account);
+        self.reads.free.push(job);
     }
 
     /// Carries an AtomicOp out; operands that are only counted change nothing.
@@ -194,6 +253,20 @@ impl RootComplex {
         port
     }
 
+    /// The next completion of another root port's device, where it is older than `stamp`.
+    fn next_passing(
+        &mut self,
+        port: usize,
+        now: Time,
+        room: TcSet,
+        stamp: u64,
+        queue: &mut SortedQueue,
+    ) -> Option<Tlp> {
+        let out = self.ports[port].pop_passing(now, room, stamp)?;
+        self.give_back(now, out.credit, queue);
+        Some(out.tlp)
+    }
+
     pub(super) fn next_completion(
         &mut self,
         port: usize,
@@ -201,7 +274,16 @@ impl RootComplex {
         room: TcSet,
         queue: &mut SortedQueue,
     ) -> Option<Tlp> {
-        let (tc, number) = self.ports[port].front_ready(room)?;
+        let (tc, Ready { job: number, stamp }) = match self.ports[port].front_ready(room) {
+            None if self.ports[port].passing.is_empty() => return None,
+            None => return self.next_passing(port, now, room, u64::MAX, queue),
+            Some(front) => front,
+        };
+        if !self.ports[port].passing.is_empty()
+            && let Some(tlp) = self.next_passing(port, now, room, stamp, queue)
+        {
+            return Some(tlp);
+        }
         let job = &mut self.reads.jobs[number as usize];
         let completer = Bdf::default();
         let at = job.first_byte + u64::from(job.sent);

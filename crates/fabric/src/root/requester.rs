@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What the host asks of devices: tags, matching of completions, and the completion timeout.
 
-use super::{MAX_POSTED_OUT, Outbound, RootComplex};
+use super::function::config_header;
+use super::links::host_error;
+use super::{MAX_POSTED_OUT, Outbound, ROOT_ID, RootComplex};
 use crate::profile::HostProfile;
 use crate::queue::{Event, EventQueue, SortedQueue};
 use crate::stages::Stage;
 use crate::topology::Side;
+use config::{RpPioFailure, Side as BridgeSide, Uncorrectable};
 use device::host::{HostError, HostInput, HostOutput, HostReadId};
 use device::{CompletionError, OutMessage};
 use std::collections::VecDeque;
 use tlp::split::request_piece;
 use tlp::{
-    Access, AtomicOp, AtomicRequest, Bdf, Body, Completion, ConfigKind, ConfigRequest, Data, Duration,
-    IoRequest, MemoryOp, MemoryRequest, Message, MessageRouting, PayloadPool, Repr, Span, Status, Tag, Time,
-    Tlp, TrafficClass,
+    Access, AtomicOp, AtomicRequest, Bdf, Body, Completion, ConfigRequest, Data, Duration, IoRequest,
+    MemoryOp, MemoryRequest, Message, MessageRouting, PayloadPool, Repr, Span, Status, Tag, Time, Tlp,
+    TrafficClass,
 };
-
-/// The root complex asks as 00:00.0.
-const ROOT_ID: Bdf = Bdf::from_bits(0);
 
 /// Host requests under way, by root port and tag.
 pub(super) struct Requester {
@@ -36,25 +36,46 @@ struct TagPool {
 /// A tag, and the request that it names.
 struct TagSlot {
     state: TagState,
-    id: HostReadId,
+    asker: Asker,
     expects: Expects,
+    /// Its header; and of configuration requests the data, should they be asked again.
+    request: Repr,
+    data: Data,
+    /// Until when it is asked again because of CRS, once it is.
+    retry_until: Option<Time>,
     /// When the request times out, or the tag has rested long enough.
     deadline: Time,
     /// What has come of an answer in several parts; keeps its room.
     bytes: Vec<u8>,
 }
 
+/// Who is told how a request has ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Asker {
+    /// The host program.
+    Host(HostReadId),
+    /// A read between root ports, of which this is the part at `offset`.
+    Part {
+        /// Its number.
+        split: u32,
+        /// In bytes.
+        offset: u32,
+    },
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum TagState {
     Free,
     Open,
+    /// It was told to come again (CRS), and does at its deadline.
+    Retrying,
     /// Its request has failed, but completions may still come: the tag rests until the last has, or for one more period.
     Resting,
 }
 
 /// The completion that answers a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Expects {
+pub(super) enum Expects {
     /// Bytes of memory.
     Bytes(u32),
     /// A configuration register; CRS may answer too.
@@ -76,6 +97,13 @@ const MAX_DEFERRABLE_BYTES: usize = 128;
 
 /// Bytes of a configuration register.
 const REGISTER_BYTES: u32 = 4;
+
+/// From a CRS completion until the root complex asks again (`PCIe 5.0 §2.3.2` leaves it open); a figure of ours.
+const CRS_RETRY_INTERVAL: Duration = Duration::from_us(10);
+/// What a read of Vendor ID gives while a function is not ready, with CRS Software Visibility (`PCIe 5.0 §2.3.2`).
+const NOT_READY: u32 = 0xffff_0001;
+/// What a configuration read gives where the root complex has given up.
+const ALL_ONES: u32 = u32::MAX;
 
 impl Requester {
     pub(super) fn new(profile: &HostProfile, ports: usize) -> Requester {
@@ -99,21 +127,25 @@ impl Requester {
         self.ports.iter().any(|pool| pool.free.len() < pool.tags.len())
     }
 
-    fn take_tag(
+    /// Gives a request a tag: its header with it.
+    pub(super) fn take_tag(
         &mut self,
         port: usize,
         now: Time,
-        id: HostReadId,
-        expects: Expects,
+        (asker, expects): (Asker, Expects),
+        body: Body,
         queue: &mut SortedQueue,
-    ) -> Option<Tag> {
+    ) -> Option<Repr> {
         let tag = self.ports[port].free.pop_front()?;
         let deadline = now + self.timeout;
         let slot = &mut self.ports[port].tags[usize::from(tag)];
-        (slot.state, slot.id, slot.expects, slot.deadline) = (TagState::Open, id, expects, deadline);
+        (slot.state, slot.asker, slot.expects, slot.deadline) = (TagState::Open, asker, expects, deadline);
+        slot.request = Repr::new(with_tag(body, Tag::from_bits(tag)));
+        slot.retry_until = None;
         slot.bytes.clear();
+        let request = slot.request;
         self.watch(deadline, queue);
-        Some(Tag::from_bits(tag))
+        Some(request)
     }
 
     /// One event serves all tags: the earliest that was asked for.
@@ -124,9 +156,15 @@ impl Requester {
         }
     }
 
+    /// The data of a configuration request, should it be asked again.
+    fn keep(&mut self, port: usize, tag: Tag, data: Data) {
+        self.ports[port].tags[usize::from(tag.bits())].data = data;
+    }
+
     fn release(&mut self, port: usize, tag: u16) {
         let pool = &mut self.ports[port];
         pool.tags[usize::from(tag)].state = TagState::Free;
+        pool.tags[usize::from(tag)].data = Data::NONE;
         pool.free.push_back(tag);
     }
 }
@@ -136,8 +174,11 @@ impl TagSlot {
         let bytes = Vec::new();
         TagSlot {
             state: TagState::Free,
-            id: HostReadId(0),
+            asker: Asker::Host(HostReadId(0)),
             expects: Expects::Nothing,
+            request: Repr::new(config_body(Access::Read, ROOT_ID, 0)),
+            data: Data::NONE,
+            retry_until: None,
             deadline: Time::MAX,
             bytes,
         }
@@ -194,19 +235,34 @@ pub(super) fn accept(
             root.ask(now, ask, queue).ok_or(output)
         }
         HostOutput::ConfigRead { id, function, register_dw } => {
-            let (op, expects) = (Access::Read, Expects::Register);
-            let body = config(op, *function, *register_dw, 0xf);
-            let ask = Ask { id: *id, port: root.port_of(Some(&output)), expects, body, data: Data::NONE };
-            root.ask(now, ask, queue).ok_or(output)
+            let header = config_header(Access::Read, *function, *register_dw, 0xf);
+            let what = (*id, Expects::Register);
+            configure(root, now, what, (header, Data::NONE), queue).ok_or(output)
         }
         HostOutput::ConfigWrite { id, function, register_dw, byte_enables, value } => {
-            let body = config(Access::Write, *function, *register_dw, byte_enables & 0xf);
+            let header = config_header(Access::Write, *function, *register_dw, byte_enables & 0xf);
             let data = Data::Carried(root.payloads.copy(&value.to_le_bytes()));
-            let expects = Expects::NothingOrRetry;
-            let ask = Ask { id: *id, port: root.port_of(Some(&output)), expects, body, data };
-            root.ask(now, ask, queue).ok_or(output)
+            configure(root, now, (*id, Expects::NothingOrRetry), (header, data), queue).ok_or(output)
         }
     }
+}
+
+/// A configuration request of the host: for a function of bus 0, or for what is below.
+fn configure(
+    root: &mut RootComplex,
+    now: Time,
+    (id, expects): (HostReadId, Expects),
+    (mut header, data): (ConfigRequest, Data),
+    queue: &mut SortedQueue,
+) -> Option<Option<usize>> {
+    if root.is_own_bus(header.completer.bus()) {
+        let result = root.configure(now, header, data, queue);
+        root.tell_after_both_ways(now, HostInput::Done { id, result }, queue);
+        return Some(None);
+    }
+    let (port, kind) = root.way_to_function(header.completer).unzip();
+    header.kind = kind.unwrap_or(header.kind);
+    root.ask(now, Ask { id, port, expects, body: Some(Body::Config(header)), data }, queue)
 }
 
 /// A write that no root port claims ends here and is counted, as a posted write to nowhere does on real hosts.
@@ -217,10 +273,11 @@ fn mmio_write(
     data: Data,
     queue: &mut SortedQueue,
 ) -> Result<Option<usize>, HostOutput> {
-    let Some(port) = root.map.port_of_address(address, root.ports.len()) else {
+    let Some(port) = root.port_of_address(address) else {
         root.counters.unsupported_requests += 1;
         return Ok(None);
     };
+    let is_open = root.ports[port].is_open();
     let limit = root.ports[port].config.mps.bytes();
     let (mut sent, len) = (0u32, data.len() as u32);
     while sent < len {
@@ -234,7 +291,12 @@ fn mmio_write(
         let Ok(span) = Span::covering(at, piece) else { break };
         let request = MemoryRequest { op: MemoryOp::Write, requester: ROOT_ID, tag: Tag::default(), span };
         let data = data.slice(sent as usize, piece as usize);
-        root.send(port, now, Tlp::new(Repr::new(Body::Memory(request)), data), queue);
+        let tlp = Tlp::new(Repr::new(Body::Memory(request)), data);
+        if is_open {
+            root.send(port, now, tlp, queue);
+        } else {
+            root.refuse_unsent(port, now, &tlp, queue);
+        }
         sent += piece;
     }
     Ok(Some(port))
@@ -271,13 +333,13 @@ fn io(op: Access, address: u32, len: u32) -> Option<Body> {
     Some(Body::Io(IoRequest { op, requester: ROOT_ID, tag: Tag::default(), address, first_be }))
 }
 
-/// A configuration request becomes type 0 on the bus right behind a root port. Device numbers above 0 are not on such a
-/// bus (`PCIe 5.0 §7.3.1`).
-fn config(op: Access, completer: Bdf, register_dw: u16, first_be: u8) -> Option<Body> {
-    let (kind, requester, tag) = (ConfigKind::Type0, ROOT_ID, Tag::default());
-    let register_dw = register_dw & 0x3ff;
-    let request = ConfigRequest { op, kind, requester, tag, completer, register_dw, first_be };
-    (completer.device() == 0).then_some(Body::Config(request))
+fn config_body(op: Access, completer: Bdf, register_dw: u16) -> Body {
+    Body::Config(config_header(op, completer, register_dw, 0xf))
+}
+
+/// A read of the root complex's own.
+pub(super) fn memory_read(span: Span) -> Body {
+    memory(MemoryOp::Read, span)
 }
 
 fn with_tag(mut body: Body, tag: Tag) -> Body {
@@ -320,6 +382,10 @@ fn message_out(
     let repr = Repr { tc: options.tc, attr: options.attr, ..Repr::new(Body::Message(body)) };
     let tlp = Tlp { prefixes: options.prefixes.clone(), ..Tlp::new(repr, data.clone()) };
     for port in ports {
+        if !root.ports[port].is_open() {
+            root.refuse_unsent(port, now, &tlp, queue);
+            continue;
+        }
         root.send(port, now, tlp.clone(), queue);
         queue.push(now, Event::RootPort(port as u32));
     }
@@ -335,27 +401,128 @@ impl RootComplex {
             self.tell_host(now, HostInput::Done { id, result: Err(HostError::NoDevice) }, queue);
             return Some(None);
         };
-        let tag = self.requester.take_tag(port, now, id, expects, queue)?;
-        let repr = Repr::new(with_tag(body, tag));
+        if self.ports[port].is_blocked(&body) {
+            let status = self.refuse_unsent(port, now, &Tlp::new(Repr::new(body), data), queue);
+            let result = Err(host_error(status));
+            self.tell_after_both_ways(now, HostInput::Done { id, result }, queue);
+            return Some(None);
+        }
+        let repr = self.requester.take_tag(port, now, (Asker::Host(id), expects), body, queue)?;
+        if let Body::Config(c) = repr.body {
+            self.requester.keep(port, c.tag, data.clone());
+        }
         self.send(port, now, Tlp::new(repr, data).with_carry(true), queue);
         Some(Some(port))
+    }
+
+    /// A request of the host does not leave: its link is down, or it is an AtomicOp that may not go there.
+    #[cold]
+    fn refuse_unsent(&mut self, port: usize, now: Time, tlp: &Tlp, queue: &mut SortedQueue) -> Status {
+        self.counters.unsupported_requests += 1;
+        if self.ports[port].is_open() {
+            let error = (Uncorrectable::AtomicOpEgressBlocked, true);
+            self.log(port, now, error, BridgeSide::Primary, tlp, queue);
+            return Status::UnsupportedRequest;
+        }
+        self.note_link_down();
+        let status = self.refuse_closed(port, now, tlp, queue);
+        if tlp.class() != tlp::Class::Posted {
+            self.request_failed(port, now, tlp.repr, failure_of(status), queue);
+        }
+        status
+    }
+
+    /// A request of the root complex through `port` has failed.
+    #[cold]
+    fn request_failed(
+        &mut self,
+        port: usize,
+        now: Time,
+        request: Repr,
+        failure: RpPioFailure,
+        queue: &mut SortedQueue,
+    ) {
+        let Some(function) = &mut self.ports[port].function else { return };
+        function.bridge.request_failed(&Tlp::new(request, Data::NONE), failure);
+        self.report(port, now, None, queue);
+    }
+
+    /// The request with `tag` was told to come again. True where it does, or has ended as CRS Software Visibility and patience
+    /// say (`PCIe 5.0 §2.3.2`); false where the host is told, as it is behind a bare root port.
+    #[cold]
+    fn come_again(&mut self, port: usize, tag: u16, now: Time, queue: &mut SortedQueue) -> bool {
+        let Some(function) = &self.ports[port].function else { return false };
+        let shows = function.bridge.shows_retry();
+        let until = now + self.requester.timeout;
+        let slot = &mut self.requester.ports[port].tags[usize::from(tag)];
+        let Body::Config(c) = slot.request.body else { return false };
+        let is_read = c.op == Access::Read;
+        let over = *slot.retry_until.get_or_insert(until) <= now;
+        let value = if shows && is_read && c.register_dw == 0 { NOT_READY } else { ALL_ONES };
+        if value == ALL_ONES && !over {
+            slot.state = TagState::Retrying;
+            slot.deadline = now + CRS_RETRY_INTERVAL;
+            let deadline = slot.deadline;
+            self.requester.watch(deadline, queue);
+            return true;
+        }
+        if !is_read {
+            return false;
+        }
+        let asker = slot.asker;
+        self.requester.release(port, tag);
+        let data = Data::Carried(self.payloads.copy(&value.to_le_bytes()));
+        self.tell_asker(now + self.profile.root_complex_latency, asker, Ok(data), now, queue);
+        true
+    }
+
+    /// It is time to ask again.
+    fn ask_again(&mut self, port: usize, tag: usize, now: Time, queue: &mut SortedQueue) {
+        let deadline = now + self.requester.timeout;
+        let slot = &mut self.requester.ports[port].tags[tag];
+        (slot.state, slot.deadline) = (TagState::Open, deadline);
+        let tlp = Tlp::new(slot.request, slot.data.clone()).with_carry(true);
+        slot.bytes.clear();
+        self.note_retry();
+        if self.ports[port].is_open() {
+            self.send(port, now, tlp, queue);
+            RootComplex::wake(port, now, queue);
+        } else {
+            let status = self.refuse_unsent(port, now, &tlp, queue);
+            refuse(self, port, now, &tlp, status, queue);
+        }
+    }
+
+    /// Tells who has asked, at `at`.
+    fn tell_asker(
+        &mut self,
+        at: Time,
+        asker: Asker,
+        result: Result<Data, HostError>,
+        now: Time,
+        queue: &mut SortedQueue,
+    ) {
+        match asker {
+            Asker::Host(id) => self.tell_host(at, HostInput::Done { id, result }, queue),
+            Asker::Part { split, offset } => {
+                self.part_done(split, offset, result, now, queue);
+            }
+        }
     }
 
     /// The root port through which a message leaves that does not go to all.
     pub(super) fn port_of_message(&self, toward: Bdf, message: &OutMessage) -> Option<usize> {
         let header = &message.header;
         match message.routing {
-            MessageRouting::Local => self.map.port_of_bus(toward.bus(), self.ports.len()),
-            MessageRouting::ById => self.map.port_of_bus(header[0], self.ports.len()),
-            MessageRouting::ByAddress => {
-                self.map.port_of_address(u64::from_be_bytes(*header), self.ports.len())
-            }
+            MessageRouting::Local => self.port_of_bus(toward.bus()),
+            MessageRouting::ById => self.port_of_bus(header[0]),
+            MessageRouting::ByAddress => self.port_of_address(u64::from_be_bytes(*header)),
             _ => None,
         }
     }
 
     /// Puts a request of the host in its place behind all earlier ones.
-    fn send(&mut self, port: usize, now: Time, mut tlp: Tlp, queue: &mut SortedQueue) {
+    pub(super) fn send(&mut self, port: usize, now: Time, mut tlp: Tlp, queue: &mut SortedQueue) {
         let at = now + self.profile.root_complex_latency;
         tlp.account = self.ledger.open(now, self.ports[port].config.link as usize, Side::Root, &tlp);
         self.ledger.charge(tlp.account, Stage::RootComplex, at);
@@ -363,14 +530,14 @@ impl RootComplex {
         let posted = tlp.class() == tlp::Class::Posted;
         let p = &mut self.ports[port];
         let out = if posted { &mut p.posted_out } else { &mut p.non_posted_out };
-        out.push(tlp.repr.tc, Outbound { stamp, at, tlp });
+        out.push(tlp.repr.tc, Outbound { stamp, at, tlp, credit: None });
         if at > now {
             queue.push(at, Event::RootPort(port as u32));
         }
     }
 }
 
-/// A completion has come in: it belongs to an open request, or is unexpected.
+/// A completion for the root complex has come in: it belongs to an open request, or is unexpected.
 pub(super) fn complete(root: &mut RootComplex, port: usize, now: Time, tlp: &Tlp, queue: &mut SortedQueue) {
     let Body::Completion(c) = tlp.repr.body else { return };
     root.ledger.close(tlp, Stage::RootComplex, now + root.profile.root_complex_latency);
@@ -378,36 +545,105 @@ pub(super) fn complete(root: &mut RootComplex, port: usize, now: Time, tlp: &Tlp
     match root.requester.ports[port].tags.get_mut(usize::from(tag)).filter(|_| ours) {
         Some(slot) if slot.state == TagState::Open => {
             let Some(result) = slot.take(&c, tlp, &root.payloads) else { return };
-            let (id, over) = (slot.id, result.is_ok() || c.is_last());
-            slot.state = TagState::Resting;
-            if over {
-                root.requester.release(port, tag);
-            }
-            let at = now + root.profile.root_complex_latency;
-            root.tell_host(at, HostInput::Done { id, result }, queue);
+            end(root, port, now, (tlp, &c), result, queue);
         }
         Some(slot) if slot.state == TagState::Resting => {
-            root.counters.unexpected_completions += 1;
             if c.is_last() {
                 root.requester.release(port, tag);
                 // The program may have waited for the tag.
                 queue.push(now, Event::Host);
             }
+            unexpected(root, port, now, tlp, queue);
         }
-        _ => root.counters.unexpected_completions += 1,
+        _ => unexpected(root, port, now, tlp, queue),
+    }
+    if root.splits.is_waiting() {
+        root.issue_waiting(now, queue);
     }
 }
 
-/// A request of the host was never sent: it ends as one that the other end refuses does.
-pub(super) fn refuse(root: &mut RootComplex, port: usize, now: Time, tlp: &Tlp, queue: &mut SortedQueue) {
+/// An open request has its answer.
+fn end(
+    root: &mut RootComplex,
+    port: usize,
+    now: Time,
+    (tlp, c): (&Tlp, &Completion),
+    result: Result<Data, HostError>,
+    queue: &mut SortedQueue,
+) {
+    let tag = c.tag.bits();
+    if let Err(error) = &result
+        && fail(root, port, now, (tlp, tag), *error, queue)
+    {
+        return;
+    }
+    let slot = &mut root.requester.ports[port].tags[usize::from(tag)];
+    let (asker, over) = (slot.asker, result.is_ok() || c.is_last());
+    slot.state = TagState::Resting;
+    if over {
+        root.requester.release(port, tag);
+    }
+    root.tell_asker(now + root.profile.root_complex_latency, asker, result, now, queue);
+}
+
+/// An open request has failed with `error`. True where it goes on all the same.
+#[cold]
+fn fail(
+    root: &mut RootComplex,
+    port: usize,
+    now: Time,
+    (tlp, tag): (&Tlp, u16),
+    error: HostError,
+    queue: &mut SortedQueue,
+) -> bool {
+    let request = root.requester.ports[port].tags[usize::from(tag)].request;
+    match error {
+        HostError::ConfigRetry => return root.come_again(port, tag, now, queue),
+        HostError::Completion(CompletionError::UnsupportedRequest) => {
+            root.request_failed(port, now, request, RpPioFailure::UnsupportedRequest, queue);
+        }
+        HostError::Completion(CompletionError::CompleterAbort) => {
+            root.request_failed(port, now, request, RpPioFailure::CompleterAbort, queue);
+        }
+        // Advisory: whoever asked learns of it (`PCIe 5.0 §6.2.3.2.4.3`).
+        _ if tlp.repr.ep => {
+            root.log(port, now, (Uncorrectable::PoisonedTlp, true), BridgeSide::Secondary, tlp, queue);
+        }
+        _ => {}
+    }
+    false
+}
+
+/// Advisory where it is not fatal (`PCIe 5.0 §6.2.3.2.4.5`).
+#[cold]
+fn unexpected(root: &mut RootComplex, port: usize, now: Time, tlp: &Tlp, queue: &mut SortedQueue) {
+    root.counters.unexpected_completions += 1;
+    root.log(port, now, (Uncorrectable::UnexpectedCompletion, true), BridgeSide::Secondary, tlp, queue);
+}
+
+const fn failure_of(status: Status) -> RpPioFailure {
+    match status {
+        Status::CompleterAbort => RpPioFailure::CompleterAbort,
+        _ => RpPioFailure::UnsupportedRequest,
+    }
+}
+
+/// A request of the root complex was never sent: it ends as one that the other end completes with `status` does.
+pub(super) fn refuse(
+    root: &mut RootComplex,
+    port: usize,
+    now: Time,
+    tlp: &Tlp,
+    status: Status,
+    queue: &mut SortedQueue,
+) {
     let (requester, tag) = tlp.repr.transaction();
     root.ledger.drop(tlp.account);
     let slot =
         root.requester.ports[port].tags.get_mut(usize::from(tag.bits())).filter(|_| requester == ROOT_ID);
-    let Some(id) = slot.filter(|slot| slot.state == TagState::Open).map(|slot| slot.id) else { return };
+    let Some(asker) = slot.filter(|slot| slot.state == TagState::Open).map(|slot| slot.asker) else { return };
     root.requester.release(port, tag.bits());
-    let refused = HostError::Completion(CompletionError::UnsupportedRequest);
-    root.tell_host(now, HostInput::Done { id, result: Err(refused) }, queue);
+    root.tell_asker(now, asker, Err(host_error(status)), now, queue);
 }
 
 impl TagSlot {
@@ -489,10 +725,21 @@ fn expire(root: &mut RootComplex, now: Time, port: usize, tag: usize, queue: &mu
         TagState::Open => {
             slot.state = TagState::Resting;
             slot.deadline = now + timeout;
-            let id = slot.id;
+            let (asker, request) = (slot.asker, slot.request);
             root.counters.completion_timeouts += 1;
-            root.tell_host(now, HostInput::Done { id, result: Err(HostError::CompletionTimeout) }, queue);
+            root.tell_asker(now, asker, Err(HostError::CompletionTimeout), now, queue);
+            let tlp = Tlp::new(request, Data::NONE);
+            root.log(
+                port,
+                now,
+                (Uncorrectable::CompletionTimeout, false),
+                BridgeSide::Secondary,
+                &tlp,
+                queue,
+            );
+            root.request_failed(port, now, request, RpPioFailure::CompletionTimeout, queue);
         }
+        TagState::Retrying => root.ask_again(port, tag, now, queue),
         TagState::Resting => root.requester.release(port, tag as u16),
         TagState::Free => {}
     }

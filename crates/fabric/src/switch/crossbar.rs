@@ -23,7 +23,7 @@
 
 use super::MAX_INPUTS;
 use super::arbiter::{Arbiter, Inputs, PortArbitration};
-use device::{CreditReturn, Ready};
+use device::CreditReturn;
 use std::collections::VecDeque;
 use tlp::{Attributes, Bdf, Body, Class, MemoryOp, TcSet, Time, Tlp, TrafficClass};
 
@@ -89,6 +89,14 @@ impl Input {
     }
 }
 
+/// The queue whose head goes next.
+#[derive(Clone, Copy)]
+pub(super) struct Next {
+    pub(super) input: usize,
+    class: Class,
+    tc: usize,
+}
+
 /// When a TLP may leave.
 #[derive(Clone, Copy)]
 struct Timer {
@@ -104,7 +112,7 @@ pub(super) struct Crossbar {
     egresses: usize,
     /// By input, egress port and Traffic Class.
     pairs: Vec<Pair>,
-    /// By egress port and class: the inputs with a queue whose head goes there and is due.
+    /// By egress port and class: the inputs with a queue whose head goes there, and may go now.
     due: Vec<[Inputs; 3]>,
     arbiters: Vec<[Arbiter; 3]>,
     /// In the order of their times.
@@ -158,7 +166,7 @@ impl Crossbar {
     pub(super) fn push(&mut self, now: Time, input: usize, mut entry: Entry) {
         let (class, tc) = (entry.tlp.class(), usize::from(entry.tlp.repr.tc.bits()));
         entry.place = self.place(input, &entry, class, tc);
-        let (leave_at, egress) = (entry.leave_at, usize::from(entry.egress));
+        let leave_at = entry.leave_at;
         let counts = u32::from(self.counts(input, &entry));
         let state = &mut self.inputs[input];
         state.held[class.index()] += counts;
@@ -169,7 +177,7 @@ impl Crossbar {
         if leave_at > now {
             self.set_timer(Timer { at: leave_at, input: input as u8, class, tc: tc as u8 });
         } else if is_head {
-            self.mark_due(input, egress, class);
+            self.mark_head(now, input, class, tc);
         }
     }
 
@@ -231,28 +239,26 @@ impl Crossbar {
 
     #[inline]
     fn mark_head(&mut self, now: Time, input: usize, class: Class, tc: usize) {
-        if let Some(head) = self.inputs[input].front(class, tc)
-            && head.leave_at <= now
-        {
-            let egress = usize::from(head.egress);
-            self.mark_due(input, egress, class);
+        let Some(head) = self.inputs[input].front(class, tc) else { return };
+        let egress = usize::from(head.egress);
+        if self.may_go(input, class, tc, head, now) {
+            self.due[egress][class.index()] |= 1 << input;
+            self.touched |= 1 << egress;
         }
     }
 
+    /// True where the head of a queue of `input` is due, and behind no posted TLP that it may not pass.
     #[inline]
-    fn mark_due(&mut self, input: usize, egress: usize, class: Class) {
-        self.due[egress][class.index()] |= 1 << input;
-        self.touched |= 1 << egress;
+    fn may_go(&self, input: usize, class: Class, tc: usize, head: &Entry, now: Time) -> bool {
+        let pair = || self.pairs[self.pair(input, usize::from(head.egress), tc)];
+        head.leave_at <= now && (class == Class::Posted || pair().left >= head.place)
     }
 
-    /// Which classes have something due for `egress`; what is due may yet have to wait for posted TLPs before it.
+    /// The classes of which something may go to `egress`, on one Traffic Class or another: bits by [`Class::index`].
     #[inline]
-    pub(super) fn ready(&self, egress: usize) -> Ready {
-        let due = &self.due[egress];
-        Class::ALL
-            .into_iter()
-            .filter(|class| due[class.index()] != 0)
-            .fold(Ready::NONE, |ready, class| ready.or(Ready::output(class)))
+    pub(super) fn outputs(&self, egress: usize) -> u8 {
+        let [posted, non_posted, completion] = self.due[egress].map(|inputs| u8::from(inputs != 0));
+        posted | non_posted << 1 | completion << 2
     }
 
     /// An egress port that may have something new to send; each once until it has again.
@@ -269,24 +275,21 @@ impl Crossbar {
         self.touched |= 1 << egress;
     }
 
-    /// The next TLP of `class` for `egress`, of a Traffic Class in `room`, and the input that held it.
+    /// Which TLP of `class` goes to `egress` next, of a Traffic Class in `room`. It has had its turn, and is to be
+    /// [taken](Self::take).
     #[inline]
-    pub(super) fn pop(
-        &mut self,
-        egress: usize,
-        now: Time,
-        class: Class,
-        room: TcSet,
-    ) -> Option<(usize, Entry)> {
+    pub(super) fn next(&mut self, egress: usize, now: Time, class: Class, room: TcSet) -> Option<Next> {
         let mut waiting = self.due[egress][class.index()];
-        while let Some(input) = self.arbiters[egress][class.index()].next(waiting) {
+        let arbiter = &self.arbiters[egress][class.index()];
+        let (input, tc) = loop {
+            let input = arbiter.next(waiting)?;
             if let Some(tc) = self.sendable(input, egress, now, class, room) {
-                self.arbiters[egress][class.index()].took(input);
-                return self.take(input, egress, now, class, tc).map(|entry| (input, entry));
+                break (input, tc);
             }
             waiting &= !(1 << input);
-        }
-        None
+        };
+        self.arbiters[egress][class.index()].took(input);
+        Some(Next { input, class, tc })
     }
 
     /// The Traffic Class of the TLP that `input` would send: of those that may go, the one that has been due longest.
@@ -298,32 +301,52 @@ impl Crossbar {
             let tc = left.trailing_zeros() as usize;
             left &= left - 1;
             let Some(head) = self.inputs[input].front(class, tc) else { continue };
-            if usize::from(head.egress) != egress || head.leave_at > now {
+            if usize::from(head.egress) != egress || !self.may_go(input, class, tc, head, now) {
                 continue;
             }
-            let may_go =
-                class == Class::Posted || self.pairs[self.pair(input, egress, tc)].left >= head.place;
-            if may_go && best.is_none_or(|(at, _)| head.leave_at < at) {
+            if best.is_none_or(|(at, _)| head.leave_at < at) {
                 best = Some((head.leave_at, tc));
             }
         }
         best.map(|(_, tc)| tc)
     }
 
+    /// What [`next`](Self::next) has named, to look at.
     #[inline]
-    fn take(&mut self, input: usize, egress: usize, now: Time, class: Class, tc: usize) -> Option<Entry> {
+    pub(super) fn head(&self, next: Next) -> Option<&Entry> {
+        self.inputs[next.input].front(next.class, next.tc)
+    }
+
+    /// Takes what [`next`](Self::next) has named.
+    #[inline]
+    pub(super) fn take(&mut self, now: Time, next: Next) -> Option<Entry> {
+        let Next { input, class, tc } = next;
+        let head = self.inputs[input].front(class, tc)?;
+        let egress = usize::from(head.egress);
+        let counts = u32::from(self.counts(input, head));
         let state = &mut self.inputs[input];
-        let queue = &mut state.queues[class.index()][tc];
-        let entry = queue.pop_front()?;
+        let entry = state.queues[class.index()][tc].pop_front();
         state.empties(class, tc);
-        let counts = entry.credit.is_some() || input >= self.egresses;
-        state.held[class.index()] -= u32::from(counts);
+        state.held[class.index()] -= counts;
         if class == Class::Posted {
-            let pair = self.pair(input, egress, tc);
-            self.pairs[pair].left += 1;
+            self.posted_left(now, input, egress, tc);
         }
         self.refresh(now, input, egress, class, tc);
-        Some(entry)
+        entry
+    }
+
+    /// A posted TLP has left: what was behind it may go. Nobody needs to be told, since whoever takes posted TLPs asks for
+    /// the others next.
+    #[inline]
+    fn posted_left(&mut self, now: Time, input: usize, egress: usize, tc: usize) {
+        let pair = self.pair(input, egress, tc);
+        self.pairs[pair].left += 1;
+        for class in [Class::NonPosted, Class::Completion] {
+            let Some(head) = self.inputs[input].front(class, tc) else { continue };
+            if usize::from(head.egress) == egress && self.may_go(input, class, tc, head, now) {
+                self.due[egress][class.index()] |= 1 << input;
+            }
+        }
     }
 
     /// A queue of `input` has a new head: whether `egress` has one due, and where the new one goes.
@@ -331,22 +354,20 @@ impl Crossbar {
     fn refresh(&mut self, now: Time, input: usize, egress: usize, class: Class, tc: usize) {
         let state = &self.inputs[input];
         let mut left = state.filled[class.index()].bits();
-        let (mut here, mut next) = (false, None);
+        let (mut here, mut elsewhere) = (false, false);
         while left != 0 {
             let of = left.trailing_zeros() as usize;
             left &= left - 1;
-            let Some(head) = state.front(class, of).filter(|head| head.leave_at <= now) else { continue };
+            let Some(head) = state.front(class, of) else { continue };
             let to = usize::from(head.egress);
-            here |= to == egress;
-            if of == tc && to != egress {
-                next = Some(to);
-            }
+            here |= to == egress && self.may_go(input, class, of, head, now);
+            elsewhere |= of == tc && to != egress;
         }
         if !here {
             self.due[egress][class.index()] &= !(1 << input);
         }
-        if let Some(to) = next {
-            self.mark_due(input, to, class);
+        if elsewhere {
+            self.mark_head(now, input, class, tc);
         }
     }
 

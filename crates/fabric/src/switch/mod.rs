@@ -288,7 +288,15 @@ impl Switch {
     #[inline]
     pub fn ready(&self, port: usize) -> Ready {
         let taken = if self.credits[port].is_empty() { Ready::NONE } else { Ready::TAKEN };
-        self.crossbar.ready(port).or(taken)
+        let outputs = self.outputs(port);
+        let of_class = |class: &Class| outputs & 1 << class.index() != 0;
+        Class::ALL.into_iter().filter(of_class).fold(taken, |ready, class| ready.or(Ready::output(class)))
+    }
+
+    /// The classes of which it has something to send at `port` on one Traffic Class or another: bits by [`Class::index`].
+    #[inline]
+    pub(crate) fn outputs(&self, port: usize) -> u8 {
+        self.crossbar.outputs(port)
     }
 
     /// The next TLP of `class` to send at `port`, of one of the Traffic Classes in `room`. Ask for posted TLPs first: what
@@ -297,30 +305,33 @@ impl Switch {
     #[inline]
     pub fn poll_tlp(&mut self, port: usize, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
         loop {
-            let (input, entry) = self.crossbar.pop(port, now, class, room)?;
-            if let Some((to, credit)) = entry.credit
-                && let Some((to, credit)) = self.places.left(&entry.tlp, to.into(), credit)
+            let next = self.crossbar.next(port, now, class, room)?;
+            let head = self.crossbar.head(next)?;
+            let is_message = matches!(head.tlp.repr.body, Body::Message(_));
+            if let Some((to, credit)) = head.credit
+                && let Some((to, credit)) = self.places.left(&head.tlp, to.into(), credit)
             {
                 self.return_credit(to, credit);
             }
-            if port == 0 && matches!(entry.tlp.repr.body, Body::Message(_)) {
-                // Interrupts and acknowledgements are gathered as they leave, so that they push what is before them.
-                match self.gather(entry) {
-                    Some(tlp) => return Some(self.count(input, port, tlp)),
-                    None => continue,
-                }
+            let entry = self.crossbar.take(now, next);
+            if port != 0 || !is_message {
+                self.count(next.input, port);
+                return entry.map(|entry| entry.tlp);
             }
-            return Some(self.count(input, port, entry.tlp));
+            // Interrupts and acknowledgements are gathered as they leave, so that they push what is before them.
+            if let Some(tlp) = self.gather(entry?) {
+                self.count(next.input, port);
+                return Some(tlp);
+            }
         }
     }
 
     #[inline]
-    fn count(&mut self, input: usize, port: usize, tlp: Tlp) -> Tlp {
+    fn count(&mut self, input: usize, port: usize) {
         if input < self.bridges.len() {
             self.counters.forwarded += 1;
             self.counters.peer_to_peer += u64::from(input != 0 && port != 0);
         }
-        tlp
     }
 
     /// The next TLP received at `port` that has left the receive buffer.

@@ -50,3 +50,47 @@ impl Places {
         self.kept.retain(|_, (of, _)| *of != port);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tlp::{Completion, Data, MemoryOp, MemoryRequest, Repr, Span, Status};
+
+    fn read(tag: u16) -> Tlp {
+        let (requester, span) = (Bdf::from_bits(0x0300), Span::zero_length(0x1000));
+        let body = MemoryRequest { op: MemoryOp::Read, requester, tag: Tag::from_bits(tag), span };
+        Tlp::new(Repr::new(Body::Memory(body)), Data::NONE)
+    }
+
+    fn answer(tag: u16) -> Tlp {
+        let body = Completion {
+            locked: false,
+            completer: Bdf::default(),
+            requester: Bdf::from_bits(0x0300),
+            tag: Tag::from_bits(tag),
+            status: Status::Success,
+            bcm: false,
+            byte_count: 4,
+            lower_address: 0,
+            length_dw: None,
+        };
+        Tlp::new(Repr::new(Body::Completion(body)), Data::NONE)
+    }
+
+    #[test]
+    fn a_place_is_free_at_once_or_with_the_answer() {
+        let credit = CreditReturn::of(&read(1));
+        let mut places = Places::default();
+        assert_eq!(places.left(&read(1), 2, credit), Some((2, credit)), "as the specification has it");
+        assert_eq!(places.answered(&answer(1)), None);
+        places.keep_all();
+        assert_eq!(places.left(&read(1), 2, credit), None);
+        assert_eq!(places.answered(&answer(7)), None, "another request's");
+        assert_eq!(places.answered(&answer(1)), Some((2, credit)));
+        assert_eq!(places.answered(&answer(1)), None, "once");
+        assert_eq!(places.left(&answer(1), 2, credit), Some((2, credit)), "nothing answers a completion");
+        assert_eq!(places.left(&read(3), 4, credit), None);
+        places.forget(4);
+        assert_eq!(places.answered(&answer(3)), None, "its link has begun anew");
+    }
+}

@@ -111,6 +111,7 @@ pub fn fabric_seeded(link: LinkConfig, device: Stream, seed: u64) -> Fabric {
         payloads: PayloadPool::new(),
         slots: vec![SlotConfig::on_root_port(link, Box::new(device))],
         switches: Vec::new(),
+        root_ports: Vec::new(),
         program: None,
         faults: Vec::new(),
         seed,

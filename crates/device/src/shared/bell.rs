@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! How a device says that it has to be asked again, though nobody has called it: another one did what they share does. Never
+//! asks: that is for whoever drives the devices.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Who has rung and was not yet asked, each once.
+#[derive(Default)]
+struct Rung {
+    order: Vec<u16>,
+    there: Vec<bool>,
+}
+
+#[derive(Default)]
+struct Board {
+    any: AtomicBool,
+    rung: Mutex<Rung>,
+}
+
+impl Board {
+    fn lock(&self) -> MutexGuard<'_, Rung> {
+        self.rung.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The bell of one device; clones are the same one. To be rung wherever what [`Device::ready`](crate::Device::ready) or
+/// [`Device::poll_timeout`](crate::Device::poll_timeout) say may have changed without a call of this device.
+#[derive(Clone)]
+pub struct Bell {
+    number: u16,
+    board: Arc<Board>,
+}
+
+impl Bell {
+    /// Asks for being asked.
+    pub fn ring(&self) {
+        let rung = &mut *self.board.lock();
+        let Some(there) = rung.there.get_mut(usize::from(self.number)) else { return };
+        if !std::mem::replace(there, true) {
+            rung.order.push(self.number);
+            self.board.any.store(true, Ordering::Release);
+        }
+    }
+}
+
+impl fmt::Debug for Bell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Bell({})", self.number)
+    }
+}
+
+/// The bells of devices that are driven together, by number, seen by who drives them.
+pub struct Bells(Arc<Board>);
+
+impl Bells {
+    /// Bells for devices 0 to `count` - 1.
+    #[must_use]
+    pub fn new(count: u16) -> Bells {
+        let rung = Rung { order: Vec::with_capacity(count.into()), there: vec![false; count.into()] };
+        Bells(Arc::new(Board { any: AtomicBool::new(false), rung: Mutex::new(rung) }))
+    }
+
+    /// That of device `number`; beyond the last one that nobody hears.
+    #[must_use]
+    pub fn bell(&self, number: u16) -> Bell {
+        Bell { number, board: Arc::clone(&self.0) }
+    }
+
+    /// True where one was rung.
+    #[inline]
+    #[must_use]
+    pub fn any(&self) -> bool {
+        self.0.any.load(Ordering::Acquire)
+    }
+
+    /// One that was rung, which may be rung again from now on; the last first.
+    #[inline]
+    pub fn take(&mut self) -> Option<u16> {
+        if self.any() { self.take_one() } else { None }
+    }
+
+    #[cold]
+    fn take_one(&self) -> Option<u16> {
+        let rung = &mut *self.0.lock();
+        let number = rung.order.pop()?;
+        rung.there[usize::from(number)] = false;
+        self.0.any.store(!rung.order.is_empty(), Ordering::Release);
+        Some(number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_stands_there_once() {
+        let mut bells = Bells::new(3);
+        let (one, two) = (bells.bell(1), bells.bell(2));
+        assert!(!bells.any() && bells.take().is_none());
+        one.ring();
+        two.ring();
+        one.clone().ring();
+        bells.bell(3).ring();
+        let mut rung: Vec<u16> = std::iter::from_fn(|| bells.take()).collect();
+        rung.sort_unstable();
+        assert_eq!(rung, [1, 2]);
+        one.ring();
+        assert_eq!((bells.take(), bells.any()), (Some(1), false));
+    }
+}

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A DMA engine with descriptor rings behind a physical function and its virtual ones, after that of Zazo et al. (ReConFig'15),
+//! and the host program that moves data through every function of it.
+//!
+//! Each function has two rings, one for each direction: H2D, whose data the device reads, and D2H, whose data it writes. A
+//! ring consists of descriptors in host memory; the host posts some by writing their number to the doorbell, the device
+//! fetches them, moves the data, and writes back how many are done. The registers of a function, little-endian, on BAR 0:
+//!
+//! ```text
+//!           H2D    D2H
+//! ring      +0x00  +0x40  u64  bus address of the descriptors
+//! entries   +0x08  +0x48  u32  descriptors of the ring: a power of two, 1 to 4096; 0: there is none
+//! posted    +0x0c  +0x4c  u32  doorbell: how many descriptors were posted so far, modulo 2^32
+//! done at   +0x10  +0x50  u64  bus address of the 8 B that are written back; 0: nothing is
+//! seed      +0x18  +0x58  u64  first word of the stream of data
+//! done      +0x20  +0x60  u32  how many descriptors are done so far; read-only
+//! failed    +0x24  +0x64  u32  how many of these failed; read-only
+//!           +0x1000            MSI-X table: vector 0 is H2D's, vector 1 D2H's
+//!           +0x1800            MSI-X Pending Bit Array
+//!
+//! descriptor        +0  u64  address        +8  u32  bytes        +12  u32  bit 0: interrupt when done
+//! written back      +0  u32  done           +4  u32  failed
+//! ```
+//!
+//! Behind the rings stands what the paper tests with (§IV-E): data are integers that count up without a gap. An H2D ring
+//! checks that its bytes are those of the stream which begins with `seed`, 8 B for each word, over all descriptors; a D2H ring
+//! makes such a stream. A descriptor failed where a transfer failed, or a byte was wrong.
+//!
+//! One engine does the reads of all functions. It has a *window* (§IV-A): so many reads of up to 512 B may be under way.
+//! Their completions come in any order; a place in the window is free again when its data and all before it of the same
+//! ring have been taken. Functions take turns for free places. Writes wait for nobody, and take turns in the endpoint.
+//!
+//! Unlike the paper's, descriptors are in host memory, not in the device's, and the window is shared by all functions.
+
+mod driver;
+mod ring;
+mod stream;
+mod window;
+
+pub use driver::{Load, drive_one, driver};
+pub use stream::Stream;
+
+use crate::shared::Shared;
+use crate::{device_id, identity};
+use config::{Bar, BuildError, Builder, ConfigSpace, Identity, MsixLayout, PcieLayout, SriovLayout};
+use device::endpoint::{FunctionConfig, VirtualFunctions};
+use device::{AsyncDevice, Device};
+use ring::Function;
+use thiserror::Error;
+use tlp::{Duration, PayloadPool, Time};
+use window::Window;
+
+/// Virtual functions at most.
+pub const MAX_VFS: u16 = 255;
+/// Bytes of BAR 0 of each function.
+pub const BAR_BYTES: u64 = 8192;
+/// Bytes of a descriptor.
+pub const DESCRIPTOR_BYTES: u64 = 16;
+/// Descriptors of a ring at most.
+pub const MAX_RING_ENTRIES: u32 = 4096;
+/// Bytes of a read of data at most, and of a write.
+pub const READ_BYTES: u32 = 512;
+
+/// Other data processing accelerator: processing accelerators (PCI Code and ID Assignment Specification, §1.19).
+const CLASS: u32 = 0x12_0000;
+const BAR: u8 = 0;
+const VF_DEVICE: u16 = device_id::DMA_ENGINE_VF;
+const MSIX: MsixLayout = MsixLayout { vectors: 2, table: (BAR, 0x1000), pending: (BAR, 0x1800) };
+
+/// Offsets of the registers of a ring, and the distance of the rings.
+mod register {
+    pub(super) const RING: u64 = 0x00;
+    pub(super) const ENTRIES: u64 = 0x08;
+    pub(super) const POSTED: u64 = 0x0c;
+    pub(super) const DONE_AT: u64 = 0x10;
+    pub(super) const SEED: u64 = 0x18;
+    pub(super) const DONE: u64 = 0x20;
+    pub(super) const FAILED: u64 = 0x24;
+    pub(super) const STRIDE: u64 = 0x40;
+    /// Of both.
+    pub(super) const BYTES: usize = 0x80;
+}
+
+/// The bit of a descriptor that asks for an interrupt.
+const INTERRUPT: u32 = 1;
+
+/// Which way data go: host to device, or device to host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Direction {
+    /// Host to device: the device reads.
+    H2d,
+    /// Device to host: the device writes.
+    D2h,
+}
+
+impl Direction {
+    /// Both.
+    pub const ALL: [Direction; 2] = [Direction::H2d, Direction::D2h];
+
+    /// 0 or 1: the place of its ring, and its vector.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+
+    /// Offset of a register of its ring.
+    const fn register(self, offset: u64) -> u64 {
+        self as u64 * register::STRIDE + offset
+    }
+}
+
+/// What an engine is to be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// Virtual functions, 0 to 255.
+    pub vfs: u16,
+    /// Reads of data under way at most, of all functions, 1 to 1024.
+    pub window: u16,
+}
+
+impl Default for Settings {
+    /// One virtual function, as the paper has it (§IV-B), and a window of 32.
+    fn default() -> Settings {
+        Settings { vfs: 1, window: 32 }
+    }
+}
+
+/// Why there is no such engine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+pub enum SettingsError {
+    /// Virtual functions.
+    #[error("vfs of {0}: legal are 0 to {MAX_VFS}")]
+    Vfs(u16),
+    /// The window.
+    #[error("window of {0}: legal are 1 to 1024")]
+    Window(u16),
+    /// A configuration space.
+    #[error(transparent)]
+    Config(#[from] BuildError),
+}
+
+/// What a ring has done, at the device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RingReport {
+    /// Bytes moved: read and checked, or handed to the endpoint.
+    pub bytes: u64,
+    /// Descriptors done.
+    pub done: u64,
+    /// Of these, failed.
+    pub failed: u64,
+    /// Doorbells that made no sense: of no ring, or with more posted than there are descriptors.
+    pub refused: u64,
+}
+
+/// What a function has done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct FunctionReport {
+    /// By [`Direction::index`].
+    pub rings: [RingReport; 2],
+    /// Bytes moved when the first function had moved all of its own.
+    pub shared_bytes: u64,
+    /// When its driver had all it wanted.
+    pub end: Option<Time>,
+}
+
+impl FunctionReport {
+    /// Bytes moved in both directions.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.rings.iter().map(|r| r.bytes).sum()
+    }
+}
+
+/// What an engine has done: the physical function first, then the virtual ones.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Report {
+    /// By function.
+    pub functions: Vec<FunctionReport>,
+    /// When the drivers began.
+    pub start: Option<Time>,
+    /// When the first of them ended.
+    pub first_end: Option<Time>,
+}
+
+impl Report {
+    /// From the start of all drivers to the end of the function's.
+    #[must_use]
+    pub fn elapsed(&self, function: usize) -> Option<Duration> {
+        let end = self.functions.get(function)?.end?;
+        Some(end.since(self.start?))
+    }
+
+    /// A function's driver has all it wanted.
+    fn end(&mut self, function: usize, now: Time) {
+        if self.first_end.is_none() {
+            self.first_end = Some(now);
+            self.functions.iter_mut().for_each(|f| f.shared_bytes = f.bytes());
+        }
+        if let Some(function) = self.functions.get_mut(function) {
+            function.end = Some(now);
+        }
+    }
+}
+
+/// The functions of an engine.
+pub struct Functions {
+    /// Function 0.
+    pub physical: FunctionConfig,
+    /// Those behind it, where there are any, for
+    /// [`Endpoint::with_virtual_functions`](device::Endpoint::with_virtual_functions).
+    pub virtual_functions: Option<VirtualFunctions>,
+}
+
+/// The engine; `pcie` says what link it is on, payloads come from `pool`.
+///
+/// # Errors
+/// Where a setting is not legal.
+pub fn functions(
+    settings: Settings,
+    pcie: PcieLayout,
+    pool: &PayloadPool,
+    report: &Shared<Report>,
+) -> Result<Functions, SettingsError> {
+    if settings.vfs > MAX_VFS {
+        return Err(SettingsError::Vfs(settings.vfs));
+    }
+    if !(1..=1024).contains(&settings.window) {
+        return Err(SettingsError::Window(settings.window));
+    }
+    report.change(|r| r.functions = vec![FunctionReport::default(); usize::from(settings.vfs) + 1]);
+    let window = Window::new(settings.window);
+    let (pool, report) = (pool.clone(), report.clone());
+    let device = move |number: u16| -> Box<dyn Device> {
+        let (window, report) = (window.clone(), report.clone());
+        let start = move |io| Function::new(io, number, window.clone(), report.clone()).run();
+        Box::new(AsyncDevice::with_pool(pool.clone(), start))
+    };
+    let physical = FunctionConfig { config: physical(settings.vfs, pcie)?, device: device(0) };
+    let virtual_functions = match settings.vfs {
+        0 => None,
+        _ => {
+            Some(VirtualFunctions { config: virtual_space(pcie)?, device: Box::new(move |n| device(n + 1)) })
+        }
+    };
+    Ok(Functions { physical, virtual_functions })
+}
+
+fn physical(vfs: u16, pcie: PcieLayout) -> Result<ConfigSpace, BuildError> {
+    let builder = Builder::type0(identity(device_id::DMA_ENGINE, CLASS))
+        .bar(BAR, Bar::memory64(BAR_BYTES))
+        .msix(MSIX)
+        .pcie(pcie)
+        .advanced_error_reporting();
+    if vfs == 0 {
+        return builder.build();
+    }
+    let sriov = SriovLayout::new(vfs, VF_DEVICE).bar(BAR, Bar::memory64(BAR_BYTES));
+    builder.alternative_routing(0).single_root_virtualization(sriov).build()
+}
+
+fn virtual_space(pcie: PcieLayout) -> Result<ConfigSpace, BuildError> {
+    let identity = Identity { device: VF_DEVICE, ..identity(device_id::DMA_ENGINE, CLASS) };
+    Builder::virtual_function(identity)
+        .pcie(pcie)
+        .msix(MSIX)
+        .advanced_error_reporting()
+        .alternative_routing(0)
+        .build()
+}

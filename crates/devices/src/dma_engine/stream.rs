@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The data that the engine is tried with: integers that count up (ReConFig'15, §IV-E). Never looks at an address.
+
+/// A stream of little-endian words of 8 B: the seed, and each the one before and one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stream {
+    seed: u64,
+    /// Bytes that have gone by.
+    offset: u64,
+}
+
+impl Stream {
+    /// From its first word on.
+    #[must_use]
+    pub const fn new(seed: u64) -> Stream {
+        Stream { seed, offset: 0 }
+    }
+
+    /// The same from byte `offset` on.
+    #[must_use]
+    pub const fn at(self, offset: u64) -> Stream {
+        Stream { offset, ..self }
+    }
+
+    fn word(&self) -> [u8; 8] {
+        self.seed.wrapping_add(self.offset / 8).to_le_bytes()
+    }
+
+    /// The bytes of the word that is next, and how far into it the stream is.
+    fn each(&mut self, len: usize, mut part: impl FnMut(usize, &[u8])) {
+        let mut done = 0;
+        while done < len {
+            let (word, from) = (self.word(), (self.offset % 8) as usize);
+            let to = (from + len - done).min(8);
+            part(done, &word[from..to]);
+            done += to - from;
+            self.offset += (to - from) as u64;
+        }
+    }
+
+    /// Writes the next bytes.
+    pub fn fill(&mut self, bytes: &mut [u8]) {
+        self.each(bytes.len(), |at, part| bytes[at..at + part.len()].copy_from_slice(part));
+    }
+
+    /// True where these are the next bytes; as many have gone by in either case.
+    pub fn check(&mut self, bytes: &[u8]) -> bool {
+        let mut same = true;
+        self.each(bytes.len(), |at, part| same &= bytes[at..at + part.len()] == *part);
+        same
+    }
+
+    /// Lets bytes go by.
+    pub fn skip(&mut self, len: u64) {
+        self.offset += len;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_count_up_wherever_they_are_cut() {
+        let mut whole = [0; 24];
+        Stream::new(0xfffe).fill(&mut whole);
+        assert_eq!(whole[..8], [0xfe, 0xff, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(whole[16..], [0, 0, 1, 0, 0, 0, 0, 0]);
+        for cut in 0..=24 {
+            let mut stream = Stream::new(0xfffe);
+            assert!(stream.check(&whole[..cut]) && stream.check(&whole[cut..]), "{cut}");
+            assert_eq!(stream, Stream::new(0xfffe).at(24));
+        }
+        let mut wrong = whole;
+        wrong[17] ^= 1;
+        let mut stream = Stream::new(0xfffe);
+        stream.skip(3);
+        assert!(!stream.check(&wrong[3..]) && stream == Stream::new(0xfffe).at(24));
+    }
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a bridge that is a root port does beside (`PCIe 5.0 §6.2.4.1`, §6.1.6, §6.2.10.3): it hears error messages and PMEs, and
+//! logs requests of the root complex that failed. Without meaning to the ports of switches.
+
+use super::Bridge;
+use config::cap::pcie::DEVICE_CONTROL;
+use config::ext::aer;
+use config::header::{COMMAND_STATUS, command, status};
+use config::{ErrorMessage, RpPioFailure, RpPioRequest, Side};
+use tlp::{Bdf, Body, Mps, Tlp};
+
+impl Bridge {
+    /// As firmware leaves it, for devices that nobody enumerates: Memory Space, I/O Space and Bus Master Enable, and this
+    /// Max_Payload_Size, where the port has it.
+    pub(crate) fn preset(&mut self, mps: Mps) {
+        let enables = command::IO_SPACE | command::MEMORY_SPACE | command::BUS_MASTER;
+        let _ = self.space.write(COMMAND_STATUS, 0b0011, enables);
+        if let Some(at) = self.space.pcie_capability() {
+            let at = at + DEVICE_CONTROL;
+            let others = self.space.read(at) & !(0b111 << 5);
+            let _ = self.space.write(at, 0b0011, others | u32::from(mps.encoding()) << 5);
+        }
+        self.refresh();
+    }
+
+    /// An error message has reached the root port, or it has sent one to itself (`PCIe 5.0 §6.2.4.1.2`). Then ask for
+    /// interrupts.
+    pub(crate) fn root_error(&mut self, code: u8, source: Bdf) {
+        if let Some(message) = ErrorMessage::from_code(code) {
+            // Whether it interrupts, the level says.
+            let _ = self.space.root_error(message, source);
+        }
+    }
+
+    /// A PM_PME message has reached the root port (`PCIe 5.0 §6.1.6`). Then ask for interrupts.
+    pub(crate) fn root_pme(&mut self, requester: Bdf) {
+        // Whether it interrupts, the level says.
+        let _ = self.space.root_pme(requester.bits());
+    }
+
+    /// Number and level of the interrupt of Root Error Command.
+    pub(super) fn error_interrupt(&self) -> Option<u8> {
+        let at = self.space.aer_capability()? + aer::ROOT_STATUS;
+        let number = (self.space.read(at) >> aer::root::INTERRUPT_SHIFT) as u8;
+        self.space.root_interrupt().then_some(number)
+    }
+
+    /// The same of PMEs.
+    pub(super) fn pme_interrupt(&self) -> Option<u8> {
+        self.space.root_pme_interrupt().then(|| self.space.message_number())
+    }
+
+    /// A request of the root complex through this port failed: Secondary Status, and an RP PIO error. Then ask for
+    /// containment, messages and interrupts.
+    pub(crate) fn request_failed(&mut self, request: &Tlp, failure: RpPioFailure) {
+        let kind = match request.repr.body {
+            Body::Config(_) => RpPioRequest::Configuration,
+            Body::Io(_) => RpPioRequest::Io,
+            _ => RpPioRequest::Memory,
+        };
+        match failure {
+            RpPioFailure::UnsupportedRequest => {
+                self.space.set_status_of(Side::Secondary, status::RECEIVED_MASTER_ABORT);
+            }
+            RpPioFailure::CompleterAbort => {
+                self.space.set_status_of(Side::Secondary, status::RECEIVED_TARGET_ABORT);
+            }
+            RpPioFailure::CompletionTimeout => {}
+        }
+        // System errors and exceptions of a processor are not modelled.
+        let _ = self.space.rp_pio(kind, failure, link::header_log(request), [0; 4]);
+    }
+
+    /// CRS Software Visibility Enable.
+    pub(crate) fn shows_retry(&self) -> bool {
+        self.space.crs_software_visibility()
+    }
+}

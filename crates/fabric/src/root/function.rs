@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Root ports as functions: type 1 functions of bus 0, root port `n` being 00:(n+1).0 (`PCIe 5.0 §7.3.1`). Configuration
+//! requests to them, what writes lead to, their errors and their interrupts. Never routes.
+
+use super::links::Held;
+use super::{RootComplex, RootPort};
+use crate::bridge::answers::{ASSERT_INTA, DEASSERT_INTA};
+use crate::bridge::{Bridge, Routes};
+use crate::queue::{Event, EventQueue, SortedQueue};
+use crate::switch::Action;
+use crate::topology::MSI_WINDOW;
+use config::cap::pcie::LINK_CAPABILITIES;
+use config::{ConfigSpace, Effects, Side, SlotEvent, Uncorrectable};
+use device::host::{HostError, HostInput, HostMessage};
+use serde::Serialize;
+use tlp::{
+    Access, Bdf, Body, ConfigKind, ConfigRequest, Data, MessageRouting, Mps, Rate, Repr, Tag, Time, Tlp,
+    Width,
+};
+
+/// Root ports that are functions at most: device 0 of bus 0 is the host itself.
+pub const MAX_ROOT_FUNCTIONS: usize = 31;
+
+/// What root ports with configuration spaces have seen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct RootFunctionCounters {
+    /// Configuration requests that functions of bus 0 have answered.
+    pub config_requests: u64,
+    /// TLPs sent on from one root port to another.
+    pub peer_to_peer: u64,
+    /// Reads between root ports that were taken apart.
+    pub split_reads: u64,
+    /// The reads that these were taken apart into.
+    pub split_parts: u64,
+    /// Requests that Access Control Services have blocked.
+    pub acs_violations: u64,
+    /// TLPs that came to nothing because a link was down, or contained.
+    pub link_down: u64,
+    /// Configuration requests that were asked again because of CRS.
+    pub config_retries: u64,
+}
+
+/// The function of one root port.
+pub(super) struct Function {
+    pub(super) bridge: Bridge,
+    /// What decides where TLPs go; follows the configuration space.
+    pub(super) routes: Routes,
+    pub(super) up: bool,
+    /// Of its link, once it was up.
+    pub(super) speed: Option<(Rate, Width)>,
+    pub(super) held: Held,
+    /// INTA (bit 0) to INTD (bit 3) as the link says, and as the host was told.
+    pub(super) wires: u8,
+    told: u8,
+    /// Port Number of Link Capabilities: its bit in the Egress Control Vectors of others.
+    pub(super) number: usize,
+}
+
+impl Function {
+    /// The function of root port `port`; `None` where `space` has a type 0 header.
+    pub(super) fn new(space: ConfigSpace, port: usize, preset: Option<Mps>) -> Option<Function> {
+        let at = space.pcie_capability();
+        let number = at.map_or(port, |at| (space.read(at + LINK_CAPABILITIES) >> 24) as usize);
+        let mut bridge = Bridge::new(space)?;
+        bridge.set_id(Bdf::new(0, port as u8 + 1, 0)?);
+        if let Some(mps) = preset {
+            bridge.preset(mps);
+        }
+        let routes = bridge.routes();
+        let held = Held::empty();
+        Some(Function { bridge, routes, up: false, speed: None, held, wires: 0, told: 0, number })
+    }
+
+    /// Its link carries TLPs, and is to.
+    #[inline]
+    pub(super) fn is_open(&self) -> bool {
+        self.up && self.held.is_empty()
+    }
+
+    /// Containment keeps its link down.
+    pub(super) fn is_contained(&self) -> bool {
+        self.held.contains(Held::CONTAINED)
+    }
+
+    /// Hears the error messages that its own errors have led to.
+    pub(super) fn hear_own_errors(&mut self, first: Option<Tlp>) {
+        let further = [first, self.bridge.poll_error_message(), self.bridge.poll_containment_message()];
+        for tlp in further.into_iter().flatten() {
+            if let Body::Message(m) = tlp.repr.body {
+                self.bridge.root_error(m.code, m.requester);
+            }
+        }
+    }
+}
+
+impl RootPort {
+    /// The host may not send this: the link is down, or AtomicOp Egress Blocking holds it up (`PCIe 5.0 §6.15`).
+    #[inline]
+    pub(super) fn is_blocked(&self, body: &Body) -> bool {
+        let Some(function) = &self.function else { return false };
+        !function.is_open() || function.routes.blocks_atomics && matches!(body, Body::Atomic(_))
+    }
+
+    /// What is read out of the registers often.
+    pub(super) fn follow_registers(&mut self, passes_peers: bool) {
+        let Some(function) = &mut self.function else { return };
+        function.routes = function.bridge.routes();
+        self.config.mps = function.routes.mps;
+        self.config.rcb = function.bridge.space().rcb();
+        let contained = function.held.contains(Held::CONTAINED);
+        self.watched = passes_peers || contained || !function.routes.lets_all_up();
+    }
+}
+
+impl RootComplex {
+    /// Configuration space of root port `port`, to look at; `None` where it is a bare one.
+    #[must_use]
+    pub fn space(&self, port: usize) -> Option<&ConfigSpace> {
+        self.ports.get(port)?.function.as_ref().map(|f| f.bridge.space())
+    }
+
+    /// The interrupt wires of root port `port`: INTA in bit 0 to INTD in bit 3, those of what is below and its own.
+    #[must_use]
+    pub fn wires(&self, port: usize) -> u8 {
+        self.ports.get(port).and_then(|p| p.function.as_ref()).map_or(0, |f| f.told)
+    }
+
+    /// What root ports that are functions have seen.
+    #[must_use]
+    pub fn function_counters(&self) -> &RootFunctionCounters {
+        &self.function_counters
+    }
+
+    /// A configuration request of the host to a function of bus 0: answered after the way there and back.
+    pub(super) fn configure(
+        &mut self,
+        now: Time,
+        request: ConfigRequest,
+        data: Data,
+        queue: &mut SortedQueue,
+    ) -> Result<Data, HostError> {
+        let port = usize::from(request.completer.device()).wrapping_sub(1);
+        let function = self.ports.get_mut(port).and_then(|p| p.function.as_mut());
+        let function = function.filter(|_| request.completer.function() == 0).ok_or(HostError::NoDevice)?;
+        self.function_counters.config_requests += 1;
+        let tlp = Tlp::new(Repr::new(Body::Config(request)), data);
+        let (answer, effects) = function.bridge.config_request(&tlp, &request, &self.payloads);
+        if request.op == Access::Write {
+            self.obey(port, now, effects, queue);
+        }
+        Ok(answer.map_or(Data::NONE, |answer| answer.data))
+    }
+
+    /// The bus of root ports.
+    pub(super) fn is_own_bus(&self, bus: u8) -> bool {
+        bus == 0 && self.has_functions
+    }
+
+    /// What a write has changed.
+    fn obey(&mut self, port: usize, now: Time, effects: Effects, queue: &mut SortedQueue) {
+        let Some(function) = &mut self.ports[port].function else { return };
+        let (reset, disable) =
+            (function.bridge.routes().windows.secondary_bus_reset, function.bridge.link_disabled());
+        if effects.contains(Effects::SECONDARY_BUS_RESET) {
+            self.hold(port, Held::RESET, reset);
+        }
+        if effects.contains(Effects::LINK_DISABLE) {
+            self.hold(port, Held::DISABLE, disable);
+        }
+        if effects.contains(Effects::RETRAIN_LINK) {
+            self.actions.push_back((port, Action::Retrain));
+        }
+        self.report(port, now, None, queue);
+    }
+
+    /// Logs an error of `tlp`, which was met on `side`, in the registers of root port `port`, where it has any.
+    #[cold]
+    pub(super) fn log(
+        &mut self,
+        port: usize,
+        now: Time,
+        (error, advisory): (Uncorrectable, bool),
+        side: Side,
+        tlp: &Tlp,
+        queue: &mut SortedQueue,
+    ) {
+        let Some(function) = &mut self.ports[port].function else { return };
+        let message = function.bridge.log(error, advisory, side, tlp);
+        self.report(port, now, message, queue);
+    }
+
+    /// The function of `port` has something to say of its errors; obeys what they lead to.
+    pub(super) fn report(&mut self, port: usize, now: Time, message: Option<Tlp>, queue: &mut SortedQueue) {
+        let Some(function) = &mut self.ports[port].function else { return };
+        function.hear_own_errors(message);
+        self.settle(port, now, queue);
+    }
+
+    /// Obeys what the registers of `port` have come to say: routes, containment, and interrupts.
+    pub(super) fn settle(&mut self, port: usize, now: Time, queue: &mut SortedQueue) {
+        let Some(function) = &self.ports[port].function else { return };
+        let contained = function.bridge.is_contained();
+        self.hold(port, Held::CONTAINED, contained);
+        let passes_peers = self.passes_peers;
+        self.ports[port].follow_registers(passes_peers);
+        while let Some(msi) = self.own_interrupt(port) {
+            self.take_own_interrupt(now, &msi, queue);
+        }
+        self.tell_wires(port, now, None, queue);
+    }
+
+    fn own_interrupt(&mut self, port: usize) -> Option<Tlp> {
+        let RootComplex { ports, payloads, .. } = self;
+        ports[port].function.as_mut()?.bridge.poll_interrupt(payloads)
+    }
+
+    /// An MSI of a root port is a write that crosses no link.
+    fn take_own_interrupt(&mut self, now: Time, msi: &Tlp, queue: &mut SortedQueue) {
+        let Body::Memory(m) = msi.repr.body else { return };
+        let (address, len) = (m.span.first_byte(), m.span.byte_count());
+        if MSI_WINDOW.contains(address, u64::from(len)) {
+            self.interrupt(now, msi, queue);
+        } else if self.memory.contains(address, len as usize) {
+            self.store(m.span, &msi.data);
+        } else {
+            self.counters.unsupported_requests += 1;
+        }
+    }
+
+    /// Tells the host which wires of `port` have changed; `from` has sent the message that changed them, else the root
+    /// port itself did.
+    pub(super) fn tell_wires(&mut self, port: usize, now: Time, from: Option<Bdf>, queue: &mut SortedQueue) {
+        let Some(function) = &mut self.ports[port].function else { return };
+        let wires = function.wires | function.bridge.wires();
+        let changed = std::mem::replace(&mut function.told, wires) ^ wires;
+        let requester = from.unwrap_or(function.bridge.id());
+        for wire in (0..4).filter(|wire| changed >> wire & 1 == 1) {
+            let first = if wires >> wire & 1 == 1 { ASSERT_INTA } else { DEASSERT_INTA };
+            let (routing, code) = (MessageRouting::Local, first + wire);
+            let message = HostMessage { requester, routing, code, header: [0; 8], data: Data::NONE };
+            self.tell_host(now + self.profile.root_complex_latency, HostInput::Message(message), queue);
+        }
+    }
+
+    /// Something happens to the slot below root port `port`: it is logged, and interrupts where it is enabled.
+    pub(crate) fn handle_slot(&mut self, port: usize, now: Time, event: SlotEvent, queue: &mut SortedQueue) {
+        if let Some(function) = &mut self.ports[port].function {
+            function.bridge.slot_event(event);
+            self.settle(port, now, queue);
+        }
+    }
+
+    /// An answer to the host that no link has carried.
+    pub(super) fn tell_after_both_ways(&mut self, now: Time, input: HostInput, queue: &mut SortedQueue) {
+        self.tell_host(now + self.profile.root_complex_latency * 2, input, queue);
+    }
+
+    /// The root port behind which `bus` lies, and the kind of configuration request that goes there for `function`; `None`:
+    /// nobody is there (`PCIe 5.0 §7.3.3`).
+    pub(super) fn way_to_function(&self, function: Bdf) -> Option<(usize, ConfigKind)> {
+        let port = self.port_of_bus(function.bus())?;
+        let Some(f) = &self.ports[port].function else {
+            // Device numbers above 0 are not on the bus right behind a root port (`PCIe 5.0 §7.3.1`).
+            return (function.device() == 0).then_some((port, ConfigKind::Type0));
+        };
+        if function.bus() != f.routes.windows.secondary {
+            return Some((port, ConfigKind::Type1));
+        }
+        let there = function.device() == 0 || f.routes.ari_forwarding;
+        there.then_some((port, ConfigKind::Type0))
+    }
+
+    /// The root port that claims a memory request of the host to `address`. The lowest number wins.
+    #[inline]
+    pub(super) fn port_of_address(&self, address: u64) -> Option<usize> {
+        let bare = self.map.port_of_address(address, self.ports.len());
+        if !self.has_functions {
+            return bare;
+        }
+        self.port_where(bare, |routes| routes.windows.claims_memory(address))
+    }
+
+    /// The same of I/O.
+    pub(super) fn port_of_io(&self, address: u32) -> Option<usize> {
+        let bare = self.map.port_of_io(address, self.ports.len());
+        self.port_where(bare, |routes| routes.windows.claims_io(u64::from(address)))
+    }
+
+    /// The root port behind which `bus` lies.
+    pub(super) fn port_of_bus(&self, bus: u8) -> Option<usize> {
+        let bare = self.map.port_of_bus(bus, self.ports.len());
+        self.port_where(bare, |routes| routes.windows.claims_bus(bus))
+    }
+
+    fn port_where(&self, bare: Option<usize>, claims: impl Fn(&Routes) -> bool) -> Option<usize> {
+        self.ports.iter().enumerate().position(|(n, port)| match &port.function {
+            Some(function) => claims(&function.routes),
+            None => bare == Some(n),
+        })
+    }
+
+    pub(super) fn note_link_down(&mut self) {
+        self.function_counters.link_down += 1;
+    }
+
+    pub(super) fn note_retry(&mut self) {
+        self.function_counters.config_retries += 1;
+    }
+
+    /// Asks for a pump of `port`.
+    pub(super) fn wake(port: usize, at: Time, queue: &mut SortedQueue) {
+        queue.push(at, Event::RootPort(port as u32));
+    }
+}
+
+/// The header of a configuration request of the host.
+pub(super) fn config_header(op: Access, completer: Bdf, register_dw: u16, first_be: u8) -> ConfigRequest {
+    let (kind, requester, tag) = (ConfigKind::Type0, super::ROOT_ID, Tag::default());
+    ConfigRequest { op, kind, requester, tag, completer, register_dw: register_dw & 0x3ff, first_be }
+}

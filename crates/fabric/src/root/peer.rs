@@ -1,0 +1,430 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! From one root port to another: who may ask for what of whom (`PCIe 5.0 §6.12`, §2.2.4), and how it gets there. What goes to
+//! memory is none of its business.
+//!
+//! What is passed on keeps the credits that it came with until it leaves, so that nothing waits here without bound. A
+//! read that is split ([`PeerToPeer::Split`]) takes a place in the memory system instead, and returns its credits.
+
+use super::links::Held;
+use super::reads::Job;
+use super::requester::{Asker, Expects, memory_read};
+use super::{Outbound, PeerToPeer, RootComplex};
+use crate::bridge::{self, answers};
+use crate::queue::{Event, EventQueue, SortedQueue};
+use crate::stages::Stage;
+use crate::topology::MSI_WINDOW;
+use config::{Side, Uncorrectable};
+use device::CreditReturn;
+use device::host::HostError;
+use std::collections::VecDeque;
+use tlp::split::request_piece;
+use tlp::{Account, Body, Class, Data, MemoryOp, Span, Status, Time, Tlp};
+
+/// Bytes of the reads that a split read becomes, which end where they end: one line of a cache, as the root complex of the capture
+/// `root-complex/mrd-512byte-rc.pcap` of NetTLP has it.
+pub const SPLIT_BYTES: u32 = 64;
+
+/// What becomes of a request from below.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Verdict {
+    /// Memory, or nobody, answers it.
+    Here,
+    /// It goes on through this root port.
+    Peer(usize),
+    /// The function of this root port refuses it.
+    Refused(usize, Uncorrectable),
+    /// The link of this root port is down.
+    Closed(usize),
+    /// It came in through a contained port.
+    Dropped,
+}
+
+use Verdict::{Closed, Dropped, Here, Peer, Refused};
+
+/// A read that was taken apart.
+struct Split {
+    job: u32,
+    egress: usize,
+    /// When the first of its parts is at the root port.
+    at: Time,
+    address: u64,
+    byte_count: u32,
+    issued: u32,
+    done: u32,
+    failed: Option<Status>,
+    carry: bool,
+    bytes: Vec<u8>,
+}
+
+/// Reads that were taken apart, by number; numbers are used again.
+#[derive(Default)]
+pub(super) struct Splits {
+    splits: Vec<Split>,
+    free: Vec<u32>,
+    /// Those that wait for a tag.
+    waiting: VecDeque<u32>,
+}
+
+/// Bytes of the part that begins at `address`, of `left` that are left.
+const fn part_len(address: u64, left: u32) -> u32 {
+    let to_line = SPLIT_BYTES - (address % SPLIT_BYTES as u64) as u32;
+    if left < to_line { left } else { to_line }
+}
+
+impl RootComplex {
+    /// What becomes of the request `tlp` that has come in at root port `port`.
+    pub(super) fn judge(&self, port: usize, tlp: &Tlp) -> Verdict {
+        let Some(from) = &self.ports[port].function else { return Here };
+        if from.held.contains(Held::CONTAINED) {
+            return Dropped;
+        }
+        let (address, len) = match &tlp.repr.body {
+            Body::Memory(m) => (m.span.first_byte(), m.span.byte_count()),
+            Body::Atomic(a) => (a.address, a.operand.bytes()),
+            _ => return Here,
+        };
+        if !from.routes.windows.bus_master_enable {
+            return Refused(port, Uncorrectable::UnsupportedRequest);
+        }
+        if !from.routes.lets_up(tlp) {
+            return Refused(port, Uncorrectable::AcsViolation);
+        }
+        if self.memory.contains(address, len as usize) || MSI_WINDOW.contains(address, u64::from(len)) {
+            return Here;
+        }
+        if self.peer_to_peer == PeerToPeer::Refuse {
+            return Here;
+        }
+        self.judge_peer(port, tlp, address)
+    }
+
+    fn judge_peer(&self, port: usize, tlp: &Tlp, address: u64) -> Verdict {
+        let Some(from) = &self.ports[port].function else { return Here };
+        let egress = match self.port_of_address(address) {
+            // It would go down where it came from: as ACS Upstream Forwarding lets it (`PCIe 5.0 §6.12.1.1`).
+            Some(own) if own == port && !from.routes.forwards_upstream() => return Here,
+            Some(egress) => egress,
+            None => return Here,
+        };
+        let Some(to) = &self.ports[egress].function else { return Here };
+        // What is redirected comes here as well, where it was validated above.
+        let blocked = bridge::PeerToPeer::Blocked;
+        if egress != port && from.routes.request_to_peer(tlp, to.number) == blocked {
+            return Refused(port, Uncorrectable::AcsViolation);
+        }
+        self.leave(egress, tlp)
+    }
+
+    /// What the egress port has to say.
+    fn leave(&self, egress: usize, tlp: &Tlp) -> Verdict {
+        let Some(to) = &self.ports[egress].function else { return Here };
+        if !to.is_open() {
+            return Closed(egress);
+        }
+        let cut = self.peer_to_peer == PeerToPeer::Split && tlp.class() == Class::Posted;
+        if tlp.repr.data_dw() * 4 > to.routes.mps.bytes() && !cut {
+            return Refused(egress, Uncorrectable::MalformedTlp);
+        }
+        if to.routes.blocks_atomics && matches!(tlp.repr.body, Body::Atomic(_)) {
+            return Refused(egress, Uncorrectable::AtomicOpEgressBlocked);
+        }
+        if to.routes.blocks_poisoned && tlp.repr.ep {
+            return Refused(egress, Uncorrectable::PoisonedTlpEgressBlocked);
+        }
+        if to.routes.blocks_prefixes && tlp.prefixes.end_to_end() > 0 {
+            return Refused(egress, Uncorrectable::TlpPrefixBlocked);
+        }
+        Peer(egress)
+    }
+
+    /// Counts and logs a request, or a completion, that goes no further; how a non-posted one is completed.
+    #[cold]
+    pub(super) fn turn_away(
+        &mut self,
+        port: usize,
+        now: Time,
+        tlp: &Tlp,
+        verdict: Verdict,
+        queue: &mut SortedQueue,
+    ) -> Option<Status> {
+        let (by, error) = match verdict {
+            Here | Peer(_) => return Some(Status::UnsupportedRequest),
+            Dropped => {
+                self.function_counters.link_down += 1;
+                return None;
+            }
+            Closed(by) => {
+                self.function_counters.link_down += 1;
+                let is_request = tlp.class() != Class::Completion;
+                return is_request.then(|| self.refuse_closed(by, now, tlp, queue));
+            }
+            Refused(by, error) => (by, error),
+        };
+        let side = if by == port { Side::Secondary } else { Side::Primary };
+        // Advisory where the completion tells the requester (`PCIe 5.0 §6.2.3.2.4.1`).
+        let advisory = tlp.class() == Class::NonPosted && error != Uncorrectable::MalformedTlp;
+        self.log(by, now, (error, advisory), side, tlp, queue);
+        match error {
+            Uncorrectable::MalformedTlp => {
+                self.counters.malformed += 1;
+                None
+            }
+            Uncorrectable::AcsViolation => {
+                self.function_counters.acs_violations += 1;
+                Some(Status::CompleterAbort)
+            }
+            _ => {
+                self.counters.unsupported_requests += 1;
+                Some(Status::UnsupportedRequest)
+            }
+        }
+    }
+
+    /// Passes a request on to `egress`. It has been judged.
+    pub(super) fn pass_request(
+        &mut self,
+        port: usize,
+        egress: usize,
+        now: Time,
+        tlp: &Tlp,
+        queue: &mut SortedQueue,
+    ) {
+        if tlp.repr.ep {
+            self.counters.poisoned += 1;
+            self.log(port, now, (Uncorrectable::PoisonedTlp, true), Side::Secondary, tlp, queue);
+        }
+        if self.peer_to_peer == PeerToPeer::Split
+            && let Body::Memory(m) = &tlp.repr.body
+            && !m.span.is_zero_length()
+        {
+            match m.op {
+                MemoryOp::Read => return self.split(port, egress, now, tlp, queue),
+                MemoryOp::Write if tlp.repr.data_dw() * 4 > self.ports[egress].config.mps.bytes() => {
+                    return self.cut(port, egress, now, tlp, queue);
+                }
+                _ => {}
+            }
+        }
+        let credit = Some((port as u32, CreditReturn::of(tlp)));
+        self.pass(egress, now, tlp.clone(), credit, queue);
+    }
+
+    /// Puts a TLP in its place behind all that leaves through `egress`.
+    fn pass(
+        &mut self,
+        egress: usize,
+        now: Time,
+        tlp: Tlp,
+        credit: Option<(u32, CreditReturn)>,
+        queue: &mut SortedQueue,
+    ) {
+        let at = now + self.profile.root_complex_latency * 2;
+        self.ledger.charge(tlp.account, Stage::RootComplex, at);
+        self.function_counters.peer_to_peer += 1;
+        let stamp = self.reads.stamp();
+        let p = &mut self.ports[egress];
+        let lane = match tlp.class() {
+            Class::Posted => &mut p.posted_out,
+            Class::NonPosted => &mut p.non_posted_out,
+            Class::Completion => &mut p.passing,
+        };
+        lane.push(tlp.repr.tc, Outbound { stamp, at, tlp, credit });
+        RootComplex::wake(egress, at, queue);
+    }
+
+    /// A write that is longer than Max_Payload_Size of `egress`, in pieces that are not (`PCIe 5.0 §1.3.1`). The last has the
+    /// account and the credits.
+    fn cut(&mut self, port: usize, egress: usize, now: Time, tlp: &Tlp, queue: &mut SortedQueue) {
+        let Body::Memory(m) = tlp.repr.body else { return };
+        let (first, len) = (m.span.first_byte(), m.span.byte_count());
+        let limit = self.ports[egress].config.mps.bytes();
+        let mut sent = 0;
+        while sent < len {
+            let piece = request_piece(first + u64::from(sent), len - sent, limit);
+            // A piece never crosses 4 KiB, so it always has a span.
+            let Ok(span) = Span::covering(first + u64::from(sent), piece) else { break };
+            let mut part = Tlp { data: tlp.data.slice(sent as usize, piece as usize), ..tlp.clone() };
+            part.repr.body = Body::Memory(tlp::MemoryRequest { span, ..m });
+            sent += piece;
+            let last = sent == len;
+            part.account = if last { tlp.account } else { Account::NONE };
+            self.pass(egress, now, part, last.then(|| (port as u32, CreditReturn::of(tlp))), queue);
+        }
+    }
+
+    /// A completion for a function behind another root port. False where there is none, or it may not get there.
+    pub(super) fn pass_completion(
+        &mut self,
+        port: usize,
+        now: Time,
+        tlp: &Tlp,
+        queue: &mut SortedQueue,
+    ) -> bool {
+        let Body::Completion(c) = tlp.repr.body else { return false };
+        let Some(from) = &self.ports[port].function else { return false };
+        let Some(egress) = self.port_of_bus(c.requester.bus()) else { return false };
+        if egress == port && !from.routes.forwards_upstream() || self.peer_to_peer == PeerToPeer::Refuse {
+            return false;
+        }
+        match self.leave(egress, tlp) {
+            Here => return false,
+            Peer(_) => {
+                if tlp.repr.ep {
+                    self.counters.poisoned += 1;
+                    self.log(port, now, (Uncorrectable::PoisonedTlp, true), Side::Secondary, tlp, queue);
+                }
+                self.pass(egress, now, tlp.clone(), Some((port as u32, CreditReturn::of(tlp))), queue);
+            }
+            verdict => {
+                self.turn_away(port, now, tlp, verdict, queue);
+                self.ledger.drop(tlp.account);
+                self.return_credits(port, tlp);
+            }
+        }
+        true
+    }
+
+    /// A read becomes reads of the root complex of its own, of [`SPLIT_BYTES`] each.
+    fn split(&mut self, port: usize, egress: usize, now: Time, tlp: &Tlp, queue: &mut SortedQueue) {
+        let Body::Memory(m) = tlp.repr.body else { return };
+        self.return_credits(port, tlp);
+        self.ports[port].reads_under_way[usize::from(tlp.repr.tc.bits())] += 1;
+        let at = now + self.profile.root_complex_latency * 2;
+        self.ledger.charge(tlp.account, Stage::RootComplex, at);
+        self.function_counters.split_reads += 1;
+        let job = Job::passed(port, tlp, &m);
+        let (address, byte_count) = (job.address, job.byte_count);
+        let job = self.reads.insert(job);
+        let (issued, done, failed, carry) = (0, 0, None, tlp.carry);
+        let bytes = if carry { vec![0; byte_count as usize] } else { Vec::new() };
+        let split = Split { job, egress, at, address, byte_count, issued, done, failed, carry, bytes };
+        let number = self.splits.insert(split);
+        self.issue_parts(number, now, queue);
+    }
+
+    /// Sends parts as long as there are tags; else it waits for one.
+    fn issue_parts(&mut self, number: u32, now: Time, queue: &mut SortedQueue) {
+        loop {
+            let split = &self.splits.splits[number as usize];
+            let (egress, offset, carry, at) = (split.egress, split.issued, split.carry, split.at);
+            let (address, left) = (split.address + u64::from(offset), split.byte_count - offset);
+            if left == 0 {
+                return;
+            }
+            let len = part_len(address, left);
+            if !self.ports[egress].is_open() {
+                self.splits.splits[number as usize].issued += len;
+                // The last of them frees the number.
+                let over = self.part_done(number, offset, Err(HostError::NoDevice), now, queue);
+                if over { return } else { continue }
+            }
+            // A part never crosses a line, so it always has a span.
+            let Ok(span) = Span::covering(address, len) else { return };
+            let whose = (Asker::Part { split: number, offset }, Expects::Bytes(len));
+            let Some(repr) = self.requester.take_tag(egress, now, whose, memory_read(span), queue) else {
+                return self.splits.waiting.push_back(number);
+            };
+            self.splits.splits[number as usize].issued += len;
+            self.function_counters.split_parts += 1;
+            let stamp = self.reads.stamp();
+            let (tlp, at) = (Tlp::new(repr, Data::NONE).with_carry(carry), at.max(now));
+            self.ports[egress].non_posted_out.push(tlp.repr.tc, Outbound { stamp, at, tlp, credit: None });
+            RootComplex::wake(egress, at, queue);
+        }
+    }
+
+    /// A tag has become free.
+    pub(super) fn issue_waiting(&mut self, now: Time, queue: &mut SortedQueue) {
+        for _ in 0..self.splits.waiting.len() {
+            let Some(number) = self.splits.waiting.pop_front() else { return };
+            self.issue_parts(number, now, queue);
+        }
+    }
+
+    /// The part at `offset` has ended. True where it was the last.
+    pub(super) fn part_done(
+        &mut self,
+        number: u32,
+        offset: u32,
+        result: Result<Data, HostError>,
+        now: Time,
+        queue: &mut SortedQueue,
+    ) -> bool {
+        let split = &mut self.splits.splits[number as usize];
+        let len = part_len(split.address + u64::from(offset), split.byte_count - offset);
+        split.done += len;
+        match result {
+            Ok(data) => {
+                let place = split.bytes.get_mut(offset as usize..(offset + len) as usize);
+                if let (Some(place), Some(bytes)) = (place, data.bytes()) {
+                    place.copy_from_slice(bytes);
+                }
+            }
+            Err(error) => split.failed = split.failed.or(Some(status_of(error))),
+        }
+        let over = split.done == split.byte_count;
+        if over {
+            self.rebuild(number, now, queue);
+        }
+        over
+    }
+
+    /// All parts are there: completions of the root complex answer the read.
+    fn rebuild(&mut self, number: u32, now: Time, queue: &mut SortedQueue) {
+        let split = &mut self.splits.splits[number as usize];
+        let (failed, job) = (split.failed, split.job);
+        let data = match split.carry {
+            true => Data::Carried(self.payloads.copy(&std::mem::take(&mut split.bytes))),
+            false => Data::Counted(split.byte_count),
+        };
+        self.splits.free.push(number);
+        let ready = now + self.profile.root_complex_latency * 2;
+        let account = self.reads.finish(job, data, failed);
+        self.ledger.charge(account, Stage::Completer, now);
+        self.ledger.charge(account, Stage::RootComplex, ready);
+        self.reads_in_memory += 1;
+        queue.push(ready, Event::ReadReady(job));
+    }
+}
+
+impl Splits {
+    fn insert(&mut self, split: Split) -> u32 {
+        if let Some(at) = self.free.pop() {
+            self.splits[at as usize] = split;
+            return at;
+        }
+        self.splits.push(split);
+        (self.splits.len() - 1) as u32
+    }
+
+    /// True where none waits for a tag.
+    pub(super) fn is_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+}
+
+/// How a read is completed of which a part has failed: what was refused is refused, all else aborts (`PCIe 5.0 §2.3.1`).
+fn status_of(error: HostError) -> Status {
+    use device::CompletionError::UnsupportedRequest;
+    match error {
+        HostError::Completion(UnsupportedRequest) | HostError::NoDevice => Status::UnsupportedRequest,
+        _ => Status::CompleterAbort,
+    }
+}
+
+/// Answers a request of another root port's that was to leave through `port`.
+pub(super) fn answer(
+    root: &mut RootComplex,
+    port: usize,
+    now: Time,
+    request: &Tlp,
+    status: Status,
+    queue: &mut SortedQueue,
+) {
+    let id = root.ports[port].function.as_ref().map_or(super::ROOT_ID, |f| f.bridge.id());
+    let to = root.port_of_bus(request.repr.transaction().0.bus()).filter(|&to| root.ports[to].is_open());
+    match (answers::completion(request, id, status), to) {
+        (Some(tlp), Some(to)) => root.pass(to, now, tlp, None, queue),
+        _ => root.ledger.drop(request.account),
+    }
+}
