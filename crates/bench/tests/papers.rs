@@ -49,7 +49,6 @@ fn register_reads_rise_by_exactly_two_traversals() {
 
 /// IISWC'18, Figure 9(d): timeouts with buffers of 16 and 20, none with 24 and 28; with credits there is nothing to replay.
 #[test]
-#[ignore = "until the firmware of labs goes through switches"]
 fn larger_port_buffers_cure_timeouts_and_credits_need_no_cure() {
     let report = run("gem5-port-buffer");
     let timeouts = column(&report.tables[0], "timeout_percent");
@@ -64,7 +63,6 @@ fn larger_port_buffers_cure_timeouts_and_credits_need_no_cure() {
 
 /// Figure 9(c): a replay buffer of 1 throttles the disk so that nothing times out; 3 and 4 do not.
 #[test]
-#[ignore = "until the firmware of labs goes through switches"]
 fn small_replay_buffers_throttle_the_sender() {
     let report = run("gem5-replay-buffer");
     let timeouts = column(&report.tables[0], "timeout_percent");
@@ -75,7 +73,6 @@ fn small_replay_buffers_throttle_the_sender() {
 
 /// Figure 9(b): almost no replays up to x4, many at x8.
 #[test]
-#[ignore = "until the firmware of labs goes through switches"]
 fn wide_links_overflow_the_switch() {
     let report = run("gem5-width");
     let timeouts = column(&report.tables[0], "timeout_percent");
@@ -86,13 +83,12 @@ fn wide_links_overflow_the_switch() {
 
 /// Figure 9(a): a shorter switch is faster, by a few per cent; posted writes wait for nothing and gain nothing.
 #[test]
-#[ignore = "until the firmware of labs goes through switches"]
 fn switch_latency_costs_what_waits_for_answers() {
     let report = run("gem5-switch-latency");
     let gbps = column(&report.tables[0], "sector_gbps");
     assert!(gbps[0] > gbps[1] && gbps[1] > gbps[2] && gbps[0] / gbps[2] < 1.06, "{gbps:?}");
     let posted = column(&report.tables[0], "posted_disk_gbps");
-    assert!((posted[0] - posted[2]).abs() < 1e-9, "{posted:?}");
+    assert!((posted[0] / posted[2] - 1.0).abs() < 1e-3, "{posted:?}");
     // No more than the wire carries in requests of 84 B.
     assert!(gbps.iter().all(|g| *g < 4.0 * 64.0 / 84.0));
     assert_snapshot!(text(&report));

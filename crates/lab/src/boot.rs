@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What the simulated host does: firmware first, then all drivers side by side.
 
-use crate::links;
 use crate::schema::{Lab, Link, Slot};
+use crate::tree::HOT_PLUG_BUSES;
+use crate::{gate, links, vf_models};
 use device::Cpu;
-use device::firmware::{self, FixedBar, FoundFunction, RootPortWindows, Window};
-use fabric::AddressMap;
+use device::firmware::{self, FixedPlace, FoundFunction, HostMap, Path, Policy, System};
 use std::pin::Pin;
-use tlp::{Mrrs, Rcb};
+use tlp::{Bdf, Mrrs};
 
 /// A driver, to be given its function.
 pub(crate) type Driver = Box<dyn FnOnce(Cpu, FoundFunction) -> DriverFuture>;
+
+/// A driver, to be given its function and the virtual ones behind it, in their order.
+pub(crate) type FunctionsDriver = Box<dyn FnOnce(Cpu, Vec<FoundFunction>) -> DriverFuture>;
 
 /// What the host does for a device that no enumeration finds.
 pub(crate) type HostTask = Box<dyn FnOnce(Cpu) -> DriverFuture>;
@@ -19,6 +22,8 @@ pub(crate) type HostTask = Box<dyn FnOnce(Cpu) -> DriverFuture>;
 pub(crate) enum Task {
     /// Runs the driver of the function found there.
     Driver(Driver),
+    /// Runs the driver of all functions found there.
+    Functions(FunctionsDriver),
     /// Something else.
     Host(HostTask),
 }
@@ -26,17 +31,38 @@ pub(crate) enum Task {
 /// A driver that runs.
 pub(crate) type DriverFuture = Pin<Box<dyn Future<Output = Result<(), String>>>>;
 
-/// Enumerates, then runs the driver of each slot on the function found there.
-pub(crate) async fn boot(cpu: Cpu, windows: Vec<RootPortWindows>, tasks: Vec<Task>) -> Result<(), String> {
-    let found = firmware::enumerate(&cpu, &windows).await?;
+/// Where a slot is, and what the host does for it.
+pub(crate) struct Seat {
+    /// Of its function 0.
+    pub(crate) path: Path,
+    /// Its ID, where no enumeration finds it.
+    pub(crate) id: Bdf,
+    pub(crate) task: Task,
+}
+
+/// Enumerates, then runs the driver of each slot on the function found there, and starts the devices that no enumeration
+/// finds.
+pub(crate) async fn boot(cpu: Cpu, map: HostMap, seats: Vec<Seat>) -> Result<(), String> {
+    let system = firmware::enumerate_host(&cpu, &map).await?;
     let mut running = Vec::new();
-    for (slot, task) in tasks.into_iter().enumerate() {
+    for (slot, Seat { path, id, task }) in seats.into_iter().enumerate() {
         let future = match task {
-            Task::Host(task) => task(cpu.clone()),
+            Task::Host(task) => {
+                check_bus(&system, slot, &path, id)?;
+                cpu.send_message(id, gate::start(id)).await.map_err(|e| format!("slot {slot}: {e}"))?;
+                task(cpu.clone())
+            }
             Task::Driver(driver) => {
-                let function = found.iter().find(|f| f.port == slot);
+                let function = system.at_path(&path);
                 let function = function.ok_or_else(|| format!("slot {slot}: no function answers"))?;
-                driver(cpu.clone(), *function)
+                driver(cpu.clone(), function.found)
+            }
+            Task::Functions(driver) => {
+                let function = system.at_path(&path);
+                let function = function.ok_or_else(|| format!("slot {slot}: no function answers"))?;
+                let virtual_ones = system.vfs_of(function.bdf()).map(|f| f.found);
+                let all = std::iter::once(function.found).chain(virtual_ones).collect();
+                driver(cpu.clone(), all)
             }
         };
         running.push(cpu.spawn(future));
@@ -48,34 +74,40 @@ pub(crate) async fn boot(cpu: Cpu, windows: Vec<RootPortWindows>, tasks: Vec<Tas
     Ok(())
 }
 
-/// The root ports as firmware finds them; `rcb` is that of the host profile.
-pub(crate) fn windows(lab: &Lab, rcb: Rcb) -> Vec<RootPortWindows> {
-    let port = |(n, slot): (usize, &Slot)| RootPortWindows {
-        ten_bit_tags: slot.tags.as_ref().is_some_and(|t| *t.get_ref() > 256),
-        fixed: fixed_bar(slot).into_iter().collect(),
-        ..root_port(n, &links::merge(&lab.link, &slot.link), rcb)
-    };
-    lab.slot.iter().enumerate().map(port).collect()
-}
-
-/// Root port `n` with nothing special behind its `link`.
-pub(crate) fn root_port(n: usize, link: &Link, rcb: Rcb) -> RootPortWindows {
-    let window = |w: fabric::Window| Window { base: w.base, size: w.size };
-    RootPortWindows {
-        bus: AddressMap.bus(n),
-        mmio32: window(AddressMap.mmio32(n)),
-        mmio64: window(AddressMap.mmio64(n)),
-        io: window(AddressMap.io(n)),
-        mps: links::mps(link),
-        mrrs: link.mrrs_bytes.map_or_else(Mrrs::default, |m| m.0),
-        rcb: link.rcb_bytes.map_or(rcb, |r| r.0),
-        ten_bit_tags: false,
-        fixed: Vec::new(),
+/// A device that takes no configuration requests was told its ID before.
+fn check_bus(system: &System, slot: usize, path: &Path, id: Bdf) -> Result<(), String> {
+    let port = Path(path.0[..path.0.len() - 1].to_vec());
+    let bridge = system.at_path(&port).and_then(|f| f.bridge);
+    match bridge.map(|b| b.secondary) {
+        Some(bus) if bus == id.bus() => Ok(()),
+        Some(bus) => Err(format!("slot {slot}: its bus is {bus:#04x}, but its device is {id}")),
+        None => Err(format!("slot {slot}: no port leads to it")),
     }
 }
 
-fn fixed_bar(slot: &Slot) -> Option<FixedBar> {
+/// The host as firmware finds it, for this lab.
+pub(crate) fn host_map(lab: &Lab, paths: &[Path]) -> HostMap {
+    let fixed = lab.slot.iter().zip(paths).filter_map(|(slot, path)| fixed_place(slot, path)).collect();
+    let mrrs = |link: &Link| link.mrrs_bytes.map_or_else(Mrrs::default, |m| m.0);
+    let own = |(slot, path): (&Slot, &Path)| (path.clone(), mrrs(&links::merge(&lab.link, &slot.link)));
+    let policy = Policy {
+        mrrs: mrrs(&lab.link),
+        hot_plug_buses: HOT_PLUG_BUSES,
+        mrrs_of: lab.slot.iter().zip(paths).map(own).collect(),
+        vfs: vf_models::policy(lab, paths),
+        ..Policy::default()
+    };
+    HostMap { fixed, policy, ..HostMap::default() }
+}
+
+/// The host of a lab of one slot on `link`.
+pub(crate) fn host_map_of(link: &Link) -> HostMap {
+    let mrrs = link.mrrs_bytes.map_or_else(Mrrs::default, |m| m.0);
+    HostMap { policy: Policy { mrrs, ..Policy::default() }, ..HostMap::default() }
+}
+
+fn fixed_place(slot: &Slot, path: &Path) -> Option<FixedPlace> {
     let memory = slot.memory.as_ref().and_then(|m| Some((0, *m.address.as_ref()?.get_ref())));
     let nic = slot.simple_nic.as_ref().and_then(|n| Some((*n.bar.get_ref(), *n.address.as_ref()?.get_ref())));
-    memory.or(nic).map(|(bar, address)| FixedBar { function: 0, bar, address })
+    memory.or(nic).map(|(bar, address)| FixedPlace { path: path.clone(), bar, address })
 }

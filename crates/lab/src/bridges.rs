@@ -5,13 +5,13 @@
 use crate::links;
 use crate::schema::{self, Lab};
 use crate::tree::Tree;
-use config::{Builder, ConfigSpace, Identity, MsiLayout, PcieLayout, PortType, SlotLayout};
+use config::{AcsLayout, Builder, ConfigSpace, Identity, MsiLayout, PcieLayout, PortType, SlotLayout};
 use fabric::{
     Above, Forwarding, LinkConfig, PortArbitration, Switch, SwitchConfig, SwitchPortConfig, SwitchSlot,
     SwitchTiming,
 };
 use link::{CreditLimit, FlowControlMode, PortConfig};
-use tlp::{Class, Duration, PayloadPool, Vc};
+use tlp::{Class, Duration, PayloadPool, Rcb, Vc};
 
 /// Vendor ID of what riser itself is made of; no member of the PCI-SIG has it.
 const VENDOR: u16 = 0xf15e;
@@ -29,6 +29,7 @@ pub(crate) fn space(
     end: &PortConfig,
     number: u8,
     slot: Option<SlotLayout>,
+    rcb: Rcb,
 ) -> Result<ConfigSpace, String> {
     let device = match kind {
         PortType::RootPort => 0x0100,
@@ -47,6 +48,7 @@ pub(crate) fn space(
         width: end.width,
         port_number: number,
         slot,
+        rcb,
         ..PcieLayout::port(kind)
     };
     let builder = Builder::type1(identity)
@@ -54,7 +56,18 @@ pub(crate) fn space(
         .msi(MsiLayout { vectors: 1 })
         .pcie(pcie)
         .advanced_error_reporting();
+    let builder = if kind.is_above_link() { builder.access_control(AcsLayout::port(32)) } else { builder };
     builder.build().map_err(|e| e.to_string())
+}
+
+/// The functions of the root ports, in their order; `rcb` is that of the host profile.
+pub(crate) fn root_ports(tree: &Tree, links: &[LinkConfig], rcb: Rcb) -> Result<Vec<ConfigSpace>, String> {
+    let port = |(n, link): (usize, usize)| {
+        let slot = slot_layout(tree, n + 1, Some(link));
+        let link = &links[link];
+        space(PortType::RootPort, &link.root, n as u8 + 1, Some(slot), link.rcb.unwrap_or(rcb))
+    };
+    tree.root_links().enumerate().map(port).collect()
 }
 
 /// Gives the ports of switches the buffers of a switch.
@@ -93,11 +106,10 @@ fn switch_config(
     payloads: &PayloadPool,
 ) -> Result<SwitchConfig, String> {
     let downstream = (1..=tree.downstream_ports[n]).map(|port| {
-        let place = Above::Switch { switch: n, port };
-        let hanging = tree.slots.iter().chain(&tree.switches).position(|above| *above == place);
+        let hanging = tree.below(n, port);
         // A port that nothing hangs on is like its upstream port.
         let end = hanging.map_or(&link.device, |n| &below[n].root);
-        port_config(PortType::Downstream, end, port, Some(slot_layout(port, hanging.is_some())))
+        port_config(PortType::Downstream, end, port, Some(slot_layout(tree, port, hanging)))
     });
     Ok(SwitchConfig {
         upstream: port_config(PortType::Upstream, &link.device, 0, None)?,
@@ -126,21 +138,23 @@ fn port_config(
     slot: Option<SlotLayout>,
 ) -> Result<SwitchPortConfig, String> {
     Ok(SwitchPortConfig {
-        space: space(kind, end, port as u8, slot)?,
+        space: space(kind, end, port as u8, slot, Rcb::default())?,
         buffer_tlps: buffer_tlps(end),
         rate: end.rate,
         width: end.width,
     })
 }
 
-/// The slot below downstream port `port`.
-pub(crate) fn slot_layout(number: usize, occupied: bool) -> SlotLayout {
+/// The slot on link `n`, by its number on the board.
+fn slot_layout(tree: &Tree, number: usize, link: Option<usize>) -> SlotLayout {
+    let hot_plug = link.is_some_and(|n| tree.hot_plug.get(n).copied().unwrap_or(false));
     SlotLayout {
         number: number as u16,
-        hot_plug: true,
-        surprise: true,
+        hot_plug,
+        surprise: hot_plug,
+        attention_button: hot_plug,
         no_command_completed: true,
-        occupied,
+        occupied: link.is_some(),
         ..SlotLayout::default()
     }
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! From a lab to a running fabric: devices into slots, their drivers onto the host.
 
-use crate::boot::{self, Task};
+use crate::boot::{self, Seat};
 use crate::bridges;
+use crate::gate::Gate;
 use crate::models::{self, End, Instrument, Site};
 use crate::read::LabFile;
 use crate::report::{DeviceReport, LinkReport, Report, directions};
@@ -13,6 +14,8 @@ use crate::tree::Tree;
 use crate::{channels, faults, profile};
 use device::cpu::AsyncProgram;
 use device::endpoint::{Endpoint, EndpointConfig, EndpointLimits, FunctionConfig};
+use device::firmware::HostMap;
+use device::host::HostProgram;
 use device::memory::HostMemory;
 use device::{Cpu, TlpPort};
 use devices::disk::NonPostedWrites;
@@ -63,37 +66,60 @@ pub fn build(file: &LabFile) -> Result<Assembly, String> {
 /// # Errors
 /// As [`build`].
 pub fn build_with(file: &LabFile, host: HostProfile) -> Result<Assembly, String> {
+    build_program(file, host, None)
+}
+
+/// Makes a host program of its payloads, its memory and what enumeration is told of the host.
+pub(crate) type OwnProgram = Box<dyn FnOnce(PayloadPool, HostMemory, HostMap) -> Box<dyn HostProgram>>;
+
+/// The same with `own` in place of firmware and drivers, where it is given.
+pub(crate) fn build_program(
+    file: &LabFile,
+    host: HostProfile,
+    own: Option<OwnProgram>,
+) -> Result<Assembly, String> {
     let lab = &file.lab;
     let memory = host_memory(lab)?;
     let payloads = PayloadPool::new();
     let mut ends = Vec::new();
     let mut slots = Vec::new();
-    let mut tasks: Vec<Task> = Vec::new();
+    let mut seats: Vec<Seat> = Vec::new();
     let mut site = Site { file, payloads: &payloads, memory: &memory, counters: BTreeMap::new() };
     let tree = Tree::of(lab).map_err(|e| e.message)?;
     let links = bridges::all_links(lab, &tree);
+    let (paths, ids) = (tree.slot_paths(), tree.slot_ids());
     for (n, slot) in lab.slot.iter().enumerate() {
-        let plugged = models::plug(&mut site, n, slot).map_err(|e| e.message)?;
+        let plugged = models::plug(&mut site, n, ids[n], slot).map_err(|e| e.message)?;
         slots.push(SlotInfo::new(slot.name.get_ref(), slot.device.name(), plugged.instrument));
         let end: Box<dyn TlpPort> = match plugged.end {
             End::Function(function) => Box::new(endpoint(slot, function, &payloads)?),
+            End::VirtualFunctions(function, vfs) => {
+                let endpoint = endpoint(slot, function, &payloads)?.with_virtual_functions(0, *vfs);
+                Box::new(endpoint.map_err(|e| format!("slot `{}`: {e}", slot.name.get_ref()))?)
+            }
             End::NonPosted(function) => Box::new(NonPostedWrites::new(endpoint(slot, function, &payloads)?)),
-            End::Raw(device) => device,
+            End::Raw(device) => Box::new(Gate::new(device)),
         };
         ends.push(SlotConfig { link: links[n].clone(), above: tree.slots[n], device: end });
-        tasks.push(plugged.task);
+        seats.push(Seat { path: paths[n].clone(), id: ids[n], task: plugged.task });
     }
     let switches = bridges::switches(lab, &tree, &links, &payloads)?;
-    let windows = boot::windows(lab, host.rcb);
-    let program =
-        AsyncProgram::with_pool(payloads.clone(), memory.clone(), |cpu: Cpu| boot::boot(cpu, windows, tasks));
+    let root_ports = bridges::root_ports(&tree, &links, host.rcb)?;
+    let map = boot::host_map(lab, &paths);
+    let program: Box<dyn HostProgram> = match own {
+        Some(own) => own(payloads.clone(), memory.clone(), map),
+        None => Box::new(AsyncProgram::with_pool(payloads.clone(), memory.clone(), |cpu: Cpu| {
+            boot::boot(cpu, map, seats)
+        })),
+    };
     let mut fabric = Fabric::new(FabricConfig {
         host,
         memory,
         payloads,
         slots: ends,
         switches,
-        program: Some(Box::new(program)),
+        root_ports,
+        program: Some(program),
         faults: faults::rules(lab),
         seed: lab.seed,
     })
@@ -211,6 +237,15 @@ impl Assembly {
     pub fn ice_nic_report(&self) -> Option<Shared<devices::ice_nic::Report>> {
         self.slots.iter().find_map(|s| match &s.instrument {
             Instrument::IceNic(report) => Some(report.clone()),
+            _ => None,
+        })
+    }
+
+    /// What the functions of the first `dma-engine` device have done.
+    #[must_use]
+    pub fn dma_engine_report(&self) -> Option<Shared<devices::dma_engine::Report>> {
+        self.slots.iter().find_map(|s| match &s.instrument {
+            Instrument::DmaEngine(report) => Some(report.clone()),
             _ => None,
         })
     }

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A lab as a picture in characters, in the words of the lab file.
 
+use crate::bridges;
 use crate::faults;
-use crate::links;
-use crate::schema::{Lab, LinkChange, Slot};
-use fabric::{AddressMap, LinkConfig};
+use crate::schema::{Forwarding, Lab, LinkChange};
+use crate::tree::Tree;
+use fabric::LinkConfig;
 use link::{FlowControlMode, PortConfig, VcScheme};
 use std::fmt::Write;
-use tlp::{TcSet, TrafficClass, Vc};
+use tlp::{Bdf, TcSet, TrafficClass, Vc};
 
-/// Draws `lab`: a line for each slot, with its link and address windows, and one behind it where its link has virtual
+/// Draws `lab`: a line for each link with what stands at its far end, and one behind it where its link has virtual
 /// channels or a flow control of its own; then what changes while it runs, and the faults.
 #[must_use]
 pub fn draw(lab: &Lab) -> String {
@@ -20,8 +21,12 @@ pub fn draw(lab: &Lab) -> String {
         lab.host.high_memory_mib.get_ref(),
         lab.seed
     );
-    for (n, slot) in lab.slot.iter().enumerate() {
-        line(&mut text, lab, slot, n, n + 1 == lab.slot.len());
+    if let Ok(tree) = Tree::of(lab) {
+        let links: Vec<usize> = tree.root_links().collect();
+        let picture = Picture { lab, buses: tree.slot_ids(), links: bridges::all_links(lab, &tree), tree };
+        for (n, &link) in links.iter().enumerate() {
+            picture.line(&mut text, "", link, &format!("root port {n}"), n + 1 == links.len());
+        }
     }
     for change in &lab.link_event {
         let _ = writeln!(text, "{}", event(change));
@@ -36,25 +41,53 @@ pub fn draw(lab: &Lab) -> String {
     text
 }
 
-fn line(text: &mut String, lab: &Lab, slot: &Slot, n: usize, last: bool) {
-    let link = links::config(&lab.link, &slot.link);
-    let window = AddressMap.mmio32(n);
-    // Writing to a string does not fail.
-    let _ = writeln!(
-        text,
-        " {}─ root port {n} ══ Gen{} {}, MPS {} ══ {}: {}   bus {:02x}, MMIO {:#x}..{:#x}",
-        if last { '└' } else { '├' },
-        link.root.rate.generation(),
-        link.root.width,
-        link.root.mps,
-        slot.name.get_ref(),
-        slot.device.name(),
-        AddressMap.bus(n),
-        window.base,
-        window.base + window.size - 1,
-    );
-    for detail in details(&link) {
-        let _ = writeln!(text, " {}     {detail}", if last { ' ' } else { '│' });
+/// A lab while it is drawn.
+struct Picture<'a> {
+    lab: &'a Lab,
+    tree: Tree,
+    links: Vec<LinkConfig>,
+    buses: Vec<Bdf>,
+}
+
+impl Picture<'_> {
+    /// A link on `port`, and what is below it.
+    fn line(&self, text: &mut String, indent: &str, n: usize, port: &str, last: bool) {
+        let link = &self.links[n];
+        // Writing to a string does not fail.
+        let _ = writeln!(
+            text,
+            "{indent} {}─ {port} ══ Gen{} {}, MPS {} ══ {}",
+            if last { '└' } else { '├' },
+            link.root.rate.generation(),
+            link.root.width,
+            link.root.mps,
+            self.end(n),
+        );
+        let indent = format!("{indent} {}  ", if last { ' ' } else { '│' });
+        for detail in details(link) {
+            let _ = writeln!(text, "{indent}   {detail}");
+        }
+        let Some(switch) = n.checked_sub(self.lab.slot.len()) else { return };
+        let below: Vec<(usize, usize)> = (1..=self.tree.downstream_ports[switch])
+            .filter_map(|port| Some((port, self.tree.below(switch, port)?)))
+            .collect();
+        for (i, &(port, link)) in below.iter().enumerate() {
+            self.line(text, &indent, link, &format!("port {port}"), i + 1 == below.len());
+        }
+    }
+
+    /// What stands at the far end of link `n`.
+    fn end(&self, n: usize) -> String {
+        if let Some(slot) = self.lab.slot.get(n) {
+            let bus = self.buses[n].bus();
+            return format!("{}: {}   bus {bus:02x}", slot.name.get_ref(), slot.device.name());
+        }
+        let switch = &self.lab.switch[n - self.lab.slot.len()];
+        let mode = match switch.forwarding {
+            Forwarding::StoreAndForward => "store-and-forward",
+            Forwarding::CutThrough => "cut-through",
+        };
+        format!("switch {}: {} ns, {mode}", switch.name.get_ref(), switch.latency_ns.get_ref())
     }
 }
 

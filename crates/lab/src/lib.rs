@@ -5,6 +5,7 @@
 //! - [`profile`]: what hosts and devices cost, each figure with its source;
 //! - [`build()`]: joins fabric, endpoints, devices and drivers; [`report`] says what happened, [`transactions`] where
 //!   the time went;
+//! - [`enumerate()`]: what the host's enumeration finds in it;
 //! - [`OneSlot`]: the same in code, for a device of your own;
 //! - [`reference`](mod@reference): the pages of `docs/reference`, from the types of [`schema`] and [`profile`].
 //!
@@ -25,9 +26,11 @@ mod bridges;
 mod build;
 mod channels;
 mod draw;
+mod enumerated;
 mod fault_schema;
 mod faults;
 mod flow_schema;
+mod gate;
 mod models;
 mod one_slot;
 mod paper_models;
@@ -38,9 +41,12 @@ mod switch_schema;
 mod tap;
 mod tree;
 mod unused;
+mod vf_models;
+mod vf_schema;
 
 pub use build::{Assembly, build, build_with, limit};
 pub use draw::draw;
+pub use enumerated::{Enumerated, EnumeratedFunction, Place, enumerate};
 pub use error::FileError;
 pub use one_slot::OneSlot;
 pub use read::{LabFile, parse, read};

@@ -8,20 +8,20 @@ use crate::schema::{
     Counter, CounterMethod, Flow, FlowKind, Memory, MemoryKind, Model, Pattern, PcieBench, SimpleNic, Slot,
 };
 use crate::values::{MrrsBytes, Picoseconds};
-use crate::{links, paper_models, profile};
+use crate::{links, paper_models, profile, vf_models};
 use config::PcieLayout;
 use device::TlpPort;
-use device::endpoint::FunctionConfig;
+use device::endpoint::{FunctionConfig, VirtualFunctions};
 use device::memory::HostMemory;
 use devices::shared::Shared;
 use devices::simple_nic::{Counters, Peer, PingReport, PingSettings, Station};
 use devices::{counter, memory, pcie_bench, replay, simple_nic, traffic};
-use fabric::{AddressMap, LinkConfig};
+use fabric::LinkConfig;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::ops::Range;
-use tlp::{Attributes, Duration, Mrrs, PayloadPool, TrafficClass};
+use tlp::{Attributes, Bdf, Duration, Mrrs, PayloadPool, TrafficClass};
 use toml::Spanned;
 
 /// A device and what belongs to it on the host's side.
@@ -35,6 +35,8 @@ pub(crate) struct Plugged {
 pub(crate) enum End {
     /// A function, behind an endpoint.
     Function(FunctionConfig),
+    /// A function with virtual ones, behind an endpoint.
+    VirtualFunctions(FunctionConfig, Box<VirtualFunctions>),
     /// A function, behind an endpoint whose writes are answered.
     NonPosted(FunctionConfig),
     /// A raw-TLP device, in the endpoint's place.
@@ -69,6 +71,7 @@ pub(crate) enum Instrument {
     Disk(Shared<devices::disk::Report>),
     Mmio(Shared<devices::mmio::Report>),
     IceNic(Shared<devices::ice_nic::Report>),
+    DmaEngine(Shared<devices::dma_engine::Report>),
 }
 
 /// What the devices of a lab have in common.
@@ -119,14 +122,15 @@ impl From<String> for PlugError {
     }
 }
 
-/// The device that slot number `n` names.
+/// The device that slot number `n` names; `id` is that of its function, where no enumeration finds it.
 ///
 /// # Errors
 /// What the device says of its settings, with the slot's name.
-pub(crate) fn plug(site: &mut Site<'_>, n: usize, slot: &Slot) -> Result<Plugged, PlugError> {
+pub(crate) fn plug(site: &mut Site<'_>, n: usize, id: Bdf, slot: &Slot) -> Result<Plugged, PlugError> {
     let (file, payloads) = (site.file, site.payloads);
     let link = links::config(&file.lab.link, &slot.link);
-    let layout = links::layout(&link);
+    let ten_bit_tag = slot.tags.as_ref().is_some_and(|t| *t.get_ref() > 256);
+    let layout = PcieLayout { ten_bit_tag, ..links::layout(&link) };
     let plugged = match slot.device {
         Model::Memory => plug_memory(slot.memory.clone().unwrap_or_default(), layout),
         Model::SimpleNic => plug_nic(slot.simple_nic.clone().unwrap_or_default(), layout, payloads),
@@ -134,12 +138,16 @@ pub(crate) fn plug(site: &mut Site<'_>, n: usize, slot: &Slot) -> Result<Plugged
         Model::Counter => plug_counter(site, &slot.counter.clone().unwrap_or_default(), layout),
         Model::Traffic => {
             let flows = slot.traffic.as_ref().map_or(&[][..], |t| &t.flow);
-            plug_traffic(site, n, flows, &link, links::merge(&file.lab.link, &slot.link).mrrs_bytes)
+            plug_traffic(site, (n, id), flows, &link, links::merge(&file.lab.link, &slot.link).mrrs_bytes)
         }
-        Model::Replay => return plug_replay(site, n, slot, &link).map_err(|e| e.of_slot(slot)),
+        Model::Replay => return plug_replay(site, (n, id), slot, &link).map_err(|e| e.of_slot(slot)),
         Model::Disk => paper_models::disk(slot.disk.clone().unwrap_or_default(), layout, payloads),
         Model::Mmio => paper_models::mmio(slot.mmio.clone().unwrap_or_default(), layout),
         Model::IceNic => paper_models::ice_nic(slot.ice_nic.clone().unwrap_or_default(), layout, payloads),
+        Model::DmaEngine => {
+            let keys = slot.dma_engine.clone().unwrap_or_default();
+            return vf_models::dma_engine(site, &keys, layout).map_err(|e| e.of_slot(slot));
+        }
     };
     plugged.map_err(|e| PlugError::from(e).of_slot(slot))
 }
@@ -165,7 +173,7 @@ fn plug_counter(site: &mut Site<'_>, settings: &Counter, layout: PcieLayout) -> 
 
 fn plug_traffic(
     site: &Site<'_>,
-    n: usize,
+    (n, id): (usize, Bdf),
     flows: &[Flow],
     link: &LinkConfig,
     mrrs: Option<MrrsBytes>,
@@ -173,7 +181,7 @@ fn plug_traffic(
     let limits = (link.device.mps.bytes(), mrrs.map_or_else(Mrrs::default, |m| m.0).bytes());
     let vector = raw_vector(n);
     let settings = traffic::Settings {
-        id: AddressMap.function(n, 0),
+        id,
         flows: flows.iter().map(|f| flow(site, f, limits)).collect::<Result<_, String>>()?,
         done_vector: Some(vector),
     };
@@ -182,11 +190,16 @@ fn plug_traffic(
     Ok(Plugged::raw(Box::new(device), vector, Instrument::Traffic(report)))
 }
 
-fn plug_replay(site: &Site<'_>, n: usize, slot: &Slot, link: &LinkConfig) -> Result<Plugged, PlugError> {
+fn plug_replay(
+    site: &Site<'_>,
+    (n, id): (usize, Bdf),
+    slot: &Slot,
+    link: &LinkConfig,
+) -> Result<Plugged, PlugError> {
     let needed = || "replay needs [slot.replay] with `capture`".to_owned();
     let settings = slot.replay.as_ref().ok_or_else(needed)?;
     let vector = raw_vector(n);
-    let (device, report) = crate::replay::device(site, n, vector, settings, link)?;
+    let (device, report) = crate::replay::device(site, id, vector, settings, link)?;
     Ok(Plugged::raw(Box::new(device), vector, Instrument::Replay(report)))
 }
 
@@ -312,6 +325,7 @@ impl Instrument {
             Instrument::Disk(report) => paper_models::disk_results(&report.get()),
             Instrument::Mmio(report) => paper_models::mmio_results(&report.get()),
             Instrument::IceNic(report) => paper_models::ice_nic_results(&report.get()),
+            Instrument::DmaEngine(report) => vf_models::results(&report.get()),
         }
     }
 }

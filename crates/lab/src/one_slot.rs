@@ -3,7 +3,7 @@
 //!
 //! ```
 //! use config::{Bar, Builder, Identity};
-//! use device::firmware::{FoundFunction, RootPortWindows};
+//! use device::firmware::FoundFunction;
 //! use device::{AsyncDevice, Cpu, Io};
 //! use fabric::{Limits, Stop};
 //! use riser_lab::OneSlot;
@@ -31,15 +31,17 @@
 //!
 //! Never reads a file: what a lab file says stands here in fields.
 
-use crate::boot::{self, Driver, Task};
+use crate::boot::{self, Driver, Seat, Task};
+use crate::bridges;
 use crate::build::{Assembly, LinkInfo, SlotInfo};
 use crate::links;
 use crate::models::Instrument;
 use crate::schema::Link;
+use crate::tree::Tree;
 use config::{Builder, PcieLayout};
 use device::cpu::AsyncProgram;
 use device::endpoint::{Endpoint, EndpointConfig, EndpointLimits, FunctionConfig};
-use device::firmware::{FoundFunction, RootPortWindows};
+use device::firmware::FoundFunction;
 use device::memory::HostMemory;
 use device::{Cpu, Device};
 use fabric::{Fabric, FabricConfig, FaultRule, HostProfile, LinkConfig, SlotConfig};
@@ -108,11 +110,12 @@ impl OneSlot {
         let endpoint = self.endpoint(config.pcie(self.layout(&link)), Box::new(device), &payloads)?;
         let [low, high] = MEMORY_MIB.map(|mib| mib << 20);
         let memory = HostMemory::new(low, high).map_err(|e| e.to_string())?;
-        let ten_bit_tags = self.limits.max_outstanding_reads > 256;
-        let port = RootPortWindows { ten_bit_tags, ..boot::root_port(0, &self.link, self.host.rcb) };
-        let ports = vec![port];
-        let tasks = vec![Task::Driver(boxed(driver))];
-        let start = |cpu: Cpu| boot::boot(cpu, ports, tasks);
+        let tree = Tree::one_slot();
+        let (path, id) = (tree.slot_paths().swap_remove(0), tree.slot_ids()[0]);
+        let root_ports = bridges::root_ports(&tree, std::slice::from_ref(&link), self.host.rcb)?;
+        let map = boot::host_map_of(&self.link);
+        let seats = vec![Seat { path, id, task: Task::Driver(boxed(driver)) }];
+        let start = |cpu: Cpu| boot::boot(cpu, map, seats);
         let program = AsyncProgram::with_pool(payloads.clone(), memory.clone(), start);
         let slots = vec![SlotInfo::new(&self.name, "own", Instrument::None)];
         let links = vec![LinkInfo::new(&self.name, &link)];
@@ -122,6 +125,7 @@ impl OneSlot {
             payloads,
             slots: vec![SlotConfig::on_root_port(link, Box::new(endpoint))],
             switches: Vec::new(),
+            root_ports,
             program: Some(Box::new(program)),
             faults: self.faults,
             seed: self.seed,
@@ -132,7 +136,8 @@ impl OneSlot {
 
     fn layout(&self, link: &LinkConfig) -> PcieLayout {
         let PcieLayout { mps_supported, rate, width, .. } = links::layout(link);
-        PcieLayout { mps_supported, rate, width, ..self.pcie }
+        let ten_bit_tag = self.pcie.ten_bit_tag && self.limits.max_outstanding_reads > 256;
+        PcieLayout { mps_supported, rate, width, ten_bit_tag, ..self.pcie }
     }
 
     fn endpoint(

@@ -6,7 +6,8 @@ use crate::error::FileError;
 use crate::schema::{Host, Lab, LinkChange, MemoryKind, Model, PcieBench, PortArbitration, Slot, Switch};
 use crate::tree::{self, Tree};
 use crate::{faults, links, models, profile, unused};
-use fabric::{Above, AddressMap, Window};
+use device::firmware::HostMap;
+use fabric::{Above, Window};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -15,6 +16,8 @@ use toml::Spanned;
 
 /// Slots at most: each has a bus of its own, and bridges need some.
 const MAX_SLOTS: usize = 248;
+/// Root ports at most: devices 1 to 31 of bus 0.
+const MAX_ROOT_PORTS: usize = 31;
 /// Characters of the longest name of a slot: it stands in tables and captures.
 const MAX_NAME: usize = 64;
 /// The longest time of flight: about 200 m of fibre. REPLAY_TIMER, 6 us at 32 GT/s, must outlast the way there and back.
@@ -23,6 +26,8 @@ const MAX_PROPAGATION: Duration = Duration::from_us(1);
 const MAX_EVENT_US: u64 = 1_000_000_000_000;
 /// Bytes of the smallest memory BAR (`PCIe 5.0 §7.5.1.2.1`).
 const MIN_BAR_BYTES: u64 = 128;
+/// Bytes of the largest memory BAR of a device that ships.
+const MAX_BAR_BYTES: u64 = 1 << 28;
 /// Bytes of low memory that are never handed out.
 const RESERVED_LOW_BYTES: u64 = 4096;
 
@@ -109,8 +114,9 @@ fn check_devices(place: &Place<'_>, file: &LabFile) -> Result<(), FileError> {
     };
     let payloads = PayloadPool::new();
     let mut site = models::Site { file, payloads: &payloads, memory: &memory, counters: BTreeMap::new() };
-    for (n, slot) in file.lab.slot.iter().enumerate() {
-        if let Err(error) = models::plug(&mut site, n, slot) {
+    let ids = Tree::of(&file.lab).map(|tree| tree.slot_ids()).unwrap_or_default();
+    for (n, (slot, id)) in file.lab.slot.iter().zip(ids).enumerate() {
+        if let Err(error) = models::plug(&mut site, n, id, slot) {
             return place.error(error.span.unwrap_or_else(|| slot.name.span()), error.message);
         }
     }
@@ -176,7 +182,7 @@ fn check_tree(place: &Place<'_>, lab: &Lab) -> Result<(), FileError> {
         Ok(tree) => tree,
         Err(error) => return place.error(error.span, error.message),
     };
-    let most = AddressMap::MAX_ROOT_PORTS;
+    let most = MAX_ROOT_PORTS;
     let root_ports =
         tree.slots.iter().chain(&tree.switches).filter(|above| **above == Above::RootPort).count();
     if root_ports > most {
@@ -250,6 +256,7 @@ fn check_settings(place: &Place<'_>, slot: &Slot) -> Result<(), FileError> {
         ("disk", slot.disk.is_some(), Model::Disk),
         ("mmio", slot.mmio.is_some(), Model::Mmio),
         ("ice-nic", slot.ice_nic.is_some(), Model::IceNic),
+        ("dma-engine", slot.dma_engine.is_some(), Model::DmaEngine),
     ];
     for (table, given, model) in tables {
         if given && model != slot.device {
@@ -264,7 +271,7 @@ fn check_settings(place: &Place<'_>, slot: &Slot) -> Result<(), FileError> {
 fn check_model(place: &Place<'_>, slot: &Slot) -> Result<(), FileError> {
     if let Some(memory) = &slot.memory {
         let (size, span) = (*memory.size_bytes.get_ref(), memory.size_bytes.span());
-        if !size.is_power_of_two() || !(16..=AddressMap::MMIO32_SIZE).contains(&size) {
+        if !size.is_power_of_two() || !(16..=MAX_BAR_BYTES).contains(&size) {
             return place.error(span, format!("size_bytes of {size}: legal are powers of two, 16 to 2^28"));
         }
     }
@@ -359,10 +366,10 @@ fn check_windows(place: &Place<'_>, lab: &Lab) -> Result<(), FileError> {
     Ok(())
 }
 
-/// BAR addresses that the lab gives lie in the window of their root port, aligned, and apart from each other.
+/// BAR addresses that the lab gives lie where the host has BARs, aligned, and apart from each other.
 fn check_addresses(place: &Place<'_>, lab: &Lab) -> Result<(), FileError> {
     let mut taken: Vec<(Window, &str)> = Vec::new();
-    for (n, slot) in lab.slot.iter().enumerate() {
+    for slot in &lab.slot {
         let Some((address, span, size)) = given_address(slot) else { continue };
         let bar = Window { base: address, size };
         let name = slot.name.get_ref();
@@ -375,11 +382,12 @@ fn check_addresses(place: &Place<'_>, lab: &Lab) -> Result<(), FileError> {
         if address % size != 0 {
             return place.error(span, format!("BAR at {address:#x} is not aligned to its {size} bytes"));
         }
-        let window = AddressMap.mmio32(n);
+        let host = HostMap::default().mmio32;
+        let window = Window { base: host.base, size: host.size };
         if !window.contains(address, size) {
             let end = window.base + window.size - 1;
             let message = format!(
-                "BAR of {size} bytes at {address:#x}: slot `{name}` has {:#x} to {end:#x}",
+                "BAR of {size} bytes at {address:#x} of slot `{name}`: addresses for BARs are {:#x} to {end:#x}",
                 window.base
             );
             return place.error(span, message);

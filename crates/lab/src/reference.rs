@@ -32,6 +32,18 @@ A lab names a profile that ships, or the path of one, relative to the lab file: 
 
 ";
 
+const REGISTERS: &str = "\
+# Registers
+
+Every structure of configuration space that functions have, register by register: who may change a field (`PCIe 5.0 Table 7-2`:
+S, sticky, is kept by all resets but a fundamental one), and what a change of it changes. Bits that are named in no row are
+reserved and read zero. A field that is *inert* may be written and reads back, to no other effect, for the reason that stands
+there. `riser lspci LAB.toml -vv` shows all of these in a lab.
+
+Offsets are from the start of the structure; a register that is repeated, as for each BAR or lane, stands once.
+
+";
+
 /// `docs/reference/lab.md`.
 #[must_use]
 pub fn lab() -> String {
@@ -47,6 +59,12 @@ pub fn profiles() -> String {
     let device = Page::of::<DeviceFile>().tables("", "Device profiles");
     let shipped: String = SHIPPED.iter().map(shipped).collect();
     format!("{NOTE}{PROFILES}{host}{device}## Profiles that ship\n{shipped}")
+}
+
+/// `docs/reference/registers.md`.
+#[must_use]
+pub fn registers() -> String {
+    format!("{NOTE}{REGISTERS}{}\n", config::reference::markdown().trim_end())
 }
 
 /// A page about one type and those that it holds.

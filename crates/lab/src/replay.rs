@@ -6,22 +6,22 @@ use crate::models::{PlugError, Site};
 use crate::schema::{Dependencies, MemoryKind, Pace, Replay};
 use devices::replay::{self, Plan, Report, Service, Settings};
 use devices::shared::Shared;
-use fabric::{AddressMap, LinkConfig};
+use fabric::LinkConfig;
 use serde_json::{Map, Value};
-use tlp::Duration;
+use tlp::{Bdf, Duration};
 
-/// The device of slot number `n`, which ends with `vector`.
+/// The device with this ID, which ends with `vector`.
 ///
 /// # Errors
 /// A capture that cannot be read or played on this link, or no room for its window: each at its value.
 pub(crate) fn device(
     site: &Site<'_>,
-    n: usize,
+    id: Bdf,
     vector: u16,
     replay: &Replay,
     link: &LinkConfig,
 ) -> Result<(replay::Replay, Shared<Report>), PlugError> {
-    let settings = settings(site, n, vector, replay)?;
+    let settings = settings(site, id, vector, replay)?;
     let path = site.file.base.join(replay.capture.get_ref());
     let mut reader = capture::open(&path).map_err(|e| PlugError::at(&replay.capture, e.to_string()))?;
     let plan = Plan::read(&mut reader, &settings, link.root.mps.bytes())
@@ -30,14 +30,14 @@ pub(crate) fn device(
     Ok((replay::Replay::new(plan, settings, site.payloads, &report), report))
 }
 
-fn settings(site: &Site<'_>, n: usize, vector: u16, replay: &Replay) -> Result<Settings, PlugError> {
+fn settings(site: &Site<'_>, id: Bdf, vector: u16, replay: &Replay) -> Result<Settings, PlugError> {
     let window_bytes = *replay.window_bytes.get_ref();
     let window_base = match replay.memory {
         MemoryKind::Low => site.memory.alloc_low(window_bytes, 4096),
         MemoryKind::High => site.memory.alloc_high(window_bytes, 4096),
     };
     Ok(Settings {
-        id: AddressMap.function(n, 0),
+        id,
         done_vector: Some(vector),
         requester: replay.requester.map(|id| id.0),
         pace: match replay.pace {

@@ -9,6 +9,7 @@ pub use crate::link_schema::{Arbitration, FlowControl, LinkChange, ReplayTimer, 
 pub use crate::paper_schema::{Disk, DiskWrites, IceNic, Mmio, NicControl};
 pub use crate::switch_schema::{Forwarding, PortArbitration, Switch};
 use crate::values::{FunctionId, Gen, Lanes, MpsBytes, MrrsBytes, Probability, RcbBytes};
+pub use crate::vf_schema::DmaEngine;
 use devices::pcie_bench;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -189,6 +190,9 @@ pub struct Slot {
     /// The downstream port of the switch that its link hangs on. Default: the first that nothing else is given.
     #[schemars(with = "Option<u8>", range(min = 1, max = 31))]
     pub port: Option<Spanned<u8>>,
+    /// The slot is hot-plug capable: an `[[outage]]` may pull its device out and put it back. Default: false.
+    #[serde(default)]
+    pub hot_plug: bool,
     /// What its link has of its own.
     #[serde(default)]
     pub link: Link,
@@ -219,6 +223,9 @@ pub struct Slot {
     /// Settings of an `ice-nic` device.
     #[serde(rename = "ice-nic")]
     pub ice_nic: Option<IceNic>,
+    /// Settings of a `dma-engine` device.
+    #[serde(rename = "dma-engine")]
+    pub dma_engine: Option<DmaEngine>,
 }
 
 /// The devices that ship.
@@ -244,6 +251,8 @@ pub enum Model {
     Mmio,
     /// The NIC of the Chipyard study, controlled by register accesses for every frame, its cable plugged into itself.
     IceNic,
+    /// A DMA engine behind a physical function and its virtual ones (SR-IOV), each with descriptor rings and a driver.
+    DmaEngine,
 }
 
 impl Slot {
@@ -255,6 +264,7 @@ impl Slot {
             device: Model::PcieBench,
             parent: None,
             port: None,
+            hot_plug: false,
             link: Link::default(),
             tags: None,
             completion_timeout_us: None,
@@ -267,6 +277,7 @@ impl Slot {
             disk: None,
             mmio: None,
             ice_nic: None,
+            dma_engine: None,
         }
     }
 }
@@ -285,6 +296,7 @@ impl Model {
             Model::Disk => "disk",
             Model::Mmio => "mmio",
             Model::IceNic => "ice-nic",
+            Model::DmaEngine => "dma-engine",
         }
     }
 }

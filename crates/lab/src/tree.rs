@@ -6,12 +6,16 @@ use device::firmware::Path;
 use fabric::Above;
 use std::collections::BTreeMap;
 use std::ops::Range;
+use tlp::Bdf;
 use toml::Spanned;
 
 /// What a lab calls the root complex.
 pub(crate) const ROOT: &str = "root";
 /// Downstream ports of a switch at most: the device numbers of its internal bus.
 pub(crate) const MAX_DOWNSTREAM_PORTS: usize = 31;
+
+/// Bus numbers that firmware keeps for a hot-plug capable slot, beside that of the slot.
+pub(crate) const HOT_PLUG_BUSES: u8 = 1;
 
 /// The tree of a lab.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +26,8 @@ pub(crate) struct Tree {
     pub(crate) switches: Vec<Above>,
     /// Downstream ports of each switch.
     pub(crate) downstream_ports: Vec<usize>,
+    /// Which slots are hot-plug capable.
+    pub(crate) hot_plug: Vec<bool>,
 }
 
 /// What is wrong with a tree, and where in the file.
@@ -54,6 +60,7 @@ impl Tree {
             slots: (0..slots).map(above).collect(),
             switches: (slots..hanging.len()).map(above).collect(),
             downstream_ports: downstream_ports(lab, &hanging, &parents, &ports)?,
+            hot_plug: lab.slot.iter().map(|slot| slot.hot_plug).collect(),
         })
     }
 }
@@ -90,19 +97,42 @@ impl Tree {
 
     /// The root port of link `n`, which hangs on one: they are given in the order of links.
     fn root_port(&self, n: usize) -> usize {
-        (0..n).filter(|&m| self.above(m) == Above::RootPort).count()
+        self.root_links().take_while(|&link| link < n).count()
     }
 
-    /// The bus of each slot as enumeration will number it: depth first, where no function needs or keeps buses of its own.
-    pub(crate) fn slot_buses(&self) -> Vec<u8> {
+    /// One slot on a root port.
+    pub(crate) fn one_slot() -> Tree {
+        Tree {
+            slots: vec![Above::RootPort],
+            switches: Vec::new(),
+            downstream_ports: Vec::new(),
+            hot_plug: vec![false],
+        }
+    }
+
+    /// Function 0 of device 0 of each slot, as enumeration will number it.
+    pub(crate) fn slot_ids(&self) -> Vec<Bdf> {
+        self.slot_buses().into_iter().map(|bus| Bdf::from_bits(u16::from(bus) << 8)).collect()
+    }
+
+    /// The links on root ports, in the order of the ports.
+    pub(crate) fn root_links(&self) -> impl Iterator<Item = usize> {
+        let all = 0..self.slots.len() + self.switches.len();
+        all.filter(|&n| self.above(n) == Above::RootPort)
+    }
+
+    /// The bus of each slot: depth first, where no function needs or keeps buses of its own.
+    fn slot_buses(&self) -> Vec<u8> {
         let mut buses = vec![0; self.slots.len()];
         let mut next = 1;
-        for n in 0..self.slots.len() + self.switches.len() {
-            if self.above(n) == Above::RootPort {
-                self.number(n, &mut next, &mut buses);
-            }
-        }
+        self.root_links().for_each(|n| self.number(n, &mut next, &mut buses));
         buses
+    }
+
+    /// The link on a downstream port.
+    pub(crate) fn below(&self, switch: usize, port: usize) -> Option<usize> {
+        let place = Above::Switch { switch, port };
+        (0..self.slots.len() + self.switches.len()).find(|&m| self.above(m) == place)
     }
 
     /// Numbers the bus below link `n`, and what hangs below that.
@@ -111,13 +141,14 @@ impl Tree {
         *next = next.saturating_add(1);
         let Some(switch) = n.checked_sub(self.slots.len()) else {
             buses[n] = bus;
+            // What comes into the slot later may have buses of its own.
+            *next = next.saturating_add(if self.hot_plug[n] { HOT_PLUG_BUSES } else { 0 });
             return;
         };
         // The internal bus of the switch.
         *next = next.saturating_add(1);
         for port in 1..=self.downstream_ports[switch] {
-            let place = Above::Switch { switch, port };
-            match (0..self.slots.len() + self.switches.len()).find(|&m| self.above(m) == place) {
+            match self.below(switch, port) {
                 Some(below) => self.number(below, next, buses),
                 // An empty port has a bus all the same.
                 None => *next = next.saturating_add(1),

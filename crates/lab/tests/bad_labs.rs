@@ -30,7 +30,7 @@ fn what_is_wrong_is_named_with_its_place_and_the_legal_values() {
         memory(&format!("[[fault]]\n{text}"))
     };
     let slot = |n: u32| format!("[[slot]]\nname = \"s{n}\"\ndevice = \"memory\"\n");
-    let nine = format!("version = 1\n{}", (0..9).map(slot).collect::<String>());
+    let many = format!("version = 1\n{}", (0..32).map(slot).collect::<String>());
     let long = "x".repeat(65);
     let nested = format!("a = {}", "[".repeat(50_000));
     // The text; line and column, (0, 0) where the file as a whole is wrong; parts of the message.
@@ -39,7 +39,7 @@ fn what_is_wrong_is_named_with_its_place_and_the_legal_values() {
         ("".into(), (0, 0), &["missing field `version`"]),
         ("version = 1\n".into(), (0, 0), &["missing field `slot`"]),
         ("version = 1\nslot = []\n".into(), (0, 0), &["0 slots", "1 to 248 [[slot]]"]),
-        (nine, (0, 0), &["9 slots and switches on the root complex", "1 to 8 root ports"]),
+        (many, (0, 0), &["32 slots and switches on the root complex", "1 to 31 root ports"]),
         ("version = 2\n[[slot]]\nname = \"a\"\ndevice = \"memory\"\n".into(), (1, 11), &["version 2", "reads version 1"]),
         ("version = 1\n[[slot]\n".into(), (2, 8), &["unclosed array table", "`]`"]),
         ("version = 1\nversion = 1\n".into(), (2, 1), &["duplicate key"]),
@@ -167,11 +167,11 @@ fn what_is_wrong_is_named_with_its_place_and_the_legal_values() {
         (memory("[slot.memory]\naddress = 0x8000_1000\n"), (6, 11), &["0x80001000", "not aligned to its 65536 bytes"]),
         (memory("[slot.memory]\nsize_bytes = 16\naddress = 0x8000_0010\n"), (7, 11), &["not aligned to its 128 bytes"]),
         (
-            memory("[slot.memory]\naddress = 0x9000_0000\n"),
+            memory("[slot.memory]\naddress = 0xf800_0000\n"),
             (6, 11),
-            &["BAR of 65536 bytes at 0x90000000", "slot `a` has 0x80000000 to 0x8fffffff"],
+            &["BAR of 65536 bytes at 0xf8000000 of slot `a`", "0x80000000 to 0xf7ffffff"],
         ),
-        (memory("[slot.memory]\nsize_bytes = 0x1000_0000\naddress = 0x9000_0000\n"), (7, 11), &["slot `a` has 0x80000000"]),
+        (memory("[slot.memory]\nsize_bytes = 0x1000_0000\naddress = 0xf000_0000\n"), (7, 11), &["of slot `a`: addresses for BARs are 0x80000000"]),
         (memory("[slot.memory]\nsize_bytes = 64\nexercise_bytes = 65\n"), (3, 8), &["exercise_bytes of 65", "at most the 64"]),
         (
             memory("[slot.memory]\naddress = 0x9000_0000\n[[slot]]\nname = \"b\"\ndevice = \"memory\"\n[slot.memory]\naddress = 0x9000_0000\n")

@@ -194,11 +194,12 @@ fn a_device_sends_messages_of_any_kind() {
     let driver = |cpu: Cpu, f: FoundFunction| async move {
         cpu.write_u64(f.address(0, 0)?, 0).await.map_err(text)?;
         let mut got = Vec::new();
-        for _ in 0..4 {
+        // PM_PME ends in the registers of the root port.
+        for _ in 0..3 {
             let m = cpu.next_message().await;
             got.push((m.code, m.requester == f.bdf, m.header[7], m.data.len()));
         }
-        assert_eq!(got, [(0x7e, true, 0, 4), (0x18, true, 8, 0), (0x20, true, 0, 0), (0x7f, true, 0, 0)]);
+        assert_eq!(got, [(0x7e, true, 0, 4), (0x20, true, 0, 0), (0x7f, true, 0, 0)]);
         Ok::<(), String>(())
     };
     let mut lab = lab().plug(config(), device, driver).unwrap();

@@ -28,6 +28,11 @@ fn the_profile_page_is_that_of_the_code() {
     check("profiles.md", &reference::profiles());
 }
 
+#[test]
+fn the_register_page_is_that_of_the_code() {
+    check("registers.md", &reference::registers());
+}
+
 /// A row of the lab page.
 #[derive(Debug)]
 struct Row {

@@ -97,7 +97,7 @@ pub(super) fn latency(effort: &Effort) -> Result<Report, PaperError> {
         notes: vec![
             format!("Paper: {}.", paper.source),
             "Host profile `chipyard`: its latency is set so that one DW over Gen3 x8 takes 1 us, as the study set its own; all else follows from the wire.".into(),
-            "512 B in three packets take 70 ns more of a Gen3 x8 wire than one DW. The study's 350 ns are those of a model that stores a packet whole in each of its layers and moves it over a bus on either side; the 250 ns of measured hosts hold the card's own time for each byte and the host's for each line.".into(),
+            "512 B in three packets take 70 ns more of a Gen3 x8 wire than one DW. The wire alone does not explain the study's 350 ns nor the 250 ns of measured hosts: these also hold the card's own time for each byte and the host's for each line; the study itself points to the design of its root complex.".into(),
         ],
         chart: Some(Chart { x: "payload (B)", y: "read latency (ns)", lines: own.chain(study).collect() }),
         ..Report::default()

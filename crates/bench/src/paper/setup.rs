@@ -8,11 +8,14 @@ use lab::{Assembly, LabFile};
 use std::path::Path;
 use toml::{Table, Value};
 
+/// A change of a host's profile.
+type HostChange = Box<dyn Fn(&mut HostProfile)>;
+
 /// A lab with some keys changed.
 pub(super) struct Setup {
     path: &'static str,
     table: Result<Table, String>,
-    host: Vec<Box<dyn Fn(&mut HostProfile)>>,
+    host: Vec<HostChange>,
 }
 
 impl Setup {

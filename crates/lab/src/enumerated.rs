@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What enumeration finds in a lab: its host enumerates as it does before any driver runs, then reads every configuration
+//! space, and ends. Never looks into the fabric: all that it tells has come over configuration requests, but for the names
+//! that the lab gives.
+
+use crate::build::build_program;
+use crate::profile;
+use crate::read::LabFile;
+use crate::schema::Lab;
+use crate::tree::Tree;
+use device::Cpu;
+use device::cpu::AsyncProgram;
+use device::firmware::{Function, HostMap, Path, System, enumerate_host};
+use device::host::{HostInput, HostOutput, HostProgram};
+use fabric::{Limits, Stop};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use tlp::{Bdf, Duration, Time};
+
+/// What was found.
+#[derive(Clone, Debug)]
+pub struct Enumerated {
+    /// The tree, as the enumeration software knows it.
+    pub system: System,
+    /// Every function, in the order of their IDs.
+    pub functions: Vec<EnumeratedFunction>,
+    /// How long enumeration took, without the reading of configuration spaces behind it.
+    pub took: Duration,
+    /// Configuration requests that it took.
+    pub config_requests: u64,
+}
+
+/// A function with its configuration space.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EnumeratedFunction {
+    /// Bus, device and function.
+    pub bdf: Bdf,
+    /// Where it is, whatever bus numbers were given.
+    pub path: Path,
+    /// What the lab calls this place.
+    pub place: Place,
+    /// Its configuration space: 4096 bytes, or 256 where it has no PCI Express capability. What was refused reads as ones.
+    pub bytes: Vec<u8>,
+}
+
+/// A place of the tree by the lab's names.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// A root port.
+    RootPort {
+        /// The slot or switch that hangs on it.
+        to: Option<String>,
+    },
+    /// The upstream port of a switch.
+    Upstream {
+        /// The switch.
+        switch: String,
+    },
+    /// A downstream port of a switch.
+    Downstream {
+        /// The switch.
+        switch: String,
+        /// The number of the port, from 1 on.
+        port: u8,
+        /// The slot or switch that hangs on it.
+        to: Option<String>,
+    },
+    /// A function of the device in a slot.
+    Slot {
+        /// The slot.
+        slot: String,
+        /// The device's model, as the lab names it.
+        model: &'static str,
+        /// Of a virtual function: its physical function.
+        vf_of: Option<Bdf>,
+    },
+    /// A place that no lab names.
+    Unnamed,
+}
+
+/// Builds the lab, has its host enumerate and read all configuration spaces, and runs it until that is done. No driver
+/// runs; faults, outages and limits of links are those of the lab.
+///
+/// # Errors
+/// What cannot be put together, what enumeration refuses, and who waits for whom where nothing goes on.
+pub fn enumerate(file: &LabFile) -> Result<Enumerated, String> {
+    let host = profile::host(file.lab.host.profile.get_ref(), &file.base)?;
+    let tree = Tree::of(&file.lab).map_err(|e| e.message)?;
+    let result: Rc<RefCell<Option<Found>>> = Rc::default();
+    let kept = Rc::clone(&result);
+    let mut assembly = build_program(
+        file,
+        host,
+        Some(Box::new(move |payloads, memory, map| {
+            let requests = Rc::new(Cell::new(0));
+            let count = Rc::clone(&requests);
+            let program = |cpu: Cpu| async move {
+                let found = look(&cpu, &map, &requests).await?;
+                *kept.borrow_mut() = Some(found);
+                Ok::<(), String>(())
+            };
+            Box::new(Counting { program: AsyncProgram::with_pool(payloads, memory, program), count })
+        })),
+    )?;
+    let stop = assembly.fabric.run(Limits::default());
+    let found = result.take();
+    match (found, stop) {
+        (Some(found), Stop::Finished) => Ok(named(&file.lab, &tree, found)),
+        (_, Stop::Failed(why)) => Err(why),
+        (_, stop) => Err(stop.to_string()),
+    }
+}
+
+/// What the host program brings back.
+struct Found {
+    system: System,
+    spaces: Vec<Vec<u8>>,
+    took: Duration,
+    config_requests: u64,
+}
+
+async fn look(cpu: &Cpu, map: &HostMap, requests: &Cell<u64>) -> Result<Found, String> {
+    let system = enumerate_host(cpu, map).await?;
+    let took = cpu.now().since(Time::ZERO);
+    let config_requests = requests.get();
+    let mut spaces = Vec::with_capacity(system.len());
+    for function in system.functions() {
+        spaces.push(system.read_config(cpu, function.bdf()).await?);
+    }
+    Ok(Found { system, spaces, took, config_requests })
+}
+
+fn named(lab: &Lab, tree: &Tree, found: Found) -> Enumerated {
+    let Found { system, spaces, took, config_requests } = found;
+    let names = Names::of(lab, tree);
+    let function = |(function, bytes): (&Function, Vec<u8>)| EnumeratedFunction {
+        bdf: function.bdf(),
+        path: function.path.clone(),
+        place: names.place(&system, function),
+        bytes,
+    };
+    let functions = system.functions().zip(spaces).map(function).collect();
+    Enumerated { system, functions, took, config_requests }
+}
+
+/// The ports of a lab, and what hangs on them.
+struct Names<'a> {
+    lab: &'a Lab,
+    /// The port that each link hangs on: those of the slots, then those of the switches.
+    ports: Vec<Path>,
+}
+
+impl Names<'_> {
+    fn of<'a>(lab: &'a Lab, tree: &Tree) -> Names<'a> {
+        let links = lab.slot.len() + lab.switch.len();
+        Names { lab, ports: (0..links).map(|n| tree.port_path(n)).collect() }
+    }
+
+    fn name(&self, link: usize) -> String {
+        match link.checked_sub(self.lab.slot.len()) {
+            None => self.lab.slot[link].name.get_ref().clone(),
+            Some(switch) => self.lab.switch[switch].name.get_ref().clone(),
+        }
+    }
+
+    /// What hangs on the port at `path`.
+    fn below(&self, path: &Path) -> Option<usize> {
+        self.ports.iter().position(|port| port == path)
+    }
+
+    fn place(&self, system: &System, function: &Function) -> Place {
+        let to = self.below(&function.path).map(|link| self.name(link));
+        // A virtual function is where its physical function is.
+        let owner = function.vf_of.and_then(|pf| system.get(pf)).unwrap_or(function);
+        let Some(parent) = owner.parent.and_then(|bdf| system.get(bdf)) else {
+            return if function.bridge.is_some() { Place::RootPort { to } } else { Place::Unnamed };
+        };
+        match (self.below(&parent.path), self.switch_of(system, parent)) {
+            (Some(link), _) if link < self.lab.slot.len() => {
+                let slot = &self.lab.slot[link];
+                let (slot, model) = (slot.name.get_ref().clone(), slot.device.name());
+                Place::Slot { slot, model, vf_of: function.vf_of }
+            }
+            (Some(link), _) => Place::Upstream { switch: self.name(link) },
+            (None, Some(link)) => {
+                let step = function.path.0.last().copied().unwrap_or_default();
+                Place::Downstream { switch: self.name(link), port: (step >> 3) + 1, to }
+            }
+            (None, None) => Place::Unnamed,
+        }
+    }
+
+    /// The link of the switch that has this upstream port.
+    fn switch_of(&self, system: &System, upstream: &Function) -> Option<usize> {
+        let above = system.get(upstream.parent?)?;
+        self.below(&above.path).filter(|link| *link >= self.lab.slot.len())
+    }
+}
+
+/// A host program whose configuration requests are counted as they leave.
+struct Counting {
+    program: AsyncProgram,
+    count: Rc<Cell<u64>>,
+}
+
+impl HostProgram for Counting {
+    fn handle(&mut self, now: Time, input: HostInput) {
+        self.program.handle(now, input);
+    }
+
+    fn poll_output(&mut self, now: Time) -> Option<HostOutput> {
+        let output = self.program.poll_output(now);
+        if let Some(HostOutput::ConfigRead { .. } | HostOutput::ConfigWrite { .. }) = output {
+            self.count.set(self.count.get() + 1);
+        }
+        output
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        self.program.poll_timeout()
+    }
+
+    fn outcome(&self) -> Option<Result<(), String>> {
+        self.program.outcome()
+    }
+
+    fn waits_for(&self) -> Option<String> {
+        self.program.waits_for()
+    }
+}
