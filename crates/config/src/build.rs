@@ -253,6 +253,13 @@ impl Builder {
         self
     }
 
+    /// Adds what nearly every function has, where it is not declared already: Power Management and Advanced Error Reporting.
+    pub fn usual(self) -> Builder {
+        let with_power = if self.power_management.is_none() { self.power_management() } else { self };
+        let reports = with_power.extended.iter().any(|e| e.id == aer::ID);
+        if reports { with_power } else { with_power.advanced_error_reporting() }
+    }
+
     /// Adds an extended capability of `registers`, whose first one is its header: ID, version and next pointer are filled
     /// in. One that is there already, except a vendor's (000Bh, 0023h), is refused.
     pub fn add_extended(mut self, id: u16, version: u8, registers: Vec<Register>) -> Builder {

@@ -412,7 +412,9 @@ impl ConfigSpace {
     /// behind it or overflows (`PCIe 5.0 §6.2.4.2`).
     fn record(&mut self, error: Uncorrectable, report: &ErrorReport, reporting: Reporting) {
         let Some(start) = self.aer_capability() else { return };
-        let record = Record { error, header: report.header, prefixes: report.prefixes };
+        let (header, prefixes) =
+            if error.logs_header() { (report.header, report.prefixes) } else { ([0; 4], [0; 4]) };
+        let record = Record { error, header, prefixes };
         let control = self.read(start + aer::CONTROL);
         let several = control & control::MULTIPLE_HEADERS != 0;
         if !self.first_error_is_valid(start) {

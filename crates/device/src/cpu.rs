@@ -28,9 +28,11 @@ mod wait;
 
 pub use wait::{InterruptFuture, MessageFuture};
 
-pub use crate::exec::{Either, MAX_CALLS, MAX_OUTPUTS, MAX_TASKS, join, join_array, select, yield_now};
+pub use crate::exec::{
+    Either, JoinHandle, MAX_CALLS, MAX_OUTPUTS, MAX_TASKS, join, join_array, select, yield_now,
+};
 
-use crate::exec::{Call, Core, JoinHandle, Outgoing, Post, Sleep, WaitList};
+use crate::exec::{Call, Core, Outgoing, Post, Sleep, WaitList};
 use crate::host::{HostError, HostInput, HostMessage, HostOutput, HostProgram, HostReadId};
 use crate::io::{AtomicValue, FetchValue, IntoData, payload};
 use crate::memory::HostMemory;
@@ -368,6 +370,13 @@ impl Cpu {
     /// [`MAX_PENDING_INTERRUPTS`].
     pub fn interrupt(&self, vector: u16) -> InterruptFuture {
         InterruptFuture::new(&self.shared, vector)
+    }
+
+    /// Interrupts of `vector` that came and were not waited for are void: the vector is to have another owner.
+    pub fn forget_interrupts(&self, vector: u16) {
+        if let Some(vector) = self.shared.vectors.borrow_mut().get_mut(&vector) {
+            vector.pending = 0;
+        }
     }
 
     /// Waits until `duration` after now.

@@ -68,6 +68,8 @@ impl Ready {
     pub const NONE: Ready = Ready(0);
     /// Every question.
     pub const ALL: Ready = Ready(0b1111);
+    /// For output of every class.
+    pub(crate) const OUTPUTS: Ready = Ready(0b0111);
     /// For requests taken, or for the credits that this returns.
     pub const TAKEN: Ready = Ready(0b1000);
 
@@ -93,6 +95,11 @@ impl Ready {
     #[must_use]
     pub const fn contains(self, other: Ready) -> bool {
         self.0 & other.0 == other.0
+    }
+
+    /// True where any question of `other` is among these.
+    pub(crate) const fn meets(self, other: Ready) -> bool {
+        self.0 & other.0 != 0
     }
 
     /// All but the questions of `other`.

@@ -160,6 +160,7 @@ pub fn function(
         .bar(BAR, Bar::memory32(BAR_BYTES))
         .msi(MsiLayout { vectors: 1 })
         .pcie(pcie)
+        .usual()
         .build()?;
     let report = report.clone();
     let device = AsyncDevice::with_pool(pool.clone(), move |io| serve(io, settings, report.clone()));

@@ -114,6 +114,7 @@ pub fn function(
     let config = Builder::type0(identity(device_id::ICE_NIC, CLASS))
         .bar(BAR, Bar::memory32(BAR_BYTES))
         .pcie(pcie)
+        .usual()
         .build()?;
     let report = report.clone();
     let start = move |io: Io| Nic::new(io, settings, report.clone()).run();

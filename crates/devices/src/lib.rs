@@ -37,7 +37,7 @@ pub mod traffic;
 use config::Identity;
 
 /// Vendor ID of the devices of this crate; see the head of this page.
-pub const VENDOR: u16 = 0xf15e;
+pub const VENDOR: u16 = 0x7269;
 
 /// Device IDs, by device.
 pub mod device_id {

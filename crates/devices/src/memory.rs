@@ -61,6 +61,7 @@ pub fn function(settings: Settings, pcie: PcieLayout) -> Result<FunctionConfig, 
     let config = Builder::type0(identity(device_id::MEMORY, CLASS))
         .bar(bar, Bar::memory32(size_bytes.max(MIN_BAR_BYTES)))
         .pcie(pcie)
+        .usual()
         .build()?;
     Ok(FunctionConfig { config, device: Box::new(Memory::new(size_bytes)) })
 }

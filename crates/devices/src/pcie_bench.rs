@@ -91,6 +91,7 @@ pub fn function(
         .bar(BAR, Bar::memory32(BAR_BYTES))
         .msi(MsiLayout { vectors: 1 })
         .pcie(pcie)
+        .usual()
         .build()?;
     let (settings, results) = (Rc::new(settings), results.clone());
     let device = AsyncDevice::with_pool(pool.clone(), move |io| serve(io, settings.clone(), results.clone()));

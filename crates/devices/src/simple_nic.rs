@@ -105,6 +105,7 @@ pub fn function(
         .bar(bar, Bar::memory32(BAR_BYTES))
         .msi(MsiLayout { vectors: 2 })
         .pcie(pcie)
+        .usual()
         .build()?;
     let (wire, counters) = (Rc::new(RefCell::new(wire)), counters.clone());
     let start = move |io: Io| Nic::new(io, BarIndex(bar), wire.clone(), counters.clone()).run();

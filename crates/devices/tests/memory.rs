@@ -164,7 +164,7 @@ fn the_driver_names_the_byte_that_is_wrong() {
     host.device = Box::new(Leaky(Memory::new(65536)));
     let mut program = AsyncProgram::new(host.memory.clone(), |cpu| driver(cpu, found(0, 65536), 0, 4096));
     let error = host.run(&mut program).unwrap_err();
-    assert_eq!(error, "function 01:00.0 [f15e:0000], offset 0x64: wrote 0x55, read 0x45");
+    assert_eq!(error, "function 01:00.0 [7269:0000], offset 0x64: wrote 0x55, read 0x45");
 }
 
 #[test]

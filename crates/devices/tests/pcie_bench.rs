@@ -165,14 +165,14 @@ fn what_the_card_costs_is_added() {
 fn a_failed_transfer_ends_the_test() {
     for error in ERRORS {
         let (outcome, results, host) = run_on(&settings(Test::BwRd), |host| host.fail_reads = Some(error));
-        let message = format!("function 01:00.0 [f15e:0000]: a transfer failed: {error}");
+        let message = format!("function 01:00.0 [7269:0000]: a transfer failed: {error}");
         assert_eq!(outcome, Err(message));
         assert_eq!((results.failure, results.phase, results.transfers), (Some(error), Phase::Done, 0));
         assert!(reads(&host).len() <= 8, "the workers stop");
     }
     let beyond = Settings { window_bytes: 1 << 30, ..settings(Test::BwRd) };
     assert!(
-        run(&beyond).0.unwrap_err().starts_with("function 01:00.0 [f15e:0000], window: 1073741824 bytes")
+        run(&beyond).0.unwrap_err().starts_with("function 01:00.0 [7269:0000], window: 1073741824 bytes")
     );
 }
 

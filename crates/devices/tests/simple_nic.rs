@@ -143,7 +143,7 @@ fn the_driver_says_what_is_wrong() {
     }
     // The data 00 01 02 03: the first words swapped, so that the checksum holds.
     let error = Lab::new(Odd(|frame| frame[42..46].rotate_left(2))).ping(1, 56).unwrap_err();
-    assert!(error.starts_with("function 01:00.0 [f15e:0000]: ping 0: not its reply: Echo"), "{error}");
+    assert!(error.starts_with("function 01:00.0 [7269:0000]: ping 0: not its reply: Echo"), "{error}");
     // Longer than any frame: lost by the NIC.
     let mut lab = Lab::new(Odd(|frame| frame.resize(3000, 0)));
     assert!(lab.ping(1, 56).unwrap_err().contains("no RX interrupt"));

@@ -263,6 +263,11 @@ impl Faults {
         Faults { rules, bit_error_rate, rng, not_before: Time::ZERO }
     }
 
+    /// One rule more; it counts from the next frame on.
+    pub(crate) fn push(&mut self, rule: FaultRule) {
+        self.rules.push(RuleState { rule, seen: 0 });
+    }
+
     /// True where no frame can ever suffer: lets the hot path pass.
     pub(crate) fn none(&self) -> bool {
         self.rules.is_empty() && self.bit_error_rate == 0

@@ -120,11 +120,11 @@ async fn driver(cpu: Cpu, function: FoundFunction, times: Times) -> Result<(), B
 
 fn plug(piece: u32, times: &Times) -> Result<Assembly, String> {
     let identity = Identity {
-        vendor: 0xf15e,
+        vendor: 0x7269,
         device: 0x0100,
         revision: 1,
         class: 0x08_0100, // DMA controller
-        subsystem_vendor: 0xf15e,
+        subsystem_vendor: 0x7269,
         subsystem: 0x0100,
     };
     let config = Builder::type0(identity).bar(BAR.0, Bar::memory32(4096)).msi(MsiLayout { vectors: 1 });

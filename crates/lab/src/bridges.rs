@@ -5,7 +5,9 @@
 use crate::links;
 use crate::schema::{self, Lab};
 use crate::tree::Tree;
-use config::{AcsLayout, Builder, ConfigSpace, Identity, MsiLayout, PcieLayout, PortType, SlotLayout};
+use config::{
+    AcsLayout, Builder, ConfigSpace, DpcLayout, Identity, MsiLayout, PcieLayout, PortType, SlotLayout,
+};
 use fabric::{
     Above, Forwarding, LinkConfig, PortArbitration, Switch, SwitchConfig, SwitchPortConfig, SwitchSlot,
     SwitchTiming,
@@ -13,8 +15,6 @@ use fabric::{
 use link::{CreditLimit, FlowControlMode, PortConfig};
 use tlp::{Class, Duration, PayloadPool, Rcb, Vc};
 
-/// Vendor ID of what riser itself is made of; no member of the PCI-SIG has it.
-const VENDOR: u16 = 0xf15e;
 /// PCI-to-PCI bridge (`PCI Code and ID Assignment`, base class 06h, sub-class 04h).
 const BRIDGE_CLASS: u32 = 0x06_0400;
 
@@ -36,7 +36,7 @@ pub(crate) fn space(
         PortType::Upstream => 0x0101,
         _ => 0x0102,
     };
-    let identity = Identity { vendor: VENDOR, device, class: BRIDGE_CLASS, ..Identity::default() };
+    let identity = Identity { vendor: devices::VENDOR, device, class: BRIDGE_CLASS, ..Identity::default() };
     let pcie = PcieLayout {
         port: kind,
         mps_supported: end.mps,
@@ -56,8 +56,14 @@ pub(crate) fn space(
         .msi(MsiLayout { vectors: 1 })
         .pcie(pcie)
         .advanced_error_reporting();
-    let builder = if kind.is_above_link() { builder.access_control(AcsLayout::port(32)) } else { builder };
-    builder.build().map_err(|e| e.to_string())
+    let builder = if kind.is_above_link() { with_port_services(builder, kind) } else { builder };
+    builder.link_capabilities().build().map_err(|e| e.to_string())
+}
+
+/// What ports above links have beside: Access Control Services and Downstream Port Containment, both off after reset.
+fn with_port_services(builder: Builder, kind: PortType) -> Builder {
+    let containment = DpcLayout { interrupt_message: 0, root_port: kind == PortType::RootPort };
+    builder.access_control(AcsLayout::port(32)).downstream_port_containment(containment)
 }
 
 /// The functions of the root ports, in their order; `rcb` is that of the host profile.
@@ -151,8 +157,11 @@ fn slot_layout(tree: &Tree, number: usize, link: Option<usize>) -> SlotLayout {
     SlotLayout {
         number: number as u16,
         hot_plug,
-        surprise: hot_plug,
+        // Without Hot-Plug Surprise, so that a card that goes without notice is an error, and is reported as one.
         attention_button: hot_plug,
+        attention_indicator: hot_plug,
+        power_indicator: hot_plug,
+        power_controller: hot_plug,
         no_command_completed: true,
         occupied: link.is_some(),
         ..SlotLayout::default()

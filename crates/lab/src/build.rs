@@ -4,10 +4,11 @@
 use crate::boot::{self, Seat};
 use crate::bridges;
 use crate::gate::Gate;
+use crate::hotplug::{HotPlugEvent, Log};
 use crate::models::{self, End, Instrument, Site};
 use crate::read::LabFile;
-use crate::report::{DeviceReport, LinkReport, Report, directions};
-use crate::schema::{Lab, Slot};
+use crate::report::{DeviceReport, HotPlugReport, LinkReport, Report, directions};
+use crate::schema::{Lab, PeerToPeer, Slot};
 use crate::tap::{CaptureHandle, CaptureOptions, CaptureTap, TappedLink};
 use crate::transactions::{TransactionLog, TransactionLogHandle, transactions};
 use crate::tree::Tree;
@@ -34,6 +35,7 @@ pub struct Assembly {
     pub(crate) slots: Vec<SlotInfo>,
     /// Those of the slots first, then those of the switches.
     pub(crate) links: Vec<LinkInfo>,
+    pub(crate) hot_plug: Log,
 }
 
 /// What reports say of a slot.
@@ -101,15 +103,19 @@ pub(crate) fn build_program(
             End::Raw(device) => Box::new(Gate::new(device)),
         };
         ends.push(SlotConfig { link: links[n].clone(), above: tree.slots[n], device: end });
-        seats.push(Seat { path: paths[n].clone(), id: ids[n], task: plugged.task });
+        let hot_plug = tree.hot_plug[n].then(|| faults::plan(lab, n, host.completion_timeout));
+        let (name, path) = (slot.name.get_ref().clone(), paths[n].clone());
+        seats.push(Seat { name, path, id: ids[n], task: plugged.task, hot_plug });
     }
     let switches = bridges::switches(lab, &tree, &links, &payloads)?;
     let root_ports = bridges::root_ports(&tree, &links, host.rcb)?;
     let map = boot::host_map(lab, &paths);
+    let hot_plug = Log::default();
+    let log = hot_plug.clone();
     let program: Box<dyn HostProgram> = match own {
         Some(own) => own(payloads.clone(), memory.clone(), map),
         None => Box::new(AsyncProgram::with_pool(payloads.clone(), memory.clone(), |cpu: Cpu| {
-            boot::boot(cpu, map, seats)
+            boot::boot(cpu, map, seats, log)
         })),
     };
     let mut fabric = Fabric::new(FabricConfig {
@@ -124,11 +130,16 @@ pub(crate) fn build_program(
         seed: lab.seed,
     })
     .map_err(|e| e.to_string())?;
+    fabric.set_peer_to_peer(match lab.host.peer_to_peer {
+        PeerToPeer::Forward => fabric::PeerToPeer::Forward,
+        PeerToPeer::Split => fabric::PeerToPeer::Split,
+        PeerToPeer::Refuse => fabric::PeerToPeer::Refuse,
+    });
     channels::changes(lab).into_iter().for_each(|change| fabric.schedule(change));
     faults::outages(lab).into_iter().for_each(|outage| fabric.schedule(outage));
     let names = lab.slot.iter().map(|s| &s.name).chain(lab.switch.iter().map(|s| &s.name));
     let links = names.zip(&links).map(|(name, link)| LinkInfo::new(name.get_ref(), link)).collect();
-    Ok(Assembly { fabric, seed: lab.seed, slots, links })
+    Ok(Assembly { fabric, seed: lab.seed, slots, links, hot_plug })
 }
 
 pub(crate) fn host_memory(lab: &Lab) -> Result<HostMemory, String> {
@@ -250,6 +261,12 @@ impl Assembly {
         })
     }
 
+    /// What the hot-plug drivers of the host have seen and done, in the order of time.
+    #[must_use]
+    pub fn hot_plug_events(&self) -> Vec<HotPlugEvent> {
+        self.hot_plug.events()
+    }
+
     /// What has happened, up to `stop`, for `cpu_seconds`.
     #[must_use]
     pub fn report(&self, lab: &str, stop: &Stop, cpu_seconds: f64) -> Report {
@@ -263,6 +280,7 @@ impl Assembly {
             events: totals.events,
             tlp_hops: totals.tlp_hops,
             cpu_seconds,
+            hot_plug: self.hot_plug.events().iter().map(HotPlugReport::new).collect(),
             links: (0..).zip(&self.links).map(|(n, link)| self.link_report(n, link)).collect(),
             root_complex: *self.fabric.root_counters(),
             devices: (0..).zip(&self.slots).map(|(n, slot)| self.device_report(n, slot)).collect(),

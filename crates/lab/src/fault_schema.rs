@@ -193,7 +193,7 @@ pub enum FaultKind {
     ShiftCredits,
 }
 
-/// A link that is down for a time, to the surprise of both ends.
+/// Something that happens to a slot while the lab runs: its link is cut, its device is pulled out, its button is pressed.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Outage {
@@ -220,4 +220,6 @@ pub enum OutageKind {
     Cut,
     /// What stands in the slot is pulled out, and put back as it is after power-on.
     Removal,
+    /// Somebody presses the attention button of the slot, at `at_us` alone.
+    Attention,
 }

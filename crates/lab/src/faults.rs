@@ -4,6 +4,7 @@
 use crate::fault_schema::{
     Fault, FaultDirection, FaultFrames, FaultKind, FaultStatus, FaultTlp, Outage, OutageKind,
 };
+use crate::hotplug::Plan;
 use crate::schema::Lab;
 use fabric::{
     Alteration, Direction, FaultAction, FaultRule, FrameKind, LinkChange, LinkEvent, LinkId, TlpFilter,
@@ -22,6 +23,9 @@ pub(crate) struct Wrong {
     pub(crate) message: String,
 }
 
+/// Beyond Completion Timeout, for a driver to end.
+const DRAIN_MARGIN: Duration = Duration::from_us(10);
+
 /// The rules of `lab`. A fault of an unknown slot was refused when the lab was read.
 pub(crate) fn rules(lab: &Lab) -> Vec<FaultRule> {
     lab.fault.iter().filter_map(|fault| Some(rule(fault, link_of(lab, fault.slot.get_ref())?))).collect()
@@ -36,6 +40,8 @@ pub(crate) fn outages(lab: &Lab) -> Vec<LinkEvent> {
         let [begin, end] = match outage.kind {
             OutageKind::Cut => [LinkChange::Cut, LinkChange::Restore],
             OutageKind::Removal => [LinkChange::Remove, LinkChange::Insert],
+            // Once: there is no end to it.
+            OutageKind::Attention => [LinkChange::PressAttention, LinkChange::PressAttention],
         };
         events.push(LinkEvent { at: at(*outage.at_us.get_ref()), link, change: begin });
         if let Some(until) = &outage.until_us {
@@ -43,6 +49,14 @@ pub(crate) fn outages(lab: &Lab) -> Vec<LinkEvent> {
         }
     }
     events
+}
+
+/// What the hot-plug driver of slot number `n` goes by; `completion_timeout` is that of the host.
+pub(crate) fn plan(lab: &Lab, n: usize, completion_timeout: Duration) -> Plan {
+    let own = lab.outage.iter().filter(|o| link_of(lab, o.slot.get_ref()) == Some(LinkId(n as u32)));
+    let ends = own.map(|o| *o.until_us.as_ref().unwrap_or(&o.at_us).get_ref());
+    let last_event = Time::ZERO + Duration::from_us(ends.max().unwrap_or(0));
+    Plan { last_event, drain: completion_timeout + DRAIN_MARGIN }
 }
 
 /// The link above the slot or switch `name`: those of slots come first.
@@ -68,6 +82,7 @@ fn check_name(lab: &Lab, name: &Spanned<String>) -> Result<(), Wrong> {
 
 fn check_outage(lab: &Lab, outage: &Outage) -> Result<(), Wrong> {
     check_name(lab, &outage.slot)?;
+    check_button(lab, outage)?;
     let at = *outage.at_us.get_ref();
     limit("at_us", Some(&outage.at_us), 0, MAX_US)?;
     limit("until_us", outage.until_us.as_ref(), 1, MAX_US)?;
@@ -76,6 +91,24 @@ fn check_outage(lab: &Lab, outage: &Outage) -> Result<(), Wrong> {
             wrong(until.span(), format!("until_us of {}: legal are those after at_us, {at}", until.get_ref()))
         }
         _ => Ok(()),
+    }
+}
+
+/// Slots with a button are those that are hot-plug capable.
+fn check_button(lab: &Lab, outage: &Outage) -> Result<(), Wrong> {
+    if outage.kind != OutageKind::Attention {
+        return Ok(());
+    }
+    if let Some(until) = &outage.until_us {
+        return wrong(until.span(), "until_us: legal with kind = \"cut\" or \"removal\" alone".into());
+    }
+    let name = outage.slot.get_ref();
+    match lab.slot.iter().find(|slot| slot.name.get_ref() == name) {
+        Some(slot) if slot.hot_plug => Ok(()),
+        _ => wrong(
+            outage.slot.span(),
+            format!("`{name}` has no attention button: legal are slots with hot_plug = true"),
+        ),
     }
 }
 
@@ -305,6 +338,9 @@ pub(crate) fn draw_outage(outage: &Outage) -> String {
     let kind = match outage.kind {
         OutageKind::Cut => "cut",
         OutageKind::Removal => "removed",
+        OutageKind::Attention => {
+            return format!("attention button of {} at {} us", outage.slot.get_ref(), outage.at_us.get_ref());
+        }
     };
     let until = outage.until_us.as_ref().map_or_else(String::new, |us| format!(" to {} us", us.get_ref()));
     format!("outage of {} from {} us{until}: {kind}", outage.slot.get_ref(), outage.at_us.get_ref())

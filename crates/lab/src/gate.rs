@@ -4,6 +4,7 @@
 
 use device::{CreditReturn, OutMessage, Ready, TlpPort};
 use link::Notice;
+use std::collections::VecDeque;
 use tlp::{Bdf, Body, Class, MessageRouting, TcSet, Time, Tlp};
 
 /// Message Code of Vendor_Defined Type 1, which whoever does not know it drops (`PCIe 5.0 §2.2.8.6`).
@@ -19,13 +20,35 @@ pub(crate) fn start(id: Bdf) -> OutMessage {
 
 /// A raw-TLP device that sends nothing but completions before the host's message.
 pub(crate) struct Gate {
+    again: MakeDevice,
     device: Box<dyn TlpPort>,
     open: bool,
+    /// What an earlier life of the device has consumed; bounded by what the receive buffer holds.
+    credits: VecDeque<CreditReturn>,
+}
+
+/// Makes a device as it is after power-on; `None` where it cannot, so that the old one has to do.
+type MakeDevice = Box<dyn Fn() -> Option<Box<dyn TlpPort>>>;
+
+/// A raw-TLP device, and another one like it for each time that its link comes again.
+pub(crate) struct RawDevice {
+    pub(crate) first: Box<dyn TlpPort>,
+    pub(crate) again: MakeDevice,
 }
 
 impl Gate {
-    pub(crate) fn new(device: Box<dyn TlpPort>) -> Gate {
-        Gate { device, open: false }
+    pub(crate) fn new(device: RawDevice) -> Gate {
+        Gate { device: device.first, again: device.again, open: false, credits: VecDeque::new() }
+    }
+
+    /// Its link is gone: what it has asked for is void, and it begins anew. What it holds is given back.
+    fn begin_anew(&mut self, now: Time) {
+        self.open = false;
+        while self.device.poll_tlp(now, Class::Completion, TcSet::ALL).is_some() {}
+        self.credits.extend(std::iter::from_fn(|| self.device.poll_credits()));
+        if let Some(device) = (self.again)() {
+            self.device = device;
+        }
     }
 }
 
@@ -42,12 +65,13 @@ impl TlpPort for Gate {
 
     #[inline]
     fn ready(&self) -> Ready {
-        self.device.ready()
+        let earlier = if self.credits.is_empty() { Ready::NONE } else { Ready::TAKEN };
+        self.device.ready().or(earlier)
     }
 
     #[inline]
     fn poll_credits(&mut self) -> Option<CreditReturn> {
-        self.device.poll_credits()
+        if self.credits.is_empty() { self.device.poll_credits() } else { self.credits.pop_front() }
     }
 
     #[inline]
@@ -60,7 +84,9 @@ impl TlpPort for Gate {
     }
 
     fn handle_notice(&mut self, now: Time, notice: Notice) {
-        self.open &= !matches!(notice, Notice::Down { .. });
+        if matches!(notice, Notice::Down { .. }) {
+            self.begin_anew(now);
+        }
         self.device.handle_notice(now, notice);
     }
 

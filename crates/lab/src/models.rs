@@ -3,6 +3,7 @@
 
 use crate::boot::Driver;
 use crate::boot::{HostTask, Task};
+use crate::gate::RawDevice;
 use crate::read::LabFile;
 use crate::schema::{
     Counter, CounterMethod, Flow, FlowKind, Memory, MemoryKind, Model, Pattern, PcieBench, SimpleNic, Slot,
@@ -40,7 +41,7 @@ pub(crate) enum End {
     /// A function, behind an endpoint whose writes are answered.
     NonPosted(FunctionConfig),
     /// A raw-TLP device, in the endpoint's place.
-    Raw(Box<dyn TlpPort>),
+    Raw(RawDevice),
 }
 
 impl Plugged {
@@ -49,7 +50,7 @@ impl Plugged {
     }
 
     /// A raw-TLP device, for whose end by interrupt `vector` the host waits.
-    fn raw(device: Box<dyn TlpPort>, vector: u16, instrument: Instrument) -> Plugged {
+    fn raw(device: RawDevice, vector: u16, instrument: Instrument) -> Plugged {
         let wait: HostTask = Box::new(move |cpu| {
             Box::pin(async move {
                 cpu.interrupt(vector).await;
@@ -167,7 +168,8 @@ fn plug_counter(site: &mut Site<'_>, settings: &Counter, layout: PcieLayout) -> 
     let target = site.counters.entry(settings.method).or_default().clone();
     target.join(&own);
     let told = report.clone();
-    let driver: Driver = Box::new(move |cpu, found| Box::pin(counter::driver(cpu, found, target, told)));
+    let driver: Driver =
+        Box::new(move |cpu, found| Box::pin(counter::driver(cpu, found, target.clone(), told.clone())));
     Ok(Plugged::function(function, driver, Instrument::Counter(report)))
 }
 
@@ -186,8 +188,11 @@ fn plug_traffic(
         done_vector: Some(vector),
     };
     let report = Shared::default();
-    let device = traffic::Traffic::new(&settings, site.payloads, &report).map_err(|e| e.to_string())?;
-    Ok(Plugged::raw(Box::new(device), vector, Instrument::Traffic(report)))
+    let (pool, told) = (site.payloads.clone(), report.clone());
+    let make = move || traffic::Traffic::new(&settings, &pool, &told);
+    let first = Box::new(make().map_err(|e| e.to_string())?);
+    let again = Box::new(move || Some(Box::new(make().ok()?) as Box<dyn TlpPort>));
+    Ok(Plugged::raw(RawDevice { first, again }, vector, Instrument::Traffic(report)))
 }
 
 fn plug_replay(
@@ -200,7 +205,7 @@ fn plug_replay(
     let settings = slot.replay.as_ref().ok_or_else(needed)?;
     let vector = raw_vector(n);
     let (device, report) = crate::replay::device(site, id, vector, settings, link)?;
-    Ok(Plugged::raw(Box::new(device), vector, Instrument::Replay(report)))
+    Ok(Plugged::raw(device, vector, Instrument::Replay(report)))
 }
 
 /// A flow with its window in host memory. `limits` are Max_Payload_Size and Max_Read_Request_Size.
@@ -271,7 +276,8 @@ fn plug_nic(settings: SimpleNic, layout: PcieLayout, payloads: &PayloadPool) -> 
         timeout: latency + PING_PATIENCE,
     };
     let told = report.clone();
-    let driver: Driver = Box::new(move |cpu, found| Box::pin(simple_nic::driver(cpu, found, pings, told)));
+    let driver: Driver =
+        Box::new(move |cpu, found| Box::pin(simple_nic::driver(cpu, found, pings, told.clone())));
     Ok(Plugged::function(function, driver, Instrument::Nic(counters, report)))
 }
 

@@ -22,7 +22,7 @@
 //! }
 //!
 //! let identity =
-//!     Identity { vendor: 0xf15e, device: 1, revision: 0, class: 0xff_0000, subsystem_vendor: 0, subsystem: 0 };
+//!     Identity { vendor: 0x7269, device: 1, revision: 0, class: 0xff_0000, subsystem_vendor: 0, subsystem: 0 };
 //! let config = Builder::type0(identity).bar(0, Bar::memory32(4096));
 //! let mut lab = OneSlot::default().plug(config, AsyncDevice::new(device), driver)?;
 //! assert_eq!(lab.fabric.run(Limits::default()), Stop::Finished);
@@ -34,6 +34,7 @@
 use crate::boot::{self, Driver, Seat, Task};
 use crate::bridges;
 use crate::build::{Assembly, LinkInfo, SlotInfo};
+use crate::hotplug::Log;
 use crate::links;
 use crate::models::Instrument;
 use crate::schema::Link;
@@ -45,6 +46,7 @@ use device::firmware::FoundFunction;
 use device::memory::HostMemory;
 use device::{Cpu, Device};
 use fabric::{Fabric, FabricConfig, FaultRule, HostProfile, LinkConfig, SlotConfig};
+use std::cell::Cell;
 use std::fmt::Display;
 use tlp::PayloadPool;
 
@@ -87,7 +89,7 @@ impl Default for OneSlot {
 
 impl OneSlot {
     /// Plugs `device` in, with `config` as its configuration space, to which the PCI Express capability of the link is
-    /// added. When the host has enumerated, it runs `driver` on the function found; the run ends as the driver does.
+    /// added, and what else nearly every function has ([`Builder::usual`]). When the host has enumerated, it runs `driver` on the function found; the run ends as the driver does.
     ///
     /// # Errors
     /// What cannot be put together, and why.
@@ -107,15 +109,16 @@ impl OneSlot {
         for end in [&link.root, &link.device] {
             end.validate().map_err(|e| format!("link: {e}"))?;
         }
-        let endpoint = self.endpoint(config.pcie(self.layout(&link)), Box::new(device), &payloads)?;
+        let endpoint = self.endpoint(config.pcie(self.layout(&link)).usual(), Box::new(device), &payloads)?;
         let [low, high] = MEMORY_MIB.map(|mib| mib << 20);
         let memory = HostMemory::new(low, high).map_err(|e| e.to_string())?;
         let tree = Tree::one_slot();
         let (path, id) = (tree.slot_paths().swap_remove(0), tree.slot_ids()[0]);
         let root_ports = bridges::root_ports(&tree, std::slice::from_ref(&link), self.host.rcb)?;
         let map = boot::host_map_of(&self.link);
-        let seats = vec![Seat { path, id, task: Task::Driver(boxed(driver)) }];
-        let start = |cpu: Cpu| boot::boot(cpu, map, seats);
+        let name = self.name.clone();
+        let seats = vec![Seat { name, path, id, task: Task::Driver(boxed(driver)), hot_plug: None }];
+        let start = |cpu: Cpu| boot::boot(cpu, map, seats, Log::default());
         let program = AsyncProgram::with_pool(payloads.clone(), memory.clone(), start);
         let slots = vec![SlotInfo::new(&self.name, "own", Instrument::None)];
         let links = vec![LinkInfo::new(&self.name, &link)];
@@ -131,7 +134,7 @@ impl OneSlot {
             seed: self.seed,
         })
         .map_err(|e| e.to_string())?;
-        Ok(Assembly { fabric, seed: self.seed, slots, links })
+        Ok(Assembly { fabric, seed: self.seed, slots, links, hot_plug: Log::default() })
     }
 
     fn layout(&self, link: &LinkConfig) -> PcieLayout {
@@ -164,8 +167,15 @@ where
     Fut: Future<Output = Result<(), E>> + 'static,
     E: Display,
 {
-    Box::new(|cpu, function| {
-        let future = driver(cpu, function);
-        Box::pin(async { future.await.map_err(|e| e.to_string()) })
+    let driver = Cell::new(Some(driver));
+    Box::new(move |cpu, function| {
+        let future = driver.take().map(|driver| driver(cpu, function));
+        Box::pin(async {
+            // The slot is not hot-plug capable: it is started once.
+            match future {
+                Some(future) => future.await.map_err(|e| e.to_string()),
+                None => Err("the driver has been started already".to_owned()),
+            }
+        })
     })
 }

@@ -49,7 +49,8 @@ pub(crate) fn mmio(keys: Mmio, layout: PcieLayout) -> Result<Plugged, String> {
     let report: Shared<mmio::Report> = Shared::default();
     let function = mmio::function(layout).map_err(|e| e.to_string())?;
     let (reads, bytes, told) = (*keys.reads.get_ref(), *keys.bytes.get_ref(), report.clone());
-    let driver: Driver = Box::new(move |cpu, found| Box::pin(mmio::driver(cpu, found, reads, bytes, told)));
+    let driver: Driver =
+        Box::new(move |cpu, found| Box::pin(mmio::driver(cpu, found, reads, bytes, told.clone())));
     Ok(Plugged::function(function, driver, Instrument::Mmio(report)))
 }
 

@@ -64,7 +64,8 @@ pub fn profiles() -> String {
 /// `docs/reference/registers.md`.
 #[must_use]
 pub fn registers() -> String {
-    format!("{NOTE}{REGISTERS}{}\n", config::reference::markdown().trim_end())
+    let note = NOTE.replace("types in crates/lab", "tables in crates/config");
+    format!("{note}{REGISTERS}{}\n", config::reference::markdown().trim_end())
 }
 
 /// A page about one type and those that it holds.

@@ -2,8 +2,10 @@
 //! A `replay` device of a lab: its capture, its window in host memory, and its figures beside the recorded ones. Never
 //! sends anything itself.
 
+use crate::gate::RawDevice;
 use crate::models::{PlugError, Site};
 use crate::schema::{Dependencies, MemoryKind, Pace, Replay};
+use device::TlpPort;
 use devices::replay::{self, Plan, Report, Service, Settings};
 use devices::shared::Shared;
 use fabric::LinkConfig;
@@ -20,14 +22,17 @@ pub(crate) fn device(
     vector: u16,
     replay: &Replay,
     link: &LinkConfig,
-) -> Result<(replay::Replay, Shared<Report>), PlugError> {
+) -> Result<(RawDevice, Shared<Report>), PlugError> {
     let settings = settings(site, id, vector, replay)?;
     let path = site.file.base.join(replay.capture.get_ref());
     let mut reader = capture::open(&path).map_err(|e| PlugError::at(&replay.capture, e.to_string()))?;
     let plan = Plan::read(&mut reader, &settings, link.root.mps.bytes())
         .map_err(|e| PlugError::at(&replay.capture, format!("{}: {e}", path.display())))?;
     let report = Shared::default();
-    Ok((replay::Replay::new(plan, settings, site.payloads, &report), report))
+    let (pool, told) = (site.payloads.clone(), report.clone());
+    let make = move || Box::new(replay::Replay::new(plan.clone(), settings, &pool, &told));
+    let device = RawDevice { first: make(), again: Box::new(move || Some(make() as Box<dyn TlpPort>)) };
+    Ok((device, report))
 }
 
 fn settings(site: &Site<'_>, id: Bdf, vector: u16, replay: &Replay) -> Result<Settings, PlugError> {

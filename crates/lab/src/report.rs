@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a run has shown, as one object: `riser run --json` prints it as it is.
 
+use crate::hotplug::HotPlugEvent;
 use crate::transactions::TransactionReport;
 use fabric::{Direction, Fabric, LinkId, PortId, RootCounters, Side};
 use link::Counters;
@@ -26,12 +27,36 @@ pub struct Report {
     pub tlp_hops: u64,
     /// CPU time of the process for the run, in seconds.
     pub cpu_seconds: f64,
+    /// What came and went in slots that are hot-plug capable, and what failed with it; left out where there is nothing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hot_plug: Vec<HotPlugReport>,
     /// The links.
     pub links: Vec<LinkReport>,
     /// What the root complex has seen.
     pub root_complex: RootCounters,
     /// What the devices have to say.
     pub devices: Vec<DeviceReport>,
+}
+
+/// An event of a slot that is hot-plug capable.
+#[derive(Clone, Debug, Serialize)]
+pub struct HotPlugReport {
+    /// When, in nanoseconds of virtual time.
+    pub at_ns: f64,
+    /// Name of the slot, or of the root port that has told of an error.
+    pub slot: String,
+    /// What the host has seen or done.
+    pub event: String,
+}
+
+impl HotPlugReport {
+    pub(crate) fn new(event: &HotPlugEvent) -> HotPlugReport {
+        HotPlugReport {
+            at_ns: event.at.as_ps() as f64 / 1_000.0,
+            slot: event.slot.clone(),
+            event: event.what.clone(),
+        }
+    }
 }
 
 /// A link.

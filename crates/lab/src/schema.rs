@@ -34,7 +34,7 @@ pub struct Lab {
     /// What all links have in common; a slot's own `link` table overrides it key by key.
     #[serde(default)]
     pub link: Link,
-    /// The slots, each with a link from a root port of its own or from a switch. There are 8 root ports at most.
+    /// The slots, each with a link from a root port of its own or from a switch. There are 31 root ports at most.
     #[schemars(length(min = 1, max = 248))]
     pub slot: Vec<Slot>,
     /// The switches.
@@ -59,6 +59,8 @@ pub struct Host {
     /// the lab file.
     #[schemars(with = "String")]
     pub profile: Spanned<String>,
+    /// What becomes of requests of devices below one root port to devices below another.
+    pub peer_to_peer: PeerToPeer,
     /// MiB of memory below 2 GiB, where 32-bit addresses reach.
     #[schemars(with = "u32", range(min = 1, max = 2048))]
     pub low_memory_mib: Spanned<u32>,
@@ -73,8 +75,23 @@ impl Default for Host {
             profile: Spanned::new(0..0, "ideal".into()),
             low_memory_mib: Spanned::new(0..0, 256),
             high_memory_mib: Spanned::new(0..0, 1024),
+            peer_to_peer: PeerToPeer::default(),
         }
     }
+}
+
+/// How the root complex passes requests on from one root port to another (`PCIe 5.0 §1.3.1` leaves it open).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum PeerToPeer {
+    /// As they are.
+    #[default]
+    Forward,
+    /// Reads as reads of 64 B of the root complex's own, whose completions it puts together again: what
+    /// a capture of a real one shows (NetTLP, `root-complex/mrd-512byte-rc.pcap`).
+    Split,
+    /// Not at all: UR.
+    Refuse,
 }
 
 /// A link. Every key is optional; see each for what holds without it. A key that has no effect beside the others is refused.

@@ -45,7 +45,7 @@ pub(crate) fn dma_engine(
     }
     let told = report.clone();
     let driver: FunctionsDriver =
-        Box::new(move |cpu, found| Box::pin(dma_engine::driver(cpu, found, load, told)));
+        Box::new(move |cpu, found| Box::pin(dma_engine::driver(cpu, found, load, told.clone())));
     let end = match made.virtual_functions {
         None => End::Function(made.physical),
         Some(vfs) => End::VirtualFunctions(made.physical, Box::new(vfs)),

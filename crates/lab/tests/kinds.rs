@@ -24,7 +24,7 @@ fn text(error: impl std::fmt::Display) -> String {
 fn config() -> Builder {
     let class = 0xff_0000;
     Builder::type0(Identity {
-        vendor: 0xf15e,
+        vendor: 0x7269,
         device: 9,
         revision: 0,
         class,

@@ -15,7 +15,7 @@ const BYTES: usize = 1024;
 
 fn config() -> Builder {
     let identity = Identity {
-        vendor: 0xf15e,
+        vendor: 0x7269,
         device: 1,
         revision: 0,
         class: 0xff_0000,

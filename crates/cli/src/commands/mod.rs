@@ -5,6 +5,7 @@ mod bench;
 mod check;
 mod cpu;
 mod files;
+mod lspci;
 mod model;
 mod paper;
 mod parts;
@@ -21,6 +22,7 @@ pub(crate) enum Command {
     Run(run::Args),
     Check(check::Args),
     Bench(bench::Args),
+    Lspci(lspci::Args),
     Model(model::Args),
     Paper(paper::Args),
     Profiles(profiles::Args),
@@ -33,6 +35,7 @@ impl Command {
             Command::Run(args) => run::run(args),
             Command::Check(args) => check::run(args),
             Command::Bench(args) => bench::run(args),
+            Command::Lspci(args) => lspci::run(args),
             Command::Model(args) => model::run(args),
             Command::Paper(args) => paper::run(args),
             Command::Profiles(args) => profiles::run(args),

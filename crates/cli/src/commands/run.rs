@@ -7,7 +7,7 @@ use crate::output;
 use clap::ValueEnum;
 use fabric::{Limits, Side, Stop};
 use indicatif::{ProgressBar, ProgressStyle};
-use lab::report::LinkReport;
+use lab::report::{HotPlugReport, LinkReport};
 use lab::{Assembly, CaptureOptions, Report};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -222,6 +222,7 @@ fn show(report: &Report) -> Result<(), Failure> {
     });
     output::table(&header, rows)?;
     show_errors(report)?;
+    show_hot_plug(report)?;
     show_transactions(report)?;
     show_devices(report)
 }
@@ -242,6 +243,16 @@ fn show_errors(report: &Report) -> Result<(), Failure> {
         output::text(&format!("{gap}errors, {place}: {}", counts.join(", ")))?;
     }
     Ok(())
+}
+
+/// A line for each event of slots that are hot-plug capable.
+fn show_hot_plug(report: &Report) -> Result<(), Failure> {
+    if report.hot_plug.is_empty() {
+        return Ok(());
+    }
+    output::text("\nWhat came and went")?;
+    let row = |e: &HotPlugReport| vec![format!("{:.3}", e.at_ns / 1_000.0), e.slot.clone(), e.event.clone()];
+    output::table(&["us", "slot", "event"], report.hot_plug.iter().map(row))
 }
 
 fn show_transactions(report: &Report) -> Result<(), Failure> {

@@ -20,8 +20,11 @@ pub(super) struct LoggedTlp {
 }
 
 impl LoggedTlp {
-    /// For an error that comes of no TLP.
-    pub(super) const NONE: LoggedTlp = LoggedTlp { header: [0; 4], prefixes: [0; 4] };
+    /// A TLP of which the header alone is known.
+    #[cold]
+    pub(super) fn of_header(repr: &Repr) -> LoggedTlp {
+        LoggedTlp { header: words(repr), prefixes: [0; 4] }
+    }
 
     #[cold]
     pub(super) fn of(tlp: &Tlp) -> LoggedTlp {

@@ -155,14 +155,23 @@ impl Function {
             .or(Ready::when(!self.answers.is_empty(), Ready::output(Class::Completion)))
     }
 
+    /// Posted TLPs wait.
+    pub(super) fn holds_posted(&self) -> bool {
+        !self.posted.is_empty()
+    }
+
     /// An interrupt may be pending.
     fn has_pending(&self) -> bool {
         !self.settings.msix.enabled || self.msix.as_ref().is_none_or(Msix::has_pending)
     }
 
-    /// The same, with what the device has.
-    pub(super) fn may_find(&self) -> Ready {
+    /// The same, with what the device has, and without what would wait for posted TLPs: with one channel, all outputs
+    /// would, and nobody may forget them when the last of these has left.
+    pub(super) fn may_find(&self, several_channels: bool) -> Ready {
         let device = self.device.ready();
+        if self.holds_posted() && !several_channels {
+            return device.without(Ready::OUTPUTS).or(Ready::output(Class::Posted));
+        }
         // Without a tag the device is not asked for a read.
         let tagless = self.settings.bus_master && !self.reads.tags.has_free();
         let device = if tagless { device.without(Ready::output(Class::NonPosted)) } else { device };
@@ -660,12 +669,14 @@ impl Function {
 
     pub(crate) fn handle_timeout(&mut self, now: Time, shared: &mut Shared) {
         let quarantine = self.settings.completion_timeout.unwrap_or(shared.limits.completion_timeout);
-        while let Some((timed_out, done)) = self.reads.expire(now, quarantine) {
-            if timed_out {
+        while let Some(expired) = self.reads.expire(now, quarantine) {
+            if expired.timed_out {
                 shared.counters.completion_timeouts += 1;
-                self.log(shared, Uncorrectable::CompletionTimeout, false, LoggedTlp::NONE);
+                let id = self.id(shared);
+                let request = expired.request.map(|(asked, tag)| LoggedTlp::of_header(&asked.repr(id, tag)));
+                self.log(shared, Uncorrectable::CompletionTimeout, false, request.unwrap_or_default());
             }
-            if let Some(done) = done {
+            if let Some(done) = expired.done {
                 self.done(now, shared, done);
             }
         }

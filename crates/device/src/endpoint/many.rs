@@ -101,13 +101,14 @@ pub(super) struct Agenda {
     said: Vec<Ready>,
     deadlines: Deadlines,
     bells: Bells,
+    several_channels: bool,
     /// Kept for its room.
     due: Vec<usize>,
 }
 
 impl Agenda {
     /// That of these functions, where they are many: all are given their bells, and asked.
-    pub(super) fn of(functions: &mut [Function]) -> Option<Box<Agenda>> {
+    pub(super) fn of(functions: &mut [Function], several_channels: bool) -> Option<Box<Agenda>> {
         let count = functions.len();
         if count <= FEW {
             return None;
@@ -117,6 +118,7 @@ impl Agenda {
             said: vec![Ready::NONE; count],
             deadlines: Deadlines::new(count),
             bells: Bells::new(count as u16),
+            several_channels,
             due: Vec::with_capacity(count),
         };
         for (index, function) in functions.iter_mut().enumerate() {
@@ -132,7 +134,7 @@ impl Agenda {
     }
 
     fn ask(&mut self, function: &Function, index: usize) {
-        let ready = function.may_find();
+        let ready = function.may_find(self.several_channels);
         let mut changed = std::mem::replace(&mut self.said[index], ready).bits() ^ ready.bits();
         while changed != 0 {
             self.marks[changed.trailing_zeros() as usize].flip(index);
@@ -179,6 +181,27 @@ impl Endpoint {
         }
     }
 
+    /// From now on there are several channels, which do not wait for each other.
+    #[cold]
+    pub(super) fn find_several_channels(&mut self) {
+        let Some(agenda) = &mut self.agenda else { return };
+        agenda.several_channels = true;
+        for (index, function) in self.functions.iter().enumerate() {
+            agenda.ask(function, index);
+        }
+    }
+
+    /// The same where the function was polled for posted output. What had to wait for its posted TLPs was not asked for:
+    /// with the last of them it has to be.
+    fn touch_posted(&mut self, now: Time, index: usize, held: bool) {
+        self.touch(index);
+        let other = Ready::output(Class::NonPosted).or(Ready::output(Class::Completion));
+        let said = self.agenda.as_ref().map_or(Ready::NONE, |agenda| agenda.said[index]);
+        if held && !self.functions[index].holds_posted() && said.meets(other) {
+            self.shared.wake_at(now);
+        }
+    }
+
     fn next_marked(&mut self, question: usize, from: usize) -> Option<usize> {
         let agenda = self.agenda.as_mut()?;
         agenda.answer_bells(&self.functions);
@@ -191,8 +214,9 @@ impl Endpoint {
         for part in [turn..count, 0..turn] {
             let mut at = part.start;
             while let Some(index) = self.next_marked(class.index(), at).filter(|i| *i < part.end) {
+                let held = self.functions[index].holds_posted();
                 let tlp = self.poll_function(now, class, room, index);
-                self.touch(index);
+                self.touch_posted(now, index, held);
                 if tlp.is_some() {
                     self.turn[class.index()] = if index + 1 < count { index as u16 + 1 } else { 0 };
                     return tlp;

@@ -331,7 +331,7 @@ impl Endpoint {
         };
         let mut functions: Vec<Function> =
             (0..).zip(functions).map(|(i, f)| Function::new(i, f.config, f.device, &shared)).collect();
-        let agenda = Agenda::of(&mut functions);
+        let agenda = Agenda::of(&mut functions, false);
         let mut endpoint = Endpoint {
             name,
             physical: functions.len(),
@@ -518,7 +518,9 @@ impl TlpPort for Endpoint {
     }
 
     fn poll_tlp(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
-        self.shared.several_channels |= room != TcSet::ALL;
+        if room != TcSet::ALL && !std::mem::replace(&mut self.shared.several_channels, true) {
+            self.find_several_channels();
+        }
         self.own.set(None);
         if self.ecrc_generation {
             return self.next_with_digest(now, class, room);

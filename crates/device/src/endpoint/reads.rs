@@ -9,7 +9,7 @@
 use super::assembly::Assembly;
 use super::outbox::{MAX_PARKED, Outbox};
 use super::settings::Settings;
-use super::tags::{TagPool, TagState};
+use super::tags::{Asked, TagPool, TagState};
 use crate::seam::{DmaAtomic, DmaError, DmaId, DmaOptions, DmaRead};
 use tlp::split::request_piece;
 use tlp::{
@@ -19,6 +19,16 @@ use tlp::{
 
 /// How a read ended, for the device.
 pub(crate) type Done = (DmaId, Result<Data, DmaError>);
+
+/// A tag whose time is over.
+pub(crate) struct Expired {
+    /// Its request was waited for: a Completion Timeout. Else it has rested long enough.
+    pub(crate) timed_out: bool,
+    /// What was asked, and by which tag.
+    pub(crate) request: Option<(Asked, Tag)>,
+    /// How the transfer ended with it, where it was not over.
+    pub(crate) done: Option<Done>,
+}
 
 /// What a completion turned out to be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -196,6 +206,9 @@ impl ReadEngine {
         self.dmas[usize::from(dma)].tags = 1;
         let body = Body::Atomic(AtomicRequest { op, operand, requester, tag, address });
         let DmaOptions { attr, tc, hint, prefixes } = options;
+        if let (Some(slot), Ok(span)) = (self.tags.slot(tag), Span::covering(address, operand.bytes())) {
+            slot.asked = Some(Asked { span, atomic: Some((op, operand)), tc, attr, hint });
+        }
         let repr = Repr { tc, attr, th: hint, ..Repr::new(body) };
         Some(Tlp { prefixes, ..Tlp::new(repr, operands).with_carry(true) })
     }
@@ -369,17 +382,18 @@ impl ReadEngine {
     }
 
     /// The next tag whose deadline has come: a request that timed out is quarantined for `quarantine` more, a
-    /// quarantined tag is free again. Returns whether a request timed out, and the read that this ends.
-    pub(crate) fn expire(&mut self, now: Time, quarantine: Duration) -> Option<(bool, Option<Done>)> {
+    /// quarantined tag is free again.
+    pub(crate) fn expire(&mut self, now: Time, quarantine: Duration) -> Option<Expired> {
         let tag = self.tags.expired(now)?;
         let slot = self.tags.slot(tag)?;
-        let (state, owner) = (slot.state, slot.owner);
+        let (state, owner, asked) = (slot.state, slot.owner, slot.asked);
         if state == TagState::Quarantined {
             self.tags.release(tag);
-            return Some((false, None));
+            return Some(Expired { timed_out: false, request: None, done: None });
         }
         self.tags.quarantine(tag, now + quarantine);
-        Some((owner.is_some(), owner.and_then(|owner| self.lose_tag(owner, DmaError::CompletionTimeout))))
+        let done = owner.and_then(|owner| self.lose_tag(owner, DmaError::CompletionTimeout));
+        Some(Expired { timed_out: owner.is_some(), request: asked.map(|asked| (asked, tag)), done })
     }
 
     /// All reads and AtomicOps end with this error; their tags stay as they are.
@@ -439,6 +453,11 @@ impl Cursor {
         let (span, piece) = self.span(settings)?;
         let deadline = settings.completion_timeout.map_or(Time::MAX, |t| now + t);
         let tag = tags.take(self.dma, span.first_byte(), span.byte_count(), self.offset, deadline)?;
+        if let Some(slot) = tags.slot(tag) {
+            let DmaOptions { attr, tc, hint, .. } = self.options;
+            let hint = hint.filter(|_| is_whole(span));
+            slot.asked = Some(Asked { span, atomic: None, tc, attr, hint });
+        }
         dmas[usize::from(self.dma)].tags += 1;
         self.address = self.address.wrapping_add(u64::from(piece));
         self.remaining -= piece;
@@ -447,13 +466,17 @@ impl Cursor {
     }
 }
 
+/// All Byte Enables of its DWs are ones.
+fn is_whole(span: Span) -> bool {
+    !span.is_zero_length() && (span.first_byte() | u64::from(span.byte_count())) & 3 == 0
+}
+
 /// With a hint, Byte Enables are implied to be all ones (`PCIe 5.0 §2.2.7.1`): where they are not, it is left out.
 #[inline]
 fn read_request(requester: Bdf, span: Span, tag: Tag, options: DmaOptions, carry: bool) -> Tlp {
     let request = MemoryRequest { op: MemoryOp::Read, requester, tag, span };
     let DmaOptions { attr, tc, hint, prefixes } = options;
-    let whole = !span.is_zero_length() && (span.first_byte() | u64::from(span.byte_count())) & 3 == 0;
-    let th = if whole { hint } else { None };
+    let th = hint.filter(|_| is_whole(span));
     let repr = Repr { tc, attr, th, ..Repr::new(Body::Memory(request)) };
     Tlp { prefixes, ..Tlp::new(repr, Data::NONE).with_carry(carry) }
 }

@@ -194,7 +194,7 @@ impl Endpoint {
         let shared = &self.shared;
         let shell = |number| Function::new(number, vfs.made_of.config.clone(), Box::new(Absent), shared);
         self.functions.extend((first..first + vfs.total).map(|number| shell(number).of_physical(physical)));
-        self.agenda = Agenda::of(&mut self.functions);
+        self.agenda = Agenda::of(&mut self.functions, self.shared.several_channels);
     }
 
     fn begin_virtual_function(&mut self, physical: u16, n: u16) {

@@ -6,7 +6,10 @@
 //! tag. It is free again when its last completion has come, or after a second completion timeout.
 
 use std::collections::VecDeque;
-use tlp::{Tag, Time};
+use tlp::{
+    AtomicOp, AtomicRequest, Attributes, Bdf, Body, Hint, MemoryOp, MemoryRequest, OperandSize, Repr, Span,
+    Tag, Time, TrafficClass,
+};
 
 const NONE: u16 = u16::MAX;
 
@@ -16,6 +19,31 @@ pub(crate) enum TagState {
     Idle,
     Waiting,
     Quarantined,
+}
+
+/// The request that a tag names, as the Header Log is to have it should it time out (`PCIe 5.0 §7.8.4.7`).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked {
+    pub(crate) span: Span,
+    /// Of an AtomicOp, which, and of what size.
+    pub(crate) atomic: Option<(AtomicOp, OperandSize)>,
+    pub(crate) tc: TrafficClass,
+    pub(crate) attr: Attributes,
+    pub(crate) hint: Option<Hint>,
+}
+
+impl Asked {
+    /// The header of the request of `requester` with this tag.
+    pub(crate) fn repr(&self, requester: Bdf, tag: Tag) -> Repr {
+        let Asked { span, tc, attr, hint, .. } = *self;
+        let body = match self.atomic {
+            None => Body::Memory(MemoryRequest { op: MemoryOp::Read, requester, tag, span }),
+            Some((op, operand)) => {
+                Body::Atomic(AtomicRequest { op, operand, requester, tag, address: span.first_byte() })
+            }
+        };
+        Repr { tc, attr, th: hint, ..Repr::new(body) }
+    }
 }
 
 /// A tag: the request it names, as far as completions have not answered it.
@@ -30,6 +58,8 @@ pub(crate) struct TagSlot {
     pub(crate) remaining: u32,
     /// Place of the next byte in its transfer.
     pub(crate) offset: u32,
+    /// What was asked; `None`: nothing is known of it.
+    pub(crate) asked: Option<Asked>,
     deadline: Time,
     previous: u16,
     next: u16,
@@ -41,6 +71,7 @@ const IDLE: TagSlot = TagSlot {
     address: 0,
     remaining: 0,
     offset: 0,
+    asked: None,
     deadline: Time::MAX,
     previous: NONE,
     next: NONE,

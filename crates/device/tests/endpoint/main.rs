@@ -8,6 +8,7 @@ mod held;
 mod inbound;
 mod interrupts;
 mod kinds;
+mod many;
 mod outbound;
 mod power;
 mod properties;

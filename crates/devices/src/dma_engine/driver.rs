@@ -4,9 +4,13 @@
 
 use super::{BAR, DESCRIPTOR_BYTES, Direction, INTERRUPT, MAX_RING_ENTRIES, Report, Stream, register};
 use crate::shared::Shared;
-use device::cpu::{Cpu, join};
+use device::cpu::{Cpu, Either, join, select};
 use device::firmware::FoundFunction;
+use std::cell::{Cell, RefCell};
 use std::fmt::Display;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::{Poll, Waker};
 
 /// What each function's driver is to move.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -65,7 +69,9 @@ pub async fn driver(
         open.push(opened.map_err(|e| format!("{function}: {e}"))?);
     }
     report.change(|r| r.start = Some(cpu.now()));
-    let running: Vec<_> = open.into_iter().map(|f| cpu.spawn(f.run(report.clone()))).collect();
+    let group = Group::default();
+    let run = |f: Function| cpu.spawn(group.member(f.run(report.clone())));
+    let running: Vec<_> = open.into_iter().map(run).collect();
     for task in running {
         task.await.map_err(|e| e.to_string())??;
     }
@@ -86,6 +92,52 @@ pub async fn drive_one(
     load.check()?;
     let open = Function::open(&cpu, number, function, load).await.map_err(|e| format!("{function}: {e}"))?;
     open.run(report).await
+}
+
+/// Tasks that end with whoever has started them: a driver that is stopped leaves none behind.
+#[derive(Default)]
+struct Group {
+    ended: Rc<Ended>,
+}
+
+#[derive(Default)]
+struct Ended {
+    is_over: Cell<bool>,
+    waiting: RefCell<Vec<Waker>>,
+}
+
+impl Group {
+    /// What `task` says, or that it was stopped.
+    fn member<T, F>(&self, task: F) -> impl Future<Output = F::Output> + use<T, F>
+    where
+        F: Future<Output = Result<T, String>>,
+    {
+        let ended = Rc::clone(&self.ended);
+        async move {
+            let mut waits = false;
+            let over = poll_fn(|cx| {
+                if ended.is_over.get() {
+                    return Poll::Ready(());
+                }
+                // A task keeps its waker.
+                if !std::mem::replace(&mut waits, true) {
+                    ended.waiting.borrow_mut().push(cx.waker().clone());
+                }
+                Poll::Pending
+            });
+            match select(task, over).await {
+                Either::Left(result) => result,
+                Either::Right(()) => Err("stopped".to_owned()),
+            }
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.ended.is_over.set(true);
+        self.ended.waiting.take().into_iter().for_each(Waker::wake);
+    }
 }
 
 fn text(error: impl Display) -> String {

@@ -61,7 +61,7 @@ pub(crate) fn found(bar: u8, size: u64) -> FoundFunction {
     FoundFunction {
         bdf,
         port: 0,
-        vendor: 0xf15e,
+        vendor: 0x7269,
         device: 0,
         class: 0,
         bars,

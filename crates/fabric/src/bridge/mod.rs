@@ -16,6 +16,7 @@ mod routes;
 use routes::REROUTE;
 pub(crate) use routes::{PeerToPeer, Routes};
 
+use config::cap::pcie::SLOT_CAPABILITIES;
 use config::ext::dpc;
 use config::{ConfigSpace, Effects, ResetScope, SlotEvent};
 use tlp::{Access, Bdf, ConfigRequest, Data, PayloadPool, Rate, Span, Status, Tlp, Width};
@@ -127,6 +128,20 @@ impl Bridge {
     /// Link Disable.
     pub(crate) fn link_disabled(&self) -> bool {
         self.space.link_disable()
+    }
+
+    /// Power Controller Control says off; never where the slot has no power controller.
+    pub(crate) fn slot_is_off(&self) -> bool {
+        self.space.slot().is_some_and(|slot| !slot.powered)
+    }
+
+    /// Whether a link that goes down by itself is an error: not below a slot that says Hot-Plug Capable and Hot-Plug
+    /// Surprise (`PCIe 5.0 §3.2.1`).
+    pub(crate) fn surprise_is_error(&self) -> bool {
+        const HOT_PLUG_SURPRISE: u32 = 1 << 5 | 1 << 6;
+        let capabilities =
+            self.space.pcie_capability().map_or(0, |at| self.space.read(at + SLOT_CAPABILITIES));
+        !self.space.has_slot() || capabilities & HOT_PLUG_SURPRISE != HOT_PLUG_SURPRISE
     }
 
     /// ECRC Check Enable.

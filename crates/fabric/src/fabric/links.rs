@@ -3,9 +3,10 @@
 //! scheduled events and the owners of ports do.
 
 use super::Fabric;
-use crate::fault::Cut;
+use crate::fault::{Cut, FaultRule};
 use crate::queue::{Event, EventQueue};
 use crate::switch::Action;
+use crate::tap::Direction;
 use crate::topology::{LinkChange, LinkEvent, LinkId, Owner, PortId, Side};
 use bitflags::bitflags;
 use config::SlotEvent;
@@ -32,6 +33,8 @@ bitflags! {
         const RESET = 1 << 2;
         /// The port above has it disabled.
         const DISABLED = 1 << 3;
+        /// The port above has the power of its slot off.
+        const UNPOWERED = 1 << 4;
     }
 }
 
@@ -40,6 +43,18 @@ impl Fabric {
     pub fn schedule(&mut self, event: LinkEvent) {
         self.queue.push(event.at.max(self.now), Event::LinkChange(self.link_events.len() as u32));
         self.link_events.push(event);
+    }
+
+    /// Has a link suffer by one rule more, which counts frames from now on. A rule for a link that there is not has no
+    /// effect.
+    pub fn add_fault(&mut self, rule: FaultRule) {
+        let into = match rule.direction {
+            Direction::Upstream => Side::Root,
+            Direction::Downstream => Side::Device,
+        };
+        if let Some(state) = self.ports.get_mut(PortId::new(rule.link, into).index()) {
+            state.faults.push(rule);
+        }
     }
 
     pub(super) fn change_link(&mut self, n: usize) {
@@ -61,7 +76,11 @@ impl Fabric {
                 self.tell_slot(link, SlotEvent::Presence { present: false });
                 self.hold(link, Held::EMPTY, true, true);
             }
-            LinkChange::Insert => self.insert(link),
+            LinkChange::Insert => {
+                self.power_on(link);
+                self.tell_slot(link, SlotEvent::Presence { present: true });
+                self.hold(link, Held::EMPTY, false, false);
+            }
             LinkChange::PressAttention => self.tell_slot(link, SlotEvent::AttentionButton),
         }
     }
@@ -75,14 +94,12 @@ impl Fabric {
         }
     }
 
-    /// What stands at the far end of `link` is put into its slot.
-    fn insert(&mut self, link: LinkId) {
+    /// What stands at the far end of `link` has power again.
+    fn power_on(&mut self, link: LinkId) {
         let [_, below] = self.ends(link);
         if let Owner::Slot(n) = self.ports[below].owner {
             self.slots[n as usize].device.power_on(self.now);
         }
-        self.tell_slot(link, SlotEvent::Presence { present: true });
-        self.hold(link, Held::EMPTY, false, false);
     }
 
     /// The port above `link` hears of its slot.
@@ -248,6 +265,11 @@ impl Fabric {
             Action::ReleaseReset => self.hold(link, Held::RESET, false, false),
             Action::Disable => self.hold(link, Held::DISABLED, true, false),
             Action::Enable => self.hold(link, Held::DISABLED, false, false),
+            Action::PowerOff => self.hold(link, Held::UNPOWERED, true, false),
+            Action::PowerOn => {
+                self.power_on(link);
+                self.hold(link, Held::UNPOWERED, false, false);
+            }
             Action::Retrain => {
                 let until = self.ports[index].port.retrained_at(self.now);
                 let peer = self.ports[index].id.peer().index();

@@ -161,11 +161,15 @@ impl RootComplex {
         let Some(function) = &mut self.ports[port].function else { return };
         let (reset, disable) =
             (function.bridge.routes().windows.secondary_bus_reset, function.bridge.link_disabled());
+        let off = function.bridge.slot_is_off();
         if effects.contains(Effects::SECONDARY_BUS_RESET) {
             self.hold(port, Held::RESET, reset);
         }
         if effects.contains(Effects::LINK_DISABLE) {
             self.hold(port, Held::DISABLE, disable);
+        }
+        if effects.contains(Effects::SLOT_CONTROL) {
+            self.hold(port, Held::POWER, off);
         }
         if effects.contains(Effects::RETRAIN_LINK) {
             self.actions.push_back((port, Action::Retrain));

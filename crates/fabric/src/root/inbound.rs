@@ -155,21 +155,24 @@ impl RootComplex {
             return;
         }
         self.counters.messages += 1;
-        self.ledger.close(tlp, Stage::Replay, now);
         self.return_credits(port, tlp);
         let counters = &mut self.counters;
         match m.routing {
             MessageRouting::ByAddress | MessageRouting::ById | MessageRouting::Broadcast => {
                 counters.unsupported_requests += 1;
+                self.ledger.drop(tlp.account);
                 let error = (Uncorrectable::UnsupportedRequest, false);
                 return self.log(port, now, error, Side::Secondary, tlp, queue);
             }
             _ if tlp.repr.ep => {
                 counters.poisoned += 1;
+                self.ledger.drop(tlp.account);
                 return self.log(port, now, (Uncorrectable::PoisonedTlp, true), Side::Secondary, tlp, queue);
             }
             _ => {}
         }
+        self.ledger.close(tlp, Stage::Replay, now);
+        let counters = &mut self.counters;
         match m.code {
             0x30 | 0x31 | 0x33 => counters.error_messages += 1,
             0x18 | 0x1b => counters.power_messages += 1,

@@ -22,6 +22,8 @@ bitflags! {
         const DISABLE = 1 << 1;
         /// Downstream Port Containment.
         const CONTAINED = 1 << 2;
+        /// The power controller of the slot.
+        const POWER = 1 << 3;
     }
 }
 
@@ -98,7 +100,8 @@ impl RootComplex {
         self.forget_credits(port);
         self.drop_answers(port);
         self.refuse_waiting(port, now, queue);
-        if was_up && surprise {
+        let is_error = self.ports[port].function.as_ref().is_some_and(|f| f.bridge.surprise_is_error());
+        if was_up && surprise && is_error {
             self.link_error(port, now, Uncorrectable::SurpriseDown.into(), [0; 4], queue);
         }
         if was_up && let Some(function) = &mut self.ports[port].function {
@@ -180,6 +183,7 @@ impl RootComplex {
         let rows = [
             (Held::RESET, Action::HoldReset, Action::ReleaseReset),
             (DISABLES, Action::Disable, Action::Enable),
+            (Held::POWER, Action::PowerOff, Action::PowerOn),
         ];
         for (reasons, hold, release) in rows {
             match (before.intersects(reasons), after.intersects(reasons)) {

@@ -147,6 +147,9 @@ impl Switch {
         if effects.contains(Effects::LINK_DISABLE) {
             self.link_disable(port);
         }
+        if effects.contains(Effects::SLOT_CONTROL) {
+            self.slot_power(port);
+        }
         if effects.contains(Effects::RETRAIN_LINK) {
             self.actions.push_back((port, Action::Retrain));
         }

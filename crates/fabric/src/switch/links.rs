@@ -23,6 +23,8 @@ bitflags! {
         const DISABLE = 1 << 2;
         /// Downstream Port Containment.
         const CONTAINED = 1 << 3;
+        /// The power controller of the slot.
+        const POWER = 1 << 4;
     }
 }
 
@@ -111,7 +113,7 @@ impl Switch {
         }
         self.refuse_waiting(port, now);
         self.forget_messages(now, port);
-        if up && surprise {
+        if up && surprise && self.bridges[port].surprise_is_error() {
             self.uncorrectable(port, now, Uncorrectable::SurpriseDown, [0; 4]);
         }
         if up {
@@ -200,7 +202,7 @@ impl Switch {
     fn reset_below(&mut self) {
         for port in 1..self.ports() {
             self.reset_bridge(port);
-            self.hold(port, Held::RESET | Held::DISABLE | Held::CONTAINED, false);
+            self.hold(port, Held::RESET | Held::DISABLE | Held::CONTAINED | Held::POWER, false);
         }
         self.hold_all(Held::RESET_ABOVE, true);
     }
@@ -235,6 +237,11 @@ impl Switch {
         }
     }
 
+    /// Power Controller Control of `port` may have changed.
+    pub(super) fn slot_power(&mut self, port: usize) {
+        self.hold(port, Held::POWER, self.bridges[port].slot_is_off());
+    }
+
     fn hold_all(&mut self, why: Held, on: bool) {
         for port in 1..self.ports() {
             self.hold(port, why, on);
@@ -246,8 +253,11 @@ impl Switch {
         let before = self.links[port].held;
         let after = if on { before | why } else { before - why };
         self.links[port].held = after;
-        let rows =
-            [(RESETS, Action::HoldReset, Action::ReleaseReset), (DISABLES, Action::Disable, Action::Enable)];
+        let rows = [
+            (RESETS, Action::HoldReset, Action::ReleaseReset),
+            (DISABLES, Action::Disable, Action::Enable),
+            (Held::POWER, Action::PowerOff, Action::PowerOn),
+        ];
         for (reasons, hold, release) in rows {
             match (before.intersects(reasons), after.intersects(reasons)) {
                 (false, true) => self.actions.push_back((port, hold)),

@@ -145,6 +145,10 @@ pub enum Action {
     Enable,
     /// Retrain Link: the link goes through Recovery.
     Retrain,
+    /// Power Controller Control says off: what is in the slot loses its power, and its link goes down.
+    PowerOff,
+    /// It says on: what is in the slot is as after power-on, and its link comes up.
+    PowerOn,
 }
 
 /// What a switch has seen.

@@ -42,7 +42,7 @@ pub(super) enum Refusal {
     AtomicBlocked,
     /// End-End TLP Prefix Blocking (`PCIe 5.0 §2.2.10.2`).
     PrefixBlocked,
-    /// Poisoned TLP Egress Blocking (`PCIe 5.0 §6.2.10.4`).
+    /// Poisoned TLP Egress Blocking (`PCIe 5.0 §2.7.2.2`).
     PoisonedBlocked,
     /// It has more data than Max_Payload_Size of the egress port (`PCIe 5.0 §2.2.2`).
     TooLong,

@@ -50,7 +50,6 @@ pub(crate) fn space(n: u8) -> ConfigSpace {
     let slot = SlotLayout {
         number: u16::from(n) + 1,
         hot_plug: true,
-        surprise: true,
         no_command_completed: true,
         occupied: true,
         ..SlotLayout::default()

@@ -34,7 +34,6 @@ pub(crate) fn space(port: PortType, number: u8) -> ConfigSpace {
     let slot = downstream.then(|| SlotLayout {
         number: u16::from(number),
         hot_plug: true,
-        surprise: true,
         occupied: true,
         ..SlotLayout::default()
     });

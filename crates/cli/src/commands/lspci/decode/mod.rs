@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A configuration space in words, from its bytes alone, in the manner of `lspci -vv`: the same lines with the same words, so
+//! that the two can be compared. Never knows what was built: what it shows was read.
+//!
+//! - [`space`]: bytes as registers, and the signs that words are written with;
+//! - [`header`]: what all functions have; [`standard`], [`express`]: capabilities; [`errors`], [`extended`],
+//!   [`virtualization`], [`channels`]: extended capabilities;
+//! - [`fields`]: every field of every register by its name in the specification, from the tables of `riser-config`.
+
+mod channels;
+mod errors;
+mod express;
+mod extended;
+mod fields;
+mod header;
+pub(crate) mod space;
+mod standard;
+mod virtualization;
+
+pub(crate) use express::{LinkFacts, link};
+
+use config::{cap, ext};
+use space::{Lines, Space};
+
+/// Capabilities in a list at most, a DW each between 40h and FFh: more would be a loop.
+const MAX_CAPABILITIES: usize = 48;
+/// Extended capabilities at most, a DW each between 100h and FFFh.
+const MAX_EXTENDED: usize = 960;
+/// Where the first extended capability stands.
+const FIRST_EXTENDED: u16 = 0x100;
+/// Capabilities Pointer (`PCIe 5.0 §7.5.1.1.11`).
+const CAPABILITIES_POINTER: u16 = 0x34;
+/// Capabilities List, of Status.
+const CAPABILITIES_LIST: u16 = 1 << 4;
+
+/// How much is shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Detail {
+    /// Every field of every register, besides.
+    pub(crate) fields: bool,
+}
+
+/// A capability, as its head says it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Head {
+    /// Its ID.
+    pub(crate) id: u16,
+    /// Version of an extended one; `None` of the others.
+    pub(crate) version: Option<u8>,
+    /// Offset of its first byte.
+    pub(crate) at: u16,
+}
+
+/// The lines of one function, below the one that names it. `sizes` are bytes of BARs 0 to 5 and of the ROM, which no
+/// register shows once it is set.
+pub(crate) fn function(space: &Space<'_>, sizes: &[u64; 7], detail: Detail) -> String {
+    let mut lines = Lines::default();
+    header::show(space, sizes, &mut lines);
+    if detail.fields {
+        fields::show_header(space, &mut lines);
+    }
+    for head in heads(space) {
+        show(space, head, &mut lines);
+        if detail.fields {
+            fields::show(space, head, &mut lines);
+        }
+    }
+    lines.text()
+}
+
+/// All capabilities in the order of their lists, extended ones behind the others.
+pub(crate) fn heads(space: &Space<'_>) -> Vec<Head> {
+    let mut all = Vec::new();
+    let has_list = space.half(6) & CAPABILITIES_LIST != 0;
+    let mut at = if has_list { u16::from(space.byte(CAPABILITIES_POINTER)) & 0xfc } else { 0 };
+    while at >= 0x40 && all.len() < MAX_CAPABILITIES {
+        all.push(Head { id: u16::from(space.byte(at)), version: None, at });
+        at = u16::from(space.byte(at + 1)) & 0xfc;
+    }
+    let mut at = if space.is_extended() { FIRST_EXTENDED } else { 0 };
+    let first = all.len();
+    while at >= FIRST_EXTENDED && all.len() - first < MAX_EXTENDED {
+        let head = space.dw(at);
+        if head == 0 || head == u32::MAX {
+            break;
+        }
+        all.push(Head { id: head as u16, version: Some((head >> 16) as u8 & 0xf), at });
+        at = (head >> 20) as u16 & 0xffc;
+    }
+    all
+}
+
+/// What `lspci` calls a capability.
+pub(crate) fn title(head: Head) -> String {
+    let known = if head.version.is_some() { extended_title(head.id) } else { standard_title(head.id) };
+    known.map_or_else(
+        || {
+            let extended = if head.version.is_some() { "Extended " } else { "" };
+            format!("{extended}Capability ID {:#04x}", head.id)
+        },
+        str::to_owned,
+    )
+}
+
+fn standard_title(id: u16) -> Option<&'static str> {
+    Some(match u8::try_from(id).ok()? {
+        cap::pm::ID => "Power Management",
+        cap::msi::ID => "MSI",
+        cap::vendor::ID => "Vendor Specific Information",
+        cap::ssid::ID => "Subsystem",
+        cap::pcie::ID => "Express",
+        cap::msix::ID => "MSI-X",
+        _ => return None,
+    })
+}
+
+fn extended_title(id: u16) -> Option<&'static str> {
+    Some(match id {
+        ext::aer::ID => "Advanced Error Reporting",
+        ext::vc::ID => "Virtual Channel",
+        ext::serial::ID => "Device Serial Number",
+        ext::vendor::ID => "Vendor Specific Information",
+        ext::acs::ID => "Access Control Services",
+        ext::ari::ID => "Alternative Routing-ID Interpretation (ARI)",
+        ext::ats::ID => "Address Translation Service (ATS)",
+        ext::sriov::ID => "Single Root I/O Virtualization (SR-IOV)",
+        ext::pri::ID => "Page Request Interface (PRI)",
+        ext::resizable::ID => "Physical Resizable BAR",
+        ext::ltr::ID => "Latency Tolerance Reporting",
+        ext::secondary::ID => "Secondary PCI Express",
+        ext::pasid::ID => "Process Address Space ID (PASID)",
+        ext::dpc::ID => "Downstream Port Containment",
+        ext::l1ss::ID => "L1 PM Substates",
+        ext::ptm::ID => "Precision Time Measurement",
+        ext::data_link_feature::ID => "Data Link Feature",
+        ext::physical_16::ID => "Physical Layer 16.0 GT/s",
+        ext::margining::ID => "Lane Margining at the Receiver",
+        ext::physical_32::ID => "Physical Layer 32.0 GT/s",
+        _ => return None,
+    })
+}
+
+fn show(space: &Space<'_>, head: Head, lines: &mut Lines) {
+    match head.version {
+        None => standard::show(space, head, lines),
+        Some(_) => extended::show(space, head, lines),
+    }
+}

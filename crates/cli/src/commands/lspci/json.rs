@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What enumeration found as one object, which `riser lspci --help` documents.
+
+use super::decode::LinkFacts;
+use super::decode::space::Space;
+use super::{decode, names};
+use device::firmware::{FoundBar, FoundBridge, FoundSriov, Function, Interrupt, Window};
+use lab::{Enumerated, EnumeratedFunction, Place};
+use serde::Serialize;
+
+/// Offset of BAR 0.
+const BAR0: u16 = 0x10;
+/// Offset of VF BAR 0 in the SR-IOV capability.
+const VF_BAR0: u16 = 0x24;
+
+/// The whole object.
+#[derive(Serialize)]
+pub(super) struct Listing {
+    lab: String,
+    enumeration_ns: f64,
+    config_requests: u64,
+    functions: Vec<Entry>,
+}
+
+#[derive(Serialize)]
+struct Entry {
+    bdf: String,
+    path: String,
+    name: String,
+    slot: Option<String>,
+    switch: Option<String>,
+    port: Option<u8>,
+    model: Option<&'static str>,
+    vf_of: Option<String>,
+    parent: Option<String>,
+    vendor_id: u16,
+    device_id: u16,
+    revision: u8,
+    class: u32,
+    class_name: String,
+    command: u16,
+    bars: Vec<Bar>,
+    bridge: Option<Bridge>,
+    link: Option<Link>,
+    mps_bytes: Option<u32>,
+    mrrs_bytes: Option<u32>,
+    interrupt: Vectors,
+    sriov: Option<Virtual>,
+    capabilities: Vec<Capability>,
+}
+
+#[derive(Serialize)]
+struct Bar {
+    bar: Option<u8>,
+    kind: &'static str,
+    address: u64,
+    size_bytes: u64,
+    prefetchable: bool,
+}
+
+#[derive(Serialize)]
+struct Bridge {
+    secondary: u8,
+    subordinate: u8,
+    io: Option<Range>,
+    memory: Option<Range>,
+    prefetchable: Option<Range>,
+}
+
+#[derive(Serialize)]
+struct Range {
+    base: u64,
+    size_bytes: u64,
+}
+
+#[derive(Serialize)]
+struct Link {
+    max_gen: u32,
+    max_lanes: u32,
+    r#gen: u32,
+    lanes: u32,
+}
+
+#[derive(Serialize)]
+struct Vectors {
+    kind: &'static str,
+    first_vector: Option<u16>,
+    vectors: u16,
+}
+
+#[derive(Serialize)]
+struct Virtual {
+    total_vfs: u16,
+    num_vfs: u16,
+    first_offset: u16,
+    stride: u16,
+}
+
+#[derive(Serialize)]
+struct Capability {
+    id: u16,
+    version: Option<u8>,
+    offset: u16,
+    name: String,
+}
+
+impl Listing {
+    /// The chosen functions of what was found.
+    pub(super) fn of(lab: &str, found: &Enumerated, chosen: &[&EnumeratedFunction]) -> Listing {
+        let entry = |f: &&EnumeratedFunction| Some(Entry::of(found, f, found.system.get(f.bdf)?));
+        Listing {
+            lab: lab.to_owned(),
+            enumeration_ns: found.took.as_ps() as f64 / 1_000.0,
+            config_requests: found.config_requests,
+            functions: chosen.iter().filter_map(entry).collect(),
+        }
+    }
+}
+
+impl Entry {
+    fn of(found: &Enumerated, function: &EnumeratedFunction, known: &Function) -> Entry {
+        let space = Space(&function.bytes);
+        let heads = decode::heads(&space);
+        // A virtual function's link and sizes are those of its physical function: its own fields are reserved.
+        let physical = known.vf_of.and_then(|pf| found.functions.iter().find(|f| f.bdf == pf));
+        let facts = link(&Space(&physical.unwrap_or(function).bytes));
+        let (slot, switch, port, model) = place(&function.place);
+        Entry {
+            bdf: function.bdf.to_string(),
+            path: function.path.to_string(),
+            name: names::name(function),
+            slot,
+            switch,
+            port,
+            model,
+            vf_of: known.vf_of.map(|pf| pf.to_string()),
+            parent: known.parent.map(|bridge| bridge.to_string()),
+            vendor_id: known.found.vendor,
+            device_id: known.found.device,
+            revision: known.revision,
+            class: known.found.class,
+            class_name: names::class(&space),
+            command: space.half(4),
+            bars: bars(found, function, known),
+            bridge: known.bridge.map(Bridge::of),
+            link: facts.map(Link::of),
+            mps_bytes: facts.map(|l| l.mps_bytes),
+            mrrs_bytes: facts.map(|l| l.mrrs_bytes),
+            interrupt: Vectors::of(known),
+            sriov: known.sriov.map(Virtual::of),
+            capabilities: heads.into_iter().map(Capability::of).collect(),
+        }
+    }
+}
+
+/// What the PCI Express capability says of its link.
+fn link(space: &Space<'_>) -> Option<LinkFacts> {
+    let express = |h: &decode::Head| h.version.is_none() && h.id == u16::from(config::cap::pcie::ID);
+    decode::link(space, decode::heads(space).into_iter().find(express)?)
+}
+
+type Named = (Option<String>, Option<String>, Option<u8>, Option<&'static str>);
+
+/// Slot, switch, port and model.
+fn place(place: &Place) -> Named {
+    match place {
+        Place::RootPort { .. } | Place::Unnamed => (None, None, None, None),
+        Place::Upstream { switch } => (None, Some(switch.clone()), Some(0), None),
+        Place::Downstream { switch, port, .. } => (None, Some(switch.clone()), Some(*port), None),
+        Place::Slot { slot, model, .. } => (Some(slot.clone()), None, None, Some(model)),
+    }
+}
+
+fn bars(found: &Enumerated, function: &EnumeratedFunction, known: &Function) -> Vec<Bar> {
+    let mut all = Vec::new();
+    for index in 0..6_u8 {
+        let place = usize::from(index);
+        let kind = bar_kind(found, function, known, index);
+        let bar = |found: FoundBar, kind, prefetchable| Bar {
+            bar: Some(index),
+            kind,
+            address: found.address,
+            size_bytes: found.size,
+            prefetchable,
+        };
+        let memory = if kind & 0b110 == 0b100 { "memory64" } else { "memory32" };
+        all.extend(known.found.bars[place].map(|found| bar(found, memory, kind & 0b1000 != 0)));
+        all.extend(known.found.io_bars[place].map(|found| bar(found, "io", false)));
+    }
+    let rom = |rom: FoundBar| Bar {
+        bar: None,
+        kind: "rom",
+        address: rom.address,
+        size_bytes: rom.size,
+        prefetchable: false,
+    };
+    all.extend(known.rom.map(rom));
+    all
+}
+
+/// The bits of a BAR that say what it is. Those of virtual functions read zero: the physical function says it for all.
+fn bar_kind(found: &Enumerated, function: &EnumeratedFunction, known: &Function, index: u8) -> u32 {
+    let physical = known.vf_of.and_then(|pf| {
+        let space = found.functions.iter().find(|f| f.bdf == pf)?;
+        Some((space, found.system.get(pf)?.sriov?.at * 4 + VF_BAR0))
+    });
+    let (space, first) = physical.unwrap_or((function, BAR0));
+    Space(&space.bytes).dw(first + u16::from(index) * 4)
+}
+
+impl Bridge {
+    fn of(bridge: FoundBridge) -> Bridge {
+        let range = |w: Window| (w.size != 0).then_some(Range { base: w.base, size_bytes: w.size });
+        Bridge {
+            secondary: bridge.secondary,
+            subordinate: bridge.subordinate,
+            io: range(bridge.io),
+            memory: range(bridge.memory),
+            prefetchable: range(bridge.prefetchable),
+        }
+    }
+}
+
+impl Link {
+    fn of(facts: LinkFacts) -> Link {
+        Link {
+            max_gen: facts.max_generation,
+            max_lanes: facts.max_lanes,
+            r#gen: facts.generation,
+            lanes: facts.lanes,
+        }
+    }
+}
+
+impl Virtual {
+    fn of(sriov: FoundSriov) -> Virtual {
+        let FoundSriov { total_vfs, num_vfs, first_offset, stride, .. } = sriov;
+        Virtual { total_vfs, num_vfs, first_offset, stride }
+    }
+}
+
+impl Vectors {
+    fn of(known: &Function) -> Vectors {
+        let found = &known.found;
+        let (kind, vectors) = match known.interrupt {
+            Interrupt::None => ("none", 0),
+            Interrupt::Intx { .. } => ("intx", 1),
+            Interrupt::Msi => ("msi", found.vectors),
+            Interrupt::Msix => ("msix", found.vectors),
+        };
+        Vectors { kind, first_vector: (vectors > 0).then_some(found.vector_base), vectors }
+    }
+}
+
+impl Capability {
+    fn of(head: decode::Head) -> Capability {
+        Capability { id: head.id, version: head.version, offset: head.at, name: decode::title(head) }
+    }
+}

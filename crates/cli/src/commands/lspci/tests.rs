@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What `riser lspci -v` says of any bytes, against what `lspci -F -vvv` (package pciutils, 3.9.0) says of them, line by
+//! line. Skips, saying so, where there is no `lspci`.
+
+#[path = "../../../tests/common/lspci.rs"]
+#[expect(dead_code, reason = "the tests of the command use the rest")]
+mod oracle;
+
+use super::decode::space::{Space, size};
+use super::decode::{self, Detail};
+use super::select::Selection;
+use config::ext::acs::AcsLayout;
+use config::ext::ltr;
+use config::{
+    AtomicSupport, AtsLayout, Bar, Builder, ConfigSpace, DpcLayout, Identity, MsiLayout, MsiOptions,
+    MsixLayout, PasidLayout, PcieLayout, PmLayout, PortType, PtmLayout, ResizableBar, SlotLayout,
+    SriovLayout, VcLayout, VsecLayout,
+};
+use proptest::prelude::*;
+use tlp::{Bdf, Rate, Width};
+
+const PLAIN: Detail = Detail { fields: false };
+
+fn identity(class: u32) -> Identity {
+    Identity {
+        vendor: 0x1234,
+        device: 0xabcd,
+        revision: 7,
+        class,
+        subsystem_vendor: 0x5678,
+        subsystem: 0x9abc,
+    }
+}
+
+fn pcie(port: PortType) -> PcieLayout {
+    let slot = SlotLayout {
+        number: 5,
+        hot_plug: true,
+        surprise: true,
+        attention_button: true,
+        power_controller: true,
+        mrl_sensor: true,
+        attention_indicator: true,
+        power_indicator: true,
+        power_limit_value: 25,
+        power_limit_scale: 1,
+        ..SlotLayout::default()
+    };
+    let layout = match port {
+        PortType::Endpoint | PortType::RootComplexIntegrated => PcieLayout { port, ..PcieLayout::default() },
+        _ => PcieLayout::port(port),
+    };
+    PcieLayout {
+        rate: Rate::Gt32,
+        width: Width::new(16).unwrap(),
+        ten_bit_tag: true,
+        ltr: true,
+        end_end_prefixes: 3,
+        atomics: AtomicSupport::all(),
+        slot: port.is_above_link().then_some(slot),
+        ..layout
+    }
+}
+
+fn endpoint() -> ConfigSpace {
+    let sriov = SriovLayout::new(16, 0xabce)
+        .bar(0, Bar::memory64(8 << 10).prefetchable())
+        .bar(4, Bar::memory32(4096));
+    Builder::type0(identity(0x02_00_00))
+        .bar(0, Bar::memory64(256 << 20).prefetchable())
+        .bar(2, Bar::memory32(4096))
+        .bar(4, Bar::io(32))
+        .expansion_rom(64 << 10)
+        .interrupt_pin(1)
+        .power_management_with(PmLayout { pme: true, ..PmLayout::default() })
+        .msi(MsiLayout { vectors: 8 })
+        .msi_options(MsiOptions { masking: true, address_32: false })
+        .pcie(pcie(PortType::Endpoint))
+        .msix(MsixLayout { vectors: 16, table: (2, 0), pending: (2, 0x800) })
+        .vendor_specific(&[1, 2, 3, 4, 5])
+        .advanced_error_reporting()
+        .serial_number(0x0011_22ff_fe33_4455)
+        .alternative_routing(3)
+        .single_root_virtualization(sriov)
+        .address_translation(AtsLayout::default())
+        .page_request(64)
+        .process_address_space(PasidLayout { width: 20, execute: true, privileged: true })
+        .latency_tolerance()
+        .l1_substates(40)
+        .precision_time(PtmLayout { requester: true, responder: false, root: false, granularity_ns: 4 })
+        .virtual_channels(VcLayout { vcs: 2, low_priority: 1, weighted: true, weighted_ports: false })
+        .resizable_bars(&[ResizableBar::range(0, 1 << 20, 256 << 20)])
+        .vendor_specific_extended(&VsecLayout {
+            id: 0x77,
+            revision: 2,
+            registers: vec![Default::default(); 2],
+        })
+        .link_capabilities()
+        .build()
+        .unwrap()
+}
+
+fn integrated() -> ConfigSpace {
+    Builder::type0(identity(0x12_00_00))
+        .bar(1, Bar::memory32(1 << 20).prefetchable())
+        .msi(MsiLayout { vectors: 1 })
+        .msi_options(MsiOptions { masking: true, address_32: true })
+        .pcie(pcie(PortType::RootComplexIntegrated))
+        .build()
+        .unwrap()
+}
+
+fn port(kind: PortType) -> ConfigSpace {
+    let builder = Builder::type1(identity(0x06_04_00))
+        .interrupt_pin(2)
+        .power_management()
+        .msi(MsiLayout { vectors: 1 })
+        .pcie(pcie(kind))
+        .advanced_error_reporting()
+        .precision_time(PtmLayout { requester: false, responder: true, root: true, granularity_ns: 10 })
+        .virtual_channels(VcLayout { vcs: 4, low_priority: 0, weighted: false, weighted_ports: true });
+    let builder = if kind.is_above_link() {
+        builder
+            .access_control(AcsLayout::port(8))
+            .downstream_port_containment(DpcLayout {
+                interrupt_message: 3,
+                root_port: kind == PortType::RootPort,
+            })
+            .link_capabilities()
+    } else {
+        builder
+    };
+    builder.build().unwrap()
+}
+
+/// One function of each kind.
+fn all() -> Vec<ConfigSpace> {
+    let ports = [PortType::RootPort, PortType::Upstream, PortType::Downstream].map(port);
+    ports.into_iter().chain([endpoint(), integrated()]).collect()
+}
+
+fn bytes(space: &ConfigSpace) -> Vec<u8> {
+    (0..1024).flat_map(|dw| space.read(dw).to_le_bytes()).collect()
+}
+
+fn compare(spaces: &[ConfigSpace]) {
+    let dump = |(n, space): (usize, &ConfigSpace)| space.hexdump(&format!("{n:02x}:00.0"), "Function");
+    let dump: String = spaces.iter().enumerate().map(dump).collect();
+    let Some(theirs) = oracle::lspci(&dump, &["-vvv", "-n"]) else { return };
+    let theirs = oracle::functions(&theirs);
+    assert_eq!(theirs.len(), spaces.len());
+    for (space, (_, theirs)) in spaces.iter().zip(theirs) {
+        let bytes = bytes(space);
+        oracle::assert_same(&decode::function(&Space(&bytes), &[0; 7], PLAIN), theirs);
+    }
+}
+
+#[test]
+fn every_kind_of_function_after_reset() {
+    compare(&all());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whatever software writes.
+    #[test]
+    fn every_kind_of_function_after_any_writes(seed in any::<u64>()) {
+        let mut state = seed;
+        let mut random = || {
+            // A linear congruential generator: the constants are Knuth's (MMIX).
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 32) as u32
+        };
+        let mut spaces = all();
+        for space in &mut spaces {
+            for dw in 1..1024 {
+                let value = random();
+                space.write(dw, 0xf, value);
+            }
+            // Of a reserved scale of latencies lspci makes numbers.
+            if let Some(start) = space.extended_capability(ltr::ID) {
+                let value = space.read(start + 1);
+                space.write(start + 1, 0xf, value & 0x0fff_0fff);
+            }
+        }
+        compare(&spaces);
+    }
+}
+
+/// Foreign bytes never panic, and never make an endless list.
+#[test]
+fn any_bytes_are_shown() {
+    for fill in [0x00, 0xff, 0x40, 0x41, 0x10, 0x01] {
+        for len in [0, 3, 64, 256, 4096] {
+            let text = decode::function(&Space(&vec![fill; len]), &[1; 7], Detail { fields: true });
+            assert!(text.lines().count() < 100_000, "{fill:#x} {len}");
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn random_bytes_are_shown(bytes in prop::collection::vec(any::<u8>(), 4096)) {
+        decode::function(&Space(&bytes), &[1; 7], Detail { fields: true });
+    }
+}
+
+/// -vv names what the tables of registers name: a row of each kind.
+#[test]
+fn fields_by_name() {
+    let bytes = bytes(&endpoint());
+    let text = decode::function(&Space(&bytes), &[0; 7], Detail { fields: true });
+    for line in [
+        "[008] Revision ID, Class Code = 02000007",
+        "[064] Device Capabilities = 10008022",
+        "2:0 Max_Payload_Size Supported = 2 (HwInit)",
+        "[104] Uncorrectable Error Status = 00000000",
+        "[148] Extended Capability Header = 15410003",
+        "31:20 Next Capability Offset = 154 (RO)",
+    ] {
+        assert!(text.lines().any(|l| l.trim() == line), "{line} in\n{text}");
+    }
+    // Root Error Command belongs to root ports.
+    assert!(!text.contains("Root Error Command"), "{text}");
+}
+
+#[test]
+fn sizes_as_lspci_writes_them() {
+    for (bytes, text) in [(0, "0"), (512, "512"), (4096, "4K"), (4097 << 20, "4097M"), (1 << 40, "1T")] {
+        assert_eq!(size(bytes), text);
+    }
+}
+
+#[test]
+fn selections() {
+    let bdf = |bits| Bdf::from_bits(bits);
+    for (text, taken, not) in [
+        ("01:00.0", 0x0100, 0x0101),
+        ("01:", 0x01ff, 0x0200),
+        ("1f.7", 0x05ff, 0x05f8),
+        ("03", 0x0718, 0x0720),
+        (".1", 0x0301, 0x0302),
+        ("*:02.*", 0x0411, 0x0418),
+    ] {
+        let selection: Selection = text.parse().unwrap();
+        assert!(selection.takes(bdf(taken)) && !selection.takes(bdf(not)), "{text}");
+    }
+    for text in ["", ":", "100:", "20", "00.8", "+1:", "1:2:3", "x", "0.0.0"] {
+        let error = text.parse::<Selection>().unwrap_err().to_string();
+        assert!(error.contains("legal are [BUS:][DEVICE][.FUNCTION]"), "{text}: {error}");
+    }
+}

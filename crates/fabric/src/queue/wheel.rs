@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Events that are not due soon: a wheel of slots, each a list in the order of arrival, and a heap for what lies beyond. Never
+//! sorts a slot: whoever takes it does.
+
+use super::Entry;
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
+use tlp::Time;
+
+/// Slots of the wheel.
+const SLOTS: u64 = 256;
+/// Picoseconds of a slot are two to the power of this. With a hundred links busy, some ten events share a slot of 4 ns, and
+/// acknowledgement timers lie within the microsecond that the wheel spans; replay timers, which seldom expire, beyond.
+const WIDTH_LOG2: u32 = 12;
+/// No node.
+const NONE: u32 = u32::MAX;
+
+#[derive(Clone, Copy)]
+struct Node {
+    entry: Entry,
+    next: u32,
+}
+
+/// An event beyond the wheel.
+struct Far {
+    entry: Entry,
+    sequence: u64,
+}
+
+/// Nothing is allocated for an event once there were as many before.
+pub(super) struct Wheel {
+    /// First and last node of each slot.
+    slots: Vec<(u32, u32)>,
+    filled: [u64; SLOTS as usize / 64],
+    nodes: Vec<Node>,
+    /// First of the free nodes.
+    free: u32,
+    in_slots: usize,
+    far: BinaryHeap<Reverse<Far>>,
+    next_sequence: u64,
+    /// Number of the first slot, counted from time zero; those of the wheel are this and the next [`SLOTS`] - 1.
+    first: u64,
+}
+
+/// The slot in which `time` lies, counted from time zero.
+pub(super) const fn slot_of(time: Time) -> u64 {
+    time.as_ps() >> WIDTH_LOG2
+}
+
+/// Where a slot begins.
+pub(super) const fn start_of(slot: u64) -> Time {
+    Time::from_ps(slot << WIDTH_LOG2)
+}
+
+impl Wheel {
+    /// An empty wheel.
+    pub(super) fn new() -> Wheel {
+        Wheel {
+            slots: vec![(NONE, NONE); SLOTS as usize],
+            filled: [0; SLOTS as usize / 64],
+            nodes: Vec::with_capacity(1024),
+            free: NONE,
+            in_slots: 0,
+            far: BinaryHeap::with_capacity(1024),
+            next_sequence: 0,
+            first: 0,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.in_slots + self.far.len()
+    }
+
+    /// Begins at slot `first`. It must be empty.
+    pub(super) fn begin(&mut self, first: u64) {
+        self.first = first;
+    }
+
+    /// Puts an event whose slot is not before the first.
+    #[inline]
+    pub(super) fn push(&mut self, entry: Entry) {
+        let slot = slot_of(entry.time);
+        if slot - self.first < SLOTS {
+            return self.push_into(slot, entry);
+        }
+        let sequence = self.next_sequence;
+        self.next_sequence += 1;
+        self.far.push(Reverse(Far { entry, sequence }));
+    }
+
+    #[inline]
+    fn push_into(&mut self, slot: u64, entry: Entry) {
+        let node = self.node(Node { entry, next: NONE });
+        let index = (slot % SLOTS) as usize;
+        let (first, last) = &mut self.slots[index];
+        if *first == NONE {
+            *first = node;
+            self.filled[index / 64] |= 1 << (index % 64);
+        } else {
+            self.nodes[*last as usize].next = node;
+        }
+        *last = node;
+        self.in_slots += 1;
+    }
+
+    #[inline]
+    fn node(&mut self, node: Node) -> u32 {
+        let index = self.free;
+        if let Some(free) = self.nodes.get_mut(index as usize) {
+            self.free = free.next;
+            *free = node;
+            return index;
+        }
+        self.nodes.push(node);
+        self.nodes.len() as u32 - 1
+    }
+
+    /// Hands the events of the first slot that has any to `take`, those of one time in their order. The slot after it, which is
+    /// the first from now on; `None` where there is no event.
+    pub(super) fn take_first(&mut self, mut take: impl FnMut(Entry)) -> Option<u64> {
+        if self.in_slots == 0 {
+            self.first = slot_of(self.far.peek()?.0.entry.time);
+            self.fetch_far();
+        }
+        let slot = self.first + self.first_filled()?;
+        let index = (slot % SLOTS) as usize;
+        self.filled[index / 64] &= !(1 << (index % 64));
+        let (mut at, _) = std::mem::replace(&mut self.slots[index], (NONE, NONE));
+        while let Some(node) = self.nodes.get_mut(at as usize) {
+            take(node.entry);
+            let next = std::mem::replace(&mut node.next, self.free);
+            self.free = at;
+            self.in_slots -= 1;
+            at = next;
+        }
+        self.first = slot + 1;
+        // Before anything else is put there: it has come earlier.
+        self.fetch_far();
+        Some(self.first)
+    }
+
+    /// How many slots after the first the first one is that holds anything.
+    fn first_filled(&self) -> Option<u64> {
+        let start = (self.first % SLOTS) as usize;
+        let words = self.filled.len();
+        // The word of the start comes first with its upper bits, and last with its lower ones.
+        (0..=words).find_map(|n| {
+            let word = (start / 64 + n) % words;
+            let mask = match n {
+                0 => u64::MAX << (start % 64),
+                n if n == words => !(u64::MAX << (start % 64)),
+                _ => u64::MAX,
+            };
+            let bits = self.filled[word] & mask;
+            let index = word as u64 * 64 + u64::from(bits.trailing_zeros());
+            (bits != 0).then(|| (index + SLOTS - start as u64) % SLOTS)
+        })
+    }
+
+    /// What has come within the reach of the wheel goes there.
+    fn fetch_far(&mut self) {
+        while self.far.peek().is_some_and(|far| slot_of(far.0.entry.time) - self.first < SLOTS) {
+            let Some(Reverse(Far { entry, .. })) = self.far.pop() else { return };
+            self.push_into(slot_of(entry.time), entry);
+        }
+    }
+}
+
+impl Ord for Far {
+    fn cmp(&self, other: &Far) -> Ordering {
+        (self.entry.time, self.sequence).cmp(&(other.entry.time, other.sequence))
+    }
+}
+
+impl PartialOrd for Far {
+    fn partial_cmp(&self, other: &Far) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Far {
+    fn eq(&self, other: &Far) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Far {}

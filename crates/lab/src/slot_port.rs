@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The registers of a port above a slot, as the hot-plug driver reads and writes them (`PCIe 5.0 §7.5.3`, §7.8.4). Never
+//! decides what is to be done.
+
+use config::Uncorrectable;
+use config::cap::pcie::{LINK_CONTROL, SLOT_CONTROL, link_control, slot_control as slot};
+use config::ext::aer;
+use config::header::{COMMAND_STATUS, command};
+use device::Cpu;
+use device::firmware::Function;
+use tlp::Bdf;
+
+/// The control half of a DW with control and status.
+const CONTROL: u8 = 0b0011;
+/// The status half.
+const STATUS: u8 = 0b1100;
+const ALL_BYTES: u8 = 0b1111;
+
+/// The events of Slot Status.
+const EVENTS: u32 = slot::ATTENTION_BUTTON
+    | slot::POWER_FAULT
+    | slot::MRL_SENSOR
+    | slot::PRESENCE
+    | slot::COMMAND_COMPLETED
+    | slot::LINK_STATE;
+
+/// What the driver wants to hear of.
+const ENABLES: u32 = slot::ATTENTION_BUTTON_ENABLE
+    | slot::PRESENCE_ENABLE
+    | slot::LINK_STATE_ENABLE
+    | slot::HOT_PLUG_INTERRUPT_ENABLE;
+
+const INDICATORS: u32 = slot::ATTENTION_INDICATOR | slot::POWER_INDICATOR;
+
+/// What indicators show (`PCIe 5.0 Table 7-22`).
+const ON: u32 = 0b01;
+const BLINK: u32 = 0b10;
+const OFF: u32 = 0b11;
+
+/// Attention and power indicator, in place.
+const fn indicators(attention: u32, power: u32) -> u32 {
+    attention << 6 | power << 8
+}
+
+/// The slot as its registers have it now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Look {
+    /// Presence Detect State.
+    pub(crate) present: bool,
+    /// Data Link Layer Link Active.
+    pub(crate) link_active: bool,
+}
+
+/// A port above a slot.
+pub(crate) struct SlotPort {
+    cpu: Cpu,
+    bdf: Bdf,
+    vector: u16,
+    /// DW number of its PCI Express capability.
+    pcie: u16,
+    /// DW number of its AER capability, where it is a root port with one.
+    root_aer: Option<u16>,
+}
+
+impl SlotPort {
+    /// The port that enumeration has found as `function`.
+    ///
+    /// # Errors
+    /// Where it has no PCI Express capability.
+    pub(crate) fn new(cpu: &Cpu, function: &Function) -> Result<SlotPort, String> {
+        let bdf = function.bdf();
+        let facts = function.pcie.ok_or_else(|| format!("function {bdf} is no port of PCI Express"))?;
+        let is_root = facts.port == Some(config::PortType::RootPort);
+        Ok(SlotPort {
+            cpu: cpu.clone(),
+            bdf,
+            vector: function.found.vector_base,
+            pcie: facts.at,
+            root_aer: function.extended_capability(aer::ID).filter(|_| is_root),
+        })
+    }
+
+    pub(crate) fn bdf(&self) -> Bdf {
+        self.bdf
+    }
+
+    /// The vector of its slot's events, and of its errors.
+    pub(crate) fn vector(&self) -> u16 {
+        self.vector
+    }
+
+    async fn read(&self, dw: u16) -> Result<u32, String> {
+        self.cpu.config_read(self.bdf, dw).await.map_err(|e| format!("port {}: {e}", self.bdf))
+    }
+
+    async fn write(&self, dw: u16, byte_enables: u8, value: u32) -> Result<(), String> {
+        let written = self.cpu.config_write(self.bdf, dw, byte_enables, value).await;
+        written.map_err(|e| format!("port {}: {e}", self.bdf))
+    }
+
+    /// Changes Slot Control where `mask` says so.
+    async fn control(&self, mask: u32, value: u32) -> Result<(), String> {
+        let old = self.read(self.pcie + SLOT_CONTROL).await?;
+        self.write(self.pcie + SLOT_CONTROL, CONTROL, old & !mask & 0xffff | value & mask).await
+    }
+
+    /// Has events interrupt from now on.
+    pub(crate) async fn enable(&self, is_on: bool) -> Result<(), String> {
+        let power = if is_on { ON } else { OFF };
+        self.control(ENABLES | INDICATORS, ENABLES | indicators(OFF, power)).await
+    }
+
+    /// The events since the last call, cleared.
+    pub(crate) async fn take_events(&self) -> Result<u32, String> {
+        let mut all = 0;
+        loop {
+            let events = self.read(self.pcie + SLOT_CONTROL).await? & EVENTS;
+            if events == 0 {
+                return Ok(all);
+            }
+            self.write(self.pcie + SLOT_CONTROL, STATUS, events).await?;
+            all |= events;
+        }
+    }
+
+    /// The link has come up or gone down as it was told to.
+    pub(crate) async fn forget_link_event(&self) -> Result<(), String> {
+        self.write(self.pcie + SLOT_CONTROL, STATUS, slot::LINK_STATE).await
+    }
+
+    pub(crate) async fn look(&self) -> Result<Look, String> {
+        let slot_status = self.read(self.pcie + SLOT_CONTROL).await?;
+        let link = self.read(self.pcie + LINK_CONTROL).await?;
+        Ok(Look {
+            present: slot_status & slot::PRESENT != 0,
+            link_active: link & link_control::LINK_ACTIVE != 0,
+        })
+    }
+
+    /// Whether what was in the slot has gone, or may have been exchanged.
+    pub(crate) async fn has_changed(&self) -> Result<bool, String> {
+        let events = self.read(self.pcie + SLOT_CONTROL).await? & (slot::PRESENCE | slot::LINK_STATE);
+        let now = self.look().await?;
+        Ok(events != 0 || !now.present || !now.link_active)
+    }
+
+    /// Takes the slot's power, and the event of the link that goes down with it.
+    pub(crate) async fn power_off(&self) -> Result<(), String> {
+        let off = slot::POWER_OFF | indicators(OFF, OFF);
+        self.control(slot::POWER_OFF | INDICATORS, off).await?;
+        self.forget_link_event().await
+    }
+
+    /// Gives it power; its indicator blinks until all is done.
+    pub(crate) async fn power_on(&self) -> Result<(), String> {
+        self.control(slot::POWER_OFF | INDICATORS, indicators(OFF, BLINK)).await
+    }
+
+    pub(crate) async fn indicate_on(&self) -> Result<(), String> {
+        self.control(INDICATORS, indicators(OFF, ON)).await
+    }
+
+    pub(crate) async fn indicate_off(&self) -> Result<(), String> {
+        self.control(INDICATORS, indicators(OFF, OFF)).await
+    }
+
+    pub(crate) async fn indicate_blink(&self) -> Result<(), String> {
+        self.control(INDICATORS, indicators(OFF, BLINK)).await
+    }
+
+    /// Something is wrong with what is in the slot.
+    pub(crate) async fn indicate_fault(&self) -> Result<(), String> {
+        self.control(INDICATORS, indicators(ON, OFF)).await
+    }
+
+    /// The uncorrectable errors that have reached a root port, cleared there and where they come from: a line for each
+    /// source. Empty for other ports, and where registers do not answer.
+    pub(crate) async fn take_errors(&self) -> Vec<String> {
+        let Some(at) = self.root_aer else { return Vec::new() };
+        let mut lines = Vec::new();
+        while let Ok(status) = self.read(at + aer::ROOT_STATUS).await {
+            let status = status & 0x7f;
+            if status == 0 {
+                break;
+            }
+            let sources = self.read(at + aer::ERROR_SOURCE).await.unwrap_or(0);
+            if self.write(at + aer::ROOT_STATUS, ALL_BYTES, status).await.is_err() {
+                break;
+            }
+            if status & aer::root::UNCORRECTABLE_RECEIVED != 0 {
+                lines.extend(self.take_errors_of(Bdf::from_bits((sources >> 16) as u16)).await);
+            }
+        }
+        lines
+    }
+
+    /// What function `source` has logged, cleared.
+    async fn take_errors_of(&self, source: Bdf) -> Option<String> {
+        let at = self.find_aer(source).await?;
+        let status = self.cpu.config_read(source, at + aer::UNCORRECTABLE_STATUS).await.ok()?;
+        self.cpu.config_write(source, at + aer::UNCORRECTABLE_STATUS, ALL_BYTES, status).await.ok()?;
+        let errors = Uncorrectable::ALL.iter().filter(|e| status & e.mask() != 0);
+        let names: Vec<&str> = errors.map(|e| e.name()).collect();
+        (!names.is_empty()).then(|| format!("{source} reports: {}", names.join(", ")))
+    }
+
+    /// DW number of the AER capability of function `source`.
+    async fn find_aer(&self, source: Bdf) -> Option<u16> {
+        // 100h; each entry takes two DWs at least, so that a longer list is a loop.
+        let mut at = 0x40;
+        for _ in 0..480 {
+            let head = self.cpu.config_read(source, at).await.ok().filter(|head| *head != u32::MAX)?;
+            if head as u16 == aer::ID {
+                return Some(at);
+            }
+            at = (head >> 22) as u16;
+            if at < 0x40 {
+                return None;
+            }
+        }
+        None
+    }
+
+    /// Clears Bus Master Enable of a function; where it does not answer, it sends nothing either.
+    pub(crate) async fn stop_requests(cpu: &Cpu, function: Bdf) {
+        if let Ok(control) = cpu.config_read(function, COMMAND_STATUS).await {
+            let value = control & 0xffff & !command::BUS_MASTER;
+            let _ = cpu.config_write(function, COMMAND_STATUS, CONTROL, value).await;
+        }
+    }
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Virtual functions through a whole lab: enumeration enables them over TLPs, a driver for each moves data and checks every
+//! byte, each takes its own interrupts, and all get the same.
+
+use device::firmware::FIRST_VECTOR;
+use fabric::{Limits, Stop};
+use riser_lab::{Assembly, LabFile, build, parse};
+use serde_json::Value;
+use std::path::Path;
+
+fn assemble(text: &str) -> Assembly {
+    let lab = parse(Path::new("lab.toml"), text).unwrap_or_else(|e| panic!("{e}"));
+    build(&LabFile { lab, base: ".".into() }).unwrap()
+}
+
+fn lab(vfs: u16, transfers: u32, size_bytes: u32, window: u16) -> String {
+    format!(
+        "version = 1\n[[slot]]\nname = \"card\"\ndevice = \"dma-engine\"\n[slot.dma-engine]\nvfs = {vfs}\n\
+         transfers = {transfers}\nsize_bytes = {size_bytes}\nwindow = {window}\n"
+    )
+}
+
+/// Runs it to its end, which it reaches only where every byte was right.
+fn run(text: &str) -> Assembly {
+    let mut assembly = assemble(text);
+    assert_eq!(assembly.fabric.run(Limits::default()), Stop::Finished);
+    assembly
+}
+
+/// Each function has moved all of its own in both directions, and nothing failed.
+fn assert_moved(assembly: &Assembly, functions: usize, bytes: u64) {
+    let report = assembly.dma_engine_report().unwrap();
+    let report = report.get();
+    assert_eq!(report.functions.len(), functions);
+    for (n, function) in report.functions.iter().enumerate() {
+        let rings = function.rings.map(|r| (r.bytes, r.failed, r.refused));
+        assert_eq!(rings, [(bytes, 0, 0); 2], "function {n}");
+        assert!(function.end.is_some());
+    }
+}
+
+#[test]
+fn each_function_moves_its_bytes() {
+    for (vfs, transfers, size_bytes, window) in [(0, 8, 4096, 32), (1, 20, 520, 1), (6, 9, 2048, 7)] {
+        let assembly = run(&lab(vfs, transfers, size_bytes, window));
+        assert_moved(&assembly, usize::from(vfs) + 1, u64::from(transfers) * u64::from(size_bytes));
+    }
+}
+
+#[test]
+fn equal_functions_get_equal_shares() {
+    let assembly = run(&lab(7, 128, 4096, 32));
+    assert_moved(&assembly, 8, 128 * 4096);
+    let report = assembly.dma_engine_report().unwrap();
+    let shares: Vec<u64> = report.get().functions.iter().map(|f| f.shared_bytes).collect();
+    let (least, most) = (shares.iter().min().unwrap(), shares.iter().max().unwrap());
+    assert!(most * 98 <= least * 100, "{shares:?}");
+}
+
+#[test]
+fn the_report_has_a_row_for_each_function() {
+    let mut assembly = assemble(&lab(2, 4, 1024, 8));
+    let stop = assembly.fabric.run(Limits::default());
+    let report = assembly.report("lab.toml", &stop, 0.0);
+    let counters = &report.devices[0].counters;
+    for function in ["pf", "vf000", "vf001"] {
+        assert_eq!(counters[&format!("{function}.transfers")], Value::from(8));
+        assert_eq!(counters[&format!("{function}.failed")], Value::from(0));
+        let rate = counters[&format!("{function}.h2d_gbps")].as_f64().unwrap();
+        assert!((0.1..64.0).contains(&rate), "{rate} Gb/s on x8 of generation 3");
+    }
+    let shares: f64 =
+        ["pf", "vf000", "vf001"].iter().map(|f| counters[&format!("{f}.share")].as_f64().unwrap()).sum();
+    assert!((shares - 1.0).abs() < 1e-9, "{shares}");
+    assert_eq!(counters["virtual_functions_enabled"], Value::from(2));
+    // Two vectors for each function, beside those of root ports.
+    assert!(counters["interrupts"].as_u64().unwrap() >= 6 && FIRST_VECTOR == 32);
+}
+
+#[test]
+fn all_255_virtual_functions_are_found_and_run() {
+    let assembly = run(&lab(255, 2, 512, 64));
+    assert_moved(&assembly, 256, 1024);
+}
+
+#[test]
+fn it_is_the_same_behind_a_switch() {
+    let text = lab(4, 8, 4096, 16).replace("[slot.dma-engine]", "parent = \"s\"\n[slot.dma-engine]");
+    let assembly = run(&format!("{text}[[switch]]\nname = \"s\"\n"));
+    assert_moved(&assembly, 5, 8 * 4096);
+}
+
+#[test]
+fn what_is_not_legal_is_refused() {
+    let rows = [
+        ("vfs = 256", "vfs of 256: legal are 0 to 255"),
+        ("window = 0", "window of 0: legal are 1 to 1024"),
+        ("transfers = 0", "transfers of 0: legal are 1 to 10000000"),
+        ("size_bytes = 12", "size_bytes of 12: legal are multiples of 8, 8 to 1048576"),
+        ("ring_entries = 3", "ring_entries of 3: legal are powers of two, 1 to 4096"),
+        (
+            "vfs = 255\nsize_bytes = 1048576",
+            "its rings and buffers need 8594128896 B of host memory: there are 1342177280",
+        ),
+    ];
+    for (line, message) in rows {
+        let text = "version = 1\n[[slot]]\nname = \"a\"\ndevice = \"dma-engine\"\n[slot.dma-engine]\n";
+        let error = parse(Path::new("lab.toml"), &format!("{text}{line}\n")).unwrap_err().to_string();
+        assert!(error.contains(message), "{error}");
+    }
+}

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Any tree of switches, any traffic, any trouble: see `crates/fabric/tests/common/tree_checks.rs`.
+#![no_main]
+
+extern crate riser_config as config;
+extern crate riser_device as device;
+extern crate riser_link as link;
+extern crate riser_tlp as tlp;
+
+#[path = "../../crates/fabric/tests/common/tree.rs"]
+mod tree;
+
+use tree::checks::{Case, run};
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| {
+    let case = Case::from_input(input);
+    if let Err(wrong) = run(&case) {
+        panic!("{wrong}\n{case:#?}");
+    }
+});
