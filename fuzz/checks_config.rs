@@ -144,11 +144,10 @@ fn event(space: &mut ConfigSpace, which: u16, value: u32) {
         6 => drop(space.set_pme()),
         7 => drop(space.set_bar_size((value & 7) as u8, 1 << (value >> 8 & 63))),
         8 => space.set_msi_pending(value),
-        9 => drop(space.log_error(
-            Uncorrectable::ALL[value as usize % Uncorrectable::ALL.len()],
-            false,
-            [value; 4],
-        )),
+        9 => {
+            let error = Uncorrectable::ALL[value as usize % Uncorrectable::ALL.len()];
+            let _ = space.log(riser_config::ErrorReport::new(error).header([value; 4]));
+        }
         10 => space.set_transactions_pending(value & 1 == 1),
         _ => space.set_status(value),
     }

@@ -96,9 +96,14 @@ impl Plan {
     /// # Errors
     /// Where the plan cannot be run, or the run failed.
     pub fn measure(&self, test: Test, size: u32) -> Result<Row, RowError> {
+        self.measure_lab(&LabFile { lab: self.lab(test, size), base: ".".into() }, test, size)
+    }
+
+    /// The same in a lab that is there already: its first slot holds the benchmark device, set to `test` and `size`; of
+    /// the plan, host, link, offset and memory are what closed forms are told of it.
+    pub(crate) fn measure_lab(&self, file: &LabFile, test: Test, size: u32) -> Result<Row, RowError> {
         let fail = |why: String| RowError { test, size, why };
-        let file = LabFile { lab: self.lab(test, size), base: ".".into() };
-        let mut assembly = lab::build(&file).map_err(fail)?;
+        let mut assembly = lab::build(file).map_err(fail)?;
         let results =
             assembly.bench_results().ok_or_else(|| fail("the lab has no benchmark device".into()))?;
         let counted = run(&mut assembly.fabric, &results).map_err(fail)?;

@@ -98,6 +98,15 @@ impl ErrorReport {
     const fn is_completion(&self) -> bool {
         self.header[0] >> 25 & 0b1111 == 0b0101
     }
+
+    /// True where the TLP is a request that a completion answers (`PCIe 5.0 Table 2-3`): neither a write, Fmt 01xb and Type 0
+    /// 0000b, nor a message, Type 1 0xxxb, nor a completion, Type 0 101xb.
+    fn is_non_posted(&self) -> bool {
+        let (with_data, kind) = (self.header[0] >> 30 & 1 == 1, self.header[0] >> 24 & 0x1f);
+        let is_posted = with_data && kind == 0 || kind & 0b1_1000 == 0b1_0000;
+        let is_completion = kind & 0b1_1110 == 0b0_1010;
+        self.header != [0; 4] && !is_posted && !is_completion
+    }
 }
 
 /// A header that waits behind the first one (`PCIe 5.0 §6.2.4.2`).
@@ -176,16 +185,6 @@ impl ConfigSpace {
     #[must_use = "the message is to be sent"]
     pub fn log_virtual(&mut self, pf: &ConfigSpace, report: ErrorReport) -> Option<ErrorMessage> {
         self.log_as(report, pf.reporting())
-    }
-
-    /// Logs an error that has no words to be logged, and returns the message to send.
-    pub fn log_error(
-        &mut self,
-        error: Uncorrectable,
-        advisory: bool,
-        header: [u32; 4],
-    ) -> Option<ErrorMessage> {
-        self.log(ErrorReport::new(error).advisory(advisory).header(header))
     }
 
     /// A message owed beside what [`ConfigSpace::log`] returned: ERR_COR of a Header Log Overflow (`§6.2.4.2`).
@@ -356,6 +355,8 @@ impl ConfigSpace {
     fn note_status(&mut self, error: Uncorrectable, report: &ErrorReport) {
         let bits = match error {
             Uncorrectable::CompleterAbort => status::SIGNALED_TARGET_ABORT,
+            // It is completed with CA (`PCIe 5.0 §6.12.4`).
+            Uncorrectable::AcsViolation if report.is_non_posted() => status::SIGNALED_TARGET_ABORT,
             Uncorrectable::PoisonedTlp
                 if report.is_completion() && self.parity_error_response(report.side) =>
             {

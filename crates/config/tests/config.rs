@@ -199,6 +199,15 @@ fn flr_is_asked_for_and_reads_zero() {
     assert_eq!(space.write(DEVICE_CONTROL, 0b0011, 0xa910), Effects::empty());
 }
 
+fn log(
+    space: &mut ConfigSpace,
+    error: Uncorrectable,
+    advisory: bool,
+    header: [u32; 4],
+) -> Option<ErrorMessage> {
+    space.log(ErrorReport::new(error).advisory(advisory).header(header))
+}
+
 /// What a reset keeps (`PCIe 5.0 §6.6.2`): FLR keeps MPS and Link Control; sticky bits go with power only.
 #[test]
 fn resets_keep_what_they_must() {
@@ -208,7 +217,7 @@ fn resets_keep_what_they_must() {
         space.write(4, 0xf, 0x1234_0000);
         space.write(DEVICE_CONTROL, 0b0011, 0x0040 | 0x1000);
         space.write(PCIE + 4, 0b0001, 1 << 3);
-        space.log_error(Uncorrectable::MalformedTlp, false, [1, 2, 3, 4]);
+        log(&mut space, Uncorrectable::MalformedTlp, false, [1, 2, 3, 4]);
         space
     };
     for (scope, control, rcb, error) in [
@@ -240,7 +249,7 @@ fn errors_are_logged_and_reported() {
     for (error, advisory, enables, message, detected) in rows {
         let mut space = space();
         space.write(DEVICE_CONTROL, 0b0001, enables);
-        assert_eq!(space.log_error(error, advisory, [5; 4]), message, "{error:?}");
+        assert_eq!(log(&mut space, error, advisory, [5; 4]), message, "{error:?}");
         assert_eq!(space.read(DEVICE_CONTROL) >> 16, detected, "{error:?}");
         // A masked advisory error leaves no more than Advisory Non-Fatal Error Status (§6.2.4.3).
         assert_eq!(space.read(AER + 1), if advisory { 0 } else { error.mask() });
@@ -250,18 +259,18 @@ fn errors_are_logged_and_reported() {
     let mut space = space();
     space.write(AER + 5, 0xf, 0);
     space.write(DEVICE_CONTROL, 0b0001, 0x1);
-    assert_eq!(space.log_error(UnexpectedCompletion, true, [0; 4]), Some(Correctable));
+    assert_eq!(log(&mut space, UnexpectedCompletion, true, [0; 4]), Some(Correctable));
     assert_eq!(space.read(AER + 4), 1 << 13);
 }
 
 #[test]
 fn the_first_error_keeps_the_header_log() {
     let mut space = space();
-    space.log_error(Uncorrectable::PoisonedTlp, false, [1, 2, 3, 4]);
-    space.log_error(Uncorrectable::MalformedTlp, false, [9, 9, 9, 9]);
+    log(&mut space, Uncorrectable::PoisonedTlp, false, [1, 2, 3, 4]);
+    log(&mut space, Uncorrectable::MalformedTlp, false, [9, 9, 9, 9]);
     assert_eq!((space.read(AER + 6) & 0x1f, space.read(AER + 7), space.read(AER + 10)), (12, 1, 4));
     space.write(AER + 1, 0xf, Uncorrectable::PoisonedTlp.mask());
-    space.log_error(Uncorrectable::CompletionTimeout, false, [7; 4]);
+    log(&mut space, Uncorrectable::CompletionTimeout, false, [7; 4]);
     assert_eq!((space.read(AER + 6) & 0x1f, space.read(AER + 7)), (14, 7));
 }
 

@@ -118,7 +118,8 @@ fn every_uncorrectable_error_by_every_branch() {
         let (uncorrectable, advisory, header) = row.logged;
         assert_eq!(space.read(AER + 1), bit(uncorrectable), "{what}");
         assert_eq!(space.read(AER + 4), if advisory { 1 << 13 } else { 0 }, "{what}");
-        let (pointer, log) = if header { (error as u32, HEADER[0]) } else { (0, 0) };
+        let first = if error.logs_header() { HEADER[0] } else { 0 };
+        let (pointer, log) = if header { (error as u32, first) } else { (0, 0) };
         assert_eq!((space.read(AER + 6) & 0x1f, space.read(AER + 7)), (pointer, log), "{what}");
         assert_eq!(space.poll_error_message(), None);
     }
@@ -191,7 +192,10 @@ fn without_advanced_error_reporting() {
 /// Status bits that poisoned TLPs and aborts set (`§7.5.1.1.4, §7.5.1.3.7`): header, side, Parity Error Response.
 #[test]
 fn poisoned_tlps_and_aborts_in_status() {
-    use Uncorrectable::{CompleterAbort, PoisonedTlp};
+    use Uncorrectable::{AcsViolation, CompleterAbort, PoisonedTlp};
+    const READ: u32 = 0x2000_0001; // MRd, 4 DW header
+    const ATOMIC: u32 = 0x4c00_0001; // FetchAdd
+    const MESSAGE: u32 = 0x3000_0000; // Msg, routed to the root complex
     const WRITE: u32 = 0x6000_4001; // MWr, 4 DW header, EP
     const COMPLETION: u32 = 0x4a00_4001; // CplD, EP
     const LOCKED: u32 = 0x4b00_4001; // CplDLk, EP
@@ -204,6 +208,11 @@ fn poisoned_tlps_and_aborts_in_status() {
         (PoisonedTlp, WRITE, Side::Secondary, true, parity),
         (CompleterAbort, WRITE, Side::Primary, true, status::SIGNALED_TARGET_ABORT),
         (CompleterAbort, WRITE, Side::Secondary, false, status::SIGNALED_TARGET_ABORT),
+        (AcsViolation, READ, Side::Secondary, false, status::SIGNALED_TARGET_ABORT),
+        (AcsViolation, ATOMIC, Side::Primary, false, status::SIGNALED_TARGET_ABORT),
+        (AcsViolation, WRITE, Side::Secondary, false, 0),
+        (AcsViolation, MESSAGE, Side::Secondary, false, 0),
+        (AcsViolation, COMPLETION, Side::Secondary, false, 0),
     ] {
         let mut space = root_port();
         if response {

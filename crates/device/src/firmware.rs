@@ -24,6 +24,7 @@ mod settings;
 mod sizing;
 mod system;
 mod tree;
+mod trouble;
 mod vectors;
 mod virtual_functions;
 mod windows;
@@ -43,6 +44,7 @@ use config::header::{self, command, status, type0};
 use place::{BarNeed, Placer};
 use std::fmt;
 use tlp::{Bdf, Duration, Mps, Mrrs, Rcb};
+use trouble::{Kind, Trouble};
 
 /// Where the message address of x86 lies (Intel SDM vol. 3, §11.11.1): writes there are interrupts.
 pub const MSI_ADDRESS: u64 = 0xfee0_0000;
@@ -180,7 +182,7 @@ impl FoundFunction {
     pub async fn enable_atomics(&self, cpu: &Cpu) -> Result<(), String> {
         let at = self.pcie.ok_or_else(|| format!("{self} has no PCI Express capability"))?;
         let config = Config { cpu, bdf: self.bdf };
-        config.change(at + pcie::DEVICE_CONTROL_2, 0, device_control_2::ATOMIC_REQUESTER).await
+        Ok(config.change(at + pcie::DEVICE_CONTROL_2, 0, device_control_2::ATOMIC_REQUESTER).await?)
     }
 
     /// The number among all vectors of the host of this function's vector `index`.
@@ -263,19 +265,19 @@ struct Config<'a> {
 }
 
 impl Config<'_> {
-    async fn read(&self, register_dw: u16) -> Result<u32, String> {
+    async fn read(&self, register_dw: u16) -> Result<u32, Trouble> {
         self.check(register_dw)?;
         self.cpu.config_read(self.bdf, register_dw).await.map_err(|e| self.error("read", register_dw, e))
     }
 
-    async fn write(&self, register_dw: u16, byte_enables: u8, value: u32) -> Result<(), String> {
+    async fn write(&self, register_dw: u16, byte_enables: u8, value: u32) -> Result<(), Trouble> {
         self.check(register_dw)?;
         let done = self.cpu.config_write(self.bdf, register_dw, byte_enables, value).await;
         done.map_err(|e| self.error("write", register_dw, e))
     }
 
     /// Clears and sets bits of the low half of a register.
-    async fn change(&self, register_dw: u16, clear: u32, set: u32) -> Result<(), String> {
+    async fn change(&self, register_dw: u16, clear: u32, set: u32) -> Result<(), Trouble> {
         let before = self.read(register_dw).await?;
         self.write(register_dw, LOW_HALF, before & !clear | set).await
     }
@@ -292,12 +294,19 @@ impl Config<'_> {
         ))
     }
 
-    fn error(&self, what: &str, register_dw: u16, error: HostError) -> String {
-        format!("function {}: configuration {what} of register {:#05x}: {error}", self.bdf, register_dw * 4)
+    fn error(&self, what: &str, register_dw: u16, error: HostError) -> Trouble {
+        let (bdf, byte) = (self.bdf, register_dw * 4);
+        let text = format!("function {bdf}: configuration {what} of register {byte:#05x}: {error}");
+        let kind = match error {
+            HostError::CompletionTimeout => Kind::TimedOut,
+            HostError::NoDevice | HostError::Completion(CompletionError::UnsupportedRequest) => Kind::Refused,
+            _ => Kind::Wrong,
+        };
+        Trouble { text, kind }
     }
 
     /// Device ID and Vendor ID; `None` where there is no function.
-    async fn id(&self) -> Result<Option<u32>, String> {
+    async fn id(&self) -> Result<Option<u32>, Trouble> {
         use HostError::{Completion, ConfigRetry, NoDevice};
         for _ in 0..MAX_TRIES {
             match self.cpu.config_read(self.bdf, header::ID).await {
@@ -310,7 +319,7 @@ impl Config<'_> {
                 Err(error) => return Err(self.error("read", header::ID, error)),
             }
         }
-        Err(format!("function {} is not ready after {MAX_TRIES} tries", self.bdf))
+        Err(format!("function {} is not ready after {MAX_TRIES} tries", self.bdf).into())
     }
 
     async fn scan(&self, id: u32) -> Result<Scanned, String> {
@@ -345,7 +354,7 @@ impl Config<'_> {
     async fn probe(&self, bar: u8) -> Result<u32, String> {
         let register_dw = type0::BAR0 + u16::from(bar);
         self.write(register_dw, ALL_BYTES, u32::MAX).await?;
-        self.read(register_dw).await
+        Ok(self.read(register_dw).await?)
     }
 
     /// DW numbers of the MSI and the PCI Express capability.

@@ -317,5 +317,6 @@ fn without_flow_control_a_full_receiver_drops_and_the_timer_replays() {
     }
     assert_eq!(replays[0], 0, "a buffer for all");
     assert!(replays[1..5].is_sorted() && replays[1] > 0 && replays[4] > 2 * replays[3], "{replays:?}");
-    assert_eq!(replays[5..], [0, 0], "a short replay buffer throttles the sender");
+    let [two, one] = [replays[5], replays[6]];
+    assert!(two < replays[3] && one == 0, "a short replay buffer throttles the sender: {replays:?}");
 }

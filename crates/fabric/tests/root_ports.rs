@@ -402,6 +402,59 @@ fn containment_holds_and_is_released() {
     check_accounts(&fabric);
 }
 
+/// DPC RP Busy (`PCIe 5.0 §7.9.15.4`, bit 4 of DPC Status), from the trigger on until the request that was under way has ended: here by its
+/// completion timeout, of 500 us. Without one, it is never set.
+#[test]
+fn containment_is_busy_while_a_request_is_open() {
+    for asks in [true, false] {
+        let rig = Rig::new();
+        rig.run(move |cpu| async move {
+            let busy = || async { read(&cpu, 0, extended(0, dpc::ID, dpc::STATUS)).await >> 4 & 1 };
+            if asks {
+                let other = cpu.clone();
+                drop(cpu.spawn(async move { other.read_u32(window(0)).await }));
+            }
+            cpu.sleep(Duration::from_us(20)).await;
+            assert_eq!(busy().await, 0);
+            // Trigger Enable 01b, Software Trigger.
+            write(&cpu, 0, extended(0, dpc::ID, dpc::CONTROL), 0xc, (0b01 | 1 << 6) << 16).await;
+            assert_eq!(busy().await, u32::from(asks));
+            cpu.sleep(Duration::from_us(400)).await;
+            assert_eq!(busy().await, u32::from(asks));
+            cpu.sleep(Duration::from_us(100)).await;
+            assert_eq!(busy().await, 0);
+            Ok(())
+        });
+    }
+}
+
+/// A posted write that has not left when its link is cut is unsupported, as one that comes later is (`PCIe 5.0 §2.9.1`): bit 20,
+/// not advisory, so Non-Fatal Error Detected (bit 17 of Device Status).
+#[test]
+fn a_posted_write_to_a_cut_link_is_an_error() {
+    let at_ns = 80_000;
+    for late in [false, true] {
+        let rig = Rig::new();
+        let mut fabric = rig.fabric(move |cpu| async move {
+            set_up(&cpu).await;
+            let at = at_ns + if late { 5_000 } else { 0 };
+            cpu.sleep_until(Time::ZERO + Duration::from_ns(at)).await;
+            assert_eq!(cpu.write(window(0), &[0; 4]).await, Ok(()));
+            cpu.sleep(Duration::from_us(20)).await;
+            assert_eq!(aer(&cpu, 0, aer::UNCORRECTABLE_STATUS).await & 1 << 20, 1 << 20, "late {late}");
+            assert_eq!(read(&cpu, 0, pcie(0, 2)).await >> 17 & 1, 1, "late {late}");
+            Ok(())
+        });
+        // The write is on its way through the root complex.
+        let at = Time::ZERO + Duration::from_ns(at_ns) + Duration::from_ns(50);
+        fabric.schedule(LinkEvent { at, link: LinkId(0), change: LinkChange::Cut });
+        finish(&mut fabric);
+        assert_eq!(rig.ends[0].lines(), [""; 0]);
+        assert_eq!(fabric.root_function_counters().link_down, 1, "late {late}");
+        check_accounts(&fabric);
+    }
+}
+
 /// Secondary Bus Reset and Link Disable take the link down for as long as they are set; the device is told
 /// (`PCIe 5.0 §6.6.1`, §7.5.3.7).
 #[test]

@@ -325,6 +325,54 @@ fn peers_of_a_link_that_is_down() {
     }
 }
 
+/// A part waits for the only tag, which comes free when its link has been cut, or when its request has timed out and the tag has
+/// rested for as long again: the read ends, once. Whether the link is cut; parts that get there; how the read is completed:
+/// by the first of its parts that fails.
+#[test]
+fn a_part_that_waits_for_a_tag_goes_on() {
+    for (cut, parts, status) in [(true, 1, "UR"), (false, 4, "CA")] {
+        let mut rig = Rig { mode: PeerToPeer::Split, ..Rig::new() };
+        rig.host.max_host_requests_per_port = 1;
+        let mut asked = 0;
+        rig.ends[1].answer(move |request| {
+            asked += 1;
+            if asked == 1 { None } else { served(request, below(1)) }
+        });
+        rig.ends[0].send(AT_NS, mrd(below(0), window(1), 256));
+        let mut fabric = rig.fabric(|cpu| async move {
+            set_up(&cpu).await;
+            cpu.sleep(Duration::from_us(1_500)).await;
+            Ok(())
+        });
+        if cut {
+            let at = Time::ZERO + Duration::from_ns(AT_NS + 5_000);
+            fabric.schedule(LinkEvent { at, link: LinkId(1), change: LinkChange::Cut });
+        }
+        finish(&mut fabric);
+        assert_eq!(rig.ends[1].lines().len(), parts, "cut {cut}");
+        assert_eq!(rig.ends[0].lines(), [format!("Cpl {status} of 00:00.0 to 10:00.0 tag 7")], "cut {cut}");
+        check_accounts(&fabric, 0);
+    }
+}
+
+/// `PCIe 5.0 §7.5.1.3.7`: Master Data Parity Error (Secondary Status bit 8) of the root port that sends a poisoned request down, with
+/// Parity Error Response Enable of Bridge Control.
+#[test]
+fn a_poisoned_request_that_leaves_is_noted() {
+    for (response, expected) in [(0, 0), (1 << 16, 1)] {
+        let rig = Rig::new();
+        rig.ends[0].send(AT_NS, poisoned(mwr(below(0), window(1), 64)));
+        rig.run(move |cpu| async move {
+            write(&cpu, 1, 15, 0x4, 0x0002_0000 | response).await;
+            cpu.sleep(Duration::from_us(100)).await;
+            assert_eq!(read(&cpu, 1, 7).await >> 24 & 1, expected);
+            assert_eq!(read(&cpu, 0, 7).await >> 24 & 1, 0, "the other port has sent nothing");
+            Ok(())
+        });
+        assert_eq!(rig.ends[1].lines(), ["MWr 0xa0000000 64 B of 10:00.0 tag 7"]);
+    }
+}
+
 /// Writes of one device to the other stay in order, and a read does not pass them.
 #[test]
 fn order_is_kept() {

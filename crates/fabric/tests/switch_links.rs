@@ -202,6 +202,22 @@ fn the_upstream_link_resets_all() {
     assert_eq!(rig.actions(), [1, 2, 3].map(|port| (port, Action::ReleaseReset)));
 }
 
+/// Power Controller Control, bit 10 of Slot Control (`PCIe 5.0 §7.5.3.10`): off and on again, once for each; a hot reset of the
+/// port gives its default back, which is on.
+#[test]
+fn software_takes_and_gives_the_power_of_slots() {
+    let mut rig = Rig::new();
+    let slot_control = pcie(&rig, 2, 6);
+    for value in [1 << 10, 1 << 10 | 1, 0, 1 << 10] {
+        rig.set(2, slot_control, 0x3, value);
+    }
+    assert_eq!(rig.actions(), [(2, Action::PowerOff), (2, Action::PowerOn), (2, Action::PowerOff)]);
+    rig.set(0, 15, 0x4, 1 << 22);
+    let mut actions = rig.actions();
+    actions.retain(|(port, _)| *port == 2);
+    assert_eq!(actions, [(2, Action::PowerOn), (2, Action::HoldReset)]);
+}
+
 /// `PCIe 5.0 §7.5.1.3.13`, bit 22 of the DW, and §7.5.3.7, bits 4 and 5 of Link Control.
 #[test]
 fn software_resets_disables_and_retrains_links() {

@@ -13,6 +13,9 @@ use std::pin::Pin;
 use std::rc::Rc;
 use tlp::{Bdf, Mrrs};
 
+/// Times that enumeration is tried where cards may go meanwhile.
+const MAX_ENUMERATIONS: u32 = 8;
+
 /// A driver, to be given its function; started again where the function comes again.
 pub(crate) type Driver = Box<dyn Fn(Cpu, FoundFunction) -> DriverFuture>;
 
@@ -80,16 +83,31 @@ impl Seat {
 /// Enumerates, then runs the driver of each slot on the function found there, starts the devices that no enumeration
 /// finds, and serves the slots that are hot-plug capable.
 pub(crate) async fn boot(cpu: Cpu, map: HostMap, seats: Vec<Seat>, log: hotplug::Log) -> Result<(), String> {
-    let system = firmware::enumerate_host(&cpu, &map).await?;
     if seats.iter().any(|seat| seat.hot_plug.is_some()) {
+        let system = enumerate_with_hot_plug(&cpu, &map).await?;
         return boot_with_hot_plug(cpu, system, seats, log).await;
     }
+    let system = firmware::enumerate_host(&cpu, &map).await?;
     let mut running = Vec::new();
-    for (slot, seat) in seats.iter().enumerate() {
-        let future = seat.start(&cpu, &system).await.map_err(|e| format!("slot {slot}: {e}"))?;
-        running.push(cpu.spawn(future));
+    for seat in &seats {
+        running.push(cpu.spawn(started(seat.start(&cpu, &system).await)));
     }
     wait_for(running).await
+}
+
+/// A slot whose driver cannot start fails by itself; the others go on.
+fn started(driver: Result<DriverFuture, String>) -> DriverFuture {
+    driver.unwrap_or_else(|error| Box::pin(async move { Err(error) }))
+}
+
+/// A card that goes while enumeration looks at it makes that fail: then all begins anew, without the card.
+async fn enumerate_with_hot_plug(cpu: &Cpu, map: &HostMap) -> Result<System, String> {
+    for _ in 1..MAX_ENUMERATIONS {
+        if let Ok(system) = firmware::enumerate_host(cpu, map).await {
+            return Ok(system);
+        }
+    }
+    firmware::enumerate_host(cpu, map).await
 }
 
 async fn wait_for(running: Vec<JoinHandle<Result<(), String>>>) -> Result<(), String> {
@@ -114,7 +132,7 @@ async fn boot_with_hot_plug(
     for (slot, seat) in seats.into_iter().enumerate() {
         let fail = |e: String| format!("slot {slot}: {e}");
         let Some(plan) = seat.hot_plug else {
-            running.push(cpu.spawn(seat.start(&cpu, &found).await.map_err(fail)?));
+            running.push(cpu.spawn(started(seat.start(&cpu, &found).await)));
             continue;
         };
         let port = found.at_path(&seat.port()).ok_or_else(|| fail("no port leads to it".to_owned()))?;

@@ -5,6 +5,7 @@
 use crate::links;
 use crate::schema::{self, Lab};
 use crate::tree::Tree;
+use config::cap::pcie::AtomicSupport;
 use config::{
     AcsLayout, Builder, ConfigSpace, DpcLayout, Identity, MsiLayout, PcieLayout, PortType, SlotLayout,
 };
@@ -43,6 +44,8 @@ pub(crate) fn space(
         ten_bit_tag: true,
         ari_forwarding: kind.is_above_link(),
         atomic_routing: true,
+        // The root complex carries them out on memory; a switch only passes them on (`PCIe 5.0 §6.15`).
+        atomics: if kind == PortType::RootPort { AtomicSupport::all() } else { AtomicSupport::empty() },
         end_end_prefixes: 4,
         rate: end.rate,
         width: end.width,

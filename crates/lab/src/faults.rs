@@ -68,7 +68,29 @@ fn link_of(lab: &Lab, name: &str) -> Option<LinkId> {
 /// Checks the faults and outages of `lab`.
 pub(crate) fn check(lab: &Lab) -> Result<(), Wrong> {
     lab.fault.iter().try_for_each(|fault| check_fault(lab, fault))?;
-    lab.outage.iter().try_for_each(|outage| check_outage(lab, outage))
+    lab.outage.iter().try_for_each(|outage| check_outage(lab, outage))?;
+    check_overlaps(lab)
+}
+
+/// One outage of a slot ends before the next begins: the end of the first would end the second too.
+fn check_overlaps(lab: &Lab) -> Result<(), Wrong> {
+    let lasting = |o: &&Outage| o.kind != OutageKind::Attention;
+    let mut all: Vec<&Outage> = lab.outage.iter().filter(lasting).collect();
+    all.sort_by_key(|o| (o.slot.get_ref().clone(), *o.at_us.get_ref()));
+    for pair in all.windows(2) {
+        let (first, second) = (pair[0], pair[1]);
+        let begin = *second.at_us.get_ref();
+        let is_over = first.until_us.as_ref().is_some_and(|until| *until.get_ref() <= begin);
+        if first.slot.get_ref() == second.slot.get_ref() && !is_over {
+            let (slot, from) = (second.slot.get_ref(), first.at_us.get_ref());
+            let until = first.until_us.as_ref().map_or("the end".into(), |us| format!("{} us", us.get_ref()));
+            let message = format!(
+                "at_us of {begin}: `{slot}` has an outage from {from} us to {until}: outages of a slot may not overlap"
+            );
+            return wrong(second.at_us.span(), message);
+        }
+    }
+    Ok(())
 }
 
 fn check_name(lab: &Lab, name: &Spanned<String>) -> Result<(), Wrong> {
@@ -83,6 +105,7 @@ fn check_name(lab: &Lab, name: &Spanned<String>) -> Result<(), Wrong> {
 fn check_outage(lab: &Lab, outage: &Outage) -> Result<(), Wrong> {
     check_name(lab, &outage.slot)?;
     check_button(lab, outage)?;
+    check_removal(lab, outage)?;
     let at = *outage.at_us.get_ref();
     limit("at_us", Some(&outage.at_us), 0, MAX_US)?;
     limit("until_us", outage.until_us.as_ref(), 1, MAX_US)?;
@@ -108,6 +131,28 @@ fn check_button(lab: &Lab, outage: &Outage) -> Result<(), Wrong> {
         _ => wrong(
             outage.slot.span(),
             format!("`{name}` has no attention button: legal are slots with hot_plug = true"),
+        ),
+    }
+}
+
+/// Cards come and go where software is told of it.
+fn check_removal(lab: &Lab, outage: &Outage) -> Result<(), Wrong> {
+    let name = outage.slot.get_ref();
+    let is_slot = |slot: &&crate::schema::Slot| slot.name.get_ref() == name;
+    match lab.slot.iter().find(is_slot) {
+        _ if outage.kind != OutageKind::Removal => Ok(()),
+        Some(slot) if slot.hot_plug => Ok(()),
+        Some(_) => wrong(
+            outage.slot.span(),
+            format!(
+                "`{name}` is not made for removal: legal are slots with hot_plug = true; kind = \"cut\" takes its link alone"
+            ),
+        ),
+        None => wrong(
+            outage.slot.span(),
+            format!(
+                "`{name}` is a switch, which stays: legal are slots with hot_plug = true; kind = \"cut\" takes its link alone"
+            ),
         ),
     }
 }

@@ -210,11 +210,34 @@ fn check_switch(place: &Place<'_>, lab: &Lab, switch: &Switch) -> Result<(), Fil
         }
         _ => {}
     }
+    check_weights(place, lab, switch)?;
     if let Err(error) = links::check(&lab.link, &switch.link) {
         return place.error(switch.name.span(), format!("link of switch `{name}`, {error}"));
     }
     match unused::of_slot(&lab.link, &switch.link) {
         Some(message) => place.error(switch.name.span(), format!("link of switch `{name}`, {message}")),
+        None => Ok(()),
+    }
+}
+
+/// Each weight by itself; that there is one for each port is for the tree to say.
+fn check_weights(place: &Place<'_>, lab: &Lab, switch: &Switch) -> Result<(), FileError> {
+    let (Some(weights), Ok(tree)) = (&switch.weights, Tree::of(lab)) else { return Ok(()) };
+    let name = switch.name.get_ref();
+    let n = lab.switch.iter().position(|s| s.name.get_ref() == name).unwrap_or_default();
+    let (given, ports) = (weights.get_ref(), tree.downstream_ports[n] + 1);
+    if given.len() != ports {
+        let message = format!(
+            "{} weights of switch `{name}`: it has {ports} ports, the upstream port first",
+            given.len()
+        );
+        return place.error(weights.span(), message);
+    }
+    match given.iter().position(|weight| *weight == 0) {
+        Some(port) => {
+            let message = format!("weight 0 of port {port} of switch `{name}`: legal are 1 to 65535");
+            place.error(weights.span(), message)
+        }
         None => Ok(()),
     }
 }

@@ -37,6 +37,29 @@ pub(crate) struct TreeError {
     pub(crate) message: String,
 }
 
+/// Bus numbers while they are given.
+struct Numbering {
+    /// The next; beyond 255 there is none, but how many are missing is counted on.
+    next: u16,
+    /// Of each slot.
+    buses: Vec<u8>,
+    /// The first link that got no bus number.
+    beyond: Option<usize>,
+}
+
+impl Numbering {
+    /// Gives `count` buses to link `n`; the first of them.
+    fn take(&mut self, n: usize, count: u16) -> u8 {
+        let first = self.next;
+        // At most 31 ports each of at most as many switches as a file holds names.
+        self.next = self.next.saturating_add(count);
+        if self.next > 256 {
+            self.beyond.get_or_insert(n);
+        }
+        first.min(255) as u8
+    }
+}
+
 /// Something that hangs on something: a slot or a switch.
 struct Hanging<'a> {
     name: &'a Spanned<String>,
@@ -56,12 +79,27 @@ impl Tree {
             Some(switch) => Above::Switch { switch, port: ports[n] },
         };
         let slots = lab.slot.len();
-        Ok(Tree {
+        let tree = Tree {
             slots: (0..slots).map(above).collect(),
             switches: (slots..hanging.len()).map(above).collect(),
             downstream_ports: downstream_ports(lab, &hanging, &parents, &ports)?,
             hot_plug: lab.slot.iter().map(|slot| slot.hot_plug).collect(),
-        })
+        };
+        tree.check_buses(&hanging)?;
+        Ok(tree)
+    }
+
+    /// Refuses a tree whose buses 8 bits cannot number, at what goes beyond the last.
+    fn check_buses(&self, hanging: &[Hanging<'_>]) -> Result<(), TreeError> {
+        let mut count = Numbering { next: 1, buses: vec![0; self.slots.len()], beyond: None };
+        self.root_links().for_each(|n| self.number(n, &mut count));
+        let Some(n) = count.beyond else { return Ok(()) };
+        let (name, last) = (hanging[n].name, count.next - 1);
+        let message = format!(
+            "`{}` needs bus numbers beyond 255: the tree has {last} buses below the root complex, and legal are 255",
+            name.get_ref()
+        );
+        Err(TreeError { span: name.span(), message })
     }
 }
 
@@ -123,10 +161,9 @@ impl Tree {
 
     /// The bus of each slot: depth first, where no function needs or keeps buses of its own.
     fn slot_buses(&self) -> Vec<u8> {
-        let mut buses = vec![0; self.slots.len()];
-        let mut next = 1;
-        self.root_links().for_each(|n| self.number(n, &mut next, &mut buses));
-        buses
+        let mut count = Numbering { next: 1, buses: vec![0; self.slots.len()], beyond: None };
+        self.root_links().for_each(|n| self.number(n, &mut count));
+        count.buses
     }
 
     /// The link on a downstream port.
@@ -136,22 +173,23 @@ impl Tree {
     }
 
     /// Numbers the bus below link `n`, and what hangs below that.
-    fn number(&self, n: usize, next: &mut u8, buses: &mut [u8]) {
-        let bus = *next;
-        *next = next.saturating_add(1);
+    fn number(&self, n: usize, count: &mut Numbering) {
+        let bus = count.take(n, 1);
         let Some(switch) = n.checked_sub(self.slots.len()) else {
-            buses[n] = bus;
-            // What comes into the slot later may have buses of its own.
-            *next = next.saturating_add(if self.hot_plug[n] { HOT_PLUG_BUSES } else { 0 });
+            count.buses[n] = bus;
+            // What comes into the slot later may have buses of its own, where there are any left.
+            if self.hot_plug[n] && count.next <= 256 - u16::from(HOT_PLUG_BUSES) {
+                count.take(n, HOT_PLUG_BUSES.into());
+            }
             return;
         };
         // The internal bus of the switch.
-        *next = next.saturating_add(1);
+        count.take(n, 1);
         for port in 1..=self.downstream_ports[switch] {
             match self.below(switch, port) {
-                Some(below) => self.number(below, next, buses),
+                Some(below) => self.number(below, count),
                 // An empty port has a bus all the same.
-                None => *next = next.saturating_add(1),
+                None => _ = count.take(n, 1),
             }
         }
     }

@@ -433,3 +433,67 @@ proptest! {
         }
     }
 }
+
+/// Rows: what follows a lab with a slot `a` that is hot-plug capable, a slot `b` that is not, and a switch `s`; the words of
+/// the refusal.
+#[test]
+fn outages_that_cannot_be_are_refused() {
+    let base = "version = 1\n[[slot]]\nname = \"a\"\ndevice = \"mmio\"\nhot_plug = true\n[[slot]]\nname = \"b\"\ndevice = \"mmio\"\nparent = \"s\"\n[[switch]]\nname = \"s\"\n";
+    let outage = |slot: &str, kind: &str, from: u64, until: &str| {
+        format!("[[outage]]\nslot = \"{slot}\"\nkind = \"{kind}\"\nat_us = {from}\n{until}\n")
+    };
+    let rows = [
+        (outage("b", "removal", 1, ""), "`b` is not made for removal: legal are slots with hot_plug = true"),
+        (outage("s", "removal", 1, ""), "`s` is a switch, which stays: legal are slots with hot_plug = true"),
+        (
+            outage("a", "cut", 1, "until_us = 9") + &outage("a", "removal", 8, "until_us = 20"),
+            "at_us of 8: `a` has an outage from 1 us to 9 us",
+        ),
+        (
+            outage("b", "cut", 5, "") + &outage("b", "cut", 8, "until_us = 9"),
+            "at_us of 8: `b` has an outage from 5 us to the end",
+        ),
+    ];
+    for (outages, words) in rows {
+        let error = refused(&format!("{base}{outages}")).to_string();
+        assert!(error.contains(words), "{error}");
+    }
+    let after = outage("a", "cut", 1, "until_us = 9") + &outage("a", "removal", 9, "until_us = 20");
+    let beside = outage("a", "removal", 1, "until_us = 9") + &outage("b", "cut", 2, "until_us = 9");
+    for good in [after, beside] {
+        parse(Path::new("good.toml"), &format!("{base}{good}")).unwrap_or_else(|e| panic!("{e}"));
+    }
+}
+
+/// Eight switches of 31 ports take 8 x 33 buses: more than 8 bits number. The one that goes beyond is named.
+#[test]
+fn a_tree_of_too_many_buses_is_refused_at_its_place() {
+    let switches = |n: u32| -> String {
+        (0..n).map(|n| format!("[[switch]]\nname = \"s{n}\"\ndownstream_ports = 31\n")).collect()
+    };
+    let text = |n: u32| format!("version = 1\n[[slot]]\nname = \"a\"\ndevice = \"memory\"\n{}", switches(n));
+    parse(Path::new("good.toml"), &text(7)).unwrap_or_else(|e| panic!("{e}"));
+    let error = refused(&text(8)).to_string();
+    assert!(error.contains("`s7` needs bus numbers beyond 255: the tree has 265 buses"), "{error}");
+    // Line 1, the four of the slot less one, and three of each switch before: the name of the eighth.
+    assert!(error.contains(":27:8"), "{error}");
+}
+
+#[test]
+fn weights_are_refused_at_their_place() {
+    let text = |weights: &str| {
+        format!(
+            "version = 1\n[[slot]]\nname = \"a\"\ndevice = \"memory\"\nparent = \"s\"\n[[switch]]\nname = \"s\"\narbitration = \"weighted\"\nweights = {weights}\n"
+        )
+    };
+    parse(Path::new("good.toml"), &text("[1, 2]")).unwrap_or_else(|e| panic!("{e}"));
+    let rows = [
+        ("[1]", "1 weights of switch `s`: it has 2 ports"),
+        ("[1, 2, 3]", "3 weights of switch `s`"),
+        ("[1, 0]", "weight 0 of port 1 of switch `s`: legal are 1 to 65535"),
+    ];
+    for (weights, words) in rows {
+        let error = refused(&text(weights)).to_string();
+        assert!(error.contains(words) && error.contains(":9:11"), "{error}");
+    }
+}

@@ -725,8 +725,17 @@ fn function_level_reset() {
         let control = lab.read(A, lab.pcie(A, 2)).await;
         let mps = control >> 5 & 0b111;
         assert_eq!(mps, 1, "256 B, by firmware");
+        let waiting = lab.clone();
+        let outstanding = lab.cpu.spawn(async move { waiting.host_read(waiting.bar(A, at::SILENT)).await });
+        lab.cpu.sleep(Duration::from_us(5)).await;
         lab.write(A, lab.pcie(A, 2), 0b0011, control & 0xffff | 1 << 15).await;
         lab.cpu.sleep(Duration::from_us(100)).await;
+        assert_eq!(lab.host_read(lab.bar(B, 0)).await, "0x12345678", "nothing else is disturbed");
+        assert_eq!(
+            outstanding.await.map_err(|e| e.to_string())?,
+            "CompletionTimeout",
+            "the function has forgotten it"
+        );
         let after = (lab.read(A, 4).await, lab.read(A, 1).await & 7, lab.read(A, mask).await);
         assert_eq!(after, (0, 0, 1 << 12), "BAR, Command; the mask is sticky");
         assert_eq!(lab.read(A, lab.pcie(A, 2)).await >> 5 & 0b111, 1, "Max_Payload_Size stays");

@@ -68,7 +68,8 @@ pub enum FlowControlMode {
     /// Nothing, as in gem5's model of a link (IISWC'18, §IV): there is no flow-control initialization; a receiver whose
     /// buffer is full drops TLPs without a word, and what comes behind them, until the sender's REPLAY_TIMER has it sent
     /// all again. REPLAY_TIMER is three times the Ack latency limit, an override of which counts, and REPLAY_NUM does
-    /// not exist. Not a mode of the specification.
+    /// not exist. The Ack timer runs from the last Ack: a TLP that comes when it has expired is acknowledged at once
+    /// (§V-C). Not a mode of the specification.
     None {
         /// TLPs of all classes that the receiver holds.
         buffer_tlps: u16,

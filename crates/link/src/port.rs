@@ -23,7 +23,7 @@ use crate::store::TlpStore;
 use crate::timing::{Serializer, Timers};
 use crate::tx::Lengths;
 use crate::update::{KINDS, UpdateSchedule};
-use tlp::{Account, Class, Rate, TcSet, Time, Tlp, TrafficClass, Vc, Width};
+use tlp::{Account, Class, Duration, Rate, TcSet, Time, Tlp, TrafficClass, Vc, Width};
 
 /// What waits to be sent beside new TLPs, lowest bit first: the order that `PCIe 5.0 §3.6.2.1` recommends.
 mod pending {
@@ -121,7 +121,7 @@ impl Port {
             settled: TcSet::NONE,
             room: [TcSet::ALL; 3],
             replay: ReplayBuffer::new(tlps, bytes, timers.replay, buffer.is_none()),
-            receiver: Receiver::new(timers.ack),
+            receiver: receiver(&config, timers.ack),
             buffer,
             updates: UpdateSchedule::new(&config, timers.update),
             feature: FeatureExchange::new(config.scaled_flow_control),
@@ -491,5 +491,13 @@ impl Port {
             waits.push(format!("{} TLPs unacknowledged", self.replay.len()));
         }
         if waits.is_empty() { "idle".to_owned() } else { waits.join("; ") }
+    }
+}
+
+/// A receiver of TLPs: one of the specification, or one of a link without flow control.
+fn receiver(config: &PortConfig, ack_limit: Duration) -> Receiver {
+    match config.flow_control {
+        FlowControlMode::Credits => Receiver::new(ack_limit),
+        FlowControlMode::None { .. } => Receiver::new(ack_limit).acks_at_once(),
     }
 }

@@ -25,11 +25,20 @@ pub(crate) struct Receiver {
     ack_limit: Duration,
     /// When AckNak_LATENCY_TIMER reaches its limit; [`Time::MAX`]: nothing to acknowledge.
     ack_at: Time,
+    /// With a timer that runs from the last Ack: when it ends.
+    ack_free_at: Option<Time>,
 }
 
 impl Receiver {
     pub(crate) fn new(ack_limit: Duration) -> Receiver {
-        Receiver { next_rcv_seq: Sequence::ZERO, nak_scheduled: false, ack_limit, ack_at: Time::MAX }
+        let (next_rcv_seq, ack_at) = (Sequence::ZERO, Time::MAX);
+        Receiver { next_rcv_seq, nak_scheduled: false, ack_limit, ack_at, ack_free_at: None }
+    }
+
+    /// The same with a timer that runs from the last Ack, so that a TLP is acknowledged at once where it has expired
+    /// (IISWC'18, §V-C: "either immediately or after the ACK timer expires").
+    pub(crate) fn acks_at_once(self) -> Receiver {
+        Receiver { ack_free_at: Some(Time::ZERO), ..self }
     }
 
     /// The Ack latency limit of a link whose rate or width has changed.
@@ -53,7 +62,7 @@ impl Receiver {
             self.next_rcv_seq = sequence.next();
             self.nak_scheduled = false;
             if self.ack_at == Time::MAX {
-                self.ack_at = now + self.ack_limit;
+                self.ack_at = self.ack_free_at.map_or(now + self.ack_limit, |free| free.max(now));
             }
             return Verdict::Accept;
         }
@@ -79,6 +88,7 @@ impl Receiver {
         let due = self.ack_at <= now;
         if due {
             self.ack_at = Time::MAX;
+            self.ack_free_at = self.ack_free_at.map(|_| now + self.ack_limit);
         }
         due
     }
@@ -129,5 +139,19 @@ mod tests {
         assert_eq!(rx.deadline(), at(110));
         assert!(!rx.ack_due(at(109)) && rx.ack_due(at(110)) && !rx.ack_due(at(111)));
         assert_eq!(rx.acknowledge(), 1);
+    }
+
+    /// IISWC'18, §V-C.
+    #[test]
+    fn an_ack_timer_that_has_expired_lets_an_ack_go_at_once() {
+        let mut rx = Receiver::new(Duration::from_ps(100)).acks_at_once();
+        rx.receive(at(10), Sequence::from_bits(0));
+        assert_eq!(rx.deadline(), at(10));
+        assert!(rx.ack_due(at(10)));
+        rx.receive(at(50), Sequence::from_bits(1));
+        assert_eq!(rx.deadline(), at(110));
+        assert!(!rx.ack_due(at(109)) && rx.ack_due(at(110)));
+        rx.receive(at(300), Sequence::from_bits(2));
+        assert_eq!(rx.deadline(), at(300));
     }
 }

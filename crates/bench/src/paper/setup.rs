@@ -3,8 +3,10 @@
 //! file that could have been written by hand, and is checked as one.
 
 use super::PaperError;
+use crate::{Plan, Row};
 use fabric::{HostProfile, Limits, Stop};
 use lab::{Assembly, LabFile};
+use std::fmt;
 use std::path::Path;
 use toml::{Table, Value};
 
@@ -49,17 +51,43 @@ impl Setup {
         self
     }
 
-    /// The lab, ready to run.
-    pub(super) fn build(&self) -> Result<Assembly, PaperError> {
-        let failed = |e: String| PaperError::Lab(format!("{}: {e}", self.path));
-        let table = self.table.as_ref().map_err(|e| failed(e.clone()))?;
-        let text = toml::to_string(table).map_err(|e| failed(e.to_string()))?;
+    fn failed(&self, why: impl fmt::Display) -> PaperError {
+        PaperError::Lab(format!("{}: {why}", self.path))
+    }
+
+    /// The lab file as it stands now.
+    pub(super) fn file(&self) -> Result<LabFile, PaperError> {
+        let table = self.table.as_ref().map_err(|e| self.failed(e))?;
+        let text = toml::to_string(table).map_err(|e| self.failed(e))?;
         let path = Path::new(self.path);
         let lab = lab::parse(path, &text).map_err(|e| PaperError::Lab(e.to_string()))?;
-        let base = path.parent().unwrap_or(Path::new("")).to_owned();
-        let mut host = lab::profile::host(lab.host.profile.get_ref(), &base).map_err(failed)?;
+        Ok(LabFile { lab, base: path.parent().unwrap_or(Path::new("")).to_owned() })
+    }
+
+    /// The lab, ready to run.
+    pub(super) fn build(&self) -> Result<Assembly, PaperError> {
+        let file = self.file()?;
+        let profile = lab::profile::host(file.lab.host.profile.get_ref(), &file.base);
+        let mut host = profile.map_err(|e| self.failed(e))?;
         self.host.iter().for_each(|change| change(&mut host));
-        lab::build_with(&LabFile { lab, base }, host).map_err(failed)
+        lab::build_with(&file, host).map_err(|e| self.failed(e))
+    }
+
+    /// Measures what the benchmark device of the lab is set to; its host is the profile that the lab names.
+    pub(super) fn measure(&self) -> Result<Row, PaperError> {
+        let file = self.file()?;
+        let bench = file.lab.slot.first().and_then(|slot| slot.pcie_bench.as_ref());
+        let bench = bench.ok_or_else(|| self.failed("its first slot has no settings of a benchmark"))?;
+        let plan = Plan {
+            host: file.lab.host.profile.get_ref().clone(),
+            link: file.lab.link.clone(),
+            memory: bench.memory,
+            host_offset_bytes: *bench.host_offset_bytes.get_ref(),
+            ..Plan::default()
+        };
+        let (test, size) = (bench.test.into(), *bench.size_bytes.get_ref());
+        let row = plan.measure_lab(&file, test, size);
+        row.map_err(|e| PaperError::Run(format!("{}: {e}", self.path)))
     }
 
     /// Builds and runs it to its end.

@@ -240,7 +240,6 @@ impl Endpoint {
     pub(super) fn refuse_poisoned(&mut self, index: usize, tlp: &Tlp, question: &Question) {
         self.shared.counters.poisoned_requests += 1;
         let function = &mut self.functions[index];
-        function.config.set_status(status::DETECTED_PARITY_ERROR);
         function.log(&mut self.shared, Uncorrectable::PoisonedTlp, true, LoggedTlp::of(tlp));
         let id = function.id(&self.shared);
         self.queue_own(Some(index), credit_of(tlp), without_data(id, question, Status::UnsupportedRequest));
@@ -268,7 +267,6 @@ impl Endpoint {
             }
             Drop::Poisoned => {
                 counters.poisoned_requests += 1;
-                self.functions[index.unwrap_or(0)].config.set_status(status::DETECTED_PARITY_ERROR);
                 Uncorrectable::PoisonedTlp
             }
         };
@@ -469,7 +467,6 @@ impl Endpoint {
             }
             Finding::Poisoned => {
                 counters.poisoned_completions += 1;
-                config.set_status(status::DETECTED_PARITY_ERROR);
                 self.log_completion(index, Uncorrectable::PoisonedTlp, false, tlp);
             }
             Finding::Malformed => {

@@ -3,6 +3,7 @@
 
 use super::host_map::HostMap;
 use super::system::{Function, Interrupt, System};
+use super::trouble::Trouble;
 use super::vectors::Vectors;
 use super::{ALL_BYTES, Config, LOW_HALF};
 use config::cap::{msi, msix};
@@ -18,7 +19,7 @@ const HIGH_HALF: u8 = 0b1100;
 
 impl System {
     /// Gives this function vectors, in the first way that it has and the policy wants.
-    pub(super) async fn give_interrupts(&mut self, config: Config<'_>) -> Result<(), String> {
+    pub(super) async fn give_interrupts(&mut self, config: Config<'_>) -> Result<(), Trouble> {
         let line = line(&self.functions, &self.map, config.bdf);
         let System { map, functions, vectors } = self;
         let Some(function) = functions.get_mut(&config.bdf) else { return Ok(()) };
@@ -75,7 +76,7 @@ impl Config<'_> {
         map: &HostMap,
         vectors: &mut Vectors,
         function: &mut Function,
-    ) -> Result<(), String> {
+    ) -> Result<(), Trouble> {
         let control = self.read(at).await?;
         let entries = (control >> 16 & 0x7ff) as u16 + 1;
         let base = vectors.give(entries, 1).ok_or_else(|| none_left(self.bdf))?;
@@ -106,7 +107,7 @@ impl Config<'_> {
         map: &HostMap,
         given: &mut Vectors,
         function: &mut Function,
-    ) -> Result<(), String> {
+    ) -> Result<(), Trouble> {
         let control = self.read(at).await?;
         let asked = (control >> msi::CAPABLE_SHIFT & 0b111).min(5);
         let vectors = 1u16 << asked;

@@ -4,6 +4,7 @@
 use super::registers::{TYPE0_ROM, sriov, type1};
 use super::sizing::{Class, Need, Seat};
 use super::system::Function;
+use super::trouble::Trouble;
 use super::{ALL_BYTES, Config, FoundBar, LOW_HALF, Window};
 use config::header::{self, command, type0};
 
@@ -14,7 +15,7 @@ const NO_MEMORY: u32 = 0x0000_fff0;
 
 impl Config<'_> {
     /// Writes an address to where it belongs, and notes it in `function`.
-    pub(super) async fn program(&self, function: &mut Function, need: &Need) -> Result<(), String> {
+    pub(super) async fn program(&self, function: &mut Function, need: &Need) -> Result<(), Trouble> {
         match need.seat {
             Seat::Bar(index) => self.program_bar(function, need, index).await,
             Seat::Rom => self.program_rom(function, need).await,
@@ -26,7 +27,7 @@ impl Config<'_> {
         }
     }
 
-    async fn program_bar(&self, function: &mut Function, need: &Need, index: u8) -> Result<(), String> {
+    async fn program_bar(&self, function: &mut Function, need: &Need, index: u8) -> Result<(), Trouble> {
         let bar = FoundBar { address: need.address, size: need.size };
         let is_io = need.class == Class::Io;
         let bars = if is_io { &mut function.found.io_bars } else { &mut function.found.bars };
@@ -34,20 +35,20 @@ impl Config<'_> {
         self.write_address(type0::BAR0 + u16::from(index), need).await
     }
 
-    async fn program_rom(&self, function: &mut Function, need: &Need) -> Result<(), String> {
+    async fn program_rom(&self, function: &mut Function, need: &Need) -> Result<(), Trouble> {
         function.rom = Some(FoundBar { address: need.address, size: need.size });
         let rom = if function.bridge.is_some() { type1::ROM } else { TYPE0_ROM };
         self.write_address(rom, need).await
     }
 
-    async fn program_vf_bar(&self, function: &mut Function, need: &Need, index: u8) -> Result<(), String> {
+    async fn program_vf_bar(&self, function: &mut Function, need: &Need, index: u8) -> Result<(), Trouble> {
         let Some(vfs) = &mut function.sriov else { return Ok(()) };
         // A VF BAR's alignment is the size of that of one VF.
         vfs.bars[usize::from(index)] = Some(FoundBar { address: need.address, size: need.align });
         self.write_address(vfs.at + sriov::BAR0 + u16::from(index), need).await
     }
 
-    async fn write_address(&self, register_dw: u16, need: &Need) -> Result<(), String> {
+    async fn write_address(&self, register_dw: u16, need: &Need) -> Result<(), Trouble> {
         self.write(register_dw, ALL_BYTES, need.address as u32).await?;
         if need.is_64 {
             self.write(register_dw + 1, ALL_BYTES, (need.address >> 32) as u32).await?;
@@ -56,7 +57,7 @@ impl Config<'_> {
     }
 
     /// Writes all windows of a bridge; those that it does not need claim nothing.
-    pub(super) async fn program_windows(&self, function: &Function) -> Result<(), String> {
+    pub(super) async fn program_windows(&self, function: &Function) -> Result<(), Trouble> {
         let Some(bridge) = function.bridge else { return Ok(()) };
         if bridge.has_io {
             let (low, high) = io_window(bridge.io);
@@ -75,7 +76,7 @@ impl Config<'_> {
     }
 
     /// Lets a function decode its addresses and send requests, and a bridge forward both.
-    pub(super) async fn enable(&self, function: &Function, report_errors: bool) -> Result<(), String> {
+    pub(super) async fn enable(&self, function: &Function, report_errors: bool) -> Result<(), Trouble> {
         let has_io = function.found.io_bars.iter().any(Option::is_some)
             || function.bridge.is_some_and(|b| b.io.size > 0);
         let io = if has_io { command::IO_SPACE } else { 0 };

@@ -7,6 +7,7 @@ use super::sizing::Need;
 use super::system::{
     Capability, ExtendedCapability, FoundBridge, Function, Interrupt, PcieFacts, System, port_type,
 };
+use super::trouble::{Kind, Trouble, take_subtree, uppermost_gone};
 use super::{ALL_BYTES, Config, FUNCTIONS, FoundFunction, LOW_HALF, MAX_CAPABILITIES};
 use crate::cpu::Cpu;
 use config::PortType;
@@ -38,6 +39,8 @@ pub(super) struct Walk<'a> {
     root_port: usize,
     /// Addresses above 4 GiB lead to where the walk begins.
     pub(super) leads_above: bool,
+    /// Something went while it was looked at.
+    pub(super) has_lost: bool,
 }
 
 /// What is left to do, the last first.
@@ -68,6 +71,7 @@ impl<'a> Walk<'a> {
             root_ports: 0,
             root_port: 0,
             leads_above: map.mmio64.size > 0,
+            has_lost: false,
         }
     }
 
@@ -89,30 +93,63 @@ impl<'a> Walk<'a> {
     }
 
     /// Walks from `bus` on, whose functions are right below `above`.
-    pub(super) async fn run(&mut self, bus: u8, above: Option<Bdf>) -> Result<(), String> {
+    pub(super) async fn run(&mut self, bus: u8, above: Option<Bdf>) -> Result<(), Trouble> {
         let mut steps = Vec::new();
         self.scan_bus(bus, above, &mut steps).await?;
         while let Some(step) = steps.pop() {
             match step {
-                Step::Enter(bridge) => {
-                    let secondary = self.enter(bridge).await?;
-                    steps.push(Step::Leave(bridge));
-                    self.scan_bus(secondary, Some(bridge), &mut steps).await?;
+                Step::Enter(bridge) => match self.enter(bridge).await {
+                    Ok(None) => {}
+                    Ok(Some(secondary)) => {
+                        steps.push(Step::Leave(bridge));
+                        self.scan_bus(secondary, Some(bridge), &mut steps).await?;
+                    }
+                    Err(trouble) => self.survive(bridge, trouble).await?,
+                },
+                Step::Leave(bridge) => {
+                    if let Err(trouble) = self.leave(bridge).await {
+                        self.survive(bridge, trouble).await?;
+                    }
                 }
-                Step::Leave(bridge) => self.leave(bridge).await?,
             }
         }
         Ok(())
     }
 
+    /// Goes on without a bridge that has gone, and without all that is below it.
+    async fn survive(&mut self, bridge: Bdf, trouble: Trouble) -> Result<(), Trouble> {
+        let above = self.functions.get(&bridge).and_then(|f| f.parent);
+        if self.is_lost(bridge, above).await {
+            return Ok(());
+        }
+        if trouble.kind == Kind::TimedOut {
+            self.forget(bridge);
+            return Ok(());
+        }
+        Err(trouble)
+    }
+
+    /// Whether a function does not answer any more; then it, and what has gone above it, is forgotten.
+    async fn is_lost(&mut self, bdf: Bdf, above: Option<Bdf>) -> bool {
+        let gone = uppermost_gone(self.cpu, &self.functions, bdf, above).await;
+        gone.into_iter().for_each(|top| self.forget(top));
+        gone.is_some()
+    }
+
+    fn forget(&mut self, top: Bdf) {
+        self.has_lost = true;
+        for function in take_subtree(&mut self.functions, top) {
+            self.needs.retain(|need| need.bdf != function.bdf());
+        }
+    }
+
     /// Finds the functions of a bus; its bridges are entered next, the first of them first.
-    async fn scan_bus(&mut self, bus: u8, above: Option<Bdf>, steps: &mut Vec<Step>) -> Result<(), String> {
+    async fn scan_bus(&mut self, bus: u8, above: Option<Bdf>, steps: &mut Vec<Step>) -> Result<(), Trouble> {
         let port = above.and_then(|bdf| self.functions.get(&bdf)).and_then(Function::port_type);
         let devices = if port.is_some_and(PortType::is_above_link) { 1 } else { DEVICES };
         let mut bridges = Vec::new();
         for device in 0..devices {
-            for bdf in self.scan_device(bus, device, above).await? {
-                self.measure(bdf).await?;
+            for bdf in self.look_at(bus, device, above).await? {
                 if self.functions.get(&bdf).is_some_and(|f| f.bridge.is_some()) {
                     bridges.push(Step::Enter(bdf));
                 }
@@ -122,9 +159,39 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
+    /// Finds the functions of a device, and what they need. One that goes meanwhile is as one that is not there; one that
+    /// has gone and come back is looked at once more.
+    async fn look_at(&mut self, bus: u8, device: u8, above: Option<Bdf>) -> Result<Vec<Bdf>, Trouble> {
+        let zero = Bdf::from_bits(u16::from(bus) << 8 | u16::from(device << 3));
+        let mut tries = 0;
+        loop {
+            let trouble = match self.find_device(zero, above).await {
+                Ok(found) => return Ok(found),
+                Err(trouble) => trouble,
+            };
+            tries += 1;
+            let known: Vec<Bdf> = self.functions.range(zero..).map(|f| *f.0).collect();
+            known.into_iter().filter(|bdf| bdf.bus() == bus).for_each(|bdf| self.forget(bdf));
+            if self.is_lost(zero, above).await {
+                return Ok(Vec::new());
+            }
+            if trouble.kind == Kind::Wrong || tries > 1 {
+                return Err(trouble);
+            }
+        }
+    }
+
+    async fn find_device(&mut self, zero: Bdf, above: Option<Bdf>) -> Result<Vec<Bdf>, Trouble> {
+        let found = self.scan_device(zero.bus(), zero.device(), above).await?;
+        for bdf in &found {
+            self.measure(*bdf).await?;
+        }
+        Ok(found)
+    }
+
     /// Finds the functions of a device: all have numbers up to 7, or stand in a list that begins with function 0
     /// (`PCIe 5.0 §6.13`).
-    async fn scan_device(&mut self, bus: u8, device: u8, above: Option<Bdf>) -> Result<Vec<Bdf>, String> {
+    async fn scan_device(&mut self, bus: u8, device: u8, above: Option<Bdf>) -> Result<Vec<Bdf>, Trouble> {
         let bdf = |function: u8| Bdf::from_bits(u16::from(bus) << 8 | u16::from(device << 3 | function));
         let mut found = Vec::new();
         let Some(multi_function) = self.scan_function(bdf(0), above).await? else { return Ok(found) };
@@ -142,7 +209,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Enables ARI Forwarding above `zero` where both have it.
-    async fn forward_ari(&mut self, zero: Bdf, above: Option<Bdf>) -> Result<bool, String> {
+    async fn forward_ari(&mut self, zero: Bdf, above: Option<Bdf>) -> Result<bool, Trouble> {
         let has_ari = self.functions.get(&zero).and_then(|f| f.extended_capability(extended::ARI)).is_some();
         let Some(bridge) = above.and_then(|bdf| self.functions.get_mut(&bdf)) else { return Ok(false) };
         let forwards = |p: &PcieFacts| p.device_capabilities_2 & device::ARI_FORWARDING_SUPPORTED != 0;
@@ -163,7 +230,7 @@ impl<'a> Walk<'a> {
         zero: Bdf,
         above: Option<Bdf>,
         found: &mut Vec<Bdf>,
-    ) -> Result<(), String> {
+    ) -> Result<(), Trouble> {
         let mut last = zero;
         loop {
             let Some(at) = self.functions.get(&last).and_then(|f| f.extended_capability(extended::ARI))
@@ -176,12 +243,13 @@ impl<'a> Walk<'a> {
                 return Ok(());
             }
             if next <= last {
-                return Err(format!("function {last}: its list of ARI functions goes back to {next}"));
+                return Err(format!("function {last}: its list of ARI functions goes back to {next}").into());
             }
             if self.scan_function(next, above).await?.is_none() {
                 return Err(format!(
                     "function {last}: the next of its list of ARI functions, {next}, is absent"
-                ));
+                )
+                .into());
             }
             found.push(next);
             last = next;
@@ -189,7 +257,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Notes a function, if there is one: whether its device has several.
-    async fn scan_function(&mut self, bdf: Bdf, above: Option<Bdf>) -> Result<Option<bool>, String> {
+    async fn scan_function(&mut self, bdf: Bdf, above: Option<Bdf>) -> Result<Option<bool>, Trouble> {
         let config = Config { cpu: self.cpu, bdf };
         let Some(id) = config.id().await? else { return Ok(None) };
         let misc = config.read(header::MISC).await?;
@@ -220,19 +288,22 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Opens a bridge: all buses not given yet are below it, for now.
-    async fn enter(&mut self, bridge: Bdf) -> Result<u8, String> {
+    /// Opens a bridge: all buses not given yet are below it, for now. `None` where it has gone meanwhile.
+    async fn enter(&mut self, bridge: Bdf) -> Result<Option<u8>, Trouble> {
+        if !self.functions.contains_key(&bridge) {
+            return Ok(None);
+        }
         let secondary = self.next_bus;
         self.reserve_bus(secondary, bridge)?;
         let secondary = secondary as u8;
         let numbers = Config { cpu: self.cpu, bdf: bridge };
         numbers.write_buses(bridge.bus(), secondary, self.last_bus).await?;
         self.set_buses(bridge, secondary, self.last_bus);
-        Ok(secondary)
+        Ok(Some(secondary))
     }
 
     /// Closes a bridge behind the last bus below it.
-    async fn leave(&mut self, bridge: Bdf) -> Result<(), String> {
+    async fn leave(&mut self, bridge: Bdf) -> Result<(), Trouble> {
         let Some(function) = self.functions.get(&bridge) else { return Ok(()) };
         let secondary = function.bridge.unwrap_or_default().secondary;
         if function.hot_plug() {
@@ -254,7 +325,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Gives all bus numbers up to `bus` to `bdf`.
-    pub(super) fn reserve_bus(&mut self, bus: u16, bdf: Bdf) -> Result<(), String> {
+    pub(super) fn reserve_bus(&mut self, bus: u16, bdf: Bdf) -> Result<(), Trouble> {
         if bus <= u16::from(self.last_bus) {
             self.next_bus = self.next_bus.max(bus + 1);
             return Ok(());
@@ -266,7 +337,8 @@ impl<'a> Walk<'a> {
         // Each level takes a bus: no chain of so many is legal.
         let endless = if levels > usize::from(u8::MAX) { ": its chain of bridges is a loop" } else { "" };
         let (first, last) = (self.map.first_bus, self.last_bus);
-        Err(format!("function {bdf} ({place}) needs bus number {bus}: legal are {first} to {last}{endless}"))
+        Err(format!("function {bdf} ({place}) needs bus number {bus}: legal are {first} to {last}{endless}")
+            .into())
     }
 }
 
@@ -303,12 +375,13 @@ fn new_function(bdf: Bdf, above: Option<Bdf>, above_path: Path, header: &Header)
 
 impl Config<'_> {
     /// Reads both lists of capabilities, and what the PCI Express capability says.
-    pub(super) async fn read_lists(&self, function: &mut Function) -> Result<(), String> {
+    pub(super) async fn read_lists(&self, function: &mut Function) -> Result<(), Trouble> {
         if function.header_type > 1 {
             return Err(format!(
                 "function {} has a header of type {}: legal are 0 and 1",
                 self.bdf, function.header_type
-            ));
+            )
+            .into());
         }
         let mut first = 0;
         function.capabilities = self.capabilities(&mut first).await?;
@@ -321,7 +394,7 @@ impl Config<'_> {
     }
 
     /// The list of capabilities; `pcie_head` becomes the first DW of the PCI Express capability.
-    async fn capabilities(&self, pcie_head: &mut u32) -> Result<Vec<Capability>, String> {
+    async fn capabilities(&self, pcie_head: &mut u32) -> Result<Vec<Capability>, Trouble> {
         let mut list = Vec::new();
         if self.read(header::COMMAND_STATUS).await? & status::CAPABILITIES_LIST == 0 {
             return Ok(list);
@@ -329,7 +402,7 @@ impl Config<'_> {
         let mut pointer = self.read(header::CAPABILITIES_POINTER).await? & 0xfc;
         while pointer != 0 {
             if list.len() == MAX_CAPABILITIES {
-                return Err(format!("function {}: its list of capabilities is a loop", self.bdf));
+                return Err(format!("function {}: its list of capabilities is a loop", self.bdf).into());
             }
             let at = pointer as u16 / 4;
             let head = self.read(at).await?;
@@ -342,7 +415,7 @@ impl Config<'_> {
         Ok(list)
     }
 
-    async fn extended_capabilities(&self) -> Result<Vec<ExtendedCapability>, String> {
+    async fn extended_capabilities(&self) -> Result<Vec<ExtendedCapability>, Trouble> {
         let mut list = Vec::new();
         let mut at = 0x100 / 4;
         loop {
@@ -351,7 +424,9 @@ impl Config<'_> {
                 return Ok(list);
             }
             if list.len() == MAX_EXTENDED {
-                return Err(format!("function {}: its list of extended capabilities is a loop", self.bdf));
+                return Err(
+                    format!("function {}: its list of extended capabilities is a loop", self.bdf).into()
+                );
             }
             list.push(ExtendedCapability { id: head as u16, version: (head >> 16 & 0xf) as u8, at });
             at = (head >> 20) as u16 / 4;
@@ -363,12 +438,13 @@ impl Config<'_> {
                 return Err(format!(
                     "function {}: an extended capability at {byte:#x}: legal are 0x100 to 0xffc",
                     self.bdf
-                ));
+                )
+                .into());
             }
         }
     }
 
-    async fn pcie_facts(&self, at: u16, head: u32) -> Result<PcieFacts, String> {
+    async fn pcie_facts(&self, at: u16, head: u32) -> Result<PcieFacts, Trouble> {
         let port = port_type((head >> port::TYPE_SHIFT) as u8);
         let slot = head & port::SLOT_IMPLEMENTED != 0 && port.is_some_and(PortType::is_above_link);
         let hot_plug = slot && self.read(at + port::SLOT_CAPABILITIES).await? & port::HOT_PLUG_CAPABLE != 0;
@@ -382,7 +458,7 @@ impl Config<'_> {
 
     /// Takes a bridge's numbers away, so that it claims nothing until it is its turn, and sees what it can forward: a
     /// window that is not there reads as zero (`PCIe 5.0 §7.5.1.3.6`, `§7.5.1.3.9`).
-    async fn reset_bridge(&self) -> Result<FoundBridge, String> {
+    async fn reset_bridge(&self) -> Result<FoundBridge, Trouble> {
         self.write_buses(0, 0, 0).await?;
         self.write(type1::IO, LOW_HALF, 0xf0f0).await?;
         let has_io = self.read(type1::IO).await? & 0xf0f0 != 0;
@@ -391,13 +467,13 @@ impl Config<'_> {
         Ok(FoundBridge { has_io, has_64_bit, ..FoundBridge::default() })
     }
 
-    async fn write_buses(&self, primary: u8, secondary: u8, subordinate: u8) -> Result<(), String> {
+    async fn write_buses(&self, primary: u8, secondary: u8, subordinate: u8) -> Result<(), Trouble> {
         let numbers = u32::from_le_bytes([primary, secondary, subordinate, 0]);
         self.write(type1::BUS_NUMBERS, BUS_NUMBER_BYTES, numbers).await
     }
 
     /// Lets a root port say CRS as an answer that software sees, rather than trying on (`PCIe 5.0 §2.3.2`).
-    async fn show_retries(&self, function: &Function) -> Result<(), String> {
+    async fn show_retries(&self, function: &Function) -> Result<(), Trouble> {
         let Some(pcie) = function.pcie.filter(|p| p.port == Some(PortType::RootPort)) else { return Ok(()) };
         let root = self.read(pcie.at + port::ROOT_CONTROL).await?;
         if root & port::CRS_VISIBILITY == 0 {

@@ -4,6 +4,7 @@
 use super::host_map::{AcsPolicy, HostMap, MpsPolicy, Policy};
 use super::registers::{device, extended, type1};
 use super::system::{Function, PcieFacts};
+use super::trouble::Trouble;
 use super::{ALL_BYTES, Config, LOW_HALF};
 use crate::cpu::Cpu;
 use config::PortType;
@@ -25,7 +26,7 @@ pub(super) async fn common(
     cpu: &Cpu,
     map: &HostMap,
     functions: &BTreeMap<Bdf, Function>,
-) -> Result<BTreeMap<usize, Common>, String> {
+) -> Result<BTreeMap<usize, Common>, Trouble> {
     let mut least: BTreeMap<usize, Mps> = BTreeMap::new();
     for function in functions.values().filter(|f| f.vf_of.is_none()) {
         let Some(supported) = function.pcie.map(|p| mps_supported(&p)) else { continue };
@@ -36,7 +37,7 @@ pub(super) async fn common(
         if let MpsPolicy::Fixed(mps) = map.policy.mps
             && mps > supported
         {
-            return Err(beyond(function, mps, supported));
+            return Err(beyond(function, mps, supported).into());
         }
     }
     let of_all = least.values().min().copied().unwrap_or_default();
@@ -61,7 +62,7 @@ pub(super) async fn common_below(
     functions: &BTreeMap<Bdf, Function>,
     bridge: &Function,
     added: &[Bdf],
-) -> Result<Common, String> {
+) -> Result<Common, Trouble> {
     let alone = bridge.parent.is_none() && map.policy.mps == MpsPolicy::Path;
     let mut mps = bridge.mps;
     if let Some(own) = bridge.pcie.filter(|_| alone) {
@@ -72,7 +73,7 @@ pub(super) async fn common_below(
     for function in added.iter().filter_map(|bdf| functions.get(bdf)) {
         let supported = function.pcie.map(|p| mps_supported(&p));
         if let Some(supported) = supported.filter(|s| *s < mps) {
-            return Err(beyond(function, mps, supported));
+            return Err(beyond(function, mps, supported).into());
         }
     }
     let rcb = rcb(cpu, &map.policy, functions, bridge.found.port).await?;
@@ -93,7 +94,7 @@ async fn rcb(
     policy: &Policy,
     functions: &BTreeMap<Bdf, Function>,
     port: usize,
-) -> Result<Rcb, String> {
+) -> Result<Rcb, Trouble> {
     if let Some(rcb) = policy.rcb {
         return Ok(rcb);
     }
@@ -113,7 +114,7 @@ pub(super) async fn apply(
     functions: &mut BTreeMap<Bdf, Function>,
     bdf: Bdf,
     common: Common,
-) -> Result<(), String> {
+) -> Result<(), Trouble> {
     let ten_bit = policy.ten_bit_tags && path_takes_ten_bits(functions, bdf);
     let Some(function) = functions.get_mut(&bdf) else { return Ok(()) };
     let config = Config { cpu, bdf };
@@ -153,7 +154,7 @@ impl Config<'_> {
         pcie: &PcieFacts,
         (mps, mrrs): (Mps, Mrrs),
         ten_bit: bool,
-    ) -> Result<(), String> {
+    ) -> Result<(), Trouble> {
         let tags = policy.extended_tags && pcie.device_capabilities & device::EXTENDED_TAG_SUPPORTED != 0;
         let bit = |set: bool, bit: u32| if set { bit } else { 0 };
         let control = bit(policy.error_reporting, device::ERROR_REPORTING)
@@ -171,7 +172,7 @@ impl Config<'_> {
 
     /// Lets a bridge pass error messages on, and a root port interrupt for them (`PCIe 5.0 §6.2.4`, `§6.2.6`). What an
     /// error is reported as is said by Device Control; SERR# Enable is set with the other bits of Command.
-    async fn report_errors(&self, function: &Function) -> Result<(), String> {
+    async fn report_errors(&self, function: &Function) -> Result<(), Trouble> {
         if function.bridge.is_some() {
             let control = self.read(header::INTERRUPT).await?;
             self.write(header::INTERRUPT, 0b0100, control | type1::SERR_ENABLE).await?;
@@ -181,7 +182,7 @@ impl Config<'_> {
         self.write(at + extended::ROOT_ERROR_COMMAND, ALL_BYTES, extended::ROOT_ERROR_ENABLES).await
     }
 
-    async fn access_control(&self, policy: &Policy, function: &Function) -> Result<(), String> {
+    async fn access_control(&self, policy: &Policy, function: &Function) -> Result<(), Trouble> {
         let Some(at) = function.extended_capability(extended::ACS) else { return Ok(()) };
         if function.bridge.is_none() {
             return Ok(());

@@ -7,6 +7,7 @@ use super::scan::Walk;
 use super::settings::{self, Common};
 use super::sizing::{Class, Need, Seat};
 use super::system::{Function, System};
+use super::trouble::{Kind, Trouble, take_subtree, uppermost_gone};
 use super::vectors::Vectors;
 use super::windows::{Apertures, place};
 use crate::cpu::Cpu;
@@ -27,16 +28,18 @@ pub struct Rescan {
 }
 
 /// Finds all functions of a host, depth first from `map.first_bus` on, gives them bus numbers and addresses, sets them up
-/// by the policy and enables them; all by configuration requests, and by memory writes into MSI-X tables.
+/// by the policy and enables them; all by configuration requests, and by memory writes into MSI-X tables. A device that goes
+/// meanwhile is left out, and disturbs nothing else.
 ///
 /// # Errors
 /// A line that names the function, and what it needs and cannot have: bus numbers, addresses, vectors.
 pub async fn enumerate_host(cpu: &Cpu, map: &HostMap) -> Result<System, String> {
     let mut walk = Walk::whole(cpu, map);
     walk.run(map.first_bus, None).await?;
-    let Walk { functions, mut needs, .. } = walk;
+    let Walk { functions, mut needs, has_lost, .. } = walk;
     for fixed in &map.fixed {
-        fix(&functions, &mut needs, fixed)?;
+        // What has gone needs no place.
+        fix(&functions, &mut needs, fixed).or_else(|error| if has_lost { Ok(()) } else { Err(error) })?;
     }
     let apertures = Apertures { io: map.io, memory: map.mmio32, prefetchable: map.mmio64 };
     let placed = place_all(map, &functions, &needs, None, apertures)?;
@@ -78,6 +81,7 @@ pub async fn rescan(cpu: &Cpu, system: &mut System, bridge: Bdf) -> Result<Resca
     settings::apply(cpu, &system.map.policy, &mut system.functions, bridge, common).await?;
     let common = BTreeMap::from([(port.found.port, common)]);
     added.extend(system.bring_up(cpu, &added, &placed, &common).await?);
+    added.retain(|bdf| system.functions.contains_key(bdf));
     Ok(Rescan { removed, added })
 }
 
@@ -119,33 +123,55 @@ impl System {
         added: &[Bdf],
         placed: &[Need],
         common: &BTreeMap<usize, Common>,
-    ) -> Result<Vec<Bdf>, String> {
-        self.program(cpu, placed).await?;
-        for bdf in added {
-            self.set_up(cpu, *bdf, common).await?;
+    ) -> Result<Vec<Bdf>, Trouble> {
+        for need in placed {
+            let Some(function) = self.functions.get_mut(&need.bdf) else { continue };
+            if let Err(trouble) = (Config { cpu, bdf: need.bdf }).program(function, need).await {
+                self.survive(cpu, need.bdf, trouble).await?;
+            }
         }
         for bdf in added {
-            self.give_interrupts(Config { cpu, bdf: *bdf }).await?;
+            if let Err(trouble) = self.set_up(cpu, *bdf, common).await {
+                self.survive(cpu, *bdf, trouble).await?;
+            }
+        }
+        for bdf in added {
+            if let Err(trouble) = self.give_interrupts(Config { cpu, bdf: *bdf }).await {
+                self.survive(cpu, *bdf, trouble).await?;
+            }
         }
         let vfs = self.enable_vfs(cpu, added).await?;
         for vf in &vfs {
-            let config = Config { cpu, bdf: *vf };
-            self.give_interrupts(config).await?;
-            config.enable_vf().await?;
+            if let Err(trouble) = self.set_up_vf(Config { cpu, bdf: *vf }).await {
+                self.survive(cpu, *vf, trouble).await?;
+            }
         }
         Ok(vfs)
     }
 
-    async fn program(&mut self, cpu: &Cpu, placed: &[Need]) -> Result<(), String> {
-        for need in placed {
-            if let Some(function) = self.functions.get_mut(&need.bdf) {
-                Config { cpu, bdf: need.bdf }.program(function, need).await?;
-            }
+    /// Goes on without a function that has gone, or was reset meanwhile, and without all that is below it.
+    pub(super) async fn survive(&mut self, cpu: &Cpu, bdf: Bdf, trouble: Trouble) -> Result<(), Trouble> {
+        let Some(function) = self.functions.get(&bdf) else { return Ok(()) };
+        // A virtual function has no Vendor ID of its own.
+        let bdf = function.vf_of.unwrap_or(bdf);
+        let above = self.functions.get(&bdf).and_then(|f| f.parent);
+        let gone = uppermost_gone(cpu, &self.functions, bdf, above).await;
+        let top = gone.or((trouble.kind == Kind::TimedOut).then_some(bdf)).ok_or(trouble)?;
+        for function in take_subtree(&mut self.functions, top) {
+            self.take_interrupts(&function);
         }
         Ok(())
     }
 
-    async fn set_up(&mut self, cpu: &Cpu, bdf: Bdf, common: &BTreeMap<usize, Common>) -> Result<(), String> {
+    async fn set_up_vf(&mut self, config: Config<'_>) -> Result<(), Trouble> {
+        if !self.functions.contains_key(&config.bdf) {
+            return Ok(());
+        }
+        self.give_interrupts(config).await?;
+        config.enable_vf().await
+    }
+
+    async fn set_up(&mut self, cpu: &Cpu, bdf: Bdf, common: &BTreeMap<usize, Common>) -> Result<(), Trouble> {
         let System { map, functions, .. } = self;
         let Some(function) = functions.get(&bdf) else { return Ok(()) };
         let config = Config { cpu, bdf };

@@ -4,6 +4,7 @@
 use super::registers::sriov;
 use super::sizing::wanted_vfs;
 use super::system::{FoundSriov, Function, Interrupt, System};
+use super::trouble::Trouble;
 use super::{Config, FoundBar, FoundFunction, HostError, LOW_HALF, MAX_TRIES, RETRY_PAUSE};
 use crate::cpu::Cpu;
 use config::cap::pcie::{self, device_control_2};
@@ -13,34 +14,57 @@ use tlp::Bdf;
 impl System {
     /// Enables the virtual functions that the policy asks for, of those physical functions; their IDs, once they may be
     /// spoken to.
-    pub(super) async fn enable_vfs(&mut self, cpu: &Cpu, pfs: &[Bdf]) -> Result<Vec<Bdf>, String> {
+    pub(super) async fn enable_vfs(&mut self, cpu: &Cpu, pfs: &[Bdf]) -> Result<Vec<Bdf>, Trouble> {
         let mut vfs = Vec::new();
         for pf in pfs {
             let Some(sriov) = self.functions.get(pf).and_then(|f| f.sriov) else { continue };
             let wanted = wanted_vfs(&self.map.policy.vfs, &self.functions[pf], sriov.total_vfs)?;
-            if wanted > 0 {
-                let ten_bit = self.ten_bit_tags(cpu, *pf).await?;
-                let sriov = Config { cpu, bdf: *pf }.enable_vfs(sriov, wanted, ten_bit).await?;
-                vfs.extend((0..wanted).filter_map(|i| sriov.vf(*pf, i).map(|vf| (*pf, i, vf))));
-                self.note_vfs(*pf, sriov);
+            if wanted == 0 {
+                continue;
+            }
+            match self.enable_vfs_of(cpu, *pf, sriov, wanted).await {
+                Ok(sriov) => {
+                    vfs.extend((0..wanted).filter_map(|i| sriov.vf(*pf, i).map(|vf| (*pf, i, vf))));
+                    self.note_vfs(*pf, sriov);
+                }
+                Err(trouble) => self.survive(cpu, *pf, trouble).await?,
             }
         }
         if !vfs.is_empty() {
             cpu.sleep(self.map.policy.vf_settle).await;
         }
         for (pf, index, vf) in &vfs {
-            let found = self.scan_vf(cpu, *pf, *index, *vf).await?;
+            let found = match self.scan_vf(cpu, *pf, *index, *vf).await {
+                Ok(Some(found)) => found,
+                Ok(None) => continue,
+                Err(trouble) => {
+                    self.survive(cpu, *pf, trouble).await?;
+                    continue;
+                }
+            };
             if self.functions.insert(*vf, found).is_some() {
                 return Err(format!(
                     "function {pf}: its virtual function {index} has the ID of another, {vf}"
-                ));
+                )
+                .into());
             }
         }
         Ok(vfs.into_iter().map(|(.., vf)| vf).collect())
     }
 
+    async fn enable_vfs_of(
+        &self,
+        cpu: &Cpu,
+        pf: Bdf,
+        sriov: FoundSriov,
+        wanted: u16,
+    ) -> Result<FoundSriov, Trouble> {
+        let ten_bit = self.ten_bit_tags(cpu, pf).await?;
+        Config { cpu, bdf: pf }.enable_vfs(sriov, wanted, ten_bit).await
+    }
+
     /// Whether a physical function was let use 10-bit tags; then its virtual functions may too.
-    async fn ten_bit_tags(&self, cpu: &Cpu, pf: Bdf) -> Result<bool, String> {
+    async fn ten_bit_tags(&self, cpu: &Cpu, pf: Bdf) -> Result<bool, Trouble> {
         let Some(at) = self.functions.get(&pf).and_then(|f| f.found.pcie) else { return Ok(false) };
         let control = Config { cpu, bdf: pf }.read(at + pcie::DEVICE_CONTROL_2).await?;
         Ok(control & device_control_2::TEN_BIT_TAG != 0)
@@ -52,11 +76,12 @@ impl System {
         }
     }
 
-    /// What a virtual function is: much of it is as its physical function says (`PCIe 5.0 §9.3.4`).
-    async fn scan_vf(&self, cpu: &Cpu, pf: Bdf, index: u16, vf: Bdf) -> Result<Function, String> {
+    /// What a virtual function is: much of it is as its physical function says (`PCIe 5.0 §9.3.4`). `None` where that has
+    /// gone.
+    async fn scan_vf(&self, cpu: &Cpu, pf: Bdf, index: u16, vf: Bdf) -> Result<Option<Function>, Trouble> {
+        let Some(physical) = self.functions.get(&pf) else { return Ok(None) };
         let config = Config { cpu, bdf: vf };
         config.wait_for_vf().await?;
-        let physical = &self.functions[&pf];
         let sriov = physical.sriov.unwrap_or_default();
         let one = |bar: FoundBar| FoundBar { address: bar.address + u64::from(index) * bar.size, ..bar };
         let mut function = Function {
@@ -83,13 +108,13 @@ impl System {
             ..physical.clone()
         };
         config.read_lists(&mut function).await?;
-        Ok(function)
+        Ok(Some(function))
     }
 }
 
 impl Config<'_> {
     /// Sets NumVFs and VF Enable; First VF Offset and VF Stride as they are then.
-    async fn enable_vfs(&self, sriov: FoundSriov, wanted: u16, ten_bit: bool) -> Result<FoundSriov, String> {
+    async fn enable_vfs(&self, sriov: FoundSriov, wanted: u16, ten_bit: bool) -> Result<FoundSriov, Trouble> {
         let at = sriov.at;
         self.write(at + sriov::NUM_VFS, LOW_HALF, wanted.into()).await?;
         let spread = self.read(at + sriov::OFFSET_STRIDE).await?;
@@ -107,7 +132,7 @@ impl Config<'_> {
     }
 
     /// Waits until a virtual function answers; its Vendor ID is always FFFFh, so that alone says nothing.
-    async fn wait_for_vf(&self) -> Result<(), String> {
+    async fn wait_for_vf(&self) -> Result<(), Trouble> {
         for _ in 0..MAX_TRIES {
             match self.cpu.config_read(self.bdf, header::CLASS_REVISION).await {
                 Ok(_) => return Ok(()),
@@ -115,11 +140,11 @@ impl Config<'_> {
                 Err(error) => return Err(self.error("read", header::CLASS_REVISION, error)),
             }
         }
-        Err(format!("function {} is not ready after {MAX_TRIES} tries", self.bdf))
+        Err(format!("function {} is not ready after {MAX_TRIES} tries", self.bdf).into())
     }
 
     /// Lets a virtual function send requests; its memory is enabled for all at once.
-    pub(super) async fn enable_vf(&self) -> Result<(), String> {
+    pub(super) async fn enable_vf(&self) -> Result<(), Trouble> {
         self.write(header::COMMAND_STATUS, LOW_HALF, command::BUS_MASTER).await
     }
 }

@@ -4,7 +4,18 @@
 
 use super::{Bridge, answers};
 use config::{DetectedError, ErrorMessage, ErrorReport, Side, Uncorrectable};
-use tlp::{Bdf, MessageRouting, Status, Tlp};
+use tlp::{Bdf, Body, Class, Message, MessageRouting, Status, Tlp};
+
+/// What becomes of a TLP to a link that is down.
+#[must_use]
+pub(crate) struct DeadEnd {
+    /// How it is completed, if it asks for a completion.
+    pub(crate) status: Status,
+    /// It was an error of the bridge.
+    pub(crate) is_error: bool,
+    /// The message to send.
+    pub(crate) message: Option<Tlp>,
+}
 
 impl Bridge {
     /// Logs an error of `tlp`, which came in on `side`; `advisory` says that its requester learns of it otherwise
@@ -17,6 +28,23 @@ impl Bridge {
         }
         let header = link::header_log(tlp);
         self.report(ErrorReport::new(error).advisory(advisory).header(header).prefixes(prefixes).on(side))
+    }
+
+    /// A TLP came in on `side` for the link on the other side, which is down: the rule for all that is on its way there
+    /// (`PCIe 5.0 §2.9.1`). A request is unsupported, and an error of the bridge, whoever waits for an answer; what containment
+    /// holds up is none (§2.9.3). Completions are discarded without a word, and so are messages that ask for nobody.
+    #[cold]
+    pub(crate) fn dead_end(&mut self, side: Side, tlp: &Tlp) -> DeadEnd {
+        if self.is_contained() {
+            return DeadEnd { status: self.contained_status(), is_error: false, message: None };
+        }
+        let is_error = is_addressed_request(tlp);
+        let advisory = tlp.class() == Class::NonPosted;
+        let message = match is_error {
+            true => self.log(Uncorrectable::UnsupportedRequest, advisory, side, tlp),
+            false => None,
+        };
+        DeadEnd { status: Status::UnsupportedRequest, is_error, message }
     }
 
     /// Logs an error that the link on `side` has found, with the header that it saw, if any.
@@ -62,6 +90,17 @@ impl Bridge {
         }
     }
 
+    /// DPC RP Busy: the root port still has requests under way that containment has cut off (`PCIe 5.0 §7.9.15.4`).
+    pub(crate) fn set_containment_busy(&mut self, busy: bool) {
+        self.space.set_dpc_busy(busy);
+    }
+
+    /// A poisoned request leaves on `side`.
+    #[cold]
+    pub(crate) fn note_poisoned_sent(&mut self, side: Side) {
+        self.space.note_poisoned_sent(side);
+    }
+
     /// The ERR_COR that a trigger has asked for. The interrupt that it has asked for is among the others.
     pub(crate) fn poll_containment_message(&mut self) -> Option<Tlp> {
         let signal = self.space.poll_dpc()?;
@@ -71,5 +110,16 @@ impl Bridge {
     /// The ERR_COR that a link which has come up asks for (DL_Active ERR_COR Enable, `PCIe 5.0 §6.2.10.5`).
     pub(crate) fn link_active_message(&self) -> Option<Tlp> {
         self.error_message(self.space.dpc_link_active().then_some(ErrorMessage::Correctable))
+    }
+}
+
+/// A request to an address or a function; not a message to whoever is there.
+fn is_addressed_request(tlp: &Tlp) -> bool {
+    match tlp.repr.body {
+        Body::Completion(_) => false,
+        Body::Message(Message { routing, .. }) => {
+            matches!(routing, MessageRouting::ByAddress | MessageRouting::ById)
+        }
+        _ => true,
     }
 }

@@ -13,6 +13,7 @@ mod errors;
 mod root;
 mod routes;
 
+pub(crate) use errors::DeadEnd;
 use routes::REROUTE;
 pub(crate) use routes::{PeerToPeer, Routes};
 
@@ -221,4 +222,29 @@ fn written(request: &Tlp, first_be: u8) -> u32 {
         *lane = *byte;
     }
     u32::from_le_bytes(dw)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use config::{Builder, Identity, PcieLayout, PortType, SlotLayout};
+
+    /// `PCIe 5.0 §3.2.1`: with Hot-Plug Capable and Hot-Plug Surprise both set, no transition to DL_Inactive is an error.
+    #[test]
+    fn a_surprise_that_was_announced_is_no_error() {
+        let rows = [
+            (None, true),
+            (Some((false, false)), true),
+            (Some((true, false)), true),
+            (Some((false, true)), true),
+            (Some((true, true)), false),
+        ];
+        for (slot, is_error) in rows {
+            let slot =
+                slot.map(|(hot_plug, surprise)| SlotLayout { hot_plug, surprise, ..SlotLayout::default() });
+            let pcie = PcieLayout { slot, ..PcieLayout::port(PortType::Downstream) };
+            let space = Builder::type1(Identity::default()).pcie(pcie).build().unwrap();
+            assert_eq!(Bridge::new(space).unwrap().surprise_is_error(), is_error, "{slot:?}");
+        }
+    }
 }

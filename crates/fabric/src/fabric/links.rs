@@ -72,6 +72,9 @@ impl Fabric {
             }
             LinkChange::Cut => self.hold(link, Held::CUT, true, true),
             LinkChange::Restore => self.hold(link, Held::CUT, false, false),
+            // What is not there cannot go, nor what is there come.
+            LinkChange::Remove if self.is_empty_slot(link) => {}
+            LinkChange::Insert if !self.is_empty_slot(link) => {}
             LinkChange::Remove => {
                 self.tell_slot(link, SlotEvent::Presence { present: false });
                 self.hold(link, Held::EMPTY, true, true);

@@ -203,14 +203,26 @@ impl RootComplex {
     /// Obeys what the registers of `port` have come to say: routes, containment, and interrupts.
     pub(super) fn settle(&mut self, port: usize, now: Time, queue: &mut SortedQueue) {
         let Some(function) = &self.ports[port].function else { return };
-        let contained = function.bridge.is_contained();
+        let (was, contained) = (function.is_contained(), function.bridge.is_contained());
         self.hold(port, Held::CONTAINED, contained);
+        if was || contained {
+            self.follow_busy(port);
+        }
         let passes_peers = self.passes_peers;
         self.ports[port].follow_registers(passes_peers);
         while let Some(msi) = self.own_interrupt(port) {
             self.take_own_interrupt(now, &msi, queue);
         }
         self.tell_wires(port, now, None, queue);
+    }
+
+    /// DPC RP Busy, from the trigger until no request of the root complex is open below.
+    #[cold]
+    pub(super) fn follow_busy(&mut self, port: usize) {
+        let open = self.requester.open(port) > 0;
+        let Some(function) = &mut self.ports[port].function else { return };
+        let busy = open && function.is_contained();
+        function.bridge.set_containment_busy(busy);
     }
 
     fn own_interrupt(&mut self, port: usize) -> Option<Tlp> {
@@ -301,10 +313,6 @@ impl RootComplex {
             Some(function) => claims(&function.routes),
             None => bare == Some(n),
         })
-    }
-
-    pub(super) fn note_link_down(&mut self) {
-        self.function_counters.link_down += 1;
     }
 
     pub(super) fn note_retry(&mut self) {

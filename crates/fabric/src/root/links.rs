@@ -3,6 +3,7 @@
 //! it asks for [`Action`]s.
 
 use super::{RootComplex, peer, requester};
+use crate::bridge::DeadEnd;
 use crate::queue::SortedQueue;
 use crate::switch::Action;
 use bitflags::bitflags;
@@ -100,6 +101,8 @@ impl RootComplex {
         self.forget_credits(port);
         self.drop_answers(port);
         self.refuse_waiting(port, now, queue);
+        // Parts of reads that wait for a tag of this port need none any more.
+        self.issue_waiting(now, queue);
         let is_error = self.ports[port].function.as_ref().is_some_and(|f| f.bridge.surprise_is_error());
         if was_up && surprise && is_error {
             self.link_error(port, now, Uncorrectable::SurpriseDown.into(), [0; 4], queue);
@@ -142,14 +145,12 @@ impl RootComplex {
         }
     }
 
-    /// A TLP of root port `port` is lost with its link before it was sent: a request is refused, all else discarded
-    /// (`PCIe 5.0 §2.9.1`).
+    /// A TLP of root port `port` is lost with its link before it was sent (`PCIe 5.0 §2.9.1`).
     pub(crate) fn handle_lost(&mut self, port: usize, now: Time, tlp: &Tlp, queue: &mut SortedQueue) {
-        self.function_counters.link_down += u64::from(self.ports[port].function.is_some());
+        let status = self.refuse_closed(port, now, tlp, queue);
         if tlp.class() != Class::NonPosted {
             return self.ledger.drop(tlp.account);
         }
-        let status = self.refuse_closed(port, now, tlp, queue);
         if tlp.repr.transaction().0 == super::ROOT_ID {
             requester::refuse(self, port, now, tlp, status, queue);
         } else {
@@ -157,7 +158,8 @@ impl RootComplex {
         }
     }
 
-    /// Logs a request to a link that is down, or contained; how it is completed (`PCIe 5.0 §2.9.1`, §2.9.3).
+    /// A TLP is for the link of root port `port`, which is down: counted and logged; how it is completed, if it asks for it.
+    #[cold]
     pub(super) fn refuse_closed(
         &mut self,
         port: usize,
@@ -165,13 +167,11 @@ impl RootComplex {
         tlp: &Tlp,
         queue: &mut SortedQueue,
     ) -> Status {
-        let Some(function) = &self.ports[port].function else { return Status::UnsupportedRequest };
-        if function.bridge.is_contained() {
-            return function.bridge.contained_status();
-        }
-        let advisory = tlp.class() == Class::NonPosted;
-        self.log(port, now, (Uncorrectable::UnsupportedRequest, advisory), Side::Primary, tlp, queue);
-        Status::UnsupportedRequest
+        let Some(function) = &mut self.ports[port].function else { return Status::UnsupportedRequest };
+        self.function_counters.link_down += 1;
+        let DeadEnd { status, message, .. } = function.bridge.dead_end(Side::Primary, tlp);
+        self.report(port, now, message, queue);
+        status
     }
 
     /// Keeps the link of `port` down because of `why`, or no longer.

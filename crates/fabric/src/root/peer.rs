@@ -153,11 +153,7 @@ impl RootComplex {
                 self.function_counters.link_down += 1;
                 return None;
             }
-            Closed(by) => {
-                self.function_counters.link_down += 1;
-                let is_request = tlp.class() != Class::Completion;
-                return is_request.then(|| self.refuse_closed(by, now, tlp, queue));
-            }
+            Closed(by) => return Some(self.refuse_closed(by, now, tlp, queue)),
             Refused(by, error) => (by, error),
         };
         let side = if by == port { Side::Secondary } else { Side::Primary };
@@ -223,6 +219,12 @@ impl RootComplex {
         self.function_counters.peer_to_peer += 1;
         let stamp = self.reads.stamp();
         let p = &mut self.ports[egress];
+        if tlp.repr.ep
+            && tlp.class() != Class::Completion
+            && let Some(to) = &mut p.function
+        {
+            to.bridge.note_poisoned_sent(Side::Secondary);
+        }
         let lane = match tlp.class() {
             Class::Posted => &mut p.posted_out,
             Class::NonPosted => &mut p.non_posted_out,

@@ -424,7 +424,6 @@ impl RootComplex {
             self.log(port, now, error, BridgeSide::Primary, tlp, queue);
             return Status::UnsupportedRequest;
         }
-        self.note_link_down();
         let status = self.refuse_closed(port, now, tlp, queue);
         if tlp.class() != tlp::Class::Posted {
             self.request_failed(port, now, tlp.repr, failure_of(status), queue);
@@ -470,10 +469,28 @@ impl RootComplex {
             return false;
         }
         let asker = slot.asker;
-        self.requester.release(port, tag);
+        self.release(port, tag, now, queue);
         let data = Data::Carried(self.payloads.copy(&value.to_le_bytes()));
         self.tell_asker(now + self.profile.root_complex_latency, asker, Ok(data), now, queue);
         true
+    }
+
+    /// A tag is free: parts of reads between root ports that wait for one go on.
+    #[inline]
+    fn release(&mut self, port: usize, tag: u16, now: Time, queue: &mut SortedQueue) {
+        self.requester.release(port, tag);
+        self.no_longer_open(port);
+        if self.splits.is_waiting() {
+            self.issue_waiting(now, queue);
+        }
+    }
+
+    /// A request through `port` is no longer open.
+    #[inline]
+    fn no_longer_open(&mut self, port: usize) {
+        if self.ports[port].function.as_ref().is_some_and(|function| function.is_contained()) {
+            self.follow_busy(port);
+        }
     }
 
     /// It is time to ask again.
@@ -549,16 +566,13 @@ pub(super) fn complete(root: &mut RootComplex, port: usize, now: Time, tlp: &Tlp
         }
         Some(slot) if slot.state == TagState::Resting => {
             if c.is_last() {
-                root.requester.release(port, tag);
+                root.release(port, tag, now, queue);
                 // The program may have waited for the tag.
                 queue.push(now, Event::Host);
             }
             unexpected(root, port, now, tlp, queue);
         }
         _ => unexpected(root, port, now, tlp, queue),
-    }
-    if root.splits.is_waiting() {
-        root.issue_waiting(now, queue);
     }
 }
 
@@ -581,7 +595,9 @@ fn end(
     let (asker, over) = (slot.asker, result.is_ok() || c.is_last());
     slot.state = TagState::Resting;
     if over {
-        root.requester.release(port, tag);
+        root.release(port, tag, now, queue);
+    } else {
+        root.no_longer_open(port);
     }
     root.tell_asker(now + root.profile.root_complex_latency, asker, result, now, queue);
 }
@@ -642,7 +658,7 @@ pub(super) fn refuse(
     let slot =
         root.requester.ports[port].tags.get_mut(usize::from(tag.bits())).filter(|_| requester == ROOT_ID);
     let Some(asker) = slot.filter(|slot| slot.state == TagState::Open).map(|slot| slot.asker) else { return };
-    root.requester.release(port, tag.bits());
+    root.release(port, tag.bits(), now, queue);
     root.tell_asker(now, asker, Err(host_error(status)), now, queue);
 }
 
@@ -726,6 +742,7 @@ fn expire(root: &mut RootComplex, now: Time, port: usize, tag: usize, queue: &mu
             slot.state = TagState::Resting;
             slot.deadline = now + timeout;
             let (asker, request) = (slot.asker, slot.request);
+            root.no_longer_open(port);
             root.counters.completion_timeouts += 1;
             root.tell_asker(now, asker, Err(HostError::CompletionTimeout), now, queue);
             let tlp = Tlp::new(request, Data::NONE);
@@ -740,7 +757,7 @@ fn expire(root: &mut RootComplex, now: Time, port: usize, tag: usize, queue: &mu
             root.request_failed(port, now, request, RpPioFailure::CompletionTimeout, queue);
         }
         TagState::Retrying => root.ask_again(port, tag, now, queue),
-        TagState::Resting => root.requester.release(port, tag as u16),
+        TagState::Resting => root.release(port, tag as u16, now, queue),
         TagState::Free => {}
     }
 }

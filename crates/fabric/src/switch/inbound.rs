@@ -43,10 +43,12 @@ impl Switch {
         if rules::check_received(tlp, &limits(self.routes[port].mps)).is_err() {
             return self.malformed(arrival, port, port, tlp);
         }
-        if tlp.repr.ep {
+        let destination = self.route(port, tlp);
+        // What the same function refuses is that error alone (`PCIe 5.0 §6.2.3.2.3`).
+        if tlp.repr.ep && destination.leaves(port) {
             self.poisoned(arrival, port, tlp);
         }
-        match self.route(port, tlp) {
+        match destination {
             Destination::Port(egress) => self.forward(arrival, port, egress, tlp.clone()),
             Destination::PortAsType0(egress) => self.forward(arrival, port, egress, as_type_0(tlp)),
             Destination::ErrorMessage => self.forward_error(arrival, port, tlp),
@@ -62,6 +64,9 @@ impl Switch {
     fn forward(&mut self, arrival: Arrival, port: usize, egress: usize, tlp: Tlp) {
         if let Some((to, credit)) = self.places.answered(&tlp) {
             self.return_credit(to, credit);
+        }
+        if tlp.repr.ep && tlp.class() != Class::Completion {
+            self.bridges[egress].note_poisoned_sent(link_side(egress));
         }
         let credit = CreditReturn::of(&tlp);
         let leave_at = self.leave_at(arrival.now, arrival.tail_at, &tlp, egress);
@@ -96,7 +101,10 @@ impl Switch {
         if m.code == VENDOR_DEFINED_TYPE_0 || m.code == PTM_REQUEST {
             return self.refuse(arrival, port, port, Refusal::Unsupported, tlp);
         }
-        if m.code == SET_SLOT_POWER_LIMIT && port == 0 {
+        if tlp.repr.ep {
+            // Its data is not to be used (`PCIe 5.0 §2.7.2.2`).
+            self.poisoned(arrival, port, tlp);
+        } else if m.code == SET_SLOT_POWER_LIMIT && port == 0 {
             self.bridges[0].capture_slot_power_limit(&tlp.data);
         }
         self.counters.messages += 1;
@@ -112,8 +120,7 @@ impl Switch {
             return self.end(0, tlp);
         }
         if tlp.repr.ep {
-            // Its data is not to be used (`PCIe 5.0 §2.7.2.2`).
-            return self.refuse(arrival, 0, of, Refusal::Unsupported, tlp);
+            return self.poisoned_configuration(arrival, of, tlp);
         }
         self.counters.config_requests += 1;
         if of == 0 {
@@ -122,6 +129,18 @@ impl Switch {
         let (answer, effects) = self.bridges[of].config_request(tlp, &c, &self.payloads);
         self.answer(arrival, 0, tlp, answer);
         self.obey(arrival.now, of, effects);
+    }
+
+    /// Its data is not to be used: it is completed with UR, and is an error as a poisoned TLP alone (`PCIe 5.0 §2.7.2.2`).
+    #[cold]
+    fn poisoned_configuration(&mut self, arrival: Arrival, of: usize, tlp: &Tlp) {
+        self.poisoned(arrival, 0, tlp);
+        if of != 0 {
+            self.log(arrival, of, Uncorrectable::PoisonedTlp, true, tlp);
+        }
+        self.counters.unsupported_requests += 1;
+        let answer = answers::completion(tlp, self.bridges[of].id(), Status::UnsupportedRequest);
+        self.answer(arrival, 0, tlp, answer);
     }
 
     /// The upstream port is who the last type 0 write said it is (`PCIe 5.0 §2.2.6.2`).
@@ -193,13 +212,9 @@ impl Switch {
                 return self.end(port, tlp);
             }
             Refusal::LinkDown => {
-                self.counters.link_down += 1;
-                return self.end(port, tlp);
-            }
-            Refusal::Contained => {
-                self.counters.link_down += 1;
-                let (id, status) = (self.bridges[by].id(), self.bridges[by].contained_status());
-                return self.answer(arrival, port, tlp, answers::completion(tlp, id, status));
+                let leave_at = arrival.tail_at + self.timing.latency;
+                let answer = self.refuse_closed(arrival.now, leave_at, by, tlp);
+                return self.answer(arrival, port, tlp, answer);
             }
         };
         match refusal {
@@ -261,7 +276,7 @@ impl Switch {
 }
 
 /// The side of its bridge that looks at the internal bus.
-const fn inner_side(port: usize) -> Side {
+pub(super) const fn inner_side(port: usize) -> Side {
     if port == 0 { Side::Secondary } else { Side::Primary }
 }
 

@@ -3,13 +3,14 @@
 //! it asks for [`Action`]s.
 
 use super::crossbar::Entry;
+use super::inbound::inner_side;
 use super::route::Destination;
 use super::{Action, PortLink, Switch};
-use crate::bridge::answers;
+use crate::bridge::{DeadEnd, answers};
 use bitflags::bitflags;
 use config::{Correctable, DetectedError, ResetScope, Side, SlotEvent, Uncorrectable};
 use link::Notice;
-use tlp::{Bdf, Class, Rate, Status, Time, Tlp, Width};
+use tlp::{Bdf, Rate, Time, Tlp, Width};
 
 bitflags! {
     /// Who keeps a link down.
@@ -121,23 +122,22 @@ impl Switch {
         }
     }
 
-    /// What waits for a link that is down: requests are refused, all else is dropped (`PCIe 5.0 §2.9.1`).
+    /// A TLP is for the link of `port`, which is down: counted and logged; its completion, if it asks for one.
+    #[cold]
+    pub(super) fn refuse_closed(&mut self, now: Time, leave_at: Time, port: usize, tlp: &Tlp) -> Option<Tlp> {
+        self.counters.link_down += 1;
+        let DeadEnd { status, is_error, message } = self.bridges[port].dead_end(inner_side(port), tlp);
+        self.counters.unsupported_requests += u64::from(is_error);
+        self.send_errors(now, leave_at, port, message);
+        answers::completion(tlp, self.bridges[port].id(), status)
+    }
+
+    /// What waits for a link that is down comes to the end that all comes to that is for it (`PCIe 5.0 §2.9.1`).
     fn refuse_waiting(&mut self, port: usize, now: Time) {
         for entry in self.crossbar.flush(now, Some(port)) {
-            self.counters.link_down += 1;
             let leave_at = entry.leave_at.max(now);
-            let contained = self.bridges[port].is_contained();
-            if entry.tlp.class() == Class::NonPosted && !contained {
-                self.counters.unsupported_requests += 1;
-                let error = Uncorrectable::UnsupportedRequest;
-                let message = self.bridges[port].log(error, true, Side::Primary, &entry.tlp);
-                self.send_errors(now, leave_at, port, message);
-            }
             let source = usize::from(entry.source);
-            let id = self.bridges[port].id();
-            let status =
-                if contained { self.bridges[port].contained_status() } else { Status::UnsupportedRequest };
-            match answers::completion(&entry.tlp, id, status) {
+            match self.refuse_closed(now, leave_at, port, &entry.tlp) {
                 Some(answer) if self.links.get(source).is_some_and(|link| link.up) => {
                     let mut answer = Entry::new(answer, leave_at, source, source);
                     answer.credit = entry.credit;
@@ -152,29 +152,21 @@ impl Switch {
     /// still been here (`PCIe 5.0 §2.9.1`). Then ask [`poll_touched`](Self::poll_touched) and
     /// [`poll_dropped`](Self::poll_dropped).
     pub fn handle_lost(&mut self, port: usize, now: Time, tlp: &Tlp) {
-        self.counters.link_down += 1;
-        let contained = self.bridges[port].is_contained();
-        let (id, status) = (self.bridges[port].id(), self.lost_status(port));
-        let Some(answer) = answers::completion(tlp, id, status).filter(|_| port != 0) else {
+        if port == 0 {
+            // Everything here is reset with that link.
+            self.counters.link_down += 1;
+            return self.dropped.push_back(tlp.account);
+        }
+        let leave_at = now + self.timing.latency;
+        let Some(answer) = self.refuse_closed(now, leave_at, port, tlp) else {
             return self.dropped.push_back(tlp.account);
         };
-        if !contained {
-            self.counters.unsupported_requests += 1;
-            let message = self.bridges[port].log(Uncorrectable::UnsupportedRequest, true, Side::Primary, tlp);
-            self.send_errors(now, now + self.timing.latency, port, message);
-        }
         match self.route(port, &answer) {
             Destination::Port(egress) if egress != port => {
-                self.send_own(now, Entry::new(answer, now + self.timing.latency, port, egress));
+                self.send_own(now, Entry::new(answer, leave_at, port, egress));
             }
             _ => self.dropped.push_back(tlp.account),
         }
-    }
-
-    /// How requests to the link of `port`, which is down, are completed.
-    fn lost_status(&self, port: usize) -> Status {
-        let bridge = &self.bridges[port];
-        if bridge.is_contained() { bridge.contained_status() } else { Status::UnsupportedRequest }
     }
 
     fn forget(&mut self, entry: Entry) {

@@ -8,7 +8,7 @@
 
 use super::Switch;
 use crate::bridge::{PeerToPeer, Routes};
-use tlp::{Bdf, Body, Class, ConfigKind, ConfigRequest, Message, MessageRouting, Tlp};
+use tlp::{Bdf, Body, ConfigKind, ConfigRequest, Message, MessageRouting, Tlp};
 
 /// Where a TLP goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,10 +48,20 @@ pub(super) enum Refusal {
     TooLong,
     /// A completion that nobody waits for.
     Unexpected,
-    /// A completion to a link that is down: discarded without a word (`PCIe 5.0 §2.9.1`).
+    /// To a link that is down (`PCIe 5.0 §2.9.1`), or that containment keeps down (§2.9.3).
     LinkDown,
-    /// To a link that containment keeps down: not an error (`PCIe 5.0 §2.9.3`).
-    Contained,
+}
+
+impl Destination {
+    /// Whether what `port` got is passed on by its function, or refused by another: not what that function refuses, nor
+    /// what a function, or a port, takes for itself.
+    pub(super) fn leaves(self, port: usize) -> bool {
+        match self {
+            Function(_) | Receiver => false,
+            Refused(by, _) => by != port,
+            _ => true,
+        }
+    }
 }
 
 use Destination::{Broadcast, Function, Gathered, Port, PortAsType0, Receiver, Refused};
@@ -69,6 +79,15 @@ impl Target {
         match self {
             Target::Memory(address) => routes.windows.claims_memory(address),
             Target::Io(address) => routes.windows.claims_io(address),
+        }
+    }
+
+    /// It lies behind the bridge, whether or not the bridge lets requests down: none from below goes up.
+    #[inline]
+    fn is_behind(self, routes: &Routes) -> bool {
+        match self {
+            Target::Memory(address) => routes.windows.holds_memory(address),
+            Target::Io(address) => routes.windows.holds_io(address),
         }
     }
 }
@@ -97,7 +116,7 @@ impl Switch {
         let routes = &self.routes[egress];
         let link = &self.links[egress];
         if !link.is_open() {
-            return Refused(egress, self.closed(egress, tlp));
+            return Refused(egress, Refusal::LinkDown);
         }
         if tlp.repr.data_dw() * 4 > routes.mps.bytes() {
             return Refused(egress, Refusal::TooLong);
@@ -112,15 +131,6 @@ impl Switch {
             return Refused(egress, Refusal::PrefixBlocked);
         }
         to
-    }
-
-    #[cold]
-    fn closed(&self, egress: usize, tlp: &Tlp) -> Refusal {
-        match tlp.class() {
-            Class::Completion => Refusal::LinkDown,
-            _ if self.bridges[egress].is_contained() => Refusal::Contained,
-            _ => Refusal::Unsupported,
-        }
     }
 
     #[inline]
@@ -150,7 +160,7 @@ impl Switch {
         }
         let (up, down) = (&self.routes[0], Refused(ingress, Refusal::Unsupported));
         let may_go_up = if up.windows.bus_master_enable { Port(0) } else { Refused(0, Refusal::Unsupported) };
-        if target.is_claimed(from) {
+        if target.is_behind(from) {
             // It would go down where it came from.
             return if from.forwards_upstream() { may_go_up } else { down };
         }
@@ -160,7 +170,7 @@ impl Switch {
                 PeerToPeer::Redirected => may_go_up,
                 PeerToPeer::Blocked => Refused(ingress, Refusal::AcsViolation),
             },
-            None if target.is_claimed(up) => down,
+            None if target.is_behind(up) => down,
             None => may_go_up,
         }
     }

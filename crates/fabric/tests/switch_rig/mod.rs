@@ -34,6 +34,7 @@ pub(crate) fn space(port: PortType, number: u8) -> ConfigSpace {
     let slot = downstream.then(|| SlotLayout {
         number: u16::from(number),
         hot_plug: true,
+        power_controller: true,
         occupied: true,
         ..SlotLayout::default()
     });

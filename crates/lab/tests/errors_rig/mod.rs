@@ -402,6 +402,11 @@ where
             }
         });
         let lab = Lab { cpu, system, log: logged, interrupts };
+        // Enumeration asked the internal bus of the switch for devices that there are not, and logged it (`§6.2.3.2.4.1`).
+        let detected = [UP, A].map(|function| (function, lab.pcie(function, 2)));
+        for ((function, at), expected) in detected.into_iter().zip([0b1001, 0]) {
+            assert_eq!(lab.read(function, at).await >> 16 & 0xf, expected, "Device Status of {function}");
+        }
         lab.clear().await;
         program(lab).await
     });

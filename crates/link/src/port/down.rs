@@ -7,7 +7,6 @@ use crate::config::FlowControlMode;
 use crate::init::FeatureExchange;
 use crate::notice::Notice;
 use crate::replay::ReplayBuffer;
-use crate::rx::Receiver;
 use crate::sequence::Sequence;
 use crate::stall::Stalls;
 use crate::timing::Timers;
@@ -136,7 +135,7 @@ impl Port {
         let (tlps, bytes) = (config.replay_buffer_tlps, config.replay_buffer_bytes);
         let credited = config.flow_control == FlowControlMode::Credits;
         self.replay = ReplayBuffer::new(tlps, bytes, timers.replay, credited);
-        self.receiver = Receiver::new(timers.ack);
+        self.receiver = super::receiver(config, timers.ack);
         self.updates = UpdateSchedule::new(config, timers.update);
         self.feature = FeatureExchange::new(config.scaled_flow_control);
         for (vc, channel) in Vc::all().zip(&mut self.channels) {

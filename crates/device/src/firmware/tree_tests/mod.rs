@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Enumeration against trees of configuration spaces, without a fabric.
 
+mod gone;
 mod mock;
 mod place;
 mod property;

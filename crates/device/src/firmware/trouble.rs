@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Why something could not be done with a function, and which functions a hierarchy has lost meanwhile. Never decides what
+//! becomes of a device that has gone.
+
+use super::Config;
+use super::system::Function;
+use crate::cpu::Cpu;
+use std::collections::BTreeMap;
+use tlp::Bdf;
+
+/// A line of what went wrong.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Trouble {
+    pub(super) text: String,
+    pub(super) kind: Kind,
+}
+
+/// What a trouble says of the function.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Kind {
+    /// It cannot be as it says, or cannot have what it asks for.
+    Wrong,
+    /// It is not there, or not as it was: a request was refused.
+    Refused,
+    /// It was not there when a request came: even where something answers now, it was reset meanwhile.
+    TimedOut,
+}
+
+impl From<String> for Trouble {
+    fn from(text: String) -> Trouble {
+        Trouble { text, kind: Kind::Wrong }
+    }
+}
+
+impl From<Trouble> for String {
+    fn from(trouble: Trouble) -> String {
+        trouble.text
+    }
+}
+
+/// Of `bdf` and the bridges above it, `above` the first, the uppermost that does not answer.
+pub(super) async fn uppermost_gone(
+    cpu: &Cpu,
+    functions: &BTreeMap<Bdf, Function>,
+    bdf: Bdf,
+    above: Option<Bdf>,
+) -> Option<Bdf> {
+    let (mut gone, mut next) = (None, above);
+    let mut bdf = bdf;
+    while (Config { cpu, bdf }).answers().await.is_none() {
+        gone = Some(bdf);
+        let Some(bridge) = next else { break };
+        bdf = bridge;
+        next = functions.get(&bdf).and_then(|f| f.parent);
+    }
+    gone
+}
+
+/// Takes a function and all that is below it out of `functions`; returns them.
+pub(super) fn take_subtree(functions: &mut BTreeMap<Bdf, Function>, top: Bdf) -> Vec<Function> {
+    let mut taken = BTreeMap::new();
+    // What is above has the lower ID, so that one pass in order finds all of a tree.
+    for (bdf, function) in functions.iter() {
+        let is_below = function.parent.is_some_and(|above| taken.contains_key(&above));
+        let is_virtual = function.vf_of.is_some_and(|pf| taken.contains_key(&pf));
+        if *bdf == top || is_below || is_virtual {
+            taken.insert(*bdf, function.clone());
+        }
+    }
+    functions.retain(|bdf, _| !taken.contains_key(bdf));
+    taken.into_values().collect()
+}

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Which error a switch makes of a TLP, and whose: poisoned TLPs, refusals, links that are down. Never looks inside.
+
+mod switch_rig;
+
+use config::ext::{acs, aer, dpc};
+use link::Notice;
+use switch_rig::*;
+use tlp::*;
+
+const HOST: u8 = 0;
+/// Bits of Uncorrectable Error Status.
+const POISONED: u32 = 1 << 12;
+const UNSUPPORTED: u32 = 1 << 20;
+const ACS_VIOLATION: u32 = 1 << 21;
+const EGRESS_BLOCKED: u32 = 1 << 26;
+/// Master Data Parity Error and Signaled Target Abort, of Status (DW 1) and Secondary Status (DW 7).
+const MASTER_PARITY: u32 = 1 << 24;
+const TARGET_ABORT: u32 = 1 << 27;
+
+fn function(bus: u8) -> Bdf {
+    bdf(bus, 0, 0)
+}
+
+fn poisoned(tlp: Tlp) -> Tlp {
+    Tlp { repr: Repr { ep: true, ..tlp.repr }, ..tlp }
+}
+
+/// Advisory errors are logged as others are, and all are told of.
+fn rig() -> Rig {
+    let mut rig = Rig::new();
+    for port in 0..4 {
+        rig.set_extended(port, aer::ID, aer::CORRECTABLE_MASK, 0);
+        rig.set_extended(port, aer::ID, aer::UNCORRECTABLE_MASK, 0);
+        let control = rig.switch.space(usize::from(port)).pcie_capability().unwrap() + 2;
+        rig.set(port, control, 0x1, 0xf);
+    }
+    // Behind the upstream bridge, uncorrectable errors pass with SERR# Enable of its Command.
+    rig.set(0, 1, 0x3, 0x0107);
+    rig
+}
+
+/// Uncorrectable Error Status of all ports.
+fn logged(rig: &Rig) -> [u32; 4] {
+    [0, 1, 2, 3].map(|port| rig.extended(port, aer::ID, aer::UNCORRECTABLE_STATUS))
+}
+
+fn first_error(rig: &Rig, port: usize) -> u32 {
+    rig.extended(port, aer::ID, aer::CONTROL) & 0x1f
+}
+
+fn config_write(port: u8) -> Tlp {
+    let kind = if port == 0 { ConfigKind::Type0 } else { ConfigKind::Type1 };
+    let body = ConfigRequest { op: Access::Write, kind, register_dw: 6, ..config_to(Rig::id(port), 6, 0xf) };
+    let data = Data::Carried(PayloadPool::new().copy(&[9; 4]));
+    Tlp::new(Repr::new(Body::Config(body)), data)
+}
+
+/// `PCIe 5.0 §6.2.3.2.3`: of the errors that one function finds in a TLP, Unsupported Request, Completer Abort and ACS
+/// Violation come before Poisoned TLP Received; a function that another one passes it on to finds its own.
+#[test]
+fn a_function_logs_one_error_of_a_poisoned_tlp() {
+    const VALIDATION: u32 = 1 << 0;
+    // What arrives, where, ACS Control of port 1; what ports 0 to 2 log.
+    let rows = [
+        ("goes on", 1, poisoned(write(function(3), 0x2000_0000, 4)), 0, [0, POISONED, 0]),
+        ("back to its own link", 1, poisoned(write(function(3), 0x1000_0000, 4)), 0, [0, UNSUPPORTED, 0]),
+        ("of another", 1, poisoned(write(function(9), 0x2000_0000, 4)), VALIDATION, [0, ACS_VIOLATION, 0]),
+        ("atomic of another", 1, poisoned(fetch_add(function(9), 0)), VALIDATION, [0, ACS_VIOLATION, 0]),
+        ("nobody's", 0, poisoned(write(function(HOST), 0x3800_0000, 4)), 0, [UNSUPPORTED, 0, 0]),
+        ("to port 0", 0, poisoned(config_write(0)), 0, [POISONED, 0, 0]),
+        ("to port 2", 0, poisoned(config_write(2)), 0, [POISONED, 0, POISONED]),
+    ];
+    for (what, port, tlp, services, [up, one, two]) in rows {
+        let mut rig = rig();
+        rig.set_extended(1, acs::ID, 1, services << 16);
+        rig.arrive(port, &tlp);
+        assert_eq!(logged(&rig), [up, one, two, 0], "{what}");
+        let error = [up, one, two, 0][port];
+        assert_eq!(1 << first_error(&rig, port), error, "{what}");
+    }
+    // Poisoned TLP Egress Blocking Enable of port 2: it refuses what port 1 has received.
+    let mut rig = rig();
+    rig.set_extended(2, dpc::ID, dpc::CONTROL, dpc::control::POISONED_EGRESS);
+    rig.arrive(1, &poisoned(write(function(3), 0x2000_0000, 4)));
+    assert_eq!(logged(&rig), [0, POISONED, EGRESS_BLOCKED, 0]);
+}
+
+/// Data of a poisoned message is not used (`PCIe 5.0 §2.7.2.2`).
+#[test]
+fn a_poisoned_power_limit_sets_nothing() {
+    let mut rig = rig();
+    let before = rig.switch.space(0).slot_power_limit();
+    let mut limit = message(MessageRouting::Local, function(HOST), 0x50);
+    if let Body::Message(m) = &mut limit.repr.body {
+        m.length_dw = Some(1);
+    }
+    limit.data = Data::Carried(PayloadPool::new().copy(&[75, 1, 0, 0]));
+    rig.arrive(0, &poisoned(limit));
+    let capabilities = rig.switch.space(0).pcie_capability().unwrap() + 1;
+    assert_eq!(rig.get(0, capabilities) >> 18 & 0x3ff, 0, "Captured Slot Power Limit");
+    assert_eq!((rig.switch.space(0).slot_power_limit(), logged(&rig)[0]), (before, POISONED));
+}
+
+/// `PCIe 5.0 §7.5.1.1.4`, §7.5.1.3.7: Master Data Parity Error of the port that sends a poisoned request, in Status upwards and
+/// in Secondary Status downwards, with Parity Error Response Enable of that side: Command bit 6, Bridge Control bit 0.
+#[test]
+fn a_poisoned_request_that_leaves_is_noted() {
+    let up = || write(function(3), 0x8000_0000, 4);
+    let down = || write(function(HOST), 0x2000_0000, 4);
+    let rows = [
+        ("up", 0, (1, 0x3, 0x0147), 1, poisoned(up()), (MASTER_PARITY, 0)),
+        ("up, disabled", 0, (1, 0x3, 0x0107), 1, poisoned(up()), (0, 0)),
+        ("up, sound", 0, (1, 0x3, 0x0147), 1, up(), (0, 0)),
+        ("down", 2, (15, 0x4, 0x0003_0000), 0, poisoned(down()), (0, MASTER_PARITY)),
+        ("down, disabled", 2, (15, 0x4, 0x0002_0000), 0, poisoned(down()), (0, 0)),
+        (
+            "a completion",
+            2,
+            (15, 0x4, 0x0003_0000),
+            0,
+            poisoned(completion(function(HOST), function(4), 4)),
+            (0, 0),
+        ),
+    ];
+    for (what, egress, (register, enables, value), ingress, tlp, expected) in rows {
+        let mut rig = rig();
+        rig.set(egress, register, enables, value);
+        rig.arrive(ingress, &tlp);
+        let space = rig.switch.space(usize::from(egress));
+        assert_eq!((space.read(1) & MASTER_PARITY, space.read(7) & MASTER_PARITY), expected, "{what}");
+    }
+}
+
+/// `PCIe 5.0 §6.12.4`: Signaled Target Abort of the side that a blocked request came from, where it is completed with CA.
+#[test]
+fn a_blocked_request_signals_target_abort() {
+    for (tlp, expected) in [
+        (read(function(9), 0x2000_0000, 4), TARGET_ABORT),
+        (fetch_add(function(9), 0x2000_0000), TARGET_ABORT),
+        (write(function(9), 0x2000_0000, 4), 0),
+    ] {
+        let mut rig = rig();
+        rig.set_extended(1, acs::ID, 1, 1 << 16);
+        rig.arrive(1, &tlp);
+        let space = rig.switch.space(1);
+        assert_eq!((space.read(1) & TARGET_ABORT, space.read(7) & TARGET_ABORT), (0, expected), "{tlp}");
+        assert_eq!(rig.switch.counters().acs_violations, 1, "{tlp}");
+    }
+}
+
+/// How a TLP comes to a link that is down.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Comes {
+    /// It arrives when the link is down.
+    Late,
+    /// It waits in the switch when the link goes down.
+    Waiting,
+    /// The link had taken it, and not sent it.
+    Lost,
+}
+
+/// `PCIe 5.0 §2.9.1`: one rule, however a TLP comes to the link that is down: requests are unsupported, an advisory error where
+/// their requester is told; completions, and messages to whoever is there, come to nothing. §2.9.3: of a contained port
+/// nothing is an error, and completions have the status that DPC Completion Control says.
+#[test]
+fn one_rule_for_all_that_meets_a_link_that_is_down() {
+    let (cor, nonfatal) = ("0: ERR_COR of 02:01.0", "0: ERR_NONFATAL of 02:01.0");
+    let (ur, ca) = ("0: Cpl UR of 02:01.0", "0: Cpl CA of 02:01.0");
+    let ask = || read(function(HOST), 0x2000_0000, 64);
+    let post = || write(function(HOST), 0x2000_0000, 64);
+    let answer = || completion(function(HOST), function(4), 64);
+    let named = || message_to(function(4), function(HOST));
+    let rows: [(Tlp, bool, &[&str], u32); 7] = [
+        (ask(), false, &[ur, cor], UNSUPPORTED),
+        (post(), false, &[nonfatal], UNSUPPORTED),
+        (named(), false, &[nonfatal], UNSUPPORTED),
+        (answer(), false, &[], 0),
+        (ask(), true, &[ca], 0),
+        (post(), true, &[], 0),
+        (answer(), true, &[], 0),
+    ];
+    for (tlp, contained, expected, error) in rows {
+        for comes in [Comes::Late, Comes::Waiting, Comes::Lost] {
+            let what = format!("{tlp}, {comes:?}, contained {contained}");
+            let mut rig = rig();
+            if comes == Comes::Waiting {
+                rig.put(0, &tlp);
+            }
+            if contained {
+                // Trigger Enable, Completion Control CA, Software Trigger. Nothing leaves in between.
+                let at = rig.switch.space(2).extended_capability(dpc::ID).unwrap() + dpc::CONTROL;
+                let body = ConfigRequest { op: Access::Write, ..config_to(Rig::id(2), at, 0xf) };
+                let value = dpc::control::SOFTWARE_TRIGGER | 1 << dpc::control::TRIGGER_SHIFT;
+                let mut trigger = Tlp::new(Repr::new(Body::Config(body)), Data::NONE);
+                trigger.data = Data::Carried(PayloadPool::new().copy(&value.to_le_bytes()));
+                rig.put(0, &trigger);
+            }
+            rig.switch.handle_notice(2, rig.now, Notice::Down { surprise: false });
+            match comes {
+                Comes::Late => rig.put(0, &tlp),
+                Comes::Lost => rig.switch.handle_lost(2, rig.now, &tlp),
+                Comes::Waiting => {}
+            }
+            let mut told = lines(&rig.drain());
+            told.retain(|line| line != "0: Cpl SC of 02:01.0");
+            told.sort();
+            let mut expected = expected.to_vec();
+            expected.sort_unstable();
+            assert_eq!(told, expected, "{what}");
+            assert_eq!(logged(&rig), [0, 0, error, 0], "{what}");
+            let counters = rig.switch.counters();
+            assert_eq!(counters.link_down, 1, "{what}");
+            assert_eq!(counters.unsupported_requests, u64::from(error != 0), "{what}");
+        }
+    }
+}
+
+/// `PCIe 5.0 §7.5.1.1.3`, §7.5.1.3: what lies within a window of a bridge does not go up, whether or not Memory Space Enable and I/O
+/// Space Enable (bits 1 and 0 of Command) let requests down.
+#[test]
+fn what_lies_behind_a_bridge_does_not_go_up() {
+    let memory = |address| read(function(3), address, 4);
+    let rows = [
+        ("window of port 0", 0, 0b101, memory(0x3800_0000), "1: Cpl UR of 02:00.0"),
+        ("window of port 0, I/O", 0, 0b110, io_read(function(3), 0x3000), "1: Cpl UR of 02:00.0"),
+        ("window of its own port", 1, 0b101, memory(0x1000_0000), "1: Cpl UR of 02:00.0"),
+        ("window of a peer", 2, 0b101, memory(0x2000_0000), "1: Cpl UR of 02:00.0"),
+        ("of nobody", 0, 0b101, memory(0x8000_0000), "0: MRd"),
+    ];
+    for (what, port, command, tlp, expected) in rows {
+        let mut rig = Rig::new();
+        rig.set(port, 1, 0x3, command);
+        assert_eq!(lines(&rig.arrive(1, &tlp)), [expected], "{what}");
+    }
+}
