@@ -13,15 +13,15 @@
 //! When it has ended, it raises vector 0. The three [`Method`]s do the same with FetchAdd, with CAS, and with CAS and
 //! Swap as a lock around a plain read and write. The device never looks at what others do but through the counter.
 
+use crate::control::{self, Registers};
 use crate::shared::Shared;
 use crate::{device_id, identity};
 use config::{Bar, BuildError, Builder, MsiLayout, PcieLayout};
 use device::cpu::Cpu;
 use device::endpoint::FunctionConfig;
 use device::firmware::FoundFunction;
-use device::io::{RegisterFile, Request};
-use device::{AsyncDevice, BarIndex, DmaError, Io};
-use std::cell::{Cell, RefCell};
+use device::{AsyncDevice, DmaError, Io};
+use std::cell::Cell;
 use std::rc::Rc;
 use thiserror::Error;
 use tlp::{Duration, PayloadPool, Time};
@@ -37,18 +37,10 @@ const DONE_VECTOR: u16 = 0;
 /// From the counter to its lock word.
 const LOCK_OFFSET: u64 = 8;
 
-/// Offsets and values of the registers.
-mod register {
-    pub(super) const COUNTER: u64 = 0;
-    pub(super) const CONTROL: u64 = 8;
-    pub(super) const STATUS: u64 = 12;
-    pub(super) const BYTES: usize = 16;
-
-    pub(super) const START: u32 = 1;
-    pub(super) const RUNNING: u32 = 1;
-    pub(super) const DONE: u32 = 2;
-    pub(super) const FAILED: u32 = 3;
-}
+/// Offset of the counter's address.
+const COUNTER: u64 = 0;
+/// Where the registers are.
+const LAYOUT: control::Layout = control::Layout { bar: BAR, control: 8, status: 12, bytes: 16 };
 
 /// How a device increments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -163,44 +155,22 @@ pub fn function(
         .usual()
         .build()?;
     let report = report.clone();
-    let device = AsyncDevice::with_pool(pool.clone(), move |io| serve(io, settings, report.clone()));
+    let device = AsyncDevice::with_pool(pool.clone(), move |io| {
+        let report = report.clone();
+        Registers::new(LAYOUT).serve(io, move |io, registers| {
+            io.spawn(run(io.clone(), settings, report.clone(), registers.clone()));
+        })
+    });
     Ok(FunctionConfig { config, device: Box::new(device) })
-}
-
-/// Answers register reads and writes, and starts when told to.
-async fn serve(io: Io, settings: Settings, report: Shared<Report>) {
-    let registers = Rc::new(RefCell::new(RegisterFile::new(register::BYTES)));
-    while let Some(request) = io.next_request().await {
-        match request {
-            Request::Read(read) => {
-                let registers = registers.borrow();
-                let answer = registers.read(&read);
-                read.complete(answer);
-            }
-            Request::Write(write) if write.offset() + write.len() as u64 <= register::CONTROL => {
-                registers.borrow_mut().write(&write);
-            }
-            Request::Write(write) if write.at(BarIndex(BAR), register::CONTROL) => {
-                let running = registers.borrow().u32(register::STATUS as usize) == register::RUNNING;
-                if write.u32() == register::START && !running {
-                    io.spawn(run(io.clone(), settings, report.clone(), registers.clone()));
-                }
-            }
-            // All else is read-only.
-            Request::Write(_) | Request::Atomic(_) | Request::Message(_) => {}
-        }
-    }
 }
 
 async fn run(
     io: Io,
     settings: Settings,
     report: Shared<Report>,
-    registers: Rc<RefCell<RegisterFile>>,
+    registers: Registers,
 ) -> Result<(), DmaError> {
-    let status = |value| registers.borrow_mut().set_u32(register::STATUS as usize, value);
-    status(register::RUNNING);
-    let address = registers.borrow().u64(register::COUNTER as usize);
+    let address = registers.u64(COUNTER);
     report.change(|r| *r = Report { started: Some(io.now()), ..Report::default() });
     let left = Rc::new(Cell::new(settings.increments));
     let workers = if settings.method == Method::Lock { 1 } else { settings.outstanding };
@@ -212,7 +182,7 @@ async fn run(
         failed |= worker.await.is_ok_and(|result| result.is_err());
     }
     report.change(|r| r.elapsed = r.started.map_or(Duration::ZERO, |at| io.now().since(at)));
-    status(if failed || left.get() > 0 { register::FAILED } else { register::DONE });
+    registers.set_status(if failed || left.get() > 0 { control::FAILED } else { control::DONE });
     io.interrupt(DONE_VECTOR).await
 }
 
@@ -275,11 +245,9 @@ pub async fn driver(
     let said = |e: device::host::HostError| format!("{function}: {e}");
     let address = target.address(&cpu)?;
     function.enable_atomics(&cpu).await?;
-    cpu.write_u64(function.address(BAR, register::COUNTER)?, address).await.map_err(said)?;
-    cpu.write_u32(function.address(BAR, register::CONTROL)?, register::START).await.map_err(said)?;
-    cpu.interrupt(function.vector(DONE_VECTOR)).await;
-    let status = cpu.read_u32(function.address(BAR, register::STATUS)?).await.map_err(said)?;
-    if status != register::DONE {
+    cpu.write_u64(function.address(BAR, COUNTER)?, address).await.map_err(said)?;
+    let status = control::run(&cpu, &function, LAYOUT, DONE_VECTOR).await?;
+    if status != control::DONE {
         return Err(format!("{function}: an increment failed (status {status})"));
     }
     if !target.leave() {

@@ -21,16 +21,14 @@ mod non_posted;
 
 pub use non_posted::NonPostedWrites;
 
+use crate::control::{self, Registers};
 use crate::shared::Shared;
 use crate::{device_id, identity};
 use config::{Bar, BuildError, Builder, MsiLayout, PcieLayout};
 use device::cpu::Cpu;
 use device::endpoint::FunctionConfig;
 use device::firmware::FoundFunction;
-use device::io::{RegisterFile, Request};
-use device::{AsyncDevice, BarIndex, DmaError, Io};
-use std::cell::RefCell;
-use std::rc::Rc;
+use device::{AsyncDevice, DmaError, Io};
 use thiserror::Error;
 use tlp::{Duration, PayloadPool, Time};
 
@@ -45,19 +43,12 @@ const CLASS: u32 = 0x01_0100;
 const BAR: u8 = 0;
 const DONE_VECTOR: u16 = 0;
 
-/// Offsets and values of the registers.
-mod register {
-    pub(super) const BUFFER: u64 = 0;
-    pub(super) const SECTORS: u64 = 8;
-    pub(super) const CONTROL: u64 = 12;
-    pub(super) const STATUS: u64 = 16;
-    pub(super) const BYTES: usize = 20;
-
-    pub(super) const START: u32 = 1;
-    pub(super) const RUNNING: u32 = 1;
-    pub(super) const DONE: u32 = 2;
-    pub(super) const FAILED: u32 = 3;
-}
+/// Offset of the buffer's address.
+const BUFFER: u64 = 0;
+/// Offset of the number of sectors.
+const SECTORS: u64 = 8;
+/// Where the registers are.
+const LAYOUT: control::Layout = control::Layout { bar: BAR, control: 12, status: 16, bytes: 20 };
 
 /// How a sector gets into host memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -132,45 +123,22 @@ pub fn function(
         .usual()
         .build()?;
     let report = report.clone();
-    let device = AsyncDevice::with_pool(pool.clone(), move |io| serve(io, settings, report.clone()));
+    let device = AsyncDevice::with_pool(pool.clone(), move |io| {
+        let report = report.clone();
+        Registers::new(LAYOUT).serve(io, move |io, registers| {
+            io.spawn(run(io.clone(), settings, report.clone(), registers.clone()));
+        })
+    });
     Ok(FunctionConfig { config, device: Box::new(device) })
-}
-
-/// Answers register reads and writes, and starts when told to.
-async fn serve(io: Io, settings: Settings, report: Shared<Report>) {
-    let registers = Rc::new(RefCell::new(RegisterFile::new(register::BYTES)));
-    while let Some(request) = io.next_request().await {
-        match request {
-            Request::Read(read) => {
-                let registers = registers.borrow();
-                let answer = registers.read(&read);
-                read.complete(answer);
-            }
-            Request::Write(write) if write.offset() + write.len() as u64 <= register::CONTROL => {
-                registers.borrow_mut().write(&write);
-            }
-            Request::Write(write) if write.at(BarIndex(BAR), register::CONTROL) => {
-                let running = registers.borrow().u32(register::STATUS as usize) == register::RUNNING;
-                if write.u32() == register::START && !running {
-                    io.spawn(run(io.clone(), settings, report.clone(), registers.clone()));
-                }
-            }
-            // All else is read-only.
-            Request::Write(_) | Request::Atomic(_) | Request::Message(_) => {}
-        }
-    }
 }
 
 async fn run(
     io: Io,
     settings: Settings,
     report: Shared<Report>,
-    registers: Rc<RefCell<RegisterFile>>,
+    registers: Registers,
 ) -> Result<(), DmaError> {
-    let status = |value| registers.borrow_mut().set_u32(register::STATUS as usize, value);
-    status(register::RUNNING);
-    let buffer = registers.borrow().u64(register::BUFFER as usize);
-    let sectors = registers.borrow().u32(register::SECTORS as usize);
+    let (buffer, sectors) = (registers.u64(BUFFER), registers.u32(SECTORS));
     report.change(|r| *r = Report::default());
     let (start, mut result) = (io.now(), Ok(()));
     for n in 0..u64::from(sectors) {
@@ -182,7 +150,7 @@ async fn run(
         }
         report.change(|r| r.sector(start, from, io.now()));
     }
-    status(if result.is_ok() { register::DONE } else { register::FAILED });
+    registers.set_status(if result.is_ok() { control::DONE } else { control::FAILED });
     io.interrupt(DONE_VECTOR).await
 }
 
@@ -215,12 +183,10 @@ pub async fn driver(cpu: Cpu, function: FoundFunction, sectors: u32) -> Result<(
     let said = |e: device::host::HostError| format!("{function}: {e}");
     let bytes = BUFFER_SECTORS * u64::from(SECTOR_BYTES);
     let buffer = cpu.memory().alloc_low(bytes, 4096).map_err(|e| format!("buffer: {e}"))?;
-    cpu.write_u64(function.address(BAR, register::BUFFER)?, buffer).await.map_err(said)?;
-    cpu.write_u32(function.address(BAR, register::SECTORS)?, sectors).await.map_err(said)?;
-    cpu.write_u32(function.address(BAR, register::CONTROL)?, register::START).await.map_err(said)?;
-    cpu.interrupt(function.vector(DONE_VECTOR)).await;
-    match cpu.read_u32(function.address(BAR, register::STATUS)?).await.map_err(said)? {
-        register::DONE => Ok(()),
+    cpu.write_u64(function.address(BAR, BUFFER)?, buffer).await.map_err(said)?;
+    cpu.write_u32(function.address(BAR, SECTORS)?, sectors).await.map_err(said)?;
+    match control::run(&cpu, &function, LAYOUT, DONE_VECTOR).await? {
+        control::DONE => Ok(()),
         status => Err(format!("{function}: a request failed (status {status})")),
     }
 }

@@ -20,6 +20,7 @@
 //! [`VENDOR`] is not a number that the PCI-SIG has given to anyone that we know of, and none that it has given to
 //! riser: for labs, not for silicon.
 
+mod control;
 pub mod counter;
 pub mod disk;
 pub mod dma_engine;

@@ -29,14 +29,15 @@ pub use settings::{
 };
 pub use units::{MAX_TABLE, Units};
 
+use crate::control::{self, Registers};
 use crate::{device_id, identity};
 use config::{Bar, Builder, MsiLayout, PcieLayout};
 use device::cpu::Cpu;
 use device::endpoint::FunctionConfig;
 use device::exec::Sleep;
 use device::firmware::FoundFunction;
-use device::io::{DmaOptions, DmaReadFuture, RegisterFile, Request};
-use device::{AsyncDevice, BarIndex, DmaError, Io};
+use device::io::{DmaOptions, DmaReadFuture};
+use device::{AsyncDevice, DmaError, Io};
 use results::Ended;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -50,19 +51,12 @@ const CLASS: u32 = 0x12_0000;
 const DONE_VECTOR: u16 = 0;
 const BAR: u8 = 0;
 
-/// Offsets and values of the registers.
-mod register {
-    pub(super) const WINDOW: u64 = 0;
-    pub(super) const CONTROL: u64 = 8;
-    pub(super) const STATUS: u64 = 12;
-    pub(super) const ERROR: u64 = 16;
-    pub(super) const BYTES: usize = 20;
-
-    pub(super) const START: u32 = 1;
-    pub(super) const RUNNING: u32 = 1;
-    pub(super) const DONE: u32 = 2;
-    pub(super) const FAILED: u32 = 3;
-}
+/// Offset of the window's address.
+const WINDOW: u64 = 0;
+/// Offset of the number of the error: 0, or a place in [`ERRORS`] from 1 on.
+const ERROR: u64 = 16;
+/// Where the registers are.
+const LAYOUT: control::Layout = control::Layout { bar: BAR, control: 8, status: 12, bytes: 20 };
 
 /// What the error register may say, from 1 on.
 pub const ERRORS: [DmaError; 7] = [
@@ -94,40 +88,18 @@ pub fn function(
         .usual()
         .build()?;
     let (settings, results) = (Rc::new(settings), results.clone());
-    let device = AsyncDevice::with_pool(pool.clone(), move |io| serve(io, settings.clone(), results.clone()));
+    let device = AsyncDevice::with_pool(pool.clone(), move |io| {
+        let (settings, results) = (settings.clone(), results.clone());
+        Registers::new(LAYOUT).serve(io, move |io, registers| {
+            let card = Card::new(io, &settings, &results, registers.u64(WINDOW));
+            io.spawn(run(card, registers.clone()));
+        })
+    });
     Ok(FunctionConfig { config, device: Box::new(device) })
 }
 
-/// Answers register reads and writes, and starts the test when told to.
-async fn serve(io: Io, settings: Rc<Settings>, results: ResultsHandle) {
-    let registers = Rc::new(RefCell::new(RegisterFile::new(register::BYTES)));
-    while let Some(request) = io.next_request().await {
-        match request {
-            Request::Read(read) => {
-                let registers = registers.borrow();
-                let answer = registers.read(&read);
-                read.complete(answer);
-            }
-            Request::Write(write) if write.offset() + write.len() as u64 <= register::CONTROL => {
-                registers.borrow_mut().write(&write);
-            }
-            Request::Write(write) if write.at(BarIndex(BAR), register::CONTROL) => {
-                let running = registers.borrow().u32(register::STATUS as usize) == register::RUNNING;
-                if write.u32() == register::START && !running {
-                    registers.borrow_mut().set_u32(register::STATUS as usize, register::RUNNING);
-                    let window = registers.borrow().u64(register::WINDOW as usize);
-                    let card = Card::new(&io, &settings, &results, window);
-                    io.spawn(run(card, registers.clone()));
-                }
-            }
-            // All else is read-only.
-            Request::Write(_) | Request::Atomic(_) | Request::Message(_) => {}
-        }
-    }
-}
-
 /// The control task (SIGCOMM'18, §5.1): starts all workers, waits for them, and says that it is done.
-async fn run(card: Rc<Card>, registers: Rc<RefCell<RegisterFile>>) -> Result<(), DmaError> {
+async fn run(card: Rc<Card>, registers: Registers) -> Result<(), DmaError> {
     card.results.start(card.io.now(), &card.settings);
     let worker = |_| card.io.spawn(Card::work(card.clone()));
     let workers: Vec<_> = (0..card.settings.workers()).map(worker).collect();
@@ -138,9 +110,9 @@ async fn run(card: Rc<Card>, registers: Rc<RefCell<RegisterFile>>) -> Result<(),
     let failure = card.results.get().failure;
     let code =
         failure.and_then(|error| ERRORS.iter().position(|e| *e == error)).map_or(0, |at| at as u32 + 1);
-    let status = if code == 0 { register::DONE } else { register::FAILED };
-    registers.borrow_mut().set_u32(register::ERROR as usize, code);
-    registers.borrow_mut().set_u32(register::STATUS as usize, status);
+    let status = if code == 0 { control::DONE } else { control::FAILED };
+    registers.set_u32(ERROR, code);
+    registers.set_status(status);
     card.io.interrupt(DONE_VECTOR).await
 }
 
@@ -275,13 +247,11 @@ pub async fn driver(
         Placement::High => memory.alloc_high(window_bytes, 4096),
     };
     let window = window.map_err(|e| format!("{function}, window: {e}"))?;
-    cpu.write_u64(function.address(BAR, register::WINDOW)?, window).await.map_err(said)?;
-    cpu.write_u32(function.address(BAR, register::CONTROL)?, register::START).await.map_err(said)?;
-    cpu.interrupt(function.vector(DONE_VECTOR)).await;
-    match cpu.read_u32(function.address(BAR, register::STATUS)?).await.map_err(said)? {
-        register::DONE => Ok(()),
-        register::FAILED => {
-            let code = cpu.read_u32(function.address(BAR, register::ERROR)?).await.map_err(said)?;
+    cpu.write_u64(function.address(BAR, WINDOW)?, window).await.map_err(said)?;
+    match control::run(&cpu, &function, LAYOUT, DONE_VECTOR).await? {
+        control::DONE => Ok(()),
+        control::FAILED => {
+            let code = cpu.read_u32(function.address(BAR, ERROR)?).await.map_err(said)?;
             let error = (code as usize).checked_sub(1).and_then(|at| ERRORS.get(at));
             Err(format!(
                 "{function}: a transfer failed: {}",

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The registers of devices that do one thing when they are told to: parameters first, then Control, then Status, which is
+//! read-only with all behind it. Never knows what a device does.
+//!
+//! | register | value |
+//! |---|---|
+//! | Control | [`START`] starts the device, unless it runs |
+//! | Status | 0 before the first start, [`RUNNING`], [`DONE`], [`FAILED`] |
+
+use device::cpu::Cpu;
+use device::firmware::FoundFunction;
+use device::io::{RegisterFile, Request};
+use device::{BarIndex, Io};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// What Control takes.
+const START: u32 = 1;
+/// Status: it runs.
+const RUNNING: u32 = 1;
+/// Status: it has ended well.
+pub(crate) const DONE: u32 = 2;
+/// Status: it has ended otherwise.
+pub(crate) const FAILED: u32 = 3;
+
+/// Where the registers are.
+#[derive(Clone, Copy)]
+pub(crate) struct Layout {
+    /// The BAR.
+    pub(crate) bar: u8,
+    /// Offset of Control: parameters stand before it.
+    pub(crate) control: u64,
+    /// Offset of Status.
+    pub(crate) status: u64,
+    /// Bytes of all registers.
+    pub(crate) bytes: usize,
+}
+
+/// The registers, shared by those who answer for them and who work.
+#[derive(Clone)]
+pub(crate) struct Registers {
+    file: Rc<RefCell<RegisterFile>>,
+    layout: Layout,
+}
+
+impl Registers {
+    /// Registers that are all zero.
+    pub(crate) fn new(layout: Layout) -> Registers {
+        Registers { file: Rc::new(RefCell::new(RegisterFile::new(layout.bytes))), layout }
+    }
+
+    /// The 64-bit parameter at `offset`.
+    pub(crate) fn u64(&self, offset: u64) -> u64 {
+        self.file.borrow().u64(offset as usize)
+    }
+
+    /// The register at `offset`.
+    pub(crate) fn u32(&self, offset: u64) -> u32 {
+        self.file.borrow().u32(offset as usize)
+    }
+
+    /// Sets the register at `offset`.
+    pub(crate) fn set_u32(&self, offset: u64, value: u32) {
+        self.file.borrow_mut().set_u32(offset as usize, value);
+    }
+
+    /// Sets Status.
+    pub(crate) fn set_status(&self, status: u32) {
+        self.set_u32(self.layout.status, status);
+    }
+
+    /// Answers register reads and writes, and calls `start` when the device is to start and does not run; it runs until
+    /// somebody sets another Status.
+    pub(crate) async fn serve(self, io: Io, start: impl Fn(&Io, &Registers)) {
+        let Layout { bar, control, status, .. } = self.layout;
+        while let Some(request) = io.next_request().await {
+            match request {
+                Request::Read(read) => {
+                    let file = self.file.borrow();
+                    let answer = file.read(&read);
+                    read.complete(answer);
+                }
+                Request::Write(write) if write.offset() + write.len() as u64 <= control => {
+                    self.file.borrow_mut().write(&write);
+                }
+                Request::Write(write) if write.at(BarIndex(bar), control) => {
+                    if write.u32() == START && self.u32(status) != RUNNING {
+                        self.set_status(RUNNING);
+                        start(&io, &self);
+                    }
+                }
+                // All else is read-only.
+                Request::Write(_) | Request::Atomic(_) | Request::Message(_) => {}
+            }
+        }
+    }
+}
+
+/// A driver's part: starts the device, waits for the interrupt that it raises when it has ended, and reads its Status.
+///
+/// # Errors
+/// A line that says which access failed.
+pub(crate) async fn run(
+    cpu: &Cpu,
+    function: &FoundFunction,
+    layout: Layout,
+    vector: u16,
+) -> Result<u32, String> {
+    let said = |e: device::host::HostError| format!("{function}: {e}");
+    cpu.write_u32(function.address(layout.bar, layout.control)?, START).await.map_err(said)?;
+    cpu.interrupt(function.vector(vector)).await;
+    cpu.read_u32(function.address(layout.bar, layout.status)?).await.map_err(said)
+}
