@@ -13,9 +13,6 @@ use std::pin::Pin;
 use std::rc::Rc;
 use tlp::{Bdf, Mrrs};
 
-/// Times that enumeration is tried where cards may go meanwhile.
-const MAX_ENUMERATIONS: u32 = 8;
-
 /// A driver, to be given its function; started again where the function comes again.
 pub(crate) type Driver = Box<dyn Fn(Cpu, FoundFunction) -> DriverFuture>;
 
@@ -60,7 +57,7 @@ impl Seat {
         let function = || system.at_path(&self.path).ok_or_else(|| "no function answers".to_owned());
         Ok(match &self.task {
             Task::Host(task) => {
-                check_bus(system, &self.path, self.id)?;
+                self.check_bus(system)?;
                 cpu.send_message(self.id, gate::start(self.id)).await.map_err(|e| e.to_string())?;
                 task(cpu.clone())
             }
@@ -78,16 +75,25 @@ impl Seat {
     fn port(&self) -> Path {
         Path(self.path.0[..self.path.0.len().saturating_sub(1)].to_vec())
     }
+
+    /// A device that takes no configuration requests was told its ID before.
+    fn check_bus(&self, system: &System) -> Result<(), String> {
+        let bridge = system.at_path(&self.port()).and_then(|f| f.bridge);
+        match bridge.map(|b| b.secondary) {
+            Some(bus) if bus == self.id.bus() => Ok(()),
+            Some(bus) => Err(format!("its bus is {bus:#04x}, but its device is {}", self.id)),
+            None => Err("no port leads to it".to_owned()),
+        }
+    }
 }
 
 /// Enumerates, then runs the driver of each slot on the function found there, starts the devices that no enumeration
 /// finds, and serves the slots that are hot-plug capable.
 pub(crate) async fn boot(cpu: Cpu, map: HostMap, seats: Vec<Seat>, log: hotplug::Log) -> Result<(), String> {
+    let system = firmware::enumerate_host(&cpu, &map).await?;
     if seats.iter().any(|seat| seat.hot_plug.is_some()) {
-        let system = enumerate_with_hot_plug(&cpu, &map).await?;
         return boot_with_hot_plug(cpu, system, seats, log).await;
     }
-    let system = firmware::enumerate_host(&cpu, &map).await?;
     let mut running = Vec::new();
     for seat in &seats {
         running.push(cpu.spawn(started(seat.start(&cpu, &system).await)));
@@ -98,16 +104,6 @@ pub(crate) async fn boot(cpu: Cpu, map: HostMap, seats: Vec<Seat>, log: hotplug:
 /// A slot whose driver cannot start fails by itself; the others go on.
 fn started(driver: Result<DriverFuture, String>) -> DriverFuture {
     driver.unwrap_or_else(|error| Box::pin(async move { Err(error) }))
-}
-
-/// A card that goes while enumeration looks at it makes that fail: then all begins anew, without the card.
-async fn enumerate_with_hot_plug(cpu: &Cpu, map: &HostMap) -> Result<System, String> {
-    for _ in 1..MAX_ENUMERATIONS {
-        if let Ok(system) = firmware::enumerate_host(cpu, map).await {
-            return Ok(system);
-        }
-    }
-    firmware::enumerate_host(cpu, map).await
 }
 
 async fn wait_for(running: Vec<JoinHandle<Result<(), String>>>) -> Result<(), String> {
@@ -161,17 +157,6 @@ fn serve_root_errors(cpu: &Cpu, system: &System, seats: &[Seat], log: &hotplug::
     for port in system.functions().filter(|f| f.parent.is_none() && !served.contains(&f.path)) {
         let name = format!("root port {}", port.bdf());
         cpu.spawn(hotplug::serve_errors(cpu.clone(), port.clone(), name, log.clone()));
-    }
-}
-
-/// A device that takes no configuration requests was told its ID before.
-fn check_bus(system: &System, path: &Path, id: Bdf) -> Result<(), String> {
-    let port = Path(path.0[..path.0.len() - 1].to_vec());
-    let bridge = system.at_path(&port).and_then(|f| f.bridge);
-    match bridge.map(|b| b.secondary) {
-        Some(bus) if bus == id.bus() => Ok(()),
-        Some(bus) => Err(format!("its bus is {bus:#04x}, but its device is {id}")),
-        None => Err("no port leads to it".to_owned()),
     }
 }
 
