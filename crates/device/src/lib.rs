@@ -29,7 +29,7 @@ pub use cpu::{AsyncProgram, Cpu};
 pub use endpoint::{Endpoint, EndpointConfig, EndpointLimits, FunctionConfig, VirtualFunctions};
 pub use io::{AsyncDevice, Io};
 pub use memory::HostMemory;
-pub use port::{CreditReturn, TlpPort};
+pub use port::{CreditReturn, TlpPort, detected_error};
 pub use raw::RawDevice;
 pub use seam::{
     BarIndex, CompletionError, Device, DmaAtomic, DmaError, DmaId, DmaOptions, DmaRead, DmaWrite, Input,

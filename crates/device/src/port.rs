@@ -2,6 +2,7 @@
 //! Below the seam: a port that takes and gives TLPs.
 
 use crate::seam::Ready;
+use config::{Correctable, DetectedError, Uncorrectable};
 use link::Notice;
 use tlp::{Class, TcSet, Time, Tlp, TrafficClass};
 
@@ -22,6 +23,25 @@ impl CreditReturn {
     pub const fn of(tlp: &Tlp) -> CreditReturn {
         CreditReturn { tc: tlp.repr.tc, class: tlp.class(), data_credits: tlp.data_credits() }
     }
+}
+
+/// The error that a port has seen, with the header that it saw (zeros where it saw none), as whoever has registers logs
+/// it (`PCIe 5.0 Table 6-3` to 6-5); `None` for what becomes of the link.
+#[must_use]
+pub fn detected_error(notice: Notice) -> Option<(DetectedError, [u32; 4])> {
+    let (error, header) = match notice {
+        Notice::Up { .. } | Notice::Down { .. } | Notice::Retrained { .. } => return None,
+        Notice::ReceiverError => (Correctable::Receiver.into(), [0; 4]),
+        Notice::BadTlp => (Correctable::BadTlp.into(), [0; 4]),
+        Notice::BadDllp => (Correctable::BadDllp.into(), [0; 4]),
+        Notice::ReplayTimeout => (Correctable::ReplayTimerTimeout.into(), [0; 4]),
+        Notice::ReplayRollover => (Correctable::ReplayNumRollover.into(), [0; 4]),
+        Notice::DataLinkProtocol => (Uncorrectable::DataLinkProtocol.into(), [0; 4]),
+        Notice::FlowControlProtocol => (Uncorrectable::FlowControlProtocol.into(), [0; 4]),
+        Notice::ReceiverOverflow { header } => (Uncorrectable::ReceiverOverflow.into(), header),
+        Notice::MalformedTlp { header } => (Uncorrectable::MalformedTlp.into(), header),
+    };
+    Some((error, header))
 }
 
 /// What stands at the end of a link, as TLPs: an endpoint, a raw-TLP device, later a peer on a

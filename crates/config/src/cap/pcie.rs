@@ -256,8 +256,9 @@ impl PortType {
         }
     }
 
-    /// What PCI Express Capabilities says.
-    pub(crate) const fn decode(word: u32) -> Option<PortType> {
+    /// What the head of a PCI Express capability says; `None` for those that nothing here depends on.
+    #[must_use]
+    pub const fn decode(word: u32) -> Option<PortType> {
         Some(match word >> 20 & 0xf {
             0b0000 | 0b0001 => PortType::Endpoint,
             0b0100 => PortType::RootPort,

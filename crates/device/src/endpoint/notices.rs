@@ -3,8 +3,9 @@
 //! gone or come (`PCIe 5.0 §6.2`, §2.9). Never decides what an error is.
 
 use super::Endpoint;
+use crate::port::detected_error;
 use crate::seam::{DmaError, ResetKind};
-use config::{Correctable, ErrorReport, Uncorrectable};
+use config::ErrorReport;
 use link::Notice;
 use tlp::{Rate, Time, Width};
 
@@ -14,26 +15,12 @@ impl Endpoint {
         match notice {
             Notice::Down { .. } => self.link_down(now),
             Notice::Up { rate, width } | Notice::Retrained { rate, width } => self.link_up(rate, width),
-            Notice::ReceiverError => self.correctable(Correctable::Receiver),
-            Notice::BadTlp => self.correctable(Correctable::BadTlp),
-            Notice::BadDllp => self.correctable(Correctable::BadDllp),
-            Notice::ReplayTimeout => self.correctable(Correctable::ReplayTimerTimeout),
-            Notice::ReplayRollover => self.correctable(Correctable::ReplayNumRollover),
-            Notice::DataLinkProtocol => self.uncorrectable(Uncorrectable::DataLinkProtocol, [0; 4]),
-            Notice::FlowControlProtocol => self.uncorrectable(Uncorrectable::FlowControlProtocol, [0; 4]),
-            Notice::ReceiverOverflow { header } => {
-                self.uncorrectable(Uncorrectable::ReceiverOverflow, header)
+            error => {
+                if let Some((error, header)) = detected_error(error) {
+                    self.log_in_all(ErrorReport::new(error).header(header));
+                }
             }
-            Notice::MalformedTlp { header } => self.uncorrectable(Uncorrectable::MalformedTlp, header),
         }
-    }
-
-    fn correctable(&mut self, error: Correctable) {
-        self.log_in_all(ErrorReport::new(error));
-    }
-
-    fn uncorrectable(&mut self, error: Uncorrectable, header: [u32; 4]) {
-        self.log_in_all(ErrorReport::new(error).header(header));
     }
 
     /// What was asked ends with an error, and all functions are reset (`PCIe 5.0 §2.9.1`): what they still say of it is

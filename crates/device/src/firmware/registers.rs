@@ -21,8 +21,6 @@ pub(crate) mod device {
 
 /// The PCI Express capability beyond its device registers (`PCIe 5.0 §7.5.3`), in DWs from its head.
 pub(crate) mod port {
-    /// Device/Port Type, a shift in the first DW (`Table 7-12`).
-    pub(crate) const TYPE_SHIFT: u32 = 20;
     /// Slot Implemented, in the first DW.
     pub(crate) const SLOT_IMPLEMENTED: u32 = 1 << 24;
     /// Slot Capabilities.

@@ -4,9 +4,7 @@
 use super::host_map::{HostMap, Path, Policy};
 use super::registers::{device, extended, port, type1};
 use super::sizing::Need;
-use super::system::{
-    Capability, ExtendedCapability, FoundBridge, Function, Interrupt, PcieFacts, System, port_type,
-};
+use super::system::{Capability, ExtendedCapability, FoundBridge, Function, Interrupt, PcieFacts, System};
 use super::trouble::{Kind, Trouble, take_subtree, uppermost_gone};
 use super::{ALL_BYTES, Config, FUNCTIONS, FoundFunction, LOW_HALF, MAX_CAPABILITIES};
 use crate::cpu::Cpu;
@@ -445,7 +443,7 @@ impl Config<'_> {
     }
 
     async fn pcie_facts(&self, at: u16, head: u32) -> Result<PcieFacts, Trouble> {
-        let port = port_type((head >> port::TYPE_SHIFT) as u8);
+        let port = PortType::decode(head);
         let slot = head & port::SLOT_IMPLEMENTED != 0 && port.is_some_and(PortType::is_above_link);
         let hot_plug = slot && self.read(at + port::SLOT_CAPABILITIES).await? & port::HOT_PLUG_CAPABLE != 0;
         let device_capabilities = self.read(at + pcie::DEVICE_CAPABILITIES).await?;

@@ -86,19 +86,6 @@ pub struct PcieFacts {
     pub hot_plug: bool,
 }
 
-/// The Device/Port Type of bits 7:4 of the PCI Express Capabilities register (`PCIe 5.0 Table 7-17`); `None` for those
-/// that nothing here depends on.
-pub(super) const fn port_type(bits: u8) -> Option<PortType> {
-    Some(match bits & 0xf {
-        0b0000 | 0b0001 => PortType::Endpoint,
-        0b0100 => PortType::RootPort,
-        0b0101 => PortType::Upstream,
-        0b0110 => PortType::Downstream,
-        0b1001 => PortType::RootComplexIntegrated,
-        _ => return None,
-    })
-}
-
 /// What a bridge forwards (`PCIe 5.0 §7.5.1.3`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FoundBridge {

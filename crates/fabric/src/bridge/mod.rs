@@ -10,10 +10,13 @@
 
 pub(crate) mod answers;
 mod errors;
+mod held;
 mod root;
 mod routes;
 
 pub(crate) use errors::DeadEnd;
+pub use held::Action;
+pub(crate) use held::Held;
 use routes::REROUTE;
 pub(crate) use routes::{PeerToPeer, Routes};
 

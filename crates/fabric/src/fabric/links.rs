@@ -3,9 +3,9 @@
 //! scheduled events and the owners of ports do.
 
 use super::Fabric;
+use crate::bridge::Action;
 use crate::fault::{Cut, FaultRule};
 use crate::queue::{Event, EventQueue};
-use crate::switch::Action;
 use crate::tap::Direction;
 use crate::topology::{LinkChange, LinkEvent, LinkId, Owner, PortId, Side};
 use bitflags::bitflags;

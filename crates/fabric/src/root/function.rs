@@ -2,12 +2,10 @@
 //! Root ports as functions: type 1 functions of bus 0, root port `n` being 00:(n+1).0 (`PCIe 5.0 §7.3.1`). Configuration
 //! requests to them, what writes lead to, their errors and their interrupts. Never routes.
 
-use super::links::Held;
 use super::{RootComplex, RootPort};
 use crate::bridge::answers::{ASSERT_INTA, DEASSERT_INTA};
-use crate::bridge::{Bridge, Routes};
+use crate::bridge::{Action, Bridge, Held, Routes};
 use crate::queue::{Event, EventQueue, SortedQueue};
-use crate::switch::Action;
 use crate::topology::MSI_WINDOW;
 use config::cap::pcie::LINK_CAPABILITIES;
 use config::{ConfigSpace, Effects, Side, SlotEvent, Uncorrectable};

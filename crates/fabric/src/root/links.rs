@@ -3,56 +3,31 @@
 //! it asks for [`Action`]s.
 
 use super::{RootComplex, peer, requester};
-use crate::bridge::DeadEnd;
+use crate::bridge::{Action, DeadEnd, Held};
 use crate::queue::SortedQueue;
-use crate::switch::Action;
-use bitflags::bitflags;
-use config::{Correctable, DetectedError, Side, SlotEvent, Uncorrectable};
+use config::{DetectedError, Side, SlotEvent, Uncorrectable};
 use device::host::HostError;
-use device::{CompletionError, CreditReturn};
+use device::{CompletionError, CreditReturn, detected_error};
 use link::Notice;
 use tlp::{Class, Rate, Status, Time, Tlp, Width};
-
-bitflags! {
-    /// Who keeps a link down.
-    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-    pub(super) struct Held: u8 {
-        /// Secondary Bus Reset.
-        const RESET = 1 << 0;
-        /// Link Disable.
-        const DISABLE = 1 << 1;
-        /// Downstream Port Containment.
-        const CONTAINED = 1 << 2;
-        /// The power controller of the slot.
-        const POWER = 1 << 3;
-    }
-}
-
-const DISABLES: Held = Held::DISABLE.union(Held::CONTAINED);
 
 impl RootComplex {
     /// The link of root port `port` has something to say. Then ask [`poll_action`](Self::poll_action). A bare root port
     /// hears nothing.
     #[cold]
     pub(crate) fn handle_notice(&mut self, port: usize, now: Time, notice: Notice, queue: &mut SortedQueue) {
-        use Uncorrectable as Error;
         if self.ports[port].function.is_none() {
             return;
         }
-        let mut log = |error: DetectedError, header| self.link_error(port, now, error, header, queue);
         match notice {
             Notice::Up { rate, width } => self.link_up(port, now, rate, width, queue),
             Notice::Down { surprise } => self.link_down(port, now, surprise, queue),
             Notice::Retrained { rate, width } => self.set_speed(port, rate, width),
-            Notice::ReceiverError => log(Correctable::Receiver.into(), [0; 4]),
-            Notice::BadTlp => log(Correctable::BadTlp.into(), [0; 4]),
-            Notice::BadDllp => log(Correctable::BadDllp.into(), [0; 4]),
-            Notice::ReplayTimeout => log(Correctable::ReplayTimerTimeout.into(), [0; 4]),
-            Notice::ReplayRollover => log(Correctable::ReplayNumRollover.into(), [0; 4]),
-            Notice::DataLinkProtocol => log(Error::DataLinkProtocol.into(), [0; 4]),
-            Notice::FlowControlProtocol => log(Error::FlowControlProtocol.into(), [0; 4]),
-            Notice::ReceiverOverflow { header } => log(Error::ReceiverOverflow.into(), header),
-            Notice::MalformedTlp { header } => log(Error::MalformedTlp.into(), header),
+            error => {
+                if let Some((error, header)) = detected_error(error) {
+                    self.link_error(port, now, error, header, queue);
+                }
+            }
         }
     }
 
@@ -177,21 +152,8 @@ impl RootComplex {
     /// Keeps the link of `port` down because of `why`, or no longer.
     pub(super) fn hold(&mut self, port: usize, why: Held, on: bool) {
         let Some(function) = &mut self.ports[port].function else { return };
-        let before = function.held;
-        function.held.set(why, on);
-        let after = function.held;
-        let rows = [
-            (Held::RESET, Action::HoldReset, Action::ReleaseReset),
-            (DISABLES, Action::Disable, Action::Enable),
-            (Held::POWER, Action::PowerOff, Action::PowerOn),
-        ];
-        for (reasons, hold, release) in rows {
-            match (before.intersects(reasons), after.intersects(reasons)) {
-                (false, true) => self.actions.push_back((port, hold)),
-                (true, false) => self.actions.push_back((port, release)),
-                _ => {}
-            }
-        }
+        let actions = function.held.keep(why, on);
+        self.actions.extend(actions.map(|action| (port, action)));
     }
 
     /// True where [`poll_action`](Self::poll_action) finds something.

@@ -20,10 +20,10 @@ mod peer;
 mod reads;
 mod requester;
 
+use crate::bridge::Action;
 use crate::ledger::Ledger;
 use crate::profile::HostProfile;
 use crate::queue::{Event, EventQueue, SortedQueue};
-use crate::switch::Action;
 use crate::topology::AddressMap;
 use config::ConfigSpace;
 use device::CreditReturn;

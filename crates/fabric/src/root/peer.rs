@@ -5,11 +5,10 @@
 //! What is passed on keeps the credits that it came with until it leaves, so that nothing waits here without bound. A
 //! read that is split ([`PeerToPeer::Split`]) takes a place in the memory system instead, and returns its credits.
 
-use super::links::Held;
 use super::reads::Job;
 use super::requester::{Asker, Expects, memory_read};
 use super::{Outbound, PeerToPeer, RootComplex};
-use crate::bridge::{self, answers};
+use crate::bridge::{self, Held, answers};
 use crate::queue::{Event, EventQueue, SortedQueue};
 use crate::stages::Stage;
 use crate::topology::MSI_WINDOW;

@@ -3,9 +3,10 @@
 //! gives its credits back once: when it leaves, when its answer leaves, or when it ends here.
 
 use super::crossbar::Entry;
-use super::links::{Held, link_side};
+use super::links::link_side;
 use super::route::{Destination, Refusal};
 use super::{Action, Switch};
+use crate::bridge::Held;
 use crate::bridge::answers::{self, SET_SLOT_POWER_LIMIT};
 use config::{Effects, Side, Uncorrectable};
 use device::CreditReturn;

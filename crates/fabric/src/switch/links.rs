@@ -5,32 +5,12 @@
 use super::crossbar::Entry;
 use super::inbound::inner_side;
 use super::route::Destination;
-use super::{Action, PortLink, Switch};
-use crate::bridge::{DeadEnd, answers};
-use bitflags::bitflags;
-use config::{Correctable, DetectedError, ResetScope, Side, SlotEvent, Uncorrectable};
+use super::{PortLink, Switch};
+use crate::bridge::{DeadEnd, Held, answers};
+use config::{DetectedError, ResetScope, Side, SlotEvent, Uncorrectable};
+use device::detected_error;
 use link::Notice;
 use tlp::{Bdf, Rate, Time, Tlp, Width};
-
-bitflags! {
-    /// Who keeps a link down.
-    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-    pub(super) struct Held: u8 {
-        /// Secondary Bus Reset of the port.
-        const RESET = 1 << 0;
-        /// A reset from above: Secondary Bus Reset of the upstream port, or its link that is down (`PCIe 5.0 §6.6.1`).
-        const RESET_ABOVE = 1 << 1;
-        /// Link Disable.
-        const DISABLE = 1 << 2;
-        /// Downstream Port Containment.
-        const CONTAINED = 1 << 3;
-        /// The power controller of the slot.
-        const POWER = 1 << 4;
-    }
-}
-
-const RESETS: Held = Held::RESET.union(Held::RESET_ABOVE);
-const DISABLES: Held = Held::DISABLE.union(Held::CONTAINED);
 
 /// The side of its bridge on which the link of `port` is.
 pub(super) const fn link_side(port: usize) -> Side {
@@ -41,22 +21,15 @@ impl Switch {
     /// The link at `port` has something to say. Then ask [`poll_touched`](Self::poll_touched),
     /// [`poll_action`](Self::poll_action) and [`poll_dropped`](Self::poll_dropped).
     pub fn handle_notice(&mut self, port: usize, now: Time, notice: Notice) {
-        use Uncorrectable as Error;
         match notice {
             Notice::Up { rate, width } => self.link_up(port, now, rate, width),
             Notice::Down { surprise } => self.link_down(port, now, surprise),
             Notice::Retrained { rate, width } => self.set_speed(port, rate, width),
-            Notice::ReceiverError => self.correctable(port, now, Correctable::Receiver),
-            Notice::BadTlp => self.correctable(port, now, Correctable::BadTlp),
-            Notice::BadDllp => self.correctable(port, now, Correctable::BadDllp),
-            Notice::ReplayTimeout => self.correctable(port, now, Correctable::ReplayTimerTimeout),
-            Notice::ReplayRollover => self.correctable(port, now, Correctable::ReplayNumRollover),
-            Notice::DataLinkProtocol => self.uncorrectable(port, now, Error::DataLinkProtocol, [0; 4]),
-            Notice::FlowControlProtocol => self.uncorrectable(port, now, Error::FlowControlProtocol, [0; 4]),
-            Notice::ReceiverOverflow { header } => {
-                self.uncorrectable(port, now, Error::ReceiverOverflow, header);
+            error => {
+                if let Some((error, header)) = detected_error(error) {
+                    self.link_error(port, now, error, header);
+                }
             }
-            Notice::MalformedTlp { header } => self.uncorrectable(port, now, Error::MalformedTlp, header),
         }
     }
 
@@ -115,7 +88,7 @@ impl Switch {
         self.refuse_waiting(port, now);
         self.forget_messages(now, port);
         if up && surprise && self.bridges[port].surprise_is_error() {
-            self.uncorrectable(port, now, Uncorrectable::SurpriseDown, [0; 4]);
+            self.link_error(port, now, Uncorrectable::SurpriseDown.into(), [0; 4]);
         }
         if up {
             self.handle_slot(port, now, SlotEvent::LinkState);
@@ -242,29 +215,8 @@ impl Switch {
 
     /// Keeps the link of `port` down because of `why`, or no longer.
     pub(super) fn hold(&mut self, port: usize, why: Held, on: bool) {
-        let before = self.links[port].held;
-        let after = if on { before | why } else { before - why };
-        self.links[port].held = after;
-        let rows = [
-            (RESETS, Action::HoldReset, Action::ReleaseReset),
-            (DISABLES, Action::Disable, Action::Enable),
-            (Held::POWER, Action::PowerOff, Action::PowerOn),
-        ];
-        for (reasons, hold, release) in rows {
-            match (before.intersects(reasons), after.intersects(reasons)) {
-                (false, true) => self.actions.push_back((port, hold)),
-                (true, false) => self.actions.push_back((port, release)),
-                _ => {}
-            }
-        }
-    }
-
-    fn correctable(&mut self, port: usize, now: Time, error: Correctable) {
-        self.link_error(port, now, error.into(), [0; 4]);
-    }
-
-    fn uncorrectable(&mut self, port: usize, now: Time, error: Uncorrectable, header: [u32; 4]) {
-        self.link_error(port, now, error.into(), header);
+        let actions = self.links[port].held.keep(why, on);
+        self.actions.extend(actions.map(|action| (port, action)));
     }
 
     fn link_error(&mut self, port: usize, now: Time, error: DetectedError, header: [u32; 4]) {

@@ -33,7 +33,8 @@ mod route;
 
 pub use arbiter::PortArbitration;
 
-use crate::bridge::{Bridge, Routes};
+pub use crate::bridge::Action;
+use crate::bridge::{Bridge, Held, Routes};
 use config::ConfigSpace;
 use crossbar::{Crossbar, Entry};
 use device::{CreditReturn, Ready};
@@ -132,25 +133,6 @@ pub enum SwitchError {
     Weight(usize),
 }
 
-/// What a switch asks of the link at one of its ports.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Action {
-    /// Hot reset begins: the link goes down, and stays down until [`Action::ReleaseReset`].
-    HoldReset,
-    /// Hot reset ends: the link comes up.
-    ReleaseReset,
-    /// Link Disable was set, or containment began: the link goes down, and stays down until [`Action::Enable`].
-    Disable,
-    /// Link Disable was cleared, or containment ended: the link comes up.
-    Enable,
-    /// Retrain Link: the link goes through Recovery.
-    Retrain,
-    /// Power Controller Control says off: what is in the slot loses its power, and its link goes down.
-    PowerOff,
-    /// It says on: what is in the slot is as after power-on, and its link comes up.
-    PowerOn,
-}
-
 /// What a switch has seen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct SwitchCounters {
@@ -187,7 +169,7 @@ struct PortLink {
     rate: Rate,
     width: Width,
     /// Who keeps it down.
-    held: links::Held,
+    held: Held,
 }
 
 impl PortLink {

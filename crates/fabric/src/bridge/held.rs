@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a bridge asks of the link at its port, and who it is that keeps that link down. Never touches a link.
+
+use bitflags::bitflags;
+
+/// What the owner of a port asks of its link.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Action {
+    /// Hot reset begins: the link goes down, and stays down until [`Action::ReleaseReset`].
+    HoldReset,
+    /// Hot reset ends: the link comes up.
+    ReleaseReset,
+    /// Link Disable was set, or containment began: the link goes down, and stays down until [`Action::Enable`].
+    Disable,
+    /// Link Disable was cleared, or containment ended: the link comes up.
+    Enable,
+    /// Retrain Link: the link goes through Recovery.
+    Retrain,
+    /// Power Controller Control says off: what is in the slot loses its power, and its link goes down.
+    PowerOff,
+    /// It says on: what is in the slot is as after power-on, and its link comes up.
+    PowerOn,
+}
+
+bitflags! {
+    /// Who keeps a link down.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub(crate) struct Held: u8 {
+        /// Secondary Bus Reset of the port.
+        const RESET = 1 << 0;
+        /// A reset from above, in a switch: Secondary Bus Reset of its upstream port, or the link of that is down
+        /// (`PCIe 5.0 §6.6.1`).
+        const RESET_ABOVE = 1 << 1;
+        /// Link Disable.
+        const DISABLE = 1 << 2;
+        /// Downstream Port Containment.
+        const CONTAINED = 1 << 3;
+        /// The power controller of the slot.
+        const POWER = 1 << 4;
+    }
+}
+
+/// Reasons that one action answers together, and the actions at the first that comes and the last that goes.
+const ROWS: [(Held, Action, Action); 3] = [
+    (Held::RESET.union(Held::RESET_ABOVE), Action::HoldReset, Action::ReleaseReset),
+    (Held::DISABLE.union(Held::CONTAINED), Action::Disable, Action::Enable),
+    (Held::POWER, Action::PowerOff, Action::PowerOn),
+];
+
+impl Held {
+    /// Keeps the link down because of `why`, or no longer; what is to be asked of it for that.
+    pub(crate) fn keep(&mut self, why: Held, on: bool) -> impl Iterator<Item = Action> + use<> {
+        let before = *self;
+        self.set(why, on);
+        let after = *self;
+        ROWS.into_iter().filter_map(move |(reasons, hold, release)| {
+            match (before.intersects(reasons), after.intersects(reasons)) {
+                (false, true) => Some(hold),
+                (true, false) => Some(release),
+                _ => None,
+            }
+        })
+    }
+}
