@@ -32,8 +32,7 @@ bitflags! {
         const LINK_DISABLE = 1 << 10;
         /// Retrain Link was written: the link below is to go through Recovery.
         const RETRAIN_LINK = 1 << 11;
-        /// Slot Control was written (also with what it held: each write is a command), or an event of Slot Status was
-        /// cleared.
+        /// Slot Control was written, also with what it held: each write is a command.
         const SLOT_CONTROL = 1 << 12;
         /// Root Control or Root Status.
         const ROOT_CONTROL = 1 << 13;
@@ -65,5 +64,7 @@ bitflags! {
         const PHYSICAL_LAYER = 1 << 26;
         /// Data Link Feature exchange enable.
         const DATA_LINK_FEATURE = 1 << 27;
+        /// An event of Slot Status was cleared: no command.
+        const SLOT_STATUS = 1 << 28;
     }
 }

@@ -148,31 +148,17 @@ pub mod bridge_control {
     pub const SECONDARY_BUS_RESET: u32 = 1 << 22;
 }
 
+const fn command(bits: u32, name: &'static str, does: &'static str) -> Field {
+    Field::rw(bits, name, does).tells(Effects::COMMAND)
+}
+
 const COMMAND_FIELDS: &[Field] = &[
-    Field::rw(command::IO_SPACE, "I/O Space Enable", "decodes I/O BARs; bridges: forwards I/O downstream")
-        .tells(Effects::COMMAND),
-    Field::rw(
-        command::MEMORY_SPACE,
-        "Memory Space Enable",
-        "decodes memory BARs; bridges: forwards memory downstream",
-    )
-    .tells(Effects::COMMAND),
-    Field::rw(
-        command::BUS_MASTER,
-        "Bus Master Enable",
-        "issues requests, MSI; bridges: forwards requests upstream",
-    )
-    .tells(Effects::COMMAND),
-    Field::rw(command::PARITY_ERROR_RESPONSE, "Parity Error Response", "Master Data Parity Error is set")
-        .tells(Effects::COMMAND),
-    Field::rw(
-        command::SERR_ENABLE,
-        "SERR# Enable",
-        "ERR_FATAL and ERR_NONFATAL are sent; Signaled System Error is set",
-    )
-    .tells(Effects::COMMAND),
-    Field::rw(command::INTERRUPT_DISABLE, "Interrupt Disable", "INTx is not asserted")
-        .tells(Effects::COMMAND),
+    command(command::IO_SPACE, "I/O Space Enable", "decodes I/O BARs"),
+    command(command::MEMORY_SPACE, "Memory Space Enable", "decodes memory BARs"),
+    command(command::BUS_MASTER, "Bus Master Enable", "issues requests, MSI"),
+    PARITY_ERROR_RESPONSE,
+    SERR_ENABLE,
+    INTERRUPT_DISABLE,
     Field::ro(status::IMMEDIATE_READINESS, "Immediate Readiness"),
     Field::ro(status::INTERRUPT_STATUS, "Interrupt Status"),
     Field::ro(status::CAPABILITIES_LIST, "Capabilities List"),
@@ -184,6 +170,36 @@ const COMMAND_FIELDS: &[Field] = &[
     Field::rw1c(status::DETECTED_PARITY_ERROR, "Detected Parity Error", "event"),
 ];
 
+const PARITY_ERROR_RESPONSE: Field =
+    command(command::PARITY_ERROR_RESPONSE, "Parity Error Response", "Master Data Parity Error is set");
+const SERR_ENABLE: Field = command(
+    command::SERR_ENABLE,
+    "SERR# Enable",
+    "ERR_FATAL and ERR_NONFATAL are sent; Signaled System Error is set",
+);
+const INTERRUPT_DISABLE: Field =
+    command(command::INTERRUPT_DISABLE, "Interrupt Disable", "INTx is not asserted");
+
+const NO_REQUESTS: &str = "a bridge asks nothing of what is above, and aborts nothing that comes from there";
+
+const BRIDGE_COMMAND_FIELDS: &[Field] = &[
+    command(command::IO_SPACE, "I/O Space Enable", "forwards I/O downstream"),
+    command(command::MEMORY_SPACE, "Memory Space Enable", "forwards memory downstream"),
+    command(command::BUS_MASTER, "Bus Master Enable", "forwards requests upstream; MSI"),
+    PARITY_ERROR_RESPONSE,
+    SERR_ENABLE,
+    INTERRUPT_DISABLE,
+    Field::ro(status::IMMEDIATE_READINESS, "Immediate Readiness"),
+    Field::ro(status::INTERRUPT_STATUS, "Interrupt Status"),
+    Field::ro(status::CAPABILITIES_LIST, "Capabilities List"),
+    Field::rw1c(status::MASTER_DATA_PARITY_ERROR, "Master Data Parity Error", "event"),
+    Field::inert_event(status::SIGNALED_TARGET_ABORT, "Signaled Target Abort", NO_REQUESTS),
+    Field::inert_event(status::RECEIVED_TARGET_ABORT, "Received Target Abort", NO_REQUESTS),
+    Field::inert_event(status::RECEIVED_MASTER_ABORT, "Received Master Abort", NO_REQUESTS),
+    Field::rw1c(status::SIGNALED_SYSTEM_ERROR, "Signaled System Error", "event"),
+    Field::rw1c(status::DETECTED_PARITY_ERROR, "Detected Parity Error", "event"),
+];
+
 const ID_WORD: Word = Word {
     dw: ID,
     name: "Vendor ID, Device ID",
@@ -191,6 +207,8 @@ const ID_WORD: Word = Word {
 };
 
 const COMMAND_WORD: Word = Word { dw: COMMAND_STATUS, name: "Command, Status", fields: COMMAND_FIELDS };
+const BRIDGE_COMMAND_WORD: Word =
+    Word { dw: COMMAND_STATUS, name: "Command, Status", fields: BRIDGE_COMMAND_FIELDS };
 
 const CLASS_WORD: Word = Word {
     dw: CLASS_REVISION,
@@ -225,10 +243,20 @@ pub(crate) const BAR_FIELDS: &[Field] =
     &[Field::rw(!0, "Base Address", "moves the window; bits below its size are read-only")
         .tells(Effects::BAR)];
 
+/// The same of a bridge, which has nothing in memory that would be read there.
+pub(crate) const BRIDGE_BAR_FIELDS: &[Field] = &[Field::inert(
+    !0,
+    "Base Address",
+    "a bridge has no registers in memory: requests there are not its own",
+)
+.tells(Effects::BAR)];
+
+const NO_ROM: &str = "sized and placed, but without contents: requests there are Unsupported Requests";
+
 /// An Expansion ROM Base Address.
 pub(crate) const ROM_FIELDS: &[Field] = &[
-    Field::rw(1, "Expansion ROM Enable", "decodes the ROM, with Memory Space Enable").tells(Effects::BAR),
-    Field::rw(!0x7ff, "Expansion ROM Base Address", "moves the ROM").tells(Effects::BAR),
+    Field::inert(1, "Expansion ROM Enable", NO_ROM).tells(Effects::BAR),
+    Field::inert(!0x7ff, "Expansion ROM Base Address", NO_ROM).tells(Effects::BAR),
 ];
 
 /// The type 0 header.
@@ -272,7 +300,11 @@ pub const VIRTUAL_FUNCTION_HEADER: Structure = Structure {
                 Field::rw(command::BUS_MASTER, "Bus Master Enable", "issues requests, MSI")
                     .tells(Effects::COMMAND),
                 Field::ro(status::CAPABILITIES_LIST, "Capabilities List"),
-                Field::rw1c(status::MASTER_DATA_PARITY_ERROR, "Master Data Parity Error", "event"),
+                Field::inert_event(
+                    status::MASTER_DATA_PARITY_ERROR,
+                    "Master Data Parity Error",
+                    "a VF has no Parity Error Response, without which it is never set",
+                ),
                 Field::rw1c(status::SIGNALED_TARGET_ABORT, "Signaled Target Abort", "event"),
                 Field::rw1c(status::RECEIVED_TARGET_ABORT, "Received Target Abort", "event"),
                 Field::rw1c(status::RECEIVED_MASTER_ABORT, "Received Master Abort", "event"),
@@ -299,7 +331,8 @@ pub const VIRTUAL_FUNCTION_HEADER: Structure = Structure {
 };
 
 const BUS_NUMBER_FIELDS: &[Field] = &[
-    Field::rw(0xff, "Primary Bus Number", "shown as BridgeWindows::primary").tells(Effects::BRIDGE),
+    Field::inert(0xff, "Primary Bus Number", "PCI Express routes nothing by it (§7.5.1.3.2)")
+        .tells(Effects::BRIDGE),
     Field::rw(0xff << 8, "Secondary Bus Number", "claims configuration requests and completions")
         .tells(Effects::BRIDGE),
     Field::rw(0xff << 16, "Subordinate Bus Number", "claims configuration requests and completions")
@@ -344,10 +377,10 @@ pub const TYPE_1_HEADER: Structure = Structure {
     source: "PCIe 5.0 §7.5.1.3",
     words: &[
         ID_WORD,
-        COMMAND_WORD,
+        BRIDGE_COMMAND_WORD,
         CLASS_WORD,
         MISC_WORD,
-        Word { dw: type1::BAR0, name: "Base Address Registers (two)", fields: BAR_FIELDS },
+        Word { dw: type1::BAR0, name: "Base Address Registers (two)", fields: BRIDGE_BAR_FIELDS },
         Word { dw: type1::BUS_NUMBERS, name: "Bus Numbers", fields: BUS_NUMBER_FIELDS },
         Word {
             dw: type1::IO_SECONDARY_STATUS,

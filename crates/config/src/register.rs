@@ -160,6 +160,18 @@ impl Field {
         Field { inert: Some(why), ..Field::new(bits, Attribute::Rws, name) }
     }
 
+    /// RW1C of an event that nothing brings about, and why.
+    #[must_use]
+    pub const fn inert_event(bits: u32, name: &'static str, why: &'static str) -> Field {
+        Field { inert: Some(why), ..Field::new(bits, Attribute::Rw1c, name) }
+    }
+
+    /// RW1CS of an event that nothing brings about, and why.
+    #[must_use]
+    pub const fn inert_event_sticky(bits: u32, name: &'static str, why: &'static str) -> Field {
+        Field { inert: Some(why), ..Field::new(bits, Attribute::Rw1cs, name) }
+    }
+
     /// The same, telling the owner when a write changes it (a trigger: when one is written).
     #[must_use]
     pub const fn tells(self, effects: Effects) -> Field {

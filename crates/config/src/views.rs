@@ -321,6 +321,13 @@ impl ConfigSpace {
         self.capabilities.pm.is_none() || self.pm_control() & pm::NO_SOFT_RESET != 0
     }
 
+    /// PME_Status and PME_En are both set: a PM_PME message is sent when this becomes true (`PCIe 5.0 §5.3.3`).
+    #[must_use]
+    pub fn pme_asserted(&self) -> bool {
+        const BOTH: u32 = pm::PME_STATUS | pm::PME_ENABLE;
+        self.pm_control() & BOTH == BOTH
+    }
+
     /// The function wants attention: sets PME_Status. Returns true where a PM_PME message is to be sent: the status was
     /// clear and PME_En is set.
     pub fn set_pme(&mut self) -> bool {

@@ -233,7 +233,7 @@ fn slot_events() {
         let mut space = port(hot_plug());
         assert!(!space.set_slot_event(event), "{event:?}: nothing is enabled");
         assert_eq!(space.read(SLOT) & 0xffff_0000, 1 << status | state, "{event:?}");
-        assert_eq!(space.write(SLOT, 0b1100, !0), Effects::SLOT_CONTROL);
+        assert_eq!(space.write(SLOT, 0b1100, !0), Effects::SLOT_STATUS);
         assert_eq!(space.read(SLOT) & 0xffff_0000, state, "{event:?}: cleared");
         space.write(SLOT, 0b0011, 1 << enable);
         assert!(!space.set_slot_event(event), "{event:?}: no Hot-Plug Interrupt Enable");

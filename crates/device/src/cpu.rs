@@ -33,7 +33,7 @@ pub use crate::exec::{
 };
 
 use crate::exec::{Call, Core, Outgoing, Post, Sleep, WaitList};
-use crate::host::{HostError, HostInput, HostMessage, HostOutput, HostProgram, HostReadId};
+use crate::host::{CachePreparation, HostError, HostInput, HostMessage, HostOutput, HostProgram, HostReadId};
 use crate::io::{AtomicValue, FetchValue, IntoData, payload};
 use crate::memory::HostMemory;
 use crate::seam::OutMessage;
@@ -71,7 +71,7 @@ impl Outgoing for HostOutput {
             | HostOutput::IoWrite { id, .. }
             | HostOutput::ConfigRead { id, .. }
             | HostOutput::ConfigWrite { id, .. } => *id = HostReadId(new),
-            HostOutput::MmioWrite { .. } | HostOutput::Message { .. } => {}
+            HostOutput::MmioWrite { .. } | HostOutput::Message { .. } | HostOutput::PrepareCache(_) => {}
         }
     }
 }
@@ -352,6 +352,15 @@ impl Cpu {
     /// None today; the result is that of a write. A message to nowhere is counted by the root complex.
     pub async fn send_message(&self, toward: Bdf, message: OutMessage) -> Result<(), HostError> {
         self.post(HostOutput::Message { toward, message }).await
+    }
+
+    /// Puts the caches of the host into a known state: behind everything that this program has issued before, and in no
+    /// simulated time. Ends when that is done; a host that models no caches does nothing.
+    ///
+    /// # Errors
+    /// None today; the result is that of a write.
+    pub async fn prepare_cache(&self, preparation: CachePreparation) -> Result<(), HostError> {
+        self.post(HostOutput::PrepareCache(preparation)).await
     }
 
     /// Takes the next message that a device has sent to the root complex, and waits for it if there is none. Up to

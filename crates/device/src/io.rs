@@ -269,6 +269,12 @@ impl Io {
         self.post(Ok(Output::Intx { asserted }))
     }
 
+    /// Asks for attention by a Power Management Event, in any power state (`PCIe 5.0 §5.3.3`): see [`Output::Pme`]. It leaves
+    /// behind every write issued before it, and ends when the endpoint has taken note of it.
+    pub fn pme(&self) -> PostedFuture {
+        self.post(Ok(Output::Pme))
+    }
+
     /// Sends a message with data to the root complex. Fails with `TooLong` beyond 2^32 - 1 bytes.
     pub fn message(&self, code: u8, data: impl IntoData) -> PostedFuture {
         let data = data.into_data(self.payloads()).ok_or(DmaError::TooLong);

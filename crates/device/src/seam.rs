@@ -240,7 +240,7 @@ impl RequestOp {
     }
 }
 
-/// What a device does, by class: posted are `Write`, `Interrupt`, `Intx` and `Message`; non-posted are `Read` and `Atomic`; a
+/// What a device does, by class: posted are `Write`, `Interrupt`, `Intx`, `Pme` and `Message`; non-posted are `Read` and `Atomic`; a
 /// completion is `Complete`.
 // The tag stands in a word of its own: in a niche (a byte of a hint) it would cut each move of an output into pieces that
 // do not line up with its fields, and reading these back stalls.
@@ -260,6 +260,10 @@ pub enum Output {
         /// The function asks for service.
         asserted: bool,
     },
+    /// Asks for attention, as to be woken (`PCIe 5.0 §5.3.3`): PME_Status is set, and where PME_En is, a PM_PME message is
+    /// sent; else when software sets PME_En. It is not sent again while PME_Status stays set. Without effect in a function
+    /// whose Power Management capability has no PME.
+    Pme,
     /// Sends a message.
     Message(OutMessage),
     /// Reads host memory; answered by [`Input::DmaDone`].

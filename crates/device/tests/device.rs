@@ -97,6 +97,7 @@ fn writes_and_interrupts_leave_in_program_order() {
         assert_eq!((a, b, c), (Ok(()), Ok(()), Ok(())));
         io.dma_write(0x200, 0x0403_0201u32).await?;
         io.intx(true).await?;
+        io.pme().await?;
         io.interrupt(2).await
     }));
     rig.open[Class::Posted.index()] = false;
@@ -110,6 +111,7 @@ fn writes_and_interrupts_leave_in_program_order() {
         Event::Message(0x7e),
         Event::Write(0x200, four),
         Event::Intx(true),
+        Event::Pme,
         Event::Interrupt(2),
     ];
     assert_eq!(rig.take_log(), expected);

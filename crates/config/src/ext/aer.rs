@@ -305,10 +305,21 @@ const fn uncorrectable_fields(pattern: Field) -> [Field; Uncorrectable::ALL.len(
     let mut i = 0;
     while i < all.len() {
         let error = Uncorrectable::ALL[i];
-        all[i] = Field { bits: error.mask(), name: error.name(), ..pattern };
+        let own = match error {
+            Uncorrectable::UncorrectableInternal => inert(pattern, NO_INTERNAL_ERRORS),
+            Uncorrectable::McBlockedTlp => inert(pattern, "multicast is not modelled"),
+            _ => pattern,
+        };
+        all[i] = Field { bits: error.mask(), name: error.name(), ..own };
         i += 1;
     }
     all
+}
+
+const NO_INTERNAL_ERRORS: &str = "nothing makes an internal error";
+
+const fn inert(field: Field, why: &'static str) -> Field {
+    Field { does: "", inert: Some(why), ..field }
 }
 
 /// A field like `pattern` for each correctable error.
@@ -317,7 +328,11 @@ const fn correctable_fields(pattern: Field) -> [Field; Correctable::ALL.len()] {
     let mut i = 0;
     while i < all.len() {
         let error = Correctable::ALL[i];
-        all[i] = Field { bits: error.mask(), name: error.name(), ..pattern };
+        let own = match error {
+            Correctable::CorrectedInternal => inert(pattern, NO_INTERNAL_ERRORS),
+            _ => pattern,
+        };
+        all[i] = Field { bits: error.mask(), name: error.name(), ..own };
         i += 1;
     }
     all
@@ -336,7 +351,7 @@ static UNCORRECTABLE_MASK_FIELDS: [Field; 17] = uncorrectable_fields(pattern(
 ));
 static SEVERITY_FIELDS: [Field; 17] =
     uncorrectable_fields(pattern(Attribute::Rws, "set: ERR_FATAL, clear: ERR_NONFATAL"));
-static CORRECTABLE_STATUS_FIELDS: [Field; 8] = correctable_fields(pattern(Attribute::Rw1cs, ""));
+static CORRECTABLE_STATUS_FIELDS: [Field; 8] = correctable_fields(pattern(Attribute::Rw1cs, "event"));
 static CORRECTABLE_MASK_FIELDS: [Field; 8] =
     correctable_fields(pattern(Attribute::Rws, "set: logged in the status alone, without message"));
 
@@ -368,11 +383,11 @@ const ROOT_COMMAND_FIELDS: &[Field] = &[
 ];
 const ROOT_STATUS_FIELDS: &[Field] = &[
     Field::rw1cs(1 << 0, "ERR_COR Received", "clear: the next ERR_COR leaves its source").tells(Effects::AER),
-    Field::rw1cs(1 << 1, "Multiple ERR_COR Received", "").tells(Effects::AER),
+    Field::rw1cs(1 << 1, "Multiple ERR_COR Received", "event").tells(Effects::AER),
     Field::rw1cs(1 << 2, "ERR_FATAL/NONFATAL Received", "clear: the next one leaves its source")
         .tells(Effects::AER),
-    Field::rw1cs(1 << 3, "Multiple ERR_FATAL/NONFATAL Received", "").tells(Effects::AER),
-    Field::rw1cs(1 << 4, "First Uncorrectable Fatal", "").tells(Effects::AER),
+    Field::rw1cs(1 << 3, "Multiple ERR_FATAL/NONFATAL Received", "event").tells(Effects::AER),
+    Field::rw1cs(1 << 4, "First Uncorrectable Fatal", "event").tells(Effects::AER),
     Field::rw1cs(1 << 5, "Non-Fatal Error Messages Received", "ends the interrupt").tells(Effects::AER),
     Field::rw1cs(1 << 6, "Fatal Error Messages Received", "ends the interrupt").tells(Effects::AER),
     Field::ro(0x1f << root::INTERRUPT_SHIFT, "Advanced Error Interrupt Message Number"),

@@ -134,7 +134,7 @@ pub const TABLE: Structure = Structure {
         Word {
             dw: RP_PIO_STATUS,
             name: "RP PIO Status",
-            fields: &[Field::rw1cs(RP_PIO, "Cfg, I/O, Mem: UR, CA, Completion Timeout", "")],
+            fields: &[Field::rw1cs(RP_PIO, "Cfg, I/O, Mem: UR, CA, Completion Timeout", "event")],
         },
         Word {
             dw: RP_PIO_MASK,
@@ -149,19 +149,19 @@ pub const TABLE: Structure = Structure {
         Word {
             dw: RP_PIO_SYS_ERROR,
             name: "RP PIO SysError",
-            fields: &[Field::rws(
+            fields: &[Field::inert_sticky(
                 RP_PIO,
                 "Cfg, I/O, Mem: UR, CA, Completion Timeout",
-                "asks for a System Error",
+                "the root complex has no system error line beside the interrupts of AER",
             )],
         },
         Word {
             dw: RP_PIO_EXCEPTION,
             name: "RP PIO Exception",
-            fields: &[Field::rws(
+            fields: &[Field::inert_sticky(
                 RP_PIO,
                 "Cfg, I/O, Mem: UR, CA, Completion Timeout",
-                "reads end in an exception",
+                "a host program hears of every request that fails; there is no processor to take an exception",
             )],
         },
         Word { dw: 8, name: "RP PIO Header Log 1", fields: LOG },

@@ -27,7 +27,11 @@ pub const LANE_EQUALIZATION: u16 = 8;
 
 /// Equalization Complete and all phases successful: a link in L0 at this rate has been equalized.
 const EQUALIZED: u32 = 0b1111;
-const PARITY: &[Field] = &[Field::rw1cs(!0, "Data Parity Mismatch Status", "")];
+const PARITY: &[Field] = &[Field::inert_event_sticky(
+    !0,
+    "Data Parity Mismatch Status",
+    "the parity of SKP ordered sets is not modelled",
+)];
 
 /// The registers.
 pub const TABLE: Structure = Structure {
@@ -40,7 +44,11 @@ pub const TABLE: Structure = Structure {
             name: "16.0 GT/s Status",
             fields: &[
                 Field::ros(EQUALIZED, "Equalization Complete, Phases 1 to 3 Successful"),
-                Field::rw1cs(1 << 4, "Link Equalization Request", ""),
+                Field::inert_event_sticky(
+                    1 << 4,
+                    "Link Equalization Request",
+                    "equalization is not modelled",
+                ),
             ],
         },
         Word { dw: LOCAL_PARITY, name: "Local Data Parity Mismatch Status", fields: PARITY },

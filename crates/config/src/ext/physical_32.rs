@@ -61,7 +61,11 @@ pub const TABLE: Structure = Structure {
             name: "32.0 GT/s Status",
             fields: &[
                 Field::ros(EQUALIZED, "Equalization Complete, Phases 1 to 3 Successful"),
-                Field::rw1cs(1 << 5, "Link Equalization Request", ""),
+                Field::inert_event_sticky(
+                    1 << 5,
+                    "Link Equalization Request",
+                    "equalization is not modelled",
+                ),
             ],
         },
         Word {

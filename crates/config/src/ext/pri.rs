@@ -32,9 +32,12 @@ pub const TABLE: Structure = Structure {
             name: "Page Request Control, Page Request Status",
             fields: &[
                 Field::inert(1 << 0, "Enable", super::NO_TRANSLATION).tells(Effects::TRANSLATION),
-                Field::trigger(1 << 1, "Reset", "nothing is outstanding, so it has nothing to clear"),
-                Field::rw1c(1 << 16, "Response Failure", ""),
-                Field::rw1c(1 << 17, "Unexpected Page Request Group Index", ""),
+                Field {
+                    inert: Some("nothing is outstanding, so it has nothing to clear"),
+                    ..Field::trigger(1 << 1, "Reset", "")
+                },
+                Field::inert_event(1 << 16, "Response Failure", super::NO_TRANSLATION),
+                Field::inert_event(1 << 17, "Unexpected Page Request Group Index", super::NO_TRANSLATION),
                 Field::ro(STOPPED, "Stopped"),
                 Field::ro(1 << 31, "PRG Response PASID Required"),
             ],

@@ -44,7 +44,7 @@ pub const TABLE: Structure = Structure {
             fields: &[
                 Field::ro(0b111, "BAR Index"),
                 Field::ro(0b111 << 5, "Number of Resizable BARs"),
-                Field::rw(SIZE, "BAR Size", "sets the BAR's size, and the BAR to zero")
+                Field::rw(SIZE, "BAR Size", "sets the BAR's size, and address bits below it to zero")
                     .tells(Effects::BAR.union(Effects::RESIZE_BAR)),
                 Field::ro(0xffff << 16, "Sizes 256 TiB to 8 EiB Supported"),
             ],

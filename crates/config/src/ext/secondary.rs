@@ -26,7 +26,8 @@ pub const LANE_EQUALIZATION: u16 = 3;
 
 /// Transmitter preset 7 and receiver hint 7 of both ports: what says that a port may choose.
 const PRESETS: u32 = 0x7f7f;
-const LANE_ERRORS: &[Field] = &[Field::rw1cs(!0, "Lane Error Status", "")];
+const LANE_ERRORS: &[Field] =
+    &[Field::inert_event_sticky(!0, "Lane Error Status", "links do not tell which lane was wrong")];
 
 /// The registers.
 pub const TABLE: Structure = Structure {

@@ -55,43 +55,38 @@ pub mod resource {
     pub const NEGOTIATION_PENDING: u32 = 1 << 17;
 }
 
+const NO_SOFTWARE: &str = "labs set channels up and say how they are shared; no register is asked";
+
 const LOAD_TABLE: u32 = 1 << 0;
 const TABLE_STATUS: u32 = 1 << 16;
 const HARDWARE_FIXED: u32 = 1 << 0;
 const WRR_32_PHASES: u32 = 1 << 1;
 
+const fn load(bits: u32, name: &'static str) -> Field {
+    Field { inert: Some(NO_SOFTWARE), ..Field::trigger(bits, name, "") }
+}
+
 const CONTROL_FIELDS: &[Field] = &[
-    Field::trigger(LOAD_TABLE, "Load VC Arbitration Table", "what was written to the table is obeyed")
-        .tells(Effects::VIRTUAL_CHANNEL),
-    Field::rw(0b111 << 1, "VC Arbitration Select", "how channels share the link")
-        .tells(Effects::VIRTUAL_CHANNEL),
+    load(LOAD_TABLE, "Load VC Arbitration Table").tells(Effects::VIRTUAL_CHANNEL),
+    Field::inert(0b111 << 1, "VC Arbitration Select", NO_SOFTWARE).tells(Effects::VIRTUAL_CHANNEL),
     Field::ro(TABLE_STATUS, "VC Arbitration Table Status"),
 ];
 const RESOURCE_CAPABILITY_FIELDS: &[Field] =
     &[Field::ro(0xff, "Port Arbitration Capability"), Field::ro(0xff << 24, "Port Arbitration Table Offset")];
 const RESOURCE_CONTROL_FIELDS: &[Field] = &[
-    Field::rw(resource::TC_MAP, "TC/VC Map", "which Traffic Classes go by this channel")
+    Field::inert(resource::TC_MAP, "TC/VC Map", NO_SOFTWARE).tells(Effects::VIRTUAL_CHANNEL),
+    load(resource::LOAD_TABLE, "Load Port Arbitration Table").tells(Effects::VIRTUAL_CHANNEL),
+    Field::inert(0b111 << resource::SELECT_SHIFT, "Port Arbitration Select", NO_SOFTWARE)
         .tells(Effects::VIRTUAL_CHANNEL),
-    Field::trigger(
-        resource::LOAD_TABLE,
-        "Load Port Arbitration Table",
-        "what was written to the table is obeyed",
-    )
-    .tells(Effects::VIRTUAL_CHANNEL),
-    Field::rw(0b111 << resource::SELECT_SHIFT, "Port Arbitration Select", "how ports share the channel")
-        .tells(Effects::VIRTUAL_CHANNEL),
-    Field::rw(0b111 << resource::ID_SHIFT, "VC ID", "the channel's number on the link")
-        .tells(Effects::VIRTUAL_CHANNEL),
-    Field::rw(resource::ENABLE, "VC Enable", "the channel initializes flow control")
-        .tells(Effects::VIRTUAL_CHANNEL),
+    Field::inert(0b111 << resource::ID_SHIFT, "VC ID", NO_SOFTWARE).tells(Effects::VIRTUAL_CHANNEL),
+    Field::inert(resource::ENABLE, "VC Enable", NO_SOFTWARE).tells(Effects::VIRTUAL_CHANNEL),
 ];
 const RESOURCE_STATUS_FIELDS: &[Field] = &[
     Field::ro(resource::TABLE_STATUS, "Port Arbitration Table Status"),
     Field::ro(resource::NEGOTIATION_PENDING, "VC Negotiation Pending"),
 ];
 const TABLE_FIELDS: &[Field] =
-    &[Field::rw(!0, "Arbitration Table Phases", "who may send in which phase, once loaded")
-        .tells(Effects::VIRTUAL_CHANNEL)];
+    &[Field::inert(!0, "Arbitration Table Phases", NO_SOFTWARE).tells(Effects::VIRTUAL_CHANNEL)];
 
 /// The registers; those from VC Resource Capability on repeat for each channel.
 pub const TABLE: Structure = Structure {

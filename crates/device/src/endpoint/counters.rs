@@ -37,6 +37,8 @@ counters! {
     interrupts,
     /// Assert_INTx and Deassert_INTx messages sent.
     intx_messages,
+    /// PM_PME messages of its functions.
+    pme_messages,
     /// Completions matched to a read of this endpoint.
     completions,
 

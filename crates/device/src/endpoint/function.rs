@@ -2,23 +2,24 @@
 //! One function of an endpoint: its configuration space, its device, and what it has under way, by class. A transfer
 //! of one class never waits for one of another.
 
-use super::answers::{Answer, without_data};
+mod completions;
+mod interrupts;
+
+use super::answers::Answer;
 use super::errors::LoggedTlp;
-use super::msix::{Msix, Raised};
+use super::msix::Msix;
 use super::outbox::{MAX_PARKED, Outbox};
 use super::reads::{Done, ReadEngine};
-use super::requests::{Question, Reply};
-use super::settings::{Settings, unmasked};
+use super::settings::Settings;
 use super::{Shared, earlier};
 use crate::seam::{
-    CompletionError, Device, DmaAtomic, DmaError, DmaOptions, DmaRead, DmaWrite, Input, OutMessage, Output,
-    Ready, ResetKind, Token,
+    Device, DmaAtomic, DmaError, DmaOptions, DmaRead, DmaWrite, Input, Output, Ready, ResetKind,
 };
-use config::{ConfigSpace, MsiConfig, ResetScope, Uncorrectable};
+use config::{ConfigSpace, ResetScope, Uncorrectable};
 use tlp::split::request_piece;
 use tlp::{
-    Attributes, Bdf, Body, Class, Data, MemoryOp, MemoryRequest, Message, Repr, Span, Status, Tag, TcSet,
-    Time, Tlp, TrafficClass,
+    Attributes, Bdf, Body, Class, Data, MemoryOp, MemoryRequest, Repr, Span, Tag, TcSet, Time, Tlp,
+    TrafficClass,
 };
 
 /// Outputs refused in one poll; a device that goes on is asked again [`PAUSE`](super::PAUSE) later, so that time
@@ -180,7 +181,8 @@ impl Function {
 
     // ---- posted ----
 
-    #[inline]
+    // Each class apart, so that none pays for the registers of the others.
+    #[inline(never)]
     pub(crate) fn poll_posted(&mut self, now: Time, shared: &mut Shared, room: TcSet) -> Option<Tlp> {
         let mut refused = 0;
         while refused < MAX_REFUSED_PER_POLL {
@@ -235,6 +237,7 @@ impl Function {
         match output {
             Output::Interrupt { vector } => self.interrupt(shared, vector),
             Output::Message(message) => self.message(shared, message),
+            Output::Pme => self.pme(shared),
             Output::Intx { asserted } => {
                 self.set_intx(now, shared, asserted);
                 None
@@ -336,86 +339,9 @@ impl Function {
         self.posted.finish()
     }
 
-    fn interrupt(&mut self, shared: &mut Shared, vector: u16) -> Option<Tlp> {
-        if !self.settings.bus_master {
-            return shared.blocked();
-        }
-        match &mut self.msix {
-            Some(msix) if self.settings.msix.enabled => match msix.raise(vector, self.settings.msix) {
-                Raised::Send(message) => Some(self.interrupt_write(shared, message.address, message.data)),
-                Raised::Pending => None,
-                Raised::OutOfRange => {
-                    shared.counters.interrupts_out_of_range += 1;
-                    None
-                }
-            },
-            _ => self.msi(shared, vector),
-        }
-    }
-
-    /// The data of an MSI: Message Data with the vector in its low bits, upper 16 bits zero (`PCIe 5.0 §6.1.4`).
-    fn msi(&mut self, shared: &mut Shared, vector: u16) -> Option<Tlp> {
-        let Some(msi) = self.settings.msi else {
-            shared.counters.interrupts_not_enabled += 1;
-            return None;
-        };
-        let granted = u16::from(msi.vectors);
-        shared.counters.interrupts_out_of_range += u64::from(vector >= granted);
-        let vector = vector & (granted - 1);
-        if self.config.msi_mask() >> vector & 1 == 1 {
-            self.config.set_msi_pending(self.config.msi_pending() | 1 << vector);
-            return None;
-        }
-        Some(self.msi_write(shared, msi, vector))
-    }
-
-    fn msi_write(&mut self, shared: &mut Shared, msi: MsiConfig, vector: u16) -> Tlp {
-        let low = u16::from(msi.vectors) - 1;
-        self.interrupt_write(shared, msi.address, u32::from(msi.data & !low | vector))
-    }
-
-    fn unmasked_interrupt(&mut self, shared: &mut Shared, room: TcSet) -> Option<Tlp> {
-        let control = self.settings.msix;
-        if !self.settings.bus_master || !self.posted_may_go(TrafficClass::default(), room) {
-            return None;
-        }
-        if control.enabled {
-            let message = self.msix.as_mut()?.next_unmasked(control)?;
-            return Some(self.interrupt_write(shared, message.address, message.data));
-        }
-        let msi = self.settings.msi?;
-        let waiting = unmasked(&self.config, Some(msi));
-        let vector = waiting.checked_ilog2()?;
-        self.config.set_msi_pending(self.config.msi_pending() & !(1 << vector));
-        self.settings.may_unmask = waiting != 1 << vector;
-        Some(self.msi_write(shared, msi, vector as u16))
-    }
-
-    fn interrupt_write(&mut self, shared: &mut Shared, address: u64, data: u32) -> Tlp {
-        shared.counters.interrupts += 1;
-        let data = Data::Carried(shared.pool.copy(&data.to_le_bytes()));
-        // The address is DW-aligned: one DW, all bytes enabled.
-        let span = Span::covering(address & !3, 4).unwrap_or(Span::zero_length(address));
-        memory_write(self.id(shared), span, data, Attributes::empty(), DmaOptions::default())
-    }
-
-    fn message(&mut self, shared: &mut Shared, message: OutMessage) -> Option<Tlp> {
-        let OutMessage { routing, code, header, data, options } = message;
-        let len = data.len();
-        if !len.is_multiple_of(4) || len > self.settings.mps.bytes() as usize {
-            return shared.bad_output();
-        }
-        let (requester, tag) = (self.id(shared), Tag::default());
-        let length_dw = (len > 0).then_some((len / 4) as u16);
-        let body = Body::Message(Message { routing, requester, tag, code, header, length_dw });
-        let attr = options.attr & self.settings.attributes;
-        let repr = Repr { tc: options.tc, attr, ..Repr::new(body) };
-        Some(Tlp { prefixes: options.prefixes, ..Tlp::new(repr, data) })
-    }
-
     // ---- non-posted ----
 
-    #[inline]
+    #[inline(never)]
     pub(crate) fn poll_non_posted(&mut self, now: Time, shared: &mut Shared, room: TcSet) -> Option<Tlp> {
         let mut refused = 0;
         while refused < MAX_REFUSED_PER_POLL {
@@ -539,127 +465,6 @@ impl Function {
         self.done(now, shared, done);
     }
 
-    // ---- completions ----
-
-    #[inline]
-    pub(crate) fn poll_completion(&mut self, now: Time, shared: &mut Shared, room: TcSet) -> Option<Tlp> {
-        let mut refused = 0;
-        while refused < MAX_REFUSED_PER_POLL {
-            if self.select_answer(room) {
-                return self.next_answer(now, shared);
-            }
-            if self.waits_for_posted(shared) {
-                return None;
-            }
-            match self.device.poll_output(now, Class::Completion) {
-                Some(Output::Complete { token, result }) => {
-                    refused += u32::from(!self.begin_answer(shared, token, result, room));
-                }
-                None => return None,
-                Some(_) => {
-                    let _: Option<Tlp> = shared.bad_output();
-                    refused += 1;
-                }
-            }
-        }
-        shared.pause(now);
-        None
-    }
-
-    #[inline]
-    fn select_answer(&mut self, room: TcSet) -> bool {
-        let posted = &self.posted;
-        let found = self.answers.select(room, |tc, stamp| posted.oldest(tc).is_none_or(|p| stamp < p));
-        self.held_by_posted |= !found && !posted.is_empty();
-        found
-    }
-
-    /// False where nobody asked.
-    fn begin_answer(
-        &mut self,
-        shared: &mut Shared,
-        token: Token,
-        result: Result<Data, CompletionError>,
-        room: TcSet,
-    ) -> bool {
-        let Some(question) = shared.requests.answer(self.number, token) else {
-            shared.counters.stale_tokens += 1;
-            return false;
-        };
-        let answer = match result {
-            Ok(data) if data.len() == question.answer_len() as usize || question.span.is_zero_length() => {
-                self.good_answer(shared, question, data)
-            }
-            Ok(_) => {
-                shared.counters.bad_answers += 1;
-                let error = CompletionError::CompleterAbort;
-                Answering::Tlp(self.refusal(shared, &question, error, question.logged()))
-            }
-            Err(error) => Answering::Tlp(self.refusal(shared, &question, error, question.logged())),
-        };
-        let at_once = self.goes_at_once(question.tc, room) && !self.answers.holds(question.tc);
-        self.answers.accept(shared.stamp(), question.tc, answer, at_once);
-        true
-    }
-
-    fn good_answer(&mut self, shared: &Shared, question: Question, data: Data) -> Answering {
-        let data = match question.reply {
-            Reply::Nothing | Reply::NothingOrRetry => {
-                return Answering::Tlp(without_data(self.id(shared), &question, Status::Success));
-            }
-            Reply::Dw => shared.whole_dw(question.span, &data),
-            _ if question.span.is_zero_length() => shared.one_byte(question.carry),
-            _ => data,
-        };
-        Answering::Data(Answer::new(question, data))
-    }
-
-    fn next_answer(&mut self, now: Time, shared: &mut Shared) -> Option<Tlp> {
-        let completer = self.id(shared);
-        if let Answering::Data(answer) = self.answers.current()? {
-            let tlp = answer.next(completer, self.settings.mps, shared.limits.rcb);
-            if answer.is_done() {
-                self.answers.finish();
-                answer_left(now, shared, tlp.repr.tc);
-            }
-            return Some(tlp);
-        }
-        match self.answers.finish()? {
-            Answering::Tlp(tlp) => {
-                answer_left(now, shared, tlp.repr.tc);
-                Some(tlp)
-            }
-            Answering::Data(_) => None,
-        }
-    }
-
-    /// A completion without data, and the log of why.
-    pub(super) fn refusal(
-        &mut self,
-        shared: &mut Shared,
-        question: &Question,
-        error: CompletionError,
-        logged: LoggedTlp,
-    ) -> Tlp {
-        match error {
-            CompletionError::Retry if question.reply == Reply::NothingOrRetry => {
-                shared.counters.deferred_writes += 1;
-                without_data(self.id(shared), question, Status::ConfigRetry)
-            }
-            CompletionError::UnsupportedRequest => {
-                shared.counters.unsupported_requests += 1;
-                self.log(shared, Uncorrectable::UnsupportedRequest, true, logged);
-                without_data(self.id(shared), question, Status::UnsupportedRequest)
-            }
-            CompletionError::CompleterAbort | CompletionError::Retry => {
-                shared.counters.completer_aborts += 1;
-                self.config.set_status(config::header::status::SIGNALED_TARGET_ABORT);
-                self.log(shared, Uncorrectable::CompleterAbort, true, logged);
-                without_data(self.id(shared), question, Status::CompleterAbort)
-            }
-        }
-    }
-
     // ---- time and reset ----
 
     #[inline]
@@ -750,12 +555,4 @@ fn memory_write(requester: Bdf, span: Span, data: Data, attr: Attributes, option
     let request = MemoryRequest { op: MemoryOp::Write, requester, tag: Tag::default(), span };
     let DmaOptions { tc, hint, prefixes, .. } = options;
     Tlp { prefixes, ..Tlp::new(Repr { tc, attr, th: hint, ..Repr::new(Body::Memory(request)) }, data) }
-}
-
-/// The last completion of a request of `tc` has left.
-#[inline]
-fn answer_left(now: Time, shared: &mut Shared, tc: TrafficClass) {
-    if shared.requests.answered(tc) {
-        shared.wake_at(now); // the credits were perhaps polled before
-    }
 }

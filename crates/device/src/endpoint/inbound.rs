@@ -33,9 +33,16 @@ impl Endpoint {
         if rules::check_received(&tlp, &self.limits_for(&tlp)).is_err() {
             return self.drop_request(None, &tlp, Drop::Malformed);
         }
-        if let Body::Completion(completion) = &tlp.repr.body {
-            return self.completion(now, &tlp, completion);
+        match &tlp.repr.body {
+            // It stays in its place.
+            Body::Completion(completion) => self.completion(now, &tlp, completion),
+            _ => self.request(now, tlp),
         }
+    }
+
+    // Apart from completions, so that neither pays for the registers of the other.
+    #[inline(never)]
+    fn request(&mut self, now: Time, tlp: Tlp) {
         match tlp.repr.body {
             Body::Memory(request) => match request.op {
                 MemoryOp::Read | MemoryOp::ReadLocked => self.memory_read(now, &tlp, request),
@@ -44,7 +51,7 @@ impl Endpoint {
             },
             Body::Io(request) => self.io(now, tlp, request),
             Body::Atomic(request) => self.atomic(now, tlp, request),
-            Body::Completion(_) => {} // above, where it stays in its place
+            Body::Completion(_) => {}
             Body::Config(request) => self.config_request(now, &tlp, &request),
             Body::Message(message) => self.message(now, tlp, &message),
         }
@@ -354,7 +361,11 @@ impl Endpoint {
     ) {
         let Some(function) = self.functions.get_mut(index) else { return };
         let soft_reset = !function.settings.in_d0 && !function.config.no_soft_reset();
+        let pme = function.config.pme_asserted();
         let effects = function.config.write(register_dw, byte_enables, value);
+        if effects.contains(Effects::PME) && !pme && function.config.pme_asserted() {
+            function.pme_enabled(&mut self.shared);
+        }
         if soft_reset && function.config.power_state() == PowerState::D0 {
             self.shared.counters.power_state_resets += 1;
             self.reset_function(now, index);
@@ -451,11 +462,20 @@ impl Endpoint {
         self.touch(index);
     }
 
+    #[inline]
     fn finding(&mut self, index: Option<usize>, finding: Finding, tlp: &Tlp) {
+        match finding {
+            Finding::Good => self.shared.counters.completions += 1,
+            other => self.bad_finding(index, other, tlp),
+        }
+    }
+
+    #[cold]
+    fn bad_finding(&mut self, index: Option<usize>, finding: Finding, tlp: &Tlp) {
         let counters = &mut self.shared.counters;
         let config = &mut self.functions[index.unwrap_or(0)].config;
         match finding {
-            Finding::Good => counters.completions += 1,
+            Finding::Good => {}
             Finding::Swallowed => counters.swallowed_completions += 1,
             Finding::Unsupported => {
                 counters.received_unsupported += 1;

@@ -445,7 +445,7 @@ impl Endpoint {
 
     /// The next TLP of `class`, if there is one. (Here and below a TLP is made where it is returned: to move one just
     /// after its fields were written costs more than to make it.)
-    #[inline]
+    #[inline(always)]
     fn next_tlp(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
         if self.shared.ready().contains(Ready::output(class)) {
             let own = self.next_own(now, class, room);
@@ -500,7 +500,7 @@ impl Endpoint {
         None
     }
 
-    #[inline]
+    #[inline(always)]
     fn poll_function(&mut self, now: Time, class: Class, room: TcSet, index: usize) -> Option<Tlp> {
         let (function, shared) = (&mut self.functions[index], &mut self.shared);
         match class {

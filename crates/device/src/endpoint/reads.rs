@@ -155,10 +155,12 @@ impl ReadEngine {
     ) -> Option<Tlp> {
         let mut cursor = self.cursor(read, settings);
         let (span, tag) = cursor.ask(&mut self.tags, &mut self.dmas, now, settings)?;
-        let (options, carry) = (cursor.options.clone(), cursor.carry);
-        if cursor.remaining > 0 {
-            self.outbox.accept(stamp, options.tc, NonPosted::Read(cursor), true);
+        if cursor.remaining == 0 {
+            let Cursor { options, carry, .. } = cursor;
+            return Some(read_request(requester, span, tag, options, carry));
         }
+        let (options, carry) = (cursor.options.clone(), cursor.carry);
+        self.outbox.accept(stamp, options.tc, NonPosted::Read(cursor), true);
         Some(read_request(requester, span, tag, options, carry))
     }
 

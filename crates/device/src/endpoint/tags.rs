@@ -149,9 +149,10 @@ impl TagPool {
         deadline: Time,
     ) -> Option<Tag> {
         let tag = self.free.pop_front()?;
-        let owner = Some(owner);
-        self.slots[usize::from(tag)] =
-            TagSlot { state: TagState::Waiting, owner, address, remaining, offset, ..IDLE };
+        // Field by field: the place in the list comes with `link`, and of idle ones nothing is asked.
+        let slot = &mut self.slots[usize::from(tag)];
+        (slot.state, slot.owner) = (TagState::Waiting, Some(owner));
+        (slot.address, slot.remaining, slot.offset) = (address, remaining, offset);
         self.in_use += 1;
         self.link(tag, deadline);
         Some(Tag::from_bits(tag))
@@ -165,8 +166,8 @@ impl TagPool {
             return;
         }
         self.quarantined -= u16::from(slot.state == TagState::Quarantined);
+        (slot.state, slot.owner, slot.asked) = (TagState::Idle, None, None);
         self.unlink(tag);
-        self.slots[usize::from(tag)] = IDLE;
         self.in_use -= 1;
         if (self.first..self.first + self.count).contains(&tag) {
             self.free.push_back(tag);

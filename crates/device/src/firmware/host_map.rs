@@ -110,6 +110,26 @@ pub struct Policy {
     /// Bytes that the memory windows of a hot-plug capable slot have at least: each, where all
     /// such slots can have them.
     pub hot_plug_bytes: u64,
+    /// Ports, by their paths, below which more is kept than that, where they are hot-plug capable.
+    pub hot_plug_room: BTreeMap<Path, Room>,
+}
+
+/// What is kept below a hot-plug capable port for what may come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Room {
+    /// Bus numbers, beside the secondary bus.
+    pub buses: u8,
+    /// Bytes of each memory window, where all such ports can have theirs.
+    pub bytes: u64,
+}
+
+impl Policy {
+    /// What is kept below the hot-plug capable port at `path`.
+    #[must_use]
+    pub fn room(&self, path: &Path) -> Room {
+        let own = self.hot_plug_room.get(path).copied().unwrap_or_default();
+        Room { buses: own.buses.max(self.hot_plug_buses), bytes: own.bytes.max(self.hot_plug_bytes) }
+    }
 }
 
 impl Default for Policy {
@@ -133,6 +153,7 @@ impl Default for Policy {
             all_64_bit_above: true,
             hot_plug_buses: 1,
             hot_plug_bytes: 2 << 20,
+            hot_plug_room: BTreeMap::new(),
         }
     }
 }

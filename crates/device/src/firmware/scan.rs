@@ -5,7 +5,7 @@ use super::host_map::{HostMap, Path, Policy};
 use super::registers::{device, extended, port, type1};
 use super::sizing::Need;
 use super::system::{Capability, ExtendedCapability, FoundBridge, Function, Interrupt, PcieFacts, System};
-use super::trouble::{Kind, Trouble, take_subtree, uppermost_gone};
+use super::trouble::{Kind, Trouble, has_lost_its_buses, take_subtree, uppermost_gone};
 use super::{ALL_BYTES, Config, FUNCTIONS, FoundFunction, LOW_HALF, MAX_CAPABILITIES};
 use crate::cpu::Cpu;
 use config::PortType;
@@ -303,10 +303,14 @@ impl<'a> Walk<'a> {
     /// Closes a bridge behind the last bus below it.
     async fn leave(&mut self, bridge: Bdf) -> Result<(), Trouble> {
         let Some(function) = self.functions.get(&bridge) else { return Ok(()) };
+        if self.may_come_and_go(function) && has_lost_its_buses(self.cpu, function).await {
+            let text = format!("function {bridge} was reset while firmware looked below it");
+            return Err(Trouble { text, kind: Kind::TimedOut });
+        }
         let secondary = function.bridge.unwrap_or_default().secondary;
         if function.hot_plug() {
             // A reserve is given where there is one to give.
-            let kept = u16::from(secondary) + 1 + u16::from(self.policy().hot_plug_buses);
+            let kept = u16::from(secondary) + 1 + u16::from(self.policy().room(&function.path).buses);
             self.next_bus = self.next_bus.max(kept.min(u16::from(self.last_bus) + 1));
         }
         let subordinate = (self.next_bus - 1) as u8;
@@ -314,6 +318,12 @@ impl<'a> Walk<'a> {
         numbers.write_buses(bridge.bus(), secondary, subordinate).await?;
         self.set_buses(bridge, secondary, subordinate);
         Ok(())
+    }
+
+    /// Whether a port above is hot-plug capable.
+    fn may_come_and_go(&self, function: &Function) -> bool {
+        let above = |f: &&Function| self.functions.get(&f.parent?);
+        std::iter::successors(above(&function), above).any(Function::hot_plug)
     }
 
     fn set_buses(&mut self, bridge: Bdf, secondary: u8, subordinate: u8) {

@@ -31,9 +31,7 @@ pub(super) async fn common(
     for function in functions.values().filter(|f| f.vf_of.is_none()) {
         let Some(supported) = function.pcie.map(|p| mps_supported(&p)) else { continue };
         let entry = least.entry(function.found.port).or_insert(supported);
-        // Into a slot of a switch any device may come while others go on with what was set.
-        let any_may_come = function.hot_plug() && function.parent.is_some();
-        *entry = (*entry).min(if any_may_come { Mps::default() } else { supported });
+        *entry = (*entry).min(bound_of(function, supported));
         if let MpsPolicy::Fixed(mps) = map.policy.mps
             && mps > supported
         {
@@ -67,8 +65,9 @@ pub(super) async fn common_below(
     let mut mps = bridge.mps;
     if let Some(own) = bridge.pcie.filter(|_| alone) {
         // All that shares the size is new, but for the port.
-        let all = added.iter().filter_map(|bdf| functions.get(bdf)?.pcie);
-        mps = all.map(|p| mps_supported(&p)).fold(mps_supported(&own), Mps::min);
+        let all = added.iter().filter_map(|bdf| functions.get(bdf));
+        let bounds = all.filter_map(|f| Some(bound_of(f, mps_supported(&f.pcie?))));
+        mps = bounds.fold(mps_supported(&own), Mps::min);
     }
     for function in added.iter().filter_map(|bdf| functions.get(bdf)) {
         let supported = function.pcie.map(|p| mps_supported(&p));
@@ -78,6 +77,12 @@ pub(super) async fn common_below(
     }
     let rcb = rcb(cpu, &map.policy, functions, bridge.found.port).await?;
     Ok(Common { mps, rcb })
+}
+
+/// What a function that supports so much bounds the size of its path to: into a slot of a switch any device may come while
+/// others go on with what was set.
+fn bound_of(function: &Function, supported: Mps) -> Mps {
+    if function.hot_plug() && function.parent.is_some() { Mps::default() } else { supported }
 }
 
 fn beyond(function: &Function, mps: Mps, supported: Mps) -> String {

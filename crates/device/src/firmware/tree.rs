@@ -61,7 +61,7 @@ pub async fn rescan(cpu: &Cpu, system: &mut System, bridge: Bdf) -> Result<Resca
     let found = system.get(bridge).filter(|f| f.port_type().is_some_and(|p| p.is_above_link()));
     let port = found.cloned().ok_or_else(|| format!("function {bridge} is no root or downstream port"))?;
     let buses = port.bridge.unwrap_or_default();
-    if system.still_there(cpu, buses.secondary).await {
+    if system.is_still_below(cpu, bridge).await {
         return Ok(Rescan::default());
     }
     let removed = system.forget_below(bridge);
@@ -93,8 +93,8 @@ fn place_all(
     top: Option<Bdf>,
     apertures: Apertures,
 ) -> Result<Vec<Need>, String> {
-    let with_reserve = place(functions, needs, top, apertures, map.policy.hot_plug_bytes);
-    with_reserve.or_else(|_| place(functions, needs, top, apertures, 0))
+    let with_room = place(functions, needs, top, apertures, Some(&map.policy));
+    with_room.or_else(|_| place(functions, needs, top, apertures, None))
 }
 
 /// Makes a need stand where it is told.
@@ -183,9 +183,11 @@ impl System {
         config.enable(function, map.policy.error_reporting).await
     }
 
-    /// Whether device 0 of a bus is the one that was found there, as it was left: a reset would have cleared Command.
-    async fn still_there(&self, cpu: &Cpu, bus: u8) -> bool {
-        let bdf = Bdf::from_bits(u16::from(bus) << 8);
+    /// Whether device 0 right below `bridge` is the one that was found there, as it was left: a reset would have cleared
+    /// Command. False where `bridge` is no bridge that was found, or nothing was found below it.
+    pub async fn is_still_below(&self, cpu: &Cpu, bridge: Bdf) -> bool {
+        let Some(buses) = self.get(bridge).and_then(|f| f.bridge) else { return false };
+        let bdf = Bdf::from_bits(u16::from(buses.secondary) << 8);
         let config = Config { cpu, bdf };
         let Some(before) = self.get(bdf) else { return false };
         let id = u32::from(before.found.device) << 16 | u32::from(before.found.vendor);

@@ -3,6 +3,7 @@
 //! becomes of a device that has gone.
 
 use super::Config;
+use super::registers::type1;
 use super::system::Function;
 use crate::cpu::Cpu;
 use std::collections::BTreeMap;
@@ -38,7 +39,8 @@ impl From<Trouble> for String {
     }
 }
 
-/// Of `bdf` and the bridges above it, `above` the first, the uppermost that does not answer.
+/// Of `bdf` and the bridges above it, `above` the first, the uppermost that does not answer, or that was reset meanwhile, so that
+/// nothing below it can be reached.
 pub(super) async fn uppermost_gone(
     cpu: &Cpu,
     functions: &BTreeMap<Bdf, Function>,
@@ -49,11 +51,21 @@ pub(super) async fn uppermost_gone(
     let mut bdf = bdf;
     while (Config { cpu, bdf }).answers().await.is_none() {
         gone = Some(bdf);
-        let Some(bridge) = next else { break };
+        let Some(bridge) = next else { return gone };
         bdf = bridge;
         next = functions.get(&bdf).and_then(|f| f.parent);
     }
-    gone
+    match functions.get(&bdf).filter(|_| gone.is_some()) {
+        Some(bridge) if has_lost_its_buses(cpu, bridge).await => Some(bdf),
+        _ => gone,
+    }
+}
+
+/// Whether a bridge does not have the bus numbers any more that it was given: what is below it was absent for that alone.
+pub(super) async fn has_lost_its_buses(cpu: &Cpu, bridge: &Function) -> bool {
+    let Some(buses) = bridge.bridge else { return false };
+    let numbers = Config { cpu, bdf: bridge.bdf() }.read(type1::BUS_NUMBERS).await;
+    numbers.is_ok_and(|numbers| (numbers >> 8) as u8 != buses.secondary)
 }
 
 /// Takes a function and all that is below it out of `functions`; returns them.

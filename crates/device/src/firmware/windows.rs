@@ -5,9 +5,9 @@
 //! On each bus the largest alignment comes first, so that nothing is lost between. What holds a fixed address makes
 //! every window above it stand where that address is; the rest of such a window goes behind it, or else before it.
 
-use super::Window;
 use super::sizing::{Class, Need, Seat};
 use super::system::Function;
+use super::{Policy, Window};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use tlp::Bdf;
@@ -36,18 +36,18 @@ impl Apertures {
 /// Places all `needs`, which are those of functions below `top`, and the windows of the bridges among `functions` that
 /// are below it. Returns both, windows too.
 ///
-/// `reserve`: bytes that windows of slots with hot-plug have at least.
+/// `policy` says how many bytes windows of slots with hot-plug have at least; `None`: no more than they need.
 pub(super) fn place(
     functions: &BTreeMap<Bdf, Function>,
     needs: &[Need],
     top: Option<Bdf>,
     apertures: Apertures,
-    reserve: u64,
+    policy: Option<&Policy>,
 ) -> Result<Vec<Need>, String> {
     let mut placed = Vec::new();
     for class in Class::ALL {
         let of_class = needs.iter().filter(|n| n.class == class).copied().collect();
-        let tree = Tree { functions, top, class, aperture: apertures.of(class), reserve };
+        let tree = Tree { functions, top, class, aperture: apertures.of(class), policy };
         placed.extend(tree.place(of_class)?);
     }
     Ok(placed)
@@ -59,7 +59,7 @@ struct Tree<'a> {
     top: Option<Bdf>,
     class: Class,
     aperture: Window,
-    reserve: u64,
+    policy: Option<&'a Policy>,
 }
 
 impl Tree<'_> {
@@ -123,7 +123,8 @@ impl Tree<'_> {
 
     fn reserve_of(&self, bridge: &Function) -> u64 {
         let room = self.class != Class::Io && self.aperture.size > 0 && self.forwards(bridge);
-        if room { self.reserve } else { 0 }
+        let bytes = |policy: &Policy| policy.room(&bridge.path).bytes;
+        self.policy.filter(|_| room).map_or(0, bytes)
     }
 
     /// Packs a bus with fixed addresses from `low` on: free ones go behind the fixed ones, or before them where the

@@ -14,5 +14,6 @@ mod power;
 mod properties;
 mod raw;
 mod reads;
+mod registers;
 mod reset;
 mod virtual_functions;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! D3hot: configuration requests and messages alone are taken, nothing is asked of others, and what comes of the way back
-//! (`PCIe 5.0 §5.3.1.4`).
+//! (`PCIe 5.0 §5.3.1.4`); and PMEs, which may be sent from there (§5.3.3).
 
 use crate::harness::*;
 use config::{Bar, Builder, ConfigSpace, Identity, PcieLayout, PmLayout};
@@ -65,4 +65,67 @@ fn the_way_back_keeps_the_state_or_resets() {
         assert_eq!(matches!(resets[..], [Input::Reset(ResetKind::FunctionLevel)]), !no_soft_reset);
         assert_eq!(bench.endpoint.counters().power_state_resets, u64::from(!no_soft_reset));
     }
+}
+
+/// Bits of PMCSR (`PCIe 5.0 §7.5.2.2`): PME_En, PME_Status.
+const PME_EN: u32 = 1 << 8;
+const PME_STATUS: u32 = 1 << 15;
+/// Message Code of PM_PME (`PCIe 5.0 §2.2.8.2`).
+const PM_PME: u8 = 0x18;
+
+/// In D0, with this PMCSR.
+fn wakeful(pme: bool, control: u32) -> Bench {
+    let space = Builder::type0(Identity { vendor: 0x1234, ..Identity::default() })
+        .bar(2, Bar::memory32(4096))
+        .power_management_with(PmLayout { pme, ..PmLayout::default() })
+        .pcie(PcieLayout::default())
+        .build()
+        .unwrap();
+    let mut bench = Bench::of(EndpointLimits::default(), vec![space]);
+    bench.write_config(0, COMMAND, 0x6);
+    bench.write_capability(0, PM, 1, control);
+    bench
+}
+
+fn wants_attention(bench: &mut Bench) -> Vec<(u8, Bdf)> {
+    bench.probe().push(Class::Posted, Output::Pme);
+    bench.messages()
+}
+
+/// PME_Status is set whether or not PME_En lets the message out, in D0 and in D3hot; once, until software has cleared it.
+#[test]
+fn a_pme_is_sent_where_it_is_enabled() {
+    for (control, sent) in [(PME_EN, true), (0, false), (PME_EN | D3HOT, true), (D3HOT, false)] {
+        let mut bench = wakeful(true, control);
+        let expected = if sent { vec![(PM_PME, EP)] } else { vec![] };
+        assert_eq!(wants_attention(&mut bench), expected, "PMCSR {control:#x}");
+        assert_eq!(bench.capability(PM, 1) & PME_STATUS, PME_STATUS, "PMCSR {control:#x}");
+        assert_eq!(wants_attention(&mut bench), [], "it waits for software");
+        bench.write_capability(0, PM, 1, control | PME_STATUS);
+        assert_eq!(bench.capability(PM, 1) & PME_STATUS, 0, "a one clears it");
+        assert_eq!(wants_attention(&mut bench), expected, "again");
+        assert_eq!(bench.endpoint.counters().pme_messages, 2 * u64::from(sent));
+    }
+}
+
+/// Software that sets PME_En behind PME_Status is told at once; it leaves behind what was posted before.
+#[test]
+fn a_pme_is_sent_when_it_comes_to_be_enabled() {
+    let mut bench = wakeful(true, 0);
+    assert_eq!(wants_attention(&mut bench), []);
+    let pm = bench.endpoint.config(0).unwrap().capability(PM).unwrap();
+    bench.probe().push(Class::Posted, write(0x1000, Data::Counted(512)));
+    assert!(request(&bench.poll(Class::Posted).unwrap()).op == MemoryOp::Write);
+    bench.handle(cfg(Access::Write, EP, pm + 1, 0b0010, &[(PME_EN >> 8) as u8]));
+    let names: Vec<&str> = bench.poll_all(Class::Posted).iter().map(|tlp| tlp.repr.name()).collect();
+    assert_eq!(names, ["MWr", "MWr", "MWr", "Msg"]);
+    bench.handle(cfg(Access::Write, EP, pm + 1, 0b0010, &[(PME_EN >> 8) as u8]));
+    assert_eq!(bench.messages(), [], "it was told");
+}
+
+#[test]
+fn without_pme_nothing_is_sent() {
+    let mut bench = wakeful(false, PME_EN);
+    assert_eq!(wants_attention(&mut bench), []);
+    assert_eq!(bench.capability(PM, 1) & (PME_EN | PME_STATUS), 0);
 }

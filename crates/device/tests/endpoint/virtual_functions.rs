@@ -55,7 +55,11 @@ struct Vfs {
 }
 
 fn with_vfs(limits: EndpointLimits, total: u16) -> Vfs {
-    let Bench { endpoint, probes: physical_probes, pool } = Bench::of(limits, vec![physical(total)]);
+    with_vfs_of(limits, physical(total))
+}
+
+fn with_vfs_of(limits: EndpointLimits, physical: ConfigSpace) -> Vfs {
+    let Bench { endpoint, probes: physical_probes, pool } = Bench::of(limits, vec![physical]);
     let probes = Probes::default();
     let made = Rc::clone(&probes);
     let device = Box::new(move |n: u16| -> Box<dyn Device> {
@@ -273,6 +277,139 @@ fn sizes_follow_the_physical_function() {
         assert_eq!(asked.len(), pieces, "Device Control {control:#x}");
         asked.iter().flat_map(answer).for_each(|c| vfs.bench.handle(c));
         assert_eq!(vfs.probe(0).done().len(), 1);
+    }
+}
+
+/// VF MSE, bit 3 of SR-IOV Control (`PCIe 5.0 §9.3.3.3.4`): without it no virtual function claims memory, and their registers
+/// answer all the same.
+#[test]
+fn vf_mse_gates_the_memory_of_all() {
+    let mut vfs = enabled(EndpointLimits::default(), 2);
+    for (control, status) in [(0, Status::UnsupportedRequest), (VF_MSE, Status::Success)] {
+        vfs.bench.write_extended(0, SRIOV, CONTROL, ARI | VF_ENABLE | control);
+        for n in 0..2u64 {
+            vfs.bench.handle(mrd(1, VF_BASE + n * VF_SIZE + 0x3000, 8));
+            let answer = vfs.bench.poll(Class::Completion).unwrap();
+            assert_eq!(completion(&answer).status, status, "VF {n}, SR-IOV Control {control:#x}");
+            assert_eq!(vfs.read(n as u16, 0), 0xffff_ffff, "Vendor ID of VF {n}");
+        }
+    }
+}
+
+/// ARI Capable Hierarchy, bit 4 of SR-IOV Control (`PCIe 5.0 §9.3.3.3.5`), chooses First VF Offset and VF Stride: here 1 with it
+/// and 100h, the next bus, without. VF BAR0 is where the memory of VF 0 begins. NumVFs says how many there are.
+#[test]
+fn virtual_functions_are_numbered_and_placed_as_the_capability_says() {
+    let next_bus = Bdf::from_bits(EP.bits() + 0x100);
+    let rows = [(ARI, VF_BASE, 2, Vfs::id(1)), (0, VF_BASE, 2, Bdf::from_bits(next_bus.bits() + 1))];
+    for (control, base, count, second) in rows {
+        let mut vfs = with_vfs(EndpointLimits::default(), 4);
+        vfs.bench.write_extended(0, SRIOV, NUM_VFS, count);
+        vfs.bench.write_extended(0, SRIOV, VF_BAR0 + 1, (base >> 32) as u32);
+        vfs.bench.write_extended(0, SRIOV, CONTROL, control);
+        vfs.bench.write_extended(0, SRIOV, CONTROL, control | VF_MSE | VF_ENABLE);
+        let answer = vfs.config(Access::Read, second, 0, &[]);
+        assert_eq!((completion(&answer).status, completion(&answer).completer), (Status::Success, second));
+        let third = Bdf::from_bits(second.bits() + 1);
+        let answer = vfs.config(Access::Read, third, 0, &[]);
+        assert_eq!(completion(&answer).status, Status::UnsupportedRequest, "NumVFs is 2");
+        vfs.bench.handle(mrd(1, base + VF_SIZE + 0x3000, 8));
+        assert_eq!(completion(&vfs.bench.poll(Class::Completion).unwrap()).completer, second, "its memory");
+        vfs.bench.handle(mrd(1, base + 2 * VF_SIZE, 8));
+        assert_eq!(
+            completion(&vfs.bench.poll(Class::Completion).unwrap()).status,
+            Status::UnsupportedRequest
+        );
+    }
+}
+
+/// System Page Size (`PCIe 5.0 §9.3.3.12`): bit 4 is 64 KiB, to which the 16 KiB of each virtual function are rounded up.
+#[test]
+fn the_memory_of_each_is_whole_system_pages() {
+    const SYSTEM_PAGE_SIZE: u16 = 8;
+    for (page, size) in [(1, VF_SIZE), (1 << 1, VF_SIZE), (1 << 4, 0x1_0000)] {
+        let mut vfs = with_vfs(EndpointLimits::default(), 2);
+        vfs.bench.write_extended(0, SRIOV, SYSTEM_PAGE_SIZE, page);
+        vfs.enable(2);
+        // VF 1's own MSI-X pending bits, which the endpoint reads.
+        vfs.bench.handle(mrd(1, VF_BASE + size + 0x3000, 8));
+        let answer = completion(&vfs.bench.poll(Class::Completion).unwrap());
+        assert_eq!(
+            (answer.status, answer.completer),
+            (Status::Success, Vfs::id(1)),
+            "System Page Size {page:#x}"
+        );
+    }
+}
+
+/// VF 10-Bit Tag Requester Enable, bit 5 of SR-IOV Control (`PCIe 5.0 §9.3.3.3.6`): the first tag of a read.
+#[test]
+fn virtual_functions_use_long_tags_where_that_is_enabled() {
+    const TEN_BIT_TAG: u32 = 1 << 5;
+    let sriov = SriovLayout { ten_bit_tag: true, ..SriovLayout::new(1, 0x1001) };
+    let space = Builder::type0(Identity { vendor: 0x1234, device: 1, ..Identity::default() })
+        .bar(0, Bar::memory64(64 << 10))
+        .pcie(PcieLayout { ten_bit_tag: true, ..PcieLayout::default() })
+        .single_root_virtualization(sriov.bar(0, Bar::memory64(VF_SIZE)))
+        .build()
+        .unwrap();
+    for (control, first) in [(0, 0), (TEN_BIT_TAG, 256)] {
+        let mut vfs = with_vfs_of(EndpointLimits::default(), space.clone());
+        let device_control_2 = vfs.bench.endpoint.config(0).unwrap().pcie_capability().unwrap() + 10;
+        vfs.bench.write_config(0, device_control_2, 1 << 12);
+        vfs.enable(1);
+        vfs.bench.write_extended(0, SRIOV, CONTROL, ARI | VF_MSE | VF_ENABLE | control);
+        vfs.write(0, COMMAND, 0x4);
+        vfs.probe(0).push(Class::NonPosted, read(1, 0x1000, 4));
+        let asked = vfs.bench.poll(Class::NonPosted).unwrap();
+        assert_eq!((request(&asked).tag.bits(), request(&asked).requester), (first, Vfs::id(0)));
+    }
+}
+
+/// Bits of Status of a virtual function (`PCIe 5.0 §9.3.4.1.4`); its physical one's stay clear.
+#[test]
+fn events_of_status_are_each_ones_own() {
+    type Event = fn(&mut Vfs);
+    fn answered(vfs: &mut Vfs, status: Status) {
+        vfs.probe(0).push(Class::NonPosted, read(1, 0x1000, 4));
+        let asked = vfs.bench.poll(Class::NonPosted).unwrap();
+        vfs.bench.handle(refuse(&asked, status));
+    }
+    fn poisoned(vfs: &mut Vfs) {
+        let mut tlp = mwr(VF_BASE, &[0; 4]);
+        tlp.repr.ep = true;
+        vfs.bench.handle(tlp);
+        let _ = vfs.bench.messages();
+    }
+    let abort: Event = |vfs| {
+        vfs.bench.handle(mrd(7, VF_BASE, 4));
+        let token = vfs.probe(0).tokens()[0];
+        let result = Err(CompletionError::CompleterAbort);
+        vfs.probe(0).push(Class::Completion, Output::Complete { token, result });
+        assert!(vfs.bench.poll(Class::Completion).is_some());
+    };
+    let rows: [(&str, Event, u32); 4] = [
+        ("CA of the function", abort, 1 << 27),
+        ("CA of another", |vfs| answered(vfs, Status::CompleterAbort), 1 << 28),
+        ("UR of another", |vfs| answered(vfs, Status::UnsupportedRequest), 1 << 29),
+        (
+            "a poisoned write, of which SERR# Enable of the physical function tells",
+            poisoned,
+            1 << 31 | 1 << 30,
+        ),
+    ];
+    for (what, event, bits) in rows {
+        let mut vfs = enabled(EndpointLimits::default(), 2);
+        vfs.bench.write_config(0, COMMAND, 0x106);
+        event(&mut vfs);
+        assert_eq!(vfs.read(0, COMMAND) & 0xf900_0000, bits, "{what}");
+        assert_eq!(
+            (vfs.read(1, COMMAND) & 0xf900_0000, vfs.bench.config(COMMAND) & 0xf900_0000),
+            (0, 0),
+            "{what}"
+        );
+        vfs.write(0, COMMAND, 0xf900_0004);
+        assert_eq!(vfs.read(0, COMMAND) & 0xf900_0000, 0, "{what}: ones clear it");
     }
 }
 

@@ -16,6 +16,7 @@ pub(crate) enum Event {
     Write(u64, Data),
     Interrupt(u16),
     Intx(bool),
+    Pme,
     Message(u8),
     Read(u64, u32),
     Atomic(u64, AtomicOp, Data),
@@ -165,6 +166,7 @@ impl Rig {
             }
             Output::Interrupt { vector } => Event::Interrupt(vector),
             Output::Intx { asserted } => Event::Intx(asserted),
+            Output::Pme => Event::Pme,
             Output::Atomic(atomic) => {
                 let event = Event::Atomic(atomic.address, atomic.op, atomic.operands.clone());
                 self.atomics.push(atomic);

@@ -9,7 +9,10 @@ use crate::Effects;
 use crate::register::{Field, Structure, Word};
 
 const NO_ASPM: &str = "links have no low-power states here";
+const NO_LTR: &str = "LTR messages are sent as devices like, and end at the first port above, to no effect";
+const SAME_ATTRIBUTES: &str = "completions have the attributes of their requests";
 const NO_TRAINING: &str = "how links train is not modelled";
+const ANY_CUT: &str = "tells an endpoint where its root port cuts completions, which it takes cut anywhere; root ports have it HwInit";
 const NO_RATE_CHANGE: &str = "a link keeps the rate that its lab gives it";
 
 const CAPABILITIES: Word = Word {
@@ -97,7 +100,7 @@ const LINK_CONTROL: Word = Word {
     name: "Link Control, Link Status",
     fields: &[
         Field::inert(lc::ASPM, "ASPM Control", NO_ASPM).tells(Effects::LINK_CONTROL).kept_by_flr(),
-        Field::rw(super::RCB_128, "Read Completion Boundary", "where completions may be cut")
+        Field::inert(super::RCB_128, "Read Completion Boundary", ANY_CUT)
             .tells(Effects::LINK_CONTROL)
             .kept_by_flr(),
         Field::rw(lc::LINK_DISABLE, "Link Disable", "takes the link below down")
@@ -145,10 +148,14 @@ const fn slot(bits: u32, name: &'static str, does: &'static str) -> Field {
 }
 
 const fn slot_event(bits: u32, name: &'static str) -> Field {
-    Field::rw1c(bits, name, "event").tells(Effects::SLOT_CONTROL)
+    Field::rw1c(bits, name, "event").tells(Effects::SLOT_STATUS)
 }
 
-const INDICATOR: &str = "shown by ConfigSpace::slot";
+const INDICATOR: &str = "a slot has no lights beside ConfigSpace::slot, which shows it";
+
+const fn indicator(bits: u32, name: &'static str) -> Field {
+    Field::inert(bits, name, INDICATOR).tells(Effects::SLOT_CONTROL)
+}
 
 const SLOT_CONTROL: Word = Word {
     dw: super::SLOT_CONTROL,
@@ -160,8 +167,8 @@ const SLOT_CONTROL: Word = Word {
         slot(sc::PRESENCE_ENABLE, "Presence Detect Changed Enable", "the event interrupts"),
         slot(sc::COMMAND_COMPLETED_ENABLE, "Command Completed Interrupt Enable", "the event interrupts"),
         slot(sc::HOT_PLUG_INTERRUPT_ENABLE, "Hot-Plug Interrupt Enable", "events interrupt"),
-        slot(sc::ATTENTION_INDICATOR, "Attention Indicator Control", INDICATOR),
-        slot(sc::POWER_INDICATOR, "Power Indicator Control", INDICATOR),
+        indicator(sc::ATTENTION_INDICATOR, "Attention Indicator Control"),
+        indicator(sc::POWER_INDICATOR, "Power Indicator Control"),
         slot(sc::POWER_OFF, "Power Controller Control", "set: the slot is without power"),
         Field::ro(1 << 11, "Electromechanical Interlock Control"),
         slot(sc::LINK_STATE_ENABLE, "Data Link Layer State Changed Enable", "the event interrupts"),
@@ -259,8 +266,9 @@ const DEVICE_CONTROL_2: Word = Word {
             "AtomicOps do not leave by this port",
         ),
         control(dc2::IDO_REQUEST, "IDO Request Enable", "requests may have the attribute"),
-        control(dc2::IDO_COMPLETION, "IDO Completion Enable", "completions may have the attribute"),
-        Field::rw(dc2::LTR_ENABLE, "LTR Mechanism Enable", "LTR messages are sent, or taken")
+        Field::inert(dc2::IDO_COMPLETION, "IDO Completion Enable", SAME_ATTRIBUTES)
+            .tells(Effects::DEVICE_CONTROL),
+        Field::inert(dc2::LTR_ENABLE, "LTR Mechanism Enable", NO_LTR)
             .tells(Effects::DEVICE_CONTROL.union(Effects::LTR)),
         Field::ro(1 << 11, "Emergency Power Reduction Request"),
         control(dc2::TEN_BIT_TAG, "10-Bit Tag Requester Enable", "10-bit tags"),
@@ -300,7 +308,7 @@ const LINK_CONTROL_2: Word = Word {
         Field::inert_sticky(0xf << 12, "Compliance Preset/De-emphasis", NO_TRAINING),
         Field::ro(1 << 16, "Current De-emphasis Level"),
         Field::ros(0xf << 17, "Equalization Complete, Phase 1 to 3 Successful"),
-        Field::rw1cs(1 << 21, "Link Equalization Request", "never set: equalization is not modelled"),
+        Field::inert_event_sticky(1 << 21, "Link Equalization Request", "equalization is not modelled"),
         Field::ro(0b11 << 22, "Retimer Presence Detected"),
         Field::ro(0b11 << 24, "Crosslink Resolution"),
         Field::ro(0b111 << 28, "Downstream Component Presence"),

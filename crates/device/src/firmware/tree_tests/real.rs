@@ -11,7 +11,7 @@ use config::{
 };
 use config::{PcieLayout, ext};
 use std::collections::BTreeMap;
-use tlp::{Data, PayloadPool};
+use tlp::{Data, PayloadPool, Rcb};
 
 /// A function, and what is on its secondary bus.
 struct Real {

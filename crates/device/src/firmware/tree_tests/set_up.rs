@@ -2,6 +2,7 @@
 //! What functions are set to, by which policy.
 
 use super::*;
+use tlp::{Mps, Mrrs, Rcb};
 
 const PCIE: u16 = mock::PCIE;
 
