@@ -65,16 +65,26 @@ impl Breakdown {
         self.sums.add_all(parts);
         spent.iter().for_each(|&(stage, spent)| self.sums.add(stage, spent));
         let bucket = bucket_of(ps);
-        self.counts[bucket] += 1;
+        let count = &mut self.counts[bucket];
+        *count += 1;
+        // The first of all is the first of its bucket.
+        if *count == 1 || ps < self.least_ps || ps > self.greatest_ps {
+            self.remember(bucket, ps, &whole());
+        }
+    }
+
+    /// One that stands out, as few do: the first of its bucket, the least or the greatest.
+    #[cold]
+    fn remember(&mut self, bucket: usize, ps: u64, whole: &Transaction) {
         if self.counts[bucket] == 1 {
             self.places[bucket] = self.examples.len() as u16;
-            self.examples.push(whole());
+            self.examples.push(*whole);
         }
         if ps < self.least_ps {
-            (self.least_ps, self.least) = (ps, whole());
+            (self.least_ps, self.least) = (ps, *whole);
         }
         if ps > self.greatest_ps || self.count == 1 {
-            (self.greatest_ps, self.greatest) = (ps, whole());
+            (self.greatest_ps, self.greatest) = (ps, *whole);
         }
     }
 

@@ -14,6 +14,7 @@ pub use build::{Above, FabricConfig, SlotConfig, SwitchSlot, TopologyError};
 use crate::breakdown::Breakdown;
 use crate::host::HostSlot;
 use crate::ledger::AccountTotals;
+use crate::memory_system::MemoryCounters;
 use crate::progress::{Limits, Silence, Stop};
 use crate::queue::{Event, EventQueue, SortedQueue};
 use crate::root::{PeerToPeer, RootComplex, RootCounters, RootFunctionCounters};
@@ -23,8 +24,8 @@ use crate::tap::{Direction, Tap, TapRecord};
 use crate::topology::{LinkEvent, PortId};
 use crate::wire::PortState;
 use device::TlpPort;
-use link::{Counters, Frame, Port};
-use tlp::{Class, TcSet, Time, Tlp};
+use link::{Counters, Port, SentFrame};
+use tlp::{Bdf, Class, TcSet, Time, Tlp};
 
 /// Sums over a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -166,6 +167,17 @@ impl Fabric {
         self.root.counters()
     }
 
+    /// What caches and IOMMU of the host have seen, where its profile describes them.
+    #[must_use]
+    pub fn memory_counters(&self) -> Option<&MemoryCounters> {
+        self.root.memory_counters()
+    }
+
+    /// What the IOMMU lets `requester` reach: see [`RootComplex::restrict_dma`].
+    pub fn restrict_dma(&mut self, requester: Bdf, first: u64, bytes: u64) {
+        self.root.restrict_dma(requester, first, bytes);
+    }
+
     /// Counters of root ports that are functions.
     #[must_use]
     pub fn root_function_counters(&self) -> &RootFunctionCounters {
@@ -241,14 +253,8 @@ impl Fabric {
             if self.totals.events >= pause_at {
                 return Stop::Paused;
             }
-            // Looked at before it is taken: put back, it would stand behind others of its time.
-            if self.queue.next_time().is_some_and(|time| time > limits.until) {
-                self.now = self.now.max(limits.until);
-                return self.end(Stop::TimeLimit);
-            }
-            let Some((time, event)) = self.queue.pop() else {
-                let stop = self.stalled();
-                return self.end(stop);
+            let Some((time, event)) = self.queue.pop_until(limits.until) else {
+                return self.stop_before_next(limits.until);
             };
             if time > self.now {
                 (self.now, self.at_this_instant) = (time, 0);
@@ -262,6 +268,17 @@ impl Fabric {
         }
     }
 
+    /// No event comes by `until`.
+    #[cold]
+    fn stop_before_next(&mut self, until: Time) -> Stop {
+        if self.queue.is_empty() {
+            let stop = self.stalled();
+            return self.end(stop);
+        }
+        self.now = self.now.max(until);
+        self.end(Stop::TimeLimit)
+    }
+
     fn start_links(&mut self) {
         self.started = true;
         for n in 0..self.ports.len() {
@@ -272,6 +289,8 @@ impl Fabric {
         self.try_start_host();
     }
 
+    // In the loop itself, and the most frequent event in it: else each event would save the registers of the largest.
+    #[inline(always)]
     fn handle(&mut self, event: Event) {
         match event {
             Event::Arrive(port) => self.arrive(port),
@@ -345,7 +364,7 @@ impl Fabric {
     }
 
     fn try_start_host(&mut self) {
-        let waits = |p: &PortState| !p.port.is_active() && !self.is_empty_slot(p.id.link());
+        let waits = |p: &PortState| !p.port.is_active() && self.is_awaited(p.id.link());
         if !self.ports.iter().any(waits) {
             self.host_started = true;
             self.queue.push(self.now, Event::Host);
@@ -379,13 +398,17 @@ impl Fabric {
     }
 }
 
-fn tap_record(
-    time: Time,
-    at: PortId,
-    direction: Direction,
-    frame: &Frame,
+/// Shows a frame to a tap. Never inlined: hardly anybody looks, and all frames would pay for the copy of the TLP.
+#[inline(never)]
+fn show(
+    tap: &mut dyn Tap,
+    (time, at, direction): (Time, PortId, Direction),
+    frame: SentFrame,
+    tlp: Option<&Tlp>,
     damaged: bool,
     dropped: bool,
-) -> TapRecord<'_> {
-    TapRecord { time, link: at.link(), at: at.side(), direction, frame, damaged, dropped }
+) {
+    if let Some(frame) = &frame.whole(tlp) {
+        tap.frame(&TapRecord { time, link: at.link(), at: at.side(), direction, frame, damaged, dropped });
+    }
 }

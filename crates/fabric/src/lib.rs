@@ -34,12 +34,14 @@ pub mod topology;
 
 mod bridge;
 mod ledger;
+mod memory_system;
 mod wire;
 
 pub use breakdown::Breakdown;
 pub use fabric::{Above, Fabric, FabricConfig, RunTotals, SlotConfig, SwitchSlot, TopologyError};
 pub use fault::{Alteration, FaultAction, FaultRule, FrameKind, TlpFilter, TlpType};
 pub use ledger::{AccountTotals, MAX_ACCOUNTS};
+pub use memory_system::MemoryCounters;
 pub use profile::HostProfile;
 pub use progress::{Limits, Stop};
 pub use root::{PeerToPeer, RootComplex, RootCounters, RootFunctionCounters, RootPortConfig};

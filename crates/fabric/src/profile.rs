@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a host costs: latencies and service times of its root complex and memory.
 
+mod parts;
+
+pub use parts::{
+    CompletionProfile, DramBanks, DramProfile, HostSettings, IommuProfile, LlcProfile, NumaProfile, PageSize,
+    PageWalkCache, PowerProfile, Replacement, WeightedLatency,
+};
+
 use tlp::{Duration, Rcb};
 
 /// The timing of a host. All costs are physical: a latency is a delay that requests share, a service time is one that
@@ -35,6 +42,22 @@ pub struct HostProfile {
     pub max_reads_per_port: u32,
     /// Non-posted requests of the host that one root port has under way at most: 5-bit tags give 32.
     pub max_host_requests_per_port: u16,
+    /// The last-level cache; without one, every line costs the same.
+    pub llc: Option<LlcProfile>,
+    /// Memory behind it.
+    pub dram: Option<DramProfile>,
+    /// The other socket; without, there is one.
+    pub numa: Option<NumaProfile>,
+    /// The IOMMU; [`HostSettings::iommu`] turns it on.
+    pub iommu: Option<IommuProfile>,
+    /// How read completions leave.
+    pub completions: CompletionProfile,
+    /// Latencies that some reads meet beside all others; their parts sum to a billion at most.
+    pub noise: Vec<WeightedLatency>,
+    /// Power states of the root complex.
+    pub power: Vec<PowerProfile>,
+    /// What a lab chooses.
+    pub settings: HostSettings,
 }
 
 impl HostProfile {
@@ -55,6 +78,14 @@ impl HostProfile {
             rcb: Rcb::default(),
             max_reads_per_port: 1024,
             max_host_requests_per_port: 32,
+            llc: None,
+            dram: None,
+            numa: None,
+            iommu: None,
+            completions: CompletionProfile::default(),
+            noise: Vec::new(),
+            power: Vec::new(),
+            settings: HostSettings::default(),
         }
     }
 

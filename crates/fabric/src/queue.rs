@@ -78,6 +78,20 @@ struct Entry {
 const NEAR_MAX: usize = 128;
 
 impl SortedQueue {
+    /// Takes the first event, where it is due by `until`: put back, it would stand behind others of its time.
+    #[inline]
+    pub(crate) fn pop_until(&mut self, until: Time) -> Option<(Time, Event)> {
+        let Entry { time, event } = *self.near.last()?;
+        if time > until {
+            return None;
+        }
+        self.near.pop();
+        if self.near.is_empty() {
+            self.advance();
+        }
+        Some((time, event))
+    }
+
     #[inline]
     fn insert(near: &mut Vec<Entry>, entry: Entry) {
         near.push(entry);
@@ -147,11 +161,7 @@ impl EventQueue for SortedQueue {
     }
 
     fn pop(&mut self) -> Option<(Time, Event)> {
-        let next = self.near.pop().map(|e| (e.time, e.event));
-        if self.near.is_empty() {
-            self.advance();
-        }
-        next
+        self.pop_until(Time::MAX)
     }
 
     fn next_time(&self) -> Option<Time> {
@@ -179,6 +189,21 @@ mod tests {
         let order: Vec<Event> = std::iter::from_fn(|| queue.pop().map(|(_, e)| e)).collect();
         assert_eq!(order, [4, 1, 3, 0, 2].map(Event::SlotTimer));
         assert!(queue.is_empty());
+    }
+
+    /// What comes later than is asked for stays where it is, before what is put behind it.
+    #[test]
+    fn nothing_later_is_taken() {
+        let mut queue = SortedQueue::default();
+        let at = Time::from_ps;
+        queue.push(at(5), Event::SlotTimer(0));
+        assert_eq!(queue.pop_until(at(4)), None);
+        queue.push(at(5), Event::SlotTimer(1));
+        queue.push(at(7), Event::SlotTimer(2));
+        let taken: Vec<_> = std::iter::from_fn(|| queue.pop_until(at(6))).collect();
+        assert_eq!(taken, [(at(5), Event::SlotTimer(0)), (at(5), Event::SlotTimer(1))]);
+        assert_eq!((queue.len(), queue.pop_until(at(7))), (1, Some((at(7), Event::SlotTimer(2)))));
+        assert_eq!((queue.is_empty(), queue.pop_until(Time::MAX)), (true, None));
     }
 
     /// Times as a tree of links has them: now, soon, within the reach of the wheel and beyond, and some of them the same.

@@ -11,15 +11,42 @@ use tlp::{Class, Duration, Time, Tlp};
 /// A frame on its way to a port. Its TLP stays at the port that sent it, which keeps it at least until it is accepted.
 pub(crate) struct InFlight {
     pub(crate) frame: SentFrame,
-    /// The TLP, where it was sent before: its sender may forget it while this copy is on its way.
-    pub(crate) again: Option<Box<Tlp>>,
-    /// What is wrong with it.
-    pub(crate) harm: Option<Box<Harm>>,
-    pub(crate) dropped: bool,
+    /// What is not so with most frames.
+    pub(crate) odd: Option<Box<Odd>>,
     /// From the arrival of its header until that of its last symbol, where the switch that it goes to cuts through.
     pub(crate) tail: Duration,
     /// Its TLP has gone on already.
     pub(crate) passed: bool,
+}
+
+/// What sets a frame apart.
+#[derive(Default)]
+pub(crate) struct Odd {
+    /// The TLP, where it was sent before: its sender may forget it while this copy is on its way.
+    pub(crate) again: Option<Tlp>,
+    /// What is wrong with it.
+    pub(crate) harm: Option<Box<Harm>>,
+    /// It never gets there.
+    pub(crate) dropped: bool,
+}
+
+impl InFlight {
+    /// A frame of which `again` is the TLP, where it was sent before.
+    #[inline]
+    pub(crate) fn new(frame: SentFrame, again: Option<&Tlp>, tail: Duration) -> InFlight {
+        let odd = again.map(|tlp| Box::new(Odd { again: Some(tlp.clone()), ..Odd::default() }));
+        InFlight { frame, odd, tail, passed: false }
+    }
+
+    /// It never gets there.
+    pub(crate) fn lose(&mut self) {
+        self.odd.get_or_insert_default().dropped = true;
+    }
+
+    /// True where it never gets there.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.odd.as_ref().is_some_and(|odd| odd.dropped)
+    }
 }
 
 /// One end of a link.
@@ -111,17 +138,12 @@ impl PortState {
             self.faults.not_before = arrival;
         }
         sent.frame = verdict.dllp.map_or(sent.frame, SentFrame::Dllp);
-        sent.dropped = verdict.dropped;
-        sent.harm = verdict.harm;
+        if verdict.dropped || verdict.harm.is_some() {
+            let odd = sent.odd.get_or_insert_default();
+            (odd.harm, odd.dropped) = (verdict.harm, verdict.dropped);
+        }
         // The sender may have forgotten it when the second copy comes.
-        let twin = verdict.doubled.then(|| InFlight {
-            frame: sent.frame,
-            again: tlp.map(|tlp| Box::new(tlp.clone())),
-            harm: None,
-            dropped: false,
-            tail: Duration::ZERO,
-            passed: false,
-        });
+        let twin = verdict.doubled.then(|| InFlight::new(sent.frame, tlp, Duration::ZERO));
         self.push_inbound(sent, arrival, queue);
         if let Some(twin) = twin {
             self.push_inbound(twin, arrival, queue);

@@ -90,7 +90,7 @@ fn a_host_program_and_a_device() {
         .raw(link(Rate::Gt8, 1, 128), &Raw::new())
         .with_bare_program(|cpu| async move {
             let windows = vec![common::system::window(0, 256)];
-            let found = device::firmware::enumerate(&cpu, &windows).await?;
+            let found = common::system::enumerate(&cpu, &windows).await?;
             loop {
                 cpu.write_u32(bar(&found[0], 0), 1).await.map_err(text)?;
                 cpu.read_u32(bar(&found[0], 4)).await.map_err(text)?;

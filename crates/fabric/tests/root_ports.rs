@@ -163,7 +163,7 @@ fn errors_from_below_are_logged() {
     let foreign = completion(below(0), bdf(0, 0, 0), unknown, Status::Success, 4);
     let mut wrong = mwr(below(0), 0x1000, 64);
     (wrong.repr.td, wrong.ecrc_wrong) = (true, true);
-    let rows: [(&str, Tlp, u32, Option<&str>); 8] = [
+    let rows: [(&str, Tlp, u32, Option<&str>); 9] = [
         ("poisoned write", poisoned(mwr(below(0), 0x1000, 64)), 12, None),
         ("write to nowhere", mwr(below(0), 0xf000_0000, 64), 20, None),
         ("read of nowhere", mrd(below(0), 0xf000_0000, 64), 20, Some("Cpl UR of 00:00.0 to 10:00.0 tag 7")),
@@ -171,6 +171,7 @@ fn errors_from_below_are_logged() {
         ("wrong ECRC", wrong, 19, None),
         ("unexpected completion", foreign, 16, None),
         ("own window", mrd(below(0), window(0), 64), 20, Some("Cpl UR of 00:00.0 to 10:00.0 tag 7")),
+        ("PTM_Request", message(MessageRouting::Local, below(0), 0x52), 20, None),
         ("poisoned message", poisoned(error(below(0), 0x7f)), 12, None),
     ];
     for (what, tlp, bit, answer) in rows {
@@ -482,6 +483,40 @@ fn resets_and_disabled_links() {
         });
         check_accounts(&fabric);
     }
+}
+
+/// What is in a slot cannot be put there, and what is not cannot be taken out: neither is an event, nor does it touch the link.
+/// Each row: when, what is done, Presence Detect Changed (bit 19 of the DW of Slot Control), Presence Detect State (bit 22), and
+/// whether the link is up 20 us later; the event is cleared then.
+#[test]
+fn cards_come_where_none_is_and_go_where_one_is() {
+    use LinkChange::{Insert, Remove};
+    let rows = [
+        (100, Insert, 0, 1, 1),
+        (150, Remove, 1, 0, 0),
+        (200, Remove, 0, 0, 0),
+        (250, Insert, 1, 1, 1),
+        (300, Insert, 0, 1, 1),
+    ];
+    let rig = Rig::new();
+    rig.ends[0].serve(below(0));
+    let mut fabric = rig.fabric(move |cpu| async move {
+        set_up(&cpu).await;
+        for (at, change, changed, present, up) in rows {
+            cpu.sleep_until(Time::ZERO + Duration::from_us(at + 20)).await;
+            let slot = read(&cpu, 0, pcie(0, 6)).await;
+            assert_eq!((slot >> 19 & 1, slot >> 22 & 1), (changed, present), "{change:?} at {at} us");
+            assert_eq!(read(&cpu, 0, pcie(0, 4)).await >> 29 & 1, up, "{change:?} at {at} us: Link Active");
+            write(&cpu, 0, pcie(0, 6), 0xc, 1 << 19).await;
+        }
+        Ok(())
+    });
+    for (at, change, ..) in rows {
+        let at = Time::ZERO + Duration::from_us(at);
+        fabric.schedule(LinkEvent { at, link: LinkId(0), change });
+    }
+    finish(&mut fabric);
+    check_accounts(&fabric);
 }
 
 /// A link that is cut while requests of both sides are under way: those that were not sent are refused, those that were time

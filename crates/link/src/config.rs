@@ -115,6 +115,11 @@ pub struct PortConfig {
     /// How long the wire is silent when REPLAY_NUM rolls over and the link retrains. Not a figure of the
     /// specification, which only bounds Recovery from above.
     pub retrain: Duration,
+    /// For how long nothing is sent behind a completion with data, beside what the wire needs: root complexes of measured hosts
+    /// leave such gaps (pcie-bench data, `bw_dma_sz_sweep`). The wire is idle then.
+    pub completion_gap: Duration,
+    /// For how much longer behind the last completion of a request, where that is shorter than Max_Payload_Size.
+    pub request_gap: Duration,
 }
 
 /// Settings that the specification forbids.
@@ -243,6 +248,17 @@ impl PortConfig {
             replay_timer: ReplayTimerRule::Rev4 { symbols: 24_000 },
             skp_interval: longest_skp_interval(rate),
             retrain: Duration::from_us(4),
+            completion_gap: Duration::ZERO,
+            request_gap: Duration::ZERO,
+        }
+    }
+
+    /// For how long nothing is sent behind a completion with so many bytes of data.
+    #[inline]
+    pub(crate) fn completion_gap(&self, data: u16, ends_request: bool) -> Duration {
+        match ends_request && u32::from(data) < self.mps.bytes() {
+            true => self.completion_gap + self.request_gap,
+            false => self.completion_gap,
         }
     }
 

@@ -254,6 +254,14 @@ impl Port {
         if self.may_send(now) { self.transmit(now) } else { None }
     }
 
+    /// Like [`poll_sent`](Self::poll_sent), where [`may_send`](Self::may_send) has just said that there is one: it is not
+    /// asked again.
+    #[inline]
+    #[must_use]
+    pub fn send_next(&mut self, now: Time) -> Option<Sent> {
+        self.transmit(now)
+    }
+
     /// Whether [`poll_sent`](Self::poll_sent) has a frame: what may be asked first, and has the same effect where it has
     /// none.
     #[inline]

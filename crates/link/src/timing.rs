@@ -161,6 +161,12 @@ impl Serializer {
         self.silence(until);
     }
 
+    /// Nothing is sent for `gap` behind what was sent.
+    #[inline]
+    pub(crate) fn rest(&mut self, gap: Duration) {
+        self.free.ps = self.free.ps.saturating_add(gap.as_ps());
+    }
+
     /// Sends `bytes`, from `now` or when the wire is free and due SKPs are out; first and last instant.
     #[inline]
     pub(crate) fn send(&mut self, now: Time, bytes: u32, counters: &mut Counters) -> (Time, Time) {
@@ -219,9 +225,11 @@ impl Serializer {
 
     fn count_busy(&mut self, start: WireTime, end: WireTime, counters: &mut Counters) {
         let ticks = self.busy_ticks + end.ticks + TICKS_PER_PS as u32 - start.ticks;
+        // Less than three wholes, so that there is no need to divide.
+        let wholes = u32::from(ticks >= TICKS_PER_PS as u32) + u32::from(ticks >= 2 * TICKS_PER_PS as u32);
+        self.busy_ticks = ticks - wholes * TICKS_PER_PS as u32;
         // Less the one whole that was added to keep the sum positive.
-        self.busy_ticks = ticks % TICKS_PER_PS as u32;
-        counters.busy_ps += end.ps - start.ps + u64::from(ticks / TICKS_PER_PS as u32) - 1;
+        counters.busy_ps += end.ps - start.ps + u64::from(wholes) - 1;
     }
 }
 

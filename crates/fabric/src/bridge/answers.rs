@@ -15,6 +15,8 @@ pub(crate) const PME_TURN_OFF: u8 = 0x19;
 /// Message Code of PME_TO_Ack (`PCIe 5.0 §2.2.8.2`).
 pub(crate) const PME_TO_ACK: u8 = 0x1b;
 
+/// Message Code of PTM_Request (`PCIe 5.0 §2.2.8.10`).
+pub(crate) const PTM_REQUEST: u8 = 0x52;
 /// Message Code of Set_Slot_Power_Limit (`PCIe 5.0 §2.2.8.5`).
 pub(crate) const SET_SLOT_POWER_LIMIT: u8 = 0x50;
 

@@ -1,43 +1,54 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What arrives at a port, and goes to its owner.
 
-use super::{Fabric, tap_record};
+use super::{Fabric, show};
 use crate::stages::Stage;
 use crate::tap::Direction;
 use crate::topology::{Owner, PortId};
-use crate::wire::InFlight;
+use crate::wire::{InFlight, Odd};
 use link::{Port, SentFrame};
 use tlp::{Class, Tlp};
 
 impl Fabric {
     /// The oldest frame on its way to `id` is there.
+    #[inline(always)]
     pub(super) fn arrive(&mut self, id: PortId) {
+        let Some(coming) = self.ports.get_mut(id.index()).and_then(|state| state.inbound.pop_front()) else {
+            return;
+        };
+        let InFlight { frame, odd, tail: _, passed } = coming;
+        match odd {
+            None => self.arrive_frame(id, frame, None, passed),
+            Some(odd) => self.arrive_odd(id, frame, &odd, passed),
+        }
+    }
+
+    #[cold]
+    fn arrive_odd(&mut self, id: PortId, frame: SentFrame, odd: &Odd, passed: bool) {
+        self.arrive_frame(id, frame, Some(odd), passed);
+    }
+
+    // Twice in the program: where nothing is odd, all questions about that are gone.
+    #[inline(always)]
+    fn arrive_frame(&mut self, id: PortId, frame: SentFrame, odd: Option<&Odd>, passed: bool) {
         let now = self.now;
         let ends = [id.index(), id.peer().index()];
         let Ok([state, sender]) = self.ports.get_disjoint_mut(ends) else { return };
-        let Some(InFlight { frame, again, harm, dropped, tail: _, passed }) = state.inbound.pop_front()
-        else {
-            return;
+        let (again, harm, dropped) = match odd {
+            None => (None, None, false),
+            Some(Odd { again, harm, dropped }) => (again.as_ref(), harm.as_deref(), *dropped),
         };
-        let tlp = again.as_deref().or_else(|| tlp_of(frame, &sender.port));
-        let tlp = harm.as_deref().map_or(tlp, |harm| harm.tlp(tlp));
-        if let Some(tap) = &mut self.tap
-            && let Some(frame) = frame.whole(tlp)
-        {
+        let tlp = again.or_else(|| tlp_of(frame, &sender.port));
+        let tlp = harm.map_or(tlp, |harm| harm.tlp(tlp));
+        if let Some(tap) = &mut self.tap {
             let direction = Direction::of_sender(id.peer().side());
-            tap.frame(&tap_record(
-                now,
-                id,
-                direction,
-                &frame,
-                harm.as_ref().is_some_and(|h| h.is_damage()),
-                dropped,
-            ));
+            let damaged = harm.is_some_and(|h| h.is_damage());
+            show(tap.as_mut(), (now, id, direction), frame, tlp, damaged, dropped);
         }
         if dropped {
             return;
         }
-        let accepted = match &harm {
+        let accepted = match harm {
             None => state.port.accepts_sent(now, frame, tlp),
             Some(harm) => harm.arrive(&mut state.port, now, frame, tlp),
         };
@@ -62,10 +73,11 @@ impl Fabric {
                 self.settle_root(n as usize, id.index());
             }
             Owner::Slot(n) => {
-                if tlp.class() != Class::NonPosted {
-                    self.root.ledger.close_at(tlp, n, Stage::Replay, now);
-                } else {
-                    self.root.ledger.reached(tlp.account, n);
+                match tlp.class() {
+                    Class::Posted => self.root.ledger.close_at(tlp, n, Stage::Replay, now),
+                    Class::NonPosted => self.root.ledger.reached(tlp.account, n),
+                    // What it answers was asked by the device.
+                    Class::Completion => self.root.ledger.close(tlp, Stage::Replay, now),
                 }
                 self.slots[n as usize].device.handle_tlp(now, tlp.clone());
                 self.pump(id.index());
@@ -89,7 +101,7 @@ impl Fabric {
         let Some(coming) = state.inbound.front_mut() else { return };
         // Of frames that were held up behind one another, all heads may be there before the first is whole: it goes on once,
         // and the others when it has gone.
-        let intact = coming.harm.is_none() && !coming.dropped && coming.again.is_none() && !coming.passed;
+        let intact = coming.odd.is_none() && !coming.passed;
         let Some(tlp) = tlp_of(coming.frame, &sender.port).filter(|_| intact) else { return };
         if !state.port.expects(coming.frame) {
             return;

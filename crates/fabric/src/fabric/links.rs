@@ -8,15 +8,20 @@ use crate::fault::{Cut, FaultRule};
 use crate::queue::{Event, EventQueue};
 use crate::tap::Direction;
 use crate::topology::{LinkChange, LinkEvent, LinkId, Owner, PortId, Side};
+use crate::wire::InFlight;
 use bitflags::bitflags;
 use config::SlotEvent;
 use link::{Lost, Notice, SentFrame};
 use std::collections::BTreeSet;
-use tlp::{Class, Duration};
+use tlp::{Class, Duration, Time};
 
 /// From the moment at which nothing keeps a link down until flow-control initialization begins. Training from Detect takes
 /// some ten milliseconds (`PCIe 5.0 §4.2.6`), and is not modelled; this is a figure of ours, long enough to be seen.
 const TRAINING: Duration = Duration::from_us(10);
+
+/// How long after power-on a host looks for devices: a thousandth of the 100 ms that it has to give them (`PCIe 5.0 §6.6.1`),
+/// since training takes as little here.
+const START_PATIENCE: Duration = Duration::from_us(100);
 
 /// `PCIe 5.0 §3.5.1`: 12 bits.
 const SEQUENCE_NUMBERS: u16 = 1 << 12;
@@ -97,11 +102,21 @@ impl Fabric {
         }
     }
 
-    /// What stands at the far end of `link` has power again.
+    /// What stands at the far end of `link` has power again, and with a switch all below it.
     fn power_on(&mut self, link: LinkId) {
-        let [_, below] = self.ends(link);
-        if let Owner::Slot(n) = self.ports[below].owner {
-            self.slots[n as usize].device.power_on(self.now);
+        let mut links = vec![link];
+        while let Some(link) = links.pop() {
+            let [_, below] = self.ends(link);
+            match self.ports[below].owner {
+                Owner::Slot(n) => self.slots[n as usize].device.power_on(self.now),
+                Owner::Switch { switch, .. } => {
+                    let slot = &mut self.switches[switch as usize];
+                    slot.switch.power_on();
+                    let downstream = slot.ports.iter().skip(1).flatten();
+                    links.extend(downstream.map(|&index| self.ports[index].id.link()));
+                }
+                Owner::Root(_) => {}
+            }
         }
     }
 
@@ -119,8 +134,17 @@ impl Fabric {
     }
 
     /// True where nothing is in the slot of `link`.
-    pub(super) fn is_empty_slot(&self, link: LinkId) -> bool {
+    fn is_empty_slot(&self, link: LinkId) -> bool {
         self.held[link.0 as usize].contains(Held::EMPTY)
+    }
+
+    /// Whether the host waits for `link` before it starts: not where its slot is empty, nor where it is down for longer than
+    /// [`START_PATIENCE`].
+    pub(super) fn is_awaited(&self, link: LinkId) -> bool {
+        let held = self.held[link.0 as usize];
+        let is_soon = |e: &LinkEvent| (self.now..=Time::ZERO + START_PATIENCE).contains(&e.at);
+        let comes = |e: &LinkEvent| e.link == link && matches!(e.change, LinkChange::Restore) && is_soon(e);
+        held.is_empty() || held == Held::CUT && self.link_events.iter().any(comes)
     }
 
     /// The ports of `link`: that towards the root complex first.
@@ -150,7 +174,7 @@ impl Fabric {
         let received = ends.map(|index| self.received(index));
         for (index, at_other_end) in ends.into_iter().zip(received.into_iter().rev()) {
             let lost = self.ports[index].port.take_down(self.now, surprise);
-            self.ports[index].inbound.iter_mut().for_each(|frame| frame.dropped = true);
+            self.ports[index].inbound.iter_mut().for_each(InFlight::lose);
             let is_lost = |lost: &Lost| lost.sequence.is_none_or(|n| !at_other_end.contains(&n));
             lost.into_iter().filter(is_lost).for_each(|lost| self.end_lost(index, &lost));
         }
@@ -166,7 +190,7 @@ impl Fabric {
     /// there. So does one whose header a switch has sent on already.
     fn received(&self, index: usize) -> BTreeSet<u16> {
         let state = &self.ports[index];
-        let passed = state.inbound.iter().filter(|coming| coming.passed && !coming.dropped);
+        let passed = state.inbound.iter().filter(|coming| coming.passed && !coming.is_lost());
         let passed = passed.filter_map(|coming| match coming.frame {
             SentFrame::Tlp { sequence } => Some(sequence),
             SentFrame::Dllp(_) => None,

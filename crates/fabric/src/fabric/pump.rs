@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! From the owners of ports into their queues, and from there onto the wires.
 
-use super::{Fabric, tap_record};
+use super::{Fabric, show};
 use crate::host::HostSlot;
 use crate::queue::{Event, EventQueue};
 use crate::stages::Stage;
@@ -66,14 +66,19 @@ impl Fabric {
             self.refill(index);
         }
         if self.ports[index].port.has_notice() {
-            self.tell_owner(index);
-            // It may have something to say to that.
-            self.refill(index);
-            if self.transmit(index) == Put::NewTlp {
-                self.refill(index);
-            }
+            self.pump_notices(index);
         }
         self.ports[index].arm(self.now, &mut self.queue);
+    }
+
+    #[cold]
+    fn pump_notices(&mut self, index: usize) {
+        self.tell_owner(index);
+        // It may have something to say to that.
+        self.refill(index);
+        if self.transmit(index) == Put::NewTlp {
+            self.refill(index);
+        }
     }
 
     /// The same where only the link has changed: the owner is asked where there is room that there was not, or where it may
@@ -124,7 +129,7 @@ impl Fabric {
         let id = self.ports[index].id;
         let ends = [index, id.peer().index()];
         let Ok([state, peer]) = self.ports.get_disjoint_mut(ends) else { return Put::Nothing };
-        let sent = state.port.poll_sent(now);
+        let sent = state.port.send_next(now);
         let Some(Sent { frame, start, end, wait }) = &sent else { return Put::Nothing };
         // Read in the parts that were just written: read as a whole, they would be waited for.
         let (frame, tlp) = match frame {
@@ -133,19 +138,17 @@ impl Fabric {
             }
             SentFrame::Dllp(dllp) => (SentFrame::Dllp(*dllp), None),
         };
-        if let Some(tap) = &mut self.tap
-            && let Some(frame) = frame.whole(tlp)
-        {
-            tap.frame(&tap_record(*end, id, Direction::of_sender(id.side()), &frame, false, false));
+        if let Some(tap) = &mut self.tap {
+            show(tap.as_mut(), (*end, id, Direction::of_sender(id.side())), frame, tlp, false, false);
         }
         let arrival = *end + peer.propagation;
         if let (Some(tlp), Some(wait)) = (tlp, wait) {
             self.root.ledger.sent(tlp.account, *start, *end, arrival, wait.credit_wait);
         }
-        let again = tlp.filter(|_| wait.is_none()).map(|tlp| Box::new(tlp.clone()));
+        let again = tlp.filter(|_| wait.is_none());
         let tail = peer.tail(*start, *end, tlp);
         let put = if wait.is_some() { Put::NewTlp } else { Put::Other };
-        let in_flight = InFlight { frame, again, harm: None, dropped: false, tail, passed: false };
+        let in_flight = InFlight::new(frame, again, tail);
         if peer.faults.none() {
             peer.push_inbound(in_flight, arrival, &mut self.queue);
         } else if let Some(cut) = peer.send_by_rules(in_flight, tlp, arrival, &mut self.queue) {
@@ -155,20 +158,25 @@ impl Fabric {
     }
 
     /// False where the owner has nothing more, however much room there is.
+    // In its callers, and what it calls apart: none of the owners pays for the registers of another.
     #[inline]
     fn refill(&mut self, index: usize) -> bool {
         match self.ports[index].owner {
-            Owner::Root(n) if self.root.is_idle(n as usize) => {
-                self.ports[index].asks_again = false;
-                false
+            Owner::Root(n) => {
+                let outputs = self.root.outputs(n as usize);
+                if outputs == 0 && !self.root.owes_credits(n as usize) {
+                    self.ports[index].asks_again = false;
+                    return false;
+                }
+                self.refill_root(index, n as usize, outputs)
             }
-            Owner::Root(n) => self.refill_root(index, n as usize),
             Owner::Slot(n) => self.refill_slot(index, n as usize),
             Owner::Switch { switch, port } => self.refill_switch(index, switch as usize, port as usize),
         }
     }
 
     /// What leaves lets its ingress port return credits, which the switch tells (`settle_switch`).
+    #[inline(never)]
     fn refill_switch(&mut self, index: usize, n: usize, port: usize) -> bool {
         let (Some(state), Some(at)) = (self.switches.get_mut(n), self.ports.get_mut(index)) else {
             return false;
@@ -196,6 +204,7 @@ impl Fabric {
         outputs != 0
     }
 
+    #[inline(never)]
     fn refill_slot(&mut self, index: usize, n: usize) -> bool {
         let Some(slot) = self.slots.get(n) else { return false };
         let (mut ready, mut holds) = (slot.device.ready(), slot.holds);
@@ -251,15 +260,18 @@ impl Fabric {
     }
 
     /// A posted request that goes may let go what is behind it, and a read that leaves lets in one that waited with its
-    /// credits; then the host program may go on, which may have waited for the room.
-    fn refill_root(&mut self, index: usize, n: usize) -> bool {
+    /// credits; then the host program may go on, which may have waited for the room. `outputs` is what the root port has.
+    #[inline(never)]
+    fn refill_root(&mut self, index: usize, n: usize, mut outputs: u8) -> bool {
         self.return_root_credits(index, n);
-        let mut outputs = self.root.outputs(n);
         let mut moved = false;
         // No class lets go one before it.
         while let Some(class) = first_class(outputs) {
             while self.refill_from_root(index, n, class) {
                 moved = true;
+                if !self.root.has_output(n, class) {
+                    break;
+                }
             }
             outputs &= outputs - 1;
         }
@@ -275,7 +287,7 @@ impl Fabric {
     fn refill_from_root(&mut self, index: usize, n: usize, class: Class) -> bool {
         let Some(state) = self.ports.get_mut(index) else { return false };
         let room = state.port.room(class);
-        if room.is_empty() || !self.root.has_output(n, class) {
+        if room.is_empty() {
             return false;
         }
         let Some(tlp) = self.root.poll_tlp(n, self.now, class, room, &mut self.queue) else { return false };
@@ -291,9 +303,12 @@ impl Fabric {
     }
 
     fn return_owed_credits(&mut self, index: usize, n: usize) {
-        while let Some(credit) = self.root.poll_credits(n) {
-            self.ports[index].port.return_credits(self.now, credit.tc, credit.class, credit.data_credits);
+        let port = &mut self.ports[index].port;
+        let owed = self.root.owed_credits(n);
+        for credit in owed.iter() {
+            port.return_credits(self.now, credit.tc, credit.class, credit.data_credits);
         }
+        owed.clear();
     }
 }
 

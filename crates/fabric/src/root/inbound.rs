@@ -4,7 +4,7 @@
 use super::peer::Verdict;
 use super::reads::{Action, Job};
 use super::{ROOT_ID, RootComplex};
-use crate::bridge::answers::DEASSERT_INTA;
+use crate::bridge::answers::{DEASSERT_INTA, PTM_REQUEST};
 use crate::queue::{Event, EventQueue, SortedQueue};
 use crate::stages::{Stage, TransactionKind};
 use crate::topology::MSI_WINDOW;
@@ -15,6 +15,16 @@ use tlp::{
     Body, Data, Duration, Limits, MemoryOp, MemoryRequest, Message, MessageRouting, Mps, Span, Status, TcSet,
     Time, Tlp, TrafficClass, rules,
 };
+
+/// A message that no root port takes: one for others, and a PTM_Request, since none is capable of PTM (`PCIe 5.0 §6.22.2`).
+const fn is_refused(m: &Message) -> bool {
+    use MessageRouting::{Broadcast, ByAddress, ById, Local};
+    match m.routing {
+        ByAddress | ById | Broadcast => true,
+        Local => m.code == PTM_REQUEST,
+        _ => false,
+    }
+}
 
 impl RootComplex {
     /// A TLP has arrived at root port `port`.
@@ -85,7 +95,11 @@ impl RootComplex {
         }
         let (address, len) = (m.span.first_byte(), m.span.byte_count());
         let is_interrupt = MSI_WINDOW.contains(address, u64::from(len));
-        if !is_interrupt && !self.memory.contains(address, len as usize) {
+        let exists = |root: &mut RootComplex| {
+            root.memory.contains(address, len as usize)
+                && root.is_mapped(tlp.repr.transaction().0, address, len)
+        };
+        if !is_interrupt && !exists(self) {
             self.counters.unsupported_requests += 1;
             self.log(port, now, (Uncorrectable::UnsupportedRequest, false), Side::Secondary, tlp, queue);
         } else if tlp.repr.ep {
@@ -105,11 +119,10 @@ impl RootComplex {
 
     /// The bytes are there at once; what takes time is the room in the receive buffer, and when a read may follow.
     fn drain(&mut self, port: usize, now: Time, address: u64, len: u32, tlp: &Tlp, queue: &mut SortedQueue) {
-        let arrived = now + self.profile.root_complex_latency;
-        let taken = arrived.max(self.write_free_at) + self.profile.write_service(address, len);
-        self.write_free_at = taken;
-        self.write_visible_at = self.write_visible_at.max(taken + self.profile.memory_write_latency);
-        self.ledger.written(tlp.account, arrived, self.write_visible_at);
+        let taken = match self.memory_system {
+            None => self.take_write(now, address, len, tlp),
+            Some(_) => self.drain_modelled(port, now, address, len, tlp),
+        };
         if taken <= now {
             return self.return_credits(port, tlp);
         }
@@ -121,8 +134,25 @@ impl RootComplex {
         draining.push_back((taken, credit));
     }
 
+    /// Takes the next turn of the memory system for a write. Returns when there is room again.
+    #[inline]
+    fn take_write(&mut self, now: Time, address: u64, len: u32, tlp: &Tlp) -> Time {
+        let arrived = now + self.profile.root_complex_latency;
+        let taken = arrived.max(self.write_free_at) + self.profile.write_service(address, len);
+        self.write_free_at = taken;
+        self.write_visible_at = self.write_visible_at.max(taken + self.profile.memory_write_latency);
+        self.ledger.written(tlp.account, arrived, self.write_visible_at);
+        taken
+    }
+
+    #[inline]
     pub(super) fn store(&mut self, span: Span, data: &Data) {
-        let Some(bytes) = data.bytes() else { return };
+        if let Some(bytes) = data.bytes() {
+            self.store_bytes(span, bytes);
+        }
+    }
+
+    fn store_bytes(&mut self, span: Span, bytes: &[u8]) {
         let first = span.first_byte();
         if span.is_contiguous() {
             // `contains` was asked before: the write cannot miss.
@@ -157,19 +187,16 @@ impl RootComplex {
         self.counters.messages += 1;
         self.return_credits(port, tlp);
         let counters = &mut self.counters;
-        match m.routing {
-            MessageRouting::ByAddress | MessageRouting::ById | MessageRouting::Broadcast => {
-                counters.unsupported_requests += 1;
-                self.ledger.drop(tlp.account);
-                let error = (Uncorrectable::UnsupportedRequest, false);
-                return self.log(port, now, error, Side::Secondary, tlp, queue);
-            }
-            _ if tlp.repr.ep => {
-                counters.poisoned += 1;
-                self.ledger.drop(tlp.account);
-                return self.log(port, now, (Uncorrectable::PoisonedTlp, true), Side::Secondary, tlp, queue);
-            }
-            _ => {}
+        if is_refused(m) {
+            counters.unsupported_requests += 1;
+            self.ledger.drop(tlp.account);
+            let error = (Uncorrectable::UnsupportedRequest, false);
+            return self.log(port, now, error, Side::Secondary, tlp, queue);
+        }
+        if tlp.repr.ep {
+            counters.poisoned += 1;
+            self.ledger.drop(tlp.account);
+            return self.log(port, now, (Uncorrectable::PoisonedTlp, true), Side::Secondary, tlp, queue);
         }
         self.ledger.close(tlp, Stage::Replay, now);
         let counters = &mut self.counters;
@@ -250,11 +277,22 @@ impl RootComplex {
         }
         self.return_credits(port, tlp);
         let p = &self.profile;
+        // Reads have a way of their own, on which the compiler knows that nothing is written.
+        if let Body::Memory(m) = &tlp.repr.body
+            && m.op == MemoryOp::Read
+        {
+            let read = p.read_service(m.span.first_byte(), m.span.byte_count());
+            return self.begin(now, Job::read(port, tlp, m), tlp, (Some(read), None), queue);
+        }
+        self.start_other(port, now, tlp, queue);
+    }
+
+    /// What is not a plain read.
+    // Apart, so that reads, which are most, do not pay for its registers.
+    #[inline(never)]
+    fn start_other(&mut self, port: usize, now: Time, tlp: &Tlp, queue: &mut SortedQueue) {
+        let p = &self.profile;
         let (job, read, write) = match tlp.repr.body {
-            Body::Memory(m) if m.op == MemoryOp::Read => {
-                let (address, len) = (m.span.first_byte(), m.span.byte_count());
-                (Job::read(port, tlp, &m), Some(p.read_service(address, len)), None)
-            }
             Body::Memory(m) if m.op == MemoryOp::WriteDeferrable => {
                 let (address, len) = (m.span.first_byte(), m.span.byte_count());
                 (Job::deferrable_write(port, tlp, &m), None, Some(p.write_service(address, len)))
@@ -270,6 +308,21 @@ impl RootComplex {
                 return self.refuse(port, now, tlp, queue);
             }
         };
+        self.begin(now, job, tlp, (read, write), queue);
+    }
+
+    /// A job is to have this turn of the memory system, to read and to write, where there is memory for it.
+    // Once for reads and once for all else: each knows what it does not do.
+    #[inline(always)]
+    fn begin(
+        &mut self,
+        now: Time,
+        mut job: Job,
+        tlp: &Tlp,
+        (read, write): (Option<Duration>, Option<Duration>),
+        queue: &mut SortedQueue,
+    ) {
+        let port = job.port;
         if !self.memory.contains(job.address, job.byte_count as usize) {
             return self.refuse(port, now, tlp, queue);
         }
@@ -278,9 +331,18 @@ impl RootComplex {
             self.log(port, now, (Uncorrectable::PoisonedTlp, true), Side::Secondary, tlp, queue);
             return self.answer_refused(port, now, tlp, Status::UnsupportedRequest);
         }
+        if !self.is_mapped(tlp.repr.transaction().0, job.address, job.byte_count) {
+            return self.refuse(port, now, tlp, queue);
+        }
         self.count(&job);
         self.ports[port].reads_under_way[usize::from(tlp.repr.tc.bits())] += 1;
-        let ready = self.book(tlp, now, read, write);
+        let ready = match self.memory_system {
+            None => self.book(tlp, now, read, write),
+            Some(_) => self.book_modelled(tlp, &job, now, read, write),
+        };
+        if self.profile.completions.unit_bytes.is_some() && write.is_none() {
+            job.unit = self.completion_unit(port, job.address, job.byte_count);
+        }
         let job = self.reads.insert(job);
         self.reads_in_memory += 1;
         if ready <= now {
@@ -290,6 +352,7 @@ impl RootComplex {
         }
     }
 
+    #[inline]
     fn count(&mut self, job: &Job) {
         *match job.action {
             Action::Read | Action::Passed => &mut self.counters.memory_reads,
@@ -300,7 +363,8 @@ impl RootComplex {
 
     /// Takes the next turn of the memory system: one of its reads, one of its writes, or one of each where an AtomicOp
     /// needs both. Returns when the answer is back at the root port.
-    #[inline]
+    // With `begin`.
+    #[inline(always)]
     fn book(&mut self, tlp: &Tlp, now: Time, read: Option<Duration>, write: Option<Duration>) -> Time {
         let p = &self.profile;
         let asked = now + p.root_complex_latency;
@@ -359,7 +423,14 @@ impl RootComplex {
 
     /// The job has left: its place in the memory system is free. What goes to another root port takes none.
     pub(super) fn read_left(&mut self, port: usize, tc: TrafficClass, now: Time, queue: &mut SortedQueue) {
-        self.ports[port].reads_under_way[usize::from(tc.bits())] -= 1;
+        let p = &mut self.ports[port];
+        p.reads_under_way[usize::from(tc.bits())] -= 1;
+        if !p.waiting.is_empty() {
+            self.start_waiting(port, tc, now, queue);
+        }
+    }
+
+    fn start_waiting(&mut self, port: usize, tc: TrafficClass, now: Time, queue: &mut SortedQueue) {
         while self.ports[port].reads_under_way[usize::from(tc.bits())] < self.profile.max_reads_per_port {
             let Some(tlp) = self.ports[port].waiting.pop(tc) else { return };
             self.start(port, now, &tlp, queue);

@@ -87,6 +87,11 @@ impl<T: Stamped> Lanes<T> {
         may_go: impl Fn(TrafficClass, &T) -> bool,
     ) -> Option<TrafficClass> {
         let mut left = self.filled.bits() & room.bits();
+        if left & left.wrapping_sub(1) == 0 {
+            // One class at most, as nearly always.
+            let tc = TrafficClass::from_bits(left.trailing_zeros() as u8 & 7);
+            return self.front(tc).filter(|item| left != 0 && may_go(tc, item)).map(|_| tc);
+        }
         let mut best: Option<(u64, TrafficClass)> = None;
         while left != 0 {
             let tc = TrafficClass::from_bits(left.trailing_zeros() as u8);

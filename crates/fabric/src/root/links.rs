@@ -177,7 +177,7 @@ impl RootComplex {
         queue: &mut SortedQueue,
     ) {
         if let Some((from, credit)) = credit {
-            self.ports[from as usize].credits.push_back(credit);
+            self.ports[from as usize].credits.push(credit);
             RootComplex::wake(from as usize, now, queue);
         }
     }

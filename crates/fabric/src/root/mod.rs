@@ -4,6 +4,7 @@
 //! Each root port behaves like any other owner of a port: TLPs come in, TLPs and credits are polled out. Inside:
 //!
 //! - [`inbound`]: what devices ask of the host: memory reads and writes, interrupts, messages;
+//! - [`modelled`]: the same where the profile describes caches, an IOMMU and more of a host;
 //! - [`reads`]: reads under way in memory, and the completions they become;
 //! - [`requester`]: what the host asks of devices: tags, matching, completion timeout;
 //! - [`function`]: root ports with configuration spaces; [`links`]: what happens at their links;
@@ -16,12 +17,14 @@ mod function;
 mod inbound;
 mod lanes;
 mod links;
+mod modelled;
 mod peer;
 mod reads;
 mod requester;
 
 use crate::bridge::Action;
 use crate::ledger::Ledger;
+use crate::memory_system::{MemoryCounters, MemorySystem};
 use crate::profile::HostProfile;
 use crate::queue::{Event, EventQueue, SortedQueue};
 use crate::topology::AddressMap;
@@ -116,6 +119,8 @@ pub struct RootComplex {
     profile: HostProfile,
     map: AddressMap,
     memory: HostMemory,
+    /// What a memory access costs beyond fixed latencies, where the profile says.
+    memory_system: Option<Box<MemorySystem>>,
     payloads: PayloadPool,
     ports: Vec<RootPort>,
     reads: Reads,
@@ -166,8 +171,10 @@ struct RootPort {
     /// By Traffic Class.
     reads_under_way: [u32; 8],
     /// Credits to return now, and those that return when memory has drained the data.
-    credits: VecDeque<CreditReturn>,
+    credits: Vec<CreditReturn>,
     draining: VecDeque<(Time, CreditReturn)>,
+    /// The latest read touched eight lines or more.
+    streams: bool,
 }
 
 /// What is asked of a root port for each TLP.
@@ -227,6 +234,7 @@ impl RootComplex {
         let has_functions = ports.iter().any(|p| p.function.is_some());
         let mut root = RootComplex {
             requester: Requester::new(&profile, ports.len()),
+            memory_system: MemorySystem::new(&profile, ports.len(), 0),
             profile,
             map: AddressMap,
             memory,
@@ -270,6 +278,19 @@ impl RootComplex {
         }
     }
 
+    /// What is drawn for memory is drawn with this seed from now on.
+    #[must_use]
+    pub fn with_seed(mut self, seed: u64) -> RootComplex {
+        self.memory_system = MemorySystem::new(&self.profile, self.ports.len(), seed);
+        self
+    }
+
+    /// What caches and IOMMU have seen, where the profile describes them.
+    #[must_use]
+    pub fn memory_counters(&self) -> Option<&MemoryCounters> {
+        self.memory_system.as_ref().map(|system| system.counters())
+    }
+
     /// What it has seen.
     #[must_use]
     pub fn counters(&self) -> &RootCounters {
@@ -309,13 +330,12 @@ impl RootComplex {
     /// True where `class` is one of them.
     #[inline]
     pub(crate) fn has_output(&self, port: usize, class: Class) -> bool {
-        self.ports[port].outputs() & 1 << class.index() != 0
-    }
-
-    /// True where root port `port` has nothing to send and no credits to return.
-    #[inline]
-    pub(crate) fn is_idle(&self, port: usize) -> bool {
-        self.outputs(port) == 0 && !self.owes_credits(port)
+        let port = &self.ports[port];
+        match class {
+            Class::Posted => !port.posted_out.is_empty(),
+            Class::NonPosted => !port.non_posted_out.is_empty(),
+            Class::Completion => !port.ready.is_empty() || !port.passing.is_empty(),
+        }
     }
 
     /// True where root port `port` has credits to return.
@@ -324,9 +344,10 @@ impl RootComplex {
         !self.ports[port].credits.is_empty()
     }
 
-    /// The next TLP of root port `port` that has left the receive buffer.
-    pub(crate) fn poll_credits(&mut self, port: usize) -> Option<CreditReturn> {
-        self.ports[port].credits.pop_front()
+    /// What has left the receive buffer of root port `port`, oldest first, for the caller to take all of it.
+    #[inline]
+    pub(crate) fn owed_credits(&mut self, port: usize) -> &mut Vec<CreditReturn> {
+        &mut self.ports[port].credits
     }
 
     /// Memory has drained what was due at `port` by `now`.
@@ -413,6 +434,7 @@ impl RootComplex {
                 self.port_of_bus(function.bus())
             }
             HostOutput::Message { toward, message } => self.port_of_message(*toward, message),
+            HostOutput::PrepareCache(_) => None,
         }
     }
 
@@ -425,7 +447,7 @@ impl RootComplex {
 
     fn return_credits(&mut self, port: usize, tlp: &Tlp) {
         let credit = CreditReturn::of(tlp);
-        self.ports[port].credits.push_back(credit);
+        self.ports[port].credits.push(credit);
     }
 }
 
@@ -445,8 +467,9 @@ impl RootPort {
             passing: Lanes::with_capacity(0),
             waiting: Lanes::with_capacity(0),
             reads_under_way: [0; 8],
-            credits: VecDeque::with_capacity(16),
+            credits: Vec::with_capacity(16),
             draining: VecDeque::new(),
+            streams: false,
         }
     }
 

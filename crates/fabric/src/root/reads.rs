@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Reads under way in the memory system, and the completions they become.
 
-use super::{Ready, RootComplex};
+use super::{PortSettings, Ready, RootComplex};
 use crate::queue::SortedQueue;
-use tlp::split::completion_piece;
 use tlp::{
-    Account, AtomicOp, AtomicRequest, Attributes, Bdf, Body, Completion, Data, MemoryOp, MemoryRequest, Repr,
-    Span, Status, Tag, TcSet, Time, Tlp, TrafficClass,
+    Account, AtomicOp, AtomicRequest, Attributes, Bdf, Body, Completion, Data, MemoryOp, MemoryRequest, Mps,
+    Repr, Span, Status, Tag, TcSet, Time, Tlp, TrafficClass,
 };
 
 /// A request of a device, until its last completion has left.
 #[derive(Clone, Debug)]
 pub(super) struct Job {
-    port: usize,
+    pub(super) port: usize,
     requester: Bdf,
     tag: Tag,
     tc: TrafficClass,
@@ -31,6 +30,8 @@ pub(super) struct Job {
     pub(super) action: Action,
     data: Data,
     account: Account,
+    /// Completions are no longer than this, where they are shorter than Max_Payload_Size.
+    pub(super) unit: Option<Mps>,
     /// The link that it came over is gone.
     stale: bool,
 }
@@ -68,6 +69,7 @@ impl Job {
             action: Action::Read,
             data: Data::NONE,
             account: tlp.account,
+            unit: None,
             stale: false,
         }
     }
@@ -284,15 +286,16 @@ impl RootComplex {
         {
             return Some(tlp);
         }
+        let PortSettings { mps, rcb, .. } = self.ports[port].config;
         let job = &mut self.reads.jobs[number as usize];
         let completer = Bdf::default();
         let at = job.first_byte + u64::from(job.sent);
         let left = job.byte_count - job.sent;
         let with_data = job.has_data();
-        let piece = if with_data {
-            completion_piece(at, left, self.ports[port].config.mps, self.ports[port].config.rcb)
-        } else {
-            left
+        let mps = job.unit.map_or(mps, |unit| unit.min(mps));
+        let piece = match with_data {
+            true => self.profile.completions.piece(at, (job.sent, left), mps, rcb),
+            false => left,
         };
         let repr = job.completion(completer, piece);
         let data = if with_data { job.data.slice(job.sent as usize, piece as usize) } else { Data::NONE };

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the host asks of devices: tags, matching of completions, and the completion timeout.
+//! What the host asks of devices: its requests, their tags and timers. How they end: [`endings`].
+
+mod endings;
+
+pub(super) use endings::{complete, refuse, timeout};
 
 use super::function::config_header;
 use super::links::host_error;
@@ -8,15 +12,13 @@ use crate::profile::HostProfile;
 use crate::queue::{Event, EventQueue, SortedQueue};
 use crate::stages::Stage;
 use crate::topology::Side;
-use config::{RpPioFailure, Side as BridgeSide, Uncorrectable};
+use device::OutMessage;
 use device::host::{HostError, HostInput, HostOutput, HostReadId};
-use device::{CompletionError, OutMessage};
 use std::collections::VecDeque;
 use tlp::split::request_piece;
 use tlp::{
-    Access, AtomicOp, AtomicRequest, Bdf, Body, Completion, ConfigRequest, Data, Duration, IoRequest,
-    MemoryOp, MemoryRequest, Message, MessageRouting, PayloadPool, Repr, Span, Status, Tag, Time, Tlp,
-    TrafficClass,
+    Access, AtomicOp, AtomicRequest, Bdf, Body, ConfigRequest, Data, Duration, IoRequest, MemoryOp,
+    MemoryRequest, Message, MessageRouting, Repr, Span, Tag, Time, Tlp, TrafficClass,
 };
 
 /// Host requests under way, by root port and tag.
@@ -97,13 +99,6 @@ const MAX_DEFERRABLE_BYTES: usize = 128;
 
 /// Bytes of a configuration register.
 const REGISTER_BYTES: u32 = 4;
-
-/// From a CRS completion until the root complex asks again (`PCIe 5.0 §2.3.2` leaves it open); a figure of ours.
-const CRS_RETRY_INTERVAL: Duration = Duration::from_us(10);
-/// What a read of Vendor ID gives while a function is not ready, with CRS Software Visibility (`PCIe 5.0 §2.3.2`).
-const NOT_READY: u32 = 0xffff_0001;
-/// What a configuration read gives where the root complex has given up.
-const ALL_ONES: u32 = u32::MAX;
 
 impl Requester {
     pub(super) fn new(profile: &HostProfile, ports: usize) -> Requester {
@@ -199,6 +194,10 @@ pub(super) fn accept(
         }
         HostOutput::Message { toward, message } => {
             message_out(root, now, *toward, message, queue).ok_or(output)
+        }
+        HostOutput::PrepareCache(preparation) => {
+            root.prepare_cache(*preparation);
+            Ok(None)
         }
         HostOutput::MmioRead { id, address, len, locked } => {
             let expects = if *locked { Expects::Locked(*len) } else { Expects::Bytes(*len) };
@@ -415,118 +414,6 @@ impl RootComplex {
         Some(Some(port))
     }
 
-    /// A request of the host does not leave: its link is down, or it is an AtomicOp that may not go there.
-    #[cold]
-    fn refuse_unsent(&mut self, port: usize, now: Time, tlp: &Tlp, queue: &mut SortedQueue) -> Status {
-        self.counters.unsupported_requests += 1;
-        if self.ports[port].is_open() {
-            let error = (Uncorrectable::AtomicOpEgressBlocked, true);
-            self.log(port, now, error, BridgeSide::Primary, tlp, queue);
-            return Status::UnsupportedRequest;
-        }
-        let status = self.refuse_closed(port, now, tlp, queue);
-        if tlp.class() != tlp::Class::Posted {
-            self.request_failed(port, now, tlp.repr, failure_of(status), queue);
-        }
-        status
-    }
-
-    /// A request of the root complex through `port` has failed.
-    #[cold]
-    fn request_failed(
-        &mut self,
-        port: usize,
-        now: Time,
-        request: Repr,
-        failure: RpPioFailure,
-        queue: &mut SortedQueue,
-    ) {
-        let Some(function) = &mut self.ports[port].function else { return };
-        function.bridge.request_failed(&Tlp::new(request, Data::NONE), failure);
-        self.report(port, now, None, queue);
-    }
-
-    /// The request with `tag` was told to come again. True where it does, or has ended as CRS Software Visibility and patience
-    /// say (`PCIe 5.0 §2.3.2`); false where the host is told, as it is behind a bare root port.
-    #[cold]
-    fn come_again(&mut self, port: usize, tag: u16, now: Time, queue: &mut SortedQueue) -> bool {
-        let Some(function) = &self.ports[port].function else { return false };
-        let shows = function.bridge.shows_retry();
-        let until = now + self.requester.timeout;
-        let slot = &mut self.requester.ports[port].tags[usize::from(tag)];
-        let Body::Config(c) = slot.request.body else { return false };
-        let is_read = c.op == Access::Read;
-        let over = *slot.retry_until.get_or_insert(until) <= now;
-        let value = if shows && is_read && c.register_dw == 0 { NOT_READY } else { ALL_ONES };
-        if value == ALL_ONES && !over {
-            slot.state = TagState::Retrying;
-            slot.deadline = now + CRS_RETRY_INTERVAL;
-            let deadline = slot.deadline;
-            self.requester.watch(deadline, queue);
-            return true;
-        }
-        if !is_read {
-            return false;
-        }
-        let asker = slot.asker;
-        self.release(port, tag, now, queue);
-        let data = Data::Carried(self.payloads.copy(&value.to_le_bytes()));
-        self.tell_asker(now + self.profile.root_complex_latency, asker, Ok(data), now, queue);
-        true
-    }
-
-    /// A tag is free: parts of reads between root ports that wait for one go on.
-    #[inline]
-    fn release(&mut self, port: usize, tag: u16, now: Time, queue: &mut SortedQueue) {
-        self.requester.release(port, tag);
-        self.no_longer_open(port);
-        if self.splits.is_waiting() {
-            self.issue_waiting(now, queue);
-        }
-    }
-
-    /// A request through `port` is no longer open.
-    #[inline]
-    fn no_longer_open(&mut self, port: usize) {
-        if self.ports[port].function.as_ref().is_some_and(|function| function.is_contained()) {
-            self.follow_busy(port);
-        }
-    }
-
-    /// It is time to ask again.
-    fn ask_again(&mut self, port: usize, tag: usize, now: Time, queue: &mut SortedQueue) {
-        let deadline = now + self.requester.timeout;
-        let slot = &mut self.requester.ports[port].tags[tag];
-        (slot.state, slot.deadline) = (TagState::Open, deadline);
-        let tlp = Tlp::new(slot.request, slot.data.clone()).with_carry(true);
-        slot.bytes.clear();
-        self.note_retry();
-        if self.ports[port].is_open() {
-            self.send(port, now, tlp, queue);
-            RootComplex::wake(port, now, queue);
-        } else {
-            let status = self.refuse_unsent(port, now, &tlp, queue);
-            refuse(self, port, now, &tlp, status, queue);
-        }
-    }
-
-    /// Tells who has asked, at `at`.
-    fn tell_asker(
-        &mut self,
-        at: Time,
-        asker: Asker,
-        result: Result<Data, HostError>,
-        now: Time,
-        queue: &mut SortedQueue,
-    ) {
-        match asker {
-            Asker::Host(id) => self.tell_host(at, HostInput::Done { id, result }, queue),
-            Asker::Part { split, offset } => {
-                self.part_done(split, offset, result, now, queue);
-            }
-        }
-    }
-
     /// The root port through which a message leaves that does not go to all.
     pub(super) fn port_of_message(&self, toward: Bdf, message: &OutMessage) -> Option<usize> {
         let header = &message.header;
@@ -551,213 +438,5 @@ impl RootComplex {
         if at > now {
             queue.push(at, Event::RootPort(port as u32));
         }
-    }
-}
-
-/// A completion for the root complex has come in: it belongs to an open request, or is unexpected.
-pub(super) fn complete(root: &mut RootComplex, port: usize, now: Time, tlp: &Tlp, queue: &mut SortedQueue) {
-    let Body::Completion(c) = tlp.repr.body else { return };
-    root.ledger.close(tlp, Stage::RootComplex, now + root.profile.root_complex_latency);
-    let (tag, ours) = (c.tag.bits(), c.requester == ROOT_ID);
-    match root.requester.ports[port].tags.get_mut(usize::from(tag)).filter(|_| ours) {
-        Some(slot) if slot.state == TagState::Open => {
-            let Some(result) = slot.take(&c, tlp, &root.payloads) else { return };
-            end(root, port, now, (tlp, &c), result, queue);
-        }
-        Some(slot) if slot.state == TagState::Resting => {
-            if c.is_last() {
-                root.release(port, tag, now, queue);
-                // The program may have waited for the tag.
-                queue.push(now, Event::Host);
-            }
-            unexpected(root, port, now, tlp, queue);
-        }
-        _ => unexpected(root, port, now, tlp, queue),
-    }
-}
-
-/// An open request has its answer.
-fn end(
-    root: &mut RootComplex,
-    port: usize,
-    now: Time,
-    (tlp, c): (&Tlp, &Completion),
-    result: Result<Data, HostError>,
-    queue: &mut SortedQueue,
-) {
-    let tag = c.tag.bits();
-    if let Err(error) = &result
-        && fail(root, port, now, (tlp, tag), *error, queue)
-    {
-        return;
-    }
-    let slot = &mut root.requester.ports[port].tags[usize::from(tag)];
-    let (asker, over) = (slot.asker, result.is_ok() || c.is_last());
-    slot.state = TagState::Resting;
-    if over {
-        root.release(port, tag, now, queue);
-    } else {
-        root.no_longer_open(port);
-    }
-    root.tell_asker(now + root.profile.root_complex_latency, asker, result, now, queue);
-}
-
-/// An open request has failed with `error`. True where it goes on all the same.
-#[cold]
-fn fail(
-    root: &mut RootComplex,
-    port: usize,
-    now: Time,
-    (tlp, tag): (&Tlp, u16),
-    error: HostError,
-    queue: &mut SortedQueue,
-) -> bool {
-    let request = root.requester.ports[port].tags[usize::from(tag)].request;
-    match error {
-        HostError::ConfigRetry => return root.come_again(port, tag, now, queue),
-        HostError::Completion(CompletionError::UnsupportedRequest) => {
-            root.request_failed(port, now, request, RpPioFailure::UnsupportedRequest, queue);
-        }
-        HostError::Completion(CompletionError::CompleterAbort) => {
-            root.request_failed(port, now, request, RpPioFailure::CompleterAbort, queue);
-        }
-        // Advisory: whoever asked learns of it (`PCIe 5.0 §6.2.3.2.4.3`).
-        _ if tlp.repr.ep => {
-            root.log(port, now, (Uncorrectable::PoisonedTlp, true), BridgeSide::Secondary, tlp, queue);
-        }
-        _ => {}
-    }
-    false
-}
-
-/// Advisory where it is not fatal (`PCIe 5.0 §6.2.3.2.4.5`).
-#[cold]
-fn unexpected(root: &mut RootComplex, port: usize, now: Time, tlp: &Tlp, queue: &mut SortedQueue) {
-    root.counters.unexpected_completions += 1;
-    root.log(port, now, (Uncorrectable::UnexpectedCompletion, true), BridgeSide::Secondary, tlp, queue);
-}
-
-const fn failure_of(status: Status) -> RpPioFailure {
-    match status {
-        Status::CompleterAbort => RpPioFailure::CompleterAbort,
-        _ => RpPioFailure::UnsupportedRequest,
-    }
-}
-
-/// A request of the root complex was never sent: it ends as one that the other end completes with `status` does.
-pub(super) fn refuse(
-    root: &mut RootComplex,
-    port: usize,
-    now: Time,
-    tlp: &Tlp,
-    status: Status,
-    queue: &mut SortedQueue,
-) {
-    let (requester, tag) = tlp.repr.transaction();
-    root.ledger.drop(tlp.account);
-    let slot =
-        root.requester.ports[port].tags.get_mut(usize::from(tag.bits())).filter(|_| requester == ROOT_ID);
-    let Some(asker) = slot.filter(|slot| slot.state == TagState::Open).map(|slot| slot.asker) else { return };
-    root.release(port, tag.bits(), now, queue);
-    root.tell_asker(now, asker, Err(host_error(status)), now, queue);
-}
-
-impl TagSlot {
-    /// Takes a completion; the result, once the request is served or has failed.
-    fn take(&mut self, c: &Completion, tlp: &Tlp, pool: &PayloadPool) -> Option<Result<Data, HostError>> {
-        match c.status {
-            Status::Success => {}
-            Status::UnsupportedRequest => {
-                return Some(Err(HostError::Completion(CompletionError::UnsupportedRequest)));
-            }
-            Status::CompleterAbort => {
-                return Some(Err(HostError::Completion(CompletionError::CompleterAbort)));
-            }
-            // Only configuration requests and deferrable writes are told to come again (`PCIe 5.0 §2.3.1`).
-            Status::ConfigRetry if matches!(self.expects, Expects::Register | Expects::NothingOrRetry) => {
-                return Some(Err(HostError::ConfigRetry));
-            }
-            Status::ConfigRetry => return Some(Err(HostError::BadCompletion)),
-        }
-        if tlp.repr.ep || c.locked != matches!(self.expects, Expects::Locked(_)) {
-            return Some(Err(HostError::BadCompletion));
-        }
-        match (self.expects, c.length_dw) {
-            (Expects::Nothing | Expects::NothingOrRetry, None) => Some(Ok(Data::NONE)),
-            (Expects::Bytes(len) | Expects::Locked(len) | Expects::Value(len), Some(_)) => {
-                self.gather(c, &tlp.data, len, pool)
-            }
-            (Expects::Register, Some(_)) => self.gather(c, &tlp.data, REGISTER_BYTES, pool),
-            (Expects::Lanes(first, len), Some(1)) if tlp.data.len() == 4 => Some(Ok(match &tlp.data {
-                Data::Carried(_) => tlp.data.slice(first.into(), len.into()),
-                Data::Counted(_) => Data::Carried(pool.fill(len.into(), |_| {})),
-            })),
-            _ => Some(Err(HostError::BadCompletion)),
-        }
-    }
-
-    /// Adds the part that has come. Data that the device only counts reads as zeros.
-    fn gather(
-        &mut self,
-        c: &Completion,
-        data: &Data,
-        len: u32,
-        pool: &PayloadPool,
-    ) -> Option<Result<Data, HostError>> {
-        let (left, here) = (len - self.bytes.len() as u32, data.len() as u32);
-        if u32::from(c.byte_count) != left || here == 0 || here > left {
-            return Some(Err(HostError::BadCompletion));
-        }
-        match data {
-            Data::Carried(_) if here == len => return Some(Ok(data.clone())),
-            Data::Carried(bytes) => self.bytes.extend_from_slice(bytes),
-            Data::Counted(_) => self.bytes.resize(self.bytes.len() + data.len(), 0),
-        }
-        (here == left).then(|| Ok(Data::Carried(pool.copy(&self.bytes))))
-    }
-}
-
-/// The completion timers have come to `now`.
-pub(super) fn timeout(root: &mut RootComplex, now: Time, queue: &mut SortedQueue) {
-    root.requester.timer_at = Time::MAX;
-    let mut next = Time::MAX;
-    for port in 0..root.requester.ports.len() {
-        for tag in 0..root.requester.ports[port].tags.len() {
-            expire(root, now, port, tag, queue);
-            let slot = &root.requester.ports[port].tags[tag];
-            if slot.state != TagState::Free {
-                next = next.min(slot.deadline);
-            }
-        }
-    }
-    root.requester.watch(next, queue);
-}
-
-fn expire(root: &mut RootComplex, now: Time, port: usize, tag: usize, queue: &mut SortedQueue) {
-    let timeout = root.requester.timeout;
-    let slot = &mut root.requester.ports[port].tags[tag];
-    match slot.state {
-        _ if slot.deadline > now => {}
-        TagState::Open => {
-            slot.state = TagState::Resting;
-            slot.deadline = now + timeout;
-            let (asker, request) = (slot.asker, slot.request);
-            root.no_longer_open(port);
-            root.counters.completion_timeouts += 1;
-            root.tell_asker(now, asker, Err(HostError::CompletionTimeout), now, queue);
-            let tlp = Tlp::new(request, Data::NONE);
-            root.log(
-                port,
-                now,
-                (Uncorrectable::CompletionTimeout, false),
-                BridgeSide::Secondary,
-                &tlp,
-                queue,
-            );
-            root.request_failed(port, now, request, RpPioFailure::CompletionTimeout, queue);
-        }
-        TagState::Retrying => root.ask_again(port, tag, now, queue),
-        TagState::Resting => root.release(port, tag as u16, now, queue),
-        TagState::Free => {}
     }
 }

@@ -7,14 +7,11 @@ use super::links::link_side;
 use super::route::{Destination, Refusal};
 use super::{Action, Switch};
 use crate::bridge::Held;
-use crate::bridge::answers::{self, SET_SLOT_POWER_LIMIT};
+use crate::bridge::answers::{self, PTM_REQUEST, SET_SLOT_POWER_LIMIT};
 use config::{Effects, Side, Uncorrectable};
 use device::CreditReturn;
 use tlp::message::VENDOR_DEFINED_TYPE_0;
 use tlp::{Body, Class, ConfigKind, ConfigRequest, Limits, Status, TcSet, Time, Tlp, rules};
-
-/// Message Code (`PCIe 5.0 §2.2.8.10`).
-const PTM_REQUEST: u8 = 0x52;
 
 /// Where a TLP has arrived, and when: its header, or all of it, and its last symbol.
 #[derive(Clone, Copy)]

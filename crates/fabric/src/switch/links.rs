@@ -157,7 +157,7 @@ impl Switch {
         }
         self.wires.clear();
         self.gathering = 0;
-        self.reset_bridge(0);
+        self.reset_bridge(0, ResetScope::Hot);
         self.bridges[0].set_id(Bdf::default());
         self.reset_below();
         self.name_functions();
@@ -166,14 +166,23 @@ impl Switch {
     /// All downstream ports go back to what they are after a hot reset, and pass it on.
     fn reset_below(&mut self) {
         for port in 1..self.ports() {
-            self.reset_bridge(port);
+            self.reset_bridge(port, ResetScope::Hot);
             self.hold(port, Held::RESET | Held::DISABLE | Held::CONTAINED | Held::POWER, false);
         }
         self.hold_all(Held::RESET_ABOVE, true);
     }
 
-    fn reset_bridge(&mut self, port: usize) {
-        self.bridges[port].reset(ResetScope::Hot);
+    /// It is put into its slot and has power again: all registers are as after a fundamental reset (`PCIe 5.0 §6.6.1`). What
+    /// goes with the link above it went when that came down.
+    pub fn power_on(&mut self) {
+        for port in 0..self.ports() {
+            self.reset_bridge(port, ResetScope::Fundamental);
+        }
+        self.name_functions();
+    }
+
+    fn reset_bridge(&mut self, port: usize, scope: ResetScope) {
+        self.bridges[port].reset(scope);
         let PortLink { up, rate, width, .. } = self.links[port];
         self.bridges[port].set_link(up, rate, width);
         self.routes[port] = self.bridges[port].routes();

@@ -6,7 +6,7 @@
 
 use config::{Bar, Builder, Identity, MsiLayout, PcieLayout};
 use device::endpoint::{Endpoint, EndpointConfig, EndpointLimits, FunctionConfig};
-use device::firmware::{self, FoundFunction, RootPortWindows, Window};
+use device::firmware::{self, FIRST_VECTOR, FoundFunction, HostMap, MpsPolicy, Policy, Window};
 use device::memory::HostMemory;
 use device::{AsyncDevice, AsyncProgram, Cpu, CreditReturn, Io, RawDevice, TlpPort};
 use link::CreditLimit;
@@ -16,7 +16,7 @@ use riser_fabric::{
 };
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use tlp::{Class, Duration, Mps, Mrrs, PayloadPool, Time, Tlp};
+use tlp::{Class, Duration, Mps, PayloadPool, Time, Tlp};
 
 /// Bytes of BAR 0 of every device here.
 pub const BAR_BYTES: u64 = 16384;
@@ -124,7 +124,7 @@ impl System {
     {
         let windows = self.windows();
         self.with_bare_program(move |cpu| async move {
-            let found = firmware::enumerate(&cpu, &windows).await?;
+            let found = enumerate(&cpu, &windows).await?;
             program(cpu, found).await
         })
     }
@@ -150,25 +150,38 @@ impl System {
         .unwrap()
     }
 
-    fn windows(&self) -> Vec<RootPortWindows> {
+    fn windows(&self) -> Vec<HostMap> {
         self.slots.iter().enumerate().map(|(n, slot)| window(n, slot.link.root.mps.bytes())).collect()
     }
 }
 
-/// Root port `n` as firmware finds it.
-pub fn window(n: usize, mps: u32) -> RootPortWindows {
+/// What lies behind root port `n`, which is a bare one: firmware is told of it as of a root complex's own bus.
+pub fn window(n: usize, mps: u32) -> HostMap {
     let window = |w: riser_fabric::Window| Window { base: w.base, size: w.size };
-    RootPortWindows {
-        bus: AddressMap.bus(n),
+    let mps = MpsPolicy::Fixed(Mps::new(mps).unwrap());
+    HostMap {
+        first_bus: AddressMap.bus(n),
+        last_bus: AddressMap.bus(n),
         mmio32: window(AddressMap.mmio32(n)),
         mmio64: window(AddressMap.mmio64(n)),
         io: window(AddressMap.io(n)),
-        mps: Mps::new(mps).unwrap(),
-        mrrs: Mrrs::default(),
-        rcb: HostProfile::ideal().rcb,
-        ten_bit_tags: true,
-        fixed: Vec::new(),
+        policy: Policy { mps, error_reporting: false, ..Policy::default() },
+        ..HostMap::default()
     }
+}
+
+/// Enumerates what is behind bare root ports, one after the other; vectors are given on from one to the next.
+pub async fn enumerate(cpu: &Cpu, ports: &[HostMap]) -> Result<Vec<FoundFunction>, String> {
+    let (mut found, mut first) = (Vec::new(), FIRST_VECTOR);
+    for (port, map) in ports.iter().enumerate() {
+        let map = HostMap { vectors: (first, map.vectors.1), ..map.clone() };
+        let system = firmware::enumerate_host(cpu, &map).await?;
+        for function in system.functions().map(|f| f.found) {
+            first = first.max(function.vector_base + function.vectors);
+            found.push(FoundFunction { port, ..function });
+        }
+    }
+    Ok(found)
 }
 
 /// Address of `offset` in BAR 0 of `function`.

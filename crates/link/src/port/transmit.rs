@@ -9,7 +9,8 @@ use tlp::{Class, Dllp, FlowControlKind, Time};
 
 impl Port {
     /// Chooses what `channel` sends next. Called whenever its heads of queues, its credits or its state have changed.
-    #[inline]
+    // Once in the program, for both crates that call it.
+    #[inline(never)]
     pub(super) fn select(&mut self, index: usize) {
         let channel = &mut self.channels[index];
         let blocked = channel.select(&self.store);
@@ -54,6 +55,9 @@ impl Port {
         let wait = Some(QueueWait { queued_at: queued.at, credit_wait });
         let sequence = self.replay.push(lengths, queued.handle);
         let (start, end) = self.wire.send(now, lengths.wire(), &mut self.counters);
+        if class == Class::Completion && lengths.data > 0 {
+            self.wire.rest(self.config.completion_gap(lengths.data, lengths.ends_request()));
+        }
         self.replay.sent(end);
         self.count_new(index, lengths);
         self.select(index);
@@ -70,7 +74,7 @@ impl Port {
         self.counters.tlps += 1;
         self.counters.payload_bytes += u64::from(lengths.data);
         self.counters.header_bytes += u64::from(lengths.header);
-        self.counters.digest_bytes += u64::from(lengths.digest);
+        self.counters.digest_bytes += u64::from(lengths.digest());
         self.counters.framing_bytes += u64::from(TLP_FRAMING_BYTES);
         let vc = &mut self.counters.vcs[channel];
         vc.tlps += 1;

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What is drawn for single requests: noise, and how long a sleeping root complex takes to wake. Integer tables and the
+//! seed of the lab, no floating point.
+
+use crate::profile::{PowerProfile, WeightedLatency};
+use rand_core::RngCore;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use tlp::{Duration, Time};
+
+/// Parts of a whole.
+const BILLION: u64 = 1_000_000_000;
+
+/// Draws from a table; what is left to a billion parts is nothing.
+pub(super) fn draw(table: &[WeightedLatency], rng: &mut Xoshiro256PlusPlus) -> Duration {
+    // As even as 32 bits over a billion can be.
+    let mut drawn = (u64::from(rng.next_u32()) * BILLION) >> 32;
+    for row in table {
+        let parts = u64::from(row.parts_per_billion);
+        if drawn < parts {
+            return row.latency;
+        }
+        drawn -= parts;
+    }
+    Duration::ZERO
+}
+
+/// How something slept that was asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Slept {
+    /// Not at all.
+    No,
+    /// Less deeply than it can.
+    Lightly,
+    /// As deeply as it can.
+    Deeply,
+}
+
+/// A root complex that sleeps when it has been idle.
+pub(super) struct Power {
+    /// From the lightest sleep to the deepest.
+    depths: Vec<PowerProfile>,
+    busy_until: Time,
+    awake_at: Time,
+}
+
+impl Power {
+    pub(super) fn new(depths: &[PowerProfile]) -> Power {
+        Power { depths: depths.to_vec(), busy_until: Time::ZERO, awake_at: Time::ZERO }
+    }
+
+    /// When a request that comes at `at` finds it awake; and whether it was asleep, and as deeply as it can be.
+    pub(super) fn wake(&mut self, at: Time, rng: &mut Xoshiro256PlusPlus) -> (Time, Slept) {
+        let busy_until = self.busy_until.max(self.awake_at);
+        let depth = self.depths.iter().rposition(|depth| at >= busy_until + depth.idle);
+        if let Some(depth) = depth {
+            self.awake_at = at + draw(&self.depths[depth].wake, rng);
+        }
+        let slept = match depth {
+            None => Slept::No,
+            Some(depth) if depth + 1 == self.depths.len() => Slept::Deeply,
+            Some(_) => Slept::Lightly,
+        };
+        self.busy_until = self.busy_until.max(self.awake_at).max(at);
+        (at.max(self.awake_at), slept)
+    }
+
+    /// There is something to do until then.
+    pub(super) fn stay_awake(&mut self, until: Time) {
+        self.busy_until = self.busy_until.max(until);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand_core::SeedableRng;
+
+    fn row(parts_per_billion: u32, ns: u64) -> WeightedLatency {
+        WeightedLatency { parts_per_billion, latency: Duration::from_ns(ns) }
+    }
+
+    #[test]
+    fn a_table_is_met_in_its_proportions() {
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(5);
+        let table = [row(100_000_000, 7), row(300_000_000, 9)];
+        let mut counts = [0u32; 10];
+        (0..10_000).for_each(|_| counts[(draw(&table, &mut rng).as_ps() / 1000) as usize] += 1);
+        assert!((900..1100).contains(&counts[7]) && (2850..3150).contains(&counts[9]), "{counts:?}");
+        assert_eq!(counts[0] + counts[7] + counts[9], 10_000);
+        assert_eq!(draw(&[row(1_000_000_000, 3)], &mut rng), Duration::from_ns(3));
+        assert_eq!(draw(&[], &mut rng), Duration::ZERO);
+    }
+
+    #[test]
+    fn it_sleeps_when_it_was_idle_for_long_enough() {
+        let at = |ns| Time::ZERO + Duration::from_ns(ns);
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(5);
+        let wake = vec![row(1_000_000_000, 600)];
+        let mut power = Power::new(&[PowerProfile { idle: Duration::from_ns(100), wake }]);
+        assert_eq!(power.wake(at(1000), &mut rng), (at(1600), Slept::Deeply));
+        assert_eq!(power.wake(at(1200), &mut rng), (at(1600), Slept::No), "it is on its way");
+        power.stay_awake(at(1700));
+        assert_eq!(power.wake(at(1799), &mut rng), (at(1799), Slept::No));
+        assert_eq!(power.wake(at(1899), &mut rng), (at(2499), Slept::Deeply));
+    }
+}

@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What lies behind the root complex of a host that a profile describes beyond fixed latencies: caches, memory, the other
+//! socket, the IOMMU, noise, power states. Sans-IO: it is told when, and says when; it holds no data and never looks at
+//! any. Everything is allocated when it is made.
+//!
+//! - [`llc`]: which lines are in a last-level cache, and who wrote them; [`dram`]: banks;
+//! - [`iommu`]: when a request is translated; [`iotlb`]: the tables of that;
+//! - [`draw`]: noise and sleep.
+//!
+//! How a read goes: awake, translated, behind the writes that came before it through its root port, then served for what the
+//! slowest of its lines takes. A write: awake, translated, taken (its room is free again), then visible when the slowest
+//! of its lines is. What waits for its translation holds up nobody else: shared turns are taken in the order of arrival.
+
+mod dram;
+mod draw;
+mod iommu;
+mod iotlb;
+mod llc;
+mod prepare;
+
+use crate::profile::{HostProfile, LlcProfile, NumaProfile, WeightedLatency};
+use dram::Dram;
+use draw::{Power, Slept, draw};
+use iommu::Iommu;
+use llc::{LINE_BYTES, Llc, Writer};
+use rand_core::SeedableRng;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use serde::Serialize;
+use tlp::{Bdf, Duration, Time};
+
+/// What the caches and the IOMMU of a host have seen of its devices. Lines are of 64 B.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct MemoryCounters {
+    /// Lines read that were in the cache beside the root ports.
+    pub read_lines_hit: u64,
+    /// Lines read that came from the cache of the other socket.
+    pub read_lines_remote: u64,
+    /// Lines read that came from memory.
+    pub read_lines_missed: u64,
+    /// Lines written that were in the cache.
+    pub write_lines_hit: u64,
+    /// Lines written that were not: each has driven out another.
+    pub write_lines_missed: u64,
+    /// Requests whose page was in the IOTLB, or on its way there.
+    pub iotlb_hits: u64,
+    /// Page walks.
+    pub iotlb_misses: u64,
+    /// Requests for what is not mapped: UR.
+    pub translation_faults: u64,
+    /// How often the root complex was woken.
+    pub wake_ups: u64,
+}
+
+/// A request of a device for memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Access {
+    pub(crate) port: usize,
+    pub(crate) requester: Bdf,
+    pub(crate) address: u64,
+    /// Bytes, 1 to 4096, within 4 KiB.
+    pub(crate) len: u32,
+}
+
+/// The memory system of a host.
+pub(crate) struct MemorySystem {
+    caches: Option<Caches>,
+    dram: Option<Dram>,
+    numa: Option<Numa>,
+    iommu: Option<Iommu>,
+    noise: Vec<WeightedLatency>,
+    power: Option<Power>,
+    /// By root port.
+    turns: Vec<Turns>,
+    rng: Xoshiro256PlusPlus,
+    counters: MemoryCounters,
+}
+
+/// When the next request that came through a root port may have its turn.
+#[derive(Clone, Copy, Default)]
+struct Turns {
+    /// After the reads, and after the writes, before it.
+    read_free_at: Time,
+    write_free_at: Time,
+    /// When the writes before it are visible.
+    visible_at: Time,
+}
+
+struct Caches {
+    local: Llc,
+    /// Of the other socket, where the host program is there.
+    remote: Option<Llc>,
+    read_allocate: bool,
+    core_snoop_latency: Duration,
+    eviction_latency: Duration,
+}
+
+/// The other socket, and what is there.
+struct Numa {
+    figures: NumaProfile,
+    memory: bool,
+    program: bool,
+}
+
+impl MemorySystem {
+    /// The memory system of `profile` for so many root ports, where it describes one.
+    pub(crate) fn new(profile: &HostProfile, ports: usize, seed: u64) -> Option<Box<MemorySystem>> {
+        let settings = &profile.settings;
+        let iommu = profile.iommu.as_ref().zip(settings.iommu);
+        let iommu = iommu.map(|(iommu, page_size)| Iommu::new(iommu, page_size, ports));
+        let beside = |socket: u8| socket != settings.device_socket;
+        let numa = profile.numa.as_ref().map(|figures| Numa {
+            figures: figures.clone(),
+            memory: beside(settings.memory_socket),
+            program: beside(settings.program_socket),
+        });
+        let program_is_remote = numa.as_ref().is_some_and(|numa| numa.program);
+        let system = MemorySystem {
+            caches: profile.llc.as_ref().map(|llc| Caches::new(llc, program_is_remote)),
+            dram: profile.dram.as_ref().map(Dram::new),
+            numa: numa.filter(|numa| numa.memory || numa.program),
+            iommu,
+            noise: profile.noise.clone(),
+            power: (!profile.power.is_empty()).then(|| Power::new(&profile.power)),
+            turns: vec![Turns::default(); ports],
+            rng: Xoshiro256PlusPlus::seed_from_u64(seed ^ 0x6d65_6d6f_7279),
+            counters: MemoryCounters::default(),
+        };
+        system.does_anything().then(|| Box::new(system))
+    }
+
+    fn does_anything(&self) -> bool {
+        let parts = [self.caches.is_some(), self.dram.is_some(), self.numa.is_some(), self.iommu.is_some()];
+        parts.contains(&true) || !self.noise.is_empty() || self.power.is_some()
+    }
+
+    pub(crate) fn counters(&self) -> &MemoryCounters {
+        &self.counters
+    }
+
+    /// `requester` reaches these addresses and no others from now on, where there is an IOMMU in use.
+    pub(crate) fn restrict(&mut self, requester: Bdf, first: u64, bytes: u64) {
+        if let Some(iommu) = &mut self.iommu {
+            iommu.restrict(requester, first, bytes);
+        }
+    }
+
+    /// Whether all of a request is mapped; a fault where it is not.
+    #[inline]
+    pub(crate) fn maps(&mut self, requester: Bdf, address: u64, len: u32) -> bool {
+        let mapped = self.iommu.as_ref().is_none_or(|iommu| iommu.maps(requester, address, len));
+        self.counters.translation_faults += u64::from(!mapped);
+        mapped
+    }
+
+    /// When a request that reaches the memory system at `at` is translated, by a root complex that is awake.
+    #[inline]
+    pub(crate) fn translate(&mut self, access: &Access, at: Time) -> Time {
+        let mut at = at;
+        if let Some(power) = &mut self.power {
+            let (awake, slept) = power.wake(at, &mut self.rng);
+            self.counters.wake_ups += u64::from(slept != Slept::No);
+            if slept == Slept::Deeply
+                && let Some(dram) = &mut self.dram
+            {
+                dram.stay_awake(awake);
+            }
+            at = awake;
+        }
+        let Some(iommu) = &mut self.iommu else { return at };
+        let who = (access.port, access.requester);
+        iommu.translate(who, access.address, at, &mut self.rng, &mut self.counters)
+    }
+
+    /// There is something to do until then.
+    #[inline]
+    pub(crate) fn stay_awake(&mut self, until: Time) {
+        if let Some(power) = &mut self.power {
+            power.stay_awake(until);
+        }
+    }
+
+    /// When the writes that came through `port` are visible.
+    #[inline]
+    pub(crate) fn visible_at(&self, port: usize) -> Time {
+        self.turns[port].visible_at
+    }
+
+    /// A read through `port` that may be served from `at` on is served for so long, behind those before it. When it has been.
+    #[inline]
+    pub(crate) fn take_read(&mut self, port: usize, at: Time, service: Duration) -> Time {
+        let free_at = &mut self.turns[port].read_free_at;
+        *free_at = at.max(*free_at) + service;
+        *free_at
+    }
+
+    /// The same of a write.
+    #[inline]
+    pub(crate) fn take_write(&mut self, port: usize, at: Time, service: Duration) -> Time {
+        let free_at = &mut self.turns[port].write_free_at;
+        *free_at = at.max(*free_at) + service;
+        *free_at
+    }
+
+    /// A write through `port` is visible at `at`, and not before those before it. When that is.
+    #[inline]
+    pub(crate) fn show(&mut self, port: usize, at: Time) -> Time {
+        let visible_at = &mut self.turns[port].visible_at;
+        *visible_at = (*visible_at).max(at);
+        *visible_at
+    }
+
+    /// What a read that came at `asked` takes longer than one of lines that a device has written.
+    #[inline]
+    pub(crate) fn read(&mut self, access: &Access, asked: Time) -> Duration {
+        let mut latency = Duration::ZERO;
+        for line in lines(access) {
+            latency = latency.max(self.read_line(line, asked));
+        }
+        if self.noise.is_empty() { latency } else { latency + draw(&self.noise, &mut self.rng) }
+    }
+
+    /// What a write that came at `asked` takes longer to be visible than one of lines that are in the cache.
+    #[inline]
+    pub(crate) fn write(&mut self, access: &Access, asked: Time) -> Duration {
+        let end = access.address + u64::from(access.len);
+        let mut latency = Duration::ZERO;
+        for line in lines(access) {
+            let whole = access.address <= line && line + LINE_BYTES <= end;
+            latency = latency.max(self.write_line(line, whole, asked));
+        }
+        latency
+    }
+
+    #[inline]
+    fn read_line(&mut self, line: u64, asked: Time) -> Duration {
+        let Some(caches) = &mut self.caches else {
+            self.counters.read_lines_missed += 1;
+            return self.fetch(line, asked);
+        };
+        match caches.local.look(line) {
+            Some(Writer::Device) => {
+                self.counters.read_lines_hit += 1;
+                Duration::ZERO
+            }
+            Some(Writer::Core) => {
+                self.counters.read_lines_hit += 1;
+                let memory = self.dram.as_mut().map(|dram| dram.snooped_line(line, asked));
+                caches.core_snoop_latency + memory.unwrap_or(Duration::ZERO)
+            }
+            None => self.read_elsewhere(line, asked),
+        }
+    }
+
+    /// A line that is not in the local cache. Of remote memory, it costs the same wherever it is over there.
+    fn read_elsewhere(&mut self, line: u64, asked: Time) -> Duration {
+        if let (Some(Numa { figures, memory: false, .. }), Some(caches)) = (&self.numa, &mut self.caches)
+            && caches.remote.as_mut().is_some_and(|remote| remote.look(line).is_some())
+        {
+            self.counters.read_lines_remote += 1;
+            return figures.remote_snoop_latency;
+        }
+        self.counters.read_lines_missed += 1;
+        if let Some(caches) = &mut self.caches
+            && caches.read_allocate
+        {
+            caches.local.write(line, Writer::Device);
+        }
+        self.fetch(line, asked)
+    }
+
+    /// A line from memory.
+    fn fetch(&mut self, line: u64, asked: Time) -> Duration {
+        match (&self.numa, &mut self.dram) {
+            (Some(Numa { figures, memory: true, .. }), _) => figures.remote_memory_latency,
+            (_, Some(dram)) => dram.read_line(line, asked) + dram.wake(asked, &mut self.rng),
+            (_, None) => Duration::ZERO,
+        }
+    }
+
+    /// A line that is not there is allocated here, wherever its memory is. Where all of it is written, it waits for the line
+    /// that it drives out; where not, it has to be fetched, and that takes longer than making room.
+    #[inline]
+    fn write_line(&mut self, line: u64, whole: bool, asked: Time) -> Duration {
+        let Some(caches) = &mut self.caches else { return Duration::ZERO };
+        let from_remote = caches.remote.as_mut().is_some_and(|remote| remote.forget(line));
+        if caches.local.write(line, Writer::Device) {
+            self.counters.write_lines_hit += 1;
+            return Duration::ZERO;
+        }
+        self.counters.write_lines_missed += 1;
+        match &self.numa {
+            Some(numa) if !whole && !numa.memory && from_remote => numa.figures.remote_snoop_latency,
+            _ if !whole => self.fetch(line, asked),
+            Some(numa) if numa.memory => numa.figures.remote_eviction_latency,
+            _ => caches.eviction_latency,
+        }
+    }
+}
+
+impl Caches {
+    fn new(profile: &LlcProfile, program_is_remote: bool) -> Caches {
+        Caches {
+            local: Llc::new(profile),
+            remote: program_is_remote.then(|| Llc::new(profile)),
+            core_snoop_latency: profile.core_snoop_latency,
+            read_allocate: profile.read_allocate,
+            eviction_latency: profile.eviction_latency,
+        }
+    }
+}
+
+/// First addresses of the lines that a request touches.
+#[inline]
+fn lines(access: &Access) -> impl Iterator<Item = u64> + use<> {
+    let first = access.address / LINE_BYTES;
+    let last = (access.address + u64::from(access.len.max(1)) - 1) / LINE_BYTES;
+    (first..=last).map(|line| line * LINE_BYTES)
+}
+
+#[cfg(test)]
+mod tests;

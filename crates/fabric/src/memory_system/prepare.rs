@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Caches put into a known state in no simulated time, as a benchmark's program asks for it. Nothing here is counted.
+
+use super::MemorySystem;
+use super::llc::{LINE_BYTES, Writer};
+use device::host::CachePreparation;
+use rand_core::{RngCore, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use tlp::Bdf;
+
+/// Bytes that one preparation goes over at most; what is beyond is left alone.
+const MAX_BYTES: u64 = 1 << 32;
+
+/// Passes over them at most: a further one changes nothing.
+const MAX_PASSES: u32 = 4;
+
+impl MemorySystem {
+    /// Does what `preparation` says; a device that writes does so through root port `port`.
+    pub(crate) fn prepare(&mut self, preparation: CachePreparation, port: usize) {
+        match preparation {
+            CachePreparation::ThrashByHost => {
+                if let Some(caches) = &mut self.caches {
+                    caches.local.thrash();
+                    caches.remote.iter_mut().for_each(|remote| remote.thrash());
+                }
+            }
+            CachePreparation::WriteByHost { address, bytes } => {
+                lines(address, bytes).for_each(|line| self.write_by_core(line));
+            }
+            CachePreparation::WriteByDevice { requester, address, bytes, passes } => {
+                for _ in 0..passes.min(MAX_PASSES) {
+                    lines(address, bytes).for_each(|line| self.write_by_device((port, requester), line));
+                }
+            }
+            CachePreparation::ThrashByDevice { requester, address, bytes, seed } => {
+                let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+                let count = bytes.min(MAX_BYTES) / LINE_BYTES;
+                for _ in 0..count {
+                    // As even as 32 bits over at most 2^26 lines can be.
+                    let line = (u64::from(rng.next_u32()) * count) >> 32;
+                    self.write_by_device((port, requester), address.wrapping_add(line * LINE_BYTES));
+                }
+            }
+        }
+    }
+
+    fn write_by_core(&mut self, line: u64) {
+        let Some(caches) = &mut self.caches else { return };
+        match &mut caches.remote {
+            Some(remote) => {
+                caches.local.forget(line);
+                remote.write(line, Writer::Core);
+            }
+            None => {
+                caches.local.write(line, Writer::Core);
+            }
+        }
+    }
+
+    fn write_by_device(&mut self, who: (usize, Bdf), line: u64) {
+        if let Some(iommu) = &mut self.iommu {
+            iommu.touch(who, line, &mut self.rng);
+        }
+        let Some(caches) = &mut self.caches else { return };
+        if let Some(remote) = &mut caches.remote {
+            remote.forget(line);
+        }
+        caches.local.write(line, Writer::Device);
+    }
+}
+
+/// First addresses of the lines of so many bytes.
+fn lines(address: u64, bytes: u64) -> impl Iterator<Item = u64> {
+    let first = address / LINE_BYTES;
+    let end = address.saturating_add(bytes.min(MAX_BYTES)).div_ceil(LINE_BYTES);
+    (first..end).map(|line| line * LINE_BYTES)
+}

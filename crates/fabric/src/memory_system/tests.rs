@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What single accesses cost, part by part; that nothing depends on anything but seed and order.
+
+use super::*;
+use crate::profile::{DramProfile, HostSettings, IommuProfile, PageSize, PowerProfile, Replacement};
+use device::host::CachePreparation;
+use proptest::prelude::*;
+
+const WINDOW: u64 = 0x10_0000;
+
+fn ns(n: u64) -> Duration {
+    Duration::from_ns(n)
+}
+
+fn at(n: u64) -> Time {
+    Time::ZERO + ns(n)
+}
+
+fn device() -> Bdf {
+    Bdf::from_bits(0x100)
+}
+
+/// Distinct figures, so that each is known by its number.
+fn profile(settings: HostSettings) -> HostProfile {
+    HostProfile {
+        llc: Some(LlcProfile {
+            capacity_bytes: 64 * 64 * 8,
+            ways: 8,
+            ddio_ways: 2,
+            core_snoop_latency: ns(40),
+            read_allocate: false,
+            eviction_latency: ns(26),
+        }),
+        dram: Some(DramProfile { latency: ns(80), banks: None, sleep: None }),
+        numa: Some(NumaProfile {
+            remote_snoop_latency: ns(94),
+            remote_memory_latency: ns(120),
+            remote_eviction_latency: ns(99),
+        }),
+        iommu: Some(IommuProfile {
+            entries: 4,
+            ways: 0,
+            replacement: Replacement::Lru,
+            shared: true,
+            superpages: false,
+            hit_latency: ns(3),
+            page_walk_latency: ns(260),
+            walkers: 1,
+            hits_under_miss: 2,
+            page_walk_cache: None,
+        }),
+        settings,
+        ..HostProfile::ideal()
+    }
+}
+
+fn sockets(device_socket: u8, memory_socket: u8, program_socket: u8) -> HostSettings {
+    HostSettings { iommu: None, device_socket, memory_socket, program_socket }
+}
+
+fn system(settings: HostSettings) -> Box<MemorySystem> {
+    MemorySystem::new(&profile(settings), 2, 1).unwrap()
+}
+
+fn access(address: u64, len: u32) -> Access {
+    Access { port: 0, requester: device(), address, len }
+}
+
+/// Each row: sockets of device, memory and program; how the window was prepared; then the latencies of a read of a line, of a
+/// write of a line, of a write of 8 B to another line, and of a read of the line again.
+#[test]
+fn every_line_costs_what_its_place_says() {
+    use CachePreparation::{ThrashByHost, WriteByDevice, WriteByHost};
+    let (address, bytes) = (WINDOW, 8192);
+    let by_host = WriteByHost { address, bytes };
+    let by_device = WriteByDevice { requester: device(), address, bytes, passes: 2 };
+    let rows = [
+        ((0, 0, 0), ThrashByHost, [80, 26, 80, 0], "cold"),
+        ((0, 0, 0), by_host, [40, 0, 0, 0], "host-warmed"),
+        ((0, 0, 0), by_device, [0, 0, 0, 0], "device-warmed"),
+        ((1, 1, 1), by_host, [40, 0, 0, 0], "the same on the other socket"),
+        ((0, 0, 1), ThrashByHost, [80, 26, 80, 0], "cold, program elsewhere"),
+        ((0, 0, 1), by_host, [94, 26, 94, 0], "warmed by a program elsewhere"),
+        ((0, 1, 0), ThrashByHost, [120, 99, 120, 0], "memory elsewhere"),
+        ((0, 1, 0), by_host, [40, 0, 0, 0], "memory elsewhere, but the line is here"),
+        ((0, 1, 0), by_device, [0, 0, 0, 0], "a device's lines are here wherever memory is"),
+        ((0, 1, 1), by_host, [120, 99, 120, 0], "both elsewhere"),
+        ((0, 1, 1), by_device, [0, 0, 0, 0], "both elsewhere, but written by a device"),
+    ];
+    for ((d, m, p), preparation, expected, why) in rows {
+        let mut system = system(sockets(d, m, p));
+        system.prepare(preparation, 0);
+        let read = |system: &mut MemorySystem| system.read(&access(WINDOW, 64), at(0));
+        let first = read(&mut system);
+        let whole = system.write(&access(WINDOW, 64), at(0));
+        let part = system.write(&access(WINDOW + 128, 8), at(0));
+        let got = [first, whole, part, read(&mut system)];
+        assert_eq!(got, expected.map(ns), "{why}");
+    }
+}
+
+#[test]
+fn the_slowest_line_counts() {
+    let mut system = system(sockets(0, 0, 0));
+    system.prepare(CachePreparation::WriteByHost { address: WINDOW, bytes: 128 }, 0);
+    // Address, bytes, and what it costs: lines 0 and 1 are warm, 2 is not.
+    let rows = [(0, 128, 40), (64, 64, 40), (64, 65, 80), (127, 1, 40), (128, 1, 80), (0, 4096, 80)];
+    for (offset, len, expected) in rows {
+        assert_eq!(system.read(&access(WINDOW + offset, len), at(0)), ns(expected), "{len} at {offset}");
+    }
+    // A write from 1 on fills lines 1 and 2, and begins and ends in lines of which it writes a part.
+    assert_eq!(system.write(&access(WINDOW + 64, 128), at(0)), ns(26));
+    assert_eq!(system.write(&access(WINDOW + 256 + 1, 128), at(0)), ns(80));
+    let counters = *system.counters();
+    assert_eq!((counters.read_lines_hit, counters.read_lines_missed), (2 + 1 + 1 + 1 + 2, 1 + 1 + 62));
+    assert_eq!((counters.write_lines_hit, counters.write_lines_missed), (1, 1 + 3));
+}
+
+#[test]
+fn a_window_that_a_device_thrashes_is_hit_as_far_as_ddio_goes() {
+    let mut system = system(sockets(0, 0, 0));
+    let (address, bytes) = (WINDOW, 64 * 64 * 64);
+    system.prepare(CachePreparation::ThrashByDevice { requester: device(), address, bytes, seed: 3 }, 0);
+    let lines = bytes / 64;
+    for line in 0..lines {
+        system.read(&access(address + line * 64, 64), at(0));
+    }
+    // Two ways of 64 sets, all of them of this window by now.
+    assert_eq!(system.counters().read_lines_hit, 128);
+}
+
+#[test]
+fn writes_are_visible_in_order_and_by_port() {
+    let mut system = system(sockets(0, 0, 0));
+    assert_eq!(
+        [system.show(0, at(90)), system.show(0, at(70)), system.show(1, at(50))],
+        [at(90), at(90), at(50)]
+    );
+    assert_eq!([system.visible_at(0), system.visible_at(1)], [at(90), at(50)]);
+}
+
+#[test]
+fn preparation_fills_the_iotlb_too() {
+    let mut system = system(HostSettings { iommu: Some(PageSize::Gib1), ..sockets(0, 0, 0) });
+    let translate = |system: &mut MemorySystem, page: u64, when| {
+        system.translate(&access(page << 12, 64), at(when)).as_ps() / 1000 - when
+    };
+    assert_eq!([translate(&mut system, 1, 0), translate(&mut system, 1, 1000)], [260, 3]);
+    let requester = device();
+    let write = CachePreparation::WriteByDevice { requester, address: 8 << 12, bytes: 4 << 12, passes: 1 };
+    system.prepare(write, 0);
+    let latencies = [(8, 2000), (11, 3000), (1, 4000)].map(|(page, when)| translate(&mut system, page, when));
+    assert_eq!(latencies, [3, 3, 260], "four pages of four entries: no superpages here");
+    system.restrict(requester, 0, 4096);
+    assert_eq!([system.maps(requester, 0, 64), system.maps(requester, 4096, 64)], [true, false]);
+    assert_eq!(system.counters().translation_faults, 1);
+}
+
+#[test]
+fn a_sleeping_root_complex_is_woken_once() {
+    let wake = vec![WeightedLatency { parts_per_billion: 1_000_000_000, latency: ns(650) }];
+    let power = vec![PowerProfile { idle: ns(100), wake }];
+    let profile = HostProfile { power, ..HostProfile::ideal() };
+    let mut system = MemorySystem::new(&profile, 1, 1).unwrap();
+    assert_eq!(system.translate(&access(0, 64), at(1000)), at(1650));
+    assert_eq!(system.translate(&access(0, 64), at(1010)), at(1650));
+    system.stay_awake(at(2000));
+    assert_eq!(system.translate(&access(0, 64), at(2050)), at(2050));
+    assert_eq!(system.counters().wake_ups, 1);
+}
+
+#[test]
+fn a_host_without_such_parts_has_no_memory_system() {
+    assert!(MemorySystem::new(&HostProfile::ideal(), 4, 0).is_none());
+    // An IOMMU that is off, and another socket on which nothing is.
+    let bare = HostProfile { llc: None, dram: None, ..profile(sockets(0, 0, 0)) };
+    assert!(MemorySystem::new(&bare, 4, 0).is_none());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    /// The same accesses with the same seed cost the same; a hit is only where somebody wrote before.
+    #[test]
+    fn it_is_deterministic_and_hits_only_what_was_written(
+        accesses in prop::collection::vec((0..512u64, any::<bool>()), 1..300),
+        seed in any::<u64>(),
+    ) {
+        let settings = HostSettings { iommu: Some(PageSize::Kib4), ..sockets(0, 0, 0) };
+        let noise = vec![WeightedLatency { parts_per_billion: 300_000_000, latency: ns(1000) }];
+        let profile = HostProfile { noise, ..profile(settings) };
+        let mut systems = [(); 2].map(|()| MemorySystem::new(&profile, 2, seed).unwrap());
+        let mut written = std::collections::BTreeSet::new();
+        for (n, (line, is_write)) in (0..).zip(accesses) {
+            let access = access(line * 64, 64);
+            let costs = systems.each_mut().map(|system| {
+                let translated = system.translate(&access, at(n * 50));
+                let latency = if is_write { system.write(&access, at(n * 50)) } else { system.read(&access, at(n * 50)) };
+                (translated, latency, *system.counters())
+            });
+            prop_assert_eq!(costs[0], costs[1]);
+            let latency = costs[0].1.as_ps() % 1_000_000;
+            let miss = if is_write { 26_000 } else { 80_000 };
+            prop_assert!(written.contains(&line) || latency == miss);
+            if is_write {
+                written.insert(line);
+            }
+        }
+    }
+}
+
+/// A client chip: what devices read stays in the cache, and memory sleeps unless the root complex has just been woken.
+#[test]
+fn memory_sleeps_and_lines_that_were_read_stay() {
+    let always = |ns_| vec![WeightedLatency { parts_per_billion: 1_000_000_000, latency: ns(ns_) }];
+    let mut profile = profile(sockets(0, 0, 0));
+    profile.llc.as_mut().unwrap().read_allocate = true;
+    profile.dram.as_mut().unwrap().sleep = Some(PowerProfile { idle: ns(100), wake: always(650) });
+    let mut system = MemorySystem::new(&profile, 1, 1).unwrap();
+    assert_eq!(system.read(&access(0, 64), at(1000)), ns(80 + 650), "memory sleeps");
+    assert_eq!(
+        system.read(&access(0, 64), at(5000)),
+        Duration::ZERO,
+        "the line has stayed, as one that a device wrote"
+    );
+    assert_eq!(system.read(&access(64, 64), at(5050)), ns(80 + 650));
+    assert_eq!(system.read(&access(128, 64), at(5780)), ns(80), "it has just been woken");
+
+    let depth = |idle: u64, wake: u64| PowerProfile { idle: ns(idle), wake: always(wake) };
+    profile.power = vec![depth(100, 60), depth(600, 640)];
+    let mut system = MemorySystem::new(&profile, 1, 1).unwrap();
+    assert_eq!(system.translate(&access(0, 64), at(1000)), at(1640), "the deepest that it came to");
+    assert_eq!(system.read(&access(0, 64), at(1640)), ns(80), "which wakes memory too");
+    assert_eq!(system.translate(&access(0, 64), at(1800)), at(1860), "lightly");
+    assert_eq!(system.read(&access(640, 64), at(5000)), ns(80 + 650), "which does not");
+}
