@@ -12,6 +12,7 @@
 //! | [`dma_engine`] | `async fn`, one for each function | SR-IOV: one engine behind a physical function and its virtual ones |
 //! | [`mmio`] | a driver alone | how long a register read takes |
 //! | [`ice_nic`] | `async fn` | control by registers for every frame, or in batches, and what it costs |
+//! | [`packet_nic`] | `async fn` | the three NICs of pcie-bench's Figure 1: rings, batches, interrupts |
 //! | [`replay`] | raw TLPs, below the seam | what a capture's devices have asked for, played again |
 //!
 //! Each module has `Settings`, a `function` that makes the device with its configuration space, and a `driver`, the
@@ -27,6 +28,7 @@ pub mod dma_engine;
 pub mod ice_nic;
 pub mod memory;
 pub mod mmio;
+pub mod packet_nic;
 pub mod pcie_bench;
 pub mod queue;
 mod raw_end;
@@ -58,6 +60,8 @@ pub mod device_id {
     pub const DMA_ENGINE: u16 = 0x0007;
     /// The virtual functions of a [`dma_engine`](crate::dma_engine).
     pub const DMA_ENGINE_VF: u16 = 0x0008;
+    /// [`packet_nic`](crate::packet_nic).
+    pub const PACKET_NIC: u16 = 0x0009;
 }
 
 /// Who a device of this crate says it is. `class`: base class, sub-class and programming interface, 8 bits each

@@ -17,31 +17,36 @@
 //! from the end of the warm-up; when the last that counts has ended, the workers stop, so that the load is the same up
 //! to then. Nothing is allocated per transfer.
 //!
-//! What the card itself costs (its engine's latencies and service time) is a matter of its profile; by default nothing.
+//! What the card itself costs is a matter of its profile ([`CardCosts`]); by default nothing.
 
+mod costs;
+mod driver;
 mod results;
 mod settings;
+mod slots;
+mod staged;
 mod units;
 
+pub use costs::{BusCosts, CardClock, CardCosts, ReadCosts, WriteCosts};
+pub use driver::{Window, driver};
 pub use results::{Phase, Results, ResultsHandle};
 pub use settings::{
-    MAX_LATENCIES, MAX_OUTSTANDING, MAX_WINDOW_BYTES, Pattern, Placement, Settings, SettingsError, Test,
+    BUFFER_BYTES, CacheState, CardPath, MAX_COMMAND_BYTES, MAX_LATENCIES, MAX_OUTSTANDING, MAX_WINDOW_BYTES,
+    Pattern, Placement, Settings, SettingsError, Test,
 };
 pub use units::{MAX_TABLE, Units};
 
 use crate::control::{self, Registers};
 use crate::{device_id, identity};
 use config::{Bar, Builder, MsiLayout, PcieLayout};
-use device::cpu::Cpu;
 use device::endpoint::FunctionConfig;
-use device::exec::Sleep;
-use device::firmware::FoundFunction;
 use device::io::{DmaOptions, DmaReadFuture};
 use device::{AsyncDevice, DmaError, Io};
 use results::Ended;
+use staged::Stages;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use tlp::{Data, Duration, PayloadPool, Time};
+use tlp::{Data, PayloadPool, Time};
 
 /// Bytes of BAR 0.
 pub const BAR_BYTES: u64 = 4096;
@@ -101,7 +106,10 @@ pub fn function(
 /// The control task (SIGCOMM'18, §5.1): starts all workers, waits for them, and says that it is done.
 async fn run(card: Rc<Card>, registers: Registers) -> Result<(), DmaError> {
     card.results.start(card.io.now(), &card.settings);
-    let worker = |_| card.io.spawn(Card::work(card.clone()));
+    let worker = |_| match &card.stages {
+        None => card.io.spawn(Card::work(card.clone())),
+        Some(stages) => card.io.spawn(staged::work(card.clone(), stages.clone())),
+    };
     let workers: Vec<_> = (0..card.settings.workers()).map(worker).collect();
     for worker in workers {
         // A worker that is refused for want of tasks leaves its work to the others.
@@ -125,10 +133,10 @@ struct Card {
     units: RefCell<Units>,
     /// Transfers issued: with BW_RDWR the even ones are reads.
     issued: Cell<u64>,
-    /// When the DMA engine is free for the next transfer.
-    engine_free: Cell<Time>,
     /// What writes write.
     data: Data,
+    /// What transfers go through; `None` where the card costs nothing.
+    stages: Option<Rc<Stages>>,
 }
 
 impl Card {
@@ -146,46 +154,37 @@ impl Card {
             window,
             units: RefCell::new(Units::new(settings)),
             issued: Cell::new(0),
-            engine_free: Cell::new(Time::ZERO),
             data,
+            stages: (!settings.costs.is_free()).then(|| Rc::new(Stages::new(settings, window))),
         })
     }
 
-    /// A worker: transfer after transfer, until the last one that counts has ended.
+    /// A worker of a card that costs nothing: transfer after transfer, until the last one that counts has ended.
     async fn work(self: Rc<Card>) {
         while self.results.phase() < Phase::Done {
-            let issued = self.issued.replace(self.issued.get() + 1);
-            let address = self.window.wrapping_add(self.units.borrow_mut().next_offset());
+            let (address, (writes, reads)) = self.next();
             let start = self.io.now();
-            let (writes, reads) = self.kind(issued);
-            // Both go to the engine together; the read stays behind the write on its way to memory (SIGCOMM'18, §4.1).
+            // The read stays behind the write on its way to memory (SIGCOMM'18, §4.1).
             // (Here and not in futures of their own, which would be moved for each transfer.)
-            let (write, read) = (writes.then(|| self.turn()), reads.then(|| self.turn()));
             let mut result = Ok(());
-            if let Some(turn) = write {
-                if let Some(turn) = self.until(turn) {
-                    turn.await;
-                }
+            if writes {
                 result = self.io.dma_write(address, self.data.clone()).await;
             }
-            if let Some(turn) = read
-                && result.is_ok()
-            {
-                if let Some(turn) = self.until(turn) {
-                    turn.await;
-                }
+            if reads && result.is_ok() {
                 result = self.dma_read(address).await.map(|_| ());
             }
             match result {
-                Ok(()) => {
-                    if let Some(notice) = self.notice() {
-                        notice.await;
-                    }
-                    self.end(start, writes, reads);
-                }
+                Ok(()) => self.end(start, writes, reads),
                 Err(error) => self.results.fail(self.io.now(), error),
             }
         }
+    }
+
+    /// The address of the next transfer, whether it writes, and whether it reads.
+    fn next(&self) -> (u64, (bool, bool)) {
+        let issued = self.issued.replace(self.issued.get() + 1);
+        let address = self.window.wrapping_add(self.units.borrow_mut().next_offset());
+        (address, self.kind(issued))
     }
 
     /// Whether transfer number `issued` writes, and whether it reads.
@@ -202,62 +201,14 @@ impl Card {
     fn end(&self, start: Time, writes: bool, reads: bool) {
         let (now, bytes) = (self.io.now(), self.settings.size_bytes);
         let of = |done: bool| if done { bytes } else { 0 };
-        let (latency, bytes_read, bytes_written) = (now.since(start), of(reads), of(writes));
+        let clock = &self.settings.costs.clock;
+        let latency = clock.ps(clock.ticks(now.as_ps()) - clock.ticks(start.as_ps()));
+        let (bytes_read, bytes_written) = (of(reads), of(writes));
         self.results.end(now, &self.settings, Ended { latency, bytes_read, bytes_written });
     }
 
     fn dma_read(&self, address: u64) -> DmaReadFuture<Data> {
         let Settings { size_bytes, carry, .. } = *self.settings;
         self.io.dma_read_data(address, size_bytes, carry, DmaOptions::default())
-    }
-
-    /// The engine's next turn: when the first TLP of a transfer that is given to it now leaves.
-    fn turn(&self) -> Time {
-        let start = self.engine_free.get().max(self.io.now());
-        self.engine_free.set(start + self.settings.transfer_service);
-        start + self.settings.issue_latency
-    }
-
-    /// What is to be waited for until `time`, if it is still to come. A card that costs nothing shall cost nothing here.
-    fn until(&self, time: Time) -> Option<Sleep> {
-        (time > self.io.now()).then(|| self.io.sleep_until(time))
-    }
-
-    /// What is to be waited for until the engine has told the worker that its transfer has ended.
-    fn notice(&self) -> Option<Sleep> {
-        let latency = self.settings.done_latency;
-        (latency > Duration::ZERO).then(|| self.io.sleep(latency))
-    }
-}
-
-/// Takes `window_bytes` of host memory for the window, starts the test and waits for its end.
-///
-/// # Errors
-/// A line that says why there is no window, or why the test failed.
-pub async fn driver(
-    cpu: Cpu,
-    function: FoundFunction,
-    window_bytes: u64,
-    placement: Placement,
-) -> Result<(), String> {
-    let said = |e: device::host::HostError| format!("{function}: {e}");
-    let memory = cpu.memory();
-    let window = match placement {
-        Placement::Low => memory.alloc_low(window_bytes, 4096),
-        Placement::High => memory.alloc_high(window_bytes, 4096),
-    };
-    let window = window.map_err(|e| format!("{function}, window: {e}"))?;
-    cpu.write_u64(function.address(BAR, WINDOW)?, window).await.map_err(said)?;
-    match control::run(&cpu, &function, LAYOUT, DONE_VECTOR).await? {
-        control::DONE => Ok(()),
-        control::FAILED => {
-            let code = cpu.read_u32(function.address(BAR, ERROR)?).await.map_err(said)?;
-            let error = (code as usize).checked_sub(1).and_then(|at| ERRORS.get(at));
-            Err(format!(
-                "{function}: a transfer failed: {}",
-                error.map_or("no reason given".into(), DmaError::to_string)
-            ))
-        }
-        status => Err(format!("{function}: status {status} when it said it was done")),
     }
 }

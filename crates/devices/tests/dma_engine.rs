@@ -192,7 +192,7 @@ fn a_larger_window_hides_more_of_the_latency() {
 }
 
 #[test]
-fn all_255_virtual_functions_run() {
+fn all_virtual_functions_of_one_bus_run() {
     let mut bench = Bench::new(Settings { vfs: 255, window: 64 });
     let load = load(4, 1024, 4);
     assert_eq!(bench.run(load), Ok(()));
@@ -282,7 +282,7 @@ fn what_is_not_legal_is_refused() {
         let made = functions(settings, PcieLayout::default(), &PayloadPool::new(), &Shared::default());
         made.err().map(|e| e.to_string()).unwrap_or_default()
     };
-    assert_eq!(of(Settings { vfs: 256, window: 1 }), "vfs of 256: legal are 0 to 255");
+    assert_eq!(of(Settings { vfs: 257, window: 1 }), "vfs of 257: legal are 0 to 256");
     assert_eq!(of(Settings { vfs: 0, window: 0 }), "window of 0: legal are 1 to 1024");
     assert_eq!(of(Settings { vfs: 0, window: 1025 }), "window of 1025: legal are 1 to 1024");
     let rows = [

@@ -9,7 +9,7 @@ use config::PcieLayout;
 use device::AsyncProgram;
 use device::cpu::Cpu;
 use device::endpoint::FunctionConfig;
-use device::firmware::{FixedBar, FoundFunction, RootPortWindows, Window, enumerate};
+use device::firmware::{FixedPlace, FoundFunction, HostMap, MpsPolicy, Path, Policy, Window, enumerate_host};
 use riser_devices::shared::Shared;
 use riser_devices::simple_nic::{Peer, PingReport, PingSettings, Station};
 use riser_devices::{device_id, memory, pcie_bench, simple_nic};
@@ -19,17 +19,18 @@ use tlp::{Duration, Mps, PayloadPool};
 /// NetTLP's capture has the registers of its NIC there.
 const FIXED: u64 = 0xa000_0000;
 
-fn port(fixed: Vec<FixedBar>) -> RootPortWindows {
-    RootPortWindows {
-        bus: 1,
+/// A host whose own bus the device is on.
+fn host(fixed: Vec<FixedPlace>) -> HostMap {
+    let mps = MpsPolicy::Fixed(Mps::new(256).unwrap());
+    HostMap {
+        first_bus: 1,
+        last_bus: 1,
         mmio32: Window { base: FIXED, size: 1 << 28 },
         mmio64: Window::default(),
         io: Window::default(),
-        mps: Mps::new(256).unwrap(),
-        mrrs: Default::default(),
-        rcb: Default::default(),
-        ten_bit_tags: false,
+        policy: Policy { mps, ten_bit_tags: false, ..Policy::default() },
         fixed,
+        ..HostMap::default()
     }
 }
 
@@ -37,12 +38,13 @@ fn port(fixed: Vec<FixedBar>) -> RootPortWindows {
 fn boot<F: Future<Output = Result<(), String>> + 'static>(
     function: FunctionConfig,
     id: u16,
-    fixed: Vec<FixedBar>,
+    fixed: Vec<FixedPlace>,
     driver: impl FnOnce(Cpu, FoundFunction) -> F + 'static,
 ) -> (Result<(), String>, Slot) {
     let mut slot = Slot::new(function);
     let mut program = AsyncProgram::new(slot.memory.clone(), move |cpu| async move {
-        let found = enumerate(&cpu, &[port(fixed)]).await?;
+        let system = enumerate_host(&cpu, &host(fixed)).await?;
+        let found: Vec<FoundFunction> = system.functions().map(|f| f.found).collect();
         let [function] = found[..] else { return Err(format!("one function, not {found:?}")) };
         assert_eq!((function.vendor, function.device), (riser_devices::VENDOR, id));
         driver(cpu, function).await
@@ -75,7 +77,7 @@ fn the_nic_pings_through_its_endpoint() {
         bytes: 1472,
         timeout: Duration::from_ms(1),
     };
-    let fixed = vec![FixedBar { function: 0, bar: 4, address: FIXED }];
+    let fixed = vec![FixedPlace { path: Path(vec![0]), bar: 4, address: FIXED }];
     let handle = report.clone();
     let driver = move |cpu, f| simple_nic::driver(cpu, f, settings, handle);
     let (outcome, slot) = boot(nic, device_id::SIMPLE_NIC, fixed, driver);
@@ -95,10 +97,11 @@ fn the_benchmark_runs_through_its_endpoint() {
     for test in pcie_bench::Test::ALL {
         for carry in [false, true] {
             let settings = pcie_bench::Settings { test, carry, size_bytes: 1024, ..Default::default() };
-            let (window, results) = (settings.window_bytes, pcie_bench::ResultsHandle::new());
+            let window = pcie_bench::Window::of(&settings, pcie_bench::Placement::Low);
+            let results = pcie_bench::ResultsHandle::new();
             let pool = PayloadPool::new();
             let bench = pcie_bench::function(settings, PcieLayout::default(), &pool, &results).unwrap();
-            let driver = move |cpu, f| pcie_bench::driver(cpu, f, window, pcie_bench::Placement::Low);
+            let driver = move |cpu, f| pcie_bench::driver(cpu, f, window);
             let (outcome, _) = boot(bench, device_id::PCIE_BENCH, Vec::new(), driver);
             assert_eq!(outcome, Ok(()));
             let results = results.take();

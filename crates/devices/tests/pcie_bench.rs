@@ -6,6 +6,7 @@ mod common;
 use common::{Event, Loopback, found};
 use config::PcieLayout;
 use device::AsyncProgram;
+use device::host::CachePreparation;
 use riser_devices::pcie_bench::*;
 use std::collections::BTreeMap;
 use tlp::{Duration, PayloadPool};
@@ -23,8 +24,8 @@ fn run_on(
     let bench = function(settings.clone(), PcieLayout::default(), &PayloadPool::new(), &results).unwrap();
     let mut host = Loopback::new(bench);
     prepare(&mut host);
-    let window = settings.window_bytes;
-    let start = |cpu| driver(cpu, found(0, BAR_BYTES), window, Placement::High);
+    let window = Window::of(settings, Placement::High);
+    let start = |cpu| driver(cpu, found(0, BAR_BYTES), window);
     let mut program = AsyncProgram::new(host.memory.clone(), start);
     let outcome = host.run(&mut program);
     (outcome, results.take(), host)
@@ -135,30 +136,118 @@ fn without_a_warm_up_it_measures_from_the_start() {
     assert_eq!(results.elapsed(), Duration::from_us(100));
 }
 
-/// Issue, done and service costs of the card, and the latency and the time between transfers that they lead to, in ns.
+/// Latency figures of the card, and the latency that they lead to over 500 ns of the host, in ns: read, write and read.
 #[test]
 fn what_the_card_costs_is_added() {
     let ns = Duration::from_ns;
+    let write = WriteCosts { pull: ns(40), ..WriteCosts::default() };
+    let read = ReadCosts { push: ns(7), push_word: ns(1), ..ReadCosts::default() };
     let rows = [
-        (0, 0, 0, 1, 500, 500),
-        (100, 0, 0, 1, 600, 600),
-        (100, 50, 0, 1, 650, 650),
-        (0, 0, 100, 32, 0, 100),
+        (CardCosts { dma_issue: ns(100), ..CardCosts::default() }, CardPath::Dma, 600, 700),
+        (CardCosts { dma_issue: ns(100), dma_done: ns(50), ..CardCosts::default() }, CardPath::Dma, 650, 800),
+        (CardCosts { write, ..CardCosts::default() }, CardPath::Dma, 500, 540),
+        (CardCosts { read, ..CardCosts::default() }, CardPath::Dma, 515, 515),
+        (CardCosts { dma_issue: ns(100), write, read, ..CardCosts::default() }, CardPath::Command, 500, 500),
+        (
+            CardCosts { command_issue: ns(60), command_done: ns(40), ..CardCosts::default() },
+            CardPath::Command,
+            600,
+            600,
+        ),
+        (CardCosts { command_word: ns(1), ..CardCosts::default() }, CardPath::Command, 508, 508),
     ];
-    for (issue, done, service, outstanding, latency, between) in rows {
-        let card = Settings {
-            issue_latency: ns(issue),
-            done_latency: ns(done),
-            transfer_service: ns(service),
-            outstanding,
-            ..settings(Test::BwRd)
-        };
-        if outstanding == 1 {
-            let timed = run(&Settings { test: Test::LatRd, ..card.clone() }).1;
-            assert_eq!(timed.latencies_ps, vec![latency * 1_000; 200]);
-        }
-        assert_eq!(run(&card).1.elapsed(), ns(between) * 200);
+    for (costs, path, alone, behind) in rows {
+        let timed = |test| run(&Settings { costs, path, ..settings(test) }).1.latencies_ps;
+        assert_eq!(timed(Test::LatRd), vec![alone * 1_000; 200], "{costs:?}");
+        assert_eq!(timed(Test::LatWrRd), vec![behind * 1_000; 200], "{costs:?}");
     }
+}
+
+/// Stages take one transfer after the other: figures, test, ns between transfers of 64 B.
+#[test]
+fn stages_bound_bandwidth() {
+    let ns = Duration::from_ns;
+    let none = CardCosts::default();
+    let rows = [
+        (CardCosts { write: WriteCosts { pull: ns(100), ..none.write }, ..none }, Test::BwWr, 100),
+        (CardCosts { read: ReadCosts { push: ns(100), ..none.read }, ..none }, Test::BwRd, 100),
+        (CardCosts { read: ReadCosts { slots: 4, ..none.read }, ..none }, Test::BwRd, 125),
+    ];
+    for (costs, test, between) in rows {
+        let (_, results, host) = run(&Settings { costs, outstanding: 32, ..settings(test) });
+        assert_eq!(results.elapsed(), ns(between) * 200, "{costs:?}");
+        assert!(costs.read.slots == 0 || host.most_reads == 4, "{}", host.most_reads);
+    }
+}
+
+/// A read of four requests takes four slots at once and gives each back: with six slots there is one read at a time.
+#[test]
+fn long_reads_are_cut_and_share_slots() {
+    let read = ReadCosts { slots: 6, request_bytes: 512, ..ReadCosts::default() };
+    let costs = CardCosts { read, ..CardCosts::default() };
+    let long = Settings { costs, size_bytes: 2048, outstanding: 88, carry: true, ..settings(Test::BwRd) };
+    let (outcome, results, host) = run(&long);
+    assert_eq!((outcome, results.bytes_read), (Ok(()), 200 * 2048));
+    assert_eq!(results.elapsed(), Duration::from_ns(500) * 200, "one after the other");
+    let lengths: Vec<u32> =
+        host.log.iter().filter_map(|e| if let Event::DmaRead(_, n) = e { Some(*n) } else { None }).collect();
+    assert!(lengths.iter().all(|n| *n == 512) && host.most_reads == 4, "{}", host.most_reads);
+}
+
+#[test]
+fn writes_leave_as_the_card_cuts_them() {
+    let write = WriteCosts { boundary_bytes: 128, full_bytes: 256, ..WriteCosts::default() };
+    let costs = CardCosts { dma_done: Duration::from_ns(1), write, ..CardCosts::default() };
+    let odd = Settings { costs, size_bytes: 300, host_offset_bytes: 1, carry: true, ..settings(Test::BwWr) };
+    let sequential = Settings { pattern: Pattern::Sequential, outstanding: 1, ..odd };
+    let (_, _, host) = run(&sequential);
+    let cut: Vec<(u64, usize)> = host
+        .log
+        .iter()
+        .filter_map(|e| {
+            if let Event::DmaWrite(at, data) = e { Some((*at - (4 << 30), data.len())) } else { None }
+        })
+        .collect();
+    assert_eq!(cut[..5], [(1, 127), (128, 128), (256, 45), (321, 63), (384, 128)]);
+}
+
+/// The card's clock tells multiples of its tick, and transfers begin at any place between two: the mean is right.
+#[test]
+fn latencies_are_those_of_the_cards_clock() {
+    let costs = CardCosts {
+        clock: CardClock { mhz: 1200, tick_cycles: 16 },
+        loop_time: Duration::from_ns(190),
+        loop_spread: Duration::from_ns(20),
+        ..CardCosts::default()
+    };
+    let (_, results, _) = run(&Settings { costs, transfers: 4_000, ..settings(Test::LatRd) });
+    let legal = [493_333, 506_667];
+    assert!(results.latencies_ps.iter().all(|ps| legal.contains(ps)));
+    let mean = results.latencies_ps.iter().sum::<u64>() / 4_000;
+    assert!((499_500..500_500).contains(&mean), "{mean}");
+    let each = results.elapsed().as_ps() / 4_000;
+    assert!((699_000..701_000).contains(&each), "500 ns and a loop of 190 to 210: {each}");
+}
+
+#[test]
+fn the_driver_prepares_the_caches() {
+    use CachePreparation::*;
+    let (address, requester, bytes) = (4 << 30, found(0, BAR_BYTES).bdf, 8192);
+    let rows = [
+        (CacheState::Cold, vec![ThrashByHost]),
+        (CacheState::HostWarm, vec![ThrashByHost, WriteByHost { address, bytes }]),
+        (CacheState::DeviceWarm, vec![ThrashByHost, WriteByDevice { requester, address, bytes, passes: 2 }]),
+    ];
+    for (cache, prepared) in rows {
+        let (outcome, _, host) = run(&Settings { cache, ..settings(Test::BwRd) });
+        assert_eq!((outcome, host.prepared), (Ok(()), prepared));
+    }
+    let (outcome, _, host) =
+        run_on(&Settings { cache: CacheState::DeviceThrash, ..settings(Test::BwRd) }, |host| {
+            host.memory = device::HostMemory::new(16 << 20, 64 << 20).unwrap();
+        });
+    let thrash = ThrashByDevice { requester, address, bytes: 64 << 20, seed: 1 };
+    assert_eq!((outcome, host.prepared), (Ok(()), vec![ThrashByHost, thrash]));
 }
 
 #[test]
@@ -240,6 +329,11 @@ fn settings_that_are_not_legal_are_refused() {
         (
             Settings { transfers: 1 << 25, test: Test::LatRd, ..ok() },
             "33554432 transfers: legal are 1 to 16777216 in a latency test, from 1 in a bandwidth test",
+        ),
+        (Settings { device_offset_bytes: 64, ..ok() }, "device offset of 64 bytes: legal are 0 to 63"),
+        (
+            Settings { path: CardPath::Command, size_bytes: 129, ..ok() },
+            "transfers of 129 bytes by the command interface: legal are 1 to 128",
         ),
     ];
     for (settings, message) in rows {

@@ -50,8 +50,9 @@ use thiserror::Error;
 use tlp::{Duration, PayloadPool, Time};
 use window::Window;
 
-/// Virtual functions at most.
-pub const MAX_VFS: u16 = 255;
+/// Virtual functions at most. The last of 256 is on a bus of its own, behind that of the physical function: 255 have room
+/// beside that (`PCIe 5.0 §9.3.3.9`).
+pub const MAX_VFS: u16 = 256;
 /// Bytes of BAR 0 of each function.
 pub const BAR_BYTES: u64 = 8192;
 /// Bytes of a descriptor.
@@ -112,7 +113,7 @@ impl Direction {
 /// What an engine is to be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Settings {
-    /// Virtual functions, 0 to 255.
+    /// Virtual functions, 0 to 256.
     pub vfs: u16,
     /// Reads of data under way at most, of all functions, 1 to 1024.
     pub window: u16,

@@ -36,7 +36,8 @@ pub struct Results {
     pub measure_start: Time,
     /// When the last of them ended.
     pub measure_end: Time,
-    /// Latency of each in picoseconds, in the order of their ends; of latency tests only.
+    /// Latency of each in picoseconds, in the order of their ends; of latency tests only. What the card's clock says: the
+    /// difference of two of its ticks, rounded to picoseconds.
     pub latencies_ps: Vec<u64>,
     /// Why the benchmark was given up, if it was.
     pub failure: Option<DmaError>,
@@ -61,7 +62,8 @@ pub struct ResultsHandle {
 /// A transfer that has ended.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Ended {
-    pub(super) latency: Duration,
+    /// Picoseconds.
+    pub(super) latency: u64,
     pub(super) bytes_read: u32,
     pub(super) bytes_written: u32,
 }
@@ -130,7 +132,7 @@ impl Results {
         self.bytes_written += u64::from(transfer.bytes_written);
         self.measure_end = now;
         if settings.test.is_latency() {
-            self.latencies_ps.push(transfer.latency.as_ps());
+            self.latencies_ps.push(transfer.latency);
         }
         if self.transfers == settings.transfers {
             self.phase = Phase::Done;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a benchmark is to do, and what makes that impossible.
 
+use super::costs::CardCosts;
 use thiserror::Error;
-use tlp::Duration;
 
 /// A test of pcie-bench (SIGCOMM'18, §4.1 and §4.2).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -60,6 +60,28 @@ pub enum Placement {
     High,
 }
 
+/// Which of its interfaces to PCI Express the card uses (SIGCOMM'18, §5.1). On a card that costs nothing they are the same.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum CardPath {
+    /// The direct command interface, for transfers of up to [`MAX_COMMAND_BYTES`]. LAT_WRRD reads right behind the write.
+    Command,
+    /// The DMA engine with its descriptors. LAT_WRRD reads when the write is said to be done.
+    Dma,
+}
+
+/// What the host's caches hold when the test starts (SIGCOMM'18, §4).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum CacheState {
+    /// Nothing of the window: the host has written over much else.
+    Cold,
+    /// The window, as far as it fits: the host has written it.
+    HostWarm,
+    /// The window, as far as writes of devices may go into the cache: the device has written it twice.
+    DeviceWarm,
+    /// What the device has written at random in a buffer of [`BUFFER_BYTES`], which the window is the first part of.
+    DeviceThrash,
+}
+
 /// What the device does when it is started.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Settings {
@@ -71,6 +93,12 @@ pub struct Settings {
     pub window_bytes: u64,
     /// Offset of a transfer from a cache line, 0 to 63.
     pub host_offset_bytes: u32,
+    /// Offset of a transfer from a cache line in the card's memory, 0 to 63.
+    pub device_offset_bytes: u32,
+    /// The interface that is used.
+    pub path: CardPath,
+    /// What the caches hold at the start.
+    pub cache: CacheState,
     /// The order of the units.
     pub pattern: Pattern,
     /// Transfers under way at most in bandwidth tests, 1 to [`MAX_OUTSTANDING`]: the card's workers. Latency tests have
@@ -82,12 +110,10 @@ pub struct Settings {
     pub warm_up: u64,
     /// Whether bytes are carried, or only counted.
     pub carry: bool,
-    /// From the start of a transfer to its first TLP.
-    pub issue_latency: Duration,
-    /// From the end of a transfer to the notice that it is done.
-    pub done_latency: Duration,
-    /// Service time of a transfer in the DMA engine, one at a time.
-    pub transfer_service: Duration,
+    /// Max_Payload_Size that the firmware will set, by which the card cuts writes.
+    pub max_payload_bytes: u32,
+    /// What the card costs beside the wire.
+    pub costs: CardCosts,
     /// Seed of random units.
     pub seed: u64,
 }
@@ -100,14 +126,16 @@ impl Default for Settings {
             size_bytes: 64,
             window_bytes: 8192,
             host_offset_bytes: 0,
+            device_offset_bytes: 0,
+            path: CardPath::Dma,
+            cache: CacheState::HostWarm,
             pattern: Pattern::Random,
             outstanding: 32,
             transfers: 10_000,
             warm_up: 100,
             carry: false,
-            issue_latency: Duration::ZERO,
-            done_latency: Duration::ZERO,
-            transfer_service: Duration::ZERO,
+            max_payload_bytes: 256,
+            costs: CardCosts::default(),
             seed: 1,
         }
     }
@@ -119,6 +147,11 @@ pub const MAX_WINDOW_BYTES: u64 = 1 << 38;
 pub const MAX_OUTSTANDING: u16 = 1024;
 /// The most latencies that are kept: eight bytes each.
 pub const MAX_LATENCIES: u64 = 1 << 24;
+
+/// Bytes of the longest transfer by the command interface (SIGCOMM'18, §5.1).
+pub const MAX_COMMAND_BYTES: u32 = 128;
+/// Bytes of the buffer that holds the window on the measured hosts.
+pub const BUFFER_BYTES: u64 = 64 << 20;
 
 /// Why there is no such benchmark.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
@@ -137,6 +170,20 @@ pub enum SettingsError {
     /// Transfers.
     #[error("{0} transfers: legal are 1 to {MAX_LATENCIES} in a latency test, from 1 in a bandwidth test")]
     Transfers(u64),
+    /// Offset in the card's memory.
+    #[error("device offset of {0} bytes: legal are 0 to 63")]
+    DeviceOffset(u32),
+    /// A transfer by the command interface.
+    #[error("transfers of {0} bytes by the command interface: legal are 1 to {MAX_COMMAND_BYTES}")]
+    Command(u32),
+    /// A size among the costs of the card.
+    #[error(
+        "a figure of {0} bytes among the costs of the card: legal are 0 and powers of two, of requests from 512, of others from 64, to 4096"
+    )]
+    Figure(u32),
+    /// Slots for read requests, size, and requests that it needs.
+    #[error("{0} slots for read requests: a transfer of {1} bytes needs {2}")]
+    Slots(u16, u32, u32),
     /// The configuration space.
     #[error(transparent)]
     Config(#[from] config::BuildError),
@@ -171,6 +218,12 @@ impl Settings {
         if self.transfers == 0 || self.test.is_latency() && self.transfers > MAX_LATENCIES {
             return Err(SettingsError::Transfers(self.transfers));
         }
-        Ok(())
+        if self.device_offset_bytes > 63 {
+            return Err(SettingsError::DeviceOffset(self.device_offset_bytes));
+        }
+        if self.path == CardPath::Command && size > MAX_COMMAND_BYTES {
+            return Err(SettingsError::Command(size));
+        }
+        self.costs.check(size)
     }
 }

@@ -7,7 +7,7 @@ pub(crate) mod slot;
 
 use device::endpoint::FunctionConfig;
 use device::firmware::{FoundBar, FoundFunction};
-use device::host::{HostError, HostInput, HostOutput, HostProgram, HostReadId};
+use device::host::{CachePreparation, HostError, HostInput, HostOutput, HostProgram, HostReadId};
 use device::{
     AsyncProgram, BarIndex, Device, DmaError, HostMemory, Input, Output, Request, RequestOp, Token,
 };
@@ -41,6 +41,8 @@ pub(crate) struct Loopback {
     pub(crate) memory: HostMemory,
     pub(crate) read_latency: Duration,
     pub(crate) log: Vec<Event>,
+    /// How programs have prepared caches.
+    pub(crate) prepared: Vec<CachePreparation>,
     pub(crate) keep_log: bool,
     /// Answers DMA reads with this instead.
     pub(crate) fail_reads: Option<DmaError>,
@@ -79,6 +81,7 @@ impl Loopback {
             memory: HostMemory::new(16 << 20, 16 << 20).unwrap(),
             read_latency: Duration::from_ns(500),
             log: Vec::new(),
+            prepared: Vec::new(),
             keep_log: true,
             fail_reads: None,
             most_reads: 0,
@@ -160,6 +163,11 @@ impl Loopback {
                 self.host_reads.push((token, id));
                 RequestOp::Read { bar: BarIndex(bar), offset, span, locked: false }
             }
+            // It has no caches.
+            HostOutput::PrepareCache(how) => {
+                self.prepared.push(how);
+                return;
+            }
             other => panic!("drivers leave configuration space alone: {other:?}"),
         };
         let request = Request { token, tc: TrafficClass::default(), attr: Attributes::empty(), op };
@@ -195,8 +203,8 @@ impl Loopback {
                 program
                     .handle(self.now, HostInput::Done { id, result: result.map_err(HostError::Completion) });
             }
-            Output::Message(_) | Output::Intx { .. } | Output::Atomic(_) => {
-                panic!("no device here sends messages, INTx or AtomicOps")
+            Output::Message(_) | Output::Intx { .. } | Output::Pme | Output::Atomic(_) => {
+                panic!("no device here sends messages, INTx, PMEs or AtomicOps")
             }
         }
     }

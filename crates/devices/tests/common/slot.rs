@@ -86,13 +86,19 @@ impl Slot {
             }
         }
         match program.poll_output(self.now) {
-            Some(output) => self.on_host_output(output),
+            Some(output) => self.on_host_output(output, program),
             None => return false,
         }
         true
     }
 
-    fn on_host_output(&mut self, output: HostOutput) {
+    fn on_host_output(&mut self, output: HostOutput, program: &mut AsyncProgram) {
+        // Nothing but device 0 is on a link: the port above sees to that (`PCIe 5.0 §7.3.1`).
+        if let HostOutput::ConfigRead { id, function, .. } = &output
+            && function.device() > 0
+        {
+            return program.handle(self.now, HostInput::Done { id: *id, result: Err(HostError::NoDevice) });
+        }
         let requester = Bdf::default();
         let (body, data) = match output {
             HostOutput::MmioWrite { address, data } => {
@@ -113,6 +119,8 @@ impl Slot {
                 let tlp = Tlp::from_lanes(Repr::new(body), &value.to_le_bytes(), &self.pool);
                 (body, tlp.data)
             }
+            // It has no caches.
+            HostOutput::PrepareCache(_) => return,
             other => panic!("no driver here does {other:?}"),
         };
         self.endpoint.handle_tlp(self.now, Tlp::new(Repr::new(body), data).with_carry(true));

@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The NICs of pcie-bench's Figure 1 (SIGCOMM'18, §3) as devices, each with its driver: a simple one, and one as Intel's
+//! 82599 with a kernel's driver or with that of DPDK. What they do for a frame is what the closed form counts for it
+//! (`crates/model/nics`); here it takes its time, on a link and a host.
+//!
+//! ```text
+//! send:     driver writes descriptors, and the TX tail (for each batch);
+//!           device reads descriptors (a batch), reads each frame, sends it;
+//!           device writes descriptors back (a batch), raises vector 0 (for each batch), driver reads the TX head
+//! receive:  driver writes descriptors, and the RX tail (for each batch); device reads descriptors (a batch);
+//!           a frame comes: device writes it, writes descriptors (a batch), raises vector 1, driver reads the RX head
+//! ```
+//!
+//! Which of these there are and how large a batch is, says [`Batches`]. Rings, heads and tails count descriptors from the
+//! start, modulo 2^32; a ring has [`RING_ENTRIES`]. Registers, little-endian, on BAR 0, 64-bit and prefetchable:
+//!
+//! ```text
+//! +0x00  u64  bus address of the TX ring
+//! +0x08  u64  bus address of the RX ring
+//! +0x10  u32  TX tail: descriptors that the driver has posted
+//! +0x14  u32  TX head: frames sent; read only
+//! +0x18  u32  RX tail: descriptors that the driver has posted
+//! +0x1c  u32  RX head: frames received; read only
+//! +0x20  u32  PIO bytes: a write sends what lies in the window
+//! +0x4000     window for a frame, 9216 B
+//! ```
+//!
+//! A descriptor has 16 B: `u64` address, `u32` bytes, `u32` done, 0 or 1, which the device sets where it writes it back.
+//!
+//! Frames are sent and received in the order of their descriptors. The device holds at most as many frames to send as it may
+//! have reads under way; where a frame that is to come back finds no room, sending pauses. Frames are counted, not carried;
+//! descriptors are carried. Vector 2 says that a transfer has failed. The device never drops a frame, and never looks into one.
+
+mod driver;
+mod pipe;
+mod report;
+mod ring;
+mod settings;
+
+pub use driver::driver;
+pub use report::{Report, Trip, Way};
+pub use settings::{
+    Batches, Kind, MAX_ETHERNET_GBPS, MAX_FRAME_BYTES, MAX_FRAMES, MAX_READS, MAX_TRIPS, MAX_WORKERS, Mode,
+    RING_ENTRIES, Send, Settings, SettingsError, Traffic,
+};
+
+use crate::shared::Shared;
+use crate::{device_id, identity};
+use config::{Bar, BarKind, Builder, MsiLayout, PcieLayout};
+use device::endpoint::FunctionConfig;
+use device::exec::JoinHandle;
+use device::io::{ReadRequest, Request, WriteRequest};
+use device::{AsyncDevice, DmaError, Io};
+use pipe::Pipe;
+use ring::{Descriptor, Done, Ring};
+use std::cell::Cell;
+use std::rc::Rc;
+use tlp::{Duration, PayloadPool, Time};
+
+/// Bytes of BAR 0.
+pub const BAR_BYTES: u64 = 0x8000;
+/// Bytes of a descriptor.
+pub const DESCRIPTOR_BYTES: u64 = 16;
+/// Frames between MAC and receive path at most.
+pub const MAX_FRAMES_RETURNING: usize = 64;
+
+/// Ethernet controller (PCI Code and ID Assignment Specification, §1.3).
+const CLASS: u32 = 0x02_0000;
+const BAR: u8 = 0;
+const TX_VECTOR: u16 = 0;
+const RX_VECTOR: u16 = 1;
+/// Raised once: a transfer has failed.
+const FAULT_VECTOR: u16 = 2;
+
+/// Offsets of the registers.
+mod register {
+    pub(super) const TX_RING: u64 = 0x00;
+    pub(super) const RX_RING: u64 = 0x08;
+    pub(super) const TX_TAIL: u64 = 0x10;
+    pub(super) const TX_HEAD: u64 = 0x14;
+    pub(super) const RX_TAIL: u64 = 0x18;
+    pub(super) const RX_HEAD: u64 = 0x1c;
+    pub(super) const PIO_BYTES: u64 = 0x20;
+    pub(super) const WINDOW: u64 = 0x4000;
+}
+
+/// The NIC and its configuration space. `pcie` says what link it is on; payloads come from `pool`; what is measured goes to
+/// `report`.
+///
+/// # Errors
+/// The first setting that is not legal.
+pub fn function(
+    settings: Settings,
+    pcie: PcieLayout,
+    pool: &PayloadPool,
+    report: &Shared<Report>,
+) -> Result<FunctionConfig, SettingsError> {
+    settings.check()?;
+    let bar = Bar { kind: BarKind::Memory64, size: BAR_BYTES, prefetchable: true };
+    let config = Builder::type0(identity(device_id::PACKET_NIC, CLASS))
+        .bar(BAR, bar)
+        .msi(MsiLayout { vectors: 4 })
+        .pcie(pcie)
+        .usual()
+        .build()?;
+    let report = report.clone();
+    let start = move |io: Io| Nic::new(io, settings, report.clone()).run();
+    Ok(FunctionConfig { config, device: Box::new(AsyncDevice::with_pool(pool.clone(), start)) })
+}
+
+/// A read of a frame under way, or one that came by PIO.
+struct Fetch {
+    /// `None`: by PIO, so it is here and has no descriptor.
+    read: Option<(JoinHandle<Result<(), DmaError>>, Descriptor)>,
+}
+
+/// The NIC from one reset to the next.
+struct Nic {
+    io: Io,
+    settings: Settings,
+    batches: Batches,
+    report: Shared<Report>,
+    tx: Ring,
+    rx: Ring,
+    /// Frames on their way from host memory to the cable.
+    fetches: Pipe<Fetch>,
+    /// Frames that were sent, whose descriptors are not done.
+    sent: Pipe<Descriptor>,
+    /// Frames that come back, and when each arrives.
+    returning: Pipe<Time>,
+    /// Buffers for frames.
+    buffers: Pipe<Descriptor>,
+    /// When the Ethernet is free for the next frame to be sent, and for the next to come in.
+    ethernet_free: [Cell<Time>; 2],
+}
+
+impl Nic {
+    fn new(io: Io, settings: Settings, report: Shared<Report>) -> Rc<Nic> {
+        report.change(|r| *r = Report::default());
+        let (batches, reads) = (settings.batches(), usize::from(settings.reads));
+        // As many descriptors on their way as frames, so that they bound nothing.
+        let descriptor_reads = reads.div_ceil(batches.fetch as usize).max(2);
+        let ring = || Ring::new(batches.fetch, descriptor_reads);
+        Rc::new(Nic {
+            io,
+            settings,
+            batches,
+            report,
+            tx: ring(),
+            rx: ring(),
+            fetches: Pipe::new(reads),
+            sent: Pipe::new(RING_ENTRIES as usize),
+            returning: Pipe::new(MAX_FRAMES_RETURNING),
+            buffers: Pipe::new(RING_ENTRIES as usize),
+            ethernet_free: Default::default(),
+        })
+    }
+
+    /// Answers accesses to registers; the tasks beside it do the work.
+    async fn run(self: Rc<Nic>) {
+        self.io.spawn(ring::fetch(self.io.clone(), self.clone(), |nic| &nic.tx));
+        self.io.spawn(ring::fetch(self.io.clone(), self.clone(), |nic| &nic.rx));
+        self.io.spawn(self.clone().reader());
+        self.io.spawn(self.clone().sender());
+        self.io.spawn(self.clone().sent_teller());
+        self.io.spawn(self.clone().buffer_keeper());
+        self.io.spawn(self.clone().receiver());
+        while let Some(request) = self.io.next_request().await {
+            match request {
+                Request::Write(write) => self.write(&write).await,
+                Request::Read(read) => self.read(read),
+                Request::Atomic(_) | Request::Message(_) => {}
+            }
+        }
+    }
+
+    async fn write(&self, write: &WriteRequest) {
+        match (write.offset(), write.len()) {
+            (register::TX_RING, 8) => self.tx.set_base(write.u64()),
+            (register::RX_RING, 8) => self.rx.set_base(write.u64()),
+            (register::TX_TAIL, 4) => {
+                self.mark(|trip, now| trip.told = now);
+                self.tx.set_tail(write.u32());
+            }
+            (register::RX_TAIL, 4) => self.rx.set_tail(write.u32()),
+            (register::PIO_BYTES, 4) => {
+                self.mark(|trip, now| (trip.told, trip.described) = (now, now));
+                self.fetches.room().await;
+                self.fetches.push(Fetch { read: None });
+            }
+            (offset, _) if offset >= register::WINDOW => {}
+            _ => self.fail(),
+        }
+    }
+
+    fn read(&self, read: ReadRequest) {
+        match read.offset() {
+            register::TX_HEAD => read.complete(self.tx.head()),
+            register::RX_HEAD => read.complete(self.rx.head()),
+            _ => read.complete(0u32),
+        }
+    }
+
+    /// Begins to read each frame whose descriptor is there.
+    async fn reader(self: Rc<Nic>) {
+        loop {
+            for descriptor in self.descriptors(&self.tx).await {
+                self.mark(|trip, now| trip.described = now);
+                self.fetches.room().await;
+                let read = self.io.dma_read_counted(descriptor.address, descriptor.bytes);
+                self.fetches.push(Fetch { read: Some((self.io.spawn(read), descriptor)) });
+            }
+        }
+    }
+
+    /// Sends each frame that has been read.
+    async fn sender(self: Rc<Nic>) {
+        loop {
+            let fetch = self.fetches.take().await;
+            let descriptor = match fetch.read {
+                None => None,
+                Some((read, descriptor)) => {
+                    if !matches!(read.await, Ok(Ok(()))) {
+                        self.fail();
+                    }
+                    Some(descriptor)
+                }
+            };
+            self.mark(|trip, now| trip.fetched = now);
+            self.pass_ethernet(0).await;
+            if self.settings.traffic == Traffic::Loop {
+                self.returning.room().await;
+                self.returning.push(self.io.now() + self.settings.loop_latency);
+            }
+            self.fetches.free();
+            let Settings { warm_up, frames, .. } = self.settings;
+            self.report.change(|r| r.tx.note(self.io.now(), warm_up, frames));
+            if let Some(descriptor) = descriptor {
+                self.sent.room().await;
+                self.sent.push(descriptor);
+            }
+        }
+    }
+
+    /// Tells the driver of frames that were sent.
+    async fn sent_teller(self: Rc<Nic>) {
+        let mut done = Done::new(self.batches.tx_write_back, self.batches.interrupt);
+        loop {
+            let descriptor = self.sent.pop().await;
+            self.tell(&self.tx, &mut done, descriptor, TX_VECTOR).await;
+        }
+    }
+
+    /// Keeps buffers for frames to come.
+    async fn buffer_keeper(self: Rc<Nic>) {
+        loop {
+            for descriptor in self.descriptors(&self.rx).await {
+                self.buffers.room().await;
+                self.buffers.push(descriptor);
+            }
+        }
+    }
+
+    /// Stores each frame that comes, and tells the driver.
+    async fn receiver(self: Rc<Nic>) {
+        let mut done = Done::new(self.batches.rx_write_back, self.batches.interrupt);
+        let Settings { warm_up, frames, frame_bytes, traffic, .. } = self.settings;
+        loop {
+            if traffic == Traffic::Loop {
+                self.returned().await;
+            }
+            let buffer = self.buffers.pop().await;
+            if traffic != Traffic::Loop {
+                self.pass_ethernet(1).await;
+            }
+            if self.io.dma_write_counted(buffer.address, frame_bytes).await.is_err() {
+                self.fail();
+            }
+            self.report.change(|r| r.rx.note(self.io.now(), warm_up, frames));
+            let stored = Descriptor { bytes: frame_bytes, ..buffer };
+            self.tell(&self.rx, &mut done, stored, RX_VECTOR).await;
+        }
+    }
+
+    /// A frame has come back.
+    async fn returned(&self) {
+        let arrival = self.returning.take().await;
+        if arrival > self.io.now() {
+            self.io.sleep_until(arrival).await;
+        }
+        self.returning.free();
+        self.mark(|trip, now| trip.returned = now);
+    }
+
+    /// Waits for the end of a frame on the Ethernet; `way` is 0 for what is sent, 1 for what comes in.
+    async fn pass_ethernet(&self, way: usize) {
+        let time = self.settings.ethernet_time();
+        if time > Duration::ZERO {
+            let end = self.ethernet_free[way].get().max(self.io.now()) + time;
+            self.ethernet_free[way].set(end);
+            self.io.sleep_until(end).await;
+        }
+    }
+
+    /// One descriptor more is done: writes it back, and raises the interrupt, where a batch is full.
+    async fn tell(&self, ring: &Ring, done: &mut Done, descriptor: Descriptor, vector: u16) {
+        ring.advance();
+        if let Some((place, batch)) = done.add(descriptor) {
+            let written = self.io.dma_write(ring.address(place), ring::image(&self.io, batch)).await;
+            done.written();
+            if written.is_err() {
+                self.fail();
+            }
+        }
+        if done.interrupts() {
+            self.report.change(|r| r.interrupts += 1);
+            if self.io.interrupt(vector).await.is_err() {
+                self.fail();
+            }
+        }
+    }
+
+    /// The next descriptors that have been read; none where their read failed.
+    async fn descriptors(&self, ring: &Ring) -> Vec<Descriptor> {
+        match ring.fetched().await {
+            Ok(descriptors) => descriptors,
+            Err(_) => {
+                self.fail();
+                Vec::new()
+            }
+        }
+    }
+
+    /// A transfer has failed: the driver hears of the first.
+    fn fail(&self) {
+        let failed = self.report.change(|r| {
+            r.failed += 1;
+            r.failed
+        });
+        if failed == 1 {
+            self.io.spawn(self.io.interrupt(FAULT_VECTOR));
+        }
+    }
+
+    /// Marks a place of the round trip under way.
+    fn mark(&self, mark: impl FnOnce(&mut Trip, Time)) {
+        if matches!(self.settings.mode, Mode::RoundTrip(_)) {
+            self.report.change(|r| mark(&mut r.trip, self.io.now()));
+        }
+    }
+}

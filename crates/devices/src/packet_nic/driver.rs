@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The driver of the packet NICs: posts descriptors as fast as the device is done with them, or sends one frame at a time and
+//! waits for it. It never touches a frame: what a program does with one, and the time of the CPU's own instructions, are not
+//! modelled; accesses to registers are.
+
+use super::pipe::Pipe;
+use super::settings::{Batches, Kind, Mode, RING_ENTRIES, Send, Settings};
+use super::{BAR, DESCRIPTOR_BYTES, FAULT_VECTOR, RX_VECTOR, Report, TX_VECTOR, register};
+use crate::shared::Shared;
+use device::cpu::{Cpu, Either, select};
+use device::firmware::FoundFunction;
+use std::cell::Cell;
+use std::fmt::Display;
+use std::rc::Rc;
+use tlp::Duration;
+
+/// Bytes of one write-combining buffer: a cache line.
+const PIO_BYTES: u32 = 64;
+/// Between two round trips, so that nothing of the one before is under way.
+const PAUSE: Duration = Duration::from_us(10);
+
+fn text(error: impl Display) -> String {
+    error.to_string()
+}
+
+/// Runs what `settings`, those of the device, ask for.
+///
+/// # Errors
+/// A line that says what failed.
+pub async fn driver(
+    cpu: Cpu,
+    function: FoundFunction,
+    settings: Settings,
+    report: Shared<Report>,
+) -> Result<(), String> {
+    let said = |e: String| format!("{function}: {e}");
+    let work = async {
+        match settings.mode {
+            Mode::Throughput => throughput(&cpu, &function, &settings).await,
+            Mode::RoundTrip(send) => round_trips(&cpu, &function, &settings, send, &report).await,
+        }
+    };
+    match select(work, cpu.interrupt(function.vector(FAULT_VECTOR))).await {
+        Either::Left(result) => result.map_err(said),
+        Either::Right(()) => Err(said("a transfer failed".into())),
+    }
+}
+
+async fn throughput(cpu: &Cpu, function: &FoundFunction, settings: &Settings) -> Result<(), String> {
+    let (traffic, mut running) = (settings.traffic, Vec::new());
+    // Buffers first: what is sent may come back.
+    if traffic.receives() {
+        running.push(Side::open(cpu, function, settings, &RX).await?);
+    }
+    if traffic.sends() {
+        running.push(Side::open(cpu, function, settings, &TX).await?);
+    }
+    let tasks: Vec<_> = running.into_iter().map(|side| cpu.spawn(side.run())).collect();
+    for task in tasks {
+        task.await.map_err(text)??;
+    }
+    Ok(())
+}
+
+/// What the two directions do not share.
+struct Names {
+    ring: u64,
+    tail: u64,
+    head: u64,
+    vector: u16,
+    write_back: fn(&Batches) -> u32,
+}
+
+const TX: Names = Names {
+    ring: register::TX_RING,
+    tail: register::TX_TAIL,
+    head: register::TX_HEAD,
+    vector: TX_VECTOR,
+    write_back: |batches| batches.tx_write_back,
+};
+
+const RX: Names = Names {
+    ring: register::RX_RING,
+    tail: register::RX_TAIL,
+    head: register::RX_HEAD,
+    vector: RX_VECTOR,
+    write_back: |batches| batches.rx_write_back,
+};
+
+/// The driver's side of one ring.
+struct Side {
+    cpu: Cpu,
+    settings: Settings,
+    batches: Batches,
+    ring: u64,
+    buffers: u64,
+    tail_register: u64,
+    head_register: u64,
+    vector: u16,
+    write_back: u32,
+    total: u32,
+    posted: Cell<u32>,
+    done: Cell<u32>,
+    /// Frames of the interrupts that were served.
+    heard: Cell<u32>,
+    /// All are done, and all interrupts served.
+    end: Pipe<()>,
+}
+
+impl Side {
+    async fn open(
+        cpu: &Cpu,
+        function: &FoundFunction,
+        settings: &Settings,
+        names: &Names,
+    ) -> Result<Rc<Side>, String> {
+        let memory = cpu.memory();
+        let alloc = |bytes: u64| match settings.high_memory {
+            true => memory.alloc_high(bytes, 4096).map_err(text),
+            false => memory.alloc_low(bytes, 4096).map_err(text),
+        };
+        let ring = alloc(u64::from(RING_ENTRIES) * DESCRIPTOR_BYTES)?;
+        let batches = settings.batches();
+        let side = Side {
+            cpu: cpu.clone(),
+            settings: *settings,
+            batches,
+            ring,
+            buffers: alloc(u64::from(RING_ENTRIES) * settings.buffer_bytes())?,
+            tail_register: function.address(BAR, names.tail)?,
+            head_register: function.address(BAR, names.head)?,
+            vector: function.vector(names.vector),
+            write_back: (names.write_back)(&batches),
+            total: settings.total(),
+            posted: Cell::new(0),
+            done: Cell::new(0),
+            heard: Cell::new(0),
+            end: Pipe::new(1),
+        };
+        cpu.write_u64(function.address(BAR, names.ring)?, ring).await.map_err(text)?;
+        Ok(Rc::new(side))
+    }
+
+    /// Posts and hears of what is done until all frames are.
+    async fn run(self: Rc<Side>) -> Result<(), String> {
+        self.post().await?;
+        if self.batches.interrupt == 0 {
+            return self.watch().await;
+        }
+        // Those that wait for an interrupt when all is done wait until the program ends.
+        for _ in 0..self.settings.workers {
+            self.cpu.spawn(self.clone().work());
+        }
+        self.end.pop().await;
+        Ok(())
+    }
+
+    /// Posts whole batches, as many as there is room for.
+    async fn post(&self) -> Result<(), String> {
+        let batch = self.batches.post;
+        while self.posted.get() < self.total && self.posted.get() - self.done.get() + batch <= RING_ENTRIES {
+            let first = self.posted.get();
+            (first..first + batch).try_for_each(|number| self.describe(number))?;
+            self.posted.set(first + batch);
+            self.cpu.write_u32(self.tail_register, first + batch).await.map_err(text)?;
+        }
+        Ok(())
+    }
+
+    fn at(&self, number: u32) -> u64 {
+        self.ring + DESCRIPTOR_BYTES * u64::from(number % RING_ENTRIES)
+    }
+
+    /// Writes the descriptor with this number, not done.
+    fn describe(&self, number: u32) -> Result<(), String> {
+        let place = u64::from(number % RING_ENTRIES);
+        let memory = self.cpu.memory();
+        memory
+            .write_u64(self.at(number), self.buffers + place * self.settings.buffer_bytes())
+            .map_err(text)?;
+        memory.write_u64(self.at(number) + 8, self.settings.frame_bytes.into()).map_err(text)
+    }
+
+    /// Whether the device has written the descriptor with this number back.
+    fn is_done(&self, number: u32) -> Result<bool, String> {
+        Ok(self.cpu.memory().read_u32(self.at(number) + 12).map_err(text)? != 0)
+    }
+
+    /// Interrupt after interrupt: reads the head, posts what is free.
+    async fn work(self: Rc<Side>) -> Result<(), String> {
+        loop {
+            self.cpu.interrupt(self.vector).await;
+            let head = self.cpu.read_u32(self.head_register).await.map_err(text)?;
+            // Another task may have read a later one.
+            self.done.set(self.done.get().max(head));
+            self.post().await?;
+            self.heard.set(self.heard.get() + self.batches.interrupt);
+            if self.heard.get() == self.total {
+                self.end.push(());
+            }
+        }
+    }
+
+    /// Looks at the last descriptor of each batch in memory.
+    async fn watch(&self) -> Result<(), String> {
+        while self.done.get() < self.total {
+            let next = self.done.get() + self.write_back;
+            if self.is_done(next - 1)? {
+                self.done.set(next);
+                self.post().await?;
+            } else {
+                self.cpu.sleep(self.settings.poll).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until the frame with this number is done, and hears of it as its kind of driver does.
+    async fn wait(&self, number: u32) -> Result<(), String> {
+        if self.batches.interrupt == 0 {
+            while !self.is_done(number)? {
+                self.cpu.sleep(self.settings.poll).await;
+            }
+        } else {
+            self.cpu.interrupt(self.vector).await;
+            self.cpu.read_u32(self.head_register).await.map_err(text)?;
+        }
+        self.done.set(number + 1);
+        Ok(())
+    }
+
+    /// Posts one descriptor.
+    async fn post_one(&self) -> Result<(), String> {
+        let number = self.posted.get();
+        self.describe(number)?;
+        self.posted.set(number + 1);
+        self.cpu.write_u32(self.tail_register, number + 1).await.map_err(text)
+    }
+}
+
+/// One frame behind the other. Of the interrupt that says that a frame was sent nothing is heard: it is under way while the
+/// frame is.
+async fn round_trips(
+    cpu: &Cpu,
+    function: &FoundFunction,
+    settings: &Settings,
+    send: Send,
+    report: &Shared<Report>,
+) -> Result<(), String> {
+    let rx = Side::open(cpu, function, settings, &RX).await?;
+    let tx = Side::open(cpu, function, settings, &TX).await?;
+    for number in 0..settings.warm_up + settings.frames {
+        rx.post_one().await?;
+        cpu.sleep(PAUSE).await;
+        report.change(|r| r.trip.begun = cpu.now());
+        match send {
+            Send::Ring => tx.post_one().await?,
+            Send::Pio => write_frame(cpu, function, settings.frame_bytes).await?,
+        }
+        rx.wait(number).await?;
+        report.change(|r| {
+            r.trip.noticed = cpu.now();
+            if number >= settings.warm_up {
+                let trip = r.trip;
+                r.trips.push(trip);
+            }
+        });
+        if settings.kind == Kind::Simple {
+            cpu.forget_interrupts(tx.vector);
+        }
+    }
+    Ok(())
+}
+
+/// Writes a frame into the device, line by line, and then its length.
+async fn write_frame(cpu: &Cpu, function: &FoundFunction, bytes: u32) -> Result<(), String> {
+    let window = function.address(BAR, register::WINDOW)?;
+    for at in (0..bytes).step_by(PIO_BYTES as usize) {
+        let piece = cpu.payloads().fill(PIO_BYTES.min(bytes - at) as usize, |line| line.fill(0));
+        cpu.write(window + u64::from(at), piece).await.map_err(text)?;
+    }
+    cpu.write_u32(function.address(BAR, register::PIO_BYTES)?, bytes).await.map_err(text)
+}

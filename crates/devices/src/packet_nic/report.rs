@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a packet NIC and its driver have measured. Told the time with every call; never decides anything.
+
+use tlp::{Duration, Time};
+
+/// One direction of frames.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Way {
+    /// Frames in all: sent, or handed to the link toward host memory.
+    pub frames: u64,
+    /// Frames that counted.
+    pub measured: u64,
+    /// When the last frame before them was done.
+    pub start: Time,
+    /// When the last of them was done.
+    pub end: Time,
+}
+
+impl Way {
+    /// One more frame is done; the first `warm_up` do not count, `frames` behind them do.
+    pub(super) fn note(&mut self, now: Time, warm_up: u32, frames: u32) {
+        self.frames += 1;
+        let (warm_up, frames) = (u64::from(warm_up), u64::from(frames));
+        if self.frames == warm_up {
+            self.start = now;
+        }
+        if self.frames > warm_up && self.frames <= warm_up + frames {
+            (self.measured, self.end) = (self.measured + 1, now);
+        }
+    }
+
+    /// How long the frames that count took.
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
+        self.end.since(self.start)
+    }
+}
+
+/// When one frame was where, on its way to the cable and back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Trip {
+    /// The program begins to hand it over.
+    pub begun: Time,
+    /// The device has been told of it; sent by PIO, it is there.
+    pub told: Time,
+    /// Its descriptor is there; sent by PIO, as `told`.
+    pub described: Time,
+    /// It is in the device.
+    pub fetched: Time,
+    /// It has come back from the cable.
+    pub returned: Time,
+    /// The program knows that it is in host memory.
+    pub noticed: Time,
+}
+
+impl Trip {
+    /// From the program and back to it.
+    #[must_use]
+    pub fn total(&self) -> Duration {
+        self.noticed.since(self.begun)
+    }
+
+    /// The part between: MAC, PHY and cable.
+    #[must_use]
+    pub fn network(&self) -> Duration {
+        self.returned.since(self.fetched)
+    }
+
+    /// All but that: what PCI Express and the host take.
+    #[must_use]
+    pub fn pcie(&self) -> Duration {
+        self.total() - self.network()
+    }
+
+    /// Its five parts in their order, which add up to the whole: the way to the device, descriptor, fetching, network,
+    /// storing and notice.
+    #[must_use]
+    pub fn parts(&self) -> [Duration; 5] {
+        let Trip { begun, told, described, fetched, returned, noticed } = *self;
+        [
+            told.since(begun),
+            described.since(told),
+            fetched.since(described),
+            returned.since(fetched),
+            noticed.since(returned),
+        ]
+    }
+}
+
+/// What has happened.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Report {
+    /// Frames sent: done when they have left for the cable.
+    pub tx: Way,
+    /// Frames received: done when the link has accepted them toward host memory.
+    pub rx: Way,
+    /// Interrupts raised.
+    pub interrupts: u64,
+    /// Transfers that failed, and descriptors that cannot be right.
+    pub failed: u64,
+    /// Round trips that counted.
+    pub trips: Vec<Trip>,
+    /// The one under way.
+    pub(super) trip: Trip,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_count_behind_the_warm_up_and_up_to_the_last() {
+        let mut way = Way::default();
+        for n in 1..=10u64 {
+            way.note(Time::from_ps(n * 100), 2, 5);
+        }
+        assert_eq!((way.frames, way.measured), (10, 5));
+        assert_eq!((way.start.as_ps(), way.end.as_ps(), way.elapsed().as_ps()), (200, 700, 500));
+    }
+
+    #[test]
+    fn the_parts_of_a_trip_are_the_whole() {
+        let at = Time::from_ps;
+        let trip = Trip {
+            begun: at(10),
+            told: at(30),
+            described: at(60),
+            fetched: at(100),
+            returned: at(150),
+            noticed: at(210),
+        };
+        assert_eq!(trip.parts().map(Duration::as_ps), [20, 30, 40, 50, 60]);
+        assert_eq!((trip.total().as_ps(), trip.network().as_ps(), trip.pcie().as_ps()), (200, 50, 150));
+    }
+}

@@ -1,0 +1,425 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a benchmark card costs beside the wire, figure by figure, and how long its stages take of a transfer. Never
+//! knows what time it is.
+//!
+//! A transfer by the DMA interface goes through stages; each takes one transfer after the other:
+//!
+//! ```text
+//! write  worker --dma_issue--> pull engine --> transmit framer --> link          --dma_done--> worker
+//! read   worker --dma_issue--> read slots  -------------------> link --> push engine --dma_done--> worker
+//! ```
+//!
+//! The pull engine fetches all data of a write from the card's memory before the first TLP leaves; the push engine
+//! stores the data of a read once all of it has come. The command interface has none of these (SIGCOMM'18, §5.1).
+
+use super::settings::SettingsError;
+use tlp::Duration;
+
+/// Bytes of a memory TLP beside its payload: header of four DW, framing and LCRC (`PCIe 5.0 §2.2.4.1, §4.2.2.2`).
+const TLP_OVERHEAD_BYTES: u32 = 24;
+
+/// The figures of a card; those of [`Default`] are all zero, which is a card that costs nothing. Where each figure of a
+/// card comes from stands in its device profile.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct CardCosts {
+    /// The clock that latencies are read from.
+    pub clock: CardClock,
+    /// From the end of a transfer of a latency test to the start of the next.
+    pub loop_time: Duration,
+    /// By how much that varies: it is `loop_time` and up to this, evenly.
+    pub loop_spread: Duration,
+    /// DMA interface: from the start of a transfer until its descriptor is served.
+    pub dma_issue: Duration,
+    /// DMA interface: from the end of the last stage to the notice that the transfer is done.
+    pub dma_done: Duration,
+    /// Command interface: from the start of a transfer to its first TLP.
+    pub command_issue: Duration,
+    /// Command interface: from the last TLP to the notice.
+    pub command_done: Duration,
+    /// Command interface: the same, for each 8 bytes or part of them.
+    pub command_word: Duration,
+    /// Writes of the DMA interface.
+    pub write: WriteCosts,
+    /// Reads of the DMA interface.
+    pub read: ReadCosts,
+    /// The bus to the card's memory, which pulls and pushes share. It is only looked at in BW_RDWR: pulls alone and pushes
+    /// alone are slower than it.
+    pub bus: BusCosts,
+}
+
+/// What a bus costs on which data go one way at a time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct BusCosts {
+    /// For each 128 bytes, in proportion.
+    pub per_128_bytes: Duration,
+    /// Where the data before went the other way.
+    pub turn: Duration,
+}
+
+/// A free-running counter.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct CardClock {
+    /// MHz of the clock.
+    pub mhz: u32,
+    /// Cycles of it in which the counter moves on by one; zero: time is told to the picosecond.
+    pub tick_cycles: u32,
+}
+
+/// What writes by the DMA interface cost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct WriteCosts {
+    /// Pull engine: for each transfer.
+    pub pull: Duration,
+    /// Pull engine: for each burst.
+    pub pull_burst: Duration,
+    /// Bytes of a burst, of pulls and of shifted pushes; zero is all at once.
+    pub burst_bytes: u32,
+    /// TLPs end at host addresses that are a multiple of this; zero: they are as long as Max_Payload_Size allows.
+    pub boundary_bytes: u32,
+    /// But one that begins at a multiple of this, and has as many bytes left, rounded to DWs, is this long where
+    /// Max_Payload_Size allows it.
+    pub full_bytes: u32,
+    /// Transmit framer: time of a beat.
+    pub beat: Duration,
+    /// Bytes of a beat.
+    pub beat_bytes: u32,
+    /// Bytes of a transfer that are framed together.
+    pub chunk_bytes: u32,
+    /// Beats beside those of its TLPs that a chunk costs.
+    pub chunk_beats: u32,
+}
+
+/// What reads by the DMA interface cost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ReadCosts {
+    /// Read requests under way at most; zero: no limit but that of workers and tags.
+    pub slots: u16,
+    /// Bytes of a read request at most; zero: as Max_Read_Request_Size has it.
+    pub request_bytes: u32,
+    /// Transmit framer: for each read request. These go between the chunks of writes, and hold writes up for so long.
+    pub frame: Duration,
+    /// Push engine: for each transfer.
+    pub push: Duration,
+    /// Push engine: for each 8 bytes or part of them.
+    pub push_word: Duration,
+    /// Push engine: where one end of the data in the card's memory is no multiple of 8 bytes, so much longer.
+    pub partial: Duration,
+    /// And at least so long.
+    pub partial_floor: Duration,
+    /// Push engine, where neither end is a multiple of 8 bytes, in place of all that: for each transfer.
+    pub shifted: Duration,
+    /// And for each burst.
+    pub shifted_burst: Duration,
+}
+
+impl CardClock {
+    /// What `ps` is on the counter: ticks, rounded down; picoseconds where time is told to the picosecond.
+    #[must_use]
+    pub fn ticks(&self, ps: u64) -> u64 {
+        match (u64::from(self.tick_cycles), u64::from(self.mhz)) {
+            (0, _) | (_, 0) => ps,
+            (cycles, mhz) => (u128::from(ps) * u128::from(mhz) / (u128::from(cycles) * 1_000_000)) as u64,
+        }
+    }
+
+    /// `ticks` in picoseconds, rounded.
+    #[must_use]
+    pub fn ps(&self, ticks: u64) -> u64 {
+        match (u64::from(self.tick_cycles), u64::from(self.mhz)) {
+            (0, _) | (_, 0) => ticks,
+            (cycles, mhz) => {
+                let ps = u128::from(ticks) * u128::from(cycles) * 1_000_000;
+                ((ps + u128::from(mhz) / 2) / u128::from(mhz)) as u64
+            }
+        }
+    }
+}
+
+impl CardCosts {
+    /// True for a card that costs nothing and limits nothing: only its clock may matter.
+    #[must_use]
+    pub fn is_free(&self) -> bool {
+        let CardCosts { clock, .. } = *self;
+        *self == CardCosts { clock, ..CardCosts::default() }
+    }
+
+    /// Whether a card may have these figures, and transfer `size_bytes` with them.
+    ///
+    /// # Errors
+    /// The first figure that is not legal.
+    pub fn check(&self, size_bytes: u32) -> Result<(), SettingsError> {
+        let WriteCosts { boundary_bytes, full_bytes, chunk_bytes, .. } = self.write;
+        let request_bytes = self.read.request_bytes;
+        for (bytes, least) in
+            [(boundary_bytes, 64), (full_bytes, 64), (chunk_bytes, 64), (request_bytes, 512)]
+        {
+            if bytes != 0 && !(bytes.is_power_of_two() && (least..=4096).contains(&bytes)) {
+                return Err(SettingsError::Figure(bytes));
+            }
+        }
+        // Where the transfer begins behind a DW by as much as it can.
+        let requests = self.read.requests(size_bytes, 3);
+        if self.read.slots != 0 && requests > u32::from(self.read.slots) {
+            return Err(SettingsError::Slots(self.read.slots, size_bytes, requests));
+        }
+        Ok(())
+    }
+}
+
+impl WriteCosts {
+    /// How long the pull engine takes of a transfer of `size` bytes from offset `offset` of the card's memory. A burst
+    /// begins at a multiple of its size where the offset is one of 8 bytes, and else at the 8 bytes before.
+    #[must_use]
+    pub(super) fn pull_time(&self, size: u32, offset: u32) -> Duration {
+        let shifted = if offset.is_multiple_of(8) { 0 } else { offset };
+        self.pull + self.pull_burst * u64::from(bursts(size + shifted, self.burst_bytes))
+    }
+
+    /// Bytes of the TLP that begins at host address `address` with `left` bytes to go, where Max_Payload_Size is `mps`.
+    #[must_use]
+    pub(super) fn tlp_bytes(&self, address: u64, left: u32, mps: u32) -> u32 {
+        let full = self.full_bytes;
+        if self.boundary_bytes == 0 {
+            return left;
+        }
+        let aligned = |to: u32| address.is_multiple_of(u64::from(to));
+        if full != 0 && full <= mps && aligned(full) && left.next_multiple_of(4) >= full {
+            return left.min(full);
+        }
+        let boundary = self.boundary_bytes.min(mps.max(1));
+        left.min(boundary - (address % u64::from(boundary)) as u32)
+    }
+
+    /// How long the framer takes of a write of `size` bytes to host address `address`.
+    #[must_use]
+    pub(super) fn frame_time(&self, address: u64, size: u32, mps: u32) -> FrameTime {
+        let mut time = FrameTime::default();
+        if self.beat == Duration::ZERO {
+            return time;
+        }
+        let (mut chunk, mut wire_bytes, mut before) = (0, 0, 0);
+        let mut at = 0;
+        while at < size {
+            if self.chunk_of(at) != chunk {
+                time.before_last = self.end_chunk(time.before_last, wire_bytes);
+                (chunk, wire_bytes, before) = (self.chunk_of(at), 0, 0);
+            }
+            let start = address + u64::from(at);
+            let bytes = self.tlp_bytes(start, size - at, mps);
+            // Behind a TLP of full length a shorter one begins with a beat of its own.
+            let dws = ((start + u64::from(bytes)).div_ceil(4) - start / 4) as u32;
+            if before == self.full_bytes && dws * 4 < before {
+                wire_bytes = wire_bytes.next_multiple_of(self.beat_bytes.max(1));
+            }
+            (wire_bytes, before) = (wire_bytes + dws * 4 + TLP_OVERHEAD_BYTES, dws * 4);
+            at += bytes.max(1);
+        }
+        time.all = self.end_chunk(time.before_last, wire_bytes);
+        time
+    }
+
+    /// Which chunk a TLP is of that begins `at` bytes behind the start of its transfer.
+    fn chunk_of(&self, at: u32) -> u32 {
+        at.checked_div(self.chunk_bytes).unwrap_or(0)
+    }
+
+    fn end_chunk(&self, before: Duration, wire_bytes: u32) -> Duration {
+        let beats = wire_bytes.div_ceil(self.beat_bytes.max(1)) + self.chunk_beats;
+        before + self.beat * u64::from(beats)
+    }
+}
+
+/// How long the framer takes of a write.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct FrameTime {
+    /// All of it.
+    pub(super) all: Duration,
+    /// Of what is before the last chunk: then the write is out of the engine's hands.
+    pub(super) before_last: Duration,
+}
+
+impl BusCosts {
+    /// How long `size` bytes take.
+    #[must_use]
+    pub(super) const fn time(&self, size: u32) -> Duration {
+        Duration::from_ps(self.per_128_bytes.as_ps() * size as u64 / 128)
+    }
+}
+
+impl ReadCosts {
+    /// Read requests that a transfer of `size` bytes is cut into that begins `lead` bytes behind a DW: what they ask for is
+    /// counted in whole DWs.
+    #[must_use]
+    pub(super) const fn requests(&self, size: u32, lead: u32) -> u32 {
+        match self.request_bytes {
+            0 => 1,
+            bytes => (size + lead).div_ceil(bytes),
+        }
+    }
+
+    /// How long the data of a transfer take through the push engine. What is not whole words keeps it busy for longer
+    /// ([`ReadCosts::push_time`]) than the data are on their way: latencies of 63 and 64 B are the same.
+    #[must_use]
+    pub(super) fn push_latency(&self, size: u32, offset: u32, burst_bytes: u32) -> Duration {
+        let usual = self.push + self.push_word * u64::from(size.div_ceil(8));
+        match (offset.is_multiple_of(8), (offset + size).is_multiple_of(8)) {
+            (false, false) => self.push_time(size, offset, burst_bytes),
+            _ => usual,
+        }
+    }
+
+    /// How long the push engine takes of a transfer of `size` bytes to offset `offset` of the card's memory.
+    #[must_use]
+    pub(super) fn push_time(&self, size: u32, offset: u32, burst_bytes: u32) -> Duration {
+        let usual = self.push + self.push_word * u64::from(size.div_ceil(8));
+        match (offset.is_multiple_of(8), (offset + size).is_multiple_of(8)) {
+            (true, true) => usual,
+            (false, false) => {
+                let shifted = self.shifted + self.shifted_burst * u64::from(bursts(size, burst_bytes));
+                shifted.max(usual)
+            }
+            _ => (usual + self.partial).max(self.partial_floor),
+        }
+    }
+}
+
+const fn bursts(bytes: u32, burst_bytes: u32) -> u32 {
+    if burst_bytes == 0 { 1 } else { bytes.div_ceil(burst_bytes) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The figures of device profile `nfp6000`, where they matter here.
+    fn nfp6000() -> CardCosts {
+        let ps = Duration::from_ps;
+        CardCosts {
+            clock: CardClock { mhz: 1200, tick_cycles: 16 },
+            write: WriteCosts {
+                pull: ps(4_080),
+                pull_burst: ps(16_980),
+                burst_bytes: 128,
+                boundary_bytes: 128,
+                full_bytes: 256,
+                beat: ps(2_031),
+                beat_bytes: 16,
+                chunk_bytes: 512,
+                chunk_beats: 2,
+            },
+            read: ReadCosts {
+                push: ps(4_000),
+                push_word: ps(1_063),
+                partial: ps(4_000),
+                partial_floor: ps(23_800),
+                shifted: ps(23_300),
+                shifted_burst: ps(18_600),
+                slots: 20,
+                request_bytes: 512,
+                ..ReadCosts::default()
+            },
+            ..CardCosts::default()
+        }
+    }
+
+    /// Size, device offset, and measured ns where the pull engine bounds writes (`bw_dma_sz_sweep.csv`,
+    /// `bw_dma_off_wr.csv`, hsw-Xeon-E5-2637v3_supermicro).
+    #[test]
+    fn pulls() {
+        let rows = [
+            (16, 0, 21.02),
+            (129, 0, 38.00),
+            (257, 0, 55.00),
+            (407, 63, 72.00),
+            (513, 0, 89.00),
+            (64, 1, 21.13),
+        ];
+        for (size, offset, measured) in rows.into_iter().chain([(1024, 1, 157.00), (128, 25, 38.00)]) {
+            let here = nfp6000().write.pull_time(size, offset).as_ps() as f64 / 1_000.0;
+            assert!((here / measured - 1.0).abs() < 0.004, "{size} at {offset}: {here} for {measured}");
+        }
+        assert_eq!(nfp6000().write.pull_time(128, 8), nfp6000().write.pull_time(128, 0));
+    }
+
+    /// Host address, size, Max_Payload_Size, and the TLPs: ends at 128 B, but whole ones of 256 B.
+    #[test]
+    fn writes_are_cut() {
+        let rows: [(u64, u32, u32, &[u32]); 8] = [
+            (0, 256, 256, &[256]),
+            (0, 255, 256, &[255]),
+            (0, 252, 256, &[128, 124]),
+            (1, 256, 256, &[127, 128, 1]),
+            (128, 512, 256, &[128, 256, 128]),
+            (0, 512, 128, &[128, 128, 128, 128]),
+            (64, 100, 256, &[64, 36]),
+            (1, 600, 256, &[127, 128, 256, 89]),
+        ];
+        for (address, size, mps, expected) in rows {
+            let (mut at, mut seen) = (0, Vec::new());
+            while at < size {
+                seen.push(nfp6000().write.tlp_bytes(address + u64::from(at), size - at, mps));
+                at += seen.last().unwrap();
+            }
+            assert_eq!(seen, expected, "{size} B at {address}, {mps}");
+        }
+        assert_eq!(WriteCosts::default().tlp_bytes(1, 4095, 128), 4095, "left to the endpoint");
+    }
+
+    /// Size, beats in all and before the last chunk, by hand: 24 B and whole DWs for each TLP, two beats for each chunk.
+    #[test]
+    fn frames() {
+        for (size, all, before) in
+            [(64, 8, 0), (128, 12, 0), (256, 20, 0), (512, 37, 0), (768, 57, 37), (2048, 148, 111)]
+        {
+            let time = nfp6000().write.frame_time(0, size, 256);
+            let beats = |n: u64| Duration::from_ps(2_031) * n;
+            assert_eq!((time.all, time.before_last), (beats(all), beats(before)), "{size} B");
+        }
+    }
+
+    /// Size, device offset, and measured ns where the push engine bounds reads (`bw_dma_sz_sweep.csv`,
+    /// `bw_dma_off_rd.csv`, ib-Xeon-E5-2620v2_dell-t620-s0-s0-s0).
+    #[test]
+    fn pushes() {
+        let rows = [
+            (63, 0, 23.72),
+            (65, 0, 23.82),
+            (64, 1, 40.41),
+            (128, 1, 43.34),
+            (256, 63, 63.40),
+            (416, 4, 98.28),
+            (407, 2, 98.15),
+            (2048, 1, 320.11),
+        ];
+        for (size, offset, measured) in rows {
+            let here = nfp6000().read.push_time(size, offset, 128).as_ps() as f64 / 1_000.0;
+            assert!((here / measured - 1.0).abs() < 0.05, "{size} at {offset}: {here} for {measured}");
+        }
+        assert_eq!(nfp6000().read.push_time(64, 8, 128), Duration::from_ps(4_000 + 8 * 1_063));
+    }
+
+    /// 16 cycles of 1.2 GHz are 13.33 ns (SIGCOMM'18, §5.1, has the cycles).
+    #[test]
+    fn ticks() {
+        let clock = nfp6000().clock;
+        assert_eq!([0, 13_333, 13_334, 26_667, 40_000].map(|ps| clock.ticks(ps)), [0, 0, 1, 2, 3]);
+        assert_eq!([0, 1, 2, 3, 42].map(|ticks| clock.ps(ticks)), [0, 13_333, 26_667, 40_000, 560_000]);
+        assert_eq!((CardClock::default().ticks(7), CardClock::default().ps(7)), (7, 7));
+    }
+
+    #[test]
+    fn figures_that_are_not_legal_are_refused() {
+        let with = |change: fn(&mut CardCosts)| {
+            let mut costs = nfp6000();
+            change(&mut costs);
+            costs.check(2048).map_err(|e| e.to_string())
+        };
+        assert_eq!(with(|_| {}), Ok(()));
+        assert!(with(|c| c.write.chunk_bytes = 96).unwrap_err().starts_with("a figure of 96 bytes"));
+        assert!(with(|c| c.read.request_bytes = 256).unwrap_err().starts_with("a figure of 256 bytes"));
+        // Four of 512 bytes, and one more where it begins behind a DW.
+        let few = "4 slots for read requests: a transfer of 2048 bytes needs 5";
+        assert_eq!(with(|c| c.read.slots = 4), Err(few.into()));
+        assert_eq!(with(|c| c.read.slots = 5), Ok(()));
+    }
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The driver of the benchmark device: a window in host memory, caches in a known state, and the start of the test.
+
+use super::settings::{BUFFER_BYTES, CacheState, Placement, Settings};
+use super::{BAR, DONE_VECTOR, ERROR, ERRORS, LAYOUT, WINDOW};
+use crate::control;
+use device::DmaError;
+use device::cpu::Cpu;
+use device::firmware::FoundFunction;
+use device::host::{CachePreparation, HostError};
+
+/// Bytes of the pieces that the measured hosts have their buffers in (SIGCOMM'18, §5.3). A window begins at a multiple of
+/// this, or of its own size where that is less.
+const CHUNK_BYTES: u64 = 4 << 20;
+/// How often the device goes over a window that it warms.
+const WARMING_PASSES: u32 = 2;
+
+/// The window of a benchmark in host memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Window {
+    /// Its bytes.
+    pub bytes: u64,
+    /// Which part of host memory it is in.
+    pub placement: Placement,
+    /// What the caches hold of it at the start.
+    pub cache: CacheState,
+    /// Seed of the places that the device thrashes.
+    pub seed: u64,
+}
+
+impl Window {
+    /// That of `settings`, in `placement`.
+    #[must_use]
+    pub const fn of(settings: &Settings, placement: Placement) -> Window {
+        Window { bytes: settings.window_bytes, placement, cache: settings.cache, seed: settings.seed }
+    }
+
+    /// Bytes of host memory that it takes: those of the whole buffer where the device thrashes it.
+    #[must_use]
+    pub fn memory_bytes(&self) -> u64 {
+        match self.cache {
+            CacheState::DeviceThrash => self.bytes.max(BUFFER_BYTES),
+            _ => self.bytes,
+        }
+    }
+
+    /// What its address is a multiple of: 4 MiB, or its own size where that is less.
+    #[must_use]
+    pub fn alignment(&self) -> u64 {
+        self.memory_bytes().checked_next_power_of_two().unwrap_or(CHUNK_BYTES).clamp(4096, CHUNK_BYTES)
+    }
+
+    /// Address of the window.
+    fn alloc(&self, cpu: &Cpu, function: &FoundFunction) -> Result<u64, String> {
+        let (memory, bytes, alignment) = (cpu.memory(), self.memory_bytes(), self.alignment());
+        let window = match self.placement {
+            Placement::Low => memory.alloc_low(bytes, alignment),
+            Placement::High => memory.alloc_high(bytes, alignment),
+        };
+        window.map_err(|e| format!("{function}, window: {e}"))
+    }
+}
+
+/// Takes host memory for `window`, prepares the caches, starts the test and waits for its end.
+///
+/// # Errors
+/// A line that says why there is no window, or why the test failed.
+pub async fn driver(cpu: Cpu, function: FoundFunction, window: Window) -> Result<(), String> {
+    let said = |e: HostError| format!("{function}: {e}");
+    let address = window.alloc(&cpu, &function)?;
+    cpu.write_u64(function.address(BAR, WINDOW)?, address).await.map_err(said)?;
+    prepare(&cpu, &function, window, address).await.map_err(said)?;
+    match control::run(&cpu, &function, LAYOUT, DONE_VECTOR).await? {
+        control::DONE => Ok(()),
+        control::FAILED => {
+            let code = cpu.read_u32(function.address(BAR, ERROR)?).await.map_err(said)?;
+            let error = (code as usize).checked_sub(1).and_then(|at| ERRORS.get(at));
+            Err(format!(
+                "{function}: a transfer failed: {}",
+                error.map_or("no reason given".into(), DmaError::to_string)
+            ))
+        }
+        status => Err(format!("{function}: status {status} when it said it was done")),
+    }
+}
+
+/// Brings the caches into the state that `window` asks for: always from a cold one.
+async fn prepare(cpu: &Cpu, function: &FoundFunction, window: Window, address: u64) -> Result<(), HostError> {
+    cpu.prepare_cache(CachePreparation::ThrashByHost).await?;
+    let (requester, bytes) = (function.bdf, window.bytes);
+    let further = match window.cache {
+        CacheState::Cold => return Ok(()),
+        CacheState::HostWarm => CachePreparation::WriteByHost { address, bytes },
+        CacheState::DeviceWarm => {
+            CachePreparation::WriteByDevice { requester, address, bytes, passes: WARMING_PASSES }
+        }
+        CacheState::DeviceThrash => {
+            let (bytes, seed) = (window.memory_bytes(), window.seed);
+            CachePreparation::ThrashByDevice { requester, address, bytes, seed }
+        }
+    };
+    cpu.prepare_cache(further).await
+}

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A card whose transfers go through stages that take time: see [`CardCosts`]. Nothing is allocated per transfer.
+
+use super::costs::{BusCosts, CardCosts, FrameTime};
+use super::settings::{CardPath, Settings, Test};
+use super::slots::Slots;
+use super::{Card, Phase};
+use device::exec::Sleep;
+use device::io::{DmaOptions, DmaReadFuture};
+use device::{DmaError, Io};
+use rand_core::{RngCore, SeedableRng};
+use rand_xoshiro::Xoshiro256StarStar;
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::Poll;
+use tlp::{Data, Duration, Time};
+
+/// Read requests of a transfer at most: 4096 B of 512 B each, and one for what does not begin at a DW.
+const MAX_REQUESTS: usize = 9;
+/// Units begin at a cache line, writes are cut at up to 256 B: how a write is cut depends on the line among four.
+const LINES: u64 = 4;
+
+/// The stages, which all transfers share.
+pub(super) struct Stages {
+    costs: CardCosts,
+    path: CardPath,
+    size: u32,
+    mps: u32,
+    carry: bool,
+    /// From a DW to the host address of a transfer.
+    lead: u32,
+    /// Read requests of a transfer.
+    requests: u32,
+    pull_time: Duration,
+    push_time: Duration,
+    push_latency: Duration,
+    /// By the line that a write begins in.
+    frame_times: [FrameTime; LINES as usize],
+    /// When each stage is free for the next transfer.
+    pull_free: Cell<Time>,
+    frame_free: Cell<Time>,
+    push_free: Cell<Time>,
+    slots: Slots,
+    /// Both directions use the bus to the card's memory.
+    shares_bus: bool,
+    bus_time: Duration,
+    bus_free: Cell<Time>,
+    /// What went over it last was of a write.
+    bus_writes: Cell<bool>,
+    random: RefCell<Xoshiro256StarStar>,
+}
+
+impl Stages {
+    /// The stages of a card with `settings`, which have been checked; all are free.
+    pub(super) fn new(settings: &Settings, window: u64) -> Stages {
+        let (costs, size, mps) = (settings.costs, settings.size_bytes, settings.max_payload_bytes);
+        let offset = settings.device_offset_bytes;
+        let frame = |line: u64| {
+            let begin = (window & !255) + line * 64 + u64::from(settings.host_offset_bytes);
+            costs.write.frame_time(begin, size, mps)
+        };
+        Stages {
+            costs,
+            path: settings.path,
+            size,
+            mps,
+            carry: settings.carry,
+            lead: settings.host_offset_bytes % 4,
+            requests: costs.read.requests(size, settings.host_offset_bytes % 4),
+            pull_time: costs.write.pull_time(size, offset),
+            push_time: costs.read.push_time(size, offset, costs.write.burst_bytes),
+            push_latency: costs.read.push_latency(size, offset, costs.write.burst_bytes),
+            frame_times: std::array::from_fn(|line| frame(line as u64)),
+            pull_free: Cell::new(Time::ZERO),
+            frame_free: Cell::new(Time::ZERO),
+            push_free: Cell::new(Time::ZERO),
+            slots: Slots::new(costs.read.slots),
+            shares_bus: settings.test == Test::BwRdWr && costs.bus != BusCosts::default(),
+            bus_time: costs.bus.time(size),
+            bus_free: Cell::new(Time::ZERO),
+            bus_writes: Cell::new(false),
+            random: RefCell::new(Xoshiro256StarStar::seed_from_u64(settings.seed)),
+        }
+    }
+
+    /// The next turn on the bus, from now on: when it ends.
+    fn on_bus(&self, now: Time, writes: bool) -> Time {
+        let turned = self.bus_writes.replace(writes) != writes;
+        let time = if turned { self.bus_time + self.costs.bus.turn } else { self.bus_time };
+        turn(&self.bus_free, now, time) + time
+    }
+
+    /// How long a latency test pauses between two transfers. It varies, so that transfers do not keep step with the
+    /// ticks of the card's clock.
+    fn pause(&self) -> Duration {
+        let spread = u128::from(self.costs.loop_spread.as_ps());
+        let part = (spread * u128::from(self.random.borrow_mut().next_u32())) >> 32;
+        self.costs.loop_time + Duration::from_ps(part as u64)
+    }
+}
+
+/// What is to be waited for until `time`, if it is still to come.
+fn until(io: &Io, time: Time) -> Option<Sleep> {
+    (time > io.now()).then(|| io.sleep_until(time))
+}
+
+/// A stage that is `free` at a time and has work for `time`, which it can begin at `from`: when it begins.
+fn turn(free: &Cell<Time>, from: Time, time: Duration) -> Time {
+    let start = free.get().max(from);
+    free.set(start + time);
+    start
+}
+
+/// A worker: transfer after transfer, until the last one that counts has ended.
+pub(super) async fn work(card: Rc<Card>, stages: Rc<Stages>) {
+    let paced = card.settings.test.is_latency() && stages.costs.loop_time > Duration::ZERO;
+    while card.results.phase() < Phase::Done {
+        let (address, (writes, reads)) = card.next();
+        let start = card.io.now();
+        let result = match stages.path {
+            CardPath::Command => command(&card, &stages, address, writes, reads).await,
+            CardPath::Dma => {
+                let mut result = Ok(());
+                if writes {
+                    result = dma_write(&card, &stages, address).await;
+                }
+                if reads && result.is_ok() {
+                    result = dma_read(&card.io, &stages, address).await;
+                }
+                result
+            }
+        };
+        match result {
+            Ok(()) => card.end(start, writes, reads),
+            Err(error) => card.results.fail(card.io.now(), error),
+        }
+        if paced {
+            card.io.sleep(stages.pause()).await;
+        }
+    }
+}
+
+/// A transfer by the command interface; a read goes right behind the write.
+async fn command(
+    card: &Card,
+    stages: &Stages,
+    address: u64,
+    writes: bool,
+    reads: bool,
+) -> Result<(), DmaError> {
+    let (io, costs) = (&card.io, &stages.costs);
+    if let Some(issue) = until(io, io.now() + costs.command_issue) {
+        issue.await;
+    }
+    if writes {
+        io.dma_write(address, card.data.clone()).await?;
+    }
+    if reads {
+        card.dma_read(address).await?;
+    }
+    let words = costs.command_word * u64::from(stages.size.div_ceil(8));
+    if let Some(done) = until(io, io.now() + costs.command_done + words) {
+        done.await;
+    }
+    Ok(())
+}
+
+/// A write by the DMA interface. Ends when its last chunk goes to the wire and the worker knows of it.
+async fn dma_write(card: &Card, stages: &Stages, address: u64) -> Result<(), DmaError> {
+    let (io, costs) = (&card.io, &stages.costs);
+    let begin = io.now() + costs.dma_issue;
+    let pulled = match stages.shares_bus {
+        false => turn(&stages.pull_free, begin, stages.pull_time) + stages.pull_time,
+        true => {
+            if let Some(issue) = until(io, begin) {
+                issue.await;
+            }
+            by_bus(io, stages, &stages.pull_free, stages.pull_time, true).await
+        }
+    };
+    if let Some(pull) = until(io, pulled) {
+        pull.await;
+    }
+    let frame = stages.frame_times[(address / 64 % LINES) as usize];
+    let start = turn(&stages.frame_free, io.now(), frame.all);
+    if let Some(framer) = until(io, start) {
+        framer.await;
+    }
+    let mut at = 0;
+    while at < stages.size {
+        let to = address + u64::from(at);
+        let bytes = costs.write.tlp_bytes(to, stages.size - at, stages.mps);
+        io.dma_write(to, card.data.slice(at as usize, bytes as usize)).await?;
+        at += bytes.max(1);
+    }
+    let out = (start + frame.before_last).max(io.now());
+    if let Some(done) = until(io, out + costs.dma_done) {
+        done.await;
+    }
+    Ok(())
+}
+
+/// A read by the DMA interface.
+async fn dma_read(io: &Io, stages: &Stages, address: u64) -> Result<(), DmaError> {
+    let costs = &stages.costs;
+    if let Some(issue) = until(io, io.now() + costs.dma_issue) {
+        issue.await;
+    }
+    stages.slots.take(stages.requests).await;
+    // Read requests are short, and go between the chunks of writes: these wait for them, not they for writes.
+    turn(&stages.frame_free, io.now(), costs.read.frame * u64::from(stages.requests));
+    match stages.requests {
+        1 => {
+            let result = read_part(io, stages, address, 0, stages.size).await;
+            stages.slots.give(1);
+            result?;
+        }
+        _ => read_parts(io, stages, address).await?,
+    }
+    let pushed = match stages.shares_bus {
+        false => turn(&stages.push_free, io.now(), stages.push_time) + stages.push_latency,
+        true => by_bus(io, stages, &stages.push_free, stages.push_time, false).await,
+    };
+    if let Some(done) = until(io, pushed + costs.dma_done) {
+        done.await;
+    }
+    Ok(())
+}
+
+/// A turn of `time` at a stage that is `free` at a time, with one on the bus as it begins: when both have ended.
+async fn by_bus(io: &Io, stages: &Stages, free: &Cell<Time>, time: Duration, writes: bool) -> Time {
+    let start = turn(free, io.now(), time);
+    if let Some(wait) = until(io, start) {
+        wait.await;
+    }
+    (start + time).max(stages.on_bus(io.now(), writes))
+}
+
+fn read_part(io: &Io, stages: &Stages, address: u64, at: u32, bytes: u32) -> DmaReadFuture<Data> {
+    io.dma_read_data(address + u64::from(at), bytes, stages.carry, DmaOptions::default())
+}
+
+/// All requests of a read that is longer than one. Each slot is free again when its data have come.
+async fn read_parts(io: &Io, stages: &Stages, address: u64) -> Result<(), DmaError> {
+    let (size, lead, most) = (stages.size, stages.lead, stages.costs.read.request_bytes);
+    let mut parts: [Option<DmaReadFuture<Data>>; MAX_REQUESTS] = std::array::from_fn(|n| {
+        let (at, end) = ((most * n as u32).saturating_sub(lead), most * (n as u32 + 1) - lead);
+        (at < size).then(|| read_part(io, stages, address, at, end.min(size) - at))
+    });
+    let mut result = Ok(());
+    poll_fn(|cx| {
+        let mut open = false;
+        for part in &mut parts {
+            let Some(read) = part else { continue };
+            match Pin::new(read).poll(cx) {
+                Poll::Pending => open = true,
+                Poll::Ready(ended) => {
+                    *part = None;
+                    stages.slots.give(1);
+                    result = result.and(ended.map(|_| ()));
+                }
+            }
+        }
+        if open { Poll::Pending } else { Poll::Ready(()) }
+    })
+    .await;
+    result
+}
