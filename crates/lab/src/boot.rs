@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What the simulated host does: firmware first, then all drivers side by side.
 
-use crate::hotplug::{Hierarchy, HotPlug, Plan};
+use crate::fate::{Fate, Loss};
+use crate::hotplug::{HotPlug, Plan};
 use crate::schema::{Lab, Link, Slot};
+use crate::services::{Services, Terms};
 use crate::slot_port::SlotPort;
-use crate::tree::HOT_PLUG_BUSES;
-use crate::{gate, hotplug, links, vf_models};
+use crate::tree::{HOT_PLUG_BUSES, Tree};
+use crate::{faults, gate, links, vf_models};
 use device::Cpu;
-use device::cpu::JoinHandle;
+use device::cpu::{Either, JoinHandle, select};
 use device::firmware::{self, FixedPlace, FoundFunction, Function, HostMap, Path, Policy, System};
+use std::collections::BTreeSet;
 use std::pin::Pin;
 use std::rc::Rc;
 use tlp::{Bdf, Mrrs};
@@ -30,14 +33,16 @@ pub(crate) enum Task {
     Functions(FunctionsDriver),
     /// Something else.
     Host(HostTask),
+    /// Serves what stands below the switch there, and is lost with it.
+    Below(Vec<Rc<Seat>>),
 }
 
 /// A driver that runs.
 pub(crate) type DriverFuture = Pin<Box<dyn Future<Output = Result<(), String>>>>;
 
-/// Where a slot is, and what the host does for it.
+/// Where a slot is, and what the host does for it; or a switch whose port above is hot-plug capable.
 pub(crate) struct Seat {
-    /// The slot's name.
+    /// The slot's or switch's name.
     pub(crate) name: String,
     /// Of its function 0.
     pub(crate) path: Path,
@@ -53,7 +58,8 @@ impl Seat {
     ///
     /// # Errors
     /// What is missing.
-    pub(crate) async fn start(&self, cpu: &Cpu, system: &System) -> Result<DriverFuture, String> {
+    pub(crate) async fn start(&self, host: &Rc<Services>, system: &System) -> Result<DriverFuture, String> {
+        let cpu = &host.cpu;
         let function = || system.at_path(&self.path).ok_or_else(|| "no function answers".to_owned());
         Ok(match &self.task {
             Task::Host(task) => {
@@ -68,11 +74,15 @@ impl Seat {
                 let all = std::iter::once(function.found).chain(virtual_ones).collect();
                 driver(cpu.clone(), all)
             }
+            Task::Below(seats) => {
+                function()?;
+                Box::pin(Below::start(host, seats, system).ended())
+            }
         })
     }
 
     /// The port above.
-    fn port(&self) -> Path {
+    pub(crate) fn port(&self) -> Path {
         Path(self.path.0[..self.path.0.len().saturating_sub(1)].to_vec())
     }
 
@@ -85,89 +95,182 @@ impl Seat {
             None => Err("no port leads to it".to_owned()),
         }
     }
-}
 
-/// Enumerates, then runs the driver of each slot on the function found there, starts the devices that no enumeration
-/// finds, and serves the slots that are hot-plug capable.
-pub(crate) async fn boot(cpu: Cpu, map: HostMap, seats: Vec<Seat>, log: hotplug::Log) -> Result<(), String> {
-    let system = firmware::enumerate_host(&cpu, &map).await?;
-    if seats.iter().any(|seat| seat.hot_plug.is_some()) {
-        return boot_with_hot_plug(cpu, system, seats, log).await;
+    /// This seat, and all below its switch.
+    fn all(&self) -> Vec<&Seat> {
+        let below: &[Rc<Seat>] = if let Task::Below(seats) = &self.task { seats } else { &[] };
+        std::iter::once(self).chain(below.iter().flat_map(|seat| seat.all())).collect()
     }
-    let mut running = Vec::new();
-    for seat in &seats {
-        running.push(cpu.spawn(started(seat.start(&cpu, &system).await)));
+}
+
+/// Seats that hang on one switch, or on the root complex, each served by a task of its own.
+pub(crate) struct Below {
+    running: Vec<JoinHandle<()>>,
+    stopped: Fate,
+}
+
+impl Below {
+    fn start(host: &Rc<Services>, seats: &[Rc<Seat>], system: &System) -> Below {
+        let (stopped, found) = (Fate::default(), Rc::new(system.clone()));
+        let task = |seat: &Rc<Seat>| {
+            let fate = Fate::default();
+            host.enter(seat, &fate);
+            let (host, seat, found) = (Rc::clone(host), Rc::clone(seat), Rc::clone(&found));
+            let stopped = stopped.clone();
+            let cpu = host.cpu.clone();
+            cpu.spawn(async move {
+                // Where the whole is dropped, each part of it is.
+                select(stopped.lost(), serve(host, seat, fate, found)).await;
+            })
+        };
+        Below { running: seats.iter().map(task).collect(), stopped }
     }
-    wait_for(running).await
+
+    async fn ended(mut self) -> Result<(), String> {
+        for task in std::mem::take(&mut self.running) {
+            task.await.map_err(|e| e.to_string())?;
+        }
+        Ok(())
+    }
 }
 
-/// A slot whose driver cannot start fails by itself; the others go on.
-fn started(driver: Result<DriverFuture, String>) -> DriverFuture {
-    driver.unwrap_or_else(|error| Box::pin(async move { Err(error) }))
+impl Drop for Below {
+    fn drop(&mut self) {
+        self.stopped.tell(Loss::ForNow);
+    }
 }
 
-async fn wait_for(running: Vec<JoinHandle<Result<(), String>>>) -> Result<(), String> {
-    for (slot, task) in running.into_iter().enumerate() {
-        let result = task.await.map_err(|e| format!("slot {slot}: {e}"))?;
-        result.map_err(|e| format!("slot {slot}: {e}"))?;
+/// Serves a seat until there is nothing more to do for it; what fails is kept for the end of the run.
+async fn serve(host: Rc<Services>, seat: Rc<Seat>, fate: Fate, found: Rc<System>) {
+    let served = match seat.hot_plug {
+        Some(plan) => HotPlug::serve(&host, &seat, plan, &fate, &found).await,
+        None => serve_driver(&host, &seat, &fate, &found).await,
+    };
+    if let Err(error) = served {
+        host.fail(&seat, &error).await;
+    }
+}
+
+/// Runs the driver of a slot that is not hot-plug capable, while what is above it is there.
+async fn serve_driver(host: &Rc<Services>, seat: &Seat, fate: &Fate, found: &System) -> Result<(), String> {
+    let started = match seat.start(host, found).await {
+        Ok(driver) if is_as_found(host, seat, found).await => Ok(driver),
+        Ok(_) => Err("its link went down while the host enumerated".to_owned()),
+        Err(error) => Err(error),
+    };
+    let result = match started {
+        Err(error) => Err(error),
+        Ok(mut driver) => match select(fate.lost(), &mut driver).await {
+            Either::Right(result) => result,
+            Either::Left(_) => match select(driver, host.cpu.sleep(host.terms.drain)).await {
+                Either::Left(result) => result,
+                Either::Right(()) => Err("its driver is stopped".to_owned()),
+            },
+        },
+    };
+    let Err(error) = result else { return Ok(()) };
+    match fate.soon(&host.cpu, host.terms.drain).await {
+        None => return Err(error),
+        Some(Loss::ForGood(why)) => host.fail_as_told(seat, &format!("{error}: {why}")),
+        Some(Loss::ForNow) => host.note(&seat.name, format!("gone with what is above it: {error}")),
     }
     Ok(())
 }
 
-/// The same where slots are hot-plug capable: what is not there yet is no error, and what is found may change.
-async fn boot_with_hot_plug(
-    cpu: Cpu,
-    system: System,
-    seats: Vec<Seat>,
-    log: hotplug::Log,
-) -> Result<(), String> {
-    serve_root_errors(&cpu, &system, &seats, &log);
-    let found = system.clone();
-    let hierarchy = Rc::new(Hierarchy::new(system));
-    let mut running = Vec::new();
-    for (slot, seat) in seats.into_iter().enumerate() {
-        let fail = |e: String| format!("slot {slot}: {e}");
-        let Some(plan) = seat.hot_plug else {
-            running.push(cpu.spawn(started(seat.start(&cpu, &found).await)));
-            continue;
-        };
-        let port = found.at_path(&seat.port()).ok_or_else(|| fail("no port leads to it".to_owned()))?;
-        let driver = if is_occupied(&cpu, &seat, &found, port).await.map_err(fail)? {
-            Some(seat.start(&cpu, &found).await.map_err(fail)?)
-        } else {
-            None
-        };
-        let driver = HotPlug::new(&cpu, &hierarchy, (seat, plan), port, &log, driver).map_err(fail)?;
-        running.push(cpu.spawn(driver.run()));
+/// Whether the device of a seat is as enumeration has left it. Of one that no enumeration finds nobody can tell.
+pub(crate) async fn is_as_found(host: &Services, seat: &Seat, found: &System) -> bool {
+    let found_there = found.at_path(&seat.path).is_some();
+    let Some(port) = found.at_path(&seat.port()).filter(|_| found_there) else { return true };
+    found.is_still_below(&host.cpu, port.bdf()).await
+}
+
+/// Enumerates, then runs the driver of each slot on the function found there, starts the devices that no enumeration
+/// finds, and serves the slots that are hot-plug capable. A slot that fails ends by itself: the run goes on until all have
+/// ended, and fails then.
+pub(crate) async fn boot(cpu: Cpu, map: HostMap, seats: Vec<Rc<Seat>>, terms: Terms) -> Result<(), String> {
+    let system = firmware::enumerate_host(&cpu, &map).await?;
+    let all = seats.iter().flat_map(|seat| seat.all());
+    let served: BTreeSet<Path> = all.filter(|s| s.hot_plug.is_some()).map(Seat::port).collect();
+    let host = Rc::new(Services::new(&cpu, system.clone(), terms, served));
+    if host.listens() {
+        host.watch_errors().await;
+        Below::start(&host, &seats, &system).ended().await?;
+    } else {
+        run_drivers(&host, &seats, &system).await?;
     }
-    wait_for(running).await
+    host.outcome()
+}
+
+/// Where links stay up, nobody need listen to what ports say of them.
+async fn run_drivers(host: &Rc<Services>, seats: &[Rc<Seat>], system: &System) -> Result<(), String> {
+    let mut running = Vec::new();
+    for seat in seats {
+        let driver = seat.start(host, system).await;
+        let (host, seat) = (Rc::clone(host), Rc::clone(seat));
+        let cpu = host.cpu.clone();
+        running.push(cpu.spawn(async move {
+            let result = match driver {
+                Ok(driver) => driver.await,
+                Err(error) => Err(error),
+            };
+            if let Err(error) = result {
+                host.fail(&seat, &error).await;
+            }
+        }));
+    }
+    for task in running {
+        task.await.map_err(|e| e.to_string())?;
+    }
+    Ok(())
+}
+
+/// Puts what hangs on switches that come and go below these; `slots` are the seats of all slots, in their order.
+pub(crate) fn arrange(lab: &Lab, tree: &Tree, slots: Vec<Seat>) -> Vec<Rc<Seat>> {
+    let mut slots: Vec<Option<Seat>> = slots.into_iter().map(Some).collect();
+    arranged(lab, tree, &mut slots, None)
+}
+
+/// Those that are lost with the switch on link `above`, and not with one nearer to them.
+fn arranged(lab: &Lab, tree: &Tree, slots: &mut [Option<Seat>], above: Option<usize>) -> Vec<Rc<Seat>> {
+    let mut seats = Vec::new();
+    for n in (0..tree.hot_plug.len()).filter(|&n| tree.lost_with(n) == above) {
+        match n.checked_sub(slots.len()) {
+            None => seats.extend(slots[n].take().map(Rc::new)),
+            Some(switch) if tree.hot_plug[n] => {
+                let task = Task::Below(arranged(lab, tree, slots, Some(n)));
+                let name = lab.switch[switch].name.get_ref().clone();
+                let (path, id) = (tree.port_path(n).below(0), Bdf::default());
+                let hot_plug = Some(faults::plan(lab, n));
+                seats.push(Rc::new(Seat { name, path, id, task, hot_plug }));
+            }
+            Some(_) => {}
+        }
+    }
+    seats
 }
 
 /// Whether there is something to drive: a function, or behind a link that is up something that has none.
-async fn is_occupied(cpu: &Cpu, seat: &Seat, system: &System, port: &Function) -> Result<bool, String> {
+pub(crate) async fn is_occupied(
+    cpu: &Cpu,
+    seat: &Seat,
+    system: &System,
+    port: &Function,
+) -> Result<bool, String> {
     match seat.task {
         Task::Host(_) => Ok(SlotPort::new(cpu, port)?.look().await?.link_active),
-        Task::Driver(_) | Task::Functions(_) => Ok(system.at_path(&seat.path).is_some()),
-    }
-}
-
-/// Root ports without a slot that is served look after the errors below them.
-fn serve_root_errors(cpu: &Cpu, system: &System, seats: &[Seat], log: &hotplug::Log) {
-    let served: Vec<Path> = seats.iter().filter(|s| s.hot_plug.is_some()).map(Seat::port).collect();
-    for port in system.functions().filter(|f| f.parent.is_none() && !served.contains(&f.path)) {
-        let name = format!("root port {}", port.bdf());
-        cpu.spawn(hotplug::serve_errors(cpu.clone(), port.clone(), name, log.clone()));
+        Task::Driver(_) | Task::Functions(_) | Task::Below(_) => Ok(system.at_path(&seat.path).is_some()),
     }
 }
 
 /// The host as firmware finds it, for this lab.
-pub(crate) fn host_map(lab: &Lab, paths: &[Path]) -> HostMap {
+pub(crate) fn host_map(lab: &Lab, tree: &Tree, paths: &[Path]) -> HostMap {
     let fixed = lab.slot.iter().zip(paths).filter_map(|(slot, path)| fixed_place(slot, path)).collect();
     let mrrs = |link: &Link| link.mrrs_bytes.map_or_else(Mrrs::default, |m| m.0);
     let own = |(slot, path): (&Slot, &Path)| (path.clone(), mrrs(&links::merge(&lab.link, &slot.link)));
     let policy = Policy {
         mrrs: mrrs(&lab.link),
         hot_plug_buses: HOT_PLUG_BUSES,
+        hot_plug_room: tree.hot_plug_room(),
         mrrs_of: lab.slot.iter().zip(paths).map(own).collect(),
         vfs: vf_models::policy(lab, paths),
         ..Policy::default()

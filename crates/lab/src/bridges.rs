@@ -14,7 +14,8 @@ use fabric::{
     SwitchTiming,
 };
 use link::{CreditLimit, FlowControlMode, PortConfig};
-use tlp::{Class, Duration, PayloadPool, Rcb, Vc};
+use std::collections::BTreeMap;
+use tlp::{Class, Duration, Mps, PayloadPool, Rcb, Vc};
 
 /// PCI-to-PCI bridge (`PCI Code and ID Assignment`, base class 06h, sub-class 04h).
 const BRIDGE_CLASS: u32 = 0x06_0400;
@@ -199,4 +200,20 @@ pub(crate) fn all_links(lab: &Lab, tree: &Tree) -> Vec<LinkConfig> {
         link
     };
     own.zip(above).enumerate().map(link).collect()
+}
+
+/// Max_Payload_Size on the path of each slot, as enumeration sets it ([`MpsPolicy::Path`](device::firmware::MpsPolicy)): the
+/// least of all links below its root port, and 128 B where a slot of a switch there is hot-plug capable.
+pub(crate) fn path_mps(lab: &Lab, tree: &Tree) -> Vec<Mps> {
+    let mut least: BTreeMap<usize, Mps> = BTreeMap::new();
+    for (n, link) in all_links(lab, tree).iter().enumerate() {
+        let own = if tree.hot_plug[n] && !tree.is_at_root(n) {
+            Mps::default()
+        } else {
+            link.root.mps.min(link.device.mps)
+        };
+        let of_port = least.entry(tree.root_link(n)).or_insert(own);
+        *of_port = own.min(*of_port);
+    }
+    (0..lab.slot.len()).map(|n| least.get(&tree.root_link(n)).copied().unwrap_or_default()).collect()
 }

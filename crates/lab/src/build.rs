@@ -4,15 +4,15 @@
 use crate::boot::{self, Seat};
 use crate::bridges;
 use crate::gate::Gate;
-use crate::hotplug::{HotPlugEvent, Log};
 use crate::models::{self, End, Instrument, Site};
 use crate::read::LabFile;
 use crate::report::{DeviceReport, HotPlugReport, LinkReport, Report, directions};
 use crate::schema::{Lab, PeerToPeer, Slot};
+use crate::services::{HotPlugEvent, Log, Telling, Terms};
 use crate::tap::{CaptureHandle, CaptureOptions, CaptureTap, TappedLink};
 use crate::transactions::{TransactionLog, TransactionLogHandle, transactions};
 use crate::tree::Tree;
-use crate::{channels, faults, profile};
+use crate::{channels, faults, host_schema, profile};
 use device::cpu::AsyncProgram;
 use device::endpoint::{Endpoint, EndpointConfig, EndpointLimits, FunctionConfig};
 use device::firmware::HostMap;
@@ -23,9 +23,11 @@ use devices::disk::NonPostedWrites;
 use devices::pcie_bench::ResultsHandle;
 use devices::shared::Shared;
 use fabric::{Fabric, FabricConfig, HostProfile, LinkConfig, SlotConfig, Stop};
-use std::collections::BTreeMap;
 use std::io::{self, Write};
 use tlp::{Duration, PayloadPool, Rate, Time};
+
+/// Beyond Completion Timeout, for the driver of a device that is gone to end.
+pub(crate) const DRAIN_MARGIN: Duration = Duration::from_us(10);
 
 /// A lab that is about to run.
 pub struct Assembly {
@@ -81,13 +83,14 @@ pub(crate) fn build_program(
     own: Option<OwnProgram>,
 ) -> Result<Assembly, String> {
     let lab = &file.lab;
+    let host = host_schema::apply(&lab.host, host);
     let memory = host_memory(lab)?;
     let payloads = PayloadPool::new();
     let mut ends = Vec::new();
     let mut slots = Vec::new();
     let mut seats: Vec<Seat> = Vec::new();
-    let mut site = Site { file, payloads: &payloads, memory: &memory, counters: BTreeMap::new() };
     let tree = Tree::of(lab).map_err(|e| e.message)?;
+    let mut site = Site::new(file, &payloads, &memory, Some(&tree));
     let links = bridges::all_links(lab, &tree);
     let (paths, ids) = (tree.slot_paths(), tree.slot_ids());
     for (n, slot) in lab.slot.iter().enumerate() {
@@ -103,20 +106,25 @@ pub(crate) fn build_program(
             End::Raw(device) => Box::new(Gate::new(device)),
         };
         ends.push(SlotConfig { link: links[n].clone(), above: tree.slots[n], device: end });
-        let hot_plug = tree.hot_plug[n].then(|| faults::plan(lab, n, host.completion_timeout));
+        let hot_plug = tree.hot_plug[n].then(|| faults::plan(lab, n));
         let (name, path) = (slot.name.get_ref().clone(), paths[n].clone());
         seats.push(Seat { name, path, id: ids[n], task: plugged.task, hot_plug });
     }
+    let seats = boot::arrange(lab, &tree, seats);
     let switches = bridges::switches(lab, &tree, &links, &payloads)?;
     let root_ports = bridges::root_ports(&tree, &links, host.rcb)?;
-    let map = boot::host_map(lab, &paths);
-    let hot_plug = Log::default();
-    let log = hot_plug.clone();
+    let map = boot::host_map(lab, &tree, &paths);
+    let drain = host.completion_timeout + DRAIN_MARGIN;
+    let terms = Terms { drain, links_go_down: faults::take_links_down(lab), ..Terms::default() };
+    let (hot_plug, failures) = (terms.log.clone(), terms.failures.clone());
     let program: Box<dyn HostProgram> = match own {
         Some(own) => own(payloads.clone(), memory.clone(), map),
-        None => Box::new(AsyncProgram::with_pool(payloads.clone(), memory.clone(), |cpu: Cpu| {
-            boot::boot(cpu, map, seats, log)
-        })),
+        None => Box::new(Telling {
+            program: AsyncProgram::with_pool(payloads.clone(), memory.clone(), |cpu: Cpu| {
+                boot::boot(cpu, map, seats, terms)
+            }),
+            failures,
+        }),
     };
     let mut fabric = Fabric::new(FabricConfig {
         host,
@@ -130,6 +138,9 @@ pub(crate) fn build_program(
         seed: lab.seed,
     })
     .map_err(|e| e.to_string())?;
+    for (function, first, bytes) in host_schema::windows(&lab.host) {
+        fabric.restrict_dma(function, first, bytes);
+    }
     fabric.set_peer_to_peer(match lab.host.peer_to_peer {
         PeerToPeer::Forward => fabric::PeerToPeer::Forward,
         PeerToPeer::Split => fabric::PeerToPeer::Split,
@@ -261,6 +272,15 @@ impl Assembly {
         })
     }
 
+    /// What the first `packet-nic` device has measured.
+    #[must_use]
+    pub fn packet_nic_report(&self) -> Option<Shared<devices::packet_nic::Report>> {
+        self.slots.iter().find_map(|s| match &s.instrument {
+            Instrument::PacketNic(report, _) => Some(report.clone()),
+            _ => None,
+        })
+    }
+
     /// What the hot-plug drivers of the host have seen and done, in the order of time.
     #[must_use]
     pub fn hot_plug_events(&self) -> Vec<HotPlugEvent> {
@@ -283,6 +303,7 @@ impl Assembly {
             hot_plug: self.hot_plug.events().iter().map(HotPlugReport::new).collect(),
             links: (0..).zip(&self.links).map(|(n, link)| self.link_report(n, link)).collect(),
             root_complex: *self.fabric.root_counters(),
+            memory_system: self.fabric.memory_counters().copied(),
             devices: (0..).zip(&self.slots).map(|(n, slot)| self.device_report(n, slot)).collect(),
         }
     }

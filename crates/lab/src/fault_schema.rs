@@ -193,7 +193,11 @@ pub enum FaultKind {
     ShiftCredits,
 }
 
-/// Something that happens to a slot while the lab runs: its link is cut, its device is pulled out, its button is pressed.
+/// Something that happens to a slot or a switch while the lab runs: its link is cut, it is pulled out, its button is pressed.
+///
+/// Where the port above is hot-plug capable (`hot_plug`), the host takes what is there out of use and brings up what comes: it
+/// enumerates, and starts the drivers anew. A switch goes and comes with all below it. Below any other port what is gone
+/// stays out of use, though its link comes back: the run goes on to the end of all others, then fails, and says what was lost.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Outage {
@@ -218,8 +222,9 @@ pub enum OutageKind {
     /// The link is cut, and whole again.
     #[default]
     Cut,
-    /// What stands in the slot is pulled out, and put back as it is after power-on.
+    /// What stands in the slot, or the switch with all below it, is pulled out, and put back as it is after power-on. Needs
+    /// `hot_plug`.
     Removal,
-    /// Somebody presses the attention button of the slot, at `at_us` alone.
+    /// Somebody presses the attention button of the slot or of the port above the switch, at `at_us` alone. Needs `hot_plug`.
     Attention,
 }

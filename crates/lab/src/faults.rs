@@ -23,9 +23,6 @@ pub(crate) struct Wrong {
     pub(crate) message: String,
 }
 
-/// Beyond Completion Timeout, for a driver to end.
-const DRAIN_MARGIN: Duration = Duration::from_us(10);
-
 /// The rules of `lab`. A fault of an unknown slot was refused when the lab was read.
 pub(crate) fn rules(lab: &Lab) -> Vec<FaultRule> {
     lab.fault.iter().filter_map(|fault| Some(rule(fault, link_of(lab, fault.slot.get_ref())?))).collect()
@@ -51,12 +48,17 @@ pub(crate) fn outages(lab: &Lab) -> Vec<LinkEvent> {
     events
 }
 
-/// What the hot-plug driver of slot number `n` goes by; `completion_timeout` is that of the host.
-pub(crate) fn plan(lab: &Lab, n: usize, completion_timeout: Duration) -> Plan {
+/// Whether links of `lab` go down while it runs.
+pub(crate) fn take_links_down(lab: &Lab) -> bool {
+    !lab.outage.is_empty() || lab.fault.iter().any(|fault| *fault.action.get_ref() == FaultKind::Cut)
+}
+
+/// What the hot-plug driver of the port above link number `n` goes by.
+pub(crate) fn plan(lab: &Lab, n: usize) -> Plan {
     let own = lab.outage.iter().filter(|o| link_of(lab, o.slot.get_ref()) == Some(LinkId(n as u32)));
     let ends = own.map(|o| *o.until_us.as_ref().unwrap_or(&o.at_us).get_ref());
     let last_event = Time::ZERO + Duration::from_us(ends.max().unwrap_or(0));
-    Plan { last_event, drain: completion_timeout + DRAIN_MARGIN }
+    Plan { last_event }
 }
 
 /// The link above the slot or switch `name`: those of slots come first.
@@ -125,36 +127,36 @@ fn check_button(lab: &Lab, outage: &Outage) -> Result<(), Wrong> {
     if let Some(until) = &outage.until_us {
         return wrong(until.span(), "until_us: legal with kind = \"cut\" or \"removal\" alone".into());
     }
-    let name = outage.slot.get_ref();
-    match lab.slot.iter().find(|slot| slot.name.get_ref() == name) {
-        Some(slot) if slot.hot_plug => Ok(()),
-        _ => wrong(
+    match has_hot_plug(lab, outage.slot.get_ref()) {
+        true => Ok(()),
+        false => wrong(
             outage.slot.span(),
-            format!("`{name}` has no attention button: legal are slots with hot_plug = true"),
+            format!(
+                "`{}` has no attention button: legal are slots and switches with hot_plug = true",
+                outage.slot.get_ref()
+            ),
         ),
     }
+}
+
+fn has_hot_plug(lab: &Lab, name: &str) -> bool {
+    let slots = lab.slot.iter().map(|s| (s.name.get_ref(), s.hot_plug));
+    let switches = lab.switch.iter().map(|s| (s.name.get_ref(), s.hot_plug));
+    slots.chain(switches).any(|(own, hot_plug)| own == name && hot_plug)
 }
 
 /// Cards come and go where software is told of it.
 fn check_removal(lab: &Lab, outage: &Outage) -> Result<(), Wrong> {
     let name = outage.slot.get_ref();
-    let is_slot = |slot: &&crate::schema::Slot| slot.name.get_ref() == name;
-    match lab.slot.iter().find(is_slot) {
-        _ if outage.kind != OutageKind::Removal => Ok(()),
-        Some(slot) if slot.hot_plug => Ok(()),
-        Some(_) => wrong(
-            outage.slot.span(),
-            format!(
-                "`{name}` is not made for removal: legal are slots with hot_plug = true; kind = \"cut\" takes its link alone"
-            ),
-        ),
-        None => wrong(
-            outage.slot.span(),
-            format!(
-                "`{name}` is a switch, which stays: legal are slots with hot_plug = true; kind = \"cut\" takes its link alone"
-            ),
-        ),
+    if outage.kind != OutageKind::Removal || has_hot_plug(lab, name) {
+        return Ok(());
     }
+    wrong(
+        outage.slot.span(),
+        format!(
+            "`{name}` is not made for removal: legal are slots and switches with hot_plug = true; kind = \"cut\" takes its link alone"
+        ),
+    )
 }
 
 fn check_fault(lab: &Lab, fault: &Fault) -> Result<(), Wrong> {

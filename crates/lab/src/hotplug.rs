@@ -9,18 +9,17 @@
 //! | Attention Button Pressed | the power indicator blinks; after [`BUTTON_DELAY`] the slot is emptied in order, or filled; a second press before that cancels |
 //! | Root Error Status | the error's source is read and cleared, and the function that it names has its status read and cleared |
 
-use crate::boot::{DriverFuture, Seat};
+use crate::boot::{DriverFuture, Seat, Task, is_as_found, is_occupied};
+use crate::fate::{Fate, Loss};
+use crate::services::Services;
 use crate::slot_port::SlotPort;
 use config::cap::pcie::slot_control as slot;
-use device::Cpu;
 use device::cpu::{Either, select};
 use device::firmware::{self, Function, System};
-use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Poll, Waker};
+use std::task::Poll;
 use tlp::{Bdf, Duration, Time};
 
 /// In which a second press of the attention button takes the first one back. The specification says 5 s
@@ -35,75 +34,15 @@ const LINK_POLL: Duration = Duration::from_us(5);
 const QUIESCE: Duration = Duration::from_us(50);
 /// After the last event of a slot, for its interrupt to come.
 const SETTLE: Duration = Duration::from_us(100);
-/// Events of one run that are kept.
-const MAX_EVENTS: usize = 10_000;
-
-/// Something that the hot-plug driver has seen or done.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct HotPlugEvent {
-    /// When.
-    pub at: Time,
-    /// Name of the slot.
-    pub slot: String,
-    /// What, as a line.
-    pub what: String,
-}
-
-/// What the hot-plug drivers of a lab have to tell: up to 10,000 events, in the order of time.
-#[derive(Clone, Default)]
-pub(crate) struct Log(Rc<RefCell<Vec<HotPlugEvent>>>);
-
-impl Log {
-    fn note(&self, at: Time, slot: &str, what: String) {
-        let mut events = self.0.borrow_mut();
-        if events.len() < MAX_EVENTS {
-            events.push(HotPlugEvent { at, slot: slot.to_owned(), what });
-        }
-    }
-
-    pub(crate) fn events(&self) -> Vec<HotPlugEvent> {
-        self.0.borrow().clone()
-    }
-}
+/// After the link of a switch has come up, for those below it, each after the one above it. The specification has software
+/// wait 100 ms before it looks at anything (`PCIe 5.0 §6.6.1`); see [`LINK_PATIENCE`].
+const LINKS_BELOW: Duration = Duration::from_us(500);
 
 /// What a slot's hot-plug driver goes by, beside registers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Plan {
     /// When the lab does something to the slot for the last time: until then the driver does not end.
     pub(crate) last_event: Time,
-    /// How long a driver whose device is gone may go on: its requests end by then, at the latest by Completion Timeout.
-    pub(crate) drain: Duration,
-}
-
-/// What enumeration has found, for one task at a time.
-pub(crate) struct Hierarchy {
-    system: RefCell<Option<System>>,
-    waiting: RefCell<VecDeque<Waker>>,
-}
-
-impl Hierarchy {
-    pub(crate) fn new(system: System) -> Hierarchy {
-        Hierarchy { system: RefCell::new(Some(system)), waiting: RefCell::default() }
-    }
-
-    /// Waits until no other task has it.
-    async fn take(&self) -> System {
-        poll_fn(|cx| match self.system.borrow_mut().take() {
-            Some(system) => Poll::Ready(system),
-            None => {
-                self.waiting.borrow_mut().push_back(cx.waker().clone());
-                Poll::Pending
-            }
-        })
-        .await
-    }
-
-    fn give_back(&self, system: System) {
-        *self.system.borrow_mut() = Some(system);
-        // Each looks again: one of them has it.
-        let waiting = std::mem::take(&mut *self.waiting.borrow_mut());
-        waiting.into_iter().for_each(Waker::wake);
-    }
 }
 
 /// What the slot is, as software sees it.
@@ -121,6 +60,8 @@ enum State {
 
 /// What happens next.
 enum Next {
+    /// The port is not there any more.
+    Lost(Loss),
     /// The driver has ended.
     Ended(Result<(), String>),
     /// The port interrupts.
@@ -129,88 +70,112 @@ enum Next {
     Timer,
 }
 
-/// The hot-plug driver of one slot.
+/// The hot-plug driver of one slot, or of the port above a switch, below which it serves all seats again and again.
 pub(crate) struct HotPlug {
-    cpu: Cpu,
-    hierarchy: Rc<Hierarchy>,
-    seat: Seat,
+    host: Rc<Services>,
+    seat: Rc<Seat>,
     plan: Plan,
+    /// Of the port.
+    fate: Fate,
     port: SlotPort,
-    log: Log,
     state: State,
     driver: Option<DriverFuture>,
 }
 
 impl HotPlug {
-    /// The driver of the slot below `port`, whose function's driver is `driver`, where there is one.
-    pub(crate) fn new(
-        cpu: &Cpu,
-        hierarchy: &Rc<Hierarchy>,
-        (seat, plan): (Seat, Plan),
-        port: &Function,
-        log: &Log,
-        driver: Option<DriverFuture>,
-    ) -> Result<HotPlug, String> {
-        let state = if driver.is_some() { State::On } else { State::Off };
-        Ok(HotPlug {
-            port: SlotPort::new(cpu, port)?,
-            cpu: cpu.clone(),
-            hierarchy: Rc::clone(hierarchy),
-            seat,
-            plan,
-            log: log.clone(),
-            state,
-            driver,
-        })
-    }
-
-    fn note(&self, what: String) {
-        self.log.note(self.cpu.now(), &self.seat.name, what);
-    }
-
-    /// Serves the slot until its driver has ended and nothing more will happen to it.
+    /// Serves `seat`, as enumeration has `found` it, until its driver has ended and nothing more will happen to it.
     ///
     /// # Errors
     /// What the slot's driver says, while its device is there; or that the port does not answer.
-    pub(crate) async fn run(mut self) -> Result<(), String> {
-        self.begin().await?;
+    pub(crate) async fn serve(
+        host: &Rc<Services>,
+        seat: &Rc<Seat>,
+        plan: Plan,
+        fate: &Fate,
+        found: &System,
+    ) -> Result<(), String> {
+        let (host, seat, fate) = (Rc::clone(host), Rc::clone(seat), fate.clone());
+        let port = match found.at_path(&seat.port()) {
+            Some(port) => SlotPort::new(&host.cpu, port)?,
+            None => return Err("no port leads to it".to_owned()),
+        };
+        let mut this = HotPlug { host, seat, plan, fate, port, state: State::Off, driver: None };
+        let served = match this.run(found).await {
+            Ok(None) => return Ok(()),
+            Ok(Some(loss)) => Ok(loss),
+            // Its port may be gone, as whoever looks after the port above is about to say.
+            Err(error) => this.fate.soon(&this.host.cpu, this.host.terms.drain).await.ok_or(error),
+        };
+        this.lose(served?).await
+    }
+
+    /// `Some`: the port is lost.
+    async fn run(&mut self, found: &System) -> Result<Option<Loss>, String> {
+        self.begin(found).await?;
         loop {
             match self.next().await {
+                Next::Lost(loss) => return Ok(Some(loss)),
                 Next::Ended(result) => self.driver_ended(result).await?,
                 Next::Interrupt => self.interrupt().await?,
                 Next::Timer => match self.state {
                     State::TurningOff(_) => self.turn_off(false).await?,
                     State::TurningOn(_) => self.turn_on().await?,
-                    State::Off | State::On => return Ok(()),
+                    State::Off | State::On => return Ok(None),
                 },
             }
         }
     }
 
+    fn note(&self, what: String) {
+        self.host.note(&self.seat.name, what);
+    }
+
+    /// The port is gone, and all below it: whoever looks after the port above that begins anew.
+    async fn lose(&mut self, loss: Loss) -> Result<(), String> {
+        self.note("its port is gone".to_owned());
+        let is_running = self.driver.is_some();
+        self.end_driver(true).await?;
+        if let (Loss::ForGood(why), true) = (loss, is_running) {
+            self.host.fail_as_told(&self.seat, &why);
+        }
+        Ok(())
+    }
+
     /// Takes the slot over from enumeration. That the link came up was before that; a card that has come or gone since, and a
     /// link that is not as enumeration found it, is news.
-    async fn begin(&mut self) -> Result<(), String> {
-        let is_on = self.state == State::On;
-        if !is_on {
+    async fn begin(&mut self, found: &System) -> Result<(), String> {
+        let (host, seat) = (Rc::clone(&self.host), Rc::clone(&self.seat));
+        let port = found.get(self.port.bdf()).ok_or_else(|| "no port leads to it".to_owned())?;
+        let is_on = is_occupied(&host.cpu, &seat, found, port).await?;
+        if is_on {
+            self.state = State::On;
+            self.driver = Some(seat.start(&host, found).await?);
+        } else {
             self.note("nothing is in the slot".to_owned());
         }
         let events = self.port.take_events().await? & slot::PRESENCE;
         self.port.enable(is_on).await?;
         let now = self.port.look().await?;
         let is_news = events != 0 && (is_on || now.present);
-        if is_news || is_on != now.link_active { self.changed(events).await } else { Ok(()) }
+        let was_reset = is_on && !is_as_found(&host, &seat, found).await;
+        if is_news || was_reset || is_on != now.link_active { self.changed(events).await } else { Ok(()) }
     }
 
     async fn next(&mut self) -> Next {
         let until = match (self.state, &self.driver) {
             (State::TurningOff(at) | State::TurningOn(at), _) => at,
             (_, Some(_)) => Time::MAX,
-            (_, None) => self.plan.last_event.max(self.cpu.now()) + SETTLE,
+            (_, None) => self.plan.last_event.max(self.host.cpu.now()) + SETTLE,
         };
-        let mut interrupt = self.cpu.interrupt(self.port.vector());
-        let mut timer = self.cpu.sleep_until(until);
+        let fate = self.fate.clone();
+        let mut lost = std::pin::pin!(fate.lost());
+        let mut interrupt = self.host.cpu.interrupt(self.port.vector());
+        let mut timer = self.host.cpu.sleep_until(until);
         let driver = &mut self.driver;
         poll_fn(|cx| {
+            if let Poll::Ready(loss) = lost.as_mut().poll(cx) {
+                return Poll::Ready(Next::Lost(loss));
+            }
             // What a driver says of a device that has gone comes before the end of the driver.
             if Pin::new(&mut interrupt).poll(cx).is_ready() {
                 return Poll::Ready(Next::Interrupt);
@@ -236,9 +201,8 @@ impl HotPlug {
 
     async fn interrupt(&mut self) -> Result<(), String> {
         let events = self.port.take_events().await?;
-        for error in self.port.take_errors().await {
-            self.note(error);
-        }
+        let errors = self.port.take_errors().await;
+        self.host.hear(&self.seat.name, errors).await;
         if events & slot::ATTENTION_BUTTON != 0 {
             self.button().await?;
         }
@@ -250,7 +214,7 @@ impl HotPlug {
 
     /// A press asks for the other state; another one before it has come takes it back.
     async fn button(&mut self) -> Result<(), String> {
-        let at = self.cpu.now() + BUTTON_DELAY;
+        let at = self.host.cpu.now() + BUTTON_DELAY;
         let (state, what) = match self.state {
             State::On => (State::TurningOff(at), "attention button: to be powered off"),
             State::Off => (State::TurningOn(at), "attention button: to be powered on"),
@@ -294,14 +258,15 @@ impl HotPlug {
     async fn turn_off(&mut self, gone: bool) -> Result<(), String> {
         self.end_driver(gone).await?;
         self.port.power_off().await?;
-        let mut system = self.hierarchy.take().await;
-        let result = firmware::rescan(&self.cpu, &mut system, self.port.bdf()).await;
-        self.hierarchy.give_back(system);
+        let removed = {
+            let mut system = self.host.hierarchy.take().await;
+            firmware::rescan(&self.host.cpu, &mut system, self.port.bdf()).await
+        };
         self.state = State::Off;
-        let removed = result?.removed;
+        let removed = removed?.removed;
         for function in &removed {
             let first = function.found.vector_base;
-            (first..first + function.found.vectors).for_each(|v| self.cpu.forget_interrupts(v));
+            (first..first + function.found.vectors).for_each(|v| self.host.cpu.forget_interrupts(v));
         }
         let what = if gone { "gone" } else { "powered off" };
         self.note(format!("{what}: {}", names(removed.iter().map(Function::bdf))));
@@ -318,7 +283,12 @@ impl HotPlug {
             return self.quiesce().await;
         }
         let Some(driver) = driver else { return Ok(()) };
-        let drain = self.cpu.sleep(self.plan.drain);
+        if let Task::Below(_) = self.seat.task {
+            self.host.lose_all_below(&self.seat.path);
+            // Each of them ends by itself.
+            return driver.await;
+        }
+        let drain = self.host.cpu.sleep(self.host.terms.drain);
         let what = match select(driver, drain).await {
             Either::Left(Err(error)) => format!("its driver failed: {error}"),
             Either::Left(Ok(())) => "its driver has ended".to_owned(),
@@ -330,27 +300,33 @@ impl HotPlug {
 
     /// No function below sends requests any more, and what it has sent is answered.
     async fn quiesce(&self) -> Result<(), String> {
-        let system = self.hierarchy.take().await;
-        let below: Vec<Bdf> = system.under(self.port.bdf()).map(Function::bdf).collect();
-        self.hierarchy.give_back(system);
+        let below: Vec<Bdf> = {
+            let system = self.host.hierarchy.take().await;
+            // Bridges pass on what comes back.
+            let functions = system.under(self.port.bdf()).filter(|f| f.bridge.is_none());
+            functions.map(Function::bdf).collect()
+        };
         for bdf in below {
-            SlotPort::stop_requests(&self.cpu, bdf).await;
+            SlotPort::stop_requests(&self.host.cpu, bdf).await;
         }
-        self.cpu.sleep(QUIESCE).await;
+        self.host.cpu.sleep(QUIESCE).await;
         Ok(())
     }
 
     /// Gives power, waits for the link, finds what is there, and starts its driver.
     async fn turn_on(&mut self) -> Result<(), String> {
         self.port.power_on().await?;
-        let patience = self.cpu.now() + LINK_PATIENCE;
+        let patience = self.host.cpu.now() + LINK_PATIENCE;
         while !self.port.look().await?.link_active {
-            if self.cpu.now() >= patience {
+            if self.host.cpu.now() >= patience {
                 self.note("its link does not come up".to_owned());
                 self.state = State::Off;
                 return self.port.indicate_fault().await;
             }
-            self.cpu.sleep(LINK_POLL).await;
+            self.host.cpu.sleep(LINK_POLL).await;
+        }
+        if let Task::Below(_) = self.seat.task {
+            self.host.cpu.sleep(LINKS_BELOW).await;
         }
         self.port.forget_link_event().await?;
         self.state = State::On;
@@ -364,30 +340,15 @@ impl HotPlug {
     }
 
     async fn start(&mut self) -> Result<String, String> {
-        let mut system = self.hierarchy.take().await;
-        let result = firmware::rescan(&self.cpu, &mut system, self.port.bdf()).await;
-        let driver = match &result {
-            Ok(_) => self.seat.start(&self.cpu, &system).await,
-            Err(error) => Err(error.clone()),
-        };
-        self.hierarchy.give_back(system);
-        self.driver = Some(driver?);
-        Ok(names(result?.added.into_iter()))
+        let (host, seat) = (Rc::clone(&self.host), Rc::clone(&self.seat));
+        let mut system = host.hierarchy.take().await;
+        let scan = firmware::rescan(&host.cpu, &mut system, self.port.bdf()).await?;
+        self.driver = Some(seat.start(&host, &system).await?);
+        Ok(names(scan.added.into_iter()))
     }
 }
 
 fn names(functions: impl Iterator<Item = Bdf>) -> String {
     let names: Vec<String> = functions.map(|bdf| bdf.to_string()).collect();
     if names.is_empty() { "no function".to_owned() } else { names.join(", ") }
-}
-
-/// Serves the error interrupts of a root port that has no such slot itself: what has become of links below its switch.
-pub(crate) async fn serve_errors(cpu: Cpu, port: Function, name: String, log: Log) {
-    let Ok(port) = SlotPort::new(&cpu, &port) else { return };
-    loop {
-        cpu.interrupt(port.vector()).await;
-        for what in port.take_errors().await {
-            log.note(cpu.now(), &name, what);
-        }
-    }
 }

@@ -46,7 +46,7 @@ pub fn merge(common: &Link, own: &Link) -> Link {
     }
 }
 
-/// What [`config`] cannot make a link of, and the legal values.
+/// What [`config()`] cannot make a link of, and the legal values.
 ///
 /// # Errors
 /// The first key that cannot be.

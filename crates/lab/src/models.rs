@@ -8,8 +8,9 @@ use crate::read::LabFile;
 use crate::schema::{
     Counter, CounterMethod, Flow, FlowKind, Memory, MemoryKind, Model, Pattern, PcieBench, SimpleNic, Slot,
 };
-use crate::values::{MrrsBytes, Picoseconds};
-use crate::{links, paper_models, profile, vf_models};
+use crate::tree::Tree;
+use crate::values::MrrsBytes;
+use crate::{bridges, links, nic_models, paper_models, profile, vf_models};
 use config::PcieLayout;
 use device::TlpPort;
 use device::endpoint::{FunctionConfig, VirtualFunctions};
@@ -22,7 +23,7 @@ use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::ops::Range;
-use tlp::{Attributes, Bdf, Duration, Mrrs, PayloadPool, TrafficClass};
+use tlp::{Attributes, Bdf, Duration, Mps, Mrrs, PayloadPool, TrafficClass};
 use toml::Spanned;
 
 /// A device and what belongs to it on the host's side.
@@ -73,6 +74,8 @@ pub(crate) enum Instrument {
     Mmio(Shared<devices::mmio::Report>),
     IceNic(Shared<devices::ice_nic::Report>),
     DmaEngine(Shared<devices::dma_engine::Report>),
+    /// With the bytes of its frames.
+    PacketNic(Shared<devices::packet_nic::Report>, u32),
 }
 
 /// What the devices of a lab have in common.
@@ -82,6 +85,20 @@ pub(crate) struct Site<'a> {
     pub(crate) memory: &'a HostMemory,
     /// The counters that devices share, by method.
     pub(crate) counters: BTreeMap<CounterMethod, counter::Target>,
+    /// Max_Payload_Size on the path of each slot, as enumeration will set it.
+    pub(crate) path_mps: Vec<Mps>,
+}
+
+impl<'a> Site<'a> {
+    pub(crate) fn new(
+        file: &'a LabFile,
+        payloads: &'a PayloadPool,
+        memory: &'a HostMemory,
+        tree: Option<&Tree>,
+    ) -> Site<'a> {
+        let path_mps = tree.map(|tree| bridges::path_mps(&file.lab, tree)).unwrap_or_default();
+        Site { file, payloads, memory, counters: BTreeMap::new(), path_mps }
+    }
 }
 
 /// The host of a lab's NICs, and who answers it. The Ethernet addresses are locally administered (IEEE 802, bit 1 of the
@@ -129,9 +146,13 @@ impl From<String> for PlugError {
 /// What the device says of its settings, with the slot's name.
 pub(crate) fn plug(site: &mut Site<'_>, n: usize, id: Bdf, slot: &Slot) -> Result<Plugged, PlugError> {
     let (file, payloads) = (site.file, site.payloads);
-    let link = links::config(&file.lab.link, &slot.link);
+    let mut link = links::config(&file.lab.link, &slot.link);
     let ten_bit_tag = slot.tags.as_ref().is_some_and(|t| *t.get_ref() > 256);
     let layout = PcieLayout { ten_bit_tag, ..links::layout(&link) };
+    // A device without registers is not told what enumeration has chosen.
+    if let (Model::Traffic | Model::Replay, Some(&mps)) = (slot.device, site.path_mps.get(n)) {
+        (link.root.mps, link.device.mps) = (mps, mps);
+    }
     let plugged = match slot.device {
         Model::Memory => plug_memory(slot.memory.clone().unwrap_or_default(), layout),
         Model::SimpleNic => plug_nic(slot.simple_nic.clone().unwrap_or_default(), layout, payloads),
@@ -145,6 +166,9 @@ pub(crate) fn plug(site: &mut Site<'_>, n: usize, id: Bdf, slot: &Slot) -> Resul
         Model::Disk => paper_models::disk(slot.disk.clone().unwrap_or_default(), layout, payloads),
         Model::Mmio => paper_models::mmio(slot.mmio.clone().unwrap_or_default(), layout),
         Model::IceNic => paper_models::ice_nic(slot.ice_nic.clone().unwrap_or_default(), layout, payloads),
+        Model::PacketNic => {
+            nic_models::packet_nic(&slot.packet_nic.clone().unwrap_or_default(), layout, payloads)
+        }
         Model::DmaEngine => {
             let keys = slot.dma_engine.clone().unwrap_or_default();
             return vf_models::dma_engine(site, &keys, layout).map_err(|e| e.of_slot(slot));
@@ -218,7 +242,13 @@ fn flow(site: &Site<'_>, flow: &Flow, (mps, mrrs): (u32, u32)) -> Result<traffic
         FlowKind::Message => (traffic::FlowKind::Message, mps),
     };
     if size_bytes > most {
-        return Err(format!("flow `{name}`: size_bytes of {size_bytes}: at most {most} in one TLP"));
+        let why = match flow.kind {
+            FlowKind::Write | FlowKind::Message => {
+                ", the least Max_Payload_Size below its root port, or 128 where a slot of a switch there is hot-plug capable"
+            }
+            FlowKind::Read | FlowKind::Atomic => "",
+        };
+        return Err(format!("flow `{name}`: size_bytes of {size_bytes}: at most {most} in one TLP{why}"));
     }
     let window_bytes = *flow.window_bytes.get_ref();
     let address = match flow.memory {
@@ -281,6 +311,16 @@ fn plug_nic(settings: SimpleNic, layout: PcieLayout, payloads: &PayloadPool) -> 
     Ok(Plugged::function(function, driver, Instrument::Nic(counters, report)))
 }
 
+/// The window that a benchmark takes of host memory.
+pub(crate) fn bench_window(settings: &PcieBench) -> pcie_bench::Window {
+    let placement = match settings.memory {
+        MemoryKind::Low => pcie_bench::Placement::Low,
+        MemoryKind::High => pcie_bench::Placement::High,
+    };
+    let (bytes, cache) = (*settings.window_bytes.get_ref(), settings.cache.into());
+    pcie_bench::Window { bytes, placement, cache, seed: 0 }
+}
+
 fn plug_bench(
     file: &LabFile,
     settings: PcieBench,
@@ -288,33 +328,30 @@ fn plug_bench(
     payloads: &PayloadPool,
 ) -> Result<Plugged, String> {
     let card = profile::device(settings.profile.get_ref(), &file.base)?;
-    let ps = |f: &profile::Figure<Picoseconds>| Duration::from_ps(f.value.0);
     let own = pcie_bench::Settings {
         test: settings.test.into(),
         size_bytes: *settings.size_bytes.get_ref(),
         window_bytes: *settings.window_bytes.get_ref(),
         host_offset_bytes: *settings.host_offset_bytes.get_ref(),
+        device_offset_bytes: *settings.device_offset_bytes.get_ref(),
+        path: settings.path.into(),
+        cache: settings.cache.into(),
         pattern: match settings.pattern {
             Pattern::Sequential => pcie_bench::Pattern::Sequential,
             Pattern::Random => pcie_bench::Pattern::Random,
         },
-        outstanding: settings.outstanding.map_or(card.outstanding.value, |n| *n.get_ref()),
+        outstanding: settings.outstanding.as_ref().map_or(card.outstanding.value, |n| *n.get_ref()),
         transfers: settings.transfers,
         warm_up: settings.warm_up,
         carry: settings.carry,
-        issue_latency: ps(&card.issue_latency_ps),
-        done_latency: ps(&card.done_latency_ps),
-        transfer_service: ps(&card.transfer_service_ps),
+        max_payload_bytes: layout.mps_supported.bytes(),
+        costs: card.costs(),
         seed: file.lab.seed,
     };
-    let placement = match settings.memory {
-        MemoryKind::Low => pcie_bench::Placement::Low,
-        MemoryKind::High => pcie_bench::Placement::High,
-    };
-    let (results, window) = (pcie_bench::ResultsHandle::new(), own.window_bytes);
+    let results = pcie_bench::ResultsHandle::new();
+    let window = pcie_bench::Window { seed: own.seed, ..bench_window(&settings) };
     let function = pcie_bench::function(own, layout, payloads, &results).map_err(|e| e.to_string())?;
-    let driver: Driver =
-        Box::new(move |cpu, found| Box::pin(pcie_bench::driver(cpu, found, window, placement)));
+    let driver: Driver = Box::new(move |cpu, found| Box::pin(pcie_bench::driver(cpu, found, window)));
     Ok(Plugged::function(function, driver, Instrument::Bench(results)))
 }
 
@@ -332,6 +369,7 @@ impl Instrument {
             Instrument::Mmio(report) => paper_models::mmio_results(&report.get()),
             Instrument::IceNic(report) => paper_models::ice_nic_results(&report.get()),
             Instrument::DmaEngine(report) => vf_models::results(&report.get()),
+            Instrument::PacketNic(report, bytes) => nic_models::results(&report.get(), *bytes),
         }
     }
 }

@@ -33,11 +33,11 @@
 
 use crate::boot::{self, Driver, Seat, Task};
 use crate::bridges;
-use crate::build::{Assembly, LinkInfo, SlotInfo};
-use crate::hotplug::Log;
+use crate::build::{Assembly, DRAIN_MARGIN, LinkInfo, SlotInfo};
 use crate::links;
 use crate::models::Instrument;
 use crate::schema::Link;
+use crate::services::{Log, Terms};
 use crate::tree::Tree;
 use config::{Builder, PcieLayout};
 use device::cpu::AsyncProgram;
@@ -48,6 +48,7 @@ use device::{Cpu, Device};
 use fabric::{Fabric, FabricConfig, FaultRule, HostProfile, LinkConfig, SlotConfig};
 use std::cell::Cell;
 use std::fmt::Display;
+use std::rc::Rc;
 use tlp::PayloadPool;
 
 /// MiB of host memory below 2 GiB, and from 4 GiB on: those of a lab file that says nothing.
@@ -117,8 +118,9 @@ impl OneSlot {
         let root_ports = bridges::root_ports(&tree, std::slice::from_ref(&link), self.host.rcb)?;
         let map = boot::host_map_of(&self.link);
         let name = self.name.clone();
-        let seats = vec![Seat { name, path, id, task: Task::Driver(boxed(driver)), hot_plug: None }];
-        let start = |cpu: Cpu| boot::boot(cpu, map, seats, Log::default());
+        let seats = vec![Rc::new(Seat { name, path, id, task: Task::Driver(boxed(driver)), hot_plug: None })];
+        let drain = self.host.completion_timeout + DRAIN_MARGIN;
+        let start = move |cpu: Cpu| boot::boot(cpu, map, seats, Terms { drain, ..Terms::default() });
         let program = AsyncProgram::with_pool(payloads.clone(), memory.clone(), start);
         let slots = vec![SlotInfo::new(&self.name, "own", Instrument::None)];
         let links = vec![LinkInfo::new(&self.name, &link)];

@@ -5,10 +5,10 @@ use crate::build::host_memory;
 use crate::error::FileError;
 use crate::schema::{Host, Lab, LinkChange, MemoryKind, Model, PcieBench, PortArbitration, Slot, Switch};
 use crate::tree::{self, Tree};
-use crate::{faults, links, models, profile, unused};
+use crate::{faults, host_schema, links, models, profile, unused};
 use device::firmware::HostMap;
 use fabric::{Above, Window};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use tlp::{Duration, PayloadPool};
@@ -95,8 +95,13 @@ fn folder(path: &Path) -> PathBuf {
 
 fn check_profiles(place: &Place<'_>, file: &LabFile) -> Result<(), FileError> {
     let host = &file.lab.host.profile;
-    if let Err(message) = profile::host(host.get_ref(), &file.base) {
-        return place.error(host.span(), message);
+    match profile::host(host.get_ref(), &file.base) {
+        Err(message) => return place.error(host.span(), message),
+        Ok(profile) => {
+            if let Err((span, message)) = host_schema::check(&file.lab.host, &profile) {
+                return place.error(span, message);
+            }
+        }
     }
     for card in file.lab.slot.iter().filter_map(|s| Some(&s.pcie_bench.as_ref()?.profile)) {
         if let Err(message) = profile::device(card.get_ref(), &file.base) {
@@ -113,8 +118,9 @@ fn check_devices(place: &Place<'_>, file: &LabFile) -> Result<(), FileError> {
         Err(message) => return Err(FileError::whole(place.path, message)),
     };
     let payloads = PayloadPool::new();
-    let mut site = models::Site { file, payloads: &payloads, memory: &memory, counters: BTreeMap::new() };
-    let ids = Tree::of(&file.lab).map(|tree| tree.slot_ids()).unwrap_or_default();
+    let tree = Tree::of(&file.lab).ok();
+    let mut site = models::Site::new(file, &payloads, &memory, tree.as_ref());
+    let ids = tree.map(|tree| tree.slot_ids()).unwrap_or_default();
     for (n, (slot, id)) in file.lab.slot.iter().zip(ids).enumerate() {
         if let Err(error) = models::plug(&mut site, n, id, slot) {
             return place.error(error.span.unwrap_or_else(|| slot.name.span()), error.message);
@@ -138,8 +144,11 @@ fn check_host(place: &Place<'_>, host: &Host) -> Result<(), FileError> {
 }
 
 fn check_slots(place: &Place<'_>, lab: &Lab) -> Result<(), FileError> {
-    if lab.slot.is_empty() || lab.slot.len() > MAX_SLOTS {
-        let message = format!("{} slots: a lab has 1 to {MAX_SLOTS} [[slot]] tables", lab.slot.len());
+    if lab.slot.len() > MAX_SLOTS || lab.slot.is_empty() && lab.switch.is_empty() {
+        let message = format!(
+            "{} slots: a lab has up to {MAX_SLOTS} [[slot]] tables, and one at least of [[slot]] and [[switch]]",
+            lab.slot.len()
+        );
         return Err(FileError::whole(place.path, message));
     }
     check_names(place, lab)?;
@@ -220,7 +229,7 @@ fn check_switch(place: &Place<'_>, lab: &Lab, switch: &Switch) -> Result<(), Fil
     }
 }
 
-/// Each weight by itself; that there is one for each port is for the tree to say.
+/// As many weights as the switch has ports, none of them 0. A tree that is wrong is reported elsewhere.
 fn check_weights(place: &Place<'_>, lab: &Lab, switch: &Switch) -> Result<(), FileError> {
     let (Some(weights), Ok(tree)) = (&switch.weights, Tree::of(lab)) else { return Ok(()) };
     let name = switch.name.get_ref();
@@ -280,6 +289,7 @@ fn check_settings(place: &Place<'_>, slot: &Slot) -> Result<(), FileError> {
         ("mmio", slot.mmio.is_some(), Model::Mmio),
         ("ice-nic", slot.ice_nic.is_some(), Model::IceNic),
         ("dma-engine", slot.dma_engine.is_some(), Model::DmaEngine),
+        ("packet-nic", slot.packet_nic.is_some(), Model::PacketNic),
     ];
     for (table, given, model) in tables {
         if given && model != slot.device {
@@ -313,6 +323,13 @@ fn check_model(place: &Place<'_>, slot: &Slot) -> Result<(), FileError> {
             );
             return place.error(bench.size_bytes.span(), message);
         }
+        let device_offset = &bench.device_offset_bytes;
+        place.range(
+            device_offset.span(),
+            "device_offset_bytes",
+            u64::from(*device_offset.get_ref()),
+            0..64,
+        )?;
         let window = *bench.window_bytes.get_ref();
         place.range(bench.window_bytes.span(), "window_bytes", window, 4096..(1 << 30) + 1)?;
         if let Some(outstanding) = &bench.outstanding {
@@ -379,10 +396,11 @@ fn check_windows(place: &Place<'_>, lab: &Lab) -> Result<(), FileError> {
         };
         // Below 2^30 bytes for each of eight slots, as was checked before.
         let left = there.saturating_sub(*used);
-        *used += window.get_ref().next_multiple_of(4096);
+        let needs = models::bench_window(&bench);
+        *used = used.next_multiple_of(needs.alignment()) + needs.memory_bytes();
         if *used > there {
             let span = if window.span() == (0..0) { slot.name.span() } else { window.span() };
-            let size = window.get_ref();
+            let size = needs.memory_bytes();
             return place.error(span, format!("window_bytes of {size}: {left} bytes are left of host.{key}"));
         }
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a run has shown, as one object: `riser run --json` prints it as it is.
 
-use crate::hotplug::HotPlugEvent;
+use crate::services::HotPlugEvent;
 use crate::transactions::TransactionReport;
-use fabric::{Direction, Fabric, LinkId, PortId, RootCounters, Side};
+use fabric::{Direction, Fabric, LinkId, MemoryCounters, PortId, RootCounters, Side};
 use link::Counters;
 use serde::Serialize;
 
@@ -34,6 +34,9 @@ pub struct Report {
     pub links: Vec<LinkReport>,
     /// What the root complex has seen.
     pub root_complex: RootCounters,
+    /// What caches and IOMMU have seen; left out where the host profile has no such parts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_system: Option<MemoryCounters>,
     /// What the devices have to say.
     pub devices: Vec<DeviceReport>,
 }
@@ -164,6 +167,7 @@ impl Report {
     #[must_use]
     pub fn root_errors(&self) -> Vec<(&'static str, u64)> {
         let root = &self.root_complex;
+        let memory = self.memory_system.unwrap_or_default();
         let counts = [
             ("unsupported_requests", root.unsupported_requests),
             ("malformed", root.malformed),
@@ -172,6 +176,7 @@ impl Report {
             ("unexpected_completions", root.unexpected_completions),
             ("completion_timeouts", root.completion_timeouts),
             ("error_messages", root.error_messages),
+            ("translation_faults", memory.translation_faults),
         ];
         counts.into_iter().filter(|(_, n)| *n > 0).collect()
     }

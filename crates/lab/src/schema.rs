@@ -5,7 +5,9 @@ pub use crate::fault_schema::{
     Fault, FaultDirection, FaultFrames, FaultKind, FaultStatus, FaultTlp, Outage, OutageKind,
 };
 pub use crate::flow_schema::{Counter, CounterMethod, Flow, FlowKind, Traffic};
+pub use crate::host_schema::{IommuPages, IommuWindow};
 pub use crate::link_schema::{Arbitration, FlowControl, LinkChange, ReplayTimer, VirtualChannel};
+pub use crate::nic_schema::{NicKind, NicMode, NicSend, NicTraffic, PacketNic};
 pub use crate::paper_schema::{Disk, DiskWrites, IceNic, Mmio, NicControl};
 pub use crate::switch_schema::{Forwarding, PortArbitration, Switch};
 use crate::values::{FunctionId, Gen, Lanes, MpsBytes, MrrsBytes, Probability, RcbBytes};
@@ -34,8 +36,10 @@ pub struct Lab {
     /// What all links have in common; a slot's own `link` table overrides it key by key.
     #[serde(default)]
     pub link: Link,
-    /// The slots, each with a link from a root port of its own or from a switch. There are 31 root ports at most.
-    #[schemars(length(min = 1, max = 248))]
+    /// The slots, each with a link from a root port of its own or from a switch. There are 31 root ports at most. A lab needs a
+    /// slot or a switch.
+    #[serde(default)]
+    #[schemars(length(min = 0, max = 248))]
     pub slot: Vec<Slot>,
     /// The switches.
     #[serde(default)]
@@ -67,6 +71,24 @@ pub struct Host {
     /// MiB of memory from 4 GiB on.
     #[schemars(with = "u32", range(min = 0, max = 131_072))]
     pub high_memory_mib: Spanned<u32>,
+    /// Pages of the IOMMU, where the profile has one.
+    #[schemars(with = "IommuPages")]
+    pub iommu: Spanned<IommuPages>,
+    /// Whether all root ports share one IOTLB, or each has its own. Default: as the profile says.
+    #[schemars(with = "Option<bool>")]
+    pub iotlb_shared: Option<Spanned<bool>>,
+    /// What single functions reach by DMA.
+    #[schemars(with = "Vec<IommuWindow>")]
+    pub iommu_window: Vec<Spanned<IommuWindow>>,
+    /// Socket of the root ports, where the profile has two.
+    #[schemars(with = "u8", range(min = 0, max = 1))]
+    pub device_socket: Spanned<u8>,
+    /// Socket of all memory.
+    #[schemars(with = "u8", range(min = 0, max = 1))]
+    pub memory_socket: Spanned<u8>,
+    /// Socket of the host program.
+    #[schemars(with = "u8", range(min = 0, max = 1))]
+    pub program_socket: Spanned<u8>,
 }
 
 impl Default for Host {
@@ -76,6 +98,12 @@ impl Default for Host {
             low_memory_mib: Spanned::new(0..0, 256),
             high_memory_mib: Spanned::new(0..0, 1024),
             peer_to_peer: PeerToPeer::default(),
+            iommu: Spanned::new(0..0, IommuPages::default()),
+            iotlb_shared: None,
+            iommu_window: Vec::new(),
+            device_socket: Spanned::new(0..0, 0),
+            memory_socket: Spanned::new(0..0, 0),
+            program_socket: Spanned::new(0..0, 0),
         }
     }
 }
@@ -243,6 +271,9 @@ pub struct Slot {
     /// Settings of a `dma-engine` device.
     #[serde(rename = "dma-engine")]
     pub dma_engine: Option<DmaEngine>,
+    /// Settings of a `packet-nic` device.
+    #[serde(rename = "packet-nic")]
+    pub packet_nic: Option<PacketNic>,
 }
 
 /// The devices that ship.
@@ -270,6 +301,8 @@ pub enum Model {
     IceNic,
     /// A DMA engine behind a physical function and its virtual ones (SR-IOV), each with descriptor rings and a driver.
     DmaEngine,
+    /// The NICs of pcie-bench's Figure 1, each with its driver: a simple one, and one as Intel's 82599.
+    PacketNic,
 }
 
 impl Slot {
@@ -295,6 +328,7 @@ impl Slot {
             mmio: None,
             ice_nic: None,
             dma_engine: None,
+            packet_nic: None,
         }
     }
 }
@@ -314,6 +348,7 @@ impl Model {
             Model::Mmio => "mmio",
             Model::IceNic => "ice-nic",
             Model::DmaEngine => "dma-engine",
+            Model::PacketNic => "packet-nic",
         }
     }
 }
@@ -394,6 +429,13 @@ pub struct PcieBench {
     /// Offset of each transfer from a cache line.
     #[schemars(with = "u32", range(min = 0, max = 63))]
     pub host_offset_bytes: Spanned<u32>,
+    /// Offset of each transfer from a cache line in the card's own memory.
+    #[schemars(with = "u32", range(min = 0, max = 63))]
+    pub device_offset_bytes: Spanned<u32>,
+    /// The interface of the card that is used.
+    pub path: BenchPath,
+    /// What the host's caches hold of the window at the start.
+    pub cache: BenchCache,
     /// The order of the units.
     pub pattern: Pattern,
     /// Transfers under way at most. Default: what the device profile says. Latency tests have one.
@@ -418,6 +460,9 @@ impl Default for PcieBench {
             size_bytes: Spanned::new(0..0, 64),
             window_bytes: Spanned::new(0..0, 8192),
             host_offset_bytes: Spanned::new(0..0, 0),
+            device_offset_bytes: Spanned::new(0..0, 0),
+            path: BenchPath::Dma,
+            cache: BenchCache::HostWarm,
             pattern: Pattern::Random,
             outstanding: None,
             transfers: 10_000,
@@ -468,6 +513,50 @@ impl From<BenchTest> for pcie_bench::Test {
             BenchTest::BwRd => pcie_bench::Test::BwRd,
             BenchTest::BwWr => pcie_bench::Test::BwWr,
             BenchTest::BwRdWr => pcie_bench::Test::BwRdWr,
+        }
+    }
+}
+
+/// The interfaces of the benchmark card (SIGCOMM'18, section 5.1).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum BenchPath {
+    /// Single commands, of up to 128 bytes.
+    Command,
+    /// A DMA engine with descriptors.
+    Dma,
+}
+
+/// What the caches hold when a benchmark starts (SIGCOMM'18, section 4).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum BenchCache {
+    /// Nothing of the window.
+    Cold,
+    /// The window, which the host has written.
+    HostWarm,
+    /// The window, which the device has written twice.
+    DeviceWarm,
+    /// What the device has written at random in 64 MiB, of which the window is the first part.
+    DeviceThrash,
+}
+
+impl From<BenchPath> for pcie_bench::CardPath {
+    fn from(path: BenchPath) -> pcie_bench::CardPath {
+        match path {
+            BenchPath::Command => pcie_bench::CardPath::Command,
+            BenchPath::Dma => pcie_bench::CardPath::Dma,
+        }
+    }
+}
+
+impl From<BenchCache> for pcie_bench::CacheState {
+    fn from(cache: BenchCache) -> pcie_bench::CacheState {
+        match cache {
+            BenchCache::Cold => pcie_bench::CacheState::Cold,
+            BenchCache::HostWarm => pcie_bench::CacheState::HostWarm,
+            BenchCache::DeviceWarm => pcie_bench::CacheState::DeviceWarm,
+            BenchCache::DeviceThrash => pcie_bench::CacheState::DeviceThrash,
         }
     }
 }

@@ -51,6 +51,17 @@ pub(crate) struct Look {
     pub(crate) link_active: bool,
 }
 
+/// Uncorrectable errors that a function has logged.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Reported {
+    /// The function.
+    pub(crate) source: Bdf,
+    /// Its errors, as a line.
+    pub(crate) line: String,
+    /// Surprise Down is one of them.
+    pub(crate) surprise_down: bool,
+}
+
 /// A port above a slot.
 pub(crate) struct SlotPort {
     cpu: Cpu,
@@ -175,7 +186,7 @@ impl SlotPort {
 
     /// The uncorrectable errors that have reached a root port, cleared there and where they come from: a line for each
     /// source. Empty for other ports, and where registers do not answer.
-    pub(crate) async fn take_errors(&self) -> Vec<String> {
+    pub(crate) async fn take_errors(&self) -> Vec<Reported> {
         let Some(at) = self.root_aer else { return Vec::new() };
         let mut lines = Vec::new();
         while let Ok(status) = self.read(at + aer::ROOT_STATUS).await {
@@ -195,13 +206,15 @@ impl SlotPort {
     }
 
     /// What function `source` has logged, cleared.
-    async fn take_errors_of(&self, source: Bdf) -> Option<String> {
+    async fn take_errors_of(&self, source: Bdf) -> Option<Reported> {
         let at = self.find_aer(source).await?;
         let status = self.cpu.config_read(source, at + aer::UNCORRECTABLE_STATUS).await.ok()?;
         self.cpu.config_write(source, at + aer::UNCORRECTABLE_STATUS, ALL_BYTES, status).await.ok()?;
         let errors = Uncorrectable::ALL.iter().filter(|e| status & e.mask() != 0);
         let names: Vec<&str> = errors.map(|e| e.name()).collect();
-        (!names.is_empty()).then(|| format!("{source} reports: {}", names.join(", ")))
+        let surprise_down = status & Uncorrectable::SurpriseDown.mask() != 0;
+        let line = format!("{source} reports: {}", names.join(", "));
+        (!names.is_empty()).then_some(Reported { source, line, surprise_down })
     }
 
     /// DW number of the AER capability of function `source`.

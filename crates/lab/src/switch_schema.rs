@@ -23,6 +23,10 @@ pub struct Switch {
     /// Downstream ports. Default: as many as something hangs on.
     #[schemars(with = "Option<u8>", range(min = 1, max = 31))]
     pub downstream_ports: Option<Spanned<u8>>,
+    /// The port above it is hot-plug capable: when its upstream link comes back after an `[[outage]]`, the host sets up the
+    /// switch and all below it again. Without it, what is below a link that went down is lost. Default: false.
+    #[serde(default)]
+    pub hot_plug: bool,
     /// From the end of a TLP at the ingress, or of its header with `cut-through`, to its first symbol at the egress, in
     /// nanoseconds. The default is what measurements of Gen3 switches find (IISWC'18, §VI, cites 150 ns as typical).
     #[serde(default = "default_latency_ns")]

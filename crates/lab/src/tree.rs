@@ -2,7 +2,8 @@
 //! What hangs where in a lab: slots and switches by name become links of a tree. Knows names and ports only.
 
 use crate::schema::Lab;
-use device::firmware::Path;
+use crate::vf_models;
+use device::firmware::{Path, Policy, Room};
 use fabric::Above;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -26,8 +27,10 @@ pub(crate) struct Tree {
     pub(crate) switches: Vec<Above>,
     /// Downstream ports of each switch.
     pub(crate) downstream_ports: Vec<usize>,
-    /// Which slots are hot-plug capable.
+    /// Which links hang on a port that is hot-plug capable: those of slots, then those of switches.
     pub(crate) hot_plug: Vec<bool>,
+    /// Buses behind that of each slot that its virtual functions need.
+    pub(crate) buses_behind: Vec<u8>,
 }
 
 /// What is wrong with a tree, and where in the file.
@@ -79,11 +82,13 @@ impl Tree {
             Some(switch) => Above::Switch { switch, port: ports[n] },
         };
         let slots = lab.slot.len();
+        let hot_plug = lab.slot.iter().map(|s| s.hot_plug).chain(lab.switch.iter().map(|s| s.hot_plug));
         let tree = Tree {
             slots: (0..slots).map(above).collect(),
             switches: (slots..hanging.len()).map(above).collect(),
             downstream_ports: downstream_ports(lab, &hanging, &parents, &ports)?,
-            hot_plug: lab.slot.iter().map(|slot| slot.hot_plug).collect(),
+            hot_plug: hot_plug.collect(),
+            buses_behind: lab.slot.iter().map(vf_models::buses_behind).collect(),
         };
         tree.check_buses(&hanging)?;
         Ok(tree)
@@ -145,6 +150,7 @@ impl Tree {
             switches: Vec::new(),
             downstream_ports: Vec::new(),
             hot_plug: vec![false],
+            buses_behind: vec![0],
         }
     }
 
@@ -177,9 +183,12 @@ impl Tree {
         let bus = count.take(n, 1);
         let Some(switch) = n.checked_sub(self.slots.len()) else {
             count.buses[n] = bus;
+            let behind = u16::from(self.buses_behind[n]);
+            count.take(n, behind);
             // What comes into the slot later may have buses of its own, where there are any left.
-            if self.hot_plug[n] && count.next <= 256 - u16::from(HOT_PLUG_BUSES) {
-                count.take(n, HOT_PLUG_BUSES.into());
+            let kept = u16::from(HOT_PLUG_BUSES).saturating_sub(behind);
+            if self.hot_plug[n] && count.next <= 256 - kept {
+                count.take(n, kept);
             }
             return;
         };
@@ -192,6 +201,45 @@ impl Tree {
                 None => _ = count.take(n, 1),
             }
         }
+    }
+}
+
+impl Tree {
+    /// What enumeration keeps below the ports above switches that are hot-plug capable, so that all below has room when it
+    /// comes later: buses beside that of the switch's upstream port, and bytes of memory.
+    pub(crate) fn hot_plug_room(&self) -> BTreeMap<Path, Room> {
+        let switches = self.slots.len()..self.hot_plug.len();
+        let hot = switches.filter(|&n| self.hot_plug[n]);
+        hot.map(|n| (self.port_path(n), self.room(n))).collect()
+    }
+
+    fn room(&self, n: usize) -> Room {
+        let mut count = Numbering { next: 1, buses: vec![0; self.slots.len()], beyond: None };
+        self.number(n, &mut count);
+        // Its own bus is not kept, but there.
+        let buses = (count.next - 2).min(255) as u8;
+        // A window for each, as for a slot.
+        Room { buses, bytes: u64::from(count.next - 1) * Policy::default().hot_plug_bytes }
+    }
+
+    /// Whether link `n` hangs on a root port.
+    pub(crate) fn is_at_root(&self, n: usize) -> bool {
+        self.above(n) == Above::RootPort
+    }
+
+    /// The link on a root port that leads to link `n`.
+    pub(crate) fn root_link(&self, n: usize) -> usize {
+        match self.above(n) {
+            Above::RootPort => n,
+            Above::Switch { switch, .. } => self.root_link(self.slots.len() + switch),
+        }
+    }
+
+    /// The nearest switch above link `n` whose port above is hot-plug capable, as a link.
+    pub(crate) fn lost_with(&self, n: usize) -> Option<usize> {
+        let Above::Switch { switch, .. } = self.above(n) else { return None };
+        let link = self.slots.len() + switch;
+        if self.hot_plug[link] { Some(link) } else { self.lost_with(link) }
     }
 }
 

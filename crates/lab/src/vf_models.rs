@@ -74,6 +74,14 @@ pub(crate) fn policy(lab: &Lab, paths: &[Path]) -> VfPolicy {
     if all.is_empty() { VfPolicy::Off } else { VfPolicy::Listed(all) }
 }
 
+/// Buses behind that of a slot that virtual functions of its device stand on: the physical function is function 0, the first
+/// virtual one function 1, and 256 functions have room on a bus (`PCIe 5.0 §9.3.3.9`, `§9.3.3.10`).
+pub(crate) fn buses_behind(slot: &Slot) -> u8 {
+    let default = DmaEngine::default();
+    let keys = slot.dma_engine.as_ref().unwrap_or(&default);
+    if slot.device == Model::DmaEngine { (*keys.vfs.get_ref() / 256) as u8 } else { 0 }
+}
+
 fn gbps(bytes: u64, time: Option<Duration>) -> f64 {
     match time.map_or(0, Duration::as_ps) {
         0 => 0.0,

@@ -17,7 +17,7 @@ fn unsaid<T>(value: T) -> Spanned<T> {
 #[serde(deny_unknown_fields, default)]
 pub struct DmaEngine {
     /// Virtual functions.
-    #[schemars(with = "u16", range(min = 0, max = 255))]
+    #[schemars(with = "u16", range(min = 0, max = 256))]
     pub vfs: Spanned<u16>,
     /// Transfers of each function in each direction.
     #[schemars(with = "u32", range(min = 1, max = 10_000_000))]

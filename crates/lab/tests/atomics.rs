@@ -39,6 +39,21 @@ fn eight_devices_share_one_counter_exactly() {
     }
 }
 
+/// `PCIe 5.0 §7.5.3.15`, bits 9:6 of Device Capabilities 2: a root port says that it completes AtomicOps of 32 and 64 bits and
+/// CompareSwaps of 128, since the memory behind it does, and that it routes them; and devices that use them find it so.
+#[test]
+fn root_ports_say_that_they_complete_atomics() {
+    let slots: String = (0..2).map(|n| slot(n, (3, 8, "fetch-add", 10, 1))).collect();
+    let mut assembly = lab(&format!("version = 1\n{slots}"));
+    for port in 0..2 {
+        let space = assembly.fabric.root().space(port).unwrap();
+        let capabilities_2 = space.read(space.pcie_capability().unwrap() + 9);
+        assert_eq!(capabilities_2 >> 6 & 0b1111, 0b1111, "root port {port}");
+    }
+    assert_eq!(assembly.fabric.run(Limits::default()), Stop::Finished);
+    assert!(assembly.fabric.root_counters().atomics >= 20);
+}
+
 /// With flipped bits on every link: what is sent again is carried out once.
 #[test]
 fn replays_do_not_count_twice() {

@@ -37,8 +37,8 @@ fn what_is_wrong_is_named_with_its_place_and_the_legal_values() {
     let rows: Vec<(String, (usize, usize), &[&str])> = vec![
         // The file.
         ("".into(), (0, 0), &["missing field `version`"]),
-        ("version = 1\n".into(), (0, 0), &["missing field `slot`"]),
-        ("version = 1\nslot = []\n".into(), (0, 0), &["0 slots", "1 to 248 [[slot]]"]),
+        ("version = 1\n".into(), (0, 0), &["0 slots", "up to 248 [[slot]]", "one at least of [[slot]] and [[switch]]"]),
+        ("version = 1\nslot = []\n".into(), (0, 0), &["0 slots", "up to 248 [[slot]]"]),
         (many, (0, 0), &["32 slots and switches on the root complex", "1 to 31 root ports"]),
         ("version = 2\n[[slot]]\nname = \"a\"\ndevice = \"memory\"\n".into(), (1, 11), &["version 2", "reads version 1"]),
         ("version = 1\n[[slot]\n".into(), (2, 8), &["unclosed array table", "`]`"]),
@@ -443,8 +443,14 @@ fn outages_that_cannot_be_are_refused() {
         format!("[[outage]]\nslot = \"{slot}\"\nkind = \"{kind}\"\nat_us = {from}\n{until}\n")
     };
     let rows = [
-        (outage("b", "removal", 1, ""), "`b` is not made for removal: legal are slots with hot_plug = true"),
-        (outage("s", "removal", 1, ""), "`s` is a switch, which stays: legal are slots with hot_plug = true"),
+        (
+            outage("b", "removal", 1, ""),
+            "`b` is not made for removal: legal are slots and switches with hot_plug = true",
+        ),
+        (
+            outage("s", "removal", 1, ""),
+            "`s` is not made for removal: legal are slots and switches with hot_plug = true",
+        ),
         (
             outage("a", "cut", 1, "until_us = 9") + &outage("a", "removal", 8, "until_us = 20"),
             "at_us of 8: `a` has an outage from 1 us to 9 us",

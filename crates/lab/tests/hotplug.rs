@@ -2,30 +2,12 @@
 //! Cards that come and go while they work: what was under way ends, with the right errors; what comes back works; and nobody
 //! else notices.
 
-use fabric::{Limits, Stop};
+mod hotplug_rig;
+
+use hotplug_rig::{STEADY, TRAFFIC, at_us, file, lines, run, steady};
 use proptest::prelude::*;
-use riser_lab::{Assembly, LabFile, build, draw, parse};
-use std::path::{Path, PathBuf};
-use tlp::{Duration, Time};
-
-/// A slot with a benchmark device; every lab has one that nothing happens to, on a root port of its own.
-const STEADY: &str = "
-[[slot]]
-name = \"steady\"
-device = \"pcie-bench\"
-slot_keys
-[slot.pcie-bench]
-test = \"BW_RDWR\"
-size_bytes = 256
-transfers = 3000
-";
-
-fn file(slots: &str, outages: &str) -> LabFile {
-    let steady = STEADY.replace("slot_keys\n", "");
-    let text = format!("version = 1\n[link]\ngen = 3\nlanes = 8\n{steady}{slots}{outages}");
-    let lab = parse(Path::new("hotplug.toml"), &text).unwrap_or_else(|e| panic!("{e}\n{text}"));
-    LabFile { lab, base: PathBuf::new() }
-}
+use riser_lab::{draw, parse};
+use std::path::Path;
 
 /// The slot that things happen to: on a root port, or below a switch with a second switch above it.
 fn slot(place: &str, device: &str, keys: &str) -> String {
@@ -50,62 +32,10 @@ fn press(at_us: u64) -> String {
     format!("[[outage]]\nslot = \"card\"\nkind = \"attention\"\nat_us = {at_us}\n")
 }
 
-/// Runs to the end, which is a good one; every transaction is accounted for.
-fn run(file: &LabFile) -> Assembly {
-    let mut assembly = build(file).unwrap_or_else(|e| panic!("{e}"));
-    let until = Time::ZERO + Duration::from_ms(2_000);
-    let stop = assembly.fabric.run(Limits { until, ..Limits::default() });
-    let events = lines(&assembly).join("\n");
-    assert_eq!(stop, Stop::Finished, "{events}");
-    let totals = assembly.fabric.account_totals();
-    assert_eq!(totals.opened, totals.closed + totals.dropped + totals.open, "{totals:?}");
-    assert_eq!(totals.given_up, 0, "{totals:?}");
-    assembly
-}
-
-/// The events of the card's slot, without their times.
-fn lines(assembly: &Assembly) -> Vec<String> {
-    assembly.hot_plug_events().into_iter().map(|e| format!("{}: {}", e.slot, e.what)).collect()
-}
-
-/// When the line with these words was written.
-fn at_us(assembly: &Assembly, words: &str) -> u64 {
-    let event = assembly.hot_plug_events().into_iter().find(|e| e.what.contains(words));
-    event.unwrap_or_else(|| panic!("no line with {words}: {:#?}", lines(assembly))).at.as_ps() / 1_000_000
-}
-
-/// What the link of the steady slot has carried, and how long its transactions took.
-fn steady(assembly: &Assembly) -> String {
-    let report = assembly.report("", &Stop::Finished, 0.0);
-    let link = serde_json::to_value(&report.links[0]).unwrap();
-    let device = serde_json::to_value(&report.devices[0]).unwrap();
-    let directions = link["directions"].as_array().unwrap().iter();
-    let counts: Vec<String> =
-        directions.map(|d| format!("{} {} {}", d["direction"], d["tlps"], d["payload_bytes"])).collect();
-    format!("{counts:?}\n{}\n{device}", link["transactions"])
-}
-
 /// Reads of the host for some 10 ms: through two switches each takes longer.
 fn reads(place: &str) -> &'static str {
     if place == "root" { "reads = 50000" } else { "reads = 15000" }
 }
-
-/// Of 128 B, the Max_Payload_Size where any card may come into a slot of a switch.
-const TRAFFIC: &str = "
-[[slot.traffic.flow]]
-name = \"w\"
-kind = \"write\"
-size_bytes = 128
-interval_ps = 0
-count = 20000
-[[slot.traffic.flow]]
-name = \"r\"
-kind = \"read\"
-size_bytes = 128
-interval_ps = 0
-count = 20000
-outstanding = 32
-";
 
 /// Rows: device, its keys. Each in a slot of a root port and below two switches: pulled out at 300 us under load, and put back
 /// at 600 us. The driver of what was there ends, what comes back does all its work, and the slot beside gets to the
@@ -318,7 +248,16 @@ fn the_lab_that_ships_does_what_it_says() {
                 "its driver has ended",
             ],
         ),
-        ("late", vec!["nothing is in the slot", "inserted", "brought up", "its driver has ended"]),
+        (
+            "late",
+            vec![
+                "nothing is in the slot",
+                "inserted",
+                "brought up",
+                "its driver has ended",
+                "its driver has ended",
+            ],
+        ),
         (
             "ram",
             vec![
@@ -327,9 +266,12 @@ fn the_lab_that_ships_does_what_it_says() {
                 "powered off",
                 "attention button",
                 "brought up",
+                "its port is gone",
+                "its driver failed",
                 "its driver has ended",
             ],
         ),
+        ("switch", vec!["its link is down", "gone", "brought up", "its driver has ended"]),
     ];
     for (slot, expected) in rows {
         assert_eq!(ways(slot), expected, "{slot}: {lines:#?}");

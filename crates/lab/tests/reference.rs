@@ -138,6 +138,14 @@ fn lab_with(section: &str, key: &str, line: &str) -> String {
         "[link]" if key == "low_priority_vc" => {
             (String::new(), format!("[link]\nvc_arbitration = \"round-robin\"\n{line}\n"))
         }
+        // A host with two sockets, and with an IOMMU that is on.
+        "[host]" if key.ends_with("_socket") => {
+            (String::new(), format!("[host]\nprofile = \"xeon-e5-2630v4\"\n{line}\n"))
+        }
+        "[[host.iommu_window]]" => {
+            let host = "[host]\nprofile = \"xeon-e5-2637v3\"\niommu = \"4k\"\n";
+            (String::new(), format!("{host}{section}\nfunction = \"01:00.0\"\naddress = 0\n{line}\n"))
+        }
         "[link]" if key == "port_buffer_tlps" => {
             (String::new(), format!("[link]\nflow_control = \"none\"\n{line}\n"))
         }

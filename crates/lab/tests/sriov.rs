@@ -4,9 +4,10 @@
 
 use device::firmware::FIRST_VECTOR;
 use fabric::{Limits, Stop};
-use riser_lab::{Assembly, LabFile, build, parse};
+use riser_lab::{Assembly, LabFile, Place, build, enumerate, parse};
 use serde_json::Value;
 use std::path::Path;
+use tlp::Bdf;
 
 fn assemble(text: &str) -> Assembly {
     let lab = parse(Path::new("lab.toml"), text).unwrap_or_else(|e| panic!("{e}"));
@@ -83,6 +84,35 @@ fn all_255_virtual_functions_are_found_and_run() {
     assert_moved(&assembly, 256, 1024);
 }
 
+/// First VF Offset and VF Stride are 1, so that the 256th virtual function is 256 IDs behind the physical one: function 0 of the
+/// next bus (`PCIe 5.0 §9.3.3.9`, `§9.3.3.10`), which configuration requests of type 1 reach (`§9.2.1.2`). On a root port and
+/// behind a switch; the slot behind it has the bus after that, and the raw device there knows.
+#[test]
+fn the_256th_virtual_function_is_on_the_next_bus() {
+    let traffic = "[[slot]]\nname = \"raw\"\ndevice = \"traffic\"\n[[slot.traffic.flow]]\nname = \"w\"\nkind = \"write\"\n\
+                   size_bytes = 64\ncount = 5\n";
+    let rows = [(false, 0x01), (true, 0x03)];
+    for (behind_a_switch, bus) in rows {
+        let mut text = lab(256, 2, 512, 64) + traffic;
+        if behind_a_switch {
+            text = text.replace("[slot.dma-engine]", "parent = \"s\"\n[slot.dma-engine]");
+            text = text.replace("[[slot.traffic.flow]]", "parent = \"s\"\n[[slot.traffic.flow]]");
+            text += "[[switch]]\nname = \"s\"\n";
+        }
+        assert_moved(&run(&text), 257, 1024);
+        let file = LabFile { lab: parse(Path::new("lab.toml"), &text).unwrap(), base: ".".into() };
+        let found = enumerate(&file).unwrap_or_else(|e| panic!("{e}"));
+        let ids: Vec<Bdf> = found.functions.iter().map(|f| f.bdf).filter(|b| b.bus() == bus).collect();
+        assert_eq!(ids.len(), 256);
+        let last: Vec<Bdf> = found.functions.iter().map(|f| f.bdf).filter(|b| b.bus() == bus + 1).collect();
+        assert_eq!(last, [Bdf::from_bits(u16::from(bus + 1) << 8)]);
+        let place = &found.functions.iter().find(|f| f.bdf == last[0]).unwrap().place;
+        let pf = Bdf::from_bits(u16::from(bus) << 8);
+        assert_eq!(*place, Place::Slot { slot: "card".into(), model: "dma-engine", vf_of: Some(pf) });
+        assert!(found.system.tree().contains(&format!("[0000:{:02x}]-", bus + 1)), "{}", found.system.tree());
+    }
+}
+
 #[test]
 fn it_is_the_same_behind_a_switch() {
     let text = lab(4, 8, 4096, 16).replace("[slot.dma-engine]", "parent = \"s\"\n[slot.dma-engine]");
@@ -93,7 +123,7 @@ fn it_is_the_same_behind_a_switch() {
 #[test]
 fn what_is_not_legal_is_refused() {
     let rows = [
-        ("vfs = 256", "vfs of 256: legal are 0 to 255"),
+        ("vfs = 257", "vfs of 257: legal are 0 to 256"),
         ("window = 0", "window of 0: legal are 1 to 1024"),
         ("transfers = 0", "transfers of 0: legal are 1 to 10000000"),
         ("size_bytes = 12", "size_bytes of 12: legal are multiples of 8, 8 to 1048576"),

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a lab chooses of its host beside a profile: the IOMMU, and which socket is whose. Checked against the profile here;
+//! what it does is for `fabric`.
+
+use crate::schema::Host;
+use crate::values::FunctionId;
+use fabric::HostProfile;
+use fabric::profile::{HostSettings, PageSize};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use toml::Spanned;
+
+/// Pages of the IOMMU.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
+pub enum IommuPages {
+    /// The IOMMU is off.
+    #[default]
+    #[serde(rename = "off")]
+    Off,
+    /// 4 KiB.
+    #[serde(rename = "4k")]
+    Kib4,
+    /// 2 MiB, where the IOMMU of the profile has them, else 4 KiB.
+    #[serde(rename = "2m")]
+    Mib2,
+    /// 1 GiB, where the IOMMU of the profile has them, else 4 KiB.
+    #[serde(rename = "1g")]
+    Gib1,
+}
+
+/// What one function reaches by DMA: a request beside it is answered with UR, and counted as a translation fault. Functions
+/// that have none reach all of memory.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct IommuWindow {
+    /// The function that asks, such as `01:00.0`; `riser lspci` shows them.
+    #[schemars(with = "String")]
+    pub function: FunctionId,
+    /// First address.
+    pub address: u64,
+    /// How many bytes.
+    pub bytes: u64,
+}
+
+/// What is wrong with a lab's choice for this host, and which key it is about.
+pub(crate) fn check(host: &Host, profile: &HostProfile) -> Result<(), (std::ops::Range<usize>, String)> {
+    let name = &profile.name;
+    let sockets = [
+        ("device_socket", &host.device_socket),
+        ("memory_socket", &host.memory_socket),
+        ("program_socket", &host.program_socket),
+    ];
+    for (key, socket) in sockets {
+        match *socket.get_ref() {
+            0 => {}
+            1 if profile.numa.is_some() => {}
+            1 => {
+                let message = format!("{key} of 1: host profile `{name}` has one socket, 0");
+                return Err((socket.span(), message));
+            }
+            n => return Err((socket.span(), format!("{key} of {n}: legal are 0 and 1"))),
+        }
+    }
+    let off = *host.iommu.get_ref() == IommuPages::Off;
+    if !off && profile.iommu.is_none() {
+        let message = format!("iommu: host profile `{name}` has none; legal is \"off\"");
+        return Err((host.iommu.span(), message));
+    }
+    if off && let Some(shared) = &host.iotlb_shared {
+        return Err((shared.span(), "iotlb_shared: without effect, since iommu is \"off\"".into()));
+    }
+    if off && let Some(window) = host.iommu_window.first() {
+        return Err((window.span(), "iommu_window: without effect, since iommu is \"off\"".into()));
+    }
+    Ok(())
+}
+
+/// `profile` with a lab's choice.
+pub(crate) fn apply(host: &Host, profile: HostProfile) -> HostProfile {
+    let settings = HostSettings {
+        iommu: match *host.iommu.get_ref() {
+            IommuPages::Off => None,
+            IommuPages::Kib4 => Some(PageSize::Kib4),
+            IommuPages::Mib2 => Some(PageSize::Mib2),
+            IommuPages::Gib1 => Some(PageSize::Gib1),
+        },
+        device_socket: *host.device_socket.get_ref(),
+        memory_socket: *host.memory_socket.get_ref(),
+        program_socket: *host.program_socket.get_ref(),
+    };
+    let mut profile = HostProfile { settings, ..profile };
+    if let (Some(iommu), Some(shared)) = (&mut profile.iommu, &host.iotlb_shared) {
+        iommu.shared = *shared.get_ref();
+    }
+    profile
+}
+
+/// The windows of functions: requester, first address, bytes.
+pub(crate) fn windows(host: &Host) -> impl Iterator<Item = (tlp::Bdf, u64, u64)> + '_ {
+    host.iommu_window
+        .iter()
+        .map(Spanned::get_ref)
+        .map(|window| (window.function.0, window.address, window.bytes))
+}

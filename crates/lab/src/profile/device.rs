@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Profiles of benchmark cards: what a card costs beside the wire, every figure with its source. Never says what a card
+//! does with them: `devices::pcie_bench` does.
+
+use super::{Figure, check, check_version, find, parse};
+use crate::values::Picoseconds;
+use devices::pcie_bench::{BusCosts, CardClock, CardCosts, MAX_OUTSTANDING, ReadCosts, WriteCosts};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::path::Path;
+use tlp::Duration;
+
+/// A device profile: what a benchmark card costs beside the wire. What is left out costs nothing and limits nothing.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DeviceFile {
+    /// Version of the file's format: 1.
+    #[schemars(range(min = 1, max = 1))]
+    pub version: u32,
+    /// `device`.
+    pub kind: DeviceKind,
+    /// What card this is, in a line.
+    pub description: String,
+    /// Workers of a bandwidth test, each with one transfer under way.
+    pub outstanding: Figure<u16>,
+    /// MHz of the clock that latencies are read from.
+    pub clock_mhz: Option<Figure<u32>>,
+    /// Cycles of it from one tick of the counter to the next; where it is left out, latencies are told to the picosecond.
+    pub clock_tick_cycles: Option<Figure<u32>>,
+    /// From the end of a transfer of a latency test to the start of the next.
+    pub loop_ps: Option<Figure<Picoseconds>>,
+    /// By how much that varies, evenly: it is `loop_ps` and up to this.
+    pub loop_spread_ps: Option<Figure<Picoseconds>>,
+    /// DMA interface: from the start of a transfer until its descriptor is served.
+    pub dma_issue_ps: Option<Figure<Picoseconds>>,
+    /// DMA interface: from the end of the last stage to the notice that the transfer is done.
+    pub dma_done_ps: Option<Figure<Picoseconds>>,
+    /// Command interface: from the start of a transfer to its first TLP.
+    pub command_issue_ps: Option<Figure<Picoseconds>>,
+    /// Command interface: from the last TLP of a transfer to the notice.
+    pub command_done_ps: Option<Figure<Picoseconds>>,
+    /// Command interface: the same, for each 8 bytes or part of them.
+    pub command_word_ps: Option<Figure<Picoseconds>>,
+    /// Pull engine, which fetches all data of a write before it leaves: service time of a transfer.
+    pub pull_ps: Option<Figure<Picoseconds>>,
+    /// Pull engine: service time of a burst.
+    pub pull_burst_ps: Option<Figure<Picoseconds>>,
+    /// Bytes of a burst, of pulls and of shifted pushes.
+    pub burst_bytes: Option<Figure<u32>>,
+    /// Write TLPs end at host addresses that are a multiple of this.
+    pub write_boundary_bytes: Option<Figure<u32>>,
+    /// But one that begins at a multiple of this, and has as many bytes left, rounded to DWs, is this long, where Max_Payload_Size allows it.
+    pub write_full_bytes: Option<Figure<u32>>,
+    /// Transmit framer: time of a beat.
+    pub frame_beat_ps: Option<Figure<Picoseconds>>,
+    /// Transmit framer: bytes of a beat, of which the TLPs of a chunk take whole ones.
+    pub frame_beat_bytes: Option<Figure<u32>>,
+    /// Transmit framer: bytes of a write that are framed together.
+    pub frame_chunk_bytes: Option<Figure<u32>>,
+    /// Transmit framer: beats of a chunk beside those of its TLPs.
+    pub frame_chunk_beats: Option<Figure<u32>>,
+    /// Transmit framer: service time of a read request, which goes between the chunks of writes.
+    pub frame_read_ps: Option<Figure<Picoseconds>>,
+    /// Read requests under way at most.
+    pub read_slots: Option<Figure<u16>>,
+    /// Bytes of a read request at most.
+    pub read_request_bytes: Option<Figure<u32>>,
+    /// Push engine, which stores the data of a read once all have come: service time of a transfer.
+    pub push_ps: Option<Figure<Picoseconds>>,
+    /// Push engine: service time of 8 bytes or part of them.
+    pub push_word_ps: Option<Figure<Picoseconds>>,
+    /// Push engine: so much longer where one end of the data in the card's memory is no multiple of 8 bytes.
+    pub push_partial_ps: Option<Figure<Picoseconds>>,
+    /// Push engine: and at least so long.
+    pub push_partial_floor_ps: Option<Figure<Picoseconds>>,
+    /// Push engine, where neither end is a multiple of 8 bytes, in place of all that: service time of a transfer.
+    pub push_shifted_ps: Option<Figure<Picoseconds>>,
+    /// Push engine: and of a burst.
+    pub push_shifted_burst_ps: Option<Figure<Picoseconds>>,
+    /// Bus to the card's memory, which pulls and pushes share: service time of 128 bytes, and of others in proportion.
+    pub bus_128_bytes_ps: Option<Figure<Picoseconds>>,
+    /// The same: so much longer where the data before went the other way.
+    pub bus_turn_ps: Option<Figure<Picoseconds>>,
+}
+
+/// The kind of a device profile.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum DeviceKind {
+    /// A device.
+    Device,
+}
+
+impl DeviceFile {
+    /// Its figures as the card takes them.
+    #[must_use]
+    pub fn costs(&self) -> CardCosts {
+        CardCosts {
+            loop_time: ps(&self.loop_ps),
+            loop_spread: ps(&self.loop_spread_ps),
+            dma_issue: ps(&self.dma_issue_ps),
+            dma_done: ps(&self.dma_done_ps),
+            command_issue: ps(&self.command_issue_ps),
+            command_done: ps(&self.command_done_ps),
+            command_word: ps(&self.command_word_ps),
+            clock: CardClock { mhz: number(&self.clock_mhz), tick_cycles: number(&self.clock_tick_cycles) },
+            write: WriteCosts {
+                pull: ps(&self.pull_ps),
+                pull_burst: ps(&self.pull_burst_ps),
+                burst_bytes: number(&self.burst_bytes),
+                boundary_bytes: number(&self.write_boundary_bytes),
+                full_bytes: number(&self.write_full_bytes),
+                beat: ps(&self.frame_beat_ps),
+                beat_bytes: number(&self.frame_beat_bytes),
+                chunk_bytes: number(&self.frame_chunk_bytes),
+                chunk_beats: number(&self.frame_chunk_beats),
+            },
+            read: ReadCosts {
+                frame: ps(&self.frame_read_ps),
+                slots: number(&self.read_slots),
+                request_bytes: number(&self.read_request_bytes),
+                push: ps(&self.push_ps),
+                push_word: ps(&self.push_word_ps),
+                partial: ps(&self.push_partial_ps),
+                partial_floor: ps(&self.push_partial_floor_ps),
+                shifted: ps(&self.push_shifted_ps),
+                shifted_burst: ps(&self.push_shifted_burst_ps),
+            },
+            bus: BusCosts { per_128_bytes: ps(&self.bus_128_bytes_ps), turn: ps(&self.bus_turn_ps) },
+        }
+    }
+}
+
+fn ps(figure: &Option<Figure<Picoseconds>>) -> Duration {
+    Duration::from_ps(figure.as_ref().map_or(0, |f| f.value.0))
+}
+
+fn number<T: Copy + Default>(figure: &Option<Figure<T>>) -> T {
+    figure.as_ref().map_or(T::default(), |f| f.value)
+}
+
+/// Reads the device profile `name`: one that ships, or a file relative to the folder `base`.
+///
+/// # Errors
+/// A line that says what is missing or wrong, and what there is.
+pub fn device(name: &str, base: &Path) -> Result<DeviceFile, String> {
+    let (path, text) = find("device", name, base)?;
+    let file: DeviceFile = parse(&path, &text).map_err(|e| e.to_string())?;
+    check_version(file.version, &path)?;
+    check(&path, "outstanding", file.outstanding.value.into(), 1, MAX_OUTSTANDING.into())?;
+    let bounded = [
+        ("clock_mhz", &file.clock_mhz, 1_000_000),
+        ("clock_tick_cycles", &file.clock_tick_cycles, 1_000_000),
+        ("burst_bytes", &file.burst_bytes, 4096),
+        ("frame_beat_bytes", &file.frame_beat_bytes, 4096),
+        ("frame_chunk_beats", &file.frame_chunk_beats, 4096),
+    ];
+    for (key, figure, most) in bounded {
+        check(&path, key, number(figure).into(), 0, most)?;
+    }
+    file.costs().check(1).map_err(|e| format!("{}: {e}", path.display()))?;
+    Ok(file)
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Profiles of hosts: their figures, each with its source. Never says what a host does with them: `fabric` does.
+
+use super::host_parts::{
+    BanksTable, CompletionsTable, DramTable, IommuTable, LatencyRow, LlcTable, NumaTable, PowerTable,
+};
+use super::{Figure, check, check_version, find, parse};
+use crate::values::{Picoseconds, RcbBytes};
+use fabric::HostProfile;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::path::Path;
+use tlp::Duration;
+
+/// What the root complex and the memory of a host cost. A latency is a delay that requests share, a service time one that
+/// they take turns at. Parts that are left out are not there: every line then costs the same.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HostFile {
+    /// Version of the file's format: 1.
+    #[schemars(range(min = 1, max = 1))]
+    pub version: u32,
+    /// `host`.
+    pub kind: HostKind,
+    /// What machine this is, in a line.
+    pub description: String,
+    /// Between link and memory system, and between CPU and root port, each way.
+    pub root_complex_latency_ps: Figure<Picoseconds>,
+    /// From the memory system's acceptance of a read to its data; where there is a cache, of lines that a device has
+    /// written to it.
+    pub memory_read_latency_ps: Figure<Picoseconds>,
+    /// From the memory system's acceptance of a write until a read behind it may be served.
+    pub memory_write_latency_ps: Figure<Picoseconds>,
+    /// Service time of a read request.
+    pub read_request_service_ps: Figure<Picoseconds>,
+    /// Service time of each 64 B line that a read touches.
+    pub read_line_service_ps: Figure<Picoseconds>,
+    /// Service time of a write request.
+    pub write_request_service_ps: Figure<Picoseconds>,
+    /// Service time of each 64 B line that a write touches.
+    pub write_line_service_ps: Figure<Picoseconds>,
+    /// From the arrival of an interrupt message to the program that waits for it.
+    pub interrupt_latency_ps: Figure<Picoseconds>,
+    /// How long the host waits for a completion.
+    pub completion_timeout_us: Figure<u64>,
+    /// Read Completion Boundary.
+    pub rcb_bytes: Figure<RcbBytes>,
+    /// Reads of one Traffic Class that a root port has under way in the memory system at most.
+    pub max_reads_per_port: Figure<u32>,
+    /// Non-posted requests of the host under way at one root port at most.
+    pub max_host_requests_per_port: Figure<u16>,
+    /// The last-level cache.
+    pub llc: Option<LlcTable>,
+    /// Memory behind it.
+    pub dram: Option<DramTable>,
+    /// The other socket.
+    pub numa: Option<NumaTable>,
+    /// The IOMMU.
+    pub iommu: Option<IommuTable>,
+    /// How read completions leave.
+    pub completions: Option<CompletionsTable>,
+    /// Latencies that some reads meet beside all others.
+    #[serde(default)]
+    pub noise: Vec<LatencyRow>,
+    /// Power states of the root complex.
+    #[serde(default)]
+    pub power: Vec<PowerTable>,
+}
+
+/// The kind of a host profile.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum HostKind {
+    /// A host.
+    Host,
+}
+
+/// Reads the host profile `name`: one that ships, or a file relative to the folder `base`.
+///
+/// # Errors
+/// A line that says what is missing or wrong, and what there is.
+pub fn host(name: &str, base: &Path) -> Result<HostProfile, String> {
+    let (path, text) = find("host", name, base)?;
+    let file: HostFile = parse(&path, &text).map_err(|e| e.to_string())?;
+    check_version(file.version, &path)?;
+    file.check(&path)?;
+    Ok(file.profile(name))
+}
+
+impl HostFile {
+    fn check(&self, path: &Path) -> Result<(), String> {
+        // `PCIe 5.0 §7.5.3.16`: ranges A to D.
+        check(path, "completion_timeout_us", self.completion_timeout_us.value, 50, 64_000_000)?;
+        check(path, "max_reads_per_port", self.max_reads_per_port.value.into(), 1, 65_536)?;
+        check(path, "max_host_requests_per_port", self.max_host_requests_per_port.value.into(), 1, 256)?;
+        self.llc.as_ref().map_or(Ok(()), |llc| llc.check(path))?;
+        let banks = self.dram.as_ref().and_then(|dram| dram.banks.as_ref());
+        banks.map_or(Ok(()), |banks: &BanksTable| banks.check(path))?;
+        let sleep = self.dram.as_ref().and_then(|dram| dram.sleep.as_ref());
+        PowerTable::check_all(path, "dram.sleep", sleep.map_or(&[], std::slice::from_ref))?;
+        self.iommu.as_ref().map_or(Ok(()), |iommu| iommu.check(path))?;
+        self.completions.as_ref().map_or(Ok(()), |completions| completions.check(path))?;
+        LatencyRow::check_all(path, "noise", &self.noise)?;
+        PowerTable::check_all(path, "power", &self.power)
+    }
+
+    fn profile(&self, name: &str) -> HostProfile {
+        let ps = |f: &Figure<Picoseconds>| Duration::from_ps(f.value.0);
+        HostProfile {
+            name: name.into(),
+            root_complex_latency: ps(&self.root_complex_latency_ps),
+            memory_read_latency: ps(&self.memory_read_latency_ps),
+            memory_write_latency: ps(&self.memory_write_latency_ps),
+            read_request_service: ps(&self.read_request_service_ps),
+            read_line_service: ps(&self.read_line_service_ps),
+            write_request_service: ps(&self.write_request_service_ps),
+            write_line_service: ps(&self.write_line_service_ps),
+            interrupt_latency: ps(&self.interrupt_latency_ps),
+            completion_timeout: Duration::from_us(self.completion_timeout_us.value),
+            rcb: self.rcb_bytes.value.0,
+            max_reads_per_port: self.max_reads_per_port.value,
+            max_host_requests_per_port: self.max_host_requests_per_port.value,
+            llc: self.llc.as_ref().map(LlcTable::profile),
+            dram: self.dram.as_ref().map(DramTable::profile),
+            numa: self.numa.as_ref().map(NumaTable::profile),
+            iommu: self.iommu.as_ref().map(IommuTable::profile),
+            completions: self.completions.as_ref().map(CompletionsTable::profile).unwrap_or_default(),
+            noise: LatencyRow::profiles(&self.noise),
+            power: self.power.iter().map(PowerTable::profile).collect(),
+            settings: fabric::profile::HostSettings::default(),
+        }
+    }
+}

@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The tables of a host profile that may be left out: what a host has beside a root complex of fixed latencies. Never says
+//! what they do: `fabric::profile` does.
+
+use super::{Figure, check};
+use crate::values::Picoseconds;
+use fabric::profile::{
+    CompletionProfile, DramBanks, DramProfile, IommuProfile, LlcProfile, NumaProfile, PageWalkCache,
+    PowerProfile, Replacement, WeightedLatency,
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::path::Path;
+use tlp::Duration;
+
+/// The last-level cache of each socket; lines are of 64 B. Device reads do not allocate.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LlcTable {
+    /// Bytes: with lines of 64 B, 64 sets and more.
+    pub capacity_bytes: Figure<u64>,
+    /// Ways of a set.
+    pub ways: Figure<u32>,
+    /// Of these, the ways in which writes of devices allocate (DDIO): at least one less than there are. Lines of cores take the
+    /// others.
+    pub ddio_ways: Figure<u32>,
+    /// What a read of a line that a core wrote takes longer than one of a line that a device wrote.
+    pub core_snoop_latency_ps: Figure<Picoseconds>,
+    /// Lines that devices read from memory stay in the cache. Default: false.
+    pub read_allocate: Option<Figure<bool>>,
+    /// What a write of a whole line that is not there takes longer to be visible: it drives out another, which goes to memory
+    /// first.
+    pub eviction_latency_ps: Figure<Picoseconds>,
+}
+
+/// Memory behind the caches.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DramTable {
+    /// What a read of a line takes longer than from the cache; and what a write of part of a line that is not there takes
+    /// longer to be visible.
+    pub latency_ps: Figure<Picoseconds>,
+    /// Banks, where lines of one bank are to take turns.
+    pub banks: Option<BanksTable>,
+    /// Memory that falls asleep by itself, where the root complex does not; what wakes that from its deepest sleep wakes this.
+    pub sleep: Option<PowerTable>,
+}
+
+/// Banks of memory.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BanksTable {
+    /// How many, 1 to 65536.
+    pub count: Figure<u32>,
+    /// Contiguous bytes of one bank: a power of two, 64 to 2^30.
+    pub row_bytes: Figure<u64>,
+    /// Service time of a line.
+    pub line_service_ps: Figure<Picoseconds>,
+    /// Reads of lines that a core wrote take a turn as well: memory is asked while cores are snooped.
+    pub speculative_reads: Figure<bool>,
+}
+
+/// The other socket; `host.device_socket`, `memory_socket` and `program_socket` of a lab say who is where.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NumaTable {
+    /// What a read of local memory takes longer than from the local cache where its line is in the cache of the other socket.
+    pub remote_snoop_latency_ps: Figure<Picoseconds>,
+    /// What a read of the other socket's memory takes longer where its line is not in the local cache.
+    pub remote_memory_latency_ps: Figure<Picoseconds>,
+    /// What a write takes longer to be visible that drives out a line of the other socket's memory.
+    pub remote_eviction_latency_ps: Figure<Picoseconds>,
+}
+
+/// The IOMMU; `host.iommu` of a lab turns it on. Everything is mapped one to one, but for a lab's `[[host.iommu_window]]`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct IommuTable {
+    /// Entries of the IOTLB, 1 to 4096.
+    pub entries: Figure<u32>,
+    /// Ways of its sets, 0 to `entries`; 0: any entry holds any page.
+    pub ways: Figure<u32>,
+    /// Which entry is given up.
+    pub replacement: Figure<ReplacementName>,
+    /// One IOTLB for all root ports; else each has one of `entries` entries of its own.
+    pub shared: Figure<bool>,
+    /// Whether there are pages of 2 MiB and 1 GiB; without, all are of 4 KiB.
+    pub superpages: Figure<bool>,
+    /// A translation that is in the IOTLB.
+    pub hit_latency_ps: Figure<Picoseconds>,
+    /// A page walk.
+    pub page_walk_latency_ps: Figure<Picoseconds>,
+    /// Walks under way at most, 1 to 64.
+    pub walkers: Figure<u32>,
+    /// Requests of a root port that may be in translation behind one whose page is being walked for, 0 to 1023. They leave
+    /// in order.
+    pub hits_under_miss: Figure<u32>,
+    /// A cache of upper levels of page tables.
+    pub page_walk_cache: Option<PageWalkCacheTable>,
+}
+
+/// Which entry of a full set is given up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReplacementName {
+    /// The one that was not used for longest.
+    Lru,
+    /// Any, drawn with the seed of the lab.
+    Random,
+}
+
+/// A cache of upper levels of page tables, fully associative; the least recently used entry goes.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PageWalkCacheTable {
+    /// Entries, 1 to 4096.
+    pub entries: Figure<u32>,
+    /// Pages that an entry stands for: a power of two, 1 to 2^18.
+    pub pages_per_entry: Figure<u32>,
+    /// What a walk takes less where its entry is there: no more than the walk.
+    pub saves_ps: Figure<Picoseconds>,
+}
+
+/// How read completions leave.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CompletionsTable {
+    /// Bytes of a completion at most: 128, 256, ... 4096. Default: Max_Payload_Size.
+    pub unit_bytes: Option<Figure<u32>>,
+    /// Reads of eight lines and more that follow another such read at their root port get completions of Max_Payload_Size all
+    /// the same.
+    pub streaming: Figure<bool>,
+    /// A read that begins within a line gets that line's part in a completion of its own. Default: false.
+    pub first_line_alone: Option<Figure<bool>>,
+    /// A read that ends within a line gets that line's part in a completion of its own, where more than a line is left for the
+    /// last one. Default: false.
+    pub last_line_alone: Option<Figure<bool>>,
+    /// For how long the wire is idle behind each completion with data: up to 1 us.
+    pub gap_ps: Figure<Picoseconds>,
+    /// For how much longer behind the last completion of a request, where that is shorter than Max_Payload_Size: up to 1 us.
+    /// Default: 0.
+    pub request_gap_ps: Option<Figure<Picoseconds>>,
+}
+
+/// A latency, and how often it is met.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LatencyRow {
+    /// In parts per billion. All rows together have a billion at most; what is left adds nothing.
+    pub probability_ppb: Figure<u32>,
+    /// The latency.
+    pub latency_ps: Figure<Picoseconds>,
+}
+
+/// A root complex that sleeps when it has been idle.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PowerTable {
+    /// Idle for so long, it sleeps.
+    pub idle_ps: Figure<Picoseconds>,
+    /// How long it takes to wake.
+    pub wake: Vec<LatencyRow>,
+}
+
+fn ps(figure: &Figure<Picoseconds>) -> Duration {
+    Duration::from_ps(figure.value.0)
+}
+
+fn is_set(figure: Option<&Figure<bool>>) -> bool {
+    figure.is_some_and(|figure| figure.value)
+}
+
+fn check_power_of_two(path: &Path, key: &str, value: u64) -> Result<(), String> {
+    if value.is_power_of_two() {
+        return Ok(());
+    }
+    Err(format!("{}: {key} of {value}: legal are powers of two", path.display()))
+}
+
+impl LlcTable {
+    pub(super) fn check(&self, path: &Path) -> Result<(), String> {
+        let ways = u64::from(self.ways.value);
+        check(path, "llc.ways", ways, 2, 64)?;
+        check(path, "llc.ddio_ways", self.ddio_ways.value.into(), 1, ways - 1)?;
+        check(path, "llc.capacity_bytes", self.capacity_bytes.value, 64 * 64 * ways, 1 << 30)
+    }
+
+    pub(super) fn profile(&self) -> LlcProfile {
+        LlcProfile {
+            capacity_bytes: self.capacity_bytes.value,
+            ways: self.ways.value,
+            ddio_ways: self.ddio_ways.value,
+            core_snoop_latency: ps(&self.core_snoop_latency_ps),
+            read_allocate: is_set(self.read_allocate.as_ref()),
+            eviction_latency: ps(&self.eviction_latency_ps),
+        }
+    }
+}
+
+impl DramTable {
+    pub(super) fn profile(&self) -> DramProfile {
+        DramProfile {
+            latency: ps(&self.latency_ps),
+            banks: self.banks.as_ref().map(BanksTable::profile),
+            sleep: self.sleep.as_ref().map(PowerTable::profile),
+        }
+    }
+}
+
+impl BanksTable {
+    pub(super) fn check(&self, path: &Path) -> Result<(), String> {
+        check(path, "dram.banks.count", self.count.value.into(), 1, 65_536)?;
+        check(path, "dram.banks.row_bytes", self.row_bytes.value, 64, 1 << 30)?;
+        check_power_of_two(path, "dram.banks.row_bytes", self.row_bytes.value)
+    }
+
+    fn profile(&self) -> DramBanks {
+        DramBanks {
+            count: self.count.value,
+            row_bytes: self.row_bytes.value,
+            line_service: ps(&self.line_service_ps),
+            speculative_reads: self.speculative_reads.value,
+        }
+    }
+}
+
+impl NumaTable {
+    pub(super) fn profile(&self) -> NumaProfile {
+        NumaProfile {
+            remote_snoop_latency: ps(&self.remote_snoop_latency_ps),
+            remote_memory_latency: ps(&self.remote_memory_latency_ps),
+            remote_eviction_latency: ps(&self.remote_eviction_latency_ps),
+        }
+    }
+}
+
+impl IommuTable {
+    pub(super) fn check(&self, path: &Path) -> Result<(), String> {
+        let entries = u64::from(self.entries.value);
+        check(path, "iommu.entries", entries, 1, 4096)?;
+        check(path, "iommu.ways", self.ways.value.into(), 0, entries)?;
+        check(path, "iommu.walkers", self.walkers.value.into(), 1, 64)?;
+        check(path, "iommu.hits_under_miss", self.hits_under_miss.value.into(), 0, 1023)?;
+        let Some(cache) = &self.page_walk_cache else { return Ok(()) };
+        check(path, "iommu.page_walk_cache.entries", cache.entries.value.into(), 1, 4096)?;
+        let pages = u64::from(cache.pages_per_entry.value);
+        check(path, "iommu.page_walk_cache.pages_per_entry", pages, 1, 1 << 18)?;
+        check_power_of_two(path, "iommu.page_walk_cache.pages_per_entry", pages)?;
+        let walk = self.page_walk_latency_ps.value.0;
+        check(path, "iommu.page_walk_cache.saves_ps", cache.saves_ps.value.0, 0, walk)
+    }
+
+    pub(super) fn profile(&self) -> IommuProfile {
+        IommuProfile {
+            entries: self.entries.value,
+            ways: self.ways.value,
+            replacement: match self.replacement.value {
+                ReplacementName::Lru => Replacement::Lru,
+                ReplacementName::Random => Replacement::Random,
+            },
+            shared: self.shared.value,
+            superpages: self.superpages.value,
+            hit_latency: ps(&self.hit_latency_ps),
+            page_walk_latency: ps(&self.page_walk_latency_ps),
+            walkers: self.walkers.value,
+            hits_under_miss: self.hits_under_miss.value,
+            page_walk_cache: self.page_walk_cache.as_ref().map(|cache| PageWalkCache {
+                entries: cache.entries.value,
+                pages_per_entry: cache.pages_per_entry.value,
+                saves: ps(&cache.saves_ps),
+            }),
+        }
+    }
+}
+
+impl CompletionsTable {
+    pub(super) fn check(&self, path: &Path) -> Result<(), String> {
+        check(path, "completions.gap_ps", self.gap_ps.value.0, 0, 1_000_000)?;
+        let request_gap = self.request_gap_ps.as_ref().map_or(0, |gap| gap.value.0);
+        check(path, "completions.request_gap_ps", request_gap, 0, 1_000_000)?;
+        let Some(unit) = self.unit_bytes.as_ref().map(|unit| u64::from(unit.value)) else { return Ok(()) };
+        check(path, "completions.unit_bytes", unit, 128, 4096)?;
+        check_power_of_two(path, "completions.unit_bytes", unit)
+    }
+
+    pub(super) fn profile(&self) -> CompletionProfile {
+        CompletionProfile {
+            unit_bytes: self.unit_bytes.as_ref().map(|unit| unit.value),
+            streaming: self.streaming.value,
+            first_line_alone: is_set(self.first_line_alone.as_ref()),
+            last_line_alone: is_set(self.last_line_alone.as_ref()),
+            gap: ps(&self.gap_ps),
+            request_gap: self.request_gap_ps.as_ref().map_or(Duration::ZERO, ps),
+        }
+    }
+}
+
+impl LatencyRow {
+    pub(super) fn check_all(path: &Path, key: &str, rows: &[LatencyRow]) -> Result<(), String> {
+        let sum: u64 = rows.iter().map(|row| u64::from(row.probability_ppb.value)).sum();
+        check(path, &format!("sum of {key}.probability_ppb"), sum, 0, 1_000_000_000)
+    }
+
+    pub(super) fn profiles(rows: &[LatencyRow]) -> Vec<WeightedLatency> {
+        let row = |row: &LatencyRow| WeightedLatency {
+            parts_per_billion: row.probability_ppb.value,
+            latency: ps(&row.latency_ps),
+        };
+        rows.iter().map(row).collect()
+    }
+}
+
+impl PowerTable {
+    /// Depths of sleep, the deeper the later; each draw from a table.
+    pub(super) fn check_all(path: &Path, key: &str, depths: &[PowerTable]) -> Result<(), String> {
+        let idle = |depth: &PowerTable| depth.idle_ps.value.0;
+        if let Some(pair) = depths.windows(2).find(|pair| idle(&pair[0]) >= idle(&pair[1])) {
+            let (one, next) = (idle(&pair[0]), idle(&pair[1]));
+            return Err(format!(
+                "{}: {key}.idle_ps of {next} behind {one}: legal are rising ones",
+                path.display()
+            ));
+        }
+        depths.iter().try_for_each(|depth| LatencyRow::check_all(path, &format!("{key}.wake"), &depth.wake))
+    }
+
+    pub(super) fn profile(&self) -> PowerProfile {
+        PowerProfile { idle: ps(&self.idle_ps), wake: LatencyRow::profiles(&self.wake) }
+    }
+}
