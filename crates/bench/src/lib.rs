@@ -13,9 +13,19 @@
 //!
 //! This crate never looks into a fabric: what it reports are the device's own measurements and the link's counters.
 
+pub mod compare;
+pub mod configurations;
+pub mod experiments;
+pub mod fidelity;
+pub mod figures;
+pub mod fit;
 pub mod paper;
+pub mod results;
+pub mod score;
+pub mod suite;
 
 mod plan;
+mod predict;
 mod row;
 mod stats;
 

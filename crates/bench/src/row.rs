@@ -138,6 +138,7 @@ impl Plan {
             warm_up: self.warm_up,
             carry: false,
             memory: self.memory,
+            ..schema::PcieBench::default()
         };
         Lab {
             version: at(1),

@@ -156,3 +156,89 @@ fn experiments_are_found_by_name_and_rows_fit_their_columns() {
     assert!(report.tables.iter().all(|t| t.rows.iter().all(|r| r.len() == t.columns.len())));
     assert_eq!((report.experiment, report.source), ("gem5-mmio", "IISWC'18, Table II"));
 }
+
+/// Figure 1: with a host that costs nothing, what is left is the wire, which the closed form counts; a real host is never
+/// faster, and an Ethernet of 40 Gb/s is never exceeded.
+#[test]
+fn nics_reach_what_the_closed_form_says_where_the_wire_bounds_them() {
+    let report = run("pcie-bench-figure1");
+    assert_eq!(report.tables.len(), 3, "{}", text(&report));
+    for table in &report.tables {
+        for row in 0..table.rows.len() {
+            let at = |key| number(table, row, key);
+            let size = at("size_bytes");
+            assert!(at("difference_percent").abs() < 1.0, "{} {size}: {}", table.title, text(&report));
+            assert!(at("host_gbps") <= at("ideal_gbps") * 1.01, "{} {size}", table.title);
+            assert!(at("host_40g_gbps") <= at("ethernet_gbps") * 1.001, "{} {size}", table.title);
+        }
+    }
+    // The order of Figure 1's curves.
+    let at_512 = |table: &Table, key| {
+        let row = column(table, "size_bytes").iter().position(|s| *s == 512.0).unwrap();
+        number(table, row, key)
+    };
+    let [simple, kernel, dpdk] = &report.tables[..] else { unreachable!() };
+    assert!(at_512(simple, "ideal_gbps") < at_512(kernel, "ideal_gbps"));
+    assert!(at_512(kernel, "ideal_gbps") < at_512(dpdk, "ideal_gbps"));
+    // What the ideal host has shown: profiles of others are fitted anew now and then.
+    assert_snapshot!(text(&first_columns(&report, 4)));
+}
+
+/// A report whose tables have their first `count` columns alone.
+fn first_columns(report: &Report, count: usize) -> Report {
+    let table = |t: &Table| Table {
+        title: t.title.clone(),
+        columns: &t.columns[..count],
+        rows: t.rows.iter().map(|row| row[..count].to_vec()).collect(),
+    };
+    Report { tables: report.tables.iter().map(table).collect(), ..report.clone() }
+}
+
+/// Figure 2: the share of PCI Express falls with the frame, and is more than 90 % for small ones with descriptors.
+#[test]
+fn the_share_of_pci_express_falls_with_the_frame() {
+    let report = run("pcie-bench-figure2");
+    for table in &report.tables[..3] {
+        let (share, total) = (column(table, "pcie_percent"), column(table, "total_ns"));
+        assert!(share.windows(2).all(|pair| pair[0] > pair[1]), "{}: {share:?}", table.title);
+        assert!(total.is_sorted(), "{}: {total:?}", table.title);
+        for (row, total) in total.iter().enumerate() {
+            let parts = ["to_device_ns", "descriptor_ns", "fetch_ns", "network_ns", "store_ns"];
+            let sum: f64 = parts.iter().map(|key| number(table, row, key)).sum();
+            assert!((sum - total).abs() < 1e-6, "{}: {sum}, not {total}", table.title);
+        }
+        // 70 ns, and 128 + 24 B at 40 Gb/s.
+        assert!((number(table, 1, "network_ns") - 100.4).abs() < 1e-9);
+    }
+    // The paper: 77 % at 1500 B to more than 90 %; 900 of 1000 ns at 128 B.
+    assert!(number(&report.tables[1], 0, "pcie_percent") > 90.0);
+    // Every way of handing over has its transactions: lines and a length, or a tail; and both tails.
+    let (stages, per_frame) = (&report.tables[3], column(&report.tables[3], "requests_per_frame"));
+    let kinds: Vec<String> = stages.rows.iter().map(|row| row[1].text()).collect();
+    let polled = ["dma_write", "dma_read", "host_write"];
+    let told = ["dma_write", "dma_read", "interrupt", "host_write", "host_read"];
+    assert_eq!(kinds, [&polled[..], &polled, &told].concat());
+    // PIO: a frame of 128 B is two lines, its length, and the buffer for its return; rings' addresses once for all frames.
+    assert!((4.0..4.2).contains(&per_frame[2]), "{per_frame:?}");
+}
+
+/// §2 and §7: with fewer reads than the least latency over time the Ethernet is not held, with 64 it is;
+/// a read is never under way for less than its latency.
+#[test]
+fn a_nic_needs_at_least_as_many_reads_as_latency_over_time() {
+    let report = run("pcie-bench-in-flight");
+    let [budget, rates] = &report.tables[..] else { panic!("{}", text(&report)) };
+    assert_eq!(column(budget, "needed")[..3], [30.0, 19.0, 23.0]);
+    let needed = number(budget, 3, "needed");
+    let latency = number(budget, 3, "latency_ns");
+    let reads = column(rates, "reads");
+    for (share, each) in [("tx_line_rate_percent", "tx_place_ns"), ("line_rate_percent", "place_ns")] {
+        let percent = column(rates, share);
+        assert!(percent.windows(2).all(|pair| pair[0] < pair[1] + 0.1), "{share}: {percent:?}");
+        assert!(column(rates, each).iter().all(|ns| *ns > latency), "{}", text(&report));
+        for (reads, percent) in reads.iter().zip(&percent) {
+            assert!(*reads >= needed || *percent < 99.0, "{share} with {reads} of {needed}: {percent}");
+            assert!(*reads < 64.0 || *percent > 99.0, "{share} with {reads}: {percent}");
+        }
+    }
+}

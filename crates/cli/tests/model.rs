@@ -278,3 +278,49 @@ fn help_has_examples() {
         assert!(riser_ok(args).contains("Examples:\n  riser model "), "{args:?}");
     }
 }
+
+/// The three answers: SIGCOMM'18 §2 has 900 ns over 30 ns, §7 560 to 666 ns over 29.6 ns, and a host is measured.
+#[test]
+fn transfers_in_flight_say_which_latency_they_rest_on() {
+    let ask = |more: &[&str]| -> Value {
+        let args: Vec<&str> = ["model", "inflight", "--json"].iter().chain(more).copied().collect();
+        serde_json::from_str(&riser_ok(&args)).expect("JSON")
+    };
+    let answer = ask(&[]);
+    let rows = answer["rows"].as_array().unwrap();
+    let needed = |row: &Value| (row["needed_min"].as_u64().unwrap(), row["needed_max"].as_u64().unwrap());
+    assert_eq!(rows.iter().map(needed).collect::<Vec<_>>(), [(30, 30), (19, 23)]);
+    assert!(
+        rows[0]["source"].as_str().unwrap().contains("§2")
+            && rows[1]["source"].as_str().unwrap().contains("§7")
+    );
+    assert!(rows[1]["note"].as_str().unwrap().contains("the paper says 30"), "{answer}");
+    // 64 + 20 B at 100 Gb/s: 6.72 ns. 330 more ns of an IOMMU: 1230 / 30 and 996 / 29.6.
+    let given = ask(&["--size", "64", "--ethernet", "100", "--latency", "500"]);
+    assert_eq!(needed(&given["rows"][0]), (75, 75));
+    let miss = ask(&["--iommu-miss", "--latency", "section-2", "section-7"]);
+    assert_eq!((needed(&miss["rows"][0]).1, needed(&miss["rows"][1]).1), (41, 34));
+    let host = ask(&["--host", "ideal", "--device", "ideal"]);
+    let (row, ns) = (&host["rows"][0], number(&host["rows"][0], "latency_ns_max"));
+    assert!(row["source"].as_str().unwrap().contains("host profile ideal"), "{host}");
+    assert_eq!(needed(row).0, (ns / 29.6).ceil() as u64);
+    let text = riser_ok(&["model", "inflight"]);
+    assert!(
+        text.contains("30 under way: 900 ns / 30.0 ns = 30.0") && text.contains("19 to 23 under way"),
+        "{text}"
+    );
+}
+
+#[test]
+fn latencies_that_are_none_are_refused() {
+    for (given, says) in [
+        ("0", "legal are section-2, section-7"),
+        ("700..600", "legal are section-2, section-7"),
+        ("section-3", "legal are section-2, section-7"),
+    ] {
+        let output = riser(&["model", "inflight", "--latency", given]);
+        assert_eq!(output.code, 2, "{given}");
+        assert!(output.stderr.contains(says), "{given}: {}", output.stderr);
+    }
+    assert_eq!(riser(&["model", "inflight", "--host", "no-such-host"]).code, 2);
+}

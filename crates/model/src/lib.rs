@@ -7,7 +7,8 @@
 //! - [`exact`]: counts the bytes that each direction of the wire carries. This one a simulation agrees with.
 //!
 //! Beside single transfers, whole devices: a [`Description`] lists the transactions of a NIC and its driver per packet, and
-//! both forms say how many packets per second the link lets through.
+//! both forms say how many packets per second the link lets through. [`in_flight`] says how many transfers a device must
+//! have under way for it.
 //!
 //! One device moves data to and from host memory. *Up* is device to host (MWr, MRd), *down* is host to device
 //! (CplD). Bandwidths are payload, in Gb/s of 10^9 bits per second. Generations 1 to 5,
@@ -29,6 +30,7 @@
 mod bandwidth;
 mod device;
 mod exact;
+mod inflight;
 mod params;
 mod published;
 mod rate;
@@ -41,6 +43,7 @@ pub use device::{
     Transaction, ethernet_gbps,
 };
 pub use exact::{Dllps, Measured, exact};
+pub use inflight::{IOMMU_MISS_NS, InFlight, QUOTED, Quoted, in_flight, packet_ns};
 pub use params::{Addressing, ModelError, Params, Transfer};
 pub use published::published;
 pub use rate::{Basis, FlitRate, LinkRate};

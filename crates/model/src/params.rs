@@ -17,7 +17,7 @@ const ECRC_BYTES: u32 = 4;
 const PAGE_BYTES: u32 = 4096;
 
 /// The longest transfer the model counts: 16 MiB, so that an answer takes milliseconds.
-const MAX_TRANSFER_BYTES: u32 = 16 << 20;
+pub(crate) const MAX_TRANSFER_BYTES: u32 = 16 << 20;
 
 /// Why a question has no answer. Each text names the value and the legal ones.
 #[derive(Clone, Copy, PartialEq, Debug, thiserror::Error)]
@@ -54,6 +54,9 @@ pub enum ModelError {
     /// Not a number of packets.
     #[error("{0} DLLPs per transfer: legal are finite numbers from 0 on")]
     Dllps(f64),
+    /// Not a number above zero, or one that leads beyond all numbers.
+    #[error("{0} of {1}: legal are finite numbers above 0")]
+    Positive(&'static str, f64),
 }
 
 /// Width of the addresses in memory requests.

@@ -94,6 +94,34 @@ pub(super) struct Nic {
     pub(super) physical_latency_cycles: Figure,
 }
 
+/// Of SIGCOMM'18.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PcieBench {
+    pub(super) nics: Nics,
+    pub(super) round_trip: RoundTrip,
+}
+
+/// Figure 1.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Nics {
+    pub(super) source: String,
+    pub(super) simple_line_rate_above_bytes: u32,
+}
+
+/// Figure 2.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RoundTrip {
+    pub(super) source: String,
+    pub(super) bytes: u32,
+    pub(super) total_ns: f64,
+    pub(super) pcie_ns: f64,
+    pub(super) large_bytes: u32,
+    pub(super) large_pcie_percent: f64,
+}
+
 fn parse<T: for<'de> Deserialize<'de>>(name: &str, text: &str) -> Result<T, PaperError> {
     toml::from_str(text).map_err(|e| PaperError::Lab(format!("data/papers/{name}: {e}")))
 }
@@ -106,4 +134,9 @@ pub(super) fn gem5() -> Result<Gem5, PaperError> {
 /// Those of the Chipyard study.
 pub(super) fn chipyard() -> Result<Chipyard, PaperError> {
     parse("chipyard.toml", include_str!("../../data/papers/chipyard.toml"))
+}
+
+/// Those of SIGCOMM'18.
+pub(super) fn pcie_bench() -> Result<PcieBench, PaperError> {
+    parse("pcie-bench.toml", include_str!("../../data/papers/pcie-bench.toml"))
 }

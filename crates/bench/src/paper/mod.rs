@@ -4,6 +4,7 @@
 //!
 //! - [`gem5`]: IISWC'18: register reads, and a disk whose writes are answered, over links without credits;
 //! - [`chipyard`]: Chipyard's PCIe study of 2022: read latency, bandwidth, and a NIC that waits for control;
+//! - [`pcie_bench`]: SIGCOMM'18: the three NICs of Figure 1, the round trip of Figure 2, and transfers under way;
 //! - [`figures`]: the papers' figures, from `data/papers`, each with where it is printed;
 //! - [`setup`]: a lab and what is varied; [`table`]: what comes out.
 //!
@@ -13,6 +14,7 @@
 mod chipyard;
 mod figures;
 mod gem5;
+mod pcie_bench;
 mod setup;
 mod table;
 
@@ -29,6 +31,10 @@ pub struct Effort {
     pub reads: u32,
     /// Frames of a NIC.
     pub frames: u32,
+    /// Frames of a NIC whose rate is measured; before them twice as many that do not count, until rings have settled.
+    pub packets: u32,
+    /// Sizes of these frames, in bytes.
+    pub packet_sizes: &'static [u32],
     /// Transfers of a latency test.
     pub latency_transfers: u64,
     /// Transfers of a bandwidth test, and before it as many that do not count.
@@ -37,7 +43,15 @@ pub struct Effort {
 
 impl Default for Effort {
     fn default() -> Effort {
-        Effort { sectors: 200, reads: 20, frames: 64, latency_transfers: 200, bandwidth_transfers: 4_000 }
+        Effort {
+            sectors: 200,
+            reads: 20,
+            frames: 64,
+            packets: 1_920,
+            packet_sizes: &pcie_bench::SIZES,
+            latency_transfers: 200,
+            bandwidth_transfers: 4_000,
+        }
     }
 }
 
@@ -45,7 +59,15 @@ impl Effort {
     /// As little as shows what is to be seen: for tests.
     #[must_use]
     pub const fn least() -> Effort {
-        Effort { sectors: 20, reads: 2, frames: 16, latency_transfers: 8, bandwidth_transfers: 500 }
+        Effort {
+            sectors: 20,
+            reads: 2,
+            frames: 16,
+            packets: 960,
+            packet_sizes: &[64, 512, 1520],
+            latency_transfers: 8,
+            bandwidth_transfers: 500,
+        }
     }
 }
 
@@ -141,6 +163,24 @@ pub const EXPERIMENTS: &[Experiment] = &[
         title: "a NIC close to the core and over PCIe, and what batching recovers",
         source: "Chipyard PCIe (2022), Figures 9 and 10",
         run: chipyard::nic,
+    },
+    Experiment {
+        name: "pcie-bench-figure1",
+        title: "three NICs and their drivers as devices, over the size of frames",
+        source: "pcie-bench (SIGCOMM'18), Figure 1",
+        run: pcie_bench::nics,
+    },
+    Experiment {
+        name: "pcie-bench-figure2",
+        title: "a frame to the cable and back, and how much of that is PCI Express",
+        source: "pcie-bench (SIGCOMM'18), Figure 2",
+        run: pcie_bench::round_trip,
+    },
+    Experiment {
+        name: "pcie-bench-in-flight",
+        title: "a NIC's rate over the transfers that it may have under way",
+        source: "pcie-bench (SIGCOMM'18), §2 and §7",
+        run: pcie_bench::in_flight,
     },
 ];
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser bench`: the pcie-bench methodology, from `riser-bench`. Never measures anything itself.
 
+mod suite;
+
 use super::sizes::Sizes;
 use super::{files, parts};
 use crate::failure::Failure;
@@ -19,6 +21,8 @@ Examples:
   riser bench
   riser bench --suite LAT_RD BW_WR --size 64..2048 --gen 4 --lanes 16
   riser bench --suite BW_RD --host ideal --json -o out/bench
+  riser bench --suite short --format pcie-bench --host xeon-e5-2637v3 -o out/suite
+  riser bench --suite full --format pcie-bench --host all --jobs 2 -o out/suite
 
 Tests (pcie-bench, section 4): LAT_RD, LAT_WRRD, BW_RD, BW_WR, BW_RDWR, or the suites full and short. Each size of each
 test is a run of its own, of --transfers transfers behind a warm-up that does not count: that number is the stopping rule.
@@ -29,63 +33,73 @@ that the run counted; `published` is the paper's form; `wire` is raw rate less S
 p999,max} or bandwidth_gbps, transactions_per_s, model_exact_gbps, model_published_gbps, wire_gbps, and upstream and
 downstream with tlps, dllps, payload_bytes, wire_bytes, ..., and transactions as those of `riser run --json`}].
 Requests are timed by the fabric, from transmit queue to last completion or to where a write is seen; a latency test is timed
-by the device, around them.";
+by the device, around them.
+
+--format pcie-bench runs the experiments of the published measurements of the NFP-6000 card, with their windows, offsets and
+cache states, and writes files of their form: a folder for each configuration, a CSV file for each experiment. There
+--host is `all` (the 21 measured configurations), the name of one, or a host profile; --suite is full (28 experiments,
+2472 rows), short (those of the paper's Figures 4 to 7) or names of experiments. Rows end by a convergence rule and
+say how many samples they are of. A run that was interrupted (Ctrl-C) goes on where it is started again: complete files
+stay. docs/reference/suite.md has the experiments, the columns and the rule.";
 
 /// Measure latency and bandwidth with the method of pcie-bench
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Args {
-    /// Tests or suites
+    /// Tests or suites; with --format pcie-bench suites or experiments
     #[arg(long, value_name = "NAME", num_args = 1.., default_value = "full")]
     suite: Vec<String>,
+
+    #[command(flatten)]
+    public: suite::PublicArgs,
 
     /// Transfer sizes in bytes, 1 to 4096: N, A..B (doubling from A to B) or A..B:STEP
     #[arg(long = "size", value_name = "SIZE", num_args = 1..)]
     sizes: Vec<Sizes>,
 
-    /// Host profile: one that ships, or a file
-    #[arg(long, default_value = "ideal")]
-    host: String,
+    /// Host profile: one that ships, or a file; default: ideal. With --format pcie-bench also `all`, or a configuration
+    #[arg(long)]
+    host: Option<String>,
 
-    /// Device profile: one that ships, or a file
-    #[arg(long, default_value = "ideal")]
-    device: String,
+    /// Device profile: one that ships, or a file; default: ideal, with --format pcie-bench nfp6000
+    #[arg(long)]
+    device: Option<String>,
 
-    /// Generation of the link: 1, 2, 3, 4, 5
-    #[arg(long = "gen", value_name = "GEN", default_value = "3")]
-    generation: i64,
+    /// Generation of the link: 1, 2, 3, 4, 5; default: 3
+    #[arg(long = "gen", value_name = "GEN")]
+    generation: Option<i64>,
 
-    /// Lanes: 1, 2, 4, 8, 12, 16, 32
-    #[arg(long, default_value = "8")]
-    lanes: i64,
+    /// Lanes: 1, 2, 4, 8, 12, 16, 32; default: 8
+    #[arg(long)]
+    lanes: Option<i64>,
 
-    /// Max_Payload_Size in bytes: 128 to 4096
-    #[arg(long, value_name = "BYTES", default_value = "256")]
-    mps: i64,
+    /// Max_Payload_Size in bytes: 128 to 4096; default: 256
+    #[arg(long, value_name = "BYTES")]
+    mps: Option<i64>,
 
-    /// Max_Read_Request_Size in bytes: 128 to 4096
-    #[arg(long, value_name = "BYTES", default_value = "512")]
-    mrrs: i64,
+    /// Max_Read_Request_Size in bytes: 128 to 4096; default: 512
+    #[arg(long, value_name = "BYTES")]
+    mrrs: Option<i64>,
 
     /// Read Completion Boundary in bytes: 64, 128; default: what the host profile says
     #[arg(long, value_name = "BYTES")]
     rcb: Option<i64>,
 
-    /// Address width of requests in bits: where in memory the window lies
-    #[arg(long, value_enum, default_value_t = Addr::A64)]
-    addr: Addr,
+    /// Address width of requests in bits: where in memory the window lies; default: 64
+    #[arg(long, value_enum)]
+    addr: Option<Addr>,
 
-    /// Window of host memory in bytes
-    #[arg(long, value_name = "BYTES", default_value_t = 8192)]
-    window: u64,
+    /// Window of host memory in bytes; default: 8192
+    #[arg(long, value_name = "BYTES")]
+    window: Option<u64>,
 
-    /// Offset of each transfer from a cache line in bytes, 0 to 63
-    #[arg(long, value_name = "BYTES", default_value_t = 0)]
-    offset: u32,
+    /// Offset of each transfer from a cache line in bytes, 0 to 63; default: 0
+    #[arg(long, value_name = "BYTES")]
+    offset: Option<u32>,
 
-    /// Order of the units in the window
-    #[arg(long, value_enum, default_value_t = Order::Random)]
-    pattern: Order,
+    /// Order of the units in the window; default: random
+    #[arg(long, value_enum)]
+    pattern: Option<Order>,
 
     /// Transfers that count: default 2000 of a latency test, 20000 of a bandwidth test
     #[arg(long, value_name = "N")]
@@ -103,7 +117,7 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 1)]
     seed: u64,
 
-    /// Also write results.json and results.csv to this folder
+    /// Also write results.json and results.csv to this folder; with --format pcie-bench, a folder for each configuration
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
 
@@ -158,19 +172,23 @@ struct Results<'a> {
 }
 
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
+    if args.public.wanted() {
+        return suite::run(&args);
+    }
+    args.public.refuse()?;
     let plan = plan(&args)?;
     let rows = measure(&plan)?;
     let results = Results {
-        host: &args.host,
-        device: &args.device,
-        generation: args.generation,
-        lanes: args.lanes,
-        mps_bytes: args.mps,
-        mrrs_bytes: args.mrrs,
+        host: &plan.host,
+        device: &plan.device,
+        generation: args.generation.unwrap_or(GENERATION),
+        lanes: args.lanes.unwrap_or(LANES),
+        mps_bytes: args.mps.unwrap_or(MPS_BYTES),
+        mrrs_bytes: args.mrrs.unwrap_or(MRRS_BYTES),
         rcb_bytes: plan.rcb().map_err(Failure::Run)?.bytes(),
-        addr_bits: if matches!(args.addr, Addr::A32) { 32 } else { 64 },
-        window_bytes: args.window,
-        host_offset_bytes: args.offset,
+        addr_bits: if plan.memory == MemoryKind::Low { 32 } else { 64 },
+        window_bytes: plan.window_bytes,
+        host_offset_bytes: plan.host_offset_bytes,
         pattern: plan.pattern,
         latency_transfers: plan.latency_transfers,
         bandwidth_transfers: plan.bandwidth_transfers,
@@ -202,26 +220,28 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
     if let Some(size) = sizes.iter().find(|size| !(1..=MAX_TRANSFER_BYTES).contains(*size)) {
         return Err(Failure::usage(format!("size {size}: legal are 1 to {MAX_TRANSFER_BYTES}")));
     }
-    lab::profile::host(&args.host, Path::new("")).map_err(Failure::usage)?;
-    lab::profile::device(&args.device, Path::new("")).map_err(Failure::usage)?;
-    legal("--offset", args.offset.into(), 0, 63)?;
-    legal("--window", args.window, 4096, 1 << 30)?;
+    let defaults = Plan::default();
+    let host = args.host.clone().unwrap_or(defaults.host);
+    let device = args.device.clone().unwrap_or(defaults.device);
+    lab::profile::host(&host, Path::new("")).map_err(Failure::usage)?;
+    lab::profile::device(&device, Path::new("")).map_err(Failure::usage)?;
+    legal("--offset", args.offset.unwrap_or(0).into(), 0, 63)?;
+    legal("--window", args.window.unwrap_or(4096), 4096, 1 << 30)?;
     legal("--outstanding", args.outstanding.unwrap_or(1).into(), 1, 1024)?;
     legal("--transfers", args.transfers.unwrap_or(1), 1, 1 << 24)?;
-    let defaults = Plan::default();
     Ok(Plan {
         tests,
         sizes,
-        host: args.host.clone(),
-        device: args.device.clone(),
+        host,
+        device,
         link: link(args).map_err(Failure::usage)?,
-        window_bytes: args.window,
-        host_offset_bytes: args.offset,
-        pattern: match args.pattern {
+        window_bytes: args.window.unwrap_or(defaults.window_bytes),
+        host_offset_bytes: args.offset.unwrap_or(defaults.host_offset_bytes),
+        pattern: match args.pattern.unwrap_or(Order::Random) {
             Order::Sequential => Pattern::Sequential,
             Order::Random => Pattern::Random,
         },
-        memory: match args.addr {
+        memory: match args.addr.unwrap_or(Addr::A64) {
             Addr::A32 => MemoryKind::Low,
             Addr::A64 => MemoryKind::High,
         },
@@ -233,6 +253,11 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
     })
 }
 
+/// What the link is by default.
+const GENERATION: i64 = 3;
+const LANES: i64 = 8;
+const MPS_BYTES: i64 = 256;
+const MRRS_BYTES: i64 = 512;
 /// A transfer never crosses 4 KiB.
 const MAX_TRANSFER_BYTES: u32 = 4096;
 /// Sizes that one call measures at most.
@@ -247,10 +272,10 @@ fn legal(flag: &str, value: u64, min: u64, max: u64) -> Result<(), Failure> {
 
 fn link(args: &Args) -> Result<Link, String> {
     Ok(Link {
-        generation: Some(Gen::try_from(args.generation)?),
-        lanes: Some(Lanes::try_from(args.lanes)?),
-        mps_bytes: Some(MpsBytes::try_from(args.mps)?),
-        mrrs_bytes: Some(MrrsBytes::try_from(args.mrrs)?),
+        generation: Some(Gen::try_from(args.generation.unwrap_or(GENERATION))?),
+        lanes: Some(Lanes::try_from(args.lanes.unwrap_or(LANES))?),
+        mps_bytes: Some(MpsBytes::try_from(args.mps.unwrap_or(MPS_BYTES))?),
+        mrrs_bytes: Some(MrrsBytes::try_from(args.mrrs.unwrap_or(MRRS_BYTES))?),
         rcb_bytes: args.rcb.map(RcbBytes::try_from).transpose()?,
         ..Link::default()
     })

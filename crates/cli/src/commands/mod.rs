@@ -3,13 +3,17 @@
 
 mod bench;
 mod check;
+mod compare;
 mod cpu;
+mod fidelity;
 mod files;
+mod fit;
 mod lspci;
 mod model;
 mod paper;
 mod parts;
 mod profiles;
+mod report;
 mod run;
 mod sizes;
 mod trace;
@@ -22,6 +26,9 @@ pub(crate) enum Command {
     Run(run::Args),
     Check(check::Args),
     Bench(bench::Args),
+    Compare(compare::Args),
+    Fidelity(fidelity::Args),
+    Fit(fit::Args),
     Lspci(lspci::Args),
     Model(model::Args),
     Paper(paper::Args),
@@ -35,6 +42,9 @@ impl Command {
             Command::Run(args) => run::run(args),
             Command::Check(args) => check::run(args),
             Command::Bench(args) => bench::run(args),
+            Command::Compare(args) => compare::run(args),
+            Command::Fidelity(args) => fidelity::run(args),
+            Command::Fit(args) => fit::run(args),
             Command::Lspci(args) => lspci::run(args),
             Command::Model(args) => model::run(args),
             Command::Paper(args) => paper::run(args),

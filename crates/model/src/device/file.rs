@@ -2,6 +2,7 @@
 //! Descriptions of devices as TOML files. Never does I/O: whoever has the text knows its place.
 
 use super::{Description, Kind, Length, Side, Transaction};
+use crate::Addressing;
 use serde::Deserialize;
 use std::ops::Range;
 use toml::Spanned;
@@ -66,6 +67,7 @@ struct Entry {
     bytes: Option<Spanned<LengthValue>>,
     #[serde(default)]
     offset_bytes: Number<0, 4095>,
+    addr_bits: Option<AddrBits>,
     #[serde(default)]
     count: Number<1, MAX_PACKETS>,
     per: Number<1, MAX_PACKETS>,
@@ -116,6 +118,23 @@ impl<const MIN: i64, const MAX: i64> TryFrom<i64> for Number<MIN, MAX> {
     }
 }
 
+/// 32 or 64.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(try_from = "i64")]
+struct AddrBits(Addressing);
+
+impl TryFrom<i64> for AddrBits {
+    type Error = String;
+
+    fn try_from(bits: i64) -> Result<AddrBits, String> {
+        match bits {
+            32 => Ok(AddrBits(Addressing::A32)),
+            64 => Ok(AddrBits(Addressing::A64)),
+            _ => Err(format!("addr_bits of {bits}: legal are 32, 64")),
+        }
+    }
+}
+
 /// Bytes, or the word `packet`.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(try_from = "toml::Value")]
@@ -163,6 +182,7 @@ fn transaction(entry: Spanned<Entry>) -> Result<Transaction, DescriptionError> {
         kind,
         length: length(kind, entry.bytes, span)?,
         offset_bytes: entry.offset_bytes.0,
+        addressing: entry.addr_bits.map(|bits| bits.0),
         count: entry.count.0,
         per: entry.per.0,
         published_omits_header: *entry.published_omits_header.get_ref(),

@@ -21,7 +21,7 @@ pub use shipped::{SHIPPED, Shipped};
 
 use crate::bandwidth::Direction;
 use crate::wire::{self, Fit, Packets, Traffic};
-use crate::{Basis, Form, ModelError, Params, Transfer, published, split};
+use crate::{Addressing, Basis, Form, ModelError, Params, Transfer, published, split};
 use serde::Serialize;
 
 /// Bytes that Ethernet puts on the wire beside a packet as a host holds it: FCS 4, preamble and start delimiter 8,
@@ -74,6 +74,9 @@ pub struct Transaction {
     pub length: Length,
     /// Where it starts behind a 4 KiB boundary, in bytes.
     pub offset_bytes: u32,
+    /// Width of the addresses of its requests, where it is not that of the link's others: message-signalled interrupts of x86
+    /// go to 0xfee0_0000.
+    pub addressing: Option<Addressing>,
     /// So many of them ...
     pub count: u32,
     /// ... per so many packets.
@@ -232,6 +235,7 @@ impl Transaction {
             Length::Packet => size,
         };
         let transfer = Transfer { size_bytes, offset_bytes: self.offset_bytes };
+        let params = &Params { addressing: self.addressing.unwrap_or(params.addressing), ..*params };
         let pieces = match form {
             Form::Exact => Pieces::exact(params, transfer)?,
             Form::Published => Pieces::published(params, transfer, self.published_omits_header)?,

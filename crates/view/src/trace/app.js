@@ -2,7 +2,6 @@
 // The page at work: state, keys, links between list and plots, and what stands in the address after `#`:
 // `filter`, `select` (a frame number or `worst`), `tab`, `theme`. Never asks for anything outside the page.
 
-const byId = (id) => document.getElementById(id);
 const app = {
   store: null,
   headers: null,
@@ -18,12 +17,6 @@ const app = {
   pools: null,
   drawn: 0,
 };
-const mark = document.documentElement.dataset;
-mark.errors = "0";
-window.addEventListener("error", () => (mark.errors = String(Number(mark.errors) + 1)));
-window.addEventListener("unhandledrejection", () => (mark.errors = String(Number(mark.errors) + 1)));
-document.addEventListener("securitypolicyviolation", () => (mark.errors = String(Number(mark.errors) + 1)));
-
 let pending = Promise.resolve();
 
 /** Begins with the first chunk: shows its rows while the page is still read. */
@@ -364,16 +357,8 @@ function tipText(row) {
 
 // Theme, keys, address.
 
-function applyTheme(theme) {
-  app.theme = ["light", "dark"].includes(theme) ? theme : "auto";
-  mark.theme = app.theme;
-  byId("theme").textContent = { auto: "Auto", light: "Light", dark: "Dark" }[app.theme];
-}
-
-function nextTheme() {
-  const dark = matchMedia("(prefers-color-scheme: dark)").matches;
-  const order = dark ? { auto: "light", light: "dark", dark: "auto" } : { auto: "dark", dark: "light", light: "auto" };
-  applyTheme(order[app.theme]);
+function switchTheme() {
+  nextTheme();
   refresh();
 }
 
@@ -389,7 +374,7 @@ const KEYS = {
   w: goToWorst,
   e: goToError,
   g: togglePlots,
-  t: nextTheme,
+  t: switchTheme,
   0: () => setRange(null),
   "/": () => byId("expression").select(),
   "?": () => byId("help").showModal(),
@@ -421,7 +406,7 @@ function listen() {
     setFilter(byId("expression").value);
   });
   byId("expression").addEventListener("search", () => setFilter(byId("expression").value));
-  byId("theme").addEventListener("click", nextTheme);
+  byId("theme").addEventListener("click", switchTheme);
   byId("help-open").addEventListener("click", () => byId("help").showModal());
   document.addEventListener("keydown", onKey);
   byId("plot-area").addEventListener("pointermove", hover);
@@ -429,11 +414,6 @@ function listen() {
   window.addEventListener("resize", () => refresh());
   window.addEventListener("hashchange", () => applyHash());
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => refresh());
-}
-
-/** What the address asks for, by name. */
-function hashState() {
-  return Object.fromEntries(new URLSearchParams(location.hash.slice(1).replace(/\+/g, "%2B")));
 }
 
 async function applyHash() {

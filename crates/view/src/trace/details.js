@@ -1,14 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 // The selected row in full: its frame, every field of its header, its bytes, its transaction. Never uses markup made of text.
 
-/** An element with a class and children or text. */
-function make(tag, className, ...children) {
-  const element = document.createElement(tag);
-  if (className) element.className = className;
-  element.append(...children);
-  return element;
-}
-
 /** Shows `row` in `host`; `go(row)` selects another one. */
 function showDetails(host, store, headers, row, go) {
   const sections = [section("Frame", frameFields(store, row))];

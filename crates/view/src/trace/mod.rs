@@ -13,10 +13,10 @@
 //! | plotly.js | zlib in base64; made into a script when the first plot is asked for |
 //!
 //! The payloads of TLPs are not in the page, only how long they are. A Content-Security-Policy forbids it every request.
-//! Nothing foreign reaches the page's markup but through [`page::escape`] or as JSON in which `<` is written `\u003c`.
+//! Nothing foreign reaches the page's markup but through escaping (`page.rs`) or as JSON in which `<` is written `\u003c`.
 
 pub mod columns;
-pub mod page;
+pub(crate) mod page;
 pub mod tables;
 
 use capture::{Kind, Mark, Outcome, Record, TlpRecord, Tracker};

@@ -1,46 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// From series to plotly: loading it, axes and colours, clouds of points of any size, and what a click means.
+// From series to plotly: layouts and colours, clouds of points of any size, and what a click means.
 
 /** More points than this are painted as a picture; plotly keeps an element for each it draws. */
 const MAX_MARKERS = 3000;
 const MARGIN = { l: 70, r: 16, t: 10, b: 40 };
 const PLOT_CONFIG = { displayModeBar: false, responsive: false, doubleClick: "reset", showTips: false };
 
-let plotlyLoading = null;
-
-/** plotly.js, from its packed form in this page. */
-function loadPlotly() {
-  plotlyLoading ??= (async () => {
-    const script = document.createElement("script");
-    script.textContent = await inflated(document.getElementById("plotly").textContent).text();
-    document.head.append(script);
-    return window.Plotly;
-  })();
-  return plotlyLoading;
-}
-
-/** A colour of the style sheet. */
-function colour(name) {
-  return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
-}
-
 const CLASS_COLOURS = { P: "posted", NP: "nonposted", Cpl: "completion", dllp: "dllp", bad: "bad" };
 const CLASS_NAMES = { P: "posted", NP: "non-posted", Cpl: "completions" };
 const SYMBOLS = { NP: "triangle-right", Cpl: "diamond", P: "x" };
 const OTHER_COLOURS = ["nonposted", "completion", "posted", "accent", "bad", "dllp"];
-
-function axis(title, more = {}) {
-  return {
-    title: { text: title, font: { size: 12 }, standoff: 8 },
-    gridcolor: colour("grid"),
-    linecolor: colour("line"),
-    zerolinecolor: colour("line"),
-    tickfont: { size: 11 },
-    exponentformat: "none",
-    automargin: false,
-    ...more,
-  };
-}
 
 /** A layout with `rows` plots one above the other, all of one x axis. `yTitles` has one for each. */
 function layoutOf(xAxis, yTitles, more = {}) {

@@ -55,21 +55,6 @@ function nonPostedBytes(formats) {
   return Uint8Array.from(known, (format) => (format?.class === "NP" ? 1 : 0));
 }
 
-/** The bytes that base64 text holds. */
-function fromBase64(text) {
-  if (Uint8Array.fromBase64) return Uint8Array.fromBase64(text);
-  const binary = atob(text);
-  const bytes = new Uint8Array(binary.length);
-  for (let i = 0; i < bytes.length; i++) bytes[i] = binary.charCodeAt(i);
-  return bytes;
-}
-
-/** The response that inflates what base64 text holds. */
-function inflated(text) {
-  const stream = new Blob([fromBase64(text)]).stream().pipeThrough(new DecompressionStream("deflate"));
-  return new Response(stream);
-}
-
 /** Reads one column: bytes, varints and signed varints. */
 class Column {
   constructor(bytes) {

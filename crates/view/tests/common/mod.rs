@@ -4,6 +4,7 @@
 
 pub(crate) mod browser;
 pub(crate) mod generate;
+pub(crate) mod report;
 pub(crate) mod types;
 
 use capture::{Filter, Reader, Record, Tracker};

@@ -3,6 +3,7 @@
 
 mod bw;
 mod chart;
+mod inflight;
 mod link;
 mod nic;
 mod series;
@@ -26,18 +27,21 @@ const EXAMPLES: &str = "\
 Examples:
   riser model bw --size 256 --gen 3 --lanes 8 --json
   riser model nic --form published --svg figure1.svg
-  riser model nic --device my-nic.toml --gen 5 --lanes 16 --ethernet 400";
+  riser model nic --device my-nic.toml --gen 5 --lanes 16 --ethernet 400
+  riser model inflight --size 128 --ethernet 40";
 
 #[derive(Subcommand)]
 enum Model {
     Bw(bw::Args),
     Nic(nic::Args),
+    Inflight(inflight::Args),
 }
 
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
     match args.model {
         Model::Bw(args) => bw::run(&args),
         Model::Nic(args) => nic::run(&args),
+        Model::Inflight(args) => inflight::run(&args),
     }
 }
 

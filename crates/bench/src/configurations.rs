@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The configurations that the published pcie-bench measurements were made on: a server, its IOMMU's mode, and where on it
+//! device, memory and program are. Source of every figure: `hosts.json` of the published data, which was derived from the
+//! hosts' own records. What a server costs is a matter of its host profile.
+
+use std::fmt;
+
+/// Whether DMA goes through an IOMMU, and by which pages.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Iommu {
+    /// Addresses are physical ones.
+    Off,
+    /// 4 KiB pages: `intel_iommu=on,sp_off`, or an IOMMU that has no others.
+    Pages4k,
+    /// 2 MiB pages: the host's buffer is in chunks of 4 MB (SIGCOMM'18, §5.3), which hold no larger ones.
+    Pages2m,
+}
+
+impl Iommu {
+    /// As `hosts.json` has it.
+    #[must_use]
+    pub const fn in_records(self) -> &'static str {
+        match self {
+            Iommu::Off => "off",
+            Iommu::Pages4k => "on, 4 KiB pages",
+            Iommu::Pages2m => "on, superpages",
+        }
+    }
+
+    /// As lab files have it.
+    #[must_use]
+    pub const fn in_labs(self) -> &'static str {
+        match self {
+            Iommu::Off => "off",
+            Iommu::Pages4k => "4k",
+            Iommu::Pages2m => "2m",
+        }
+    }
+}
+
+impl fmt::Display for Iommu {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.in_labs())
+    }
+}
+
+/// On which socket, 0 or 1, each is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub struct Sockets {
+    /// The card.
+    pub device: u8,
+    /// The host's buffer.
+    pub memory: u8,
+    /// The program that warms and thrashes the caches.
+    pub program: u8,
+}
+
+/// A measured configuration.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Configuration {
+    /// Its name, which is that of its folder.
+    pub name: &'static str,
+    /// Host profile of the server.
+    pub profile: &'static str,
+    /// Megabytes (2^20) of last-level cache.
+    pub llc_mib: u32,
+    /// Max_Payload_Size in bytes.
+    pub mps_bytes: u32,
+    /// Max_Read_Request_Size in bytes.
+    pub mrrs_bytes: u32,
+    /// The IOMMU.
+    pub iommu: Iommu,
+    /// Where device, memory and program are; `None` where the server has one socket or the records do not say.
+    pub sockets: Option<Sockets>,
+    /// False where the host's buffer lies above 32 GB: there the command path and the DMA path of the card behave as if
+    /// they touched different memory, so host warming does nothing to the one and device warming nothing to the other.
+    pub cmd_path_valid: bool,
+}
+
+impl Configuration {
+    /// The configuration of that name, with or without the card's prefix `nfp6000-1.2GHz_`.
+    #[must_use]
+    pub fn named(name: &str) -> Option<&'static Configuration> {
+        CONFIGURATIONS.iter().find(|c| c.name == name || c.name.strip_prefix(CARD) == Some(name))
+    }
+}
+
+/// What each name begins with: the card and its clock.
+pub const CARD: &str = "nfp6000-1.2GHz_";
+/// Generation of the link of every configuration.
+pub const GENERATION: u8 = 3;
+/// Lanes of the link of every configuration.
+pub const LANES: u8 = 8;
+
+/// A server of which all figures but those of its modes are the same.
+const fn server(
+    name: &'static str,
+    profile: &'static str,
+    llc_mib: u32,
+    mps: u32,
+    mrrs: u32,
+) -> Configuration {
+    Configuration {
+        name,
+        profile,
+        llc_mib,
+        mps_bytes: mps,
+        mrrs_bytes: mrrs,
+        iommu: Iommu::Off,
+        sockets: None,
+        cmd_path_valid: true,
+    }
+}
+
+impl Configuration {
+    const fn iommu(self, iommu: Iommu) -> Configuration {
+        Configuration { iommu, ..self }
+    }
+
+    const fn at(self, device: u8, memory: u8, program: u8) -> Configuration {
+        Configuration { sockets: Some(Sockets { device, memory, program }), ..self }
+    }
+
+    const fn above_32_gb(self) -> Configuration {
+        Configuration { cmd_path_valid: false, ..self }
+    }
+}
+
+const fn bdw(name: &'static str) -> Configuration {
+    server(name, "xeon-e5-2630v4", 25, 256, 4096)
+}
+
+const fn e3(name: &'static str) -> Configuration {
+    server(name, "xeon-e3-1226v3", 8, 128, 512)
+}
+
+const fn hsw_dell(name: &'static str) -> Configuration {
+    server(name, "xeon-e5-2620v3", 15, 256, 512)
+}
+
+const fn hsw_supermicro(name: &'static str) -> Configuration {
+    server(name, "xeon-e5-2637v3", 15, 256, 512)
+}
+
+const fn ib(name: &'static str) -> Configuration {
+    server(name, "xeon-e5-2620v2", 15, 256, 512)
+}
+
+const fn snb(name: &'static str) -> Configuration {
+    server(name, "xeon-e5-2630", 15, 256, 512)
+}
+
+use Iommu::{Pages2m, Pages4k};
+
+/// All of them, in the order of their names.
+#[rustfmt::skip] // One line each, which is a table.
+pub const CONFIGURATIONS: [Configuration; 21] = [
+    bdw("nfp6000-1.2GHz_bdw-Xeon-E5-2630v4-dell-t430-s0-s0-s0").at(0, 0, 0).above_32_gb(),
+    bdw("nfp6000-1.2GHz_bdw-Xeon-E5-2630v4-dell-t430-s0-s0-s0-iommu-nosp").at(0, 0, 0).iommu(Pages4k),
+    bdw("nfp6000-1.2GHz_bdw-Xeon-E5-2630v4-dell-t430-s0-s0-s1").at(0, 0, 1).above_32_gb(),
+    bdw("nfp6000-1.2GHz_bdw-Xeon-E5-2630v4-dell-t430-s0-s1-s0").at(0, 1, 0).above_32_gb(),
+    bdw("nfp6000-1.2GHz_bdw-Xeon-E5-2630v4-dell-t430-s0-s1-s1").at(0, 1, 1).above_32_gb(),
+    bdw("nfp6000-1.2GHz_bdw-Xeon-E5-2630v4-dell-t430-s0-s1-s1-iommu-nosp").at(0, 1, 1).iommu(Pages4k),
+    e3("nfp6000-1.2GHz_hsw-Xeon-E3-1226v3_fujitsu-tx1310"),
+    e3("nfp6000-1.2GHz_hsw-Xeon-E3-1226v3_fujitsu-tx1310-iommu-nosp").iommu(Pages4k),
+    hsw_dell("nfp6000-1.2GHz_hsw-Xeon-E5-2620v3_dell-t630").above_32_gb(),
+    hsw_dell("nfp6000-1.2GHz_hsw-Xeon-E5-2620v3_dell-t630-iommu").iommu(Pages2m),
+    hsw_dell("nfp6000-1.2GHz_hsw-Xeon-E5-2620v3_dell-t630-iommu-nosp").iommu(Pages4k),
+    hsw_supermicro("nfp6000-1.2GHz_hsw-Xeon-E5-2637v3_supermicro").above_32_gb(),
+    hsw_supermicro("nfp6000-1.2GHz_hsw-Xeon-E5-2637v3_supermicro-iommu-nosp").iommu(Pages4k),
+    ib("nfp6000-1.2GHz_ib-Xeon-E5-2620v2_dell-t620-s0-s0-s0").at(0, 0, 0),
+    ib("nfp6000-1.2GHz_ib-Xeon-E5-2620v2_dell-t620-s0-s0-s0-iommu").at(0, 0, 0).iommu(Pages2m),
+    ib("nfp6000-1.2GHz_ib-Xeon-E5-2620v2_dell-t620-s0-s0-s0-iommu-nosp").at(0, 0, 0).iommu(Pages4k),
+    ib("nfp6000-1.2GHz_ib-Xeon-E5-2620v2_dell-t620-s0-s1-s1").at(0, 1, 1).above_32_gb(),
+    ib("nfp6000-1.2GHz_ib-Xeon-E5-2620v2_dell-t620-s0-s1-s1-iommu").at(0, 1, 1).iommu(Pages2m),
+    ib("nfp6000-1.2GHz_ib-Xeon-E5-2620v2_dell-t620-s0-s1-s1-iommu-nosp").at(0, 1, 1).iommu(Pages4k),
+    snb("nfp6000-1.2GHz_snb-Xeon-E5-2630_dell-t620"),
+    snb("nfp6000-1.2GHz_snb-Xeon-E5-2630_dell-t620-iommu").iommu(Pages4k),
+];

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Scores as tables of a page, between marks that name them.
+
+use super::Ablation;
+use crate::score::GroupScore;
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+/// `page` with what is between the marks of `name` replaced by `text`.
+///
+/// # Errors
+/// Where the page has no such marks.
+pub fn insert(page: &str, name: &str, text: &str) -> Result<String, String> {
+    let (begin, end) = (format!("<!-- {name} -->\n"), format!("<!-- /{name} -->"));
+    let parts = page.split_once(&begin).and_then(|(before, rest)| Some((before, rest.split_once(&end)?.1)));
+    let (before, behind) = parts.ok_or_else(|| format!("the page has no `{}` with an end", begin.trim()))?;
+    Ok(format!("{before}{begin}{text}{end}{behind}"))
+}
+
+/// A table of scores: a row for each family, a column for each of `columns`.
+#[must_use]
+pub fn scores(columns: &[(&str, &[GroupScore])]) -> String {
+    let groups: BTreeSet<&str> = columns.iter().flat_map(|(_, s)| s.iter().map(|g| g.group)).collect();
+    let mut out = String::new();
+    for group in groups {
+        let of = |scores: &[GroupScore]| scores.iter().find(|g| g.group == group).cloned();
+        let found: Vec<Option<GroupScore>> = columns.iter().map(|(_, s)| of(s)).collect();
+        let rows = found.iter().flatten().map(|g| g.rows).max().unwrap_or(0);
+        let heads: String = columns.iter().map(|(name, _)| format!(" {name} |")).collect();
+        let lines: String = columns.iter().map(|_| "---|").collect();
+        let _ = writeln!(out, "**{group}** ({rows} rows)\n\n| family |{heads}\n|---|{lines}");
+        let families: BTreeSet<&str> =
+            found.iter().flatten().flat_map(|g| g.mape_percent.keys().copied()).collect();
+        for family in families {
+            let cell = |g: &Option<GroupScore>| g.as_ref().and_then(|g| g.mape_percent.get(family).copied());
+            line(&mut out, family, found.iter().map(cell));
+        }
+        line(&mut out, "knees found", found.iter().map(|g| g.as_ref()?.knee_percent));
+        line(&mut out, "edges found", found.iter().map(|g| g.as_ref()?.edge_percent));
+        line(&mut out, "rank correlation", found.iter().map(|g| g.as_ref()?.rank_percent));
+        out.push('\n');
+    }
+    out
+}
+
+/// What each mechanism does: by how many points a family's error grows without it, in the first group of scores.
+#[must_use]
+pub fn ablation(all: &[GroupScore], ablations: &[Ablation]) -> String {
+    let Some(base) = all.first() else { return String::new() };
+    let heads: String = base.mape_percent.keys().map(|family| format!(" {family} |")).collect();
+    let lines: String = base.mape_percent.keys().map(|_| "---|").collect();
+    let mut out = format!("| without |{heads}\n|---|{lines}\n");
+    for ablation in ablations {
+        let Some(scores) = ablation.scores.iter().find(|g| g.group == base.group) else { continue };
+        let _ = write!(out, "| {} |", ablation.name);
+        for (family, error) in &base.mape_percent {
+            let grown = scores.mape_percent.get(family).map_or(0.0, |e| e - error);
+            let _ = match grown.abs() < 0.05 {
+                true => write!(out, " |"),
+                false => write!(out, " {grown:+.1} |"),
+            };
+        }
+        out.push('\n');
+    }
+    out
+}
+
+fn line(out: &mut String, name: &str, cells: impl Iterator<Item = Option<f64>>) {
+    let cells: String = cells.map(|c| c.map_or(" |".into(), |c| format!(" {c:.1} % |"))).collect();
+    let _ = writeln!(out, "| {name} |{cells}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_between_marks_is_replaced() {
+        let page = "a\n<!-- scores -->\nold\n<!-- /scores -->\nb\n";
+        let new = insert(page, "scores", "new\n").unwrap();
+        assert_eq!(new, "a\n<!-- scores -->\nnew\n<!-- /scores -->\nb\n");
+        assert_eq!(insert(&new, "scores", "new\n").unwrap(), new);
+        assert!(insert(page, "ablation", "x").is_err());
+    }
+}

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! How near the profiles that ship come to measurements, said three ways: as they are; with each configuration left out of
+//! the fit in turn; and with one mechanism after the other switched off.
+//!
+//! What is compared and how it is scored is a matter of [`crate::score`]. Nothing here touches the profiles that ship:
+//! fitted and mutilated ones are work copies in a folder of their own.
+
+mod markdown;
+
+pub use markdown::{ablation, insert, scores};
+
+use crate::configurations::Configuration;
+use crate::fit::{self, Input, Profile};
+use crate::predict::{Target, predict};
+use crate::results::{ResultSet, Tables};
+use crate::score::{GroupScore, score};
+use crate::suite::{Machine, Rule};
+
+use std::path::PathBuf;
+
+/// Of so many rows, ablations take one.
+pub const THINNED_ROWS: usize = 7;
+
+/// A mechanism, and what of a profile it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Mechanism {
+    /// What it is called.
+    pub name: &'static str,
+    /// Whether it is in host profiles, or else in the card's.
+    pub of_host: bool,
+    /// Keys from the outermost table on, and what they become; `None`: the part goes.
+    pub edits: &'static [(&'static [&'static str], Option<i64>)],
+}
+
+/// The mechanisms that are switched off in turn.
+pub const MECHANISMS: &[Mechanism] = &[
+    host("last-level cache", &[(&["llc"], None)]),
+    host("who wrote a line last", &[(&["llc", "core_snoop_latency_ps"], Some(0))]),
+    host("DDIO's share of the ways", &[(&["llc", "ddio_ways"], Some(19))]),
+    host("eviction by device writes", &[(&["llc", "eviction_latency_ps"], Some(0))]),
+    host("memory behind the cache", &[(&["dram", "latency_ps"], Some(0))]),
+    host("writes become visible late", &[(&["memory_write_latency_ps"], Some(0))]),
+    host("sockets", &[(&["numa"], None)]),
+    host("IOMMU", &[(&["iommu"], None)]),
+    host("limited number of page walkers", &[(&["iommu", "walkers"], Some(64))]),
+    host("translation in order", &[(&["iommu", "hits_under_miss"], Some(1023))]),
+    host("how completions are cut and spaced", &[(&["completions"], None)]),
+    card("read slots of the card", &[(&["read_slots"], None)]),
+    card("pull engine of the card", &[(&["pull_ps"], None), (&["pull_burst_ps"], None)]),
+    card("transmit framer of the card", &[(&["frame_beat_ps"], None), (&["frame_read_ps"], None)]),
+    card("ticks of the card's clock", &[(&["clock_tick_cycles"], None)]),
+];
+
+const fn host(name: &'static str, edits: &'static [(&'static [&'static str], Option<i64>)]) -> Mechanism {
+    Mechanism { name, of_host: true, edits }
+}
+
+const fn card(name: &'static str, edits: &'static [(&'static [&'static str], Option<i64>)]) -> Mechanism {
+    Mechanism { name, of_host: false, edits }
+}
+
+/// Measurements, and how they are to be simulated.
+#[derive(Clone, Debug)]
+pub struct Fidelity<'a> {
+    /// The measurements: those of configurations that are known.
+    pub data: &'a ResultSet,
+    /// Device profile of the card.
+    pub device: String,
+    /// When a row is known well enough.
+    pub rule: Rule,
+    /// Rows that are simulated at the same time.
+    pub jobs: usize,
+    /// A folder for work copies of profiles.
+    pub work: PathBuf,
+}
+
+/// What is told as it goes: what is being done, rows done and all rows of it.
+pub type Progress<'p> = &'p mut dyn FnMut(&str, usize, usize);
+
+/// Scores with a mechanism switched off.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Ablation {
+    /// The mechanism.
+    pub name: &'static str,
+    /// The scores.
+    pub scores: Vec<GroupScore>,
+}
+
+impl Fidelity<'_> {
+    /// The scores of the profiles that ship.
+    ///
+    /// # Errors
+    /// A row that cannot be simulated.
+    pub fn shipped(&self, progress: Progress<'_>) -> Result<Vec<GroupScore>, String> {
+        let targets = self.targets();
+        let predicted = predict(&targets, &self.rule, self.jobs, &mut |n, of| progress("as shipped", n, of))?;
+        Ok(score(self.data, &predicted, None))
+    }
+
+    /// The scores where each configuration is simulated with a profile that was fitted without it: on what is left of the
+    /// same server, from the figures of a server of the same kind where a figure shows in nothing that is left.
+    ///
+    /// # Errors
+    /// A row that cannot be simulated, or a file that cannot be written.
+    pub fn left_out(&self, progress: Progress<'_>) -> Result<Vec<GroupScore>, String> {
+        let mut targets = self.targets();
+        for (at, (configuration, _)) in self.known().into_iter().enumerate() {
+            let file = self.work.join(format!("without-{}.toml", configuration.name));
+            let mut profile = Profile::parse(&text("host", stand_in(configuration.profile))?)?;
+            profile.adopt_size(&text("host", configuration.profile)?)?;
+            let inputs = self.inputs(configuration);
+            let of = targets.len();
+            fit::fit(&inputs, &mut profile, &self.rule, &file, |_| progress("fits", at, of))?;
+            targets[at].machine.host = file.to_string_lossy().into_owned();
+        }
+        let predicted = predict(&targets, &self.rule, self.jobs, &mut |n, of| progress("left out", n, of))?;
+        Ok(score(self.data, &predicted, None))
+    }
+
+    /// The same measurements with one row of so many: what ablations are scored on.
+    #[must_use]
+    pub fn thinned(data: &ResultSet) -> ResultSet {
+        let mut data = data.clone();
+        for tables in data.configurations.values_mut() {
+            for rows in tables.experiments.values_mut() {
+                *rows = rows.iter().step_by(THINNED_ROWS).copied().collect();
+            }
+        }
+        data
+    }
+
+    /// The scores with `mechanism` switched off.
+    ///
+    /// # Errors
+    /// A row that cannot be simulated, or a file that cannot be written.
+    pub fn without(&self, mechanism: &Mechanism, progress: Progress<'_>) -> Result<Ablation, String> {
+        let mut targets = self.targets();
+        for target in &mut targets {
+            let machine = &mut target.machine;
+            let name = if mechanism.of_host { &mut machine.host } else { &mut machine.device };
+            let kind = if mechanism.of_host { "host" } else { "device" };
+            let mut profile = Profile::parse(&text(kind, name)?)?;
+            for (path, value) in mechanism.edits {
+                profile.edit(path, *value);
+            }
+            let file = self.work.join(format!("mutilated-{name}.toml"));
+            profile.write(&file)?;
+            *name = file.to_string_lossy().into_owned();
+        }
+        let say = &mut |n, of| progress(mechanism.name, n, of);
+        let predicted = predict(&targets, &self.rule, self.jobs, say)?;
+        Ok(Ablation { name: mechanism.name, scores: score(self.data, &predicted, None) })
+    }
+
+    fn known(&self) -> Vec<(&'static Configuration, &Tables)> {
+        let known = |(name, tables)| Configuration::named(name).map(|c| (c, tables));
+        self.data.configurations.iter().filter_map(|(name, tables)| known((name.as_str(), tables))).collect()
+    }
+
+    fn targets(&self) -> Vec<Target<'_>> {
+        let target = |(configuration, measured)| Target {
+            machine: Machine::configuration(configuration, &self.device),
+            measured,
+        };
+        self.known().into_iter().map(target).collect()
+    }
+
+    /// Measurements of the same server, without those of `configuration`.
+    fn inputs(&self, configuration: &Configuration) -> Vec<Input> {
+        let others = |(c, _): &(&Configuration, &Tables)| {
+            c.profile == configuration.profile && c.name != configuration.name
+        };
+        let input = |(c, tables): (&Configuration, &Tables)| Input {
+            machine: Machine::configuration(c, &self.device),
+            tables: tables.clone(),
+            cmd_path_valid: c.cmd_path_valid,
+        };
+        self.known().into_iter().filter(others).map(input).collect()
+    }
+}
+
+/// The server whose figures stand in for those of `profile` that nothing shows: the next older or newer one of its kind.
+fn stand_in(profile: &str) -> &'static str {
+    match profile {
+        "xeon-e5-2630v4" => "xeon-e5-2620v2",
+        "xeon-e5-2620v2" => "xeon-e5-2630v4",
+        "xeon-e5-2620v3" => "xeon-e5-2637v3",
+        _ => "xeon-e5-2620v3",
+    }
+}
+
+fn text(kind: &str, name: &str) -> Result<String, String> {
+    let found = lab::profile::SHIPPED.iter().find(|s| s.kind == kind && s.name == name);
+    found.map(|s| s.text.to_owned()).ok_or_else(|| format!("no {kind} profile `{name}` ships"))
+}

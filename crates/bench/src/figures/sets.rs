@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Finds in the results what a figure shows: which configurations, which rows, and what is missing.
+
+use super::{Line, Point, Role};
+use crate::compare::{find, renamed};
+use crate::experiments::{Cache, Key, Test};
+use crate::results::{Figures, ResultRow, ResultSet, Tables};
+use crate::score::short_name;
+use std::borrow::Cow;
+
+/// The results that figures are drawn from.
+pub(super) struct Sets<'a> {
+    run: &'a ResultSet,
+    reference: Option<(&'a str, Cow<'a, ResultSet>)>,
+}
+
+/// What a figure is drawn of: a configuration, or several that belong together; names without the card's.
+pub(super) type Subject = Vec<String>;
+
+impl<'a> Sets<'a> {
+    pub(super) fn new(run: &'a ResultSet, reference: Option<(&'a str, &'a ResultSet)>) -> Sets<'a> {
+        Sets { run, reference: reference.map(|(name, set)| (name, renamed(run, set))) }
+    }
+
+    /// Names of all configurations of the run, without the card's.
+    pub(super) fn names(&self) -> Vec<String> {
+        self.run.configurations.keys().map(|name| short_name(name).to_owned()).collect()
+    }
+
+    /// What to draw of `candidates`, of which the paper shows the first: this one, or else the first that the run has; and
+    /// where the reference lacks that, the first that both have. Those have, of all their configurations, one at least
+    /// of the `experiments`.
+    pub(super) fn choose(
+        &self,
+        candidates: &[Subject],
+        experiments: &[&str],
+        notes: &mut Vec<String>,
+    ) -> Vec<Subject> {
+        let [paper, ..] = candidates else { return Vec::new() };
+        let in_run = |subject: &&Subject| has(self.run, subject, experiments);
+        let in_reference = |subject: &&Subject| {
+            self.reference.as_ref().is_some_and(|(_, set)| has(set, subject, experiments))
+        };
+        let Some(first) = candidates.iter().find(in_run) else {
+            notes.push(format!("Needs {} of {}.", experiments.join(", "), paper.join(" and ")));
+            return Vec::new();
+        };
+        if first != paper {
+            notes.push(format!(
+                "The paper shows {}, which is not here: {} in its place.",
+                paper.join(" and "),
+                first.join(" and ")
+            ));
+        }
+        let mut chosen = vec![first.clone()];
+        if let (Some((name, _)), false) = (&self.reference, in_reference(&first)) {
+            let both = candidates.iter().filter(in_run).find(in_reference);
+            let instead = both
+                .map_or(String::new(), |s| format!(" {}, of which it has, is drawn too.", s.join(" and ")));
+            notes.push(format!("{name} has nothing of this of {}.{instead}", first.join(" and ")));
+            chosen.extend(both.cloned());
+        }
+        chosen
+    }
+
+    /// The lines that `points` makes of a subject's tables: one of the run, one of the reference. Where the run has none,
+    /// `notes` says that `experiment` is missing.
+    pub(super) fn lines(
+        &self,
+        subject: &Subject,
+        (name, group): (&str, usize),
+        experiment: &str,
+        notes: &mut Vec<String>,
+        points: impl Fn(&[&Tables]) -> Vec<Point>,
+    ) -> Vec<Line> {
+        let of = |set: &ResultSet| tables(set, subject).map(|found| points(&found)).unwrap_or_default();
+        let run = Line { name: name.to_owned(), role: Role::Run, group, points: of(self.run) };
+        if run.points.is_empty() {
+            let said = format!("Not in the results: {experiment} of {}.", subject.join(" and "));
+            if !notes.contains(&said) {
+                notes.push(said);
+            }
+        }
+        let reference = self.reference.as_ref().map(|(label, set)| Line {
+            name: format!("{name}, {label}"),
+            role: Role::Reference,
+            group,
+            points: of(set),
+        });
+        std::iter::once(run).chain(reference).filter(|line| !line.points.is_empty()).collect()
+    }
+}
+
+/// The tables of all configurations of a subject; `None` where one is missing.
+fn tables<'a>(set: &'a ResultSet, subject: &Subject) -> Option<Vec<&'a Tables>> {
+    subject.iter().map(|name| find(set, name).map(|(_, tables)| tables)).collect()
+}
+
+fn has(set: &ResultSet, subject: &Subject, experiments: &[&str]) -> bool {
+    let all_have = |experiment: &&str| {
+        tables(set, subject).is_some_and(|all| all.iter().all(|t| t.experiments.contains_key(*experiment)))
+    };
+    experiments.iter().any(all_have)
+}
+
+/// The rows of an experiment of one test and cache state, in the order of the file.
+pub(super) fn rows<'a>(
+    tables: &'a Tables,
+    experiment: &str,
+    test: Test,
+    cache: Cache,
+) -> impl Iterator<Item = &'a ResultRow> + use<'a> {
+    let rows = tables.experiments.get(experiment).map_or(&[][..], Vec::as_slice);
+    rows.iter().filter(move |row| row.key.test == test && row.key.cache == cache)
+}
+
+/// The points of rows by `x`, each place once, rising; latencies with minimum and 95th percentile.
+pub(super) fn points<'a>(rows: impl Iterator<Item = &'a ResultRow>, x: impl Fn(&Key) -> f64) -> Vec<Point> {
+    let mut points: Vec<Point> = rows.map(|row| point(row, x(&row.key))).collect();
+    points.sort_by(|a, b| a.x.total_cmp(&b.x));
+    points.dedup_by(|later, first| later.x == first.x);
+    points
+}
+
+fn point(row: &ResultRow, x: f64) -> Point {
+    let range = match &row.figures {
+        Figures::Latency(latency) => Some((latency.ns.min, latency.ns.p95)),
+        Figures::Bandwidth(_) => None,
+    };
+    Point { x, y: row.value(), range }
+}
+
+/// The bytes of a row's transfer.
+pub(super) fn size(key: &Key) -> f64 {
+    f64::from(key.size_bytes)
+}
+
+/// The bytes of its window.
+pub(super) fn window(key: &Key) -> f64 {
+    key.window_bytes as f64
+}

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Fits the figures of a host profile to measurements in the public pcie-bench format.
+//!
+//! Each fitted figure is a latency that shows alone in some rows of latency tests, once those before it are known (see
+//! [`Parameter`]). So no search is needed: those rows are simulated with the profile as it is, and the figure takes up the
+//! median difference. Two rounds make up for what figures do to each other. Figures that none of the rows shows keep what the
+//! profile had. Bandwidths are never looked at: they have to follow.
+
+mod parameters;
+mod text;
+
+pub use parameters::Parameter;
+pub use text::Profile;
+
+use crate::compare::{Comparison, compare};
+use crate::experiments::Key;
+use crate::predict::{Target, predict};
+use crate::results::{Figures, ResultRow, ResultSet, Spread, Tables};
+use crate::suite::{Machine, Rule, measure_row};
+use std::path::Path;
+
+/// Measurements of one configuration of a server.
+#[derive(Clone, Debug)]
+pub struct Input {
+    /// What was measured on; its host profile is the one to be fitted.
+    pub machine: Machine,
+    /// The results.
+    pub tables: Tables,
+    /// False where rows of the command path, and those that the device has warmed, say nothing (see
+    /// [`crate::configurations::Configuration::cmd_path_valid`]).
+    pub cmd_path_valid: bool,
+}
+
+/// What has become of a figure.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Fitted {
+    /// The figure.
+    pub parameter: Parameter,
+    /// Its value in picoseconds.
+    pub value_ps: u64,
+    /// Rows that it was fitted on; none: it is as it was.
+    pub rows: usize,
+    /// Median of what these rows were off in the last round, in nanoseconds, before the figure took it up.
+    pub last_step_ns: f64,
+}
+
+/// Rounds through all figures.
+const ROUNDS: usize = 2;
+/// Rows of a configuration that a figure is fitted on at most.
+const ROWS_PER_INPUT: usize = 6;
+/// A mean further from the median than a tick of the card's clock is a matter of outliers.
+const TICK_NS: f64 = 40.0 / 3.0;
+/// Each round runs with the same seed: what differs is the figure.
+const SEED: u64 = 1;
+
+/// Fits `profile` to `inputs`, whose machines are made to use it. Work copies are written to `file`. `progress` is told of
+/// each figure as it is fitted.
+///
+/// # Errors
+/// A row that cannot be simulated, or a file that cannot be written.
+pub fn fit(
+    inputs: &[Input],
+    profile: &mut Profile,
+    rule: &Rule,
+    file: &Path,
+    mut progress: impl FnMut(&Fitted),
+) -> Result<Vec<Fitted>, String> {
+    let inputs: Vec<Input> = inputs.iter().map(|input| input.on(file)).collect();
+    let mut fitted = Vec::new();
+    for _ in 0..ROUNDS {
+        fitted.clear();
+        for parameter in Parameter::ALL {
+            profile.write(file)?;
+            let step = step(&inputs, profile, rule, parameter)?;
+            progress(&step);
+            fitted.push(step);
+        }
+    }
+    profile.write(file)?;
+    Ok(fitted)
+}
+
+/// Simulates every row of `inputs` with the profile in `file`, and compares. `progress` is told how many of all are done.
+///
+/// # Errors
+/// A row that cannot be simulated.
+pub fn residuals(
+    inputs: &[Input],
+    rule: &Rule,
+    file: &Path,
+    jobs: usize,
+    progress: &mut dyn FnMut(usize, usize),
+) -> Result<Comparison, String> {
+    let inputs: Vec<Input> = inputs.iter().map(|input| input.on(file)).collect();
+    let target = |input: &'_ Input| (input.machine.name.clone(), input.tables.clone());
+    let measured = ResultSet { configurations: inputs.iter().map(target).collect() };
+    let targets: Vec<Target<'_>> = inputs
+        .iter()
+        .map(|input| Target { machine: input.machine.clone(), measured: &input.tables })
+        .collect();
+    let predicted = predict(&targets, rule, jobs, progress)?;
+    Ok(compare(&measured, &predicted, None))
+}
+
+fn step(
+    inputs: &[Input],
+    profile: &mut Profile,
+    rule: &Rule,
+    parameter: Parameter,
+) -> Result<Fitted, String> {
+    let before = profile.get(parameter);
+    let mut differences = Vec::new();
+    for input in inputs {
+        for row in input.rows_of(parameter) {
+            differences.push(input.difference(row, rule)?);
+        }
+    }
+    let rows = differences.len();
+    let last_step_ns = middle(&mut differences);
+    let value_ps = match before {
+        Some(before) if rows > 0 => {
+            let value = before as f64 + last_step_ns * 1000.0 / parameter.gain();
+            let value = value.round().max(0.0) as u64;
+            profile.set(parameter, value, rows)?;
+            value
+        }
+        before => before.unwrap_or(0),
+    };
+    Ok(Fitted { parameter, value_ps, rows: if before.is_some() { rows } else { 0 }, last_step_ns })
+}
+
+/// The median: single rows met something else (an earlier experiment's lines in a cache, a stale IOTLB).
+fn middle(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let half = values.len() / 2;
+    match values {
+        [] => 0.0,
+        _ if values.len() % 2 == 1 => values[half],
+        _ => (values[half - 1] + values[half]) / 2.0,
+    }
+}
+
+impl Input {
+    fn on(&self, file: &Path) -> Input {
+        let host = file.to_string_lossy().into_owned();
+        Input { machine: Machine { host, ..self.machine.clone() }, ..self.clone() }
+    }
+
+    /// Rows that show `parameter`, at most [`ROWS_PER_INPUT`], spread over all there are.
+    fn rows_of(&self, parameter: Parameter) -> Vec<&ResultRow> {
+        let shows = |row: &&ResultRow| self.is_usable(&row.key) && parameter.shows(&self.machine, &row.key);
+        let all: Vec<&ResultRow> = self.tables.experiments.values().flatten().filter(shows).collect();
+        let step = all.len().div_ceil(ROWS_PER_INPUT).max(1);
+        all.into_iter().step_by(step).collect()
+    }
+
+    fn is_usable(&self, key: &Key) -> bool {
+        self.cmd_path_valid || !(key.test.is_command() || key.cache.is_by_device())
+    }
+
+    /// By how many nanoseconds the measurement is longer than the simulation.
+    fn difference(&self, row: &ResultRow, rule: &Rule) -> Result<f64, String> {
+        let simulated = measure_row(&self.machine, row.key, rule, SEED)?;
+        let (Figures::Latency(measured), Figures::Latency(simulated)) = (&row.figures, &simulated.figures)
+        else {
+            return Err(format!("{}: no latency", row.key));
+        };
+        let by_mean = (measured.ns.mean - measured.ns.median).abs() <= TICK_NS;
+        let of = |spread: &Spread| if by_mean { spread.mean } else { spread.median };
+        Ok(of(&measured.ns) - of(&simulated.ns))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::middle;
+
+    #[test]
+    fn middles() {
+        let rows: [(&[f64], f64); 4] =
+            [(&[], 0.0), (&[3.0], 3.0), (&[9.0, 1.0, 2.0], 2.0), (&[4.0, 1.0, 2.0, 900.0], 3.0)];
+        for (values, expected) in rows {
+            assert_eq!(middle(&mut values.to_vec()), expected, "{values:?}");
+        }
+    }
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The figures of a server that are fitted, and the rows of a benchmark that show each. At most ten, as each has to earn its
+//! place: one for each thing that a row can meet on its way.
+
+use crate::configurations::Iommu;
+use crate::experiments::{Cache, Key, Test};
+use crate::suite::Machine;
+
+/// A fitted figure of a host profile.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Parameter {
+    /// The way through the root complex.
+    RootComplex,
+    /// A line that a core wrote.
+    CoreSnoop,
+    /// A line from memory.
+    Dram,
+    /// Until a write is visible.
+    Write,
+    /// A page walk.
+    PageWalk,
+    /// A write that has to drive out another line.
+    Eviction,
+    /// A line in the cache of the other socket.
+    RemoteSnoop,
+    /// Memory of the other socket.
+    RemoteMemory,
+    /// A write that drives out a line of the other socket's memory.
+    RemoteEviction,
+}
+
+/// Windows up to here are in the share of every cache that device writes may use, and in every IOTLB.
+const SMALL_BYTES: u64 = 256 << 10;
+/// Windows from here on are in no such share.
+const LARGE_BYTES: u64 = 16 << 20;
+
+impl Parameter {
+    /// All, in the order in which they are fitted: each is alone in its rows once those before it are known.
+    pub const ALL: [Parameter; 9] = [
+        Parameter::RootComplex,
+        Parameter::CoreSnoop,
+        Parameter::Dram,
+        Parameter::Write,
+        Parameter::PageWalk,
+        Parameter::Eviction,
+        Parameter::RemoteSnoop,
+        Parameter::RemoteMemory,
+        Parameter::RemoteEviction,
+    ];
+
+    /// Where its value stands in a profile: table (or none) and key.
+    #[must_use]
+    pub const fn place(self) -> (Option<&'static str>, &'static str) {
+        match self {
+            Parameter::RootComplex => (None, "root_complex_latency_ps"),
+            Parameter::CoreSnoop => (Some("llc"), "core_snoop_latency_ps"),
+            Parameter::Dram => (Some("dram"), "latency_ps"),
+            Parameter::Write => (None, "memory_write_latency_ps"),
+            Parameter::PageWalk => (Some("iommu"), "page_walk_latency_ps"),
+            Parameter::Eviction => (Some("llc"), "eviction_latency_ps"),
+            Parameter::RemoteSnoop => (Some("numa"), "remote_snoop_latency_ps"),
+            Parameter::RemoteMemory => (Some("numa"), "remote_memory_latency_ps"),
+            Parameter::RemoteEviction => (Some("numa"), "remote_eviction_latency_ps"),
+        }
+    }
+
+    /// How many nanoseconds a row grows by for each nanosecond of it.
+    #[must_use]
+    pub(super) const fn gain(self) -> f64 {
+        match self {
+            // There and back.
+            Parameter::RootComplex => 2.0,
+            _ => 1.0,
+        }
+    }
+
+    /// Which rows show it, in words.
+    #[must_use]
+    pub const fn shown_by(self) -> &'static str {
+        match self {
+            Parameter::RootComplex => "reads of lines that the device wrote, windows up to 256 KiB",
+            Parameter::CoreSnoop => "reads of host-warmed windows up to 256 KiB",
+            Parameter::Dram => "reads of cold windows up to 256 KiB",
+            Parameter::Write => "LAT_CMD_WRRD, windows up to 256 KiB",
+            Parameter::PageWalk => "reads of cold windows from 16 MiB on, 4 KiB pages",
+            Parameter::Eviction => "LAT_CMD_WRRD of 64 B, cold windows from 16 MiB on",
+            Parameter::RemoteSnoop => {
+                "reads of local memory that the other socket has warmed, windows up to 256 KiB"
+            }
+            Parameter::RemoteMemory => "reads of the other socket's memory, cold windows from 16 MiB on",
+            Parameter::RemoteEviction => {
+                "LAT_DMA_WRRD of the other socket's memory, cold windows from 16 MiB on"
+            }
+        }
+    }
+
+    /// Whether a row shows it.
+    pub(super) fn shows(self, machine: &Machine, key: &Key) -> bool {
+        let sockets = machine.sockets;
+        let (far_memory, far_program) = (sockets.memory != sockets.device, sockets.program != sockets.device);
+        let plain = key.host_offset_bytes == 0 && key.device_offset_bytes == 0 && key.size_bytes <= 64;
+        let small = (4096..=SMALL_BYTES).contains(&key.window_bytes);
+        let large = key.window_bytes >= LARGE_BYTES;
+        let read = matches!(key.test, Test::LatCmdRd | Test::LatDmaRd);
+        let cold = key.cache == Cache::Cold;
+        let in_4k = machine.iommu == Iommu::Pages4k;
+        plain
+            && match self {
+                Parameter::RootComplex => read && small && key.cache == Cache::DeviceWarm,
+                Parameter::CoreSnoop => read && small && key.cache == Cache::HostWarm && !far_program,
+                // What an earlier experiment's device writes have left shows in the smallest windows.
+                Parameter::Dram => read && small && key.window_bytes > 16_384 && cold && !far_memory,
+                Parameter::Write => key.test == Test::LatCmdWrRd && small,
+                Parameter::PageWalk => read && large && cold && in_4k && !far_memory,
+                Parameter::Eviction => {
+                    key.test == Test::LatCmdWrRd
+                        && large
+                        && cold
+                        && key.size_bytes == 64
+                        && !in_4k
+                        && !far_memory
+                }
+                Parameter::RemoteSnoop => {
+                    read && small && key.cache == Cache::HostWarm && far_program && !far_memory
+                }
+                Parameter::RemoteMemory => read && large && cold && far_memory && !in_4k,
+                Parameter::RemoteEviction => {
+                    key.test == Test::LatDmaWrRd && large && cold && far_memory && !in_4k
+                }
+            }
+    }
+}

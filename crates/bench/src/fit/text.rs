@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The text of a host profile whose figures are replaced while comments and order stay. Knows no figure but by its place.
+
+use super::Parameter;
+use std::path::Path;
+use toml_edit::{DocumentMut, Item, TableLike, value};
+
+/// Figures that are looked up, not fitted: table and key.
+const DATA_SHEET: [(&str, &str); 4] =
+    [("llc", "capacity_bytes"), ("llc", "ways"), ("llc", "ddio_ways"), ("iommu", "superpages")];
+
+/// A profile that is being fitted or changed.
+#[derive(Clone, Debug)]
+pub struct Profile {
+    document: DocumentMut,
+}
+
+impl Profile {
+    /// The profile of that text.
+    ///
+    /// # Errors
+    /// What is not TOML in it.
+    pub fn parse(text: &str) -> Result<Profile, String> {
+        Ok(Profile { document: text.parse::<DocumentMut>().map_err(|e| e.to_string())? })
+    }
+
+    /// Its text.
+    #[must_use]
+    pub fn text(&self) -> String {
+        self.document.to_string()
+    }
+
+    /// Writes it to `file`.
+    ///
+    /// # Errors
+    /// Why it could not be written.
+    pub fn write(&self, file: &Path) -> Result<(), String> {
+        std::fs::write(file, self.text()).map_err(|e| format!("{}: {e}", file.display()))
+    }
+
+    /// A figure in picoseconds; `None` where the profile has no such part.
+    #[must_use]
+    pub fn get(&self, parameter: Parameter) -> Option<u64> {
+        let (table, key) = parameter.place();
+        let table = match table {
+            None => self.document.as_table() as &dyn TableLike,
+            Some(name) => self.document.get(name)?.as_table_like()?,
+        };
+        let figure = table.get(key)?.as_table_like()?.get("value")?.as_integer()?;
+        u64::try_from(figure).ok()
+    }
+
+    /// Sets a figure, which was fitted on so many rows.
+    ///
+    /// # Errors
+    /// Where the profile has no such part.
+    pub fn set(&mut self, parameter: Parameter, ps: u64, rows: usize) -> Result<(), String> {
+        let missing = || format!("the profile has no `{}`", parameter.place().1);
+        let figure = self.figure(parameter).and_then(Item::as_table_like_mut).ok_or_else(missing)?;
+        figure.insert("value", value(i64::try_from(ps).unwrap_or(i64::MAX)));
+        figure.insert("source", value(format!("fit: {rows} rows, {}", parameter.shown_by())));
+        Ok(())
+    }
+
+    /// Sets the figure at `path`, key by key from the outermost table on, or takes a part away. What is not there stays so.
+    pub fn edit(&mut self, path: &[&str], to: Option<i64>) {
+        let Some((last, tables)) = path.split_last() else { return };
+        let mut at: &mut dyn TableLike = self.document.as_table_mut();
+        for name in tables {
+            let Some(table) = at.get_mut(name).and_then(Item::as_table_like_mut) else { return };
+            at = table;
+        }
+        match to {
+            Some(to) => {
+                let figure = at.get_mut(last).and_then(Item::as_table_like_mut);
+                figure.and_then(|figure| figure.insert("value", value(to)));
+            }
+            None => {
+                at.remove(last);
+            }
+        }
+    }
+
+    /// Takes over from the profile of text `other` what a data sheet says: the size of the cache and its share for devices, and
+    /// what pages the IOMMU has.
+    ///
+    /// # Errors
+    /// What is not TOML in `other`.
+    pub fn adopt_size(&mut self, other: &str) -> Result<(), String> {
+        let other = Profile::parse(other)?;
+        for (table, key) in DATA_SHEET {
+            let there = other.document.get(table).and_then(Item::as_table_like).and_then(|t| t.get(key));
+            let here = self.document.get_mut(table).and_then(Item::as_table_like_mut);
+            if let (Some(item), Some(table)) = (there, here) {
+                table.insert(key, item.clone());
+            }
+        }
+        Ok(())
+    }
+
+    fn figure(&mut self, parameter: Parameter) -> Option<&mut Item> {
+        let (table, key) = parameter.place();
+        match table {
+            None => self.document.get_mut(key),
+            Some(name) => self.document.get_mut(name)?.as_table_like_mut()?.get_mut(key),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "# A host.\nroot_complex_latency_ps = { value = 5, source = \"a guess\" } # each way\n\n[dram]\nlatency_ps = { value = 7, source = \"x\" }\n";
+
+    #[test]
+    fn figures_change_and_all_else_stays() {
+        let mut profile = Profile::parse(TEXT).unwrap();
+        assert_eq!(profile.get(Parameter::RootComplex), Some(5));
+        assert_eq!(profile.get(Parameter::Dram), Some(7));
+        assert_eq!(profile.get(Parameter::PageWalk), None);
+        profile.set(Parameter::Dram, 80_000, 3).unwrap();
+        let expected = TEXT.replace(
+            "value = 7, source = \"x\"",
+            "value = 80000, source = \"fit: 3 rows, reads of cold windows up to 256 KiB\"",
+        );
+        assert_eq!(profile.text(), expected);
+        assert!(profile.set(Parameter::PageWalk, 1, 1).is_err());
+        profile.edit(&["dram", "latency_ps"], Some(9));
+        assert_eq!(profile.get(Parameter::Dram), Some(9));
+        profile.edit(&["iommu", "walkers"], Some(9));
+        profile.edit(&["dram"], None);
+        assert_eq!(profile.get(Parameter::Dram), None);
+        assert_eq!(profile.text(), TEXT.split("\n[dram]").next().unwrap());
+    }
+}

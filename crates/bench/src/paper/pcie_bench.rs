@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What pcie-bench (SIGCOMM'18, §2 and §3) says of NICs, with NICs: Figure 1's three as devices with their drivers, beside the
+//! closed form of each.
+
+mod in_flight;
+mod round_trip;
+
+pub(super) use in_flight::in_flight;
+pub(super) use round_trip::round_trip;
+
+use super::figures;
+use super::setup::Setup;
+use super::table::{Cell, Chart, Column, Line, Report, Table};
+use super::{Effort, PaperError};
+use devices::packet_nic;
+use model::{Addressing, Description, Form, Kind, Packeting, Params, Shipped, ethernet_gbps};
+
+/// A NIC: its name in a lab, its closed form, where the lab stands, and its text.
+struct Nic {
+    name: &'static str,
+    closed_form: &'static str,
+    lab: &'static str,
+    text: &'static str,
+}
+
+/// Those of Figure 1.
+const NICS: [Nic; 3] = [
+    Nic {
+        name: "simple",
+        closed_form: "simple",
+        lab: "labs/nic/simple.toml",
+        text: include_str!("../../../../labs/nic/simple.toml"),
+    },
+    Nic {
+        name: "kernel driver",
+        closed_form: "82599-kernel",
+        lab: "labs/nic/kernel.toml",
+        text: include_str!("../../../../labs/nic/kernel.toml"),
+    },
+    Nic {
+        name: "DPDK driver",
+        closed_form: "82599-dpdk",
+        lab: "labs/nic/dpdk.toml",
+        text: include_str!("../../../../labs/nic/dpdk.toml"),
+    },
+];
+
+/// Sizes of Figure 1 in bytes: on both sides of each payload's end.
+pub(super) const SIZES: [u32; 16] =
+    [64, 128, 192, 256, 257, 320, 384, 512, 513, 640, 768, 769, 1024, 1025, 1280, 1520];
+/// The host that is measured beside the ideal one.
+const HOST: &str = "xeon-e5-2637v3";
+/// Of the Ethernet of Figure 1.
+const ETHERNET_GBPS: u32 = 40;
+
+const COLUMNS: &[Column] = &[
+    Column { key: "size_bytes", head: "size B" },
+    Column { key: "model_exact_gbps", head: "closed form Gb/s" },
+    Column { key: "ideal_gbps", head: "ideal host Gb/s" },
+    Column { key: "difference_percent", head: "difference %" },
+    Column { key: "host_gbps", head: "xeon-e5-2637v3 Gb/s" },
+    Column { key: "host_40g_gbps", head: "and 40G Ethernet" },
+    Column { key: "ethernet_gbps", head: "40G Ethernet" },
+];
+
+/// What one NIC has shown, by size.
+struct Curve {
+    rows: Vec<Vec<Cell>>,
+    closed: Vec<(f64, f64)>,
+    ideal: Vec<(f64, f64)>,
+    host: Vec<(f64, f64)>,
+    ethernet: Vec<(f64, f64)>,
+    /// The largest difference between closed form and simulation, in percent, and at which size.
+    worst: (f64, u32),
+}
+
+/// Gen3 x8, MPS 256, MRRS 512 (SIGCOMM'18, §3), as the labs have it.
+fn params() -> Result<Params, PaperError> {
+    Params::new(3, 8, 256, 512, 64).map_err(|e| PaperError::Lab(e.to_string()))
+}
+
+/// The closed form of a NIC whose interrupts go where those of x86 go: below 4 GiB.
+fn description(nic: &Nic) -> Result<Description, PaperError> {
+    let fail = |why: String| PaperError::Lab(format!("{}: {why}", nic.closed_form));
+    let shipped = Shipped::find(nic.closed_form).ok_or_else(|| fail("no such closed form".into()))?;
+    let mut description = Description::parse(shipped.text).map_err(|e| fail(e.to_string()))?;
+    for interrupt in description.transactions.iter_mut().filter(|t| t.kind == Kind::Interrupt) {
+        interrupt.addressing = Some(Addressing::A32);
+    }
+    Ok(description)
+}
+
+/// A lab of a NIC with frames of `size` bytes.
+fn varied(lab: (&'static str, &'static str), size: u32, frames: u32, host: &str) -> Setup {
+    Setup::new(lab.0, lab.1)
+        .set("host.profile", host)
+        .set("slot.0.packet-nic.frame_bytes", i64::from(size))
+        .set("slot.0.packet-nic.frames", i64::from(frames))
+        .set("slot.0.packet-nic.warm_up", 2 * i64::from(frames))
+}
+
+/// Runs a lab with a NIC; nothing of it may fail.
+fn run(setup: &Setup) -> Result<(packet_nic::Report, lab::Assembly), PaperError> {
+    let (assembly, _) = setup.run()?;
+    let report = assembly.packet_nic_report().ok_or_else(|| PaperError::Lab("no packet-nic".into()))?;
+    let report = report.get().clone();
+    Ok((report, assembly))
+}
+
+/// Rate of frames of `size` bytes that came back, in Gb/s.
+fn gbps(report: &packet_nic::Report, size: u32) -> f64 {
+    way_gbps(&report.rx, size)
+}
+
+fn way_gbps(way: &packet_nic::Way, size: u32) -> f64 {
+    way.measured as f64 * f64::from(size) * 8_000.0 / way.elapsed().as_ps().max(1) as f64
+}
+
+fn rate(setup: Setup, size: u32) -> Result<f64, PaperError> {
+    Ok(gbps(&run(&setup)?.0, size))
+}
+
+/// Figure 1: throughput over the size of frames, both ways at once.
+pub(super) fn nics(effort: &Effort) -> Result<Report, PaperError> {
+    let paper = figures::pcie_bench()?.nics;
+    let curves = NICS.iter().map(|nic| curve(nic, effort)).collect::<Result<Vec<_>, _>>()?;
+    let differences = NICS.iter().zip(&curves).map(|(nic, curve)| {
+        let (percent, size) = curve.worst;
+        format!("{} {percent:+.1} % at {size} B", nic.name)
+    });
+    let differences = differences.collect::<Vec<_>>().join(", ");
+    let mut lines = Vec::new();
+    for (nic, curve) in NICS.iter().zip(&curves) {
+        lines.push(Line::riser(format!("{}, ideal host", nic.name), curve.ideal.clone()));
+        lines.push(Line::riser(format!("{}, {HOST}", nic.name), curve.host.clone()));
+        lines.push(Line::paper(format!("{}, closed form", nic.name), curve.closed.clone()));
+    }
+    lines.extend(curves.first().map(|c| Line::paper("40G Ethernet", c.ethernet.clone())));
+    let table =
+        |(nic, curve): (&Nic, Curve)| Table { title: nic.name.into(), columns: COLUMNS, rows: curve.rows };
+    Ok(Report {
+        labs: NICS.iter().map(|nic| nic.lab).collect(),
+        tables: NICS.iter().zip(curves).map(table).collect(),
+        notes: vec![
+            format!("Paper: {}; the plot prints no other number.", paper.source),
+            format!("Furthest from the closed form, on the ideal host: {differences}: there the wire is the bound, which the closed form counts."),
+            format!("The paper has the simple NIC lose 40 Gb/s Ethernet at frames of {} B and less.", paper.simple_line_rate_above_bytes),
+            "The closed form here has interrupts at addresses of 32 bits, as hosts have them: `riser model nic` counts 4 B more for each.".into(),
+            format!("On {HOST} a read of a register stalls a core for its whole latency: 16 cores for each direction of the simple NIC (`workers`), which has one such read for every frame; and 64 reads of frames may be under way (`reads`). What the host's own instructions take is not modelled."),
+            "Frames are counted as a host holds them, without FCS; on the Ethernet, each has 24 B more. What is sent comes back, so that both directions have one rate.".into(),
+        ],
+        chart: Some(Chart { x: "frame (B)", y: "frames each way (Gb/s)", lines }),
+        ..Report::default()
+    })
+}
+
+fn curve(nic: &Nic, effort: &Effort) -> Result<Curve, PaperError> {
+    let (params, description, lab) = (params()?, description(nic)?, (nic.lab, nic.text));
+    let mut curve = Curve {
+        rows: Vec::new(),
+        closed: Vec::new(),
+        ideal: Vec::new(),
+        host: Vec::new(),
+        ethernet: Vec::new(),
+        worst: (0.0, 0),
+    };
+    for &size in effort.packet_sizes {
+        let closed = description.throughput(&params, Form::Exact, Packeting::Both, size);
+        let closed = closed.map_err(|e| PaperError::Lab(e.to_string()))?.throughput_gbps;
+        let setup = |host| varied(lab, size, effort.packets, host);
+        let (ideal, host) = (rate(setup("ideal"), size)?, rate(setup(HOST), size)?);
+        let limited = setup(HOST).set("slot.0.packet-nic.ethernet_gbps", i64::from(ETHERNET_GBPS));
+        let (limited, ethernet) = (rate(limited, size)?, ethernet_gbps(ETHERNET_GBPS.into(), size));
+        let difference = 100.0 * (ideal / closed - 1.0);
+        if difference.abs() > curve.worst.0.abs() {
+            curve.worst = (difference, size);
+        }
+        curve.rows.push(vec![
+            Cell::whole(size),
+            Cell::Number(closed, 2),
+            Cell::Number(ideal, 2),
+            Cell::Number(difference, 2),
+            Cell::Number(host, 2),
+            Cell::Number(limited, 2),
+            Cell::Number(ethernet, 2),
+        ]);
+        let x = f64::from(size);
+        curve.closed.push((x, closed));
+        curve.ideal.push((x, ideal));
+        curve.host.push((x, host));
+        curve.ethernet.push((x, ethernet));
+    }
+    Ok(curve)
+}

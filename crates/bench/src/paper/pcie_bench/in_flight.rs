@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! §2 and §7: how many reads a NIC must have under way to keep up with its Ethernet, by formula and by a NIC that may have no
+//! more.
+
+use super::super::setup::Setup;
+use super::super::table::{Cell, Chart, Column, Line, Report, Table};
+use super::super::{Effort, PaperError};
+use super::{ETHERNET_GBPS, HOST, NICS, rate, run, varied, way_gbps};
+use crate::Plan;
+use crate::Test;
+use model::{QUOTED, Quoted, in_flight as needed, packet_ns};
+
+/// The paper's frame, with its FCS, in bytes.
+const FRAME_BYTES: u32 = 128;
+/// Of it the host holds none.
+const FCS_BYTES: u32 = 4;
+/// Reads of frames under way.
+const READS: [u16; 12] = [1, 2, 4, 8, 12, 16, 18, 20, 24, 32, 40, 64];
+
+const BUDGET: &[Column] = &[
+    Column { key: "latency", head: "latency" },
+    Column { key: "latency_ns", head: "ns" },
+    Column { key: "packet_ns", head: "packet every ns" },
+    Column { key: "needed", head: "under way" },
+    Column { key: "paper_needed", head: "paper says" },
+];
+
+const RATES: &[Column] = &[
+    Column { key: "reads", head: "reads under way" },
+    Column { key: "tx_gbps", head: "sending alone Gb/s" },
+    Column { key: "tx_line_rate_percent", head: "of 40G Ethernet %" },
+    Column { key: "tx_place_ns", head: "ns each" },
+    Column { key: "gbps", head: "both ways Gb/s" },
+    Column { key: "line_rate_percent", head: "of 40G Ethernet %" },
+    Column { key: "place_ns", head: "ns each" },
+];
+
+/// The budget, and what a NIC with so many reads reaches.
+pub(in super::super) fn in_flight(effort: &Effort) -> Result<Report, PaperError> {
+    let packet = packet_ns(FRAME_BYTES, ETHERNET_GBPS.into()).map_err(lab)?;
+    let host_ns = latency(effort)?;
+    let mut budget = QUOTED.iter().map(quoted).collect::<Result<Vec<_>, _>>()?.concat();
+    budget.push(row(&format!("LAT_RD on {HOST}, a card that costs nothing"), host_ns, packet, None)?);
+    let (mut rows, mut alone, mut both) = (Vec::new(), Vec::new(), Vec::new());
+    let (size, nic) = (FRAME_BYTES - FCS_BYTES, &NICS[2]);
+    let ethernet = model::ethernet_gbps(ETHERNET_GBPS.into(), size);
+    for reads in READS {
+        let setup = varied_reads(size, effort, reads);
+        let (report, _) = run(&setup.set("slot.0.packet-nic.traffic", "tx"))?;
+        let sent = way_gbps(&report.tx, size);
+        let gbps = rate(varied_reads(size, effort, reads), size)?;
+        alone.push((f64::from(reads), sent));
+        both.push((f64::from(reads), gbps));
+        // Little's law: how long each of them is under way.
+        let place_ns = |gbps: f64| f64::from(reads) * f64::from(size) * 8.0 / gbps;
+        let shown = |gbps: f64| {
+            [(gbps, 2), (100.0 * gbps / ethernet, 1), (place_ns(gbps), 0)].map(|(x, n)| Cell::Number(x, n))
+        };
+        rows.push([Cell::whole(reads)].into_iter().chain(shown(sent)).chain(shown(gbps)).collect());
+    }
+    let flat = vec![(1.0, ethernet), (64.0, ethernet)];
+    Ok(Report {
+        labs: vec![nic.lab],
+        tables: vec![
+            Table { title: format!("Transfers under way for {FRAME_BYTES} B at {ETHERNET_GBPS} Gb/s"), columns: BUDGET, rows: budget },
+            Table { title: format!("82599-style NIC, DPDK driver, on {HOST}"), columns: RATES, rows },
+        ],
+        notes: vec![
+            "The paper says \"at least 30\" twice. In §2 that is 900 ns over \"around every 30 ns\"; in §7 it stands beside 560 to 666 ns and 29.6 ns, of which 19 to 23 is the quotient.".into(),
+            "The NIC's place for a frame is taken until the frame has left, so for its time on the Ethernet too: one more than the quotient; \"ns each\" is how long, by Little's law. Reads of descriptors come beside, up to two batches of 40.".into(),
+            "LAT_RD reads one thing after the other, from a window of 8 KiB that a cache holds. The NIC's frames come from memory; and each of its reads waits in the host for the writes before it to be visible (no read passes a write, `PCIe 5.0 §2.4.1`): descriptors written back, and both ways frames too. It is latency under load that counts, which neither the paper's 560 to 666 ns nor LAT_RD are; with it, at least 30 is right.".into(),
+            "`riser model inflight` answers for other sizes, rates, latencies and hosts.".into(),
+        ],
+        chart: Some(Chart {
+            x: "reads under way",
+            y: "frames each way (Gb/s)",
+            lines: vec![
+                Line::riser("sending alone", alone),
+                Line::riser("both ways", both),
+                Line::paper("40G Ethernet", flat),
+            ],
+        }),
+        ..Report::default()
+    })
+}
+
+/// The NIC with so many reads, and its Ethernet.
+fn varied_reads(size: u32, effort: &Effort, reads: u16) -> Setup {
+    varied((NICS[2].lab, NICS[2].text), size, effort.packets, HOST)
+        .set("slot.0.packet-nic.reads", i64::from(reads))
+        .set("slot.0.packet-nic.ethernet_gbps", i64::from(ETHERNET_GBPS))
+}
+
+fn lab(error: impl std::fmt::Display) -> PaperError {
+    PaperError::Lab(error.to_string())
+}
+
+/// Both ends of what the paper quotes.
+fn quoted(q: &Quoted) -> Result<Vec<Vec<Cell>>, PaperError> {
+    let section = q.source.split(':').next().unwrap_or(q.name);
+    let mut ends = vec![q.least_ns];
+    ends.extend((q.most_ns > q.least_ns).then_some(q.most_ns));
+    ends.into_iter().map(|ns| row(section, ns, q.packet_ns, Some(q.says))).collect()
+}
+
+fn row(name: &str, latency_ns: f64, packet_ns: f64, says: Option<u32>) -> Result<Vec<Cell>, PaperError> {
+    let answer = needed(latency_ns, packet_ns).map_err(lab)?;
+    Ok(vec![
+        Cell::Text(name.to_owned()),
+        Cell::Number(latency_ns, 1),
+        Cell::Number(packet_ns, 1),
+        Cell::whole(answer.needed),
+        Cell::maybe(says.map(f64::from), 0),
+    ])
+}
+
+/// Median of a read of a frame on the host, without what a card adds.
+fn latency(effort: &Effort) -> Result<f64, PaperError> {
+    let plan = Plan {
+        host: HOST.into(),
+        latency_transfers: effort.latency_transfers,
+        warm_up: effort.latency_transfers,
+        ..Plan::default()
+    };
+    let row = plan.measure(Test::LatRd, FRAME_BYTES).map_err(|e| PaperError::Run(e.to_string()))?;
+    row.latency.map(|l| l.latency_ns_median).ok_or_else(|| PaperError::Run("no latency".into()))
+}

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Figure 2: one frame from a program to the cable and back, and the share of PCI Express in it.
+
+use super::super::figures;
+use super::super::setup::Setup;
+use super::super::table::{Cell, Chart, Column, Line, Report, Table};
+use super::super::{Effort, PaperError};
+use devices::packet_nic::Trip;
+use lab::TransactionReport;
+use lab::transactions::transactions;
+
+const LAB: &str = "labs/nic/round-trip.toml";
+const TEXT: &str = include_str!("../../../../../labs/nic/round-trip.toml");
+
+/// Sizes of frames in bytes.
+const SIZES: [u32; 7] = [64, 128, 256, 512, 1024, 1500, 1520];
+
+/// How a frame is handed over and how the program hears of it: what tables call it, and its keys.
+const WAYS: [(&str, &str, &str); 3] = [
+    ("PIO, memory watched", "dpdk", "pio"),
+    ("descriptor, memory watched", "dpdk", "ring"),
+    ("descriptor, interrupt and head pointer", "simple", "ring"),
+];
+
+const COLUMNS: &[Column] = &[
+    Column { key: "size_bytes", head: "size B" },
+    Column { key: "total_ns", head: "total ns" },
+    Column { key: "pcie_ns", head: "PCIe ns" },
+    Column { key: "pcie_percent", head: "PCIe %" },
+    Column { key: "to_device_ns", head: "to device" },
+    Column { key: "descriptor_ns", head: "descriptor" },
+    Column { key: "fetch_ns", head: "fetch" },
+    Column { key: "network_ns", head: "MAC and cable" },
+    Column { key: "store_ns", head: "store, notice" },
+    Column { key: "paper_total_ns", head: "paper total" },
+    Column { key: "paper_pcie_percent", head: "paper PCIe %" },
+];
+
+const STAGES: &[Column] = &[
+    Column { key: "way", head: "way" },
+    Column { key: "kind", head: "transaction" },
+    Column { key: "requests_per_frame", head: "a frame" },
+    Column { key: "latency_ns", head: "mean ns" },
+    Column { key: "queue_ns", head: "queue" },
+    Column { key: "serialization_ns", head: "serialization" },
+    Column { key: "wire_ns", head: "wire" },
+    Column { key: "root_complex_ns", head: "root complex" },
+    Column { key: "memory_ns", head: "memory" },
+    Column { key: "completer_ns", head: "device" },
+];
+
+/// What one way of handing over has shown.
+struct Way {
+    table: Table,
+    totals: Vec<(f64, f64)>,
+    pcie: Vec<(f64, f64)>,
+    stages: Vec<Vec<Cell>>,
+}
+
+/// Round trips over the size of the frame, by stage.
+pub(in super::super) fn round_trip(effort: &Effort) -> Result<Report, PaperError> {
+    let paper = figures::pcie_bench()?.round_trip;
+    let ways = WAYS.iter().map(|way| measure(*way, effort, &paper)).collect::<Result<Vec<_>, _>>()?;
+    let at = f64::from(paper.bytes);
+    let mut lines = vec![
+        Line::paper("paper, total", vec![(at, paper.total_ns)]),
+        Line::paper("paper, PCIe", vec![(at, paper.pcie_ns)]),
+    ];
+    let mut stages = Vec::new();
+    let mut tables = Vec::new();
+    for (way, (name, ..)) in ways.into_iter().zip(WAYS) {
+        lines.push(Line::riser(format!("{name}: total"), way.totals));
+        lines.push(Line::riser(format!("{name}: PCIe"), way.pcie));
+        stages.extend(way.stages);
+        tables.push(way.table);
+    }
+    tables.push(Table {
+        title: format!("Transactions of a frame of {} B, by stage", paper.bytes),
+        columns: STAGES,
+        rows: stages,
+    });
+    Ok(Report {
+        labs: vec![LAB],
+        tables,
+        notes: vec![
+            format!("Paper: {}. Its plot prints no numbers.", paper.source),
+            "MAC and cable are what the lab says: 70 ns, and the frame's time on a 40 Gb/s Ethernet, 30.4 ns for 128 B; so the about 100 ns that the paper's 1000 leave beside its 900. PCIe is all else: host, root complex and link, both ways.".into(),
+            "The paper's program writes the frame into the card, watches its memory, and knows no kernel: the first table. What it measured as PCI Express holds the core's stores, which leave it by write-combining buffers, and its loads; of these riser's host, and an unknown host at that, knows nothing. A descriptor that the card must read, and interrupts, take more than the paper's: no NIC with rings is as fast.".into(),
+            "Where a program watches its memory, it is held to see a frame when the ledger has it visible: root complex and memory behind its arrival.".into(),
+            "Parts of a row add up to its total. In the last table, transactions overlap where they are posted: a frame's lines by PIO, a frame and its descriptor.".into(),
+        ],
+        chart: Some(Chart { x: "frame (B)", y: "round trip (ns)", lines }),
+        ..Report::default()
+    })
+}
+
+fn measure(
+    (name, kind, send): (&str, &str, &str),
+    effort: &Effort,
+    paper: &figures::RoundTrip,
+) -> Result<Way, PaperError> {
+    let mut way = Way {
+        table: Table { title: name.to_owned(), columns: COLUMNS, rows: Vec::new() },
+        totals: Vec::new(),
+        pcie: Vec::new(),
+        stages: Vec::new(),
+    };
+    for size in SIZES {
+        let setup = Setup::new(LAB, TEXT)
+            .set("slot.0.packet-nic.kind", kind)
+            .set("slot.0.packet-nic.send", send)
+            .set("slot.0.packet-nic.frame_bytes", i64::from(size))
+            .set("slot.0.packet-nic.frames", i64::from(effort.frames));
+        let (report, assembly) = super::run(&setup)?;
+        let trip = median(&report.trips).ok_or_else(|| PaperError::Run(format!("{LAB}: no round trip")))?;
+        let all = transactions(&assembly.fabric, 0);
+        let later = if report.interrupts == 0 { visible_later(&all) } else { 0.0 };
+        let trip = Shown::of(&trip, later);
+        way.table.rows.push(row(size, &trip, paper));
+        let x = f64::from(size);
+        way.totals.push((x, trip.total()));
+        way.pcie.push((x, trip.pcie()));
+        if size == paper.bytes {
+            let frames = report.tx.frames as f64;
+            way.stages.extend(all.iter().filter(|t| belongs(t)).map(|t| stage(name, t, frames)));
+        }
+    }
+    Ok(way)
+}
+
+/// The trip with the median total.
+fn median(trips: &[Trip]) -> Option<Trip> {
+    let mut trips = trips.to_vec();
+    trips.sort_by_key(Trip::total);
+    trips.get(trips.len() / 2).copied()
+}
+
+/// What a write takes in root complex and memory until it is visible there, in ns. A program's own look at its memory sees
+/// the bytes when the root complex has them, which no core does.
+fn visible_later(all: &[TransactionReport]) -> f64 {
+    all.iter().find(|t| t.kind == "dma_write").map_or(0.0, |t| t.mean.root_complex_ns + t.mean.memory_ns)
+}
+
+/// The parts of a trip, in ns.
+struct Shown([f64; 5]);
+
+impl Shown {
+    /// `trip`, whose end is seen `later` ns later.
+    fn of(trip: &Trip, later: f64) -> Shown {
+        let mut parts = trip.parts().map(|part| ns(part.as_ps()));
+        parts[4] += later;
+        Shown(parts)
+    }
+
+    fn total(&self) -> f64 {
+        self.0.iter().sum()
+    }
+
+    /// All but MAC and cable.
+    fn pcie(&self) -> f64 {
+        self.total() - self.0[3]
+    }
+}
+
+fn ns(ps: u64) -> f64 {
+    ps as f64 / 1_000.0
+}
+
+fn row(size: u32, trip: &Shown, paper: &figures::RoundTrip) -> Vec<Cell> {
+    let share = |part: f64, whole: f64| 100.0 * part / whole;
+    let (total, pcie) = (trip.total(), trip.pcie());
+    let (paper_total, paper_share) = match size {
+        s if s == paper.bytes => (Some(paper.total_ns), Some(share(paper.pcie_ns, paper.total_ns))),
+        s if s == paper.large_bytes => (None, Some(paper.large_pcie_percent)),
+        _ => (None, None),
+    };
+    let first = [
+        Cell::whole(size),
+        Cell::Number(total, 1),
+        Cell::Number(pcie, 1),
+        Cell::Number(share(pcie, total), 1),
+    ];
+    let parts = trip.0.map(|part| Cell::Number(part, 1));
+    let last = [Cell::maybe(paper_total, 0), Cell::maybe(paper_share, 0)];
+    first.into_iter().chain(parts).chain(last).collect()
+}
+
+/// Configuration is no part of a round trip.
+fn belongs(transaction: &TransactionReport) -> bool {
+    ["host_write", "host_read", "dma_read", "dma_write", "interrupt"].contains(&transaction.kind)
+}
+
+fn stage(way: &str, t: &TransactionReport, frames: f64) -> Vec<Cell> {
+    let mean = &t.mean;
+    let parts = [
+        t.latency_ns_mean,
+        mean.queue_ns,
+        mean.serialization_ns,
+        mean.wire_ns,
+        mean.root_complex_ns,
+        mean.memory_ns,
+        mean.completer_ns,
+    ];
+    let first = [
+        Cell::Text(way.to_owned()),
+        Cell::Text(t.kind.to_owned()),
+        Cell::Number(t.requests as f64 / frames, 1),
+    ];
+    first.into_iter().chain(parts.map(|ns| Cell::Number(ns, 1))).collect()
+}

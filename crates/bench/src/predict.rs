@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The rows of measurements, simulated: on what they were measured, with a profile of one's choice.
+
+use crate::experiments::Key;
+use crate::results::{ResultRow, ResultSet, Tables};
+use crate::suite::{Machine, Rule, measure_row};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::thread;
+
+/// Rows draw from the seed of their place in the whole.
+const SEED: u64 = 1;
+
+/// A configuration that is to be simulated.
+pub(crate) struct Target<'a> {
+    pub(crate) machine: Machine,
+    pub(crate) measured: &'a Tables,
+}
+
+/// A row to be simulated: of which target and experiment.
+struct Row<'a> {
+    target: usize,
+    experiment: &'a str,
+    key: Key,
+}
+
+/// Simulates every row that was measured. `progress` is told how many of all are done.
+///
+/// # Errors
+/// The first row that cannot be simulated.
+pub(crate) fn predict(
+    targets: &[Target<'_>],
+    rule: &Rule,
+    jobs: usize,
+    progress: &mut dyn FnMut(usize, usize),
+) -> Result<ResultSet, String> {
+    let rows: Vec<Row<'_>> =
+        targets.iter().enumerate().flat_map(|(at, target)| rows_of(at, target)).collect();
+    let mut done: Vec<Option<ResultRow>> = vec![None; rows.len()];
+    let next = AtomicUsize::new(0);
+    let (sender, receiver) = mpsc::channel();
+    thread::scope(|scope| {
+        for _ in 0..jobs.max(1) {
+            let (sender, next, rows) = (sender.clone(), &next, &rows);
+            scope.spawn(move || {
+                loop {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(row) = rows.get(at) else { return };
+                    let result = measure_row(&targets[row.target].machine, row.key, rule, SEED + at as u64);
+                    // Where nobody listens any more, another row has failed.
+                    if sender.send((at, result)).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(sender);
+        let mut count = 0;
+        for (at, result) in receiver {
+            let row = &rows[at];
+            let name = &targets[row.target].machine.name;
+            done[at] = Some(result.map_err(|e| format!("{name}, {}: {}: {e}", row.experiment, row.key))?);
+            count += 1;
+            progress(count, rows.len());
+        }
+        Ok::<(), String>(())
+    })?;
+    Ok(gather(targets, &rows, done))
+}
+
+fn rows_of<'a>(at: usize, target: &'a Target<'_>) -> impl Iterator<Item = Row<'a>> {
+    let of = move |(name, rows): (&'a String, &'a Vec<ResultRow>)| {
+        rows.iter().map(move |row| Row { target: at, experiment: name, key: row.key })
+    };
+    target.measured.experiments.iter().flat_map(of)
+}
+
+fn gather(targets: &[Target<'_>], rows: &[Row<'_>], done: Vec<Option<ResultRow>>) -> ResultSet {
+    let mut set = ResultSet::default();
+    for (row, result) in rows.iter().zip(done) {
+        let name = targets[row.target].machine.name.clone();
+        let tables = set.configurations.entry(name).or_default();
+        tables.experiments.entry(row.experiment.into()).or_default().extend(result);
+    }
+    set
+}

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Results in the public pcie-bench format: a folder for each configuration, in it a CSV file for each experiment.
+//!
+//! A row is its [`Key`] (the columns `Test,PAT,Cache,HO,DO,WinSZ,SZ`) and its figures:
+//!
+//! ```text
+//! latency    TAvg,Avg,Med,Min,Max,95%,99.9%          cycles of 1.2 GHz
+//!            TAvg(ns),Avg(ns),...,99.9%(ns)          the same in nanoseconds
+//!            #outliers,#samples                      outliers: over three times the 95th percentile
+//! bandwidth  Time(cyc),Time,Bytes,Trans              cycles, nanoseconds, bytes, transfers
+//!            BW (GB/s),Trans/s                       10^9 bits (not bytes) per second, transfers per second
+//! NAME_cdf   cycles,ns,cdf                           one series behind the other, in the order of NAME's rows
+//! ```
+//!
+//! Of `BW_DMA_RW`, bytes and transfers are those of one direction. The card's clock of latencies ticks every 16 cycles.
+//!
+//! [`ResultSet::read`] takes anybody's files: what is wrong comes as an error with file and line, never as a panic, and
+//! sizes are bounded. [`mod@write`] makes such files. Nothing here simulates or compares.
+
+mod number;
+mod read;
+pub mod write;
+
+pub use read::{MAX_BYTES, MAX_FILES, MAX_ROWS, ResultsError, parse_distributions, parse_table};
+
+use crate::experiments::Key;
+use std::collections::BTreeMap;
+
+/// Results of any number of configurations.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct ResultSet {
+    /// By the names of their folders, such as `nfp6000-1.2GHz_hsw-Xeon-E5-2637v3_supermicro`.
+    pub configurations: BTreeMap<String, Tables>,
+}
+
+/// Results of one configuration.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Tables {
+    /// Rows of each experiment (`lat_dma_sizes`), in the order of the file. A key may come twice, as in the `off`
+    /// experiments, where both offsets are zero; the first then stands.
+    pub experiments: BTreeMap<String, Vec<ResultRow>>,
+    /// Distributions of the rows of an experiment, in the order of its rows, from its `_cdf` file.
+    pub distributions: BTreeMap<String, Vec<Vec<CdfPoint>>>,
+}
+
+/// A row of a file.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct ResultRow {
+    /// What was measured.
+    pub key: Key,
+    /// What came out.
+    pub figures: Figures,
+}
+
+impl ResultRow {
+    /// What is compared: median latency in nanoseconds, or bandwidth in Gb/s.
+    #[must_use]
+    pub fn value(&self) -> f64 {
+        match &self.figures {
+            Figures::Latency(latency) => latency.ns.median,
+            Figures::Bandwidth(bandwidth) => bandwidth.gbps,
+        }
+    }
+}
+
+/// The figures of a row.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Figures {
+    /// Of a latency row.
+    Latency(LatencyFigures),
+    /// Of a bandwidth row.
+    Bandwidth(BandwidthFigures),
+}
+
+/// The figures of a latency row.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct LatencyFigures {
+    /// In cycles of the card: the columns without unit.
+    pub cycles: Spread,
+    /// In nanoseconds: the columns with `(ns)`.
+    pub ns: Spread,
+    /// `#outliers`: samples over three times the 95th percentile.
+    pub outliers: u64,
+    /// `#samples`.
+    pub samples: u64,
+}
+
+/// How latencies spread, in cycles or in nanoseconds.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Spread {
+    /// `TAvg`: time of the whole test by samples; with what the card does between them.
+    pub elapsed: f64,
+    /// `Avg`.
+    pub mean: f64,
+    /// `Med`.
+    pub median: f64,
+    /// `Min`.
+    pub min: f64,
+    /// `Max`.
+    pub max: f64,
+    /// `95%`.
+    pub p95: f64,
+    /// `99.9%`.
+    pub p999: f64,
+}
+
+impl Spread {
+    /// Each figure by a factor.
+    #[must_use]
+    pub fn scaled(&self, by: impl Fn(f64) -> f64) -> Spread {
+        Spread {
+            elapsed: by(self.elapsed),
+            mean: by(self.mean),
+            median: by(self.median),
+            min: by(self.min),
+            max: by(self.max),
+            p95: by(self.p95),
+            p999: by(self.p999),
+        }
+    }
+}
+
+/// The figures of a bandwidth row.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct BandwidthFigures {
+    /// `Time(cyc)`: cycles of the card that the transfers took.
+    pub cycles: f64,
+    /// `Time`: the same in nanoseconds.
+    pub ns: f64,
+    /// `Bytes`: data of one direction.
+    pub bytes: u64,
+    /// `Trans`: transfers of one direction.
+    pub transactions: u64,
+    /// `BW (GB/s)`, which holds 10^9 bits per second, of one direction.
+    pub gbps: f64,
+    /// `Trans/s`: of one direction.
+    pub transactions_per_s: f64,
+}
+
+/// A point of a distribution.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct CdfPoint {
+    /// Latency in cycles.
+    pub cycles: f64,
+    /// The same in nanoseconds.
+    pub ns: f64,
+    /// Share of samples up to it, 0 to 1.
+    pub share: f64,
+}
+
+#[cfg(test)]
+mod tests;

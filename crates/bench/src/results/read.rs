@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Reading files of the public format, which may be anybody's. Never panics, never guesses: a number that is none is an
+//! error with its line and column.
+
+use super::number::{parse, parse_integer};
+use super::{BandwidthFigures, CdfPoint, Figures, LatencyFigures, ResultRow, ResultSet, Spread, Tables};
+use crate::experiments::{Key, UnknownName};
+use csv::StringRecord;
+use std::fmt::{self, Display};
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+/// The largest file that is read, in bytes.
+pub const MAX_BYTES: u64 = 64 << 20;
+/// The most rows of a table. (Points of a distribution are bounded by the bytes alone.)
+pub const MAX_ROWS: usize = 100_000;
+/// The most entries of a folder that are looked at.
+pub const MAX_FILES: usize = 4096;
+
+/// What is wrong with a file or folder of results.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ResultsError {
+    /// The file or folder.
+    pub path: PathBuf,
+    /// The line, from 1.
+    pub line: Option<u64>,
+    /// What is wrong, and what would be right.
+    pub message: String,
+}
+
+impl Display for ResultsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ResultsError { path, line, message } = self;
+        match line {
+            Some(line) => write!(f, "{}:{line}: {message}", path.display()),
+            None => write!(f, "{}: {message}", path.display()),
+        }
+    }
+}
+
+impl std::error::Error for ResultsError {}
+
+impl ResultsError {
+    fn whole(path: &Path, message: impl Display) -> ResultsError {
+        ResultsError { path: path.into(), line: None, message: message.to_string() }
+    }
+}
+
+impl ResultSet {
+    /// Reads `path`: the folder of one configuration, or a folder of such folders. Of files, only those in `.csv` are
+    /// looked at, and of these not `_hist.csv` and `_ts.csv`, which hold no results of their own. Folders without any are
+    /// left out.
+    ///
+    /// # Errors
+    /// The first file that cannot be read, or that is not of the format; a folder without results.
+    pub fn read(path: &Path) -> Result<ResultSet, ResultsError> {
+        let mut set = ResultSet::default();
+        let own = Tables::read(path)?;
+        if !own.is_empty() {
+            set.configurations.insert(name_of(path), own);
+            return Ok(set);
+        }
+        for folder in entries(path)?.into_iter().filter(|p| p.is_dir()) {
+            let tables = Tables::read(&folder)?;
+            if !tables.is_empty() {
+                set.configurations.insert(name_of(&folder), tables);
+            }
+        }
+        if set.configurations.is_empty() {
+            let why = "no results: looked for EXPERIMENT.csv and CONFIGURATION/EXPERIMENT.csv";
+            return Err(ResultsError::whole(path, why));
+        }
+        Ok(set)
+    }
+}
+
+impl Tables {
+    /// Reads the files of one configuration's folder; it may have none.
+    ///
+    /// # Errors
+    /// The first file that cannot be read, or that is not of the format.
+    pub fn read(folder: &Path) -> Result<Tables, ResultsError> {
+        let mut tables = Tables::default();
+        for path in entries(folder)? {
+            let name = path.file_name().and_then(|n| n.to_str()).and_then(|n| n.strip_suffix(".csv"));
+            let Some(name) = name else { continue };
+            if name.ends_with("_hist") || name.ends_with("_ts") || !path.is_file() {
+                continue;
+            }
+            let bytes = bytes_of(&path)?;
+            match name.strip_suffix("_cdf") {
+                Some(of) => {
+                    tables.distributions.insert(of.to_owned(), parse_distributions(&path, &bytes)?);
+                }
+                None => {
+                    tables.experiments.insert(name.to_owned(), parse_table(&path, &bytes)?);
+                }
+            }
+        }
+        Ok(tables)
+    }
+
+    /// True without any table.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.experiments.is_empty()
+    }
+}
+
+fn name_of(folder: &Path) -> String {
+    let name = |p: &Path| p.file_name().map(|n| n.to_string_lossy().into_owned());
+    name(folder)
+        .or_else(|| fs::canonicalize(folder).ok().and_then(|p| name(&p)))
+        .unwrap_or_else(|| "results".into())
+}
+
+/// What is in a folder, in the order of the names.
+fn entries(folder: &Path) -> Result<Vec<PathBuf>, ResultsError> {
+    let said = |e: std::io::Error| ResultsError::whole(folder, e);
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(folder).map_err(said)? {
+        if paths.len() == MAX_FILES {
+            return Err(ResultsError::whole(folder, format!("more than {MAX_FILES} entries")));
+        }
+        paths.push(entry.map_err(said)?.path());
+    }
+    paths.sort();
+    Ok(paths)
+}
+
+fn bytes_of(path: &Path) -> Result<Vec<u8>, ResultsError> {
+    let said = |e: std::io::Error| ResultsError::whole(path, e);
+    let mut bytes = Vec::new();
+    fs::File::open(path).map_err(said)?.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(said)?;
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err(ResultsError::whole(path, format!("larger than {MAX_BYTES} bytes")));
+    }
+    Ok(bytes)
+}
+
+/// The rows of an experiment; `path` only names the file in errors.
+///
+/// # Errors
+/// The first line that is not of the format.
+pub fn parse_table(path: &Path, bytes: &[u8]) -> Result<Vec<ResultRow>, ResultsError> {
+    let mut rows = Vec::new();
+    each_line(path, bytes, |line| {
+        if rows.len() == MAX_ROWS {
+            return Err(line.error(format!("more than {MAX_ROWS} rows")));
+        }
+        rows.push(row(line)?);
+        Ok(())
+    })?;
+    Ok(rows)
+}
+
+/// The distributions of an experiment's rows, in their order; `path` only names the file in errors. A new one begins where
+/// the share of samples falls.
+///
+/// # Errors
+/// The first line that is not of the format.
+pub fn parse_distributions(path: &Path, bytes: &[u8]) -> Result<Vec<Vec<CdfPoint>>, ResultsError> {
+    let mut series: Vec<Vec<CdfPoint>> = Vec::new();
+    each_line(path, bytes, |line| {
+        let point =
+            CdfPoint { cycles: line.float("cycles")?, ns: line.float("ns")?, share: line.float("cdf")? };
+        if point.share > 1.0 {
+            return Err(line.error(format!("cdf {}: legal are 0 to 1", point.share)));
+        }
+        match series.last_mut() {
+            Some(last) if last.last().is_none_or(|p| p.share <= point.share) => last.push(point),
+            _ => series.push(vec![point]),
+        }
+        Ok(())
+    })?;
+    Ok(series)
+}
+
+/// A line of a file, with what is needed to say what is wrong in it.
+struct Line<'a> {
+    path: &'a Path,
+    bytes: &'a [u8],
+    header: &'a StringRecord,
+    fields: &'a StringRecord,
+}
+
+fn each_line(
+    path: &Path,
+    bytes: &[u8],
+    mut take: impl FnMut(&Line<'_>) -> Result<(), ResultsError>,
+) -> Result<(), ResultsError> {
+    let mut reader = csv::Reader::from_reader(bytes);
+    let header = reader.headers().map_err(|e| said(path, bytes, &e))?.clone();
+    let mut fields = StringRecord::new();
+    while reader.read_record(&mut fields).map_err(|e| said(path, bytes, &e))? {
+        take(&Line { path, bytes, header: &header, fields: &fields })?;
+    }
+    Ok(())
+}
+
+/// What the CSV reader found, in one line of our own.
+fn said(path: &Path, bytes: &[u8], error: &csv::Error) -> ResultsError {
+    let line = line_number(bytes, error.position());
+    let message = match error.kind() {
+        csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
+            format!("{len} fields: the first line has {expected_len}")
+        }
+        csv::ErrorKind::Utf8 { .. } => "not UTF-8".into(),
+        _ => error.to_string(),
+    };
+    ResultsError { path: path.into(), line, message }
+}
+
+/// The line of a record, from 1. The reader's own count is behind by one where lines end in CR LF, since it takes LF for the
+/// beginning of the next record.
+fn line_number(bytes: &[u8], position: Option<&csv::Position>) -> Option<u64> {
+    let before = usize::try_from(position?.byte()).ok()?;
+    let ends = bytes.get(before..)?.iter().take_while(|b| matches!(b, b'\r' | b'\n')).count();
+    Some(bytes[..before + ends].iter().filter(|b| **b == b'\n').count() as u64 + 1)
+}
+
+impl Line<'_> {
+    fn error(&self, message: String) -> ResultsError {
+        let line = line_number(self.bytes, self.fields.position());
+        ResultsError { path: self.path.into(), line, message }
+    }
+
+    fn has(&self, column: &str) -> bool {
+        self.header.iter().any(|name| name.trim() == column)
+    }
+
+    fn text(&self, column: &str) -> Result<&str, ResultsError> {
+        let at = self.header.iter().position(|name| name.trim() == column);
+        let field = at.and_then(|at| self.fields.get(at));
+        field.map(str::trim).ok_or_else(|| self.error(format!("no column `{column}`")))
+    }
+
+    fn bad(&self, column: &str, text: &str, legal: &str) -> ResultsError {
+        let shown: String = text.chars().take(40).collect();
+        self.error(format!("{column} `{shown}`: {legal}"))
+    }
+
+    fn named<T: FromStr<Err = UnknownName>>(&self, column: &str) -> Result<T, ResultsError> {
+        self.text(column)?.parse().map_err(|e| self.error(format!("{column} {e}")))
+    }
+
+    fn float(&self, column: &str) -> Result<f64, ResultsError> {
+        let text = self.text(column)?;
+        parse(text).ok_or_else(|| self.bad(column, text, "legal are numbers from 0"))
+    }
+
+    fn integer(&self, column: &str) -> Result<u64, ResultsError> {
+        let text = self.text(column)?;
+        parse_integer(text).ok_or_else(|| self.bad(column, text, "legal are whole numbers from 0"))
+    }
+
+    fn small(&self, column: &str) -> Result<u32, ResultsError> {
+        let value = self.integer(column)?;
+        let legal = || format!("legal are 0 to {}", u32::MAX);
+        u32::try_from(value).map_err(|_| self.bad(column, &value.to_string(), &legal()))
+    }
+}
+
+fn row(line: &Line<'_>) -> Result<ResultRow, ResultsError> {
+    let key = Key {
+        test: line.named("Test")?,
+        pattern: line.named("PAT")?,
+        cache: line.named("Cache")?,
+        host_offset_bytes: line.small("HO")?,
+        device_offset_bytes: line.small("DO")?,
+        window_bytes: line.integer("WinSZ")?,
+        size_bytes: line.small("SZ")?,
+    };
+    if key.test.is_latency() != line.has("Med(ns)") {
+        let of = if key.test.is_latency() { "Med(ns)" } else { "BW (GB/s)" };
+        return Err(
+            line.error(format!("{} in a file for other tests: its figures have a column `{of}`", key.test))
+        );
+    }
+    let figures = match key.test.is_latency() {
+        true => Figures::Latency(latency(line)?),
+        false => Figures::Bandwidth(bandwidth(line)?),
+    };
+    Ok(ResultRow { key, figures })
+}
+
+fn latency(line: &Line<'_>) -> Result<LatencyFigures, ResultsError> {
+    Ok(LatencyFigures {
+        cycles: spread(line, "")?,
+        ns: spread(line, "(ns)")?,
+        outliers: line.integer("#outliers")?,
+        samples: line.integer("#samples")?,
+    })
+}
+
+fn spread(line: &Line<'_>, unit: &str) -> Result<Spread, ResultsError> {
+    let of = |name: &str| line.float(&format!("{name}{unit}"));
+    Ok(Spread {
+        elapsed: of("TAvg")?,
+        mean: of("Avg")?,
+        median: of("Med")?,
+        min: of("Min")?,
+        max: of("Max")?,
+        p95: of("95%")?,
+        p999: of("99.9%")?,
+    })
+}
+
+fn bandwidth(line: &Line<'_>) -> Result<BandwidthFigures, ResultsError> {
+    Ok(BandwidthFigures {
+        cycles: line.float("Time(cyc)")?,
+        ns: line.float("Time")?,
+        bytes: line.integer("Bytes")?,
+        transactions: line.integer("Trans")?,
+        gbps: line.float("BW (GB/s)")?,
+        transactions_per_s: line.float("Trans/s")?,
+    })
+}

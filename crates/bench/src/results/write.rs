@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Text of files of the public format: names, order and number formats of the columns as the published files have them,
+//! lines that end in CR LF. Nothing is written to disk here.
+
+use super::number::float;
+use super::{BandwidthFigures, CdfPoint, Figures, LatencyFigures, ResultRow, Spread};
+use crate::experiments::Key;
+
+/// Columns of a row's key.
+const KEY: &str = "Test,PAT,Cache,HO,DO,WinSZ,SZ";
+/// Columns of latencies.
+const LATENCY: &str = "TAvg,Avg,Med,Min,Max,95%,99.9%,TAvg(ns),Avg(ns),Med(ns),Min(ns),Max(ns),95%(ns),99.9%(ns),\
+                       #outliers,#samples";
+/// Columns of bandwidths.
+const BANDWIDTH: &str = "Time(cyc),Time,Bytes,Trans,BW (GB/s),Trans/s";
+
+/// The file of an experiment; all its rows are latencies, or all bandwidths.
+#[must_use]
+pub fn table(rows: &[ResultRow]) -> String {
+    let latencies = matches!(rows.first(), Some(ResultRow { figures: Figures::Latency(_), .. }));
+    let columns = if latencies { LATENCY } else { BANDWIDTH };
+    let mut text = format!("{KEY},{columns}\r\n");
+    for row in rows {
+        let figures = match &row.figures {
+            Figures::Latency(figures) => latency(figures),
+            Figures::Bandwidth(figures) => bandwidth(figures),
+        };
+        text += &format!("{},{figures}\r\n", key(&row.key));
+    }
+    text
+}
+
+/// The `_cdf` file of an experiment: the distributions of its rows, one behind the other.
+#[must_use]
+pub fn distributions<'a>(series: impl IntoIterator<Item = &'a [CdfPoint]>) -> String {
+    let mut text = String::from("cycles,ns,cdf\r\n");
+    for point in series.into_iter().flatten() {
+        let share = if point.share == 0.0 { "0".to_owned() } else { float(point.share) };
+        text += &format!("{},{},{share}\r\n", whole(point.cycles), float(point.ns));
+    }
+    text
+}
+
+/// The first seven columns. A window of 1.5 MiB is a float there.
+fn key(key: &Key) -> String {
+    let Key { test, pattern, cache, host_offset_bytes, device_offset_bytes, window_bytes, size_bytes } = key;
+    let float = if *window_bytes == 3 << 19 { ".0" } else { "" };
+    format!(
+        "{test},{pattern},{cache},{host_offset_bytes},{device_offset_bytes},{window_bytes}{float},{size_bytes}"
+    )
+}
+
+/// Cycles that are whole in the files: `TAvg`, `Min` and `Max`, `Time(cyc)`.
+fn whole(cycles: f64) -> String {
+    format!("{cycles:.0}")
+}
+
+fn latency(figures: &LatencyFigures) -> String {
+    let Spread { elapsed, mean, median, min, max, p95, p999 } = figures.cycles;
+    let mut fields =
+        vec![whole(elapsed), float(mean), float(median), whole(min), whole(max), float(p95), float(p999)];
+    let Spread { elapsed, mean, median, min, max, p95, p999 } = figures.ns;
+    fields.extend([elapsed, mean, median, min, max, p95, p999].map(float));
+    fields.extend([figures.outliers, figures.samples].map(|n| n.to_string()));
+    fields.join(",")
+}
+
+fn bandwidth(figures: &BandwidthFigures) -> String {
+    let BandwidthFigures { cycles, ns, bytes, transactions, gbps, transactions_per_s } = *figures;
+    format!(
+        "{},{},{bytes},{transactions},{},{}",
+        whole(cycles),
+        float(ns),
+        float(gbps),
+        float(transactions_per_s)
+    )
+}

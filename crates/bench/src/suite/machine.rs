@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a suite runs on: a host profile in one of its modes, a card, and the link between them; and the lab of a row on
+//! it. Nothing is run here.
+
+use crate::configurations::{Configuration, GENERATION, Iommu, LANES, Sockets};
+use crate::experiments::{Cache, Key, Pattern, Test};
+use lab::Spanned;
+use lab::schema::{self, BenchCache, BenchPath, BenchTest, Host, IommuPages, Lab, Link, MemoryKind, Slot};
+use lab::values::{Gen, Lanes, MpsBytes, MrrsBytes};
+use std::path::Path;
+
+/// A host, a card, and how they are set.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Machine {
+    /// Name of its folder.
+    pub name: String,
+    /// Host profile.
+    pub host: String,
+    /// Device profile.
+    pub device: String,
+    /// The IOMMU.
+    pub iommu: Iommu,
+    /// Where device, memory and program are.
+    pub sockets: Sockets,
+    /// Max_Payload_Size in bytes.
+    pub mps_bytes: u32,
+    /// Max_Read_Request_Size in bytes.
+    pub mrrs_bytes: u32,
+    /// Generation of the link.
+    pub generation: u8,
+    /// Lanes of the link.
+    pub lanes: u8,
+}
+
+/// The host profile of configurations whose own does not ship. Where it lacks an IOMMU or a second socket, they are left out.
+const STAND_IN: &str = "xeon-e5-2637v3";
+
+impl Machine {
+    /// A measured configuration with the card of device profile `device`.
+    #[must_use]
+    pub fn configuration(configuration: &Configuration, device: &str) -> Machine {
+        let ships = |name: &str| lab::profile::SHIPPED.iter().any(|s| s.kind == "host" && s.name == name);
+        let stands_in = !ships(configuration.profile);
+        let host = if stands_in { STAND_IN } else { configuration.profile };
+        let parts = lab::profile::host(host, Path::new("")).ok().filter(|_| stands_in);
+        let lacks = |part: fn(&fabric::HostProfile) -> bool| parts.as_ref().is_some_and(part);
+        let (no_iommu, no_numa) = (lacks(|h| h.iommu.is_none()), lacks(|h| h.numa.is_none()));
+        Machine {
+            name: configuration.name.into(),
+            host: host.into(),
+            device: device.into(),
+            iommu: if no_iommu { Iommu::Off } else { configuration.iommu },
+            sockets: configuration.sockets.filter(|_| !no_numa).unwrap_or_default(),
+            mps_bytes: configuration.mps_bytes,
+            mrrs_bytes: configuration.mrrs_bytes,
+            generation: GENERATION,
+            lanes: LANES,
+        }
+    }
+
+    /// Any host profile with the card of device profile `device`, by the usual link: Gen3 x8, payloads of 256 B, read
+    /// requests of 512 B.
+    #[must_use]
+    pub fn profile(host: &str, device: &str) -> Machine {
+        let stem = |name: &str| {
+            let stem = Path::new(name).file_name().map(|n| n.to_string_lossy().into_owned());
+            stem.map_or_else(|| "host".to_owned(), |n| n.trim_end_matches(".toml").to_owned())
+        };
+        Machine {
+            name: format!("{}_{}", stem(device), stem(host)),
+            host: host.into(),
+            device: device.into(),
+            iommu: Iommu::Off,
+            sockets: Sockets::default(),
+            mps_bytes: 256,
+            mrrs_bytes: 512,
+            generation: GENERATION,
+            lanes: LANES,
+        }
+    }
+
+    /// What the profiles say, so that a change of theirs is noticed: the text of each.
+    ///
+    /// # Errors
+    /// A profile that is not there, or not good.
+    pub(super) fn profile_texts(&self) -> Result<[String; 2], String> {
+        lab::profile::host(&self.host, Path::new(""))?;
+        lab::profile::device(&self.device, Path::new(""))?;
+        Ok([text("host", &self.host)?, text("device", &self.device)?])
+    }
+
+    /// Whether lines that the card reads from memory stay in the host's cache.
+    ///
+    /// # Errors
+    /// A host profile that is not there, or not good.
+    pub(super) fn reads_stay(&self) -> Result<bool, String> {
+        let host = lab::profile::host(&self.host, Path::new(""))?;
+        Ok(host.llc.is_some_and(|llc| llc.read_allocate))
+    }
+
+    /// The lab of a row.
+    ///
+    /// # Errors
+    /// A setting of the link that is not legal.
+    pub(super) fn lab(&self, key: &Key, transfers: u64, warm_up: u64, seed: u64) -> Result<Lab, String> {
+        let at = |n| Spanned::new(0..0, n);
+        let bench = schema::PcieBench {
+            test: test(key.test),
+            profile: Spanned::new(0..0, self.device.clone()),
+            path: path(key.test),
+            cache: cache(key.cache),
+            size_bytes: at(key.size_bytes),
+            window_bytes: Spanned::new(0..0, key.window_bytes),
+            host_offset_bytes: at(key.host_offset_bytes),
+            device_offset_bytes: at(key.device_offset_bytes),
+            pattern: match key.pattern {
+                Pattern::Sequential => schema::Pattern::Sequential,
+                Pattern::Random => schema::Pattern::Random,
+            },
+            outstanding: None,
+            transfers,
+            warm_up,
+            carry: false,
+            memory: MemoryKind::High,
+        };
+        Ok(Lab {
+            version: at(1),
+            seed,
+            limit_us: None,
+            host: self.host(),
+            link: self.link()?,
+            switch: Vec::new(),
+            slot: vec![Slot::bench("card", bench)],
+            fault: Vec::new(),
+            outage: Vec::new(),
+            link_event: Vec::new(),
+        })
+    }
+
+    fn host(&self) -> Host {
+        let pages = match self.iommu {
+            Iommu::Off => IommuPages::Off,
+            Iommu::Pages4k => IommuPages::Kib4,
+            Iommu::Pages2m => IommuPages::Mib2,
+        };
+        let socket = |n| Spanned::new(0..0, n);
+        Host {
+            profile: Spanned::new(0..0, self.host.clone()),
+            iommu: Spanned::new(0..0, pages),
+            device_socket: socket(self.sockets.device),
+            memory_socket: socket(self.sockets.memory),
+            program_socket: socket(self.sockets.program),
+            ..Host::default()
+        }
+    }
+
+    fn link(&self) -> Result<Link, String> {
+        Ok(Link {
+            generation: Some(Gen::try_from(i64::from(self.generation))?),
+            lanes: Some(Lanes::try_from(i64::from(self.lanes))?),
+            mps_bytes: Some(MpsBytes::try_from(i64::from(self.mps_bytes))?),
+            mrrs_bytes: Some(MrrsBytes::try_from(i64::from(self.mrrs_bytes))?),
+            ..Link::default()
+        })
+    }
+}
+
+fn text(kind: &str, name: &str) -> Result<String, String> {
+    match lab::profile::SHIPPED.iter().find(|s| s.kind == kind && s.name == name) {
+        Some(shipped) => Ok(shipped.text.into()),
+        None => std::fs::read_to_string(name).map_err(|e| format!("{name}: {e}")),
+    }
+}
+
+const fn test(test: Test) -> BenchTest {
+    match test {
+        Test::LatCmdRd | Test::LatDmaRd => BenchTest::LatRd,
+        Test::LatCmdWrRd | Test::LatDmaWrRd => BenchTest::LatWrRd,
+        Test::BwDmaRd => BenchTest::BwRd,
+        Test::BwDmaWr => BenchTest::BwWr,
+        Test::BwDmaRw => BenchTest::BwRdWr,
+    }
+}
+
+const fn path(test: Test) -> BenchPath {
+    match test {
+        Test::LatCmdRd | Test::LatCmdWrRd => BenchPath::Command,
+        _ => BenchPath::Dma,
+    }
+}
+
+const fn cache(cache: Cache) -> BenchCache {
+    match cache {
+        Cache::Cold => BenchCache::Cold,
+        Cache::DeviceThrash => BenchCache::DeviceThrash,
+        Cache::DeviceWarm => BenchCache::DeviceWarm,
+        Cache::HostWarm => BenchCache::HostWarm,
+    }
+}

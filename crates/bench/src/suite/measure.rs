@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! One row: its lab, run until the rule says that it is known well enough.
+
+use super::figures::{self, Histogram};
+use super::machine::Machine;
+use super::rule::Rule;
+use crate::experiments::{Key, Test};
+use crate::results::{Figures, ResultRow};
+use devices::pcie_bench::{Phase, ResultsHandle};
+use fabric::{Fabric, Limits, Stop};
+use lab::LabFile;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Events between two looks at the device.
+const SLICE: u64 = 128;
+
+/// A row that has been measured.
+pub(super) struct Measured {
+    pub(super) row: ResultRow,
+    /// Of a latency row.
+    pub(super) histogram: Histogram,
+    /// Latencies in cycles in the order of their ends, where they are kept.
+    pub(super) series: Vec<u64>,
+}
+
+/// What is to be measured.
+pub(super) struct Task<'a> {
+    pub(super) machine: &'a Machine,
+    pub(super) key: Key,
+    pub(super) rule: &'a Rule,
+    /// The distribution is kept, so more samples are taken.
+    pub(super) detail: bool,
+    pub(super) seed: u64,
+}
+
+impl Task<'_> {
+    /// Measures; `None` where `cancel` was set before the end.
+    ///
+    /// # Errors
+    /// Where there is no such lab, or the run failed.
+    pub(super) fn measure(&self, cancel: &AtomicBool) -> Result<Option<Measured>, String> {
+        let (batch, batches) =
+            (self.rule.batch(&self.key, self.detail), self.rule.batches(&self.key, self.detail));
+        let lab = self.machine.lab(
+            &self.key,
+            batch * batches,
+            self.rule.warm_up(&self.key, self.machine.reads_stay()?),
+            self.seed,
+        )?;
+        let mut assembly = lab::build(&LabFile { lab, base: ".".into() })?;
+        let results = assembly.bench_results().ok_or("the lab has no benchmark device")?;
+        let mut run = Run { fabric: &mut assembly.fabric, results: &results, cancel };
+        match self.key.test.is_latency() {
+            true => self.latency(&mut run, batch, batches),
+            false => self.bandwidth(&mut run, batch, batches),
+        }
+    }
+
+    fn latency(&self, run: &mut Run<'_>, batch: u64, batches: u64) -> Result<Option<Measured>, String> {
+        let mut histogram = Histogram::default();
+        let mut series = Vec::new();
+        let mut settled = Settled::new(self.rule.stable_batches);
+        for number in 1..=batches {
+            if !run.until(number * batch)? {
+                return Ok(None);
+            }
+            let results = run.results.get();
+            for ps in results.latencies_ps.iter().skip(histogram.samples() as usize) {
+                let cycles = figures::cycles(*ps);
+                histogram.add(cycles);
+                if self.detail {
+                    series.push(cycles);
+                }
+            }
+            let now = [histogram.percentile(50.0), histogram.percentile(95.0)];
+            if settled.after(now, |was, is| was == is) {
+                break;
+            }
+        }
+        let elapsed = run.results.get().elapsed().as_ps();
+        let figures = Figures::Latency(histogram.figures(elapsed));
+        Ok(Some(Measured { row: ResultRow { key: self.key, figures }, histogram, series }))
+    }
+
+    fn bandwidth(&self, run: &mut Run<'_>, batch: u64, batches: u64) -> Result<Option<Measured>, String> {
+        let mut settled = Settled::new(self.rule.stable_batches);
+        let tolerance = self.rule.tolerance_ppm as f64 / 1e6;
+        for number in 1..=batches {
+            if !run.until(number * batch)? {
+                return Ok(None);
+            }
+            let results = run.results.get();
+            let rate = results.transfers as f64 / results.elapsed().as_ps().max(1) as f64;
+            if settled.after([rate; 2], |was, is| (is[0] / was[0] - 1.0).abs() < tolerance) {
+                break;
+            }
+        }
+        let results = run.results.get();
+        let one_way = if self.key.test == Test::BwDmaRw { results.transfers / 2 } else { results.transfers };
+        let figures = figures::bandwidth(one_way, self.key.size_bytes, results.elapsed().as_ps());
+        let row = ResultRow { key: self.key, figures: Figures::Bandwidth(figures) };
+        Ok(Some(Measured { row, histogram: Histogram::default(), series: Vec::new() }))
+    }
+}
+
+/// How often a figure has not changed.
+struct Settled {
+    last: Option<[f64; 2]>,
+    unchanged: u64,
+    enough: u64,
+}
+
+impl Settled {
+    fn new(enough: u64) -> Settled {
+        Settled { last: None, unchanged: 0, enough }
+    }
+
+    /// True where, with `now`, there was no change often enough.
+    fn after(&mut self, now: [f64; 2], same: impl Fn([f64; 2], [f64; 2]) -> bool) -> bool {
+        match self.last.replace(now) {
+            Some(last) if same(last, now) => self.unchanged += 1,
+            _ => self.unchanged = 0,
+        }
+        self.unchanged >= self.enough
+    }
+}
+
+/// A lab that runs.
+struct Run<'a> {
+    fabric: &'a mut Fabric,
+    results: &'a ResultsHandle,
+    cancel: &'a AtomicBool,
+}
+
+impl Run<'_> {
+    /// Runs until `transfers` have counted, or all. False where it was cancelled.
+    fn until(&mut self, transfers: u64) -> Result<bool, String> {
+        while self.results.get().transfers < transfers && self.results.phase() < Phase::Done {
+            if self.cancel.load(Ordering::Relaxed) {
+                return Ok(false);
+            }
+            match self.fabric.run(Limits { events: SLICE, ..Limits::default() }) {
+                Stop::Paused => {}
+                Stop::Finished => break,
+                stop => return Err(stop.to_string()),
+            }
+        }
+        let results = self.results.get();
+        match results.failure {
+            Some(failure) => Err(failure.to_string()),
+            None if results.transfers == 0 => Err("nothing was measured".into()),
+            None => Ok(true),
+        }
+    }
+}

@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A whole suite: rows by as many jobs as there are, files as they are complete.
+
+use super::figures::sample_line;
+use super::folder::{self, Folder, Leave, SuiteError};
+use super::machine::Machine;
+use super::measure::{Measured, Task};
+use super::rule::Rule;
+use crate::experiments::{Experiment, Key};
+use crate::results::{Figures, ResultRow, write};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Sender};
+use std::thread;
+
+/// What is written beside the tables and distributions (`_cdf`) of experiments whose distributions are kept. The published
+/// files have neither; the form is ours.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Extra {
+    /// `NAME_hist.csv`: `cycles,ns,count`, one row of the experiment behind the other.
+    pub histograms: bool,
+    /// `NAME_ts.csv`: `cycles,ns` of every sample in its order, one row of the experiment behind the other, each behind a
+    /// line `row,NUMBER` from 1.
+    pub time_series: bool,
+}
+
+/// A suite that is to be run.
+#[derive(Clone, Debug)]
+pub struct Suite {
+    /// On what; each has a folder of its name.
+    pub machines: Vec<Machine>,
+    /// The experiments.
+    pub experiments: Vec<&'static Experiment>,
+    /// When a row is known well enough.
+    pub rule: Rule,
+    /// What else is written.
+    pub extra: Extra,
+    /// Seed of all that is drawn.
+    pub seed: u64,
+    /// Rows that are measured at the same time, each by a thread; 1 at least.
+    pub jobs: usize,
+    /// The folder that folders of the machines are in.
+    pub folder: PathBuf,
+    /// Measure anew what is there already.
+    pub fresh: bool,
+    /// Write over files that are not the suite's own.
+    pub force: bool,
+}
+
+/// How far a suite has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Progress<'a> {
+    /// Rows measured so far, by this run.
+    pub rows: usize,
+    /// Rows to be measured by this run.
+    pub all_rows: usize,
+    /// The machine of the last row.
+    pub machine: &'a str,
+    /// Its experiment.
+    pub experiment: &'a str,
+}
+
+/// What a suite has done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Outcome {
+    /// Rows measured.
+    pub rows: usize,
+    /// Samples and transfers of these.
+    pub samples: u64,
+    /// Experiments written.
+    pub written: usize,
+    /// Experiments that were there.
+    pub kept: usize,
+    /// Experiments that are still to be done, since it was interrupted.
+    pub left: usize,
+}
+
+/// An experiment on a machine, under way.
+struct Item<'a> {
+    machine: usize,
+    experiment: &'static Experiment,
+    parameters: String,
+    rows: Vec<Key>,
+    measured: Vec<Option<Measured>>,
+    missing: usize,
+    files: Files<'a>,
+}
+
+/// The files of an experiment.
+#[derive(Clone, Copy)]
+struct Files<'a> {
+    experiment: &'static Experiment,
+    extra: &'a Extra,
+}
+
+/// A row, by item and place, and what came of it; `None`: it was cancelled.
+type Done = (usize, usize, Result<Option<Measured>, String>);
+
+impl Suite {
+    /// Measures what is not there, and writes it. Ends early, with all complete files written, soon after `cancel` is set.
+    ///
+    /// # Errors
+    /// Before anything is measured: a profile that is not good, a file that stands in the way. Later: a file that cannot
+    /// be written, the first row that cannot be measured; files that were complete by then stay.
+    pub fn run(
+        &self,
+        cancel: &AtomicBool,
+        progress: &mut dyn FnMut(&Progress<'_>),
+    ) -> Result<Outcome, SuiteError> {
+        let mut outcome = Outcome::default();
+        let mut folders = self.open_folders()?;
+        let mut items = self.items(&folders, &mut outcome)?;
+        let tasks: Vec<(usize, usize)> = items
+            .iter()
+            .enumerate()
+            .flat_map(|(i, item)| (0..item.rows.len()).map(move |row| (i, row)))
+            .collect();
+        let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let keys: Vec<Work<'_>> =
+            tasks.iter().map(|(item, row)| self.work(&items[*item], (*item, *row))).collect();
+        let all_rows = keys.len();
+        thread::scope(|scope| {
+            let (sender, receiver) = mpsc::channel();
+            for _ in 0..self.jobs.clamp(1, all_rows.max(1)) {
+                let sender = sender.clone();
+                let (next, stop, keys) = (&next, &stop, &keys);
+                scope.spawn(move || worker(keys, next, [cancel, stop], &sender));
+            }
+            drop(sender);
+            // The first error ends all; what other jobs still send is dropped with the channel.
+            for (before, done) in receiver.into_iter().enumerate() {
+                let rows = before + 1;
+                let result = self.take(done, &mut items, &mut folders, &mut outcome);
+                if let Ok(Some(item)) = &result {
+                    let (machine, experiment) =
+                        (&self.machines[items[*item].machine].name, items[*item].experiment.name);
+                    progress(&Progress { rows, all_rows, machine, experiment });
+                }
+                if let Err(error) = result {
+                    stop.store(true, Ordering::Relaxed);
+                    return Err(error);
+                }
+            }
+            Ok(())
+        })?;
+        outcome.left = items.iter().filter(|i| i.missing > 0).count();
+        Ok(outcome)
+    }
+
+    fn open_folders(&self) -> Result<Vec<Folder>, SuiteError> {
+        let open = |m: &Machine| Folder::open(self.folder.join(&m.name), m.in_words());
+        self.machines.iter().map(open).collect()
+    }
+
+    /// What is to be done, and which of it is there already.
+    fn items<'a>(&'a self, folders: &[Folder], outcome: &mut Outcome) -> Result<Vec<Item<'a>>, SuiteError> {
+        let leave = Leave { fresh: self.fresh, force: self.force };
+        let mut items = Vec::new();
+        for (machine, folder) in folders.iter().enumerate() {
+            let texts = self.machines[machine].profile_texts().map_err(SuiteError::Plan)?;
+            for experiment in &self.experiments {
+                let rows = experiment.rows();
+                let files = Files { experiment, extra: &self.extra };
+                let parameters = self.parameters(machine, experiment, &rows, &texts);
+                if folder.has(experiment.name, &parameters, &files.names(), leave)? {
+                    outcome.kept += 1;
+                    continue;
+                }
+                let missing = rows.len();
+                let measured = rows.iter().map(|_| None).collect();
+                items.push(Item { machine, experiment, parameters, rows, measured, missing, files });
+            }
+        }
+        Ok(items)
+    }
+
+    /// A digest of all that the figures of an experiment depend on.
+    fn parameters(
+        &self,
+        machine: usize,
+        experiment: &Experiment,
+        rows: &[Key],
+        texts: &[String; 2],
+    ) -> String {
+        let rows: Vec<String> = rows.iter().map(Key::to_string).collect();
+        let words = self.machines[machine].in_words();
+        let all = (env!("CARGO_PKG_VERSION"), &words, texts, &self.rule, self.seed, experiment.name, rows);
+        folder::digest(format!("{all:?}").as_bytes())
+    }
+
+    fn work(&self, item: &Item<'_>, place: (usize, usize)) -> Work<'_> {
+        let seed = format!("{} {} {}", self.seed, item.experiment.name, place.1);
+        let task = Task {
+            machine: &self.machines[item.machine],
+            key: item.rows[place.1],
+            rule: &self.rule,
+            detail: item.experiment.has_distribution(),
+            seed: folder::hash(seed.as_bytes()),
+        };
+        Work { place, task }
+    }
+
+    /// Takes what came of a row, and writes its experiment where it was the last; the item, where it was measured.
+    fn take(
+        &self,
+        (at, row, result): Done,
+        items: &mut [Item<'_>],
+        folders: &mut [Folder],
+        outcome: &mut Outcome,
+    ) -> Result<Option<usize>, SuiteError> {
+        let item = &mut items[at];
+        let which =
+            || format!("{}, {}, {}", self.machines[item.machine].name, item.experiment.name, item.rows[row]);
+        let Some(measured) = result.map_err(|why| SuiteError::Row { which: which(), why })? else {
+            return Ok(None);
+        };
+        outcome.rows += 1;
+        outcome.samples += samples(&measured.row);
+        item.measured[row] = Some(measured);
+        item.missing -= 1;
+        if item.missing == 0 {
+            let all: Vec<Measured> = item.measured.iter_mut().filter_map(Option::take).collect();
+            let count = (all.len(), all.iter().map(|m| samples(&m.row)).sum());
+            let files = item.files.texts(&all);
+            folders[item.machine].write(item.experiment.name, &item.parameters, count, &files)?;
+            outcome.written += 1;
+        }
+        Ok(Some(at))
+    }
+}
+
+/// A row for a worker.
+struct Work<'a> {
+    place: (usize, usize),
+    task: Task<'a>,
+}
+
+/// Measures rows until there are none left, or it is told to stop.
+fn worker(all: &[Work<'_>], next: &AtomicUsize, stops: [&AtomicBool; 2], sender: &Sender<Done>) {
+    while let Some(work) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
+        if stops.iter().any(|stop| stop.load(Ordering::Relaxed)) {
+            return;
+        }
+        let result = work.task.measure(stops[0]);
+        if sender.send((work.place.0, work.place.1, result)).is_err() {
+            return;
+        }
+    }
+}
+
+fn samples(row: &ResultRow) -> u64 {
+    match &row.figures {
+        Figures::Latency(figures) => figures.samples,
+        Figures::Bandwidth(figures) => figures.transactions,
+    }
+}
+
+impl Files<'_> {
+    fn name(&self, suffix: &str) -> String {
+        format!("{}{suffix}.csv", self.experiment.name)
+    }
+
+    fn names(&self) -> Vec<String> {
+        let detail = self.experiment.has_distribution();
+        let kinds = [
+            ("", true),
+            ("_cdf", detail),
+            ("_hist", detail && self.extra.histograms),
+            ("_ts", detail && self.extra.time_series),
+        ];
+        kinds.into_iter().filter(|(_, wanted)| *wanted).map(|(suffix, _)| self.name(suffix)).collect()
+    }
+
+    /// The files, by name.
+    fn texts(&self, all: &[Measured]) -> Vec<(String, String)> {
+        let text = |name: String| {
+            let text = match name.strip_prefix(self.experiment.name) {
+                Some("_cdf.csv") => cdf(all),
+                Some("_hist.csv") => histograms(all),
+                Some("_ts.csv") => time_series(all),
+                _ => write::table(&all.iter().map(|m| m.row).collect::<Vec<_>>()),
+            };
+            (name, text)
+        };
+        self.names().into_iter().map(text).collect()
+    }
+}
+
+fn cdf(all: &[Measured]) -> String {
+    let series: Vec<_> = all.iter().map(|m| m.histogram.distribution()).collect();
+    write::distributions(series.iter().map(Vec::as_slice))
+}
+
+fn histograms(all: &[Measured]) -> String {
+    let lines = all.iter().flat_map(|m| m.histogram.lines());
+    std::iter::once("cycles,ns,count\r\n".to_owned()).chain(lines).collect()
+}
+
+fn time_series(all: &[Measured]) -> String {
+    let row = |(number, m): (usize, &Measured)| {
+        let lines: String = m.series.iter().map(|cycles| sample_line(*cycles)).collect();
+        format!("row,{}\r\n{lines}", number + 1)
+    };
+    std::iter::once("cycles,ns\r\n".to_owned()).chain(all.iter().enumerate().map(row)).collect()
+}
+
+impl Machine {
+    /// All that it is, for records.
+    fn in_words(&self) -> BTreeMap<String, String> {
+        let sockets = &self.sockets;
+        let words: [(&str, String); 11] = [
+            ("name", self.name.clone()),
+            ("host_profile", self.host.clone()),
+            ("device_profile", self.device.clone()),
+            ("iommu", self.iommu.to_string()),
+            ("device_socket", sockets.device.to_string()),
+            ("memory_socket", sockets.memory.to_string()),
+            ("program_socket", sockets.program.to_string()),
+            ("mps_bytes", self.mps_bytes.to_string()),
+            ("mrrs_bytes", self.mrrs_bytes.to_string()),
+            ("gen", self.generation.to_string()),
+            ("lanes", self.lanes.to_string()),
+        ];
+        words.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+    }
+}

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `riser bench --format pcie-bench`: the complete suite, from `bench::suite`. Reads arguments, shows how far it is, and
+//! passes Ctrl-C on; never measures or writes a result itself.
+
+use super::Args;
+use crate::commands::report::{self, Head};
+use crate::failure::Failure;
+use crate::output;
+use bench::configurations::{CONFIGURATIONS, Configuration};
+use bench::experiments::{EXPERIMENTS, Experiment};
+use bench::results::ResultSet;
+use bench::suite::{Extra, Machine, Outcome, Rule, Suite, SuiteError};
+use clap::ValueEnum;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::available_parallelism;
+
+/// What `riser bench` takes for this format alone.
+#[derive(clap::Args)]
+pub(super) struct PublicArgs {
+    /// Form of the results: a table, or the files of the published pcie-bench data
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    format: Format,
+
+    /// With --format pcie-bench: only these experiments of the suite
+    #[arg(long, value_name = "EXPERIMENT", value_delimiter = ',')]
+    only: Vec<String>,
+
+    /// With --format pcie-bench: rows measured at the same time; default: one for each core
+    #[arg(long, value_name = "N")]
+    jobs: Option<usize>,
+
+    /// With --format pcie-bench: measure anew what an earlier run has left
+    #[arg(long)]
+    fresh: bool,
+
+    /// With --format pcie-bench: also write NAME_hist.csv beside the distributions
+    #[arg(long)]
+    histograms: bool,
+
+    /// With --format pcie-bench: also write NAME_ts.csv, every sample in its order, beside the distributions
+    #[arg(long)]
+    time_series: bool,
+
+    /// With --format pcie-bench: also write a page with the paper's figures, drawn from all of --output
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// A table for each kind of test
+    Table,
+    /// A folder for each configuration, a CSV file for each experiment
+    PcieBench,
+}
+
+/// The card that the published data were measured with.
+const CARD: &str = "nfp6000";
+/// Jobs at most.
+const MAX_JOBS: usize = 256;
+
+impl PublicArgs {
+    /// True for the public format.
+    pub(super) fn wanted(&self) -> bool {
+        self.format == Format::PcieBench
+    }
+
+    /// # Errors
+    /// Where a flag of the public format is given without it.
+    pub(super) fn refuse(&self) -> Result<(), Failure> {
+        let given = [
+            ("--only", !self.only.is_empty()),
+            ("--jobs", self.jobs.is_some()),
+            ("--fresh", self.fresh),
+            ("--histograms", self.histograms),
+            ("--time-series", self.time_series),
+            ("--html", self.html.is_some()),
+        ];
+        match given.into_iter().find(|(_, given)| *given) {
+            Some((flag, _)) => Err(Failure::usage(format!("{flag} is for --format pcie-bench alone"))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Summary<'a> {
+    folder: &'a Path,
+    configurations: Vec<&'a str>,
+    rows_measured: usize,
+    samples: u64,
+    experiments_written: usize,
+    experiments_kept: usize,
+    experiments_left: usize,
+}
+
+pub(super) fn run(args: &Args) -> Result<(), Failure> {
+    let suite = suite(args)?;
+    // Before hours of measuring, not behind them.
+    if let Some(page) = args.public.html.as_ref().filter(|page| page.exists() && !args.force) {
+        return Err(Failure::Run(format!("{} exists: --force overwrites it", page.display())));
+    }
+    let cancel = Arc::new(AtomicBool::new(false));
+    let handler = cancel.clone();
+    // A second Ctrl-C ends the process as it would have without us.
+    let handled = ctrlc::set_handler(move || {
+        if handler.swap(true, Ordering::Relaxed) {
+            std::process::exit(INTERRUPTED);
+        }
+    });
+    handled.map_err(|e| Failure::Run(format!("Ctrl-C cannot be handled: {e}")))?;
+    let bar = bar();
+    let outcome = suite.run(&cancel, &mut |at| {
+        bar.set_length(at.all_rows as u64);
+        bar.set_position(at.rows as u64);
+        bar.set_message(format!(
+            "{} {}",
+            at.machine.trim_start_matches(bench::configurations::CARD),
+            at.experiment
+        ));
+    });
+    bar.finish_and_clear();
+    let outcome = outcome.map_err(|e| match e {
+        SuiteError::Plan(_) => Failure::usage(e),
+        _ => Failure::Run(e.to_string()),
+    })?;
+    show(args, &suite, &outcome)?;
+    if outcome.left > 0 {
+        return Err(Failure::Run(format!(
+            "interrupted, {} experiments left: the same command goes on with them",
+            outcome.left
+        )));
+    }
+    match &args.public.html {
+        Some(page) => html(page, args.force, &suite),
+        None => Ok(()),
+    }
+}
+
+/// The exit status of a command that Ctrl-C has ended, as shells have it: 128 + SIGINT.
+const INTERRUPTED: i32 = 130;
+
+fn bar() -> ProgressBar {
+    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} rows, {eta} left: {msg}");
+    ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}
+
+fn suite(args: &Args) -> Result<Suite, Failure> {
+    refuse(args)?;
+    let public = &args.public;
+    let jobs = public.jobs.unwrap_or_else(|| available_parallelism().map_or(1, |n| n.get().min(MAX_JOBS)));
+    super::legal("--jobs", jobs as u64, 1, MAX_JOBS as u64)?;
+    let folder = args.output.clone();
+    let folder =
+        folder.ok_or_else(|| Failure::usage("--format pcie-bench needs -o: the folder that it writes to"))?;
+    Ok(Suite {
+        machines: machines(args)?,
+        experiments: experiments(args)?,
+        rule: Rule::default(),
+        extra: Extra { histograms: public.histograms, time_series: public.time_series },
+        seed: args.seed,
+        jobs,
+        folder,
+        fresh: public.fresh,
+        force: args.force,
+    })
+}
+
+/// Flags that this format has no use for, since its experiments say all that.
+fn refuse(args: &Args) -> Result<(), Failure> {
+    let given = [
+        ("--size", !args.sizes.is_empty()),
+        ("--window", args.window.is_some()),
+        ("--offset", args.offset.is_some()),
+        ("--pattern", args.pattern.is_some()),
+        ("--addr", args.addr.is_some()),
+        ("--transfers", args.transfers.is_some()),
+        ("--warm-up", args.warm_up.is_some()),
+        ("--outstanding", args.outstanding.is_some()),
+        ("--rcb", args.rcb.is_some()),
+    ];
+    match given.into_iter().find(|(_, given)| *given) {
+        Some((flag, _)) => {
+            Err(Failure::usage(format!("{flag}: the experiments of --format pcie-bench say that")))
+        }
+        None => Ok(()),
+    }
+}
+
+fn machines(args: &Args) -> Result<Vec<Machine>, Failure> {
+    let device = args.device.as_deref().unwrap_or(CARD);
+    let host = args.host.as_deref().ok_or_else(|| {
+        Failure::usage(
+            "--format pcie-bench needs --host: all, a configuration of the published data, or a host profile",
+        )
+    })?;
+    let configurations: Vec<&Configuration> = match host {
+        "all" => CONFIGURATIONS.iter().collect(),
+        _ => Configuration::named(host).into_iter().collect(),
+    };
+    if configurations.is_empty() {
+        return Ok(vec![profile(args, host, device)?]);
+    }
+    if [args.generation, args.lanes, args.mps, args.mrrs].iter().any(Option::is_some) {
+        let why =
+            "--gen, --lanes, --mps and --mrrs: a configuration says them itself; they are for host profiles";
+        return Err(Failure::usage(why));
+    }
+    Ok(configurations.into_iter().map(|c| Machine::configuration(c, device)).collect())
+}
+
+/// A host profile by the link that the arguments say.
+fn profile(args: &Args, host: &str, device: &str) -> Result<Machine, Failure> {
+    if let Err(why) = lab::profile::host(host, Path::new("")) {
+        let names = CONFIGURATIONS.map(|c| c.name.trim_start_matches(bench::configurations::CARD)).join(", ");
+        return Err(Failure::usage(format!("{why}; configurations are all, {names}")));
+    }
+    let link = super::link(args).map_err(Failure::usage)?;
+    let mut machine = Machine::profile(host, device);
+    machine.generation = args.generation.map_or(machine.generation, |n| n as u8);
+    machine.lanes = args.lanes.map_or(machine.lanes, |n| n as u8);
+    machine.mps_bytes = link.mps_bytes.map_or(machine.mps_bytes, |n| n.0.bytes());
+    machine.mrrs_bytes = link.mrrs_bytes.map_or(machine.mrrs_bytes, |n| n.0.bytes());
+    Ok(machine)
+}
+
+/// Those that the suites hold, or of them those that `--only` names, in the suite's order.
+fn experiments(args: &Args) -> Result<Vec<&'static Experiment>, Failure> {
+    let unknown = |name: &str, more: &str| {
+        let names = EXPERIMENTS.map(|e| e.name).join(", ");
+        Failure::usage(format!("no experiment `{name}`: there are {more}{names}"))
+    };
+    let known = |name: &str| name == "full" || name == "short" || Experiment::named(name).is_some();
+    if let Some(name) = args.suite.iter().find(|name| !known(name)) {
+        return Err(unknown(name, "full, short, "));
+    }
+    if let Some(name) = args.public.only.iter().find(|name| Experiment::named(name).is_none()) {
+        return Err(unknown(name, ""));
+    }
+    let suite =
+        |e: &Experiment| args.suite.iter().any(|s| s == "full" || s == "short" && e.short || s == e.name);
+    let only = |e: &Experiment| args.public.only.is_empty() || args.public.only.iter().any(|o| o == e.name);
+    let wanted: Vec<&Experiment> = EXPERIMENTS.iter().filter(|e| suite(e) && only(e)).collect();
+    if wanted.is_empty() {
+        return Err(Failure::usage(format!("--only {}: not of this suite", args.public.only.join(","))));
+    }
+    Ok(wanted)
+}
+
+fn show(args: &Args, suite: &Suite, outcome: &Outcome) -> Result<(), Failure> {
+    let Outcome { rows, samples, written, kept, left } = *outcome;
+    if args.json {
+        return output::json(&Summary {
+            folder: &suite.folder,
+            configurations: suite.machines.iter().map(|m| m.name.as_str()).collect(),
+            rows_measured: rows,
+            samples,
+            experiments_written: written,
+            experiments_kept: kept,
+            experiments_left: left,
+        });
+    }
+    let folders = suite.machines.len();
+    output::text(&format!(
+        "{}: {folders} configuration{}, {written} experiments written, {kept} kept; {rows} rows of {samples} samples",
+        suite.folder.display(),
+        if folders == 1 { "" } else { "s" }
+    ))
+}
+
+/// The page of all that the folder holds.
+fn html(page: &Path, force: bool, suite: &Suite) -> Result<(), Failure> {
+    let results = ResultSet::read(&suite.folder).map_err(|e| Failure::Run(e.to_string()))?;
+    let names: Vec<&str> = suite.machines.iter().map(|m| m.name.as_str()).collect();
+    let head = Head {
+        title: "pcie-bench on riser".into(),
+        notes: vec![format!("Simulated: {}.", names.join(", "))],
+        tables: Vec::new(),
+    };
+    report::write_html(page, force, head, &results, None)
+}

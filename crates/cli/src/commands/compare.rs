@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `riser compare`: two sets of results side by side, from `riser-bench`. Never computes an error itself.
+
+use super::report::{self, Head};
+use crate::failure::Failure;
+use crate::output;
+use bench::compare::{Comparison, Missing, Worst, compare};
+use bench::results::ResultSet;
+use bench::score::GroupScore;
+use std::path::{Path, PathBuf};
+use view::report::Table;
+
+const EXAMPLES: &str = "\
+Examples:
+  riser compare measured/ out/
+  riser compare measured/ out/ --html report.html
+  riser compare out/before out/after --json
+
+A and B are folders in pcie-bench's public form: CONFIGURATION/EXPERIMENT.csv, or EXPERIMENT.csv of one configuration. Rows are
+paired by their first seven columns. Errors are shares of A's value: the median latency, or the bandwidth.
+
+The score says how well B predicts A: mean absolute errors by family of experiments (a row that B lacks counts 100 %), knee
+(where window sweeps leave their plateau), edge (steps at TLP boundaries) and rank (order of a file's rows).
+
+--json prints one object: experiments: [{configuration, experiment, family, quantity, rows, missing, mean_absolute_error_percent,
+mean_error_percent, worst: {test, pattern, cache, host_offset_bytes, device_offset_bytes, window_bytes, size_bytes,
+reference, other, error_percent}}], families, missing and additional (configurations, experiments, rows), and score:
+[{group, rows, mape_percent, mape_percent_by_configuration, knee_percent, edge_percent, rank_percent}].";
+
+/// Compare two sets of results, row by row
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The reference: a folder of results, such as measurements
+    #[arg(value_name = "A")]
+    reference: PathBuf,
+
+    /// The folder that is compared with it
+    #[arg(value_name = "B")]
+    other: PathBuf,
+
+    /// Leave experiments that this folder has out of the score: what predictions were calibrated on
+    #[arg(long, value_name = "DIR")]
+    skip: Option<PathBuf>,
+
+    /// Write a page with the paper's figures: B as lines, A as points
+    #[arg(long, value_name = "OUT.html")]
+    html: Option<PathBuf>,
+
+    /// Overwrite the page
+    #[arg(long)]
+    force: bool,
+
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Rows that one set lacks are named one by one up to so many.
+const NAMED_ROWS: usize = 10;
+
+pub(super) fn run(args: Args) -> Result<(), Failure> {
+    let (reference, other) = (read(&args.reference)?, read(&args.other)?);
+    let skip = args.skip.as_deref().map(read).transpose()?;
+    let comparison = compare(&reference, &other, skip.as_ref());
+    if comparison.experiments.is_empty() {
+        return Err(Failure::Run(format!(
+            "{} and {} have no row in common: {}",
+            args.reference.display(),
+            args.other.display(),
+            names(&reference, &other)
+        )));
+    }
+    if let Some(path) = &args.html {
+        let label = label(&args.reference, &args.other);
+        report::write_html(
+            path,
+            args.force,
+            head(&args, &label, &comparison),
+            &other,
+            Some((&label, &reference)),
+        )?;
+    }
+    if args.json { output::json(&comparison) } else { print(&comparison) }
+}
+
+fn read(path: &Path) -> Result<ResultSet, Failure> {
+    ResultSet::read(path).map_err(|e| Failure::Run(e.to_string()))
+}
+
+/// The configurations of both, to see why none is in both.
+fn names(reference: &ResultSet, other: &ResultSet) -> String {
+    let of = |set: &ResultSet| set.configurations.keys().cloned().collect::<Vec<_>>().join(", ");
+    format!("one has {}; the other {}", of(reference), of(other))
+}
+
+/// What legends call the reference: its folder, or `A` where both are called the same.
+fn label(reference: &Path, other: &Path) -> String {
+    let name = |path: &Path| path.canonicalize().ok()?.file_name().map(|n| n.to_string_lossy().into_owned());
+    match (name(reference), name(other)) {
+        (Some(a), b) if Some(&a) != b.as_ref() => a,
+        _ => "A".to_owned(),
+    }
+}
+
+fn head(args: &Args, label: &str, comparison: &Comparison) -> Head {
+    let (families, experiments, score) =
+        (families(comparison), experiments(comparison), scores(&comparison.score));
+    let mut notes = vec![format!(
+        "{} (lines) compared with {} (points, called {label}). Errors are shares of the latter.",
+        args.other.display(),
+        args.reference.display()
+    )];
+    for (set, missing) in [(&args.other, &comparison.missing), (&args.reference, &comparison.additional)] {
+        notes.extend(lacks(&set.display().to_string(), missing));
+    }
+    Head { title: "Results compared".to_owned(), notes, tables: vec![score, families, experiments] }
+}
+
+fn print(comparison: &Comparison) -> Result<(), Failure> {
+    for table in [experiments(comparison), families(comparison), scores(&comparison.score)] {
+        let heads: Vec<&str> = table.columns.iter().map(String::as_str).collect();
+        output::text(&table.title)?;
+        output::table(&heads, table.rows)?;
+        output::text("")?;
+    }
+    for (set, missing) in [("B", &comparison.missing), ("A", &comparison.additional)] {
+        for line in lacks(set, missing) {
+            output::text(&line)?;
+        }
+    }
+    Ok(())
+}
+
+fn columns(heads: &[&str]) -> Vec<String> {
+    heads.iter().map(|&head| head.to_owned()).collect()
+}
+
+fn percent(value: f64) -> String {
+    format!("{value:.2}")
+}
+
+/// The key of the worst row, its two values and its error.
+fn worst_cells(worst: Option<&Worst>) -> [String; 4] {
+    let Some(worst) = worst else { return Default::default() };
+    let value = |v: f64| format!("{v:.2}");
+    let signed = format!("{:+.2}", worst.error_percent);
+    [worst.key.to_string(), value(worst.reference), value(worst.other), signed]
+}
+
+fn experiments(comparison: &Comparison) -> Table {
+    let row = |e: &bench::compare::ExperimentComparison| {
+        let [key, a, b, error] = worst_cells(e.worst.as_ref());
+        let name = bench::score::short_name(&e.configuration).to_owned();
+        let errors = [percent(e.mean_absolute_error_percent), format!("{:+.2}", e.mean_error_percent)];
+        let counts = [e.rows.to_string(), e.missing.to_string()];
+        let unit = e.quantity.unit().to_owned();
+        [name, e.experiment.clone()]
+            .into_iter()
+            .chain(counts)
+            .chain(errors)
+            .chain([error, a, b, unit, key])
+            .collect()
+    };
+    Table {
+        title: "By experiment".to_owned(),
+        columns: columns(&[
+            "configuration",
+            "experiment",
+            "rows",
+            "missing",
+            "error %",
+            "bias %",
+            "worst %",
+            "A",
+            "B",
+            "unit",
+            "worst row",
+        ]),
+        rows: comparison.experiments.iter().map(row).collect(),
+    }
+}
+
+fn families(comparison: &Comparison) -> Table {
+    let row = |f: &bench::compare::FamilyComparison| {
+        let [key, a, b, error] = worst_cells(f.worst.as_ref());
+        let at = f.worst_at.clone().unwrap_or_default();
+        let counts = [f.experiments.to_string(), f.rows.to_string()];
+        let name = [f.family.to_owned()].into_iter();
+        name.chain(counts).chain([percent(f.mean_absolute_error_percent), error, a, b, at, key]).collect()
+    };
+    Table {
+        title: "By family".to_owned(),
+        columns: columns(&[
+            "family",
+            "files",
+            "rows",
+            "error %",
+            "worst %",
+            "A",
+            "B",
+            "worst in",
+            "worst row",
+        ]),
+        rows: comparison.families.iter().map(row).collect(),
+    }
+}
+
+/// A row for each group and family, and for each shape.
+fn scores(groups: &[GroupScore]) -> Table {
+    let mut rows = Vec::new();
+    for group in groups {
+        let shapes =
+            [("knee", group.knee_percent), ("edge", group.edge_percent), ("rank", group.rank_percent)];
+        let shapes = shapes.into_iter().filter_map(|(name, value)| Some((name, "right", value?)));
+        let errors = group.mape_percent.iter().map(|(family, value)| (*family, "error", *value));
+        for (name, what, value) in errors.chain(shapes) {
+            rows.push(vec![group.group.to_owned(), name.to_owned(), what.to_owned(), percent(value)]);
+        }
+    }
+    Table {
+        title: "Score of B as a prediction of A".to_owned(),
+        columns: columns(&["group", "of", "what", "%"]),
+        rows,
+    }
+}
+
+/// What a set lacks that the other has, a line each.
+fn lacks(set: &str, missing: &Missing) -> Vec<String> {
+    let list = |what: &str, names: &[String]| {
+        (!names.is_empty()).then(|| format!("{set} lacks {} {what}: {}.", names.len(), names.join(", ")))
+    };
+    let mut lines: Vec<String> = list("configurations", &missing.configurations).into_iter().collect();
+    lines.extend(list("experiments", &missing.experiments));
+    let row = |row: &bench::compare::MissingRow| {
+        format!("{set} lacks the row {}/{} {}", row.configuration, row.experiment, row.key)
+    };
+    lines.extend(missing.rows.iter().take(NAMED_ROWS).map(row));
+    let more = missing.rows.len().saturating_sub(NAMED_ROWS);
+    lines.extend((more > 0).then(|| format!("{set} lacks {more} more rows; --json names all.")));
+    lines
+}

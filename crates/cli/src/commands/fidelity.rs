@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `riser fidelity`: how near the shipped profiles come to measurements, by `riser-bench`. Never scores itself.
+
+use crate::failure::Failure;
+use crate::output;
+use bench::fidelity::{Ablation, Fidelity, MECHANISMS, ablation, insert, scores};
+use bench::results::ResultSet;
+use bench::score::GroupScore;
+use bench::suite::Rule;
+use clap::builder::RangedU64ValueParser;
+use indicatif::{ProgressBar, ProgressStyle};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const EXAMPLES: &str = "\
+Examples:
+  riser fidelity measured/
+  riser fidelity measured/ --all --work /tmp/fits --page docs/fidelity.md
+
+DIR holds published results, CONFIGURATION/EXPERIMENT.csv. Every row of a configuration that is known is simulated and scored
+as `riser compare` does it. --all does it again with each configuration left out of the fit in turn, and with one mechanism
+after the other switched off (on one row of seven); it takes half an hour. --page writes the tables between the marks of that page.";
+
+/// Score the profiles that ship against measurements
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The measurements
+    #[arg(value_name = "DIR")]
+    data: PathBuf,
+
+    /// Score with each configuration left out of the fit, and each mechanism switched off, too
+    #[arg(long)]
+    all: bool,
+
+    /// Only the configurations whose names hold one of these
+    #[arg(long, value_name = "TEXT", value_delimiter = ',')]
+    only: Vec<String>,
+
+    /// Only the experiments whose names begin with one of these
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    experiments: Vec<String>,
+
+    /// Folder for work copies of profiles
+    #[arg(long, value_name = "DIR", default_value = "fidelity-work")]
+    work: PathBuf,
+
+    /// Write the tables into this page
+    #[arg(long, value_name = "PAGE.md")]
+    page: Option<PathBuf>,
+
+    /// Device profile of the card
+    #[arg(long, value_name = "PROFILE", default_value = "nfp6000")]
+    device: String,
+
+    /// Rows that are simulated at the same time
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = RangedU64ValueParser::<usize>::new().range(1..=256))]
+    jobs: usize,
+}
+
+pub(super) fn run(args: Args) -> Result<(), Failure> {
+    let mut data = ResultSet::read(&args.data).map_err(|e| Failure::Run(e.to_string()))?;
+    select(&mut data, &args);
+    let fidelity = Fidelity {
+        data: &data,
+        device: args.device.clone(),
+        rule: Rule::quick(),
+        jobs: args.jobs,
+        work: args.work.clone(),
+    };
+    let bar = bar();
+    let mut progress = |what: &str, done: usize, of: usize| {
+        bar.set_message(what.to_owned());
+        bar.set_length(of as u64);
+        bar.set_position(done as u64);
+    };
+    let shipped = fidelity.shipped(&mut progress).map_err(Failure::Run)?;
+    let mut left_out = Vec::new();
+    let (mut thin, mut ablations) = (Vec::new(), Vec::new());
+    if args.all {
+        fs::create_dir_all(&args.work).map_err(|e| super::files::failed(&args.work, &e))?;
+        left_out = fidelity.left_out(&mut progress).map_err(Failure::Run)?;
+        let thinned = Fidelity::thinned(&data);
+        let fidelity = Fidelity { data: &thinned, ..fidelity };
+        thin = fidelity.shipped(&mut progress).map_err(Failure::Run)?;
+        for mechanism in MECHANISMS {
+            ablations.push(fidelity.without(mechanism, &mut progress).map_err(Failure::Run)?);
+        }
+    }
+    bar.finish_and_clear();
+    let parts = parts(&shipped, &left_out, (&thin, &ablations));
+    match &args.page {
+        Some(page) => write(page, &parts),
+        None => parts.iter().try_for_each(|(_, text)| output::text(text)),
+    }
+}
+
+/// Leaves out what was not asked for.
+fn select(data: &mut ResultSet, args: &Args) {
+    if !args.only.is_empty() {
+        data.configurations.retain(|name, _| args.only.iter().any(|text| name.contains(text)));
+    }
+    if !args.experiments.is_empty() {
+        for tables in data.configurations.values_mut() {
+            tables.experiments.retain(|name, _| args.experiments.iter().any(|begin| name.starts_with(begin)));
+        }
+    }
+}
+
+fn parts(
+    shipped: &[GroupScore],
+    left_out: &[GroupScore],
+    (thin, ablations): (&[GroupScore], &[Ablation]),
+) -> Vec<(&'static str, String)> {
+    let mut columns = vec![("as shipped", shipped)];
+    if !left_out.is_empty() {
+        columns.push(("left out of the fit", left_out));
+    }
+    let mut parts = vec![("scores", scores(&columns))];
+    if !ablations.is_empty() {
+        parts.push(("ablation", ablation(thin, ablations)));
+    }
+    parts
+}
+
+fn write(page: &Path, parts: &[(&'static str, String)]) -> Result<(), Failure> {
+    let failed = |e: &std::io::Error| super::files::failed(page, e);
+    let mut text = fs::read_to_string(page).map_err(|e| failed(&e))?;
+    for (name, part) in parts {
+        text = insert(&text, name, part).map_err(|e| Failure::Run(format!("{}: {e}", page.display())))?;
+    }
+    fs::write(page, text).map_err(|e| failed(&e))
+}
+
+/// indicatif draws on standard error, and only where that is a terminal.
+fn bar() -> ProgressBar {
+    let style = ProgressStyle::with_template("{msg}: {pos}/{len}, {eta} left {wide_bar}");
+    ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `riser fit`: a host profile fitted to measurements, by `riser-bench`. Never decides what a row shows.
+
+use super::files;
+use crate::failure::Failure;
+use crate::output;
+use bench::compare::Comparison;
+use bench::configurations::{Configuration, Iommu, Sockets};
+use bench::fit::{self, Fitted, Input, Profile};
+use bench::results::{ResultSet, Tables};
+use bench::suite::{Machine, Rule};
+use clap::builder::RangedU64ValueParser;
+use indicatif::{ProgressBar, ProgressStyle};
+use lab::profile::SHIPPED;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+
+const EXAMPLES: &str = "\
+Examples:
+  riser fit measured/ -o my-server.toml
+  riser fit measured/ -o my-server.toml --like xeon-e5-2637v3 --iommu 4k
+  riser bench --suite full --format pcie-bench --host my-server.toml -o predicted/
+  riser compare measured/ predicted/
+
+DIR holds results of one server in pcie-bench's public form: EXPERIMENT.csv, or CONFIGURATION/EXPERIMENT.csv for several modes
+of it. Configurations of the published data are known by the names of their folders; of others, --iommu, --sockets, --mps and
+--mrrs say what they were measured on.
+
+The profile begins as that of --like, so its comments and what no row shows stay. Latencies alone are fitted: each figure on
+the rows in which it is alone once those before it are known. The residuals are of every row, bandwidths too, which nothing
+was fitted on.
+
+--json prints one object: profile, figures: [{figure, value_ps, rows, last_step_ns, shown_by}], and residuals as `riser compare
+--json` has them.";
+
+/// Fit a host profile to results of a server
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Results of one server
+    #[arg(value_name = "DIR")]
+    data: PathBuf,
+
+    /// The profile to be written
+    #[arg(short, long, value_name = "PROFILE.toml")]
+    output: PathBuf,
+
+    /// The host profile to begin with: one that ships. Default: that of the configuration, or else xeon-e5-2637v3
+    #[arg(long, value_name = "PROFILE")]
+    like: Option<String>,
+
+    /// Device profile of the card that measured
+    #[arg(long, value_name = "PROFILE", default_value = "nfp6000")]
+    device: String,
+
+    /// The IOMMU's mode, of configurations that are not known: off, 4k, 2m
+    #[arg(long, value_name = "MODE", default_value = "off")]
+    iommu: String,
+
+    /// Sockets of device, memory and program, of configurations that are not known
+    #[arg(long, value_name = "D,M,P", value_delimiter = ',', default_values_t = [0, 0, 0])]
+    sockets: Vec<u8>,
+
+    /// Max_Payload_Size in bytes, of configurations that are not known
+    #[arg(long, value_name = "BYTES", default_value_t = 256)]
+    mps: u32,
+
+    /// Max_Read_Request_Size in bytes, of configurations that are not known
+    #[arg(long, value_name = "BYTES", default_value_t = 512)]
+    mrrs: u32,
+
+    /// Rows that are simulated at the same time for the residuals
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = RangedU64ValueParser::<usize>::new().range(1..=256))]
+    jobs: usize,
+
+    /// Leave the residuals out: they take most of the time
+    #[arg(long)]
+    no_residuals: bool,
+
+    /// Overwrite the profile
+    #[arg(long)]
+    force: bool,
+
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Report<'a> {
+    profile: String,
+    figures: Vec<FigureReport>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    residuals: Option<&'a Comparison>,
+}
+
+#[derive(Serialize)]
+struct FigureReport {
+    figure: String,
+    value_ps: u64,
+    rows: usize,
+    last_step_ns: f64,
+    shown_by: &'static str,
+}
+
+pub(super) fn run(args: Args) -> Result<(), Failure> {
+    let data = ResultSet::read(&args.data).map_err(|e| Failure::Run(e.to_string()))?;
+    let inputs = inputs(&args, data)?;
+    let like = args.like.clone().unwrap_or_else(|| inputs[0].machine.host.clone());
+    let mut profile = Profile::parse(shipped(&like)?).map_err(Failure::Run)?;
+    // The work copy is the profile itself; what stands there is not overwritten unasked.
+    drop(files::create(&args.output, args.force)?);
+    let rule = Rule::quick();
+    let bar = spinner();
+    let fitted = fit::fit(&inputs, &mut profile, &rule, &args.output, |f| {
+        bar.set_message(format!("{} {} ns", name(f), f.value_ps as f64 / 1000.0));
+        bar.tick();
+    });
+    bar.finish_and_clear();
+    let fitted = fitted.map_err(Failure::Run)?;
+    let residuals = match args.no_residuals {
+        true => None,
+        false => Some(residuals(&args, &inputs, &rule)?),
+    };
+    match args.json {
+        true => json(&args, &fitted, residuals.as_ref()),
+        false => print(&args, &fitted, residuals.as_ref()),
+    }
+}
+
+/// The measurements with what they were made on: all of one server.
+fn inputs(args: &Args, data: ResultSet) -> Result<Vec<Input>, Failure> {
+    let inputs: Vec<Input> = data
+        .configurations
+        .into_iter()
+        .map(|(name, tables)| input(args, &name, tables))
+        .collect::<Result<_, _>>()?;
+    let Some(first) = inputs.first() else {
+        return Err(Failure::Run(format!("{}: there are no results in it", args.data.display())));
+    };
+    match inputs.iter().find(|input| input.machine.host != first.machine.host) {
+        Some(other) => Err(Failure::Run(format!(
+            "{}: results of two servers, {} of {} and {} of {}: give the folders of one",
+            args.data.display(),
+            first.machine.name,
+            first.machine.host,
+            other.machine.name,
+            other.machine.host
+        ))),
+        None => Ok(inputs),
+    }
+}
+
+fn input(args: &Args, name: &str, tables: Tables) -> Result<Input, Failure> {
+    if let Some(configuration) = Configuration::named(name) {
+        let machine = Machine::configuration(configuration, &args.device);
+        return Ok(Input { machine, tables, cmd_path_valid: configuration.cmd_path_valid });
+    }
+    let like = args.like.as_deref().unwrap_or("xeon-e5-2637v3");
+    let machine = Machine {
+        name: name.into(),
+        iommu: iommu(&args.iommu)?,
+        sockets: sockets(&args.sockets)?,
+        mps_bytes: args.mps,
+        mrrs_bytes: args.mrrs,
+        ..Machine::profile(like, &args.device)
+    };
+    Ok(Input { machine, tables, cmd_path_valid: true })
+}
+
+fn iommu(mode: &str) -> Result<Iommu, Failure> {
+    let modes = [Iommu::Off, Iommu::Pages4k, Iommu::Pages2m];
+    let found = modes.into_iter().find(|m| m.in_labs() == mode);
+    found.ok_or_else(|| Failure::usage(format!("--iommu {mode}: legal are off, 4k, 2m")))
+}
+
+fn sockets(of: &[u8]) -> Result<Sockets, Failure> {
+    match *of {
+        [device @ 0..=1, memory @ 0..=1, program @ 0..=1] => Ok(Sockets { device, memory, program }),
+        _ => Err(Failure::usage("--sockets: legal are three numbers, each 0 or 1: device, memory, program")),
+    }
+}
+
+fn shipped(name: &str) -> Result<&'static str, Failure> {
+    let hosts = || SHIPPED.iter().filter(|s| s.kind == "host");
+    let names = || hosts().map(|s| s.name).collect::<Vec<_>>().join(", ");
+    let found = hosts().find(|s| s.name == name).map(|s| s.text);
+    found.ok_or_else(|| Failure::usage(format!("--like {name}: the host profiles that ship are {}", names())))
+}
+
+fn residuals(args: &Args, inputs: &[Input], rule: &Rule) -> Result<Comparison, Failure> {
+    let bar = ProgressBar::new(0).with_style(
+        ProgressStyle::with_template("{pos}/{len} rows for the residuals, {eta} left {wide_bar}")
+            .unwrap_or_else(|_| ProgressStyle::default_bar()),
+    );
+    let compared = fit::residuals(inputs, rule, &args.output, args.jobs, &mut |done, of| {
+        bar.set_length(of as u64);
+        bar.set_position(done as u64);
+    });
+    bar.finish_and_clear();
+    compared.map_err(Failure::Run)
+}
+
+/// indicatif draws on standard error, and only where that is a terminal.
+fn spinner() -> ProgressBar {
+    let style = ProgressStyle::with_template("{spinner} fitting, {elapsed}: {msg}");
+    ProgressBar::new_spinner().with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()))
+}
+
+/// A figure as a profile has it.
+fn name(fitted: &Fitted) -> String {
+    match fitted.parameter.place() {
+        (Some(table), key) => format!("{table}.{key}"),
+        (None, key) => key.into(),
+    }
+}
+
+fn json(args: &Args, fitted: &[Fitted], residuals: Option<&Comparison>) -> Result<(), Failure> {
+    let figure = |f: &Fitted| FigureReport {
+        figure: name(f),
+        value_ps: f.value_ps,
+        rows: f.rows,
+        last_step_ns: f.last_step_ns,
+        shown_by: f.parameter.shown_by(),
+    };
+    let figures = fitted.iter().map(figure).collect();
+    output::json(&Report { profile: args.output.display().to_string(), figures, residuals })
+}
+
+fn print(args: &Args, fitted: &[Fitted], residuals: Option<&Comparison>) -> Result<(), Failure> {
+    let row = |f: &Fitted| {
+        let rows = if f.rows == 0 { "none: as it was".to_owned() } else { f.rows.to_string() };
+        let value = format!("{:.1}", f.value_ps as f64 / 1000.0);
+        vec![name(f), value, rows, format!("{:+.2}", f.last_step_ns), f.parameter.shown_by().to_owned()]
+    };
+    output::table(&["figure", "ns", "rows", "last step ns", "shown by"], fitted.iter().map(row))?;
+    if let Some(comparison) = residuals {
+        output::text("")?;
+        let row = |e: &bench::compare::ExperimentComparison| {
+            let configuration = bench::score::short_name(&e.configuration).to_owned();
+            let errors = [e.mean_absolute_error_percent, e.mean_error_percent].map(|v| format!("{v:+.2}"));
+            let [absolute, mean] = errors;
+            vec![configuration, e.experiment.clone(), e.rows.to_string(), absolute, mean]
+        };
+        let heads = ["configuration", "experiment", "rows", "mean |error| %", "mean error %"];
+        output::table(&heads, comparison.experiments.iter().map(row))?;
+    }
+    output::text(&format!("\nwritten: {}", shown(&args.output)))
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}

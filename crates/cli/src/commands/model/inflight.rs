@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `riser model inflight`: transfers that a NIC must have under way. Asks `riser-model` for every quotient, and `riser-bench`
+//! for the latency of a host; never mixes up which latency an answer rests on.
+
+use crate::failure::Failure;
+use crate::output;
+use bench::{Plan, Test};
+use model::{IOMMU_MISS_NS, InFlight, QUOTED, Quoted, in_flight, packet_ns};
+use serde::Serialize;
+use std::str::FromStr;
+
+const EXAMPLES: &str = "\
+Examples:
+  riser model inflight
+  riser model inflight --size 64 --ethernet 100 --latency 450..700
+  riser model inflight --host xeon-e5-2637v3 --iommu-miss 330
+
+Without --latency and --host: both latencies that pcie-bench (SIGCOMM'18) prints
+for 128 B, each over the time from packet to packet that stands beside it.
+
+--json prints {\"rows\": [OBJECT, ...]}: source, frame_bytes, ethernet_gbps,
+packet_ns, latency_ns_min, latency_ns_max, exact_min, exact_max, needed_min,
+needed_max, paper_needed, note.";
+
+/// Transfers that a NIC must have under way to keep up with its Ethernet
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    /// Bytes of a frame, FCS included
+    #[arg(long, value_name = "BYTES", default_value_t = PAPER_BYTES)]
+    size: u32,
+
+    /// Rate of the Ethernet in Gb/s
+    #[arg(long, value_name = "GBPS", default_value_t = PAPER_GBPS)]
+    ethernet: f64,
+
+    /// Latency of a transfer: section-2, section-7 (what the paper prints there), or NS, or NS..NS
+    #[arg(long, value_name = "LATENCY", num_args = 1..)]
+    latency: Vec<Latency>,
+
+    /// Also measure it: LAT_RD of this size on a host profile
+    #[arg(long, value_name = "PROFILE", num_args = 1..)]
+    host: Vec<String>,
+
+    /// The card of --host: a device profile. `ideal` costs nothing, so that the host alone is measured
+    #[arg(long, value_name = "PROFILE", default_value = "nfp6000")]
+    device: String,
+
+    /// Add what an IOMMU without the translation takes to each latency, in ns: 330 in the paper's section 7
+    #[arg(long, value_name = "NS", num_args = 0..=1, default_missing_value = IOMMU_DEFAULT)]
+    iommu_miss: Option<f64>,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What the paper asks.
+const PAPER_BYTES: u32 = 128;
+const PAPER_GBPS: f64 = 40.0;
+const IOMMU_DEFAULT: &str = "330";
+const _: () = assert!(IOMMU_MISS_NS == 330.0);
+
+/// A latency as it is given.
+#[derive(Clone, Copy)]
+enum Latency {
+    Quoted(&'static Quoted),
+    Given(f64, f64),
+}
+
+impl FromStr for Latency {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Latency, String> {
+        if let Some(quoted) = Quoted::find(text) {
+            return Ok(Latency::Quoted(quoted));
+        }
+        let number = |n: &str| n.parse::<f64>().ok().filter(|n| n.is_finite() && *n > 0.0);
+        let (least, most) = text.split_once("..").unwrap_or((text, text));
+        let ends = number(least).zip(number(most)).filter(|(least, most)| least <= most);
+        let names = QUOTED.map(|q| q.name).join(", ");
+        ends.map(|(least, most)| Latency::Given(least, most))
+            .ok_or_else(|| format!("legal are {names}, a number of ns above 0, or two as NS..NS"))
+    }
+}
+
+/// One answer, with what it rests on.
+#[derive(Serialize)]
+struct Row {
+    source: String,
+    frame_bytes: u32,
+    ethernet_gbps: f64,
+    packet_ns: f64,
+    latency_ns_min: f64,
+    latency_ns_max: f64,
+    exact_min: f64,
+    exact_max: f64,
+    needed_min: u32,
+    needed_max: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    paper_needed: Option<u32>,
+    note: String,
+}
+
+#[derive(Serialize)]
+struct Rows {
+    rows: Vec<Row>,
+}
+
+pub(super) fn run(args: &Args) -> Result<(), Failure> {
+    let mut latencies = args.latency.clone();
+    if latencies.is_empty() && args.host.is_empty() {
+        latencies = QUOTED.iter().map(Latency::Quoted).collect();
+    }
+    let mut rows = latencies.iter().map(|l| args.row(*l)).collect::<Result<Vec<_>, _>>()?;
+    for host in &args.host {
+        rows.push(args.measured(host)?);
+    }
+    if args.json { output::json(&Rows { rows }) } else { args.print(&rows) }
+}
+
+impl Args {
+    fn packet_ns(&self) -> Result<f64, Failure> {
+        packet_ns(self.size, self.ethernet).map_err(Failure::usage)
+    }
+
+    /// The question that the paper asks.
+    fn is_papers(&self) -> bool {
+        self.size == PAPER_BYTES && (self.ethernet - PAPER_GBPS).abs() < f64::EPSILON
+    }
+
+    fn row(&self, latency: Latency) -> Result<Row, Failure> {
+        match latency {
+            Latency::Given(least, most) => {
+                self.answer("as given".into(), (least, most), self.packet_ns()?, None, String::new())
+            }
+            Latency::Quoted(q) => self.quoted(q),
+        }
+    }
+
+    fn quoted(&self, q: &Quoted) -> Result<Row, Failure> {
+        let ends = (q.least_ns, q.most_ns);
+        if !self.is_papers() {
+            let note = format!("the latency is one of {PAPER_BYTES} B");
+            return self.answer(q.source.to_owned(), ends, self.packet_ns()?, None, note);
+        }
+        let mut row = self.answer(q.source.to_owned(), ends, q.packet_ns, Some(q.says), String::new())?;
+        row.note = self.said(q, &row)?;
+        Ok(row)
+    }
+
+    /// How the answer stands to what the paper says.
+    fn said(&self, q: &Quoted, row: &Row) -> Result<String, Failure> {
+        let agrees = row.needed_min <= q.says && q.says <= row.needed_max;
+        let exact = self.packet_ns()?;
+        Ok(match agrees || self.iommu_miss.is_some() {
+            true if (q.packet_ns - exact).abs() > 1e-9 => {
+                let finer = in_flight(row.latency_ns_max, exact).map_err(Failure::usage)?;
+                format!("over {exact:.1} ns, which is not rounded, {:.1}, so {}", finer.exact, finer.needed)
+            }
+            true => String::new(),
+            false => format!("the paper says {}, which is that of section-2", q.says),
+        })
+    }
+
+    fn measured(&self, host: &str) -> Result<Row, Failure> {
+        let plan = Plan { host: host.to_owned(), device: self.device.clone(), ..Plan::default() };
+        lab::profile::host(host, std::path::Path::new("")).map_err(Failure::usage)?;
+        lab::profile::device(&self.device, std::path::Path::new("")).map_err(Failure::usage)?;
+        let row = plan.measure(Test::LatRd, self.size).map_err(|e| Failure::Run(e.to_string()))?;
+        let Some(latency) = row.latency else { return Err(Failure::Run("no latency was measured".into())) };
+        let ns = latency.latency_ns_median;
+        let source = format!(
+            "measured: LAT_RD of {} B, median, host profile {host}, device profile {}",
+            self.size, self.device
+        );
+        self.answer(source, (ns, ns), self.packet_ns()?, None, String::new())
+    }
+
+    fn answer(
+        &self,
+        source: String,
+        (least, most): (f64, f64),
+        packet_ns: f64,
+        paper_needed: Option<u32>,
+        note: String,
+    ) -> Result<Row, Failure> {
+        let miss = self.iommu_miss.unwrap_or(0.0);
+        let ask = |ns: f64| -> Result<InFlight, Failure> {
+            in_flight(ns + miss, packet_ns).map_err(Failure::usage)
+        };
+        let (least, most) = (ask(least)?, ask(most)?);
+        let source = if miss > 0.0 { format!("{source}; and {miss} ns of IOMMU") } else { source };
+        Ok(Row {
+            source,
+            frame_bytes: self.size,
+            ethernet_gbps: self.ethernet,
+            packet_ns,
+            latency_ns_min: least.latency_ns,
+            latency_ns_max: most.latency_ns,
+            exact_min: least.exact,
+            exact_max: most.exact,
+            needed_min: least.needed,
+            needed_max: most.needed,
+            paper_needed,
+            note,
+        })
+    }
+
+    fn print(&self, rows: &[Row]) -> Result<(), Failure> {
+        output::text(&format!("Frames of {} B at {} Gb/s, each direction:", self.size, self.ethernet))?;
+        for row in rows {
+            output::text(&format!(
+                "\n{} under way: {} ns / {:.1} ns = {}\n  {}",
+                range(row.needed_min, row.needed_max, |n| n.to_string()),
+                range(row.latency_ns_min, row.latency_ns_max, |ns| format!("{ns:.0}")),
+                row.packet_ns,
+                range(row.exact_min, row.exact_max, |n| format!("{n:.1}")),
+                row.source,
+            ))?;
+            if !row.note.is_empty() {
+                output::text(&format!("  {}", row.note))?;
+            }
+        }
+        output::text("\nReads of descriptors come beside.")
+    }
+}
+
+/// One value, or two as `from to to`.
+fn range<T: PartialEq>(from: T, to: T, text: impl Fn(T) -> String) -> String {
+    if from == to { text(from) } else { format!("{} to {}", text(from), text(to)) }
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The page of a report: hands the paper's figures, from `riser-bench`, to `riser-view`. Never computes a value itself.
+
+use super::files;
+use crate::failure::Failure;
+use bench::figures::{self, Line, Plot, Quantity, Role};
+use bench::results::ResultSet;
+use std::path::Path;
+use view::report::{Axis, Bars, Figure, Look, Report, Scale, Series, Table};
+
+/// What a page says of its results before the figures.
+pub(crate) struct Head {
+    /// The page's title.
+    pub(crate) title: String,
+    /// What is to be known of all of it.
+    pub(crate) notes: Vec<String>,
+    /// Tables above the figures.
+    pub(crate) tables: Vec<Table>,
+}
+
+/// Writes the page of the paper's figures from the results `run`, over which those of `reference` stand as points; it has
+/// a name for the legends. Never over a file that is there, unless forced.
+pub(crate) fn write_html(
+    path: &Path,
+    force: bool,
+    head: Head,
+    run: &ResultSet,
+    reference: Option<(&str, &ResultSet)>,
+) -> Result<(), Failure> {
+    let figures = figures::figures(run, reference).into_iter().map(figure).collect();
+    let report = Report { title: head.title, notes: head.notes, tables: head.tables, figures };
+    // Before the file is there: a report that cannot be shown leaves none.
+    report.check().map_err(|e| Failure::Run(e.to_string()))?;
+    report.write(files::create(path, force)?).map_err(|e| files::failed(path, &e))
+}
+
+fn figure(figure: figures::Figure) -> Figure {
+    Figure {
+        key: format!("figure{}", figure.number),
+        title: format!("Figure {}: {}", figure.number, figure.title),
+        text: figure.text.to_owned(),
+        notes: figure.notes,
+        plots: figure.plots.into_iter().map(plot).collect(),
+    }
+}
+
+fn plot(plot: Plot) -> view::report::Plot {
+    view::report::Plot {
+        title: plot.title,
+        x: axis(plot.x),
+        y: axis(plot.y),
+        series: plot.lines.into_iter().map(series).collect(),
+    }
+}
+
+fn axis(quantity: Quantity) -> Axis {
+    let (label, unit, scale) = match quantity {
+        Quantity::PacketBytes => ("Packet size, B", "B", Scale::Linear),
+        Quantity::TransferBytes => ("Transfer size, B", "B", Scale::Linear),
+        Quantity::WindowBytes => ("Window of host memory", "", Scale::Bytes),
+        Quantity::LatencyNs => ("Latency, ns", "ns", Scale::Linear),
+        Quantity::LatencyTailNs => ("Latency, ns", "ns", Scale::Log),
+        Quantity::BandwidthGbps => ("Bandwidth, Gb/s", "Gb/s", Scale::Linear),
+        Quantity::ChangePercent => ("Change of bandwidth, %", "%", Scale::Linear),
+        Quantity::Share => ("Share of samples", "", Scale::Linear),
+    };
+    Axis { label: label.to_owned(), unit: unit.to_owned(), scale }
+}
+
+fn series(line: Line) -> Series {
+    let column = |of: fn(&figures::Point) -> f64| line.points.iter().map(of).collect();
+    let has_bars = !line.points.is_empty() && line.points.iter().all(|p| p.range.is_some());
+    let bars = has_bars.then(|| Bars {
+        name: "minimum to 95th percentile".to_owned(),
+        low: column(|p| p.range.map_or(p.y, |(low, _)| low)),
+        high: column(|p| p.range.map_or(p.y, |(_, high)| high)),
+    });
+    Series {
+        look: match line.role {
+            Role::Run => Look::Line,
+            Role::Distribution | Role::Model => Look::Curve,
+            Role::Reference => Look::Points,
+            Role::Mark => Look::Dashed,
+        },
+        colour: line.group,
+        x: column(|p| p.x),
+        y: column(|p| p.y),
+        bars,
+        name: line.name,
+    }
+}

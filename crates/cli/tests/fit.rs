@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `riser fit` and `riser fidelity` as processes: on results that `riser bench` has written, and on what they refuse.
+
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const HSW: &str = "nfp6000-1.2GHz_hsw-Xeon-E5-2620v3_dell-t630-iommu";
+const IB: &str = "nfp6000-1.2GHz_ib-Xeon-E5-2620v2_dell-t620-s0-s0-s0";
+
+fn riser(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_riser")).args(args).output().unwrap()
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Results of one small experiment on `configuration`.
+fn results(folder: &Path, configuration: &str) {
+    let folder = folder.to_string_lossy();
+    let suite = ["bench", "--format", "pcie-bench", "--only", "lat_cmd_sizes", "--host", configuration];
+    let output = riser(&[&suite[..], &["-o", &folder]].concat());
+    assert!(output.status.success(), "{}", said(&output));
+}
+
+fn folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("fit").join(name);
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+#[test]
+fn a_profile_is_fitted_to_what_another_has_made() {
+    let at = folder("fitted");
+    let (data, profile) = (at.join("data"), at.join("my.toml"));
+    results(&data, HSW);
+    let (data, profile) = (data.to_string_lossy().into_owned(), profile.to_string_lossy().into_owned());
+    let args = ["fit", &data, "-o", &profile, "--like", "xeon-e5-2637v3", "--json"];
+    let output = riser(&args);
+    assert!(output.status.success(), "{}", said(&output));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    // Host-warmed reads and write-then-reads of windows of 4 KiB are all there is.
+    let figures = report["figures"].as_array().unwrap();
+    let rows = |name: &str| figures.iter().find(|f| f["figure"] == name).unwrap()["rows"].as_u64().unwrap();
+    assert!(rows("llc.core_snoop_latency_ps") > 0 && rows("memory_write_latency_ps") > 0, "{report}");
+    assert_eq!(rows("iommu.page_walk_latency_ps"), 0, "{report}");
+    let residual = report["residuals"]["families"][0]["mean_absolute_error_percent"].as_f64().unwrap();
+    assert!(residual < 1.5, "{residual} %: a tick of the clock is 3 %");
+
+    let again = riser(&args);
+    assert_eq!(again.status.code(), Some(1), "it is there already");
+    assert!(said(&again).contains("--force"), "{}", said(&again));
+    // The profile is one: a lab runs on it.
+    let bench =
+        riser(&["bench", "--host", &profile, "--device", "nfp6000", "--suite", "LAT_RD", "--size", "64"]);
+    assert!(bench.status.success(), "{}", said(&bench));
+
+    let fidelity = riser(&["fidelity", &data]);
+    assert!(fidelity.status.success(), "{}", said(&fidelity));
+    let text = String::from_utf8_lossy(&fidelity.stdout).into_owned();
+    assert!(text.contains("| LAT_CMD_SZ | 0.0 % |"), "its own results, with other samples: {text}");
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused() {
+    let (two, empty) = (folder("two"), folder("empty"));
+    results(&two, HSW);
+    results(&two, IB);
+    let (two, empty) = (two.to_string_lossy().into_owned(), empty.to_string_lossy().into_owned());
+    let out = format!("{empty}/x.toml");
+    for (args, status, message) in [
+        (&["fit", &two, "-o", &out][..], 1, "results of two servers"),
+        (&["fit", &empty, "-o", &out], 1, "no"),
+        (&["fit", &two, "-o", &out, "--jobs", "0"], 2, "0 is not in 1..=256"),
+        (&["fit", &two], 2, "--output"),
+        (&["fidelity", &two, "--page", &out], 1, "x.toml"),
+    ] {
+        let output = riser(args);
+        assert_eq!(output.status.code(), Some(status), "{args:?}: {}", said(&output));
+        assert!(said(&output).contains(message), "{args:?}: {}", said(&output));
+        assert!(!Path::new(&out).exists(), "{args:?}");
+    }
+}

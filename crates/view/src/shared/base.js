@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+// What every page has: its elements, a count of what went wrong, light and dark, the address behind `#`, and plotly.js
+// from its packed form. Never asks for anything outside the page.
+
+const byId = (id) => document.getElementById(id);
+const mark = document.documentElement.dataset;
+mark.errors = "0";
+window.addEventListener("error", () => (mark.errors = String(Number(mark.errors) + 1)));
+window.addEventListener("unhandledrejection", () => (mark.errors = String(Number(mark.errors) + 1)));
+document.addEventListener("securitypolicyviolation", () => (mark.errors = String(Number(mark.errors) + 1)));
+
+/** An element with a class and children or text. */
+function make(tag, className, ...children) {
+  const element = document.createElement(tag);
+  if (className) element.className = className;
+  element.append(...children);
+  return element;
+}
+
+/** The bytes that base64 text holds. */
+function fromBase64(text) {
+  if (Uint8Array.fromBase64) return Uint8Array.fromBase64(text);
+  const binary = atob(text);
+  const bytes = new Uint8Array(binary.length);
+  for (let i = 0; i < bytes.length; i++) bytes[i] = binary.charCodeAt(i);
+  return bytes;
+}
+
+/** The response that inflates what base64 text holds. */
+function inflated(text) {
+  const stream = new Blob([fromBase64(text)]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return new Response(stream);
+}
+
+let plotlyLoading = null;
+
+/** plotly.js, from its packed form in this page. */
+function loadPlotly() {
+  plotlyLoading ??= (async () => {
+    const script = document.createElement("script");
+    script.textContent = await inflated(document.getElementById("plotly").textContent).text();
+    document.head.append(script);
+    return window.Plotly;
+  })();
+  return plotlyLoading;
+}
+
+/** A colour of the style sheet. */
+function colour(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+}
+
+/** An axis of a plot in the colours of the theme. */
+function axis(title, more = {}) {
+  return {
+    title: { text: title, font: { size: 12 }, standoff: 8 },
+    gridcolor: colour("grid"),
+    linecolor: colour("line"),
+    zerolinecolor: colour("line"),
+    tickfont: { size: 11 },
+    exponentformat: "none",
+    automargin: false,
+    ...more,
+  };
+}
+
+/** `light`, `dark`, or `auto`: as the system. */
+let themeNow = "auto";
+
+function applyTheme(theme) {
+  themeNow = ["light", "dark"].includes(theme) ? theme : "auto";
+  mark.theme = themeNow;
+  byId("theme").textContent = { auto: "Auto", light: "Light", dark: "Dark" }[themeNow];
+}
+
+/** The next theme by turns, the one that differs from the system's first. */
+function nextTheme() {
+  const dark = matchMedia("(prefers-color-scheme: dark)").matches;
+  const order = dark ? { auto: "light", light: "dark", dark: "auto" } : { auto: "dark", dark: "light", light: "auto" };
+  applyTheme(order[themeNow]);
+}
+
+/** What the address asks for, by name. */
+function hashState() {
+  return Object.fromEntries(new URLSearchParams(location.hash.slice(1).replace(/\+/g, "%2B")));
+}
