@@ -40,7 +40,7 @@ fmt: ## format all code
 	cargo fmt --all
 
 doc: ## build the API documentation, warnings as errors
-	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
+	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" cargo doc --workspace --no-deps
 
 reference: ## write anew what docs/ and README.md have from the code and from commands
 	RISER_UPDATE_DOCS=1 cargo test --quiet -p riser-lab --test reference
