@@ -178,12 +178,13 @@ fn the_page_shows_both_sets() {
         .eval("riser.app.hosts.map(({ host }) => host.querySelectorAll('.scatterlayer .trace').length)");
     // Curves of Figure 1; lines, points, closed form and Ethernet of Figure 4; both latencies of both sets.
     assert_eq!(drawn, json!([5, 4, 4, 4, 4]));
-    let names = browser.eval("riser.app.hosts[4].plot.series.map((s) => [s.name, s.look, s.y[0]])");
+    let names =
+        browser.eval("riser.app.hosts[4].plot.series.map((s) => [s.name, s.look, s.y[0].toFixed(1)])");
     let due = json!([
-        ["LAT_DMA_RD", "line", 554.4],
-        ["LAT_DMA_RD, measured", "points", 504],
-        ["LAT_DMA_WRRD", "line", 554.4],
-        ["LAT_DMA_WRRD, measured", "points", 504]
+        ["LAT_DMA_RD", "line", "554.4"],
+        ["LAT_DMA_RD, measured", "points", "504.0"],
+        ["LAT_DMA_WRRD", "line", "554.4"],
+        ["LAT_DMA_WRRD, measured", "points", "504.0"]
     ]);
     assert_eq!(names, due);
     let notes =
