@@ -19,7 +19,7 @@ use crate::suite::{Machine, Rule};
 use std::path::PathBuf;
 
 /// Of so many rows, ablations take one.
-pub const THINNED_ROWS: usize = 7;
+pub const THINNED_ROWS: usize = 14;
 
 /// A mechanism, and what of a profile it is.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +36,7 @@ pub struct Mechanism {
 pub const MECHANISMS: &[Mechanism] = &[
     host("last-level cache", &[(&["llc"], None)]),
     host("who wrote a line last", &[(&["llc", "core_snoop_latency_ps"], Some(0))]),
-    host("DDIO's share of the ways", &[(&["llc", "ddio_ways"], Some(19))]),
+    host("DDIO's share of the ways", &[(&["llc", "ddio_ways"], Some(15))]),
     host("eviction by device writes", &[(&["llc", "eviction_latency_ps"], Some(0))]),
     host("memory behind the cache", &[(&["dram", "latency_ps"], Some(0))]),
     host("writes become visible late", &[(&["memory_write_latency_ps"], Some(0))]),

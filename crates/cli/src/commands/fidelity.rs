@@ -3,14 +3,13 @@
 
 use crate::failure::Failure;
 use crate::output;
-use bench::fidelity::{Ablation, Fidelity, MECHANISMS, ablation, insert, scores};
+use bench::fidelity::{Fidelity, MECHANISMS, ablation, insert, scores};
 use bench::results::ResultSet;
-use bench::score::GroupScore;
 use bench::suite::Rule;
 use clap::builder::RangedU64ValueParser;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -19,7 +18,7 @@ Examples:
 
 DIR holds published results, CONFIGURATION/EXPERIMENT.csv. Every row of a configuration that is known is simulated and scored
 as `riser compare` does it. --all does it again with each configuration left out of the fit in turn, and with one mechanism
-after the other switched off (on one row of seven); it takes half an hour. --page writes the tables between the marks of that page.";
+after the other switched off (on one row of fourteen); it takes half an hour. --page writes the tables between the marks of that page.";
 
 /// Score the profiles that ship against measurements
 #[derive(clap::Args)]
@@ -75,24 +74,20 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
         bar.set_position(done as u64);
     };
     let shipped = fidelity.shipped(&mut progress).map_err(Failure::Run)?;
-    let mut left_out = Vec::new();
-    let (mut thin, mut ablations) = (Vec::new(), Vec::new());
-    if args.all {
-        fs::create_dir_all(&args.work).map_err(|e| super::files::failed(&args.work, &e))?;
-        left_out = fidelity.left_out(&mut progress).map_err(Failure::Run)?;
-        let thinned = Fidelity::thinned(&data);
-        let fidelity = Fidelity { data: &thinned, ..fidelity };
-        thin = fidelity.shipped(&mut progress).map_err(Failure::Run)?;
-        for mechanism in MECHANISMS {
-            ablations.push(fidelity.without(mechanism, &mut progress).map_err(Failure::Run)?);
-        }
+    if !args.all {
+        bar.finish_and_clear();
+        return show(&args, "scores", &scores(&[("as shipped", &shipped)]));
     }
+    fs::create_dir_all(&args.work).map_err(|e| super::files::failed(&args.work, &e))?;
+    let left_out = fidelity.left_out(&mut progress).map_err(Failure::Run)?;
+    show(&args, "scores", &scores(&[("as shipped", &shipped), ("left out of the fit", &left_out)]))?;
+    let thinned = Fidelity::thinned(&data);
+    let fidelity = Fidelity { data: &thinned, ..fidelity };
+    let all = fidelity.shipped(&mut progress).map_err(Failure::Run)?;
+    let without = |mechanism| fidelity.without(mechanism, &mut progress);
+    let ablations: Vec<_> = MECHANISMS.iter().map(without).collect::<Result<_, _>>().map_err(Failure::Run)?;
     bar.finish_and_clear();
-    let parts = parts(&shipped, &left_out, (&thin, &ablations));
-    match &args.page {
-        Some(page) => write(page, &parts),
-        None => parts.iter().try_for_each(|(_, text)| output::text(text)),
-    }
+    show(&args, "ablation", &ablation(&all, &ablations))
 }
 
 /// Leaves out what was not asked for.
@@ -107,28 +102,12 @@ fn select(data: &mut ResultSet, args: &Args) {
     }
 }
 
-fn parts(
-    shipped: &[GroupScore],
-    left_out: &[GroupScore],
-    (thin, ablations): (&[GroupScore], &[Ablation]),
-) -> Vec<(&'static str, String)> {
-    let mut columns = vec![("as shipped", shipped)];
-    if !left_out.is_empty() {
-        columns.push(("left out of the fit", left_out));
-    }
-    let mut parts = vec![("scores", scores(&columns))];
-    if !ablations.is_empty() {
-        parts.push(("ablation", ablation(thin, ablations)));
-    }
-    parts
-}
-
-fn write(page: &Path, parts: &[(&'static str, String)]) -> Result<(), Failure> {
+/// A part of the page, or of what is printed.
+fn show(args: &Args, name: &str, part: &str) -> Result<(), Failure> {
+    let Some(page) = &args.page else { return output::text(part) };
     let failed = |e: &std::io::Error| super::files::failed(page, e);
-    let mut text = fs::read_to_string(page).map_err(|e| failed(&e))?;
-    for (name, part) in parts {
-        text = insert(&text, name, part).map_err(|e| Failure::Run(format!("{}: {e}", page.display())))?;
-    }
+    let text = fs::read_to_string(page).map_err(|e| failed(&e))?;
+    let text = insert(&text, name, part).map_err(|e| Failure::Run(format!("{}: {e}", page.display())))?;
     fs::write(page, text).map_err(|e| failed(&e))
 }
 
