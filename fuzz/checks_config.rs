@@ -65,19 +65,7 @@ fn virtual_function() -> Builder {
 }
 
 fn bridge(port: PortType) -> Builder {
-    let slot = SlotLayout {
-        number: 7,
-        hot_plug: true,
-        surprise: true,
-        attention_button: true,
-        power_controller: true,
-        mrl_sensor: true,
-        attention_indicator: true,
-        power_indicator: true,
-        power_limit_value: 75,
-        occupied: true,
-        ..SlotLayout::default()
-    };
+    let slot = SlotLayout { power_limit_value: 75, occupied: true, ..SlotLayout::with_all(7) };
     let slot = port.is_above_link().then_some(slot);
     Builder::type1(identity(0x06_04_00))
         .bar(0, Bar::memory64(16 << 10))

@@ -181,20 +181,7 @@ fn link_status() {
 }
 
 fn hot_plug() -> SlotLayout {
-    SlotLayout {
-        number: 5,
-        hot_plug: true,
-        surprise: true,
-        attention_button: true,
-        power_controller: true,
-        mrl_sensor: true,
-        attention_indicator: true,
-        power_indicator: true,
-        no_command_completed: false,
-        power_limit_value: 25,
-        power_limit_scale: 0,
-        occupied: false,
-    }
+    SlotLayout { power_limit_value: 25, ..SlotLayout::with_all(5) }
 }
 
 fn port(slot: SlotLayout) -> ConfigSpace {

@@ -2,28 +2,20 @@
 //! Dumps read by `lspci -F` (Debian package pciutils, 3.9.0 when this was written), compared field by field with what was
 //! built and written. Skips, saying so, where there is no lspci.
 
+#[path = "common/functions.rs"]
+#[expect(dead_code, reason = "other tests use the rest")]
+mod functions;
+#[path = "common/lspci.rs"]
+mod run;
+
+use functions::identity;
 use riser_config::header::type1;
 use riser_config::*;
-use std::io::Write;
-use std::process::{Command, Stdio};
 use tlp::{Mps, Rate, Width};
 
 /// What `lspci -F FILE -vvv` prints for a dump; `None` where it is not installed.
 fn lspci(dump: &str) -> Option<String> {
-    let run = Command::new("lspci")
-        .args(["-F", "/dev/stdin", "-vvv", "-nn"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn();
-    let Ok(mut child) = run else {
-        eprintln!("skipped: no lspci (scripts/setup.sh installs it)");
-        return None;
-    };
-    child.stdin.take().unwrap().write_all(dump.as_bytes()).unwrap();
-    let output = child.wait_with_output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let text = String::from_utf8(output.stdout).unwrap();
+    let text = run::lspci(dump, &["-vvv", "-nn"])?;
     // What a vendor means by bytes of its own, lspci cannot know, and says so.
     let known: String = text.lines().filter(|l| !l.contains("Vendor Specific Information")).collect();
     for complaint in ["!!!", "<access denied>", "<?>", "Unknown"] {
@@ -38,17 +30,6 @@ fn holds(text: &str, rows: &[&str]) {
         text.lines().map(|l| l.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
     for row in rows {
         assert!(lines.iter().any(|l| l.contains(row)), "no \"{row}\" in\n{text}");
-    }
-}
-
-fn identity(class: u32) -> Identity {
-    Identity {
-        vendor: 0x1234,
-        device: 0xabcd,
-        revision: 7,
-        class,
-        subsystem_vendor: 0x5678,
-        subsystem: 0x9abc,
     }
 }
 
@@ -167,18 +148,7 @@ const BRIDGE: [&str; 10] = [
 
 #[test]
 fn a_root_port_with_a_hot_plug_slot() {
-    let slot = SlotLayout {
-        number: 5,
-        hot_plug: true,
-        surprise: true,
-        attention_button: true,
-        power_controller: true,
-        mrl_sensor: true,
-        attention_indicator: true,
-        power_indicator: true,
-        power_limit_value: 25,
-        ..SlotLayout::default()
-    };
+    let slot = SlotLayout { power_limit_value: 25, ..SlotLayout::with_all(5) };
     let mut space = port(PcieLayout {
         slot: Some(slot),
         rate: Rate::Gt16,
@@ -274,12 +244,6 @@ fn a_tree() {
     let functions = [("00:01.0", root), ("01:00.0", up), ("02:00.0", down), ("03:00.0", endpoint)];
     let dump: String = functions.iter().map(|(bdf, space)| space.hexdump(bdf, "function")).collect();
     let Some(_) = lspci(&dump) else { return };
-    let file = std::env::temp_dir().join(format!("riser-lspci-{}", std::process::id()));
-    std::fs::write(&file, dump).unwrap();
-    let output = Command::new("lspci").arg("-F").arg(&file).arg("-t").output().unwrap();
-    std::fs::remove_file(&file).unwrap();
-    assert_eq!(
-        String::from_utf8_lossy(&output.stdout).trim(),
-        "-[0000:00]---01.0-[01-04]----00.0-[02-04]----00.0-[03]----00.0"
-    );
+    let Some(drawn) = run::lspci(&dump, &["-t"]) else { return };
+    assert_eq!(drawn.trim(), "-[0000:00]---01.0-[01-04]----00.0-[02-04]----00.0-[03]----00.0");
 }

@@ -1,45 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Extended capabilities as `lspci -F` (package `pciutils`) reads them. Skips, saying so, where `lspci` is missing.
 
+#[path = "common/functions.rs"]
+mod functions;
+#[path = "common/lspci.rs"]
+mod run;
+
+use functions::{identity, with_all_extended};
 use riser_config::cap::pcie::device_control;
 use riser_config::ext::{acs, aer, dpc, ltr, resizable, sriov, vc};
 use riser_config::*;
-use std::io::Write;
-use std::process::{Command, Stdio};
 use tlp::{Bdf, Rate, Width};
 
-/// What `lspci -F - -vvv` prints of these spaces; `None` where there is no `lspci`.
+/// What `lspci -F FILE -vvv -n` prints of these spaces; `None` where there is no `lspci`.
 fn lspci(dump: &str) -> Option<String> {
-    // `-F` wants a file that can be opened by name.
-    let path = std::env::temp_dir().join(format!("riser-lspci-{}-{:x}", std::process::id(), checksum(dump)));
-    std::fs::File::create(&path).unwrap().write_all(dump.as_bytes()).unwrap();
-    let out = Command::new("lspci").arg("-F").arg(&path).args(["-vvv", "-n"]).stdin(Stdio::null()).output();
-    std::fs::remove_file(&path).unwrap();
-    match out {
-        Ok(out) => {
-            assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
-            Some(String::from_utf8(out.stdout).unwrap())
-        }
-        Err(e) => {
-            eprintln!("skipped: lspci (package pciutils) cannot be run: {e}");
-            None
-        }
-    }
-}
-
-fn checksum(text: &str) -> u32 {
-    text.bytes().fold(0, |sum: u32, byte| sum.wrapping_mul(31).wrapping_add(u32::from(byte)))
-}
-
-fn identity(class: u32) -> Identity {
-    Identity {
-        vendor: 0x1234,
-        device: 0xabcd,
-        revision: 7,
-        class,
-        subsystem_vendor: 0x5678,
-        subsystem: 0x9abc,
-    }
+    run::lspci(dump, &["-vvv", "-n"])
 }
 
 fn gen5(port: PortType) -> PcieLayout {
@@ -47,32 +22,10 @@ fn gen5(port: PortType) -> PcieLayout {
 }
 
 fn endpoint() -> ConfigSpace {
-    let sriov = SriovLayout::new(16, 0xabce)
-        .bar(0, Bar::memory64(8 << 10).prefetchable())
-        .bar(4, Bar::memory32(4096));
-    Builder::type0(identity(0x02_00_00))
+    let endpoint = Builder::type0(identity(0x02_00_00))
         .bar(0, Bar::memory64(16 << 20).prefetchable())
-        .pcie(PcieLayout { end_end_prefixes: 2, ..gen5(PortType::Endpoint) })
-        .advanced_error_reporting()
-        .serial_number(0x0011_22ff_fe33_4455)
-        .alternative_routing(3)
-        .single_root_virtualization(sriov)
-        .address_translation(AtsLayout::default())
-        .page_request(64)
-        .process_address_space(PasidLayout { width: 20, execute: true, privileged: true })
-        .latency_tolerance()
-        .l1_substates(40)
-        .precision_time(PtmLayout { requester: true, responder: false, root: false, granularity_ns: 4 })
-        .virtual_channels(VcLayout { vcs: 2, low_priority: 1, weighted: true, weighted_ports: false })
-        .resizable_bars(&[ResizableBar::range(0, 1 << 20, 256 << 20)])
-        .vendor_specific_extended(&VsecLayout {
-            id: 0x77,
-            revision: 2,
-            registers: vec![Default::default(); 2],
-        })
-        .link_capabilities()
-        .build()
-        .unwrap()
+        .pcie(PcieLayout { end_end_prefixes: 2, ..gen5(PortType::Endpoint) });
+    with_all_extended(endpoint).build().unwrap()
 }
 
 fn root_port() -> ConfigSpace {

@@ -2,6 +2,8 @@
 //! What `riser lspci -v` says of any bytes, against what `lspci -F -vvv` (package pciutils, 3.9.0) says of them, line by
 //! line. Skips, saying so, where there is no `lspci`.
 
+#[path = "../../../../config/tests/common/functions.rs"]
+mod functions;
 #[path = "../../../tests/common/lspci.rs"]
 #[expect(dead_code, reason = "the tests of the command use the rest")]
 mod oracle;
@@ -16,36 +18,14 @@ use config::{
     MsixLayout, PasidLayout, PcieLayout, PmLayout, PortType, PtmLayout, ResizableBar, SlotLayout,
     SriovLayout, VcLayout, VsecLayout,
 };
+use functions::{identity, with_all_extended};
 use proptest::prelude::*;
 use tlp::{Bdf, Rate, Width};
 
 const PLAIN: Detail = Detail { fields: false };
 
-fn identity(class: u32) -> Identity {
-    Identity {
-        vendor: 0x1234,
-        device: 0xabcd,
-        revision: 7,
-        class,
-        subsystem_vendor: 0x5678,
-        subsystem: 0x9abc,
-    }
-}
-
 fn pcie(port: PortType) -> PcieLayout {
-    let slot = SlotLayout {
-        number: 5,
-        hot_plug: true,
-        surprise: true,
-        attention_button: true,
-        power_controller: true,
-        mrl_sensor: true,
-        attention_indicator: true,
-        power_indicator: true,
-        power_limit_value: 25,
-        power_limit_scale: 1,
-        ..SlotLayout::default()
-    };
+    let slot = SlotLayout { power_limit_value: 25, power_limit_scale: 1, ..SlotLayout::with_all(5) };
     let layout = match port {
         PortType::Endpoint | PortType::RootComplexIntegrated => PcieLayout { port, ..PcieLayout::default() },
         _ => PcieLayout::port(port),
@@ -63,10 +43,7 @@ fn pcie(port: PortType) -> PcieLayout {
 }
 
 fn endpoint() -> ConfigSpace {
-    let sriov = SriovLayout::new(16, 0xabce)
-        .bar(0, Bar::memory64(8 << 10).prefetchable())
-        .bar(4, Bar::memory32(4096));
-    Builder::type0(identity(0x02_00_00))
+    let endpoint = Builder::type0(identity(0x02_00_00))
         .bar(0, Bar::memory64(256 << 20).prefetchable())
         .bar(2, Bar::memory32(4096))
         .bar(4, Bar::io(32))
@@ -77,27 +54,8 @@ fn endpoint() -> ConfigSpace {
         .msi_options(MsiOptions { masking: true, address_32: false })
         .pcie(pcie(PortType::Endpoint))
         .msix(MsixLayout { vectors: 16, table: (2, 0), pending: (2, 0x800) })
-        .vendor_specific(&[1, 2, 3, 4, 5])
-        .advanced_error_reporting()
-        .serial_number(0x0011_22ff_fe33_4455)
-        .alternative_routing(3)
-        .single_root_virtualization(sriov)
-        .address_translation(AtsLayout::default())
-        .page_request(64)
-        .process_address_space(PasidLayout { width: 20, execute: true, privileged: true })
-        .latency_tolerance()
-        .l1_substates(40)
-        .precision_time(PtmLayout { requester: true, responder: false, root: false, granularity_ns: 4 })
-        .virtual_channels(VcLayout { vcs: 2, low_priority: 1, weighted: true, weighted_ports: false })
-        .resizable_bars(&[ResizableBar::range(0, 1 << 20, 256 << 20)])
-        .vendor_specific_extended(&VsecLayout {
-            id: 0x77,
-            revision: 2,
-            registers: vec![Default::default(); 2],
-        })
-        .link_capabilities()
-        .build()
-        .unwrap()
+        .vendor_specific(&[1, 2, 3, 4, 5]);
+    with_all_extended(endpoint).build().unwrap()
 }
 
 fn integrated() -> ConfigSpace {

@@ -76,6 +76,26 @@ pub struct SlotLayout {
 }
 
 impl SlotLayout {
+    /// An empty slot `number` with all that a hot-plug slot may have, a latch and removal without notice among it; it needs time
+    /// for commands, and sets no limit to power.
+    #[must_use]
+    pub const fn with_all(number: u16) -> SlotLayout {
+        SlotLayout {
+            number,
+            hot_plug: true,
+            surprise: true,
+            attention_button: true,
+            power_controller: true,
+            mrl_sensor: true,
+            attention_indicator: true,
+            power_indicator: true,
+            no_command_completed: false,
+            power_limit_value: 0,
+            power_limit_scale: 0,
+            occupied: false,
+        }
+    }
+
     pub(crate) fn capabilities(self) -> u32 {
         u32::from(self.attention_button)
             | u32::from(self.power_controller) << 1
