@@ -32,6 +32,8 @@ pub const PORT_HOST: u16 = 0x4000;
 pub const PORT_MESSAGING: u16 = 0x2fff;
 /// UDP port of DLLPs: riser's own, NetTLP has none.
 pub const PORT_DLLP: u16 = 0x2ffe;
+/// UDP port of sessions between riser's peers: many tags on one port. riser's own, NetTLP has none.
+pub const PORT_SESSION: u16 = 0x2ffd;
 /// UDP port of configuration requests to an adapter up to v0.21; also that of host-issued tag 1.
 pub const PORT_CONFIG_OLD: u16 = 0x4001;
 /// UDP port of configuration requests to an adapter from v0.22 on.

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What carries whole TLPs between two peers. Never looks into a TLP beyond what names its port.
+
+use capture::encap::Origin;
+use std::io;
+use tlp::{Duration, Tag};
+
+/// A TLP that has arrived, without its NetTLP header.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Arrival<'a> {
+    /// Who issued the request that it is or answers, as far as its port says; in a session always said.
+    pub origin: Origin,
+    /// Header and payload, big endian, as on a PCI Express link, with neither ECRC nor LCRC. Not checked yet.
+    pub tlp: &'a [u8],
+    /// Sequence number of its NetTLP header: the adapter's own count, 0 from upstream's software.
+    pub sequence: u16,
+    /// Timestamp of its NetTLP header, ticks of 6.4 ns; 0 from software.
+    pub timestamp: u32,
+}
+
+/// How long [`Carrier::receive`] may wait for the first TLP.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wait {
+    /// Not at all.
+    Never,
+    /// Asleep, at most so long.
+    AtMost(Duration),
+    /// Asking again and again, at most so long: the least latency for a whole core.
+    Busy(Duration),
+}
+
+/// Why a TLP was not taken to be sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum SendError {
+    /// No room: credits or the send queue are used up. Flush, receive, and try again.
+    #[error("no room to send: flush and receive first")]
+    NoRoom,
+    /// Larger than a datagram of this carrier may be.
+    #[error("a TLP of {bytes} bytes, at most {most} travel in a datagram here")]
+    TooLong {
+        /// Its bytes.
+        bytes: usize,
+        /// Most that are legal.
+        most: usize,
+    },
+    /// The carrier has no port for this tag.
+    #[error("tag {0:#x} has no port here")]
+    Tag(u16),
+}
+
+/// Two peers' way of exchanging TLPs, seen from one of them.
+///
+/// Sent TLPs may wait for [`flush`](Self::flush), so that batches form.
+pub trait Carrier {
+    /// Whether every TLP arrives, once, and those of one direction in order. Where not, datagrams may be lost, doubled and
+    /// overtake each other.
+    fn is_reliable(&self) -> bool;
+
+    /// The tags that device-issued requests may have here: those with a port of their own, or all.
+    fn tags(&self) -> std::ops::RangeInclusive<u16>;
+
+    /// TLPs that [`send`](Self::send) takes now.
+    fn room(&self) -> usize;
+
+    /// Puts a TLP of `len` bytes, which `fill` writes, in line to be sent. `origin` and `tag` name its port.
+    ///
+    /// # Errors
+    /// Where there is no room, no port, or the TLP is too long; `fill` is not called then.
+    fn send(
+        &mut self,
+        origin: Origin,
+        tag: Tag,
+        len: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<(), SendError>;
+
+    /// Hands what waits to the network, as far as it takes it.
+    ///
+    /// # Errors
+    /// Those of the sockets. `ConnectionRefused`: nobody is there.
+    fn flush(&mut self) -> io::Result<()>;
+
+    /// Gives what has arrived to `take`, and says how many TLPs that were: one batch, not all there is. Does what timers ask
+    /// for on the way.
+    ///
+    /// # Errors
+    /// Those of the sockets. `ConnectionRefused`: nobody is there. `ConnectionReset`: the peer has forgotten this session.
+    fn receive(&mut self, wait: Wait, take: impl FnMut(Arrival<'_>)) -> io::Result<usize>;
+
+    /// Whether TLPs wait to be sent or, in a session, to be acknowledged.
+    fn is_idle(&self) -> bool;
+}

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! NetTLP (NSDI'20): devices in software, whose TLPs travel in UDP datagrams to an adapter in a host's slot.
+//!
+//! ```text
+//!   device software                                            adapter
+//!   requester (LibTLP), completer (psmem), a riser Device      memory, or the slot of a lab
+//!        │ TLPs as bytes                                            │
+//!     Carrier ── tagged: a port per tag, upstream's ────────────  sockets, allow-list
+//!             └─ session: one port, sequence, Ack, credits ─────  streams
+//! ```
+//!
+//! - [`carrier`]: what carries whole TLPs between two peers, whichever way.
+//!
+//! The state machines take time as an argument and bytes as slices; only `net` opens sockets and reads clocks. The
+//! crate never listens where it was not told to, never trusts a length that it was sent, never panics on a datagram,
+//! and knows no fabric: `lab` joins the two.
+
+pub mod carrier;
