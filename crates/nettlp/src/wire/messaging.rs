@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Messaging (UDP port 0x2fff): what device software asks the driver on the adapter's host. Never asks anybody itself.
+//!
+//! Both directions are in the host's byte order, which is little endian:
+//!
+//! ```text
+//! request   u32: 1 BAR4 start, 2 device id, 3 MSI-X table
+//! reply 1   u64: address where BAR4 starts
+//! reply 2   u16: bus << 8 | device << 3 | function
+//! reply 3   16 x { u64 address, u32 data }, packed: 192 bytes
+//! ```
+//!
+//! A reply does not say what it answers: its length does.
+
+use thiserror::Error;
+use tlp::Bdf;
+
+/// Bytes of a request.
+pub const REQUEST_LEN: usize = 4;
+/// Entries of the MSI-X table in its reply.
+pub const MSIX_ENTRIES: usize = 16;
+/// Bytes of the longest reply.
+pub const REPLY_MAX: usize = MSIX_ENTRIES * ENTRY_LEN;
+
+const ENTRY_LEN: usize = 12;
+
+/// What device software asks.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Request {
+    /// 1: where BAR4 starts.
+    Bar4Start,
+    /// 2: the adapter's bus, device and function.
+    DeviceId,
+    /// 3: the MSI-X table.
+    MsixTable,
+}
+
+/// An entry of the MSI-X table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct MsixEntry {
+    /// Where the interrupt's MWr goes.
+    pub address: u64,
+    /// What it writes.
+    pub data: u32,
+}
+
+/// What the driver answers.
+#[expect(clippy::large_enum_variant, reason = "one at a time, on the stack")]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reply {
+    /// Where BAR4 starts.
+    Bar4Start(u64),
+    /// The adapter's bus, device and function.
+    DeviceId(Bdf),
+    /// The first 16 entries of the MSI-X table.
+    MsixTable([MsixEntry; MSIX_ENTRIES]),
+}
+
+/// Why bytes are no message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+pub enum MessagingError {
+    /// A request of another length.
+    #[error("messaging request of {0} bytes, legal are {REQUEST_LEN}")]
+    RequestLength(usize),
+    /// A request that has no meaning.
+    #[error("messaging request {0:#x}, legal are 1 (BAR4 start), 2 (device id), 3 (MSI-X table)")]
+    Unknown(u32),
+    /// A reply of a length that the request does not have.
+    #[error("messaging reply of {have} bytes, legal for {request:?} are {legal}")]
+    ReplyLength {
+        /// What was asked.
+        request: Request,
+        /// Bytes of the reply.
+        have: usize,
+        /// Bytes that it must have.
+        legal: usize,
+    },
+}
+
+impl Request {
+    /// Reads a request.
+    ///
+    /// # Errors
+    /// Where it is not four bytes long, or not 1 to 3.
+    pub fn parse(bytes: &[u8]) -> Result<Request, MessagingError> {
+        let array = bytes.try_into().map_err(|_| MessagingError::RequestLength(bytes.len()))?;
+        match u32::from_le_bytes(array) {
+            1 => Ok(Request::Bar4Start),
+            2 => Ok(Request::DeviceId),
+            3 => Ok(Request::MsixTable),
+            other => Err(MessagingError::Unknown(other)),
+        }
+    }
+
+    /// The request as bytes.
+    #[must_use]
+    pub const fn emit(self) -> [u8; REQUEST_LEN] {
+        match self {
+            Request::Bar4Start => 1_u32.to_le_bytes(),
+            Request::DeviceId => 2_u32.to_le_bytes(),
+            Request::MsixTable => 3_u32.to_le_bytes(),
+        }
+    }
+
+    /// Bytes of its reply.
+    #[must_use]
+    pub const fn reply_len(self) -> usize {
+        match self {
+            Request::Bar4Start => 8,
+            Request::DeviceId => 2,
+            Request::MsixTable => REPLY_MAX,
+        }
+    }
+}
+
+impl Reply {
+    /// Reads the reply to `request`.
+    ///
+    /// # Errors
+    /// Where it has not the length of such a reply.
+    pub fn parse(request: Request, bytes: &[u8]) -> Result<Reply, MessagingError> {
+        let legal = request.reply_len();
+        let wrong = MessagingError::ReplyLength { request, have: bytes.len(), legal };
+        if bytes.len() != legal {
+            return Err(wrong);
+        }
+        Ok(match request {
+            Request::Bar4Start => Reply::Bar4Start(u64::from_le_bytes(bytes.try_into().map_err(|_| wrong)?)),
+            Request::DeviceId => {
+                Reply::DeviceId(Bdf::from_bits(u16::from_le_bytes(bytes.try_into().map_err(|_| wrong)?)))
+            }
+            Request::MsixTable => Reply::MsixTable(table(bytes)),
+        })
+    }
+
+    /// Writes the reply to the front of `out`, and returns its bytes.
+    pub fn emit(&self, out: &mut [u8; REPLY_MAX]) -> usize {
+        match self {
+            Reply::Bar4Start(address) => out[..8].copy_from_slice(&address.to_le_bytes()),
+            Reply::DeviceId(id) => out[..2].copy_from_slice(&id.bits().to_le_bytes()),
+            Reply::MsixTable(entries) => {
+                for (out, entry) in out.chunks_exact_mut(ENTRY_LEN).zip(entries) {
+                    out[..8].copy_from_slice(&entry.address.to_le_bytes());
+                    out[8..].copy_from_slice(&entry.data.to_le_bytes());
+                }
+            }
+        }
+        self.request().reply_len()
+    }
+
+    /// What it answers.
+    #[must_use]
+    pub const fn request(&self) -> Request {
+        match self {
+            Reply::Bar4Start(_) => Request::Bar4Start,
+            Reply::DeviceId(_) => Request::DeviceId,
+            Reply::MsixTable(_) => Request::MsixTable,
+        }
+    }
+}
+
+// `bytes` are the 192 of a table.
+fn table(bytes: &[u8]) -> [MsixEntry; MSIX_ENTRIES] {
+    let mut entries = [MsixEntry::default(); MSIX_ENTRIES];
+    for (entry, chunk) in entries.iter_mut().zip(bytes.chunks_exact(ENTRY_LEN)) {
+        let (address, data) = chunk.split_at(8);
+        entry.address = address.iter().rev().fold(0, |all, b| all << 8 | u64::from(*b));
+        entry.data = data.iter().rev().fold(0, |all, b| all << 8 | u32::from(*b));
+    }
+    entries
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    // Facts of the wire: numbers 1 to 3, u32 little endian.
+    #[test]
+    fn requests_are_four_bytes_little_endian() {
+        for (bytes, request) in [
+            ([1, 0, 0, 0], Request::Bar4Start),
+            ([2, 0, 0, 0], Request::DeviceId),
+            ([3, 0, 0, 0], Request::MsixTable),
+        ] {
+            assert_eq!(Request::parse(&bytes), Ok(request));
+            assert_eq!(request.emit(), bytes);
+        }
+        for (bytes, error) in [
+            (&[0, 0, 0, 1][..], MessagingError::Unknown(0x0100_0000)),
+            (&[4, 0, 0, 0], MessagingError::Unknown(4)),
+            (&[1, 0, 0], MessagingError::RequestLength(3)),
+            (&[1, 0, 0, 0, 0], MessagingError::RequestLength(5)),
+            (&[], MessagingError::RequestLength(0)),
+        ] {
+            assert_eq!(Request::parse(bytes), Err(error));
+        }
+    }
+
+    #[test]
+    fn replies_have_their_bytes() {
+        let mut out = [0xee; REPLY_MAX];
+        assert_eq!(Reply::Bar4Start(0x0000_0001_fe00_0000).emit(&mut out), 8);
+        assert_eq!(out[..8], [0, 0, 0, 0xfe, 1, 0, 0, 0]);
+        // Bus 1b, device 0, function 0: bus << 8 | devfn = 0x1b00.
+        assert_eq!(Reply::DeviceId(Bdf::new(0x1b, 0, 0).unwrap()).emit(&mut out), 2);
+        assert_eq!(out[..2], [0x00, 0x1b]);
+        let mut table = [MsixEntry::default(); MSIX_ENTRIES];
+        table[1] = MsixEntry { address: 0xfee0_1000, data: 0x4021 };
+        assert_eq!(Reply::MsixTable(table).emit(&mut out), 192);
+        assert_eq!(out[..12], [0; 12]);
+        assert_eq!(out[12..24], [0, 0x10, 0xe0, 0xfe, 0, 0, 0, 0, 0x21, 0x40, 0, 0]);
+        assert_eq!(Reply::parse(Request::MsixTable, &out), Ok(Reply::MsixTable(table)));
+    }
+
+    #[test]
+    fn a_reply_of_another_length_says_what_is_legal() {
+        for (request, have, legal) in
+            [(Request::Bar4Start, 2, 8), (Request::DeviceId, 0, 2), (Request::MsixTable, 191, 192)]
+        {
+            let error = Reply::parse(request, &vec![0; have]).unwrap_err();
+            assert_eq!(error, MessagingError::ReplyLength { request, have, legal });
+            assert!(error.to_string().ends_with(&legal.to_string()), "{error}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_of_a_replys_length_are_that_reply(bytes in proptest::array::uniform32(any::<[u8; 6]>())) {
+            let bytes = bytes.concat();
+            for request in [Request::Bar4Start, Request::DeviceId, Request::MsixTable] {
+                let bytes = &bytes[..request.reply_len()];
+                let mut out = [0; REPLY_MAX];
+                let reply = Reply::parse(request, bytes).unwrap();
+                let len = reply.emit(&mut out);
+                prop_assert_eq!(&out[..len], bytes);
+            }
+        }
+    }
+}
