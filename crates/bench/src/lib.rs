@@ -24,6 +24,7 @@ pub mod results;
 pub mod score;
 pub mod suite;
 
+mod jobs;
 mod plan;
 mod predict;
 mod row;

@@ -2,11 +2,9 @@
 //! The rows of measurements, simulated: on what they were measured, with a profile of one's choice.
 
 use crate::experiments::Key;
+use crate::jobs::for_each;
 use crate::results::{ResultRow, ResultSet, Tables};
 use crate::suite::{Machine, Rule, measure_row};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc;
-use std::thread;
 
 /// Rows draw from the seed of their place in the whole.
 const SEED: u64 = 1;
@@ -37,32 +35,17 @@ pub(crate) fn predict(
     let rows: Vec<Row<'_>> =
         targets.iter().enumerate().flat_map(|(at, target)| rows_of(at, target)).collect();
     let mut done: Vec<Option<ResultRow>> = vec![None; rows.len()];
-    let next = AtomicUsize::new(0);
-    let (sender, receiver) = mpsc::channel();
-    thread::scope(|scope| {
-        for _ in 0..jobs.max(1) {
-            let (sender, next, rows) = (sender.clone(), &next, &rows);
-            scope.spawn(move || {
-                loop {
-                    let at = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(row) = rows.get(at) else { return };
-                    let result = measure_row(&targets[row.target].machine, row.key, rule, SEED + at as u64);
-                    // Where nobody listens any more, another row has failed.
-                    if sender.send((at, result)).is_err() {
-                        return;
-                    }
-                }
-            });
-        }
-        drop(sender);
-        let mut count = 0;
-        for (at, result) in receiver {
-            let row = &rows[at];
-            let name = &targets[row.target].machine.name;
-            done[at] = Some(result.map_err(|e| format!("{name}, {}: {}: {e}", row.experiment, row.key))?);
-            count += 1;
-            progress(count, rows.len());
-        }
+    let work = |at: usize| {
+        let row: &Row<'_> = &rows[at];
+        measure_row(&targets[row.target].machine, row.key, rule, SEED + at as u64)
+    };
+    let mut count = 0;
+    for_each(rows.len(), jobs, work, |at, result| {
+        let row = &rows[at];
+        let name = &targets[row.target].machine.name;
+        done[at] = Some(result.map_err(|e| format!("{name}, {}: {}: {e}", row.experiment, row.key))?);
+        count += 1;
+        progress(count, rows.len());
         Ok::<(), String>(())
     })?;
     Ok(gather(targets, &rows, done))

@@ -5,7 +5,7 @@
 use insta::assert_snapshot;
 use riser_bench::configurations::Configuration;
 use riser_bench::experiments::Experiment;
-use riser_bench::fidelity::{Fidelity, scores};
+use riser_bench::fidelity::{Fidelity, scores, thinned};
 use riser_bench::results::{ResultRow, ResultSet, Tables};
 use riser_bench::suite::{Machine, Rule, measure_row};
 use std::path::Path;
@@ -28,12 +28,7 @@ fn scores_on_some_rows_of_the_published_data() {
         eprintln!("SKIPPED: the published pcie-bench data are not there: {DATA}");
         return;
     }
-    let mut data = ResultSet::read(Path::new(DATA)).unwrap();
-    for tables in data.configurations.values_mut() {
-        for rows in tables.experiments.values_mut() {
-            *rows = rows.iter().step_by(STEP).copied().collect();
-        }
-    }
+    let data = thinned(&ResultSet::read(Path::new(DATA)).unwrap(), STEP);
     assert_snapshot!(table(&data));
 }
 

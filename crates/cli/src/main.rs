@@ -5,11 +5,13 @@
 //!
 //! - [`commands`]: one file per command; a new one is three lines in its `mod.rs`.
 //! - [`output`]: tables and JSON on standard output.
+//! - [`progress`]: what is shown meanwhile.
 //! - [`failure`]: what goes to standard error, and the exit status.
 
 mod commands;
 mod failure;
 mod output;
+mod progress;
 
 use clap::Parser;
 use std::process::ExitCode;

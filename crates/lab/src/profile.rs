@@ -41,44 +41,31 @@ pub struct Shipped {
     pub text: &'static str,
 }
 
+/// One that ships, from the folder of its kind.
+macro_rules! ships {
+    ($kind:literal, $folder:literal, $name:literal) => {
+        Shipped {
+            name: $name,
+            kind: $kind,
+            text: include_str!(concat!("../profiles/", $folder, "/", $name, ".toml")),
+        }
+    };
+}
+
 /// All profiles that ship, by kind and name.
 pub const SHIPPED: &[Shipped] = &[
-    Shipped { name: "ideal", kind: "host", text: include_str!("../profiles/hosts/ideal.toml") },
-    Shipped {
-        name: "xeon-e5-2637v3",
-        kind: "host",
-        text: include_str!("../profiles/hosts/xeon-e5-2637v3.toml"),
-    },
-    Shipped {
-        name: "xeon-e5-2630v4",
-        kind: "host",
-        text: include_str!("../profiles/hosts/xeon-e5-2630v4.toml"),
-    },
-    Shipped {
-        name: "xeon-e5-2620v3",
-        kind: "host",
-        text: include_str!("../profiles/hosts/xeon-e5-2620v3.toml"),
-    },
-    Shipped {
-        name: "xeon-e5-2620v2",
-        kind: "host",
-        text: include_str!("../profiles/hosts/xeon-e5-2620v2.toml"),
-    },
-    Shipped { name: "xeon-e5-2630", kind: "host", text: include_str!("../profiles/hosts/xeon-e5-2630.toml") },
-    Shipped {
-        name: "xeon-e3-1226v3",
-        kind: "host",
-        text: include_str!("../profiles/hosts/xeon-e3-1226v3.toml"),
-    },
-    Shipped { name: "gem5", kind: "host", text: include_str!("../profiles/hosts/gem5.toml") },
-    Shipped { name: "chipyard", kind: "host", text: include_str!("../profiles/hosts/chipyard.toml") },
-    Shipped { name: "ideal", kind: "device", text: include_str!("../profiles/devices/ideal.toml") },
-    Shipped { name: "nfp6000", kind: "device", text: include_str!("../profiles/devices/nfp6000.toml") },
-    Shipped {
-        name: "netfpga-sume",
-        kind: "device",
-        text: include_str!("../profiles/devices/netfpga-sume.toml"),
-    },
+    ships!("host", "hosts", "ideal"),
+    ships!("host", "hosts", "xeon-e5-2637v3"),
+    ships!("host", "hosts", "xeon-e5-2630v4"),
+    ships!("host", "hosts", "xeon-e5-2620v3"),
+    ships!("host", "hosts", "xeon-e5-2620v2"),
+    ships!("host", "hosts", "xeon-e5-2630"),
+    ships!("host", "hosts", "xeon-e3-1226v3"),
+    ships!("host", "hosts", "gem5"),
+    ships!("host", "hosts", "chipyard"),
+    ships!("device", "devices", "ideal"),
+    ships!("device", "devices", "nfp6000"),
+    ships!("device", "devices", "netfpga-sume"),
 ];
 
 impl Shipped {
@@ -93,16 +80,28 @@ impl Shipped {
     }
 }
 
-fn shipped(kind: &str, name: &str) -> Option<&'static Shipped> {
+/// The profile of `kind` that ships as `name`.
+#[must_use]
+pub fn shipped(kind: &str, name: &str) -> Option<&'static Shipped> {
     SHIPPED.iter().find(|s| s.kind == kind && s.name == name)
 }
 
-fn names(kind: &str) -> String {
+/// What ships of `kind`, as errors list it.
+#[must_use]
+pub fn names(kind: &str) -> String {
     let names: Vec<&str> = SHIPPED.iter().filter(|s| s.kind == kind).map(|s| s.name).collect();
     names.join(", ")
 }
 
 /// Text of the profile `name`: one that ships, or else a file beside `base`.
+///
+/// # Errors
+/// Neither ships nor can be read.
+pub fn text(kind: &str, name: &str, base: &Path) -> Result<String, String> {
+    find(kind, name, base).map(|(_, text)| text)
+}
+
+/// The same with the place that errors name.
 fn find(kind: &str, name: &str, base: &Path) -> Result<(std::path::PathBuf, String), String> {
     if let Some(found) = shipped(kind, name) {
         return Ok((found.name.into(), found.text.into()));

@@ -283,9 +283,7 @@ fn folder(name: &str) -> PathBuf {
 #[test]
 fn profiles_of_ones_own() {
     let folder = folder("own-profiles");
-    let ideal = |kind: &str| {
-        riser_lab::profile::SHIPPED.iter().find(|s| (s.kind, s.name) == (kind, "ideal")).unwrap().text
-    };
+    let ideal = |kind: &str| riser_lab::profile::shipped(kind, "ideal").unwrap().text;
     let (host, card) = (ideal("host"), ideal("device"));
     let path = folder.join("lab.toml");
     fs::write(

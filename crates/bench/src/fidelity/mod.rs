@@ -15,8 +15,8 @@ use crate::predict::{Target, predict};
 use crate::results::{ResultSet, Tables};
 use crate::score::{GroupScore, score};
 use crate::suite::{Machine, Rule};
-
-use std::path::PathBuf;
+use lab::profile;
+use std::path::{Path, PathBuf};
 
 /// Of so many rows, ablations take one: prime to the 12, 13 and 14 windows of the sweeps, so that each comes.
 pub const THINNED_ROWS: usize = 11;
@@ -26,8 +26,8 @@ pub const THINNED_ROWS: usize = 11;
 pub struct Mechanism {
     /// What it is called.
     pub name: &'static str,
-    /// Whether it is in host profiles, or else in the card's.
-    pub of_host: bool,
+    /// The kind of profile that has it: `host` or `device`.
+    pub kind: &'static str,
     /// Keys from the outermost table on, and what they become; `None`: the part goes.
     pub edits: &'static [(&'static [&'static str], Option<i64>)],
 }
@@ -52,11 +52,11 @@ pub const MECHANISMS: &[Mechanism] = &[
 ];
 
 const fn host(name: &'static str, edits: &'static [(&'static [&'static str], Option<i64>)]) -> Mechanism {
-    Mechanism { name, of_host: true, edits }
+    Mechanism { name, kind: "host", edits }
 }
 
 const fn card(name: &'static str, edits: &'static [(&'static [&'static str], Option<i64>)]) -> Mechanism {
-    Mechanism { name, of_host: false, edits }
+    Mechanism { name, kind: "device", edits }
 }
 
 /// Measurements, and how they are to be simulated.
@@ -84,6 +84,16 @@ pub struct Ablation {
     pub name: &'static str,
     /// The scores.
     pub scores: Vec<GroupScore>,
+}
+
+/// The same measurements with one row of `step` of each experiment.
+#[must_use]
+pub fn thinned(data: &ResultSet, step: usize) -> ResultSet {
+    let mut data = data.clone();
+    for rows in data.configurations.values_mut().flat_map(|tables| tables.experiments.values_mut()) {
+        *rows = rows.iter().step_by(step).copied().collect();
+    }
+    data
 }
 
 impl Fidelity<'_> {
@@ -117,18 +127,6 @@ impl Fidelity<'_> {
         Ok(score(self.data, &predicted, None))
     }
 
-    /// The same measurements with one row of so many: what ablations are scored on.
-    #[must_use]
-    pub fn thinned(data: &ResultSet) -> ResultSet {
-        let mut data = data.clone();
-        for tables in data.configurations.values_mut() {
-            for rows in tables.experiments.values_mut() {
-                *rows = rows.iter().step_by(THINNED_ROWS).copied().collect();
-            }
-        }
-        data
-    }
-
     /// The scores with `mechanism` switched off.
     ///
     /// # Errors
@@ -137,9 +135,11 @@ impl Fidelity<'_> {
         let mut targets = self.targets();
         for target in &mut targets {
             let machine = &mut target.machine;
-            let name = if mechanism.of_host { &mut machine.host } else { &mut machine.device };
-            let kind = if mechanism.of_host { "host" } else { "device" };
-            let mut profile = Profile::parse(&text(kind, name)?)?;
+            let name = match mechanism.kind {
+                "host" => &mut machine.host,
+                _ => &mut machine.device,
+            };
+            let mut profile = Profile::parse(&text(mechanism.kind, name)?)?;
             for (path, value) in mechanism.edits {
                 profile.edit(path, *value);
             }
@@ -190,6 +190,5 @@ fn stand_in(profile: &str) -> &'static str {
 }
 
 fn text(kind: &str, name: &str) -> Result<String, String> {
-    let found = lab::profile::SHIPPED.iter().find(|s| s.kind == kind && s.name == name);
-    found.map(|s| s.text.to_owned()).ok_or_else(|| format!("no {kind} profile `{name}` ships"))
+    profile::text(kind, name, Path::new(""))
 }

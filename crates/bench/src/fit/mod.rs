@@ -65,13 +65,12 @@ pub fn fit(
     file: &Path,
     mut progress: impl FnMut(&Fitted),
 ) -> Result<Vec<Fitted>, String> {
-    let inputs: Vec<Input> = inputs.iter().map(|input| input.on(file)).collect();
     let mut fitted = Vec::new();
     for _ in 0..ROUNDS {
         fitted.clear();
         for parameter in Parameter::ALL {
             profile.write(file)?;
-            let step = step(&inputs, profile, rule, parameter)?;
+            let step = step(inputs, profile, rule, parameter, file)?;
             progress(&step);
             fitted.push(step);
         }
@@ -91,12 +90,11 @@ pub fn residuals(
     jobs: usize,
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<Comparison, String> {
-    let inputs: Vec<Input> = inputs.iter().map(|input| input.on(file)).collect();
     let target = |input: &'_ Input| (input.machine.name.clone(), input.tables.clone());
     let measured = ResultSet { configurations: inputs.iter().map(target).collect() };
     let targets: Vec<Target<'_>> = inputs
         .iter()
-        .map(|input| Target { machine: input.machine.clone(), measured: &input.tables })
+        .map(|input| Target { machine: input.machine_on(file), measured: &input.tables })
         .collect();
     let predicted = predict(&targets, rule, jobs, progress)?;
     Ok(compare(&measured, &predicted, None))
@@ -107,12 +105,14 @@ fn step(
     profile: &mut Profile,
     rule: &Rule,
     parameter: Parameter,
+    file: &Path,
 ) -> Result<Fitted, String> {
     let before = profile.get(parameter);
     let mut differences = Vec::new();
     for input in inputs {
+        let machine = input.machine_on(file);
         for row in input.rows_of(parameter) {
-            differences.push(input.difference(row, rule)?);
+            differences.push(difference(&machine, row, rule)?);
         }
     }
     let rows = differences.len();
@@ -141,9 +141,9 @@ fn middle(values: &mut [f64]) -> f64 {
 }
 
 impl Input {
-    fn on(&self, file: &Path) -> Input {
-        let host = file.to_string_lossy().into_owned();
-        Input { machine: Machine { host, ..self.machine.clone() }, ..self.clone() }
+    /// What was measured on, with the profile in `file`.
+    fn machine_on(&self, file: &Path) -> Machine {
+        Machine { host: file.to_string_lossy().into_owned(), ..self.machine.clone() }
     }
 
     /// Rows that show `parameter`, at most [`ROWS_PER_INPUT`], spread over all there are.
@@ -157,18 +157,17 @@ impl Input {
     fn is_usable(&self, key: &Key) -> bool {
         self.cmd_path_valid || !(key.test.is_command() || key.cache.is_by_device())
     }
+}
 
-    /// By how many nanoseconds the measurement is longer than the simulation.
-    fn difference(&self, row: &ResultRow, rule: &Rule) -> Result<f64, String> {
-        let simulated = measure_row(&self.machine, row.key, rule, SEED)?;
-        let (Figures::Latency(measured), Figures::Latency(simulated)) = (&row.figures, &simulated.figures)
-        else {
-            return Err(format!("{}: no latency", row.key));
-        };
-        let by_mean = (measured.ns.mean - measured.ns.median).abs() <= TICK_NS;
-        let of = |spread: &Spread| if by_mean { spread.mean } else { spread.median };
-        Ok(of(&measured.ns) - of(&simulated.ns))
-    }
+/// By how many nanoseconds the measurement is longer than the simulation on `machine`.
+fn difference(machine: &Machine, row: &ResultRow, rule: &Rule) -> Result<f64, String> {
+    let simulated = measure_row(machine, row.key, rule, SEED)?;
+    let (Figures::Latency(measured), Figures::Latency(simulated)) = (&row.figures, &simulated.figures) else {
+        return Err(format!("{}: no latency", row.key));
+    };
+    let by_mean = (measured.ns.mean - measured.ns.median).abs() <= TICK_NS;
+    let of = |spread: &Spread| if by_mean { spread.mean } else { spread.median };
+    Ok(of(&measured.ns) - of(&simulated.ns))
 }
 
 #[cfg(test)]

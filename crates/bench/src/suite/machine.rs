@@ -5,6 +5,7 @@
 use crate::configurations::{Configuration, GENERATION, Iommu, LANES, Sockets};
 use crate::experiments::{Cache, Key, Pattern, Test};
 use lab::Spanned;
+use lab::profile;
 use lab::schema::{self, BenchCache, BenchPath, BenchTest, Host, IommuPages, Lab, Link, MemoryKind, Slot};
 use lab::values::{Gen, Lanes, MpsBytes, MrrsBytes};
 use std::path::Path;
@@ -32,25 +33,16 @@ pub struct Machine {
     pub lanes: u8,
 }
 
-/// The host profile of configurations whose own does not ship. Where it lacks an IOMMU or a second socket, they are left out.
-const STAND_IN: &str = "xeon-e5-2637v3";
-
 impl Machine {
     /// A measured configuration with the card of device profile `device`.
     #[must_use]
     pub fn configuration(configuration: &Configuration, device: &str) -> Machine {
-        let ships = |name: &str| lab::profile::SHIPPED.iter().any(|s| s.kind == "host" && s.name == name);
-        let stands_in = !ships(configuration.profile);
-        let host = if stands_in { STAND_IN } else { configuration.profile };
-        let parts = lab::profile::host(host, Path::new("")).ok().filter(|_| stands_in);
-        let lacks = |part: fn(&fabric::HostProfile) -> bool| parts.as_ref().is_some_and(part);
-        let (no_iommu, no_numa) = (lacks(|h| h.iommu.is_none()), lacks(|h| h.numa.is_none()));
         Machine {
             name: configuration.name.into(),
-            host: host.into(),
+            host: configuration.profile.into(),
             device: device.into(),
-            iommu: if no_iommu { Iommu::Off } else { configuration.iommu },
-            sockets: configuration.sockets.filter(|_| !no_numa).unwrap_or_default(),
+            iommu: configuration.iommu,
+            sockets: configuration.sockets.unwrap_or_default(),
             mps_bytes: configuration.mps_bytes,
             mrrs_bytes: configuration.mrrs_bytes,
             generation: GENERATION,
@@ -84,18 +76,10 @@ impl Machine {
     /// # Errors
     /// A profile that is not there, or not good.
     pub(super) fn profile_texts(&self) -> Result<[String; 2], String> {
-        lab::profile::host(&self.host, Path::new(""))?;
-        lab::profile::device(&self.device, Path::new(""))?;
-        Ok([text("host", &self.host)?, text("device", &self.device)?])
-    }
-
-    /// Whether lines that the card reads from memory stay in the host's cache.
-    ///
-    /// # Errors
-    /// A host profile that is not there, or not good.
-    pub(super) fn reads_stay(&self) -> Result<bool, String> {
-        let host = lab::profile::host(&self.host, Path::new(""))?;
-        Ok(host.llc.is_some_and(|llc| llc.read_allocate))
+        let here = Path::new("");
+        profile::host(&self.host, here)?;
+        profile::device(&self.device, here)?;
+        Ok([profile::text("host", &self.host, here)?, profile::text("device", &self.device, here)?])
     }
 
     /// The lab of a row.
@@ -162,13 +146,6 @@ impl Machine {
             mrrs_bytes: Some(MrrsBytes::try_from(i64::from(self.mrrs_bytes))?),
             ..Link::default()
         })
-    }
-}
-
-fn text(kind: &str, name: &str) -> Result<String, String> {
-    match lab::profile::SHIPPED.iter().find(|s| s.kind == kind && s.name == name) {
-        Some(shipped) => Ok(shipped.text.into()),
-        None => std::fs::read_to_string(name).map_err(|e| format!("{name}: {e}")),
     }
 }
 

@@ -8,7 +8,8 @@ use crate::experiments::{Key, Test};
 use crate::results::{Figures, ResultRow};
 use devices::pcie_bench::{Phase, ResultsHandle};
 use fabric::{Fabric, Limits, Stop};
-use lab::LabFile;
+use lab::{LabFile, profile};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Events between two looks at the device.
@@ -39,15 +40,20 @@ impl Task<'_> {
     /// # Errors
     /// Where there is no such lab, or the run failed.
     pub(super) fn measure(&self, cancel: &AtomicBool) -> Result<Option<Measured>, String> {
+        if cancel.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        let host = profile::host(&self.machine.host, Path::new(""))?;
+        let reads_stay = host.llc.as_ref().is_some_and(|llc| llc.read_allocate);
         let (batch, batches) =
             (self.rule.batch(&self.key, self.detail), self.rule.batches(&self.key, self.detail));
         let lab = self.machine.lab(
             &self.key,
             batch * batches,
-            self.rule.warm_up(&self.key, self.machine.reads_stay()?),
+            self.rule.warm_up(&self.key, reads_stay),
             self.seed,
         )?;
-        let mut assembly = lab::build(&LabFile { lab, base: ".".into() })?;
+        let mut assembly = lab::build_with(&LabFile { lab, base: ".".into() }, host)?;
         let results = assembly.bench_results().ok_or("the lab has no benchmark device")?;
         let mut run = Run { fabric: &mut assembly.fabric, results: &results, cancel };
         match self.key.test.is_latency() {

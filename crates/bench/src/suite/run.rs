@@ -7,12 +7,11 @@ use super::machine::Machine;
 use super::measure::{Measured, Task};
 use super::rule::Rule;
 use crate::experiments::{Experiment, Key};
+use crate::jobs::for_each;
 use crate::results::{Figures, ResultRow, write};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{self, Sender};
-use std::thread;
+use std::sync::atomic::AtomicBool;
 
 /// What is written beside the tables and distributions (`_cdf`) of experiments whose distributions are kept. The published
 /// files have neither; the form is ours.
@@ -95,7 +94,7 @@ struct Files<'a> {
 }
 
 /// A row, by item and place, and what came of it; `None`: it was cancelled.
-type Done = (usize, usize, Result<Option<Measured>, String>);
+type Done = ((usize, usize), Result<Option<Measured>, String>);
 
 impl Suite {
     /// Measures what is not there, and writes it. Ends early, with all complete files written, soon after `cancel` is set.
@@ -116,34 +115,23 @@ impl Suite {
             .enumerate()
             .flat_map(|(i, item)| (0..item.rows.len()).map(move |row| (i, row)))
             .collect();
-        let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
-        let keys: Vec<Work<'_>> =
-            tasks.iter().map(|(item, row)| self.work(&items[*item], (*item, *row))).collect();
-        let all_rows = keys.len();
-        thread::scope(|scope| {
-            let (sender, receiver) = mpsc::channel();
-            for _ in 0..self.jobs.clamp(1, all_rows.max(1)) {
-                let sender = sender.clone();
-                let (next, stop, keys) = (&next, &stop, &keys);
-                scope.spawn(move || worker(keys, next, [cancel, stop], &sender));
-            }
-            drop(sender);
-            // The first error ends all; what other jobs still send is dropped with the channel.
-            for (before, done) in receiver.into_iter().enumerate() {
-                let rows = before + 1;
-                let result = self.take(done, &mut items, &mut folders, &mut outcome);
-                if let Ok(Some(item)) = &result {
+        let work: Vec<Task<'_>> = tasks.iter().map(|(item, row)| self.task(&items[*item], *row)).collect();
+        let all_rows = work.len();
+        let mut rows = 0;
+        for_each(
+            all_rows,
+            self.jobs,
+            |at| work[at].measure(cancel),
+            |at, result| {
+                rows += 1;
+                if let Some(item) = self.take((tasks[at], result), &mut items, &mut folders, &mut outcome)? {
                     let (machine, experiment) =
-                        (&self.machines[items[*item].machine].name, items[*item].experiment.name);
+                        (&self.machines[items[item].machine].name, items[item].experiment.name);
                     progress(&Progress { rows, all_rows, machine, experiment });
                 }
-                if let Err(error) = result {
-                    stop.store(true, Ordering::Relaxed);
-                    return Err(error);
-                }
-            }
-            Ok(())
-        })?;
+                Ok(())
+            },
+        )?;
         outcome.left = items.iter().filter(|i| i.missing > 0).count();
         Ok(outcome)
     }
@@ -189,22 +177,21 @@ impl Suite {
         folder::digest(format!("{all:?}").as_bytes())
     }
 
-    fn work(&self, item: &Item<'_>, place: (usize, usize)) -> Work<'_> {
-        let seed = format!("{} {} {}", self.seed, item.experiment.name, place.1);
-        let task = Task {
+    fn task(&self, item: &Item<'_>, row: usize) -> Task<'_> {
+        let seed = format!("{} {} {}", self.seed, item.experiment.name, row);
+        Task {
             machine: &self.machines[item.machine],
-            key: item.rows[place.1],
+            key: item.rows[row],
             rule: &self.rule,
             detail: item.experiment.has_distribution(),
             seed: folder::hash(seed.as_bytes()),
-        };
-        Work { place, task }
+        }
     }
 
     /// Takes what came of a row, and writes its experiment where it was the last; the item, where it was measured.
     fn take(
         &self,
-        (at, row, result): Done,
+        ((at, row), result): Done,
         items: &mut [Item<'_>],
         folders: &mut [Folder],
         outcome: &mut Outcome,
@@ -227,25 +214,6 @@ impl Suite {
             outcome.written += 1;
         }
         Ok(Some(at))
-    }
-}
-
-/// A row for a worker.
-struct Work<'a> {
-    place: (usize, usize),
-    task: Task<'a>,
-}
-
-/// Measures rows until there are none left, or it is told to stop.
-fn worker(all: &[Work<'_>], next: &AtomicUsize, stops: [&AtomicBool; 2], sender: &Sender<Done>) {
-    while let Some(work) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
-        if stops.iter().any(|stop| stop.load(Ordering::Relaxed)) {
-            return;
-        }
-        let result = work.task.measure(stops[0]);
-        if sender.send((work.place.0, work.place.1, result)).is_err() {
-            return;
-        }
     }
 }
 

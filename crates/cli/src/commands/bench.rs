@@ -7,9 +7,9 @@ use super::sizes::Sizes;
 use super::{files, parts};
 use crate::failure::Failure;
 use crate::output;
+use crate::progress;
 use bench::{DEFAULT_SIZES, Plan, Row, tests_named};
 use clap::ValueEnum;
-use indicatif::{ProgressBar, ProgressStyle};
 use lab::schema::{Link, MemoryKind, Pattern};
 use lab::values::{Gen, Lanes, MpsBytes, MrrsBytes, RcbBytes};
 use serde::Serialize;
@@ -282,9 +282,8 @@ fn link(args: &Args) -> Result<Link, String> {
 }
 
 fn measure(plan: &Plan) -> Result<Vec<Row>, Failure> {
-    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg}");
-    let bar = ProgressBar::new((plan.tests.len() * plan.sizes.len()) as u64)
-        .with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    let bar = progress::bar("{bar:30} {pos}/{len} {msg}");
+    bar.set_length((plan.tests.len() * plan.sizes.len()) as u64);
     let mut rows = Vec::new();
     for &test in &plan.tests {
         for &size in &plan.sizes {

@@ -3,11 +3,11 @@
 
 use crate::failure::Failure;
 use crate::output;
-use bench::fidelity::{Fidelity, MECHANISMS, ablation, insert, scores};
+use crate::progress;
+use bench::fidelity::{Fidelity, MECHANISMS, THINNED_ROWS, ablation, insert, scores, thinned};
 use bench::results::ResultSet;
 use bench::suite::Rule;
 use clap::builder::RangedU64ValueParser;
-use indicatif::{ProgressBar, ProgressStyle};
 use std::fs;
 use std::path::PathBuf;
 
@@ -67,24 +67,24 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
         jobs: args.jobs,
         work: args.work.clone(),
     };
-    let bar = bar();
-    let mut progress = |what: &str, done: usize, of: usize| {
+    let bar = progress::bar("{msg}: {pos}/{len}, {eta} left {wide_bar}");
+    let mut say = |what: &str, done: usize, of: usize| {
         bar.set_message(what.to_owned());
         bar.set_length(of as u64);
         bar.set_position(done as u64);
     };
-    let shipped = fidelity.shipped(&mut progress).map_err(Failure::Run)?;
+    let shipped = fidelity.shipped(&mut say).map_err(Failure::Run)?;
     if !args.all {
         bar.finish_and_clear();
         return show(&args, "scores", &scores(&[("as shipped", &shipped)]));
     }
     fs::create_dir_all(&args.work).map_err(|e| super::files::failed(&args.work, &e))?;
-    let left_out = fidelity.left_out(&mut progress).map_err(Failure::Run)?;
+    let left_out = fidelity.left_out(&mut say).map_err(Failure::Run)?;
     show(&args, "scores", &scores(&[("as shipped", &shipped), ("left out of the fit", &left_out)]))?;
-    let thinned = Fidelity::thinned(&data);
-    let fidelity = Fidelity { data: &thinned, ..fidelity };
-    let all = fidelity.shipped(&mut progress).map_err(Failure::Run)?;
-    let without = |mechanism| fidelity.without(mechanism, &mut progress);
+    let some = thinned(&data, THINNED_ROWS);
+    let fidelity = Fidelity { data: &some, ..fidelity };
+    let all = fidelity.shipped(&mut say).map_err(Failure::Run)?;
+    let without = |mechanism| fidelity.without(mechanism, &mut say);
     let ablations: Vec<_> = MECHANISMS.iter().map(without).collect::<Result<_, _>>().map_err(Failure::Run)?;
     bar.finish_and_clear();
     show(&args, "ablation", &ablation(&all, &ablations))
@@ -109,10 +109,4 @@ fn show(args: &Args, name: &str, part: &str) -> Result<(), Failure> {
     let text = fs::read_to_string(page).map_err(|e| failed(&e))?;
     let text = insert(&text, name, part).map_err(|e| Failure::Run(format!("{}: {e}", page.display())))?;
     fs::write(page, text).map_err(|e| failed(&e))
-}
-
-/// indicatif draws on standard error, and only where that is a terminal.
-fn bar() -> ProgressBar {
-    let style = ProgressStyle::with_template("{msg}: {pos}/{len}, {eta} left {wide_bar}");
-    ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }

@@ -4,16 +4,16 @@
 use super::files;
 use crate::failure::Failure;
 use crate::output;
+use crate::progress;
 use bench::compare::Comparison;
 use bench::configurations::{Configuration, Iommu, Sockets};
 use bench::fit::{self, Fitted, Input, Profile};
 use bench::results::{ResultSet, Tables};
 use bench::suite::{Machine, Rule};
 use clap::builder::RangedU64ValueParser;
-use indicatif::{ProgressBar, ProgressStyle};
-use lab::profile::SHIPPED;
+use lab::profile;
 use serde::Serialize;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -112,7 +112,7 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
     // The work copy is the profile itself; what stands there is not overwritten unasked.
     drop(files::create(&args.output, args.force)?);
     let rule = Rule::quick();
-    let bar = spinner();
+    let bar = progress::spinner("{spinner} fitting, {elapsed}: {msg}");
     let fitted = fit::fit(&inputs, &mut profile, &rule, &args.output, |f| {
         bar.set_message(format!("{} {} ns", name(f), f.value_ps as f64 / 1000.0));
         bar.tick();
@@ -183,29 +183,20 @@ fn sockets(of: &[u8]) -> Result<Sockets, Failure> {
 }
 
 fn shipped(name: &str) -> Result<&'static str, Failure> {
-    let hosts = || SHIPPED.iter().filter(|s| s.kind == "host");
-    let names = || hosts().map(|s| s.name).collect::<Vec<_>>().join(", ");
-    let found = hosts().find(|s| s.name == name).map(|s| s.text);
-    found.ok_or_else(|| Failure::usage(format!("--like {name}: the host profiles that ship are {}", names())))
+    let refused = || {
+        Failure::usage(format!("--like {name}: the host profiles that ship are {}", profile::names("host")))
+    };
+    profile::shipped("host", name).map(|s| s.text).ok_or_else(refused)
 }
 
 fn residuals(args: &Args, inputs: &[Input], rule: &Rule) -> Result<Comparison, Failure> {
-    let bar = ProgressBar::new(0).with_style(
-        ProgressStyle::with_template("{pos}/{len} rows for the residuals, {eta} left {wide_bar}")
-            .unwrap_or_else(|_| ProgressStyle::default_bar()),
-    );
+    let bar = progress::bar("{pos}/{len} rows for the residuals, {eta} left {wide_bar}");
     let compared = fit::residuals(inputs, rule, &args.output, args.jobs, &mut |done, of| {
         bar.set_length(of as u64);
         bar.set_position(done as u64);
     });
     bar.finish_and_clear();
     compared.map_err(Failure::Run)
-}
-
-/// indicatif draws on standard error, and only where that is a terminal.
-fn spinner() -> ProgressBar {
-    let style = ProgressStyle::with_template("{spinner} fitting, {elapsed}: {msg}");
-    ProgressBar::new_spinner().with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()))
 }
 
 /// A figure as a profile has it.
@@ -246,9 +237,5 @@ fn print(args: &Args, fitted: &[Fitted], residuals: Option<&Comparison>) -> Resu
         let heads = ["configuration", "experiment", "rows", "mean |error| %", "mean error %"];
         output::table(&heads, comparison.experiments.iter().map(row))?;
     }
-    output::text(&format!("\nwritten: {}", shown(&args.output)))
-}
-
-fn shown(path: &Path) -> String {
-    path.display().to_string()
+    output::text(&format!("\nwritten: {}", args.output.display()))
 }

@@ -4,9 +4,10 @@
 use super::{cpu, files, parts};
 use crate::failure::Failure;
 use crate::output;
+use crate::progress;
 use clap::ValueEnum;
 use fabric::{Limits, Side, Stop};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use lab::report::{HotPlugReport, LinkReport};
 use lab::{Assembly, CaptureOptions, Report};
 use std::collections::BTreeMap;
@@ -165,18 +166,12 @@ fn drive(assembly: &mut Assembly, limit_us: Option<u64>) -> Stop {
             return stop;
         }
         if start.elapsed() > PATIENCE {
-            let bar = bar.get_or_insert_with(spinner);
+            let bar = bar.get_or_insert_with(|| progress::spinner("{spinner} {elapsed} {msg}"));
             let totals = assembly.fabric.totals();
             bar.set_message(format!("{} simulated, {} TLP-hops", assembly.fabric.now(), totals.tlp_hops));
             bar.tick();
         }
     }
-}
-
-/// indicatif draws on standard error, and only where that is a terminal.
-fn spinner() -> ProgressBar {
-    let style = ProgressStyle::with_template("{spinner} {elapsed} {msg}");
-    ProgressBar::new_spinner().with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()))
 }
 
 fn show(report: &Report) -> Result<(), Failure> {

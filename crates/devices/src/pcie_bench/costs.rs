@@ -257,29 +257,46 @@ impl ReadCosts {
         }
     }
 
-    /// How long the data of a transfer take through the push engine. What is not whole words keeps it busy for longer
-    /// ([`ReadCosts::push_time`]) than the data are on their way: latencies of 63 and 64 B are the same.
+    /// How long the data of a transfer take through the push engine. What is not whole words at one end keeps it busy for
+    /// longer ([`ReadCosts::push_time`]) than the data are on their way: latencies of 63 and 64 B are the same.
     #[must_use]
     pub(super) fn push_latency(&self, size: u32, offset: u32, burst_bytes: u32) -> Duration {
-        let usual = self.push + self.push_word * u64::from(size.div_ceil(8));
-        match (offset.is_multiple_of(8), (offset + size).is_multiple_of(8)) {
-            (false, false) => self.push_time(size, offset, burst_bytes),
-            _ => usual,
+        match ends(size, offset) {
+            Ends::OneInWord => self.push_words(size),
+            Ends::Whole | Ends::BothInWord => self.push_time(size, offset, burst_bytes),
         }
     }
 
     /// How long the push engine takes of a transfer of `size` bytes to offset `offset` of the card's memory.
     #[must_use]
     pub(super) fn push_time(&self, size: u32, offset: u32, burst_bytes: u32) -> Duration {
-        let usual = self.push + self.push_word * u64::from(size.div_ceil(8));
-        match (offset.is_multiple_of(8), (offset + size).is_multiple_of(8)) {
-            (true, true) => usual,
-            (false, false) => {
-                let shifted = self.shifted + self.shifted_burst * u64::from(bursts(size, burst_bytes));
-                shifted.max(usual)
+        let words = self.push_words(size);
+        match ends(size, offset) {
+            Ends::Whole => words,
+            Ends::OneInWord => (words + self.partial).max(self.partial_floor),
+            Ends::BothInWord => {
+                (self.shifted + self.shifted_burst * u64::from(bursts(size, burst_bytes))).max(words)
             }
-            _ => (usual + self.partial).max(self.partial_floor),
         }
+    }
+
+    fn push_words(&self, size: u32) -> Duration {
+        self.push + self.push_word * u64::from(size.div_ceil(8))
+    }
+}
+
+/// Where data in the card's memory begin and end, in words of 8 bytes.
+enum Ends {
+    Whole,
+    OneInWord,
+    BothInWord,
+}
+
+const fn ends(size: u32, offset: u32) -> Ends {
+    match (offset.is_multiple_of(8), (offset + size).is_multiple_of(8)) {
+        (true, true) => Ends::Whole,
+        (false, false) => Ends::BothInWord,
+        _ => Ends::OneInWord,
     }
 }
 

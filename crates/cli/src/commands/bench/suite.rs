@@ -6,12 +6,12 @@ use super::Args;
 use crate::commands::report::{self, Head};
 use crate::failure::Failure;
 use crate::output;
+use crate::progress;
 use bench::configurations::{CONFIGURATIONS, Configuration};
 use bench::experiments::{EXPERIMENTS, Experiment};
 use bench::results::ResultSet;
 use bench::suite::{Extra, Machine, Outcome, Rule, Suite, SuiteError};
 use clap::ValueEnum;
-use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -114,7 +114,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         }
     });
     handled.map_err(|e| Failure::Run(format!("Ctrl-C cannot be handled: {e}")))?;
-    let bar = bar();
+    let bar = progress::bar("{bar:30} {pos}/{len} rows, {eta} left: {msg}");
     let outcome = suite.run(&cancel, &mut |at| {
         bar.set_length(at.all_rows as u64);
         bar.set_position(at.rows as u64);
@@ -144,11 +144,6 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
 
 /// The exit status of a command that Ctrl-C has ended, as shells have it: 128 + SIGINT.
 const INTERRUPTED: i32 = 130;
-
-fn bar() -> ProgressBar {
-    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} rows, {eta} left: {msg}");
-    ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
-}
 
 fn suite(args: &Args) -> Result<Suite, Failure> {
     refuse(args)?;
