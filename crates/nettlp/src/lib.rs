@@ -12,6 +12,7 @@
 //! - [`carrier`]: what carries whole TLPs between two peers, whichever way.
 //! - [`wire`]: what NetTLP sends beside TLPs.
 //! - [`adapter`]: the other end: many peers, with memory or a lab behind it.
+//! - [`requester`]: memory reads and writes over many tags: LibTLP without its sockets.
 //!
 //! The state machines take time as an argument and bytes as slices; only `net` opens sockets and reads clocks. The
 //! crate never listens where it was not told to, never trusts a length that it was sent, never panics on a datagram,
@@ -20,3 +21,4 @@
 pub mod adapter;
 pub mod carrier;
 pub mod wire;
+pub mod requester;

@@ -1,0 +1,582 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! LibTLP's requester, sans-IO: memory reads and writes of any address and length, as TLPs over many tags.
+//!
+//! ```text
+//!   read, write ──▶ requests ──▶ pieces (MRRS, MPS, 4 KiB) ──▶ poll_transmit, emit, sent ──▶ carrier
+//!   poll_done   ◀── requests ◀── bytes, in place           ◀── handle                    ◀── carrier
+//!                                 tags: free → busy → at rest → free       handle_timeout ◀── clock
+//! ```
+//!
+//! A completion is an answer where requester, tag, Lower Address and Byte Count are those of a read that waits for just these
+//! bytes. All else is counted, by kind, and never data. A read TLP that stays unanswered is sent again under another tag, a
+//! bounded number of times; its own tag rests until its completions cannot come ([`Rest`]).
+//!
+//! Reads and writes are sent in the order in which they were asked for, but that a write does not wait for a read without a
+//! tag (`PCIe 5.0 §2.4.1`). Over a carrier that is not reliable, datagrams of different tags overtake each other.
+//!
+//! Never opens sockets, reads no clock, allocates nothing per TLP, and never panics on what arrives.
+
+mod answer;
+mod counters;
+mod outgoing;
+mod progress;
+mod settings;
+mod tags;
+
+#[cfg(test)]
+mod tests;
+
+pub use counters::{Counters, Stray, Strays};
+pub use outgoing::{Buffers, Nowhere, Outgoing};
+pub use settings::{Rest, Settings};
+
+use answer::{Answer, Read};
+use outgoing::Queue;
+use std::collections::VecDeque;
+use tags::{Piece, Place, Tags};
+use tlp::{Span, Status, Tag, Time, split};
+
+/// Names a request until it is done, and no other request afterwards.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct RequestId {
+    index: u32,
+    generation: u32,
+}
+
+/// Why a request was not taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum RequestError {
+    /// As many as [`Settings::requests`] are under way.
+    #[error("{0} requests are under way, no more are taken")]
+    NoRoom(usize),
+    /// No bytes.
+    #[error("a request of 0 bytes: legal are 1 and more")]
+    Empty,
+    /// The bytes reach beyond 2^64.
+    #[error("{len} bytes at {address:#x} pass the end of the address space")]
+    BeyondEnd {
+        /// First address.
+        address: u64,
+        /// Bytes.
+        len: u64,
+    },
+}
+
+/// Why a request failed. Its bytes are undefined then, as far as it was a read; a write's may have arrived in part.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Fault {
+    /// Unsupported Request: nothing is there, or the completer refuses.
+    #[error("read at {0:#x} was refused: Unsupported Request")]
+    UnsupportedRequest(u64),
+    /// Completer Abort.
+    #[error("read at {0:#x} failed: Completer Abort")]
+    CompleterAbort(u64),
+    /// Configuration Request Retry Status, which no memory read should meet.
+    #[error("read at {0:#x} was put off: Configuration Request Retry Status")]
+    ConfigRetry(u64),
+    /// The data came marked as wrong (EP).
+    #[error("read at {0:#x} was answered with poisoned data")]
+    Poisoned(u64),
+    /// No completion, however often it was asked.
+    #[error("read of {len} bytes at {address:#x} stayed unanswered, sent {attempts} times")]
+    TimedOut {
+        /// Address of the read TLP.
+        address: u64,
+        /// Its bytes.
+        len: u16,
+        /// How often it was sent.
+        attempts: u32,
+    },
+    /// The caller gave it up.
+    #[error("the request was cancelled")]
+    Cancelled,
+}
+
+/// A request that has ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Done {
+    /// Which.
+    pub id: RequestId,
+    /// The token that it was made with.
+    pub token: u64,
+    /// When its first TLP was sent; when it ended, where none was.
+    pub sent: Time,
+    /// Bytes read, or handed to the carrier to be written: all of them.
+    pub result: Result<u64, Fault>,
+}
+
+/// What became of bytes that arrived.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Handled {
+    /// An answer: data, or an error of the request.
+    Answer,
+    /// A completion for a tag at rest; counted.
+    Late,
+    /// A completion that answers nothing, or no TLP; counted.
+    Stray(Stray),
+    /// A request or message of the peer's own: not a requester's business, not counted.
+    Request,
+}
+
+#[derive(Clone, Copy)]
+struct Request {
+    generation: u32,
+    is_live: bool,
+    is_write: bool,
+    token: u64,
+    /// Tells which of two was asked for first.
+    order: u64,
+    address: u64,
+    len: u64,
+    /// Bytes for which a TLP was sent.
+    issued: u64,
+    /// Read TLPs that are not answered in full, those that wait to be sent again among them.
+    pending: u32,
+    sent: Time,
+}
+
+impl Request {
+    const NONE: Request = Request {
+        generation: 0,
+        is_live: false,
+        is_write: false,
+        token: 0,
+        order: 0,
+        address: 0,
+        len: 0,
+        issued: 0,
+        pending: 0,
+        sent: Time::MAX,
+    };
+}
+
+/// See the [module](self).
+pub struct Requester {
+    settings: Settings,
+    tags: Tags,
+    requests: Vec<Request>,
+    free: Vec<u32>,
+    reads: VecDeque<u32>,
+    writes: VecDeque<u32>,
+    again: VecDeque<Piece>,
+    done: VecDeque<Done>,
+    order: u64,
+    counters: Counters,
+}
+
+impl Requester {
+    /// A requester with nothing under way.
+    ///
+    /// # Panics
+    /// Where [`Settings::tags`] is empty or goes beyond tag 1023.
+    #[must_use]
+    pub fn new(settings: Settings) -> Requester {
+        let (first, last) = (*settings.tags.start(), *settings.tags.end());
+        assert!(first <= last && last < Tag::COUNT, "tags {first} to {last}: legal are 0 to 1023");
+        Requester {
+            tags: Tags::new(settings.tags.clone()),
+            requests: Vec::new(),
+            free: Vec::new(),
+            reads: VecDeque::new(),
+            writes: VecDeque::new(),
+            again: VecDeque::with_capacity(settings.tags.len()),
+            done: VecDeque::new(),
+            order: 0,
+            counters: Counters::default(),
+            settings,
+        }
+    }
+
+    /// What it was told.
+    #[must_use]
+    pub const fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// What it has counted.
+    #[must_use]
+    pub const fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Requests that have not ended, or whose end was not polled.
+    #[must_use]
+    pub fn under_way(&self) -> usize {
+        self.requests.len() - self.free.len() + self.done.len()
+    }
+
+    /// Read TLPs whose completions are awaited.
+    #[must_use]
+    pub fn outstanding(&self) -> usize {
+        self.tags.count(Place::Busy)
+    }
+
+    /// Tags that rest.
+    #[must_use]
+    pub fn resting(&self) -> usize {
+        self.tags.count(Place::Clean) + self.tags.count(Place::Lost)
+    }
+
+    /// Asks for `len` bytes from `address` on. `token` names the buffer, and comes back with the end of the read.
+    ///
+    /// # Errors
+    /// Where there is no room, no byte, or no such address.
+    pub fn read(&mut self, address: u64, len: u64, token: u64) -> Result<RequestId, RequestError> {
+        self.take(address, len, token, false)
+    }
+
+    /// Writes `len` bytes from `address` on. It ends when its last TLP was handed to the carrier: writes are posted.
+    ///
+    /// # Errors
+    /// Where there is no room, no byte, or no such address.
+    pub fn write(&mut self, address: u64, len: u64, token: u64) -> Result<RequestId, RequestError> {
+        self.take(address, len, token, true)
+    }
+
+    /// Gives a request up: it ends at once, with [`Fault::Cancelled`], and its tags rest. Nothing where it has ended.
+    pub fn cancel(&mut self, now: Time, id: RequestId) {
+        let request = self.requests.get(id.index as usize);
+        if request.is_some_and(|r| r.is_live && r.generation == id.generation) {
+            self.fail(now, id.index, Fault::Cancelled);
+        }
+    }
+
+    /// Gives up all requests.
+    pub fn cancel_all(&mut self, now: Time) {
+        for index in 0..self.requests.len() as u32 {
+            let generation = self.requests[index as usize].generation;
+            self.cancel(now, RequestId { index, generation });
+        }
+    }
+
+    /// The next TLP to be sent; `None` where there is none, or no tag is free. To be asked again after
+    /// [`sent`](Self::sent), [`handle`](Self::handle), [`handle_timeout`](Self::handle_timeout) and every new request.
+    #[must_use]
+    pub fn poll_transmit(&self) -> Option<Outgoing> {
+        let tag = self.tags.oldest(Place::Free);
+        if let (Some(piece), Some(_)) = (self.again.front(), tag) {
+            return Some(self.outgoing(Queue::Again, *piece, tag));
+        }
+        let read = self.reads.front().filter(|_| tag.is_some());
+        let (queue, index) = match (read, self.writes.front()) {
+            (Some(&read), Some(&write)) if self.order(read) < self.order(write) => (Queue::Reads, read),
+            (_, Some(&write)) => (Queue::Writes, write),
+            (Some(&read), None) => (Queue::Reads, read),
+            (None, None) => return None,
+        };
+        Some(self.outgoing(queue, self.next_piece(index), tag))
+    }
+
+    /// Takes note that the TLP which [`poll_transmit`](Self::poll_transmit) gave was sent.
+    pub fn sent(&mut self, now: Time, outgoing: &Outgoing) {
+        let piece = outgoing.piece;
+        match outgoing.queue {
+            Queue::Writes => return self.sent_write(now, piece),
+            Queue::Reads => self.sent_first(now, piece),
+            Queue::Again => {
+                self.again.pop_front();
+                self.counters.retried += 1;
+            }
+        }
+        self.counters.read_tlps += 1;
+        if let Some(index) = self.tags.index(outgoing.tag.bits()) {
+            self.tags.begin(index, piece, now);
+        }
+    }
+
+    /// Takes a TLP that arrived: header and data, without the NetTLP header. Its data goes to `buffers`.
+    pub fn handle(&mut self, now: Time, tlp: &[u8], buffers: &mut impl Buffers) -> Handled {
+        let handled = match answer::read(tlp) {
+            Read::Completion(answer) => self.handle_completion(now, &answer, buffers),
+            Read::Locked => Err(Stray::Locked),
+            Read::Malformed => Err(Stray::Malformed),
+            Read::Request => return Handled::Request,
+        };
+        handled.unwrap_or_else(|stray| {
+            self.counters.strays.count(stray);
+            Handled::Stray(stray)
+        })
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is next due; `None`: not at all.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Time> {
+        let rest = self.settings.rest;
+        let busy = self.tags.next_due(Place::Busy, self.settings.timeout);
+        // Tags at rest are of interest only to what waits for one.
+        let waits = !self.again.is_empty() || !self.reads.is_empty();
+        let starved = waits && self.tags.count(Place::Free) == 0;
+        let clean = self.tags.next_due(Place::Clean, rest.duplicate()).filter(|_| starved);
+        let lost = self.tags.next_due(Place::Lost, rest.lost()).filter(|_| starved);
+        [busy, clean, lost].into_iter().flatten().min()
+    }
+
+    /// Gives up what has waited too long, and ends rests that are over.
+    pub fn handle_timeout(&mut self, now: Time) {
+        self.end_rests(now);
+        while let Some(index) = self.tags.due(Place::Busy, self.settings.timeout, now) {
+            self.time_out(now, index);
+        }
+    }
+
+    /// The next request that has ended.
+    #[must_use]
+    pub fn poll_done(&mut self) -> Option<Done> {
+        self.done.pop_front()
+    }
+
+    fn take(
+        &mut self,
+        address: u64,
+        len: u64,
+        token: u64,
+        is_write: bool,
+    ) -> Result<RequestId, RequestError> {
+        if len == 0 {
+            return Err(RequestError::Empty);
+        }
+        if address.checked_add(len - 1).is_none() {
+            return Err(RequestError::BeyondEnd { address, len });
+        }
+        if self.under_way() >= self.settings.requests {
+            return Err(RequestError::NoRoom(self.settings.requests));
+        }
+        let index = self.place();
+        let request = &mut self.requests[index as usize];
+        let generation = request.generation;
+        let order = self.order;
+        *request =
+            Request { is_live: true, is_write, token, order, address, len, generation, ..Request::NONE };
+        self.order += 1;
+        if is_write {
+            self.writes.push_back(index)
+        } else {
+            self.reads.push_back(index)
+        }
+        Ok(RequestId { index, generation })
+    }
+
+    // A place in the table of requests.
+    fn place(&mut self) -> u32 {
+        self.free.pop().unwrap_or_else(|| {
+            self.requests.push(Request::NONE);
+            self.requests.len() as u32 - 1
+        })
+    }
+
+    fn request(&mut self, index: u32) -> &mut Request {
+        &mut self.requests[index as usize]
+    }
+
+    fn order(&self, index: u32) -> u64 {
+        self.requests[index as usize].order
+    }
+
+    fn next_piece(&self, index: u32) -> Piece {
+        let request = &self.requests[index as usize];
+        let limit = if request.is_write { self.settings.mps.bytes() } else { self.settings.mrrs.bytes() };
+        // Does not wrap: the whole request lies below 2^64.
+        let address = request.address + request.issued;
+        let remaining = (request.len - request.issued).min(4096) as u32;
+        let len = split::request_piece(address, remaining, limit) as u16;
+        Piece { request: index, offset: request.issued, address, len, attempt: 0 }
+    }
+
+    fn outgoing(&self, queue: Queue, piece: Piece, tag: Option<u16>) -> Outgoing {
+        let tag = match (queue, tag) {
+            (Queue::Reads | Queue::Again, Some(index)) => self.tags.tag(index),
+            _ => self.tags.tag(0),
+        };
+        let span = Span::covering(piece.address, u32::from(piece.len))
+            .expect("pieces have 1 to 4096 bytes and lie within 4 KiB");
+        let token = self.requests[piece.request as usize].token;
+        Outgoing { queue, piece, token, tag, requester: self.settings.requester, span }
+    }
+
+    fn sent_write(&mut self, now: Time, piece: Piece) {
+        self.counters.write_tlps += 1;
+        self.counters.written_bytes += u64::from(piece.len);
+        if self.issue(now, piece) {
+            self.writes.pop_front();
+            self.end(now, piece.request, Ok(()));
+        }
+    }
+
+    fn sent_first(&mut self, now: Time, piece: Piece) {
+        self.request(piece.request).pending += 1;
+        if self.issue(now, piece) {
+            self.reads.pop_front();
+        }
+    }
+
+    // Whether that was the last piece.
+    fn issue(&mut self, now: Time, piece: Piece) -> bool {
+        let request = self.request(piece.request);
+        request.issued += u64::from(piece.len);
+        request.sent = request.sent.min(now);
+        request.issued == request.len
+    }
+
+    fn handle_completion(
+        &mut self,
+        now: Time,
+        answer: &Answer<'_>,
+        buffers: &mut impl Buffers,
+    ) -> Result<Handled, Stray> {
+        if answer.requester != self.settings.requester.bits() {
+            return Err(Stray::Requester);
+        }
+        let index = self.tags.index(answer.tag).ok_or(Stray::Tag)?;
+        match self.tags.place(index) {
+            Place::Free => Err(Stray::Tag),
+            Place::Busy => self.handle_answer(now, index, answer, buffers),
+            Place::Clean => {
+                self.counters.copies += 1;
+                Ok(Handled::Late)
+            }
+            Place::Lost => {
+                self.handle_late(now, index, answer);
+                Ok(Handled::Late)
+            }
+        }
+    }
+
+    fn handle_answer(
+        &mut self,
+        now: Time,
+        index: u16,
+        answer: &Answer<'_>,
+        buffers: &mut impl Buffers,
+    ) -> Result<Handled, Stray> {
+        let piece = self.tags.piece(index);
+        if let Some(fault) = fault(answer, piece.address) {
+            self.counters.completions += 1;
+            let is_last = answer.data.is_none() || self.note(index, answer).is_ok_and(|(_, last)| last);
+            self.release(now, index, if is_last { Place::Clean } else { Place::Lost });
+            self.fail(now, piece.request, fault);
+            return Ok(Handled::Answer);
+        }
+        let data = answer.data.ok_or(Stray::WithoutData)?;
+        let (start, is_last) = self.note(index, answer)?;
+        let lead = usize::from(answer.lower_address & 3);
+        let len = (data.len() - lead).min(usize::from(answer.byte_count));
+        let token = self.request(piece.request).token;
+        if let Some(place) = buffers.place(token, piece.offset + u64::from(start), len) {
+            place.copy_from_slice(&data[lead..lead + len]);
+        }
+        self.counters.completions += 1;
+        self.counters.read_bytes += len as u64;
+        if is_last {
+            self.release(now, index, Place::Clean);
+            self.piece_ended(now, piece.request);
+        }
+        Ok(Handled::Answer)
+    }
+
+    // Where the bytes of a completion begin in what its tag asks for, and whether all have come with it.
+    fn note(&mut self, index: u16, answer: &Answer<'_>) -> Result<(u16, bool), Stray> {
+        let piece = self.tags.piece(index);
+        let data = answer.data.ok_or(Stray::WithoutData)?.len();
+        let start = piece.len.checked_sub(answer.byte_count).ok_or(Stray::ByteCount)?;
+        if answer.lower_address != (piece.address + u64::from(start)) as u8 & 0x7f {
+            return Err(Stray::LowerAddress);
+        }
+        let lead = usize::from(answer.lower_address & 3);
+        if data > (lead + usize::from(answer.byte_count)).next_multiple_of(4) {
+            return Err(Stray::Length);
+        }
+        let len = (data - lead).min(usize::from(answer.byte_count)) as u16;
+        let progress = self.tags.progress(index);
+        progress.add(start, start + len)?;
+        Ok((start, progress.received() == piece.len))
+    }
+
+    // A tag that was given up rests shorter once all its completions are there.
+    fn handle_late(&mut self, now: Time, index: u16, answer: &Answer<'_>) {
+        self.counters.late += 1;
+        let is_last = match answer.data {
+            None => answer.status != Status::Success,
+            Some(_) => self.note(index, answer).is_ok_and(|(_, last)| last),
+        };
+        if is_last {
+            self.release(now, index, Place::Clean);
+        }
+    }
+
+    // Puts a tag to rest, or where there is none to the free ones.
+    fn release(&mut self, now: Time, index: u16, place: Place) {
+        let rest = match place {
+            Place::Lost => self.settings.rest.lost(),
+            _ => self.settings.rest.duplicate(),
+        };
+        let place = if rest == tlp::Duration::ZERO { Place::Free } else { place };
+        self.tags.put(index, place, now);
+    }
+
+    fn end_rests(&mut self, now: Time) {
+        let rest = self.settings.rest;
+        for (place, age) in [(Place::Clean, rest.duplicate()), (Place::Lost, rest.lost())] {
+            while let Some(index) = self.tags.due(place, age, now) {
+                self.tags.put(index, Place::Free, now);
+            }
+        }
+    }
+
+    fn time_out(&mut self, now: Time, index: u16) {
+        let mut piece = self.tags.piece(index);
+        self.counters.timed_out += 1;
+        self.release(now, index, Place::Lost);
+        if piece.attempt < self.settings.retries {
+            piece.attempt += 1;
+            self.again.push_back(piece);
+        } else {
+            let attempts = u32::from(piece.attempt) + 1;
+            let fault = Fault::TimedOut { address: piece.address, len: piece.len, attempts };
+            self.fail(now, piece.request, fault);
+        }
+    }
+
+    fn piece_ended(&mut self, now: Time, index: u32) {
+        let request = self.request(index);
+        request.pending -= 1;
+        if request.pending == 0 && request.issued == request.len {
+            self.end(now, index, Ok(()));
+        }
+    }
+
+    // Ends a request that cannot be answered in full. What it has under way is given up.
+    #[cold]
+    fn fail(&mut self, now: Time, request: u32, fault: Fault) {
+        let mut next = self.tags.oldest(Place::Busy);
+        while let Some(index) = next {
+            next = self.tags.after(index);
+            if self.tags.piece(index).request == request {
+                self.release(now, index, Place::Lost);
+            }
+        }
+        self.again.retain(|piece| piece.request != request);
+        self.reads.retain(|queued| *queued != request);
+        self.writes.retain(|queued| *queued != request);
+        self.end(now, request, Err(fault));
+    }
+
+    fn end(&mut self, now: Time, index: u32, result: Result<(), Fault>) {
+        let request = self.request(index);
+        let id = RequestId { index, generation: request.generation };
+        (request.is_live, request.generation) = (false, request.generation.wrapping_add(1));
+        let (token, sent, len) = (request.token, request.sent.min(now), request.len);
+        self.free.push(index);
+        self.done.push_back(Done { id, token, sent, result: result.map(|()| len) });
+    }
+}
+
+// What a completion says instead of data.
+fn fault(answer: &Answer<'_>, address: u64) -> Option<Fault> {
+    match answer.status {
+        Status::UnsupportedRequest => Some(Fault::UnsupportedRequest(address)),
+        Status::CompleterAbort => Some(Fault::CompleterAbort(address)),
+        Status::ConfigRetry => Some(Fault::ConfigRetry(address)),
+        Status::Success if answer.poisoned => Some(Fault::Poisoned(address)),
+        Status::Success => None,
+    }
+}

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A request TLP that waits to be sent, and the bytes behind requests. Never decides what is sent when.
+
+use super::tags::Piece;
+use tlp::{Bdf, Body, MemoryOp, MemoryRequest, Repr, Span, Tag};
+
+/// Where the data of requests lies: the caller's own buffers, told apart by the tokens that requests were made with.
+pub trait Buffers {
+    /// The place for bytes `offset..offset + len` of a read, which are written there once; `None`: they are not kept.
+    fn place(&mut self, token: u64, offset: u64, len: usize) -> Option<&mut [u8]>;
+
+    /// Bytes `offset..offset + len` of a write; `None`: they are zeroes.
+    fn data(&self, token: u64, offset: u64, len: usize) -> Option<&[u8]>;
+}
+
+/// No buffers: what is read is not kept, what is written is zeroes. For measurements.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Nowhere;
+
+impl Buffers for Nowhere {
+    fn place(&mut self, _: u64, _: u64, _: usize) -> Option<&mut [u8]> {
+        None
+    }
+
+    fn data(&self, _: u64, _: u64, _: usize) -> Option<&[u8]> {
+        None
+    }
+}
+
+/// Which queue an outgoing TLP comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Queue {
+    Again,
+    Reads,
+    Writes,
+}
+
+/// The next TLP to be sent. Nothing has changed until [`sent`](super::Requester::sent) is told that it went.
+#[derive(Clone, Copy)]
+pub struct Outgoing {
+    pub(super) queue: Queue,
+    pub(super) piece: Piece,
+    pub(super) token: u64,
+    pub(super) tag: Tag,
+    pub(super) requester: Bdf,
+    pub(super) span: Span,
+}
+
+impl Outgoing {
+    /// The tag under which it travels.
+    #[must_use]
+    pub const fn tag(&self) -> Tag {
+        self.tag
+    }
+
+    /// True for an MWr, false for an MRd.
+    #[must_use]
+    pub fn is_write(&self) -> bool {
+        self.queue == Queue::Writes
+    }
+
+    /// Bytes of the TLP: header and, of a write, data.
+    #[must_use]
+    pub fn tlp_len(&self) -> usize {
+        self.repr().tlp_len()
+    }
+
+    /// Writes the TLP to `out`, big endian; its data comes from `buffers`.
+    ///
+    /// # Panics
+    /// Where `out` is not [`tlp_len`](Self::tlp_len) bytes long.
+    pub fn emit(&self, buffers: &impl Buffers, out: &mut [u8]) {
+        let header_len = self.repr().emit(out);
+        if !self.is_write() {
+            return;
+        }
+        let (lead, len) = (self.span.lead() as usize, usize::from(self.piece.len));
+        let lanes = &mut out[header_len..];
+        lanes[..lead].fill(0);
+        lanes[lead + len..].fill(0);
+        match buffers.data(self.token, self.piece.offset, len) {
+            Some(data) => lanes[lead..lead + len].copy_from_slice(data),
+            None => lanes[lead..lead + len].fill(0),
+        }
+    }
+
+    fn repr(&self) -> Repr {
+        let op = if self.is_write() { MemoryOp::Write } else { MemoryOp::Read };
+        let (requester, tag, span) = (self.requester, self.tag, self.span);
+        Repr::new(Body::Memory(MemoryRequest { op, requester, tag, span }))
+    }
+}
