@@ -20,5 +20,5 @@
 
 pub mod adapter;
 pub mod carrier;
-pub mod wire;
 pub mod requester;
+pub mod wire;
