@@ -241,7 +241,7 @@ impl RequestOp {
 }
 
 /// What a device does, by class: posted are `Write`, `Interrupt`, `Intx`, `Pme` and `Message`; non-posted are `Read` and `Atomic`; a
-/// completion is `Complete`.
+/// completion is `Complete`, and `Abandon` where there will be none.
 // The tag stands in a word of its own: in a niche (a byte of a hint) it would cut each move of an output into pieces that
 // do not line up with its fields, and reading these back stalls.
 #[derive(Debug)]
@@ -276,6 +276,12 @@ pub enum Output {
         token: Token,
         /// `span.byte_count()` bytes for a read, the value before for an atomic, none for a write; or why not.
         result: Result<Data, CompletionError>,
+    },
+    /// A request that nobody will ever answer: its requester has timed out, and what it takes here is given back. Of class
+    /// completion.
+    Abandon {
+        /// The request.
+        token: Token,
     },
 }
 

@@ -234,6 +234,12 @@ impl Fabric {
         self.root.ledger.set_tap(None)
     }
 
+    /// The device in slot `n` was given something from outside the fabric: it is called now, if it
+    /// wants to be ([`TlpPort::poll_timeout`]), and asked for what it has to send.
+    pub fn wake_slot(&mut self, n: usize) {
+        self.queue.push(self.now, Event::SlotTimer(n as u32));
+    }
+
     /// Number of links.
     #[must_use]
     pub fn links(&self) -> usize {
@@ -247,14 +253,14 @@ impl Fabric {
             self.start_links();
         }
         loop {
-            if let Some(stop) = self.check_end() {
+            if let Some(stop) = self.check_end(limits.open_ended) {
                 return self.end(stop);
             }
             if self.totals.events >= pause_at {
                 return Stop::Paused;
             }
             let Some((time, event)) = self.queue.pop_until(limits.until) else {
-                return self.stop_before_next(limits.until);
+                return self.stop_before_next(limits);
             };
             if time > self.now {
                 (self.now, self.at_this_instant) = (time, 0);
@@ -270,12 +276,14 @@ impl Fabric {
 
     /// No event comes by `until`.
     #[cold]
-    fn stop_before_next(&mut self, until: Time) -> Stop {
-        if self.queue.is_empty() {
+    fn stop_before_next(&mut self, limits: Limits) -> Stop {
+        if self.queue.is_empty() && !limits.open_ended {
             let stop = self.stalled();
             return self.end(stop);
         }
-        self.now = self.now.max(until);
+        if limits.until > self.now {
+            (self.now, self.at_this_instant) = (limits.until, 0);
+        }
         self.end(Stop::TimeLimit)
     }
 

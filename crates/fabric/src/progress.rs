@@ -11,11 +11,14 @@ pub struct Limits {
     pub until: Time,
     /// Events after which control returns, so that a caller can show progress.
     pub events: u64,
+    /// Something may come in from outside, as by a socket: neither the end of the host program nor silence ends the run,
+    /// which goes on to `until`; only a failure does.
+    pub open_ended: bool,
 }
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { until: Time::MAX, events: u64::MAX }
+        Limits { until: Time::MAX, events: u64::MAX, open_ended: false }
     }
 }
 

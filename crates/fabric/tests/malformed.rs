@@ -438,7 +438,8 @@ proptest! {
             cpu.sleep_until(Time::ZERO + Duration::from_ms(3)).await;
             Ok(())
         });
-        let limits = Limits { until: Time::ZERO + Duration::from_ms(20), events: 2_000_000 };
+        let until = Time::ZERO + Duration::from_ms(20);
+        let limits = Limits { until, events: 2_000_000, ..Limits::default() };
         prop_assert_eq!(fabric.run(limits), Stop::Finished);
         prop_assert_eq!(sent(&fabric, Side::Device), count + 2);
         let answers = raw.received().iter().filter(|t| matches!(t.repr.body, Body::Completion(_))).count();

@@ -158,7 +158,7 @@ fn drive(assembly: &mut Assembly, limit_us: Option<u64>) -> Stop {
     let start = Instant::now();
     let mut bar: Option<ProgressBar> = None;
     loop {
-        let stop = assembly.fabric.run(Limits { until, events: SLICE });
+        let stop = assembly.fabric.run(Limits { until, events: SLICE, ..Limits::default() });
         if stop != Stop::Paused {
             if let Some(bar) = bar {
                 bar.finish_and_clear();

@@ -378,6 +378,13 @@ impl Endpoint {
         self.functions.get(usize::from(function)).map(|f| (f.reads.tags.in_use(), f.reads.tags.count()))
     }
 
+    /// Address and data of each entry of a function's MSI-X table, in their order; empty where it has none.
+    #[must_use]
+    pub fn msix_table(&self, function: u8) -> Vec<(u64, u32)> {
+        let msix = self.functions.get(usize::from(function)).and_then(|f| f.msix.as_ref());
+        msix.map_or_else(Vec::new, |msix| msix.messages().map(|m| (m.address, m.data)).collect())
+    }
+
     /// The configuration space of the function that has this ID, virtual ones among them.
     #[must_use]
     pub fn config_of(&self, id: Bdf) -> Option<&ConfigSpace> {

@@ -60,6 +60,11 @@ impl Msix {
         (Message { address, data: e[2] }, e[3] & MASKED != 0)
     }
 
+    /// The messages of all vectors, masked or not.
+    pub(crate) fn messages(&self) -> impl Iterator<Item = Message> {
+        (0..usize::from(self.layout.vectors)).map(|vector| self.entry(vector).0)
+    }
+
     /// The device raises `vector`.
     pub(crate) fn raise(&mut self, vector: u16, control: MsixControl) -> Raised {
         if vector >= self.layout.vectors {

@@ -18,17 +18,18 @@ impl Fabric {
 
     /// Asked before every event; most often nothing is near its end.
     #[inline]
-    pub(super) fn check_end(&self) -> Option<Stop> {
+    pub(super) fn check_end(&self, open_ended: bool) -> Option<Stop> {
         let goes_on = self.outcome.is_none()
             && self.now.since(self.last_progress) < STALL_LIMIT
             && self.at_this_instant < MAX_EVENTS_PER_INSTANT;
-        if goes_on { None } else { self.check_end_closely() }
+        if goes_on { None } else { self.check_end_closely(open_ended) }
     }
 
     #[cold]
-    fn check_end_closely(&self) -> Option<Stop> {
+    fn check_end_closely(&self, open_ended: bool) -> Option<Stop> {
         match &self.outcome {
             Some(Err(why)) => Some(Stop::Failed(why.clone())),
+            _ if open_ended => (self.at_this_instant >= MAX_EVENTS_PER_INSTANT).then(|| self.standing_still()),
             Some(Ok(())) => self.has_drained().then_some(Stop::Finished),
             None if self.now.since(self.last_progress) >= STALL_LIMIT && !self.is_live() => {
                 Some(self.stalled())

@@ -26,6 +26,10 @@ impl Function {
                 Some(Output::Complete { token, result }) => {
                     refused += u32::from(!self.begin_answer(shared, token, result, room));
                 }
+                Some(Output::Abandon { token }) => {
+                    self.abandon(now, shared, token);
+                    refused += 1;
+                }
                 None => return None,
                 Some(_) => {
                     let _: Option<Tlp> = shared.bad_output();
@@ -71,6 +75,14 @@ impl Function {
         let at_once = self.goes_at_once(question.tc, room) && !self.answers.holds(question.tc);
         self.answers.accept(shared.stamp(), question.tc, answer, at_once);
         true
+    }
+
+    /// No completion will leave for this request.
+    fn abandon(&mut self, now: Time, shared: &mut Shared, token: Token) {
+        match shared.requests.answer(self.number, token) {
+            Some(question) => answer_left(now, shared, question.tc),
+            None => shared.counters.stale_tokens += 1,
+        }
     }
 
     fn good_answer(&mut self, shared: &Shared, question: Question, data: Data) -> Answering {
