@@ -70,12 +70,15 @@ fn what_cannot_be_meant_is_refused() {
     results(&two, HSW);
     results(&two, IB);
     let (two, empty) = (two.to_string_lossy().into_owned(), empty.to_string_lossy().into_owned());
+    let one = format!("{two}/{IB}");
     let out = format!("{empty}/x.toml");
     for (args, status, message) in [
         (&["fit", &two, "-o", &out][..], 1, "results of two servers"),
         (&["fit", &empty, "-o", &out], 1, "no"),
         (&["fit", &two, "-o", &out, "--jobs", "0"], 2, "0 is not in 1..=256"),
         (&["fit", &two], 2, "--output"),
+        (&["fit", &one, &one, "-o", &out], 1, "there are results of"),
+        (&["fidelity", &two, "--only", "nothing-such"], 2, "leave nothing of"),
         (&["fidelity", &two, "--page", &out], 1, "x.toml"),
     ] {
         let output = riser(args);

@@ -59,7 +59,7 @@ pub(crate) struct Args {
 
 pub(super) fn run(args: Args) -> Result<(), Failure> {
     let mut data = ResultSet::read(&args.data).map_err(|e| Failure::Run(e.to_string()))?;
-    select(&mut data, &args);
+    select(&mut data, &args)?;
     let fidelity = Fidelity {
         data: &data,
         device: args.device.clone(),
@@ -91,7 +91,8 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
 }
 
 /// Leaves out what was not asked for.
-fn select(data: &mut ResultSet, args: &Args) {
+fn select(data: &mut ResultSet, args: &Args) -> Result<(), Failure> {
+    let names: Vec<String> = data.configurations.keys().cloned().collect();
     if !args.only.is_empty() {
         data.configurations.retain(|name, _| args.only.iter().any(|text| name.contains(text)));
     }
@@ -99,7 +100,13 @@ fn select(data: &mut ResultSet, args: &Args) {
         for tables in data.configurations.values_mut() {
             tables.experiments.retain(|name, _| args.experiments.iter().any(|begin| name.starts_with(begin)));
         }
+        data.configurations.retain(|_, tables| !tables.is_empty());
     }
+    if data.configurations.is_empty() {
+        let names = names.join(", ");
+        return Err(Failure::usage(format!("--only and --experiments leave nothing of {names}")));
+    }
+    Ok(())
 }
 
 /// A part of the page, or of what is printed.

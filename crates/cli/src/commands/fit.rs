@@ -18,12 +18,13 @@ use std::path::PathBuf;
 const EXAMPLES: &str = "\
 Examples:
   riser fit measured/ -o my-server.toml
+  riser fit measured/*E5-2620v3* -o e5-2620v3.toml
   riser fit measured/ -o my-server.toml --like xeon-e5-2637v3 --iommu 4k
   riser bench --suite full --format pcie-bench --host my-server.toml -o predicted/
   riser compare measured/ predicted/
 
-DIR holds results of one server in pcie-bench's public form: EXPERIMENT.csv, or CONFIGURATION/EXPERIMENT.csv for several modes
-of it. Configurations of the published data are known by the names of their folders; of others, --iommu, --sockets, --mps and
+DIR holds results of one server in pcie-bench's public form: EXPERIMENT.csv, or CONFIGURATION/EXPERIMENT.csv; for several modes
+of the server give several. Configurations of the published data are known by the names of their folders; of others, --iommu, --sockets, --mps and
 --mrrs say what they were measured on.
 
 The profile begins as that of --like, so its comments and what no row shows stay. Latencies alone are fitted: each figure on
@@ -38,8 +39,8 @@ was fitted on.
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Results of one server
-    #[arg(value_name = "DIR")]
-    data: PathBuf,
+    #[arg(value_name = "DIR", required = true)]
+    data: Vec<PathBuf>,
 
     /// The profile to be written
     #[arg(short, long, value_name = "PROFILE.toml")]
@@ -105,8 +106,7 @@ struct FigureReport {
 }
 
 pub(super) fn run(args: Args) -> Result<(), Failure> {
-    let data = ResultSet::read(&args.data).map_err(|e| Failure::Run(e.to_string()))?;
-    let inputs = inputs(&args, data)?;
+    let inputs = inputs(&args, read(&args.data)?)?;
     let like = args.like.clone().unwrap_or_else(|| inputs[0].machine.host.clone());
     let mut profile = Profile::parse(shipped(&like)?).map_err(Failure::Run)?;
     // The work copy is the profile itself; what stands there is not overwritten unasked.
@@ -129,6 +129,19 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
     }
 }
 
+/// The results in all folders.
+fn read(folders: &[PathBuf]) -> Result<ResultSet, Failure> {
+    let mut all = ResultSet::default();
+    for folder in folders {
+        let mut found = ResultSet::read(folder).map_err(|e| Failure::Run(e.to_string()))?;
+        if let Some(name) = found.configurations.keys().find(|name| all.configurations.contains_key(*name)) {
+            return Err(Failure::Run(format!("{}: there are results of {name} before", folder.display())));
+        }
+        all.configurations.append(&mut found.configurations);
+    }
+    Ok(all)
+}
+
 /// The measurements with what they were made on: all of one server.
 fn inputs(args: &Args, data: ResultSet) -> Result<Vec<Input>, Failure> {
     let inputs: Vec<Input> = data
@@ -137,16 +150,12 @@ fn inputs(args: &Args, data: ResultSet) -> Result<Vec<Input>, Failure> {
         .map(|(name, tables)| input(args, &name, tables))
         .collect::<Result<_, _>>()?;
     let Some(first) = inputs.first() else {
-        return Err(Failure::Run(format!("{}: there are no results in it", args.data.display())));
+        return Err(Failure::Run("there are no results".into()));
     };
     match inputs.iter().find(|input| input.machine.host != first.machine.host) {
         Some(other) => Err(Failure::Run(format!(
-            "{}: results of two servers, {} of {} and {} of {}: give the folders of one",
-            args.data.display(),
-            first.machine.name,
-            first.machine.host,
-            other.machine.name,
-            other.machine.host
+            "results of two servers, {} of {} and {} of {}: give the folders of one",
+            first.machine.name, first.machine.host, other.machine.name, other.machine.host
         ))),
         None => Ok(inputs),
     }
