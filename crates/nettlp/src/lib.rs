@@ -12,6 +12,7 @@
 //! - [`carrier`]: what carries whole TLPs between two peers, whichever way.
 //! - [`wire`]: what NetTLP sends beside TLPs.
 //! - [`adapter`]: the other end: many peers, with memory or a lab behind it.
+//! - [`client`]: a requester on a carrier, with a clock: blocking, in turns, or with futures.
 //! - [`requester`]: memory reads and writes over many tags: LibTLP without its sockets.
 //!
 //! The state machines take time as an argument and bytes as slices; only `net` opens sockets and reads clocks. The
@@ -20,5 +21,6 @@
 
 pub mod adapter;
 pub mod carrier;
+pub mod client;
 pub mod requester;
 pub mod wire;

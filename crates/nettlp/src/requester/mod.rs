@@ -325,6 +325,12 @@ impl Requester {
         self.done.pop_front()
     }
 
+    /// Whether [`poll_done`](Self::poll_done) has something.
+    #[must_use]
+    pub fn has_done(&self) -> bool {
+        !self.done.is_empty()
+    }
+
     fn take(
         &mut self,
         address: u64,

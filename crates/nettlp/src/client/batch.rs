@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Transfers whose buffers the caller holds, many at once. Never waits; the client turns.
+
+use crate::requester::Buffers;
+
+/// A read or a write of any length, with the caller's own buffer.
+#[derive(PartialEq, Eq, Debug)]
+pub enum Transfer<'a> {
+    /// Reads into `data`, which is undefined where the read fails.
+    Read {
+        /// First address.
+        address: u64,
+        /// Where the bytes go.
+        data: &'a mut [u8],
+    },
+    /// Writes `data`.
+    Write {
+        /// First address.
+        address: u64,
+        /// The bytes.
+        data: &'a [u8],
+    },
+}
+
+impl Transfer<'_> {
+    /// Its bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match self {
+            Transfer::Read { data, .. } => data.len(),
+            Transfer::Write { data, .. } => data.len(),
+        }
+    }
+
+    /// Whether it has no bytes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// The token of a request is the place of its transfer.
+pub(super) struct Batch<'a, 'b>(pub(super) &'b mut [Transfer<'a>]);
+
+impl Buffers for Batch<'_, '_> {
+    fn place(&mut self, token: u64, offset: u64, len: usize) -> Option<&mut [u8]> {
+        match self.0.get_mut(token as usize)? {
+            Transfer::Read { data, .. } => data.get_mut(offset as usize..)?.get_mut(..len),
+            Transfer::Write { .. } => None,
+        }
+    }
+
+    fn data(&self, token: u64, offset: u64, len: usize) -> Option<&[u8]> {
+        match self.0.get(token as usize)? {
+            Transfer::Write { data, .. } => data.get(offset as usize..)?.get(..len),
+            Transfer::Read { .. } => None,
+        }
+    }
+}
