@@ -10,6 +10,7 @@
 //! ```
 //!
 //! - [`carrier`]: what carries whole TLPs between two peers, whichever way.
+//! - [`net`]: sockets and the wall clock.
 //! - [`wire`]: what NetTLP sends beside TLPs.
 //! - [`adapter`]: the other end: many peers, with memory or a lab behind it.
 //! - [`client`]: a requester on a carrier, with a clock: blocking, in turns, or with futures.
@@ -22,5 +23,6 @@
 pub mod adapter;
 pub mod carrier;
 pub mod client;
+pub mod net;
 pub mod requester;
 pub mod wire;

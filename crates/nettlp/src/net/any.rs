@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A session where the peer knows it, else upstream's ports.
+
+use super::SocketCounters;
+use super::session::{SessionCarrier, SessionConnectOptions};
+use super::socket::OpenError;
+use super::tagged::{TaggedCarrier, TaggedOptions};
+use crate::carrier::{Arrival, Carrier, SendError, Wait};
+use capture::encap::Origin;
+use std::io;
+use std::ops::RangeInclusive;
+use tlp::Tag;
+
+/// Where [`connect`] leads.
+#[derive(Clone, Debug)]
+pub struct ConnectOptions {
+    /// The peer, and the ports to fall back to.
+    pub tagged: TaggedOptions,
+    /// How a session is tried. Its addresses are those of `tagged`.
+    pub session: Option<SessionConnectOptions>,
+}
+
+impl ConnectOptions {
+    /// Both ways, with the settings that most want.
+    #[must_use]
+    pub fn new(tagged: TaggedOptions) -> ConnectOptions {
+        let session = Some(SessionConnectOptions::new(tagged.remote, tagged.local));
+        ConnectOptions { tagged, session }
+    }
+}
+
+/// Either carrier.
+#[derive(Debug)]
+pub enum AnyCarrier {
+    /// Upstream's scheme.
+    Tagged(TaggedCarrier),
+    /// A riser session.
+    Session(SessionCarrier),
+}
+
+/// Tries a session (at most 60 ms of silence), and falls back to upstream's ports if nobody answers or the peer refuses.
+/// Blocks meanwhile. With a pre-shared key there is no falling back: who asks for authentication does not go without.
+///
+/// # Errors
+/// Those of [`TaggedCarrier::connect`]; with a key, those of [`SessionCarrier::connect`].
+pub fn connect(options: &ConnectOptions) -> Result<AnyCarrier, OpenError> {
+    if let Some(session) = &options.session {
+        match SessionCarrier::connect(session) {
+            Ok(carrier) => return Ok(AnyCarrier::Session(carrier)),
+            Err(OpenError::NoSession(_) | OpenError::Refused { .. }) if !session.is_authenticated() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    TaggedCarrier::connect(&options.tagged).map(AnyCarrier::Tagged)
+}
+
+impl AnyCarrier {
+    /// What its sockets have seen.
+    #[must_use]
+    pub fn counters(&self) -> SocketCounters {
+        match self {
+            AnyCarrier::Tagged(carrier) => carrier.counters(),
+            AnyCarrier::Session(carrier) => carrier.socket_counters(),
+        }
+    }
+}
+
+impl Carrier for AnyCarrier {
+    fn is_reliable(&self) -> bool {
+        matches!(self, AnyCarrier::Session(_))
+    }
+
+    fn tags(&self) -> RangeInclusive<u16> {
+        match self {
+            AnyCarrier::Tagged(carrier) => carrier.tags(),
+            AnyCarrier::Session(carrier) => carrier.tags(),
+        }
+    }
+
+    fn room(&self) -> usize {
+        match self {
+            AnyCarrier::Tagged(carrier) => carrier.room(),
+            AnyCarrier::Session(carrier) => carrier.room(),
+        }
+    }
+
+    fn send(
+        &mut self,
+        origin: Origin,
+        tag: Tag,
+        len: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<(), SendError> {
+        match self {
+            AnyCarrier::Tagged(carrier) => carrier.send(origin, tag, len, fill),
+            AnyCarrier::Session(carrier) => carrier.send(origin, tag, len, fill),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            AnyCarrier::Tagged(carrier) => carrier.flush(),
+            AnyCarrier::Session(carrier) => carrier.flush(),
+        }
+    }
+
+    fn receive(&mut self, wait: Wait, take: impl FnMut(Arrival<'_>)) -> io::Result<usize> {
+        match self {
+            AnyCarrier::Tagged(carrier) => carrier.receive(wait, take),
+            AnyCarrier::Session(carrier) => carrier.receive(wait, take),
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        match self {
+            AnyCarrier::Tagged(carrier) => carrier.is_idle(),
+            AnyCarrier::Session(carrier) => carrier.is_idle(),
+        }
+    }
+}

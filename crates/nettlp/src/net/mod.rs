@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Sockets and the wall clock: the only part of the crate that has either. Decides nothing that a state machine could.
+//!
+//! | this side | with | is |
+//! |---|---|---|
+//! | device software | whoever answers: a session if the peer knows it, else upstream's ports | [`connect`] |
+//! | device software | upstream's ports | [`TaggedCarrier`] |
+//! | device software | a riser session | [`SessionCarrier`] |
+//! | adapter | all peers on all ports, sessions among them | [`AdapterSockets`] |
+//!
+//! Sockets are bound to addresses that the caller names, and to nothing else; all but the adapter's are connected, so
+//! the kernel drops what others send. One thread drives one carrier; several carriers, one for each thread, share nothing.
+
+mod adapter;
+mod any;
+#[allow(dead_code)] // used by sessions
+mod batch;
+mod filter;
+mod queue;
+mod session;
+#[allow(dead_code)] // used by sessions
+mod socket;
+mod tagged;
+
+pub use adapter::{AdapterOptions, AdapterSockets, Outbox};
+pub use any::{AnyCarrier, ConnectOptions, connect};
+pub use filter::{Network, ParseNetworkError};
+pub use session::{SessionCarrier, SessionConnectOptions};
+pub use socket::{Clock, OpenError};
+pub use tagged::{TaggedCarrier, TaggedOptions};
+
+/// Bytes of the longest TLP that travels: 8 prefixes, a header of 4 DW, 1024 DW of payload, and ECRC, which the wire
+/// does not have but a careless sender might add.
+pub const MAX_TLP_BYTES: usize = 8 * 4 + 16 + 4096 + 4;
+
+/// What the sockets of a carrier or an adapter have seen, since they were opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SocketCounters {
+    /// Datagrams received.
+    pub received_datagrams: u64,
+    /// Datagrams handed to the kernel.
+    pub sent_datagrams: u64,
+    /// Calls that received at least one datagram.
+    pub receive_calls: u64,
+    /// Calls that sent at least one datagram.
+    pub send_calls: u64,
+    /// Datagrams dropped for being longer or shorter than any that is legal here.
+    pub malformed_datagrams: u64,
+    /// Datagrams that the kernel would not send: destination unreachable and the like.
+    pub failed_sends: u64,
+    /// Datagrams that the kernel dropped before they were received, for want of buffer space or by the filter of allowed
+    /// peers; it does not tell the two apart. Known once a later datagram has been received (`SO_RXQ_OVFL`).
+    pub kernel_drops: u64,
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Datagrams that wait to be sent, on one of several sockets, to one of several peers.
+
+use crate::carrier::SendError;
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+
+/// Datagrams that may wait.
+pub(super) const QUEUE_DATAGRAMS: usize = 2048;
+/// Bytes that may wait.
+pub(super) const QUEUE_BYTES: usize = 1 << 20;
+
+/// One datagram in line.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Entry {
+    /// Index of its socket.
+    pub(super) socket: u16,
+    /// Its destination; `None` where the socket is connected.
+    pub(super) to: Option<SocketAddr>,
+    pub(super) offset: usize,
+    pub(super) len: usize,
+}
+
+/// The line. Bytes lie packed, in order, so that a run of equal datagrams is one slice.
+#[derive(Debug)]
+pub(super) struct SendQueue {
+    bytes: Box<[u8]>,
+    used: usize,
+    entries: VecDeque<Entry>,
+}
+
+impl SendQueue {
+    pub(super) fn new() -> SendQueue {
+        let bytes = vec![0; QUEUE_BYTES].into_boxed_slice();
+        SendQueue { bytes, used: 0, entries: VecDeque::with_capacity(QUEUE_DATAGRAMS) }
+    }
+
+    /// Datagrams of `len` bytes that fit now.
+    pub(super) fn room(&self, len: usize) -> usize {
+        (QUEUE_DATAGRAMS - self.entries.len()).min((QUEUE_BYTES - self.used) / len.max(1))
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Puts a datagram in line.
+    pub(super) fn push(
+        &mut self,
+        socket: u16,
+        to: Option<SocketAddr>,
+        len: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<(), SendError> {
+        if self.room(len) == 0 {
+            return Err(SendError::NoRoom);
+        }
+        let offset = self.used;
+        fill(&mut self.bytes[offset..offset + len]);
+        self.used += len;
+        self.entries.push_back(Entry { socket, to, offset, len });
+        Ok(())
+    }
+
+    /// The datagrams at the front that may leave as one: same socket, same peer, same length, of which the last may be
+    /// shorter. `None` where nothing waits.
+    pub(super) fn front_run(&self, most: usize, most_bytes: usize) -> Option<(Entry, usize, &[u8])> {
+        let first = *self.entries.front()?;
+        let (mut count, mut end) = (0, first.offset);
+        for entry in self.entries.iter().take(most) {
+            let fits = entry.offset + entry.len - first.offset <= most_bytes;
+            if entry.socket != first.socket
+                || entry.to != first.to
+                || entry.len > first.len
+                || (count > 0 && !fits)
+            {
+                break;
+            }
+            count += 1;
+            end = entry.offset + entry.len;
+            if entry.len < first.len {
+                break;
+            }
+        }
+        Some((first, count, &self.bytes[first.offset..end]))
+    }
+
+    /// Takes `count` datagrams from the front.
+    pub(super) fn pop(&mut self, count: usize) {
+        self.entries.drain(..count);
+        if self.entries.is_empty() {
+            self.used = 0;
+        }
+    }
+}

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Opening one UDP socket, and the clock.
+
+use nix::sys::socket::sockopt;
+use nix::sys::socket::{getsockopt, setsockopt};
+use std::io;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::time::Instant;
+use tlp::Time;
+
+/// Bytes of receive buffer asked for; the kernel gives less to those without privileges (`net.core.rmem_max`).
+const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
+/// Bytes of send buffer asked for (`net.core.wmem_max`).
+const SEND_BUFFER_BYTES: usize = 2 << 20;
+
+/// Why a socket could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Somebody else has the port.
+    #[error("UDP port {port:#06x} ({port}) of {address} is taken by another socket; it is needed for {rule}")]
+    Taken {
+        /// Address that was to be bound.
+        address: IpAddr,
+        /// Its port.
+        port: u16,
+        /// What travels on it, and by which rule the number follows.
+        rule: &'static str,
+    },
+    /// The address is none of this host's.
+    #[error("{0} is no address of this host: name one that an interface has")]
+    NotLocal(IpAddr),
+    /// There is no way to the peer.
+    #[error("no route to {0}")]
+    NoRoute(IpAddr),
+    /// The local and the remote address are of different families.
+    #[error("local address {local} and remote address {remote}: both must be IPv4, or both IPv6")]
+    Families {
+        /// This side's.
+        local: IpAddr,
+        /// The peer's.
+        remote: IpAddr,
+    },
+    /// Tags that a port scheme has no ports for.
+    #[error("tags {first:#x} to {last:#x}: legal are ranges within 0 to 0x3ff that are not empty")]
+    Tags {
+        /// First of the range.
+        first: u16,
+        /// Last of the range.
+        last: u16,
+    },
+    /// Nobody on the session port, or nobody who knows sessions.
+    #[error(
+        "{0} does not answer on the session port 0x2ffd: it may be no riser adapter, or does not allow this peer"
+    )]
+    NoSession(IpAddr),
+    /// The peer answered, and refused.
+    #[error("{peer} refuses a session: {reason}")]
+    Refused {
+        /// Who.
+        peer: IpAddr,
+        /// Why.
+        reason: String,
+    },
+    /// Anything else that the system says.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// What came of it.
+        source: io::Error,
+    },
+}
+
+impl OpenError {
+    pub(super) fn io(what: &'static str) -> impl Fn(io::Error) -> OpenError {
+        move |source| OpenError::Io { what, source }
+    }
+}
+
+/// Wall time as [`Time`]: picoseconds since this clock was made; monotonic.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    start: Instant,
+}
+
+impl Default for Clock {
+    fn default() -> Self {
+        Clock::new()
+    }
+}
+
+impl Clock {
+    /// A clock that begins now.
+    #[must_use]
+    pub fn new() -> Clock {
+        Clock { start: Instant::now() }
+    }
+
+    /// The time since it was made.
+    #[must_use]
+    pub fn now(&self) -> Time {
+        Time::from_ps(u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX).saturating_mul(1000))
+    }
+}
+
+/// A socket and the port that it is bound to.
+#[derive(Debug)]
+pub(super) struct Port {
+    pub(super) socket: UdpSocket,
+    pub(super) number: u16,
+}
+
+/// A span as `std` has it.
+pub(super) fn std_duration(span: tlp::Duration) -> std::time::Duration {
+    std::time::Duration::from_nanos(span.as_ps() / 1000)
+}
+
+/// Binds `address`, for what `rule` says.
+pub(super) fn bind(address: SocketAddr, rule: &'static str) -> Result<UdpSocket, OpenError> {
+    let socket = UdpSocket::bind(address).map_err(|source| match source.kind() {
+        io::ErrorKind::AddrInUse => OpenError::Taken { address: address.ip(), port: address.port(), rule },
+        io::ErrorKind::AddrNotAvailable => OpenError::NotLocal(address.ip()),
+        _ => OpenError::Io { what: "binding a UDP socket", source },
+    })?;
+    grow_buffers(&socket);
+    Ok(socket)
+}
+
+/// Connects a bound socket, so that the kernel drops what comes from elsewhere.
+pub(super) fn connect(socket: &UdpSocket, remote: SocketAddr) -> Result<(), OpenError> {
+    socket.connect(remote).map_err(|source| match source.kind() {
+        io::ErrorKind::NetworkUnreachable | io::ErrorKind::HostUnreachable => OpenError::NoRoute(remote.ip()),
+        _ => OpenError::Io { what: "connecting a UDP socket", source },
+    })
+}
+
+/// The address of this host that talks to `remote`: `local` where it is named, else what the route gives.
+pub(super) fn local_address(remote: IpAddr, local: Option<IpAddr>) -> Result<IpAddr, OpenError> {
+    if let Some(local) = local {
+        let same = local.is_ipv4() == remote.is_ipv4();
+        return if same { Ok(local) } else { Err(OpenError::Families { local, remote }) };
+    }
+    let any: IpAddr = match remote {
+        IpAddr::V4(_) => std::net::Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let probe = bind(SocketAddr::new(any, 0), "finding the route")?;
+    // Any port will do: connecting a UDP socket sends nothing.
+    connect(&probe, SocketAddr::new(remote, capture::encap::PORT_SESSION))?;
+    probe.local_addr().map(|address| address.ip()).map_err(OpenError::io("finding the local address"))
+}
+
+// What is refused here costs datagrams under load, which are counted; it is no reason to fail.
+fn grow_buffers(socket: &UdpSocket) {
+    if setsockopt(socket, sockopt::RcvBufForce, &RECEIVE_BUFFER_BYTES).is_err() {
+        let _ = setsockopt(socket, sockopt::RcvBuf, &RECEIVE_BUFFER_BYTES);
+    }
+    if setsockopt(socket, sockopt::SndBufForce, &SEND_BUFFER_BYTES).is_err() {
+        let _ = setsockopt(socket, sockopt::SndBuf, &SEND_BUFFER_BYTES);
+    }
+}
+
+/// Bytes of receive buffer that the kernel has given, as it counts them: with its own overhead.
+pub(super) fn receive_buffer_bytes(socket: &UdpSocket) -> usize {
+    getsockopt(socket, sockopt::RcvBuf).unwrap_or(212_992)
+}

@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Upstream's ports, seen from device software: a socket for each port, bound and connected to the same number.
+
+use super::batch::{self, BATCH, Buffers};
+use super::queue::SendQueue;
+use super::socket::{self, Clock, OpenError, Port, std_duration};
+use super::{MAX_TLP_BYTES, SocketCounters};
+use crate::carrier::{Arrival, Carrier, SendError, Wait};
+use capture::encap::{NETTLP_LEN, NettlpHeader, Origin, PORT_DEVICE, PORT_HOST, PortScheme};
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use nix::sys::socket::MsgFlags;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::ops::RangeInclusive;
+use tlp::Tag;
+
+/// Where a [`TaggedCarrier`] leads.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TaggedOptions {
+    /// The adapter.
+    pub remote: IpAddr,
+    /// Address of this host to send from; `None`: what the route gives. An adapter answers only who it was told of.
+    pub local: Option<IpAddr>,
+    /// Tags of this software's own requests: a socket is opened for each, on `0x3000 + tag`.
+    pub tags: RangeInclusive<u16>,
+    /// Whether to take the host's requests too: 16 sockets on `0x4000 + (tag & 0xf)`. In the paper's scheme, they come
+    /// on the ports of `tags`.
+    pub host: bool,
+    /// How ports follow from tags.
+    pub scheme: PortScheme,
+}
+
+impl TaggedOptions {
+    /// Tags `tags` toward `remote` in today's scheme, from what address the route gives, without the host's requests.
+    #[must_use]
+    pub fn new(remote: IpAddr, tags: RangeInclusive<u16>) -> TaggedOptions {
+        TaggedOptions { remote, local: None, tags, host: false, scheme: PortScheme::Tagged }
+    }
+}
+
+/// Upstream's scheme. Datagrams may be lost, doubled, and overtake each other.
+///
+/// One socket alone is read blocking, so that an answer costs one call; several are waited for with `epoll`.
+#[derive(Debug)]
+pub struct TaggedCarrier {
+    ports: Vec<Port>,
+    tags: RangeInclusive<u16>,
+    scheme: PortScheme,
+    ipv6: bool,
+    poll: Option<Epoll>,
+    buffers: Buffers,
+    queue: SendQueue,
+    segmentation: bool,
+    /// The socket that gave something last.
+    hot: usize,
+    /// Timeout that the only socket has now.
+    timeout: Option<std::time::Duration>,
+    clock: Clock,
+    counters: SocketCounters,
+}
+
+impl TaggedCarrier {
+    /// Binds and connects the sockets. Sends nothing: whether anybody is there shows later.
+    ///
+    /// # Errors
+    /// Where a port is taken or an address is not ours; see [`OpenError`].
+    pub fn connect(options: &TaggedOptions) -> Result<TaggedCarrier, OpenError> {
+        let (first, last) = (*options.tags.start(), *options.tags.end());
+        if first > last || last >= Tag::COUNT {
+            return Err(OpenError::Tags { first, last });
+        }
+        let local = socket::local_address(options.remote, options.local)?;
+        let mut ports = Vec::new();
+        for (number, rule) in numbers(options) {
+            let socket = socket::bind(SocketAddr::new(local, number), rule)?;
+            socket::connect(&socket, SocketAddr::new(options.remote, number))?;
+            ports.push(Port { socket, number });
+        }
+        let poll = if ports.len() > 1 { Some(watch(&ports)?) } else { None };
+        Ok(TaggedCarrier {
+            segmentation: batch::offers_segmentation(&ports[0].socket),
+            ports,
+            tags: options.tags.clone(),
+            scheme: options.scheme,
+            ipv6: local.is_ipv6(),
+            poll,
+            buffers: Buffers::new(),
+            queue: SendQueue::new(),
+            hot: 0,
+            timeout: None,
+            clock: Clock::new(),
+            counters: SocketCounters::default(),
+        })
+    }
+
+    /// What its sockets have seen.
+    #[must_use]
+    pub fn counters(&self) -> SocketCounters {
+        self.counters
+    }
+
+    /// The address of this side.
+    ///
+    /// # Errors
+    /// Those of `getsockname`.
+    pub fn local_ip(&self) -> io::Result<IpAddr> {
+        self.ports[0].socket.local_addr().map(|address| address.ip())
+    }
+}
+
+/// The ports of some tags, with their rules.
+fn numbers(options: &TaggedOptions) -> Vec<(u16, &'static str)> {
+    let number = |tag| options.scheme.port(Origin::Device, Tag::from_bits(tag));
+    let rule = match options.scheme {
+        PortScheme::Tagged => "device-issued TLPs, 0x3000 + tag",
+        PortScheme::Paper => "TLPs in the paper's scheme, 0x3000 + (tag & 0xf)",
+    };
+    let mut numbers: Vec<_> = options.tags.clone().map(|tag| (number(tag), rule)).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    if options.host && options.scheme == PortScheme::Tagged {
+        numbers.extend((0..16).map(|tag| (PORT_HOST + tag, "host-issued TLPs, 0x4000 + (tag & 0xf)")));
+    }
+    numbers
+}
+
+/// One `epoll` for all of them.
+pub(super) fn watch(ports: &[Port]) -> Result<Epoll, OpenError> {
+    let failed = |e: nix::Error| OpenError::Io { what: "setting up epoll", source: e.into() };
+    let poll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(failed)?;
+    for (index, port) in ports.iter().enumerate() {
+        poll.add(&port.socket, EpollEvent::new(EpollFlags::EPOLLIN, index as u64)).map_err(failed)?;
+    }
+    Ok(poll)
+}
+
+/// Milliseconds for `epoll`, rounded up: a wait of less than one must not become none.
+pub(super) fn epoll_timeout(wait: tlp::Duration) -> EpollTimeout {
+    let ms = wait.as_ps().div_ceil(1_000_000_000);
+    EpollTimeout::try_from(i32::try_from(ms).unwrap_or(i32::MAX)).unwrap_or(EpollTimeout::ZERO)
+}
+
+/// Who issued the request that a TLP is or answers, on a port that does not say: device software gets completions for
+/// requests of its own, and requests of the host.
+pub(super) fn origin_at_device(tlp: &[u8]) -> Origin {
+    if is_completion(tlp) { Origin::Device } else { Origin::Host }
+}
+
+/// Cpl, CplD, CplLk, CplDLk: Type 0 1010b or 0 1011b (PCIe 5.0 §2.2.1, table 2-3).
+pub(super) fn is_completion(tlp: &[u8]) -> bool {
+    tlp.first().is_some_and(|byte| byte & 0x1e == 0x0a)
+}
+
+impl TaggedCarrier {
+    fn origin(scheme: PortScheme, port: u16, tlp: &[u8]) -> Origin {
+        match scheme {
+            PortScheme::Tagged if port >= PORT_HOST => Origin::Host,
+            PortScheme::Tagged => Origin::Device,
+            PortScheme::Paper => origin_at_device(tlp),
+        }
+    }
+
+    /// Everything that waits at one socket, up to a batch.
+    fn drain(
+        &mut self,
+        index: usize,
+        flags: MsgFlags,
+        take: &mut impl FnMut(Arrival<'_>),
+    ) -> io::Result<usize> {
+        let port = &self.ports[index];
+        let (scheme, counters) = (self.scheme, &mut self.counters);
+        let mut taken = 0;
+        let count =
+            self.buffers.receive_many(
+                &port.socket,
+                self.ipv6,
+                flags,
+                |_, bytes| match NettlpHeader::parse(bytes) {
+                    Ok((header, tlp)) if tlp.len() <= MAX_TLP_BYTES => {
+                        let origin = Self::origin(scheme, port.number, tlp);
+                        take(Arrival { origin, tlp, sequence: header.sequence, timestamp: header.timestamp });
+                        taken += 1;
+                    }
+                    _ => counters.malformed_datagrams += 1,
+                },
+            )?;
+        counters.receive_calls += 1;
+        counters.received_datagrams += count as u64;
+        self.hot = index;
+        Ok(taken)
+    }
+
+    /// One blocking read of the only socket.
+    fn receive_alone(
+        &mut self,
+        wait: tlp::Duration,
+        take: &mut impl FnMut(Arrival<'_>),
+    ) -> io::Result<usize> {
+        let wait = std_duration(wait);
+        if wait.is_zero() {
+            return self.drain(0, MsgFlags::MSG_DONTWAIT, take);
+        }
+        if self.timeout != Some(wait) {
+            self.ports[0].socket.set_read_timeout(Some(wait))?;
+            self.timeout = Some(wait);
+        }
+        self.drain(0, MsgFlags::MSG_WAITFORONE, take)
+    }
+
+    /// One `epoll_wait`, and what is ready then.
+    fn receive_any(&mut self, wait: tlp::Duration, take: &mut impl FnMut(Arrival<'_>)) -> io::Result<usize> {
+        let mut events = [EpollEvent::empty(); BATCH];
+        let Some(poll) = &self.poll else { return Ok(0) };
+        let ready = poll.wait(&mut events, epoll_timeout(wait))?;
+        let mut taken = 0;
+        for event in &events[..ready] {
+            taken += nothing_is_zero(self.drain(event.data() as usize, MsgFlags::MSG_DONTWAIT, take))?;
+        }
+        Ok(taken)
+    }
+
+    fn receive_busy(&mut self, wait: tlp::Duration, take: &mut impl FnMut(Arrival<'_>)) -> io::Result<usize> {
+        let end = self.clock.now() + wait;
+        loop {
+            let hot = self.hot;
+            let mut taken = nothing_is_zero(self.drain(hot, MsgFlags::MSG_DONTWAIT, take))?;
+            if taken == 0 && self.poll.is_some() {
+                taken = nothing_is_zero(self.receive_any(tlp::Duration::ZERO, take))?;
+            }
+            if taken > 0 || self.clock.now() >= end {
+                return Ok(taken);
+            }
+            std::hint::spin_loop();
+        }
+    }
+}
+
+/// Nothing there is no error.
+pub(super) fn nothing_is_zero(result: io::Result<usize>) -> io::Result<usize> {
+    match result {
+        Err(error) if batch::would_block(&error) => Ok(0),
+        other => other,
+    }
+}
+
+impl Carrier for TaggedCarrier {
+    fn is_reliable(&self) -> bool {
+        false
+    }
+
+    fn tags(&self) -> RangeInclusive<u16> {
+        self.tags.clone()
+    }
+
+    fn room(&self) -> usize {
+        self.queue.room(batch::MAX_DATAGRAM_BYTES)
+    }
+
+    fn send(
+        &mut self,
+        origin: Origin,
+        tag: Tag,
+        len: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<(), SendError> {
+        if len > MAX_TLP_BYTES {
+            return Err(SendError::TooLong { bytes: len, most: MAX_TLP_BYTES });
+        }
+        let number = self.scheme.port(origin, tag);
+        let index = self.ports.iter().position(|port| port.number == number);
+        let index = index.ok_or(SendError::Tag(tag.bits()))?;
+        self.queue.push(index as u16, None, NETTLP_LEN + len, |bytes| {
+            bytes[..NETTLP_LEN].fill(0);
+            fill(&mut bytes[NETTLP_LEN..]);
+        })
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        batch::flush(&mut self.queue, &self.ports, &mut self.segmentation, &mut self.counters)
+    }
+
+    fn receive(&mut self, wait: Wait, mut take: impl FnMut(Arrival<'_>)) -> io::Result<usize> {
+        nothing_is_zero(match (wait, &self.poll) {
+            (Wait::Busy(most), _) => self.receive_busy(most, &mut take),
+            (Wait::Never, None) => self.receive_alone(tlp::Duration::ZERO, &mut take),
+            (Wait::AtMost(most), None) => self.receive_alone(most, &mut take),
+            (Wait::Never, Some(_)) => self.receive_any(tlp::Duration::ZERO, &mut take),
+            (Wait::AtMost(most), Some(_)) => self.receive_any(most, &mut take),
+        })
+    }
+
+    fn is_idle(&self) -> bool {
+        self.queue.is_empty()
+    }
+}
+
+const _: () = assert!(PORT_DEVICE + Tag::COUNT <= PORT_HOST);

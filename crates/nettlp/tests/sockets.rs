@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Carriers and an adapter's sockets over the loopback: 127.11.x.y and ::1.
+
+use capture::encap::{Origin, PORT_CONFIG, PortScheme};
+use riser_nettlp::carrier::{Carrier, SendError, Wait};
+use riser_nettlp::net::{AdapterOptions, AdapterSockets, OpenError, TaggedCarrier, TaggedOptions};
+use std::net::{IpAddr, Ipv4Addr};
+use tlp::{Duration, Tag};
+
+/// Long enough for every machine; reached only where a test fails.
+const PATIENCE: Wait = Wait::AtMost(Duration::from_ms(5_000));
+
+fn ip(x: u8, y: u8) -> IpAddr {
+    Ipv4Addr::new(127, 11, x, y).into()
+}
+
+/// Answers one batch with its own bytes; gives the ports.
+fn echo(adapter: &mut AdapterSockets) -> Vec<u16> {
+    let mut ports = Vec::new();
+    adapter
+        .poll(PATIENCE, |out, port, from, bytes| {
+            ports.push(port);
+            out.send(port, from, bytes).unwrap();
+        })
+        .unwrap();
+    adapter.flush().unwrap();
+    ports
+}
+
+fn receive_one(carrier: &mut impl Carrier) -> (Origin, Vec<u8>) {
+    let mut got = None;
+    assert_eq!(carrier.receive(PATIENCE, |a| got = Some((a.origin, a.tlp.to_vec()))).unwrap(), 1);
+    got.unwrap()
+}
+
+#[test]
+fn a_tlp_takes_the_port_of_its_tag_and_its_answer_comes_back() {
+    let mut adapter = AdapterSockets::bind(&AdapterOptions::new(ip(1, 1))).unwrap();
+    let options = TaggedOptions { local: Some(ip(1, 2)), host: true, ..TaggedOptions::new(ip(1, 1), 3..=5) };
+    let mut carrier = TaggedCarrier::connect(&options).unwrap();
+    for (origin, tag, port) in
+        [(Origin::Device, 3, 0x3003), (Origin::Device, 5, 0x3005), (Origin::Host, 0x12, 0x4002)]
+    {
+        carrier.send(origin, Tag::from_bits(tag), 12, |out| out.fill(tag as u8)).unwrap();
+        carrier.flush().unwrap();
+        assert_eq!(echo(&mut adapter), [port]);
+        assert_eq!(receive_one(&mut carrier), (origin, vec![tag as u8; 12]));
+    }
+    assert_eq!(carrier.send(Origin::Device, Tag::from_bits(6), 12, |_| ()), Err(SendError::Tag(6)));
+}
+
+#[test]
+fn the_papers_scheme_folds_tags_onto_sixteen_ports() {
+    let mut adapter = AdapterSockets::bind(&AdapterOptions::new(ip(2, 1))).unwrap();
+    let options = TaggedOptions {
+        local: Some(ip(2, 2)),
+        scheme: PortScheme::Paper,
+        ..TaggedOptions::new(ip(2, 1), 0..=63)
+    };
+    let mut carrier = TaggedCarrier::connect(&options).unwrap();
+    // A CplD is an answer to this side, an MRd a request of the host's, on the same port.
+    for (first, origin) in [(0x4a, Origin::Device), (0x00, Origin::Host)] {
+        carrier.send(Origin::Device, Tag::from_bits(0x35), 12, |out| out.fill(first)).unwrap();
+        carrier.flush().unwrap();
+        assert_eq!(echo(&mut adapter), [0x3005]);
+        assert_eq!(receive_one(&mut carrier), (origin, vec![first; 12]));
+    }
+}
+
+#[test]
+fn a_port_that_is_taken_is_named_with_its_rule() {
+    let only = AdapterOptions {
+        tags: None,
+        host: false,
+        messaging: false,
+        registers: false,
+        sessions: false,
+        ..AdapterOptions::new(ip(3, 1))
+    };
+    let _first = AdapterSockets::bind(&only).unwrap();
+    let error = AdapterSockets::bind(&only).unwrap_err();
+    assert!(matches!(error, OpenError::Taken { port: PORT_CONFIG, rule: "configuration", .. }));
+    assert_eq!(
+        error.to_string(),
+        "UDP port 0x5001 (20481) of 127.11.3.1 is taken by another socket; it is needed for configuration"
+    );
+}
+
+#[test]
+fn ipv6_works_alike() {
+    let localhost: IpAddr = std::net::Ipv6Addr::LOCALHOST.into();
+    // Plain sockets on the other side, since both would want the same port of the one address.
+    let tags = 0x3f0..=0x3f0;
+    let peer = std::net::UdpSocket::bind((localhost, 0)).unwrap();
+    let options = AdapterOptions {
+        tags: Some(tags),
+        host: false,
+        messaging: false,
+        configuration: false,
+        registers: false,
+        sessions: false,
+        ..AdapterOptions::new(localhost)
+    };
+    let mut adapter = AdapterSockets::bind(&options).unwrap();
+    peer.send_to(&[1; 18], (localhost, 0x33f0)).unwrap();
+    assert_eq!(echo(&mut adapter), [0x33f0]);
+    let mut answer = [0; 64];
+    assert_eq!(peer.recv_from(&mut answer).unwrap(), (18, (localhost, 0x33f0).into()));
+}
