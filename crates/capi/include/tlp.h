@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * tlp.h: headers of TLPs as they stand in a datagram, and what reads and writes their fields.
+ *
+ * All fields of more than one byte are big endian, as on the wire (PCIe 5.0 §2.2). Macros that take such a field
+ * (tlp_length(falen), tlp_cpl_status(stcnt), tlp_id_to_bus(id) ...) take it as it stands in the header, and give a number
+ * of the host's byte order; macros that set one write it in big endian. The functions at the end never block, set no
+ * errno, and may be called from any thread and from signal handlers.
+ *
+ *   datagram:  struct nettlp_hdr, then one of
+ *   MRd, MWr:  struct tlp_mr_hdr, address of 4 or 8 bytes (3 or 4 DW of header), data in whole DWs (MWr)
+ *   Cpl, CplD: struct tlp_cpl_hdr, data in whole DWs (CplD)
+ */
+#ifndef RISER_TLP_H
+#define RISER_TLP_H
+
+#include <arpa/inet.h>
+#include <endian.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* In front of every TLP: NSDI'20 §4.1. Both fields are 0 from software. */
+struct nettlp_hdr {
+	uint16_t seq;    /* count of the adapter's datagrams */
+	uint32_t tstamp; /* the adapter's clock, ticks of 6.4 ns */
+} __attribute__((packed));
+
+/* The first DW of every TLP (PCIe 5.0 §2.2.1). */
+struct tlp_hdr {
+	uint8_t fmt_type; /* Fmt in bits 7:5, Type in bits 4:0 */
+	uint8_t tclass;   /* Traffic Class in bits 6:4 */
+	uint16_t falen;   /* TD, EP, Attr, AT and Length */
+} __attribute__((packed));
+
+/* ---- fmt_type ---- */
+
+#define TLP_FMT_DW_MASK 0x20
+#define TLP_FMT_3DW     0x00
+#define TLP_FMT_4DW     0x20
+
+#define TLP_FMT_DATA_MASK 0x40
+#define TLP_FMT_WO_DATA   0x00
+#define TLP_FMT_W_DATA    0x40
+
+#define TLP_FMT_MASK   0xe0
+#define TLP_FMT_PREFIX 0x80
+
+#define TLP_TYPE_MASK   0x1f
+#define TLP_TYPE_MRd    0x00
+#define TLP_TYPE_MRdLk  0x01
+#define TLP_TYPE_MWr    0x00
+#define TLP_TYPE_IO     0x02
+#define TLP_TYPE_IORd   0x02
+#define TLP_TYPE_IOWr   0x02
+#define TLP_TYPE_CfgRd0 0x04
+#define TLP_TYPE_CfgWr0 0x04
+#define TLP_TYPE_CfgRd1 0x05
+#define TLP_TYPE_CfgWr1 0x05
+#define TLP_TYPE_Msg    0x10
+#define TLP_TYPE_Cpl    0x0a
+#define TLP_TYPE_CplLk  0x0b
+
+/* The same in capitals. */
+#define TLP_TYPE_MRD    TLP_TYPE_MRd
+#define TLP_TYPE_MRDLK  TLP_TYPE_MRdLk
+#define TLP_TYPE_MWR    TLP_TYPE_MWr
+#define TLP_TYPE_IORD   TLP_TYPE_IORd
+#define TLP_TYPE_IOWR   TLP_TYPE_IOWr
+#define TLP_TYPE_CFGRD0 TLP_TYPE_CfgRd0
+#define TLP_TYPE_CFGWR0 TLP_TYPE_CfgWr0
+#define TLP_TYPE_CFGRD1 TLP_TYPE_CfgRd1
+#define TLP_TYPE_CFGWR1 TLP_TYPE_CfgWr1
+#define TLP_TYPE_MSG    TLP_TYPE_Msg
+#define TLP_TYPE_CPL    TLP_TYPE_Cpl
+#define TLP_TYPE_CPLLK  TLP_TYPE_CplLk
+
+#define tlp_fmt(ft)  ((ft) & TLP_FMT_MASK)
+#define tlp_type(ft) ((ft) & TLP_TYPE_MASK)
+
+/* Sets Fmt to one of TLP_FMT_3DW, _4DW and one of TLP_FMT_WO_DATA, _W_DATA; Type stays. */
+#define tlp_set_fmt(ft, dw, wd) ((ft) = (uint8_t)(((ft) & TLP_TYPE_MASK) | (dw) | (wd)))
+/* Sets Type; Fmt stays. */
+#define tlp_set_type(ft, type) ((ft) = (uint8_t)(((ft) & TLP_FMT_MASK) | (type)))
+
+#define tlp_is_3dw(ft)     (((ft) & TLP_FMT_DW_MASK) == TLP_FMT_3DW)
+#define tlp_is_4dw(ft)     (((ft) & TLP_FMT_DW_MASK) == TLP_FMT_4DW)
+#define tlp_is_w_data(ft)  (((ft) & TLP_FMT_DATA_MASK) == TLP_FMT_W_DATA)
+#define tlp_is_wo_data(ft) (((ft) & TLP_FMT_DATA_MASK) == TLP_FMT_WO_DATA)
+
+/* Each holds for one kind alone: a CplD is no Cpl. A TLP with prefixes is none of them. */
+#define tlp_is_mrd(ft)  (((ft) & ~TLP_FMT_DW_MASK) == (TLP_FMT_WO_DATA | TLP_TYPE_MRd))
+#define tlp_is_mwr(ft)  (((ft) & ~TLP_FMT_DW_MASK) == (TLP_FMT_W_DATA | TLP_TYPE_MWr))
+#define tlp_is_cpl(ft)  ((ft) == (TLP_FMT_3DW | TLP_FMT_WO_DATA | TLP_TYPE_Cpl))
+#define tlp_is_cpld(ft) ((ft) == (TLP_FMT_3DW | TLP_FMT_W_DATA | TLP_TYPE_Cpl))
+
+/* ---- falen ---- */
+
+#define TLP_FLAG_MASK   0xc000
+#define TLP_FLAG_DIGEST 0x8000 /* TD: a digest follows the data */
+#define TLP_FLAG_EP     0x4000 /* EP: the data is poisoned */
+#define TLP_FLAG_TD     TLP_FLAG_DIGEST
+#define TLP_FLAG_POISON TLP_FLAG_EP
+
+#define TLP_ATTR_MASK    0x3000
+#define TLP_ATTR_RELAX   0x2000 /* Relaxed Ordering */
+#define TLP_ATTR_NOSNP   0x1000 /* No Snoop */
+#define TLP_ATTR_RELAXED TLP_ATTR_RELAX
+#define TLP_ATTR_RO      TLP_ATTR_RELAX
+#define TLP_ATTR_NOSNOOP TLP_ATTR_NOSNP
+#define TLP_ATTR_NS      TLP_ATTR_NOSNP
+
+#define TLP_LENGTH_MASK 0x03ff
+
+#define tlp_flag(falen) (ntohs(falen) & TLP_FLAG_MASK)
+#define tlp_attr(falen) (ntohs(falen) & TLP_ATTR_MASK)
+/* Length in DW, 1 to 1024: 0 on the wire is 1024. */
+#define tlp_length(falen) ((((ntohs(falen) & TLP_LENGTH_MASK) + 1023) & TLP_LENGTH_MASK) + 1)
+
+#define tlp_set_flag(falen, flag) \
+	((falen) = htons((uint16_t)((ntohs(falen) & ~TLP_FLAG_MASK) | ((flag) & TLP_FLAG_MASK))))
+#define tlp_set_attr(falen, attr) \
+	((falen) = htons((uint16_t)((ntohs(falen) & ~TLP_ATTR_MASK) | ((attr) & TLP_ATTR_MASK))))
+/* Sets Length, 1 to 1024 DW; 1024 is written as 0, and no other bit changes. */
+#define tlp_set_length(falen, len) \
+	((falen) = htons((uint16_t)((ntohs(falen) & ~TLP_LENGTH_MASK) | ((len) & TLP_LENGTH_MASK))))
+
+/* ---- ids: Requester ID and Completer ID as they stand in a header ---- */
+
+#define tlp_id_to_bus(id)      (ntohs(id) >> 8)
+#define tlp_id_to_device(id)   ((ntohs(id) & 0x00f8) >> 3)
+#define tlp_id_to_function(id) (ntohs(id) & 0x0007)
+#define tlp_id_to_func(id)     tlp_id_to_function(id)
+/* The other way: a field of a header from bus, device (0 to 31) and function (0 to 7). */
+#define tlp_bdf_to_id(bus, device, function) \
+	htons((uint16_t)((((bus) & 0xff) << 8) | (((device) & 0x1f) << 3) | ((function) & 0x7)))
+
+/* ---- memory requests (PCIe 5.0 §2.2.7) ---- */
+
+/* MRd and MWr. Behind it stand the address, 4 or 8 bytes, and the data of a MWr. */
+struct tlp_mr_hdr {
+	struct tlp_hdr tlp;
+	uint16_t requester; /* Requester ID: bus, device, function */
+	uint8_t tag;
+#if __BYTE_ORDER == __LITTLE_ENDIAN
+	uint8_t fstdw : 4; /* First DW Byte Enables: bit n is byte n of the first DW */
+	uint8_t lstdw : 4; /* Last DW Byte Enables; 0 where Length is 1 */
+#else
+	uint8_t lstdw : 4;
+	uint8_t fstdw : 4;
+#endif
+} __attribute__((packed));
+
+/* ---- completions (PCIe 5.0 §2.2.9) ---- */
+
+/* Cpl and CplD. Behind it stands the data of a CplD. */
+struct tlp_cpl_hdr {
+	struct tlp_hdr tlp;
+	uint16_t completer; /* Completer ID */
+	uint16_t stcnt;     /* Completion Status, BCM and Byte Count */
+	uint16_t requester; /* Requester ID of the request that it answers */
+	uint8_t tag;
+	uint8_t lowaddr;    /* low 7 bits of the address of the first byte of its data */
+} __attribute__((packed));
+
+#define TLP_CPL_STATUS_MASK 0xe000
+#define TLP_CPL_STATUS_SC   0x0000 /* Successful Completion */
+#define TLP_CPL_STATUS_UR   0x2000 /* Unsupported Request */
+#define TLP_CPL_STATUS_CRS  0x4000 /* Configuration Request Retry Status */
+#define TLP_CPL_STATUS_CA   0x8000 /* Completer Abort */
+
+#define TLP_CPL_BCM_MASK   0x1000
+#define TLP_CPL_BCM        TLP_CPL_BCM_MASK
+#define TLP_CPL_BCNT_MASK  0x0fff
+#define TLP_CPL_COUNT_MASK TLP_CPL_BCNT_MASK
+
+#define tlp_cpl_status(stcnt) (ntohs(stcnt) & TLP_CPL_STATUS_MASK)
+#define tlp_cpl_bcm(stcnt)    (ntohs(stcnt) & TLP_CPL_BCM_MASK)
+/* Bytes that remain of the request, those of this completion included, 1 to 4096: 0 on the wire is 4096. */
+#define tlp_cpl_bcnt(stcnt) ((((ntohs(stcnt) & TLP_CPL_BCNT_MASK) + 4095) & TLP_CPL_BCNT_MASK) + 1)
+
+#define tlp_set_cpl_status(stcnt, status) \
+	((stcnt) = htons((uint16_t)((ntohs(stcnt) & ~TLP_CPL_STATUS_MASK) | ((status) & TLP_CPL_STATUS_MASK))))
+#define tlp_set_cpl_bcm(stcnt, bcm) \
+	((stcnt) = htons((uint16_t)((ntohs(stcnt) & ~TLP_CPL_BCM_MASK) | ((bcm) ? TLP_CPL_BCM_MASK : 0))))
+/* Sets Byte Count, 1 to 4096; 4096 is written as 0, and no other bit changes. */
+#define tlp_set_cpl_bcnt(stcnt, count) \
+	((stcnt) = htons((uint16_t)((ntohs(stcnt) & ~TLP_CPL_BCNT_MASK) | ((count) & TLP_CPL_BCNT_MASK))))
+
+/* ---- functions ---- */
+
+/*
+ * What stands in the header of a request for `count` bytes at `addr` (PCIe 5.0 §2.2.5), where 1 <= count <= 4096 and no
+ * 4 KiB boundary is crossed: First DW Byte Enables, Last DW Byte Enables (0 where Length is 1), and Length in DW.
+ * Of count 0: no byte enabled, and one DW, which is a zero-length request.
+ */
+int tlp_calculate_fstdw(uintptr_t addr, size_t count);
+int tlp_calculate_lstdw(uintptr_t addr, size_t count);
+int tlp_calculate_length(uintptr_t addr, size_t count);
+
+/*
+ * The address of the first byte that a memory request names: the address behind the header, and the bytes of the first
+ * DW that are not enabled. `mh` must be followed by the address.
+ */
+uintptr_t tlp_mr_addr(struct tlp_mr_hdr *mh);
+
+/*
+ * Bytes from the first enabled one to the last: the Byte Count of the first completion (PCIe 5.0 Table 2-38). Of a
+ * zero-length request 1 where it is an MRd, as that table says, and 0 where it is an MWr: it writes nothing.
+ */
+int tlp_mr_data_length(struct tlp_mr_hdr *mh);
+
+/* The first enabled byte of a MWr's data: header, address, and the bytes that are not enabled skipped. */
+void *tlp_mwr_data(struct tlp_mr_hdr *mh);
+
+/*
+ * The first byte of a CplD's data that was asked for: directly behind the 12 bytes of header, or up to 3 bytes on where
+ * Lower Address is not a multiple of 4. And their number: Byte Count, or what the TLP has room for where more follow.
+ */
+void *tlp_cpld_data(struct tlp_cpl_hdr *ch);
+int tlp_cpld_data_length(struct tlp_cpl_hdr *ch);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* RISER_TLP_H */
