@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! DMA reads and writes of a context: one request at a time, under one tag.
+//!
+//! The tag of a read that timed out rests until the missing completions have come, at most [`DRAIN`]. What rests is kept
+//! by socket, since contexts are the program's to copy. Before a read is sent, what waits on the socket is dropped: it
+//! can be none of its completions, but a copy of an earlier one. Never waits longer than [`TIMEOUT`] for a request, and
+//! [`DRAIN`] before it.
+
+use crate::gather::{Gather, Read, Taken};
+use crate::socket;
+use crate::types::Nettlp;
+use nix::errno::Errno;
+use std::collections::BTreeMap;
+use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tlp::{Body, MemoryOp, MemoryRequest, Repr, Span, split};
+
+/// `LIBTLP_CPL_TIMEOUT`: how long a read waits for its completions.
+pub(crate) const TIMEOUT: Duration = Duration::from_millis(500);
+/// `LIBTLP_DRAIN_TIMEOUT`: how much longer its tag rests.
+pub(crate) const DRAIN: Duration = Duration::from_millis(500);
+
+/// Bytes before a TLP: `struct nettlp_hdr`, zero from software.
+pub(crate) const NETTLP_LEN: usize = 6;
+/// Longest datagram that is looked at: a header of four DW, 4 KiB and a digest. Longer ones are strays.
+pub(crate) const DATAGRAM_MAX: usize = NETTLP_LEN + 16 + 4096 + 4;
+/// Most data of one request.
+const REQUEST_MAX: u32 = 4096;
+/// Datagrams that a read drops before it is sent; a peer that sends without end must not hold it up.
+const DROP_MAX: usize = 1024;
+
+/// Datagrams that no request asked for.
+static STRAYS: AtomicU64 = AtomicU64::new(0);
+
+/// A read that timed out.
+struct Resting {
+    gather: Gather,
+    until: Instant,
+}
+
+/// Reads that timed out, by their sockets: at most one for each.
+static RESTING: Mutex<BTreeMap<RawFd, Resting>> = Mutex::new(BTreeMap::new());
+/// How many there are, so that nobody takes the lock where there is none.
+static RESTING_COUNT: AtomicUsize = AtomicUsize::new(0);
+
+pub(crate) fn strays() -> u64 {
+    STRAYS.load(Ordering::Relaxed)
+}
+
+pub(crate) fn count_stray() {
+    STRAYS.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Opens the socket of a context.
+pub(crate) fn init(nt: &mut Nettlp) -> Result<(), Errno> {
+    let port = nt.port_of_tag()?;
+    let local = nt.local_addr.with_port(port);
+    let fd = socket::open(Some(local), nt.remote_addr.with_port(port), TIMEOUT)?;
+    if nt.is_own() {
+        socket::set_receive_timeout(&fd, TIMEOUT)?;
+    }
+    nt.port = i32::from(port);
+    nt.sockfd = std::os::fd::IntoRawFd::into_raw_fd(fd);
+    // A socket of this number that was closed meanwhile took what it had to wait for with it.
+    forget(nt.sockfd);
+    Ok(())
+}
+
+/// Reads all of `out`, by requests of at most `limit` bytes.
+pub(crate) fn read(nt: &Nettlp, address: u64, out: &mut [u8], limit: usize) -> Result<(), Errno> {
+    for_each_piece(address, out.len(), limit, |at, range| read_piece(nt, at, &mut out[range]))
+}
+
+/// Writes all of `data`, by requests of at most `limit` bytes.
+pub(crate) fn write(nt: &Nettlp, address: u64, data: &[u8], limit: usize) -> Result<(), Errno> {
+    for_each_piece(address, data.len(), limit, |at, range| write_piece(nt, at, &data[range]))
+}
+
+fn for_each_piece(
+    address: u64,
+    len: usize,
+    limit: usize,
+    mut each: impl FnMut(u64, std::ops::Range<usize>) -> Result<(), Errno>,
+) -> Result<(), Errno> {
+    if limit < 4 || (len > 0 && address.checked_add(len as u64 - 1).is_none()) {
+        return Err(Errno::EINVAL);
+    }
+    let limit = limit.min(REQUEST_MAX as usize) as u32;
+    let mut done = 0;
+    while done < len {
+        let at = address + done as u64;
+        let remaining = (len - done).min(REQUEST_MAX as usize) as u32;
+        let piece = split::request_piece(at, remaining, limit) as usize;
+        each(at, done..done + piece)?;
+        done += piece;
+    }
+    Ok(())
+}
+
+fn request(nt: &Nettlp, op: MemoryOp, address: u64, len: usize) -> Result<MemoryRequest, Errno> {
+    let span = Span::covering(address, len as u32).map_err(|_| Errno::EINVAL)?;
+    Ok(MemoryRequest { op, requester: nt.requester(), tag: nt.tag(), span })
+}
+
+fn write_piece(nt: &Nettlp, address: u64, data: &[u8]) -> Result<(), Errno> {
+    let request = request(nt, MemoryOp::Write, address, data.len())?;
+    let mut datagram = [0; DATAGRAM_MAX];
+    let header = Repr::new(Body::Memory(request)).emit(&mut datagram[NETTLP_LEN..]);
+    // Whole DWs: bytes that are not enabled are 0.
+    let start = NETTLP_LEN + header + request.span.lead() as usize;
+    datagram[start..start + data.len()].copy_from_slice(data);
+    let end = NETTLP_LEN + header + request.span.length_dw() as usize * 4;
+    socket::send_whole(nt.sockfd, &datagram[..end])
+}
+
+fn read_piece(nt: &Nettlp, address: u64, out: &mut [u8]) -> Result<(), Errno> {
+    let request = request(nt, MemoryOp::Read, address, out.len())?;
+    let mut buffer = [0; DATAGRAM_MAX];
+    await_rest(nt.sockfd, &mut buffer)?;
+    if nt.is_own() {
+        drop_waiting(nt.sockfd, &mut buffer);
+    }
+    let end = NETTLP_LEN + Repr::new(Body::Memory(request)).emit(&mut buffer[NETTLP_LEN..]);
+    buffer[..NETTLP_LEN].fill(0);
+    socket::send_whole(nt.sockfd, &buffer[..end])?;
+    let deadline = Instant::now() + TIMEOUT;
+    let mut gather = Gather::new(Read { requester: request.requester, tag: request.tag, span: request.span });
+    let result = collect(nt, &mut gather, out, &mut buffer, deadline);
+    // What may still come must not become the answer of the next read. Where nobody is there, nothing comes.
+    if result.is_err() && result != Err(Errno::ECONNREFUSED) && !gather.is_whole() {
+        rest(nt.sockfd, gather, Instant::now() + DRAIN);
+    }
+    result
+}
+
+/// Receives until the read has all its bytes.
+fn collect(
+    nt: &Nettlp,
+    gather: &mut Gather,
+    out: &mut [u8],
+    buffer: &mut [u8; DATAGRAM_MAX],
+    deadline: Instant,
+) -> Result<(), Errno> {
+    // The socket's own timeout serves for the first datagram: one system call. Completions of one read come together.
+    let mut asleep = nt.is_own();
+    while !gather.is_whole() {
+        let len = socket::receive_by(nt.sockfd, buffer, deadline, asleep)?;
+        match tlp_of(buffer, len).map(|tlp| gather.take(tlp, Some(out))) {
+            Some(Taken::Data) => {}
+            Some(Taken::Failed(error)) => return Err(error),
+            Some(Taken::Stray) | None => {
+                count_stray();
+                if Instant::now() >= deadline {
+                    return Err(Errno::ETIMEDOUT);
+                }
+            }
+        }
+        asleep = false;
+    }
+    Ok(())
+}
+
+/// The TLP of a datagram of `len` bytes; `None` where it has none, or was longer than the buffer.
+pub(crate) fn tlp_of(buffer: &[u8; DATAGRAM_MAX], len: usize) -> Option<&[u8]> {
+    buffer.get(NETTLP_LEN..len)
+}
+
+fn drop_waiting(fd: RawFd, buffer: &mut [u8]) {
+    for _ in 0..DROP_MAX {
+        match socket::receive_now(fd, buffer) {
+            Ok(_) => count_stray(),
+            // An error of an earlier datagram is taken off the socket; the next send says what holds now.
+            Err(Errno::EINTR | Errno::ECONNREFUSED) => {}
+            Err(_) => return,
+        }
+    }
+}
+
+fn resting() -> MutexGuard<'static, BTreeMap<RawFd, Resting>> {
+    RESTING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn rest(fd: RawFd, gather: Gather, until: Instant) {
+    let mut all = resting();
+    all.insert(fd, Resting { gather, until });
+    RESTING_COUNT.store(all.len(), Ordering::Release);
+}
+
+/// Ends what rests on a socket, and says what it was.
+fn forget(fd: RawFd) -> Option<Resting> {
+    if RESTING_COUNT.load(Ordering::Acquire) == 0 {
+        return None;
+    }
+    let mut all = resting();
+    let found = all.remove(&fd);
+    RESTING_COUNT.store(all.len(), Ordering::Release);
+    found
+}
+
+/// Waits until the socket's tag may be used again.
+fn await_rest(fd: RawFd, buffer: &mut [u8; DATAGRAM_MAX]) -> Result<(), Errno> {
+    let Some(Resting { mut gather, until }) = forget(fd) else { return Ok(()) };
+    while !gather.is_whole() {
+        match socket::receive_by(fd, buffer, until, false) {
+            Ok(len) => {
+                count_stray();
+                let _ = tlp_of(buffer, len).map(|tlp| gather.take(tlp, None));
+                if Instant::now() >= until {
+                    break;
+                }
+            }
+            Err(Errno::ETIMEDOUT) => break,
+            Err(Errno::ECONNREFUSED) => {}
+            Err(error) => {
+                rest(fd, gather, until);
+                return Err(error);
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Reads, and completions that are theirs or are not. Never a socket.
+
+use super::*;
+use proptest::prelude::*;
+use tlp::{Mps, Rcb, split};
+
+const REQUESTER: Bdf = Bdf::from_bits(0x1b00);
+
+fn read(address: u64, len: u32) -> Read {
+    Read { requester: REQUESTER, tag: Tag::from_bits(3), span: Span::covering(address, len).unwrap() }
+}
+
+fn completion(read: &Read, offset: u32, len: u32) -> Completion {
+    let address = read.span.first_byte() + u64::from(offset);
+    Completion {
+        locked: false,
+        completer: Bdf::from_bits(0),
+        requester: read.requester,
+        tag: read.tag,
+        status: Status::Success,
+        bcm: false,
+        byte_count: (read.span.byte_count() - offset) as u16,
+        lower_address: (address & 0x7f) as u8,
+        length_dw: Some((((address & 3) as u32 + len).div_ceil(4)) as u16),
+    }
+}
+
+/// Byte n of memory is n, cut to 8 bits and stirred.
+fn memory(address: u64) -> u8 {
+    (address as u8).wrapping_mul(31) ^ (address >> 8) as u8
+}
+
+fn bytes(completion: Completion, address: u64) -> Vec<u8> {
+    let repr = Repr::new(Body::Completion(completion));
+    let mut out = vec![0; repr.tlp_len()];
+    let header = repr.emit(&mut out);
+    for (n, byte) in out[header..].iter_mut().enumerate() {
+        *byte = memory((address & !3) + n as u64);
+    }
+    out
+}
+
+/// All completions of a read, cut at boundaries of 64 bytes.
+fn completions(read: &Read) -> Vec<Vec<u8>> {
+    let (mut out, mut offset) = (Vec::new(), 0);
+    let total = read.span.byte_count();
+    while offset < total {
+        let at = read.span.first_byte() + u64::from(offset);
+        let len = split::completion_piece(at, total - offset, Mps::new(128).unwrap(), Rcb::new(64).unwrap());
+        out.push(bytes(completion(read, offset, len), at));
+        offset += len;
+    }
+    out
+}
+
+/// Each row changes one field of the right completion.
+#[test]
+fn what_is_not_the_reads_is_a_stray() {
+    let read = read(0x1001, 10);
+    let right = completion(&read, 0, 10);
+    let rows = [
+        ("tag", Completion { tag: Tag::from_bits(4), ..right }),
+        ("tag bit 8", Completion { tag: Tag::from_bits(0x103), ..right }),
+        ("requester", Completion { requester: Bdf::from_bits(0x1b01), ..right }),
+        ("lower address", Completion { lower_address: 0, ..right }),
+        ("byte count, larger", Completion { byte_count: 11, ..right }),
+        ("byte count, smaller", Completion { byte_count: 9, ..right }),
+        ("length, larger", Completion { length_dw: Some(4), ..right }),
+        ("locked", Completion { locked: true, ..right }),
+    ];
+    for (what, wrong) in rows {
+        let mut out = [0xee; 10];
+        let mut gather = Gather::new(read);
+        assert_eq!(gather.take(&bytes(wrong, 0x1001), Some(&mut out)), Taken::Stray, "{what}");
+        assert_eq!((out, gather.is_whole()), ([0xee; 10], false), "{what}");
+        assert_eq!(gather.take(&bytes(right, 0x1001), Some(&mut out)), Taken::Data);
+        assert!(gather.is_whole());
+        assert_eq!(gather.take(&bytes(right, 0x1001), Some(&mut out)), Taken::Stray, "twice");
+    }
+}
+
+#[test]
+fn what_is_shorter_or_longer_than_it_says_is_a_stray() {
+    let read = read(0x1000, 8);
+    let whole = bytes(completion(&read, 0, 8), 0x1000);
+    let mut out = [0; 8];
+    for len in 0..whole.len() {
+        assert_eq!(Gather::new(read).take(&whole[..len], Some(&mut out)), Taken::Stray, "{len}");
+    }
+    let long = [&whole[..], &[0]].concat();
+    assert_eq!(Gather::new(read).take(&long, Some(&mut out)), Taken::Stray);
+}
+
+/// Completion Status (`PCIe 5.0 Table 2-34`) to errno, as `libtlp.h` has it.
+#[test]
+fn statuses_become_errno() {
+    let read = read(0x1000, 8);
+    let right = Completion { length_dw: None, ..completion(&read, 0, 8) };
+    for (status, errno) in [
+        (Status::UnsupportedRequest, Errno::EOPNOTSUPP),
+        (Status::ConfigRetry, Errno::EAGAIN),
+        (Status::CompleterAbort, Errno::ECONNABORTED),
+        (Status::Success, Errno::EBADMSG),
+    ] {
+        let mut gather = Gather::new(read);
+        assert_eq!(gather.take(&bytes(Completion { status, ..right }, 0), None), Taken::Failed(errno));
+        assert!(gather.is_whole(), "nothing of it is to come");
+    }
+    let mut poisoned = bytes(completion(&read, 0, 8), 0x1000);
+    poisoned[2] |= 0x40;
+    assert_eq!(Gather::new(read).take(&poisoned, Some(&mut [0; 8])), Taken::Failed(Errno::EIO));
+}
+
+/// A refusal of the second half: the first may still come.
+#[test]
+fn a_refusal_of_the_rest_leaves_what_was_before_it() {
+    let read = read(0x1000, 256);
+    let mut gather = Gather::new(read);
+    let refusal =
+        Completion { length_dw: None, status: Status::CompleterAbort, ..completion(&read, 128, 128) };
+    assert_eq!(gather.take(&bytes(refusal, 0), None), Taken::Failed(Errno::ECONNABORTED));
+    assert!(!gather.is_whole());
+    assert_eq!(gather.take(&completions(&read)[0], None), Taken::Data);
+    assert!(gather.is_whole());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// Whatever the order, and however often each comes, the bytes are those of memory.
+    #[test]
+    fn any_order_and_copies_give_the_bytes_of_memory(
+        address in 0x1000_u64..0x2000, len in 1_u32..=4096, order in proptest::collection::vec(any::<u16>(), 0..300),
+    ) {
+        let len = len.min(4096 - (address & 0xfff) as u32);
+        let read = read(address, len);
+        let all = completions(&read);
+        let mut out = vec![0; len as usize];
+        let mut gather = Gather::new(read);
+        let shuffled = order.iter().map(|n| usize::from(*n) % all.len()).chain(0..all.len());
+        for index in shuffled {
+            gather.take(&all[index], Some(&mut out));
+        }
+        prop_assert!(gather.is_whole());
+        let expected: Vec<u8> = (0..u64::from(len)).map(|n| memory(address + n)).collect();
+        prop_assert_eq!(out, expected);
+    }
+
+    /// Foreign bytes, also behind a header that fits, never panic and never complete a read that they do not answer.
+    #[test]
+    fn foreign_bytes_do_nothing(
+        address in 0x1000_u64..0x1100, len in 1_u32..=512, flips in proptest::collection::vec((0_usize..16, any::<u8>()), 0..4),
+        noise in proptest::collection::vec(any::<u8>(), 0..64),
+    ) {
+        let read = read(address, len);
+        let mut out = vec![0; len as usize];
+        let mut gather = Gather::new(read);
+        gather.take(&noise, Some(&mut out));
+        let mut first = completions(&read).remove(0);
+        for (at, by) in flips {
+            if let Some(byte) = first.get_mut(at) {
+                *byte ^= by;
+            }
+        }
+        gather.take(&first, Some(&mut out));
+    }
+}

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! LibTLP for C: what `include/libtlp.h` and `include/tlp.h` declare, over the crates `tlp` and `nettlp`.
+//!
+//! The headers hold the contract: arguments, returns, errno, blocking, threads. Here is how it is kept.
+//!
+//! ```text
+//!   ffi        C's pointers become references, errors become errno; the one module with `unsafe`, beside header
+//!    ├─ dma        requests out, completions in; a tag that may not be used yet
+//!    │   └─ gather     which bytes of one read have come: no socket, no clock
+//!    ├─ callbacks  nettlp_run_cb
+//!    ├─ ask        messaging and configuration
+//!    └─ socket     the system calls
+//!   header     tlp_mr_addr and its like, on headers in the caller's memory
+//! ```
+//!
+//! The library never starts threads, never prints, never allocates per TLP, and never panics on a datagram.
+
+mod ask;
+mod callbacks;
+mod dma;
+mod ffi;
+mod gather;
+mod header;
+mod socket;
+mod types;
