@@ -13,6 +13,8 @@
 //! - [`net`]: sockets and the wall clock.
 //! - [`wire`]: what NetTLP sends beside TLPs.
 //! - [`adapter`]: the other end: many peers, with memory or a lab behind it.
+//! - [`allow`]: whom the adapter serves, where, and which way.
+//! - [`completer`]: answers memory requests from memory.
 //! - [`client`]: a requester on a carrier, with a clock: blocking, in turns, or with futures.
 //! - [`requester`]: memory reads and writes over many tags: LibTLP without its sockets.
 //!
@@ -21,8 +23,11 @@
 //! and knows no fabric: `lab` joins the two.
 
 pub mod adapter;
+pub mod allow;
 pub mod carrier;
 pub mod client;
+pub mod completer;
+mod counters;
 pub mod net;
 pub mod requester;
 pub mod wire;

@@ -21,6 +21,7 @@ fn echo(adapter: &mut AdapterSockets) -> Vec<u16> {
         .poll(PATIENCE, |out, port, from, bytes| {
             ports.push(port);
             out.send(port, from, bytes).unwrap();
+            true
         })
         .unwrap();
     adapter.flush().unwrap();

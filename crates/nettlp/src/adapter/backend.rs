@@ -2,6 +2,7 @@
 //! What stands behind an adapter: memory, or the slot of a lab. Never sees a TLP that is malformed or not allowed.
 
 use crate::carrier::SendError;
+use crate::completer::Full;
 use crate::wire::messaging::{Reply, Request};
 use capture::encap::PORT_SESSION;
 use std::net::SocketAddr;
@@ -55,10 +56,6 @@ pub trait Outbox {
     fn device(&self, tag: Tag) -> Option<Way>;
 }
 
-/// Why a TLP was not taken: no room now. A session keeps it and withholds credits; a datagram is dropped and counted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Full;
-
 /// What stands behind an adapter. Nothing here waits: what takes time is answered later, from [`advance`](Self::advance).
 pub trait Backend {
     /// Whether [`handle`](Self::handle) takes TLPs. While it says no, sockets are not read, and their kernel buffers fill; a
@@ -70,7 +67,8 @@ pub trait Backend {
     /// Takes a TLP of a peer: a request of the device, or the answer to one of the host.
     ///
     /// # Errors
-    /// [`Full`] where it cannot now, also where the answers would find no room in `out`. The TLP is not taken then.
+    /// [`Full`] where it cannot now, also where the answers would find no room in `out`. The TLP is not taken then: a session
+    /// keeps it and withholds credits; a datagram is dropped and counted.
     fn handle(&mut self, now: Time, tlp: &Received<'_>, out: &mut dyn Outbox) -> Result<(), Full>;
 
     /// Sends what is due at `now`: completions, requests of the host. Called after each batch, when [`poll_timeout`](Self::poll_timeout)

@@ -10,5 +10,6 @@
 mod backend;
 mod registers;
 
-pub use backend::{Backend, Full, Outbox, Received, Way};
+pub use crate::completer::Full;
+pub use backend::{Backend, Outbox, Received, Way};
 pub use registers::Registers;

@@ -147,14 +147,16 @@ impl AdapterSockets {
     /// Gives one batch of what has arrived to `take`: the port of this side, who sent it, and the bytes of the datagram;
     /// says how many datagrams that were. `take` may answer into the outbox right away; answers leave with
     /// [`flush`](Self::flush). Of sessions (`port` is `PORT_SESSION`) only TLPs are given, once and in order, each
-    /// behind the six bytes of its NetTLP header; what sessions need beside that is done on the way.
+    /// behind the six bytes of its NetTLP header; what sessions need beside that is done on the way. `take` says whether it
+    /// has taken what it was given: a session offers what was not taken again, first, and grants no credits until it is; any
+    /// other datagram is gone.
     ///
     /// # Errors
     /// Those of `epoll`; errors of single peers are counted, and stop nothing.
     pub fn poll(
         &mut self,
         wait: Wait,
-        mut take: impl FnMut(&mut Outbox, u16, SocketAddr, &[u8]),
+        mut take: impl FnMut(&mut Outbox, u16, SocketAddr, &[u8]) -> bool,
     ) -> io::Result<usize> {
         let most = match wait {
             Wait::Never => tlp::Duration::ZERO,
@@ -204,7 +206,7 @@ impl AdapterSockets {
         &self.outbox.numbers
     }
 
-    fn poll_hot(&mut self, take: &mut impl FnMut(&mut Outbox, u16, SocketAddr, &[u8])) -> usize {
+    fn poll_hot(&mut self, take: &mut impl FnMut(&mut Outbox, u16, SocketAddr, &[u8]) -> bool) -> usize {
         let hot = std::mem::take(&mut self.hot);
         hot.iter().map(|&index| self.drain(index, take)).sum()
     }
@@ -212,7 +214,7 @@ impl AdapterSockets {
     fn poll_ready(
         &mut self,
         wait: tlp::Duration,
-        take: &mut impl FnMut(&mut Outbox, u16, SocketAddr, &[u8]),
+        take: &mut impl FnMut(&mut Outbox, u16, SocketAddr, &[u8]) -> bool,
     ) -> io::Result<usize> {
         let mut events = [EpollEvent::empty(); BATCH];
         let ready = match self.poll.wait(&mut events, epoll_timeout(wait)) {
@@ -225,7 +227,7 @@ impl AdapterSockets {
     fn poll_busy(
         &mut self,
         wait: tlp::Duration,
-        take: &mut impl FnMut(&mut Outbox, u16, SocketAddr, &[u8]),
+        take: &mut impl FnMut(&mut Outbox, u16, SocketAddr, &[u8]) -> bool,
     ) -> io::Result<usize> {
         let end = self.clock.now() + wait;
         loop {
@@ -237,13 +239,19 @@ impl AdapterSockets {
         }
     }
 
-    fn drain(&mut self, index: usize, take: &mut impl FnMut(&mut Outbox, u16, SocketAddr, &[u8])) -> usize {
+    fn drain(
+        &mut self,
+        index: usize,
+        take: &mut impl FnMut(&mut Outbox, u16, SocketAddr, &[u8]) -> bool,
+    ) -> usize {
         let port = &self.ports[index];
         let (outbox, counters) = (&mut self.outbox, &mut self.counters);
         let received =
             self.buffers.receive_many(&port.socket, self.ipv6, MsgFlags::MSG_DONTWAIT, |from, bytes| {
                 match from {
-                    Some(from) if bytes.len() <= MAX_DATAGRAM_BYTES => take(outbox, port.number, from, bytes),
+                    Some(from) if bytes.len() <= MAX_DATAGRAM_BYTES => {
+                        take(outbox, port.number, from, bytes);
+                    }
                     _ => counters.malformed_datagrams += 1,
                 }
             });

@@ -1,0 +1,392 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Whom an adapter serves, where, and which way: a list of rules. Without a rule nobody is served; never asks a name server.
+//!
+//! A rule is written `PEER,WINDOW,DIRECTIONS`: an IPv4 or IPv6 address; `all` or `BASE+SIZE`; `r`, `w` or `rw`.
+//!
+//! ```
+//! use riser_nettlp::allow::{AllowList, Rule};
+//!
+//! let rule: Rule = "192.168.10.1,0x40000000+256M,r".parse().unwrap();
+//! assert_eq!(rule.to_string(), "192.168.10.1,0x40000000+256M,r");
+//! let list = AllowList::new([rule]).unwrap();
+//! let peer = list.peer("192.168.10.1".parse().unwrap()).unwrap();
+//! assert!(list.may_read(peer, 0x4000_0000, 4096));
+//! assert!(!list.may_write(peer, 0x4000_0000, 4));
+//! ```
+
+use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr;
+use thiserror::Error;
+
+/// Rules that a list may have.
+pub const MAX_RULES: usize = 1024;
+
+/// Addresses that a rule is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Window {
+    /// All of them.
+    All,
+    /// `size` bytes from `base` on; their end is at most 2^64.
+    Range {
+        /// Address of the first byte.
+        base: u64,
+        /// Bytes, at least one.
+        size: u64,
+    },
+}
+
+/// Which way a peer may move data.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Directions {
+    /// It may read.
+    pub read: bool,
+    /// It may write.
+    pub write: bool,
+}
+
+/// One peer may do this there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Rule {
+    /// The peer's address, any of its ports.
+    pub peer: IpAddr,
+    /// Where.
+    pub window: Window,
+    /// Which way.
+    pub directions: Directions,
+}
+
+/// A text that is no rule, no window or no size.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum AllowError {
+    /// Not three parts.
+    #[error("`{0}`: legal is PEER,WINDOW,DIRECTIONS, as in 192.168.10.1,all,rw")]
+    Parts(String),
+    /// No address.
+    #[error("peer `{0}`: legal are IPv4 and IPv6 addresses")]
+    Peer(String),
+    /// No window.
+    #[error("window `{0}`: legal are `all` and BASE+SIZE within 64 bits, as in 0x40000000+256M")]
+    Window(String),
+    /// No directions.
+    #[error("directions `{0}`: legal are r, w, rw")]
+    Directions(String),
+    /// No size.
+    #[error("size `{0}`: legal are 1 to 2^64 - 1, decimal or 0x, with K, M, G or T for powers of 1024")]
+    Size(String),
+    /// Too many rules.
+    #[error("{0} rules: legal are up to {MAX_RULES}")]
+    Rules(usize),
+}
+
+/// Reads a number of bytes: decimal or with 0x, then K, M, G or T (powers of 1024), as in `256M`.
+///
+/// # Errors
+/// Where it is no number, zero, or does not fit 64 bits.
+pub fn parse_size(text: &str) -> Result<u64, AllowError> {
+    let wrong = || AllowError::Size(text.to_owned());
+    let (digits, shift) = match text.as_bytes().last() {
+        Some(b'K' | b'k') => (&text[..text.len() - 1], 10),
+        Some(b'M' | b'm') => (&text[..text.len() - 1], 20),
+        Some(b'G' | b'g') => (&text[..text.len() - 1], 30),
+        Some(b'T' | b't') => (&text[..text.len() - 1], 40),
+        _ => (text, 0),
+    };
+    let number = parse_number(digits).ok_or_else(wrong)?;
+    number.checked_mul(1 << shift).filter(|size| *size > 0).ok_or_else(wrong)
+}
+
+/// Reads a number, decimal or with 0x.
+fn parse_number(text: &str) -> Option<u64> {
+    let (digits, radix) = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(hex) => (hex, 16),
+        None => (text, 10),
+    };
+    // The standard library takes a sign, which no address has.
+    u64::from_str_radix(digits, radix).ok().filter(|_| !digits.starts_with('+'))
+}
+
+impl Window {
+    /// Whether it holds all of `bytes` bytes from `address` on.
+    #[must_use]
+    pub const fn contains(&self, address: u64, bytes: u64) -> bool {
+        match *self {
+            Window::All => true,
+            Window::Range { base, size } => match address.checked_sub(base) {
+                Some(offset) => offset < size && bytes <= size - offset,
+                None => false,
+            },
+        }
+    }
+}
+
+impl FromStr for Window {
+    type Err = AllowError;
+
+    fn from_str(text: &str) -> Result<Window, AllowError> {
+        if text == "all" {
+            return Ok(Window::All);
+        }
+        let wrong = || AllowError::Window(text.to_owned());
+        let (base, size) = text.split_once('+').ok_or_else(wrong)?;
+        let base = parse_number(base).ok_or_else(wrong)?;
+        let size = parse_size(size).map_err(|_| wrong())?;
+        base.checked_add(size - 1).ok_or_else(wrong)?;
+        Ok(Window::Range { base, size })
+    }
+}
+
+impl fmt::Display for Window {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Window::Range { base, size } = *self else { return f.write_str("all") };
+        let units = [(40, "T"), (30, "G"), (20, "M"), (10, "K"), (0, "")];
+        let fits = |(shift, _): &&(u32, &str)| size.trailing_zeros() >= *shift;
+        let (shift, unit) = units.iter().find(fits).unwrap_or(&units[4]);
+        write!(f, "{base:#x}+{}{unit}", size >> shift)
+    }
+}
+
+impl FromStr for Directions {
+    type Err = AllowError;
+
+    fn from_str(text: &str) -> Result<Directions, AllowError> {
+        match text {
+            "r" => Ok(Directions { read: true, write: false }),
+            "w" => Ok(Directions { read: false, write: true }),
+            "rw" => Ok(Directions { read: true, write: true }),
+            _ => Err(AllowError::Directions(text.to_owned())),
+        }
+    }
+}
+
+impl fmt::Display for Directions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match (self.read, self.write) {
+            (true, true) => "rw",
+            (true, false) => "r",
+            (false, true) => "w",
+            (false, false) => "none",
+        })
+    }
+}
+
+impl FromStr for Rule {
+    type Err = AllowError;
+
+    fn from_str(text: &str) -> Result<Rule, AllowError> {
+        let parts: Vec<&str> = text.split(',').collect();
+        let [peer, window, directions] = parts[..] else { return Err(AllowError::Parts(text.to_owned())) };
+        let peer: IpAddr = peer.parse().map_err(|_| AllowError::Peer(peer.to_owned()))?;
+        Ok(Rule { peer: peer.to_canonical(), window: window.parse()?, directions: directions.parse()? })
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{},{},{}", self.peer, self.window, self.directions)
+    }
+}
+
+/// A peer of an [`AllowList`], by its place: 0 to [`AllowList::len`] - 1.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Peer(usize);
+
+impl Peer {
+    /// Its place.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0
+    }
+}
+
+/// The rules, by peer. A request is allowed where one rule allows all of it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct AllowList {
+    /// In the order of addresses.
+    peers: Vec<(IpAddr, Vec<(Window, Directions)>)>,
+}
+
+impl AllowList {
+    /// A list of these rules.
+    ///
+    /// # Errors
+    /// Where there are more than [`MAX_RULES`].
+    pub fn new(rules: impl IntoIterator<Item = Rule>) -> Result<AllowList, AllowError> {
+        let rules: Vec<Rule> = rules.into_iter().collect();
+        if rules.len() > MAX_RULES {
+            return Err(AllowError::Rules(rules.len()));
+        }
+        let mut list = AllowList::default();
+        for rule in rules {
+            let peer = rule.peer.to_canonical();
+            let allowed = (rule.window, rule.directions);
+            match list.peers.binary_search_by_key(&peer, |p| p.0) {
+                Ok(at) => list.peers[at].1.push(allowed),
+                Err(at) => list.peers.insert(at, (peer, vec![allowed])),
+            }
+        }
+        Ok(list)
+    }
+
+    /// Peers that have a rule.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.peers.len()
+    }
+
+    /// Whether nobody is served.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.peers.is_empty()
+    }
+
+    /// The addresses of all peers, in order; an IPv4 address is never written as IPv6.
+    pub fn addresses(&self) -> impl ExactSizeIterator<Item = IpAddr> + '_ {
+        self.peers.iter().map(|p| p.0)
+    }
+
+    /// The peer with this address; `None` for a stranger.
+    #[must_use]
+    pub fn peer(&self, address: IpAddr) -> Option<Peer> {
+        self.peers.binary_search_by_key(&address.to_canonical(), |p| p.0).ok().map(Peer)
+    }
+
+    /// Whether the peer may read all of `bytes` bytes from `address` on.
+    #[must_use]
+    pub fn may_read(&self, peer: Peer, address: u64, bytes: u64) -> bool {
+        self.allows(peer, |window, directions| directions.read && window.contains(address, bytes))
+    }
+
+    /// Whether the peer may write all of `bytes` bytes from `address` on.
+    #[must_use]
+    pub fn may_write(&self, peer: Peer, address: u64, bytes: u64) -> bool {
+        self.allows(peer, |window, directions| directions.write && window.contains(address, bytes))
+    }
+
+    /// Whether the peer may write anywhere at all: what registers ask, which have no address in memory.
+    #[must_use]
+    pub fn is_writer(&self, peer: Peer) -> bool {
+        self.allows(peer, |_, directions| directions.write)
+    }
+
+    /// Whether the peer may read anywhere at all.
+    #[must_use]
+    pub fn is_reader(&self, peer: Peer) -> bool {
+        self.allows(peer, |_, directions| directions.read)
+    }
+
+    fn allows(&self, peer: Peer, does: impl Fn(&Window, &Directions) -> bool) -> bool {
+        self.peers.get(peer.0).is_some_and(|(_, rules)| rules.iter().any(|(w, d)| does(w, d)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn rules_are_read_and_printed() {
+        for (text, printed) in [
+            ("127.0.0.2,all,rw", "127.0.0.2,all,rw"),
+            ("::1,0+4096,r", "::1,0x0+4K,r"),
+            ("::ffff:10.0.0.1,0x40000000+256m,w", "10.0.0.1,0x40000000+256M,w"),
+            ("10.0.0.1,4096+3G,rw", "10.0.0.1,0x1000+3G,rw"),
+            ("10.0.0.1,0x10+0x11,rw", "10.0.0.1,0x10+17,rw"),
+            ("fd00::2,0xffffffffffffffff+1,r", "fd00::2,0xffffffffffffffff+1,r"),
+        ] {
+            assert_eq!(text.parse::<Rule>().unwrap().to_string(), printed, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_rule_is_named() {
+        let owned = str::to_owned;
+        for (text, error) in [
+            ("127.0.0.2", AllowError::Parts(owned("127.0.0.2"))),
+            ("127.0.0.2,all", AllowError::Parts(owned("127.0.0.2,all"))),
+            ("127.0.0.2,all,rw,r", AllowError::Parts(owned("127.0.0.2,all,rw,r"))),
+            ("localhost,all,r", AllowError::Peer(owned("localhost"))),
+            ("127.0.0.2,All,r", AllowError::Window(owned("All"))),
+            ("127.0.0.2,0+0,r", AllowError::Window(owned("0+0"))),
+            ("127.0.0.2,0xffffffffffffffff+2,r", AllowError::Window(owned("0xffffffffffffffff+2"))),
+            ("127.0.0.2,0x0,r", AllowError::Window(owned("0x0"))),
+            ("127.0.0.2,0++4,r", AllowError::Window(owned("0++4"))),
+            ("127.0.0.2,all,", AllowError::Directions(String::new())),
+            ("127.0.0.2,all,wr", AllowError::Directions(owned("wr"))),
+        ] {
+            assert_eq!(text.parse::<Rule>(), Err(error), "{text}");
+        }
+    }
+
+    #[test]
+    fn sizes_have_units() {
+        for (text, bytes) in [
+            ("1", Some(1)),
+            ("0x10", Some(16)),
+            ("4K", Some(4096)),
+            ("2t", Some(2 << 40)),
+            ("16777215T", Some(0xff_ffff << 40)),
+            ("16777216T", None),
+            ("0", None),
+            ("", None),
+            ("K", None),
+            ("-1", None),
+            ("+1", None),
+            ("1.5G", None),
+            ("4KiB", None),
+            ("4µ", None),
+        ] {
+            assert_eq!(parse_size(text).ok(), bytes, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_request_is_allowed_where_one_rule_allows_all_of_it() {
+        let rules = ["10.0.0.1,0x1000+4K,r", "10.0.0.1,0x2000+4K,rw", "10.0.0.2,all,w"];
+        let list = AllowList::new(rules.map(|r| r.parse().unwrap())).unwrap();
+        assert_eq!(list.peer("10.0.0.3".parse().unwrap()), None);
+        assert_eq!(list.peer("::ffff:10.0.0.2".parse().unwrap()).map(Peer::index), Some(1));
+        for (peer, address, bytes, read, write) in [
+            ("10.0.0.1", 0x1000, 4096, true, false),
+            ("10.0.0.1", 0xfff, 1, false, false),
+            ("10.0.0.1", 0xffe, 4, false, false),
+            ("10.0.0.1", 0x2ffc, 4, true, true),
+            ("10.0.0.1", 0x2ffc, 5, false, false),
+            ("10.0.0.1", 0x3000, 1, false, false),
+            // Across two windows, though both allow it.
+            ("10.0.0.1", 0x1ffc, 8, false, false),
+            ("10.0.0.2", u64::MAX, 1, false, true),
+        ] {
+            let peer = list.peer(peer.parse().unwrap()).unwrap();
+            assert_eq!(list.may_read(peer, address, bytes), read, "{address:#x}");
+            assert_eq!(list.may_write(peer, address, bytes), write, "{address:#x}");
+        }
+    }
+
+    #[test]
+    fn too_many_rules_are_refused() {
+        let rule: Rule = "10.0.0.1,all,r".parse().unwrap();
+        assert!(AllowList::new([rule; MAX_RULES]).is_ok());
+        assert_eq!(AllowList::new([rule; MAX_RULES + 1]), Err(AllowError::Rules(MAX_RULES + 1)));
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_rule_or_an_error(text in "[0-9a-fx:.,+KMGTrwal]{0,40}") {
+            if let Ok(rule) = text.parse::<Rule>() {
+                prop_assert_eq!(rule.to_string().parse::<Rule>(), Ok(rule));
+            }
+        }
+
+        #[test]
+        fn a_window_holds_what_lies_between_its_ends(base: u64, size in 1..=u64::MAX, at: u64, bytes in 1..=4096_u64) {
+            let base = base.min(u64::MAX - (size - 1));
+            let window = Window::Range { base, size };
+            let inside = at >= base
+                && u128::from(at) + u128::from(bytes) <= u128::from(base) + u128::from(size);
+            prop_assert_eq!(window.contains(at, bytes), inside);
+            prop_assert_eq!(window.to_string().parse::<Window>(), Ok(window));
+        }
+    }
+}

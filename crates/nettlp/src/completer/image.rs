@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Memory that peers read and write: zeroes, or the image in a file. Threads share it without locks; never reads or
+//! writes beyond its size, and never writes to a file unless it was opened for that.
+//!
+//! Memory is kept in chunks of [`CHUNK`] bytes, made when first written, or, of a file, first touched: so a large image costs
+//! what is used of it. Eight aligned bytes are read and written as one; larger accesses are not.
+
+use super::{Fault, Memory};
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// Bytes of a chunk.
+pub const CHUNK: usize = 256 << 10;
+/// Bytes of the largest image: 1 TiB.
+pub const IMAGE_MAX: u64 = 1 << 40;
+
+const WORD: usize = 8;
+
+struct Chunk {
+    words: Box<[AtomicU64]>,
+    is_dirty: AtomicBool,
+}
+
+/// What stands behind the chunks.
+enum Source {
+    Zeroes,
+    ReadOnly(File),
+    WriteBack(File),
+}
+
+/// Memory of a fixed size, from address 0 on.
+pub struct Image {
+    bytes: u64,
+    chunks: Box<[OnceLock<Chunk>]>,
+    source: Source,
+}
+
+impl Image {
+    /// `bytes` zeroes, which may be written. Costs memory where it is written only.
+    ///
+    /// # Errors
+    /// `InvalidInput` where `bytes` is 0 or above [`IMAGE_MAX`].
+    pub fn zeroes(bytes: u64) -> io::Result<Image> {
+        Image::new(bytes, Source::Zeroes)
+    }
+
+    /// The image in a file, which is read as it is needed. With `write_back` it may be written, and
+    /// [`write_back`](Self::write_back) brings the writes to the file; else it is read-only.
+    ///
+    /// # Errors
+    /// Those of opening it; `InvalidInput` where it is no file, empty, or above [`IMAGE_MAX`].
+    pub fn file(path: &Path, write_back: bool) -> io::Result<Image> {
+        let file = OpenOptions::new().read(true).write(write_back).open(path)?;
+        let metadata = file.metadata()?;
+        if !metadata.is_file() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+        }
+        let source = if write_back { Source::WriteBack(file) } else { Source::ReadOnly(file) };
+        Image::new(metadata.len(), source)
+    }
+
+    fn new(bytes: u64, source: Source) -> io::Result<Image> {
+        if bytes == 0 || bytes > IMAGE_MAX {
+            let why = format!("an image of {bytes} bytes: legal are 1 to {IMAGE_MAX} (1 TiB)");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        }
+        let chunks = (0..bytes.div_ceil(CHUNK as u64)).map(|_| OnceLock::new()).collect();
+        Ok(Image { bytes, chunks, source })
+    }
+
+    /// Its size.
+    #[must_use]
+    pub const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Whether writes are taken.
+    #[must_use]
+    pub const fn is_writable(&self) -> bool {
+        !matches!(self.source, Source::ReadOnly(_))
+    }
+
+    /// Whether all of `bytes` bytes from `address` on lie within it.
+    #[must_use]
+    pub const fn holds(&self, address: u64, bytes: u64) -> bool {
+        address < self.bytes && bytes <= self.bytes - address
+    }
+
+    /// Brings what was written to the file, and waits until it is there. Returns the bytes brought, in whole chunks. Does
+    /// nothing for zeroes and read-only images. Blocks for as long as the file system takes.
+    ///
+    /// # Errors
+    /// Those of the file system; what was not brought is brought by the next call.
+    pub fn write_back(&self) -> io::Result<u64> {
+        let Source::WriteBack(file) = &self.source else { return Ok(0) };
+        let mut brought = 0;
+        for (index, chunk) in self.chunks.iter().enumerate() {
+            let Some(chunk) = chunk.get().filter(|c| c.is_dirty.swap(false, Ordering::Acquire)) else {
+                continue;
+            };
+            let at = index as u64 * CHUNK as u64;
+            let len = (self.bytes - at).min(CHUNK as u64) as usize;
+            let mut out = vec![0; len];
+            chunk.read(0, &mut out);
+            if let Err(error) = file.write_all_at(&out, at) {
+                chunk.is_dirty.store(true, Ordering::Release);
+                return Err(error);
+            }
+            brought += len as u64;
+        }
+        if brought > 0 {
+            file.sync_data()?;
+        }
+        Ok(brought)
+    }
+
+    fn load(&self, index: usize) -> io::Result<&Chunk> {
+        let slot = &self.chunks[index];
+        if let Some(chunk) = slot.get() {
+            return Ok(chunk);
+        }
+        let chunk = match &self.source {
+            Source::Zeroes => Chunk::zeroes(),
+            Source::ReadOnly(file) | Source::WriteBack(file) => self.read_chunk(file, index)?,
+        };
+        // Another thread may have been first; what it put there counts.
+        Ok(slot.get_or_init(|| chunk))
+    }
+
+    #[cold]
+    fn read_chunk(&self, file: &File, index: usize) -> io::Result<Chunk> {
+        let at = index as u64 * CHUNK as u64;
+        let mut bytes = vec![0; CHUNK];
+        let len = (self.bytes - at).min(CHUNK as u64) as usize;
+        file.read_exact_at(&mut bytes[..len], at)?;
+        Ok(Chunk::of(&bytes))
+    }
+}
+
+impl Chunk {
+    fn zeroes() -> Chunk {
+        let words = (0..CHUNK / WORD).map(|_| AtomicU64::new(0)).collect();
+        Chunk { words, is_dirty: AtomicBool::new(false) }
+    }
+
+    fn of(bytes: &[u8]) -> Chunk {
+        let word = |b: &[u8]| AtomicU64::new(u64::from_ne_bytes(b.try_into().unwrap_or_default()));
+        Chunk { words: bytes.chunks_exact(WORD).map(word).collect(), is_dirty: AtomicBool::new(false) }
+    }
+
+    // `offset` and `out` lie within the chunk.
+    fn read(&self, offset: usize, out: &mut [u8]) {
+        let (at, lead) = (offset / WORD, offset % WORD);
+        let (head, out) = out.split_at_mut(head_len(lead, out.len()));
+        if !head.is_empty() {
+            let word = self.words[at].load(Ordering::Relaxed).to_ne_bytes();
+            head.copy_from_slice(&word[lead..lead + head.len()]);
+        }
+        let words = &self.words[at + usize::from(lead != 0)..];
+        let (body, tail) = out.split_at_mut(out.len() / WORD * WORD);
+        for (out, word) in body.chunks_exact_mut(WORD).zip(words) {
+            out.copy_from_slice(&word.load(Ordering::Relaxed).to_ne_bytes());
+        }
+        if !tail.is_empty() {
+            let word = words[body.len() / WORD].load(Ordering::Relaxed).to_ne_bytes();
+            tail.copy_from_slice(&word[..tail.len()]);
+        }
+    }
+
+    // `offset` and `data` lie within the chunk.
+    fn write(&self, offset: usize, data: &[u8]) {
+        let (at, lead) = (offset / WORD, offset % WORD);
+        let (head, data) = data.split_at(head_len(lead, data.len()));
+        if !head.is_empty() {
+            merge(&self.words[at], lead, head);
+        }
+        let words = &self.words[at + usize::from(lead != 0)..];
+        let whole = data.chunks_exact(WORD);
+        let tail = whole.remainder();
+        for (data, word) in whole.zip(words) {
+            word.store(u64::from_ne_bytes(data.try_into().unwrap_or_default()), Ordering::Relaxed);
+        }
+        if !tail.is_empty() {
+            merge(&words[data.len() / WORD], 0, tail);
+        }
+    }
+}
+
+/// Bytes up to the next whole word, of `len` from byte `lead` of a word on.
+const fn head_len(lead: usize, len: usize) -> usize {
+    match lead {
+        0 => 0,
+        _ if len < WORD - lead => len,
+        _ => WORD - lead,
+    }
+}
+
+/// Replaces the bytes of a word from `lead` on, and leaves the others to other threads.
+fn merge(word: &AtomicU64, lead: usize, data: &[u8]) {
+    let (mut value, mut mask) = ([0; WORD], [0; WORD]);
+    value[lead..lead + data.len()].copy_from_slice(data);
+    mask[lead..lead + data.len()].fill(0xff);
+    let (value, mask) = (u64::from_ne_bytes(value), u64::from_ne_bytes(mask));
+    let merged = |old: u64| Some(old & !mask | value);
+    // It always says what comes in place of the old value, so it ends with that.
+    let _ = word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, merged);
+}
+
+/// The pieces of `bytes` bytes from `address` on by chunk: its index, the offset in it, the range of the bytes.
+fn pieces(address: u64, bytes: usize) -> impl Iterator<Item = (usize, usize, std::ops::Range<usize>)> {
+    let mut done = 0;
+    std::iter::from_fn(move || {
+        if done == bytes {
+            return None;
+        }
+        let at = address + done as u64;
+        let (index, offset) = ((at / CHUNK as u64) as usize, (at % CHUNK as u64) as usize);
+        let range = done..bytes.min(done + CHUNK - offset);
+        done = range.end;
+        Some((index, offset, range))
+    })
+}
+
+impl Memory for Arc<Image> {
+    fn check(&self, address: u64, bytes: u64, is_write: bool) -> Result<(), Fault> {
+        match self.holds(address, bytes) {
+            false => Err(Fault::OutOfRange),
+            true if is_write && !self.is_writable() => Err(Fault::ReadOnly),
+            true => Ok(()),
+        }
+    }
+
+    fn prepare(&mut self, address: u64, bytes: u64) -> Result<(), Fault> {
+        if matches!(self.source, Source::Zeroes) {
+            return Ok(());
+        }
+        for (index, ..) in pieces(address, bytes as usize) {
+            self.load(index).map_err(|_| Fault::Failed)?;
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, address: u64, out: &mut [u8]) {
+        for (index, offset, range) in pieces(address, out.len()) {
+            match self.chunks[index].get() {
+                Some(chunk) => chunk.read(offset, &mut out[range]),
+                None => out[range].fill(0),
+            }
+        }
+    }
+
+    fn write(&mut self, address: u64, data: &[u8]) -> Result<(), Fault> {
+        for (index, offset, range) in pieces(address, data.len()) {
+            let chunk = self.load(index).map_err(|_| Fault::Failed)?;
+            chunk.write(offset, &data[range]);
+            if matches!(self.source, Source::WriteBack(_)) {
+                // Behind the data: who sees the mark sees them.
+                chunk.is_dirty.store(true, Ordering::Release);
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::fs;
+
+    fn scratch(name: &str, bytes: &[u8]) -> std::path::PathBuf {
+        let path = std::env::temp_dir().join(format!("riser-image-{}-{name}", std::process::id()));
+        fs::write(&path, bytes).unwrap();
+        path
+    }
+
+    fn read(image: &mut Arc<Image>, address: u64, len: usize) -> Vec<u8> {
+        let mut out = vec![0xee; len];
+        image.check(address, len as u64, false).unwrap();
+        image.prepare(address, len as u64).unwrap();
+        image.read(address, &mut out);
+        out
+    }
+
+    #[test]
+    fn a_size_beyond_the_limits_is_named() {
+        for bytes in [0, IMAGE_MAX + 1] {
+            let error = Image::zeroes(bytes).err().unwrap();
+            assert!(error.to_string().contains(&format!("image of {bytes} bytes")), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_file_without_write_back_takes_no_writes() {
+        let path = scratch("read-only", &[7; 5000]);
+        let mut image = Arc::new(Image::file(&path, false).unwrap());
+        assert_eq!(read(&mut image, 4990, 10), [7; 10]);
+        for (address, bytes, write, fault) in [
+            (0, 4, true, Fault::ReadOnly),
+            (4997, 4, false, Fault::OutOfRange),
+            (5000, 1, false, Fault::OutOfRange),
+            (u64::MAX, 4096, false, Fault::OutOfRange),
+        ] {
+            assert_eq!(image.check(address, bytes, write), Err(fault), "{address:#x}");
+        }
+        assert_eq!(image.write_back().unwrap(), 0);
+        fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn writes_come_to_the_file_and_nothing_else_does() {
+        let before: Vec<u8> = (0..CHUNK + 100).map(|n| n as u8).collect();
+        let path = scratch("write-back", &before);
+        let mut image = Arc::new(Image::file(&path, true).unwrap());
+        image.write(CHUNK as u64 - 3, b"across").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), before, "not before it is asked for");
+        assert_eq!(image.write_back().unwrap(), CHUNK as u64 + 100);
+        let mut after = before;
+        after[CHUNK - 3..CHUNK + 3].copy_from_slice(b"across");
+        assert_eq!(fs::read(&path).unwrap(), after);
+        assert_eq!(image.write_back().unwrap(), 0, "what is there is not written again");
+        fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn a_file_that_shrinks_fails_reads_and_nothing_else() {
+        let path = scratch("shrinks", &[1; 2 * CHUNK]);
+        let mut image = Arc::new(Image::file(&path, false).unwrap());
+        assert_eq!(read(&mut image, 0, 8), [1; 8]);
+        OpenOptions::new().write(true).open(&path).unwrap().set_len(CHUNK as u64).unwrap();
+        assert_eq!(image.prepare(CHUNK as u64, 8), Err(Fault::Failed));
+        assert_eq!(read(&mut image, 8, 8), [1; 8]);
+        fs::remove_file(path).unwrap();
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn it_holds_what_an_array_holds(
+            writes in proptest::collection::vec((0..2000_u64, proptest::collection::vec(any::<u8>(), 1..80)), 1..20)
+        ) {
+            let start = CHUNK as u64 - 1000;
+            let mut image = Arc::new(Image::zeroes(2 * CHUNK as u64).unwrap());
+            let mut model = vec![0; 2100];
+            for (at, data) in &writes {
+                image.write(start + at, data).unwrap();
+                model[*at as usize..*at as usize + data.len()].copy_from_slice(data);
+                let from = at.saturating_sub(9) as usize;
+                let len = data.len() + 13;
+                prop_assert_eq!(&read(&mut image, start + from as u64, len)[..], &model[from..from + len]);
+            }
+            prop_assert_eq!(read(&mut image, start, 2100), model);
+        }
+    }
+}

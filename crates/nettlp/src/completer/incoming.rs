@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A peer's bytes as a TLP, with upstream's habits mended. Never accepts more than stands in the table below.
+//!
+//! What LibTLP sends that is no legal TLP, and what it is taken for:
+//!
+//! | sent | taken for |
+//! |---|---|
+//! | a write of one DW with 1 to 3 bytes of data | a write of the enabled bytes that are there; where there are exactly as many bytes as are enabled, of those |
+//! | Length 1024 with the bit above the field set, which is Address Type 01b | Length 1024, untranslated |
+//! | a request across a 4 KiB boundary | two requests, the second in [`Incoming::rest`] |
+
+use tlp::wire::{FamilyHeader, Header, MemoryHeader, Part};
+use tlp::{AddressType, Body, MemoryOp, MemoryRequest, ParseError, Parsed, Prefixes, Repr, RuleId, Span};
+
+/// A whole TLP: legal, or mended.
+#[derive(Clone, Debug)]
+pub struct Incoming<'a> {
+    /// Its header.
+    pub repr: Repr,
+    /// Prefixes before it.
+    pub prefixes: Prefixes,
+    /// Its data: [`Repr::data_dw`] whole DWs, big endian as on the wire.
+    pub data: &'a [u8],
+    /// What lies behind the 4 KiB boundary that it crosses, with the data of a write; `repr` ends at the boundary.
+    pub rest: Option<(Span, &'a [u8])>,
+    /// Whether it was not legal as it came.
+    pub is_mended: bool,
+    /// Whether it has a digest that does not fit.
+    pub is_digest_wrong: bool,
+}
+
+impl<'a> Incoming<'a> {
+    /// Reads the TLP in `bytes`; `scratch` holds the data of a write that came incomplete.
+    ///
+    /// # Errors
+    /// Where it is none, and no habit of upstream's.
+    pub fn parse(bytes: &'a [u8], scratch: &'a mut [u8; 4]) -> Result<Incoming<'a>, ParseError> {
+        match Repr::parse(bytes) {
+            Ok(parsed) => Ok(Incoming::legal(parsed, bytes)),
+            Err(error) => Incoming::mended(bytes, scratch, error),
+        }
+    }
+
+    fn legal(parsed: Parsed, bytes: &'a [u8]) -> Incoming<'a> {
+        let is_digest_wrong = parsed.ecrc_fits(bytes) == Some(false);
+        let Parsed { mut repr, prefixes, data, .. } = parsed;
+        let is_mended = is_long_untranslated(&repr);
+        if is_mended {
+            repr.at = AddressType::Untranslated;
+        }
+        Incoming { repr, prefixes, data: &bytes[data], rest: None, is_mended, is_digest_wrong }
+    }
+
+    #[cold]
+    fn mended(
+        bytes: &'a [u8],
+        scratch: &'a mut [u8; 4],
+        error: ParseError,
+    ) -> Result<Incoming<'a>, ParseError> {
+        let mended = match error {
+            ParseError::Truncated { part: Part::Data, .. } => short_write(bytes, scratch),
+            ParseError::Malformed(m) if m.rule == RuleId::Crosses4K => cut_at_4k(bytes),
+            _ => None,
+        };
+        mended.ok_or(error)
+    }
+}
+
+/// No translation is asked for, for 4 KiB at once: the bit belongs to Length.
+fn is_long_untranslated(repr: &Repr) -> bool {
+    let Body::Memory(m) = &repr.body else { return false };
+    repr.at == AddressType::TranslationRequest && m.span.length_dw() == 1024
+}
+
+fn short_write<'a>(bytes: &'a [u8], scratch: &'a mut [u8; 4]) -> Option<Incoming<'a>> {
+    let Parsed { mut repr, prefixes, data, digest, .. } = Repr::parse_header(bytes).ok()?;
+    let came = bytes.get(data.start..).filter(|came| !came.is_empty())?;
+    let Body::Memory(m) = &mut repr.body else { return None };
+    if m.op != MemoryOp::Write || m.span.length_dw() != 1 || digest.is_some() {
+        return None;
+    }
+    let is_packed = m.span.is_contiguous() && m.span.byte_count() as usize == came.len();
+    let lead = if is_packed { m.span.lead() as usize } else { 0 };
+    *scratch = [0; 4];
+    scratch[lead..lead + came.len()].copy_from_slice(came);
+    let lanes = (0xf >> (4 - came.len())) << lead;
+    m.span = Span::in_dw(m.span.address(), m.span.first_be() & lanes);
+    Some(Incoming { repr, prefixes, data: scratch, rest: None, is_mended: true, is_digest_wrong: false })
+}
+
+fn cut_at_4k(bytes: &[u8]) -> Option<Incoming<'_>> {
+    let header = Header::new(bytes).ok()?;
+    let FamilyHeader::Memory(m) = header.family() else { return None };
+    let plain = header.prefix_bytes().is_empty() && !header.td() && !header.th();
+    let whole = bytes.len() == header.tlp_len();
+    if !plain || !whole || !matches!(m.op(), MemoryOp::Read | MemoryOp::Write) {
+        return None;
+    }
+    let (first, rest) = cut_span(&m, header.length_dw())?;
+    let data = &bytes[header.bytes().len()..];
+    let (data, rest_data) = data.split_at(data.len().min(first.length_dw() as usize * 4));
+    let body = MemoryRequest { op: m.op(), requester: m.requester(), tag: m.tag(), span: first };
+    let mut repr = Repr::new(Body::Memory(body));
+    (repr.tc, repr.attr, repr.ep) = (header.tc(), header.attr(), header.ep());
+    let (prefixes, rest) = (Prefixes::NONE, Some((rest, rest_data)));
+    Some(Incoming { repr, prefixes, data, rest, is_mended: true, is_digest_wrong: false })
+}
+
+/// The spans before and behind the boundary; `None` where the byte enables are not legal either.
+fn cut_span(m: &MemoryHeader<'_>, length_dw: u32) -> Option<(Span, Span)> {
+    let first_dw = ((4096 - m.address() % 4096) / 4) as u32;
+    let rest_dw = length_dw.checked_sub(first_dw)?;
+    let last_of = |dw: u32, be: u8| if dw == 1 { 0 } else { be };
+    let first = Span::from_fields(m.address(), first_dw, m.first_be(), last_of(first_dw, 0xf));
+    let (rest_first, rest_last) = if rest_dw == 1 { (m.last_be(), 0) } else { (0xf, m.last_be()) };
+    let behind = m.address().checked_add(u64::from(first_dw) * 4)?;
+    let rest = Span::from_fields(behind, rest_dw, rest_first, rest_last);
+    first.ok().zip(rest.ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mended(bytes: &[u8]) -> Option<(Span, Vec<u8>)> {
+        let mut scratch = [0xee; 4];
+        let incoming = Incoming::parse(bytes, &mut scratch).ok()?;
+        assert!(incoming.is_mended);
+        let Body::Memory(m) = incoming.repr.body else { panic!("{:?}", incoming.repr) };
+        assert_eq!(incoming.data.len(), incoming.repr.data_dw() as usize * 4);
+        Some((m.span, incoming.data.to_vec()))
+    }
+
+    // MWr of one DW at 0x1000 from 1a:00.0, with these byte enables and this data.
+    fn write(first_be: u8, data: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![0x40, 0, 0, 1, 0x1a, 0, 0, first_be, 0, 0, 0x10, 0];
+        bytes.extend(data);
+        bytes
+    }
+
+    #[test]
+    fn a_write_with_bytes_missing_writes_what_came() {
+        for (first_be, data, lanes, at) in [
+            // Three bytes, as LibTLP sends for one or two: lanes as they stand.
+            (0b0001, &[0xa, 0, 0][..], 0b0001, [0xa, 0, 0, 0]),
+            (0b0110, &[0, 0xa, 0xb], 0b0110, [0, 0xa, 0xb, 0]),
+            (0b1100, &[0, 0, 0xa], 0b0100, [0, 0, 0xa, 0]),
+            (0b1000, &[1, 2, 3], 0, [1, 2, 3, 0]),
+            // As many as are enabled: those.
+            (0b1000, &[0xa], 0b1000, [0, 0, 0, 0xa]),
+            (0b0110, &[0xa, 0xb], 0b0110, [0, 0xa, 0xb, 0]),
+            (0b1110, &[1, 2, 3], 0b1110, [0, 1, 2, 3]),
+            // Holes are never packed.
+            (0b0101, &[1, 2], 0b0001, [1, 2, 0, 0]),
+        ] {
+            let (span, data) = mended(&write(first_be, data)).unwrap();
+            assert_eq!((span, &data[..]), (Span::in_dw(0x1000, lanes), &at[..]), "{first_be:#06b}");
+        }
+        let mut scratch = [0; 4];
+        assert!(Incoming::parse(&write(0xf, &[]), &mut scratch).is_err(), "no data at all");
+        let two_dw = [0x40, 0, 0, 2, 0x1a, 0, 0, 0xff, 0, 0, 0x10, 0, 1, 2, 3, 4, 5, 6, 7];
+        assert!(Incoming::parse(&two_dw, &mut scratch).is_err(), "the second of two DWs is incomplete");
+    }
+
+    // Length 1024 as 0x400: Length 0 with Address Type 01b beside it.
+    #[test]
+    fn a_length_of_1024_spills_into_the_address_type() {
+        let mrd = [0x00, 0, 0x04, 0, 0x1a, 0, 3, 0xff, 0, 0, 0x10, 0];
+        let mut scratch = [0; 4];
+        let incoming = Incoming::parse(&mrd, &mut scratch).unwrap();
+        let Body::Memory(m) = incoming.repr.body else { panic!("no memory request") };
+        assert_eq!((incoming.repr.at, m.span.length_dw()), (AddressType::Untranslated, 1024));
+        // A translation request of two DWs is one.
+        let ats = [0x00, 0, 0x04, 2, 0x1a, 0, 3, 0xff, 0, 0, 0x10, 0];
+        let incoming = Incoming::parse(&ats, &mut scratch).unwrap();
+        assert_eq!((incoming.repr.at, incoming.is_mended), (AddressType::TranslationRequest, false));
+    }
+
+    #[test]
+    fn a_request_across_4_kib_becomes_two() {
+        let write = [0x40, 0, 0, 2, 0x1a, 0, 0, 0x3c, 0, 0, 0x1f, 0xfc, 1, 2, 3, 4, 5, 6, 7, 8];
+        let mut scratch = [0; 4];
+        let incoming = Incoming::parse(&write, &mut scratch).unwrap();
+        let Body::Memory(m) = incoming.repr.body else { panic!("no memory request") };
+        assert_eq!((m.span, incoming.data), (Span::in_dw(0x1ffc, 0xc), &[1, 2, 3, 4][..]));
+        assert_eq!(incoming.rest, Some((Span::in_dw(0x2000, 0x3), &[5, 6, 7, 8][..])));
+        let read = [0x20, 0, 0, 8, 0x1a, 0, 9, 0xff, 0, 0, 0, 1, 0, 0, 0x1f, 0xf0];
+        let incoming = Incoming::parse(&read, &mut scratch).unwrap();
+        let rest = Span::from_fields(0x1_0000_2000, 4, 0xf, 0xf).unwrap();
+        assert_eq!((incoming.rest, incoming.repr.data_dw()), (Some((rest, &[][..])), 0));
+        // At the end of the address space there is nothing behind.
+        let end = [0x20, 0, 0, 2, 0x1a, 0, 9, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xfc];
+        assert!(Incoming::parse(&end, &mut scratch).is_err());
+    }
+}

@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Answers memory requests from memory: what an adapter does with a peer's DMA, and `psmem` with a host's MMIO. Sans-IO;
+//! never waits, never allocates for a request, never answers posted ones.
+//!
+//! - [`Completer`]: requests in, completions out.
+//! - [`Memory`]: what it reads and writes; [`Image`] is one that threads share.
+//! - [`Incoming`]: a peer's bytes as a TLP, with upstream's habits mended.
+//!
+//! | request | answer |
+//! |---|---|
+//! | MRd | CplD, cut at Max_Payload_Size and Read Completion Boundary (`PCIe 5.0 §2.3.1.1`) |
+//! | MRd beyond the memory | Cpl, UR; where the memory fails, CA |
+//! | MWr | none; what is poisoned, beyond the memory or read-only is dropped and counted |
+//! | IORd, IOWr, CfgRd, CfgWr, AtomicOps, MRdLk, DMWr, translation requests | Cpl (CplLk), UR |
+//! | Msg, MsgD | none; counted |
+//! | Cpl, CplD | none; strays, counted |
+
+mod image;
+mod incoming;
+#[cfg(test)]
+mod tests;
+
+pub use image::{CHUNK, IMAGE_MAX, Image};
+pub use incoming::Incoming;
+
+use tlp::split::completion_piece;
+use tlp::{AddressType, Bdf, Body, Completion, MemoryOp, MemoryRequest, Mps, Rcb, Repr, Span, Status};
+
+/// The most completions of one read: 4 KiB at the least Max_Payload_Size, and one for its alignment.
+pub const COMPLETIONS_MAX: usize = 4096 / 128 + 1;
+
+/// Bytes of the header of a completion.
+const HEADER_LEN: usize = 12;
+
+/// Why a TLP was not taken: no room for what answers it. Nothing has happened then.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Full;
+
+/// Why memory does not do what is asked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fault {
+    /// It has not all of these addresses.
+    OutOfRange,
+    /// It takes no writes.
+    ReadOnly,
+    /// What holds it failed.
+    Failed,
+}
+
+/// What a [`Completer`] reads and writes.
+pub trait Memory {
+    /// Whether all of `bytes` bytes, 1 to 4096, from `address` on can be read, or written.
+    ///
+    /// # Errors
+    /// Where they cannot; never [`Fault::Failed`].
+    fn check(&self, address: u64, bytes: u64, is_write: bool) -> Result<(), Fault>;
+
+    /// Makes `bytes` bytes ready to be read; [`check`](Self::check) has allowed it.
+    ///
+    /// # Errors
+    /// [`Fault::Failed`].
+    fn prepare(&mut self, address: u64, bytes: u64) -> Result<(), Fault> {
+        let _ = (address, bytes);
+        Ok(())
+    }
+
+    /// Reads what is prepared into all of `out`.
+    fn read(&mut self, address: u64, out: &mut [u8]);
+
+    /// Writes `data`; [`check`](Self::check) has allowed it.
+    ///
+    /// # Errors
+    /// [`Fault::Failed`].
+    fn write(&mut self, address: u64, data: &[u8]) -> Result<(), Fault>;
+}
+
+/// Where a [`Completer`] puts completions.
+pub trait Completions {
+    /// How many it takes now.
+    fn room(&self) -> usize;
+
+    /// Takes a TLP of `len` bytes, which `fill` writes. Called no more often than there is room.
+    fn send(&mut self, len: usize, fill: &mut dyn FnMut(&mut [u8]));
+}
+
+crate::counters::counters! {
+    /// What a [`Completer`] has done.
+    pub struct CompleterCounters {
+        /// Memory reads that were answered with data.
+        reads,
+        /// Bytes that these asked for.
+        read_bytes,
+        /// Memory writes that were done.
+        writes,
+        /// Bytes that these wrote.
+        written_bytes,
+        /// Completions sent, those without data included.
+        completions,
+        /// Reads beyond the memory, answered with UR.
+        reads_out_of_range,
+        /// Writes beyond the memory, dropped.
+        writes_out_of_range,
+        /// Writes to memory that takes none, dropped.
+        writes_read_only,
+        /// Reads that failed (CA), and writes that did: the file behind the memory could not be read.
+        failed,
+        /// Poisoned writes, dropped.
+        poisoned,
+        /// Non-posted requests of other kinds, answered with UR.
+        unsupported,
+        /// Messages, dropped.
+        messages,
+        /// Completions that answer nothing, dropped.
+        stray_completions,
+    }
+}
+
+/// Answers memory requests.
+#[derive(Clone, Debug)]
+pub struct Completer {
+    /// Completer ID.
+    pub id: Bdf,
+    /// The most data of one completion.
+    pub mps: Mps,
+    /// Where completions of one read may be cut.
+    pub rcb: Rcb,
+    /// What it has done.
+    pub counters: CompleterCounters,
+}
+
+impl Completer {
+    /// A completer of this ID, with a Read Completion Boundary of 64 B.
+    #[must_use]
+    pub fn new(id: Bdf, mps: Mps) -> Completer {
+        Completer { id, mps, rcb: Rcb::default(), counters: CompleterCounters::default() }
+    }
+
+    /// Does what a TLP asks, and answers it. `data` are its whole DWs as on the wire, none of a read.
+    ///
+    /// # Errors
+    /// [`Full`] where `out` has no room for all answers: up to [`COMPLETIONS_MAX`].
+    pub fn handle(
+        &mut self,
+        repr: &Repr,
+        data: &[u8],
+        memory: &mut impl Memory,
+        out: &mut (impl Completions + ?Sized),
+    ) -> Result<(), Full> {
+        match &repr.body {
+            Body::Memory(m) if m.op == MemoryOp::Read && repr.at != AddressType::TranslationRequest => {
+                self.read(repr, m, memory, out)
+            }
+            Body::Memory(m) if m.op == MemoryOp::Write => {
+                self.write(repr.ep, m.span, data, memory);
+                Ok(())
+            }
+            Body::Completion(_) => {
+                self.counters.stray_completions += 1;
+                Ok(())
+            }
+            Body::Message(_) => {
+                self.counters.messages += 1;
+                Ok(())
+            }
+            _ => {
+                self.refuse(repr, Status::UnsupportedRequest, out)?;
+                self.counters.unsupported += 1;
+                Ok(())
+            }
+        }
+    }
+
+    /// Answers a non-posted request with a completion without data. Others are not answered.
+    ///
+    /// # Errors
+    /// [`Full`] where there is no room for it.
+    pub fn refuse(
+        &mut self,
+        repr: &Repr,
+        status: Status,
+        out: &mut (impl Completions + ?Sized),
+    ) -> Result<(), Full> {
+        let Some(completion) = without_data(self.id, repr, status) else { return Ok(()) };
+        if out.room() == 0 {
+            return Err(Full);
+        }
+        self.counters.completions += 1;
+        out.send(HEADER_LEN, &mut |slot| {
+            completion.emit(slot);
+        });
+        Ok(())
+    }
+
+    fn read(
+        &mut self,
+        repr: &Repr,
+        m: &MemoryRequest,
+        memory: &mut impl Memory,
+        out: &mut (impl Completions + ?Sized),
+    ) -> Result<(), Full> {
+        let (address, bytes) = (m.span.first_byte(), m.span.byte_count());
+        let needed = completions_of(m.span, self.mps, self.rcb);
+        if out.room() < needed {
+            return Err(Full);
+        }
+        if memory.check(address, u64::from(bytes), false).is_err() {
+            self.counters.reads_out_of_range += 1;
+            return self.refuse(repr, Status::UnsupportedRequest, out);
+        }
+        if memory.prepare(address, u64::from(bytes)).is_err() {
+            self.counters.failed += 1;
+            return self.refuse(repr, Status::CompleterAbort, out);
+        }
+        self.counters.reads += 1;
+        self.counters.read_bytes += u64::from(bytes);
+        self.counters.completions += needed as u64;
+        self.complete(repr, m, memory, out);
+        Ok(())
+    }
+
+    fn complete(
+        &self,
+        repr: &Repr,
+        m: &MemoryRequest,
+        memory: &mut impl Memory,
+        out: &mut (impl Completions + ?Sized),
+    ) {
+        let (mut address, mut remaining) = (m.span.first_byte(), m.span.byte_count());
+        while remaining > 0 {
+            let piece = completion_piece(address, remaining, self.mps, self.rcb);
+            let lead = (address & 3) as usize;
+            let dw = (lead + piece as usize).div_ceil(4);
+            let mut header = answer(self.id, repr, m.requester, m.tag, Status::Success);
+            if let Body::Completion(c) = &mut header.body {
+                c.byte_count = remaining as u16;
+                c.lower_address = (address & 0x7f) as u8;
+                c.length_dw = Some(dw as u16);
+            }
+            out.send(HEADER_LEN + dw * 4, &mut |slot| {
+                header.emit(slot);
+                let data = &mut slot[HEADER_LEN..];
+                // Bytes that were not asked for are no peer's business.
+                data[..lead].fill(0);
+                data[lead + piece as usize..].fill(0);
+                memory.read(address, &mut data[lead..lead + piece as usize]);
+            });
+            address += u64::from(piece);
+            remaining -= piece;
+        }
+    }
+
+    fn write(&mut self, is_poisoned: bool, span: Span, data: &[u8], memory: &mut impl Memory) {
+        if is_poisoned {
+            self.counters.poisoned += 1;
+            return;
+        }
+        let (address, bytes) = (span.first_byte(), span.byte_count());
+        let count = match memory.check(address, u64::from(bytes), true) {
+            Err(Fault::OutOfRange) => &mut self.counters.writes_out_of_range,
+            Err(Fault::ReadOnly) => &mut self.counters.writes_read_only,
+            Err(Fault::Failed) => &mut self.counters.failed,
+            Ok(()) => match store(span, data, memory) {
+                Ok(written) => {
+                    self.counters.written_bytes += u64::from(written);
+                    &mut self.counters.writes
+                }
+                Err(_) => &mut self.counters.failed,
+            },
+        };
+        *count += 1;
+    }
+}
+
+/// Writes the enabled bytes, and says how many they are.
+fn store(span: Span, data: &[u8], memory: &mut impl Memory) -> Result<u32, Fault> {
+    let (address, lead, bytes) = (span.first_byte(), span.lead() as usize, span.byte_count());
+    let data = data.get(lead..lead + bytes as usize).ok_or(Fault::Failed)?;
+    if span.is_contiguous() {
+        memory.write(address, data)?;
+        return Ok(bytes);
+    }
+    let mut written = 0;
+    for index in (0..bytes).filter(|index| span.is_enabled(*index)) {
+        memory.write(address + u64::from(index), &data[index as usize..][..1])?;
+        written += 1;
+    }
+    Ok(written)
+}
+
+/// How many completions answer a read of `span`.
+fn completions_of(span: Span, mps: Mps, rcb: Rcb) -> usize {
+    let (mut address, mut remaining) = (span.first_byte(), span.byte_count());
+    let mut count = 0;
+    while remaining > 0 {
+        let piece = completion_piece(address, remaining, mps, rcb);
+        address = address.wrapping_add(u64::from(piece));
+        remaining -= piece;
+        count += 1;
+    }
+    count
+}
+
+/// A Cpl without data for a non-posted request, CplLk for MRdLk; `None` for what is posted or a completion.
+fn without_data(id: Bdf, repr: &Repr, status: Status) -> Option<Repr> {
+    let (requester, tag) = repr.transaction();
+    let mut header = answer(id, repr, requester, tag, status);
+    let Body::Completion(c) = &mut header.body else { return None };
+    match &repr.body {
+        Body::Memory(m) if m.op.is_posted() => return None,
+        Body::Completion(_) | Body::Message(_) => return None,
+        Body::Memory(m) if m.op.is_read() => {
+            c.byte_count = m.span.byte_count() as u16;
+            c.lower_address = (m.span.first_byte() & 0x7f) as u8;
+            c.locked = m.op == MemoryOp::ReadLocked;
+        }
+        Body::Atomic(a) => c.byte_count = a.operand.bytes() as u16,
+        _ => {}
+    }
+    Some(header)
+}
+
+/// A completion with the fields that its request gives it (`PCIe 5.0 §2.2.9`): Byte Count 4 and Lower Address 0 are those of
+/// all but memory reads and AtomicOps.
+fn answer(id: Bdf, repr: &Repr, requester: Bdf, tag: tlp::Tag, status: Status) -> Repr {
+    let completion = Completion {
+        locked: false,
+        completer: id,
+        requester,
+        tag,
+        status,
+        bcm: false,
+        byte_count: 4,
+        lower_address: 0,
+        length_dw: None,
+    };
+    let mut header = Repr::new(Body::Completion(completion));
+    (header.tc, header.attr) = (repr.tc, repr.attr);
+    header
+}
