@@ -156,7 +156,7 @@ impl Run {
     fn new(seed: u64, rest: Rest) -> Run {
         let settings = Settings::unreliable(Bdf::from_bits(0x1a00), 0..=255, rest);
         let settings = Settings { timeout: TIMEOUT, retries: RETRIES, ..settings };
-        let data = vec![Vec::with_capacity(LONGEST); READS_AT_ONCE];
+        let data = vec![Vec::new(); READS_AT_ONCE];
         let reads = Reads { address: vec![0; READS_AT_ONCE], data, free: (0..READS_AT_ONCE).collect() };
         Run {
             dice: Dice(seed ^ 0x5eed),

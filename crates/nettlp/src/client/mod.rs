@@ -4,22 +4,23 @@
 //! - Blocking: [`Client::read`], [`Client::write`], and [`Client::transfer`] for many at once, pipelined over the tags.
 //! - In turns: [`Client::turn`] sends, receives and looks after timers once, for callers with a loop of their own.
 //! - `async`: [`Client::block_on`] runs a program of futures, as many as it likes, on this one thread.
+//! - [`control`]: messaging and configuration, which are no TLPs.
 //! - [`Callbacks`]: what the peer asks: MRd, MWr, Cpl, CplD, others.
 //!
 //! Every wait is bounded: a read by `(retries + 1) * timeout` and the rests of tags, a write by what the carrier allows. A
 //! client belongs to one thread; for several threads make several, each with tags or a session of its own.
 
 mod batch;
-mod clock;
+pub mod control;
 mod serve;
 mod tasks;
 
 pub use batch::Transfer;
-pub use clock::{Clock, WallClock};
 pub use serve::{Callbacks, Incoming, REPLY_BYTES, Replies, RepliesFull};
 pub use tasks::Io;
 
 use crate::carrier::{Arrival, Carrier, SendError, Wait};
+use crate::net;
 use crate::requester::{Buffers, Counters, Done, Fault, Handled, RequestError, Requester, Settings};
 use batch::Batch;
 use capture::encap::Origin;
@@ -54,6 +55,18 @@ fn network(error: &io::Error) -> String {
     }
 }
 
+/// Tells a client the time; never runs backwards.
+pub trait Clock {
+    /// Now.
+    fn now(&mut self) -> Time;
+}
+
+impl Clock for net::Clock {
+    fn now(&mut self) -> Time {
+        net::Clock::now(self)
+    }
+}
+
 /// How a client waits for what is to come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Waiting {
@@ -68,7 +81,7 @@ pub enum Waiting {
 const LONGEST_WAIT: Duration = Duration::from_ms(100);
 
 /// See the [module](self).
-pub struct Client<C, K = WallClock> {
+pub struct Client<C, K = net::Clock> {
     carrier: C,
     clock: K,
     requester: Requester,
@@ -80,7 +93,7 @@ impl<C: Carrier> Client<C> {
     /// A client in wall time.
     #[must_use]
     pub fn new(carrier: C, settings: Settings) -> Client<C> {
-        Client::with_clock(carrier, settings, WallClock::start())
+        Client::with_clock(carrier, settings, net::Clock::new())
     }
 }
 

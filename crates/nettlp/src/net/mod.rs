@@ -13,6 +13,7 @@
 
 mod adapter;
 mod any;
+mod ask;
 #[allow(dead_code)] // used by sessions
 mod batch;
 mod filter;
@@ -24,6 +25,7 @@ mod tagged;
 
 pub use adapter::{AdapterOptions, AdapterSockets, Outbox};
 pub use any::{AnyCarrier, ConnectOptions, connect};
+pub use ask::{AskOptions, AskSocket};
 pub use filter::{Network, ParseNetworkError};
 pub use session::{SessionCarrier, SessionConnectOptions};
 pub use socket::{Clock, OpenError};

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Messaging with the driver of an adapter's host, and the adapter's configuration space: LibTLP's `nettlp_msg_get_*` and
+//! `nettlp_pcie_cfg_*`. Every call blocks for a bounded time; none is answered by an answer to an earlier question.
+
+use crate::net::{AskOptions, AskSocket, OpenError};
+use crate::wire::config::{ConfigCommand, ConfigMessage};
+use crate::wire::messaging::{MSIX_ENTRIES, MsixEntry, Reply, Request};
+use capture::encap::{PORT_CONFIG, PORT_CONFIG_OLD, PORT_MESSAGING};
+use std::io;
+use std::net::IpAddr;
+use thiserror::Error;
+use tlp::{Bdf, Duration};
+
+/// How long the driver may take, as in LibTLP.
+pub const MESSAGING_TIMEOUT: Duration = Duration::from_ms(500);
+/// How long the adapter may take, as in LibTLP.
+pub const CONFIG_TIMEOUT: Duration = Duration::from_ms(1000);
+/// How often a question is asked. LibTLP asks once.
+pub const ATTEMPTS: u32 = 3;
+/// Registers of a configuration space, in DW.
+pub const CONFIG_DWS: u16 = 1024;
+
+/// Why a question has no answer.
+#[derive(Debug, Error)]
+pub enum ControlError {
+    /// The socket could not be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// Nobody answered.
+    #[error("{peer} does not answer {what} on UDP port {port:#06x}: {}", reason(.source))]
+    NoAnswer {
+        /// Who was asked.
+        peer: IpAddr,
+        /// For what.
+        what: &'static str,
+        /// On which port.
+        port: u16,
+        /// How the wait ended.
+        source: io::Error,
+    },
+    /// Beyond the configuration space.
+    #[error("configuration register DW {0}: legal are 0 to 1023")]
+    Register(u16),
+}
+
+fn reason(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => "nobody listens there (connection refused)".to_owned(),
+        io::ErrorKind::TimedOut => "no answer in time, or this peer is not allowed".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+/// Asks the driver of an adapter's host.
+#[derive(Debug)]
+pub struct Messaging {
+    remote: IpAddr,
+    socket: AskSocket,
+}
+
+impl Messaging {
+    /// Opens a socket; nothing is sent yet.
+    ///
+    /// # Errors
+    /// Where an address is not ours, or there is no route.
+    pub fn open(remote: IpAddr, local: Option<IpAddr>) -> Result<Messaging, ControlError> {
+        let (port, same_port) = (PORT_MESSAGING, false);
+        let options =
+            AskOptions { remote, local, port, same_port, timeout: MESSAGING_TIMEOUT, attempts: ATTEMPTS };
+        Ok(Messaging { remote, socket: AskSocket::open(options)? })
+    }
+
+    /// Where BAR4 starts.
+    ///
+    /// # Errors
+    /// Where nobody answers.
+    pub fn bar4_start(&mut self) -> Result<u64, ControlError> {
+        self.ask(Request::Bar4Start, "where BAR4 is", |reply| match reply {
+            Reply::Bar4Start(address) => Some(address),
+            _ => None,
+        })
+    }
+
+    /// The adapter's bus, device and function: the Requester ID of its DMA.
+    ///
+    /// # Errors
+    /// Where nobody answers.
+    pub fn device_id(&mut self) -> Result<Bdf, ControlError> {
+        self.ask(Request::DeviceId, "which device it is", |reply| match reply {
+            Reply::DeviceId(id) => Some(id),
+            _ => None,
+        })
+    }
+
+    /// The MSI-X table.
+    ///
+    /// # Errors
+    /// Where nobody answers.
+    pub fn msix_table(&mut self) -> Result<[MsixEntry; MSIX_ENTRIES], ControlError> {
+        self.ask(Request::MsixTable, "for its MSI-X table", |reply| match reply {
+            Reply::MsixTable(table) => Some(table),
+            _ => None,
+        })
+    }
+
+    // Replies differ in length, and so cannot be taken for one another.
+    fn ask<T>(
+        &mut self,
+        request: Request,
+        what: &'static str,
+        choose: impl Fn(Reply) -> Option<T>,
+    ) -> Result<T, ControlError> {
+        let asked =
+            self.socket.ask(&request.emit(), |bytes| Reply::parse(request, bytes).ok().and_then(&choose));
+        asked.map_err(|source| ControlError::NoAnswer {
+            peer: self.remote,
+            what,
+            port: PORT_MESSAGING,
+            source,
+        })
+    }
+}
+
+/// Which port configuration is on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum ConfigPort {
+    /// 0x5001: adapters from v0.22 on, and riser's.
+    #[default]
+    New,
+    /// 0x4001: adapters up to v0.21.
+    Old,
+}
+
+impl ConfigPort {
+    /// The UDP port.
+    #[must_use]
+    pub const fn number(self) -> u16 {
+        match self {
+            ConfigPort::New => PORT_CONFIG,
+            ConfigPort::Old => PORT_CONFIG_OLD,
+        }
+    }
+}
+
+/// Reads and writes an adapter's configuration space, a DW at a time.
+#[derive(Debug)]
+pub struct Config {
+    remote: IpAddr,
+    port: u16,
+    socket: AskSocket,
+}
+
+impl Config {
+    /// Opens a socket; nothing is sent yet.
+    ///
+    /// # Errors
+    /// Where an address is not ours, or there is no route.
+    pub fn open(remote: IpAddr, local: Option<IpAddr>, port: ConfigPort) -> Result<Config, ControlError> {
+        let port = port.number();
+        let (same_port, timeout, attempts) = (true, CONFIG_TIMEOUT, ATTEMPTS);
+        let socket = AskSocket::open(AskOptions { remote, local, port, same_port, timeout, attempts })?;
+        Ok(Config { remote, port, socket })
+    }
+
+    /// Reads register `register_dw`, 0 to 1023.
+    ///
+    /// # Errors
+    /// Where nobody answers, or there is no such register.
+    pub fn read(&mut self, register_dw: u16) -> Result<u32, ControlError> {
+        let question = ConfigMessage::read(legal(register_dw)?);
+        // An answer names its register: one to an earlier question is passed over.
+        let matches = |reply: &ConfigMessage| {
+            reply.command == ConfigCommand::Read && reply.register_dw == question.register_dw
+        };
+        let asked = self.socket.ask(&question.emit(), |bytes| {
+            ConfigMessage::parse_reply(bytes).ok().filter(matches).map(|reply| reply.data)
+        });
+        asked.map_err(|source| self.no_answer("a read of its configuration space", source))
+    }
+
+    /// Writes the bytes of `byte_enables` (bits 3:0, bit 0 the lowest byte) of register `register_dw`. Nobody answers a
+    /// write: that it arrived shows only in a read.
+    ///
+    /// # Errors
+    /// Where the datagram could not be sent, or there is no such register.
+    pub fn write(&mut self, register_dw: u16, byte_enables: u8, value: u32) -> Result<(), ControlError> {
+        let message = ConfigMessage::write(legal(register_dw)?, byte_enables, value);
+        let told = self.socket.tell(&message.emit());
+        told.map_err(|source| self.no_answer("a write to its configuration space", source))
+    }
+
+    fn no_answer(&self, what: &'static str, source: io::Error) -> ControlError {
+        ControlError::NoAnswer { peer: self.remote, what, port: self.port, source }
+    }
+}
+
+const fn legal(register_dw: u16) -> Result<u16, ControlError> {
+    if register_dw < CONFIG_DWS { Ok(register_dw) } else { Err(ControlError::Register(register_dw)) }
+}
