@@ -26,10 +26,12 @@
 mod driver;
 mod frames;
 mod peer;
+mod station;
 
 pub use driver::{PingReport, PingSettings, Pings, driver};
 pub use frames::{Arp, Echo, Frame, FrameError, Kind, MacAddress, Station};
 pub use peer::{Arrival, EthernetPort, Peer};
+pub use station::{StationCounters, StationReport, StationSettings, station};
 
 use crate::queue::Queue;
 use crate::shared::Shared;
@@ -101,6 +103,32 @@ pub fn function(
     wire: impl EthernetPort + 'static,
     counters: &Shared<Counters>,
 ) -> Result<FunctionConfig, BuildError> {
+    function_with_inbox(bar, pcie, pool, wire, inbox(), counters)
+}
+
+/// Frames that have come to a NIC by themselves, and wait for a buffer: a handle for whoever brings them. Of at most
+/// [`MAX_FRAMES_ON_WIRE`]: [`Queue::push`] says where one was lost.
+pub type Inbox = Rc<Queue<Vec<u8>>>;
+
+/// An inbox for [`function_with_inbox`].
+#[must_use]
+pub fn inbox() -> Inbox {
+    Rc::new(Queue::new(MAX_FRAMES_ON_WIRE))
+}
+
+/// The same NIC, whose frames from the wire come through `inbox`, whenever somebody puts them there, besides those that `wire`
+/// answers with. A frame put there wakes the device: its [`poll_timeout`](device::Device::poll_timeout) then says at once.
+///
+/// # Errors
+/// As [`function`].
+pub fn function_with_inbox(
+    bar: u8,
+    pcie: PcieLayout,
+    pool: &PayloadPool,
+    wire: impl EthernetPort + 'static,
+    inbox: Inbox,
+    counters: &Shared<Counters>,
+) -> Result<FunctionConfig, BuildError> {
     let config = Builder::type0(identity(device_id::SIMPLE_NIC, CLASS))
         .bar(bar, Bar::memory32(BAR_BYTES))
         .msi(MsiLayout { vectors: 2 })
@@ -108,7 +136,8 @@ pub fn function(
         .usual()
         .build()?;
     let (wire, counters) = (Rc::new(RefCell::new(wire)), counters.clone());
-    let start = move |io: Io| Nic::new(io, BarIndex(bar), wire.clone(), counters.clone()).run();
+    let start =
+        move |io: Io| Nic::new(io, BarIndex(bar), wire.clone(), inbox.clone(), counters.clone()).run();
     Ok(FunctionConfig { config, device: Box::new(AsyncDevice::with_pool(pool.clone(), start)) })
 }
 
@@ -135,7 +164,7 @@ struct Nic {
     /// Buffers that wait for a frame.
     buffers: Queue<Descriptor>,
     /// Frames that wait for a buffer.
-    arrived: Queue<Vec<u8>>,
+    arrived: Inbox,
     on_wire: Cell<usize>,
 }
 
@@ -144,6 +173,7 @@ impl Nic {
         io: Io,
         bar: BarIndex,
         wire: Rc<RefCell<dyn EthernetPort>>,
+        arrived: Inbox,
         counters: Shared<Counters>,
     ) -> Rc<Nic> {
         Rc::new(Nic {
@@ -155,7 +185,7 @@ impl Nic {
             tx_doorbells: Queue::new(RING_ENTRIES as usize),
             rx_doorbells: Queue::new(RING_ENTRIES as usize),
             buffers: Queue::new(RING_ENTRIES as usize),
-            arrived: Queue::new(MAX_FRAMES_ON_WIRE),
+            arrived,
             on_wire: Cell::new(0),
         })
     }

@@ -5,6 +5,7 @@ use crate::boot::{self, Seat};
 use crate::bridges;
 use crate::gate::Gate;
 use crate::models::{self, End, Instrument, Site};
+use crate::nettlp::AdapterSlot;
 use crate::read::LabFile;
 use crate::report::{DeviceReport, HotPlugReport, LinkReport, Report, directions};
 use crate::schema::{Lab, PeerToPeer, Slot};
@@ -104,6 +105,9 @@ pub(crate) fn build_program(
             }
             End::NonPosted(function) => Box::new(NonPostedWrites::new(endpoint(slot, function, &payloads)?)),
             End::Raw(device) => Box::new(Gate::new(device)),
+            End::Adapter(function, adapter) => {
+                Box::new(adapter.port(endpoint(slot, function, &payloads)?, host.completion_timeout))
+            }
         };
         ends.push(SlotConfig { link: links[n].clone(), above: tree.slots[n], device: end });
         let hot_plug = tree.hot_plug[n].then(|| faults::plan(lab, n));
@@ -285,6 +289,15 @@ impl Assembly {
     #[must_use]
     pub fn hot_plug_events(&self) -> Vec<HotPlugEvent> {
         self.hot_plug.events()
+    }
+
+    /// The first `nettlp-adapter`, with the number of its slot.
+    #[must_use]
+    pub fn nettlp_adapter(&self) -> Option<(usize, AdapterSlot)> {
+        (0..).zip(&self.slots).find_map(|(n, s)| match &s.instrument {
+            Instrument::Nettlp(slot) => Some((n, slot.clone())),
+            _ => None,
+        })
     }
 
     /// What has happened, up to `stop`, for `cpu_seconds`.

@@ -6,6 +6,7 @@
 //! - [`build()`]: joins fabric, endpoints, devices and drivers; [`report`] says what happened, [`transactions`] where
 //!   the time went;
 //! - [`enumerate()`]: what the host's enumeration finds in it;
+//! - [`nettlp`](mod@nettlp): a lab behind NetTLP's protocol, and its record;
 //! - [`OneSlot`]: the same in code, for a device of your own;
 //! - [`reference`](mod@reference): the pages of `docs/reference`, from the types of [`schema`] and [`profile`].
 //!
@@ -14,6 +15,7 @@
 pub mod error;
 mod link_schema;
 pub mod links;
+pub mod nettlp;
 pub mod profile;
 pub mod reference;
 pub mod report;

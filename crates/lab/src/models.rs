@@ -4,6 +4,7 @@
 use crate::boot::Driver;
 use crate::boot::{HostTask, Task};
 use crate::gate::RawDevice;
+use crate::nettlp::AdapterSlot;
 use crate::read::LabFile;
 use crate::schema::{
     Counter, CounterMethod, Flow, FlowKind, Memory, MemoryKind, Model, Pattern, PcieBench, SimpleNic, Slot,
@@ -43,6 +44,8 @@ pub(crate) enum End {
     NonPosted(FunctionConfig),
     /// A raw-TLP device, in the endpoint's place.
     Raw(RawDevice),
+    /// A function behind an endpoint that the handle looks into.
+    Adapter(FunctionConfig, AdapterSlot),
 }
 
 impl Plugged {
@@ -76,6 +79,7 @@ pub(crate) enum Instrument {
     DmaEngine(Shared<devices::dma_engine::Report>),
     /// With the bytes of its frames.
     PacketNic(Shared<devices::packet_nic::Report>, u32),
+    Nettlp(AdapterSlot),
 }
 
 /// What the devices of a lab have in common.
@@ -168,6 +172,11 @@ pub(crate) fn plug(site: &mut Site<'_>, n: usize, id: Bdf, slot: &Slot) -> Resul
         Model::IceNic => paper_models::ice_nic(slot.ice_nic.clone().unwrap_or_default(), layout, payloads),
         Model::PacketNic => {
             nic_models::packet_nic(&slot.packet_nic.clone().unwrap_or_default(), layout, payloads)
+        }
+        Model::NettlpAdapter => {
+            let keys = slot.nettlp_adapter.clone().unwrap_or_default();
+            let mps = site.path_mps.get(n).copied().unwrap_or(link.device.mps);
+            return crate::nettlp::plug(&keys, layout, mps, payloads).map_err(|e| e.of_slot(slot));
         }
         Model::DmaEngine => {
             let keys = slot.dma_engine.clone().unwrap_or_default();
@@ -370,6 +379,7 @@ impl Instrument {
             Instrument::IceNic(report) => paper_models::ice_nic_results(&report.get()),
             Instrument::DmaEngine(report) => vf_models::results(&report.get()),
             Instrument::PacketNic(report, bytes) => nic_models::results(&report.get(), *bytes),
+            Instrument::Nettlp(slot) => slot.results(),
         }
     }
 }

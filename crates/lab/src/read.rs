@@ -290,6 +290,7 @@ fn check_settings(place: &Place<'_>, slot: &Slot) -> Result<(), FileError> {
         ("ice-nic", slot.ice_nic.is_some(), Model::IceNic),
         ("dma-engine", slot.dma_engine.is_some(), Model::DmaEngine),
         ("packet-nic", slot.packet_nic.is_some(), Model::PacketNic),
+        ("nettlp-adapter", slot.nettlp_adapter.is_some(), Model::NettlpAdapter),
     ];
     for (table, given, model) in tables {
         if given && model != slot.device {

@@ -7,6 +7,7 @@ pub use crate::fault_schema::{
 pub use crate::flow_schema::{Counter, CounterMethod, Flow, FlowKind, Traffic};
 pub use crate::host_schema::{IommuPages, IommuWindow};
 pub use crate::link_schema::{Arbitration, FlowControl, LinkChange, ReplayTimer, VirtualChannel};
+pub use crate::nettlp::schema::{NettlpAdapter, NettlpDriver};
 pub use crate::nic_schema::{NicKind, NicMode, NicSend, NicTraffic, PacketNic};
 pub use crate::paper_schema::{Disk, DiskWrites, IceNic, Mmio, NicControl};
 pub use crate::switch_schema::{Forwarding, PortArbitration, Switch};
@@ -274,6 +275,9 @@ pub struct Slot {
     /// Settings of a `packet-nic` device.
     #[serde(rename = "packet-nic")]
     pub packet_nic: Option<PacketNic>,
+    /// Settings of a `nettlp-adapter` device.
+    #[serde(rename = "nettlp-adapter")]
+    pub nettlp_adapter: Option<NettlpAdapter>,
 }
 
 /// The devices that ship.
@@ -303,6 +307,8 @@ pub enum Model {
     DmaEngine,
     /// The NICs of pcie-bench's Figure 1, each with its driver: a simple one, and one as Intel's 82599.
     PacketNic,
+    /// A NetTLP adapter, behind which device software stands on the network: see `riser nettlp adapter`.
+    NettlpAdapter,
 }
 
 impl Slot {
@@ -329,6 +335,7 @@ impl Slot {
             ice_nic: None,
             dma_engine: None,
             packet_nic: None,
+            nettlp_adapter: None,
         }
     }
 }
@@ -349,6 +356,7 @@ impl Model {
             Model::IceNic => "ice-nic",
             Model::DmaEngine => "dma-engine",
             Model::PacketNic => "packet-nic",
+            Model::NettlpAdapter => "nettlp-adapter",
         }
     }
 }

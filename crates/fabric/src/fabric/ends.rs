@@ -29,7 +29,9 @@ impl Fabric {
     fn check_end_closely(&self, open_ended: bool) -> Option<Stop> {
         match &self.outcome {
             Some(Err(why)) => Some(Stop::Failed(why.clone())),
-            _ if open_ended => (self.at_this_instant >= MAX_EVENTS_PER_INSTANT).then(|| self.standing_still()),
+            _ if open_ended => {
+                (self.at_this_instant >= MAX_EVENTS_PER_INSTANT).then(|| self.standing_still())
+            }
             Some(Ok(())) => self.has_drained().then_some(Stop::Finished),
             None if self.now.since(self.last_progress) >= STALL_LIMIT && !self.is_live() => {
                 Some(self.stalled())

@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The host of a simple NIC as a station on its network: answers ARP (RFC 826) and ICMP echo (RFC 792) for as long as it
+//! runs, and pings. Bears a NIC whose transfers may be lost, and NetTLP's own (NSDI'20, section 6.2), which holds one receive buffer.
+//!
+//! It takes no order for granted: a receive descriptor is done when its length is no longer zero, whichever it is; a frame to
+//! send stands in the descriptor before the index that the doorbell says and in that of the index, since devices differ on
+//! which of them is meant, and one frame is under way at a time.
+
+use super::driver::MAX_PING_BYTES;
+use super::frames::{Arp, BROADCAST, Echo, Frame, Kind, Station};
+use super::{BUFFER_BYTES, DESCRIPTOR_BYTES, RING_ENTRIES, RX_VECTOR, TX_VECTOR, register};
+use crate::shared::Shared;
+use device::cpu::{Cpu, Either, select};
+use device::firmware::FoundFunction;
+use std::collections::VecDeque;
+use std::fmt::Display;
+use std::net::Ipv4Addr;
+use tlp::{Duration, Time};
+
+/// Receive buffers that are posted.
+const RX_BUFFERS: u32 = 8;
+/// Frames that wait to be sent; further ones are lost, and counted.
+const MAX_QUEUED: usize = 64;
+/// How long a frame may take until its interrupt comes; then the next goes all the same.
+const TX_PATIENCE: Duration = Duration::from_ms(20);
+/// How often the station looks at its descriptors without an interrupt, which may be lost.
+const LOOK: Duration = Duration::from_ms(10);
+/// ICMP identifier of its pings.
+const IDENT: u16 = 0x5249;
+/// Round trips that are kept.
+const MAX_ROUND_TRIPS: usize = 100_000;
+
+/// What a station is to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StationSettings {
+    /// The BAR with the registers.
+    pub bar: u8,
+    /// Who it is.
+    pub local: Station,
+    /// Whom it pings.
+    pub peer: Ipv4Addr,
+    /// Echo requests that it sends.
+    pub pings: u32,
+    /// Data bytes of each, 0 to 1472.
+    pub ping_bytes: u16,
+    /// From one to the next.
+    pub interval: Duration,
+}
+
+/// What a station has done.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct StationCounters {
+    /// Times that it has set the NIC up.
+    pub opened: u64,
+    /// Frames sent.
+    pub tx_frames: u64,
+    /// Frames received.
+    pub rx_frames: u64,
+    /// ARP requests answered.
+    pub arp_answered: u64,
+    /// Echo requests of others answered.
+    pub echo_answered: u64,
+    /// Echo requests sent.
+    pub pings_sent: u64,
+    /// From each echo request to its reply.
+    pub round_trips: Vec<Duration>,
+    /// Frames that did not have the right form, or answered nothing that was asked.
+    pub not_understood: u64,
+    /// Frames lost because too many waited to be sent.
+    pub lost: u64,
+    /// Frames whose TX interrupt did not come in time.
+    pub tx_timeouts: u64,
+}
+
+/// A handle on what a station has done.
+pub type StationReport = Shared<StationCounters>;
+
+/// Sets the NIC up, and serves for ever; sets it up anew whenever `arrivals` has changed: then other device software is
+/// there, which knows nothing of the rings.
+///
+/// # Errors
+/// A line that says which register or memory access failed.
+pub async fn station(
+    cpu: Cpu,
+    function: FoundFunction,
+    settings: StationSettings,
+    arrivals: impl Fn() -> u32,
+    report: StationReport,
+) -> Result<(), String> {
+    let said = |e: String| format!("{function}: {e}");
+    if settings.ping_bytes > MAX_PING_BYTES {
+        let bytes = settings.ping_bytes;
+        return Err(said(format!("pings of {bytes} bytes: legal are 0 to {MAX_PING_BYTES}")));
+    }
+    let mut host = Host::new(cpu, function, settings, report).map_err(said)?;
+    loop {
+        let life = arrivals();
+        host.open().await.map_err(said)?;
+        while arrivals() == life {
+            host.turn().await.map_err(said)?;
+        }
+    }
+}
+
+fn text(error: impl Display) -> String {
+    error.to_string()
+}
+
+struct Host {
+    cpu: Cpu,
+    function: FoundFunction,
+    settings: StationSettings,
+    report: StationReport,
+    tx_ring: u64,
+    rx_ring: u64,
+    tx_buffer: u64,
+    rx_buffers: u64,
+    tx_index: u32,
+    queue: VecDeque<Vec<u8>>,
+    /// When the frame under way is given up.
+    sending: Option<Time>,
+    peer: Option<Station>,
+    next_ping: Time,
+    sent_pings: u32,
+    last_ping: Option<(u16, Time)>,
+}
+
+impl Host {
+    fn new(
+        cpu: Cpu,
+        function: FoundFunction,
+        settings: StationSettings,
+        report: StationReport,
+    ) -> Result<Host, String> {
+        let alloc = |bytes| cpu.memory().alloc(bytes, 4096).map_err(text);
+        let ring_bytes = u64::from(RING_ENTRIES) * DESCRIPTOR_BYTES;
+        let (tx_ring, rx_ring) = (alloc(ring_bytes)?, alloc(ring_bytes)?);
+        let (tx_buffer, rx_buffers) = (alloc(BUFFER_BYTES)?, alloc(BUFFER_BYTES * u64::from(RX_BUFFERS))?);
+        Ok(Host {
+            function,
+            settings,
+            report,
+            tx_ring,
+            rx_ring,
+            tx_buffer,
+            rx_buffers,
+            tx_index: 0,
+            queue: VecDeque::new(),
+            sending: None,
+            peer: None,
+            next_ping: cpu.now(),
+            sent_pings: 0,
+            last_ping: None,
+            cpu,
+        })
+    }
+
+    /// Tells the NIC of the rings, and gives it all buffers.
+    async fn open(&mut self) -> Result<(), String> {
+        self.report.change(|c| c.opened += 1);
+        (self.tx_index, self.sending, self.peer) = (0, None, None);
+        self.queue.clear();
+        self.cpu.write_u32(self.register(register::ENABLED)?, 0).await.map_err(text)?;
+        self.cpu.write_u64(self.register(register::TX_RING)?, self.tx_ring).await.map_err(text)?;
+        self.cpu.write_u64(self.register(register::RX_RING)?, self.rx_ring).await.map_err(text)?;
+        self.cpu.write_u32(self.register(register::ENABLED)?, 1).await.map_err(text)?;
+        for index in 0..RX_BUFFERS {
+            self.post(index).await?;
+        }
+        Ok(())
+    }
+
+    fn register(&self, offset: u64) -> Result<u64, String> {
+        self.function.address(self.settings.bar, offset)
+    }
+
+    /// Gives receive buffer `index` to the NIC; length zero says that nothing has come yet.
+    async fn post(&self, index: u32) -> Result<(), String> {
+        let buffer = self.rx_buffers + BUFFER_BYTES * u64::from(index);
+        self.write_descriptor(self.rx_ring, index, buffer, 0)?;
+        self.cpu.write_u32(self.register(register::RX_INDEX)?, index).await.map_err(text)
+    }
+
+    fn write_descriptor(&self, ring: u64, index: u32, address: u64, length: u64) -> Result<(), String> {
+        let at = ring + DESCRIPTOR_BYTES * u64::from(index);
+        self.cpu.memory().write_u64(at, address).map_err(text)?;
+        self.cpu.memory().write_u64(at + 8, length).map_err(text)
+    }
+
+    /// Waits for something to do, and does it.
+    async fn turn(&mut self) -> Result<(), String> {
+        let vector = |index| self.function.vector(index);
+        let (rx, tx) = (self.cpu.interrupt(vector(RX_VECTOR)), self.cpu.interrupt(vector(TX_VECTOR)));
+        let wake = self.cpu.sleep_until(self.wake_at());
+        if let Either::Left(Either::Right(())) = select(select(rx, tx), wake).await {
+            self.sending = None;
+        }
+        for index in 0..RX_BUFFERS {
+            self.receive(index).await?;
+        }
+        self.ping();
+        self.send().await
+    }
+
+    fn wake_at(&self) -> Time {
+        let now = self.cpu.now();
+        let ping = if self.sent_pings < self.settings.pings { self.next_ping } else { Time::MAX };
+        let sent = self.sending.unwrap_or(Time::MAX);
+        // Never in the past: time would stand still.
+        (now + LOOK).min(ping.max(now)).min(sent.max(now))
+    }
+
+    /// Takes the frame of buffer `index`, where one has come, and gives the buffer back.
+    async fn receive(&mut self, index: u32) -> Result<(), String> {
+        let at = self.rx_ring + DESCRIPTOR_BYTES * u64::from(index);
+        let length = self.cpu.memory().read_u64(at + 8).map_err(text)?;
+        if length == 0 {
+            return Ok(());
+        }
+        let mut frame = vec![0; length.min(BUFFER_BYTES) as usize];
+        let buffer = self.rx_buffers + BUFFER_BYTES * u64::from(index);
+        self.cpu.memory().read(buffer, &mut frame).map_err(text)?;
+        self.post(index).await?;
+        self.report.change(|c| c.rx_frames += 1);
+        self.answer(&frame);
+        Ok(())
+    }
+
+    fn answer(&mut self, frame: &[u8]) {
+        let local = self.settings.local;
+        match Frame::parse(frame) {
+            Ok(Frame::Arp(arp)) if arp.kind == Kind::Request && arp.to.ip == local.ip => {
+                self.report.change(|c| c.arp_answered += 1);
+                self.queue_frame(Arp { kind: Kind::Reply, from: local, to: arp.from }.emit());
+            }
+            Ok(Frame::Arp(arp)) if arp.kind == Kind::Reply && arp.from.ip == self.settings.peer => {
+                self.peer = Some(arp.from);
+                self.next_ping = self.next_ping.min(self.cpu.now());
+            }
+            Ok(Frame::Echo(echo)) if echo.kind == Kind::Request && echo.to == local => {
+                self.report.change(|c| c.echo_answered += 1);
+                self.queue_frame(Echo { kind: Kind::Reply, from: local, to: echo.from, ..echo }.emit());
+            }
+            Ok(Frame::Echo(echo)) if echo.kind == Kind::Reply && echo.ident == IDENT => self.replied(&echo),
+            // What a network says to all, and what this station has no use for.
+            _ => self.report.change(|c| c.not_understood += 1),
+        }
+    }
+
+    fn replied(&mut self, echo: &Echo) {
+        let Some((_, sent)) = self.last_ping.take_if(|(sequence, _)| *sequence == echo.sequence) else {
+            return self.report.change(|c| c.not_understood += 1);
+        };
+        let expected = self.echo(echo.from, echo.sequence);
+        let right = expected.data == echo.data && echo.to == self.settings.local;
+        let trip = self.cpu.now().since(sent);
+        self.report.change(|c| match right {
+            true if c.round_trips.len() < MAX_ROUND_TRIPS => c.round_trips.push(trip),
+            true => {}
+            false => c.not_understood += 1,
+        });
+    }
+
+    /// Asks who the peer is, or pings it, where it is time.
+    fn ping(&mut self) {
+        let now = self.cpu.now();
+        if self.sent_pings >= self.settings.pings || now < self.next_ping {
+            return;
+        }
+        self.next_ping = now + self.settings.interval;
+        let Some(peer) = self.peer else {
+            let wanted = Station { mac: BROADCAST, ip: self.settings.peer };
+            return self
+                .queue_frame(Arp { kind: Kind::Request, from: self.settings.local, to: wanted }.emit());
+        };
+        let sequence = self.sent_pings as u16;
+        self.sent_pings += 1;
+        self.last_ping = Some((sequence, now));
+        self.report.change(|c| c.pings_sent += 1);
+        self.queue_frame(self.echo(peer, sequence).emit());
+    }
+
+    fn echo(&self, to: Station, sequence: u16) -> Echo {
+        let data = (0..self.settings.ping_bytes).map(|n| (n ^ sequence) as u8).collect();
+        Echo { kind: Kind::Request, from: self.settings.local, to, ident: IDENT, sequence, data }
+    }
+
+    fn queue_frame(&mut self, frame: Vec<u8>) {
+        if self.queue.len() < MAX_QUEUED {
+            self.queue.push_back(frame);
+        } else {
+            self.report.change(|c| c.lost += 1);
+        }
+    }
+
+    /// Sends the next frame, where none is under way.
+    async fn send(&mut self) -> Result<(), String> {
+        let now = self.cpu.now();
+        if self.sending.is_some_and(|until| now >= until) {
+            self.sending = None;
+            self.report.change(|c| c.tx_timeouts += 1);
+        }
+        if self.sending.is_some() {
+            return Ok(());
+        }
+        let Some(frame) = self.queue.pop_front() else { return Ok(()) };
+        self.cpu.memory().write(self.tx_buffer, &frame).map_err(text)?;
+        let next = (self.tx_index + 1) % RING_ENTRIES;
+        for index in [self.tx_index, next] {
+            self.write_descriptor(self.tx_ring, index, self.tx_buffer, frame.len() as u64)?;
+        }
+        self.tx_index = next;
+        self.sending = Some(now + TX_PATIENCE);
+        self.report.change(|c| c.tx_frames += 1);
+        self.cpu.write_u32(self.register(register::TX_INDEX)?, next).await.map_err(text)
+    }
+}

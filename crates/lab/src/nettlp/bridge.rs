@@ -1,0 +1,425 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The device in the adapter's slot: peers' TLPs become DMA of its one function, and the host's requests to one BAR become
+//! TLPs for the device software. Sans-IO: somebody else carries the bytes.
+//!
+//! ```text
+//!   peers ── requests ──▶ Bridge ── DmaRead, DmaWrite ──▶ endpoint ──▶ link, root complex, memory
+//!         ◀─ completions ──        ◀── bytes, or why not ──
+//!   device software ◀── MRd, MWr ── Bridge ◀── requests to the BAR ── endpoint ◀── host
+//!         ── completions ──────────▶         ── answers ────────────▶
+//! ```
+//!
+//! The endpoint has the tags: a request of a peer takes those of the slot's own function, however many peers stand behind it,
+//! is split at the path's Max_Payload_Size, Max_Read_Request_Size and 4 KiB, and put together again; the answer goes back
+//! under the peer's requester ID and tag, cut as a completer would. Order is that of PCI Express: a read does not
+//! pass a write that came before it; a write passes reads.
+
+use super::egress::{Answer, Egress, Entry, Next, Question};
+use super::host_side::{HostSide, Match};
+use device::{
+    BarIndex, CompletionError, Device, DmaAtomic, DmaError, DmaId, DmaOptions, DmaRead, DmaWrite, Input,
+    Output, Request, RequestOp, ResetKind, Token,
+};
+use nettlp::adapter::{Registers, Way};
+use serde_json::{Map, Value};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+use tlp::{
+    AddressType, Bdf, Body, Class, Data, MemoryOp, MemoryRequest, Mps, PayloadPool, Prefixes, Repr, Span,
+    Status, Time,
+};
+
+/// Requests of peers that may be under way or wait, all peers together: reads and atomics. A session's further ones stay with
+/// the peer; datagrams wait in the sockets' buffers.
+pub const MAX_PEER_READS: usize = 1024;
+/// Writes of peers that may wait for the link.
+pub const MAX_PEER_WRITES: usize = 1024;
+
+/// What an adapter in a lab has counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize)]
+pub struct BridgeCounters {
+    /// Memory reads of peers.
+    pub peer_reads: u64,
+    /// Memory writes of peers.
+    pub peer_writes: u64,
+    /// AtomicOps of peers.
+    pub peer_atomics: u64,
+    /// Requests of peers that were refused with UR: I/O, configuration, deferrable writes, translation requests.
+    pub refused: u64,
+    /// Posted requests of peers that came to nothing: messages, poisoned writes, writes of no byte.
+    pub dropped: u64,
+    /// Reads and atomics of peers that the fabric did not serve: answered by UR or CA.
+    pub failed: u64,
+    /// Those that the fabric did not answer in time: the peer's own timeout ends them.
+    pub unanswered: u64,
+    /// Reads of the host that went to the device software.
+    pub host_reads: u64,
+    /// Writes of the host that went to the device software.
+    pub host_writes: u64,
+    /// Reads of the host that the device software did not answer: the host has timed out.
+    pub host_timeouts: u64,
+    /// Requests of the host for which there was no device software.
+    pub nobody: u64,
+    /// Completions that answered nothing: late, doubled, or wrong.
+    pub strays: u64,
+    /// Answers and requests that could not be delivered within a second.
+    pub undeliverable: u64,
+}
+
+impl BridgeCounters {
+    /// By name, without those that are zero.
+    pub(crate) fn rows(&self) -> Map<String, Value> {
+        match serde_json::to_value(self) {
+            Ok(Value::Object(map)) => map.into_iter().filter(|(_, n)| n.as_u64() != Some(0)).collect(),
+            _ => Map::new(),
+        }
+    }
+}
+
+/// A request of a peer that waits for the endpoint.
+enum Wanted {
+    Read(DmaRead),
+    Atomic(DmaAtomic),
+}
+
+/// The state of the device, which whoever carries TLPs shares with the fabric.
+pub(crate) struct Bridge {
+    pool: PayloadPool,
+    /// Which BAR leads out, and which has the adapter's registers.
+    bar: BarIndex,
+    mps: Mps,
+    pub(crate) registers: Registers,
+    /// Each with its place in the order of arrival.
+    writes: VecDeque<(u64, DmaWrite)>,
+    reads: VecDeque<(u64, Wanted)>,
+    arrivals: u64,
+    /// Reads and atomics that wait or are under way.
+    jobs: BTreeMap<DmaId, Question>,
+    next_id: u32,
+    pub(crate) host: HostSide,
+    pub(crate) egress: Egress,
+    /// Requests that are answered here.
+    taken: VecDeque<Token>,
+    /// Something has come from outside: the device is to be called.
+    woken: bool,
+    now: Time,
+    pub(crate) counters: BridgeCounters,
+}
+
+impl Bridge {
+    /// An adapter whose BAR `bar` leads to the device software, on a path of this Max_Payload_Size.
+    pub(crate) fn new(bar: u8, mps: Mps, pool: &PayloadPool) -> Bridge {
+        Bridge {
+            pool: pool.clone(),
+            bar: BarIndex(bar),
+            mps,
+            registers: Registers::new(Bdf::default()),
+            writes: VecDeque::new(),
+            reads: VecDeque::new(),
+            arrivals: 0,
+            jobs: BTreeMap::new(),
+            next_id: 0,
+            host: HostSide::new(),
+            egress: Egress::default(),
+            taken: VecDeque::new(),
+            woken: false,
+            now: Time::ZERO,
+            counters: BridgeCounters::default(),
+        }
+    }
+
+    /// Whether a further TLP of any kind has room.
+    pub(crate) fn has_room(&self) -> bool {
+        self.jobs.len() < MAX_PEER_READS && self.writes.len() < MAX_PEER_WRITES
+    }
+
+    /// Whether the fabric has still to answer or to take something.
+    pub(crate) fn waits_for_fabric(&self) -> bool {
+        !self.jobs.is_empty() || !self.writes.is_empty()
+    }
+
+    /// A TLP of a peer: `data` are the whole DWs of its data. To be called where there is
+    /// [room](Self::has_room).
+    pub(crate) fn from_peer(&mut self, now: Time, way: Way, repr: &Repr, prefixes: &Prefixes, data: &[u8]) {
+        (self.now, self.woken) = (now, true);
+        let kept = data.get(repr.data_lanes()).unwrap_or_default();
+        match &repr.body {
+            Body::Memory(m) if m.op.is_read() && repr.at != AddressType::TranslationRequest => {
+                self.read(way, repr, m, prefixes);
+            }
+            Body::Memory(m) if m.op == MemoryOp::Write => self.write(repr, m, prefixes, kept),
+            Body::Atomic(a) => {
+                let question = Question { span: None, ..question(way, repr, None) };
+                let operands = Data::Carried(self.pool.copy(kept));
+                let (address, op, options) = (a.address, a.op, options(repr, prefixes));
+                self.counters.peer_atomics += 1;
+                let id = self.job(question);
+                let atomic = DmaAtomic { id, address, op, operands, options };
+                self.want(Wanted::Atomic(atomic));
+            }
+            Body::Completion(c) => {
+                let fits = self.host.completion(c, kept, repr.ep, &self.pool);
+                self.counters.strays += u64::from(fits == Match::Stray);
+            }
+            Body::Message(_) => self.counters.dropped += 1,
+            Body::Memory(_) | Body::Io(_) | Body::Config(_) => self.refuse(way, repr),
+        }
+    }
+
+    fn read(&mut self, way: Way, repr: &Repr, m: &MemoryRequest, prefixes: &Prefixes) {
+        self.counters.peer_reads += 1;
+        let locked = m.op == MemoryOp::ReadLocked;
+        let id = self.job(Question { locked, ..question(way, repr, Some(m.span)) });
+        let len = if m.span.is_zero_length() { 0 } else { m.span.byte_count() };
+        let options = options(repr, prefixes);
+        self.want(Wanted::Read(DmaRead { id, address: m.span.first_byte(), len, carry: true, options }));
+    }
+
+    /// A write, as one for each run of enabled bytes: in one DW, or two, there may be holes.
+    fn write(&mut self, repr: &Repr, m: &MemoryRequest, prefixes: &Prefixes, kept: &[u8]) {
+        if repr.ep || m.span.is_zero_length() || kept.is_empty() {
+            self.counters.dropped += 1;
+            return;
+        }
+        self.counters.peer_writes += 1;
+        let mut at = 0;
+        while let Some((start, len)) = next_run(m.span, at, kept.len() as u32) {
+            let data = Data::Carried(self.pool.copy(&kept[start as usize..][..len as usize]));
+            let address = m.span.first_byte() + u64::from(start);
+            let stamp = self.arrival();
+            self.writes.push_back((stamp, DmaWrite { address, data, options: options(repr, prefixes) }));
+            at = start + len;
+        }
+    }
+
+    fn refuse(&mut self, way: Way, repr: &Repr) {
+        self.counters.refused += 1;
+        let span = match &repr.body {
+            Body::Memory(m) if m.op.is_read() => Some(m.span),
+            _ => None,
+        };
+        let answer = Answer::new(question(way, repr, span), Err(Status::UnsupportedRequest));
+        self.egress.push(self.now, Entry::Answer(answer));
+    }
+
+    fn arrival(&mut self) -> u64 {
+        self.arrivals += 1;
+        self.arrivals
+    }
+
+    fn want(&mut self, wanted: Wanted) {
+        let stamp = self.arrival();
+        self.reads.push_back((stamp, wanted));
+    }
+
+    /// A name for a job that no other has.
+    fn job(&mut self, question: Question) -> DmaId {
+        while self.jobs.contains_key(&DmaId(self.next_id)) {
+            self.next_id = self.next_id.wrapping_add(1);
+        }
+        let id = DmaId(self.next_id);
+        self.next_id = self.next_id.wrapping_add(1);
+        self.jobs.insert(id, question);
+        id
+    }
+
+    /// A DMA read or atomic has ended.
+    fn done(&mut self, id: DmaId, result: Result<Data, DmaError>) {
+        let Some(question) = self.jobs.remove(&id) else { return };
+        let result = match result {
+            Ok(data) if data.is_empty() => Ok(Data::Carried(self.pool.copy(&[0]))),
+            Ok(data) => Ok(data),
+            // Nothing has come, and nothing is told: as on a link.
+            Err(DmaError::CompletionTimeout | DmaError::LinkDown) => {
+                self.counters.unanswered += 1;
+                return;
+            }
+            Err(DmaError::CompleterAbort | DmaError::Poisoned | DmaError::Malformed) => {
+                Err(Status::CompleterAbort)
+            }
+            Err(_) => Err(Status::UnsupportedRequest),
+        };
+        self.counters.failed += u64::from(result.is_err());
+        self.egress.push(self.now, Entry::Answer(Answer::new(question, result)));
+    }
+
+    /// A request of the host.
+    fn request(&mut self, request: Request) {
+        let own = match &request.op {
+            RequestOp::Read { bar, .. } | RequestOp::Write { bar, .. } => *bar != self.bar,
+            _ => false,
+        };
+        if own {
+            return self.own_register(request);
+        }
+        match &request.op {
+            RequestOp::Read { .. } => self.counters.host_reads += 1,
+            RequestOp::Write { .. } => self.counters.host_writes += 1,
+            _ => {}
+        }
+        self.host.request(self.now, request, &mut self.egress);
+    }
+
+    /// The adapter's own registers, a DW each.
+    fn own_register(&mut self, Request { token, op, .. }: Request) {
+        self.taken.push_back(token);
+        match op {
+            RequestOp::Read { offset, span, .. } => {
+                let registers = &self.registers;
+                let byte = |at: u64| {
+                    let dw = u8::try_from(at / 4).map_or(0, |dw| registers.read(dw));
+                    dw.to_le_bytes()[(at % 4) as usize]
+                };
+                let data = self.pool.fill(span.byte_count() as usize, |out| {
+                    (offset..).zip(out).for_each(|(at, out)| *out = byte(at));
+                });
+                self.host.answers.push_back(Output::Complete { token, result: Ok(Data::Carried(data)) });
+            }
+            RequestOp::Write { offset, span, data, .. } => {
+                let dw = u8::try_from(offset / 4);
+                if let (Ok(dw), Some(bytes)) = (dw, data.bytes())
+                    && span.byte_count() == 4
+                    && let Some(value) = bytes.first_chunk()
+                {
+                    self.registers.write(dw, u32::from_le_bytes(*value));
+                }
+            }
+            _ => {
+                let result = Err(CompletionError::UnsupportedRequest);
+                self.host.answers.push_back(Output::Complete { token, result });
+            }
+        }
+    }
+
+    /// What entry `index` of the egress queue sends next.
+    pub(crate) fn next_egress(&self, index: usize) -> Option<Next> {
+        self.egress.next(index, self.mps)
+    }
+
+    /// It has gone; true where the entry is done and is to be [taken](Self::take_egress).
+    pub(crate) fn egress_sent(&mut self, index: usize) -> bool {
+        self.egress.sent(index, self.mps)
+    }
+
+    /// Entry `index` is out of the queue; what waited for its room goes on. True where the device has to be called for that.
+    pub(crate) fn take_egress(&mut self, now: Time, index: usize, fate: Fate) -> bool {
+        self.now = now;
+        let Some(entry) = self.egress.take(index) else { return false };
+        match (fate, &entry) {
+            (Fate::Left, _) => {}
+            (Fate::Nobody, Entry::Request(tlp)) => {
+                self.counters.nobody += 1;
+                self.host.nobody(tlp);
+            }
+            (Fate::Nobody | Fate::Lost, _) => self.counters.undeliverable += 1,
+        }
+        if self.host.is_held_up() {
+            self.host.proceed(now, &mut self.egress);
+        }
+        self.woken |= !self.host.taken.is_empty() || !self.host.answers.is_empty();
+        self.woken
+    }
+
+    fn reset(&mut self, kind: ResetKind) {
+        self.writes.clear();
+        self.reads.clear();
+        self.jobs.clear();
+        self.host.reset();
+        self.egress.clear();
+        self.taken.clear();
+        if kind != ResetKind::FunctionLevel {
+            self.registers.requester = Bdf::default();
+        }
+    }
+
+    /// When the device is to be called: at once where something has come from outside.
+    fn timeout(&self) -> Option<Time> {
+        if self.woken { Some(Time::ZERO) } else { self.host.next_deadline() }
+    }
+}
+
+/// What becomes of what was to leave.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Fate {
+    /// It has left.
+    Left,
+    /// There is no device software.
+    Nobody,
+    /// Its way is closed.
+    Lost,
+}
+
+fn question(way: Way, repr: &Repr, span: Option<Span>) -> Question {
+    let (requester, tag) = repr.transaction();
+    Question { way, requester, tag, tc: repr.tc, attr: repr.attr, span, locked: false }
+}
+
+fn options(repr: &Repr, prefixes: &Prefixes) -> DmaOptions {
+    DmaOptions { attr: repr.attr, tc: repr.tc, hint: repr.th, prefixes: prefixes.clone() }
+}
+
+/// The next run of enabled bytes from byte `at` of the span on: where it starts, and its length.
+fn next_run(span: Span, at: u32, end: u32) -> Option<(u32, u32)> {
+    if at == 0 && span.is_contiguous() {
+        return Some((0, end));
+    }
+    let start = (at..end).find(|&i| span.is_enabled(i))?;
+    let stop = (start..end).find(|&i| !span.is_enabled(i)).unwrap_or(end);
+    Some((start, stop - start))
+}
+
+/// The bridge as the device of a function.
+pub(crate) struct BridgeDevice(pub(crate) Rc<RefCell<Bridge>>);
+
+impl Device for BridgeDevice {
+    fn handle(&mut self, now: Time, input: Input) {
+        let bridge = &mut *self.0.borrow_mut();
+        bridge.now = now;
+        match input {
+            Input::Request(request) => bridge.request(request),
+            Input::DmaDone { id, result } => bridge.done(id, result),
+            Input::Timer => {
+                bridge.woken = false;
+                let expired = bridge.host.expire(now);
+                bridge.counters.host_timeouts += expired;
+                bridge.host.proceed(now, &mut bridge.egress);
+            }
+            Input::Reset(kind) => bridge.reset(kind),
+        }
+    }
+
+    fn poll_output(&mut self, now: Time, class: Class) -> Option<Output> {
+        let bridge = &mut *self.0.borrow_mut();
+        bridge.now = now;
+        match class {
+            Class::Posted => bridge.writes.pop_front().map(|(_, write)| Output::Write(write)),
+            Class::NonPosted => {
+                let before = bridge.writes.front().map_or(u64::MAX, |(stamp, _)| *stamp);
+                if bridge.reads.front()?.0 > before {
+                    return None;
+                }
+                Some(match bridge.reads.pop_front()?.1 {
+                    Wanted::Read(read) => Output::Read(read),
+                    Wanted::Atomic(atomic) => Output::Atomic(atomic),
+                })
+            }
+            Class::Completion => bridge.host.answers.pop_front(),
+        }
+    }
+
+    fn poll_taken(&mut self) -> Option<Token> {
+        let bridge = &mut *self.0.borrow_mut();
+        bridge.taken.pop_front().or_else(|| bridge.host.taken.pop_front())
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        self.0.borrow().timeout()
+    }
+
+    fn waits_for(&self) -> Option<String> {
+        let bridge = self.0.borrow();
+        let open = bridge.host.open();
+        (open > 0).then(|| format!("{open} reads of the host wait for the device software"))
+    }
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Runs a record again: the same lab, the same inputs at the same virtual times, and no socket. Never waits for a clock.
+
+use super::backend::Core;
+use super::record::{Event, RecordError, Recording};
+use crate::build::{Assembly, build};
+use crate::schema::Lab;
+use crate::{LabFile, parse};
+use std::path::Path;
+use thiserror::Error;
+use tlp::Time;
+
+/// Why a record was not run to its end.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum ReplayError {
+    /// The record.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    /// Its lab.
+    #[error("the lab of the record: {0}")]
+    Lab(String),
+    /// The lab has failed again, as it had when it was recorded.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// A record that is to be run.
+pub struct Replay<'a> {
+    recording: Recording<'a>,
+    core: Core,
+}
+
+impl<'a> Replay<'a> {
+    /// The lab of a record, put together as it was.
+    ///
+    /// # Errors
+    /// Where the bytes are no record, or their lab cannot be put together: also where a profile that it names is no longer
+    /// there.
+    pub fn new(bytes: &'a [u8]) -> Result<Replay<'a>, ReplayError> {
+        let recording = Recording::new(bytes)?;
+        let lab = &recording.lab;
+        let path = Path::new(&lab.path);
+        let parsed = parse(path, &lab.text).map_err(|e| ReplayError::Lab(e.to_string()))?;
+        let base = path.parent().unwrap_or(Path::new("")).to_owned();
+        let file = LabFile { lab: Lab { seed: lab.seed, ..parsed }, base };
+        let assembly = build(&file).map_err(ReplayError::Lab)?;
+        let core = Core::new(assembly).map_err(ReplayError::Lab)?;
+        Ok(Replay { recording, core })
+    }
+
+    /// The lab, to put taps in before it runs.
+    pub fn assembly_mut(&mut self) -> &mut Assembly {
+        &mut self.core.assembly
+    }
+
+    /// The path of the lab's file, as it was named.
+    #[must_use]
+    pub fn lab(&self) -> &str {
+        &self.recording.lab.path
+    }
+
+    /// Runs it to the end of the record; gives the lab back, how many inputs there were, and whether the record had its end.
+    ///
+    /// # Errors
+    /// Where bytes of the record mean nothing, or the lab fails.
+    pub fn run(mut self) -> Result<Replayed, ReplayError> {
+        let (mut inputs, mut complete) = (0, false);
+        while let Some((time, event)) = self.recording.next_event()? {
+            self.run_until(time)?;
+            self.core.apply(&event);
+            complete = event == Event::End;
+            inputs += u64::from(!complete);
+        }
+        Ok(Replayed { assembly: self.core.assembly, inputs, complete })
+    }
+
+    fn run_until(&mut self, time: Time) -> Result<(), ReplayError> {
+        if time > self.core.now() { self.core.run_until(time).map_err(ReplayError::Failed) } else { Ok(()) }
+    }
+}
+
+/// What a replay leaves behind.
+pub struct Replayed {
+    /// The lab.
+    pub assembly: Assembly,
+    /// Inputs from outside.
+    pub inputs: u64,
+    /// The record had an end; else the adapter was killed.
+    pub complete: bool,
+}

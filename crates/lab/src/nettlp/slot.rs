@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A NetTLP adapter in a slot: its function, its driver, and a handle on both for whoever carries TLPs. Never carries any.
+
+use super::bridge::{Bridge, BridgeCounters, BridgeDevice};
+use super::schema::{NettlpAdapter, NettlpDriver};
+use crate::boot::Driver;
+use config::{Bar, BuildError, Builder, Identity, MsixLayout, PcieLayout};
+use device::endpoint::FunctionConfig;
+use device::{CreditReturn, Endpoint, Ready, TlpPort};
+use devices::simple_nic::{StationReport, StationSettings};
+use devices::{memory, simple_nic};
+use link::Notice;
+use nettlp::wire::messaging::{MSIX_ENTRIES, MsixEntry};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use tlp::{Bdf, Class, Duration, Mps, PayloadPool, TcSet, Time, Tlp};
+
+/// Who the function says it is: riser's vendor ID (see [`devices::VENDOR`]), the device ID behind those of the devices that ship,
+/// and a Class Code of no defined class (PCI Code and ID Assignment Specification, §1.1).
+const IDENTITY: Identity = Identity {
+    vendor: devices::VENDOR,
+    device: 0x0010,
+    revision: 1,
+    class: 0xff_0000,
+    subsystem_vendor: devices::VENDOR,
+    subsystem: 0x0010,
+};
+/// Bytes of BAR 0, and of BAR 2: the MSI-X table, and from the middle on its Pending Bit Array.
+const OWN_BAR_BYTES: u64 = 4096;
+const PENDING_AT: u32 = 2048;
+/// The host's Ethernet address: locally administered (IEEE 802, bit 1 of the first byte).
+const HOST_MAC: simple_nic::MacAddress = [0x02, 0, 0, 0, 0, 1];
+/// How often a driver that waits for device software looks.
+const LOOK: Duration = Duration::from_ms(1);
+
+/// How often device software has come; drivers start with the first time.
+pub(crate) type Arrivals = Rc<Cell<u32>>;
+
+/// An adapter in a lab, for whoever carries TLPs. Clones are handles on the same.
+#[derive(Clone)]
+pub struct AdapterSlot {
+    pub(crate) bridge: Rc<RefCell<Bridge>>,
+    endpoint: Rc<RefCell<Option<Endpoint>>>,
+    pub(crate) arrivals: Arrivals,
+    station: StationReport,
+    bar: u8,
+    /// The driver starts by itself.
+    pub(crate) starts_alone: bool,
+}
+
+impl AdapterSlot {
+    /// What it has counted.
+    #[must_use]
+    pub fn counters(&self) -> BridgeCounters {
+        self.bridge.borrow().counters
+    }
+
+    /// What the driver `station` has done.
+    #[must_use]
+    pub fn station(&self) -> simple_nic::StationCounters {
+        self.station.get().clone()
+    }
+
+    /// Whether the host has enabled the function: then its addresses mean something.
+    #[must_use]
+    pub fn is_enabled(&self) -> bool {
+        self.with(|e| e.config(0).is_some_and(|c| c.memory_enable() && c.bus_master_enable()))
+            .unwrap_or(false)
+    }
+
+    /// Where the BAR that leads out stands.
+    #[must_use]
+    pub fn bar_address(&self) -> u64 {
+        self.with(|e| e.config(0).and_then(|c| c.bar(self.bar)).map(|b| b.address)).flatten().unwrap_or(0)
+    }
+
+    /// The function's ID.
+    #[must_use]
+    pub fn id(&self) -> Bdf {
+        self.with(|e| e.function_id(0)).flatten().unwrap_or_default()
+    }
+
+    /// The first entries of its MSI-X table; zero where it has fewer.
+    #[must_use]
+    pub fn msix_table(&self) -> [MsixEntry; MSIX_ENTRIES] {
+        let mut table = [MsixEntry::default(); MSIX_ENTRIES];
+        let entries = self.with(|e| e.msix_table(0)).unwrap_or_default();
+        for (to, (address, data)) in table.iter_mut().zip(entries) {
+            *to = MsixEntry { address, data };
+        }
+        table
+    }
+
+    /// Register `register_dw` of its configuration space.
+    #[must_use]
+    pub fn config_read(&self, register_dw: u16) -> u32 {
+        self.with(|e| e.config(0).map_or(0, |c| c.read(register_dw))).unwrap_or(0)
+    }
+
+    /// Writes a register of its configuration space where `byte_enables` say so.
+    pub(crate) fn config_write(&self, now: Time, register_dw: u16, byte_enables: u8, value: u32) {
+        let id = self.id();
+        if let Some(endpoint) = self.endpoint.borrow_mut().as_mut() {
+            endpoint.write_config(now, id, register_dw, byte_enables, value);
+        }
+    }
+
+    fn with<R>(&self, look: impl FnOnce(&Endpoint) -> R) -> Option<R> {
+        self.endpoint.borrow().as_ref().map(look)
+    }
+
+    /// Puts the endpoint in, and gives what the fabric drives.
+    pub(crate) fn port(&self, endpoint: Endpoint, patience: Duration) -> AdapterPort {
+        *self.endpoint.borrow_mut() = Some(endpoint);
+        self.bridge.borrow_mut().host.patience = patience;
+        AdapterPort { endpoint: Rc::clone(&self.endpoint), bridge: Rc::clone(&self.bridge) }
+    }
+
+    /// What the host runs.
+    pub(crate) fn driver(&self, keys: &NettlpAdapter) -> Driver {
+        let (keys, slot) = (keys.clone(), self.clone());
+        Box::new(move |cpu, found| {
+            let (keys, slot) = (keys.clone(), slot.clone());
+            Box::pin(async move {
+                if keys.driver == NettlpDriver::None {
+                    return Ok(());
+                }
+                match &keys.start_after_ms {
+                    Some(ms) => cpu.sleep(Duration::from_ms(u64::from(*ms.get_ref()))).await,
+                    None => {
+                        while slot.arrivals.get() == 0 {
+                            cpu.sleep(LOOK).await;
+                        }
+                    }
+                }
+                match keys.driver {
+                    NettlpDriver::None => Ok(()),
+                    NettlpDriver::Mmio => {
+                        memory::driver(cpu, found, *keys.bar.get_ref(), *keys.exercise_bytes.get_ref()).await
+                    }
+                    NettlpDriver::Station => {
+                        let (settings, arrivals) = (station_settings(&keys), slot.arrivals.clone());
+                        simple_nic::station(cpu, found, settings, move || arrivals.get(), slot.station).await
+                    }
+                }
+            })
+        })
+    }
+}
+
+fn station_settings(keys: &NettlpAdapter) -> StationSettings {
+    StationSettings {
+        bar: *keys.bar.get_ref(),
+        local: simple_nic::Station { mac: HOST_MAC, ip: keys.host_ip },
+        peer: keys.peer_ip,
+        pings: keys.pings,
+        ping_bytes: *keys.ping_bytes.get_ref(),
+        interval: Duration::from_ms(u64::from(*keys.ping_interval_ms.get_ref())),
+    }
+}
+
+/// The adapter's function, and the handle on it; `mps` is the path's.
+///
+/// # Errors
+/// Where a BAR is not legal.
+pub(crate) fn function(
+    keys: &NettlpAdapter,
+    pcie: PcieLayout,
+    mps: Mps,
+    pool: &PayloadPool,
+) -> Result<(FunctionConfig, AdapterSlot), BuildError> {
+    let bar = *keys.bar.get_ref();
+    let vectors = *keys.vectors.get_ref();
+    let config = Builder::type0(IDENTITY)
+        .bar(0, Bar::memory32(OWN_BAR_BYTES))
+        .bar(2, Bar::memory32(OWN_BAR_BYTES))
+        .bar(bar, Bar::memory32(*keys.bar_bytes.get_ref()))
+        .msix(MsixLayout { vectors, table: (2, 0), pending: (2, PENDING_AT) })
+        .pcie(pcie)
+        .usual()
+        .build()?;
+    let bridge = Rc::new(RefCell::new(Bridge::new(bar, mps, pool)));
+    let slot = AdapterSlot {
+        bridge: Rc::clone(&bridge),
+        endpoint: Rc::default(),
+        arrivals: Arrivals::default(),
+        station: StationReport::default(),
+        bar,
+        starts_alone: keys.start_after_ms.is_some(),
+    };
+    Ok((FunctionConfig { config, device: Box::new(BridgeDevice(bridge)) }, slot))
+}
+
+/// The endpoint, which the fabric drives and the handle looks into.
+pub(crate) struct AdapterPort {
+    endpoint: Rc<RefCell<Option<Endpoint>>>,
+    bridge: Rc<RefCell<Bridge>>,
+}
+
+impl AdapterPort {
+    fn with<R>(&self, none: R, call: impl FnOnce(&mut Endpoint) -> R) -> R {
+        match self.endpoint.borrow_mut().as_mut() {
+            Some(endpoint) => call(endpoint),
+            None => none,
+        }
+    }
+}
+
+impl TlpPort for AdapterPort {
+    fn handle_tlp(&mut self, now: Time, tlp: Tlp) {
+        self.with((), |e| {
+            // Its own registers show the ID, which configuration requests change.
+            self.bridge.borrow_mut().registers.requester = e.function_id(0).unwrap_or_default();
+            e.handle_tlp(now, tlp);
+        });
+    }
+
+    fn poll_tlp(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
+        self.with(None, |e| e.poll_tlp(now, class, room))
+    }
+
+    fn ready(&self) -> Ready {
+        self.with(Ready::NONE, |e| e.ready())
+    }
+
+    fn poll_credits(&mut self) -> Option<CreditReturn> {
+        self.with(None, |e| e.poll_credits())
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        self.with(None, |e| e.poll_timeout())
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        self.with((), |e| e.handle_timeout(now));
+    }
+
+    fn handle_notice(&mut self, now: Time, notice: Notice) {
+        self.with((), |e| e.handle_notice(now, notice));
+    }
+
+    fn power_on(&mut self, now: Time) {
+        self.with((), |e| e.power_on(now));
+    }
+
+    fn counts(&self) -> Vec<(&'static str, u64)> {
+        self.with(Vec::new(), |e| e.counts())
+    }
+
+    fn waits_for(&self) -> Option<String> {
+        self.with(None, |e| e.waits_for())
+    }
+}
