@@ -10,6 +10,7 @@ mod files;
 mod fit;
 mod lspci;
 mod model;
+mod nettlp;
 mod paper;
 mod parts;
 mod profiles;
@@ -31,6 +32,7 @@ pub(crate) enum Command {
     Fit(fit::Args),
     Lspci(lspci::Args),
     Model(model::Args),
+    Nettlp(nettlp::Args),
     Paper(paper::Args),
     Profiles(profiles::Args),
     Trace(trace::Args),
@@ -47,6 +49,7 @@ impl Command {
             Command::Fit(args) => fit::run(args),
             Command::Lspci(args) => lspci::run(args),
             Command::Model(args) => model::run(args),
+            Command::Nettlp(args) => nettlp::run(args),
             Command::Paper(args) => paper::run(args),
             Command::Profiles(args) => profiles::run(args),
             Command::Trace(args) => trace::run(args),

@@ -127,6 +127,12 @@ impl<C: Carrier, K: Clock> Client<C, K> {
         &mut self.requester
     }
 
+    /// Whether every TLP arrives: a session.
+    #[must_use]
+    pub fn is_reliable(&self) -> bool {
+        self.carrier.is_reliable()
+    }
+
     /// The carrier.
     #[must_use]
     pub const fn carrier(&self) -> &C {

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Addresses, lengths and bytes as arguments give them and as output shows them.
+
+use std::fmt::Write;
+
+/// A number, decimal or with 0x, and K, M, G or T (powers of 1024) behind it.
+pub(super) fn number(text: &str) -> Result<u64, String> {
+    let legal = || {
+        "legal are numbers of 64 bits, decimal or with 0x, with K, M, G or T for powers of 1024".to_owned()
+    };
+    let lower = text.to_ascii_lowercase();
+    let shift = match lower.as_bytes().last() {
+        Some(b'k') => 10,
+        Some(b'm') => 20,
+        Some(b'g') => 30,
+        Some(b't') => 40,
+        _ => 0,
+    };
+    let digits = if shift > 0 { &lower[..lower.len() - 1] } else { &lower[..] };
+    let (digits, radix) = digits.strip_prefix("0x").map_or((digits, 10), |hex| (hex, 16));
+    // The standard library takes a sign, which no address has.
+    let number = u64::from_str_radix(digits, radix).ok().filter(|_| !digits.starts_with('+'));
+    number.and_then(|n| n.checked_mul(1 << shift)).ok_or_else(legal)
+}
+
+/// Bytes written as pairs of hexadecimal digits; blanks between pairs do not count.
+pub(super) fn hex(text: &str) -> Result<Vec<u8>, String> {
+    let legal = || format!("`{text}`: legal are pairs of hexadecimal digits, as in 00ff or '00 ff'");
+    let digits: Vec<u8> = text.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
+    let pair = |pair: &[u8]| {
+        let pair = std::str::from_utf8(pair).ok().filter(|p| p.len() == 2 && !p.starts_with('+'))?;
+        u8::from_str_radix(pair, 16).ok()
+    };
+    let bytes: Option<Vec<u8>> = digits.chunks(2).map(pair).collect();
+    bytes.filter(|bytes| !bytes.is_empty()).ok_or_else(legal)
+}
+
+/// Sixteen bytes a line: address, hexadecimal, and the characters of ASCII.
+pub(super) fn dump(address: u64, bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for (line, bytes) in bytes.chunks(16).enumerate() {
+        let _ = write!(text, "{:08x} ", address + line as u64 * 16);
+        for byte in bytes {
+            let _ = write!(text, " {byte:02x}");
+        }
+        let gap = (16 - bytes.len()) * 3 + 2;
+        let shown =
+            |byte: &u8| if byte.is_ascii_graphic() || *byte == b' ' { char::from(*byte) } else { '.' };
+        let _ = writeln!(text, "{:gap$}{}", "", bytes.iter().map(shown).collect::<String>());
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers() {
+        for (text, expected) in [
+            ("0", Some(0)),
+            ("4096", Some(4096)),
+            ("0x1F", Some(31)),
+            ("256M", Some(256 << 20)),
+            ("0x10k", Some(0x4000)),
+            ("0xffffffffffffffff", Some(u64::MAX)),
+            ("18446744073709551616", None),
+            ("16777216T", None),
+            ("", None),
+            ("k", None),
+            ("-1", None),
+            ("+1", None),
+            ("0x+1", None),
+            ("1.5", None),
+        ] {
+            assert_eq!(number(text).ok(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn bytes() {
+        for (text, expected) in [
+            ("00ff", Some(&[0, 0xff][..])),
+            ("0A 0b\n0c", Some(&[10, 11, 12])),
+            ("", None),
+            ("0", None),
+            ("0g", None),
+            ("+1", None),
+            ("é", None),
+        ] {
+            assert_eq!(hex(text).ok().as_deref(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_dump_shows_addresses_bytes_and_characters() {
+        let bytes: Vec<u8> = (0x3e..0x50).collect();
+        let expected = "\
+00001000  3e 3f 40 41 42 43 44 45 46 47 48 49 4a 4b 4c 4d  >?@ABCDEFGHIJKLM
+00001010  4e 4f                                            NO
+";
+        assert_eq!(dump(0x1000, &bytes), expected);
+    }
+}

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `riser nettlp cfg`: an adapter's configuration space over the network.
+
+use super::bytes::number;
+use crate::failure::Failure;
+use crate::output;
+use clap::{Subcommand, ValueEnum};
+use nettlp::client::control::{Config, ConfigPort, ControlError, Messaging};
+use serde::Serialize;
+use std::fmt::Write;
+use std::net::IpAddr;
+use tlp::Bdf;
+
+const EXAMPLE: &str = "\
+Examples:
+  riser nettlp cfg read 0x00 -r 192.168.10.1
+  riser nettlp cfg write 0x04 0x0006 --bytes 2 -r 192.168.10.1
+  riser nettlp cfg dump -r 192.168.10.1 | lspci -F /dev/stdin -vv
+
+In place of pcie_cfg_read and pcie_cfg_write. Nobody answers a write: read the register to see what became of it.";
+
+const EXAMPLE_READ: &str = "\
+Example:
+  riser nettlp cfg read 0x00 --bytes 2 -r 192.168.10.1
+
+In place of pcie_cfg_read. --json prints one object: remote, register, length_bytes, value.";
+
+const EXAMPLE_WRITE: &str = "\
+Example:
+  riser nettlp cfg write 0x04 0x0006 --bytes 2 -r 192.168.10.1
+
+In place of pcie_cfg_write. The register is read afterwards, since nobody answers a write, and shown: bits that cannot be
+written keep their value. --json prints one object: remote, register, length_bytes, written, value.";
+
+const EXAMPLE_DUMP: &str = "\
+Examples:
+  riser nettlp cfg dump -r 192.168.10.1 | lspci -F /dev/stdin -vv
+  riser nettlp cfg dump --extended --json -r 127.0.0.1 -l 127.0.0.2
+
+What is printed is what lspci -F reads. Which function it is the driver of the adapter's host says; --bus where none answers.
+--json prints one object: remote, function, length_bytes, registers (each DW, from 0 on).";
+
+/// Read and write an adapter's configuration space
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLE)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// Read a register
+    #[command(after_help = EXAMPLE_READ)]
+    Read {
+        #[command(flatten)]
+        register: RegisterArgs,
+
+        #[command(flatten)]
+        peer: ConfigPeer,
+    },
+    /// Write a register
+    #[command(after_help = EXAMPLE_WRITE)]
+    Write {
+        #[command(flatten)]
+        register: RegisterArgs,
+
+        /// What is written, decimal or with 0x
+        #[arg(value_parser = number)]
+        value: u64,
+
+        #[command(flatten)]
+        peer: ConfigPeer,
+    },
+    /// Print the whole configuration space, as lspci -F reads it
+    #[command(after_help = EXAMPLE_DUMP)]
+    Dump {
+        /// 4096 bytes instead of 256
+        #[arg(long)]
+        extended: bool,
+
+        /// Which function it is; without it the driver of the adapter's host is asked
+        #[arg(short, long, value_name = "BUS:DEVICE.FUNCTION")]
+        bus: Option<Bdf>,
+
+        #[command(flatten)]
+        peer: ConfigPeer,
+    },
+}
+
+#[derive(clap::Args)]
+struct RegisterArgs {
+    /// Where the register begins, in bytes, decimal or with 0x
+    #[arg(value_parser = number)]
+    register: u64,
+
+    /// Bytes of the register
+    #[arg(long, value_name = "BYTES", default_value_t = 4, value_parser = width)]
+    bytes: u8,
+}
+
+fn width(text: &str) -> Result<u8, String> {
+    match text {
+        "1" => Ok(1),
+        "2" => Ok(2),
+        "4" => Ok(4),
+        _ => Err("legal are 1, 2 and 4".to_owned()),
+    }
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Port {
+    /// 0x5001, adapters from v0.22 on
+    New,
+    /// 0x4001, adapters up to v0.21
+    Old,
+}
+
+#[derive(clap::Args)]
+struct ConfigPeer {
+    /// Address of the adapter
+    #[arg(short, long, value_name = "ADDRESS")]
+    remote: IpAddr,
+
+    /// Address of this host to send from, which the adapter must allow
+    #[arg(short, long, value_name = "ADDRESS")]
+    local: Option<IpAddr>,
+
+    /// UDP port of configuration
+    #[arg(long, value_enum, default_value = "new")]
+    port: Port,
+
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// A register within its DW.
+struct Place {
+    dw: u16,
+    shift: u32,
+    byte_enables: u8,
+    mask: u32,
+}
+
+impl RegisterArgs {
+    fn place(&self) -> Result<Place, Failure> {
+        let (at, bytes) = (self.register, u64::from(self.bytes));
+        if at + bytes > 4096 || !at.is_multiple_of(bytes) {
+            let legal = "legal are multiples of --bytes within the 4096 bytes of a configuration space";
+            return Err(Failure::usage(format!("register {at:#x} of {bytes} bytes: {legal}")));
+        }
+        let lanes = (1u8 << self.bytes) - 1;
+        Ok(Place {
+            dw: (at / 4) as u16,
+            shift: (at % 4) as u32 * 8,
+            byte_enables: lanes << (at % 4),
+            mask: u32::MAX >> (32 - 8 * u32::from(self.bytes)),
+        })
+    }
+}
+
+impl Place {
+    fn of(&self, dw: u32) -> u32 {
+        dw >> self.shift & self.mask
+    }
+}
+
+#[derive(Serialize)]
+struct RegisterReport {
+    remote: IpAddr,
+    register: u64,
+    length_bytes: u8,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    written: Option<u32>,
+    value: u32,
+}
+
+#[derive(Serialize)]
+struct DumpReport {
+    remote: IpAddr,
+    function: String,
+    length_bytes: usize,
+    registers: Vec<u32>,
+}
+
+pub(crate) fn run(args: Args) -> Result<(), Failure> {
+    match args.what {
+        What::Read { register, peer } => {
+            let place = register.place()?;
+            let value = place.of(peer.open()?.read(place.dw).map_err(failure)?);
+            peer.show(&register, None, value)
+        }
+        What::Write { register, value, peer } => {
+            let place = register.place()?;
+            let value =
+                u32::try_from(value).ok().filter(|value| value & !place.mask == 0).ok_or_else(|| {
+                    Failure::usage(format!("value {value:#x}: legal here are 0 to {:#x}", place.mask))
+                })?;
+            let mut config = peer.open()?;
+            config.write(place.dw, place.byte_enables, value << place.shift).map_err(failure)?;
+            let read = place.of(config.read(place.dw).map_err(failure)?);
+            peer.show(&register, Some(value), read)
+        }
+        What::Dump { extended, bus, peer } => dump(&peer, if extended { 1024 } else { 64 }, bus),
+    }
+}
+
+fn dump(peer: &ConfigPeer, dws: u16, bus: Option<Bdf>) -> Result<(), Failure> {
+    let function = match bus {
+        Some(bus) => bus,
+        None => Messaging::open(peer.remote, peer.local)
+            .and_then(|mut driver| driver.device_id())
+            .map_err(|e| Failure::Run(format!("{e}; name the function with --bus")))?,
+    };
+    let mut config = peer.open()?;
+    let registers: Result<Vec<u32>, _> = (0..dws).map(|dw| config.read(dw)).collect();
+    let registers = registers.map_err(failure)?;
+    if peer.json {
+        let length_bytes = registers.len() * 4;
+        return output::json(&DumpReport {
+            remote: peer.remote,
+            function: function.to_string(),
+            length_bytes,
+            registers,
+        });
+    }
+    output::text(hexdump(function, &registers).trim_end())
+}
+
+// `lspci -F` reads a line that begins with the function, and sixteen bytes a line.
+fn hexdump(function: Bdf, registers: &[u32]) -> String {
+    let mut text = format!("{function} NetTLP adapter\n");
+    for (line, registers) in registers.chunks(4).enumerate() {
+        let _ = write!(text, "{:02x}:", line * 16);
+        for byte in registers.iter().flat_map(|register| register.to_le_bytes()) {
+            let _ = write!(text, " {byte:02x}");
+        }
+        text.push('\n');
+    }
+    text
+}
+
+impl ConfigPeer {
+    fn open(&self) -> Result<Config, Failure> {
+        let port = match self.port {
+            Port::New => ConfigPort::New,
+            Port::Old => ConfigPort::Old,
+        };
+        Config::open(self.remote, self.local, port).map_err(failure)
+    }
+
+    fn show(&self, register: &RegisterArgs, written: Option<u32>, value: u32) -> Result<(), Failure> {
+        let RegisterArgs { register, bytes } = *register;
+        if self.json {
+            let remote = self.remote;
+            return output::json(&RegisterReport { remote, register, length_bytes: bytes, written, value });
+        }
+        let digits = usize::from(bytes) * 2 + 2;
+        output::text(&format!("{value:#0digits$x}"))
+    }
+}
+
+fn failure(error: ControlError) -> Failure {
+    Failure::Run(error.to_string())
+}

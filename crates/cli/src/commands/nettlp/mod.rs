@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `riser nettlp`: the NetTLP tools, from `riser-nettlp`. A file each; nothing but naming and calling is done here.
+
+mod bytes;
+mod cfg;
+mod counters;
+mod peer;
+mod read;
+mod write;
+
+use crate::failure::Failure;
+use clap::Subcommand;
+
+const EXAMPLE: &str = "\
+Examples:
+  riser nettlp read 0x1000 256 -r 192.168.10.1
+  riser nettlp cfg dump -r 192.168.10.1 | lspci -F /dev/stdin -vv
+
+Whoever serves NetTLP lets its peers read and write memory. riser's adapter serves only those that it is told of.";
+
+/// NetTLP: devices in software, whose TLPs travel over UDP
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLE)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    tool: Tool,
+}
+
+#[derive(Subcommand)]
+enum Tool {
+    Read(read::Args),
+    Write(write::Args),
+    Cfg(cfg::Args),
+}
+
+pub(crate) fn run(args: Args) -> Result<(), Failure> {
+    match args.tool {
+        Tool::Read(args) => read::run(args),
+        Tool::Write(args) => write::run(args),
+        Tool::Cfg(args) => cfg::run(args),
+    }
+}

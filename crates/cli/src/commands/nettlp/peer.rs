@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Which adapter a tool talks to, and how: the arguments that tools share, and the client that follows from them.
+
+use crate::failure::Failure;
+use capture::encap::PortScheme;
+use clap::ValueEnum;
+use nettlp::client::control::Messaging;
+use nettlp::client::{Client, ClientError, Waiting};
+use nettlp::net::{AnyCarrier, ConnectOptions, SessionConnectOptions, TaggedOptions, connect};
+use nettlp::requester::{Rest, Settings};
+use std::net::IpAddr;
+use std::ops::RangeInclusive;
+use tlp::{Bdf, Duration, Mps, Mrrs};
+
+/// How TLPs travel.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Scheme {
+    /// A session where the peer knows it, else a port per tag
+    Auto,
+    /// A port per tag, as LibTLP has it: 0x3000 + tag
+    Tagged,
+    /// The ports of the NetTLP paper: 0x3000 + (tag & 0xf)
+    Paper,
+    /// A riser session
+    Session,
+}
+
+/// What tags do after their read.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum RestName {
+    /// As between machines, unless the peer is on this one
+    Auto,
+    /// 100 ms after a read that was given up
+    Loopback,
+    /// 1 s after a read that was given up, 1 ms after any other
+    Network,
+}
+
+#[derive(clap::Args, Clone)]
+pub(crate) struct PeerArgs {
+    /// Address of the adapter
+    #[arg(short, long, value_name = "ADDRESS")]
+    remote: IpAddr,
+
+    /// Address of this host to send from, which the adapter must allow
+    #[arg(short, long, value_name = "ADDRESS")]
+    local: Option<IpAddr>,
+
+    /// Requester ID; without it the driver of the adapter's host is asked
+    #[arg(short, long, value_name = "BUS:DEVICE.FUNCTION")]
+    bus: Option<Bdf>,
+
+    /// How TLPs travel
+    #[arg(long, value_enum, default_value = "auto")]
+    scheme: Scheme,
+
+    /// Tags to use, as in 0-15: each is a read that may be under way. In the tagged scheme each needs a port of its own
+    #[arg(long, value_name = "FIRST-LAST", value_parser = tags)]
+    tags: Option<RangeInclusive<u16>>,
+
+    /// Most bytes of a write TLP: Max_Payload_Size
+    #[arg(long, value_name = "BYTES", default_value = "256", value_parser = mps)]
+    mps: Mps,
+
+    /// Most bytes that a read TLP asks for: Max_Read_Request_Size
+    #[arg(long, value_name = "BYTES", default_value = "512", value_parser = mrrs)]
+    mrrs: Mrrs,
+
+    /// Milliseconds after which a read TLP counts as lost [default: 100; 5000 in a session, which loses none]
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=600_000))]
+    timeout_ms: Option<u64>,
+
+    /// How often a read TLP that was lost is sent again [default: 3; 0 in a session]
+    #[arg(long, value_name = "COUNT")]
+    retries: Option<u8>,
+
+    /// How long tags rest, where TLPs may be lost or doubled, so that late data answers no later read
+    #[arg(long, value_enum, default_value = "auto")]
+    rest: RestName,
+
+    /// Ask for what has come again and again instead of sleeping: the least latency, for a whole core
+    #[arg(long)]
+    busy: bool,
+}
+
+fn tags(text: &str) -> Result<RangeInclusive<u16>, String> {
+    let legal = || "legal are FIRST-LAST and a single tag, within 0 to 1023".to_owned();
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let number = |text: &str| text.parse::<u16>().ok().filter(|tag| *tag < 1024).ok_or_else(legal);
+    let (first, last) = (number(first)?, number(last)?);
+    if first <= last { Ok(first..=last) } else { Err(legal()) }
+}
+
+fn mps(text: &str) -> Result<Mps, String> {
+    let bytes: u32 = text.parse().map_err(|_| "legal are 128, 256, 512, 1024, 2048, 4096".to_owned())?;
+    Mps::new(bytes).map_err(|e| e.to_string())
+}
+
+fn mrrs(text: &str) -> Result<Mrrs, String> {
+    let bytes: u32 = text.parse().map_err(|_| "legal are 128, 256, 512, 1024, 2048, 4096".to_owned())?;
+    Mrrs::new(bytes).map_err(|e| e.to_string())
+}
+
+impl PeerArgs {
+    /// The adapter's address.
+    pub(super) fn remote(&self) -> IpAddr {
+        self.remote
+    }
+
+    /// This side's address, where it was named.
+    pub(super) fn local(&self) -> Option<IpAddr> {
+        self.local
+    }
+
+    /// The tags that were named, or these.
+    pub(super) fn tags_or(&self, default: RangeInclusive<u16>) -> RangeInclusive<u16> {
+        self.tags.clone().unwrap_or(default)
+    }
+
+    /// The Requester ID: as named, or as the driver of the adapter's host says.
+    pub(super) fn requester(&self) -> Result<Bdf, Failure> {
+        if let Some(bus) = self.bus {
+            return Ok(bus);
+        }
+        let asked = Messaging::open(self.remote, self.local).and_then(|mut driver| driver.device_id());
+        asked.map_err(|e| Failure::Run(format!("{e}; name the Requester ID with --bus")))
+    }
+
+    /// A client of these tags (in a session: all).
+    pub(super) fn client(
+        &self,
+        requester: Bdf,
+        tags: RangeInclusive<u16>,
+    ) -> Result<Client<AnyCarrier>, Failure> {
+        let carrier = connect(&self.options(tags)?).map_err(|e| Failure::Run(e.to_string()))?;
+        let settings = self.settings(&carrier, requester);
+        let mut client = Client::new(carrier, settings);
+        client.set_waiting(if self.busy { Waiting::Busy } else { Waiting::Asleep });
+        Ok(client)
+    }
+
+    fn options(&self, tags: RangeInclusive<u16>) -> Result<ConnectOptions, Failure> {
+        let scheme = if self.scheme == Scheme::Paper { PortScheme::Paper } else { PortScheme::Tagged };
+        let tagged = TaggedOptions { local: self.local, scheme, ..TaggedOptions::new(self.remote, tags) };
+        let session = SessionConnectOptions::new(self.remote, self.local);
+        let session = matches!(self.scheme, Scheme::Auto | Scheme::Session).then_some(session);
+        Ok(ConnectOptions { tagged, session })
+    }
+
+    fn settings(&self, carrier: &AnyCarrier, requester: Bdf) -> Settings {
+        let rest = match self.rest {
+            RestName::Loopback => Rest::LOOPBACK,
+            RestName::Network => Rest::NETWORK,
+            RestName::Auto if self.remote.is_loopback() => Rest::LOOPBACK,
+            RestName::Auto => Rest::NETWORK,
+        };
+        let mut settings = Settings::for_carrier(carrier, requester, rest);
+        (settings.mps, settings.mrrs) = (self.mps, self.mrrs);
+        settings.timeout = self.timeout_ms.map_or(settings.timeout, Duration::from_ms);
+        settings.retries = self.retries.unwrap_or(settings.retries);
+        settings
+    }
+}
+
+/// What a client's error is to a user.
+pub(super) fn failure(peer: &PeerArgs, error: &ClientError) -> Failure {
+    Failure::Run(format!("{}: {error}", peer.remote))
+}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `riser nettlp write`: memory behind an adapter, written by DMA.
+
+use super::bytes::{hex, number};
+use super::peer::{PeerArgs, failure};
+use crate::failure::Failure;
+use crate::output;
+use serde::Serialize;
+use std::fs;
+use std::path::PathBuf;
+use tlp::Duration;
+
+/// How long a peer that acknowledges may take for the rest.
+const SETTLE: Duration = Duration::from_ms(5000);
+
+const EXAMPLE: &str = "\
+Examples:
+  riser nettlp write 0x1000 --hex 'de ad be ef' -r 192.168.10.1
+  riser nettlp write 0 memory.bin -r 127.0.0.1 -l 127.0.0.2 --verify
+
+In place of dma_write. Any address and any length: writes are cut at --mps and 4 KiB, and only bytes that are written are
+enabled. Writes are posted: nobody answers them, and an adapter that refuses one says nothing. In a session the peer
+acknowledges every TLP, and this waits for that; else --verify reads back. --json prints one object:
+  remote, address, length_bytes, acknowledged (whether the peer has acknowledged all: true in a session alone), verified,
+  counters: {write_tlps, read_tlps, retried, timed_out, late, copies, strays}
+The exit status is 1 where the bytes could not be sent, or are not there when read back.";
+
+/// Write memory behind an adapter
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLE)]
+#[command(group = clap::ArgGroup::new("data").args(["file", "hex"]).required(true))]
+pub(crate) struct Args {
+    /// First address, decimal or with 0x
+    #[arg(value_parser = number)]
+    address: u64,
+
+    /// The file whose bytes are written
+    file: Option<PathBuf>,
+
+    /// The bytes, in hexadecimal
+    #[arg(long, value_name = "BYTES", value_parser = hex)]
+    hex: Option<std::vec::Vec<u8>>,
+
+    #[command(flatten)]
+    peer: PeerArgs,
+
+    /// Read the bytes back and compare
+    #[arg(long)]
+    verify: bool,
+
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Report {
+    remote: String,
+    address: u64,
+    length_bytes: usize,
+    acknowledged: bool,
+    verified: bool,
+    counters: super::counters::Counters,
+}
+
+pub(crate) fn run(args: Args) -> Result<(), Failure> {
+    let data = data(&args)?;
+    let mut client = args.peer.client(args.peer.requester()?, args.peer.tags_or(0..=15))?;
+    let say = |error| failure(&args.peer, &error);
+    client.write(args.address, &data).map_err(say)?;
+    client.settle(SETTLE).map_err(say)?;
+    if args.verify {
+        let mut found = vec![0; data.len()];
+        client.read(args.address, &mut found).map_err(say)?;
+        compare(args.address, &data, &found)?;
+    }
+    if !args.json {
+        return Ok(());
+    }
+    output::json(&Report {
+        remote: args.peer.remote().to_string(),
+        address: args.address,
+        length_bytes: data.len(),
+        acknowledged: client.is_reliable(),
+        verified: args.verify,
+        counters: client.counters().into(),
+    })
+}
+
+fn data(args: &Args) -> Result<Vec<u8>, Failure> {
+    let data = match (&args.hex, &args.file) {
+        (Some(bytes), _) => bytes.clone(),
+        (None, Some(path)) => fs::read(path).map_err(|e| Failure::Run(format!("{}: {e}", path.display())))?,
+        (None, None) => Vec::new(),
+    };
+    if data.is_empty() {
+        return Err(Failure::usage("no bytes to write: legal are 1 byte and more"));
+    }
+    if args.address.checked_add(data.len() as u64 - 1).is_none() {
+        let (length, address) = (data.len(), args.address);
+        return Err(Failure::usage(format!(
+            "{length} bytes at {address:#x} pass the end of the address space"
+        )));
+    }
+    Ok(data)
+}
+
+fn compare(address: u64, written: &[u8], found: &[u8]) -> Result<(), Failure> {
+    let differs = written.iter().zip(found).position(|(written, found)| written != found);
+    let Some(at) = differs else { return Ok(()) };
+    let (there, expected, place) = (found[at], written[at], address + at as u64);
+    Err(Failure::Run(format!(
+        "byte {place:#x} is {there:#04x} after {expected:#04x} was written: writes are refused there, were lost, or \
+         somebody else writes too"
+    )))
+}
