@@ -20,12 +20,14 @@ pub const IMAGE_MAX: u64 = 1 << 40;
 
 const WORD: usize = 8;
 
+#[derive(Debug)]
 struct Chunk {
     words: Box<[AtomicU64]>,
     is_dirty: AtomicBool,
 }
 
 /// What stands behind the chunks.
+#[derive(Debug)]
 enum Source {
     Zeroes,
     ReadOnly(File),
@@ -33,6 +35,7 @@ enum Source {
 }
 
 /// Memory of a fixed size, from address 0 on.
+#[derive(Debug)]
 pub struct Image {
     bytes: u64,
     chunks: Box<[OnceLock<Chunk>]>,

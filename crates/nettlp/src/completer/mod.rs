@@ -180,7 +180,7 @@ impl Completer {
         status: Status,
         out: &mut (impl Completions + ?Sized),
     ) -> Result<(), Full> {
-        let Some(completion) = without_data(self.id, repr, status) else { return Ok(()) };
+        let Some(completion) = refusal(self.id, repr, status) else { return Ok(()) };
         if out.room() == 0 {
             return Err(Full);
         }
@@ -300,8 +300,9 @@ fn completions_of(span: Span, mps: Mps, rcb: Rcb) -> usize {
     count
 }
 
-/// A Cpl without data for a non-posted request, CplLk for MRdLk; `None` for what is posted or a completion.
-fn without_data(id: Bdf, repr: &Repr, status: Status) -> Option<Repr> {
+/// The completion without data that refuses a non-posted request, CplLk for MRdLk; `None` for what is posted or a completion.
+#[must_use]
+pub fn refusal(id: Bdf, repr: &Repr, status: Status) -> Option<Repr> {
     let (requester, tag) = repr.transaction();
     let mut header = answer(id, repr, requester, tag, status);
     let Body::Completion(c) = &mut header.body else { return None };

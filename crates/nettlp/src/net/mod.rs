@@ -18,6 +18,7 @@ mod ask;
 mod batch;
 mod filter;
 mod queue;
+mod serve;
 mod session;
 #[allow(dead_code)] // used by sessions
 mod socket;
@@ -27,6 +28,7 @@ pub use adapter::{AdapterOptions, AdapterSockets, Outbox};
 pub use any::{AnyCarrier, ConnectOptions, connect};
 pub use ask::{AskOptions, AskSocket};
 pub use filter::{Network, ParseNetworkError};
+pub use serve::serve;
 pub use session::{SessionCarrier, SessionConnectOptions};
 pub use socket::{Clock, OpenError};
 pub use tagged::{TaggedCarrier, TaggedOptions};

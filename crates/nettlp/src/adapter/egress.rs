@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What leaves an adapter: the NetTLP header before each TLP, the way to the peer behind the host's requests. Never queues.
+
+use super::backend::{Outbox, Way};
+use crate::carrier::SendError;
+use crate::completer::Completions;
+use crate::wire::header::{self, NETTLP_LEN, NettlpHeader};
+use capture::encap::{Origin, PORT_SESSION, PortScheme};
+use std::net::{IpAddr, SocketAddr};
+use tlp::Tag;
+
+/// Where an adapter puts datagrams: its sockets, or a test.
+pub trait Datagrams {
+    /// Datagrams that [`send`](Self::send) takes now, from this port of the adapter to this peer.
+    fn room(&self, port: u16, to: SocketAddr) -> usize;
+
+    /// Puts a datagram of `len` bytes, which `fill` writes, in line. Of a session (`port` is [`PORT_SESSION`]) the first six
+    /// bytes are its own business.
+    ///
+    /// # Errors
+    /// Where there is no room, no such port, or the datagram is too long; `fill` is not called then.
+    fn send(
+        &mut self,
+        port: u16,
+        to: SocketAddr,
+        len: usize,
+        fill: &mut dyn FnMut(&mut [u8]),
+    ) -> Result<(), SendError>;
+}
+
+/// The peer that serves the host's requests.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Device {
+    pub(super) address: IpAddr,
+    /// Port of its session; `None` while it has none.
+    pub(super) session: Option<u16>,
+}
+
+/// The sequence count of an adapter, and what it has sent while one TLP was handled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Tally {
+    pub(super) sequence: u16,
+    pub(super) tlps: u64,
+    pub(super) bytes: u64,
+}
+
+pub(super) struct Egress<'a> {
+    pub(super) datagrams: &'a mut dyn Datagrams,
+    pub(super) tally: &'a mut Tally,
+    pub(super) timestamp: u32,
+    pub(super) device: Option<Device>,
+    pub(super) scheme: PortScheme,
+}
+
+impl Outbox for Egress<'_> {
+    fn room(&self, way: Way) -> usize {
+        self.datagrams.room(way.port, way.peer)
+    }
+
+    fn send(&mut self, way: Way, len: usize, fill: &mut dyn FnMut(&mut [u8])) -> Result<(), SendError> {
+        let header = NettlpHeader { sequence: self.tally.sequence, timestamp: self.timestamp };
+        self.datagrams.send(way.port, way.peer, NETTLP_LEN + len, &mut |slot| {
+            if let Some((front, tlp)) = slot.split_first_chunk_mut() {
+                header::emit(header, front);
+                fill(tlp);
+            }
+        })?;
+        self.tally.sequence = self.tally.sequence.wrapping_add(1);
+        self.tally.tlps += 1;
+        self.tally.bytes += len as u64;
+        Ok(())
+    }
+
+    fn device(&self, tag: Tag) -> Option<Way> {
+        let device = self.device?;
+        let way = |port, peer_port| Way { port, peer: SocketAddr::new(device.address, peer_port) };
+        let tagged = self.scheme.port(Origin::Host, tag);
+        Some(device.session.map_or_else(|| way(tagged, tagged), |port| way(PORT_SESSION, port)))
+    }
+}
+
+/// The way back to whom a TLP came from.
+pub(super) struct Back<'a, 'b> {
+    pub(super) out: &'a mut (dyn Outbox + 'b),
+    pub(super) way: Way,
+    /// Completions that the sockets did not take, though there was room.
+    pub(super) lost: u64,
+}
+
+impl Completions for Back<'_, '_> {
+    fn room(&self) -> usize {
+        self.out.room(self.way)
+    }
+
+    fn send(&mut self, len: usize, fill: &mut dyn FnMut(&mut [u8])) {
+        self.lost += u64::from(self.out.send(self.way, len, fill).is_err());
+    }
+}

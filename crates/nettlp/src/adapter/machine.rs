@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The adapter's state machine: datagrams in, datagrams out, time as an argument. Never grows by what peers send.
+
+use super::backend::{Backend, Outbox, Received, Way};
+use super::counters::{PeerCounters, Strangers};
+use super::egress::{Back, Datagrams, Device, Egress, Tally};
+use crate::allow::{AllowList, Peer};
+use crate::completer::{Completions, Full, Incoming, refusal};
+use crate::wire::config::{CONFIG_LEN, ConfigCommand, ConfigMessage};
+use crate::wire::header::{NettlpHeader, ticks};
+use crate::wire::messaging::{REPLY_MAX, Request};
+use crate::wire::registers::{RegisterMessage, RegisterOpcode};
+use capture::encap::{
+    PORT_ADAPTER, PORT_CONFIG, PORT_CONFIG_OLD, PORT_DEVICE, PORT_HOST, PORT_MESSAGING, PORT_SESSION,
+    PortScheme,
+};
+use std::net::{IpAddr, SocketAddr};
+use tlp::{Bdf, Body, MemoryOp, Repr, Span, Status, Time};
+
+/// What an adapter is, and whom it serves.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Whom it serves.
+    pub allow: AllowList,
+    /// Completer ID of what it refuses.
+    pub id: Bdf,
+    /// The peer that serves the host's requests; it needs a rule as every peer does.
+    pub device: Option<IpAddr>,
+    /// Ports of the host's requests, where that peer has no session.
+    pub scheme: PortScheme,
+}
+
+/// An adapter: its rules and counters, and what stands behind it.
+///
+/// Give it each datagram ([`handle`](Self::handle)) that comes to one of the adapter's ports, and call
+/// [`advance`](Self::advance) after each batch and when [`poll_timeout`](Self::poll_timeout) has come.
+#[derive(Debug)]
+pub struct Adapter<B> {
+    settings: Settings,
+    backend: B,
+    peers: Vec<PeerCounters>,
+    strangers: Strangers,
+    device: Option<Device>,
+    tally: Tally,
+}
+
+/// What becomes of a request, by the rules.
+enum Verdict {
+    Allowed,
+    Refused,
+}
+
+impl<B: Backend> Adapter<B> {
+    /// An adapter with this behind it.
+    pub fn new(settings: Settings, backend: B) -> Adapter<B> {
+        let peers = vec![PeerCounters::default(); settings.allow.len()];
+        let device = settings.device.map(|address| Device { address: address.to_canonical(), session: None });
+        Adapter { settings, backend, peers, strangers: Strangers::default(), device, tally: Tally::default() }
+    }
+
+    /// Takes a datagram that has come to `port` from `from`; answers go to `out`. Of a session (`port` is [`PORT_SESSION`])
+    /// it is a TLP behind six bytes that do not count. Says whether it was taken: where not, a session has to offer it
+    /// again later; any other datagram is dropped and counted, and gone.
+    pub fn handle(
+        &mut self,
+        now: Time,
+        port: u16,
+        from: SocketAddr,
+        bytes: &[u8],
+        out: &mut dyn Datagrams,
+    ) -> bool {
+        let Some(peer) = self.settings.allow.peer(from.ip()) else {
+            self.strangers.count(from.ip(), bytes.len());
+            return true;
+        };
+        let is_config_old = port == PORT_CONFIG_OLD && bytes.len() == CONFIG_LEN;
+        let way = Way { port, peer: from };
+        let done = match port {
+            PORT_MESSAGING => self.messaging(now, way, bytes, out),
+            PORT_CONFIG => self.config(now, peer, way, bytes, out),
+            PORT_ADAPTER => self.registers(peer, way, bytes, out),
+            _ if is_config_old => self.config(now, peer, way, bytes, out),
+            _ => return self.datagram(now, peer, way, bytes, out),
+        };
+        let counters = &mut self.peers[peer.index()];
+        counters.datagrams += 1;
+        match done {
+            Ok(count) => *count(counters) += 1,
+            Err(count) => *count(counters) += 1,
+        }
+        true
+    }
+
+    /// Sends what is due.
+    pub fn advance(&mut self, now: Time, out: &mut dyn Datagrams) {
+        let mut egress = Egress {
+            datagrams: out,
+            tally: &mut self.tally,
+            timestamp: ticks(now),
+            device: self.device,
+            scheme: self.settings.scheme,
+        };
+        self.backend.advance(now, &mut egress);
+    }
+
+    /// When [`advance`](Self::advance) has to be called next.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Time> {
+        self.backend.poll_timeout()
+    }
+
+    /// Whether it takes TLPs; while not, do not read the sockets.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.backend.is_ready()
+    }
+
+    /// What it is, and whom it serves.
+    #[must_use]
+    pub const fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// What stands behind it.
+    #[must_use]
+    pub const fn backend(&self) -> &B {
+        &self.backend
+    }
+
+    /// What stands behind it, to be changed.
+    pub const fn backend_mut(&mut self) -> &mut B {
+        &mut self.backend
+    }
+
+    /// What each peer has sent, in the order of their addresses.
+    pub fn peers(&self) -> impl ExactSizeIterator<Item = (IpAddr, &PeerCounters)> {
+        self.settings.allow.addresses().zip(&self.peers)
+    }
+
+    /// What others have sent.
+    #[must_use]
+    pub const fn strangers(&self) -> Strangers {
+        self.strangers
+    }
+
+    /// A datagram with a TLP.
+    fn datagram(&mut self, now: Time, peer: Peer, way: Way, bytes: &[u8], out: &mut dyn Datagrams) -> bool {
+        let is_tlp_port = matches!(way.port, PORT_SESSION | PORT_DEVICE..=0x33ff | PORT_HOST..=0x400f);
+        let mut scratch = [0; 4];
+        let parsed = NettlpHeader::parse(bytes).ok().filter(|_| is_tlp_port);
+        let incoming = parsed.and_then(|(_, tlp)| Incoming::parse(tlp, &mut scratch).ok());
+        self.follow(way);
+        let before = self.tally;
+        let taken = match &incoming {
+            Some(incoming) if !incoming.is_digest_wrong => self.tlp(now, peer, way, incoming, out),
+            _ => Ok(()),
+        };
+        let counters = &mut self.peers[peer.index()];
+        counters.sent_tlps += self.tally.tlps - before.tlps;
+        counters.sent_bytes += self.tally.bytes - before.bytes;
+        match (taken, incoming) {
+            (Err(Full), _) if way.is_session() => return false,
+            (Err(Full), _) => counters.no_room += 1,
+            (Ok(()), None) => counters.malformed += 1,
+            (Ok(()), Some(incoming)) => {
+                counters.digest_wrong += u64::from(incoming.is_digest_wrong);
+                counters.mended += u64::from(incoming.is_mended);
+            }
+        }
+        counters.datagrams += 1;
+        true
+    }
+
+    /// The host's requests go to the device's session while that is what the device uses.
+    fn follow(&mut self, way: Way) {
+        if let Some(device) = self.device.as_mut().filter(|d| d.address == way.peer.ip().to_canonical()) {
+            device.session = way.is_session().then_some(way.peer.port());
+        }
+    }
+
+    fn tlp(
+        &mut self,
+        now: Time,
+        peer: Peer,
+        way: Way,
+        incoming: &Incoming<'_>,
+        out: &mut dyn Datagrams,
+    ) -> Result<(), Full> {
+        let mut egress = Egress {
+            datagrams: out,
+            tally: &mut self.tally,
+            timestamp: ticks(now),
+            device: self.device,
+            scheme: self.settings.scheme,
+        };
+        let Incoming { repr, prefixes, data, rest, .. } = incoming;
+        let counters = &mut self.peers[peer.index()];
+        if let Verdict::Refused = verdict(&self.settings.allow, peer, repr, rest.map(|r| r.0)) {
+            return refuse(self.settings.id, way, repr, counters, &mut egress);
+        }
+        let received = Received { way, repr, prefixes, data };
+        self.backend.handle(now, &received, &mut egress)?;
+        count(repr, counters);
+        let Some((span, data)) = *rest else { return Ok(()) };
+        let Body::Memory(m) = repr.body else { return Ok(()) };
+        let repr = &Repr { body: Body::Memory(tlp::MemoryRequest { span, ..m }), ..*repr };
+        // The first part is done: there is no going back, and no session sends such a write.
+        self.backend.handle(now, &Received { way, repr, prefixes, data }, &mut egress)?;
+        count(repr, counters);
+        Ok(())
+    }
+
+    fn messaging(&mut self, now: Time, way: Way, bytes: &[u8], out: &mut dyn Datagrams) -> Done {
+        let request = Request::parse(bytes).map_err(|_| MALFORMED)?;
+        let Some(reply) = self.backend.message(now, request) else { return Ok(MESSAGING) };
+        let mut buffer = [0; REPLY_MAX];
+        let len = reply.emit(&mut buffer);
+        answer(way, &buffer[..len], out)?;
+        Ok(MESSAGING)
+    }
+
+    fn config(&mut self, now: Time, peer: Peer, way: Way, bytes: &[u8], out: &mut dyn Datagrams) -> Done {
+        let message = ConfigMessage::parse(bytes).map_err(|_| MALFORMED)?;
+        match message.command {
+            ConfigCommand::Read => {
+                let data = self.backend.config_read(now, message.register_dw);
+                answer(way, &ConfigMessage { data, ..message }.emit(), out)?;
+                Ok(CONFIG_READS)
+            }
+            ConfigCommand::Write if !self.settings.allow.is_writer(peer) => Err(REFUSED_REGISTER_WRITES),
+            ConfigCommand::Write => {
+                self.backend.config_write(now, message.register_dw, message.byte_enables, message.data);
+                Ok(CONFIG_WRITES)
+            }
+        }
+    }
+
+    fn registers(&mut self, peer: Peer, way: Way, bytes: &[u8], out: &mut dyn Datagrams) -> Done {
+        let message = RegisterMessage::parse(bytes).map_err(|_| MALFORMED)?;
+        match message.opcode {
+            RegisterOpcode::Read => {
+                let data = self.backend.register_read(message.register_dw);
+                answer(way, &RegisterMessage { data, ..message }.emit(), out)?;
+                Ok(REGISTER_READS)
+            }
+            RegisterOpcode::Write if !self.settings.allow.is_writer(peer) => Err(REFUSED_REGISTER_WRITES),
+            RegisterOpcode::Write => {
+                self.backend.register_write(message.register_dw, message.data);
+                Ok(REGISTER_WRITES)
+            }
+        }
+    }
+}
+
+/// The counter that says what became of a datagram which is no TLP.
+type Count = fn(&mut PeerCounters) -> &mut u64;
+type Done = Result<Count, Count>;
+
+const MALFORMED: Count = |c| &mut c.malformed;
+const NO_ROOM: Count = |c| &mut c.no_room;
+const MESSAGING: Count = |c| &mut c.messaging;
+const CONFIG_READS: Count = |c| &mut c.config_reads;
+const CONFIG_WRITES: Count = |c| &mut c.config_writes;
+const REGISTER_READS: Count = |c| &mut c.register_reads;
+const REGISTER_WRITES: Count = |c| &mut c.register_writes;
+const REFUSED_REGISTER_WRITES: Count = |c| &mut c.refused_register_writes;
+
+fn answer(way: Way, bytes: &[u8], out: &mut dyn Datagrams) -> Result<(), Count> {
+    let fill = &mut |slot: &mut [u8]| slot.copy_from_slice(bytes);
+    out.send(way.port, way.peer, bytes.len(), fill).map_err(|_| NO_ROOM)
+}
+
+/// What the rules say about a TLP. Completions and messages have no address: every peer that is served may send them.
+fn verdict(allow: &AllowList, peer: Peer, repr: &Repr, rest: Option<Span>) -> Verdict {
+    let reach = |span: Span| {
+        let bytes = span.byte_count() + rest.map_or(0, Span::byte_count);
+        (span.first_byte(), u64::from(bytes))
+    };
+    let allowed = match &repr.body {
+        // What a read across 4 KiB asks for could only be answered in part.
+        Body::Memory(m) if m.op.is_read() && rest.is_some() => false,
+        Body::Memory(m) => {
+            let (address, bytes) = reach(m.span);
+            let reads = !m.op.is_read() || allow.may_read(peer, address, bytes);
+            let writes = m.op.is_read() || allow.may_write(peer, address, bytes);
+            reads && writes
+        }
+        Body::Atomic(a) => {
+            let bytes = u64::from(a.operand.bytes());
+            allow.may_read(peer, a.address, bytes) && allow.may_write(peer, a.address, bytes)
+        }
+        Body::Io(_) | Body::Config(_) => allow.is_reader(peer) && allow.is_writer(peer),
+        Body::Completion(_) | Body::Message(_) => true,
+    };
+    if allowed { Verdict::Allowed } else { Verdict::Refused }
+}
+
+fn refuse(
+    id: Bdf,
+    way: Way,
+    repr: &Repr,
+    counters: &mut PeerCounters,
+    out: &mut dyn Outbox,
+) -> Result<(), Full> {
+    let Some(completion) = refusal(id, repr, Status::UnsupportedRequest) else {
+        counters.refused_writes += 1;
+        return Ok(());
+    };
+    let mut back = Back { out, way, lost: 0 };
+    if back.room() == 0 {
+        return Err(Full);
+    }
+    back.send(completion.header_len(), &mut |slot| {
+        completion.emit(slot);
+    });
+    counters.refused_reads += 1;
+    Ok(())
+}
+
+fn count(repr: &Repr, counters: &mut PeerCounters) {
+    match &repr.body {
+        Body::Memory(m) if m.op == MemoryOp::Read => {
+            counters.reads += 1;
+            counters.read_bytes += u64::from(m.span.byte_count());
+        }
+        Body::Memory(m) if m.op == MemoryOp::Write => {
+            counters.writes += 1;
+            counters.write_bytes += u64::from(m.span.byte_count());
+        }
+        Body::Completion(_) => counters.completions += 1,
+        Body::Message(_) => counters.messages += 1,
+        Body::Memory(_) | Body::Io(_) | Body::Atomic(_) | Body::Config(_) => counters.others += 1,
+    }
+}

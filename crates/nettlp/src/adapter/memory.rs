@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Memory behind an adapter, with no host around it: a function with registers of its own, and an [`Image`] from address 0
+//! on. Never issues a request.
+//!
+//! The function that configuration (UDP ports 0x5001, 0x4001) shows: a type 0 header, vendor 3776h, device 8022h, class
+//! FF0000h; BAR0 4 KiB (adapter registers), BAR2 4 KiB (MSI-X table and Pending Bit Array), BAR4 16 MiB at F000_0000h;
+//! Power Management, MSI-X with 16 vectors, PCI Express, Advanced Error Reporting. Memory Space and Bus Master are enabled. Writes
+//! do what the registers say; of what they mean one thing is done: without Bus Master Enable, DMA is refused as a root
+//! complex would never see it.
+
+use super::backend::{Backend, Outbox, Received};
+use super::egress::Back;
+use super::registers::Registers;
+use crate::completer::{Completer, CompleterCounters, Full, Image, Memory};
+use crate::counters::counters;
+use crate::wire::messaging::{MSIX_ENTRIES, MsixEntry, Reply, Request};
+use config::{Bar, BuildError, Builder, ConfigSpace, Identity, MsixLayout, PcieLayout};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use tlp::{Bdf, Body, MemoryOp, Mps, Span, Status, Time};
+
+/// Where interrupts are written to: the range that x86 has for them.
+const INTERRUPTS: u64 = 0xfee0_0000;
+const INTERRUPTS_LEN: u64 = 1 << 20;
+/// Where BAR4 starts.
+const BAR4: u32 = 0xf000_0000;
+const COMMAND: u16 = 1;
+const MEMORY_AND_BUS_MASTER: u32 = 0b110;
+
+/// The function that all threads of an adapter show.
+#[derive(Debug)]
+pub struct Function {
+    state: Mutex<State>,
+    is_bus_master: AtomicBool,
+    id: Bdf,
+}
+
+#[derive(Debug)]
+struct State {
+    config: ConfigSpace,
+    registers: Registers,
+}
+
+impl Function {
+    /// A function of this requester ID, whose adapter registers hold these values.
+    ///
+    /// # Errors
+    /// None, unless the crate of configuration space refuses what stands above.
+    pub fn new(registers: Registers) -> Result<Function, BuildError> {
+        let identity = Identity {
+            vendor: 0x3776,
+            device: 0x8022,
+            revision: 1,
+            class: 0xff_00_00,
+            subsystem_vendor: 0x3776,
+            subsystem: 0x0001,
+        };
+        let mut config = Builder::type0(identity)
+            .bar(0, Bar::memory32(4096))
+            .bar(2, Bar::memory32(4096))
+            .bar(4, Bar::memory64(16 << 20))
+            .power_management()
+            .pcie(PcieLayout::default())
+            .msix(MsixLayout { vectors: MSIX_ENTRIES as u16, table: (2, 0), pending: (2, 0x800) })
+            .advanced_error_reporting()
+            .build()?;
+        for (register_dw, value) in
+            [(4, BAR4 + (16 << 20)), (6, BAR4 + (17 << 20)), (8, BAR4), (COMMAND, MEMORY_AND_BUS_MASTER)]
+        {
+            let _ = config.write(register_dw, 0xf, value);
+        }
+        let id = registers.requester;
+        Ok(Function {
+            is_bus_master: AtomicBool::new(config.bus_master_enable()),
+            state: Mutex::new(State { config, registers }),
+            id,
+        })
+    }
+
+    /// Its requester and completer ID.
+    #[must_use]
+    pub const fn id(&self) -> Bdf {
+        self.id
+    }
+
+    // No holder of the lock panics half way through a change.
+    fn with<T>(&self, does: impl FnOnce(&mut State) -> T) -> T {
+        does(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+counters! {
+    /// What memory behind an adapter counts beside its completer.
+    pub struct MemoryCounters {
+        /// Writes to where interrupts are written to, beyond the memory.
+        interrupts,
+        /// Requests while Bus Master Enable was clear: reads were answered with UR, writes dropped.
+        not_bus_master,
+        /// Completions that the sockets did not take.
+        lost_completions,
+    }
+}
+
+/// Memory as what stands behind an adapter. One for each thread; [`Image`] and [`Function`] are shared.
+#[derive(Debug)]
+pub struct MemoryBackend {
+    image: Arc<Image>,
+    function: Arc<Function>,
+    completer: Completer,
+    counters: MemoryCounters,
+}
+
+impl MemoryBackend {
+    /// `image`, answered in completions of up to `mps`.
+    #[must_use]
+    pub fn new(image: Arc<Image>, function: Arc<Function>, mps: Mps) -> MemoryBackend {
+        let completer = Completer::new(function.id(), mps);
+        MemoryBackend { image, function, completer, counters: MemoryCounters::default() }
+    }
+
+    /// What answers, to be set.
+    pub const fn completer_mut(&mut self) -> &mut Completer {
+        &mut self.completer
+    }
+
+    /// What its completer has counted.
+    #[must_use]
+    pub const fn completer_counters(&self) -> CompleterCounters {
+        self.completer.counters
+    }
+
+    /// What it has counted beside.
+    #[must_use]
+    pub const fn counters(&self) -> MemoryCounters {
+        self.counters
+    }
+
+    /// Whether a write is an interrupt: to their range, where there is no memory.
+    fn is_interrupt(&self, span: Span) -> bool {
+        let (address, bytes) = (span.first_byte(), u64::from(span.byte_count()));
+        let inside = address >= INTERRUPTS && address - INTERRUPTS < INTERRUPTS_LEN;
+        inside && self.image.check(address, bytes, true).is_err()
+    }
+}
+
+impl Backend for MemoryBackend {
+    fn handle(&mut self, _: Time, tlp: &Received<'_>, out: &mut dyn Outbox) -> Result<(), Full> {
+        let mut back = Back { out, way: tlp.way, lost: 0 };
+        if let Body::Memory(m) = &tlp.repr.body {
+            if !self.function.is_bus_master.load(Ordering::Relaxed) {
+                self.completer.refuse(tlp.repr, Status::UnsupportedRequest, &mut back)?;
+                self.counters.not_bus_master += 1;
+                return Ok(());
+            }
+            if m.op == MemoryOp::Write && self.is_interrupt(m.span) {
+                self.counters.interrupts += 1;
+                return Ok(());
+            }
+        }
+        let done = self.completer.handle(tlp.repr, tlp.data, &mut self.image, &mut back);
+        self.counters.lost_completions += back.lost;
+        done
+    }
+
+    fn message(&mut self, _: Time, request: Request) -> Option<Reply> {
+        Some(match request {
+            Request::Bar4Start => {
+                let bar = self.function.with(|state| state.config.bar(4));
+                Reply::Bar4Start(bar.map_or(0, |bar| bar.address))
+            }
+            Request::DeviceId => Reply::DeviceId(self.function.id()),
+            Request::MsixTable => {
+                let entry = |n| MsixEntry { address: INTERRUPTS, data: n as u32 };
+                Reply::MsixTable(std::array::from_fn(entry))
+            }
+        })
+    }
+
+    fn config_read(&mut self, _: Time, register_dw: u16) -> u32 {
+        self.function.with(|state| state.config.read(register_dw))
+    }
+
+    fn config_write(&mut self, _: Time, register_dw: u16, byte_enables: u8, value: u32) {
+        let enabled = self.function.with(|state| {
+            // Nothing else is there to obey a write.
+            let _ = state.config.write(register_dw, byte_enables, value);
+            state.config.bus_master_enable()
+        });
+        self.function.is_bus_master.store(enabled, Ordering::Relaxed);
+    }
+
+    fn register_read(&mut self, register_dw: u8) -> u32 {
+        self.function.with(|state| state.registers.read(register_dw))
+    }
+
+    fn register_write(&mut self, register_dw: u8, value: u32) {
+        self.function.with(|state| state.registers.write(register_dw, value));
+    }
+}
