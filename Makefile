@@ -2,9 +2,10 @@
 # The few commands of this project. `make` alone lists them.
 
 FUZZ_SECONDS ?= 60
+PREFIX ?= /usr/local
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test ci check-format lint unit bench fuzz fmt doc reference
+.PHONY: help setup demo test ci check-format lint unit bench fuzz fmt doc reference libtlp
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,3 +47,6 @@ reference: ## write anew what docs/ and README.md have from the code and from co
 	RISER_UPDATE_DOCS=1 cargo test --quiet -p riser-lab --test reference
 	RISER_UPDATE_DOCS=1 cargo test --quiet -p riser-capture --test reference
 	RISER_UPDATE_DOCS=1 cargo test --quiet -p riser-cli --test docs
+
+libtlp: ## install LibTLP for C, its headers and libtlp.pc below PREFIX
+	crates/capi/install.sh $(PREFIX)

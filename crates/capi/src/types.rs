@@ -96,3 +96,6 @@ pub(crate) struct Callbacks {
     pub(crate) cpld: OnData,
     pub(crate) other: OnTlp,
 }
+
+#[cfg(test)]
+mod tests;

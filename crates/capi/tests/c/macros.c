@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/* Every macro of tlp.h, on literal bytes; also compiled as C++. The status is the number of what is wrong. */
+#include <stdio.h>
+#include <string.h>
+
+#include <libtlp.h>
+
+static int wrong;
+
+#define IS(what, value) \
+	do { \
+		unsigned long found = (unsigned long)(what), legal = (unsigned long)(value); \
+		if (found != legal) { \
+			printf("%d: " #what " is 0x%lx, not 0x%lx\n", __LINE__, found, legal); \
+			wrong++; \
+		} \
+	} while (0)
+
+/* An MWr of 1024 DW to 0x1_0000_0000 with Relaxed Ordering, EP and TD set, requester 1b:03.5. */
+static const unsigned char mwr[16] = {0x60, 0x70, 0xe0, 0x00, 0x1b, 0x1d, 0x12, 0xff, 0, 0, 0, 1, 0, 0, 0, 0};
+/* A CplD of 1 DW, Unsupported Request, BCM, 4096 bytes to come. */
+static const unsigned char cpl[12] = {0x4a, 0, 0x10, 0x01, 0x01, 0x00, 0x30, 0x00, 0x1b, 0x1d, 0x12, 0x41};
+
+static void read_them(void)
+{
+	struct tlp_mr_hdr mh;
+	struct tlp_cpl_hdr ch;
+
+	memcpy(&mh, mwr, sizeof(mh));
+	memcpy(&ch, cpl, sizeof(ch));
+	IS(tlp_fmt(mh.tlp.fmt_type), 0x60);
+	IS(tlp_type(mh.tlp.fmt_type), TLP_TYPE_MWr);
+	IS(tlp_is_4dw(mh.tlp.fmt_type), 1);
+	IS(tlp_is_3dw(mh.tlp.fmt_type), 0);
+	IS(tlp_is_w_data(mh.tlp.fmt_type), 1);
+	IS(tlp_is_wo_data(mh.tlp.fmt_type), 0);
+	IS(tlp_is_mwr(mh.tlp.fmt_type), 1);
+	IS(tlp_is_mrd(mh.tlp.fmt_type), 0);
+	IS(tlp_is_cpl(mh.tlp.fmt_type), 0);
+	IS(tlp_is_mrd(0x00) && tlp_is_mrd(0x20) && !tlp_is_mrd(0x01), 1);
+	IS(tlp_is_cpl(0x0a) && !tlp_is_cpl(0x4a) && tlp_is_cpld(0x4a) && !tlp_is_cpld(0x0a), 1);
+	IS(tlp_flag(mh.tlp.falen), TLP_FLAG_TD | TLP_FLAG_EP);
+	IS(tlp_attr(mh.tlp.falen), TLP_ATTR_RELAX);
+	IS(tlp_length(mh.tlp.falen), 1024);
+	IS(tlp_id_to_bus(mh.requester), 0x1b);
+	IS(tlp_id_to_device(mh.requester), 3);
+	IS(tlp_id_to_function(mh.requester), 5);
+	IS(tlp_bdf_to_id(0x1b, 3, 5), mh.requester);
+	IS(mh.tag, 0x12);
+	IS(mh.fstdw, 0xf);
+	IS(mh.lstdw, 0xf);
+	IS(tlp_cpl_status(ch.stcnt), TLP_CPL_STATUS_UR);
+	IS(tlp_cpl_bcm(ch.stcnt), TLP_CPL_BCM);
+	IS(tlp_cpl_bcnt(ch.stcnt), 4096);
+	IS(tlp_attr(ch.tlp.falen), TLP_ATTR_NOSNP);
+	IS(tlp_length(ch.tlp.falen), 1);
+	IS(ch.lowaddr, 0x41);
+}
+
+static void write_them(void)
+{
+	struct tlp_mr_hdr mh;
+	struct tlp_cpl_hdr ch;
+
+	memset(&mh, 0, sizeof(mh));
+	memset(&ch, 0, sizeof(ch));
+	tlp_set_type(mh.tlp.fmt_type, TLP_TYPE_MWr);
+	tlp_set_fmt(mh.tlp.fmt_type, TLP_FMT_4DW, TLP_FMT_W_DATA);
+	mh.tlp.tclass = 0x70;
+	tlp_set_length(mh.tlp.falen, 5);
+	tlp_set_flag(mh.tlp.falen, TLP_FLAG_TD | TLP_FLAG_EP);
+	tlp_set_attr(mh.tlp.falen, TLP_ATTR_RELAX);
+	tlp_set_length(mh.tlp.falen, 1024);
+	mh.requester = tlp_bdf_to_id(0x1b, 3, 5);
+	mh.tag = 0x12;
+	mh.fstdw = tlp_calculate_fstdw(0x100000000ul, 4096);
+	mh.lstdw = tlp_calculate_lstdw(0x100000000ul, 4096);
+	IS(memcmp(&mh, mwr, sizeof(mh)), 0);
+
+	tlp_set_fmt(ch.tlp.fmt_type, TLP_FMT_3DW, TLP_FMT_W_DATA);
+	tlp_set_type(ch.tlp.fmt_type, TLP_TYPE_Cpl);
+	tlp_set_attr(ch.tlp.falen, TLP_ATTR_NOSNP);
+	tlp_set_length(ch.tlp.falen, tlp_calculate_length(0x41, 3));
+	ch.completer = tlp_bdf_to_id(1, 0, 0);
+	tlp_set_cpl_status(ch.stcnt, TLP_CPL_STATUS_UR);
+	tlp_set_cpl_bcm(ch.stcnt, 1);
+	tlp_set_cpl_bcnt(ch.stcnt, 77);
+	tlp_set_cpl_bcnt(ch.stcnt, 4096);
+	ch.requester = mh.requester;
+	ch.tag = mh.tag;
+	ch.lowaddr = 0x41;
+	IS(memcmp(&ch, cpl, sizeof(ch)), 0);
+}
+
+static void point_into_them(void)
+{
+	unsigned char tlp[20];
+
+	memset(tlp, 0, sizeof(tlp));
+	memcpy(tlp, mwr, sizeof(mwr));
+	IS(tlp_mr_addr((struct tlp_mr_hdr *)tlp), 0x100000000ul);
+	IS(tlp_mr_data_length((struct tlp_mr_hdr *)tlp), 4096);
+	IS((unsigned char *)tlp_mwr_data((struct tlp_mr_hdr *)tlp) - tlp, 16);
+	memcpy(tlp, cpl, sizeof(cpl));
+	IS((unsigned char *)tlp_cpld_data((struct tlp_cpl_hdr *)tlp) - tlp, 13);
+	IS(tlp_cpld_data_length((struct tlp_cpl_hdr *)tlp), 3);
+}
+
+int main(void)
+{
+	read_them();
+	write_them();
+	point_into_them();
+	return wrong;
+}
