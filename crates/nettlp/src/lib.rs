@@ -11,6 +11,7 @@
 //!
 //! - [`carrier`]: what carries whole TLPs between two peers, whichever way.
 //! - [`net`]: sockets and the wall clock.
+//! - [`stream`]: riser sessions: reliable, ordered, with credits; [`auth`] seals them.
 //! - [`wire`]: what NetTLP sends beside TLPs.
 //! - [`adapter`]: the other end: many peers, with memory or a lab behind it.
 //! - [`allow`]: whom the adapter serves, where, and which way.
@@ -24,10 +25,12 @@
 
 pub mod adapter;
 pub mod allow;
+pub mod auth;
 pub mod carrier;
 pub mod client;
 pub mod completer;
 mod counters;
 pub mod net;
 pub mod requester;
+pub mod stream;
 pub mod wire;

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Authenticated sessions: a pre-shared key, and what it seals. Off unless both ends are given the same key.
+//!
+//! The handshake is Noise NNpsk0 with Curve25519, ChaCha20-Poly1305 and BLAKE2s (Noise Protocol Framework, revision 34):
+//! its two messages travel in Hello and HelloAck, whose other fields are bound to it. So every session has keys of its
+//! own, which later loss of the pre-shared key does not disclose. After it every datagram is sealed behind its six bytes
+//! of number, and the number is the nonce: whatever is altered, moved to another number, or taken from another session
+//! does not open. The streams refuse numbers that have been there before, so that nothing replayed has any effect.
+//!
+//! Never: falls back to less than was asked for, writes a key to a log, compares secrets in time that depends on them
+//! (the library does not).
+
+use snow::{Builder, HandshakeState, StatelessTransportState};
+use std::path::Path;
+use std::{fmt, fs, io};
+
+/// Bytes that sealing adds.
+pub const SEAL_BYTES: usize = 16;
+/// Bytes of a key.
+pub const KEY_BYTES: usize = 32;
+
+const PATTERN: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
+/// Bytes of either message of the handshake: an ephemeral key, and the seal of an empty payload.
+const MESSAGE_BYTES: usize = 32 + SEAL_BYTES;
+
+/// A pre-shared key.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Key([u8; KEY_BYTES]);
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Key(..)")
+    }
+}
+
+/// Why there is no key.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyError {
+    /// The file cannot be read.
+    #[error("key file {path}: {source}")]
+    File {
+        /// Which.
+        path: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// What is there is no key.
+    #[error("a key is 64 hexadecimal digits (`openssl rand -hex 32` makes one); {0}")]
+    Format(String),
+}
+
+impl Key {
+    /// A key of these bytes.
+    #[must_use]
+    pub const fn new(bytes: [u8; KEY_BYTES]) -> Key {
+        Key(bytes)
+    }
+
+    /// Reads a key from a file of 64 hexadecimal digits; white space around them does not matter.
+    ///
+    /// # Errors
+    /// Where the file cannot be read, or holds something else.
+    pub fn from_file(path: &Path) -> Result<Key, KeyError> {
+        let text = fs::read_to_string(path)
+            .map_err(|source| KeyError::File { path: path.display().to_string(), source })?;
+        Key::from_hex(&text).map_err(|error| match error {
+            KeyError::Format(what) => KeyError::Format(format!("{}: {what}", path.display())),
+            other => other,
+        })
+    }
+
+    /// Reads a key of 64 hexadecimal digits. Errors never repeat what was there.
+    ///
+    /// # Errors
+    /// Where it is something else.
+    pub fn from_hex(text: &str) -> Result<Key, KeyError> {
+        let digits = text.trim().as_bytes();
+        if digits.len() != 2 * KEY_BYTES {
+            return Err(KeyError::Format(format!("there are {} characters", digits.len())));
+        }
+        let mut key = [0; KEY_BYTES];
+        for (index, (byte, pair)) in key.iter_mut().zip(digits.chunks_exact(2)).enumerate() {
+            let digit = |d: u8| char::from(d).to_digit(16);
+            let (Some(high), Some(low)) = (digit(pair[0]), digit(pair[1])) else {
+                return Err(KeyError::Format(format!("character {} or the next is no digit", 2 * index + 1)));
+            };
+            *byte = (high << 4 | low) as u8;
+        }
+        Ok(Key(key))
+    }
+
+    fn builder<'a>(&'a self, prologue: &'a [u8]) -> Result<Builder<'a>, snow::Error> {
+        Builder::new(PATTERN.parse()?).psk(0, &self.0)?.prologue(prologue)
+    }
+}
+
+/// The client's side of a handshake that has begun.
+pub struct Handshake {
+    state: HandshakeState,
+    message: Vec<u8>,
+}
+
+impl fmt::Debug for Handshake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Handshake(..)")
+    }
+}
+
+impl Handshake {
+    /// Begins one; `prologue` is what both ends must see alike. `None` only where the system has no randomness.
+    #[must_use]
+    pub fn begin(key: &Key, prologue: &[u8]) -> Option<Handshake> {
+        let mut state = key.builder(prologue).ok()?.build_initiator().ok()?;
+        let mut message = vec![0; MESSAGE_BYTES];
+        let len = state.write_message(&[], &mut message).ok()?;
+        message.truncate(len);
+        Some(Handshake { state, message })
+    }
+
+    /// The first message, to be sent in a Hello.
+    #[must_use]
+    pub fn message(&self) -> &[u8] {
+        &self.message
+    }
+
+    /// Reads the answer; `None` where it is not from one with the same key. The handshake cannot go on then.
+    #[must_use]
+    pub fn finish(mut self, answer: &[u8]) -> Option<Seal> {
+        self.state.read_message(answer, &mut [0; MESSAGE_BYTES]).ok()?;
+        Seal::of(self.state)
+    }
+}
+
+/// Answers the first message of a handshake with the second, and the keys; `None` where the message is not from one with
+/// the same key and prologue.
+#[must_use]
+pub fn answer(key: &Key, prologue: &[u8], message: &[u8]) -> Option<(Vec<u8>, Seal)> {
+    let mut state = key.builder(prologue).ok()?.build_responder().ok()?;
+    state.read_message(message, &mut [0; MESSAGE_BYTES]).ok()?;
+    let mut answer = vec![0; MESSAGE_BYTES];
+    let len = state.write_message(&[], &mut answer).ok()?;
+    answer.truncate(len);
+    Some((answer, Seal::of(state)?))
+}
+
+/// The keys of a session, one for each direction.
+pub struct Seal(StatelessTransportState);
+
+impl fmt::Debug for Seal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Seal(..)")
+    }
+}
+
+impl Seal {
+    fn of(state: HandshakeState) -> Option<Seal> {
+        state.into_stateless_transport_mode().ok().map(Seal)
+    }
+
+    /// Seals `plain` into `out`, which is [`SEAL_BYTES`] longer. A number must never be used for two texts.
+    ///
+    /// # Panics
+    /// Where `out` has another length.
+    pub fn seal(&self, number: u64, plain: &[u8], out: &mut [u8]) {
+        assert_eq!(out.len(), plain.len() + SEAL_BYTES, "the room that sealing needs");
+        self.0.write_message(number, plain, out).expect("a number below 2^48, and room, are all it asks for");
+    }
+
+    /// Opens `sealed` into `out`; gives the length of what was in it, or `None` where it was not sealed by the peer under
+    /// this number.
+    #[must_use]
+    pub fn open(&self, number: u64, sealed: &[u8], out: &mut [u8]) -> Option<usize> {
+        if sealed.len() < SEAL_BYTES || out.len() < sealed.len() - SEAL_BYTES {
+            return None;
+        }
+        self.0.read_message(number, sealed, out).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn pair() -> (Seal, Seal) {
+        let key = Key::new([7; 32]);
+        let client = Handshake::begin(&key, b"p").unwrap();
+        let (message, server) = answer(&key, b"p", client.message()).unwrap();
+        (client.finish(&message).unwrap(), server)
+    }
+
+    #[test]
+    fn what_one_seals_the_other_opens_and_nobody_else() {
+        let (client, server) = pair();
+        let (other, _) = pair();
+        let (mut sealed, mut out) = ([0; 20], [0; 64]);
+        client.seal(9, &[1, 2, 3, 4], &mut sealed);
+        assert_eq!(server.open(9, &sealed, &mut out), Some(4));
+        assert_eq!(out[..4], [1, 2, 3, 4]);
+        assert_eq!(server.open(10, &sealed, &mut out), None, "under another number");
+        assert_eq!(client.open(9, &sealed, &mut out), None, "reflected to its sender");
+        assert_eq!(other.open(9, &sealed, &mut out), None, "in another session of the same key");
+    }
+
+    #[test]
+    fn another_key_or_prologue_does_not_begin() {
+        let client = Handshake::begin(&Key::new([7; 32]), b"p").unwrap();
+        assert!(answer(&Key::new([8; 32]), b"p", client.message()).is_none());
+        assert!(answer(&Key::new([7; 32]), b"q", client.message()).is_none());
+        let (mut message, _) = answer(&Key::new([7; 32]), b"p", client.message()).unwrap();
+        message[40] ^= 1;
+        assert!(client.finish(&message).is_none());
+    }
+
+    #[test]
+    fn a_key_file_is_64_hexadecimal_digits() {
+        let digits = "00ff".repeat(16);
+        assert_eq!(
+            Key::from_hex(&format!(" {digits}\n")).unwrap(),
+            Key::new([[0, 0xff]; 16].concat().try_into().unwrap())
+        );
+        for (text, says) in [
+            ("", "there are 0 characters"),
+            (&digits[1..], "there are 63 characters"),
+            (&digits.replacen("ff", "fx", 1), "character 3 or the next is no digit"),
+        ] {
+            let error = Key::from_hex(text).unwrap_err().to_string();
+            assert!(error.ends_with(says), "{error}");
+        }
+        assert_eq!(format!("{:?}", Key::from_hex(&digits).unwrap()), "Key(..)");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn no_alteration_opens(text in proptest::collection::vec(any::<u8>(), 0..40), at in 0usize..56, flip in 1u8..) {
+            let (client, server) = pair();
+            let mut sealed = vec![0; text.len() + SEAL_BYTES];
+            client.seal(1, &text, &mut sealed);
+            let at = at % sealed.len();
+            sealed[at] ^= flip;
+            prop_assert_eq!(server.open(1, &sealed, &mut [0; 64]), None);
+            prop_assert_eq!(server.open(1, &sealed[..at], &mut [0; 64]), None);
+        }
+    }
+}

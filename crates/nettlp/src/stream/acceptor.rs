@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The adapter's side: many sessions on one port, told apart by the peer's address and port.
+//!
+//! Strangers cost little: a Hello takes a place among [`MAX_OPENING`], from which the oldest is driven out; a session comes to be
+//! only when its peer has shown by a Confirm that it receives at the address that it sends from. No answer is longer than what
+//! it answers, and Resets are limited in number.
+
+use super::connector::{is_sane, prologue};
+use super::record::{
+    self, Datagram, HELLO_BYTES, MAX_WINDOW, Offer, RESET_BYTES, Record, RecordBytes, Refusal, VERSION,
+};
+use super::session::{Agreed, Session, SessionCounters, SessionError};
+use crate::auth::{self, Key, Seal};
+use capture::encap::NETTLP_LEN;
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::net::SocketAddr;
+use tlp::{Duration, Time};
+
+/// Sessions that have been asked for and not confirmed.
+pub const MAX_OPENING: usize = 64;
+/// Time that a session may take to be confirmed.
+const OPENING_TIME: Duration = Duration::from_ms(5_000);
+/// Resets in `RESET_PERIOD`.
+const MAX_RESETS: u32 = 100;
+/// Time in which Resets are counted.
+const RESET_PERIOD: Duration = Duration::from_ms(100);
+/// Silence after which a session may lose its place to a new one.
+pub(super) const STALE: Duration = Duration::from_ms(10_000);
+
+/// How an adapter gives out sessions.
+#[derive(Clone, Debug)]
+pub struct AcceptorOptions {
+    /// Most sessions at a time.
+    pub max_sessions: usize,
+    /// TLPs that each peer may send ahead, at most [`MAX_WINDOW`].
+    pub window: u16,
+    /// Bytes of the longest datagram taken.
+    pub longest: u16,
+    /// Demands authentication with this key.
+    pub key: Option<Key>,
+    /// Whether credits return by [`Session::release`] alone.
+    pub manual_release: bool,
+}
+
+/// What an acceptor has seen beside its sessions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct AcceptorCounters {
+    /// Sessions opened.
+    pub opened: u64,
+    /// Sessions that the peer ended.
+    pub closed: u64,
+    /// Sessions that failed: silence, mostly.
+    pub failed: u64,
+    /// Sessions that gave their place to others after a long silence.
+    pub displaced: u64,
+    /// Hellos refused.
+    pub refused: u64,
+    /// Hellos that did not get to a session before others took their place.
+    pub abandoned: u64,
+    /// Datagrams of no session.
+    pub strays: u64,
+    /// Resets sent.
+    pub resets: u64,
+    /// What all sessions have seen, those that have ended included.
+    pub sessions: SessionCounters,
+}
+
+/// What came of a datagram.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Accepted {
+    /// It belongs to this session, which is to be given it by [`Session::handle`].
+    Session(usize),
+    /// Nothing more is to be done, but to send this to where it came from, if it is something.
+    Reply(Option<RecordBytes>),
+}
+
+struct Opening {
+    from: SocketAddr,
+    nonce: u64,
+    id: u64,
+    offer: Offer,
+    answer: RecordBytes,
+    seal: Option<Seal>,
+    since: Time,
+}
+
+struct Peer {
+    address: SocketAddr,
+    nonce: u64,
+    session: Session,
+}
+
+/// Gives sessions to peers, and keeps them.
+pub struct Acceptor {
+    options: AcceptorOptions,
+    random: Box<dyn FnMut() -> u64 + Send>,
+    opening: VecDeque<Opening>,
+    by_address: BTreeMap<SocketAddr, usize>,
+    peers: Vec<Option<Peer>>,
+    resets: u32,
+    resets_since: Time,
+    counters: AcceptorCounters,
+}
+
+impl fmt::Debug for Acceptor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Acceptor").field("sessions", &self.by_address).finish_non_exhaustive()
+    }
+}
+
+impl Acceptor {
+    /// No sessions yet. `random` gives the ids of sessions, which strangers must not be able to guess.
+    #[must_use]
+    pub fn new(options: AcceptorOptions, random: Box<dyn FnMut() -> u64 + Send>) -> Acceptor {
+        Acceptor {
+            options,
+            random,
+            opening: VecDeque::with_capacity(MAX_OPENING),
+            by_address: BTreeMap::new(),
+            peers: Vec::new(),
+            resets: 0,
+            resets_since: Time::ZERO,
+            counters: AcceptorCounters::default(),
+        }
+    }
+
+    /// The session with a peer.
+    #[must_use]
+    pub fn find(&self, from: SocketAddr) -> Option<usize> {
+        self.by_address.get(&from).copied()
+    }
+
+    /// A session by its index, with its peer.
+    pub fn session(&mut self, index: usize) -> Option<(SocketAddr, &mut Session)> {
+        let peer = self.peers.get_mut(index)?.as_mut()?;
+        Some((peer.address, &mut peer.session))
+    }
+
+    /// The indices that sessions may have.
+    #[must_use]
+    pub fn indices(&self) -> std::ops::Range<usize> {
+        0..self.peers.len()
+    }
+
+    /// Sessions that there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.by_address.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.by_address.is_empty()
+    }
+
+    /// What it has seen.
+    #[must_use]
+    pub fn counters(&self) -> AcceptorCounters {
+        let mut counters = self.counters;
+        for peer in self.peers.iter().flatten() {
+            counters.sessions += peer.session.counters();
+        }
+        counters
+    }
+
+    /// Takes a datagram. `known` is what [`find`](Self::find) gives for its sender.
+    pub fn handle(&mut self, now: Time, known: Option<usize>, from: SocketAddr, datagram: &[u8]) -> Accepted {
+        // Only handshakes are looked at here; their numbers have the control bit and count 0.
+        if record::number(datagram) == Some(record::CONTROL_BIT) && datagram.len() == HELLO_BYTES {
+            if let Some(Datagram::Control {
+                session: nonce, record: Record::Hello { offer, noise }, ..
+            }) = record::parse(datagram)
+            {
+                return Accepted::Reply(self.hello(now, from, nonce, offer, noise));
+            }
+        }
+        if !self.opening.is_empty() {
+            if let Some(index) = self.confirm(now, from, datagram) {
+                return Accepted::Session(index);
+            }
+        }
+        match known {
+            Some(index) => Accepted::Session(index),
+            None => Accepted::Reply(self.stray(now, from, datagram)),
+        }
+    }
+
+    fn hello(
+        &mut self,
+        now: Time,
+        from: SocketAddr,
+        nonce: u64,
+        offer: Offer,
+        noise: &[u8],
+    ) -> Option<RecordBytes> {
+        while self.opening.front().is_some_and(|oldest| now.since(oldest.since) > OPENING_TIME) {
+            self.opening.pop_front();
+            self.counters.abandoned += 1;
+        }
+        let open = self.find(from).and_then(|index| self.peers[index].as_ref());
+        if open.is_some_and(|peer| peer.nonce == nonce) {
+            return None;
+        }
+        // A Hello that came again gets the same answer.
+        if let Some(opening) = self.opening.iter().find(|o| o.from == from && o.nonce == nonce) {
+            return Some(opening.answer);
+        }
+        match self.offer(now, from, nonce, offer, noise) {
+            Ok(opening) => {
+                let answer = opening.answer;
+                if self.opening.len() == MAX_OPENING {
+                    self.opening.pop_front();
+                    self.counters.abandoned += 1;
+                }
+                self.opening.push_back(opening);
+                Some(answer)
+            }
+            Err(reason) => {
+                self.counters.refused += 1;
+                Some(RecordBytes::new(0, 0, &Record::Refused { nonce, reason }))
+            }
+        }
+    }
+
+    fn offer(
+        &mut self,
+        now: Time,
+        from: SocketAddr,
+        nonce: u64,
+        offer: Offer,
+        noise: &[u8],
+    ) -> Result<Opening, Refusal> {
+        if offer.version != VERSION {
+            return Err(Refusal::Version);
+        }
+        if !is_sane(&offer) {
+            return Err(Refusal::Offer);
+        }
+        let (message, seal) = match (&self.options.key, offer.is_authenticated()) {
+            (None, false) => (Vec::new(), None),
+            (None, true) => return Err(Refusal::NoKey),
+            (Some(_), false) => return Err(Refusal::WantsKey),
+            (Some(key), true) => {
+                let answered = auth::answer(key, &prologue(nonce, &offer), noise);
+                let (message, seal) = answered.ok_or(Refusal::WrongKey)?;
+                (message, Some(seal))
+            }
+        };
+        if self.find(from).is_none() && self.len() >= self.options.max_sessions && self.stalest(now).is_none()
+        {
+            return Err(Refusal::Full);
+        }
+        let id = (self.random)();
+        let ours = Offer { window: self.options.window, longest: self.options.longest, ..offer };
+        let answer = RecordBytes::new(0, id, &Record::HelloAck { nonce, offer: ours, noise: &message });
+        Ok(Opening { from, nonce, id, offer, answer, seal, since: now })
+    }
+
+    /// Makes a session of what was opened, where the datagram is its Confirm.
+    fn confirm(&mut self, now: Time, from: SocketAddr, datagram: &[u8]) -> Option<usize> {
+        let number = record::number(datagram).filter(|number| number & record::CONTROL_BIT != 0)?;
+        let place = self.opening.iter().position(|o| o.from == from && o.confirms(number, datagram))?;
+        let opening = self.opening.remove(place)?;
+        if let Some(old) = self.find(from) {
+            self.remove(old);
+            self.counters.displaced += 1;
+        } else if self.len() >= self.options.max_sessions {
+            let stalest = self.stalest(now)?;
+            self.remove(stalest);
+            self.counters.displaced += 1;
+        }
+        self.counters.opened += 1;
+        Some(self.insert(now, opening))
+    }
+
+    fn insert(&mut self, now: Time, opening: Opening) -> usize {
+        let agreed = Agreed {
+            id: opening.id,
+            nonce: opening.nonce,
+            window: self.options.window.clamp(1, MAX_WINDOW),
+            peer_window: opening.offer.window,
+            longest: usize::from(opening.offer.longest.min(self.options.longest)),
+            seal: opening.seal,
+        };
+        let mut session = Session::new(now, agreed, false);
+        session.set_manual_release(self.options.manual_release);
+        let index = self.peers.iter().position(Option::is_none).unwrap_or(self.peers.len());
+        if index == self.peers.len() {
+            self.peers.push(None);
+        }
+        self.peers[index] = Some(Peer { address: opening.from, nonce: opening.nonce, session });
+        self.by_address.insert(opening.from, index);
+        index
+    }
+
+    /// The session that may be given up for a new one.
+    fn stalest(&self, now: Time) -> Option<usize> {
+        let heard = |peer: &Option<Peer>| peer.as_ref().map(|peer| peer.session.heard());
+        let oldest =
+            self.peers.iter().enumerate().filter_map(|(index, peer)| Some((heard(peer)?, index))).min()?;
+        (now.since(oldest.0) >= STALE).then_some(oldest.1)
+    }
+
+    /// Forgets a session where it has failed or ended; gives its peer.
+    pub fn reap(&mut self, index: usize) -> Option<(SocketAddr, SessionError)> {
+        let peer = self.peers.get(index)?.as_ref()?;
+        let error = peer.session.failure()?;
+        let address = peer.address;
+        match error {
+            SessionError::Closed => self.counters.closed += 1,
+            _ => self.counters.failed += 1,
+        }
+        self.remove(index);
+        Some((address, error))
+    }
+
+    fn remove(&mut self, index: usize) {
+        let Some(peer) = self.peers[index].take() else { return };
+        self.by_address.remove(&peer.address);
+        self.counters.sessions += peer.session.counters();
+    }
+
+    fn stray(&mut self, now: Time, from: SocketAddr, datagram: &[u8]) -> Option<RecordBytes> {
+        self.counters.strays += 1;
+        // Whoever is on the way to a session has only overtaken its own Confirm. A Reset is never answered.
+        let waits = self.opening.iter().any(|opening| opening.from == from);
+        let reset = matches!(
+            record::parse(datagram),
+            Some(Datagram::Control { record: Record::Reset | Record::Refused { .. } | Record::Bye, .. })
+        );
+        if waits || reset || datagram.len() < RESET_BYTES {
+            return None;
+        }
+        if now.since(self.resets_since) >= RESET_PERIOD {
+            (self.resets, self.resets_since) = (0, now);
+        }
+        if self.resets == MAX_RESETS {
+            return None;
+        }
+        self.resets += 1;
+        self.counters.resets += 1;
+        Some(RecordBytes::new(0, record::number(datagram)?, &Record::Reset))
+    }
+}
+
+impl Opening {
+    fn confirms(&self, number: u64, datagram: &[u8]) -> bool {
+        let mut plain = [0; HELLO_BYTES];
+        let bytes = match &self.seal {
+            None => &datagram[NETTLP_LEN..],
+            Some(seal) => match seal.open(number, &datagram[NETTLP_LEN..], &mut plain) {
+                Some(len) => &plain[..len],
+                None => return false,
+            },
+        };
+        matches!(record::parse_record(bytes), Some((id, Record::Confirm)) if id == self.id)
+    }
+}
+
+impl std::ops::AddAssign for SessionCounters {
+    fn add_assign(&mut self, other: SessionCounters) {
+        self.sent_tlps += other.sent_tlps;
+        self.received_tlps += other.received_tlps;
+        self.retransmitted += other.retransmitted;
+        self.duplicates += other.duplicates;
+        self.kept += other.kept;
+        self.beyond_credits += other.beyond_credits;
+        self.malformed += other.malformed;
+        self.unauthentic += other.unauthentic;
+        self.replayed += other.replayed;
+        self.acks_sent += other.acks_sent;
+        self.acks_received += other.acks_received;
+        self.timeouts += other.timeouts;
+    }
+}

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The client's side of the opening of a session.
+
+use super::record::{self, Datagram, MAX_WINDOW, Offer, Record, RecordBytes, Refusal, VERSION};
+use super::session::{Agreed, Session};
+use crate::auth::{Handshake, Key};
+use tlp::{Duration, Time};
+
+/// Hellos sent before nobody is held to be there.
+const HELLOS: u32 = 3;
+/// Time between them.
+const HELLO_INTERVAL: Duration = Duration::from_ms(20);
+
+/// Why there is no session.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// No answer to any Hello.
+    #[error("no answer to {HELLOS} offers of a session")]
+    Silent,
+    /// The adapter does not want one.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The answer is not from one who has the key.
+    #[error("the answer was not made with the same pre-shared key")]
+    Unauthentic,
+    /// No randomness for a handshake.
+    #[error("the system has no randomness to make keys of")]
+    NoRandomness,
+}
+
+/// Asks for a session until it has one, or should give up.
+#[derive(Debug)]
+pub struct Connector {
+    nonce: u64,
+    offer: Offer,
+    handshake: Option<Handshake>,
+    sent: u32,
+    next_at: Time,
+}
+
+/// What both ends bind their keys to.
+pub(super) fn prologue(nonce: u64, offer: &Offer) -> Vec<u8> {
+    let fields = [offer.version, offer.features, offer.window, offer.longest];
+    let mut bytes = b"riser session".to_vec();
+    bytes.extend(nonce.to_be_bytes());
+    bytes.extend(fields.iter().flat_map(|field| field.to_be_bytes()));
+    bytes
+}
+
+impl Connector {
+    /// Begins. `nonce` is random; `window` TLPs (at most [`MAX_WINDOW`]) and datagrams of up to `longest` bytes are
+    /// taken here; `key` demands authentication.
+    ///
+    /// # Errors
+    /// [`ConnectError::NoRandomness`].
+    pub fn new(
+        now: Time,
+        nonce: u64,
+        window: u16,
+        longest: u16,
+        key: Option<&Key>,
+    ) -> Result<Connector, ConnectError> {
+        let features = if key.is_some() { Offer::AUTHENTICATED } else { 0 };
+        let window = window.clamp(1, MAX_WINDOW);
+        let offer = Offer { version: VERSION, features, window, longest };
+        let handshake = match key {
+            None => None,
+            Some(key) => {
+                let begun = Handshake::begin(key, &prologue(nonce, &offer));
+                Some(begun.ok_or(ConnectError::NoRandomness)?)
+            }
+        };
+        Ok(Connector { nonce, offer, handshake, sent: 0, next_at: now })
+    }
+
+    /// The Hello to be sent now, if one is due.
+    ///
+    /// # Errors
+    /// [`ConnectError::Silent`], when the last was not answered in time.
+    pub fn poll_transmit(&mut self, now: Time) -> Result<Option<RecordBytes>, ConnectError> {
+        if now < self.next_at {
+            return Ok(None);
+        }
+        if self.sent == HELLOS {
+            return Err(ConnectError::Silent);
+        }
+        self.sent += 1;
+        self.next_at = now + HELLO_INTERVAL;
+        let noise = self.handshake.as_ref().map_or(&[][..], Handshake::message);
+        Ok(Some(RecordBytes::new(0, self.nonce, &Record::Hello { offer: self.offer, noise })))
+    }
+
+    /// When to ask again.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Time {
+        self.next_at
+    }
+
+    /// Takes a datagram of the adapter. Gives the session when it has agreed; whatever is no answer to this Hello is
+    /// ignored.
+    ///
+    /// # Errors
+    /// Where the adapter refuses, or does not have the key.
+    pub fn handle(&mut self, now: Time, datagram: &[u8]) -> Result<Option<Session>, ConnectError> {
+        let Some(Datagram::Control { session: id, record, .. }) = record::parse(datagram) else {
+            return Ok(None);
+        };
+        match record {
+            Record::HelloAck { nonce, offer, noise } if nonce == self.nonce => {
+                self.agree(now, id, offer, noise)
+            }
+            Record::Refused { nonce, reason } if nonce == self.nonce => Err(reason.into()),
+            _ => Ok(None),
+        }
+    }
+
+    fn agree(
+        &mut self,
+        now: Time,
+        id: u64,
+        offer: Offer,
+        noise: &[u8],
+    ) -> Result<Option<Session>, ConnectError> {
+        let wants = self.offer.is_authenticated();
+        if offer.version != VERSION || !is_sane(&offer) || offer.is_authenticated() != wants {
+            return Err(Refusal::Offer.into());
+        }
+        let seal = match self.handshake.take() {
+            None if wants => return Err(ConnectError::Unauthentic),
+            None => None,
+            Some(handshake) => Some(handshake.finish(noise).ok_or(ConnectError::Unauthentic)?),
+        };
+        let agreed = Agreed {
+            id,
+            nonce: self.nonce,
+            window: self.offer.window,
+            peer_window: offer.window,
+            longest: usize::from(offer.longest.min(self.offer.longest)),
+            seal,
+        };
+        Ok(Some(Session::new(now, agreed, true)))
+    }
+}
+
+/// Bytes of the shortest datagram length that may be offered: a completion with 64 bytes, sealed.
+const LEAST_LONGEST: u16 = 6 + 12 + 64 + 16;
+
+/// Whether an offer can be worked with.
+pub(super) fn is_sane(offer: &Offer) -> bool {
+    (1..=MAX_WINDOW).contains(&offer.window) && offer.longest >= LEAST_LONGEST
+}

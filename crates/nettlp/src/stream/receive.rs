@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The receiving half of a stream: what is in order goes through, what is ahead waits for what is missing.
+
+use super::ACK_DELAY;
+use super::record::MAX_WINDOW;
+use std::collections::VecDeque;
+use tlp::Time;
+
+/// What to do with a datagram.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Verdict {
+    /// It is the next: hand it on.
+    Deliver,
+    /// It is kept until those before it have come.
+    Kept,
+    /// It has come before.
+    Duplicate,
+    /// It is beyond what was allowed.
+    Beyond,
+}
+
+/// The receiving half.
+#[derive(Debug)]
+pub(super) struct Receive {
+    /// Number of the first datagram that has not come.
+    next: u64,
+    /// First number that is not allowed yet: what was ever told the peer or may be told now.
+    limit: u64,
+    window: u16,
+    /// Datagrams behind `next`: `ahead[i]` is number `next + 1 + i`; empty where it has not come.
+    ahead: VecDeque<Vec<u8>>,
+    /// Datagrams in `ahead` and `ready`.
+    kept: usize,
+    /// Number `next`, where it has come before its turn.
+    ready: Option<Vec<u8>>,
+    /// Buffers to use again.
+    spare: Vec<Vec<u8>>,
+    /// Delivered since the last Ack.
+    unacked: u16,
+    /// The limit in the last Ack.
+    told_limit: u64,
+    /// Whether credits return by themselves when a datagram is delivered.
+    pub(super) releases_itself: bool,
+    ack_now: bool,
+    ack_at: Option<Time>,
+}
+
+impl Receive {
+    /// A stream whose first TLP has number `first`; `window` may come unacknowledged.
+    pub(super) fn new(first: u64, window: u16) -> Receive {
+        let limit = first + u64::from(window);
+        Receive {
+            next: first,
+            limit,
+            window,
+            ahead: VecDeque::new(),
+            kept: 0,
+            ready: None,
+            spare: Vec::new(),
+            unacked: 0,
+            told_limit: limit,
+            releases_itself: true,
+            ack_now: false,
+            ack_at: None,
+        }
+    }
+
+    /// Judges a datagram, and keeps a copy of it where it is ahead. What was kept must have been asked for before.
+    pub(super) fn accept(&mut self, now: Time, sequence: u64, datagram: &[u8]) -> Verdict {
+        if sequence == self.next && sequence < self.limit && self.ready.is_none() {
+            self.step(now);
+            return Verdict::Deliver;
+        }
+        self.ack_now = true;
+        if sequence == self.next {
+            return if self.ready.is_some() { Verdict::Duplicate } else { Verdict::Beyond };
+        }
+        if sequence < self.next {
+            return Verdict::Duplicate;
+        }
+        if sequence >= self.limit {
+            return Verdict::Beyond;
+        }
+        self.keep((sequence - self.next - 1) as usize, datagram)
+    }
+
+    fn keep(&mut self, index: usize, datagram: &[u8]) -> Verdict {
+        while self.ahead.len() <= index {
+            self.ahead.push_back(Vec::new());
+        }
+        if !self.ahead[index].is_empty() {
+            return Verdict::Duplicate;
+        }
+        let mut buffer = self.spare.pop().unwrap_or_default();
+        buffer.clear();
+        buffer.extend_from_slice(datagram);
+        self.ahead[index] = buffer;
+        self.kept += 1;
+        Verdict::Kept
+    }
+
+    /// The next datagram has been delivered.
+    fn step(&mut self, now: Time) {
+        self.next += 1;
+        self.ready = self.ahead.pop_front().filter(|buffer| !buffer.is_empty());
+        if self.releases_itself {
+            self.limit += 1;
+        }
+        self.unacked += 1;
+        if self.unacked >= (self.window / 4).max(1) {
+            self.ack_now = true;
+        } else if self.ack_at.is_none() {
+            self.ack_at = Some(now + ACK_DELAY);
+        }
+    }
+
+    /// What was kept and is now in order; to be given back with [`recycle`](Self::recycle). To be asked for after each
+    /// delivery until there is none.
+    pub(super) fn pop_kept(&mut self, now: Time) -> Option<Vec<u8>> {
+        let buffer = self.ready.take()?;
+        self.kept -= 1;
+        self.step(now);
+        Some(buffer)
+    }
+
+    /// Takes a buffer back.
+    pub(super) fn recycle(&mut self, buffer: Vec<u8>) {
+        if self.spare.len() < usize::from(MAX_WINDOW) {
+            self.spare.push(buffer);
+        }
+    }
+
+    /// Returns the credits of `count` datagrams that were delivered.
+    pub(super) fn release(&mut self, count: u64) {
+        let most = self.next + u64::from(self.window);
+        self.limit = (self.limit + count).min(most);
+        // A peer that stands still hears of it at once, others when it is worth a datagram.
+        let untold = self.limit - self.told_limit;
+        if untold > 0 && (self.told_limit <= self.next || untold >= u64::from(self.window / 4)) {
+            self.ack_now = true;
+        }
+    }
+
+    /// Asks for an Ack whatever else.
+    pub(super) fn demand_ack(&mut self) {
+        self.ack_now = true;
+    }
+
+    /// When an Ack is due, if nothing comes before.
+    pub(super) fn ack_at(&self) -> Option<Time> {
+        if self.ack_now { Some(Time::ZERO) } else { self.ack_at }
+    }
+
+    /// Whether to send an Ack now; counts it as sent. Gives `next`, `limit`, and the bytes of `bitmap` that it needs.
+    pub(super) fn poll_ack(
+        &mut self,
+        now: Time,
+        bitmap: &mut [u8; MAX_WINDOW as usize / 8],
+    ) -> Option<(u64, u64, usize)> {
+        if !self.ack_now && self.ack_at.is_none_or(|at| at > now) {
+            return None;
+        }
+        (self.ack_now, self.ack_at, self.unacked) = (false, None, 0);
+        self.told_limit = self.limit;
+        let mut len = 0;
+        if self.kept > 0 {
+            for (index, _) in self.ahead.iter().enumerate().filter(|(_, buffer)| !buffer.is_empty()) {
+                bitmap[index / 8] |= 0x80 >> (index % 8);
+                len = index / 8 + 1;
+            }
+        }
+        Some((self.next, self.limit, len))
+    }
+
+    /// Datagrams that wait for others, and bytes that buffers hold.
+    #[cfg(test)]
+    pub(super) fn footprint(&self) -> (usize, usize) {
+        let bytes = self.ahead.iter().chain(&self.spare).map(Vec::capacity).sum();
+        (self.kept, bytes)
+    }
+}

@@ -1,0 +1,483 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! One session: both streams, their timers, and the records between them.
+
+use super::receive::{Receive, Verdict};
+use super::record::{self, CONTROL_BIT, MAX_RECORD_BYTES, MAX_WINDOW, Record, RecordBytes};
+use super::transmit::{Acked, Run, Transmit};
+use super::{KEEP_ALIVE, MAX_TIMEOUTS, PROBE_INTERVAL};
+use crate::auth::{SEAL_BYTES, Seal};
+use crate::carrier::SendError;
+use capture::encap::NETTLP_LEN;
+use tlp::Time;
+
+/// Numbers of control records that may be overtaken by later ones.
+const REPLAY_WINDOW: u64 = 64;
+
+/// Why a session has ended.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, thiserror::Error)]
+pub enum SessionError {
+    /// Nothing was acknowledged for too long.
+    #[error("the peer is silent: {MAX_TIMEOUTS} timeouts in a row")]
+    Silent,
+    /// The peer knows no such session: it was started anew, or gave the place to another.
+    #[error("the peer has forgotten this session")]
+    Reset,
+    /// The peer has ended it.
+    #[error("the peer has ended this session")]
+    Closed,
+    /// The peer acknowledged what was never sent.
+    #[error("the peer acknowledges what was never sent")]
+    Protocol,
+    /// All 2^47 numbers are used.
+    #[error("all 2^47 sequence numbers are used up")]
+    Exhausted,
+}
+
+/// What a session has seen since it began.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SessionCounters {
+    /// TLPs accepted to be sent.
+    pub sent_tlps: u64,
+    /// TLPs handed on.
+    pub received_tlps: u64,
+    /// Datagrams sent again.
+    pub retransmitted: u64,
+    /// Datagrams that had come before.
+    pub duplicates: u64,
+    /// Datagrams that came before their turn, and were kept.
+    pub kept: u64,
+    /// Datagrams beyond the credits that were granted, dropped.
+    pub beyond_credits: u64,
+    /// Datagrams that are none of this protocol, dropped.
+    pub malformed: u64,
+    /// Datagrams that do not open with this session's keys, dropped.
+    pub unauthentic: u64,
+    /// Control records that had come before, or are too old to know, dropped.
+    pub replayed: u64,
+    /// Acks sent.
+    pub acks_sent: u64,
+    /// Acks received.
+    pub acks_received: u64,
+    /// Times that nothing was heard for too long.
+    pub timeouts: u64,
+}
+
+/// Both ends' view of a session; see [the module](super).
+#[derive(Debug)]
+pub struct Session {
+    id: u64,
+    is_client: bool,
+    transmit: Transmit,
+    receive: Receive,
+    seal: Option<Seal>,
+    /// Plain text on its way to be sealed.
+    plain: Vec<u8>,
+    longest: usize,
+    control: ControlNumbers,
+    /// A control record on its way out.
+    record: [u8; MAX_RECORD_BYTES + SEAL_BYTES],
+    confirm: Confirm,
+    probe: bool,
+    timer: Option<Time>,
+    timeouts: u32,
+    heard: Time,
+    failure: Option<SessionError>,
+    counters: SessionCounters,
+}
+
+/// Whether the client still has to say that it has the session id.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Confirm {
+    Due,
+    Sent,
+    Done,
+}
+
+/// The numbers of control records, in both directions.
+#[derive(Debug, Default)]
+struct ControlNumbers {
+    next: u64,
+    highest: u64,
+    /// Bit i: `highest - i` has come.
+    seen: u64,
+}
+
+impl ControlNumbers {
+    fn take(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    /// Whether a number is new; remembers it.
+    fn accept(&mut self, count: u64) -> bool {
+        if count > self.highest {
+            self.seen = self.seen.checked_shl((count - self.highest).min(64) as u32).unwrap_or(0) | 1;
+            self.highest = count;
+            return true;
+        }
+        let behind = self.highest - count;
+        if behind >= REPLAY_WINDOW || self.seen >> behind & 1 != 0 {
+            return false;
+        }
+        self.seen |= 1 << behind;
+        true
+    }
+}
+
+/// What both ends have agreed on.
+#[derive(Debug)]
+pub(super) struct Agreed {
+    pub(super) id: u64,
+    pub(super) nonce: u64,
+    /// TLPs that this side takes.
+    pub(super) window: u16,
+    /// TLPs that the peer takes.
+    pub(super) peer_window: u16,
+    /// Bytes of the longest datagram that both take.
+    pub(super) longest: usize,
+    pub(super) seal: Option<Seal>,
+}
+
+/// The first number of a stream: whoever has not seen the handshake does not know it.
+fn first(secret: u64) -> u64 {
+    secret & 0xffff_ffff
+}
+
+impl Session {
+    pub(super) fn new(now: Time, agreed: Agreed, is_client: bool) -> Session {
+        let (ours, theirs) = if is_client { (agreed.nonce, agreed.id) } else { (agreed.id, agreed.nonce) };
+        let mut session = Session {
+            id: agreed.id,
+            is_client,
+            transmit: Transmit::new(first(ours), agreed.peer_window),
+            receive: Receive::new(first(theirs), agreed.window),
+            seal: agreed.seal,
+            plain: Vec::new(),
+            longest: agreed.longest,
+            control: ControlNumbers::default(),
+            record: [0; MAX_RECORD_BYTES + SEAL_BYTES],
+            confirm: if is_client { Confirm::Due } else { Confirm::Done },
+            probe: false,
+            timer: None,
+            timeouts: 0,
+            heard: now,
+            failure: None,
+            counters: SessionCounters::default(),
+        };
+        if !is_client {
+            // The client repeats its Confirm until it hears something.
+            session.receive.demand_ack();
+        }
+        session
+    }
+
+    /// Its id, which the adapter has chosen.
+    #[must_use]
+    pub const fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Why it has ended; `None` while it has not.
+    #[must_use]
+    pub const fn failure(&self) -> Option<SessionError> {
+        self.failure
+    }
+
+    /// What it has seen.
+    #[must_use]
+    pub fn counters(&self) -> SessionCounters {
+        SessionCounters { retransmitted: self.transmit.retransmits, ..self.counters }
+    }
+
+    /// When something was last heard of the peer.
+    #[must_use]
+    pub const fn heard(&self) -> Time {
+        self.heard
+    }
+
+    /// Bytes of the longest TLP.
+    #[must_use]
+    pub fn longest_tlp(&self) -> usize {
+        self.longest - NETTLP_LEN - self.seal_bytes()
+    }
+
+    /// Most datagrams of the longest legal length that [`send`](Self::send) takes now; shorter ones may fit still.
+    #[must_use]
+    pub fn room(&self) -> usize {
+        if self.failure.is_some() { 0 } else { self.transmit.room(self.longest) }
+    }
+
+    /// Whether everything is acknowledged.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.transmit.is_empty()
+    }
+
+    /// Whether credits return with delivery (as at first), or by [`release`](Self::release).
+    pub fn set_manual_release(&mut self, manual: bool) {
+        self.receive.releases_itself = !manual;
+    }
+
+    /// Returns the credits of `count` delivered TLPs, so that the peer may send as many more.
+    pub fn release(&mut self, count: usize) {
+        self.receive.release(count as u64);
+    }
+
+    /// Puts a TLP of `len` bytes, which `fill` writes, at the end of the stream. It is sent by
+    /// [`poll_transmit`](Self::poll_transmit).
+    ///
+    /// # Errors
+    /// Where the ring is full, the session has failed, or the TLP is too long; `fill` is not called then.
+    pub fn send(&mut self, len: usize, fill: impl FnOnce(&mut [u8])) -> Result<(), SendError> {
+        let most = self.longest_tlp();
+        if len > most || len == 0 {
+            return Err(SendError::TooLong { bytes: len, most });
+        }
+        let number = self.transmit.next();
+        if number >= CONTROL_BIT - 1 {
+            self.failure.get_or_insert(SessionError::Exhausted);
+        }
+        if self.failure.is_some() {
+            return Err(SendError::NoRoom);
+        }
+        let sealed = NETTLP_LEN + len + self.seal_bytes();
+        let Some(slot) = self.transmit.push(sealed) else { return Err(SendError::NoRoom) };
+        record::put_number(slot, number);
+        match &self.seal {
+            None => fill(&mut slot[NETTLP_LEN..]),
+            Some(seal) => {
+                self.plain.resize(len, 0);
+                fill(&mut self.plain);
+                seal.seal(number, &self.plain, &mut slot[NETTLP_LEN..]);
+            }
+        }
+        self.counters.sent_tlps += 1;
+        Ok(())
+    }
+
+    /// Takes a datagram of the peer. Gives it back, unsealed, where it is the next TLP of the stream: six bytes, and the
+    /// TLP. Ask for more with [`pop_kept`](Self::pop_kept) then, and afterwards for what is to be sent.
+    pub fn handle<'a>(
+        &mut self,
+        now: Time,
+        datagram: &'a [u8],
+        scratch: &'a mut Vec<u8>,
+    ) -> Option<&'a [u8]> {
+        let number = record::number(datagram).filter(|_| datagram.len() > NETTLP_LEN);
+        let Some(number) = number else {
+            self.counters.malformed += 1;
+            return None;
+        };
+        let Some(open) = self.open(number, datagram, scratch) else {
+            self.counters.unauthentic += 1;
+            return None;
+        };
+        if number & CONTROL_BIT != 0 {
+            self.handle_control(now, number & !CONTROL_BIT, &open[NETTLP_LEN..]);
+            return None;
+        }
+        self.handle_data(now, number, open)
+    }
+
+    /// The next TLP that came before its turn, in a buffer to be given back with [`recycle`](Self::recycle).
+    pub fn pop_kept(&mut self, now: Time) -> Option<Vec<u8>> {
+        let kept = self.receive.pop_kept(now)?;
+        self.counters.received_tlps += 1;
+        Some(kept)
+    }
+
+    /// Takes a buffer of [`pop_kept`](Self::pop_kept) back.
+    pub fn recycle(&mut self, buffer: Vec<u8>) {
+        self.receive.recycle(buffer);
+    }
+
+    /// Datagrams kept, and bytes that their buffers hold.
+    #[cfg(test)]
+    pub(super) fn footprint(&self) -> (usize, usize) {
+        self.receive.footprint()
+    }
+
+    fn seal_bytes(&self) -> usize {
+        if self.seal.is_some() { SEAL_BYTES } else { 0 }
+    }
+
+    fn open<'a>(&self, number: u64, datagram: &'a [u8], scratch: &'a mut Vec<u8>) -> Option<&'a [u8]> {
+        let Some(seal) = &self.seal else { return Some(datagram) };
+        scratch.resize(datagram.len(), 0);
+        scratch[..NETTLP_LEN].copy_from_slice(&datagram[..NETTLP_LEN]);
+        let len = seal.open(number, &datagram[NETTLP_LEN..], &mut scratch[NETTLP_LEN..])?;
+        (len > 0).then(|| &scratch[..NETTLP_LEN + len])
+    }
+
+    fn handle_data<'a>(&mut self, now: Time, number: u64, datagram: &'a [u8]) -> Option<&'a [u8]> {
+        if datagram.len() > self.longest {
+            self.counters.malformed += 1;
+            return None;
+        }
+        (self.heard, self.confirm) = (now, Confirm::Done);
+        match self.receive.accept(now, number, datagram) {
+            Verdict::Deliver => {
+                self.counters.received_tlps += 1;
+                return Some(datagram);
+            }
+            Verdict::Kept => self.counters.kept += 1,
+            Verdict::Duplicate => self.counters.duplicates += 1,
+            Verdict::Beyond => self.counters.beyond_credits += 1,
+        }
+        None
+    }
+
+    fn handle_control(&mut self, now: Time, count: u64, bytes: &[u8]) {
+        let Some((id, record)) = record::parse_record(bytes) else {
+            self.counters.malformed += 1;
+            return;
+        };
+        if record == Record::Reset {
+            return self.handle_reset(id);
+        }
+        // What belongs to a handshake comes late, or is another session's.
+        if id != self.id
+            || matches!(record, Record::Hello { .. } | Record::HelloAck { .. } | Record::Refused { .. })
+        {
+            self.counters.malformed += u64::from(id != self.id);
+            return;
+        }
+        if !self.control.accept(count) {
+            self.counters.replayed += 1;
+            return;
+        }
+        self.heard = now;
+        match record {
+            Record::Ack(ack) => self.handle_ack(now, &ack),
+            Record::Probe | Record::Confirm => self.receive.demand_ack(),
+            Record::Bye => self.fail(SessionError::Closed),
+            _ => {}
+        }
+    }
+
+    fn handle_ack(&mut self, now: Time, ack: &record::Ack<'_>) {
+        self.counters.acks_received += 1;
+        self.confirm = Confirm::Done;
+        let before = self.transmit.base();
+        if self.transmit.acknowledge(now, ack) == Acked::Impossible {
+            return self.fail(SessionError::Protocol);
+        }
+        let progress = self.transmit.base() > before;
+        if progress || !self.transmit.is_in_flight() {
+            self.timeouts = 0;
+            self.timer = None;
+            self.arm(now);
+        }
+    }
+
+    /// A Reset counts only where it answers a number that this side may have sent. In a sealed session anybody could have
+    /// written it, so it counts never, and silence will have to do.
+    fn handle_reset(&mut self, number: u64) {
+        let control = number & !CONTROL_BIT;
+        let recent = if number & CONTROL_BIT == 0 {
+            (self.transmit.base()..self.transmit.next()).contains(&number)
+        } else {
+            control <= self.control.next && control + REPLAY_WINDOW > self.control.next
+        };
+        if recent && self.seal.is_none() {
+            self.fail(SessionError::Reset);
+        }
+    }
+
+    fn fail(&mut self, error: SessionError) {
+        self.failure.get_or_insert(error);
+    }
+
+    /// When to ask for [`poll_transmit`](Self::poll_transmit) again, if nothing comes or is sent before. Ask again after
+    /// every other call.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Time> {
+        if self.failure.is_some() {
+            return None;
+        }
+        let keep_alive = self.is_client.then(|| self.heard + KEEP_ALIVE);
+        [self.receive.ack_at(), self.timer.or(keep_alive)].into_iter().flatten().min()
+    }
+
+    /// What is to be sent now, as runs of at most `most` datagrams and `most_bytes` bytes. To be asked until there is
+    /// nothing. Does what is due by `now`.
+    pub fn poll_transmit(&mut self, now: Time, most: usize, most_bytes: usize) -> Option<Run<'_>> {
+        self.expire(now);
+        if self.failure.is_some() {
+            return None;
+        }
+        if self.confirm == Confirm::Due {
+            self.confirm = Confirm::Sent;
+            self.arm(now);
+            return Some(self.write(&Record::Confirm));
+        }
+        if self.transmit.has_due() {
+            self.arm(now);
+            return self.transmit.poll(now, most, most_bytes);
+        }
+        self.arm(now);
+        if std::mem::take(&mut self.probe) {
+            return Some(self.write(&Record::Probe));
+        }
+        let mut bitmap = [0; MAX_WINDOW as usize / 8];
+        let (next, limit, len) = self.receive.poll_ack(now, &mut bitmap)?;
+        self.counters.acks_sent += 1;
+        Some(self.write(&Record::Ack(record::Ack { next, limit, bitmap: &bitmap[..len] })))
+    }
+
+    /// The record that ends the session; the last that this side sends.
+    pub fn close(&mut self) -> Run<'_> {
+        self.fail(SessionError::Closed);
+        self.write(&Record::Bye)
+    }
+
+    fn write(&mut self, record: &Record<'_>) -> Run<'_> {
+        let count = self.control.take();
+        let bytes = RecordBytes::new(count, self.id, record);
+        let len = bytes.len() + self.seal_bytes();
+        match &self.seal {
+            None => self.record[..len].copy_from_slice(&bytes),
+            Some(seal) => {
+                self.record[..NETTLP_LEN].copy_from_slice(&bytes[..NETTLP_LEN]);
+                seal.seal(count | CONTROL_BIT, &bytes[NETTLP_LEN..], &mut self.record[NETTLP_LEN..len]);
+            }
+        }
+        Run { bytes: &self.record[..len], segment: len as u16, count: 1 }
+    }
+
+    /// Sets the timer where something is awaited and it does not run.
+    fn arm(&mut self, now: Time) {
+        if self.timer.is_some() {
+            return;
+        }
+        if self.transmit.is_in_flight() || self.transmit.has_due() || self.confirm == Confirm::Sent {
+            self.timer = Some(now + self.transmit.rto(self.timeouts));
+        } else if self.transmit.is_blocked() {
+            self.timer = Some(now + self.transmit.rto(self.timeouts).max(PROBE_INTERVAL));
+        }
+    }
+
+    fn expire(&mut self, now: Time) {
+        let Some(at) = self.timer else {
+            if self.is_client && self.heard + KEEP_ALIVE <= now && self.confirm == Confirm::Done {
+                self.probe = true;
+                self.timer = Some(now + self.transmit.rto(self.timeouts).max(PROBE_INTERVAL));
+            }
+            return;
+        };
+        if at > now {
+            return;
+        }
+        self.counters.timeouts += 1;
+        self.timeouts += 1;
+        if self.timeouts > MAX_TIMEOUTS {
+            return self.fail(SessionError::Silent);
+        }
+        if self.confirm == Confirm::Sent {
+            self.confirm = Confirm::Due;
+        }
+        self.transmit.time_out();
+        self.probe |= !self.transmit.is_in_flight();
+        self.timer = Some(now + self.transmit.rto(self.timeouts));
+    }
+}

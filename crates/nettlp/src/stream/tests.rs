@@ -1,0 +1,622 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Two ends over a bad network, in virtual time. Deterministic: one seed replays all.
+
+use super::acceptor::STALE;
+use super::*;
+use crate::auth::Key;
+use crate::carrier::SendError;
+use capture::encap::NETTLP_LEN;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use tlp::Time;
+
+/// SplitMix64.
+#[derive(Clone)]
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ z >> 31
+    }
+
+    fn percent(&mut self, chance: u64) -> bool {
+        self.next() % 100 < chance
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Faults {
+    loss: u64,
+    doubling: u64,
+    reordering: u64,
+}
+
+const NONE: Faults = Faults { loss: 0, doubling: 0, reordering: 0 };
+const CLIENT: usize = 0;
+const SERVER: usize = 1;
+const LATENCY: Duration = Duration::from_us(20);
+
+/// Datagrams under way, and the faults that befall them.
+struct Network {
+    faults: Faults,
+    random: Random,
+    under_way: BTreeMap<(Time, u64), (usize, Vec<u8>)>,
+    count: u64,
+    /// All datagrams that were ever sent to an end.
+    log: [Vec<Vec<u8>>; 2],
+}
+
+impl Network {
+    fn new(seed: u64, faults: Faults) -> Network {
+        Network { faults, random: Random(seed), under_way: BTreeMap::new(), count: 0, log: [vec![], vec![]] }
+    }
+
+    fn send(&mut self, now: Time, to: usize, bytes: &[u8]) {
+        self.log[to].push(bytes.to_vec());
+        if self.random.percent(self.faults.loss) {
+            return;
+        }
+        let copies = if self.random.percent(self.faults.doubling) { 2 } else { 1 };
+        for _ in 0..copies {
+            let late = self.random.percent(self.faults.reordering);
+            let delay = LATENCY * if late { 1 + self.random.next() % 50 } else { 1 };
+            self.count += 1;
+            self.under_way.insert((now + delay, self.count), (to, bytes.to_vec()));
+        }
+    }
+
+    fn run(&mut self, now: Time, to: usize, run: Run<'_>) {
+        for datagram in run.bytes.chunks(usize::from(run.segment)) {
+            self.send(now, to, datagram);
+        }
+    }
+}
+
+fn address() -> SocketAddr {
+    "127.0.0.2:5000".parse().unwrap()
+}
+
+fn options() -> AcceptorOptions {
+    AcceptorOptions { max_sessions: 2, window: 64, longest: 600, key: None, manual_release: false }
+}
+
+fn acceptor(options: AcceptorOptions) -> Acceptor {
+    let mut random = Random(99);
+    Acceptor::new(options, Box::new(move || random.next()))
+}
+
+/// Two ends in virtual time.
+struct World {
+    now: Time,
+    network: Network,
+    connector: Option<Connector>,
+    client: Option<Session>,
+    acceptor: Acceptor,
+    /// What has come, by end.
+    arrived: [Vec<Vec<u8>>; 2],
+    /// What the server's consumer has not released yet, in manual release.
+    unreleased: usize,
+    most_unreleased: usize,
+    connect_error: Option<ConnectError>,
+}
+
+impl World {
+    fn new(
+        seed: u64,
+        faults: Faults,
+        window: u16,
+        client_key: Option<&Key>,
+        options: AcceptorOptions,
+    ) -> World {
+        let connector = Connector::new(Time::ZERO, seed ^ 0xabcd, window, 600, client_key).unwrap();
+        World {
+            now: Time::ZERO,
+            network: Network::new(seed, faults),
+            connector: Some(connector),
+            client: None,
+            acceptor: acceptor(options),
+            arrived: [vec![], vec![]],
+            unreleased: 0,
+            most_unreleased: 0,
+            connect_error: None,
+        }
+    }
+
+    fn server(&mut self) -> Option<&mut Session> {
+        let index = self.acceptor.find(address())?;
+        self.acceptor.session(index).map(|(_, session)| session)
+    }
+
+    fn session(&mut self, end: usize) -> Option<&mut Session> {
+        if end == CLIENT { self.client.as_mut() } else { self.server() }
+    }
+
+    /// Sends what is due, at both ends.
+    fn transmit(&mut self) {
+        let now = self.now;
+        if let Some(connector) = &mut self.connector {
+            match connector.poll_transmit(now) {
+                Ok(Some(hello)) => self.network.send(now, SERVER, &hello),
+                Ok(None) => {}
+                Err(error) => (self.connect_error, self.connector) = (Some(error), None),
+            }
+        }
+        if let Some(client) = &mut self.client {
+            while let Some(run) = client.poll_transmit(now, 16, 4000) {
+                self.network.run(now, SERVER, run);
+            }
+        }
+        for index in self.acceptor.indices() {
+            let Some((_, session)) = self.acceptor.session(index) else { continue };
+            while let Some(run) = session.poll_transmit(now, 16, 4000) {
+                self.network.run(now, CLIENT, run);
+            }
+            self.acceptor.reap(index);
+        }
+    }
+
+    /// The time at which anything happens next.
+    fn next_time(&mut self) -> Option<Time> {
+        let arrival = self.network.under_way.keys().next().map(|key| key.0);
+        let connector = self.connector.as_ref().map(Connector::poll_timeout);
+        let client = self.client.as_ref().and_then(Session::poll_timeout);
+        let server = self.server().and_then(|session| session.poll_timeout());
+        [arrival, connector, client, server].into_iter().flatten().min()
+    }
+
+    /// One arrival or timer. Whether there was one.
+    fn step(&mut self) -> bool {
+        self.transmit();
+        let Some(next) = self.next_time() else { return false };
+        self.now = self.now.max(next);
+        while let Some(entry) = self.network.under_way.first_entry().filter(|e| e.key().0 <= self.now) {
+            let (to, datagram) = entry.remove();
+            if to == CLIENT { self.at_client(&datagram) } else { self.at_server(&datagram) }
+        }
+        true
+    }
+
+    fn at_client(&mut self, datagram: &[u8]) {
+        if let Some(connector) = &mut self.connector {
+            match connector.handle(self.now, datagram) {
+                Ok(None) => return,
+                Ok(Some(session)) => self.client = Some(session),
+                Err(error) => self.connect_error = Some(error),
+            }
+            self.connector = None;
+            return;
+        }
+        if let Some(client) = &mut self.client {
+            deliver(self.now, client, datagram, &mut self.arrived[CLIENT]);
+        }
+    }
+
+    fn at_server(&mut self, datagram: &[u8]) {
+        let known = self.acceptor.find(address());
+        match self.acceptor.handle(self.now, known, address(), datagram) {
+            Accepted::Session(index) => {
+                let (_, session) = self.acceptor.session(index).unwrap();
+                let count = deliver(self.now, session, datagram, &mut self.arrived[SERVER]);
+                self.unreleased += count;
+                self.most_unreleased = self.most_unreleased.max(self.unreleased);
+            }
+            Accepted::Reply(Some(reply)) => {
+                assert!(reply.len() <= datagram.len(), "no answer is longer than what it answers");
+                self.network.send(self.now, CLIENT, &reply);
+            }
+            Accepted::Reply(None) => {}
+        }
+    }
+
+    fn connect(&mut self) {
+        while self.connector.is_some() && self.step() {}
+    }
+}
+
+fn deliver(now: Time, session: &mut Session, datagram: &[u8], arrived: &mut Vec<Vec<u8>>) -> usize {
+    let mut scratch = Vec::new();
+    let Some(next) = session.handle(now, datagram, &mut scratch) else { return 0 };
+    arrived.push(next[NETTLP_LEN..].to_vec());
+    let mut count = 1;
+    while let Some(kept) = session.pop_kept(now) {
+        arrived.push(kept[NETTLP_LEN..].to_vec());
+        session.recycle(kept);
+        count += 1;
+    }
+    count
+}
+
+/// TLP `index` of an end: no two are alike, and lengths differ.
+fn tlp(end: usize, index: usize) -> Vec<u8> {
+    let mut bytes = vec![end as u8; 12 + index % 7 * 40];
+    bytes[4..8].copy_from_slice(&(index as u32).to_be_bytes());
+    bytes
+}
+
+/// Sends `count` TLPs from each end as room comes, and checks that all come, once and in order. Gives the time.
+fn exchange(world: &mut World, count: usize) -> Time {
+    let mut sent = [0, 0];
+    let deadline = world.now + Duration::from_ms(60_000);
+    while world.arrived.iter().any(|arrived| arrived.len() < count) {
+        for end in [CLIENT, SERVER] {
+            while sent[end] < count {
+                let bytes = tlp(end, sent[end]);
+                let Some(session) = world.session(end) else { break };
+                if session.send(bytes.len(), |out| out.copy_from_slice(&bytes)).is_err() {
+                    break;
+                }
+                sent[end] += 1;
+            }
+        }
+        assert!(world.step(), "nothing is due, and not all has come");
+        assert!(world.now < deadline, "in bounded time");
+        assert_eq!(world.client.as_ref().and_then(Session::failure), None);
+    }
+    for (end, arrived) in world.arrived.iter().enumerate() {
+        assert_eq!(arrived.len(), count);
+        assert!(arrived.iter().enumerate().all(|(index, bytes)| *bytes == tlp(1 - end, index)));
+    }
+    world.now
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn every_tlp_comes_once_and_in_order(
+        seed: u64, loss in 0u64..30, doubling in 0u64..30, reordering in 0u64..60, sealed: bool, window in 1u16..100,
+    ) {
+        let key = sealed.then(|| Key::new([seed as u8; 32]));
+        let options = AcceptorOptions { window, key: key.clone(), ..options() };
+        let mut world = World::new(seed, NONE, 64, key.as_ref(), options);
+        world.connect();
+        world.network.faults = Faults { loss, doubling, reordering };
+        exchange(&mut world, 400);
+        let client = world.client.as_ref().unwrap().counters();
+        let server = world.server().unwrap().counters();
+        prop_assert_eq!((client.beyond_credits, server.beyond_credits), (0, 0));
+        prop_assert_eq!((client.unauthentic, client.malformed), (0, 0));
+        prop_assert_eq!(client.received_tlps, 400);
+        if loss == 0 && doubling == 0 && reordering == 0 {
+            prop_assert_eq!((client.retransmitted, server.retransmitted), (0, 0));
+        }
+    }
+
+    #[test]
+    fn a_handshake_survives_a_bad_network_or_says_so(seed: u64, loss in 0u64..50, doubling in 0u64..50, sealed: bool) {
+        let key = sealed.then(|| Key::new([3; 32]));
+        let faults = Faults { loss, doubling, reordering: 30 };
+        let mut world = World::new(seed, faults, 64, key.as_ref(), AcceptorOptions { key: key.clone(), ..options() });
+        world.connect();
+        prop_assert!(world.now <= Time::ZERO + Duration::from_ms(60));
+        match world.connect_error {
+            Some(error) => prop_assert_eq!(error, ConnectError::Silent),
+            None => drop(exchange(&mut world, 20)),
+        }
+    }
+
+    #[test]
+    fn no_bytes_whatever_shake_a_session(
+        seed: u64, junk in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..80), 1..40), sealed: bool,
+    ) {
+        let key = sealed.then(|| Key::new([3; 32]));
+        let mut world = World::new(seed, NONE, 64, key.as_ref(), AcceptorOptions { key: key.clone(), ..options() });
+        world.connect();
+        exchange(&mut world, 3);
+        let before = world.arrived.clone();
+        for mut bytes in junk {
+            if !sealed && bytes.len() >= NETTLP_LEN {
+                // Without keys, whoever guesses a number may write TLPs: here nobody does.
+                bytes[2] |= 0x80;
+            }
+            world.at_client(&bytes);
+            world.at_server(&bytes);
+        }
+        prop_assert_eq!(&before, &world.arrived);
+        world.arrived = [vec![], vec![]];
+        exchange(&mut world, 10);
+    }
+}
+
+#[test]
+fn the_same_seed_sends_the_same_datagrams() {
+    let run = || {
+        let mut world = World::new(5, NONE, 64, None, options());
+        world.connect();
+        world.network.faults = Faults { loss: 10, doubling: 5, reordering: 20 };
+        let end = exchange(&mut world, 300);
+        (end, world.network.log)
+    };
+    assert_eq!(run(), run());
+}
+
+#[test]
+fn a_lost_tlp_is_found_by_the_bitmap_and_not_by_the_timer() {
+    let mut world = World::new(1, NONE, 64, None, options());
+    world.connect();
+    let client = world.client.as_mut().unwrap();
+    for index in 0..10 {
+        let bytes = tlp(CLIENT, index);
+        client.send(bytes.len(), |out| out.copy_from_slice(&bytes)).unwrap();
+    }
+    world.transmit();
+    // The Confirm is first in line; the TLP behind it is lost.
+    let lost = *world.network.under_way.keys().nth(1).unwrap();
+    world.network.under_way.remove(&lost);
+    while world.arrived[SERVER].len() < 10 && world.step() {}
+    assert!(world.now < Time::ZERO + MIN_RTO, "at {}", world.now);
+    assert_eq!(world.client.unwrap().counters().retransmitted, 1);
+}
+
+#[test]
+fn a_peer_that_has_gone_is_noticed() {
+    for sealed in [false, true] {
+        let key = sealed.then(|| Key::new([3; 32]));
+        let mut world =
+            World::new(2, NONE, 64, key.as_ref(), AcceptorOptions { key: key.clone(), ..options() });
+        world.connect();
+        exchange(&mut world, 5);
+        world.network.faults.loss = 100;
+        let start = world.now;
+        world.client.as_mut().unwrap().send(12, |out| out.fill(0)).unwrap();
+        // The step in which it fails leaves nothing to be done.
+        while world.step() {
+            assert!(world.now < start + Duration::from_ms(6_000));
+        }
+        let client = world.client.as_mut().unwrap();
+        assert_eq!(client.failure(), Some(SessionError::Silent));
+        assert_eq!(client.counters().timeouts, u64::from(MAX_TIMEOUTS) + 1);
+        assert_eq!(client.send(12, |_| ()), Err(SendError::NoRoom));
+    }
+}
+
+#[test]
+fn an_idle_client_notices_too() {
+    let mut world = World::new(3, NONE, 64, None, options());
+    world.connect();
+    exchange(&mut world, 5);
+    world.network.faults.loss = 100;
+    let start = world.now;
+    while world.step() {
+        assert!(world.now < start + KEEP_ALIVE + Duration::from_ms(6_000));
+    }
+    assert_eq!(world.client.unwrap().failure(), Some(SessionError::Silent));
+}
+
+#[test]
+fn an_idle_session_lives_on() {
+    let mut world = World::new(3, NONE, 64, None, options());
+    world.connect();
+    exchange(&mut world, 5);
+    let later = world.now + Duration::from_ms(60_000);
+    while world.now < later {
+        assert!(world.step());
+    }
+    world.arrived = [vec![], vec![]];
+    exchange(&mut world, 5);
+}
+
+#[test]
+fn withheld_credits_stop_the_sender_and_bound_what_is_taken() {
+    let mut world =
+        World::new(4, NONE, 64, None, AcceptorOptions { manual_release: true, window: 16, ..options() });
+    world.connect();
+    world.network.faults = Faults { loss: 10, doubling: 10, reordering: 10 };
+    let mut sent = 0;
+    for round in 0..50 {
+        // The consumer takes three TLPs each 10 ms.
+        let until = world.now + Duration::from_ms(10);
+        while world.now < until {
+            while sent < 100 {
+                let bytes = tlp(CLIENT, sent);
+                let client = world.client.as_mut().unwrap();
+                client.send(bytes.len(), |out| out.copy_from_slice(&bytes)).unwrap();
+                sent += 1;
+            }
+            assert!(world.step());
+        }
+        assert!(world.arrived[SERVER].len() <= 16 + 3 * round, "no more than was released");
+        let released = world.unreleased.min(3);
+        world.unreleased -= released;
+        world.server().unwrap().release(released);
+    }
+    assert_eq!(world.arrived[SERVER].len(), 100);
+    assert!(world.most_unreleased <= 16);
+    assert_eq!(world.server().unwrap().counters().beyond_credits, 0);
+}
+
+#[test]
+fn who_sends_beyond_its_credits_is_not_listened_to() {
+    let mut world =
+        World::new(4, NONE, 64, None, AcceptorOptions { manual_release: true, window: 4, ..options() });
+    world.connect();
+    exchange_from_client(&mut world, 4);
+    let next = record::number(world.network.log[SERVER].last().unwrap()).unwrap();
+    assert_eq!(next & record::CONTROL_BIT, 0);
+    let mut beyond = vec![0; 18];
+    record::put_number(&mut beyond, next + 1);
+    world.at_server(&beyond);
+    assert_eq!(world.arrived[SERVER].len(), 4);
+    assert_eq!(world.server().unwrap().counters().beyond_credits, 1);
+}
+
+fn exchange_from_client(world: &mut World, count: usize) {
+    for index in 0..count {
+        let bytes = tlp(CLIENT, index);
+        world.client.as_mut().unwrap().send(bytes.len(), |out| out.copy_from_slice(&bytes)).unwrap();
+    }
+    while world.arrived[SERVER].len() < count {
+        assert!(world.step());
+    }
+}
+
+#[test]
+fn replayed_and_altered_datagrams_of_a_sealed_session_change_nothing() {
+    let key = Key::new([3; 32]);
+    let mut world =
+        World::new(6, NONE, 64, Some(&key), AcceptorOptions { key: Some(key.clone()), ..options() });
+    world.connect();
+    exchange(&mut world, 50);
+    let before = world.server().unwrap().counters();
+    let sent = world.network.log[SERVER].clone();
+    let data = sent.iter().filter(|d| record::number(d).unwrap() & record::CONTROL_BIT == 0).count() as u64;
+    for datagram in &sent {
+        world.at_server(datagram);
+    }
+    let after = world.server().unwrap().counters();
+    assert_eq!(after.received_tlps, before.received_tlps);
+    assert_eq!(after.duplicates - before.duplicates, data);
+    // All but the Hello.
+    assert_eq!(after.replayed - before.replayed, sent.len() as u64 - data - 1);
+    for datagram in &sent[1..] {
+        let mut altered = datagram.clone();
+        *altered.last_mut().unwrap() ^= 1;
+        world.at_server(&altered);
+        world.at_server(&datagram[..datagram.len() - 1]);
+    }
+    let end = world.server().unwrap().counters();
+    assert_eq!(end.unauthentic - after.unauthentic, 2 * (sent.len() as u64 - 1));
+    assert_eq!(end.received_tlps, before.received_tlps);
+}
+
+#[test]
+fn keys_must_agree() {
+    let (a, b) = (Key::new([1; 32]), Key::new([2; 32]));
+    let rows = [
+        (Some(&a), Some(&b), ConnectError::Refused(record::Refusal::WrongKey)),
+        (Some(&a), None, ConnectError::Refused(record::Refusal::NoKey)),
+        (None, Some(&b), ConnectError::Refused(record::Refusal::WantsKey)),
+    ];
+    for (client, server, error) in rows {
+        let mut world =
+            World::new(7, NONE, 64, client, AcceptorOptions { key: server.cloned(), ..options() });
+        world.connect();
+        assert_eq!(world.connect_error, Some(error));
+        assert_eq!(world.acceptor.counters().refused, 1);
+    }
+}
+
+#[test]
+fn a_session_that_was_forgotten_is_reset() {
+    let mut world = World::new(8, NONE, 64, None, options());
+    world.connect();
+    exchange(&mut world, 5);
+    world.acceptor = acceptor(options());
+    // The shortest TLP there is, 18 bytes with its number, is answered too.
+    world.client.as_mut().unwrap().send(12, |out| out.fill(0)).unwrap();
+    while world.client.as_ref().unwrap().failure().is_none() {
+        assert!(world.step());
+    }
+    assert_eq!(world.client.as_ref().unwrap().failure(), Some(SessionError::Reset));
+    assert_eq!(world.acceptor.counters().resets, 1);
+}
+
+#[test]
+fn a_bye_frees_the_place_at_once() {
+    let mut world = World::new(8, NONE, 64, None, options());
+    world.connect();
+    exchange(&mut world, 5);
+    let bye = world.client.take().unwrap().close().bytes.to_vec();
+    world.at_server(&bye);
+    world.transmit();
+    assert!(world.acceptor.is_empty());
+    assert_eq!(world.acceptor.counters().closed, 1);
+    assert_eq!(world.acceptor.counters().sessions.received_tlps, 5);
+}
+
+/// A session, opened by hand, for the client at `from`.
+fn open(acceptor: &mut Acceptor, now: Time, from: SocketAddr, nonce: u64) -> Result<Session, ConnectError> {
+    let mut connector = Connector::new(now, nonce, 64, 600, None)?;
+    let hello = connector.poll_transmit(now)?.unwrap();
+    let Accepted::Reply(Some(answer)) = acceptor.handle(now, acceptor.find(from), from, &hello) else {
+        panic!("no answer to a Hello")
+    };
+    let mut session = connector.handle(now, &answer)?.unwrap();
+    let confirm = session.poll_transmit(now, 1, 600).unwrap().bytes.to_vec();
+    let accepted = acceptor.handle(now, acceptor.find(from), from, &confirm);
+    assert!(matches!(accepted, Accepted::Session(_)));
+    Ok(session)
+}
+
+#[test]
+fn places_are_few_and_only_long_silence_loses_one() {
+    let mut acceptor = acceptor(options());
+    let peer = |port| SocketAddr::from(([127, 0, 0, 2], port));
+    for port in [1, 2] {
+        open(&mut acceptor, Time::ZERO, peer(port), u64::from(port)).unwrap();
+    }
+    let full = open(&mut acceptor, Time::ZERO, peer(3), 3).unwrap_err();
+    assert_eq!(full, ConnectError::Refused(record::Refusal::Full));
+    open(&mut acceptor, Time::ZERO + STALE, peer(3), 3).unwrap();
+    assert_eq!((acceptor.len(), acceptor.find(peer(1))), (2, None), "the one that was silent longest");
+    assert_eq!(acceptor.counters().displaced, 1);
+}
+
+#[test]
+fn a_client_that_began_anew_takes_its_own_place() {
+    let mut acceptor = acceptor(AcceptorOptions { max_sessions: 1, ..options() });
+    let first = open(&mut acceptor, Time::ZERO, address(), 1).unwrap();
+    let second = open(&mut acceptor, Time::ZERO, address(), 2).unwrap();
+    assert_ne!(first.id(), second.id());
+    let index = acceptor.find(address()).unwrap();
+    assert_eq!(acceptor.session(index).unwrap().1.id(), second.id());
+    assert_eq!(acceptor.len(), 1);
+}
+
+#[test]
+fn a_flood_of_hellos_takes_bounded_room_and_no_session() {
+    let mut acceptor = acceptor(options());
+    let served = open(&mut acceptor, Time::ZERO, address(), 1).unwrap();
+    for port in 6000..=u16::MAX {
+        let from = SocketAddr::from(([127, 0, 0, 3], port));
+        let mut connector = Connector::new(Time::ZERO, u64::from(port), 64, 600, None).unwrap();
+        let hello = connector.poll_transmit(Time::ZERO).unwrap().unwrap();
+        assert!(matches!(acceptor.handle(Time::ZERO, None, from, &hello), Accepted::Reply(Some(_))));
+    }
+    assert_eq!(acceptor.counters().abandoned, u64::from(u16::MAX - 6000) + 1 - MAX_OPENING as u64);
+    assert_eq!(acceptor.len(), 1);
+    let index = acceptor.find(address()).unwrap();
+    assert_eq!(acceptor.session(index).unwrap().1.id(), served.id());
+}
+
+#[test]
+fn resets_are_rationed() {
+    let mut acceptor = acceptor(options());
+    let mut resets = 0;
+    for port in 1..2000 {
+        let from = SocketAddr::from(([127, 0, 0, 3], port));
+        let accepted = acceptor.handle(Time::ZERO, None, from, &[0; 18]);
+        resets += u64::from(matches!(accepted, Accepted::Reply(Some(_))));
+    }
+    assert_eq!((resets, acceptor.counters().resets, acceptor.counters().strays), (100, 100, 1999));
+}
+
+#[test]
+fn what_a_sender_and_a_receiver_hold_is_bounded() {
+    let mut world = World::new(9, NONE, 1024, None, AcceptorOptions { window: 1024, ..options() });
+    world.connect();
+    let client = world.client.as_mut().unwrap();
+    let mut accepted = 0;
+    while client.send(400, |out| out.fill(1)).is_ok() {
+        accepted += 1;
+    }
+    assert_eq!(accepted, RING_DATAGRAMS);
+    assert_eq!(client.room(), 0);
+    // All but the first arrive: the receiver keeps the whole window, and no more.
+    world.transmit();
+    let lost = *world.network.under_way.keys().nth(1).unwrap();
+    world.network.under_way.remove(&lost);
+    let (mut most, mut steps) = ((0, 0), 0);
+    while world.arrived[SERVER].len() < accepted {
+        assert!(world.step());
+        let held = world.server().map(|server| server.footprint()).unwrap_or_default();
+        most = (most.0.max(held.0), most.1.max(held.1));
+        steps += 1;
+    }
+    assert!(steps > 2 && most.0 == 1023, "{most:?}");
+    assert!(most.1 <= 1024 * 600, "{most:?}");
+}
