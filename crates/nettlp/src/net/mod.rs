@@ -16,6 +16,7 @@ mod any;
 mod ask;
 #[allow(dead_code)] // used by sessions
 mod batch;
+mod ceiling;
 mod filter;
 mod queue;
 mod serve;
@@ -27,6 +28,7 @@ mod tagged;
 pub use adapter::{AdapterOptions, AdapterSockets, Outbox};
 pub use any::{AnyCarrier, ConnectOptions, connect};
 pub use ask::{AskOptions, AskSocket};
+pub use ceiling::{Ceiling, ceiling};
 pub use filter::{Network, ParseNetworkError};
 pub use serve::serve;
 pub use session::{SessionCarrier, SessionConnectOptions};

@@ -5,6 +5,7 @@ mod bytes;
 mod cfg;
 mod counters;
 mod peer;
+mod perf;
 mod read;
 mod write;
 
@@ -30,6 +31,7 @@ pub(crate) struct Args {
 enum Tool {
     Read(read::Args),
     Write(write::Args),
+    Perf(perf::Args),
     Cfg(cfg::Args),
 }
 
@@ -37,6 +39,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     match args.tool {
         Tool::Read(args) => read::run(args),
         Tool::Write(args) => write::run(args),
+        Tool::Perf(args) => perf::run(args),
         Tool::Cfg(args) => cfg::run(args),
     }
 }

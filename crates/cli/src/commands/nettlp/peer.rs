@@ -6,7 +6,9 @@ use capture::encap::PortScheme;
 use clap::ValueEnum;
 use nettlp::client::control::Messaging;
 use nettlp::client::{Client, ClientError, Waiting};
-use nettlp::net::{AnyCarrier, ConnectOptions, SessionConnectOptions, TaggedOptions, connect};
+use nettlp::net::{
+    AnyCarrier, ConnectOptions, SessionCarrier, SessionConnectOptions, TaggedOptions, connect,
+};
 use nettlp::requester::{Rest, Settings};
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
@@ -117,6 +119,31 @@ impl PeerArgs {
         self.tags.clone().unwrap_or(default)
     }
 
+    /// The last tag that the scheme has a port for.
+    pub(super) fn last_tag(&self) -> u16 {
+        if self.scheme == Scheme::Paper { 15 } else { 255 }
+    }
+
+    /// The scheme, where no session was made.
+    pub(super) fn fallback(&self) -> &'static str {
+        if self.scheme == Scheme::Paper { "paper" } else { "tagged" }
+    }
+
+    /// Max_Payload_Size.
+    pub(super) fn mps(&self) -> Mps {
+        self.mps
+    }
+
+    /// Max_Read_Request_Size.
+    pub(super) fn mrrs(&self) -> Mrrs {
+        self.mrrs
+    }
+
+    /// Whether tags rest after every read, so that more of them make more reads.
+    pub(super) fn rests_after_all(&self) -> bool {
+        self.rest() == Rest::NETWORK
+    }
+
     /// The Requester ID: as named, or as the driver of the adapter's host says.
     pub(super) fn requester(&self) -> Result<Bdf, Failure> {
         if let Some(bus) = self.bus {
@@ -132,29 +159,40 @@ impl PeerArgs {
         requester: Bdf,
         tags: RangeInclusive<u16>,
     ) -> Result<Client<AnyCarrier>, Failure> {
-        let carrier = connect(&self.options(tags)?).map_err(|e| Failure::Run(e.to_string()))?;
+        let options = self.options(tags);
+        let carrier = match &options.session {
+            // Who asks for a session does not go without.
+            Some(session) if self.scheme == Scheme::Session => {
+                SessionCarrier::connect(session).map(AnyCarrier::Session)
+            }
+            _ => connect(&options),
+        };
+        let carrier = carrier.map_err(|e| Failure::Run(e.to_string()))?;
         let settings = self.settings(&carrier, requester);
         let mut client = Client::new(carrier, settings);
         client.set_waiting(if self.busy { Waiting::Busy } else { Waiting::Asleep });
         Ok(client)
     }
 
-    fn options(&self, tags: RangeInclusive<u16>) -> Result<ConnectOptions, Failure> {
+    fn options(&self, tags: RangeInclusive<u16>) -> ConnectOptions {
         let scheme = if self.scheme == Scheme::Paper { PortScheme::Paper } else { PortScheme::Tagged };
         let tagged = TaggedOptions { local: self.local, scheme, ..TaggedOptions::new(self.remote, tags) };
         let session = SessionConnectOptions::new(self.remote, self.local);
         let session = matches!(self.scheme, Scheme::Auto | Scheme::Session).then_some(session);
-        Ok(ConnectOptions { tagged, session })
+        ConnectOptions { tagged, session }
     }
 
-    fn settings(&self, carrier: &AnyCarrier, requester: Bdf) -> Settings {
-        let rest = match self.rest {
+    fn rest(&self) -> Rest {
+        match self.rest {
             RestName::Loopback => Rest::LOOPBACK,
             RestName::Network => Rest::NETWORK,
             RestName::Auto if self.remote.is_loopback() => Rest::LOOPBACK,
             RestName::Auto => Rest::NETWORK,
-        };
-        let mut settings = Settings::for_carrier(carrier, requester, rest);
+        }
+    }
+
+    fn settings(&self, carrier: &AnyCarrier, requester: Bdf) -> Settings {
+        let mut settings = Settings::for_carrier(carrier, requester, self.rest());
         (settings.mps, settings.mrrs) = (self.mps, self.mrrs);
         settings.timeout = self.timeout_ms.map_or(settings.timeout, Duration::from_ms);
         settings.retries = self.retries.unwrap_or(settings.retries);

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a measurement has brought, as text and as JSON.
+
+use super::worker::Tally;
+use super::{Args, Direction, Outcome, Pattern, Regions, share};
+use crate::commands::nettlp::counters::Counters;
+use crate::failure::Failure;
+use crate::output;
+use hdrhistogram::Histogram;
+use nettlp::net::Ceiling;
+use serde::Serialize;
+use std::fmt::Write;
+
+/// NetTLP header and TLP header before the data of a completion; of a write they are as long, or 4 bytes longer.
+pub(super) const AROUND_DATA: usize = 6 + 12;
+
+#[derive(Serialize)]
+struct Report {
+    remote: String,
+    scheme: &'static str,
+    direction: &'static str,
+    length_bytes: u64,
+    threads: u64,
+    outstanding: u64,
+    pattern: &'static str,
+    regions: &'static str,
+    region_bytes: u64,
+    mps_bytes: u32,
+    mrrs_bytes: u32,
+    elapsed_s: f64,
+    requests: u64,
+    failed: u64,
+    bytes: u64,
+    requests_per_s: f64,
+    tlps_per_s: f64,
+    bandwidth_gbps: f64,
+    cpu_s: f64,
+    cpu_ns_per_request: Option<f64>,
+    cpu_ns_per_tlp: Option<f64>,
+    latency_ns: Option<Latency>,
+    counters: Counters,
+    faults: Faults,
+    sockets: Sockets,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ceiling: Option<CeilingReport>,
+}
+
+#[derive(Serialize)]
+struct Latency {
+    min: u64,
+    mean: f64,
+    median: u64,
+    p90: u64,
+    p99: u64,
+    p999: u64,
+    max: u64,
+}
+
+#[derive(Serialize)]
+struct Faults {
+    unsupported_request: u64,
+    completer_abort: u64,
+    config_retry: u64,
+    poisoned: u64,
+    timed_out: u64,
+}
+
+#[derive(Serialize)]
+struct Sockets {
+    received_datagrams: u64,
+    sent_datagrams: u64,
+    receive_calls: u64,
+    send_calls: u64,
+    kernel_drops: u64,
+}
+
+#[derive(Serialize)]
+struct CeilingReport {
+    datagram_bytes: usize,
+    single_per_s: f64,
+    batched_per_s: f64,
+    share_of_single: f64,
+    share_of_batched: f64,
+}
+
+pub(super) fn show(args: &Args, outcome: &Outcome) -> Result<(), Failure> {
+    let report = report(args, outcome);
+    if args.json {
+        output::json(&report)?;
+    } else {
+        output::text(text(&report).trim_end())?;
+    }
+    match report.failed {
+        0 => Ok(()),
+        failed => Err(Failure::Run(format!("{failed} requests failed: {}", faults(&report.faults)))),
+    }
+}
+
+fn report(args: &Args, outcome: &Outcome) -> Report {
+    let Outcome { scheme, tally, elapsed_s, cpu_s, ceiling } = outcome;
+    let tlps = tally.counters.read_tlps + tally.counters.write_tlps + tally.counters.completions;
+    let per = |count: u64| (count > 0).then(|| cpu_s * 1e9 / count as f64);
+    let data_tlps = if args.direction == Direction::Read { tally.counters.completions } else { tlps };
+    Report {
+        remote: args.peer.remote().to_string(),
+        scheme,
+        direction: if args.direction == Direction::Read { "read" } else { "write" },
+        length_bytes: args.len,
+        threads: args.threads,
+        outstanding: args.outstanding,
+        pattern: match args.pattern {
+            Pattern::Fixed => "fixed",
+            Pattern::Sequential => "sequential",
+            Pattern::Random => "random",
+        },
+        regions: if args.regions == Regions::Same { "same" } else { "diff" },
+        region_bytes: share(args),
+        mps_bytes: args.peer.mps().bytes(),
+        mrrs_bytes: args.peer.mrrs().bytes(),
+        elapsed_s: *elapsed_s,
+        requests: tally.requests,
+        failed: tally.failed(),
+        bytes: tally.bytes,
+        requests_per_s: tally.requests as f64 / elapsed_s,
+        tlps_per_s: tlps as f64 / elapsed_s,
+        bandwidth_gbps: tally.bytes as f64 * 8e-9 / elapsed_s,
+        cpu_s: *cpu_s,
+        cpu_ns_per_request: per(tally.requests),
+        cpu_ns_per_tlp: per(tlps),
+        latency_ns: (args.direction == Direction::Read).then(|| latency(&tally.latency_ns)),
+        counters: (&tally.counters).into(),
+        faults: of_tally(tally),
+        sockets: sockets(tally),
+        ceiling: ceiling.map(|ceiling| beside(ceiling, data_tlps as f64 / elapsed_s)),
+    }
+}
+
+fn latency(histogram: &Histogram<u64>) -> Latency {
+    Latency {
+        min: histogram.min(),
+        mean: histogram.mean(),
+        median: histogram.value_at_quantile(0.5),
+        p90: histogram.value_at_quantile(0.9),
+        p99: histogram.value_at_quantile(0.99),
+        p999: histogram.value_at_quantile(0.999),
+        max: histogram.max(),
+    }
+}
+
+fn of_tally(tally: &Tally) -> Faults {
+    Faults {
+        unsupported_request: tally.unsupported_request,
+        completer_abort: tally.completer_abort,
+        config_retry: tally.config_retry,
+        poisoned: tally.poisoned,
+        timed_out: tally.timed_out,
+    }
+}
+
+fn sockets(tally: &Tally) -> Sockets {
+    Sockets {
+        received_datagrams: tally.sockets.received_datagrams,
+        sent_datagrams: tally.sockets.sent_datagrams,
+        receive_calls: tally.sockets.receive_calls,
+        send_calls: tally.sockets.send_calls,
+        kernel_drops: tally.sockets.kernel_drops,
+    }
+}
+
+fn beside(ceiling: Ceiling, data_tlps_per_s: f64) -> CeilingReport {
+    CeilingReport {
+        datagram_bytes: ceiling.datagram_bytes,
+        single_per_s: ceiling.single_per_s,
+        batched_per_s: ceiling.batched_per_s,
+        share_of_single: data_tlps_per_s / ceiling.single_per_s,
+        share_of_batched: data_tlps_per_s / ceiling.batched_per_s,
+    }
+}
+
+fn faults(faults: &Faults) -> String {
+    let kinds = [
+        (faults.unsupported_request, "refused (Unsupported Request)"),
+        (faults.completer_abort, "Completer Abort"),
+        (faults.config_retry, "put off (Configuration Request Retry Status)"),
+        (faults.poisoned, "poisoned"),
+        (faults.timed_out, "not answered"),
+    ];
+    let kinds = kinds.iter().filter(|(count, _)| *count > 0).map(|(count, kind)| format!("{count} {kind}"));
+    kinds.collect::<Vec<_>>().join(", ")
+}
+
+fn text(r: &Report) -> String {
+    let mut text = String::new();
+    let (threads, s) = (r.threads, if r.threads == 1 { "" } else { "s" });
+    let _ = writeln!(
+        text,
+        "{} of {} B, {}, {threads} thread{s} with {} outstanding, {:.2} s, scheme {}",
+        r.direction, r.length_bytes, r.pattern, r.outstanding, r.elapsed_s, r.scheme
+    );
+    let _ = writeln!(
+        text,
+        "  {:.1} k/s, {:.3} Gb/s of data, {} done, {} failed",
+        r.requests_per_s / 1e3,
+        r.bandwidth_gbps,
+        r.requests,
+        r.failed
+    );
+    if let Some(l) = &r.latency_ns {
+        let us = |ns: u64| ns as f64 / 1e3;
+        let _ = writeln!(
+            text,
+            "  latency: min {:.1}, median {:.1}, p90 {:.1}, p99 {:.1}, p99.9 {:.1}, max {:.1} us",
+            us(l.min),
+            us(l.median),
+            us(l.p90),
+            us(l.p99),
+            us(l.p999),
+            us(l.max)
+        );
+    }
+    if let (Some(request), Some(tlp)) = (r.cpu_ns_per_request, r.cpu_ns_per_tlp) {
+        let _ = writeln!(
+            text,
+            "  CPU of this side: {:.2} us a request, {:.2} us a TLP",
+            request / 1e3,
+            tlp / 1e3
+        );
+    }
+    let c = &r.counters;
+    let strays: u64 = c.strays.values().sum();
+    let _ = writeln!(text, "  retried {}, late {}, copies {}, strays {strays}", c.retried, c.late, c.copies);
+    if let Some(c) = &r.ceiling {
+        let _ = writeln!(
+            text,
+            "  loopback's ceiling at {} B: {:.0} k/s one by one ({:.0} %), {:.0} k/s batched ({:.0} %)",
+            c.datagram_bytes,
+            c.single_per_s / 1e3,
+            c.share_of_single * 100.0,
+            c.batched_per_s / 1e3,
+            c.share_of_batched * 100.0
+        );
+    }
+    text
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! How many datagrams a second this machine moves from one thread to another over its loopback, with nothing behind them: what
+//! NetTLP over loopback cannot pass.
+
+use super::batch::{self, Buffers, MAX_DATAGRAM_BYTES, MAX_SEGMENTS};
+use super::socket::{self, OpenError, std_duration};
+use nix::sys::socket::MsgFlags;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Instant;
+use tlp::Duration;
+
+/// How long the receiver sleeps at most before it looks whether the measurement is over.
+const PATIENCE: std::time::Duration = std::time::Duration::from_millis(20);
+
+/// Datagrams a second that arrived.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Ceiling {
+    /// Bytes of each: NetTLP header and TLP.
+    pub datagram_bytes: usize,
+    /// A call for each that is sent, as with a port per tag; received in batches.
+    pub single_per_s: f64,
+    /// Sent and received many at once, with segmentation offload, as in a session; as `single_per_s` where the kernel has none.
+    pub batched_per_s: f64,
+}
+
+/// Measures, for `span` each way of sending, on `address` of this machine. Blocks; uses two threads, both busy.
+///
+/// # Errors
+/// Where no socket can be opened there.
+pub fn ceiling(address: IpAddr, datagram_bytes: usize, span: Duration) -> Result<Ceiling, OpenError> {
+    let bytes = datagram_bytes.clamp(1, MAX_DATAGRAM_BYTES);
+    let single_per_s = rate(address, bytes, 1, span)?;
+    let run = MAX_SEGMENTS.min(batch::MAX_RUN_BYTES / bytes);
+    let batched_per_s = rate(address, bytes, run, span)?;
+    Ok(Ceiling { datagram_bytes: bytes, single_per_s, batched_per_s })
+}
+
+fn rate(address: IpAddr, bytes: usize, run: usize, span: Duration) -> Result<f64, OpenError> {
+    let bind = || socket::bind(SocketAddr::new(address, 0), "measuring the loopback");
+    let (sender, receiver) = (bind()?, bind()?);
+    let to = receiver.local_addr().map_err(OpenError::io("finding the port"))?;
+    socket::connect(&sender, to)?;
+    receiver.set_read_timeout(Some(PATIENCE)).map_err(OpenError::io("setting a timeout"))?;
+    let coalesced = run > 1 && batch::receive_coalesced(&receiver);
+    let run = if batch::offers_segmentation(&sender) { run } else { 1 };
+    let over = AtomicBool::new(false);
+    let begun = Instant::now();
+    let received = thread::scope(|scope| {
+        let counting = scope.spawn(|| count(&receiver, coalesced, &over));
+        send(&sender, &vec![0; bytes * run], bytes, std_duration(span));
+        over.store(true, Ordering::Relaxed);
+        counting.join().unwrap_or(0)
+    });
+    Ok(received as f64 / begun.elapsed().as_secs_f64())
+}
+
+fn send(socket: &UdpSocket, datagrams: &[u8], segment: usize, span: std::time::Duration) {
+    let begun = Instant::now();
+    while begun.elapsed() < span {
+        for _ in 0..16 {
+            // What the kernel has no room for is lost, as any datagram may be.
+            let _ = batch::send_run(socket, None, datagrams, segment as u16);
+        }
+    }
+}
+
+fn count(socket: &UdpSocket, coalesced: bool, over: &AtomicBool) -> u64 {
+    let (mut buffers, mut datagrams) = (Buffers::new(), 0);
+    let is_ipv6 = socket.local_addr().is_ok_and(|address| address.is_ipv6());
+    while !over.load(Ordering::Relaxed) {
+        let received = if coalesced {
+            buffers.receive_one(socket, MsgFlags::empty()).map(|(one, _)| one.len.div_ceil(one.segment))
+        } else {
+            buffers.receive_many(socket, is_ipv6, MsgFlags::MSG_WAITFORONE, |_, _| {})
+        };
+        datagrams += received.unwrap_or(0) as u64;
+    }
+    datagrams
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn datagrams_arrive_both_ways() {
+        let found = ceiling([127, 12, 0, 1].into(), 274, Duration::from_ms(20)).unwrap();
+        assert_eq!(found.datagram_bytes, 274);
+        assert!(found.single_per_s > 0.0 && found.batched_per_s > 0.0, "{found:?}");
+    }
+}
