@@ -27,7 +27,7 @@ mod slots;
 mod staged;
 mod units;
 
-pub use costs::{BusCosts, CardClock, CardCosts, ReadCosts, WriteCosts};
+pub use costs::{CardClock, CardCosts, ChannelCosts, ReadCosts, WriteCosts};
 pub use driver::{Window, driver};
 pub use results::{Phase, Results, ResultsHandle};
 pub use settings::{

@@ -48,6 +48,7 @@ pub const MECHANISMS: &[Mechanism] = &[
     card("read slots of the card", &[(&["read_slots"], None)]),
     card("pull engine of the card", &[(&["pull_ps"], None), (&["pull_burst_ps"], None)]),
     card("transmit framer of the card", &[(&["frame_beat_ps"], None), (&["frame_read_ps"], None)]),
+    card("channels of the card", &[(&["channels"], Some(0))]),
     card("ticks of the card's clock", &[(&["clock_tick_cycles"], None)]),
 ];
 

@@ -42,18 +42,21 @@ pub struct CardCosts {
     pub write: WriteCosts,
     /// Reads of the DMA interface.
     pub read: ReadCosts,
-    /// The bus to the card's memory, which pulls and pushes share. It is only looked at in BW_RDWR: pulls alone and pushes
-    /// alone are slower than it.
-    pub bus: BusCosts,
+    /// The channels between the link and the card's memory, which writes and reads share. They are only looked at in BW_RDWR:
+    /// writes alone and reads alone are bound by other stages.
+    pub channels: ChannelCosts,
 }
 
-/// What a bus costs on which data go one way at a time.
+/// Channels that serve a transfer of either direction each, one after the other. A write has its channel for as long as the
+/// pull engine or the transmit framer takes of it, whichever is longer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct BusCosts {
-    /// For each 128 bytes, in proportion.
-    pub per_128_bytes: Duration,
-    /// Where the data before went the other way.
-    pub turn: Duration,
+pub struct ChannelCosts {
+    /// Channels, at most [`ChannelCosts::MOST`]; zero: writes and reads share nothing.
+    pub count: u8,
+    /// A read has its channel for so long,
+    pub read: Duration,
+    /// and so much longer for each 128 bytes, in proportion.
+    pub read_per_128_bytes: Duration,
 }
 
 /// A free-running counter.
@@ -157,6 +160,9 @@ impl CardCosts {
                 return Err(SettingsError::Figure(bytes));
             }
         }
+        if self.channels.count > ChannelCosts::MOST {
+            return Err(SettingsError::Channels(self.channels.count));
+        }
         // Where the transfer begins behind a DW by as much as it can.
         let requests = self.read.requests(size_bytes, 3);
         if self.read.slots != 0 && requests > u32::from(self.read.slots) {
@@ -238,11 +244,14 @@ pub(super) struct FrameTime {
     pub(super) before_last: Duration,
 }
 
-impl BusCosts {
-    /// How long `size` bytes take.
+impl ChannelCosts {
+    /// Most channels of a card.
+    pub const MOST: u8 = 8;
+
+    /// How long a read of `size` bytes has a channel.
     #[must_use]
-    pub(super) const fn time(&self, size: u32) -> Duration {
-        Duration::from_ps(self.per_128_bytes.as_ps() * size as u64 / 128)
+    pub(super) fn read_time(&self, size: u32) -> Duration {
+        self.read + Duration::from_ps(self.read_per_128_bytes.as_ps() * u64::from(size) / 128)
     }
 }
 

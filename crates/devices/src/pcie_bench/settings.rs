@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a benchmark is to do, and what makes that impossible.
 
-use super::costs::CardCosts;
+use super::costs::{CardCosts, ChannelCosts};
 use thiserror::Error;
 
 /// A test of pcie-bench (SIGCOMM'18, §4.1 and §4.2).
@@ -184,6 +184,9 @@ pub enum SettingsError {
     /// Slots for read requests, size, and requests that it needs.
     #[error("{0} slots for read requests: a transfer of {1} bytes needs {2}")]
     Slots(u16, u32, u32),
+    /// Channels that writes and reads share.
+    #[error("{0} channels: legal are 0 to {most}", most = ChannelCosts::MOST)]
+    Channels(u8),
     /// The configuration space.
     #[error(transparent)]
     Config(#[from] config::BuildError),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A card whose transfers go through stages that take time: see [`CardCosts`]. Nothing is allocated per transfer.
 
-use super::costs::{BusCosts, CardCosts, FrameTime};
+use super::costs::{CardCosts, FrameTime};
 use super::settings::{CardPath, Settings, Test};
 use super::slots::Slots;
 use super::{Card, Phase};
@@ -43,12 +43,11 @@ pub(super) struct Stages {
     frame_free: Cell<Time>,
     push_free: Cell<Time>,
     slots: Slots,
-    /// Both directions use the bus to the card's memory.
-    shares_bus: bool,
-    bus_time: Duration,
-    bus_free: Cell<Time>,
-    /// What went over it last was of a write.
-    bus_writes: Cell<bool>,
+    /// Writes and reads are under way together.
+    shares_channels: bool,
+    read_channel_time: Duration,
+    /// When each channel is free for the next transfer.
+    channels_free: Vec<Cell<Time>>,
     random: RefCell<Xoshiro256StarStar>,
 }
 
@@ -77,19 +76,22 @@ impl Stages {
             frame_free: Cell::new(Time::ZERO),
             push_free: Cell::new(Time::ZERO),
             slots: Slots::new(costs.read.slots),
-            shares_bus: settings.test == Test::BwRdWr && costs.bus != BusCosts::default(),
-            bus_time: costs.bus.time(size),
-            bus_free: Cell::new(Time::ZERO),
-            bus_writes: Cell::new(false),
+            shares_channels: settings.test == Test::BwRdWr && costs.channels.count > 0,
+            read_channel_time: costs.channels.read_time(size),
+            channels_free: vec![Cell::new(Time::ZERO); usize::from(costs.channels.count)],
             random: RefCell::new(Xoshiro256StarStar::seed_from_u64(settings.seed)),
         }
     }
 
-    /// The next turn on the bus, from now on: when it ends.
-    fn on_bus(&self, now: Time, writes: bool) -> Time {
-        let turned = self.bus_writes.replace(writes) != writes;
-        let time = if turned { self.bus_time + self.costs.bus.turn } else { self.bus_time };
-        turn(&self.bus_free, now, time) + time
+    /// A turn of `time` on the channel that is free first, from now on: when it ends.
+    fn on_channel(&self, now: Time, time: Duration) -> Time {
+        let first = self.channels_free.iter().min_by_key(|free| free.get());
+        first.map_or(now, |free| turn(free, now, time) + time)
+    }
+
+    /// How long the framer takes of a write to `address`.
+    fn frame_time(&self, address: u64) -> FrameTime {
+        self.frame_times[(address / 64 % LINES) as usize]
     }
 
     /// How long a latency test pauses between two transfers. It varies, so that transfers do not keep step with the
@@ -171,19 +173,20 @@ async fn command(
 async fn dma_write(card: &Card, stages: &Stages, address: u64) -> Result<(), DmaError> {
     let (io, costs) = (&card.io, &stages.costs);
     let begin = io.now() + costs.dma_issue;
-    let pulled = match stages.shares_bus {
+    let frame = stages.frame_time(address);
+    let pulled = match stages.shares_channels {
         false => turn(&stages.pull_free, begin, stages.pull_time) + stages.pull_time,
         true => {
             if let Some(issue) = until(io, begin) {
                 issue.await;
             }
-            by_bus(io, stages, &stages.pull_free, stages.pull_time, true).await
+            let channel_time = stages.pull_time.max(frame.all);
+            by_channel(io, stages, &stages.pull_free, stages.pull_time, channel_time).await
         }
     };
     if let Some(pull) = until(io, pulled) {
         pull.await;
     }
-    let frame = stages.frame_times[(address / 64 % LINES) as usize];
     let start = turn(&stages.frame_free, io.now(), frame.all);
     if let Some(framer) = until(io, start) {
         framer.await;
@@ -219,9 +222,12 @@ async fn dma_read(io: &Io, stages: &Stages, address: u64) -> Result<(), DmaError
         }
         _ => read_parts(io, stages, address).await?,
     }
-    let pushed = match stages.shares_bus {
+    let pushed = match stages.shares_channels {
         false => turn(&stages.push_free, io.now(), stages.push_time) + stages.push_latency,
-        true => by_bus(io, stages, &stages.push_free, stages.push_time, false).await,
+        true => {
+            let channel_time = stages.read_channel_time;
+            by_channel(io, stages, &stages.push_free, stages.push_time, channel_time).await
+        }
     };
     if let Some(done) = until(io, pushed + costs.dma_done) {
         done.await;
@@ -229,13 +235,20 @@ async fn dma_read(io: &Io, stages: &Stages, address: u64) -> Result<(), DmaError
     Ok(())
 }
 
-/// A turn of `time` at a stage that is `free` at a time, with one on the bus as it begins: when both have ended.
-async fn by_bus(io: &Io, stages: &Stages, free: &Cell<Time>, time: Duration, writes: bool) -> Time {
+/// A turn of `time` at a stage that is `free` at a time, with one of `channel_time` on a channel as it begins: when both have
+/// ended.
+async fn by_channel(
+    io: &Io,
+    stages: &Stages,
+    free: &Cell<Time>,
+    time: Duration,
+    channel_time: Duration,
+) -> Time {
     let start = turn(free, io.now(), time);
     if let Some(wait) = until(io, start) {
         wait.await;
     }
-    (start + time).max(stages.on_bus(io.now(), writes))
+    (start + time).max(stages.on_channel(io.now(), channel_time))
 }
 
 fn read_part(io: &Io, stages: &Stages, address: u64, at: u32, bytes: u32) -> DmaReadFuture<Data> {

@@ -4,7 +4,7 @@
 
 use super::{Figure, check, check_version, find, parse};
 use crate::values::Picoseconds;
-use devices::pcie_bench::{BusCosts, CardClock, CardCosts, MAX_OUTSTANDING, ReadCosts, WriteCosts};
+use devices::pcie_bench::{CardClock, CardCosts, ChannelCosts, MAX_OUTSTANDING, ReadCosts, WriteCosts};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::path::Path;
@@ -77,10 +77,13 @@ pub struct DeviceFile {
     pub push_shifted_ps: Option<Figure<Picoseconds>>,
     /// Push engine: and of a burst.
     pub push_shifted_burst_ps: Option<Figure<Picoseconds>>,
-    /// Bus to the card's memory, which pulls and pushes share: service time of 128 bytes, and of others in proportion.
-    pub bus_128_bytes_ps: Option<Figure<Picoseconds>>,
-    /// The same: so much longer where the data before went the other way.
-    pub bus_turn_ps: Option<Figure<Picoseconds>>,
+    /// Channels between the link and the card's memory, each of which serves one write or read at a time, 0 to 8; 0: writes and
+    /// reads share none.
+    pub channels: Option<Figure<u8>>,
+    /// How long a read has a channel; a write has it for as long as the pull engine or the transmit framer takes of it.
+    pub channel_read_ps: Option<Figure<Picoseconds>>,
+    /// A read has a channel for so much longer for each 128 bytes, in proportion.
+    pub channel_read_128_bytes_ps: Option<Figure<Picoseconds>>,
 }
 
 /// The kind of a device profile.
@@ -126,7 +129,11 @@ impl DeviceFile {
                 shifted: ps(&self.push_shifted_ps),
                 shifted_burst: ps(&self.push_shifted_burst_ps),
             },
-            bus: BusCosts { per_128_bytes: ps(&self.bus_128_bytes_ps), turn: ps(&self.bus_turn_ps) },
+            channels: ChannelCosts {
+                count: number(&self.channels),
+                read: ps(&self.channel_read_ps),
+                read_per_128_bytes: ps(&self.channel_read_128_bytes_ps),
+            },
         }
     }
 }
@@ -147,6 +154,7 @@ pub fn device(name: &str, base: &Path) -> Result<DeviceFile, String> {
     let (path, text) = find("device", name, base)?;
     let file: DeviceFile = parse(&path, &text).map_err(|e| e.to_string())?;
     check_version(file.version, &path)?;
+    check(&path, "channels", number(&file.channels).into(), 0, ChannelCosts::MOST.into())?;
     check(&path, "outstanding", file.outstanding.value.into(), 1, MAX_OUTSTANDING.into())?;
     let bounded = [
         ("clock_mhz", &file.clock_mhz, 1_000_000),
