@@ -203,8 +203,14 @@ impl Loopback {
                 program
                     .handle(self.now, HostInput::Done { id, result: result.map_err(HostError::Completion) });
             }
-            Output::Message(_) | Output::Intx { .. } | Output::Pme | Output::Atomic(_) => {
-                panic!("no device here sends messages, INTx, PMEs or AtomicOps")
+            Output::Abandon { .. }
+            | Output::Message(_)
+            | Output::Intx { .. }
+            | Output::Pme
+            | Output::Atomic(_) => {
+                panic!(
+                    "no device here leaves a request unanswered, or sends messages, INTx, PMEs or AtomicOps"
+                )
             }
         }
     }
