@@ -70,7 +70,8 @@ fn reads_of_every_alignment_and_length_are_exact() {
 #[test]
 fn reads_are_cut_at_4_kib_and_at_mrrs() {
     let Some((mut calls, peer)) = pair(2) else { return };
-    let rows: [(&str, u64, u32, &[(u64, u32)]); 6] = [
+    type Row<'a> = (&'a str, u64, u32, &'a [(u64, u32)]);
+    let rows: [Row<'_>; 6] = [
         ("read fff 3", 0xfff, 3, &[(0xfff, 1), (0x1000, 2)]),
         ("read 1001 4096", 0x1001, 4096, &[(0x1001, 4095), (0x2000, 1)]),
         ("reada 1000 1024 512", 0x1000, 1024, &[(0x1000, 512), (0x1200, 512)]),

@@ -17,6 +17,7 @@
 //! - [`allow`]: whom the adapter serves, where, and which way.
 //! - [`completer`]: answers memory requests from memory.
 //! - [`client`]: a requester on a carrier, with a clock: blocking, in turns, or with futures.
+//! - [`psmem`]: pseudo memory, which answers a host's MMIO.
 //! - [`requester`]: memory reads and writes over many tags: LibTLP without its sockets.
 //!
 //! The state machines take time as an argument and bytes as slices; only `net` opens sockets and reads clocks. The
@@ -31,6 +32,7 @@ pub mod client;
 pub mod completer;
 mod counters;
 pub mod net;
+pub mod psmem;
 pub mod requester;
 pub mod stream;
 pub mod wire;

@@ -21,7 +21,8 @@ pub struct TaggedOptions {
     pub remote: IpAddr,
     /// Address of this host to send from; `None`: what the route gives. An adapter answers only who it was told of.
     pub local: Option<IpAddr>,
-    /// Tags of this software's own requests: a socket is opened for each, on `0x3000 + tag`.
+    /// Tags of this software's own requests: a socket is opened for each, on `0x3000 + tag`. May be empty where `host` is
+    /// set: software that only answers.
     pub tags: RangeInclusive<u16>,
     /// Whether to take the host's requests too: 16 sockets on `0x4000 + (tag & 0xf)`. In the paper's scheme, they come
     /// on the ports of `tags`.
@@ -66,12 +67,13 @@ impl TaggedCarrier {
     /// Where a port is taken or an address is not ours; see [`OpenError`].
     pub fn connect(options: &TaggedOptions) -> Result<TaggedCarrier, OpenError> {
         let (first, last) = (*options.tags.start(), *options.tags.end());
-        if first > last || last >= Tag::COUNT {
+        let numbers = numbers(options);
+        if numbers.is_empty() || last >= Tag::COUNT {
             return Err(OpenError::Tags { first, last });
         }
         let local = socket::local_address(options.remote, options.local)?;
         let mut ports = Vec::new();
-        for (number, rule) in numbers(options) {
+        for (number, rule) in numbers {
             let socket = socket::bind(SocketAddr::new(local, number), rule)?;
             socket::connect(&socket, SocketAddr::new(options.remote, number))?;
             ports.push(Port { socket, number });

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Pseudo memory: the device software's end of a host's MMIO. Answers what the host reads and writes in a window of its
+//! address space, as upstream's `psmem` does.
+//!
+//! ```text
+//!   host ── MRd, MWr ──▶ carrier ──▶ handle: writes are done, requests that want an answer wait
+//!        ◀── CplD, Cpl ── carrier ◀── answer: as many as the carrier has room for
+//! ```
+//!
+//! Sans-IO but for [`serve`], which drives it over a [`Carrier`]. Never sleeps between requests, never answers a TLP that it
+//! did not get, and allocates only while its queue grows.
+
+#[cfg(test)]
+mod tests;
+
+use crate::carrier::{Arrival, Carrier, Wait};
+use crate::completer::{
+    COMPLETIONS_MAX, Completer, CompleterCounters, Completions, Fault, Image, Incoming, Memory,
+};
+use capture::encap::Origin;
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use tlp::{Bdf, Body, Duration, MemoryOp, Mps, Repr, Tag};
+
+/// Requests that wait for room to be answered; more are dropped and counted. A session's window, and what the sockets of
+/// upstream's ports give at once, are less.
+pub const WAITING_MAX: usize = 1 << 16;
+
+/// How long [`serve`] waits for a request before it asks whether to go on.
+const TURN: Duration = Duration::from_ms(50);
+/// How long it waits for room: for a session's credits, or a socket's buffer.
+const ROOM: Duration = Duration::from_ms(1);
+
+/// Memory that begins at the address where the host sees it.
+#[derive(Clone, Debug)]
+pub struct Window {
+    /// Its first address.
+    pub base: u64,
+    /// What is there.
+    pub image: Arc<Image>,
+}
+
+impl Window {
+    fn offset(&self, address: u64) -> Result<u64, Fault> {
+        address.checked_sub(self.base).ok_or(Fault::OutOfRange)
+    }
+}
+
+impl Memory for Window {
+    fn check(&self, address: u64, bytes: u64, is_write: bool) -> Result<(), Fault> {
+        self.image.check(self.offset(address)?, bytes, is_write)
+    }
+
+    fn prepare(&mut self, address: u64, bytes: u64) -> Result<(), Fault> {
+        let offset = self.offset(address)?;
+        self.image.prepare(offset, bytes)
+    }
+
+    fn read(&mut self, address: u64, out: &mut [u8]) {
+        self.image.read(address.wrapping_sub(self.base), out);
+    }
+
+    fn write(&mut self, address: u64, data: &[u8]) -> Result<(), Fault> {
+        let offset = self.offset(address)?;
+        self.image.write(offset, data)
+    }
+}
+
+crate::counters::counters! {
+    /// What became of what arrived, beside what [`CompleterCounters`] says.
+    pub struct PsmemCounters {
+        /// TLPs that arrived.
+        received,
+        /// Those that were none, or malformed; dropped.
+        malformed,
+        /// Those that were taken for what upstream's software means by them.
+        mended,
+        /// Those whose digest does not fit; dropped.
+        wrong_digest,
+        /// Requests dropped since too many waited, or since the carrier lost the way back.
+        unanswered,
+    }
+}
+
+/// A request that wants an answer.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    origin: Origin,
+    repr: Repr,
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub struct Psmem<M> {
+    completer: Completer,
+    memory: M,
+    waiting: VecDeque<Waiting>,
+    counters: PsmemCounters,
+}
+
+impl<M: Memory> Psmem<M> {
+    /// Answers as `id`, by completions of at most `mps` data, from `memory`.
+    #[must_use]
+    pub fn new(id: Bdf, mps: Mps, memory: M) -> Psmem<M> {
+        Psmem {
+            completer: Completer::new(id, mps),
+            memory,
+            waiting: VecDeque::with_capacity(1024),
+            counters: PsmemCounters::default(),
+        }
+    }
+
+    /// What arrived.
+    #[must_use]
+    pub const fn counters(&self) -> &PsmemCounters {
+        &self.counters
+    }
+
+    /// What was done and answered.
+    #[must_use]
+    pub const fn completer_counters(&self) -> &CompleterCounters {
+        &self.completer.counters
+    }
+
+    /// Requests that [`answer`](Self::answer) has not answered yet.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Takes a TLP: a write is done at once, which no read before it minds (`PCIe 5.0 §2.4.1`: posted requests pass reads),
+    /// and what wants an answer waits for [`answer`](Self::answer).
+    pub fn handle(&mut self, arrival: &Arrival<'_>) {
+        self.counters.received += 1;
+        let mut scratch = [0; 4];
+        let Ok(incoming) = Incoming::parse(arrival.tlp, &mut scratch) else {
+            self.counters.malformed += 1;
+            return;
+        };
+        if incoming.is_digest_wrong {
+            self.counters.wrong_digest += 1;
+            return;
+        }
+        self.counters.mended += u64::from(incoming.is_mended);
+        self.take(arrival.origin, incoming.repr, incoming.data);
+        // What crosses 4 KiB came as one and is done as two.
+        if let (Some((span, data)), Body::Memory(m)) = (incoming.rest, incoming.repr.body) {
+            let body = Body::Memory(tlp::MemoryRequest { span, ..m });
+            self.take(arrival.origin, Repr { body, ..incoming.repr }, data);
+        }
+    }
+
+    fn take(&mut self, origin: Origin, repr: Repr, data: &[u8]) {
+        if !wants_answer(&repr) {
+            // Posted requests need no room.
+            let _ = self.completer.handle(&repr, data, &mut self.memory, &mut Nowhere);
+        } else if self.waiting.len() < WAITING_MAX {
+            self.waiting.push_back(Waiting { origin, repr });
+        } else {
+            self.counters.unanswered += 1;
+        }
+    }
+
+    /// Answers what waits, in order, as far as the carrier has room. The caller flushes.
+    pub fn answer(&mut self, carrier: &mut impl Carrier) {
+        while let Some(Waiting { origin, repr }) = self.waiting.front().copied() {
+            let mut way = Way { carrier, origin, tag: repr.transaction().1, lost: false };
+            // Data does not matter: what has data and wants an answer is refused.
+            if self.completer.handle(&repr, &[], &mut self.memory, &mut way).is_err() {
+                return;
+            }
+            self.counters.unanswered += u64::from(way.lost);
+            self.waiting.pop_front();
+        }
+    }
+}
+
+/// Whether a completion answers it (`PCIe 5.0 §2.2.9`).
+fn wants_answer(repr: &Repr) -> bool {
+    match &repr.body {
+        Body::Memory(m) => m.op != MemoryOp::Write,
+        Body::Completion(_) | Body::Message(_) => false,
+        Body::Io(_) | Body::Atomic(_) | Body::Config(_) => true,
+    }
+}
+
+/// Where nothing is answered.
+struct Nowhere;
+
+impl Completions for Nowhere {
+    fn room(&self) -> usize {
+        0
+    }
+
+    fn send(&mut self, _: usize, _: &mut dyn FnMut(&mut [u8])) {}
+}
+
+/// The way back of one request: origin and tag of it name the port.
+struct Way<'a, C> {
+    carrier: &'a mut C,
+    origin: Origin,
+    tag: Tag,
+    lost: bool,
+}
+
+impl<C: Carrier> Completions for Way<'_, C> {
+    fn room(&self) -> usize {
+        self.carrier.room()
+    }
+
+    fn send(&mut self, len: usize, fill: &mut dyn FnMut(&mut [u8])) {
+        self.lost |= self.carrier.send(self.origin, self.tag, len, fill).is_err();
+    }
+}
+
+/// Answers what comes over `carrier` until `go_on` says no; it is asked after each turn, at least every 50 ms. With `busy`,
+/// asks the sockets again and again instead of sleeping. Blocks until then.
+///
+/// An absent peer is no error where the carrier is not reliable: it may come.
+///
+/// # Errors
+/// Those of the sockets; in a session also where the peer has gone.
+pub fn serve<M: Memory>(
+    carrier: &mut impl Carrier,
+    psmem: &mut Psmem<M>,
+    busy: bool,
+    mut go_on: impl FnMut(&Psmem<M>) -> bool,
+) -> io::Result<()> {
+    while go_on(psmem) {
+        let most = if psmem.waiting() == 0 { TURN } else { ROOM };
+        let wait = if busy { Wait::Busy(most) } else { Wait::AtMost(most) };
+        let wait = if carrier.room() >= COMPLETIONS_MAX && psmem.waiting() > 0 { Wait::Never } else { wait };
+        let received = carrier.receive(wait, |arrival| psmem.handle(&arrival));
+        tolerate(carrier, received.map(drop))?;
+        psmem.answer(carrier);
+        let flushed = carrier.flush();
+        tolerate(carrier, flushed)?;
+    }
+    Ok(())
+}
+
+/// Upstream's ports have no peer until one comes.
+fn tolerate(carrier: &impl Carrier, result: io::Result<()>) -> io::Result<()> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused && !carrier.is_reliable() => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
+        other => other,
+    }
+}
