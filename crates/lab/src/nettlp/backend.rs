@@ -149,6 +149,11 @@ impl LabBackend {
         &self.core.assembly
     }
 
+    /// The same, to put taps in before it runs.
+    pub fn assembly_mut(&mut self) -> &mut Assembly {
+        &mut self.core.assembly
+    }
+
     /// Why the host's programs have ended, where they have failed: nothing goes on then.
     #[must_use]
     pub fn failure(&self) -> Option<&str> {
