@@ -35,6 +35,9 @@ pub struct AdapterOptions {
     pub registers: bool,
     /// riser sessions, on `0x2ffd`.
     pub sessions: bool,
+    /// Which of several threads' sockets these are, and of how many: of the ports of TLPs this one has those whose number
+    /// leaves this remainder; all others are the first thread's. `(0, 1)`: all.
+    pub share: (u16, u16),
     /// Peers whose datagrams the kernel lets through; what others send takes no buffer space. Empty: everybody's.
     pub peers: Vec<Network>,
 }
@@ -51,6 +54,7 @@ impl AdapterOptions {
             configuration: true,
             registers: true,
             sessions: true,
+            share: (0, 1),
             peers: Vec::new(),
         }
     }
@@ -123,6 +127,7 @@ impl AdapterSockets {
     /// Where a port is taken or the address is not ours; see [`OpenError`].
     pub fn bind(options: &AdapterOptions) -> Result<AdapterSockets, OpenError> {
         let mut numbers = numbers(options)?;
+        numbers.retain(|&(number, _)| is_shared_by(options.share, number));
         numbers.sort_unstable();
         let mut ports = Vec::with_capacity(numbers.len());
         for &(number, rule) in &numbers {
@@ -263,6 +268,14 @@ impl AdapterSockets {
             self.hot.push(index);
         }
         count
+    }
+}
+
+/// Whether a port is one of this thread's.
+const fn is_shared_by((thread, threads): (u16, u16), number: u16) -> bool {
+    match number {
+        PORT_DEVICE..=0x33ff | PORT_HOST..=0x400f => threads == 0 || number % threads == thread,
+        _ => thread == 0,
     }
 }
 

@@ -39,22 +39,23 @@ pub use tagged::{TaggedCarrier, TaggedOptions};
 /// does not have but a careless sender might add.
 pub const MAX_TLP_BYTES: usize = 8 * 4 + 16 + 4096 + 4;
 
-/// What the sockets of a carrier or an adapter have seen, since they were opened.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct SocketCounters {
-    /// Datagrams received.
-    pub received_datagrams: u64,
-    /// Datagrams handed to the kernel.
-    pub sent_datagrams: u64,
-    /// Calls that received at least one datagram.
-    pub receive_calls: u64,
-    /// Calls that sent at least one datagram.
-    pub send_calls: u64,
-    /// Datagrams dropped for being longer or shorter than any that is legal here.
-    pub malformed_datagrams: u64,
-    /// Datagrams that the kernel would not send: destination unreachable and the like.
-    pub failed_sends: u64,
-    /// Datagrams that the kernel dropped before they were received, for want of buffer space or by the filter of allowed
-    /// peers; it does not tell the two apart. Known once a later datagram has been received (`SO_RXQ_OVFL`).
-    pub kernel_drops: u64,
+crate::counters::counters! {
+    /// What the sockets of a carrier or an adapter have seen, since they were opened.
+    pub struct SocketCounters {
+        /// Datagrams received.
+        received_datagrams,
+        /// Datagrams handed to the kernel.
+        sent_datagrams,
+        /// Calls that received at least one datagram.
+        receive_calls,
+        /// Calls that sent at least one datagram.
+        send_calls,
+        /// Datagrams dropped for being longer or shorter than any that is legal here.
+        malformed_datagrams,
+        /// Datagrams that the kernel would not send: destination unreachable and the like.
+        failed_sends,
+        /// Datagrams that the kernel dropped before they were received, for want of buffer space or by the filter of allowed
+        /// peers; it does not tell the two apart. Known once a later datagram has been received (`SO_RXQ_OVFL`).
+        kernel_drops,
+    }
 }

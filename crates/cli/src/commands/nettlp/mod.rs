@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser nettlp`: the NetTLP tools, from `riser-nettlp`. A file each; nothing but naming and calling is done here.
 
+mod adapter;
 mod bytes;
 mod cfg;
 mod counters;
@@ -14,6 +15,7 @@ use clap::Subcommand;
 
 const EXAMPLE: &str = "\
 Examples:
+  riser nettlp adapter --memory zero:256M --allow 127.0.0.2,all,rw
   riser nettlp read 0x1000 256 -r 192.168.10.1
   riser nettlp cfg dump -r 192.168.10.1 | lspci -F /dev/stdin -vv
 
@@ -29,6 +31,7 @@ pub(crate) struct Args {
 
 #[derive(Subcommand)]
 enum Tool {
+    Adapter(Box<adapter::Args>),
     Read(read::Args),
     Write(write::Args),
     Perf(perf::Args),
@@ -37,6 +40,7 @@ enum Tool {
 
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
     match args.tool {
+        Tool::Adapter(args) => adapter::run(*args),
         Tool::Read(args) => read::run(args),
         Tool::Write(args) => write::run(args),
         Tool::Perf(args) => perf::run(args),
