@@ -1,22 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! All sockets of an adapter: many peers, on all ports that it serves.
 
-use super::batch::{self, BATCH, Buffers, MAX_DATAGRAM_BYTES};
-use super::filter::Network;
+use super::batch::{self, BATCH, Buffers, MAX_DATAGRAM_BYTES, Segmentation};
+use super::filter::{self, Network};
+use super::peers::Sessions;
 use super::queue::SendQueue;
+use super::session::{random, window};
 use super::socket::{self, Clock, OpenError, Port};
 use super::tagged::{epoll_timeout, nothing_is_zero, watch};
 use super::{MAX_TLP_BYTES, SocketCounters};
+use crate::auth::Key;
 use crate::carrier::{SendError, Wait};
+use crate::stream::{Accepted, AcceptorCounters, AcceptorOptions, Session};
 use capture::encap::{
     NETTLP_LEN, PORT_ADAPTER, PORT_CONFIG, PORT_DEVICE, PORT_HOST, PORT_MESSAGING, PORT_SESSION,
 };
 use nix::sys::epoll::{Epoll, EpollEvent};
 use nix::sys::socket::MsgFlags;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::ops::RangeInclusive;
-use tlp::Tag;
+use tlp::{Duration, Tag, Time};
 
 /// Which ports an adapter serves.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -38,6 +42,15 @@ pub struct AdapterOptions {
     /// Which of several threads' sockets these are, and of how many: of the ports of TLPs this one has those whose number
     /// leaves this remainder; all others are the first thread's. `(0, 1)`: all.
     pub share: (u16, u16),
+    /// Most sessions at a time.
+    pub max_sessions: usize,
+    /// Demands that sessions are authenticated with this key. Upstream's ports are not sealed by it: who wants no others
+    /// leaves them closed.
+    pub key: Option<Key>,
+    /// TLPs that each session may send ahead; `None`: what the socket's buffer holds, at most 1024.
+    pub window: Option<u16>,
+    /// Whether to use segmentation and receive offload, where the kernel has them.
+    pub offload: bool,
     /// Peers whose datagrams the kernel lets through; what others send takes no buffer space. Empty: everybody's.
     pub peers: Vec<Network>,
 }
@@ -55,6 +68,10 @@ impl AdapterOptions {
             registers: true,
             sessions: true,
             share: (0, 1),
+            max_sessions: 64,
+            key: None,
+            window: None,
+            offload: true,
             peers: Vec::new(),
         }
     }
@@ -66,6 +83,7 @@ pub struct Outbox {
     queue: SendQueue,
     /// The port of each socket, in the order of the sockets: ascending.
     numbers: Vec<u16>,
+    sessions: Option<Sessions>,
 }
 
 impl Outbox {
@@ -89,6 +107,9 @@ impl Outbox {
         len: usize,
         fill: impl FnOnce(&mut [u8]),
     ) -> Result<(), SendError> {
+        if let Some(sessions) = self.sessions.as_mut().filter(|_| port == PORT_SESSION) {
+            return sessions.send(to, len, fill);
+        }
         if len > MAX_DATAGRAM_BYTES {
             let most = MAX_TLP_BYTES + NETTLP_LEN;
             return Err(SendError::TooLong { bytes: len, most });
@@ -100,22 +121,43 @@ impl Outbox {
     /// Datagrams, of whatever length, that [`send`](Self::send) takes now toward this peer on this port.
     #[must_use]
     pub fn room(&self, port: u16, to: SocketAddr) -> usize {
-        let _ = (port, to);
-        self.queue.room(MAX_DATAGRAM_BYTES)
+        match &self.sessions {
+            Some(sessions) if port == PORT_SESSION => sessions.room(to),
+            _ => self.queue.room(MAX_DATAGRAM_BYTES),
+        }
     }
+}
+
+/// Batches from sockets that gave something last time before all sockets are looked at.
+const HOT_BATCHES: u32 = 8;
+/// Batches from one socket between two questions for its count of drops.
+const DROPS_EVERY: u32 = 64;
+
+/// What is to be known of a socket beside the socket.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Watched {
+    drops: u32,
+    batches: u32,
 }
 
 /// The sockets of an adapter, one for each port, on one address.
 #[derive(Debug)]
 pub struct AdapterSockets {
     ports: Vec<Port>,
+    watched: Vec<Watched>,
     ipv6: bool,
     poll: Epoll,
     buffers: Buffers,
+    scratch: Vec<u8>,
     outbox: Outbox,
-    segmentation: bool,
+    segmentation: Segmentation,
+    /// Whether the session socket gives several datagrams as one.
+    coalesced: bool,
     /// Sockets that gave something last time, and are asked again before all others.
     hot: Vec<usize>,
+    /// Those of the time before.
+    hot_before: Vec<usize>,
+    hot_batches: u32,
     clock: Clock,
     counters: SocketCounters,
 }
@@ -129,20 +171,30 @@ impl AdapterSockets {
         let mut numbers = numbers(options)?;
         numbers.retain(|&(number, _)| is_shared_by(options.share, number));
         numbers.sort_unstable();
+        let ipv6 = options.address.is_ipv6();
         let mut ports = Vec::with_capacity(numbers.len());
         for &(number, rule) in &numbers {
             let socket = socket::bind(SocketAddr::new(options.address, number), rule)?;
+            filter::attach(&socket, ipv6, &options.peers).map_err(OpenError::io("filtering peers"))?;
             batch::report_drops(&socket).map_err(OpenError::io("asking for the count of drops"))?;
             ports.push(Port { socket, number });
         }
+        let of_sessions = ports.iter().find(|port| port.number == PORT_SESSION).map(|port| &port.socket);
+        let sessions = of_sessions.map(|socket| sessions(options, socket)).transpose()?;
+        let coalesced = options.offload && of_sessions.is_some_and(batch::receive_coalesced);
         let numbers = ports.iter().map(|port| port.number).collect();
         Ok(AdapterSockets {
-            ipv6: options.address.is_ipv6(),
+            ipv6,
             poll: watch(&ports)?,
             buffers: Buffers::new(),
-            outbox: Outbox { queue: SendQueue::new(), numbers },
-            segmentation: ports.first().is_some_and(|port| batch::offers_segmentation(&port.socket)),
+            scratch: Vec::new(),
+            outbox: Outbox { queue: SendQueue::new(), numbers, sessions },
+            segmentation: Segmentation::new(options.offload),
+            coalesced,
             hot: Vec::with_capacity(BATCH),
+            hot_before: Vec::with_capacity(BATCH),
+            hot_batches: 0,
+            watched: vec![Watched::default(); ports.len()],
             ports,
             clock: Clock::new(),
             counters: SocketCounters::default(),
@@ -151,7 +203,8 @@ impl AdapterSockets {
 
     /// Gives one batch of what has arrived to `take`: the port of this side, who sent it, and the bytes of the datagram;
     /// says how many datagrams that were. `take` may answer into the outbox right away; answers leave with
-    /// [`flush`](Self::flush). Of sessions (`port` is `PORT_SESSION`) only TLPs are given, once and in order, each
+    /// [`flush`](Self::flush), which is to be called after each batch, and after each wait for the sessions' sake. Of
+    /// sessions (`port` is `PORT_SESSION`) only TLPs are given, once and in order, each
     /// behind the six bytes of its NetTLP header; what sessions need beside that is done on the way. `take` says whether it
     /// has taken what it was given: a session offers what was not taken again, first, and grants no credits until it is; any
     /// other datagram is gone.
@@ -163,21 +216,32 @@ impl AdapterSockets {
         wait: Wait,
         mut take: impl FnMut(&mut Outbox, u16, SocketAddr, &[u8]) -> bool,
     ) -> io::Result<usize> {
-        let most = match wait {
-            Wait::Never => tlp::Duration::ZERO,
-            Wait::AtMost(most) => most,
-            Wait::Busy(most) => return self.poll_busy(most, &mut take),
+        let taken = self.offer_held(&mut take);
+        let (most, busy) = match wait {
+            Wait::Never => (Duration::ZERO, false),
+            Wait::AtMost(most) => (most, false),
+            Wait::Busy(most) => (most, true),
         };
-        let taken = self.poll_hot(&mut take);
-        if taken > 0 { Ok(taken) } else { self.poll_ready(most, &mut take) }
+        // What sessions hold back is offered again soon, though nobody says when it will be taken.
+        let most = if taken > 0 { Duration::ZERO } else { most.min(self.until_wake()) };
+        let polled = if busy { self.poll_busy(most, &mut take)? } else { self.poll_once(most, &mut take)? };
+        Ok(taken + polled)
     }
 
-    /// Hands what waits to the network, as far as it takes it.
+    /// Hands what waits to the network, as far as it takes it, and does what the sessions' timers ask for.
     ///
     /// # Errors
     /// The first of what the kernel would not send; that is counted, and all else is sent.
     pub fn flush(&mut self) -> io::Result<()> {
-        batch::flush(&mut self.outbox.queue, &self.ports, &mut self.segmentation, &mut self.counters)
+        let (outbox, segmentation, counters) = (&mut self.outbox, &mut self.segmentation, &mut self.counters);
+        let flushed = batch::flush(&mut outbox.queue, &self.ports, segmentation, counters);
+        let socket = outbox.numbers.binary_search(&PORT_SESSION).map(|index| &self.ports[index].socket);
+        match (&mut outbox.sessions, socket) {
+            (Some(sessions), Ok(socket)) => {
+                flushed.and(sessions.flush(self.clock.now(), socket, segmentation, counters))
+            }
+            _ => flushed,
+        }
     }
 
     /// Where to put what is no answer to something that has just arrived.
@@ -199,6 +263,18 @@ impl AdapterSockets {
         self.counters
     }
 
+    /// What its sessions have seen; all zero without.
+    #[must_use]
+    pub fn session_counters(&self) -> AcceptorCounters {
+        self.outbox.sessions.as_ref().map(Sessions::counters).unwrap_or_default()
+    }
+
+    /// Sessions that there are.
+    #[must_use]
+    pub fn sessions(&self) -> usize {
+        self.outbox.sessions.as_ref().map_or(0, Sessions::len)
+    }
+
     /// Datagrams that the kernel has dropped; see [`SocketCounters::kernel_drops`].
     #[must_use]
     pub fn overflowed(&self) -> u64 {
@@ -211,14 +287,38 @@ impl AdapterSockets {
         &self.outbox.numbers
     }
 
+    /// The time until a session's timer is due.
+    fn until_wake(&self) -> Duration {
+        let wake = self.outbox.sessions.as_ref().and_then(Sessions::wake);
+        wake.map_or(Duration::MAX, |at| at.since(self.clock.now()))
+    }
+
+    fn poll_once(
+        &mut self,
+        most: Duration,
+        take: &mut impl FnMut(&mut Outbox, u16, SocketAddr, &[u8]) -> bool,
+    ) -> io::Result<usize> {
+        if self.hot_batches < HOT_BATCHES {
+            let taken = self.poll_hot(take);
+            if taken > 0 {
+                self.hot_batches += 1;
+                return Ok(taken);
+            }
+        }
+        self.hot_batches = 0;
+        self.hot.clear();
+        self.poll_ready(most, take)
+    }
+
     fn poll_hot(&mut self, take: &mut impl FnMut(&mut Outbox, u16, SocketAddr, &[u8]) -> bool) -> usize {
-        let hot = std::mem::take(&mut self.hot);
-        hot.iter().map(|&index| self.drain(index, take)).sum()
+        std::mem::swap(&mut self.hot, &mut self.hot_before);
+        self.hot.clear();
+        (0..self.hot_before.len()).map(|at| self.drain(self.hot_before[at], take)).sum()
     }
 
     fn poll_ready(
         &mut self,
-        wait: tlp::Duration,
+        wait: Duration,
         take: &mut impl FnMut(&mut Outbox, u16, SocketAddr, &[u8]) -> bool,
     ) -> io::Result<usize> {
         let mut events = [EpollEvent::empty(); BATCH];
@@ -231,12 +331,12 @@ impl AdapterSockets {
 
     fn poll_busy(
         &mut self,
-        wait: tlp::Duration,
+        wait: Duration,
         take: &mut impl FnMut(&mut Outbox, u16, SocketAddr, &[u8]) -> bool,
     ) -> io::Result<usize> {
         let end = self.clock.now() + wait;
         loop {
-            let taken = self.poll_hot(take) + self.poll_ready(tlp::Duration::ZERO, take)?;
+            let taken = self.poll_once(Duration::ZERO, take)?;
             if taken > 0 || self.clock.now() >= end {
                 return Ok(taken);
             }
@@ -244,31 +344,238 @@ impl AdapterSockets {
         }
     }
 
+    /// One batch of one socket.
     fn drain(
         &mut self,
         index: usize,
         take: &mut impl FnMut(&mut Outbox, u16, SocketAddr, &[u8]) -> bool,
     ) -> usize {
-        let port = &self.ports[index];
-        let (outbox, counters) = (&mut self.outbox, &mut self.counters);
-        let received =
-            self.buffers.receive_many(&port.socket, self.ipv6, MsgFlags::MSG_DONTWAIT, |from, bytes| {
-                match from {
-                    Some(from) if bytes.len() <= MAX_DATAGRAM_BYTES => {
-                        take(outbox, port.number, from, bytes);
-                    }
-                    _ => counters.malformed_datagrams += 1,
-                }
-            });
+        let of_session = self.ports[index].number == PORT_SESSION;
+        let watched = &mut self.watched[index];
+        watched.batches = watched.batches.wrapping_add(1);
+        let asks = watched.batches % DROPS_EVERY == 1;
+        let received = if (of_session && self.coalesced) || asks {
+            self.receive_one(index, take)
+        } else {
+            self.receive_many(index, take)
+        };
         // An error of a socket that is not connected belongs to a datagram sent before; nothing is left to do about it.
         let count = nothing_is_zero(received).unwrap_or(0);
         if count > 0 {
-            counters.receive_calls += 1;
-            counters.received_datagrams += count as u64;
+            self.counters.receive_calls += 1;
+            self.counters.received_datagrams += count as u64;
             self.hot.push(index);
         }
         count
     }
+
+    /// One call that gives the count of drops, and one datagram, or several that came as one.
+    fn receive_one(
+        &mut self,
+        index: usize,
+        take: &mut impl FnMut(&mut Outbox, u16, SocketAddr, &[u8]) -> bool,
+    ) -> io::Result<usize> {
+        let port = &self.ports[index];
+        let (received, bytes) = self.buffers.receive_one(&port.socket, MsgFlags::MSG_DONTWAIT)?;
+        if let Some(drops) = received.drops {
+            let last = std::mem::replace(&mut self.watched[index].drops, drops);
+            self.counters.kernel_drops += u64::from(drops.wrapping_sub(last));
+        }
+        let mut batch = Batch {
+            index,
+            port: port.number,
+            outbox: &mut self.outbox,
+            scratch: &mut self.scratch,
+            clock: self.clock,
+            now: None,
+            known: None,
+            malformed: 0,
+        };
+        for datagram in bytes.chunks(received.segment) {
+            batch.datagram(received.from, datagram, take);
+        }
+        self.counters.malformed_datagrams += batch.malformed;
+        Ok(received.len.div_ceil(received.segment).max(1))
+    }
+
+    /// One call for up to a batch of datagrams.
+    fn receive_many(
+        &mut self,
+        index: usize,
+        take: &mut impl FnMut(&mut Outbox, u16, SocketAddr, &[u8]) -> bool,
+    ) -> io::Result<usize> {
+        let port = &self.ports[index];
+        let mut batch = Batch {
+            index,
+            port: port.number,
+            outbox: &mut self.outbox,
+            scratch: &mut self.scratch,
+            clock: self.clock,
+            now: None,
+            known: None,
+            malformed: 0,
+        };
+        let flags = MsgFlags::MSG_DONTWAIT;
+        let received = self.buffers.receive_many(&port.socket, self.ipv6, flags, |from, datagram| {
+            batch.datagram(from, datagram, take);
+        });
+        self.counters.malformed_datagrams += batch.malformed;
+        received
+    }
+
+    /// Offers again what sessions hold back; says how many TLPs were taken.
+    fn offer_held(&mut self, take: &mut impl FnMut(&mut Outbox, u16, SocketAddr, &[u8]) -> bool) -> usize {
+        let Some(sessions) = &mut self.outbox.sessions else { return 0 };
+        let mut taken = 0;
+        for index in sessions.take_holding() {
+            taken += offer_held(&mut self.outbox, index, take);
+        }
+        taken
+    }
+}
+
+/// Offers what one session holds back, until something is not taken.
+fn offer_held(
+    outbox: &mut Outbox,
+    index: usize,
+    take: &mut impl FnMut(&mut Outbox, u16, SocketAddr, &[u8]) -> bool,
+) -> usize {
+    let mut taken = 0;
+    loop {
+        let held = outbox.sessions.as_mut().and_then(|sessions| sessions.pop_held(index));
+        let Some((from, held)) = held else { return taken };
+        let is_taken = take(outbox, PORT_SESSION, from, &held);
+        let Some(sessions) = &mut outbox.sessions else { return taken };
+        let Some(session) = sessions.session(index) else { return taken };
+        if !is_taken {
+            session.hold_again(held);
+            sessions.hold_on(index);
+            return taken;
+        }
+        session.release(1);
+        session.recycle(held);
+        taken += 1;
+    }
+}
+
+/// What datagrams of one call have in common.
+struct Batch<'a> {
+    index: usize,
+    port: u16,
+    outbox: &'a mut Outbox,
+    scratch: &'a mut Vec<u8>,
+    clock: Clock,
+    now: Option<Time>,
+    /// The last sender, and its session.
+    known: Option<(SocketAddr, Option<usize>)>,
+    malformed: u64,
+}
+
+impl Batch<'_> {
+    fn datagram(
+        &mut self,
+        from: Option<SocketAddr>,
+        datagram: &[u8],
+        take: &mut impl FnMut(&mut Outbox, u16, SocketAddr, &[u8]) -> bool,
+    ) {
+        match from {
+            Some(from) if datagram.len() <= MAX_DATAGRAM_BYTES => {
+                if self.port == PORT_SESSION {
+                    self.of_session(from, datagram, take);
+                } else {
+                    take(self.outbox, self.port, from, datagram);
+                }
+            }
+            _ => self.malformed += 1,
+        }
+    }
+
+    fn of_session(
+        &mut self,
+        from: SocketAddr,
+        datagram: &[u8],
+        take: &mut impl FnMut(&mut Outbox, u16, SocketAddr, &[u8]) -> bool,
+    ) {
+        let now = *self.now.get_or_insert_with(|| self.clock.now());
+        let Some(sessions) = &mut self.outbox.sessions else { return };
+        let known = match self.known {
+            Some((last, known)) if last == from => known,
+            _ => sessions.find(from),
+        };
+        self.known = Some((from, known));
+        match sessions.handle(now, known, from, datagram) {
+            Accepted::Session(index) => {
+                self.known = Some((from, Some(index)));
+                self.deliver(now, index, from, datagram, take);
+            }
+            Accepted::Reply(Some(reply)) => {
+                // Where there is no room, the peer will ask again.
+                let len = reply.len();
+                let _ = self
+                    .outbox
+                    .queue
+                    .push(self.index as u16, Some(from), len, |out| out.copy_from_slice(&reply));
+            }
+            Accepted::Reply(None) => {}
+        }
+    }
+
+    fn deliver(
+        &mut self,
+        now: Time,
+        index: usize,
+        from: SocketAddr,
+        datagram: &[u8],
+        take: &mut impl FnMut(&mut Outbox, u16, SocketAddr, &[u8]) -> bool,
+    ) {
+        let Some(session) = session_of(self.outbox, index) else { return };
+        let Some(next) = session.handle(now, datagram, self.scratch) else { return };
+        offer(self.outbox, index, from, next, take);
+        while let Some(kept) = session_of(self.outbox, index).and_then(|session| session.pop_kept(now)) {
+            offer(self.outbox, index, from, &kept, take);
+            if let Some(session) = session_of(self.outbox, index) {
+                session.recycle(kept);
+            }
+        }
+    }
+}
+
+fn session_of(outbox: &mut Outbox, index: usize) -> Option<&mut Session> {
+    outbox.sessions.as_mut()?.session(index)
+}
+
+/// Offers a TLP of a session, unless others wait before it.
+fn offer(
+    outbox: &mut Outbox,
+    index: usize,
+    from: SocketAddr,
+    datagram: &[u8],
+    take: &mut impl FnMut(&mut Outbox, u16, SocketAddr, &[u8]) -> bool,
+) {
+    let holds = session_of(outbox, index).is_some_and(|session| session.is_holding());
+    let taken = !holds && take(outbox, PORT_SESSION, from, datagram);
+    if let Some(sessions) = &mut outbox.sessions {
+        sessions.settle(index, datagram, taken);
+    }
+}
+
+/// The sessions on a socket.
+fn sessions(options: &AdapterOptions, socket: &UdpSocket) -> Result<Sessions, OpenError> {
+    let acceptor = AcceptorOptions {
+        max_sessions: options.max_sessions,
+        window: window(socket, options.window),
+        longest: MAX_DATAGRAM_BYTES as u16,
+        key: options.key.clone(),
+        manual_release: true,
+    };
+    let seed = random().map_err(OpenError::io("making ids of sessions"))?;
+    // An id that could be guessed, for want of randomness later, is still one that no other session has.
+    let mut count = seed;
+    let ids = move || {
+        count = count.wrapping_add(1);
+        random().unwrap_or(count)
+    };
+    Ok(Sessions::new(acceptor, Box::new(ids)))
 }
 
 /// Whether a port is one of this thread's.

@@ -31,6 +31,7 @@ impl ConnectOptions {
 
 /// Either carrier.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "one for each thread, and seldom moved")]
 pub enum AnyCarrier {
     /// Upstream's scheme.
     Tagged(TaggedCarrier),

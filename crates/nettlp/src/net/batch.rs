@@ -7,7 +7,7 @@ use super::{MAX_TLP_BYTES, SocketCounters};
 use capture::encap::NETTLP_LEN;
 use nix::errno::Errno;
 use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, MultiHeaders, SockaddrStorage};
-use nix::sys::socket::{recvmmsg, recvmsg, sendmsg, setsockopt, sockopt};
+use nix::sys::socket::{recvmmsg, recvmsg, sendmmsg, sendmsg, setsockopt, sockopt};
 use std::cell::RefCell;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6, UdpSocket};
@@ -29,6 +29,7 @@ thread_local! {
     // since the kernel leaves the length of the last address in them.
     static HEADERS_V4: RefCell<MultiHeaders<SockaddrStorage>> = RefCell::new(MultiHeaders::preallocate(BATCH, None));
     static HEADERS_V6: RefCell<MultiHeaders<SockaddrStorage>> = RefCell::new(MultiHeaders::preallocate(BATCH, None));
+    static HEADERS_SEND: RefCell<MultiHeaders<SockaddrStorage>> = RefCell::new(MultiHeaders::preallocate(BATCH, None));
 }
 
 /// Where datagrams are received to.
@@ -115,12 +116,6 @@ pub(super) fn would_block(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
-/// Whether the kernel sends many datagrams as one; switched off when it refuses.
-pub(super) fn offers_segmentation(socket: &UdpSocket) -> bool {
-    // Setting size 0 changes nothing, and fails where the kernel does not know the option.
-    setsockopt(socket, sockopt::UdpGsoSegment, &0).is_ok()
-}
-
 /// Has the kernel give datagrams that came together as one; whether it does.
 pub(super) fn receive_coalesced(socket: &UdpSocket) -> bool {
     setsockopt(socket, sockopt::UdpGroSegment, &true).is_ok()
@@ -131,19 +126,73 @@ pub(super) fn report_drops(socket: &UdpSocket) -> io::Result<()> {
     Ok(setsockopt(socket, sockopt::RxqOvfl, &1)?)
 }
 
-/// Sends datagrams of `segment` bytes, the last may be shorter, as one. `to` is `None` on a connected socket.
-pub(super) fn send_run(
+/// Up to which length datagrams of one length leave as one: `UDP_SEGMENT`. The kernel refuses what does not fit the
+/// path's MTU, interfaces without checksum offload, and all where it is too old.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Segmentation {
+    most_bytes: u16,
+}
+
+impl Segmentation {
+    /// On or off; what the kernel refuses later is not tried again.
+    pub(super) fn new(wanted: bool) -> Segmentation {
+        Segmentation { most_bytes: if wanted { u16::MAX } else { 0 } }
+    }
+
+    fn refused(&mut self, segment: usize, error: &io::Error) -> bool {
+        let known = matches!(
+            error.raw_os_error().map(Errno::from_raw),
+            Some(Errno::EIO | Errno::EINVAL | Errno::EMSGSIZE)
+        );
+        if known {
+            self.most_bytes = (segment - 1) as u16;
+        }
+        known
+    }
+}
+
+/// Sends datagrams of `segment` bytes, of which the last may be shorter, with as few calls as the kernel allows. `to` is
+/// `None` on a connected socket. On an error, datagrams may be left unsent.
+pub(super) fn send(
     socket: &UdpSocket,
     to: Option<SocketAddr>,
     bytes: &[u8],
-    segment: u16,
+    segment: usize,
+    segmentation: &mut Segmentation,
+    counters: &mut SocketCounters,
 ) -> io::Result<()> {
-    if bytes.len() <= usize::from(segment) {
-        return match to {
-            Some(to) => socket.send_to(bytes, to).map(drop),
-            None => socket.send(bytes).map(drop),
-        };
+    if bytes.len() <= segment {
+        send_one(socket, to, bytes)?;
+        return count_sent(counters, 1, 1);
     }
+    let count = bytes.len().div_ceil(segment);
+    if segment <= usize::from(segmentation.most_bytes) {
+        match send_segmented(socket, to, bytes, segment as u16) {
+            Err(error) if segmentation.refused(segment, &error) => {}
+            other => return other.and_then(|()| count_sent(counters, count, 1)),
+        }
+    }
+    for batch in bytes.chunks(segment * BATCH) {
+        let calls = send_many(socket, to, batch, segment)?;
+        count_sent(counters, batch.len().div_ceil(segment), calls)?;
+    }
+    Ok(())
+}
+
+fn count_sent(counters: &mut SocketCounters, datagrams: usize, calls: usize) -> io::Result<()> {
+    counters.sent_datagrams += datagrams as u64;
+    counters.send_calls += calls as u64;
+    Ok(())
+}
+
+fn send_one(socket: &UdpSocket, to: Option<SocketAddr>, bytes: &[u8]) -> io::Result<()> {
+    match to {
+        Some(to) => socket.send_to(bytes, to).map(drop),
+        None => socket.send(bytes).map(drop),
+    }
+}
+
+fn send_segmented(socket: &UdpSocket, to: Option<SocketAddr>, bytes: &[u8], segment: u16) -> io::Result<()> {
     let slices = [IoSlice::new(bytes)];
     let control = [ControlMessage::UdpGsoSegments(&segment)];
     let to = to.map(SockaddrStorage::from);
@@ -151,30 +200,38 @@ pub(super) fn send_run(
     Ok(())
 }
 
-/// Sends what waits in `queue`, in runs where `segmentation` is on. What the kernel has no room for stays in line; what
-/// it cannot send for another reason is dropped and counted, and the first such error is given when all was tried.
+/// At most [`BATCH`] datagrams, each on its own; gives the calls that it took.
+fn send_many(socket: &UdpSocket, to: Option<SocketAddr>, bytes: &[u8], segment: usize) -> io::Result<usize> {
+    let to = [to.map(SockaddrStorage::from); BATCH];
+    let (mut rest, mut calls) = (bytes, 0);
+    while !rest.is_empty() {
+        let mut chunks = rest.chunks(segment);
+        let slices: [_; BATCH] = std::array::from_fn(|_| [IoSlice::new(chunks.next().unwrap_or_default())]);
+        let count = rest.len().div_ceil(segment).min(BATCH);
+        let sent = HEADERS_SEND.with_borrow_mut(|headers| {
+            sendmmsg(socket.as_raw_fd(), headers, &slices[..count], to, [], MsgFlags::empty())
+                .map(Iterator::count)
+        })?;
+        rest = &rest[(sent * segment).min(rest.len())..];
+        calls += 1;
+    }
+    Ok(calls)
+}
+
+/// Sends what waits in `queue`. What the kernel has no room for stays in line; what it cannot send for another reason is
+/// dropped and counted, and the first such error is given when all was tried.
 pub(super) fn flush(
     queue: &mut SendQueue,
     sockets: &[Port],
-    segmentation: &mut bool,
+    segmentation: &mut Segmentation,
     counters: &mut SocketCounters,
 ) -> io::Result<()> {
     let mut failure = Ok(());
-    loop {
-        let most = if *segmentation { MAX_SEGMENTS } else { 1 };
-        let Some((first, count, bytes)) = queue.front_run(most, MAX_RUN_BYTES) else { return failure };
+    while let Some((first, count, bytes)) = queue.front_run(MAX_SEGMENTS, MAX_RUN_BYTES) {
         let socket = &sockets[usize::from(first.socket)].socket;
-        match send_run(socket, first.to, bytes, first.len as u16) {
-            Ok(()) => {
-                counters.send_calls += 1;
-                counters.sent_datagrams += count as u64;
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return failure,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) if count > 1 && refuses_segmentation(&error) => {
-                *segmentation = false;
-                continue;
-            }
+        match send(socket, first.to, bytes, first.len, segmentation, counters) {
+            Ok(()) => {}
+            Err(error) if would_block(&error) => return failure,
             Err(error) => {
                 counters.failed_sends += count as u64;
                 failure = failure.and(Err(error));
@@ -182,9 +239,5 @@ pub(super) fn flush(
         }
         queue.pop(count);
     }
-}
-
-/// Whether the kernel cannot send runs on this way after all: an interface without checksum offload, for one.
-pub(super) fn refuses_segmentation(error: &io::Error) -> bool {
-    matches!(error.raw_os_error().map(Errno::from_raw), Some(Errno::EIO | Errno::EINVAL | Errno::EMSGSIZE))
+    failure
 }

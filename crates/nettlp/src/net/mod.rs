@@ -14,14 +14,13 @@
 mod adapter;
 mod any;
 mod ask;
-#[allow(dead_code)] // used by sessions
 mod batch;
 mod ceiling;
 mod filter;
+mod peers;
 mod queue;
 mod serve;
 mod session;
-#[allow(dead_code)] // used by sessions
 mod socket;
 mod tagged;
 

@@ -2,13 +2,29 @@
 //! A riser session over one socket, seen from device software.
 
 use super::SocketCounters;
-use super::socket::OpenError;
+use super::batch::{self, Buffers, MAX_DATAGRAM_BYTES, MAX_RUN_BYTES, MAX_SEGMENTS, Segmentation};
+use super::socket::{self, Clock, OpenError, std_duration};
+use super::tagged::{is_completion, nothing_is_zero};
+use crate::auth::Key;
 use crate::carrier::{Arrival, Carrier, SendError, Wait};
-use capture::encap::Origin;
+use crate::stream::record::MAX_WINDOW;
+use crate::stream::{ConnectError, Connector, Session, SessionCounters, SessionError};
+use capture::encap::{NETTLP_LEN, Origin, PORT_SESSION};
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::socket::MsgFlags;
+use nix::sys::time::TimeSpec;
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::ops::RangeInclusive;
-use tlp::Tag;
+use std::os::fd::AsFd;
+use tlp::{Duration, Tag, Time};
+
+/// Bytes of receive buffer for each TLP of the window: what the kernel counts for a short datagram, and as much again.
+const BUFFER_BYTES_PER_TLP: usize = 4096;
+/// Longest sleep while a timer of the session runs; the kernel rounds it up to its own tick.
+const TICK: Duration = Duration::from_ms(2);
+/// How long a carrier that is dropped waits for what it has sent to be acknowledged.
+const LINGER: Duration = Duration::from_ms(100);
 
 /// Where a [`SessionCarrier`] leads.
 #[derive(Clone, Debug)]
@@ -17,26 +33,57 @@ pub struct SessionConnectOptions {
     pub remote: IpAddr,
     /// Address of this host to send from; `None`: what the route gives.
     pub local: Option<IpAddr>,
+    /// The adapter's port, 0x2ffd.
+    pub port: u16,
+    /// Key of an authenticated session; `None`: not authenticated.
+    pub key: Option<Key>,
+    /// TLPs that the adapter may send ahead; `None`: what the socket's buffer holds, at most 1024.
+    pub window: Option<u16>,
+    /// Whether to use segmentation and receive offload, where the kernel has them.
+    pub offload: bool,
 }
 
 impl SessionConnectOptions {
     /// Without authentication, with the window that the socket's buffer holds.
     #[must_use]
     pub fn new(remote: IpAddr, local: Option<IpAddr>) -> SessionConnectOptions {
-        SessionConnectOptions { remote, local }
+        SessionConnectOptions { remote, local, port: PORT_SESSION, key: None, window: None, offload: true }
     }
 
     /// Whether a pre-shared key is set.
     #[must_use]
-    pub fn is_authenticated(&self) -> bool {
-        false
+    pub const fn is_authenticated(&self) -> bool {
+        self.key.is_some()
     }
 }
 
-/// A session: every TLP arrives, once, and in order.
+/// A session: every TLP arrives, once, and in order. Sending blocks for no longer than the network interface does.
+///
+/// Dropping it waits up to 100 ms for what was sent to be acknowledged, and tells the adapter that it goes.
 #[derive(Debug)]
 pub struct SessionCarrier {
+    socket: UdpSocket,
+    session: Session,
+    clock: Clock,
+    buffers: Buffers,
+    scratch: Vec<u8>,
+    segmentation: Segmentation,
+    coalesced: bool,
+    /// Timeout that the socket has now.
+    timeout: Option<std::time::Duration>,
+    drops: u32,
     counters: SocketCounters,
+}
+
+/// TLPs that a socket's buffer holds.
+pub(super) fn window(socket: &UdpSocket, wanted: Option<u16>) -> u16 {
+    let holds = socket::receive_buffer_bytes(socket) / BUFFER_BYTES_PER_TLP;
+    wanted.unwrap_or(u16::try_from(holds).unwrap_or(MAX_WINDOW)).clamp(1, MAX_WINDOW)
+}
+
+/// A number that nobody guesses.
+pub(super) fn random() -> io::Result<u64> {
+    getrandom::u64().map_err(|error| io::Error::other(error.to_string()))
 }
 
 impl SessionCarrier {
@@ -45,13 +92,192 @@ impl SessionCarrier {
     /// # Errors
     /// Where nobody answers or the peer refuses; see [`OpenError`].
     pub fn connect(options: &SessionConnectOptions) -> Result<SessionCarrier, OpenError> {
-        Err(OpenError::NoSession(options.remote))
+        let local = socket::local_address(options.remote, options.local)?;
+        let socket = socket::bind(SocketAddr::new(local, 0), "a riser session")?;
+        socket::connect(&socket, SocketAddr::new(options.remote, options.port))?;
+        let clock = Clock::new();
+        let window = window(&socket, options.window);
+        let nonce = random().map_err(OpenError::io("making a nonce"))?;
+        let connector =
+            Connector::new(clock.now(), nonce, window, MAX_DATAGRAM_BYTES as u16, options.key.as_ref());
+        let session = connector
+            .and_then(|connector| shake_hands(&socket, clock, connector))
+            .map_err(|error| open_error(options, error))?;
+        let coalesced = options.offload && batch::receive_coalesced(&socket);
+        batch::report_drops(&socket).map_err(OpenError::io("asking for the count of drops"))?;
+        Ok(SessionCarrier {
+            socket,
+            session,
+            clock,
+            buffers: Buffers::new(),
+            scratch: Vec::new(),
+            segmentation: Segmentation::new(options.offload),
+            coalesced,
+            timeout: None,
+            drops: 0,
+            counters: SocketCounters::default(),
+        })
     }
 
     /// What its socket has seen.
     #[must_use]
     pub fn socket_counters(&self) -> SocketCounters {
         self.counters
+    }
+
+    /// What its session has seen.
+    #[must_use]
+    pub fn counters(&self) -> SessionCounters {
+        self.session.counters()
+    }
+
+    /// Has credits return by [`release`](Self::release) alone, and not with delivery.
+    pub fn set_manual_release(&mut self, manual: bool) {
+        self.session.set_manual_release(manual);
+    }
+
+    /// Returns the credits of `count` TLPs that [`receive`](Carrier::receive) has handed over.
+    pub fn release(&mut self, count: usize) {
+        self.session.release(count);
+    }
+
+    /// The address and port of this side.
+    ///
+    /// # Errors
+    /// Those of `getsockname`.
+    pub fn local_address(&self) -> io::Result<SocketAddr> {
+        self.socket.local_addr()
+    }
+}
+
+/// Sends Hellos and reads answers until there is a session, or there will be none.
+fn shake_hands(socket: &UdpSocket, clock: Clock, mut connector: Connector) -> Result<Session, ConnectError> {
+    let mut bytes = [0; 512];
+    loop {
+        let now = clock.now();
+        if let Some(hello) = connector.poll_transmit(now)? {
+            // Whether anybody is there shows below.
+            let _ = socket.send(&hello);
+        }
+        let wait = connector.poll_timeout().since(now).max(Duration::from_us(1));
+        // A failure to set it would leave the last one, or none: then the kernel has worse troubles.
+        socket.set_read_timeout(Some(std_duration(wait))).map_err(|_| ConnectError::Silent)?;
+        match socket.recv(&mut bytes) {
+            Ok(len) => {
+                if let Some(session) = connector.handle(clock.now(), &bytes[..len])? {
+                    return Ok(session);
+                }
+            }
+            Err(error) if batch::would_block(&error) => {}
+            // Nobody is on the port; waiting would not help.
+            Err(_) => return Err(ConnectError::Silent),
+        }
+    }
+}
+
+fn open_error(options: &SessionConnectOptions, error: ConnectError) -> OpenError {
+    match error {
+        ConnectError::Silent => OpenError::NoSession(options.remote),
+        ConnectError::Refused(_) | ConnectError::Unauthentic => {
+            OpenError::Refused { peer: options.remote, reason: error.to_string() }
+        }
+        ConnectError::NoRandomness => {
+            OpenError::Io { what: "making keys", source: io::Error::other(error.to_string()) }
+        }
+    }
+}
+
+/// What an ended session is as an error of a socket.
+fn session_error(error: SessionError) -> io::Error {
+    let kind = match error {
+        SessionError::Silent => io::ErrorKind::TimedOut,
+        SessionError::Reset | SessionError::Closed => io::ErrorKind::ConnectionReset,
+        SessionError::Protocol => io::ErrorKind::InvalidData,
+        SessionError::Exhausted => io::ErrorKind::Other,
+    };
+    io::Error::new(kind, error)
+}
+
+/// Device software gets completions of its own requests, and requests of the host.
+fn arrival(datagram: &[u8]) -> Arrival<'_> {
+    let tlp = &datagram[NETTLP_LEN..];
+    let origin = if is_completion(tlp) { Origin::Device } else { Origin::Host };
+    Arrival { origin, tlp, sequence: u16::from_be_bytes([datagram[0], datagram[1]]), timestamp: 0 }
+}
+
+/// Hands a datagram's TLP on, and those that waited for it.
+fn deliver(
+    session: &mut Session,
+    now: Time,
+    datagram: &[u8],
+    scratch: &mut Vec<u8>,
+    take: &mut impl FnMut(Arrival<'_>),
+) -> usize {
+    let Some(next) = session.handle(now, datagram, scratch) else { return 0 };
+    take(arrival(next));
+    let mut count = 1;
+    while let Some(kept) = session.pop_kept(now) {
+        take(arrival(&kept));
+        session.recycle(kept);
+        count += 1;
+    }
+    count
+}
+
+impl SessionCarrier {
+    /// Sends what the session has to send.
+    fn transmit(&mut self, now: Time) -> io::Result<()> {
+        while let Some(run) = self.session.poll_transmit(now, MAX_SEGMENTS, MAX_RUN_BYTES) {
+            let segment = usize::from(run.segment);
+            batch::send(&self.socket, None, run.bytes, segment, &mut self.segmentation, &mut self.counters)?;
+        }
+        self.session.failure().map_or(Ok(()), |error| Err(session_error(error)))
+    }
+
+    /// One call of the kernel, and what came with it.
+    fn receive_once(&mut self, flags: MsgFlags, take: &mut impl FnMut(Arrival<'_>)) -> io::Result<usize> {
+        let (session, scratch, clock) = (&mut self.session, &mut self.scratch, self.clock);
+        let mut taken = 0;
+        let count = if self.coalesced {
+            let (received, bytes) = self.buffers.receive_one(&self.socket, flags)?;
+            let now = clock.now();
+            for datagram in bytes.chunks(received.segment) {
+                taken += deliver(session, now, datagram, scratch, take);
+            }
+            if let Some(drops) = received.drops {
+                self.counters.kernel_drops += u64::from(drops.wrapping_sub(self.drops));
+                self.drops = drops;
+            }
+            bytes.len().div_ceil(received.segment)
+        } else {
+            let mut now = None;
+            self.buffers.receive_many(&self.socket, false, flags, |_, datagram| {
+                let now = *now.get_or_insert_with(|| clock.now());
+                taken += deliver(session, now, datagram, scratch, take);
+            })?
+        };
+        self.counters.receive_calls += 1;
+        self.counters.received_datagrams += count as u64;
+        Ok(taken)
+    }
+
+    /// Waits for a datagram, at most so long, or until a timer of the session is due.
+    fn wait(&mut self, now: Time, most: Duration) -> io::Result<MsgFlags> {
+        let due = self.session.poll_timeout().map_or(Duration::MAX, |at| at.since(now));
+        let wait = most.min(due.max(TICK));
+        if wait < Duration::from_ms(1) {
+            let mut polled = [PollFd::new(self.socket.as_fd(), PollFlags::POLLIN)];
+            ppoll(&mut polled, Some(TimeSpec::from_duration(std_duration(wait))), None)?;
+            return Ok(MsgFlags::MSG_DONTWAIT);
+        }
+        // Few different timeouts, since each change costs a call.
+        let ms = wait.as_ps() / 1_000_000_000;
+        let timeout = std::time::Duration::from_millis(1 << ms.min(1024).ilog2());
+        if self.timeout != Some(timeout) {
+            self.socket.set_read_timeout(Some(timeout))?;
+            self.timeout = Some(timeout);
+        }
+        Ok(MsgFlags::MSG_WAITFORONE)
     }
 }
 
@@ -65,28 +291,65 @@ impl Carrier for SessionCarrier {
     }
 
     fn room(&self) -> usize {
-        0
+        self.session.room()
     }
 
     fn send(
         &mut self,
         _origin: Origin,
         _tag: Tag,
-        _len: usize,
-        _fill: impl FnOnce(&mut [u8]),
+        len: usize,
+        fill: impl FnOnce(&mut [u8]),
     ) -> Result<(), SendError> {
-        Err(SendError::NoRoom)
+        self.session.send(len, fill)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        Ok(())
+        self.transmit(self.clock.now())
     }
 
-    fn receive(&mut self, _wait: Wait, _take: impl FnMut(Arrival<'_>)) -> io::Result<usize> {
-        Ok(0)
+    fn receive(&mut self, wait: Wait, mut take: impl FnMut(Arrival<'_>)) -> io::Result<usize> {
+        let start = self.clock.now();
+        let (most, busy) = match wait {
+            Wait::Never => (Duration::ZERO, true),
+            Wait::AtMost(most) => (most, most == Duration::ZERO),
+            Wait::Busy(most) => (most, true),
+        };
+        let end = start + most;
+        let mut now = start;
+        loop {
+            let flags = if busy { MsgFlags::MSG_DONTWAIT } else { self.wait(now, end.since(now))? };
+            let taken = nothing_is_zero(self.receive_once(flags, &mut take))?;
+            now = self.clock.now();
+            let sent = self.transmit(now);
+            // What has come is not hidden by what cannot be sent; that shows again.
+            if taken > 0 || now >= end {
+                return if taken > 0 { Ok(taken) } else { sent.map(|()| 0) };
+            }
+            sent?;
+            if busy {
+                std::hint::spin_loop();
+            }
+        }
     }
 
     fn is_idle(&self) -> bool {
-        true
+        self.session.is_idle()
+    }
+}
+
+impl Drop for SessionCarrier {
+    fn drop(&mut self) {
+        let end = self.clock.now() + LINGER;
+        let mut now = self.clock.now();
+        let mut alive = self.transmit(now).is_ok();
+        while alive && !self.session.is_idle() && now < end {
+            alive = self.receive(Wait::AtMost(end.since(now)), |_| ()).is_ok();
+            now = self.clock.now();
+        }
+        if alive {
+            let bye = self.session.close();
+            let _ = self.socket.send(bye.bytes);
+        }
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Upstream's ports, seen from device software: a socket for each port, bound and connected to the same number.
 
-use super::batch::{self, BATCH, Buffers};
+use super::batch::{self, BATCH, Buffers, Segmentation};
 use super::queue::SendQueue;
 use super::socket::{self, Clock, OpenError, Port, std_duration};
 use super::{MAX_TLP_BYTES, SocketCounters};
@@ -51,7 +51,7 @@ pub struct TaggedCarrier {
     poll: Option<Epoll>,
     buffers: Buffers,
     queue: SendQueue,
-    segmentation: bool,
+    segmentation: Segmentation,
     /// The socket that gave something last.
     hot: usize,
     /// Timeout that the only socket has now.
@@ -80,7 +80,7 @@ impl TaggedCarrier {
         }
         let poll = if ports.len() > 1 { Some(watch(&ports)?) } else { None };
         Ok(TaggedCarrier {
-            segmentation: batch::offers_segmentation(&ports[0].socket),
+            segmentation: Segmentation::new(true),
             ports,
             tags: options.tags.clone(),
             scheme: options.scheme,

@@ -137,6 +137,12 @@ impl Acceptor {
         Some((peer.address, &mut peer.session))
     }
 
+    /// As [`session`](Self::session), to look at.
+    #[must_use]
+    pub fn peek(&self, index: usize) -> Option<&Session> {
+        self.peers.get(index)?.as_ref().map(|peer| &peer.session)
+    }
+
     /// The indices that sessions may have.
     #[must_use]
     pub fn indices(&self) -> std::ops::Range<usize> {
@@ -168,18 +174,16 @@ impl Acceptor {
     /// Takes a datagram. `known` is what [`find`](Self::find) gives for its sender.
     pub fn handle(&mut self, now: Time, known: Option<usize>, from: SocketAddr, datagram: &[u8]) -> Accepted {
         // Only handshakes are looked at here; their numbers have the control bit and count 0.
-        if record::number(datagram) == Some(record::CONTROL_BIT) && datagram.len() == HELLO_BYTES {
-            if let Some(Datagram::Control {
-                session: nonce, record: Record::Hello { offer, noise }, ..
-            }) = record::parse(datagram)
-            {
-                return Accepted::Reply(self.hello(now, from, nonce, offer, noise));
-            }
+        if record::number(datagram) == Some(record::CONTROL_BIT)
+            && datagram.len() == HELLO_BYTES
+            && let Some(Datagram::Control { session: nonce, record: Record::Hello { offer, noise }, .. }) =
+                record::parse(datagram)
+        {
+            return Accepted::Reply(self.hello(now, from, nonce, offer, noise));
         }
-        if !self.opening.is_empty() {
-            if let Some(index) = self.confirm(now, from, datagram) {
-                return Accepted::Session(index);
-            }
+        let confirmed = if self.opening.is_empty() { None } else { self.confirm(now, from, datagram) };
+        if let Some(index) = confirmed {
+            return Accepted::Session(index);
         }
         match known {
             Some(index) => Accepted::Session(index),
@@ -303,10 +307,10 @@ impl Acceptor {
         (now.since(oldest.0) >= STALE).then_some(oldest.1)
     }
 
-    /// Forgets a session where it has failed or ended; gives its peer.
+    /// Forgets a session where it has failed or ended, and nothing of it waits for its consumer; gives its peer.
     pub fn reap(&mut self, index: usize) -> Option<(SocketAddr, SessionError)> {
         let peer = self.peers.get(index)?.as_ref()?;
-        let error = peer.session.failure()?;
+        let error = peer.session.failure().filter(|_| !peer.session.is_holding())?;
         let address = peer.address;
         match error {
             SessionError::Closed => self.counters.closed += 1,

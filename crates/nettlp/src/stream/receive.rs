@@ -91,12 +91,17 @@ impl Receive {
         if !self.ahead[index].is_empty() {
             return Verdict::Duplicate;
         }
+        self.ahead[index] = self.copy(datagram);
+        self.kept += 1;
+        Verdict::Kept
+    }
+
+    /// A copy, in a buffer that was used before if there is one.
+    pub(super) fn copy(&mut self, datagram: &[u8]) -> Vec<u8> {
         let mut buffer = self.spare.pop().unwrap_or_default();
         buffer.clear();
         buffer.extend_from_slice(datagram);
-        self.ahead[index] = buffer;
-        self.kept += 1;
-        Verdict::Kept
+        buffer
     }
 
     /// The next datagram has been delivered.

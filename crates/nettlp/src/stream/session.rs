@@ -8,6 +8,7 @@ use super::{KEEP_ALIVE, MAX_TIMEOUTS, PROBE_INTERVAL};
 use crate::auth::{SEAL_BYTES, Seal};
 use crate::carrier::SendError;
 use capture::encap::NETTLP_LEN;
+use std::collections::VecDeque;
 use tlp::Time;
 
 /// Numbers of control records that may be overtaken by later ones.
@@ -69,6 +70,8 @@ pub struct Session {
     is_client: bool,
     transmit: Transmit,
     receive: Receive,
+    /// Delivered, and not taken by the consumer; at most a window, since their credits are not released.
+    held: VecDeque<Vec<u8>>,
     seal: Option<Seal>,
     /// Plain text on its way to be sealed.
     plain: Vec<u8>,
@@ -151,6 +154,7 @@ impl Session {
             is_client,
             transmit: Transmit::new(first(ours), agreed.peer_window),
             receive: Receive::new(first(theirs), agreed.window),
+            held: VecDeque::new(),
             seal: agreed.seal,
             plain: Vec::new(),
             longest: agreed.longest,
@@ -229,8 +233,18 @@ impl Session {
     /// # Errors
     /// Where the ring is full, the session has failed, or the TLP is too long; `fill` is not called then.
     pub fn send(&mut self, len: usize, fill: impl FnOnce(&mut [u8])) -> Result<(), SendError> {
-        let most = self.longest_tlp();
-        if len > most || len == 0 {
+        self.send_framed(NETTLP_LEN + len, |out| fill(&mut out[NETTLP_LEN..]))
+    }
+
+    /// As [`send`](Self::send), with a datagram: `len` counts six bytes before the TLP too, and what `fill` leaves there
+    /// does not matter.
+    ///
+    /// # Errors
+    /// As for `send`.
+    pub fn send_framed(&mut self, len: usize, fill: impl FnOnce(&mut [u8])) -> Result<(), SendError> {
+        let seal_bytes = self.seal_bytes();
+        let most = self.longest - seal_bytes;
+        if len > most || len <= NETTLP_LEN {
             return Err(SendError::TooLong { bytes: len, most });
         }
         let number = self.transmit.next();
@@ -240,17 +254,16 @@ impl Session {
         if self.failure.is_some() {
             return Err(SendError::NoRoom);
         }
-        let sealed = NETTLP_LEN + len + self.seal_bytes();
-        let Some(slot) = self.transmit.push(sealed) else { return Err(SendError::NoRoom) };
-        record::put_number(slot, number);
+        let Some(slot) = self.transmit.push(len + seal_bytes) else { return Err(SendError::NoRoom) };
         match &self.seal {
-            None => fill(&mut slot[NETTLP_LEN..]),
+            None => fill(slot),
             Some(seal) => {
                 self.plain.resize(len, 0);
                 fill(&mut self.plain);
-                seal.seal(number, &self.plain, &mut slot[NETTLP_LEN..]);
+                seal.seal(number, &self.plain[NETTLP_LEN..], &mut slot[NETTLP_LEN..]);
             }
         }
+        record::put_number(slot, number);
         self.counters.sent_tlps += 1;
         Ok(())
     }
@@ -289,6 +302,29 @@ impl Session {
     /// Takes a buffer of [`pop_kept`](Self::pop_kept) back.
     pub fn recycle(&mut self, buffer: Vec<u8>) {
         self.receive.recycle(buffer);
+    }
+
+    /// Keeps a delivered TLP that the consumer does not take now. Its credit must not have been released.
+    pub fn hold(&mut self, datagram: &[u8]) {
+        let buffer = self.receive.copy(datagram);
+        self.held.push_back(buffer);
+    }
+
+    /// Whether TLPs wait to be offered again. What is delivered meanwhile belongs behind them.
+    #[must_use]
+    pub fn is_holding(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    /// The oldest TLP that was not taken, to be offered again; to be given back with [`recycle`](Self::recycle) where it
+    /// was taken now, else with [`hold_again`](Self::hold_again).
+    pub fn pop_held(&mut self) -> Option<Vec<u8>> {
+        self.held.pop_front()
+    }
+
+    /// Takes a TLP back that was not taken again.
+    pub fn hold_again(&mut self, datagram: Vec<u8>) {
+        self.held.push_front(datagram);
     }
 
     /// Datagrams kept, and bytes that their buffers hold.

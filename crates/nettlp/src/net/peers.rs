@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The sessions of an adapter's sockets: which of them have something to send, and when.
+
+use super::SocketCounters;
+use super::batch::{self, MAX_RUN_BYTES, MAX_SEGMENTS, Segmentation};
+use crate::carrier::SendError;
+use crate::stream::{Accepted, Acceptor, AcceptorCounters, AcceptorOptions, Session};
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use tlp::Time;
+
+/// All sessions on one port.
+#[derive(Debug)]
+pub(super) struct Sessions {
+    acceptor: Acceptor,
+    /// Those that may have something to send.
+    due: Vec<usize>,
+    is_due: Vec<bool>,
+    /// Those of which TLPs were not taken.
+    holding: Vec<usize>,
+    /// When the next timer is due; may be too early.
+    wake: Option<Time>,
+}
+
+impl Sessions {
+    pub(super) fn new(options: AcceptorOptions, random: Box<dyn FnMut() -> u64 + Send>) -> Sessions {
+        let acceptor = Acceptor::new(options, random);
+        Sessions { acceptor, due: Vec::new(), is_due: Vec::new(), holding: Vec::new(), wake: None }
+    }
+
+    pub(super) fn find(&self, from: SocketAddr) -> Option<usize> {
+        self.acceptor.find(from)
+    }
+
+    pub(super) fn counters(&self) -> AcceptorCounters {
+        self.acceptor.counters()
+    }
+
+    pub(super) fn wake(&self) -> Option<Time> {
+        self.wake
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.acceptor.len()
+    }
+
+    /// Datagrams of any length that go to this peer now.
+    pub(super) fn room(&self, to: SocketAddr) -> usize {
+        self.acceptor.find(to).and_then(|index| self.acceptor.peek(index)).map_or(0, Session::room)
+    }
+
+    /// Puts a datagram in a peer's stream.
+    pub(super) fn send(
+        &mut self,
+        to: SocketAddr,
+        len: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<(), SendError> {
+        let index = self.acceptor.find(to).ok_or(SendError::NoRoom)?;
+        let (_, session) = self.acceptor.session(index).ok_or(SendError::NoRoom)?;
+        session.send_framed(len, fill)?;
+        self.mark(index);
+        Ok(())
+    }
+
+    /// Whose datagram it is.
+    pub(super) fn handle(
+        &mut self,
+        now: Time,
+        known: Option<usize>,
+        from: SocketAddr,
+        datagram: &[u8],
+    ) -> Accepted {
+        self.acceptor.handle(now, known, from, datagram)
+    }
+
+    /// A session, which may have something to send afterwards.
+    pub(super) fn session(&mut self, index: usize) -> Option<&mut Session> {
+        self.mark(index);
+        self.acceptor.session(index).map(|(_, session)| session)
+    }
+
+    fn mark(&mut self, index: usize) {
+        if index >= self.is_due.len() {
+            self.is_due.resize(index + 1, false);
+        }
+        if !std::mem::replace(&mut self.is_due[index], true) {
+            self.due.push(index);
+        }
+    }
+
+    /// A TLP was taken, or was not: then it is kept.
+    pub(super) fn settle(&mut self, index: usize, datagram: &[u8], taken: bool) {
+        let Some((_, session)) = self.acceptor.session(index) else { return };
+        if taken {
+            return session.release(1);
+        }
+        if !session.is_holding() {
+            self.holding.push(index);
+        }
+        session.hold(datagram);
+    }
+
+    /// The sessions whose TLPs are to be offered again; to be given back where they still hold some.
+    pub(super) fn take_holding(&mut self) -> Vec<usize> {
+        std::mem::take(&mut self.holding)
+    }
+
+    pub(super) fn hold_on(&mut self, index: usize) {
+        self.holding.push(index);
+    }
+
+    /// The peer of a session, and its oldest TLP that was not taken.
+    pub(super) fn pop_held(&mut self, index: usize) -> Option<(SocketAddr, Vec<u8>)> {
+        let (from, session) = self.acceptor.session(index)?;
+        session.pop_held().map(|held| (from, held))
+    }
+
+    /// Sends what sessions have to send by `now`, and forgets those that have ended.
+    pub(super) fn flush(
+        &mut self,
+        now: Time,
+        socket: &UdpSocket,
+        segmentation: &mut Segmentation,
+        counters: &mut SocketCounters,
+    ) -> io::Result<()> {
+        if self.wake.is_some_and(|at| at <= now) {
+            self.wake = None;
+            for index in self.acceptor.indices() {
+                self.mark(index);
+            }
+        }
+        let mut failure = Ok(());
+        while let Some(index) = self.due.pop() {
+            self.is_due[index] = false;
+            let Some((to, session)) = self.acceptor.session(index) else { continue };
+            while let Some(run) = session.poll_transmit(now, MAX_SEGMENTS, MAX_RUN_BYTES) {
+                let segment = usize::from(run.segment);
+                let sent = batch::send(socket, Some(to), run.bytes, segment, segmentation, counters);
+                counters.failed_sends += if sent.is_err() { run.count as u64 } else { 0 };
+                failure = failure.and(sent);
+            }
+            let at = session.poll_timeout();
+            self.wake = [self.wake, at].into_iter().flatten().min();
+            self.acceptor.reap(index);
+        }
+        failure
+    }
+}
