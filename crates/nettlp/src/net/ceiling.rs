@@ -2,7 +2,8 @@
 //! How many datagrams a second this machine moves from one thread to another over its loopback, with nothing behind them: what
 //! NetTLP over loopback cannot pass.
 
-use super::batch::{self, Buffers, MAX_DATAGRAM_BYTES, MAX_SEGMENTS};
+use super::SocketCounters;
+use super::batch::{self, Buffers, MAX_DATAGRAM_BYTES, MAX_SEGMENTS, Segmentation};
 use super::socket::{self, OpenError, std_duration};
 use nix::sys::socket::MsgFlags;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -44,7 +45,6 @@ fn rate(address: IpAddr, bytes: usize, run: usize, span: Duration) -> Result<f64
     socket::connect(&sender, to)?;
     receiver.set_read_timeout(Some(PATIENCE)).map_err(OpenError::io("setting a timeout"))?;
     let coalesced = run > 1 && batch::receive_coalesced(&receiver);
-    let run = if batch::offers_segmentation(&sender) { run } else { 1 };
     let over = AtomicBool::new(false);
     let begun = Instant::now();
     let received = thread::scope(|scope| {
@@ -58,10 +58,11 @@ fn rate(address: IpAddr, bytes: usize, run: usize, span: Duration) -> Result<f64
 
 fn send(socket: &UdpSocket, datagrams: &[u8], segment: usize, span: std::time::Duration) {
     let begun = Instant::now();
+    let (mut segmentation, mut counters) = (Segmentation::new(true), SocketCounters::default());
     while begun.elapsed() < span {
         for _ in 0..16 {
             // What the kernel has no room for is lost, as any datagram may be.
-            let _ = batch::send_run(socket, None, datagrams, segment as u16);
+            let _ = batch::send(socket, None, datagrams, segment, &mut segmentation, &mut counters);
         }
     }
 }
