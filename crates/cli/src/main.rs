@@ -4,12 +4,14 @@
 //! It reads arguments, calls, and prints. It never computes a result of its own, and never overwrites a file unasked.
 //!
 //! - [`commands`]: one file per command; a new one is three lines in its `mod.rs`.
+//! - [`mod@interrupt`], Ctrl-C.
 //! - [`output`]: tables and JSON on standard output.
 //! - [`progress`]: what is shown meanwhile.
 //! - [`failure`]: what goes to standard error, and the exit status.
 
 mod commands;
 mod failure;
+mod interrupt;
 mod output;
 mod progress;
 

@@ -7,6 +7,7 @@ mod cfg;
 mod counters;
 mod peer;
 mod perf;
+mod psmem;
 mod read;
 mod write;
 
@@ -32,6 +33,7 @@ pub(crate) struct Args {
 #[derive(Subcommand)]
 enum Tool {
     Adapter(Box<adapter::Args>),
+    Psmem(psmem::Args),
     Read(read::Args),
     Write(write::Args),
     Perf(perf::Args),
@@ -41,6 +43,7 @@ enum Tool {
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
     match args.tool {
         Tool::Adapter(args) => adapter::run(*args),
+        Tool::Psmem(args) => psmem::run(args),
         Tool::Read(args) => read::run(args),
         Tool::Write(args) => write::run(args),
         Tool::Perf(args) => perf::run(args),

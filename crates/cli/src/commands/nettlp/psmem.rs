@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `riser nettlp psmem`: memory behind an adapter's BAR4, answered by this program. Never decides what an answer is.
+
+use super::bytes::number;
+use crate::failure::Failure;
+use crate::{interrupt, output, progress};
+use capture::encap::PortScheme;
+use clap::ValueEnum;
+use nettlp::client::control::{ControlError, Messaging};
+use nettlp::completer::{Image, Memory};
+use nettlp::net::{AnyCarrier, ConnectOptions, SessionConnectOptions, TaggedOptions, connect};
+use nettlp::psmem::{Psmem, Window, serve};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read};
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use tlp::{Bdf, Mps};
+
+/// How long a run is quiet before it shows what it has done, where a terminal is, and how often it does.
+const SHOW_AFTER: Duration = Duration::from_secs(2);
+const SHOW_EVERY: Duration = Duration::from_millis(500);
+/// Bytes of a file that are copied at once.
+const COPY_BYTES: usize = 1 << 20;
+
+const EXAMPLE: &str = "\
+Examples:
+  riser nettlp psmem -r 192.168.10.1
+  riser nettlp psmem -r 127.0.0.1 -l 127.0.0.2 --base 0xfe000000 --size 1M --bus 1b:00.0
+  riser nettlp psmem -r 192.168.10.1 --file bar4.bin --write-back --json
+
+In place of psmem: answers what the adapter's host reads and writes in BAR4, over a session or on ports 0x4000 to 0x400f,
+until Ctrl-C. Reads beyond the memory are answered with Unsupported Request; completions are cut at 64 B boundaries and at
+--mps. What was counted is shown at the end; --json prints one object:
+  remote, carrier (session or tagged), base, size_bytes, seconds, received, malformed, mended, wrong_digest, unanswered (TLPs),
+  completer: {reads, read_bytes, writes, written_bytes, completions, reads_out_of_range, ...}, sockets: {received_datagrams,
+  sent_datagrams, malformed_datagrams}";
+
+/// Answer the host's reads and writes of BAR4 from memory
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLE)]
+pub(crate) struct Args {
+    /// Address of the adapter
+    #[arg(short, long, value_name = "ADDRESS")]
+    remote: IpAddr,
+
+    /// Address of this host to listen on, where the adapter sends to
+    #[arg(short, long, value_name = "ADDRESS")]
+    local: Option<IpAddr>,
+
+    /// Where BAR4 begins; without it the driver of the adapter's host is asked
+    #[arg(long, value_name = "ADDRESS", value_parser = number)]
+    base: Option<u64>,
+
+    /// Bytes of memory [default: 64K, or those of --file]
+    #[arg(long, value_name = "BYTES", value_parser = number)]
+    size: Option<u64>,
+
+    /// What the memory holds at first: a file, and zeroes behind it
+    #[arg(long, value_name = "FILE")]
+    file: Option<PathBuf>,
+
+    /// Bring what the host has written back to the file at the end
+    #[arg(long, requires = "file", conflicts_with = "size")]
+    write_back: bool,
+
+    /// Completer ID [default: 00:00.0, or what the driver of the adapter's host says where it is asked]
+    #[arg(short, long, value_name = "BUS:DEVICE.FUNCTION")]
+    bus: Option<Bdf>,
+
+    /// How TLPs travel
+    #[arg(long, value_enum, default_value = "auto")]
+    scheme: Scheme,
+
+    /// Most data of a completion: Max_Payload_Size
+    #[arg(long, value_name = "BYTES", default_value = "256", value_parser = mps)]
+    mps: Mps,
+
+    /// Ask for what has come again and again instead of sleeping: the least latency, for a whole core
+    #[arg(long)]
+    busy: bool,
+
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// How TLPs travel.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Scheme {
+    /// A session where the peer knows it, else the ports of today
+    Auto,
+    /// Ports 0x4000 + (tag & 0xf)
+    Tagged,
+    /// The ports of the NetTLP paper: 0x3000 + (tag & 0xf)
+    Paper,
+    /// A riser session
+    Session,
+}
+
+fn mps(text: &str) -> Result<Mps, String> {
+    let bytes: u32 = text.parse().map_err(|_| "legal are 128, 256, 512, 1024, 2048, 4096".to_owned())?;
+    Mps::new(bytes).map_err(|e| e.to_string())
+}
+
+type Counts = BTreeMap<&'static str, u64>;
+
+#[derive(Serialize)]
+struct Report {
+    remote: String,
+    carrier: &'static str,
+    base: u64,
+    size_bytes: u64,
+    seconds: f64,
+    #[serde(flatten)]
+    counters: Counts,
+    completer: Counts,
+    sockets: Sockets,
+}
+
+#[derive(Serialize)]
+struct Sockets {
+    received_datagrams: u64,
+    sent_datagrams: u64,
+    malformed_datagrams: u64,
+}
+
+pub(crate) fn run(args: Args) -> Result<(), Failure> {
+    let image = Arc::new(image(&args)?);
+    let (base, id) = place(&args)?;
+    if base.checked_add(image.bytes() - 1).is_none() {
+        let bytes = image.bytes();
+        return Err(Failure::usage(format!("{bytes} bytes at {base:#x} pass the end of the address space")));
+    }
+    let interrupted = interrupt::flag()?;
+    let mut carrier = carrier(&args)?;
+    let mut psmem = Psmem::new(id, args.mps, Window { base, image: image.clone() });
+    say_ready(&args, base, image.bytes(), &carrier);
+    let began = Instant::now();
+    let served = until_interrupted(&mut carrier, &mut psmem, args.busy, &interrupted);
+    let seconds = began.elapsed().as_secs_f64();
+    // What was written is brought back, and what was counted is shown, however it ended.
+    let brought = image.write_back();
+    show(&args, base, image.bytes(), seconds, &carrier, &psmem)?;
+    served.map_err(|e| Failure::Run(format!("{}: {e}", args.remote)))?;
+    brought.map_err(|e| in_file(&args, &e))?;
+    Ok(())
+}
+
+fn image(args: &Args) -> Result<Image, Failure> {
+    let Some(path) = &args.file else {
+        let bytes = args.size.unwrap_or(64 << 10);
+        return Image::zeroes(bytes).map_err(|e| Failure::usage(format!("--size: {e}")));
+    };
+    let image = if args.write_back { Image::file(path, true) } else { copy(path, args.size) };
+    image.map_err(|e| in_file(args, &e))
+}
+
+/// The file's bytes in memory of their own, so that the host can write them and the file stays as it is.
+fn copy(path: &Path, size: Option<u64>) -> io::Result<Image> {
+    let file = File::open(path)?;
+    let bytes = size.unwrap_or(file.metadata()?.len());
+    let mut image = Arc::new(Image::zeroes(bytes)?);
+    let mut rest = file.take(bytes);
+    let (mut buffer, mut at) = (vec![0; COPY_BYTES], 0);
+    loop {
+        let len = rest.read(&mut buffer)?;
+        if len == 0 {
+            break;
+        }
+        image.write(at, &buffer[..len]).map_err(|_| io::Error::other("the memory takes no more"))?;
+        at += len as u64;
+    }
+    Arc::into_inner(image).ok_or_else(|| io::Error::other("the memory is shared"))
+}
+
+fn in_file(args: &Args, error: &io::Error) -> Failure {
+    let path = args.file.as_deref().unwrap_or_else(|| "memory".as_ref());
+    Failure::Run(format!("{}: {error}", path.display()))
+}
+
+/// First address and Completer ID: as named, or as the driver of the adapter's host says.
+fn place(args: &Args) -> Result<(u64, Bdf), Failure> {
+    if let Some(base) = args.base {
+        return Ok((base, args.bus.unwrap_or_default()));
+    }
+    let asked = |e: ControlError| Failure::Run(format!("{e}; name BAR4's address with --base"));
+    let mut driver = Messaging::open(args.remote, args.local).map_err(asked)?;
+    let base = driver.bar4_start().map_err(asked)?;
+    let id = args.bus.map_or_else(|| driver.device_id(), Ok).map_err(asked)?;
+    Ok((base, id))
+}
+
+fn carrier(args: &Args) -> Result<AnyCarrier, Failure> {
+    #[expect(clippy::reversed_empty_ranges, reason = "it has no requests of its own")]
+    let (scheme, tags) = match args.scheme {
+        Scheme::Paper => (PortScheme::Paper, 0..=15),
+        _ => (PortScheme::Tagged, 1..=0),
+    };
+    let (remote, local) = (args.remote, args.local);
+    let tagged = TaggedOptions { local, host: true, scheme, ..TaggedOptions::new(remote, tags) };
+    let session = matches!(args.scheme, Scheme::Auto | Scheme::Session);
+    let session = session.then(|| SessionConnectOptions::new(remote, local));
+    let opened = match (args.scheme, &session) {
+        (Scheme::Session, Some(session)) => {
+            nettlp::net::SessionCarrier::connect(session).map(AnyCarrier::Session)
+        }
+        _ => connect(&ConnectOptions { tagged, session }),
+    };
+    opened.map_err(|e| Failure::Run(e.to_string()))
+}
+
+const fn name(carrier: &AnyCarrier) -> &'static str {
+    match carrier {
+        AnyCarrier::Tagged(_) => "tagged",
+        AnyCarrier::Session(_) => "session",
+    }
+}
+
+/// One line on standard error, so that who started this knows when to begin.
+fn say_ready(args: &Args, base: u64, bytes: u64, carrier: &AnyCarrier) {
+    eprintln!("riser: {bytes} bytes at {base:#x}, for {}, carrier {}", args.remote, name(carrier));
+}
+
+fn until_interrupted(
+    carrier: &mut AnyCarrier,
+    psmem: &mut Psmem<Window>,
+    busy: bool,
+    interrupted: &AtomicBool,
+) -> io::Result<()> {
+    let (mut bar, began) = (None, Instant::now());
+    let mut shown = (began, 0);
+    // The clock is looked at once in so many turns: a turn may be a microsecond, or 50 ms where nothing comes.
+    let mut turns = 0_u32;
+    let served = serve(carrier, psmem, busy, |psmem| {
+        turns = turns.wrapping_add(1);
+        if turns.is_multiple_of(16) && shown.0.elapsed() >= SHOW_EVERY && began.elapsed() >= SHOW_AFTER {
+            let bar = bar.get_or_insert_with(|| progress::spinner("{spinner} {elapsed} {msg}"));
+            let received = psmem.counters().received;
+            let rate = (received - shown.1) as f64 / shown.0.elapsed().as_secs_f64();
+            bar.set_message(format!("{received} TLPs, {rate:.0} a second"));
+            bar.tick();
+            shown = (Instant::now(), received);
+        }
+        !interrupted.load(Ordering::Relaxed)
+    });
+    if let Some(bar) = bar {
+        bar.finish_and_clear();
+    }
+    served
+}
+
+fn show(
+    args: &Args,
+    base: u64,
+    size_bytes: u64,
+    seconds: f64,
+    carrier: &AnyCarrier,
+    psmem: &Psmem<Window>,
+) -> Result<(), Failure> {
+    let sockets = carrier.counters();
+    let report = Report {
+        remote: args.remote.to_string(),
+        carrier: name(carrier),
+        base,
+        size_bytes,
+        seconds,
+        counters: psmem.counters().rows().collect(),
+        completer: psmem.completer_counters().rows().collect(),
+        sockets: Sockets {
+            received_datagrams: sockets.received_datagrams,
+            sent_datagrams: sockets.sent_datagrams,
+            malformed_datagrams: sockets.malformed_datagrams,
+        },
+    };
+    if args.json {
+        return output::json(&report);
+    }
+    let all = report.counters.iter().chain(&report.completer);
+    let lines: Vec<String> = all
+        .filter(|(name, count)| **count > 0 || matches!(**name, "reads" | "writes"))
+        .map(|(name, count)| format!("{} {count}", name.replace('_', " ")))
+        .collect();
+    output::text(&format!("{:.1} s: {}", report.seconds, lines.join(", ")))
+}

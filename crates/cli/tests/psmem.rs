@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `riser nettlp psmem` with a host on the other end of real sockets. Never waits by sleeping.
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::UdpSocket;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// A running `psmem` that has said that it is ready.
+struct Psmem {
+    child: Child,
+    ready: String,
+}
+
+impl Psmem {
+    fn start(args: &[&str]) -> Psmem {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_riser"))
+            .args(["nettlp", "psmem"])
+            .args(args)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut ready = String::new();
+        BufReader::new(child.stderr.as_mut().unwrap()).read_line(&mut ready).unwrap();
+        Psmem { child, ready }
+    }
+
+    /// Ctrl-C, and what it prints then.
+    fn interrupt(mut self) -> String {
+        let told = Command::new("kill").args(["-INT", &self.child.id().to_string()]).status().unwrap();
+        assert!(told.success());
+        let mut out = String::new();
+        self.child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+        assert!(self.child.wait().unwrap().success());
+        out
+    }
+}
+
+impl Drop for Psmem {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn host(own: &str, other: &str, port: u16) -> UdpSocket {
+    let socket = UdpSocket::bind((own, port)).unwrap();
+    socket.connect((other, port)).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    socket
+}
+
+fn exchange(host: &UdpSocket, request: &[u8]) -> Vec<u8> {
+    host.send(request).unwrap();
+    let mut buffer = [0; 1500];
+    let len = host.recv(&mut buffer).unwrap();
+    buffer[..len].to_vec()
+}
+
+const HEADER: [u8; 6] = [0; 6];
+
+fn with_header(tlp: &[u8]) -> Vec<u8> {
+    [&HEADER[..], tlp].concat()
+}
+
+/// MRd and MWr of 4 bytes in byte 3 of what follows `0xfe00_0000`, by tag.
+fn read(tag: u8, at: u8) -> Vec<u8> {
+    with_header(&[0, 0, 0, 1, 0, 0, tag, 0xf, 0xfe, 0, 0, at])
+}
+
+#[test]
+fn it_answers_on_all_ports_and_counts() {
+    let psmem = Psmem::start(&[
+        "-r",
+        "127.14.40.2",
+        "-l",
+        "127.14.40.1",
+        "--base",
+        "0xfe000000",
+        "--size",
+        "256",
+        "--bus",
+        "1b:00.0",
+        "--scheme",
+        "tagged",
+        "--json",
+    ]);
+    assert_eq!(psmem.ready, "riser: 256 bytes at 0xfe000000, for 127.14.40.2, carrier tagged\n");
+    for tag in [0_u8, 7, 15, 0x1f] {
+        let host = host("127.14.40.2", "127.14.40.1", 0x4000 + u16::from(tag & 0xf));
+        let write = [0x40, 0, 0, 1, 0, 0, tag, 0xf, 0xfe, 0, 0, 0x10, tag, 2, 3, 4];
+        host.send(&with_header(&write)).unwrap();
+        let answer = exchange(&host, &read(tag, 0x10));
+        assert_eq!(answer, with_header(&[0x4a, 0, 0, 1, 0x1b, 0, 0, 4, 0, 0, tag, 0x10, tag, 2, 3, 4]));
+        let refused = exchange(&host, &with_header(&[0, 0, 0, 1, 0, 0, tag, 0xf, 0xfe, 0, 1, 0]));
+        assert_eq!(refused, with_header(&[0x0a, 0, 0, 0, 0x1b, 0, 0x20, 4, 0, 0, tag, 0]));
+        host.send(&[1, 2, 3]).unwrap();
+    }
+    let report: serde_json::Value = serde_json::from_str(&psmem.interrupt()).unwrap();
+    assert_eq!((&report["carrier"], &report["received"]), (&"tagged".into(), &12.into()));
+    let completer = &report["completer"];
+    for (name, count) in [("reads", 4), ("writes", 4), ("reads_out_of_range", 4), ("completions", 8)] {
+        assert_eq!(completer[name], count, "{name}");
+    }
+}
+
+/// The paper's ports, and a file: as it was, unless it is to be written back.
+#[test]
+fn it_serves_a_file_and_writes_it_back_where_told() {
+    for (net, write_back) in [(41, false), (42, true)] {
+        let folder = std::env::temp_dir().join(format!("riser-psmem-{}-{net}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let file = folder.join("bar4.bin");
+        std::fs::write(&file, b"abcdefgh").unwrap();
+        let (own, other) = (format!("127.14.{net}.1"), format!("127.14.{net}.2"));
+        let path = file.to_str().unwrap();
+        let mut args =
+            vec!["-r", &other, "-l", &own, "--base", "0xfe000000", "--scheme", "paper", "--file", path];
+        args.extend(write_back.then_some("--write-back"));
+        let psmem = Psmem::start(&args);
+        let host = host(&other, &own, 0x3003);
+        assert_eq!(exchange(&host, &read(3, 4))[18..], *b"efgh");
+        host.send(&with_header(&[0x40, 0, 0, 1, 0, 0, 3, 0x2, 0xfe, 0, 0, 4, 0, b'X', 0, 0])).unwrap();
+        assert_eq!(exchange(&host, &read(3, 4))[18..], *b"eXgh");
+        let shown = psmem.interrupt();
+        assert!(shown.contains("reads 2") && shown.contains("writes 1"), "{shown}");
+        let expected: &[u8] = if write_back { b"abcdeXgh" } else { b"abcdefgh" };
+        assert_eq!(std::fs::read(&file).unwrap(), expected);
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused() {
+    for (args, status, says) in [
+        (&["-r", "127.14.43.2", "-l", "127.14.43.1", "--base", "0", "--size", "0"][..], 2, "legal are 1 to"),
+        (
+            &["-r", "127.14.43.2", "--base", "0xffffffffffffffff", "--size", "2"],
+            2,
+            "end of the address space",
+        ),
+        (&["-r", "127.14.43.2", "--base", "0", "--file", "/nonexistent"], 1, "/nonexistent"),
+        (&["-r", "127.14.43.2", "-l", "127.14.43.1"], 1, "name BAR4's address with --base"),
+        (&["-r", "127.14.43.2", "--write-back"], 2, "--file"),
+    ] {
+        let output =
+            Command::new(env!("CARGO_BIN_EXE_riser")).args(["nettlp", "psmem"]).args(args).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(status), "{args:?}: {text}");
+        assert!(text.contains(says), "{args:?}: {text}");
+    }
+}
