@@ -155,6 +155,12 @@ impl Fabric {
         self.totals
     }
 
+    /// How the host program has ended; `None` while it runs, or where there is none.
+    #[must_use]
+    pub fn host_outcome(&self) -> Option<&Result<(), String>> {
+        self.outcome.as_ref()
+    }
+
     /// Counters of what `port` has sent, and of the errors it has received.
     #[must_use]
     pub fn port_counters(&self, port: PortId) -> &Counters {

@@ -19,7 +19,8 @@ use tlp::{
     Time, Tlp,
 };
 
-const PLAIN: &str = "version = 1\n[host]\nprofile = \"ideal\"\n[[slot]]\nname = \"adapter\"\ndevice = \"nettlp-adapter\"\n";
+const PLAIN: &str =
+    "version = 1\n[host]\nprofile = \"ideal\"\n[[slot]]\nname = \"adapter\"\ndevice = \"nettlp-adapter\"\n";
 const MMIO: &str = "driver = \"mmio\"\nstart_after_ms = 0\nexercise_bytes = 1500\n";
 
 fn lab(keys: &str) -> String {
@@ -143,11 +144,8 @@ fn op() -> impl Strategy<Value = Op> {
     let bytes = |len| proptest::collection::vec(any::<u8>(), len as usize);
     let small = (0..4096_u64, 1..=256_u32).prop_map(|(at, len)| (at, len.min(4096 - at as u32)));
     prop_oneof![
-        (0..3_u8, small).prop_flat_map(move |(peer, (at, len))| bytes(len).prop_map(move |bytes| Op::Write {
-            peer,
-            address: 0x10_0000 + at,
-            bytes
-        })),
+        (0..3_u8, small).prop_flat_map(move |(peer, (at, len))| bytes(len)
+            .prop_map(move |bytes| Op::Write { peer, address: 0x10_0000 + at, bytes })),
         (0..3_u8, place).prop_map(|(peer, (at, len))| Op::Read { peer, address: 0x10_0000 + at, len }),
     ]
 }
@@ -242,7 +240,8 @@ fn holes_in_a_write_stay_as_they_were() {
 fn a_flood_finds_a_limit_and_no_more_is_taken_than_there_is_room_for() {
     let (mut lab, mut now) = booted(PLAIN, Timing::On);
     let mut out = Sent::new();
-    let taken = (0..4000).take_while(|n| give(&mut lab, now, way(0), &read(0, *n, 0, 4096), &mut out).is_ok());
+    let taken =
+        (0..4000).take_while(|n| give(&mut lab, now, way(0), &read(0, *n, 0, 4096), &mut out).is_ok());
     assert_eq!(taken.count(), MAX_PEER_READS);
     assert!(!lab.is_ready());
     // Nobody takes the answers: they wait, no more than were asked for, and another peer is served all the same.
@@ -287,15 +286,17 @@ impl Psmem {
             lower_address: (m.span.first_byte() & 0x7f) as u8,
             length_dw: Some(m.span.length_dw() as u16),
         };
-        Some(Tlp::new(
-            Repr::new(Body::Completion(body)),
-            Data::Carried(pool.copy(&self.bytes[at..at + len])),
-        ))
+        Some(Tlp::new(Repr::new(Body::Completion(body)), Data::Carried(pool.copy(&self.bytes[at..at + len]))))
     }
 }
 
 /// Serves the host until its driver has nothing more to ask; how many requests there were.
-fn serve(lab: &mut LabBackend, now: &mut Time, out: &mut Sent, mut edit: impl FnMut(Tlp) -> Vec<Tlp>) -> usize {
+fn serve(
+    lab: &mut LabBackend,
+    now: &mut Time,
+    out: &mut Sent,
+    mut edit: impl FnMut(Tlp) -> Vec<Tlp>,
+) -> usize {
     let mut psmem = Psmem { base: lab.slot().bar_address(), bytes: vec![0; 1 << 20] };
     let mut requests = 0;
     for _ in 0..400 {
@@ -472,8 +473,8 @@ fn a_record_runs_again_bit_by_bit() {
         assert_eq!(lab.failure(), None);
         let counters = lab.slot().counters();
         assert!(counters.host_reads > 0 && counters.peer_reads > 400, "{counters:?}");
-        let mut live = lab.finish(now).unwrap();
-        live.fabric.take_tap();
+        lab.finish(now).unwrap();
+        lab.assembly_mut().fabric.take_tap();
         handle.finish().unwrap();
 
         let (again, record) = (Bytes::default(), record.0.take());
@@ -486,6 +487,6 @@ fn a_record_runs_again_bit_by_bit() {
         assert!(capture.0.borrow().len() > 100_000);
         assert!(*capture.0.borrow() == *again.0.borrow(), "the captures differ");
         assert_eq!(replayed.assembly.nettlp_adapter().unwrap().1.counters(), counters);
-        assert_eq!(replayed.assembly.fabric.now(), live.fabric.now());
+        assert_eq!(replayed.assembly.fabric.now(), lab.assembly().fabric.now());
     }
 }

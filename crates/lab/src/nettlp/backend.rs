@@ -160,17 +160,20 @@ impl LabBackend {
         self.failed.as_deref()
     }
 
-    /// Runs to `now` once more, ends the record, and gives the lab back.
+    /// How the host's programs have ended; `None` while they run.
+    #[must_use]
+    pub fn host_outcome(&self) -> Option<&Result<(), String>> {
+        self.core.assembly.fabric.host_outcome()
+    }
+
+    /// Runs to `now` once more, and ends the record; nothing more may come in.
     ///
     /// # Errors
     /// Those of the record.
-    pub fn finish(mut self, now: Time) -> io::Result<Assembly> {
+    pub fn finish(&mut self, now: Time) -> io::Result<()> {
         self.run_until(now);
         let end = self.core.now();
-        if let Some(recorder) = self.recorder.take() {
-            recorder.finish(end)?;
-        }
-        Ok(self.core.assembly)
+        self.recorder.take().map_or(Ok(()), |recorder| recorder.finish(end))
     }
 
     fn run_until(&mut self, time: Time) {

@@ -9,6 +9,8 @@ mod peer;
 mod perf;
 mod psmem;
 mod read;
+mod replay;
+mod snic;
 mod write;
 
 use crate::failure::Failure;
@@ -38,6 +40,8 @@ enum Tool {
     Write(write::Args),
     Perf(perf::Args),
     Cfg(cfg::Args),
+    Snic(snic::Args),
+    Replay(replay::Args),
 }
 
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
@@ -48,5 +52,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         Tool::Write(args) => write::run(args),
         Tool::Perf(args) => perf::run(args),
         Tool::Cfg(args) => cfg::run(args),
+        Tool::Snic(args) => snic::run(args),
+        Tool::Replay(args) => replay::run(args),
     }
 }

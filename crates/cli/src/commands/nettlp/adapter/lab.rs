@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `riser nettlp adapter LAB.toml`: the host of a lab behind NetTLP's protocol, from `riser-lab`. Reads the clock for it, and
+//! nothing else.
+
+use super::super::{cpu, files};
+use crate::failure::Failure;
+use crate::output;
+use capture::encap::PortScheme;
+use lab::nettlp::{LabBackend, RecordedLab, Timing};
+use lab::{CaptureOptions, Report};
+use nettlp::adapter::{Adapter, Settings};
+use nettlp::allow::AllowList;
+use nettlp::net::{AdapterOptions, AdapterSockets, Clock, SocketCounters, serve};
+use serde::Serialize;
+use std::io::BufWriter;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tlp::Bdf;
+
+/// What `riser nettlp adapter` is told of a lab.
+pub(super) struct LabRun {
+    /// The lab file.
+    pub(super) lab: PathBuf,
+    /// Where to listen.
+    pub(super) options: AdapterOptions,
+    /// Whom to serve.
+    pub(super) allow: AllowList,
+    /// The peer that serves the host's requests; without it the only one that is allowed.
+    pub(super) device: Option<IpAddr>,
+    /// Ports of the host's requests, where that peer has no session.
+    pub(super) scheme: PortScheme,
+    pub(super) timing: Timing,
+    pub(super) capture: Option<PathBuf>,
+    pub(super) record: Option<PathBuf>,
+    /// Overwrite these two.
+    pub(super) force: bool,
+    pub(super) seed: Option<u64>,
+    pub(super) busy: bool,
+    pub(super) json: bool,
+}
+
+/// What came of it.
+#[derive(Serialize)]
+struct LabReport {
+    listen: IpAddr,
+    seconds: f64,
+    peers: Vec<PeerReport>,
+    sockets: SocketReport,
+    lab: Report,
+}
+
+#[derive(Serialize)]
+struct PeerReport {
+    address: IpAddr,
+    datagrams: u64,
+    reads: u64,
+    writes: u64,
+    refused: u64,
+    malformed: u64,
+}
+
+#[derive(Serialize)]
+struct SocketReport {
+    received_datagrams: u64,
+    sent_datagrams: u64,
+    receive_calls: u64,
+    send_calls: u64,
+    malformed_datagrams: u64,
+    failed_sends: u64,
+    kernel_drops: u64,
+}
+
+impl SocketReport {
+    fn new(c: SocketCounters) -> SocketReport {
+        SocketReport {
+            received_datagrams: c.received_datagrams,
+            sent_datagrams: c.sent_datagrams,
+            receive_calls: c.receive_calls,
+            send_calls: c.send_calls,
+            malformed_datagrams: c.malformed_datagrams,
+            failed_sends: c.failed_sends,
+            kernel_drops: c.kernel_drops,
+        }
+    }
+}
+
+impl LabRun {
+    /// Serves until `stop` is set, or the lab fails.
+    ///
+    /// # Errors
+    /// What cannot be read, opened, written or served; the lab's own failure.
+    pub(super) fn run(self, stop: &AtomicBool) -> Result<(), Failure> {
+        let mut file = lab::read(&self.lab).map_err(|e| Failure::Run(e.to_string()))?;
+        if let Some(seed) = self.seed {
+            file.lab.seed = seed;
+        }
+        let device = self.device()?;
+        let assembly = lab::build(&file).map_err(Failure::Run)?;
+        let mut backend = LabBackend::new(assembly, self.timing).map_err(Failure::Run)?;
+        self.record(&mut backend, file.lab.seed)?;
+        let capture = match &self.capture {
+            None => None,
+            Some(path) => {
+                files::not_the_input(path, &self.lab)?;
+                let out = files::create(path, self.force)?;
+                let handle = backend.assembly_mut().capture(out, CaptureOptions::default());
+                Some((path, handle.map_err(|e| files::failed(path, &e))?))
+            }
+        };
+        let mut sockets = AdapterSockets::bind(&self.options).map_err(|e| Failure::Run(e.to_string()))?;
+        let settings =
+            Settings { allow: self.allow.clone(), id: Bdf::default(), device, scheme: self.scheme };
+        let mut adapter = Adapter::new(settings, backend);
+        self.greet(device);
+        let (before, clock) = (cpu::seconds(), Clock::new());
+        let served = serve(&mut sockets, &mut adapter, clock, self.busy, |adapter, _, _| {
+            !stop.load(Ordering::Relaxed) && adapter.backend().failure().is_none()
+        });
+        let spent = cpu::seconds() - before;
+        let seconds = clock.now().as_ps() as f64 / 1e12;
+        let recorded = adapter.backend_mut().finish(clock.now());
+        adapter.backend_mut().assembly_mut().fabric.take_tap();
+        if let Some((path, handle)) = capture {
+            handle.finish().map_err(|e| files::failed(path, &e))?;
+        }
+        if let Some(path) = &self.record {
+            recorded.map_err(|e| files::failed(path, &e))?;
+        }
+        served.map_err(|e| Failure::Run(format!("serving: {e}")))?;
+        self.show(&adapter, &sockets, seconds, spent)?;
+        adapter.backend().failure().map_or(Ok(()), |why| Err(Failure::Run(why.to_owned())))
+    }
+
+    /// Who serves the host's requests.
+    fn device(&self) -> Result<Option<IpAddr>, Failure> {
+        match self.device {
+            Some(device) if self.allow.peer(device).is_none() => Err(Failure::usage(format!(
+                "--device {device}: it needs a rule of its own, as --allow {device},all,rw"
+            ))),
+            Some(device) => Ok(Some(device)),
+            None if self.allow.addresses().len() == 1 => Ok(self.allow.addresses().next()),
+            None => Ok(None),
+        }
+    }
+
+    fn record(&self, backend: &mut LabBackend, seed: u64) -> Result<(), Failure> {
+        let Some(path) = &self.record else { return Ok(()) };
+        files::not_the_input(path, &self.lab)?;
+        let text = std::fs::read_to_string(&self.lab).map_err(|e| files::failed(&self.lab, &e))?;
+        let lab = RecordedLab { path: self.lab.display().to_string(), text, seed };
+        backend.record(Box::new(BufWriter::new(files::create(path, self.force)?)), &lab);
+        Ok(())
+    }
+
+    fn greet(&self, device: Option<IpAddr>) {
+        let peers: Vec<String> = self.allow.addresses().map(|a| a.to_string()).collect();
+        let listen = self.options.address;
+        eprintln!("riser: serving {} at {listen} to {}; Ctrl-C ends it", self.lab.display(), peers.join(" "));
+        match device {
+            Some(device) => eprintln!("riser: {device} serves the host's requests"),
+            None => eprintln!("riser: nobody serves the host's requests: name one of the peers with --device"),
+        }
+        if !listen.is_loopback() {
+            eprintln!(
+                "riser: anybody who can send from these addresses can do this: UDP proves nobody's address"
+            );
+        }
+    }
+
+    fn show(
+        &self,
+        adapter: &Adapter<LabBackend>,
+        sockets: &AdapterSockets,
+        seconds: f64,
+        spent: f64,
+    ) -> Result<(), Failure> {
+        let backend = adapter.backend();
+        let stop = match (backend.failure(), backend.host_outcome()) {
+            (Some(why), _) => fabric::Stop::Failed(why.to_owned()),
+            (None, Some(_)) => fabric::Stop::Finished,
+            (None, None) => fabric::Stop::TimeLimit,
+        };
+        let peers = adapter.peers().map(|(address, c)| PeerReport {
+            address,
+            datagrams: c.datagrams,
+            reads: c.reads,
+            writes: c.writes,
+            refused: c.refused,
+            malformed: c.malformed,
+        });
+        let report = LabReport {
+            listen: self.options.address,
+            seconds,
+            peers: peers.collect(),
+            sockets: SocketReport::new(sockets.counters()),
+            lab: backend.assembly().report(&self.lab.display().to_string(), &stop, spent),
+        };
+        if self.json { output::json(&report) } else { report.text() }
+    }
+}
+
+impl LabReport {
+    fn text(&self) -> Result<(), Failure> {
+        output::text(&format!(
+            "{}: served {:.1} s, {:.3} s of CPU; {:.3} us simulated, {} TLP-hops",
+            self.lab.lab,
+            self.seconds,
+            self.lab.cpu_seconds,
+            self.lab.simulated_ns / 1_000.0,
+            self.lab.tlp_hops
+        ))?;
+        let header = ["peer", "datagrams", "reads", "writes", "refused", "malformed"];
+        let row = |p: &PeerReport| {
+            let counts = [p.datagrams, p.reads, p.writes, p.refused, p.malformed];
+            std::iter::once(p.address.to_string()).chain(counts.map(|n| n.to_string())).collect()
+        };
+        output::table(&header, self.peers.iter().map(row))?;
+        for device in self.lab.devices.iter().filter(|d| !d.counters.is_empty()) {
+            let plain = device.counters.iter().filter(|(_, value)| value.is_number());
+            let counts: Vec<String> = plain.map(|(name, value)| format!("{name} {value}")).collect();
+            output::text(&format!("\n{} ({}): {}", device.slot, device.model, counts.join(", ")))?;
+        }
+        let drops = self.sockets.kernel_drops;
+        if drops > 0 {
+            output::text(&format!("\n{drops} datagrams dropped by the kernel before they were read"))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `riser nettlp replay`: what an adapter with a lab has recorded, run again without sockets, from `riser-lab`.
+
+use super::super::files;
+use crate::failure::Failure;
+use crate::output;
+use lab::CaptureOptions;
+use lab::nettlp::Replay;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+
+const EXAMPLE: &str = "\
+Examples:
+  riser nettlp adapter labs/nettlp/host.toml --allow 127.0.0.2,all,rw --record run.rec --capture live.pcapng
+  riser nettlp replay run.rec --capture again.pcapng   # the same bytes as live.pcapng
+
+Runs the lab that the record holds with every input from outside at its virtual time; no program of upstream's does this.
+--json prints one object: record, lab, seed, inputs, complete (false: the adapter was killed before its end), simulated_ns,
+  tlp_hops, devices: [{slot, model, counters: {...}}]";
+
+/// Run again what an adapter with a lab has recorded
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLE)]
+pub(crate) struct Args {
+    /// What --record of `riser nettlp adapter` has written
+    #[arg(value_name = "FILE")]
+    record: PathBuf,
+
+    /// Write every TLP to this pcapng file
+    #[arg(long, value_name = "OUT.pcapng")]
+    capture: Option<PathBuf>,
+
+    /// Overwrite the file of --capture where it exists
+    #[arg(long)]
+    force: bool,
+
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    record: String,
+    lab: String,
+    seed: u64,
+    inputs: u64,
+    complete: bool,
+    simulated_ns: f64,
+    tlp_hops: u64,
+    devices: &'a [lab::report::DeviceReport],
+}
+
+pub(crate) fn run(args: Args) -> Result<(), Failure> {
+    let named = |e: &dyn std::fmt::Display| failed(&args.record, e);
+    let bytes = std::fs::read(&args.record).map_err(|e| named(&e))?;
+    let mut replay = Replay::new(&bytes).map_err(|e| named(&e))?;
+    let name = replay.lab().to_owned();
+    let capture = match &args.capture {
+        None => None,
+        Some(path) => {
+            files::not_the_input(path, &args.record)?;
+            let out = files::create(path, args.force)?;
+            let handle = replay.assembly_mut().capture(out, CaptureOptions::default());
+            Some((path, handle.map_err(|e| files::failed(path, &e))?))
+        }
+    };
+    let mut replayed = replay.run().map_err(|e| named(&e))?;
+    replayed.assembly.fabric.take_tap();
+    if let Some((path, handle)) = capture {
+        handle.finish().map_err(|e| files::failed(path, &e))?;
+    }
+    let of_lab = replayed.assembly.report(&name, &fabric::Stop::TimeLimit, 0.0);
+    let report = Report {
+        record: args.record.display().to_string(),
+        lab: name,
+        seed: of_lab.seed,
+        inputs: replayed.inputs,
+        complete: replayed.complete,
+        simulated_ns: of_lab.simulated_ns,
+        tlp_hops: of_lab.tlp_hops,
+        devices: &of_lab.devices,
+    };
+    if args.json { output::json(&report) } else { report.text() }
+}
+
+fn failed(path: &Path, error: &dyn std::fmt::Display) -> Failure {
+    Failure::Run(format!("{}: {error}", path.display()))
+}
+
+impl Report<'_> {
+    fn text(&self) -> Result<(), Failure> {
+        let end = if self.complete { "" } else { "; the record has no end: the adapter was killed" };
+        output::text(&format!(
+            "{}: {} inputs, {:.3} us simulated, {} TLP-hops{end}",
+            self.lab,
+            self.inputs,
+            self.simulated_ns / 1_000.0,
+            self.tlp_hops
+        ))
+    }
+}

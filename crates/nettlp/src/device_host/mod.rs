@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A riser [`Device`](device::Device) as device software: the same that stands in a slot of the fabric answers a remote
+//! adapter's MMIO, and masters its host's memory.
+//!
+//! ```text
+//!   host ── adapter's BAR4 ──▶ Carrier ──▶ Endpoint ── requests ──▶ Device
+//!   memory, interrupts   ◀──          ◀──          ◀── DMA, interrupts
+//! ```
+//!
+//! The endpoint is preset as if it had been enumerated: with the adapter's bus, device and function, and one BAR of the device
+//! where the adapter's BAR4 stands. What its vectors write, and where to, stands in the adapter's MSI-X table, which messaging
+//! tells; so a device with MSI, with MSI-X or with neither is served alike.
+//!
+//! Sans-IO: [`DeviceHost::receive`] lets the carrier wait, and [`DeviceHost::advance`] is told the time. Never asks twice: over a
+//! carrier that loses datagrams, a lost read ends with the endpoint's completion timeout, and a lost write is lost.
+
+mod vectors;
+
+pub use vectors::Vectors;
+
+use crate::carrier::{Carrier, SendError, Wait};
+use crate::wire::messaging::{MSIX_ENTRIES, MsixEntry};
+use capture::encap::Origin;
+use config::header;
+use device::endpoint::{EndpointConfig, EndpointError, EndpointLimits, FunctionConfig};
+use device::{Endpoint, TlpPort};
+use std::collections::VecDeque;
+use std::io;
+use thiserror::Error;
+use tlp::{Bdf, Class, Mps, PayloadPool, TcSet, Time, Tlp};
+use vectors::Interrupts;
+
+/// TLPs that have come and that the device has not taken yet. Then no more are received: a session withholds credits, and
+/// datagrams wait in the sockets' buffers.
+pub const MAX_UNTAKEN: usize = 512;
+
+/// Command: Memory Space Enable and Bus Master Enable (`PCIe 5.0 §7.5.1.1.3`).
+const COMMAND: u32 = 0b110;
+/// Device Control, as a DW of the PCI Express capability, and its fields (`PCIe 5.0 §7.5.3.4`).
+const DEVICE_CONTROL: u16 = 2;
+const RELAXED_ORDERING: u32 = 1 << 4;
+const EXTENDED_TAG: u32 = 1 << 8;
+const NO_SNOOP: u32 = 1 << 11;
+
+/// Where the device stands in the adapter's host, as messaging tells.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Place {
+    /// The adapter's bus, device and function.
+    pub id: Bdf,
+    /// Where its BAR4 starts.
+    pub address: u64,
+    /// Its MSI-X table.
+    pub vectors: [MsixEntry; MSIX_ENTRIES],
+}
+
+/// How a device is hosted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// The BAR of the device that the adapter's BAR4 shows.
+    pub bar: u8,
+    /// The longest write: Max_Payload_Size of the adapter's path. Adapters have 256 B.
+    pub mps: Mps,
+    /// Limits of the endpoint. Its reads use tags from 0 on, no more than the carrier has.
+    pub limits: EndpointLimits,
+}
+
+impl Settings {
+    /// BAR `bar`, 256 B, 50 ms.
+    #[must_use]
+    pub fn new(bar: u8) -> Settings {
+        Settings { bar, mps: Mps::new(256).unwrap_or_default(), limits: EndpointLimits::default() }
+    }
+}
+
+/// Why a device cannot be hosted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+pub enum DeviceHostError {
+    /// No such BAR, or one of another kind.
+    #[error("the device has no memory BAR {0}: the adapter's BAR4 cannot show it")]
+    Bar(u8),
+    /// A BAR stands at a multiple of its size.
+    #[error(
+        "BAR {bar} of {size:#x} bytes cannot stand at {address:#x}: a BAR stands at a multiple of its size"
+    )]
+    Address {
+        /// Which BAR.
+        bar: u8,
+        /// Its bytes.
+        size: u64,
+        /// Where the adapter's BAR4 starts.
+        address: u64,
+    },
+    /// The carrier's tags.
+    #[error("tags from {0:#x} on: those of a device have to start at 0")]
+    Tags(u16),
+    /// The endpoint.
+    #[error(transparent)]
+    Endpoint(#[from] EndpointError),
+}
+
+/// What a host of a device has counted, beside its endpoint.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct DeviceHostCounters {
+    /// TLPs that came.
+    pub received: u64,
+    /// TLPs that left.
+    pub sent: u64,
+    /// TLPs that came and were none: malformed.
+    pub malformed: u64,
+    /// TLPs that the carrier cannot carry: too long, or of a tag without a port.
+    pub not_carried: u64,
+}
+
+/// A device on a carrier.
+pub struct DeviceHost<C> {
+    carrier: C,
+    endpoint: Endpoint,
+    vectors: Vectors,
+    pool: PayloadPool,
+    /// What was received and not yet handed on.
+    arrived: VecDeque<Tlp>,
+    /// What the endpoint has given and the carrier did not take, by class.
+    held: [Option<Tlp>; 3],
+    untaken: usize,
+    counters: DeviceHostCounters,
+}
+
+impl<C: Carrier> DeviceHost<C> {
+    /// `function` at `place`, over `carrier`; payloads come from `pool`, the same that the device has.
+    ///
+    /// # Errors
+    /// Where the device cannot stand there.
+    pub fn new(
+        carrier: C,
+        function: FunctionConfig,
+        place: &Place,
+        settings: Settings,
+        pool: &PayloadPool,
+    ) -> Result<DeviceHost<C>, DeviceHostError> {
+        let vectors = Vectors::new(place.vectors);
+        let device = Box::new(Interrupts::new(function.device, vectors.clone(), pool.clone()));
+        let function = FunctionConfig { device, ..function };
+        let endpoint = preset(function, place, settings, &carrier, pool)?;
+        Ok(DeviceHost {
+            carrier,
+            endpoint,
+            vectors,
+            pool: pool.clone(),
+            arrived: VecDeque::new(),
+            held: [None, None, None],
+            untaken: 0,
+            counters: DeviceHostCounters::default(),
+        })
+    }
+
+    /// Where interrupts go: to be changed when the adapter's host has changed its table.
+    #[must_use]
+    pub fn vectors(&self) -> &Vectors {
+        &self.vectors
+    }
+
+    /// The endpoint, for its counters.
+    #[must_use]
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// What it has counted.
+    #[must_use]
+    pub fn counters(&self) -> DeviceHostCounters {
+        self.counters
+    }
+
+    /// The carrier.
+    #[must_use]
+    pub fn carrier(&self) -> &C {
+        &self.carrier
+    }
+
+    /// When [`advance`](Self::advance) has to be called next, though nothing comes; a time that has passed means at once.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Time> {
+        self.endpoint.poll_timeout()
+    }
+
+    /// Takes what has come, one batch, and waits for it no longer than `wait` says; how many TLPs that were. Call
+    /// [`advance`](Self::advance) behind it in any case.
+    ///
+    /// # Errors
+    /// Those of the carrier.
+    pub fn receive(&mut self, wait: Wait) -> io::Result<usize> {
+        if self.untaken + self.arrived.len() >= MAX_UNTAKEN {
+            return Ok(0);
+        }
+        let DeviceHost { carrier, arrived, pool, counters, .. } = self;
+        carrier.receive(wait, |arrival| match Tlp::parse(arrival.tlp, pool) {
+            Ok(tlp) => arrived.push_back(tlp),
+            Err(_) => counters.malformed += 1,
+        })
+    }
+
+    /// Hands on what has come, does what timers ask for, and sends what the device has to say.
+    ///
+    /// # Errors
+    /// Those of the carrier.
+    pub fn advance(&mut self, now: Time) -> io::Result<()> {
+        while let Some(tlp) = self.arrived.pop_front() {
+            self.counters.received += 1;
+            self.untaken += 1;
+            self.endpoint.handle_tlp(now, tlp);
+        }
+        loop {
+            if self.endpoint.poll_timeout().is_some_and(|at| at <= now) {
+                self.endpoint.handle_timeout(now);
+            }
+            while self.endpoint.poll_credits().is_some() {
+                self.untaken = self.untaken.saturating_sub(1);
+            }
+            let sent: usize = Class::ALL.into_iter().map(|class| self.send_class(now, class)).sum();
+            if sent == 0 {
+                break;
+            }
+        }
+        self.carrier.flush()
+    }
+
+    /// Sends TLPs of a class while there are any, and room.
+    fn send_class(&mut self, now: Time, class: Class) -> usize {
+        let mut sent = 0;
+        while self.carrier.room() > 0 {
+            let held = self.held[class.index()].take();
+            let Some(tlp) = held.or_else(|| self.endpoint.poll_tlp(now, class, TcSet::ALL)) else { break };
+            let origin = if class == Class::Completion { Origin::Host } else { Origin::Device };
+            let (_, tag) = tlp.repr.transaction();
+            match self.carrier.send(origin, tag, tlp.wire_len(), |bytes| _ = tlp.emit(bytes)) {
+                Ok(()) => (sent, self.counters.sent) = (sent + 1, self.counters.sent + 1),
+                Err(SendError::NoRoom) => {
+                    self.held[class.index()] = Some(tlp);
+                    break;
+                }
+                Err(SendError::TooLong { .. } | SendError::Tag(_)) => self.counters.not_carried += 1,
+            }
+        }
+        sent
+    }
+}
+
+/// The endpoint of the function, as enumeration would leave it.
+fn preset(
+    function: FunctionConfig,
+    place: &Place,
+    settings: Settings,
+    carrier: &impl Carrier,
+    pool: &PayloadPool,
+) -> Result<Endpoint, DeviceHostError> {
+    let (first, last) = carrier.tags().into_inner();
+    if first != 0 {
+        return Err(DeviceHostError::Tags(first));
+    }
+    let bar = function.config.bar(settings.bar).filter(|b| b.kind != config::BarKind::Io);
+    let Some(bar) = bar else { return Err(DeviceHostError::Bar(settings.bar)) };
+    let max_outstanding_reads = settings.limits.max_outstanding_reads.min(last.saturating_add(1)).min(256);
+    let limits = EndpointLimits { max_outstanding_reads, ..settings.limits };
+    let capability = function.config.pcie_capability();
+    let name = "device software".to_owned();
+    let config = EndpointConfig { name, functions: vec![function], limits, pool: pool.clone() };
+    let mut endpoint = Endpoint::new(config)?;
+    let mut write = |dw, value| endpoint.write_config(Time::ZERO, place.id, dw, 0xf, value);
+    let at = header::type0::BAR0 + u16::from(settings.bar);
+    write(at, place.address as u32);
+    if bar.kind == config::BarKind::Memory64 {
+        write(at + 1, (place.address >> 32) as u32);
+    }
+    if let Some(capability) = capability {
+        let sizes =
+            u32::from(settings.mps.encoding()) << 5 | u32::from(tlp::Mrrs::default().encoding()) << 12;
+        write(capability + DEVICE_CONTROL, RELAXED_ORDERING | EXTENDED_TAG | NO_SNOOP | sizes);
+    }
+    write(header::COMMAND_STATUS, COMMAND);
+    let stands = endpoint.config(0).and_then(|c| c.bar(settings.bar)).map(|b| b.address);
+    if stands != Some(place.address) {
+        let (bar, size, address) = (settings.bar, bar.size, place.address);
+        return Err(DeviceHostError::Address { bar, size, address });
+    }
+    Ok(endpoint)
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Interrupts of a device as the writes that the adapter's MSI-X table asks for (`PCIe 5.0 §6.1.4`). Never decides when one is
+//! raised.
+
+use crate::wire::messaging::{MSIX_ENTRIES, MsixEntry};
+use device::shared::Bell;
+use device::{Device, DmaOptions, DmaWrite, Input, Output, Ready, Token};
+use std::cell::RefCell;
+use std::rc::Rc;
+use tlp::{Class, Data, PayloadPool, Time};
+
+/// The MSI-X table of the adapter's host, as messaging told it. Clones are handles on the same.
+#[derive(Clone, Debug)]
+pub struct Vectors(Rc<RefCell<Table>>);
+
+#[derive(Debug)]
+struct Table {
+    entries: [MsixEntry; MSIX_ENTRIES],
+    raised: u64,
+    lost: u64,
+}
+
+impl Vectors {
+    pub(super) fn new(entries: [MsixEntry; MSIX_ENTRIES]) -> Vectors {
+        Vectors(Rc::new(RefCell::new(Table { entries, raised: 0, lost: 0 })))
+    }
+
+    /// Another table from now on.
+    pub fn set(&self, entries: [MsixEntry; MSIX_ENTRIES]) {
+        self.0.borrow_mut().entries = entries;
+    }
+
+    /// Interrupts raised, and those that came to nothing: the table has no such vector, or the host has not filled it in.
+    #[must_use]
+    pub fn counts(&self) -> (u64, u64) {
+        let table = self.0.borrow();
+        (table.raised, table.lost)
+    }
+
+    fn raise(&self, vector: u16) -> Option<MsixEntry> {
+        let table = &mut *self.0.borrow_mut();
+        let entry = table.entries.get(usize::from(vector)).copied().filter(|e| e.address != 0);
+        match entry {
+            Some(_) => table.raised += 1,
+            None => table.lost += 1,
+        }
+        entry
+    }
+}
+
+/// A device whose interrupts are writes.
+pub(super) struct Interrupts {
+    device: Box<dyn Device>,
+    vectors: Vectors,
+    pool: PayloadPool,
+}
+
+impl Interrupts {
+    pub(super) fn new(device: Box<dyn Device>, vectors: Vectors, pool: PayloadPool) -> Interrupts {
+        Interrupts { device, vectors, pool }
+    }
+}
+
+impl Device for Interrupts {
+    fn handle(&mut self, now: Time, input: Input) {
+        self.device.handle(now, input);
+    }
+
+    fn poll_output(&mut self, now: Time, class: Class) -> Option<Output> {
+        loop {
+            match self.device.poll_output(now, class)? {
+                Output::Interrupt { vector } => {
+                    let Some(MsixEntry { address, data }) = self.vectors.raise(vector) else { continue };
+                    let data = Data::Carried(self.pool.copy(&data.to_le_bytes()));
+                    return Some(Output::Write(DmaWrite { address, data, options: DmaOptions::default() }));
+                }
+                output => return Some(output),
+            }
+        }
+    }
+
+    fn ready(&self) -> Ready {
+        self.device.ready()
+    }
+
+    fn poll_taken(&mut self) -> Option<Token> {
+        self.device.poll_taken()
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        self.device.poll_timeout()
+    }
+
+    fn set_bell(&mut self, bell: Bell) {
+        self.device.set_bell(bell);
+    }
+
+    fn waits_for(&self) -> Option<String> {
+        self.device.waits_for()
+    }
+}
