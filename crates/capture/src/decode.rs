@@ -3,10 +3,11 @@
 //! never panics.
 
 use crate::encap::{
-    self, Datagram, EncapError, Foreign, Layer, NETTLP_LEN, NettlpHeader, Origin, PORT_CONFIG_OLD, Parsed,
-    PortUse, Vlans,
+    self, Datagram, EncapError, Foreign, Layer, NETTLP_LEN, NettlpHeader, Origin, PORT_CONFIG_OLD,
+    PORT_SESSION, Parsed, PortUse, Vlans,
 };
 use crate::reader::{Fault, Frame, Interface, Item, LINKTYPE_ETHERNET, Mark, Reader};
+use crate::session;
 use crate::time::Timestamp;
 use std::io::{self, Read};
 use std::net::Ipv4Addr;
@@ -104,7 +105,7 @@ pub enum Other {
         /// Destination port.
         destination: u16,
     },
-    /// NetTLP, but no TLP: messaging, configuration or adapter registers.
+    /// NetTLP, but no TLP: messaging, configuration, adapter registers, or a session's own records.
     Nettlp(&'static str),
 }
 
@@ -244,12 +245,12 @@ fn decode_datagram<'a>(d: &Datagram<'a>) -> (Option<Path>, Kind<'a>) {
         destination_port: d.destination_port,
         nettlp: None,
     };
-    let port_use = PortUse::of(d.destination_port);
+    let port_use = PortUse::between(d.source_port, d.destination_port);
     let other = match port_use {
         PortUse::Nettlp(what) => Some(Other::Nettlp(what)),
         PortUse::Tlp(_) if is_configuration(d) => Some(Other::Nettlp("configuration")),
         PortUse::Foreign => Some(Other::Port { source: d.source_port, destination: d.destination_port }),
-        PortUse::Tlp(_) | PortUse::Dllp => None,
+        PortUse::Tlp(_) | PortUse::Dllp | PortUse::Session => None,
     };
     if let Some(other) = other {
         return (Some(path), Kind::Other(other));
@@ -261,6 +262,7 @@ fn decode_datagram<'a>(d: &Datagram<'a>) -> (Option<Path>, Kind<'a>) {
     path.nettlp = Some(header);
     let kind = match port_use {
         PortUse::Tlp(origin) => decode_tlp(rest, d.payload_len - NETTLP_LEN, origin),
+        PortUse::Session => decode_session(header, rest, d),
         _ => Dllp::parse(rest).map_or_else(|error| Kind::Bad(Bad::Dllp(error)), Kind::Dllp),
     };
     (Some(path), kind)
@@ -272,6 +274,21 @@ fn is_configuration(d: &Datagram<'_>) -> bool {
     d.destination_port == PORT_CONFIG_OLD
         && (d.payload_len == 6
             || (d.payload_len == 18 && d.payload[6.min(d.payload.len())..].iter().all(|b| *b == 0)))
+}
+
+// What is sealed cannot be told from what is malformed: sessions lose and alter nothing, so it is called sealed.
+fn decode_session<'a>(header: NettlpHeader, rest: &'a [u8], d: &Datagram<'a>) -> Kind<'a> {
+    if let Some(name) = session::control_name(header, rest) {
+        return Kind::Other(Other::Nettlp(name));
+    }
+    let is_completion = rest.first().is_some_and(|first| first & 0x1e == 0x0a);
+    let from_device = d.destination_port == PORT_SESSION;
+    // A request is its sender's own; a completion answers the other's.
+    let origin = if from_device != is_completion { Origin::Device } else { Origin::Host };
+    match decode_tlp(rest, d.payload_len - NETTLP_LEN, origin) {
+        Kind::Tlp(tlp) => Kind::Tlp(tlp),
+        _ => Kind::Other(Other::Nettlp(session::SEALED)),
+    }
 }
 
 fn decode_tlp(bytes: &[u8], wire_len: usize, origin: Origin) -> Kind<'_> {

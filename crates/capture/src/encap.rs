@@ -88,6 +88,8 @@ pub enum PortUse {
     Tlp(Origin),
     /// A DLLP.
     Dllp,
+    /// A session between riser's peers: TLPs and control records, see [`session`](crate::session).
+    Session,
     /// NetTLP messaging, adapter configuration or adapter registers: no TLP.
     Nettlp(&'static str),
     /// Nothing of NetTLP's.
@@ -95,13 +97,24 @@ pub enum PortUse {
 }
 
 impl PortUse {
-    /// What travels on `port`.
+    /// What a datagram between these ports is. In sessions the client's port is any: the adapter's datagrams are known by
+    /// where they come from.
+    #[must_use]
+    pub const fn between(source: u16, destination: u16) -> PortUse {
+        match PortUse::of(destination) {
+            PortUse::Foreign if source == PORT_SESSION => PortUse::Session,
+            other => other,
+        }
+    }
+
+    /// What travels to `port`.
     #[must_use]
     pub const fn of(port: u16) -> PortUse {
         match port {
             0x3000..=0x33ff => PortUse::Tlp(Origin::Device),
             0x4000..=0x400f => PortUse::Tlp(Origin::Host),
             PORT_DLLP => PortUse::Dllp,
+            PORT_SESSION => PortUse::Session,
             PORT_MESSAGING => PortUse::Nettlp("messaging"),
             PORT_CONFIG => PortUse::Nettlp("configuration"),
             PORT_ADAPTER => PortUse::Nettlp("adapter registers"),

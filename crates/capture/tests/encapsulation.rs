@@ -215,7 +215,10 @@ fn ports() {
         assert!(matches!(PortUse::of(port), PortUse::Tlp(_)));
     }
     assert_eq!(PortUse::of(0x2ffe), PortUse::Dllp);
-    for port in [0x2ffd, 0x3400, 0x3fff, 0x4010, 53] {
+    assert_eq!(PortUse::of(0x2ffd), PortUse::Session);
+    assert_eq!(PortUse::between(0x2ffd, 50_000), PortUse::Session);
+    assert_eq!(PortUse::between(0x2ffd, 0x2fff), PortUse::Nettlp("messaging"));
+    for port in [0x2ffc, 0x3400, 0x3fff, 0x4010, 53] {
         assert_eq!(PortUse::of(port), PortUse::Foreign, "{port:#x}");
     }
 }
@@ -240,4 +243,43 @@ fn what_is_emitted_is_parsed() {
     }
     let arp = changed(12, &[0x08, 0x06]);
     assert_eq!(parse(&arp, 60), Ok(Parsed::Foreign(Foreign::EtherType(0x0806))));
+}
+
+/// Between riser's peers: TLPs are TLPs, records have names, and what is sealed is called so.
+#[test]
+fn sessions_are_told_by_their_number_and_first_byte() {
+    let mrd = [0, 0, 0, 1, 0x1b, 0, 3, 0xf, 0, 0, 0x10, 0];
+    let cpl = [0x0a, 0, 0, 0, 0, 0, 0x20, 4, 0x1b, 0, 3, 0];
+    let rows: [(bool, &[u8], &[u8], &str); 10] = [
+        (true, &[0, 1, 0, 0, 0, 0], &mrd, "device"),
+        (false, &[0, 1, 0, 0, 0, 0], &mrd, "host"),
+        (true, &[0, 2, 0, 0, 0, 0], &cpl, "host"),
+        (false, &[0, 2, 0, 0, 0, 0], &cpl, "device"),
+        (true, &[0, 0, 0x80, 0, 0, 0], &[0xff, 1, 0, 0], "NetTLP session Hello"),
+        (false, &[0, 0, 0x80, 0, 0, 0], &[0xff, 4, 0, 0], "NetTLP session Ack"),
+        (false, &[0, 0, 0x80, 0, 0, 0], &[0xff, 99], "NetTLP session control, unknown"),
+        (false, &[0, 0, 0x80, 0, 0, 0], &[0x12, 0x34], "NetTLP session control, sealed"),
+        (true, &[0, 1, 0, 0, 0, 0], &[0x4a; 50], "NetTLP session, sealed or no TLP"),
+        (true, &[0, 1, 0], &[], "NetTLP header: NetTLP header: header needs 6 bytes, the capture holds 3"),
+    ];
+    for (to_adapter, number, rest, expected) in rows {
+        let payload = [number, rest].concat();
+        let mut frame = mrd_frame()[..42].to_vec();
+        let ports = if to_adapter { [0xc3, 0x50, 0x2f, 0xfd] } else { [0x2f, 0xfd, 0xc3, 0x50] };
+        frame[34..38].copy_from_slice(&ports);
+        frame[16..18].copy_from_slice(&(28 + payload.len() as u16).to_be_bytes());
+        frame[38..40].copy_from_slice(&(8 + payload.len() as u16).to_be_bytes());
+        frame.extend(payload);
+        let interface = ethernet();
+        let (bytes, original_len) = (&frame[..], frame.len());
+        let (number, timestamp, mark) = (1, Timestamp::ZERO, Mark::default());
+        let whole =
+            Frame { number, timestamp, interface_id: 0, interface: &interface, bytes, original_len, mark };
+        let found = match decode::decode(&whole).kind {
+            Kind::Tlp(tlp) if tlp.origin == Origin::Device => "device".to_owned(),
+            Kind::Tlp(_) => "host".to_owned(),
+            _ => verdict(&frame, frame.len()),
+        };
+        assert_eq!(found, expected);
+    }
 }

@@ -15,7 +15,7 @@ pub(super) fn run(args: &Args, out: &Path) -> Result<(), Failure> {
     super::open(file)?;
     let output = files::create(out, args.force)?;
     let mut page = TracePage::new(file);
-    for_each_record(file, |record| {
+    for_each_record(args, file, |record| {
         page.record(record);
         Ok(())
     })?;

@@ -4,6 +4,7 @@
 //! One way to look at captures a file, each a function of the arguments; this one only chooses.
 
 mod html;
+mod live;
 mod perfetto;
 mod records;
 mod series;
@@ -16,7 +17,7 @@ use capture::{Filter, Reader, Record, Sieve};
 use clap::ValueEnum;
 use serde::Serialize;
 use std::fs::File;
-use std::io::{self, BufWriter, StdoutLock};
+use std::io::{self, BufWriter, Read, StdoutLock};
 use std::path::PathBuf;
 
 /// Bytes of output gathered before they are written.
@@ -32,12 +33,17 @@ Examples:
   riser trace --credits --filter 'dir=up and class=P' capture.pcapng
   riser trace --html capture.html capture.pcapng
   riser trace --perfetto capture.json capture.pcapng
+  riser trace -i lo --filter 'type=MWr' --capture live.pcap
 
 Reads pcap and pcapng with Ethernet, IPv4, UDP and NetTLP. What cannot be read is named in its place and counted, and
 the rest is read; the exit status stays 0. --json prints a line per record: TLPs with timestamp_ps, type, requester,
 completer, tag, address, length_dw, byte_count, status and payload_bytes where the type has them; with --transactions a
 line per transaction and one with its summary; with --stats one object. Of several files, each object also names its
 file. docs/reference/trace.md lists all fields, and what a filter may ask for.
+
+With -i, what an interface carries is captured and shown until Ctrl-C, in place of NetTLP's tcpdump; all views but --html and
+--perfetto take it. Frames on NetTLP's ports over IPv4 are captured, and the others passed over; --capture keeps them all,
+whatever --filter shows. Datagrams that the kernel carries as one are cut apart.
 
 Acks, replays, lost frames and credits are seen where DLLPs were captured, as by riser run --capture OUT --dllps.";
 
@@ -47,8 +53,16 @@ Acks, replays, lost frames and credits are seen where DLLPs were captured, as by
 #[command(group = clap::ArgGroup::new("view").args(["transactions", "stats", "credits", "html", "perfetto"]))]
 pub(crate) struct Args {
     /// Captures: pcap or pcapng
-    #[arg(value_name = "FILE", required = true)]
+    #[arg(value_name = "FILE", required_unless_present = "interface")]
     files: Vec<String>,
+
+    /// Capture on this interface until Ctrl-C, in place of files; needs root or CAP_NET_RAW
+    #[arg(short, long, value_name = "IFACE", conflicts_with_all = ["files", "html", "perfetto"])]
+    interface: Option<String>,
+
+    /// With -i: write what is captured to this file too, as pcap
+    #[arg(long, value_name = "OUT.pcap", requires = "interface")]
+    capture: Option<PathBuf>,
 
     /// Show only what this holds for, such as 'type=MRd and (tag=0x12 or time>1us)'; a wrong one lists what is legal
     #[arg(long, value_name = "EXPR")]
@@ -82,7 +96,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "OUT.json")]
     perfetto: Option<PathBuf>,
 
-    /// Overwrite the file of --html or --perfetto where it exists
+    /// Overwrite the file of --html, --perfetto or --capture where it exists
     #[arg(long)]
     force: bool,
 
@@ -145,7 +159,9 @@ struct OfFile<'a, T> {
     of: T,
 }
 
-pub(crate) fn run(args: Args) -> Result<(), Failure> {
+pub(crate) fn run(mut args: Args) -> Result<(), Failure> {
+    // To the views an interface is a file that ends late.
+    args.files.extend(args.interface.clone());
     if let Some(out) = &args.html {
         return html::run(&args, out);
     }
@@ -187,8 +203,10 @@ impl Args {
     }
 }
 
-fn stdout() -> BufWriter<StdoutLock<'static>> {
-    BufWriter::with_capacity(BUFFER_BYTES, io::stdout().lock())
+/// Standard output; what is live is shown line by line, as it comes.
+fn stdout(args: &Args) -> BufWriter<StdoutLock<'static>> {
+    let bytes = if args.interface.is_some() { 0 } else { BUFFER_BYTES };
+    BufWriter::with_capacity(bytes, io::stdout().lock())
 }
 
 fn open(file: &str) -> Result<Reader<File>, Failure> {
@@ -196,10 +214,26 @@ fn open(file: &str) -> Result<Reader<File>, Failure> {
 }
 
 fn for_each_record(
+    args: &Args,
+    file: &str,
+    each: impl FnMut(&Record<'_>) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let Some(interface) = &args.interface else { return read(open(file)?, file, each) };
+    let (live, counts) = live::open(interface, args.capture.as_deref(), args.force)?;
+    let reader = Reader::new(live).map_err(|error| Failure::Run(error.to_string()))?;
+    read(reader, file, each)?;
+    let live::Counts { frames, others, dropped } = counts.get();
+    eprintln!(
+        "riser: {interface}: {frames} frames of NetTLP's, {others} of others, {dropped} dropped by the kernel"
+    );
+    Ok(())
+}
+
+fn read<R: Read>(
+    mut reader: Reader<R>,
     file: &str,
     mut each: impl FnMut(&Record<'_>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    let mut reader = open(file)?;
     // An error of reading names its file; one of writing is the output's.
     while let Some(record) = reader.next_record().map_err(|error| Failure::Run(format!("{file}: {error}")))? {
         each(&record)?;

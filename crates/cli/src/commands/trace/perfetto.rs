@@ -15,7 +15,7 @@ pub(super) fn run(args: &Args, out: &Path) -> Result<(), Failure> {
     super::open(file)?;
     let failed = |error| files::failed(out, &error);
     let mut writer = Writer::new(files::create(out, args.force)?, filter).map_err(failed)?;
-    for_each_record(file, |record| writer.see(record).map_err(failed))?;
+    for_each_record(args, file, |record| writer.see(record).map_err(failed))?;
     writer.finish().map_err(failed)?;
     Ok(())
 }

@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 use std::io::Write;
 
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
-    let mut out = stdout();
+    let mut out = stdout(args);
     for file in &args.files {
         if args.names_files() && !args.json {
             writeln!(out, "==> {file} <==")?;
@@ -21,10 +21,10 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
             write_credits(args, file, sieve, args.ledgers(), &mut out)?
         } else {
             match (args.json, args.names_files()) {
-                (false, _) => write_records(file, sieve, &mut out, render::line)?,
-                (true, false) => write_records(file, sieve, &mut out, render::json)?,
+                (false, _) => write_records(args, file, sieve, &mut out, render::line)?,
+                (true, false) => write_records(args, file, sieve, &mut out, render::json)?,
                 (true, true) => {
-                    write_records(file, sieve, &mut out, |record, line| named_json(file, record, line))?
+                    write_records(args, file, sieve, &mut out, |record, line| named_json(file, record, line))?
                 }
             }
         };
@@ -46,6 +46,7 @@ fn append_json(object: &impl Serialize, line: &mut String) {
 
 /// Writes a line for each record that the sieve keeps, and says how many of the file could not be read.
 fn write_records(
+    args: &Args,
     file: &str,
     mut sieve: Sieve,
     out: &mut impl Write,
@@ -53,7 +54,7 @@ fn write_records(
 ) -> Result<u64, Failure> {
     let mut line = String::new();
     let mut bad = 0;
-    for_each_record(file, |record| {
+    for_each_record(args, file, |record| {
         bad += u64::from(matches!(record.kind, Kind::Bad(_)));
         if !sieve.keeps(record) {
             return Ok(());
@@ -107,7 +108,7 @@ fn write_credits(
 ) -> Result<u64, Failure> {
     let mut line = String::new();
     let (mut bad, mut unknown) = (0, 0u64);
-    for_each_record(file, |record| {
+    for_each_record(args, file, |record| {
         bad += u64::from(matches!(record.kind, Kind::Bad(_)));
         let took = ledgers.see(record);
         if !sieve.keeps(record) || record.tlp().is_none() {

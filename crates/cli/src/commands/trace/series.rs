@@ -41,7 +41,7 @@ fn series(args: &Args, file: &str, interval: Interval) -> Result<Report, Failure
         Interval::Ps(ps) => Some(ps),
     };
     let (mut series, mut sieve) = (Series::new(interval_ps, args.ledgers()), args.sieve()?);
-    for_each_record(file, |record| {
+    for_each_record(args, file, |record| {
         if sieve.keeps(record) {
             series.add(record).map_err(|error| Failure::Run(format!("{file}: {error}")))?;
         }

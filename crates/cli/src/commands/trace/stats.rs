@@ -40,7 +40,7 @@ fn print(args: &Args) -> Result<(), Failure> {
 
 fn stats(args: &Args, file: &str) -> Result<Report, Failure> {
     let (mut stats, mut sieve) = (Stats::new(), args.sieve()?);
-    for_each_record(file, |record| {
+    for_each_record(args, file, |record| {
         if sieve.keeps(record) {
             stats.add(record);
         }

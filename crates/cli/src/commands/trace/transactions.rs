@@ -18,7 +18,7 @@ struct OfSummary<'a> {
 
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let filter = args.filter()?;
-    let mut out = stdout();
+    let mut out = stdout(args);
     for file in &args.files {
         if args.names_files() && !args.json {
             writeln!(out, "==> {file} <==")?;
@@ -62,7 +62,7 @@ fn write_transactions(
         }
         Ok(())
     };
-    for_each_record(file, |record| {
+    for_each_record(args, file, |record| {
         bad += u64::from(matches!(record.kind, Kind::Bad(_)));
         digits = record.interface.map_or(digits, |interface| digits.max(interface.resolution.digits()));
         tracker.see(record, filter.map_or(0, |filter| filter.terms(record)));

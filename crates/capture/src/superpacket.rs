@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Several datagrams that the kernel carries as one: with segmentation offload, a loopback capture holds one frame with all
+//! of a run, each datagram but the last as long as the first. The frame does not say how long; each TLP's header does.
+//!
+//! Never allocates, and never cuts what does not fit in every part: a frame that is one datagram stays one.
+
+use crate::encap::{self, Datagram, NETTLP_LEN, Parsed, PortUse, internet_checksum};
+use tlp::wire::Header;
+
+const ETHERNET_LEN: usize = 14;
+const VLAN_LEN: usize = 4;
+const UDP_LEN: usize = 8;
+
+/// How a frame is cut.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Cut {
+    /// Bytes of Ethernet, IPv4 and UDP, which each part has again.
+    headers: usize,
+    /// Where in the frame the IPv4 header begins.
+    ip: usize,
+    /// Bytes of UDP payload of each part but the last.
+    part: usize,
+    /// Bytes of UDP payload in all.
+    payload: usize,
+}
+
+impl Cut {
+    /// How to cut a whole frame; `None` where it is one datagram, or none of NetTLP's.
+    #[must_use]
+    pub fn of(frame: &[u8]) -> Option<Cut> {
+        let Ok(Parsed::Datagram(datagram)) = encap::parse(frame, frame.len()) else { return None };
+        let part = part_len(&datagram)?;
+        let ip = ETHERNET_LEN + VLAN_LEN * datagram.vlans.ids().len();
+        let headers = ip + usize::from(frame[ip] & 0xf) * 4 + UDP_LEN;
+        Some(Cut { headers, ip, part, payload: datagram.payload.len() })
+    }
+
+    /// How many datagrams there are, 2 and more.
+    #[must_use]
+    pub const fn parts(&self) -> usize {
+        self.payload.div_ceil(self.part)
+    }
+
+    /// Writes datagram `index` as a frame of its own into `out`, and returns its bytes: lengths and the IPv4 checksum are
+    /// right, the UDP checksum is 0, "not computed". `frame` is the one that was cut.
+    ///
+    /// # Panics
+    /// Where `index` is not below [`parts`](Self::parts), or `out` is shorter than `frame`.
+    pub fn write(&self, frame: &[u8], index: usize, out: &mut [u8]) -> usize {
+        let from = index * self.part;
+        let len = self.part.min(self.payload - from);
+        out[..self.headers].copy_from_slice(&frame[..self.headers]);
+        out[self.headers..self.headers + len].copy_from_slice(&frame[self.headers + from..][..len]);
+        let udp = self.headers - UDP_LEN;
+        put(out, self.ip + 2, self.headers - self.ip + len);
+        put(out, udp + 4, UDP_LEN + len);
+        put(out, udp + 6, 0);
+        put(out, self.ip + 10, 0);
+        let checksum = internet_checksum(&out[self.ip..udp]);
+        put(out, self.ip + 10, usize::from(checksum));
+        self.headers + len
+    }
+}
+
+fn put(out: &mut [u8], at: usize, value: usize) {
+    out[at..at + 2].copy_from_slice(&(value as u16).to_be_bytes());
+}
+
+/// Bytes of each datagram but the last, where a payload is several, each as long as its TLP says.
+fn part_len(datagram: &Datagram<'_>) -> Option<usize> {
+    let ports = PortUse::between(datagram.source_port, datagram.destination_port);
+    if !matches!(ports, PortUse::Tlp(_) | PortUse::Session) {
+        return None;
+    }
+    let part = datagram_len(datagram.payload)?;
+    let fits = |bytes: &[u8]| datagram_len(bytes) == Some(bytes.len());
+    let several = datagram.payload.len() > part;
+    (several && datagram.payload.chunks(part).all(fits)).then_some(part)
+}
+
+/// Bytes of the datagram at the start of `bytes`, as its TLP says.
+fn datagram_len(bytes: &[u8]) -> Option<usize> {
+    let tlp = bytes.get(NETTLP_LEN..)?;
+    Header::new(tlp).ok().map(|header| NETTLP_LEN + header.tlp_len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::encap::{Addresses, HEADER_LEN, Host, NettlpHeader, emit_header};
+    use proptest::prelude::*;
+    use std::net::Ipv4Addr;
+
+    const HOST: Host = Host { mac: [2; 6], ip: Ipv4Addr::LOCALHOST };
+
+    /// MWr of so many DW to address 0x1000.
+    fn write(dws: u8, fill: u8) -> Vec<u8> {
+        let mut tlp = vec![0x40, 0, 0, dws, 0, 0, 0, if dws == 1 { 0x0f } else { 0xff }, 0, 0, 0x10, 0];
+        tlp.resize(12 + usize::from(dws) * 4, fill);
+        tlp
+    }
+
+    fn frame(port: u16, tlps: &[Vec<u8>]) -> Vec<u8> {
+        let addresses = Addresses { source: HOST, destination: HOST };
+        let mut payload = Vec::new();
+        for (n, tlp) in tlps.iter().enumerate() {
+            if n > 0 {
+                payload.extend([0; NETTLP_LEN]);
+            }
+            payload.extend(tlp);
+        }
+        let mut head = [0; HEADER_LEN];
+        emit_header(&mut head, &addresses, port, NettlpHeader::default(), payload.len());
+        [&head[..], &payload].concat()
+    }
+
+    #[test]
+    fn runs_are_cut_and_all_else_is_left_whole() {
+        let (long, short) = (write(8, 1), write(2, 2));
+        let mut odd = long.clone();
+        odd.push(0);
+        let rows = [
+            ("one", 0x3000, vec![long.clone()], None),
+            ("three", 0x3000, vec![long.clone(); 3], Some(3)),
+            ("a shorter last one", 0x400f, vec![long.clone(), long.clone(), short.clone()], Some(3)),
+            ("a session", 0x2ffd, vec![long.clone(); 2], Some(2)),
+            ("a longer last one", 0x3000, vec![short.clone(), long.clone()], None),
+            ("a byte too many", 0x3000, vec![long.clone(), odd], None),
+            ("messaging", 0x2fff, vec![long.clone(); 2], None),
+            ("no TLP", 0x3000, vec![vec![0xff; 40]; 2], None),
+        ];
+        for (what, port, tlps, parts) in rows {
+            let frame = frame(port, &tlps);
+            assert_eq!(Cut::of(&frame).map(|cut| cut.parts()), parts, "{what}");
+        }
+    }
+
+    proptest! {
+        /// The parts are the frames that there would have been without the kernel's offload.
+        #[test]
+        fn parts_are_the_datagrams_that_were_sent(dws in 2_u8..64, count in 2_usize..20, last in 1_u8..64) {
+            let last = last.min(dws);
+            let mut tlps: Vec<_> = (1..count).map(|n| write(dws, n as u8)).collect();
+            tlps.push(write(last, 0xee));
+            let whole = frame(0x3005, &tlps);
+            let cut = Cut::of(&whole).unwrap();
+            prop_assert_eq!(cut.parts(), tlps.len());
+            let mut out = vec![0; whole.len()];
+            for (index, tlp) in tlps.iter().enumerate() {
+                let len = cut.write(&whole, index, &mut out);
+                prop_assert_eq!(&out[..len], &frame(0x3005, std::slice::from_ref(tlp))[..]);
+            }
+        }
+
+        #[test]
+        fn foreign_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200), at in 0_usize..100, by in any::<u8>()) {
+            let mut frame = frame(0x3000, &[write(4, 0), write(4, 1)]);
+            let at = at % frame.len();
+            frame[at] = by;
+            for bytes in [&bytes, &frame] {
+                if let Some(cut) = Cut::of(bytes) {
+                    let mut out = vec![0; bytes.len()];
+                    for index in 0..cut.parts() {
+                        let len = cut.write(bytes, index, &mut out);
+                        prop_assert!(len <= bytes.len());
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `-i`: what an interface carries now, as a capture that has no end until Ctrl-C. A packet socket is read, NetTLP's frames
+//! are kept, and given on as the bytes of a pcap file, so that every view reads them as it reads files. Never decodes a
+//! TLP, and never sends.
+
+use crate::failure::Failure;
+use crate::interrupt;
+use capture::encap::{self, Parsed, PortUse};
+use capture::reader::LINKTYPE_ETHERNET;
+use capture::superpacket::Cut;
+use nix::errno::Errno;
+use nix::sys::socket::{
+    AddressFamily, ControlMessageOwned, LinkAddr, MsgFlags, SockFlag, SockProtocol, SockType, bind, recvmsg,
+    setsockopt, socket, sockopt,
+};
+use nix::sys::time::{TimeSpec, TimeVal};
+use std::cell::Cell;
+use std::fs::File;
+use std::io::{self, BufWriter, IoSliceMut, Read, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Bytes of the longest frame: an IPv4 packet behind Ethernet and four VLAN tags.
+const FRAME_MAX: usize = 65_535 + 14 + 16;
+/// Bytes that the kernel may hold for us.
+const BUFFER_BYTES: usize = 32 << 20;
+/// How long a wait for a frame lasts before Ctrl-C is looked for, microseconds.
+const WAIT_US: i64 = 100_000;
+/// `ARPHRD_ETHER` and `ARPHRD_LOOPBACK`: the interfaces whose frames begin with Ethernet headers.
+const ETHERNET: u16 = 1;
+const LOOPBACK: u16 = 772;
+/// `PACKET_OUTGOING`: a frame on its way out. On loopback each is seen again on its way in.
+const OUTGOING: u8 = 4;
+
+/// What an interface gave.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Counts {
+    /// Frames of NetTLP's, after cutting.
+    pub(super) frames: u64,
+    /// Frames of others, passed over.
+    pub(super) others: u64,
+    /// Frames that the kernel dropped, since nobody took them in time.
+    pub(super) dropped: u64,
+}
+
+/// An interface as the bytes of a pcap file.
+pub(super) struct Live {
+    socket: OwnedFd,
+    interface: LinkAddr,
+    interrupted: Arc<AtomicBool>,
+    counts: Rc<Cell<Counts>>,
+    frame: Vec<u8>,
+    part: Vec<u8>,
+    /// Bytes of records that were not read yet, from `at` on.
+    ready: Vec<u8>,
+    at: usize,
+    file: Option<BufWriter<File>>,
+}
+
+/// Begins to capture, and says so on standard error. With `file`, all frames also go there.
+pub(super) fn open(
+    name: &str,
+    file: Option<&Path>,
+    force: bool,
+) -> Result<(Live, Rc<Cell<Counts>>), Failure> {
+    let interface = find(name)?;
+    let file = file.map(|path| create(path, force)).transpose()?;
+    let socket = listen(&interface).map_err(|e| refused(name, e))?;
+    let counts = Rc::new(Cell::new(Counts::default()));
+    let mut live = Live {
+        socket,
+        interface,
+        interrupted: interrupt::flag()?,
+        counts: counts.clone(),
+        frame: vec![0; FRAME_MAX],
+        part: vec![0; FRAME_MAX],
+        ready: Vec::with_capacity(FRAME_MAX),
+        at: 0,
+        file,
+    };
+    live.put(&file_header()).map_err(Failure::from)?;
+    eprintln!("riser: capturing on {name}; Ctrl-C ends it");
+    Ok((live, counts))
+}
+
+/// The interface's address as a link, by which sockets are bound to it.
+fn find(name: &str) -> Result<LinkAddr, Failure> {
+    let all = nix::ifaddrs::getifaddrs().map_err(|e| Failure::Run(format!("interfaces: {e}")))?;
+    let links = all.filter_map(|i| Some((i.interface_name, *i.address?.as_link_addr()?)));
+    let links: Vec<(String, LinkAddr)> = links.collect();
+    let Some((_, link)) = links.iter().find(|(other, _)| other == name) else {
+        let names: Vec<&str> = links.iter().map(|(name, _)| name.as_str()).collect();
+        return Err(Failure::usage(format!("-i {name}: no such interface; there are {}", names.join(", "))));
+    };
+    match link.hatype() {
+        ETHERNET | LOOPBACK => Ok(*link),
+        other => Err(Failure::usage(format!(
+            "-i {name}: link type {other}: legal are Ethernet (1) and loopback (772)"
+        ))),
+    }
+}
+
+fn create(path: &Path, force: bool) -> Result<BufWriter<File>, Failure> {
+    let file = if force { File::create(path) } else { File::create_new(path) };
+    let failed = |e: io::Error| match e.kind() {
+        io::ErrorKind::AlreadyExists => {
+            Failure::Run(format!("{} exists: --force overwrites it", path.display()))
+        }
+        _ => Failure::Run(format!("{}: {e}", path.display())),
+    };
+    file.map(BufWriter::new).map_err(failed)
+}
+
+fn listen(interface: &LinkAddr) -> Result<OwnedFd, Errno> {
+    let all = SockProtocol::EthAll;
+    let socket = socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, all)?;
+    if setsockopt(&socket, sockopt::RcvBufForce, &BUFFER_BYTES).is_err() {
+        let _ = setsockopt(&socket, sockopt::RcvBuf, &BUFFER_BYTES);
+    }
+    setsockopt(&socket, sockopt::ReceiveTimestampns, &true)?;
+    setsockopt(&socket, sockopt::ReceiveTimeout, &TimeVal::new(0, WAIT_US))?;
+    setsockopt(&socket, sockopt::RxqOvfl, &1)?;
+    bind(socket.as_raw_fd(), interface)?;
+    Ok(socket)
+}
+
+fn refused(name: &str, error: Errno) -> Failure {
+    Failure::Run(match error {
+        Errno::EPERM | Errno::EACCES => {
+            format!("-i {name}: capturing needs root, or the capability CAP_NET_RAW: {}", error.desc())
+        }
+        _ => format!("-i {name}: {}", error.desc()),
+    })
+}
+
+/// A pcap header: nanoseconds, little endian, Ethernet.
+fn file_header() -> Vec<u8> {
+    let words = [0xa1b2_3c4d, 4 << 16 | 2, 0, 0, FRAME_MAX as u32, u32::from(LINKTYPE_ETHERNET)];
+    words.iter().flat_map(|word: &u32| word.to_le_bytes()).collect()
+}
+
+/// Whether it is a datagram on one of NetTLP's ports.
+fn is_nettlp(frame: &[u8]) -> bool {
+    match encap::parse(frame, frame.len()) {
+        Ok(Parsed::Datagram(d)) => {
+            !matches!(PortUse::between(d.source_port, d.destination_port), PortUse::Foreign)
+        }
+        _ => false,
+    }
+}
+
+impl Live {
+    fn count(&self, add: impl FnOnce(&mut Counts)) {
+        let mut counts = self.counts.get();
+        add(&mut counts);
+        self.counts.set(counts);
+    }
+
+    /// The next frame of this interface into `self.frame`: its bytes and time. `None` where none came in time.
+    fn receive(&mut self) -> io::Result<Option<(usize, TimeSpec)>> {
+        let mut control = nix::cmsg_space!(TimeSpec, u32);
+        let mut slices = [IoSliceMut::new(&mut self.frame)];
+        let fd = self.socket.as_raw_fd();
+        let message = match recvmsg::<LinkAddr>(fd, &mut slices, Some(&mut control), MsgFlags::empty()) {
+            Ok(message) => message,
+            Err(Errno::EAGAIN | Errno::EINTR) => return Ok(None),
+            // The interface went down; it may come up again.
+            Err(Errno::ENETDOWN) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let (mut time, mut dropped) = (TimeSpec::new(0, 0), None);
+        for control in message.cmsgs()? {
+            match control {
+                ControlMessageOwned::ScmTimestampns(at) => time = at,
+                ControlMessageOwned::RxqOvfl(count) => dropped = Some(count),
+                _ => {}
+            }
+        }
+        let (bytes, from) = (message.bytes, message.address);
+        if let Some(dropped) = dropped {
+            self.count(|counts| counts.dropped = u64::from(dropped));
+        }
+        // Between socket() and bind() frames of all interfaces come in.
+        let ours = from.is_some_and(|from| {
+            from.ifindex() == self.interface.ifindex()
+                && !(self.interface.hatype() == LOOPBACK && from.pkttype() == OUTGOING)
+        });
+        Ok(ours.then_some((bytes, time)))
+    }
+
+    /// Takes a frame of `len` bytes: one record, or one for each datagram that the kernel has put into it.
+    fn take(&mut self, len: usize, time: TimeSpec) -> io::Result<()> {
+        let frame = std::mem::take(&mut self.frame);
+        let taken = self.take_frame(&frame[..len], time);
+        self.frame = frame;
+        taken
+    }
+
+    fn take_frame(&mut self, frame: &[u8], time: TimeSpec) -> io::Result<()> {
+        if !is_nettlp(frame) {
+            self.count(|counts| counts.others += 1);
+            return Ok(());
+        }
+        let Some(cut) = Cut::of(frame) else { return self.record(frame, time) };
+        let mut part = std::mem::take(&mut self.part);
+        let written = (0..cut.parts()).try_for_each(|index| {
+            let len = cut.write(frame, index, &mut part);
+            self.record(&part[..len], time)
+        });
+        self.part = part;
+        written
+    }
+
+    fn record(&mut self, frame: &[u8], time: TimeSpec) -> io::Result<()> {
+        self.count(|counts| counts.frames += 1);
+        let (len, mut header) = (frame.len() as u32, [0; 16]);
+        let words = [time.tv_sec() as u32, time.tv_nsec() as u32, len, len];
+        for (out, word) in header.chunks_exact_mut(4).zip(words) {
+            out.copy_from_slice(&word.to_le_bytes());
+        }
+        self.put(&header)?;
+        self.put(frame)
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.ready.extend_from_slice(bytes);
+        self.file.as_mut().map_or(Ok(()), |file| file.write_all(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.as_mut().map_or(Ok(()), Write::flush)
+    }
+}
+
+impl Read for Live {
+    /// Bytes of the next records; none after Ctrl-C. Blocks until there are some.
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        while self.at == self.ready.len() {
+            self.ready.clear();
+            self.at = 0;
+            if self.interrupted.load(Ordering::Relaxed) {
+                self.flush()?;
+                return Ok(0);
+            }
+            match self.receive()? {
+                Some((len, time)) => self.take(len, time)?,
+                None => self.flush()?,
+            }
+        }
+        let len = out.len().min(self.ready.len() - self.at);
+        out[..len].copy_from_slice(&self.ready[self.at..self.at + len]);
+        self.at += len;
+        Ok(len)
+    }
+}
