@@ -213,7 +213,6 @@ fn session(test: u8, reads: u64) {
 }
 
 #[test]
-#[ignore = "sessions have no sockets yet"]
 fn every_byte_was_current_in_a_session() {
     session(4, 20_000);
 }

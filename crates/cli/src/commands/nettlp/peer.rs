@@ -4,6 +4,7 @@
 use crate::failure::Failure;
 use capture::encap::PortScheme;
 use clap::ValueEnum;
+use nettlp::auth::Key;
 use nettlp::client::control::Messaging;
 use nettlp::client::{Client, ClientError, Waiting};
 use nettlp::net::{
@@ -12,6 +13,7 @@ use nettlp::net::{
 use nettlp::requester::{Rest, Settings};
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 use tlp::{Bdf, Duration, Mps, Mrrs};
 
 /// How TLPs travel.
@@ -55,6 +57,10 @@ pub(crate) struct PeerArgs {
     /// How TLPs travel
     #[arg(long, value_enum, default_value = "auto")]
     scheme: Scheme,
+
+    /// File of the key that the adapter has too: an authenticated session, and nothing else
+    #[arg(long, value_name = "FILE", conflicts_with = "scheme")]
+    key: Option<PathBuf>,
 
     /// Tags to use, as in 0-15: each is a read that may be under way. In the tagged scheme each needs a port of its own
     #[arg(long, value_name = "FIRST-LAST", value_parser = tags)]
@@ -159,7 +165,7 @@ impl PeerArgs {
         requester: Bdf,
         tags: RangeInclusive<u16>,
     ) -> Result<Client<AnyCarrier>, Failure> {
-        let options = self.options(tags);
+        let options = self.options(tags)?;
         let carrier = match &options.session {
             // Who asks for a session does not go without.
             Some(session) if self.scheme == Scheme::Session => {
@@ -174,12 +180,15 @@ impl PeerArgs {
         Ok(client)
     }
 
-    fn options(&self, tags: RangeInclusive<u16>) -> ConnectOptions {
+    fn options(&self, tags: RangeInclusive<u16>) -> Result<ConnectOptions, Failure> {
         let scheme = if self.scheme == Scheme::Paper { PortScheme::Paper } else { PortScheme::Tagged };
         let tagged = TaggedOptions { local: self.local, scheme, ..TaggedOptions::new(self.remote, tags) };
-        let session = SessionConnectOptions::new(self.remote, self.local);
+        let mut session = SessionConnectOptions::new(self.remote, self.local);
+        if let Some(path) = &self.key {
+            session.key = Some(Key::from_file(path).map_err(|e| Failure::Run(e.to_string()))?);
+        }
         let session = matches!(self.scheme, Scheme::Auto | Scheme::Session).then_some(session);
-        ConnectOptions { tagged, session }
+        Ok(ConnectOptions { tagged, session })
     }
 
     fn rest(&self) -> Rest {

@@ -43,7 +43,7 @@ In place of tlpperf; read is its DMA read, write its DMA write. Each thread has 
 --outstanding requests under way; latency of single reads wants --outstanding 1. In the tagged scheme writes count as done
 when the kernel has taken them, whether they arrive or not; in a session when the peer has acknowledged them.
 --json prints one object:
-  remote, scheme (tagged, paper, session), direction, length_bytes, threads, outstanding, pattern, regions, region_bytes,
+  remote, scheme (tagged, paper, session), direction, length_bytes, threads, outstanding, batch, pattern, regions, region_bytes,
   mps_bytes, mrrs_bytes, elapsed_s, requests, failed, bytes, requests_per_s, tlps_per_s (requests and completions),
   bandwidth_gbps (data alone), cpu_s, cpu_ns_per_request, cpu_ns_per_tlp (this process, both user and system), latency_ns:
   {min, mean, median, p90, p99, p999, max} (null for writes), counters: {read_tlps, write_tlps, retried, timed_out, late,
@@ -115,6 +115,11 @@ pub(crate) struct Args {
     /// Requests under way, for each thread
     #[arg(short = 'O', long, value_name = "COUNT", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=4096))]
     outstanding: u64,
+
+    /// Requests that are made at once, so that datagrams leave and come back in batches: none is made before so many of those
+    /// outstanding have ended [default: a quarter of --outstanding]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..=4096))]
+    batch: Option<u64>,
 
     /// Seconds to measure
     #[arg(short = 't', long, value_name = "SECONDS", default_value_t = 5.0)]
@@ -193,6 +198,11 @@ fn check(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Requests that are made at once.
+fn batch(args: &Args) -> u64 {
+    args.batch.unwrap_or(args.outstanding.div_ceil(4)).min(args.outstanding)
+}
+
 /// Bytes that each thread has.
 fn share(args: &Args) -> u64 {
     match args.regions {
@@ -209,6 +219,7 @@ fn plan(args: &Args, thread: u64) -> worker::Plan {
         is_write: args.direction == Direction::Write,
         len: args.len,
         outstanding: args.outstanding,
+        batch: batch(args),
         region: Region { address, bytes },
         pattern: args.pattern,
         seed,

@@ -22,6 +22,7 @@ struct Report {
     length_bytes: u64,
     threads: u64,
     outstanding: u64,
+    batch: u64,
     pattern: &'static str,
     regions: &'static str,
     region_bytes: u64,
@@ -108,6 +109,7 @@ fn report(args: &Args, outcome: &Outcome) -> Report {
         length_bytes: args.len,
         threads: args.threads,
         outstanding: args.outstanding,
+        batch: super::batch(args),
         pattern: match args.pattern {
             Pattern::Fixed => "fixed",
             Pattern::Sequential => "sequential",

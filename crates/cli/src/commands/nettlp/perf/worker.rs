@@ -23,6 +23,8 @@ pub(super) struct Plan {
     pub(super) is_write: bool,
     pub(super) len: u64,
     pub(super) outstanding: u64,
+    /// Requests that are made at once: none is made before so many may be.
+    pub(super) batch: u64,
     pub(super) region: Region,
     pub(super) pattern: Pattern,
     pub(super) seed: u64,
@@ -123,6 +125,7 @@ pub(super) struct Worker {
     is_write: bool,
     len: u64,
     left: u64,
+    batch: usize,
     addresses: Addresses,
     slots: Slots,
     free: Vec<u64>,
@@ -138,6 +141,7 @@ impl Worker {
             is_write: plan.is_write,
             len: plan.len,
             left: plan.count,
+            batch: plan.batch as usize,
             addresses: Addresses::new(plan.region, plan.pattern, plan.len, plan.seed),
             slots,
             free: (0..plan.outstanding).collect(),
@@ -155,7 +159,7 @@ impl Worker {
             if is_over && self.free.len() == all {
                 break;
             }
-            if !is_over {
+            if !is_over && self.free.len() >= self.batch {
                 self.ask()?;
             }
             self.client.turn(&mut self.slots, &mut (), TURN)?;
