@@ -40,7 +40,7 @@ pub struct AdapterOptions {
     /// riser sessions, on `0x2ffd`.
     pub sessions: bool,
     /// Which of several threads' sockets these are, and of how many: of the ports of TLPs this one has those whose number
-    /// leaves this remainder; all others are the first thread's. `(0, 1)`: all.
+    /// leaves this remainder, and sessions of its own; all others are the first thread's. `(0, 1)`: all.
     pub share: (u16, u16),
     /// Most sessions at a time.
     pub max_sessions: usize,
@@ -174,7 +174,9 @@ impl AdapterSockets {
         let ipv6 = options.address.is_ipv6();
         let mut ports = Vec::with_capacity(numbers.len());
         for &(number, rule) in &numbers {
-            let socket = socket::bind(SocketAddr::new(options.address, number), rule)?;
+            let shared = number == PORT_SESSION && options.share.1 > 1;
+            let bind = if shared { socket::bind_shared } else { socket::bind };
+            let socket = bind(SocketAddr::new(options.address, number), rule)?;
             filter::attach(&socket, ipv6, &options.peers).map_err(OpenError::io("filtering peers"))?;
             batch::report_drops(&socket).map_err(OpenError::io("asking for the count of drops"))?;
             ports.push(Port { socket, number });
@@ -350,6 +352,11 @@ impl AdapterSockets {
         index: usize,
         take: &mut impl FnMut(&mut Outbox, u16, SocketAddr, &[u8]) -> bool,
     ) -> usize {
+        if self.outbox.queue.is_half_full() {
+            // What is read next must find room for its answers. What the kernel would not send is counted.
+            let (queue, segmentation) = (&mut self.outbox.queue, &mut self.segmentation);
+            let _ = batch::flush(queue, &self.ports, segmentation, &mut self.counters);
+        }
         let of_session = self.ports[index].number == PORT_SESSION;
         let watched = &mut self.watched[index];
         watched.batches = watched.batches.wrapping_add(1);
@@ -582,6 +589,8 @@ fn sessions(options: &AdapterOptions, socket: &UdpSocket) -> Result<Sessions, Op
 const fn is_shared_by((thread, threads): (u16, u16), number: u16) -> bool {
     match number {
         PORT_DEVICE..=0x33ff | PORT_HOST..=0x400f => threads == 0 || number % threads == thread,
+        // Every thread has sessions of its own: the kernel keeps each peer's port with one of them.
+        PORT_SESSION => true,
         _ => thread == 0,
     }
 }

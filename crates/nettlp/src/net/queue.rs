@@ -40,6 +40,11 @@ impl SendQueue {
         (QUEUE_DATAGRAMS - self.entries.len()).min((QUEUE_BYTES - self.used) / len.max(1))
     }
 
+    /// Whether less than half of it is free.
+    pub(super) fn is_half_full(&self) -> bool {
+        self.entries.len() > QUEUE_DATAGRAMS / 2 || self.used > QUEUE_BYTES / 2
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }

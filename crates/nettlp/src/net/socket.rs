@@ -2,9 +2,10 @@
 //! Opening one UDP socket, and the clock.
 
 use nix::sys::socket::sockopt;
-use nix::sys::socket::{getsockopt, setsockopt};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrStorage, getsockopt, setsockopt, socket};
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::os::fd::AsRawFd;
 use std::time::Instant;
 use tlp::Time;
 
@@ -121,6 +122,24 @@ pub(super) fn bind(address: SocketAddr, rule: &'static str) -> Result<UdpSocket,
         io::ErrorKind::AddrInUse => OpenError::Taken { address: address.ip(), port: address.port(), rule },
         io::ErrorKind::AddrNotAvailable => OpenError::NotLocal(address.ip()),
         _ => OpenError::Io { what: "binding a UDP socket", source },
+    })?;
+    grow_buffers(&socket);
+    Ok(socket)
+}
+
+/// As [`bind`], where several sockets of this process share the port: the kernel gives each peer's port to one of them.
+pub(super) fn bind_shared(address: SocketAddr, rule: &'static str) -> Result<UdpSocket, OpenError> {
+    let family = if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
+    let open = || {
+        let socket = socket(family, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)?;
+        setsockopt(&socket, sockopt::ReusePort, &true)?;
+        nix::sys::socket::bind(socket.as_raw_fd(), &SockaddrStorage::from(address))?;
+        Ok(UdpSocket::from(socket))
+    };
+    let socket = open().map_err(|source: nix::Error| match source {
+        nix::Error::EADDRINUSE => OpenError::Taken { address: address.ip(), port: address.port(), rule },
+        nix::Error::EADDRNOTAVAIL => OpenError::NotLocal(address.ip()),
+        other => OpenError::Io { what: "binding a UDP socket", source: other.into() },
     })?;
     grow_buffers(&socket);
     Ok(socket)

@@ -2,7 +2,7 @@
 //! `riser nettlp adapter LAB.toml`: the host of a lab behind NetTLP's protocol, from `riser-lab`. Reads the clock for it, and
 //! nothing else.
 
-use super::super::{cpu, files};
+use crate::commands::{cpu, files};
 use crate::failure::Failure;
 use crate::output;
 use capture::encap::PortScheme;
@@ -159,7 +159,9 @@ impl LabRun {
         eprintln!("riser: serving {} at {listen} to {}; Ctrl-C ends it", self.lab.display(), peers.join(" "));
         match device {
             Some(device) => eprintln!("riser: {device} serves the host's requests"),
-            None => eprintln!("riser: nobody serves the host's requests: name one of the peers with --device"),
+            None => {
+                eprintln!("riser: nobody serves the host's requests: name one of the peers with --device")
+            }
         }
         if !listen.is_loopback() {
             eprintln!(
@@ -186,7 +188,7 @@ impl LabRun {
             datagrams: c.datagrams,
             reads: c.reads,
             writes: c.writes,
-            refused: c.refused,
+            refused: c.refused_reads + c.refused_writes,
             malformed: c.malformed,
         });
         let report = LabReport {

@@ -1,20 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser nettlp adapter`: a NetTLP adapter without an FPGA, from `riser-nettlp`. Never listens where it was not told to.
 
+mod lab;
 mod report;
 mod workers;
 
 use crate::failure::Failure;
 use crate::output;
 use clap::ValueEnum;
+use lab::LabRun;
 use nettlp::adapter::{Function, Registers, Settings};
 use nettlp::allow::{AllowList, Rule, parse_size};
+use nettlp::auth::Key;
 use nettlp::completer::Image;
 use nettlp::net::{AdapterOptions, Network};
 use report::{MemoryReport, Report};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
 use std::net::{IpAddr, Ipv4Addr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,28 +30,34 @@ Examples:
   riser nettlp adapter --memory zero:256M --allow 127.0.0.2,all,rw
   riser nettlp adapter --memory ram.img --listen 192.168.10.1 --allow 192.168.10.3,0x40000000+256M,r
   riser nettlp adapter --memory ram.img --write-back --allow 127.0.0.2,all,rw --json > counted.json
+  riser nettlp adapter labs/nettlp/LAB.toml --allow 127.0.0.2,all,rw --capture out/served.pcapng
 
 In place of a NetTLP adapter on an FPGA card, its host, and the driver there: LibTLP's programs (dma_read, dma_write, tlpperf,
 pcie_cfg_read, pcie_cfg_write, process-list) reach the memory as they would reach the host's.
 Whoever can send from an allowed address can do what its rules allow: UDP has no proof of who sends. Keep it to loopback, a
-link of its own, or sessions with --key.
+link of its own, or sessions with --key: then only sessions and messaging are served.
 Ctrl-C, or SIGTERM, ends it: what was written goes to the file first. SIGUSR1 shows on standard error what was counted so far.
---json prints one object: listen, memory: {bytes, file, write_back, written_back_bytes}, seconds, cpu_seconds, threads,
+--json of --memory prints one object: listen, memory: {bytes, file, write_back, written_back_bytes}, seconds, cpu_seconds, threads,
   peers: [{address, rules, datagrams, reads, read_bytes, writes, write_bytes, ...}], strangers: {datagrams, bytes, last},
   completer: {reads, read_bytes, writes, written_bytes, completions, ...}, function: {interrupts, not_bus_master,
   lost_completions}, sockets: {received_datagrams, sent_datagrams, receive_calls, send_calls, malformed_datagrams,
-  failed_sends, kernel_drops}";
+  failed_sends, kernel_drops}, sessions: {opened, closed, failed, refused, strays, retransmitted, duplicates, ...}
+Of a lab it prints listen, seconds, peers, sockets, and lab: what `riser run --json` prints.";
 
 /// Serve NetTLP peers from memory, as an adapter in a host's slot would
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Args {
+    /// A lab, whose slot with the device `nettlp-adapter` peers are behind
+    #[arg(value_name = "LAB.toml", required_unless_present = "memory", conflicts_with = "memory")]
+    lab: Option<PathBuf>,
+
     /// What peers read and write, from address 0 on: a raw image, read-only without --write-back, or SIZE of zeroes (K, M, G, T)
     #[arg(long, value_name = "FILE|zero:SIZE")]
-    memory: MemoryName,
+    memory: Option<MemoryName>,
 
     /// Writes reach the file of --memory: at the end, and on SIGUSR1
-    #[arg(long)]
+    #[arg(long, requires = "memory")]
     write_back: bool,
 
     /// Address to listen on, IPv4 or IPv6
@@ -63,6 +72,10 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value = "auto")]
     scheme: Scheme,
 
+    /// Demand that peers prove to have this key: a file of 64 hexadecimal digits. Serves sessions and messaging alone
+    #[arg(long, value_name = "FILE")]
+    key: Option<PathBuf>,
+
     /// Requester and completer ID of the adapter
     #[arg(short, long, value_name = "BUS:DEVICE.FUNCTION", default_value = "1b:00.0")]
     bus: Bdf,
@@ -75,9 +88,29 @@ pub(crate) struct Args {
     #[arg(long, value_name = "BYTES", default_value = "64", value_parser = rcb)]
     rcb: Rcb,
 
-    /// How long an answer takes: memory answers at once
-    #[arg(long, value_enum, default_value = "off")]
-    timing: Timing,
+    /// Whether answers take the time that a lab's fabric says [default: on with a lab, off with --memory, which has none]
+    #[arg(long, value_enum)]
+    timing: Option<Timing>,
+
+    /// The peer that serves the requests of the lab's host; without it the only one that --allow names
+    #[arg(long, value_name = "PEER", requires = "lab")]
+    device: Option<IpAddr>,
+
+    /// Write every TLP of the lab's links to this pcapng file
+    #[arg(long, value_name = "OUT.pcapng", requires = "lab")]
+    capture: Option<PathBuf>,
+
+    /// Write what comes from outside to this file, which `riser nettlp replay` runs again
+    #[arg(long, value_name = "FILE", requires = "lab")]
+    record: Option<PathBuf>,
+
+    /// Overwrite the files of --capture and --record where they exist
+    #[arg(long, requires = "lab")]
+    force: bool,
+
+    /// Seed, in place of the lab's
+    #[arg(long, requires = "lab")]
+    seed: Option<u64>,
 
     /// Threads; each serves every n-th tag
     #[arg(long, value_name = "COUNT", default_value = "1", value_parser = clap::value_parser!(u16).range(1..=64))]
@@ -128,7 +161,9 @@ enum Scheme {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Timing {
-    /// At once
+    /// As the fabric says
+    On,
+    /// None: at once
     Off,
 }
 
@@ -143,13 +178,30 @@ fn rcb(text: &str) -> Result<Rcb, String> {
 }
 
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
-    let Timing::Off = args.timing;
     let allow = AllowList::new(args.allow.iter().copied()).map_err(Failure::usage)?;
-    let image = Arc::new(args.image()?);
-    let function = Function::new(args.registers()).map_err(|e| Failure::Run(e.to_string()))?;
+    let options = args.options(&allow)?;
     let signals = Signals::watch()?;
+    match (&args.lab, &args.memory) {
+        (Some(lab), _) => args.lab_run(lab, options, allow)?.run(&signals.end),
+        (None, Some(memory)) => serve_memory(&args, memory, options, allow, &signals),
+        (None, None) => Err(Failure::usage("nothing to serve: legal are LAB.toml and --memory")),
+    }
+}
+
+fn serve_memory(
+    args: &Args,
+    memory: &MemoryName,
+    options: AdapterOptions,
+    allow: AllowList,
+    signals: &Signals,
+) -> Result<(), Failure> {
+    if args.timing == Some(Timing::On) {
+        return Err(Failure::usage("--timing on: memory has no timing, legal with --memory is off"));
+    }
+    let image = Arc::new(args.image(memory)?);
+    let function = Function::new(args.registers()).map_err(|e| Failure::Run(e.to_string()))?;
     let plan = Worker {
-        options: args.options(&allow),
+        options,
         settings: Settings { allow, id: args.bus, device: None, scheme: args.ports() },
         image: Arc::clone(&image),
         function: Arc::new(function),
@@ -158,13 +210,13 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         busy: args.busy_poll,
     };
     let workers = Workers::start(&plan, args.threads).map_err(|e| Failure::Run(e.to_string()))?;
-    args.greet();
-    let start = Instant::now();
-    let failed = supervise(&args, &workers, &signals, &image, start);
+    args.greet(memory);
+    let served = Served { args, memory, image: &image, start: Instant::now() };
+    let failed = served.supervise(&workers, signals);
     let counted = workers.stop();
-    let written_back_bytes = image.write_back().map_err(|e| args.failed_image("writing back", &e))?;
+    let written_back_bytes = served.write_back()?;
     let counted = counted.map_err(|e| Failure::Run(format!("serving: {e}")))?;
-    let report = args.report(&counted, start, written_back_bytes);
+    let report = served.report(&counted, written_back_bytes);
     if args.json {
         output::json(&report)?;
     } else {
@@ -173,27 +225,54 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     failed
 }
 
-/// Waits for the end, and shows what was counted when it is asked for.
-fn supervise(
-    args: &Args,
-    workers: &Workers,
-    signals: &Signals,
-    image: &Image,
+/// Memory that is served.
+struct Served<'a> {
+    args: &'a Args,
+    memory: &'a MemoryName,
+    image: &'a Image,
     start: Instant,
-) -> Result<(), Failure> {
-    let every = args.report.map(Duration::from_secs);
-    let mut next = every.map(|every| start + every);
-    while !signals.end.load(Ordering::Relaxed) && workers.are_running() {
-        std::thread::sleep(Duration::from_millis(20));
-        let asked = signals.show.swap(false, Ordering::Relaxed);
-        if asked || next.is_some_and(|next| Instant::now() >= next) {
-            next = next.zip(every).map(|(next, every)| next + every);
-            let brought = if asked { image.write_back() } else { Ok(0) };
-            let brought = brought.map_err(|e| args.failed_image("writing back", &e))?;
-            eprintln!("{}", args.report(&workers.counted(), start, brought).text());
+}
+
+impl Served<'_> {
+    /// Waits for the end, and shows what was counted when it is asked for.
+    fn supervise(&self, workers: &Workers, signals: &Signals) -> Result<(), Failure> {
+        let every = self.args.report.map(Duration::from_secs);
+        let mut next = every.map(|every| self.start + every);
+        while !signals.end.load(Ordering::Relaxed) && workers.are_running() {
+            std::thread::sleep(Duration::from_millis(20));
+            let asked = signals.show.swap(false, Ordering::Relaxed);
+            if asked || next.is_some_and(|next| Instant::now() >= next) {
+                next = next.zip(every).map(|(next, every)| next + every);
+                let brought = if asked { self.write_back()? } else { 0 };
+                eprintln!("{}", self.report(&workers.counted(), brought).text());
+            }
+        }
+        Ok(())
+    }
+
+    fn write_back(&self) -> Result<u64, Failure> {
+        self.image.write_back().map_err(|e| self.memory.failed("writing back", &e))
+    }
+
+    fn report(&self, counted: &workers::Counted, written_back_bytes: u64) -> Report {
+        let file = match self.memory {
+            MemoryName::Zeroes(_) => None,
+            MemoryName::File(path) => Some(path.display().to_string()),
+        };
+        let Args { listen, allow, write_back, threads, .. } = self.args;
+        let memory =
+            MemoryReport { bytes: self.image.bytes(), file, write_back: *write_back, written_back_bytes };
+        Report::new(*listen, memory, allow, counted, self.start.elapsed().as_secs_f64(), *threads)
+    }
+}
+
+impl MemoryName {
+    fn failed(&self, doing: &str, error: &std::io::Error) -> Failure {
+        match self {
+            MemoryName::Zeroes(_) => Failure::Run(format!("{doing} the memory: {error}")),
+            MemoryName::File(path) => Failure::Run(format!("{}: {doing} it: {error}", path.display())),
         }
     }
-    Ok(())
 }
 
 /// What the process is asked from outside.
@@ -218,27 +297,43 @@ impl Signals {
 }
 
 impl Args {
-    fn image(&self) -> Result<Image, Failure> {
-        match &self.memory {
+    fn image(&self, memory: &MemoryName) -> Result<Image, Failure> {
+        match memory {
             MemoryName::Zeroes(_) if self.write_back => {
                 Err(Failure::usage("--write-back needs a file: zero:SIZE has none"))
             }
             MemoryName::Zeroes(bytes) => Image::zeroes(*bytes).map_err(Failure::usage),
-            MemoryName::File(_) => {
-                Image::file(&self.path(), self.write_back).map_err(|e| self.failed_image("opening", &e))
+            MemoryName::File(path) => {
+                Image::file(path, self.write_back).map_err(|e| memory.failed("opening", &e))
             }
         }
     }
 
-    fn path(&self) -> PathBuf {
-        match &self.memory {
-            MemoryName::Zeroes(_) => PathBuf::new(),
-            MemoryName::File(path) => path.clone(),
+    fn lab_run(&self, path: &Path, options: AdapterOptions, allow: AllowList) -> Result<LabRun, Failure> {
+        let other = |name| Err(Failure::usage(format!("{name} is for --memory: a lab has its own")));
+        if self.threads != 1 {
+            return other("--threads");
         }
-    }
-
-    fn failed_image(&self, doing: &str, error: &std::io::Error) -> Failure {
-        Failure::Run(format!("{}: {doing} the memory image: {error}", self.path().display()))
+        if self.report.is_some() {
+            return other("--report");
+        }
+        Ok(LabRun {
+            lab: path.to_owned(),
+            options,
+            allow,
+            device: self.device,
+            scheme: self.ports(),
+            timing: match self.timing {
+                Some(Timing::Off) => ::lab::nettlp::Timing::Off,
+                _ => ::lab::nettlp::Timing::On,
+            },
+            capture: self.capture.clone(),
+            record: self.record.clone(),
+            force: self.force,
+            seed: self.seed,
+            busy: self.busy_poll,
+            json: self.json,
+        })
     }
 
     fn ports(&self) -> capture::encap::PortScheme {
@@ -248,17 +343,32 @@ impl Args {
         }
     }
 
-    fn options(&self, allow: &AllowList) -> AdapterOptions {
+    fn options(&self, allow: &AllowList) -> Result<AdapterOptions, Failure> {
         let all = AdapterOptions::new(self.listen);
         let peers = allow.addresses().map(Network::from).collect();
+        let key = self.key.as_deref().map(Key::from_file).transpose();
+        let key = key.map_err(|e| Failure::Run(e.to_string()))?;
+        if key.is_some() && matches!(self.scheme, Scheme::Tagged | Scheme::Paper) {
+            let why =
+                "--key: upstream's ports prove nobody's key, legal with it are --scheme auto and session";
+            return Err(Failure::usage(why));
+        }
         let tags = match self.scheme {
+            _ if key.is_some() => None,
             Scheme::Auto | Scheme::Tagged => all.tags.clone(),
             Scheme::Paper => Some(0..=0xf),
             Scheme::Session => None,
         };
-        let host = matches!(self.scheme, Scheme::Auto | Scheme::Tagged);
-        let sessions = matches!(self.scheme, Scheme::Auto | Scheme::Session);
-        AdapterOptions { peers, tags, host, sessions, ..all }
+        Ok(AdapterOptions {
+            peers,
+            tags,
+            host: key.is_none() && matches!(self.scheme, Scheme::Auto | Scheme::Tagged),
+            configuration: key.is_none(),
+            registers: key.is_none(),
+            sessions: matches!(self.scheme, Scheme::Auto | Scheme::Session),
+            key,
+            ..all
+        })
     }
 
     fn registers(&self) -> Registers {
@@ -271,34 +381,18 @@ impl Args {
         registers
     }
 
-    fn greet(&self) {
-        let memory = match &self.memory {
+    fn greet(&self, memory: &MemoryName) {
+        let memory = match memory {
             MemoryName::Zeroes(bytes) => format!("{bytes} bytes of zeroes"),
             MemoryName::File(path) if self.write_back => path.display().to_string(),
             MemoryName::File(path) => format!("{}, read-only,", path.display()),
         };
         let rules: Vec<String> = self.allow.iter().map(Rule::to_string).collect();
         eprintln!("riser: serving {memory} at {} to {}; Ctrl-C ends it", self.listen, rules.join(" "));
-        if !self.listen.is_loopback() {
+        if !self.listen.is_loopback() && self.key.is_none() {
             eprintln!(
                 "riser: anybody who can send from these addresses can do this: UDP proves nobody's address"
             );
         }
-    }
-
-    fn report(&self, counted: &workers::Counted, start: Instant, written_back_bytes: u64) -> Report {
-        let memory = MemoryReport {
-            bytes: match &self.memory {
-                MemoryName::Zeroes(bytes) => *bytes,
-                MemoryName::File(_) => counted.image_bytes,
-            },
-            file: match &self.memory {
-                MemoryName::Zeroes(_) => None,
-                MemoryName::File(path) => Some(path.display().to_string()),
-            },
-            write_back: self.write_back,
-            written_back_bytes,
-        };
-        Report::new(self.listen, memory, &self.allow, counted, start.elapsed().as_secs_f64(), self.threads)
     }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What an adapter has counted, as JSON and as text. Never counts anything.
 
-use super::super::super::cpu;
 use super::workers::Counted;
+use crate::commands::cpu;
 use nettlp::allow::Rule;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -23,6 +23,7 @@ pub(super) struct Report {
     completer: Counts,
     function: Counts,
     sockets: Counts,
+    sessions: Counts,
 }
 
 #[derive(Serialize)]
@@ -81,6 +82,7 @@ impl Report {
             completer: counted.completer.rows().collect(),
             function: counted.function.rows().collect(),
             sockets: counted.sockets.rows().collect(),
+            sessions: counted.sessions.clone(),
         }
     }
 
@@ -98,9 +100,12 @@ impl Report {
             let last = last.map(|last| format!(", the last from {last}")).unwrap_or_default();
             let _ = write!(text, "\nstrangers: {datagrams} datagrams, {bytes} bytes{last}");
         }
-        for (name, counts) in
-            [("memory", &self.completer), ("function", &self.function), ("sockets", &self.sockets)]
-        {
+        for (name, counts) in [
+            ("memory", &self.completer),
+            ("function", &self.function),
+            ("sockets", &self.sockets),
+            ("sessions", &self.sessions),
+        ] {
             let _ = write!(text, "\n{name}: {}", line(counts));
         }
         text

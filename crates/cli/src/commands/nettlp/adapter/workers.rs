@@ -4,6 +4,8 @@
 use nettlp::adapter::{Adapter, Function, MemoryBackend, MemoryCounters, PeerCounters, Settings, Strangers};
 use nettlp::completer::{CompleterCounters, Image};
 use nettlp::net::{AdapterOptions, AdapterSockets, Clock, OpenError, SocketCounters, serve};
+use nettlp::stream::AcceptorCounters;
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -29,13 +31,13 @@ pub(super) struct Worker {
 /// What threads have counted.
 #[derive(Clone, Default)]
 pub(super) struct Counted {
-    pub(super) image_bytes: u64,
     /// In the order of the peers' addresses.
     pub(super) peers: Vec<PeerCounters>,
     pub(super) strangers: Strangers,
     pub(super) completer: CompleterCounters,
     pub(super) function: MemoryCounters,
     pub(super) sockets: SocketCounters,
+    pub(super) sessions: BTreeMap<&'static str, u64>,
 }
 
 /// How threads are told to end, and asked for their counts.
@@ -102,20 +104,19 @@ impl Workers {
 fn sum(counts: &[(u64, Counted)]) -> Counted {
     let mut sum = Counted::default();
     for (_, one) in counts {
-        sum.image_bytes = one.image_bytes;
         sum.peers.resize(one.peers.len().max(sum.peers.len()), PeerCounters::default());
         sum.peers.iter_mut().zip(&one.peers).for_each(|(sum, one)| sum.add(one));
         sum.strangers.add(&one.strangers);
         sum.completer.add(&one.completer);
         sum.function.add(&one.function);
         sum.sockets.add(&one.sockets);
+        one.sessions.iter().for_each(|(name, count)| *sum.sessions.entry(name).or_default() += count);
     }
     sum
 }
 
 impl Worker {
     fn run(self, index: usize, mut sockets: AdapterSockets, clock: Clock, board: &Board) -> io::Result<()> {
-        let image_bytes = self.image.bytes();
         let mut backend = MemoryBackend::new(self.image, self.function, self.mps);
         backend.completer_mut().rcb = self.rcb;
         let mut adapter = Adapter::new(self.settings, backend);
@@ -124,7 +125,7 @@ impl Worker {
             let (stop, asked) = (board.stop.load(Ordering::Relaxed), board.asked.load(Ordering::Relaxed));
             if stop || asked > seen {
                 seen = asked;
-                let counted = snapshot(adapter, sockets, image_bytes);
+                let counted = snapshot(adapter, sockets);
                 let mut counts = board.counts.lock().unwrap_or_else(PoisonError::into_inner);
                 counts[index] = (asked, counted);
             }
@@ -133,13 +134,40 @@ impl Worker {
     }
 }
 
-fn snapshot(adapter: &Adapter<MemoryBackend>, sockets: &AdapterSockets, image_bytes: u64) -> Counted {
+fn snapshot(adapter: &Adapter<MemoryBackend>, sockets: &AdapterSockets) -> Counted {
     Counted {
-        image_bytes,
         peers: adapter.peers().map(|(_, counters)| *counters).collect(),
         strangers: adapter.strangers(),
         completer: adapter.backend().completer_counters(),
         function: adapter.backend().counters(),
         sockets: sockets.counters(),
+        sessions: rows(&sockets.session_counters()),
     }
+}
+
+/// Each counter of sessions by its name.
+fn rows(counters: &AcceptorCounters) -> BTreeMap<&'static str, u64> {
+    let s = &counters.sessions;
+    BTreeMap::from([
+        ("opened", counters.opened),
+        ("closed", counters.closed),
+        ("failed", counters.failed),
+        ("displaced", counters.displaced),
+        ("refused", counters.refused),
+        ("abandoned", counters.abandoned),
+        ("strays", counters.strays),
+        ("resets", counters.resets),
+        ("sent_tlps", s.sent_tlps),
+        ("received_tlps", s.received_tlps),
+        ("retransmitted", s.retransmitted),
+        ("duplicates", s.duplicates),
+        ("kept", s.kept),
+        ("beyond_credits", s.beyond_credits),
+        ("malformed", s.malformed),
+        ("unauthentic", s.unauthentic),
+        ("replayed", s.replayed),
+        ("acks_sent", s.acks_sent),
+        ("acks_received", s.acks_received),
+        ("timeouts", s.timeouts),
+    ])
 }
