@@ -6,7 +6,7 @@ use super::filter::{self, Network};
 use super::peers::Sessions;
 use super::queue::SendQueue;
 use super::session::{random, window};
-use super::socket::{self, Clock, OpenError, Port};
+use super::socket::{self, Clock, OpenError, Port, SPIN, Spin};
 use super::tagged::{epoll_timeout, nothing_is_zero, watch};
 use super::{MAX_TLP_BYTES, SocketCounters};
 use crate::auth::Key;
@@ -158,6 +158,9 @@ pub struct AdapterSockets {
     /// Those of the time before.
     hot_before: Vec<usize>,
     hot_batches: u32,
+    /// Whether the last batch was a single datagram: one request at a time, it seems.
+    single: bool,
+    spin: Spin,
     clock: Clock,
     counters: SocketCounters,
 }
@@ -196,6 +199,8 @@ impl AdapterSockets {
             hot: Vec::with_capacity(BATCH),
             hot_before: Vec::with_capacity(BATCH),
             hot_batches: 0,
+            single: false,
+            spin: Spin::default(),
             watched: vec![Watched::default(); ports.len()],
             ports,
             clock: Clock::new(),
@@ -300,16 +305,42 @@ impl AdapterSockets {
         most: Duration,
         take: &mut impl FnMut(&mut Outbox, u16, SocketAddr, &[u8]) -> bool,
     ) -> io::Result<usize> {
-        if self.hot_batches < HOT_BATCHES {
-            let taken = self.poll_hot(take);
-            if taken > 0 {
-                self.hot_batches += 1;
-                return Ok(taken);
-            }
+        let taken = match (self.hot_batches < HOT_BATCHES, self.single) {
+            (false, _) => 0,
+            (true, true) => self.poll_spinning(most, take),
+            (true, false) => self.poll_hot(take),
+        };
+        if taken > 0 {
+            self.hot_batches += 1;
+            self.single = taken == 1;
+            return Ok(taken);
         }
         self.hot_batches = 0;
         self.hot.clear();
-        self.poll_ready(most, take)
+        let taken = self.poll_ready(most, take)?;
+        self.single = taken == 1;
+        Ok(taken)
+    }
+
+    /// Asks the sockets that gave something last time again and again for a while, where that was worth it before.
+    fn poll_spinning(
+        &mut self,
+        most: Duration,
+        take: &mut impl FnMut(&mut Outbox, u16, SocketAddr, &[u8]) -> bool,
+    ) -> usize {
+        if most == Duration::ZERO || !self.spin.is_due() {
+            return 0;
+        }
+        let until = self.clock.now() + SPIN.min(most);
+        loop {
+            let taken = self.poll_hot(take);
+            if taken > 0 || self.clock.now() >= until {
+                self.spin.learn(taken > 0);
+                return taken;
+            }
+            std::mem::swap(&mut self.hot, &mut self.hot_before);
+            std::hint::spin_loop();
+        }
     }
 
     fn poll_hot(&mut self, take: &mut impl FnMut(&mut Outbox, u16, SocketAddr, &[u8]) -> bool) -> usize {

@@ -3,7 +3,7 @@
 
 use super::SocketCounters;
 use super::batch::{self, Buffers, MAX_DATAGRAM_BYTES, MAX_RUN_BYTES, MAX_SEGMENTS, Segmentation};
-use super::socket::{self, Clock, OpenError, std_duration};
+use super::socket::{self, Clock, OpenError, SPIN, Spin, std_duration};
 use super::tagged::{is_completion, nothing_is_zero};
 use crate::auth::Key;
 use crate::carrier::{Arrival, Carrier, SendError, Wait};
@@ -23,6 +23,8 @@ use tlp::{Duration, Tag, Time};
 const BUFFER_BYTES_PER_TLP: usize = 4096;
 /// Longest sleep while a timer of the session runs; the kernel rounds it up to its own tick.
 const TICK: Duration = Duration::from_ms(2);
+/// Most calls that receive what is given as one batch.
+const GATHERED_CALLS: usize = 4;
 /// How long a carrier that is dropped waits for what it has sent to be acknowledged.
 const LINGER: Duration = Duration::from_ms(100);
 
@@ -65,6 +67,11 @@ pub struct SessionCarrier {
     socket: UdpSocket,
     session: Session,
     clock: Clock,
+    /// The last time that was read.
+    now: Time,
+    spin: Spin,
+    /// Whether the last batch was a single TLP: one request at a time, it seems.
+    single: bool,
     buffers: Buffers,
     scratch: Vec<u8>,
     segmentation: Segmentation,
@@ -109,6 +116,9 @@ impl SessionCarrier {
             socket,
             session,
             clock,
+            now: clock.now(),
+            spin: Spin::default(),
+            single: false,
             buffers: Buffers::new(),
             scratch: Vec::new(),
             segmentation: Segmentation::new(options.offload),
@@ -226,7 +236,8 @@ fn deliver(
 
 impl SessionCarrier {
     /// Sends what the session has to send.
-    fn transmit(&mut self, now: Time) -> io::Result<()> {
+    fn transmit(&mut self) -> io::Result<()> {
+        let now = self.now;
         while let Some(run) = self.session.poll_transmit(now, MAX_SEGMENTS, MAX_RUN_BYTES) {
             let segment = usize::from(run.segment);
             batch::send(&self.socket, None, run.bytes, segment, &mut self.segmentation, &mut self.counters)?;
@@ -236,13 +247,14 @@ impl SessionCarrier {
 
     /// One call of the kernel, and what came with it.
     fn receive_once(&mut self, flags: MsgFlags, take: &mut impl FnMut(Arrival<'_>)) -> io::Result<usize> {
-        let (session, scratch, clock) = (&mut self.session, &mut self.scratch, self.clock);
+        let (session, scratch) = (&mut self.session, &mut self.scratch);
+        let (clock, at) = (self.clock, &mut self.now);
         let mut taken = 0;
         let count = if self.coalesced {
             let (received, bytes) = self.buffers.receive_one(&self.socket, flags)?;
-            let now = clock.now();
+            *at = clock.now();
             for datagram in bytes.chunks(received.segment) {
-                taken += deliver(session, now, datagram, scratch, take);
+                taken += deliver(session, *at, datagram, scratch, take);
             }
             if let Some(drops) = received.drops {
                 self.counters.kernel_drops += u64::from(drops.wrapping_sub(self.drops));
@@ -250,10 +262,12 @@ impl SessionCarrier {
             }
             bytes.len().div_ceil(received.segment)
         } else {
-            let mut now = None;
+            let mut is_read = false;
             self.buffers.receive_many(&self.socket, false, flags, |_, datagram| {
-                let now = *now.get_or_insert_with(|| clock.now());
-                taken += deliver(session, now, datagram, scratch, take);
+                if !std::mem::replace(&mut is_read, true) {
+                    *at = clock.now();
+                }
+                taken += deliver(session, *at, datagram, scratch, take);
             })?
         };
         self.counters.receive_calls += 1;
@@ -261,9 +275,43 @@ impl SessionCarrier {
         Ok(taken)
     }
 
+    /// A batch, without waiting. Where several came, more may have come meanwhile: what is answered together is sent
+    /// together, and so on.
+    fn receive_batch(&mut self, flags: MsgFlags, take: &mut impl FnMut(Arrival<'_>)) -> io::Result<usize> {
+        let mut taken = nothing_is_zero(self.receive_once(flags, take))?;
+        self.single = taken == 1;
+        let mut more = taken;
+        for _ in 1..GATHERED_CALLS {
+            if more < 2 {
+                break;
+            }
+            more = nothing_is_zero(self.receive_once(MsgFlags::MSG_DONTWAIT, take))?;
+            taken += more;
+        }
+        Ok(taken)
+    }
+
+    /// Asks again and again for a while, where that was worth it before.
+    fn receive_spinning(&mut self, end: Time, take: &mut impl FnMut(Arrival<'_>)) -> io::Result<usize> {
+        if !self.single || !self.spin.is_due() {
+            return Ok(0);
+        }
+        let until = (self.now + SPIN).min(end);
+        loop {
+            let taken = self.receive_batch(MsgFlags::MSG_DONTWAIT, take)?;
+            if taken > 0 || self.clock.now() >= until {
+                self.spin.learn(taken > 0);
+                // Else the next sleep would be the last that is tried.
+                self.single = true;
+                return Ok(taken);
+            }
+            std::hint::spin_loop();
+        }
+    }
+
     /// Waits for a datagram, at most so long, or until a timer of the session is due.
-    fn wait(&mut self, now: Time, most: Duration) -> io::Result<MsgFlags> {
-        let due = self.session.poll_timeout().map_or(Duration::MAX, |at| at.since(now));
+    fn wait(&mut self, most: Duration) -> io::Result<MsgFlags> {
+        let due = self.session.poll_timeout().map_or(Duration::MAX, |at| at.since(self.now));
         let wait = most.min(due.max(TICK));
         if wait < Duration::from_ms(1) {
             let mut polled = [PollFd::new(self.socket.as_fd(), PollFlags::POLLIN)];
@@ -305,28 +353,36 @@ impl Carrier for SessionCarrier {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.transmit(self.clock.now())
+        self.now = self.clock.now();
+        self.transmit()
     }
 
     fn receive(&mut self, wait: Wait, mut take: impl FnMut(Arrival<'_>)) -> io::Result<usize> {
-        let start = self.clock.now();
         let (most, busy) = match wait {
             Wait::Never => (Duration::ZERO, true),
             Wait::AtMost(most) => (most, most == Duration::ZERO),
             Wait::Busy(most) => (most, true),
         };
-        let end = start + most;
-        let mut now = start;
+        // The time that was read last will do: a wait that is too short is none that is too long.
+        let end = self.now + most;
+        let mut taken = if busy { 0 } else { self.receive_spinning(end, &mut take)? };
         loop {
-            let flags = if busy { MsgFlags::MSG_DONTWAIT } else { self.wait(now, end.since(now))? };
-            let taken = nothing_is_zero(self.receive_once(flags, &mut take))?;
-            now = self.clock.now();
-            let sent = self.transmit(now);
+            if taken == 0 {
+                let flags = if busy { MsgFlags::MSG_DONTWAIT } else { self.wait(end.since(self.now))? };
+                taken = self.receive_batch(flags, &mut take)?;
+            }
+            if taken == 0 {
+                self.now = self.clock.now();
+            }
+            let sent = self.transmit();
             // What has come is not hidden by what cannot be sent; that shows again.
-            if taken > 0 || now >= end {
-                return if taken > 0 { Ok(taken) } else { sent.map(|()| 0) };
+            if taken > 0 {
+                return Ok(taken);
             }
             sent?;
+            if self.now >= end {
+                return Ok(0);
+            }
             if busy {
                 std::hint::spin_loop();
             }
@@ -340,12 +396,10 @@ impl Carrier for SessionCarrier {
 
 impl Drop for SessionCarrier {
     fn drop(&mut self) {
-        let end = self.clock.now() + LINGER;
-        let mut now = self.clock.now();
-        let mut alive = self.transmit(now).is_ok();
-        while alive && !self.session.is_idle() && now < end {
-            alive = self.receive(Wait::AtMost(end.since(now)), |_| ()).is_ok();
-            now = self.clock.now();
+        let mut alive = self.flush().is_ok();
+        let end = self.now + LINGER;
+        while alive && !self.session.is_idle() && self.now < end {
+            alive = self.receive(Wait::AtMost(end.since(self.now)), |_| ()).is_ok();
         }
         if alive {
             let bye = self.session.close();

@@ -104,6 +104,33 @@ impl Clock {
     }
 }
 
+/// Longest time that somebody who waits for one answer or request asks again and again before sleeping: to be woken takes
+/// longer than most answers.
+pub(super) const SPIN: tlp::Duration = tlp::Duration::from_us(50);
+
+/// Whether asking again and again before sleeping has been worth it lately: where there are fewer cores than work, it
+/// takes time from whom it waits for. Where it was not, it is tried ever more seldom: once in 256 sleeps.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Spin {
+    failures: u32,
+    skip: u32,
+}
+
+impl Spin {
+    /// Whether to try now.
+    pub(super) fn is_due(&mut self) -> bool {
+        let due = self.skip == 0;
+        self.skip = self.skip.saturating_sub(1);
+        due
+    }
+
+    /// What came of it.
+    pub(super) fn learn(&mut self, came: bool) {
+        self.failures = if came { self.failures.saturating_sub(1) } else { (self.failures + 1).min(8) };
+        self.skip = (1 << self.failures) - 1;
+    }
+}
+
 /// A socket and the port that it is bound to.
 #[derive(Debug)]
 pub(super) struct Port {

@@ -36,9 +36,9 @@ pub const RING_BYTES: usize = 1 << 20;
 /// TLPs in the ring of a sender: sent and not acknowledged, or waiting for credits.
 pub const RING_DATAGRAMS: usize = 2048;
 /// Longest time between the arrival of a TLP and the Ack that says so.
-pub const ACK_DELAY: Duration = Duration::from_ms(2);
+pub const ACK_DELAY: Duration = Duration::from_ms(8);
 /// Least time without an Ack after which the oldest TLPs are sent again: several times [`ACK_DELAY`].
-pub const MIN_RTO: Duration = Duration::from_ms(10);
+pub const MIN_RTO: Duration = Duration::from_ms(24);
 /// Timeouts in a row after which a peer counts as gone: about 4 s.
 pub const MAX_TIMEOUTS: u32 = 12;
 /// Silence after which a client asks whether the adapter still knows it.
