@@ -88,7 +88,10 @@ fn place(remote: IpAddr, local: IpAddr) -> Place {
 fn carrier(remote: IpAddr, local: IpAddr, session: bool) -> AnyCarrier {
     let tagged = TaggedOptions { local: Some(local), host: true, ..TaggedOptions::new(remote, 0..=15) };
     let options = ConnectOptions::new(tagged);
-    connect(&ConnectOptions { session: options.session.filter(|_| session), ..options }).unwrap()
+    let carrier =
+        connect(&ConnectOptions { session: options.session.filter(|_| session), ..options }).unwrap();
+    assert_eq!(matches!(carrier, AnyCarrier::Session(_)), session);
+    carrier
 }
 
 /// Runs a device beside a lab until the lab has ended.

@@ -131,7 +131,11 @@ fn carry(nic: &mut Snic<AnyCarrier>, tap: &SyncDevice, stop: &AtomicBool) -> std
         let most = if quiet < QUIET_TURNS { LIVELY } else { IDLE };
         let now = clock.now();
         let due = nic.poll_timeout().map_or(most, |at| at.since(now).min(most));
-        moved += nic.receive(if moved > 0 { Wait::Never } else { Wait::AtMost(due) })?;
+        moved += match nic.receive(if moved > 0 { Wait::Never } else { Wait::AtMost(due) }) {
+            // A signal: most likely the one that ends this.
+            Err(e) if e.kind() == ErrorKind::Interrupted => 0,
+            received => received?,
+        };
         nic.advance(clock.now())?;
         while let Some(frame) = nic.frame_to_wire() {
             moved += 1;
