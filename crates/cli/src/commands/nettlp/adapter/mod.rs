@@ -49,7 +49,7 @@ Of a lab it prints listen, seconds, peers, sockets, and lab: what `riser run --j
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Args {
     /// A lab, whose slot with the device `nettlp-adapter` peers are behind
-    #[arg(value_name = "LAB.toml", required_unless_present = "memory", conflicts_with = "memory")]
+    #[arg(value_name = "LAB.toml", conflicts_with = "memory")]
     lab: Option<PathBuf>,
 
     /// What peers read and write, from address 0 on: a raw image, read-only without --write-back, or SIZE of zeroes (K, M, G, T)
