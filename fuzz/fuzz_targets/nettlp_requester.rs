@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A script of requests, datagrams and time for a requester.
+#![no_main]
+
+#[path = "../checks_requester.rs"]
+mod checks;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| checks::requester(bytes));
