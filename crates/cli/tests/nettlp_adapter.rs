@@ -158,6 +158,7 @@ fn what_cannot_be_served_is_named() {
         (&["--memory", "zero:1M", "--allow", "127.13.60.9,all,x"], 2, "legal are r, w, rw"),
         (&["--memory", "zero:1M", "--write-back", allow[0], allow[1]], 2, "needs a file"),
         (&["--memory", "zero:1M", "--timing", "on", allow[0], allow[1]], 2, "no timing"),
+        (&["--memory", "zero:1M", "--listen", "0.0.0.0", allow[0], allow[1]], 2, "from which answers leave"),
         (&["--memory", "no/such/image", allow[0], allow[1]], 1, "no/such/image"),
         (&["--memory", "zero:1M", "--key", "no/such/key", allow[0], allow[1]], 1, "no/such/key"),
         (&["--memory", "zero:1M", "--listen", "192.0.2.1", allow[0], allow[1]], 1, "192.0.2.1"),

@@ -6,7 +6,10 @@ mod served;
 #[path = "common/upstream.rs"]
 mod upstream;
 
+use capture::encap::Origin;
+use riser_nettlp::carrier::{Carrier, Wait};
 use riser_nettlp::completer::{Image, Memory};
+use riser_nettlp::net::{SessionCarrier, SessionConnectOptions};
 use served::{ID, Served};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -210,4 +213,58 @@ fn two_threads_of_a_load_generator_read_what_is_there() {
     });
     let counted = served.stop();
     assert_eq!((counted.peers[&here].reads, counted.completer.read_bytes), (4000, 4000 * 256));
+}
+
+/// The payload bytes and the last mark of a CplD, and its tag.
+fn completed(tlp: &[u8]) -> (u16, usize) {
+    let parsed = tlp::Repr::parse(tlp).unwrap();
+    let tlp::Body::Completion(c) = parsed.repr.body else { panic!("no completion") };
+    assert_eq!(c.status, tlp::Status::Success);
+    (c.tag.bits(), parsed.data.len())
+}
+
+/// A device that asks for more than it listens to: 200 reads of 4 KiB are 6400 completions of 128 bytes, far more than a
+/// window. The adapter then takes no more requests, and goes on when the device listens again.
+#[test]
+fn a_session_that_does_not_listen_is_held_back_and_loses_nothing() {
+    const READS: u16 = 200;
+    let (here, there) = (ip(7, 2), ip(7, 1));
+    let served = Served::start(there, zeroes(1 << 20), &[&rule(here, "all", "rw")], 128, true);
+    let options = SessionConnectOptions::new(there, Some(here));
+    let mut carrier = SessionCarrier::connect(&options).unwrap();
+    let read = |tag: u16| {
+        let fields = tlp::MemoryRequest {
+            op: tlp::MemoryOp::Read,
+            requester: tlp::Bdf::from_bits(0x1a00),
+            tag: tlp::Tag::from_bits(tag),
+            span: tlp::Span::covering(u64::from(tag) * 4096, 4096).unwrap(),
+        };
+        tlp::Repr::new(tlp::Body::Memory(fields))
+    };
+    // All requests are sent before the first answer is asked for, as far as credits go.
+    let (mut sent, mut bytes) = (0, vec![0; usize::from(READS)]);
+    let patience = Wait::AtMost(tlp::Duration::from_ms(5_000));
+    while bytes.iter().any(|got| *got < 4096) {
+        while sent < READS && carrier.room() > 0 {
+            let repr = read(sent);
+            carrier
+                .send(Origin::Device, tlp::Tag::from_bits(sent), repr.header_len(), |slot| {
+                    repr.emit(slot);
+                })
+                .unwrap();
+            sent += 1;
+        }
+        carrier.flush().unwrap();
+        let count = carrier
+            .receive(patience, |arrival| {
+                let (tag, len) = completed(arrival.tlp);
+                bytes[usize::from(tag)] += len;
+            })
+            .unwrap();
+        assert!(count > 0, "{sent} sent, {} complete", bytes.iter().filter(|got| **got == 4096).count());
+    }
+    assert_eq!(bytes, vec![4096; usize::from(READS)]);
+    let counted = served.stop();
+    let peer = counted.peers[&here];
+    assert_eq!((peer.reads, peer.no_room, peer.sent_tlps), (200, 0, 6400));
 }

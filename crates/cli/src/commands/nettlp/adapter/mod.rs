@@ -344,6 +344,10 @@ impl Args {
     }
 
     fn options(&self, allow: &AllowList) -> Result<AdapterOptions, Failure> {
+        if self.listen.is_unspecified() {
+            let why = "legal is one address of this host, from which answers leave";
+            return Err(Failure::usage(format!("--listen {}: {why}", self.listen)));
+        }
         let all = AdapterOptions::new(self.listen);
         let peers = allow.addresses().map(Network::from).collect();
         let key = self.key.as_deref().map(Key::from_file).transpose();
