@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Plays a host that reads a BAR: keeps reads outstanding over upstream's 16 ports, and says how many a second are
-//! answered. What `riser nettlp psmem` is measured with. Never writes.
+//! answered. What pseudo memory is measured with: `riser nettlp psmem`, or `serve`, which is no more than its loop. Never
+//! writes.
 //!
 //! ```text
-//! riser nettlp psmem -r 127.0.0.1 -l 127.0.0.2 --bus 1b:00.0 --base 0xfe000000 --size 1M &
-//! cargo run --release -p riser-nettlp --example mmio -- 127.0.0.2 127.0.0.1 0xfe000000 1000000
+//! mmio serve 127.0.0.1 127.0.0.2 0xfe000000 1000000 &     # or riser nettlp psmem -r 127.0.0.1 -l 127.0.0.2 --base ...
+//! mmio host 127.0.0.2 127.0.0.1 0xfe000000 1000000
 //! ```
 
 use nettlp::carrier::{Carrier, Wait};
+use nettlp::completer::Image;
 use nettlp::net::{TaggedCarrier, TaggedOptions};
+use nettlp::psmem::{self, Psmem, Window};
 use riser_nettlp as nettlp;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Instant;
-use tlp::{Bdf, Body, Duration, MemoryOp, MemoryRequest, Repr, Span, Tag};
+use tlp::{Bdf, Body, Duration, MemoryOp, MemoryRequest, Mps, Repr, Span, Tag};
 
 /// Reads that are under way at once, each under a tag of its own.
 const OUTSTANDING: u16 = 64;
@@ -23,17 +27,30 @@ const PATIENCE: Duration = Duration::from_ms(1000);
 
 fn main() {
     let args: Vec<String> = std::env::args().collect();
-    let [_, remote, local, base, reads] = &args[..] else {
-        eprintln!("usage: mmio PSMEM LOCAL BASE READS");
+    let [_, what, remote, local, base, reads] = &args[..] else {
+        eprintln!("usage: mmio host|serve OTHER OWN BASE READS");
         std::process::exit(2);
     };
-    let (remote, local): (IpAddr, IpAddr) = (remote.parse().unwrap(), local.parse().unwrap());
-    let base = u64::from_str_radix(base.trim_start_matches("0x"), 16).unwrap();
-    let reads: u64 = reads.parse().unwrap();
     #[expect(clippy::reversed_empty_ranges, reason = "no requests of a device")]
     let none = 1..=0;
-    let options = TaggedOptions { local: Some(local), host: true, ..TaggedOptions::new(remote, none) };
-    let mut carrier = TaggedCarrier::connect(&options).unwrap();
+    let local: IpAddr = local.parse().unwrap();
+    let options =
+        TaggedOptions { local: Some(local), host: true, ..TaggedOptions::new(remote.parse().unwrap(), none) };
+    let carrier = TaggedCarrier::connect(&options).unwrap();
+    let base = u64::from_str_radix(base.trim_start_matches("0x"), 16).unwrap();
+    let reads: u64 = reads.parse().unwrap();
+    if what == "serve" { serve(carrier, base, reads) } else { host(carrier, base, reads) }
+}
+
+/// Answers so many reads.
+fn serve(mut carrier: TaggedCarrier, base: u64, reads: u64) {
+    let image = Arc::new(Image::zeroes(1 << 20).unwrap());
+    let mut psmem = Psmem::new(Bdf::default(), Mps::new(256).unwrap(), Window { base, image });
+    let go_on = |psmem: &Psmem<Window>| psmem.completer_counters().reads < reads;
+    psmem::serve(&mut carrier, &mut psmem, false, go_on).unwrap();
+}
+
+fn host(mut carrier: TaggedCarrier, base: u64, reads: u64) {
     let began = Instant::now();
     let (mut sent, mut done, mut bytes) = (0, 0, 0);
     for tag in 0..OUTSTANDING {

@@ -29,6 +29,8 @@ const FRAME_MAX: usize = 65_535 + 14 + 16;
 const BUFFER_BYTES: usize = 32 << 20;
 /// How long a wait for a frame lasts before Ctrl-C is looked for, microseconds.
 const WAIT_US: i64 = 100_000;
+/// Frames that may have waited when Ctrl-C comes; more are not shown.
+const LEFT_MAX: usize = 1 << 18;
 /// `ARPHRD_ETHER` and `ARPHRD_LOOPBACK`: the interfaces whose frames begin with Ethernet headers.
 const ETHERNET: u16 = 1;
 const LOOPBACK: u16 = 772;
@@ -57,7 +59,19 @@ pub(super) struct Live {
     /// Bytes of records that were not read yet, from `at` on.
     ready: Vec<u8>,
     at: usize,
+    /// Frames that are still taken after Ctrl-C.
+    left: usize,
     file: Option<BufWriter<File>>,
+}
+
+/// What a receive gave.
+enum Received {
+    /// A frame of the interface: its bytes, and when it came.
+    Frame(usize, TimeSpec),
+    /// One of another interface, or one that is seen a second time.
+    NotOurs,
+    /// None in time.
+    Nothing,
 }
 
 /// Begins to capture, and says so on standard error. With `file`, all frames also go there.
@@ -79,6 +93,7 @@ pub(super) fn open(
         part: vec![0; FRAME_MAX],
         ready: Vec::with_capacity(FRAME_MAX),
         at: 0,
+        left: LEFT_MAX,
         file,
     };
     live.put(&file_header()).map_err(Failure::from)?;
@@ -159,16 +174,15 @@ impl Live {
         self.counts.set(counts);
     }
 
-    /// The next frame of this interface into `self.frame`: its bytes and time. `None` where none came in time.
-    fn receive(&mut self) -> io::Result<Option<(usize, TimeSpec)>> {
+    /// The next frame into `self.frame`.
+    fn receive(&mut self, flags: MsgFlags) -> io::Result<Received> {
         let mut control = nix::cmsg_space!(TimeSpec, u32);
         let mut slices = [IoSliceMut::new(&mut self.frame)];
         let fd = self.socket.as_raw_fd();
-        let message = match recvmsg::<LinkAddr>(fd, &mut slices, Some(&mut control), MsgFlags::empty()) {
+        let message = match recvmsg::<LinkAddr>(fd, &mut slices, Some(&mut control), flags) {
             Ok(message) => message,
-            Err(Errno::EAGAIN | Errno::EINTR) => return Ok(None),
-            // The interface went down; it may come up again.
-            Err(Errno::ENETDOWN) => return Ok(None),
+            // An interface that went down may come up again.
+            Err(Errno::EAGAIN | Errno::EINTR | Errno::ENETDOWN) => return Ok(Received::Nothing),
             Err(error) => return Err(error.into()),
         };
         let (mut time, mut dropped) = (TimeSpec::new(0, 0), None);
@@ -188,7 +202,7 @@ impl Live {
             from.ifindex() == self.interface.ifindex()
                 && !(self.interface.hatype() == LOOPBACK && from.pkttype() == OUTGOING)
         });
-        Ok(ours.then_some((bytes, time)))
+        Ok(if ours { Received::Frame(bytes, time) } else { Received::NotOurs })
     }
 
     /// Takes a frame of `len` bytes: one record, or one for each datagram that the kernel has put into it.
@@ -241,13 +255,16 @@ impl Read for Live {
         while self.at == self.ready.len() {
             self.ready.clear();
             self.at = 0;
-            if self.interrupted.load(Ordering::Relaxed) {
-                self.flush()?;
-                return Ok(0);
-            }
-            match self.receive()? {
-                Some((len, time)) => self.take(len, time)?,
-                None => self.flush()?,
+            // What had come before Ctrl-C is shown, as far as it is not without end.
+            let is_over = self.interrupted.load(Ordering::Relaxed);
+            let flags = if is_over { MsgFlags::MSG_DONTWAIT } else { MsgFlags::empty() };
+            self.left -= usize::from(is_over);
+            match self.receive(flags)? {
+                _ if self.left == 0 => return self.flush().map(|()| 0),
+                Received::Nothing if is_over => return self.flush().map(|()| 0),
+                Received::Frame(len, time) => self.take(len, time)?,
+                Received::NotOurs => {}
+                Received::Nothing => self.flush()?,
             }
         }
         let len = out.len().min(self.ready.len() - self.at);
