@@ -42,13 +42,14 @@ fn main() {
     let seconds = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(2.0);
     let span = Duration::from_secs_f64(seconds);
     let ps = tlp::Duration::from_ms(span.as_millis() as u64);
-    for _ in 0..3 {
+    let has = |word: &str| std::env::args().any(|argument| argument == word);
+    for _ in 0..if has("rates") { 0 } else { 3 } {
         println!("latency of plain sockets: {:?}", plain_latency(span / 2));
         println!("latency of a session: {:?}", session_latency(span / 2, PATIENCE));
     }
     let busy = Wait::Busy(tlp::Duration::from_ms(1_000));
     println!("latency of a session, busy client: {:?}", session_latency(span / 2, busy));
-    if std::env::args().any(|argument| argument == "latency") {
+    if has("latency") {
         return;
     }
     for bytes in [18, 274, 278, 534] {

@@ -134,6 +134,7 @@ impl Sessions {
         while let Some(index) = self.due.pop() {
             self.is_due[index] = false;
             let Some((to, session)) = self.acceptor.session(index) else { continue };
+            session.prompt();
             while let Some(run) = session.poll_transmit(now, MAX_SEGMENTS, MAX_RUN_BYTES) {
                 let segment = usize::from(run.segment);
                 let sent = batch::send(socket, Some(to), run.bytes, segment, segmentation, counters);

@@ -354,6 +354,7 @@ impl Carrier for SessionCarrier {
 
     fn flush(&mut self) -> io::Result<()> {
         self.now = self.clock.now();
+        self.session.prompt();
         self.transmit()
     }
 

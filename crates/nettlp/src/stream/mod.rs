@@ -8,7 +8,7 @@
 //! A sender keeps every TLP in a ring until it is acknowledged, and sends what the peer's credits allow: its window of
 //! TLPs beyond those that it has taken. A receiver hands on what is in order and keeps what is ahead; it says what has come
 //! (all up to a number, and a bitmap behind that) after every quarter window, after [`ACK_DELAY`], and at once where
-//! something is missing or came twice. What the bitmap shows as lost is sent again; so are the oldest when nothing is
+//! something is missing or came twice, or where there is no answer to send ([`Session::prompt`]). What the bitmap shows as lost is sent again; so are the oldest when nothing is
 //! heard for a while, at intervals that double, [`MAX_TIMEOUTS`] times. Then the session has failed, and says so. So no posted
 //! write is ever dropped and no read done twice, and who cannot take more withholds credits, which the sender feels.
 //!

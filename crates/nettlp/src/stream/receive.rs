@@ -146,6 +146,11 @@ impl Receive {
         }
     }
 
+    /// Whether something has come since the last Ack.
+    pub(super) fn has_unacked(&self) -> bool {
+        self.unacked > 0
+    }
+
     /// Asks for an Ack whatever else.
     pub(super) fn demand_ack(&mut self) {
         self.ack_now = true;

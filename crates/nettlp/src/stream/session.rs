@@ -435,6 +435,15 @@ impl Session {
         [self.receive.ack_at(), self.timer.or(keep_alive)].into_iter().flatten().min()
     }
 
+    /// Says that nothing more will be queued for now. Where nothing is to be sent, the peer gets no answer that could wait
+    /// for an Ack with it: it gets the Ack at once. So who sends writes alone hears soon that they have come, and Acks of
+    /// requests and answers stay few.
+    pub fn prompt(&mut self) {
+        if !self.transmit.has_due() && self.receive.has_unacked() {
+            self.receive.demand_ack();
+        }
+    }
+
     /// What is to be sent now, as runs of at most `most` datagrams and `most_bytes` bytes. To be asked until there is
     /// nothing. Does what is due by `now`.
     pub fn poll_transmit(&mut self, now: Time, most: usize, most_bytes: usize) -> Option<Run<'_>> {

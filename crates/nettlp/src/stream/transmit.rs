@@ -10,6 +10,8 @@ use tlp::{Duration, Time};
 const REORDERED_DATAGRAMS: u64 = 3;
 /// Datagrams sent again when the timer expires: enough to find out what else is missing.
 const TIMEOUT_BURST: usize = 8;
+/// Credits that are worth a run of their own, whatever the window.
+const WORTH_DATAGRAMS: u64 = 64;
 /// Longest time between two timeouts.
 const MAX_RTO: Duration = Duration::from_ms(500);
 
@@ -57,6 +59,8 @@ pub(super) struct Transmit {
     sent: usize,
     /// First number that the peer does not allow yet.
     limit: u64,
+    /// Credits that are worth a run of their own while others are under way.
+    worth: u64,
     /// Slots marked lost.
     lost: usize,
     /// Nothing before this slot is marked lost.
@@ -76,6 +80,7 @@ impl Transmit {
             base: first,
             sent: 0,
             limit: first + u64::from(window),
+            worth: u64::from(window / 4).clamp(1, WORTH_DATAGRAMS),
             lost: 0,
             lost_from: 0,
             smoothed: None,
@@ -96,7 +101,16 @@ impl Transmit {
 
     /// Whether there is something to send, and it may be sent.
     pub(super) fn has_due(&self) -> bool {
-        self.lost > 0 || (self.sent < self.slots.len() && self.base + (self.sent as u64) < self.limit)
+        self.lost > 0 || self.allowed() > 0
+    }
+
+    /// New datagrams that may be sent now. Where credits are fewer than what waits, they gather until they are worth a run:
+    /// else each Ack would lead to a short run, and each short run to an Ack.
+    fn allowed(&self) -> usize {
+        let waiting = (self.slots.len() - self.sent) as u64;
+        let credits = self.limit.saturating_sub(self.base + self.sent as u64);
+        let gathers = credits < waiting && credits < self.worth && self.sent > 0;
+        if gathers { 0 } else { credits.min(waiting) as usize }
     }
 
     /// Whether everything is acknowledged.
@@ -188,8 +202,7 @@ impl Transmit {
     }
 
     fn new_run(&mut self, now: Time, most: usize, most_bytes: usize) -> Option<Run<'_>> {
-        let allowed = self.limit.saturating_sub(self.base + self.sent as u64);
-        let most = most.min(usize::try_from(allowed).unwrap_or(usize::MAX));
+        let most = most.min(self.allowed());
         let first = *self.slots.get(self.sent)?;
         let (start, mut end, mut count) = (first.offset as usize, first.offset as usize, 0);
         for slot in self.slots.range_mut(self.sent..).take(most) {
