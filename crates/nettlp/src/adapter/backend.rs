@@ -37,6 +37,8 @@ pub struct Received<'a> {
     pub prefixes: &'a Prefixes,
     /// Its data, [`Repr::data_dw`] whole DWs, big endian as on the wire: byte lanes in the order of addresses.
     pub data: &'a [u8],
+    /// Of a read across a 4 KiB boundary, where [`Backend::reads_across_4k`]: bytes behind the boundary, at which `repr` ends.
+    pub behind_bytes: u32,
 }
 
 /// Where a [`Backend`] puts TLPs for peers.
@@ -62,6 +64,12 @@ pub trait Backend {
     /// batch that was read already is still handed over, so keep room for one.
     fn is_ready(&self) -> bool {
         true
+    }
+
+    /// Whether it answers reads across a 4 KiB boundary, which no PCI Express device may send (`PCIe 5.0 §2.2.7`), but
+    /// LibTLP does. Where not, they are refused with UR.
+    fn reads_across_4k(&self) -> bool {
+        false
     }
 
     /// Takes a TLP of a peer: a request of the device, or the answer to one of the host.

@@ -45,6 +45,7 @@ pub struct Adapter<B> {
 }
 
 /// What becomes of a request, by the rules.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Verdict {
     Allowed,
     Refused,
@@ -195,17 +196,21 @@ impl<B: Backend> Adapter<B> {
         };
         let Incoming { repr, prefixes, data, rest, .. } = incoming;
         let counters = &mut self.peers[peer.index()];
-        if let Verdict::Refused = verdict(&self.settings.allow, peer, repr, rest.map(|r| r.0)) {
+        let is_read = matches!(&repr.body, Body::Memory(m) if m.op.is_read());
+        let is_cut_read = is_read && rest.is_some() && !self.backend.reads_across_4k();
+        let verdict = verdict(&self.settings.allow, peer, repr, rest.map(|r| r.0));
+        if is_cut_read || verdict == Verdict::Refused {
             return refuse(self.settings.id, way, repr, counters, &mut egress);
         }
-        let received = Received { way, repr, prefixes, data };
+        let behind_bytes = rest.filter(|_| is_read).map_or(0, |(span, _)| span.byte_count());
+        let received = Received { way, repr, prefixes, data, behind_bytes };
         self.backend.handle(now, &received, &mut egress)?;
         count(repr, counters);
-        let Some((span, data)) = *rest else { return Ok(()) };
+        let Some((span, data)) = rest.filter(|_| !is_read) else { return Ok(()) };
         let Body::Memory(m) = repr.body else { return Ok(()) };
         let repr = &Repr { body: Body::Memory(tlp::MemoryRequest { span, ..m }), ..*repr };
         // The first part is done: there is no going back, and no session sends such a write.
-        self.backend.handle(now, &Received { way, repr, prefixes, data }, &mut egress)?;
+        self.backend.handle(now, &Received { way, repr, prefixes, data, behind_bytes: 0 }, &mut egress)?;
         count(repr, counters);
         Ok(())
     }
@@ -277,8 +282,6 @@ fn verdict(allow: &AllowList, peer: Peer, repr: &Repr, rest: Option<Span>) -> Ve
         (span.first_byte(), u64::from(bytes))
     };
     let allowed = match &repr.body {
-        // What a read across 4 KiB asks for could only be answered in part.
-        Body::Memory(m) if m.op.is_read() && rest.is_some() => false,
         Body::Memory(m) => {
             let (address, bytes) = reach(m.span);
             let reads = !m.op.is_read() || allow.may_read(peer, address, bytes);

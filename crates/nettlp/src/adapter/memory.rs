@@ -144,6 +144,10 @@ impl MemoryBackend {
 }
 
 impl Backend for MemoryBackend {
+    fn reads_across_4k(&self) -> bool {
+        true
+    }
+
     fn handle(&mut self, _: Time, tlp: &Received<'_>, out: &mut dyn Outbox) -> Result<(), Full> {
         let mut back = Back { out, way: tlp.way, lost: 0 };
         if let Body::Memory(m) = &tlp.repr.body {
@@ -157,7 +161,8 @@ impl Backend for MemoryBackend {
                 return Ok(());
             }
         }
-        let done = self.completer.handle(tlp.repr, tlp.data, &mut self.image, &mut back);
+        let done =
+            self.completer.handle_across(tlp.repr, tlp.data, tlp.behind_bytes, &mut self.image, &mut back);
         self.counters.lost_completions += back.lost;
         done
     }

@@ -146,9 +146,26 @@ impl Completer {
         memory: &mut impl Memory,
         out: &mut (impl Completions + ?Sized),
     ) -> Result<(), Full> {
+        self.handle_across(repr, data, 0, memory, out)
+    }
+
+    /// The same, for a read that asks for `behind_bytes` more than `repr` says, behind the 4 KiB boundary at which it ends:
+    /// together at most 4096.
+    ///
+    /// # Errors
+    /// As [`handle`](Self::handle).
+    pub fn handle_across(
+        &mut self,
+        repr: &Repr,
+        data: &[u8],
+        behind_bytes: u32,
+        memory: &mut impl Memory,
+        out: &mut (impl Completions + ?Sized),
+    ) -> Result<(), Full> {
         match &repr.body {
             Body::Memory(m) if m.op == MemoryOp::Read && repr.at != AddressType::TranslationRequest => {
-                self.read(repr, m, memory, out)
+                let asked = (m.span.first_byte(), m.span.byte_count() + behind_bytes);
+                self.read(repr, m, asked, memory, out)
             }
             Body::Memory(m) if m.op == MemoryOp::Write => {
                 self.write(repr.ep, m.span, data, memory);
@@ -195,11 +212,11 @@ impl Completer {
         &mut self,
         repr: &Repr,
         m: &MemoryRequest,
+        (address, bytes): (u64, u32),
         memory: &mut impl Memory,
         out: &mut (impl Completions + ?Sized),
     ) -> Result<(), Full> {
-        let (address, bytes) = (m.span.first_byte(), m.span.byte_count());
-        let needed = completions_of(m.span, self.mps, self.rcb);
+        let needed = completions_of(address, bytes, self.mps, self.rcb);
         if out.room() < needed {
             return Err(Full);
         }
@@ -214,7 +231,7 @@ impl Completer {
         self.counters.reads += 1;
         self.counters.read_bytes += u64::from(bytes);
         self.counters.completions += needed as u64;
-        self.complete(repr, m, memory, out);
+        self.complete(repr, m, (address, bytes), memory, out);
         Ok(())
     }
 
@@ -222,10 +239,10 @@ impl Completer {
         &self,
         repr: &Repr,
         m: &MemoryRequest,
+        (mut address, mut remaining): (u64, u32),
         memory: &mut impl Memory,
         out: &mut (impl Completions + ?Sized),
     ) {
-        let (mut address, mut remaining) = (m.span.first_byte(), m.span.byte_count());
         while remaining > 0 {
             let piece = completion_piece(address, remaining, self.mps, self.rcb);
             let lead = (address & 3) as usize;
@@ -287,9 +304,8 @@ fn store(span: Span, data: &[u8], memory: &mut impl Memory) -> Result<u32, Fault
     Ok(written)
 }
 
-/// How many completions answer a read of `span`.
-fn completions_of(span: Span, mps: Mps, rcb: Rcb) -> usize {
-    let (mut address, mut remaining) = (span.first_byte(), span.byte_count());
+/// How many completions answer a read of `remaining` bytes from `address`.
+fn completions_of(mut address: u64, mut remaining: u32, mps: Mps, rcb: Rcb) -> usize {
     let mut count = 0;
     while remaining > 0 {
         let piece = completion_piece(address, remaining, mps, rcb);
