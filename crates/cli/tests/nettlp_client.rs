@@ -221,6 +221,33 @@ fn perf_says_what_failed_and_ends_with_status_1() {
     assert_eq!((&object["requests"], &object["faults"]["unsupported_request"]), (&0.into(), &10.into()));
 }
 
+/// As [`run`], without a scheme named.
+fn unnamed(test: u8, args: &[&str]) -> common::Outcome {
+    let place = [1, 2].map(|host| format!("127.12.{test}.{host}"));
+    riser(&[&["nettlp"], args, &["-r", &place[0], "-l", &place[1]]].concat())
+}
+
+#[test]
+fn a_session_is_found_where_there_is_one() {
+    let served = adapter(52, "rw");
+    for scheme in [&[][..], &["--scheme", "session"]] {
+        let outcome = unnamed(52, &[&["perf", "read", "-c", "300", "-t", "60", "--json"], scheme].concat());
+        assert_eq!((outcome.code, outcome.stderr.as_str()), (0, ""));
+        let object: Value = serde_json::from_str(&outcome.stdout).unwrap();
+        assert_eq!((&object["scheme"], &object["requests"]), (&"session".into(), &300.into()));
+    }
+    // What was written is acknowledged, and so is there.
+    let outcome = unnamed(52, &["write", "0x40001", "--hex", "abcdef", "--json"]);
+    let object: Value = serde_json::from_str(&outcome.stdout).unwrap();
+    assert_eq!(object["acknowledged"], true);
+    let mut found = [0; 5];
+    Arc::clone(&served.image).read(0x4_0000, &mut found);
+    assert_eq!(found, [0, 0xab, 0xcd, 0xef, 0]);
+    let outcome = unnamed(53, &["read", "0", "4", "--scheme", "session", "--bus", "1a:00.0"]);
+    assert_eq!(outcome.code, 1);
+    assert!(outcome.stderr.contains("does not answer on the session port 0x2ffd"), "{}", outcome.stderr);
+}
+
 #[test]
 fn the_ceiling_stands_beside() {
     let _served = adapter(50, "rw");

@@ -5,10 +5,12 @@ use super::bytes::{dump, number};
 use super::peer::{PeerArgs, failure};
 use crate::failure::Failure;
 use crate::output;
+use crate::progress;
 use serde::Serialize;
 use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 /// Bytes of one transfer: what is read before it is written out.
 const CHUNK_BYTES: u64 = 1 << 20;
@@ -68,6 +70,8 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let mut file = args.output.as_ref().map(create).transpose()?;
     let mut shown = Vec::new();
     let mut chunk = vec![0; args.length.min(CHUNK_BYTES) as usize];
+    let (bar, begun) = (progress::bar("{bar:30} {bytes}/{total_bytes}, {eta} left"), Instant::now());
+    bar.set_length(args.length);
     let mut done = 0;
     while done < args.length {
         let part = &mut chunk[..(args.length - done).min(CHUNK_BYTES) as usize];
@@ -77,7 +81,11 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
             None => shown.extend_from_slice(part),
         }
         done += part.len() as u64;
+        if begun.elapsed() > Duration::from_secs(2) {
+            bar.set_position(done);
+        }
     }
+    bar.finish_and_clear();
     if args.json {
         let data = file.is_none().then(|| shown.iter().map(|byte| format!("{byte:02x}")).collect());
         return output::json(&Report {
