@@ -21,7 +21,7 @@ use capture::encap::Origin;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
-use tlp::{Bdf, Body, Duration, MemoryOp, Mps, Repr, Tag};
+use tlp::{Bdf, Body, Duration, MemoryOp, Mps, Repr, Status, Tag};
 
 /// Requests that wait for room to be answered; more are dropped and counted. A session's window, and what the sockets of
 /// upstream's ports give at once, are less.
@@ -88,6 +88,8 @@ crate::counters::counters! {
 struct Waiting {
     origin: Origin,
     repr: Repr,
+    /// Whether it is to be answered with Unsupported Request, whatever is there.
+    refused: bool,
 }
 
 /// See the [module](self).
@@ -143,20 +145,31 @@ impl<M: Memory> Psmem<M> {
             return;
         }
         self.counters.mended += u64::from(incoming.is_mended);
+        let Some((span, data)) = incoming.rest else {
+            return self.take(arrival.origin, incoming.repr, incoming.data);
+        };
+        // What crosses 4 KiB no host sends. A write is done as two; no completions could answer a read.
+        if wants_answer(&incoming.repr) {
+            return self.wait(Waiting { origin: arrival.origin, repr: incoming.repr, refused: true });
+        }
         self.take(arrival.origin, incoming.repr, incoming.data);
-        // What crosses 4 KiB came as one and is done as two.
-        if let (Some((span, data)), Body::Memory(m)) = (incoming.rest, incoming.repr.body) {
+        if let Body::Memory(m) = incoming.repr.body {
             let body = Body::Memory(tlp::MemoryRequest { span, ..m });
             self.take(arrival.origin, Repr { body, ..incoming.repr }, data);
         }
     }
 
     fn take(&mut self, origin: Origin, repr: Repr, data: &[u8]) {
-        if !wants_answer(&repr) {
-            // Posted requests need no room.
-            let _ = self.completer.handle(&repr, data, &mut self.memory, &mut Nowhere);
-        } else if self.waiting.len() < WAITING_MAX {
-            self.waiting.push_back(Waiting { origin, repr });
+        if wants_answer(&repr) {
+            return self.wait(Waiting { origin, repr, refused: false });
+        }
+        // Posted requests need no room.
+        let _ = self.completer.handle(&repr, data, &mut self.memory, &mut Nowhere);
+    }
+
+    fn wait(&mut self, waiting: Waiting) {
+        if self.waiting.len() < WAITING_MAX {
+            self.waiting.push_back(waiting);
         } else {
             self.counters.unanswered += 1;
         }
@@ -164,10 +177,14 @@ impl<M: Memory> Psmem<M> {
 
     /// Answers what waits, in order, as far as the carrier has room. The caller flushes.
     pub fn answer(&mut self, carrier: &mut impl Carrier) {
-        while let Some(Waiting { origin, repr }) = self.waiting.front().copied() {
+        while let Some(Waiting { origin, repr, refused }) = self.waiting.front().copied() {
             let mut way = Way { carrier, origin, tag: repr.transaction().1, lost: false };
             // Data does not matter: what has data and wants an answer is refused.
-            if self.completer.handle(&repr, &[], &mut self.memory, &mut way).is_err() {
+            let done = match refused {
+                true => self.completer.refuse(&repr, Status::UnsupportedRequest, &mut way),
+                false => self.completer.handle(&repr, &[], &mut self.memory, &mut way),
+            };
+            if done.is_err() {
                 return;
             }
             self.counters.unanswered += u64::from(way.lost);

@@ -6,6 +6,7 @@ use crate::failure::Failure;
 use crate::{interrupt, output, progress};
 use capture::encap::PortScheme;
 use clap::ValueEnum;
+use nettlp::auth::Key;
 use nettlp::client::control::{ControlError, Messaging};
 use nettlp::completer::{Image, Memory};
 use nettlp::net::{AnyCarrier, ConnectOptions, SessionConnectOptions, TaggedOptions, connect};
@@ -75,6 +76,10 @@ pub(crate) struct Args {
     /// How TLPs travel
     #[arg(long, value_enum, default_value = "auto")]
     scheme: Scheme,
+
+    /// File of the key that the adapter has too: an authenticated session, and nothing else
+    #[arg(long, value_name = "FILE", conflicts_with = "scheme")]
+    key: Option<PathBuf>,
 
     /// Most data of a completion: Max_Payload_Size
     #[arg(long, value_name = "BYTES", default_value = "256", value_parser = mps)]
@@ -204,7 +209,9 @@ fn carrier(args: &Args) -> Result<AnyCarrier, Failure> {
     let (remote, local) = (args.remote, args.local);
     let tagged = TaggedOptions { local, host: true, scheme, ..TaggedOptions::new(remote, tags) };
     let session = matches!(args.scheme, Scheme::Auto | Scheme::Session);
-    let session = session.then(|| SessionConnectOptions::new(remote, local));
+    let key = args.key.as_ref().map(|path| Key::from_file(path).map_err(|e| Failure::Run(e.to_string())));
+    let key = key.transpose()?;
+    let session = session.then(|| SessionConnectOptions { key, ..SessionConnectOptions::new(remote, local) });
     let opened = match (args.scheme, &session) {
         (Scheme::Session, Some(session)) => {
             nettlp::net::SessionCarrier::connect(session).map(AnyCarrier::Session)
