@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A script of TLPs, faults, foreign datagrams and time for both ends of a session.
+#![no_main]
+
+#[path = "../checks_session.rs"]
+mod checks;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    checks::session(bytes);
+});
