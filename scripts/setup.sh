@@ -54,6 +54,8 @@ need_component clippy clippy
 need_package tshark "tests read riser's captures with it"
 need_package chromium "tests look at riser's pages with it" chromium fonts-dejavu-core
 need_package python3 "tests make the corpus of packets anew with it"
+need_package ip "tests put tools into network namespaces with it" iproute2
+need_package ping "tests ping through the simple NIC with it" iputils-ping
 need_package lspci "tests read dumps of configuration space with it" pciutils
 need_package ip "tests connect network namespaces with it" iproute2
 need_package cc "tests compile programs with LibTLP in C" gcc libc6-dev

@@ -408,7 +408,7 @@ fn messaging_says_what_enumeration_has_set_up() {
     assert!(table.iter().all(|e| e.address == 0xfee0_0000));
     assert_eq!(table[1].data, table[0].data + 1);
     // Vendor and Device ID, and BAR 4.
-    assert_eq!(lab.config_read(now, 0), 0x0010_7269);
+    assert_eq!(lab.config_read(now, 0), 0x8022_3776);
     assert_eq!(u64::from(lab.config_read(now, 8)), base);
     assert_eq!((lab.register_read(0), lab.register_read(0x10)), (0x0123_4567, 0x100));
     // Command: Bus Master Enable taken back, so that peers' reads fail.

@@ -151,6 +151,9 @@ fn lab_with(section: &str, key: &str, line: &str) -> String {
         }
         "[link]" => (String::new(), format!("[link]\n{mps}{line}\n")),
         // As much as the BAR has, which is as large as it may be.
+        "[slot.nettlp-adapter]" if key == "exercise_bytes" => {
+            (String::new(), format!("{section}\nbar_bytes = 134217728\n{line}\n"))
+        }
         table if key == "exercise_bytes" => {
             (String::new(), format!("{table}\nsize_bytes = 268435456\n{line}\n"))
         }

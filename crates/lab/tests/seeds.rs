@@ -3,6 +3,8 @@
 
 #[path = "../../../fuzz/checks_lab.rs"]
 mod checks;
+#[path = "../../../fuzz/checks_record.rs"]
+mod checks_record;
 
 use std::path::Path;
 
@@ -18,4 +20,19 @@ fn seeds_hold() {
     }
     good.sort();
     assert_eq!(good, ["every_key.toml", "least.toml"]);
+}
+
+#[test]
+fn seeds_of_records_hold() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/lab_record");
+    let mut good = Vec::new();
+    for seed in std::fs::read_dir(folder).unwrap() {
+        let path = seed.unwrap().path();
+        if let Some(inputs) = checks_record::record(&std::fs::read(&path).unwrap()) {
+            good.push((path.file_name().unwrap().to_string_lossy().into_owned(), inputs));
+        }
+    }
+    good.sort();
+    // One that is cut off counts as far as it goes.
+    assert_eq!(good, [("cut.rec".to_owned(), 5), ("good.rec".to_owned(), 7), ("least.rec".to_owned(), 0)]);
 }

@@ -12,7 +12,7 @@ use super::{BUFFER_BYTES, DESCRIPTOR_BYTES, RING_ENTRIES, RX_VECTOR, TX_VECTOR, 
 use crate::shared::Shared;
 use device::cpu::{Cpu, Either, select};
 use device::firmware::FoundFunction;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Display;
 use std::net::Ipv4Addr;
 use tlp::{Duration, Time};
@@ -27,6 +27,8 @@ const TX_PATIENCE: Duration = Duration::from_ms(20);
 const LOOK: Duration = Duration::from_ms(10);
 /// ICMP identifier of its pings.
 const IDENT: u16 = 0x5249;
+/// Echo requests whose reply may still come; of more, the first is given up.
+const MAX_UNANSWERED: usize = 64;
 /// Round trips that are kept.
 const MAX_ROUND_TRIPS: usize = 100_000;
 
@@ -122,7 +124,8 @@ struct Host {
     peer: Option<Station>,
     next_ping: Time,
     sent_pings: u32,
-    last_ping: Option<(u16, Time)>,
+    /// Echo requests without a reply: when each was sent.
+    unanswered: BTreeMap<u16, Time>,
 }
 
 impl Host {
@@ -150,7 +153,7 @@ impl Host {
             peer: None,
             next_ping: cpu.now(),
             sent_pings: 0,
-            last_ping: None,
+            unanswered: BTreeMap::new(),
             cpu,
         })
     }
@@ -248,7 +251,7 @@ impl Host {
     }
 
     fn replied(&mut self, echo: &Echo) {
-        let Some((_, sent)) = self.last_ping.take_if(|(sequence, _)| *sequence == echo.sequence) else {
+        let Some(sent) = self.unanswered.remove(&echo.sequence) else {
             return self.report.change(|c| c.not_understood += 1);
         };
         let expected = self.echo(echo.from, echo.sequence);
@@ -275,7 +278,10 @@ impl Host {
         };
         let sequence = self.sent_pings as u16;
         self.sent_pings += 1;
-        self.last_ping = Some((sequence, now));
+        if self.unanswered.len() >= MAX_UNANSWERED {
+            self.unanswered.pop_first();
+        }
+        self.unanswered.insert(sequence, now);
         self.report.change(|c| c.pings_sent += 1);
         self.queue_frame(self.echo(peer, sequence).emit());
     }

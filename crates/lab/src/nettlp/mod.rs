@@ -66,7 +66,9 @@ pub(crate) fn plug(
     legal("vectors", &keys.vectors, 1..=128)?;
     legal("ping_bytes", &keys.ping_bytes, 0..=1472)?;
     legal("ping_interval_ms", &keys.ping_interval_ms, 1..=60_000)?;
-    legal("exercise_bytes", &keys.exercise_bytes, 0..=*keys.bar_bytes.get_ref())?;
+    if keys.exercise_bytes.span() != (0..0) {
+        legal("exercise_bytes", &keys.exercise_bytes, 0..=*keys.bar_bytes.get_ref())?;
+    }
     if let Some(ms) = &keys.start_after_ms {
         legal("start_after_ms", ms, 0..=3_600_000)?;
     }

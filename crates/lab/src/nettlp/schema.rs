@@ -44,7 +44,7 @@ pub struct NettlpAdapter {
     /// Milliseconds from one echo request of a `station` to the next.
     #[schemars(with = "u32", range(min = 1, max = 60_000))]
     pub ping_interval_ms: Spanned<u32>,
-    /// Bytes that `mmio` writes and reads back.
+    /// Bytes that `mmio` writes and reads back: no more than `bar_bytes`. Default: 4096, or all where there are less.
     #[schemars(with = "u32", range(min = 0, max = 134_217_728))]
     pub exercise_bytes: Spanned<u32>,
 }

@@ -15,15 +15,15 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use tlp::{Bdf, Class, Duration, Mps, PayloadPool, TcSet, Time, Tlp};
 
-/// Who the function says it is: riser's vendor ID (see [`devices::VENDOR`]), the device ID behind those of the devices that ship,
-/// and a Class Code of no defined class (PCI Code and ID Assignment Specification, §1.1).
+/// Who the function says it is: NetTLP's IDs, with a Class Code of no defined class (PCI Code and ID Assignment
+/// Specification, §1.1).
 const IDENTITY: Identity = Identity {
-    vendor: devices::VENDOR,
-    device: 0x0010,
-    revision: 1,
+    vendor: 0x3776,
+    device: 0x8022,
+    revision: 0,
     class: 0xff_0000,
-    subsystem_vendor: devices::VENDOR,
-    subsystem: 0x0010,
+    subsystem_vendor: 0x3776,
+    subsystem: 0x8022,
 };
 /// Bytes of BAR 0, and of BAR 2: the MSI-X table, and from the middle on its Pending Bit Array.
 const OWN_BAR_BYTES: u64 = 4096;

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Any bytes as a record of `riser nettlp adapter`.
+#![no_main]
+
+#[path = "../checks_record.rs"]
+mod checks;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    checks::record(bytes);
+});
