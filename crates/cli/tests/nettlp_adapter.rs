@@ -133,7 +133,8 @@ fn without_write_back_the_file_stays_and_ctrl_c_ends_it() {
 fn riser_reads_what_riser_has_written_in_each_scheme() {
     let (local, remote) = ("127.13.60.6", "127.13.60.5");
     let rule = format!("{local},all,rw");
-    let (adapter, _) = Adapter::start(&["--memory", "zero:1M", "--listen", remote, "--allow", &rule]);
+    let (adapter, _) =
+        Adapter::start(&["--memory", "zero:1M", "--listen", remote, "--allow", &rule, "--threads", "3"]);
     for (n, scheme) in ["tagged", "paper", "session"].iter().enumerate() {
         let (address, text) = (format!("{:#x}", n * 4096 + 3), format!("by the scheme {scheme}"));
         let file = scratch(scheme, text.as_bytes());
