@@ -81,7 +81,7 @@ pub trait Carrier {
     fn flush(&mut self) -> io::Result<()>;
 
     /// Gives what has arrived to `take`, and says how many TLPs that were: one batch, not all there is. Does what timers ask
-    /// for on the way.
+    /// for on the way. Ends with none as soon as there is [`room`](Self::room) again where there was none.
     ///
     /// # Errors
     /// Those of the sockets. `ConnectionRefused`: nobody is there. `ConnectionReset`: the peer has forgotten this session.

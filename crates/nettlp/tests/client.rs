@@ -136,7 +136,8 @@ fn a_program_of_futures_has_many_requests_under_way() {
         // One that nobody waits for: polled once and dropped.
         {
             let mut dropped = pin!(io.read(0, 4000));
-            poll_fn(|cx| Poll::Ready(assert!(dropped.as_mut().poll(cx).is_pending()))).await;
+            let is_pending = poll_fn(|cx| Poll::Ready(dropped.as_mut().poll(cx).is_pending())).await;
+            assert!(is_pending);
         }
         io.write(0x4_0000, b"written".to_vec()).await.unwrap();
         while io.read(0x4_0000, 7).await.unwrap() != b"written" {}

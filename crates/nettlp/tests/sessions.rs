@@ -97,13 +97,15 @@ fn exchange(carrier: &mut impl Carrier, count: usize) {
         }
         carrier.flush().unwrap();
         let mut wanted = vec![0; 4096 + 12];
+        // Room where there was none ends the wait, too.
+        let was_full = carrier.room() == 0;
         let count = carrier.receive(PATIENCE, |arrival: Arrival<'_>| {
             let wanted = &mut wanted[..len(got)];
             tlp(got, wanted);
             assert_eq!((arrival.origin, arrival.tlp), (Origin::Device, &*wanted), "TLP {got}");
             got += 1;
         });
-        assert_ne!(count.unwrap(), 0, "nothing came, {got} of {sent}");
+        assert!(count.unwrap() > 0 || was_full && carrier.room() > 0, "nothing came, {got} of {sent}");
     }
 }
 

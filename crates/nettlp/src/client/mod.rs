@@ -79,6 +79,8 @@ pub enum Waiting {
 
 // Longest sleep where no timer asks for less.
 const LONGEST_WAIT: Duration = Duration::from_ms(100);
+// An acknowledgement does not end a carrier's wait.
+const SETTLE_WAIT: Duration = Duration::from_ms(1);
 
 /// See the [module](self).
 pub struct Client<C, K = net::Clock> {
@@ -199,7 +201,7 @@ impl<C: Carrier, K: Clock> Client<C, K> {
             if now >= end {
                 return Err(ClientError::Unsettled(longest));
             }
-            self.turn(&mut crate::requester::Nowhere, &mut (), end.since(now).min(LONGEST_WAIT))?;
+            self.turn(&mut crate::requester::Nowhere, &mut (), end.since(now).min(SETTLE_WAIT))?;
         }
         Ok(())
     }

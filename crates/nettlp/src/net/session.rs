@@ -366,6 +366,7 @@ impl Carrier for SessionCarrier {
         };
         // The time that was read last will do: a wait that is too short is none that is too long.
         let end = self.now + most;
+        let was_full = self.room() == 0;
         let mut taken = if busy { 0 } else { self.receive_spinning(end, &mut take)? };
         loop {
             if taken == 0 {
@@ -381,7 +382,8 @@ impl Carrier for SessionCarrier {
                 return Ok(taken);
             }
             sent?;
-            if self.now >= end {
+            // Who waited for room has it.
+            if self.now >= end || was_full && self.room() > 0 {
                 return Ok(0);
             }
             if busy {

@@ -88,10 +88,12 @@ impl Pair {
     }
 }
 
+/// Until when, in which order, to which socket (pair * 2, + 1 toward the adapter), and the bytes.
+type HeldBack = (Instant, u64, usize, Vec<u8>);
+
 struct Run {
     pairs: Vec<Pair>,
-    /// Held back: when, in which order, to which socket (pair * 2, + 1 toward the adapter), and the bytes.
-    waiting: BinaryHeap<Reverse<(Instant, u64, usize, Vec<u8>)>>,
+    waiting: BinaryHeap<Reverse<HeldBack>>,
     pool: Vec<Vec<u8>>,
     count: u64,
     dice: u64,
