@@ -148,6 +148,32 @@ fn riser_reads_what_riser_has_written_in_each_scheme() {
     assert!(out.contains("opened 2"), "a session for the write, one for the read: {out}");
 }
 
+/// With a key, sessions of those who have it are served, and nothing else.
+#[test]
+fn a_key_closes_what_cannot_prove_it() {
+    let (local, remote) = ("127.13.60.11", "127.13.60.10");
+    let (rule, peer) = (format!("{local},all,rw"), ["-r", remote, "-l", local]);
+    let (right, wrong) =
+        (scratch("key", "ab".repeat(32).as_bytes()), scratch("wrong-key", "cd".repeat(32).as_bytes()));
+    let (right, wrong) = (right.to_str().unwrap(), wrong.to_str().unwrap());
+    let args = ["--memory", "zero:1M", "--listen", remote, "--allow", &rule, "--key", right];
+    let (adapter, _) = Adapter::start(&args);
+    let read = |more: &[&str]| riser(&[&["nettlp", "read", "0x100", "16"], &peer[..], more].concat());
+    assert_eq!(read(&["--key", right]).code, 0);
+    for more in [&["--key", wrong][..], &["--scheme", "session"], &["--scheme", "tagged"], &[]] {
+        let outcome = read(more);
+        assert_eq!((outcome.code, outcome.stdout.as_str()), (1, ""), "{more:?}: {}", outcome.stderr);
+    }
+    let (code, out) = adapter.end("TERM");
+    assert_eq!(code, Some(0));
+    assert!(out.contains("reads 1") && out.contains("opened 1"), "{out}");
+    let closed =
+        ["nettlp", "adapter", "--memory", "zero:1M", "--allow", &rule, "--key", right, "--scheme", "tagged"];
+    let outcome = riser(&closed);
+    assert_eq!(outcome.code, 2);
+    assert!(outcome.stderr.contains("auto and session"), "{}", outcome.stderr);
+}
+
 #[test]
 fn what_cannot_be_served_is_named() {
     let allow = ["--allow", "127.13.60.9,all,r"];
