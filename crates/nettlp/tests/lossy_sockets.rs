@@ -2,7 +2,7 @@
 //! As `lossy_path`, over real sockets: a client, a proxy that loses 1 %, doubles 1 % and holds back 5 % of all datagrams, and
 //! an adapter whose memory is rewritten throughout. Loopback, 127.12.x.y.
 //!
-//! 10 million reads of each scheme, on a machine with nothing else to do:
+//! 10 million reads of each scheme (a quarter of an hour for each: 1024 tags that rest for 100 ms make 10,240 reads a second):
 //! `cargo test --release -p riser-nettlp --test lossy_sockets -- --ignored --nocapture --test-threads 1`
 
 #[path = "support/proxy.rs"]
@@ -189,13 +189,13 @@ fn without_rest_late_completions_become_wrong_data() {
 #[test]
 #[ignore = "10 million reads: run with --release -- --ignored --nocapture --test-threads 1"]
 fn ten_million_reads_with_a_port_per_tag() {
-    check(&tagged(11, PortScheme::Tagged, 1024, &Patience::of(25), 10_000_000, |_| false));
+    check(&tagged(11, PortScheme::Tagged, 1024, &Patience::of(100), 10_000_000, |_| false));
 }
 
 #[test]
 #[ignore = "10 million reads: run with --release -- --ignored --nocapture --test-threads 1"]
 fn ten_million_reads_in_the_papers_scheme() {
-    check(&tagged(12, PortScheme::Paper, 1024, &Patience::of(25), 10_000_000, |_| false));
+    check(&tagged(12, PortScheme::Paper, 1024, &Patience::of(100), 10_000_000, |_| false));
 }
 
 fn session(test: u8, reads: u64) {
