@@ -10,13 +10,10 @@ use crate::carrier::{Arrival, Carrier, SendError, Wait};
 use crate::stream::record::MAX_WINDOW;
 use crate::stream::{ConnectError, Connector, Session, SessionCounters, SessionError};
 use capture::encap::{NETTLP_LEN, Origin, PORT_SESSION};
-use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::socket::MsgFlags;
-use nix::sys::time::TimeSpec;
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::ops::RangeInclusive;
-use std::os::fd::AsFd;
 use tlp::{Duration, Tag, Time};
 
 /// Bytes of receive buffer for each TLP of the window: what the kernel counts for a short datagram, and as much again.
@@ -313,19 +310,7 @@ impl SessionCarrier {
     fn wait(&mut self, most: Duration) -> io::Result<MsgFlags> {
         let due = self.session.poll_timeout().map_or(Duration::MAX, |at| at.since(self.now));
         let wait = most.min(due.max(TICK));
-        if wait < Duration::from_ms(1) {
-            let mut polled = [PollFd::new(self.socket.as_fd(), PollFlags::POLLIN)];
-            ppoll(&mut polled, Some(TimeSpec::from_duration(std_duration(wait))), None)?;
-            return Ok(MsgFlags::MSG_DONTWAIT);
-        }
-        // Few different timeouts, since each change costs a call.
-        let ms = wait.as_ps() / 1_000_000_000;
-        let timeout = std::time::Duration::from_millis(1 << ms.min(1024).ilog2());
-        if self.timeout != Some(timeout) {
-            self.socket.set_read_timeout(Some(timeout))?;
-            self.timeout = Some(timeout);
-        }
-        Ok(MsgFlags::MSG_WAITFORONE)
+        socket::prepare_wait(&self.socket, &mut self.timeout, wait)
     }
 }
 

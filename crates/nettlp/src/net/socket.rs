@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Opening one UDP socket, and the clock.
 
-use nix::sys::socket::sockopt;
-use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrStorage, getsockopt, setsockopt, socket};
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::socket::{
+    AddressFamily, MsgFlags, SockFlag, SockType, SockaddrStorage, getsockopt, setsockopt, socket, sockopt,
+};
+use nix::sys::time::TimeSpec;
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::time::Instant;
 use tlp::Time;
 
@@ -129,6 +132,30 @@ impl Spin {
         self.failures = if came { self.failures.saturating_sub(1) } else { (self.failures + 1).min(8) };
         self.skip = (1 << self.failures) - 1;
     }
+}
+
+/// Prepares a socket for a wait of at most so long, and says with which flags to receive then: blocking, since that is one
+/// call, but for waits that are shorter than the kernel's tick. `timeout` is what the socket has now: few different ones,
+/// since each change costs a call, and none longer than asked for.
+pub(super) fn prepare_wait(
+    socket: &UdpSocket,
+    timeout: &mut Option<std::time::Duration>,
+    wait: tlp::Duration,
+) -> io::Result<MsgFlags> {
+    if wait < tlp::Duration::from_ms(1) {
+        let mut polled = [PollFd::new(socket.as_fd(), PollFlags::POLLIN)];
+        match ppoll(&mut polled, Some(TimeSpec::from_duration(std_duration(wait))), None) {
+            Ok(_) | Err(nix::Error::EINTR) => return Ok(MsgFlags::MSG_DONTWAIT),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let ms = wait.as_ps() / 1_000_000_000;
+    let wanted = std::time::Duration::from_millis(1 << ms.min(1024).ilog2());
+    if *timeout != Some(wanted) {
+        socket.set_read_timeout(Some(wanted))?;
+        *timeout = Some(wanted);
+    }
+    Ok(MsgFlags::MSG_WAITFORONE)
 }
 
 /// A socket and the port that it is bound to.

@@ -3,7 +3,7 @@
 
 use super::batch::{self, BATCH, Buffers, Segmentation};
 use super::queue::SendQueue;
-use super::socket::{self, Clock, OpenError, Port, std_duration};
+use super::socket::{self, Clock, OpenError, Port, SPIN, Spin};
 use super::{MAX_TLP_BYTES, SocketCounters};
 use crate::carrier::{Arrival, Carrier, SendError, Wait};
 use capture::encap::{NETTLP_LEN, NettlpHeader, Origin, PORT_DEVICE, PORT_HOST, PortScheme};
@@ -54,6 +54,9 @@ pub struct TaggedCarrier {
     segmentation: Segmentation,
     /// The socket that gave something last.
     hot: usize,
+    /// Whether that was a single datagram: one request at a time, it seems.
+    single: bool,
+    spin: Spin,
     /// Timeout that the only socket has now.
     timeout: Option<std::time::Duration>,
     clock: Clock,
@@ -89,6 +92,8 @@ impl TaggedCarrier {
             buffers: Buffers::new(),
             queue: SendQueue::new(),
             hot: 0,
+            single: false,
+            spin: Spin::default(),
             timeout: None,
             clock: Clock::new(),
             counters: SocketCounters::default(),
@@ -188,7 +193,7 @@ impl TaggedCarrier {
             )?;
         counters.receive_calls += 1;
         counters.received_datagrams += count as u64;
-        self.hot = index;
+        (self.hot, self.single) = (index, count == 1);
         Ok(taken)
     }
 
@@ -198,15 +203,35 @@ impl TaggedCarrier {
         wait: tlp::Duration,
         take: &mut impl FnMut(Arrival<'_>),
     ) -> io::Result<usize> {
-        let wait = std_duration(wait);
-        if wait.is_zero() {
-            return self.drain(0, MsgFlags::MSG_DONTWAIT, take);
+        let flags = match wait {
+            tlp::Duration::ZERO => MsgFlags::MSG_DONTWAIT,
+            _ => socket::prepare_wait(&self.ports[0].socket, &mut self.timeout, wait)?,
+        };
+        self.drain(0, flags, take)
+    }
+
+    /// Asleep, but for a while before that where one answer at a time comes and it was worth it before.
+    fn receive_asleep(
+        &mut self,
+        most: tlp::Duration,
+        take: &mut impl FnMut(Arrival<'_>),
+    ) -> io::Result<usize> {
+        if self.single && most > tlp::Duration::ZERO && self.spin.is_due() {
+            let end = self.clock.now() + SPIN.min(most);
+            let hot = self.hot;
+            loop {
+                let taken = nothing_is_zero(self.drain(hot, MsgFlags::MSG_DONTWAIT, take))?;
+                if taken > 0 || self.clock.now() >= end {
+                    self.spin.learn(taken > 0);
+                    if taken > 0 {
+                        return Ok(taken);
+                    }
+                    break;
+                }
+                std::hint::spin_loop();
+            }
         }
-        if self.timeout != Some(wait) {
-            self.ports[0].socket.set_read_timeout(Some(wait))?;
-            self.timeout = Some(wait);
-        }
-        self.drain(0, MsgFlags::MSG_WAITFORONE, take)
+        if self.poll.is_some() { self.receive_any(most, take) } else { self.receive_alone(most, take) }
     }
 
     /// One `epoll_wait`, and what is ready then.
@@ -269,8 +294,8 @@ impl Carrier for TaggedCarrier {
             return Err(SendError::TooLong { bytes: len, most: MAX_TLP_BYTES });
         }
         let number = self.scheme.port(origin, tag);
-        let index = self.ports.iter().position(|port| port.number == number);
-        let index = index.ok_or(SendError::Tag(tag.bits()))?;
+        let index = self.ports.binary_search_by_key(&number, |port| port.number);
+        let index = index.map_err(|_| SendError::Tag(tag.bits()))?;
         self.queue.push(index as u16, None, NETTLP_LEN + len, |bytes| {
             bytes[..NETTLP_LEN].fill(0);
             fill(&mut bytes[NETTLP_LEN..]);
@@ -282,12 +307,10 @@ impl Carrier for TaggedCarrier {
     }
 
     fn receive(&mut self, wait: Wait, mut take: impl FnMut(Arrival<'_>)) -> io::Result<usize> {
-        nothing_is_zero(match (wait, &self.poll) {
-            (Wait::Busy(most), _) => self.receive_busy(most, &mut take),
-            (Wait::Never, None) => self.receive_alone(tlp::Duration::ZERO, &mut take),
-            (Wait::AtMost(most), None) => self.receive_alone(most, &mut take),
-            (Wait::Never, Some(_)) => self.receive_any(tlp::Duration::ZERO, &mut take),
-            (Wait::AtMost(most), Some(_)) => self.receive_any(most, &mut take),
+        nothing_is_zero(match wait {
+            Wait::Busy(most) => self.receive_busy(most, &mut take),
+            Wait::Never => self.receive_asleep(tlp::Duration::ZERO, &mut take),
+            Wait::AtMost(most) => self.receive_asleep(most, &mut take),
         })
     }
 
