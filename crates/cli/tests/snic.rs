@@ -132,8 +132,8 @@ fn ping_both_ways(scheme: &str) {
     let nic = Riser::start(&nets.device, &[&args[..], &["--scheme", scheme]].concat(), "Ctrl-C");
 
     // -w: until so many answers have come, or for so many seconds.
-    let ping = command(&nets.device, "ping").args(["-c", "5", "-i", "0.2", "-w", "20", "192.0.2.1"]);
-    let ping = ping.output().unwrap();
+    let mut ping = command(&nets.device, "ping");
+    let ping = ping.args(["-c", "5", "-i", "0.2", "-w", "20", "192.0.2.1"]).output().unwrap();
     let said = String::from_utf8_lossy(&ping.stdout).into_owned();
     assert!(ping.status.success() && said.contains(" 5 received"), "{said}");
 

@@ -5,6 +5,7 @@ use super::peer::Scheme;
 use crate::failure::Failure;
 use crate::output;
 use capture::encap::PortScheme;
+use nettlp::auth::Key;
 use nettlp::carrier::Wait;
 use nettlp::client::control::{ControlError, Messaging};
 use nettlp::device_host::Place;
@@ -15,6 +16,7 @@ use nettlp::snic::Snic;
 use serde::Serialize;
 use std::io::ErrorKind;
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tlp::Duration;
@@ -51,6 +53,10 @@ pub(crate) struct Args {
     /// How TLPs travel
     #[arg(long, value_enum, default_value = "auto")]
     scheme: Scheme,
+
+    /// File of the key that the adapter has too: an authenticated session, and nothing else
+    #[arg(long, value_name = "FILE")]
+    key: Option<PathBuf>,
 
     /// Print one JSON object at the end
     #[arg(long)]
@@ -169,7 +175,14 @@ impl Args {
             scheme,
             ..TaggedOptions::new(self.remote, 0..=15)
         };
-        let session = SessionConnectOptions::new(self.remote, self.local);
+        let key = self.key.as_ref().map(|path| Key::from_file(path)).transpose();
+        let key = key.map_err(|e| Failure::Run(e.to_string()))?;
+        if key.is_some() && matches!(self.scheme, Scheme::Tagged | Scheme::Paper) {
+            return Err(Failure::usage(
+                "--key: ports of upstream's cannot prove it, legal are --scheme auto and session",
+            ));
+        }
+        let session = SessionConnectOptions { key, ..SessionConnectOptions::new(self.remote, self.local) };
         let carrier = match self.scheme {
             Scheme::Session => SessionCarrier::connect(&session).map(AnyCarrier::Session),
             Scheme::Auto => connect(&ConnectOptions { tagged, session: Some(session) }),
