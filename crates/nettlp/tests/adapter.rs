@@ -142,6 +142,39 @@ fn messaging_and_configuration_answer_upstreams_clients() {
     assert_eq!((counted.messaging, counted.config_reads, counted.config_writes), (3, 16, 10));
 }
 
+// Opcode 0x10 reads, 0x11 writes; DW 0 is the magic, 5 an address, 0x10 the requester ID.
+#[test]
+fn registers_read_back_what_a_writer_has_written() {
+    let (writer, reader, there) = (ip(8, 2), ip(8, 3), ip(8, 1));
+    let rules = [rule(writer, "all", "rw"), rule(reader, "all", "r")];
+    let served = Served::start(there, zeroes(4096), &[&rules[0], &rules[1]], 256, true);
+    let open = |local| {
+        let socket = UdpSocket::bind(SocketAddr::new(local, 0x5002)).unwrap();
+        socket.connect(SocketAddr::new(there, 0x5002)).unwrap();
+        socket.set_read_timeout(Some(upstream::WAIT)).unwrap();
+        socket
+    };
+    let read = |socket: &UdpSocket, dw: u8| {
+        socket.send(&[0x10, dw, 0, 0, 0, 0]).unwrap();
+        let mut reply = [0; 32];
+        assert_eq!(socket.recv(&mut reply).unwrap(), 6);
+        assert_eq!(reply[..2], [0x10, dw]);
+        u32::from_be_bytes(reply[2..6].try_into().unwrap())
+    };
+    let (of_writer, of_reader) = (open(writer), open(reader));
+    assert_eq!([0, 0x10, 0x40].map(|dw| read(&of_reader, dw)), [0x0123_4567, u32::from(ID.bits()), 0]);
+    for (socket, kept) in [(&of_writer, 0xc0a8_0a03), (&of_reader, 0xc0a8_0a03)] {
+        let address: [u8; 4] = if kept == read(socket, 5) { [1, 1, 1, 1] } else { [192, 168, 10, 3] };
+        socket.send(&[&[0x11, 5][..], &address].concat()).unwrap();
+        assert_eq!(read(socket, 5), kept, "only the first may write");
+    }
+    let counted = served.stop();
+    assert_eq!(
+        (counted.peers[&writer].register_writes, counted.peers[&reader].refused_register_writes),
+        (1, 1)
+    );
+}
+
 #[test]
 fn dma_needs_bus_master_enable() {
     let (here, there) = (ip(4, 2), ip(4, 1));
