@@ -125,6 +125,11 @@ impl PeerArgs {
         self.tags.clone().unwrap_or(default)
     }
 
+    /// The tags that were named, or as many as one thread has use for.
+    pub(super) fn tags_of_one(&self) -> RangeInclusive<u16> {
+        self.tags_or(if self.rests_after_all() { 0..=255 } else { 0..=15 })
+    }
+
     /// The last tag that the scheme has a port for.
     pub(super) fn last_tag(&self) -> u16 {
         if self.scheme == Scheme::Paper { 15 } else { 255 }

@@ -66,7 +66,7 @@ struct Report {
 
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
     check(&args)?;
-    let mut client = args.peer.client(args.peer.requester()?, args.peer.tags_or(0..=15))?;
+    let mut client = args.peer.client(args.peer.requester()?, args.peer.tags_of_one())?;
     let mut file = args.output.as_ref().map(create).transpose()?;
     let mut shown = Vec::new();
     let mut chunk = vec![0; args.length.min(CHUNK_BYTES) as usize];
