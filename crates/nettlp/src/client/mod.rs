@@ -7,6 +7,22 @@
 //! - [`control`]: messaging and configuration, which are no TLPs.
 //! - [`Callbacks`]: what the peer asks: MRd, MWr, Cpl, CplD, others.
 //!
+//! ```no_run
+//! use riser_nettlp::client::{Client, control::Messaging};
+//! use riser_nettlp::net::{ConnectOptions, TaggedOptions, connect};
+//! use riser_nettlp::requester::{Rest, Settings};
+//!
+//! let adapter = "192.168.10.1".parse()?;
+//! let carrier = connect(&ConnectOptions::new(TaggedOptions::new(adapter, 0..=15)))?;
+//! let requester = Messaging::open(adapter, None)?.device_id()?;
+//! let settings = Settings::for_carrier(&carrier, requester, Rest::NETWORK);
+//! let mut client = Client::new(carrier, settings);
+//! let mut descriptor = [0; 16];
+//! client.read(0x1000, &mut descriptor)?;
+//! client.write(0x2001, b"any address, any length")?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! Every wait is bounded: a read by `(retries + 1) * timeout` and the rests of tags, a write by what the carrier allows. A
 //! client belongs to one thread; for several threads make several, each with tags or a session of its own.
 
