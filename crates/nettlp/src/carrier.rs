@@ -84,9 +84,10 @@ pub trait Carrier {
     /// for on the way. Ends with none as soon as there is [`room`](Self::room) again where there was none.
     ///
     /// # Errors
-    /// Those of the sockets. `ConnectionRefused`: nobody is there. `ConnectionReset`: the peer has forgotten this session.
+    /// Those of the sockets. `ConnectionRefused`: nobody is there. `ConnectionReset`: the peer has forgotten or ended this
+    /// session. `TimedOut`: the session's peer has been silent for too long.
     fn receive(&mut self, wait: Wait, take: impl FnMut(Arrival<'_>)) -> io::Result<usize>;
 
-    /// Whether TLPs wait to be sent or, in a session, to be acknowledged.
+    /// Whether no TLP waits to be sent or, in a session, to be acknowledged.
     fn is_idle(&self) -> bool;
 }

@@ -133,6 +133,9 @@ const HOT_BATCHES: u32 = 8;
 /// Batches from one socket between two questions for its count of drops.
 const DROPS_EVERY: u32 = 64;
 
+/// Longest time until what was not taken is offered again.
+const OFFER_AGAIN: Duration = Duration::from_ms(1);
+
 /// What is to be known of a socket beside the socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Watched {
@@ -229,7 +232,6 @@ impl AdapterSockets {
             Wait::AtMost(most) => (most, false),
             Wait::Busy(most) => (most, true),
         };
-        // What sessions hold back is offered again soon, though nobody says when it will be taken.
         let most = if taken > 0 { Duration::ZERO } else { most.min(self.until_wake()) };
         let polled = if busy { self.poll_busy(most, &mut take)? } else { self.poll_once(most, &mut take)? };
         Ok(taken + polled)
@@ -294,10 +296,12 @@ impl AdapterSockets {
         &self.outbox.numbers
     }
 
-    /// The time until a session's timer is due.
+    /// The time until a session has something to do.
     fn until_wake(&self) -> Duration {
-        let wake = self.outbox.sessions.as_ref().and_then(Sessions::wake);
-        wake.map_or(Duration::MAX, |at| at.since(self.clock.now()))
+        let Some(sessions) = &self.outbox.sessions else { return Duration::MAX };
+        let due = sessions.wake().map_or(Duration::MAX, |at| at.since(self.clock.now()));
+        // Nobody says when what sessions hold back will be taken: it is offered again soon.
+        if sessions.is_holding() { due.min(OFFER_AGAIN) } else { due }
     }
 
     fn poll_once(

@@ -241,3 +241,54 @@ pub(super) fn flush(
     }
     failure
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_kernel_refuses_is_not_tried_again_at_that_length() {
+        let rows = [
+            (Errno::EINVAL, 1500, true, 1499),
+            (Errno::EMSGSIZE, 9000, true, 8999),
+            (Errno::EIO, 18, true, 17),
+            (Errno::ECONNREFUSED, 18, false, u16::MAX),
+        ];
+        for (errno, segment, refused, most_bytes) in rows {
+            let mut segmentation = Segmentation::new(true);
+            assert_eq!(segmentation.refused(segment, &errno.into()), refused, "{errno}");
+            assert_eq!(segmentation.most_bytes, most_bytes);
+        }
+    }
+
+    #[test]
+    fn runs_arrive_as_datagrams_with_offload_and_without() {
+        let receiver = UdpSocket::bind("127.11.30.1:0").unwrap();
+        let sender = UdpSocket::bind("127.11.30.2:0").unwrap();
+        let to = receiver.local_addr().unwrap();
+        // 70 datagrams of 100 bytes, and one of 7: more than one call without offload.
+        let bytes: Vec<u8> = (0..70 * 100 + 7).map(|index| (index / 100) as u8).collect();
+        for (offload, calls) in [(true, 1), (false, 3)] {
+            let (mut segmentation, mut counters) = (Segmentation::new(offload), SocketCounters::default());
+            // At most 64 in a run, as `front_run` and the streams give them.
+            let (first, rest) = bytes.split_at(if offload { 6400 } else { bytes.len() });
+            send(&sender, Some(to), first, 100, &mut segmentation, &mut counters).unwrap();
+            assert_eq!(counters.send_calls, calls);
+            if offload {
+                send(&sender, Some(to), rest, 100, &mut segmentation, &mut counters).unwrap();
+            }
+            assert_eq!(counters.sent_datagrams, 71);
+            let (mut buffers, mut got) = (Buffers::new(), Vec::new());
+            while got.len() < bytes.len() {
+                let flags = MsgFlags::MSG_DONTWAIT;
+                let each = |from, datagram: &[u8]| {
+                    assert_eq!(from, sender.local_addr().ok());
+                    assert!(matches!(datagram.len(), 100 | 7));
+                    got.extend_from_slice(datagram);
+                };
+                assert!(buffers.receive_many(&receiver, false, flags, each).unwrap() > 0);
+            }
+            assert_eq!(got, bytes);
+        }
+    }
+}

@@ -106,6 +106,10 @@ impl Sessions {
         std::mem::take(&mut self.holding)
     }
 
+    pub(super) fn is_holding(&self) -> bool {
+        !self.holding.is_empty()
+    }
+
     pub(super) fn hold_on(&mut self, index: usize) {
         self.holding.push(index);
     }

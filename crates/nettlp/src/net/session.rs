@@ -73,6 +73,7 @@ pub struct SessionCarrier {
     scratch: Vec<u8>,
     segmentation: Segmentation,
     coalesced: bool,
+    ipv6: bool,
     /// Timeout that the socket has now.
     timeout: Option<std::time::Duration>,
     drops: u32,
@@ -120,6 +121,7 @@ impl SessionCarrier {
             scratch: Vec::new(),
             segmentation: Segmentation::new(options.offload),
             coalesced,
+            ipv6: local.is_ipv6(),
             timeout: None,
             drops: 0,
             counters: SocketCounters::default(),
@@ -260,7 +262,7 @@ impl SessionCarrier {
             bytes.len().div_ceil(received.segment)
         } else {
             let mut is_read = false;
-            self.buffers.receive_many(&self.socket, false, flags, |_, datagram| {
+            self.buffers.receive_many(&self.socket, self.ipv6, flags, |_, datagram| {
                 if !std::mem::replace(&mut is_read, true) {
                     *at = clock.now();
                 }
