@@ -3,7 +3,7 @@
 
 use capture::encap::Origin;
 use std::io;
-use tlp::{Duration, Tag};
+use tlp::{Bdf, Body, Duration, Message, MessageRouting, Repr, Tag};
 
 /// A TLP that has arrived, without its NetTLP header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -90,4 +90,21 @@ pub trait Carrier {
 
     /// Whether no TLP waits to be sent or, in a session, to be acknowledged.
     fn is_idle(&self) -> bool;
+}
+
+/// Message Code of Vendor_Defined Type 1.
+const VENDOR_DEFINED_1: u8 = 0x7f;
+
+/// What device software says first in a session: a Vendor_Defined message of Type 1, which whoever does not know it drops
+/// (`PCIe 5.0 §2.2.8.6`). By it the adapter learns which session serves its host's requests, before there is one.
+#[must_use]
+pub const fn announcement(id: Bdf) -> Repr {
+    Repr::new(Body::Message(Message {
+        routing: MessageRouting::ToRootComplex,
+        requester: id,
+        tag: Tag::from_bits(0),
+        code: VENDOR_DEFINED_1,
+        header: [0; 8],
+        length_dw: None,
+    }))
 }

@@ -18,7 +18,7 @@ mod vectors;
 
 pub use vectors::Vectors;
 
-use crate::carrier::{Carrier, SendError, Wait};
+use crate::carrier::{Carrier, SendError, Wait, announcement};
 use crate::wire::messaging::{MSIX_ENTRIES, MsixEntry};
 use capture::encap::Origin;
 use config::header;
@@ -27,15 +27,13 @@ use device::{Endpoint, TlpPort};
 use std::collections::VecDeque;
 use std::io;
 use thiserror::Error;
-use tlp::{Bdf, Body, Class, Data, Message, MessageRouting, Mps, PayloadPool, Repr, Tag, TcSet, Time, Tlp};
+use tlp::{Bdf, Class, Data, Mps, PayloadPool, TcSet, Time, Tlp};
 use vectors::Interrupts;
 
 /// TLPs that have come and that the device has not taken yet. Then no more are received: a session withholds credits, and
 /// datagrams wait in the sockets' buffers.
 pub const MAX_UNTAKEN: usize = 512;
 
-/// Message Code of Vendor_Defined Type 1.
-const VENDOR_DEFINED_1: u8 = 0x7f;
 /// Command: Memory Space Enable and Bus Master Enable (`PCIe 5.0 §7.5.1.1.3`).
 const COMMAND: u32 = 0b110;
 /// Device Control, as a DW of the PCI Express capability, and its fields (`PCIe 5.0 §7.5.3.4`).
@@ -143,7 +141,7 @@ impl<C: Carrier> DeviceHost<C> {
         let device = Box::new(Interrupts::new(function.device, vectors.clone(), pool.clone()));
         let function = FunctionConfig { device, ..function };
         let endpoint = preset(function, place, settings, &carrier, pool)?;
-        let first = carrier.is_reliable().then(|| announcement(place.id));
+        let first = carrier.is_reliable().then(|| Tlp::new(announcement(place.id), Data::NONE));
         Ok(DeviceHost {
             carrier,
             endpoint,
@@ -246,20 +244,6 @@ impl<C: Carrier> DeviceHost<C> {
         }
         sent
     }
-}
-
-/// What a device says first in a session: a Vendor_Defined message of Type 1, which whoever does not know it drops
-/// (`PCIe 5.0 §2.2.8.6`). By it the adapter learns which session serves its host's requests, before there is one.
-fn announcement(id: Bdf) -> Tlp {
-    let body = Message {
-        routing: MessageRouting::ToRootComplex,
-        requester: id,
-        tag: Tag::default(),
-        code: VENDOR_DEFINED_1,
-        header: [0; 8],
-        length_dw: None,
-    };
-    Tlp::new(Repr::new(Body::Message(body)), Data::NONE)
 }
 
 /// The endpoint of the function, as enumeration would leave it.

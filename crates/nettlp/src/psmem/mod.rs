@@ -13,7 +13,7 @@
 #[cfg(test)]
 mod tests;
 
-use crate::carrier::{Arrival, Carrier, Wait};
+use crate::carrier::{Arrival, Carrier, Wait, announcement};
 use crate::completer::{
     COMPLETIONS_MAX, Completer, CompleterCounters, Completions, Fault, Image, Incoming, Memory,
 };
@@ -244,6 +244,9 @@ pub fn serve<M: Memory>(
     busy: bool,
     mut go_on: impl FnMut(&Psmem<M>) -> bool,
 ) -> io::Result<()> {
+    announce(carrier, psmem.completer.id);
+    let flushed = carrier.flush();
+    tolerate(carrier, flushed)?;
     while go_on(psmem) {
         let most = if psmem.waiting() == 0 { TURN } else { ROOM };
         let wait = if busy { Wait::Busy(most) } else { Wait::AtMost(most) };
@@ -255,6 +258,17 @@ pub fn serve<M: Memory>(
         tolerate(carrier, flushed)?;
     }
     Ok(())
+}
+
+/// Tells the adapter which session its host's requests are for. Ports say so by themselves.
+fn announce(carrier: &mut impl Carrier, id: Bdf) {
+    let repr = announcement(id);
+    if carrier.is_reliable() {
+        // A new session has room for it.
+        let _ = carrier.send(Origin::Device, Tag::default(), repr.header_len(), |bytes| {
+            repr.emit(bytes);
+        });
+    }
 }
 
 /// Upstream's ports have no peer until one comes.

@@ -141,6 +141,20 @@ fn what_finds_no_room_waits() {
     assert_eq!((turns, psmem.completer_counters().reads, psmem.counters().unanswered), (3, 5, 0));
 }
 
+/// In a session nothing but a TLP of its own tells the adapter where the host's requests go: a Vendor_Defined message of
+/// Type 1 (`PCIe 5.0 §2.2.8.6`), Msg 30h, code 7fh.
+#[test]
+fn in_a_session_it_speaks_first() {
+    let (mut kept, mut turns) = (Kept { room: 10, ..Kept::default() }, 0);
+    serve(&mut kept, &mut psmem(0x1000), false, |_| {
+        turns += 1;
+        turns < 3
+    })
+    .unwrap();
+    let announced = hex("30000000 1b00007f 00000000 00000000");
+    assert_eq!(kept.sent, [(Origin::Device, 0, announced)]);
+}
+
 #[test]
 fn too_many_that_wait_are_dropped_and_counted() {
     let mut psmem = psmem(0x1000);
