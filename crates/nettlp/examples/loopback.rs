@@ -13,7 +13,7 @@ use riser_nettlp::client::Client;
 use riser_nettlp::completer::Image;
 use riser_nettlp::net::{
     AdapterOptions, AdapterSockets, AnyCarrier, Clock, SessionCarrier, SessionConnectOptions, TaggedCarrier,
-    TaggedOptions, serve,
+    TaggedOptions, ceiling, serve,
 };
 use riser_nettlp::requester::{Buffers, Done, Rest, Settings};
 use std::error::Error;
@@ -139,6 +139,12 @@ fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
         println!("{scheme} {direction} {len} B, {at_once} under way: {:.0} k/s", count / elapsed / 1e3);
         println!("CPU: {:.2} us here, {:.2} us there, each", here / count, there / count);
         println!("latency: median {} ns, p99 {} ns", at(0.5), at(0.99));
+        let ceiling = ceiling(HERE, len.min(256) + 18, Duration::from_ms(500))?;
+        let (single, batched) = (ceiling.single_per_s / 1e3, ceiling.batched_per_s / 1e3);
+        println!(
+            "loopback alone, {} B: {single:.0} k/s one by one, {batched:.0} k/s batched",
+            ceiling.datagram_bytes
+        );
         println!("{counters:?}\n{sockets:?}");
         Ok(())
     })
