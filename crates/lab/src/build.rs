@@ -13,7 +13,7 @@ use crate::services::{HotPlugEvent, Log, Telling, Terms};
 use crate::tap::{CaptureHandle, CaptureOptions, CaptureTap, TappedLink};
 use crate::transactions::{TransactionLog, TransactionLogHandle, transactions};
 use crate::tree::Tree;
-use crate::{channels, faults, host_schema, profile};
+use crate::{channels, faults, host_schema, nettlp, profile};
 use device::cpu::AsyncProgram;
 use device::endpoint::{Endpoint, EndpointConfig, EndpointLimits, FunctionConfig};
 use device::firmware::HostMap;
@@ -84,7 +84,7 @@ pub(crate) fn build_program(
     own: Option<OwnProgram>,
 ) -> Result<Assembly, String> {
     let lab = &file.lab;
-    let host = host_schema::apply(&lab.host, host);
+    let host = nettlp::patient(lab, host_schema::apply(&lab.host, host));
     let memory = host_memory(lab)?;
     let payloads = PayloadPool::new();
     let mut ends = Vec::new();

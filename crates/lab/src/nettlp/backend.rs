@@ -79,7 +79,7 @@ impl Core {
             Event::Tlp { way, tlp } => {
                 let Ok(parsed) = Repr::parse(tlp) else { return };
                 let data = &tlp[parsed.data.clone()];
-                bridge.borrow_mut().from_peer(now, *way, &parsed.repr, &parsed.prefixes, data);
+                bridge.borrow_mut().take_from_peer(now, *way, &parsed.repr, &parsed.prefixes, data);
             }
             Event::Config { register_dw, byte_enables, value } => {
                 self.slot.config_write(now, *register_dw, *byte_enables, *value);

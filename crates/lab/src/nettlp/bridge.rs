@@ -141,7 +141,14 @@ impl Bridge {
 
     /// A TLP of a peer: `data` are the whole DWs of its data. To be called where there is
     /// [room](Self::has_room).
-    pub(crate) fn from_peer(&mut self, now: Time, way: Way, repr: &Repr, prefixes: &Prefixes, data: &[u8]) {
+    pub(crate) fn take_from_peer(
+        &mut self,
+        now: Time,
+        way: Way,
+        repr: &Repr,
+        prefixes: &Prefixes,
+        data: &[u8],
+    ) {
         (self.now, self.woken) = (now, true);
         let kept = data.get(repr.data_lanes()).unwrap_or_default();
         match &repr.body {

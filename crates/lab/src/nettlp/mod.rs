@@ -34,12 +34,25 @@ pub use slot::AdapterSlot;
 
 use crate::boot::Task;
 use crate::models::{End, Instrument, PlugError, Plugged};
+use crate::schema::{Lab, Model};
 use config::PcieLayout;
+use fabric::HostProfile;
 use schema::NettlpAdapter;
 use serde_json::{Map, Value};
 use std::ops::RangeInclusive;
-use tlp::{Mps, PayloadPool};
+use tlp::{Duration, Mps, PayloadPool};
 use toml::Spanned;
+
+/// How long a host waits for device software at least, in the time of the wall: the end of range C of Completion Timeout
+/// Value (`PCIe 5.0 §7.5.3.16`). Two machines and their schedulers are between a question and its answer.
+const HOST_PATIENCE: Duration = Duration::from_ms(900);
+
+/// The host of a lab that has an adapter waits for it.
+pub(crate) fn patient(lab: &Lab, host: HostProfile) -> HostProfile {
+    let adapter = lab.slot.iter().any(|slot| slot.device == Model::NettlpAdapter);
+    let least = if adapter { HOST_PATIENCE } else { Duration::ZERO };
+    HostProfile { completion_timeout: host.completion_timeout.max(least), ..host }
+}
 
 /// Refuses what is not legal.
 fn legal<T: Copy + Into<u64>>(
