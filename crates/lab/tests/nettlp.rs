@@ -75,7 +75,11 @@ fn give(lab: &mut LabBackend, now: Time, way: Way, tlp: &Tlp, out: &mut Sent) ->
     tlp.emit(&mut bytes);
     let parsed = Repr::parse(&bytes).unwrap();
     let data = &bytes[parsed.data.clone()];
-    lab.handle(now, &Received { way, repr: &parsed.repr, prefixes: &parsed.prefixes, data }, out)
+    lab.handle(
+        now,
+        &Received { way, repr: &parsed.repr, prefixes: &parsed.prefixes, data, behind_bytes: 0 },
+        out,
+    )
 }
 
 fn memory(op: MemoryOp, requester: u16, tag: u16, span: Span, data: Data) -> Tlp {
