@@ -311,7 +311,7 @@ impl AdapterSockets {
     ) -> io::Result<usize> {
         let taken = match (self.hot_batches < HOT_BATCHES, self.single) {
             (false, _) => 0,
-            (true, true) => self.poll_spinning(most, take),
+            (true, true) => self.poll_spinning(most, take)?,
             (true, false) => self.poll_hot(take),
         };
         if taken > 0 {
@@ -326,23 +326,30 @@ impl AdapterSockets {
         Ok(taken)
     }
 
-    /// Asks the sockets that gave something last time again and again for a while, where that was worth it before.
+    /// Asks again and again for a while, where that was worth it before: first the sockets that gave something last time,
+    /// then all, since upstream's clients may take another port for each tag.
     fn poll_spinning(
         &mut self,
         most: Duration,
         take: &mut impl FnMut(&mut Outbox, u16, SocketAddr, &[u8]) -> bool,
-    ) -> usize {
+    ) -> io::Result<usize> {
         if most == Duration::ZERO || !self.spin.is_due() {
-            return 0;
+            return Ok(0);
         }
         let until = self.clock.now() + SPIN.min(most);
         loop {
-            let taken = self.poll_hot(take);
+            let mut taken = self.poll_hot(take);
+            if taken == 0 {
+                std::mem::swap(&mut self.hot, &mut self.hot_before);
+                let hot = self.hot.len();
+                taken = self.poll_ready(Duration::ZERO, take)?;
+                // What gave something now takes the place of what did not.
+                self.hot.drain(..if taken > 0 { hot } else { 0 });
+            }
             if taken > 0 || self.clock.now() >= until {
                 self.spin.learn(taken > 0);
-                return taken;
+                return Ok(taken);
             }
-            std::mem::swap(&mut self.hot, &mut self.hot_before);
             std::hint::spin_loop();
         }
     }

@@ -52,7 +52,7 @@ pub struct TaggedCarrier {
     buffers: Buffers,
     queue: SendQueue,
     segmentation: Segmentation,
-    /// The socket that gave something last.
+    /// The socket that gave something, or sent something, last.
     hot: usize,
     /// Whether that was a single datagram: one request at a time, it seems.
     single: bool,
@@ -296,6 +296,8 @@ impl Carrier for TaggedCarrier {
         let number = self.scheme.port(origin, tag);
         let index = self.ports.binary_search_by_key(&number, |port| port.number);
         let index = index.map_err(|_| SendError::Tag(tag.bits()))?;
+        // Its answer comes to the same socket.
+        self.hot = index;
         self.queue.push(index as u16, None, NETTLP_LEN + len, |bytes| {
             bytes[..NETTLP_LEN].fill(0);
             fill(&mut bytes[NETTLP_LEN..]);
