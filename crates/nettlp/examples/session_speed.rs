@@ -11,7 +11,10 @@ use nix::poll::{PollFd, PollFlags, poll};
 use nix::time::{ClockId, clock_gettime};
 use riser_nettlp::auth::Key;
 use riser_nettlp::carrier::{Carrier, Wait};
-use riser_nettlp::net::{AdapterOptions, AdapterSockets, SessionCarrier, SessionConnectOptions, ceiling};
+use riser_nettlp::net::{
+    AdapterOptions, AdapterSockets, SessionCarrier, SessionConnectOptions, TaggedCarrier, TaggedOptions,
+    ceiling,
+};
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -45,6 +48,7 @@ fn main() {
     let has = |word: &str| std::env::args().any(|argument| argument == word);
     for _ in 0..if has("rates") { 0 } else { 3 } {
         println!("latency of plain sockets: {:?}", plain_latency(span / 2));
+        println!("latency of upstream's ports: {:?}", tagged_latency(span / 2));
         println!("latency of a session: {:?}", session_latency(span / 2, PATIENCE));
     }
     let busy = Wait::Busy(tlp::Duration::from_ms(1_000));
@@ -132,6 +136,28 @@ fn session_latency(span: Duration, wait: Wait) -> (Duration, Duration) {
     found.unwrap()
 }
 
+/// One request at a time on upstream's ports, each under another of 16 tags.
+fn tagged_latency(span: Duration) -> (Duration, Duration) {
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = Arc::clone(&stop);
+    let mut sockets = AdapterSockets::bind(&AdapterOptions::new(ADAPTER)).unwrap();
+    let thread = std::thread::spawn(move || serve(&mut sockets, 268, &stopped));
+    let options = TaggedOptions { local: Some(CLIENT), ..TaggedOptions::new(ADAPTER, 0..=15) };
+    let mut carrier = TaggedCarrier::connect(&options).unwrap();
+    let (start, mut times) = (Instant::now(), Vec::new());
+    while start.elapsed() < span {
+        let begun = Instant::now();
+        let tag = Tag::from_bits(times.len() as u16 % 16);
+        carrier.send(Origin::Device, tag, REQUEST, request).unwrap();
+        carrier.flush().unwrap();
+        while carrier.receive(PATIENCE, |_| ()).unwrap() == 0 {}
+        times.push(begun.elapsed());
+    }
+    stop.store(true, Ordering::Relaxed);
+    thread.join().unwrap();
+    percentiles(times)
+}
+
 /// With offload and without; sealed.
 fn configurations() -> Vec<(bool, bool)> {
     if std::env::args().any(|argument| argument == "offload") {
@@ -166,6 +192,11 @@ fn adapter(offload: bool, key: Option<Key>, answer: usize, stop: &AtomicBool) ->
         ..AdapterOptions::new(ADAPTER)
     };
     let mut sockets = AdapterSockets::bind(&options).unwrap();
+    serve(&mut sockets, answer, stop)
+}
+
+/// Answers until it is told to stop; gives the CPU time.
+fn serve(sockets: &mut AdapterSockets, answer: usize, stop: &AtomicBool) -> Duration {
     let begun = cpu();
     while !stop.load(Ordering::Relaxed) {
         let polled = sockets.poll(Wait::AtMost(tlp::Duration::from_ms(20)), |out, port, from, bytes| {
