@@ -350,7 +350,8 @@ impl AdapterSockets {
                 self.spin.learn(taken > 0);
                 return Ok(taken);
             }
-            std::hint::spin_loop();
+            // Where there are fewer cores than work, the other end may wait for this one.
+            std::thread::yield_now();
         }
     }
 

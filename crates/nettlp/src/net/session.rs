@@ -304,7 +304,8 @@ impl SessionCarrier {
                 self.single = true;
                 return Ok(taken);
             }
-            std::hint::spin_loop();
+            // Where there are fewer cores than work, the other end may wait for this one.
+            std::thread::yield_now();
         }
     }
 

@@ -228,7 +228,8 @@ impl TaggedCarrier {
                     }
                     break;
                 }
-                std::hint::spin_loop();
+                // Where there are fewer cores than work, the other end may wait for this one.
+                std::thread::yield_now();
             }
         }
         if self.poll.is_some() { self.receive_any(most, take) } else { self.receive_alone(most, take) }
