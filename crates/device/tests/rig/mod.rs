@@ -21,6 +21,7 @@ pub(crate) enum Event {
     Read(u64, u32),
     Atomic(u64, AtomicOp, Data),
     Complete(u32, Result<Data, seam::CompletionError>),
+    Abandon(u32),
 }
 
 pub(crate) struct Rig {
@@ -174,6 +175,7 @@ impl Rig {
             }
             Output::Message(message) => Event::Message(message.code),
             Output::Complete { token, result } => Event::Complete(token.0, result),
+            Output::Abandon { token } => Event::Abandon(token.0),
             Output::Read(read) => {
                 let event = Event::Read(read.address, read.len);
                 self.reads.push(read);
