@@ -258,3 +258,19 @@ fn a_pause_delays_no_other_wake() {
     assert_eq!(next(&mut bench, Class::Completion, only(1)), "-");
     assert_eq!(bench.endpoint.poll_timeout(), Some(Time::ZERO), "the completion may go now");
 }
+
+/// A request that nobody will answer gives its place back, and no completion leaves for it.
+#[test]
+fn abandoned_requests_release_what_they_hold() {
+    let mut bench = few(1);
+    for tag in 0..3 {
+        bench.handle(mrd(tag, BAR0, 4));
+    }
+    let tokens = bench.probe().tokens();
+    assert_eq!(non_posted_credits(&mut bench), 1, "two more than may be under way");
+    for token in tokens {
+        bench.probe().push(Class::Completion, Output::Abandon { token });
+    }
+    assert_eq!(all(&mut bench, Class::Completion, TcSet::ALL), Vec::<String>::new());
+    assert_eq!(non_posted_credits(&mut bench), 2);
+}
