@@ -97,7 +97,7 @@ pub struct WriteCosts {
 pub struct ReadCosts {
     /// Read requests under way at most; zero: no limit but that of workers and tags.
     pub slots: u16,
-    /// Bytes of a read request at most; zero: as Max_Read_Request_Size has it.
+    /// Read requests end at host addresses that are a multiple of this; zero: they are as long as Max_Read_Request_Size allows.
     pub request_bytes: u32,
     /// Transmit framer: for each read request. These go between the chunks of writes, and hold writes up for so long.
     pub frame: Duration,
@@ -163,8 +163,8 @@ impl CardCosts {
         if self.channels.count > ChannelCosts::MOST {
             return Err(SettingsError::Channels(self.channels.count));
         }
-        // Where the transfer begins behind a DW by as much as it can.
-        let requests = self.read.requests(size_bytes, 3);
+        // Where the transfer begins as far behind such a multiple as it can.
+        let requests = self.read.requests(u64::MAX, size_bytes);
         if self.read.slots != 0 && requests > u32::from(self.read.slots) {
             return Err(SettingsError::Slots(self.read.slots, size_bytes, requests));
         }
@@ -256,13 +256,13 @@ impl ChannelCosts {
 }
 
 impl ReadCosts {
-    /// Read requests that a transfer of `size` bytes is cut into that begins `lead` bytes behind a DW: what they ask for is
-    /// counted in whole DWs.
+    /// Read requests that a transfer of `size` bytes from host address `address` is cut into: at multiples of
+    /// `request_bytes`.
     #[must_use]
-    pub(super) const fn requests(&self, size: u32, lead: u32) -> u32 {
+    pub(super) const fn requests(&self, address: u64, size: u32) -> u32 {
         match self.request_bytes {
             0 => 1,
-            bytes => (size + lead).div_ceil(bytes),
+            bytes => ((address % bytes as u64) as u32 + size).div_ceil(bytes),
         }
     }
 

@@ -17,7 +17,7 @@ use std::rc::Rc;
 use std::task::Poll;
 use tlp::{Data, Duration, Time};
 
-/// Read requests of a transfer at most: 4096 B of 512 B each, and one for what does not begin at a DW.
+/// Read requests of a transfer at most: 4096 B of 512 B each, and one more where it does not begin at a multiple of these.
 const MAX_REQUESTS: usize = 9;
 /// Units begin at a cache line, writes are cut at up to 256 B: how a write is cut depends on the line among four.
 const LINES: u64 = 4;
@@ -29,10 +29,6 @@ pub(super) struct Stages {
     size: u32,
     mps: u32,
     carry: bool,
-    /// From a DW to the host address of a transfer.
-    lead: u32,
-    /// Read requests of a transfer.
-    requests: u32,
     pull_time: Duration,
     push_time: Duration,
     push_latency: Duration,
@@ -66,8 +62,6 @@ impl Stages {
             size,
             mps,
             carry: settings.carry,
-            lead: settings.host_offset_bytes % 4,
-            requests: costs.read.requests(size, settings.host_offset_bytes % 4),
             pull_time: costs.write.pull_time(size, offset),
             push_time: costs.read.push_time(size, offset, costs.write.burst_bytes),
             push_latency: costs.read.push_latency(size, offset, costs.write.burst_bytes),
@@ -211,10 +205,11 @@ async fn dma_read(io: &Io, stages: &Stages, address: u64) -> Result<(), DmaError
     if let Some(issue) = until(io, io.now() + costs.dma_issue) {
         issue.await;
     }
-    stages.slots.take(stages.requests).await;
+    let requests = costs.read.requests(address, stages.size);
+    stages.slots.take(requests).await;
     // Read requests are short, and go between the chunks of writes: these wait for them, not they for writes.
-    turn(&stages.frame_free, io.now(), costs.read.frame * u64::from(stages.requests));
-    match stages.requests {
+    turn(&stages.frame_free, io.now(), costs.read.frame * u64::from(requests));
+    match requests {
         1 => {
             let result = read_part(io, stages, address, 0, stages.size).await;
             stages.slots.give(1);
@@ -257,9 +252,10 @@ fn read_part(io: &Io, stages: &Stages, address: u64, at: u32, bytes: u32) -> Dma
 
 /// All requests of a read that is longer than one. Each slot is free again when its data have come.
 async fn read_parts(io: &Io, stages: &Stages, address: u64) -> Result<(), DmaError> {
-    let (size, lead, most) = (stages.size, stages.lead, stages.costs.read.request_bytes);
+    let (size, most) = (stages.size, stages.costs.read.request_bytes);
+    let before = (address % u64::from(most)) as u32;
     let mut parts: [Option<DmaReadFuture<Data>>; MAX_REQUESTS] = std::array::from_fn(|n| {
-        let (at, end) = ((most * n as u32).saturating_sub(lead), most * (n as u32 + 1) - lead);
+        let (at, end) = ((most * n as u32).saturating_sub(before), most * (n as u32 + 1) - before);
         (at < size).then(|| read_part(io, stages, address, at, end.min(size) - at))
     });
     let mut result = Ok(());

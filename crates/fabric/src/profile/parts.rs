@@ -141,7 +141,7 @@ pub struct CompletionProfile {
     /// A read that ends within a line gets that line's part in a completion of its own, where more than a line is left for the
     /// last one.
     pub last_line_alone: bool,
-    /// For how long the wire is idle behind each completion with data.
+    /// For how long the wire is idle behind each completion with a line of data or more.
     pub gap: Duration,
     /// For how much longer behind the last completion of a request, where that is shorter than Max_Payload_Size.
     pub request_gap: Duration,

@@ -63,7 +63,7 @@ pub struct DeviceFile {
     pub frame_read_ps: Option<Figure<Picoseconds>>,
     /// Read requests under way at most.
     pub read_slots: Option<Figure<u16>>,
-    /// Bytes of a read request at most.
+    /// Read requests end at host addresses that are a multiple of this, in bytes.
     pub read_request_bytes: Option<Figure<u32>>,
     /// Push engine, which stores the data of a read once all have come: service time of a transfer.
     pub push_ps: Option<Figure<Picoseconds>>,

@@ -135,7 +135,7 @@ pub struct CompletionsTable {
     /// A read that ends within a line gets that line's part in a completion of its own, where more than a line is left for the
     /// last one. Default: false.
     pub last_line_alone: Option<Figure<bool>>,
-    /// For how long the wire is idle behind each completion with data: up to 1 us.
+    /// For how long the wire is idle behind each completion with a line of data or more: up to 1 us.
     pub gap_ps: Figure<Picoseconds>,
     /// For how much longer behind the last completion of a request, where that is shorter than Max_Payload_Size: up to 1 us.
     /// Default: 0.
