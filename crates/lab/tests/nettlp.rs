@@ -98,7 +98,7 @@ fn write(pool: &PayloadPool, address: u64, bytes: &[u8]) -> Tlp {
 
 /// A clock that moves when it is told to.
 fn advance(lab: &mut LabBackend, now: &mut Time, by: Duration, out: &mut Sent) {
-    *now = *now + by;
+    *now += by;
     lab.advance(*now, out);
     assert_eq!(lab.failure(), None);
 }
@@ -361,7 +361,7 @@ fn doubled_and_foreign_completions_are_counted_and_change_nothing() {
 fn reads_that_nobody_answers_end_with_the_hosts_own_timeout() {
     let (mut lab, mut now, mut out) = mmio(Timing::On);
     for _ in 0..1000 {
-        now = now + Duration::from_ms(1);
+        now += Duration::from_ms(1);
         lab.advance(now, &mut out);
     }
     // The driver of the test fails on it, and says why.
@@ -374,7 +374,7 @@ fn without_device_software_reads_are_refused_at_once() {
     let mut lab = backend(&lab(MMIO), Timing::On);
     let (mut now, mut out) = (Time::ZERO, Sent::new());
     for _ in 0..10 {
-        now = now + Duration::from_ms(1);
+        now += Duration::from_ms(1);
         lab.advance(now, &mut out);
     }
     assert!(lab.failure().is_some() && lab.slot().counters().nobody > 0);
@@ -454,7 +454,7 @@ fn a_record_runs_again_bit_by_bit() {
         out.device = Some(way(7));
         let mut psmem = Psmem { base: 0, bytes: vec![0; 1 << 20] };
         for n in 0..3000_u64 {
-            now = now + Duration::from_ps(1_234_567 + n * n % 777_777);
+            now += Duration::from_ps(1_234_567 + n * n % 777_777);
             out.room = (n % 5) as usize;
             lab.advance(now, &mut out);
             psmem.base = lab.slot().bar_address();

@@ -113,7 +113,7 @@ pub(crate) struct Args {
     pattern: Pattern,
 
     /// Requests under way, for each thread
-    #[arg(short = 'O', long, value_name = "COUNT", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=4096))]
+    #[arg(short = 'O', long, value_name = "COUNT", default_value_t = 128, value_parser = clap::value_parser!(u64).range(1..=4096))]
     outstanding: u64,
 
     /// Requests that are made at once, so that datagrams leave and come back in batches: none is made before so many of those
@@ -154,7 +154,6 @@ struct Outcome {
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
     check(&args)?;
     let stop = stop_at_interrupt()?;
-    let ceiling = if args.ceiling { Some(measure_ceiling(&args)?) } else { None };
     let (clients, scheme) = clients(&args)?;
     let workers: Vec<Worker> = clients
         .into_iter()
@@ -165,6 +164,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let tally = run_all(workers, &stop, args.duration);
     let (elapsed_s, cpu_s) = (begun.elapsed().as_secs_f64(), cpu::seconds() - cpu);
     let tally = tally.map_err(|e| super::peer::failure(&args.peer, &e))?;
+    let ceiling = if args.ceiling { Some(measure_ceiling(&args, &tally)?) } else { None };
     report::show(&args, &Outcome { scheme, tally, elapsed_s, cpu_s, ceiling })
 }
 
@@ -251,8 +251,13 @@ fn tags(args: &Args, thread: u64) -> Result<RangeInclusive<u16>, Failure> {
     Ok(first as u16..=(first + count - 1) as u16)
 }
 
-fn measure_ceiling(args: &Args) -> Result<Ceiling, Failure> {
-    let bytes = args.len.min(u64::from(args.peer.mps().bytes())) as usize + report::AROUND_DATA;
+/// The ceiling of datagrams as long as those that have carried data.
+fn measure_ceiling(args: &Args, tally: &Tally) -> Result<Ceiling, Failure> {
+    let carriers = match args.direction {
+        Direction::Read => tally.counters.completions,
+        Direction::Write => tally.counters.write_tlps,
+    };
+    let bytes = tally.bytes.checked_div(carriers).unwrap_or(args.len) as usize + report::AROUND_DATA;
     let here = |address: &IpAddr| address.is_loopback();
     let address = args.peer.local().filter(here).unwrap_or(Ipv4Addr::LOCALHOST.into());
     net::ceiling(address, bytes, CEILING_SPAN).map_err(|e| Failure::Run(format!("--ceiling: {e}")))
