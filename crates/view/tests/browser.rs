@@ -249,12 +249,12 @@ fn keys_move_and_long_lists_scroll() {
     }
     // As many elements as fit, however long the list.
     assert!(browser.eval("document.querySelectorAll('.row').length").as_u64().unwrap() < 60);
-    browser.eval("document.querySelector('.bar').scrollTop = 1e9");
     // It is drawn with the next frames; a busy machine takes its time.
     let last = browser.eval(&format!(
         "new Promise((done) => {{
             const began = performance.now();
             const look = () => {{
+                document.querySelector('.bar').scrollTop = 1e9;
                 const last = [...document.querySelectorAll('.row:not([hidden]) .number')].pop().textContent;
                 if (last === '{rows}' || performance.now() - began > 10000) done(last);
                 else requestAnimationFrame(look);
