@@ -84,7 +84,13 @@ pub enum AllowError {
 /// # Errors
 /// Where it is no number, zero, or does not fit 64 bits.
 pub fn parse_size(text: &str) -> Result<u64, AllowError> {
-    let wrong = || AllowError::Size(text.to_owned());
+    parse_scaled(text).filter(|size| *size > 0).ok_or_else(|| AllowError::Size(text.to_owned()))
+}
+
+/// Reads a number, decimal or with 0x, then K, M, G or T (powers of 1024); zero too. `None` where it is none, or does not
+/// fit 64 bits.
+#[must_use]
+pub fn parse_scaled(text: &str) -> Option<u64> {
     let (digits, shift) = match text.as_bytes().last() {
         Some(b'K' | b'k') => (&text[..text.len() - 1], 10),
         Some(b'M' | b'm') => (&text[..text.len() - 1], 20),
@@ -92,8 +98,7 @@ pub fn parse_size(text: &str) -> Result<u64, AllowError> {
         Some(b'T' | b't') => (&text[..text.len() - 1], 40),
         _ => (text, 0),
     };
-    let number = parse_number(digits).ok_or_else(wrong)?;
-    number.checked_mul(1 << shift).filter(|size| *size > 0).ok_or_else(wrong)
+    parse_number(digits)?.checked_mul(1 << shift)
 }
 
 /// Reads a number, decimal or with 0x.

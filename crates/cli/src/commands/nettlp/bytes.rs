@@ -1,26 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Addresses, lengths and bytes as arguments give them and as output shows them.
 
-use std::fmt::Write;
+use nettlp::allow::parse_scaled;
+use std::fmt::{Display, Write};
+use tlp::{Mps, Mrrs, Rcb};
 
 /// A number, decimal or with 0x, and K, M, G or T (powers of 1024) behind it.
 pub(super) fn number(text: &str) -> Result<u64, String> {
-    let legal = || {
-        "legal are numbers of 64 bits, decimal or with 0x, with K, M, G or T for powers of 1024".to_owned()
-    };
-    let lower = text.to_ascii_lowercase();
-    let shift = match lower.as_bytes().last() {
-        Some(b'k') => 10,
-        Some(b'm') => 20,
-        Some(b'g') => 30,
-        Some(b't') => 40,
-        _ => 0,
-    };
-    let digits = if shift > 0 { &lower[..lower.len() - 1] } else { &lower[..] };
-    let (digits, radix) = digits.strip_prefix("0x").map_or((digits, 10), |hex| (hex, 16));
-    // The standard library takes a sign, which no address has.
-    let number = u64::from_str_radix(digits, radix).ok().filter(|_| !digits.starts_with('+'));
-    number.and_then(|n| n.checked_mul(1 << shift)).ok_or_else(legal)
+    let legal = "legal are numbers of 64 bits, decimal or with 0x, with K, M, G or T for powers of 1024";
+    parse_scaled(text).ok_or_else(|| legal.to_owned())
+}
+
+/// Max_Payload_Size.
+pub(super) fn mps(text: &str) -> Result<Mps, String> {
+    size(text, Mps::new, "128, 256, 512, 1024, 2048, 4096")
+}
+
+/// Max_Read_Request_Size.
+pub(super) fn mrrs(text: &str) -> Result<Mrrs, String> {
+    size(text, Mrrs::new, "128, 256, 512, 1024, 2048, 4096")
+}
+
+/// Read Completion Boundary.
+pub(super) fn rcb(text: &str) -> Result<Rcb, String> {
+    size(text, Rcb::new, "64 and 128")
+}
+
+fn size<T, E: Display>(text: &str, new: fn(u32) -> Result<T, E>, legal: &str) -> Result<T, String> {
+    let bytes = text.parse().map_err(|_| format!("legal are {legal}"))?;
+    new(bytes).map_err(|e| e.to_string())
 }
 
 /// Bytes written as pairs of hexadecimal digits; blanks between pairs do not count.
@@ -75,6 +83,22 @@ mod tests {
         ] {
             assert_eq!(number(text).ok(), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn sizes() {
+        for (text, is_mps, is_rcb) in [
+            ("128", true, true),
+            ("64", false, true),
+            ("4096", true, false),
+            ("256B", false, false),
+            ("-1", false, false),
+            ("", false, false),
+        ] {
+            let read = (mps(text).is_ok(), mrrs(text).is_ok(), rcb(text).is_ok());
+            assert_eq!(read, (is_mps, is_mps, is_rcb), "{text}");
+        }
+        assert_eq!(rcb("x").unwrap_err(), "legal are 64 and 128");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Which adapter a tool talks to, and how: the arguments that tools share, and the client that follows from them.
 
+use super::bytes::{mps, mrrs};
 use crate::failure::Failure;
 use capture::encap::PortScheme;
 use clap::ValueEnum;
@@ -97,16 +98,6 @@ fn tags(text: &str) -> Result<RangeInclusive<u16>, String> {
     let number = |text: &str| text.parse::<u16>().ok().filter(|tag| *tag < 1024).ok_or_else(legal);
     let (first, last) = (number(first)?, number(last)?);
     if first <= last { Ok(first..=last) } else { Err(legal()) }
-}
-
-fn mps(text: &str) -> Result<Mps, String> {
-    let bytes: u32 = text.parse().map_err(|_| "legal are 128, 256, 512, 1024, 2048, 4096".to_owned())?;
-    Mps::new(bytes).map_err(|e| e.to_string())
-}
-
-fn mrrs(text: &str) -> Result<Mrrs, String> {
-    let bytes: u32 = text.parse().map_err(|_| "legal are 128, 256, 512, 1024, 2048, 4096".to_owned())?;
-    Mrrs::new(bytes).map_err(|e| e.to_string())
 }
 
 impl PeerArgs {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser nettlp psmem`: memory behind an adapter's BAR4, answered by this program. Never decides what an answer is.
 
-use super::bytes::number;
+use super::bytes::{mps, number};
 use crate::failure::Failure;
 use crate::{interrupt, output, progress};
 use capture::encap::PortScheme;
@@ -105,11 +105,6 @@ enum Scheme {
     Paper,
     /// A riser session
     Session,
-}
-
-fn mps(text: &str) -> Result<Mps, String> {
-    let bytes: u32 = text.parse().map_err(|_| "legal are 128, 256, 512, 1024, 2048, 4096".to_owned())?;
-    Mps::new(bytes).map_err(|e| e.to_string())
 }
 
 type Counts = BTreeMap<&'static str, u64>;

@@ -5,6 +5,7 @@ mod lab;
 mod report;
 mod workers;
 
+use super::bytes::{mps, rcb};
 use crate::failure::Failure;
 use crate::output;
 use clap::ValueEnum;
@@ -165,16 +166,6 @@ enum Timing {
     On,
     /// None: at once
     Off,
-}
-
-fn mps(text: &str) -> Result<Mps, String> {
-    let bytes: u32 = text.parse().map_err(|_| "legal are 128, 256, 512, 1024, 2048, 4096".to_owned())?;
-    Mps::new(bytes).map_err(|e| e.to_string())
-}
-
-fn rcb(text: &str) -> Result<Rcb, String> {
-    let bytes: u32 = text.parse().map_err(|_| "legal are 64 and 128".to_owned())?;
-    Rcb::new(bytes).map_err(|e| e.to_string())
 }
 
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
