@@ -5,8 +5,7 @@
 use super::Args;
 use crate::commands::report::{self, Head};
 use crate::failure::Failure;
-use crate::output;
-use crate::progress;
+use crate::{interrupt, output, progress};
 use bench::configurations::{CONFIGURATIONS, Configuration};
 use bench::experiments::{EXPERIMENTS, Experiment};
 use bench::results::ResultSet;
@@ -14,8 +13,6 @@ use bench::suite::{Extra, Machine, Outcome, Rule, Suite, SuiteError};
 use clap::ValueEnum;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::available_parallelism;
 
 /// What `riser bench` takes for this format alone.
@@ -105,15 +102,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     if let Some(page) = args.public.html.as_ref().filter(|page| page.exists() && !args.force) {
         return Err(Failure::Run(format!("{} exists: --force overwrites it", page.display())));
     }
-    let cancel = Arc::new(AtomicBool::new(false));
-    let handler = cancel.clone();
-    // A second Ctrl-C ends the process as it would have without us.
-    let handled = ctrlc::set_handler(move || {
-        if handler.swap(true, Ordering::Relaxed) {
-            std::process::exit(INTERRUPTED);
-        }
-    });
-    handled.map_err(|e| Failure::Run(format!("Ctrl-C cannot be handled: {e}")))?;
+    let cancel = interrupt::flag()?;
     let bar = progress::bar("{bar:30} {pos}/{len} rows, {eta} left: {msg}");
     let outcome = suite.run(&cancel, &mut |at| {
         bar.set_length(at.all_rows as u64);
@@ -141,9 +130,6 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         None => Ok(()),
     }
 }
-
-/// The exit status of a command that Ctrl-C has ended, as shells have it: 128 + SIGINT.
-const INTERRUPTED: i32 = 130;
 
 fn suite(args: &Args) -> Result<Suite, Failure> {
     refuse(args)?;

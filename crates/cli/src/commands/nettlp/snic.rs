@@ -3,7 +3,7 @@
 
 use super::peer::Scheme;
 use crate::failure::Failure;
-use crate::output;
+use crate::{interrupt, output};
 use capture::encap::PortScheme;
 use nettlp::auth::Key;
 use nettlp::carrier::Wait;
@@ -17,7 +17,6 @@ use serde::Serialize;
 use std::io::ErrorKind;
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tlp::Duration;
 use tun_rs::{DeviceBuilder, Layer, SyncDevice};
@@ -97,10 +96,7 @@ const FRAME_BYTES: usize = 2048;
 
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let tap = open_tap(&args.tap)?;
-    let stop = Arc::new(AtomicBool::new(false));
-    let handler = Arc::clone(&stop);
-    ctrlc::set_handler(move || handler.store(true, Ordering::Relaxed))
-        .map_err(|e| Failure::Run(format!("Ctrl-C cannot be handled: {e}")))?;
+    let stop = interrupt::flag()?;
     let carrier = args.carrier()?;
     let session = matches!(carrier, AnyCarrier::Session(_));
     let place = args.place().map_err(|e| Failure::Run(e.to_string()))?;

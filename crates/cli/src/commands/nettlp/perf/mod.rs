@@ -11,14 +11,13 @@ use super::bytes::number;
 use super::peer::PeerArgs;
 use crate::commands::cpu;
 use crate::failure::Failure;
-use crate::progress;
+use crate::{interrupt, progress};
 use addresses::Region;
 use clap::ValueEnum;
 use nettlp::client::Client;
 use nettlp::net::{self, AnyCarrier, Ceiling};
 use std::net::{IpAddr, Ipv4Addr};
 use std::ops::RangeInclusive;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -153,7 +152,7 @@ struct Outcome {
 
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
     check(&args)?;
-    let stop = stop_at_interrupt()?;
+    let stop = interrupt::flag()?;
     let (clients, scheme) = clients(&args)?;
     let workers: Vec<Worker> = clients
         .into_iter()
@@ -261,14 +260,6 @@ fn measure_ceiling(args: &Args, tally: &Tally) -> Result<Ceiling, Failure> {
     let here = |address: &IpAddr| address.is_loopback();
     let address = args.peer.local().filter(here).unwrap_or(Ipv4Addr::LOCALHOST.into());
     net::ceiling(address, bytes, CEILING_SPAN).map_err(|e| Failure::Run(format!("--ceiling: {e}")))
-}
-
-fn stop_at_interrupt() -> Result<Arc<AtomicBool>, Failure> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let handler = Arc::clone(&stop);
-    let handled = ctrlc::set_handler(move || handler.store(true, Ordering::Relaxed));
-    handled.map_err(|e| Failure::Run(format!("Ctrl-C cannot be handled: {e}")))?;
-    Ok(stop)
 }
 
 fn run_all(
