@@ -4,10 +4,10 @@
 use super::backend::{Outbox, Way};
 use crate::carrier::SendError;
 use crate::completer::Completions;
-use crate::wire::header::{self, NETTLP_LEN, NettlpHeader};
+use crate::wire::header::{self, NETTLP_LEN, NettlpHeader, ticks};
 use capture::encap::{Origin, PORT_SESSION, PortScheme};
 use std::net::{IpAddr, SocketAddr};
-use tlp::Tag;
+use tlp::{Tag, Time};
 
 /// Where an adapter puts datagrams: its sockets, or a test.
 pub trait Datagrams {
@@ -45,11 +45,24 @@ pub(super) struct Tally {
 }
 
 pub(super) struct Egress<'a> {
-    pub(super) datagrams: &'a mut dyn Datagrams,
-    pub(super) tally: &'a mut Tally,
-    pub(super) timestamp: u32,
-    pub(super) device: Option<Device>,
-    pub(super) scheme: PortScheme,
+    datagrams: &'a mut dyn Datagrams,
+    tally: &'a mut Tally,
+    timestamp: u32,
+    device: Option<Device>,
+    scheme: PortScheme,
+}
+
+impl<'a> Egress<'a> {
+    /// What leaves at `now`, in datagrams that carry that time.
+    pub(super) fn new(
+        now: Time,
+        datagrams: &'a mut dyn Datagrams,
+        tally: &'a mut Tally,
+        device: Option<Device>,
+        scheme: PortScheme,
+    ) -> Egress<'a> {
+        Egress { datagrams, tally, timestamp: ticks(now), device, scheme }
+    }
 }
 
 impl Outbox for Egress<'_> {

@@ -7,7 +7,7 @@ use super::egress::{Back, Datagrams, Device, Egress, Tally};
 use crate::allow::{AllowList, Peer};
 use crate::completer::{Completions, Full, Incoming, refusal};
 use crate::wire::config::{CONFIG_LEN, ConfigCommand, ConfigMessage};
-use crate::wire::header::{NettlpHeader, ticks};
+use crate::wire::header::NettlpHeader;
 use crate::wire::messaging::{REPLY_MAX, Request};
 use crate::wire::registers::{RegisterMessage, RegisterOpcode};
 use capture::encap::{
@@ -94,13 +94,7 @@ impl<B: Backend> Adapter<B> {
 
     /// Sends what is due.
     pub fn advance(&mut self, now: Time, out: &mut dyn Datagrams) {
-        let mut egress = Egress {
-            datagrams: out,
-            tally: &mut self.tally,
-            timestamp: ticks(now),
-            device: self.device,
-            scheme: self.settings.scheme,
-        };
+        let mut egress = Egress::new(now, out, &mut self.tally, self.device, self.settings.scheme);
         self.backend.advance(now, &mut egress);
     }
 
@@ -187,13 +181,7 @@ impl<B: Backend> Adapter<B> {
         incoming: &Incoming<'_>,
         out: &mut dyn Datagrams,
     ) -> Result<(), Full> {
-        let mut egress = Egress {
-            datagrams: out,
-            tally: &mut self.tally,
-            timestamp: ticks(now),
-            device: self.device,
-            scheme: self.settings.scheme,
-        };
+        let mut egress = Egress::new(now, out, &mut self.tally, self.device, self.settings.scheme);
         let Incoming { repr, prefixes, data, rest, .. } = incoming;
         let counters = &mut self.peers[peer.index()];
         let is_read = matches!(&repr.body, Body::Memory(m) if m.op.is_read());
