@@ -10,9 +10,11 @@
 //! - [`firmware`]: finds and enables the functions below the root ports, as host code.
 //! - [`shared`]: one engine behind several functions.
 //! - [`memory`]: the memory that host programs and devices share.
+//! - [`counters!`]: counters with names, for whoever counts.
 //!
 //! This crate never reads a clock, never does I/O, and knows no host and no fabric, and of a link only what it tells.
 
+mod counters;
 pub mod cpu;
 pub mod endpoint;
 pub mod exec;

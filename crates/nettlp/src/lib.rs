@@ -30,7 +30,6 @@ pub mod auth;
 pub mod carrier;
 pub mod client;
 pub mod completer;
-mod counters;
 pub mod device_host;
 pub mod net;
 pub mod psmem;

@@ -595,7 +595,7 @@ impl TlpPort for Endpoint {
     }
 
     fn counts(&self) -> Vec<(&'static str, u64)> {
-        self.shared.counters.iter().filter(|(_, n)| *n > 0).collect()
+        self.shared.counters.rows().filter(|(_, n)| *n > 0).collect()
     }
 
     fn waits_for(&self) -> Option<String> {

@@ -21,7 +21,6 @@ use device::{
     Output, Request, RequestOp, ResetKind, Token,
 };
 use nettlp::adapter::{Registers, Way};
-use serde_json::{Map, Value};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -36,44 +35,35 @@ pub const MAX_PEER_READS: usize = 1024;
 /// Writes of peers that may wait for the link.
 pub const MAX_PEER_WRITES: usize = 1024;
 
-/// What an adapter in a lab has counted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize)]
-pub struct BridgeCounters {
-    /// Memory reads of peers.
-    pub peer_reads: u64,
-    /// Memory writes of peers.
-    pub peer_writes: u64,
-    /// AtomicOps of peers.
-    pub peer_atomics: u64,
-    /// Requests of peers that were refused with UR: I/O, configuration, deferrable writes, translation requests.
-    pub refused: u64,
-    /// Posted requests of peers that came to nothing: messages, poisoned writes, writes of no byte.
-    pub dropped: u64,
-    /// Reads and atomics of peers that the fabric did not serve: answered by UR or CA.
-    pub failed: u64,
-    /// Those that the fabric did not answer in time: the peer's own timeout ends them.
-    pub unanswered: u64,
-    /// Reads of the host that went to the device software.
-    pub host_reads: u64,
-    /// Writes of the host that went to the device software.
-    pub host_writes: u64,
-    /// Reads of the host that the device software did not answer: the host has timed out.
-    pub host_timeouts: u64,
-    /// Requests of the host for which there was no device software.
-    pub nobody: u64,
-    /// Completions that answered nothing: late, doubled, or wrong.
-    pub strays: u64,
-    /// Answers and requests that could not be delivered within a second.
-    pub undeliverable: u64,
-}
-
-impl BridgeCounters {
-    /// By name, without those that are zero.
-    pub(crate) fn rows(&self) -> Map<String, Value> {
-        match serde_json::to_value(self) {
-            Ok(Value::Object(map)) => map.into_iter().filter(|(_, n)| n.as_u64() != Some(0)).collect(),
-            _ => Map::new(),
-        }
+device::counters! {
+    /// What an adapter in a lab has counted.
+    pub struct BridgeCounters {
+        /// Memory reads of peers.
+        peer_reads,
+        /// Memory writes of peers.
+        peer_writes,
+        /// AtomicOps of peers.
+        peer_atomics,
+        /// Requests of peers that were refused with UR: I/O, configuration, deferrable writes, translation requests.
+        refused,
+        /// Posted requests of peers that came to nothing: messages, poisoned writes, writes of no byte.
+        dropped,
+        /// Reads and atomics of peers that the fabric did not serve: answered by UR or CA.
+        failed,
+        /// Those that the fabric did not answer in time: the peer's own timeout ends them.
+        unanswered,
+        /// Reads of the host that went to the device software.
+        host_reads,
+        /// Writes of the host that went to the device software.
+        host_writes,
+        /// Reads of the host that the device software did not answer: the host has timed out.
+        host_timeouts,
+        /// Requests of the host for which there was no device software.
+        nobody,
+        /// Completions that answered nothing: late, doubled, or wrong.
+        strays,
+        /// Answers and requests that could not be delivered within a second.
+        undeliverable,
     }
 }
 

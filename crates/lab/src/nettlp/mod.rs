@@ -97,7 +97,6 @@ pub(crate) fn plug(
 impl AdapterSlot {
     /// What it shows in a report.
     pub(crate) fn results(&self) -> Map<String, Value> {
-        let mut map = self.counters().rows();
         let station = self.station();
         let counts = [
             ("station_opened", station.opened),
@@ -111,7 +110,8 @@ impl AdapterSlot {
             ("lost_frames", station.lost),
             ("tx_timeouts", station.tx_timeouts),
         ];
-        map.extend(counts.into_iter().filter(|(_, n)| *n > 0).map(|(name, n)| (name.to_owned(), n.into())));
+        let counted = self.counters().rows().chain(counts).filter(|(_, n)| *n > 0);
+        let mut map: Map<_, _> = counted.map(|(name, n)| (name.to_owned(), n.into())).collect();
         if !station.round_trips.is_empty() {
             let trips = station.round_trips.iter().map(|d| d.as_ps() as f64 / 1_000.0);
             map.insert("ping_round_trips_ns".to_owned(), trips.collect::<Vec<f64>>().into());

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What an adapter counts: of each peer that a rule names, and of strangers all together. So no flood makes it grow.
 
-use crate::counters::counters;
 use std::net::IpAddr;
 
-counters! {
+device::counters! {
     /// What one peer has sent, and what it was sent.
     pub struct PeerCounters {
         /// Datagrams, of every kind.

@@ -12,7 +12,6 @@ use super::backend::{Backend, Outbox, Received};
 use super::egress::Back;
 use super::registers::Registers;
 use crate::completer::{Completer, CompleterCounters, Full, Image, Memory};
-use crate::counters::counters;
 use crate::wire::messaging::{MSIX_ENTRIES, MsixEntry, Reply, Request};
 use config::{Bar, BuildError, Builder, ConfigSpace, Identity, MsixLayout, PcieLayout};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -89,7 +88,7 @@ impl Function {
     }
 }
 
-counters! {
+device::counters! {
     /// What memory behind an adapter counts beside its completer.
     pub struct MemoryCounters {
         /// Writes to where interrupts are written to, beyond the memory.

@@ -83,7 +83,7 @@ pub trait Completions {
     fn send(&mut self, len: usize, fill: &mut dyn FnMut(&mut [u8]));
 }
 
-crate::counters::counters! {
+device::counters! {
     /// What a [`Completer`] has done.
     pub struct CompleterCounters {
         /// Memory reads that were answered with data.

@@ -38,7 +38,7 @@ pub use tagged::{TaggedCarrier, TaggedOptions};
 /// does not have but a careless sender might add.
 pub const MAX_TLP_BYTES: usize = 8 * 4 + 16 + 4096 + 4;
 
-crate::counters::counters! {
+device::counters! {
     /// What the sockets of a carrier or an adapter have seen, since they were opened.
     pub struct SocketCounters {
         /// Datagrams received.

@@ -67,7 +67,7 @@ impl Memory for Window {
     }
 }
 
-crate::counters::counters! {
+device::counters! {
     /// What became of what arrived, beside what [`CompleterCounters`] says.
     pub struct PsmemCounters {
         /// TLPs that arrived.

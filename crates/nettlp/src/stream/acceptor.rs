@@ -66,6 +66,23 @@ pub struct AcceptorCounters {
     pub sessions: SessionCounters,
 }
 
+impl AcceptorCounters {
+    /// Each counter by its name, those of sessions last.
+    pub fn rows(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
+        let own = [
+            ("opened", self.opened),
+            ("closed", self.closed),
+            ("failed", self.failed),
+            ("displaced", self.displaced),
+            ("refused", self.refused),
+            ("abandoned", self.abandoned),
+            ("strays", self.strays),
+            ("resets", self.resets),
+        ];
+        own.into_iter().chain(self.sessions.rows())
+    }
+}
+
 /// What came of a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Accepted {
@@ -166,7 +183,7 @@ impl Acceptor {
     pub fn counters(&self) -> AcceptorCounters {
         let mut counters = self.counters;
         for peer in self.peers.iter().flatten() {
-            counters.sessions += peer.session.counters();
+            counters.sessions.add(&peer.session.counters());
         }
         counters
     }
@@ -323,7 +340,7 @@ impl Acceptor {
     fn remove(&mut self, index: usize) {
         let Some(peer) = self.peers[index].take() else { return };
         self.by_address.remove(&peer.address);
-        self.counters.sessions += peer.session.counters();
+        self.counters.sessions.add(&peer.session.counters());
     }
 
     fn stray(&mut self, now: Time, from: SocketAddr, datagram: &[u8]) -> Option<RecordBytes> {
@@ -360,22 +377,5 @@ impl Opening {
             },
         };
         matches!(record::parse_record(bytes), Some((id, Record::Confirm)) if id == self.id)
-    }
-}
-
-impl std::ops::AddAssign for SessionCounters {
-    fn add_assign(&mut self, other: SessionCounters) {
-        self.sent_tlps += other.sent_tlps;
-        self.received_tlps += other.received_tlps;
-        self.retransmitted += other.retransmitted;
-        self.duplicates += other.duplicates;
-        self.kept += other.kept;
-        self.beyond_credits += other.beyond_credits;
-        self.malformed += other.malformed;
-        self.unauthentic += other.unauthentic;
-        self.replayed += other.replayed;
-        self.acks_sent += other.acks_sent;
-        self.acks_received += other.acks_received;
-        self.timeouts += other.timeouts;
     }
 }

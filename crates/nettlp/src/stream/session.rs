@@ -34,33 +34,34 @@ pub enum SessionError {
     Exhausted,
 }
 
-/// What a session has seen since it began.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct SessionCounters {
-    /// TLPs accepted to be sent.
-    pub sent_tlps: u64,
-    /// TLPs handed on.
-    pub received_tlps: u64,
-    /// Datagrams sent again.
-    pub retransmitted: u64,
-    /// Datagrams that had come before.
-    pub duplicates: u64,
-    /// Datagrams that came before their turn, and were kept.
-    pub kept: u64,
-    /// Datagrams beyond the credits that were granted, dropped.
-    pub beyond_credits: u64,
-    /// Datagrams that are none of this protocol, dropped.
-    pub malformed: u64,
-    /// Datagrams that do not open with this session's keys, dropped.
-    pub unauthentic: u64,
-    /// Control records that had come before, or are too old to know, dropped.
-    pub replayed: u64,
-    /// Acks sent.
-    pub acks_sent: u64,
-    /// Acks received.
-    pub acks_received: u64,
-    /// Times that nothing was heard for too long.
-    pub timeouts: u64,
+device::counters! {
+    /// What a session has seen since it began.
+    pub struct SessionCounters {
+        /// TLPs accepted to be sent.
+        sent_tlps,
+        /// TLPs handed on.
+        received_tlps,
+        /// Datagrams sent again.
+        retransmitted,
+        /// Datagrams that had come before.
+        duplicates,
+        /// Datagrams that came before their turn, and were kept.
+        kept,
+        /// Datagrams beyond the credits that were granted, dropped.
+        beyond_credits,
+        /// Datagrams that are none of this protocol, dropped.
+        malformed,
+        /// Datagrams that do not open with this session's keys, dropped.
+        unauthentic,
+        /// Control records that had come before, or are too old to know, dropped.
+        replayed,
+        /// Acks sent.
+        acks_sent,
+        /// Acks received.
+        acks_received,
+        /// Times that nothing was heard for too long.
+        timeouts,
+    }
 }
 
 /// Both ends' view of a session; see [the module](super).

@@ -4,7 +4,6 @@
 use nettlp::adapter::{Adapter, Function, MemoryBackend, MemoryCounters, PeerCounters, Settings, Strangers};
 use nettlp::completer::{CompleterCounters, Image};
 use nettlp::net::{AdapterOptions, AdapterSockets, Clock, OpenError, SocketCounters, serve};
-use nettlp::stream::AcceptorCounters;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -141,33 +140,6 @@ fn snapshot(adapter: &Adapter<MemoryBackend>, sockets: &AdapterSockets) -> Count
         completer: adapter.backend().completer_counters(),
         function: adapter.backend().counters(),
         sockets: sockets.counters(),
-        sessions: rows(&sockets.session_counters()),
+        sessions: sockets.session_counters().rows().collect(),
     }
-}
-
-/// Each counter of sessions by its name.
-fn rows(counters: &AcceptorCounters) -> BTreeMap<&'static str, u64> {
-    let s = &counters.sessions;
-    BTreeMap::from([
-        ("opened", counters.opened),
-        ("closed", counters.closed),
-        ("failed", counters.failed),
-        ("displaced", counters.displaced),
-        ("refused", counters.refused),
-        ("abandoned", counters.abandoned),
-        ("strays", counters.strays),
-        ("resets", counters.resets),
-        ("sent_tlps", s.sent_tlps),
-        ("received_tlps", s.received_tlps),
-        ("retransmitted", s.retransmitted),
-        ("duplicates", s.duplicates),
-        ("kept", s.kept),
-        ("beyond_credits", s.beyond_credits),
-        ("malformed", s.malformed),
-        ("unauthentic", s.unauthentic),
-        ("replayed", s.replayed),
-        ("acks_sent", s.acks_sent),
-        ("acks_received", s.acks_received),
-        ("timeouts", s.timeouts),
-    ])
 }

@@ -1,7 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Counters with names: one list gives the fields, their names and their sums. Never counts by itself.
 
-/// Makes a struct of `u64` counters, each with its documentation.
+/// Makes a struct of public `u64` counters, each with its documentation, with `rows`, which names them, and `add`, which sums
+/// them.
+///
+/// ```
+/// device::counters! {
+///     /// What a mill has counted.
+///     pub struct MillCounters {
+///         /// Sacks that came.
+///         sacks,
+///         /// Sacks that were wet.
+///         wet,
+///     }
+/// }
+/// let mut sum = MillCounters { sacks: 3, wet: 1 };
+/// sum.add(&MillCounters { sacks: 4, ..MillCounters::default() });
+/// assert_eq!(sum.rows().collect::<Vec<_>>(), [("sacks", 7), ("wet", 1)]);
+/// ```
+#[macro_export]
 macro_rules! counters {
     (
         $(#[$doc:meta])*
@@ -23,19 +40,4 @@ macro_rules! counters {
             }
         }
     };
-}
-
-pub(crate) use counters;
-
-#[cfg(test)]
-mod tests {
-    use crate::completer::CompleterCounters;
-
-    #[test]
-    fn counters_have_names_and_sums() {
-        let mut sum = CompleterCounters { reads: 1, messages: 2, ..CompleterCounters::default() };
-        sum.add(&CompleterCounters { reads: 10, poisoned: 5, ..CompleterCounters::default() });
-        let counted: Vec<_> = sum.rows().filter(|(_, count)| *count > 0).collect();
-        assert_eq!(counted, [("reads", 11), ("poisoned", 5), ("messages", 2)]);
-    }
 }
