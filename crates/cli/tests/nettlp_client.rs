@@ -192,7 +192,7 @@ fn perf_writes_and_says_so_in_words() {
     let served = adapter(48, "rw");
     let args = ["perf", "write", "-c", "64", "-L", "512", "-P", "fixed", "-a", "0x8000", "-t", "60"];
     let said = ok(48, &args);
-    assert!(said.starts_with("write of 512 B, fixed, 1 thread with 128 outstanding"), "{said}");
+    assert!(said.starts_with("write of 512 B, fixed, 1 thread with 256 outstanding"), "{said}");
     assert!(said.contains("64 done, 0 failed"), "{said}");
     assert!(!said.contains("latency"), "{said}");
     // Zeroes, and nowhere else.

@@ -431,16 +431,7 @@ impl AdapterSockets {
             let last = std::mem::replace(&mut self.watched[index].drops, drops);
             self.counters.kernel_drops += u64::from(drops.wrapping_sub(last));
         }
-        let mut batch = Batch {
-            index,
-            port: port.number,
-            outbox: &mut self.outbox,
-            scratch: &mut self.scratch,
-            clock: self.clock,
-            now: None,
-            known: None,
-            malformed: 0,
-        };
+        let mut batch = Batch::new(index, port.number, &mut self.outbox, &mut self.scratch, self.clock);
         for datagram in bytes.chunks(received.segment) {
             batch.datagram(received.from, datagram, take);
         }
@@ -455,16 +446,7 @@ impl AdapterSockets {
         take: &mut impl FnMut(&mut Outbox, u16, SocketAddr, &[u8]) -> bool,
     ) -> io::Result<usize> {
         let port = &self.ports[index];
-        let mut batch = Batch {
-            index,
-            port: port.number,
-            outbox: &mut self.outbox,
-            scratch: &mut self.scratch,
-            clock: self.clock,
-            now: None,
-            known: None,
-            malformed: 0,
-        };
+        let mut batch = Batch::new(index, port.number, &mut self.outbox, &mut self.scratch, self.clock);
         let flags = MsgFlags::MSG_DONTWAIT;
         let received = self.buffers.receive_many(&port.socket, self.ipv6, flags, |from, datagram| {
             batch.datagram(from, datagram, take);
@@ -516,12 +498,20 @@ struct Batch<'a> {
     scratch: &'a mut Vec<u8>,
     clock: Clock,
     now: Option<Time>,
-    /// The last sender, and its session.
-    known: Option<(SocketAddr, Option<usize>)>,
     malformed: u64,
 }
 
-impl Batch<'_> {
+impl<'a> Batch<'a> {
+    fn new(
+        index: usize,
+        port: u16,
+        outbox: &'a mut Outbox,
+        scratch: &'a mut Vec<u8>,
+        clock: Clock,
+    ) -> Batch<'a> {
+        Batch { index, port, outbox, scratch, clock, now: None, malformed: 0 }
+    }
+
     fn datagram(
         &mut self,
         from: Option<SocketAddr>,
@@ -548,16 +538,8 @@ impl Batch<'_> {
     ) {
         let now = *self.now.get_or_insert_with(|| self.clock.now());
         let Some(sessions) = &mut self.outbox.sessions else { return };
-        let known = match self.known {
-            Some((last, known)) if last == from => known,
-            _ => sessions.find(from),
-        };
-        self.known = Some((from, known));
-        match sessions.handle(now, known, from, datagram) {
-            Accepted::Session(index) => {
-                self.known = Some((from, Some(index)));
-                self.deliver(now, index, from, datagram, take);
-            }
+        match sessions.handle(now, from, datagram) {
+            Accepted::Session(index) => self.deliver(now, index, from, datagram, take),
             Accepted::Reply(Some(reply)) => {
                 // Where there is no room, the peer will ask again.
                 let len = reply.len();

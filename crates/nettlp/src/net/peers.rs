@@ -13,6 +13,8 @@ use tlp::Time;
 #[derive(Debug)]
 pub(super) struct Sessions {
     acceptor: Acceptor,
+    /// Who was last heard in a session, and which: mostly the next one too. Nothing where sessions have ended since.
+    last: Option<(SocketAddr, usize)>,
     /// Those that may have something to send.
     due: Vec<usize>,
     is_due: Vec<bool>,
@@ -25,11 +27,22 @@ pub(super) struct Sessions {
 impl Sessions {
     pub(super) fn new(options: AcceptorOptions, random: Box<dyn FnMut() -> u64 + Send>) -> Sessions {
         let acceptor = Acceptor::new(options, random);
-        Sessions { acceptor, due: Vec::new(), is_due: Vec::new(), holding: Vec::new(), wake: None }
+        Sessions {
+            acceptor,
+            last: None,
+            due: Vec::new(),
+            is_due: Vec::new(),
+            holding: Vec::new(),
+            wake: None,
+        }
     }
 
-    pub(super) fn find(&self, from: SocketAddr) -> Option<usize> {
-        self.acceptor.find(from)
+    /// The session with a peer.
+    fn find(&self, peer: SocketAddr) -> Option<usize> {
+        match self.last {
+            Some((last, index)) if last == peer => Some(index),
+            _ => self.acceptor.find(peer),
+        }
     }
 
     pub(super) fn counters(&self) -> AcceptorCounters {
@@ -46,7 +59,7 @@ impl Sessions {
 
     /// Datagrams of any length that go to this peer now.
     pub(super) fn room(&self, to: SocketAddr) -> usize {
-        self.acceptor.find(to).and_then(|index| self.acceptor.peek(index)).map_or(0, Session::room)
+        self.find(to).and_then(|index| self.acceptor.peek(index)).map_or(0, Session::room)
     }
 
     /// Puts a datagram in a peer's stream.
@@ -56,7 +69,7 @@ impl Sessions {
         len: usize,
         fill: impl FnOnce(&mut [u8]),
     ) -> Result<(), SendError> {
-        let index = self.acceptor.find(to).ok_or(SendError::NoRoom)?;
+        let index = self.find(to).ok_or(SendError::NoRoom)?;
         let (_, session) = self.acceptor.session(index).ok_or(SendError::NoRoom)?;
         session.send_framed(len, fill)?;
         self.mark(index);
@@ -64,14 +77,13 @@ impl Sessions {
     }
 
     /// Whose datagram it is.
-    pub(super) fn handle(
-        &mut self,
-        now: Time,
-        known: Option<usize>,
-        from: SocketAddr,
-        datagram: &[u8],
-    ) -> Accepted {
-        self.acceptor.handle(now, known, from, datagram)
+    pub(super) fn handle(&mut self, now: Time, from: SocketAddr, datagram: &[u8]) -> Accepted {
+        let accepted = self.acceptor.handle(now, self.find(from), from, datagram);
+        // A new session may have driven out an old one: this one's peer is known, whatever was before.
+        if let Accepted::Session(index) = accepted {
+            self.last = Some((from, index));
+        }
+        accepted
     }
 
     /// A session, which may have something to send afterwards.
@@ -147,7 +159,9 @@ impl Sessions {
             }
             let at = session.poll_timeout();
             self.wake = [self.wake, at].into_iter().flatten().min();
-            self.acceptor.reap(index);
+            if self.acceptor.reap(index).is_some() {
+                self.last = None;
+            }
         }
         failure
     }

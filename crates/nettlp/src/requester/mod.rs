@@ -34,7 +34,7 @@ use answer::{Answer, Read};
 use outgoing::Queue;
 use std::collections::VecDeque;
 use tags::{Piece, Place, Tags};
-use tlp::{Span, Status, Tag, Time, split};
+use tlp::{Status, Tag, Time, split};
 
 /// Names a request until it is done, and no other request afterwards.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -393,10 +393,8 @@ impl Requester {
             (Queue::Reads | Queue::Again, Some(index)) => self.tags.tag(index),
             _ => self.tags.tag(0),
         };
-        let span = Span::covering(piece.address, u32::from(piece.len))
-            .expect("pieces have 1 to 4096 bytes and lie within 4 KiB");
         let token = self.requests[piece.request as usize].token;
-        Outgoing { queue, piece, token, tag, requester: self.settings.requester, span }
+        Outgoing::new(queue, piece, token, self.settings.requester, tag)
     }
 
     fn sent_write(&mut self, now: Time, piece: Piece) {

@@ -42,11 +42,19 @@ pub struct Outgoing {
     pub(super) piece: Piece,
     pub(super) token: u64,
     pub(super) tag: Tag,
-    pub(super) requester: Bdf,
     pub(super) span: Span,
+    pub(super) repr: Repr,
 }
 
 impl Outgoing {
+    pub(super) fn new(queue: Queue, piece: Piece, token: u64, requester: Bdf, tag: Tag) -> Outgoing {
+        let span = Span::covering(piece.address, u32::from(piece.len))
+            .expect("pieces have 1 to 4096 bytes and lie within 4 KiB");
+        let op = if queue == Queue::Writes { MemoryOp::Write } else { MemoryOp::Read };
+        let repr = Repr::new(Body::Memory(MemoryRequest { op, requester, tag, span }));
+        Outgoing { queue, piece, token, tag, span, repr }
+    }
+
     /// The tag under which it travels.
     #[must_use]
     pub const fn tag(&self) -> Tag {
@@ -62,7 +70,7 @@ impl Outgoing {
     /// Bytes of the TLP: header and, of a write, data.
     #[must_use]
     pub fn tlp_len(&self) -> usize {
-        self.repr().tlp_len()
+        self.repr.tlp_len()
     }
 
     /// Writes the TLP to `out`, big endian; its data comes from `buffers`.
@@ -70,7 +78,7 @@ impl Outgoing {
     /// # Panics
     /// Where `out` is not [`tlp_len`](Self::tlp_len) bytes long.
     pub fn emit(&self, buffers: &impl Buffers, out: &mut [u8]) {
-        let header_len = self.repr().emit(out);
+        let header_len = self.repr.emit(out);
         if !self.is_write() {
             return;
         }
@@ -82,11 +90,5 @@ impl Outgoing {
             Some(data) => lanes[lead..lead + len].copy_from_slice(data),
             None => lanes[lead..lead + len].fill(0),
         }
-    }
-
-    fn repr(&self) -> Repr {
-        let op = if self.is_write() { MemoryOp::Write } else { MemoryOp::Read };
-        let (requester, tag, span) = (self.requester, self.tag, self.span);
-        Repr::new(Body::Memory(MemoryRequest { op, requester, tag, span }))
     }
 }

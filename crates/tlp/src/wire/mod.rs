@@ -25,6 +25,7 @@ pub mod io;
 pub mod memory;
 pub mod message;
 mod parse;
+mod plain;
 
 pub use atomic::AtomicHeader;
 pub use completion::CompletionHeader;
@@ -72,7 +73,13 @@ impl Field {
     /// Where `header` ends before the field.
     #[must_use]
     pub fn get(self, header: &[u8]) -> u32 {
-        dw(header, self.dw) >> self.low & self.mask()
+        self.of(dw(header, self.dw))
+    }
+
+    /// The value of the field in its DW.
+    #[must_use]
+    pub const fn of(self, dw: u32) -> u32 {
+        dw >> self.low & self.mask()
     }
 
     /// The bits that `value` sets in the field's DW; what is too large for the field is cut off.
@@ -355,8 +362,13 @@ fn first_dw(repr: &Repr, type_low: u8, tag: Tag, length_dw: u32) -> u32 {
 /// The header of a request with an address: PH beside its low bits, and four DW where the format has them.
 fn with_address(repr: &Repr, dw0: u32, dw1: u32, address: u64) -> [u32; 4] {
     let low = address as u32 & !3 | repr.th.map_or(0, |hint| u32::from(hint.ph.bits()));
-    match repr.format().header_dw {
+    match header_dw(dw0) {
         3 => [dw0, dw1, low, 0],
         _ => [dw0, dw1, (address >> 32) as u32, low],
     }
+}
+
+/// DWs of a header with this first one, which is no prefix: Fmt\[0\] (`PCIe 5.0 Table 2-2`).
+const fn header_dw(first_dw: u32) -> usize {
+    3 + (field::FMT.of(first_dw) & 1) as usize
 }

@@ -45,7 +45,16 @@ impl Repr {
     /// # Errors
     /// As [`parse_header`](Self::parse_header); also [`ParseError::Truncated`] where data or digest are not complete,
     /// and [`ParseError::Malformed`] where the bytes go on behind them.
+    #[inline]
     pub fn parse(bytes: &[u8]) -> Result<Parsed, ParseError> {
+        match super::plain::parse(bytes) {
+            Some(parsed) => Ok(parsed),
+            None => Repr::parse_closely(bytes),
+        }
+    }
+
+    /// The general way, which names what is wrong.
+    pub(super) fn parse_closely(bytes: &[u8]) -> Result<Parsed, ParseError> {
         let header = Header::new(bytes)?;
         let parsed = from_header(&header)?;
         let truncated = |part, needed| ParseError::Truncated { part, needed, have: bytes.len() };
@@ -82,7 +91,7 @@ impl Repr {
             Body::Config(c) => super::config::emit(self, c),
             Body::Message(m) => super::message::emit(self, m),
         };
-        let buf = &mut buf[..self.header_len()];
+        let buf = &mut buf[..super::header_dw(dws[0]) * 4];
         for (out, dw) in buf.chunks_exact_mut(4).zip(dws) {
             out.copy_from_slice(&dw.to_be_bytes());
         }

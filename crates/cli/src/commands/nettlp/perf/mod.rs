@@ -112,7 +112,7 @@ pub(crate) struct Args {
     pattern: Pattern,
 
     /// Requests under way, for each thread
-    #[arg(short = 'O', long, value_name = "COUNT", default_value_t = 128, value_parser = clap::value_parser!(u64).range(1..=4096))]
+    #[arg(short = 'O', long, value_name = "COUNT", default_value_t = 256, value_parser = clap::value_parser!(u64).range(1..=4096))]
     outstanding: u64,
 
     /// Requests that are made at once, so that datagrams leave and come back in batches: none is made before so many of those

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The TLPs that nearly all traffic consists of, read at one go: MRd, MWr, Cpl and CplD that are whole and legal, without
+//! prefixes, TH, LN and TD. Never says what is wrong with a TLP, and never reads one otherwise than the general way does.
+
+use super::{Field, Parsed, completion, field, memory};
+use crate::{
+    AddressType, Attributes, Bdf, Body, Completion, MemoryOp, MemoryRequest, Prefixes, Repr, Span, Status,
+    Tag, TrafficClass,
+};
+
+/// What such a TLP has clear.
+const RARE: u32 = field::TH.place(1) | field::LN.place(1) | field::TD.place(1);
+
+/// Reads a whole TLP; `None` where it is none of these, or breaks a rule.
+#[inline]
+pub(super) fn parse(bytes: &[u8]) -> Option<Parsed> {
+    let (&[first, ..], rest) = bytes.split_first_chunk::<12>()?;
+    let dws: [u32; 3] = core::array::from_fn(|n| super::dw(bytes, n));
+    if dws[0] & RARE != 0 {
+        return None;
+    }
+    let (header_len, has_data, at, body) = match first {
+        0x00 => (12, false, at(&dws), memory(&dws, MemoryOp::Read, u64::from(dws[2]))?),
+        0x40 => (12, true, at(&dws), memory(&dws, MemoryOp::Write, u64::from(dws[2]))?),
+        0x20 => (16, false, at(&dws), memory(&dws, MemoryOp::Read, long_address(&dws, rest)?)?),
+        0x60 => (16, true, at(&dws), memory(&dws, MemoryOp::Write, long_address(&dws, rest)?)?),
+        0x0a => (12, false, AddressType::Untranslated, completion(&dws, false)),
+        0x4a => (12, true, AddressType::Untranslated, completion(&dws, true)),
+        _ => return None,
+    };
+    let end = header_len + if has_data { length_dw(&dws) as usize * 4 } else { 0 };
+    if bytes.len() != end {
+        return None;
+    }
+    let attr = field::ATTR_2.of(dws[0]) << 2 | field::ATTR_1_0.of(dws[0]);
+    let repr = Repr {
+        tc: TrafficClass::from_bits(field::TC.of(dws[0]) as u8),
+        attr: Attributes::from_bits_truncate(attr as u8),
+        at,
+        th: None,
+        ln: false,
+        td: false,
+        ep: field::EP.of(dws[0]) != 0,
+        body,
+    };
+    Some(Parsed { repr, prefixes: Prefixes::NONE, header_len, data: header_len..end, digest: None })
+}
+
+fn at(dws: &[u32; 3]) -> AddressType {
+    AddressType::from_bits(field::AT.of(dws[0]) as u8)
+}
+
+fn length_dw(dws: &[u32; 3]) -> u32 {
+    match field::LENGTH.of(dws[0]) {
+        0 => 1024,
+        dw => dw,
+    }
+}
+
+fn tag(dws: &[u32; 3], low: Field) -> Tag {
+    let bits = field::T9.of(dws[0]) << 9 | field::T8.of(dws[0]) << 8 | low.of(dws[low.dw]);
+    Tag::from_bits(bits as u16)
+}
+
+fn long_address(dws: &[u32; 3], rest: &[u8]) -> Option<u64> {
+    let low = u32::from_be_bytes(*rest.first_chunk()?);
+    Some(u64::from(dws[2]) << 32 | u64::from(low))
+}
+
+fn memory(dws: &[u32; 3], op: MemoryOp, address: u64) -> Option<Body> {
+    let (first_be, last_be) = (memory::FIRST_BE.of(dws[1]) as u8, memory::LAST_BE.of(dws[1]) as u8);
+    let span = Span::from_fields(address & !3, length_dw(dws), first_be, last_be).ok()?;
+    let requester = Bdf::from_bits(memory::REQUESTER.of(dws[1]) as u16);
+    Some(Body::Memory(MemoryRequest { op, requester, tag: tag(dws, memory::TAG), span }))
+}
+
+fn completion(dws: &[u32; 3], has_data: bool) -> Body {
+    let byte_count = match completion::BYTE_COUNT.of(dws[1]) {
+        0 => 4096,
+        count => count as u16,
+    };
+    Body::Completion(Completion {
+        locked: false,
+        completer: Bdf::from_bits(completion::COMPLETER.of(dws[1]) as u16),
+        requester: Bdf::from_bits(completion::REQUESTER.of(dws[2]) as u16),
+        tag: tag(dws, completion::TAG),
+        status: Status::from_bits(completion::STATUS.of(dws[1]) as u8),
+        bcm: completion::BCM.of(dws[1]) != 0,
+        byte_count,
+        lower_address: completion::LOWER_ADDRESS.of(dws[2]) as u8,
+        length_dw: has_data.then_some(length_dw(dws) as u16),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::vec;
+
+    fn both(bytes: &[u8]) {
+        if let Some(parsed) = parse(bytes) {
+            assert_eq!(Repr::parse_closely(bytes), Ok(parsed));
+        }
+    }
+
+    #[test]
+    fn plain_tlps_are_read_here() {
+        for (first, len, header) in
+            [(0x00, 1, 12), (0x40, 2, 12), (0x20, 8, 16), (0x60, 8, 16), (0x0a, 1, 12), (0x4a, 3, 12)]
+        {
+            let mut bytes = vec![first, 0, 0, len, 0x1a, 0, 7, if len == 1 { 0x0f } else { 0xff }];
+            bytes.resize(header + if first & 0x40 == 0 { 0 } else { usize::from(len) * 4 }, 0);
+            assert!(parse(&bytes).is_some(), "{bytes:02x?}");
+            both(&bytes);
+            // Every bit of the header changed, alone.
+            for bit in 0..header * 8 {
+                let mut changed = bytes.clone();
+                changed[bit / 8] ^= 0x80 >> (bit % 8);
+                both(&changed);
+            }
+            (0..bytes.len()).for_each(|len| both(&bytes[..len]));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_is_read_otherwise_than_the_general_way_does(
+            first in prop::sample::select(vec![0x00u8, 0x20, 0x40, 0x60, 0x0a, 0x4a]),
+            rest in proptest::collection::vec(any::<u8>(), 15),
+            length in 0u8..6, extra in 0usize..3,
+        ) {
+            let mut bytes = vec![first];
+            bytes.extend(rest);
+            // Rarely more than a few DWs, so that the whole is often there.
+            bytes[1] &= 0xfc;
+            bytes[2] &= 0x7c;
+            bytes[3] = length;
+            let data = if first & 0x40 == 0 { 0 } else { usize::from(length) * 4 };
+            bytes.resize((if first & 0x20 == 0 { 12 } else { 16 }) + data, 0x55);
+            both(&bytes);
+            bytes.resize(bytes.len() + extra, 0);
+            both(&bytes);
+        }
+    }
+}
