@@ -93,13 +93,11 @@ impl Pair {
         let now = self.now;
         let mut out = Vec::new();
         while let Some(run) = self.client.poll_transmit(now, 4, 2000) {
-            out.extend(run.bytes.chunks(usize::from(run.segment)).map(|datagram| (true, datagram.to_vec())));
+            out.extend(run.datagrams().map(|datagram| (true, datagram.to_vec())));
         }
         if let Some(server) = self.server() {
             while let Some(run) = server.poll_transmit(now, 4, 2000) {
-                out.extend(
-                    run.bytes.chunks(usize::from(run.segment)).map(|datagram| (false, datagram.to_vec())),
-                );
+                out.extend(run.datagrams().map(|datagram| (false, datagram.to_vec())));
             }
         }
         assert!(out.len() <= 4 * RING_DATAGRAMS, "what is sent at a time is bounded");

@@ -5,7 +5,7 @@
 /// them.
 ///
 /// ```
-/// device::counters! {
+/// riser_device::counters! {
 ///     /// What a mill has counted.
 ///     pub struct MillCounters {
 ///         /// Sacks that came.

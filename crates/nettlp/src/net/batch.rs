@@ -4,6 +4,7 @@
 use super::queue::SendQueue;
 use super::socket::Port;
 use super::{MAX_TLP_BYTES, SocketCounters};
+use crate::stream::Run;
 use capture::encap::NETTLP_LEN;
 use nix::errno::Errno;
 use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, MultiHeaders, SockaddrStorage};
@@ -48,6 +49,13 @@ pub(super) struct Received {
     pub(super) segment: usize,
     /// The socket's count of drops so far, where the kernel gave it.
     pub(super) drops: Option<u32>,
+}
+
+impl Received {
+    /// The datagrams in what was received.
+    pub(super) fn run<'a>(&self, bytes: &'a [u8]) -> Run<'a> {
+        Run::received(bytes, u16::try_from(self.segment).ok())
+    }
 }
 
 impl Buffers {

@@ -72,7 +72,7 @@ fn count(socket: &UdpSocket, coalesced: bool, over: &AtomicBool) -> u64 {
     let is_ipv6 = socket.local_addr().is_ok_and(|address| address.is_ipv6());
     while !over.load(Ordering::Relaxed) {
         let received = if coalesced {
-            buffers.receive_one(socket, MsgFlags::empty()).map(|(one, _)| one.len.div_ceil(one.segment))
+            buffers.receive_one(socket, MsgFlags::empty()).map(|(one, bytes)| one.run(bytes).count)
         } else {
             buffers.receive_many(socket, is_ipv6, MsgFlags::MSG_WAITFORONE, |_, _| {})
         };

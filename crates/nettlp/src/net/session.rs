@@ -252,14 +252,15 @@ impl SessionCarrier {
         let count = if self.coalesced {
             let (received, bytes) = self.buffers.receive_one(&self.socket, flags)?;
             *at = clock.now();
-            for datagram in bytes.chunks(received.segment) {
+            let run = received.run(bytes);
+            for datagram in run.datagrams() {
                 taken += deliver(session, *at, datagram, scratch, take);
             }
             if let Some(drops) = received.drops {
                 self.counters.kernel_drops += u64::from(drops.wrapping_sub(self.drops));
                 self.drops = drops;
             }
-            bytes.len().div_ceil(received.segment)
+            run.count
         } else {
             let mut is_read = false;
             self.buffers.receive_many(&self.socket, self.ipv6, flags, |_, datagram| {

@@ -26,7 +26,7 @@ struct Slot {
     sent: Time,
 }
 
-/// Datagrams that leave in one call: `bytes` cut at every `segment` bytes.
+/// Datagrams that leave or have come in one call: `bytes` cut at every `segment` bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Run<'a> {
     /// The datagrams, one behind the other.
@@ -35,6 +35,23 @@ pub struct Run<'a> {
     pub segment: u16,
     /// How many they are.
     pub count: usize,
+}
+
+impl<'a> Run<'a> {
+    /// What one call has received: one datagram, or several that the kernel says it has cut from datagrams of `segment` bytes
+    /// (`UDP_GRO`). An empty datagram is one too.
+    #[must_use]
+    pub fn received(bytes: &'a [u8], segment: Option<u16>) -> Run<'a> {
+        let segment = segment.unwrap_or(u16::MAX).max(1);
+        Run { bytes, segment, count: bytes.len().div_ceil(usize::from(segment)).max(1) }
+    }
+
+    /// Each datagram.
+    pub fn datagrams(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        let (bytes, segment) = (self.bytes, usize::from(self.segment));
+        let at = move |index| &bytes[index * segment..bytes.len().min((index + 1) * segment)];
+        (0..self.count).map(at)
+    }
 }
 
 /// What an Ack led to.
