@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Reads, and completions that are theirs or are not. Never a socket.
 
+#[path = "../../../../fuzz/checks_gather.rs"]
+mod checks;
+
 use super::*;
 use proptest::prelude::*;
+use std::path::Path;
 use tlp::{Mps, Rcb, split};
 
 const REQUESTER: Bdf = Bdf::from_bits(0x1b00);
@@ -125,6 +129,34 @@ fn a_refusal_of_the_rest_leaves_what_was_before_it() {
     assert!(gather.is_whole());
 }
 
+/// Which seeds of the fuzz target bring their read to its end without a failure.
+#[test]
+fn seeds() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/capi_gather");
+    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut found: Vec<_> = files
+        .map(|path| (path.file_name().unwrap().to_string_lossy().into_owned(), std::fs::read(path).unwrap()))
+        .map(|(name, script)| (name, checks::gather(&script)))
+        .collect();
+    found.sort();
+    let expected = [
+        ("aborted", false),
+        ("doubled", true),
+        // What it was sent at last is a success without data.
+        ("foreign", false),
+        ("missing", false),
+        ("mps_512", true),
+        ("one_byte", true),
+        ("overtaken", true),
+        ("refused", false),
+        // One of the spoiled ones is a refusal.
+        ("spoiled", false),
+        ("unaligned", true),
+        ("whole", true),
+    ];
+    assert_eq!(found, expected.map(|(name, is_whole): (&str, bool)| (name.to_owned(), is_whole)));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
@@ -164,5 +196,16 @@ proptest! {
             }
         }
         gather.take(&first, Some(&mut out));
+    }
+
+    /// What must hold for any script: see the fuzz target.
+    #[test]
+    fn scripts(
+        read in any::<[u8; 5]>(), steps in proptest::collection::vec((any::<u8>(), 0_u8..70, any::<u8>()), 0..80),
+        bytes in proptest::collection::vec(any::<u8>(), 0..200),
+    ) {
+        let steps: Vec<u8> = steps.iter().flat_map(|(step, at, by)| [step | 1, *at, *by]).collect();
+        checks::gather(&[&read[..], &steps].concat());
+        checks::gather(&[&read[..], &bytes].concat());
     }
 }

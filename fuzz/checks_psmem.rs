@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What must hold for pseudo memory, whatever TLPs come: called by the fuzz target, and by the tests of `riser-nettlp` on every
+//! seed and on random bytes. What is broken panics.
+
+use riser_capture::encap::Origin;
+use riser_nettlp::carrier::{Arrival, Carrier, SendError, Wait};
+use riser_nettlp::completer::{Image, Incoming, Memory};
+use riser_nettlp::psmem::{Psmem, Window};
+use riser_tlp::{AddressType, Bdf, Body, MemoryOp, Mps, Repr, Span, Status, Tag};
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+
+const BASE: u64 = 0x0010_0f00;
+const BYTES: usize = 5000;
+const MPS: u32 = 128;
+
+/// A carrier that keeps what is sent, as far as it has room.
+struct Kept {
+    room: usize,
+    sent: Vec<(Origin, u16, Vec<u8>)>,
+}
+
+impl Carrier for Kept {
+    fn is_reliable(&self) -> bool {
+        true
+    }
+
+    fn tags(&self) -> std::ops::RangeInclusive<u16> {
+        0..=1023
+    }
+
+    fn room(&self) -> usize {
+        self.room
+    }
+
+    fn send(
+        &mut self,
+        origin: Origin,
+        tag: Tag,
+        len: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<(), SendError> {
+        self.room = self.room.checked_sub(1).ok_or(SendError::NoRoom)?;
+        let mut bytes = vec![0xee; len];
+        fill(&mut bytes);
+        self.sent.push((origin, tag.bits(), bytes));
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn receive(&mut self, _: Wait, _: impl FnMut(Arrival<'_>)) -> io::Result<usize> {
+        Ok(0)
+    }
+
+    fn is_idle(&self) -> bool {
+        true
+    }
+}
+
+/// A request that has to be answered.
+struct Asked {
+    origin: Origin,
+    repr: Repr,
+    /// The bytes that a read asks for, where memory has them all: first address, and how many.
+    data: Option<(u64, u32)>,
+}
+
+struct Run {
+    psmem: Psmem<Window>,
+    image: Arc<Image>,
+    /// What memory must hold.
+    shadow: Vec<u8>,
+    asked: VecDeque<Asked>,
+}
+
+/// Any TLPs: each is a byte for the room there is for answers, in whose highest bit its issuer stands, one for its length (in twos),
+/// and its bytes. Each request that wants an answer is answered once, in order, with the bytes of memory; writes change the bytes that
+/// they enable within memory, and nothing else does. Gives how many were answered with data.
+pub(crate) fn psmem(mut script: &[u8]) -> u64 {
+    let mut image = Arc::new(Image::zeroes(BYTES as u64).expect("a legal size"));
+    let shadow: Vec<u8> = (0..BYTES).map(|n| (n % 251) as u8).collect();
+    image.write(0, &shadow).expect("zeroes take writes");
+    let window = Window { base: BASE, image: Arc::clone(&image) };
+    let psmem = Psmem::new(Bdf::from_bits(0x1b00), Mps::new(MPS).expect("a legal size"), window);
+    let mut run = Run { psmem, image, shadow, asked: VecDeque::new() };
+    while let [room, len, rest @ ..] = script {
+        let (tlp, behind) = rest.split_at((usize::from(*len) * 2).min(rest.len()));
+        script = behind;
+        let origin = if room & 0x80 == 0 { Origin::Host } else { Origin::Device };
+        run.arrive(origin, tlp);
+        run.answer(usize::from(room & 0x7f));
+    }
+    // No request takes more than 4 KiB in pieces of MPS, and one more.
+    run.answer(run.asked.len() * (4096 / MPS as usize + 1));
+    assert_eq!((run.asked.len(), run.psmem.waiting()), (0, 0), "a request is never answered");
+    run.psmem.completer_counters().reads
+}
+
+impl Run {
+    fn arrive(&mut self, origin: Origin, tlp: &[u8]) {
+        let mut scratch = [0; 4];
+        if let Ok(incoming) = Incoming::parse(tlp, &mut scratch)
+            && !incoming.is_digest_wrong
+        {
+            self.expect(origin, &incoming);
+        }
+        self.psmem.handle(&Arrival { origin, tlp, sequence: 0, timestamp: 0 });
+        let mut now = vec![0; BYTES];
+        self.image.read(0, &mut now);
+        assert!(now == self.shadow, "memory is not what was written");
+    }
+
+    fn expect(&mut self, origin: Origin, incoming: &Incoming<'_>) {
+        let repr = incoming.repr;
+        let is_translation = repr.at == AddressType::TranslationRequest;
+        let data = match &repr.body {
+            Body::Completion(_) | Body::Message(_) => return,
+            Body::Memory(m) if m.op == MemoryOp::Write => {
+                self.write(repr.ep, m.span, incoming.data);
+                if let Some((span, data)) = incoming.rest {
+                    self.write(repr.ep, span, data);
+                }
+                return;
+            }
+            Body::Memory(m) if m.op == MemoryOp::Read && !is_translation && incoming.rest.is_none() => {
+                let (address, bytes) = (m.span.first_byte(), m.span.byte_count());
+                within(address, bytes).map(|_| (address, bytes))
+            }
+            _ => None,
+        };
+        self.asked.push_back(Asked { origin, repr, data });
+    }
+
+    fn write(&mut self, is_poisoned: bool, span: Span, data: &[u8]) {
+        let (Some(at), false) = (within(span.first_byte(), span.byte_count()), is_poisoned) else { return };
+        for index in (0..span.byte_count()).filter(|index| span.is_enabled(*index)) {
+            self.shadow[at + index as usize] = data[(span.lead() + index) as usize];
+        }
+    }
+
+    fn answer(&mut self, room: usize) {
+        let mut kept = Kept { room, sent: Vec::new() };
+        self.psmem.answer(&mut kept);
+        assert!(kept.sent.len() <= room, "more than there was room for");
+        let mut sent = kept.sent.into_iter().peekable();
+        while sent.peek().is_some() {
+            let asked = self.asked.pop_front().expect("nothing is answered that was not asked");
+            match asked.data {
+                None => refused(&asked, sent.next()),
+                Some((mut address, mut remaining)) => {
+                    while remaining > 0 {
+                        let piece = self.data(&asked, (address, remaining), sent.next());
+                        (address, remaining) = (address + u64::from(piece), remaining - piece);
+                    }
+                }
+            }
+        }
+        assert_eq!(self.asked.len(), self.psmem.waiting());
+    }
+
+    /// A completion with data: the next bytes of a read, cut at a Read Completion Boundary.
+    fn data(
+        &self,
+        asked: &Asked,
+        (address, remaining): (u64, u32),
+        sent: Option<(Origin, u16, Vec<u8>)>,
+    ) -> u32 {
+        let (repr, data) = completion(asked, sent);
+        let Body::Completion(c) = repr.body else { unreachable!("checked") };
+        assert_eq!((c.status, c.locked), (Status::Success, false));
+        assert_eq!((u32::from(c.byte_count), u64::from(c.lower_address)), (remaining, address & 0x7f));
+        let lead = (address & 3) as usize;
+        let piece = remaining.min((data.len() - lead) as u32);
+        assert!(data.len() <= MPS as usize);
+        assert!(piece == remaining || (address + u64::from(piece)).is_multiple_of(64), "cut elsewhere");
+        let at = (address - BASE) as usize;
+        let (asked_for, padding) = data[lead..].split_at(piece as usize);
+        assert!(asked_for == &self.shadow[at..at + piece as usize], "not the bytes of memory");
+        assert!(data[..lead].iter().chain(padding).all(|byte| *byte == 0), "bytes that nobody asked for");
+        piece
+    }
+}
+
+/// Where in memory these bytes begin, where it has them all.
+fn within(address: u64, bytes: u32) -> Option<usize> {
+    let at = address.checked_sub(BASE)?;
+    (at + u64::from(bytes) <= BYTES as u64).then_some(at as usize)
+}
+
+fn refused(asked: &Asked, sent: Option<(Origin, u16, Vec<u8>)>) {
+    let (repr, data) = completion(asked, sent);
+    let Body::Completion(c) = repr.body else { unreachable!("checked") };
+    assert_eq!(c.status, Status::UnsupportedRequest);
+    assert!(data.is_empty() && c.length_dw.is_none());
+}
+
+/// What was sent, as a completion for who has asked.
+fn completion(asked: &Asked, sent: Option<(Origin, u16, Vec<u8>)>) -> (Repr, Vec<u8>) {
+    let (origin, tag, bytes) = sent.expect("all completions of a request go at once");
+    let parsed = Repr::parse(&bytes).expect("an answer is legal");
+    let (requester, asked_tag) = asked.repr.transaction();
+    assert_eq!((origin, tag), (asked.origin, asked_tag.bits()), "on its way back");
+    let Body::Completion(c) = parsed.repr.body else { panic!("an answer that is no completion") };
+    assert_eq!((c.requester, c.tag), (requester, asked_tag));
+    assert_eq!((parsed.repr.tc, parsed.repr.attr), (asked.repr.tc, asked.repr.attr));
+    (parsed.repr, bytes[parsed.data].to_vec())
+}
