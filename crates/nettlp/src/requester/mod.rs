@@ -9,7 +9,9 @@
 //!
 //! A completion is an answer where requester, tag, Lower Address and Byte Count are those of a read that waits for just these
 //! bytes. All else is counted, by kind, and never data. A read TLP that stays unanswered is sent again under another tag, a
-//! bounded number of times; its own tag rests until its completions cannot come ([`Rest`]).
+//! bounded number of times; its own tag rests until its completions cannot come ([`Rest`]). Where the peer stands still for longer
+//! than that, they come nevertheless: so the tag is then used for reads alone that end at another Lower Address, which they
+//! cannot answer; a read is cut where it has to.
 //!
 //! Reads and writes are sent in the order in which they were asked for, but that a write does not wait for a read without a
 //! tag (`PCIe 5.0 §2.4.1`). Over a carrier that is not reliable, datagrams of different tags overtake each other.
@@ -35,6 +37,10 @@ use outgoing::Queue;
 use std::collections::VecDeque;
 use tags::{Piece, Place, Tags};
 use tlp::{Status, Tag, Time, split};
+
+/// How long a free tag takes only what completions of reads given up under it cannot answer: a peer may have stood still for
+/// longer than tags rest.
+const SUSPICION: tlp::Duration = tlp::Duration::from_ms(10_000);
 
 /// Names a request until it is done, and no other request afterwards.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -253,18 +259,21 @@ impl Requester {
     /// [`sent`](Self::sent), [`handle`](Self::handle), [`handle_timeout`](Self::handle_timeout) and every new request.
     #[must_use]
     pub fn poll_transmit(&self) -> Option<Outgoing> {
-        let tag = self.tags.oldest(Place::Free);
-        if let (Some(piece), Some(_)) = (self.again.front(), tag) {
-            return Some(self.outgoing(Queue::Again, *piece, tag));
+        if let Some((tag, piece)) = self.again.front().and_then(|piece| self.tags.free_for(piece)) {
+            return Some(self.outgoing(Queue::Again, piece, tag));
         }
-        let read = self.reads.front().filter(|_| tag.is_some());
-        let (queue, index) = match (read, self.writes.front()) {
-            (Some(&read), Some(&write)) if self.order(read) < self.order(write) => (Queue::Reads, read),
-            (_, Some(&write)) => (Queue::Writes, write),
-            (Some(&read), None) => (Queue::Reads, read),
-            (None, None) => return None,
-        };
-        Some(self.outgoing(queue, self.next_piece(index), tag))
+        let read = self.reads.front().and_then(|&read| {
+            let (tag, piece) = self.tags.free_for(&self.next_piece(read))?;
+            Some((read, tag, piece))
+        });
+        match (read, self.writes.front()) {
+            (Some((read, tag, piece)), write) if write.is_none_or(|&w| self.order(read) < self.order(w)) => {
+                Some(self.outgoing(Queue::Reads, piece, tag))
+            }
+            // Tags mean nothing to writes but a port: they leave in order from one.
+            (_, Some(&write)) => Some(self.outgoing(Queue::Writes, self.next_piece(write), 0)),
+            _ => None,
+        }
     }
 
     /// Takes note that the TLP which [`poll_transmit`](Self::poll_transmit) gave was sent.
@@ -274,7 +283,11 @@ impl Requester {
             Queue::Writes => return self.sent_write(now, piece),
             Queue::Reads => self.sent_first(now, piece),
             Queue::Again => {
-                self.again.pop_front();
+                // A part of it, where the tag is suspect.
+                if let Some(rest) = self.again.pop_front().and_then(|whole| whole.behind(piece.len)) {
+                    self.again.push_front(rest);
+                    self.request(piece.request).pending += 1;
+                }
                 self.counters.retried += 1;
             }
         }
@@ -308,7 +321,8 @@ impl Requester {
         let starved = waits && self.tags.count(Place::Free) == 0;
         let clean = self.tags.next_due(Place::Clean, rest.duplicate()).filter(|_| starved);
         let lost = self.tags.next_due(Place::Lost, rest.lost()).filter(|_| starved);
-        [busy, clean, lost].into_iter().flatten().min()
+        let suspect = self.tags.oldest_suspect().filter(|_| waits).map(|(_, since)| since + SUSPICION);
+        [busy, clean, lost, suspect].into_iter().flatten().min()
     }
 
     /// Gives up what has waited too long, and ends rests that are over.
@@ -388,11 +402,8 @@ impl Requester {
         Piece { request: index, offset: request.issued, address, len, attempt: 0 }
     }
 
-    fn outgoing(&self, queue: Queue, piece: Piece, tag: Option<u16>) -> Outgoing {
-        let tag = match (queue, tag) {
-            (Queue::Reads | Queue::Again, Some(index)) => self.tags.tag(index),
-            _ => self.tags.tag(0),
-        };
+    fn outgoing(&self, queue: Queue, piece: Piece, index: u16) -> Outgoing {
+        let tag = self.tags.tag(index);
         let token = self.requests[piece.request as usize].token;
         Outgoing::new(queue, piece, token, self.settings.requester, tag)
     }
@@ -432,13 +443,13 @@ impl Requester {
         }
         let index = self.tags.index(answer.tag).ok_or(Stray::Tag)?;
         match self.tags.place(index) {
-            Place::Free => Err(Stray::Tag),
+            Place::Free if !self.tags.is_suspect(index) => Err(Stray::Tag),
             Place::Busy => self.handle_answer(now, index, answer, buffers),
             Place::Clean => {
                 self.counters.copies += 1;
                 Ok(Handled::Late)
             }
-            Place::Lost => {
+            Place::Lost | Place::Free => {
                 self.handle_late(now, index, answer);
                 Ok(Handled::Late)
             }
@@ -456,6 +467,8 @@ impl Requester {
         if let Some(fault) = fault(answer, piece.address) {
             self.counters.completions += 1;
             let is_last = answer.data.is_none() || self.note(index, answer).is_ok_and(|(_, last)| last);
+            // An error has neither Lower Address nor Byte Count to rely on: it may be an older read's.
+            let is_last = is_last && !self.tags.is_suspect(index);
             self.release(now, index, if is_last { Place::Clean } else { Place::Lost });
             self.fail(now, piece.request, fault);
             return Ok(Handled::Answer);
@@ -513,6 +526,10 @@ impl Requester {
             Place::Lost => self.settings.rest.lost(),
             _ => self.settings.rest.duplicate(),
         };
+        match place {
+            Place::Lost if rest > tlp::Duration::ZERO => self.tags.suspect(index),
+            _ => self.tags.trust(index),
+        }
         let place = if rest == tlp::Duration::ZERO { Place::Free } else { place };
         self.tags.put(index, place, now);
     }
@@ -523,6 +540,9 @@ impl Requester {
             while let Some(index) = self.tags.due(place, age, now) {
                 self.tags.put(index, Place::Free, now);
             }
+        }
+        while let Some((index, _)) = self.tags.oldest_suspect().filter(|(_, at)| *at + SUSPICION <= now) {
+            self.tags.trust(index);
         }
     }
 

@@ -23,6 +23,30 @@ pub(super) struct Piece {
     pub(super) attempt: u8,
 }
 
+impl Piece {
+    /// What is left of it behind its first `len` bytes.
+    pub(super) fn behind(&self, len: u16) -> Option<Piece> {
+        let rest = self.len.checked_sub(len).filter(|rest| *rest > 0)?;
+        let (offset, address) = (self.offset + u64::from(len), self.address + u64::from(len));
+        Some(Piece { offset, address, len: rest, ..*self })
+    }
+
+    /// Where it ends, modulo 128: as much of it as Lower Address tells. Byte Count and Lower Address of every completion add
+    /// up to it (`PCIe 5.0 §2.2.9`), so completions of pieces with different ends cannot be mistaken for each other.
+    fn end(&self, len: u16) -> u32 {
+        (self.address.wrapping_add(u64::from(len)) & 0x7f) as u32
+    }
+
+    /// It, or its front as far as it ends at none of `stale`, at a DW if it can; `None` where all of its bytes do.
+    fn ending_elsewhere(&self, stale: u128) -> Option<Piece> {
+        let fits = |len: &u16| stale >> self.end(*len) & 1 == 0;
+        let whole_dw = |len: &u16| *len == self.len || self.end(*len).is_multiple_of(4);
+        let mut lens = (1..=self.len).rev();
+        let len = lens.clone().filter(whole_dw).find(fits).or_else(|| lens.find(fits))?;
+        Some(Piece { len, ..*self })
+    }
+}
+
 /// What a tag is doing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Place {
@@ -47,6 +71,8 @@ struct Slot {
     since: Time,
     piece: Piece,
     progress: Progress,
+    /// Ends ([`Piece::end`], a bit each) of pieces that were given up and whose completions may still come.
+    stale: u128,
 }
 
 #[derive(Clone, Copy)]
@@ -60,6 +86,8 @@ pub(super) struct Tags {
     first: u16,
     slots: Vec<Slot>,
     lists: [List; LISTS],
+    /// Tags with stale ends.
+    suspects: usize,
 }
 
 impl Tags {
@@ -73,9 +101,11 @@ impl Tags {
             since: Time::ZERO,
             piece: Piece::default(),
             progress: Progress::default(),
+            stale: 0,
         };
         let slots = vec![slot; tags.count()];
-        let mut tags = Tags { first, slots, lists: [List { head: NONE, tail: NONE, len: 0 }; LISTS] };
+        let mut tags =
+            Tags { first, slots, lists: [List { head: NONE, tail: NONE, len: 0 }; LISTS], suspects: 0 };
         (0..tags.slots.len()).for_each(|index| tags.append(Place::Free, index as u16));
         tags
     }
@@ -129,6 +159,50 @@ impl Tags {
         (next != NONE).then_some(next)
     }
 
+    /// A free tag for `piece`, or for the front of it: completions of what was given up under that tag cannot answer it.
+    pub(super) fn free_for(&self, piece: &Piece) -> Option<(u16, Piece)> {
+        let mut next = self.oldest(Place::Free);
+        while let Some(index) = next {
+            let stale = self.slot(index).stale;
+            if stale == 0 {
+                return Some((index, *piece));
+            }
+            if let Some(piece) = piece.ending_elsewhere(stale) {
+                return Some((index, piece));
+            }
+            next = self.after(index);
+        }
+        None
+    }
+
+    /// Whether completions of a piece that was given up may still come under this tag.
+    pub(super) fn is_suspect(&self, index: u16) -> bool {
+        self.slot(index).stale != 0
+    }
+
+    /// Completions of the piece that this tag has may come at any time from now on.
+    pub(super) fn suspect(&mut self, index: u16) {
+        let slot = &mut self.slots[usize::from(index)];
+        self.suspects += usize::from(slot.stale == 0);
+        slot.stale |= 1 << slot.piece.end(slot.piece.len);
+    }
+
+    /// None will come: those of one tag keep their order.
+    pub(super) fn trust(&mut self, index: u16) {
+        let slot = &mut self.slots[usize::from(index)];
+        self.suspects -= usize::from(slot.stale != 0);
+        slot.stale = 0;
+    }
+
+    /// The free tag that has been suspect for longest.
+    pub(super) fn oldest_suspect(&self) -> Option<(u16, Time)> {
+        let mut next = self.oldest(Place::Free).filter(|_| self.suspects > 0);
+        while let Some(index) = next.filter(|index| !self.is_suspect(*index)) {
+            next = self.after(index);
+        }
+        next.map(|index| (index, self.slot(index).since))
+    }
+
     /// Takes a free tag into use for `piece`.
     pub(super) fn begin(&mut self, index: u16, piece: Piece, now: Time) {
         self.put(index, Place::Busy, now);
@@ -176,6 +250,35 @@ impl Tags {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_suspect_tag_takes_what_ends_elsewhere() {
+        let piece = |address, len| Piece { address, len, ..Piece::default() };
+        // What was given up; what is to be read; as much of it as may be.
+        let rows: [(&[(u64, u16)], (u64, u16), Option<u16>); 8] = [
+            (&[(0x000, 256)], (0x100, 256), Some(252)),
+            (&[(0x000, 256)], (0x180, 64), Some(64)),
+            (&[(0x000, 256)], (0x17c, 4), Some(3)),
+            (&[(0x000, 256)], (0x17f, 1), None),
+            (&[(0x000, 256)], (0x17e, 1), Some(1)),
+            (&[(0x000, 256), (0x100, 252)], (0x200, 512), Some(504)),
+            (&[(0x003, 2)], (0x1003, 130), Some(129)),
+            (&[(0x003, 2)], (0x1003, 2), Some(1)),
+        ];
+        for (stale, (address, len), wanted) in rows {
+            let mut tags = Tags::new(0..=0);
+            for &(address, len) in stale {
+                tags.begin(0, piece(address, len), Time::ZERO);
+                tags.suspect(0);
+                tags.put(0, Place::Free, Time::ZERO);
+            }
+            let free = |tags: &Tags| tags.free_for(&piece(address, len)).map(|(_, piece)| piece.len);
+            assert_eq!(free(&tags), wanted, "{len} at {address:#x} behind {stale:x?}");
+            assert_eq!(tags.oldest_suspect(), Some((0, Time::ZERO)));
+            tags.trust(0);
+            assert_eq!((free(&tags), tags.oldest_suspect()), (Some(len), None));
+        }
+    }
 
     #[test]
     fn tags_take_turns_and_leave_lists_in_order() {

@@ -338,6 +338,48 @@ fn complete(mrd: &[u8], memory: &[u8], mps: Mps, rcb: Rcb) -> Vec<Vec<u8>> {
     completions
 }
 
+/// What stands still, as a process that is stopped does, answers in the end all that it was asked meanwhile: also reads that
+/// were given up, under tags that have rested and ask for something else by now.
+#[test]
+fn a_peer_that_stood_still_answers_no_later_read_with_earlier_data() {
+    // Bytes of each read; when the peer goes on, in us: before the first rest ends, and long after several have.
+    for (mrrs, until) in [(128, 50), (512, 1_000), (512, 3_000), (256, 20_000)] {
+        let settings = Settings { mrrs: Mrrs::new(mrrs).unwrap(), retries: 255, ..settings() };
+        let mut requester = Requester::new(settings);
+        let memory: Vec<u8> = (0..4096_u32).flat_map(u32::to_be_bytes).collect();
+        let mut buffer = Buffer(vec![0xee; 8192]);
+        requester.read(0x1001, 8192, 0).unwrap();
+        let mut asked = VecDeque::new();
+        let mut now = 0;
+        let done = loop {
+            requester.handle_timeout(US(now));
+            asked.extend(send_all(&mut requester, US(now), &buffer));
+            // One at a time, so that old answers arrive among new questions.
+            let answered = if now < until { None } else { asked.pop_front() };
+            for answer in
+                answered.iter().flat_map(|mrd| complete(mrd, &memory, Mps::default(), Rcb::default()))
+            {
+                requester.handle(US(now), &answer, &mut buffer);
+            }
+            if let Some(done) = requester.poll_done() {
+                break done.result;
+            }
+            now += 10;
+            assert!(now < 100_000, "still reading");
+        };
+        assert_eq!(done, Ok(8192));
+        assert!(buffer.0 == memory[0x1001..0x1001 + 8192], "stale data: {mrrs} until {until}");
+        // All that was asked has been answered: the tags are trusted again.
+        while let Some(mrd) = asked.pop_front() {
+            for answer in complete(&mrd, &memory, Mps::default(), Rcb::default()) {
+                requester.handle(US(now), &answer, &mut buffer);
+            }
+        }
+        requester.handle_timeout(US(now + 1_000));
+        assert_eq!(requester.tags.oldest_suspect(), None);
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
