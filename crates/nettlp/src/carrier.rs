@@ -108,3 +108,9 @@ pub const fn announcement(id: Bdf) -> Repr {
         length_dw: None,
     }))
 }
+
+/// Whether it is an [`announcement`], of whichever device.
+#[must_use]
+pub(crate) fn is_announcement(repr: &Repr) -> bool {
+    matches!(&repr.body, Body::Message(message) if message.code == VENDOR_DEFINED_1 && message.header == [0; 8])
+}

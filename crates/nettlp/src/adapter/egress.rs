@@ -26,13 +26,16 @@ pub trait Datagrams {
         len: usize,
         fill: &mut dyn FnMut(&mut [u8]),
     ) -> Result<(), SendError>;
+
+    /// Whether there is a session with this peer.
+    fn has_session(&self, peer: SocketAddr) -> bool;
 }
 
 /// The peer that serves the host's requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Device {
     pub(super) address: IpAddr,
-    /// Port of its session; `None` while it has none.
+    /// Port of the session that it has announced; `None` before the first.
     pub(super) session: Option<u16>,
 }
 
@@ -87,8 +90,9 @@ impl Outbox for Egress<'_> {
     fn device(&self, tag: Tag) -> Option<Way> {
         let device = self.device?;
         let way = |port, peer_port| Way { port, peer: SocketAddr::new(device.address, peer_port) };
+        let session = device.session.map(|port| way(PORT_SESSION, port));
         let tagged = self.scheme.port(Origin::Host, tag);
-        Some(device.session.map_or_else(|| way(tagged, tagged), |port| way(PORT_SESSION, port)))
+        Some(session.filter(|s| self.datagrams.has_session(s.peer)).unwrap_or(way(tagged, tagged)))
     }
 }
 

@@ -5,6 +5,7 @@ use super::backend::{Backend, Outbox, Received, Way};
 use super::counters::{PeerCounters, Strangers};
 use super::egress::{Back, Datagrams, Device, Egress, Tally};
 use crate::allow::{AllowList, Peer};
+use crate::carrier::is_announcement;
 use crate::completer::{Completions, Full, Incoming, refusal};
 use crate::wire::config::{CONFIG_LEN, ConfigCommand, ConfigMessage};
 use crate::wire::header::NettlpHeader;
@@ -144,7 +145,9 @@ impl<B: Backend> Adapter<B> {
         let mut scratch = [0; 4];
         let parsed = NettlpHeader::parse(bytes).ok().filter(|_| is_tlp_port);
         let incoming = parsed.and_then(|(_, tlp)| Incoming::parse(tlp, &mut scratch).ok());
-        self.follow(way);
+        if let Some(incoming) = &incoming {
+            self.follow(way, &incoming.repr);
+        }
         let before = self.tally;
         let taken = match &incoming {
             Some(incoming) if !incoming.is_digest_wrong => self.tlp(now, peer, way, incoming, out),
@@ -166,10 +169,14 @@ impl<B: Backend> Adapter<B> {
         true
     }
 
-    /// The host's requests go to the device's session while that is what the device uses.
-    fn follow(&mut self, way: Way) {
-        if let Some(device) = self.device.as_mut().filter(|d| d.address == way.peer.ip().to_canonical()) {
-            device.session = way.is_session().then_some(way.peer.port());
+    /// The host's requests go to the session that has announced itself as the device's. The device's address may have other
+    /// sessions beside it, of programs that read and write: those get none of them.
+    fn follow(&mut self, way: Way, repr: &Repr) {
+        if way.is_session()
+            && is_announcement(repr)
+            && let Some(device) = self.device.as_mut().filter(|d| d.address == way.peer.ip().to_canonical())
+        {
+            device.session = Some(way.peer.port());
         }
     }
 

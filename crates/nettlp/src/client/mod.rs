@@ -5,7 +5,7 @@
 //! - In turns: [`Client::turn`] sends, receives and looks after timers once, for callers with a loop of their own.
 //! - `async`: [`Client::block_on`] runs a program of futures, as many as it likes, on this one thread.
 //! - [`control`]: messaging and configuration, which are no TLPs.
-//! - [`Callbacks`]: what the peer asks: MRd, MWr, Cpl, CplD, others.
+//! - [`Callbacks`]: what the peer asks: MRd, MWr, Cpl, CplD, others; in a session [`Client::announce`] asks for it.
 //!
 //! ```no_run
 //! use riser_nettlp::client::{Client, control::Messaging};
@@ -35,14 +35,14 @@ pub use batch::Transfer;
 pub use serve::{Callbacks, Incoming, REPLY_BYTES, Replies, RepliesFull};
 pub use tasks::Io;
 
-use crate::carrier::{Arrival, Carrier, SendError, Wait};
+use crate::carrier::{Arrival, Carrier, SendError, Wait, announcement};
 use crate::net;
 use crate::requester::{Buffers, Counters, Done, Fault, Handled, RequestError, Requester, Settings};
 use batch::Batch;
 use capture::encap::Origin;
 use std::io;
 use thiserror::Error;
-use tlp::{Duration, Repr, Time};
+use tlp::{Duration, Repr, Tag, Time};
 
 /// Why a call of a client failed.
 #[derive(Debug, Error)]
@@ -160,6 +160,22 @@ impl<C: Carrier, K: Clock> Client<C, K> {
     /// Now, on the client's clock.
     pub fn now(&mut self) -> Time {
         self.clock.now()
+    }
+
+    /// Tells the adapter that this session, where it is one, serves its host's requests, as [`Callbacks`] do: of several
+    /// sessions from one address the last that has said so gets them. Ports say so by themselves. Does not block.
+    ///
+    /// # Errors
+    /// Where the carrier has no room, or the network refuses.
+    pub fn announce(&mut self) -> Result<(), ClientError> {
+        if self.carrier.is_reliable() {
+            let repr = announcement(self.requester.settings().requester);
+            self.carrier.send(Origin::Device, Tag::default(), repr.header_len(), |bytes| {
+                repr.emit(bytes);
+            })?;
+            self.carrier.flush()?;
+        }
+        Ok(())
     }
 
     /// Reads `data.len()` bytes from `address` on. Blocks. After an error `data` is undefined.

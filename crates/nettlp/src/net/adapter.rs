@@ -126,6 +126,12 @@ impl Outbox {
             _ => self.queue.room(MAX_DATAGRAM_BYTES),
         }
     }
+
+    /// Whether there is a session with this peer.
+    #[must_use]
+    pub fn has_session(&self, peer: SocketAddr) -> bool {
+        self.sessions.as_ref().is_some_and(|sessions| sessions.find(peer).is_some())
+    }
 }
 
 /// Batches from sockets that gave something last time before all sockets are looked at.

@@ -27,6 +27,10 @@ impl Datagrams for Outbox {
     ) -> Result<(), SendError> {
         self.send_with(port, to, len, fill)
     }
+
+    fn has_session(&self, peer: SocketAddr) -> bool {
+        Outbox::has_session(self, peer)
+    }
 }
 
 /// Serves peers until `go_on` says no; it is asked after each turn, at least every 50 ms. With `busy`, asks the sockets
