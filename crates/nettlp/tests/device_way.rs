@@ -76,7 +76,8 @@ fn the_hosts_requests_follow_announcements_and_nothing_else() {
     announcement(id).emit(&mut announced[6..]);
     let read = [0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0x1b, 0, 0, 0xf, 0, 0, 0x10, 0];
     // What comes, on which port from where; the sessions that there are then; where the host's requests go.
-    let rows: [(&[u8], u16, &str, &[u16], (u16, u16)); 8] = [
+    type Row<'a> = (&'a [u8], u16, &'a str, &'a [u16], (u16, u16));
+    let rows: [Row<'_>; 8] = [
         (&read, PORT_DEVICE, "10.0.0.1:12288", &[], (PORT_HOST + 3, PORT_HOST + 3)),
         // A program that reads in a session is no device software: upstream's psmem may be there.
         (&read, PORT_SESSION, "10.0.0.1:1111", &[1111], (PORT_HOST + 3, PORT_HOST + 3)),

@@ -255,7 +255,8 @@ mod tests {
     fn a_suspect_tag_takes_what_ends_elsewhere() {
         let piece = |address, len| Piece { address, len, ..Piece::default() };
         // What was given up; what is to be read; as much of it as may be.
-        let rows: [(&[(u64, u16)], (u64, u16), Option<u16>); 8] = [
+        type Bytes = (u64, u16);
+        let rows: [(&[Bytes], Bytes, Option<u16>); 8] = [
             (&[(0x000, 256)], (0x100, 256), Some(252)),
             (&[(0x000, 256)], (0x180, 64), Some(64)),
             (&[(0x000, 256)], (0x17c, 4), Some(3)),
