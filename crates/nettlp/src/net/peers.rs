@@ -38,7 +38,7 @@ impl Sessions {
     }
 
     /// The session with a peer.
-    fn find(&self, peer: SocketAddr) -> Option<usize> {
+    pub(super) fn find(&self, peer: SocketAddr) -> Option<usize> {
         match self.last {
             Some((last, index)) if last == peer => Some(index),
             _ => self.acceptor.find(peer),
