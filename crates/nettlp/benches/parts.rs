@@ -5,6 +5,7 @@
 
 use riser_nettlp::adapter::{Adapter, Datagrams, Function, MemoryBackend, Registers, Settings};
 use riser_nettlp::allow::{AllowList, Rule};
+use riser_nettlp::auth::Key;
 use riser_nettlp::carrier::SendError;
 use riser_nettlp::completer::Image;
 use riser_nettlp::requester::{self, Nowhere, Requester, Rest};
@@ -75,17 +76,17 @@ fn peer() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 2], 5000))
 }
 
-/// An open session: the client's end, and the adapter's with its index.
-fn open() -> (Session, Acceptor, usize) {
+/// An open session, sealed where there is a key: the client's end, and the adapter's with its index.
+fn open(key: Option<&Key>) -> (Session, Acceptor, usize) {
     let options = AcceptorOptions {
         max_sessions: 1,
         window: WINDOW,
         longest: LONGEST,
-        key: None,
+        key: key.cloned(),
         manual_release: true,
     };
     let mut acceptor = Acceptor::new(options, Box::new(|| 77));
-    let mut connector = Connector::new(Time::ZERO, 5, WINDOW, LONGEST, None).expect("no key, no randomness");
+    let mut connector = Connector::new(Time::ZERO, 5, WINDOW, LONGEST, key).expect("randomness");
     let hello = connector.poll_transmit(Time::ZERO).expect("a first Hello").expect("at once");
     let Accepted::Reply(Some(answer)) = acceptor.handle(Time::ZERO, None, peer(), &hello) else {
         panic!("no answer to a Hello")
@@ -132,14 +133,15 @@ struct Bench {
     now: Time,
     address: u64,
     there: Datagram,
+    arrived: Datagram,
     back: Datagram,
     answers: Datagram,
     times: Times,
 }
 
 impl Bench {
-    fn new() -> Bench {
-        let (client, acceptor, index) = open();
+    fn new(key: Option<&Key>) -> Bench {
+        let (client, acceptor, index) = open(key);
         let settings = requester::Settings::unreliable(ID, 0..=1023, Rest::Off);
         Bench {
             requester: Requester::new(settings),
@@ -150,6 +152,7 @@ impl Bench {
             now: Time::ZERO,
             address: 0,
             there: Datagram::default(),
+            arrived: Datagram::default(),
             back: Datagram::default(),
             answers: Datagram::default(),
             times: Times::default(),
@@ -202,20 +205,20 @@ impl Bench {
     /// Gives the time that the adapter itself has taken.
     fn serve(&mut self) -> u64 {
         let (mut scratch, mut known) = (Vec::new(), Some(self.index));
-        let mut delivered = 0;
+        self.arrived.clear();
         for datagram in self.there.iter() {
             let Accepted::Session(index) = self.acceptor.handle(self.now, known, peer(), datagram) else {
                 continue;
             };
             known = Some(index);
             let (_, session) = self.acceptor.session(index).expect("open");
-            if session.handle(self.now, datagram, &mut scratch).is_some() {
+            if let Some(open) = session.handle(self.now, datagram, &mut scratch) {
+                self.arrived.extend(open, open.len() as u16);
                 session.release(1);
-                delivered += 1;
             }
         }
         let begun = Instant::now();
-        for datagram in self.there.iter().take(delivered) {
+        for datagram in self.arrived.iter() {
             let port = capture::encap::PORT_SESSION;
             assert!(self.adapter.handle(self.now, port, peer(), datagram, &mut self.answers));
         }
@@ -248,13 +251,17 @@ impl Bench {
 
 fn main() {
     let asked = std::env::args().skip(1).find(|arg| !arg.starts_with('-'));
-    for (name, is_write, len) in
-        [("256 B writes", true, 256), ("256 B reads", false, 256), ("512 B reads", false, 512)]
-    {
+    let key = Key::new([7; 32]);
+    for (name, key, is_write, len) in [
+        ("256 B writes", None, true, 256),
+        ("256 B reads", None, false, 256),
+        ("512 B reads", None, false, 512),
+        ("sealed 256 B reads", Some(&key), false, 256),
+    ] {
         if asked.as_ref().is_some_and(|asked| !name.contains(asked.as_str())) {
             continue;
         }
-        let mut bench = Bench::new();
+        let mut bench = Bench::new(key);
         (0..BATCHES).for_each(|_| bench.batch(is_write, len));
         let medians = bench.times.parts.map(|mut all| {
             all.sort_unstable();
