@@ -2,18 +2,19 @@
 //! A lab behind an adapter, without sockets: what peers send and get, what the host's programs send and get, in a record and
 //! again.
 
+#[path = "common/bytes.rs"]
+mod bytes;
+
+use bytes::Bytes;
 use nettlp::adapter::{Backend, Full, Outbox, Received, Way};
 use nettlp::carrier::SendError;
 use nettlp::wire::messaging::{Reply, Request};
 use proptest::prelude::*;
 use riser_lab::nettlp::{LabBackend, MAX_PEER_READS, RecordedLab, Replay, Timing};
 use riser_lab::{CaptureOptions, LabFile, build, parse};
-use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
-use std::rc::Rc;
 use tlp::{
     Bdf, Body, Completion, Data, Duration, MemoryOp, MemoryRequest, PayloadPool, Repr, Span, Status, Tag,
     Time, Tlp,
@@ -421,21 +422,6 @@ fn messaging_says_what_enumeration_has_set_up() {
     give(&mut lab, now, way(0), &read(0, 0, 0, 4), &mut out).unwrap();
     lab.advance(now + Duration::from_us(10), &mut out);
     assert_eq!(completion(&out.out[0].1).status, Status::UnsupportedRequest);
-}
-
-/// A place to write to that can be looked into.
-#[derive(Clone, Default)]
-struct Bytes(Rc<RefCell<Vec<u8>>>);
-
-impl Write for Bytes {
-    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-        self.0.borrow_mut().extend_from_slice(buf);
-        Ok(buf.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 /// Wall times that nobody would guess, refusals for want of room, configuration writes: what is recorded runs again to the same

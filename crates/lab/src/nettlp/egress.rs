@@ -13,12 +13,6 @@ use tlp::{
 /// credits with them: so posted writes that overrun the device software hold the host up, and none is dropped.
 pub const MAX_EGRESS_REQUESTS: usize = 64;
 
-/// Where completions are cut: what root complexes of servers have (`PCIe 5.0 §2.3.1.1`), and legal whatever the
-/// device's Link Control says.
-fn rcb() -> Rcb {
-    Rcb::new(64).unwrap_or_default()
-}
-
 /// What is needed to answer a request of a peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Question {
@@ -72,7 +66,8 @@ impl Answer {
         if let Ok(bytes) = &self.result
             && !bytes.is_empty()
         {
-            piece = completion_piece(address, remaining, mps, rcb());
+            // Cut at 64 B, as root complexes of servers do (`PCIe 5.0 §2.3.1.1`): legal whatever the device's Link Control says.
+            piece = completion_piece(address, remaining, mps, Rcb::default());
             body.length_dw = Some(((address & 3) as u32 + piece).div_ceil(4) as u16);
             data = bytes.slice(self.sent as usize, piece as usize);
         }

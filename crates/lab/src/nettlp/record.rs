@@ -374,26 +374,14 @@ impl<'a> Recording<'a> {
 }
 
 #[cfg(test)]
+#[path = "../../tests/common/bytes.rs"]
+mod bytes;
+
+#[cfg(test)]
 mod tests {
+    use super::bytes::Bytes;
     use super::*;
     use proptest::prelude::*;
-    use std::cell::RefCell;
-    use std::rc::Rc;
-
-    /// A place to write to that can be looked into.
-    #[derive(Clone, Default)]
-    struct Bytes(Rc<RefCell<Vec<u8>>>);
-
-    impl Write for Bytes {
-        fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-            self.0.borrow_mut().extend_from_slice(buf);
-            Ok(buf.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
 
     fn lab() -> RecordedLab {
         RecordedLab { path: "a.toml".into(), text: "version = 1\n".into(), seed: 7 }
