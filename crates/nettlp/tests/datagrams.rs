@@ -6,25 +6,25 @@ extern crate tlp as riser_tlp;
 
 #[path = "../../../fuzz/checks_nettlp.rs"]
 mod checks;
+#[path = "common/seeds.rs"]
+mod seeds;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use std::fs;
-use std::path::Path;
+use seeds::seeds;
 
-fn seeds(target: &str, least: usize, check: fn(&[u8])) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds").join(target);
-    let files = fs::read_dir(&folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
-    let count = files.map(|seed| check(&fs::read(seed.unwrap().path()).unwrap())).count();
-    assert!(count >= least, "{target}: {count} seeds");
+fn hold(target: &str, least: usize, check: fn(&[u8])) {
+    let seeds = seeds(target);
+    assert!(seeds.len() >= least, "{target}: {} seeds", seeds.len());
+    seeds.iter().for_each(|(_, bytes)| check(bytes));
 }
 
 #[test]
 fn seeds_hold() {
-    seeds("nettlp_messaging", 7, checks::messaging);
-    seeds("nettlp_registers", 8, checks::registers);
-    seeds("nettlp_incoming", 19, checks::incoming);
-    seeds("nettlp_adapter", 25, checks::adapter_run);
+    hold("nettlp_messaging", 7, checks::messaging);
+    hold("nettlp_registers", 8, checks::registers);
+    hold("nettlp_incoming", 19, checks::incoming);
+    hold("nettlp_adapter", 25, checks::adapter_run);
 }
 
 /// First bytes of headers: most types, and one that is reserved.

@@ -5,17 +5,18 @@ extern crate tlp as riser_tlp;
 
 #[path = "../../../fuzz/checks_requester.rs"]
 mod checks;
+#[path = "common/seeds.rs"]
+mod seeds;
 
 use proptest::prelude::*;
-use std::path::Path;
+use seeds::seeds;
 
 #[test]
 fn what_must_hold_holds_for_every_seed() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/nettlp_requester");
-    let seeds: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let seeds = seeds("nettlp_requester");
     assert!(seeds.len() >= 5, "{seeds:?}");
-    for seed in seeds {
-        checks::requester(&std::fs::read(&seed).unwrap());
+    for (_, seed) in seeds {
+        checks::requester(&seed);
     }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Addresses, lengths and bytes as arguments give them and as output shows them.
 
+use crate::failure::Failure;
 use nettlp::allow::parse_scaled;
 use std::fmt::{Display, Write};
 use tlp::{Mps, Mrrs, Rcb};
@@ -29,6 +30,16 @@ pub(super) fn rcb(text: &str) -> Result<Rcb, String> {
 fn size<T, E: Display>(text: &str, new: fn(u32) -> Result<T, E>, legal: &str) -> Result<T, String> {
     let bytes = text.parse().map_err(|_| format!("legal are {legal}"))?;
     new(bytes).map_err(|e| e.to_string())
+}
+
+/// Refuses bytes behind the last address.
+pub(super) fn within_addresses(address: u64, bytes: u64) -> Result<(), Failure> {
+    match address.checked_add(bytes.saturating_sub(1)) {
+        Some(_) => Ok(()),
+        None => {
+            Err(Failure::usage(format!("{bytes} bytes at {address:#x} pass the end of the address space")))
+        }
+    }
 }
 
 /// Bytes written as pairs of hexadecimal digits; blanks between pairs do not count.

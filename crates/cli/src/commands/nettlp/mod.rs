@@ -11,6 +11,7 @@ mod psmem;
 mod read;
 mod replay;
 mod snic;
+mod way;
 mod write;
 
 use crate::failure::Failure;

@@ -1,34 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which adapter a tool talks to, and how: the arguments that tools share, and the client that follows from them.
+//! How a tool asks an adapter: the arguments that tools with a client share, and the client that follows from them.
 
 use super::bytes::{mps, mrrs};
+use super::way::WayArgs;
 use crate::failure::Failure;
-use capture::encap::PortScheme;
 use clap::ValueEnum;
-use nettlp::auth::Key;
-use nettlp::client::control::Messaging;
 use nettlp::client::{Client, ClientError, Waiting};
-use nettlp::net::{
-    AnyCarrier, ConnectOptions, SessionCarrier, SessionConnectOptions, TaggedOptions, connect,
-};
+use nettlp::net::AnyCarrier;
 use nettlp::requester::{Rest, Settings};
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
 use tlp::{Bdf, Duration, Mps, Mrrs};
-
-/// How TLPs travel.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Scheme {
-    /// A session where the peer knows it, else a port per tag
-    Auto,
-    /// A port per tag, as LibTLP has it: 0x3000 + tag
-    Tagged,
-    /// The ports of the NetTLP paper: 0x3000 + (tag & 0xf)
-    Paper,
-    /// A riser session
-    Session,
-}
 
 /// What tags do after their read.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -43,25 +25,12 @@ pub(super) enum RestName {
 
 #[derive(clap::Args, Clone)]
 pub(crate) struct PeerArgs {
-    /// Address of the adapter
-    #[arg(short, long, value_name = "ADDRESS")]
-    remote: IpAddr,
-
-    /// Address of this host to send from, which the adapter must allow
-    #[arg(short, long, value_name = "ADDRESS")]
-    local: Option<IpAddr>,
+    #[command(flatten)]
+    way: WayArgs,
 
     /// Requester ID; without it the driver of the adapter's host is asked
     #[arg(short, long, value_name = "BUS:DEVICE.FUNCTION")]
     bus: Option<Bdf>,
-
-    /// How TLPs travel
-    #[arg(long, value_enum, default_value = "auto")]
-    scheme: Scheme,
-
-    /// File of the key that the adapter has too: an authenticated session, and nothing else
-    #[arg(long, value_name = "FILE", conflicts_with = "scheme")]
-    key: Option<PathBuf>,
 
     /// Tags to use, as in 0-15: each is a read that may be under way. In the tagged scheme each needs a port of its own
     #[arg(long, value_name = "FIRST-LAST", value_parser = tags)]
@@ -103,12 +72,12 @@ fn tags(text: &str) -> Result<RangeInclusive<u16>, String> {
 impl PeerArgs {
     /// The adapter's address.
     pub(super) fn remote(&self) -> IpAddr {
-        self.remote
+        self.way.remote()
     }
 
     /// This side's address, where it was named.
     pub(super) fn local(&self) -> Option<IpAddr> {
-        self.local
+        self.way.local()
     }
 
     /// The tags that were named, or these.
@@ -123,12 +92,12 @@ impl PeerArgs {
 
     /// The last tag that the scheme has a port for.
     pub(super) fn last_tag(&self) -> u16 {
-        if self.scheme == Scheme::Paper { 15 } else { 255 }
+        if self.way.is_paper() { 15 } else { 255 }
     }
 
     /// The scheme, where no session was made.
     pub(super) fn fallback(&self) -> &'static str {
-        if self.scheme == Scheme::Paper { "paper" } else { "tagged" }
+        if self.way.is_paper() { "paper" } else { "tagged" }
     }
 
     /// Max_Payload_Size.
@@ -151,7 +120,7 @@ impl PeerArgs {
         if let Some(bus) = self.bus {
             return Ok(bus);
         }
-        let asked = Messaging::open(self.remote, self.local).and_then(|mut driver| driver.device_id());
+        let asked = self.way.messaging().and_then(|mut driver| driver.device_id());
         asked.map_err(|e| Failure::Run(format!("{e}; name the Requester ID with --bus")))
     }
 
@@ -161,37 +130,18 @@ impl PeerArgs {
         requester: Bdf,
         tags: RangeInclusive<u16>,
     ) -> Result<Client<AnyCarrier>, Failure> {
-        let options = self.options(tags)?;
-        let carrier = match &options.session {
-            // Who asks for a session does not go without.
-            Some(session) if self.scheme == Scheme::Session => {
-                SessionCarrier::connect(session).map(AnyCarrier::Session)
-            }
-            _ => connect(&options),
-        };
-        let carrier = carrier.map_err(|e| Failure::Run(e.to_string()))?;
+        let carrier = self.way.open(tags, false)?;
         let settings = self.settings(&carrier, requester);
         let mut client = Client::new(carrier, settings);
         client.set_waiting(if self.busy { Waiting::Busy } else { Waiting::Asleep });
         Ok(client)
     }
 
-    fn options(&self, tags: RangeInclusive<u16>) -> Result<ConnectOptions, Failure> {
-        let scheme = if self.scheme == Scheme::Paper { PortScheme::Paper } else { PortScheme::Tagged };
-        let tagged = TaggedOptions { local: self.local, scheme, ..TaggedOptions::new(self.remote, tags) };
-        let mut session = SessionConnectOptions::new(self.remote, self.local);
-        if let Some(path) = &self.key {
-            session.key = Some(Key::from_file(path).map_err(|e| Failure::Run(e.to_string()))?);
-        }
-        let session = matches!(self.scheme, Scheme::Auto | Scheme::Session).then_some(session);
-        Ok(ConnectOptions { tagged, session })
-    }
-
     fn rest(&self) -> Rest {
         match self.rest {
             RestName::Loopback => Rest::LOOPBACK,
             RestName::Network => Rest::NETWORK,
-            RestName::Auto if self.remote.is_loopback() => Rest::LOOPBACK,
+            RestName::Auto if self.remote().is_loopback() => Rest::LOOPBACK,
             RestName::Auto => Rest::NETWORK,
         }
     }
@@ -207,5 +157,5 @@ impl PeerArgs {
 
 /// What a client's error is to a user.
 pub(super) fn failure(peer: &PeerArgs, error: &ClientError) -> Failure {
-    Failure::Run(format!("{}: {error}", peer.remote))
+    Failure::Run(format!("{}: {error}", peer.remote()))
 }

@@ -1,21 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser nettlp psmem`: memory behind an adapter's BAR4, answered by this program. Never decides what an answer is.
 
-use super::bytes::{mps, number};
+use super::bytes::{mps, number, within_addresses};
+use super::way::WayArgs;
 use crate::failure::Failure;
 use crate::{interrupt, output, progress};
-use capture::encap::PortScheme;
-use clap::ValueEnum;
-use nettlp::auth::Key;
-use nettlp::client::control::{ControlError, Messaging};
+use nettlp::client::control::ControlError;
 use nettlp::completer::{Image, Memory};
-use nettlp::net::{AnyCarrier, ConnectOptions, SessionConnectOptions, TaggedOptions, connect};
+use nettlp::net::AnyCarrier;
 use nettlp::psmem::{Psmem, Window, serve};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read};
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -45,13 +42,8 @@ until Ctrl-C. Reads beyond the memory are answered with Unsupported Request; com
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Args {
-    /// Address of the adapter
-    #[arg(short, long, value_name = "ADDRESS")]
-    remote: IpAddr,
-
-    /// Address of this host to listen on, where the adapter sends to
-    #[arg(short, long, value_name = "ADDRESS")]
-    local: Option<IpAddr>,
+    #[command(flatten)]
+    way: WayArgs,
 
     /// Where BAR4 begins; without it the driver of the adapter's host is asked
     #[arg(long, value_name = "ADDRESS", value_parser = number)]
@@ -73,14 +65,6 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "BUS:DEVICE.FUNCTION")]
     bus: Option<Bdf>,
 
-    /// How TLPs travel
-    #[arg(long, value_enum, default_value = "auto")]
-    scheme: Scheme,
-
-    /// File of the key that the adapter has too: an authenticated session, and nothing else
-    #[arg(long, value_name = "FILE", conflicts_with = "scheme")]
-    key: Option<PathBuf>,
-
     /// Most data of a completion: Max_Payload_Size
     #[arg(long, value_name = "BYTES", default_value = "256", value_parser = mps)]
     mps: Mps,
@@ -92,19 +76,6 @@ pub(crate) struct Args {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
-}
-
-/// How TLPs travel.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Scheme {
-    /// A session where the peer knows it, else the ports of today
-    Auto,
-    /// Ports 0x4000 + (tag & 0xf)
-    Tagged,
-    /// The ports of the NetTLP paper: 0x3000 + (tag & 0xf)
-    Paper,
-    /// A riser session
-    Session,
 }
 
 type Counts = BTreeMap<&'static str, u64>;
@@ -132,10 +103,7 @@ struct Sockets {
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let image = Arc::new(image(&args)?);
     let (base, id) = place(&args)?;
-    if base.checked_add(image.bytes() - 1).is_none() {
-        let bytes = image.bytes();
-        return Err(Failure::usage(format!("{bytes} bytes at {base:#x} pass the end of the address space")));
-    }
+    within_addresses(base, image.bytes())?;
     let interrupted = interrupt::flag()?;
     let mut carrier = carrier(&args)?;
     let mut psmem = Psmem::new(id, args.mps, Window { base, image: image.clone() });
@@ -146,7 +114,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     // What was written is brought back, and what was counted is shown, however it ended.
     let brought = image.write_back();
     show(&args, base, image.bytes(), seconds, &carrier, &psmem)?;
-    served.map_err(|e| Failure::Run(format!("{}: {e}", args.remote)))?;
+    served.map_err(|e| Failure::Run(format!("{}: {e}", args.way.remote())))?;
     brought.map_err(|e| in_file(&args, &e))?;
     Ok(())
 }
@@ -189,7 +157,7 @@ fn place(args: &Args) -> Result<(u64, Bdf), Failure> {
         return Ok((base, args.bus.unwrap_or_default()));
     }
     let asked = |e: ControlError| Failure::Run(format!("{e}; name BAR4's address with --base"));
-    let mut driver = Messaging::open(args.remote, args.local).map_err(asked)?;
+    let mut driver = args.way.messaging().map_err(asked)?;
     let base = driver.bar4_start().map_err(asked)?;
     let id = args.bus.map_or_else(|| driver.device_id(), Ok).map_err(asked)?;
     Ok((base, id))
@@ -197,23 +165,8 @@ fn place(args: &Args) -> Result<(u64, Bdf), Failure> {
 
 fn carrier(args: &Args) -> Result<AnyCarrier, Failure> {
     #[expect(clippy::reversed_empty_ranges, reason = "it has no requests of its own")]
-    let (scheme, tags) = match args.scheme {
-        Scheme::Paper => (PortScheme::Paper, 0..=15),
-        _ => (PortScheme::Tagged, 1..=0),
-    };
-    let (remote, local) = (args.remote, args.local);
-    let tagged = TaggedOptions { local, host: true, scheme, ..TaggedOptions::new(remote, tags) };
-    let session = matches!(args.scheme, Scheme::Auto | Scheme::Session);
-    let key = args.key.as_ref().map(|path| Key::from_file(path).map_err(|e| Failure::Run(e.to_string())));
-    let key = key.transpose()?;
-    let session = session.then(|| SessionConnectOptions { key, ..SessionConnectOptions::new(remote, local) });
-    let opened = match (args.scheme, &session) {
-        (Scheme::Session, Some(session)) => {
-            nettlp::net::SessionCarrier::connect(session).map(AnyCarrier::Session)
-        }
-        _ => connect(&ConnectOptions { tagged, session }),
-    };
-    opened.map_err(|e| Failure::Run(e.to_string()))
+    let tags = if args.way.is_paper() { 0..=15 } else { 1..=0 };
+    args.way.open(tags, true)
 }
 
 const fn name(carrier: &AnyCarrier) -> &'static str {
@@ -225,7 +178,7 @@ const fn name(carrier: &AnyCarrier) -> &'static str {
 
 /// One line on standard error, so that who started this knows when to begin.
 fn say_ready(args: &Args, base: u64, bytes: u64, carrier: &AnyCarrier) {
-    eprintln!("riser: {bytes} bytes at {base:#x}, for {}, carrier {}", args.remote, name(carrier));
+    eprintln!("riser: {bytes} bytes at {base:#x}, for {}, carrier {}", args.way.remote(), name(carrier));
 }
 
 fn until_interrupted(
@@ -266,7 +219,7 @@ fn show(
 ) -> Result<(), Failure> {
     let sockets = carrier.counters();
     let report = Report {
-        remote: args.remote.to_string(),
+        remote: args.way.remote().to_string(),
         carrier: name(carrier),
         base,
         size_bytes,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser nettlp read`: memory behind an adapter, read by DMA.
 
-use super::bytes::{dump, number};
+use super::bytes::{dump, number, within_addresses};
 use super::peer::{PeerArgs, failure};
 use crate::failure::Failure;
 use crate::output;
@@ -107,12 +107,7 @@ fn check(args: &Args) -> Result<(), Failure> {
     if args.length == 0 {
         return Err(Failure::usage("length 0: legal are 1 byte and more"));
     }
-    if args.address.checked_add(args.length - 1).is_none() {
-        let (length, address) = (args.length, args.address);
-        return Err(Failure::usage(format!(
-            "{length} bytes at {address:#x} pass the end of the address space"
-        )));
-    }
+    within_addresses(args.address, args.length)?;
     if args.output.is_none() && args.length > SHOWN_BYTES {
         let length = args.length;
         return Err(Failure::usage(format!(

@@ -1,22 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser nettlp snic`: the simple NIC as device software on a tap interface, from `riser-nettlp`. Only carries frames.
 
-use super::peer::Scheme;
+use super::way::WayArgs;
 use crate::failure::Failure;
 use crate::{interrupt, output};
-use capture::encap::PortScheme;
-use nettlp::auth::Key;
 use nettlp::carrier::Wait;
-use nettlp::client::control::{ControlError, Messaging};
+use nettlp::client::control::ControlError;
 use nettlp::device_host::Place;
-use nettlp::net::{
-    AnyCarrier, Clock, ConnectOptions, SessionCarrier, SessionConnectOptions, TaggedOptions, connect,
-};
+use nettlp::net::{AnyCarrier, Clock};
 use nettlp::snic::Snic;
 use serde::Serialize;
 use std::io::ErrorKind;
-use std::net::IpAddr;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tlp::Duration;
 use tun_rs::{DeviceBuilder, Layer, SyncDevice};
@@ -37,25 +31,12 @@ Ctrl-C ends it. --json prints one object: session (false: a port per tag), from_
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Args {
-    /// Address of the adapter
-    #[arg(short, long, value_name = "ADDRESS")]
-    remote: IpAddr,
-
-    /// Address of this host to send from, which the adapter must allow
-    #[arg(short, long, value_name = "ADDRESS")]
-    local: Option<IpAddr>,
+    #[command(flatten)]
+    way: WayArgs,
 
     /// Name of the tap interface
     #[arg(short, long, value_name = "NAME")]
     tap: String,
-
-    /// How TLPs travel
-    #[arg(long, value_enum, default_value = "auto")]
-    scheme: Scheme,
-
-    /// File of the key that the adapter has too: an authenticated session, and nothing else
-    #[arg(long, value_name = "FILE")]
-    key: Option<PathBuf>,
 
     /// Print one JSON object at the end
     #[arg(long)]
@@ -97,14 +78,17 @@ const FRAME_BYTES: usize = 2048;
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let tap = open_tap(&args.tap)?;
     let stop = interrupt::flag()?;
-    let carrier = args.carrier()?;
+    let carrier = args.way.open(0..=15, true)?;
     let session = matches!(carrier, AnyCarrier::Session(_));
     let place = args.place().map_err(|e| Failure::Run(e.to_string()))?;
     let mut nic = Snic::new(carrier, &place).map_err(|e| Failure::Run(e.to_string()))?;
     let way = if session { "a session" } else { "a port per tag" };
     eprintln!(
         "riser: {} at {} is the cable of {}, BAR4 at {:#x}, over {way}; Ctrl-C ends it",
-        args.tap, args.remote, place.id, place.address
+        args.tap,
+        args.way.remote(),
+        place.id,
+        place.address
     );
     let ended = carry(&mut nic, &tap, &stop);
     let report = report(&nic, session);
@@ -113,7 +97,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     } else {
         show(&report)?;
     }
-    ended.map_err(|e| Failure::Run(format!("{}: {e}", args.remote)))
+    ended.map_err(|e| Failure::Run(format!("{}: {e}", args.way.remote())))
 }
 
 /// Carries frames and TLPs until it is told to stop.
@@ -163,33 +147,9 @@ fn open_tap(name: &str) -> Result<SyncDevice, Failure> {
 }
 
 impl Args {
-    fn carrier(&self) -> Result<AnyCarrier, Failure> {
-        let scheme = if self.scheme == Scheme::Paper { PortScheme::Paper } else { PortScheme::Tagged };
-        let tagged = TaggedOptions {
-            local: self.local,
-            host: true,
-            scheme,
-            ..TaggedOptions::new(self.remote, 0..=15)
-        };
-        let key = self.key.as_ref().map(|path| Key::from_file(path)).transpose();
-        let key = key.map_err(|e| Failure::Run(e.to_string()))?;
-        if key.is_some() && matches!(self.scheme, Scheme::Tagged | Scheme::Paper) {
-            return Err(Failure::usage(
-                "--key: ports of upstream's cannot prove it, legal are --scheme auto and session",
-            ));
-        }
-        let session = SessionConnectOptions { key, ..SessionConnectOptions::new(self.remote, self.local) };
-        let carrier = match self.scheme {
-            Scheme::Session => SessionCarrier::connect(&session).map(AnyCarrier::Session),
-            Scheme::Auto => connect(&ConnectOptions { tagged, session: Some(session) }),
-            Scheme::Tagged | Scheme::Paper => connect(&ConnectOptions { tagged, session: None }),
-        };
-        carrier.map_err(|e| Failure::Run(e.to_string()))
-    }
-
     /// The device's ID and BAR first: who asks for the vectors has its sockets open by then.
     fn place(&self) -> Result<Place, ControlError> {
-        let mut driver = Messaging::open(self.remote, self.local)?;
+        let mut driver = self.way.messaging()?;
         Ok(Place { id: driver.device_id()?, address: driver.bar4_start()?, vectors: driver.msix_table()? })
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser nettlp write`: memory behind an adapter, written by DMA.
 
-use super::bytes::{hex, number};
+use super::bytes::{hex, number, within_addresses};
 use super::peer::{PeerArgs, failure};
 use crate::failure::Failure;
 use crate::output;
@@ -98,12 +98,7 @@ fn data(args: &Args) -> Result<Vec<u8>, Failure> {
     if data.is_empty() {
         return Err(Failure::usage("no bytes to write: legal are 1 byte and more"));
     }
-    if args.address.checked_add(data.len() as u64 - 1).is_none() {
-        let (length, address) = (data.len(), args.address);
-        return Err(Failure::usage(format!(
-            "{length} bytes at {address:#x} pass the end of the address space"
-        )));
-    }
+    within_addresses(args.address, data.len() as u64)?;
     Ok(data)
 }
 

@@ -7,7 +7,7 @@ mod addresses;
 mod report;
 mod worker;
 
-use super::bytes::number;
+use super::bytes::{number, within_addresses};
 use super::peer::PeerArgs;
 use crate::commands::cpu;
 use crate::failure::Failure;
@@ -179,12 +179,7 @@ fn check(args: &Args) -> Result<(), Failure> {
             args.len
         ));
     }
-    if args.address.checked_add(args.region - 1).is_none() {
-        return refuse(format!(
-            "{} bytes at {:#x} pass the end of the address space",
-            args.region, args.address
-        ));
-    }
+    within_addresses(args.address, args.region)?;
     let buffers = args.len * args.outstanding * args.threads;
     if buffers > MAX_BUFFER_BYTES {
         return refuse(format!(

@@ -8,20 +8,12 @@ extern crate tlp as riser_tlp;
 mod checks_psmem;
 #[path = "../../../fuzz/checks_runs.rs"]
 mod checks_runs;
+#[path = "common/seeds.rs"]
+mod seeds;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use std::path::Path;
-
-fn seeds(target: &str) -> Vec<(String, Vec<u8>)> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds").join(target);
-    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let mut all: Vec<_> = files
-        .map(|path| (path.file_name().unwrap().to_string_lossy().into_owned(), std::fs::read(path).unwrap()))
-        .collect();
-    all.sort();
-    all
-}
+use seeds::seeds;
 
 /// How many reads pseudo memory has answered with data, by seed.
 #[test]
