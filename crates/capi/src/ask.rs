@@ -60,12 +60,12 @@ fn ensure_port(cfg: &mut PcieCfg) -> Result<(), Errno> {
     let Ok(old) = open(cfg, PORT_CONFIG_OLD) else { return Err(first) };
     match ask(old, 0) {
         Ok(_) => {
-            crate::ffi::replace(cfg.sockfd, old)?;
+            crate::fd::replace(cfg.sockfd, old)?;
             cfg.port = i32::from(PORT_CONFIG_OLD);
             Ok(())
         }
         Err(error) => {
-            crate::ffi::close(old);
+            crate::fd::close(old);
             Err(error)
         }
     }

@@ -4,20 +4,23 @@
 //! The headers hold the contract: arguments, returns, errno, blocking, threads. Here is how it is kept.
 //!
 //! ```text
-//!   ffi        C's pointers become references, errors become errno; the one module with `unsafe`, beside header
+//!   ffi        C's pointers become references, errors become errno
 //!    ├─ dma        requests out, completions in; a tag that may not be used yet
 //!    │   └─ gather     which bytes of one read have come: no socket, no clock
 //!    ├─ callbacks  nettlp_run_cb
 //!    ├─ ask        messaging and configuration
 //!    └─ socket     the system calls
+//!         └─ fd       file descriptors, which are numbers in C
 //!   header     tlp_mr_addr and its like, on headers in the caller's memory
 //! ```
 //!
-//! The library never starts threads, never prints, never allocates per TLP, and never panics on a datagram.
+//! Pointers and numbers of C are taken at their word in ffi, fd and header alone. The library never starts threads, never prints,
+//! never allocates per TLP, and never panics on a datagram.
 
 mod ask;
 mod callbacks;
 mod dma;
+mod fd;
 mod ffi;
 mod gather;
 mod header;

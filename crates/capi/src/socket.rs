@@ -92,7 +92,7 @@ fn wait_readable(fd: RawFd, deadline: Instant) -> Result<(), Errno> {
 
 /// What [`wait_any`] looks at.
 pub(crate) fn watched(fd: RawFd) -> Result<PollFd<'static>, Errno> {
-    Ok(PollFd::new(crate::ffi::borrow(fd)?, PollFlags::POLLIN))
+    Ok(PollFd::new(crate::fd::borrow(fd)?, PollFlags::POLLIN))
 }
 
 /// Whether it has something: a datagram, or the error of one that was sent.
