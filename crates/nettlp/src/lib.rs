@@ -19,6 +19,7 @@
 //! - [`client`]: a requester on a carrier, with a clock: blocking, in turns, or with futures.
 //! - [`psmem`]: pseudo memory, which answers a host's MMIO.
 //! - [`requester`]: memory reads and writes over many tags: LibTLP without its sockets.
+//! - [`device_host`]: a riser `Device` as device software, behind an endpoint of its own; [`snic`], the simple NIC so.
 //!
 //! The state machines take time as an argument and bytes as slices; only `net` opens sockets and reads clocks. The
 //! crate never listens where it was not told to, never trusts a length that it was sent, never panics on a datagram,
