@@ -2,64 +2,21 @@
 //! What must hold for pseudo memory, whatever TLPs come: called by the fuzz target, and by the tests of `riser-nettlp` on every
 //! seed and on random bytes. What is broken panics.
 
+#[path = "../crates/nettlp/tests/common/memo.rs"]
+mod memo;
+
+use memo::Memo;
 use riser_capture::encap::Origin;
-use riser_nettlp::carrier::{Arrival, Carrier, SendError, Wait};
+use riser_nettlp::carrier::Arrival;
 use riser_nettlp::completer::{Image, Incoming, Memory};
 use riser_nettlp::psmem::{Psmem, Window};
-use riser_tlp::{AddressType, Bdf, Body, MemoryOp, Mps, Repr, Span, Status, Tag};
+use riser_tlp::{AddressType, Bdf, Body, MemoryOp, Mps, Repr, Span, Status};
 use std::collections::VecDeque;
-use std::io;
 use std::sync::Arc;
 
 const BASE: u64 = 0x0010_0f00;
 const BYTES: usize = 5000;
 const MPS: u32 = 128;
-
-/// A carrier that keeps what is sent, as far as it has room.
-struct Kept {
-    room: usize,
-    sent: Vec<(Origin, u16, Vec<u8>)>,
-}
-
-impl Carrier for Kept {
-    fn is_reliable(&self) -> bool {
-        true
-    }
-
-    fn tags(&self) -> std::ops::RangeInclusive<u16> {
-        0..=1023
-    }
-
-    fn room(&self) -> usize {
-        self.room
-    }
-
-    fn send(
-        &mut self,
-        origin: Origin,
-        tag: Tag,
-        len: usize,
-        fill: impl FnOnce(&mut [u8]),
-    ) -> Result<(), SendError> {
-        self.room = self.room.checked_sub(1).ok_or(SendError::NoRoom)?;
-        let mut bytes = vec![0xee; len];
-        fill(&mut bytes);
-        self.sent.push((origin, tag.bits(), bytes));
-        Ok(())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn receive(&mut self, _: Wait, _: impl FnMut(Arrival<'_>)) -> io::Result<usize> {
-        Ok(0)
-    }
-
-    fn is_idle(&self) -> bool {
-        true
-    }
-}
 
 /// A request that has to be answered.
 struct Asked {
@@ -143,7 +100,7 @@ impl Run {
     }
 
     fn answer(&mut self, room: usize) {
-        let mut kept = Kept { room, sent: Vec::new() };
+        let mut kept = Memo::with_room(room);
         self.psmem.answer(&mut kept);
         assert!(kept.sent.len() <= room, "more than there was room for");
         let mut sent = kept.sent.into_iter().peekable();

@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A client against an adapter with memory behind it, and against a carrier in memory. Loopback, 127.12.x.y.
 
+extern crate capture as riser_capture;
+extern crate tlp as riser_tlp;
+
+#[path = "common/memo.rs"]
+mod memo;
 #[path = "common/served.rs"]
 mod served;
 
 use capture::encap::Origin;
-use riser_nettlp::carrier::{Arrival, Carrier, SendError, Wait};
+use memo::Memo;
 use riser_nettlp::client::control::{Config, ConfigPort, ControlError, Messaging};
 use riser_nettlp::client::{Callbacks, Client, ClientError, Incoming, Replies, Transfer};
 use riser_nettlp::completer::{Image, Memory};
 use riser_nettlp::net::{TaggedCarrier, TaggedOptions};
 use riser_nettlp::requester::{Fault, Nowhere, Rest, Settings};
 use served::{ID, Served};
-use std::cell::Cell;
-use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
@@ -22,7 +25,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
-use tlp::{Bdf, Body, Completion, Duration, Repr, Status, Tag};
+use tlp::{Bdf, Body, Completion, Duration, Repr, Status};
 
 const US: Bdf = Bdf::from_bits(0x1a00);
 const BYTES: u64 = 1 << 20;
@@ -152,58 +155,6 @@ fn a_program_of_futures_has_many_requests_under_way() {
     client.read(0, &mut [0; 4]).unwrap();
 }
 
-/// A carrier in memory: what was sent, and what is to arrive.
-#[derive(Default)]
-struct Memo {
-    sent: Vec<(Origin, u16, Vec<u8>)>,
-    arriving: VecDeque<(Origin, Vec<u8>)>,
-    room: Rc<Cell<usize>>,
-}
-
-impl Carrier for Memo {
-    fn is_reliable(&self) -> bool {
-        true
-    }
-
-    fn tags(&self) -> RangeInclusive<u16> {
-        0..=255
-    }
-
-    fn room(&self) -> usize {
-        self.room.get()
-    }
-
-    fn send(
-        &mut self,
-        origin: Origin,
-        tag: Tag,
-        len: usize,
-        fill: impl FnOnce(&mut [u8]),
-    ) -> Result<(), SendError> {
-        self.room.set(self.room.get().checked_sub(1).ok_or(SendError::NoRoom)?);
-        let mut tlp = vec![0; len];
-        fill(&mut tlp);
-        self.sent.push((origin, tag.bits(), tlp));
-        Ok(())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn receive(&mut self, _: Wait, mut take: impl FnMut(Arrival<'_>)) -> io::Result<usize> {
-        let count = self.arriving.len();
-        for (origin, tlp) in self.arriving.drain(..) {
-            take(Arrival { origin, tlp: &tlp, sequence: 0, timestamp: 0 });
-        }
-        Ok(count)
-    }
-
-    fn is_idle(&self) -> bool {
-        true
-    }
-}
-
 /// A register file: one register, and a note of each call.
 #[derive(Default)]
 struct Registers {
@@ -260,8 +211,7 @@ fn each_tlp_of_the_peer_goes_to_its_callback() {
     ]
     .map(|tlp| (Origin::Host, tlp.to_vec()));
     let settings = || Settings::reliable(US, 0..=255);
-    let carrier =
-        || Memo { arriving: arriving.clone().into(), room: Rc::new(Cell::new(8)), ..Memo::default() };
+    let carrier = || Memo { arriving: arriving.clone().into(), ..Memo::with_room(8) };
     let mut client = Client::new(carrier(), settings());
     let mut registers = Registers::default();
     assert_eq!(client.turn(&mut Nowhere, &mut registers, Duration::ZERO).unwrap(), 6);
@@ -279,8 +229,8 @@ fn each_tlp_of_the_peer_goes_to_its_callback() {
 #[test]
 fn replies_wait_for_room() {
     let mrd = vec![0x00, 0, 0, 1, 0, 0, 0x23, 0x0f, 0xf0, 0, 0, 4];
-    let (arriving, room) = (vec![(Origin::Host, mrd); 3].into(), Rc::new(Cell::new(2)));
-    let carrier = Memo { arriving, room: Rc::clone(&room), ..Memo::default() };
+    let carrier = Memo { arriving: vec![(Origin::Host, mrd); 3].into(), ..Memo::with_room(2) };
+    let room = Rc::clone(&carrier.room);
     let mut client = Client::new(carrier, Settings::reliable(US, 0..=0));
     for (more, sent) in [(0, 2), (0, 2), (5, 3), (0, 3)] {
         room.set(room.get() + more);

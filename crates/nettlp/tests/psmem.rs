@@ -1,58 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Requests as bytes, and what pseudo memory does with them. Never a socket: a carrier that remembers.
 
-use super::*;
-use crate::carrier::SendError;
+extern crate capture as riser_capture;
+extern crate tlp as riser_tlp;
+
+#[path = "common/memo.rs"]
+mod memo;
+
+use memo::Memo;
 use proptest::prelude::*;
+use riser_capture::encap::Origin;
+use riser_nettlp::carrier::Arrival;
+use riser_nettlp::completer::Image;
+use riser_nettlp::psmem::{Psmem, WAITING_MAX, Window, serve};
+use riser_tlp::{Bdf, Body, MemoryOp, Mps, Repr, Status, Tag};
+use std::sync::Arc;
 
 const BASE: u64 = 0xfe00_0000;
-
-/// A carrier that keeps what is sent, as far as it has room.
-#[derive(Default)]
-struct Kept {
-    room: usize,
-    sent: Vec<(Origin, u16, Vec<u8>)>,
-}
-
-impl Carrier for Kept {
-    fn is_reliable(&self) -> bool {
-        true
-    }
-
-    fn tags(&self) -> std::ops::RangeInclusive<u16> {
-        0..=0
-    }
-
-    fn room(&self) -> usize {
-        self.room
-    }
-
-    fn send(
-        &mut self,
-        origin: Origin,
-        tag: Tag,
-        len: usize,
-        fill: impl FnOnce(&mut [u8]),
-    ) -> Result<(), SendError> {
-        let mut bytes = vec![0; len];
-        fill(&mut bytes);
-        self.room = self.room.checked_sub(1).ok_or(SendError::NoRoom)?;
-        self.sent.push((origin, tag.bits(), bytes));
-        Ok(())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn receive(&mut self, _: Wait, _: impl FnMut(Arrival<'_>)) -> io::Result<usize> {
-        Ok(0)
-    }
-
-    fn is_idle(&self) -> bool {
-        true
-    }
-}
 
 fn psmem(bytes: u64) -> Psmem<Window> {
     let image = Arc::new(Image::zeroes(bytes).unwrap());
@@ -64,7 +28,7 @@ fn handle(psmem: &mut Psmem<Window>, tlp: &[u8]) {
 }
 
 fn answers(psmem: &mut Psmem<Window>) -> Vec<Vec<u8>> {
-    let mut kept = Kept { room: 1000, ..Kept::default() };
+    let mut kept = Memo::with_room(1000);
     psmem.answer(&mut kept);
     kept.sent.into_iter().map(|(_, _, bytes)| bytes).collect()
 }
@@ -130,9 +94,9 @@ fn what_finds_no_room_waits() {
     for tag in 0..5_u8 {
         handle(&mut psmem, &[0, 0, 0, 1, 0, 0, tag, 0xf, 0xfe, 0, 0, 0]);
     }
-    let (mut kept, mut turns) = (Kept::default(), 0);
+    let (mut kept, mut turns) = (Memo::default(), 0);
     while psmem.waiting() > 0 {
-        kept.room = 2;
+        kept.room.set(2);
         psmem.answer(&mut kept);
         turns += 1;
     }
@@ -145,7 +109,7 @@ fn what_finds_no_room_waits() {
 /// Type 1 (`PCIe 5.0 §2.2.8.6`), Msg 30h, code 7fh.
 #[test]
 fn in_a_session_it_speaks_first() {
-    let (mut kept, mut turns) = (Kept { room: 10, ..Kept::default() }, 0);
+    let (mut kept, mut turns) = (Memo::with_room(10), 0);
     serve(&mut kept, &mut psmem(0x1000), false, |_| {
         turns += 1;
         turns < 3

@@ -10,9 +10,6 @@
 //! Sans-IO but for [`serve`], which drives it over a [`Carrier`]. Never sleeps between requests, never answers a TLP that it
 //! did not get, and allocates only while its queue grows.
 
-#[cfg(test)]
-mod tests;
-
 use crate::carrier::{Arrival, Carrier, Wait, announcement};
 use crate::completer::{
     COMPLETIONS_MAX, Completer, CompleterCounters, Completions, Fault, Image, Incoming, Memory,
