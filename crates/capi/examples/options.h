@@ -16,6 +16,7 @@ struct options {
 	unsigned long addr;
 	unsigned long size;
 	const char *data;
+	const char *interface;
 };
 
 #define OPTIONS_HELP \
@@ -25,7 +26,8 @@ struct options {
 	"  -t TAG      tag, 0 to 255 (0)\n" \
 	"  -a ADDRESS  address, hexadecimal (0)\n" \
 	"  -s SIZE     bytes (4)\n" \
-	"  -d TEXT     data to be written\n"
+	"  -d TEXT     data to be written\n" \
+	"  -i NAME     network interface\n"
 
 /* Reads all options; ends the program, with status 2, where one is wrong. */
 static inline void read_options(struct options *o, int argc, char **argv, const char *what)
@@ -35,7 +37,7 @@ static inline void read_options(struct options *o, int argc, char **argv, const 
 
 	memset(o, 0, sizeof(*o));
 	o->size = 4;
-	while ((ch = getopt(argc, argv, "r:l:b:t:a:s:d:h")) != -1) {
+	while ((ch = getopt(argc, argv, "r:l:b:t:a:s:d:i:h")) != -1) {
 		switch (ch) {
 		case 'r': ok = ok && inet_pton(AF_INET, optarg, &o->remote) == 1; break;
 		case 'l': ok = ok && inet_pton(AF_INET, optarg, &o->local) == 1; break;
@@ -44,6 +46,7 @@ static inline void read_options(struct options *o, int argc, char **argv, const 
 		case 'a': o->addr = strtoul(optarg, NULL, 16); break;
 		case 's': o->size = strtoul(optarg, NULL, 0); break;
 		case 'd': o->data = optarg; break;
+		case 'i': o->interface = optarg; break;
 		default: ok = 0;
 		}
 	}

@@ -4,10 +4,10 @@
  * ports, until SIGINT. Outside of them, reads are answered with Unsupported Request.
  */
 #include <signal.h>
-#include <sys/uio.h>
 
 #include <libtlp.h>
 
+#include "completion.h"
 #include "options.h"
 
 #define MAX_PAYLOAD 256 /* bytes; the path's Max_Payload_Size */
@@ -28,39 +28,6 @@ static void stop(int signal)
 static int inside(struct psmem *p, uintptr_t addr, size_t count)
 {
 	return addr >= p->base && addr - p->base <= p->size && count <= p->size - (addr - p->base);
-}
-
-/* Sends one completion: `remain` bytes are to come, these `count` at `addr` among them; without data where `data` is null. */
-static void complete(struct nettlp *nt, struct tlp_mr_hdr *mh, uintptr_t addr, const void *data, size_t count,
-		     size_t remain)
-{
-	static const unsigned char pad[4];
-	struct nettlp_hdr nh = {0, 0};
-	struct tlp_cpl_hdr ch;
-	struct iovec iov[5];
-	int n = 2;
-
-	memset(&ch, 0, sizeof(ch));
-	tlp_set_type(ch.tlp.fmt_type, TLP_TYPE_Cpl);
-	tlp_set_fmt(ch.tlp.fmt_type, TLP_FMT_3DW, data ? TLP_FMT_W_DATA : TLP_FMT_WO_DATA);
-	ch.tlp.tclass = mh->tlp.tclass;
-	ch.tlp.falen = htons(tlp_attr(mh->tlp.falen));
-	ch.completer = htons(nt->requester);
-	ch.requester = mh->requester;
-	ch.tag = mh->tag;
-	ch.lowaddr = addr & 0x7f;
-	tlp_set_cpl_status(ch.stcnt, data ? TLP_CPL_STATUS_SC : TLP_CPL_STATUS_UR);
-	tlp_set_cpl_bcnt(ch.stcnt, remain);
-	iov[0] = (struct iovec){&nh, sizeof(nh)};
-	iov[1] = (struct iovec){&ch, sizeof(ch)};
-	if (data) {
-		tlp_set_length(ch.tlp.falen, tlp_calculate_length(addr, count));
-		iov[n++] = (struct iovec){(void *)pad, addr & 3};
-		iov[n++] = (struct iovec){(void *)data, count};
-		iov[n++] = (struct iovec){(void *)pad, -(addr + count) & 3};
-	}
-	if (writev(nt->sockfd, iov, n) < 0)
-		perror("writev");
 }
 
 static int on_mrd(struct nettlp *nt, struct tlp_mr_hdr *mh, void *arg)

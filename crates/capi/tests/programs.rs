@@ -75,6 +75,25 @@ fn examples_read_and_write() {
     assert_eq!(run(&read, &["-r", "nowhere"]).status.code(), Some(2));
 }
 
+/// Against an adapter they run in `crates/cli/tests/upstream.rs`.
+#[test]
+fn examples_that_need_an_adapter_say_what_they_are_for() {
+    let Some(cc) = compiler("cc") else { return };
+    let adapter = ["-r", "127.14.26.2"];
+    for (source, args, says) in [
+        ("examples/simple_nic.c", &["-h"][..], "on a tap interface"),
+        ("examples/simple_nic.c", &adapter, "-i NAME is needed"),
+        ("examples/tlpperf.c", &["-h"], "measures DMA"),
+        ("examples/tlpperf.c", &[&adapter[..], &["-N", "0"]].concat(), "threads (1)"),
+        ("examples/tlpperf.c", &[&adapter[..], &["-P", "none"]].concat(), "fixed|sequential|random"),
+        ("examples/tlpperf.c", &[&adapter[..], &["-N", "3", "-R", "diff", "-s", "512"]].concat(), "region"),
+    ] {
+        let output = run(&program(cc, source, GNU99), args);
+        assert_eq!(output.status.code(), Some(2), "{source} {args:?}: {}", text(&output));
+        assert!(text(&output).contains(says), "{source} {args:?}: {}", text(&output));
+    }
+}
+
 /// What a host asks of pseudo memory.
 fn request(op: MemoryOp, tag: u16, address: u64, len: u32) -> MemoryRequest {
     let span = Span::covering(address, len).unwrap();
