@@ -216,12 +216,17 @@ fn rules_hold_for_each_peer_window_and_direction() {
     nettlp.dma_write(0x1000, b"strange.");
     assert_eq!(nettlp.dma_read(0x1000, &mut out), Err(Failed::TimedOut));
     assert_eq!(message(stranger, there, 1), None);
+    // The address that the kernel gives to LibTLP's questions on the loopback.
+    let kernels = IpAddr::from(Ipv4Addr::LOCALHOST);
+    assert_eq!(message(kernels, there, 2).unwrap(), ID.bits().to_le_bytes());
+    assert_eq!(message(kernels, there, 9), None);
     let counted = served.stop();
     let reader = counted.peers[&reader];
     assert_eq!((reader.reads, reader.refused_reads, reader.refused_writes), (2, 5, 1));
     let writer = counted.peers[&writer];
     assert_eq!((writer.writes, writer.refused_writes, writer.refused_reads), (1, 1, 1));
-    assert_eq!((counted.strangers.datagrams, counted.strangers.last), (3, Some(stranger)));
+    let strangers = counted.strangers;
+    assert_eq!((strangers.datagrams, strangers.messaging, strangers.last), (4, 1, Some(kernels)));
 }
 
 #[test]

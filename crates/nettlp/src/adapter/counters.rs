@@ -53,13 +53,15 @@ device::counters! {
     }
 }
 
-/// What came from addresses that no rule names. All of it is dropped.
+/// What came from addresses that no rule names. All of it is dropped, but for questions of messaging from 127.0.0.1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Strangers {
     /// Datagrams, beyond those that the kernel's filter has dropped.
     pub datagrams: u64,
     /// Their bytes.
     pub bytes: u64,
+    /// Questions of messaging from 127.0.0.1, which were answered; they are none of these datagrams.
+    pub messaging: u64,
     /// Who sent the last one.
     pub last: Option<IpAddr>,
 }
@@ -75,6 +77,7 @@ impl Strangers {
     pub fn add(&mut self, other: &Strangers) {
         self.datagrams += other.datagrams;
         self.bytes += other.bytes;
+        self.messaging += other.messaging;
         self.last = other.last.or(self.last);
     }
 }

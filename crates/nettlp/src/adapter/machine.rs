@@ -15,7 +15,7 @@ use capture::encap::{
     PORT_ADAPTER, PORT_CONFIG, PORT_CONFIG_OLD, PORT_DEVICE, PORT_HOST, PORT_MESSAGING, PORT_SESSION,
     PortScheme,
 };
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use tlp::{Bdf, Body, MemoryOp, Repr, Span, Status, Time};
 
 /// What an adapter is, and whom it serves.
@@ -71,12 +71,12 @@ impl<B: Backend> Adapter<B> {
         bytes: &[u8],
         out: &mut dyn Datagrams,
     ) -> bool {
+        let way = Way { port, peer: from };
         let Some(peer) = self.settings.allow.peer(from.ip()) else {
-            self.strangers.count(from.ip(), bytes.len());
+            self.stranger(now, way, bytes, out);
             return true;
         };
         let is_config_old = port == PORT_CONFIG_OLD && bytes.len() == CONFIG_LEN;
-        let way = Way { port, peer: from };
         let done = match port {
             PORT_MESSAGING => self.messaging(now, way, bytes, out),
             PORT_CONFIG => self.config(now, peer, way, bytes, out),
@@ -137,6 +137,18 @@ impl<B: Backend> Adapter<B> {
     #[must_use]
     pub const fn strangers(&self) -> Strangers {
         self.strangers
+    }
+
+    /// A datagram from an address that no rule names. LibTLP asks messaging from the address that the kernel chooses, on the
+    /// loopback 127.0.0.1, whichever its TLPs have; and who may send from there may from all addresses of the loopback.
+    fn stranger(&mut self, now: Time, way: Way, bytes: &[u8], out: &mut dyn Datagrams) {
+        let from = way.peer.ip();
+        let asks = way.port == PORT_MESSAGING && from.to_canonical() == Ipv4Addr::LOCALHOST;
+        if asks && self.messaging(now, way, bytes, out).is_ok() {
+            self.strangers.messaging += 1;
+        } else {
+            self.strangers.count(from, bytes.len());
+        }
     }
 
     /// A datagram with a TLP.

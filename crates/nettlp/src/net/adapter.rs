@@ -18,7 +18,7 @@ use capture::encap::{
 use nix::sys::epoll::{Epoll, EpollEvent};
 use nix::sys::socket::MsgFlags;
 use std::io;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::ops::RangeInclusive;
 use tlp::{Duration, Tag, Time};
 
@@ -149,6 +149,16 @@ struct Watched {
     batches: u32,
 }
 
+/// Whose datagrams the kernel lets through to a port. Messaging on the loopback is asked from 127.0.0.1 also where TLPs come from
+/// another of its addresses.
+fn peers_of(options: &AdapterOptions, number: u16) -> Vec<Network> {
+    let mut peers = options.peers.clone();
+    if number == PORT_MESSAGING && options.address.is_loopback() && !peers.is_empty() {
+        peers.push(Network::from(IpAddr::from(Ipv4Addr::LOCALHOST)));
+    }
+    peers
+}
+
 /// The sockets of an adapter, one for each port, on one address.
 #[derive(Debug)]
 pub struct AdapterSockets {
@@ -189,7 +199,8 @@ impl AdapterSockets {
             let shared = number == PORT_SESSION && options.share.1 > 1;
             let bind = if shared { socket::bind_shared } else { socket::bind };
             let socket = bind(SocketAddr::new(options.address, number), rule)?;
-            filter::attach(&socket, ipv6, &options.peers).map_err(OpenError::io("filtering peers"))?;
+            let peers = peers_of(options, number);
+            filter::attach(&socket, ipv6, &peers).map_err(OpenError::io("filtering peers"))?;
             batch::report_drops(&socket).map_err(OpenError::io("asking for the count of drops"))?;
             ports.push(Port { socket, number });
         }

@@ -47,6 +47,7 @@ struct PeerReport {
 struct StrangersReport {
     datagrams: u64,
     bytes: u64,
+    messaging: u64,
     last: Option<IpAddr>,
 }
 
@@ -77,6 +78,7 @@ impl Report {
             strangers: StrangersReport {
                 datagrams: strangers.datagrams,
                 bytes: strangers.bytes,
+                messaging: strangers.messaging,
                 last: strangers.last,
             },
             completer: counted.completer.rows().collect(),
@@ -96,7 +98,7 @@ impl Report {
             let _ = write!(text, "\n{}: {}", peer.rules.join(" "), line(&peer.counts));
         }
         if self.strangers.datagrams > 0 {
-            let StrangersReport { datagrams, bytes, last } = &self.strangers;
+            let StrangersReport { datagrams, bytes, last, .. } = &self.strangers;
             let last = last.map(|last| format!(", the last from {last}")).unwrap_or_default();
             let _ = write!(text, "\nstrangers: {datagrams} datagrams, {bytes} bytes{last}");
         }
