@@ -8,7 +8,7 @@
 //! +8   u64  bus address of the RX ring
 //! +16  u32  TX index, a doorbell: number of the descriptor behind the last one to send
 //! +20  u32  RX index, a doorbell: number of a descriptor whose buffer is free for a frame
-//! +24  u32  enabled: 0 or 1
+//! +24  u32  enabled: 0 or 1; with 0 the rings begin anew, and posted buffers are forgotten
 //! ```
 //!
 //! A ring has 256 descriptors of 16 B: `u64` address of the frame, `u64` its bytes. A receive buffer always has 2048 B;
@@ -166,6 +166,10 @@ struct Nic {
     /// Frames that wait for a buffer.
     arrived: Inbox,
     on_wire: Cell<usize>,
+    /// The next descriptor to send.
+    head: Cell<u32>,
+    /// How often the rings have begun anew.
+    rings: Cell<u32>,
 }
 
 impl Nic {
@@ -187,6 +191,8 @@ impl Nic {
             buffers: Queue::new(RING_ENTRIES as usize),
             arrived,
             on_wire: Cell::new(0),
+            head: Cell::new(0),
+            rings: Cell::new(0),
         })
     }
 
@@ -210,26 +216,37 @@ impl Nic {
 
     fn write(&self, write: &WriteRequest) {
         self.registers.borrow_mut().write(write);
+        let enabled = self.registers.borrow().u32(register::ENABLED as usize) & 1 == 1;
         let doorbells = match write {
             w if w.at(self.bar, register::TX_INDEX) => &self.tx_doorbells,
             w if w.at(self.bar, register::RX_INDEX) => &self.rx_doorbells,
+            w if w.at(self.bar, register::ENABLED) && !enabled => return self.forget(),
             _ => return,
         };
-        let enabled = self.registers.borrow().u32(register::ENABLED as usize) & 1 == 1;
         if !enabled || write.u32() >= RING_ENTRIES || !doorbells.push(write.u32()) {
             self.counters.change(|c| c.refused_doorbells += 1);
         }
     }
 
+    /// The rings begin anew.
+    fn forget(&self) {
+        self.head.set(0);
+        self.rings.set(self.rings.get().wrapping_add(1));
+        while self.tx_doorbells.try_pop().is_some() || self.rx_doorbells.try_pop().is_some() {}
+        while self.buffers.try_pop().is_some() {}
+    }
+
     /// Sends what lies between the descriptor after the last one sent and the TX index.
     async fn transmitter(self: Rc<Nic>) {
-        let mut head = 0;
         loop {
             let tail = self.tx_doorbells.pop().await;
-            while head != tail {
-                let sent = self.transmit(head).await;
+            let rings = self.rings.get();
+            while self.rings.get() == rings && self.head.get() != tail {
+                let sent = self.transmit(self.head.get()).await;
                 self.note(sent);
-                head = (head + 1) % RING_ENTRIES;
+                if self.rings.get() == rings {
+                    self.head.set((self.head.get() + 1) % RING_ENTRIES);
+                }
             }
         }
     }
@@ -267,7 +284,9 @@ impl Nic {
     async fn buffer_reader(self: Rc<Nic>) {
         loop {
             let index = self.rx_doorbells.pop().await;
+            let rings = self.rings.get();
             match self.descriptor(register::RX_RING, index).await {
+                Ok(_) if self.rings.get() != rings => {}
                 Ok(buffer) if buffer.address != 0 && self.buffers.push(buffer) => {}
                 Ok(_) => self.counters.change(|c| c.refused_descriptors += 1),
                 Err(error) => self.note(Err(error)),

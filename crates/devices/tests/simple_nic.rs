@@ -211,6 +211,37 @@ fn frames_without_a_buffer_are_lost_and_counted() {
     assert_eq!(*lab.counters.get(), Counters { tx_frames: 1, no_buffer: 1, ..Counters::default() });
 }
 
+/// A driver that sets the rings up anew writes 0 to `enabled` first.
+#[test]
+fn without_being_enabled_the_rings_and_the_buffers_are_forgotten() {
+    let mut lab = Lab::new(peer());
+    lab.run(async |cpu| {
+        let base = found(BAR, BAR_BYTES).address(BAR, 0)?;
+        let write =
+            async |offset, value| cpu.write_u32(base + offset, value).await.map_err(|e| e.to_string());
+        let frame = Arp { kind: Kind::Request, from: HOST, to: PEER }.emit();
+        cpu.memory().write(0x3000, &frame).unwrap();
+        for (descriptor, address) in [(0x1000, 0x3000), (0x2000, 0x4000)] {
+            cpu.memory().write_u64(descriptor, address).unwrap();
+            cpu.memory().write_u64(descriptor + 8, frame.len() as u64).unwrap();
+        }
+        cpu.write_u64(base, 0x1000).await.map_err(|e| e.to_string())?;
+        cpu.write_u64(base + 8, 0x2000).await.map_err(|e| e.to_string())?;
+        write(24, 1).await?;
+        write(20, 0).await?; // a buffer, whose frame comes too late
+        for _ in 0..2 {
+            write(16, 1).await?; // each time the first descriptor
+            cpu.interrupt(32).await;
+            write(24, 0).await?;
+            write(24, 1).await?;
+        }
+        cpu.sleep(LATENCY * 2).await;
+        Ok(())
+    })
+    .unwrap();
+    assert_eq!(*lab.counters.get(), Counters { tx_frames: 2, no_buffer: 2, ..Counters::default() });
+}
+
 /// An echo request as it stands in NetTLP's capture of a ping, frame 5; and its reply, frame 7, up to what the
 /// peer is free to choose (IPv4 identification, flags and checksum).
 #[test]

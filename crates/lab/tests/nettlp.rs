@@ -8,7 +8,7 @@ mod bytes;
 use bytes::Bytes;
 use nettlp::adapter::{Backend, Full, Outbox, Received, Way};
 use nettlp::carrier::SendError;
-use nettlp::wire::messaging::{Reply, Request};
+use nettlp::wire::messaging::{MsixEntry, Reply, Request};
 use proptest::prelude::*;
 use riser_lab::nettlp::{LabBackend, MAX_PEER_READS, RecordedLab, Replay, Timing};
 use riser_lab::{CaptureOptions, LabFile, build, parse};
@@ -16,8 +16,8 @@ use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use tlp::{
-    Bdf, Body, Completion, Data, Duration, MemoryOp, MemoryRequest, PayloadPool, Repr, Span, Status, Tag,
-    Time, Tlp,
+    Bdf, Body, Completion, Data, Duration, MemoryOp, MemoryRequest, PayloadPool, Prefixes, Repr, Span,
+    Status, Tag, Time, Tlp,
 };
 
 const PLAIN: &str =
@@ -225,6 +225,26 @@ fn what_the_fabric_does_not_serve_is_answered_with_its_status() {
     assert_eq!(lab.slot().counters().failed, 1);
 }
 
+/// LibTLP's reads cross 4 KiB boundaries, which no TLP of a fabric may (`PCIe 5.0 §2.2.7`).
+#[test]
+fn a_read_across_4_kib_is_answered_whole() {
+    let (mut lab, mut now) = booted(PLAIN, Timing::Off);
+    let mut out = Sent::new();
+    let bytes: Vec<u8> = (1..=100).collect();
+    for (at, part) in [(0x1fc0, &bytes[..64]), (0x2000, &bytes[64..])] {
+        let write = write(&out.pool, at, part);
+        give(&mut lab, now, way(0), &write, &mut out).unwrap();
+    }
+    let Tlp { repr, .. } = read(0x100, 9, 0x1fc3, 61);
+    let asked = Received { way: way(0), repr: &repr, prefixes: &Prefixes::NONE, data: &[], behind_bytes: 30 };
+    lab.handle(now, &asked, &mut out).unwrap();
+    advance(&mut lab, &mut now, Duration::from_us(5), &mut out);
+    let parts: Vec<Tlp> = out.out.drain(..).map(|(_, tlp)| tlp).collect();
+    assert_eq!(completion(&parts[0]).byte_count, 91);
+    let data = parts.iter().flat_map(|part| part.data.bytes().unwrap().to_vec());
+    assert_eq!(data.collect::<Vec<u8>>(), bytes[3..94]);
+}
+
 #[test]
 fn holes_in_a_write_stay_as_they_were() {
     let (mut lab, mut now) = booted(PLAIN, Timing::Off);
@@ -382,6 +402,19 @@ fn without_device_software_reads_are_refused_at_once() {
 }
 
 /// Posted writes wait in the host while the device software takes none: none is lost.
+/// Device software may open its sockets later than it is given time for.
+#[test]
+fn a_station_sets_the_nic_up_again_until_it_hears_of_it() {
+    let (mut lab, mut now) = booted(&lab("driver = \"station\"\nstart_after_ms = 0\n"), Timing::On);
+    let mut out = Sent::new();
+    advance(&mut lab, &mut now, Duration::from_ms(1200), &mut out);
+    assert_eq!(lab.slot().station().opened, 3, "at once, and every 500 ms");
+    let MsixEntry { address, data } = lab.slot().msix_table()[1];
+    give(&mut lab, now, way(0), &write(&PayloadPool::new(), address, &data.to_le_bytes()), &mut out).unwrap();
+    advance(&mut lab, &mut now, Duration::from_ms(1200), &mut out);
+    assert_eq!(lab.slot().station().opened, 3);
+}
+
 #[test]
 fn writes_that_overrun_are_held_up_by_credits() {
     let keys = "driver = \"mmio\"\nstart_after_ms = 0\nexercise_bytes = 200000\n";

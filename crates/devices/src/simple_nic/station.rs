@@ -21,8 +21,10 @@ use tlp::{Duration, Time};
 const RX_BUFFERS: u32 = 8;
 /// Frames that wait to be sent; further ones are lost, and counted.
 const MAX_QUEUED: usize = 64;
-/// How long a frame may take until its interrupt comes; then the next goes all the same.
-const TX_PATIENCE: Duration = Duration::from_ms(20);
+/// How long a frame may take until its interrupt comes; then the next goes all the same, in the buffer of this one.
+const TX_PATIENCE: Duration = Duration::from_ms(100);
+/// After which the NIC is set up once more, where it has not shown that it is there: it may have come later than was said.
+const OPEN_AGAIN: Duration = Duration::from_ms(500);
 /// How often the station looks at its descriptors without an interrupt, which may be lost.
 const LOOK: Duration = Duration::from_ms(10);
 /// ICMP identifier of its pings.
@@ -98,7 +100,7 @@ pub async fn station(
     loop {
         let life = arrivals();
         host.open().await.map_err(said)?;
-        while arrivals() == life {
+        while arrivals() == life && !host.is_unheard() {
             host.turn().await.map_err(said)?;
         }
     }
@@ -121,6 +123,8 @@ struct Host {
     queue: VecDeque<Vec<u8>>,
     /// When the frame under way is given up.
     sending: Option<Time>,
+    /// Until when the NIC has to show that it is there: by an interrupt, or a frame. `None` once it has.
+    unheard: Option<Time>,
     peer: Option<Station>,
     next_ping: Time,
     sent_pings: u32,
@@ -150,6 +154,7 @@ impl Host {
             tx_index: 0,
             queue: VecDeque::new(),
             sending: None,
+            unheard: None,
             peer: None,
             next_ping: cpu.now(),
             sent_pings: 0,
@@ -162,6 +167,7 @@ impl Host {
     async fn open(&mut self) -> Result<(), String> {
         self.report.change(|c| c.opened += 1);
         (self.tx_index, self.sending, self.peer) = (0, None, None);
+        self.unheard = Some(self.cpu.now() + OPEN_AGAIN);
         self.queue.clear();
         self.cpu.write_u32(self.register(register::ENABLED)?, 0).await.map_err(text)?;
         self.cpu.write_u64(self.register(register::TX_RING)?, self.tx_ring).await.map_err(text)?;
@@ -195,14 +201,21 @@ impl Host {
         let vector = |index| self.function.vector(index);
         let (rx, tx) = (self.cpu.interrupt(vector(RX_VECTOR)), self.cpu.interrupt(vector(TX_VECTOR)));
         let wake = self.cpu.sleep_until(self.wake_at());
-        if let Either::Left(Either::Right(())) = select(select(rx, tx), wake).await {
-            self.sending = None;
+        match select(select(rx, tx), wake).await {
+            Either::Left(Either::Left(())) => self.unheard = None,
+            Either::Left(Either::Right(())) => (self.sending, self.unheard) = (None, None),
+            Either::Right(()) => {}
         }
         for index in 0..RX_BUFFERS {
             self.receive(index).await?;
         }
         self.ping();
         self.send().await
+    }
+
+    /// What was written to the NIC may have found nobody.
+    fn is_unheard(&self) -> bool {
+        self.unheard.is_some_and(|until| self.cpu.now() >= until)
     }
 
     fn wake_at(&self) -> Time {
@@ -224,6 +237,7 @@ impl Host {
         let buffer = self.rx_buffers + BUFFER_BYTES * u64::from(index);
         self.cpu.memory().read(buffer, &mut frame).map_err(text)?;
         self.post(index).await?;
+        self.unheard = None;
         self.report.change(|c| c.rx_frames += 1);
         self.answer(&frame);
         Ok(())

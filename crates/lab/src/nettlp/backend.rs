@@ -10,6 +10,7 @@ use crate::build::Assembly;
 use fabric::{Limits, Stop};
 use nettlp::adapter::{Backend, Full, Outbox, Received, Way};
 use nettlp::carrier::SendError;
+use nettlp::completer::Incoming;
 use nettlp::wire::messaging::{Reply, Request};
 use std::io;
 use tlp::{Body, Duration, Repr, Time, Tlp};
@@ -77,9 +78,12 @@ impl Core {
         let bridge = &self.slot.bridge;
         match event {
             Event::Tlp { way, tlp } => {
-                let Ok(parsed) = Repr::parse(tlp) else { return };
-                let data = &tlp[parsed.data.clone()];
-                bridge.borrow_mut().take_from_peer(now, *way, &parsed.repr, &parsed.prefixes, data);
+                let mut scratch = [0; 4];
+                let Ok(incoming) = Incoming::parse(tlp, &mut scratch) else { return };
+                let Incoming { repr, prefixes, data, rest, .. } = &incoming;
+                let behind_bytes = rest.map_or(0, |(span, _)| span.byte_count());
+                let received = Received { way: *way, repr, prefixes, data, behind_bytes };
+                bridge.borrow_mut().take_from_peer(now, &received);
             }
             Event::Config { register_dw, byte_enables, value } => {
                 self.slot.config_write(now, *register_dw, *byte_enables, *value);
@@ -203,6 +207,9 @@ impl LabBackend {
             out.copy_from_slice(&prefix.0.to_be_bytes());
         }
         repr.emit(rest);
+        if tlp.behind_bytes > 0 {
+            Incoming::join_at_4k(rest, tlp.behind_bytes);
+        }
         self.scratch.extend_from_slice(tlp.data);
         let event = Event::Tlp { way: tlp.way, tlp: std::mem::take(&mut self.scratch) };
         self.input(&event);
@@ -294,6 +301,10 @@ enum Sent {
 impl Backend for LabBackend {
     fn is_ready(&self) -> bool {
         self.failed.is_none() && self.core.slot.bridge.borrow().has_room()
+    }
+
+    fn reads_across_4k(&self) -> bool {
+        true
     }
 
     fn handle(&mut self, now: Time, tlp: &Received<'_>, out: &mut dyn Outbox) -> Result<(), Full> {

@@ -20,7 +20,7 @@ use device::{
     BarIndex, CompletionError, Device, DmaAtomic, DmaError, DmaId, DmaOptions, DmaRead, DmaWrite, Input,
     Output, Request, RequestOp, ResetKind, Token,
 };
-use nettlp::adapter::{Registers, Way};
+use nettlp::adapter::{Received, Registers, Way};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -129,25 +129,18 @@ impl Bridge {
         !self.jobs.is_empty() || !self.writes.is_empty()
     }
 
-    /// A TLP of a peer: `data` are the whole DWs of its data. To be called where there is
-    /// [room](Self::has_room).
-    pub(crate) fn take_from_peer(
-        &mut self,
-        now: Time,
-        way: Way,
-        repr: &Repr,
-        prefixes: &Prefixes,
-        data: &[u8],
-    ) {
+    /// A TLP of a peer. To be called where there is [room](Self::has_room).
+    pub(crate) fn take_from_peer(&mut self, now: Time, from: &Received<'_>) {
+        let Received { way, repr, prefixes, data, .. } = *from;
         (self.now, self.woken) = (now, true);
         let kept = data.get(repr.data_lanes()).unwrap_or_default();
         match &repr.body {
             Body::Memory(m) if m.op.is_read() && repr.at != AddressType::TranslationRequest => {
-                self.read(way, repr, m, prefixes);
+                self.read(from, m);
             }
             Body::Memory(m) if m.op == MemoryOp::Write => self.write(repr, m, prefixes, kept),
             Body::Atomic(a) => {
-                let question = Question { span: None, ..question(way, repr, None) };
+                let question = question(way, repr, None);
                 let operands = Data::Carried(self.pool.copy(kept));
                 let (address, op, options) = (a.address, a.op, options(repr, prefixes));
                 self.counters.peer_atomics += 1;
@@ -164,11 +157,15 @@ impl Bridge {
         }
     }
 
-    fn read(&mut self, way: Way, repr: &Repr, m: &MemoryRequest, prefixes: &Prefixes) {
+    /// A read; the endpoint splits one that goes `behind_bytes` past a 4 KiB boundary, as it splits all.
+    fn read(&mut self, from: &Received<'_>, m: &MemoryRequest) {
+        let Received { way, repr, prefixes, behind_bytes, .. } = *from;
         self.counters.peer_reads += 1;
         let locked = m.op == MemoryOp::ReadLocked;
-        let id = self.job(Question { locked, ..question(way, repr, Some(m.span)) });
-        let len = if m.span.is_zero_length() { 0 } else { m.span.byte_count() };
+        let asked = question(way, repr, Some(m.span));
+        let byte_count = asked.byte_count + behind_bytes;
+        let id = self.job(Question { locked, byte_count, ..asked });
+        let len = if m.span.is_zero_length() { 0 } else { byte_count };
         let options = options(repr, prefixes);
         self.want(Wanted::Read(DmaRead { id, address: m.span.first_byte(), len, carry: true, options }));
     }
@@ -349,7 +346,8 @@ pub(crate) enum Fate {
 
 fn question(way: Way, repr: &Repr, span: Option<Span>) -> Question {
     let (requester, tag) = repr.transaction();
-    Question { way, requester, tag, tc: repr.tc, attr: repr.attr, span, locked: false }
+    let (first_byte, byte_count) = span.map_or((0, 4), |span| (span.first_byte(), span.byte_count()));
+    Question { way, requester, tag, tc: repr.tc, attr: repr.attr, first_byte, byte_count, locked: false }
 }
 
 fn options(repr: &Repr, prefixes: &Prefixes) -> DmaOptions {

@@ -5,9 +5,7 @@
 use nettlp::adapter::Way;
 use std::collections::VecDeque;
 use tlp::split::completion_piece;
-use tlp::{
-    Attributes, Bdf, Body, Completion, Data, Mps, Rcb, Repr, Span, Status, Tag, Time, Tlp, TrafficClass,
-};
+use tlp::{Attributes, Bdf, Body, Completion, Data, Mps, Rcb, Repr, Status, Tag, Time, Tlp, TrafficClass};
 
 /// Requests of the host that wait to leave, in TLPs. While there are as many, further ones stay in the endpoint, and their
 /// credits with them: so posted writes that overrun the device software hold the host up, and none is dropped.
@@ -21,8 +19,10 @@ pub(crate) struct Question {
     pub(crate) tag: Tag,
     pub(crate) tc: TrafficClass,
     pub(crate) attr: Attributes,
-    /// Of a memory read the bytes asked for; `None` for what is answered from byte 0 on, or by a status alone.
-    pub(crate) span: Option<Span>,
+    /// Of a memory read the first byte asked for; of others 0.
+    pub(crate) first_byte: u64,
+    /// Bytes asked for, which a status other than success is told with.
+    pub(crate) byte_count: u32,
     /// MRdLk.
     pub(crate) locked: bool,
 }
@@ -44,11 +44,11 @@ impl Answer {
 
     /// Its next TLP, as the peer asked for it: with its requester ID and tag, its Byte Count and Lower Address.
     fn next(&self, mps: Mps) -> (Tlp, u32) {
-        let Question { requester, tag, tc, attr, span, locked, .. } = self.question;
-        let address = span.map_or(0, Span::first_byte) + u64::from(self.sent);
+        let Question { requester, tag, tc, attr, first_byte, byte_count, locked, .. } = self.question;
+        let address = first_byte + u64::from(self.sent);
         let (status, total) = match &self.result {
             Ok(data) => (Status::Success, data.len() as u32),
-            Err(status) => (*status, span.map_or(4, Span::byte_count)),
+            Err(status) => (*status, byte_count),
         };
         let remaining = total - self.sent;
         let mut body = Completion {

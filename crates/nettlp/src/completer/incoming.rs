@@ -9,7 +9,7 @@
 //! | Length 1024 with the bit above the field set, which is Address Type 01b | Length 1024, untranslated |
 //! | a request across a 4 KiB boundary | two requests, the second in [`Incoming::rest`] |
 
-use tlp::wire::{FamilyHeader, Header, MemoryHeader, Part};
+use tlp::wire::{FamilyHeader, Header, MemoryHeader, Part, field};
 use tlp::{AddressType, Body, MemoryOp, MemoryRequest, ParseError, Parsed, Prefixes, Repr, RuleId, Span};
 
 /// A whole TLP: legal, or mended.
@@ -39,6 +39,19 @@ impl<'a> Incoming<'a> {
             Ok(parsed) => Ok(Incoming::legal(parsed, bytes)),
             Err(error) => Incoming::mended(bytes, scratch, error),
         }
+    }
+
+    /// The header of a read that goes `behind_bytes` past the 4 KiB boundary at which `header`, without prefixes, ends: what
+    /// [`parse`](Self::parse) takes apart.
+    ///
+    /// # Panics
+    /// Where `header` is shorter than two DW.
+    pub fn join_at_4k(header: &mut [u8], behind_bytes: u32) {
+        let length = (field::LENGTH.get(header) + behind_bytes.div_ceil(4)) & field::LENGTH.mask();
+        header[2] = header[2] & !0x3 | (length >> 8) as u8;
+        header[3] = length as u8;
+        // Last DW Byte Enables, above the First: the lanes up to the last byte.
+        header[7] = header[7] & 0xf | (0xf >> (behind_bytes.wrapping_neg() & 3)) << 4;
     }
 
     fn legal(parsed: Parsed, bytes: &'a [u8]) -> Incoming<'a> {
@@ -188,6 +201,19 @@ mod tests {
         let incoming = Incoming::parse(&read, &mut scratch).unwrap();
         let rest = Span::from_fields(0x1_0000_2000, 4, 0xf, 0xf).unwrap();
         assert_eq!((incoming.rest, incoming.repr.data_dw()), (Some((rest, &[][..])), 0));
+        // Rows: Length, byte enables, address. What was taken apart is put together again.
+        for (length, enables, address) in
+            [(2, 0x3c, 0x1ffc), (0, 0xff, 0x1ffc), (0x3ff, 0x18, 0x1008), (9, 0x7f, 0x1ff0)]
+        {
+            let mut read =
+                [0, 0, 0, length as u8, 0x1a, 0, 9, enables, 0, 0, (address >> 8) as u8, address as u8];
+            read[2] = (length >> 8) as u8;
+            let incoming = Incoming::parse(&read, &mut scratch).unwrap();
+            let mut joined = [0; 12];
+            incoming.repr.emit(&mut joined);
+            Incoming::join_at_4k(&mut joined, incoming.rest.unwrap().0.byte_count());
+            assert_eq!(joined, read);
+        }
         // At the end of the address space there is nothing behind.
         let end = [0x20, 0, 0, 2, 0x1a, 0, 9, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xfc];
         assert!(Incoming::parse(&end, &mut scratch).is_err());
