@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 fn built(name: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("c-{}", std::process::id()));
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("upstream-c");
     std::fs::create_dir_all(&folder).unwrap();
     folder.join(name)
 }
