@@ -2,9 +2,8 @@
 //! As `lossy_path`, over real sockets: a client, a proxy that loses 1 %, doubles 1 % and holds back 5 % of all datagrams, and
 //! an adapter whose memory is rewritten throughout. Loopback, 127.12.x.y.
 //!
-//! 10 million reads of each scheme, on a machine with nothing else to do: where threads wait for a core for longer than tags
-//! rest (100 ms), datagrams outlive the lifetime that is assumed, and wrong data is what must come of it. 20 minutes for
-//! each: 1024 tags that rest for 100 ms make 10,240 reads a second.
+//! 10 million reads of each scheme: 1024 tags that rest for 100 ms make 10,240 reads a second at most, so ports take 19
+//! minutes for each scheme, a session 7 to 11, on two cores that are busy with other things too.
 //! `cargo test --release -p riser-nettlp --test lossy_sockets -- --ignored --nocapture --test-threads 1`
 
 #[path = "support/proxy.rs"]
