@@ -10,7 +10,7 @@ use crate::reader::{Fault, Frame, Interface, Item, LINKTYPE_ETHERNET, Mark, Read
 use crate::session;
 use crate::time::Timestamp;
 use std::io::{self, Read};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use tlp::{Dllp, DllpError, ParseError, Prefixes, Repr};
 
 /// What a capture holds at one place.
@@ -40,11 +40,11 @@ pub struct Path {
     /// 802.1Q tags.
     pub vlans: Vlans,
     /// Source address.
-    pub source: Ipv4Addr,
+    pub source: IpAddr,
     /// Source UDP port.
     pub source_port: u16,
     /// Destination address.
-    pub destination: Ipv4Addr,
+    pub destination: IpAddr,
     /// Destination UDP port.
     pub destination_port: u16,
     /// The NetTLP header, where there is one.
@@ -96,7 +96,7 @@ pub enum Ecrc {
 /// Sound, but neither TLP nor DLLP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Other {
-    /// Another EtherType or IPv4 protocol.
+    /// Another EtherType, or another protocol over IP.
     Foreign(Foreign),
     /// UDP between ports that are not NetTLP's.
     Port {
@@ -118,7 +118,7 @@ pub enum Bad {
     /// A link type that is not decoded.
     #[error("link type {0}: legal is {LINKTYPE_ETHERNET} (Ethernet)")]
     LinkType(u16),
-    /// A fault of Ethernet, IPv4, UDP or the NetTLP header.
+    /// A fault of Ethernet, IP, UDP or the NetTLP header.
     #[error("{0}")]
     Encap(EncapError),
     /// The TLP's header cannot be read.

@@ -2,7 +2,7 @@
 //! TLP captures: in and out, decoded, matched, counted, rendered.
 //!
 //! - [`open`], [`reader`]: pcap and pcapng to frames. - [`writer`]: TLPs and DLLPs to pcapng.
-//! - [`encap`]: Ethernet, IPv4, UDP and the NetTLP header, both ways. - [`decode`]: a frame to a [`Record`].
+//! - [`encap`]: Ethernet, IP, UDP and the NetTLP header, both ways. - [`decode`]: a frame to a [`Record`].
 //! - [`session`]: the records of riser's sessions, by name. - [`superpacket`]: several datagrams in one frame.
 //! - [`matcher`]: requests with their completions. - [`sequence`]: what a link does with each TLP: taken, or sent again.
 //! - [`transactions`]: whole transactions, with Acks and replays. - [`filter`]: which of them to show.

@@ -4,20 +4,22 @@
 //!
 //! Never allocates, and never cuts what does not fit in every part: a frame that is one datagram stays one.
 
-use crate::encap::{self, Datagram, NETTLP_LEN, Parsed, PortUse, internet_checksum};
+use crate::encap::{self, Datagram, NETTLP_LEN, Parsed, PortUse, internet_checksum, udp_checksum_ipv6};
 use tlp::wire::Header;
 
 const ETHERNET_LEN: usize = 14;
 const VLAN_LEN: usize = 4;
+const IPV6_LEN: usize = 40;
 const UDP_LEN: usize = 8;
 
 /// How a frame is cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cut {
-    /// Bytes of Ethernet, IPv4 and UDP, which each part has again.
+    /// Bytes of Ethernet, IP and UDP, which each part has again.
     headers: usize,
-    /// Where in the frame the IPv4 header begins.
+    /// Where in the frame the IP header begins.
     ip: usize,
+    is_ipv6: bool,
     /// Bytes of UDP payload of each part but the last.
     part: usize,
     /// Bytes of UDP payload in all.
@@ -31,8 +33,8 @@ impl Cut {
         let Ok(Parsed::Datagram(datagram)) = encap::parse(frame, frame.len()) else { return None };
         let part = part_len(&datagram)?;
         let ip = ETHERNET_LEN + VLAN_LEN * datagram.vlans.ids().len();
-        let headers = ip + usize::from(frame[ip] & 0xf) * 4 + UDP_LEN;
-        Some(Cut { headers, ip, part, payload: datagram.payload.len() })
+        let (headers, is_ipv6) = (datagram.payload_at, datagram.source.is_ipv6());
+        Some(Cut { headers, ip, is_ipv6, part, payload: datagram.payload.len() })
     }
 
     /// How many datagrams there are, 2 and more.
@@ -41,8 +43,8 @@ impl Cut {
         self.payload.div_ceil(self.part)
     }
 
-    /// Writes datagram `index` as a frame of its own into `out`, and returns its bytes: lengths and the IPv4 checksum are
-    /// right, the UDP checksum is 0, "not computed". `frame` is the one that was cut.
+    /// Writes datagram `index` as a frame of its own into `out`, and returns its bytes: lengths and checksums are right; over
+    /// IPv4 UDP's is 0, "not computed". `frame` is the one that was cut.
     ///
     /// # Panics
     /// Where `index` is not below [`parts`](Self::parts), or `out` is shorter than `frame`.
@@ -51,14 +53,21 @@ impl Cut {
         let len = self.part.min(self.payload - from);
         out[..self.headers].copy_from_slice(&frame[..self.headers]);
         out[self.headers..self.headers + len].copy_from_slice(&frame[self.headers + from..][..len]);
-        let udp = self.headers - UDP_LEN;
-        put(out, self.ip + 2, self.headers - self.ip + len);
+        let (udp, end) = (self.headers - UDP_LEN, self.headers + len);
         put(out, udp + 4, UDP_LEN + len);
         put(out, udp + 6, 0);
-        put(out, self.ip + 10, 0);
-        let checksum = internet_checksum(&out[self.ip..udp]);
-        put(out, self.ip + 10, usize::from(checksum));
-        self.headers + len
+        if self.is_ipv6 {
+            put(out, self.ip + 4, end - self.ip - IPV6_LEN);
+            let addresses = &out[self.ip + 8..self.ip + IPV6_LEN];
+            let checksum = udp_checksum_ipv6(addresses, &out[udp..end]);
+            put(out, udp + 6, usize::from(checksum));
+        } else {
+            put(out, self.ip + 2, end - self.ip);
+            put(out, self.ip + 10, 0);
+            let checksum = internet_checksum(&out[self.ip..udp]);
+            put(out, self.ip + 10, usize::from(checksum));
+        }
+        end
     }
 }
 
@@ -114,6 +123,19 @@ mod tests {
         [&head[..], &payload].concat()
     }
 
+    /// The same over IPv6, behind Destination Options of 8 bytes; checksums as a sender without offload makes them.
+    fn over_ipv6(ipv4: &[u8]) -> Vec<u8> {
+        let mut udp = ipv4[34..].to_vec();
+        let length = (udp.len() as u16 + 8).to_be_bytes();
+        let addresses = [[0xfd; 16], [0xfc; 16]].concat();
+        // RFC 8200, section 8.1: the pseudo-header has Length and Next Header in four bytes each.
+        let pseudo =
+            [&addresses[..], &[0, 0], &(udp.len() as u16).to_be_bytes(), &[0, 0, 0, 17], &udp].concat();
+        udp[6..8].copy_from_slice(&internet_checksum(&pseudo).to_be_bytes());
+        let head = [0x86, 0xdd, 0x60, 0, 0, 0, length[0], length[1], 60, 64];
+        [&ipv4[..12], &head, &addresses, &[17, 0, 1, 4, 0, 0, 0, 0], &udp].concat()
+    }
+
     #[test]
     fn runs_are_cut_and_all_else_is_left_whole() {
         let (long, short) = (write(8, 1), write(2, 2));
@@ -142,22 +164,27 @@ mod tests {
             let last = last.min(dws);
             let mut tlps: Vec<_> = (1..count).map(|n| write(dws, n as u8)).collect();
             tlps.push(write(last, 0xee));
-            let whole = frame(0x3005, &tlps);
-            let cut = Cut::of(&whole).unwrap();
-            prop_assert_eq!(cut.parts(), tlps.len());
-            let mut out = vec![0; whole.len()];
-            for (index, tlp) in tlps.iter().enumerate() {
-                let len = cut.write(&whole, index, &mut out);
-                prop_assert_eq!(&out[..len], &frame(0x3005, std::slice::from_ref(tlp))[..]);
+            for convert in [<[u8]>::to_vec, over_ipv6] {
+                let whole = convert(&frame(0x3005, &tlps));
+                let cut = Cut::of(&whole).unwrap();
+                prop_assert_eq!(cut.parts(), tlps.len());
+                let mut out = vec![0; whole.len()];
+                for (index, tlp) in tlps.iter().enumerate() {
+                    let len = cut.write(&whole, index, &mut out);
+                    prop_assert_eq!(&out[..len], &convert(&frame(0x3005, std::slice::from_ref(tlp)))[..]);
+                }
             }
         }
 
         #[test]
         fn foreign_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200), at in 0_usize..100, by in any::<u8>()) {
-            let mut frame = frame(0x3000, &[write(4, 0), write(4, 1)]);
-            let at = at % frame.len();
-            frame[at] = by;
-            for bytes in [&bytes, &frame] {
+            let ipv4 = frame(0x3000, &[write(4, 0), write(4, 1)]);
+            let mut frames = [bytes, over_ipv6(&ipv4), ipv4];
+            for frame in &mut frames[1..] {
+                let at = at % frame.len();
+                frame[at] = by;
+            }
+            for bytes in &frames {
                 if let Some(cut) = Cut::of(bytes) {
                     let mut out = vec![0; bytes.len()];
                     for index in 0..cut.parts() {

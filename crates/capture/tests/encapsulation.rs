@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Ethernet, IPv4, UDP and the NetTLP header: frames that are read, and those that are named.
+//! Ethernet, IP, UDP and the NetTLP header: frames that are read, and those that are named.
 
 mod common;
 
 use common::mrd_frame;
 use riser_capture::encap::{
-    Addresses, Datagram, Foreign, HEADER_LEN, NettlpHeader, Origin, Parsed, PortScheme, PortUse, emit_header,
-    internet_checksum, parse,
+    Addresses, Datagram, EncapError, Foreign, HEADER_LEN, NettlpHeader, Origin, Parsed, PortScheme, PortUse,
+    emit_header, internet_checksum, parse,
 };
 use riser_capture::{Direction, Frame, Interface, Kind, Mark, Resolution, Timestamp, decode};
 use tlp::Tag;
@@ -116,9 +116,9 @@ fn verdicts() {
         // Padding behind the datagram, as Ethernet adds it.
         (whole(spliced(60, &[0; 9])), "MRd with 0 of 0 bytes"),
         (whole(changed(12, &[0x08, 0x06])), "ARP"),
-        (whole(changed(12, &[0x86, 0xdd])), "IPv6"),
+        (whole(changed(12, &[0x86, 0xdd])), "IPv6: IPv6: version 4, legal is 6"),
         (whole(changed(12, &[0x88, 0xcc])), "EtherType 0x88cc"),
-        (whole(changed(23, &[1])), "IPv4 protocol 1"),
+        (whole(changed(23, &[1])), "IP protocol 1"),
         (whole(changed(36, &[0, 53])), "UDP of others"),
         (whole(changed(36, &[0x34, 0x00])), "UDP of others"),
         (whole(changed(36, &[0x40, 0x10])), "UDP of others"),
@@ -162,6 +162,78 @@ fn verdicts() {
             text.starts_with("TLP: malformed") && verdict.starts_with("TLP: malformed TLP: found 0x7");
         assert!(verdict == text || known, "{verdict}\n{text}");
     }
+}
+
+/// The same datagram over IPv6, behind extension headers; `next` is the first Next Header.
+fn over_ipv6(next: u8, extensions: &[u8]) -> Vec<u8> {
+    let mrd = mrd_frame();
+    let mut frame = mrd[..12].to_vec();
+    frame.extend([0x86, 0xdd, 0x60, 0, 0, 0, 0, 26 + extensions.len() as u8, next, 64]);
+    for end in [3, 1] {
+        frame.extend([0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, end]);
+    }
+    frame.extend(extensions);
+    frame.extend(&mrd[34..]);
+    frame
+}
+
+/// RFC 8200, section 4: each extension header names the next, and how long it is.
+#[test]
+fn ipv6_and_its_extension_headers() {
+    let plain = over_ipv6(17, &[]);
+    let d = datagram(&plain);
+    assert_eq!((d.source.to_string(), d.destination.to_string()), ("fd00::3".into(), "fd00::1".into()));
+    assert_eq!((d.source_port, d.payload_len, d.payload_at), (0x3003, 18, 62));
+    let options = |next: u8, units: u8| [vec![next, units], vec![0; 6 + 8 * usize::from(units)]].concat();
+    let authentication = [vec![17, 1, 0, 0], vec![0; 8]].concat();
+    let fragment = |next: u8, offset_and_more: u16| {
+        let [high, low] = offset_and_more.to_be_bytes();
+        vec![next, 0, high, low, 0, 0, 0, 9]
+    };
+    let set = |at: usize, bytes: &[u8]| {
+        let mut frame = plain.clone();
+        frame[at..at + bytes.len()].copy_from_slice(bytes);
+        frame
+    };
+    const MRD: &str = "MRd with 0 of 0 bytes";
+    const FIRST: &str = "IPv6: IPv6: fragment at byte 0; fragments are not put together";
+    const LATER: &str = "IPv6: IPv6: fragment at byte 1448; fragments are not put together";
+    let rows: [(Vec<u8>, &str); 16] = [
+        (plain.clone(), MRD),
+        (over_ipv6(0, &options(17, 0)), MRD),
+        (over_ipv6(0, &[options(60, 1), options(43, 0), options(17, 2)].concat()), MRD),
+        (over_ipv6(51, &authentication), MRD),
+        // A fragment that is the whole datagram (RFC 6946).
+        (over_ipv6(44, &fragment(17, 0)), MRD),
+        (over_ipv6(44, &fragment(17, 1)), FIRST),
+        (over_ipv6(44, &[fragment(60, 1), options(17, 0)].concat()), FIRST),
+        (over_ipv6(44, &fragment(17, 1448)), LATER),
+        (over_ipv6(44, &fragment(6, 1448)), "IP protocol 6"),
+        (over_ipv6(58, &[]), "IP protocol 58"),
+        (over_ipv6(59, &[]), "IP protocol 59"),
+        (over_ipv6(0, &options(0, 0).repeat(9)), "IPv6: IPv6: more than 8 extension headers"),
+        (over_ipv6(0, &options(17, 9)[..8]), "UDP: UDP: header needs 8 bytes, the capture holds 0"),
+        (set(14, &[0x50]), "IPv6: IPv6: version 5, legal is 6"),
+        (set(18, &[0, 27]), "IPv6: IPv6: payload length 27, legal here are 0 to 26 bytes"),
+        (set(18, &[0, 7]), "UDP: UDP: header needs 8 bytes, the capture holds 7"),
+    ];
+    for (frame, expected) in rows {
+        assert_eq!(verdict(&frame, frame.len()), expected, "{frame:02x?}");
+    }
+    let cut =
+        [(over_ipv6(17, &[])[..53].to_vec(), 40, 39), (over_ipv6(60, &options(17, 0))[..61].to_vec(), 8, 7)];
+    for (frame, needs, holds) in cut {
+        let expected = format!("IPv6: IPv6: header needs {needs} bytes, the capture holds {holds}");
+        assert_eq!(verdict(&frame, 88), expected);
+    }
+    let ports = |frame: &[u8]| match parse(frame, frame.len()) {
+        Err(EncapError::Fragment { ports, .. }) => ports,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(ports(&over_ipv6(44, &fragment(17, 1))), Some((0x3003, 0x3003)));
+    assert_eq!(ports(&over_ipv6(44, &fragment(17, 1448))), None);
+    assert_eq!(ports(&changed(20, &[0x20, 0])), Some((0x3003, 0x3003)));
+    assert_eq!(ports(&changed(20, &[0x00, 0xb9])), None);
 }
 
 /// `psmem` and configuration share 0x4001: six bytes, an answer padded with zeros to 18.
@@ -235,7 +307,8 @@ fn what_is_emitted_is_parsed() {
             frame.extend([0x5a; 12]);
             assert_eq!(internet_checksum(&frame[14..34]), 0);
             let d = datagram(&frame);
-            assert_eq!((d.source, d.destination), (addresses.source.ip, addresses.destination.ip));
+            let ends = (addresses.source.ip.into(), addresses.destination.ip.into());
+            assert_eq!((d.source, d.destination), ends);
             assert_eq!((d.source_port, d.destination_port), (0x33ff, 0x33ff));
             assert_eq!(NettlpHeader::parse(d.payload), Ok((nettlp, &[0x5a; 12][..])));
             assert!(matches!(parse(&frame, frame.len()), Ok(Parsed::Datagram(_))));

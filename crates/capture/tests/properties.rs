@@ -165,6 +165,9 @@ proptest! {
         // Behind sound headers too, and cut anywhere.
         let frame = [&mrd_frame()[..48], &bytes].concat();
         let _ = encap::parse(&frame, 1500);
+        // Extension headers first.
+        let ipv6 = [&frame[..12], &[0x86, 0xdd, 0x60, 0, 0, 0, 0, 80, 0, 64], &[0; 32], &bytes].concat();
+        let _ = encap::parse(&ipv6, 1500);
     }
 
     #[test]

@@ -2,7 +2,9 @@
 //! `riser trace -i lo` with datagrams that are really sent. Needs the right to capture: says so where it has none. Other
 //! tests send over the same interface, so each filters by a requester of its own. Never waits by sleeping.
 
+use nix::sched::{CloneFlags, setns};
 use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
+use std::fs::File;
 use std::io::{BufRead, BufReader, IoSlice, Read};
 use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
@@ -20,13 +22,13 @@ struct Live {
 impl Live {
     /// `None`, and a line that says why, where this process may not capture.
     fn start(args: &[&str]) -> Option<Live> {
-        let mut child = Command::new(RISER)
-            .args(["trace", "-i", "lo"])
-            .args(args)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut command = Command::new(RISER);
+        command.args(["trace", "-i", "lo"]).args(args);
+        Live::capturing(command, "lo")
+    }
+
+    fn capturing(mut command: Command, interface: &str) -> Option<Live> {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let stdout = BufReader::new(child.stdout.take().unwrap());
         let mut stderr = BufReader::new(child.stderr.take().unwrap());
         let mut line = String::new();
@@ -36,7 +38,7 @@ impl Live {
             let _ = child.wait();
             return None;
         }
-        assert_eq!(line, "riser: capturing on lo; Ctrl-C ends it\n");
+        assert_eq!(line, format!("riser: capturing on {interface}; Ctrl-C ends it\n"));
         Some(Live { child, stdout, stderr })
     }
 
@@ -104,9 +106,7 @@ fn what_is_sent_is_shown_and_kept() {
     adapter.send(&[&[0, 9, 0, 0, 0, 5], &completion[..]].concat()).unwrap();
     // A run of three, the last one shorter, which the kernel carries as one.
     let run = [mwr(requester, 7, 8), mwr(requester, 7, 8), mwr(requester, 7, 2)].concat();
-    let segments = [ControlMessage::UdpGsoSegments(&50)];
-    let sent = sendmsg::<()>(device.as_raw_fd(), &[IoSlice::new(&run)], &segments, MsgFlags::empty(), None);
-    assert_eq!(sent.unwrap(), run.len());
+    send_run(&device, &run, 50);
     let shown = live.lines(5);
     let (rest, errors) = live.interrupt();
     assert_eq!(rest, "");
@@ -144,6 +144,151 @@ fn transactions_and_statistics_come_live() {
         device.recv(&mut buffer).unwrap();
         let (out, errors) = live.interrupt();
         assert!(out.contains("MRd"), "{view}: {out} {errors}");
+    }
+}
+
+/// The `--json` objects' type and payload, or what a record is called.
+fn names(lines: &[String]) -> Vec<String> {
+    let name = |line: &String| {
+        let record: serde_json::Value = serde_json::from_str(line).unwrap();
+        let text = |key: &str| record[key].as_str().map(str::to_owned);
+        text("what").or(text("reason")).or(text("type")).unwrap()
+    };
+    lines.iter().map(name).collect()
+}
+
+/// Sends runs of `segment` bytes as one.
+fn send_run(socket: &UdpSocket, run: &[u8], segment: u16) {
+    let control = [ControlMessage::UdpGsoSegments(&segment)];
+    let sent = sendmsg::<()>(socket.as_raw_fd(), &[IoSlice::new(run)], &control, MsgFlags::empty(), None);
+    assert_eq!(sent.unwrap(), run.len());
+}
+
+#[test]
+fn over_ipv6_too() {
+    let filter = "requester=ec:01.0";
+    let Some(mut live) = Live::start(&["--filter", filter]) else { return };
+    let socket = UdpSocket::bind("[::1]:0").unwrap();
+    socket.connect("[::1]:13301").unwrap();
+    let requester = [0xec, 0x08];
+    // Nobody is there: what a port unreachable leaves behind fails the next send, so each has a socket of its own.
+    socket.send(&mrd(requester, 0xf5)).unwrap();
+    let runs = UdpSocket::bind("[::1]:0").unwrap();
+    runs.connect("[::1]:13301").unwrap();
+    send_run(&runs, &[mwr(requester, 1, 8), mwr(requester, 2, 2)].concat(), 50);
+    let session = UdpSocket::bind("[::1]:0").unwrap();
+    session.connect("[::1]:12285").unwrap();
+    session.send(&mwr(requester, 3, 1)).unwrap();
+    let shown = live.lines(4);
+    let (_, errors) = live.interrupt();
+    let ends = |socket: &UdpSocket, port: u16| {
+        format!(" IP6 ::1.{} > ::1.{port}: NetTLP: ", socket.local_addr().unwrap().port())
+    };
+    let rows = [
+        (ends(&socket, 13301), "MRd, len 1, requester ec:08, tag 0xf5, last 0x0, first 0xf, Addr 0x00001000"),
+        (ends(&runs, 13301), "MWr, len 8, requester ec:08, tag 0x01, last 0xf, first 0xf, Addr 0x00002000"),
+        (ends(&runs, 13301), "MWr, len 2, requester ec:08, tag 0x02, last 0xf, first 0xf, Addr 0x00002000"),
+        (
+            ends(&session, 12285),
+            "MWr, len 1, requester ec:08, tag 0x03, last 0x0, first 0xf, Addr 0x00002000",
+        ),
+    ];
+    for (line, (ends, tlp)) in shown.iter().zip(rows) {
+        assert!(line.ends_with(&format!("{ends}{tlp}")), "{line}\n{ends}{tlp}\n{errors}");
+    }
+}
+
+/// Two namespaces with a cable of 1500 bytes between them, gone when dropped: `eth0`, fd00::1 and 10.0.0.1 the first.
+struct Nets([String; 2]);
+
+fn ip(args: &str) -> bool {
+    let status = Command::new("ip").args(args.split_whitespace()).stderr(Stdio::null()).status();
+    status.is_ok_and(|status| status.success())
+}
+
+impl Nets {
+    fn new() -> Option<Nets> {
+        let nets = Nets(["a", "b"].map(|side| format!("riser-live-{side}-{}", std::process::id())));
+        let [a, b] = &nets.0;
+        let made = ip(&format!("netns add {a}"))
+            && ip(&format!("netns add {b}"))
+            && ip(&format!("-n {a} link add eth0 type veth peer name eth0 netns {b}"))
+            && [(a, 1), (b, 2)].iter().all(|(net, host)| {
+                ip(&format!("-n {net} addr add 10.0.0.{host}/24 dev eth0"))
+                    && ip(&format!("-n {net} addr add fd00::{host}/64 dev eth0 nodad"))
+                    && ip(&format!("-n {net} link set eth0 up"))
+            });
+        if !made {
+            eprintln!("skipped: no network namespaces");
+        }
+        made.then_some(nets)
+    }
+
+    fn command(&self, side: usize, args: &[&str]) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.0[side], RISER]).args(args);
+        command
+    }
+
+    /// A socket of the second.
+    fn socket(&self, to: &str) -> UdpSocket {
+        let space = File::open(format!("/run/netns/{}", self.0[1])).unwrap();
+        let (any, to) = (if to.starts_with('[') { "[::]:0" } else { "0.0.0.0:0" }, to.to_owned());
+        let open = move || {
+            setns(space, CloneFlags::CLONE_NEWNET).unwrap();
+            let socket = UdpSocket::bind(any).unwrap();
+            socket.connect(to).unwrap();
+            socket
+        };
+        std::thread::spawn(open).join().unwrap()
+    }
+}
+
+impl Drop for Nets {
+    fn drop(&mut self) {
+        for net in &self.0 {
+            let _ = ip(&format!("netns del {net}"));
+        }
+    }
+}
+
+/// A session of riser's own tools over a cable, and datagrams that do not fit it.
+#[test]
+fn sessions_and_fragments_over_a_cable() {
+    let Some(nets) = Nets::new() else { return };
+    for (adapter, device, wide) in [("fd00::1", "fd00::2", "[fd00::1]"), ("10.0.0.1", "10.0.0.2", "10.0.0.1")]
+    {
+        let rule = format!("{device},all,rw");
+        let serve = ["nettlp", "adapter", "--memory", "zero:64K", "--listen", adapter, "--allow", &rule];
+        let mut served =
+            nets.command(0, &serve).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let (mut errors, mut said) = (BufReader::new(served.stderr.take().unwrap()), String::new());
+        errors.read_line(&mut said).unwrap();
+        assert!(said.contains("serv"), "{said}");
+        let captured = nets.command(0, &["trace", "-i", "eth0", "--json"]);
+        let Some(live) = Live::capturing(captured, "eth0") else { return };
+        let write = ["nettlp", "write", "8", "--hex", "0102030405060708", "--verify", "--scheme", "session"];
+        let output =
+            nets.command(1, &[&write[..], &["-r", adapter, "-l", device]].concat()).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        // 4110 bytes: three fragments, of which the first says whose they are; then of somebody else.
+        for port in [0x3011, 0x1234] {
+            nets.socket(&format!("{wide}:{port}")).send(&[0; 4110]).unwrap();
+        }
+        nets.socket(&format!("{wide}:{}", 0x3011)).send(&mrd([1, 2], 17)).unwrap();
+        let (out, counted) = live.interrupt();
+        assert!(Command::new("kill").args(["-INT", &served.id().to_string()]).status().unwrap().success());
+        assert!(served.wait().unwrap().success());
+        let shown = names(&out.lines().map(str::to_owned).collect::<Vec<_>>());
+        let count = |name: &str| shown.iter().filter(|shown| *shown == name).count();
+        for name in ["NetTLP session Hello", "NetTLP session HelloAck", "MWr", "CplD"] {
+            assert!(count(name) >= 1, "{name}: {shown:?}");
+        }
+        let fragments = shown.iter().filter(|name| name.contains("fragment at byte 0")).count();
+        assert_eq!(fragments, 1, "{shown:?}");
+        assert!(counted.contains(" 1 of them fragments of datagrams that are not put together"), "{counted}");
+        assert_eq!(count("error"), 0, "{shown:?}");
+        assert_eq!(shown.last().map(String::as_str), Some("MRd"), "{shown:?}");
     }
 }
 

@@ -14,7 +14,7 @@
 //! | `damaged`, `dropped` | true: bits were flipped on the way; it vanished on the way | where the capture says so |
 //! | `tlp_sequence` | 0 to 4095: the TLP's sequence number | TLPs of captures of riser with DLLPs |
 //! | `vlan` | list of 802.1Q identifiers, outermost first | tagged frames |
-//! | `source`, `destination` | IPv4 address | UDP |
+//! | `source`, `destination` | IPv4 or IPv6 address | UDP |
 //! | `source_port`, `destination_port` | | UDP |
 //! | `nettlp_sequence`, `nettlp_timestamp` | the NetTLP header; ticks of 6.4 ns | TLPs, DLLPs |
 //! | `origin` | `device`, `host`: who issued the request, by its port; in the older port scheme all ports are the device's | TLPs |
@@ -43,7 +43,7 @@
 //! | `ack_sequence` | 0 to 4095 | Ack, Nak |
 //! | `class`, `vc`, `header_credits`, `data_credits` | `P`, `NP`, `Cpl`; 0 to 7; header credits; data credits, units of 16 B: both times the scale | flow control |
 //! | `what` | what it is instead | `other` |
-//! | `layer` | `file`, `link`, `ethernet`, `vlan`, `ipv4`, `udp`, `nettlp`, `tlp`, `dllp` | `error` |
+//! | `layer` | `file`, `link`, `ethernet`, `vlan`, `ipv4`, `ipv6`, `udp`, `nettlp`, `tlp`, `dllp` | `error` |
 //! | `error`, `reason` | short name, sentence | `error` |
 //! | `offset` | bytes from the start of the file | faults of the file |
 
@@ -54,7 +54,7 @@ use crate::reader::Direction;
 use crate::time::Timestamp;
 use serde::Serialize;
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use tlp::{
     AtomicRequest, Bdf, Body, Completion, ConfigRequest, Dllp, IoRequest, MemoryRequest, Message, Prefix,
     PrefixKind,
@@ -100,8 +100,8 @@ pub struct JsonRecord<'a> {
 struct JsonPath<'a> {
     #[serde(skip_serializing_if = "<[u16]>::is_empty")]
     vlan: &'a [u16],
-    source: Ipv4Addr,
-    destination: Ipv4Addr,
+    source: IpAddr,
+    destination: IpAddr,
     source_port: u16,
     destination_port: u16,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -10,7 +10,7 @@ use crate::encap::Foreign;
 use crate::matcher::Transaction;
 use crate::time::append_decimal;
 use std::fmt::{self, Write};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use tlp::{Bdf, Class, Dllp, FlowControlKind, Status};
 
 /// Appends one line for `record` to `out`, without a line end: what the paper's Figure 15 shows.
@@ -55,17 +55,25 @@ fn append_prefix(record: &Record<'_>, out: &mut String) {
         out.push(' ');
     }
     let Some(p) = &record.path else { return };
-    out.push_str("IP ");
+    out.push_str(if p.source.is_ipv6() { "IP6 " } else { "IP " });
     append_end(p.source, p.source_port, out);
     out.push_str(" > ");
     append_end(p.destination, p.destination_port, out);
     out.push_str(": ");
 }
 
-fn append_end(address: Ipv4Addr, port: u16, out: &mut String) {
-    for octet in address.octets() {
-        append_decimal(out, u64::from(octet), 1);
-        out.push('.');
+fn append_end(address: IpAddr, port: u16, out: &mut String) {
+    match address {
+        IpAddr::V4(address) => {
+            for octet in address.octets() {
+                append_decimal(out, u64::from(octet), 1);
+                out.push('.');
+            }
+        }
+        // With a dot before the port, as in tcpdump.
+        IpAddr::V6(address) => {
+            let _ = write!(out, "{address}.");
+        }
     }
     append_decimal(out, u64::from(port), 1);
 }
@@ -88,9 +96,8 @@ impl fmt::Display for Other {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Other::Foreign(Foreign::EtherType(0x0806)) => f.write_str("ARP"),
-            Other::Foreign(Foreign::EtherType(0x86dd)) => f.write_str("IPv6"),
             Other::Foreign(Foreign::EtherType(other)) => write!(f, "EtherType {other:#06x}"),
-            Other::Foreign(Foreign::Protocol(protocol)) => write!(f, "IPv4 protocol {protocol}"),
+            Other::Foreign(Foreign::Protocol(protocol)) => write!(f, "IP protocol {protocol}"),
             Other::Port { .. } => f.write_str("UDP of others"),
             Other::Nettlp(what) => write!(f, "NetTLP {what}"),
         }

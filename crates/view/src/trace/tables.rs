@@ -7,6 +7,7 @@ use capture::matcher::Counts;
 use capture::{Interface, Record, Timestamp};
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use tlp::{Class, FORMATS, Status, format::Family};
 
 /// Most interfaces that are told apart.
@@ -28,7 +29,7 @@ pub struct Tables {
     texts: BTreeMap<String, u32>,
 }
 
-type PathKey = (u32, u16, u32, u16, [u16; 4]);
+type PathKey = (IpAddr, u16, IpAddr, u16, [u16; 4]);
 
 impl Tables {
     /// Empty tables.
@@ -78,8 +79,7 @@ impl Tables {
         for (kept, id) in vlans.iter_mut().zip(path.vlans.ids()) {
             *kept = *id;
         }
-        let (source, destination) = (path.source.to_bits(), path.destination.to_bits());
-        let key = (source, path.source_port, destination, path.destination_port, vlans);
+        let key = (path.source, path.source_port, path.destination, path.destination_port, vlans);
         if let Some(number) = self.paths.get(&key) {
             return *number;
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Ethernet, IPv4, UDP and the NetTLP header around a TLP or DLLP.
+//! Ethernet, IPv4 or IPv6, UDP and the NetTLP header around a TLP or DLLP.
 //!
 //! ```text
 //!  0               14 (18, 22 with 802.1Q)    34             42                 48
@@ -7,14 +7,16 @@
 //!                                                           | u16 seq, u32 ts  |
 //! ```
 //!
-//! All fields are big endian. The NetTLP header is that of the NetTLP paper (NSDI'20, section 4.1): a sequence number and
+//! IPv6 has 40 bytes, and extension headers, in place of IPv4. All fields are big endian. The NetTLP header is that of the NetTLP paper (NSDI'20, section 4.1): a sequence number and
 //! a timestamp, both zero from software; the adapter's clock ticks every 6.4 ns.
 //!
 //! [`parse`] copies nothing and never panics; [`emit_header`] writes into the caller's buffer and never allocates.
 //! Checksums are written, but never judged: a capture taken at a sender holds what checksum offload left there.
 
+mod ipv6;
+
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use tlp::Tag;
 
 /// Bytes that [`emit_header`] writes: Ethernet 14, IPv4 20, UDP 8, NetTLP 6.
@@ -46,6 +48,7 @@ const VLAN_LEN: usize = 4;
 const IPV4_LEN: usize = 20;
 const UDP_LEN: usize = 8;
 const ETHERTYPE_IPV4: u16 = 0x0800;
+const ETHERTYPE_IPV6: u16 = 0x86dd;
 const ETHERTYPE_VLAN: u16 = 0x8100;
 const ETHERTYPE_SERVICE_VLAN: u16 = 0x88a8;
 const PROTOCOL_UDP: u8 = 17;
@@ -137,6 +140,8 @@ pub enum Layer {
     Vlan,
     /// IPv4.
     Ipv4,
+    /// IPv6 and its extension headers.
+    Ipv6,
     /// UDP.
     Udp,
     /// The NetTLP header.
@@ -157,6 +162,7 @@ impl Layer {
             Layer::Ethernet => "ethernet",
             Layer::Vlan => "vlan",
             Layer::Ipv4 => "ipv4",
+            Layer::Ipv6 => "ipv6",
             Layer::Udp => "udp",
             Layer::Nettlp => "nettlp",
             Layer::Tlp => "tlp",
@@ -173,6 +179,7 @@ impl fmt::Display for Layer {
             Layer::Ethernet => "Ethernet",
             Layer::Vlan => "802.1Q tag",
             Layer::Ipv4 => "IPv4",
+            Layer::Ipv6 => "IPv6",
             Layer::Udp => "UDP",
             Layer::Nettlp => "NetTLP header",
             Layer::Tlp => "TLP",
@@ -213,18 +220,36 @@ pub enum EncapError {
         /// Bytes from the IPv4 header to the end of the frame.
         max: usize,
     },
-    /// A fragment; TLPs are never fragmented.
-    #[error("IPv4: fragment at byte {offset}; fragments are not put together")]
+    /// Version is not 6.
+    #[error("IPv6: version {0}, legal is 6")]
+    Ipv6Version(u8),
+    /// Payload Length passes the end of the frame.
+    #[error("IPv6: payload length {length}, legal here are 0 to {max} bytes")]
+    Ipv6PayloadLength {
+        /// Payload Length, bytes.
+        length: usize,
+        /// Bytes from behind the IPv6 header to the end of the frame.
+        max: usize,
+    },
+    /// More extension headers than are read.
+    #[error("IPv6: more than {} extension headers", ipv6::MAX_EXTENSIONS)]
+    Ipv6Extensions,
+    /// A fragment of a UDP datagram.
+    #[error("{layer}: fragment at byte {offset}; fragments are not put together")]
     Fragment {
+        /// IPv4 or IPv6.
+        layer: Layer,
         /// Fragment offset, bytes.
         offset: u32,
+        /// UDP ports of source and destination, which the first fragment alone has.
+        ports: Option<(u16, u16)>,
     },
-    /// UDP Length does not fit the IPv4 packet.
+    /// UDP Length does not fit the IP packet.
     #[error("UDP: length {length}, legal here are 8 to {max} bytes")]
     UdpLength {
         /// UDP Length, bytes.
         length: usize,
-        /// Bytes that the IPv4 packet holds for it.
+        /// Bytes that the IP packet holds for it.
         max: usize,
     },
 }
@@ -234,10 +259,15 @@ impl EncapError {
     #[must_use]
     pub const fn layer(&self) -> Layer {
         match self {
-            EncapError::Short { layer, .. } => *layer,
+            EncapError::Short { layer, .. } | EncapError::Fragment { layer, .. } => *layer,
             EncapError::VlanDepth => Layer::Vlan,
             EncapError::UdpLength { .. } => Layer::Udp,
-            _ => Layer::Ipv4,
+            EncapError::IpVersion(_) | EncapError::IpHeaderLength(_) | EncapError::IpTotalLength { .. } => {
+                Layer::Ipv4
+            }
+            EncapError::Ipv6Version(_)
+            | EncapError::Ipv6PayloadLength { .. }
+            | EncapError::Ipv6Extensions => Layer::Ipv6,
         }
     }
 
@@ -247,9 +277,11 @@ impl EncapError {
         match self {
             EncapError::Short { .. } => "header cut short",
             EncapError::VlanDepth => "too many tags",
-            EncapError::IpVersion(_) => "version",
+            EncapError::IpVersion(_) | EncapError::Ipv6Version(_) => "version",
             EncapError::IpHeaderLength(_) => "header length",
             EncapError::IpTotalLength { .. } => "total length",
+            EncapError::Ipv6PayloadLength { .. } => "payload length",
+            EncapError::Ipv6Extensions => "too many extension headers",
             EncapError::Fragment { .. } => "fragment",
             EncapError::UdpLength { .. } => "length",
         }
@@ -287,13 +319,15 @@ pub struct Datagram<'a> {
     /// 802.1Q tags.
     pub vlans: Vlans,
     /// Source address.
-    pub source: Ipv4Addr,
+    pub source: IpAddr,
     /// Destination address.
-    pub destination: Ipv4Addr,
+    pub destination: IpAddr,
     /// Source port.
     pub source_port: u16,
     /// Destination port.
     pub destination_port: u16,
+    /// Where in the frame the payload begins, bytes.
+    pub payload_at: usize,
     /// The payload's captured bytes.
     pub payload: &'a [u8],
     /// Bytes of the payload on the wire; at least those captured.
@@ -303,16 +337,16 @@ pub struct Datagram<'a> {
 /// A frame that is no UDP datagram, but no fault either.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Foreign {
-    /// Another EtherType, such as ARP (0x0806) or IPv6 (0x86dd).
+    /// Another EtherType, such as ARP (0x0806).
     EtherType(u16),
-    /// Another IPv4 protocol, such as ICMP (1) or TCP (6).
+    /// Another protocol over IPv4 or IPv6, such as ICMP (1), TCP (6) or ICMPv6 (58).
     Protocol(u8),
 }
 
 /// What a frame holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Parsed<'a> {
-    /// A UDP datagram over IPv4.
+    /// A UDP datagram over IPv4 or IPv6.
     Datagram(Datagram<'a>),
     /// Something else.
     Foreign(Foreign),
@@ -325,10 +359,12 @@ pub enum Parsed<'a> {
 /// Where a header is cut short or contradicts itself; the error names the layer.
 pub fn parse(frame: &[u8], original_len: usize) -> Result<Parsed<'_>, EncapError> {
     let (vlans, ethertype, at) = parse_ethernet(frame)?;
-    if ethertype != ETHERTYPE_IPV4 {
-        return Ok(Parsed::Foreign(Foreign::EtherType(ethertype)));
+    let wire_len = original_len.max(frame.len()) - at;
+    match ethertype {
+        ETHERTYPE_IPV4 => parse_ipv4(vlans, frame, at, wire_len),
+        ETHERTYPE_IPV6 => ipv6::parse(vlans, frame, at, wire_len),
+        other => Ok(Parsed::Foreign(Foreign::EtherType(other))),
     }
-    parse_ipv4(vlans, &frame[at..], original_len.max(frame.len()) - at)
 }
 
 fn parse_ethernet(frame: &[u8]) -> Result<(Vlans, u16, usize), EncapError> {
@@ -345,7 +381,8 @@ fn parse_ethernet(frame: &[u8]) -> Result<(Vlans, u16, usize), EncapError> {
     Ok((vlans, ethertype, at))
 }
 
-fn parse_ipv4(vlans: Vlans, packet: &[u8], wire_len: usize) -> Result<Parsed<'_>, EncapError> {
+fn parse_ipv4(vlans: Vlans, frame: &[u8], ip: usize, wire_len: usize) -> Result<Parsed<'_>, EncapError> {
+    let packet = &frame[ip..];
     require(packet, Layer::Ipv4, IPV4_LEN)?;
     if packet[0] >> 4 != 4 {
         return Err(EncapError::IpVersion(packet[0] >> 4));
@@ -365,19 +402,25 @@ fn parse_ipv4(vlans: Vlans, packet: &[u8], wire_len: usize) -> Result<Parsed<'_>
         return Ok(Parsed::Foreign(Foreign::Protocol(packet[9])));
     }
     if flags & 0x3fff != 0 {
-        return Err(EncapError::Fragment { offset: u32::from(flags & 0x1fff) * 8 });
+        let offset = u32::from(flags & 0x1fff) * 8;
+        let udp = packet.get(header_len..header_len + UDP_LEN).filter(|_| offset == 0);
+        let ports = udp.map(|udp| (be16(udp, 0), be16(udp, 2)));
+        return Err(EncapError::Fragment { layer: Layer::Ipv4, offset, ports });
     }
     let addresses = (address(packet, 12), address(packet, 16));
-    let captured = &packet[header_len..total.min(packet.len())];
-    parse_udp(vlans, addresses, captured, total - header_len)
+    let end = ip + total.min(packet.len());
+    parse_udp(vlans, addresses, &frame[..end], ip + header_len, total - header_len)
 }
 
+/// `frame` up to the end of the IP packet, with UDP from `at` on, of which the wire had `wire_len` bytes.
 fn parse_udp(
     vlans: Vlans,
-    (source, destination): (Ipv4Addr, Ipv4Addr),
-    segment: &[u8],
+    (source, destination): (IpAddr, IpAddr),
+    frame: &[u8],
+    at: usize,
     wire_len: usize,
 ) -> Result<Parsed<'_>, EncapError> {
+    let segment = &frame[at.min(frame.len())..];
     require(segment, Layer::Udp, UDP_LEN)?;
     let length = usize::from(be16(segment, 4));
     if length < UDP_LEN || length > wire_len {
@@ -389,6 +432,7 @@ fn parse_udp(
         destination,
         source_port: be16(segment, 0),
         destination_port: be16(segment, 2),
+        payload_at: at + UDP_LEN,
         payload: &segment[UDP_LEN..length.min(segment.len())],
         payload_len: length - UDP_LEN,
     }))
@@ -402,8 +446,8 @@ fn be16(bytes: &[u8], at: usize) -> u16 {
     u16::from_be_bytes([bytes[at], bytes[at + 1]])
 }
 
-fn address(bytes: &[u8], at: usize) -> Ipv4Addr {
-    Ipv4Addr::new(bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3])
+fn address(bytes: &[u8], at: usize) -> IpAddr {
+    Ipv4Addr::new(bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]).into()
 }
 
 /// The NetTLP header.
@@ -482,11 +526,32 @@ pub fn emit_header(
     udp[10..14].copy_from_slice(&nettlp.timestamp.to_be_bytes());
 }
 
-/// The Internet checksum (RFC 1071) of an even number of bytes; over a header that holds its right checksum it is 0.
+/// The Internet checksum (RFC 1071) of bytes; an odd last one counts as if a zero followed. Over a header that holds its
+/// right checksum it is 0.
 #[must_use]
 pub fn internet_checksum(bytes: &[u8]) -> u16 {
-    let words = bytes.chunks_exact(2).map(|w| u32::from(u16::from_be_bytes([w[0], w[1]])));
-    let sum: u32 = words.sum();
-    let folded = (sum & 0xffff) + (sum >> 16);
-    !((folded & 0xffff) + (folded >> 16)) as u16
+    !fold(sum_words(bytes))
+}
+
+/// The checksum of UDP over IPv6, whose own field is still 0 (RFC 8200, section 8.1): never 0, since that is "not computed",
+/// which IPv6 does not allow. `addresses` are the 32 bytes of source and destination.
+pub(crate) fn udp_checksum_ipv6(addresses: &[u8], segment: &[u8]) -> u16 {
+    let pseudo = sum_words(addresses) + segment.len() as u64 + u64::from(PROTOCOL_UDP);
+    match !fold(pseudo + sum_words(segment)) {
+        0 => 0xffff,
+        checksum => checksum,
+    }
+}
+
+fn sum_words(bytes: &[u8]) -> u64 {
+    let words = bytes.chunks_exact(2);
+    let odd = words.remainder().first().map_or(0, |&last| u64::from(last) << 8);
+    odd + words.map(|w| u64::from(u16::from_be_bytes([w[0], w[1]]))).sum::<u64>()
+}
+
+fn fold(mut sum: u64) -> u16 {
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    sum as u16
 }

@@ -3,9 +3,11 @@
 //! are kept, and given on as the bytes of a pcap file, so that every view reads them as it reads files. Never decodes a
 //! TLP, and never sends.
 
+mod filter;
+
 use crate::failure::Failure;
 use crate::interrupt;
-use capture::encap::{self, Parsed, PortUse};
+use capture::encap::{self, EncapError, Parsed, PortUse};
 use capture::reader::LINKTYPE_ETHERNET;
 use capture::superpacket::Cut;
 use nix::errno::Errno;
@@ -14,6 +16,7 @@ use nix::sys::socket::{
     setsockopt, socket, sockopt,
 };
 use nix::sys::time::{TimeSpec, TimeVal};
+use socket2::SockRef;
 use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, BufWriter, IoSliceMut, Read, Write};
@@ -23,8 +26,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Bytes of the longest frame: an IPv4 packet behind Ethernet and four VLAN tags.
-const FRAME_MAX: usize = 65_535 + 14 + 16;
+/// Bytes of the longest frame: an IPv6 packet behind Ethernet and four VLAN tags.
+const FRAME_MAX: usize = 65_535 + 40 + 14 + 16;
 /// Bytes that the kernel may hold for us.
 const BUFFER_BYTES: usize = 32 << 20;
 /// How long a wait for a frame lasts before Ctrl-C is looked for, microseconds.
@@ -42,8 +45,8 @@ const OUTGOING: u8 = 4;
 pub(super) struct Counts {
     /// Frames of NetTLP's, after cutting.
     pub(super) frames: u64,
-    /// Frames of others, passed over.
-    pub(super) others: u64,
+    /// Of those, first fragments of datagrams that are not put together.
+    pub(super) fragments: u64,
     /// Frames that the kernel dropped, since nobody took them in time.
     pub(super) dropped: u64,
 }
@@ -138,6 +141,8 @@ fn listen(interface: &LinkAddr) -> Result<OwnedFd, Errno> {
     setsockopt(&socket, sockopt::ReceiveTimestampns, &true)?;
     setsockopt(&socket, sockopt::ReceiveTimeout, &TimeVal::new(0, WAIT_US))?;
     setsockopt(&socket, sockopt::RxqOvfl, &1)?;
+    // Without it there is more to pass over, and nothing else is lost.
+    let _ = SockRef::from(&socket).attach_filter(&filter::program());
     bind(socket.as_raw_fd(), interface)?;
     Ok(socket)
 }
@@ -157,14 +162,23 @@ fn file_header() -> Vec<u8> {
     words.iter().flat_map(|word: &u32| word.to_le_bytes()).collect()
 }
 
+/// Whose a frame is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Of {
+    Nettlp,
+    /// The first fragment of a datagram of NetTLP's; those behind it do not say whose they are.
+    Fragment,
+    Others,
+}
+
 /// Whether it is a datagram on one of NetTLP's ports.
-fn is_nettlp(frame: &[u8]) -> bool {
-    match encap::parse(frame, frame.len()) {
-        Ok(Parsed::Datagram(d)) => {
-            !matches!(PortUse::between(d.source_port, d.destination_port), PortUse::Foreign)
-        }
-        _ => false,
-    }
+fn of(frame: &[u8]) -> Of {
+    let (of, ports) = match encap::parse(frame, frame.len()) {
+        Ok(Parsed::Datagram(d)) => (Of::Nettlp, (d.source_port, d.destination_port)),
+        Err(EncapError::Fragment { ports: Some(ports), .. }) => (Of::Fragment, ports),
+        _ => return Of::Others,
+    };
+    if PortUse::between(ports.0, ports.1) == PortUse::Foreign { Of::Others } else { of }
 }
 
 impl Live {
@@ -214,9 +228,10 @@ impl Live {
     }
 
     fn take_frame(&mut self, frame: &[u8], time: TimeSpec) -> io::Result<()> {
-        if !is_nettlp(frame) {
-            self.count(|counts| counts.others += 1);
-            return Ok(());
+        match of(frame) {
+            Of::Nettlp => {}
+            Of::Fragment => self.count(|counts| counts.fragments += 1),
+            Of::Others => return Ok(()),
         }
         let Some(cut) = Cut::of(frame) else { return self.record(frame, time) };
         let mut part = std::mem::take(&mut self.part);
