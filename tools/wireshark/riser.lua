@@ -27,6 +27,7 @@ local preferences = protocols.nettlp.prefs
 preferences.tlp_ports = Pref.range("UDP ports of TLPs", "12288-13311,16384-16399",
     "0x3000 + tag for a device's transactions, 0x4000 + (tag & 0xf) for the host's", 65535)
 preferences.dllp_ports = Pref.range("UDP ports of DLLPs", "12286", "0x2ffe: riser's own, NetTLP has none", 65535)
+preferences.session_ports = Pref.range("UDP ports of sessions", "12285", "0x2ffd at the adapter: riser's own", 65535)
 preferences.check_ecrc = Pref.bool("Check ECRC", true, "Compare the digest of a TLP with what its bytes make")
 preferences.verbose_info = Pref.bool("All common fields in the Info column", false,
     "Also TC, attributes, AT, hints, TD and EP that are not at rest, as `riser trace --verbose`")
@@ -67,14 +68,29 @@ local function service_of(tvb, pinfo)
     return nettlp.is_old_configuration(tvb, pinfo) and nettlp.configuration or SERVICES[pinfo.dst_port]
 end
 
+-- What its ports say that a datagram carries. The client's port of a session is any; what other ports say goes first.
+local function kind_of(pinfo)
+    local to, sessions = pinfo.dst_port, preferences.session_ports
+    if holds(preferences.dllp_ports, to) then
+        return "dllp"
+    end
+    local is_session = holds(sessions, to) or not holds(preferences.tlp_ports, to) and holds(sessions, pinfo.src_port)
+    return is_session and "session" or "tlp"
+end
+
 function protocols.nettlp.dissector(tvb, pinfo, root)
     local service = service_of(tvb, pinfo)
     if service then
         service(protocols.nettlp, tvb, pinfo, root)
         return tvb:len()
     end
-    local kind = holds(preferences.dllp_ports, pinfo.dst_port) and "dllp" or "tlp"
-    local rest = nettlp.header(protocols.nettlp, tvb, pinfo, root, kind:upper())
+    local kind, rest = kind_of(pinfo), nil
+    if kind == "session" then
+        local to_adapter = holds(preferences.session_ports, pinfo.dst_port)
+        kind, rest = "tlp", nettlp.session(protocols.nettlp, tvb, pinfo, root, to_adapter)
+    else
+        rest = nettlp.header(protocols.nettlp, tvb, pinfo, root, kind:upper())
+    end
     if rest then
         -- A part of a packet no longer knows what the capture has cut from it.
         dissect[kind](rest, pinfo, root, tvb:reported_len() - nettlp.HEADER_LEN)
@@ -90,7 +106,7 @@ local function register()
     for _, ports in ipairs(registered) do
         udp:remove(ports, protocols.nettlp)
     end
-    registered = { preferences.tlp_ports, preferences.dllp_ports }
+    registered = { preferences.tlp_ports, preferences.dllp_ports, preferences.session_ports }
     for _, ports in ipairs(registered) do
         if ports ~= "" then
             udp:add(ports, protocols.nettlp)

@@ -289,3 +289,116 @@ fn literal_packets() {
         }
     }
 }
+
+/// Whether it goes to the adapter, number, what follows it, and fields with their values.
+type OfSession = (bool, u64, &'static str, &'static [(&'static str, &'static str)]);
+
+/// The table of `nettlp::stream::record`, byte by byte.
+const SESSION: &[OfSession] = &[
+    (
+        true,
+        1 << 47,
+        "ff01 00000000000000a1 0001 0001 0200 1036 0003 010203 000000",
+        &[
+            ("nettlp.what", "session Hello"),
+            ("nettlp.session.number", "0"),
+            ("nettlp.session.id", "161"),
+            ("nettlp.session.version", "1"),
+            ("nettlp.session.features", "1"),
+            ("nettlp.session.window", "512"),
+            ("nettlp.session.longest", "4150"),
+            ("nettlp.session.noise", "010203"),
+        ],
+    ),
+    (
+        false,
+        1 << 47 | 7,
+        "ff02 0000000000000009 00000000000000a1 0001 0000 0400 1036 0000",
+        &[
+            ("nettlp.what", "session HelloAck"),
+            ("nettlp.session.number", "7"),
+            ("nettlp.session.id", "9"),
+            ("nettlp.session.nonce", "161"),
+            ("nettlp.session.window", "1024"),
+        ],
+    ),
+    (
+        false,
+        1 << 47 | 8,
+        "ff04 0000000000000009 0000000000000102 0000000000000502 81",
+        &[
+            ("nettlp.what", "session Ack"),
+            ("nettlp.session.kind", "4"),
+            ("nettlp.session.next", "258"),
+            ("nettlp.session.limit", "1282"),
+            ("nettlp.session.bitmap", "81"),
+        ],
+    ),
+    (
+        false,
+        1 << 47,
+        "ff07 0000000000000000 00000000000000a1 0003",
+        &[
+            ("nettlp.what", "session Refused"),
+            ("nettlp.session.nonce", "161"),
+            ("nettlp.session.reason", "3"),
+        ],
+    ),
+    (true, 1 << 47, "ff08 0000000000000009", &[("nettlp.what", "session Bye")]),
+    (true, 1 << 47, "ff63", &[("nettlp.what", "session control, unknown"), ("nettlp.session.kind", "99")]),
+    (
+        true,
+        1 << 47 | 5,
+        "1234",
+        &[("nettlp.what", "session control, sealed"), ("nettlp.session.number", "5")],
+    ),
+    (true, 5, "4a4a4a4a4a4a4a4a4a4a4a4a4a4a4a", &[("nettlp.what", "session, sealed or no TLP")]),
+    (
+        true,
+        0x7f12_3456_789a,
+        "00000001 1b0003ff 00001000",
+        &[("nettlp.what", "session, sealed or no TLP"), ("nettlp.session.number", "139716164221082")],
+    ),
+    (
+        true,
+        0x7f12_3456_789b,
+        "00000001 1b00030f 00001000",
+        &[
+            ("nettlp.what", "TLP"),
+            ("nettlp.origin", "device"),
+            ("tlp.type_name", "MRd"),
+            ("tlp.tag", "3"),
+            ("nettlp.session.number", "139716164221083"),
+        ],
+    ),
+    (
+        false,
+        1,
+        "4a000001 00000004 1b000300 01020304",
+        &[("nettlp.origin", "device"), ("tlp.type_name", "CplD"), ("tlp.request_in", "10")],
+    ),
+];
+
+/// Sessions between riser's peers: records by name and field, TLPs as TLPs, what is sealed as such.
+#[test]
+fn sessions() {
+    let Some(tshark) = Tshark::find() else { return };
+    let mut file = FrameWriter::new();
+    for (to_adapter, number, rest, _) in SESSION {
+        file.write_session(*to_adapter, *number, &common::hex(rest), usize::MAX);
+    }
+    let file = dissect::TempFile::new("session", &file.finish());
+    let shown = check(&tshark, &file.path, false);
+    for ((_, number, rest, expected), shown) in SESSION.iter().zip(&shown) {
+        for (field, value) in *expected {
+            let found = match *field {
+                // Bytes, which look like numbers.
+                "nettlp.session.noise" | "nettlp.session.bitmap" => {
+                    shown.get(field).map(|hex| hex.replace(':', ""))
+                }
+                _ => shown.number_or_text(field),
+            };
+            assert_eq!(found.as_deref(), Some(*value), "{field} of {number:#x} {rest}: {shown:?}");
+        }
+    }
+}

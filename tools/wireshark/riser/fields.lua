@@ -165,6 +165,31 @@ local function nettlp_fields()
     }
 end
 
+local SESSION_KINDS = { [1] = "Hello", [2] = "HelloAck", [3] = "Confirm", [4] = "Ack", [5] = "Probe", [6] = "Reset",
+    [7] = "Refused", [8] = "Bye" }
+local SESSION_REASONS = { [1] = "another version", [2] = "no more sessions", [3] = "a key is demanded", [4] = "there is no key",
+    [5] = "the keys differ", [6] = "window or length of datagrams" }
+
+local function session_fields()
+    return {
+        number = ProtoField.uint64("nettlp.session.number", "Number in its stream"),
+        is_control = ProtoField.bool("nettlp.session.is_control", "Control record"),
+        kind = ProtoField.uint8("nettlp.session.kind", "Kind", base.DEC, SESSION_KINDS),
+        id = ProtoField.uint64("nettlp.session.id", "Session", base.HEX),
+        nonce = ProtoField.uint64("nettlp.session.nonce", "Nonce of the client", base.HEX),
+        version = ProtoField.uint16("nettlp.session.version", "Version"),
+        features = ProtoField.uint16("nettlp.session.features", "Features (1: authenticated)", base.HEX),
+        window = ProtoField.uint16("nettlp.session.window", "Window, TLPs"),
+        longest = ProtoField.uint16("nettlp.session.longest", "Longest datagram, bytes"),
+        noise_len = ProtoField.uint16("nettlp.session.noise_len", "Length of Noise, bytes"),
+        noise = ProtoField.bytes("nettlp.session.noise", "Noise"),
+        next = ProtoField.uint64("nettlp.session.next", "First that has not come"),
+        limit = ProtoField.uint64("nettlp.session.limit", "First that may not be sent"),
+        bitmap = ProtoField.bytes("nettlp.session.bitmap", "Come behind it"),
+        reason = ProtoField.uint16("nettlp.session.reason", "Reason", base.DEC, SESSION_REASONS),
+    }
+end
+
 -- Expert items: key, filter name, text, group, severity.
 local TLP_EXPERTS = {
     { "malformed", "Malformed TLP", expert.group.MALFORMED, expert.severity.ERROR },
@@ -215,14 +240,14 @@ local function list(made, more)
     return all
 end
 
--- Creates all, gives them to the protocols, and keeps them as fields.tlp, fields.prefix, fields.dllp, fields.nettlp and
--- the tables of expert items, fields.experts.tlp and so on.
+-- Creates all, gives them to the protocols, and keeps them as fields.tlp, fields.prefix, fields.dllp, fields.nettlp,
+-- fields.session and the tables of expert items, fields.experts.tlp and so on.
 function fields.make(protocols)
     fields.tlp, fields.prefix = tlp_fields(), prefix_fields()
-    fields.dllp, fields.nettlp = dllp_fields(), nettlp_fields()
+    fields.dllp, fields.nettlp, fields.session = dllp_fields(), nettlp_fields(), session_fields()
     protocols.tlp.fields = list(fields.tlp, fields.prefix)
     protocols.dllp.fields = list(fields.dllp)
-    protocols.nettlp.fields = list(fields.nettlp)
+    protocols.nettlp.fields = list(fields.nettlp, fields.session)
     fields.experts = {
         tlp = make_experts("tlp", TLP_EXPERTS),
         dllp = make_experts("dllp", DLLP_EXPERTS),

@@ -1,10 +1,11 @@
 -- SPDX-License-Identifier: Apache-2.0 OR MIT
 -- The dissector of NetTLP's encapsulation (NSDI'20, §4.1) and of what NetTLP sends beside TLPs: messaging, adapter
--- configuration and adapter registers. Hands TLPs and DLLPs on. Never raises an error on foreign bytes.
+-- configuration and adapter registers. Hands TLPs, DLLPs and sessions on. Never raises an error on foreign bytes.
 --
 --   NetTLP header: u16 sequence number, u32 timestamp, big endian; both 0 from software.
 
 local fields = require "riser.fields"
+local session = require "riser.session"
 
 local nettlp = {}
 
@@ -13,8 +14,8 @@ nettlp.HEADER_LEN = 6
 local PORT_CONFIG_OLD = 0x4001
 local PORT_HOST = 0x4000
 
--- Shows the NetTLP header, and gives what follows it, or nil where it is not there. `what` names that.
-function nettlp.header(protocol, tvb, pinfo, root, what)
+-- The tree of a NetTLP header with its fields, or nil where it is not there.
+local function add_header(protocol, tvb, pinfo, root)
     local tree = root:add(protocol, tvb(0, math.min(tvb:len(), nettlp.HEADER_LEN)))
     if tvb:len() < nettlp.HEADER_LEN then
         tree:add_proto_expert_info(fields.experts.nettlp.truncated)
@@ -24,12 +25,37 @@ function nettlp.header(protocol, tvb, pinfo, root, what)
     end
     tree:add(fields.nettlp.sequence, tvb(0, 2))
     tree:add(fields.nettlp.timestamp, tvb(2, 4))
+    return tree
+end
+
+-- Shows the NetTLP header, and gives what follows it, or nil where it is not there. `what` names that.
+function nettlp.header(protocol, tvb, pinfo, root, what)
+    local tree = add_header(protocol, tvb, pinfo, root)
+    if not tree then
+        return nil
+    end
     tree:add(fields.nettlp.what, what):set_generated()
     if what == "TLP" then
         local by_host = pinfo.dst_port >= PORT_HOST and pinfo.dst_port < PORT_HOST + 16
         tree:add(fields.nettlp.origin, by_host and "host" or "device"):set_generated()
     end
     return tvb(nettlp.HEADER_LEN):tvb()
+end
+
+-- Shows a datagram of a session, and gives the TLP that it holds, or nil. `to_adapter`: whether it goes to its port.
+function nettlp.session(protocol, tvb, pinfo, root, to_adapter)
+    local tree = add_header(protocol, tvb, pinfo, root)
+    if not tree then
+        return nil
+    end
+    local rest, what = session.show(tree, tvb, to_adapter)
+    tree:add(fields.nettlp.what, what):set_generated()
+    if not rest then
+        tree:set_len(tvb:len())
+        pinfo.cols.protocol:set("NetTLP")
+        pinfo.cols.info:set("NetTLP " .. what)
+    end
+    return rest
 end
 
 -- Six bytes without a NetTLP header, the adapter's answer padded with zeros to 18: no TLP is so short, and none has a

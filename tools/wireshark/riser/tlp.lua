@@ -239,12 +239,17 @@ local function report_rules(tree, h)
 end
 
 -- LibTLP pads writes of one and two bytes to three, not four; adapters leave a digest out and TD as it was.
-local function report_length(tree, h, wire_len)
+local function fits(h, wire_len)
     local data_end, tlp_end = header.ends(h)
     local shortest = data_end - (h.data_dw > 0 and 1 or 0)
-    if wire_len >= shortest and wire_len <= tlp_end then
+    return wire_len >= shortest and wire_len <= tlp_end
+end
+
+local function report_length(tree, h, wire_len)
+    if fits(h, wire_len) then
         return true
     end
+    local _, tlp_end = header.ends(h)
     local text = "TLP of %d bytes by its header in a datagram that holds %d"
     expert(tree, "length", string.format(text, tlp_end, wire_len))
     return false
@@ -306,6 +311,16 @@ local function show_info(pinfo, tree, h, settings, faults)
         text = text .. info.common(h)
     end
     pinfo.cols.info:set(text .. faults)
+end
+
+-- Whether `tvb` holds one TLP, that breaks no rule of receivers, and nothing else; `wire_len` as below.
+function tlp.is_sound(tvb, wire_len)
+    local h = header.read(tvb)
+    local sound = h.format and h.complete and fits(h, wire_len)
+    if sound then
+        rules.check(rules.malformed, h, function() sound = false end)
+    end
+    return sound
 end
 
 -- Shows the TLP that `tvb` holds, and nothing else, below `root`. `wire_len` is its length in bytes on the wire, which

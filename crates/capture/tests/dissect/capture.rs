@@ -2,7 +2,7 @@
 //! Writes frames with any bytes.
 
 use riser_capture::Direction;
-use riser_capture::encap::{Addresses, HEADER_LEN, NETTLP_LEN, NettlpHeader, emit_header};
+use riser_capture::encap::{Addresses, HEADER_LEN, NETTLP_LEN, NettlpHeader, PORT_SESSION, emit_header};
 use std::time::Duration;
 
 /// Writes frames with any payload to a pcap file of nanoseconds, a microsecond apart.
@@ -26,6 +26,22 @@ impl FrameWriter {
         let nettlp = NettlpHeader { sequence: self.count as u16, timestamp: self.count * 156 };
         emit_header(&mut header, &Addresses::of_link(0, direction), port, nettlp, payload.len());
         let mut frame = [&header, payload].concat();
+        let original_len = frame.len();
+        frame.truncate(captured.saturating_add(HEADER_LEN - NETTLP_LEN));
+        self.put(&frame, original_len);
+    }
+
+    /// A datagram of a session under this number of 48 bits, of which at most `captured` bytes are captured; the client's
+    /// port is 50000.
+    pub(crate) fn write_session(&mut self, to_adapter: bool, number: u64, rest: &[u8], captured: usize) {
+        let direction = if to_adapter { Direction::Upstream } else { Direction::Downstream };
+        let mut header = [0; HEADER_LEN];
+        let nettlp = NettlpHeader { sequence: number as u16, timestamp: (number >> 16) as u32 };
+        emit_header(&mut header, &Addresses::of_link(0, direction), PORT_SESSION, nettlp, rest.len());
+        // UDP has its source port at byte 34, its destination port at 36.
+        let client = if to_adapter { 34 } else { 36 };
+        header[client..client + 2].copy_from_slice(&50_000_u16.to_be_bytes());
+        let mut frame = [&header, rest].concat();
         let original_len = frame.len();
         frame.truncate(captured.saturating_add(HEADER_LEN - NETTLP_LEN));
         self.put(&frame, original_len);

@@ -53,10 +53,20 @@ pub(crate) fn mixture(random: &mut Random, count: usize) -> Vec<u8> {
                 file.write(direction, PORT_DLLP, &dllp, some_cut(random, dllp.len()));
             }
             1 => {
-                let port = random.pick(&[0x2ffe, 0x2fff, 0x3000, 0x4001, 0x5001, 0x5002]);
+                let port = random.pick(&[0x2ffd, 0x2ffe, 0x2fff, 0x3000, 0x4001, 0x5001, 0x5002]);
                 let len = random.pick(&[0, 1, 2, 4, 5, 6, 7, 8, 18, 192]);
                 let bytes = if random.once_in(2) { vec![0; len] } else { random.bytes(len) };
                 file.write_bare(port, &bytes);
+            }
+            2 => {
+                let bytes = match random.below(3) {
+                    0 => [&[0xff, random.below(10) as u8][..], &random.bytes(30)].concat(),
+                    1 => random.bytes(40),
+                    _ => some_tlp(random),
+                };
+                let number = random.next() >> 16;
+                let cut = some_cut(random, bytes.len());
+                file.write_session(random.once_in(2), number, &bytes, cut);
             }
             _ => {
                 let tlp = some_tlp(random);

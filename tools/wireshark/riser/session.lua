@@ -1,0 +1,113 @@
+-- SPDX-License-Identifier: Apache-2.0 OR MIT
+-- Sessions between riser's peers: a number of 48 bits where NetTLP has its header, low half first, and behind it a TLP, or
+-- with bit 47 of the number set a control record, which begins with ffh where a TLP has Fmt and Type. What is sealed with a
+-- key shows neither. Keeps no state. Never raises an error on foreign bytes.
+
+local fields = require "riser.fields"
+local tlp = require "riser.tlp"
+
+local session = {}
+
+session.HEADER_LEN = 6
+local CONTROL = 0xff
+
+-- Adds 16-bit fields one behind the other, as far as there are bytes; gives where they end.
+local function add_words(tree, tvb, at, keys)
+    for _, key in ipairs(keys) do
+        if at + 2 > tvb:len() then
+            break
+        end
+        tree:add(fields.session[key], tvb(at, 2))
+        at = at + 2
+    end
+    return at
+end
+
+-- The same of 64-bit fields.
+local function add_long(tree, tvb, at, key)
+    if at + 8 <= tvb:len() then
+        tree:add(fields.session[key], tvb(at, 8))
+    end
+    return at + 8
+end
+
+local function add_offer(tree, tvb, at)
+    local noise_at = add_words(tree, tvb, at, { "version", "features", "window", "longest", "noise_len" })
+    if noise_at < at + 10 then
+        return
+    end
+    local len = math.min(tvb(noise_at - 2, 2):uint(), tvb:len() - noise_at)
+    if len > 0 then
+        tree:add(fields.session.noise, tvb(noise_at, len))
+    end
+end
+
+local function add_ack(tree, tvb, at)
+    at = add_long(tree, tvb, at, "next")
+    at = add_long(tree, tvb, at, "limit")
+    if at < tvb:len() then
+        tree:add(fields.session.bitmap, tvb(at))
+    end
+end
+
+-- By kind: its name, and what shows the body, which begins at byte 16.
+local RECORDS = {
+    { "Hello", add_offer },
+    { "HelloAck", function(tree, tvb, at) add_offer(tree, tvb, add_long(tree, tvb, at, "nonce")) end },
+    { "Confirm" },
+    { "Ack", add_ack },
+    { "Probe" },
+    { "Reset" },
+    { "Refused", function(tree, tvb, at) add_words(tree, tvb, add_long(tree, tvb, at, "nonce"), { "reason" }) end },
+    { "Bye" },
+}
+
+local function add_record(tree, tvb)
+    local at = session.HEADER_LEN
+    local record = RECORDS[tvb(at + 1, 1):uint()]
+    tree:add(fields.session.kind, tvb(at + 1, 1))
+    add_long(tree, tvb, at + 2, "id")
+    if record and record[2] then
+        record[2](tree, tvb, at + 10)
+    end
+    return record and record[1] or "control, unknown"
+end
+
+local function add_number(tree, tvb)
+    local low, high = tvb(0, 2):uint(), tvb(2, 4):uint()
+    local is_control = high >= 2 ^ 31
+    high = high % 2 ^ 31
+    local number = UInt64.new(high % 65536 * 65536 + low, math.floor(high / 65536))
+    tree:add(fields.session.number, tvb(0, session.HEADER_LEN), number)
+    tree:add(fields.session.is_control, tvb(2, 4), is_control):set_generated()
+    return is_control
+end
+
+-- A request is its sender's own; a completion answers the other's.
+local function origin(first_byte, to_adapter)
+    local is_completion = math.floor(first_byte / 2) % 16 == 5
+    return to_adapter ~= is_completion and "device" or "host"
+end
+
+-- Shows number and control record below `tree`, whose bytes are `tvb`; gives the TLP that it holds, or nil and what the
+-- datagram is called. `to_adapter`: whether its destination port is that of sessions.
+function session.show(tree, tvb, to_adapter)
+    local is_control = add_number(tree, tvb)
+    local rest_len = tvb:len() - session.HEADER_LEN
+    local first_byte = rest_len > 0 and tvb(session.HEADER_LEN, 1):uint()
+    if first_byte == CONTROL and rest_len > 1 then
+        return nil, "session " .. add_record(tree, tvb)
+    end
+    if is_control then
+        return nil, "session control, sealed"
+    end
+    local rest = rest_len > 0 and tvb(session.HEADER_LEN):tvb()
+    if rest and tlp.is_sound(rest, tvb:reported_len() - session.HEADER_LEN) then
+        tree:add(fields.nettlp.origin, origin(first_byte, to_adapter)):set_generated()
+        return rest, "TLP"
+    end
+    -- What is sealed cannot be told from what is malformed: sessions lose and alter nothing.
+    return nil, "session, sealed or no TLP"
+end
+
+return session
