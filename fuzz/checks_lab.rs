@@ -2,7 +2,7 @@
 //! What must hold for any bytes as a lab file: called by the fuzz target, and by the tests of `riser-lab` on every seed.
 //! What is broken panics. No profile is read by path but those that stand beside a file that is nowhere.
 
-use riser_lab::{LabFile, build, draw, parse};
+use riser_lab::{Folder, LabFile, build, draw, parse};
 use std::path::Path;
 
 /// A text is read, drawn and put together, or refused with one message that names the file and, where it has a place, a
@@ -13,8 +13,7 @@ pub(crate) fn lab(bytes: &[u8]) -> bool {
     match parse(path, text) {
         Ok(lab) => {
             assert!(draw(&lab).lines().count() > lab.slot.len());
-            let base = path.parent().unwrap_or(path).to_owned();
-            assert!(build(&LabFile { lab, base }).is_ok());
+            assert!(build(&LabFile { lab, base: Folder::of(path) }).is_ok());
             true
         }
         Err(error) => {

@@ -62,7 +62,7 @@ pub(crate) struct LinkInfo {
 /// # Errors
 /// What cannot be put together, and why.
 pub fn build(file: &LabFile) -> Result<Assembly, String> {
-    let host = profile::host(file.lab.host.profile.get_ref(), &file.base)?;
+    let host = profile::host_in(file.lab.host.profile.get_ref(), &file.base)?;
     build_with(file, host)
 }
 

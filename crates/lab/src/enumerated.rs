@@ -84,7 +84,7 @@ pub enum Place {
 /// # Errors
 /// What cannot be put together, what enumeration refuses, and who waits for whom where nothing goes on.
 pub fn enumerate(file: &LabFile) -> Result<Enumerated, String> {
-    let host = profile::host(file.lab.host.profile.get_ref(), &file.base)?;
+    let host = profile::host_in(file.lab.host.profile.get_ref(), &file.base)?;
     let tree = Tree::of(&file.lab).map_err(|e| e.message)?;
     let result: Rc<RefCell<Option<Found>>> = Rc::default();
     let kept = Rc::clone(&result);

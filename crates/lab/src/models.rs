@@ -336,7 +336,7 @@ fn plug_bench(
     layout: PcieLayout,
     payloads: &PayloadPool,
 ) -> Result<Plugged, String> {
-    let card = profile::device(settings.profile.get_ref(), &file.base)?;
+    let card = profile::device_in(settings.profile.get_ref(), &file.base)?;
     let own = pcie_bench::Settings {
         test: settings.test.into(),
         size_bytes: *settings.size_bytes.get_ref(),

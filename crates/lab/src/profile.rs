@@ -5,6 +5,9 @@ mod device;
 mod host;
 mod host_parts;
 
+pub(crate) use device::device_in;
+pub(crate) use host::host_in;
+
 pub use device::{DeviceFile, DeviceKind, device};
 pub use host::{HostFile, HostKind, host};
 pub use host_parts::{
@@ -13,10 +16,11 @@ pub use host_parts::{
 };
 
 use crate::error::FileError;
+use crate::folder::Folder;
 use schemars::JsonSchema;
 use serde::Deserialize;
+use std::io;
 use std::path::Path;
-use std::{fs, io};
 
 /// Bytes of the largest profile that is read.
 const MAX_FILE_BYTES: u64 = 1 << 20;
@@ -98,31 +102,25 @@ pub fn names(kind: &str) -> String {
 /// # Errors
 /// Neither ships nor can be read.
 pub fn text(kind: &str, name: &str, base: &Path) -> Result<String, String> {
-    find(kind, name, base).map(|(_, text)| text)
+    find(kind, name, &Folder::from(base)).map(|(_, text)| text)
 }
 
 /// The same with the place that errors name.
-fn find(kind: &str, name: &str, base: &Path) -> Result<(std::path::PathBuf, String), String> {
+fn find(kind: &str, name: &str, base: &Folder) -> Result<(std::path::PathBuf, String), String> {
     if let Some(found) = shipped(kind, name) {
         return Ok((found.name.into(), found.text.into()));
     }
-    let path = base.join(name);
-    match read(&path) {
-        Ok(text) => Ok((path, text)),
+    match read(base, name) {
+        Ok(text) => Ok((base.path().join(name), text)),
         Err(e) => {
             Err(format!("no {kind} profile `{name}`: those that ship are {}; as a file: {e}", names(kind)))
         }
     }
 }
 
-/// The text of a file. A lab may name anything; what never ends is not read.
-fn read(path: &Path) -> io::Result<String> {
-    let about = fs::metadata(path)?;
-    if !about.is_file() || about.len() > MAX_FILE_BYTES {
-        let what = format!("it is no file of at most {MAX_FILE_BYTES} bytes");
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
-    }
-    fs::read_to_string(path)
+fn read(base: &Folder, name: &str) -> io::Result<String> {
+    let not_text = |_| io::Error::new(io::ErrorKind::InvalidData, "stream did not contain valid UTF-8");
+    String::from_utf8(base.read(name, MAX_FILE_BYTES)?).map_err(not_text)
 }
 
 fn parse<T: for<'de> Deserialize<'de>>(path: &Path, text: &str) -> Result<T, FileError> {

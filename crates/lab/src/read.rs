@@ -3,6 +3,7 @@
 
 use crate::build::host_memory;
 use crate::error::FileError;
+use crate::folder::Folder;
 use crate::schema::{Host, Lab, LinkChange, MemoryKind, Model, PcieBench, PortArbitration, Slot, Switch};
 use crate::tree::{self, Tree};
 use crate::{faults, host_schema, links, models, profile, unused};
@@ -10,7 +11,7 @@ use device::firmware::HostMap;
 use fabric::{Above, Window};
 use std::collections::BTreeSet;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use tlp::{Duration, PayloadPool};
 use toml::Spanned;
 
@@ -37,7 +38,7 @@ pub struct LabFile {
     /// What the file says.
     pub lab: Lab,
     /// The folder of the file.
-    pub base: PathBuf,
+    pub base: Folder,
 }
 
 /// Where in which file: turns a place into an error.
@@ -65,8 +66,7 @@ impl Place<'_> {
 /// The first thing that is wrong, with its place and the legal values.
 pub fn read(path: &Path) -> Result<LabFile, FileError> {
     let text = std::fs::read_to_string(path).map_err(|e| FileError::whole(path, e.to_string()))?;
-    let lab = parse(path, &text)?;
-    Ok(LabFile { lab, base: folder(path) })
+    parse_in(path, &text, Folder::of(path))
 }
 
 /// Reads and checks the lab `text`, which stands in `path`.
@@ -74,6 +74,14 @@ pub fn read(path: &Path) -> Result<LabFile, FileError> {
 /// # Errors
 /// As [`read`].
 pub fn parse(path: &Path, text: &str) -> Result<Lab, FileError> {
+    parse_in(path, text, Folder::of(path)).map(|file| file.lab)
+}
+
+/// The same, with the files that the lab names from `base`.
+///
+/// # Errors
+/// As [`read`].
+pub fn parse_in(path: &Path, text: &str, base: Folder) -> Result<LabFile, FileError> {
     let lab: Lab = toml::from_str(text).map_err(|e| FileError::toml(path, text, &e))?;
     let place = Place { path, text };
     check_version(&place, &lab)?;
@@ -83,19 +91,15 @@ pub fn parse(path: &Path, text: &str) -> Result<Lab, FileError> {
     check_windows(&place, &lab)?;
     check_faults(&place, &lab)?;
     check_link_events(&place, &lab)?;
-    let file = LabFile { lab, base: folder(path) };
+    let file = LabFile { lab, base };
     check_profiles(&place, &file)?;
     check_devices(&place, &file)?;
-    Ok(file.lab)
-}
-
-fn folder(path: &Path) -> PathBuf {
-    path.parent().unwrap_or(Path::new("")).to_owned()
+    Ok(file)
 }
 
 fn check_profiles(place: &Place<'_>, file: &LabFile) -> Result<(), FileError> {
     let host = &file.lab.host.profile;
-    match profile::host(host.get_ref(), &file.base) {
+    match profile::host_in(host.get_ref(), &file.base) {
         Err(message) => return place.error(host.span(), message),
         Ok(profile) => {
             if let Err((span, message)) = host_schema::check(&file.lab.host, &profile) {
@@ -104,7 +108,7 @@ fn check_profiles(place: &Place<'_>, file: &LabFile) -> Result<(), FileError> {
         }
     }
     for card in file.lab.slot.iter().filter_map(|s| Some(&s.pcie_bench.as_ref()?.profile)) {
-        if let Err(message) = profile::device(card.get_ref(), &file.base) {
+        if let Err(message) = profile::device_in(card.get_ref(), &file.base) {
             return place.error(card.span(), message);
         }
     }

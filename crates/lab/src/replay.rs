@@ -5,6 +5,7 @@
 use crate::gate::RawDevice;
 use crate::models::{PlugError, Site};
 use crate::schema::{Dependencies, MemoryKind, Pace, Replay};
+use capture::Reader;
 use device::TlpPort;
 use devices::replay::{self, Plan, Report, Service, Settings};
 use devices::shared::Shared;
@@ -24,10 +25,13 @@ pub(crate) fn device(
     link: &LinkConfig,
 ) -> Result<(RawDevice, Shared<Report>), PlugError> {
     let settings = settings(site, id, vector, replay)?;
-    let path = site.file.base.join(replay.capture.get_ref());
-    let mut reader = capture::open(&path).map_err(|e| PlugError::at(&replay.capture, e.to_string()))?;
-    let plan = Plan::read(&mut reader, &settings, link.root.mps.bytes())
-        .map_err(|e| PlugError::at(&replay.capture, format!("{}: {e}", path.display())))?;
+    let folder = &site.file.base;
+    let path = folder.path().join(replay.capture.get_ref());
+    let unreadable =
+        |e: &dyn std::fmt::Display| PlugError::at(&replay.capture, format!("{}: {e}", path.display()));
+    let file = folder.open(replay.capture.get_ref()).map_err(|e| unreadable(&e))?;
+    let mut reader = Reader::new(file).map_err(|e| unreadable(&e))?;
+    let plan = Plan::read(&mut reader, &settings, link.root.mps.bytes()).map_err(|e| unreadable(&e))?;
     let report = Shared::default();
     let (pool, told) = (site.payloads.clone(), report.clone());
     let make = move || Box::new(replay::Replay::new(plan.clone(), settings, &pool, &told));

@@ -3,12 +3,12 @@
 
 use fabric::{Limits, LinkId, PortId, Side, Stop};
 use riser_lab::{LabFile, build, draw, parse};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 fn lab(more: &str) -> LabFile {
     let text = format!("version = 1\n[[slot]]\nname = \"a\"\ndevice = \"memory\"\n{more}");
     let lab = parse(Path::new("a.toml"), &text).unwrap_or_else(|e| panic!("{e}"));
-    LabFile { lab, base: PathBuf::new() }
+    LabFile { lab, base: "".into() }
 }
 
 /// Rows: keys of a fault of the device's frames, and the line of `riser check`.

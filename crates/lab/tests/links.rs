@@ -4,7 +4,7 @@
 use fabric::{Limits, Stop};
 use riser_lab::report::Report;
 use riser_lab::{LabFile, build, links, parse};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use tlp::Vc;
 
 fn file(keys: &str) -> LabFile {
@@ -13,7 +13,7 @@ fn file(keys: &str) -> LabFile {
          size_bytes = 256\ntransfers = 2000\nwarm_up = 0\n"
     );
     let lab = parse(Path::new("lab.toml"), &text).unwrap_or_else(|e| panic!("{e}"));
-    LabFile { lab, base: PathBuf::new() }
+    LabFile { lab, base: "".into() }
 }
 
 fn run(keys: &str) -> Report {

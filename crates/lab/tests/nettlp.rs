@@ -11,8 +11,10 @@ use nettlp::carrier::SendError;
 use nettlp::wire::messaging::{MsixEntry, Reply, Request};
 use proptest::prelude::*;
 use riser_lab::nettlp::{LabBackend, MAX_PEER_READS, RecordedLab, Replay, Timing};
-use riser_lab::{CaptureOptions, LabFile, build, parse};
+use riser_lab::profile::shipped;
+use riser_lab::{CaptureOptions, Folder, LabFile, build, parse, parse_in};
 use std::collections::VecDeque;
+use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use tlp::{
@@ -467,7 +469,7 @@ fn a_record_runs_again_bit_by_bit() {
         let mut lab = backend(&text, timing);
         let (capture, record) = (Bytes::default(), Bytes::default());
         let path = "labs/nettlp/test.toml".to_owned();
-        lab.record(Box::new(record.clone()), &RecordedLab { path, text, seed: 0 });
+        lab.record(Box::new(record.clone()), &RecordedLab { path, text, seed: 0, files: None });
         let handle = lab.assembly_mut().capture(capture.clone(), CaptureOptions::default()).unwrap();
         let (mut now, mut out) = (Time::ZERO, Sent::new());
         out.device = Some(way(7));
@@ -512,4 +514,75 @@ fn a_record_runs_again_bit_by_bit() {
         assert_eq!(replayed.assembly.nettlp_adapter().unwrap().1.counters(), counters);
         assert_eq!(replayed.assembly.fabric.now(), lab.assembly().fabric.now());
     }
+}
+
+/// What peers read and the recorded device asks for, in the fabric's own time; gives the capture of it.
+fn run_some(lab: &mut LabBackend) -> Vec<u8> {
+    let capture = Bytes::default();
+    let handle = lab.assembly_mut().capture(capture.clone(), CaptureOptions::default()).unwrap();
+    let (mut now, mut out) = (Time::ZERO, Sent::new());
+    for n in 0..200_u64 {
+        now += Duration::from_us(3);
+        lab.advance(now, &mut out);
+        let _ = give(lab, now, way(1), &read(0x100, n as u16 & 0xff, n * 4096, 600), &mut out);
+    }
+    lab.finish(now).unwrap();
+    lab.assembly_mut().fabric.take_tap();
+    handle.finish().unwrap();
+    assert!(lab.slot().counters().peer_reads > 100);
+    capture.0.take()
+}
+
+fn replay(record: &[u8]) -> Vec<u8> {
+    let again = Bytes::default();
+    let mut replay = Replay::new(record).unwrap();
+    let handle = replay.assembly_mut().capture(again.clone(), CaptureOptions::default()).unwrap();
+    replay.run().unwrap().assembly.fabric.take_tap();
+    handle.finish().unwrap();
+    again.0.take()
+}
+
+/// A capture for a `replay` device: so many reads.
+fn recorded_reads(count: u16) -> Vec<u8> {
+    let mut writer = capture::Writer::new(Vec::new()).unwrap();
+    let tap = writer.tap(0, capture::Direction::Upstream, "").unwrap();
+    for n in 0..count {
+        let time = Time::from_ps(u64::from(n) * 1_000_000);
+        let tlp = read(0x100, n, u64::from(n) * 64, 64);
+        writer.write_tlp(tap, time, &tlp, capture::Origin::Device).unwrap();
+    }
+    writer.finish().unwrap()
+}
+
+/// The record holds the host profile and the capture that its lab names, whole: it runs again to the same bytes when they have
+/// changed, and when they are gone.
+#[test]
+fn a_record_holds_the_files_that_its_lab_names() {
+    let folder = std::env::temp_dir().join(format!("riser-lab-record-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let [profile, capture, path] = ["host.toml", "reads.pcapng", "lab.toml"].map(|name| folder.join(name));
+    let host = shipped("host", "xeon-e5-2637v3").unwrap().text;
+    fs::write(&profile, host).unwrap();
+    fs::write(&capture, recorded_reads(20)).unwrap();
+    let text = PLAIN.replace("ideal", "host.toml")
+        + "[[slot]]\nname = \"player\"\ndevice = \"replay\"\n[slot.replay]\ncapture = \"reads.pcapng\"\n";
+    let file = parse_in(&path, &text, Folder::of(&path).keeping()).unwrap();
+    let mut lab = LabBackend::new(build(&file).unwrap(), Timing::On).unwrap();
+    let files = file.base.kept();
+    assert_eq!(files.keys().collect::<Vec<_>>(), ["host.toml", "reads.pcapng"]);
+    assert_eq!(files["host.toml"], host.as_bytes());
+    let record = Bytes::default();
+    let path = path.display().to_string();
+    lab.record(Box::new(record.clone()), &RecordedLab { path, text, seed: 0, files: Some(files) });
+    let (live, record) = (run_some(&mut lab), record.0.take());
+    assert!(replay(&record) == live, "unchanged files");
+    fs::write(&profile, shipped("host", "ideal").unwrap().text).unwrap();
+    fs::write(&capture, recorded_reads(3)).unwrap();
+    assert!(replay(&record) == live, "changed files");
+    fs::remove_dir_all(&folder).unwrap();
+    assert!(replay(&record) == live, "no files");
+    // A record of version 1 has none, and says what it misses.
+    let head = [&b"riser nettlp record 1\n"[..], &record[22..]].concat();
+    let error = Replay::new(&head).err().unwrap().to_string();
+    assert!(error.contains("no host profile `host.toml`"), "{error}");
 }

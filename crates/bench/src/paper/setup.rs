@@ -5,7 +5,7 @@
 use super::PaperError;
 use crate::{Plan, Row};
 use fabric::{HostProfile, Limits, Stop};
-use lab::{Assembly, LabFile};
+use lab::{Assembly, Folder, LabFile};
 use std::fmt;
 use std::path::Path;
 use toml::{Table, Value};
@@ -60,14 +60,13 @@ impl Setup {
         let table = self.table.as_ref().map_err(|e| self.failed(e))?;
         let text = toml::to_string(table).map_err(|e| self.failed(e))?;
         let path = Path::new(self.path);
-        let lab = lab::parse(path, &text).map_err(|e| PaperError::Lab(e.to_string()))?;
-        Ok(LabFile { lab, base: path.parent().unwrap_or(Path::new("")).to_owned() })
+        lab::parse_in(path, &text, Folder::of(path)).map_err(|e| PaperError::Lab(e.to_string()))
     }
 
     /// The lab, ready to run.
     pub(super) fn build(&self) -> Result<Assembly, PaperError> {
         let file = self.file()?;
-        let profile = lab::profile::host(file.lab.host.profile.get_ref(), &file.base);
+        let profile = lab::profile::host(file.lab.host.profile.get_ref(), file.base.path());
         let mut host = profile.map_err(|e| self.failed(e))?;
         self.host.iter().for_each(|change| change(&mut host));
         lab::build_with(&file, host).map_err(|e| self.failed(e))

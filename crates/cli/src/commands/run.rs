@@ -105,7 +105,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let capture = match &args.capture {
         Some(path) => {
             files::not_the_input(path, &args.lab)?;
-            files::not_the_input(path, &file.base.join(file.lab.host.profile.get_ref()))?;
+            files::not_the_input(path, &file.base.path().join(file.lab.host.profile.get_ref()))?;
             let out = files::create(path, args.force)?;
             let options = CaptureOptions { at: args.tap.side(), dllps: args.dllps };
             let handle = assembly.capture(out, options).map_err(|e| files::failed(path, &e))?;
@@ -116,7 +116,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let log = match &args.transactions_json {
         Some(path) => {
             files::not_the_input(path, &args.lab)?;
-            files::not_the_input(path, &file.base.join(file.lab.host.profile.get_ref()))?;
+            files::not_the_input(path, &file.base.path().join(file.lab.host.profile.get_ref()))?;
             Some((path, assembly.log_transactions(files::create(path, args.force)?)))
         }
         None => None,

@@ -3,8 +3,9 @@
 //! Reading never panics on foreign bytes, and never allocates more than there are.
 //!
 //! ```text
-//! "riser nettlp record 1\n"
+//! "riser nettlp record 2\n"
 //! u32 length, path of the lab file     u32 length, its text     u64 seed
+//! u32 count of the files that the lab names, and of each: u32 length, its name in the lab     u32 length, its bytes
 //! then records, each:  u8 kind, u64 time in ps, and
 //!   1 a TLP of a peer      way, u32 length, its bytes as on a link
 //!   2 configuration write  u16 register (DW), u8 byte enables, u32 value
@@ -15,9 +16,10 @@
 //! a way: u16 port of the adapter, u8 4 or 6, address of the peer (4 or 16 bytes), u32 scope, u16 port of the peer
 //! ```
 //!
-//! Numbers are little endian. A record that ends before its end, since the adapter was killed, counts as far as it goes.
+//! Numbers are little endian. Version 1 held no files; what its lab names is read where it is. A record that ends before its end, since the adapter was killed, counts as far as it goes.
 
 use super::bridge::Fate;
+use crate::folder::{KeptFiles, MAX_KEPT_BYTES, MAX_KEPT_FILES};
 use nettlp::adapter::Way;
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
@@ -25,7 +27,9 @@ use thiserror::Error;
 use tlp::Time;
 
 /// The first line, with the version of the format.
-const MAGIC: &[u8] = b"riser nettlp record 1\n";
+const MAGIC: &[u8] = b"riser nettlp record 2\n";
+/// That of records without files.
+const MAGIC_1: &[u8] = b"riser nettlp record 1\n";
 /// The longest TLP: four DW of header, as many prefixes as are legal, 4096 bytes of data, a digest.
 const MAX_TLP: usize = 4096 + 128;
 /// The longest lab file that a record holds.
@@ -52,7 +56,7 @@ pub(crate) enum Event {
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum RecordError {
     /// The first line.
-    #[error("not a record of `riser nettlp adapter`: its first line is not `riser nettlp record 1`")]
+    #[error("not a record of `riser nettlp adapter`: its first line is not `riser nettlp record 2` or `1`")]
     Magic,
     /// Cut off before the first record.
     #[error("the record ends at byte {0}, before its lab does")]
@@ -111,6 +115,8 @@ pub struct RecordedLab {
     pub text: String,
     /// The seed.
     pub seed: u64,
+    /// The files that the lab names, by the names that it gives them; `None`: a record of version 1, which holds none.
+    pub files: Option<KeptFiles>,
 }
 
 /// Writes a record. What cannot be written is noticed when it [ends](Recorder::finish).
@@ -124,12 +130,17 @@ impl Recorder {
     pub(crate) fn new(out: Box<dyn Write>, lab: &RecordedLab) -> Recorder {
         let mut recorder = Recorder { out, failed: None, buffer: Vec::new() };
         let buffer = &mut recorder.buffer;
-        buffer.extend_from_slice(MAGIC);
-        for text in [&lab.path, &lab.text] {
-            buffer.extend_from_slice(&(text.len() as u32).to_le_bytes());
-            buffer.extend_from_slice(text.as_bytes());
-        }
+        buffer.extend_from_slice(if lab.files.is_some() { MAGIC } else { MAGIC_1 });
+        emit_bytes(buffer, lab.path.as_bytes());
+        emit_bytes(buffer, lab.text.as_bytes());
         buffer.extend_from_slice(&lab.seed.to_le_bytes());
+        if let Some(files) = &lab.files {
+            buffer.extend_from_slice(&(files.len() as u32).to_le_bytes());
+            for (name, bytes) in files {
+                emit_bytes(buffer, name.as_bytes());
+                emit_bytes(buffer, bytes);
+            }
+        }
         recorder.write();
         recorder
     }
@@ -157,6 +168,11 @@ impl Recorder {
             None => self.out.flush(),
         }
     }
+}
+
+fn emit_bytes(buffer: &mut Vec<u8>, bytes: &[u8]) {
+    buffer.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+    buffer.extend_from_slice(bytes);
 }
 
 fn emit(buffer: &mut Vec<u8>, time: Time, event: &Event) {
@@ -268,11 +284,38 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    fn counted(&mut self, what: &'static str, most: usize) -> Result<&'a [u8], RecordError> {
+        let cut = RecordError::Head(self.bytes.len());
+        let len = self.length(what, most)?.ok_or(cut.clone())?;
+        self.take(len).ok_or(cut)
+    }
+
     fn text(&mut self) -> Result<String, RecordError> {
-        let len = self.length("text", MAX_LAB)?.ok_or(RecordError::Head(self.bytes.len()))?;
-        let at = self.at;
-        let bytes = self.take(len).ok_or(RecordError::Head(self.bytes.len()))?;
+        let at = self.at + 4;
+        let bytes = self.counted("text", MAX_LAB)?;
         std::str::from_utf8(bytes).map(str::to_owned).map_err(|_| RecordError::Text(at))
+    }
+
+    /// The files that the lab names. No more is kept of them than there is.
+    fn files(&mut self) -> Result<KeptFiles, RecordError> {
+        let at = self.at;
+        let count = self.u32().ok_or(RecordError::Head(self.bytes.len()))? as usize;
+        if count > MAX_KEPT_FILES {
+            return Err(RecordError::Length {
+                at,
+                what: "a list of files",
+                len: count,
+                most: MAX_KEPT_FILES,
+            });
+        }
+        let (mut files, mut room) = (KeptFiles::new(), MAX_KEPT_BYTES);
+        for _ in 0..count {
+            let name = self.text()?;
+            let bytes = self.counted("a file", room)?;
+            room -= bytes.len();
+            files.insert(name, bytes.to_vec());
+        }
+        Ok(files)
     }
 
     fn way(&mut self) -> Result<Option<Way>, RecordError> {
@@ -302,12 +345,15 @@ impl<'a> Recording<'a> {
     /// Where it is none.
     pub fn new(bytes: &'a [u8]) -> Result<Recording<'a>, RecordError> {
         let mut cursor = Cursor { bytes, at: 0 };
-        if cursor.take(MAGIC.len()) != Some(MAGIC) {
-            return Err(RecordError::Magic);
-        }
+        let has_files = match cursor.take(MAGIC.len()) {
+            Some(MAGIC) => true,
+            Some(MAGIC_1) => false,
+            _ => return Err(RecordError::Magic),
+        };
         let (path, text) = (cursor.text()?, cursor.text()?);
         let seed = cursor.u64().ok_or(RecordError::Head(bytes.len()))?;
-        Ok(Recording { lab: RecordedLab { path, text, seed }, cursor, last: Time::ZERO })
+        let files = if has_files { Some(cursor.files()?) } else { None };
+        Ok(Recording { lab: RecordedLab { path, text, seed, files }, cursor, last: Time::ZERO })
     }
 
     /// The next input and its time; `None` at the end, also where the record is cut off.
@@ -384,7 +430,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn lab() -> RecordedLab {
-        RecordedLab { path: "a.toml".into(), text: "version = 1\n".into(), seed: 7 }
+        let files = Some([("b.toml".to_owned(), vec![0, 0xff])].into());
+        RecordedLab { path: "a.toml".into(), text: "version = 1\n".into(), seed: 7, files }
     }
 
     fn written(events: &[(Time, Event)]) -> Vec<u8> {
@@ -429,7 +476,8 @@ mod tests {
     fn a_record_has_its_bytes() {
         let event = Event::Config { register_dw: 1, byte_enables: 3, value: 0x0102_0304 };
         let bytes = written(&[(Time::from_ps(0x1_0002), event)]);
-        let head = b"riser nettlp record 1\n\x06\0\0\0a.toml\x0c\0\0\0version = 1\n\x07\0\0\0\0\0\0\0";
+        let head = b"riser nettlp record 2\n\x06\0\0\0a.toml\x0c\0\0\0version = 1\n\x07\0\0\0\0\0\0\0\
+            \x01\0\0\0\x06\0\0\0b.toml\x02\0\0\0\0\xff";
         assert_eq!(bytes[..head.len()], head[..]);
         assert_eq!(bytes[head.len()..], [2, 2, 0, 1, 0, 0, 0, 0, 0, 1, 0, 3, 4, 3, 2, 1]);
     }
@@ -438,8 +486,15 @@ mod tests {
     fn what_cannot_be_is_named_with_its_place() {
         let head = written(&[]).len();
         let with = |tail: &[u8]| [&written(&[]), tail].concat();
-        let rows: [(Vec<u8>, RecordError); 5] = [
-            (b"riser nettlp record 2\n".to_vec(), RecordError::Magic),
+        let least = |tail: &[u8]| [b"riser nettlp record 2\n", &[0; 16][..], tail].concat();
+        let file = |len: u32| least(&[&[1, 0, 0, 0, 1, 0, 0, 0, b'a'][..], &len.to_le_bytes()].concat());
+        let length = |at, what, len, most| RecordError::Length { at, what, len, most };
+        let rows: [(Vec<u8>, RecordError); 9] = [
+            (b"riser nettlp record 3\n".to_vec(), RecordError::Magic),
+            (least(&[1, 1, 0, 0]), length(38, "a list of files", 257, MAX_KEPT_FILES)),
+            (least(&[1, 0, 0, 0, 1, 0, 0, 0, 0xff]), RecordError::Text(46)),
+            (file(1), RecordError::Head(51)),
+            (file(u32::MAX), length(47, "a file", u32::MAX as usize, MAX_KEPT_BYTES)),
             (written(&[])[..head - 1].to_vec(), RecordError::Head(head - 1)),
             (with(&[9, 0, 0, 0, 0, 0, 0, 0, 0]), RecordError::Kind { at: head, kind: 9 }),
             (

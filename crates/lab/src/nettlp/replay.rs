@@ -4,8 +4,7 @@
 use super::backend::Core;
 use super::record::{Event, RecordError, Recording};
 use crate::build::{Assembly, build};
-use crate::schema::Lab;
-use crate::{LabFile, parse};
+use crate::{Folder, parse_in};
 use std::path::Path;
 use thiserror::Error;
 use tlp::Time;
@@ -34,15 +33,16 @@ impl<'a> Replay<'a> {
     /// The lab of a record, put together as it was.
     ///
     /// # Errors
-    /// Where the bytes are no record, or their lab cannot be put together: also where a profile that it names is no longer
-    /// there.
+    /// Where the bytes are no record, or their lab cannot be put together: also where it names a file that the record does not
+    /// hold, or, with a record of version 1, that is no longer there.
     pub fn new(bytes: &'a [u8]) -> Result<Replay<'a>, ReplayError> {
         let recording = Recording::new(bytes)?;
         let lab = &recording.lab;
         let path = Path::new(&lab.path);
-        let parsed = parse(path, &lab.text).map_err(|e| ReplayError::Lab(e.to_string()))?;
-        let base = path.parent().unwrap_or(Path::new("")).to_owned();
-        let file = LabFile { lab: Lab { seed: lab.seed, ..parsed }, base };
+        let folder = Folder::of(path);
+        let base = lab.files.clone().map_or(folder.clone(), |files| Folder::of_kept(folder.path(), files));
+        let mut file = parse_in(path, &lab.text, base).map_err(|e| ReplayError::Lab(e.to_string()))?;
+        file.lab.seed = lab.seed;
         let assembly = build(&file).map_err(ReplayError::Lab)?;
         let core = Core::new(assembly).map_err(ReplayError::Lab)?;
         Ok(Replay { recording, core })

@@ -3,6 +3,7 @@
 //! does with them: `devices::pcie_bench` does.
 
 use super::{Figure, check, check_version, find, parse};
+use crate::folder::Folder;
 use crate::values::Picoseconds;
 use devices::pcie_bench::{CardClock, CardCosts, ChannelCosts, MAX_OUTSTANDING, ReadCosts, WriteCosts};
 use schemars::JsonSchema;
@@ -151,6 +152,11 @@ fn number<T: Copy + Default>(figure: &Option<Figure<T>>) -> T {
 /// # Errors
 /// A line that says what is missing or wrong, and what there is.
 pub fn device(name: &str, base: &Path) -> Result<DeviceFile, String> {
+    device_in(name, &Folder::from(base))
+}
+
+/// The same, of a lab in `base`.
+pub(crate) fn device_in(name: &str, base: &Folder) -> Result<DeviceFile, String> {
     let (path, text) = find("device", name, base)?;
     let file: DeviceFile = parse(&path, &text).map_err(|e| e.to_string())?;
     check_version(file.version, &path)?;

@@ -5,6 +5,7 @@ use super::host_parts::{
     BanksTable, CompletionsTable, DramTable, IommuTable, LatencyRow, LlcTable, NumaTable, PowerTable,
 };
 use super::{Figure, check, check_version, find, parse};
+use crate::folder::Folder;
 use crate::values::{Picoseconds, RcbBytes};
 use fabric::HostProfile;
 use schemars::JsonSchema;
@@ -80,6 +81,11 @@ pub enum HostKind {
 /// # Errors
 /// A line that says what is missing or wrong, and what there is.
 pub fn host(name: &str, base: &Path) -> Result<HostProfile, String> {
+    host_in(name, &Folder::from(base))
+}
+
+/// The same, of a lab in `base`.
+pub(crate) fn host_in(name: &str, base: &Folder) -> Result<HostProfile, String> {
     let (path, text) = find("host", name, base)?;
     let file: HostFile = parse(&path, &text).map_err(|e| e.to_string())?;
     check_version(file.version, &path)?;

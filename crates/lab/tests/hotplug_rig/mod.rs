@@ -4,7 +4,7 @@
 
 use fabric::{Limits, Stop};
 use riser_lab::{Assembly, LabFile, build, parse};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use tlp::{Duration, Time};
 
 /// A slot with a benchmark device; every lab has one that nothing happens to, on a root port of its own.
@@ -23,7 +23,7 @@ pub fn file(slots: &str, outages: &str) -> LabFile {
     let steady = STEADY.replace("slot_keys\n", "");
     let text = format!("version = 1\n[link]\ngen = 3\nlanes = 8\n{steady}{slots}{outages}");
     let lab = parse(Path::new("hotplug.toml"), &text).unwrap_or_else(|e| panic!("{e}\n{text}"));
-    LabFile { lab, base: PathBuf::new() }
+    LabFile { lab, base: "".into() }
 }
 
 /// Runs to its end, whatever that is.

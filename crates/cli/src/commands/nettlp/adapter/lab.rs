@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::output;
 use capture::encap::PortScheme;
 use lab::nettlp::{LabBackend, RecordedLab, Timing};
-use lab::{CaptureOptions, Report};
+use lab::{CaptureOptions, Folder, LabFile, Report};
 use nettlp::adapter::{Adapter, Settings};
 use nettlp::allow::AllowList;
 use nettlp::net::{AdapterOptions, AdapterSockets, Clock, SocketCounters, serve};
@@ -91,14 +91,17 @@ impl LabRun {
     /// # Errors
     /// What cannot be read, opened, written or served; the lab's own failure.
     pub(super) fn run(self, stop: &AtomicBool) -> Result<(), Failure> {
-        let mut file = lab::read(&self.lab).map_err(|e| Failure::Run(e.to_string()))?;
+        let text = std::fs::read_to_string(&self.lab).map_err(|e| files::failed(&self.lab, &e))?;
+        let folder = Folder::of(&self.lab);
+        let folder = if self.record.is_some() { folder.keeping() } else { folder };
+        let mut file = lab::parse_in(&self.lab, &text, folder).map_err(|e| Failure::Run(e.to_string()))?;
         if let Some(seed) = self.seed {
             file.lab.seed = seed;
         }
         let device = self.device()?;
         let assembly = lab::build(&file).map_err(Failure::Run)?;
         let mut backend = LabBackend::new(assembly, self.timing).map_err(Failure::Run)?;
-        self.record(&mut backend, file.lab.seed)?;
+        self.record(&mut backend, text, &file)?;
         let capture = match &self.capture {
             None => None,
             Some(path) => {
@@ -144,11 +147,15 @@ impl LabRun {
         }
     }
 
-    fn record(&self, backend: &mut LabBackend, seed: u64) -> Result<(), Failure> {
+    /// What the lab has read so far is all that it names.
+    fn record(&self, backend: &mut LabBackend, text: String, file: &LabFile) -> Result<(), Failure> {
         let Some(path) = &self.record else { return Ok(()) };
-        files::not_the_input(path, &self.lab)?;
-        let text = std::fs::read_to_string(&self.lab).map_err(|e| files::failed(&self.lab, &e))?;
-        let lab = RecordedLab { path: self.lab.display().to_string(), text, seed };
+        let kept = file.base.kept();
+        for input in kept.keys().map(|name| file.base.path().join(name)).chain([self.lab.clone()]) {
+            files::not_the_input(path, &input)?;
+        }
+        let (path_of_lab, seed) = (self.lab.display().to_string(), file.lab.seed);
+        let lab = RecordedLab { path: path_of_lab, text, seed, files: Some(kept) };
         backend.record(Box::new(BufWriter::new(files::create(path, self.force)?)), &lab);
         Ok(())
     }

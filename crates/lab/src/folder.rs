@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The folder that a lab's relative paths start from, or what was kept of it: the files that a lab names, whole, under the
+//! names that it gives them. Never writes.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Bytes of all the files of one lab that are kept.
+pub const MAX_KEPT_BYTES: usize = 64 << 20;
+/// Files of one lab that are kept.
+pub const MAX_KEPT_FILES: usize = 256;
+
+/// Files by the names that a lab gives them.
+pub type KeptFiles = BTreeMap<String, Vec<u8>>;
+
+/// Where the files that a lab names are read. Clones of one that keeps files keep the same.
+#[derive(Clone, Debug, Default)]
+pub struct Folder {
+    path: PathBuf,
+    source: Source,
+}
+
+#[derive(Clone, Debug, Default)]
+enum Source {
+    /// The file system.
+    #[default]
+    Disk,
+    /// The file system, each file once; what was read stays.
+    Keeping(Arc<Mutex<KeptFiles>>),
+    /// What was kept, and nothing else.
+    Kept(Arc<KeptFiles>),
+}
+
+impl From<&str> for Folder {
+    fn from(path: &str) -> Folder {
+        Folder::from(PathBuf::from(path))
+    }
+}
+
+impl From<PathBuf> for Folder {
+    fn from(path: PathBuf) -> Folder {
+        Folder { path, source: Source::Disk }
+    }
+}
+
+impl From<&Path> for Folder {
+    fn from(path: &Path) -> Folder {
+        Folder::from(path.to_owned())
+    }
+}
+
+impl Folder {
+    /// The folder of a lab's file.
+    #[must_use]
+    pub fn of(lab: &Path) -> Folder {
+        Folder::from(lab.parent().unwrap_or(Path::new("")))
+    }
+
+    /// The same folder, that reads each file once and keeps it: see [`kept`](Self::kept).
+    #[must_use]
+    pub fn keeping(self) -> Folder {
+        Folder { source: Source::Keeping(Arc::default()), ..self }
+    }
+
+    /// What was kept of the folder at `path`, in place of it: what is not among `files` is not there.
+    #[must_use]
+    pub fn of_kept(path: &Path, files: KeptFiles) -> Folder {
+        Folder { path: path.to_owned(), source: Source::Kept(Arc::new(files)) }
+    }
+
+    /// Its path, for messages.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What was read so far, of one that keeps it; nothing of others.
+    #[must_use]
+    pub fn kept(&self) -> KeptFiles {
+        match &self.source {
+            Source::Disk => KeptFiles::new(),
+            Source::Keeping(files) => files.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            Source::Kept(files) => KeptFiles::clone(files),
+        }
+    }
+
+    /// The file that a lab calls `name`, from its beginning.
+    ///
+    /// # Errors
+    /// Those of the file system; where files are kept, also that there are too many or too large ones.
+    pub fn open(&self, name: &str) -> io::Result<Box<dyn Read>> {
+        match &self.source {
+            Source::Disk => Ok(Box::new(File::open(self.path.join(name))?)),
+            _ => Ok(Box::new(io::Cursor::new(self.read(name, MAX_KEPT_BYTES as u64)?))),
+        }
+    }
+
+    /// The file that a lab calls `name`, whole. A lab may name anything; what never ends is not read.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open), and where it is no file, or one of more than `most` bytes.
+    pub fn read(&self, name: &str, most: u64) -> io::Result<Vec<u8>> {
+        let bytes = match &self.source {
+            Source::Disk => return read_file(&self.path.join(name), most),
+            Source::Keeping(files) => {
+                let files = &mut *files.lock().unwrap_or_else(PoisonError::into_inner);
+                if !files.contains_key(name) {
+                    let bytes = read_file(&self.path.join(name), most)?;
+                    check_room(files, bytes.len())?;
+                    files.insert(name.to_owned(), bytes);
+                }
+                files.get(name).cloned()
+            }
+            Source::Kept(files) => files.get(name).cloned(),
+        };
+        let none = || io::Error::new(io::ErrorKind::NotFound, "it is not among the files that were kept");
+        bytes.filter(|bytes| bytes.len() as u64 <= most).ok_or_else(none)
+    }
+}
+
+fn read_file(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let about = fs::metadata(path)?;
+    if !about.is_file() || about.len() > most {
+        return Err(too_large(format!("it is no file of at most {most} bytes")));
+    }
+    let mut bytes = Vec::with_capacity(about.len() as usize);
+    // It may have grown meanwhile.
+    File::open(path)?.take(most + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most {
+        return Err(too_large(format!("it is no file of at most {most} bytes")));
+    }
+    Ok(bytes)
+}
+
+fn check_room(files: &KeptFiles, more: usize) -> io::Result<()> {
+    let bytes = files.values().map(Vec::len).sum::<usize>() + more;
+    if bytes > MAX_KEPT_BYTES || files.len() >= MAX_KEPT_FILES {
+        let (count, most) = (files.len() + 1, MAX_KEPT_FILES);
+        return Err(too_large(format!(
+            "the lab names {count} files of {bytes} bytes, a record holds at most {most} of {MAX_KEPT_BYTES}"
+        )));
+    }
+    Ok(())
+}
+
+fn too_large(what: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_read_once_stays() {
+        let path = std::env::temp_dir().join(format!("riser-lab-folder-{}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        fs::write(path.join("a"), b"first").unwrap();
+        let (disk, keeping) = (Folder::from(&*path), Folder::from(&*path).keeping());
+        let text = |folder: &Folder, name| folder.read(name, 5).map_err(|e| e.to_string());
+        assert_eq!(text(&keeping, "a"), Ok(b"first".to_vec()));
+        fs::write(path.join("a"), b"then").unwrap();
+        assert_eq!(text(&disk, "a"), Ok(b"then".to_vec()));
+        assert_eq!(text(&keeping, "a"), Ok(b"first".to_vec()));
+        fs::write(path.join("long"), b"sixsix").unwrap();
+        assert_eq!(text(&disk, "long"), Err("it is no file of at most 5 bytes".into()));
+        assert_eq!(text(&disk, "."), Err("it is no file of at most 5 bytes".into()));
+        let kept = Folder::of_kept(&path, keeping.kept());
+        fs::remove_dir_all(&path).unwrap();
+        assert_eq!(text(&kept, "a"), Ok(b"first".to_vec()));
+        assert_eq!(text(&kept, "b"), Err("it is not among the files that were kept".into()));
+        let mut streamed = Vec::new();
+        kept.open("a").unwrap().read_to_end(&mut streamed).unwrap();
+        assert_eq!(streamed, b"first");
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded() {
+        let mut files = KeptFiles::new();
+        assert!(check_room(&files, MAX_KEPT_BYTES).is_ok());
+        let error = check_room(&files, MAX_KEPT_BYTES + 1).unwrap_err().to_string();
+        assert!(error.contains("a record holds at most 256 of 67108864"), "{error}");
+        files.extend((0..MAX_KEPT_FILES).map(|n| (n.to_string(), Vec::new())));
+        assert!(check_room(&files, 0).is_err());
+    }
+}
