@@ -17,7 +17,9 @@ use common::{riser, riser_ok};
 use nettlp::completer::{Image, Memory};
 use serde_json::Value;
 use served::Served;
+use std::net::UdpSocket;
 use std::path::PathBuf;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 /// An adapter at 127.12.`test`.1 with 1 MiB: byte `n` is `n % 251` in the first 64 KiB, the rest zero. It serves
@@ -283,4 +285,86 @@ fn wrong_usage_names_what_is_legal() {
         assert_eq!((outcome.code, outcome.stdout.as_str()), (2, ""), "{args:?}: {}", outcome.stderr);
         assert!(outcome.stderr.contains(legal), "{args:?}: {}", outcome.stderr);
     }
+}
+
+/// An adapter that answers reads below 64 KiB, and nothing else.
+struct Partial {
+    sockets: Vec<UdpSocket>,
+}
+
+impl Partial {
+    fn new(test: u8) -> Partial {
+        let bind = |tag: u16| UdpSocket::bind((format!("127.63.{test}.1"), 0x3000 + tag)).unwrap();
+        let sockets: Vec<UdpSocket> = (0..16).map(bind).collect();
+        sockets.iter().for_each(|socket| socket.set_nonblocking(true).unwrap());
+        Partial { sockets }
+    }
+
+    /// Serves until so many reads are unanswered: by then, who has 16 tags has all that was answered.
+    fn serve_until_unanswered(&self, reads: usize) {
+        let (mut unanswered, mut bytes) = (0, [0; 5000]);
+        while unanswered < reads {
+            for socket in &self.sockets {
+                let Ok((len, from)) = socket.recv_from(&mut bytes) else { continue };
+                let tlp = &bytes[6..len];
+                let address = u32::from_be_bytes(tlp[8..12].try_into().unwrap());
+                let dws = u32::from_be_bytes(tlp[..4].try_into().unwrap()) & 0x3ff;
+                match (tlp[0], address) {
+                    (0x00, 0..0x1_0000) => {
+                        let (count, tag) = ((dws * 4) as u16, tlp[6]);
+                        let [high, low] = count.to_be_bytes();
+                        let head =
+                            [0, 0, 0, 0, 0, 0, 0x4a, 0, 0, dws as u8, 0, 0, high, low, tlp[4], tlp[5], tag];
+                        let lower = (address & 0x7f) as u8;
+                        let data = vec![0xa5; count.into()];
+                        socket.send_to(&[&head[..], &[lower], &data].concat(), from).unwrap();
+                    }
+                    (0x00, _) => unanswered += 1,
+                    _ => {}
+                }
+            }
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// Runs a command against it, and sends Ctrl-C when so many reads are unanswered; then exit status, output, and errors.
+fn interrupted(test: u8, unanswered: usize, args: &[&str]) -> (Option<i32>, String, String) {
+    let adapter = Partial::new(test);
+    let places = [1, 2].map(|host| format!("127.63.{test}.{host}"));
+    let peer = ["-r", &places[0], "-l", &places[1], "--bus", "01:00.0", "--scheme", "tagged"];
+    let rest = ["--timeout-ms", "600000", "--tags", "0-15"];
+    let mut command = common::command(&[&["nettlp"], args, &peer, &rest].concat());
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    adapter.serve_until_unanswered(unanswered);
+    let told = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(told.success());
+    let output = child.wait_with_output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+/// What was read by then is there, whole transfers of 64 KiB, and how much it is is said.
+#[test]
+fn ctrl_c_ends_a_read_with_what_was_read() {
+    let path = fresh("interrupted");
+    let (status, _, says) = interrupted(41, 16, &["read", "0", "256k", "-o", path.to_str().unwrap()]);
+    let expected = "riser: 127.63.41.1: interrupted: 65536 of 262144 bytes were read, from 0x0 on\n";
+    assert_eq!((status, &*says), (Some(1), expected));
+    assert_eq!(std::fs::read(&path).unwrap(), vec![0xa5; 65_536]);
+    std::fs::remove_file(path).unwrap();
+    let (status, out, says) = interrupted(42, 1, &["read", "0x10000", "4", "--json"]);
+    assert!(says.contains("interrupted: 0 of 4 bytes were read"), "{says}");
+    let object: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((status, &object["read_bytes"], &object["length_bytes"]), (Some(1), &0.into(), &4.into()));
+}
+
+#[test]
+fn ctrl_c_ends_a_write_with_what_was_sent() {
+    let args = ["write", "0x10000", "--hex", "0102030405", "--verify", "--json"];
+    let (status, out, says) = interrupted(43, 1, &args);
+    let expected = "riser: 127.63.43.1: interrupted: 5 of 5 bytes were sent, from 0x10000 on, not all of them read back\n";
+    assert_eq!((status, &*says), (Some(1), expected));
+    let object: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((&object["sent_bytes"], &object["verified"]), (&5.into(), &false.into()));
 }

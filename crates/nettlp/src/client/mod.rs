@@ -41,6 +41,8 @@ use crate::requester::{Buffers, Counters, Done, Fault, Handled, RequestError, Re
 use batch::Batch;
 use capture::encap::Origin;
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use thiserror::Error;
 use tlp::{Duration, Repr, Tag, Time};
 
@@ -62,6 +64,9 @@ pub enum ClientError {
     /// What was sent is not all acknowledged.
     #[error("the peer has not acknowledged all writes within {0}")]
     Unsettled(Duration),
+    /// The caller's flag was set: see [`Client::stop_with`].
+    #[error("interrupted")]
+    Stopped,
 }
 
 fn network(error: &io::Error) -> String {
@@ -105,6 +110,7 @@ pub struct Client<C, K = net::Clock> {
     requester: Requester,
     waiting: Waiting,
     replies: Replies,
+    stop: Option<Arc<AtomicBool>>,
 }
 
 impl<C: Carrier> Client<C> {
@@ -120,12 +126,19 @@ impl<C: Carrier, K: Clock> Client<C, K> {
     #[must_use]
     pub fn with_clock(carrier: C, settings: Settings, clock: K) -> Client<C, K> {
         let requester = Requester::new(settings);
-        Client { carrier, clock, requester, waiting: Waiting::Asleep, replies: Replies::default() }
+        let (waiting, replies) = (Waiting::Asleep, Replies::default());
+        Client { carrier, clock, requester, waiting, replies, stop: None }
     }
 
     /// How it waits from now on.
     pub fn set_waiting(&mut self, waiting: Waiting) {
         self.waiting = waiting;
+    }
+
+    /// Has calls that block end with [`ClientError::Stopped`] within 100 ms once `flag` is set, as by a signal: what has not
+    /// ended is given up then. A signal alone, without the flag, ends no wait any more.
+    pub fn stop_with(&mut self, flag: Arc<AtomicBool>) {
+        self.stop = Some(flag);
     }
 
     /// What was sent, received and given up.
@@ -199,7 +212,8 @@ impl<C: Carrier, K: Clock> Client<C, K> {
     /// are sent in their order, and end in any. Blocks.
     ///
     /// # Errors
-    /// Where the network refuses, or a transfer cannot be meant; all that have not ended are given up then.
+    /// Where the network refuses, a transfer cannot be meant, or the caller's flag is set; all that have not ended are given up
+    /// then.
     pub fn transfer(
         &mut self,
         transfers: &mut [Transfer<'_>],
@@ -207,6 +221,10 @@ impl<C: Carrier, K: Clock> Client<C, K> {
     ) -> Result<(), ClientError> {
         let (mut begun, mut open) = (0, 0usize);
         while begun < transfers.len() || open > 0 {
+            if let Err(stopped) = self.check_stop() {
+                self.give_up();
+                return Err(stopped);
+            }
             while begun < transfers.len() && self.requester.under_way() < self.requester.settings().requests {
                 let token = begun as u64;
                 open += usize::from(self.begin(&transfers[begun], token)?);
@@ -229,6 +247,7 @@ impl<C: Carrier, K: Clock> Client<C, K> {
     pub fn settle(&mut self, longest: Duration) -> Result<(), ClientError> {
         let end = self.clock.now() + longest;
         while !self.carrier.is_idle() {
+            self.check_stop()?;
             let now = self.clock.now();
             if now >= end {
                 return Err(ClientError::Unsettled(longest));
@@ -251,6 +270,11 @@ impl<C: Carrier, K: Clock> Client<C, K> {
         longest: Duration,
     ) -> Result<usize, ClientError> {
         self.try_turn(buffers, callbacks, longest).inspect_err(|_| self.give_up())
+    }
+
+    fn check_stop(&self) -> Result<(), ClientError> {
+        let is_set = self.stop.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed));
+        if is_set { Err(ClientError::Stopped) } else { Ok(()) }
     }
 
     fn one(&mut self, transfer: Transfer<'_>) -> Result<(), ClientError> {
@@ -329,17 +353,21 @@ impl<C: Carrier, K: Clock> Client<C, K> {
         buffers: &mut impl Buffers,
         callbacks: &mut impl Callbacks,
     ) -> Result<usize, ClientError> {
-        let Client { carrier, clock, requester, replies, .. } = self;
+        let Client { carrier, clock, requester, replies, stop, .. } = self;
         // Read once for a batch, behind the wait: no tag's rest may begin before its completion came.
         let mut now = None;
-        let count = carrier.receive(wait, |arrival: Arrival<'_>| {
+        let received = carrier.receive(wait, |arrival: Arrival<'_>| {
             let now = *now.get_or_insert_with(|| clock.now());
             let handled = requester.handle(now, arrival.tlp, buffers);
             if !matches!(handled, Handled::Answer | Handled::Late) {
                 serve(&arrival, callbacks, replies);
             }
-        })?;
-        Ok(count)
+        });
+        match received {
+            // The flag says whether that is the end.
+            Err(error) if error.kind() == io::ErrorKind::Interrupted && stop.is_some() => Ok(0),
+            received => Ok(received?),
+        }
     }
 
     fn give_up(&mut self) {

@@ -155,6 +155,11 @@ impl PeerArgs {
     }
 }
 
+/// What an interrupted command says at its end: what was done of it.
+pub(super) fn interrupted(peer: &PeerArgs, done: &str) -> Failure {
+    Failure::Run(format!("{}: interrupted: {done}", peer.remote))
+}
+
 /// What a client's error is to a user.
 pub(super) fn failure(peer: &PeerArgs, error: &ClientError) -> Failure {
     Failure::Run(format!("{}: {error}", peer.remote()))

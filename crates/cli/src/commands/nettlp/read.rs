@@ -2,18 +2,23 @@
 //! `riser nettlp read`: memory behind an adapter, read by DMA.
 
 use super::bytes::{dump, number, within_addresses};
-use super::peer::{PeerArgs, failure};
+use super::peer::{PeerArgs, failure, interrupted};
 use crate::failure::Failure;
+use crate::interrupt;
 use crate::output;
 use crate::progress;
+use nettlp::client::{Client, ClientError, Transfer};
+use nettlp::net::AnyCarrier;
 use serde::Serialize;
 use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// Bytes of one transfer: what is read before it is written out.
+/// What is read before it is written out, bytes.
 const CHUNK_BYTES: u64 = 1 << 20;
+/// Bytes of one transfer: what an interruption keeps whole.
+const TRANSFER_BYTES: usize = 64 << 10;
 /// Bytes that are shown as text; more want a file.
 const SHOWN_BYTES: u64 = 16 << 20;
 
@@ -23,10 +28,11 @@ Examples:
   riser nettlp read 0 64M -r 127.0.0.1 -l 127.0.0.2 -o memory.bin
 
 In place of dma_read. Any address and any length: reads are cut at --mrrs and 4 KiB, and pipelined over the tags. Without -o
-the bytes are shown in hexadecimal. A file is not overwritten. --json prints one object:
-  remote, address, length_bytes, data (hexadecimal, without -o), output (with -o), counters: {read_tlps, retried, timed_out,
-  late, copies, strays}
-The exit status is 1 where any byte could not be read: refused (Unsupported Request), or not answered.";
+the bytes are shown in hexadecimal. A file is not overwritten. Ctrl-C ends it: what was read before is shown or written as
+else, and how much that is is said. --json prints one object:
+  remote, address, length_bytes, read_bytes (fewer than length_bytes after Ctrl-C), data (hexadecimal, without -o), output
+  (with -o), counters: {read_tlps, retried, timed_out, late, copies, strays}
+The exit status is 1 where any byte was not read: refused (Unsupported Request), not answered, or after Ctrl-C.";
 
 /// Read memory behind an adapter
 #[derive(clap::Args)]
@@ -57,6 +63,7 @@ struct Report {
     remote: String,
     address: u64,
     length_bytes: u64,
+    read_bytes: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     data: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -66,21 +73,23 @@ struct Report {
 
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
     check(&args)?;
+    let stop = interrupt::flag()?;
     let mut client = args.peer.client(args.peer.requester()?, args.peer.tags_of_one())?;
+    client.stop_with(stop);
     let mut file = args.output.as_ref().map(create).transpose()?;
     let mut shown = Vec::new();
     let mut chunk = vec![0; args.length.min(CHUNK_BYTES) as usize];
     let (bar, begun) = (progress::bar("{bar:30} {bytes}/{total_bytes}, {eta} left"), Instant::now());
     bar.set_length(args.length);
-    let mut done = 0;
-    while done < args.length {
+    let (mut done, mut whole) = (0, true);
+    while done < args.length && whole {
         let part = &mut chunk[..(args.length - done).min(CHUNK_BYTES) as usize];
-        client.read(args.address + done, part).map_err(|e| failure(&args.peer, &e))?;
+        let read = read_chunk(&mut client, args.address + done, part).map_err(|e| failure(&args.peer, &e))?;
+        (whole, done) = (read == part.len(), done + read as u64);
         match &mut file {
-            Some(file) => file.write_all(part).map_err(|e| in_file(&args, &e))?,
-            None => shown.extend_from_slice(part),
+            Some(file) => file.write_all(&part[..read]).map_err(|e| in_file(&args, &e))?,
+            None => shown.extend_from_slice(&part[..read]),
         }
-        done += part.len() as u64;
         if begun.elapsed() > Duration::from_secs(2) {
             bar.set_position(done);
         }
@@ -88,18 +97,44 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     bar.finish_and_clear();
     if args.json {
         let data = file.is_none().then(|| shown.iter().map(|byte| format!("{byte:02x}")).collect());
-        return output::json(&Report {
+        output::json(&Report {
             remote: args.peer.remote().to_string(),
             address: args.address,
             length_bytes: args.length,
+            read_bytes: done,
             data,
             output: args.output.map(|path| path.display().to_string()),
             counters: client.counters().into(),
-        });
+        })?;
+    } else if !shown.is_empty() {
+        output::text(dump(args.address, &shown).trim_end())?;
     }
-    match file {
-        Some(_) => Ok(()),
-        None => output::text(dump(args.address, &shown).trim_end()),
+    if whole {
+        return Ok(());
+    }
+    let (length, address) = (args.length, args.address);
+    Err(interrupted(&args.peer, &format!("{done} of {length} bytes were read, from {address:#x} on")))
+}
+
+/// Reads, and says how many bytes from the first on have come: all, unless the command is interrupted.
+fn read_chunk(client: &mut Client<AnyCarrier>, address: u64, chunk: &mut [u8]) -> Result<usize, ClientError> {
+    let len = chunk.len();
+    let parts = (0..).step_by(TRANSFER_BYTES).zip(chunk.chunks_mut(TRANSFER_BYTES));
+    let mut transfers: Vec<Transfer<'_>> =
+        parts.map(|(at, data)| Transfer::Read { address: address + at, data }).collect();
+    let (mut ends, mut fault) = (vec![false; transfers.len()], None);
+    let result = client.transfer(&mut transfers, |place, ended| match ended {
+        Ok(_) => ends[place] = true,
+        Err(error) => fault = fault.or(Some(error)),
+    });
+    match (result, fault) {
+        (Err(ClientError::Stopped), _) => {
+            let whole = ends.iter().take_while(|whole| **whole).count();
+            Ok(len.min(whole * TRANSFER_BYTES))
+        }
+        (Err(error), _) => Err(error),
+        (Ok(()), Some(fault)) => Err(fault.into()),
+        (Ok(()), None) => Ok(len),
     }
 }
 

@@ -2,9 +2,12 @@
 //! `riser nettlp write`: memory behind an adapter, written by DMA.
 
 use super::bytes::{hex, number, within_addresses};
-use super::peer::{PeerArgs, failure};
+use super::peer::{PeerArgs, failure, interrupted};
 use crate::failure::Failure;
+use crate::interrupt;
 use crate::output;
+use nettlp::client::{Client, ClientError};
+use nettlp::net::AnyCarrier;
 use serde::Serialize;
 use std::fs;
 use std::path::PathBuf;
@@ -20,10 +23,12 @@ Examples:
 
 In place of dma_write. Any address and any length: writes are cut at --mps and 4 KiB, and only bytes that are written are
 enabled. Writes are posted: nobody answers them, and an adapter that refuses one says nothing. In a session the peer
-acknowledges every TLP, and this waits for that; else --verify reads back. --json prints one object:
-  remote, address, length_bytes, acknowledged (whether the peer has acknowledged all: true in a session alone), verified,
-  counters: {write_tlps, read_tlps, retried, timed_out, late, copies, strays}
-The exit status is 1 where the bytes could not be sent, or are not there when read back.";
+acknowledges every TLP, and this waits for that; else --verify reads back. Ctrl-C ends it, and how many bytes were sent by
+then is said. --json prints one object:
+  remote, address, length_bytes, sent_bytes (fewer than length_bytes after Ctrl-C), acknowledged (whether the peer has
+  acknowledged all: true in a session alone), verified, counters: {write_tlps, read_tlps, retried, timed_out, late, copies,
+  strays}
+The exit status is 1 where the bytes could not be sent, are not there when read back, or after Ctrl-C.";
 
 /// Write memory behind an adapter
 #[derive(clap::Args)]
@@ -58,6 +63,7 @@ struct Report {
     remote: String,
     address: u64,
     length_bytes: usize,
+    sent_bytes: u64,
     acknowledged: bool,
     verified: bool,
     counters: super::counters::Counters,
@@ -65,28 +71,69 @@ struct Report {
 
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let data = data(&args)?;
+    let stop = interrupt::flag()?;
     let mut client = args.peer.client(args.peer.requester()?, args.peer.tags_of_one())?;
-    let say = |error| failure(&args.peer, &error);
-    client.write(args.address, &data).map_err(say)?;
-    client.settle(SETTLE).map_err(say)?;
-    if args.verify {
-        // Where each tag has a port, reads may overtake writes, but not this one: the first read has the tag of all writes.
-        client.read(args.address, &mut [0]).map_err(say)?;
-        let mut found = vec![0; data.len()];
-        client.read(args.address, &mut found).map_err(say)?;
-        compare(args.address, &data, &found)?;
+    client.stop_with(stop);
+    let mut step = "sent";
+    let written = write(&args, &mut client, &data, &mut step);
+    let stopped = matches!(written, Err(Ended::Client(ClientError::Stopped)));
+    let sent = client.counters().written_bytes;
+    if !stopped {
+        written.map_err(|ended| match ended {
+            Ended::Client(error) => failure(&args.peer, &error),
+            Ended::Differs(failure) => failure,
+        })?;
     }
-    if !args.json {
+    if args.json {
+        output::json(&Report {
+            remote: args.peer.remote().to_string(),
+            address: args.address,
+            length_bytes: data.len(),
+            sent_bytes: sent,
+            acknowledged: client.is_reliable() && step == "read back",
+            verified: args.verify && !stopped,
+            counters: client.counters().into(),
+        })?;
+    }
+    if !stopped {
         return Ok(());
     }
-    output::json(&Report {
-        remote: args.peer.remote().to_string(),
-        address: args.address,
-        length_bytes: data.len(),
-        acknowledged: client.is_reliable(),
-        verified: args.verify,
-        counters: client.counters().into(),
-    })
+    let (length, address) = (data.len(), args.address);
+    let rest = if sent < length as u64 { String::new() } else { format!(", not all of them {step}") };
+    Err(interrupted(&args.peer, &format!("{sent} of {length} bytes were sent, from {address:#x} on{rest}")))
+}
+
+/// Why a write ended early.
+enum Ended {
+    Client(ClientError),
+    Differs(Failure),
+}
+
+impl From<ClientError> for Ended {
+    fn from(error: ClientError) -> Ended {
+        Ended::Client(error)
+    }
+}
+
+/// Writes, waits, and reads back; `step` says what is under way.
+fn write(
+    args: &Args,
+    client: &mut Client<AnyCarrier>,
+    data: &[u8],
+    step: &mut &'static str,
+) -> Result<(), Ended> {
+    client.write(args.address, data)?;
+    *step = "acknowledged";
+    client.settle(SETTLE)?;
+    *step = "read back";
+    if args.verify {
+        // Where each tag has a port, reads may overtake writes, but not this one: the first read has the tag of all writes.
+        client.read(args.address, &mut [0])?;
+        let mut found = vec![0; data.len()];
+        client.read(args.address, &mut found)?;
+        compare(args.address, data, &found).map_err(Ended::Differs)?;
+    }
+    Ok(())
 }
 
 fn data(args: &Args) -> Result<Vec<u8>, Failure> {
