@@ -4,6 +4,7 @@
 
 use crate::carrier::{Carrier, Wait};
 use crate::device_host::{DeviceHost, DeviceHostCounters, DeviceHostError, Place, Settings, Vectors};
+use crate::requester::{self, Rest};
 use config::PcieLayout;
 use devices::shared::Shared;
 use devices::simple_nic::{self, Arrival, Counters, EthernetPort, Inbox};
@@ -69,17 +70,26 @@ pub struct Snic<C> {
 }
 
 impl<C: Carrier> Snic<C> {
-    /// The NIC at `place`, over `carrier`.
+    /// The NIC at `place`, over `carrier`, between machines.
     ///
     /// # Errors
     /// Where it cannot stand there.
     pub fn new(carrier: C, place: &Place) -> Result<Snic<C>, SnicError> {
+        Snic::with_rest(carrier, place, Rest::NETWORK)
+    }
+
+    /// The same, whose tags rest so long where datagrams may be lost.
+    ///
+    /// # Errors
+    /// Where it cannot stand there.
+    pub fn with_rest(carrier: C, place: &Place, rest: Rest) -> Result<Snic<C>, SnicError> {
         let (pool, counters) = (PayloadPool::new(), Shared::default());
         let (inbox, to_wire) = (simple_nic::inbox(), ToWire::default());
         let pcie = PcieLayout::default();
         let function =
             simple_nic::function_with_inbox(BAR, pcie, &pool, to_wire.clone(), Rc::clone(&inbox), &counters)?;
-        let host = DeviceHost::new(carrier, function, place, Settings::new(BAR), &pool)?;
+        let settings = Settings { rest, ..Settings::new(BAR) };
+        let host = DeviceHost::new(carrier, function, place, settings, &pool)?;
         Ok(Snic { host, inbox, to_wire, counters })
     }
 
@@ -138,6 +148,18 @@ impl<C: Carrier> Snic<C> {
     #[must_use]
     pub fn host_counters(&self) -> DeviceHostCounters {
         self.host.counters()
+    }
+
+    /// What its reads have counted, where datagrams may be lost.
+    #[must_use]
+    pub fn read_counters(&self) -> Option<&requester::Counters> {
+        self.host.read_counters()
+    }
+
+    /// The carrier.
+    #[must_use]
+    pub fn carrier(&self) -> &C {
+        self.host.carrier()
     }
 
     /// Where its interrupts go.

@@ -11,21 +11,29 @@
 //! where the adapter's BAR4 stands. What its vectors write, and where to, stands in the adapter's MSI-X table, which messaging
 //! tells; so a device with MSI, with MSI-X or with neither is served alike.
 //!
-//! Sans-IO: [`DeviceHost::receive`] lets the carrier wait, and [`DeviceHost::advance`] is told the time. Never asks twice: over a
-//! carrier that loses datagrams, a lost read ends with the endpoint's completion timeout, and a lost write is lost.
+//! Over a carrier that loses datagrams, memory reads go out by a [`Requester`](crate::requester::Requester): one that is lost is
+//! asked again, three times within the endpoint's completion timeout, under other tags; those that were used rest until late
+//! completions cannot come, so that nothing stale is ever taken for an answer. A write that is lost is lost; so is an
+//! AtomicOp, which may not be done twice, and ends with the completion timeout.
+//!
+//! Sans-IO: [`DeviceHost::receive`] lets the carrier wait, and [`DeviceHost::advance`] is told the time.
 
+mod reads;
 mod vectors;
 
 pub use vectors::Vectors;
 
 use crate::carrier::{Carrier, SendError, Wait, announcement};
+use crate::requester::{Counters, Rest};
 use crate::wire::messaging::{MSIX_ENTRIES, MsixEntry};
 use capture::encap::Origin;
 use config::header;
 use device::endpoint::{EndpointConfig, EndpointError, EndpointLimits, FunctionConfig};
 use device::{Endpoint, TlpPort};
+use reads::Reads;
 use std::collections::VecDeque;
 use std::io;
+use std::ops::RangeInclusive;
 use thiserror::Error;
 use tlp::{Bdf, Class, Data, Mps, PayloadPool, TcSet, Time, Tlp};
 use vectors::Interrupts;
@@ -60,15 +68,19 @@ pub struct Settings {
     pub bar: u8,
     /// The longest write: Max_Payload_Size of the adapter's path. Adapters have 256 B.
     pub mps: Mps,
-    /// Limits of the endpoint. Its reads use tags from 0 on, no more than the carrier has.
+    /// Limits of the endpoint. Its requests use tags from 0 on, no more than the carrier has; where datagrams may be lost, no
+    /// more than half of them, and the others are those of its reads.
     pub limits: EndpointLimits,
+    /// How long tags of reads rest, where datagrams may be lost.
+    pub rest: Rest,
 }
 
 impl Settings {
-    /// BAR `bar`, 256 B, 50 ms.
+    /// BAR `bar`, 256 B, 50 ms, rests as between machines.
     #[must_use]
     pub fn new(bar: u8) -> Settings {
-        Settings { bar, mps: Mps::new(256).unwrap_or_default(), limits: EndpointLimits::default() }
+        let mps = Mps::new(256).unwrap_or_default();
+        Settings { bar, mps, limits: EndpointLimits::default(), rest: Rest::NETWORK }
     }
 }
 
@@ -115,6 +127,8 @@ pub struct DeviceHostCounters {
 pub struct DeviceHost<C> {
     carrier: C,
     endpoint: Endpoint,
+    /// Where the carrier loses datagrams, and has tags for it.
+    reads: Option<Reads>,
     vectors: Vectors,
     pool: PayloadPool,
     /// What was received and not yet handed on.
@@ -140,11 +154,18 @@ impl<C: Carrier> DeviceHost<C> {
         let vectors = Vectors::new(place.vectors);
         let device = Box::new(Interrupts::new(function.device, vectors.clone(), pool.clone()));
         let function = FunctionConfig { device, ..function };
-        let endpoint = preset(function, place, settings, &carrier, pool)?;
+        let (own, others) = shares(&carrier)?;
+        let max_outstanding_reads = settings.limits.max_outstanding_reads.min(own);
+        let limits = EndpointLimits { max_outstanding_reads, ..settings.limits };
+        let settings = Settings { limits, ..settings };
+        let endpoint = preset(function, place, settings, pool)?;
+        let timeout = settings.limits.completion_timeout;
+        let reads = others.map(|tags| Reads::new(place.id, settings.mps, tags, settings.rest, timeout));
         let first = carrier.is_reliable().then(|| Tlp::new(announcement(place.id), Data::NONE));
         Ok(DeviceHost {
             carrier,
             endpoint,
+            reads,
             vectors,
             pool: pool.clone(),
             arrived: VecDeque::new(),
@@ -172,6 +193,12 @@ impl<C: Carrier> DeviceHost<C> {
         self.counters
     }
 
+    /// What its reads have counted, where datagrams may be lost: how many were asked again, timed out, or came late.
+    #[must_use]
+    pub fn read_counters(&self) -> Option<&Counters> {
+        self.reads.as_ref().map(Reads::counters)
+    }
+
     /// The carrier.
     #[must_use]
     pub fn carrier(&self) -> &C {
@@ -181,7 +208,8 @@ impl<C: Carrier> DeviceHost<C> {
     /// When [`advance`](Self::advance) has to be called next, though nothing comes; a time that has passed means at once.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
-        self.endpoint.poll_timeout()
+        let reads = self.reads.as_ref().and_then(Reads::poll_timeout);
+        [self.endpoint.poll_timeout(), reads].into_iter().flatten().min()
     }
 
     /// Takes what has come, one batch, and waits for it no longer than `wait` says; how many TLPs that were. Call
@@ -205,11 +233,7 @@ impl<C: Carrier> DeviceHost<C> {
     /// # Errors
     /// Those of the carrier.
     pub fn advance(&mut self, now: Time) -> io::Result<()> {
-        while let Some(tlp) = self.arrived.pop_front() {
-            self.counters.received += 1;
-            self.untaken += 1;
-            self.endpoint.handle_tlp(now, tlp);
-        }
+        self.hand_on(now);
         loop {
             if self.endpoint.poll_timeout().is_some_and(|at| at <= now) {
                 self.endpoint.handle_timeout(now);
@@ -217,12 +241,40 @@ impl<C: Carrier> DeviceHost<C> {
             while self.endpoint.poll_credits().is_some() {
                 self.untaken = self.untaken.saturating_sub(1);
             }
-            let sent: usize = Class::ALL.into_iter().map(|class| self.send_class(now, class)).sum();
+            let mut sent: usize = Class::ALL.into_iter().map(|class| self.send_class(now, class)).sum();
+            sent += self.send_reads(now);
             if sent == 0 {
                 break;
             }
         }
         self.carrier.flush()
+    }
+
+    /// Hands on what has come: completions of reads to those, all else to the endpoint; and then what was read.
+    fn hand_on(&mut self, now: Time) {
+        for _ in 0..self.arrived.len() {
+            let Some(tlp) = self.arrived.pop_front() else { break };
+            self.counters.received += 1;
+            match &mut self.reads {
+                Some(reads) if reads.answers(&tlp) => reads.handle(now, &tlp),
+                _ => {
+                    self.untaken += 1;
+                    self.endpoint.handle_tlp(now, tlp);
+                }
+            }
+        }
+        let Some(reads) = &mut self.reads else { return };
+        reads.advance(now, &mut self.arrived, &self.pool);
+        while let Some(tlp) = self.arrived.pop_front() {
+            self.untaken += 1;
+            self.endpoint.handle_tlp(now, tlp);
+        }
+    }
+
+    fn send_reads(&mut self, now: Time) -> usize {
+        let sent = self.reads.as_mut().map_or(0, |reads| reads.send(now, &mut self.carrier));
+        self.counters.sent += sent as u64;
+        sent
     }
 
     /// Sends TLPs of a class while there are any, and room.
@@ -231,6 +283,12 @@ impl<C: Carrier> DeviceHost<C> {
         while self.carrier.room() > 0 {
             let held = self.held[class.index()].take();
             let Some(tlp) = held.or_else(|| self.endpoint.poll_tlp(now, class, TcSet::ALL)) else { break };
+            if let Some(reads) = &mut self.reads
+                && Reads::takes(&tlp)
+            {
+                reads.begin(now, tlp.repr);
+                continue;
+            }
             let origin = if class == Class::Completion { Origin::Host } else { Origin::Device };
             let (_, tag) = tlp.repr.transaction();
             match self.carrier.send(origin, tag, tlp.wire_len(), |bytes| _ = tlp.emit(bytes)) {
@@ -246,22 +304,31 @@ impl<C: Carrier> DeviceHost<C> {
     }
 }
 
+/// How many tags the endpoint has, from 0 on, and which its reads have, where they have any of their own. The endpoint's are not
+/// asked twice, the others are never the endpoint's: so no late completion meets another request.
+fn shares(carrier: &impl Carrier) -> Result<(u16, Option<RangeInclusive<u16>>), DeviceHostError> {
+    let (first, last) = carrier.tags().into_inner();
+    if first != 0 {
+        return Err(DeviceHostError::Tags(first));
+    }
+    // Of eight bits, which every adapter takes.
+    let count = last.saturating_add(1).min(256);
+    Ok(match count / 2 {
+        own if own > 0 && !carrier.is_reliable() => (own, Some(own..=count - 1)),
+        _ => (count, None),
+    })
+}
+
 /// The endpoint of the function, as enumeration would leave it.
 fn preset(
     function: FunctionConfig,
     place: &Place,
     settings: Settings,
-    carrier: &impl Carrier,
     pool: &PayloadPool,
 ) -> Result<Endpoint, DeviceHostError> {
-    let (first, last) = carrier.tags().into_inner();
-    if first != 0 {
-        return Err(DeviceHostError::Tags(first));
-    }
     let bar = function.config.bar(settings.bar).filter(|b| b.kind != config::BarKind::Io);
     let Some(bar) = bar else { return Err(DeviceHostError::Bar(settings.bar)) };
-    let max_outstanding_reads = settings.limits.max_outstanding_reads.min(last.saturating_add(1)).min(256);
-    let limits = EndpointLimits { max_outstanding_reads, ..settings.limits };
+    let limits = settings.limits;
     let capability = function.config.pcie_capability();
     let name = "device software".to_owned();
     let config = EndpointConfig { name, functions: vec![function], limits, pool: pool.clone() };

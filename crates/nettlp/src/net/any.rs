@@ -9,7 +9,8 @@ use crate::carrier::{Arrival, Carrier, SendError, Wait};
 use capture::encap::Origin;
 use std::io;
 use std::ops::RangeInclusive;
-use tlp::Tag;
+use std::os::fd::BorrowedFd;
+use tlp::{Duration, Tag};
 
 /// Where [`connect`] leads.
 #[derive(Clone, Debug)]
@@ -62,6 +63,26 @@ impl AnyCarrier {
         match self {
             AnyCarrier::Tagged(carrier) => carrier.counters(),
             AnyCarrier::Session(carrier) => carrier.socket_counters(),
+        }
+    }
+}
+
+impl AnyCarrier {
+    /// What is readable where something has come: for those who wait for other things too.
+    #[must_use]
+    pub fn readiness(&self) -> BorrowedFd<'_> {
+        match self {
+            AnyCarrier::Tagged(carrier) => carrier.readiness(),
+            AnyCarrier::Session(carrier) => carrier.readiness(),
+        }
+    }
+
+    /// How long until [`receive`](Carrier::receive) is to be called though nothing comes; `None`: not at all.
+    #[must_use]
+    pub fn due(&self) -> Option<Duration> {
+        match self {
+            AnyCarrier::Tagged(_) => None,
+            AnyCarrier::Session(carrier) => carrier.due(),
         }
     }
 }

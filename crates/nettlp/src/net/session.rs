@@ -14,6 +14,7 @@ use nix::sys::socket::MsgFlags;
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::ops::RangeInclusive;
+use std::os::fd::{AsFd, BorrowedFd};
 use tlp::{Duration, Tag, Time};
 
 /// Bytes of receive buffer for each TLP of the window: what the kernel counts for a short datagram, and as much again.
@@ -132,6 +133,18 @@ impl SessionCarrier {
     #[must_use]
     pub fn socket_counters(&self) -> SocketCounters {
         self.counters
+    }
+
+    /// What is readable where something has come: for those who wait for other things too.
+    #[must_use]
+    pub fn readiness(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// How long until [`receive`](Carrier::receive) is to be called though nothing comes; `None`: not at all.
+    #[must_use]
+    pub fn due(&self) -> Option<Duration> {
+        self.session.poll_timeout().map(|at| at.since(self.clock.now()))
     }
 
     /// What its session has seen.

@@ -12,6 +12,7 @@ use nix::sys::socket::MsgFlags;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
+use std::os::fd::{AsFd, BorrowedFd};
 use tlp::Tag;
 
 /// Where a [`TaggedCarrier`] leads.
@@ -104,6 +105,12 @@ impl TaggedCarrier {
     #[must_use]
     pub fn counters(&self) -> SocketCounters {
         self.counters
+    }
+
+    /// What is readable where something has come: for those who wait for other things too.
+    #[must_use]
+    pub fn readiness(&self) -> BorrowedFd<'_> {
+        self.poll.as_ref().map_or_else(|| self.ports[0].socket.as_fd(), |poll| poll.0.as_fd())
     }
 
     /// The address of this side.

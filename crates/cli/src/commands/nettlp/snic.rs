@@ -8,9 +8,15 @@ use nettlp::carrier::Wait;
 use nettlp::client::control::ControlError;
 use nettlp::device_host::Place;
 use nettlp::net::{AnyCarrier, Clock};
+use nettlp::requester::Rest;
 use nettlp::snic::Snic;
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::time::TimeSpec;
 use serde::Serialize;
 use std::io::ErrorKind;
+use std::ops::RangeInclusive;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use tlp::Duration;
 use tun_rs::{DeviceBuilder, Layer, SyncDevice};
@@ -25,7 +31,8 @@ In place of NetTLP's simple_nic. The other end is an adapter whose host has a dr
 The tap interface is made where it is not there, which takes root or CAP_NET_ADMIN, and goes with the command then.
 Ctrl-C ends it. --json prints one object: session (false: a port per tag), from_wire, from_wire_lost, to_wire, to_wire_lost,
   tx_frames, rx_frames, refused_doorbells, refused_descriptors, no_buffer, lost_frames, dma_errors, interrupts,
-  lost_interrupts, received_tlps, sent_tlps, malformed, not_carried.";
+  lost_interrupts, received_tlps, sent_tlps, malformed, not_carried; over ports of upstream's also reads_asked_again,
+  reads_timed_out, late_completions.";
 
 /// Be the simple NIC of a remote host, with a tap interface for its cable
 #[derive(clap::Args)]
@@ -63,13 +70,17 @@ struct Report {
     sent_tlps: u64,
     malformed: u64,
     not_carried: u64,
+    reads_asked_again: u64,
+    reads_timed_out: u64,
+    late_completions: u64,
 }
 
-/// How long a turn waits for TLPs before it looks at the tap: while frames pass, and when none has for a while.
-const LIVELY: Duration = Duration::from_us(50);
-const IDLE: Duration = Duration::from_us(500);
-/// Turns without a frame or TLP, after which it is idle.
-const QUIET_TURNS: u32 = 1000;
+/// How long a turn waits at most: until Ctrl-C is looked for again.
+const LONGEST: Duration = Duration::from_ms(100);
+/// How long where the tap interface has gone wrong, and says so at once, again and again.
+const BROKEN: Duration = Duration::from_ms(10);
+/// Tags: those of reads that are asked again rest for a while, so there are more than are used at once.
+const TAGS: RangeInclusive<u16> = 0..=255;
 /// Frames taken from the tap in one turn.
 const BURST: usize = 32;
 /// The longest frame of a tap with the usual MTU, with a tag, and some.
@@ -78,10 +89,11 @@ const FRAME_BYTES: usize = 2048;
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let tap = open_tap(&args.tap)?;
     let stop = interrupt::flag()?;
-    let carrier = args.way.open(0..=15, true)?;
+    let carrier = args.way.open(TAGS, true)?;
     let session = matches!(carrier, AnyCarrier::Session(_));
     let place = args.place().map_err(|e| Failure::Run(e.to_string()))?;
-    let mut nic = Snic::new(carrier, &place).map_err(|e| Failure::Run(e.to_string()))?;
+    let rest = if args.way.remote().is_loopback() { Rest::LOOPBACK } else { Rest::NETWORK };
+    let mut nic = Snic::with_rest(carrier, &place, rest).map_err(|e| Failure::Run(e.to_string()))?;
     let way = if session { "a session" } else { "a port per tag" };
     eprintln!(
         "riser: {} at {} is the cable of {}, BAR4 at {:#x}, over {way}; Ctrl-C ends it",
@@ -103,7 +115,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
 /// Carries frames and TLPs until it is told to stop.
 fn carry(nic: &mut Snic<AnyCarrier>, tap: &SyncDevice, stop: &AtomicBool) -> std::io::Result<()> {
     let clock = Clock::new();
-    let (mut buffer, mut quiet) = ([0; FRAME_BYTES], 0);
+    let mut buffer = [0; FRAME_BYTES];
     while !stop.load(Ordering::Relaxed) {
         let mut moved = 0;
         for _ in 0..BURST {
@@ -114,10 +126,7 @@ fn carry(nic: &mut Snic<AnyCarrier>, tap: &SyncDevice, stop: &AtomicBool) -> std
                 Err(_) => break,
             }
         }
-        let most = if quiet < QUIET_TURNS { LIVELY } else { IDLE };
-        let now = clock.now();
-        let due = nic.poll_timeout().map_or(most, |at| at.since(now).min(most));
-        moved += match nic.receive(if moved > 0 { Wait::Never } else { Wait::AtMost(due) }) {
+        moved += match nic.receive(Wait::Never) {
             // A signal: most likely the one that ends this.
             Err(e) if e.kind() == ErrorKind::Interrupted => 0,
             received => received?,
@@ -128,9 +137,31 @@ fn carry(nic: &mut Snic<AnyCarrier>, tap: &SyncDevice, stop: &AtomicBool) -> std
             // What an interface that is down does not take is lost, as on a cable that is out.
             let _ = tap.send(&frame);
         }
-        quiet = if moved > 0 { 0 } else { quiet.saturating_add(1) };
+        if moved == 0 {
+            let timer = nic.poll_timeout().map(|at| at.since(clock.now()));
+            let due = timer.into_iter().chain(nic.carrier().due()).fold(LONGEST, Duration::min);
+            wait(tap.as_fd(), nic.carrier().readiness(), due)?;
+        }
     }
     Ok(())
+}
+
+/// Waits for a frame or a datagram, at most so long.
+fn wait(tap: BorrowedFd<'_>, carrier: BorrowedFd<'_>, most: Duration) -> std::io::Result<()> {
+    let timeout =
+        |most: Duration| TimeSpec::from(std::time::Duration::from_nanos(most.as_ps().div_ceil(1000)));
+    let mut both = [PollFd::new(carrier, PollFlags::POLLIN), PollFd::new(tap, PollFlags::POLLIN)];
+    let broken = PollFlags::POLLERR | PollFlags::POLLHUP | PollFlags::POLLNVAL;
+    let result = match ppoll(&mut both, Some(timeout(most)), None) {
+        Ok(_) if both[1].revents().is_some_and(|tap| tap.intersects(broken)) => {
+            ppoll(&mut both[..1], Some(timeout(most.min(BROKEN))), None)
+        }
+        result => result,
+    };
+    match result {
+        Ok(_) | Err(Errno::EINTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 fn open_tap(name: &str) -> Result<SyncDevice, Failure> {
@@ -156,6 +187,7 @@ impl Args {
 
 fn report(nic: &Snic<AnyCarrier>, session: bool) -> Report {
     let (counters, wire, host) = (nic.counters(), nic.wire_counters(), nic.host_counters());
+    let reads = nic.read_counters().copied().unwrap_or_default();
     let (interrupts, lost_interrupts) = nic.vectors().counts();
     Report {
         session,
@@ -176,6 +208,9 @@ fn report(nic: &Snic<AnyCarrier>, session: bool) -> Report {
         sent_tlps: host.sent,
         malformed: host.malformed,
         not_carried: host.not_carried,
+        reads_asked_again: reads.retried,
+        reads_timed_out: reads.timed_out,
+        late_completions: reads.late,
     }
 }
 
