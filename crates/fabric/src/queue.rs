@@ -92,6 +92,17 @@ impl SortedQueue {
         Some((time, event))
     }
 
+    /// When the first event is due that `counts`; [`Time::MAX`]: none that waits does. `None` where so many wait that to look at
+    /// each would take too long.
+    pub(crate) fn first_that(&self, counts: impl Fn(Event) -> bool) -> Option<Time> {
+        if self.wheel.as_ref().is_some_and(|wheel| wheel.len() > 0) {
+            return None;
+        }
+        // The next event is the last.
+        let first = self.near.iter().rev().find(|entry| counts(entry.event));
+        Some(first.map_or(Time::MAX, |entry| entry.time))
+    }
+
     #[inline]
     fn insert(near: &mut Vec<Entry>, entry: Entry) {
         near.push(entry);
@@ -204,6 +215,20 @@ mod tests {
         assert_eq!(taken, [(at(5), Event::SlotTimer(0)), (at(5), Event::SlotTimer(1))]);
         assert_eq!((queue.len(), queue.pop_until(at(7))), (1, Some((at(7), Event::SlotTimer(2)))));
         assert_eq!((queue.is_empty(), queue.pop_until(Time::MAX)), (true, None));
+    }
+
+    #[test]
+    fn the_first_of_some_kinds_is_found_among_few() {
+        let mut queue = SortedQueue::default();
+        let at = Time::from_ps;
+        let of_hosts = |event| event == Event::Host;
+        assert_eq!(queue.first_that(of_hosts), Some(Time::MAX));
+        queue.push(at(9), Event::Host);
+        queue.push(at(5), Event::SlotTimer(0));
+        queue.push(at(7), Event::Host);
+        assert_eq!((queue.first_that(of_hosts), queue.first_that(|_| true)), (Some(at(7)), Some(at(5))));
+        (0..200).for_each(|n| queue.push(at(1_000_000 * n), Event::SlotTimer(1)));
+        assert_eq!(queue.first_that(of_hosts), None);
     }
 
     /// Times as a tree of links has them: now, soon, within the reach of the wheel and beyond, and some of them the same.

@@ -586,3 +586,50 @@ fn a_record_holds_the_files_that_its_lab_names() {
     let error = Replay::new(&head).err().unwrap().to_string();
     assert!(error.contains("no host profile `host.toml`"), "{error}");
 }
+
+/// Peers' reads now and then, with the backend turned when it asks to be, or every so often; gives the capture, DLLPs too, and
+/// how often it was turned.
+fn now_and_then(every: Option<Duration>) -> (Vec<u8>, u64) {
+    let (mut lab, capture) = (backend(&lab(""), Timing::On), Bytes::default());
+    let options = CaptureOptions { dllps: true, ..CaptureOptions::default() };
+    let handle = lab.assembly_mut().capture(capture.clone(), options).unwrap();
+    let (mut now, mut out, mut turns) = (Time::ZERO, Sent::new(), 0);
+    for n in 1..20_u64 {
+        let next = Time::ZERO + Duration::from_us(n * n * 700);
+        while now < next {
+            lab.advance(now, &mut out);
+            let due = every.map_or_else(|| lab.poll_timeout().unwrap(), |every| now + every);
+            // As a wait that is rounded up to 50 us.
+            now = due.max(now + Duration::from_us(50)).min(next);
+            turns += 1;
+        }
+        give(&mut lab, now, way(1), &read(0x100, n as u16, n * 4096, 600), &mut out).unwrap();
+    }
+    lab.finish(now).unwrap();
+    lab.assembly_mut().fabric.take_tap();
+    handle.finish().unwrap();
+    assert_eq!(lab.failure(), None);
+    (capture.0.take(), turns)
+}
+
+/// An adapter that idles is left alone for up to 20 ms, but not beyond the time at which its host does something; and all that
+/// happens is what happens when it is looked after all the time.
+#[test]
+fn naps_change_nothing() {
+    let (attended, many) = now_and_then(Some(Duration::from_us(50)));
+    let (napping, few) = now_and_then(None);
+    assert!(attended == napping, "the captures differ");
+    assert!(few * 10 < many, "{few} turns, {many} where it is looked after");
+    // Enumeration is over by then, and the driver begins at 40 ms, which ends a nap.
+    let (mut lab, mut now) = booted(&lab("driver = \"mmio\"\nstart_after_ms = 40\n"), Timing::On);
+    let (mut out, driver) = (Sent::new(), Time::ZERO + Duration::from_ms(40));
+    while now < driver {
+        let due = lab.poll_timeout().unwrap();
+        // It has come to run a little behind the start of the run.
+        assert!(due > now && due < driver + Duration::from_us(10), "at {now}: {due}");
+        now = due;
+        lab.advance(now, &mut out);
+    }
+    advance(&mut lab, &mut now, Duration::from_us(10), &mut out);
+    assert!(lab.slot().counters().host_writes > 0, "the host writes as soon as it wakes");
+}

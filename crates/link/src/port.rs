@@ -472,6 +472,17 @@ impl Port {
         self.stalls.finish(now, &mut self.counters);
     }
 
+    /// True where the link is up, and nothing waits to be sent or acknowledged: [`state_line`](Self::state_line) says `idle`.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        !self.down
+            && !self.feature.is_under_way()
+            && self.channels[0].init.state() == State::Active
+            && self.channels.iter().all(|channel| channel.waits().next().is_none())
+            && !self.stalls.is_replay_blocked()
+            && self.replay.is_empty()
+    }
+
     /// One line on what the port waits for.
     #[must_use]
     pub fn state_line(&self) -> String {

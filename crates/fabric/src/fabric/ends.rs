@@ -4,6 +4,7 @@
 use super::Fabric;
 use crate::host::HostSlot;
 use crate::progress::{DRAIN_LIMIT, MAX_EVENTS_PER_INSTANT, STALL_LIMIT, Stop};
+use crate::queue::Event;
 use crate::wire::PortState;
 use tlp::Time;
 
@@ -14,6 +15,20 @@ impl Fabric {
             || self.slots.iter().any(|s| s.device.poll_timeout().is_some_and(|at| at < Time::MAX))
             || self.host_started && self.host.as_ref().is_some_and(|h| h.wakes_at().is_some())
             || self.root.is_waiting(self.now)
+    }
+
+    /// Where links do nothing but tell each other their credits: when something else is due; [`Time::MAX`]: nothing is.
+    /// `None` where TLPs are under way or a link is not up, and where so much waits that it is not looked through.
+    ///
+    /// For who runs a fabric beside the wall clock: until then nothing happens that shows outside it, whether it is run at once or
+    /// in small steps.
+    #[must_use]
+    pub fn quiet_until(&self) -> Option<Time> {
+        let quiet = self.host_started && self.ports.iter().all(|state| state.port.is_idle());
+        let upkeep = |event| {
+            matches!(event, Event::Arrive(_) | Event::Head(_) | Event::Transmit(_) | Event::PortTimer(_))
+        };
+        if quiet { self.queue.first_that(|event| !upkeep(event)) } else { None }
     }
 
     /// Asked before every event; most often nothing is near its end.

@@ -18,8 +18,12 @@ use tlp::{Body, Duration, Repr, Time, Tlp};
 /// After an input the fabric is asked again at once for so long: it and the host's programs answer by then, or later
 /// within [`TICK`].
 const LIVELY: Duration = Duration::from_us(50);
-/// How often the fabric advances while nothing comes in.
+/// How often the fabric advances while nothing comes in and its links do more than tell credits.
 const TICK: Duration = Duration::from_ms(1);
+/// How often at least it advances while they do nothing else: what happens then shows nowhere before it is looked for.
+const QUIET: Duration = Duration::from_ms(20);
+/// Events that the first input behind a quiet time may have to wait for, some 0.1 us each.
+const QUIET_EVENTS: u64 = 1000;
 /// With timing off: how far the fabric runs before it is looked at again for what leaves.
 const STEP: Duration = Duration::from_ns(500);
 /// With timing off: how long, in virtual time, an input may keep its peer waiting.
@@ -113,6 +117,8 @@ pub struct LabBackend {
     /// When device software that has asked counts as come.
     arrival: Option<Time>,
     failed: Option<String>,
+    /// How long quiet fabrics are left alone: as long as there are no more than [`QUIET_EVENTS`] in it.
+    nap: Duration,
     /// For the bytes of TLPs that are noted.
     scratch: Vec<u8>,
     blocked: Vec<Way>,
@@ -131,6 +137,7 @@ impl LabBackend {
             lively_until: Time::ZERO,
             arrival: None,
             failed: None,
+            nap: TICK,
             scratch: Vec::new(),
             blocked: Vec::new(),
         })
@@ -186,6 +193,29 @@ impl LabBackend {
             && let Err(why) = self.core.run_until(time)
         {
             self.failed = Some(why);
+        }
+    }
+
+    /// When something is to be done though nothing comes in. Links that only tell credits are left alone for a nap: the fabric
+    /// makes up for it then, or when something comes in, event by event as ever.
+    fn tick(&self) -> Time {
+        let now = self.core.now();
+        let sent = self.core.slot.bridge.borrow().next_egress(0).is_none();
+        match self.core.assembly.fabric.quiet_until().filter(|_| sent) {
+            Some(at) => at.min(now + self.nap),
+            None => now + TICK,
+        }
+    }
+
+    /// Runs to `now`, and learns from that how many events there are in a quiet time.
+    fn run_and_learn(&mut self, now: Time) {
+        let (from, before) = (self.core.now(), self.core.assembly.fabric.totals().events);
+        self.run_until(now);
+        let (passed, events) =
+            (self.core.now().since(from), self.core.assembly.fabric.totals().events - before);
+        if passed >= TICK {
+            let nap = passed.as_ps() / events.max(1) * QUIET_EVENTS;
+            self.nap = Duration::from_ps(nap).clamp(TICK, QUIET);
         }
     }
 
@@ -323,7 +353,7 @@ impl Backend for LabBackend {
     }
 
     fn advance(&mut self, now: Time, out: &mut dyn Outbox) {
-        self.run_until(now);
+        self.run_and_learn(now);
         self.arrive(now);
         self.drain(out);
         if self.timing == Timing::Off {
@@ -338,7 +368,7 @@ impl Backend for LabBackend {
             return None;
         }
         let lively = now < self.lively_until || self.waits_for_fabric();
-        let tick = if lively { now } else { now + TICK };
+        let tick = if lively { now } else { self.tick() };
         Some(self.arrival.map_or(tick, |at| tick.min(at)))
     }
 

@@ -18,7 +18,7 @@ use super::egress::{Answer, Egress, Entry, Next, Question};
 use super::host_side::{HostSide, Match};
 use device::{
     BarIndex, CompletionError, Device, DmaAtomic, DmaError, DmaId, DmaOptions, DmaRead, DmaWrite, Input,
-    Output, Request, RequestOp, ResetKind, Token,
+    Output, Ready, Request, RequestOp, ResetKind, Token,
 };
 use nettlp::adapter::{Received, Registers, Way};
 use std::cell::RefCell;
@@ -401,6 +401,18 @@ impl Device for BridgeDevice {
             }
             Class::Completion => bridge.host.answers.pop_front(),
         }
+    }
+
+    /// What comes from outside sets the timer too ([`Bridge::timeout`]), and so leads to a call.
+    fn ready(&self) -> Ready {
+        let bridge = &*self.0.borrow();
+        let some = [
+            (!bridge.writes.is_empty(), Ready::output(Class::Posted)),
+            (!bridge.reads.is_empty(), Ready::output(Class::NonPosted)),
+            (!bridge.host.answers.is_empty(), Ready::output(Class::Completion)),
+            (!bridge.taken.is_empty() || !bridge.host.taken.is_empty(), Ready::TAKEN),
+        ];
+        some.into_iter().filter(|(has, _)| *has).fold(Ready::NONE, |ready, (_, more)| ready.or(more))
     }
 
     fn poll_taken(&mut self) -> Option<Token> {
