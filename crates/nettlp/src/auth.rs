@@ -11,6 +11,7 @@
 //! (the library does not).
 
 use snow::{Builder, HandshakeState, StatelessTransportState};
+use std::io::Read;
 use std::path::Path;
 use std::{fmt, fs, io};
 
@@ -18,6 +19,9 @@ use std::{fmt, fs, io};
 pub const SEAL_BYTES: usize = 16;
 /// Bytes of a key.
 pub const KEY_BYTES: usize = 32;
+
+/// Bytes of a key's file that are read: a key, and room for white space.
+const MAX_FILE_BYTES: u64 = 1024;
 
 const PATTERN: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
 /// Bytes of either message of the handshake: an ephemeral key, and the seal of an empty payload.
@@ -61,7 +65,9 @@ impl Key {
     /// # Errors
     /// Where the file cannot be read, or holds something else.
     pub fn from_file(path: &Path) -> Result<Key, KeyError> {
-        let text = fs::read_to_string(path)
+        let mut text = String::new();
+        fs::File::open(path)
+            .and_then(|file| file.take(MAX_FILE_BYTES).read_to_string(&mut text))
             .map_err(|source| KeyError::File { path: path.display().to_string(), source })?;
         Key::from_hex(&text).map_err(|error| match error {
             KeyError::Format(what) => KeyError::Format(format!("{}: {what}", path.display())),

@@ -304,3 +304,16 @@ fn a_session_that_does_not_listen_is_held_back_and_loses_nothing() {
     let peer = counted.peers[&here];
     assert_eq!((peer.reads, peer.no_room, peer.sent_tlps), (200, 0, 6400));
 }
+
+/// Nobody who is served has sent anything behind it, with which the kernel would have told.
+#[test]
+fn what_strangers_send_is_counted_at_the_end_at_the_latest() {
+    let (here, there, stranger) = (ip(20, 2), ip(20, 1), ip(20, 3));
+    let served = Served::start(there, zeroes(4096), &[&rule(here, "all", "rw")], 256, true);
+    let socket = UdpSocket::bind(SocketAddr::new(stranger, 0)).unwrap();
+    for port in [0x3000, 0x3000, 0x30ff, 0x5001, 0x2ffd] {
+        socket.send_to(&[0; 32], SocketAddr::new(there, port)).unwrap();
+    }
+    let counted = served.stop();
+    assert_eq!((counted.sockets.kernel_drops, counted.sockets.received_datagrams), (5, 0));
+}

@@ -14,6 +14,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
+use std::time::Instant;
 use tlp::{Duration, Tag};
 
 const PATIENCE: Wait = Wait::AtMost(Duration::from_ms(5_000));
@@ -194,6 +195,20 @@ fn with_a_session_port_a_session_is_found() {
     exchange(&mut carrier, 1000);
     drop(carrier);
     assert_eq!(echo.stop().closed, 1);
+}
+
+/// An acknowledgement ends the wait of a carrier that is dropped; each would take 100 ms otherwise, far more than all need.
+#[test]
+fn a_carrier_goes_when_all_is_acknowledged() {
+    let (here, there) = (ip(33, 2), ip(33, 1));
+    let echo = Echo::start(&only_sessions(there));
+    let start = Instant::now();
+    for _ in 0..20 {
+        let mut carrier = SessionCarrier::connect(&SessionConnectOptions::new(there, Some(here))).unwrap();
+        exchange(&mut carrier, 1);
+    }
+    assert!(start.elapsed() < std::time::Duration::from_millis(20 * 100), "{:?}", start.elapsed());
+    assert_eq!(echo.stop().closed, 20);
 }
 
 #[test]

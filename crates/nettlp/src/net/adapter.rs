@@ -2,6 +2,7 @@
 //! All sockets of an adapter: many peers, on all ports that it serves.
 
 use super::batch::{self, BATCH, Buffers, MAX_DATAGRAM_BYTES, Segmentation};
+use super::drops;
 use super::filter::{self, Network};
 use super::peers::Sessions;
 use super::queue::SendQueue;
@@ -193,12 +194,14 @@ impl AdapterSockets {
         let mut numbers = numbers(options)?;
         numbers.retain(|&(number, _)| is_shared_by(options.share, number));
         numbers.sort_unstable();
-        let ipv6 = options.address.is_ipv6();
+        // Of an IPv4 address in IPv6's form, peers would be seen in one form and filtered in the other.
+        let address = options.address.to_canonical();
+        let ipv6 = address.is_ipv6();
         let mut ports = Vec::with_capacity(numbers.len());
         for &(number, rule) in &numbers {
             let shared = number == PORT_SESSION && options.share.1 > 1;
             let bind = if shared { socket::bind_shared } else { socket::bind };
-            let socket = bind(SocketAddr::new(options.address, number), rule)?;
+            let socket = bind(SocketAddr::new(address, number), rule)?;
             let peers = peers_of(options, number);
             filter::attach(&socket, ipv6, &peers).map_err(OpenError::io("filtering peers"))?;
             batch::report_drops(&socket).map_err(OpenError::io("asking for the count of drops"))?;
@@ -305,6 +308,18 @@ impl AdapterSockets {
     #[must_use]
     pub fn overflowed(&self) -> u64 {
         self.counters.kernel_drops
+    }
+
+    /// Counts what the kernel has dropped at sockets that no later datagram has told of. Takes a look into `/proc`: for the
+    /// end, not for every turn.
+    pub fn count_drops(&mut self) {
+        let known = drops::by_inode(self.ipv6);
+        for (port, watched) in self.ports.iter().zip(&mut self.watched) {
+            let drops = drops::inode(&port.socket).and_then(|inode| known.get(&inode).copied());
+            let last = watched.drops;
+            watched.drops = drops.unwrap_or(last);
+            self.counters.kernel_drops += u64::from(watched.drops.wrapping_sub(last));
+        }
     }
 
     /// The ports that are open, ascending.

@@ -41,7 +41,8 @@ pub enum AnyCarrier {
 }
 
 /// Tries a session (at most 60 ms of silence), and falls back to upstream's ports if nobody answers or the peer refuses.
-/// Blocks meanwhile. With a pre-shared key there is no falling back: who asks for authentication does not go without.
+/// Blocks meanwhile. With a pre-shared key there is no falling back: who asks for authentication does not go without; nor is
+/// there toward a peer that demands one.
 ///
 /// # Errors
 /// Those of [`TaggedCarrier::connect`]; with a key, those of [`SessionCarrier::connect`].

@@ -16,6 +16,7 @@ mod any;
 mod ask;
 mod batch;
 mod ceiling;
+mod drops;
 mod filter;
 mod peers;
 mod queue;
@@ -54,7 +55,7 @@ device::counters! {
         /// Datagrams that the kernel would not send: destination unreachable and the like.
         failed_sends,
         /// Datagrams that the kernel dropped before they were received, for want of buffer space or by the filter of allowed
-        /// peers; it does not tell the two apart. Known once a later datagram has been received (`SO_RXQ_OVFL`).
+        /// peers; it does not tell the two apart. Known once a later datagram has been received (`SO_RXQ_OVFL`), and when an adapter ends.
         kernel_drops,
     }
 }

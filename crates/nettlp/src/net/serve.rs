@@ -48,6 +48,7 @@ pub fn serve<B: Backend>(
     loop {
         turn(sockets, adapter, clock, busy)?;
         if !go_on(adapter, sockets, clock.now()) {
+            sockets.count_drops();
             return Ok(());
         }
     }

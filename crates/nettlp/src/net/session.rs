@@ -7,7 +7,7 @@ use super::socket::{self, Clock, OpenError, SPIN, Spin, std_duration};
 use super::tagged::{is_completion, nothing_is_zero};
 use crate::auth::Key;
 use crate::carrier::{Arrival, Carrier, SendError, Wait};
-use crate::stream::record::MAX_WINDOW;
+use crate::stream::record::{MAX_WINDOW, Refusal};
 use crate::stream::{ConnectError, Connector, Session, SessionCounters, SessionError};
 use capture::encap::{NETTLP_LEN, Origin, PORT_SESSION};
 use nix::sys::socket::MsgFlags;
@@ -25,6 +25,9 @@ const TICK: Duration = Duration::from_ms(2);
 const GATHERED_CALLS: usize = 4;
 /// How long a carrier that is dropped waits for what it has sent to be acknowledged.
 const LINGER: Duration = Duration::from_ms(100);
+
+/// How long it waits at a time.
+const SETTLE_WAIT: Duration = Duration::from_ms(1);
 
 /// Where a [`SessionCarrier`] leads.
 #[derive(Clone, Debug)]
@@ -200,6 +203,7 @@ fn shake_hands(socket: &UdpSocket, clock: Clock, mut connector: Connector) -> Re
 fn open_error(options: &SessionConnectOptions, error: ConnectError) -> OpenError {
     match error {
         ConnectError::Silent => OpenError::NoSession(options.remote),
+        ConnectError::Refused(Refusal::WantsKey) => OpenError::WantsKey(options.remote),
         ConnectError::Refused(_) | ConnectError::Unauthentic => {
             OpenError::Refused { peer: options.remote, reason: error.to_string() }
         }
@@ -404,7 +408,9 @@ impl Drop for SessionCarrier {
         let mut alive = self.flush().is_ok();
         let end = self.now + LINGER;
         while alive && !self.session.is_idle() && self.now < end {
-            alive = self.receive(Wait::AtMost(end.since(self.now)), |_| ()).is_ok();
+            // The wait for TLPs does not end with an acknowledgement.
+            let most = SETTLE_WAIT.min(end.since(self.now));
+            alive = self.receive(Wait::AtMost(most), |_| ()).is_ok();
         }
         if alive {
             let bye = self.session.close();

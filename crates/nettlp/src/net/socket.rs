@@ -65,6 +65,9 @@ pub enum OpenError {
         /// Why.
         reason: String,
     },
+    /// The peer demands a key that was not named. Its other ports are closed, or it means them to be.
+    #[error("{0} demands a session with a pre-shared key")]
+    WantsKey(IpAddr),
     /// Anything else that the system says.
     #[error("{what}: {source}")]
     Io {
@@ -201,6 +204,7 @@ pub(super) fn bind_shared(address: SocketAddr, rule: &'static str) -> Result<Udp
 
 /// Connects a bound socket, so that the kernel drops what comes from elsewhere.
 pub(super) fn connect(socket: &UdpSocket, remote: SocketAddr) -> Result<(), OpenError> {
+    let remote = SocketAddr::new(remote.ip().to_canonical(), remote.port());
     socket.connect(remote).map_err(|source| match source.kind() {
         io::ErrorKind::NetworkUnreachable | io::ErrorKind::HostUnreachable => OpenError::NoRoute(remote.ip()),
         _ => OpenError::Io { what: "connecting a UDP socket", source },
@@ -209,6 +213,7 @@ pub(super) fn connect(socket: &UdpSocket, remote: SocketAddr) -> Result<(), Open
 
 /// The address of this host that talks to `remote`: `local` where it is named, else what the route gives.
 pub(super) fn local_address(remote: IpAddr, local: Option<IpAddr>) -> Result<IpAddr, OpenError> {
+    let (remote, local) = (remote.to_canonical(), local.map(|local| local.to_canonical()));
     if let Some(local) = local {
         let same = local.is_ipv4() == remote.is_ipv4();
         return if same { Ok(local) } else { Err(OpenError::Families { local, remote }) };
