@@ -62,7 +62,10 @@ pub(crate) fn incoming(bytes: &[u8]) {
             assert!(strict.is_ok() || incoming.is_mended);
             if let Some((span, data)) = incoming.rest {
                 assert!(span.address().is_multiple_of(4096));
-                let is_read = matches!(incoming.repr.body, Body::Memory(m) if m.op.is_read());
+                let Body::Memory(m) = incoming.repr.body else { panic!("only memory requests are cut") };
+                let end = m.span.first_byte() + u64::from(m.span.byte_count());
+                assert_eq!((end, span.first_byte()), (span.address(), span.address()), "one run of bytes");
+                let is_read = m.op.is_read();
                 assert_eq!(data.len(), if is_read { 0 } else { span.length_dw() as usize * 4 });
             }
             let mut header = [0; 16];

@@ -285,8 +285,9 @@ fn answer(way: Way, bytes: &[u8], out: &mut dyn Datagrams) -> Result<(), Count> 
 /// What the rules say about a TLP. Completions and messages have no address: every peer that is served may send them.
 fn verdict(allow: &AllowList, peer: Peer, repr: &Repr, rest: Option<Span>) -> Verdict {
     let reach = |span: Span| {
-        let bytes = span.byte_count() + rest.map_or(0, Span::byte_count);
-        (span.first_byte(), u64::from(bytes))
+        // From the first byte to the last, whatever lies between.
+        let last = rest.unwrap_or(span);
+        (span.first_byte(), last.first_byte() + u64::from(last.byte_count()) - span.first_byte())
     };
     let allowed = match &repr.body {
         Body::Memory(m) => {

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | a write of one DW with 1 to 3 bytes of data | a write of the enabled bytes that are there; where there are exactly as many bytes as are enabled, of those |
 //! | Length 1024 with the bit above the field set, which is Address Type 01b | Length 1024, untranslated |
-//! | a request across a 4 KiB boundary | two requests, the second in [`Incoming::rest`] |
+//! | a request across a 4 KiB boundary, without a hole there | two requests, the second in [`Incoming::rest`] |
 
 use tlp::wire::{FamilyHeader, Header, MemoryHeader, Part, field};
 use tlp::{AddressType, Body, MemoryOp, MemoryRequest, ParseError, Parsed, Prefixes, Repr, RuleId, Span};
@@ -119,7 +119,8 @@ fn cut_at_4k(bytes: &[u8]) -> Option<Incoming<'_>> {
     Some(Incoming { repr, prefixes, data, rest, is_mended: true, is_digest_wrong: false })
 }
 
-/// The spans before and behind the boundary; `None` where the byte enables are not legal either.
+/// The spans before and behind the boundary; `None` where the byte enables are not legal either: what crosses a boundary has no
+/// hole there (`PCIe 5.0 §2.2.5`), so that the two together are one run of bytes.
 fn cut_span(m: &MemoryHeader<'_>, length_dw: u32) -> Option<(Span, Span)> {
     let first_dw = ((4096 - m.address() % 4096) / 4) as u32;
     let rest_dw = length_dw.checked_sub(first_dw)?;
@@ -128,7 +129,9 @@ fn cut_span(m: &MemoryHeader<'_>, length_dw: u32) -> Option<(Span, Span)> {
     let (rest_first, rest_last) = if rest_dw == 1 { (m.last_be(), 0) } else { (0xf, m.last_be()) };
     let behind = m.address().checked_add(u64::from(first_dw) * 4)?;
     let rest = Span::from_fields(behind, rest_dw, rest_first, rest_last);
-    first.ok().zip(rest.ok())
+    let (first, rest) = first.ok().zip(rest.ok())?;
+    let is_one_run = first.is_contiguous() && first.trail() == 0 && rest.is_contiguous() && rest.lead() == 0;
+    is_one_run.then_some((first, rest))
 }
 
 #[cfg(test)]
@@ -187,6 +190,24 @@ mod tests {
         let ats = [0x00, 0, 0x04, 2, 0x1a, 0, 3, 0xff, 0, 0, 0x10, 0];
         let incoming = Incoming::parse(&ats, &mut scratch).unwrap();
         assert_eq!((incoming.repr.at, incoming.is_mended), (AddressType::TranslationRequest, false));
+    }
+
+    /// Byte enables that no request of two DWs which are not QW-aligned may have: with holes at the boundary, or none enabled on
+    /// one side (`PCIe 5.0 §2.2.5`). Their ends say nothing of where they write.
+    #[test]
+    fn a_request_across_4_kib_has_no_hole_there() {
+        for (enables, is_taken) in [
+            (0x1f, true),
+            (0xf8, true),
+            (0x40, false),
+            (0x04, false),
+            (0x4f, false),
+            (0xf4, false),
+            (0x81, false),
+        ] {
+            let write = [0x40, 0, 0, 2, 0x1a, 0, 0, enables, 0, 0, 0x1f, 0xfc, 1, 2, 3, 4, 5, 6, 7, 8];
+            assert_eq!(Incoming::parse(&write, &mut [0; 4]).is_ok(), is_taken, "{enables:#04x}");
+        }
     }
 
     #[test]
