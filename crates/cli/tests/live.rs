@@ -252,6 +252,36 @@ impl Drop for Nets {
     }
 }
 
+/// An adapter that has said that it serves, gone with the value.
+struct Served {
+    child: Child,
+    /// Open as long as it says something.
+    _stderr: BufReader<std::process::ChildStderr>,
+}
+
+impl Served {
+    fn start(mut command: Command) -> Served {
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let (mut stderr, mut said) = (BufReader::new(child.stderr.take().unwrap()), String::new());
+        stderr.read_line(&mut said).unwrap();
+        let served = Served { child, _stderr: stderr };
+        assert!(said.contains("serving"), "{said}");
+        served
+    }
+
+    fn end(&mut self) {
+        let told = Command::new("kill").args(["-INT", &self.child.id().to_string()]).status().unwrap();
+        assert!(told.success() && self.child.wait().unwrap().success());
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
 /// A session of riser's own tools over a cable, and datagrams that do not fit it.
 #[test]
 fn sessions_and_fragments_over_a_cable() {
@@ -260,11 +290,7 @@ fn sessions_and_fragments_over_a_cable() {
     {
         let rule = format!("{device},all,rw");
         let serve = ["nettlp", "adapter", "--memory", "zero:64K", "--listen", adapter, "--allow", &rule];
-        let mut served =
-            nets.command(0, &serve).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-        let (mut errors, mut said) = (BufReader::new(served.stderr.take().unwrap()), String::new());
-        errors.read_line(&mut said).unwrap();
-        assert!(said.contains("serv"), "{said}");
+        let mut served = Served::start(nets.command(0, &serve));
         let captured = nets.command(0, &["trace", "-i", "eth0", "--json"]);
         let Some(live) = Live::capturing(captured, "eth0") else { return };
         let write = ["nettlp", "write", "8", "--hex", "0102030405060708", "--verify", "--scheme", "session"];
@@ -277,8 +303,7 @@ fn sessions_and_fragments_over_a_cable() {
         }
         nets.socket(&format!("{wide}:{}", 0x3011)).send(&mrd([1, 2], 17)).unwrap();
         let (out, counted) = live.interrupt();
-        assert!(Command::new("kill").args(["-INT", &served.id().to_string()]).status().unwrap().success());
-        assert!(served.wait().unwrap().success());
+        served.end();
         let shown = names(&out.lines().map(str::to_owned).collect::<Vec<_>>());
         let count = |name: &str| shown.iter().filter(|shown| *shown == name).count();
         for name in ["NetTLP session Hello", "NetTLP session HelloAck", "MWr", "CplD"] {
