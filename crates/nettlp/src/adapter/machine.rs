@@ -40,6 +40,8 @@ pub struct Adapter<B> {
     settings: Settings,
     backend: B,
     peers: Vec<PeerCounters>,
+    /// The served peer that was heard last.
+    last: Option<(IpAddr, Peer)>,
     strangers: Strangers,
     device: Option<Device>,
     tally: Tally,
@@ -57,7 +59,15 @@ impl<B: Backend> Adapter<B> {
     pub fn new(settings: Settings, backend: B) -> Adapter<B> {
         let peers = vec![PeerCounters::default(); settings.allow.len()];
         let device = settings.device.map(|address| Device { address: address.to_canonical(), session: None });
-        Adapter { settings, backend, peers, strangers: Strangers::default(), device, tally: Tally::default() }
+        Adapter {
+            settings,
+            backend,
+            peers,
+            last: None,
+            strangers: Strangers::default(),
+            device,
+            tally: Tally::default(),
+        }
     }
 
     /// Takes a datagram that has come to `port` from `from`; answers go to `out`. Of a session (`port` is [`PORT_SESSION`])
@@ -72,7 +82,7 @@ impl<B: Backend> Adapter<B> {
         out: &mut dyn Datagrams,
     ) -> bool {
         let way = Way { port, peer: from };
-        let Some(peer) = self.settings.allow.peer(from.ip()) else {
+        let Some(peer) = self.peer(from.ip()) else {
             self.stranger(now, way, bytes, out);
             return true;
         };
@@ -91,6 +101,18 @@ impl<B: Backend> Adapter<B> {
             Err(count) => *count(counters) += 1,
         }
         true
+    }
+
+    /// The peer with this address: mostly the one that was heard last.
+    fn peer(&mut self, address: IpAddr) -> Option<Peer> {
+        match self.last {
+            Some((last, peer)) if last == address => Some(peer),
+            _ => {
+                let peer = self.settings.allow.peer(address)?;
+                self.last = Some((address, peer));
+                Some(peer)
+            }
+        }
     }
 
     /// Sends what is due.

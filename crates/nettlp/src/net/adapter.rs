@@ -4,9 +4,9 @@
 use super::batch::{self, BATCH, Buffers, MAX_DATAGRAM_BYTES, Segmentation};
 use super::drops;
 use super::filter::{self, Network};
-use super::peers::Sessions;
+use super::peers::{Sessions, Settled};
 use super::queue::SendQueue;
-use super::session::{random, window};
+use super::session::{GATHERED_CALLS, random, window};
 use super::socket::{self, Clock, OpenError, Port, SPIN, Spin};
 use super::tagged::{epoll_timeout, nothing_is_zero, watch};
 use super::{MAX_TLP_BYTES, SocketCounters};
@@ -421,7 +421,8 @@ impl AdapterSockets {
         }
     }
 
-    /// One batch of one socket.
+    /// One batch of one socket. Where several came in a session, more may have come meanwhile: what is acknowledged and
+    /// answered together costs less.
     fn drain(
         &mut self,
         index: usize,
@@ -432,10 +433,31 @@ impl AdapterSockets {
             let (queue, segmentation) = (&mut self.outbox.queue, &mut self.segmentation);
             let _ = batch::flush(queue, &self.ports, segmentation, &mut self.counters);
         }
-        let of_session = self.ports[index].number == PORT_SESSION;
+        let calls = if self.ports[index].number == PORT_SESSION { GATHERED_CALLS } else { 1 };
+        let (mut count, mut more) = (0, usize::MAX);
+        for _ in 0..calls {
+            if more < 2 {
+                break;
+            }
+            more = self.receive(index, take);
+            count += more;
+        }
+        if count > 0 {
+            self.hot.push(index);
+        }
+        count
+    }
+
+    /// One call of the kernel; says how many datagrams came with it.
+    fn receive(
+        &mut self,
+        index: usize,
+        take: &mut impl FnMut(&mut Outbox, u16, SocketAddr, &[u8]) -> bool,
+    ) -> usize {
         let watched = &mut self.watched[index];
         watched.batches = watched.batches.wrapping_add(1);
         let asks = watched.batches % DROPS_EVERY == 1;
+        let of_session = self.ports[index].number == PORT_SESSION;
         let received = if (of_session && self.coalesced) || asks {
             self.receive_one(index, take)
         } else {
@@ -446,7 +468,6 @@ impl AdapterSockets {
         if count > 0 {
             self.counters.receive_calls += 1;
             self.counters.received_datagrams += count as u64;
-            self.hot.push(index);
         }
         count
     }
@@ -593,10 +614,13 @@ impl<'a> Batch<'a> {
         take: &mut impl FnMut(&mut Outbox, u16, SocketAddr, &[u8]) -> bool,
     ) {
         let Some(session) = session_of(self.outbox, index) else { return };
+        let holds = session.is_holding();
         let Some(next) = session.handle(now, datagram, self.scratch) else { return };
-        offer(self.outbox, index, from, next, take);
-        while let Some(kept) = session_of(self.outbox, index).and_then(|session| session.pop_kept(now)) {
-            offer(self.outbox, index, from, &kept, take);
+        let mut settled = offer(self.outbox, index, from, next, holds, take);
+        while settled.has_kept
+            && let Some(kept) = session_of(self.outbox, index).and_then(|session| session.pop_kept(now))
+        {
+            settled = offer(self.outbox, index, from, &kept, settled.holds, take);
             if let Some(session) = session_of(self.outbox, index) {
                 session.recycle(kept);
             }
@@ -608,19 +632,18 @@ fn session_of(outbox: &mut Outbox, index: usize) -> Option<&mut Session> {
     outbox.sessions.as_mut()?.session(index)
 }
 
-/// Offers a TLP of a session, unless others wait before it.
+/// Offers a TLP of a session, unless the session holds others before it.
 fn offer(
     outbox: &mut Outbox,
     index: usize,
     from: SocketAddr,
     datagram: &[u8],
+    holds: bool,
     take: &mut impl FnMut(&mut Outbox, u16, SocketAddr, &[u8]) -> bool,
-) {
-    let holds = session_of(outbox, index).is_some_and(|session| session.is_holding());
+) -> Settled {
     let taken = !holds && take(outbox, PORT_SESSION, from, datagram);
-    if let Some(sessions) = &mut outbox.sessions {
-        sessions.settle(index, datagram, taken);
-    }
+    let sessions = outbox.sessions.as_mut();
+    sessions.map(|sessions| sessions.settle(index, datagram, taken)).unwrap_or_default()
 }
 
 /// The sessions on a socket.

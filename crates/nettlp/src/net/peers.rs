@@ -24,6 +24,15 @@ pub(super) struct Sessions {
     wake: Option<Time>,
 }
 
+/// How a session stands when a TLP of it was offered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Settled {
+    /// Whether it holds TLPs that were not taken.
+    pub(super) holds: bool,
+    /// Whether the next TLP has come before its turn.
+    pub(super) has_kept: bool,
+}
+
 impl Sessions {
     pub(super) fn new(options: AcceptorOptions, random: Box<dyn FnMut() -> u64 + Send>) -> Sessions {
         let acceptor = Acceptor::new(options, random);
@@ -102,15 +111,17 @@ impl Sessions {
     }
 
     /// A TLP was taken, or was not: then it is kept.
-    pub(super) fn settle(&mut self, index: usize, datagram: &[u8], taken: bool) {
-        let Some((_, session)) = self.acceptor.session(index) else { return };
+    pub(super) fn settle(&mut self, index: usize, datagram: &[u8], taken: bool) -> Settled {
+        let Some((_, session)) = self.acceptor.session(index) else { return Settled::default() };
         if taken {
-            return session.release(1);
+            session.release(1);
+        } else {
+            if !session.is_holding() {
+                self.holding.push(index);
+            }
+            session.hold(datagram);
         }
-        if !session.is_holding() {
-            self.holding.push(index);
-        }
-        session.hold(datagram);
+        Settled { holds: session.is_holding(), has_kept: session.has_kept() }
     }
 
     /// The sessions whose TLPs are to be offered again; to be given back where they still hold some.

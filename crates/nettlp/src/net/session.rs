@@ -22,7 +22,7 @@ const BUFFER_BYTES_PER_TLP: usize = 4096;
 /// Longest sleep while a timer of the session runs; the kernel rounds it up to its own tick.
 const TICK: Duration = Duration::from_ms(2);
 /// Most calls that receive what is given as one batch.
-const GATHERED_CALLS: usize = 4;
+pub(super) const GATHERED_CALLS: usize = 4;
 /// How long a carrier that is dropped waits for what it has sent to be acknowledged.
 const LINGER: Duration = Duration::from_ms(100);
 

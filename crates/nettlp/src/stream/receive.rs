@@ -119,6 +119,11 @@ impl Receive {
         }
     }
 
+    /// Whether something that was kept is now in order.
+    pub(super) fn has_kept(&self) -> bool {
+        self.ready.is_some()
+    }
+
     /// What was kept and is now in order; to be given back with [`recycle`](Self::recycle). To be asked for after each
     /// delivery until there is none.
     pub(super) fn pop_kept(&mut self, now: Time) -> Option<Vec<u8>> {

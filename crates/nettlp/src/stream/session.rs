@@ -293,6 +293,12 @@ impl Session {
         self.handle_data(now, number, open)
     }
 
+    /// Whether [`pop_kept`](Self::pop_kept) has something.
+    #[must_use]
+    pub fn has_kept(&self) -> bool {
+        self.receive.has_kept()
+    }
+
     /// The next TLP that came before its turn, in a buffer to be given back with [`recycle`](Self::recycle).
     pub fn pop_kept(&mut self, now: Time) -> Option<Vec<u8>> {
         let kept = self.receive.pop_kept(now)?;

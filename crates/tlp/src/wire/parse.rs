@@ -91,11 +91,15 @@ impl Repr {
             Body::Config(c) => super::config::emit(self, c),
             Body::Message(m) => super::message::emit(self, m),
         };
-        let buf = &mut buf[..super::header_dw(dws[0]) * 4];
-        for (out, dw) in buf.chunks_exact_mut(4).zip(dws) {
-            out.copy_from_slice(&dw.to_be_bytes());
+        let [a, b, c, d] = dws.map(u32::to_be_bytes);
+        let len = super::header_dw(dws[0]) * 4;
+        for (out, dw) in buf[..12].chunks_exact_mut(4).zip([a, b, c]) {
+            out.copy_from_slice(&dw);
         }
-        buf.len()
+        if len == 16 {
+            buf[12..16].copy_from_slice(&d);
+        }
+        len
     }
 }
 

@@ -195,7 +195,8 @@ impl Worker {
         let now = self.client.now();
         while let Some(Done { token, result, .. }) = self.client.requester().poll_done() {
             self.free.push(token);
-            if result.is_ok() {
+            // A write ends when it has been handed over: nothing that a latency could be told of.
+            if result.is_ok() && !self.is_write {
                 let latency = now.since(self.asked[token as usize]).as_ps() / 1000;
                 self.tally.latency_ns.saturating_record(latency);
             }
