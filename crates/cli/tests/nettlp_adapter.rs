@@ -8,6 +8,7 @@ use common::{command, riser, riser_ok};
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::net::UdpSocket;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -22,11 +23,11 @@ struct Adapter {
 impl Adapter {
     /// Starts it, and waits until it says that it serves.
     fn start(args: &[&str]) -> (Adapter, String) {
-        let mut child = command(&[&["nettlp", "adapter"], args].concat())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        Adapter::spawn(&mut command(&[&["nettlp", "adapter"], args].concat()))
+    }
+
+    fn spawn(command: &mut Command) -> (Adapter, String) {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut said = BufReader::new(child.stderr.take().unwrap());
         let mut first = String::new();
         said.read_line(&mut first).unwrap();
@@ -106,6 +107,55 @@ fn writes_reach_the_file_when_asked_and_at_the_end() {
     assert_eq!(fs::read(&image).unwrap().len(), 64);
 }
 
+/// Where there is no room for it: a limit on the length of files stands for a full disk.
+#[test]
+fn what_cannot_be_written_back_now_is_kept_and_tried_again() {
+    let image = scratch("no-room", &[b'.'; 4096]);
+    let (local, remote) = ("127.13.60.13", "127.13.60.12");
+    let (riser, rule) = (env!("CARGO_BIN_EXE_riser"), format!("{local},all,rw"));
+    let script = "trap '' XFSZ; ulimit -f 1; exec \"$0\" nettlp adapter \"$@\"";
+    let args = ["--memory", image.to_str().unwrap(), "--write-back", "--listen", remote, "--allow", &rule];
+    let mut command = Command::new("sh");
+    command.args(["-c", script, riser]).args(args);
+    let (mut adapter, _) = Adapter::spawn(&mut command);
+    let mut write = WRITE;
+    write[10] = 0x08;
+    let socket = UdpSocket::bind((local, 0x3000)).unwrap();
+    socket.send_to(&[&HEADER[..], &write].concat(), (remote, 0x3000)).unwrap();
+    drop(socket);
+    let mut read = READ;
+    read[10] = 0x08;
+    for _ in 0..2 {
+        let answer = ask(local, remote, 0x3000, &[&HEADER[..], &read].concat()).unwrap();
+        assert_eq!(answer[18..], *b"riser...", "it serves on");
+        adapter.signal("USR1");
+        // What was counted follows, some lines of it.
+        let said = (&mut adapter.said).lines().map(Result::unwrap);
+        let why = said.into_iter().find(|line| line.contains("serving goes on")).unwrap();
+        assert!(why.contains("no-room"), "{why}");
+    }
+    let (code, out) = adapter.end("TERM");
+    assert_eq!(code, Some(1));
+    assert!(out.contains("reads 2"), "what was counted is shown: {out}");
+}
+
+/// An IPv4 address in the form that IPv6 has for it is the same address.
+#[test]
+fn a_mapped_address_is_served_as_what_it_is() {
+    let (local, remote) = ("127.13.60.15", "127.13.60.14");
+    let rule = format!("::ffff:{local},all,rw");
+    let listen = format!("::ffff:{remote}");
+    let (adapter, said) = Adapter::start(&["--memory", "zero:1M", "--listen", &listen, "--allow", &rule]);
+    assert!(said.contains(&format!("at {remote}")), "{said}");
+    let (mapped, listen) = (format!("::ffff:{local}"), listen.as_str());
+    for (remote, local, scheme) in
+        [(remote, local, "tagged"), (listen, &*mapped, "session"), (listen, &*mapped, "tagged")]
+    {
+        riser_ok(&["nettlp", "read", "0x100", "16", "-r", remote, "-l", local, "--scheme", scheme]);
+    }
+    assert_eq!(adapter.end("TERM").0, Some(0));
+}
+
 #[test]
 fn without_write_back_the_file_stays_and_ctrl_c_ends_it() {
     let image = scratch("read-only", &[b'.'; 64]);
@@ -156,6 +206,9 @@ fn a_key_closes_what_cannot_prove_it() {
     let (right, wrong) =
         (scratch("key", "ab".repeat(32).as_bytes()), scratch("wrong-key", "cd".repeat(32).as_bytes()));
     let (right, wrong) = (right.to_str().unwrap(), wrong.to_str().unwrap());
+    for key in [right, wrong] {
+        fs::set_permissions(key, fs::Permissions::from_mode(0o600)).unwrap();
+    }
     let args = ["--memory", "zero:1M", "--listen", remote, "--allow", &rule, "--key", right];
     let (adapter, _) = Adapter::start(&args);
     let read = |more: &[&str]| riser(&[&["nettlp", "read", "0x100", "16"], &peer[..], more].concat());
@@ -164,9 +217,16 @@ fn a_key_closes_what_cannot_prove_it() {
         let outcome = read(more);
         assert_eq!((outcome.code, outcome.stdout.as_str()), (1, ""), "{more:?}: {}", outcome.stderr);
     }
+    // Who names none is told that it takes one, not that nobody is there.
+    assert!(read(&[]).stderr.contains("demands a session with a pre-shared key"));
+    // A key that others can read is taken, and spoken of.
+    fs::set_permissions(right, fs::Permissions::from_mode(0o644)).unwrap();
+    let open = read(&["--key", right]);
+    assert_eq!(open.code, 0);
+    assert!(open.stderr.contains("mode 644") && open.stderr.contains("chmod 600"), "{}", open.stderr);
     let (code, out) = adapter.end("TERM");
     assert_eq!(code, Some(0));
-    assert!(out.contains("reads 1") && out.contains("opened 1"), "{out}");
+    assert!(out.contains("reads 2") && out.contains("opened 2"), "{out}");
     let closed =
         ["nettlp", "adapter", "--memory", "zero:1M", "--allow", &rule, "--key", right, "--scheme", "tagged"];
     let outcome = riser(&closed);
@@ -186,6 +246,10 @@ fn what_cannot_be_served_is_named() {
         (&["--memory", "zero:1M", "--write-back", allow[0], allow[1]], 2, "needs a file"),
         (&["--memory", "zero:1M", "--timing", "on", allow[0], allow[1]], 2, "no timing"),
         (&["--memory", "zero:1M", "--listen", "0.0.0.0", allow[0], allow[1]], 2, "from which answers leave"),
+        (&["--memory", "zero:1M", "--listen", "fe80::1", allow[0], allow[1]], 2, "link-local"),
+        (&["--memory", "zero:1M", "--listen", "::1", allow[0], allow[1]], 2, "peers with IPv6 addresses"),
+        (&["--memory", "zero:1M", "--allow", "::1,all,r"], 2, "peers with IPv4 addresses"),
+        (&["l.toml", "--capture", "no/x", "--record", "no/x", allow[0], allow[1]], 2, "two different files"),
         (&["--memory", "no/such/image", allow[0], allow[1]], 1, "no/such/image"),
         (&["--memory", "zero:1M", "--key", "no/such/key", allow[0], allow[1]], 1, "no/such/key"),
         (&["--memory", "zero:1M", "--listen", "192.0.2.1", allow[0], allow[1]], 1, "192.0.2.1"),

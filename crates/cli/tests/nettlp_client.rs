@@ -221,6 +221,28 @@ fn perf_says_what_failed_and_ends_with_status_1() {
     );
     let object: Value = serde_json::from_str(&outcome.stdout).unwrap();
     assert_eq!((&object["requests"], &object["faults"]["unsupported_request"]), (&0.into(), &10.into()));
+    assert_eq!(object["latency_ns"], Value::Null, "nothing was answered");
+}
+
+/// An adapter that goes ends the measurement, whose figures so far are shown.
+#[test]
+fn perf_shows_what_it_had_when_the_adapter_went() {
+    let served = adapter(54, "rw");
+    let image = Arc::clone(&served.image);
+    let perf =
+        std::thread::spawn(|| run(54, &["perf", "write", "-a", "0", "-s", "64k", "-t", "60", "--json"]));
+    // It writes zeroes.
+    let mut found = [1];
+    while found != [0] {
+        Arc::clone(&image).read(1, &mut found);
+        std::thread::yield_now();
+    }
+    served.stop();
+    let outcome = perf.join().unwrap();
+    assert_eq!(outcome.code, 1);
+    assert!(outcome.stderr.contains("nobody listens there"), "{}", outcome.stderr);
+    let object: Value = serde_json::from_str(&outcome.stdout).unwrap();
+    assert!(object["requests"].as_u64() > Some(0) && object["elapsed_s"].as_f64() < Some(60.0), "{object}");
 }
 
 /// As [`run`], without a scheme named.

@@ -27,8 +27,12 @@ impl Psmem {
     }
 
     /// Ctrl-C, and what it prints then.
-    fn interrupt(mut self) -> String {
-        let told = Command::new("kill").args(["-INT", &self.child.id().to_string()]).status().unwrap();
+    fn interrupt(self) -> String {
+        self.end("-INT")
+    }
+
+    fn end(mut self, signal: &str) -> String {
+        let told = Command::new("kill").args([signal, &self.child.id().to_string()]).status().unwrap();
         assert!(told.success());
         let mut out = String::new();
         self.child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
@@ -108,7 +112,7 @@ fn it_answers_on_all_ports_and_counts() {
 /// The paper's ports, and a file: as it was, unless it is to be written back.
 #[test]
 fn it_serves_a_file_and_writes_it_back_where_told() {
-    for (net, write_back) in [(41, false), (42, true)] {
+    for (net, write_back, signal) in [(41, false, "-INT"), (42, true, "-TERM")] {
         let folder = std::env::temp_dir().join(format!("riser-psmem-{}-{net}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let file = folder.join("bar4.bin");
@@ -123,7 +127,7 @@ fn it_serves_a_file_and_writes_it_back_where_told() {
         assert_eq!(exchange(&host, &read(3, 4))[18..], *b"efgh");
         host.send(&with_header(&[0x40, 0, 0, 1, 0, 0, 3, 0x2, 0xfe, 0, 0, 4, 0, b'X', 0, 0])).unwrap();
         assert_eq!(exchange(&host, &read(3, 4))[18..], *b"eXgh");
-        let shown = psmem.interrupt();
+        let shown = psmem.end(signal);
         assert!(shown.contains("reads 2") && shown.contains("writes 1"), "{shown}");
         let expected: &[u8] = if write_back { b"abcdeXgh" } else { b"abcdefgh" };
         assert_eq!(std::fs::read(&file).unwrap(), expected);

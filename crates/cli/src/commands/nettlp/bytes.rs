@@ -4,12 +4,25 @@
 use crate::failure::Failure;
 use nettlp::allow::parse_scaled;
 use std::fmt::{Display, Write};
+use std::net::IpAddr;
 use tlp::{Mps, Mrrs, Rcb};
 
 /// A number, decimal or with 0x, and K, M, G or T (powers of 1024) behind it.
 pub(super) fn number(text: &str) -> Result<u64, String> {
     let legal = "legal are numbers of 64 bits, decimal or with 0x, with K, M, G or T for powers of 1024";
     parse_scaled(text).ok_or_else(|| legal.to_owned())
+}
+
+/// An address of a host; one of IPv4 that is written in IPv6's form is of IPv4.
+pub(super) fn address(text: &str) -> Result<IpAddr, String> {
+    let parsed: Result<IpAddr, _> = text.parse();
+    let legal = "legal are IPv4 and IPv6 addresses, without a zone; names are not looked up";
+    match parsed.map(|address| address.to_canonical()) {
+        Ok(IpAddr::V6(address)) if address.is_unicast_link_local() => {
+            Err("link-local, which means nothing without a zone: ".to_owned() + legal)
+        }
+        parsed => parsed.map_err(|_| legal.to_owned()),
+    }
 }
 
 /// Max_Payload_Size.
@@ -73,6 +86,21 @@ pub(super) fn dump(address: u64, bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn addresses() {
+        for (text, expected) in [
+            ("127.0.0.1", Some("127.0.0.1")),
+            ("::ffff:127.0.0.1", Some("127.0.0.1")),
+            ("fd00::1", Some("fd00::1")),
+            ("fe80::1", None),
+            ("fe80::1%eth0", None),
+            ("localhost", None),
+        ] {
+            let found = address(text).ok().map(|address| address.to_string());
+            assert_eq!(found.as_deref(), expected, "{text}");
+        }
+    }
 
     #[test]
     fn numbers() {

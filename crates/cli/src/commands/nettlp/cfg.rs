@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser nettlp cfg`: an adapter's configuration space over the network.
 
-use super::bytes::number;
+use super::bytes::{address, number};
 use crate::failure::Failure;
 use crate::output;
 use clap::{Subcommand, ValueEnum};
@@ -119,11 +119,11 @@ enum Port {
 #[derive(clap::Args)]
 struct ConfigPeer {
     /// Address of the adapter
-    #[arg(short, long, value_name = "ADDRESS")]
+    #[arg(short, long, value_name = "ADDRESS", value_parser = address)]
     remote: IpAddr,
 
     /// Address of this host to send from, which the adapter must allow
-    #[arg(short, long, value_name = "ADDRESS")]
+    #[arg(short, long, value_name = "ADDRESS", value_parser = address)]
     local: Option<IpAddr>,
 
     /// UDP port of configuration

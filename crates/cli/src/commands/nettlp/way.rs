@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The way to an adapter: the arguments that name it, and the carrier that they open. Never sends a TLP.
 
+use super::bytes::address;
 use crate::failure::Failure;
 use capture::encap::PortScheme;
 use clap::ValueEnum;
@@ -11,7 +12,8 @@ use nettlp::net::{
 };
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 
 /// How TLPs travel.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -29,11 +31,11 @@ enum Scheme {
 #[derive(clap::Args, Clone)]
 pub(super) struct WayArgs {
     /// Address of the adapter
-    #[arg(short, long, value_name = "ADDRESS")]
+    #[arg(short, long, value_name = "ADDRESS", value_parser = address)]
     remote: IpAddr,
 
     /// Address of this host to send from, which the adapter must allow
-    #[arg(short, long, value_name = "ADDRESS")]
+    #[arg(short, long, value_name = "ADDRESS", value_parser = address)]
     local: Option<IpAddr>,
 
     /// How TLPs travel
@@ -86,9 +88,22 @@ impl WayArgs {
                 "--key: upstream's ports prove nobody's key, legal with it are --scheme auto and session";
             return Err(Failure::usage(why));
         }
-        let key = self.key.as_deref().map(Key::from_file).transpose();
-        let key = key.map_err(|e| Failure::Run(e.to_string()))?;
+        let key = self.key.as_deref().map(key).transpose()?;
         let session = SessionConnectOptions { key, ..SessionConnectOptions::new(self.remote, self.local) };
         Ok(is_possible.then_some(session))
     }
+}
+
+/// The key in a file. Says on standard error where others can read it.
+pub(super) fn key(path: &Path) -> Result<Key, Failure> {
+    let key = Key::from_file(path).map_err(|e| Failure::Run(e.to_string()))?;
+    // What cannot be looked at has been read all the same: a pipe, say.
+    let mode = path.metadata().map_or(0, |metadata| metadata.permissions().mode());
+    if mode & 0o007 != 0 {
+        let (path, mode) = (path.display(), mode & 0o777);
+        eprintln!(
+            "riser: key file {path}: everybody on this host can reach it (mode {mode:03o}): chmod 600 {path}"
+        );
+    }
+    Ok(key)
 }

@@ -58,6 +58,8 @@ struct PeerReport {
     writes: u64,
     refused: u64,
     malformed: u64,
+    /// Dropped, since what stands behind the adapter had no room; sessions wait instead.
+    no_room: u64,
 }
 
 #[derive(Serialize)]
@@ -91,6 +93,14 @@ impl LabRun {
     /// # Errors
     /// What cannot be read, opened, written or served; the lab's own failure.
     pub(super) fn run(self, stop: &AtomicBool) -> Result<(), Failure> {
+        if let (Some(capture), Some(record)) = (&self.capture, &self.record)
+            && capture == record
+        {
+            let path = capture.display();
+            return Err(Failure::usage(format!(
+                "--capture and --record {path}: legal are two different files"
+            )));
+        }
         let text = std::fs::read_to_string(&self.lab).map_err(|e| files::failed(&self.lab, &e))?;
         let folder = Folder::of(&self.lab);
         let folder = if self.record.is_some() { folder.keeping() } else { folder };
@@ -170,7 +180,7 @@ impl LabRun {
                 eprintln!("riser: nobody serves the host's requests: name one of the peers with --device")
             }
         }
-        if !listen.is_loopback() {
+        if !listen.is_loopback() && self.options.key.is_none() {
             eprintln!(
                 "riser: anybody who can send from these addresses can do this: UDP proves nobody's address"
             );
@@ -197,6 +207,7 @@ impl LabRun {
             writes: c.writes,
             refused: c.refused_reads + c.refused_writes,
             malformed: c.malformed,
+            no_room: c.no_room,
         });
         let report = LabReport {
             listen: self.options.address,
@@ -219,9 +230,9 @@ impl LabReport {
             self.lab.simulated_ns / 1_000.0,
             self.lab.tlp_hops
         ))?;
-        let header = ["peer", "datagrams", "reads", "writes", "refused", "malformed"];
+        let header = ["peer", "datagrams", "reads", "writes", "refused", "malformed", "no room"];
         let row = |p: &PeerReport| {
-            let counts = [p.datagrams, p.reads, p.writes, p.refused, p.malformed];
+            let counts = [p.datagrams, p.reads, p.writes, p.refused, p.malformed, p.no_room];
             std::iter::once(p.address.to_string()).chain(counts.map(|n| n.to_string())).collect()
         };
         output::table(&header, self.peers.iter().map(row))?;

@@ -5,14 +5,14 @@ mod lab;
 mod report;
 mod workers;
 
-use super::bytes::{mps, rcb};
+use super::bytes::{address, mps, rcb};
+use super::way::key;
 use crate::failure::Failure;
 use crate::output;
 use clap::ValueEnum;
 use lab::LabRun;
 use nettlp::adapter::{Function, Registers, Settings};
 use nettlp::allow::{AllowList, Rule, parse_size};
-use nettlp::auth::Key;
 use nettlp::completer::Image;
 use nettlp::net::{AdapterOptions, Network};
 use report::{MemoryReport, Report};
@@ -31,7 +31,7 @@ Examples:
   riser nettlp adapter --memory zero:256M --allow 127.0.0.2,all,rw
   riser nettlp adapter --memory ram.img --listen 192.168.10.1 --allow 192.168.10.3,0x40000000+256M,r
   riser nettlp adapter --memory ram.img --write-back --allow 127.0.0.2,all,rw --json > counted.json
-  riser nettlp adapter labs/nettlp/LAB.toml --allow 127.0.0.2,all,rw --capture out/served.pcapng
+  riser nettlp adapter labs/nettlp/host.toml --allow 127.0.0.2,all,rw --capture out/served.pcapng
 
 In place of a NetTLP adapter on an FPGA card, its host, and the driver there: LibTLP's programs (dma_read, dma_write, tlpperf,
 pcie_cfg_read, pcie_cfg_write, process-list) reach the memory as they would reach the host's.
@@ -62,7 +62,7 @@ pub(crate) struct Args {
     write_back: bool,
 
     /// Address to listen on, IPv4 or IPv6
-    #[arg(long, value_name = "ADDRESS", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
+    #[arg(long, value_name = "ADDRESS", value_parser = address, default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
     listen: IpAddr,
 
     /// Whom to serve, where, and which way; may be given again. WINDOW is `all` or BASE+SIZE, as in 0x40000000+256M
@@ -205,14 +205,15 @@ fn serve_memory(
     let served = Served { args, memory, image: &image, start: Instant::now() };
     let failed = served.supervise(&workers, signals);
     let counted = workers.stop();
-    let written_back_bytes = served.write_back()?;
+    let written_back = served.write_back();
     let counted = counted.map_err(|e| Failure::Run(format!("serving: {e}")))?;
-    let report = served.report(&counted, written_back_bytes);
+    let report = served.report(&counted, *written_back.as_ref().unwrap_or(&0));
     if args.json {
         output::json(&report)?;
     } else {
         output::text(&report.text())?;
     }
+    written_back?;
     failed
 }
 
@@ -234,11 +235,21 @@ impl Served<'_> {
             let asked = signals.show.swap(false, Ordering::Relaxed);
             if asked || next.is_some_and(|next| Instant::now() >= next) {
                 next = next.zip(every).map(|(next, every)| next + every);
-                let brought = if asked { self.write_back()? } else { 0 };
+                let brought = if asked { self.write_back_and_go_on() } else { 0 };
                 eprintln!("{}", self.report(&workers.counted(), brought).text());
             }
         }
         Ok(())
+    }
+
+    /// What cannot be written back now, for want of space say, is kept for the next time.
+    fn write_back_and_go_on(&self) -> u64 {
+        self.write_back().unwrap_or_else(|failure| {
+            if let Failure::Run(why) = failure {
+                eprintln!("riser: {why}; serving goes on");
+            }
+            0
+        })
     }
 
     fn write_back(&self) -> Result<u64, Failure> {
@@ -261,7 +272,7 @@ impl MemoryName {
     fn failed(&self, doing: &str, error: &std::io::Error) -> Failure {
         match self {
             MemoryName::Zeroes(_) => Failure::Run(format!("{doing} the memory: {error}")),
-            MemoryName::File(path) => Failure::Run(format!("{}: {doing} it: {error}", path.display())),
+            MemoryName::File(path) => Failure::Run(format!("{doing} {}: {error}", path.display())),
         }
     }
 }
@@ -339,10 +350,14 @@ impl Args {
             let why = "legal is one address of this host, from which answers leave";
             return Err(Failure::usage(format!("--listen {}: {why}", self.listen)));
         }
+        if let Some(rule) = self.allow.iter().find(|rule| rule.peer.is_ipv6() != self.listen.is_ipv6()) {
+            let family = if self.listen.is_ipv6() { "IPv6" } else { "IPv4" };
+            let why = format!("legal with --listen {} are peers with {family} addresses", self.listen);
+            return Err(Failure::usage(format!("--allow {rule}: {why}")));
+        }
         let all = AdapterOptions::new(self.listen);
         let peers = allow.addresses().map(Network::from).collect();
-        let key = self.key.as_deref().map(Key::from_file).transpose();
-        let key = key.map_err(|e| Failure::Run(e.to_string()))?;
+        let key = self.key.as_deref().map(key).transpose()?;
         if key.is_some() && matches!(self.scheme, Scheme::Tagged | Scheme::Paper) {
             let why =
                 "--key: upstream's ports prove nobody's key, legal with it are --scheme auto and session";

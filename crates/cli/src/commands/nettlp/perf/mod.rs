@@ -45,8 +45,8 @@ when the kernel has taken them, whether they arrive or not; in a session when th
   remote, scheme (tagged, paper, session), direction, length_bytes, threads, outstanding, batch, pattern, regions, region_bytes,
   mps_bytes, mrrs_bytes, elapsed_s, requests, failed, bytes, requests_per_s, tlps_per_s (requests and completions),
   bandwidth_gbps (data alone), cpu_s, cpu_ns_per_request, cpu_ns_per_tlp (this process, both user and system), latency_ns:
-  {min, mean, median, p90, p99, p999, max} (null for writes), counters: {read_tlps, write_tlps, retried, timed_out, late,
-  copies, strays}, faults: {unsupported_request, completer_abort, config_retry, poisoned, timed_out}, sockets:
+  {min, mean, median, p90, p99, p999, max} (null for writes, and where no read was answered), counters: {read_tlps,
+  write_tlps, retried, timed_out, late, copies, strays}, faults: {unsupported_request, completer_abort, config_retry, poisoned, timed_out}, sockets:
   {received_datagrams, sent_datagrams, receive_calls, send_calls, kernel_drops}, ceiling (with --ceiling): {datagram_bytes,
   single_per_s, batched_per_s, share_of_single, share_of_batched}
 The exit status is 1 where a request failed.";
@@ -160,9 +160,16 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         .map(|(n, client)| Worker::new(client, &plan(&args, n as u64)))
         .collect();
     let (begun, cpu) = (Instant::now(), cpu::seconds());
-    let tally = run_all(workers, &stop, args.duration);
+    let (tally, broken) = run_all(workers, &stop, args.duration);
     let (elapsed_s, cpu_s) = (begun.elapsed().as_secs_f64(), cpu::seconds() - cpu);
-    let tally = tally.map_err(|e| super::peer::failure(&args.peer, &e))?;
+    let broken = broken.map(|e| super::peer::failure(&args.peer, &e));
+    if let Some(broken) = broken {
+        // What was measured before is not lost.
+        if tally.requests > 0 {
+            report::show(&args, &Outcome { scheme, tally, elapsed_s, cpu_s, ceiling: None }).ok();
+        }
+        return Err(broken);
+    }
     let ceiling = if args.ceiling { Some(measure_ceiling(&args, &tally)?) } else { None };
     report::show(&args, &Outcome { scheme, tally, elapsed_s, cpu_s, ceiling })
 }
@@ -261,18 +268,22 @@ fn run_all(
     workers: Vec<Worker>,
     stop: &AtomicBool,
     seconds: f64,
-) -> Result<Tally, nettlp::client::ClientError> {
+) -> (Tally, Option<nettlp::client::ClientError>) {
     let span = Duration::from_secs_f64(seconds);
     thread::scope(|scope| {
         let threads: Vec<_> =
             workers.into_iter().map(|worker| scope.spawn(move || worker.run(stop, span))).collect();
         show_progress(stop, span, || threads.iter().all(thread::ScopedJoinHandle::is_finished));
-        let mut sum = Tally::default();
+        let (mut sum, mut broken) = (Tally::default(), None);
         for thread in threads {
-            let tally = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            sum.add(&tally.inspect_err(|_| stop.store(true, Ordering::Relaxed))?);
+            let (tally, why) = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            sum.add(&tally);
+            if why.is_some() {
+                stop.store(true, Ordering::Relaxed);
+            }
+            broken = broken.or(why);
         }
-        Ok(sum)
+        (sum, broken)
     })
 }
 

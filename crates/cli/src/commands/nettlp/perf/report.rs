@@ -99,12 +99,13 @@ pub(super) fn show(args: &Args, outcome: &Outcome) -> Result<(), Failure> {
 
 fn report(args: &Args, outcome: &Outcome) -> Report {
     let Outcome { scheme, tally, elapsed_s, cpu_s, ceiling } = outcome;
+    let is_read = args.direction == Direction::Read;
     let tlps = tally.counters.read_tlps + tally.counters.write_tlps + tally.counters.completions;
     let per = |count: u64| (count > 0).then(|| cpu_s * 1e9 / count as f64);
     Report {
         remote: args.peer.remote().to_string(),
         scheme,
-        direction: if args.direction == Direction::Read { "read" } else { "write" },
+        direction: if is_read { "read" } else { "write" },
         length_bytes: args.len,
         threads: args.threads,
         outstanding: args.outstanding,
@@ -128,7 +129,7 @@ fn report(args: &Args, outcome: &Outcome) -> Report {
         cpu_s: *cpu_s,
         cpu_ns_per_request: per(tally.requests),
         cpu_ns_per_tlp: per(tlps),
-        latency_ns: (args.direction == Direction::Read).then(|| latency(&tally.latency_ns)),
+        latency_ns: (is_read && !tally.latency_ns.is_empty()).then(|| latency(&tally.latency_ns)),
         counters: (&tally.counters).into(),
         faults: of_tally(tally),
         sockets: sockets(tally),

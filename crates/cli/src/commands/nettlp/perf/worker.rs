@@ -150,8 +150,20 @@ impl Worker {
         }
     }
 
-    /// Keeps the client busy until `span` is over or `stop` is set, and waits for what is under way then.
-    pub(super) fn run(mut self, stop: &AtomicBool, span: std::time::Duration) -> Result<Tally, ClientError> {
+    /// Keeps the client busy until `span` is over or `stop` is set, and waits for what is under way then. Gives what was
+    /// measured, and why it ended early where it did.
+    pub(super) fn run(
+        mut self,
+        stop: &AtomicBool,
+        span: std::time::Duration,
+    ) -> (Tally, Option<ClientError>) {
+        let ended = self.work(stop, span);
+        self.tally.counters = *self.client.counters();
+        self.tally.sockets = self.client.carrier().counters();
+        (self.tally, ended.err())
+    }
+
+    fn work(&mut self, stop: &AtomicBool, span: std::time::Duration) -> Result<(), ClientError> {
         let begun = Instant::now();
         let all = self.free.len();
         loop {
@@ -165,10 +177,7 @@ impl Worker {
             self.client.turn(&mut self.slots, &mut (), TURN)?;
             self.gather();
         }
-        self.client.settle(SETTLE)?;
-        self.tally.counters = *self.client.counters();
-        self.tally.sockets = self.client.carrier().counters();
-        Ok(self.tally)
+        self.client.settle(SETTLE)
     }
 
     fn ask(&mut self) -> Result<(), ClientError> {
