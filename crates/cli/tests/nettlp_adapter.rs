@@ -173,8 +173,12 @@ fn without_write_back_the_file_stays_and_ctrl_c_ends_it() {
     beyond[11] = 0x20;
     let answer = ask(local, remote, 0x3001, &[&HEADER[..], &beyond].concat()).unwrap();
     assert_eq!((answer[6], answer[12] >> 5), (0x0a, 1));
+    // The last one at its port: no later datagram tells of it.
+    let stranger = UdpSocket::bind(("127.13.60.16", 0)).unwrap();
+    stranger.send_to(&[0; 18], (remote, 0x3005)).unwrap();
     let (code, out) = adapter.end("INT");
     assert_eq!(code, Some(0));
+    assert!(out.contains("kernel_drops 1"), "{out}");
     assert!(out.contains("writes_read_only 1") && out.contains("refused_reads 1"), "{out}");
     assert_eq!(fs::read(&image).unwrap(), [b'.'; 64]);
 }

@@ -48,6 +48,13 @@ struct Board {
     counts: Mutex<Vec<(u64, Counted)>>,
 }
 
+impl Board {
+    /// Puts up what thread `index` has counted.
+    fn put(&self, index: usize, seen: u64, counted: Counted) {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)[index] = (seen, counted);
+    }
+}
+
 pub(super) struct Workers {
     board: Arc<Board>,
     threads: Vec<JoinHandle<io::Result<()>>>,
@@ -120,16 +127,17 @@ impl Worker {
         backend.completer_mut().rcb = self.rcb;
         let mut adapter = Adapter::new(self.settings, backend);
         let mut seen = 0;
-        serve(&mut sockets, &mut adapter, clock, self.busy, |adapter, sockets, _| {
-            let (stop, asked) = (board.stop.load(Ordering::Relaxed), board.asked.load(Ordering::Relaxed));
-            if stop || asked > seen {
+        let served = serve(&mut sockets, &mut adapter, clock, self.busy, |adapter, sockets, _| {
+            let asked = board.asked.load(Ordering::Relaxed);
+            if asked > seen {
                 seen = asked;
-                let counted = snapshot(adapter, sockets);
-                let mut counts = board.counts.lock().unwrap_or_else(PoisonError::into_inner);
-                counts[index] = (asked, counted);
+                board.put(index, asked, snapshot(adapter, sockets));
             }
-            !stop
-        })
+            !board.stop.load(Ordering::Relaxed)
+        });
+        // What the kernel has dropped is known in full only now.
+        board.put(index, seen, snapshot(&adapter, &sockets));
+        served
     }
 }
 
