@@ -24,22 +24,22 @@ Examples:
   riser bench --suite short --format pcie-bench --host xeon-e5-2637v3 -o out/suite
   riser bench --suite full --format pcie-bench --host all --jobs 2 -o out/suite
 
-Tests (pcie-bench, section 4): LAT_RD, LAT_WRRD, BW_RD, BW_WR, BW_RDWR, or the suites full and short. Each size of each
+Tests (pcie-bench, section 4): LAT_RD, LAT_WRRD, BW_RD, BW_WR, BW_RDWR, or the suites full and short. Each size of each \
 test is a run of its own, of --transfers transfers behind a warm-up that does not count: that number is the stopping rule.
-Bandwidths are payload of one direction in 10^9 bits per second. `model exact` counts wire bytes and is fed the DLLPs
+Bandwidths are payload of one direction in 10^9 bits per second. `model exact` counts wire bytes and is fed the DLLPs \
 that the run counted; `published` is the paper's form; `wire` is raw rate less SKPs, times payload by wire bytes counted.
 
---json prints one object: host, device, link, seed, and the settings, and tests: [{test, size_bytes, latency_ns_{min,median,mean,p95,p99,
-p999,max} or bandwidth_gbps, transactions_per_s, model_exact_gbps, model_published_gbps, wire_gbps, and upstream and
-downstream with tlps, dllps, payload_bytes, wire_bytes, ..., and transactions as those of `riser run --json`}].
-Requests are timed by the fabric, from transmit queue to last completion or to where a write is seen; a latency test is timed
+--json prints one object: host, device, link, seed, and the settings, and tests: [{test, size_bytes, latency_ns_{min,median,mean,p95,p99, \
+p999,max} or bandwidth_gbps, transactions_per_s, model_exact_gbps, model_published_gbps, wire_gbps, and upstream and \
+downstream with tlps, dllps, payload_bytes, wire_bytes, ..., and transactions as those of `riser run --json`}]. \
+Requests are timed by the fabric, from transmit queue to last completion or to where a write is seen; a latency test is timed \
 by the device, around them.
 
---format pcie-bench runs the experiments of the published measurements of the NFP-6000 card, with their windows, offsets and
-cache states, and writes files of their form: a folder for each configuration, a CSV file for each experiment. There
---host is `all` (the 21 measured configurations), the name of one, or a host profile; --suite is full (28 experiments,
-2472 rows), short (those of the paper's Figures 4 to 7) or names of experiments. Rows end by a convergence rule and
-say how many samples they are of. A run that was interrupted (Ctrl-C) goes on where it is started again: complete files
+--format pcie-bench runs the experiments of the published measurements of the NFP-6000 card, with their windows, offsets and \
+cache states, and writes files of their form: a folder for each configuration, a CSV file for each experiment. There \
+--host is `all` (the 21 measured configurations), the name of one, or a host profile; --suite is full (28 experiments, \
+2472 rows), short (those of the paper's Figures 4 to 7) or names of experiments. Rows end by a convergence rule and \
+say how many samples they are of. A run that was interrupted (Ctrl-C) goes on where it is started again: complete files \
 stay. docs/reference/suite.md has the experiments, the columns and the rule.";
 
 /// Measure latency and bandwidth with the method of pcie-bench

@@ -9,7 +9,7 @@ const EXAMPLE: &str = "\
 Example:
   riser check labs/ping.toml
 
-Reads the lab as `riser run` would, and runs nothing. The first thing that is wrong is named with its line and the
+Reads the lab as `riser run` would, and runs nothing. The first thing that is wrong is named with its line and the \
 legal values, and the exit status is 1; a good lab is drawn.";
 
 /// Say what is wrong with a lab, or draw it

@@ -16,15 +16,15 @@ Examples:
   riser compare measured/ out/ --html report.html
   riser compare out/before out/after --json
 
-A and B are folders in pcie-bench's public form: CONFIGURATION/EXPERIMENT.csv, or EXPERIMENT.csv of one configuration. Rows are
+A and B are folders in pcie-bench's public form: CONFIGURATION/EXPERIMENT.csv, or EXPERIMENT.csv of one configuration. Rows are \
 paired by their first seven columns. Errors are shares of A's value: the median latency, or the bandwidth.
 
-The score says how well B predicts A: mean absolute errors by family of experiments (a row that B lacks counts 100 %), knee
+The score says how well B predicts A: mean absolute errors by family of experiments (a row that B lacks counts 100 %), knee \
 (where window sweeps leave their plateau), edge (steps at TLP boundaries) and rank (order of a file's rows).
 
---json prints one object: experiments: [{configuration, experiment, family, quantity, rows, missing, mean_absolute_error_percent,
-mean_error_percent, worst: {test, pattern, cache, host_offset_bytes, device_offset_bytes, window_bytes, size_bytes,
-reference, other, error_percent}}], families, missing and additional (configurations, experiments, rows), and score:
+--json prints one object: experiments: [{configuration, experiment, family, quantity, rows, missing, mean_absolute_error_percent, \
+mean_error_percent, worst: {test, pattern, cache, host_offset_bytes, device_offset_bytes, window_bytes, size_bytes, \
+reference, other, error_percent}}], families, missing and additional (configurations, experiments, rows), and score: \
 [{group, rows, mape_percent, mape_percent_by_configuration, knee_percent, edge_percent, rank_percent}].";
 
 /// Compare two sets of results, row by row

@@ -16,8 +16,8 @@ Examples:
   riser fidelity measured/
   riser fidelity measured/ --all --work /tmp/fits --page docs/fidelity.md
 
-DIR holds published results, CONFIGURATION/EXPERIMENT.csv. Every row of a configuration that is known is simulated and scored
-as `riser compare` does it. --all does it again with each configuration left out of the fit in turn, and with one mechanism
+DIR holds published results, CONFIGURATION/EXPERIMENT.csv. Every row of a configuration that is known is simulated and scored \
+as `riser compare` does it. --all does it again with each configuration left out of the fit in turn, and with one mechanism \
 after the other switched off (on one row of eleven); it takes half an hour. --page writes the tables between the marks of that page.";
 
 /// Score the profiles that ship against measurements

@@ -23,15 +23,15 @@ Examples:
   riser bench --suite full --format pcie-bench --host my-server.toml -o predicted/
   riser compare measured/ predicted/
 
-DIR holds results of one server in pcie-bench's public form: EXPERIMENT.csv, or CONFIGURATION/EXPERIMENT.csv; for several modes
-of the server give several. Configurations of the published data are known by the names of their folders; of others, --iommu, --sockets, --mps and
+DIR holds results of one server in pcie-bench's public form: EXPERIMENT.csv, or CONFIGURATION/EXPERIMENT.csv; for several modes \
+of the server give several. Configurations of the published data are known by the names of their folders; of others, --iommu, --sockets, --mps and \
 --mrrs say what they were measured on.
 
-The profile begins as that of --like, so its comments and what no row shows stay. Latencies alone are fitted: each figure on
-the rows in which it is alone once those before it are known. The residuals are of every row, bandwidths too, which nothing
+The profile begins as that of --like, so its comments and what no row shows stay. Latencies alone are fitted: each figure on \
+the rows in which it is alone once those before it are known. The residuals are of every row, bandwidths too, which nothing \
 was fitted on.
 
---json prints one object: profile, figures: [{figure, value_ps, rows, last_step_ns, shown_by}], and residuals as `riser compare
+--json prints one object: profile, figures: [{figure, value_ps, rows, last_step_ns, shown_by}], and residuals as `riser compare \
 --json` has them.";
 
 /// Fit a host profile to results of a server

@@ -12,7 +12,7 @@ Examples:
   riser profiles
   riser profiles show ideal
 
-A profile is a TOML file in which every figure has a unit and a source; `show` prints it as it is, to be copied,
+A profile is a TOML file in which every figure has a unit and a source; `show` prints it as it is, to be copied, \
 changed and named by its path in a lab.";
 
 /// List the hosts and devices that ship, or show one with its sources

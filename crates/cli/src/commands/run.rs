@@ -22,16 +22,16 @@ Examples:
   riser run labs/ping.toml --transactions-json out/ping.jsonl
 
 Runs until the host's programs are done, nothing can go on, or the lab's limit_us comes. --json prints one object:
-  lab, seed, outcome (finished, failed, time-limit, no-progress), reasons, simulated_ns, events, tlp_hops, cpu_seconds,
-  links: [{slot, gen, lanes, mps_bytes, directions: [{direction, tlps, dllps, payload_bytes, wire_bytes, utilization,
-  replays, credit_stalls, ...}], transactions: [{kind, requests, latency_ns_{min,median,mean,p99,max}, means of the parts
-  (queue_ns, credit_wait_ns, serialization_ns, wire_ns, replay_ns, root_complex_ns, memory_ns, completer_ns), min, median,
-  p99, max: one such transaction each, {requester, tag, bytes, start_ns, latency_ns and its parts}}]}],
+  lab, seed, outcome (finished, failed, time-limit, no-progress), reasons, simulated_ns, events, tlp_hops, cpu_seconds, \
+  links: [{slot, gen, lanes, mps_bytes, directions: [{direction, tlps, dllps, payload_bytes, wire_bytes, utilization, \
+  replays, credit_stalls, ...}], transactions: [{kind, requests, latency_ns_{min,median,mean,p99,max}, means of the parts \
+  (queue_ns, credit_wait_ns, serialization_ns, wire_ns, replay_ns, root_complex_ns, memory_ns, completer_ns), min, median, \
+  p99, max: one such transaction each, {requester, tag, bytes, start_ns, latency_ns and its parts}}]}], \
   root_complex: {...}, devices: [{slot, model, counters: {...}}]
-Errors have lines of their own: counts, by their names in JSON, that are not zero, of each link by direction and of the root
+Errors have lines of their own: counts, by their names in JSON, that are not zero, of each link by direction and of the root \
 complex. Damaged frames, which are sent again, are not among them.
-The bytes of a direction by kind (payload, header, digest, framing, replay, dllp, skp) add up to wire_bytes.
-A transaction is a request with its completions, from when it is handed to the transmit queue (of the host: to the root
+The bytes of a direction by kind (payload, header, digest, framing, replay, dllp, skp) add up to wire_bytes. \
+A transaction is a request with its completions, from when it is handed to the transmit queue (of the host: to the root \
 complex) until its last completion has come, or its data is visible. Its parts add up to its latency:
   queue          in transmit queues: for other TLPs and what else the wire carries, for room in the replay buffer
   credit wait    at the head of a transmit queue, without credits
@@ -42,7 +42,7 @@ complex) until its last completion has come, or its data is visible. Its parts a
   memory         the memory system: waiting for it, service, latency
   completer      the device that answers the host
 Of several completions the way of the last one counts. Least, mean and greatest are exact, median and p99 within 1/512.
---transactions-json writes an object a line: slot, kind, requester, tag, bytes, status, start_ps, end_ps, latency_ps and
+--transactions-json writes an object a line: slot, kind, requester, tag, bytes, status, start_ps, end_ps, latency_ps and \
 the parts (queue_ps, ...), whose sum is latency_ps.
 The exit status is 1 where the outcome is failed or no-progress.";
 

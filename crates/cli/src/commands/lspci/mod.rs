@@ -28,17 +28,17 @@ Examples:
   riser lspci labs/ping.toml --tree -v
   riser lspci labs/ping.toml --hexdump > ping.txt && lspci -F ping.txt -vvv
 
-Runs the enumeration of the lab's host and nothing else: no driver. Then every configuration space is read, by
-configuration requests, and shown: a line for each function; with -v what its registers say, in the words of `lspci -vv`,
-and the sizes of BARs; with -vv every field of every register too, by its name in the specification. --tree draws what
+Runs the enumeration of the lab's host and nothing else: no driver. Then every configuration space is read, by \
+configuration requests, and shown: a line for each function; with -v what its registers say, in the words of `lspci -vv`, \
+and the sizes of BARs; with -vv every field of every register too, by its name in the specification. --tree draws what \
 `lspci -t` draws, with -v what the lab calls each device. --hexdump is what `lspci -F` reads.
 --json prints one object:
-  lab, enumeration_ns, config_requests, functions: [{bdf, path, name, slot, switch, port, model, vf_of, parent, vendor_id,
-  device_id, revision, class, class_name, command, bars: [{bar, kind (memory32, memory64, io, rom), address, size_bytes,
-  prefetchable}], bridge: {secondary, subordinate, io, memory, prefetchable: {base, size_bytes}}, link: {max_gen,
-  max_lanes, gen, lanes}, mps_bytes, mrrs_bytes, interrupt: {kind (none, intx, msi, msix), first_vector, vectors}, sriov:
+  lab, enumeration_ns, config_requests, functions: [{bdf, path, name, slot, switch, port, model, vf_of, parent, vendor_id, \
+  device_id, revision, class, class_name, command, bars: [{bar, kind (memory32, memory64, io, rom), address, size_bytes, \
+  prefetchable}], bridge: {secondary, subordinate, io, memory, prefetchable: {base, size_bytes}}, link: {max_gen, \
+  max_lanes, gen, lanes}, mps_bytes, mrrs_bytes, interrupt: {kind (none, intx, msi, msix), first_vector, vectors}, sriov: \
   {total_vfs, num_vfs, first_offset, stride}, capabilities: [{id, version, offset, name}]}]
-What a function does not have is null; version is null where a capability is not an extended one. Addresses, offsets and ids
+What a function does not have is null; version is null where a capability is not an extended one. Addresses, offsets and ids \
 are numbers.
 The exit status is 1 where enumeration fails.";
 

@@ -29,7 +29,7 @@ const EXAMPLE_WRITE: &str = "\
 Example:
   riser nettlp cfg write 0x04 0x0006 --bytes 2 -r 192.168.10.1
 
-In place of pcie_cfg_write. The register is read afterwards, since nobody answers a write, and shown: bits that cannot be
+In place of pcie_cfg_write. The register is read afterwards, since nobody answers a write, and shown: bits that cannot be \
 written keep their value. --json prints one object: remote, register, length_bytes, written, value.";
 
 const EXAMPLE_DUMP: &str = "\

@@ -31,11 +31,11 @@ Examples:
   riser nettlp psmem -r 127.0.0.1 -l 127.0.0.2 --base 0xfe000000 --size 1M --bus 1b:00.0
   riser nettlp psmem -r 192.168.10.1 --file bar4.bin --write-back --json
 
-In place of psmem: answers what the adapter's host reads and writes in BAR4, over a session or on ports 0x4000 to 0x400f,
-until Ctrl-C. Reads beyond the memory are answered with Unsupported Request; completions are cut at 64 B boundaries and at
+In place of psmem: answers what the adapter's host reads and writes in BAR4, over a session or on ports 0x4000 to 0x400f, \
+until Ctrl-C. Reads beyond the memory are answered with Unsupported Request; completions are cut at 64 B boundaries and at \
 --mps. What was counted is shown at the end; --json prints one object:
-  remote, carrier (session or tagged), base, size_bytes, seconds, received, malformed, mended, wrong_digest, unanswered (TLPs),
-  completer: {reads, read_bytes, writes, written_bytes, completions, reads_out_of_range, ...}, sockets: {received_datagrams,
+  remote, carrier (session or tagged), base, size_bytes, seconds, received, malformed, mended, wrong_digest, unanswered (TLPs), \
+  completer: {reads, read_bytes, writes, written_bytes, completions, reads_out_of_range, ...}, sockets: {received_datagrams, \
   sent_datagrams, malformed_datagrams}";
 
 /// Answer the host's reads and writes of BAR4 from memory

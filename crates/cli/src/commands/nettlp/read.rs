@@ -27,10 +27,10 @@ Examples:
   riser nettlp read 0x1000 256 -r 192.168.10.1
   riser nettlp read 0 64M -r 127.0.0.1 -l 127.0.0.2 -o memory.bin
 
-In place of dma_read. Any address and any length: reads are cut at --mrrs and 4 KiB, and pipelined over the tags. Without -o
-the bytes are shown in hexadecimal. A file is not overwritten. Ctrl-C ends it: what was read before is shown or written as
+In place of dma_read. Any address and any length: reads are cut at --mrrs and 4 KiB, and pipelined over the tags. Without -o \
+the bytes are shown in hexadecimal. A file is not overwritten. Ctrl-C ends it: what was read before is shown or written as \
 else, and how much that is is said. --json prints one object:
-  remote, address, length_bytes, read_bytes (fewer than length_bytes after Ctrl-C), data (hexadecimal, without -o), output
+  remote, address, length_bytes, read_bytes (fewer than length_bytes after Ctrl-C), data (hexadecimal, without -o), output \
   (with -o), counters: {read_tlps, retried, timed_out, late, copies, strays}
 The exit status is 1 where any byte was not read: refused (Unsupported Request), not answered, or after Ctrl-C.";
 

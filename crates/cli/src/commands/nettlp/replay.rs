@@ -14,7 +14,7 @@ Examples:
   riser nettlp adapter labs/nettlp/host.toml --allow 127.0.0.2,all,rw --record run.rec --capture live.pcapng
   riser nettlp replay run.rec --capture again.pcapng   # the same bytes as live.pcapng
 
-Runs the lab that the record holds, with the files that it names, and every input from outside at its virtual time; no program
+Runs the lab that the record holds, with the files that it names, and every input from outside at its virtual time; no program \
 of upstream's does this.
 --json prints one object: record, lab, seed, inputs, complete (false: the adapter was killed before its end), simulated_ns,
   tlp_hops, devices: [{slot, model, counters: {...}}]";

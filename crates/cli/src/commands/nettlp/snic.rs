@@ -26,12 +26,12 @@ Examples:
   riser nettlp snic --remote 192.168.10.1 --tap tap0
   riser nettlp snic --remote 127.0.0.1 --local 127.0.0.2 --tap tap0 & ip addr add 192.0.2.2/24 dev tap0; ip link set tap0 up
 
-In place of NetTLP's simple_nic. The other end is an adapter whose host has a driver of the simple NIC: a real one, or
+In place of NetTLP's simple_nic. The other end is an adapter whose host has a driver of the simple NIC: a real one, or \
 `riser nettlp adapter` with a lab such as labs/nettlp/station.toml, whose host is then a station on the tap's network.
-The tap interface is made where it is not there, which takes root or CAP_NET_ADMIN, and goes with the command then.
+The tap interface is made where it is not there, which takes root or CAP_NET_ADMIN, and goes with the command then. \
 Ctrl-C ends it. --json prints one object: session (false: a port per tag), from_wire, from_wire_lost, to_wire, to_wire_lost,
-  tx_frames, rx_frames, refused_doorbells, refused_descriptors, no_buffer, lost_frames, dma_errors, interrupts,
-  lost_interrupts, received_tlps, sent_tlps, malformed, not_carried; over ports of upstream's also reads_asked_again,
+  tx_frames, rx_frames, refused_doorbells, refused_descriptors, no_buffer, lost_frames, dma_errors, interrupts, \
+  lost_interrupts, received_tlps, sent_tlps, malformed, not_carried; over ports of upstream's also reads_asked_again, \
   reads_timed_out, late_completions.";
 
 /// Be the simple NIC of a remote host, with a tap interface for its cable

@@ -21,12 +21,12 @@ Examples:
   riser nettlp write 0x1000 --hex 'de ad be ef' -r 192.168.10.1
   riser nettlp write 0 memory.bin -r 127.0.0.1 -l 127.0.0.2 --verify
 
-In place of dma_write. Any address and any length: writes are cut at --mps and 4 KiB, and only bytes that are written are
-enabled. Writes are posted: nobody answers them, and an adapter that refuses one says nothing. In a session the peer
-acknowledges every TLP, and this waits for that; else --verify reads back. Ctrl-C ends it, and how many bytes were sent by
+In place of dma_write. Any address and any length: writes are cut at --mps and 4 KiB, and only bytes that are written are \
+enabled. Writes are posted: nobody answers them, and an adapter that refuses one says nothing. In a session the peer \
+acknowledges every TLP, and this waits for that; else --verify reads back. Ctrl-C ends it, and how many bytes were sent by \
 then is said. --json prints one object:
-  remote, address, length_bytes, sent_bytes (fewer than length_bytes after Ctrl-C), acknowledged (whether the peer has
-  acknowledged all: true in a session alone), verified, counters: {write_tlps, read_tlps, retried, timed_out, late, copies,
+  remote, address, length_bytes, sent_bytes (fewer than length_bytes after Ctrl-C), acknowledged (whether the peer has \
+  acknowledged all: true in a session alone), verified, counters: {write_tlps, read_tlps, retried, timed_out, late, copies, \
   strays}
 The exit status is 1 where the bytes could not be sent, are not there when read back, or after Ctrl-C.";
 

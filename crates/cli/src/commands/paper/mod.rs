@@ -18,10 +18,10 @@ Examples:
   riser paper gem5-width --html width.html
   riser paper all --json
 
-Each experiment is a lab of labs/papers with one thing varied; the paper's own figures stand beside riser's, with what is to
+Each experiment is a lab of labs/papers with one thing varied; the paper's own figures stand beside riser's, with what is to \
 be known of both below.
 
---json prints one object: experiments: [{experiment, title, source, labs, tables: [{title, rows}], notes}]; rows
+--json prints one object: experiments: [{experiment, title, source, labs, tables: [{title, rows}], notes}]; rows \
 are objects with units in their names. Without a name, {experiments: [{name, title, source}]}.";
 
 /// Run the experiments of published papers, and print the papers' figures beside riser's

@@ -35,15 +35,15 @@ Examples:
   riser trace --perfetto capture.json capture.pcapng
   riser trace -i lo --filter 'type=MWr' --capture live.pcap
 
-Reads pcap and pcapng with Ethernet, IPv4 or IPv6, UDP and NetTLP. What cannot be read is named in its place and counted, and
-the rest is read; the exit status stays 0. --json prints a line per record: TLPs with timestamp_ps, type, requester,
-completer, tag, address, length_dw, byte_count, status and payload_bytes where the type has them; with --transactions a
-line per transaction and one with its summary; with --stats one object. Of several files, each object also names its
+Reads pcap and pcapng with Ethernet, IPv4 or IPv6, UDP and NetTLP. What cannot be read is named in its place and counted, and \
+the rest is read; the exit status stays 0. --json prints a line per record: TLPs with timestamp_ps, type, requester, \
+completer, tag, address, length_dw, byte_count, status and payload_bytes where the type has them; with --transactions a \
+line per transaction and one with its summary; with --stats one object. Of several files, each object also names its \
 file. docs/reference/trace.md lists all fields, and what a filter may ask for.
 
-With -i, what an interface carries is captured and shown until Ctrl-C, in place of NetTLP's tcpdump; all views but --html and
---perfetto take it. Frames on NetTLP's ports over IPv4 and IPv6 are captured, and the others passed over; --capture keeps them
-all, whatever --filter shows. Datagrams that the kernel carries as one are cut apart; of a datagram in fragments the first is
+With -i, what an interface carries is captured and shown until Ctrl-C, in place of NetTLP's tcpdump; all views but --html and \
+--perfetto take it. Frames on NetTLP's ports over IPv4 and IPv6 are captured, and the others passed over; --capture keeps them \
+all, whatever --filter shows. Datagrams that the kernel carries as one are cut apart; of a datagram in fragments the first is \
 shown, as such, and counted.
 
 Acks, replays, lost frames and credits are seen where DLLPs were captured, as by riser run --capture OUT --dllps.";

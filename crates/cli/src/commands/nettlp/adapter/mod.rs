@@ -33,15 +33,15 @@ Examples:
   riser nettlp adapter --memory ram.img --write-back --allow 127.0.0.2,all,rw --json > counted.json
   riser nettlp adapter labs/nettlp/host.toml --allow 127.0.0.2,all,rw --capture out/served.pcapng
 
-In place of a NetTLP adapter on an FPGA card, its host, and the driver there: LibTLP's programs (dma_read, dma_write, tlpperf,
+In place of a NetTLP adapter on an FPGA card, its host, and the driver there: LibTLP's programs (dma_read, dma_write, tlpperf, \
 pcie_cfg_read, pcie_cfg_write, process-list) reach the memory as they would reach the host's.
-Whoever can send from an allowed address can do what its rules allow: UDP has no proof of who sends. Keep it to loopback, a
+Whoever can send from an allowed address can do what its rules allow: UDP has no proof of who sends. Keep it to loopback, a \
 link of its own, or sessions with --key: then only sessions and messaging are served.
 Ctrl-C, or SIGTERM, ends it: what was written goes to the file first. SIGUSR1 shows on standard error what was counted so far.
 --json of --memory prints one object: listen, memory: {bytes, file, write_back, written_back_bytes}, seconds, cpu_seconds, threads,
-  peers: [{address, rules, datagrams, reads, read_bytes, writes, write_bytes, ...}], strangers: {datagrams, bytes, messaging,
-  last}, completer: {reads, read_bytes, writes, written_bytes, completions, ...}, function: {interrupts, not_bus_master,
-  lost_completions}, sockets: {received_datagrams, sent_datagrams, receive_calls, send_calls, malformed_datagrams,
+  peers: [{address, rules, datagrams, reads, read_bytes, writes, write_bytes, ...}], strangers: {datagrams, bytes, messaging, \
+  last}, completer: {reads, read_bytes, writes, written_bytes, completions, ...}, function: {interrupts, not_bus_master, \
+  lost_completions}, sockets: {received_datagrams, sent_datagrams, receive_calls, send_calls, malformed_datagrams, \
   failed_sends, kernel_drops}, sessions: {opened, closed, failed, refused, strays, retransmitted, duplicates, ...}
 Of a lab it prints listen, seconds, peers, sockets, and lab: what `riser run --json` prints.";
 

@@ -38,16 +38,16 @@ Examples:
   riser nettlp perf read --outstanding 1 -r 127.0.0.1 -l 127.0.0.2
   riser nettlp perf write --len 256 --duration 5 --ceiling --json -r 127.0.0.1 -l 127.0.0.2
 
-In place of tlpperf; read is its DMA read, write its DMA write. Each thread has tags, or a session, of its own, and keeps
---outstanding requests under way; latency of single reads wants --outstanding 1. In the tagged scheme writes count as done
+In place of tlpperf; read is its DMA read, write its DMA write. Each thread has tags, or a session, of its own, and keeps \
+--outstanding requests under way; latency of single reads wants --outstanding 1. In the tagged scheme writes count as done \
 when the kernel has taken them, whether they arrive or not; in a session when the peer has acknowledged them.
 --json prints one object:
-  remote, scheme (tagged, paper, session), direction, length_bytes, threads, outstanding, batch, pattern, regions, region_bytes,
-  mps_bytes, mrrs_bytes, elapsed_s, requests, failed, bytes, requests_per_s, tlps_per_s (requests and completions),
-  bandwidth_gbps (data alone), cpu_s, cpu_ns_per_request, cpu_ns_per_tlp (this process, both user and system), latency_ns:
-  {min, mean, median, p90, p99, p999, max} (null for writes, and where no read was answered), counters: {read_tlps,
-  write_tlps, retried, timed_out, late, copies, strays}, faults: {unsupported_request, completer_abort, config_retry, poisoned, timed_out}, sockets:
-  {received_datagrams, sent_datagrams, receive_calls, send_calls, kernel_drops}, ceiling (with --ceiling): {datagram_bytes,
+  remote, scheme (tagged, paper, session), direction, length_bytes, threads, outstanding, batch, pattern, regions, region_bytes, \
+  mps_bytes, mrrs_bytes, elapsed_s, requests, failed, bytes, requests_per_s, tlps_per_s (requests and completions), \
+  bandwidth_gbps (data alone), cpu_s, cpu_ns_per_request, cpu_ns_per_tlp (this process, both user and system), latency_ns: \
+  {min, mean, median, p90, p99, p999, max} (null for writes, and where no read was answered), counters: {read_tlps, \
+  write_tlps, retried, timed_out, late, copies, strays}, faults: {unsupported_request, completer_abort, config_retry, poisoned, timed_out}, sockets: \
+  {received_datagrams, sent_datagrams, receive_calls, send_calls, kernel_drops}, ceiling (with --ceiling): {datagram_bytes, \
   single_per_s, batched_per_s, share_of_single, share_of_batched}
 The exit status is 1 where a request failed.";
 
