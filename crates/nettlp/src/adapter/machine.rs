@@ -309,7 +309,7 @@ fn verdict(allow: &AllowList, peer: Peer, repr: &Repr, rest: Option<Span>) -> Ve
     let reach = |span: Span| {
         // From the first byte to the last, whatever lies between.
         let last = rest.unwrap_or(span);
-        (span.first_byte(), last.first_byte() + u64::from(last.byte_count()) - span.first_byte())
+        (span.first_byte(), last.first_byte() - span.first_byte() + u64::from(last.byte_count()))
     };
     let allowed = match &repr.body {
         Body::Memory(m) => {
