@@ -56,7 +56,7 @@ fn ping_both_ways(scheme: &str) {
     let args = [&args[..], &["--scheme", scheme]].concat();
     let nic = Running::start(riser_in(&nets.device, &args), "Ctrl-C");
 
-    nets.ping_host(5);
+    nets.ping_host(5, "0.05");
 
     let nic = nic.interrupt_json();
     let adapter = adapter.interrupt_json();

@@ -125,7 +125,9 @@ fn memory_serves_programs_at_addresses_of_32_and_of_64_bits() {
 
 #[test]
 fn a_lab_serves_programs_and_replays_what_they_did() {
-    for (net, timing) in [(2, "on"), (3, "off")] {
+    for (net, timing, more, completion_bytes) in
+        [(2, "on", &[][..], 256), (3, "off", &["--mps", "4096"], 4096)]
+    {
         let net = Loopback::new(net);
         let (record, live, again) = (
             scratch(&format!("{timing}.rec")),
@@ -134,10 +136,10 @@ fn a_lab_serves_programs_and_replays_what_they_did() {
         );
         let names = [&record, &live, &again].map(|path| path.to_str().unwrap());
         let lab = repository("labs/nettlp/host.toml");
-        let adapter =
-            net.adapter(&[&lab, "--timing", timing, "--record", names[0], "--capture", names[1], "--force"]);
+        let args = [&lab, "--timing", timing, "--record", names[0], "--capture", names[1], "--force"];
+        let adapter = net.adapter(&[&args[..], more].concat());
         for address in [0x10_0000, 0x1_0010_0000] {
-            if load(&net, address, 256).is_none() {
+            if load(&net, address, completion_bytes).is_none() {
                 return;
             }
         }
@@ -168,6 +170,24 @@ fn either_end_may_start_first_and_start_again() {
         adapter.kill();
         refused();
     }
+}
+
+/// The host writes a pattern to BAR4 and reads it back; its driver fails where a byte is another.
+#[test]
+fn pseudo_memory_with_upstreams_habits_answers_the_host() {
+    let Some(upstream) = program("cli/tests/c/upstream.c") else { return };
+    let (net, lab) = (Loopback::new(6), scratch("mmio.toml"));
+    let text = fs::read_to_string(repository("labs/nettlp/mmio.toml")).unwrap();
+    fs::write(&lab, text.replace("start_after_ms = 2000\n", "")).unwrap();
+    let adapter = net.adapter(&[lab.to_str().unwrap()]);
+    net.upstream(&upstream, "psmem", "65536");
+    // What was sent before is in the fabric when this is answered.
+    for _ in 0..20 {
+        net.upstream(&upstream, "cfg", "0x5001 0");
+    }
+    let report = adapter.interrupt_json();
+    nothing_went_wrong(&report);
+    assert_eq!(report["lab"]["outcome"], "finished", "{}", report["lab"]["reasons"]);
 }
 
 /// A kernel's memory as `process_list.c` sees it: where tasks are, and in which order the list has them.
@@ -252,16 +272,17 @@ fn ping_both_ways(name: &str, within_one_host: bool, nic: impl Fn(&Nets, &str, &
     let args = ["nettlp", "adapter", &lab, "--listen", remote, "--allow", &rule, "--json", "--force"];
     let args = [&args[..], &["--capture", &live, "--record", &record]].concat();
     let adapter = Running::start(riser_in(host, &args), "Ctrl-C");
-    for _ in 0..2 {
+    // The second time more often than the rings are long.
+    for (pings, interval) in [(5, "0.05"), (300, "0.002")] {
         let nic = Running::start_c(nic(&nets, remote, local), "tap0");
-        nets.ping_host(20);
+        nets.ping_host(pings, interval);
         let said = nic.interrupt();
         assert!(said.contains(" 0 failed"), "{said}");
     }
     let report = adapter.interrupt_json();
     nothing_went_wrong(&report);
     let counters = &report["lab"]["devices"][0]["counters"];
-    assert!(count(counters, "echo_answered") >= 40 && count(counters, "pings_answered") >= 2, "{counters}");
+    assert!(count(counters, "echo_answered") >= 305 && count(counters, "pings_answered") >= 2, "{counters}");
     assert_eq!((count(counters, "station_opened") >= 2, count(counters, "failed")), (true, 0), "{counters}");
     let replay = riser(&["nettlp", "replay", &record, "--capture", &again, "--force", "--json"]).output();
     let replay = replay.unwrap();

@@ -11,6 +11,7 @@ use device::endpoint::FunctionConfig;
 use device::firmware::FoundFunction;
 use device::{BarIndex, CompletionError, Device, Input, Output, Request, RequestOp, ResetKind, Token};
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 use thiserror::Error;
 use tlp::{Class, Data, Payload, PayloadPool, Span, Time};
 
@@ -191,17 +192,42 @@ impl Device for Memory {
 /// # Errors
 /// A line that says which byte is wrong, or what failed.
 pub async fn driver(cpu: Cpu, function: FoundFunction, bar: u8, exercise_bytes: u32) -> Result<(), String> {
+    driver_by_blocks(cpu, function, bar, exercise_bytes, u32::MAX).await
+}
+
+/// As [`driver`], block by block: for a device behind a way that loses what overruns it, since each read waits for the writes
+/// before it.
+///
+/// # Errors
+/// As [`driver`].
+pub async fn driver_by_blocks(
+    cpu: Cpu,
+    function: FoundFunction,
+    bar: u8,
+    exercise_bytes: u32,
+    block_bytes: u32,
+) -> Result<(), String> {
     let base = function.address(bar, 0)?;
     let size = function.bars[usize::from(bar)].map_or(0, |b| b.size);
     let len = u64::from(exercise_bytes).min(size) as u32;
-    let pattern: Vec<u8> = (0..len).map(pattern).collect();
-    cpu.write(base, &pattern).await.map_err(|e| format!("{function}, write: {e}"))?;
-    let read = cpu.read(base, len).await.map_err(|e| format!("{function}, read: {e}"))?;
-    match pattern.iter().zip(read.iter()).position(|(written, read)| written != read) {
+    for start in (0..len).step_by(block_bytes.max(1) as usize) {
+        let end = start.saturating_add(block_bytes).min(len);
+        block(&cpu, base, start..end).await.map_err(|e| format!("{function}, {e}"))?;
+    }
+    Ok(())
+}
+
+/// Writes and reads back these bytes of the pattern.
+async fn block(cpu: &Cpu, base: u64, bytes: Range<u32>) -> Result<(), String> {
+    let (address, len) = (base + u64::from(bytes.start), bytes.end - bytes.start);
+    let written: Vec<u8> = bytes.clone().map(pattern).collect();
+    cpu.write(address, &written).await.map_err(|e| format!("write: {e}"))?;
+    let read = cpu.read(address, len).await.map_err(|e| format!("read: {e}"))?;
+    match written.iter().zip(read.iter()).position(|(written, read)| written != read) {
         None => Ok(()),
         Some(at) => {
-            let (written, read) = (pattern[at], read[at]);
-            Err(format!("{function}, offset {at:#x}: wrote {written:#04x}, read {read:#04x}"))
+            let (written, read, offset) = (written[at], read[at], bytes.start as usize + at);
+            Err(format!("offset {offset:#x}: wrote {written:#04x}, read {read:#04x}"))
         }
     }
 }

@@ -46,12 +46,24 @@ pub(crate) fn tmp(name: &str) -> PathBuf {
     folder.join(name)
 }
 
+/// Cargo, without what it has told this test of its package: build scripts ask for that, and would run again.
+fn cargo() -> Command {
+    let mut cargo = Command::new(env!("CARGO"));
+    let told = std::env::vars_os().map(|(name, _)| name);
+    let own = |name: &std::ffi::OsString| {
+        name.to_string_lossy().starts_with("CARGO_PKG_")
+            || name.to_string_lossy().starts_with("CARGO_MANIFEST_")
+    };
+    told.filter(own).for_each(|name| _ = cargo.env_remove(name));
+    cargo
+}
+
 /// The static library, built as `cargo build` does.
 pub(crate) fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(|| {
         let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
-        let built = Command::new(env!("CARGO"))
+        let built = cargo()
             .args(["build", "--quiet", "--package", "riser-capi", "--target-dir"])
             .arg(target)
             .current_dir(here(""))

@@ -2,12 +2,14 @@
 /*
  * Device software with the habits of upstream's, on plain sockets and without a library: both ends bind and connect one UDP
  * port, one request is under way for each, whatever comes is taken for the answer, completions are put one behind the other
- * from where the first begins, 3 bytes of data carry a write of 1 or 2, Length 1024 sets the bit above its field, data of
- * any length goes into one TLP, the TX interrupt leaves on 0x4003, nobody answers the host's reads.
+ * by whole DWs, 3 bytes of data carry a write of 1 or 2, Length 1024 sets the bit above its field, data of
+ * any length goes into one TLP, the TX interrupt leaves on 0x4003, the NIC does not answer the host's
+ * reads, and memory cuts completions from the first address on.
  *
  *   upstream nic   REMOTE LOCAL TAP                   the simple NIC, with one receive buffer
  *   upstream check REMOTE LOCAL ADDRESS LIMIT         writes and reads of 1 to 4096 bytes, compared; unaligned ones up to LIMIT
  *   upstream perf  REMOTE LOCAL read|write LEN THREADS COUNT ADDRESS
+ *   upstream psmem REMOTE LOCAL SIZE                  memory behind BAR4, until its last byte has been read
  *   upstream cfg   REMOTE LOCAL PORT DW               one register, hexadecimal
  */
 #include <arpa/inet.h>
@@ -100,11 +102,12 @@ static ssize_t dma_read(struct context *c, uint64_t addr, void *buf, size_t coun
 			errno = EBADMSG;
 			return -1;
 		}
-		size_t data = len - NETTLP_LEN - 12 - lead;
+		/* By whole DWs: where the address is not a multiple of 4, what follows the first is in the wrong place. */
+		size_t dws = len - NETTLP_LEN - 12, data = dws - lead;
 		if (data > count - got)
 			data = count - got;
 		memcpy((char *)buf + got, answer + NETTLP_LEN + 12 + lead, data);
-		got += data;
+		got += dws;
 		lead = 0;
 	}
 	return count;
@@ -240,6 +243,122 @@ static int perf(int writes, size_t len, unsigned threads, unsigned long count, u
 	return failed > 0;
 }
 
+/* ---- requests of the host ---- */
+
+static volatile sig_atomic_t ended;
+
+static void stop(int signal)
+{
+	(void)signal;
+	ended = 1;
+}
+
+static uint64_t address_of(unsigned char *m)
+{
+	int four = m[6] >> 5 & 1;
+	uint64_t addr = 0;
+
+	memcpy((char *)&addr + (four ? 0 : 4), m + 14, four ? 8 : 4);
+	return be64toh(addr);
+}
+
+static unsigned char *data_of(unsigned char *m)
+{
+	return m + (m[6] >> 5 & 1 ? 22 : 18);
+}
+
+static size_t bytes_of(unsigned char *m)
+{
+	size_t dw = m[9] | (m[8] & 3) << 8;
+
+	return (dw ? dw : 1024) * 4;
+}
+
+/* Gives each request to `take`, with the socket that it came to, until the end; or until none has come for 10 s. */
+static void serve(const int *sockets, void (*take)(int fd, unsigned char *m, ssize_t len))
+{
+	struct pollfd fds[16];
+	unsigned char m[8192];
+
+	for (int n = 0; n < 16; n++)
+		fds[n] = (struct pollfd){sockets[n], POLLIN, 0};
+	for (int idle = 0; !ended && idle < 500; idle++) {
+		if (poll(fds, 16, 20) <= 0)
+			continue;
+		idle = 0;
+		for (int n = 0; n < 16; n++)
+			if (fds[n].revents)
+				take(fds[n].fd, m, recv(fds[n].fd, m, sizeof(m), 0));
+	}
+}
+
+/* ---- psmem ---- */
+
+#define PIECE 256
+
+static struct {
+	uint64_t bar4;
+	size_t size;
+	unsigned char *bytes;
+	unsigned long reads, writes;
+} mem;
+
+/* Whole DWs, as drivers ask for them. */
+static void answer(int fd, unsigned char *m, uint64_t offset, size_t remain)
+{
+	unsigned char c[18 + PIECE] = {0};
+
+	for (size_t count; remain > 0; offset += count, remain -= count) {
+		count = remain < PIECE ? remain : PIECE;
+		c[6] = 0x4a;
+		c[8] = count / 4 >> 8;
+		c[9] = count / 4;
+		c[10] = requester >> 8;
+		c[11] = requester;
+		c[12] = remain >> 8 & 0xf;
+		c[13] = remain;
+		memcpy(c + 14, m + 10, 3); /* requester and tag */
+		c[17] = offset & 0x7f;
+		memcpy(c + 18, mem.bytes + offset, count);
+		if (send(fd, c, 18 + count, 0) < 0)
+			perror("psmem");
+	}
+}
+
+static void remember(int fd, unsigned char *m, ssize_t len)
+{
+	if (len < 18)
+		return;
+	uint64_t offset = address_of(m) - mem.bar4;
+	size_t count = bytes_of(m);
+	if (offset > mem.size || count > mem.size - offset)
+		return;
+	if ((m[6] & 0xdf) == 0x40) {
+		mem.writes++;
+		memcpy(mem.bytes + offset, data_of(m), count);
+	} else if ((m[6] & 0xdf) == 0x00) {
+		mem.reads++;
+		answer(fd, m, offset, count);
+		ended = offset + count == mem.size;
+	}
+}
+
+static int run_psmem(size_t size)
+{
+	int sockets[16];
+
+	ask(1, &mem.bar4, sizeof(mem.bar4));
+	ask(2, &requester, sizeof(requester));
+	mem.size = size;
+	mem.bytes = calloc(1, size);
+	for (int n = 0; n < 16; n++)
+		sockets[n] = open_port(0x4000 + n);
+	serve(sockets, remember);
+	printf("%lu reads, %lu writes\n", mem.reads, mem.writes);
+	free(mem.bytes);
+	return 0;
+}
+
 /* ---- the simple NIC ---- */
 
 struct registers {
@@ -261,14 +380,6 @@ static struct {
 	volatile uint64_t rx_at, rx_addr; /* the buffer; 0: none */
 	unsigned long sent, received, lost, failed;
 } nic;
-
-static volatile sig_atomic_t ended;
-
-static void stop(int signal)
-{
-	(void)signal;
-	ended = 1;
-}
 
 static void transmit(void)
 {
@@ -300,19 +411,16 @@ static void post(void)
 	nic.rx_addr = d[0];
 }
 
-static void take(unsigned char *m, ssize_t len)
+static void take(int fd, unsigned char *m, ssize_t len)
 {
+	(void)fd;
 	if (len < 22 || (m[6] & 0xdf) != 0x40)
 		return;
-	int four = m[6] >> 5 & 1;
-	uint64_t addr = 0;
-	memcpy((char *)&addr + (four ? 0 : 4), m + 14, four ? 8 : 4);
-	uint64_t offset = be64toh(addr) - nic.bar4;
-	unsigned char *data = m + (four ? 22 : 18);
-	size_t count = (m[9] | (m[8] & 3) << 8) * 4;
+	uint64_t offset = address_of(m) - nic.bar4;
+	size_t count = bytes_of(m);
 	if (offset + count > sizeof(nic.regs))
 		return;
-	memcpy((char *)&nic.regs + offset, data, count);
+	memcpy((char *)&nic.regs + offset, data_of(m), count);
 	if (offset == 16 && nic.regs.enabled)
 		transmit();
 	if (offset == 20)
@@ -345,8 +453,7 @@ static void *from_tap(void *arg)
 static int run_nic(const char *name)
 {
 	struct ifreq request = {.ifr_flags = IFF_TAP | IFF_NO_PI};
-	struct pollfd fds[16];
-	unsigned char m[8192];
+	int sockets[16];
 	pthread_t tap;
 
 	ask(1, &nic.bar4, sizeof(nic.bar4));
@@ -361,7 +468,7 @@ static int run_nic(const char *name)
 	}
 	for (int n = 0; n < 16; n++) {
 		nic.host[n] = (struct context){open_port(0x4000 + n), n};
-		fds[n] = (struct pollfd){nic.host[n].fd, POLLIN, 0};
+		sockets[n] = nic.host[n].fd;
 	}
 	nic.tx = (struct context){open_port(0x3000), 0};
 	nic.rx = (struct context){open_port(0x3001), 1};
@@ -369,13 +476,7 @@ static int run_nic(const char *name)
 	pthread_create(&tap, NULL, from_tap, NULL);
 	printf("%s\n", name);
 	fflush(stdout);
-	while (!ended) {
-		if (poll(fds, 16, 20) <= 0)
-			continue;
-		for (int n = 0; n < 16; n++)
-			if (fds[n].revents)
-				take(m, recv(fds[n].fd, m, sizeof(m), 0));
-	}
+	serve(sockets, take);
 	pthread_join(tap, NULL);
 	printf("%lu sent, %lu received, %lu lost, %lu failed\n", nic.sent, nic.received, nic.lost, nic.failed);
 	return 0;
@@ -387,6 +488,8 @@ int main(int argc, char **argv)
 		return 2;
 	if (strcmp(argv[1], "nic") == 0)
 		return run_nic(argv[4]);
+	if (strcmp(argv[1], "psmem") == 0)
+		return run_psmem(strtoul(argv[4], NULL, 0));
 	if (strcmp(argv[1], "check") == 0 && argc == 6)
 		return check(strtoull(argv[4], NULL, 0), strtoul(argv[5], NULL, 0));
 	if (strcmp(argv[1], "cfg") == 0 && argc == 6)

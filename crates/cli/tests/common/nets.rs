@@ -47,11 +47,11 @@ impl Nets {
         Some(nets)
     }
 
-    /// The simulated host answers `count` pings of the kernel behind the tap.
-    pub(crate) fn ping_host(&self, count: u32) {
+    /// The simulated host answers `count` pings of the kernel behind the tap, `interval` seconds apart.
+    pub(crate) fn ping_host(&self, count: u32, interval: &str) {
         let mut ping = command(&self.device, Path::new("ping"));
         // -w: until so many answers have come, or for so many seconds.
-        let ping = ping.args(["-c", &count.to_string(), "-i", "0.05", "-w", "20", "192.0.2.1"]);
+        let ping = ping.args(["-c", &count.to_string(), "-i", interval, "-w", "20", "192.0.2.1"]);
         let ping = ping.output().unwrap();
         let said = String::from_utf8_lossy(&ping.stdout).into_owned();
         assert!(ping.status.success() && said.contains(&format!(" {count} received")), "{said}");

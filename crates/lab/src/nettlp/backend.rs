@@ -13,7 +13,7 @@ use nettlp::carrier::SendError;
 use nettlp::completer::Incoming;
 use nettlp::wire::messaging::{Reply, Request};
 use std::io;
-use tlp::{Body, Duration, Repr, Time, Tlp};
+use tlp::{Body, Duration, Mps, Repr, Time, Tlp};
 
 /// After an input the fabric is asked again at once for so long: it and the host's programs answer by then, or later
 /// within [`TICK`].
@@ -31,7 +31,7 @@ const PATIENCE: Duration = Duration::from_ms(20);
 /// How long what cannot be sent is kept.
 const KEPT: Duration = Duration::from_ms(1000);
 /// From the question of device software to the start of the driver: it opens its sockets meanwhile.
-const ARRIVAL: Duration = Duration::from_ms(50);
+const ARRIVAL: Duration = Duration::from_ms(200);
 
 /// Whether the fabric's time is that of the wall.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -146,6 +146,11 @@ impl LabBackend {
     /// Notes every input in `out` from now on: to be called before the first.
     pub fn record(&mut self, out: Box<dyn io::Write>, lab: &RecordedLab) {
         self.recorder = Some(Recorder::new(out, lab));
+    }
+
+    /// Completions to peers have up to `mps` bytes, whatever the Max_Payload_Size of the slot's path: no link is between.
+    pub fn answer_in(&mut self, mps: Mps) {
+        self.core.slot.bridge.borrow_mut().mps = mps;
     }
 
     /// The slot of the adapter.

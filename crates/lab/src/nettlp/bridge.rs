@@ -78,7 +78,8 @@ pub(crate) struct Bridge {
     pool: PayloadPool,
     /// Which BAR leads out, and which has the adapter's registers.
     bar: BarIndex,
-    mps: Mps,
+    /// Most bytes of a completion to a peer.
+    pub(crate) mps: Mps,
     pub(crate) registers: Registers,
     /// Each with its place in the order of arrival.
     writes: VecDeque<(u64, DmaWrite)>,

@@ -28,7 +28,7 @@ pub struct NettlpAdapter {
     pub vectors: Spanned<u16>,
     /// What the host runs for the device software.
     pub driver: NettlpDriver,
-    /// Milliseconds after which the driver starts. Default: 50 ms after device software has asked for the MSI-X table, and again
+    /// Milliseconds after which the driver starts. Default: 200 ms after device software has asked for the MSI-X table, and again
     /// each time that it asks anew.
     #[schemars(with = "Option<u32>", range(min = 0, max = 3_600_000))]
     pub start_after_ms: Option<Spanned<u32>>,

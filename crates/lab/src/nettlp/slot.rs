@@ -33,6 +33,10 @@ const HOST_MAC: simple_nic::MacAddress = [0x02, 0, 0, 0, 0, 1];
 /// How often a driver that waits for device software looks.
 const LOOK: Duration = Duration::from_ms(1);
 
+/// Bytes that the driver `mmio` writes before it reads them back. 128 TLPs of 256 B fit the buffer that a socket of Linux has
+/// by default, whose owner may be slow.
+const MMIO_BLOCK: u32 = 32 << 10;
+
 /// How often device software has come; drivers start with the first time.
 pub(crate) type Arrivals = Rc<Cell<u32>>;
 
@@ -136,7 +140,8 @@ impl AdapterSlot {
                 match keys.driver {
                     NettlpDriver::None => Ok(()),
                     NettlpDriver::Mmio => {
-                        memory::driver(cpu, found, *keys.bar.get_ref(), *keys.exercise_bytes.get_ref()).await
+                        let (bar, bytes) = (*keys.bar.get_ref(), *keys.exercise_bytes.get_ref());
+                        memory::driver_by_blocks(cpu, found, bar, bytes, MMIO_BLOCK).await
                     }
                     NettlpDriver::Station => {
                         let (settings, arrivals) = (station_settings(&keys), slot.arrivals.clone());

@@ -16,7 +16,7 @@ use std::io::BufWriter;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use tlp::Bdf;
+use tlp::{Bdf, Mps};
 
 /// What `riser nettlp adapter` is told of a lab.
 pub(super) struct LabRun {
@@ -31,6 +31,8 @@ pub(super) struct LabRun {
     /// Ports of the host's requests, where that peer has no session.
     pub(super) scheme: PortScheme,
     pub(super) timing: Timing,
+    /// Most bytes of a completion that goes to a peer; without it the path's Max_Payload_Size.
+    pub(super) mps: Option<Mps>,
     pub(super) capture: Option<PathBuf>,
     pub(super) record: Option<PathBuf>,
     /// Overwrite these two.
@@ -111,6 +113,9 @@ impl LabRun {
         let device = self.device()?;
         let assembly = lab::build(&file).map_err(Failure::Run)?;
         let mut backend = LabBackend::new(assembly, self.timing).map_err(Failure::Run)?;
+        if let Some(mps) = self.mps {
+            backend.answer_in(mps);
+        }
         self.record(&mut backend, text, &file)?;
         let capture = match &self.capture {
             None => None,

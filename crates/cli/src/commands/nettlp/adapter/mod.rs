@@ -81,9 +81,10 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "BUS:DEVICE.FUNCTION", default_value = "1b:00.0")]
     bus: Bdf,
 
-    /// Most bytes of a completion: Max_Payload_Size. 1024 fit an Ethernet frame
-    #[arg(long, value_name = "BYTES", default_value = "1024", value_parser = mps)]
-    mps: Mps,
+    /// Most bytes of a completion that goes to a peer [default: 1024, which fit an Ethernet frame; of a lab the
+    /// Max_Payload_Size of the slot's path]
+    #[arg(long, value_name = "BYTES", value_parser = mps)]
+    mps: Option<Mps>,
 
     /// Where completions of one read may be cut: Read Completion Boundary
     #[arg(long, value_name = "BYTES", default_value = "64", value_parser = rcb)]
@@ -196,7 +197,7 @@ fn serve_memory(
         settings: Settings { allow, id: args.bus, device: None, scheme: args.ports() },
         image: Arc::clone(&image),
         function: Arc::new(function),
-        mps: args.mps,
+        mps: args.mps.or_else(|| Mps::new(1024).ok()).unwrap_or_default(),
         rcb: args.rcb,
         busy: args.busy_poll,
     };
@@ -329,6 +330,7 @@ impl Args {
                 Some(Timing::Off) => ::lab::nettlp::Timing::Off,
                 _ => ::lab::nettlp::Timing::On,
             },
+            mps: self.mps,
             capture: self.capture.clone(),
             record: self.record.clone(),
             force: self.force,
