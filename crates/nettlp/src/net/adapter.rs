@@ -85,6 +85,8 @@ pub struct Outbox {
     /// The port of each socket, in the order of the sockets: ascending.
     numbers: Vec<u16>,
     sessions: Option<Sessions>,
+    /// Whether anything was put in line since the last flush.
+    is_used: bool,
 }
 
 impl Outbox {
@@ -108,6 +110,7 @@ impl Outbox {
         len: usize,
         fill: impl FnOnce(&mut [u8]),
     ) -> Result<(), SendError> {
+        self.is_used = true;
         if let Some(sessions) = self.sessions.as_mut().filter(|_| port == PORT_SESSION) {
             return sessions.send(to, len, fill);
         }
@@ -216,7 +219,7 @@ impl AdapterSockets {
             poll: watch(&ports)?,
             buffers: Buffers::new(),
             scratch: Vec::new(),
-            outbox: Outbox { queue: SendQueue::new(), numbers, sessions },
+            outbox: Outbox { queue: SendQueue::new(), numbers, sessions, is_used: false },
             segmentation: Segmentation::new(options.offload),
             coalesced,
             hot: Vec::with_capacity(BATCH),
@@ -263,6 +266,7 @@ impl AdapterSockets {
     /// The first of what the kernel would not send; that is counted, and all else is sent.
     pub fn flush(&mut self) -> io::Result<()> {
         let (outbox, segmentation, counters) = (&mut self.outbox, &mut self.segmentation, &mut self.counters);
+        outbox.is_used = false;
         let flushed = batch::flush(&mut outbox.queue, &self.ports, segmentation, counters);
         let socket = outbox.numbers.binary_search(&PORT_SESSION).map(|index| &self.ports[index].socket);
         match (&mut outbox.sessions, socket) {
@@ -421,8 +425,8 @@ impl AdapterSockets {
         }
     }
 
-    /// One batch of one socket. Where several came in a session, more may have come meanwhile: what is acknowledged and
-    /// answered together costs less.
+    /// One batch of one socket. Where several came in a session, more may have come meanwhile, and what is acknowledged
+    /// together costs less; but answers do not wait for it.
     fn drain(
         &mut self,
         index: usize,
@@ -436,7 +440,7 @@ impl AdapterSockets {
         let calls = if self.ports[index].number == PORT_SESSION { GATHERED_CALLS } else { 1 };
         let (mut count, mut more) = (0, usize::MAX);
         for _ in 0..calls {
-            if more < 2 {
+            if more < 2 || self.outbox.is_used {
                 break;
             }
             more = self.receive(index, take);
@@ -485,11 +489,12 @@ impl AdapterSockets {
             self.counters.kernel_drops += u64::from(drops.wrapping_sub(last));
         }
         let mut batch = Batch::new(index, port.number, &mut self.outbox, &mut self.scratch, self.clock);
-        for datagram in bytes.chunks(received.segment) {
+        let run = received.run(bytes);
+        for datagram in run.datagrams() {
             batch.datagram(received.from, datagram, take);
         }
         self.counters.malformed_datagrams += batch.malformed;
-        Ok(received.len.div_ceil(received.segment).max(1))
+        Ok(run.count)
     }
 
     /// One call for up to a batch of datagrams.
