@@ -370,13 +370,13 @@ impl AdapterSockets {
             let _ = batch::flush(queue, &self.ports, segmentation, &mut self.counters);
         }
         let calls = if self.ports[index].number == PORT_SESSION { GATHERED_CALLS } else { 1 };
-        let (mut count, mut more) = (0, usize::MAX);
+        let mut count = 0;
         for _ in 0..calls {
+            let more = self.receive(index, take);
+            count += more;
             if more < 2 || self.outbox.is_used {
                 break;
             }
-            more = self.receive(index, take);
-            count += more;
         }
         if count > 0 {
             self.hot.push(index);
