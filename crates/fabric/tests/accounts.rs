@@ -394,7 +394,7 @@ async fn program(cpu: Cpu, found: Vec<FoundFunction>, registers: Vec<u32>) -> Re
     }
     cpu.interrupt(found[0].vector(0)).await;
     // What is still under way then has time to come.
-    cpu.sleep(Duration::from_us(2_000)).await;
+    cpu.sleep(Duration::from_us(10_000)).await;
     Ok(())
 }
 
