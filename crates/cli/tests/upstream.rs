@@ -14,6 +14,7 @@ use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 fn riser(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_riser"));
@@ -35,11 +36,19 @@ fn scratch(name: &str) -> PathBuf {
 struct Loopback {
     remote: String,
     local: String,
+    _alone: MutexGuard<'static, ()>,
+}
+
+/// One test at a time: upstream's programs wait for half a second and give up, which an unoptimised lab beside another
+/// may take on two cores.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Loopback {
     fn new(net: u8) -> Loopback {
-        Loopback { remote: format!("127.61.{net}.1"), local: format!("127.61.{net}.2") }
+        Loopback { remote: format!("127.61.{net}.1"), local: format!("127.61.{net}.2"), _alone: alone() }
     }
 
     fn adapter(&self, args: &[&str]) -> Running {
@@ -258,6 +267,7 @@ fn a_kernels_task_list_is_followed_through_an_image_of_its_memory() {
 
 /// Ping both ways through `nic`, which is started twice; over a cable between hosts, or within one.
 fn ping_both_ways(name: &str, within_one_host: bool, nic: impl Fn(&Nets, &str, &str) -> Command) {
+    let _alone = alone();
     let Some(nets) = Nets::new(name) else { return };
     let (host, remote, local) = match within_one_host {
         true => (&nets.device, "127.0.0.1", "127.0.0.2"),
