@@ -95,7 +95,7 @@ pub struct Equations {
     /// Equation 1, `Btx` of a write: `ceil(sz/MPS) * MWr_Hdr + sz`.
     pub btx_write_bytes: u64,
     /// Equation 2, `Btx` of a read: `ceil(sz/MRRS) * MRd_Hdr + sz`. The `+ sz` is a slip, as a MRd carries no data:
-    /// kept here, and used nowhere.
+    /// kept here, and used nowhere; bandwidths rest on the headers alone.
     pub btx_read_bytes: u64,
     /// Equation 3, `Brx` of a read: `ceil(sz/MPS) * CplD_Hdr + sz`.
     pub brx_read_bytes: u64,

@@ -7,7 +7,8 @@
 //!   may carry none: 7.9 % at Gen3 x8, where one of each per interval takes 1.0 %.
 //! - SKP takes 4 in 1538 symbols at every rate, also where the encoding is 128b/130b.
 //! - Equation 2 adds the transfer's size to the direction of the MRd, which carries no data. The number is given as
-//!   printed; the bandwidth of reads rests on equation 3, as the paper's figures do.
+//!   printed; the bandwidth of reads rests on equation 3, as the paper's figures do, or on the requests' headers alone
+//!   where these are more: below 4 B with 64-bit addresses.
 //! - Offsets and RCB do not enter, as the paper says.
 //!
 //! Never mixes with the [exact](crate::exact()) form.
@@ -28,12 +29,13 @@ pub fn published(params: &Params, transfer: Transfer) -> Result<Bandwidth, Model
     let eq = equations(params, size);
     let tlp_gbps = tlp_gbps(params)?;
     let share = |bytes: u64| tlp_gbps * size as f64 / bytes as f64;
+    let requests = read_request_bytes(params, size);
     // BW_RDWR (§4.2): the MRds compete with the MWrs for the way up.
-    let up_both = eq.btx_write_bytes + read_request_bytes(params, size);
+    let up_both = eq.btx_write_bytes + requests;
     Ok(Bandwidth {
         tlp_gbps,
         write_gbps: share(eq.btx_write_bytes),
-        read_gbps: share(eq.brx_read_bytes),
+        read_gbps: share(requests.max(eq.brx_read_bytes)),
         read_write_gbps: share(up_both.max(eq.brx_read_bytes)),
         equations: Some(eq),
         ..Bandwidth::unanswered(Form::Published, params, transfer)
@@ -133,6 +135,30 @@ mod tests {
             close(answer.write_gbps, write);
             close(answer.read_gbps, read);
             close(answer.read_write_gbps, both);
+        }
+    }
+
+    /// Reads below 4 B: a MRd of 24 B up is more than a CplD of 20 B and the data down; with 32-bit addresses both have
+    /// 20 B, and with a digest each has 4 B more. 57.884766 times sz over the fuller direction.
+    #[test]
+    fn small_reads_are_bound_by_their_requests() {
+        let answer = |addressing, ecrc, size| {
+            let params = Params { addressing, ecrc, ..Params::new(3, 8, 256, 512, 64).unwrap() };
+            published(&params, Transfer::of(size)).unwrap()
+        };
+        for (addressing, ecrc, size, read) in [
+            // 1/24, 2/24, 3/24; 4/24 both ways; 5/25.
+            (Addressing::A64, false, 1, 2.411_865),
+            (Addressing::A64, false, 2, 4.823_730),
+            (Addressing::A64, false, 3, 7.235_596),
+            (Addressing::A64, false, 4, 9.647_461),
+            (Addressing::A64, false, 5, 11.576_953),
+            // 1/28.
+            (Addressing::A64, true, 1, 2.067_313),
+            // 1/21, the completion.
+            (Addressing::A32, false, 1, 2.756_417),
+        ] {
+            close(answer(addressing, ecrc, size).read_gbps, read);
         }
     }
 
