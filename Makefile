@@ -5,7 +5,7 @@ FUZZ_SECONDS ?= 60
 PREFIX ?= /usr/local
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test ci check-format lint unit bench fuzz fmt doc reference libtlp
+.PHONY: help setup demo test ci long check-format lint unit bench fuzz fmt doc reference libtlp
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,6 +21,9 @@ test: setup check-format lint unit ## all set-up, then every test
 ci: ## exactly what CI runs
 	.ci/run
 
+long: ## what takes too long for CI; about two hours
+	.ci/long
+
 check-format:
 	cargo fmt --all --check
 
@@ -34,7 +37,7 @@ unit:
 bench: ## measure speed
 	cargo bench --workspace
 
-fuzz: ## fuzz each parser for FUZZ_SECONDS; needs cargo-fuzz and a nightly toolchain
+fuzz: ## fuzz each parser for FUZZ_SECONDS
 	@scripts/fuzz.sh $(FUZZ_SECONDS)
 
 fmt: ## format all code

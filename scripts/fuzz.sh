@@ -1,11 +1,15 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# Runs each fuzz target for $1 seconds.
+# Runs each fuzz target for $1 seconds. Installs what that needs, where it is missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+if ! rustup run nightly cargo --version >/dev/null 2>&1; then
+    echo "fuzz: adding a nightly toolchain, which the sanitizers need" >&2
+    rustup toolchain install nightly --profile minimal
+fi
 if ! cargo fuzz --version >/dev/null 2>&1; then
-    echo "fuzz: needs cargo-fuzz and a nightly toolchain: cargo install cargo-fuzz && rustup toolchain install nightly" >&2
-    exit 1
+    echo "fuzz: installing cargo-fuzz" >&2
+    cargo install --locked --quiet cargo-fuzz
 fi
 targets=$(cargo +nightly fuzz list)
 for target in $targets; do

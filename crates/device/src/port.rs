@@ -44,7 +44,7 @@ pub fn detected_error(notice: Notice) -> Option<(DetectedError, [u32; 4])> {
     Some((error, header))
 }
 
-/// What stands at the end of a link, as TLPs: an endpoint, a raw-TLP device, later a peer on a
+/// What stands at the end of a link, as TLPs: an endpoint, a raw-TLP device, a peer on a
 /// socket. Sans-IO: whoever drives it calls the `poll_*` methods after every `handle_*`, until each says `None`.
 pub trait TlpPort {
     /// Takes a TLP that has arrived. Its credits stay taken until [`poll_credits`](Self::poll_credits) returns them.

@@ -16,8 +16,7 @@
 //! - [`stages`], [`breakdown`]: where transactions spend their time, one by one and by kind;
 //! - [`queue`]: events ordered by `(time, sequence)`.
 //!
-//! This crate never reads a wall clock, never does I/O, and draws nothing at random but from its seed. Switches will
-//! be one more owner of ports beside the root complex and the slots (see [`topology`]).
+//! This crate never reads a wall clock, never does I/O, and draws nothing at random but from its seed.
 
 pub mod breakdown;
 pub mod fabric;
