@@ -9,7 +9,7 @@
 int main(int argc, char **argv)
 {
 	struct options o;
-	struct nettlp_msix msix[NETTLP_MSIX_MAX];
+	struct nettlp_msix msix[NETTLP_MAX_VEC];
 
 	read_options(&o, argc, argv, "asks the driver on a NetTLP adapter's host");
 	uintptr_t bar4 = nettlp_msg_get_bar4_start(o.remote);
@@ -23,13 +23,13 @@ int main(int argc, char **argv)
 		perror("nettlp_msg_get_dev_id");
 		return 1;
 	}
-	if (nettlp_msg_get_msix_table(o.remote, msix, NETTLP_MSIX_MAX) < 0) {
+	if (nettlp_msg_get_msix_table(o.remote, msix, NETTLP_MAX_VEC) < 0) {
 		perror("nettlp_msg_get_msix_table");
 		return 1;
 	}
 	printf("BAR4 0x%lx\n", (unsigned long)bar4);
 	printf("id %02x:%02x.%x\n", id >> 8, id >> 3 & 0x1f, id & 7);
-	for (int n = 0; n < NETTLP_MSIX_MAX; n++)
+	for (int n = 0; n < NETTLP_MAX_VEC; n++)
 		if (msix[n].addr)
 			printf("vector %d: address 0x%llx, data 0x%x\n", n, (unsigned long long)msix[n].addr,
 			       msix[n].data);

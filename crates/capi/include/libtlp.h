@@ -38,10 +38,18 @@ extern "C" {
 #define NETTLP_MSG_PORT          0x2fff
 #define NETTLP_CFG_PORT          0x5001 /* adapters from v0.22 on */
 #define NETTLP_CFG_PORT_OLD      0x4001 /* adapters before */
+#define NETTLP_PCIE_CFG_PORT     NETTLP_CFG_PORT_OLD /* of programs with a socket of their own; riser answers on both */
 
-/* Who issues the requests of a context. */
-#define DMA_ISSUED_BY_LIBTLP  1 /* this program: dma_read, dma_write */
-#define DMA_ISSUED_BY_ADAPTER 2 /* the adapter's host: nettlp_run_cb */
+/* What messaging is asked: a uint32_t of the host's byte order. */
+#define NETTLP_MSG_GET_BAR4_ADDR  1
+#define NETTLP_MSG_GET_DEV_ID     2
+#define NETTLP_MSG_GET_MSIX_TABLE 3
+
+/* Who issues the requests of a context. A context that memset has cleared is this program's. */
+enum dma_direction {
+	DMA_ISSUED_BY_LIBTLP = 0,  /* this program: dma_read, dma_write */
+	DMA_ISSUED_BY_ADAPTER = 1  /* the adapter's host: nettlp_run_cb */
+};
 
 /*
  * A context: one tag, one UDP socket. Set the first five members, then call nettlp_init, which sets the others.
@@ -51,7 +59,7 @@ struct nettlp {
 	struct in_addr local_addr;  /* this host; INADDR_ANY is any of its addresses */
 	uint16_t requester;         /* Requester ID of what this program sends: bus << 8 | device << 3 | function */
 	uint8_t tag;                /* tag of its requests, and what the port follows from */
-	int dir;                    /* DMA_ISSUED_BY_LIBTLP or DMA_ISSUED_BY_ADAPTER */
+	int dir;                    /* of enum dma_direction */
 
 	int sockfd; /* bound and connected; yours to poll, write to and close(2) */
 	int port;   /* UDP port of both ends */
@@ -73,7 +81,7 @@ int nettlp_init(struct nettlp *nt);
  * are dropped and counted (nettlp_strays).
  *
  * Returns `count`; or -1 with errno, and the bytes in `buf` are then not to be used:
- *   ETIMEDOUT     completions are missing. The tag is then kept out of use until they have come, or for
+ *   ETIME         completions are missing. The tag is then kept out of use until they have come, or for
  *                 LIBTLP_DRAIN_TIMEOUT: the next dma_read waits that long before it sends, so that it is never given the
  *                 data of an earlier one. A completion that comes later than both is the one that is not told apart.
  *   ECONNREFUSED  nobody listens at the adapter's address
@@ -93,7 +101,7 @@ ssize_t dma_read(struct nettlp *nt, uintptr_t addr, void *buf, size_t count);
  * Blocks only while the socket's send buffer is full, for at most LIBTLP_CPL_TIMEOUT.
  *
  * Returns `count`; or -1 with errno ECONNREFUSED (an earlier datagram found nobody there; this call has sent nothing, or
- * not all), EFAULT, EINVAL as dma_read, ETIMEDOUT (the send buffer stayed full), or one of send(2).
+ * not all), EFAULT, EINVAL as dma_read, ETIME (the send buffer stayed full), or one of send(2).
  */
 ssize_t dma_write(struct nettlp *nt, uintptr_t addr, void *buf, size_t count);
 
@@ -118,9 +126,8 @@ uint64_t nettlp_strays(void);
  * tlp_cpld_data and tlp_cpld_data_length. A MWr of up to two DW may leave out bytes between them: see fstdw and lstdw.
  */
 struct nettlp_cb {
-	/* Before and after each TLP's own callback. */
-	int (*start)(struct nettlp *nt, struct tlp_hdr *th, void *arg);
-	int (*end)(struct nettlp *nt, struct tlp_hdr *th, void *arg);
+	/* The addresses that the program answers for, as it notes them for itself: the library looks at neither. */
+	uintptr_t start, end;
 
 	int (*mrd)(struct nettlp *nt, struct tlp_mr_hdr *mh, void *arg);
 	int (*mwr)(struct nettlp *nt, struct tlp_mr_hdr *mh, void *m, size_t count, void *arg);
@@ -131,7 +138,7 @@ struct nettlp_cb {
 };
 
 /* Most contexts of one nettlp_run_cb. */
-#define NETTLP_CB_MAX 16
+#define NETTLP_CB_MAX_NTS 16
 
 /*
  * Waits for TLPs on the contexts nt[0] to nt[nnts - 1], 1 to 16, and calls back for each, in the calling thread. What is
@@ -151,7 +158,7 @@ void nettlp_stop_cb(void);
 
 /*
  * Asks the driver on the adapter's host, at UDP port 0x2fff of `addr`. Each blocks for at most LIBTLP_CPL_TIMEOUT, and
- * opens and closes a socket of its own. Errors: ECONNREFUSED (no driver there), ETIMEDOUT, EBADMSG (an answer of another
+ * opens and closes a socket of its own. Errors: ECONNREFUSED (no driver there), ETIME, EBADMSG (an answer of another
  * length), or one of socket(2), send(2), recv(2).
  */
 
@@ -168,7 +175,7 @@ struct nettlp_msix {
 } __attribute__((packed));
 
 /* Vectors that an adapter has. */
-#define NETTLP_MSIX_MAX 16
+#define NETTLP_MAX_VEC 16
 
 /* Fills msix[0] to msix[max_msix - 1], at most 16. Returns 0; or -1 with errno, EINVAL where max_msix is below 0. */
 int nettlp_msg_get_msix_table(struct in_addr addr, struct nettlp_msix *msix, int max_msix);
@@ -196,7 +203,7 @@ int nettlp_pcie_cfg_init(struct nettlp_pcie_cfg *nt);
  * twice that); writes are not answered: they return when they are sent, but for the first, which reads DW 0 before, to
  * learn the port.
  *
- * Return `count`; or -1 with errno EINVAL (addr + count beyond 4096), EFAULT, ECONNREFUSED, ETIMEDOUT, or one of send(2)
+ * Return `count`; or -1 with errno EINVAL (addr + count beyond 4096), EFAULT, ECONNREFUSED, ETIME, or one of send(2)
  * or recv(2).
  */
 ssize_t nettlp_pcie_cfg_read(struct nettlp_pcie_cfg *nt, uint16_t addr, void *buf, size_t count);

@@ -78,8 +78,10 @@ struct tlp_hdr {
 #define TLP_TYPE_CPL    TLP_TYPE_Cpl
 #define TLP_TYPE_CPLLK  TLP_TYPE_CplLk
 
-#define tlp_fmt(ft)  ((ft) & TLP_FMT_MASK)
-#define tlp_type(ft) ((ft) & TLP_TYPE_MASK)
+#define tlp_fmt(ft)      ((ft) & TLP_FMT_MASK)
+#define tlp_fmt_dw(ft)   ((ft) & TLP_FMT_DW_MASK)   /* TLP_FMT_3DW or TLP_FMT_4DW */
+#define tlp_fmt_data(ft) ((ft) & TLP_FMT_DATA_MASK) /* TLP_FMT_WO_DATA or TLP_FMT_W_DATA */
+#define tlp_type(ft)     ((ft) & TLP_TYPE_MASK)
 
 /* Sets Fmt to one of TLP_FMT_3DW, _4DW and one of TLP_FMT_WO_DATA, _W_DATA; Type stays. */
 #define tlp_set_fmt(ft, dw, wd) ((ft) = (uint8_t)(((ft) & TLP_TYPE_MASK) | (dw) | (wd)))
@@ -91,23 +93,35 @@ struct tlp_hdr {
 #define tlp_is_w_data(ft)  (((ft) & TLP_FMT_DATA_MASK) == TLP_FMT_W_DATA)
 #define tlp_is_wo_data(ft) (((ft) & TLP_FMT_DATA_MASK) == TLP_FMT_WO_DATA)
 
-/* Each holds for one kind alone: a CplD is no Cpl. A TLP with prefixes is none of them. */
+/* A TLP with prefixes is none of them. tlp_is_cpl holds for completions with data and without: see tlp_is_w_data. */
 #define tlp_is_mrd(ft)  (((ft) & ~TLP_FMT_DW_MASK) == (TLP_FMT_WO_DATA | TLP_TYPE_MRd))
 #define tlp_is_mwr(ft)  (((ft) & ~TLP_FMT_DW_MASK) == (TLP_FMT_W_DATA | TLP_TYPE_MWr))
-#define tlp_is_cpl(ft)  ((ft) == (TLP_FMT_3DW | TLP_FMT_WO_DATA | TLP_TYPE_Cpl))
+#define tlp_is_cpl(ft)  (((ft) & ~TLP_FMT_DATA_MASK) == (TLP_FMT_3DW | TLP_TYPE_Cpl))
 #define tlp_is_cpld(ft) ((ft) == (TLP_FMT_3DW | TLP_FMT_W_DATA | TLP_TYPE_Cpl))
+
+/* ---- tclass ---- */
+
+#define TLP_TCLASS_MASK 0x70
+
+/* Traffic Class, 0 to 7. Setting it leaves the bits beside it. */
+#define tlp_tclass(tc) (((tc) & TLP_TCLASS_MASK) >> 4)
+#define tlp_set_tclass(tc, class_) ((tc) = (uint8_t)(((tc) & ~TLP_TCLASS_MASK) | (((class_) << 4) & TLP_TCLASS_MASK)))
 
 /* ---- falen ---- */
 
-#define TLP_FLAG_MASK   0xc000
-#define TLP_FLAG_DIGEST 0x8000 /* TD: a digest follows the data */
-#define TLP_FLAG_EP     0x4000 /* EP: the data is poisoned */
+#define TLP_FLAG_MASK        0xc000
+#define TLP_FLAG_DIGEST_MASK 0x8000
+#define TLP_FLAG_EP_MASK     0x4000
+#define TLP_FLAG_DIGEST TLP_FLAG_DIGEST_MASK /* TD: a digest follows the data */
+#define TLP_FLAG_EP     TLP_FLAG_EP_MASK     /* EP: the data is poisoned */
 #define TLP_FLAG_TD     TLP_FLAG_DIGEST
 #define TLP_FLAG_POISON TLP_FLAG_EP
 
-#define TLP_ATTR_MASK    0x3000
-#define TLP_ATTR_RELAX   0x2000 /* Relaxed Ordering */
-#define TLP_ATTR_NOSNP   0x1000 /* No Snoop */
+#define TLP_ATTR_MASK       0x3000
+#define TLP_ATTR_RELAX_MASK 0x2000
+#define TLP_ATTR_NOSNP_MASK 0x1000
+#define TLP_ATTR_RELAX   TLP_ATTR_RELAX_MASK /* Relaxed Ordering */
+#define TLP_ATTR_NOSNP   TLP_ATTR_NOSNP_MASK /* No Snoop */
 #define TLP_ATTR_RELAXED TLP_ATTR_RELAX
 #define TLP_ATTR_RO      TLP_ATTR_RELAX
 #define TLP_ATTR_NOSNOOP TLP_ATTR_NOSNP
@@ -117,6 +131,11 @@ struct tlp_hdr {
 
 #define tlp_flag(falen) (ntohs(falen) & TLP_FLAG_MASK)
 #define tlp_attr(falen) (ntohs(falen) & TLP_ATTR_MASK)
+/* One bit: 0, or its mask. */
+#define tlp_flag_digest(falen) (ntohs(falen) & TLP_FLAG_DIGEST_MASK)
+#define tlp_flag_ep(falen)     (ntohs(falen) & TLP_FLAG_EP_MASK)
+#define tlp_attr_relax(falen)  (ntohs(falen) & TLP_ATTR_RELAX_MASK)
+#define tlp_attr_nosnp(falen)  (ntohs(falen) & TLP_ATTR_NOSNP_MASK)
 /* Length in DW, 1 to 1024: 0 on the wire is 1024. */
 #define tlp_length(falen) ((((ntohs(falen) & TLP_LENGTH_MASK) + 1023) & TLP_LENGTH_MASK) + 1)
 
@@ -124,6 +143,15 @@ struct tlp_hdr {
 	((falen) = htons((uint16_t)((ntohs(falen) & ~TLP_FLAG_MASK) | ((flag) & TLP_FLAG_MASK))))
 #define tlp_set_attr(falen, attr) \
 	((falen) = htons((uint16_t)((ntohs(falen) & ~TLP_ATTR_MASK) | ((attr) & TLP_ATTR_MASK))))
+/* Sets or clears one bit, and no other. */
+#define tlp_flag_set_digest(falen)   ((falen) |= htons(TLP_FLAG_DIGEST_MASK))
+#define tlp_flag_unset_digest(falen) ((falen) &= htons((uint16_t)~TLP_FLAG_DIGEST_MASK))
+#define tlp_flag_set_ep(falen)       ((falen) |= htons(TLP_FLAG_EP_MASK))
+#define tlp_flag_unset_ep(falen)     ((falen) &= htons((uint16_t)~TLP_FLAG_EP_MASK))
+#define tlp_attr_set_relax(falen)    ((falen) |= htons(TLP_ATTR_RELAX_MASK))
+#define tlp_attr_unset_relax(falen)  ((falen) &= htons((uint16_t)~TLP_ATTR_RELAX_MASK))
+#define tlp_attr_set_nosnp(falen)    ((falen) |= htons(TLP_ATTR_NOSNP_MASK))
+#define tlp_attr_unset_nosnp(falen)  ((falen) &= htons((uint16_t)~TLP_ATTR_NOSNP_MASK))
 /* Sets Length, 1 to 1024 DW; 1024 is written as 0, and no other bit changes. */
 #define tlp_set_length(falen, len) \
 	((falen) = htons((uint16_t)((ntohs(falen) & ~TLP_LENGTH_MASK) | ((len) & TLP_LENGTH_MASK))))
@@ -131,7 +159,8 @@ struct tlp_hdr {
 /* ---- ids: Requester ID and Completer ID as they stand in a header ---- */
 
 #define tlp_id_to_bus(id)      (ntohs(id) >> 8)
-#define tlp_id_to_device(id)   ((ntohs(id) & 0x00f8) >> 3)
+/* Eight bits, device and function together, which under ARI are the function (PCIe 5.0 §6.13): 03.5 is 0x1d. */
+#define tlp_id_to_device(id)   (ntohs(id) & 0x00ff)
 #define tlp_id_to_function(id) (ntohs(id) & 0x0007)
 #define tlp_id_to_func(id)     tlp_id_to_function(id)
 /* The other way: a field of a header from bus, device (0 to 31) and function (0 to 7). */

@@ -53,7 +53,7 @@ fn ensure_port(cfg: &mut PcieCfg) -> Result<(), Errno> {
             cfg.port = i32::from(PORT_CONFIG);
             return Ok(());
         }
-        Err(error @ (Errno::ETIMEDOUT | Errno::ECONNREFUSED)) => error,
+        Err(error @ (Errno::ETIME | Errno::ECONNREFUSED)) => error,
         Err(error) => return Err(error),
     };
     // The old port may be another program's here; what today's port said is then the answer.
@@ -91,7 +91,7 @@ fn ask(fd: RawFd, register_dw: u16) -> Result<u32, Errno> {
             _ => crate::dma::count_stray(),
         }
         if Instant::now() >= deadline {
-            return Err(Errno::ETIMEDOUT);
+            return Err(Errno::ETIME);
         }
     }
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tlp::wire::field;
 
-/// `NETTLP_CB_MAX`: most contexts of one loop.
+/// `NETTLP_CB_MAX_NTS`: most contexts of one loop.
 pub(crate) const CONTEXTS_MAX: usize = 16;
 /// How long the loop sleeps before it looks whether it was stopped.
 const STOP_EVERY: Duration = Duration::from_millis(50);

@@ -153,7 +153,7 @@ fn collect(
             Some(Taken::Stray) | None => {
                 count_stray();
                 if Instant::now() >= deadline {
-                    return Err(Errno::ETIMEDOUT);
+                    return Err(Errno::ETIME);
                 }
             }
         }
@@ -211,7 +211,7 @@ fn await_rest(fd: RawFd, buffer: &mut [u8; DATAGRAM_MAX]) -> Result<(), Errno> {
                     break;
                 }
             }
-            Err(Errno::ETIMEDOUT) => break,
+            Err(Errno::ETIME) => break,
             Err(Errno::ECONNREFUSED) => {}
             Err(error) => {
                 rest(fd, gather, until);

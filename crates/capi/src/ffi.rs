@@ -201,7 +201,6 @@ unsafe fn call(cb: &Callbacks, nt: *mut Nettlp, kind: Kind, tlp: &mut [u8], arg:
             unsafe { on(nt, header, arg) };
         }
     };
-    plain(cb.start);
     match kind {
         Kind::Mrd => plain(cb.mrd),
         Kind::Cpl => plain(cb.cpl),
@@ -225,7 +224,6 @@ unsafe fn call(cb: &Callbacks, nt: *mut Nettlp, kind: Kind, tlp: &mut [u8], arg:
             }
         }
     }
-    plain(cb.end);
 }
 
 /// `nettlp_stop_cb`.

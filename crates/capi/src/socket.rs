@@ -47,7 +47,7 @@ pub(crate) fn send_whole(fd: RawFd, datagram: &[u8]) -> Result<(), Errno> {
         match send(fd, datagram, MsgFlags::MSG_NOSIGNAL) {
             Ok(_) => return Ok(()),
             Err(Errno::EINTR) => {}
-            Err(Errno::EAGAIN) => return Err(Errno::ETIMEDOUT),
+            Err(Errno::EAGAIN) => return Err(Errno::ETIME),
             Err(error) => return Err(error),
         }
     }
@@ -58,7 +58,7 @@ pub(crate) fn receive_now(fd: RawFd, buffer: &mut [u8]) -> Result<usize, Errno> 
     recv(fd, buffer, MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_TRUNC)
 }
 
-/// The next datagram, at the latest at `deadline`; `ETIMEDOUT` then. `asleep`: the first call may wait in the receive
+/// The next datagram, at the latest at `deadline`; `ETIME` then. `asleep`: the first call may wait in the receive
 /// itself, which has the socket's own timeout; where that is cut short, the rest is waited for with poll(2).
 pub(crate) fn receive_by(
     fd: RawFd,
@@ -80,7 +80,7 @@ pub(crate) fn receive_by(
 fn wait_readable(fd: RawFd, deadline: Instant) -> Result<(), Errno> {
     let left = deadline.saturating_duration_since(Instant::now());
     if left.is_zero() {
-        return Err(Errno::ETIMEDOUT);
+        return Err(Errno::ETIME);
     }
     // Rounded up, so that the last fraction of a millisecond is not spent in a loop.
     let timeout = PollTimeout::try_from(left.as_millis() + 1).unwrap_or(PollTimeout::MAX);

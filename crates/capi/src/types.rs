@@ -7,10 +7,10 @@ use std::ffi::{c_int, c_void};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use tlp::{Bdf, Tag};
 
-/// `DMA_ISSUED_BY_LIBTLP`: this program is the requester.
-pub(crate) const ISSUED_BY_LIBTLP: c_int = 1;
+/// `DMA_ISSUED_BY_LIBTLP`: this program is the requester. What `memset` leaves.
+pub(crate) const ISSUED_BY_LIBTLP: c_int = 0;
 /// `DMA_ISSUED_BY_ADAPTER`: the adapter's host is.
-pub(crate) const ISSUED_BY_ADAPTER: c_int = 2;
+pub(crate) const ISSUED_BY_ADAPTER: c_int = 1;
 
 /// `struct in_addr`: an IPv4 address in network byte order.
 #[repr(C)]
@@ -84,12 +84,12 @@ type OnTlp = Option<unsafe extern "C" fn(*mut Nettlp, *mut c_void, *mut c_void) 
 type OnData =
     Option<unsafe extern "C" fn(*mut Nettlp, *mut c_void, *mut c_void, usize, *mut c_void) -> c_int>;
 
-/// `struct nettlp_cb`. Headers are passed as the bytes that they are.
+/// `struct nettlp_cb`. Headers are passed as the bytes that they are; `start` and `end` are the program's own.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct Callbacks {
-    pub(crate) start: OnTlp,
-    pub(crate) end: OnTlp,
+    pub(crate) start: usize,
+    pub(crate) end: usize,
     pub(crate) mrd: OnTlp,
     pub(crate) mwr: OnData,
     pub(crate) cpl: OnTlp,

@@ -15,7 +15,7 @@
 static const char *name(int error)
 {
 	switch (error) {
-	case ETIMEDOUT: return "ETIMEDOUT";
+	case ETIME: return "ETIME";
 	case ECONNREFUSED: return "ECONNREFUSED";
 	case EOPNOTSUPP: return "EOPNOTSUPP";
 	case ECONNABORTED: return "ECONNABORTED";
@@ -64,7 +64,7 @@ int main(int argc, char **argv)
 	inet_pton(AF_INET, argv[2], &nt.local_addr);
 	nt.requester = strtoul(argv[3], NULL, 16);
 	nt.tag = strtoul(argv[4], NULL, 0);
-	nt.dir = DMA_ISSUED_BY_LIBTLP;
+	/* The direction is what memset has left. */
 	answer(nettlp_init(&nt), NULL);
 	while (fgets(line, sizeof(line), stdin)) {
 		/* Exactly as large as asked for, so that the sanitizer sees a byte too many. */

@@ -2,6 +2,7 @@
 /* Every macro of tlp.h, on literal bytes; also compiled as C++. The status is the number of what is wrong. */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <libtlp.h>
 
@@ -38,12 +39,26 @@ static void read_them(void)
 	IS(tlp_is_mrd(mh.tlp.fmt_type), 0);
 	IS(tlp_is_cpl(mh.tlp.fmt_type), 0);
 	IS(tlp_is_mrd(0x00) && tlp_is_mrd(0x20) && !tlp_is_mrd(0x01), 1);
-	IS(tlp_is_cpl(0x0a) && !tlp_is_cpl(0x4a) && tlp_is_cpld(0x4a) && !tlp_is_cpld(0x0a), 1);
+	IS(tlp_is_cpl(0x0a) && tlp_is_cpl(0x4a) && tlp_is_cpld(0x4a) && !tlp_is_cpld(0x0a), 1);
+	IS(tlp_is_cpl(0x0b) || tlp_is_cpl(0x4b) || tlp_is_cpl(0x2a) || tlp_is_cpl(0x8a), 0);
+	IS(tlp_fmt_dw(mh.tlp.fmt_type), TLP_FMT_4DW);
+	IS(tlp_fmt_data(mh.tlp.fmt_type), TLP_FMT_W_DATA);
+	IS(tlp_fmt_dw(0x4a), TLP_FMT_3DW);
+	IS(tlp_fmt_data(0x2a), TLP_FMT_WO_DATA);
+	IS(tlp_tclass(mh.tlp.tclass), 7);
+	IS(tlp_tclass(0x8f), 0);
+	IS(tlp_flag_digest(mh.tlp.falen), TLP_FLAG_DIGEST_MASK);
+	IS(tlp_flag_ep(mh.tlp.falen), TLP_FLAG_EP_MASK);
+	IS(tlp_flag_digest(ch.tlp.falen) | tlp_flag_ep(ch.tlp.falen), 0);
+	IS(tlp_attr_relax(mh.tlp.falen), TLP_ATTR_RELAX_MASK);
+	IS(tlp_attr_nosnp(mh.tlp.falen), 0);
+	IS(tlp_attr_relax(ch.tlp.falen), 0);
+	IS(tlp_attr_nosnp(ch.tlp.falen), TLP_ATTR_NOSNP_MASK);
 	IS(tlp_flag(mh.tlp.falen), TLP_FLAG_TD | TLP_FLAG_EP);
 	IS(tlp_attr(mh.tlp.falen), TLP_ATTR_RELAX);
 	IS(tlp_length(mh.tlp.falen), 1024);
 	IS(tlp_id_to_bus(mh.requester), 0x1b);
-	IS(tlp_id_to_device(mh.requester), 3);
+	IS(tlp_id_to_device(mh.requester), 0x1d);
 	IS(tlp_id_to_function(mh.requester), 5);
 	IS(tlp_bdf_to_id(0x1b, 3, 5), mh.requester);
 	IS(mh.tag, 0x12);
@@ -66,7 +81,7 @@ static void write_them(void)
 	memset(&ch, 0, sizeof(ch));
 	tlp_set_type(mh.tlp.fmt_type, TLP_TYPE_MWr);
 	tlp_set_fmt(mh.tlp.fmt_type, TLP_FMT_4DW, TLP_FMT_W_DATA);
-	mh.tlp.tclass = 0x70;
+	tlp_set_tclass(mh.tlp.tclass, 7);
 	tlp_set_length(mh.tlp.falen, 5);
 	tlp_set_flag(mh.tlp.falen, TLP_FLAG_TD | TLP_FLAG_EP);
 	tlp_set_attr(mh.tlp.falen, TLP_ATTR_RELAX);
@@ -92,6 +107,69 @@ static void write_them(void)
 	IS(memcmp(&ch, cpl, sizeof(ch)), 0);
 }
 
+/* Each call changes its bit alone, in a field whose other bits are all set, and all clear. */
+static void one_bit_at_a_time(void)
+{
+	uint16_t clear = 0, set = 0xffff;
+	uint8_t tclass = 0xff;
+
+	tlp_flag_set_digest(clear);
+	IS(ntohs(clear), 0x8000);
+	tlp_flag_set_ep(clear);
+	IS(ntohs(clear), 0xc000);
+	tlp_attr_set_relax(clear);
+	IS(ntohs(clear), 0xe000);
+	tlp_attr_set_nosnp(clear);
+	IS(ntohs(clear), 0xf000);
+	tlp_flag_unset_digest(set);
+	IS(ntohs(set), 0x7fff);
+	tlp_flag_unset_ep(set);
+	IS(ntohs(set), 0x3fff);
+	tlp_attr_unset_relax(set);
+	IS(ntohs(set), 0x1fff);
+	tlp_attr_unset_nosnp(set);
+	IS(ntohs(set), 0x0fff);
+	tlp_set_tclass(tclass, 2);
+	IS(tclass, 0xaf);
+	IS(tlp_tclass(tclass), 2);
+}
+
+/* Numbers of upstream's that programs use by name; 0 is what memset leaves. */
+static void constants(void)
+{
+	enum dma_direction dir = DMA_ISSUED_BY_ADAPTER;
+
+	IS(dir, 1);
+	IS(DMA_ISSUED_BY_LIBTLP, 0);
+	IS(NETTLP_CB_MAX_NTS, 16);
+	IS(NETTLP_MAX_VEC, 16);
+	IS(NETTLP_PCIE_CFG_PORT, 0x4001);
+	IS(NETTLP_MSG_GET_BAR4_ADDR, 1);
+	IS(NETTLP_MSG_GET_DEV_ID, 2);
+	IS(NETTLP_MSG_GET_MSIX_TABLE, 3);
+	IS(TLP_TCLASS_MASK, 0x70);
+	IS(TLP_FLAG_DIGEST_MASK | TLP_FLAG_EP_MASK, TLP_FLAG_MASK);
+	IS(TLP_ATTR_RELAX_MASK | TLP_ATTR_NOSNP_MASK, TLP_ATTR_MASK);
+}
+
+/* Contexts whose direction is what memset leaves, and the other one; of an address of this process alone. */
+static void open_them(void)
+{
+	struct nettlp nt;
+
+	memset(&nt, 0, sizeof(nt));
+	nt.local_addr.s_addr = htonl(0x7f400001u | ((uint32_t)getpid() & 0x1fffff) << 1);
+	nt.remote_addr = nt.local_addr;
+	nt.tag = 0x15;
+	IS(nettlp_init(&nt), 0);
+	IS(nt.port, 0x3015);
+	close(nt.sockfd);
+	nt.dir = DMA_ISSUED_BY_ADAPTER;
+	IS(nettlp_init(&nt), 0);
+	IS(nt.port, 0x4005);
+	close(nt.sockfd);
+}
+
 static void point_into_them(void)
 {
 	unsigned char tlp[20];
@@ -110,6 +188,9 @@ int main(void)
 {
 	read_them();
 	write_them();
+	one_bit_at_a_time();
+	constants();
+	open_them();
 	point_into_them();
 	return wrong;
 }
