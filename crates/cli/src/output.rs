@@ -3,7 +3,6 @@
 //! which panics there, is never used.
 
 use crate::failure::Failure;
-use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 use std::io::{self, Write};
 
@@ -19,15 +18,10 @@ pub(crate) fn text(text: &str) -> Result<(), Failure> {
     Ok(writeln!(io::stdout().lock(), "{text}")?)
 }
 
-/// A table of numbers: columns to the right, no borders.
+/// A table of numbers.
 pub(crate) fn table<R>(header: &[&str], rows: R) -> Result<(), Failure>
 where
     R: IntoIterator<Item = Vec<String>>,
 {
-    let mut table = Table::new();
-    table.load_preset(presets::NOTHING).set_header(header.to_vec()).add_rows(rows);
-    for column in table.column_iter_mut() {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    text(&table.trim_fmt())
+    text(&lab::table::numbers(header, rows))
 }

@@ -3,8 +3,8 @@
 //!
 //! - [`schema`]: the file, key by key; [`read()`] reads and checks it; [`draw()`] draws it;
 //! - [`profile`]: what hosts and devices cost, each figure with its source;
-//! - [`build()`]: joins fabric, endpoints, devices and drivers; [`report`] says what happened, [`transactions`] where
-//!   the time went;
+//! - [`build()`]: joins fabric, endpoints, devices and drivers; [`report`] says what happened, as text and as JSON,
+//!   [`transactions`] where the time went; [`table`] lays out both;
 //! - [`enumerate()`]: what the host's enumeration finds in it;
 //! - [`nettlp`](mod@nettlp): a lab behind NetTLP's protocol, and its record;
 //! - [`OneSlot`]: the same in code, for a device of your own;
@@ -20,6 +20,7 @@ pub mod profile;
 pub mod reference;
 pub mod report;
 pub mod schema;
+pub mod table;
 pub mod transactions;
 pub mod values;
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a run has shown, as one object: `riser run --json` prints it as it is.
+//! What a run has shown, as one object: `riser run --json` prints it as it is, `Display` is its text.
+
+mod text;
 
 use crate::services::HotPlugEvent;
 use crate::transactions::TransactionReport;

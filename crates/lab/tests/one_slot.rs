@@ -65,6 +65,30 @@ fn it_runs_is_captured_and_reported() {
     assert_eq!(report["links"][0]["mps_bytes"], 256);
 }
 
+/// What `riser run` prints of a lab file, the author of a device has as text too.
+#[test]
+fn its_report_is_text() {
+    let mut lab = plug(OneSlot { name: "filler".into(), ..OneSlot::default() }, true).unwrap();
+    let stop = lab.fabric.run(Limits::default());
+    let report = lab.report("own", &stop, 0.25);
+    let text = report.to_string();
+    let lines: Vec<&str> = text.lines().collect();
+    let us = report.simulated_ns / 1_000.0;
+    assert!(lines[0].starts_with(&format!("own: finished after {us:.3} us; ")), "{text}");
+    assert!(lines[0].ends_with(" TLP-hops in 0.250 s of CPU"), "{text}");
+    let cells = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    let up = &report.links[0].directions[1];
+    let row = lines.iter().map(|l| cells(l)).find(|c| c.get(3).is_some_and(|c| c == "upstream")).unwrap();
+    assert_eq!(row[..3], ["filler", "Gen3", "x8"]);
+    assert_eq!(row[4..8], [up.tlps, up.dllps, up.payload_bytes, up.wire_bytes].map(|n| n.to_string()));
+    let writes = &report.links[0].transactions.iter().find(|t| t.kind == "dma_write").unwrap();
+    let mean = [writes.kind.to_owned(), writes.requests.to_string(), "mean".into()];
+    let latency = format!("{:.1}", writes.latency_ns_mean);
+    let row = lines.iter().map(|l| cells(l)).find(|c| c.get(1..4) == Some(&mean)).unwrap();
+    assert_eq!(row[4], latency, "{text}");
+    assert!(!text.ends_with('\n') && !text.contains("errors"), "{text}");
+}
+
 /// The tutorial says that a lost frame does no harm.
 #[test]
 fn a_lost_write_is_sent_again() {

@@ -3,14 +3,15 @@
 
 mod suite;
 
+use super::files;
 use super::sizes::Sizes;
-use super::{files, parts};
 use crate::failure::Failure;
 use crate::output;
 use crate::progress;
 use bench::{DEFAULT_SIZES, Plan, Row, tests_named};
 use clap::ValueEnum;
 use lab::schema::{Link, MemoryKind, Pattern};
+use lab::table;
 use lab::values::{Gen, Lanes, MpsBytes, MrrsBytes, RcbBytes};
 use serde::Serialize;
 use std::io::Write;
@@ -351,10 +352,13 @@ fn show(results: &Results<'_>) -> Result<(), Failure> {
         output::table(&header, rows.iter().filter_map(latency_row))?;
     }
     output::text("\nHow long requests took and where, means in ns")?;
-    parts::table(&["test", "size B", "kind", "requests"], rows.iter().flat_map(part_rows).collect())
+    match table::parts(&["test", "size B", "kind", "requests"], rows.iter().flat_map(part_rows).collect()) {
+        Some(table) => output::text(&table),
+        None => Ok(()),
+    }
 }
 
-fn part_rows(row: &Row) -> impl Iterator<Item = parts::Row> {
+fn part_rows(row: &Row) -> impl Iterator<Item = table::PartsRow> {
     row.transactions.iter().map(|t| {
         let head =
             [row.test, &row.size_bytes.to_string(), t.kind, &t.requests.to_string()].map(str::to_owned);

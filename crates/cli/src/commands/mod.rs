@@ -12,7 +12,6 @@ mod lspci;
 mod model;
 mod nettlp;
 mod paper;
-mod parts;
 mod profiles;
 mod report;
 mod run;

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser run`: runs a lab to its end and shows what happened, from `riser-lab`.
 
-use super::{cpu, files, parts};
+use super::{cpu, files};
 use crate::failure::Failure;
 use crate::output;
 use crate::progress;
 use clap::ValueEnum;
 use fabric::{Limits, Side, Stop};
 use indicatif::ProgressBar;
-use lab::report::{HotPlugReport, LinkReport};
-use lab::{Assembly, CaptureOptions, Report};
-use std::collections::BTreeMap;
+use lab::{Assembly, CaptureOptions};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -135,7 +133,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     if args.json {
         output::json(&report)?
     } else {
-        show(&report)?
+        output::text(&report.to_string())?
     }
     match stop {
         Stop::Failed(_) | Stop::NoProgress(_) => Err(Failure::Run(stop.to_string())),
@@ -171,148 +169,5 @@ fn drive(assembly: &mut Assembly, limit_us: Option<u64>) -> Stop {
             bar.set_message(format!("{} simulated, {} TLP-hops", assembly.fabric.now(), totals.tlp_hops));
             bar.tick();
         }
-    }
-}
-
-fn show(report: &Report) -> Result<(), Failure> {
-    output::text(&format!(
-        "{}: {} after {:.3} us; {} events, {} TLP-hops in {:.3} s of CPU",
-        report.lab,
-        report.outcome,
-        report.simulated_ns / 1_000.0,
-        report.events,
-        report.tlp_hops,
-        report.cpu_seconds
-    ))?;
-    output::text("")?;
-    let header = [
-        "slot",
-        "link",
-        "direction",
-        "TLPs",
-        "DLLPs",
-        "payload B",
-        "wire B",
-        "busy %",
-        "Gb/s",
-        "replays",
-        "stalls",
-    ];
-    let rows = report.links.iter().flat_map(|link| {
-        link.directions.iter().map(move |d| {
-            vec![
-                link.slot.clone(),
-                format!("Gen{} x{}", link.generation, link.lanes),
-                d.direction.to_owned(),
-                d.tlps.to_string(),
-                d.dllps.to_string(),
-                d.payload_bytes.to_string(),
-                d.wire_bytes.to_string(),
-                format!("{:.1}", d.utilization * 100.0),
-                format!("{:.3}", d.payload_gbps),
-                d.replays.to_string(),
-                d.credit_stalls.to_string(),
-            ]
-        })
-    });
-    output::table(&header, rows)?;
-    show_errors(report)?;
-    show_hot_plug(report)?;
-    show_transactions(report)?;
-    show_devices(report)
-}
-
-/// A line for each link, and one for the root complex, where a count of errors is not zero.
-fn show_errors(report: &Report) -> Result<(), Failure> {
-    let named = |prefix: &str, counts: Vec<(&str, u64)>| -> Vec<String> {
-        counts.into_iter().map(|(name, n)| format!("{prefix}{name} {n}")).collect()
-    };
-    let of_link = |link: &LinkReport| {
-        let ways = link.directions.iter().map(|d| named(&format!("{} ", d.direction), d.errors()));
-        (link.slot.clone(), ways.collect::<Vec<_>>().concat())
-    };
-    let root = ("root complex".to_owned(), named("", report.root_errors()));
-    let all = report.links.iter().map(of_link).chain([root]);
-    for (n, (place, counts)) in all.filter(|(_, counts)| !counts.is_empty()).enumerate() {
-        let gap = if n == 0 { "\n" } else { "" };
-        output::text(&format!("{gap}errors, {place}: {}", counts.join(", ")))?;
-    }
-    Ok(())
-}
-
-/// A line for each event of slots that are hot-plug capable.
-fn show_hot_plug(report: &Report) -> Result<(), Failure> {
-    if report.hot_plug.is_empty() {
-        return Ok(());
-    }
-    output::text("\nWhat came and went")?;
-    let row = |e: &HotPlugReport| vec![format!("{:.3}", e.at_ns / 1_000.0), e.slot.clone(), e.event.clone()];
-    output::table(&["us", "slot", "event"], report.hot_plug.iter().map(row))
-}
-
-fn show_transactions(report: &Report) -> Result<(), Failure> {
-    output::text("\nHow long transactions took and where, in ns")?;
-    let all = report.links.iter().flat_map(|link| link.transactions.iter().map(move |t| (&link.slot, t)));
-    let rows = all.flat_map(|(slot, t)| {
-        let head = move |which: &str| match which {
-            "mean" => vec![slot.clone(), t.kind.to_owned(), t.requests.to_string(), which.to_owned()],
-            _ => [vec![String::new(); 3], vec![which.to_owned()]].concat(),
-        };
-        t.rows().into_iter().map(move |(which, whole, parts)| (head(which), whole, parts))
-    });
-    parts::table(&["slot", "kind", "requests", ""], rows.collect())
-}
-
-fn show_devices(report: &Report) -> Result<(), Failure> {
-    for device in report.devices.iter().filter(|d| !d.counters.is_empty()) {
-        let (parts, counts): (Vec<_>, Vec<_>) =
-            device.counters.iter().partition(|(name, _)| name.contains('.'));
-        let counts: Vec<String> =
-            counts.into_iter().map(|(name, value)| format!("{name} {}", short(value))).collect();
-        let line = format!("\n{} ({}): {}", device.slot, device.model, counts.join(", "));
-        output::text(line.trim_end_matches([' ', ':']))?;
-        show_parts(&parts)?;
-    }
-    Ok(())
-}
-
-/// What a device shows of several things, such as flows, as `thing.what`: a row for each thing.
-fn show_parts(parts: &[(&String, &serde_json::Value)]) -> Result<(), Failure> {
-    let mut columns: Vec<&str> = Vec::new();
-    let mut rows: Vec<(&str, BTreeMap<&str, String>)> = Vec::new();
-    for (thing, what, value) in parts.iter().filter_map(|(name, value)| split(name, value)) {
-        if !columns.contains(&what) {
-            columns.push(what);
-        }
-        if rows.last().is_none_or(|(last, _)| *last != thing) {
-            rows.push((thing, BTreeMap::new()));
-        }
-        if let Some((_, row)) = rows.last_mut() {
-            row.insert(what, short(value));
-        }
-    }
-    if rows.is_empty() {
-        return Ok(());
-    }
-    let cells = |(thing, row): (&str, BTreeMap<&str, String>)| {
-        let cell = |what: &&str| row.get(what).cloned().unwrap_or_default();
-        std::iter::once(thing.to_owned()).chain(columns.iter().map(cell)).collect()
-    };
-    let header: Vec<&str> = std::iter::once("").chain(columns.iter().copied()).collect();
-    output::table(&header, rows.into_iter().map(cells))
-}
-
-fn split<'a>(
-    name: &'a str,
-    value: &'a serde_json::Value,
-) -> Option<(&'a str, &'a str, &'a serde_json::Value)> {
-    name.rsplit_once('.').map(|(thing, what)| (thing, what, value))
-}
-
-/// A number with three digits behind the point at most; JSON has them all.
-fn short(value: &serde_json::Value) -> String {
-    match value.as_f64().filter(|_| value.is_f64()) {
-        Some(number) => format!("{number:.3}"),
-        None => value.to_string(),
     }
 }
