@@ -2,7 +2,7 @@
 //! Pages and pictures that the faces hand out: self-contained HTML, no network.
 //!
 //! - [`figure`]: line charts as SVG, and a page around one.
-//! - [`report`]: measurements as a page: tables, and figures with values under the pointer.
+//! - [`report`]: measurements as a page: figures with values under the pointer, and tables.
 //! - [`trace`]: a capture as a page: its records as a list, its latencies, tags, throughput and credits as plots.
 //!
 //! What is made here opens from a file, asks for nothing from elsewhere, and is the same bytes for the same input. This

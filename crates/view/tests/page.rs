@@ -51,7 +51,8 @@ fn foreign_text_stays_text() {
     let bytes = page(title, &generate::generated(3));
     let page = text(&bytes);
     assert!(!page.contains("<script>alert"), "the title is markup");
-    assert!(page.contains("<title>&lt;/script&gt;&lt;script&gt;alert(&#39;1 &amp; 2&#39;)&lt;/script&gt;.pcap - riser trace</title>"));
+    // The last part of what might be a path.
+    assert!(page.contains("<title>script&gt;.pcap - riser trace</title>"));
     assert_eq!(meta(page)["title"], title);
 }
 

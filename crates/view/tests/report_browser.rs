@@ -79,6 +79,24 @@ fn figures_are_drawn_and_what_is_missing_is_said() {
 }
 
 #[test]
+fn figures_come_before_tables() {
+    let Some(mut browser) = Turn::take() else { return };
+    browser.open(&page("order"), "");
+    let tops = browser.eval(
+        "['.figure .area', '#tables h2'].map((s) => document.querySelector(s).getBoundingClientRect().top + scrollY)",
+    );
+    let [figure, table] = [0, 1].map(|at| tops[at].as_f64().unwrap());
+    assert!(figure < 450.0 && table > figure, "{tops}");
+    // Tables are a click away.
+    let last = "[...document.querySelectorAll('#contents a')].pop()";
+    assert_eq!(browser.eval(&format!("{last}.textContent")), "Tables");
+    browser.click_on(last);
+    let seen = "(() => { const b = document.querySelector('#tables h2').getBoundingClientRect(); return b.top >= 0 && b.bottom <= innerHeight; })()";
+    assert_eq!(browser.eval(seen), true);
+    no_problems(&mut browser);
+}
+
+#[test]
 fn the_pointer_finds_values() {
     let Some(mut browser) = Turn::take() else { return };
     browser.open(&page("hover"), "");

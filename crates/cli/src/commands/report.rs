@@ -8,13 +8,13 @@ use bench::results::ResultSet;
 use std::path::Path;
 use view::report::{Axis, Bars, Figure, Look, Report, Scale, Series, Table};
 
-/// What a page says of its results before the figures.
+/// What a page says of its results beside the figures.
 pub(crate) struct Head {
     /// The page's title.
     pub(crate) title: String,
     /// What is to be known of all of it.
     pub(crate) notes: Vec<String>,
-    /// Tables above the figures.
+    /// Tables below the figures.
     pub(crate) tables: Vec<Table>,
 }
 

@@ -16,19 +16,20 @@ function loaded() {
   byId("notes").replaceChildren(...app.report.notes.map((note) => make("p", "", note)));
   byId("tables").replaceChildren(...app.report.tables.map(tableSection));
   byId("figures").replaceChildren(...app.report.figures.map(figureSection));
-  byId("contents").replaceChildren(...app.report.figures.map(contentsLink));
+  const figures = app.report.figures.map((figure) => contentsLink(figure.key, figure.title.split(":")[0]));
+  byId("contents").replaceChildren(...figures, ...(app.report.tables.length > 0 ? [contentsLink("tables", "Tables")] : []));
   applyHash();
   listen();
-  const target = app.report.figures.find((figure) => `#${figure.key}` === location.hash);
-  if (target) byId(target.key).scrollIntoView();
+  const target = ["tables", ...app.report.figures.map(({ key }) => key)].find((key) => `#${key}` === location.hash);
+  if (target) byId(target).scrollIntoView();
   pending = drawAll().then(() => (mark.ready = "true"));
 }
 
 // Elements.
 
-function contentsLink(figure) {
-  const link = make("a", "", figure.title.split(":")[0]);
-  link.href = `#${figure.key}`;
+function contentsLink(key, text) {
+  const link = make("a", "", text);
+  link.href = `#${key}`;
   return link;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A report of measurements as one self-contained page: tables and figures, `riser compare --html` and
+//! A report of measurements as one self-contained page: figures and tables, `riser compare --html` and
 //! `riser bench --html`.
 //!
 //! A [`Report`] says what is to be seen; the page draws it with plotly.js, shows the values under the pointer, follows the
@@ -24,10 +24,10 @@ pub struct Report {
     pub title: String,
     /// What is to be known of all of it, a paragraph each.
     pub notes: Vec<String>,
-    /// Tables before the figures.
-    pub tables: Vec<Table>,
     /// The figures.
     pub figures: Vec<Figure>,
+    /// Tables behind the figures.
+    pub tables: Vec<Table>,
 }
 
 /// A table of text and numbers.

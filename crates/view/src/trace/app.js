@@ -15,7 +15,8 @@ const app = {
   cloud: null,
   worst: [],
   pools: null,
-  drawn: 0,
+  /** Resolves when what is selected is shown with its data. */
+  details: null,
 };
 let pending = Promise.resolve();
 
@@ -27,13 +28,20 @@ function start() {
   Object.assign(app, { host: byId("plot"), aside: byId("worst"), summary: byId("summary-view"), go, goToLatency, setFilter });
   app.list = makeList(byId("list"), listSource, (place) => select(rowAt(place), false));
   applyTheme(hashState().theme ?? "auto");
-  byId("title").textContent = meta.title;
-  byId("title").title = meta.title;
+  showTitle(meta.title);
   makeTabs();
   listen();
   showSummary();
   const first = document.querySelector("script.chunk");
   pending = (first ? takeChunk(first) : Promise.resolve()).then(firstPaint);
+}
+
+/** The file's name whole; of the folders before it what there is room for. */
+function showTitle(path) {
+  const at = Math.max(path.lastIndexOf("/"), path.lastIndexOf("\\")) + 1;
+  const name = at === path.length ? 0 : at;
+  byId("title").replaceChildren(make("span", "folder", path.slice(0, name)), make("span", "name", path.slice(name)));
+  byId("title").title = path;
 }
 
 async function takeChunk(element) {
@@ -42,7 +50,17 @@ async function takeChunk(element) {
   mark.rows = String(app.store.count);
 }
 
+/** Makes room for the longest number and time. */
+function fitColumns() {
+  const { store } = app;
+  const room = { number: String(store.number[store.count - 1] ?? 0).length, time: timeText(store.end, store.meta.digits).length };
+  for (const [name, text] of Object.entries({ number: "Frame", time: "Time, µs" })) {
+    byId("rows").style.setProperty(`--${name}`, String(Math.max(room[name], text.length) + 1));
+  }
+}
+
 async function firstPaint() {
+  fitColumns();
   layOut(app.list);
   await new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)));
   mark.firstPaintMs = String(Math.round(performance.now()));
@@ -56,6 +74,7 @@ function loaded() {
       await takeChunk(chunk);
       showSummary();
     }
+    fitColumns();
     layOut(app.list);
     showSummary();
     mark.loadedMs = String(Math.round(performance.now()));
@@ -70,6 +89,7 @@ const listSource = {
   count: () => (app.rows ? app.rows.length : app.store.count),
   cells: (place) => cellsOf(app.store, app.headers, rowAt(place), place > 0 ? rowAt(place - 1) : -1),
   kind: (place) => rowKind(rowAt(place)),
+  tint: (place) => app.headers.tint(rowAt(place)),
 };
 
 function rowKind(row) {
@@ -97,7 +117,7 @@ function select(row, focus = true) {
   app.selected = row;
   mark.selected = row >= 0 ? String(app.store.number[row]) : "";
   selectPlace(app.list, row >= 0 ? placeOf(row, false) : -1);
-  if (row >= 0) showDetails(byId("details"), app.store, app.headers, row, go);
+  if (row >= 0) app.details = showDetails(byId("details"), app.store, app.headers, row, go);
   for (const button of app.aside.querySelectorAll("button[data-row]")) {
     button.className = Number(button.dataset.row) === row ? "current" : "";
   }
@@ -256,12 +276,22 @@ async function drawNow() {
   app.cloud = null;
   if (view.key !== "latency" && view.key !== "cdf") app.aside.replaceChildren();
   const note = await view.draw(app);
-  byId("plot-note").textContent = note;
-  app.host.setAttribute("aria-label", `${view.name}. ${note}`);
+  showNote(view, note);
   listenToPlot();
   markSelected();
   mark.drawn = view.key;
   mark.drawnMs = String(Math.round(performance.now()));
+}
+
+/** A note below the plot; in place of a plot of nothing, large, what is missing. */
+function showNote(view, note) {
+  const { text = note, how = "" } = note;
+  const isEmpty = text !== note;
+  byId("plot-note").textContent = isEmpty ? "" : note;
+  byId("nothing").hidden = !isEmpty;
+  byId("nothing").replaceChildren(make("p", "", isEmpty ? text : ""), ...(how ? [make("code", "", how)] : []));
+  app.host.classList.toggle("empty", isEmpty);
+  app.host.setAttribute("aria-label", `${view.name}. ${text}`);
 }
 
 function setRange(range) {
@@ -383,7 +413,10 @@ const KEYS = {
 function onKey(event) {
   if (event.ctrlKey || event.metaKey || event.altKey || byId("help").open) return;
   if (event.target === byId("expression")) {
-    if (event.key === "Escape") setFilter("");
+    if (event.key === "Escape") {
+      setFilter("");
+      byId("list").focus();
+    }
     if (event.key === "ArrowDown") select(rowAt(app.list.top));
     return;
   }
@@ -400,10 +433,18 @@ function togglePlots() {
   refresh();
 }
 
+/** What was drawn for another size is drawn anew: panels beside the plot come and go. */
+function onPlotSize() {
+  const layout = app.host._fullLayout;
+  if (layout && (layout.width !== app.host.clientWidth || layout.height !== app.host.clientHeight)) refresh();
+}
+
 function listen() {
   byId("filter").addEventListener("submit", (event) => {
     event.preventDefault();
     setFilter(byId("expression").value);
+    // One that cannot be read stays to be mended; else keys are keys again.
+    if (mark.filterError === undefined) byId("list").focus();
   });
   byId("expression").addEventListener("search", () => setFilter(byId("expression").value));
   byId("theme").addEventListener("click", switchTheme);
@@ -411,7 +452,7 @@ function listen() {
   document.addEventListener("keydown", onKey);
   byId("plot-area").addEventListener("pointermove", hover);
   byId("plot-area").addEventListener("pointerleave", () => (byId("tip").hidden = true));
-  window.addEventListener("resize", () => refresh());
+  new ResizeObserver(onPlotSize).observe(app.host);
   window.addEventListener("hashchange", () => applyHash());
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => refresh());
 }
@@ -444,9 +485,12 @@ const interfaceOfPage = {
   setFilter,
   showTab,
   setRange,
+  /** The data bytes of a row that the page keeps; a promise. */
+  payload: (row) => payloadOf(app.store, row),
   /** Resolves when all is read and drawn. */
   idle: async () => {
     await pending;
     await refresh();
+    await app.details;
   },
 };

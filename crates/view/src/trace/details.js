@@ -1,21 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 // The selected row in full: its frame, every field of its header, its bytes, its transaction. Never uses markup made of text.
 
-/** Shows `row` in `host`; `go(row)` selects another one. */
-function showDetails(host, store, headers, row, go) {
-  const sections = [section("Frame", frameFields(store, row))];
+/** Widths of the panel, CSS pixels, from which on a line has 16 bytes of data. */
+const WIDE_PX = 540;
+
+/** Shows `row` in `host`; `go(row)` selects another one. Resolves when its data stand too. */
+async function showDetails(host, store, headers, row, go) {
+  const sections = [];
+  const data = [];
   if (store.kind[row] === KIND.tlp) {
     const family = headers.format(row);
     sections.push(section(`TLP: ${family.name}`, tlpFields(store, headers, row)));
     sections.push(bytesSection("Header bytes", headerDws(store, row)));
-    sections.push(transactionSection(store, headers, row, go));
+    const width = host.clientWidth >= WIDE_PX ? 16 : 8;
+    const request = requestOf(store, row);
+    data.push(dataSection(store, headers, row, width), request < 0 ? null : readSection(store, headers, request, width));
+    sections.push(data[0]?.section, transactionSection(store, headers, row, go), data[1]?.section);
   } else if (store.kind[row] === KIND.dllp) {
     sections.push(section(`DLLP: ${textOf(store, row)}`, dllpFields(store, row)));
     sections.push(bytesSection("Bytes, without CRC", [store.dw[0][row]]));
   } else {
     sections.push(make("p", "said", textOf(store, row)));
   }
+  sections.push(section("Frame", frameFields(store, row)));
   host.replaceChildren(...sections.filter(Boolean));
+  await Promise.all(data.map((part) => part?.done));
 }
 
 function section(title, fields) {
@@ -42,6 +51,7 @@ function frameFields(store, row) {
   return [
     ["Frame", store.number[row] > 0 ? String(store.number[row]) : "none: the file itself"],
     ["Time", store.number[row] > 0 ? `${timeText(store.time[row], store.meta.digits)} µs` : ""],
+    ["Since the one before", row > 0 && store.number[row] > 0 ? deltaText(store.time[row] - store.time[row - 1]) : ""],
     [store.meta.is_virtual ? "In the run" : "UTC", store.number[row] > 0 ? clockText(store, row) : ""],
     ["Interface", face?.name ?? ""],
     ["", face?.description ?? ""],

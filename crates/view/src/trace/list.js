@@ -6,7 +6,8 @@ const ROW_PX = 22;
 const MAX_SCROLL_PX = 8_000_000;
 const CELLS = ["number", "time", "delta", "way", "type", "requester", "tag", "info", "bytes", "status", "latency"];
 
-/** A list in `host` (its `.pane` shows rows, its `.bar` scrolls). `source` has count(), cells(place), kind(place). */
+/** A list in `host` (its `.pane` shows rows, its `.bar` scrolls). `source` has count(), cells(place), kind(place),
+ *  tint(place). */
 function makeList(host, source, onSelect) {
   const list = {
     host,
@@ -128,6 +129,7 @@ function paintRow(list, element, place) {
   element.dataset.place = String(place);
   element.id = `row-${place}`;
   element.className = `row ${list.source.kind(place)}${chosen ? " selected" : ""}`;
+  element.style.setProperty("--kind", `var(--${list.source.tint(place)})`);
   element.setAttribute("aria-rowindex", String(place + 2));
   element.setAttribute("aria-selected", String(chosen));
   if (chosen) list.host.setAttribute("aria-activedescendant", element.id);

@@ -2,25 +2,28 @@
 //! A capture as one self-contained page: `riser trace --html`.
 //!
 //! [`TracePage`] takes record after record and keeps of each what the page shows of it, as columns, deflated in chunks of
-//! [`CHUNK_ROWS`]: about 10 bytes a record, whatever its payload. The page holds the chunks, its own script and style,
-//! and plotly.js. Its first chunk stands before the others, so that the first rows are painted while the rest of the
+//! [`CHUNK_ROWS`]: about 10 bytes a record, and beside them payloads up to a limit. The page holds the chunks, its own script
+//! and style, and plotly.js. Its first chunk stands before the others, so that the first rows are painted while the rest of the
 //! page is still read.
 //!
 //! | in the page | is |
 //! |---|---|
 //! | `meta`, JSON | what stands once: interfaces, paths, texts, the table of formats ([`Meta`](tables::Meta)) |
 //! | chunks | [`columns`]: zlib in base64 |
+//! | payloads | data bytes of TLPs, [bounded](payload): zlib in base64, unpacked when one is looked at |
 //! | plotly.js | zlib in base64; made into a script when the first plot is asked for |
 //!
-//! The payloads of TLPs are not in the page, only how long they are. A Content-Security-Policy forbids it every request.
+//! A Content-Security-Policy forbids it every request.
 //! Nothing foreign reaches the page's markup but through escaping (`page.rs`) or as JSON in which `<` is written `\u003c`.
 
 pub mod columns;
 pub(crate) mod page;
+pub mod payload;
 pub mod tables;
 
 use capture::{Kind, Mark, Outcome, Record, TlpRecord, Tracker};
 use columns::{Columns, Row};
+use payload::Payloads;
 use std::io::{self, Write};
 use tables::Tables;
 use tlp::Body;
@@ -50,6 +53,7 @@ pub struct TracePage {
     tables: Tables,
     tracker: Tracker,
     chunks: Vec<Vec<u8>>,
+    payloads: Payloads,
     rows: u64,
     hidden: u64,
 }
@@ -64,6 +68,7 @@ impl TracePage {
             tables: Tables::new(),
             tracker: Tracker::new(),
             chunks: Vec::new(),
+            payloads: Payloads::default(),
             rows: 0,
             hidden: 0,
         }
@@ -103,8 +108,10 @@ impl TracePage {
         if self.columns.rows() > 0 {
             self.chunks.push(self.columns.take_packed());
         }
-        let meta = self.tables.meta(&self.title, self.rows, self.hidden, self.tracker.matcher().counts());
-        page::write(&self.title, &meta, &self.chunks, out)
+        let (shares, payloads) = self.payloads.finish();
+        let counts = self.tracker.matcher().counts();
+        let meta = self.tables.meta(&self.title, self.rows, self.hidden, counts, shares);
+        page::write(&self.title, &meta, &self.chunks, &payloads, out)
     }
 
     fn row(&mut self, record: &Record<'_>) -> Row {
@@ -154,6 +161,7 @@ impl TracePage {
         }
         row.kind |= columns::TLP | kind_bits(tlp);
         row.held = tlp.data.len() as u32;
+        self.payloads.push(self.rows, tlp.data);
         row.text = self.beside(tlp);
     }
 

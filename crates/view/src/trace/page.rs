@@ -18,6 +18,7 @@ pub(crate) const SHELL: Shell = Shell {
         include_str!("tlp.js"),
         include_str!("filter.js"),
         include_str!("list.js"),
+        include_str!("payload.js"),
         include_str!("details.js"),
         include_str!("series.js"),
         include_str!("credits.js"),
@@ -27,13 +28,20 @@ pub(crate) const SHELL: Shell = Shell {
     ],
 };
 
-/// Writes the page: everything up to the first chunk and a start of the script before the other chunks.
+/// Writes the page: everything up to the first chunk and a start of the script before the other chunks, and these before
+/// the payloads.
 ///
 /// # Errors
 /// Those of `out`.
-pub(super) fn write(title: &str, meta: &Meta, chunks: &[Vec<u8>], out: impl Write) -> io::Result<()> {
+pub(super) fn write(
+    title: &str,
+    meta: &Meta,
+    chunks: &[Vec<u8>],
+    payloads: &[Vec<u8>],
+    out: impl Write,
+) -> io::Result<()> {
     let mut out = BufWriter::new(out);
-    SHELL.write_head(title, &mut out)?;
+    SHELL.write_head(file_name(title), &mut out)?;
     page::write_data("meta", meta, &mut out)?;
     for (place, chunk) in chunks.iter().enumerate() {
         writeln!(out, "<script type=\"text/plain\" class=\"chunk\">{}</script>", STANDARD.encode(chunk))?;
@@ -41,5 +49,14 @@ pub(super) fn write(title: &str, meta: &Meta, chunks: &[Vec<u8>], out: impl Writ
             writeln!(out, "<script>riser.start();</script>")?;
         }
     }
+    for payload in payloads {
+        writeln!(out, "<script type=\"text/plain\" class=\"payload\">{}</script>", STANDARD.encode(payload))?;
+    }
     page::write_end(&mut out)
+}
+
+/// The last part of a path: what a tab of a browser has room for.
+fn file_name(path: &str) -> &str {
+    let name = path.rsplit(['/', '\\']).next().unwrap_or_default();
+    if name.is_empty() { path } else { name }
 }

@@ -6,10 +6,12 @@ const MAX_MARKERS = 3000;
 const MARGIN = { l: 70, r: 16, t: 10, b: 40 };
 const PLOT_CONFIG = { displayModeBar: false, responsive: false, doubleClick: "reset", showTips: false };
 
-const CLASS_COLOURS = { P: "posted", NP: "nonposted", Cpl: "completion", dllp: "dllp", bad: "bad" };
+/** A class has the colour of the kind that it mostly is. */
+const CLASS_COLOURS = { P: "write", NP: "read", Cpl: "completion" };
 const CLASS_NAMES = { P: "posted", NP: "non-posted", Cpl: "completions" };
 const SYMBOLS = { NP: "triangle-right", Cpl: "diamond", P: "x" };
-const OTHER_COLOURS = ["nonposted", "completion", "posted", "accent", "bad", "dllp"];
+/** Colours of what is no kind of TLP, such as requesters. */
+const SERIES_COLOURS = 6;
 
 /** A layout with `rows` plots one above the other, all of one x axis. `yTitles` has one for each. */
 function layoutOf(xAxis, yTitles, more = {}) {
@@ -64,25 +66,8 @@ function cloudTraces(groups, scale, many) {
     yaxis: group.facet === 0 ? "y" : `y${group.facet + 1}`,
     x: many ? [null] : group.x.map((x) => x / scale.x),
     y: many ? [null] : group.y.map((y) => y / scale.y),
-    marker: { size: many ? 9 : 7, symbol: SYMBOLS[group.class] ?? "circle", color: group.colour, opacity: 0.85 },
+    marker: { size: many ? 9 : 7, symbol: SYMBOLS[group.class] ?? "circle", color: colour(group.tint), opacity: 0.85 },
   }));
-}
-
-/** The colour of the `nth` type of a class: the first has that of the class. */
-function typeColour(className, nth) {
-  const own = CLASS_COLOURS[className];
-  return colour(nth === 0 ? own : OTHER_COLOURS.filter((name) => name !== own)[(nth - 1) % 5]);
-}
-
-/** Gives each group its colour. */
-function colourGroups(groups) {
-  const seen = {};
-  for (const group of groups) {
-    const names = (seen[group.class] ??= []);
-    if (!names.includes(group.name)) names.push(group.name);
-    group.colour = typeColour(group.class, names.indexOf(group.name));
-  }
-  return groups;
 }
 
 /** What stands over the left of each of some plots, one above the other. */
@@ -109,7 +94,7 @@ function facetPicture(host, groups, scale, facet) {
   const place = placer(host, scale, facet);
   for (const group of groups) {
     const counts = countPixels(canvas, group, place);
-    tintPixels(new Uint32Array(image.data.buffer), counts, pixelColour(group.colour));
+    tintPixels(new Uint32Array(image.data.buffer), counts, pixelColour(colour(group.tint)));
   }
   context.putImageData(image, 0, 0);
   const yref = `${facet === 0 ? "y" : `y${facet + 1}`} domain`;

@@ -23,16 +23,17 @@ function requestsOf(store, rows) {
   return requests;
 }
 
-/** Points, gathered by group: each group has `name`, `class`, `facet`, and x, y and row of its points. */
+/** Points, gathered by group: each group has `name`, `class`, `tint`, `facet`, and x, y and row of its points. */
 class Groups {
   constructor() {
     this.byKey = new Map();
   }
-  add(name, className, facet, x, y, row) {
+  add(headers, facet, x, y, row) {
+    const name = headers.typeName(row);
     const key = `${facet} ${name}`;
     let group = this.byKey.get(key);
     if (!group) {
-      group = { name, class: className, facet, x: [], y: [], row: [] };
+      group = { name, class: headers.className(row), tint: headers.tint(row), facet, x: [], y: [], row: [] };
       this.byKey.set(key, group);
     }
     group.x.push(x);
@@ -49,7 +50,7 @@ function latencyPoints(store, headers, rows) {
   const groups = new Groups();
   for (const request of requestsOf(store, rows)) {
     const latency = store.response[request];
-    if (latency >= 0) groups.add(headers.typeName(request), "NP", 0, store.time[request], latency, request);
+    if (latency >= 0) groups.add(headers, 0, store.time[request], latency, request);
   }
   return groups;
 }
@@ -82,18 +83,14 @@ function tagPoints(store, headers, rows, most) {
   forRows(store, rows, (row) => {
     if (!tagged(row)) return;
     const facet = apart ? ids.get(headers.requester(row)) : 0;
-    groups.add(headers.typeName(row), headers.className(row), facet, store.time[row], headers.tag(row), row);
+    groups.add(headers, facet, store.time[row], headers.tag(row), row);
   });
   return { groups, names: apart ? [...ids.keys()].map(idText) : [`${ids.size} requesters`] };
 }
 
-/** Sorted latencies by type of request. */
+/** Sorted latencies by type of request: { name, tint, sorted }. */
 function latenciesByType(store, headers, rows) {
-  const types = new Map();
-  for (const group of latencyPoints(store, headers, rows).list()) {
-    types.set(group.name, Float64Array.from(group.y).sort());
-  }
-  return types;
+  return latencyPoints(store, headers, rows).list().map(({ name, tint, y }) => ({ name, tint, sorted: Float64Array.from(y).sort() }));
 }
 
 /** The value that a share `q` of sorted values is at most: the smallest with at least that many, none interpolated. */

@@ -3,6 +3,7 @@
 //! All bounded; what is beyond a bound shares one entry that says so.
 
 use super::columns::COLUMNS;
+use super::payload::Share;
 use capture::matcher::Counts;
 use capture::{Interface, Record, Timestamp};
 use serde::Serialize;
@@ -119,7 +120,14 @@ impl Tables {
 
     /// The page's `meta`.
     #[must_use]
-    pub fn meta(&self, title: &str, rows: u64, hidden: u64, transactions: Counts) -> Meta {
+    pub fn meta(
+        &self,
+        title: &str,
+        rows: u64,
+        hidden: u64,
+        transactions: Counts,
+        payloads: Vec<Share>,
+    ) -> Meta {
         let mut texts = vec![String::new(); self.texts.len()];
         for (text, number) in &self.texts {
             texts[*number as usize - 1].clone_from(text);
@@ -139,6 +147,7 @@ impl Tables {
             formats: FORMATS.iter().map(MetaFormat::new).collect(),
             statuses: (0..8).map(|bits| capture::render::status_name(Status::from_bits(bits))).collect(),
             transactions,
+            payloads,
         }
     }
 }
@@ -164,6 +173,8 @@ pub struct Meta {
     /// Names of Completion Status by its three bits.
     statuses: Vec<&'static str>,
     transactions: Counts,
+    /// A block of data bytes for each that is not 0.
+    payloads: Vec<Share>,
 }
 
 #[derive(Serialize)]

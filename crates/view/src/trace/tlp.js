@@ -53,6 +53,7 @@ function makeHeaders(store) {
   };
   headers.typeName = (row) => typeName(store, headers, row);
   headers.className = (row) => className(store, headers, row);
+  headers.tint = (row) => tintOf(store, headers, row);
   headers.requestBytes = (row) => requestBytes(headers, row);
   headers.lead = (row) => leadOf(headers, row);
   headers.lane = makeLanes(store);
@@ -83,6 +84,23 @@ function className(store, headers, row) {
       return "bad";
     default:
       return "other";
+  }
+}
+
+/** The name of the colour that a row has wherever it is shown: one for each kind of TLP, and `dllp`, `bad`. */
+function tintOf(store, headers, row) {
+  const format = headers.format(row);
+  if (!format) return store.kind[row] === KIND.bad ? "bad" : "dllp";
+  switch (format.family) {
+    case "memory":
+      if (format.has_data) return format.class === "P" ? "write" : "deferrable";
+      return format.name === "MRd" ? "read" : "locked";
+    case "config":
+      return format.has_data ? "config-write" : "config-read";
+    case "completion":
+      return format.has_data ? "completion" : "status";
+    default:
+      return format.family;
   }
 }
 

@@ -30,6 +30,11 @@ function rangeInView(app) {
   return [-end * 0.01, end * 1.01];
 }
 
+/** What a plot of nothing says, and the command that would give it something. */
+function nothing(text, how = "") {
+  return { text, how };
+}
+
 /** The points of groups that are within a range of time. */
 function groupsWithin(groups, [from, to]) {
   const inside = groups.list().map((group) => {
@@ -54,7 +59,6 @@ async function drawCloud(app, groups, yAxis, yScale, extra = () => []) {
   const range = rangeInView(app);
   const { unit, axis: xAxis } = timeAxis(range);
   const inside = groupsWithin(groups, range);
-  colourGroups(inside);
   const scale = { x: unit.ps, y: yScale };
   const many = pointsOf(inside) > MAX_MARKERS;
   const titles = (yAxis.names ?? [""]).map(() => yAxis.title);
@@ -76,9 +80,10 @@ async function drawLatency(app) {
   const ends = log ? [Math.log10((least / unit.ps) * 0.8), Math.log10((most / unit.ps) * 1.25)] : [0, (most / unit.ps) * 1.08 || 1];
   const more = { type: log ? "log" : "linear", range: ends, rangemode: "normal" };
   app.worst = worstLatencies(app.store, app.rows, 20);
-  const any = await drawCloud(app, points, { title: `Latency, ${unit.name}`, more }, unit.ps, (scale) => [worstTrace(app, scale, range)]);
+  // Before the plot: they take of its room.
   showWorst(app);
-  return any ? "" : "No request was answered.";
+  const any = await drawCloud(app, points, { title: `Latency, ${unit.name}`, more }, unit.ps, (scale) => [worstTrace(app, scale, range)]);
+  return any ? "" : nothing("No request was answered.");
 }
 
 // The worst are drawn as themselves, however many points there are.
@@ -112,27 +117,27 @@ function showWorst(app) {
 
 async function drawDistribution(app) {
   const types = latenciesByType(app.store, app.headers, app.rows);
-  const most = [...types.values()].reduce((m, sorted) => Math.max(m, sorted[sorted.length - 1]), 0);
+  const most = types.reduce((m, { sorted }) => Math.max(m, sorted[sorted.length - 1]), 0);
   const unit = unitOf(most / 2);
   const tail = app.options.tail;
-  const traces = [...types].map(([name, sorted], i) => {
+  const traces = types.map(({ name, tint, sorted }) => {
     const { x, y } = distribution(sorted, 1000);
     const shares = tail ? y.map((share) => 1 - share + 1 / sorted.length) : y;
     return {
-      type: "scatter", mode: "lines", name, x: x.map((ps) => ps / unit.ps), y: shares, line: { shape: "hv", width: 2, color: typeColour("NP", i) },
+      type: "scatter", mode: "lines", name, x: x.map((ps) => ps / unit.ps), y: shares, line: { shape: "hv", width: 2, color: colour(tint) },
       hovertemplate: tail ? "%{y:.3~p} take %{x} or longer" : "%{y:.4~p} within %{x}",
     };
   });
   const y = tail ? { type: "log", exponentformat: "power", dtick: 1 } : { tickformat: ".0%", range: [0, 1.02] };
   const xAxis = axis(`Latency, ${unit.name}`, { rangemode: "tozero", hoverformat: ",.6~f", ticksuffix: "", type: tail ? "log" : "linear" });
-  await draw(app.host, traces, layoutOf(xAxis, [tail ? "Share that takes as long" : "Share of requests"], { y, hovermode: "x" }));
   showQuantiles(app, types);
-  return types.size > 0 ? "" : "No request was answered.";
+  await draw(app.host, traces, layoutOf(xAxis, [tail ? "Share that takes as long" : "Share of requests"], { y, hovermode: "x" }));
+  return types.length > 0 ? "" : nothing("No request was answered.");
 }
 
 function showQuantiles(app, types) {
   const children = [];
-  for (const [name, sorted] of types) {
+  for (const { name, sorted } of types) {
     children.push(make("h3", "", `${name}, ${grouped(sorted.length)}`));
     const shares = [["least", 0], ["median", 0.5], ["90 %", 0.9], ["99 %", 0.99], ["99.9 %", 0.999], ["most", 1]];
     for (const [label, share] of shares) {
@@ -152,7 +157,7 @@ async function drawTags(app) {
   const more = { range: [-room, tags + room], rangemode: "normal", zeroline: false };
   const spans = (scale, inside, many) => (many ? [] : spanTraces(app.store, inside, scale));
   const any = await drawCloud(app, groups, { title: "Tag", more, names: names.length > 1 ? names : undefined }, 1, spans);
-  return any ? "" : "No requests that are answered, and no completions.";
+  return any ? "" : nothing("No requests that are answered, and no completions.");
 }
 
 // From each request to its last completion: how long its tag is in use.
@@ -185,7 +190,7 @@ async function drawThroughput(app) {
   const named = new Set();
   const traces = shown.flatMap(([, classes], i) => rateTraces(classes, x, i, named));
   await drawLanes(app, xAxis, "Gb/s", shown.map(([lane]) => headers.lane.list[lane].name), traces);
-  if (lanes.size === 0) return "No TLPs.";
+  if (lanes.size === 0) return nothing("No TLPs.");
   const more = lanes.size > MAX_LANES ? `; the busiest ${MAX_LANES} of ${lanes.size} directions` : "";
   return `${app.options.dataOnly ? "Data" : "TLPs, header to digest"}, mean of ${duration(width)}${more}`;
 }
@@ -233,11 +238,11 @@ async function drawOutstanding(app) {
   const { unit, axis: xAxis } = timeAxis(range);
   const series = outstanding(app.store, app.headers, app.rows, most);
   const traces = series.flatMap(({ name, steps }, i) => {
-    const look = { name, colour: colour(OTHER_COLOURS[i % 6]), dash: i >= 6 ? "dot" : "solid", yaxis: "y", showlegend: true };
+    const look = { name, colour: colour(`series${i % SERIES_COLOURS}`), dash: i >= SERIES_COLOURS ? "dot" : "solid", yaxis: "y", showlegend: true };
     return stepTraces(app, steps, range, unit, 1, look);
   });
   await draw(app.host, traces, layoutOf(xAxis, ["Requests that wait"], { hovermode: "x unified" }));
-  return series.length > 0 ? `By requester${bandNote(traces)}` : "No requests that are answered.";
+  return series.length > 0 ? `By requester${bandNote(traces)}` : nothing("No requests that are answered.");
 }
 
 /** Steps as they are; of many their mean, with a band from the least to the most. */
@@ -267,12 +272,12 @@ async function drawCredits(app) {
   const known = new Set();
   const traces = shown.flatMap(({ series }, i) => series.flatMap((s) => {
     const yaxis = i === 0 ? "y" : `y${i + 1}`;
-    const look = { name: s.name, colour: colour(CLASS_COLOURS[s.class]), yaxis, showlegend: isNewIn(known, s.name) };
+    const look = { name: s.name, colour: colour(s.tint), yaxis, showlegend: isNewIn(known, s.name) };
     return stepTraces(app, s.steps, range, unit, what === "data" ? 16 : 1, look);
   }));
   const label = { data: "data left, B", header: "headers left", unacked: "sent, no Ack, B" }[what];
   await drawLanes(app, xAxis, label, shown.map(({ name }) => name), traces);
-  return creditNote(app, lanes, what) + bandNote(traces);
+  return lanes.length > 0 ? creditNote(lanes, what) + bandNote(traces) : noCredits(app, what);
 }
 
 /** The least that a lane has had of any of its series, as a share of the most: the scarcest come first. */
@@ -290,21 +295,25 @@ function creditLanes(app, part) {
   for (const pool of app.pools) {
     if (pool[part].infinite) continue;
     if (!byLane.has(pool.lane)) byLane.set(pool.lane, []);
-    byLane.get(pool.lane).push({ name: pool.name, class: pool.class, steps: pool[part].steps, relative: !pool.initialized });
+    byLane.get(pool.lane).push({ name: pool.name, tint: CLASS_COLOURS[pool.class], steps: pool[part].steps, relative: !pool.initialized });
   }
   return [...byLane].map(([lane, series]) => ({ name: app.headers.lane.list[lane].name, series }));
 }
 
 function unackedLanes(app) {
   const lanes = unacknowledged(app.store, app.headers);
-  return [...lanes].map(([lane, { steps }]) => ({ name: app.headers.lane.list[lane].name, series: [{ name: "TLPs", class: "NP", steps }] }));
+  return [...lanes].map(([lane, { steps }]) => ({ name: app.headers.lane.list[lane].name, series: [{ name: "TLPs", tint: "accent", steps }] }));
 }
 
-function creditNote(app, lanes, what) {
-  if (lanes.length === 0) {
-    if (what === "unacked") return "This capture holds no Acks: record one with DLLPs.";
-    return app.pools.length > 0 ? "All credits advertised are infinite." : "This capture holds no flow-control DLLPs: record one with DLLPs.";
-  }
+/** Why there is nothing to draw, and what would give something. */
+function noCredits(app, what) {
+  const how = "riser run LAB.toml --capture OUT.pcapng --dllps";
+  if (what === "unacked") return nothing("This capture holds no Acks. Record DLLPs beside TLPs:", how);
+  if (app.pools.length > 0) return nothing("All credits that are advertised are infinite.");
+  return nothing("This capture holds no flow-control DLLPs. Record them beside TLPs:", how);
+}
+
+function creditNote(lanes, what) {
   if (what === "unacked") return "Sent, and named by no Ack yet";
   const relative = lanes.some(({ series }) => series.some((s) => s.relative));
   return relative ? "No InitFC was captured: 0 is the most that was seen" : "Seen at the tap; infinite credits are not shown";

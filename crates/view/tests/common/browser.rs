@@ -185,10 +185,22 @@ impl Browser {
 
     /// Presses a key.
     pub(crate) fn key(&mut self, key: &str) {
+        let (text, code) = match key {
+            "Enter" => ("\r", 13),
+            key if key.len() == 1 => (key, 0),
+            _ => ("", 0),
+        };
         for kind in ["keyDown", "keyUp"] {
-            let text = if kind == "keyDown" && key.len() == 1 { key } else { "" };
-            self.call("Input.dispatchKeyEvent", json!({"type": kind, "key": key, "text": text}));
+            let text = if kind == "keyDown" { text } else { "" };
+            let params = json!({"type": kind, "key": key, "text": text, "windowsVirtualKeyCode": code});
+            self.call("Input.dispatchKeyEvent", params);
         }
+    }
+
+    /// Gives the view another size, CSS pixels; its own again with 0.
+    pub(crate) fn size(&mut self, width: u32, height: u32) {
+        let params = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
+        self.call("Emulation.setDeviceMetricsOverride", params);
     }
 
     /// Writes what is seen to a PNG.

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test uses its part")]
 
 pub(crate) mod browser;
+pub(crate) mod exchange;
 pub(crate) mod generate;
 pub(crate) mod report;
 pub(crate) mod types;

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A capture as a tap of riser writes it with DLLPs, in memory: writes and reads with data, a request that is damaged,
+//! refused and sent again, Acks, and 100 ms in which only flow control is told.
+
+use capture::writer::InterfaceId;
+use capture::{Direction, Mark, Origin, Writer};
+use tlp::{
+    Bdf, Body, Completion, Data, Dllp, MemoryOp, MemoryRequest, PayloadPool, Repr, Span, Status, Tag, Time,
+    Tlp,
+};
+
+/// What a read of [`READ_AT`] brings.
+pub(crate) const READ: &[u8] = b"0123456789";
+/// Six bytes before a boundary of 64: two completions answer it.
+pub(crate) const READ_AT: u64 = 0x103a;
+/// What the first write carries, at an address that is no multiple of four.
+pub(crate) const WRITTEN: &[u8] = b"riser";
+pub(crate) const WRITTEN_AT: u64 = 0x1_0000_2003;
+/// How long nothing but flow control is on the link.
+pub(crate) const IDLE_PS: u64 = 100_000_000_000;
+/// Between two frames.
+const GAP_PS: u64 = 50_000;
+
+const DEVICE: Bdf = Bdf::from_bits(0x0100);
+
+struct Exchange {
+    writer: Writer<Vec<u8>>,
+    pool: PayloadPool,
+    up: InterfaceId,
+    down: InterfaceId,
+    now: u64,
+}
+
+/// The capture: `bursts` times the same, [`IDLE_PS`] apart.
+pub(crate) fn exchange(bursts: u64) -> Vec<u8> {
+    let mut writer = Writer::new(Vec::new()).expect("memory");
+    let up = writer.tap(0, Direction::Upstream, "device to root port").expect("memory");
+    let down = writer.tap(0, Direction::Downstream, "root port to device").expect("memory");
+    let mut exchange = Exchange { writer, pool: PayloadPool::new(), up, down, now: 0 };
+    for burst in 0..bursts {
+        if burst > 0 {
+            exchange.idle();
+        }
+        exchange.burst(burst);
+    }
+    exchange.writer.finish().expect("memory")
+}
+
+impl Exchange {
+    fn burst(&mut self, burst: u64) {
+        let (up, down) = (burst * 3, burst * 2);
+        let good = |place| Mark { place: Some(place), ..Mark::default() };
+        let damaged = |place| Mark { damaged: true, ..good(place) };
+        self.tlp(true, request(MemoryOp::Write, WRITTEN_AT, WRITTEN.len() as u32), WRITTEN, good(up));
+        self.tlp(true, request(MemoryOp::Read, READ_AT, READ.len() as u32), &[], damaged(up + 1));
+        self.dllp(false, Dllp::Nak { sequence: up as u16 & 0xfff });
+        self.tlp(true, request(MemoryOp::Read, READ_AT, READ.len() as u32), &[], good(up + 1));
+        self.tlp(false, completion(0x3a, 10, 2), &READ[..6], good(down));
+        self.dllp(true, Dllp::Ack { sequence: down as u16 & 0xfff });
+        self.tlp(false, completion(0x40, 4, 1), &READ[6..], good(down + 1));
+        self.dllp(false, Dllp::Ack { sequence: (up + 1) as u16 & 0xfff });
+        self.dllp(true, Dllp::Ack { sequence: (down + 1) as u16 & 0xfff });
+        // Nobody answers the last one, nor acknowledges it.
+        self.tlp(true, request(MemoryOp::Read, READ_AT + 0x1000, 4), &[], good(up + 2));
+    }
+
+    /// UpdateFCs every 30 us, as links send them (`PCIe 5.0 §2.6.1.2`); a tenth of them.
+    fn idle(&mut self) {
+        let end = self.now + IDLE_PS;
+        while self.now + 300_000_000 < end {
+            self.now += 300_000_000;
+            let dw: u32 = 0x8010_0400;
+            let [a, b, c, d] = dw.to_be_bytes();
+            let [e, f] = tlp::crc::dllp([a, b, c, d]).to_be_bytes();
+            self.dllp(false, Dllp::parse(&[a, b, c, d, e, f]).expect("flow control"));
+        }
+        self.now = end;
+    }
+
+    fn tlp(&mut self, up: bool, body: Body, bytes: &[u8], mark: Mark) {
+        let repr = Repr::new(body);
+        assert_eq!(repr.data_lanes().len(), bytes.len());
+        let data = if bytes.is_empty() { Data::NONE } else { Data::Carried(self.pool.copy(bytes)) };
+        let interface = if up { self.up } else { self.down };
+        let (tlp, time) = (Tlp::new(repr, data), Time::from_ps(self.now));
+        self.writer.write_tlp_marked(interface, time, &tlp, Origin::Device, mark).expect("memory");
+        self.now += GAP_PS;
+    }
+
+    fn dllp(&mut self, up: bool, dllp: Dllp) {
+        let interface = if up { self.up } else { self.down };
+        self.writer.write_dllp(interface, Time::from_ps(self.now), &dllp).expect("memory");
+        self.now += GAP_PS;
+    }
+}
+
+fn request(op: MemoryOp, address: u64, len: u32) -> Body {
+    let span = Span::covering(address, len).expect("within 4 KiB");
+    Body::Memory(MemoryRequest { op, requester: DEVICE, tag: Tag::from_bits(7), span })
+}
+
+fn completion(lower_address: u8, byte_count: u16, length_dw: u16) -> Body {
+    Body::Completion(Completion {
+        locked: false,
+        completer: Bdf::default(),
+        requester: DEVICE,
+        tag: Tag::from_bits(7),
+        status: Status::Success,
+        bcm: false,
+        byte_count,
+        lower_address,
+        length_dw: Some(length_dw),
+    })
+}
