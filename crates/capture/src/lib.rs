@@ -7,6 +7,7 @@
 //! - [`matcher`]: requests with their completions. - [`sequence`]: what a link does with each TLP: taken, or sent again.
 //! - [`transactions`]: whole transactions, with Acks and replays. - [`filter`]: which of them to show.
 //! - [`stats`]: what a capture holds. - [`series`]: how that changes over time. - [`credits`]: flow control, TLP by TLP.
+//! - [`names`]: what TLPs mean to the functions that they reach.
 //! - [`render`]: a line or a JSON object a record. - [`perfetto`]: a capture for the Perfetto viewer.
 //!
 //! All of `riser trace` but its command line:
@@ -35,6 +36,7 @@ pub mod decode;
 pub mod encap;
 pub mod filter;
 pub mod matcher;
+pub mod names;
 pub mod perfetto;
 pub mod reader;
 pub mod render;
@@ -51,6 +53,7 @@ pub use decode::{Bad, Ecrc, Kind, Record, TlpRecord};
 pub use encap::{Origin, PortScheme};
 pub use filter::{Filter, FilterError, Sieve};
 pub use matcher::{Match, Matcher, Transaction};
+pub use names::{DeviceRegister, DeviceRegisters, Meaning, Names};
 pub use reader::{Direction, Fault, Frame, Interface, Item, Mark, OpenError, Reader, open};
 pub use stats::Stats;
 pub use time::{Resolution, Timestamp};

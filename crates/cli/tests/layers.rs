@@ -11,7 +11,7 @@ const LEVELS: [(&str, u32); 16] = [
     ("riser-tlp", 0),
     ("riser-config", 1),
     ("riser-link", 1),
-    ("riser-capture", 1),
+    ("riser-capture", 2),
     ("riser-model", 1),
     ("riser-device", 2),
     ("riser-devices", 3),

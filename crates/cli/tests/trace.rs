@@ -224,6 +224,52 @@ fn retries_are_the_replays_of_the_links() {
     assert!(lost.lines().count() > 20 && lost.lines().all(|line| line.ends_with(" on the way]")), "{lost}");
 }
 
+/// What the lab's enumeration and its driver say, by name: in the list, as JSON, and for transactions.
+#[test]
+fn tlps_are_shown_with_what_they_mean() {
+    let file = lab_capture("ping.toml", "trace-means.pcapng");
+    let text = riser_ok(&["trace", &file]);
+    let transactions = riser_ok(&["trace", "--transactions", &file]);
+    for (meaning, count) in [
+        ("BAR 4: sizing", 1),
+        ("BAR 4 = 0x80000000", 1),
+        ("Command: Memory Space Enable, Bus Master Enable, SERR# Enable", 1),
+        ("MSI Message Control: MSI Enable, Multiple Message Enable 1", 1),
+        ("01:00.0 BAR 4 TX ring = 0x1000", 1),
+        ("01:00.0 BAR 4 TX index (doorbell) = 0x2", 1),
+        ("MSI of 01:00.0, vector 0", 2),
+        ("MSI of 01:00.0, vector 1", 2),
+    ] {
+        let line = format!("; {meaning}");
+        assert_eq!(text.lines().filter(|shown| shown.ends_with(&line)).count(), count, "{meaning}");
+        assert_eq!(transactions.lines().filter(|shown| shown.ends_with(&line)).count(), count, "{meaning}");
+    }
+    let lines = json_lines(&riser_ok(&["trace", "--json", &file]));
+    let interrupts: Vec<&Value> = lines.iter().filter(|line| line["interrupt"] == "MSI").collect();
+    assert_eq!(interrupts.len(), 4);
+    assert_eq!((&interrupts[0]["function"], &interrupts[0]["vector"]), (&"01:00.0".into(), &0.into()));
+    let of_transactions = json_lines(&riser_ok(&["trace", "--transactions", "--json", &file]));
+    let means = |line: &&Value| line["means"] == "MSI of 01:00.0, vector 1";
+    assert_eq!(of_transactions.iter().filter(means).count(), 2);
+    assert_eq!(lines.iter().filter(means).count(), 2);
+}
+
+#[test]
+fn data_in_hexadecimal_and_as_text() {
+    let file = capture("data.pcap", &[MRD, CPLD]);
+    let file = file.to_str().unwrap();
+    let text = riser_ok(&["trace", "-x", file]);
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 3, "{text}");
+    assert_eq!(lines[2], "\t0x0000:  0011 2233 4455 6677                      ..\"3DUfw");
+    assert_eq!(riser_ok(&["trace", file]).lines().count(), 2);
+    let of = |args: &[&str]| json_lines(&riser_ok(args)).pop().unwrap();
+    assert_eq!(of(&["trace", "--json", "-x", file])["data"], "0011223344556677");
+    assert_eq!(of(&["trace", "--json", "-x", file, file])["data"], "0011223344556677");
+    assert_eq!(of(&["trace", "--json", file]).get("data"), None);
+    assert_eq!(riser(&["trace", "-x", "--stats", file]).code, 2);
+}
+
 #[test]
 fn filters_apply_to_every_view() {
     let file = lab_capture("ping.toml", "trace-filter.pcapng");

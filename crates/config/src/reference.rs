@@ -24,6 +24,48 @@ pub fn structures() -> Vec<Structure> {
     all
 }
 
+/// The structure of a capability, by its ID; `None` where no table names it.
+#[must_use]
+pub const fn capability(id: u8) -> Option<Structure> {
+    Some(match id {
+        pm::ID => pm::TABLE,
+        msi::ID => msi::TABLE,
+        vendor::ID => vendor::TABLE,
+        ssid::ID => ssid::TABLE,
+        pcie::ID => pcie::TABLE,
+        msix::ID => msix::TABLE,
+        _ => return None,
+    })
+}
+
+/// The structure of an extended capability, by its ID; `None` where no table names it.
+#[must_use]
+pub const fn extended_capability(id: u16) -> Option<Structure> {
+    Some(match id {
+        ext::aer::ID => ext::aer::TABLE,
+        ext::vc::ID => ext::vc::TABLE,
+        ext::serial::ID => ext::serial::TABLE,
+        ext::vendor::ID => ext::vendor::TABLE,
+        ext::acs::ID => ext::acs::TABLE,
+        ext::ari::ID => ext::ari::TABLE,
+        ext::ats::ID => ext::ats::TABLE,
+        ext::sriov::ID => ext::sriov::TABLE,
+        ext::pri::ID => ext::pri::TABLE,
+        ext::resizable::ID => ext::resizable::TABLE,
+        ext::ltr::ID => ext::ltr::TABLE,
+        ext::secondary::ID => ext::secondary::TABLE,
+        ext::pasid::ID => ext::pasid::TABLE,
+        ext::dpc::ID => ext::dpc::TABLE,
+        ext::l1ss::ID => ext::l1ss::TABLE,
+        ext::ptm::ID => ext::ptm::TABLE,
+        ext::data_link_feature::ID => ext::data_link_feature::TABLE,
+        ext::physical_16::ID => ext::physical_16::TABLE,
+        ext::margining::ID => ext::margining::TABLE,
+        ext::physical_32::ID => ext::physical_32::TABLE,
+        _ => return None,
+    })
+}
+
 /// Bits that software may write to no effect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Inert {

@@ -202,6 +202,38 @@ impl Word {
     pub const fn register(&self, value: u32) -> Register {
         Register::of(self.fields, value)
     }
+
+    /// The names of those of its registers that have one of `bits`, without what the table notes in brackets. All of them,
+    /// where their fields do not tell which bits each has.
+    #[must_use]
+    pub fn name_of(&self, bits: u32) -> &'static str {
+        let name = self.name.split(" (").next().unwrap_or(self.name);
+        let touched = |part: &u32| part & bits != 0;
+        let parts = self.parts(name.split(", ").count());
+        let (Some(first), Some(last)) = (parts.iter().position(touched), parts.iter().rposition(touched))
+        else {
+            return name;
+        };
+        let start: usize = name.split(", ").take(first).map(|part| part.len() + 2).sum();
+        let len: usize = name.split(", ").skip(first).take(last - first + 1).map(|part| part.len() + 2).sum();
+        &name[start..start + len - 2]
+    }
+
+    /// The bits of each of `count` registers: the halves of the line, of which the lower may be of two bytes, or its bytes.
+    /// Nothing where a field spans two of them, or where fields do not tell.
+    fn parts(&self, count: usize) -> &'static [u32] {
+        const HALVES: &[u32] = &[0xffff, 0xffff_0000];
+        const LAYOUTS: [&[u32]; 4] =
+            [HALVES, &[0xff, 0xff00], &[0xff, 0xff00, 0xffff_0000], &[0xff, 0xff00, 0xff_0000, 0xff00_0000]];
+        let has_field = |part: &u32| self.fields.iter().any(|field| field.bits & part != 0);
+        let spans_none =
+            |parts: &[u32]| self.fields.iter().all(|field| parts.iter().any(|part| field.bits & !part == 0));
+        let fits = |parts: &[u32]| parts.len() == count && parts.iter().all(has_field) && spans_none(parts);
+        let found = LAYOUTS.into_iter().find(|parts| fits(parts));
+        // Of a control register and a status register, the latter may have no field.
+        let halves = (count == 2 && has_field(&HALVES[0]) && spans_none(HALVES)).then_some(HALVES);
+        found.or(halves).unwrap_or_default()
+    }
 }
 
 /// A header or a capability, as a table of its registers.
@@ -366,5 +398,37 @@ impl Register {
     /// Back to the reset value, but for the bits in `kept`.
     pub const fn reset(&mut self, kept: u32) {
         self.value = self.value & kept | self.reset & !kept;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::cap::{msi, msix, pcie, vendor};
+    use crate::header;
+    use crate::register::Structure;
+
+    #[test]
+    fn a_line_of_several_registers_names_those_that_are_meant() {
+        let rows: [(Structure, u16, u32, &str); 14] = [
+            (crate::ext::sriov::TABLE, crate::ext::sriov::CONTROL, 0xffff, "SR-IOV Control"),
+            (header::TYPE_0_HEADER, header::COMMAND_STATUS, 0xffff, "Command"),
+            (header::TYPE_0_HEADER, header::COMMAND_STATUS, 0xffff_0000, "Status"),
+            (header::TYPE_0_HEADER, header::COMMAND_STATUS, !0, "Command, Status"),
+            (header::TYPE_0_HEADER, header::MISC, 0xff, "Cache Line Size"),
+            (header::TYPE_0_HEADER, header::MISC, 0xff_ff00, "Latency Timer, Header Type"),
+            (header::TYPE_0_HEADER, header::INTERRUPT, 0xff, "Interrupt Line"),
+            (header::TYPE_0_HEADER, header::INTERRUPT, 0xff00, "Interrupt Pin"),
+            (header::TYPE_1_HEADER, header::INTERRUPT, 0xffff_0000, "Bridge Control"),
+            (header::TYPE_1_HEADER, header::type1::MEMORY, 0xffff, "Memory Base"),
+            (pcie::TABLE, 2, 0xffff, "Device Control"),
+            (msi::TABLE, 2, !0, "Message Upper Address"),
+            // Its fields do not tell where one ends, or what is of which.
+            (msix::TABLE, 1, 0xff, "Table Offset, Table BIR"),
+            (vendor::TABLE, 0, 0xff_0000, "Length, first byte"),
+        ];
+        for (structure, dw, bits, expected) in rows {
+            let word = structure.words.iter().find(|word| word.dw == dw).unwrap();
+            assert_eq!(word.name_of(bits), expected, "{} {bits:#x}", word.name);
+        }
     }
 }

@@ -14,8 +14,10 @@
 //! Swap as a lock around a plain read and write. The device never looks at what others do but through the counter.
 
 use crate::control::{self, Registers};
+use crate::registers::named;
 use crate::shared::Shared;
 use crate::{device_id, identity};
+use capture::DeviceRegister;
 use config::{Bar, BuildError, Builder, MsiLayout, PcieLayout};
 use device::cpu::Cpu;
 use device::endpoint::FunctionConfig;
@@ -41,6 +43,13 @@ const LOCK_OFFSET: u64 = 8;
 const COUNTER: u64 = 0;
 /// Where the registers are.
 const LAYOUT: control::Layout = control::Layout { bar: BAR, control: 8, status: 12, bytes: 16 };
+
+/// The registers by their names.
+pub(crate) const REGISTERS: &[DeviceRegister] = &[
+    named(Some(BAR), COUNTER, 8, "counter"),
+    named(Some(BAR), LAYOUT.control, 4, "control"),
+    named(Some(BAR), LAYOUT.status, 4, "status"),
+];
 
 /// How a device increments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -22,8 +22,10 @@ mod non_posted;
 pub use non_posted::NonPostedWrites;
 
 use crate::control::{self, Registers};
+use crate::registers::named;
 use crate::shared::Shared;
 use crate::{device_id, identity};
+use capture::DeviceRegister;
 use config::{Bar, BuildError, Builder, MsiLayout, PcieLayout};
 use device::cpu::Cpu;
 use device::endpoint::FunctionConfig;
@@ -49,6 +51,14 @@ const BUFFER: u64 = 0;
 const SECTORS: u64 = 8;
 /// Where the registers are.
 const LAYOUT: control::Layout = control::Layout { bar: BAR, control: 12, status: 16, bytes: 20 };
+
+/// The registers by their names.
+pub(crate) const REGISTERS: &[DeviceRegister] = &[
+    named(Some(BAR), BUFFER, 8, "buffer"),
+    named(Some(BAR), SECTORS, 4, "sectors"),
+    named(Some(BAR), LAYOUT.control, 4, "control"),
+    named(Some(BAR), LAYOUT.status, 4, "status"),
+];
 
 /// How a sector gets into host memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

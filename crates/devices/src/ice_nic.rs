@@ -26,8 +26,10 @@ pub use driver::{Control, Run, driver};
 pub use meter::Report;
 
 use crate::queue::Queue;
+use crate::registers::named;
 use crate::shared::Shared;
 use crate::{device_id, identity};
+use capture::DeviceRegister;
 use config::{Bar, BuildError, Builder, PcieLayout};
 use device::endpoint::FunctionConfig;
 use device::io::{ReadRequest, Request, WriteRequest};
@@ -62,6 +64,18 @@ mod register {
     pub(super) const SEND_REQUESTS: u64 = 0x100;
     pub(super) const RECEIVE_REQUESTS: u64 = 0x180;
 }
+
+/// The registers by their names.
+pub(crate) const REGISTERS: &[DeviceRegister] = &[
+    named(Some(BAR), register::SEND_REQUEST, 8, "send request"),
+    named(Some(BAR), register::RECEIVE_REQUEST, 8, "receive request"),
+    named(Some(BAR), register::SEND_COMPLETION, 4, "send completion"),
+    named(Some(BAR), register::RECEIVE_COMPLETION, 4, "receive completion"),
+    named(Some(BAR), register::COUNTS, 8, "counts"),
+    named(Some(BAR), register::TAKE_ALL, 8, "take all"),
+    named(Some(BAR), register::SEND_REQUESTS, 8 * MAX_BATCH as u64, "send requests"),
+    named(Some(BAR), register::RECEIVE_REQUESTS, 8 * MAX_BATCH as u64, "receive requests"),
+];
 
 /// What the device is to be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -32,10 +32,13 @@ pub mod packet_nic;
 pub mod pcie_bench;
 pub mod queue;
 mod raw_end;
+mod registers;
 pub mod replay;
 pub mod shared;
 pub mod simple_nic;
 pub mod traffic;
+
+pub use registers::registers;
 
 use config::Identity;
 

@@ -44,8 +44,10 @@ pub use settings::{
     RING_ENTRIES, Send, Settings, SettingsError, Traffic,
 };
 
+use crate::registers::named;
 use crate::shared::Shared;
 use crate::{device_id, identity};
+use capture::DeviceRegister;
 use config::{Bar, BarKind, Builder, MsiLayout, PcieLayout};
 use device::endpoint::FunctionConfig;
 use device::exec::JoinHandle;
@@ -83,6 +85,18 @@ mod register {
     pub(super) const PIO_BYTES: u64 = 0x20;
     pub(super) const WINDOW: u64 = 0x4000;
 }
+
+/// The registers by their names.
+pub(crate) const REGISTERS: &[DeviceRegister] = &[
+    named(Some(BAR), register::TX_RING, 8, "TX ring"),
+    named(Some(BAR), register::RX_RING, 8, "RX ring"),
+    named(Some(BAR), register::TX_TAIL, 4, "TX tail (doorbell)"),
+    named(Some(BAR), register::TX_HEAD, 4, "TX head"),
+    named(Some(BAR), register::RX_TAIL, 4, "RX tail (doorbell)"),
+    named(Some(BAR), register::RX_HEAD, 4, "RX head"),
+    named(Some(BAR), register::PIO_BYTES, 4, "PIO bytes"),
+    named(Some(BAR), register::WINDOW, 9216, "PIO window"),
+];
 
 /// The NIC and its configuration space. `pcie` says what link it is on; payloads come from `pool`; what is measured goes to
 /// `report`.

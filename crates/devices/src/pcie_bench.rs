@@ -37,7 +37,9 @@ pub use settings::{
 pub use units::{MAX_TABLE, Units};
 
 use crate::control::{self, Registers};
+use crate::registers::named;
 use crate::{device_id, identity};
+use capture::DeviceRegister;
 use config::{Bar, Builder, MsiLayout, PcieLayout};
 use device::endpoint::FunctionConfig;
 use device::io::{DmaOptions, DmaReadFuture};
@@ -62,6 +64,14 @@ const WINDOW: u64 = 0;
 const ERROR: u64 = 16;
 /// Where the registers are.
 const LAYOUT: control::Layout = control::Layout { bar: BAR, control: 8, status: 12, bytes: 20 };
+
+/// The registers by their names.
+pub(crate) const REGISTERS: &[DeviceRegister] = &[
+    named(Some(BAR), WINDOW, 8, "window"),
+    named(Some(BAR), LAYOUT.control, 4, "control"),
+    named(Some(BAR), LAYOUT.status, 4, "status"),
+    named(Some(BAR), ERROR, 4, "error"),
+];
 
 /// What the error register may say, from 1 on.
 pub const ERRORS: [DmaError; 7] = [

@@ -34,8 +34,10 @@ pub use peer::{Arrival, EthernetPort, Peer};
 pub use station::{StationCounters, StationReport, StationSettings, station};
 
 use crate::queue::Queue;
+use crate::registers::named;
 use crate::shared::Shared;
 use crate::{device_id, identity};
+use capture::DeviceRegister;
 use config::{Bar, BuildError, Builder, MsiLayout, PcieLayout};
 use device::endpoint::FunctionConfig;
 use device::io::{RegisterFile, Request, WriteRequest};
@@ -71,6 +73,15 @@ mod register {
     pub(super) const ENABLED: u64 = 24;
     pub(super) const BYTES: usize = 28;
 }
+
+/// The registers by their names, on whichever BAR they are.
+pub(crate) const REGISTERS: &[DeviceRegister] = &[
+    named(None, register::TX_RING, 8, "TX ring"),
+    named(None, register::RX_RING, 8, "RX ring"),
+    named(None, register::TX_INDEX, 4, "TX index (doorbell)"),
+    named(None, register::RX_INDEX, 4, "RX index (doorbell)"),
+    named(None, register::ENABLED, 4, "enabled"),
+];
 
 /// What happened at the device's side.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -39,6 +39,9 @@
 //! | `message_code`, `routing`, `message_header` | 0 to 255; 0 to 7; 16 hexadecimal digits | Msg, MsgD |
 //! | `payload_bytes` | data by Length, bytes | types that carry data |
 //! | `captured_bytes` | of them, those that the capture holds | as `payload_bytes` |
+//! | `data` | those bytes, in hexadecimal | types that carry data, where asked for |
+//! | `means` | what the text shows behind the line: configuration registers by name and field, interrupts, registers of devices | TLPs, where the capture tells |
+//! | `interrupt`, `function`, `vector` | `MSI`, `MSI-X`; whose; which, null where several vectors send the same | MWr that are interrupts |
 //! | `dllp` | `Ack`, `Nak`, `InitFC1`, `InitFC2`, `UpdateFC`, `Data_Link_Feature`, `PM_...`, `Vendor-specific`, `NOP` | DLLPs |
 //! | `ack_sequence` | 0 to 4095 | Ack, Nak |
 //! | `class`, `vc`, `header_credits`, `data_credits` | `P`, `NP`, `Cpl`; 0 to 7; header credits; data credits, units of 16 B: both times the scale | flow control |
@@ -47,9 +50,10 @@
 //! | `error`, `reason` | short name, sentence | `error` |
 //! | `offset` | bytes from the start of the file | faults of the file |
 
-use super::{class_name, dllp_name, status_name};
+use super::{append_hex, class_name, dllp_name, status_name};
 use crate::decode::{Bad, Ecrc, Kind, Other, Path, Record, TlpRecord};
 use crate::encap::{Layer, Origin};
+use crate::names::{Interrupt, InterruptKind, Meaning};
 use crate::reader::Direction;
 use crate::time::Timestamp;
 use serde::Serialize;
@@ -94,6 +98,26 @@ pub struct JsonRecord<'a> {
     path: Option<JsonPath<'a>>,
     #[serde(flatten)]
     body: JsonKind,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    data: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    means: Option<String>,
+    #[serde(flatten)]
+    interrupt: Option<JsonInterrupt>,
+}
+
+#[derive(Serialize)]
+struct JsonInterrupt {
+    interrupt: Text<InterruptKind>,
+    function: Text<Bdf>,
+    vector: Option<u16>,
+}
+
+impl JsonInterrupt {
+    fn new(interrupt: &Interrupt) -> JsonInterrupt {
+        let Interrupt { kind, function, vector } = *interrupt;
+        JsonInterrupt { interrupt: Text(kind), function: Text(function), vector }
+    }
 }
 
 #[derive(Serialize)]
@@ -302,7 +326,32 @@ impl<'a> JsonRecord<'a> {
             tlp_sequence: record.mark.place.map(|place| (place & 0xfff) as u16),
             path: record.path.as_ref().map(JsonPath::new),
             body: JsonKind::new(&record.kind),
+            data: None,
+            means: None,
+            interrupt: None,
         }
+    }
+
+    /// The same, with what the record means.
+    #[must_use]
+    pub fn with_meaning(mut self, meaning: Option<&Meaning>) -> JsonRecord<'a> {
+        self.means = meaning.map(ToString::to_string);
+        self.interrupt = match meaning {
+            Some(Meaning::Interrupt(interrupt)) => Some(JsonInterrupt::new(interrupt)),
+            _ => None,
+        };
+        self
+    }
+
+    /// The same, with the data of the TLP that it is, as far as it was captured.
+    #[must_use]
+    pub fn with_data(mut self, record: &Record<'_>) -> JsonRecord<'a> {
+        self.data = record.tlp().filter(|tlp| tlp.payload_bytes > 0).map(|tlp| {
+            let mut text = String::with_capacity(2 * tlp.data.len());
+            tlp.data.iter().for_each(|byte| append_hex(u64::from(*byte), 2, &mut text));
+            text
+        });
+        self
     }
 }
 

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Records as text: a line in the style of the NetTLP paper's Figure 15, or a JSON object. Never decodes.
 
+mod hex;
 mod json;
 
+pub use hex::append_hex_dump;
 pub use json::{JsonRecord, json, prefix_name};
 
 use crate::decode::{Ecrc, Kind, Other, Record, TlpRecord};
 use crate::encap::Foreign;
 use crate::matcher::Transaction;
+use crate::names::Meaning;
 use crate::time::append_decimal;
 use std::fmt::{self, Write};
 use std::net::IpAddr;
@@ -102,6 +105,12 @@ impl fmt::Display for Other {
             Other::Nettlp(what) => write!(f, "NetTLP {what}"),
         }
     }
+}
+
+/// Appends what a TLP means to the line that shows it.
+pub fn append_meaning(meaning: &Meaning, out: &mut String) {
+    // Writing to a string cannot fail.
+    let _ = write!(out, "; {meaning}");
 }
 
 /// Appends one line for a transaction that has ended, without a line end; see [`transactions`](crate::transactions).

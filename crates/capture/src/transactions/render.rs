@@ -25,6 +25,7 @@
 //! | `ack_number`, `ack_ps` | record of the Ack or Nak that covers the request; from the request to it | where known |
 //! | `completion_ack_number`, `completion_ack_ps` | likewise of the last completion, from it on | where known |
 //! | `ack` | `none`: the capture would tell, but none came | likewise |
+//! | `means` | what its request means: configuration registers by name and field, interrupts, registers of devices | where the capture tells, and it was asked for |
 //! | `errors` | list of names, see [`Errors::names`](crate::matcher::Errors::names) | where there are any |
 
 use crate::matcher::{Ack, Errors, Transaction};

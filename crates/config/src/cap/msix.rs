@@ -14,7 +14,8 @@ use crate::register::{Field, Register, Structure, Word};
 /// Capability ID.
 pub const ID: u8 = 0x11;
 
-pub(crate) const ENABLE: u32 = 1 << 31;
+/// MSI-X Enable.
+pub const ENABLE: u32 = 1 << 31;
 pub(crate) const FUNCTION_MASK: u32 = 1 << 30;
 
 /// The registers.

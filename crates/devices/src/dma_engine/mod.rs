@@ -40,8 +40,10 @@ mod window;
 pub use driver::{Load, drive_one, driver};
 pub use stream::Stream;
 
+use crate::registers::named;
 use crate::shared::Shared;
 use crate::{device_id, identity};
+use capture::DeviceRegister;
 use config::{Bar, BuildError, Builder, ConfigSpace, Identity, MsixLayout, PcieLayout, SriovLayout};
 use device::endpoint::{FunctionConfig, VirtualFunctions};
 use device::{AsyncDevice, Device};
@@ -81,6 +83,24 @@ mod register {
     /// Of both.
     pub(super) const BYTES: usize = 0x80;
 }
+
+/// The registers by their names, of the physical function and of virtual ones.
+pub(crate) const REGISTERS: &[DeviceRegister] = &[
+    named(Some(BAR), register::RING, 8, "H2D ring"),
+    named(Some(BAR), register::ENTRIES, 4, "H2D entries"),
+    named(Some(BAR), register::POSTED, 4, "H2D posted (doorbell)"),
+    named(Some(BAR), register::DONE_AT, 8, "H2D done at"),
+    named(Some(BAR), register::SEED, 8, "H2D seed"),
+    named(Some(BAR), register::DONE, 4, "H2D done"),
+    named(Some(BAR), register::FAILED, 4, "H2D failed"),
+    named(Some(BAR), register::STRIDE + register::RING, 8, "D2H ring"),
+    named(Some(BAR), register::STRIDE + register::ENTRIES, 4, "D2H entries"),
+    named(Some(BAR), register::STRIDE + register::POSTED, 4, "D2H posted (doorbell)"),
+    named(Some(BAR), register::STRIDE + register::DONE_AT, 8, "D2H done at"),
+    named(Some(BAR), register::STRIDE + register::SEED, 8, "D2H seed"),
+    named(Some(BAR), register::STRIDE + register::DONE, 4, "D2H done"),
+    named(Some(BAR), register::STRIDE + register::FAILED, 4, "D2H failed"),
+];
 
 /// The bit of a descriptor that asks for an interrupt.
 const INTERRUPT: u32 = 1;

@@ -27,6 +27,7 @@ const EXAMPLE: &str = "\
 Examples:
   riser trace capture.pcapng
   riser trace capture.pcapng --json | head
+  riser trace -x --filter 'type=MWr' capture.pcapng
   riser trace --stats *.pcap
   riser trace --transactions --filter 'type=MRd and time>1us' capture.pcapng
   riser trace --stats --interval 10us --format csv capture.pcapng > series.csv
@@ -40,6 +41,9 @@ the rest is read; the exit status stays 0. --json prints a line per record: TLPs
 completer, tag, address, length_dw, byte_count, status and payload_bytes where the type has them; with --transactions a \
 line per transaction and one with its summary; with --stats one object. Of several files, each object also names its \
 file. docs/reference/trace.md lists all fields, and what a filter may ask for.
+
+Behind a TLP stands what it means, where the capture tells: a configuration register by name and field, an interrupt by function \
+and vector, a device's register by its name. What was not enumerated in the capture has no name.
 
 With -i, what an interface carries is captured and shown until Ctrl-C, in place of NetTLP's tcpdump; all views but --html and \
 --perfetto take it. Frames on NetTLP's ports over IPv4 and IPv6 are captured, and the others passed over; --capture keeps them \
@@ -72,6 +76,10 @@ pub(crate) struct Args {
     /// Print a line per transaction in place of the records: request, completions, Ack, times, errors; and a summary
     #[arg(long)]
     transactions: bool,
+
+    /// Print the data of TLPs too, in hexadecimal and as text; with --json as a field
+    #[arg(short = 'x', long, conflicts_with = "view")]
+    hex: bool,
 
     /// Print counts, sizes, outstanding requests and errors in place of the records
     #[arg(long)]

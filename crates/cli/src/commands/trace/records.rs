@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A line, or a JSON object, per record; with `--credits` per TLP. Never looks at more than one record at a time.
+//! A line, or a JSON object, per record; with `--credits` per TLP. Never keeps a record.
 
 use super::{Args, OfFile, for_each_record, stdout, tell_bad};
 use crate::failure::Failure;
 use capture::credits::{Available, Consumption, Ledgers};
 use capture::render::{self, JsonRecord, class_name};
-use capture::{Kind, Record, Sieve};
+use capture::{Kind, Meaning, Names, Record, Sieve};
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::io::Write;
@@ -20,23 +20,12 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         let bad = if args.credits {
             write_credits(args, file, sieve, args.ledgers(), &mut out)?
         } else {
-            match (args.json, args.names_files()) {
-                (false, _) => write_records(args, file, sieve, &mut out, render::line)?,
-                (true, false) => write_records(args, file, sieve, &mut out, render::json)?,
-                (true, true) => {
-                    write_records(args, file, sieve, &mut out, |record, line| named_json(file, record, line))?
-                }
-            }
+            write_records(args, file, sieve, &mut out)?
         };
         out.flush()?;
         tell_bad(file, bad);
     }
     Ok(())
-}
-
-/// The JSON object of a record of one of several files.
-fn named_json(file: &str, record: &Record<'_>, line: &mut String) {
-    append_json(&OfFile { file, of: JsonRecord::new(record) }, line);
 }
 
 fn append_json(object: &impl Serialize, line: &mut String) {
@@ -45,26 +34,50 @@ fn append_json(object: &impl Serialize, line: &mut String) {
 }
 
 /// Writes a line for each record that the sieve keeps, and says how many of the file could not be read.
-fn write_records(
-    args: &Args,
-    file: &str,
-    mut sieve: Sieve,
-    out: &mut impl Write,
-    mut render: impl FnMut(&Record<'_>, &mut String),
-) -> Result<u64, Failure> {
+fn write_records(args: &Args, file: &str, mut sieve: Sieve, out: &mut impl Write) -> Result<u64, Failure> {
     let mut line = String::new();
+    let mut names = Names::new(devices::registers);
     let mut bad = 0;
     for_each_record(args, file, |record| {
         bad += u64::from(matches!(record.kind, Kind::Bad(_)));
+        let meaning = names.see(record);
         if !sieve.keeps(record) {
             return Ok(());
         }
         line.clear();
-        render(record, &mut line);
+        if args.json {
+            append_record_json(args, file, record, meaning.as_ref(), &mut line);
+        } else {
+            append_record_line(args, record, meaning.as_ref(), &mut line);
+        }
         line.push('\n');
         Ok(out.write_all(line.as_bytes())?)
     })?;
     Ok(bad)
+}
+
+fn append_record_line(args: &Args, record: &Record<'_>, meaning: Option<&Meaning>, line: &mut String) {
+    render::line(record, line);
+    if let Some(meaning) = meaning {
+        render::append_meaning(meaning, line);
+    }
+    if let Some(tlp) = record.tlp().filter(|_| args.hex) {
+        render::append_hex_dump(tlp.data, tlp.payload_bytes, line);
+    }
+}
+
+fn append_record_json(
+    args: &Args,
+    file: &str,
+    record: &Record<'_>,
+    meaning: Option<&Meaning>,
+    line: &mut String,
+) {
+    let mut of = JsonRecord::new(record).with_meaning(meaning);
+    if args.hex {
+        of = of.with_data(record);
+    }
+    if args.names_files() { append_json(&OfFile { file, of }, line) } else { append_json(&of, line) }
 }
 
 /// A TLP, and the credits that it took.

@@ -3,8 +3,9 @@
 
 use super::{Args, for_each_record, stdout, tell_bad};
 use crate::failure::Failure;
+use capture::names::OfRequests;
 use capture::transactions::{self, Report, Summary, Tracker};
-use capture::{Filter, Kind, Transaction};
+use capture::{Filter, Kind, Meaning, Transaction};
 use serde::Serialize;
 use std::io::Write;
 
@@ -50,13 +51,15 @@ fn write_transactions(
         "{".to_owned()
     };
     let (mut tracker, mut summary) = (Tracker::new(), Summary::new());
+    let mut names = OfRequests::new(devices::registers);
     let (mut line, mut digits, mut bad) = (String::new(), 1, 0);
-    let mut show = |tracker: &mut Tracker, digits: u8| -> Result<(), Failure> {
+    let mut show = |tracker: &mut Tracker, names: &mut OfRequests, digits: u8| -> Result<(), Failure> {
         while let Some(t) = tracker.next_ended() {
+            let meaning = names.take(t.request_number);
             if filter.is_none_or(|filter| filter.holds_for(&t)) {
                 summary.add(&t);
                 line.clear();
-                append(args.json, &lead, &t, digits, &mut line);
+                append(args.json.then_some(&lead), &t, meaning.as_ref(), digits, &mut line);
                 out.write_all(line.as_bytes())?;
             }
         }
@@ -65,21 +68,33 @@ fn write_transactions(
     for_each_record(args, file, |record| {
         bad += u64::from(matches!(record.kind, Kind::Bad(_)));
         digits = record.interface.map_or(digits, |interface| digits.max(interface.resolution.digits()));
+        names.see(record);
         tracker.see(record, filter.map_or(0, |filter| filter.terms(record)));
-        show(&mut tracker, digits)
+        show(&mut tracker, &mut names, digits)
     })?;
     tracker.finish();
-    show(&mut tracker, digits)?;
+    show(&mut tracker, &mut names, digits)?;
     Ok((summary.report(&tracker), bad))
 }
 
-fn append(json: bool, lead: &str, t: &Transaction, digits: u8, line: &mut String) {
-    if json {
-        line.push_str(lead);
-        transactions::append_fields(t, line);
-        line.push('}');
-    } else {
-        transactions::append_line(t, digits, line);
+/// A transaction with what its request means; JSON behind `lead`.
+fn append(lead: Option<&String>, t: &Transaction, meaning: Option<&Meaning>, digits: u8, line: &mut String) {
+    match lead {
+        Some(lead) => {
+            line.push_str(lead);
+            transactions::append_fields(t, line);
+            if let Some(meaning) = meaning {
+                line.push_str(",\"means\":");
+                line.push_str(&serde_json::Value::from(meaning.to_string()).to_string());
+            }
+            line.push('}');
+        }
+        None => {
+            transactions::append_line(t, digits, line);
+            if let Some(meaning) = meaning {
+                capture::render::append_meaning(meaning, line);
+            }
+        }
     }
     line.push('\n');
 }

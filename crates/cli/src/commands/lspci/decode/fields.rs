@@ -4,7 +4,7 @@
 
 use super::space::{Lines, Space};
 use super::{Head, errors, heads};
-use config::reference::bit_ranges;
+use config::reference::{bit_ranges, capability, extended_capability};
 use config::register::{Structure, Word};
 use config::{cap, ext, header};
 
@@ -59,43 +59,8 @@ fn show_word(space: &Space<'_>, word: &Word, at: u16, lines: &mut Lines) {
 
 /// The table of a capability, where there is one.
 fn table(head: Head) -> Option<Structure> {
-    if head.version.is_some() { extended(head.id) } else { standard(head.id) }
-}
-
-fn standard(id: u16) -> Option<Structure> {
-    Some(match u8::try_from(id).ok()? {
-        cap::pm::ID => cap::pm::TABLE,
-        cap::msi::ID => cap::msi::TABLE,
-        cap::vendor::ID => cap::vendor::TABLE,
-        cap::ssid::ID => cap::ssid::TABLE,
-        cap::pcie::ID => cap::pcie::TABLE,
-        cap::msix::ID => cap::msix::TABLE,
-        _ => return None,
-    })
-}
-
-fn extended(id: u16) -> Option<Structure> {
-    Some(match id {
-        ext::aer::ID => ext::aer::TABLE,
-        ext::vc::ID => ext::vc::TABLE,
-        ext::serial::ID => ext::serial::TABLE,
-        ext::vendor::ID => ext::vendor::TABLE,
-        ext::acs::ID => ext::acs::TABLE,
-        ext::ari::ID => ext::ari::TABLE,
-        ext::ats::ID => ext::ats::TABLE,
-        ext::sriov::ID => ext::sriov::TABLE,
-        ext::pri::ID => ext::pri::TABLE,
-        ext::resizable::ID => ext::resizable::TABLE,
-        ext::ltr::ID => ext::ltr::TABLE,
-        ext::secondary::ID => ext::secondary::TABLE,
-        ext::pasid::ID => ext::pasid::TABLE,
-        ext::dpc::ID => ext::dpc::TABLE,
-        ext::l1ss::ID => ext::l1ss::TABLE,
-        ext::ptm::ID => ext::ptm::TABLE,
-        ext::data_link_feature::ID => ext::data_link_feature::TABLE,
-        ext::physical_16::ID => ext::physical_16::TABLE,
-        ext::margining::ID => ext::margining::TABLE,
-        ext::physical_32::ID => ext::physical_32::TABLE,
-        _ => return None,
-    })
+    match head.version {
+        Some(_) => extended_capability(head.id),
+        None => capability(u8::try_from(head.id).ok()?),
+    }
 }

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What TLPs mean to the functions that they reach: configuration registers by name and field, interrupts by vector, the
+//! registers of devices. Never guesses.
+//!
+//! | name | learned from |
+//! |---|---|
+//! | configuration registers | the tables of `riser-config`; where capabilities stand, from the completions of the firmware's reads |
+//! | BARs and their windows | sizing, and the writes that place them; of virtual functions, from SR-IOV of their physical one |
+//! | interrupts | the MSI capability, or the entries written to the MSI-X table |
+//! | registers of devices | whoever knows the devices, by the Vendor and Device ID that were read ([`DeviceRegisters`]) |
+//!
+//! What the capture does not tell has no name: then a configuration request has none but those that all headers agree on,
+//! an address without a window none at all.
+//!
+//! Memory is bounded: 4 KiB of registers for each function that is configured, [`MAX_WAITING`] reads and [`MAX_VECTORS`]
+//! entries of MSI-X tables, beyond which reads and entries are not learned from.
+
+mod meaning;
+mod msix;
+mod of_requests;
+mod place;
+mod space;
+mod windows;
+
+pub use meaning::{Action, Interrupt, InterruptKind, Meaning, Registers};
+pub use msix::MAX_VECTORS;
+pub use of_requests::OfRequests;
+pub use place::Place;
+
+use crate::decode::{Record, TlpRecord};
+use msix::Entries;
+use space::Space;
+use std::collections::BTreeMap;
+use tlp::{Access, Bdf, Body, Completion, ConfigRequest, MemoryRequest, Status, Tag};
+use windows::Windows;
+
+/// Most configuration reads whose completions are waited for; a completion ends one, and so does a read with its tag.
+pub const MAX_WAITING: usize = 65_536;
+
+/// A register of a device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DeviceRegister {
+    /// Its BAR, 0 to 5; `None` where the device has one BAR, whichever it is.
+    pub bar: Option<u8>,
+    /// Offset of its first byte.
+    pub offset: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// What the device's documentation calls it.
+    pub name: &'static str,
+}
+
+/// The registers of the device with a Vendor and a Device ID, in rising order; none where it is not known.
+pub type DeviceRegisters = fn(vendor: u16, device: u16) -> &'static [DeviceRegister];
+
+/// A configuration read under way.
+type Waiting = (u16, Bdf, Tag);
+
+/// Learns from the records of a capture what they mean.
+#[derive(Clone, Debug)]
+pub struct Names {
+    devices: DeviceRegisters,
+    spaces: BTreeMap<Bdf, Space>,
+    windows: Windows,
+    entries: Entries,
+    /// Configuration reads by link, requester and tag: the function asked, and its register.
+    waiting: BTreeMap<Waiting, (Bdf, u16)>,
+}
+
+impl Names {
+    /// Nothing learned yet; `devices` knows the registers of devices.
+    #[must_use]
+    pub const fn new(devices: DeviceRegisters) -> Names {
+        Names {
+            devices,
+            spaces: BTreeMap::new(),
+            windows: Windows::new(),
+            entries: Entries::new(),
+            waiting: BTreeMap::new(),
+        }
+    }
+
+    /// Sees a record, each in its order, and says what it means, where it is a TLP that means something. What was damaged or
+    /// dropped on the way means nothing.
+    #[inline]
+    pub fn see(&mut self, record: &Record<'_>) -> Option<Meaning> {
+        let tlp = record.tlp().filter(|_| !record.mark.is_lost())?;
+        let link = record.interface.map_or(0, |interface| interface.link);
+        match &tlp.repr.body {
+            Body::Memory(request) => self.memory(request, tlp),
+            Body::Config(request) => self.config(link, request, tlp),
+            Body::Completion(completion) if !self.waiting.is_empty() => {
+                self.completion(link, completion, tlp)
+            }
+            _ => None,
+        }
+    }
+
+    fn config(&mut self, link: u16, request: &ConfigRequest, tlp: &TlpRecord<'_>) -> Option<Meaning> {
+        let (function, dw, enables) = (request.completer, request.register_dw, request.first_be);
+        let space = self.spaces.entry(function).or_default();
+        let place = space.place(dw);
+        let action = match request.op {
+            Access::Read => {
+                let key = (link, request.requester, request.tag);
+                if self.waiting.len() < MAX_WAITING || self.waiting.contains_key(&key) {
+                    self.waiting.insert(key, (function, dw));
+                }
+                Action::Read
+            }
+            Access::Write => {
+                let value = u32::from_le_bytes(*tlp.data.first_chunk()?);
+                let action = space.write(place, dw, enables, value);
+                self.follow(function, place, dw);
+                action
+            }
+        };
+        Some(Meaning::Config { function, place: place?, enables, action })
+    }
+
+    fn completion(&mut self, link: u16, completion: &Completion, tlp: &TlpRecord<'_>) -> Option<Meaning> {
+        let (function, dw) = self.waiting.remove(&(link, completion.requester, completion.tag))?;
+        if completion.status != Status::Success {
+            return None;
+        }
+        let value = u32::from_le_bytes(*tlp.data.first_chunk()?);
+        let space = self.spaces.entry(function).or_default();
+        if space.is_of_another(dw, value) {
+            *space = Space::default();
+            self.entries.forget(function);
+            self.windows.set(function, Vec::new());
+        }
+        let action = space.learn(dw, value);
+        let place = space.place(dw);
+        self.follow(function, place, dw);
+        Some(Meaning::Config { function, place: place?, enables: 0xf, action })
+    }
+
+    /// What is kept beside the registers follows those that decide it.
+    fn follow(&mut self, function: Bdf, place: Option<Place>, dw: u16) {
+        let decides = dw == config::header::COMMAND_STATUS
+            || matches!(place, Some(Place::Bar { .. } | Place::VfBar { .. }))
+            || place.is_some_and(|place| place.is_of(&config::ext::sriov::TABLE));
+        if decides && let Some(space) = self.spaces.get(&function) {
+            self.windows.set(function, space.windows(function));
+        }
+    }
+
+    fn memory(&mut self, request: &MemoryRequest, tlp: &TlpRecord<'_>) -> Option<Meaning> {
+        let (address, is_read) = (request.span.first_byte(), request.op.is_read());
+        let data = if is_read { None } else { Some(enabled(request, tlp)) };
+        if let Some(data) = data
+            && let Some(interrupt) = self.interrupt(request.requester, address, data)
+        {
+            return Some(Meaning::Interrupt(interrupt));
+        }
+        let at = self.windows.at(address, u64::from(request.span.byte_count()))?;
+        if let Some(table) = self.msix_table(at.function).filter(|table| table.holds(at.bar, at.offset)) {
+            return Some(self.table_access(at, table, request, data));
+        }
+        let registers = self.registers_of(at);
+        Some(Meaning::Registers(Registers::new(at, request.span.byte_count(), registers, data)))
+    }
+
+    fn table_access(
+        &mut self,
+        at: windows::At,
+        table: msix::Table,
+        request: &MemoryRequest,
+        data: Option<&[u8]>,
+    ) -> Meaning {
+        let offset = at.offset - table.offset;
+        if let Some(data) = data {
+            self.entries.write(at.function, offset, data);
+        }
+        Meaning::MsixTable {
+            vector: (offset / config::cap::msix::ENTRY_BYTES) as u16,
+            registers: Registers::new(
+                windows::At { offset: offset % config::cap::msix::ENTRY_BYTES, ..at },
+                request.span.byte_count(),
+                &msix::ENTRY,
+                data,
+            ),
+        }
+    }
+
+    fn msix_table(&self, function: Bdf) -> Option<msix::Table> {
+        self.spaces.get(&function)?.msix_table()
+    }
+
+    /// The interrupt that a write is, where its function has one with that address and data.
+    fn interrupt(&self, function: Bdf, address: u64, data: &[u8]) -> Option<Interrupt> {
+        let space = self.spaces.get(&function)?;
+        if let Some(vector) = space.msi_vector(address, data) {
+            return Some(Interrupt { kind: InterruptKind::Msi, function, vector: Some(vector) });
+        }
+        if !space.msix_is_enabled() {
+            return None;
+        }
+        let data = u32::from_le_bytes(*data.first_chunk().filter(|_| data.len() == 4)?);
+        let vector = self.entries.vector(function, address, data)?;
+        Some(Interrupt { kind: InterruptKind::Msix, function, vector: vector.only() })
+    }
+
+    fn registers_of(&self, at: windows::At) -> &'static [DeviceRegister] {
+        let ids = self
+            .spaces
+            .get(&at.physical)
+            .and_then(|space| if at.physical == at.function { space.ids() } else { space.vf_ids() });
+        ids.map_or(&[], |(vendor, device)| (self.devices)(vendor, device))
+    }
+}
+
+/// The bytes that a write brings, from its first enabled one to its last, as far as they were captured.
+fn enabled<'a>(request: &MemoryRequest, tlp: &TlpRecord<'a>) -> &'a [u8] {
+    let start = (request.span.lead() as usize).min(tlp.data.len());
+    let end = (start + request.span.byte_count() as usize).min(tlp.data.len());
+    &tlp.data[start..end]
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The MSI-X tables of functions, as they were written (`PCIe 5.0 §6.1.4.2`). Never holds more than [`MAX_VECTORS`] entries.
+
+use super::DeviceRegister;
+use config::cap::msix::ENTRY_BYTES;
+use std::collections::{BTreeMap, BTreeSet};
+use tlp::Bdf;
+
+/// Most entries of MSI-X tables that are remembered.
+pub const MAX_VECTORS: usize = 65_536;
+
+/// Bytes of an entry that make the interrupt: address and data.
+const MESSAGE_BYTES: usize = 12;
+const MESSAGE_KNOWN: u16 = (1 << MESSAGE_BYTES) - 1;
+
+/// The registers of an entry.
+pub(super) const ENTRY: [DeviceRegister; 4] = [
+    DeviceRegister { bar: None, offset: 0, bytes: 4, name: "Message Address" },
+    DeviceRegister { bar: None, offset: 4, bytes: 4, name: "Message Upper Address" },
+    DeviceRegister { bar: None, offset: 8, bytes: 4, name: "Message Data" },
+    DeviceRegister { bar: None, offset: 12, bytes: 4, name: "Vector Control" },
+];
+
+/// Where a function's table stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Table {
+    pub(super) bar: u8,
+    pub(super) offset: u64,
+    pub(super) vectors: u16,
+}
+
+impl Table {
+    pub(super) const fn holds(&self, bar: u8, offset: u64) -> bool {
+        let end = self.offset + self.vectors as u64 * ENTRY_BYTES;
+        bar == self.bar && self.offset <= offset && offset < end
+    }
+}
+
+/// An entry's first bytes, and which of them are known.
+#[derive(Clone, Copy, Debug, Default)]
+struct Entry {
+    bytes: [u8; MESSAGE_BYTES],
+    known: u16,
+}
+
+impl Entry {
+    fn message(&self) -> Option<(u64, u32)> {
+        let (address, data) = self.bytes.split_first_chunk().filter(|_| self.known == MESSAGE_KNOWN)?;
+        Some((u64::from_le_bytes(*address), u32::from_le_bytes(*data.first_chunk()?)))
+    }
+}
+
+/// The vector that a message names; several may send the same.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Vector {
+    One(u16),
+    Several,
+}
+
+impl Vector {
+    /// The vector, where no other sends the same.
+    pub(super) const fn only(self) -> Option<u16> {
+        match self {
+            Vector::One(vector) => Some(vector),
+            Vector::Several => None,
+        }
+    }
+}
+
+/// The entries of all functions.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Entries {
+    entries: BTreeMap<(Bdf, u16), Entry>,
+    /// What the entries send that are known: function, address, data and vector.
+    messages: BTreeSet<(Bdf, u64, u32, u16)>,
+}
+
+impl Entries {
+    pub(super) const fn new() -> Entries {
+        Entries { entries: BTreeMap::new(), messages: BTreeSet::new() }
+    }
+
+    /// Takes a write of `data` at `offset` of a function's table.
+    pub(super) fn write(&mut self, function: Bdf, offset: u64, data: &[u8]) {
+        let first = offset / ENTRY_BYTES;
+        let last = (offset + (data.len() as u64).saturating_sub(1)) / ENTRY_BYTES;
+        for vector in first..=last {
+            let start = vector * ENTRY_BYTES;
+            // The part of the data that lies in this entry, and where there.
+            let skipped = start.saturating_sub(offset) as usize;
+            let at = (offset + skipped as u64 - start) as usize;
+            self.write_entry(function, vector as u16, at, data.get(skipped..).unwrap_or_default());
+        }
+    }
+
+    fn write_entry(&mut self, function: Bdf, vector: u16, at: usize, data: &[u8]) {
+        let key = (function, vector);
+        if self.entries.len() >= MAX_VECTORS && !self.entries.contains_key(&key) {
+            return;
+        }
+        let entry = self.entries.entry(key).or_default();
+        if let Some((address, message)) = entry.message() {
+            self.messages.remove(&(function, address, message, vector));
+        }
+        for (place, byte) in (at..MESSAGE_BYTES).zip(data) {
+            entry.bytes[place] = *byte;
+            entry.known |= 1 << place;
+        }
+        if let Some((address, message)) = entry.message() {
+            self.messages.insert((function, address, message, vector));
+        }
+    }
+
+    /// The vector whose entry has this address and data.
+    pub(super) fn vector(&self, function: Bdf, address: u64, data: u32) -> Option<Vector> {
+        let range = (function, address, data, 0)..=(function, address, data, u16::MAX);
+        let mut found = self.messages.range(range).map(|(_, _, _, vector)| *vector);
+        let first = found.next()?;
+        Some(if found.next().is_none() { Vector::One(first) } else { Vector::Several })
+    }
+
+    /// Forgets a function's table.
+    pub(super) fn forget(&mut self, function: Bdf) {
+        self.entries.retain(|(of, _), _| *of != function);
+        self.messages.retain(|(of, ..)| *of != function);
+    }
+}

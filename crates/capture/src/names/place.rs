@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A register of configuration space, by the tables of `riser-config`. Never holds a value.
+
+use config::header::{self, type0};
+use config::register::{Structure, Word};
+use config::{cap, ext};
+use std::fmt;
+
+/// A register of configuration space.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// A Base Address Register.
+    Bar {
+        /// Which, 0 to 5.
+        index: u8,
+        /// The upper half of the one before.
+        is_upper: bool,
+    },
+    /// A Base Address Register of the virtual functions of a physical one.
+    VfBar {
+        /// Which, 0 to 5.
+        index: u8,
+        /// The upper half of the one before.
+        is_upper: bool,
+    },
+    /// Expansion ROM Base Address.
+    Rom,
+    /// A line of a table.
+    Line {
+        /// The capability's name; empty in the header.
+        capability: &'static str,
+        /// The line.
+        word: &'static Word,
+    },
+}
+
+impl Place {
+    /// True for a register that software sizes by writing ones to it.
+    #[must_use]
+    pub const fn is_sized(self) -> bool {
+        !matches!(self, Place::Line { .. })
+    }
+
+    pub(super) fn is_of(self, structure: &Structure) -> bool {
+        matches!(self, Place::Line { capability, .. } if capability == structure.name)
+    }
+
+    /// The names of the registers that have one of `bits`.
+    pub(super) fn append(self, bits: u32, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (vf, index, is_upper) = match self {
+            Place::Bar { index, is_upper } => ("", index, is_upper),
+            Place::VfBar { index, is_upper } => ("VF ", index, is_upper),
+            Place::Rom => return f.write_str("Expansion ROM Base Address"),
+            Place::Line { capability, word } => {
+                let name = word.name_of(bits);
+                let says_it = name.starts_with(capability);
+                return if says_it { f.write_str(name) } else { write!(f, "{capability} {name}") };
+            }
+        };
+        write!(f, "{vf}BAR {index}")?;
+        if is_upper { write!(f, " (upper half of {vf}BAR {})", index.saturating_sub(1)) } else { Ok(()) }
+    }
+}
+
+/// A header's register; which header it is, is known or not.
+pub(super) fn in_header(kind: Option<Header>, dw: u16) -> Option<Place> {
+    match kind {
+        Some(kind) => in_one_header(kind, dw),
+        None => {
+            let place = in_one_header(Header::Type0, dw)?;
+            let name = |place: Place| match place {
+                Place::Line { word, .. } => word.name,
+                _ => "",
+            };
+            // The same word in all headers, or no name.
+            let agrees = |kind| in_one_header(kind, dw).is_some_and(|other| name(other) == name(place));
+            (!place.is_sized() && agrees(Header::Type1) && agrees(Header::Virtual)).then_some(place)
+        }
+    }
+}
+
+/// The headers there are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Header {
+    Type0,
+    Type1,
+    Virtual,
+}
+
+fn in_one_header(kind: Header, dw: u16) -> Option<Place> {
+    let (structure, bars, rom) = match kind {
+        Header::Type0 => (header::TYPE_0_HEADER, u16::from(type0::BARS), type0::EXPANSION_ROM),
+        Header::Type1 => {
+            (header::TYPE_1_HEADER, u16::from(header::type1::BARS), header::type1::EXPANSION_ROM)
+        }
+        Header::Virtual => (header::VIRTUAL_FUNCTION_HEADER, 0, u16::MAX),
+    };
+    if (type0::BAR0..type0::BAR0 + bars).contains(&dw) {
+        return Some(Place::Bar { index: (dw - type0::BAR0) as u8, is_upper: false });
+    }
+    if dw == rom {
+        return Some(Place::Rom);
+    }
+    Some(Place::Line { capability: "", word: line(structure.words, dw)? })
+}
+
+/// A capability's register, `dw` from its start; `control` is its first DW.
+pub(super) fn in_capability(id: u8, control: u32, dw: u16) -> Option<Place> {
+    let structure = config::reference::capability(id)?;
+    let dw = match id {
+        cap::msi::ID => msi_line(control, dw)?,
+        _ => dw,
+    };
+    Some(Place::Line { capability: structure.name, word: line(structure.words, dw)? })
+}
+
+/// The line of an MSI capability's table, which has the 64-bit form with masking.
+fn msi_line(control: u32, dw: u16) -> Option<u16> {
+    let is_long = control & cap::msi::CAPABLE_64_BIT != 0;
+    let line = if !is_long && dw >= 2 { dw + 1 } else { dw };
+    let has_masks = control & cap::msi::PER_VECTOR_MASKING != 0;
+    (has_masks || line <= 3).then_some(line)
+}
+
+/// An extended capability's register, `dw` from its start.
+pub(super) fn in_extended(id: u16, dw: u16) -> Option<Place> {
+    let structure = config::reference::extended_capability(id)?;
+    let first = ext::sriov::VF_BAR0;
+    if id == ext::sriov::ID && (first..first + u16::from(type0::BARS)).contains(&dw) {
+        return Some(Place::VfBar { index: (dw - first) as u8, is_upper: false });
+    }
+    Some(Place::Line { capability: structure.name, word: line(structure.words, dw)? })
+}
+
+fn line(words: &'static [Word], dw: u16) -> Option<&'static Word> {
+    words.iter().find(|word| word.dw == dw)
+}

@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What is known of one function's configuration space. Never takes a bit for known that was neither read nor written.
+
+use super::meaning::Action;
+use super::msix::Table;
+use super::place::{self, Header, Place};
+use super::windows::Window;
+use config::header::{self, command, type0};
+use config::register::{Access, byte_mask};
+use config::{BarKind, VfNumbering, cap, ext};
+use std::collections::BTreeMap;
+use tlp::Bdf;
+
+/// First DW of the capabilities, and of the extended ones.
+const CAPABILITIES: u16 = 16;
+const EXTENDED: u16 = 64;
+/// The bits of a BAR that are no address: of memory, and of an Expansion ROM.
+const MEMORY_FLAGS: u32 = 0xf;
+const ROM_FLAGS: u32 = 0x7ff;
+/// What a function answers that is not there, or not ready (`PCIe 5.0 §2.3.2`).
+const ABSENT: [u32; 2] = [0xffff_ffff, 0xffff_0001];
+
+/// A DW, and the bits of it that are known.
+#[derive(Clone, Copy, Debug, Default)]
+struct Known {
+    value: u32,
+    bits: u32,
+}
+
+/// A Base Address Register.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sized {
+    /// Ones were written last: the next read tells which bits keep them.
+    is_sizing: bool,
+    /// What it read as then.
+    size_bits: Option<u32>,
+    /// What was written to place it.
+    value: Option<u32>,
+}
+
+/// The virtual functions of a function.
+struct VirtualFunctions {
+    count: u16,
+    numbering: VfNumbering,
+    /// Bytes of the system page, the least that a function's window has.
+    page_size: u64,
+}
+
+/// One function's configuration space.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Space {
+    words: BTreeMap<u16, Known>,
+    bars: [Sized; type0::BARS as usize],
+    vf_bars: [Sized; type0::BARS as usize],
+    rom: Sized,
+}
+
+impl Space {
+    /// True where a read of Vendor and Device ID shows another device than the one known.
+    pub(super) fn is_of_another(&self, dw: u16, value: u32) -> bool {
+        let known = self.words.get(&header::ID).filter(|known| known.bits == !0);
+        dw == header::ID && known.is_some_and(|known| known.value != value && !ABSENT.contains(&value))
+    }
+
+    /// Learns what a read returned, and says what it tells.
+    pub(super) fn learn(&mut self, dw: u16, value: u32) -> Action {
+        if dw == header::ID && value == ABSENT[1] {
+            return Action::Answer(value);
+        }
+        self.words.insert(dw, Known { value, bits: !0 });
+        let Some(place) = self.place(dw) else { return Action::Answer(value) };
+        if let Some(sized) = self.sized_mut(place).filter(|sized| sized.is_sizing) {
+            (sized.is_sizing, sized.size_bits) = (false, Some(value));
+            return self.size(place).map_or(Action::Answer(value), Action::Size);
+        }
+        Action::Answer(value)
+    }
+
+    /// Learns what a write leaves, and says what it does.
+    pub(super) fn write(&mut self, place: Option<Place>, dw: u16, enables: u8, value: u32) -> Action {
+        let named = byte_mask(enables);
+        let flags = if place == Some(Place::Rom) { ROM_FLAGS } else { MEMORY_FLAGS };
+        if let Some(sized) = place.and_then(|place| self.sized_mut(place)) {
+            sized.is_sizing = named == !0 && value | flags == !0;
+            sized.value = (named == !0 && !sized.is_sizing).then_some(value);
+            return if sized.is_sizing { Action::Sizing } else { Action::Write(value) };
+        }
+        if let Some(Place::Line { word, .. }) = place {
+            let kept = Access::of(word.fields).rw & named;
+            let known = self.words.entry(dw).or_default();
+            *known = Known { value: known.value & !kept | value & kept, bits: known.bits | kept };
+        }
+        // BARs have another size from now on, which the next sizing tells.
+        if place.is_some_and(|place| place.is_of(&ext::resizable::TABLE)) {
+            self.bars = [Sized::default(); type0::BARS as usize];
+        }
+        Action::Write(value)
+    }
+
+    /// The register at `dw`, as far as it can be named.
+    pub(super) fn place(&self, dw: u16) -> Option<Place> {
+        let found = match dw {
+            0..CAPABILITIES => place::in_header(self.header(), dw),
+            CAPABILITIES..EXTENDED => {
+                let (id, at) = self.capability_at(dw)?;
+                place::in_capability(id, self.words.get(&at)?.value, dw - at)
+            }
+            _ => {
+                let (id, at) = self.extended_at(dw)?;
+                place::in_extended(id, dw - at)
+            }
+        };
+        Some(match found? {
+            Place::Bar { index, .. } => Place::Bar { index, is_upper: is_upper(&self.bars, index) },
+            Place::VfBar { index, .. } => Place::VfBar { index, is_upper: is_upper(&self.vf_bars, index) },
+            other => other,
+        })
+    }
+
+    /// Vendor and Device ID.
+    pub(super) fn ids(&self) -> Option<(u16, u16)> {
+        let id = self.known(header::ID, !0)?;
+        Some((id as u16, (id >> 16) as u16))
+    }
+
+    /// Those of its virtual functions.
+    pub(super) fn vf_ids(&self) -> Option<(u16, u16)> {
+        let at = self.extended(ext::sriov::ID)?;
+        let device = self.known(at + ext::sriov::VF_DEVICE_ID, 0xffff_0000)? >> 16;
+        Some((self.ids()?.0, device as u16))
+    }
+
+    /// The vector that MSI raises with this write.
+    pub(super) fn msi_vector(&self, address: u64, data: &[u8]) -> Option<u16> {
+        let at = self.capability(cap::msi::ID)?;
+        let control = self.known(at, !0)?;
+        let needed = |dw| match dw {
+            1 => !0b11,
+            dw if dw == cap::msi::data_dw(control) => 0xffff,
+            _ => !0,
+        };
+        // All that counts is known, or nothing is said.
+        let last = cap::msi::data_dw(control);
+        (1..=last).try_for_each(|dw| self.known(at + dw, needed(dw)).map(|_| ()))?;
+        let config = cap::msi::config(|dw| self.words.get(&(at + dw)).map_or(0, |known| known.value))?;
+        let written = u32::from_le_bytes(*data.first_chunk().filter(|_| data.len() == 4)?);
+        let vector = written as u16 & u16::from(config.vectors - 1);
+        let base = config.data & !u16::from(config.vectors - 1);
+        (address == config.address && written == u32::from(base | vector)).then_some(vector)
+    }
+
+    /// True where MSI-X is known to be enabled.
+    pub(super) fn msix_is_enabled(&self) -> bool {
+        let control = self.capability(cap::msix::ID).and_then(|at| self.known(at, cap::msix::ENABLE));
+        control.is_some_and(|control| control & cap::msix::ENABLE != 0)
+    }
+
+    /// Where its MSI-X table stands.
+    pub(super) fn msix_table(&self) -> Option<Table> {
+        let at = self.capability(cap::msix::ID)?;
+        let (control, place) = (self.known(at, 0x7ff << 16)?, self.known(at + 1, !0)?);
+        let vectors = (control >> 16 & 0x7ff) as u16 + 1;
+        Some(Table { bar: (place & 0b111) as u8, offset: u64::from(place & !0b111), vectors })
+    }
+
+    /// The windows that it claims in memory, those of its virtual functions too.
+    pub(super) fn windows(&self, function: Bdf) -> Vec<Window> {
+        let mut all = Vec::new();
+        let enabled = self.known(header::COMMAND_STATUS, command::MEMORY_SPACE);
+        if enabled.is_some_and(|word| word & command::MEMORY_SPACE != 0) {
+            all.extend((0..type0::BARS).filter_map(|bar| {
+                let (address, size) = window(&self.bars, bar)?;
+                Some(Window { address, size, count: 1, bar, function, stride: 0, physical: function })
+            }));
+        }
+        if let Some(VirtualFunctions { count, numbering, page_size }) = self.virtual_functions() {
+            let VfNumbering { first_offset, stride } = numbering;
+            let first = Bdf::from_bits(function.bits().wrapping_add(first_offset));
+            all.extend((0..type0::BARS).filter_map(|bar| {
+                let (address, size) = window(&self.vf_bars, bar)?;
+                let size = size.max(page_size);
+                Some(Window { address, size, count, bar, function: first, stride, physical: function })
+            }));
+        }
+        all
+    }
+
+    /// Its virtual functions, where they exist and claim memory.
+    fn virtual_functions(&self) -> Option<VirtualFunctions> {
+        use ext::sriov::{CONTROL, NUM_VFS, NUMBERING, SYSTEM_PAGE_SIZE, control};
+        let at = self.extended(ext::sriov::ID)?;
+        let both = control::VF_ENABLE | control::VF_MEMORY_ENABLE;
+        if self.known(at + CONTROL, both)? & both != both {
+            return None;
+        }
+        let (numbers, pages) = (self.known(at + NUMBERING, !0)?, self.known(at + SYSTEM_PAGE_SIZE, !0)?);
+        let count = self.known(at + NUM_VFS, 0xffff)? as u16;
+        Some(VirtualFunctions {
+            count,
+            numbering: VfNumbering { first_offset: numbers as u16, stride: (numbers >> 16) as u16 },
+            page_size: 4096 << pages.trailing_zeros().min(31),
+        })
+    }
+
+    /// The bits `bits` of a DW, where all of them are known.
+    fn known(&self, dw: u16, bits: u32) -> Option<u32> {
+        let known = self.words.get(&dw).filter(|known| bits & !known.bits == 0)?;
+        Some(known.value & bits)
+    }
+
+    fn header(&self) -> Option<Header> {
+        let layout = self.known(header::MISC, 0x7f << 16)?;
+        match (layout & header::TYPE_1 != 0, self.known(header::ID, !0)) {
+            (true, _) => Some(Header::Type1),
+            // A virtual function has no Vendor ID of its own (`PCIe 5.0 §9.3.4.1.1`).
+            (false, Some(ABSENT_ID)) => Some(Header::Virtual),
+            (false, _) => Some(Header::Type0),
+        }
+    }
+
+    /// Capabilities as far as their chain is known: ID and DW.
+    fn capabilities(&self) -> impl Iterator<Item = (u8, u16)> {
+        let pointer = self.known(header::CAPABILITIES_POINTER, 0xff).unwrap_or(0);
+        let mut at = (pointer / 4) as u16;
+        // No more than there is room for: a chain may be a ring.
+        (CAPABILITIES..EXTENDED).map_while(move |_| {
+            let head = self.known(at, 0xffff).filter(|_| (CAPABILITIES..EXTENDED).contains(&at))?;
+            let found = (head as u8, at);
+            at = (head >> 8 & 0xff) as u16 / 4;
+            Some(found)
+        })
+    }
+
+    /// Extended capabilities, likewise.
+    fn extended_capabilities(&self) -> impl Iterator<Item = (u16, u16)> {
+        let mut at = EXTENDED;
+        (EXTENDED..1024).map_while(move |_| {
+            let head = self.known(at, !0).filter(|head| at >= EXTENDED && *head != 0 && *head != !0)?;
+            let found = (head as u16, at);
+            at = (head >> 20) as u16 / 4;
+            Some(found)
+        })
+    }
+
+    fn capability(&self, id: u8) -> Option<u16> {
+        self.capabilities().find(|(found, _)| *found == id).map(|(_, at)| at)
+    }
+
+    fn extended(&self, id: u16) -> Option<u16> {
+        self.extended_capabilities().find(|(found, _)| *found == id).map(|(_, at)| at)
+    }
+
+    fn capability_at(&self, dw: u16) -> Option<(u8, u16)> {
+        self.capabilities().filter(|(_, at)| *at <= dw).max_by_key(|(_, at)| *at)
+    }
+
+    fn extended_at(&self, dw: u16) -> Option<(u16, u16)> {
+        self.extended_capabilities().filter(|(_, at)| *at <= dw).max_by_key(|(_, at)| *at)
+    }
+
+    fn sized_mut(&mut self, place: Place) -> Option<&mut Sized> {
+        match place {
+            Place::Bar { index, .. } => self.bars.get_mut(usize::from(index)),
+            Place::VfBar { index, .. } => self.vf_bars.get_mut(usize::from(index)),
+            Place::Rom => Some(&mut self.rom),
+            Place::Line { .. } => None,
+        }
+    }
+
+    /// The bytes that a register just sized asks for, once both halves are known.
+    fn size(&self, place: Place) -> Option<u64> {
+        match place {
+            Place::Bar { index, is_upper } => size(&self.bars, index - u8::from(is_upper)),
+            Place::VfBar { index, is_upper } => size(&self.vf_bars, index - u8::from(is_upper)),
+            Place::Rom => {
+                self.rom.size_bits.filter(|bits| *bits != 0).map(|bits| u64::from(!(bits & !ROM_FLAGS)) + 1)
+            }
+            Place::Line { .. } => None,
+        }
+    }
+}
+
+/// Vendor and Device ID as a virtual function reads them.
+const ABSENT_ID: u32 = ABSENT[0];
+
+/// What the low bits of a memory BAR say; `None` before it was sized, and where it is not there.
+fn kind(bars: &[Sized; 6], index: u8) -> Option<BarKind> {
+    let bits = bars.get(usize::from(index))?.size_bits.filter(|bits| *bits != 0)?;
+    Some(match bits & 0b111 {
+        bits if bits & 1 == 1 => BarKind::Io,
+        0b100 => BarKind::Memory64,
+        _ => BarKind::Memory32,
+    })
+}
+
+/// Halves alternate: the upper one of a BAR is none of its own.
+fn is_upper(bars: &[Sized; 6], index: u8) -> bool {
+    let Some(before) = index.checked_sub(1) else { return false };
+    kind(bars, before) == Some(BarKind::Memory64) && !is_upper(bars, before)
+}
+
+/// Bytes that a BAR asks for.
+fn size(bars: &[Sized; 6], index: u8) -> Option<u64> {
+    let low = bars[usize::from(index)].size_bits?;
+    Some(match kind(bars, index)? {
+        BarKind::Io => u64::from(!(low & !0b11 | 0xffff_0000)) + 1,
+        BarKind::Memory32 => u64::from(!(low & !MEMORY_FLAGS)) + 1,
+        BarKind::Memory64 => {
+            let high = bars.get(usize::from(index) + 1)?.size_bits?;
+            let bits = u64::from(high) << 32 | u64::from(low & !MEMORY_FLAGS);
+            (!bits).checked_add(1)?
+        }
+    })
+}
+
+/// Where a BAR of memory stands, and its bytes.
+fn window(bars: &[Sized; 6], index: u8) -> Option<(u64, u64)> {
+    if is_upper(bars, index) {
+        return None;
+    }
+    let size = size(bars, index)?;
+    let low = u64::from(bars[usize::from(index)].value? & !MEMORY_FLAGS);
+    let high = match kind(bars, index)? {
+        BarKind::Memory64 => u64::from(bars.get(usize::from(index) + 1)?.value?),
+        BarKind::Memory32 => 0,
+        BarKind::Io => return None,
+    };
+    Some((high << 32 | low, size))
+}
