@@ -36,6 +36,12 @@ pub struct Identity {
 /// Why a configuration space cannot be laid out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum BuildError {
+    /// Vendor ID and Device ID mean something else to whoever reads them.
+    #[error(
+        "vendor {0:#06x}, device {1:#06x}: legal are all but vendor 0xffff, which says that there is no function, and both \
+         0x0001 and 0xffff, which say that it is not ready"
+    )]
+    Identity(u16, u16),
     /// No such BAR, or a 64-bit one in the last register.
     #[error(
         "BAR {0}: legal are 0 to 5 (bridges: 0 and 1; virtual functions: none), not the last for a 64-bit one"
@@ -294,6 +300,7 @@ impl Builder {
         if let Some(fault) = self.fault {
             return Err(fault);
         }
+        self.check_identity()?;
         self.check_interrupts()?;
         self.check_pcie()?;
         let mut registers = self.header();
@@ -302,6 +309,23 @@ impl Builder {
         let capabilities = self.place_capabilities(&mut registers)?;
         let parts = Parts { kind: self.kind, bridge: self.bridge, bars, rom: self.rom, capabilities };
         Ok(ConfigSpace::from_parts(registers, parts))
+    }
+
+    /// FFFFh is no Vendor ID (`PCI Local Bus 3.0 §6.2.1`): reads of it are how software learns that nothing is there
+    /// (`PCIe 5.0 §2.3.2`). 0001h is the PCI-SIG's, for functions that are not ready, with all ones behind it. Virtual
+    /// functions show neither ID (`§9.3.4.1.1`).
+    fn check_identity(&self) -> Result<(), BuildError> {
+        let Identity { vendor, device, .. } = self.identity;
+        let taken = vendor == u16::MAX || self.id() == header::NOT_READY;
+        if taken && self.kind != HeaderKind::Virtual {
+            return Err(BuildError::Identity(vendor, device));
+        }
+        Ok(())
+    }
+
+    /// Vendor ID and Device ID as their register has them.
+    fn id(&self) -> u32 {
+        u32::from(self.identity.vendor) | u32::from(self.identity.device) << 16
     }
 
     fn check_interrupts(&self) -> Result<(), BuildError> {
@@ -350,7 +374,7 @@ impl Builder {
         let multi = if self.multi_function { header::MULTI_FUNCTION } else { 0 };
         let list = if self.has_capabilities() { status::CAPABILITIES_LIST } else { 0 };
         let mut values = vec![
-            (header::ID, u32::from(id.vendor) | u32::from(id.device) << 16),
+            (header::ID, self.id()),
             (header::COMMAND_STATUS, list),
             (header::CLASS_REVISION, id.class << 8 | u32::from(id.revision)),
         ];

@@ -27,6 +27,9 @@ use crate::register::{Field, Structure, Word};
 
 /// Device ID and Vendor ID (`§7.5.1.1.1`, `§7.5.1.1.2`).
 pub const ID: u16 = 0;
+/// What a read of Vendor and Device ID gives while a function is not ready, from a root port that shows it: Vendor ID 0001h,
+/// and all ones behind it (`PCIe 5.0 §2.3.2`).
+pub const NOT_READY: u32 = 0xffff_0001;
 /// Command (15:0) and Status (31:16) (`§7.5.1.1.3`, `§7.5.1.1.4`).
 pub const COMMAND_STATUS: u16 = 1;
 /// Class Code and Revision ID (`§7.5.1.1.5`, `§7.5.1.1.6`).

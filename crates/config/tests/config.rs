@@ -288,7 +288,10 @@ fn status_bits_are_set_by_hardware_and_cleared_by_software() {
 #[test]
 fn impossible_layouts_are_refused() {
     let base = || Builder::type0(Identity::default());
+    let named = |vendor, device| Builder::type0(Identity { vendor, device, ..Identity::default() });
     let rows = [
+        (named(0xffff, 1), BuildError::Identity(0xffff, 1)),
+        (named(0x0001, 0xffff), BuildError::Identity(0x0001, 0xffff)),
         (base().bar(6, Bar::memory32(4096)), BuildError::BarIndex(6)),
         (base().bar(5, Bar::memory64(4096)), BuildError::BarIndex(5)),
         (base().bar(255, Bar::memory64(4096)), BuildError::BarIndex(255)),

@@ -221,8 +221,8 @@ impl Config<'_> {
         for _ in 0..MAX_TRIES {
             match self.cpu.config_read(self.bdf, header::ID).await {
                 Ok(id) if id & 0xffff == 0xffff => return Ok(None),
-                // CRS, as a root port with CRS Software Visibility says it (`PCIe 5.0 §2.3.2`).
-                Ok(id) if id & 0xffff == 0x0001 => self.cpu.sleep(RETRY_PAUSE).await,
+                // CRS, as a root port with CRS Software Visibility says it. A function with Vendor ID 0001h has another Device ID.
+                Ok(header::NOT_READY) => self.cpu.sleep(RETRY_PAUSE).await,
                 Ok(id) => return Ok(Some(id)),
                 Err(NoDevice | Completion(CompletionError::UnsupportedRequest)) => return Ok(None),
                 Err(ConfigRetry) => self.cpu.sleep(RETRY_PAUSE).await,

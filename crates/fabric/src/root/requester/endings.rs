@@ -7,6 +7,7 @@ use crate::queue::{Event, EventQueue, SortedQueue};
 use crate::root::links::host_error;
 use crate::root::{ROOT_ID, RootComplex};
 use crate::stages::Stage;
+use config::header;
 use config::{RpPioFailure, Side, Uncorrectable};
 use device::CompletionError;
 use device::host::{HostError, HostInput};
@@ -14,8 +15,6 @@ use tlp::{Access, Body, Completion, Data, Duration, PayloadPool, Repr, Status, T
 
 /// From a CRS completion until the root complex asks again (`PCIe 5.0 §2.3.2` leaves it open); a figure of ours.
 const CRS_RETRY_INTERVAL: Duration = Duration::from_us(10);
-/// What a read of Vendor ID gives while a function is not ready, with CRS Software Visibility (`PCIe 5.0 §2.3.2`).
-const NOT_READY: u32 = 0xffff_0001;
 /// What a configuration read gives where the root complex has given up.
 const ALL_ONES: u32 = u32::MAX;
 
@@ -68,7 +67,8 @@ impl RootComplex {
         let Body::Config(c) = slot.request.body else { return false };
         let is_read = c.op == Access::Read;
         let over = *slot.retry_until.get_or_insert(until) <= now;
-        let value = if shows && is_read && c.register_dw == 0 { NOT_READY } else { ALL_ONES };
+        let value =
+            if shows && is_read && c.register_dw == header::ID { header::NOT_READY } else { ALL_ONES };
         if value == ALL_ONES && !over {
             slot.state = TagState::Retrying;
             slot.deadline = now + CRS_RETRY_INTERVAL;
