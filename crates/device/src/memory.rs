@@ -3,6 +3,9 @@
 //!
 //! Contents only: how long an access takes is the host model's matter.
 
+mod allocator;
+
+use allocator::Allocator;
 use std::cell::RefCell;
 use std::fmt;
 use std::rc::Rc;
@@ -58,6 +61,8 @@ pub enum MemoryError {
     Alignment(u64),
     /// Bytes asked for, and bytes left where they were asked for.
     Exhausted(u64, u64),
+    /// What was to be given back.
+    NotAllocated(u64),
 }
 
 impl fmt::Display for MemoryError {
@@ -74,6 +79,9 @@ impl fmt::Display for MemoryError {
             }
             MemoryError::Alignment(n) => write!(f, "alignment {n}: legal are powers of two from 1 to 2^40"),
             MemoryError::Exhausted(len, left) => write!(f, "{len} bytes asked for, and {left} are left"),
+            MemoryError::NotAllocated(at) => {
+                write!(f, "{at:#x} given back: it is not the address of memory that is handed out")
+            }
         }
     }
 }
@@ -85,19 +93,14 @@ impl std::error::Error for MemoryError {}
 struct Region {
     start: u64,
     end: u64,
-    /// First address not handed out.
-    next: u64,
+    allocator: Allocator,
     tables: Vec<Option<Table>>,
 }
 
 impl Region {
     fn new(start: u64, len: u64, next: u64) -> Region {
         let end = start + len;
-        Region { start, end, next: next.min(end), tables: Vec::new() }
-    }
-
-    fn left(&self) -> u64 {
-        self.end - self.next
+        Region { start, end, allocator: Allocator::new(next, end), tables: Vec::new() }
     }
 
     fn holds(&self, address: u64, len: u64) -> bool {
@@ -137,10 +140,7 @@ impl Region {
     }
 
     fn alloc(&mut self, len: u64, align: u64) -> Result<u64, MemoryError> {
-        let start = self.next.checked_next_multiple_of(align).filter(|start| self.holds(*start, len));
-        let start = start.ok_or(MemoryError::Exhausted(len, self.left()))?;
-        self.next = start + len;
-        Ok(start)
+        self.allocator.take(len, align).ok_or(MemoryError::Exhausted(len, self.allocator.left()))
     }
 }
 
@@ -244,7 +244,8 @@ impl HostMemory {
         Ok(pool.fill(len, |to| region.read(address, to)))
     }
 
-    /// Memory that was not handed out before: low, or high where low has not as much left. Never given back.
+    /// Memory that nobody else has: low, or high where low has not as much left. [`free`](Self::free) gives it back. What
+    /// was given back is handed out first, with what its last owner has left in it.
     ///
     /// # Errors
     /// Where neither has, or `align` is not a power of two.
@@ -255,7 +256,7 @@ impl HostMemory {
         })
     }
 
-    /// Memory below 4 GiB that was not handed out before: for devices that know only 32 address bits.
+    /// Memory below 4 GiB that nobody else has: for devices that know only 32 address bits.
     ///
     /// # Errors
     /// Where not as much is left, or `align` is not a power of two.
@@ -264,13 +265,24 @@ impl HostMemory {
         self.regions.borrow_mut().low.alloc(len, align)
     }
 
-    /// Memory above 4 GiB that was not handed out before.
+    /// Memory above 4 GiB that nobody else has.
     ///
     /// # Errors
     /// Where not as much is left, or `align` is not a power of two.
     pub fn alloc_high(&self, len: u64, align: u64) -> Result<u64, MemoryError> {
         check_alignment(align)?;
         self.regions.borrow_mut().high.alloc(len, align)
+    }
+
+    /// Gives memory back: the address of an earlier allocation, of one byte or more. Devices are to have ended what they do
+    /// there: nobody checks.
+    ///
+    /// # Errors
+    /// Where it is no such address, or was given back before.
+    pub fn free(&self, address: u64) -> Result<(), MemoryError> {
+        let mut regions = self.regions.borrow_mut();
+        let is_back = regions.low.allocator.give_back(address) || regions.high.allocator.give_back(address);
+        if is_back { Ok(()) } else { Err(MemoryError::NotAllocated(address)) }
     }
 }
 
@@ -405,5 +417,25 @@ mod tests {
         assert_eq!(memory.alloc_low(1, 1), Err(MemoryError::Exhausted(1, 0)));
         assert_eq!(memory.alloc(1, 3), Err(MemoryError::Alignment(3)));
         assert!(memory.alloc(u64::MAX, 4096).is_err());
+    }
+
+    #[test]
+    fn memory_is_given_back_once_and_handed_out_again() {
+        let memory = HostMemory::new(0x4000, 0x2000).unwrap();
+        for _ in 0..1_000 {
+            let (low, high) =
+                (memory.alloc_low(0x2000, 4096).unwrap(), memory.alloc_high(0x2000, 4096).unwrap());
+            assert_eq!((low, high), (0x1000, HIGH_START));
+            assert_eq!((memory.free(low), memory.free(high)), (Ok(()), Ok(())));
+        }
+        assert_eq!(memory.free(0x1000), Err(MemoryError::NotAllocated(0x1000)));
+        let kept = memory.alloc(8, 8).unwrap();
+        memory.write_u64(kept, 7).unwrap();
+        memory.free(kept).unwrap();
+        assert_eq!(
+            (memory.alloc(8, 8), memory.read_u64(kept)),
+            (Ok(kept), Ok(7)),
+            "as its last owner left it"
+        );
     }
 }

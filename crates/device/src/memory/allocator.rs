@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Which addresses of a range are handed out. Never touches what stands there.
+
+use std::collections::BTreeMap;
+
+/// Hands out addresses upward; what was given back goes first, the lowest place that fits.
+#[derive(Default)]
+pub(super) struct Allocator {
+    end: u64,
+    /// First address that was never handed out, or was given back from here on.
+    next: u64,
+    /// What is handed out, by its address: from where to where it takes room, with what its alignment has skipped.
+    taken: BTreeMap<u64, (u64, u64)>,
+    /// Bytes that were given back below `next`, by first address; no two of them touch.
+    free: BTreeMap<u64, u64>,
+}
+
+impl Allocator {
+    /// Of `next..end`.
+    pub(super) fn new(next: u64, end: u64) -> Allocator {
+        Allocator { end, next: next.min(end), ..Allocator::default() }
+    }
+
+    /// Bytes that are not handed out, and that alignment has not skipped.
+    pub(super) fn left(&self) -> u64 {
+        self.end - self.next + self.free.values().sum::<u64>()
+    }
+
+    /// `len` bytes at a multiple of `align`, a power of two; `None` where there is no such place.
+    pub(super) fn take(&mut self, len: u64, align: u64) -> Option<u64> {
+        if len == 0 {
+            // Nothing is handed out for no bytes.
+            return self.next.checked_next_multiple_of(align).filter(|start| *start <= self.end);
+        }
+        self.take_free(len, align).or_else(|| self.take_next(len, align))
+    }
+
+    /// True where `start` was handed out, and is free from now on.
+    pub(super) fn give_back(&mut self, start: u64) -> bool {
+        let Some((mut first, mut end)) = self.taken.remove(&start) else { return false };
+        if let Some((before, bytes)) = self.free.range(..first).next_back().map(|(a, n)| (*a, *n))
+            && before + bytes == first
+        {
+            self.free.remove(&before);
+            first = before;
+        }
+        if let Some(bytes) = self.free.remove(&end) {
+            end += bytes;
+        }
+        if end == self.next {
+            self.next = first;
+        } else {
+            self.free.insert(first, end - first);
+        }
+        true
+    }
+
+    fn take_next(&mut self, len: u64, align: u64) -> Option<u64> {
+        let start = self.next.checked_next_multiple_of(align)?;
+        let end = start.checked_add(len).filter(|end| *end <= self.end)?;
+        self.taken.insert(start, (self.next, end));
+        self.next = end;
+        Some(start)
+    }
+
+    fn take_free(&mut self, len: u64, align: u64) -> Option<u64> {
+        let fits = |(first, bytes): (&u64, &u64)| {
+            let start = first.checked_next_multiple_of(align)?;
+            let end = start.checked_add(len)?;
+            (end <= first + bytes).then_some((*first, *bytes, start, end))
+        };
+        let (first, bytes, start, end) = self.free.iter().find_map(fits)?;
+        self.free.remove(&first);
+        for (at, len) in [(first, start - first), (end, first + bytes - end)] {
+            if len > 0 {
+                self.free.insert(at, len);
+            }
+        }
+        self.taken.insert(start, (start, end));
+        Some(start)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Take(u64, u64),
+        /// The one that is so many from the first one handed out.
+        GiveBack(usize),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            (1..600u64, 0..8u32).prop_map(|(len, log)| Step::Take(len, 1 << log)),
+            (0..16usize).prop_map(Step::GiveBack),
+        ]
+    }
+
+    proptest! {
+        /// What is handed out is aligned, inside, and apart from all else that is; once all is back, so is the whole range.
+        #[test]
+        fn nothing_is_handed_out_twice(steps in prop::collection::vec(step(), 1..80)) {
+            let mut allocator = Allocator::new(0x100, 0x1100);
+            let mut taken: Vec<(u64, u64)> = Vec::new();
+            for step in steps {
+                match step {
+                    Step::Take(len, align) => if let Some(start) = allocator.take(len, align) {
+                        prop_assert!(start % align == 0 && start >= 0x100 && start + len <= 0x1100);
+                        prop_assert!(taken.iter().all(|(at, n)| start + len <= *at || at + n <= start));
+                        taken.push((start, len));
+                    },
+                    Step::GiveBack(_) if taken.is_empty() => {}
+                    Step::GiveBack(n) => {
+                        let (start, _) = taken.remove(n % taken.len());
+                        prop_assert!(allocator.give_back(start) && !allocator.give_back(start));
+                    }
+                }
+            }
+            for (start, _) in taken {
+                prop_assert!(allocator.give_back(start));
+            }
+            prop_assert_eq!((allocator.left(), allocator.take(0x1000, 1)), (0x1000, Some(0x100)));
+        }
+    }
+
+    #[test]
+    fn what_was_given_back_goes_first() {
+        let mut allocator = Allocator::new(0x1000, 0x4000);
+        let [a, b, c] = [0x100, 0x800, 0x100].map(|len| allocator.take(len, 64).unwrap());
+        assert_eq!((a, b, c), (0x1000, 0x1100, 0x1900));
+        assert!(allocator.give_back(b) && !allocator.give_back(b) && !allocator.give_back(a + 1));
+        assert_eq!(allocator.take(0x400, 0x400), Some(0x1400));
+        assert_eq!(allocator.take(0x400, 64), Some(0x1a00), "0x300 and 0x100 bytes are free below");
+        assert_eq!(allocator.take(0x300, 64), Some(0x1100));
+        assert_eq!(allocator.left(), 0x4000 - 0x1e00 + 0x100);
+    }
+}
