@@ -2,7 +2,7 @@
 //! What must hold for any bytes as a record of `riser nettlp adapter`: called by the fuzz target, and by the tests of `riser-lab`
 //! on every seed. What is broken panics. Nothing is run.
 
-use riser_lab::nettlp::Recording;
+use riser_lab::remote::Recording;
 
 /// A record is read to its end, or refused with one message; how many inputs it has, where it is good.
 pub(crate) fn record(bytes: &[u8]) -> Option<u64> {

@@ -150,6 +150,25 @@ fn wrong_arrows_are_found() {
     assert_eq!(wrong_arrows(&stranger, &workspace).len(), 1);
 }
 
+/// `use fabric::*;` brings the public modules of a crate with it: one that has a crate's name would make that name ambiguous.
+#[test]
+fn no_public_module_has_the_name_of_a_crate() {
+    let workspace = workspace_packages();
+    let ours: Vec<String> = workspace
+        .iter()
+        .filter(|(_, p)| p.starts_with("riser-"))
+        .map(|(n, _)| format!("pub mod {n};"))
+        .collect();
+    assert!(ours.contains(&"pub mod fabric;".to_owned()));
+    for folder in crates() {
+        let file = folder.join("src/lib.rs");
+        let wrong = file.is_file().then(|| read(&file)).into_iter().flat_map(|text| {
+            text.lines().filter(|l| ours.iter().any(|o| o == l)).map(str::to_owned).collect::<Vec<_>>()
+        });
+        assert_eq!(wrong.collect::<Vec<_>>(), Vec::<String>::new(), "{}", file.display());
+    }
+}
+
 /// The head of a crate is its promise.
 #[test]
 fn each_crate_says_what_it_never_does() {

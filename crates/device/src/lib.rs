@@ -8,12 +8,14 @@
 //! - [`raw`]: a raw-TLP device, which takes the endpoint's place.
 //! - [`io`] and [`cpu`]: devices and host programs as straight-line `async` code; [`exec`] is the executor below both.
 //! - [`firmware`]: finds and enables the functions below the root ports, as host code.
+//! - [`channel`]: a queue between tasks of devices, functions and programs.
 //! - [`shared`]: one engine behind several functions.
 //! - [`memory`]: the memory that host programs and devices share.
 //! - [`counters!`]: counters with names, for whoever counts.
 //!
 //! This crate never reads a clock, never does I/O, and knows no host and no fabric, and of a link only what it tells.
 
+pub mod channel;
 mod counters;
 pub mod cpu;
 pub mod endpoint;
@@ -27,6 +29,7 @@ pub mod raw;
 pub mod seam;
 pub mod shared;
 
+pub use channel::Channel;
 pub use cpu::{AsyncProgram, Cpu};
 pub use endpoint::{Endpoint, EndpointConfig, EndpointLimits, FunctionConfig, VirtualFunctions};
 pub use io::{AsyncDevice, Io};

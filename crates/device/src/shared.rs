@@ -4,7 +4,8 @@
 //! see the requests, tokens or DMA results of another.
 //!
 //! - [`SharedEngine`]: callbacks. An [`Engine`] sees the inputs of all functions, each with the number of its function.
-//! - [`Channel`]: `async` code. What tasks of one function send, tasks of another receive; it outlives their resets.
+//! - [`Channel`](crate::Channel): `async` code. What tasks of one function send, tasks of another receive; it outlives their
+//!   resets.
 //!
 //! Both work where all functions are driven together, as those of an endpoint are: few are asked after every input of any,
 //! many where their [`Bell`]s are rung, which both do.
@@ -15,10 +16,8 @@ pub use bell::{Bell, Bells};
 
 use crate::seam::{Device, Input, Output, Ready, Token};
 use std::cell::RefCell;
-use std::collections::{BTreeMap, VecDeque};
-use std::pin::Pin;
+use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
 use tlp::{Class, Time};
 
 /// What does the work of several functions; as a [`Device`], with the number of the function in each call. Numbers are
@@ -142,148 +141,5 @@ impl<E: Engine> Device for EngineFunction<E> {
 
     fn set_bell(&mut self, bell: Bell) {
         self.engine.0.bells.borrow_mut().insert(self.number, bell);
-    }
-}
-
-/// What waits in a channel, and who waits for it.
-struct Queue<T> {
-    values: VecDeque<T>,
-    capacity: usize,
-    /// Woken all at once: who finds nothing waits again. Tasks of functions that were reset do no harm here.
-    senders: Vec<Waker>,
-    receivers: Vec<Waker>,
-}
-
-/// A bounded queue between the tasks of several functions, first in first out. Clones are handles on the same one.
-///
-/// ```
-/// use riser_device::io::{Io, Request};
-/// use riser_device::shared::Channel;
-/// use riser_device::AsyncDevice;
-///
-/// let work = Channel::new(64);
-/// let physical = AsyncDevice::new({
-///     let work = work.clone();
-///     move |io: Io| {
-///         let work = work.clone();
-///         async move {
-///             loop {
-///                 let address: u64 = work.receive().await;
-///                 io.sleep(tlp::Duration::from_ns(100)).await;
-///                 let _ = address;
-///             }
-///         }
-///     }
-/// });
-/// let virtual_function = move |_n: u16| {
-///     let work = work.clone();
-///     AsyncDevice::new(move |io: Io| {
-///         let work = work.clone();
-///         async move {
-///             while let Some(request) = io.next_request().await {
-///                 if let Request::Write(doorbell) = request {
-///                     work.send(doorbell.u64()).await;
-///                 }
-///             }
-///         }
-///     })
-/// };
-/// ```
-pub struct Channel<T>(Rc<RefCell<Queue<T>>>);
-
-impl<T> Clone for Channel<T> {
-    fn clone(&self) -> Channel<T> {
-        Channel(Rc::clone(&self.0))
-    }
-}
-
-impl<T> Channel<T> {
-    /// A channel that holds at most `capacity` values, at least one.
-    #[must_use]
-    pub fn new(capacity: usize) -> Channel<T> {
-        let (values, capacity) = (VecDeque::new(), capacity.max(1));
-        Channel(Rc::new(RefCell::new(Queue { values, capacity, senders: Vec::new(), receivers: Vec::new() })))
-    }
-
-    /// Puts a value in; waits while it is full. A send that is dropped before it ends sends nothing.
-    pub fn send(&self, value: T) -> Send<'_, T> {
-        Send { channel: self, value: Some(value) }
-    }
-
-    /// Takes the value that has waited for longest; waits while there is none. Of several receivers each value goes to
-    /// one.
-    pub fn receive(&self) -> Receive<'_, T> {
-        Receive { channel: self }
-    }
-
-    /// Values that wait.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.0.borrow().values.len()
-    }
-
-    /// True where none waits.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-}
-
-/// Leaves word, once for each task.
-fn wait(waiting: &mut Vec<Waker>, waker: &Waker) {
-    if !waiting.iter().any(|w| w.will_wake(waker)) {
-        waiting.push(waker.clone());
-    }
-}
-
-fn wake_all(waiting: Vec<Waker>) {
-    waiting.into_iter().for_each(Waker::wake);
-}
-
-/// Ends when the value is in the channel.
-#[must_use = "futures do nothing unless awaited"]
-pub struct Send<'a, T> {
-    channel: &'a Channel<T>,
-    value: Option<T>,
-}
-
-impl<T: Unpin> Future for Send<'_, T> {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let woken = {
-            let mut queue = self.channel.0.borrow_mut();
-            if queue.values.len() >= queue.capacity {
-                wait(&mut queue.senders, cx.waker());
-                return Poll::Pending;
-            }
-            queue.values.extend(self.value.take());
-            std::mem::take(&mut queue.receivers)
-        };
-        wake_all(woken);
-        Poll::Ready(())
-    }
-}
-
-/// Ends with a value.
-#[must_use = "futures do nothing unless awaited"]
-pub struct Receive<'a, T> {
-    channel: &'a Channel<T>,
-}
-
-impl<T> Future for Receive<'_, T> {
-    type Output = T;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
-        let (value, woken) = {
-            let mut queue = self.channel.0.borrow_mut();
-            let Some(value) = queue.values.pop_front() else {
-                wait(&mut queue.receivers, cx.waker());
-                return Poll::Pending;
-            };
-            (value, std::mem::take(&mut queue.senders))
-        };
-        wake_all(woken);
-        Poll::Ready(value)
     }
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One engine behind several functions: callbacks with the number of the function, and channels between `async` functions.
 
+use riser_device::Channel;
 use riser_device::Request as Request_;
 use riser_device::io::{Io, Request};
-use riser_device::shared::{Channel, Engine, SharedEngine};
+use riser_device::shared::{Engine, SharedEngine};
 use riser_device::*;
 use std::cell::RefCell;
 use std::collections::VecDeque;

@@ -10,7 +10,7 @@
 //!                  memory          └── ...
 //! ```
 //!
-//! - [`fabric`]: the event loop and what it moves;
+//! - [`Fabric`]: the event loop and what it moves;
 //! - [`root`]: the root complex: routing, completions, host memory behind its timing ([`profile`]);
 //! - [`fault`]: rules that damage or drop frames; [`tap`]: who may watch them;
 //! - [`stages`], [`breakdown`]: where transactions spend their time, one by one and by kind;
@@ -19,7 +19,7 @@
 //! This crate never reads a wall clock, never does I/O, and draws nothing at random but from its seed.
 
 pub mod breakdown;
-pub mod fabric;
+mod fabric;
 pub mod fault;
 pub mod host;
 pub mod profile;

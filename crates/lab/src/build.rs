@@ -5,15 +5,15 @@ use crate::boot::{self, Seat};
 use crate::bridges;
 use crate::gate::Gate;
 use crate::models::{self, End, Instrument, Site};
-use crate::nettlp::AdapterSlot;
 use crate::read::LabFile;
+use crate::remote::AdapterSlot;
 use crate::report::{DeviceReport, HotPlugReport, LinkReport, Report, directions};
 use crate::schema::{Lab, PeerToPeer, Slot};
 use crate::services::{HotPlugEvent, Log, Telling, Terms};
 use crate::tap::{CaptureHandle, CaptureOptions, CaptureTap, TappedLink};
 use crate::transactions::{TransactionLog, TransactionLogHandle, transactions};
 use crate::tree::Tree;
-use crate::{channels, faults, host_schema, nettlp, profile};
+use crate::{channels, faults, host_schema, profile, remote};
 use device::cpu::AsyncProgram;
 use device::endpoint::{Endpoint, EndpointConfig, EndpointLimits, FunctionConfig};
 use device::firmware::HostMap;
@@ -84,7 +84,7 @@ pub(crate) fn build_program(
     own: Option<OwnProgram>,
 ) -> Result<Assembly, String> {
     let lab = &file.lab;
-    let host = nettlp::patient(lab, host_schema::apply(&lab.host, host));
+    let host = remote::patient(lab, host_schema::apply(&lab.host, host));
     let memory = host_memory(lab)?;
     let payloads = PayloadPool::new();
     let mut ends = Vec::new();

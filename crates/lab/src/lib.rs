@@ -6,7 +6,7 @@
 //! - [`build()`]: joins fabric, endpoints, devices and drivers; [`report`] says what happened, as text and as JSON,
 //!   [`transactions`] where the time went; [`table`] lays out both;
 //! - [`enumerate()`]: what the host's enumeration finds in it;
-//! - [`nettlp`](mod@nettlp): a lab behind NetTLP's protocol, and its record;
+//! - [`remote`]: a lab behind NetTLP's protocol, and its record;
 //! - [`OneSlot`]: the same in code, for a device of your own;
 //! - [`reference`](mod@reference): the pages of `docs/reference`, from the types of [`schema`] and [`profile`].
 //!
@@ -15,9 +15,9 @@
 pub mod error;
 mod link_schema;
 pub mod links;
-pub mod nettlp;
 pub mod profile;
 pub mod reference;
+pub mod remote;
 pub mod report;
 pub mod schema;
 pub mod table;

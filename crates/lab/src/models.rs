@@ -4,8 +4,8 @@
 use crate::boot::Driver;
 use crate::boot::{HostTask, Task};
 use crate::gate::RawDevice;
-use crate::nettlp::AdapterSlot;
 use crate::read::LabFile;
+use crate::remote::AdapterSlot;
 use crate::schema::{
     Counter, CounterMethod, Flow, FlowKind, Memory, MemoryKind, Model, Pattern, PcieBench, SimpleNic, Slot,
 };
@@ -176,7 +176,7 @@ pub(crate) fn plug(site: &mut Site<'_>, n: usize, id: Bdf, slot: &Slot) -> Resul
         Model::NettlpAdapter => {
             let keys = slot.nettlp_adapter.clone().unwrap_or_default();
             let mps = site.path_mps.get(n).copied().unwrap_or(link.device.mps);
-            return crate::nettlp::plug(&keys, layout, mps, payloads).map_err(|e| e.of_slot(slot));
+            return crate::remote::plug(&keys, layout, mps, payloads).map_err(|e| e.of_slot(slot));
         }
         Model::DmaEngine => {
             let keys = slot.dma_engine.clone().unwrap_or_default();

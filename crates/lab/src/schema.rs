@@ -7,9 +7,9 @@ pub use crate::fault_schema::{
 pub use crate::flow_schema::{Counter, CounterMethod, Flow, FlowKind, Traffic};
 pub use crate::host_schema::{IommuPages, IommuWindow};
 pub use crate::link_schema::{Arbitration, FlowControl, LinkChange, ReplayTimer, VirtualChannel};
-pub use crate::nettlp::schema::{NettlpAdapter, NettlpDriver};
 pub use crate::nic_schema::{NicKind, NicMode, NicSend, NicTraffic, PacketNic};
 pub use crate::paper_schema::{Disk, DiskWrites, IceNic, Mmio, NicControl};
+pub use crate::remote::schema::{NettlpAdapter, NettlpDriver};
 pub use crate::switch_schema::{Forwarding, PortArbitration, Switch};
 use crate::values::{FunctionId, Gen, Lanes, MpsBytes, MrrsBytes, Probability, RcbBytes};
 pub use crate::vf_schema::DmaEngine;

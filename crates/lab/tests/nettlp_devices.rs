@@ -12,7 +12,7 @@ use nettlp::device_host::{DeviceHost, Place};
 use nettlp::net::{
     AdapterOptions, AdapterSockets, AnyCarrier, Clock, ConnectOptions, TaggedOptions, connect, serve,
 };
-use riser_lab::nettlp::{BridgeCounters, LabBackend, Timing};
+use riser_lab::remote::{BridgeCounters, LabBackend, Timing};
 use riser_lab::{LabFile, build, parse};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;

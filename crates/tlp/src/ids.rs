@@ -7,7 +7,7 @@ use core::str::FromStr;
 /// Bus, device and function: a Requester ID or Completer ID (`PCIe 5.0 §2.2.6.2`).
 ///
 /// Layout: bus in bits 15:8, device in 7:3, function in 2:0.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Bdf(u16);
 
 impl Bdf {
@@ -54,6 +54,13 @@ impl Bdf {
 impl fmt::Display for Bdf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:02x}:{:02x}.{}", self.bus(), self.device(), self.function())
+    }
+}
+
+/// As [`Display`](fmt::Display): the number says little.
+impl fmt::Debug for Bdf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 
@@ -120,6 +127,7 @@ impl fmt::Display for Tag {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::format;
     use std::string::ToString;
 
     #[test]
@@ -127,7 +135,9 @@ mod tests {
         for bits in [0, 0x1900, 0xffff, 0x0107] {
             let id = Bdf::from_bits(bits);
             assert_eq!(id.to_string().parse(), Ok(id));
+            assert_eq!(format!("{id:?}"), id.to_string());
         }
+        assert_eq!(format!("{:?}", Some(Bdf::from_bits(0x100))), "Some(01:00.0)");
         for text in ["", "19:00", "19.00.0", "100:00.0", "19:20.0", "19:00.8", "+1:00.0", "1:0.0.0"] {
             assert_eq!(text.parse::<Bdf>(), Err(BdfError), "{text}");
         }

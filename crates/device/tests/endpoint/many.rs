@@ -5,8 +5,9 @@
 use crate::harness::*;
 use config::{Bar, Builder, ConfigSpace, Identity, PcieLayout, SriovLayout};
 use link::Notice;
+use riser_device::Channel;
 use riser_device::io::{Io, Request};
-use riser_device::shared::{Channel, Engine, SharedEngine, Stirred};
+use riser_device::shared::{Engine, SharedEngine, Stirred};
 use riser_device::*;
 use std::collections::VecDeque;
 use tlp::*;

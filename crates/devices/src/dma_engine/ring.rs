@@ -8,9 +8,9 @@ use super::{
 };
 use crate::queue::Queue;
 use crate::shared::Shared;
+use device::Channel;
 use device::exec::{JoinHandle, SpawnError};
 use device::io::{RegisterFile, Request, WriteRequest};
-use device::shared::Channel;
 use device::{BarIndex, DmaError, Io};
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -5,7 +5,7 @@ use super::super::files;
 use crate::failure::Failure;
 use crate::output;
 use lab::CaptureOptions;
-use lab::nettlp::Replay;
+use lab::remote::Replay;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 

@@ -6,7 +6,7 @@ use crate::commands::{cpu, files};
 use crate::failure::Failure;
 use crate::output;
 use capture::encap::PortScheme;
-use lab::nettlp::{LabBackend, RecordedLab, Timing};
+use lab::remote::{LabBackend, RecordedLab, Timing};
 use lab::{CaptureOptions, Folder, LabFile, Report};
 use nettlp::adapter::{Adapter, Settings};
 use nettlp::allow::AllowList;

@@ -327,8 +327,8 @@ impl Args {
             device: self.device,
             scheme: self.ports(),
             timing: match self.timing {
-                Some(Timing::Off) => ::lab::nettlp::Timing::Off,
-                _ => ::lab::nettlp::Timing::On,
+                Some(Timing::Off) => ::lab::remote::Timing::Off,
+                _ => ::lab::remote::Timing::On,
             },
             mps: self.mps,
             capture: self.capture.clone(),

@@ -252,6 +252,10 @@ impl TlpPort for AdapterPort {
         self.with(Vec::new(), |e| e.counts())
     }
 
+    fn errors(&self) -> Vec<(&'static str, u64)> {
+        self.with(Vec::new(), |e| e.errors())
+    }
+
     fn waits_for(&self) -> Option<String> {
         self.with(None, |e| e.waits_for())
     }

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A queue between tasks, with any number of senders and receivers: between the tasks of one device or program, between the
+//! functions of one endpoint, which may share an engine by it, or between a driver and the test around it. Never lets time pass by
+//! itself: a value is there at the instant at which it was sent.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+/// What waits in a channel, and who waits for it.
+struct Queue<T> {
+    values: VecDeque<T>,
+    capacity: usize,
+    /// Woken all at once: who finds nothing waits again. Tasks of functions that were reset do no harm here.
+    senders: Vec<Waker>,
+    receivers: Vec<Waker>,
+}
+
+/// A bounded queue between tasks, first in first out, for any number of senders and receivers. Clones are handles on the same
+/// one. It outlives the resets of the functions whose tasks use it.
+///
+/// A device with several workers, each of which takes the next piece of work:
+///
+/// ```
+/// use riser_device::io::{Io, Request};
+/// use riser_device::{AsyncDevice, Channel};
+///
+/// let device = AsyncDevice::new(|io: Io| async move {
+///     let work = Channel::new(64);
+///     for _ in 0..4 {
+///         let (io, work) = (io.clone(), work.clone());
+///         io.clone().spawn(async move {
+///             loop {
+///                 let address: u64 = work.receive().await;
+///                 let _ = io.dma_read(address, 64).await;
+///             }
+///         });
+///     }
+///     while let Some(request) = io.next_request().await {
+///         if let Request::Write(doorbell) = request {
+///             work.send(doorbell.u64()).await;
+///         }
+///     }
+/// });
+/// ```
+///
+/// Functions of one endpoint with one engine:
+///
+/// ```
+/// use riser_device::io::{Io, Request};
+/// use riser_device::{AsyncDevice, Channel};
+///
+/// let work = Channel::new(64);
+/// let physical = AsyncDevice::new({
+///     let work = work.clone();
+///     move |io: Io| {
+///         let work = work.clone();
+///         async move {
+///             loop {
+///                 let address: u64 = work.receive().await;
+///                 io.sleep(tlp::Duration::from_ns(100)).await;
+///                 let _ = address;
+///             }
+///         }
+///     }
+/// });
+/// let virtual_function = move |_n: u16| {
+///     let work = work.clone();
+///     AsyncDevice::new(move |io: Io| {
+///         let work = work.clone();
+///         async move {
+///             while let Some(request) = io.next_request().await {
+///                 if let Request::Write(doorbell) = request {
+///                     work.send(doorbell.u64()).await;
+///                 }
+///             }
+///         }
+///     })
+/// };
+/// ```
+pub struct Channel<T>(Rc<RefCell<Queue<T>>>);
+
+impl<T> Clone for Channel<T> {
+    fn clone(&self) -> Channel<T> {
+        Channel(Rc::clone(&self.0))
+    }
+}
+
+impl<T> Channel<T> {
+    /// A channel that holds at most `capacity` values, at least one.
+    #[must_use]
+    pub fn new(capacity: usize) -> Channel<T> {
+        let (values, capacity) = (VecDeque::new(), capacity.max(1));
+        Channel(Rc::new(RefCell::new(Queue { values, capacity, senders: Vec::new(), receivers: Vec::new() })))
+    }
+
+    /// Puts a value in; waits while it is full. A send that is dropped before it ends sends nothing.
+    pub fn send(&self, value: T) -> Send<'_, T> {
+        Send { channel: self, value: Some(value) }
+    }
+
+    /// Takes the value that has waited for longest; waits while there is none. Of several receivers each value goes to
+    /// one.
+    pub fn receive(&self) -> Receive<'_, T> {
+        Receive { channel: self }
+    }
+
+    /// Values that wait.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.borrow().values.len()
+    }
+
+    /// True where none waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Leaves word, once for each task.
+fn wait(waiting: &mut Vec<Waker>, waker: &Waker) {
+    if !waiting.iter().any(|w| w.will_wake(waker)) {
+        waiting.push(waker.clone());
+    }
+}
+
+fn wake_all(waiting: Vec<Waker>) {
+    waiting.into_iter().for_each(Waker::wake);
+}
+
+/// Ends when the value is in the channel.
+#[must_use = "futures do nothing unless awaited"]
+pub struct Send<'a, T> {
+    channel: &'a Channel<T>,
+    value: Option<T>,
+}
+
+impl<T: Unpin> Future for Send<'_, T> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let woken = {
+            let mut queue = self.channel.0.borrow_mut();
+            if queue.values.len() >= queue.capacity {
+                wait(&mut queue.senders, cx.waker());
+                return Poll::Pending;
+            }
+            queue.values.extend(self.value.take());
+            std::mem::take(&mut queue.receivers)
+        };
+        wake_all(woken);
+        Poll::Ready(())
+    }
+}
+
+/// Ends with a value.
+#[must_use = "futures do nothing unless awaited"]
+pub struct Receive<'a, T> {
+    channel: &'a Channel<T>,
+}
+
+impl<T> Future for Receive<'_, T> {
+    type Output = T;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
+        let (value, woken) = {
+            let mut queue = self.channel.0.borrow_mut();
+            let Some(value) = queue.values.pop_front() else {
+                wait(&mut queue.receivers, cx.waker());
+                return Poll::Pending;
+            };
+            (value, std::mem::take(&mut queue.senders))
+        };
+        wake_all(woken);
+        Poll::Ready(value)
+    }
+}
