@@ -107,6 +107,14 @@ impl ConfigSpace {
         msi::config(|dw| self.msi_word(dw))
     }
 
+    /// Interrupt vectors that the function has, whatever software has granted and enabled: those of MSI or of MSI-X, whichever
+    /// has more.
+    #[must_use]
+    pub fn interrupt_vectors(&self) -> u16 {
+        let msi = self.capabilities.msi.map_or(0, |_| msi::capable(self.msi_word(0)));
+        self.msix_layout().map_or(0, |msix| msix.vectors).max(msi)
+    }
+
     /// Mask Bits of MSI: a set bit holds the vector back; zero without per-vector masking.
     #[must_use]
     pub fn msi_mask(&self) -> u32 {

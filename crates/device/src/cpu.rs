@@ -29,7 +29,8 @@ mod wait;
 pub use wait::{InterruptFuture, MessageFuture};
 
 pub use crate::exec::{
-    Either, JoinHandle, MAX_CALLS, MAX_OUTPUTS, MAX_TASKS, join, join_array, select, yield_now,
+    Either, JoinHandle, MAX_CALLS, MAX_OUTPUTS, MAX_POLLS_PER_INSTANT, MAX_TASKS, join, join_array, select,
+    yield_now,
 };
 
 use crate::exec::{Call, Core, Outgoing, Post, Sleep, WaitList};
@@ -408,6 +409,12 @@ impl Cpu {
         self.shared.core.exec.spawn(future)
     }
 
+    /// Says on whose behalf the task that calls this runs from now on, as do those that it spawns: an error that concerns it
+    /// alone names `whom`.
+    pub fn act_for(&self, whom: &str) {
+        self.shared.core.exec.set_label(whom);
+    }
+
     async fn access(&self, address: u64, len: u32) -> Result<Payload, HostError> {
         let bytes =
             self.bytes(HostOutput::MmioRead { id: HostReadId(0), address, len, locked: false }).await?;
@@ -498,8 +505,12 @@ impl AsyncProgram {
         AsyncProgram { shared }
     }
 
+    /// Runs tasks until all wait. A program that spins has failed.
     fn run(&self) {
         self.shared.core.exec.run();
+        if let Some(who) = self.shared.core.exec.spinning() {
+            self.shared.outcome.borrow_mut().get_or_insert(Err(who));
+        }
         if self.shared.outcome.borrow().is_some() {
             self.shared.core.exec.close();
         }

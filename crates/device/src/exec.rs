@@ -9,7 +9,9 @@
 //! wakers may be sent anywhere. A wake from outside is noticed when the adapter is called next; it rings the adapter's bell,
 //! where it has one.
 //!
-//! A task that yields for ever without waiting for anything keeps the clock from moving on, as an endless loop would.
+//! A task that yields for ever without waiting for anything lets no time pass: after [`MAX_POLLS_PER_INSTANT`] polls at one
+//! instant no task is polled any more, and the run ends with an error that names it. Only a loop
+//! that never yields is out of reach.
 
 mod calls;
 mod combine;
@@ -39,6 +41,15 @@ use std::task::{Context, Poll, Wake, Waker};
 /// refuses, and a device is handed no further request until a task has ended, so that a program which spawns one task
 /// for each request never meets the refusal.
 pub const MAX_TASKS: usize = 4096;
+
+/// Polls of an adapter's tasks at one instant of virtual time, of all tasks together. At the limit no task is polled until
+/// time moves on, which ends a run in which nothing else does: a program that polls memory has to
+/// [`sleep`](crate::cpu::Cpu::sleep) between two looks, or to wait for an interrupt. Each of [`MAX_TASKS`] tasks may be woken
+/// 256 times.
+pub const MAX_POLLS_PER_INSTANT: u32 = 1 << 20;
+
+/// No task.
+const NOBODY: u32 = u32::MAX;
 
 type TaskFuture = Pin<Box<dyn Future<Output = ()>>>;
 
@@ -112,6 +123,8 @@ struct Slot {
     signal: Arc<TaskWaker>,
     /// It stands in the list of ready tasks.
     ready: Cell<bool>,
+    /// On whose behalf it runs, where that was said.
+    label: RefCell<Option<Rc<str>>>,
 }
 
 #[derive(Default)]
@@ -127,17 +140,35 @@ impl Tasks {
 }
 
 /// A set of tasks. No method holds a borrow while a future or waker of the program runs, so these may call back.
-#[derive(Default)]
 pub(crate) struct Executor {
     /// What is in here was woken after all that is in `ready`.
     inbox: Arc<Inbox>,
     /// Woken tasks in the order of their wakes, each at most once.
     ready: RefCell<VecDeque<u32>>,
     tasks: RefCell<Tasks>,
-    /// The task that is being polled, or was polled last.
+    /// The task that is being polled, or [`NOBODY`].
     current: Cell<u32>,
+    /// At this instant.
+    polls: Cell<u32>,
+    /// The task that was polled last when the polls of this instant were used up.
+    spinning: Cell<u32>,
     refused: Cell<u64>,
     closed: Cell<bool>,
+}
+
+impl Default for Executor {
+    fn default() -> Executor {
+        Executor {
+            inbox: Arc::default(),
+            ready: RefCell::default(),
+            tasks: RefCell::default(),
+            current: Cell::new(NOBODY),
+            polls: Cell::new(0),
+            spinning: Cell::new(NOBODY),
+            refused: Cell::new(0),
+            closed: Cell::new(false),
+        }
+    }
 }
 
 impl Executor {
@@ -152,11 +183,58 @@ impl Executor {
         (!self.ready.borrow().is_empty() || self.inbox.any()) && !self.closed.get()
     }
 
-    /// Polls woken tasks until none is.
+    /// Polls woken tasks until none is, or the polls of this instant are used up.
     #[inline]
     pub(crate) fn run(&self) {
         while let Some(task) = self.next_ready() {
+            if self.polls.get() >= MAX_POLLS_PER_INSTANT {
+                return self.stop_spinning(task);
+            }
+            self.polls.set(self.polls.get() + 1);
             self.poll_task(task);
+        }
+    }
+
+    /// `task` is not polled: it keeps its place until time moves on.
+    #[cold]
+    fn stop_spinning(&self, task: u32) {
+        self.ready.borrow_mut().push_front(task);
+        self.spinning.set(task);
+    }
+
+    /// Time has moved on.
+    #[inline]
+    pub(crate) fn begin_instant(&self) {
+        self.polls.set(0);
+    }
+
+    /// True where tasks are ready, and the polls of this instant are used up.
+    #[inline]
+    pub(crate) fn is_spinning(&self) -> bool {
+        self.polls.get() >= MAX_POLLS_PER_INSTANT && self.has_ready()
+    }
+
+    /// Says who lets no time pass, where somebody does.
+    pub(crate) fn spinning(&self) -> Option<String> {
+        if !self.is_spinning() {
+            return None;
+        }
+        let label = self.label_of(self.spinning.get());
+        let who = label.map_or_else(|| "a task".to_owned(), |label| format!("a task of {label}"));
+        Some(format!(
+            "{who} spins: {MAX_POLLS_PER_INSTANT} polls at one instant; yield_now lets no time pass, sleep or wait for an \
+             interrupt"
+        ))
+    }
+
+    fn label_of(&self, task: u32) -> Option<Rc<str>> {
+        self.tasks.borrow().slots.get(task as usize)?.label.borrow().clone()
+    }
+
+    /// From now on the task that is being polled runs on behalf of `label`, as do those that it spawns.
+    pub(crate) fn set_label(&self, label: &str) {
+        if let Some(slot) = self.tasks.borrow().slots.get(self.current.get() as usize) {
+            *slot.label.borrow_mut() = Some(label.into());
         }
     }
 
@@ -244,7 +322,10 @@ impl Executor {
                 tasks.slots.push(Rc::new(self.new_slot(index)));
                 index
             });
-            tasks.slots[index as usize].future.set(Some(future));
+            let slot = &tasks.slots[index as usize];
+            slot.future.set(Some(future));
+            let label = tasks.slots.get(self.current.get() as usize).and_then(|s| s.label.borrow().clone());
+            *slot.label.borrow_mut() = label;
             index
         };
         self.wake_task(index);
@@ -253,7 +334,13 @@ impl Executor {
     fn new_slot(&self, task: u32) -> Slot {
         let signal =
             Arc::new(TaskWaker { task, in_inbox: AtomicBool::new(false), inbox: self.inbox.clone() });
-        Slot { future: Cell::new(None), waker: Waker::from(signal.clone()), signal, ready: Cell::new(false) }
+        Slot {
+            future: Cell::new(None),
+            waker: Waker::from(signal.clone()),
+            signal,
+            ready: Cell::new(false),
+            label: RefCell::default(),
+        }
     }
 
     /// Makes `task` the last of those that are ready, unless it is among them.
@@ -306,7 +393,9 @@ impl Executor {
         slot.ready.set(false);
         let Some(mut future) = slot.future.take() else { return };
         self.current.set(task);
-        if future.as_mut().poll(&mut Context::from_waker(&slot.waker)).is_pending() {
+        let pending = future.as_mut().poll(&mut Context::from_waker(&slot.waker)).is_pending();
+        self.current.set(NOBODY);
+        if pending {
             slot.future.set(Some(future));
             return;
         }

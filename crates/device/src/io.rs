@@ -41,6 +41,8 @@
 //! let device = AsyncDevice::new(nic);
 //! ```
 //!
+//! Tasks of a device hand work to each other through a [`Channel`](crate::Channel).
+//!
 //! What holds for every operation: it is issued when its future is first polled, not when it is made. A future that is
 //! dropped before the endpoint has accepted the operation takes it back; later, a read's result is given up. Writes,
 //! messages and interrupts leave in the order in which they were issued; reads in theirs, and completions in theirs; no
@@ -63,7 +65,9 @@ pub use data::{Answer, IntoData};
 pub use registers::RegisterFile;
 pub use request::{MessageRequest, ReadRequest, Request, WriteRequest};
 
-pub use crate::exec::{Either, MAX_CALLS, MAX_OUTPUTS, MAX_TASKS, join, join_array, select, yield_now};
+pub use crate::exec::{
+    Either, MAX_CALLS, MAX_OUTPUTS, MAX_POLLS_PER_INSTANT, MAX_TASKS, join, join_array, select, yield_now,
+};
 
 use crate::exec::{Call, Core, JoinHandle, Outgoing, Post, Sleep, WaitList};
 use crate::seam::{
@@ -132,11 +136,18 @@ struct Shared {
     mail: RefCell<Mailbox>,
     /// Requests are there that wait for room, not for a task to take them.
     held_back: Cell<bool>,
+    /// Interrupt vectors of the function; `None` while nobody has said.
+    vectors: Cell<Option<u16>>,
 }
 
 impl Shared {
-    fn new(core: IoCore) -> Rc<Shared> {
-        Rc::new(Shared { core: Rc::new(core), mail: RefCell::default(), held_back: Cell::default() })
+    fn new(core: IoCore, vectors: Option<u16>) -> Rc<Shared> {
+        Rc::new(Shared {
+            core: Rc::new(core),
+            mail: RefCell::default(),
+            held_back: Cell::default(),
+            vectors: Cell::new(vectors),
+        })
     }
 
     fn complete(&self, token: Token, result: Result<Data, CompletionError>) {
@@ -258,9 +269,18 @@ impl Io {
     }
 
     /// Raises an interrupt vector. It leaves behind every write issued before it, and ends when the endpoint has
-    /// accepted it. Does not fail today; the result is that of a write, so that it may end an `async fn`.
+    /// accepted it. Fails with `NoSuchVector` where the function has not as many ([`vectors`](Self::vectors)). One of those that
+    /// it has, but was not granted, is folded into those granted, as MSI has it; while interrupts are not enabled, it is lost,
+    /// and counted.
     pub fn interrupt(&self, vector: u16) -> PostedFuture {
-        self.post(Ok(Output::Interrupt { vector }))
+        let is_there = self.vectors().is_none_or(|count| vector < count);
+        self.post(if is_there { Ok(Output::Interrupt { vector }) } else { Err(DmaError::NoSuchVector) })
+    }
+
+    /// Interrupt vectors of the function, by MSI or MSI-X, whichever has more; `None` while its device belongs to no endpoint.
+    #[must_use]
+    pub fn vectors(&self) -> Option<u16> {
+        self.shared.vectors.get()
     }
 
     /// Sets the level of the function's INTx: asserted while it asks for service (`PCIe 5.0 §6.1.2`). It leaves behind
@@ -505,14 +525,14 @@ impl AsyncDevice {
             let future = factory(io.clone());
             io.spawn(future);
         };
-        let shared = Shared::new(Core::new(pool));
+        let shared = Shared::new(Core::new(pool), None);
         start(Io { shared: Rc::clone(&shared) });
         AsyncDevice { shared, start: Box::new(start), bell: None }
     }
 
     fn reset(&mut self) {
         self.shared.core.exec.close();
-        self.shared = Shared::new(self.shared.core.next_life());
+        self.shared = Shared::new(self.shared.core.next_life(), self.shared.vectors.get());
         if let Some(bell) = &self.bell {
             self.shared.core.exec.set_bell(bell.clone());
         }
@@ -589,6 +609,10 @@ impl Device for AsyncDevice {
     fn set_bell(&mut self, bell: Bell) {
         self.shared.core.exec.set_bell(bell.clone());
         self.bell = Some(bell);
+    }
+
+    fn set_vectors(&mut self, vectors: u16) {
+        self.shared.vectors.set(Some(vectors));
     }
 
     fn waits_for(&self) -> Option<String> {

@@ -94,6 +94,12 @@ pub trait TlpPort {
         Vec::new()
     }
 
+    /// Those of its counts that tell of something gone wrong, where they are not zero: for the report of a lab that makes no
+    /// progress.
+    fn errors(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+
     /// One line on what it waits for, where it waits for anything: for the report of a lab that makes no progress.
     fn waits_for(&self) -> Option<String> {
         None

@@ -53,6 +53,12 @@ pub trait Device {
         let _ = bell;
     }
 
+    /// Tells it how many interrupt vectors its function has, from zero on: those of MSI or MSI-X, whichever has more. Whoever
+    /// it belongs to calls it before anything else.
+    fn set_vectors(&mut self, vectors: u16) {
+        let _ = vectors;
+    }
+
     /// One line on what it waits for, where it waits for anything.
     fn waits_for(&self) -> Option<String> {
         None
@@ -413,6 +419,8 @@ pub enum DmaError {
     LinkDown,
     /// The function is not in D0, where alone it may issue requests (`PCIe 5.0 §5.3.1`).
     NotInD0,
+    /// The function has no such interrupt vector: neither its MSI nor its MSI-X capability has as many.
+    NoSuchVector,
 }
 
 impl fmt::Display for DmaError {
@@ -429,6 +437,7 @@ impl fmt::Display for DmaError {
             DmaError::AtomicsDisabled => "AtomicOp Requester Enable is clear",
             DmaError::LinkDown => "the link went down",
             DmaError::NotInD0 => "the function is not in D0",
+            DmaError::NoSuchVector => "the function has no such interrupt vector",
         })
     }
 }

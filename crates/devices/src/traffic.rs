@@ -277,6 +277,10 @@ impl TlpPort for Traffic {
             .collect()
     }
 
+    fn errors(&self) -> Vec<(&'static str, u64)> {
+        self.counts()
+    }
+
     fn waits_for(&self) -> Option<String> {
         let open = self.open.iter().flatten().count();
         let left: u64 = self.flows.iter().map(|f| f.flow.count - f.sent).sum();

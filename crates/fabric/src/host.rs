@@ -15,11 +15,13 @@ pub(crate) struct HostSlot {
     program: Box<dyn HostProgram>,
     pending: Option<HostOutput>,
     timer_at: Time,
+    /// When it has last handed on as many requests as a step takes.
+    busy_at: Option<Time>,
 }
 
 impl HostSlot {
     pub(crate) fn new(program: Box<dyn HostProgram>) -> HostSlot {
-        HostSlot { program, pending: None, timer_at: Time::MAX }
+        HostSlot { program, pending: None, timer_at: Time::MAX, busy_at: None }
     }
 
     pub(crate) fn outcome(&self) -> Option<Result<(), String>> {
@@ -94,7 +96,13 @@ impl HostSlot {
                 }
             }
         }
+        self.busy_at = Some(now);
         queue.push(now, Event::Host);
+    }
+
+    /// True where it goes on at this instant, whatever it has done there.
+    pub(crate) fn stands_still(&self, now: Time) -> bool {
+        self.busy_at == Some(now) || self.wakes_at().is_some_and(|at| at <= now)
     }
 
     /// True where a request waits for room at a root port.

@@ -6,7 +6,7 @@ mod common;
 use common::link;
 use common::system::{Arrivals, Raw, System, bar, text};
 use device::host::{HostInput, HostOutput, HostProgram};
-use device::io::Request;
+use device::io::{MAX_POLLS_PER_INSTANT, Request, yield_now};
 use device::{CreditReturn, Io, TlpPort};
 use riser_fabric::{
     AddressMap, Direction, Fabric, FabricConfig, FaultAction, FrameKind, HostProfile, Limits, LinkId, PortId,
@@ -248,6 +248,52 @@ fn a_device_that_wants_to_be_called_at_once_for_ever_is_named() {
 fn so_is_a_program_that_never_waits() {
     let mut fabric = bare(Raw::new(), Some(Box::new(Babbler)));
     no_progress(fabric.run(Limits::default()), &["time stands still", "host program"]);
+}
+
+/// What looks at memory and yields lets no time pass, so that what it looks for never comes: it is stopped, and named.
+#[test]
+fn who_yields_for_ever_is_named() {
+    let polls = format!("spins: {MAX_POLLS_PER_INSTANT} polls at one instant");
+    let idle = |io: Io| async move { while io.next_request().await.is_some() {} };
+    let mut fabric = System::new().device(link(Rate::Gt8, 8, 256), idle).with_program(|cpu, _| async move {
+        while cpu.memory().read_u32(0x2000) != Ok(7) {
+            yield_now().await;
+        }
+        Ok(())
+    });
+    let Stop::Failed(why) = fabric.run(Limits::default()) else { panic!("it went on") };
+    assert!(why.contains(&polls), "{why}");
+    let restless = |_: Io| async move {
+        loop {
+            yield_now().await;
+        }
+    };
+    let mut fabric =
+        System::new().device(link(Rate::Gt8, 8, 256), restless).with_bare_program(|cpu| async move {
+            cpu.interrupt(0).await;
+            Ok(())
+        });
+    no_progress(
+        fabric.run(Limits::default()),
+        &["time stands still", "slot 0: wants to be called again at once: ", &polls],
+    );
+}
+
+/// The limit is on one instant: who yields often, and lets time pass, goes on.
+#[test]
+fn who_yields_and_sleeps_goes_on() {
+    let idle = |io: Io| async move { while io.next_request().await.is_some() {} };
+    let mut fabric =
+        System::new().device(link(Rate::Gt8, 8, 256), idle).with_bare_program(|cpu| async move {
+            for _ in 0..4 {
+                for _ in 0..MAX_POLLS_PER_INSTANT / 2 {
+                    yield_now().await;
+                }
+                cpu.sleep(Duration::from_ns(1)).await;
+            }
+            Ok(())
+        });
+    assert_eq!(fabric.run(Limits::default()), Stop::Finished);
 }
 
 #[test]

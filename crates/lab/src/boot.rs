@@ -119,6 +119,7 @@ impl Below {
             let stopped = stopped.clone();
             let cpu = host.cpu.clone();
             cpu.spawn(async move {
+                host.act_for(&seat);
                 // Where the whole is dropped, each part of it is.
                 select(stopped.lost(), serve(host, seat, fate, found)).await;
             })
@@ -209,6 +210,7 @@ async fn run_drivers(host: &Rc<Services>, seats: &[Rc<Seat>], system: &System) -
         let (host, seat) = (Rc::clone(host), Rc::clone(seat));
         let cpu = host.cpu.clone();
         running.push(cpu.spawn(async move {
+            host.act_for(&seat);
             let result = match driver {
                 Ok(driver) => driver.await,
                 Err(error) => Err(error),

@@ -94,6 +94,10 @@ impl TlpPort for Gate {
         self.device.counts()
     }
 
+    fn errors(&self) -> Vec<(&'static str, u64)> {
+        self.device.errors()
+    }
+
     fn waits_for(&self) -> Option<String> {
         self.device.waits_for()
     }

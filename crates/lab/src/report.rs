@@ -146,21 +146,16 @@ pub struct DirectionReport {
     pub undetected_errors: u64,
     /// By virtual channel; those without a TLP are left out.
     pub virtual_channels: Vec<VcReport>,
+    #[serde(skip)]
+    errors: Vec<(&'static str, u64)>,
 }
 
 impl DirectionReport {
     /// What went wrong at the receiving end of this direction: names, as in JSON, of the counts that are not zero. What the
     /// data link layer repairs as a matter of course, such as damaged frames, is not among them.
     #[must_use]
-    pub fn errors(&self) -> Vec<(&'static str, u64)> {
-        let counts = [
-            ("unmapped_tcs", self.unmapped_tcs),
-            ("full_buffer_drops", self.full_buffer_drops),
-            ("receiver_overflows", self.receiver_overflows),
-            ("data_link_protocol_errors", self.data_link_protocol_errors),
-            ("undetected_errors", self.undetected_errors),
-        ];
-        counts.into_iter().filter(|(_, n)| *n > 0).collect()
+    pub fn errors(&self) -> &[(&'static str, u64)] {
+        &self.errors
     }
 }
 
@@ -168,19 +163,9 @@ impl Report {
     /// What went wrong at the root complex: names, as in JSON, of the counts that are not zero.
     #[must_use]
     pub fn root_errors(&self) -> Vec<(&'static str, u64)> {
-        let root = &self.root_complex;
-        let memory = self.memory_system.unwrap_or_default();
-        let counts = [
-            ("unsupported_requests", root.unsupported_requests),
-            ("malformed", root.malformed),
-            ("ecrc_errors", root.ecrc_errors),
-            ("poisoned", root.poisoned),
-            ("unexpected_completions", root.unexpected_completions),
-            ("completion_timeouts", root.completion_timeouts),
-            ("error_messages", root.error_messages),
-            ("translation_faults", memory.translation_faults),
-        ];
-        counts.into_iter().filter(|(_, n)| *n > 0).collect()
+        let faults = self.memory_system.map_or(0, |memory| memory.translation_faults);
+        let faults = (faults > 0).then_some(("translation_faults", faults));
+        self.root_complex.errors().chain(faults).collect()
     }
 }
 
@@ -261,6 +246,7 @@ fn direction(direction: Direction, sent: &Counters, received: &Counters, now_ps:
         data_link_protocol_errors: received.data_link_protocol_errors,
         undetected_errors: received.undetected_errors,
         virtual_channels: virtual_channels(sent),
+        errors: received.errors().collect(),
     }
 }
 

@@ -166,6 +166,11 @@ impl Services {
         seats.push((seat.path.clone(), fate.clone()));
     }
 
+    /// The task that calls this serves `seat` from now on.
+    pub(crate) fn act_for(&self, seat: &Seat) {
+        self.cpu.act_for(&format!("slot `{}`", seat.name));
+    }
+
     /// A slot has failed: with what its path says of it.
     pub(crate) async fn fail(&self, seat: &Seat, error: &str) {
         match self.broken_at(&seat.path).await {

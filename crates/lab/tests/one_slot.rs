@@ -5,10 +5,13 @@
 use config::{Bar, Builder, Identity, MsiLayout};
 use device::firmware::FoundFunction;
 use device::io::Request;
-use device::{AsyncDevice, Cpu, Io};
+use device::io::yield_now;
+use device::{AsyncDevice, Cpu, DmaError, Io};
 use fabric::{Direction, FaultAction, FaultRule, FrameKind, Limits, LinkId, Stop};
 use riser_lab::schema::Link;
 use riser_lab::{Assembly, CaptureOptions, OneSlot};
+use std::cell::RefCell;
+use std::rc::Rc;
 use tlp::Class;
 
 const BYTES: usize = 1024;
@@ -65,6 +68,30 @@ fn it_runs_is_captured_and_reported() {
     assert_eq!(report["links"][0]["mps_bytes"], 256);
 }
 
+/// Vendor ID 0001h alone does not say that a function is not ready (`PCIe 5.0 §2.3.2`), FFFFh says that there is none.
+#[test]
+fn vendor_ids_at_the_ends_of_their_range() {
+    let plug = |vendor, device| {
+        let identity = Identity { vendor, device, class: 0xff_0000, ..Identity::default() };
+        let config = Builder::type0(identity).bar(0, Bar::memory32(4096)).msi(MsiLayout { vectors: 1 });
+        OneSlot::default().plug(config, AsyncDevice::new(|io| filler(io, true)), driver)
+    };
+    for (vendor, device) in [(0x0000, 1), (0x0001, 0x0000), (0x0001, 0xfffe), (0xfffe, 0xffff)] {
+        assert_eq!(
+            plug(vendor, device).unwrap().fabric.run(Limits::default()),
+            Stop::Finished,
+            "{vendor:#06x}"
+        );
+    }
+    for (vendor, device) in [(0xffff, 1), (0x0001, 0xffff)] {
+        let error = plug(vendor, device).err().unwrap();
+        assert!(
+            error.starts_with(&format!("vendor {vendor:#06x}, device {device:#06x}: legal are")),
+            "{error}"
+        );
+    }
+}
+
 /// What `riser run` prints of a lab file, the author of a device has as text too.
 #[test]
 fn its_report_is_text() {
@@ -115,6 +142,74 @@ fn an_interrupt_that_never_comes_is_named() {
     let mut lab = plug(OneSlot::default(), false).unwrap();
     let Stop::NoProgress(lines) = lab.fabric.run(Limits::default()) else { panic!("it went on") };
     assert!(lines.iter().any(|l| l.contains("waiting for interrupts of vector")), "{lines:?}");
+}
+
+/// One that looks at memory and lets no time pass would hang, did nobody stop it.
+#[test]
+fn a_driver_that_spins_is_named() {
+    let spin = |cpu: Cpu, _| async move {
+        while cpu.memory().read_u32(0x2000) != Ok(7) {
+            yield_now().await;
+        }
+        Ok::<(), String>(())
+    };
+    let device = AsyncDevice::new(|io| filler(io, true));
+    let mut lab = OneSlot { name: "nic".into(), ..OneSlot::default() }.plug(config(), device, spin).unwrap();
+    let Stop::Failed(why) = lab.fabric.run(Limits::default()) else { panic!("it went on") };
+    assert!(why.starts_with("a task of slot `nic` spins: "), "{why}");
+}
+
+/// With one vector, there is no vector 5: its caller hears of it.
+#[test]
+fn an_interrupt_that_is_not_there_is_an_error() {
+    let seen = Rc::new(RefCell::new(Vec::new()));
+    let note = Rc::clone(&seen);
+    let device = AsyncDevice::new(move |io: Io| {
+        let note = Rc::clone(&note);
+        async move {
+            while let Some(request) = io.next_request().await {
+                if let Request::Write(_) = request {
+                    note.borrow_mut().push((io.vectors(), io.interrupt(5).await));
+                    note.borrow_mut().push((io.vectors(), io.interrupt(0).await));
+                }
+            }
+        }
+    });
+    let driver = |cpu: Cpu, function: FoundFunction| async move {
+        cpu.write_u32(function.address(0, 0)?, 1).await.map_err(|e| e.to_string())?;
+        cpu.interrupt(function.vector(0)).await;
+        Ok::<(), String>(())
+    };
+    let mut lab = OneSlot::default().plug(config(), device, driver).unwrap();
+    assert_eq!(lab.fabric.run(Limits::default()), Stop::Finished);
+    assert_eq!(*seen.borrow(), [(Some(1), Err(DmaError::NoSuchVector)), (Some(1), Ok(()))]);
+}
+
+/// Where a run stands still, errors that were counted may be the reason.
+#[test]
+fn errors_stand_beside_who_waits() {
+    let device = AsyncDevice::new(|io: Io| async move {
+        while let Some(request) = io.next_request().await {
+            if let Request::Write(write) = request
+                && io.dma_read(write.u64(), 4).await.is_ok()
+            {
+                let _ = io.interrupt(0).await;
+            }
+        }
+    });
+    let driver = |cpu: Cpu, function: FoundFunction| async move {
+        cpu.write_u64(function.address(0, 0)?, 1 << 50).await.map_err(|e| e.to_string())?;
+        cpu.interrupt(function.vector(0)).await;
+        Ok::<(), String>(())
+    };
+    let mut lab = OneSlot::default().plug(config(), device, driver).unwrap();
+    let Stop::NoProgress(lines) = lab.fabric.run(Limits::default()) else { panic!("it went on") };
+    let errors: Vec<&str> = lines.iter().map(String::as_str).filter(|l| l.starts_with("errors, ")).collect();
+    assert_eq!(errors[0], "errors, root complex: unsupported_requests 1", "{lines:?}");
+    assert!(
+        errors[1].starts_with("errors, slot 0: ") && errors[1].contains("received_unsupported 1"),
+        "{lines:?}"
+    );
 }
 
 #[test]

@@ -119,6 +119,19 @@ pub struct Counters {
 }
 
 impl Counters {
+    /// What went wrong at the receiver: names and counts that are not zero. What the data link layer repairs as a matter of
+    /// course, such as damaged frames, is not among them.
+    pub fn errors(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
+        let counts = [
+            ("unmapped_tcs", self.unmapped_tcs),
+            ("full_buffer_drops", self.full_buffer_drops),
+            ("receiver_overflows", self.receiver_overflows),
+            ("data_link_protocol_errors", self.data_link_protocol_errors),
+            ("undetected_errors", self.undetected_errors),
+        ];
+        counts.into_iter().filter(|(_, n)| *n > 0)
+    }
+
     /// The sum of the classes of bytes: what `wire_bytes` must be.
     #[must_use]
     pub const fn classified_bytes(&self) -> u64 {

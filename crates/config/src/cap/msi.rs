@@ -133,6 +133,11 @@ pub const fn data_dw(control: u32) -> u16 {
     if control & CAPABLE_64_BIT == 0 { 2 } else { 3 }
 }
 
+/// How many vectors this Message Control asks for.
+pub(crate) const fn capable(control: u32) -> u16 {
+    1 << (control >> CAPABLE_SHIFT & 0b111)
+}
+
 /// What the registers say, of which `word` gives each by its DW, where they say that MSI is enabled. Software that enables more vectors than are capable, or the
 /// reserved encodings, gets as many as are capable.
 #[must_use]

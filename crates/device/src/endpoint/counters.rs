@@ -86,3 +86,43 @@ crate::counters! {
         link_downs,
     }
 }
+
+/// Names of counts that tell of nothing gone wrong.
+const NO_ERRORS: [&str; 16] = [
+    "requests",
+    "config_requests",
+    "dma_reads",
+    "dma_reads_done",
+    "dma_atomics",
+    "dma_writes",
+    "interrupts",
+    "intx_messages",
+    "pme_messages",
+    "completions",
+    "deferred_writes",
+    "messages_consumed",
+    "function_level_resets",
+    "power_state_resets",
+    "virtual_functions_enabled",
+    "swallowed_completions",
+];
+
+impl Counters {
+    /// What went wrong: names and counts that are not zero.
+    pub fn errors(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
+        self.rows().filter(|(name, n)| *n > 0 && !NO_ERRORS.contains(name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_error_is_counted() {
+        let names: Vec<&str> = Counters::default().rows().map(|(name, _)| name).collect();
+        assert!(NO_ERRORS.iter().all(|name| names.contains(name)));
+        let counted = Counters { requests: 1, malformed: 2, ..Counters::default() };
+        assert_eq!(counted.errors().collect::<Vec<_>>(), [("malformed", 2)]);
+    }
+}

@@ -84,9 +84,10 @@ impl Function {
     pub(crate) fn new(
         number: u16,
         config: ConfigSpace,
-        device: Box<dyn Device>,
+        mut device: Box<dyn Device>,
         shared: &Shared,
     ) -> Function {
+        device.set_vectors(config.interrupt_vectors());
         let settings = Settings::read(&config, &shared.limits);
         let msix = config.msix_layout().map(Msix::new);
         let reads = ReadEngine::new();

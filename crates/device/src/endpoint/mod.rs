@@ -598,6 +598,10 @@ impl TlpPort for Endpoint {
         self.shared.counters.rows().filter(|(_, n)| *n > 0).collect()
     }
 
+    fn errors(&self) -> Vec<(&'static str, u64)> {
+        self.shared.counters.errors().collect()
+    }
+
     fn waits_for(&self) -> Option<String> {
         let several = self.functions.len() > 1;
         let parts = self.functions.iter().filter_map(|f| {

@@ -204,7 +204,9 @@ impl Endpoint {
         if let Some(agenda) = &self.agenda {
             agenda.give_bell(&mut *device, first + n);
         }
-        self.functions[usize::from(first + n)].device = device;
+        let function = &mut self.functions[usize::from(first + n)];
+        device.set_vectors(function.config.interrupt_vectors());
+        function.device = device;
         self.shared.counters.virtual_functions_enabled += 1;
     }
 

@@ -64,7 +64,8 @@ pub async fn select<A: Future, B: Future>(a: A, b: B) -> Either<A::Output, B::Ou
     .await
 }
 
-/// Lets every task that is ready now go first.
+/// Lets every task that is ready now go first. No time passes: who waits for something by this alone never sees it come, and
+/// is stopped after [`MAX_POLLS_PER_INSTANT`](super::MAX_POLLS_PER_INSTANT).
 pub fn yield_now() -> YieldNow {
     YieldNow { yielded: false }
 }

@@ -74,7 +74,9 @@ impl<O: Outgoing, E: Copy> Core<O, E> {
 
     #[inline]
     pub(crate) fn set_now(&self, now: Time) {
-        self.clock.now.set(now);
+        if self.clock.now.replace(now) != now {
+            self.exec.begin_instant();
+        }
     }
 
     /// Moves time on to `now` and wakes whose time has come.
@@ -180,6 +182,9 @@ impl<O: Outgoing, E: Copy> Core<O, E> {
         );
         if let Some(time) = timers.next() {
             line += &format!(", {} sleeping, the first until {time}", timers.len());
+        }
+        if let Some(who) = self.exec.spinning() {
+            line = format!("{who}; {line}");
         }
         if self.exec.refused() > 0 {
             line += &format!(", {} tasks refused", self.exec.refused());

@@ -54,6 +54,10 @@ impl<P: TlpPort> NonPostedWrites<P> {
         }
     }
 
+    fn failed_writes(&self) -> Option<(&'static str, u64)> {
+        (self.failed > 0).then_some(("failed_writes", self.failed))
+    }
+
     fn open(&self) -> usize {
         usize::from(TAGS) - self.free.len()
     }
@@ -185,8 +189,11 @@ impl<P: TlpPort> TlpPort for NonPostedWrites<P> {
     }
 
     fn counts(&self) -> Vec<(&'static str, u64)> {
-        let failed = (self.failed > 0).then_some(("failed_writes", self.failed));
-        self.port.counts().into_iter().chain(failed).collect()
+        self.port.counts().into_iter().chain(self.failed_writes()).collect()
+    }
+
+    fn errors(&self) -> Vec<(&'static str, u64)> {
+        self.port.errors().into_iter().chain(self.failed_writes()).collect()
     }
 
     fn waits_for(&self) -> Option<String> {

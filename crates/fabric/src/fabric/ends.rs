@@ -64,6 +64,16 @@ impl Fabric {
 
     /// Without anything to come: done, where no one waits.
     pub(super) fn stalled(&self) -> Stop {
+        let mut lines = self.waiting();
+        if lines.is_empty() && self.host.is_none() {
+            return Stop::Finished;
+        }
+        lines.extend(self.errors());
+        Stop::NoProgress(lines)
+    }
+
+    /// A line for each that waits for something.
+    fn waiting(&self) -> Vec<String> {
         let mut lines: Vec<String> = self.host.iter().filter_map(HostSlot::waits_for).collect();
         for n in 0..self.root_ports.len() {
             lines.extend(self.root.waits_for(n).map(|t| format!("root port {n}: {t}")));
@@ -80,7 +90,20 @@ impl Fabric {
                 lines.push(format!("{}: {line}", state.id));
             }
         }
-        if lines.is_empty() && self.host.is_none() { Stop::Finished } else { Stop::NoProgress(lines) }
+        lines
+    }
+
+    /// A line for each that has counted errors: often the reason why others wait.
+    fn errors(&self) -> Vec<String> {
+        let line = |who: String, counts: Vec<(&str, u64)>| {
+            let counts: Vec<String> = counts.into_iter().map(|(name, n)| format!("{name} {n}")).collect();
+            (!counts.is_empty()).then(|| format!("errors, {who}: {}", counts.join(", ")))
+        };
+        let root = line("root complex".to_owned(), self.root.counters().errors().collect());
+        let slots =
+            (0..).zip(&self.slots).map(|(n, s): (u32, _)| line(format!("slot {n}"), s.device.errors()));
+        let ports = self.ports.iter().map(|p| line(p.id.to_string(), p.port.counters().errors().collect()));
+        root.into_iter().chain(slots.flatten()).chain(ports.flatten()).collect()
     }
 
     /// Somebody wants to be called at once, whenever he was.
@@ -93,9 +116,11 @@ impl Fabric {
                 lines.push(format!("slot {n}: wants to be called again at once: {what}"));
             }
         }
-        if self.host.is_some() {
-            lines.push("host program: hands on requests, or wants to be called, without waiting".into());
+        if let Some(host) = self.host.as_ref().filter(|host| host.stands_still(self.now)) {
+            let what = host.waits_for().unwrap_or_else(|| "host program".into());
+            lines.push(format!("{what}; it hands on requests, or wants to be called, without waiting"));
         }
+        lines.extend(self.errors());
         Stop::NoProgress(lines)
     }
 

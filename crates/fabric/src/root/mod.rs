@@ -114,6 +114,22 @@ pub struct RootCounters {
     pub completion_timeouts: u64,
 }
 
+impl RootCounters {
+    /// What went wrong: names and counts that are not zero.
+    pub fn errors(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
+        let counts = [
+            ("unsupported_requests", self.unsupported_requests),
+            ("malformed", self.malformed),
+            ("ecrc_errors", self.ecrc_errors),
+            ("poisoned", self.poisoned),
+            ("unexpected_completions", self.unexpected_completions),
+            ("completion_timeouts", self.completion_timeouts),
+            ("error_messages", self.error_messages),
+        ];
+        counts.into_iter().filter(|(_, n)| *n > 0)
+    }
+}
+
 /// The root complex.
 pub struct RootComplex {
     profile: HostProfile,

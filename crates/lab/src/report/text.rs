@@ -64,14 +64,14 @@ fn links(links: &[LinkReport]) -> String {
 
 /// A line for each link, and one for the root complex, where a count of errors is not zero.
 fn errors(report: &Report, f: &mut Formatter<'_>) -> fmt::Result {
-    let named = |prefix: &str, counts: Vec<(&str, u64)>| -> Vec<String> {
-        counts.into_iter().map(|(name, n)| format!("{prefix}{name} {n}")).collect()
+    let named = |prefix: &str, counts: &[(&str, u64)]| -> Vec<String> {
+        counts.iter().map(|(name, n)| format!("{prefix}{name} {n}")).collect()
     };
     let of_link = |link: &LinkReport| {
         let ways = link.directions.iter().map(|d| named(&format!("{} ", d.direction), d.errors()));
         (link.slot.clone(), ways.collect::<Vec<_>>().concat())
     };
-    let root = ("root complex".to_owned(), named("", report.root_errors()));
+    let root = ("root complex".to_owned(), named("", &report.root_errors()));
     let all = report.links.iter().map(of_link).chain([root]);
     for (n, (place, counts)) in all.filter(|(_, counts)| !counts.is_empty()).enumerate() {
         let gap = if n == 0 { "\n" } else { "" };

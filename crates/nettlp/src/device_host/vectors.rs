@@ -56,7 +56,8 @@ pub(super) struct Interrupts {
 }
 
 impl Interrupts {
-    pub(super) fn new(device: Box<dyn Device>, vectors: Vectors, pool: PayloadPool) -> Interrupts {
+    pub(super) fn new(mut device: Box<dyn Device>, vectors: Vectors, pool: PayloadPool) -> Interrupts {
+        device.set_vectors(MSIX_ENTRIES as u16);
         Interrupts { device, vectors, pool }
     }
 }
@@ -94,6 +95,9 @@ impl Device for Interrupts {
     fn set_bell(&mut self, bell: Bell) {
         self.device.set_bell(bell);
     }
+
+    /// Its vectors are those of the adapter's table, whatever its own configuration space has.
+    fn set_vectors(&mut self, _vectors: u16) {}
 
     fn waits_for(&self) -> Option<String> {
         self.device.waits_for()
