@@ -4,11 +4,12 @@
 
 mod common;
 
-use capture::Kind;
+use capture::matcher::Ack;
+use capture::{Filter, Kind};
 use common::browser::{Browser, Turn};
 use common::exchange::exchange;
-use common::{for_each_record, generate, nettlp_captures, page_file};
-use serde_json::json;
+use common::{count, for_each_record, generate, nettlp_captures, page_file, transactions};
+use serde_json::{Value, json};
 
 fn no_problems(browser: &mut Browser) {
     let problems = browser.problems();
@@ -82,5 +83,302 @@ fn what_is_not_in_the_page_is_said() {
     let due =
         "The first 4 of 8 B are in this page, which keeps 6 MiB of packed data; riser trace -x shows all.";
     assert_eq!(browser.eval(said), due);
+    no_problems(&mut browser);
+}
+
+/// Where the page has the records of both bursts: pixels of the first and last record of each, and folds that are seen.
+const BURSTS: &str = "(() => {
+  const { app } = riser;
+  const x = (number) => riser.pixelOf(app.store.time[app.store.number.indexOf(number)]);
+  const last = app.store.count;
+  const { shapes = [], annotations = [] } = app.host.layout;
+  return [x(1), x(10), x(last - 9), x(last), shapes.length, annotations.map((a) => a.text).filter((t) => t.includes('idle'))];
+})()";
+
+#[test]
+fn idle_time_is_folded_and_unfolded() {
+    let Some(mut browser) = Turn::take() else { return };
+    let page = page_file("folds", &exchange(2));
+    for tab in ["latency", "tags", "throughput", "outstanding", "credits"] {
+        browser.open(&page, &format!("tab={tab}"));
+        let folded = browser.eval(BURSTS);
+        let [a, b, c, d] = [0, 1, 2, 3].map(|at| folded[at].as_f64().unwrap());
+        assert!(b - a > 300.0 && d - c > 300.0 && c > b, "{tab}: {folded}");
+        assert_eq!((&folded[4], &folded[5]), (&json!(1), &json!(["100 ms idle"])), "{tab}");
+        browser.key("f");
+        browser.eval("riser.idle()");
+        let plain = browser.eval(BURSTS);
+        let [a, b, c, d] = [0, 1, 2, 3].map(|at| plain[at].as_f64().unwrap());
+        assert!(b - a < 1.0 && d - c < 1.0 && c - b > 500.0, "{tab}: {plain}");
+        assert_eq!((&plain[4], &plain[5]), (&json!(0), &json!([])), "{tab}");
+        assert!(browser.eval("location.hash").as_str().unwrap().contains("fold=off"), "{tab}");
+        browser.click_on(
+            "[...document.querySelectorAll('#tools button')].find((b) => b.textContent === 'Fold idle')",
+        );
+        browser.eval("riser.idle()");
+        assert_eq!(browser.eval(BURSTS), folded, "{tab}: as before");
+    }
+    no_problems(&mut browser);
+}
+
+#[test]
+fn a_folded_axis_tells_the_time() {
+    let Some(mut browser) = Turn::take() else { return };
+    browser.open(&page_file("folded-axis", &exchange(3)), "tab=throughput");
+    // Every time is where its place says, also within folds.
+    let off = browser.eval(
+        "(() => { const { timeline, store } = riser.app; let off = 0;
+           for (let i = 0; i <= 1000; i++) { const ps = store.end * i / 1000; off = Math.max(off, Math.abs(timeline.toTime(timeline.toAxis(ps)) - ps)); }
+           for (let row = 0; row < store.count; row++) off = Math.max(off, Math.abs(timeline.toTime(timeline.toAxis(store.time[row])) - store.time[row]));
+           return [timeline.folds.length, off]; })()",
+    );
+    assert_eq!(off[0], 2, "{off}");
+    assert!(off[1].as_f64().unwrap() < 1.0, "{off} ps");
+    // Ticks say the times at which they stand.
+    let wrong = browser.eval(
+        "(() => { const { xaxis } = riser.app.host._fullLayout; const { time } = riser.app;
+           const said = xaxis.ticktext.map((t) => Number(t.replaceAll(',', '')) * time.unit.ps);
+           const wrong = said.filter((ps, i) => Math.abs(time.toTime(xaxis.tickvals[i]) - ps) > 1);
+           return [wrong, said.filter((ps) => ps > 1e11).length > 0 && said.filter((ps) => ps < 1e9).length > 1]; })()",
+    );
+    assert_eq!(wrong, json!([[], true]));
+    // No bit is lost or won between folded and plain: 3 bursts of writes of 16 + 8 B (a header of four DW), 24 B each.
+    let bits = "(() => { const t = riser.app.host.data.find((t) => t.name === 'posted' && t.yaxis === 'y'); const { time } = riser.app;
+                 return t.x.slice(0, -1).reduce((sum, x, i) => sum + t.y[i] * (time.toTime(t.x[i + 1]) - time.toTime(x)) / 1000, 0); })()";
+    for key in ["", "f"] {
+        if !key.is_empty() {
+            browser.key(key);
+            browser.eval("riser.idle()");
+        }
+        let bits = browser.eval(bits).as_f64().unwrap();
+        assert!((bits - 3.0 * 24.0 * 8.0).abs() < 0.01, "{bits}");
+    }
+    no_problems(&mut browser);
+}
+
+#[test]
+fn cursors_measure() {
+    let Some(mut browser) = Turn::take() else { return };
+    let bytes = exchange(1);
+    let page = page_file("cursors", &bytes);
+    browser.open(&page, "tab=tags");
+    let text = "document.getElementById('cursor-text').textContent";
+    browser.eval("riser.select(4)");
+    browser.key("a");
+    assert_eq!(browser.eval(text), "A 0.150000 µs");
+    browser.eval("riser.select(7)");
+    browser.key("b");
+    // Record 4 at 150 ns, 7 at 300 ns: a read and its completions, of 2 and 1 DW.
+    let due = "A 0.150000 µs   B 0.300000 µs   B − A 150 ns: 3 TLPs, 12 B of data, 640 Mb/s both ways";
+    assert_eq!(browser.eval(text), due);
+    // The address makes the same again.
+    let hash = browser.eval("location.hash").as_str().unwrap().trim_start_matches('#').to_owned();
+    assert!(hash.contains("a=150000&b=300000"), "{hash}");
+    browser.open(&page, &hash);
+    assert_eq!(browser.eval(text), due);
+    // Dragged to the first record, near which it takes its time.
+    let place = "(() => { const box = riser.app.host.getBoundingClientRect(); const { _size: s } = riser.app.host._fullLayout;
+                  return [150000, 0].map((ps) => box.x + s.l + riser.pixelOf(ps)).concat(box.y + s.t + 40); })()";
+    let place = browser.eval(place);
+    let [from, to, y] = [0, 1, 2].map(|at| place[at].as_f64().unwrap());
+    for (kind, x) in
+        [("mouseMoved", from), ("mousePressed", from), ("mouseMoved", to + 3.0), ("mouseReleased", to + 3.0)]
+    {
+        let params = json!({"type": kind, "x": x, "y": y, "button": "left", "buttons": 1, "clickCount": 1});
+        browser.call("Input.dispatchMouseEvent", params);
+    }
+    browser.eval("riser.idle()");
+    assert!(
+        browser
+            .eval(text)
+            .as_str()
+            .unwrap()
+            .starts_with("A 0.000000 µs   B 0.300000 µs   B − A 300 ns: 5 TLPs")
+    );
+    // With the pointer in the plot, a key puts one there.
+    browser.call("Input.dispatchMouseEvent", json!({"type": "mouseMoved", "x": from + 1.0, "y": y}));
+    browser.key("b");
+    assert!(browser.eval(text).as_str().unwrap().contains("B 0.150000 µs   B − A 150 ns: 3 TLPs"));
+    browser.click_on("document.getElementById('cursor-filter')");
+    let filter = browser.eval("document.getElementById('expression').value");
+    let shown = browser.eval("Number(document.documentElement.dataset.shown)");
+    assert_eq!(shown, count(&bytes, filter.as_str().unwrap()), "{filter}");
+    assert_eq!(shown, 4);
+    browser.eval("riser.setFilter('')");
+    browser.key("x");
+    assert_eq!(browser.eval(text), "");
+    no_problems(&mut browser);
+}
+
+#[test]
+fn bookmarks_stay_in_the_address() {
+    let Some(mut browser) = Turn::take() else { return };
+    let page = page_file("bookmarks", &exchange(2));
+    browser.open(&page, "tab=summary");
+    for number in [7, 2] {
+        browser.eval(&format!("riser.select({number})"));
+        browser.key("m");
+    }
+    let note = "a, b: 100 % & <c>";
+    browser.eval(&format!(
+        "(() => {{ const field = document.querySelector('#marks li:nth-child(2) input'); field.value = {}; \
+         field.dispatchEvent(new Event('change')); }})()",
+        json!(note)
+    ));
+    let hash = browser.eval("location.hash").as_str().unwrap().trim_start_matches('#').to_owned();
+    browser.open(&page, &hash);
+    let marks = "[...riser.app.marks].map(([row, note]) => [riser.app.store.number[row], note])";
+    assert_eq!(browser.eval(marks), json!([[2, ""], [7, note]]), "{hash}");
+    assert_eq!(browser.eval("document.querySelector('#marks summary').textContent"), "Bookmarks (2)");
+    let marked = "[...document.querySelectorAll('.row.marked .number')].map((e) => e.textContent)";
+    assert_eq!(browser.eval(marked), json!(["2", "7"]));
+    let selected = "document.documentElement.dataset.selected";
+    for (key, number) in [("n", "7"), ("n", "2"), ("p", "7"), ("p", "2")] {
+        browser.key(key);
+        assert_eq!(browser.eval(selected), number, "{key}");
+    }
+    browser.key("m");
+    assert_eq!(browser.eval(marks), json!([[7, note]]));
+    // What no page has written is no harm.
+    browser.open(&page, "marks=7:%25E0%25,99999,x,,-1,3:ok&a=x&sort=nothing&fold=maybe&list=all");
+    assert_eq!(browser.eval(marks), json!([[3, "ok"], [7, "%E0%"]]));
+    no_problems(&mut browser);
+}
+
+#[test]
+fn columns_sort() {
+    let Some(mut browser) = Turn::take() else { return };
+    let bytes = generate::generated(5000);
+    browser.open(&page_file("sort", &bytes), "tab=summary&filter=tlp");
+    // What a column shows, from above; those without a value stand last.
+    let values = "(() => { const { app } = riser; const h = app.headers; const rows = [...app.shown.rows];
+      const { store } = app; return { latency: rows.map((r) => store.response[r]), bytes: rows.map((r) => h.requestBytes(r)),
+      type: rows.map((r) => h.typeName(r)), time: rows.map((r) => store.time[r]), tag: rows.map((r) => h.className(r) === 'P' ? null : h.tag(r)),
+      info: rows.map((r) => h.hasAddress(r) ? h.addressHigh(r) * 4294967296 + h.addressLow(r) : null) }; })()";
+    let plain = browser.eval(values);
+    for (key, first_down) in [("latency", true), ("type", false), ("tag", false), ("info", false)] {
+        for down in [first_down, !first_down] {
+            browser.click_on(&format!("document.querySelector('.head .{key}')"));
+            let sorted = browser.eval(values)[key].as_array().unwrap().clone();
+            let place = sorted.iter().position(Value::is_null).unwrap_or(sorted.len());
+            assert!(sorted[place..].iter().all(Value::is_null), "{key}: none last");
+            let ordered = sorted[..place].windows(2).all(|pair| {
+                if down { rank(&pair[0]) >= rank(&pair[1]) } else { rank(&pair[0]) <= rank(&pair[1]) }
+            });
+            assert!(ordered && place > 1, "{key}, down {down}");
+            let hash = browser.eval("location.hash");
+            assert!(
+                hash.as_str().unwrap().contains(&format!("sort={}{key}", if down { "-" } else { "" })),
+                "{hash}"
+            );
+        }
+        browser.click_on(&format!("document.querySelector('.head .{key}')"));
+        assert_eq!(browser.eval(values), plain, "{key}: as captured");
+    }
+    // The longest latency first, and keys move by this order.
+    browser.click_on("document.querySelector('.head .latency')");
+    browser.key("Home");
+    let longest = "riser.app.store.response[riser.app.selected]";
+    assert_eq!(browser.eval(longest), generate::WORST_PS);
+    browser.key("ArrowDown");
+    browser.key("ArrowDown");
+    assert!(browser.eval(longest).as_u64().unwrap() < generate::WORST_PS);
+    no_problems(&mut browser);
+}
+
+/// A number, or text, to compare.
+fn rank(value: &Value) -> (f64, &str) {
+    value.as_str().map_or_else(|| (value.as_f64().unwrap(), ""), |text| (0.0, text))
+}
+
+/// Holds for all of a transaction's TLPs together.
+const UNIT_FILTERS: [&str; 10] = [
+    "type=MRd",
+    "type=MRd and type=CplD",
+    "not type=CplD",
+    "type=MWr or len=1",
+    "replay",
+    "not replay and type=MRd",
+    "error",
+    "damaged",
+    "time>100ns",
+    "tag=7 and not completion",
+];
+
+#[test]
+fn transactions_unfold_to_their_tlps_and_dllps() {
+    let Some(mut browser) = Turn::take() else { return };
+    let bytes = exchange(3);
+    browser.open(&page_file("units", &bytes), "tab=summary&list=transactions");
+    // As the capture's own tracker has them.
+    let mut due: Vec<(u64, u64, u64, u64)> = transactions(&bytes, None)
+        .iter()
+        .map(|t| {
+            let ack = |ack| if let Ack::Seen { number, .. } = ack { number } else { 0 };
+            let packets = 1 + u64::from(t.completions) + u64::from(t.retries);
+            (t.request_number, packets, ack(t.ack), ack(t.completion_ack))
+        })
+        .collect();
+    due.sort_unstable();
+    // The tracker learns from the first Ack that the capture has Acks: the write before it has ended by then.
+    due[0].2 = 3;
+    let shown = browser.eval(
+        "(() => { const { store } = riser.app; const units = riser.units(); const number = (row) => (row < 0 ? 0 : store.number[row]);
+           return [...units.rows].map((unit) => { const last = store.lastAnswer[unit];
+             return [number(unit), units.tlps(unit).length, number(units.ackOf(unit)), last < 0 ? 0 : number(units.ackOf(last))]; }); })()",
+    );
+    assert_eq!(shown, json!(due));
+    // A line for each, which opens to what was on the link, in its order.
+    let lines = "[...document.querySelectorAll('.row:not([hidden])')].map((e) => [...e.querySelectorAll('.number, .type, .status')].map((c) => c.textContent).join(' ').trim())";
+    let all = browser.eval(lines);
+    assert_eq!(all.as_array().unwrap().len(), 9, "{all}");
+    assert_eq!(all[0], "▸ 1 MWr");
+    browser.click_on("document.querySelectorAll('.row')[1].querySelector('.number')");
+    let opened = json!([
+        "▸ 1 MWr",
+        "▾ 4 MRd SC",
+        "2 MRd damaged",
+        "3 Nak",
+        "4 MRd",
+        "8 Ack",
+        "5 CplD SC",
+        "6 Ack",
+        "7 CplD SC",
+        "9 Ack",
+        "▸ 10 MRd no answer"
+    ]);
+    assert_eq!(browser.eval(&format!("{lines}.slice(0, 11)")), opened);
+    // Keys: into it, out of it, folded.
+    browser.key("ArrowDown");
+    assert_eq!(browser.eval("document.documentElement.dataset.selected"), "2");
+    browser.key("ArrowLeft");
+    assert_eq!(browser.eval(&format!("{lines}.length")), 9);
+    browser.key("Enter");
+    assert_eq!(browser.eval(&format!("{lines}.slice(0, 11)")), opened);
+    browser.click_on("document.getElementById('unfold-all')");
+    assert_eq!(browser.eval(&format!("{lines}.length")), 9, "all folded");
+    // A record that is folded away is unfolded when it is gone to; a DLLP of no transaction is a record.
+    browser.eval("riser.select(7)");
+    assert_eq!(
+        browser.eval("riser.app.mode + riser.app.shown.depths[riser.app.list.selected]"),
+        "transactions1"
+    );
+    browser.eval("riser.select(20)");
+    assert_eq!(browser.eval("riser.app.mode + riser.app.store.number[riser.app.selected]"), "records20");
+    no_problems(&mut browser);
+}
+
+#[test]
+fn a_filter_keeps_whole_transactions() {
+    let Some(mut browser) = Turn::take() else { return };
+    for bytes in [exchange(3), generate::generated(1000)] {
+        browser.open(&page_file("unit-filters", &bytes), "tab=summary&list=transactions");
+        for filter in UNIT_FILTERS {
+            browser.eval(&format!("riser.setFilter({})", json!(filter)));
+            let parsed: Filter = filter.parse().unwrap();
+            let due = transactions(&bytes, Some(&parsed)).iter().filter(|t| parsed.holds_for(t)).count();
+            assert_eq!(browser.eval("Number(document.documentElement.dataset.shown)"), due, "{filter}");
+        }
+    }
     no_problems(&mut browser);
 }

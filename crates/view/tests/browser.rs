@@ -4,9 +4,9 @@
 
 mod common;
 
-use capture::{Record, Tracker, Transaction, render};
+use capture::{Transaction, render};
 use common::browser::{Browser, Turn};
-use common::{count, for_each_record, generate, nettlp_captures, page_file, types};
+use common::{count, for_each_record, generate, nettlp_captures, page_file, transactions, types};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -82,20 +82,9 @@ const FILTERS: [&str; 31] = [
     "link=1 and interface=\"link3:downstream\"",
 ];
 
-fn transactions(bytes: &[u8]) -> Vec<Transaction> {
-    let (mut tracker, mut all) = (Tracker::new(), Vec::new());
-    for_each_record(bytes, |record: &Record<'_>| {
-        tracker.see(record, 0);
-        all.extend(std::iter::from_fn(|| tracker.next_ended()));
-    });
-    tracker.finish();
-    all.extend(std::iter::from_fn(|| tracker.next_ended()));
-    all
-}
-
 /// Of those that were answered, the longest, and of these the first.
 fn worst(bytes: &[u8]) -> Transaction {
-    let answered = transactions(bytes).into_iter().filter(|t| t.completions > 0 && t.remaining == 0);
+    let answered = transactions(bytes, None).into_iter().filter(|t| t.completions > 0 && t.remaining == 0);
     answered.max_by_key(|t| (t.latency_ps(), std::cmp::Reverse(t.request_number))).unwrap()
 }
 
@@ -215,7 +204,7 @@ fn the_worst_latency_lands_on_its_packets() {
     browser.open(&page, "tab=latency");
     let point = "(() => { const { host, store, worst } = riser.app; const l = host._fullLayout; \
                  const b = host.getBoundingClientRect(); const at = (axis, ps, unit) => axis.l2p(ps / unit); \
-                 return [b.x + l._size.l + at(l.xaxis, store.time[worst[0]], riser.app.cloud.scale.x), \
+                 return [b.x + l._size.l + l.xaxis.l2p(riser.app.cloud.scale.x(store.time[worst[0]])), \
                  b.y + l._size.t + at(l.yaxis, store.response[worst[0]], riser.app.cloud.scale.y)]; })()";
     let point = browser.eval(point);
     browser.click(point[0].as_f64().unwrap(), point[1].as_f64().unwrap());

@@ -1,16 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// The page at work: state, keys, links between list and plots, and what stands in the address after `#`:
-// `filter`, `select` (a frame number or `worst`), `tab`, `theme`. Never asks for anything outside the page.
+// The page at work: state, filter, plots, keys, and what stands in the address after `#`: `filter`, `select` (a frame
+// number or `worst`), `tab`, `theme`, `list` (`transactions`), `sort` (a column, behind `-` from its largest), `fold`
+// (`on`, `off`), `a` and `b` (cursors, ps), `marks`. Never asks for anything outside the page.
 
 const app = {
   store: null,
   headers: null,
   /** Rows that the filter lets through; null for all. */
   rows: null,
+  /** Whether the filter lets a transaction through; null for all. */
+  unitHolds: null,
   filterText: "",
   selected: -1,
   tab: "latency",
+  /** `records` or `transactions`; of these those that are unfolded, by their first row. */
+  mode: "records",
+  open: new Set(),
+  /** { key, down }; null as captured. */
+  sort: null,
+  /** Lines of the list: rows, how deep each is, and each row's place. Null: all rows, none below another. */
+  shown: { rows: null, depths: null, places: null },
+  /** Times in view, ps; null for all. */
   range: null,
+  timeline: PLAIN_TIME,
+  /** The time axis of the plot that is drawn. */
+  time: null,
+  cursors: { a: NaN, b: NaN },
+  /** Notes by row. */
+  marks: new Map(),
+  /** Where the pointer is in the plot, pixels; null outside. */
+  pointer: null,
   options: { log: false, tail: false, dataOnly: false, data: true, header: false, unacked: false },
   cloud: null,
   worst: [],
@@ -26,10 +45,11 @@ function start() {
   app.store = makeStore(meta);
   app.headers = makeHeaders(app.store);
   Object.assign(app, { host: byId("plot"), aside: byId("worst"), summary: byId("summary-view"), go, goToLatency, setFilter });
-  app.list = makeList(byId("list"), listSource, (place) => select(rowAt(place), false));
+  app.list = makeList(byId("list"), listSource, clickInList);
   applyTheme(hashState().theme ?? "auto");
   showTitle(meta.title);
   makeTabs();
+  showHead();
   listen();
   showSummary();
   const first = document.querySelector("script.chunk");
@@ -50,10 +70,10 @@ async function takeChunk(element) {
   mark.rows = String(app.store.count);
 }
 
-/** Makes room for the longest number and time. */
+/** Makes room for the longest number, with the triangle of a transaction before it, and the longest time. */
 function fitColumns() {
   const { store } = app;
-  const room = { number: String(store.number[store.count - 1] ?? 0).length, time: timeText(store.end, store.meta.digits).length };
+  const room = { number: String(store.number[store.count - 1] ?? 0).length + 2, time: timeText(store.end, store.meta.digits).length };
   for (const [name, text] of Object.entries({ number: "Frame", time: "Time, µs" })) {
     byId("rows").style.setProperty(`--${name}`, String(Math.max(room[name], text.length) + 1));
   }
@@ -77,96 +97,11 @@ function loaded() {
     fitColumns();
     layOut(app.list);
     showSummary();
+    app.folded = foldedTime(app.store);
     mark.loadedMs = String(Math.round(performance.now()));
     await applyHash();
     mark.ready = "true";
   });
-}
-
-// The list.
-
-const listSource = {
-  count: () => (app.rows ? app.rows.length : app.store.count),
-  cells: (place) => cellsOf(app.store, app.headers, rowAt(place), place > 0 ? rowAt(place - 1) : -1),
-  kind: (place) => rowKind(rowAt(place)),
-  tint: (place) => app.headers.tint(rowAt(place)),
-};
-
-function rowKind(row) {
-  const request = app.selected >= 0 ? requestOf(app.store, app.selected) : -1;
-  const same = request >= 0 && requestOf(app.store, row) === request ? " same" : "";
-  const failed = isError(app.store, app.headers, row) ? " failed" : "";
-  return app.headers.className(row) + same + failed;
-}
-
-function rowAt(place) {
-  return app.rows ? app.rows[place] : place;
-}
-
-/** The place of a row in the list; of one that is filtered out, that of the next one, if `near`. */
-function placeOf(row, near) {
-  if (!app.rows) return row;
-  const place = lowerBound(app.rows, row);
-  return near || app.rows[place] === row ? Math.min(place, app.rows.length - 1) : -1;
-}
-
-// Selection.
-
-/** Selects a row: list, details, and where it is in the plot. */
-function select(row, focus = true) {
-  app.selected = row;
-  mark.selected = row >= 0 ? String(app.store.number[row]) : "";
-  selectPlace(app.list, row >= 0 ? placeOf(row, false) : -1);
-  if (row >= 0) app.details = showDetails(byId("details"), app.store, app.headers, row, go);
-  for (const button of app.aside.querySelectorAll("button[data-row]")) {
-    button.className = Number(button.dataset.row) === row ? "current" : "";
-  }
-  markSelected();
-  if (focus) byId("list").focus({ preventScroll: true });
-}
-
-/** Goes to a row from elsewhere: a filter that hides it is cleared. */
-function go(row) {
-  if (row < 0) return;
-  if (placeOf(row, false) < 0) setFilter("");
-  select(row);
-}
-
-function move(step) {
-  const count = listSource.count();
-  if (count === 0) return;
-  const at = app.selected < 0 ? app.list.top - Math.sign(step) : placeOf(app.selected, true);
-  select(rowAt(Math.min(count - 1, Math.max(0, at + step))));
-}
-
-/** The next or previous packet of the transaction that is selected. */
-function moveInTransaction(step) {
-  const request = app.selected >= 0 ? requestOf(app.store, app.selected) : -1;
-  if (request < 0) return;
-  const rows = [request, ...answersOf(app.store, request)];
-  const at = rows.indexOf(app.selected);
-  go(rows[Math.min(rows.length - 1, Math.max(0, at + step))]);
-}
-
-/** The longest latency; where one of the longest is selected, the next longest. */
-function goToWorst() {
-  const worst = worstLatencies(app.store, app.rows, 20);
-  const at = worst.indexOf(app.selected);
-  if (worst.length > 0) go(worst[(at + 1) % worst.length]);
-}
-
-function goToLatency(type, latency) {
-  const found = requestsOf(app.store, app.rows).find((row) => app.store.response[row] === latency && app.headers.typeName(row) === type);
-  if (found !== undefined) go(found);
-}
-
-function goToError() {
-  const count = listSource.count();
-  const from = app.selected < 0 ? 0 : placeOf(app.selected, true) + 1;
-  for (let i = 0; i < count; i++) {
-    const row = rowAt((from + i) % count);
-    if (isError(app.store, app.headers, row)) return select(row);
-  }
 }
 
 // Filter.
@@ -178,7 +113,9 @@ function setFilter(text) {
   form.classList.remove("wrong");
   try {
     const fields = filterFields(app.store, app.headers);
-    const predicate = text.trim() === "" ? null : parseFilter(text, fields);
+    const isAll = text.trim() === "";
+    const predicate = isAll ? null : parseFilter(text, fields);
+    app.unitHolds = isAll ? null : parseFilter(text, fields, ofAnyTlp);
     app.rows = predicate && rowsWhere(app.store, predicate);
   } catch (error) {
     if (!(error instanceof FilterError)) throw error;
@@ -189,19 +126,24 @@ function setFilter(text) {
   }
   delete mark.filterError;
   app.filterText = text.trim();
-  byId("filter-said").textContent = app.rows ? `${grouped(app.rows.length)} of ${grouped(app.store.count)}` : "";
-  mark.shown = String(listSource.count());
   app.list.top = 0;
-  layOut(app.list);
-  if (app.selected >= 0) selectPlace(app.list, placeOf(app.selected, false));
+  arrange();
+  showCount();
+  saveHash();
   refresh();
 }
 
-/** Adds the time in view to the filter, in place of one that it added before. */
-function filterToRange() {
-  if (!app.range) return;
+/** Of a transaction a term holds where it holds for any of its TLPs that arrived; `replay` where one was sent again, `error`
+ *  also where it was not answered. */
+function ofAnyTlp(holds, name) {
+  const asWhole = { replay: (unit) => units().isRetried(unit), error: (unit) => units().hasFailed(unit) }[name];
+  return (unit) => asWhole?.(unit) || units().tlps(unit).some((row) => !isLost(app.store, row) && holds(row));
+}
+
+/** Adds a span of time to the filter, in place of one that it added before. */
+function filterToTimes(range) {
   const start = BigInt(app.store.meta.start_ps);
-  const [from, to] = app.range.map((ps) => start + BigInt(Math.round(Math.max(0, ps))));
+  const [from, to] = range.map((ps) => start + BigInt(Math.round(Math.max(0, ps))));
   const span = `timestamp=${secondsText(from)}s..${secondsText(to + 1n)}s`;
   const rest = app.filterText.replace(/(^| and )timestamp=[0-9.]+s\.\.[0-9.]+s$/, "");
   setFilter(rest === "" ? span : `${/ or /.test(rest) ? `(${rest})` : rest} and ${span}`);
@@ -224,6 +166,7 @@ function makeTabs() {
 function showTab(key) {
   app.tab = VIEWS.some((view) => view.key === key) ? key : "latency";
   for (const view of VIEWS) byId(`tab-${view.key}`).setAttribute("aria-selected", String(view.key === app.tab));
+  saveHash();
   return refresh();
 }
 
@@ -246,8 +189,9 @@ function showTools() {
     app.options[name] = view.oneOf || !app.options[name];
     refresh();
   }));
+  if (view.timed && app.folded.folds.length > 0) tools.push(tool("Fold idle", isFolded(), toggleFolds));
   if (view.timed && app.range) {
-    tools.push(tool("Whole time", null, () => setRange(null)), tool("Filter to this time", null, filterToRange));
+    tools.push(tool("Whole time", null, () => setRange(null)), tool("Filter to this time", null, () => filterToTimes(app.range)));
   }
   byId("tools").replaceChildren(...tools);
 }
@@ -278,7 +222,7 @@ async function drawNow() {
   const note = await view.draw(app);
   showNote(view, note);
   listenToPlot();
-  markSelected();
+  placeLines(app);
   mark.drawn = view.key;
   mark.drawnMs = String(Math.round(performance.now()));
 }
@@ -299,96 +243,69 @@ function setRange(range) {
   return refresh();
 }
 
-let listening = false;
-function listenToPlot() {
-  if (listening || !app.host.on) return;
-  listening = true;
-  app.host.on("plotly_relayout", (change) => {
-    if (!viewNow().timed) return;
-    const [from, to] = [change["xaxis.range[0]"], change["xaxis.range[1]"]];
-    if (from === undefined) return;
-    const { ps } = timeAxis(rangeInView(app)).unit;
-    setRange([from * ps, to * ps]);
-  });
-  app.host.on("plotly_doubleclick", () => {
-    if (viewNow().timed) setRange(null);
-  });
-  onPlainClick(app.host, clickInPlot);
+/** Whether long idle stretches are folded. */
+function isFolded() {
+  return app.timeline === app.folded;
 }
 
-/** A click in a plot lands on the nearest point, else on the packet nearest in time. */
-function clickInPlot(event) {
-  const at = placeInPlot(app.host, event);
-  if (!at || app.host.hidden) return;
-  if (app.cloud) {
-    const near = nearestPoint(app.host, app.cloud.groups, app.cloud.scale, at.x, at.y, 12);
-    if (near) go(near.row);
-  } else if (viewNow().timed) {
-    const { xaxis } = app.host._fullLayout;
-    go(rowNearTime((xaxis.range[0] + at.x / (xaxis._length / (xaxis.range[1] - xaxis.range[0]))) * timeAxis(rangeInView(app)).unit.ps));
-  }
+function toggleFolds() {
+  app.timeline = isFolded() ? PLAIN_TIME : app.folded;
+  saveHash();
+  return refresh();
 }
 
-/** The row shown whose time is nearest. */
-function rowNearTime(time) {
-  let [best, least] = [-1, Infinity];
-  forRows(app.store, app.rows, (row) => {
-    const distance = Math.abs(app.store.time[row] - time);
-    if (distance < least && app.store.number[row] > 0) [least, best] = [distance, row];
-  });
-  return best;
+// Cursors and bookmarks.
+
+/** Puts a cursor at a time; NaN takes it away. */
+function setCursor(name, ps) {
+  app.cursors[name] = ps;
+  showCursors();
+  saveHash();
 }
 
-/** A line where the selected row is in time. */
-function markSelected() {
-  let line = byId("here");
-  if (!line) {
-    line = make("div", "");
-    line.id = "here";
-    byId("plot-area").append(line);
-  }
-  const layout = app.host._fullLayout;
-  line.hidden = true;
-  if (app.selected < 0 || !layout || app.host.hidden || !viewNow().timed || mark.drawn === undefined) return;
-  const { xaxis, _size } = layout;
-  const unit = timeAxis(rangeInView(app)).unit;
-  const x = ((app.store.time[app.selected] / unit.ps - xaxis.range[0]) / (xaxis.range[1] - xaxis.range[0])) * xaxis._length;
-  if (!(x >= 0 && x <= xaxis._length)) return;
-  line.hidden = false;
-  Object.assign(line.style, { left: `${_size.l + x}px`, top: `${_size.t}px`, height: `${_size.h}px` });
+/** Puts a cursor where the pointer is in a plot over time, else at what is selected. */
+function putCursor(name) {
+  if (app.pointer && viewNow().timed) setCursor(name, timeOfPixel(app, app.pointer.x));
+  else if (app.selected >= 0) setCursor(name, app.store.time[app.selected]);
 }
 
-let hovering = false;
-function hover(event) {
-  if (hovering) return;
-  hovering = true;
-  requestAnimationFrame(() => {
-    hovering = false;
-    showTip(event);
-  });
+function showCursors() {
+  const text = cursorText(app);
+  byId("cursor-text").textContent = text;
+  byId("cursor-clear").hidden = text === "";
+  byId("cursor-filter").hidden = CURSORS.some((name) => Number.isNaN(app.cursors[name]));
+  placeLines(app);
+  layOut(app.list);
 }
 
-function showTip(event) {
-  const tip = byId("tip");
-  const at = app.cloud && event.target.closest("#plot") ? placeInPlot(app.host, event) : null;
-  const near = at && nearestPoint(app.host, app.cloud.groups, app.cloud.scale, at.x, at.y, 10);
-  tip.hidden = !near;
-  if (!near) return;
-  tip.textContent = tipText(near.row);
-  tip.style.left = `${Math.min(event.clientX + 14, window.innerWidth - 260)}px`;
-  tip.style.top = `${event.clientY + 14}px`;
+function clearCursors() {
+  for (const name of CURSORS) app.cursors[name] = NaN;
+  showCursors();
+  saveHash();
 }
 
-function tipText(row) {
-  const cells = cellsOf(app.store, app.headers, row, -1);
-  const latency = app.store.response[row] >= 0 ? `\nanswered after ${duration(app.store.response[row])}` : "";
-  return `frame ${cells.number}: ${cells.type} ${cells.requester}${cells.tag ? `, tag ${cells.tag}` : ""}\n${cells.info}\nat ${cells.time} µs${latency}`;
+/** Marks a row with a note; takes the mark away where that is null. */
+function setMark(row, note) {
+  if (row < 0 || (!app.marks.has(row) && app.marks.size === MAX_MARKS)) return;
+  if (note === null) app.marks.delete(row);
+  else app.marks.set(row, note);
+  app.marks = sortedMarks(app.marks);
+  showBookmarks();
+  saveHash();
+}
+
+function showBookmarks() {
+  byId("marks").querySelector("summary").textContent = `Bookmarks${app.marks.size > 0 ? ` (${app.marks.size})` : ""}`;
+  showMarks(app, byId("marks").querySelector("ul"), setMark);
+  placeLines(app);
+  layOut(app.list);
 }
 
 // Theme, keys, address.
 
 function switchTheme() {
   nextTheme();
+  saveHash();
   refresh();
 }
 
@@ -399,10 +316,21 @@ const KEYS = {
   PageUp: () => move(-visibleRows(app.list)),
   Home: () => move(-Infinity),
   End: () => move(Infinity),
+  ArrowRight: () => toggleUnit(app.list.selected, true),
+  ArrowLeft: () => toggleUnit(app.list.selected, false),
+  Enter: () => toggleUnit(app.list.selected),
+  r: () => setMode(app.mode === "records" ? "transactions" : "records"),
   j: () => moveInTransaction(1),
   k: () => moveInTransaction(-1),
   w: goToWorst,
   e: goToError,
+  a: () => putCursor("a"),
+  b: () => putCursor("b"),
+  x: clearCursors,
+  m: () => setMark(app.selected, app.marks.has(app.selected) ? null : ""),
+  n: () => go(nextMark(app, app.selected, 1)),
+  p: () => go(nextMark(app, app.selected, -1)),
+  f: toggleFolds,
   g: togglePlots,
   t: switchTheme,
   0: () => setRange(null),
@@ -420,6 +348,7 @@ function onKey(event) {
     if (event.key === "ArrowDown") select(rowAt(app.list.top));
     return;
   }
+  if (event.target.closest("input, summary") || (event.target.closest("button") && event.key === "Enter")) return;
   const view = VIEWS[Number(event.key) - 1];
   const action = view ? () => showTab(view.key) : KEYS[event.key];
   if (!action) return;
@@ -447,24 +376,65 @@ function listen() {
     if (mark.filterError === undefined) byId("list").focus();
   });
   byId("expression").addEventListener("search", () => setFilter(byId("expression").value));
+  for (const name of ["records", "transactions"]) byId(`mode-${name}`).addEventListener("click", () => setMode(name));
+  byId("unfold-all").addEventListener("click", toggleAll);
+  byId("cursor-clear").addEventListener("click", clearCursors);
+  byId("cursor-filter").addEventListener("click", () => filterToTimes(CURSORS.map((name) => app.cursors[name]).sort((a, b) => a - b)));
+  makeDraggable(app, setCursor);
   byId("theme").addEventListener("click", switchTheme);
   byId("help-open").addEventListener("click", () => byId("help").showModal());
   document.addEventListener("keydown", onKey);
   byId("plot-area").addEventListener("pointermove", hover);
-  byId("plot-area").addEventListener("pointerleave", () => (byId("tip").hidden = true));
-  new ResizeObserver(onPlotSize).observe(app.host);
+  byId("plot-area").addEventListener("pointerleave", leavePlot);
+  // In the next frame: to draw may give other panels another size.
+  new ResizeObserver(() => requestAnimationFrame(onPlotSize)).observe(app.host);
   window.addEventListener("hashchange", () => applyHash());
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => refresh());
 }
 
+/** What the address says once it has been read, so that it is not read again when the page has written it. */
+let hashWritten = null;
+
 async function applyHash() {
+  if (location.hash === hashWritten) return;
+  hashWritten = null;
   const state = hashState();
+  const time = (text) => (/^\d+$/.test(text ?? "") ? Number(text) : NaN);
   if (state.theme) applyTheme(state.theme);
   app.tab = state.tab ?? app.tab;
+  app.sort = sortFrom(state.sort ?? "");
+  app.cursors = { a: time(state.a), b: time(state.b) };
+  app.marks = marksFrom(app.store, state.marks ?? "");
+  app.timeline = (state.fold ? state.fold === "on" : app.folded.most) ? app.folded : PLAIN_TIME;
+  setMode(state.list);
   setFilter(state.filter ?? "");
+  showCursors();
+  showBookmarks();
   await showTab(app.tab);
   if (state.select === "worst") goToWorst();
   else if (state.select) go(app.store.number.indexOf(Number(state.select)));
+  hashWritten = location.hash;
+  saveHash();
+}
+
+/** Writes to the address what makes this view again, but for what is so without it. */
+function saveHash() {
+  if (hashWritten === null) return;
+  const state = {
+    filter: app.filterText,
+    select: app.selected >= 0 ? String(app.store.number[app.selected]) : "",
+    tab: app.tab === "latency" ? "" : app.tab,
+    theme: themeNow === "auto" ? "" : themeNow,
+    list: app.mode === "records" ? "" : app.mode,
+    sort: app.sort ? `${app.sort.down ? "-" : ""}${app.sort.key}` : "",
+    fold: isFolded() === app.folded.most ? "" : isFolded() ? "on" : "off",
+    a: Number.isNaN(app.cursors.a) ? "" : String(app.cursors.a),
+    b: Number.isNaN(app.cursors.b) ? "" : String(app.cursors.b),
+    marks: marksText(app),
+  };
+  const text = Object.entries(state).filter(([, value]) => value !== "").map(([name, value]) => `${name}=${encodeURIComponent(value)}`);
+  history.replaceState(null, "", `#${text.join("&")}`);
+  hashWritten = location.hash;
 }
 
 function showSummary() {
@@ -483,8 +453,12 @@ const interfaceOfPage = {
   app,
   select: (number) => go(app.store.number.indexOf(number)),
   setFilter,
+  setMode,
   showTab,
   setRange,
+  units,
+  /** Where a time is in the plot, pixels from its left; NaN out of view. */
+  pixelOf: (ps) => pixelOfTime(app, ps),
   /** The data bytes of a row that the page keeps; a promise. */
   payload: (row) => payloadOf(app.store, row),
   /** Resolves when all is read and drawn. */

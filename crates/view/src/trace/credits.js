@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Flow control as a capture with DLLPs shows it (PCIe 5.0 §2.6.1, §3.4): credits that a sender has left, and TLPs that it
-// has sent and that no Ack has named. Seen at the tap, so later or earlier than the sender by the time on the wire. Never
-// touches the page.
+// Flow control as a capture with DLLPs shows it (PCIe 5.0 §2.6.1, §3.4): credits that a sender has left. Seen at the tap,
+// so later or earlier than the sender by the time on the wire. Never touches the page.
 
 const FC_KINDS = { 0x40: "InitFC1", 0xc0: "InitFC2", 0x80: "UpdateFC" };
 const FC_CLASSES = ["P", "NP", "Cpl"];
@@ -119,54 +118,4 @@ function anchor(pool) {
     const most = values.reduce((a, b) => Math.max(a, b), -Infinity);
     values.forEach((value, i) => (values[i] = value - most));
   }
-}
-
-/** Bytes of TLPs that were sent on each lane and that no Ack has named yet, as steps by lane. */
-function unacknowledged(store, headers) {
-  const lanes = new Map();
-  const lane = (number) => {
-    if (!lanes.has(number)) lanes.set(number, { sizes: new Map(), oldest: 0, newest: -1, bytes: 0, steps: new Steps(), acks: 0, shift: 0 });
-    return lanes.get(number);
-  };
-  for (let row = 0; row < store.count; row++) {
-    if (store.kind[row] === KIND.tlp) {
-      sent(lane(headers.lane.of(row)), store.place[row], headers.tlpBytes(row), store.time[row]);
-    } else if (isAck(store, row)) {
-      const number = headers.lane.opposite(headers.lane.of(row));
-      if (number !== undefined) acknowledged(lane(number), store.dw[0][row] & 0xfff, store.time[row]);
-    }
-  }
-  return new Map([...lanes].filter(([, l]) => l.acks > 0));
-}
-
-/** Whether a row is an Ack or a Nak. */
-function isAck(store, row) {
-  return store.kind[row] === KIND.dllp && (store.first[row] === 0x00 || store.first[row] === 0x10);
-}
-
-// A TLP has the place that the capture gives it, else the next one; a replay has that of the first transmission.
-function sent(lane, place, bytes, time) {
-  lane.placed ||= place >= 0;
-  const at = place >= 0 ? place : lane.newest + 1;
-  if (at <= lane.newest) return;
-  if (lane.newest < 0) lane.oldest = at;
-  lane.newest = at;
-  lane.sizes.set(at, bytes);
-  lane.bytes += bytes;
-  lane.steps.add(time, lane.bytes);
-}
-
-// An Ack or Nak names the last TLP that arrived by the low 12 bits of its place. Where the capture gives no places, and
-// did not begin with the link, the first Ack is taken to name the last TLP before it.
-function acknowledged(lane, sequence, time) {
-  if (lane.newest < 0) return;
-  const distance = () => (lane.newest + lane.shift - sequence) & 0xfff;
-  if (lane.acks++ === 0 && !lane.placed && distance() > lane.sizes.size) lane.shift = sequence - lane.newest;
-  if (distance() > 2048) return;
-  const last = lane.newest - distance();
-  for (; lane.oldest <= last; lane.oldest++) {
-    lane.bytes -= lane.sizes.get(lane.oldest) ?? 0;
-    lane.sizes.delete(lane.oldest);
-  }
-  lane.steps.add(time, lane.bytes);
 }

@@ -35,8 +35,8 @@ function tokensOf(text) {
 
 /** Reads the tokens of a filter from left to right: `or` binds least, then `and`, then `not`. */
 class FilterParser {
-  constructor(text, fields) {
-    Object.assign(this, { tokens: tokensOf(text), fields, at: 0 });
+  constructor(text, fields, lift) {
+    Object.assign(this, { tokens: tokensOf(text), fields, lift, at: 0 });
   }
   takeWord(word) {
     const found = this.tokens[this.at]?.kind === word;
@@ -73,12 +73,12 @@ class FilterParser {
     if (name?.kind !== "word") throw new FilterError(`a field is missing: ${names}`);
     const field = this.fields[name.text];
     if (!field) throw new FilterError(`no field "${name.text}": there are ${names}`);
-    if (this.tokens[this.at]?.kind !== "operator") return flagTerm(field, name.text);
+    if (this.tokens[this.at]?.kind !== "operator") return this.lift(flagTerm(field, name.text), name.text);
     const operator = this.tokens[this.at++].text;
     const value = this.tokens[this.at++];
     if (value?.kind !== "word" && value?.kind !== "quoted") throw new FilterError(`${name.text} ${operator} needs a value`);
     if (!field.compare) throw new FilterError(`${name.text} stands alone, without an operator`);
-    return field.compare(operator, value.text);
+    return this.lift(field.compare(operator, value.text), name.text);
   }
 }
 
@@ -86,9 +86,10 @@ const both = (a, b) => (row) => a(row) && b(row);
 const either = (a, b) => (row) => a(row) || b(row);
 const neither = (a) => (row) => !a(row);
 
-/** Reads a filter: a function from row to true or false. Throws a FilterError that says what is legal. */
-function parseFilter(text, fields) {
-  return new FilterParser(text, fields).whole();
+/** Reads a filter: a function from row to true or false. `lift(holds, name)` makes of what a term says of a row
+ *  what it says of something larger. Throws a FilterError that says what is legal. */
+function parseFilter(text, fields, lift = (holds) => holds) {
+  return new FilterParser(text, fields, lift).whole();
 }
 
 function flagTerm(field, name) {

@@ -4,7 +4,6 @@
 const ROW_PX = 22;
 /** Tallest scroll area, pixels; browsers cut taller ones, so from there on a pixel is more than a pixel's worth of rows. */
 const MAX_SCROLL_PX = 8_000_000;
-const CELLS = ["number", "time", "delta", "way", "type", "requester", "tag", "info", "bytes", "status", "latency"];
 
 /** A list in `host` (its `.pane` shows rows, its `.bar` scrolls). `source` has count(), cells(place), kind(place),
  *  tint(place). */
@@ -24,7 +23,7 @@ function makeList(host, source, onSelect) {
   list.pane.addEventListener("wheel", (event) => onWheel(list, event), { passive: false });
   list.pane.addEventListener("click", (event) => {
     const element = event.target.closest(".row");
-    if (element) onSelect(Number(element.dataset.place));
+    if (element) onSelect(Number(element.dataset.place), event.target);
   });
   new ResizeObserver(() => layOut(list)).observe(list.pane);
   addTouch(list);
@@ -100,7 +99,7 @@ function rowElement(list, index) {
   const element = document.createElement("div");
   element.setAttribute("role", "row");
   element.style.top = `${index * ROW_PX}px`;
-  for (const name of CELLS) {
+  for (const { key: name } of COLUMNS) {
     const cell = document.createElement("span");
     cell.className = name;
     cell.setAttribute("role", "gridcell");
@@ -119,7 +118,7 @@ function paint(list) {
 
 function paintRow(list, element, place) {
   const cells = list.source.cells(place);
-  CELLS.forEach((name, i) => {
+  COLUMNS.forEach(({ key: name }, i) => {
     const cell = element.children[i];
     const text = cells[name] ?? "";
     if (cell.textContent !== text) cell.textContent = text;
@@ -158,7 +157,7 @@ function cellsOf(store, headers, row, before) {
 }
 
 function deltaText(ps) {
-  return ps < 0 ? `-${duration(-ps)}` : `+${duration(ps, 1)}`;
+  return `${ps < 0 ? "-" : "+"}${duration(Math.abs(ps), 1)}`;
 }
 
 function hasTag(headers, row) {

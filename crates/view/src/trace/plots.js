@@ -15,6 +15,7 @@ const SERIES_COLOURS = 6;
 
 /** A layout with `rows` plots one above the other, all of one x axis. `yTitles` has one for each. */
 function layoutOf(xAxis, yTitles, more = {}) {
+  const { shapes = [], annotations = [] } = more.time ?? {};
   const layout = {
     margin: MARGIN,
     paper_bgcolor: "rgba(0,0,0,0)",
@@ -25,6 +26,8 @@ function layoutOf(xAxis, yTitles, more = {}) {
     dragmode: "zoom",
     showlegend: true,
     ...more,
+    shapes,
+    annotations: [...(more.annotations ?? []), ...annotations],
   };
   layout.margin = { ...MARGIN, t: 24 };
   const gap = yTitles.length > 2 ? 0.11 : 0.09;
@@ -36,14 +39,8 @@ function layoutOf(xAxis, yTitles, more = {}) {
   });
   layout.xaxis = { ...xAxis, anchor: yTitles.length === 1 ? "y" : `y${yTitles.length}` };
   delete layout.y;
+  delete layout.time;
   return layout;
-}
-
-/** The x axis of times within `range`, and the unit that they are in. */
-function timeAxis(range) {
-  const unit = unitOf((range[1] - range[0]) / 5);
-  const values = range.map((ps) => ps / unit.ps);
-  return { unit, axis: axis(`Time since first frame, ${unit.name}`, { range: values, hoverformat: ",.6~f" }) };
 }
 
 /** Draws traces; resolves when they stand. */
@@ -64,7 +61,7 @@ function cloudTraces(groups, scale, many) {
     legendgroup: group.name,
     showlegend: !groups.some((other) => other.name === group.name && other.facet < group.facet),
     yaxis: group.facet === 0 ? "y" : `y${group.facet + 1}`,
-    x: many ? [null] : group.x.map((x) => x / scale.x),
+    x: many ? [null] : group.x.map(scale.x),
     y: many ? [null] : group.y.map((y) => y / scale.y),
     marker: { size: many ? 9 : 7, symbol: SYMBOLS[group.class] ?? "circle", color: colour(group.tint), opacity: 0.85 },
   }));
@@ -116,7 +113,7 @@ function placer(host, scale, facet) {
   const across = xaxis._length / (x1 - x0);
   const up = yaxis._length / (y1 - y0);
   return {
-    x: (x) => (x / scale.x - x0) * across,
+    x: (x) => (scale.x(x) - x0) * across,
     y: (y) => yaxis._length - ((log ? Math.log10(y / scale.y) : y / scale.y) - y0) * up,
   };
 }

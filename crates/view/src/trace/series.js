@@ -108,25 +108,25 @@ function distribution(sorted, steps) {
   return { x: order.map((i) => sorted[i]), y: order.map((i) => (i + 1) / n) };
 }
 
-/** Bits a second by lane and class in `bins` equal parts of `range`; `bytesOf(row)` says what counts. */
-function throughput(store, headers, rows, range, bins, bytesOf) {
+/** Bits a second by lane and class between each two of `edges`, times; `bytesOf(row)` says what counts. */
+function throughput(store, headers, rows, edges, bytesOf) {
   const lanes = new Map();
-  const width = Math.max(1, (range[1] - range[0]) / bins);
+  const bins = edges.length - 1;
   forRows(store, rows, (row) => {
     if (store.kind[row] !== KIND.tlp) return;
     const time = store.time[row];
-    if (time < range[0] || time > range[1]) return;
+    if (time < edges[0] || time > edges[bins]) return;
     const lane = headers.lane.of(row);
     if (!lanes.has(lane)) lanes.set(lane, {});
     const classes = lanes.get(lane);
     const sums = (classes[headers.className(row)] ??= new Float64Array(bins));
-    sums[Math.min(bins - 1, Math.floor((time - range[0]) / width))] += bytesOf(row);
+    const next = lowerBound(edges, time);
+    sums[Math.min(bins - 1, edges[next] === time ? next : next - 1)] += bytesOf(row);
   });
-  const scale = (8 * 1e12) / width;
   for (const classes of lanes.values()) {
-    for (const sums of Object.values(classes)) sums.forEach((sum, i) => (sums[i] = sum * scale));
+    for (const sums of Object.values(classes)) sums.forEach((sum, i) => (sums[i] = (sum * 8e12) / Math.max(1, edges[i + 1] - edges[i])));
   }
-  return { lanes, width };
+  return lanes;
 }
 
 /** Steps: a value from each of some times on. Where a capture is out of order, time stands still. */
@@ -189,19 +189,19 @@ function stepsOfSpans({ starts, ends }) {
   return steps;
 }
 
-/** The steps within `range`, as they are where they are few: { x, y }. Else, for each of `columns`, the least and the most
- *  value and their mean over time: { x, least, most, y }. */
-function decimated(steps, range, columns) {
+/** The steps between the first and last of `edges`, as they are where they are few: { x, y }. Else, between each two edges,
+ *  the least and the most value and their mean over time: { x, least, most, y }. */
+function decimated(steps, edges) {
   const { x, y } = steps;
-  const from = Math.max(0, lowerBound(x, range[0]) - 1);
-  const to = Math.min(x.length, lowerBound(x, range[1]) + 1);
+  const columns = edges.length - 1;
+  const from = Math.max(0, lowerBound(x, edges[0]) - 1);
+  const to = Math.min(x.length, lowerBound(x, edges[columns]) + 1);
   if (to - from <= columns * 2) return { x: x.slice(from, to), y: y.slice(from, to) };
   const bands = { x: [], y: [], least: [], most: [] };
-  const width = (range[1] - range[0]) / columns;
   for (let at = from, column = 0; column < columns && at < to; column++) {
-    const begin = range[0] + column * width;
-    const next = lowerBound(x, begin + width, at);
-    if (begin + width > x[from] && begin < x[to - 1]) addBand(bands, steps, Math.max(from, at - 1), next, begin, begin + width);
+    const [begin, end] = [edges[column], edges[column + 1]];
+    const next = lowerBound(x, end, at);
+    if (end > x[from] && begin < x[to - 1]) addBand(bands, steps, Math.max(from, at - 1), next, begin, end);
     at = next;
   }
   return bands;

@@ -27,7 +27,19 @@ const MAX_LANES = 4;
 function rangeInView(app) {
   if (app.range) return app.range;
   const end = Math.max(app.store.end, 1000);
-  return [-end * 0.01, end * 1.01];
+  const room = 0.01 * app.timeline.toAxis(end);
+  return [-room, end + room];
+}
+
+/** The time axis of the range in view; it stays that of the plot until the next is drawn. */
+function timeInView(app) {
+  app.time = timeAxis(app.timeline, rangeInView(app));
+  return app.time;
+}
+
+/** Times that cut the range in view into `count` parts, evenly on the axis. */
+function edgesInView(app, count) {
+  return edgesOf(app.timeline, rangeInView(app), count);
 }
 
 /** What a plot of nothing says, and the command that would give it something. */
@@ -56,14 +68,13 @@ function pointsOf(groups) {
 
 /** Draws clouds of points over time, one above the other by facet; `extra` makes traces behind and before them. */
 async function drawCloud(app, groups, yAxis, yScale, extra = () => []) {
-  const range = rangeInView(app);
-  const { unit, axis: xAxis } = timeAxis(range);
-  const inside = groupsWithin(groups, range);
-  const scale = { x: unit.ps, y: yScale };
+  const time = timeInView(app);
+  const inside = groupsWithin(groups, rangeInView(app));
+  const scale = { x: time.toX, y: yScale };
   const many = pointsOf(inside) > MAX_MARKERS;
   const titles = (yAxis.names ?? [""]).map(() => yAxis.title);
-  const more = { y: yAxis.more, annotations: captions(yAxis.names ?? []) };
-  await draw(app.host, [...cloudTraces(inside, scale, many), ...extra(scale, inside, many)], layoutOf(xAxis, titles, more));
+  const more = { y: yAxis.more, annotations: captions(yAxis.names ?? []), time };
+  await draw(app.host, [...cloudTraces(inside, scale, many), ...extra(scale, inside, many)], layoutOf(time.axis, titles, more));
   if (many) await paintCloud(app.host, inside, scale);
   app.cloud = { groups: inside, scale };
   return inside.length > 0;
@@ -95,7 +106,7 @@ function worstTrace(app, scale, range) {
     mode: "markers",
     name: "longest",
     hoverinfo: "skip",
-    x: rows.map((row) => store.time[row] / scale.x),
+    x: rows.map((row) => scale.x(store.time[row])),
     y: rows.map((row) => store.response[row] / scale.y),
     marker: { size: 10, symbol: "circle-open", color: colour("bad"), line: { width: 2 } },
   };
@@ -172,7 +183,7 @@ function spanTraces(store, groups, scale) {
       yaxis: group.facet === 0 ? "y" : `y${group.facet + 1}`,
       line: { width: 1, color: colour("dllp") },
       opacity: 0.5,
-      x: answered.flatMap(([row, i]) => [group.x[i] / scale.x, store.time[store.lastAnswer[row]] / scale.x, null]),
+      x: answered.flatMap(([row, i]) => [scale.x(group.x[i]), scale.x(store.time[store.lastAnswer[row]]), null]),
       y: answered.flatMap(([, i]) => [group.y[i], group.y[i], null]),
     };
   });
@@ -180,19 +191,18 @@ function spanTraces(store, groups, scale) {
 
 async function drawThroughput(app) {
   const { store, headers } = app;
-  const range = rangeInView(app);
-  const { unit, axis: xAxis } = timeAxis(range);
+  const time = timeInView(app);
   const bins = Math.max(40, Math.floor(app.host.clientWidth / 5));
-  const bytes = app.options.dataOnly ? headers.payload : headers.tlpBytes;
-  const { lanes, width } = throughput(store, headers, app.rows, range, bins, bytes);
-  const x = Array.from({ length: bins }, (_, i) => (range[0] + i * width) / unit.ps);
+  const edges = edgesInView(app, bins);
+  const lanes = throughput(store, headers, app.rows, edges, app.options.dataOnly ? headers.payload : headers.tlpBytes);
+  const x = edges.map(time.toX);
   const shown = busiest(lanes, MAX_LANES);
   const named = new Set();
   const traces = shown.flatMap(([, classes], i) => rateTraces(classes, x, i, named));
-  await drawLanes(app, xAxis, "Gb/s", shown.map(([lane]) => headers.lane.list[lane].name), traces);
+  await drawLanes(app, time, "Gb/s", shown.map(([lane]) => headers.lane.list[lane].name), traces);
   if (lanes.size === 0) return nothing("No TLPs.");
   const more = lanes.size > MAX_LANES ? `; the busiest ${MAX_LANES} of ${lanes.size} directions` : "";
-  return `${app.options.dataOnly ? "Data" : "TLPs, header to digest"}, mean of ${duration(width)}${more}`;
+  return `${app.options.dataOnly ? "Data" : "TLPs, header to digest"}, mean of ${duration(((x[x.length - 1] - x[0]) * time.unit.ps) / bins)}${more}`;
 }
 
 /** The `count` lanes with most traffic, in the order in which lanes appear. */
@@ -203,10 +213,15 @@ function busiest(lanes, count) {
 }
 
 /** Draws a plot for each of some lanes, one above the other; each is captioned with the lane and the unit. */
-function drawLanes(app, xAxis, unit, names, traces) {
+function drawLanes(app, time, unit, names, traces) {
   const titles = names.length > 0 ? names.map(() => "") : [unit];
   const annotations = captions(names.map((name) => `${name}: ${unit}`));
-  return draw(app.host, traces, layoutOf(xAxis, titles, { hovermode: "x unified", annotations }));
+  return draw(app.host, traces, layoutOf(time.axis, titles, { hovermode: false, annotations, time }));
+}
+
+/** Values and the last one again: a step as far as its end. */
+function withLast(values) {
+  return [...values, values[values.length - 1]];
 }
 
 function isNewIn(named, name) {
@@ -226,33 +241,32 @@ function rateTraces(classes, x, place, named) {
     stackgroup: `lane${place}`,
     line: { shape: "hv", width: 1, color: colour(CLASS_COLOURS[name]) },
     x,
-    y: Array.from(classes[name], (bits) => bits / 1e9),
+    y: withLast(Array.from(classes[name], (bits) => bits / 1e9)),
     yaxis: place === 0 ? "y" : `y${place + 1}`,
-    hovertemplate: "%{y:.3~f} Gb/s",
+    meta: { unit: " Gb/s" },
   }));
 }
 
 async function drawOutstanding(app) {
   const most = 8;
-  const range = rangeInView(app);
-  const { unit, axis: xAxis } = timeAxis(range);
+  const time = timeInView(app);
   const series = outstanding(app.store, app.headers, app.rows, most);
   const traces = series.flatMap(({ name, steps }, i) => {
     const look = { name, colour: colour(`series${i % SERIES_COLOURS}`), dash: i >= SERIES_COLOURS ? "dot" : "solid", yaxis: "y", showlegend: true };
-    return stepTraces(app, steps, range, unit, 1, look);
+    return stepTraces(app, steps, time, 1, look);
   });
-  await draw(app.host, traces, layoutOf(xAxis, ["Requests that wait"], { hovermode: "x unified" }));
+  await draw(app.host, traces, layoutOf(time.axis, ["Requests that wait"], { hovermode: false, time }));
   return series.length > 0 ? `By requester${bandNote(traces)}` : nothing("No requests that are answered.");
 }
 
 /** Steps as they are; of many their mean, with a band from the least to the most. */
-function stepTraces(app, steps, range, unit, scale, look) {
-  const bands = decimated(steps, range, Math.floor(app.host.clientWidth / 2));
-  const x = Array.from(bands.x, (ps) => ps / unit.ps);
+function stepTraces(app, steps, time, scale, look) {
+  const bands = decimated(steps, edgesInView(app, Math.floor(app.host.clientWidth / 2)));
+  const x = Array.from(bands.x, time.toX);
   const values = (list) => Array.from(list, (value) => value * scale);
   const base = { type: "scatter", mode: "lines", x, yaxis: look.yaxis, legendgroup: look.name, name: look.name };
-  const edge = { ...base, line: { width: 0, color: look.colour, shape: "linear" }, hoverinfo: "skip", showlegend: false };
-  const line = { ...base, y: values(bands.y), showlegend: look.showlegend, hovertemplate: "%{y:,.5~r}",
+  const edge = { ...base, line: { width: 0, color: look.colour, shape: "linear" }, showlegend: false };
+  const line = { ...base, y: values(bands.y), showlegend: look.showlegend, meta: { unit: "" },
     line: { shape: bands.least ? "linear" : "hv", width: 1.5, color: look.colour, dash: look.dash } };
   if (!bands.least) return [line];
   const fill = { fill: "tonexty", fillcolor: `${look.colour}40` };
@@ -264,8 +278,7 @@ function bandNote(traces) {
 }
 
 async function drawCredits(app) {
-  const range = rangeInView(app);
-  const { unit, axis: xAxis } = timeAxis(range);
+  const time = timeInView(app);
   const what = ["header", "unacked"].find((name) => app.options[name]) ?? "data";
   const lanes = what === "unacked" ? unackedLanes(app) : creditLanes(app, what);
   const shown = lanes.sort((a, b) => leastLeft(a) - leastLeft(b)).slice(0, MAX_LANES);
@@ -273,10 +286,10 @@ async function drawCredits(app) {
   const traces = shown.flatMap(({ series }, i) => series.flatMap((s) => {
     const yaxis = i === 0 ? "y" : `y${i + 1}`;
     const look = { name: s.name, colour: colour(s.tint), yaxis, showlegend: isNewIn(known, s.name) };
-    return stepTraces(app, s.steps, range, unit, what === "data" ? 16 : 1, look);
+    return stepTraces(app, s.steps, time, what === "data" ? 16 : 1, look);
   }));
   const label = { data: "data left, B", header: "headers left", unacked: "sent, no Ack, B" }[what];
-  await drawLanes(app, xAxis, label, shown.map(({ name }) => name), traces);
+  await drawLanes(app, time, label, shown.map(({ name }) => name), traces);
   return lanes.length > 0 ? creditNote(lanes, what) + bandNote(traces) : noCredits(app, what);
 }
 

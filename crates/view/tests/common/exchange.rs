@@ -61,7 +61,8 @@ impl Exchange {
         self.dllp(false, Dllp::Ack { sequence: (up + 1) as u16 & 0xfff });
         self.dllp(true, Dllp::Ack { sequence: (down + 1) as u16 & 0xfff });
         // Nobody answers the last one, nor acknowledges it.
-        self.tlp(true, request(MemoryOp::Read, READ_AT + 0x1000, 4), &[], good(up + 2));
+        let unanswered = tagged(8 + burst as u16, MemoryOp::Read, READ_AT + 0x1000, 4);
+        self.tlp(true, unanswered, &[], good(up + 2));
     }
 
     /// UpdateFCs every 30 us, as links send them (`PCIe 5.0 §2.6.1.2`); a tenth of them.
@@ -95,8 +96,12 @@ impl Exchange {
 }
 
 fn request(op: MemoryOp, address: u64, len: u32) -> Body {
+    tagged(7, op, address, len)
+}
+
+fn tagged(tag: u16, op: MemoryOp, address: u64, len: u32) -> Body {
     let span = Span::covering(address, len).expect("within 4 KiB");
-    Body::Memory(MemoryRequest { op, requester: DEVICE, tag: Tag::from_bits(7), span })
+    Body::Memory(MemoryRequest { op, requester: DEVICE, tag: Tag::from_bits(tag), span })
 }
 
 fn completion(lower_address: u8, byte_count: u16, length_dw: u16) -> Body {

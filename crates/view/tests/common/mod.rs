@@ -8,7 +8,7 @@ pub(crate) mod generate;
 pub(crate) mod report;
 pub(crate) mod types;
 
-use capture::{Filter, Reader, Record, Tracker};
+use capture::{Filter, Reader, Record, Tracker, Transaction};
 use riser_view::TracePage;
 use std::fs::File;
 use std::io::Cursor;
@@ -68,4 +68,16 @@ pub(crate) fn count(bytes: &[u8], filter: &str) -> u64 {
         while tracker.next_ended().is_some() {}
     });
     count
+}
+
+/// All transactions of a capture; of a filter, each knows the terms that hold for it.
+pub(crate) fn transactions(bytes: &[u8], filter: Option<&Filter>) -> Vec<Transaction> {
+    let (mut tracker, mut all) = (Tracker::new(), Vec::new());
+    for_each_record(bytes, |record| {
+        tracker.see(record, filter.map_or(0, |filter| filter.terms(record)));
+        all.extend(std::iter::from_fn(|| tracker.next_ended()));
+    });
+    tracker.finish();
+    all.extend(std::iter::from_fn(|| tracker.next_ended()));
+    all
 }

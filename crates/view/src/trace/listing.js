@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+// What the list shows and what is selected in it: records or transactions, in an order, some unfolded to their TLPs and
+// DLLPs. Every row of the store has at most one first place in the list.
+
+/** Transactions up to which all may be unfolded at once. */
+const MAX_UNFOLDED = 200_000;
+
+const COLUMNS = [
+  { key: "number", text: "Frame" },
+  { key: "time", text: "Time, µs" },
+  { key: "delta", text: "Since last", down: true },
+  { key: "way", text: "", title: "Direction" },
+  { key: "type", text: "Type" },
+  { key: "requester", text: "Requester" },
+  { key: "tag", text: "Tag" },
+  { key: "info", text: "Address, what it is", title: "Address" },
+  { key: "bytes", text: "Bytes", down: true },
+  { key: "status", text: "Status" },
+  { key: "latency", text: "Latency", down: true },
+];
+
+const listSource = {
+  count: () => (app.shown.rows ? app.shown.rows.length : app.store.count),
+  cells: cellsAt,
+  kind: (place) => rowKind(rowAt(place), place),
+  tint: (place) => app.headers.tint(rowAt(place)),
+};
+
+function rowAt(place) {
+  return app.shown.rows ? app.shown.rows[place] : place;
+}
+
+/** How deep a line is: 0 for records and transactions, 1 for TLPs of these, 2 for what names them. */
+function depthAt(place) {
+  return app.shown.depths ? app.shown.depths[place] : 0;
+}
+
+/** Whether a line is a transaction as a whole. */
+function isUnit(place) {
+  return app.mode === "transactions" && depthAt(place) === 0;
+}
+
+function cellsAt(place) {
+  const { store, headers } = app;
+  const row = rowAt(place);
+  const cells = cellsOf(store, headers, row, place > 0 ? rowAt(place - 1) : -1);
+  if (!isUnit(place)) return cells;
+  const answers = answersOf(store, row).length;
+  const count = answers > 0 ? `, ${answers} completion${answers === 1 ? "" : "s"}` : "";
+  return { ...cells, number: `${app.open.has(row) ? "▾" : "▸"} ${cells.number}`, info: cells.info + count, status: unitStatus(store, headers, row) };
+}
+
+function rowKind(row, place) {
+  const request = app.selected >= 0 ? requestOf(app.store, app.selected) : -1;
+  const same = request >= 0 && requestOf(app.store, row) === request ? " same" : "";
+  const failed = isError(app.store, app.headers, row) ? " failed" : "";
+  const marked = app.marks.has(row) ? " marked" : "";
+  const cursor = CURSORS.filter((name) => app.cursors[name] === app.store.time[row]).map((name) => ` at-${name}`).join("");
+  return `${app.headers.className(row)} depth${depthAt(place)}${same}${failed}${marked}${cursor}`;
+}
+
+/** The place of a row in the list; -1 where it has none, or with `near` that of the next one. */
+function placeOf(row, near) {
+  const { rows } = app.shown;
+  if (!rows) return row;
+  app.shown.places ??= placesOf(rows);
+  const place = app.shown.places[row];
+  if (place >= 0 || !near) return place;
+  return app.sort ? 0 : Math.min(lowerBound(rows, row), rows.length - 1);
+}
+
+function placesOf(rows) {
+  const places = new Int32Array(app.store.count).fill(-1);
+  for (let place = rows.length - 1; place >= 0; place--) places[rows[place]] = place;
+  return places;
+}
+
+// Which rows, in which order.
+
+/** Puts the list together anew: what the filter lets through, in its order, with what is unfolded. */
+function arrange() {
+  const byUnit = app.mode === "transactions";
+  let rows = byUnit ? unitsShown() : app.rows;
+  if (app.sort) rows = inOrder(rows ?? Uint32Array.from({ length: app.store.count }, (_, row) => row));
+  app.shown = byUnit && app.open.size > 0 ? unfolded(rows) : { rows, depths: null, places: null };
+  mark.shown = String(listSource.count());
+  showHead();
+  layOut(app.list);
+  if (app.selected >= 0) selectPlace(app.list, placeOf(app.selected, false));
+}
+
+/** Transactions, found when they are first asked for. */
+function units() {
+  app.units ??= makeUnits(app.store, app.headers);
+  return app.units;
+}
+
+/** Transactions that the filter lets through. */
+function unitsShown() {
+  const { rows } = units();
+  return app.unitHolds ? rows.filter(app.unitHolds) : rows;
+}
+
+function inOrder(rows) {
+  const { store, headers, sort } = app;
+  const statusAt = (row) => (app.mode === "transactions" ? unitStatus(store, headers, row) : store.kind[row] === KIND.tlp ? statusCell(store, headers, row) : "");
+  const keys = sortKeys(store, headers, statusAt);
+  return sortedRows(rows, sort.key === "delta" ? sinceBefore(store, rows) : keys[sort.key], sort.down);
+}
+
+function unfolded(rows) {
+  const lines = { rows: [], depths: [], places: null };
+  const add = (row, depth) => {
+    lines.rows.push(row);
+    lines.depths.push(depth);
+  };
+  for (const unit of rows) {
+    add(unit, 0);
+    if (app.open.has(unit)) for (const { row, depth } of units().unfold(unit)) add(row, depth);
+  }
+  return lines;
+}
+
+/** Records or transactions. */
+function setMode(mode) {
+  app.mode = mode === "transactions" ? mode : "records";
+  for (const name of ["records", "transactions"]) byId(`mode-${name}`).setAttribute("aria-pressed", String(name === app.mode));
+  byId("unfold-all").hidden = app.mode !== "transactions";
+  app.list.top = 0;
+  arrange();
+  showCount();
+  saveHash();
+}
+
+/** By a column: first one way, then the other, then as captured. */
+function sortBy(key) {
+  const first = COLUMNS.find((column) => column.key === key).down === true;
+  if (app.sort?.key !== key) app.sort = { key, down: first };
+  else app.sort = app.sort.down === first ? { key, down: !first } : null;
+  app.list.top = 0;
+  arrange();
+  saveHash();
+}
+
+/** The order that a text of the address names: a column, behind `-` from its largest; null for any other. */
+function sortFrom(text) {
+  const key = text.replace(/^-/, "");
+  return COLUMNS.some((column) => column.key === key) ? { key, down: text !== key } : null;
+}
+
+function showHead() {
+  const cells = COLUMNS.map(({ key, text, title }) => {
+    const sorted = app.sort?.key === key ? (app.sort.down ? "descending" : "ascending") : "none";
+    const cell = make("button", key, text, make("i", "", { ascending: "▴", descending: "▾", none: "" }[sorted]));
+    Object.assign(cell, { type: "button", title: `Sort by ${(title ?? text).toLowerCase()}` });
+    cell.dataset.sort = sorted;
+    cell.addEventListener("click", () => sortBy(key));
+    return cell;
+  });
+  document.querySelector(".head").replaceChildren(...cells);
+}
+
+/** How many lines there are of how many, behind the filter. */
+function showCount() {
+  const isAll = app.mode === "records" ? !app.rows : !app.unitHolds;
+  const all = app.mode === "records" ? app.store.count : units().rows.length;
+  const shown = app.mode === "records" ? (app.rows ?? { length: all }).length : unitsShown().length;
+  const what = app.mode === "records" ? "" : " transactions";
+  byId("filter-said").textContent = isAll ? (what ? grouped(all) + what : "") : `${grouped(shown)} of ${grouped(all)}${what}`;
+}
+
+// Unfolding.
+
+/** Unfolds a transaction to its TLPs and DLLPs, or folds it again; `open` says which, without it by turns. */
+function toggleUnit(place, open) {
+  let at = place;
+  while (at > 0 && depthAt(at) > 0) at--;
+  if (place < 0 || !isUnit(at)) return;
+  const unit = rowAt(at);
+  const opens = open ?? !app.open.has(unit);
+  if (opens === app.open.has(unit)) return;
+  if (opens) app.open.add(unit);
+  else app.open.delete(unit);
+  const top = app.list.top;
+  arrange();
+  scrollTo(app.list, Math.min(top, at));
+  select(unit, false);
+}
+
+function toggleAll() {
+  const rows = unitsShown();
+  const isOpen = app.open.size > 0;
+  if (!isOpen && rows.length > MAX_UNFOLDED) {
+    byId("filter-said").textContent = `more than ${grouped(MAX_UNFOLDED)} transactions: filter first`;
+    return;
+  }
+  app.open = new Set(isOpen ? [] : rows);
+  arrange();
+}
+
+// Selection.
+
+/** Selects a row: list, details, and where it is in the plot. */
+function select(row, focus = true, place = placeOf(row, false)) {
+  app.selected = row;
+  mark.selected = row >= 0 ? String(app.store.number[row]) : "";
+  selectPlace(app.list, row >= 0 ? place : -1);
+  if (row >= 0) app.details = showDetails(byId("details"), app.store, app.headers, row, go);
+  for (const button of app.aside.querySelectorAll("button[data-row]")) {
+    button.className = Number(button.dataset.row) === row ? "current" : "";
+  }
+  placeLines(app);
+  saveHash();
+  if (focus) byId("list").focus({ preventScroll: true });
+}
+
+/** A click in the list: one on the triangle of a transaction unfolds it. */
+function clickInList(place, target) {
+  if (isUnit(place) && target.classList.contains("number")) toggleUnit(place);
+  else select(rowAt(place), false, place);
+}
+
+/** Goes to a row from elsewhere: what folds or filters it away gives way. */
+function go(row) {
+  if (row < 0) return;
+  if (placeOf(row, false) < 0 && app.mode === "transactions") showInUnit(row);
+  if (placeOf(row, false) < 0) setFilter("");
+  select(row);
+}
+
+// A record of no transaction is shown among the records.
+function showInUnit(row) {
+  const unit = app.store.kind[row] === KIND.tlp ? units().unitOf(row) : -1;
+  if (unit >= 0 && placeOf(unit, false) < 0) setFilter("");
+  if (unit < 0 || placeOf(unit, false) < 0) return setMode("records");
+  app.open.add(unit);
+  return arrange();
+}
+
+function move(step) {
+  const count = listSource.count();
+  if (count === 0) return;
+  const chosen = app.list.selected >= 0 ? app.list.selected : placeOf(app.selected, true);
+  const at = app.selected < 0 ? app.list.top - Math.sign(step) : chosen;
+  const place = Math.min(count - 1, Math.max(0, at + step));
+  select(rowAt(place), true, place);
+}
+
+/** The next or previous packet of the transaction that is selected. */
+function moveInTransaction(step) {
+  const request = app.selected >= 0 ? requestOf(app.store, app.selected) : -1;
+  if (request < 0) return;
+  const rows = [request, ...answersOf(app.store, request)];
+  const at = rows.indexOf(app.selected);
+  go(rows[Math.min(rows.length - 1, Math.max(0, at + step))]);
+}
+
+/** The longest latency; where one of the longest is selected, the next longest. */
+function goToWorst() {
+  const worst = worstLatencies(app.store, app.rows, 20);
+  const at = worst.indexOf(app.selected);
+  if (worst.length > 0) go(worst[(at + 1) % worst.length]);
+}
+
+function goToLatency(type, latency) {
+  const found = requestsOf(app.store, app.rows).find((row) => app.store.response[row] === latency && app.headers.typeName(row) === type);
+  if (found !== undefined) go(found);
+}
+
+function goToError() {
+  const count = listSource.count();
+  const from = app.selected < 0 ? 0 : placeOf(app.selected, true) + 1;
+  for (let i = 0; i < count; i++) {
+    const row = rowAt((from + i) % count);
+    if (isError(app.store, app.headers, row)) return select(row);
+  }
+}

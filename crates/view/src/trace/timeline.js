@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+// Time as the plots lay it out: long stretches without TLPs may be folded to a narrow band, so that what happens before
+// and behind them is seen at once. Times and places on the axis are picoseconds; without folds both are the same.
+
+/** Most stretches that are folded. */
+const MAX_FOLDS = 60;
+/** A stretch is long from this share of the time that longer ones leave. */
+const LONG_SHARE = 0.05;
+/** Shorter ones are never folded. */
+const LEAST_FOLD_PS = 1e6;
+/** Width of a fold and of all folds together, as shares of the time that is left. */
+const FOLD_SHARE = 0.03;
+const ALL_FOLDS_SHARE = 0.3;
+/** Around a fold so much of what is left stays as it is. */
+const EDGE_SHARE = 0.01;
+
+/** Stretches without TLPs, { from, to } each; where there are no TLPs at all, without records. Acks and flow control do
+ *  not end one: they go on where nothing else does. */
+function idleStretches(store) {
+  const any = store.kind.subarray(0, store.count).includes(KIND.tlp);
+  const stretches = [];
+  let last = 0;
+  const see = (time) => {
+    if (time - last >= LEAST_FOLD_PS) stretches.push({ from: last, to: time });
+    last = Math.max(last, time);
+  };
+  for (let row = 0; row < store.count; row++) {
+    if (store.number[row] > 0 && (!any || store.kind[row] === KIND.tlp)) see(store.time[row]);
+  }
+  see(store.end);
+  return stretches;
+}
+
+/** Of these the long ones, in their order, without what stays at their edges, and the time that they leave. */
+function longStretches(stretches, end) {
+  const longest = [...stretches].sort((a, b) => b.to - b.from - (a.to - a.from) || a.from - b.from);
+  let left = end;
+  let count = 0;
+  while (count < Math.min(longest.length, MAX_FOLDS)) {
+    const length = longest[count].to - longest[count].from;
+    if (length < LONG_SHARE * left) break;
+    left -= length;
+    count++;
+  }
+  const inner = longest.slice(0, count).map(({ from, to }) => {
+    const edge = Math.min(EDGE_SHARE * left, (to - from) / 4);
+    return { from: from + edge, to: to - edge };
+  });
+  return { folds: inner.sort((a, b) => a.from - b.from), left };
+}
+
+/** A timeline that folds nothing. */
+const PLAIN_TIME = { folds: [], width: 0, toAxis: (ps) => ps, toTime: (at) => at };
+
+/** The timeline of a capture with its long idle stretches folded, and `most`: whether they are most of its time. */
+function foldedTime(store) {
+  const { folds, left } = longStretches(idleStretches(store), store.end);
+  if (folds.length === 0) return { ...PLAIN_TIME, most: false };
+  const width = Math.max(1000, left * Math.min(FOLD_SHARE, ALL_FOLDS_SHARE / folds.length));
+  let removed = 0;
+  for (const fold of folds) {
+    fold.at = fold.from - removed;
+    removed += fold.to - fold.from - width;
+  }
+  return { folds, width, toAxis: (ps) => placeOfTime(folds, width, ps), toTime: (at) => timeOfPlace(folds, width, at), most: removed > store.end / 2 };
+}
+
+/** The last fold that begins at or before a value of `key`; undefined where none does. */
+function foldBefore(folds, key, value) {
+  let [low, high] = [0, folds.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (folds[middle][key] <= value) low = middle + 1;
+    else high = middle;
+  }
+  return folds[low - 1];
+}
+
+function placeOfTime(folds, width, ps) {
+  const fold = foldBefore(folds, "from", ps);
+  if (!fold) return ps;
+  if (ps >= fold.to) return fold.at + width + ps - fold.to;
+  return fold.at + ((ps - fold.from) / (fold.to - fold.from)) * width;
+}
+
+function timeOfPlace(folds, width, at) {
+  const fold = foldBefore(folds, "at", at);
+  if (!fold) return at;
+  if (at >= fold.at + width) return fold.to + at - fold.at - width;
+  return fold.from + ((at - fold.at) / width) * (fold.to - fold.from);
+}
+
+/** Times that cut a range into `count` parts of equal width on the axis, and at the ends of folds. */
+function edgesOf(timeline, [from, to], count) {
+  const [begin, end] = [timeline.toAxis(from), timeline.toAxis(to)];
+  const edges = Array.from({ length: count + 1 }, (_, i) => timeline.toTime(begin + (i / count) * (end - begin)));
+  [edges[0], edges[count]] = [from, to];
+  const ends = timeline.folds.flatMap((fold) => [fold.from, fold.to]).filter((ps) => ps > from && ps < to);
+  return ends.length === 0 ? edges : [...new Set([...edges, ...ends])].sort((a, b) => a - b);
+}
+
+/** The x axis of a range of times: its `unit`, `toX` and `toTime` between picoseconds and places, plotly's `axis`, and
+ *  what shows the folds. */
+function timeAxis(timeline, range) {
+  const ends = range.map(timeline.toAxis);
+  const unit = unitOf((ends[1] - ends[0]) / 5);
+  const more = { range: ends.map((at) => at / unit.ps), hoverformat: ",.6~f" };
+  const folds = timeline.folds.filter((fold) => fold.to > range[0] && fold.from < range[1]);
+  if (folds.length > 0) Object.assign(more, foldedTicks(timeline, range, unit));
+  const idle = folds.length > 0 ? `; ${folds.length} idle ${folds.length === 1 ? "stretch" : "stretches"} folded` : "";
+  return {
+    unit,
+    toX: (ps) => timeline.toAxis(ps) / unit.ps,
+    toTime: (x) => timeline.toTime(x * unit.ps),
+    axis: axis(`Time since first frame, ${unit.name}${idle}`, more),
+    ...foldMarks(folds, timeline.width, ends, unit),
+  };
+}
+
+/** Whole steps of time as ticks where nothing is folded. */
+function foldedTicks(timeline, [from, to], unit) {
+  const length = timeline.toAxis(to) - timeline.toAxis(from);
+  const step = niceStep(length / 12);
+  const digits = Math.max(0, Math.round(Math.log10(unit.ps)) - Math.floor(Math.log10(step) + 1e-9));
+  const starts = [from, ...timeline.folds.map((fold) => fold.to)];
+  const stops = [...timeline.folds.map((fold) => fold.from), to];
+  const ticks = starts.flatMap((start, i) => stepsWithin(Math.max(start, from), Math.min(stops[i], to), step));
+  // Behind a fold the next tick may be too near for its text.
+  const apart = ticks.filter((ps, i) => i === 0 || timeline.toAxis(ps) - timeline.toAxis(ticks[i - 1]) > 0.06 * length);
+  const texts = apart.map((ps) => (ps / unit.ps).toFixed(digits).replace(/\B(?=(\d{3})+(?!\d))(?<!\.\d*)/g, ","));
+  return { tickmode: "array", tickvals: apart.map((ps) => timeline.toAxis(ps) / unit.ps), ticktext: texts };
+}
+
+function stepsWithin(from, to, step) {
+  const first = Math.ceil(from / step);
+  const count = Math.floor(to / step) - first + 1;
+  return Array.from({ length: Math.max(0, count) }, (_, i) => (first + i) * step);
+}
+
+/** 1, 2 or 5 times a power of ten, at least `least`. */
+function niceStep(least) {
+  const power = 10 ** Math.floor(Math.log10(Math.max(1, least)));
+  return [1, 2, 5, 10].map((times) => times * power).find((step) => step >= least * 0.999);
+}
+
+/** Folds as bands, and how long each is. */
+function foldMarks(folds, width, ends, unit) {
+  const shapes = folds.map((fold) => ({
+    type: "rect", layer: "below", xref: "x", yref: "paper", x0: fold.at / unit.ps, x1: (fold.at + width) / unit.ps, y0: 0, y1: 1,
+    fillcolor: colour("line"), opacity: 0.6, line: { width: 1, color: colour("soft"), dash: "dot" },
+  }));
+  const hasRoom = width > 0.012 * (ends[1] - ends[0]);
+  const annotations = (hasRoom ? folds : []).map((fold) => ({
+    text: `${duration(fold.to - fold.from, 2)} idle`, textangle: -90, showarrow: false, xref: "x", yref: "paper",
+    x: (fold.at + width / 2) / unit.ps, y: 1, yanchor: "top", font: { size: 11, color: colour("ink") },
+  }));
+  return { shapes, annotations };
+}
