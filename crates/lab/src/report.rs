@@ -146,16 +146,22 @@ pub struct DirectionReport {
     pub undetected_errors: u64,
     /// By virtual channel; those without a TLP are left out.
     pub virtual_channels: Vec<VcReport>,
-    #[serde(skip)]
-    errors: Vec<(&'static str, u64)>,
 }
 
 impl DirectionReport {
     /// What went wrong at the receiving end of this direction: names, as in JSON, of the counts that are not zero. What the
     /// data link layer repairs as a matter of course, such as damaged frames, is not among them.
     #[must_use]
-    pub fn errors(&self) -> &[(&'static str, u64)] {
-        &self.errors
+    pub fn errors(&self) -> Vec<(&'static str, u64)> {
+        let received = Counters {
+            unmapped_tcs: self.unmapped_tcs,
+            full_buffer_drops: self.full_buffer_drops,
+            receiver_overflows: self.receiver_overflows,
+            data_link_protocol_errors: self.data_link_protocol_errors,
+            undetected_errors: self.undetected_errors,
+            ..Counters::default()
+        };
+        received.errors().collect()
     }
 }
 
@@ -246,7 +252,6 @@ fn direction(direction: Direction, sent: &Counters, received: &Counters, now_ps:
         data_link_protocol_errors: received.data_link_protocol_errors,
         undetected_errors: received.undetected_errors,
         virtual_channels: virtual_channels(sent),
-        errors: received.errors().collect(),
     }
 }
 

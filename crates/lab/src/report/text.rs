@@ -68,7 +68,7 @@ fn errors(report: &Report, f: &mut Formatter<'_>) -> fmt::Result {
         counts.iter().map(|(name, n)| format!("{prefix}{name} {n}")).collect()
     };
     let of_link = |link: &LinkReport| {
-        let ways = link.directions.iter().map(|d| named(&format!("{} ", d.direction), d.errors()));
+        let ways = link.directions.iter().map(|d| named(&format!("{} ", d.direction), &d.errors()));
         (link.slot.clone(), ways.collect::<Vec<_>>().concat())
     };
     let root = ("root complex".to_owned(), named("", &report.root_errors()));
