@@ -179,19 +179,27 @@ impl ConfigSpace {
 
     /// The first error keeps the log until software clears its status.
     fn record_rp_pio(&mut self, number: u32, header: [u32; 4], prefixes: [u32; 4]) {
-        let pointed =
-            self.extended_word(dpc::ID, dpc::STATUS).unwrap_or(0) >> status::FIRST_ERROR_SHIFT & 0x1f;
-        if self.extended_word(dpc::ID, dpc::RP_PIO_STATUS).unwrap_or(0) >> pointed & 1 == 1 {
+        if self.first_rp_pio_is_valid() {
             return;
         }
-        let shift = status::FIRST_ERROR_SHIFT;
-        self.set_extended_bits(dpc::ID, dpc::STATUS, 0x1f << shift, number << shift);
+        self.set_extended_bits(
+            dpc::ID,
+            dpc::STATUS,
+            status::FIRST_ERROR,
+            number << status::FIRST_ERROR_SHIFT,
+        );
         for (at, word) in (dpc::RP_PIO_HEADER_LOG..).zip(header) {
             self.set_extended_bits(dpc::ID, at, !0, word);
         }
         for (at, word) in (dpc::RP_PIO_PREFIX_LOG..).zip(prefixes) {
             self.set_extended_bits(dpc::ID, at, !0, word);
         }
+    }
+
+    fn first_rp_pio_is_valid(&self) -> bool {
+        let word = |at| self.extended_word(dpc::ID, at).unwrap_or(0);
+        let pointed = (word(dpc::STATUS) & status::FIRST_ERROR) >> status::FIRST_ERROR_SHIFT;
+        word(dpc::RP_PIO_STATUS) >> pointed & 1 == 1
     }
 
     /// Interrupt and ERR_COR of a trigger, as these bits of DPC Control enable them. An interrupt whose status is still
@@ -213,8 +221,12 @@ impl ConfigSpace {
         self.dpc_signal = (signal.interrupt.is_some() || signal.correctable).then_some(signal);
     }
 
-    /// Obeys a write to DPC Control: Software Trigger.
+    /// Obeys a write to DPC Control, Software Trigger; and one to RP PIO Status: where it cleared what the First Error Pointer
+    /// names, that goes back to what it is after reset (`PCIe 5.0 §7.9.15.4`).
     pub(crate) fn follow_dpc(&mut self, at: u16, changed: u32) {
+        if at == dpc::RP_PIO_STATUS && !self.first_rp_pio_is_valid() {
+            self.set_extended_bits(dpc::ID, dpc::STATUS, status::FIRST_ERROR, !0);
+        }
         if at == dpc::CONTROL && changed & control::SOFTWARE_TRIGGER != 0 {
             self.dpc_trigger(DpcReason::Software);
         }

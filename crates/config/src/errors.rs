@@ -409,8 +409,8 @@ impl ConfigSpace {
         if layout.role == AerRole::RootPort { self.aer_word(at) } else { None }
     }
 
-    /// The First Error Pointer and its header stay until software clears the bit pointed to; what comes meanwhile waits
-    /// behind it or overflows (`PCIe 5.0 §6.2.4.2`).
+    /// The First Error Pointer and its header stay until software clears the bit pointed to, and then point to none
+    /// ([`ConfigSpace::follow_aer`]); what comes meanwhile waits behind it or overflows (`PCIe 5.0 §6.2.4.2`).
     fn record(&mut self, error: Uncorrectable, report: &ErrorReport, reporting: Reporting) {
         let Some(start) = self.aer_capability() else { return };
         let (header, prefixes) =
@@ -449,7 +449,9 @@ impl ConfigSpace {
     }
 
     /// Software wrote Uncorrectable Error Status or Control: where it cleared what the pointer names, the next header
-    /// that waits is shown, and the status says again what is recorded.
+    /// that waits is shown, and the status says again what is recorded. Where none waits, the pointer names no error, as after
+    /// reset: bit 0 of the status is never set, while the bit that it named may come to be without a header, as one that is
+    /// masked.
     pub(crate) fn follow_aer(&mut self, start: u16) {
         let several = self.read(start + aer::CONTROL) & control::MULTIPLE_HEADERS != 0;
         if !several {
@@ -458,7 +460,10 @@ impl ConfigSpace {
         if self.first_error_is_valid(start) {
             return;
         }
-        let Some(next) = self.errors.waiting.pop_front() else { return };
+        let Some(next) = self.errors.waiting.pop_front() else {
+            let pointer = control::FIRST_ERROR_POINTER | control::PREFIX_LOG_PRESENT;
+            return self.set_bits(start + aer::CONTROL, pointer, 0);
+        };
         let recorded = self.errors.waiting.iter().fold(next.error.mask(), |all, r| all | r.error.mask());
         self.set_aer(aer::UNCORRECTABLE_STATUS, recorded, recorded);
         self.show(start, next);

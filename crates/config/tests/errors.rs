@@ -265,6 +265,26 @@ fn the_first_error_holds_the_log_until_it_is_cleared() {
     assert_eq!((pointer, header, present), (14, 4, false));
 }
 
+/// An error that is masked sets its status alone. Where the First Error Pointer has named it before, that must not make it the
+/// first one again: the next error that is not masked has pointer, header and no overflow.
+#[test]
+fn the_first_error_pointer_names_nothing_once_its_bit_is_cleared() {
+    let mut space = endpoint(1);
+    set(&mut space, aer::CORRECTABLE_MASK, 0);
+    enable(&mut space, 0xf);
+    let report = |error, word| ErrorReport::new(error).header([word; 4]);
+    let _ = space.log(report(UR, 1).prefixes([0x9100_0001, 0, 0, 0]));
+    set(&mut space, aer::UNCORRECTABLE_STATUS, UR.mask());
+    let (pointer, _, _, present) = log_of(&space);
+    assert_eq!((pointer, present), (0, false), "as after reset");
+    set(&mut space, aer::UNCORRECTABLE_MASK, UR.mask());
+    let _ = space.log(report(UR, 2));
+    assert_eq!((space.read(AER + 1), log_of(&space).0), (UR.mask(), 0), "masked: status alone");
+    let _ = space.log(report(Uncorrectable::MalformedTlp, 3));
+    assert_eq!((log_of(&space).0, log_of(&space).1), (18, 3));
+    assert_eq!((space.poll_error_message(), space.read(AER + 4)), (None, 0), "no Header Log Overflow");
+}
+
 /// Multiple Header Recording (`§6.2.4.2`): three are kept, the fourth overflows, each clear shows the next.
 #[test]
 fn several_headers_are_recorded() {
@@ -413,7 +433,8 @@ fn what_triggers_containment() {
         let mut space = root_port();
         set_dpc(&mut space, 1, 0b0100, trigger << 16);
         assert_eq!(space.dpc_trigger(reason), triggers, "{trigger} {reason:?}");
-        assert_eq!(dpc_word(&space, 2), logged, "{trigger} {reason:?}");
+        // RP PIO First Error Pointer: none.
+        assert_eq!(dpc_word(&space, 2), logged | 0x1f00, "{trigger} {reason:?}");
         assert_eq!(space.dpc().unwrap().triggered, triggers);
         assert!(!space.dpc_trigger(reason), "not twice");
     }
@@ -427,7 +448,7 @@ fn containment_takes_the_place_of_the_message() {
     assert_eq!(space.log(ErrorReport::new(Uncorrectable::SurpriseDown)), None);
     assert_eq!(space.read(AER + 1), 1 << 5, "logged all the same");
     assert_eq!(space.poll_dpc(), Some(DpcSignal { interrupt: Some(5), correctable: true }));
-    assert_eq!((space.poll_dpc(), dpc_word(&space, 2)), (None, 0x9));
+    assert_eq!((space.poll_dpc(), dpc_word(&space, 2) & 0xff), (None, 0x9));
     assert_eq!(set_dpc(&mut space, 2, 0b0001, 1), Effects::DPC);
     assert!(!space.dpc().unwrap().triggered, "released");
     assert!(space.dpc_message(ErrorMessage::Fatal, Bdf::from_bits(0x200)));
@@ -454,6 +475,27 @@ fn containment_takes_the_place_of_the_message() {
     let _ = space.log(ErrorReport::new(Uncorrectable::UnexpectedCompletion).advisory(true));
     assert!(!space.dpc().unwrap().triggered);
     assert!(!space.dpc_message(ErrorMessage::Correctable, Bdf::from_bits(1)));
+}
+
+/// RP PIO First Error Pointer (`§7.9.15.4`): all ones after reset and when what it named is cleared, so that a masked error,
+/// that of bit 0 among them, is not taken for the first.
+#[test]
+fn the_first_rp_pio_error_is_one_with_a_header() {
+    use RpPioFailure::*;
+    use RpPioRequest::*;
+    let mut space = root_port();
+    let pointer = |space: &ConfigSpace| dpc_word(space, 2) >> 8 & 0x1f;
+    assert_eq!(pointer(&space), 0x1f);
+    let _ = space.rp_pio(Configuration, UnsupportedRequest, [1; 4], [0; 4]);
+    set_dpc(&mut space, 4, 0xf, 1);
+    let _ = space.rp_pio(Memory, UnsupportedRequest, [2; 4], [0; 4]);
+    assert_eq!((dpc_word(&space, 3), pointer(&space), dpc_word(&space, 8)), (1 << 16 | 1, 16, 2));
+    set_dpc(&mut space, 3, 0xf, 1 << 16);
+    assert_eq!(pointer(&space), 0x1f);
+    set_dpc(&mut space, 4, 0xf, 1 << 16 | 1);
+    let _ = space.rp_pio(Memory, UnsupportedRequest, [3; 4], [0; 4]);
+    let _ = space.rp_pio(Memory, CompletionTimeout, [4; 4], [0; 4]);
+    assert_eq!((pointer(&space), dpc_word(&space, 8)), (18, 4));
 }
 
 /// RP PIO (`§6.2.10.3`): request, failure, bit; masked after reset.

@@ -205,7 +205,7 @@ fn registers_of_a_root_port() {
                 0x00bf_19e3,
                 "DPC: message 3, RP, log of 9 DW (§7.9.15.2); trigger reads zero",
             ),
-            (dpc::ID, 2, 0, 0, "DPC Status, Error Source ID"),
+            (dpc::ID, 2, 0x1f00, 0x1f00, "DPC Status, Error Source ID: no RP PIO error (§7.9.15.4)"),
             (dpc::ID, 4, 0x0007_0707, 0x0007_0707, "RP PIO Mask: all (§7.9.15.7)"),
             (dpc::ID, 5, 0, 0x0007_0707, "RP PIO Severity"),
             (dpc::ID, 7, 0, 0x0007_0707, "RP PIO Exception"),

@@ -258,7 +258,7 @@ fn advanced_error_reporting_field_by_field() {
         &[
             "DpcCap:\tINT Msg #3, RPExt+ PoisonedTLP+ SwTrigger+ RP PIO Log 9, DL_ActiveErr+",
             "DpcCtl:\tTrigger:2 Cmpl- INT+ ErrCor- PoisonedTLP- SwTrigger- DL_ActiveErr-",
-            "DpcSta:\tTrigger+ Reason:01 INT+ RPBusy- TriggerExt:00 RP PIO ErrPtr:00",
+            "DpcSta:\tTrigger+ Reason:01 INT+ RPBusy- TriggerExt:00 RP PIO ErrPtr:1f",
             "Source:\t0308",
         ],
     );

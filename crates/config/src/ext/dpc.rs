@@ -82,6 +82,8 @@ pub mod status {
     pub const RP_BUSY: u32 = 1 << 4;
     /// RP PIO First Error Pointer, a shift.
     pub const FIRST_ERROR_SHIFT: u32 = 8;
+    /// RP PIO First Error Pointer, which after reset, and when what it named is cleared, names nothing: all ones.
+    pub const FIRST_ERROR: u32 = 0x1f << FIRST_ERROR_SHIFT;
     /// DPC Error Source ID, a shift.
     pub const SOURCE_SHIFT: u32 = 16;
 }
@@ -115,7 +117,7 @@ const STATUS_FIELDS: &[Field] = &[
     Field::rw1cs(status::INTERRUPT, "DPC Interrupt Status", "ends the interrupt").tells(Effects::DPC),
     Field::ro(status::RP_BUSY, "DPC RP Busy"),
     Field::ros(0b11 << 5, "DPC Trigger Reason Extension"),
-    Field::ros(0x1f << status::FIRST_ERROR_SHIFT, "RP PIO First Error Pointer"),
+    Field::ros(status::FIRST_ERROR, "RP PIO First Error Pointer"),
     Field::ros(0xffff << status::SOURCE_SHIFT, "DPC Error Source ID"),
 ];
 
@@ -192,9 +194,9 @@ impl DpcLayout {
         /// Four DWs of header, one of ImpSpec log, four of prefixes.
         const LOG_SIZE: u32 = 9;
         let extensions = control::RP_EXTENSIONS | LOG_SIZE << control::LOG_SIZE_SHIFT;
-        let root = if self.root_port { extensions } else { 0 };
+        let (root, no_error) = if self.root_port { (extensions, status::FIRST_ERROR) } else { (0, 0) };
         let capability = u32::from(self.interrupt_message & 0x1f) | control::SUPPORTED | root;
-        let mut all = TABLE.registers(&[(CONTROL, capability), (RP_PIO_MASK, RP_PIO)]);
+        let mut all = TABLE.registers(&[(CONTROL, capability), (STATUS, no_error), (RP_PIO_MASK, RP_PIO)]);
         if !self.root_port {
             all.truncate(usize::from(RP_PIO_STATUS));
         }
