@@ -136,10 +136,11 @@ pub struct CompletionProfile {
     pub unit_bytes: Option<u32>,
     /// Reads of eight lines and more that follow another such read at a root port get completions of Max_Payload_Size.
     pub streaming: bool,
-    /// A read that begins within a line gets that line's part in a completion of its own.
+    /// A read that begins within a line gets that line's part in a completion of its own. Lines are of 64 B, or as long as the
+    /// Read Completion Boundary, where that is longer: completions of a read end nowhere else (`PCIe 5.0 §2.3.1.1`).
     pub first_line_alone: bool,
     /// A read that ends within a line gets that line's part in a completion of its own, where more than a line is left for the
-    /// last one.
+    /// last one. Lines as above.
     pub last_line_alone: bool,
     /// For how long the wire is idle behind each completion with a line of data or more.
     pub gap: Duration,
@@ -152,12 +153,13 @@ impl CompletionProfile {
     #[inline]
     pub(crate) fn piece(&self, address: u64, (sent, left): (u32, u32), mps: Mps, rcb: Rcb) -> u32 {
         let usual = completion_piece(address, left, mps, rcb);
-        let into_line = (address % 64) as u32;
+        let line = rcb.bytes();
+        let into_line = address as u32 & (line - 1);
         if self.first_line_alone && sent == 0 && into_line > 0 {
-            return usual.min(64 - into_line);
+            return usual.min(line - into_line);
         }
-        let beyond = ((address + u64::from(left)) % 64) as u32;
-        if self.last_line_alone && usual == left && left > 64 && beyond > 0 {
+        let beyond = (address as u32).wrapping_add(left) & (line - 1);
+        if self.last_line_alone && usual == left && left > line && beyond > 0 {
             return left - beyond;
         }
         usual
@@ -200,10 +202,10 @@ mod tests {
     use super::*;
 
     /// All completions of a read of `left` bytes from `address` on.
-    fn pieces(profile: &CompletionProfile, address: u64, mut left: u32) -> Vec<u32> {
+    fn pieces(profile: &CompletionProfile, address: u64, mut left: u32, rcb: Rcb) -> Vec<u32> {
         let (mps, mut sent, mut out) = (Mps::new(128).unwrap(), 0, Vec::new());
         while left > 0 {
-            let piece = profile.piece(address + u64::from(sent), (sent, left), mps, Rcb::default());
+            let piece = profile.piece(address + u64::from(sent), (sent, left), mps, rcb);
             out.push(piece);
             (sent, left) = (sent + piece, left - piece);
         }
@@ -227,7 +229,36 @@ mod tests {
             (&both, 60, 4, &[4]),
         ];
         for (profile, address, bytes, expected) in rows {
-            assert_eq!(pieces(profile, address, bytes), expected, "{bytes} at {address}");
+            assert_eq!(pieces(profile, address, bytes, Rcb::default()), expected, "{bytes} at {address}");
         }
+    }
+
+    /// Whatever the profile says of lines, and however long these are: all completions of a read but the last end at a Read
+    /// Completion Boundary, as Link Control says it (`PCIe 5.0 §2.3.1.1`).
+    #[test]
+    fn completions_end_at_the_read_completion_boundary() {
+        for (boundary, first_line_alone, last_line_alone) in
+            [64, 128].into_iter().flat_map(|b| [(b, true, false), (b, true, true), (b, false, true)])
+        {
+            let profile =
+                CompletionProfile { first_line_alone, last_line_alone, ..CompletionProfile::default() };
+            let rcb = Rcb::new(boundary).unwrap();
+            for address in 0..256 {
+                for bytes in 1..=520 {
+                    let mut end = address;
+                    let all = pieces(&profile, address, bytes, rcb);
+                    for piece in &all[..all.len() - 1] {
+                        end += u64::from(*piece);
+                        assert!(end.is_multiple_of(boundary.into()), "{bytes} at {address}: {all:?}");
+                    }
+                }
+            }
+        }
+        let both = CompletionProfile {
+            first_line_alone: true,
+            last_line_alone: true,
+            ..CompletionProfile::default()
+        };
+        assert_eq!(pieces(&both, 32, 128, Rcb::new(128).unwrap()), [96, 32]);
     }
 }
