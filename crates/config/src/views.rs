@@ -268,6 +268,22 @@ impl ConfigSpace {
         self.pcie_word(pcie::DEVICE_CONTROL_2) & device_control_2::PREFIX_BLOCKING != 0
     }
 
+    /// Bytes of the longest non-posted request with data that the function completes, or passes on as a bridge, which says
+    /// what its receive buffer holds at least (`PCIe 5.0 Table 2-45`): 4 of configuration and I/O writes, 32 of AtomicOps of
+    /// whatever size, 64 or 128 of deferrable writes.
+    #[must_use]
+    pub fn longest_non_posted(&self) -> u32 {
+        let atomics = self.atomic_routing() || !self.atomics().is_empty();
+        let deferrable = self.deferrable_write().map_or(0, DeferrableLength::bytes);
+        deferrable.max(if atomics { 32 } else { 4 })
+    }
+
+    /// AtomicOp Routing Supported of a bridge.
+    #[must_use]
+    pub fn atomic_routing(&self) -> bool {
+        self.pcie_word(pcie::DEVICE_CAPABILITIES_2) & pcie::ATOMIC_ROUTING != 0
+    }
+
     /// LTR Mechanism Enable.
     #[must_use]
     pub fn ltr_enable(&self) -> bool {

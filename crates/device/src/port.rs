@@ -30,7 +30,9 @@ impl CreditReturn {
 #[must_use]
 pub fn detected_error(notice: Notice) -> Option<(DetectedError, [u32; 4])> {
     let (error, header) = match notice {
-        Notice::Up { .. } | Notice::Down { .. } | Notice::Retrained { .. } => return None,
+        Notice::Up { .. } | Notice::Down { .. } | Notice::Retrained { .. } | Notice::NeverAdmitted { .. } => {
+            return None;
+        }
         Notice::ReceiverError => (Correctable::Receiver.into(), [0; 4]),
         Notice::BadTlp => (Correctable::BadTlp.into(), [0; 4]),
         Notice::BadDllp => (Correctable::BadDllp.into(), [0; 4]),
@@ -87,6 +89,12 @@ pub trait TlpPort {
     /// remembers nothing need not care.
     fn power_on(&mut self, now: Time) {
         let _ = now;
+    }
+
+    /// Bytes of the longest non-posted request with data that it completes: its receive buffer is to hold one
+    /// (`PCIe 5.0 Table 2-45`). 4, of configuration and I/O writes, where it says nothing else.
+    fn longest_non_posted(&self) -> u32 {
+        4
     }
 
     /// What it has counted that is worth a report, by name; what is zero may be left out.

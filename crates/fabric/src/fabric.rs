@@ -9,7 +9,7 @@ mod ends;
 mod links;
 mod pump;
 
-pub use build::{Above, FabricConfig, SlotConfig, SwitchSlot, TopologyError};
+pub use build::{Above, FabricConfig, LinkName, SlotConfig, SwitchSlot, TopologyError};
 
 use crate::breakdown::Breakdown;
 use crate::host::HostSlot;
@@ -124,6 +124,10 @@ pub struct Fabric {
     outcome: Option<Result<(), String>>,
     /// When it did.
     ended_at: Time,
+    /// A TLP that no credits will ever let go, which ends the run: one line on it.
+    never_sent: Option<String>,
+    /// One of these two is there.
+    ends: bool,
     /// Changes of links, scheduled or past.
     link_events: Vec<LinkEvent>,
     /// Root ports to pump; kept for its room.
@@ -402,6 +406,7 @@ impl Fabric {
         host.step(self.now, &mut self.root, &mut self.queue, &mut touched);
         if self.outcome.is_none() {
             self.outcome = host.outcome();
+            self.ends |= self.outcome.is_some();
             self.ended_at = self.now;
         }
         for n in touched.drain(..) {

@@ -37,7 +37,7 @@ mod memory_system;
 mod wire;
 
 pub use breakdown::Breakdown;
-pub use fabric::{Above, Fabric, FabricConfig, RunTotals, SlotConfig, SwitchSlot, TopologyError};
+pub use fabric::{Above, Fabric, FabricConfig, LinkName, RunTotals, SlotConfig, SwitchSlot, TopologyError};
 pub use fault::{Alteration, FaultAction, FaultRule, FrameKind, TlpFilter, TlpType};
 pub use ledger::{AccountTotals, MAX_ACCOUNTS};
 pub use memory_system::MemoryCounters;

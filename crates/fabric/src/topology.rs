@@ -21,6 +21,17 @@ pub enum Side {
     Device,
 }
 
+impl Side {
+    /// `root` or `device`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Side::Root => "root",
+            Side::Device => "device",
+        }
+    }
+}
+
 /// A port: one end of one link.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct PortId(u32);
@@ -73,11 +84,7 @@ pub(crate) enum Owner {
 
 impl fmt::Display for PortId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let side = match self.side() {
-            Side::Root => "root",
-            Side::Device => "device",
-        };
-        write!(f, "link {} ({side} side)", self.link().0)
+        write!(f, "link {} ({} side)", self.link().0, self.side().name())
     }
 }
 

@@ -203,3 +203,35 @@ fn a_register_read_is_answered_while_a_dma_of_the_same_device_waits() {
         finished.get()
     );
 }
+
+/// A TLP that needs more credits than its receiver has in all ends the run, whatever else goes on: here of a device whose reads
+/// are served all the while.
+#[test]
+fn a_tlp_that_no_credits_admit_ends_the_run() {
+    let raw = Raw::new();
+    let body = |address| AtomicRequest {
+        op: AtomicOp::CompareSwap,
+        operand: OperandSize::Bits128,
+        requester: Bdf::from_bits(0x0100),
+        tag: Tag::from_bits(1),
+        address,
+    };
+    raw.send(5_000, Tlp::new(Repr::new(Body::Atomic(body(0x1000))), Data::Counted(32)));
+    for n in 0..100 {
+        let span = Span::covering(0x2000, 64).unwrap();
+        let (op, requester, tag) = (MemoryOp::Write, Bdf::from_bits(0x0100), Tag::default());
+        let write = Body::Memory(MemoryRequest { op, requester, tag, span });
+        raw.send(n * 100_000, Tlp::new(Repr::new(write), Data::Counted(64)));
+    }
+    let run = |data| {
+        let mut link = link(Rate::Gt8, 8, 256);
+        credits(&mut link, true, Class::NonPosted, 4, data);
+        let mut fabric = System::new().raw(link, &raw).without_program();
+        (fabric.run(riser_fabric::Limits::default()), fabric.now())
+    };
+    let (stop, at) = run(1);
+    let line = "link 0 (device side): a NonPosted TLP on VC0 needs 2 data credits (units of 16 B) where the other end \
+                has advertised 1: it can never be sent";
+    assert_eq!(stop, Stop::NoProgress(vec![line.into()]));
+    assert!(at < Time::ZERO + Duration::from_us(50), "{at}");
+}

@@ -258,7 +258,7 @@ fn scaled_flow_control_fills_a_long_link() {
         for (port, scaled) in [(&mut long.root, at_root), (&mut long.device, at_device)] {
             port.scaled_flow_control = scaled;
             port.rx_buffer[0] = credits(scaled);
-            port.replay_buffer_tlps = 2048;
+            port.replay_buffer_tlps = 2047;
             port.replay_buffer_bytes = 1 << 20;
             assert_eq!(port.validate(), Ok(()));
         }

@@ -23,7 +23,7 @@ use device::{Cpu, TlpPort};
 use devices::disk::NonPostedWrites;
 use devices::pcie_bench::ResultsHandle;
 use devices::shared::Shared;
-use fabric::{Fabric, FabricConfig, HostProfile, LinkConfig, SlotConfig, Stop};
+use fabric::{Fabric, FabricConfig, HostProfile, LinkConfig, LinkName, SlotConfig, Stop, TopologyError};
 use std::io::{self, Write};
 use tlp::{Duration, PayloadPool, Rate, Time};
 
@@ -141,7 +141,7 @@ pub(crate) fn build_program(
         faults: faults::rules(lab),
         seed: lab.seed,
     })
-    .map_err(|e| e.to_string())?;
+    .map_err(|e| credits_of(lab, e))?;
     for (function, first, bytes) in host_schema::windows(&lab.host) {
         fabric.restrict_dma(function, first, bytes);
     }
@@ -155,6 +155,16 @@ pub(crate) fn build_program(
     let names = lab.slot.iter().map(|s| &s.name).chain(lab.switch.iter().map(|s| &s.name));
     let links = names.zip(&links).map(|(name, link)| LinkInfo::new(name.get_ref(), link)).collect();
     Ok(Assembly { fabric, seed: lab.seed, slots, links, hot_plug })
+}
+
+/// What is wrong with a tree; of credits, with the name of the link in the lab.
+fn credits_of(lab: &Lab, error: TopologyError) -> String {
+    let TopologyError::NonPostedCredits { link, side, error } = error else { return error.to_string() };
+    let name = match link {
+        LinkName::Slot(n) => format!("slot `{}`", lab.slot[n].name.get_ref()),
+        LinkName::Switch(n) => format!("switch `{}`", lab.switch[n].name.get_ref()),
+    };
+    format!("link of {name}, {} side: {error}", side.name())
 }
 
 pub(crate) fn host_memory(lab: &Lab) -> Result<HostMemory, String> {

@@ -90,6 +90,10 @@ impl TlpPort for Gate {
         self.device.handle_notice(now, notice);
     }
 
+    fn longest_non_posted(&self) -> u32 {
+        self.device.longest_non_posted()
+    }
+
     fn counts(&self) -> Vec<(&'static str, u64)> {
         self.device.counts()
     }

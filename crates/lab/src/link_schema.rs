@@ -58,7 +58,7 @@ pub enum FlowControl {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReplayTimer {
-    /// Of revisions up to 3.x: three times the Ack latency limit of the table.
+    /// Of revisions up to 3.x: three times the Ack latency limit of the table. Up to generation 3.
     Rev3,
     /// From revision 4.0: `replay_timer_symbols` at every rate.
     #[default]

@@ -153,8 +153,8 @@ pub struct Link {
     pub root_credits: Option<Credits>,
     /// Receive buffers of the device, as the credits it advertises.
     pub device_credits: Option<Credits>,
-    /// TLPs that the replay buffer of each end holds.
-    #[schemars(range(min = 1, max = 2048), extend("default" = 512))]
+    /// TLPs that the replay buffer of each end holds: no more than may be unacknowledged.
+    #[schemars(range(min = 1, max = 2047), extend("default" = 512))]
     pub replay_buffer_tlps: Option<u16>,
     /// Bytes that the replay buffer of each end holds: at least one TLP of Max_Payload_Size with 26 B around it.
     /// Default: 65536, or sixteen such TLPs where they are more.
@@ -209,7 +209,8 @@ pub struct Credits {
     /// Non-posted headers. With `scaled_flow_control` up to 2032.
     #[schemars(range(min = 0, max = 127), extend("default" = 127))]
     pub non_posted_header: Option<u16>,
-    /// Non-posted data. With `scaled_flow_control` up to 32752.
+    /// Non-posted data: 2 at least where the receiver takes AtomicOps, as root ports and switches do, 4 or 8 where it takes
+    /// deferrable writes of 64 or 128 B, else 1. With `scaled_flow_control` up to 32752.
     #[schemars(range(min = 0, max = 2047), extend("default" = 2047))]
     pub non_posted_data: Option<u16>,
     /// Completion headers. Endpoints and root complexes advertise infinite completion credits (`PCIe 5.0 §2.6.1`). With

@@ -2,7 +2,7 @@
 //! Labs that cannot be: each is refused before anything runs, at its line and column, with the legal values.
 
 use proptest::prelude::*;
-use riser_lab::{FileError, build, parse, read};
+use riser_lab::{FileError, LabFile, build, parse, read};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -77,7 +77,7 @@ fn what_is_wrong_is_named_with_its_place_and_the_legal_values() {
             &["link of slot `a`, device side", "Posted data credits 31", "32 to 2047"],
         ),
         (memory("[slot.link.device_credits]\ncompletion_data = 2048\n"), (3, 8), &["Completion data credits 2048", "16 to 2047"]),
-        (memory("[link]\nreplay_buffer_tlps = 0\n"), (3, 8), &["replay buffer of 0 TLPs", "1 to 2048"]),
+        (memory("[link]\nreplay_buffer_tlps = 0\n"), (3, 8), &["replay buffer of 0 TLPs", "1 to 2047"]),
         (memory("[link]\nreplay_buffer_bytes = 281\n"), (3, 8), &["281 bytes", "at least 282"]),
         (memory("[link]\nack_latency_symbols = 24000\n"), (3, 8), &["Ack latency of 24000", "1 to 23999"]),
         (memory("[link]\nvc_arbitration = \"fair\"\n"), (6, 18), &["unknown variant `fair`", "`strict`", "`round-robin`", "`weighted`"]),
@@ -120,6 +120,12 @@ fn what_is_wrong_is_named_with_its_place_and_the_legal_values() {
             &["2 channels without flow control", "VC0 alone"],
         ),
         (memory("[link]\nreplay_timer_symbols = 23999\n"), (3, 8), &["REPLAY_TIMER of 23999", "24000 to 31000"]),
+        (
+            memory("[link]\ngen = 4\nreplay_timer = \"rev3\"\n"),
+            (3, 8),
+            &["link of slot `a`, root side", "REPLAY_TIMER of revision 3 at 16 GT/s", "2.5, 5 and 8 GT/s"],
+        ),
+        (memory("[link]\nreplay_buffer_tlps = 2048\n"), (3, 8), &["replay buffer of 2048 TLPs", "1 to 2047"]),
         (memory("[link]\nretrain_ns = 24_000_001\n"), (3, 8), &["retrain_ns of 24000001", "0 to 24000000"]),
         // Keys without effect beside others.
         (memory("[[slot.link.vc]]\nid = 1\nphases = 8\n"), (3, 8), &["link of slot `a`, 8 phases of VC1", "vc_arbitration = \"weighted\" alone"]),
@@ -466,6 +472,31 @@ fn outages_that_cannot_be_are_refused() {
     let beside = outage("a", "removal", 1, "until_us = 9") + &outage("b", "cut", 2, "until_us = 9");
     for good in [after, beside] {
         parse(Path::new("good.toml"), &format!("{base}{good}")).unwrap_or_else(|e| panic!("{e}"));
+    }
+}
+
+/// Non-posted data credits: what the receiver takes decides (`PCIe 5.0 Table 2-45`; ECN "Deferrable Memory Write"). Rows: the
+/// device, keys of its link, the words of the refusal.
+#[test]
+fn non_posted_credits_are_as_many_as_the_receiver_takes() {
+    let rows = [
+        ("memory", "device_credits = { non_posted_data = 1 }", None),
+        ("memory", "root_credits = { non_posted_data = 2 }", None),
+        (
+            "memory",
+            "root_credits = { non_posted_data = 1 }",
+            Some("link of slot `a`, root side: NonPosted data credits 1: legal are 2 to 2047"),
+        ),
+        ("memory", "flow_control = \"none\"", None),
+    ];
+    for (device, keys, refused) in rows {
+        let text = lab(device, &format!("[slot.link]\n{keys}\n"));
+        let lab = parse(Path::new("credits.toml"), &text).unwrap_or_else(|e| panic!("{e}"));
+        let error = build(&LabFile { lab, base: ".".into() }).err();
+        match refused {
+            None => assert_eq!(error, None, "{keys}"),
+            Some(words) => assert!(error.as_ref().is_some_and(|e| e.contains(words)), "{keys}: {error:?}"),
+        }
     }
 }
 

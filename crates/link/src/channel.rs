@@ -2,12 +2,12 @@
 //! A virtual channel of a port (`PCIe 5.0 §2.5`): its initialization, transmit queue and credits of both directions.
 //! Knows nothing of other channels.
 
-use crate::config::{FlowControlMode, PortConfig};
+use crate::config::{CREDIT_BYTES, FlowControlMode, PortConfig};
 use crate::credit::{RxCredits, TxCredits};
 use crate::init::{Init, State};
 use crate::store::TlpStore;
 use crate::tx::{Lengths, TransmitQueue};
-use tlp::{Class, TcSet, Vc};
+use tlp::{Class, FlowControl, TcSet, Vc};
 
 /// What a port keeps for one channel.
 pub(crate) struct Channel {
@@ -17,6 +17,8 @@ pub(crate) struct Channel {
     pub(crate) queue: TransmitQueue,
     pub(crate) tx: [TxCredits; 3],
     pub(crate) rx: [RxCredits; 3],
+    /// Data credits that the other end has at most, as its InitFCs have told; `None` is infinite, or not known yet.
+    pub(crate) advertised: [Option<u16>; 3],
     /// The TLP that goes next, with its credits.
     pub(crate) head: Option<(Class, Lengths)>,
 }
@@ -40,6 +42,7 @@ impl Channel {
             queue: TransmitQueue::new(if classes.is_empty() { 0 } else { config.tx_queue_tlps }),
             tx,
             rx: receive_credits(config, vc, false),
+            advertised: [None; 3],
             head: None,
         }
     }
@@ -56,7 +59,26 @@ impl Channel {
             self.tx = [TxCredits::default(); 3];
         }
         self.rx = receive_credits(config, vc, false);
+        self.advertised = [None; 3];
         self.head = None;
+    }
+
+    /// An InitFC has told what the other end has of one class.
+    pub(crate) fn learn(&mut self, fc: &FlowControl) {
+        let credits = TxCredits::init(fc);
+        self.tx[fc.class.index()] = credits;
+        self.advertised[fc.class.index()] = credits.available().1;
+    }
+
+    /// Bytes of data that a TLP of any class may have at least.
+    pub(crate) fn admits(&self) -> u16 {
+        let bytes = |credits: u16| credits.saturating_mul(CREDIT_BYTES as u16);
+        self.advertised.iter().flatten().map(|credits| bytes(*credits)).min().unwrap_or(u16::MAX)
+    }
+
+    /// The credits of `class` that the other end has at most, where a TLP of these lengths takes more.
+    pub(crate) fn never_admits(&self, class: Class, lengths: Lengths) -> Option<u16> {
+        self.advertised[class.index()].filter(|most| lengths.data_credits() > u32::from(*most))
     }
 
     /// TLPs in the receive buffer, by class. `scaled`: both ends have agreed on scaled flow control.

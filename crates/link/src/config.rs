@@ -18,9 +18,7 @@ pub(crate) const MAX_DATA_CREDITS: u16 = 2047;
 const MAX_SCALE: Scale = Scale::X16;
 /// Bytes of a data credit (`PCIe 5.0 §2.6.1`).
 pub(crate) const CREDIT_BYTES: u32 = 16;
-/// Data of the longest non-posted request in these units: 128 B of a DMWr (ECN "Deferrable Memory Write"). The 32 B of a CAS
-/// of 128 bits are less (`PCIe 5.0 §2.6.1`, Table 2-45), and one unit is all that other requests need. A port does not know
-/// what its owner completes, and what found no credits for ever would hold up all behind it; so each is asked for the most.
+/// Data of the longest non-posted request in these units: 128 B of a DMWr (ECN "Deferrable Memory Write").
 const MAX_NON_POSTED_CREDITS: u16 = 8;
 /// Bytes that a TLP can have beside its data: header, digest, sequence number, LCRC.
 const MAX_TLP_OVERHEAD: u32 = 16 + 4 + 2 + 4;
@@ -54,7 +52,8 @@ impl CreditLimit {
 /// How long a sender waits for an Ack before it replays (`PCIe 5.0 §3.6.2.1`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReplayTimerRule {
-    /// Revisions up to 3.x: three times the Ack latency limit of the table (not of an override).
+    /// Revisions up to 3.x: three times the Ack latency limit of the table (not of an override). Up to 8 GT/s, the highest
+    /// rate of these.
     Rev3,
     /// From revision 4.0: 24,000 to 31,000 symbol times at every rate.
     Rev4 {
@@ -103,7 +102,7 @@ pub struct PortConfig {
     pub scaled_flow_control: bool,
     /// Room of the transmit queue, in TLPs of each class on each channel.
     pub tx_queue_tlps: usize,
-    /// Room of the replay buffer in TLPs, 1 to 2048.
+    /// Room of the replay buffer in TLPs, 1 to 2047.
     pub replay_buffer_tlps: u16,
     /// Room of the replay buffer in bytes; a TLP takes its own with sequence number and LCRC.
     pub replay_buffer_bytes: u32,
@@ -149,7 +148,7 @@ pub enum ConfigError {
         class: Class,
         /// The value.
         value: u16,
-        /// The least (`PCIe 5.0 Table 2-45`): Max_Payload_Size; of non-posted requests, 8 for a DMWr.
+        /// The least (`PCIe 5.0 Table 2-45`): Max_Payload_Size; of non-posted requests, what the receiver takes.
         min: u16,
         /// The most (`PCIe 5.0 §2.6.1`, Table 3-2).
         max: u16,
@@ -170,7 +169,7 @@ pub enum ConfigError {
     #[error("transmit queue of {0} TLPs: legal are 1 to 4096")]
     TxQueue(usize),
     /// The replay buffer in TLPs.
-    #[error("replay buffer of {0} TLPs: legal are 1 to 2048")]
+    #[error("replay buffer of {0} TLPs: legal are 1 to 2047")]
     ReplayTlps(u16),
     /// The replay buffer in bytes.
     #[error("replay buffer of {value} bytes: at least {min}, one TLP of Max_Payload_Size")]
@@ -183,6 +182,9 @@ pub enum ConfigError {
     /// REPLAY_TIMER.
     #[error("REPLAY_TIMER of {0} symbol times: legal are 24000 to 31000")]
     ReplayTimer(u32),
+    /// REPLAY_TIMER of a revision that knows no such rate.
+    #[error("REPLAY_TIMER of revision 3 at {0}: legal are 2.5, 5 and 8 GT/s, the rates of that revision")]
+    ReplayTimerRate(Rate),
     /// An override of the Ack or UpdateFC latency.
     #[error("{what} latency of {value} symbol times: legal are 1 to 23999, less than REPLAY_TIMER")]
     Latency {
@@ -213,13 +215,13 @@ fn of(vc: Vc) -> String {
 /// Why the least is what it is, where Max_Payload_Size does not say it.
 const fn why(class: Class) -> &'static str {
     match class {
-        Class::NonPosted => "; a CAS of 128 bits takes 2, a DMWr 8",
+        Class::NonPosted => "; a receiver of AtomicOps has 2 at least, one of DMWr of 64 or 128 B 4 or 8",
         Class::Posted | Class::Completion => "",
     }
 }
 
-/// Data credits of the largest TLP of `class`: the least that a receiver may advertise (`PCIe 5.0 §2.6.1`, Table 2-45).
-pub(crate) const fn least_data_credits(class: Class, mps: Mps) -> u16 {
+/// Data credits of the largest TLP of `class` that there is.
+pub(crate) const fn most_data_credits(class: Class, mps: Mps) -> u16 {
     match class {
         Class::NonPosted => MAX_NON_POSTED_CREDITS,
         Class::Posted | Class::Completion => (mps.bytes() / CREDIT_BYTES) as u16,
@@ -311,7 +313,12 @@ impl PortConfig {
         }
         for vc in self.tc_vc.channels() {
             for class in Class::ALL {
-                self.validate_credits(vc, class)?;
+                let least = match class {
+                    // Of a receiver that takes no more than configuration and I/O writes.
+                    Class::NonPosted => 1,
+                    Class::Posted | Class::Completion => most_data_credits(class, self.mps),
+                };
+                self.validate_credits(vc, class, least)?;
             }
         }
         match self.tc_vc.channels().find(|vc| !self.arbitration.serves(*vc)) {
@@ -320,15 +327,27 @@ impl PortConfig {
         }
     }
 
+    /// Whether each channel in use has room for the non-posted requests that the receiver takes, which a port does not know:
+    /// their data is up to `bytes` long (`PCIe 5.0 §2.6.1`, Table 2-45: minimum initial advertisements).
+    ///
+    /// # Errors
+    /// The first channel that has not.
+    pub fn validate_non_posted(&self, bytes: u32) -> Result<(), ConfigError> {
+        if self.flow_control != FlowControlMode::Credits {
+            return Ok(());
+        }
+        let least = bytes.div_ceil(CREDIT_BYTES).max(1) as u16;
+        self.tc_vc.channels().try_for_each(|vc| self.validate_credits(vc, Class::NonPosted, least))
+    }
+
     // `PCIe 5.0 §2.6.1`, Table 2-45: minimum initial advertisements.
-    fn validate_credits(&self, vc: Vc, class: Class) -> Result<(), ConfigError> {
+    fn validate_credits(&self, vc: Vc, class: Class, min: u16) -> Result<(), ConfigError> {
         let CreditLimit { header, data } = self.buffer(vc)[class.index()];
         let factor = if self.scaled_flow_control { MAX_SCALE.factor() } else { 1 };
         let max = MAX_HEADER_CREDITS * factor;
         if let Some(value) = header.filter(|h| !(1..=max).contains(h)) {
             return Err(ConfigError::HeaderCredits { vc, class, value, max });
         }
-        let min = least_data_credits(class, self.mps);
         let max = MAX_DATA_CREDITS * factor;
         match data.filter(|d| !(min..=max).contains(d)) {
             Some(value) => Err(ConfigError::DataCredits { vc, class, value, min, max }),
@@ -340,6 +359,9 @@ impl PortConfig {
         match self.replay_timer {
             ReplayTimerRule::Rev4 { symbols } if !(24_000..=31_000).contains(&symbols) => {
                 return Err(ConfigError::ReplayTimer(symbols));
+            }
+            ReplayTimerRule::Rev3 if self.rate > Rate::Gt8 => {
+                return Err(ConfigError::ReplayTimerRate(self.rate));
             }
             ReplayTimerRule::Rev3 | ReplayTimerRule::Rev4 { .. } => {}
         }
@@ -382,11 +404,44 @@ mod tests {
         }
     }
 
+    /// Bytes of the longest non-posted request that is taken, and the least credits (`PCIe 5.0 Table 2-45`; ECN "Deferrable
+    /// Memory Write").
+    #[test]
+    fn non_posted_data_is_as_long_as_what_the_receiver_takes() {
+        let mut config = config();
+        config.tc_vc = TcVcMap::one_to_one();
+        for (bytes, least) in [(0, 1), (4, 1), (32, 2), (64, 4), (128, 8)] {
+            for data in 1..=9 {
+                config.rx_buffer[1].data = Some(data);
+                assert_eq!(config.validate(), Ok(()), "what is taken, a port does not know");
+                let refused = config.validate_non_posted(bytes).err().map(|error| error.to_string());
+                let expected = (data < least).then(|| {
+                    format!("NonPosted data credits {data}: legal are {least} to 2047 (units of 16 B), or infinite")
+                });
+                assert_eq!(refused.is_some(), expected.is_some(), "{bytes} B, {data} credits");
+                if let (Some(refused), Some(expected)) = (refused, expected) {
+                    assert!(refused.starts_with(&expected), "{refused}");
+                }
+            }
+        }
+        config.rx_buffer[1].data = None;
+        assert_eq!(config.validate_non_posted(128), Ok(()));
+        let of_vc3 = [CreditLimit::INFINITE, CreditLimit::finite(1, 1), CreditLimit::INFINITE];
+        config.vc_buffers.insert(Vc::from_bits(3), of_vc3);
+        assert!(
+            config
+                .validate_non_posted(32)
+                .unwrap_err()
+                .to_string()
+                .starts_with("VC3 NonPosted data credits 1")
+        );
+    }
+
     /// Rows: what is changed, and the whole text of the refusal. Limits: `PCIe 5.0 §2.6.1`, §3.6.2, §4.2.7.
     #[test]
     fn refusals_name_the_value_and_the_legal_ones() {
         type Change = fn(&mut PortConfig);
-        let rows: [(Change, &str); 16] = [
+        let rows: [(Change, &str); 17] = [
             (|c| c.rx_buffer[0].header = Some(0), "Posted header credits 0: legal are 1 to 127, or infinite"),
             (
                 |c| c.rx_buffer[1].header = Some(128),
@@ -397,16 +452,16 @@ mod tests {
                 "Posted data credits 15: legal are 16 to 2047 (units of 16 B), or infinite",
             ),
             (
-                |c| c.rx_buffer[1].data = Some(7),
-                "NonPosted data credits 7: legal are 8 to 2047 (units of 16 B), or infinite; a CAS of 128 bits takes 2, \
-                 a DMWr 8",
+                |c| c.rx_buffer[1].data = Some(0),
+                "NonPosted data credits 0: legal are 1 to 2047 (units of 16 B), or infinite; a receiver of AtomicOps \
+                 has 2 at least, one of DMWr of 64 or 128 B 4 or 8",
             ),
             (
                 |c| c.rx_buffer[2] = CreditLimit::finite(1, 2048),
                 "Completion data credits 2048: legal are 16 to 2047 (units of 16 B), or infinite",
             ),
             (|c| c.tx_queue_tlps = 0, "transmit queue of 0 TLPs: legal are 1 to 4096"),
-            (|c| c.replay_buffer_tlps = 2049, "replay buffer of 2049 TLPs: legal are 1 to 2048"),
+            (|c| c.replay_buffer_tlps = 2048, "replay buffer of 2048 TLPs: legal are 1 to 2047"),
             (
                 |c| c.replay_buffer_bytes = 281,
                 "replay buffer of 281 bytes: at least 282, one TLP of Max_Payload_Size",
@@ -414,6 +469,10 @@ mod tests {
             (
                 |c| c.replay_timer = ReplayTimerRule::Rev4 { symbols: 31_001 },
                 "REPLAY_TIMER of 31001 symbol times: legal are 24000 to 31000",
+            ),
+            (
+                |c| (c.rate, c.replay_timer, c.skp_interval) = (Rate::Gt16, ReplayTimerRule::Rev3, 375),
+                "REPLAY_TIMER of revision 3 at 16 GT/s: legal are 2.5, 5 and 8 GT/s, the rates of that revision",
             ),
             (
                 |c| c.ack_latency_symbols = Some(0),

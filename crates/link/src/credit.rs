@@ -2,7 +2,7 @@
 //! Credits of both directions (`PCIe 5.0 §2.6.1`): counters modulo 2^8 for headers and 2^12 for data, with two or four bits
 //! more where they are scaled (§3.4.2), as in the specification. Sends nothing; the port asks it what to report.
 
-use crate::config::{CreditLimit, MAX_DATA_CREDITS, MAX_HEADER_CREDITS, least_data_credits};
+use crate::config::{CreditLimit, MAX_DATA_CREDITS, MAX_HEADER_CREDITS, most_data_credits};
 use tlp::{Class, FlowControl, FlowControlKind, Mps, Scale, Vc};
 
 /// Bits of the fields of a flow-control DLLP.
@@ -195,16 +195,17 @@ pub(crate) struct RxCredits {
     class: Class,
     header: RxCredit,
     data: RxCredit,
-    /// Data credits below which the sender may be unable to send the largest TLP.
+    /// Data credits below which the sender may be unable to send the largest TLP that there is room for.
     least_data: u16,
 }
 
 impl RxCredits {
     /// `scaled`: both ends have agreed on scaled flow control.
     pub(crate) const fn new(vc: Vc, class: Class, limit: CreditLimit, mps: Mps, scaled: bool) -> RxCredits {
-        let least_data = least_data_credits(class, mps);
         let header = RxCredit::new(limit.header, MAX_HEADER_CREDITS, HEADER_BITS, scaled);
         let data = RxCredit::new(limit.data, MAX_DATA_CREDITS, DATA_BITS, scaled);
+        let most = most_data_credits(class, mps);
+        let least_data = if data.allocated < most && !data.infinite { data.allocated } else { most };
         RxCredits { vc, class, header, data, least_data }
     }
 

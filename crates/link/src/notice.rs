@@ -3,7 +3,7 @@
 //! decides what becomes of an error: owners log it (`PCIe 5.0 §6.2`).
 
 use std::collections::VecDeque;
-use tlp::{Rate, Tlp, Width};
+use tlp::{Class, Rate, Tlp, Vc, Width};
 
 /// Something that a port has seen. Errors as `PCIe 5.0 Table 6-3` to Table 6-5 name them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,6 +52,18 @@ pub enum Notice {
         rate: Rate,
         /// Width of both directions.
         width: Width,
+    },
+    /// A TLP that was given to the port needs more data credits than the other end has room for: it can never be sent, nor what
+    /// is behind it. No error of a link: its owner gives what nobody can take.
+    NeverAdmitted {
+        /// On which channel.
+        vc: Vc,
+        /// Of which class.
+        class: Class,
+        /// Data credits of the TLP, units of 16 B.
+        needed: u16,
+        /// What the other end has advertised.
+        advertised: u16,
     },
 }
 
@@ -125,7 +137,10 @@ impl Notices {
 
 impl Notice {
     const fn is_error(self) -> bool {
-        !matches!(self, Notice::Down { .. } | Notice::Up { .. } | Notice::Retrained { .. })
+        !matches!(
+            self,
+            Notice::Down { .. } | Notice::Up { .. } | Notice::Retrained { .. } | Notice::NeverAdmitted { .. }
+        )
     }
 }
 

@@ -62,6 +62,8 @@ pub struct Port {
     settled: TcSet,
     /// The Traffic Classes whose queues have room, by class.
     room: [TcSet; 3],
+    /// Bytes of data that a TLP of any class may have on any channel, for all that its credits say.
+    admits: u16,
     replay: ReplayBuffer,
     receiver: Receiver,
     /// Room for TLPs that have arrived, where there are no credits.
@@ -120,6 +122,7 @@ impl Port {
             mapped: map.mapped(),
             settled: TcSet::NONE,
             room: [TcSet::ALL; 3],
+            admits: u16::MAX,
             replay: ReplayBuffer::new(tlps, bytes, timers.replay, buffer.is_none()),
             receiver: receiver(&config, timers.ack),
             buffer,
@@ -223,6 +226,29 @@ impl Port {
         }
         if !behind_others {
             self.select(index);
+        }
+        if lengths.data > self.admits {
+            self.check_admitted(index, class, lengths);
+        }
+    }
+
+    /// Tells of a TLP that the other end never has the credits for.
+    #[cold]
+    fn check_admitted(&mut self, index: usize, class: Class, lengths: Lengths) {
+        if let Some(advertised) = self.channels[index].never_admits(class, lengths) {
+            let (vc, needed) = (Vc::from_bits(index as u8), lengths.data_credits() as u16);
+            self.notices.link(Notice::NeverAdmitted { vc, class, needed, advertised });
+        }
+    }
+
+    /// Credits of the channel `index` are known: what has waited for them is checked, and what comes will be.
+    pub(crate) fn admit_waiting(&mut self, index: usize) {
+        self.admits = self.admits.min(self.channels[index].admits());
+        for class in Class::ALL {
+            let waiting = self.channels[index].queue.waiting(class).map(|queued| queued.lengths);
+            if let Some(longest) = waiting.max_by_key(|lengths| lengths.data) {
+                self.check_admitted(index, class, longest);
+            }
         }
     }
 

@@ -3,7 +3,7 @@
 //! REPLAY_TIMER and REPLAY_NUM. Bounded in TLPs and bytes; allocates only when it is made.
 
 use crate::frame::TLP_FRAMING_BYTES;
-use crate::sequence::{MAX_UNACKNOWLEDGED, Sequence};
+use crate::sequence::{MAX_UNACKNOWLEDGED, PAST, Sequence};
 use crate::store::{Handle, TlpStore};
 use crate::tx::Lengths;
 use tlp::{Duration, Time};
@@ -117,7 +117,7 @@ impl ReplayBuffer {
 
     /// Drops all TLPs up to `up_to` (`PCIe 5.0 §3.6.2.2`).
     pub(crate) fn acknowledge(&mut self, now: Time, up_to: Sequence, store: &mut TlpStore) -> Acknowledged {
-        if self.next_transmit_seq.previous().since(up_to) > MAX_UNACKNOWLEDGED {
+        if self.next_transmit_seq.previous().since(up_to) > PAST {
             return Acknowledged::ProtocolError;
         }
         let count = up_to.since(self.ackd_seq);
@@ -201,4 +201,37 @@ impl ReplayBuffer {
 
 const fn stored(lengths: Lengths) -> u32 {
     lengths.wire() - UNSTORED_FRAMING
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `PCIe 5.0 §3.6.2.1`, Equation 3-1: none is sent where `(NEXT_TRANSMIT_SEQ - ACKD_SEQ) mod 4096 >= 2048`. An Ack of any that
+    /// was sent before, up to 2048 back, is no error (§3.6.2.2).
+    #[test]
+    fn as_many_are_unacknowledged_as_sequence_numbers_tell_apart() {
+        let mut store = TlpStore::new(1);
+        let lengths = Lengths::default();
+        for acknowledged in [None, Some(0), Some(1000)] {
+            let mut buffer = ReplayBuffer::new(u16::MAX, u32::MAX, Duration::from_us(1), true);
+            for number in 0..=acknowledged.unwrap_or(0) {
+                if acknowledged.is_some() {
+                    assert_eq!(buffer.push(lengths, Handle::default()), number);
+                    buffer.acknowledge(Time::ZERO, Sequence::from_bits(number), &mut store);
+                }
+            }
+            let mut sent = 0;
+            while buffer.has_room(lengths) {
+                buffer.push(lengths, Handle::default());
+                sent += 1;
+                assert!(buffer.next_transmit_seq.since(buffer.ackd_seq) <= 2048);
+            }
+            assert_eq!((sent, buffer.len()), (2047, 2047));
+            let last = buffer.next_transmit_seq.previous();
+            let back = |n: u16| Sequence::from_bits(last.bits() + 4096 - n);
+            assert_eq!(buffer.acknowledge(Time::ZERO, back(2048), &mut store), Acknowledged::Nothing);
+            assert_eq!(buffer.acknowledge(Time::ZERO, back(2049), &mut store), Acknowledged::ProtocolError);
+        }
+    }
 }

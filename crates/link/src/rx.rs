@@ -2,7 +2,7 @@
 //! The receiver's half of the Data Link Layer's promise (`PCIe 5.0 §3.6.3.1`): NEXT_RCV_SEQ, NAK_SCHEDULED and the
 //! AckNak_LATENCY_TIMER. Sees sequence numbers only, never a TLP.
 
-use crate::sequence::{MAX_UNACKNOWLEDGED, Sequence};
+use crate::sequence::{PAST, Sequence};
 use tlp::{Duration, Time};
 
 /// What becomes of a TLP with a good LCRC.
@@ -53,7 +53,7 @@ impl Receiver {
 
     /// Whether this TLP is here already, `(NEXT_RCV_SEQ - sequence) mod 4096 <= 2048`, and not the next.
     pub(crate) fn is_duplicate(&self, sequence: Sequence) -> bool {
-        !self.expects(sequence) && self.next_rcv_seq.since(sequence) <= MAX_UNACKNOWLEDGED
+        !self.expects(sequence) && self.next_rcv_seq.since(sequence) <= PAST
     }
 
     /// A TLP with a good LCRC has arrived.

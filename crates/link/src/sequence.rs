@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Sequence numbers of 12 bits, and what "earlier" means among them (`PCIe 5.0 §3.6.1`). Holds no state of a link.
 
-/// TLPs that may be unacknowledged at once: half the modulus (`PCIe 5.0 §3.6.2.1`).
-pub(crate) const MAX_UNACKNOWLEDGED: u16 = 2048;
-
 const MODULUS: u16 = 4096;
+
+/// How far behind the next TLP a number may be to be one of the past: what a receiver has already, or an Ack of what was sent
+/// (`PCIe 5.0 §3.6.2.2`, §3.6.3.1).
+pub(crate) const PAST: u16 = MODULUS / 2;
+
+/// TLPs that may be unacknowledged at once: none is sent where `(NEXT_TRANSMIT_SEQ - ACKD_SEQ) mod 4096 >= 2048`
+/// (`PCIe 5.0 §3.6.2.1`, Equation 3-1), and ACKD_SEQ is the last one that is acknowledged.
+pub(crate) const MAX_UNACKNOWLEDGED: u16 = MODULUS / 2 - 1;
 
 /// A sequence number, modulo 4096.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -122,6 +122,11 @@ impl TransmitQueue {
         all.into_iter().map(|queued| queued.handle).collect()
     }
 
+    /// What waits of `class`, oldest first.
+    pub(crate) fn waiting(&self, class: Class) -> impl Iterator<Item = &Queued> {
+        self.fifos[class.index()].iter()
+    }
+
     pub(crate) fn head(&self, class: Class) -> Option<&Queued> {
         self.fifos[class.index()].front()
     }

@@ -399,3 +399,29 @@ fn a_change_of_speed_is_told() {
     initialize(&mut port, at(10));
     assert_eq!(drain(&mut port), [Notice::Down { surprise: false }, up(Rate::Gt8)]);
 }
+
+/// A TLP with more data than the other end ever has credits for: told of when it is given to the port, or when the credits
+/// become known, and in either case all that can be sent before it is.
+#[test]
+fn what_no_credits_admit_is_told_of() {
+    let needs = |needed| Notice::NeverAdmitted { vc: Vc::VC0, class: Class::Posted, needed, advertised: 32 };
+    // 512 B are all of the 32 credits.
+    for (bytes, told) in [(512, None), (528, Some(needs(33)))] {
+        let mut port = active();
+        port.enqueue(at(1), write(0, 0x100, bytes, Attributes::empty()));
+        talk(&mut port);
+        assert_eq!(drain(&mut port), Vec::from_iter(told), "{bytes} B to an active port");
+        assert!(!port.is_idle());
+        let mut early = Port::new(config(Rate::Gt8));
+        early.start(Time::ZERO);
+        early.enqueue(Time::ZERO, write(0, 0x100, 16, Attributes::empty()));
+        early.enqueue(Time::ZERO, write(1, 0x100, bytes, Attributes::empty()));
+        initialize(&mut early, Time::from_ps(1));
+        assert_eq!(
+            drain(&mut early),
+            Vec::from_iter(told.into_iter().chain([up(Rate::Gt8)])),
+            "{bytes} B before"
+        );
+        assert!(early.unacknowledged(0).is_some());
+    }
+}

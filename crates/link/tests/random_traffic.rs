@@ -102,8 +102,10 @@ fn config(rate: Rate, width: Width, mps: Mps) -> impl Strategy<Value = PortConfi
     };
     let queue = 1_usize..=8;
     let replay = prop_oneof![Just((512, 65536)), Just((1, 4096 + 26)), Just((3, 65536)), Just((16, 8192))];
-    let rule = prop_oneof![Just(ReplayTimerRule::Rev3), Just(ReplayTimerRule::Rev4 { symbols: 24_000 })];
-    ([credit(least), credit(8), credit(least)], queue, replay, rule).prop_map(
+    let rev4 = |symbols| ReplayTimerRule::Rev4 { symbols };
+    let other = if rate <= Rate::Gt8 { ReplayTimerRule::Rev3 } else { rev4(31_000) };
+    let rule = prop_oneof![Just(other), Just(rev4(24_000))];
+    ([credit(least), credit(1), credit(least)], queue, replay, rule).prop_map(
         move |(rx_buffer, tx_queue_tlps, (tlps, bytes), replay_timer)| PortConfig {
             rx_buffer,
             tx_queue_tlps,

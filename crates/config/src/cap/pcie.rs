@@ -65,6 +65,8 @@ pub const SURPRISE_DOWN_CAPABLE: u32 = 1 << 19;
 pub const LINK_ACTIVE_CAPABLE: u32 = 1 << 20;
 /// ARI Forwarding Supported of Device Capabilities 2.
 pub const ARI_FORWARDING_SUPPORTED: u32 = 1 << 5;
+/// AtomicOp Routing Supported of Device Capabilities 2.
+pub const ATOMIC_ROUTING: u32 = 1 << 6;
 /// LTR Mechanism Supported of Device Capabilities 2.
 pub const LTR_SUPPORTED: u32 = 1 << 11;
 

@@ -188,6 +188,10 @@ impl<P: TlpPort> TlpPort for NonPostedWrites<P> {
         self.port.handle_notice(now, notice);
     }
 
+    fn longest_non_posted(&self) -> u32 {
+        self.port.longest_non_posted()
+    }
+
     fn counts(&self) -> Vec<(&'static str, u64)> {
         self.port.counts().into_iter().chain(self.failed_writes()).collect()
     }

@@ -17,7 +17,7 @@ use config::ConfigSpace;
 use device::TlpPort;
 use device::host::HostProgram;
 use device::memory::HostMemory;
-use link::Port;
+use link::{ConfigError, Port};
 use thiserror::Error;
 use tlp::{Duration, PayloadPool, Rcb, Time};
 
@@ -129,6 +129,16 @@ pub enum TopologyError {
         switch: usize,
         /// The port.
         port: usize,
+    },
+    /// A receiver has no room for the non-posted requests that it takes.
+    #[error("{link}, {} side: {error}", side.name())]
+    NonPostedCredits {
+        /// Which link.
+        link: LinkName,
+        /// Which end of it.
+        side: Side,
+        /// What is wrong.
+        error: ConfigError,
     },
     /// A switch hangs below itself.
     #[error("switch {0} hangs below itself: nothing leads from it to a root port")]
@@ -250,6 +260,7 @@ impl Fabric {
     pub fn new(config: FabricConfig) -> Result<Fabric, TopologyError> {
         let tree = Tree::new(&config.slots, &config.switches)?;
         check_root_ports(tree.root_links.len(), &config.root_ports)?;
+        check_credits(&tree, &config)?;
         let (mut links, mut slots, mut switches) = (Vec::new(), Vec::new(), Vec::new());
         for (n, SlotConfig { link, device, .. }) in config.slots.into_iter().enumerate() {
             links.push(link);
@@ -288,6 +299,8 @@ impl Fabric {
             silence: Silence::default(),
             host_started: false,
             outcome: None,
+            never_sent: None,
+            ends: false,
             ended_at: Time::ZERO,
             link_events: Vec::new(),
             touched: Vec::new(),
@@ -306,6 +319,32 @@ fn check_root_ports(count: usize, spaces: &[ConfigSpace]) -> Result<(), Topology
     }
     let no_bridge = spaces.iter().position(|space| space.bridge().is_none());
     no_bridge.map_or(Ok(()), |port| Err(TopologyError::NoBridge(port)))
+}
+
+/// Whether each receiver has room for the longest non-posted request that its owner says it takes. Bare root ports say nothing.
+fn check_credits(tree: &Tree, config: &FabricConfig) -> Result<(), TopologyError> {
+    let mut spaces = config.root_ports.iter();
+    for n in 0..tree.above.len() {
+        let (link, below) = match config.slots.get(n) {
+            Some(slot) => (&slot.link, slot.device.longest_non_posted()),
+            None => {
+                let SwitchSlot { link, switch, .. } = &config.switches[n - config.slots.len()];
+                (link, switch.space(0).longest_non_posted())
+            }
+        };
+        let above = match tree.above[n] {
+            Above::RootPort => spaces.next().map(ConfigSpace::longest_non_posted),
+            Above::Switch { switch, port } => {
+                Some(config.switches[switch].switch.space(port).longest_non_posted())
+            }
+        };
+        let ends = [(Side::Device, &link.device, Some(below)), (Side::Root, &link.root, above)];
+        for (side, end, bytes) in ends {
+            let checked = end.validate_non_posted(bytes.unwrap_or(0));
+            checked.map_err(|error| TopologyError::NonPostedCredits { link: tree.name(n), side, error })?;
+        }
+    }
+    Ok(())
 }
 
 impl Slot {

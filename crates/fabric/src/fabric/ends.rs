@@ -34,7 +34,7 @@ impl Fabric {
     /// Asked before every event; most often nothing is near its end.
     #[inline]
     pub(super) fn check_end(&self, open_ended: bool) -> Option<Stop> {
-        let goes_on = self.outcome.is_none()
+        let goes_on = !self.ends
             && self.now.since(self.last_progress) < STALL_LIMIT
             && self.at_this_instant < MAX_EVENTS_PER_INSTANT;
         if goes_on { None } else { self.check_end_closely(open_ended) }
@@ -42,6 +42,9 @@ impl Fabric {
 
     #[cold]
     fn check_end_closely(&self, open_ended: bool) -> Option<Stop> {
+        if let Some(line) = &self.never_sent {
+            return Some(Stop::NoProgress(vec![line.clone()]));
+        }
         match &self.outcome {
             Some(Err(why)) => Some(Stop::Failed(why.clone())),
             _ if open_ended => {

@@ -239,6 +239,7 @@ impl Fabric {
                     self.switches[switch as usize].switch.handle_notice(port as usize, self.now, notice);
                 }
             }
+            self.note_never_sent(index, notice);
             if matches!(notice, Notice::Down { .. }) && self.forgets_what_it_holds(owner) {
                 self.ports[index].port.forget_received();
             }
@@ -246,6 +247,20 @@ impl Fabric {
         if is_root {
             self.obey_root();
         }
+    }
+
+    /// A TLP that is too long for all the credits that there are stays where it is, and all of its class behind it: the run ends,
+    /// whatever else goes on.
+    fn note_never_sent(&mut self, index: usize, notice: Notice) {
+        let Notice::NeverAdmitted { vc, class, needed, advertised } = notice else { return };
+        let id = self.ports[index].id;
+        self.never_sent.get_or_insert_with(|| {
+            format!(
+                "{id}: a {class:?} TLP on {vc} needs {needed} data credits (units of 16 B) where the other end has \
+                 advertised {advertised}: it can never be sent"
+            )
+        });
+        self.ends = true;
     }
 
     /// Bridges owe no credits for what came through a link that has gone; devices and bare root ports return them as ever.

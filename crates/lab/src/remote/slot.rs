@@ -248,6 +248,10 @@ impl TlpPort for AdapterPort {
         self.with((), |e| e.power_on(now));
     }
 
+    fn longest_non_posted(&self) -> u32 {
+        self.with(4, |e| e.longest_non_posted())
+    }
+
     fn counts(&self) -> Vec<(&'static str, u64)> {
         self.with(Vec::new(), |e| e.counts())
     }

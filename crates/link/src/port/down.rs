@@ -145,7 +145,7 @@ impl Port {
         self.speed = (config.rate, config.width);
         self.stalls = Stalls::new();
         (self.pending, self.ready, self.sendable) = (0, 0, 0);
-        (self.settled, self.room) = (TcSet::NONE, [TcSet::NONE; 3]);
+        (self.settled, self.room, self.admits) = (TcSet::NONE, [TcSet::NONE; 3], u16::MAX);
         (self.init_at, self.retrains_until, self.refused) = (Time::MAX, None, false);
     }
 }

@@ -2,7 +2,6 @@
 //! The receive half of a port: what a frame that arrives leads to. Never panics on what the other end sends.
 
 use super::{Port, pending};
-use crate::credit::TxCredits;
 use crate::frame::{Damage, Frame, SentFrame};
 use crate::init::State;
 use crate::notice::{Notice, header_log};
@@ -259,7 +258,7 @@ impl Port {
             State::Inactive if index == 0 => return,
             State::Inactive | State::FcInit1 | State::FcInit2 => {
                 if channel.init.receive(fc.kind, fc.class) {
-                    channel.tx[fc.class.index()] = TxCredits::init(fc);
+                    channel.learn(fc);
                 }
                 self.advance_init(now, index);
                 self.note_init();
@@ -295,6 +294,7 @@ impl Port {
         if channel.is_active() {
             self.updates.start(now, index);
             self.tell_early_returns(index);
+            self.admit_waiting(index);
             self.settled = self.settled.or(self.config.tc_vc.classes(Vc::from_bits(index as u8)));
             self.select(index);
             if index == 0 {
