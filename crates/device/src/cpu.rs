@@ -44,6 +44,7 @@ use std::fmt;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
+use tlp::message::MessageCodes;
 use tlp::{AtomicOp, Bdf, Data, Duration, MessageRouting, Payload, PayloadPool, Time};
 
 /// Interrupts of one vector that are kept for who comes to wait for them; further ones merge with the last, as they do
@@ -72,7 +73,10 @@ impl Outgoing for HostOutput {
             | HostOutput::IoWrite { id, .. }
             | HostOutput::ConfigRead { id, .. }
             | HostOutput::ConfigWrite { id, .. } => *id = HostReadId(new),
-            HostOutput::MmioWrite { .. } | HostOutput::Message { .. } | HostOutput::PrepareCache(_) => {}
+            HostOutput::MmioWrite { .. }
+            | HostOutput::Message { .. }
+            | HostOutput::PrepareCache(_)
+            | HostOutput::TakeMessages(_) => {}
         }
     }
 }
@@ -362,6 +366,16 @@ impl Cpu {
     /// None today; the result is that of a write.
     pub async fn prepare_cache(&self, preparation: CachePreparation) -> Result<(), HostError> {
         self.post(HostOutput::PrepareCache(preparation)).await
+    }
+
+    /// From now on, messages of these codes come to [`next_message`](Self::next_message) too, which otherwise has those of
+    /// interrupt wires, PME_TO_Ack and Vendor_Defined Type 1; any other message of a device is an Unsupported Request of the
+    /// root port (`PCIe 5.0 §2.3.1`).
+    ///
+    /// # Errors
+    /// None today; the result is that of a write.
+    pub async fn take_messages(&self, codes: MessageCodes) -> Result<(), HostError> {
+        self.post(HostOutput::TakeMessages(codes)).await
     }
 
     /// Takes the next message that a device has sent to the root complex, and waits for it if there is none. Up to

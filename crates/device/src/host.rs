@@ -3,6 +3,7 @@
 
 use crate::seam::{CompletionError, OutMessage};
 use std::fmt;
+use tlp::message::MessageCodes;
 use tlp::{AtomicOp, Bdf, Data, MessageRouting, Time};
 
 /// A program on a host, such as a driver. Sans-IO; whoever drives it calls `poll_*` after every `handle`, until each
@@ -162,6 +163,10 @@ pub enum HostOutput {
     /// Puts the caches of the host into a known state, at once and in no simulated time: for programs that measure. Hosts
     /// that model no caches do nothing.
     PrepareCache(CachePreparation),
+    /// From now on, messages of these codes are for the program too, beside those that the root complex always has for it:
+    /// what its root ports tell of interrupt wires, PME_TO_Ack, Vendor_Defined Type 1, and where no function hears them errors and
+    /// PMEs. At once and in no simulated time. Any other message is an Unsupported Request (`PCIe 5.0 §2.3.1`).
+    TakeMessages(MessageCodes),
 }
 
 /// How caches and translation caches are prepared; the names are those of pcie-bench (SIGCOMM'18, section 4).

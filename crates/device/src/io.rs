@@ -79,6 +79,7 @@ use std::collections::VecDeque;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
+use tlp::message::MessageCodes;
 use tlp::{AtomicOp, Class, Data, Duration, MessageRouting, Payload, PayloadPool, Time};
 
 /// Non-posted requests that a device may have taken whose completions the endpoint has not accepted yet. At the limit
@@ -500,6 +501,7 @@ pub struct AsyncDevice {
     shared: Rc<Shared>,
     start: Box<dyn Fn(Io)>,
     bell: Option<Bell>,
+    messages: MessageCodes,
 }
 
 impl AsyncDevice {
@@ -527,7 +529,14 @@ impl AsyncDevice {
         };
         let shared = Shared::new(Core::new(pool), None);
         start(Io { shared: Rc::clone(&shared) });
-        AsyncDevice { shared, start: Box::new(start), bell: None }
+        AsyncDevice { shared, start: Box::new(start), bell: None, messages: MessageCodes::NONE }
+    }
+
+    /// The same, which takes messages of these codes, as [`Device::messages`] has it.
+    #[must_use]
+    pub fn with_messages(mut self, messages: MessageCodes) -> AsyncDevice {
+        self.messages = self.messages.or(messages);
+        self
     }
 
     fn reset(&mut self) {
@@ -613,6 +622,10 @@ impl Device for AsyncDevice {
 
     fn set_vectors(&mut self, vectors: u16) {
         self.shared.vectors.set(Some(vectors));
+    }
+
+    fn messages(&self) -> MessageCodes {
+        self.messages
     }
 
     fn waits_for(&self) -> Option<String> {

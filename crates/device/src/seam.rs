@@ -13,6 +13,7 @@
 
 use crate::shared::Bell;
 use std::fmt;
+use tlp::message::MessageCodes;
 use tlp::{
     AtomicOp, Attributes, Bdf, Class, Data, Hint, MessageRouting, Prefix, Prefixes, Span, Time, TrafficClass,
 };
@@ -57,6 +58,13 @@ pub trait Device {
     /// it belongs to calls it before anything else.
     fn set_vectors(&mut self, vectors: u16) {
         let _ = vectors;
+    }
+
+    /// The Message Codes that it takes, beside those that the endpoint deals with for it: Set_Slot_Power_Limit, PME_Turn_Off,
+    /// PM_Active_State_Nak, and Unlock, which a legacy endpoint is handed. Any other message is an Unsupported Request
+    /// (`PCIe 5.0 §2.3.1`), but for those that everybody may ignore ([`tlp::message::is_ignored`]).
+    fn messages(&self) -> MessageCodes {
+        MessageCodes::NONE
     }
 
     /// One line on what it waits for, where it waits for anything.

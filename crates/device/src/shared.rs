@@ -18,6 +18,7 @@ use crate::seam::{Device, Input, Output, Ready, Token};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use tlp::message::MessageCodes;
 use tlp::{Class, Time};
 
 /// What does the work of several functions; as a [`Device`], with the number of the function in each call. Numbers are
@@ -37,6 +38,12 @@ pub trait Engine {
 
     /// When to hand a function [`Input::Timer`] next, see [`Device::poll_timeout`].
     fn poll_timeout(&self, function: u16) -> Option<Time>;
+
+    /// The Message Codes that a function takes, see [`Device::messages`].
+    fn messages(&self, function: u16) -> MessageCodes {
+        let _ = function;
+        MessageCodes::NONE
+    }
 
     /// Of which other functions the calls since it was asked last may have changed what [`ready`](Self::ready) and
     /// [`poll_timeout`](Self::poll_timeout) say; asked until it says that there are none, or all. For speed alone: with all,
@@ -137,6 +144,10 @@ impl<E: Engine> Device for EngineFunction<E> {
 
     fn poll_timeout(&self) -> Option<Time> {
         self.engine.0.engine.borrow().poll_timeout(self.number)
+    }
+
+    fn messages(&self) -> MessageCodes {
+        self.engine.0.engine.borrow().messages(self.number)
     }
 
     fn set_bell(&mut self, bell: Bell) {

@@ -203,7 +203,11 @@ fn each_gets_what_the_specification_says_and_is_counted() {
         ),
         ("a write of nothing", zero(MemoryOp::Write, 0x1000, Data::Counted(1)), None, none, same),
         ("an interrupt of nothing", zero(MemoryOp::Write, 0xfee0_0000, Data::Counted(1)), None, none, same),
-        ("a message", message(0x7e, None), None, from_vendor, same),
+        ("a message", message(0x7f, None), None, from_vendor, same),
+        // §2.3.1: what nobody takes is Unsupported, but for Vendor_Defined Type 1 and the Ignored Messages (§2.2.8.7).
+        ("Vendor_Defined Type 0", message(0x7e, None), None, RootCounters { messages: MANY, ..ur }, same),
+        ("an unknown message", message(0x60, None), None, RootCounters { messages: MANY, ..ur }, same),
+        ("an Ignored Message", message(0x41, None), None, one(|c| &mut c.messages, MANY), same),
         ("a message with data", message(0x7f, Some(64)), None, from_vendor, same),
         ("an interrupt", write(0xfee0_0000, &[32, 0, 0, 0]), None, one(|c| &mut c.interrupts, MANY), same),
     ];

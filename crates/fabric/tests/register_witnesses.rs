@@ -124,6 +124,7 @@ const ROWS: &[Row] = &[
     (PCIE, DEVICE_CONTROL, &["Initiate Function Level Reset"], RESET, "flr_voids_all_under_way_and_keeps_tags_out_of_use"),
     (PCIE, DEVICE_CONTROL, &["Correctable Error Detected", "Non-Fatal Error Detected", "Fatal Error Detected",
         "Unsupported Request Detected"], REGISTERS, "events_of_device_status_are_set_and_cleared"),
+    (PCIE, DEVICE_CONTROL_2, &["LTR Mechanism Enable"], ROOT, "ltr_is_taken_where_it_is_enabled"),
     (PCIE, LINK_CONTROL, &["Link Disable"], ROOT, "resets_and_disabled_links"),
     (PCIE, LINK_CONTROL, &["Retrain Link"], LINKS, "software_resets_disables_and_retrains_links"),
     (PCIE, SLOT_CONTROL, &["Attention Button Pressed Enable", "Power Fault Detected Enable", "MRL Sensor Changed Enable",

@@ -11,6 +11,7 @@ use riser_fabric::{Fabric, LinkChange, LinkEvent, LinkId};
 use root_rig::*;
 use std::cell::RefCell;
 use std::rc::Rc;
+use tlp::message::MessageCodes;
 use tlp::*;
 
 const UR: HostError = HostError::Completion(CompletionError::UnsupportedRequest);
@@ -163,18 +164,39 @@ fn errors_from_below_are_logged() {
     let foreign = completion(below(0), bdf(0, 0, 0), unknown, Status::Success, 4);
     let mut wrong = mwr(below(0), 0x1000, 64);
     (wrong.repr.td, wrong.ecrc_wrong) = (true, true);
-    let rows: [(&str, Tlp, u32, Option<&str>); 9] = [
-        ("poisoned write", poisoned(mwr(below(0), 0x1000, 64)), 12, None),
-        ("write to nowhere", mwr(below(0), 0xf000_0000, 64), 20, None),
-        ("read of nowhere", mrd(below(0), 0xf000_0000, 64), 20, Some("Cpl UR of 00:00.0 to 10:00.0 tag 7")),
-        ("more than MPS", mwr(below(0), 0x1000, 512), 18, None),
-        ("wrong ECRC", wrong, 19, None),
-        ("unexpected completion", foreign, 16, None),
-        ("own window", mrd(below(0), window(0), 64), 20, Some("Cpl UR of 00:00.0 to 10:00.0 tag 7")),
-        ("PTM_Request", message(MessageRouting::Local, below(0), 0x52), 20, None),
-        ("poisoned message", poisoned(error(below(0), 0x7f)), 12, None),
+    let mut long = mwr(below(0), 0x1000, 512);
+    (long.repr.td, long.ecrc_wrong) = (true, true);
+    let refused = Some("Cpl UR of 00:00.0 to 10:00.0 tag 7");
+    let local = |code| message(MessageRouting::Local, below(0), code);
+    // Root Error Status of the message that it leads to (`PCIe 5.0 §7.8.4.10`).
+    let (cor, non_fatal, fatal) = (0x01, 0x24, 0x54);
+    let rows: [(&str, Tlp, u32, u32, Option<&str>); 22] = [
+        // What poisoned data was for, nobody gets, and nobody is told but by this error (§6.2.3.2.4.3, §2.7.2.2).
+        ("poisoned write", poisoned(mwr(below(0), 0x1000, 64)), 12, non_fatal, None),
+        ("poisoned interrupt", poisoned(mwr(below(0), 0xfee0_0000, 4)), 12, non_fatal, None),
+        ("poisoned AtomicOp", poisoned(fetch_add(below(0), 0x1000)), 12, non_fatal, refused),
+        ("poisoned deferrable write", poisoned(deferrable(0x1000)), 12, non_fatal, refused),
+        ("poisoned AtomicOp to nowhere", poisoned(fetch_add(below(0), 0xf000_0000)), 20, non_fatal, refused),
+        ("AtomicOp to nowhere", fetch_add(below(0), 0xf000_0000), 20, cor, refused),
+        ("write to nowhere", mwr(below(0), 0xf000_0000, 64), 20, non_fatal, None),
+        ("read of nowhere", mrd(below(0), 0xf000_0000, 64), 20, cor, refused),
+        ("more than MPS", mwr(below(0), 0x1000, 512), 18, fatal, None),
+        ("wrong ECRC", wrong, 19, non_fatal, None),
+        ("more than MPS, wrong ECRC (§6.2.3.2.3)", long, 18, fatal, None),
+        ("unexpected completion", foreign, 16, cor, None),
+        ("own window", mrd(below(0), window(0), 64), 20, cor, refused),
+        ("poisoned message", poisoned(error(below(0), 0x7f)), 12, non_fatal, None),
+        // Messages that a root port does not take (§2.3.1).
+        ("PTM_Request", local(0x52), 20, non_fatal, None),
+        ("unknown code", local(0x60), 20, non_fatal, None),
+        ("Vendor_Defined Type 0", error(below(0), 0x7e), 20, non_fatal, None),
+        ("Page_Request", error(below(0), 0x04), 20, non_fatal, None),
+        ("LTR", local(0x10), 20, non_fatal, None),
+        ("OBFF", local(0x12), 20, non_fatal, None),
+        ("Set_Slot_Power_Limit", power_limit(), 20, non_fatal, None),
+        ("PM_Active_State_Nak", local(0x14), 20, non_fatal, None),
     ];
-    for (what, tlp, bit, answer) in rows {
+    for (what, tlp, bit, told, answer) in rows {
         let rig = Rig::new();
         let header = link::header_log(&tlp);
         rig.ends[0].send(50_000, tlp);
@@ -186,13 +208,63 @@ fn errors_from_below_are_logged() {
             }
             assert_eq!(aer(&cpu, 1, aer::UNCORRECTABLE_STATUS).await, 0, "{what}: the other port");
             // It has told itself of it: Root Error Status, with its own ID as the source.
-            assert_ne!(aer(&cpu, 0, aer::ROOT_STATUS).await & 0x7f, 0, "{what}");
+            assert_eq!(aer(&cpu, 0, aer::ROOT_STATUS).await & 0x7f, told, "{what}");
             let source = aer(&cpu, 0, aer::ERROR_SOURCE).await;
             assert!([0x0008, 0x0008 << 16].contains(&source), "{what}: {source:#x}");
             Ok(())
         });
         assert_eq!(rig.ends[0].lines(), answer.into_iter().collect::<Vec<_>>(), "{what}");
         check_accounts(&fabric);
+    }
+}
+
+fn deferrable(address: u64) -> Tlp {
+    let (op, span) = (MemoryOp::WriteDeferrable, Span::covering(address, 64).unwrap());
+    let body = MemoryRequest { op, requester: below(0), tag: Tag::from_bits(7), span };
+    Tlp::new(Repr::new(Body::Memory(body)), Data::Counted(64))
+}
+
+fn power_limit() -> Tlp {
+    let mut tlp = message(MessageRouting::Local, below(0), 0x50);
+    if let Body::Message(m) = &mut tlp.repr.body {
+        m.length_dw = Some(1);
+    }
+    Tlp { data: Data::Counted(4), ..tlp }
+}
+
+/// Messages that are dropped without a word (`PCIe 5.0 §2.2.8.6`, §2.2.8.7), and those that the host program asks for.
+#[test]
+fn messages_may_be_ignored_and_asked_for() {
+    let rig = Rig::new();
+    let codes = [0x41, 0x48, 0x7e, 0x04, 0x7f];
+    for (at, code) in (50..).zip(codes) {
+        rig.ends[0].send(at * 1_000, error(below(0), code));
+    }
+    let fabric = rig.run(|cpu| async move {
+        cpu.take_messages(MessageCodes::of(&[0x7e, 0x04])).await.unwrap();
+        for expected in [0x7e, 0x04, 0x7f] {
+            assert_eq!(cpu.next_message().await.code, expected);
+        }
+        assert_eq!(aer(&cpu, 0, aer::UNCORRECTABLE_STATUS).await, 0);
+        Ok(())
+    });
+    let counters = fabric.root_counters();
+    assert_eq!((counters.messages, counters.vendor_messages, counters.unsupported_requests), (5, 2, 0));
+}
+
+/// LTR Mechanism Enable, bit 10 of Device Control 2 (`PCIe 5.0 §6.18`): with it a root port takes LTR messages, to no effect.
+#[test]
+fn ltr_is_taken_where_it_is_enabled() {
+    for enabled in [true, false] {
+        let rig = Rig::new();
+        rig.ends[0].send(50_000, message(MessageRouting::Local, below(0), 0x10));
+        rig.run(move |cpu| async move {
+            write(&cpu, 0, pcie(0, 10), 0x3, u32::from(enabled) << 10).await;
+            cpu.sleep(Duration::from_us(60)).await;
+            let unsupported = aer(&cpu, 0, aer::UNCORRECTABLE_STATUS).await;
+            assert_eq!(unsupported, if enabled { 0 } else { 1 << 20 });
+            Ok(())
+        });
     }
 }
 

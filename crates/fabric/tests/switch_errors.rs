@@ -45,6 +45,12 @@ fn logged(rig: &Rig) -> [u32; 4] {
     [0, 1, 2, 3].map(|port| rig.extended(port, aer::ID, aer::UNCORRECTABLE_STATUS))
 }
 
+/// Device Status, bits 3:0: correctable, non-fatal, fatal, unsupported request.
+fn detected(rig: &Rig, port: usize) -> u32 {
+    let space = rig.switch.space(port);
+    space.read(space.pcie_capability().unwrap() + 2) >> 16 & 0xf
+}
+
 fn first_error(rig: &Rig, port: usize) -> u32 {
     rig.extended(port, aer::ID, aer::CONTROL) & 0x1f
 }
@@ -69,6 +75,7 @@ fn a_function_logs_one_error_of_a_poisoned_tlp() {
         ("atomic of another", 1, poisoned(fetch_add(function(9), 0)), VALIDATION, [0, ACS_VIOLATION, 0]),
         ("nobody's", 0, poisoned(write(function(HOST), 0x3800_0000, 4)), 0, [UNSUPPORTED, 0, 0]),
         ("to port 0", 0, poisoned(config_write(0)), 0, [POISONED, 0, 0]),
+        ("atomic, nobody's", 0, poisoned(fetch_add(function(HOST), 0x3800_0000)), 0, [UNSUPPORTED, 0, 0]),
         ("to port 2", 0, poisoned(config_write(2)), 0, [POISONED, 0, POISONED]),
     ];
     for (what, port, tlp, services, [up, one, two]) in rows {
@@ -78,6 +85,13 @@ fn a_function_logs_one_error_of_a_poisoned_tlp() {
         assert_eq!(logged(&rig), [up, one, two, 0], "{what}");
         let error = [up, one, two, 0][port];
         assert_eq!(1 << first_error(&rig, port), error, "{what}");
+        // Of those who log it, the last: it goes on, or it has come to its end (`PCIe 5.0 §6.2.3.2.4.2`, §2.7.2.2).
+        let by = if two != 0 { 2 } else { port };
+        let advisory = what == "goes on";
+        assert_eq!(detected(&rig, by) & 0b111, if advisory { 0b001 } else { 0b010 }, "{what}");
+        if two != 0 {
+            assert_eq!(detected(&rig, 0) & 0b111, 0b001, "{what}: the port that passed it on");
+        }
     }
     // Poisoned TLP Egress Blocking Enable of port 2: it refuses what port 1 has received.
     let mut rig = rig();
@@ -100,6 +114,28 @@ fn a_poisoned_power_limit_sets_nothing() {
     let capabilities = rig.switch.space(0).pcie_capability().unwrap() + 1;
     assert_eq!(rig.get(0, capabilities) >> 18 & 0x3ff, 0, "Captured Slot Power Limit");
     assert_eq!((rig.switch.space(0).slot_power_limit(), logged(&rig)[0]), (before, POISONED));
+    assert_eq!(detected(&rig, 0), 0b010, "never advisory");
+}
+
+/// Messages that a port does not take (`PCIe 5.0 §2.3.1`), from above and from below.
+#[test]
+fn messages_that_a_port_does_not_take_are_unsupported() {
+    let all = [0x04, 0x10, 0x12, 0x52, 0x53, 0x60, 0x7e];
+    let rows = [(0, &[0x14][..], &[][..]), (1, &[][..], &[0x14, 0x50][..])];
+    for (port, taken, refused) in rows {
+        let refused = all.iter().chain(refused).map(|code| (*code, true));
+        let silent = taken.iter().chain(&[0x40, 0x48, 0x7f]).map(|code| (*code, false));
+        for (code, unsupported) in refused.chain(silent) {
+            let mut rig = rig();
+            let mut tlp = message(MessageRouting::Local, function([HOST, 3][port]), code);
+            if let (Body::Message(m), 0x50) = (&mut tlp.repr.body, code) {
+                (m.length_dw, tlp.data) = (Some(1), Data::Counted(4));
+            }
+            rig.arrive(port, &tlp);
+            let expected = if unsupported { (UNSUPPORTED, 0b1010) } else { (0, 0) };
+            assert_eq!((logged(&rig)[port], detected(&rig, port)), expected, "{code:#x} at port {port}");
+        }
+    }
 }
 
 /// `PCIe 5.0 §7.5.1.1.4`, §7.5.1.3.7: Master Data Parity Error of the port that sends a poisoned request, in Status upwards and

@@ -140,7 +140,8 @@ fn events_of_both_statuses_are_set_and_cleared() {
         Tlp::new(Repr::new(Body::Config(body)), Data::Carried(PayloadPool::new().copy(&[9; 4])))
     };
     let rows = [
-        ("poisoned, from above", 0, poisoned(config_write), (parity, 0)),
+        // Not advisory: its ERR_NONFATAL is a Signaled System Error.
+        ("poisoned, from above", 0, poisoned(config_write), (parity | system, 0)),
         ("poisoned, from below", 1, poisoned(write(function(3), 0x8000_0000, 4)), (0, parity)),
         ("ERR_NONFATAL from below", 1, error(0x31), (system, system)),
         ("ERR_COR from below", 1, error(0x30), (0, 0)),

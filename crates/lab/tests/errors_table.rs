@@ -6,10 +6,11 @@
 mod errors_rig;
 
 use config::ext::aer;
+use device::io::OutMessage;
 use errors_rig::*;
 use fabric::{Alteration, Direction, FaultAction, FrameKind, TlpFilter, TlpType};
 use std::collections::{BTreeMap, BTreeSet};
-use tlp::{Bdf, Duration, Tag};
+use tlp::{Bdf, Duration, MessageRouting, Tag};
 
 use Direction::{Downstream, Upstream};
 use Kind::{Advisory, Correctable, Fatal, NonFatal};
@@ -312,6 +313,23 @@ fn dma_write(lab: Lab) -> Act {
     Box::pin(async move { lab.have_a(at::DMA_WRITE, lab.memory()).await })
 }
 
+/// AtomicOp Requester Enable of A.
+fn enable_atomics(lab: Lab) -> Act {
+    Box::pin(async move {
+        lab.set(A, lab.pcie(A, 10), 0b0011, 1 << 6).await;
+        String::new()
+    })
+}
+
+/// ECRC Generation Enable of A, and ECRC Check Enable of the root port.
+fn enable_ecrc(lab: Lab) -> Act {
+    Box::pin(async move {
+        lab.set(A, lab.aer(A, aer::CONTROL), 0xf, 1 << 6).await;
+        lab.set(ROOT, lab.aer(ROOT, aer::CONTROL), 0xf, 1 << 8).await;
+        String::new()
+    })
+}
+
 /// What the root port waited for has not come.
 fn times_out_at_root(variant: Variant, lab: &Lab, seen: Seen) -> Seen {
     let seen =
@@ -330,6 +348,16 @@ fn times_out_at_root(variant: Variant, lab: &Lab, seen: Seen) -> Seen {
             Seen { correctable, device_status, ..seen }
         }
     }
+}
+
+/// It goes on to the root port, which drops it, and hears of that before it hears of the port below.
+fn dropped_at_root(variant: Variant, _: &Lab, seen: Seen) -> Seen {
+    let told = match variant {
+        Variant::Default => None,
+        Variant::Unmasked | Variant::Masked => Some(Message::Correctable),
+        Variant::Turned => Some(Message::Fatal),
+    };
+    Seen { root_status: 0, source: 0, ..seen }.heard(ROOT, Some(Message::NonFatal)).heard(DOWN_A, told)
 }
 
 /// No memory of the host, and in no window.
@@ -425,27 +453,105 @@ rows! {
     // Detected Parity Error.
     .status(0x8000);
 
-    poisoned_completion => row(A, NonFatal, 12, dma_read, "Poisoned")
+    poisoned_configuration => row(
+        A,
+        NonFatal,
+        12,
+        |lab| Box::pin(async move { lab.host_writes_register(A).await }),
+        "UnsupportedRequest",
+    )
+    .fault((LINK_A, Downstream, of_type(TlpType::ConfigWrite), ONCE, alter(Alteration::Poison)))
+    // CfgWr0 of one DW; Requester ID 0, all bytes; Completer ID, register 3.
+    .header(|_| [0x4400_4001, 0x0000_000f, 0x0300_000c, 0])
+    .status(0x8000);
+
+    poisoned_configuration_switch => row(
+        UP,
+        NonFatal,
+        12,
+        |lab| Box::pin(async move { lab.host_writes_register(UP).await }),
+        "UnsupportedRequest",
+    )
+    .fault((LINK_UP, Downstream, of_type(TlpType::ConfigWrite), ONCE, alter(Alteration::Poison)))
+    .header(|_| [0x4400_4001, 0x0000_000f, 0x0100_000c, 0])
+    .status(0x8000);
+
+    poisoned_atomic_root => row(
+        ROOT,
+        NonFatal,
+        12,
+        |lab| Box::pin(async move { lab.have_a(at::FETCH_ADD, lab.memory()).await }),
+        "UnsupportedRequest",
+    )
+    .set_up(enable_atomics)
+    .fault((LINK_UP, Upstream, of_type(TlpType::Atomic), ONCE, alter(Alteration::Poison)))
+    .header(|lab| [0x4c00_4001, 0x0300_0000, lab.memory() as u32, 0])
+    .status(0x8000);
+
+    poisoned_unsupported => row(
+        ROOT,
+        NonFatal,
+        20,
+        |lab| Box::pin(async move { lab.have_a(at::FETCH_ADD, NOWHERE).await }),
+        "UnsupportedRequest",
+    )
+    .set_up(enable_atomics)
+    .fault((LINK_UP, Upstream, of_type(TlpType::Atomic), ONCE, alter(Alteration::Poison)))
+    .header(|_| [0x6c00_4001, 0x0300_0000, 0x10, 0]);
+
+    unsupported_message_endpoint => row(
+        A,
+        NonFatal,
+        20,
+        |lab| Box::pin(async move {
+            let mut message = OutMessage::new(MessageRouting::ById, 0x7e);
+            message.header[..2].copy_from_slice(&A.bits().to_be_bytes());
+            lab.cpu.send_message(A, message).await.unwrap();
+            String::new()
+        }),
+        "",
+    )
+    // Msg routed by ID: Requester ID 0, Vendor_Defined Type 0; the ID.
+    .header(|_| [0x3200_0000, 0x0000_007e, 0x0300_0000, 0]);
+
+    unsupported_message_switch => row(
+        UP,
+        NonFatal,
+        20,
+        |lab| Box::pin(async move {
+            lab.cpu.send_message(UP, OutMessage::new(MessageRouting::Local, 0x7e)).await.unwrap();
+            String::new()
+        }),
+        "",
+    )
+    .header(|_| [0x3400_0000, 0x0000_007e, 0, 0]);
+
+    unsupported_message_root => row(
+        ROOT,
+        NonFatal,
+        20,
+        |lab| Box::pin(async move { lab.have_a(at::MESSAGE, 0x7e).await }),
+        "sent",
+    )
+    .header(|_| [0x3000_0000, 0x0300_007e, 0, 0]);
+
+    poisoned_completion => row(A, Advisory, 12, dma_read, "Poisoned")
     .fault((LINK_A, Downstream, completion_for(A), ONCE, alter(Alteration::Poison)))
     .header(|_| [0x4a00_4001, 0x0000_0004, 0x0300_0000, 0])
     .status(0x8000);
 
-    poisoned_switch => row(DOWN_A, Advisory, 12, dma_write, "sent")
+    poisoned_switch => Row { fix: dropped_at_root, ..row(DOWN_A, Advisory, 12, dma_write, "sent") }
     .fault((LINK_A, Upstream, of_type(TlpType::MemoryWrite), ONCE, alter(Alteration::Poison)))
     .header(|lab| [0x4000_4001, 0x0300_000f, lab.memory() as u32, 0])
     .status(0x8000);
 
-    poisoned_root => row(ROOT, Advisory, 12, dma_write, "sent")
+    poisoned_root => row(ROOT, NonFatal, 12, dma_write, "sent")
     .fault((LINK_UP, Upstream, of_type(TlpType::MemoryWrite), ONCE, alter(Alteration::Poison)))
     .header(|lab| [0x4000_4001, 0x0300_000f, lab.memory() as u32, 0])
     .status(0x8000);
 
     ecrc => row(ROOT, NonFatal, 19, dma_write, "sent")
-    .set_up(|lab| Box::pin(async move {
-        lab.set(A, lab.aer(A, aer::CONTROL), 0xf, 1 << 6).await;
-        lab.set(ROOT, lab.aer(ROOT, aer::CONTROL), 0xf, 1 << 8).await;
-        String::new()
-    }))
+    .set_up(enable_ecrc)
     .fault((LINK_A, Upstream, of_type(TlpType::MemoryWrite), ONCE, alter(Alteration::WrongEcrc)))
     .header(|lab| [0x4000_8001, 0x0300_000f, lab.memory() as u32, 0]);
 
@@ -460,6 +566,12 @@ rows! {
     malformed_root => row(ROOT, Fatal, 18, dma_write, "sent")
     .fault((LINK_UP, Upstream, of_type(TlpType::MemoryWrite), ONCE, alter(Alteration::Length(9))))
     .header(|lab| [0x4000_0009, 0x0300_000f, lab.memory() as u32, 0]);
+
+    malformed_before_ecrc => row(ROOT, Fatal, 18, dma_write, "sent")
+    .set_up(enable_ecrc)
+    .fault((LINK_A, Upstream, of_type(TlpType::MemoryWrite), ONCE, alter(Alteration::WrongEcrc)))
+    .fault((LINK_UP, Upstream, of_type(TlpType::MemoryWrite), ONCE, alter(Alteration::Length(9))))
+    .header(|lab| [0x4000_8009, 0x0300_000f, lab.memory() as u32, 0]);
 
     receiver_overflow => row(
         A,

@@ -13,6 +13,7 @@ use riser_lab::OneSlot;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
+use tlp::message::MessageCodes;
 use tlp::{AtomicOp, Body, Data, MessageRouting, TrafficClass};
 
 type Outcome = Result<(), String>;
@@ -74,7 +75,7 @@ where
     Fut: Future<Output = Outcome> + 'static,
 {
     let log = log.clone();
-    let device = AsyncDevice::new(move |io| device(io, log.clone()));
+    let device = AsyncDevice::new(move |io| device(io, log.clone())).with_messages(MessageCodes::of(&[0x7f]));
     let mut lab = lab.plug(config(), device, driver).unwrap();
     assert_eq!(lab.fabric.run(Limits::default()), Stop::Finished);
     lab
@@ -192,6 +193,7 @@ fn a_device_sends_messages_of_any_kind() {
         io.send_message(OutMessage::new(MessageRouting::Local, 0x20)).await
     });
     let driver = |cpu: Cpu, f: FoundFunction| async move {
+        cpu.take_messages(MessageCodes::of(&[0x7e])).await.map_err(text)?;
         cpu.write_u64(f.address(0, 0)?, 0).await.map_err(text)?;
         let mut got = Vec::new();
         // PM_PME ends in the registers of the root port.

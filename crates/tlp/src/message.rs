@@ -40,6 +40,12 @@ pub struct MessageType {
 pub const VENDOR_DEFINED_TYPE_0: u8 = 0x7e;
 /// Vendor_Defined Type 1: dropped in silence by a receiver that does not know it (`PCIe 5.0 §2.2.8.6`).
 pub const VENDOR_DEFINED_TYPE_1: u8 = 0x7f;
+/// Set_Slot_Power_Limit (`PCIe 5.0 §2.2.8.5`).
+pub const SET_SLOT_POWER_LIMIT: u8 = 0x50;
+/// PM_Active_State_Nak (`PCIe 5.0 §2.2.8.2`).
+pub const PM_ACTIVE_STATE_NAK: u8 = 0x14;
+/// LTR (`PCIe 5.0 §2.2.8.8`).
+pub const LTR: u8 = 0x10;
 /// Vendor ID of the PCI-SIG's own Vendor_Defined messages (`PCIe 5.0 §2.2.8.6.1`).
 pub const PCI_SIG: u16 = 0x0001;
 
@@ -102,7 +108,7 @@ pub static MESSAGES: [MessageType; 39] = {
         row(0x30, "ERR_COR", TO_ROOT, Never, ERROR, "§2.2.8.3"),
         row(0x31, "ERR_NONFATAL", TO_ROOT, Never, ERROR, "§2.2.8.3"),
         row(0x33, "ERR_FATAL", TO_ROOT, Never, ERROR, "§2.2.8.3"),
-        // Revision 1.0a's hot-plug signals, which a receiver ignores.
+        // Revision 1.0a's hot-plug signals, which a receiver ignores (see [`is_ignored`]).
         row(0x40, "Attention_Indicator_Off", LOCAL, Never, None, "§2.2.8.7"),
         row(0x41, "Attention_Indicator_On", LOCAL, Never, None, "§2.2.8.7"),
         row(0x43, "Attention_Indicator_Blink", LOCAL, Never, None, "§2.2.8.7"),
@@ -122,6 +128,46 @@ pub static MESSAGES: [MessageType; 39] = {
         row(VENDOR_DEFINED_TYPE_1, "Vendor_Defined_Type_1", VENDOR, Free, None, "§2.2.8.6"),
     ]
 };
+
+/// Message Codes: those that a receiver takes. Any other code is an Unsupported Request to it (`PCIe 5.0 §2.3.1`), but for
+/// those that [`is_ignored`] names.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct MessageCodes([u128; 2]);
+
+impl MessageCodes {
+    /// None.
+    pub const NONE: MessageCodes = MessageCodes([0; 2]);
+
+    /// These.
+    #[must_use]
+    pub const fn of(codes: &[u8]) -> MessageCodes {
+        let (mut all, mut at) = ([0; 2], 0);
+        while at < codes.len() {
+            all[codes[at] as usize / 128] |= 1 << (codes[at] % 128);
+            at += 1;
+        }
+        MessageCodes(all)
+    }
+
+    /// Those of either.
+    #[must_use]
+    pub const fn or(self, other: MessageCodes) -> MessageCodes {
+        MessageCodes([self.0[0] | other.0[0], self.0[1] | other.0[1]])
+    }
+
+    /// True where `code` is among them.
+    #[must_use]
+    pub const fn contains(self, code: u8) -> bool {
+        self.0[code as usize / 128] >> (code % 128) & 1 == 1
+    }
+}
+
+/// Whether a receiver that does not take messages of `code` drops them without a word: Vendor_Defined Type 1
+/// (`PCIe 5.0 §2.2.8.6`), and the Ignored Messages, which were hot-plug signals of revision 1.0a (§2.2.8.7).
+#[must_use]
+pub const fn is_ignored(code: u8) -> bool {
+    matches!(code, 0x40 | 0x41 | 0x43 | 0x44 | 0x45 | 0x47 | 0x48 | VENDOR_DEFINED_TYPE_1)
+}
 
 impl MessageType {
     /// The row of a message with this code, these header bytes 8 to 15, and data or none; `None` where the base

@@ -139,6 +139,15 @@ impl Tlp {
         }
     }
 
+    /// True where whoever completes this request with UR or CA leaves it to the requester to report an error: it asks for a
+    /// completion (`PCIe 5.0 §6.2.3.2.4.1`), and its data, if it has any, is not poisoned (§2.7.2.2). Only then is the error of
+    /// the completer advisory.
+    #[must_use]
+    pub const fn refusal_is_advisory(&self) -> bool {
+        let poisoned = self.repr.ep && self.repr.data_dw() > 0;
+        matches!(self.class(), Class::NonPosted) && !poisoned
+    }
+
     /// Data credits it takes: units of 16 B (`PCIe 5.0 §2.6.1`).
     #[must_use]
     pub const fn data_credits(&self) -> u32 {

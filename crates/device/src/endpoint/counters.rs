@@ -29,7 +29,7 @@ crate::counters! {
 
         /// Unsupported Requests answered with UR (`PCIe 5.0 §2.3.1`).
         unsupported_requests,
-        /// Posted Unsupported Requests: dropped and logged (`§2.3.1`).
+        /// Posted Unsupported Requests, messages that no function takes among them: dropped and logged (`§2.3.1`).
         unsupported_posted,
         /// Requests that the device, or the endpoint in its place, answered with CA.
         completer_aborts,
@@ -59,6 +59,9 @@ crate::counters! {
         ecrc_errors,
         /// Messages that ended in the endpoint, such as Set_Slot_Power_Limit.
         messages_consumed,
+        /// Messages that no function takes, and that are no error: Vendor_Defined Type 1, Ignored Messages (`§2.2.8.6`,
+        /// `§2.2.8.7`).
+        messages_ignored,
         /// ERR_COR, ERR_NONFATAL and ERR_FATAL messages sent.
         error_messages,
         /// Error messages for which there was no room.

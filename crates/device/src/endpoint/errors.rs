@@ -32,6 +32,21 @@ impl LoggedTlp {
     }
 }
 
+/// A request that is completed with UR or CA, as its completer logs it.
+#[derive(Clone, Copy)]
+pub(super) struct Refused {
+    pub(super) tlp: LoggedTlp,
+    /// See [`Tlp::refusal_is_advisory`].
+    pub(super) advisory: bool,
+}
+
+impl Refused {
+    #[cold]
+    pub(super) fn of(tlp: &Tlp) -> Refused {
+        Refused { tlp: LoggedTlp::of(tlp), advisory: tlp.refusal_is_advisory() }
+    }
+}
+
 fn words(repr: &Repr) -> [u32; 4] {
     let mut bytes = [0; 16];
     repr.emit(&mut bytes);
@@ -52,9 +67,14 @@ fn prefix_words(prefixes: &Prefixes) -> [u32; 4] {
 }
 
 impl Question {
-    /// The request, as far as it is kept until it is answered: without TD, hint and prefixes.
+    /// The request, as far as it is kept until it is answered: without TD, hint and prefixes. It was handed on, so that it is
+    /// not poisoned.
     #[cold]
-    pub(super) fn logged(&self) -> LoggedTlp {
+    pub(super) fn refused(&self) -> Refused {
+        Refused { tlp: self.logged(), advisory: true }
+    }
+
+    fn logged(&self) -> LoggedTlp {
         let Question { requester, tag, span, .. } = *self;
         let memory = |op| Body::Memory(MemoryRequest { op, requester, tag, span });
         let io = |op| {

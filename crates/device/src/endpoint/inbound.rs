@@ -4,7 +4,7 @@
 
 use super::Endpoint;
 use super::answers::{Answer, without_data};
-use super::errors::LoggedTlp;
+use super::errors::{LoggedTlp, Refused};
 use super::reads::Finding;
 use super::requests::{Question, Reply};
 use crate::port::CreditReturn;
@@ -14,24 +14,20 @@ use config::register::byte_mask;
 use config::{Effects, PowerState, Uncorrectable};
 use tlp::{
     Access, Attributes, Bdf, Body, Completion, ConfigKind, ConfigRequest, Data, Limits, MemoryOp,
-    MemoryRequest, Message, MessageRouting, Repr, Span, Status, TcSet, Time, Tlp, TrafficClass, rules,
+    MemoryRequest, Repr, Span, Status, TcSet, Time, Tlp, TrafficClass, rules,
 };
-
-/// Message Codes: Unlock (`PCIe 5.0 §2.2.8.4`), PME_Turn_Off (§2.2.8.2), Set_Slot_Power_Limit (§2.2.8.5).
-const UNLOCK: u8 = 0x00;
-const PME_TURN_OFF: u8 = 0x19;
-const SET_SLOT_POWER_LIMIT: u8 = 0x50;
 
 impl Endpoint {
     pub(super) fn receive(&mut self, now: Time, tlp: Tlp) {
         if !self.shared.own.virtual_errors.is_empty() {
             self.log_virtual_errors();
         }
-        if tlp.repr.td && tlp.ecrc_wrong && self.drops_wrong_ecrc(&tlp) {
-            return;
-        }
+        // In this order where both are so (`PCIe 5.0 §6.2.3.2.3`).
         if rules::check_received(&tlp, &self.limits_for(&tlp)).is_err() {
             return self.drop_request(None, &tlp, Drop::Malformed);
+        }
+        if tlp.repr.td && tlp.ecrc_wrong && self.drops_wrong_ecrc(&tlp) {
+            return;
         }
         match &tlp.repr.body {
             // It stays in its place.
@@ -127,12 +123,8 @@ impl Endpoint {
         let function = &mut self.functions[index];
         let Some(token) = self.shared.requests.admit(function.number, credit, Some(question)) else {
             self.shared.counters.request_overflows += 1;
-            let tlp = function.refusal(
-                &mut self.shared,
-                &question,
-                CompletionError::CompleterAbort,
-                question.logged(),
-            );
+            let report = question.refused();
+            let tlp = function.refusal(&mut self.shared, &question, CompletionError::CompleterAbort, report);
             return self.queue_own(Some(index), credit, tlp);
         };
         self.shared.counters.requests += 1;
@@ -162,7 +154,14 @@ impl Endpoint {
         self.hand_on_posted(now, index, credit, &tlp.repr, op);
     }
 
-    fn hand_on_posted(&mut self, now: Time, index: usize, credit: CreditReturn, repr: &Repr, op: RequestOp) {
+    pub(super) fn hand_on_posted(
+        &mut self,
+        now: Time,
+        index: usize,
+        credit: CreditReturn,
+        repr: &Repr,
+        op: RequestOp,
+    ) {
         let function = &mut self.functions[index];
         let Some(token) = self.shared.requests.admit(function.number, credit, None) else {
             self.shared.counters.request_overflows += 1;
@@ -231,23 +230,25 @@ impl Endpoint {
         question: &Question,
         error: CompletionError,
     ) {
-        let (credit, logged) = (credit_of(tlp), LoggedTlp::of(tlp));
+        let (credit, refused) = (credit_of(tlp), Refused::of(tlp));
         let completion = match index {
-            Some(index) => self.functions[index].refusal(&mut self.shared, question, error, logged),
+            Some(index) => self.functions[index].refusal(&mut self.shared, question, error, refused),
             None => {
                 self.shared.counters.unsupported_requests += 1;
-                self.log_in_all(logged.report(Uncorrectable::UnsupportedRequest).advisory(true));
+                let report = refused.tlp.report(Uncorrectable::UnsupportedRequest);
+                self.log_in_all(report.advisory(refused.advisory));
                 without_data(self.functions[0].id(&self.shared), question, Status::UnsupportedRequest)
             }
         };
         self.queue_own(index.or(Some(0)), credit, completion);
     }
 
-    /// A poisoned request that asks for an answer changes nothing, and is answered with UR (`PCIe 5.0 §2.7.2.2`).
+    /// A poisoned request that asks for an answer changes nothing, and is answered with UR. What is behind a BAR may be
+    /// registers, so that the error is never advisory (`PCIe 5.0 §2.7.2.2`).
     pub(super) fn refuse_poisoned(&mut self, index: usize, tlp: &Tlp, question: &Question) {
         self.shared.counters.poisoned_requests += 1;
         let function = &mut self.functions[index];
-        function.log(&mut self.shared, Uncorrectable::PoisonedTlp, true, LoggedTlp::of(tlp));
+        function.log(&mut self.shared, Uncorrectable::PoisonedTlp, false, LoggedTlp::of(tlp));
         let id = function.id(&self.shared);
         self.queue_own(Some(index), credit_of(tlp), without_data(id, question, Status::UnsupportedRequest));
     }
@@ -387,62 +388,6 @@ impl Endpoint {
         self.refresh_routes();
     }
 
-    // ---- messages ----
-
-    fn message(&mut self, now: Time, tlp: Tlp, message: &Message) {
-        let credit = credit_of(&tlp);
-        let dw = usize::from(message.length_dw.unwrap_or(0));
-        let (index, mps) = (self.addressee(message), self.functions[0].settings.mps.bytes() as usize);
-        if tlp.data.len() != dw * 4 || dw * 4 > mps {
-            return self.drop_request(None, &tlp, Drop::Malformed);
-        }
-        let Some(index) = index else { return self.drop_request(None, &tlp, Drop::Unsupported) };
-        if tlp.repr.ep {
-            return self.drop_request(Some(index), &tlp, Drop::Poisoned);
-        }
-        if self.consumes(index, message, &tlp.data) {
-            self.shared.counters.messages_consumed += 1;
-            return self.shared.requests.give_back(credit);
-        }
-        let Message { requester, routing, code, header, .. } = *message;
-        let op = RequestOp::Message { requester, routing, code, header, data: tlp.data };
-        self.hand_on_posted(now, index, credit, &tlp.repr, op);
-    }
-
-    /// Messages that are not for the device: PME_Turn_Off, which is acknowledged (`PCIe 5.0 §5.3.3.2.1`), and Unlock,
-    /// which only a legacy endpoint has to do with (§6.5.6).
-    fn consumes(&mut self, index: usize, message: &Message, data: &Data) -> bool {
-        match message.code {
-            SET_SLOT_POWER_LIMIT => {
-                self.capture_slot_power_limit(data);
-                true
-            }
-            UNLOCK => !self.functions[index].settings.legacy,
-            PME_TURN_OFF => {
-                self.shared.queue_turn_off_ack();
-                true
-            }
-            _ => false,
-        }
-    }
-
-    /// All functions capture it: bits 7:0 are the value, 9:8 the scale (`PCIe 5.0 §2.2.8.5`).
-    fn capture_slot_power_limit(&mut self, data: &Data) {
-        let Some(&[value, scale, ..]) = data.bytes() else { return };
-        for function in &mut self.functions {
-            function.config.set_slot_power_limit(value, scale & 0b11);
-        }
-    }
-
-    /// The function that a message is for: where it is routed by ID that one, else the first.
-    fn addressee(&self, message: &Message) -> Option<usize> {
-        if message.routing != MessageRouting::ById {
-            return Some(0);
-        }
-        let id = Bdf::from_bits(u16::from_be_bytes([message.header[0], message.header[1]]));
-        self.function_of(id)
-    }
-
     // ---- completions ----
 
     fn completion(&mut self, now: Time, tlp: &Tlp, completion: &Completion) {
@@ -487,7 +432,8 @@ impl Endpoint {
             }
             Finding::Poisoned => {
                 counters.poisoned_completions += 1;
-                self.log_completion(index, Uncorrectable::PoisonedTlp, false, tlp);
+                // Advisory: the transfer fails, as with UR or CA, and all else goes on (`PCIe 5.0 §6.2.3.2.4.3`).
+                self.log_completion(index, Uncorrectable::PoisonedTlp, true, tlp);
             }
             Finding::Malformed => {
                 counters.malformed += 1;

@@ -3,7 +3,7 @@
 //! is one [`Device`] per function. Never knows what a device does, or what a link is.
 //!
 //! - In: configuration requests are answered here; memory requests are decoded by BAR, checked and handed on; messages
-//!   are handed on; completions are matched to reads by Requester ID and tag.
+//!   are handed on where the device says that it takes them ([`Device::messages`]); completions are matched to reads by Requester ID and tag.
 //! - Out: writes are split at Max_Payload_Size and 4 KiB, reads at Max_Read_Request_Size and 4 KiB, answers at
 //!   Max_Payload_Size and the Read Completion Boundary. A transfer that is being split holds up its class and
 //!   function only; but while a write is split, no new read or answer of its function begins, which could pass it, and
@@ -38,6 +38,7 @@ mod function;
 mod inbound;
 mod intx;
 mod many;
+mod messages;
 mod msix;
 mod nonposted;
 mod notices;
@@ -592,6 +593,10 @@ impl TlpPort for Endpoint {
 
     fn power_on(&mut self, now: Time) {
         self.reset(now, ResetKind::Fundamental);
+    }
+
+    fn longest_non_posted(&self) -> u32 {
+        self.functions.iter().map(|f| f.config.longest_non_posted()).max().unwrap_or(4)
     }
 
     fn counts(&self) -> Vec<(&'static str, u64)> {

@@ -66,11 +66,11 @@ impl Endpoint {
         if !self.functions[index].settings.atomics.takes(request.operand) {
             return self.refuse(Some(index), &tlp, &question, CompletionError::UnsupportedRequest);
         }
-        if tlp.repr.ep {
-            return self.refuse_poisoned(index, &tlp, &question);
-        }
         if self.msix_holds(index, bar, offset, span) {
             return self.refuse(Some(index), &tlp, &question, CompletionError::CompleterAbort);
+        }
+        if tlp.repr.ep {
+            return self.refuse_poisoned(index, &tlp, &question);
         }
         let op = RequestOp::Atomic { bar, offset, op: request.op, operands: tlp.data };
         self.hand_on_non_posted(now, index, credit, question, op);

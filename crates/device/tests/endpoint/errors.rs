@@ -101,6 +101,12 @@ fn too_long() -> Tlp {
     mwr(BAR0, &[0; 512])
 }
 
+fn fetch_add(address: u64) -> Tlp {
+    let (tag, operand) = (Tag::from_bits(2), OperandSize::Bits32);
+    let body = AtomicRequest { op: AtomicOp::FetchAdd, operand, requester: HOST, tag, address };
+    Tlp::new(Repr::new(Body::Atomic(body)), Data::Carried(PayloadPool::new().copy(&[1; 4])))
+}
+
 fn stray_completion() -> Tlp {
     let body = Completion {
         locked: false,
@@ -142,9 +148,24 @@ fn rows() -> Vec<Row> {
         Row { name: "poisoned write", cause: Cause::Arrives(poisoned(mwr(BAR2 + 0x400, &[1, 2, 3, 4]))),
             uncorrectable: 1 << 12, correctable: 0, device_status: 0b0010,
             header: [0x4000_4001, 0x0000_000f, 0xf000_0400, 0], message: NONFATAL },
-        Row { name: "poisoned completion", cause: Cause::Answered(|asked| poisoned(answer(asked).remove(0))),
+        Row { name: "poisoned completion: advisory (6.2.3.2.4.3)", cause: Cause::Answered(|asked| poisoned(answer(asked).remove(0))),
+            uncorrectable: 1 << 12, correctable: ADVISORY, device_status: 0b0001,
+            header: [0x4a00_4001, 0x0000_0004, 0x0300_0000, 0], message: COR },
+        Row { name: "poisoned configuration write: never advisory (2.7.2.2)",
+            cause: Cause::Arrives(poisoned(cfg(Access::Write, EP, 4, 0xf, &[0; 4]))),
             uncorrectable: 1 << 12, correctable: 0, device_status: 0b0010,
-            header: [0x4a00_4001, 0x0000_0004, 0x0300_0000, 0], message: NONFATAL },
+            header: [0x4400_4001, 0x0000_090f, 0x0300_0010, 0], message: NONFATAL },
+        Row { name: "poisoned AtomicOp that is not supported: UR, never advisory (2.7.2.2)",
+            cause: Cause::Arrives(poisoned(fetch_add(BAR2 + 0x400))),
+            uncorrectable: UR, correctable: 0, device_status: 0b1010,
+            header: [0x4c00_4001, 0x0000_0200, 0xf000_0400, 0], message: NONFATAL },
+        Row { name: "poisoned AtomicOp that nobody claims: UR, never advisory (2.7.2.2)",
+            cause: Cause::Arrives(poisoned(fetch_add(0x1000))),
+            uncorrectable: UR, correctable: 0, device_status: 0b1010,
+            header: [0x4c00_4001, 0x0000_0200, 0x0000_1000, 0], message: NONFATAL },
+        Row { name: "malformed goes before ECRC (6.2.3.2.3)", cause: Cause::Arrives(wrong_ecrc(too_long())),
+            uncorrectable: 1 << 18, correctable: 0, device_status: 0b0100,
+            header: [0x6000_8080, 0x0000_00ff, 0x0000_0010, 0x0000_0000], message: FATAL },
         Row { name: "malformed completion: Length and Byte Count differ", cause: Cause::Answered(|asked| {
                 let mut tlp = answer(asked).remove(0);
                 if let Body::Completion(c) = &mut tlp.repr.body { c.byte_count = 8; }

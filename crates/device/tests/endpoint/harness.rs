@@ -7,6 +7,7 @@ use riser_device::*;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
+use tlp::message::MessageCodes;
 use tlp::*;
 
 pub(crate) const HOST: Bdf = Bdf::from_bits(0);
@@ -34,6 +35,8 @@ pub(crate) struct State {
     /// Begins a read as soon as one has ended, for ever.
     pub(crate) rereads: bool,
     pub(crate) bell: Option<Bell>,
+    /// What it takes of messages.
+    pub(crate) messages: MessageCodes,
 }
 
 #[derive(Clone, Default)]
@@ -68,6 +71,10 @@ impl Device for Probe {
 
     fn poll_timeout(&self) -> Option<Time> {
         self.0.borrow().timeout
+    }
+
+    fn messages(&self) -> MessageCodes {
+        self.0.borrow().messages
     }
 
     fn set_bell(&mut self, bell: Bell) {

@@ -3,6 +3,7 @@
 
 use crate::harness::*;
 use riser_device::*;
+use tlp::message::MessageCodes;
 use tlp::*;
 
 const NON_POSTED: usize = 1;
@@ -261,30 +262,79 @@ fn a_lost_token_is_never_answered() {
     assert!(bench.endpoint.waits_for().unwrap().contains("1 requests not answered"));
 }
 
+fn message(code: u8, routing: MessageRouting, id: u16) -> Tlp {
+    let mut header = [0; 8];
+    header[..2].copy_from_slice(&id.to_be_bytes());
+    let tag = Tag::default();
+    // Set_Slot_Power_Limit has data, the others here have none.
+    let length_dw = (code == 0x50).then_some(1);
+    let body = Message { routing, requester: HOST, tag, code, header, length_dw };
+    Tlp::new(Repr::new(Body::Message(body)), Data::Counted(length_dw.map_or(0, |_| 4)))
+}
+
 #[test]
 fn messages_reach_the_function_they_are_for() {
-    let message = |code, routing, id: u16| {
-        let mut header = [0; 8];
-        header[..2].copy_from_slice(&id.to_be_bytes());
-        let tag = Tag::default();
-        // Set_Slot_Power_Limit has data, the others here have none.
-        let length_dw = (code == 0x50).then_some(1);
-        let body = Message { routing, requester: HOST, tag, code, header, length_dw };
-        Tlp::new(Repr::new(Body::Message(body)), Data::Counted(length_dw.map_or(0, |_| 4)))
-    };
     let mut bench = Bench::with_functions(EndpointLimits::default(), 2);
+    let vendor = MessageCodes::of(&[0x7e, 0x7f]);
+    bench.probes.iter().for_each(|probe| probe.0.borrow_mut().messages = vendor);
     bench.handle(message(0x50, MessageRouting::Local, 0)); // Set_Slot_Power_Limit
     bench.handle(message(0x7f, MessageRouting::ById, EP.bits() | 1));
     bench.handle(message(0x7e, MessageRouting::Local, 0));
     bench.handle(message(0x19, MessageRouting::Broadcast, 0)); // PME_Turn_Off
     bench.handle(message(0x00, MessageRouting::Broadcast, 0)); // Unlock, which only legacy endpoints have to do with
-    bench.handle(message(0x7f, MessageRouting::ById, EP.bits() | 2));
+    bench.handle(message(0x7e, MessageRouting::ById, EP.bits() | 2));
     assert_eq!((bench.probes[0].tokens().len(), bench.probes[1].tokens().len()), (1, 1));
     let counters = bench.endpoint.counters();
     assert_eq!((counters.messages_consumed, counters.unsupported_posted), (3, 1));
     assert_eq!(bench.credits()[0], (6, 1));
     let Body::Message(ack) = bench.poll(Class::Posted).unwrap().repr.body else { panic!("PME_TO_Ack") };
     assert_eq!((ack.code, ack.routing, ack.requester), (0x1b, MessageRouting::Gathered, EP));
+}
+
+/// What no function takes is an Unsupported Request and ERR_NONFATAL (`PCIe 5.0 §2.3.1`), but for what everybody may ignore
+/// (§2.2.8.6, §2.2.8.7) and what every endpoint knows. A function that takes a code is handed it, whichever it is.
+#[test]
+fn messages_that_nobody_takes_are_unsupported() {
+    use MessageRouting::{Broadcast, ById, Local, ToRootComplex};
+    let unsupported = [
+        (0x60, Local, "an unknown code"),
+        (0x60, Broadcast, "an unknown code"),
+        (0x7e, Local, "Vendor_Defined Type 0"),
+        (0x7e, ById, "Vendor_Defined Type 0"),
+        (0x30, ToRootComplex, "ERR_COR"),
+        (0x33, ToRootComplex, "ERR_FATAL"),
+        (0x04, ToRootComplex, "Page_Request"),
+        (0x05, ById, "PRG_Response"),
+        (0x01, ById, "Invalidate_Request"),
+        (0x10, Local, "LTR"),
+        (0x12, Local, "OBFF"),
+        (0x53, Local, "PTM_Response"),
+        (0x18, ToRootComplex, "PM_PME"),
+        (0x20, Local, "Assert_INTA"),
+    ];
+    let silent = [0x7f, 0x40, 0x41, 0x43, 0x44, 0x45, 0x47, 0x48, 0x00, 0x14, 0x50];
+    let rows = unsupported.iter().map(|row| (row.0, row.1, true));
+    for (code, routing, refused) in rows.chain(silent.map(|code| (code, Local, false))) {
+        let mut bench = Bench::new(EndpointLimits::default());
+        // Device Control: all reporting enabled, UR among it.
+        bench.write_config(0, DEVICE_CONTROL, 0x293f);
+        bench.handle(message(code, routing, EP.bits()));
+        let sent: Vec<u8> = bench.messages().into_iter().map(|(code, _)| code).collect();
+        assert_eq!(sent, Vec::from_iter(refused.then_some(0x31)), "{code:#x}");
+        assert_eq!(bench.config(AER_STATUS), u32::from(refused) << 20, "{code:#x}");
+        assert!(bench.probe().tokens().is_empty(), "{code:#x}");
+        assert_eq!(bench.endpoint.counters().unsupported_posted, u64::from(refused), "{code:#x}");
+        assert_eq!(bench.credits()[0].0, 1);
+        if !refused && (code & 0xf0 == 0x40 || code == 0x7f) {
+            assert_eq!(bench.endpoint.counters().messages_ignored, 1, "{code:#x}");
+        }
+    }
+    for (code, routing, _) in unsupported {
+        let mut bench = Bench::new(EndpointLimits::default());
+        bench.probe().0.borrow_mut().messages = MessageCodes::of(&[code]);
+        bench.handle(message(code, routing, EP.bits()));
+        assert_eq!((bench.probe().tokens().len(), bench.config(AER_STATUS)), (1, 0), "{code:#x}");
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! TLPs that a bridge makes itself: completions of requests that go no further, and messages. Never decides which.
 
+use tlp::message::SET_SLOT_POWER_LIMIT;
 use tlp::{
     Bdf, Body, Class, Completion, Data, MemoryOp, MemoryRequest, Message, MessageRouting, PayloadPool, Repr,
     Span, Status, Tag, Tlp,
@@ -14,11 +15,6 @@ pub(crate) const DEASSERT_INTA: u8 = 0x24;
 pub(crate) const PME_TURN_OFF: u8 = 0x19;
 /// Message Code of PME_TO_Ack (`PCIe 5.0 §2.2.8.2`).
 pub(crate) const PME_TO_ACK: u8 = 0x1b;
-
-/// Message Code of PTM_Request (`PCIe 5.0 §2.2.8.10`).
-pub(crate) const PTM_REQUEST: u8 = 0x52;
-/// Message Code of Set_Slot_Power_Limit (`PCIe 5.0 §2.2.8.5`).
-pub(crate) const SET_SLOT_POWER_LIMIT: u8 = 0x50;
 
 /// The completion without data of `request`, where one answers it.
 pub(crate) fn completion(request: &Tlp, completer: Bdf, status: Status) -> Option<Tlp> {

@@ -4,7 +4,8 @@
 
 use super::{Bridge, answers};
 use config::{DetectedError, ErrorMessage, ErrorReport, Side, Uncorrectable};
-use tlp::{Bdf, Body, Class, Message, MessageRouting, Status, Tlp};
+use tlp::message::{LTR, PM_ACTIVE_STATE_NAK, SET_SLOT_POWER_LIMIT};
+use tlp::{Bdf, Body, Message, MessageRouting, Status, Tlp};
 
 /// What becomes of a TLP to a link that is down.
 #[must_use]
@@ -39,9 +40,8 @@ impl Bridge {
             return DeadEnd { status: self.contained_status(), is_error: false, message: None };
         }
         let is_error = is_addressed_request(tlp);
-        let advisory = tlp.class() == Class::NonPosted;
         let message = match is_error {
-            true => self.log(Uncorrectable::UnsupportedRequest, advisory, side, tlp),
+            true => self.log(Uncorrectable::UnsupportedRequest, tlp.refusal_is_advisory(), side, tlp),
             false => None,
         };
         DeadEnd { status: Status::UnsupportedRequest, is_error, message }
@@ -65,6 +65,16 @@ impl Bridge {
 
     fn error_message(&self, message: Option<ErrorMessage>) -> Option<Tlp> {
         message.map(|message| answers::message(self.id(), MessageRouting::ToRootComplex, message as u8))
+    }
+
+    /// Whether the bridge takes for itself a message of this code that came in on `side` and goes no further: from above the
+    /// power limit of its slot, and PM_Active_State_Nak, since no port asks for L1; from below LTR, where it is enabled
+    /// (`PCIe 5.0 §6.18`), to no effect. OBFF and PTM are not supported.
+    pub(crate) fn takes_message(&self, side: Side, code: u8) -> bool {
+        match side {
+            Side::Primary => matches!(code, SET_SLOT_POWER_LIMIT | PM_ACTIVE_STATE_NAK),
+            Side::Secondary => code == LTR && self.space.ltr_enable(),
+        }
     }
 
     /// Whether an error message with this code, from the secondary side, goes on to the primary one.

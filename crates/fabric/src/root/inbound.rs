@@ -4,38 +4,28 @@
 use super::peer::Verdict;
 use super::reads::{Action, Job};
 use super::{ROOT_ID, RootComplex};
-use crate::bridge::answers::{DEASSERT_INTA, PTM_REQUEST};
 use crate::queue::{Event, EventQueue, SortedQueue};
 use crate::stages::{Stage, TransactionKind};
 use crate::topology::MSI_WINDOW;
 use config::{Side, Uncorrectable};
 use device::CreditReturn;
-use device::host::{HostInput, HostMessage};
+use device::host::HostInput;
 use tlp::{
-    Body, Data, Duration, Limits, MemoryOp, MemoryRequest, Message, MessageRouting, Mps, Span, Status, TcSet,
-    Time, Tlp, TrafficClass, rules,
+    Body, Data, Duration, Limits, MemoryOp, MemoryRequest, Mps, Span, Status, TcSet, Time, Tlp, TrafficClass,
+    rules,
 };
-
-/// A message that no root port takes: one for others, and a PTM_Request, since none is capable of PTM (`PCIe 5.0 §6.22.2`).
-const fn is_refused(m: &Message) -> bool {
-    use MessageRouting::{Broadcast, ByAddress, ById, Local};
-    match m.routing {
-        ByAddress | ById | Broadcast => true,
-        Local => m.code == PTM_REQUEST,
-        _ => false,
-    }
-}
 
 impl RootComplex {
     /// A TLP has arrived at root port `port`.
     pub(crate) fn handle_tlp(&mut self, port: usize, now: Time, tlp: &Tlp, queue: &mut SortedQueue) {
-        if tlp.repr.td && tlp.ecrc_wrong && self.checks_ecrc(port, tlp) {
-            self.counters.ecrc_errors += 1;
-            return self.discard(port, now, Some(Uncorrectable::Ecrc), tlp, queue);
-        }
+        // In this order where both are so (`PCIe 5.0 §6.2.3.2.3`).
         if rules::check_received(tlp, &limits(self.ports[port].config.mps)).is_err() {
             self.counters.malformed += 1;
             return self.discard(port, now, Some(Uncorrectable::MalformedTlp), tlp, queue);
+        }
+        if tlp.repr.td && tlp.ecrc_wrong && self.checks_ecrc(port, tlp) {
+            self.counters.ecrc_errors += 1;
+            return self.discard(port, now, Some(Uncorrectable::Ecrc), tlp, queue);
         }
         match tlp.repr.body {
             Body::Memory(m) if m.op == MemoryOp::Write => self.write(port, now, &m, tlp, queue),
@@ -60,7 +50,7 @@ impl RootComplex {
 
     /// `tlp` comes to nothing; `error`, where there is one, is logged.
     #[cold]
-    fn discard(
+    pub(super) fn discard(
         &mut self,
         port: usize,
         now: Time,
@@ -103,8 +93,10 @@ impl RootComplex {
             self.counters.unsupported_requests += 1;
             self.log(port, now, (Uncorrectable::UnsupportedRequest, false), Side::Secondary, tlp, queue);
         } else if tlp.repr.ep {
+            // Memory does not get the poison along: what was there before is wrong, and nobody can tell (`PCIe 5.0
+            // §6.2.3.2.4.3`). Nor may an interrupt be made of it (§2.7.2.2).
             self.counters.poisoned += 1;
-            self.log(port, now, (Uncorrectable::PoisonedTlp, true), Side::Secondary, tlp, queue);
+            self.log(port, now, (Uncorrectable::PoisonedTlp, false), Side::Secondary, tlp, queue);
         } else if is_interrupt && !m.span.is_zero_length() {
             self.interrupt(now, tlp, queue);
         } else if !m.span.is_zero_length() {
@@ -178,86 +170,6 @@ impl RootComplex {
         queue.push(at, Event::Host);
     }
 
-    /// Messages that end here go to the host program, but for those that a root port's function hears. None goes from one
-    /// root port to another (`PCIe 5.0 §2.2.8.6` leaves it open).
-    fn message(&mut self, port: usize, now: Time, m: &Message, tlp: &Tlp, queue: &mut SortedQueue) {
-        if self.ports[port].watched && !self.lets_message(port, now, tlp, queue) {
-            return;
-        }
-        self.counters.messages += 1;
-        self.return_credits(port, tlp);
-        let counters = &mut self.counters;
-        if is_refused(m) {
-            counters.unsupported_requests += 1;
-            self.ledger.drop(tlp.account);
-            let error = (Uncorrectable::UnsupportedRequest, false);
-            return self.log(port, now, error, Side::Secondary, tlp, queue);
-        }
-        if tlp.repr.ep {
-            counters.poisoned += 1;
-            self.ledger.drop(tlp.account);
-            return self.log(port, now, (Uncorrectable::PoisonedTlp, true), Side::Secondary, tlp, queue);
-        }
-        self.ledger.close(tlp, Stage::Replay, now);
-        let counters = &mut self.counters;
-        match m.code {
-            0x30 | 0x31 | 0x33 => counters.error_messages += 1,
-            0x18 | 0x1b => counters.power_messages += 1,
-            0x20..=0x27 => counters.legacy_interrupts += 1,
-            0x7e | 0x7f => counters.vendor_messages += 1,
-            _ => {}
-        }
-        if self.ports[port].function.is_some() && self.hears(port, now, m, queue) {
-            return;
-        }
-        let Message { requester, routing, code, header, .. } = *m;
-        let message = HostMessage { requester, routing, code, header, data: tlp.data.clone() };
-        self.tell_host(now + self.profile.root_complex_latency, HostInput::Message(message), queue);
-    }
-
-    /// Whether a message may come in at all: not through a contained port, nor against ACS Source Validation.
-    #[cold]
-    fn lets_message(&mut self, port: usize, now: Time, tlp: &Tlp, queue: &mut SortedQueue) -> bool {
-        let Some(function) = &self.ports[port].function else { return true };
-        let verdict = if function.is_contained() {
-            Verdict::Dropped
-        } else if !function.routes.lets_up(tlp) {
-            Verdict::Refused(port, Uncorrectable::AcsViolation)
-        } else {
-            return true;
-        };
-        self.turn_away(port, now, tlp, verdict, queue);
-        self.discard(port, now, None, tlp, queue);
-        false
-    }
-
-    /// Errors, PMEs and interrupt wires are for the root port's function: the host learns of them by its interrupts and wires.
-    fn hears(&mut self, port: usize, now: Time, m: &Message, queue: &mut SortedQueue) -> bool {
-        let Some(function) = &mut self.ports[port].function else { return false };
-        match m.code {
-            0x30 | 0x31 | 0x33 => {
-                // What triggers containment goes no further (`PCIe 5.0 §6.2.10`).
-                let contains = function.bridge.contains_for(m.code, m.requester);
-                if !contains && function.bridge.forwards_error(m.code) {
-                    function.bridge.root_error(m.code, m.requester);
-                }
-                self.report(port, now, None, queue);
-            }
-            0x18 => {
-                function.bridge.root_pme(m.requester);
-                self.settle(port, now, queue);
-            }
-            0x20..=0x27 => {
-                let bit = 1 << (m.code & 3);
-                let asserted = m.code < DEASSERT_INTA;
-                function.wires = if asserted { function.wires | bit } else { function.wires & !bit };
-                self.tell_wires(port, now, Some(m.requester), queue);
-            }
-            _ => return false,
-        }
-        true
-    }
-
     /// A request that is to be answered takes a place in the memory system, or waits for one and keeps its credits: so
     /// answers that cannot leave hold up their requester, whatever they say.
     fn queue_request(&mut self, port: usize, now: Time, tlp: &Tlp, queue: &mut SortedQueue) {
@@ -326,13 +238,14 @@ impl RootComplex {
         if !self.memory.contains(job.address, job.byte_count as usize) {
             return self.refuse(port, now, tlp, queue);
         }
-        if tlp.repr.ep && write.is_some() {
-            self.counters.poisoned += 1;
-            self.log(port, now, (Uncorrectable::PoisonedTlp, true), Side::Secondary, tlp, queue);
-            return self.answer_refused(port, now, tlp, Status::UnsupportedRequest);
-        }
         if !self.is_mapped(tlp.repr.transaction().0, job.address, job.byte_count) {
             return self.refuse(port, now, tlp, queue);
+        }
+        if tlp.repr.ep && write.is_some() {
+            // Never advisory, though the requester learns of it (`PCIe 5.0 §2.7.2.2`).
+            self.counters.poisoned += 1;
+            self.log(port, now, (Uncorrectable::PoisonedTlp, false), Side::Secondary, tlp, queue);
+            return self.answer_refused(port, now, tlp, Status::UnsupportedRequest);
         }
         self.count(&job);
         self.ports[port].reads_under_way[usize::from(tlp.repr.tc.bits())] += 1;
@@ -410,7 +323,8 @@ impl RootComplex {
     /// Answers a request with UR.
     fn refuse(&mut self, port: usize, now: Time, tlp: &Tlp, queue: &mut SortedQueue) {
         self.counters.unsupported_requests += 1;
-        self.log(port, now, (Uncorrectable::UnsupportedRequest, true), Side::Secondary, tlp, queue);
+        let error = (Uncorrectable::UnsupportedRequest, tlp.refusal_is_advisory());
+        self.log(port, now, error, Side::Secondary, tlp, queue);
         self.answer_refused(port, now, tlp, Status::UnsupportedRequest);
     }
 

@@ -3,7 +3,7 @@
 //!
 //! Each root port behaves like any other owner of a port: TLPs come in, TLPs and credits are polled out. Inside:
 //!
-//! - [`inbound`]: what devices ask of the host: memory reads and writes, interrupts, messages;
+//! - [`inbound`]: what devices ask of the host: memory reads and writes, interrupts; [`messages`]: what they tell it;
 //! - [`modelled`]: the same where the profile describes caches, an IOMMU and more of a host;
 //! - [`reads`]: reads under way in memory, and the completions they become;
 //! - [`requester`]: what the host asks of devices: tags, matching, completion timeout;
@@ -17,6 +17,7 @@ mod function;
 mod inbound;
 mod lanes;
 mod links;
+mod messages;
 mod modelled;
 mod peer;
 mod reads;
@@ -41,6 +42,7 @@ use reads::Reads;
 use requester::Requester;
 use serde::Serialize;
 use std::collections::VecDeque;
+use tlp::message::MessageCodes;
 use tlp::{Bdf, Class, Mps, PayloadPool, Rcb, TcSet, Time, Tlp, TrafficClass};
 
 /// The root complex asks as 00:00.0.
@@ -99,7 +101,7 @@ pub struct RootCounters {
     pub legacy_interrupts: u64,
     /// Vendor_Defined (§2.2.8.6).
     pub vendor_messages: u64,
-    /// Requests that no memory answers: UR.
+    /// Requests that no memory answers, and messages that nobody takes: UR.
     pub unsupported_requests: u64,
     /// TLPs that break a rule of their format, such as more data than Max_Payload_Size: dropped, as
     /// `PCIe 5.0 §2.2.9` and §6.2.3.4 say.
@@ -141,6 +143,8 @@ pub struct RootComplex {
     ports: Vec<RootPort>,
     reads: Reads,
     requester: Requester,
+    /// What the host program takes of messages, beside what every root complex does.
+    program_messages: MessageCodes,
     /// When the memory system takes the next read, the next write, and when the last write is visible.
     read_free_at: Time,
     write_free_at: Time,
@@ -250,6 +254,7 @@ impl RootComplex {
         let has_functions = ports.iter().any(|p| p.function.is_some());
         let mut root = RootComplex {
             requester: Requester::new(&profile, ports.len()),
+            program_messages: messages::FOR_PROGRAM,
             memory_system: MemorySystem::new(&profile, ports.len(), 0),
             profile,
             map: AddressMap,
@@ -450,7 +455,7 @@ impl RootComplex {
                 self.port_of_bus(function.bus())
             }
             HostOutput::Message { toward, message } => self.port_of_message(*toward, message),
-            HostOutput::PrepareCache(_) => None,
+            HostOutput::PrepareCache(_) | HostOutput::TakeMessages(_) => None,
         }
     }
 

@@ -156,8 +156,7 @@ impl RootComplex {
             Refused(by, error) => (by, error),
         };
         let side = if by == port { Side::Secondary } else { Side::Primary };
-        // Advisory where the completion tells the requester (`PCIe 5.0 §6.2.3.2.4.1`).
-        let advisory = tlp.class() == Class::NonPosted && error != Uncorrectable::MalformedTlp;
+        let advisory = tlp.refusal_is_advisory() && error != Uncorrectable::MalformedTlp;
         self.log(by, now, (error, advisory), side, tlp, queue);
         match error {
             Uncorrectable::MalformedTlp => {

@@ -199,6 +199,10 @@ pub(super) fn accept(
             root.prepare_cache(*preparation);
             Ok(None)
         }
+        HostOutput::TakeMessages(codes) => {
+            root.program_messages = root.program_messages.or(*codes);
+            Ok(None)
+        }
         HostOutput::MmioRead { id, address, len, locked } => {
             let expects = if *locked { Expects::Locked(*len) } else { Expects::Bytes(*len) };
             let op = if *locked { MemoryOp::ReadLocked } else { MemoryOp::Read };

@@ -7,10 +7,10 @@ use super::links::link_side;
 use super::route::{Destination, Refusal};
 use super::{Action, Switch};
 use crate::bridge::Held;
-use crate::bridge::answers::{self, PTM_REQUEST, SET_SLOT_POWER_LIMIT};
+use crate::bridge::answers;
 use config::{Effects, Side, Uncorrectable};
 use device::CreditReturn;
-use tlp::message::VENDOR_DEFINED_TYPE_0;
+use tlp::message::{SET_SLOT_POWER_LIMIT, is_ignored};
 use tlp::{Body, Class, ConfigKind, ConfigRequest, Limits, Status, TcSet, Time, Tlp, rules};
 
 /// Where a TLP has arrived, and when: its header, or all of it, and its last symbol.
@@ -44,7 +44,7 @@ impl Switch {
         let destination = self.route(port, tlp);
         // What the same function refuses is that error alone (`PCIe 5.0 §6.2.3.2.3`).
         if tlp.repr.ep && destination.leaves(port) {
-            self.poisoned(arrival, port, tlp);
+            self.poisoned(arrival, port, tlp, true);
         }
         match destination {
             Destination::Port(egress) => self.forward(arrival, port, egress, tlp.clone()),
@@ -92,17 +92,18 @@ impl Switch {
         self.return_credit(port, CreditReturn::of(tlp));
     }
 
-    /// A message for the switch itself. Without effect: LTR, OBFF, and what is of no use here; a Vendor_Defined Type 0 that
-    /// nobody knows is refused (`PCIe 5.0 §2.2.8.6`), and so is a PTM_Request, since no port is capable of PTM (§6.22.2).
+    /// A message for the switch itself: what the port does not take is refused (`PCIe 5.0 §2.3.1`), but for what everybody may
+    /// ignore.
     fn receive(&mut self, arrival: Arrival, port: usize, tlp: &Tlp) {
         let Body::Message(m) = tlp.repr.body else { return self.end(port, tlp) };
-        if m.code == VENDOR_DEFINED_TYPE_0 || m.code == PTM_REQUEST {
+        let taken = self.bridges[port].takes_message(link_side(port), m.code);
+        if !taken && !is_ignored(m.code) {
             return self.refuse(arrival, port, port, Refusal::Unsupported, tlp);
         }
-        if tlp.repr.ep {
+        if taken && tlp.repr.ep {
             // Its data is not to be used (`PCIe 5.0 §2.7.2.2`).
-            self.poisoned(arrival, port, tlp);
-        } else if m.code == SET_SLOT_POWER_LIMIT && port == 0 {
+            self.poisoned(arrival, port, tlp, false);
+        } else if m.code == SET_SLOT_POWER_LIMIT {
             self.bridges[0].capture_slot_power_limit(&tlp.data);
         }
         self.counters.messages += 1;
@@ -130,11 +131,13 @@ impl Switch {
     }
 
     /// Its data is not to be used: it is completed with UR, and is an error as a poisoned TLP alone (`PCIe 5.0 §2.7.2.2`).
+    ///
+    /// To the port that it came through on its way to another, it is one that goes on.
     #[cold]
     fn poisoned_configuration(&mut self, arrival: Arrival, of: usize, tlp: &Tlp) {
-        self.poisoned(arrival, 0, tlp);
+        self.poisoned(arrival, 0, tlp, of != 0);
         if of != 0 {
-            self.log(arrival, of, Uncorrectable::PoisonedTlp, true, tlp);
+            self.log(arrival, of, Uncorrectable::PoisonedTlp, false, tlp);
         }
         self.counters.unsupported_requests += 1;
         let answer = answers::completion(tlp, self.bridges[of].id(), Status::UnsupportedRequest);
@@ -219,9 +222,7 @@ impl Switch {
             Refusal::AcsViolation => self.counters.acs_violations += 1,
             _ => self.counters.unsupported_requests += 1,
         }
-        // Advisory where the completion tells the requester (`PCIe 5.0 §6.2.3.2.4.1`).
-        let advisory = tlp.class() == Class::NonPosted;
-        self.log(arrival, by, error, advisory, tlp);
+        self.log(arrival, by, error, tlp.refusal_is_advisory(), tlp);
         let answer = answers::completion(tlp, self.bridges[by].id(), status);
         self.answer(arrival, port, tlp, answer);
     }
@@ -232,11 +233,12 @@ impl Switch {
         self.end(port, tlp);
     }
 
-    /// A poisoned TLP goes on; who receives it reports it as advisory (`PCIe 5.0 §6.2.3.2.4.3`).
+    /// A poisoned TLP. Where `goes_on` says that it is not for this function, it is reported as advisory
+    /// (`PCIe 5.0 §6.2.3.2.4.2`), and never where it ends here (§2.7.2.2).
     #[cold]
-    fn poisoned(&mut self, arrival: Arrival, port: usize, tlp: &Tlp) {
+    fn poisoned(&mut self, arrival: Arrival, port: usize, tlp: &Tlp, goes_on: bool) {
         self.counters.poisoned += 1;
-        self.log(arrival, port, Uncorrectable::PoisonedTlp, true, tlp);
+        self.log(arrival, port, Uncorrectable::PoisonedTlp, goes_on, tlp);
     }
 
     #[cold]

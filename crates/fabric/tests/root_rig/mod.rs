@@ -58,6 +58,7 @@ pub(crate) fn space(n: u8) -> ConfigSpace {
         port_number: n,
         slot: Some(slot),
         end_end_prefixes: 4,
+        ltr: true,
         ..PcieLayout::port(PortType::RootPort)
     };
     Builder::type1(identity)

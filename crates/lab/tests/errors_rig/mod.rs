@@ -57,6 +57,8 @@ pub(crate) mod at {
     pub(crate) const DMA_WRITE: u64 = 0x108;
     pub(crate) const FETCH_ADD: u64 = 0x110;
     pub(crate) const READ_WITH_PASID: u64 = 0x118;
+    /// Sends a message of this code to the root complex.
+    pub(crate) const MESSAGE: u64 = 0x128;
     /// So many ns without a look at requests.
     pub(crate) const BUSY: u64 = 0x120;
     /// A read of it is aborted.
@@ -98,6 +100,7 @@ async fn dma(io: Io, what: u64, address: u64, log: Log) {
     let done: Result<String, DmaError> = match what {
         at::DMA_READ => io.dma_read(address, 4).await.map(|_| "read".into()),
         at::DMA_WRITE => io.dma_write(address, [1u8; 4]).await.map(|()| "sent".into()),
+        at::MESSAGE => io.message(address as u8, []).await.map(|()| "sent".into()),
         at::FETCH_ADD => io.fetch_add(address, 1u32).await.map(|_| "added".into()),
         _ => {
             let options = DmaOptions::default().with_pasid(0x77);
@@ -293,6 +296,15 @@ impl Lab {
     pub(crate) async fn host_read(&self, address: u64) -> String {
         match self.cpu.read_u32(address).await {
             Ok(value) => format!("{value:#x}"),
+            Err(HostError::Completion(error)) => format!("{error:?}"),
+            Err(error) => format!("{error:?}"),
+        }
+    }
+
+    /// A write by the host of register 3 of a function, which has no effect: the error, or nothing.
+    pub(crate) async fn host_writes_register(&self, function: Bdf) -> String {
+        match self.cpu.config_write(function, 3, 0xf, 0).await {
+            Ok(()) => String::new(),
             Err(HostError::Completion(error)) => format!("{error:?}"),
             Err(error) => format!("{error:?}"),
         }

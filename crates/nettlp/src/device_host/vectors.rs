@@ -7,6 +7,7 @@ use device::shared::Bell;
 use device::{Device, DmaOptions, DmaWrite, Input, Output, Ready, Token};
 use std::cell::RefCell;
 use std::rc::Rc;
+use tlp::message::MessageCodes;
 use tlp::{Class, Data, PayloadPool, Time};
 
 /// The MSI-X table of the adapter's host, as messaging told it. Clones are handles on the same.
@@ -90,6 +91,10 @@ impl Device for Interrupts {
 
     fn poll_timeout(&self) -> Option<Time> {
         self.device.poll_timeout()
+    }
+
+    fn messages(&self) -> MessageCodes {
+        self.device.messages()
     }
 
     fn set_bell(&mut self, bell: Bell) {

@@ -9,7 +9,6 @@ use crate::Effects;
 use crate::register::{Field, Structure, Word};
 
 const NO_ASPM: &str = "links have no low-power states here";
-const NO_LTR: &str = "LTR messages are sent as devices like, and end at the first port above, to no effect";
 const SAME_ATTRIBUTES: &str = "completions have the attributes of their requests";
 const NO_TRAINING: &str = "how links train is not modelled";
 const ANY_CUT: &str = "tells an endpoint where its root port cuts completions, which it takes cut anywhere; root ports have it HwInit";
@@ -268,8 +267,12 @@ const DEVICE_CONTROL_2: Word = Word {
         control(dc2::IDO_REQUEST, "IDO Request Enable", "requests may have the attribute"),
         Field::inert(dc2::IDO_COMPLETION, "IDO Completion Enable", SAME_ATTRIBUTES)
             .tells(Effects::DEVICE_CONTROL),
-        Field::inert(dc2::LTR_ENABLE, "LTR Mechanism Enable", NO_LTR)
-            .tells(Effects::DEVICE_CONTROL.union(Effects::LTR)),
+        Field::rw(
+            dc2::LTR_ENABLE,
+            "LTR Mechanism Enable",
+            "a port takes LTR messages from below, to no effect",
+        )
+        .tells(Effects::DEVICE_CONTROL.union(Effects::LTR)),
         Field::ro(1 << 11, "Emergency Power Reduction Request"),
         control(dc2::TEN_BIT_TAG, "10-Bit Tag Requester Enable", "10-bit tags"),
         Field::ro(0b11 << 13, "OBFF Enable"),

@@ -5,7 +5,7 @@
 use super::{Answering, Function, MAX_REFUSED_PER_POLL};
 use crate::endpoint::Shared;
 use crate::endpoint::answers::{Answer, without_data};
-use crate::endpoint::errors::LoggedTlp;
+use crate::endpoint::errors::Refused;
 use crate::endpoint::requests::{Question, Reply};
 use crate::seam::{CompletionError, Output, Token};
 use config::Uncorrectable;
@@ -68,9 +68,9 @@ impl Function {
             Ok(_) => {
                 shared.counters.bad_answers += 1;
                 let error = CompletionError::CompleterAbort;
-                Answering::Tlp(self.refusal(shared, &question, error, question.logged()))
+                Answering::Tlp(self.refusal(shared, &question, error, question.refused()))
             }
-            Err(error) => Answering::Tlp(self.refusal(shared, &question, error, question.logged())),
+            Err(error) => Answering::Tlp(self.refusal(shared, &question, error, question.refused())),
         };
         let at_once = self.goes_at_once(question.tc, room) && !self.answers.holds(question.tc);
         self.answers.accept(shared.stamp(), question.tc, answer, at_once);
@@ -122,8 +122,9 @@ impl Function {
         shared: &mut Shared,
         question: &Question,
         error: CompletionError,
-        logged: LoggedTlp,
+        refused: Refused,
     ) -> Tlp {
+        let Refused { tlp, advisory } = refused;
         match error {
             CompletionError::Retry if question.reply == Reply::NothingOrRetry => {
                 shared.counters.deferred_writes += 1;
@@ -131,13 +132,13 @@ impl Function {
             }
             CompletionError::UnsupportedRequest => {
                 shared.counters.unsupported_requests += 1;
-                self.log(shared, Uncorrectable::UnsupportedRequest, true, logged);
+                self.log(shared, Uncorrectable::UnsupportedRequest, advisory, tlp);
                 without_data(self.id(shared), question, Status::UnsupportedRequest)
             }
             CompletionError::CompleterAbort | CompletionError::Retry => {
                 shared.counters.completer_aborts += 1;
                 self.config.set_status(config::header::status::SIGNALED_TARGET_ABORT);
-                self.log(shared, Uncorrectable::CompleterAbort, true, logged);
+                self.log(shared, Uncorrectable::CompleterAbort, advisory, tlp);
                 without_data(self.id(shared), question, Status::CompleterAbort)
             }
         }

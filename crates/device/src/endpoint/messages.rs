@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Messages that arrive (`PCIe 5.0 §2.2.8`): the few that every endpoint has to know, which it deals with itself, and those
+//! that a device says it takes. Sends nothing: what is to be sent is queued.
+
+use super::Endpoint;
+use super::inbound::{Drop, credit_of};
+use crate::seam::RequestOp;
+use tlp::message::{PM_ACTIVE_STATE_NAK, SET_SLOT_POWER_LIMIT, is_ignored};
+use tlp::{Bdf, Data, Message, MessageRouting, Time, Tlp};
+
+/// Message Codes: Unlock (`PCIe 5.0 §2.2.8.4`), PME_Turn_Off (§2.2.8.2).
+const UNLOCK: u8 = 0x00;
+const PME_TURN_OFF: u8 = 0x19;
+
+/// Who takes a message.
+enum Taker {
+    Function(usize),
+    /// Nobody, and that is no error.
+    Nobody,
+    /// Nobody: an error of this function, or of none.
+    Refused(Option<usize>),
+}
+
+impl Endpoint {
+    pub(super) fn message(&mut self, now: Time, tlp: Tlp, message: &Message) {
+        let credit = credit_of(&tlp);
+        let dw = usize::from(message.length_dw.unwrap_or(0));
+        let mps = self.functions[0].settings.mps.bytes() as usize;
+        if tlp.data.len() != dw * 4 || dw * 4 > mps {
+            return self.drop_request(None, &tlp, Drop::Malformed);
+        }
+        let index = match self.taker(message) {
+            Taker::Function(index) => index,
+            Taker::Nobody => {
+                self.shared.counters.messages_ignored += 1;
+                return self.shared.requests.give_back(credit);
+            }
+            Taker::Refused(index) => return self.drop_request(index, &tlp, Drop::Unsupported),
+        };
+        if tlp.repr.ep {
+            return self.drop_request(Some(index), &tlp, Drop::Poisoned);
+        }
+        if self.consumes(index, message, &tlp.data) {
+            self.shared.counters.messages_consumed += 1;
+            return self.shared.requests.give_back(credit);
+        }
+        let Message { requester, routing, code, header, .. } = *message;
+        let op = RequestOp::Message { requester, routing, code, header, data: tlp.data };
+        self.hand_on_posted(now, index, credit, &tlp.repr, op);
+    }
+
+    /// The function that a message is for: where it is routed by ID that one, else the first that takes its code. What is not
+    /// taken is an Unsupported Request (`PCIe 5.0 §2.3.1`), of all functions where it was for none in particular (§6.2.4).
+    fn taker(&self, message: &Message) -> Taker {
+        let takes = |index: &usize| self.takes(*index, message.code);
+        let addressed = (message.routing == MessageRouting::ById)
+            .then(|| Bdf::from_bits(u16::from_be_bytes([message.header[0], message.header[1]])));
+        let index = match addressed {
+            Some(id) => self.function_of(id),
+            None => (0..self.functions.len()).find(takes),
+        };
+        match index.filter(takes) {
+            Some(index) => Taker::Function(index),
+            None if is_ignored(message.code) => Taker::Nobody,
+            None => Taker::Refused(index),
+        }
+    }
+
+    /// Whether a function takes messages of `code`: each has to know what the power management and locks of the hierarchy say,
+    /// of the rest its device says what it takes.
+    fn takes(&self, index: usize, code: u8) -> bool {
+        matches!(code, UNLOCK | PM_ACTIVE_STATE_NAK | PME_TURN_OFF | SET_SLOT_POWER_LIMIT)
+            || self.functions[index].device.messages().contains(code)
+    }
+
+    /// Messages that are not for the device: PME_Turn_Off, which is acknowledged (`PCIe 5.0 §5.3.3.2.1`); Unlock, which only
+    /// a legacy endpoint has to do with (§6.5.6); PM_Active_State_Nak, since no endpoint asks for L1.
+    fn consumes(&mut self, index: usize, message: &Message, data: &Data) -> bool {
+        match message.code {
+            SET_SLOT_POWER_LIMIT => {
+                self.capture_slot_power_limit(data);
+                true
+            }
+            UNLOCK => !self.functions[index].settings.legacy,
+            PM_ACTIVE_STATE_NAK => true,
+            PME_TURN_OFF => {
+                self.shared.queue_turn_off_ack();
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// All functions capture it: bits 7:0 are the value, 9:8 the scale (`PCIe 5.0 §2.2.8.5`).
+    fn capture_slot_power_limit(&mut self, data: &Data) {
+        let Some(&[value, scale, ..]) = data.bytes() else { return };
+        for function in &mut self.functions {
+            function.config.set_slot_power_limit(value, scale & 0b11);
+        }
+    }
+}

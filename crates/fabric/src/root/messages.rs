@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Messages that reach a root port: for its function, for the host program, or for nobody (`PCIe 5.0 §2.2.8`). None goes from
+//! one root port to another (§2.2.8.6 leaves it open).
+
+use super::RootComplex;
+use super::peer::Verdict;
+use crate::bridge::answers::DEASSERT_INTA;
+use crate::queue::SortedQueue;
+use crate::stages::Stage;
+use config::{Side, Uncorrectable};
+use device::host::{HostInput, HostMessage};
+use tlp::message::{MessageCodes, VENDOR_DEFINED_TYPE_1, is_ignored};
+use tlp::{Message, MessageRouting, Time, Tlp};
+
+/// What every root complex takes (`PCIe 5.0 Table F-1`): PM_PME, PME_TO_Ack, interrupt wires, errors.
+const TAKEN: MessageCodes =
+    MessageCodes::of(&[0x18, 0x1b, 0x20, 0x21, 0x22, 0x23, 0x24, 0x25, 0x26, 0x27, 0x30, 0x31, 0x33]);
+
+/// What else the host program is told of, as long as it does not ask for more.
+pub(super) const FOR_PROGRAM: MessageCodes = MessageCodes::of(&[VENDOR_DEFINED_TYPE_1]);
+
+impl RootComplex {
+    /// Messages that end here go to the host program, but for those that a root port's function hears.
+    pub(super) fn message(
+        &mut self,
+        port: usize,
+        now: Time,
+        m: &Message,
+        tlp: &Tlp,
+        queue: &mut SortedQueue,
+    ) {
+        if self.ports[port].watched && !self.lets_message(port, now, tlp, queue) {
+            return;
+        }
+        self.counters.messages += 1;
+        let for_program = TAKEN.or(self.program_messages).contains(m.code);
+        let ends_here = !matches!(
+            m.routing,
+            MessageRouting::ByAddress | MessageRouting::ById | MessageRouting::Broadcast
+        );
+        if !ends_here || !(for_program || self.is_taken(port, m.code)) {
+            return self.refuse_message(port, now, m, tlp, queue);
+        }
+        if tlp.repr.ep {
+            // Its data is not to be used (`PCIe 5.0 §2.7.2.2`).
+            self.counters.poisoned += 1;
+            return self.discard(port, now, Some(Uncorrectable::PoisonedTlp), tlp, queue);
+        }
+        self.return_credits(port, tlp);
+        self.ledger.close(tlp, Stage::Replay, now);
+        let counters = &mut self.counters;
+        match m.code {
+            0x30 | 0x31 | 0x33 => counters.error_messages += 1,
+            0x18 | 0x1b => counters.power_messages += 1,
+            0x20..=0x27 => counters.legacy_interrupts += 1,
+            0x7e | 0x7f => counters.vendor_messages += 1,
+            _ => {}
+        }
+        if !for_program || self.ports[port].function.is_some() && self.hears(port, now, m, queue) {
+            return;
+        }
+        let Message { requester, routing, code, header, .. } = *m;
+        let message = HostMessage { requester, routing, code, header, data: tlp.data.clone() };
+        self.tell_host(now + self.profile.root_complex_latency, HostInput::Message(message), queue);
+    }
+
+    /// Whether the function of `port` takes messages of `code`.
+    fn is_taken(&self, port: usize, code: u8) -> bool {
+        let function = self.ports[port].function.as_ref();
+        function.is_some_and(|function| function.bridge.takes_message(Side::Secondary, code))
+    }
+
+    /// Nobody takes it: an Unsupported Request, but for what everybody may ignore (`PCIe 5.0 §2.3.1`).
+    fn refuse_message(&mut self, port: usize, now: Time, m: &Message, tlp: &Tlp, queue: &mut SortedQueue) {
+        let error = (!is_ignored(m.code)).then_some(Uncorrectable::UnsupportedRequest);
+        self.counters.unsupported_requests += u64::from(error.is_some());
+        self.discard(port, now, error, tlp, queue);
+    }
+
+    /// Whether a message may come in at all: not through a contained port, nor against ACS Source Validation.
+    #[cold]
+    fn lets_message(&mut self, port: usize, now: Time, tlp: &Tlp, queue: &mut SortedQueue) -> bool {
+        let Some(function) = &self.ports[port].function else { return true };
+        let verdict = if function.is_contained() {
+            Verdict::Dropped
+        } else if !function.routes.lets_up(tlp) {
+            Verdict::Refused(port, Uncorrectable::AcsViolation)
+        } else {
+            return true;
+        };
+        self.turn_away(port, now, tlp, verdict, queue);
+        self.discard(port, now, None, tlp, queue);
+        false
+    }
+
+    /// Errors, PMEs and interrupt wires are for the root port's function: the host learns of them by its interrupts and wires.
+    fn hears(&mut self, port: usize, now: Time, m: &Message, queue: &mut SortedQueue) -> bool {
+        let Some(function) = &mut self.ports[port].function else { return false };
+        match m.code {
+            0x30 | 0x31 | 0x33 => {
+                // What triggers containment goes no further (`PCIe 5.0 §6.2.10`).
+                let contains = function.bridge.contains_for(m.code, m.requester);
+                if !contains && function.bridge.forwards_error(m.code) {
+                    function.bridge.root_error(m.code, m.requester);
+                }
+                self.report(port, now, None, queue);
+            }
+            0x18 => {
+                function.bridge.root_pme(m.requester);
+                self.settle(port, now, queue);
+            }
+            0x20..=0x27 => {
+                let bit = 1 << (m.code & 3);
+                let asserted = m.code < DEASSERT_INTA;
+                function.wires = if asserted { function.wires | bit } else { function.wires & !bit };
+                self.tell_wires(port, now, Some(m.requester), queue);
+            }
+            _ => return false,
+        }
+        true
+    }
+}
