@@ -12,6 +12,7 @@ use link::Counters;
 use model::{Addressing, Dllps, Measured, Params, Transfer};
 use serde::Serialize;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tlp::Mrrs;
 
 /// What one test of one size has shown.
@@ -99,14 +100,36 @@ impl Plan {
         self.measure_lab(&LabFile { lab: self.lab(test, size), base: ".".into() }, test, size)
     }
 
+    /// As [`measure`](Self::measure); `None` soon after `cancel` was set.
+    ///
+    /// # Errors
+    /// As [`measure`](Self::measure).
+    pub fn measure_unless(
+        &self,
+        cancel: &AtomicBool,
+        test: Test,
+        size: u32,
+    ) -> Result<Option<Row>, RowError> {
+        let file = LabFile { lab: self.lab(test, size), base: ".".into() };
+        match self.row(&file, cancel, test, size) {
+            Err(_) if cancel.load(Ordering::Relaxed) => Ok(None),
+            row => row.map(Some),
+        }
+    }
+
     /// The same in a lab that is there already: its first slot holds the benchmark device, set to `test` and `size`; of
     /// the plan, host, link, offset and memory are what closed forms are told of it.
     pub(crate) fn measure_lab(&self, file: &LabFile, test: Test, size: u32) -> Result<Row, RowError> {
+        self.row(file, &AtomicBool::new(false), test, size)
+    }
+
+    /// An error, soon after `cancel` was set.
+    fn row(&self, file: &LabFile, cancel: &AtomicBool, test: Test, size: u32) -> Result<Row, RowError> {
         let fail = |why: String| RowError { test, size, why };
         let mut assembly = lab::build(file).map_err(fail)?;
         let results =
             assembly.bench_results().ok_or_else(|| fail("the lab has no benchmark device".into()))?;
-        let counted = run(&mut assembly.fabric, &results).map_err(fail)?;
+        let counted = run(&mut assembly.fabric, &results, cancel).map_err(fail)?;
         let taken = results.take();
         let bandwidth = match test.is_latency() {
             true => None,
@@ -254,10 +277,10 @@ impl Counted {
     }
 }
 
-fn run(fabric: &mut Fabric, results: &ResultsHandle) -> Result<Counted, String> {
-    let start = until(fabric, results, Phase::Measuring)?;
+fn run(fabric: &mut Fabric, results: &ResultsHandle, cancel: &AtomicBool) -> Result<Counted, String> {
+    let start = until(fabric, results, cancel, Phase::Measuring)?;
     fabric.clear_breakdowns();
-    let end = until(fabric, results, Phase::Done)?;
+    let end = until(fabric, results, cancel, Phase::Done)?;
     let delta = |i: usize| DirectionDelta::between(&start[i], &end[i]);
     let counted = Counted { up: delta(0), down: delta(1), transactions: transactions(fabric, 0) };
     match fabric.run(Limits::default()) {
@@ -267,8 +290,16 @@ fn run(fabric: &mut Fabric, results: &ResultsHandle) -> Result<Counted, String> 
 }
 
 /// Runs until the device has come to `phase`; the counters of both directions then, upstream first.
-fn until(fabric: &mut Fabric, results: &ResultsHandle, phase: Phase) -> Result<[Counters; 2], String> {
+fn until(
+    fabric: &mut Fabric,
+    results: &ResultsHandle,
+    cancel: &AtomicBool,
+    phase: Phase,
+) -> Result<[Counters; 2], String> {
     while results.phase() < phase {
+        if cancel.load(Ordering::Relaxed) {
+            return Err("cancelled".into());
+        }
         match fabric.run(Limits { events: SLICE, ..Limits::default() }) {
             Stop::Paused => {}
             Stop::Finished => break,

@@ -8,6 +8,8 @@ use std::process::ExitCode;
 
 const RUN_FAILED: u8 = 1;
 const WRONG_USAGE: u8 = 2;
+/// As the shell has it: 128 and the number of SIGINT.
+pub(crate) const INTERRUPTED: u8 = 130;
 
 /// Why a command did not do what was asked.
 #[derive(Debug)]
@@ -16,6 +18,8 @@ pub(crate) enum Failure {
     Usage(String),
     /// The run failed; exit status 1.
     Run(String),
+    /// Ctrl-C has come before the end: what was done by then; exit status 130.
+    Interrupted(String),
     /// Whoever read the output has left (`riser ... | head`): the end, but no failure.
     ReaderLeft,
 }
@@ -42,6 +46,7 @@ pub(crate) fn status(result: Result<(), Failure>) -> ExitCode {
     match result {
         Ok(()) | Err(Failure::ReaderLeft) => ExitCode::SUCCESS,
         Err(Failure::Run(why)) => say(&why, RUN_FAILED),
+        Err(Failure::Interrupted(done)) => say(&done, INTERRUPTED),
         Err(Failure::Usage(why)) => say(&why, WRONG_USAGE),
     }
 }

@@ -5,14 +5,16 @@
 //!
 //! - [`commands`]: one file per command; a new one is three lines in its `mod.rs`.
 //! - [`mod@interrupt`], Ctrl-C.
-//! - [`output`]: tables and JSON on standard output.
+//! - [`input`]: files that are read. - [`outputs`]: files that are written. - [`output`]: tables and JSON on standard output.
 //! - [`progress`]: what is shown meanwhile.
 //! - [`failure`]: what goes to standard error, and the exit status.
 
 mod commands;
 mod failure;
+mod input;
 mod interrupt;
 mod output;
+mod outputs;
 mod progress;
 
 use clap::Parser;
@@ -32,7 +34,7 @@ Examples:
   riser trace ping.pcapng
   riser bench --suite LAT_RD BW_WR --gen 4 --lanes 16
 
-Exit status: 0 done, 1 the run failed, 2 wrong usage.";
+Exit status: 0 done, 1 the run failed, 2 wrong usage, 130 interrupted (Ctrl-C).";
 
 fn main() -> ExitCode {
     match Cli::try_parse() {

@@ -1,21 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Tables and JSON on standard output. Every write can fail, so that a closed pipe ends a command quietly; `println!`,
-//! which panics there, is never used.
+//! Tables and JSON on standard output, or on standard error where a file goes to standard output. Every write can fail, so
+//! that a closed pipe ends a command quietly; `println!`, which panics there, is never used.
 
 use crate::failure::Failure;
 use serde::Serialize;
+use std::fs::File;
 use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// That standard output belongs to a file that the command writes.
+static DIVERTED: AtomicBool = AtomicBool::new(false);
+
+/// From now on reports go to standard error.
+pub(crate) fn divert() {
+    DIVERTED.store(true, Ordering::Relaxed);
+}
+
+/// Where reports go.
+pub(crate) fn stream() -> Box<dyn Write> {
+    match DIVERTED.load(Ordering::Relaxed) {
+        true => Box::new(io::stderr().lock()),
+        false => Box::new(io::stdout().lock()),
+    }
+}
+
+/// Standard output as a file, for what is no report.
+pub(crate) fn standard() -> io::Result<File> {
+    io::stdout().as_fd().try_clone_to_owned().map(File::from)
+}
 
 /// One JSON object, readable, and a line's end.
 pub(crate) fn json(value: &impl Serialize) -> Result<(), Failure> {
-    let mut out = io::stdout().lock();
-    serde_json::to_writer_pretty(&mut out, value).map_err(io::Error::from)?;
-    Ok(writeln!(out)?)
+    // Whole, since standard error has no buffer.
+    text(&serde_json::to_string_pretty(value).map_err(io::Error::from)?)
 }
 
 /// Text, and a line's end.
 pub(crate) fn text(text: &str) -> Result<(), Failure> {
-    Ok(writeln!(io::stdout().lock(), "{text}")?)
+    Ok(writeln!(stream(), "{text}")?)
 }
 
 /// A table of numbers.

@@ -253,7 +253,6 @@ fn what_cannot_be_served_is_named() {
         (&["--memory", "zero:1M", "--listen", "fe80::1", allow[0], allow[1]], 2, "link-local"),
         (&["--memory", "zero:1M", "--listen", "::1", allow[0], allow[1]], 2, "peers with IPv6 addresses"),
         (&["--memory", "zero:1M", "--allow", "::1,all,r"], 2, "peers with IPv4 addresses"),
-        (&["l.toml", "--capture", "no/x", "--record", "no/x", allow[0], allow[1]], 2, "two different files"),
         (&["--memory", "no/such/image", allow[0], allow[1]], 1, "no/such/image"),
         (&["--memory", "zero:1M", "--key", "no/such/key", allow[0], allow[1]], 1, "no/such/key"),
         (&["--memory", "zero:1M", "--listen", "192.0.2.1", allow[0], allow[1]], 1, "192.0.2.1"),

@@ -86,7 +86,7 @@ fn ctrl_c_leaves_what_is_complete_and_the_next_run_goes_on() {
     let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     assert!(killed.success());
     let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(130), "{}", said(&output));
     assert!(
         said(&output).contains("experiments left: the same command goes on with them"),
         "{}",

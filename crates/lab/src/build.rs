@@ -241,11 +241,18 @@ impl Assembly {
         handle
     }
 
+    /// Transfers done so far, and those to be done in all, of the devices that know; `None` where none does.
+    #[must_use]
+    pub fn transfers(&self) -> Option<(u64, u64)> {
+        let known = self.slots.iter().filter_map(|slot| slot.instrument.transfers());
+        known.reduce(|(done, all), (more, of)| (done + more, all + of))
+    }
+
     /// What the first benchmark device measures.
     #[must_use]
     pub fn bench_results(&self) -> Option<ResultsHandle> {
         self.slots.iter().find_map(|s| match &s.instrument {
-            Instrument::Bench(results) => Some(results.clone()),
+            Instrument::Bench(results, _) => Some(results.clone()),
             _ => None,
         })
     }

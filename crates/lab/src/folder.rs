@@ -2,7 +2,7 @@
 //! The folder that a lab's relative paths start from, or what was kept of it: the files that a lab names, whole, under the
 //! names that it gives them. Never writes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -21,6 +21,7 @@ pub type KeptFiles = BTreeMap<String, Vec<u8>>;
 pub struct Folder {
     path: PathBuf,
     source: Source,
+    named: Arc<Mutex<BTreeSet<String>>>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -42,7 +43,7 @@ impl From<&str> for Folder {
 
 impl From<PathBuf> for Folder {
     fn from(path: PathBuf) -> Folder {
-        Folder { path, source: Source::Disk }
+        Folder { path, ..Folder::default() }
     }
 }
 
@@ -68,13 +69,24 @@ impl Folder {
     /// What was kept of the folder at `path`, in place of it: what is not among `files` is not there.
     #[must_use]
     pub fn of_kept(path: &Path, files: KeptFiles) -> Folder {
-        Folder { path: path.to_owned(), source: Source::Kept(Arc::new(files)) }
+        Folder { path: path.to_owned(), source: Source::Kept(Arc::new(files)), ..Folder::default() }
     }
 
     /// Its path, for messages.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The files that were asked for so far, by clones too: what a lab reads.
+    #[must_use]
+    pub fn named(&self) -> Vec<PathBuf> {
+        let named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
+        named.iter().map(|name| self.path.join(name)).collect()
+    }
+
+    fn note(&self, name: &str) {
+        self.named.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned());
     }
 
     /// What was read so far, of one that keeps it; nothing of others.
@@ -92,6 +104,7 @@ impl Folder {
     /// # Errors
     /// Those of the file system; where files are kept, also that there are too many or too large ones.
     pub fn open(&self, name: &str) -> io::Result<Box<dyn Read>> {
+        self.note(name);
         match &self.source {
             Source::Disk => Ok(Box::new(File::open(self.path.join(name))?)),
             _ => Ok(Box::new(io::Cursor::new(self.read(name, MAX_KEPT_BYTES as u64)?))),
@@ -103,6 +116,7 @@ impl Folder {
     /// # Errors
     /// As [`open`](Self::open), and where it is no file, or one of more than `most` bytes.
     pub fn read(&self, name: &str, most: u64) -> io::Result<Vec<u8>> {
+        self.note(name);
         let bytes = match &self.source {
             Source::Disk => return read_file(&self.path.join(name), most),
             Source::Keeping(files) => {
@@ -168,6 +182,11 @@ mod tests {
         fs::write(path.join("long"), b"sixsix").unwrap();
         assert_eq!(text(&disk, "long"), Err("it is no file of at most 5 bytes".into()));
         assert_eq!(text(&disk, "."), Err("it is no file of at most 5 bytes".into()));
+        let names = |folder: &Folder| folder.clone().named();
+        assert_eq!(
+            (names(&keeping), names(&disk)),
+            (vec![path.join("a")], [".", "a", "long"].map(|n| path.join(n)).to_vec())
+        );
         let kept = Folder::of_kept(&path, keeping.kept());
         fs::remove_dir_all(&path).unwrap();
         assert_eq!(text(&kept, "a"), Ok(b"first".to_vec()));

@@ -69,9 +69,11 @@ impl Plugged {
 pub(crate) enum Instrument {
     None,
     Nic(Shared<Counters>, PingReport),
-    Bench(pcie_bench::ResultsHandle),
+    /// With how many transfers it makes, the warm-up among them.
+    Bench(pcie_bench::ResultsHandle, u64),
     Counter(Shared<counter::Report>),
-    Traffic(Shared<traffic::Report>),
+    /// With how many requests its flows make.
+    Traffic(Shared<traffic::Report>, u64),
     Replay(Shared<replay::Report>),
     Disk(Shared<devices::disk::Report>),
     Mmio(Shared<devices::mmio::Report>),
@@ -220,12 +222,13 @@ fn plug_traffic(
         flows: flows.iter().map(|f| flow(site, f, limits)).collect::<Result<_, String>>()?,
         done_vector: Some(vector),
     };
+    let all = settings.flows.iter().map(|flow| flow.count).sum();
     let report = Shared::default();
     let (pool, told) = (site.payloads.clone(), report.clone());
     let make = move || traffic::Traffic::new(&settings, &pool, &told);
     let first = Box::new(make().map_err(|e| e.to_string())?);
     let again = Box::new(move || Some(Box::new(make().ok()?) as Box<dyn TlpPort>));
-    Ok(Plugged::raw(RawDevice { first, again }, vector, Instrument::Traffic(report)))
+    Ok(Plugged::raw(RawDevice { first, again }, vector, Instrument::Traffic(report, all)))
 }
 
 fn plug_replay(
@@ -357,11 +360,12 @@ fn plug_bench(
         costs: card.costs(),
         seed: file.lab.seed,
     };
+    let all = own.warm_up + own.transfers;
     let results = pcie_bench::ResultsHandle::new();
     let window = pcie_bench::Window { seed: own.seed, ..bench_window(&settings) };
     let function = pcie_bench::function(own, layout, payloads, &results).map_err(|e| e.to_string())?;
     let driver: Driver = Box::new(move |cpu, found| Box::pin(pcie_bench::driver(cpu, found, window)));
-    Ok(Plugged::function(function, driver, Instrument::Bench(results)))
+    Ok(Plugged::function(function, driver, Instrument::Bench(results, all)))
 }
 
 impl Instrument {
@@ -370,9 +374,9 @@ impl Instrument {
         match self {
             Instrument::None => Map::new(),
             Instrument::Nic(counters, report) => nic_results(&counters.get(), &report.get()),
-            Instrument::Bench(results) => bench_results(&results.get()),
+            Instrument::Bench(results, _) => bench_results(&results.get()),
             Instrument::Counter(report) => counter_results(&report.get()),
-            Instrument::Traffic(report) => traffic_results(&report.get()),
+            Instrument::Traffic(report, _) => traffic_results(&report.get()),
             Instrument::Replay(report) => crate::replay::results(&report.get()),
             Instrument::Disk(report) => paper_models::disk_results(&report.get()),
             Instrument::Mmio(report) => paper_models::mmio_results(&report.get()),
@@ -380,6 +384,17 @@ impl Instrument {
             Instrument::DmaEngine(report) => vf_models::results(&report.get()),
             Instrument::PacketNic(report, bytes) => nic_models::results(&report.get(), *bytes),
             Instrument::Nettlp(slot) => slot.results(),
+        }
+    }
+}
+
+impl Instrument {
+    /// Transfers done, and those that the device makes in all, where it knows.
+    pub(crate) fn transfers(&self) -> Option<(u64, u64)> {
+        match self {
+            Instrument::Bench(results, all) => Some((results.get().ended.min(*all), *all)),
+            Instrument::Traffic(report, all) => Some((report.get().flows.iter().map(|f| f.sent).sum(), *all)),
+            _ => None,
         }
     }
 }

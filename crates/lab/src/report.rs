@@ -16,7 +16,7 @@ pub struct Report {
     pub lab: String,
     /// The seed.
     pub seed: u64,
-    /// `finished`, `failed`, `time-limit` or `no-progress`.
+    /// `finished`, `failed`, `time-limit`, `no-progress`, or `paused` where the run may go on.
     pub outcome: &'static str,
     /// Why it failed or made no progress; a line each.
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -64,16 +64,14 @@ pub struct CaptureTap<W: Write> {
 
 impl<W: Write> State<W> {
     fn write(&mut self, time: Time, interface: InterfaceId, direction: Direction, frame: &Frame, mark: Mark) {
-        let Some(writer) = &mut self.writer else { return };
+        let Some(writer) = self.writer.as_mut().filter(|_| self.error.is_none()) else { return };
         let result = match frame {
             Frame::Tlp { tlp, .. } => {
                 writer.write_tlp_marked(interface, time, tlp, origin(direction, tlp.class()), mark)
             }
             Frame::Dllp(dllp) => writer.write_dllp_marked(interface, time, dllp, mark),
         };
-        if let Err(e) = result {
-            self.error.get_or_insert(e);
-        }
+        self.error = result.err();
     }
 
     /// Writes what has left by `now`.
@@ -114,6 +112,8 @@ impl<W: Write> CaptureTap<W> {
             let mut tap = |way: Way| writer.tap_with_speed(n as u16, way, &text(way), *speed_bps);
             interfaces.push([tap(Way::Downstream)?, tap(Way::Upstream)?]);
         }
+        // What is cut from now on is a capture, if an empty one.
+        writer.flush()?;
         let leaving = links.iter().map(|_| None).collect();
         let state = Rc::new(RefCell::new(State { writer: Some(writer), error: None, leaving }));
         let places = links.iter().map(|_| [0; 2]).collect();
@@ -171,6 +171,15 @@ fn place_near(latest: u64, sequence: u16) -> u64 {
 }
 
 impl<W: Write> CaptureHandle<W> {
+    /// Hands what was seen so far on to `out`.
+    ///
+    /// # Errors
+    /// The first error of writing, now or before. Nothing is written after it; [`finish`](Self::finish) says it again.
+    pub fn flush(&self) -> io::Result<()> {
+        let State { writer, error, .. } = &mut *self.0.borrow_mut();
+        flush(writer.as_mut(), error, Writer::flush)
+    }
+
     /// Writes what is buffered and gives `out` back.
     ///
     /// # Errors
@@ -183,6 +192,18 @@ impl<W: Write> CaptureHandle<W> {
         }
         state.writer.take().map(Writer::finish).transpose()
     }
+}
+
+/// Flushes `out` unless there was an error, which is kept, with its words.
+pub(crate) fn flush<T>(
+    out: Option<&mut T>,
+    error: &mut Option<io::Error>,
+    flush: impl FnOnce(&mut T) -> io::Result<()>,
+) -> io::Result<()> {
+    if error.is_none() {
+        *error = out.and_then(|out| flush(out).err());
+    }
+    error.as_ref().map_or(Ok(()), |e| Err(io::Error::new(e.kind(), e.to_string())))
 }
 
 /// Who issued the request that a TLP is, or answers.

@@ -2,6 +2,7 @@
 //! Where transactions have spent their time, for reports and as a file with a line for each. Never measures: the fabric
 //! does ([`fabric::stages`] says what each part is).
 
+use crate::tap;
 use capture::render::status_name;
 use fabric::{Breakdown, Fabric, Parts, Stage, Transaction, TransactionKind, TransactionTap};
 use serde::Serialize;
@@ -254,6 +255,15 @@ impl<W: Write> TransactionTap for TransactionLog<W> {
 }
 
 impl<W: Write> TransactionLogHandle<W> {
+    /// Hands the lines so far on to `out`.
+    ///
+    /// # Errors
+    /// The first error of writing, now or before. Nothing is written after it; [`finish`](Self::finish) says it again.
+    pub fn flush(&self) -> io::Result<()> {
+        let State { out, error } = &mut *self.0.borrow_mut();
+        tap::flush(out.as_mut(), error, Write::flush)
+    }
+
     /// Writes what is buffered and gives `out` back.
     ///
     /// # Errors

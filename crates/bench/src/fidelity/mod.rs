@@ -16,6 +16,7 @@ use crate::results::{ResultSet, Tables};
 use crate::score::{GroupScore, score};
 use crate::suite::{Machine, Rule};
 use lab::profile;
+use serde::Serialize;
 use std::path::{Path, PathBuf};
 
 /// Of so many rows, ablations take one: prime to the 12, 13 and 14 windows of the sweeps, so that each comes.
@@ -79,7 +80,7 @@ pub struct Fidelity<'a> {
 pub type Progress<'p> = &'p mut dyn FnMut(&str, usize, usize);
 
 /// Scores with a mechanism switched off.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Ablation {
     /// The mechanism.
     pub name: &'static str,

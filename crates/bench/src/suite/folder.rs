@@ -188,7 +188,11 @@ fn part(path: &Path, text: &str) -> Result<PathBuf, SuiteError> {
         file.write_all(text.as_bytes())?;
         file.sync_all()
     });
-    written.map_err(|e| failed(&part, &e))?;
+    written.map_err(|e| {
+        // What is not whole is of no use to anybody.
+        let _ = fs::remove_file(&part);
+        failed(&part, &e)
+    })?;
     Ok(part)
 }
 

@@ -136,6 +136,20 @@ impl Suite {
         Ok(outcome)
     }
 
+    /// The files that it writes, or has written before.
+    #[must_use]
+    pub fn files(&self) -> Vec<PathBuf> {
+        let of = |machine: &Machine| {
+            let files = self
+                .experiments
+                .iter()
+                .flat_map(|&experiment| Files { experiment, extra: &self.extra }.names());
+            let folder = self.folder.join(&machine.name);
+            files.chain([folder::RECORD.to_owned()]).map(move |file| folder.join(file)).collect::<Vec<_>>()
+        };
+        self.machines.iter().flat_map(of).collect()
+    }
+
     fn open_folders(&self) -> Result<Vec<Folder>, SuiteError> {
         let open = |m: &Machine| Folder::open(self.folder.join(&m.name), m.in_words());
         self.machines.iter().map(open).collect()

@@ -321,7 +321,11 @@ impl<R: Read> Reader<R> {
         Reader::named(inner, "input")
     }
 
-    fn named(inner: R, name: &str) -> Result<Reader<R>, OpenError> {
+    /// As [`new`](Self::new), of what errors call `name`.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn named(inner: R, name: &str) -> Result<Reader<R>, OpenError> {
         let mut source = Source::new(inner);
         let mut interfaces = Interfaces::default();
         match Format::detect(&mut source, &mut interfaces) {

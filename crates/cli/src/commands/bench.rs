@@ -3,18 +3,17 @@
 
 mod suite;
 
-use super::files;
 use super::sizes::Sizes;
 use crate::failure::Failure;
 use crate::output;
-use crate::progress;
+use crate::outputs::{Outputs, Place};
+use crate::{interrupt, progress};
 use bench::{DEFAULT_SIZES, Plan, Row, tests_named};
 use clap::ValueEnum;
 use lab::schema::{Link, MemoryKind, Pattern};
 use lab::table;
 use lab::values::{Gen, Lanes, MpsBytes, MrrsBytes, RcbBytes};
 use serde::Serialize;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 const EXAMPLE: &str = "\
@@ -178,7 +177,8 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     }
     args.public.refuse()?;
     let plan = plan(&args)?;
-    let rows = measure(&plan)?;
+    let files = files(&args)?;
+    let (rows, interrupted) = measure(&plan)?;
     let results = Results {
         host: &plan.host,
         device: &plan.device,
@@ -198,10 +198,15 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         seed: args.seed,
         tests: &rows,
     };
-    if let Some(folder) = &args.output {
-        save(folder, &results, args.force)?;
+    if let Some(files) = files {
+        save(files, &results)?;
     }
-    if args.json { output::json(&results) } else { show(&results) }
+    if args.json {
+        output::json(&results)?
+    } else {
+        show(&results)?
+    }
+    interrupted.map_or(Ok(()), Err)
 }
 
 fn plan(args: &Args) -> Result<Plan, Failure> {
@@ -282,29 +287,49 @@ fn link(args: &Args) -> Result<Link, String> {
     })
 }
 
-fn measure(plan: &Plan) -> Result<Vec<Row>, Failure> {
+/// The rows; where Ctrl-C has come, those that were finished, and what is to be said then.
+fn measure(plan: &Plan) -> Result<(Vec<Row>, Option<Failure>), Failure> {
+    let cancel = interrupt::flag()?;
     let bar = progress::bar("{bar:30} {pos}/{len} {msg}");
-    bar.set_length((plan.tests.len() * plan.sizes.len()) as u64);
+    let all = plan.tests.len() * plan.sizes.len();
+    bar.set_length(all as u64);
     let mut rows = Vec::new();
     for &test in &plan.tests {
         for &size in &plan.sizes {
             bar.set_message(format!("{} {size} B", test.name()));
-            rows.push(plan.measure(test, size).map_err(|e| Failure::Run(e.to_string()))?);
+            let row = plan.measure_unless(&cancel, test, size).map_err(|e| Failure::Run(e.to_string()))?;
+            let Some(row) = row else {
+                bar.finish_and_clear();
+                let done = format!("interrupted: {} of {all} rows were measured", rows.len());
+                return Ok((rows, Some(Failure::Interrupted(done))));
+            };
+            rows.push(row);
             bar.inc(1);
         }
     }
     bar.finish_and_clear();
-    Ok(rows)
+    Ok((rows, None))
 }
 
-fn save(folder: &Path, results: &Results<'_>, force: bool) -> Result<(), Failure> {
-    let path = folder.join("results.json");
+/// Where the results go: as JSON, and as CSV.
+fn files(args: &Args) -> Result<Option<[Place; 2]>, Failure> {
+    let Some(folder) = &args.output else { return Ok(None) };
+    let mut outputs = Outputs::new(args.force);
+    reads_profiles(args, &mut outputs);
+    let mut claim = |name: &str| outputs.claim("-o", &folder.join(name));
+    Ok(Some([claim("results.json")?, claim("results.csv")?]))
+}
+
+/// Profiles that are files are inputs.
+fn reads_profiles(args: &Args, outputs: &mut Outputs) {
+    let files = args.host.iter().chain(&args.device).map(Path::new);
+    files.filter(|path| path.is_file()).for_each(|path| outputs.reads(path));
+}
+
+fn save([json_file, csv_file]: [Place; 2], results: &Results<'_>) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(results).map_err(|e| Failure::Run(e.to_string()))?;
-    let mut file = files::create(&path, force)?;
-    writeln!(file, "{text}").map_err(|e| files::failed(&path, &e))?;
-    let path = folder.join("results.csv");
-    let mut file = files::create(&path, force)?;
-    file.write_all(csv(results.tests).as_bytes()).map_err(|e| files::failed(&path, &e))
+    json_file.write(&format!("{text}\n"))?;
+    csv_file.write(&csv(results.tests))
 }
 
 /// The rows with empty fields where a test has no such figure.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser check`: says what is wrong with a lab, or draws it, from `riser-lab`.
 
+use super::labs;
 use crate::failure::Failure;
 use crate::output;
 use std::path::PathBuf;
@@ -16,16 +17,16 @@ legal values, and the exit status is 1; a good lab is drawn.";
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Args {
-    /// The lab files
+    /// The lab files; - is standard input
     #[arg(value_name = "LAB.toml", required = true)]
     labs: Vec<PathBuf>,
 }
 
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
     for path in &args.labs {
-        let file = lab::read(path).map_err(|e| Failure::Run(e.to_string()))?;
-        lab::build(&file).map_err(|why| Failure::Run(format!("{}: {why}", path.display())))?;
-        output::text(&format!("{}\n{}", path.display(), lab::draw(&file.lab)))?;
+        let (file, name) = labs::read(path)?;
+        lab::build(&file).map_err(|why| Failure::Run(format!("{name}: {why}")))?;
+        output::text(&format!("{name}\n{}", lab::draw(&file.lab)))?;
     }
     Ok(())
 }

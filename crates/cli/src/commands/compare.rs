@@ -4,6 +4,7 @@
 use super::report::{self, Head};
 use crate::failure::Failure;
 use crate::output;
+use crate::outputs::{Outputs, Place};
 use bench::compare::{Comparison, Missing, Worst, compare};
 use bench::results::ResultSet;
 use bench::score::GroupScore;
@@ -60,6 +61,7 @@ pub(crate) struct Args {
 const NAMED_ROWS: usize = 10;
 
 pub(super) fn run(args: Args) -> Result<(), Failure> {
+    let page = page(&args)?;
     let (reference, other) = (read(&args.reference)?, read(&args.other)?);
     let skip = args.skip.as_deref().map(read).transpose()?;
     let comparison = compare(&reference, &other, skip.as_ref());
@@ -71,17 +73,18 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
             names(&reference, &other)
         )));
     }
-    if let Some(path) = &args.html {
+    if let Some(page) = page {
         let label = label(&args.reference, &args.other);
-        report::write_html(
-            path,
-            args.force,
-            head(&args, &label, &comparison),
-            &other,
-            Some((&label, &reference)),
-        )?;
+        report::write_html(page, head(&args, &label, &comparison), &other, Some((&label, &reference)))?;
     }
     if args.json { output::json(&comparison) } else { print(&comparison) }
+}
+
+fn page(args: &Args) -> Result<Option<Place>, Failure> {
+    let mut outputs = Outputs::new(args.force);
+    let folders = [&args.reference, &args.other].into_iter().chain(&args.skip);
+    folders.for_each(|folder| outputs.reads(folder));
+    outputs.claim_if("--html", args.html.as_deref())
 }
 
 fn read(path: &Path) -> Result<ResultSet, Failure> {

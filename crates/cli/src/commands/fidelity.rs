@@ -3,11 +3,14 @@
 
 use crate::failure::Failure;
 use crate::output;
+use crate::outputs::{self, Outputs};
 use crate::progress;
-use bench::fidelity::{Fidelity, MECHANISMS, THINNED_ROWS, ablation, insert, scores, thinned};
+use bench::fidelity::{Ablation, Fidelity, MECHANISMS, THINNED_ROWS, ablation, insert, scores, thinned};
 use bench::results::ResultSet;
+use bench::score::GroupScore;
 use bench::suite::Rule;
 use clap::builder::RangedU64ValueParser;
+use serde::Serialize;
 use std::fs;
 use std::path::PathBuf;
 
@@ -18,7 +21,10 @@ Examples:
 
 DIR holds published results, CONFIGURATION/EXPERIMENT.csv. Every row of a configuration that is known is simulated and scored \
 as `riser compare` does it. --all does it again with each configuration left out of the fit in turn, and with one mechanism \
-after the other switched off (on one row of eleven); it takes half an hour. --page writes the tables between the marks of that page.";
+after the other switched off (on one row of eleven); it takes half an hour. --page writes the tables between the marks of that page.
+
+--json prints one object: as_shipped, and with --all left_out_of_the_fit, every_eleventh_row and without: [{name, scores}], \
+each of them scores as `riser compare --json` has them.";
 
 /// Score the profiles that ship against measurements
 #[derive(clap::Args)]
@@ -48,6 +54,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PAGE.md")]
     page: Option<PathBuf>,
 
+    /// Print one JSON object
+    #[arg(long, conflicts_with = "page")]
+    json: bool,
+
     /// Device profile of the card
     #[arg(long, value_name = "PROFILE", default_value = "nfp6000")]
     device: String,
@@ -55,6 +65,21 @@ pub(crate) struct Args {
     /// Rows that are simulated at the same time
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = RangedU64ValueParser::<usize>::new().range(1..=256))]
     jobs: usize,
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Report<'a> {
+    as_shipped: &'a [GroupScore],
+    #[serde(flatten)]
+    all: Option<All<'a>>,
+}
+
+#[derive(Serialize)]
+struct All<'a> {
+    left_out_of_the_fit: &'a [GroupScore],
+    every_eleventh_row: &'a [GroupScore],
+    without: &'a [Ablation],
 }
 
 pub(super) fn run(args: Args) -> Result<(), Failure> {
@@ -76,17 +101,26 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
     let shipped = fidelity.shipped(&mut say).map_err(Failure::Run)?;
     if !args.all {
         bar.finish_and_clear();
+        if args.json {
+            return output::json(&Report { as_shipped: &shipped, all: None });
+        }
         return show(&args, "scores", &scores(&[("as shipped", &shipped)]));
     }
-    fs::create_dir_all(&args.work).map_err(|e| super::files::failed(&args.work, &e))?;
+    fs::create_dir_all(&args.work).map_err(|e| outputs::failed(&args.work, &e))?;
     let left_out = fidelity.left_out(&mut say).map_err(Failure::Run)?;
-    show(&args, "scores", &scores(&[("as shipped", &shipped), ("left out of the fit", &left_out)]))?;
+    if !args.json {
+        show(&args, "scores", &scores(&[("as shipped", &shipped), ("left out of the fit", &left_out)]))?;
+    }
     let some = thinned(&data, THINNED_ROWS);
     let fidelity = Fidelity { data: &some, ..fidelity };
     let all = fidelity.shipped(&mut say).map_err(Failure::Run)?;
     let without = |mechanism| fidelity.without(mechanism, &mut say);
     let ablations: Vec<_> = MECHANISMS.iter().map(without).collect::<Result<_, _>>().map_err(Failure::Run)?;
     bar.finish_and_clear();
+    if args.json {
+        let all = All { left_out_of_the_fit: &left_out, every_eleventh_row: &all, without: &ablations };
+        return output::json(&Report { as_shipped: &shipped, all: Some(all) });
+    }
     show(&args, "ablation", &ablation(&all, &ablations))
 }
 
@@ -112,8 +146,10 @@ fn select(data: &mut ResultSet, args: &Args) -> Result<(), Failure> {
 /// A part of the page, or of what is printed.
 fn show(args: &Args, name: &str, part: &str) -> Result<(), Failure> {
     let Some(page) = &args.page else { return output::text(part) };
-    let failed = |e: &std::io::Error| super::files::failed(page, e);
-    let text = fs::read_to_string(page).map_err(|e| failed(&e))?;
+    let text = fs::read_to_string(page).map_err(|e| outputs::failed(page, &e))?;
     let text = insert(&text, name, part).map_err(|e| Failure::Run(format!("{}: {e}", page.display())))?;
-    fs::write(page, text).map_err(|e| failed(&e))
+    // The page is there, to be changed in its place.
+    let mut outputs = Outputs::new(true);
+    outputs.reads(&args.data);
+    outputs.claim("--page", page)?.write(&text)
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser fit`: a host profile fitted to measurements, by `riser-bench`. Never decides what a row shows.
 
-use super::files;
 use crate::failure::Failure;
 use crate::output;
+use crate::outputs::{Outputs, WorkFile};
 use crate::progress;
 use bench::compare::Comparison;
 use bench::configurations::{Configuration, Iommu, Sockets};
@@ -13,7 +13,8 @@ use bench::suite::{Machine, Rule};
 use clap::builder::RangedU64ValueParser;
 use lab::profile;
 use serde::Serialize;
-use std::path::PathBuf;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -109,19 +110,23 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
     let inputs = inputs(&args, read(&args.data)?)?;
     let like = args.like.clone().unwrap_or_else(|| inputs[0].machine.host.clone());
     let mut profile = Profile::parse(shipped(&like)?).map_err(Failure::Run)?;
-    // The work copy is the profile itself; what stands there is not overwritten unasked.
-    drop(files::create(&args.output, args.force)?);
+    let mut outputs = Outputs::new(args.force);
+    args.data.iter().for_each(|folder| outputs.reads(folder));
+    let mut out = outputs.claim("-o", &args.output)?.open()?;
+    let work = WorkFile::new().map_err(|e| Failure::Run(format!("a work copy of the profile: {e}")))?;
     let rule = Rule::quick();
     let bar = progress::spinner("{spinner} fitting, {elapsed}: {msg}");
-    let fitted = fit::fit(&inputs, &mut profile, &rule, &args.output, |f| {
+    let fitted = fit::fit(&inputs, &mut profile, &rule, work.path(), |f| {
         bar.set_message(format!("{} {} ns", name(f), f.value_ps as f64 / 1000.0));
         bar.tick();
     });
     bar.finish_and_clear();
     let fitted = fitted.map_err(Failure::Run)?;
+    out.write_all(profile.text().as_bytes()).map_err(|e| out.failed(&e))?;
+    out.finish()?;
     let residuals = match args.no_residuals {
         true => None,
-        false => Some(residuals(&args, &inputs, &rule)?),
+        false => Some(residuals(&args, &inputs, &rule, work.path())?),
     };
     match args.json {
         true => json(&args, &fitted, residuals.as_ref()),
@@ -198,9 +203,9 @@ fn shipped(name: &str) -> Result<&'static str, Failure> {
     profile::shipped("host", name).map(|s| s.text).ok_or_else(refused)
 }
 
-fn residuals(args: &Args, inputs: &[Input], rule: &Rule) -> Result<Comparison, Failure> {
+fn residuals(args: &Args, inputs: &[Input], rule: &Rule, profile: &Path) -> Result<Comparison, Failure> {
     let bar = progress::bar("{pos}/{len} rows for the residuals, {eta} left {wide_bar}");
-    let compared = fit::residuals(inputs, rule, &args.output, args.jobs, &mut |done, of| {
+    let compared = fit::residuals(inputs, rule, profile, args.jobs, &mut |done, of| {
         bar.set_length(of as u64);
         bar.set_position(done as u64);
     });

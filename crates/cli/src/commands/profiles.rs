@@ -13,7 +13,9 @@ Examples:
   riser profiles show ideal
 
 A profile is a TOML file in which every figure has a unit and a source; `show` prints it as it is, to be copied, \
-changed and named by its path in a lab.";
+changed and named by its path in a lab.
+--json prints one object, profiles: [{name, kind (host, device)}], each of the list with its description, of `show` with all of \
+the file as profile: figures are {value, source}.";
 
 /// List the hosts and devices that ship, or show one with its sources
 #[derive(clap::Args)]
@@ -23,7 +25,7 @@ pub(crate) struct Args {
     command: Option<Command>,
 
     /// Print one JSON object
-    #[arg(long)]
+    #[arg(long, global = true)]
     json: bool,
 }
 
@@ -41,8 +43,23 @@ struct Show {
 }
 
 #[derive(Serialize)]
-struct Listing {
-    profiles: Vec<Entry>,
+struct Listing<T> {
+    profiles: Vec<T>,
+}
+
+/// A profile, all of it.
+#[derive(Serialize)]
+struct Shown {
+    name: &'static str,
+    kind: &'static str,
+    profile: toml::Table,
+}
+
+impl Shown {
+    fn of(shipped: &Shipped) -> Result<Shown, Failure> {
+        let profile = shipped.text.parse().map_err(|e| Failure::Run(format!("{}: {e}", shipped.name)))?;
+        Ok(Shown { name: shipped.name, kind: shipped.kind, profile })
+    }
 }
 
 #[derive(Serialize)]
@@ -54,16 +71,20 @@ struct Entry {
 
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
     match args.command {
-        Some(Command::Show(show)) => print(&show.name),
+        Some(Command::Show(show)) => print(&show.name, args.json),
         None => list(args.json),
     }
 }
 
-fn print(name: &str) -> Result<(), Failure> {
+fn print(name: &str, json: bool) -> Result<(), Failure> {
     let found: Vec<&Shipped> = SHIPPED.iter().filter(|s| s.name == name).collect();
     if found.is_empty() {
         let names: Vec<&str> = SHIPPED.iter().map(|s| s.name).collect();
         return Err(Failure::usage(format!("no profile `{name}`: there are {}", names.join(", "))));
+    }
+    if json {
+        let profiles = found.iter().map(|s| Shown::of(s)).collect::<Result<Vec<_>, _>>()?;
+        return output::json(&Listing { profiles });
     }
     found.iter().try_for_each(|s| output::text(s.text.trim_end()))
 }

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The page of a report: hands the paper's figures, from `riser-bench`, to `riser-view`. Never computes a value itself.
 
-use super::files;
 use crate::failure::Failure;
+use crate::outputs::Place;
 use bench::figures::{self, Line, Plot, Quantity, Role};
 use bench::results::ResultSet;
-use std::path::Path;
 use view::report::{Axis, Bars, Figure, Look, Report, Scale, Series, Table};
 
 /// What a page says of its results beside the figures.
@@ -19,19 +18,18 @@ pub(crate) struct Head {
 }
 
 /// Writes the page of the paper's figures from the results `run`, over which those of `reference` stand as points; it has
-/// a name for the legends. Never over a file that is there, unless forced.
+/// a name for the legends.
 pub(crate) fn write_html(
-    path: &Path,
-    force: bool,
+    page: Place,
     head: Head,
     run: &ResultSet,
     reference: Option<(&str, &ResultSet)>,
 ) -> Result<(), Failure> {
     let figures = figures::figures(run, reference).into_iter().map(figure).collect();
     let report = Report { title: head.title, notes: head.notes, tables: head.tables, figures };
-    // Before the file is there: a report that cannot be shown leaves none.
-    report.check().map_err(|e| Failure::Run(e.to_string()))?;
-    report.write(files::create(path, force)?).map_err(|e| files::failed(path, &e))
+    let mut out = page.open()?;
+    report.write(&mut out).map_err(|e| out.failed(&e))?;
+    out.finish()
 }
 
 fn figure(figure: figures::Figure) -> Figure {

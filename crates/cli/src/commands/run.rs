@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser run`: runs a lab to its end and shows what happened, from `riser-lab`.
 
-use super::{cpu, files};
+mod drive;
+mod taps;
+
+use super::{cpu, labs};
 use crate::failure::Failure;
-use crate::output;
-use crate::progress;
+use crate::{interrupt, output};
 use clap::ValueEnum;
-use fabric::{Limits, Side, Stop};
-use indicatif::ProgressBar;
-use lab::{Assembly, CaptureOptions};
+use fabric::{Side, Stop};
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use taps::Taps;
 
 const EXAMPLE: &str = "\
 Examples:
@@ -18,9 +18,10 @@ Examples:
   riser run labs/ping.toml --capture out/ping.pcapng --dllps
   riser run labs/speed/write.toml --json
   riser run labs/ping.toml --transactions-json out/ping.jsonl
+  riser run - --capture - < labs/ping.toml | riser trace -
 
 Runs until the host's programs are done, nothing can go on, or the lab's limit_us comes. --json prints one object:
-  lab, seed, outcome (finished, failed, time-limit, no-progress), reasons, simulated_ns, events, tlp_hops, cpu_seconds, \
+  lab, seed, outcome (finished, failed, time-limit, no-progress, interrupted), reasons, simulated_ns, events, tlp_hops, cpu_seconds, \
   links: [{slot, gen, lanes, mps_bytes, directions: [{direction, tlps, dllps, payload_bytes, wire_bytes, utilization, \
   replays, credit_stalls, ...}], transactions: [{kind, requests, latency_ns_{min,median,mean,p99,max}, means of the parts \
   (queue_ns, credit_wait_ns, serialization_ns, wire_ns, replay_ns, root_complex_ns, memory_ns, completer_ns), min, median, \
@@ -42,22 +43,20 @@ complex) until its last completion has come, or its data is visible. Its parts a
 Of several completions the way of the last one counts. Least, mean and greatest are exact, median and p99 within 1/512.
 --transactions-json writes an object a line: slot, kind, requester, tag, bytes, status, start_ps, end_ps, latency_ps and \
 the parts (queue_ps, ...), whose sum is latency_ps.
-The exit status is 1 where the outcome is failed or no-progress.";
-
-/// Events between two looks at the wall clock.
-const SLICE: u64 = 200_000;
-/// Progress is shown on runs longer than this.
-const PATIENCE: Duration = Duration::from_secs(2);
+Ctrl-C ends a run with the report so far and its files closed, a second one at once. Where - is a file, LAB.toml comes from \
+standard input, with relative paths from the current folder, and --capture or --transactions-json goes to standard output, the \
+report then to standard error. A file has its name when it is whole; until then it is beside it, as NAME.??????.part.
+The exit status is 1 where the outcome is failed or no-progress, 130 where it is interrupted.";
 
 /// Run a lab to its end and show what happened
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Args {
-    /// The lab file
+    /// The lab file; - is standard input
     #[arg(value_name = "LAB.toml")]
     lab: PathBuf,
 
-    /// Write every TLP to this pcapng file
+    /// Write every TLP to this pcapng file; - is standard output
     #[arg(long, value_name = "OUT.pcapng")]
     capture: Option<PathBuf>,
 
@@ -95,47 +94,31 @@ enum At {
 }
 
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
-    let mut file = lab::read(&args.lab).map_err(|e| Failure::Run(e.to_string()))?;
+    let (mut file, name) = labs::read(&args.lab)?;
     if let Some(seed) = args.seed {
         file.lab.seed = seed;
     }
     let mut assembly = lab::build(&file).map_err(Failure::Run)?;
-    let capture = match &args.capture {
-        Some(path) => {
-            files::not_the_input(path, &args.lab)?;
-            files::not_the_input(path, &file.base.path().join(file.lab.host.profile.get_ref()))?;
-            let out = files::create(path, args.force)?;
-            let options = CaptureOptions { at: args.tap.side(), dllps: args.dllps };
-            let handle = assembly.capture(out, options).map_err(|e| files::failed(path, &e))?;
-            Some((path, handle))
-        }
-        None => None,
-    };
-    let log = match &args.transactions_json {
-        Some(path) => {
-            files::not_the_input(path, &args.lab)?;
-            files::not_the_input(path, &file.base.path().join(file.lab.host.profile.get_ref()))?;
-            Some((path, assembly.log_transactions(files::create(path, args.force)?)))
-        }
-        None => None,
-    };
+    let taps = Taps::open(&args, &file, &mut assembly)?;
     let before = cpu::seconds();
-    let stop = drive(&mut assembly, file.lab.limit_us);
+    let interrupted = interrupt::flag()?;
+    let stop = drive::drive(&mut assembly, file.lab.limit_us, &taps, &interrupted)?;
     let spent = cpu::seconds() - before;
-    if let Some((path, handle)) = capture {
-        assembly.fabric.take_tap();
-        handle.finish().map_err(|e| files::failed(path, &e))?;
+    taps.finish(&mut assembly)?;
+    let mut report = assembly.report(&name, &stop, spent);
+    if stop == Stop::Paused {
+        report.outcome = "interrupted";
     }
-    if let Some((path, handle)) = log {
-        handle.finish().map_err(|e| files::failed(path, &e))?;
-    }
-    let report = assembly.report(&args.lab.display().to_string(), &stop, spent);
     if args.json {
         output::json(&report)?
     } else {
         output::text(&report.to_string())?
     }
     match stop {
+        Stop::Paused => {
+            let us = report.simulated_ns / 1_000.0;
+            Err(Failure::Interrupted(format!("interrupted after {us:.3} us of virtual time")))
+        }
         Stop::Failed(_) | Stop::NoProgress(_) => Err(Failure::Run(stop.to_string())),
         _ => Ok(()),
     }
@@ -146,28 +129,6 @@ impl At {
         match self {
             At::Root => Side::Root,
             At::Device => Side::Device,
-        }
-    }
-}
-
-/// Runs to the end, with progress on a terminal's standard error where that takes long.
-fn drive(assembly: &mut Assembly, limit_us: Option<u64>) -> Stop {
-    let until = lab::limit(limit_us);
-    let start = Instant::now();
-    let mut bar: Option<ProgressBar> = None;
-    loop {
-        let stop = assembly.fabric.run(Limits { until, events: SLICE, ..Limits::default() });
-        if stop != Stop::Paused {
-            if let Some(bar) = bar {
-                bar.finish_and_clear();
-            }
-            return stop;
-        }
-        if start.elapsed() > PATIENCE {
-            let bar = bar.get_or_insert_with(|| progress::spinner("{spinner} {elapsed} {msg}"));
-            let totals = assembly.fabric.totals();
-            bar.set_message(format!("{} simulated, {} TLP-hops", assembly.fabric.now(), totals.tlp_hops));
-            bar.tick();
         }
     }
 }

@@ -5,6 +5,7 @@
 use super::Args;
 use crate::commands::report::{self, Head};
 use crate::failure::Failure;
+use crate::outputs::{Outputs, Place};
 use crate::{interrupt, output, progress};
 use bench::configurations::{CONFIGURATIONS, Configuration};
 use bench::experiments::{EXPERIMENTS, Experiment};
@@ -98,10 +99,7 @@ struct Summary<'a> {
 
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let suite = suite(args)?;
-    // Before hours of measuring, not behind them.
-    if let Some(page) = args.public.html.as_ref().filter(|page| page.exists() && !args.force) {
-        return Err(Failure::Run(format!("{} exists: --force overwrites it", page.display())));
-    }
+    let page = page(args, &suite)?;
     let cancel = interrupt::flag()?;
     let bar = progress::bar("{bar:30} {pos}/{len} rows, {eta} left: {msg}");
     let outcome = suite.run(&cancel, &mut |at| {
@@ -120,15 +118,12 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     })?;
     show(args, &suite, &outcome)?;
     if outcome.left > 0 {
-        return Err(Failure::Run(format!(
+        return Err(Failure::Interrupted(format!(
             "interrupted, {} experiments left: the same command goes on with them",
             outcome.left
         )));
     }
-    match &args.public.html {
-        Some(page) => html(page, args.force, &suite),
-        None => Ok(()),
-    }
+    page.map_or(Ok(()), |page| html(page, &suite))
 }
 
 fn suite(args: &Args) -> Result<Suite, Failure> {
@@ -254,8 +249,18 @@ fn show(args: &Args, suite: &Suite, outcome: &Outcome) -> Result<(), Failure> {
     ))
 }
 
+/// Where the page goes: not to one of the suite's files, nor over a profile.
+fn page(args: &Args, suite: &Suite) -> Result<Option<Place>, Failure> {
+    let mut outputs = Outputs::new(args.force);
+    super::reads_profiles(args, &mut outputs);
+    for path in suite.files() {
+        outputs.claim_own("-o", &path)?;
+    }
+    outputs.claim_if("--html", args.public.html.as_deref())
+}
+
 /// The page of all that the folder holds.
-fn html(page: &Path, force: bool, suite: &Suite) -> Result<(), Failure> {
+fn html(page: Place, suite: &Suite) -> Result<(), Failure> {
     let results = ResultSet::read(&suite.folder).map_err(|e| Failure::Run(e.to_string()))?;
     let names: Vec<&str> = suite.machines.iter().map(|m| m.name.as_str()).collect();
     let head = Head {
@@ -263,5 +268,5 @@ fn html(page: &Path, force: bool, suite: &Suite) -> Result<(), Failure> {
         notes: vec![format!("Simulated: {}.", names.join(", "))],
         tables: Vec::new(),
     };
-    report::write_html(page, force, head, &results, None)
+    report::write_html(page, head, &results, None)
 }

@@ -12,6 +12,7 @@ mod select;
 #[cfg(test)]
 mod tests;
 
+use super::labs;
 use crate::failure::Failure;
 use crate::output;
 use decode::Detail;
@@ -46,7 +47,7 @@ The exit status is 1 where enumeration fails.";
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Args {
-    /// The lab file
+    /// The lab file; - is standard input
     #[arg(value_name = "LAB.toml")]
     lab: PathBuf,
 
@@ -72,15 +73,14 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
-    let file = lab::read(&args.lab).map_err(|e| Failure::Run(e.to_string()))?;
-    let path = args.lab.display();
+    let (file, path) = labs::read(&args.lab)?;
     let found = lab::enumerate(&file).map_err(|why| Failure::Run(format!("{path}: {why}")))?;
     if args.tree {
         return output::text(tree(&found, args.verbose > 0).trim_end());
     }
     let chosen = chosen(&found, args.select)?;
     if args.json {
-        output::json(&json::Listing::of(&path.to_string(), &found, &chosen))
+        output::json(&json::Listing::of(&path, &found, &chosen))
     } else if args.hexdump {
         output::text(&chosen.iter().map(|f| hexdump(f)).collect::<String>())
     } else {

@@ -4,16 +4,16 @@
 use super::chart;
 use super::link::{self, LinkArgs};
 use super::series::{Device, Question, Series};
-use crate::commands::files;
 use crate::commands::sizes::Sizes;
 use crate::failure::Failure;
 use crate::output;
+use crate::outputs::{Outputs, Place};
 use clap::ValueEnum;
 use lab::FileError;
 use model::{Basis, Description, Packeting, SHIPPED, Shipped};
 use serde::Serialize;
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use view::figure::MAX_SERIES;
 
@@ -151,10 +151,11 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let question = args.question()?;
     let given = super::expand(&args.sizes)?;
     let sizes = if given.is_empty() { TABLE_SIZES.to_vec() } else { given.clone() };
+    let pictures = args.pictures()?;
     let series = question.series(&sizes)?;
     if args.svg.is_some() || args.html.is_some() {
         let sizes = if given.is_empty() { PICTURE_SIZES.collect() } else { given };
-        write_pictures(args, &question, &series, &question.series(&sizes)?)?;
+        write_pictures(pictures, &question, &series, &question.series(&sizes)?)?;
     }
     match if args.json { Format::Json } else { args.format } {
         Format::Text => print_table(&question, &series),
@@ -164,6 +165,15 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
 }
 
 impl Args {
+    /// Where the picture and the page go.
+    fn pictures(&self) -> Result<[Option<Place>; 2], Failure> {
+        let mut outputs = Outputs::new(self.force);
+        let files = self.devices.iter().filter(|name| Shipped::find(name).is_none());
+        files.for_each(|file| outputs.reads(Path::new(file)));
+        let svg = outputs.claim_if("--svg", self.svg.as_deref())?;
+        Ok([svg, outputs.claim_if("--html", self.html.as_deref())?])
+    }
+
     fn question(&self) -> Result<Question, Failure> {
         let devices = match self.devices.as_slice() {
             [] => SHIPPED.iter().map(shipped).collect::<Result<Vec<_>, _>>()?,
@@ -255,25 +265,20 @@ fn all_notes(question: &Question, series: &[Series]) -> Vec<String> {
 }
 
 fn write_pictures(
-    args: &Args,
+    [svg, html]: [Option<Place>; 2],
     question: &Question,
     table: &[Series],
     drawn: &[Series],
 ) -> Result<(), Failure> {
     let refuse = |e: view::figure::FigureError| Failure::usage(e);
-    if let Some(path) = &args.svg {
-        write(path, args.force, &chart::chart(question, drawn).svg().map_err(refuse)?)?;
+    if let Some(place) = svg {
+        place.write(&chart::chart(question, drawn).svg().map_err(refuse)?)?;
     }
-    if let Some(path) = &args.html {
+    if let Some(place) = html {
         let page = chart::page(question, drawn, table, all_notes(question, table));
-        write(path, args.force, &page.html().map_err(refuse)?)?;
+        place.write(&page.html().map_err(refuse)?)?;
     }
     Ok(())
-}
-
-fn write(path: &Path, force: bool, text: &str) -> Result<(), Failure> {
-    let mut file = files::create(path, force)?;
-    file.write_all(text.as_bytes()).map_err(|e| files::failed(path, &e))
 }
 
 fn print_table(question: &Question, series: &[Series]) -> Result<(), Failure> {

@@ -157,7 +157,7 @@ impl PeerArgs {
 
 /// What an interrupted command says at its end: what was done of it.
 pub(super) fn interrupted(peer: &PeerArgs, done: &str) -> Failure {
-    Failure::Run(format!("{}: interrupted: {done}", peer.remote()))
+    Failure::Interrupted(format!("{}: interrupted: {done}", peer.remote()))
 }
 
 /// What a client's error is to a user.

@@ -6,11 +6,11 @@ use super::peer::{PeerArgs, failure, interrupted};
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::output;
+use crate::outputs::{Output, Outputs, Place};
 use crate::progress;
 use nettlp::client::{Client, ClientError, Transfer};
 use nettlp::net::AnyCarrier;
 use serde::Serialize;
-use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -28,11 +28,11 @@ Examples:
   riser nettlp read 0 64M -r 127.0.0.1 -l 127.0.0.2 -o memory.bin
 
 In place of dma_read. Any address and any length: reads are cut at --mrrs and 4 KiB, and pipelined over the tags. Without -o \
-the bytes are shown in hexadecimal. A file is not overwritten. Ctrl-C ends it: what was read before is shown or written as \
+the bytes are shown in hexadecimal. Ctrl-C ends it: what was read before is shown or written as \
 else, and how much that is is said. --json prints one object:
   remote, address, length_bytes, read_bytes (fewer than length_bytes after Ctrl-C), data (hexadecimal, without -o), output \
   (with -o), counters: {read_tlps, retried, timed_out, late, copies, strays}
-The exit status is 1 where any byte was not read: refused (Unsupported Request), not answered, or after Ctrl-C.";
+The exit status is 1 where any byte was not read: refused (Unsupported Request), not answered; after Ctrl-C 130.";
 
 /// Read memory behind an adapter
 #[derive(clap::Args)]
@@ -49,9 +49,13 @@ pub(crate) struct Args {
     #[command(flatten)]
     peer: PeerArgs,
 
-    /// Write the bytes to a new file
+    /// Write the bytes to this file; - is standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+
+    /// Overwrite the file where it exists
+    #[arg(long, requires = "output")]
+    force: bool,
 
     /// Print one JSON object
     #[arg(long)]
@@ -76,7 +80,8 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let stop = interrupt::flag()?;
     let mut client = args.peer.client(args.peer.requester()?, args.peer.tags_of_one())?;
     client.stop_with(stop);
-    let mut file = args.output.as_ref().map(create).transpose()?;
+    let output = Outputs::new(args.force).claim_if("-o", args.output.as_deref())?;
+    let mut file = output.map(Place::open).transpose()?;
     let mut shown = Vec::new();
     let mut chunk = vec![0; args.length.min(CHUNK_BYTES) as usize];
     let (bar, begun) = (progress::bar("{bar:30} {bytes}/{total_bytes}, {eta} left"), Instant::now());
@@ -87,7 +92,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         let read = read_chunk(&mut client, args.address + done, part).map_err(|e| failure(&args.peer, &e))?;
         (whole, done) = (read == part.len(), done + read as u64);
         match &mut file {
-            Some(file) => file.write_all(&part[..read]).map_err(|e| in_file(&args, &e))?,
+            Some(file) => file.write_all(&part[..read]).map_err(|e| file.failed(&e))?,
             None => shown.extend_from_slice(&part[..read]),
         }
         if begun.elapsed() > Duration::from_secs(2) {
@@ -95,8 +100,10 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         }
     }
     bar.finish_and_clear();
+    let data_is_shown = file.is_none();
+    file.map_or(Ok(()), Output::finish)?;
     if args.json {
-        let data = file.is_none().then(|| shown.iter().map(|byte| format!("{byte:02x}")).collect());
+        let data = data_is_shown.then(|| shown.iter().map(|byte| format!("{byte:02x}")).collect());
         output::json(&Report {
             remote: args.peer.remote().to_string(),
             address: args.address,
@@ -150,13 +157,4 @@ fn check(args: &Args) -> Result<(), Failure> {
         )));
     }
     Ok(())
-}
-
-fn create(path: &PathBuf) -> Result<File, Failure> {
-    File::create_new(path).map_err(|e| Failure::Run(format!("{}: {e}", path.display())))
-}
-
-fn in_file(args: &Args, error: &std::io::Error) -> Failure {
-    let path = args.output.as_deref().unwrap_or_else(|| "standard output".as_ref());
-    Failure::Run(format!("{}: {error}", path.display()))
 }

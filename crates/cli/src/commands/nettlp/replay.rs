@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser nettlp replay`: what an adapter with a lab has recorded, run again without sockets, from `riser-lab`.
 
-use super::super::files;
 use crate::failure::Failure;
-use crate::output;
+use crate::outputs::Outputs;
+use crate::{input, output};
 use lab::CaptureOptions;
 use lab::remote::Replay;
 use serde::Serialize;
@@ -53,27 +53,30 @@ struct Report<'a> {
 }
 
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
-    let named = |e: &dyn std::fmt::Display| failed(&args.record, e);
-    let bytes = std::fs::read(&args.record).map_err(|e| named(&e))?;
+    let named = |e: &dyn std::fmt::Display| failed(input::name(&args.record), e);
+    let bytes = input::bytes(&args.record)?;
     let mut replay = Replay::new(&bytes).map_err(|e| named(&e))?;
     let name = replay.lab().to_owned();
     let capture = match &args.capture {
         None => None,
         Some(path) => {
-            files::not_the_input(path, &args.record)?;
-            let out = files::create(path, args.force)?;
-            let handle = replay.assembly_mut().capture(out, CaptureOptions::default());
-            Some((path, handle.map_err(|e| files::failed(path, &e))?))
+            let mut outputs = Outputs::new(args.force);
+            outputs.reads(&args.record);
+            let out = outputs.claim("--capture", path)?.open()?;
+            let capture = |file| replay.assembly_mut().capture(file, CaptureOptions::default());
+            let handle = out.writer().and_then(capture).map_err(|e| out.failed(&e))?;
+            Some((out, handle))
         }
     };
     let mut replayed = replay.run().map_err(|e| named(&e))?;
     replayed.assembly.fabric.take_tap();
-    if let Some((path, handle)) = capture {
-        handle.finish().map_err(|e| files::failed(path, &e))?;
+    if let Some((out, handle)) = capture {
+        handle.finish().map_err(|e| out.failed(&e))?;
+        out.finish()?;
     }
     let of_lab = replayed.assembly.report(&name, &fabric::Stop::TimeLimit, 0.0);
     let report = Report {
-        record: args.record.display().to_string(),
+        record: input::name(&args.record).display().to_string(),
         lab: name,
         seed: of_lab.seed,
         inputs: replayed.inputs,

@@ -4,12 +4,10 @@
 use super::bytes::{hex, number, within_addresses};
 use super::peer::{PeerArgs, failure, interrupted};
 use crate::failure::Failure;
-use crate::interrupt;
-use crate::output;
+use crate::{input, interrupt, output};
 use nettlp::client::{Client, ClientError};
 use nettlp::net::AnyCarrier;
 use serde::Serialize;
-use std::fs;
 use std::path::PathBuf;
 use tlp::Duration;
 
@@ -28,7 +26,7 @@ then is said. --json prints one object:
   remote, address, length_bytes, sent_bytes (fewer than length_bytes after Ctrl-C), acknowledged (whether the peer has \
   acknowledged all: true in a session alone), verified, counters: {write_tlps, read_tlps, retried, timed_out, late, copies, \
   strays}
-The exit status is 1 where the bytes could not be sent, are not there when read back, or after Ctrl-C.";
+The exit status is 1 where the bytes could not be sent, or are not there when read back; after Ctrl-C 130.";
 
 /// Write memory behind an adapter
 #[derive(clap::Args)]
@@ -39,7 +37,7 @@ pub(crate) struct Args {
     #[arg(value_parser = number)]
     address: u64,
 
-    /// The file whose bytes are written
+    /// The file whose bytes are written; - is standard input
     file: Option<PathBuf>,
 
     /// The bytes, in hexadecimal
@@ -139,7 +137,7 @@ fn write(
 fn data(args: &Args) -> Result<Vec<u8>, Failure> {
     let data = match (&args.hex, &args.file) {
         (Some(bytes), _) => bytes.clone(),
-        (None, Some(path)) => fs::read(path).map_err(|e| Failure::Run(format!("{}: {e}", path.display())))?,
+        (None, Some(path)) => input::bytes(path)?,
         (None, None) => Vec::new(),
     };
     if data.is_empty() {

@@ -3,13 +3,12 @@
 
 mod chart;
 
-use super::files;
 use crate::failure::Failure;
 use crate::output;
+use crate::outputs::{Outputs, Place};
 use bench::paper::{EXPERIMENTS, Effort, Report, Table, experiment};
 use serde::Serialize;
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 const EXAMPLE: &str = "\
 Examples:
@@ -66,6 +65,9 @@ struct Results {
 }
 
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
+    let mut outputs = Outputs::new(args.force);
+    let svg = outputs.claim_if("--svg", args.svg.as_deref())?;
+    let html = outputs.claim_if("--html", args.html.as_deref())?;
     let pictures = args.svg.is_some() || args.html.is_some();
     let reports = match args.name.as_deref() {
         None if pictures => return Err(Failure::usage("--svg and --html draw one experiment: name it")),
@@ -77,7 +79,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         Some(name) => vec![measure(name)?],
     };
     if let [report] = &reports[..] {
-        draw(&args, report)?;
+        draw(svg, html, report)?;
     }
     if args.json {
         return output::json(&Results { experiments: reports });
@@ -102,20 +104,15 @@ fn measure(name: &str) -> Result<Report, Failure> {
     found.run(&Effort::default()).map_err(|e| Failure::Run(format!("{}: {e}", found.name)))
 }
 
-fn draw(args: &Args, report: &Report) -> Result<(), Failure> {
+fn draw(svg: Option<Place>, html: Option<Place>, report: &Report) -> Result<(), Failure> {
     let failed = |e: view::figure::FigureError| Failure::Run(e.to_string());
-    if let Some(path) = &args.svg {
-        write(path, &chart::chart(report)?.svg().map_err(failed)?, args.force)?;
+    if let Some(place) = svg {
+        place.write(&chart::chart(report)?.svg().map_err(failed)?)?;
     }
-    if let Some(path) = &args.html {
-        write(path, &chart::page(report)?.html().map_err(failed)?, args.force)?;
+    if let Some(place) = html {
+        place.write(&chart::page(report)?.html().map_err(failed)?)?;
     }
     Ok(())
-}
-
-fn write(path: &Path, text: &str, force: bool) -> Result<(), Failure> {
-    let mut file = files::create(path, force)?;
-    file.write_all(text.as_bytes()).map_err(|e| files::failed(path, &e))
 }
 
 fn show(n: usize, report: &Report) -> Result<(), Failure> {

@@ -2,19 +2,18 @@
 //! `--html`: a capture as one page. Never overwrites a file unasked.
 
 use super::{Args, for_each_record};
-use crate::commands::files;
 use crate::failure::Failure;
+use crate::outputs::Outputs;
 use std::io::BufWriter;
 use std::path::Path;
 use view::TracePage;
 
 pub(super) fn run(args: &Args, out: &Path) -> Result<(), Failure> {
     let [file] = args.files.as_slice() else { return Err(Failure::usage("--html takes one file")) };
-    files::not_the_input(out, Path::new(file))?;
-    // Before the output is there: a file that is no capture leaves none.
-    super::open(file)?;
-    let output = files::create(out, args.force)?;
-    let mut page = TracePage::new(file);
+    let mut outputs = Outputs::new(args.force);
+    outputs.reads(Path::new(file));
+    let place = outputs.claim("--html", out)?;
+    let mut page = TracePage::new(&super::shown(file));
     for_each_record(args, file, |record| {
         page.record(record);
         Ok(())
@@ -27,5 +26,7 @@ pub(super) fn run(args: &Args, out: &Path) -> Result<(), Failure> {
             page.hidden()
         );
     }
-    page.write(BufWriter::new(output)).map_err(|error| files::failed(out, &error))
+    let mut output = place.open()?;
+    page.write(BufWriter::new(&mut output)).map_err(|error| output.failed(&error))?;
+    output.finish()
 }

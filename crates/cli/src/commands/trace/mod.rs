@@ -12,13 +12,14 @@ mod stats;
 mod transactions;
 
 use crate::failure::Failure;
+use crate::outputs::{Outputs, Place};
+use crate::{input, output};
 use capture::credits::Ledgers;
 use capture::{Filter, Reader, Record, Sieve};
 use clap::ValueEnum;
 use serde::Serialize;
-use std::fs::File;
-use std::io::{self, BufWriter, Read, StdoutLock};
-use std::path::PathBuf;
+use std::io::{BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
 
 /// Bytes of output gathered before they are written.
 const BUFFER_BYTES: usize = 1 << 16;
@@ -57,7 +58,7 @@ Acks, replays, lost frames and credits are seen where DLLPs were captured, as by
 #[command(after_help = EXAMPLE)]
 #[command(group = clap::ArgGroup::new("view").args(["transactions", "stats", "credits", "html", "perfetto"]))]
 pub(crate) struct Args {
-    /// Captures: pcap or pcapng
+    /// Captures: pcap or pcapng; - is standard input
     #[arg(value_name = "FILE", required_unless_present = "interface")]
     files: Vec<String>,
 
@@ -171,6 +172,9 @@ struct OfFile<'a, T> {
 pub(crate) fn run(mut args: Args) -> Result<(), Failure> {
     // To the views an interface is a file that ends late.
     args.files.extend(args.interface.clone());
+    if args.files.iter().filter(|file| *file == "-").count() > 1 {
+        return Err(Failure::usage("-: standard input is read once"));
+    }
     if let Some(out) = &args.html {
         return html::run(&args, out);
     }
@@ -213,13 +217,19 @@ impl Args {
 }
 
 /// Standard output; what is live is shown line by line, as it comes.
-fn stdout(args: &Args) -> BufWriter<StdoutLock<'static>> {
+fn stdout(args: &Args) -> BufWriter<Box<dyn Write>> {
     let bytes = if args.interface.is_some() { 0 } else { BUFFER_BYTES };
-    BufWriter::with_capacity(bytes, io::stdout().lock())
+    BufWriter::with_capacity(bytes, output::stream())
 }
 
-fn open(file: &str) -> Result<Reader<File>, Failure> {
-    capture::open(file).map_err(|error| Failure::Run(error.to_string()))
+fn open(file: &str) -> Result<Reader<Box<dyn Read>>, Failure> {
+    Reader::named(input::open(Path::new(file))?, &shown(file))
+        .map_err(|error| Failure::Run(error.to_string()))
+}
+
+/// What messages and pages call a file.
+fn shown(file: &str) -> String {
+    input::name(Path::new(file)).display().to_string()
 }
 
 fn for_each_record(
@@ -228,9 +238,17 @@ fn for_each_record(
     each: impl FnMut(&Record<'_>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let Some(interface) = &args.interface else { return read(open(file)?, file, each) };
-    let (live, counts) = live::open(interface, args.capture.as_deref(), args.force)?;
+    let capture = Outputs::new(args.force).claim_if("--capture", args.capture.as_deref())?;
+    let capture = capture.map(Place::open).transpose()?;
+    let kept = capture.as_ref().map(|out| out.writer().map_err(|e| out.failed(&e))).transpose()?;
+    let (live, counts) = live::open(interface, kept)?;
     let reader = Reader::new(live).map_err(|error| Failure::Run(error.to_string()))?;
-    read(reader, file, each)?;
+    let shown = read(reader, file, each);
+    // What was captured stays where nobody reads what is shown.
+    if let (Ok(()) | Err(Failure::ReaderLeft), Some(capture)) = (&shown, capture) {
+        capture.finish()?;
+    }
+    shown?;
     let live::Counts { frames, fragments, dropped } = counts.get();
     eprintln!(
         "riser: {interface}: {frames} frames of NetTLP's, {fragments} of them fragments of datagrams that are not put \
@@ -245,7 +263,9 @@ fn read<R: Read>(
     mut each: impl FnMut(&Record<'_>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     // An error of reading names its file; one of writing is the output's.
-    while let Some(record) = reader.next_record().map_err(|error| Failure::Run(format!("{file}: {error}")))? {
+    while let Some(record) =
+        reader.next_record().map_err(|error| Failure::Run(format!("{}: {error}", shown(file))))?
+    {
         each(&record)?;
     }
     Ok(())
@@ -254,6 +274,6 @@ fn read<R: Read>(
 /// Says on standard error how many records of a file could not be read.
 fn tell_bad(file: &str, bad: u64) {
     if bad > 0 {
-        eprintln!("riser: {file}: could not be read, as said in their places: {bad} of the records");
+        eprintln!("riser: {}: could not be read, as said in their places: {bad} of the records", shown(file));
     }
 }

@@ -2,12 +2,13 @@
 //! `riser nettlp adapter LAB.toml`: the host of a lab behind NetTLP's protocol, from `riser-lab`. Reads the clock for it, and
 //! nothing else.
 
-use crate::commands::{cpu, files};
+use crate::commands::{cpu, labs};
 use crate::failure::Failure;
 use crate::output;
+use crate::outputs::{Output, Outputs, Place};
 use capture::encap::PortScheme;
 use lab::remote::{LabBackend, RecordedLab, Timing};
-use lab::{CaptureOptions, Folder, LabFile, Report};
+use lab::{CaptureOptions, LabFile, Report};
 use nettlp::adapter::{Adapter, Settings};
 use nettlp::allow::AllowList;
 use nettlp::net::{AdapterOptions, AdapterSockets, Clock, SocketCounters, serve};
@@ -35,6 +36,8 @@ pub(super) struct LabRun {
     pub(super) mps: Option<Mps>,
     pub(super) capture: Option<PathBuf>,
     pub(super) record: Option<PathBuf>,
+    /// The file of a key, which is read.
+    pub(super) key: Option<PathBuf>,
     /// Overwrite these two.
     pub(super) force: bool,
     pub(super) seed: Option<u64>,
@@ -95,18 +98,9 @@ impl LabRun {
     /// # Errors
     /// What cannot be read, opened, written or served; the lab's own failure.
     pub(super) fn run(self, stop: &AtomicBool) -> Result<(), Failure> {
-        if let (Some(capture), Some(record)) = (&self.capture, &self.record)
-            && capture == record
-        {
-            let path = capture.display();
-            return Err(Failure::usage(format!(
-                "--capture and --record {path}: legal are two different files"
-            )));
-        }
-        let text = std::fs::read_to_string(&self.lab).map_err(|e| files::failed(&self.lab, &e))?;
-        let folder = Folder::of(&self.lab);
-        let folder = if self.record.is_some() { folder.keeping() } else { folder };
-        let mut file = lab::parse_in(&self.lab, &text, folder).map_err(|e| Failure::Run(e.to_string()))?;
+        let text = labs::text(&self.lab)?;
+        let folder = text.folder.clone();
+        let mut file = text.parse(if self.record.is_some() { folder.keeping() } else { folder })?;
         if let Some(seed) = self.seed {
             file.lab.seed = seed;
         }
@@ -116,16 +110,19 @@ impl LabRun {
         if let Some(mps) = self.mps {
             backend.answer_in(mps);
         }
-        self.record(&mut backend, text, &file)?;
-        let capture = match &self.capture {
-            None => None,
-            Some(path) => {
-                files::not_the_input(path, &self.lab)?;
-                let out = files::create(path, self.force)?;
-                let handle = backend.assembly_mut().capture(out, CaptureOptions::default());
-                Some((path, handle.map_err(|e| files::failed(path, &e))?))
-            }
-        };
+        let [capture, record] = self.outputs(&file)?;
+        if let Some(out) = &record {
+            let name = text.name.display().to_string();
+            // What the lab has read so far is all that it names.
+            let (seed, files) = (file.lab.seed, Some(file.base.kept()));
+            let lab = RecordedLab { path: name.clone(), text: text.text, seed, files };
+            backend.record(Box::new(BufWriter::new(out.writer().map_err(|e| out.failed(&e))?)), &lab);
+        }
+        let capture = capture.map(|out| {
+            let capture = |file| backend.assembly_mut().capture(file, CaptureOptions::default());
+            out.writer().and_then(capture).map_err(|e| out.failed(&e)).map(|handle| (out, handle))
+        });
+        let capture = capture.transpose()?;
         let mut sockets = AdapterSockets::bind(&self.options).map_err(|e| Failure::Run(e.to_string()))?;
         let settings =
             Settings { allow: self.allow.clone(), id: Bdf::default(), device, scheme: self.scheme };
@@ -139,11 +136,13 @@ impl LabRun {
         let seconds = clock.now().as_ps() as f64 / 1e12;
         let recorded = adapter.backend_mut().finish(clock.now());
         adapter.backend_mut().assembly_mut().fabric.take_tap();
-        if let Some((path, handle)) = capture {
-            handle.finish().map_err(|e| files::failed(path, &e))?;
+        if let Some((out, handle)) = capture {
+            handle.finish().map_err(|e| out.failed(&e))?;
+            out.finish()?;
         }
-        if let Some(path) = &self.record {
-            recorded.map_err(|e| files::failed(path, &e))?;
+        if let Some(out) = record {
+            recorded.map_err(|e| out.failed(&e))?;
+            out.finish()?;
         }
         served.map_err(|e| Failure::Run(format!("serving: {e}")))?;
         self.show(&adapter, &sockets, seconds, spent)?;
@@ -162,17 +161,14 @@ impl LabRun {
         }
     }
 
-    /// What the lab has read so far is all that it names.
-    fn record(&self, backend: &mut LabBackend, text: String, file: &LabFile) -> Result<(), Failure> {
-        let Some(path) = &self.record else { return Ok(()) };
-        let kept = file.base.kept();
-        for input in kept.keys().map(|name| file.base.path().join(name)).chain([self.lab.clone()]) {
-            files::not_the_input(path, &input)?;
-        }
-        let (path_of_lab, seed) = (self.lab.display().to_string(), file.lab.seed);
-        let lab = RecordedLab { path: path_of_lab, text, seed, files: Some(kept) };
-        backend.record(Box::new(BufWriter::new(files::create(path, self.force)?)), &lab);
-        Ok(())
+    /// Where the capture and the record go.
+    fn outputs(&self, file: &LabFile) -> Result<[Option<Output>; 2], Failure> {
+        let mut outputs = Outputs::new(self.force);
+        outputs.reads(&self.lab);
+        self.key.iter().chain(&file.base.named()).for_each(|path| outputs.reads(path));
+        let capture = outputs.claim_if("--capture", self.capture.as_deref())?;
+        let record = outputs.claim_if("--record", self.record.as_deref())?;
+        Ok([capture.map(Place::open).transpose()?, record.map(Place::open).transpose()?])
     }
 
     fn greet(&self, device: Option<IpAddr>) {

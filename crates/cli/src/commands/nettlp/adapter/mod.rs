@@ -8,7 +8,7 @@ mod workers;
 use super::bytes::{address, mps, rcb};
 use super::way::key;
 use crate::failure::Failure;
-use crate::output;
+use crate::{interrupt, output};
 use clap::ValueEnum;
 use lab::LabRun;
 use nettlp::adapter::{Function, Registers, Settings};
@@ -16,7 +16,7 @@ use nettlp::allow::{AllowList, Rule, parse_size};
 use nettlp::completer::Image;
 use nettlp::net::{AdapterOptions, Network};
 use report::{MemoryReport, Report};
-use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::consts::SIGUSR1;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -286,15 +286,9 @@ struct Signals {
 
 impl Signals {
     fn watch() -> Result<Signals, Failure> {
-        let signals = Signals { end: Arc::default(), show: Arc::default() };
-        let register = |signal, flag: &Arc<AtomicBool>| signal_hook::flag::register(signal, Arc::clone(flag));
-        // The second Ctrl-C ends the process at once.
-        let second = signal_hook::flag::register_conditional_shutdown(SIGINT, 130, Arc::clone(&signals.end));
-        let all = second
-            .and_then(|_| register(SIGINT, &signals.end))
-            .and_then(|_| register(SIGTERM, &signals.end))
-            .and_then(|_| register(SIGUSR1, &signals.show));
-        all.map_err(|e| Failure::Run(format!("signals cannot be handled: {e}")))?;
+        let signals = Signals { end: interrupt::flag()?, show: Arc::default() };
+        signal_hook::flag::register(SIGUSR1, Arc::clone(&signals.show))
+            .map_err(|e| Failure::Run(format!("signals cannot be handled: {e}")))?;
         Ok(signals)
     }
 }
@@ -333,6 +327,7 @@ impl Args {
             mps: self.mps,
             capture: self.capture.clone(),
             record: self.record.clone(),
+            key: self.key.clone(),
             force: self.force,
             seed: self.seed,
             busy: self.busy_poll,

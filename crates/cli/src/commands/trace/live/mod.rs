@@ -21,7 +21,6 @@ use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, BufWriter, IoSliceMut, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -78,13 +77,8 @@ enum Received {
 }
 
 /// Begins to capture, and says so on standard error. With `file`, all frames also go there.
-pub(super) fn open(
-    name: &str,
-    file: Option<&Path>,
-    force: bool,
-) -> Result<(Live, Rc<Cell<Counts>>), Failure> {
+pub(super) fn open(name: &str, file: Option<File>) -> Result<(Live, Rc<Cell<Counts>>), Failure> {
     let interface = find(name)?;
-    let file = file.map(|path| create(path, force)).transpose()?;
     let socket = listen(&interface).map_err(|e| refused(name, e))?;
     let counts = Rc::new(Cell::new(Counts::default()));
     let mut live = Live {
@@ -97,7 +91,7 @@ pub(super) fn open(
         ready: Vec::with_capacity(FRAME_MAX),
         at: 0,
         left: LEFT_MAX,
-        file,
+        file: file.map(BufWriter::new),
     };
     live.put(&file_header()).map_err(Failure::from)?;
     eprintln!("riser: capturing on {name}; Ctrl-C ends it");
@@ -119,17 +113,6 @@ fn find(name: &str) -> Result<LinkAddr, Failure> {
             "-i {name}: link type {other}: legal are Ethernet (1) and loopback (772)"
         ))),
     }
-}
-
-fn create(path: &Path, force: bool) -> Result<BufWriter<File>, Failure> {
-    let file = if force { File::create(path) } else { File::create_new(path) };
-    let failed = |e: io::Error| match e.kind() {
-        io::ErrorKind::AlreadyExists => {
-            Failure::Run(format!("{} exists: --force overwrites it", path.display()))
-        }
-        _ => Failure::Run(format!("{}: {e}", path.display())),
-    };
-    file.map(BufWriter::new).map_err(failed)
 }
 
 fn listen(interface: &LinkAddr) -> Result<OwnedFd, Errno> {

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Lab files that commands take, also from standard input. Never says what is wrong with one.
+
+use crate::failure::Failure;
+use crate::{input, outputs};
+use lab::{Folder, LabFile};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+/// Bytes of a lab at most: what never ends is not read.
+const MAX_BYTES: u64 = 16 << 20;
+
+/// A lab as text.
+pub(super) struct LabText {
+    /// What messages and reports call it.
+    pub(super) name: PathBuf,
+    pub(super) text: String,
+    /// Where its relative paths start.
+    pub(super) folder: Folder,
+}
+
+/// The text of the lab at `path`, or on standard input, whose relative paths start from the current folder.
+pub(super) fn text(path: &Path) -> Result<LabText, Failure> {
+    let (name, mut text) = (input::name(path).to_owned(), String::new());
+    let read = input::open(path)?.take(MAX_BYTES + 1).read_to_string(&mut text);
+    read.and_then(check).map_err(|e| outputs::failed(&name, &e))?;
+    let folder = if input::is_standard(path) { Folder::default() } else { Folder::of(path) };
+    Ok(LabText { name, text, folder })
+}
+
+fn check(bytes: usize) -> io::Result<()> {
+    let legal = || io::Error::other(format!("legal are labs of at most {MAX_BYTES} bytes"));
+    if bytes as u64 > MAX_BYTES { Err(legal()) } else { Ok(()) }
+}
+
+impl LabText {
+    /// The lab, checked.
+    pub(super) fn parse(&self, folder: Folder) -> Result<LabFile, Failure> {
+        lab::parse_in(&self.name, &self.text, folder).map_err(|e| Failure::Run(e.to_string()))
+    }
+}
+
+/// The lab at `path`, or on standard input, and what it is called.
+pub(super) fn read(path: &Path) -> Result<(LabFile, String), Failure> {
+    let lab = text(path)?;
+    Ok((lab.parse(lab.folder.clone())?, lab.name.display().to_string()))
+}
