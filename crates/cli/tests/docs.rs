@@ -175,8 +175,13 @@ fn folder_for(page: &Path) -> PathBuf {
 fn shell(line: &str, folder: &Path) -> String {
     let riser = Path::new(env!("CARGO_BIN_EXE_riser")).parent().unwrap();
     let path = format!("{}:{}", riser.display(), std::env::var("PATH").unwrap());
-    let output =
-        Command::new("sh").args(["-c", line]).current_dir(folder).env("PATH", path).output().unwrap();
+    let output = Command::new("sh")
+        .args(["-c", line])
+        .current_dir(folder)
+        .env("PATH", path)
+        .env("HOME", folder)
+        .output()
+        .unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && stderr.is_empty(), "{line}: {}\n{stderr}", output.status);
     String::from_utf8(output.stdout).unwrap()
@@ -189,7 +194,7 @@ fn make_has(target: &str) -> bool {
 /// What a command prints, or `None` for one that is only looked up: it exists.
 fn printed(line: &str, folder: &Path) -> Option<String> {
     let example = "cargo run -q -p riser-lab --example first_device";
-    if line.starts_with("riser ") {
+    if line.starts_with("riser ") || line.starts_with("mkdir ") {
         return Some(shell(line, folder));
     }
     if let Some(arguments) = line.strip_prefix(example) {
@@ -201,7 +206,7 @@ fn printed(line: &str, folder: &Path) -> Option<String> {
         ["make", target, ..] => make_has(target),
         ["cargo", "install", "--path", path] => root().join(path).join("Cargo.toml").is_file(),
         // Other programs, which are not ours to run.
-        ["wireshark" | "tshark" | "mkdir" | "cp", ..] => true,
+        ["wireshark" | "tshark" | "cp", ..] => true,
         _ => false,
     };
     assert!(exists, "no such command: {line}");
@@ -265,4 +270,91 @@ fn commands_print_what_the_pages_say() {
         }
     }
     assert!(count >= 4, "{count} blocks");
+}
+
+/// What stands below a command of a page, line by line.
+fn below(page: &str, command: &str) -> Vec<String> {
+    let text = read(&root().join(page));
+    let begin = format!("$ {command}");
+    let lines = text.lines().skip_while(|line| !line.starts_with(&begin)).skip(1);
+    lines.take_while(|line| !line.starts_with("$ ") && !line.starts_with("```")).map(str::to_owned).collect()
+}
+
+/// Rows: a page, a command on it, and what the text around it says that each line is.
+#[test]
+fn pictures_are_those_of_which_the_text_speaks() {
+    let interrupt = "MWr, len 1, requester 01:00, tag 0x00, last 0x0, first 0xf, Addr 0xfee00000";
+    for (page, command, lines) in [
+        (
+            "README.md",
+            "riser trace out/ping.pcapng --filter",
+            &[
+                (interrupt, ""),
+                ("MWr, len 11", "Addr 0x00004000"),
+                ("MWr, len 4", "Addr 0x00002000"),
+                (interrupt, ""),
+                (interrupt, ""),
+                ("MWr, len 25", "Addr 0x00004800"),
+                ("MWr, len 4", "Addr 0x00002010"),
+                (interrupt, ""),
+            ][..],
+        ),
+        (
+            "docs/tutorial.md",
+            "riser trace out/first_device.pcapng",
+            &[
+                ("downstream", "Addr 0x80000000"),
+                ("downstream", "Addr 0x80000008"),
+                ("downstream", "Addr 0x80000010"),
+                ("downstream", "Addr 0x80000014"),
+                ("MRd, len 16, requester 01:00", "Addr 0x00001000"),
+                ("CplD, len 16, completer 00:00", ""),
+                ("MWr, len 16, requester 01:00", "Addr 0x00011000"),
+                (interrupt, ""),
+            ],
+        ),
+    ] {
+        let shown = below(page, command);
+        assert_eq!(shown.len(), lines.len(), "{page}: {shown:#?}");
+        for (line, (what, place)) in shown.iter().zip(lines) {
+            assert!(line.contains(what) && line.contains(place), "{page}: `{what}`, `{place}` in {line}");
+        }
+    }
+}
+
+/// Each row of the table of commands: its commands are there, and have the arguments that it names.
+#[test]
+fn the_table_of_commands_is_that_of_the_help() {
+    let page = read(&root().join("README.md"));
+    let help = |words: &[&str]| {
+        let riser = Command::new(env!("CARGO_BIN_EXE_riser")).args(words).arg("--help").output().unwrap();
+        assert!(riser.status.success(), "riser {}", words.join(" "));
+        String::from_utf8(riser.stdout).unwrap()
+    };
+    let mut named = Vec::new();
+    for row in page.lines().filter_map(|line| line.strip_prefix("| `riser ")) {
+        let cell = row.split(" | ").next().unwrap().replace("\\|", "|");
+        for command in cell.trim_end_matches('`').split("`, `riser ") {
+            let is_word = |word: &&str| word.chars().all(|c| c.is_ascii_lowercase() || c == '|');
+            let words: Vec<&str> = command.split_whitespace().take_while(is_word).collect();
+            named.push(words[0].to_owned());
+            let (last, above) = words.split_last().unwrap();
+            for word in last.split('|') {
+                let text = help(&[above, &[word]].concat());
+                let flags = command.split(|c: char| !c.is_ascii_lowercase() && c != '-');
+                for flag in flags.filter(|word| word.starts_with("--")) {
+                    assert!(
+                        text.contains(&format!("{flag} ")) || text.contains(&format!("{flag}\n")),
+                        "{flag} of {word}"
+                    );
+                }
+            }
+        }
+    }
+    let listed = help(&[]);
+    let all =
+        listed.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    for name in all.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help") {
+        assert!(named.iter().any(|n| n == name), "README.md has no row for `riser {name}`");
+    }
 }

@@ -34,6 +34,22 @@ fn each_help_has_an_example_that_names_the_command() {
     }
 }
 
+/// Every command that others do not stand below, but for those whose output is a file of its own kind.
+#[test]
+fn each_command_prints_json() {
+    let mut all = Vec::new();
+    commands(&[], &mut all);
+    let leaves = all.iter().filter(|path| !all.iter().any(|p| p.len() > path.len() && p.starts_with(path)));
+    let mut without = Vec::new();
+    for path in leaves {
+        let args: Vec<&str> = path.iter().map(String::as_str).chain(["--help"]).collect();
+        if !riser_ok(&args).contains("--json") {
+            without.push(path.join(" "));
+        }
+    }
+    assert_eq!(without, ["check", "completions", "man"]);
+}
+
 #[test]
 fn wrong_usage_is_status_2_and_one_prefix() {
     for args in [

@@ -4,11 +4,13 @@
 mod bench;
 mod check;
 mod compare;
+mod completions;
 mod cpu;
 mod fidelity;
 mod fit;
 mod labs;
 mod lspci;
+mod man;
 mod model;
 mod nettlp;
 mod paper;
@@ -27,9 +29,11 @@ pub(crate) enum Command {
     Check(check::Args),
     Bench(bench::Args),
     Compare(compare::Args),
+    Completions(completions::Args),
     Fidelity(fidelity::Args),
     Fit(fit::Args),
     Lspci(lspci::Args),
+    Man(man::Args),
     Model(model::Args),
     Nettlp(nettlp::Args),
     Paper(paper::Args),
@@ -44,9 +48,11 @@ impl Command {
             Command::Check(args) => check::run(args),
             Command::Bench(args) => bench::run(args),
             Command::Compare(args) => compare::run(args),
+            Command::Completions(args) => completions::run(args),
             Command::Fidelity(args) => fidelity::run(args),
             Command::Fit(args) => fit::run(args),
             Command::Lspci(args) => lspci::run(args),
+            Command::Man(args) => man::run(args),
             Command::Model(args) => model::run(args),
             Command::Nettlp(args) => nettlp::run(args),
             Command::Paper(args) => paper::run(args),

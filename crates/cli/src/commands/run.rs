@@ -104,7 +104,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let interrupted = interrupt::flag()?;
     let stop = drive::drive(&mut assembly, file.lab.limit_us, &taps, &interrupted)?;
     let spent = cpu::seconds() - before;
-    taps.finish(&mut assembly)?;
+    let written = taps.finish(&mut assembly);
     let mut report = assembly.report(&name, &stop, spent);
     if stop == Stop::Paused {
         report.outcome = "interrupted";
@@ -114,6 +114,8 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     } else {
         output::text(&report.to_string())?
     }
+    // The report is there, whatever became of the files.
+    written?;
     match stop {
         Stop::Paused => {
             let us = report.simulated_ns / 1_000.0;

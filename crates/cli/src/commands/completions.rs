@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `riser completions`: what shells need to complete riser's arguments, by `clap_complete`. Never installs it.
+
+use crate::failure::Failure;
+use crate::{Cli, output};
+use clap::CommandFactory;
+use clap_complete::Shell;
+
+const EXAMPLES: &str = "\
+Examples:
+  riser completions bash > ~/.local/share/bash-completion/completions/riser
+  riser completions zsh > ~/.zfunc/_riser        # with fpath+=~/.zfunc before compinit in .zshrc
+  riser completions fish > ~/.config/fish/completions/riser.fish
+  riser completions elvish >> ~/.config/elvish/rc.elv
+  riser completions powershell >> $PROFILE";
+
+/// Print a script by which a shell completes commands and arguments
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The shell
+    #[arg(value_enum)]
+    shell: Shell,
+}
+
+pub(crate) fn run(args: Args) -> Result<(), Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "riser", &mut script);
+    output::text(String::from_utf8_lossy(&script).trim_end())
+}
