@@ -12,13 +12,17 @@ local protocols = {
     dllp = Proto("dllp", "PCI Express Data Link Layer Packet"),
 }
 
+-- Most of what is remembered is kept until the end: the collector need not look through it at each doubling.
+collectgarbage("setpause", 400)
+
 -- Before the modules that use them: they are asked for by name.
 require("riser.fields").make(protocols)
 
 local dllp = require "riser.dllp"
-local matcher = require "riser.matcher"
+local marks = require "riser.marks"
 local nettlp = require "riser.nettlp"
 local tlp = require "riser.tlp"
+local transactions = require "riser.transactions"
 
 set_plugin_info({ version = "1.0", description = "PCI Express TLPs and DLLPs over UDP", author = "the riser project" })
 
@@ -32,10 +36,13 @@ preferences.check_ecrc = Pref.bool("Check ECRC", true, "Compare the digest of a 
 preferences.verbose_info = Pref.bool("All common fields in the Info column", false,
     "Also TC, attributes, AT, hints, TD and EP that are not at rest, as `riser trace --verbose`")
 
+-- The preferences that the dissector of TLPs asks for, read where they change.
+local settings = { check_ecrc = true, verbose_info = false }
+
 local dissect = {}
 
 function dissect.tlp(tvb, pinfo, root, wire_len)
-    tlp.dissect(protocols.tlp, tvb, pinfo, root, wire_len, preferences)
+    tlp.dissect(protocols.tlp, tvb, pinfo, root, wire_len, settings)
 end
 
 function dissect.dllp(tvb, pinfo, root, wire_len)
@@ -50,11 +57,23 @@ for kind, dissect_kind in pairs(dissect) do
     end
 end
 
--- Whether a range such as "12286,12288-13311" holds `port`.
-local function holds(range, port)
-    for first, last in range:gmatch("(%d+)%-?(%d*)") do
-        local low = tonumber(first)
-        if port >= low and port <= (tonumber(last) or low) then
+-- The ranges of the preferences as lists of first and last port, read once: packets are many.
+local ranges = {}
+
+local function read_ranges()
+    for _, name in ipairs({ "tlp_ports", "dllp_ports", "session_ports" }) do
+        ranges[name] = {}
+        for first, last in tostring(preferences[name]):gmatch("(%d+)%-?(%d*)") do
+            local low = tonumber(first)
+            table.insert(ranges[name], { low, tonumber(last) or low })
+        end
+    end
+end
+
+-- Whether the ranges of a preference hold `port`.
+local function holds(name, port)
+    for _, range in ipairs(ranges[name]) do
+        if port >= range[1] and port <= range[2] then
             return true
         end
     end
@@ -64,36 +83,43 @@ end
 -- What NetTLP sends beside TLPs, by its UDP port.
 local SERVICES = { [0x2fff] = nettlp.messaging, [0x5001] = nettlp.configuration, [0x5002] = nettlp.registers }
 
-local function service_of(tvb, pinfo)
-    return nettlp.is_old_configuration(tvb, pinfo) and nettlp.configuration or SERVICES[pinfo.dst_port]
+local function service_of(tvb, pinfo, to)
+    return nettlp.is_old_configuration(tvb, pinfo) and nettlp.configuration or SERVICES[to]
 end
 
 -- What its ports say that a datagram carries. The client's port of a session is any; what other ports say goes first.
-local function kind_of(pinfo)
-    local to, sessions = pinfo.dst_port, preferences.session_ports
-    if holds(preferences.dllp_ports, to) then
+local function kind_of(pinfo, to)
+    if holds("tlp_ports", to) then
+        return holds("dllp_ports", to) and "dllp" or holds("session_ports", to) and "session" or "tlp"
+    elseif holds("dllp_ports", to) then
         return "dllp"
     end
-    local is_session = holds(sessions, to) or not holds(preferences.tlp_ports, to) and holds(sessions, pinfo.src_port)
-    return is_session and "session" or "tlp"
+    return (holds("session_ports", to) or holds("session_ports", pinfo.src_port)) and "session" or "tlp"
 end
 
 function protocols.nettlp.dissector(tvb, pinfo, root)
-    local service = service_of(tvb, pinfo)
+    local to = pinfo.dst_port
+    local service = service_of(tvb, pinfo, to)
     if service then
         service(protocols.nettlp, tvb, pinfo, root)
         return tvb:len()
     end
-    local kind, rest = kind_of(pinfo), nil
+    local kind, rest = kind_of(pinfo, to), nil
+    -- A part of a packet no longer knows what the capture has cut from it.
+    local wire_len = tvb:reported_len() - nettlp.HEADER_LEN
     if kind == "session" then
-        local to_adapter = holds(preferences.session_ports, pinfo.dst_port)
-        kind, rest = "tlp", nettlp.session(protocols.nettlp, tvb, pinfo, root, to_adapter)
+        kind, rest = "tlp", nettlp.session(protocols.nettlp, tvb, pinfo, root, holds("session_ports", to))
+    elseif marks.is_blind(pinfo) then
+        -- The first of two passes: nothing is shown, so only TLPs count.
+        if kind == "tlp" then
+            tlp.see(tvb, nettlp.HEADER_LEN, pinfo, wire_len)
+        end
+        return tvb:len()
     else
         rest = nettlp.header(protocols.nettlp, tvb, pinfo, root, kind:upper())
     end
     if rest then
-        -- A part of a packet no longer knows what the capture has cut from it.
-        dissect[kind](rest, pinfo, root, tvb:reported_len() - nettlp.HEADER_LEN)
+        dissect[kind](rest, pinfo, root, wire_len)
     end
     return tvb:len()
 end
@@ -103,6 +129,8 @@ local registered = {}
 
 -- Registers the ports of the preferences in place of those before.
 local function register()
+    read_ranges()
+    settings.check_ecrc, settings.verbose_info = preferences.check_ecrc, preferences.verbose_info
     for _, ports in ipairs(registered) do
         udp:remove(ports, protocols.nettlp)
     end
@@ -125,5 +153,5 @@ end
 
 -- Before a capture is read, or read again.
 function protocols.nettlp.init()
-    matcher.reset()
+    transactions.reset()
 end

@@ -5,19 +5,22 @@
 mod common;
 mod dissect;
 
+use common::{DAMAGED, DROPPED, Link, read_and_answer};
 use dissect::capture::FrameWriter;
 use dissect::compare::{compare, compare_tolerated};
 use dissect::random::{Random, mixture};
 use dissect::story::story;
 use dissect::tables::{MessageRow, TlpRow, message_rows, rule_rows, tlp_rows};
 use dissect::tshark::{Tshark, Values};
-use riser_capture::Direction;
+use riser_capture::matcher::Errors;
+use riser_capture::transactions::Tracker;
+use riser_capture::{Direction, Mark, Reader};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use tlp::format::Family;
 use tlp::message::{MESSAGES, MessageData};
 use tlp::rules::{RULES, Rule, RuleId};
-use tlp::{Class, FORMATS};
+use tlp::{Class, Dllp, FORMATS};
 
 /// The Lua table of formats is riser's own, row by row.
 #[test]
@@ -154,6 +157,79 @@ fn a_capture_of_riser() {
     let names: BTreeSet<&str> = rows.iter().filter_map(|row| row.get("tlp.type_name")).collect();
     assert!(FORMATS.iter().all(|row| names.contains(row.name)), "{names:?}");
     assert_eq!(rows.iter().filter_map(|row| row.get("dllp.name")).collect::<BTreeSet<_>>().len(), 12);
+}
+
+/// `PCIe 5.0 §3.6.2.1`, §3.6.3.1: what was damaged or dropped, what its receiver discards behind it, and what came again.
+fn with_faults() -> Vec<u8> {
+    let sound = Mark::default();
+    let (first, first_answer) = read_and_answer(1, 0x1000, 64);
+    let (second, second_answer) = read_and_answer(2, 0x2000, 64);
+    let (third, third_answer) = read_and_answer(3, 0x3000, 64);
+    let mut link = Link::new();
+    link.ack(true, 4095).ack(false, 4095);
+    link.tlp(true, &first, DAMAGED).tlp(true, &second, sound);
+    link.dllp(false, Dllp::Nak { sequence: 4095 }, sound);
+    link.again(true, &first, 0, sound).again(true, &second, 1, sound);
+    // Its Ack is lost, so both come once more.
+    link.dllp(false, Dllp::Ack { sequence: 1 }, DAMAGED);
+    link.again(true, &first, 0, sound).again(true, &second, 1, sound).ack(false, 1);
+    // Completions that were damaged and dropped, and one that has come and is sent again.
+    link.tlp(false, &first_answer, DAMAGED).tlp(false, &second_answer, DROPPED);
+    link.again(false, &first_answer, 0, sound).again(false, &second_answer, 1, sound);
+    link.again(false, &second_answer, 1, sound).ack(true, 1);
+    link.tlp(true, &third, sound).wait_ps(5_000).tlp(false, &third_answer, sound);
+    // What nobody asked for.
+    link.tlp(false, &third_answer, sound);
+    link.finish()
+}
+
+/// What riser's tracker says of each TLP, the dissector shows, where Wireshark lets it see what the capture says of frames.
+#[test]
+fn what_was_lost_on_the_way_counts_as_lost() {
+    let Some(tshark) = Tshark::find() else { return };
+    let bytes = with_faults();
+    let file = dissect::TempFile::new("faults", &bytes);
+    for passes in [&["-2", "-Y", "frame"][..], &[]] {
+        compare_with_tracker(&bytes, &tshark.read_with(&file.path, false, passes));
+    }
+    // Without a filter the first of two passes sees nothing of frames: what is lost is still shown, and what comes again is
+    // the same TLP again, never unexpected.
+    let rows = tshark.read_with(&file.path, false, &["-2"]);
+    assert_eq!(count(&rows, "tlp.expert.lost"), 3);
+    assert_eq!(count(&rows, "tlp.expert.repeat"), 8);
+    let details = tshark.details(&file.path);
+    assert!(details.contains("[Response time: 0.000000006 seconds (6 ns)]"), "{details}");
+}
+
+fn compare_with_tracker(bytes: &[u8], rows: &[Values]) {
+    let mut reader = Reader::new(std::io::Cursor::new(bytes)).unwrap();
+    let mut tracker = Tracker::new();
+    let mut seen = [0; 6];
+    while let Some(record) = reader.next_record().unwrap() {
+        let outcome = tracker.see(&record, 0);
+        let row = &rows[record.number as usize - 1];
+        let Some(tlp) = record.tlp() else { continue };
+        let lost = record.mark.is_lost();
+        let is_out_of_order = !lost && !outcome.taken && !outcome.replay;
+        let is_unexpected = outcome.errors.contains(Errors::UNEXPECTED_COMPLETION);
+        let shown = ["lost", "out_of_order", "repeat", "unexpected"];
+        let expected = [lost, is_out_of_order, outcome.replay, is_unexpected];
+        for (n, (expert, expected)) in shown.iter().zip(expected).enumerate() {
+            assert_eq!(row.has(&format!("tlp.expert.{expert}")), expected, "{expert}: {row:?}");
+            seen[n] += usize::from(expected);
+        }
+        assert_eq!(row.number("tlp.request_in"), outcome.request, "{row:?}");
+        let response_ns = outcome.response_ps.map(|ps| ps / 1000);
+        assert_eq!(row.nanoseconds("tlp.response_time"), response_ns, "{row:?}");
+        seen[4] += usize::from(response_ns.is_some());
+        let how = if record.mark.dropped { "dropped on the way" } else { "damaged on the way" };
+        assert_eq!(row.get("tlp.lost"), lost.then_some(how), "{row:?}");
+        let remark = if lost { format!(" [{how}]") } else { String::new() };
+        assert_eq!(row.get("_ws.col.Info"), Some(format!("{}{remark}", tlp.repr).as_str()));
+        seen[5] += 1;
+    }
+    // None of them goes unseen.
+    assert_eq!(seen, [3, 1, 3, 1, 3, 14]);
 }
 
 /// The rules of a header that no row breaks.

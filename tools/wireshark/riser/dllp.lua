@@ -4,6 +4,7 @@
 local crc = require "riser.crc"
 local fields = require "riser.fields"
 local formats = require "riser.formats"
+local transactions = require "riser.transactions"
 
 local dllp = {}
 
@@ -100,7 +101,12 @@ function dllp.dissect(protocol, tvb, pinfo, root, wire_len)
     local tree = root:add(protocol, tvb())
     local text
     if tvb:len() == LEN and wire_len == LEN then
-        text = show_type(tree, tvb) .. check_crc(tree, tvb)
+        local fault = check_crc(tree, tvb)
+        text = show_type(tree, tvb) .. fault
+        local row = fault == "" and formats.dllp_of(tvb(0, 1):uint())
+        if row and row.layout == "ack" then
+            transactions.acknowledge(pinfo, tvb(0, 4):bitfield(20, 12))
+        end
     else
         local message = string.format("A DLLP of %d bytes: it has six", wire_len)
         tree:add_proto_expert_info(fields.experts.dllp.length, message)

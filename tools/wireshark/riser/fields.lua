@@ -50,7 +50,8 @@ end
 
 -- The name, in fields.tlp, of a bit field of header.layouts; a key may have more than one place in its DW.
 function fields.name_of(place)
-    return place[1] .. ":" .. place[3]
+    place.name = place.name or place[1] .. ":" .. place[3]
+    return place.name
 end
 
 local function header_fields(made)
@@ -102,6 +103,7 @@ local function tlp_fields()
         completion_in = ProtoField.framenum("tlp.completion_in", "Completion in frame", base.NONE, frametype.RESPONSE),
         earlier_in = ProtoField.framenum("tlp.earlier_in", "Earlier TLP in frame"),
         completions = ProtoField.uint32("tlp.completions", "Completions"),
+        lost = ProtoField.string("tlp.lost", "Lost"),
         since_request = ProtoField.relative_time("tlp.time_since_request", "Time since the request"),
         response_time = ProtoField.relative_time("tlp.response_time", "Response time"),
     }
@@ -206,6 +208,8 @@ local TLP_EXPERTS = {
     { "unexpected", "Unexpected completion: no request waits for it", expert.group.SEQUENCE, expert.severity.WARN },
     { "byte_count", "Byte Count is not what remains", expert.group.SEQUENCE, expert.severity.WARN },
     { "tag_reuse", "Tag in use by an earlier request", expert.group.SEQUENCE, expert.severity.WARN },
+    { "lost", "The TLP was lost on the way", expert.group.SEQUENCE, expert.severity.NOTE },
+    { "out_of_order", "A TLP before it was lost: its receiver discards it", expert.group.SEQUENCE, expert.severity.NOTE },
     { "repeat", "The same TLP again", expert.group.SEQUENCE, expert.severity.NOTE },
     { "unanswered", "No last completion in this capture", expert.group.SEQUENCE, expert.severity.NOTE },
 }

@@ -5,6 +5,8 @@
 local formats = require "riser.formats"
 local names = require "riser.names"
 
+local floor = math.floor
+
 local header = {}
 
 -- Every field: key, DW, highest and lowest bit, numbered as the specification does (31 is the first on the wire).
@@ -46,14 +48,19 @@ for _, layout in pairs(header.layouts) do
 end
 
 local function is_prefix(first_byte)
-    return math.floor(first_byte / 32) == 4
+    return floor(first_byte / 32) == 4
 end
 
--- The first bytes of the prefixes at the start of `tvb`, DWs with Fmt 100b (§2.2.10): at most `most`.
-local function read_prefixes(tvb, most)
+local NO_PREFIXES = {}
+
+-- The first bytes of the prefixes at the start of `bytes`, DWs with Fmt 100b (§2.2.10): at most `most`.
+local function read_prefixes(bytes, most)
+    if not is_prefix(bytes:byte(1) or 0) then
+        return NO_PREFIXES
+    end
     local prefixes = {}
-    while #prefixes < most and #prefixes * 4 + 4 <= tvb:len() do
-        local first_byte = tvb(#prefixes * 4, 1):uint()
+    while #prefixes < most and #prefixes * 4 + 4 <= #bytes do
+        local first_byte = bytes:byte(#prefixes * 4 + 1)
         if not is_prefix(first_byte) then
             break
         end
@@ -63,11 +70,12 @@ local function read_prefixes(tvb, most)
 end
 
 -- Where the header should be there is a prefix: half of one, or one more than a TLP has. Counts the end-to-end ones.
-local function count_prefixes(h, tvb)
+local function count_prefixes(h, tvb, start)
     h.first_byte = nil
-    if tvb:len() >= h.prefix_len + 4 then
+    local len = tvb:len() - start
+    if len >= h.prefix_len + 4 then
         h.end_to_end = 0
-        for _, prefix in ipairs(read_prefixes(tvb, tvb:len())) do
+        for _, prefix in ipairs(read_prefixes(tvb:raw(start, len), len)) do
             h.end_to_end = h.end_to_end + (prefix >= 0x90 and 1 or 0)
         end
     end
@@ -80,25 +88,47 @@ local function layout_of(h)
     return h.format.family
 end
 
-local function read_fields(h, layout)
-    for _, place in ipairs(layout) do
-        h[place[1]] = math.floor(h.dws[place[2]] / place.divisor) % place.modulus
+local function read_fields(h, layout, dws)
+    for at = 1, #layout do
+        local place = layout[at]
+        h[place[1]] = floor(dws[place[2]] / place.divisor) % place.modulus
     end
 end
 
--- Number of the lowest or highest set bit of Byte Enables, 0 to 3; nil for 0000b.
-local function lowest(be)
-    for bit = 0, 3 do
-        if math.floor(be / 2 ^ bit) % 2 == 1 then
-            return bit
+-- What the first DW of a header says, once for each that was seen: a capture has few. Headers inherit from these tables.
+local MOST_FIRST_DWS = 4096
+local first_dws, first_dw_count = {}, 0
+
+local function read_first_dw(format, dw)
+    local h = { format = format, header_len = format.header_dw * 4, complete = true }
+    read_fields(h, header.layouts.common, { [0] = dw })
+    h.layout = layout_of(h)
+    h.attr = h.ido * 4 + h.ro * 2 + h.ns
+    h.length_dw = h.length == 0 and 1024 or h.length
+    h.data_dw = format.data and h.length_dw or 0
+    h.__index = h
+    return h
+end
+
+local function first_dw(format, dw)
+    local found = first_dws[dw]
+    if not found then
+        if first_dw_count == MOST_FIRST_DWS then
+            first_dws, first_dw_count = {}, 0
         end
+        found = read_first_dw(format, dw)
+        first_dws[dw], first_dw_count = found, first_dw_count + 1
     end
+    return found
 end
 
-local function highest(be)
-    for bit = 3, 0, -1 do
-        if math.floor(be / 2 ^ bit) % 2 == 1 then
-            return bit
+-- Number of the lowest and of the highest set bit of Byte Enables, 0 to 3; nothing for 0000b.
+local LOWEST, HIGHEST = {}, {}
+
+for be = 1, 15 do
+    for bit = 0, 3 do
+        if floor(be / 2 ^ bit) % 2 == 1 then
+            LOWEST[be], HIGHEST[be] = LOWEST[be] or bit, bit
         end
     end
 end
@@ -106,8 +136,8 @@ end
 -- Bytes before the first enabled one, and from there to the last enabled one: Byte Count of the completion
 -- (§2.3.1.1, Table 2-38). A zero-length request counts one.
 local function span(h)
-    local lead = lowest(h.first_be) or 0
-    local last = highest(h.length_dw == 1 and h.first_be or h.last_be) or 0
+    local lead = LOWEST[h.first_be] or 0
+    local last = HIGHEST[h.length_dw == 1 and h.first_be or h.last_be] or 0
     return lead, h.length_dw * 4 - lead - (3 - last)
 end
 
@@ -139,7 +169,7 @@ end
 -- One operand in FetchAdd and Swap, two in CAS.
 function derive.atomic(h)
     read_address(h)
-    h.operand_bytes = math.floor(h.length_dw * 4 / (h.format.name == "CAS" and 2 or 1))
+    h.operand_bytes = floor(h.length_dw * 4 / (h.format.name == "CAS" and 2 or 1))
 end
 
 function derive.config(h)
@@ -148,10 +178,9 @@ function derive.config(h)
 end
 
 -- Vendor ID and subtype are where Vendor_Defined messages have them (§2.2.8.6).
-function derive.message(h, tvb)
+function derive.message(h)
     h.routing = h.type % 8
-    h.message_header = tvb(h.offset + 8, 8)
-    h.vendor, h.subtype = h.dws[2] % 0x10000, math.floor(h.dws[3] / 0x1000000)
+    h.vendor, h.subtype = h.dws[2] % 0x10000, floor(h.dws[3] / 0x1000000)
     h.message = formats.message_of(h.message_code, h.vendor, h.subtype, h.format.data)
 end
 
@@ -160,42 +189,45 @@ function derive.completion(h)
     h.status = names.status[h.status_bits] or "UR"
 end
 
-local function read_all(h, tvb)
-    for at = 0, h.format.header_dw - 1 do
-        h.dws[at] = tvb(h.offset + 4 * at, 4):uint()
+local function read_all(h, format, bytes)
+    local at, dws = h.offset + 1, h.dws
+    for dw = 0, format.header_dw - 1 do
+        local a, b, c, d = bytes:byte(at + 4 * dw, at + 4 * dw + 3)
+        dws[dw] = a * 0x1000000 + b * 0x10000 + c * 0x100 + d
     end
-    read_fields(h, header.layouts.common)
-    h.layout = layout_of(h)
-    read_fields(h, header.layouts[h.layout])
+    setmetatable(h, first_dw(format, dws[0]))
+    read_fields(h, header.layouts[h.layout], dws)
     h.tag = h.tag_low and h.t9 * 512 + h.t8 * 256 + h.tag_low or 0
-    h.attr = h.ido * 4 + h.ro * 2 + h.ns
-    h.length_dw = h.length == 0 and 1024 or h.length
-    h.data_dw = h.format.data and h.length_dw or 0
-    derive[h.format.family](h, tvb)
+    derive[format.family](h)
 end
 
--- The header at the start of `tvb`, behind its prefixes, as a table:
---   format, or nothing where Fmt and Type have no row; prefixes, their first bytes; offset, header_len, prefix_len in
---   bytes; every field of its layout under its key; dws, from 0 on; tag, attr, length_dw, data_dw; what `derive` adds.
+-- Most bytes that the prefixes of a TLP and its header have.
+local MOST_BYTES = 4 * header.MAX_PREFIXES + 16
+
+-- The header of the TLP that starts at byte `start` of `tvb`, behind its prefixes, as a table:
+--   format, or nothing where Fmt and Type have no row; prefixes, their first bytes; offset (from the TLP's start), header_len,
+--   prefix_len in bytes; every field of its layout under its key; dws, from 0 on; tag, attr, length_dw, data_dw; what `derive` adds.
 -- Without `format` or where `complete` is false, the fields are not read. Where there are too many prefixes, end_to_end
 -- counts the end-to-end ones instead.
-function header.read(tvb)
-    local prefixes = read_prefixes(tvb, header.MAX_PREFIXES)
+function header.read(tvb, start)
+    -- One string of bytes costs as much as one field of a Tvb.
+    local len = math.min(tvb:len() - start, MOST_BYTES)
+    local bytes = len > 0 and tvb:raw(start, len) or ""
+    local prefixes = read_prefixes(bytes, header.MAX_PREFIXES)
     local prefix_len = #prefixes * 4
-    local h = { prefixes = prefixes, prefix_len = prefix_len, offset = prefix_len, header_len = 12, dws = {} }
-    if tvb:len() <= prefix_len then
+    local h = { prefixes = prefixes, prefix_len = prefix_len, offset = prefix_len, dws = {} }
+    h.first_byte = bytes:byte(prefix_len + 1)
+    if h.first_byte and is_prefix(h.first_byte) then
+        h.header_len = 12
+        count_prefixes(h, tvb, start)
         return h
     end
-    h.first_byte = tvb(prefix_len, 1):uint()
-    if is_prefix(h.first_byte) then
-        count_prefixes(h, tvb)
-        return h
-    end
-    h.format = formats.tlp_of(h.first_byte)
-    h.header_len = h.format and h.format.header_dw * 4 or 12
-    h.complete = tvb:len() >= prefix_len + h.header_len
-    if h.format and h.complete then
-        read_all(h, tvb)
+    local format = h.first_byte and formats.tlp_of(h.first_byte)
+    local header_len = format and format.header_dw * 4 or 12
+    if format and len >= prefix_len + header_len then
+        read_all(h, format, bytes)
+    else
+        h.format, h.header_len = format, header_len
     end
     return h
 end
@@ -208,7 +240,7 @@ end
 
 -- A 16-bit ID as the specification writes it.
 function header.bdf(id)
-    return string.format("%02x:%02x.%x", math.floor(id / 256), math.floor(id / 8) % 32, id % 8)
+    return string.format("%02x:%02x.%x", floor(id / 256), floor(id / 8) % 32, id % 8)
 end
 
 return header

@@ -54,7 +54,7 @@ function lines.message(h)
     local length = h.format.data and h.length_dw or 0
     local name = h.message and " " .. h.message.name or ""
     return string.format("len %d, %s, code 0x%02x%s, routing %s, header 0x%s", length, requester(h), h.message_code,
-        name, names.routing[h.routing], h.message_header:bytes():tohex(true))
+        name, names.routing[h.routing], string.format("%08x%08x", h.dws[2], h.dws[3]))
 end
 
 -- The line of a header that was read.

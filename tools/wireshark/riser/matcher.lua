@@ -14,12 +14,12 @@ local matcher = {}
 matcher.MAX_OUTSTANDING = 65536
 
 -- What waits by link, requester and tag, and how many of them; the requests in their order, `oldest` to `latest`; what
--- was found by frame.
-local waiting, tracked, order, oldest, latest, frames
+-- was found by frame; the latest that ended by link, requester and tag, where marks are out of reach.
+local waiting, tracked, order, oldest, latest, frames, ended
 
 -- Forgets all; before a capture is read.
 function matcher.reset()
-    waiting, tracked, order, oldest, latest, frames = {}, 0, {}, 1, 0, {}
+    waiting, tracked, order, oldest, latest, frames, ended = {}, 0, {}, 1, 0, {}, {}
 end
 
 matcher.reset()
@@ -142,10 +142,25 @@ local function answered_place(slot, h)
     return slot.newest and "newest" or "earlier"
 end
 
-local function see_completion(key, number, time, h)
+-- What tells two completions of a tag apart.
+local function likeness(h)
+    return h.format.name .. h.status .. h.byte_count .. "/" .. h.lower_address .. "/" .. h.data_dw
+end
+
+-- A completion that nothing waits for. Where marks are out of reach, one that is like that which has ended the tag's latest
+-- request counts as the same: a replay, of one that was damaged or not.
+local function without_request(key, h, blind)
+    local last = blind and ended[key]
+    if last and last.likeness == likeness(h) then
+        return { kind = "repeat", request = last.request, earlier = last.number }
+    end
+    return { kind = "unmatched" }
+end
+
+local function see_completion(key, number, time, h, blind)
     local slot = waiting[key]
     if not slot then
-        return { kind = "unmatched" }
+        return without_request(key, h, blind)
     end
     local place = answered_place(slot, h)
     local request = slot[place]
@@ -157,6 +172,7 @@ local function see_completion(key, number, time, h)
     if is_ended_by(request, number, time, h) then
         found.kind = "complete"
         request.waits = false
+        ended[key] = blind and { request = request, number = number, likeness = likeness(h) } or nil
         slot[place] = nil
         if not slot.newest and not slot.earlier then
             waiting[key], tracked = nil, tracked - 1
@@ -165,19 +181,29 @@ local function see_completion(key, number, time, h)
     return found
 end
 
--- What a TLP means for the transactions under way; kept under the frame's number. `link` names where it was seen,
--- `time` is when, in nanoseconds. Posted requests give nothing.
-function matcher.see(number, time, link, h)
-    local key = link .. "/" .. h.requester .. "/" .. h.tag
-    if h.format.class == "Cpl" then
-        frames[number] = see_completion(key, number, time, h)
-    elseif h.format.class == "NP" then
-        frames[number] = see_request(key, of_request(number, time, h))
+-- What a TLP that was taken means for the transactions under way; kept under the frame's number. `link` is the number of where it
+-- was seen, `time` is when, in nanoseconds, and `start` when it was seen first, before, where it did not arrive then. `blind`:
+-- whether it could have been lost unnoticed. Posted requests give nothing.
+function matcher.see(number, time, start, link, h, blind)
+    local class = h.format.class
+    if class == "P" then
+        return
+    end
+    local key = (link * 0x10000 + h.requester) * 1024 + h.tag
+    if class == "Cpl" then
+        frames[number] = see_completion(key, number, time, h, blind)
+    else
+        frames[number] = see_request(key, of_request(number, start, h))
     end
 end
 
--- What was found for a frame: kind ("request", "repeat", "reuse", "partial", "complete", "unmatched"), request and what
--- belongs to the kind; nil for posted requests. A request says its frame (number), start, finish,
+-- Keeps what became of a TLP that was not taken: "again", "out of order" or "lost"; the last with how.
+function matcher.not_taken(number, kind, how)
+    frames[number] = { kind = kind, how = how }
+end
+
+-- What was found for a frame: kind ("request", "repeat", "reuse", "partial", "complete", "unmatched", or one of those not
+-- taken), request and what belongs to the kind; nil for posted requests. A request says its frame (number), start, finish,
 -- completions (their frames) and whether it still waits.
 function matcher.found(number)
     return frames[number]

@@ -4,12 +4,14 @@
 --
 --   NetTLP header: u16 sequence number, u32 timestamp, big endian; both 0 from software.
 
+local asked = require "riser.asked"
 local fields = require "riser.fields"
 local session = require "riser.session"
 
 local nettlp = {}
 
 nettlp.HEADER_LEN = 6
+
 -- Configuration of adapters up to v0.21; also the port of host-issued tag 1.
 local PORT_CONFIG_OLD = 0x4001
 local PORT_HOST = 0x4000
@@ -23,8 +25,10 @@ local function add_header(protocol, tvb, pinfo, root)
         pinfo.cols.info:set("NetTLP header cut short")
         return nil
     end
-    tree:add(fields.nettlp.sequence, tvb(0, 2))
-    tree:add(fields.nettlp.timestamp, tvb(2, 4))
+    if asked.is_for("nettlp", root) then
+        tree:add(fields.nettlp.sequence, tvb(0, 2))
+        tree:add(fields.nettlp.timestamp, tvb(2, 4))
+    end
     return tree
 end
 
@@ -34,10 +38,12 @@ function nettlp.header(protocol, tvb, pinfo, root, what)
     if not tree then
         return nil
     end
-    tree:add(fields.nettlp.what, what):set_generated()
-    if what == "TLP" then
-        local by_host = pinfo.dst_port >= PORT_HOST and pinfo.dst_port < PORT_HOST + 16
-        tree:add(fields.nettlp.origin, by_host and "host" or "device"):set_generated()
+    if asked.is_for("nettlp", root) then
+        tree:add(fields.nettlp.what, what):set_generated()
+        if what == "TLP" then
+            local by_host = pinfo.dst_port >= PORT_HOST and pinfo.dst_port < PORT_HOST + 16
+            tree:add(fields.nettlp.origin, by_host and "host" or "device"):set_generated()
+        end
     end
     return tvb(nettlp.HEADER_LEN):tvb()
 end

@@ -214,8 +214,10 @@ end
 
 -- Completions ---------------------------------------------------------------------------------------------------------
 
+local STATUSES = set(0, 1, 2, 4)
+
 local function reserved_status(h)
-    return found_if(not set(0, 1, 2, 4)[h.status_bits], h.status_bits)
+    return found_if(not STATUSES[h.status_bits], h.status_bits)
 end
 
 local function completion_data(h)
@@ -312,15 +314,72 @@ rules.tolerated = {
     { "MessageData", "§2.2.8", "message", "a message has the data of its code", message_data },
 }
 
--- Calls `report(id, text)` for every row of `rows` that the header breaks.
-function rules.check(rows, h, report)
-    for _, row in ipairs(rows) do
-        local id, section, family, text, check = row[1], row[2], row[3], row[4], row[5]
-        local found = (family == "all" or family == h.format.family) and check(h)
-        if found then
-            report(id, string.format("found %s where %s (PCIe 5.0 %s)", found, text, section))
+-- Rules that a TLP without prefixes cannot break.
+local OF_PREFIXES = set("PrefixOrder", "LocalPrefix", "EndToEndCount", "ExtendedTph", "Pasid", "PasidOnce", "ReservedEndToEnd")
+
+-- Rules that the first DW decides alone. Headers that share it (header.lua) share what is found.
+local OF_FIRST_DW = set("DeferrableLength", "IoTc", "IoAttr", "IoAt", "IoLength", "ConfigTc", "ConfigAttr", "ConfigAt",
+    "ConfigLength", "AtomicLength", "ReservedAt", "TranslationRequest", "LockedTc", "ReservedTh", "ReservedLn")
+
+-- The rows of a family that `is_meant` picks.
+local function by_family(rows, is_meant)
+    local found = {}
+    for _, family in ipairs({ "memory", "io", "atomic", "config", "message", "completion" }) do
+        found[family] = {}
+        for _, row in ipairs(rows) do
+            if (row[3] == "all" or row[3] == family) and is_meant(row[1]) then
+                table.insert(found[family], row)
+            end
         end
     end
+    return found
+end
+
+-- Of each table: all rows, those of the first DW, and those that a TLP without prefixes may break beside them.
+local function prepare(rows)
+    return {
+        all = by_family(rows, function() return true end),
+        first = by_family(rows, function(id) return OF_FIRST_DW[id] end),
+        rest = by_family(rows, function(id) return not OF_FIRST_DW[id] and not OF_PREFIXES[id] end),
+    }
+end
+
+local PREPARED = { [rules.malformed] = prepare(rules.malformed), [rules.tolerated] = prepare(rules.tolerated) }
+
+local function is_broken(may_break, h)
+    for at = 1, #may_break do
+        if may_break[at][5](h) then
+            return true
+        end
+    end
+    return false
+end
+
+-- Whether none of the rules of its first DW is broken: asked once for all headers that share it.
+local function has_sound_first_dw(rows, h, may_break)
+    local shared = getmetatable(h)
+    if shared[rows] == nil then
+        shared[rows] = not is_broken(may_break, h)
+    end
+    return shared[rows]
+end
+
+-- The rows of `rows` that the header breaks, each as its id and a text; nil where it breaks none, as nearly all do.
+function rules.broken(rows, h)
+    local prepared, family = PREPARED[rows], h.format.family
+    if not h.prefixes[1] and has_sound_first_dw(rows, h, prepared.first[family])
+        and not is_broken(prepared.rest[family], h) then
+        return nil
+    end
+    local broken = {}
+    for _, row in ipairs(prepared.all[family]) do
+        local found = row[5](h)
+        if found then
+            local text = string.format("found %s where %s (PCIe 5.0 %s)", found, row[4], row[2])
+            table.insert(broken, { id = row[1], text = text })
+        end
+    end
+    return broken[1] and broken
 end
 
 return rules

@@ -2,6 +2,7 @@
 -- The dissector of TLPs: prefixes, header, data, digest, and what belongs to the transaction. Reads the packet through
 -- header.lua, judges it by rules.lua. Never raises an error on foreign bytes.
 
+local asked = require "riser.asked"
 local crc = require "riser.crc"
 local fields = require "riser.fields"
 local formats = require "riser.formats"
@@ -18,8 +19,11 @@ local function expert(tree, key, ...)
     tree:add_proto_expert_info(fields.experts.tlp[key], ...)
 end
 
+-- An item that is worked out, where somebody looks at it.
 local function generated(tree, field, ...)
-    return tree:add(field, ...):set_generated()
+    if asked.is_for_field(tree, field) then
+        return tree:add(field, ...):set_generated()
+    end
 end
 
 -- Prefixes ------------------------------------------------------------------------------------------------------------
@@ -86,7 +90,10 @@ end
 
 function add_field.status_bits(tree, range, h, place)
     tree:add(fields.tlp[fields.name_of(place)], range)
-    generated(tree, fields.tlp.status, range(2, 1), h.status):append_text(" (" .. names.status_text[h.status] .. ")")
+    local item = generated(tree, fields.tlp.status, range(2, 1), h.status)
+    if item then
+        item:append_text(" (" .. names.status_text[h.status] .. ")")
+    end
 end
 
 function add_field.register_dw(tree, range, h, place)
@@ -95,13 +102,14 @@ function add_field.register_dw(tree, range, h, place)
 end
 
 local function add_layout(tree, tvb, h, layout)
-    for _, place in ipairs(layout) do
-        local key = place[1]
-        local range = tvb(h.offset + 4 * place[2], 4)
-        if add_field[key] then
-            add_field[key](tree, range, h, place)
-        else
-            tree:add(fields.tlp[fields.name_of(place)], range)
+    local all = tree.visible
+    for at = 1, #layout do
+        local place = layout[at]
+        local add, field = add_field[place[1]], fields.tlp[fields.name_of(place)]
+        if add then
+            add(tree, tvb(h.offset + 4 * place[2], 4), h, place)
+        elseif all or tree:referenced(field) then
+            tree:add(field, tvb(h.offset + 4 * place[2], 4))
         end
     end
 end
@@ -152,9 +160,10 @@ end
 function add_family.message(tree, tvb, h)
     tree:add(fields.tlp.routing, tvb(h.offset, 1))
     generated(tree, fields.tlp.message_name, h.message and h.message.name or "unknown")
-    local item = tree:add(fields.tlp.message_header, h.message_header)
+    local range = tvb(h.offset + 8, 8)
+    local item = tree:add(fields.tlp.message_header, range)
     if h.routing == 1 then
-        item:add(fields.tlp.address, h.message_header)
+        item:add(fields.tlp.address, range)
     elseif h.routing == 2 then
         item:add(fields.tlp.message_target, tvb(h.offset + 8, 2), header.bdf(tvb(h.offset + 8, 2):uint()))
     end
@@ -224,18 +233,18 @@ end
 
 -- Faults --------------------------------------------------------------------------------------------------------------
 
+-- Whether it breaks no rule of receivers.
 local function report_rules(tree, h)
-    local sound = true
-    rules.check(rules.malformed, h, function(id, text)
-        sound = false
-        generated(tree, fields.tlp.malformed_rule, id)
-        expert(tree, "malformed", "Malformed TLP: " .. text)
-    end)
-    rules.check(rules.tolerated, h, function(id, text)
-        generated(tree, fields.tlp.tolerated_rule, id)
-        expert(tree, "tolerated", "Tolerated: " .. text)
-    end)
-    return sound
+    local malformed, tolerated = rules.broken(rules.malformed, h), rules.broken(rules.tolerated, h)
+    for _, rule in ipairs(malformed or {}) do
+        generated(tree, fields.tlp.malformed_rule, rule.id)
+        expert(tree, "malformed", "Malformed TLP: " .. rule.text)
+    end
+    for _, rule in ipairs(tolerated or {}) do
+        generated(tree, fields.tlp.tolerated_rule, rule.id)
+        expert(tree, "tolerated", "Tolerated: " .. rule.text)
+    end
+    return not malformed
 end
 
 -- LibTLP pads writes of one and two bytes to three, not four; adapters leave a digest out and TD as it was.
@@ -256,8 +265,11 @@ local function report_length(tree, h, wire_len)
 end
 
 local function report_cut(tree, tvb, h, wire_len)
+    if tvb:len() >= wire_len then
+        return
+    end
     local captured = captured_bytes(tvb, h)
-    if tvb:len() < wire_len and captured < h.data_dw * 4 then
+    if captured < h.data_dw * 4 then
         expert(tree, "not_captured", string.format("%d of %d data bytes captured", captured, h.data_dw * 4))
     end
 end
@@ -293,34 +305,52 @@ local function report_unreadable(tree, tvb, h)
     return "header cut short"
 end
 
--- Whether anybody looks at fields of TLPs: the pane of details, a filter, a column. Else only what is counted as expert
--- information, matched or put into columns is worth the time.
-local own_dissector
-
-local function is_asked_for(root)
-    own_dissector = own_dissector or Dissector.get("tlp")
-    return root:referenced(own_dissector)
-end
-
 -- The dissector -------------------------------------------------------------------------------------------------------
 
-local function show_info(pinfo, tree, h, settings, faults)
+local function show_info(pinfo, tree, h, settings, remark)
     local text = info.tlp(h)
-    tree:append_text(": " .. text)
+    if tree.visible then
+        tree:append_text(": " .. text)
+    end
     if settings.verbose_info then
         text = text .. info.common(h)
     end
-    pinfo.cols.info:set(text .. faults)
+    pinfo.cols.info:set(text .. remark)
+end
+
+-- Whether a header was read, breaks no rule of receivers, and is of a TLP of `wire_len` bytes.
+local function is_sound(h, wire_len)
+    return h.complete and fits(h, wire_len) and not rules.broken(rules.malformed, h)
 end
 
 -- Whether `tvb` holds one TLP, that breaks no rule of receivers, and nothing else; `wire_len` as below.
 function tlp.is_sound(tvb, wire_len)
-    local h = header.read(tvb)
-    local sound = h.format and h.complete and fits(h, wire_len)
-    if sound then
-        rules.check(rules.malformed, h, function() sound = false end)
+    return is_sound(header.read(tvb, 0), wire_len)
+end
+
+-- Sees the TLP that starts at byte `start` of `tvb`, in a pass in which nothing is shown.
+function tlp.see(tvb, start, pinfo, wire_len)
+    local h = header.read(tvb, start)
+    if is_sound(h, wire_len) then
+        transactions.see(pinfo, h)
     end
-    return sound
+end
+
+-- What is odd about a TLP, and what belongs to its transaction; gives the remark behind its line.
+local function report(tree, tvb, pinfo, h, wire_len, settings)
+    report_cut(tree, tvb, h, wire_len)
+    local sound = report_rules(tree, h)
+    sound = report_length(tree, h, wire_len) and sound
+    if not sound then
+        return " [malformed]"
+    end
+    add_digest(tree, tvb, h, wire_len, settings)
+    report_state(tree, h)
+    if not pinfo.visited then
+        transactions.see(pinfo, h)
+    end
+    local lost = transactions.show(tree, pinfo, h)
+    return lost and " [" .. lost .. "]" or ""
 end
 
 -- Shows the TLP that `tvb` holds, and nothing else, below `root`. `wire_len` is its length in bytes on the wire, which
@@ -328,25 +358,19 @@ end
 function tlp.dissect(protocol, tvb, pinfo, root, wire_len, settings)
     pinfo.cols.protocol:set("TLP")
     local tree = root:add(protocol, tvb())
-    local h = header.read(tvb)
-    add_prefixes(tree, tvb, h)
-    if not (h.format and h.complete) then
+    local h = header.read(tvb, 0)
+    if h.prefix_len > 0 then
+        add_prefixes(tree, tvb, h)
+    end
+    if not h.complete then
         pinfo.cols.info:set("TLP, " .. report_unreadable(tree, tvb, h))
         return
     end
-    if is_asked_for(root) then
+    if asked.is_for("tlp", root) then
         add_header(tree, tvb, h)
         add_data(tree, tvb, h)
     end
-    report_cut(tree, tvb, h, wire_len)
-    local sound = report_rules(tree, h)
-    sound = report_length(tree, h, wire_len) and sound
-    if sound then
-        add_digest(tree, tvb, h, wire_len, settings)
-        report_state(tree, h)
-        transactions.show(tree, pinfo, h)
-    end
-    show_info(pinfo, tree, h, settings, sound and "" or " [malformed]")
+    show_info(pinfo, tree, h, settings, report(tree, tvb, pinfo, h, wire_len, settings))
 end
 
 return tlp

@@ -3,8 +3,11 @@
 -- about it. Hands every TLP to matcher.lua once, when Wireshark reads the capture for the first time. Never reads a
 -- packet.
 
+local asked = require "riser.asked"
 local fields = require "riser.fields"
+local marks = require "riser.marks"
 local matcher = require "riser.matcher"
+local sequence = require "riser.sequence"
 
 local transactions = {}
 
@@ -14,17 +17,30 @@ local function expert(tree, key, ...)
 end
 
 local function generated(tree, field, ...)
-    return tree:add(field, ...):set_generated()
+    if asked.is_for_field(tree, field) then
+        tree:add(field, ...):set_generated()
+    end
 end
 
--- Where it was seen: the two ends, whichever sent. riser gives each link two addresses. (Interface names are out of
--- reach: while Wireshark reads a capture for the first time, it keeps no fields of other dissectors.)
-local function link(pinfo)
+-- Where frames were seen, by source and destination: the number of the link and of the way along it, and of the way back. A
+-- link is its two ends, whichever sends: riser gives each link two addresses. (Interface names are out of reach: while
+-- Wireshark reads a capture for the first time, it may keep no fields of other dissectors.)
+local ways, way_count
+
+local function place_between(source, destination)
+    local link = way_count / 2
+    local there = { link = link, way = way_count, back = way_count + 1 }
+    local back = { link = link, way = way_count + 1, back = way_count }
+    way_count = way_count + 2
+    ways[source], ways[destination] = ways[source] or {}, ways[destination] or {}
+    ways[destination][source] = back
+    ways[source][destination] = there
+    return there
+end
+
+local function place_of(pinfo)
     local source, destination = tostring(pinfo.net_src), tostring(pinfo.net_dst)
-    if destination < source then
-        source, destination = destination, source
-    end
-    return source .. " " .. destination
+    return ways[source] and ways[source][destination] or place_between(source, destination)
 end
 
 -- Nanoseconds since the first frame: exact for a hundred days, which seconds since 1970 in the same number are not.
@@ -50,6 +66,15 @@ local function add_response(tree, request)
     end
 end
 
+-- The time from the request to the completion, and its nanoseconds as `riser trace` writes them.
+local function add_time(tree, field, found)
+    if asked.is_for_field(tree, field) then
+        local nanoseconds = found.time - found.request.start
+        local item = tree:add(field, span_of_time(nanoseconds)):set_generated()
+        item:append_text(string.format(" (%d ns)", nanoseconds))
+    end
+end
+
 -- By what was found.
 local add_found = {}
 
@@ -67,13 +92,27 @@ add_found["repeat"] = function(tree, found)
     expert(tree, "repeat", string.format("The TLP of frame %d again", earlier))
 end
 
+-- What never arrived, and what its receiver had taken before or discards.
+function add_found.lost(tree, found)
+    generated(tree, fields.tlp.lost, found.how)
+    expert(tree, "lost", "The TLP was " .. found.how .. ": it did not arrive")
+end
+
+add_found["out of order"] = function(tree)
+    expert(tree, "out_of_order")
+end
+
+function add_found.again(tree)
+    expert(tree, "repeat", "The TLP of an earlier frame again: its receiver had taken it")
+end
+
 function add_found.unmatched(tree)
     expert(tree, "unexpected")
 end
 
 function add_found.partial(tree, found)
     generated(tree, fields.tlp.request_in, found.request.number)
-    generated(tree, fields.tlp.since_request, span_of_time(found.time - found.request.start))
+    add_time(tree, fields.tlp.since_request, found)
     if found.byte_count_mismatch then
         expert(tree, "byte_count", string.format("Byte Count is not the %d bytes that remain", found.remaining))
     end
@@ -81,27 +120,70 @@ end
 
 function add_found.complete(tree, found)
     add_found.partial(tree, found)
-    generated(tree, fields.tlp.response_time, span_of_time(found.time - found.request.start))
+    add_time(tree, fields.tlp.response_time, found)
     generated(tree, fields.tlp.completions, #found.request.completions)
 end
 
--- Sees a TLP whose header is sound, and shows what is known of its transaction below `tree`. A TLP that an ICMP message
--- quotes is none that was seen.
-function transactions.show(tree, pinfo, h)
+-- Sees a TLP whose header is sound for the first time. One that an ICMP message quotes is none that was seen.
+function transactions.see(pinfo, h)
     if pinfo.in_error_pkt then
         return
     end
-    if not pinfo.visited then
-        matcher.see(pinfo.number, now(pinfo), link(pinfo), h)
+    local seen = place_of(pinfo)
+    local time, blind = now(pinfo), marks.is_blind(pinfo)
+    local arrival, start, lost, place = "taken", time, nil, nil
+    if not blind then
+        lost, place = marks.of(pinfo)
+        if lost or place then
+            arrival, start = sequence.tlp(seen.way, place, lost, time)
+        end
     end
-    local found = matcher.found(pinfo.number)
-    if not found then
-        return
-    end
-    add_found[found.kind](tree, found)
-    if pinfo.visited and h.format.class == "NP" and found.kind ~= "repeat" then
-        add_response(tree, found.request)
+    if arrival == "taken" then
+        matcher.see(pinfo.number, time, start, seen.link, h, blind)
+    else
+        matcher.not_taken(pinfo.number, arrival, lost)
     end
 end
+
+-- What a TLP is to the transactions under way. Where the first pass could not tell that it was lost, this one may.
+local function look_up(pinfo)
+    local found = matcher.found(pinfo.number)
+    local lost = pinfo.visited and marks.of(pinfo)
+    if lost and (found or {}).kind ~= "lost" then
+        return { kind = "lost", how = lost }
+    end
+    return found
+end
+
+-- Sees an Ack or Nak: once, and where it arrived.
+function transactions.acknowledge(pinfo, number)
+    if pinfo.visited or pinfo.in_error_pkt or marks.is_blind(pinfo) or marks.of(pinfo) then
+        return
+    end
+    sequence.acknowledged(place_of(pinfo).back, number)
+end
+
+-- Shows what is known of the transaction of a TLP that was seen below `tree`; says how it was lost, where it was.
+function transactions.show(tree, pinfo, h)
+    local found = not pinfo.in_error_pkt and look_up(pinfo)
+    if not found then
+        return nil
+    end
+    add_found[found.kind](tree, found)
+    if pinfo.visited and found.request and h.format.class == "NP" and found.kind ~= "repeat" then
+        add_response(tree, found.request)
+    end
+    return found.how
+end
+
+-- Forgets all; before a capture is read.
+function transactions.reset()
+    ways, way_count = {}, 0
+    marks.reset()
+    matcher.reset()
+    sequence.reset()
+end
+
+transactions.reset()
 
 return transactions

@@ -75,6 +75,7 @@ const FIELDS: &[&str] = &[
     "tlp.response_in",
     "tlp.completion_in",
     "tlp.completions",
+    "tlp.lost",
     "tlp.time_since_request",
     "tlp.response_time",
     "tlp.expert.malformed",
@@ -92,6 +93,8 @@ const FIELDS: &[&str] = &[
     "tlp.expert.byte_count",
     "tlp.expert.tag_reuse",
     "tlp.expert.repeat",
+    "tlp.expert.lost",
+    "tlp.expert.out_of_order",
     "tlp.expert.unanswered",
     "dllp.type",
     "dllp.name",
@@ -205,22 +208,43 @@ impl Tshark {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Reads a capture in two passes, so that requests know their completions; `verbose` shows all in the Info column.
+    /// Reads a capture in two passes, so that requests know their completions, and with a filter that holds for all, so that
+    /// the first pass too sees what the capture says of frames; `verbose` shows all in the Info column.
     pub(crate) fn read(&self, path: &Path, verbose: bool) -> Vec<Values> {
-        let mut command = Command::new("timeout");
-        command.args([TIMEOUT_S, "tshark", "-n", "-2", "-X"]);
-        command.arg(format!("lua_script:{}", self.folder.join("riser.lua").display()));
+        self.read_with(path, verbose, &["-2", "-Y", "frame"])
+    }
+
+    /// As [`read`](Self::read), in the passes that `passes` say.
+    pub(crate) fn read_with(&self, path: &Path, verbose: bool, passes: &[&str]) -> Vec<Values> {
+        let mut command = self.command(passes);
         command.args(["-o", &format!("nettlp.verbose_info:{}", if verbose { "TRUE" } else { "FALSE" })]);
         command.args(["-T", "fields", "-E", "separator=/t", "-E", "occurrence=a", "-E", "aggregator=,"]);
         for field in FIELDS {
             command.args(["-e", field]);
         }
-        let output = command.arg("-r").arg(path).output().unwrap();
-        let errors = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success() && !errors.contains("ua:"), "{}: {errors}", path.display());
-        let text = String::from_utf8(output.stdout).unwrap();
-        text.lines().map(values).collect()
+        output_of(command, path).lines().map(values).collect()
     }
+
+    /// All details of a capture, as text.
+    pub(crate) fn details(&self, path: &Path) -> String {
+        let mut command = self.command(&[]);
+        command.arg("-V");
+        output_of(command, path)
+    }
+
+    fn command(&self, passes: &[&str]) -> Command {
+        let mut command = Command::new("timeout");
+        command.args([TIMEOUT_S, "tshark", "-n"]).args(passes).arg("-X");
+        command.arg(format!("lua_script:{}", self.folder.join("riser.lua").display()));
+        command
+    }
+}
+
+fn output_of(mut command: Command, path: &Path) -> String {
+    let output = command.arg("-r").arg(path).output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && !errors.contains("ua:"), "{}: {errors}", path.display());
+    String::from_utf8(output.stdout).unwrap()
 }
 
 fn values(line: &str) -> Values {

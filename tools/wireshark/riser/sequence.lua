@@ -1,0 +1,87 @@
+-- SPDX-License-Identifier: Apache-2.0 OR MIT
+-- What the data link layer does with each TLP (PCIe 5.0 §3.6.3.1): taken, seen before, out of order, or lost on the way; the
+-- rules of riser's own crates/capture/src/sequence.rs. Works on what marks.lua has read. Never touches a packet.
+
+local sequence = {}
+
+-- Most TLPs of a direction that are remembered of those that came too early.
+local MAX_EARLY = 4096
+
+-- The receiver of each direction: `next`, the place of the TLP that it takes next; `beyond`, one behind the highest place
+-- seen; `early`, when those were seen first that were not taken, and `early_count`.
+local receivers
+
+-- Forgets all; before a capture is read.
+function sequence.reset()
+    receivers = {}
+end
+
+sequence.reset()
+
+local function receiver_of(way)
+    receivers[way] = receivers[way] or { beyond = 0, early = {}, early_count = 0 }
+    return receivers[way]
+end
+
+local function forget_lowest(receiver)
+    local lowest
+    for place in pairs(receiver.early) do
+        lowest = math.min(lowest or place, place)
+    end
+    receiver.early[lowest] = nil
+    receiver.early_count = receiver.early_count - 1
+end
+
+local function note_early(receiver, place, time)
+    if receiver.early[place] then
+        return
+    end
+    if receiver.early_count >= MAX_EARLY then
+        forget_lowest(receiver)
+    end
+    receiver.early[place], receiver.early_count = time, receiver.early_count + 1
+end
+
+-- When a TLP that is taken was first seen.
+local function first_seen(receiver, place, time)
+    local early = receiver.early[place]
+    if early then
+        receiver.early[place], receiver.early_count = nil, receiver.early_count - 1
+    end
+    return early or time
+end
+
+-- Sees the TLP at `place` (nil: not known) on a way, that was lost or not, and says what becomes of it: "taken" and when it
+-- was first seen, "again", "out of order" or "lost".
+function sequence.tlp(way, place, lost, time)
+    if not place then
+        return lost and "lost" or "taken", time
+    end
+    local receiver = receiver_of(way)
+    receiver.beyond = math.max(receiver.beyond, place + 1)
+    receiver.next = receiver.next or place
+    if place < receiver.next then
+        return "again"
+    end
+    if lost or place > receiver.next then
+        note_early(receiver, place, time)
+        return lost and "lost" or "out of order"
+    end
+    receiver.next = place + 1
+    return "taken", first_seen(receiver, place, time)
+end
+
+-- Sees an Ack or Nak of the TLPs of a way, which arrived: what it acknowledges has arrived, even where the capture has lost it.
+function sequence.acknowledged(way, number)
+    local receiver = receivers[way]
+    if not receiver or receiver.beyond == 0 then
+        return
+    end
+    local latest = receiver.beyond - 1
+    local place = latest - (latest - number) % 4096
+    if place >= 0 and receiver.next then
+        receiver.next = math.max(receiver.next, place + 1)
+    end
+end
+
+return sequence
