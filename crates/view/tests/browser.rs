@@ -371,6 +371,29 @@ fn the_first_rows_are_painted_soon() {
 }
 
 #[test]
+fn data_cost_a_large_page_little() {
+    let Some(mut browser) = Turn::take() else { return };
+    let bytes = generate::noisy(100_000);
+    assert!(bytes.len() > 25_000_000);
+    let page = page_file("noise", &bytes);
+    let size = std::fs::metadata(&page).unwrap().len();
+    assert!(size < 13_000_000, "{size} bytes");
+    assert!(first_paint(&mut browser, &page) < FIRST_PAINT_MS);
+    // Whole at first, then the beginning, then nothing: each says so.
+    let said = "document.querySelector('#details .data .said').textContent.split(',')[0]";
+    for (share, due) in
+        [(0.01, ""), (0.5, "The first 64 of 256 B are in this page"), (0.99, "None of 256 B is in this page")]
+    {
+        browser.eval(&format!(
+            "(() => {{ const {{ store, headers }} = riser.app; let row = Math.floor(store.count * {share}); \
+             while (headers.payload(row) !== 256) row++; riser.select(store.number[row]); return riser.idle(); }})()"
+        ));
+        assert_eq!(browser.eval(said), due, "{share}");
+    }
+    no_problems(&mut browser);
+}
+
+#[test]
 #[ignore = "a million TLPs; run with --release --ignored"]
 fn a_million_tlps_are_painted_in_three_seconds() {
     let Some(mut browser) = Turn::take() else { return };

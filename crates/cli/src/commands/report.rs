@@ -25,11 +25,19 @@ pub(crate) fn write_html(
     run: &ResultSet,
     reference: Option<(&str, &ResultSet)>,
 ) -> Result<(), Failure> {
-    let figures = figures::figures(run, reference).into_iter().map(figure).collect();
+    let mut figures = figures::figures(run, reference);
+    // Closed forms, and what lacks its data, say nothing of the results.
+    figures.sort_by_key(|figure| !shows_results(figure));
+    let figures = figures.into_iter().map(figure).collect();
     let report = Report { title: head.title, notes: head.notes, tables: head.tables, figures };
     let mut out = page.open()?;
     report.write(&mut out).map_err(|e| out.failed(&e))?;
     out.finish()
+}
+
+fn shows_results(figure: &figures::Figure) -> bool {
+    let is_result = |line: &Line| !matches!(line.role, Role::Model | Role::Mark);
+    figure.plots.iter().flat_map(|plot| &plot.lines).any(is_result)
 }
 
 fn figure(figure: figures::Figure) -> Figure {

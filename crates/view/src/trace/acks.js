@@ -2,6 +2,9 @@
 // Which Ack or Nak names which TLP (PCIe 5.0 §3.6), from the places of TLPs in their lane where a capture has them, else
 // from their order. Never touches the page.
 
+/** Sequence numbers have 12 bits (PCIe 5.0 §3.6.2.1). */
+const SEQUENCE_NUMBERS = 4096;
+
 /** Whether a row is an Ack or a Nak. */
 function isAck(store, row) {
   return store.kind[row] === KIND.dllp && (store.first[row] === 0x00 || isNak(store, row));
@@ -28,7 +31,14 @@ class Unacked {
     this.newest = at;
     this.waiting.set(at, { row, bytes });
     this.bytes += bytes;
+    if (this.waiting.size > SEQUENCE_NUMBERS) this.forget(this.waiting.keys().next().value);
     this.steps.add(time, this.bytes);
+  }
+
+  // What no sequence number tells from a later TLP is never named.
+  forget(place) {
+    this.bytes -= this.waiting.get(place).bytes;
+    this.waiting.delete(place);
   }
 
   // An Ack or Nak names the last TLP that arrived by the low 12 bits of its place. Where the capture gives no places, and
@@ -41,9 +51,9 @@ class Unacked {
     const last = this.newest - distance();
     for (; this.oldest <= last; this.oldest++) {
       const sent = this.waiting.get(this.oldest);
-      this.waiting.delete(this.oldest);
-      this.bytes -= sent?.bytes ?? 0;
-      if (sent) named(sent.row);
+      if (!sent) continue;
+      this.forget(this.oldest);
+      named(sent.row);
     }
     this.steps.add(time, this.bytes);
   }

@@ -18,6 +18,9 @@ const app = {
   open: new Set(),
   /** { key, down }; null as captured. */
   sort: null,
+  /** Transactions that the filter lets through; what the list has of them or of records, in its order. */
+  unitRows: null,
+  ordered: null,
   /** Lines of the list: rows, how deep each is, and each row's place. Null: all rows, none below another. */
   shown: { rows: null, depths: null, places: null },
   /** Times in view, ps; null for all. */

@@ -77,11 +77,18 @@ function placesOf(rows) {
 
 // Which rows, in which order.
 
-/** Puts the list together anew: what the filter lets through, in its order, with what is unfolded. */
+/** Puts the list together anew: what the filter lets through, in its order. */
 function arrange() {
+  app.unitRows = null;
+  const rows = app.mode === "transactions" ? unitsShown() : app.rows;
+  app.ordered = app.sort ? inOrder(rows ?? Uint32Array.from({ length: app.store.count }, (_, row) => row)) : rows;
+  unfoldList();
+}
+
+/** Puts the lines of what is unfolded into the list. */
+function unfoldList() {
   const byUnit = app.mode === "transactions";
-  let rows = byUnit ? unitsShown() : app.rows;
-  if (app.sort) rows = inOrder(rows ?? Uint32Array.from({ length: app.store.count }, (_, row) => row));
+  const rows = app.ordered;
   app.shown = byUnit && app.open.size > 0 ? unfolded(rows) : { rows, depths: null, places: null };
   mark.shown = String(listSource.count());
   showHead();
@@ -98,7 +105,8 @@ function units() {
 /** Transactions that the filter lets through. */
 function unitsShown() {
   const { rows } = units();
-  return app.unitHolds ? rows.filter(app.unitHolds) : rows;
+  app.unitRows ??= app.unitHolds ? rows.filter(app.unitHolds) : rows;
+  return app.unitRows;
 }
 
 function inOrder(rows) {
@@ -182,7 +190,7 @@ function toggleUnit(place, open) {
   if (opens) app.open.add(unit);
   else app.open.delete(unit);
   const top = app.list.top;
-  arrange();
+  unfoldList();
   scrollTo(app.list, Math.min(top, at));
   select(unit, false);
 }
@@ -195,7 +203,7 @@ function toggleAll() {
     return;
   }
   app.open = new Set(isOpen ? [] : rows);
-  arrange();
+  unfoldList();
 }
 
 // Selection.
@@ -234,7 +242,7 @@ function showInUnit(row) {
   if (unit >= 0 && placeOf(unit, false) < 0) setFilter("");
   if (unit < 0 || placeOf(unit, false) < 0) return setMode("records");
   app.open.add(unit);
-  return arrange();
+  return unfoldList();
 }
 
 function move(step) {

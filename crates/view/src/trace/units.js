@@ -2,9 +2,6 @@
 // Transactions as units of the list: a request with its completions, or a TLP that nothing answers; each TLP with the
 // times that it was sent again, and with the Acks and Naks that name it. Never touches the page.
 
-/** Places of a lane within which a TLP can be sent again (PCIe 5.0 §3.6.2.1: sequence numbers have 12 bits). */
-const REPLAY_PLACES = 4096;
-
 /** Transactions of a store: `rows` (the first of each), and what is known of each. */
 function makeUnits(store, headers) {
   const copies = copiesOf(store, headers);
@@ -43,9 +40,9 @@ function copiesOf(store, headers) {
     const place = store.place[row];
     if (store.kind[row] !== KIND.tlp || place < 0) continue;
     const lane = headers.lane.of(row);
-    if (!newest.has(lane)) newest.set(lane, new Float64Array(2 * REPLAY_PLACES).fill(-1));
+    if (!newest.has(lane)) newest.set(lane, new Float64Array(2 * SEQUENCE_NUMBERS).fill(-1));
     const ring = newest.get(lane);
-    const at = 2 * (place % REPLAY_PLACES);
+    const at = 2 * (place % SEQUENCE_NUMBERS);
     if (ring[at] !== place) [ring[at], ring[at + 1]] = [place, row];
     else groups.set(ring[at + 1], [...(groups.get(ring[at + 1]) ?? [ring[at + 1]]), row]);
   }

@@ -4,7 +4,10 @@
 
 use capture::writer::InterfaceId;
 use capture::{Direction, Origin, Writer};
-use tlp::{Bdf, Body, Completion, Data, Dllp, MemoryOp, MemoryRequest, Repr, Span, Status, Tag, Time, Tlp};
+use tlp::{
+    Bdf, Body, Completion, Data, Dllp, MemoryOp, MemoryRequest, PayloadPool, Repr, Span, Status, Tag, Time,
+    Tlp,
+};
 
 /// What stands out in it: the latency of one read, far above all others.
 pub(crate) const WORST_PS: u64 = 9_876_543;
@@ -22,6 +25,8 @@ const NON_POSTED: u8 = 1;
 const COMPLETION: u8 = 2;
 
 struct Link {
+    /// Data are chance too, else only counted.
+    pool: Option<PayloadPool>,
     writer: Writer<Vec<u8>>,
     up: InterfaceId,
     down: InterfaceId,
@@ -33,10 +38,19 @@ struct Link {
 
 /// A capture of `tlps` TLPs: rounds of 32 reads, their completions of two TLPs each, and writes.
 pub(crate) fn generated(tlps: u64) -> Vec<u8> {
+    capture(tlps, None)
+}
+
+/// The same with data in which nothing can be deflated.
+pub(crate) fn noisy(tlps: u64) -> Vec<u8> {
+    capture(tlps, Some(PayloadPool::new()))
+}
+
+fn capture(tlps: u64, pool: Option<PayloadPool>) -> Vec<u8> {
     let mut writer = Writer::new(Vec::new()).expect("memory");
     let up = writer.tap(0, Direction::Upstream, "device to root port").expect("memory");
     let down = writer.tap(0, Direction::Downstream, "root port to device").expect("memory");
-    let mut link = Link { writer, up, down, now: 1_000_000, written: 0, ups: 0, chance: 1 };
+    let mut link = Link { pool, writer, up, down, now: 1_000_000, written: 0, ups: 0, chance: 1 };
     for class in [POSTED, NON_POSTED, COMPLETION] {
         link.credits(INIT_FC1, class, 64, 1024);
     }
@@ -58,10 +72,16 @@ impl Link {
         self.written += 1;
         self.ups += u64::from(up);
         let repr = Repr::new(body);
-        let data = Data::Counted(repr.data_lanes().len() as u32);
+        let data = self.data(repr.data_lanes().len());
         let interface = if up { self.up } else { self.down };
         let tlp = Tlp::new(repr, data);
         self.writer.write_tlp(interface, Time::from_ps(time), &tlp, Origin::Device).expect("memory");
+    }
+
+    fn data(&mut self, len: usize) -> Data {
+        let Some(pool) = self.pool.clone().filter(|_| len > 0) else { return Data::Counted(len as u32) };
+        let bytes: Vec<u8> = (0..len).map(|_| self.chance(256) as u8).collect();
+        Data::Carried(pool.copy(&bytes))
     }
 
     // From bytes, as they are on the wire: type 4 bits, class 2, VC 3, HdrFC 8, DataFC 12 (`PCIe 5.0 §3.5.1`).
