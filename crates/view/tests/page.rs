@@ -122,7 +122,7 @@ impl Reading<'_> {
     }
 }
 
-fn decode(chunk: &[u8]) -> Vec<Row> {
+fn decode(chunk: &[u8]) -> Vec<(Row, String)> {
     let (lengths, mut rest) = chunk.split_at(COLUMNS.len() * 4);
     let mut columns = std::collections::BTreeMap::new();
     for (name, length) in COLUMNS.iter().zip(lengths.chunks_exact(4)) {
@@ -141,6 +141,7 @@ fn decode(chunk: &[u8]) -> Vec<Row> {
     let (mut sequence, mut stamp, mut place) = (column("sequence"), column("stamp"), column("place"));
     let (mut outcome, mut back, mut response, mut waited) =
         (column("outcome"), column("back"), column("response"), column("waited"));
+    let mut means = column("means");
     let mut headers = std::collections::BTreeMap::<(u8, u8), ([u32; 4], u32)>::new();
     let mut lanes = std::collections::BTreeMap::<u32, (u16, u32, u64)>::new();
     let mut last = (0u64, 0i64);
@@ -168,7 +169,11 @@ fn decode(chunk: &[u8]) -> Vec<Row> {
         lane.2 = lane.2.wrapping_add(place.signed() as u64);
         let response_ps = response.varint().checked_sub(1);
         let first_data_ps = waited.varint().checked_sub(1).zip(response_ps).map(|(waited, all)| all - waited);
-        rows.push(Row {
+        let length = means.varint() as usize;
+        let (meaning, rest) = means.bytes.split_at(length);
+        means.bytes = rest;
+        let meaning = String::from_utf8(meaning.to_vec()).unwrap();
+        let row = Row {
             number: last.0,
             time_ps: last.1,
             kind,
@@ -186,7 +191,8 @@ fn decode(chunk: &[u8]) -> Vec<Row> {
             back: back.varint(),
             response_ps,
             first_data_ps,
-        });
+        };
+        rows.push((row, meaning));
     }
     rows
 }
@@ -217,10 +223,10 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn what_is_packed_is_read_back(rows in prop::collection::vec(any_row(), 0..40)) {
+    fn what_is_packed_is_read_back(rows in prop::collection::vec((any_row(), "\\PC{0,9}"), 0..40)) {
         let mut columns = Columns::new();
-        for row in &rows {
-            columns.push(row);
+        for (row, means) in &rows {
+            columns.push(row, means);
         }
         prop_assert_eq!(columns.rows(), rows.len());
         prop_assert_eq!(decode(&unpack(&columns.take_packed())), rows);

@@ -460,6 +460,8 @@ const interfaceOfPage = {
   showTab,
   setRange,
   units,
+  /** What a row means; empty where the capture does not tell. */
+  means: (row) => meaningOf(app.store, row),
   /** Where a time is in the plot, pixels from its left; NaN out of view. */
   pixelOf: (ps) => pixelOfTime(app, ps),
   /** The data bytes of a row that the page keeps; a promise. */

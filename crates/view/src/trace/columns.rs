@@ -21,6 +21,7 @@
 //! | `back` | varint | frame number, less that of the request that a completion answers; 0 is none |
 //! | `response` | varint | 1 more than the response time in ps where a transaction is completed here, else 0 |
 //! | `waited` | varint | of it, 1 more than the ps from the first data on; 0 where no data came |
+//! | `means` | varint, text | length in bytes and UTF-8 of what a TLP means ([`Meaning`](capture::Meaning)); 0 for none |
 //!
 //! Varints are LEB128; signed ones zigzag. All differences wrap in 32 bits but those of `number`, `time` and `place`, which
 //! stay within 64 bits. Never panics; never holds more than a chunk.
@@ -32,7 +33,7 @@ use std::io::Write;
 pub const CHUNK_ROWS: usize = 65_536;
 
 /// Names of the columns, in their order.
-pub const COLUMNS: [&str; 21] = [
+pub const COLUMNS: [&str; 22] = [
     "kind",
     "first",
     "number",
@@ -54,6 +55,7 @@ pub const COLUMNS: [&str; 21] = [
     "back",
     "response",
     "waited",
+    "means",
 ];
 
 /// Where `dw0` stands in [`COLUMNS`].
@@ -189,8 +191,8 @@ impl Columns {
         self.rows
     }
 
-    /// Adds a row.
-    pub fn push(&mut self, row: &Row) {
+    /// Adds a row; `means` is what it means, or nothing.
+    pub fn push(&mut self, row: &Row, means: &str) {
         let (header, length) = self.headers[row.context()];
         let lane = (row.interface as usize).min(LANES - 1);
         let (sequence, stamp, place) = self.lanes[lane];
@@ -212,6 +214,7 @@ impl Columns {
             row.back,
             row.response_ps.map_or(0, |ps| ps.saturating_add(1)),
             row.waited(),
+            means.len() as u64,
         ];
         // Whole bytes, not varints.
         self.columns[0].push(row.kind);
@@ -219,6 +222,7 @@ impl Columns {
         self.push_all(2, &before_header);
         self.push_header(row, &header);
         self.push_all(HEADER_AT + header.len(), &behind_header);
+        self.columns[COLUMNS.len() - 1].extend(means.as_bytes());
         self.headers[row.context()] = (row.header, row.original);
         self.lanes[lane] = (row.sequence, row.stamp, row.place);
         (self.number, self.time_ps) = (row.number, row.time_ps);

@@ -78,6 +78,7 @@ function tlpFields(store, headers, row) {
   const dw0 = store.dw[0][row];
   const bit = (at) => (dw0 >>> at) & 1;
   return [
+    ["Means", meaningOf(store, row)],
     ["Fmt, Type", `${(store.first[row] >> 5).toString(2).padStart(3, "0")}b, ${(store.first[row] & 31).toString(2).padStart(5, "0")}b`],
     ["Class", { P: "posted", NP: "non-posted", Cpl: "completion" }[headers.format(row).class]],
     ["Issued by", store.host[row] ? "host" : "device"],

@@ -122,6 +122,7 @@ function paintRow(list, element, place) {
     const cell = element.children[i];
     const text = cells[name] ?? "";
     if (cell.textContent !== text) cell.textContent = text;
+    if (name === "info" && cell.title !== text) cell.title = text;
   });
   const chosen = place === list.selected;
   element.hidden = false;
@@ -196,15 +197,16 @@ function infoOf(store, headers, row) {
 }
 
 function tlpInfo(store, headers, row) {
-  if (headers.hasAddress(row)) return addressText(headers, row);
+  const means = meaningOf(store, row);
+  if (headers.hasAddress(row)) return `${addressText(headers, row)}${means && ` ${means}`}`;
   switch (headers.family(row)) {
     case "completion": {
       const request = store.request[row];
       const whose = request >= 0 ? `answers ${store.number[request]}` : "";
-      return `${whose}${whose ? ", " : ""}byte count ${headers.byteCount(row)}`;
+      return `${whose}${whose ? ", " : ""}${means || `byte count ${headers.byteCount(row)}`}`;
     }
     case "config":
-      return `${idText(headers.completer(row))} register 0x${hex(headers.register(row), 3)}`;
+      return `${idText(headers.completer(row))} ${means || `register 0x${hex(headers.register(row), 3)}`}`;
     default:
       return `${messageName(store, headers, row)} code 0x${hex(headers.code(row), 2)}, routing ${store.first[row] & 7}`.trimStart();
   }

@@ -21,9 +21,11 @@ pub(crate) mod page;
 pub mod payload;
 pub mod tables;
 
-use capture::{Kind, Mark, Outcome, Record, TlpRecord, Tracker};
+use capture::names::DeviceRegisters;
+use capture::{Kind, Mark, Names, Outcome, Record, TlpRecord, Tracker};
 use columns::{Columns, Row};
 use payload::Payloads;
+use std::fmt::Write as _;
 use std::io::{self, Write};
 use tables::Tables;
 use tlp::Body;
@@ -52,6 +54,9 @@ pub struct TracePage {
     columns: Columns,
     tables: Tables,
     tracker: Tracker,
+    names: Names,
+    /// What the record at hand means.
+    means: String,
     chunks: Vec<Vec<u8>>,
     payloads: Payloads,
     rows: u64,
@@ -67,11 +72,19 @@ impl TracePage {
             columns: Columns::new(),
             tables: Tables::new(),
             tracker: Tracker::new(),
+            names: Names::new(|_, _| &[]),
+            means: String::new(),
             chunks: Vec::new(),
             payloads: Payloads::default(),
             rows: 0,
             hidden: 0,
         }
+    }
+
+    /// The same page, which names the registers of the devices that `devices` knows.
+    #[must_use]
+    pub fn naming(self, devices: DeviceRegisters) -> TracePage {
+        TracePage { names: Names::new(devices), ..self }
     }
 
     /// Adds a record. Beyond [`MAX_ROWS`] it is only counted.
@@ -81,7 +94,12 @@ impl TracePage {
             return;
         }
         let row = self.row(record);
-        self.columns.push(&row);
+        self.means.clear();
+        if let Some(meaning) = self.names.see(record) {
+            // Writing to a string cannot fail.
+            let _ = write!(self.means, "{meaning}");
+        }
+        self.columns.push(&row, &self.means);
         self.rows += 1;
         if self.columns.rows() == CHUNK_ROWS {
             self.chunks.push(self.columns.take_packed());

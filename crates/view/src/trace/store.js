@@ -44,6 +44,8 @@ function makeStore(meta) {
     response: new Float64Array(n).fill(NaN),
     firstData: new Float64Array(n).fill(NaN),
     rowOf: new Int32Array(n + 1).fill(-1),
+    /** What rows mean, by chunk: UTF-8 and where each row's text ends in it. */
+    means: [],
     nonPosted: nonPostedBytes(meta.formats),
     end: 0,
   };
@@ -105,6 +107,7 @@ function addChunk(store, bytes) {
   readHeaders(store, columns, from, to);
   readStamps(store, columns, from, to);
   readLinks(store, columns, from, to);
+  store.means.push(readMeanings(columns.means, to - from));
   store.count = to;
 }
 
@@ -193,6 +196,28 @@ function readLinks(store, columns, from, to) {
     store.role[row] = roleOf(store, row, outcome, back, response);
     if (back > 0) link(store, row, store.rowOf[store.number[row] - back], response, waited);
   }
+}
+
+/** Where the text of each row begins and ends. */
+function readMeanings(column, rows) {
+  const [begins, ends] = [new Uint32Array(rows), new Uint32Array(rows)];
+  for (let i = 0; i < rows; i++) {
+    const length = column.varint();
+    begins[i] = column.at;
+    column.at += length;
+    ends[i] = column.at;
+  }
+  return { bytes: column.bytes, begins, ends };
+}
+
+const utf8 = new TextDecoder();
+
+/** What a row means to the function that it reaches; empty where the capture does not tell. */
+function meaningOf(store, row) {
+  const rows = store.means[0].begins.length;
+  const chunk = store.means[Math.floor(row / rows)];
+  const i = row % rows;
+  return chunk.begins[i] === chunk.ends[i] ? "" : utf8.decode(chunk.bytes.subarray(chunk.begins[i], chunk.ends[i]));
 }
 
 function roleOf(store, row, outcome, back, response) {

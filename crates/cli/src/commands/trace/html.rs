@@ -13,7 +13,7 @@ pub(super) fn run(args: &Args, out: &Path) -> Result<(), Failure> {
     let mut outputs = Outputs::new(args.force);
     outputs.reads(Path::new(file));
     let place = outputs.claim("--html", out)?;
-    let mut page = TracePage::new(&super::shown(file));
+    let mut page = TracePage::new(&super::shown(file)).naming(devices::registers);
     for_each_record(args, file, |record| {
         page.record(record);
         Ok(())
