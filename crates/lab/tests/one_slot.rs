@@ -169,8 +169,8 @@ fn an_interrupt_that_is_not_there_is_an_error() {
         async move {
             while let Some(request) = io.next_request().await {
                 if let Request::Write(_) = request {
-                    note.borrow_mut().push((io.vectors(), io.interrupt(5).await));
-                    note.borrow_mut().push((io.vectors(), io.interrupt(0).await));
+                    let answers = [io.interrupt(5).await, io.interrupt(0).await];
+                    note.borrow_mut().extend(answers.map(|answer| (io.vectors(), answer)));
                 }
             }
         }
