@@ -39,7 +39,7 @@ fi
 title "Where things lie"
 cat <<END
   $out/ping.pcapng         the ping: Wireshark or tshark (UDP inside Ethernet), riser trace
-  $out/bench/results.csv   the table: a spreadsheet, pandas, gnuplot
+  $out/bench/results.csv   the table with all settings: a spreadsheet, pandas, gnuplot, riser compare
   $out/bench/results.json  the same with the link's counters
   labs/                       the labs: riser run LAB.toml, riser check LAB.toml
 END

@@ -6,10 +6,10 @@
 //! reference: errors are shares of its values. What only one of both has is named, never counted as agreement.
 
 use crate::experiments::Key;
+use crate::pairing::{by_key, find, in_common, paired};
 use crate::results::{Figures, ResultRow, ResultSet, Tables};
-use crate::score::{GroupScore, family, mean, percent, relative_error, score, short_name};
+use crate::score::{GroupScore, family, mean, percent, relative_error, score};
 use serde::Serialize;
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// What two sets of results have in common and where they differ.
@@ -25,6 +25,19 @@ pub struct Comparison {
     pub additional: Missing,
     /// How well the other set predicts the reference.
     pub score: Vec<GroupScore>,
+    /// Of what the score is.
+    pub scored: Scored,
+}
+
+/// Which rows a score is of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Scored {
+    /// Rows of the reference that count; those that it repeats, and those that say nothing of the host, do not.
+    pub rows: u64,
+    /// Rows of the reference that would count if the other set had them all.
+    pub reference_rows: u64,
+    /// Whether rows that the other set lacks count as errors of 100 %.
+    pub missing_rows_count: bool,
 }
 
 /// What one set has and the other lacks.
@@ -174,20 +187,37 @@ pub struct FamilyComparison {
     pub worst: Option<Worst>,
 }
 
-/// Compares `other` with `reference`; `skip` as in [`score`], of which it concerns nothing else.
+/// Compares `other` with `reference`; `skip` as in [`score`], of which it concerns nothing else. The score is of the rows that
+/// both have.
 ///
 /// Configurations are paired by name, with or without the card's. Where both sets hold one configuration, these two are
-/// compared, whatever their names: so folders of one's own can be.
+/// compared, whatever their names: so folders of one's own can be. Those of riser's own form are paired by the settings that
+/// differ within either set, and their rows with those of the public form by their keys, whatever the experiment.
 #[must_use]
 pub fn compare(reference: &ResultSet, other: &ResultSet, skip: Option<&ResultSet>) -> Comparison {
-    let other = renamed(reference, other);
-    let other = other.as_ref();
+    comparison(reference, other, skip, false)
+}
+
+/// The same with a score of all that the reference has: a row that the other set lacks is an error of 100 %.
+#[must_use]
+pub fn compare_whole(reference: &ResultSet, other: &ResultSet, skip: Option<&ResultSet>) -> Comparison {
+    comparison(reference, other, skip, true)
+}
+
+fn comparison(reference: &ResultSet, other: &ResultSet, skip: Option<&ResultSet>, whole: bool) -> Comparison {
+    let (reference, other) = paired(reference, other);
+    let (reference, other) = (&reference, &other);
+    let all = score(reference, other, skip);
+    let reference_rows = rows_of(&all);
+    let score = if whole { all } else { score(&in_common(reference, other), other, skip) };
+    let scored = Scored { rows: rows_of(&score), reference_rows, missing_rows_count: whole };
     let mut comparison = Comparison {
         experiments: Vec::new(),
         families: Vec::new(),
         missing: missing(reference, other),
         additional: missing(other, reference),
-        score: score(reference, other, skip),
+        score,
+        scored,
     };
     for (configuration, tables, others) in in_both(reference, other) {
         for (experiment, rows) in &tables.experiments {
@@ -200,22 +230,8 @@ pub fn compare(reference: &ResultSet, other: &ResultSet, skip: Option<&ResultSet
     comparison
 }
 
-/// The configuration of `set` that is called `name`, with or without the card's name.
-pub(crate) fn find<'a>(set: &'a ResultSet, name: &str) -> Option<(&'a str, &'a Tables)> {
-    let exact = set.configurations.get_key_value(name);
-    let loose = || set.configurations.iter().find(|(other, _)| short_name(other) == short_name(name));
-    exact.or_else(loose).map(|(name, tables)| (name.as_str(), tables))
-}
-
-/// `other`, with the name of the reference's configuration where each has one.
-pub(crate) fn renamed<'a>(reference: &ResultSet, other: &'a ResultSet) -> Cow<'a, ResultSet> {
-    let one = |set: &ResultSet| set.configurations.len() == 1;
-    match (reference.configurations.keys().next(), other.configurations.values().next()) {
-        (Some(name), Some(tables)) if one(reference) && one(other) => {
-            Cow::Owned(ResultSet { configurations: BTreeMap::from([(name.clone(), tables.clone())]) })
-        }
-        _ => Cow::Borrowed(other),
-    }
+fn rows_of(score: &[GroupScore]) -> u64 {
+    score.iter().map(|group| group.rows).sum()
 }
 
 fn in_both<'a>(
@@ -226,15 +242,6 @@ fn in_both<'a>(
         find(other, name).map(|(_, others)| (name.as_str(), tables, others))
     };
     reference.configurations.iter().filter_map(pair)
-}
-
-/// Rows by key; the first of repeated keys stands.
-fn by_key(rows: &[ResultRow]) -> BTreeMap<Key, &ResultRow> {
-    let mut found = BTreeMap::new();
-    for row in rows {
-        found.entry(row.key).or_insert(row);
-    }
-    found
 }
 
 /// The keys of `rows` in their order, each once, that `others` lacks.

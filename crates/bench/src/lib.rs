@@ -25,12 +25,13 @@ pub mod score;
 pub mod suite;
 
 mod jobs;
+mod pairing;
 mod plan;
 mod predict;
 mod row;
 mod stats;
 
 pub use devices::pcie_bench::Test;
-pub use plan::{DEFAULT_SIZES, Plan, tests_named};
+pub use plan::{DEFAULT_SIZES, DEFAULT_WARM_UP, MAX_WARM_UP, Plan, tests_named};
 pub use row::{BandwidthRow, DirectionDelta, Row, RowError};
 pub use stats::Latencies;

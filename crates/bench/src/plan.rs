@@ -2,9 +2,10 @@
 //! What is to be measured.
 
 use devices::pcie_bench::Test;
+use lab::profile;
 use lab::schema::{Link, MemoryKind, Pattern};
 use std::path::Path;
-use tlp::Rcb;
+use tlp::{Rate, Rcb};
 
 /// The tests that `name` stands for: one test of the paper, or a suite.
 ///
@@ -26,6 +27,11 @@ pub fn tests_named(name: &str) -> Result<Vec<Test>, String> {
 
 /// Transfer sizes of the tables: powers of two, and the sizes beside the boundaries of packets, in bytes.
 pub const DEFAULT_SIZES: [u32; 9] = [8, 16, 32, 64, 128, 256, 512, 1024, 2048];
+
+/// Transfers before those that count.
+pub const DEFAULT_WARM_UP: u64 = 16_384;
+/// The most that a warm-up grows to by itself.
+pub const MAX_WARM_UP: u64 = DEFAULT_WARM_UP << 6;
 
 /// A set of tests on one machine.
 #[derive(Clone, Debug)]
@@ -52,9 +58,10 @@ pub struct Plan {
     pub latency_transfers: u64,
     /// Transfers of a bandwidth test.
     pub bandwidth_transfers: u64,
-    /// Transfers before either that do not count. Reads and writes in turn need many: while the queue of the slower kind
-    /// fills, the other gets ahead.
-    pub warm_up: u64,
+    /// Transfers before either that do not count; `None`: [`DEFAULT_WARM_UP`]. Reads and writes in turn need many: while the
+    /// queue of the slower kind fills, the other gets ahead. Without a figure, theirs grows until as many of the one as of
+    /// the other end, or to [`MAX_WARM_UP`].
+    pub warm_up: Option<u64>,
     /// Transfers under way in bandwidth tests; `None`: what the device profile says.
     pub outstanding: Option<u16>,
     /// Seed of the addresses.
@@ -69,6 +76,14 @@ impl Plan {
     pub fn rcb(&self) -> Result<Rcb, String> {
         let host = lab::profile::host(&self.host, Path::new(""))?;
         Ok(self.link.rcb_bytes.map_or(host.rcb, |r| r.0))
+    }
+
+    /// What of its profiles is extrapolated on its link, a line each.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        let rate = self.link.generation.map_or(Rate::Gt8, |g| g.0);
+        let of = |kind, name: &str| profile::extrapolated(kind, name, Path::new(""), rate);
+        [of("host", &self.host), of("device", &self.device)].into_iter().flatten().collect()
     }
 
     /// Transfers under way in bandwidth tests: that of the plan, or else of the device profile.
@@ -95,7 +110,7 @@ impl Default for Plan {
             memory: MemoryKind::High,
             latency_transfers: 2_000,
             bandwidth_transfers: 20_000,
-            warm_up: 16_384,
+            warm_up: None,
             outstanding: None,
             seed: 1,
         }

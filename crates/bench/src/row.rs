@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One row of a table: a lab of its own, run to its end.
 
-use crate::plan::Plan;
+use crate::plan::{DEFAULT_WARM_UP, MAX_WARM_UP, Plan};
+use crate::results::sheet::{self, Settings};
 use crate::stats::Latencies;
 use devices::pcie_bench::{Phase, Results, ResultsHandle, Test};
 use fabric::{Fabric, Limits, LinkId, PortId, Side, Stop};
+use lab::report::utilization;
 use lab::schema::{self, Host, Lab, Slot};
 use lab::transactions::{TransactionReport, transactions};
 use lab::{LabFile, Spanned};
@@ -13,7 +15,7 @@ use model::{Addressing, Dllps, Measured, Params, Transfer};
 use serde::Serialize;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use tlp::Mrrs;
+use tlp::{Class, Mrrs, Time};
 
 /// What one test of one size has shown.
 #[derive(Clone, Debug, Serialize)]
@@ -28,6 +30,10 @@ pub struct Row {
     /// Bandwidth, of a bandwidth test.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub bandwidth: Option<BandwidthRow>,
+    /// Transfers before those that counted.
+    pub warm_up: u64,
+    /// How long the link was watched: while the transfers counted.
+    pub link_ns: f64,
     /// The link while the transfers counted: from the device to the host.
     pub upstream: DirectionDelta,
     /// From the host to the device.
@@ -41,8 +47,13 @@ pub struct Row {
 pub struct BandwidthRow {
     /// Transfers that counted.
     pub transactions: u64,
-    /// Data of one direction: of BW_RDWR the reads' or the writes', which are equal.
+    /// Data of one direction: of BW_RDWR the reads' or the writes', which are equal in a steady state; where they are not, the
+    /// lesser.
     pub bandwidth_gbps: f64,
+    /// Data that were read.
+    pub read_gbps: f64,
+    /// Data that were written.
+    pub write_gbps: f64,
     /// Transfers per second, both kinds.
     pub transactions_per_s: f64,
     /// `riser model bw --form exact` fed with the DLLPs counted here.
@@ -53,7 +64,7 @@ pub struct BandwidthRow {
     pub wire_gbps: f64,
 }
 
-/// What a direction of the link carried while the transfers counted.
+/// What a direction of the link carried while the transfers counted, and what it waited for.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct DirectionDelta {
     /// TLPs, without replays.
@@ -68,8 +79,26 @@ pub struct DirectionDelta {
     pub skp_bytes: u64,
     /// TLPs sent again.
     pub replays: u64,
-    /// TLPs that had to wait for credits.
+    /// Share of the time in which the wire carried anything but SKP ordered sets, 0 to 1.
+    pub utilization: f64,
+    /// How often a TLP had to wait for credits while the wire was free.
     pub credit_stalls: u64,
+    /// For how long; of classes that wait at once, each counts.
+    pub credit_stall_ns: f64,
+    /// How often a TLP that had its credits had to wait for room in the replay buffer.
+    pub replay_buffer_stalls: u64,
+    /// For how long.
+    pub replay_buffer_stall_ns: f64,
+}
+
+impl DirectionDelta {
+    /// How often TLPs stood still, for want of credits or of room in the replay buffer, and for which share of `link_ns`.
+    #[must_use]
+    pub fn stalls(&self, link_ns: f64) -> (u64, f64) {
+        let ns = self.credit_stall_ns + self.replay_buffer_stall_ns;
+        let share = if link_ns > 0.0 { ns / link_ns } else { 0.0 };
+        (self.credit_stalls + self.replay_buffer_stalls, share)
+    }
 }
 
 /// Why a row has no result.
@@ -92,12 +121,13 @@ impl std::error::Error for RowError {}
 const SLICE: u64 = 32;
 
 impl Plan {
-    /// Measures `test` with transfers of `size` bytes.
+    /// Measures `test` with transfers of `size` bytes. Reads and writes in turn that are not in a steady state are measured
+    /// again, behind a longer warm-up, where the plan has no figure of its own.
     ///
     /// # Errors
     /// Where the plan cannot be run, or the run failed.
     pub fn measure(&self, test: Test, size: u32) -> Result<Row, RowError> {
-        self.measure_lab(&LabFile { lab: self.lab(test, size), base: ".".into() }, test, size)
+        self.steady_row(&AtomicBool::new(false), test, size)
     }
 
     /// As [`measure`](Self::measure); `None` soon after `cancel` was set.
@@ -110,10 +140,23 @@ impl Plan {
         test: Test,
         size: u32,
     ) -> Result<Option<Row>, RowError> {
-        let file = LabFile { lab: self.lab(test, size), base: ".".into() };
-        match self.row(&file, cancel, test, size) {
+        match self.steady_row(cancel, test, size) {
             Err(_) if cancel.load(Ordering::Relaxed) => Ok(None),
             row => row.map(Some),
+        }
+    }
+
+    /// The row behind a warm-up that is long enough.
+    fn steady_row(&self, cancel: &AtomicBool, test: Test, size: u32) -> Result<Row, RowError> {
+        let mut warm_up = self.warm_up.unwrap_or(DEFAULT_WARM_UP);
+        loop {
+            let file = LabFile { lab: self.lab(test, size, warm_up), base: ".".into() };
+            let row = self.row(&file, cancel, test, size)?;
+            let steady = test != Test::BwRdWr || row.bandwidth.is_none_or(|b| b.is_steady(size));
+            if steady || self.warm_up.is_some() || warm_up >= MAX_WARM_UP {
+                return Ok(row);
+            }
+            warm_up = (warm_up * 4).min(MAX_WARM_UP);
         }
     }
 
@@ -140,14 +183,50 @@ impl Plan {
             size_bytes: size,
             latency: test.is_latency().then(|| Latencies::of(taken.latencies_ps)).flatten(),
             bandwidth,
+            warm_up: file.lab.slot.first().and_then(|s| s.pcie_bench.as_ref()).map_or(0, |b| b.warm_up),
+            link_ns: counted.elapsed_ps as f64 / 1_000.0,
             upstream: counted.up,
             downstream: counted.down,
             transactions: counted.transactions,
         })
     }
 
+    /// All that a row of `test` is measured with.
+    ///
+    /// # Errors
+    /// Where there is no such profile.
+    pub fn settings(&self, test: Test) -> Result<Settings, String> {
+        let link = lab::links::config(&self.link, &schema::Link::default());
+        let [posted, non_posted] = [Class::Posted, Class::NonPosted].map(|c| link.root.rx_buffer[c.index()]);
+        let bench = schema::PcieBench::default();
+        Ok(Settings {
+            host: self.host.clone(),
+            device: self.device.clone(),
+            generation: link.root.rate.generation(),
+            lanes: link.root.width.lanes(),
+            mps_bytes: link.root.mps.bytes(),
+            mrrs_bytes: self.link.mrrs_bytes.map_or_else(Mrrs::default, |m| m.0).bytes(),
+            rcb_bytes: self.rcb()?.bytes(),
+            // Zero is infinite, as on the wire.
+            posted_header_credits: posted.header.unwrap_or(0),
+            posted_data_credits: posted.data.unwrap_or(0),
+            non_posted_header_credits: non_posted.header.unwrap_or(0),
+            non_posted_data_credits: non_posted.data.unwrap_or(0),
+            addr_bits: if self.memory == schema::MemoryKind::Low { 32 } else { 64 },
+            outstanding: if test.is_latency() { 1 } else { self.outstanding()? },
+            transfers: if test.is_latency() { self.latency_transfers } else { self.bandwidth_transfers },
+            seed: self.seed,
+            path: sheet::path_word(bench.path),
+            cache: sheet::cache_word(bench.cache),
+            pattern: sheet::pattern_word(self.pattern),
+            host_offset_bytes: self.host_offset_bytes,
+            device_offset_bytes: *bench.device_offset_bytes.get_ref(),
+            window_bytes: self.window_bytes,
+        })
+    }
+
     /// The lab of a row.
-    fn lab(&self, test: Test, size: u32) -> Lab {
+    fn lab(&self, test: Test, size: u32, warm_up: u64) -> Lab {
         let at = |n| Spanned::new(0..0, n);
         let bench = schema::PcieBench {
             test: test.into(),
@@ -158,7 +237,7 @@ impl Plan {
             pattern: self.pattern,
             outstanding: self.outstanding.map(|n| Spanned::new(0..0, n)),
             transfers: if test.is_latency() { self.latency_transfers } else { self.bandwidth_transfers },
-            warm_up: self.warm_up,
+            warm_up,
             carry: false,
             memory: self.memory,
             ..schema::PcieBench::default()
@@ -189,13 +268,14 @@ impl Plan {
         if ps == 0 || counted.up.payload_bytes + counted.down.payload_bytes == 0 {
             return Err(format!("{transfers} transfers are too few to measure a bandwidth"));
         }
-        let pairs = if test == Test::BwRdWr { transfers as f64 / 2.0 } else { transfers as f64 };
-        let gbps = pairs * f64::from(size) * 8_000.0 / ps as f64;
+        let gbps = |bytes: f64| bytes * 8_000.0 / ps as f64;
         let params = self.params()?;
         let (exact, published) = self.models(&params, test, size, counted).map_err(|e| e.to_string())?;
         Ok(BandwidthRow {
             transactions: transfers,
-            bandwidth_gbps: gbps,
+            bandwidth_gbps: gbps(one_way(test, size, results)),
+            read_gbps: gbps(results.bytes_read as f64),
+            write_gbps: gbps(results.bytes_written as f64),
             transactions_per_s: transfers as f64 * 1e12 / ps as f64,
             model_exact_gbps: exact,
             model_published_gbps: published,
@@ -246,6 +326,29 @@ impl Plan {
     }
 }
 
+/// Of reads and writes in turn, so many more of the one kind than of the other are a matter of where a measurement begins and ends.
+const EDGE_TRANSFERS: f64 = 2.0;
+
+/// Bytes of one direction: of reads and writes in turn half of both, where as many of the one as of the other have ended. Where one
+/// kind got ahead, its surplus has no counterpart, and the other's bytes are what both have moved.
+fn one_way(test: Test, size: u32, results: &Results) -> f64 {
+    let (read, written) = (results.bytes_read as f64, results.bytes_written as f64);
+    match test {
+        Test::BwRdWr if (read - written).abs() > EDGE_TRANSFERS * f64::from(size) => read.min(written),
+        Test::BwRdWr => (read + written) / 2.0,
+        _ => read + written,
+    }
+}
+
+impl BandwidthRow {
+    /// Whether, of reads and writes in turn, as many of the one as of the other have ended, but for the edges or a thousandth.
+    fn is_steady(&self, size: u32) -> bool {
+        let ns = self.transactions as f64 * 1e9 / self.transactions_per_s;
+        let surplus = (self.read_gbps - self.write_gbps).abs() * ns / (8.0 * f64::from(size));
+        surplus <= EDGE_TRANSFERS.max(self.transactions as f64 / 2_000.0)
+    }
+}
+
 /// Raw rate x (1 - SKP share) x data / wire bytes of the direction that the data go.
 fn wire_gbps(params: &Params, test: Test, counted: &Counted) -> f64 {
     let delta = counted.data_way(test);
@@ -255,6 +358,7 @@ fn wire_gbps(params: &Params, test: Test, counted: &Counted) -> f64 {
 
 /// The link while the transfers counted.
 struct Counted {
+    elapsed_ps: u64,
     up: DirectionDelta,
     down: DirectionDelta,
     transactions: Vec<TransactionReport>,
@@ -281,21 +385,28 @@ fn run(fabric: &mut Fabric, results: &ResultsHandle, cancel: &AtomicBool) -> Res
     let start = until(fabric, results, cancel, Phase::Measuring)?;
     fabric.clear_breakdowns();
     let end = until(fabric, results, cancel, Phase::Done)?;
-    let delta = |i: usize| DirectionDelta::between(&start[i], &end[i]);
-    let counted = Counted { up: delta(0), down: delta(1), transactions: transactions(fabric, 0) };
+    let elapsed_ps = end.at.since(start.at).as_ps();
+    let delta = |i: usize| DirectionDelta::between(&start.counters[i], &end.counters[i], elapsed_ps);
+    let counted = Counted { elapsed_ps, up: delta(0), down: delta(1), transactions: transactions(fabric, 0) };
     match fabric.run(Limits::default()) {
         Stop::Finished => Ok(counted),
         stop => Err(stop.to_string()),
     }
 }
 
-/// Runs until the device has come to `phase`; the counters of both directions then, upstream first.
+/// The counters of both directions, upstream first, at a time.
+struct Look {
+    at: Time,
+    counters: [Counters; 2],
+}
+
+/// Runs until the device has come to `phase`; what the counters say then.
 fn until(
     fabric: &mut Fabric,
     results: &ResultsHandle,
     cancel: &AtomicBool,
     phase: Phase,
-) -> Result<[Counters; 2], String> {
+) -> Result<Look, String> {
     while results.phase() < phase {
         if cancel.load(Ordering::Relaxed) {
             return Err("cancelled".into());
@@ -306,11 +417,14 @@ fn until(
             stop => return Err(stop.to_string()),
         }
     }
-    Ok([Side::Device, Side::Root].map(|side| *fabric.port_counters(PortId::new(LinkId(0), side))))
+    let counters = [Side::Device, Side::Root].map(|side| *fabric.port_counters(PortId::new(LinkId(0), side)));
+    Ok(Look { at: fabric.now(), counters })
 }
 
 impl DirectionDelta {
-    fn between(start: &Counters, end: &Counters) -> DirectionDelta {
+    fn between(start: &Counters, end: &Counters, elapsed_ps: u64) -> DirectionDelta {
+        let sum = |of: fn(&Counters) -> &[u64]| of(end).iter().sum::<u64>() - of(start).iter().sum::<u64>();
+        let ns = |ps: u64| ps as f64 / 1_000.0;
         DirectionDelta {
             tlps: end.tlps - start.tlps,
             dllps: end.dllps.total() - start.dllps.total(),
@@ -318,7 +432,11 @@ impl DirectionDelta {
             wire_bytes: end.wire_bytes - start.wire_bytes,
             skp_bytes: end.skp_bytes - start.skp_bytes,
             replays: end.replayed_tlps - start.replayed_tlps,
-            credit_stalls: end.credit_stalls.iter().sum::<u64>() - start.credit_stalls.iter().sum::<u64>(),
+            utilization: utilization(start, end, elapsed_ps),
+            credit_stalls: sum(|c| &c.credit_stalls),
+            credit_stall_ns: ns(sum(|c| &c.credit_stall_ps)),
+            replay_buffer_stalls: end.replay_buffer_stalls - start.replay_buffer_stalls,
+            replay_buffer_stall_ns: ns(end.replay_buffer_stall_ps - start.replay_buffer_stall_ps),
         }
     }
 }

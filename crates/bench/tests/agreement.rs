@@ -30,7 +30,7 @@ fn rows(generation: i64, lanes: i64) -> String {
             let plan = Plan {
                 link: link(generation, lanes, mps),
                 bandwidth_transfers: if in_turn { 8_000 } else { 3_000 },
-                warm_up: if in_turn { 8_000 } else { 1_000 },
+                warm_up: Some(if in_turn { 8_000 } else { 1_000 }),
                 outstanding: Some(if in_turn { 32 } else { 128 }),
                 ..Plan::default()
             };

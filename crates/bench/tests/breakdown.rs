@@ -9,7 +9,7 @@ fn measure(test: Test, size: u32) -> Row {
         host: "xeon-e5-2637v3".into(),
         latency_transfers: 300,
         bandwidth_transfers: 1_000,
-        warm_up: 500,
+        warm_up: Some(500),
         ..Plan::default()
     };
     plan.measure(test, size).unwrap()

@@ -24,8 +24,13 @@ fn gbps(posted_data: u16) -> f64 {
         update_fc_symbols: Some(1),
         ..Link::default()
     };
-    let plan =
-        Plan { link, bandwidth_transfers: 4_000, warm_up: 2_000, outstanding: Some(128), ..Plan::default() };
+    let plan = Plan {
+        link,
+        bandwidth_transfers: 4_000,
+        warm_up: Some(2_000),
+        outstanding: Some(128),
+        ..Plan::default()
+    };
     plan.measure(Test::BwWr, 256).unwrap().bandwidth.unwrap().bandwidth_gbps
 }
 

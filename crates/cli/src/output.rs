@@ -48,3 +48,10 @@ where
 {
     text(&lab::table::numbers(header, rows))
 }
+
+/// What is to be known of a result, a line each on standard error.
+pub(crate) fn warn(warnings: &[String]) {
+    for warning in warnings {
+        eprintln!("riser: warning: {warning}");
+    }
+}

@@ -77,14 +77,22 @@ fn tables_of_experiments_families_and_score() {
         "hsw-Xeon-E5-2637v3_supermicro bw_dma_sz_sweep 120 0 10.00 +10.00 +10.00 0.40 0.44 Gb/s BW_DMA_RD Rand HWarm HO 0 DO 0 window 8192 size 16",
         "hsw-Xeon-E5-2637v3_supermicro lat_dma_sizes 30 0 10.00 +10.00 +10.00 504.00 554.40 ns LAT_DMA_RD Seq HWarm HO 0 DO 0 window 8192 size 4",
         "By family",
-        "Score of B as a prediction of A",
         "E5 BW_SZ error 10.00",
-        // One file is 10 % off, the other is missing.
-        "E5 LAT_DMA_SZ error 55.00",
+        // Nobody asked for the file that is missing.
+        "E5 LAT_DMA_SZ error 10.00",
+        "Score of B as a prediction of A: the 150 of A's 278 rows that B has; --whole counts the others as errors of 100 %",
         "E5 edge right 100.00",
         &format!("B lacks 1 experiments: {HSW}/lat_dma_sizes_byte_inc."),
     ] {
         assert!(printed.iter().any(|l| l == line), "no line {line:?} in {printed:#?}");
+    }
+    // One file is 10 % off, the other is missing.
+    let whole = lines(&riser_ok(&["compare", &a, &b, "--whole"]));
+    for line in [
+        "E5 LAT_DMA_SZ error 55.00",
+        "Score of B as a prediction of A: all 278 rows of A; those that B lacks count as errors of 100 %",
+    ] {
+        assert!(whole.iter().any(|l| l == line), "no line {line:?} in {whole:#?}");
     }
     // Turned around, a tenth above becomes an eleventh below.
     let turned = riser_ok(&["compare", &b, &a]);
@@ -101,7 +109,7 @@ fn json_is_one_object() {
         (&json!("bw_dma_sz_sweep"), &json!(10.0))
     );
     assert_eq!(json["missing"]["experiments"], json!([format!("{HSW}/lat_dma_sizes_byte_inc")]));
-    assert_eq!(json["score"][0]["mape_percent"], json!({"BW_SZ": 10.0, "LAT_DMA_SZ": 55.0}));
+    assert_eq!(json["score"][0]["mape_percent"], json!({"BW_SZ": 10.0, "LAT_DMA_SZ": 10.0}));
     // What was calibrated on does not count.
     let seen = folder("seen");
     put(&seen, HSW, "lat_dma_sizes_byte_inc", 1.0);
@@ -119,6 +127,58 @@ fn folders_of_one_configuration_are_compared_too() {
     assert!(riser_ok(&["compare", &a, &b]).contains("bw_dma_sz_sweep"));
 }
 
+/// What `riser bench -o` writes, of two widths of one link, each with two sizes of payloads; and files put one behind the other.
+#[test]
+fn sweeps_are_compared() {
+    let at = folder("sweeps");
+    let bench = |name: &str, rest: &[&str]| {
+        let out = at.join(name).display().to_string();
+        let sweep = ["bench", "--suite", "LAT_RD", "BW_WR", "--size", "64", "256", "--transfers", "500"];
+        let more = ["--warm-up", "100", "--mps", "128", "256", "--outstanding", "8", "16", "-o", &out];
+        riser_ok(&[&sweep[..], &more[..], rest].concat());
+        out
+    };
+    let (wide, narrow) = (bench("wide", &[]), bench("narrow", &["--lanes", "4"]));
+    let found: Value = serde_json::from_str(&riser_ok(&["compare", &wide, &narrow, "--json"])).unwrap();
+    let names: Vec<&Value> =
+        found["experiments"].as_array().unwrap().iter().map(|e| &e["configuration"]).collect();
+    // Paired by what differs within them, not by the lanes, which differ between them. Latencies know no transfers under way.
+    let due = [
+        "mps128",
+        "mps128_outstanding16",
+        "mps128_outstanding8",
+        "mps256",
+        "mps256_outstanding16",
+        "mps256_outstanding8",
+    ]
+    .map(|name| json!(format!("ideal_ideal_gen3x8_{name}")));
+    assert_eq!(names, due.iter().collect::<Vec<_>>());
+    assert_eq!(found["scored"], json!({"rows": 12, "reference_rows": 12, "missing_rows_count": false}));
+    let error = found["score"][0]["mape_percent"]["BW_WR"].as_f64().unwrap();
+    assert!((error - 50.0).abs() < 2.0, "half the lanes, half the bandwidth: {error}");
+
+    // One behind the other, in one file: the lanes are another setting that differs.
+    let both = at.join("both.csv");
+    let text =
+        [&wide, &narrow].map(|path| fs::read_to_string(format!("{path}/results.csv")).unwrap()).concat();
+    fs::write(&both, text).unwrap();
+    let both = both.display().to_string();
+    let found: Value = serde_json::from_str(&riser_ok(&["compare", &both, &narrow, "--json"])).unwrap();
+    assert_eq!(found["missing"]["configurations"].as_array().unwrap().len(), 6, "{}", found["missing"]);
+    assert_eq!(found["score"][0]["mape_percent"]["BW_WR"], 0.0);
+
+    // Beside the published form, rows are paired by their keys: this experiment has writes of 64 and 256 B in 8 KiB, host-warmed.
+    let published = at.join("published");
+    put(&published, HSW, "bw_dma_sz_sweep", 1.0);
+    let one = at.join("one").display().to_string();
+    riser_ok(&["bench", "--suite", "BW_WR", "--size", "64", "256", "--transfers", "500", "-o", &one]);
+    let found: Value =
+        serde_json::from_str(&riser_ok(&["compare", &published.display().to_string(), &one, "--json"]))
+            .unwrap();
+    assert_eq!(found["experiments"][0]["experiment"], "bw_dma_sz_sweep");
+    assert_eq!((&found["experiments"][0]["rows"], &found["scored"]["rows"]), (&json!(2), &json!(2)));
+}
+
 #[test]
 fn what_is_wrong_is_named() {
     let [a, b] = pair("wrong");
@@ -129,12 +189,19 @@ fn what_is_wrong_is_named() {
     put(&damaged, HSW, "lat_cmd_sizes", 1.0);
     let file = damaged.join(HSW).join("lat_cmd_sizes.csv");
     fs::write(&file, fs::read_to_string(&file).unwrap().replacen("HWarm", "Lukewarm", 2)).unwrap();
+    let lacking = folder("wrong/lacking");
+    fs::write(lacking.join("results.csv"), "host,device,gen,test,size_bytes\nx,y,3,BW_WR,64\n").unwrap();
     let page = folder("wrong/page").join("there.html");
     fs::write(&page, "mine").unwrap();
     let text = |path: &Path| path.display().to_string();
     for (args, code, says) in [
         (vec![a.clone(), text(&elsewhere)], 1, "have no row in common: one has nfp6000"),
         (vec![a.clone(), text(&damaged)], 1, "lat_cmd_sizes.csv:2: Cache `Lukewarm`: legal are Cold"),
+        (
+            vec![a.clone(), text(&lacking)],
+            1,
+            "results.csv:1: lacks the columns `lanes`, `mps_bytes`, `mrrs_bytes`, `cache`, `pattern`",
+        ),
         (vec![a.clone(), text(&folder("wrong/empty"))], 1, "no results: looked for"),
         (vec![a.clone(), "no-such".to_owned()], 1, "no-such: "),
         (vec![a.clone(), b.clone(), "--html".to_owned(), text(&page)], 1, "exists: --force overwrites it"),

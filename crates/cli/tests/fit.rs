@@ -53,6 +53,18 @@ fn a_profile_is_fitted_to_what_another_has_made() {
     let again = riser(&args);
     assert_eq!(again.status.code(), Some(1), "it is there already");
     assert!(said(&again).contains("--force"), "{}", said(&again));
+    // It says whose it is: nothing in it passes for a figure of the server that was measured and is of another.
+    let text = fs::read_to_string(&profile).unwrap();
+    let head = format!("description = \"{}, fitted\"\n", &HSW["nfp6000-1.2GHz_".len()..]);
+    assert!(text.contains(&head) && !text.contains("supermicro"), "{text}");
+    assert!(
+        text.contains("source = \"fit: ") && text.contains("source = \"as xeon-e5-2637v3: hosts.json"),
+        "{text}"
+    );
+    for line in text.lines().filter(|line| line.contains("source = \"")) {
+        let own = ["fit: ", "as xeon-e5-2637v3: ", "the links of"];
+        assert!(own.iter().any(|start| line.contains(&format!("source = \"{start}"))), "{line}");
+    }
     // The profile is one: a lab runs on it.
     let bench =
         riser(&["bench", "--host", &profile, "--device", "nfp6000", "--suite", "LAT_RD", "--size", "64"]);
@@ -62,6 +74,51 @@ fn a_profile_is_fitted_to_what_another_has_made() {
     assert!(fidelity.status.success(), "{}", said(&fidelity));
     let text = String::from_utf8_lossy(&fidelity.stdout).into_owned();
     assert!(text.contains("| LAT_CMD_SZ | 0.0 % |"), "its own results, with other samples: {text}");
+}
+
+/// A table of one's own says what its link was.
+#[test]
+fn a_table_is_fitted_and_its_link_is_used() {
+    let at = folder("table");
+    let (data, profile) = (at.join("mine"), at.join("mine.toml"));
+    let (data, profile) = (data.to_string_lossy().into_owned(), profile.to_string_lossy().into_owned());
+    let card = ["--device", "nfp6000", "--host", "xeon-gold-6342", "--gen", "4", "--lanes", "16"];
+    let bench = ["bench", "--suite", "LAT_RD", "--size", "8", "64", "--transfers", "200", "-o", &data];
+    assert!(riser(&[&bench[..], &card].concat()).status.success());
+    let fit = riser(&["fit", &data, "-o", &profile, "--server", "My server", "--no-residuals"]);
+    assert!(fit.status.success(), "{}", said(&fit));
+    let text = fs::read_to_string(&profile).unwrap();
+    assert!(text.contains("description = \"My server\"") && text.contains("gen = { value = 4,"), "{text}");
+    assert!(text.contains("the results nfp6000_xeon-gold-6342_gen4x16,"), "{text}");
+
+    let fidelity = riser(&["fidelity", &data]);
+    assert_eq!(fidelity.status.code(), Some(1), "{}", said(&fidelity));
+    assert!(said(&fidelity).contains("none of the published configurations"), "{}", said(&fidelity));
+}
+
+/// Figures of Gen3 links on a Gen5 one: said on standard error and in JSON, by whatever runs them.
+#[test]
+fn what_is_extrapolated_is_said() {
+    let warning =
+        "host profile `xeon-e5-2637v3` has figures of Gen3 links: on a Gen5 link they are extrapolated";
+    let lab = folder("warned").join("lab.toml");
+    let text = "version = 1\n[host]\nprofile = \"xeon-e5-2637v3\"\n[link]\ngen = 5\n[[slot]]\nname = \"a\"\ndevice = \"memory\"\n";
+    fs::write(&lab, text).unwrap();
+    let lab = lab.to_string_lossy().into_owned();
+    let bench =
+        ["bench", "--suite", "LAT_RD", "--size", "64", "--transfers", "20", "--warm-up", "1", "--json"];
+    for args in
+        [[&bench[..], &["--host", "xeon-e5-2637v3", "--gen", "5"]].concat(), vec!["run", &lab, "--json"]]
+    {
+        let output = riser(&args);
+        assert!(output.status.success(), "{}", said(&output));
+        assert!(said(&output).contains(&format!("riser: warning: {warning}")), "{args:?}: {}", said(&output));
+        let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert!(json["warnings"][0].as_str().unwrap().starts_with(warning), "{args:?}: {json}");
+    }
+    let own = riser(&[&bench[..], &["--host", "xeon-e5-2637v3", "--gen", "3"]].concat());
+    assert_eq!(said(&own), "");
+    assert!(!String::from_utf8_lossy(&own.stdout).contains("warnings"));
 }
 
 #[test]

@@ -39,6 +39,7 @@ pub struct Assembly {
     /// Those of the slots first, then those of the switches.
     pub(crate) links: Vec<LinkInfo>,
     pub(crate) hot_plug: Log,
+    pub(crate) warnings: Vec<String>,
 }
 
 /// What reports say of a slot.
@@ -154,7 +155,7 @@ pub(crate) fn build_program(
     faults::outages(lab).into_iter().for_each(|outage| fabric.schedule(outage));
     let names = lab.slot.iter().map(|s| &s.name).chain(lab.switch.iter().map(|s| &s.name));
     let links = names.zip(&links).map(|(name, link)| LinkInfo::new(name.get_ref(), link)).collect();
-    Ok(Assembly { fabric, seed: lab.seed, slots, links, hot_plug })
+    Ok(Assembly { fabric, seed: lab.seed, slots, links, hot_plug, warnings: profile::warnings(file) })
 }
 
 /// What is wrong with a tree; of credits, with the name of the link in the lab.
@@ -324,6 +325,7 @@ impl Assembly {
         Report {
             lab: lab.to_owned(),
             seed: self.seed,
+            warnings: self.warnings.clone(),
             outcome: outcome(stop),
             reasons: reasons(stop),
             simulated_ns: self.fabric.now().as_ps() as f64 / 1_000.0,

@@ -136,7 +136,7 @@ impl OneSlot {
             seed: self.seed,
         })
         .map_err(|e| e.to_string())?;
-        Ok(Assembly { fabric, seed: self.seed, slots, links, hot_plug: Log::default() })
+        Ok(Assembly { fabric, seed: self.seed, slots, links, hot_plug: Log::default(), warnings: Vec::new() })
     }
 
     fn layout(&self, link: &LinkConfig) -> PcieLayout {

@@ -2,11 +2,14 @@
 //! Profiles: what hosts and devices cost, as TOML files in which every figure has a unit and a source.
 
 mod device;
+mod extrapolation;
 mod host;
 mod host_parts;
 
 pub(crate) use device::device_in;
 pub(crate) use host::host_in;
+
+pub use extrapolation::{extrapolated, warnings};
 
 pub use device::{DeviceFile, DeviceKind, device};
 pub use host::{HostFile, HostKind, host};
@@ -65,11 +68,14 @@ pub const SHIPPED: &[Shipped] = &[
     ships!("host", "hosts", "xeon-e5-2620v2"),
     ships!("host", "hosts", "xeon-e5-2630"),
     ships!("host", "hosts", "xeon-e3-1226v3"),
+    ships!("host", "hosts", "xeon-gold-6342"),
+    ships!("host", "hosts", "xeon-platinum-8480"),
     ships!("host", "hosts", "gem5"),
     ships!("host", "hosts", "chipyard"),
     ships!("device", "devices", "ideal"),
     ships!("device", "devices", "nfp6000"),
     ships!("device", "devices", "netfpga-sume"),
+    ships!("device", "devices", "h100"),
 ];
 
 impl Shipped {

@@ -18,6 +18,9 @@ pub struct Report {
     pub seed: u64,
     /// `finished`, `failed`, `time-limit`, `no-progress`, or `paused` where the run may go on.
     pub outcome: &'static str,
+    /// What of the host's and the devices' profiles is extrapolated on the lab's links; a line each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
     /// Why it failed or made no progress; a line each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<String>,
@@ -217,9 +220,6 @@ pub fn directions(fabric: &Fabric, n: u32) -> Vec<DirectionReport> {
 }
 
 fn direction(direction: Direction, sent: &Counters, received: &Counters, now_ps: u64) -> DirectionReport {
-    // The serializer's busy time with SKPs counts as busy; take their share of its bytes out.
-    let useful = sent.wire_bytes - sent.skp_bytes;
-    let busy = sent.busy_ps as f64 * useful as f64 / sent.wire_bytes.max(1) as f64;
     DirectionReport {
         direction: direction.name(),
         tlps: sent.tlps,
@@ -235,8 +235,7 @@ fn direction(direction: Direction, sent: &Counters, received: &Counters, now_ps:
         replay_bytes: sent.replay_bytes,
         dllp_bytes: sent.dllp_bytes,
         skp_bytes: sent.skp_bytes,
-        // A frame that the end cut off counts whole, so that a short run could come to more.
-        utilization: if now_ps == 0 { 0.0 } else { (busy / now_ps as f64).min(1.0) },
+        utilization: utilization(&Counters::default(), sent, now_ps),
         payload_gbps: gbps(sent.payload_bytes, now_ps),
         replays: sent.replayed_tlps,
         credit_stalls: sent.credit_stalls.iter().sum(),
@@ -253,6 +252,20 @@ fn direction(direction: Direction, sent: &Counters, received: &Counters, now_ps:
         undetected_errors: received.undetected_errors,
         virtual_channels: virtual_channels(sent),
     }
+}
+
+/// Share of `elapsed_ps` in which a wire carried anything but SKP ordered sets, 0 to 1: between two looks at its sender's
+/// counters. A frame that an end cuts off counts whole, so that a short time could come to more.
+#[must_use]
+pub fn utilization(start: &Counters, end: &Counters, elapsed_ps: u64) -> f64 {
+    if elapsed_ps == 0 {
+        return 0.0;
+    }
+    // The serializer's busy time with SKPs counts as busy; take their share of its bytes out.
+    let wire = end.wire_bytes - start.wire_bytes;
+    let useful = wire - (end.skp_bytes - start.skp_bytes);
+    let busy = (end.busy_ps - start.busy_ps) as f64 * useful as f64 / wire.max(1) as f64;
+    (busy / elapsed_ps as f64).min(1.0)
 }
 
 fn virtual_channels(sent: &Counters) -> Vec<VcReport> {

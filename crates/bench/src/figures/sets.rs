@@ -2,16 +2,15 @@
 //! Finds in the results what a figure shows: which configurations, which rows, and what is missing.
 
 use super::{Line, Point, Role};
-use crate::compare::{find, renamed};
 use crate::experiments::{Cache, Key, Test};
+use crate::pairing::{find, renamed};
 use crate::results::{Figures, ResultRow, ResultSet, Tables};
 use crate::score::short_name;
-use std::borrow::Cow;
 
 /// The results that figures are drawn from.
 pub(super) struct Sets<'a> {
     run: &'a ResultSet,
-    reference: Option<(&'a str, Cow<'a, ResultSet>)>,
+    reference: Option<(&'a str, ResultSet)>,
 }
 
 /// What a figure is drawn of: a configuration, or several that belong together; names without the card's.

@@ -7,9 +7,11 @@
 //! profile had. Bandwidths are never looked at: they have to follow.
 
 mod parameters;
+mod provenance;
 mod text;
 
 pub use parameters::Parameter;
+pub use provenance::Provenance;
 pub use text::Profile;
 
 use crate::compare::{Comparison, compare};

@@ -12,7 +12,7 @@ const DATA_SHEET: [(&str, &str); 4] =
 /// A profile that is being fitted or changed.
 #[derive(Clone, Debug)]
 pub struct Profile {
-    document: DocumentMut,
+    pub(super) document: DocumentMut,
 }
 
 impl Profile {

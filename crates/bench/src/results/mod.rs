@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Results in the public pcie-bench format: a folder for each configuration, in it a CSV file for each experiment.
+//! Results in the public pcie-bench format: a folder for each configuration, in it a CSV file for each experiment; or in riser's
+//! own, one file for any number of sweeps ([`sheet`]).
 //!
-//! A row is its [`Key`] (the columns `Test,PAT,Cache,HO,DO,WinSZ,SZ`) and its figures:
+//! In the public format, a row is its [`Key`] (the columns `Test,PAT,Cache,HO,DO,WinSZ,SZ`) and its figures:
 //!
 //! ```text
 //! latency    TAvg,Avg,Med,Min,Max,95%,99.9%          cycles of 1.2 GHz
@@ -19,6 +20,7 @@
 
 mod number;
 mod read;
+pub mod sheet;
 pub mod write;
 
 pub use read::{MAX_BYTES, MAX_FILES, MAX_ROWS, ResultsError, parse_distributions, parse_table};
@@ -41,6 +43,8 @@ pub struct Tables {
     pub experiments: BTreeMap<String, Vec<ResultRow>>,
     /// Distributions of the rows of an experiment, in the order of its rows, from its `_cdf` file.
     pub distributions: BTreeMap<String, Vec<Vec<CdfPoint>>>,
+    /// Of results in riser's own form: what they were measured on, by column. Their experiments are tests.
+    pub settings: Option<BTreeMap<&'static str, String>>,
 }
 
 /// A row of a file.

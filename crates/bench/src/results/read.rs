@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reading files of the public format, which may be anybody's. Never panics, never guesses: a number that is none is an
-//! error with its line and column.
+//! Reading files of results, of the public format and of riser's own, which may be anybody's. Never panics, never guesses: a
+//! number that is none is an error with its line and column, a column that is not there one of the first line.
 
 use super::number::{parse, parse_integer};
+use super::sheet::{self, is_sheet};
+use super::write::{BANDWIDTH, KEY, LATENCY};
 use super::{BandwidthFigures, CdfPoint, Figures, LatencyFigures, ResultRow, ResultSet, Spread, Tables};
 use crate::experiments::{Key, UnknownName};
 use csv::StringRecord;
@@ -49,39 +51,57 @@ impl ResultsError {
 }
 
 impl ResultSet {
-    /// Reads `path`: the folder of one configuration, or a folder of such folders. Of files, only those in `.csv` are
-    /// looked at, and of these not `_hist.csv` and `_ts.csv`, which hold no results of their own. Folders without any are
-    /// left out.
+    /// Reads `path`: the folder of one configuration, or a folder of such folders; or a file in riser's own form, or a folder
+    /// that has such files. Of files in folders, only those in `.csv` are looked at, and of these not `_hist.csv` and
+    /// `_ts.csv`, which hold no results of their own. Folders without any are left out.
     ///
     /// # Errors
-    /// The first file that cannot be read, or that is not of the format; a folder without results.
+    /// The first file that cannot be read, or that is not of either format; a folder without results.
     pub fn read(path: &Path) -> Result<ResultSet, ResultsError> {
         let mut set = ResultSet::default();
-        let own = Tables::read(path)?;
+        if path.is_file() {
+            set.add_sheet(path, &bytes_of(path)?)?;
+            return Ok(set);
+        }
+        let own = set.add_folder(path)?;
         if !own.is_empty() {
             set.configurations.insert(name_of(path), own);
+        }
+        if !set.configurations.is_empty() {
             return Ok(set);
         }
         for folder in entries(path)?.into_iter().filter(|p| p.is_dir()) {
-            let tables = Tables::read(&folder)?;
+            let tables = set.add_folder(&folder)?;
             if !tables.is_empty() {
                 set.configurations.insert(name_of(&folder), tables);
             }
         }
         if set.configurations.is_empty() {
-            let why = "no results: looked for EXPERIMENT.csv and CONFIGURATION/EXPERIMENT.csv";
+            let why = "no results: looked for results.csv, EXPERIMENT.csv and CONFIGURATION/EXPERIMENT.csv";
             return Err(ResultsError::whole(path, why));
         }
         Ok(set)
     }
-}
 
-impl Tables {
-    /// Reads the files of one configuration's folder; it may have none.
-    ///
-    /// # Errors
-    /// The first file that cannot be read, or that is not of the format.
-    pub fn read(folder: &Path) -> Result<Tables, ResultsError> {
+    /// Adds the configurations of a file of riser's own form.
+    fn add_sheet(&mut self, path: &Path, bytes: &[u8]) -> Result<(), ResultsError> {
+        if !is_sheet(&check_header(path, bytes)?) {
+            let why =
+                "one experiment of pcie-bench's form: give its folder, whose name says what was measured";
+            return Err(ResultsError::whole(path, why));
+        }
+        for (name, tables) in sheet::parse(path, bytes)? {
+            if self.configurations.contains_key(&name) {
+                let why = format!("there are results of {name} in a file before: put both into one");
+                return Err(ResultsError::whole(path, why));
+            }
+            self.configurations.insert(name, tables);
+        }
+        Ok(())
+    }
+
+    /// Reads the files of one folder: what is of the public form is one configuration; it may have none.
+    fn add_folder(&mut self, folder: &Path) -> Result<Tables, ResultsError> {
         let mut tables = Tables::default();
         for path in entries(folder)? {
             let name = path.file_name().and_then(|n| n.to_str()).and_then(|n| n.strip_suffix(".csv"));
@@ -94,6 +114,7 @@ impl Tables {
                 Some(of) => {
                     tables.distributions.insert(of.to_owned(), parse_distributions(&path, &bytes)?);
                 }
+                None if is_sheet(&check_header(&path, &bytes)?) => self.add_sheet(&path, &bytes)?,
                 None => {
                     tables.experiments.insert(name.to_owned(), parse_table(&path, &bytes)?);
                 }
@@ -101,7 +122,9 @@ impl Tables {
         }
         Ok(tables)
     }
+}
 
+impl Tables {
     /// True without any table.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -146,10 +169,9 @@ fn bytes_of(path: &Path) -> Result<Vec<u8>, ResultsError> {
 /// The first line that is not of the format.
 pub fn parse_table(path: &Path, bytes: &[u8]) -> Result<Vec<ResultRow>, ResultsError> {
     let mut rows = Vec::new();
+    check_header(path, bytes)?;
     each_line(path, bytes, |line| {
-        if rows.len() == MAX_ROWS {
-            return Err(line.error(format!("more than {MAX_ROWS} rows")));
-        }
+        line.check_rows(rows.len())?;
         rows.push(row(line)?);
         Ok(())
     })?;
@@ -178,15 +200,50 @@ pub fn parse_distributions(path: &Path, bytes: &[u8]) -> Result<Vec<Vec<CdfPoint
     Ok(series)
 }
 
+/// The columns of `wanted` that are not there.
+pub(super) fn lacking(
+    header: &StringRecord,
+    wanted: impl IntoIterator<Item = &'static str>,
+) -> Vec<&'static str> {
+    let has = |column: &&str| header.iter().any(|name| name.trim() == *column);
+    wanted.into_iter().filter(|column| !has(column)).collect()
+}
+
+/// The first line of a file of rows, which has all columns of one of both forms.
+fn check_header(path: &Path, bytes: &[u8]) -> Result<StringRecord, ResultsError> {
+    let mut reader = csv::Reader::from_reader(bytes);
+    let header = reader.headers().map_err(|e| said(path, bytes, &e))?.clone();
+    let (form, missing) = match is_sheet(&header) {
+        true => ("riser's form, as `riser bench -o` writes it", sheet::missing_columns(&header)),
+        false => ("pcie-bench's form", published_columns(&header)),
+    };
+    if missing.is_empty() {
+        return Ok(header);
+    }
+    let names: Vec<String> = missing.iter().map(|name| format!("`{name}`")).collect();
+    let message = format!("lacks the columns {} of {form}", names.join(", "));
+    Err(ResultsError { path: path.into(), line: Some(1), message })
+}
+
+/// The columns that a file of the public form lacks: of latencies where it has any of theirs that bandwidths do not have.
+fn published_columns(header: &StringRecord) -> Vec<&'static str> {
+    let figures = |columns: &'static str| lacking(header, columns.split(','));
+    let (latency, bandwidth) = (figures(LATENCY), figures(BANDWIDTH));
+    let is_latency = latency.len() < LATENCY.split(',').count();
+    let mut missing = lacking(header, KEY.split(','));
+    missing.extend(if is_latency { latency } else { bandwidth });
+    missing
+}
+
 /// A line of a file, with what is needed to say what is wrong in it.
-struct Line<'a> {
+pub(super) struct Line<'a> {
     path: &'a Path,
     bytes: &'a [u8],
     header: &'a StringRecord,
     fields: &'a StringRecord,
 }
 
-fn each_line(
+pub(super) fn each_line(
     path: &Path,
     bytes: &[u8],
     mut take: impl FnMut(&Line<'_>) -> Result<(), ResultsError>,
@@ -227,11 +284,25 @@ impl Line<'_> {
         ResultsError { path: self.path.into(), line, message }
     }
 
-    fn has(&self, column: &str) -> bool {
+    /// True for a first line that stands among the others.
+    pub(super) fn repeats_header(&self) -> bool {
+        self.fields == self.header
+    }
+
+    /// # Errors
+    /// Where there are as many rows already as a file may have.
+    pub(super) fn check_rows(&self, rows: usize) -> Result<(), ResultsError> {
+        match rows < MAX_ROWS {
+            true => Ok(()),
+            false => Err(self.error(format!("more than {MAX_ROWS} rows"))),
+        }
+    }
+
+    pub(super) fn has(&self, column: &str) -> bool {
         self.header.iter().any(|name| name.trim() == column)
     }
 
-    fn text(&self, column: &str) -> Result<&str, ResultsError> {
+    pub(super) fn text(&self, column: &str) -> Result<&str, ResultsError> {
         let at = self.header.iter().position(|name| name.trim() == column);
         let field = at.and_then(|at| self.fields.get(at));
         field.map(str::trim).ok_or_else(|| self.error(format!("no column `{column}`")))
@@ -246,17 +317,33 @@ impl Line<'_> {
         self.text(column)?.parse().map_err(|e| self.error(format!("{column} {e}")))
     }
 
-    fn float(&self, column: &str) -> Result<f64, ResultsError> {
+    /// What one of the words means.
+    pub(super) fn one_of<T: Copy>(&self, column: &str, words: &[(&str, T)]) -> Result<T, ResultsError> {
+        let text = self.text(column)?;
+        let found = words.iter().find(|(word, _)| *word == text);
+        let legal = || words.iter().map(|(word, _)| *word).collect::<Vec<_>>().join(", ");
+        found
+            .map(|(_, value)| *value)
+            .ok_or_else(|| self.bad(column, text, &format!("legal are {}", legal())))
+    }
+
+    /// A number, where the column is there and not empty.
+    pub(super) fn optional(&self, column: &str) -> Result<Option<f64>, ResultsError> {
+        let is_there = self.has(column) && !self.text(column)?.is_empty();
+        if is_there { self.float(column).map(Some) } else { Ok(None) }
+    }
+
+    pub(super) fn float(&self, column: &str) -> Result<f64, ResultsError> {
         let text = self.text(column)?;
         parse(text).ok_or_else(|| self.bad(column, text, "legal are numbers from 0"))
     }
 
-    fn integer(&self, column: &str) -> Result<u64, ResultsError> {
+    pub(super) fn integer(&self, column: &str) -> Result<u64, ResultsError> {
         let text = self.text(column)?;
         parse_integer(text).ok_or_else(|| self.bad(column, text, "legal are whole numbers from 0"))
     }
 
-    fn small(&self, column: &str) -> Result<u32, ResultsError> {
+    pub(super) fn small(&self, column: &str) -> Result<u32, ResultsError> {
         let value = self.integer(column)?;
         let legal = || format!("legal are 0 to {}", u32::MAX);
         u32::try_from(value).map_err(|_| self.bad(column, &value.to_string(), &legal()))

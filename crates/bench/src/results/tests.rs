@@ -73,7 +73,12 @@ fn what_is_wrong_is_said_with_its_line() {
         assert_eq!(with(from, to), message);
     }
     let missing = table(&format!("{}{BW_ROW}", BW.replace("Trans/s", "Rate"))).unwrap_err();
-    assert_eq!(missing, "x/t.csv:2: no column `Trans/s`");
+    assert_eq!(missing, "x/t.csv:1: lacks the columns `Trans/s` of pcie-bench's form");
+    let nothing = table("a,b\n1,2\n").unwrap_err();
+    assert!(
+        nothing.starts_with("x/t.csv:1: lacks the columns `Test`, `PAT`, `Cache`, `HO`, `DO`"),
+        "{nothing}"
+    );
     let share = parse_distributions(Path::new("c.csv"), b"cycles,ns,cdf\n16,13.3,1.5\n").unwrap_err();
     assert_eq!(share.to_string(), "c.csv:2: cdf 1.5: legal are 0 to 1");
 }

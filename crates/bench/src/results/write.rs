@@ -7,12 +7,12 @@ use super::{BandwidthFigures, CdfPoint, Figures, LatencyFigures, ResultRow, Spre
 use crate::experiments::Key;
 
 /// Columns of a row's key.
-const KEY: &str = "Test,PAT,Cache,HO,DO,WinSZ,SZ";
+pub(super) const KEY: &str = "Test,PAT,Cache,HO,DO,WinSZ,SZ";
 /// Columns of latencies.
-const LATENCY: &str = "TAvg,Avg,Med,Min,Max,95%,99.9%,TAvg(ns),Avg(ns),Med(ns),Min(ns),Max(ns),95%(ns),99.9%(ns),\
+pub(super) const LATENCY: &str = "TAvg,Avg,Med,Min,Max,95%,99.9%,TAvg(ns),Avg(ns),Med(ns),Min(ns),Max(ns),95%(ns),99.9%(ns),\
                        #outliers,#samples";
 /// Columns of bandwidths.
-const BANDWIDTH: &str = "Time(cyc),Time,Bytes,Trans,BW (GB/s),Trans/s";
+pub(super) const BANDWIDTH: &str = "Time(cyc),Time,Bytes,Trans,BW (GB/s),Trans/s";
 
 /// The file of an experiment; all its rows are latencies, or all bandwidths.
 #[must_use]

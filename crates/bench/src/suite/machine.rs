@@ -9,6 +9,7 @@ use lab::profile;
 use lab::schema::{self, BenchCache, BenchPath, BenchTest, Host, IommuPages, Lab, Link, MemoryKind, Slot};
 use lab::values::{Gen, Lanes, MpsBytes, MrrsBytes};
 use std::path::Path;
+use tlp::Rate;
 
 /// A host, a card, and how they are set.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -69,6 +70,14 @@ impl Machine {
             generation: GENERATION,
             lanes: LANES,
         }
+    }
+
+    /// What of the profiles is extrapolated on the link, a line each.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        let Some(rate) = Rate::from_generation(self.generation) else { return Vec::new() };
+        let of = |kind, name: &str| profile::extrapolated(kind, name, Path::new(""), rate);
+        [of("host", &self.host), of("device", &self.device)].into_iter().flatten().collect()
     }
 
     /// What the profiles say, so that a change of theirs is noticed: the text of each.

@@ -100,7 +100,12 @@ fn names_in_json_say_their_units() {
     assert_eq!((&first["quantity"], &first["rows"]), (&"latency_ns_median".into(), &2.into()));
     assert_eq!((&first["worst"]["size_bytes"], &first["worst"]["cache"]), (&64.into(), &"HWarm".into()));
     assert_eq!(json["missing"]["rows"][0]["window_bytes"], 8192);
-    assert_eq!(json["score"][0]["group"], "E5");
+    assert_eq!(json["score"][0]["group"], "other");
+    // Two latencies of three, none of the bandwidths beside them; one of one and two of two of the others.
+    assert_eq!(
+        json["scored"],
+        serde_json::json!({"rows": 4, "reference_rows": 7, "missing_rows_count": false})
+    );
 }
 
 proptest! {

@@ -1,37 +1,49 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser bench`: the pcie-bench methodology, from `riser-bench`. Never measures anything itself.
 
+mod show;
 mod suite;
+mod sweep;
 
 use super::sizes::Sizes;
 use crate::failure::Failure;
 use crate::output;
 use crate::outputs::{Outputs, Place};
 use crate::{interrupt, progress};
-use bench::{DEFAULT_SIZES, Plan, Row, tests_named};
+use bench::results::sheet::{self, Entry};
+use bench::{DEFAULT_SIZES, Plan, tests_named};
 use clap::ValueEnum;
 use lab::schema::{Link, MemoryKind, Pattern};
-use lab::table;
 use lab::values::{Gen, Lanes, MpsBytes, MrrsBytes, RcbBytes};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
+use sweep::RootCredits;
 
 const EXAMPLE: &str = "\
 Examples:
   riser bench
   riser bench --suite LAT_RD BW_WR --size 64..2048 --gen 4 --lanes 16
   riser bench --suite BW_RD --host ideal --json -o out/bench
+  riser bench --suite BW_WR --size 64..1024 --mps 128 256 512 --credits default 32:128 16:64
   riser bench --suite short --format pcie-bench --host xeon-e5-2637v3 -o out/suite
   riser bench --suite full --format pcie-bench --host all --jobs 2 -o out/suite
 
 Tests (pcie-bench, section 4): LAT_RD, LAT_WRRD, BW_RD, BW_WR, BW_RDWR, or the suites full and short. Each size of each \
 test is a run of its own, of --transfers transfers behind a warm-up that does not count: that number is the stopping rule.
+--mps, --mrrs, --credits and --outstanding take lists: every row is measured with each combination. BW_RDWR begins to count when as many \
+reads as writes end, so its warm-up grows where it has to, unless --warm-up says how long it is.
 Bandwidths are payload of one direction in 10^9 bits per second. `model exact` counts wire bytes and is fed the DLLPs \
-that the run counted; `published` is the paper's form; `wire` is raw rate less SKPs, times payload by wire bytes counted.
+that the run counted; `published` is the paper's form; `wire` is raw rate less SKPs, times payload by wire bytes counted. \
+Where a figure is under the model, the link's table says why: it was not busy, and TLPs stood still for want of credits or of room in \
+the replay buffer, or nothing was there to send.
 
---json prints one object: host, device, link, seed, and the settings, and tests: [{test, size_bytes, latency_ns_{min,median,mean,p95,p99, \
-p999,max} or bandwidth_gbps, transactions_per_s, model_exact_gbps, model_published_gbps, wire_gbps, and upstream and \
-downstream with tlps, dllps, payload_bytes, wire_bytes, ..., and transactions as those of `riser run --json`}]. \
+-o writes results.csv, in which every row has all settings in columns, so that files can be put one behind the other; `riser compare` \
+and `riser fit` read it. --json prints one object, which results.json holds too: tests: [{host, device, gen, lanes, mps_bytes, mrrs_bytes, \
+rcb_bytes, {posted,non_posted}_{header,data}_credits, addr_bits, outstanding, transfers, warm_up, seed, path, cache, pattern, \
+host_offset_bytes, device_offset_bytes, window_bytes, test, size_bytes, latency_ns_{min,median,mean,p95,p99,p999,max} or \
+bandwidth_gbps, read_gbps, write_gbps, transactions_per_s, model_exact_gbps, model_published_gbps, wire_gbps, link_ns, and upstream and \
+downstream with tlps, dllps, payload_bytes, wire_bytes, utilization, credit_stalls, credit_stall_ns, replay_buffer_stalls, ..., and \
+transactions as those of `riser run --json`}]. \
 Requests are timed by the fabric, from transmit queue to last completion or to where a write is seen; a latency test is timed \
 by the device, around them.
 
@@ -74,12 +86,17 @@ pub(crate) struct Args {
     lanes: Option<i64>,
 
     /// Max_Payload_Size in bytes: 128 to 4096; default: 256
-    #[arg(long, value_name = "BYTES")]
-    mps: Option<i64>,
+    #[arg(long, value_name = "BYTES", num_args = 1..)]
+    mps: Vec<i64>,
 
     /// Max_Read_Request_Size in bytes: 128 to 4096; default: 512
-    #[arg(long, value_name = "BYTES")]
-    mrrs: Option<i64>,
+    #[arg(long, value_name = "BYTES", num_args = 1..)]
+    mrrs: Vec<i64>,
+
+    /// Credits that the root port advertises for posted headers and data, non-posted headers and data, data in units of 16 B:
+    /// PH:PD or PH:PD:NPH:NPD, 0 is infinite; `default`: all that unscaled flow control can, 127:2047:127:2047
+    #[arg(long, value_name = "CREDITS", num_args = 1..)]
+    credits: Vec<RootCredits>,
 
     /// Read Completion Boundary in bytes: 64, 128; default: what the host profile says
     #[arg(long, value_name = "BYTES")]
@@ -110,8 +127,8 @@ pub(crate) struct Args {
     warm_up: Option<u64>,
 
     /// Transfers under way in bandwidth tests; default: what the device profile says
-    #[arg(long, value_name = "N")]
-    outstanding: Option<u16>,
+    #[arg(long, value_name = "N", num_args = 1..)]
+    outstanding: Vec<u16>,
 
     /// Seed of the addresses
     #[arg(long, default_value_t = 1)]
@@ -151,24 +168,10 @@ enum Order {
 /// What `--json` prints.
 #[derive(Serialize)]
 struct Results<'a> {
-    host: &'a str,
-    device: &'a str,
-    #[serde(rename = "gen")]
-    generation: i64,
-    lanes: i64,
-    mps_bytes: i64,
-    mrrs_bytes: i64,
-    rcb_bytes: u32,
-    addr_bits: u8,
-    window_bytes: u64,
-    host_offset_bytes: u32,
-    pattern: Pattern,
-    latency_transfers: u64,
-    bandwidth_transfers: u64,
-    warm_up: u64,
-    outstanding: u16,
-    seed: u64,
-    tests: &'a [Row],
+    /// What of the profiles is extrapolated on the link.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<String>,
+    tests: &'a [Entry],
 }
 
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
@@ -176,39 +179,24 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         return suite::run(&args);
     }
     args.public.refuse()?;
-    let plan = plan(&args)?;
+    let plans = sweep::plans(&args)?;
     let files = files(&args)?;
-    let (rows, interrupted) = measure(&plan)?;
-    let results = Results {
-        host: &plan.host,
-        device: &plan.device,
-        generation: args.generation.unwrap_or(GENERATION),
-        lanes: args.lanes.unwrap_or(LANES),
-        mps_bytes: args.mps.unwrap_or(MPS_BYTES),
-        mrrs_bytes: args.mrrs.unwrap_or(MRRS_BYTES),
-        rcb_bytes: plan.rcb().map_err(Failure::Run)?.bytes(),
-        addr_bits: if plan.memory == MemoryKind::Low { 32 } else { 64 },
-        window_bytes: plan.window_bytes,
-        host_offset_bytes: plan.host_offset_bytes,
-        pattern: plan.pattern,
-        latency_transfers: plan.latency_transfers,
-        bandwidth_transfers: plan.bandwidth_transfers,
-        warm_up: plan.warm_up,
-        outstanding: plan.outstanding().map_err(Failure::Run)?,
-        seed: args.seed,
-        tests: &rows,
-    };
+    let warnings = plans.first().map(Plan::warnings).unwrap_or_default();
+    output::warn(&warnings);
+    let (entries, interrupted) = measure(&plans)?;
+    let results = Results { warnings, tests: &entries };
     if let Some(files) = files {
         save(files, &results)?;
     }
     if args.json {
         output::json(&results)?
     } else {
-        show(&results)?
+        show::all(&plans, &entries)?
     }
     interrupted.map_or(Ok(()), Err)
 }
 
+/// The plan of all but what takes lists.
 fn plan(args: &Args) -> Result<Plan, Failure> {
     let mut tests = Vec::new();
     for name in &args.suite {
@@ -233,7 +221,6 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
     lab::profile::device(&device, Path::new("")).map_err(Failure::usage)?;
     legal("--offset", args.offset.unwrap_or(0).into(), 0, 63)?;
     legal("--window", args.window.unwrap_or(4096), 4096, 1 << 30)?;
-    legal("--outstanding", args.outstanding.unwrap_or(1).into(), 1, 1024)?;
     legal("--transfers", args.transfers.unwrap_or(1), 1, 1 << 24)?;
     Ok(Plan {
         tests,
@@ -253,8 +240,8 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
         },
         latency_transfers: args.transfers.unwrap_or(defaults.latency_transfers),
         bandwidth_transfers: args.transfers.unwrap_or(defaults.bandwidth_transfers),
-        warm_up: args.warm_up.unwrap_or(defaults.warm_up),
-        outstanding: args.outstanding,
+        warm_up: args.warm_up,
+        outstanding: None,
         seed: args.seed,
     })
 }
@@ -280,35 +267,35 @@ fn link(args: &Args) -> Result<Link, String> {
     Ok(Link {
         generation: Some(Gen::try_from(args.generation.unwrap_or(GENERATION))?),
         lanes: Some(Lanes::try_from(args.lanes.unwrap_or(LANES))?),
-        mps_bytes: Some(MpsBytes::try_from(args.mps.unwrap_or(MPS_BYTES))?),
-        mrrs_bytes: Some(MrrsBytes::try_from(args.mrrs.unwrap_or(MRRS_BYTES))?),
+        mps_bytes: Some(MpsBytes::try_from(MPS_BYTES)?),
+        mrrs_bytes: Some(MrrsBytes::try_from(MRRS_BYTES)?),
         rcb_bytes: args.rcb.map(RcbBytes::try_from).transpose()?,
         ..Link::default()
     })
 }
 
-/// The rows; where Ctrl-C has come, those that were finished, and what is to be said then.
-fn measure(plan: &Plan) -> Result<(Vec<Row>, Option<Failure>), Failure> {
+/// Every test of every size with every plan, but latencies, which have one transfer under way, not anew for other numbers of these. Where
+/// Ctrl-C has come, the rows that were finished, and what is to be said then.
+fn measure(plans: &[Plan]) -> Result<(Vec<Entry>, Option<Failure>), Failure> {
     let cancel = interrupt::flag()?;
+    let rows = sweep::rows(plans);
     let bar = progress::bar("{bar:30} {pos}/{len} {msg}");
-    let all = plan.tests.len() * plan.sizes.len();
+    let all = rows.len();
     bar.set_length(all as u64);
-    let mut rows = Vec::new();
-    for &test in &plan.tests {
-        for &size in &plan.sizes {
-            bar.set_message(format!("{} {size} B", test.name()));
-            let row = plan.measure_unless(&cancel, test, size).map_err(|e| Failure::Run(e.to_string()))?;
-            let Some(row) = row else {
-                bar.finish_and_clear();
-                let done = format!("interrupted: {} of {all} rows were measured", rows.len());
-                return Ok((rows, Some(Failure::Interrupted(done))));
-            };
-            rows.push(row);
-            bar.inc(1);
-        }
+    let mut entries = Vec::new();
+    for (plan, test, size) in rows {
+        bar.set_message(format!("{} {size} B", test.name()));
+        let row = plan.measure_unless(&cancel, test, size).map_err(|e| Failure::Run(e.to_string()))?;
+        let Some(row) = row else {
+            bar.finish_and_clear();
+            let done = format!("interrupted: {} of {all} rows were measured", entries.len());
+            return Ok((entries, Some(Failure::Interrupted(done))));
+        };
+        entries.push(Entry { settings: plan.settings(test).map_err(Failure::Run)?, row });
+        bar.inc(1);
     }
     bar.finish_and_clear();
-    Ok((rows, None))
+    Ok((entries, None))
 }
 
 /// Where the results go: as JSON, and as CSV.
@@ -329,93 +316,5 @@ fn reads_profiles(args: &Args, outputs: &mut Outputs) {
 fn save([json_file, csv_file]: [Place; 2], results: &Results<'_>) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(results).map_err(|e| Failure::Run(e.to_string()))?;
     json_file.write(&format!("{text}\n"))?;
-    csv_file.write(&csv(results.tests))
-}
-
-/// The rows with empty fields where a test has no such figure.
-fn csv(rows: &[Row]) -> String {
-    let mut text = String::from(
-        "test,size_bytes,latency_ns_min,latency_ns_median,latency_ns_mean,latency_ns_p95,latency_ns_p99,\
-         latency_ns_p999,latency_ns_max,bandwidth_gbps,transactions_per_s,model_exact_gbps,model_published_gbps\n",
-    );
-    for row in rows {
-        let latency = row.latency.map_or(",".repeat(6), |l| {
-            let all = [l.latency_ns_min, l.latency_ns_median, l.latency_ns_mean, l.latency_ns_p95];
-            let tail = [l.latency_ns_p99, l.latency_ns_p999, l.latency_ns_max];
-            all.iter().chain(&tail).map(|ns| format!("{ns:.3}")).collect::<Vec<_>>().join(",")
-        });
-        let bandwidth = row.bandwidth.map_or(",".repeat(3), |b| {
-            let (gbps, rate) = (b.bandwidth_gbps, b.transactions_per_s);
-            let published = b.model_published_gbps.map_or(String::new(), |gbps| format!("{gbps:.6}"));
-            format!("{gbps:.6},{rate:.0},{:.6},{published}", b.model_exact_gbps)
-        });
-        text += &format!("{},{},{latency},{bandwidth}\n", row.test, row.size_bytes);
-    }
-    text
-}
-
-fn show(results: &Results<'_>) -> Result<(), Failure> {
-    let Results { host, device, generation, lanes, mps_bytes, mrrs_bytes, rcb_bytes, .. } = results;
-    output::text(&format!(
-        "host {host}, device {device}, Gen{generation} x{lanes}, MPS {mps_bytes}, MRRS {mrrs_bytes}, RCB {rcb_bytes}, \
-         window {} B; {} outstanding",
-        results.window_bytes, results.outstanding
-    ))?;
-    output::text(&format!(
-        "each row ends after its transfers: {} for latency, {} for bandwidth, behind a warm-up of {}",
-        results.latency_transfers, results.bandwidth_transfers, results.warm_up
-    ))?;
-    let rows = results.tests;
-    if rows.iter().any(|r| r.bandwidth.is_some()) {
-        output::text("\nBandwidth, payload of one direction in Gb/s")?;
-        let header = ["test", "size B", "simulated", "model exact", "off %", "published", "M transfers/s"];
-        output::table(&header, rows.iter().filter_map(bandwidth_row))?;
-    }
-    if rows.iter().any(|r| r.latency.is_some()) {
-        output::text("\nLatency in ns")?;
-        let header = ["test", "size B", "min", "median", "mean", "p95", "p99", "p99.9", "max"];
-        output::table(&header, rows.iter().filter_map(latency_row))?;
-    }
-    output::text("\nHow long requests took and where, means in ns")?;
-    match table::parts(&["test", "size B", "kind", "requests"], rows.iter().flat_map(part_rows).collect()) {
-        Some(table) => output::text(&table),
-        None => Ok(()),
-    }
-}
-
-fn part_rows(row: &Row) -> impl Iterator<Item = table::PartsRow> {
-    row.transactions.iter().map(|t| {
-        let head =
-            [row.test, &row.size_bytes.to_string(), t.kind, &t.requests.to_string()].map(str::to_owned);
-        (head.to_vec(), t.latency_ns_mean, t.mean)
-    })
-}
-
-fn bandwidth_row(row: &Row) -> Option<Vec<String>> {
-    let b = row.bandwidth?;
-    let off = (b.bandwidth_gbps / b.model_exact_gbps - 1.0) * 100.0;
-    Some(vec![
-        row.test.to_owned(),
-        row.size_bytes.to_string(),
-        format!("{:.3}", b.bandwidth_gbps),
-        format!("{:.3}", b.model_exact_gbps),
-        format!("{off:+.3}"),
-        b.model_published_gbps.map_or("-".to_owned(), |gbps| format!("{gbps:.3}")),
-        format!("{:.3}", b.transactions_per_s / 1e6),
-    ])
-}
-
-fn latency_row(row: &Row) -> Option<Vec<String>> {
-    let l = row.latency?;
-    let figures = [
-        l.latency_ns_min,
-        l.latency_ns_median,
-        l.latency_ns_mean,
-        l.latency_ns_p95,
-        l.latency_ns_p99,
-        l.latency_ns_p999,
-        l.latency_ns_max,
-    ];
-    let head = [row.test.to_owned(), row.size_bytes.to_string()];
-    Some(head.into_iter().chain(figures.iter().map(|ns| format!("{ns:.1}"))).collect())
+    csv_file.write(&sheet::write(results.tests).map_err(Failure::Run)?)
 }

@@ -26,6 +26,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     for path in &args.labs {
         let (file, name) = labs::read(path)?;
         lab::build(&file).map_err(|why| Failure::Run(format!("{name}: {why}")))?;
+        output::warn(&lab::profile::warnings(&file));
         output::text(&format!("{name}\n{}", lab::draw(&file.lab)))?;
     }
     Ok(())

@@ -5,9 +5,8 @@ use super::report::{self, Head};
 use crate::failure::Failure;
 use crate::output;
 use crate::outputs::{Outputs, Place};
-use bench::compare::{Comparison, Missing, Worst, compare};
+use bench::compare::{Comparison, Missing, Scored, Worst, compare, compare_whole};
 use bench::results::ResultSet;
-use bench::score::GroupScore;
 use std::path::{Path, PathBuf};
 use view::report::Table;
 
@@ -17,16 +16,19 @@ Examples:
   riser compare measured/ out/ --html report.html
   riser compare out/before out/after --json
 
-A and B are folders in pcie-bench's public form: CONFIGURATION/EXPERIMENT.csv, or EXPERIMENT.csv of one configuration. Rows are \
-paired by their first seven columns. Errors are shares of A's value: the median latency, or the bandwidth.
+A and B are folders in pcie-bench's public form: CONFIGURATION/EXPERIMENT.csv, or EXPERIMENT.csv of one configuration; or what \
+`riser bench -o` writes, the folder or its results.csv. Rows are paired by test, order, caches, offsets, window and size. Errors are \
+shares of A's value: the median latency, or the bandwidth.
 
-The score says how well B predicts A: mean absolute errors by family of experiments (a row that B lacks counts 100 %), knee \
-(where window sweeps leave their plateau), edge (steps at TLP boundaries) and rank (order of a file's rows).
+The score says how well B predicts those rows of A that it has: mean absolute errors by family of experiments, knee (where window \
+sweeps leave their plateau), edge (steps at TLP boundaries) and rank (order of a file's rows). With --whole it is of all rows of A, and \
+one that B lacks counts as an error of 100 %.
 
 --json prints one object: experiments: [{configuration, experiment, family, quantity, rows, missing, mean_absolute_error_percent, \
 mean_error_percent, worst: {test, pattern, cache, host_offset_bytes, device_offset_bytes, window_bytes, size_bytes, \
 reference, other, error_percent}}], families, missing and additional (configurations, experiments, rows), and score: \
-[{group, rows, mape_percent, mape_percent_by_configuration, knee_percent, edge_percent, rank_percent}].";
+[{group, rows, mape_percent, mape_percent_by_configuration, knee_percent, edge_percent, rank_percent}], and scored: {rows, \
+reference_rows, missing_rows_count}.";
 
 /// Compare two sets of results, row by row
 #[derive(clap::Args)]
@@ -43,6 +45,10 @@ pub(crate) struct Args {
     /// Leave experiments that this folder has out of the score: what predictions were calibrated on
     #[arg(long, value_name = "DIR")]
     skip: Option<PathBuf>,
+
+    /// Score all of A: what B lacks counts as an error of 100 %
+    #[arg(long)]
+    whole: bool,
 
     /// Write a page with the paper's figures: B as lines, A as points
     #[arg(long, value_name = "OUT.html")]
@@ -64,7 +70,8 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
     let page = page(&args)?;
     let (reference, other) = (read(&args.reference)?, read(&args.other)?);
     let skip = args.skip.as_deref().map(read).transpose()?;
-    let comparison = compare(&reference, &other, skip.as_ref());
+    let by = if args.whole { compare_whole } else { compare };
+    let comparison = by(&reference, &other, skip.as_ref());
     if comparison.experiments.is_empty() {
         return Err(Failure::Run(format!(
             "{} and {} have no row in common: {}",
@@ -107,8 +114,7 @@ fn label(reference: &Path, other: &Path) -> String {
 }
 
 fn head(args: &Args, label: &str, comparison: &Comparison) -> Head {
-    let (families, experiments, score) =
-        (families(comparison), experiments(comparison), scores(&comparison.score));
+    let (families, experiments, score) = (families(comparison), experiments(comparison), scores(comparison));
     let mut notes = vec![format!(
         "{} (lines) compared with {} (points, called {label}). Errors are shares of the latter.",
         args.other.display(),
@@ -121,7 +127,7 @@ fn head(args: &Args, label: &str, comparison: &Comparison) -> Head {
 }
 
 fn print(comparison: &Comparison) -> Result<(), Failure> {
-    for table in [experiments(comparison), families(comparison), scores(&comparison.score)] {
+    for table in [experiments(comparison), families(comparison), scores(comparison)] {
         let heads: Vec<&str> = table.columns.iter().map(String::as_str).collect();
         output::text(&table.title)?;
         output::table(&heads, table.rows)?;
@@ -210,9 +216,9 @@ fn families(comparison: &Comparison) -> Table {
 }
 
 /// A row for each group and family, and for each shape.
-fn scores(groups: &[GroupScore]) -> Table {
+fn scores(comparison: &Comparison) -> Table {
     let mut rows = Vec::new();
-    for group in groups {
+    for group in &comparison.score {
         let shapes =
             [("knee", group.knee_percent), ("edge", group.edge_percent), ("rank", group.rank_percent)];
         let shapes = shapes.into_iter().filter_map(|(name, value)| Some((name, "right", value?)));
@@ -222,9 +228,21 @@ fn scores(groups: &[GroupScore]) -> Table {
         }
     }
     Table {
-        title: "Score of B as a prediction of A".to_owned(),
+        title: format!("Score of B as a prediction of A: {}", scored(comparison.scored)),
         columns: columns(&["group", "of", "what", "%"]),
         rows,
+    }
+}
+
+/// Which rows the score is of.
+fn scored(scored: Scored) -> String {
+    let Scored { rows, reference_rows, missing_rows_count } = scored;
+    match (missing_rows_count, rows == reference_rows) {
+        (true, _) => format!("all {rows} rows of A; those that B lacks count as errors of 100 %"),
+        (false, true) => format!("all {rows} rows of A"),
+        (false, false) => format!(
+            "the {rows} of A's {reference_rows} rows that B has; --whole counts the others as errors of 100 %"
+        ),
     }
 }
 

@@ -5,6 +5,7 @@ use crate::failure::Failure;
 use crate::output;
 use crate::outputs::{self, Outputs};
 use crate::progress;
+use bench::configurations::Configuration;
 use bench::fidelity::{Ablation, Fidelity, MECHANISMS, THINNED_ROWS, ablation, insert, scores, thinned};
 use bench::results::ResultSet;
 use bench::score::GroupScore;
@@ -136,6 +137,16 @@ fn select(data: &mut ResultSet, args: &Args) -> Result<(), Failure> {
         }
         data.configurations.retain(|_, tables| !tables.is_empty());
     }
+    let known = data.configurations.keys().any(|name| Configuration::named(name).is_some());
+    if !data.configurations.is_empty() && !known {
+        return Err(Failure::Run(format!(
+            "{}: {}: none of the published configurations, of which alone the servers are known; `riser compare` takes any results",
+            args.data.display(),
+            data.configurations.keys().cloned().collect::<Vec<_>>().join(", ")
+        )));
+    }
+    // What is not known is not simulated, and so no error of the prediction.
+    data.configurations.retain(|name, _| Configuration::named(name).is_some());
     if data.configurations.is_empty() {
         let names = names.join(", ");
         return Err(Failure::usage(format!("--only and --experiments leave nothing of {names}")));

@@ -7,12 +7,13 @@ use crate::outputs::{Outputs, WorkFile};
 use crate::progress;
 use bench::compare::Comparison;
 use bench::configurations::{Configuration, Iommu, Sockets};
-use bench::fit::{self, Fitted, Input, Profile};
+use bench::fit::{self, Fitted, Input, Profile, Provenance};
 use bench::results::{ResultSet, Tables};
 use bench::suite::{Machine, Rule};
 use clap::builder::RangedU64ValueParser;
 use lab::profile;
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -24,11 +25,12 @@ Examples:
   riser bench --suite full --format pcie-bench --host my-server.toml -o predicted/
   riser compare measured/ predicted/
 
-DIR holds results of one server in pcie-bench's public form: EXPERIMENT.csv, or CONFIGURATION/EXPERIMENT.csv; for several modes \
-of the server give several. Configurations of the published data are known by the names of their folders; of others, --iommu, --sockets, --mps and \
---mrrs say what they were measured on.
+DIR holds results of one server in pcie-bench's public form: EXPERIMENT.csv, or CONFIGURATION/EXPERIMENT.csv; or a table as \
+`riser bench -o` writes it, which says itself what its link was. For several modes of the server give several. Configurations of the \
+published data are known by the names of their folders; of others, --iommu, --sockets, --mps and --mrrs say what they were measured on.
 
-The profile begins as that of --like, so its comments and what no row shows stay. Latencies alone are fitted: each figure on \
+The profile begins as that of --like. What no row shows stays, and says whose it is; description and head are of the server that was \
+fitted. Latencies alone are fitted: each figure on \
 the rows in which it is alone once those before it are known. The residuals are of every row, bandwidths too, which nothing \
 was fitted on.
 
@@ -50,6 +52,10 @@ pub(crate) struct Args {
     /// The host profile to begin with: one that ships. Default: that of the configuration, or else xeon-e5-2637v3
     #[arg(long, value_name = "PROFILE")]
     like: Option<String>,
+
+    /// What the server is, for the profile's description. Default: the names of its results
+    #[arg(long, value_name = "TEXT")]
+    server: Option<String>,
 
     /// Device profile of the card that measured
     #[arg(long, value_name = "PROFILE", default_value = "nfp6000")]
@@ -122,6 +128,7 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
     });
     bar.finish_and_clear();
     let fitted = fitted.map_err(Failure::Run)?;
+    profile.attribute(&provenance(&args, &inputs, &like), &fitted);
     out.write_all(profile.text().as_bytes()).map_err(|e| out.failed(&e))?;
     out.finish()?;
     let residuals = match args.no_residuals {
@@ -157,10 +164,15 @@ fn inputs(args: &Args, data: ResultSet) -> Result<Vec<Input>, Failure> {
     let Some(first) = inputs.first() else {
         return Err(Failure::Run("there are no results".into()));
     };
-    match inputs.iter().find(|input| input.machine.host != first.machine.host) {
+    let host = |input: &Input| input.tables.settings.as_ref().and_then(|s| s.get("host").cloned());
+    let server = |input: &Input| host(input).unwrap_or_else(|| input.machine.host.clone());
+    match inputs.iter().find(|input| server(input) != server(first)) {
         Some(other) => Err(Failure::Run(format!(
-            "results of two servers, {} of {} and {} of {}: give the folders of one",
-            first.machine.name, first.machine.host, other.machine.name, other.machine.host
+            "results of two servers, {} of {} and {} of {}: give those of one",
+            first.machine.name,
+            server(first),
+            other.machine.name,
+            server(other)
         ))),
         None => Ok(inputs),
     }
@@ -172,7 +184,7 @@ fn input(args: &Args, name: &str, tables: Tables) -> Result<Input, Failure> {
         return Ok(Input { machine, tables, cmd_path_valid: configuration.cmd_path_valid });
     }
     let like = args.like.as_deref().unwrap_or("xeon-e5-2637v3");
-    let machine = Machine {
+    let mut machine = Machine {
         name: name.into(),
         iommu: iommu(&args.iommu)?,
         sockets: sockets(&args.sockets)?,
@@ -180,7 +192,36 @@ fn input(args: &Args, name: &str, tables: Tables) -> Result<Input, Failure> {
         mrrs_bytes: args.mrrs,
         ..Machine::profile(like, &args.device)
     };
+    if let Some(link) = tables.link().map_err(|e| Failure::Run(format!("{name}: {e}")))? {
+        (machine.generation, machine.lanes) = (link.generation, link.lanes);
+        (machine.mps_bytes, machine.mrrs_bytes) = (link.mps_bytes, link.mrrs_bytes);
+    }
     Ok(Input { machine, tables, cmd_path_valid: true })
+}
+
+/// What the server is called in its results: the host that a table names, or the folder.
+fn server(input: &Input) -> &str {
+    let host = input.tables.settings.as_ref().and_then(|settings| settings.get("host"));
+    host.map_or(bench::score::short_name(&input.machine.name), String::as_str)
+}
+
+fn provenance(args: &Args, inputs: &[Input], like: &str) -> Provenance {
+    let results: Vec<String> =
+        inputs.iter().map(|i| bench::score::short_name(&i.machine.name).to_owned()).collect();
+    let servers: BTreeSet<&str> = inputs.iter().map(server).collect();
+    let named = servers.into_iter().collect::<Vec<_>>().join(", ");
+    // Of configurations that are not known, the machine has the profile that was begun with for want of its own.
+    let is_own = inputs.iter().all(|input| {
+        Configuration::named(&input.machine.name).is_some_and(|configuration| configuration.profile == like)
+    });
+    Provenance {
+        server: args.server.clone().unwrap_or_else(|| format!("{named}, fitted")),
+        results,
+        device: args.device.clone(),
+        generation: inputs[0].machine.generation,
+        like: like.to_owned(),
+        is_own: is_own && args.server.is_none(),
+    }
 }
 
 fn iommu(mode: &str) -> Result<Iommu, Failure> {

@@ -99,6 +99,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         file.lab.seed = seed;
     }
     let mut assembly = lab::build(&file).map_err(Failure::Run)?;
+    output::warn(&lab::profile::warnings(&file));
     let taps = Taps::open(&args, &file, &mut assembly)?;
     let before = cpu::seconds();
     let interrupted = interrupt::flag()?;

@@ -4,7 +4,7 @@
 
 use super::{Figure, check, check_version, find, parse};
 use crate::folder::Folder;
-use crate::values::Picoseconds;
+use crate::values::{Gen, Picoseconds};
 use devices::pcie_bench::{CardClock, CardCosts, ChannelCosts, MAX_OUTSTANDING, ReadCosts, WriteCosts};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -22,6 +22,10 @@ pub struct DeviceFile {
     pub kind: DeviceKind,
     /// What card this is, in a line.
     pub description: String,
+    /// Generation of the links that its figures were measured over; on links of another one riser says that they are
+    /// extrapolated. Without it, they hold on any.
+    #[serde(rename = "gen")]
+    pub generation: Option<Figure<Gen>>,
     /// Workers of a bandwidth test, each with one transfer under way.
     pub outstanding: Figure<u16>,
     /// MHz of the clock that latencies are read from.

@@ -6,7 +6,7 @@ use super::host_parts::{
 };
 use super::{Figure, check, check_version, find, parse};
 use crate::folder::Folder;
-use crate::values::{Picoseconds, RcbBytes};
+use crate::values::{Gen, Picoseconds, RcbBytes};
 use fabric::HostProfile;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -25,6 +25,10 @@ pub struct HostFile {
     pub kind: HostKind,
     /// What machine this is, in a line.
     pub description: String,
+    /// Generation of the links that its figures were measured over; on links of another one riser says that they are
+    /// extrapolated. Without it, they hold on any.
+    #[serde(rename = "gen")]
+    pub generation: Option<Figure<Gen>>,
     /// Between link and memory system, and between CPU and root port, each way.
     pub root_complex_latency_ps: Figure<Picoseconds>,
     /// From the memory system's acceptance of a read to its data; where there is a cache, of lines that a device has

@@ -119,7 +119,7 @@ fn latency(effort: &Effort) -> Result<f64, PaperError> {
     let plan = Plan {
         host: HOST.into(),
         latency_transfers: effort.latency_transfers,
-        warm_up: effort.latency_transfers,
+        warm_up: Some(effort.latency_transfers),
         ..Plan::default()
     };
     let row = plan.measure(Test::LatRd, FRAME_BYTES).map_err(|e| PaperError::Run(e.to_string()))?;

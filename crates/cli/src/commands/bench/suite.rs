@@ -12,7 +12,9 @@ use bench::experiments::{EXPERIMENTS, Experiment};
 use bench::results::ResultSet;
 use bench::suite::{Extra, Machine, Outcome, Rule, Suite, SuiteError};
 use clap::ValueEnum;
+use lab::values::{MpsBytes, MrrsBytes};
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::thread::available_parallelism;
 
@@ -88,6 +90,8 @@ impl PublicArgs {
 /// What `--json` prints.
 #[derive(Serialize)]
 struct Summary<'a> {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<String>,
     folder: &'a Path,
     configurations: Vec<&'a str>,
     rows_measured: usize,
@@ -100,6 +104,7 @@ struct Summary<'a> {
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let suite = suite(args)?;
     let page = page(args, &suite)?;
+    output::warn(&warnings(&suite));
     let cancel = interrupt::flag()?;
     let bar = progress::bar("{bar:30} {pos}/{len} rows, {eta} left: {msg}");
     let outcome = suite.run(&cancel, &mut |at| {
@@ -124,6 +129,12 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         )));
     }
     page.map_or(Ok(()), |page| html(page, &suite))
+}
+
+/// What of the profiles is extrapolated, each once.
+fn warnings(suite: &Suite) -> Vec<String> {
+    let all: BTreeSet<String> = suite.machines.iter().flat_map(Machine::warnings).collect();
+    all.into_iter().collect()
 }
 
 fn suite(args: &Args) -> Result<Suite, Failure> {
@@ -157,7 +168,8 @@ fn refuse(args: &Args) -> Result<(), Failure> {
         ("--addr", args.addr.is_some()),
         ("--transfers", args.transfers.is_some()),
         ("--warm-up", args.warm_up.is_some()),
-        ("--outstanding", args.outstanding.is_some()),
+        ("--outstanding", !args.outstanding.is_empty()),
+        ("--credits", !args.credits.is_empty()),
         ("--rcb", args.rcb.is_some()),
     ];
     match given.into_iter().find(|(_, given)| *given) {
@@ -182,7 +194,8 @@ fn machines(args: &Args) -> Result<Vec<Machine>, Failure> {
     if configurations.is_empty() {
         return Ok(vec![profile(args, host, device)?]);
     }
-    if [args.generation, args.lanes, args.mps, args.mrrs].iter().any(Option::is_some) {
+    let given = args.generation.is_some() || args.lanes.is_some();
+    if given || !args.mps.is_empty() || !args.mrrs.is_empty() {
         let why =
             "--gen, --lanes, --mps and --mrrs: a configuration says them itself; they are for host profiles";
         return Err(Failure::usage(why));
@@ -196,13 +209,26 @@ fn profile(args: &Args, host: &str, device: &str) -> Result<Machine, Failure> {
         let names = CONFIGURATIONS.map(|c| c.name.trim_start_matches(bench::configurations::CARD)).join(", ");
         return Err(Failure::usage(format!("{why}; configurations are all, {names}")));
     }
-    let link = super::link(args).map_err(Failure::usage)?;
     let mut machine = Machine::profile(host, device);
+    super::link(args).map_err(Failure::usage)?;
     machine.generation = args.generation.map_or(machine.generation, |n| n as u8);
     machine.lanes = args.lanes.map_or(machine.lanes, |n| n as u8);
-    machine.mps_bytes = link.mps_bytes.map_or(machine.mps_bytes, |n| n.0.bytes());
-    machine.mrrs_bytes = link.mrrs_bytes.map_or(machine.mrrs_bytes, |n| n.0.bytes());
+    if let Some(mps) = one("--mps", &args.mps)? {
+        machine.mps_bytes = MpsBytes::try_from(mps).map_err(Failure::usage)?.0.bytes();
+    }
+    if let Some(mrrs) = one("--mrrs", &args.mrrs)? {
+        machine.mrrs_bytes = MrrsBytes::try_from(mrrs).map_err(Failure::usage)?.0.bytes();
+    }
     Ok(machine)
+}
+
+/// The value of a flag that takes lists elsewhere: a folder is of one link.
+fn one(flag: &str, values: &[i64]) -> Result<Option<i64>, Failure> {
+    match values {
+        [] => Ok(None),
+        [value] => Ok(Some(*value)),
+        _ => Err(Failure::usage(format!("{flag}: with --format pcie-bench one value, and a run for each"))),
+    }
 }
 
 /// Those that the suites hold, or of them those that `--only` names, in the suite's order.
@@ -232,6 +258,7 @@ fn show(args: &Args, suite: &Suite, outcome: &Outcome) -> Result<(), Failure> {
     let Outcome { rows, samples, written, kept, left } = *outcome;
     if args.json {
         return output::json(&Summary {
+            warnings: warnings(suite),
             folder: &suite.folder,
             configurations: suite.machines.iter().map(|m| m.name.as_str()).collect(),
             rows_measured: rows,

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Which configurations and rows of two sets of results belong together, whatever form each was read from. Never compares a
+//! value.
+
+use crate::experiments::Key;
+use crate::results::sheet::{Place, varying};
+use crate::results::{ResultRow, ResultSet, Tables};
+use crate::score::short_name;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The configuration of `set` that is called `name`, with or without the card's name.
+pub(crate) fn find<'a>(set: &'a ResultSet, name: &str) -> Option<(&'a str, &'a Tables)> {
+    let exact = set.configurations.get_key_value(name);
+    let loose = || set.configurations.iter().find(|(other, _)| short_name(other) == short_name(name));
+    exact.or_else(loose).map(|(name, tables)| (name.as_str(), tables))
+}
+
+/// Rows by key; the first of repeated keys stands.
+pub(crate) fn by_key<'a>(rows: impl IntoIterator<Item = &'a ResultRow>) -> BTreeMap<Key, &'a ResultRow> {
+    let mut found = BTreeMap::new();
+    for row in rows {
+        found.entry(row.key).or_insert(row);
+    }
+    found
+}
+
+/// Both sets with the names of the reference's configurations for those of the other that belong to them, and with the
+/// experiments of the public form where only one of both has these.
+pub(crate) fn paired(reference: &ResultSet, other: &ResultSet) -> (ResultSet, ResultSet) {
+    let mut reference = reference.clone();
+    let mut other = renamed(&reference, other);
+    let names: Vec<String> = reference.configurations.keys().cloned().collect();
+    for name in names {
+        let Some(theirs) = find(&other, &name).map(|(theirs, _)| theirs.to_owned()) else { continue };
+        let pair = (reference.configurations.get_mut(&name), other.configurations.get_mut(&theirs));
+        let (Some(a), Some(b)) = pair else { continue };
+        match (a.settings.is_some(), b.settings.is_some()) {
+            (true, false) => *a = sorted_like(a, b),
+            (false, true) => *b = sorted_like(b, a),
+            _ => {}
+        }
+    }
+    (reference, other)
+}
+
+/// Of the reference, the rows that the other set has too, by configuration, experiment and key.
+pub(crate) fn in_common(reference: &ResultSet, other: &ResultSet) -> ResultSet {
+    let mut common = reference.clone();
+    common.configurations.retain(|name, tables| {
+        let theirs = find(other, name).map(|(_, theirs)| &theirs.experiments);
+        tables.experiments.retain(|experiment, rows| {
+            let found = theirs.and_then(|t| t.get(experiment)).map(by_key).unwrap_or_default();
+            rows.retain(|row| found.contains_key(&row.key));
+            !rows.is_empty()
+        });
+        !tables.is_empty()
+    });
+    common
+}
+
+/// `other`, with the names of the reference's configurations that its own belong to. Where each set has one, these two do.
+pub(crate) fn renamed(reference: &ResultSet, other: &ResultSet) -> ResultSet {
+    let mut names = BTreeMap::new();
+    if let ([a], [b]) = (&names_of(reference)[..], &names_of(other)[..]) {
+        names.insert(b.clone(), a.clone());
+    } else {
+        for (theirs, own) in by_settings(reference, other) {
+            names.insert(theirs, own);
+        }
+    }
+    let name = |old: &String| names.get(old).unwrap_or(old).clone();
+    let configurations = other.configurations.iter().map(|(old, tables)| (name(old), tables.clone()));
+    ResultSet { configurations: configurations.collect() }
+}
+
+fn names_of(set: &ResultSet) -> Vec<String> {
+    set.configurations.keys().cloned().collect()
+}
+
+/// Names of the other set's configurations and of the reference's that agree in all settings that differ within either set: so two
+/// sweeps of one setting on different hosts are paired by that setting.
+fn by_settings(reference: &ResultSet, other: &ResultSet) -> Vec<(String, String)> {
+    let (ours, theirs) = (places(reference), places(other));
+    let differ = |places: &BTreeMap<&String, &Place>| varying(places.values().copied());
+    let has =
+        |places: &BTreeMap<&String, &Place>, column: &str| places.values().any(|p| p.contains_key(column));
+    // Of a column that one file does not have at all nothing is known.
+    let columns: Vec<&str> = differ(&ours)
+        .union(&differ(&theirs))
+        .copied()
+        .filter(|column| has(&ours, column) && has(&theirs, column))
+        .collect();
+    // Transfers under way are a setting of bandwidths alone: what has none belongs to what has none.
+    let agree = |a: &Place, b: &Place| columns.iter().all(|column| a.get(column) == b.get(column));
+    let pair = |(name, place): (&&String, &&Place)| {
+        let found = ours.iter().find(|(_, own)| agree(own, place))?;
+        Some(((*name).clone(), (*found.0).clone()))
+    };
+    theirs.iter().filter_map(pair).collect()
+}
+
+fn places(set: &ResultSet) -> BTreeMap<&String, &Place> {
+    set.configurations.iter().filter_map(|(name, tables)| Some((name, tables.settings.as_ref()?))).collect()
+}
+
+/// The rows of `sheet` in the experiments of `like`; those that none of them has stay where they are.
+fn sorted_like(sheet: &Tables, like: &Tables) -> Tables {
+    let rows = by_key(sheet.experiments.values().flatten());
+    let mut sorted = Tables { settings: sheet.settings.clone(), ..Tables::default() };
+    let mut used = BTreeSet::new();
+    for (experiment, theirs) in &like.experiments {
+        let found: Vec<ResultRow> =
+            by_key(theirs).keys().filter_map(|key| rows.get(key)).map(|row| **row).collect();
+        used.extend(found.iter().map(|row| row.key));
+        if !found.is_empty() {
+            sorted.experiments.insert(experiment.clone(), found);
+        }
+    }
+    for (experiment, own) in &sheet.experiments {
+        let rest: Vec<ResultRow> = own.iter().filter(|row| !used.contains(&row.key)).copied().collect();
+        if !rest.is_empty() {
+            sorted.experiments.entry(experiment.clone()).or_default().extend(rest);
+        }
+    }
+    sorted
+}

@@ -1,0 +1,486 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Results in riser's own form, which `riser bench -o` writes: one CSV file of any number of sweeps, of which every row has all
+//! that it was measured with, so that files can be put one behind the other. Measurements of others fit into it too.
+//!
+//! ```text
+//! host,device,gen,lanes,mps_bytes,mrrs_bytes,rcb_bytes,...    what was measured on
+//! outstanding,transfers,warm_up,seed                          and how
+//! test,path,cache,pattern,...,window_bytes,size_bytes         the row's key, in the words of lab files
+//! latency_ns_min,...,bandwidth_gbps,...,link_ns,up_...        what came out; empty where a test has no such figure
+//! ```
+//!
+//! What differs in the first columns is a configuration of its own. Nothing is written to disk here.
+
+use super::read::{Line, ResultsError, each_line, lacking};
+use super::{BandwidthFigures, Figures, LatencyFigures, ResultRow, Spread, Tables};
+use crate::experiments::{Cache, Key, Pattern, Test};
+use crate::row::Row;
+use lab::schema::{self, BenchCache, BenchPath};
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// All that a row was measured with, beside its test, size and warm-up.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Settings {
+    /// Host profile, or the server's name.
+    pub host: String,
+    /// Device profile, or the card's name.
+    pub device: String,
+    /// Generation of the link.
+    #[serde(rename = "gen")]
+    pub generation: u8,
+    /// Its lanes.
+    pub lanes: u8,
+    /// Max_Payload_Size.
+    pub mps_bytes: u32,
+    /// Max_Read_Request_Size.
+    pub mrrs_bytes: u32,
+    /// Read Completion Boundary.
+    pub rcb_bytes: u32,
+    /// Posted headers that the root port advertises; 0 is infinite, as on the wire.
+    pub posted_header_credits: u16,
+    /// Posted data, in units of 16 B.
+    pub posted_data_credits: u16,
+    /// Non-posted headers.
+    pub non_posted_header_credits: u16,
+    /// Non-posted data, in units of 16 B.
+    pub non_posted_data_credits: u16,
+    /// Address width of requests.
+    pub addr_bits: u8,
+    /// Transfers under way.
+    pub outstanding: u16,
+    /// Transfers that counted.
+    pub transfers: u64,
+    /// Seed of the addresses.
+    pub seed: u64,
+    /// The interface of the card: `dma` or `command`.
+    pub path: &'static str,
+    /// What the caches held at the start: `cold`, `host-warm`, `device-warm` or `device-thrash`.
+    pub cache: &'static str,
+    /// Order of the units: `sequential` or `random`.
+    pub pattern: &'static str,
+    /// Offset of a transfer from a cache line of the host.
+    pub host_offset_bytes: u32,
+    /// Offset from a cache line in the card's memory.
+    pub device_offset_bytes: u32,
+    /// Bytes of the window.
+    pub window_bytes: u64,
+}
+
+/// The link that results were measured over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SheetLink {
+    /// Its generation.
+    pub generation: u8,
+    /// Its lanes.
+    pub lanes: u8,
+    /// Max_Payload_Size in bytes.
+    pub mps_bytes: u32,
+    /// Max_Read_Request_Size in bytes.
+    pub mrrs_bytes: u32,
+}
+
+impl Tables {
+    /// The link of results in riser's own form; `None` of the public form, which does not say it.
+    ///
+    /// # Errors
+    /// A column of it that is no number.
+    pub fn link(&self) -> Result<Option<SheetLink>, String> {
+        let Some(settings) = &self.settings else { return Ok(None) };
+        let number = |column: &str| {
+            let text = settings.get(column).map_or("", String::as_str);
+            text.parse::<u32>().map_err(|_| format!("{column} `{text}`: legal are whole numbers"))
+        };
+        let small = |column: &str| {
+            u8::try_from(number(column)?).map_err(|_| format!("{column}: legal are numbers up to 255"))
+        };
+        Ok(Some(SheetLink {
+            generation: small("gen")?,
+            lanes: small("lanes")?,
+            mps_bytes: number("mps_bytes")?,
+            mrrs_bytes: number("mrrs_bytes")?,
+        }))
+    }
+}
+
+/// A row with all that it was measured with.
+#[derive(Clone, Debug, Serialize)]
+pub struct Entry {
+    /// What it was measured with.
+    #[serde(flatten)]
+    pub settings: Settings,
+    /// What came out.
+    #[serde(flatten)]
+    pub row: Row,
+}
+
+/// A column: its name, and its field.
+type Column = (&'static str, fn(&Entry) -> String);
+
+/// The columns of the file, in their order.
+const COLUMNS: &[Column] = &[
+    ("host", |e| e.settings.host.clone()),
+    ("device", |e| e.settings.device.clone()),
+    ("gen", |e| e.settings.generation.to_string()),
+    ("lanes", |e| e.settings.lanes.to_string()),
+    ("mps_bytes", |e| e.settings.mps_bytes.to_string()),
+    ("mrrs_bytes", |e| e.settings.mrrs_bytes.to_string()),
+    ("rcb_bytes", |e| e.settings.rcb_bytes.to_string()),
+    ("posted_header_credits", |e| e.settings.posted_header_credits.to_string()),
+    ("posted_data_credits", |e| e.settings.posted_data_credits.to_string()),
+    ("non_posted_header_credits", |e| e.settings.non_posted_header_credits.to_string()),
+    ("non_posted_data_credits", |e| e.settings.non_posted_data_credits.to_string()),
+    ("addr_bits", |e| e.settings.addr_bits.to_string()),
+    ("outstanding", |e| e.settings.outstanding.to_string()),
+    ("transfers", |e| e.settings.transfers.to_string()),
+    ("warm_up", |e| e.row.warm_up.to_string()),
+    ("seed", |e| e.settings.seed.to_string()),
+    ("test", |e| e.row.test.to_owned()),
+    ("path", |e| e.settings.path.to_owned()),
+    ("cache", |e| e.settings.cache.to_owned()),
+    ("pattern", |e| e.settings.pattern.to_owned()),
+    ("host_offset_bytes", |e| e.settings.host_offset_bytes.to_string()),
+    ("device_offset_bytes", |e| e.settings.device_offset_bytes.to_string()),
+    ("window_bytes", |e| e.settings.window_bytes.to_string()),
+    ("size_bytes", |e| e.row.size_bytes.to_string()),
+    ("latency_ns_min", |e| three(e.row.latency.map(|l| l.latency_ns_min))),
+    ("latency_ns_median", |e| three(e.row.latency.map(|l| l.latency_ns_median))),
+    ("latency_ns_mean", |e| three(e.row.latency.map(|l| l.latency_ns_mean))),
+    ("latency_ns_p95", |e| three(e.row.latency.map(|l| l.latency_ns_p95))),
+    ("latency_ns_p99", |e| three(e.row.latency.map(|l| l.latency_ns_p99))),
+    ("latency_ns_p999", |e| three(e.row.latency.map(|l| l.latency_ns_p999))),
+    ("latency_ns_max", |e| three(e.row.latency.map(|l| l.latency_ns_max))),
+    ("bandwidth_gbps", |e| six(e.row.bandwidth.map(|b| b.bandwidth_gbps))),
+    ("read_gbps", |e| six(e.row.bandwidth.map(|b| b.read_gbps))),
+    ("write_gbps", |e| six(e.row.bandwidth.map(|b| b.write_gbps))),
+    ("transactions_per_s", |e| {
+        e.row.bandwidth.map_or_else(String::new, |b| format!("{:.0}", b.transactions_per_s))
+    }),
+    ("model_exact_gbps", |e| six(e.row.bandwidth.map(|b| b.model_exact_gbps))),
+    ("model_published_gbps", |e| six(e.row.bandwidth.and_then(|b| b.model_published_gbps))),
+    ("link_ns", |e| three(Some(e.row.link_ns))),
+    ("up_utilization", |e| six(Some(e.row.upstream.utilization))),
+    ("up_credit_stalls", |e| e.row.upstream.credit_stalls.to_string()),
+    ("up_credit_stall_ns", |e| three(Some(e.row.upstream.credit_stall_ns))),
+    ("up_replay_buffer_stalls", |e| e.row.upstream.replay_buffer_stalls.to_string()),
+    ("up_replay_buffer_stall_ns", |e| three(Some(e.row.upstream.replay_buffer_stall_ns))),
+    ("down_utilization", |e| six(Some(e.row.downstream.utilization))),
+    ("down_credit_stalls", |e| e.row.downstream.credit_stalls.to_string()),
+    ("down_credit_stall_ns", |e| three(Some(e.row.downstream.credit_stall_ns))),
+    ("down_replay_buffer_stalls", |e| e.row.downstream.replay_buffer_stalls.to_string()),
+    ("down_replay_buffer_stall_ns", |e| three(Some(e.row.downstream.replay_buffer_stall_ns))),
+];
+
+/// What a file must have to be read: whose results they are, and the keys of its rows.
+const REQUIRED: [&str; 13] = [
+    "host",
+    "device",
+    "gen",
+    "lanes",
+    "mps_bytes",
+    "mrrs_bytes",
+    "test",
+    "cache",
+    "pattern",
+    "host_offset_bytes",
+    "device_offset_bytes",
+    "window_bytes",
+    "size_bytes",
+];
+
+/// Columns that make a configuration, and what its name calls those that are not always in it.
+const MACHINE: [(&str, &str); 13] = [
+    ("host", ""),
+    ("device", ""),
+    ("gen", ""),
+    ("lanes", ""),
+    ("mps_bytes", "mps"),
+    ("mrrs_bytes", "mrrs"),
+    ("rcb_bytes", "rcb"),
+    ("posted_header_credits", "ph"),
+    ("posted_data_credits", "pd"),
+    ("non_posted_header_credits", "nph"),
+    ("non_posted_data_credits", "npd"),
+    ("addr_bits", "addr"),
+    (OUTSTANDING, "outstanding"),
+];
+
+/// A setting of bandwidth tests alone: a latency test has one transfer under way.
+const OUTSTANDING: &str = "outstanding";
+
+fn three(figure: Option<f64>) -> String {
+    figure.map_or_else(String::new, |figure| format!("{figure:.3}"))
+}
+
+fn six(figure: Option<f64>) -> String {
+    figure.map_or_else(String::new, |figure| format!("{figure:.6}"))
+}
+
+/// The file of `entries`.
+///
+/// # Errors
+/// Where it cannot be written as CSV.
+pub fn write(entries: &[Entry]) -> Result<String, String> {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    let said = |e: csv::Error| e.to_string();
+    writer.write_record(COLUMNS.iter().map(|(name, _)| name)).map_err(said)?;
+    for entry in entries {
+        writer.write_record(COLUMNS.iter().map(|(_, field)| field(entry))).map_err(said)?;
+    }
+    let bytes = writer.into_inner().map_err(|e| e.to_string())?;
+    String::from_utf8(bytes).map_err(|e| e.to_string())
+}
+
+/// True where the first line is of this form, whole or not.
+pub(super) fn is_sheet(header: &csv::StringRecord) -> bool {
+    header.iter().any(|name| name.trim() == "test")
+}
+
+/// The columns that a file of this form lacks.
+pub(super) fn missing_columns(header: &csv::StringRecord) -> Vec<&'static str> {
+    let mut missing = lacking(header, REQUIRED);
+    let has = |name: &str| header.iter().any(|column| column.trim() == name);
+    if !has("latency_ns_median") && !has("bandwidth_gbps") {
+        missing.extend(["latency_ns_median", "bandwidth_gbps"]);
+    }
+    missing
+}
+
+/// Settings by column.
+pub(crate) type Place = BTreeMap<&'static str, String>;
+
+/// The configurations of a file, by name; `path` only names it in errors. First lines of files that were put behind it are passed over.
+///
+/// # Errors
+/// The first line that is not of the format.
+pub(super) fn parse(path: &Path, bytes: &[u8]) -> Result<BTreeMap<String, Tables>, ResultsError> {
+    let mut rows: Vec<(Place, ResultRow)> = Vec::new();
+    each_line(path, bytes, |line| {
+        if !line.repeats_header() {
+            line.check_rows(rows.len())?;
+            rows.push((place(line)?, row(line)?));
+        }
+        Ok(())
+    })?;
+    let varying = varying(rows.iter().map(|(place, _)| place));
+    let mut found: BTreeMap<String, Tables> = BTreeMap::new();
+    for (place, row) in rows {
+        let tables = found.entry(name(&place, &varying)).or_default();
+        tables.experiments.entry(experiment(row.key.test).into()).or_default().push(row);
+        tables.settings.get_or_insert_default().extend(place);
+    }
+    Ok(found)
+}
+
+/// What the rows of a test are called together: by the test, in this form.
+pub(crate) fn experiment(test: Test) -> &'static str {
+    match test {
+        Test::LatCmdRd => "lat_cmd_rd",
+        Test::LatCmdWrRd => "lat_cmd_wrrd",
+        Test::LatDmaRd => "lat_rd",
+        Test::LatDmaWrRd => "lat_wrrd",
+        Test::BwDmaRd => "bw_rd",
+        Test::BwDmaWr => "bw_wr",
+        Test::BwDmaRw => "bw_rdwr",
+    }
+}
+
+/// Columns in which not all places that have them are the same.
+pub(crate) fn varying<'a>(places: impl Iterator<Item = &'a Place>) -> BTreeSet<&'static str> {
+    let mut seen: BTreeMap<&'static str, &String> = BTreeMap::new();
+    let mut varying = BTreeSet::new();
+    for (column, value) in places.flatten() {
+        if *seen.entry(column).or_insert(value) != value {
+            varying.insert(*column);
+        }
+    }
+    varying
+}
+
+/// Card, host and link, and what else differs within the file.
+fn name(place: &Place, varying: &BTreeSet<&'static str>) -> String {
+    let of = |column: &str| place.get(column).map_or("", String::as_str);
+    let mut name = format!("{}_{}_gen{}x{}", stem(of("device")), stem(of("host")), of("gen"), of("lanes"));
+    for (column, word) in MACHINE.iter().filter(|(column, word)| !word.is_empty() && varying.contains(column))
+    {
+        if let Some(value) = place.get(column) {
+            name += &format!("_{word}{value}");
+        }
+    }
+    name
+}
+
+/// A profile without its folder.
+fn stem(profile: &str) -> String {
+    let file = Path::new(profile).file_name().map(|name| name.to_string_lossy().into_owned());
+    file.unwrap_or_default().trim_end_matches(".toml").to_owned()
+}
+
+fn place(line: &Line<'_>) -> Result<Place, ResultsError> {
+    let latency = line.text("test")?.starts_with("LAT");
+    let mut place = Place::new();
+    for (column, _) in MACHINE {
+        if line.has(column) && !(latency && column == OUTSTANDING) {
+            place.insert(column, line.text(column)?.to_owned());
+        }
+    }
+    Ok(place)
+}
+
+fn row(line: &Line<'_>) -> Result<ResultRow, ResultsError> {
+    let key = Key {
+        test: test(line)?,
+        pattern: line.one_of("pattern", &PATTERNS)?,
+        cache: line.one_of("cache", &CACHES)?,
+        host_offset_bytes: line.small("host_offset_bytes")?,
+        device_offset_bytes: line.small("device_offset_bytes")?,
+        window_bytes: line.integer("window_bytes")?,
+        size_bytes: line.small("size_bytes")?,
+    };
+    let figures = match key.test.is_latency() {
+        true => Figures::Latency(latency(line)?),
+        false => Figures::Bandwidth(bandwidth(line, key.size_bytes)?),
+    };
+    Ok(ResultRow { key, figures })
+}
+
+/// Orders of units, as lab files call them.
+const PATTERNS: [(&str, Pattern); 2] = [("sequential", Pattern::Sequential), ("random", Pattern::Random)];
+
+/// States of the caches, as lab files call them.
+const CACHES: [(&str, Cache); 4] = [
+    ("cold", Cache::Cold),
+    ("device-thrash", Cache::DeviceThrash),
+    ("device-warm", Cache::DeviceWarm),
+    ("host-warm", Cache::HostWarm),
+];
+
+/// What the file calls an interface of the card.
+pub(crate) const fn path_word(path: BenchPath) -> &'static str {
+    match path {
+        BenchPath::Command => "command",
+        BenchPath::Dma => "dma",
+    }
+}
+
+/// What the file calls a state of the caches.
+pub(crate) const fn cache_word(cache: BenchCache) -> &'static str {
+    match cache {
+        BenchCache::Cold => "cold",
+        BenchCache::DeviceThrash => "device-thrash",
+        BenchCache::DeviceWarm => "device-warm",
+        BenchCache::HostWarm => "host-warm",
+    }
+}
+
+/// What the file calls an order of units.
+pub(crate) const fn pattern_word(pattern: schema::Pattern) -> &'static str {
+    match pattern {
+        schema::Pattern::Sequential => "sequential",
+        schema::Pattern::Random => "random",
+    }
+}
+
+fn test(line: &Line<'_>) -> Result<Test, ResultsError> {
+    const DMA: [(&str, Test); 5] = [
+        ("LAT_RD", Test::LatDmaRd),
+        ("LAT_WRRD", Test::LatDmaWrRd),
+        ("BW_RD", Test::BwDmaRd),
+        ("BW_WR", Test::BwDmaWr),
+        ("BW_RDWR", Test::BwDmaRw),
+    ];
+    const COMMAND: [(&str, Test); 2] = [("LAT_RD", Test::LatCmdRd), ("LAT_WRRD", Test::LatCmdWrRd)];
+    let by_command = line.has("path") && line.one_of("path", &[("dma", false), ("command", true)])?;
+    if by_command { line.one_of("test", &COMMAND) } else { line.one_of("test", &DMA) }
+}
+
+/// What a file leaves out is the median; samples it need not count.
+fn latency(line: &Line<'_>) -> Result<LatencyFigures, ResultsError> {
+    let median = line.float("latency_ns_median")?;
+    let or_median = |column: &str| line.optional(column).map(|figure| figure.unwrap_or(median));
+    let mean = or_median("latency_ns_mean")?;
+    let ns = Spread {
+        elapsed: mean,
+        mean,
+        median,
+        min: or_median("latency_ns_min")?,
+        max: or_median("latency_ns_max")?,
+        p95: or_median("latency_ns_p95")?,
+        p999: or_median("latency_ns_p999")?,
+    };
+    let samples = line.optional("transfers")?.unwrap_or(0.0) as u64;
+    Ok(LatencyFigures { cycles: Spread::default(), ns, outliers: 0, samples })
+}
+
+/// What a file leaves out follows from the bandwidth.
+fn bandwidth(line: &Line<'_>, size_bytes: u32) -> Result<BandwidthFigures, ResultsError> {
+    let gbps = line.float("bandwidth_gbps")?;
+    let transactions = line.optional("transfers")?.unwrap_or(0.0) as u64;
+    let bytes = transactions.saturating_mul(u64::from(size_bytes));
+    Ok(BandwidthFigures {
+        cycles: 0.0,
+        ns: if gbps > 0.0 { bytes as f64 * 8.0 / gbps } else { 0.0 },
+        bytes,
+        transactions,
+        gbps,
+        transactions_per_s: gbps * 1e9 / (8.0 * f64::from(size_bytes.max(1))),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEADER: &str = "host,device,gen,lanes,mps_bytes,mrrs_bytes,outstanding,test,path,cache,pattern,host_offset_bytes,\
+                          device_offset_bytes,window_bytes,size_bytes,latency_ns_median,bandwidth_gbps";
+    const LATENCY: &str = "my server,nic.toml,4,16,256,512,1,LAT_RD,dma,host-warm,random,0,0,8192,64,812.5,";
+    const BANDWIDTH: &str = "my server,nic.toml,4,16,256,512,32,BW_WR,dma,cold,sequential,4,0,8192,64,,99.5";
+
+    fn parsed(lines: &[&str]) -> Result<BTreeMap<String, Tables>, String> {
+        let text = [&[HEADER], lines].concat().join("\n");
+        parse(Path::new("x/mine.csv"), text.as_bytes()).map_err(|e| e.to_string())
+    }
+
+    /// The least that a file of somebody's measurements has; and files put one behind the other, first lines and all.
+    #[test]
+    fn rows_are_read_by_configuration() {
+        let wide = BANDWIDTH.replace(",256,512,32,", ",512,512,32,");
+        let found = parsed(&[LATENCY, BANDWIDTH, HEADER, &wide]).unwrap();
+        let names: Vec<&str> = found.keys().map(String::as_str).collect();
+        assert_eq!(names, ["nic_my server_gen4x16_mps256", "nic_my server_gen4x16_mps512"]);
+        let tables = &found[names[0]];
+        let row = tables.experiments["lat_rd"][0];
+        assert_eq!((row.key.test, row.key.cache, row.value()), (Test::LatDmaRd, Cache::HostWarm, 812.5));
+        let row = tables.experiments["bw_wr"][0];
+        assert_eq!((row.key.pattern, row.key.host_offset_bytes, row.value()), (Pattern::Sequential, 4, 99.5));
+        let link = SheetLink { generation: 4, lanes: 16, mps_bytes: 256, mrrs_bytes: 512 };
+        assert_eq!(tables.link(), Ok(Some(link)));
+        assert_eq!(Tables::default().link(), Ok(None));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_line() {
+        for (from, to, message) in [
+            ("dma", "pio", "x/mine.csv:3: path `pio`: legal are dma, command"),
+            (
+                "LAT_RD",
+                "LAT_RW",
+                "x/mine.csv:3: test `LAT_RW`: legal are LAT_RD, LAT_WRRD, BW_RD, BW_WR, BW_RDWR",
+            ),
+            (
+                "host-warm",
+                "warm",
+                "x/mine.csv:3: cache `warm`: legal are cold, device-thrash, device-warm, host-warm",
+            ),
+            ("812.5", "", "x/mine.csv:3: latency_ns_median ``: legal are numbers from 0"),
+            ("8192", "8k", "x/mine.csv:3: window_bytes `8k`: legal are whole numbers from 0"),
+        ] {
+            assert_eq!(parsed(&[LATENCY, &LATENCY.replace(from, to)]).unwrap_err(), message);
+        }
+        let header: csv::StringRecord =
+            HEADER.replace("lanes,", "").replace("cache,", "").split(',').collect();
+        assert!(is_sheet(&header));
+        assert_eq!(missing_columns(&header), ["lanes", "cache"]);
+    }
+}

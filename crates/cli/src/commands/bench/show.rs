@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The tables of `riser bench`. Never computes a figure but shares and differences of those that it shows.
+
+use crate::failure::Failure;
+use crate::output;
+use bench::results::sheet::{Entry, Settings};
+use bench::{DEFAULT_WARM_UP, Plan, Row};
+use lab::table::{self, PartsRow};
+
+/// A setting that a sweep varies: its column, and its value.
+type Swept = (&'static str, fn(&Settings) -> String);
+
+/// Those that arguments give as lists.
+const SWEPT: [Swept; 4] = [
+    ("MPS", |s| s.mps_bytes.to_string()),
+    ("MRRS", |s| s.mrrs_bytes.to_string()),
+    ("credits", |s| {
+        let Settings { posted_header_credits: ph, posted_data_credits: pd, .. } = s;
+        format!("{ph}:{pd}:{}:{}", s.non_posted_header_credits, s.non_posted_data_credits)
+    }),
+    ("outstanding", |s| s.outstanding.to_string()),
+];
+
+/// What was measured on, and the tables.
+pub(super) fn all(plans: &[Plan], entries: &[Entry]) -> Result<(), Failure> {
+    let swept: Vec<Swept> = SWEPT.into_iter().filter(|swept| differs(entries, *swept)).collect();
+    head(plans, entries, &swept)?;
+    if entries.iter().any(|e| e.row.bandwidth.is_some()) {
+        output::text("\nBandwidth, payload of one direction in Gb/s")?;
+        let columns = ["simulated", "model exact", "off %", "published", "M transfers/s"];
+        rows(&swept, &columns, entries, bandwidth)?;
+    }
+    if entries.iter().any(|e| e.row.latency.is_some()) {
+        output::text("\nLatency in ns")?;
+        rows(&swept, &["min", "median", "mean", "p95", "p99", "p99.9", "max"], entries, latency)?;
+    }
+    output::text(
+        "\nThe link meanwhile: how much of the time it was busy, and TLPs stood still for want of credits or replay buffer",
+    )?;
+    let columns = ["up busy %", "stalls", "stalled %", "down busy %", "stalls", "stalled %"];
+    rows(&swept, &columns, entries, |row| Some(link(row)))?;
+    output::text("\nHow long requests took and where, means in ns")?;
+    let heads: Vec<&str> = swept.iter().map(|s| s.0).chain(["test", "size B", "kind", "requests"]).collect();
+    match table::parts(&heads, entries.iter().flat_map(|e| part_rows(&swept, e)).collect()) {
+        Some(table) => output::text(&table),
+        None => Ok(()),
+    }
+}
+
+/// True where the rows that have the setting are not all of one value: of a latency test, the transfers under way are no setting.
+fn differs(entries: &[Entry], (name, value): Swept) -> bool {
+    let has = |e: &&Entry| name != "outstanding" || e.row.bandwidth.is_some();
+    let mut values = entries.iter().filter(has).map(|e| value(&e.settings));
+    values.next().is_some_and(|first| values.any(|other| other != first))
+}
+
+fn head(plans: &[Plan], entries: &[Entry], swept: &[Swept]) -> Result<(), Failure> {
+    let (Some(plan), Some(Entry { settings, .. })) = (plans.first(), entries.last()) else { return Ok(()) };
+    let Settings { host, device, generation, lanes, rcb_bytes, window_bytes, .. } = settings;
+    let mut link = format!("host {host}, device {device}, Gen{generation} x{lanes}");
+    for (name, value) in SWEPT.into_iter().take(2) {
+        let value = value(settings);
+        let is_swept = swept.iter().any(|(other, _)| *other == name);
+        link += &format!(", {name} {}", if is_swept { "as in the tables" } else { &value });
+    }
+    let outstanding = match swept.iter().any(|(name, _)| *name == "outstanding") {
+        true => String::new(),
+        false => format!("; {} outstanding", plan.outstanding().map_err(Failure::Run)?),
+    };
+    output::text(&format!("{link}, RCB {rcb_bytes}, window {window_bytes} B{outstanding}"))?;
+    let warm_up = plan.warm_up.unwrap_or(DEFAULT_WARM_UP);
+    let longest = entries.iter().map(|e| e.row.warm_up).max().unwrap_or(0);
+    let longer = if longest > warm_up { format!(", of BW_RDWR up to {longest}") } else { String::new() };
+    output::text(&format!(
+        "each row ends after its transfers: {} for latency, {} for bandwidth, behind a warm-up of {warm_up}{longer}",
+        plan.latency_transfers, plan.bandwidth_transfers
+    ))
+}
+
+/// A table of the rows that have such figures.
+fn rows(
+    swept: &[Swept],
+    columns: &[&str],
+    entries: &[Entry],
+    figures: impl Fn(&Row) -> Option<Vec<String>>,
+) -> Result<(), Failure> {
+    let header: Vec<&str> =
+        swept.iter().map(|s| s.0).chain(["test", "size B"]).chain(columns.iter().copied()).collect();
+    let line = |e: &Entry| Some([place(swept, e), figures(&e.row)?].concat());
+    output::table(&header, entries.iter().filter_map(line))
+}
+
+/// The swept settings, test and size of a row.
+fn place(swept: &[Swept], entry: &Entry) -> Vec<String> {
+    let values = swept.iter().map(|(_, value)| value(&entry.settings));
+    values.chain([entry.row.test.to_owned(), entry.row.size_bytes.to_string()]).collect()
+}
+
+fn part_rows(swept: &[Swept], entry: &Entry) -> impl Iterator<Item = PartsRow> {
+    let head = place(swept, entry);
+    entry.row.transactions.iter().map(move |t| {
+        let head = head.iter().cloned().chain([t.kind.to_owned(), t.requests.to_string()]);
+        (head.collect(), t.latency_ns_mean, t.mean)
+    })
+}
+
+fn bandwidth(row: &Row) -> Option<Vec<String>> {
+    let b = row.bandwidth?;
+    let off = (b.bandwidth_gbps / b.model_exact_gbps - 1.0) * 100.0;
+    Some(vec![
+        format!("{:.3}", b.bandwidth_gbps),
+        format!("{:.3}", b.model_exact_gbps),
+        format!("{off:+.3}"),
+        b.model_published_gbps.map_or("-".to_owned(), |gbps| format!("{gbps:.3}")),
+        format!("{:.3}", b.transactions_per_s / 1e6),
+    ])
+}
+
+fn latency(row: &Row) -> Option<Vec<String>> {
+    let l = row.latency?;
+    let figures = [
+        l.latency_ns_min,
+        l.latency_ns_median,
+        l.latency_ns_mean,
+        l.latency_ns_p95,
+        l.latency_ns_p99,
+        l.latency_ns_p999,
+        l.latency_ns_max,
+    ];
+    Some(figures.iter().map(|ns| format!("{ns:.1}")).collect())
+}
+
+/// Of each direction, its busy share, stalls, and the share of the time that these took.
+fn link(row: &Row) -> Vec<String> {
+    let of = |direction: &bench::DirectionDelta| {
+        let (stalls, share) = direction.stalls(row.link_ns);
+        [format!("{:.1}", direction.utilization * 100.0), stalls.to_string(), format!("{:.1}", share * 100.0)]
+    };
+    [of(&row.upstream), of(&row.downstream)].concat()
+}
