@@ -27,7 +27,8 @@ use clap::Subcommand;
 pub(crate) enum Command {
     Run(run::Args),
     Check(check::Args),
-    Bench(bench::Args),
+    // The largest by far.
+    Bench(Box<bench::Args>),
     Compare(compare::Args),
     Completions(completions::Args),
     Fidelity(fidelity::Args),
@@ -46,7 +47,7 @@ impl Command {
         match self {
             Command::Run(args) => run::run(args),
             Command::Check(args) => check::run(args),
-            Command::Bench(args) => bench::run(args),
+            Command::Bench(args) => bench::run(*args),
             Command::Compare(args) => compare::run(args),
             Command::Completions(args) => completions::run(args),
             Command::Fidelity(args) => fidelity::run(args),
