@@ -83,8 +83,14 @@ end
 -- What NetTLP sends beside TLPs, by its UDP port.
 local SERVICES = { [0x2fff] = nettlp.messaging, [0x5001] = nettlp.configuration, [0x5002] = nettlp.registers }
 
+-- Who asks may have any port: what that does not say, the adapter's does.
 local function service_of(tvb, pinfo, to)
-    return nettlp.is_old_configuration(tvb, pinfo) and nettlp.configuration or SERVICES[to]
+    if nettlp.is_old_configuration(tvb, pinfo) then
+        return nettlp.configuration
+    end
+    local answer = SERVICES[to] or SERVICES[pinfo.src_port]
+    local is_other = answer and (holds("tlp_ports", to) or holds("dllp_ports", to) or holds("session_ports", to))
+    return not is_other and answer or SERVICES[to]
 end
 
 -- What its ports say that a datagram carries. The client's port of a session is any; what other ports say goes first.

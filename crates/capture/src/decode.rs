@@ -3,11 +3,12 @@
 //! never panics.
 
 use crate::encap::{
-    self, Datagram, EncapError, Foreign, Layer, NETTLP_LEN, NettlpHeader, Origin, PORT_CONFIG_OLD,
-    PORT_SESSION, Parsed, PortUse, Vlans,
+    self, Datagram, EncapError, Foreign, Layer, MESSAGING, NETTLP_LEN, NettlpHeader, Origin, PORT_CONFIG_OLD,
+    PORT_MESSAGING, PORT_SESSION, Parsed, PortUse, Vlans,
 };
-use crate::reader::{Fault, Frame, Interface, Item, LINKTYPE_ETHERNET, Mark, Reader};
+use crate::reader::{Fault, Frame, Interface, LINKTYPE_ETHERNET, Mark, Reader};
 use crate::session;
+use crate::superpacket::{Part, Parts};
 use crate::time::Timestamp;
 use std::io::{self, Read};
 use std::net::IpAddr;
@@ -28,6 +29,8 @@ pub struct Record<'a> {
     pub original_len: usize,
     /// What the capture says of it beside its bytes.
     pub mark: Mark,
+    /// The wire had fewer bytes than IP says: of a TLP the header is whole, its data is not.
+    pub truncated: bool,
     /// How it travelled, where it is a UDP datagram.
     pub path: Option<Path>,
     /// What it is.
@@ -169,15 +172,20 @@ impl Bad {
 }
 
 impl<R: Read> Reader<R> {
-    /// The next record, decoded; `None` at the end of the file.
+    /// The next record, decoded; `None` at the end of the file. Of a frame that holds several datagrams
+    /// ([`superpacket`](crate::superpacket)) each is a record, of the frame's number and time.
     ///
     /// # Errors
     /// Those of the underlying reader.
     #[inline]
     pub fn next_record(&mut self) -> io::Result<Option<Record<'_>>> {
-        Ok(self.next_item()?.map(|item| match item {
-            Item::Frame(frame) => decode(&frame),
-            Item::Fault(fault) => Record::of_fault(fault),
+        let next = self.next_with(|frame, part| match part {
+            None => decode_first(&frame),
+            Some(part) => (decode_part(&frame, part), None),
+        })?;
+        Ok(next.map(|found| match found {
+            Ok(record) => record,
+            Err(fault) => Record::of_fault(fault),
         }))
     }
 }
@@ -193,6 +201,7 @@ impl Record<'_> {
             captured_len: 0,
             original_len: 0,
             mark: Mark { damaged: false, dropped: false, place: None },
+            truncated: false,
             path: None,
             kind: Kind::Bad(Bad::File(fault)),
         }
@@ -212,28 +221,71 @@ impl Record<'_> {
 #[must_use]
 #[inline]
 pub fn decode<'a>(frame: &Frame<'a>) -> Record<'a> {
-    let (path, kind) = decode_frame(frame);
+    let (path, kind, truncated) = decode_frame(frame);
+    record_of(frame, (frame.bytes.len(), frame.original_len), path, kind, truncated)
+}
+
+#[inline]
+fn record_of<'a>(
+    frame: &Frame<'a>,
+    (captured_len, original_len): (usize, usize),
+    path: Option<Path>,
+    kind: Kind<'a>,
+    truncated: bool,
+) -> Record<'a> {
     Record {
         number: frame.number,
         timestamp: frame.timestamp,
         interface: Some(frame.interface),
-        captured_len: frame.bytes.len(),
-        original_len: frame.original_len,
+        captured_len,
+        original_len,
         mark: frame.mark,
+        truncated,
         path,
         kind,
     }
 }
 
-fn decode_frame<'a>(frame: &Frame<'a>) -> (Option<Path>, Kind<'a>) {
+fn decode_frame<'a>(frame: &Frame<'a>) -> (Option<Path>, Kind<'a>, bool) {
     if frame.interface.link_type != LINKTYPE_ETHERNET {
-        return (None, Kind::Bad(Bad::LinkType(frame.interface.link_type)));
+        return (None, Kind::Bad(Bad::LinkType(frame.interface.link_type)), false);
     }
     match encap::parse(frame.bytes, frame.original_len) {
-        Ok(Parsed::Datagram(datagram)) => decode_datagram(&datagram),
-        Ok(Parsed::Foreign(foreign)) => (None, Kind::Other(Other::Foreign(foreign))),
-        Err(error) => (None, Kind::Bad(Bad::Encap(error))),
+        Ok(Parsed::Datagram(datagram)) => {
+            let (path, kind) = decode_datagram(&datagram);
+            match (datagram.truncated, kind) {
+                (None, kind) => (path, kind, false),
+                // A TLP's header tells what there should have been.
+                (Some(_), kind @ Kind::Tlp(_)) => (path, kind, true),
+                (Some(error), _) => (None, Kind::Bad(Bad::Encap(error)), false),
+            }
+        }
+        Ok(Parsed::Foreign(foreign)) => (None, Kind::Other(Other::Foreign(foreign)), false),
+        Err(error) => (None, Kind::Bad(Bad::Encap(error)), false),
     }
+}
+
+/// Decodes a frame, or the first of several datagrams in it; the kernel may have carried some as one.
+fn decode_first<'a>(frame: &Frame<'a>) -> (Record<'a>, Option<Parts>) {
+    let record = decode(frame);
+    let may_be_several =
+        matches!(record.kind, Kind::Bad(Bad::TlpLength { .. }) | Kind::Other(Other::Nettlp(session::SEALED)));
+    match may_be_several.then(|| Parts::of(frame.bytes, frame.original_len)).flatten() {
+        None => (record, None),
+        Some(parts) => (decode_part(frame, parts.first()), Some(parts)),
+    }
+}
+
+/// Decodes one of several datagrams of a frame.
+#[cold]
+fn decode_part<'a>(frame: &Frame<'a>, part: Part) -> Record<'a> {
+    let Ok(Parsed::Datagram(whole)) = encap::parse(frame.bytes, frame.original_len) else {
+        return decode(frame);
+    };
+    let datagram = part.of(&whole);
+    let (path, kind) = decode_datagram(&datagram);
+    let lengths = [datagram.payload.len(), datagram.payload_len].map(|len| whole.payload_at + len);
+    record_of(frame, lengths.into(), path, kind, false)
 }
 
 fn decode_datagram<'a>(d: &Datagram<'a>) -> (Option<Path>, Kind<'a>) {
@@ -247,6 +299,7 @@ fn decode_datagram<'a>(d: &Datagram<'a>) -> (Option<Path>, Kind<'a>) {
     };
     let port_use = PortUse::between(d.source_port, d.destination_port);
     let other = match port_use {
+        PortUse::Nettlp(MESSAGING) => Some(Other::Nettlp(message_name(d))),
         PortUse::Nettlp(what) => Some(Other::Nettlp(what)),
         PortUse::Tlp(_) if is_configuration(d) => Some(Other::Nettlp("configuration")),
         PortUse::Foreign => Some(Other::Port { source: d.source_port, destination: d.destination_port }),
@@ -266,6 +319,21 @@ fn decode_datagram<'a>(d: &Datagram<'a>) -> (Option<Path>, Kind<'a>) {
         _ => Dllp::parse(rest).map_or_else(|error| Kind::Bad(Bad::Dllp(error)), Kind::Dllp),
     };
     (Some(path), kind)
+}
+
+/// What a message of NetTLP's is: questions have four bytes and go to its port, answers come from it and are told by their lengths.
+fn message_name(d: &Datagram<'_>) -> &'static str {
+    let is_question = d.destination_port == PORT_MESSAGING;
+    let request = d.payload.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
+    match (is_question, d.payload_len, request) {
+        (true, 4, 1) => "messaging, where is BAR4?",
+        (true, 4, 2) => "messaging, which device is it?",
+        (true, 4, 3) => "messaging, what is in the MSI-X table?",
+        (false, 8, _) => "messaging, where BAR4 is",
+        (false, 2, _) => "messaging, which device it is",
+        (false, 192, _) => "messaging, the MSI-X table",
+        _ => MESSAGING,
+    }
 }
 
 // Adapters up to v0.21 have configuration on the port of host-issued tag 1: six bytes without a NetTLP header, the

@@ -2,6 +2,8 @@
 //! Several datagrams that the kernel carries as one: with segmentation offload, a loopback capture holds one frame with all
 //! of a run, each datagram but the last as long as the first. The frame does not say how long; each TLP's header does.
 //!
+//! [`Reader::next_record`](crate::Reader::next_record) gives each datagram as a record; [`Cut`] makes each a frame of its own.
+//!
 //! Never allocates, and never cuts what does not fit in every part: a frame that is one datagram stays one.
 
 use crate::encap::{self, Datagram, NETTLP_LEN, Parsed, PortUse, internet_checksum, udp_checksum_ipv6};
@@ -11,6 +13,53 @@ const ETHERNET_LEN: usize = 14;
 const VLAN_LEN: usize = 4;
 const IPV6_LEN: usize = 40;
 const UDP_LEN: usize = 8;
+
+/// The datagrams of a frame that holds several.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Parts {
+    /// Bytes of UDP payload of each but the last.
+    len: usize,
+    count: usize,
+}
+
+/// One of them, by its place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Part {
+    len: usize,
+    index: usize,
+}
+
+impl Parts {
+    /// Those of a frame, of which the wire had `original_len` bytes, as far as they were captured; `None` where it is one datagram, or
+    /// none of NetTLP's.
+    pub(crate) fn of(frame: &[u8], original_len: usize) -> Option<Parts> {
+        let Ok(Parsed::Datagram(datagram)) = encap::parse(frame, original_len) else { return None };
+        let len = part_len(&datagram).filter(|_| datagram.truncated.is_none())?;
+        Some(Parts { len, count: datagram.payload.len().div_ceil(len) })
+    }
+
+    pub(crate) const fn count(&self) -> usize {
+        self.count
+    }
+
+    pub(crate) const fn first(&self) -> Part {
+        self.part(0)
+    }
+
+    pub(crate) const fn part(&self, index: usize) -> Part {
+        Part { len: self.len, index }
+    }
+}
+
+impl Part {
+    /// This part of a datagram.
+    pub(crate) fn of<'a>(self, whole: &Datagram<'a>) -> Datagram<'a> {
+        let from = (self.index * self.len).min(whole.payload.len());
+        let payload_len = self.len.min(whole.payload_len.saturating_sub(from));
+        let payload = &whole.payload[from..][..payload_len.min(whole.payload.len() - from)];
+        Datagram { payload, payload_len, ..*whole }
+    }
+}
 
 /// How a frame is cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,7 +80,7 @@ impl Cut {
     #[must_use]
     pub fn of(frame: &[u8]) -> Option<Cut> {
         let Ok(Parsed::Datagram(datagram)) = encap::parse(frame, frame.len()) else { return None };
-        let part = part_len(&datagram)?;
+        let part = part_len(&datagram).filter(|_| datagram.payload.len() == datagram.payload_len)?;
         let ip = ETHERNET_LEN + VLAN_LEN * datagram.vlans.ids().len();
         let (headers, is_ipv6) = (datagram.payload_at, datagram.source.is_ipv6());
         Some(Cut { headers, ip, is_ipv6, part, payload: datagram.payload.len() })
@@ -82,8 +131,15 @@ fn part_len(datagram: &Datagram<'_>) -> Option<usize> {
         return None;
     }
     let part = datagram_len(datagram.payload)?;
-    let fits = |bytes: &[u8]| datagram_len(bytes) == Some(bytes.len());
-    let several = datagram.payload.len() > part;
+    let is_cut = datagram.payload.len() < datagram.payload_len;
+    let mut left = datagram.payload_len;
+    let fits = |bytes: &[u8]| {
+        let len = part.min(left);
+        left -= len;
+        // Of the last that was captured the header may be missing.
+        datagram_len(bytes).map_or(is_cut && bytes.len() < len, |said| said == len)
+    };
+    let several = datagram.payload_len > part;
     (several && datagram.payload.chunks(part).all(fits)).then_some(part)
 }
 
@@ -155,6 +211,39 @@ mod tests {
             let frame = frame(port, &tlps);
             assert_eq!(Cut::of(&frame).map(|cut| cut.parts()), parts, "{what}");
         }
+    }
+
+    /// What the reader makes of a frame of a pcap file: what each record is, its number, bytes captured and on the wire.
+    fn records(frame: &[u8], original_len: usize) -> Vec<(String, u64, usize, usize)> {
+        let words =
+            [0xa1b2_3c4d_u32, 4 << 16 | 2, 0, 0, 65535, 1, 0, 0, frame.len() as u32, original_len as u32];
+        let mut file: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        file.extend(frame);
+        let (mut reader, mut all) = (crate::Reader::new(&file[..]).unwrap(), Vec::new());
+        while let Some(record) = reader.next_record().unwrap() {
+            let mut line = String::new();
+            crate::render::line(&record, &mut line);
+            let what = line.rsplit(": ").next().unwrap_or_default().to_owned();
+            all.push((what, record.number, record.captured_len, record.original_len));
+        }
+        all
+    }
+
+    /// Files of other programs have what the kernel carried as one: each datagram is a record of the frame's number.
+    #[test]
+    fn records_of_a_frame_with_several_datagrams() {
+        let (long, short) = (write(8, 1), write(2, 2));
+        let (bytes, last) = (42 + 6 + 12 + 32, 42 + 6 + 12 + 8);
+        let frame = frame(0x3000, &[long.clone(), long.clone(), short]);
+        let whole = records(&frame, frame.len());
+        let lens: Vec<_> = whole.iter().map(|r| (r.1, r.2, r.3)).collect();
+        assert_eq!(lens, [(1, bytes, bytes), (1, bytes, bytes), (1, last, last)]);
+        assert!(whole.iter().all(|r| r.0.starts_with("MWr")), "{whole:?}");
+        // A capture that keeps fewer bytes: the second's header and some data, and nothing of the third.
+        let cut = records(&frame[..bytes + 30], frame.len());
+        let lens: Vec<_> = cut.iter().map(|r| (r.1, r.2, r.3)).collect();
+        assert_eq!(lens, [(1, bytes, bytes), (1, 42 + 30, bytes)]);
+        assert!(cut.iter().all(|r| r.0.starts_with("MWr")), "{cut:?}");
     }
 
     proptest! {

@@ -478,3 +478,60 @@ fn sessions() {
         }
     }
 }
+
+/// A frame from `source` to `destination` over the loopback, cut on the wire at `wire_len` where that is less.
+fn frame_between(source: u16, destination: u16, payload: &[u8], wire_len: usize) -> Vec<u8> {
+    let total = (payload.len() as u16 + 28).to_be_bytes();
+    let udp = (payload.len() as u16 + 8).to_be_bytes();
+    let ip = [0x45, 0, total[0], total[1], 0, 0, 0x40, 0, 64, 17, 0, 0, 127, 0, 0, 1, 127, 0, 0, 2];
+    let ports = [source.to_be_bytes(), destination.to_be_bytes()].concat();
+    let mut frame = [&[0; 12], &[8, 0][..], &ip, &ports, &udp, &[0, 0], payload].concat();
+    frame.truncate(wire_len);
+    frame
+}
+
+/// What other programs capture: messages and their answers, a frame that was cut on the wire.
+#[test]
+fn messages_and_frames_that_were_cut_on_the_wire() {
+    let Some(tshark) = Tshark::find() else { return };
+    let nettlp = [0; 6];
+    let write = [&nettlp, &[0x40, 0, 0, 8, 0x1a, 0, 0, 0xff, 0, 0, 0x10, 0][..], &[7; 32]].concat();
+    let frames = [
+        frame_between(40_000, 0x2fff, &[2, 0, 0, 0], usize::MAX),
+        frame_between(0x2fff, 40_000, &[0, 0x1b], usize::MAX),
+        frame_between(0x5001, 40_000, &[0x3c, 0, 0, 0, 0, 0], usize::MAX),
+        frame_between(0x3000, 0x3000, &write, 42 + 18 + 8),
+    ];
+    let mut file: Vec<u8> = [0xa1b2_3c4d_u32, 4 << 16 | 2, 0, 0, 65535, 1].map(u32::to_le_bytes).concat();
+    for (at, frame) in frames.iter().enumerate() {
+        let len = frame.len() as u32;
+        file.extend([0, at as u32 * 1000, len, len].map(u32::to_le_bytes).concat());
+        file.extend(frame);
+    }
+    let shown = tshark.read(&dissect::TempFile::new("several", &file).path, false);
+    let mut reader = riser_capture::Reader::new(&file[..]).unwrap();
+    let mut names = vec![Vec::new(); frames.len()];
+    while let Some(record) = reader.next_record().unwrap() {
+        let of = |name: &str| name.to_owned();
+        let name = match &record.kind {
+            riser_capture::Kind::Tlp(tlp) => of(tlp.repr.name()),
+            riser_capture::Kind::Other(other) => other.to_string(),
+            riser_capture::Kind::Bad(bad) => panic!("{bad}"),
+            riser_capture::Kind::Dllp(_) => unreachable!("there are none"),
+        };
+        names[record.number as usize - 1].push(name);
+    }
+    let expected = [
+        "NetTLP messaging, which device is it?",
+        "NetTLP messaging, which device it is",
+        "NetTLP configuration",
+        "MWr",
+    ];
+    for ((row, names), expected) in shown.iter().zip(&names).zip(expected) {
+        assert_eq!(names.join(","), expected);
+        let what = row.get("tlp.type_name").unwrap_or_else(|| row.get("_ws.col.Info").unwrap_or_default());
+        assert_eq!(what, expected, "{row:?}");
+        assert!(!row.has("tlp.malformed_rule"), "{row:?}");
+    }
+    assert_eq!(shown[3].get("tlp.captured_bytes"), Some("8"));
+}

@@ -139,7 +139,7 @@ fn verdicts() {
         (whole(changed(14, &[0x65])), "IPv4: IPv4: version 6, legal is 4"),
         (whole(changed(14, &[0x44])), "IPv4: IPv4: header length of 4 DW, legal are 5 to 15"),
         (whole(changed(16, &[0, 19])), "IPv4: IPv4: total length 19, legal here are 20 to 46 bytes"),
-        (whole(changed(16, &[0, 47])), "IPv4: IPv4: total length 47, legal here are 20 to 46 bytes"),
+        (whole(changed(16, &[0, 47])), "MRd with 0 of 0 bytes"),
         (whole(changed(20, &[0x20, 0])), "IPv4: IPv4: fragment at byte 0; fragments are not put together"),
         (
             whole(changed(20, &[0x00, 0xb9])),
@@ -214,7 +214,7 @@ fn ipv6_and_its_extension_headers() {
         (over_ipv6(0, &options(0, 0).repeat(9)), "IPv6: IPv6: more than 8 extension headers"),
         (over_ipv6(0, &options(17, 9)[..8]), "UDP: UDP: header needs 8 bytes, the capture holds 0"),
         (set(14, &[0x50]), "IPv6: IPv6: version 5, legal is 6"),
-        (set(18, &[0, 27]), "IPv6: IPv6: payload length 27, legal here are 0 to 26 bytes"),
+        (set(18, &[0, 27]), "MRd with 0 of 0 bytes"),
         (set(18, &[0, 7]), "UDP: UDP: header needs 8 bytes, the capture holds 7"),
     ];
     for (frame, expected) in rows {
@@ -355,4 +355,75 @@ fn sessions_are_told_by_their_number_and_first_byte() {
         };
         assert_eq!(found, expected);
     }
+}
+
+/// The wire had fewer bytes than IP says: what has a whole TLP header is shown, and marked; all else is the fault that it is.
+#[test]
+fn frames_that_were_truncated_on_the_wire() {
+    // MWr of 16 DW to 0x1000, over IPv4, and the same over IPv6.
+    let tlp = [&[0x40, 0, 0, 16, 0, 0, 0, 0xff, 0, 0, 0x10, 0][..], &[7; 64]].concat();
+    let nettlp = NettlpHeader::default();
+    let mut head = [0; HEADER_LEN];
+    let host = |n| riser_capture::encap::Host { mac: [n; 6], ip: [10, 0, 0, n].into() };
+    let addresses = Addresses { source: host(1), destination: host(2) };
+    emit_header(&mut head, &addresses, 0x3000, nettlp, tlp.len());
+    let ipv4 = [&head[..], &tlp].concat();
+    let udp = (ipv4.len() as u16 - 34).to_be_bytes();
+    let ipv6 = [&ipv4[..12], &[0x86, 0xdd, 0x60, 0, 0, 0, udp[0], udp[1], 17, 64], &[0xfd; 32], &ipv4[34..]]
+        .concat();
+    for (version, frame, headers) in [("IPv4", &ipv4, 42), ("IPv6", &ipv6, 62)] {
+        let header_end = headers + 6 + 12;
+        for (kept, expected) in [
+            (frame.len(), "MWr with 64 of 64 bytes".to_owned()),
+            (header_end + 10, "MWr with 10 of 64 bytes".to_owned()),
+            (header_end, "MWr with 0 of 64 bytes".to_owned()),
+        ] {
+            assert_eq!(verdict(&frame[..kept], kept), expected, "{version}, {kept}");
+        }
+        for kept in [header_end - 1, headers + 3, headers - 3] {
+            let said = verdict(&frame[..kept], kept);
+            assert!(said.contains("length ") && said.starts_with(version), "{version}, {kept}: {said}");
+        }
+        // What the capture has left out is another matter.
+        let interface = ethernet();
+        let mark = |bytes: &[u8], original_len| {
+            let (number, timestamp, interface_id, mark) = (1, Timestamp::ZERO, 0, Mark::default());
+            let frame =
+                Frame { number, timestamp, interface_id, interface: &interface, bytes, original_len, mark };
+            let record = decode::decode(&frame);
+            let mut line = String::new();
+            riser_capture::render::line(&record, &mut line);
+            (record.truncated, line.ends_with(" [truncated on the wire]"))
+        };
+        assert_eq!(mark(&frame[..header_end], frame.len()), (false, false));
+        assert_eq!(mark(&frame[..header_end], header_end + 4), (true, true));
+    }
+}
+
+/// Questions go to the port of messaging from any other; answers come from it.
+#[test]
+fn messages_are_named() {
+    let message = |source: u16, destination: u16, payload: &[u8]| {
+        let mut frame = mrd_frame();
+        frame.truncate(42);
+        frame[34..36].copy_from_slice(&source.to_be_bytes());
+        frame[36..38].copy_from_slice(&destination.to_be_bytes());
+        frame[38..40].copy_from_slice(&(payload.len() as u16 + 8).to_be_bytes());
+        frame[16..18].copy_from_slice(&(payload.len() as u16 + 28).to_be_bytes());
+        frame.extend(payload);
+        verdict(&frame, frame.len())
+    };
+    for (request, question, answer_len, answer) in [
+        (1, "where is BAR4?", 8, "where BAR4 is"),
+        (2, "which device is it?", 2, "which device it is"),
+        (3, "what is in the MSI-X table?", 192, "the MSI-X table"),
+    ] {
+        assert_eq!(message(40_000, 0x2fff, &[request, 0, 0, 0]), format!("NetTLP messaging, {question}"));
+        assert_eq!(message(0x2fff, 40_000, &vec![0; answer_len]), format!("NetTLP messaging, {answer}"));
+    }
+    assert_eq!(message(40_000, 0x2fff, &[9, 0, 0, 0]), "NetTLP messaging");
+    assert_eq!(message(0x2fff, 40_000, &[0; 7]), "NetTLP messaging");
+    // Configuration and registers are answered to any port, too.
+    assert_eq!(message(0x5001, 40_000, &[0x3c, 0, 0, 0, 0, 0]), "NetTLP configuration");
+    assert_eq!(message(0x5002, 40_000, &[0; 6]), "NetTLP adapter registers");
 }

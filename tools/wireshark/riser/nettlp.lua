@@ -118,8 +118,23 @@ local MESSAGES = {
     [192] = add_msix_table,
 }
 
+-- What messages are called: questions, which go to the port of messaging, by their number; answers by their length.
+local PORT_MESSAGING = 0x2fff
+local QUESTIONS = { "where is BAR4?", "which device is it?", "what is in the MSI-X table?" }
+local ANSWERS = { [8] = "where BAR4 is", [2] = "which device it is", [192] = "the MSI-X table" }
+
+local function message_name(tvb, pinfo)
+    local len, name = tvb:reported_len(), nil
+    if pinfo.dst_port ~= PORT_MESSAGING then
+        name = ANSWERS[len]
+    elseif len == 4 and tvb:len() == 4 then
+        name = QUESTIONS[tvb(0, 4):le_uint()]
+    end
+    return name and "messaging, " .. name or "messaging"
+end
+
 function nettlp.messaging(protocol, tvb, pinfo, root)
-    local tree = begin(protocol, tvb, pinfo, root, "messaging")
+    local tree = begin(protocol, tvb, pinfo, root, message_name(tvb, pinfo))
     local show = MESSAGES[tvb:len()]
     if show then
         show(tree, tvb)

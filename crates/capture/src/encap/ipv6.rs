@@ -7,7 +7,9 @@
 //!  | 6, class | Payload Length | Next Hdr   | Hop Lim. | source | destination | extension headers, UDP
 //! ```
 
-use super::{EncapError, Foreign, Layer, PROTOCOL_UDP, Parsed, UDP_LEN, Vlans, be16, parse_udp, require};
+use super::{
+    EncapError, Foreign, Layer, PROTOCOL_UDP, Parsed, UDP_LEN, Vlans, be16, cut_short, parse_udp, require,
+};
 use std::net::{IpAddr, Ipv6Addr};
 
 /// Extension headers that are skipped in one packet; RFC 8200, section 4.1, recommends each at most once, and knows seven.
@@ -47,12 +49,11 @@ pub(super) fn parse(
         return Err(EncapError::Ipv6Version(packet[0] >> 4));
     }
     let length = usize::from(be16(packet, 4));
-    if length > wire_len - IPV6_LEN {
-        return Err(EncapError::Ipv6PayloadLength { length, max: wire_len - IPV6_LEN });
-    }
+    let max = wire_len - IPV6_LEN;
+    let truncated = (length > max).then_some(EncapError::Ipv6PayloadLength { length, max });
     let total = IPV6_LEN + length;
     let captured = &packet[..total.min(packet.len())];
-    let (at, is_fragment) = match skip_extensions(captured)? {
+    let (at, is_fragment) = match skip_extensions(captured).map_err(|error| truncated.unwrap_or(error))? {
         Reached::Udp { at, is_fragment } => (at, is_fragment),
         Reached::Fragment { offset } => return Err(fragment(offset, None)),
         Reached::Foreign(protocol) => return Ok(Parsed::Foreign(Foreign::Protocol(protocol))),
@@ -62,7 +63,8 @@ pub(super) fn parse(
         return Err(fragment(0, ports));
     }
     let addresses = (address(packet, 8), address(packet, 24));
-    parse_udp(vlans, addresses, &frame[..ip + captured.len()], ip + at, total.saturating_sub(at))
+    let frame = &frame[..ip + captured.len()];
+    cut_short(parse_udp(vlans, addresses, frame, ip + at, total.saturating_sub(at)), truncated)
 }
 
 fn fragment(offset: u32, ports: Option<(u16, u16)>) -> EncapError {

@@ -30,6 +30,8 @@ pub const TICK_PS: u64 = 6_400;
 pub const PORT_DEVICE: u16 = 0x3000;
 /// First UDP port of transactions that a host issued: `0x4000 + (tag & 0xf)`.
 pub const PORT_HOST: u16 = 0x4000;
+/// What a message of NetTLP's is called where no more is known of it.
+pub(crate) const MESSAGING: &str = "messaging";
 /// UDP port of NetTLP's messages between LibTLP and the driver.
 pub const PORT_MESSAGING: u16 = 0x2fff;
 /// UDP port of DLLPs: riser's own, NetTLP has none.
@@ -93,20 +95,20 @@ pub enum PortUse {
     Dllp,
     /// A session between riser's peers: TLPs and control records, see [`session`](crate::session).
     Session,
-    /// NetTLP messaging, adapter configuration or adapter registers: no TLP.
+    /// NetTLP messaging, adapter configuration or adapter registers, questions and answers: no TLP.
     Nettlp(&'static str),
     /// Nothing of NetTLP's.
     Foreign,
 }
 
 impl PortUse {
-    /// What a datagram between these ports is. In sessions the client's port is any: the adapter's datagrams are known by
-    /// where they come from.
+    /// What a datagram between these ports is. In sessions, and of who asks for something beside TLPs, the client's port is any: the
+    /// adapter's datagrams are known by where they come from.
     #[must_use]
     pub const fn between(source: u16, destination: u16) -> PortUse {
-        match PortUse::of(destination) {
-            PortUse::Foreign if source == PORT_SESSION => PortUse::Session,
-            other => other,
+        match (PortUse::of(destination), PortUse::of(source)) {
+            (PortUse::Foreign, from @ (PortUse::Session | PortUse::Nettlp(_))) => from,
+            (to, _) => to,
         }
     }
 
@@ -118,7 +120,7 @@ impl PortUse {
             0x4000..=0x400f => PortUse::Tlp(Origin::Host),
             PORT_DLLP => PortUse::Dllp,
             PORT_SESSION => PortUse::Session,
-            PORT_MESSAGING => PortUse::Nettlp("messaging"),
+            PORT_MESSAGING => PortUse::Nettlp(MESSAGING),
             PORT_CONFIG => PortUse::Nettlp("configuration"),
             PORT_ADAPTER => PortUse::Nettlp("adapter registers"),
             _ => PortUse::Foreign,
@@ -332,6 +334,8 @@ pub struct Datagram<'a> {
     pub payload: &'a [u8],
     /// Bytes of the payload on the wire; at least those captured.
     pub payload_len: usize,
+    /// Where the wire had fewer bytes than IP says: what that is. `payload_len` is then what UDP says.
+    pub truncated: Option<EncapError>,
 }
 
 /// A frame that is no UDP datagram, but no fault either.
@@ -393,9 +397,11 @@ fn parse_ipv4(vlans: Vlans, frame: &[u8], ip: usize, wire_len: usize) -> Result<
     }
     require(packet, Layer::Ipv4, header_len)?;
     let total = usize::from(be16(packet, 2));
-    if total < header_len || total > wire_len {
-        return Err(EncapError::IpTotalLength { total, min: header_len, max: wire_len });
+    let wrong = EncapError::IpTotalLength { total, min: header_len, max: wire_len };
+    if total < header_len {
+        return Err(wrong);
     }
+    let truncated = (total > wire_len).then_some(wrong);
     // MF is bit 13, the offset counts 8 bytes. A fragment of another protocol is as foreign as the whole.
     let flags = be16(packet, 6);
     if packet[9] != PROTOCOL_UDP {
@@ -409,7 +415,22 @@ fn parse_ipv4(vlans: Vlans, frame: &[u8], ip: usize, wire_len: usize) -> Result<
     }
     let addresses = (address(packet, 12), address(packet, 16));
     let end = ip + total.min(packet.len());
-    parse_udp(vlans, addresses, &frame[..end], ip + header_len, total - header_len)
+    let parsed = parse_udp(vlans, addresses, &frame[..end], ip + header_len, total - header_len);
+    cut_short(parsed, truncated)
+}
+
+/// What a packet holds of which the wire had too little. What is no UDP datagram then is nothing else either.
+fn cut_short(
+    parsed: Result<Parsed<'_>, EncapError>,
+    truncated: Option<EncapError>,
+) -> Result<Parsed<'_>, EncapError> {
+    match (parsed, truncated) {
+        (parsed, None) => parsed,
+        (Ok(Parsed::Datagram(datagram)), truncated) => {
+            Ok(Parsed::Datagram(Datagram { truncated, ..datagram }))
+        }
+        (_, Some(error)) => Err(error),
+    }
 }
 
 /// `frame` up to the end of the IP packet, with UDP from `at` on, of which the wire had `wire_len` bytes.
@@ -435,6 +456,7 @@ fn parse_udp(
         payload_at: at + UDP_LEN,
         payload: &segment[UDP_LEN..length.min(segment.len())],
         payload_len: length - UDP_LEN,
+        truncated: None,
     }))
 }
 

@@ -14,6 +14,7 @@ mod pcap;
 pub(crate) mod pcapng;
 mod source;
 
+use crate::superpacket::{Part, Parts};
 use crate::time::{Resolution, Timestamp};
 use serde::Serialize;
 use source::Source;
@@ -269,6 +270,7 @@ pub enum Item<'a> {
 }
 
 /// What a format finds at the window: `bytes` counts back from the window's start once it has moved on.
+#[derive(Clone)]
 struct Found {
     timestamp: Timestamp,
     interface_id: u32,
@@ -299,6 +301,15 @@ pub struct Reader<R> {
     format: Format,
     interfaces: Interfaces,
     frames: u64,
+    /// Of the last frame, where it holds several datagrams.
+    rest: Option<Rest>,
+}
+
+/// Datagrams of a frame that were not handed out yet.
+struct Rest {
+    found: Found,
+    parts: Parts,
+    next: usize,
 }
 
 /// Opens a capture file.
@@ -329,7 +340,7 @@ impl<R: Read> Reader<R> {
         let mut source = Source::new(inner);
         let mut interfaces = Interfaces::default();
         match Format::detect(&mut source, &mut interfaces) {
-            Ok(Ok(format)) => Ok(Reader { source, format, interfaces, frames: 0 }),
+            Ok(Ok(format)) => Ok(Reader { source, format, interfaces, frames: 0, rest: None }),
             Ok(Err(what)) => Err(OpenError::NotACapture { path: name.to_owned(), what }),
             Err(error) => Err(OpenError::Io { path: name.to_owned(), error }),
         }
@@ -362,6 +373,41 @@ impl<R: Read> Reader<R> {
     /// Those of the underlying reader.
     #[inline]
     pub fn next_item(&mut self) -> io::Result<Option<Item<'_>>> {
+        Ok(self.advance()?.map(|found| match found {
+            Ok(found) => Item::Frame(frame(&self.source, &self.interfaces, self.frames, &found)),
+            Err(fault) => Item::Fault(fault),
+        }))
+    }
+
+    /// The next frame by `look`, which may say that it holds several datagrams, and then is given them one by one; `None` at the
+    /// end of the file.
+    #[inline]
+    pub(crate) fn next_with<'a, T>(
+        &'a mut self,
+        look: impl FnOnce(Frame<'a>, Option<Part>) -> (T, Option<Parts>),
+    ) -> io::Result<Option<Result<T, Fault>>> {
+        if let Some(mut rest) = self.rest.take() {
+            let of = frame(&self.source, &self.interfaces, self.frames, &rest.found);
+            let (record, _) = look(of, Some(rest.parts.part(rest.next)));
+            rest.next += 1;
+            self.rest = Some(rest).filter(|rest| rest.next < rest.parts.count());
+            return Ok(Some(Ok(record)));
+        }
+        let found = match self.advance()? {
+            None => return Ok(None),
+            Some(Err(fault)) => return Ok(Some(Err(fault))),
+            Some(Ok(found)) => found,
+        };
+        let (record, parts) = look(frame(&self.source, &self.interfaces, self.frames, &found), None);
+        if let Some(parts) = parts {
+            self.rest = Some(Rest { found, parts, next: 1 }).filter(|rest| rest.parts.count() > 1);
+        }
+        Ok(Some(Ok(record)))
+    }
+
+    /// Takes the next frame from the file, or what could not be read.
+    #[inline]
+    fn advance(&mut self) -> io::Result<Option<Result<Found, Fault>>> {
         let found = loop {
             let step = match &mut self.format {
                 Format::Pcap(pcap) => pcap.step(&mut self.source)?,
@@ -369,23 +415,34 @@ impl<R: Read> Reader<R> {
             };
             match step {
                 Step::Frame(found) => break found,
-                Step::Fault(fault) => return Ok(Some(Item::Fault(fault))),
+                Step::Fault(fault) => return Ok(Some(Err(fault))),
                 Step::Again => {}
                 Step::End => return Ok(None),
             }
         };
         self.source.skip(found.record_len);
         self.frames += 1;
-        let back = found.record_len - found.bytes.start;
-        Ok(Some(Item::Frame(Frame {
-            number: self.frames,
-            timestamp: found.timestamp,
-            interface_id: found.interface_id,
-            interface: &self.interfaces.list[found.interface_id as usize],
-            bytes: self.source.behind(back, found.bytes.len()),
-            original_len: found.original_len.max(found.bytes.len()),
-            mark: found.mark,
-        })))
+        Ok(Some(Ok(found)))
+    }
+}
+
+/// The frame that was taken from the file last.
+#[inline]
+fn frame<'a, R: Read>(
+    source: &'a Source<R>,
+    interfaces: &'a Interfaces,
+    number: u64,
+    found: &Found,
+) -> Frame<'a> {
+    let back = found.record_len - found.bytes.start;
+    Frame {
+        number,
+        timestamp: found.timestamp,
+        interface_id: found.interface_id,
+        interface: &interfaces.list[found.interface_id as usize],
+        bytes: source.behind(back, found.bytes.len()),
+        original_len: found.original_len.max(found.bytes.len()),
+        mark: found.mark,
     }
 }
 

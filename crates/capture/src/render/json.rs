@@ -12,6 +12,7 @@
 //! | `timestamp_ps` | picoseconds since 1970, in riser's captures since the start of the run | as `number` |
 //! | `interface`, `direction` | name; `downstream`, `upstream` | where the capture names interfaces |
 //! | `damaged`, `dropped` | true: bits were flipped on the way; it vanished on the way | where the capture says so |
+//! | `truncated` | true: the wire had fewer bytes than IP says | TLPs |
 //! | `tlp_sequence` | 0 to 4095: the TLP's sequence number | TLPs of captures of riser with DLLPs |
 //! | `vlan` | list of 802.1Q identifiers, outermost first | tagged frames |
 //! | `source`, `destination` | IPv4 or IPv6 address | UDP |
@@ -92,6 +93,8 @@ pub struct JsonRecord<'a> {
     damaged: bool,
     #[serde(skip_serializing_if = "is_false")]
     dropped: bool,
+    #[serde(skip_serializing_if = "is_false")]
+    truncated: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     tlp_sequence: Option<u16>,
     #[serde(flatten)]
@@ -323,6 +326,7 @@ impl<'a> JsonRecord<'a> {
             direction: named.and_then(|interface| interface.direction),
             damaged: record.mark.damaged,
             dropped: record.mark.dropped,
+            truncated: record.truncated,
             tlp_sequence: record.mark.place.map(|place| (place & 0xfff) as u16),
             path: record.path.as_ref().map(JsonPath::new),
             body: JsonKind::new(&record.kind),

@@ -36,6 +36,9 @@ fn write_line(record: &Record<'_>, verbose: bool, out: &mut String) -> fmt::Resu
     if record.mark.dropped {
         out.push_str(" [dropped on the way]");
     }
+    if record.truncated {
+        out.push_str(" [truncated on the wire]");
+    }
     Ok(())
 }
 

@@ -20,8 +20,8 @@ const UDP: u32 = 17;
 
 /// UDP ports that frames to NetTLP have: first and last. Those of `capture::encap::PortUse`, as a test sees to.
 const PORTS: [(u16, u16); 4] = [(0x2ffd, 0x33ff), (0x4000, 0x400f), (0x5001, 0x5001), (0x5002, 0x5002)];
-/// The port that sessions come from: the other end's is any.
-const SESSION: u32 = 0x2ffd;
+/// The ports of the adapter's whose other end's is any: of sessions, messaging, configuration, registers.
+const FROM: [u32; 4] = [0x2ffd, 0x2fff, 0x5001, 0x5002];
 /// EtherTypes of VLAN tags, and extension headers of IPv6.
 const VLANS: [u32; 2] = [0x8100, 0x88a8];
 const EXTENSIONS: [u32; 6] = [0, 43, 44, 51, 60, 135];
@@ -113,11 +113,9 @@ fn ipv6() -> Vec<Step> {
 
 // X is the length of the IP header.
 fn ports() -> Vec<Step> {
-    let mut steps = vec![
-        load(LOAD_HALF_BEHIND_X, ETHERNET_LEN).at(To::Ports),
-        jump(JUMP_IF_EQUAL, SESSION, To::Accept, To::Next),
-        load(LOAD_HALF_BEHIND_X, ETHERNET_LEN + 2),
-    ];
+    let mut steps = vec![load(LOAD_HALF_BEHIND_X, ETHERNET_LEN).at(To::Ports)];
+    steps.extend(FROM.map(|port| jump(JUMP_IF_EQUAL, port, To::Accept, To::Next)));
+    steps.push(load(LOAD_HALF_BEHIND_X, ETHERNET_LEN + 2));
     for (first, last) in PORTS {
         // In ascending order: what is below the first of a range is in none of those behind.
         steps.push(jump(JUMP_IF_AT_LEAST, first.into(), To::Next, To::Refuse));
@@ -198,13 +196,21 @@ mod tests {
                 );
             }
         }
-        // The adapter's end of a session; TCP and ICMPv6; ARP; the first of several fragments and the second.
+        // The adapter's ends; TCP and ICMPv6; ARP; the first of several fragments and the second.
         let change = |version: usize, at: usize, byte: u8| {
             let mut frame = frames(9, 0x3000)[version].clone();
             frame[at] = byte;
             execute(&frame) != 0
         };
-        assert!(frames(0x2ffd, 9).iter().all(|frame| execute(frame) != 0));
+        for port in 0..=u16::MAX {
+            for frame in frames(port, 9) {
+                assert_eq!(
+                    (execute(&frame) != 0, of(&frame) == Of::Nettlp),
+                    (FROM.contains(&port.into()), FROM.contains(&port.into())),
+                    "{port:#x}"
+                );
+            }
+        }
         let passes = [(0, 23, 6), (1, 20, 58), (0, 13, 6), (0, 20, 0x20), (0, 21, 1)]
             .map(|(v, at, byte)| change(v, at, byte));
         assert_eq!(passes, [false, false, false, true, false]);
