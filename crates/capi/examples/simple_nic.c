@@ -2,11 +2,12 @@
 /*
  * The simple NIC (NSDI'20 §6.2): device software whose cable is the tap interface -i, until SIGINT. BAR4, little endian:
  *
- *   +0  u64  bus address of the TX ring       +16 u32  TX index: the descriptor behind the last one to send
+ *   +0  u64  bus address of the TX ring       +16 u32  TX index: the descriptor to send
  *   +8  u64  bus address of the RX ring       +20 u32  RX index: a descriptor whose buffer is free
  *   +24 u32  enabled: while it is 0, the rings are forgotten
  *
- * A ring has 256 descriptors {u64 address, u64 length}; a receive buffer has 2048 bytes. MSI-X vector 0: sent, 1: received.
+ * Each write of the TX index sends: the ring of NetTLP's driver has one descriptor, and it always writes 0.
+ * A ring has up to 256 descriptors {u64 address, u64 length}; a receive buffer has 2048 bytes. MSI-X vector 0: sent, 1: received.
  *
  *   send:    the host writes the TX index; MRd descriptor, MRd frame, frame to the tap, MWr vector 0
  *   receive: the host writes the RX index; MRd descriptor; a frame from the tap: MWr frame, MWr descriptor, MWr vector 1
@@ -59,7 +60,6 @@ struct nic {
 
 	/* Of the callbacks' thread. */
 	struct registers regs;
-	uint32_t head; /* the next descriptor to send */
 	unsigned long sent, unplugged, failed, refused;
 
 	/* Receive buffers: put in by callbacks, taken by the tap's thread. */
@@ -107,12 +107,9 @@ static void on_tx_index(struct nic *nic)
 		nic->refused++;
 		return;
 	}
-	while (nic->head != nic->regs.tx_index) {
-		if (transmit(nic, nic->head) < 0) {
-			perror("simple_nic: send");
-			nic->failed++;
-		}
-		nic->head = (nic->head + 1) % RING;
+	if (transmit(nic, nic->regs.tx_index) < 0) {
+		perror("simple_nic: send");
+		nic->failed++;
 	}
 }
 
@@ -205,7 +202,6 @@ static int on_mwr(struct nettlp *nt, struct tlp_mr_hdr *mh, void *m, size_t coun
 	memcpy((char *)&nic->regs + offset, m, count);
 	if (!nic->regs.enabled) {
 		/* A driver that sets its rings up begins with this. */
-		nic->head = 0;
 		pthread_mutex_lock(&nic->lock);
 		nic->taken = nic->put;
 		pthread_mutex_unlock(&nic->lock);

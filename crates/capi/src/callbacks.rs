@@ -4,11 +4,13 @@
 
 use crate::dma::{DATAGRAM_MAX, NETTLP_LEN, count_stray};
 use crate::socket;
+use nettlp::completer::padding_of_short_write;
 use nix::errno::Errno;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use tlp::wire::field;
+use tlp::Span;
+use tlp::wire::{field, memory};
 
 /// `NETTLP_CB_MAX_NTS`: most contexts of one loop.
 pub(crate) const CONTEXTS_MAX: usize = 16;
@@ -75,9 +77,25 @@ fn take(buffer: &mut Buffer, len: usize, call: impl FnOnce(Kind, &mut [u8])) {
     };
     let whole = TLP_AT + whole;
     if whole > end {
-        buffer.0[end..whole].fill(0);
+        complete_write(&mut buffer.0[TLP_AT..whole], whole - end);
     }
     call(kind, &mut buffer.0[TLP_AT..whole.max(end)]);
+}
+
+/// Puts the data of a write whose last `missing` bytes did not come where it belongs; the rest of its DW reads as 0.
+fn complete_write(tlp: &mut [u8], missing: usize) {
+    let last_dw = tlp.len() - 4;
+    let mut came = [0; 4];
+    came[..4 - missing].copy_from_slice(&tlp[last_dw..last_dw + 4 - missing]);
+    tlp[last_dw..].fill(0);
+    let span = Span::in_dw(0, memory::FIRST_BE.get(tlp) as u8);
+    let padding = match field::LENGTH.get(tlp) {
+        1 => padding_of_short_write(span, 4 - missing),
+        _ => 0,
+    };
+    let lead = if padding == 0 { 0 } else { span.lead() as usize };
+    let data = &came[padding..4 - missing];
+    tlp[last_dw + lead..][..data.len()].copy_from_slice(data);
 }
 
 /// What a TLP is, and its bytes by its header, without a digest; `None` where there are fewer. Of a write up to 3 may be
@@ -140,15 +158,25 @@ mod tests {
         assert_eq!(classify(&[]), None);
     }
 
-    /// The three bytes that old LibTLP sends for a write of one; the fourth reads as 0, whatever was there before.
+    /// The three bytes that LibTLP of upstream sends for a write of one or two; the rest reads as 0, whatever was there before.
     #[test]
-    fn a_missing_byte_reads_as_zero() {
+    fn three_bytes_carry_a_write_of_one_or_two() {
         let mut buffer = Buffer([0xee; SKIP + DATAGRAM_MAX]);
-        let datagram = [0, 0, 0, 0, 0, 0, 0x40, 0, 0, 1, 0x1b, 0, 0, 0x01, 0, 0, 0x10, 0, 7, 0, 0];
-        buffer.0[SKIP..SKIP + datagram.len()].copy_from_slice(&datagram);
-        let mut seen = Vec::new();
-        take(&mut buffer, datagram.len(), |kind, tlp| seen.push((kind, tlp.to_vec())));
-        assert_eq!(seen, [(Kind::Mwr, [&datagram[6..], &[0]].concat())]);
+        for (first_be, came, data) in [
+            (0b0001, [0, 0, 7], [7, 0, 0, 0]),
+            (0b0010, [0, 0, 7], [0, 7, 0, 0]),
+            (0b0011, [0, 7, 8], [7, 8, 0, 0]),
+            (0b0100, [0, 0, 7], [0, 0, 7, 0]),
+            (0b0110, [0, 7, 8], [0, 7, 8, 0]),
+            (0b1111, [7, 8, 9], [7, 8, 9, 0]),
+        ] {
+            let header = [0x40, 0, 0, 1, 0x1b, 0, 0, first_be, 0, 0, 0x10, 0];
+            let datagram = [&[0; 6], &header[..], &came].concat();
+            buffer.0[SKIP..SKIP + datagram.len()].copy_from_slice(&datagram);
+            let mut seen = Vec::new();
+            take(&mut buffer, datagram.len(), |kind, tlp| seen.push((kind, tlp.to_vec())));
+            assert_eq!(seen, [(Kind::Mwr, [&header[..], &data].concat())], "{first_be:#06b}");
+        }
         let before = crate::dma::strays();
         take(&mut buffer, 5, |_, _| unreachable!());
         take(&mut buffer, DATAGRAM_MAX + 1, |_, _| unreachable!());

@@ -192,11 +192,11 @@ impl Device for Memory {
 /// # Errors
 /// A line that says which byte is wrong, or what failed.
 pub async fn driver(cpu: Cpu, function: FoundFunction, bar: u8, exercise_bytes: u32) -> Result<(), String> {
-    driver_by_blocks(cpu, function, bar, exercise_bytes, u32::MAX).await
+    driver_by_blocks(cpu, function, bar, exercise_bytes, u32::MAX, u32::MAX).await
 }
 
-/// As [`driver`], block by block: for a device behind a way that loses what overruns it, since each read waits for the writes
-/// before it.
+/// As [`driver`], block by block, which are read back `read_bytes` at a time: for a device behind a way that loses what overruns
+/// it, since each read waits for the writes before it.
 ///
 /// # Errors
 /// As [`driver`].
@@ -206,23 +206,28 @@ pub async fn driver_by_blocks(
     bar: u8,
     exercise_bytes: u32,
     block_bytes: u32,
+    read_bytes: u32,
 ) -> Result<(), String> {
     let base = function.address(bar, 0)?;
     let size = function.bars[usize::from(bar)].map_or(0, |b| b.size);
     let len = u64::from(exercise_bytes).min(size) as u32;
     for start in (0..len).step_by(block_bytes.max(1) as usize) {
         let end = start.saturating_add(block_bytes).min(len);
-        block(&cpu, base, start..end).await.map_err(|e| format!("{function}, {e}"))?;
+        block(&cpu, base, start..end, read_bytes.max(1)).await.map_err(|e| format!("{function}, {e}"))?;
     }
     Ok(())
 }
 
 /// Writes and reads back these bytes of the pattern.
-async fn block(cpu: &Cpu, base: u64, bytes: Range<u32>) -> Result<(), String> {
+async fn block(cpu: &Cpu, base: u64, bytes: Range<u32>, read_bytes: u32) -> Result<(), String> {
     let (address, len) = (base + u64::from(bytes.start), bytes.end - bytes.start);
     let written: Vec<u8> = bytes.clone().map(pattern).collect();
     cpu.write(address, &written).await.map_err(|e| format!("write: {e}"))?;
-    let read = cpu.read(address, len).await.map_err(|e| format!("read: {e}"))?;
+    let mut read = Vec::with_capacity(written.len());
+    for at in (0..len).step_by(read_bytes as usize) {
+        let piece = cpu.read(address + u64::from(at), read_bytes.min(len - at)).await;
+        read.extend_from_slice(&piece.map_err(|e| format!("read: {e}"))?);
+    }
     match written.iter().zip(read.iter()).position(|(written, read)| written != read) {
         None => Ok(()),
         Some(at) => {

@@ -6,7 +6,7 @@
 //! ```text
 //! +0   u64  bus address of the TX ring
 //! +8   u64  bus address of the RX ring
-//! +16  u32  TX index, a doorbell: number of the descriptor behind the last one to send
+//! +16  u32  TX index, a doorbell: number of the descriptor behind the last one to send, or of the one to send ([`TxDoorbell`])
 //! +20  u32  RX index, a doorbell: number of a descriptor whose buffer is free for a frame
 //! +24  u32  enabled: 0 or 1; with 0 the rings begin anew, and posted buffers are forgotten
 //! ```
@@ -31,7 +31,7 @@ mod station;
 pub use driver::{PingReport, PingSettings, Pings, driver};
 pub use frames::{Arp, Echo, Frame, FrameError, Kind, MacAddress, Station};
 pub use peer::{Arrival, EthernetPort, Peer};
-pub use station::{StationCounters, StationReport, StationSettings, station};
+pub use station::{RX_BUFFERS, StationCounters, StationReport, StationSettings, station};
 
 use crate::queue::Queue;
 use crate::registers::named;
@@ -83,6 +83,16 @@ pub(crate) const REGISTERS: &[DeviceRegister] = &[
     named(None, register::ENABLED, 4, "enabled"),
 ];
 
+/// What a write of the TX index asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TxDoorbell {
+    /// To send all up to the descriptor before the one that it names.
+    Behind,
+    /// To send the descriptor that it names, whatever was named before: a driver whose ring has one descriptor, as NetTLP's has,
+    /// always names that.
+    Names,
+}
+
 /// What happened at the device's side.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counters {
@@ -114,7 +124,7 @@ pub fn function(
     wire: impl EthernetPort + 'static,
     counters: &Shared<Counters>,
 ) -> Result<FunctionConfig, BuildError> {
-    function_with_inbox(bar, pcie, pool, wire, inbox(), counters)
+    function_with_inbox(bar, pcie, pool, wire, inbox(), TxDoorbell::Behind, counters)
 }
 
 /// Frames that have come to a NIC by themselves, and wait for a buffer: a handle for whoever brings them. Of at most
@@ -128,7 +138,7 @@ pub fn inbox() -> Inbox {
 }
 
 /// The same NIC, whose frames from the wire come through `inbox`, whenever somebody puts them there, besides those that `wire`
-/// answers with. A frame put there wakes the device: its [`poll_timeout`](device::Device::poll_timeout) then says at once.
+/// answers with; `doorbell` says how it reads the TX index. A frame put there wakes the device: its [`poll_timeout`](device::Device::poll_timeout) then says at once.
 ///
 /// # Errors
 /// As [`function`].
@@ -138,6 +148,7 @@ pub fn function_with_inbox(
     pool: &PayloadPool,
     wire: impl EthernetPort + 'static,
     inbox: Inbox,
+    doorbell: TxDoorbell,
     counters: &Shared<Counters>,
 ) -> Result<FunctionConfig, BuildError> {
     let config = Builder::type0(identity(device_id::SIMPLE_NIC, CLASS))
@@ -147,8 +158,9 @@ pub fn function_with_inbox(
         .usual()
         .build()?;
     let (wire, counters) = (Rc::new(RefCell::new(wire)), counters.clone());
-    let start =
-        move |io: Io| Nic::new(io, BarIndex(bar), wire.clone(), inbox.clone(), counters.clone()).run();
+    let start = move |io: Io| {
+        Nic::new(io, BarIndex(bar), wire.clone(), inbox.clone(), doorbell, counters.clone()).run()
+    };
     Ok(FunctionConfig { config, device: Box::new(AsyncDevice::with_pool(pool.clone(), start)) })
 }
 
@@ -167,6 +179,7 @@ struct Nic {
     bar: BarIndex,
     registers: RefCell<RegisterFile>,
     wire: Rc<RefCell<dyn EthernetPort>>,
+    doorbell: TxDoorbell,
     counters: Shared<Counters>,
     /// TX indices that were written.
     tx_doorbells: Queue<u32>,
@@ -189,6 +202,7 @@ impl Nic {
         bar: BarIndex,
         wire: Rc<RefCell<dyn EthernetPort>>,
         arrived: Inbox,
+        doorbell: TxDoorbell,
         counters: Shared<Counters>,
     ) -> Rc<Nic> {
         Rc::new(Nic {
@@ -196,6 +210,7 @@ impl Nic {
             bar,
             registers: RefCell::new(RegisterFile::new(register::BYTES)),
             wire,
+            doorbell,
             counters,
             tx_doorbells: Queue::new(RING_ENTRIES as usize),
             rx_doorbells: Queue::new(RING_ENTRIES as usize),
@@ -247,17 +262,28 @@ impl Nic {
         while self.buffers.try_pop().is_some() {}
     }
 
-    /// Sends what lies between the descriptor after the last one sent and the TX index.
+    /// Does what doorbells ask for, one after the other.
     async fn transmitter(self: Rc<Nic>) {
         loop {
-            let tail = self.tx_doorbells.pop().await;
-            let rings = self.rings.get();
-            while self.rings.get() == rings && self.head.get() != tail {
-                let sent = self.transmit(self.head.get()).await;
-                self.note(sent);
-                if self.rings.get() == rings {
-                    self.head.set((self.head.get() + 1) % RING_ENTRIES);
+            let index = self.tx_doorbells.pop().await;
+            match self.doorbell {
+                TxDoorbell::Behind => self.transmit_up_to(index).await,
+                TxDoorbell::Names => {
+                    let sent = self.transmit(index).await;
+                    self.note(sent);
                 }
+            }
+        }
+    }
+
+    /// Sends what lies between the descriptor after the last one sent and the TX index.
+    async fn transmit_up_to(self: &Rc<Nic>, tail: u32) {
+        let rings = self.rings.get();
+        while self.rings.get() == rings && self.head.get() != tail {
+            let sent = self.transmit(self.head.get()).await;
+            self.note(sent);
+            if self.rings.get() == rings {
+                self.head.set((self.head.get() + 1) % RING_ENTRIES);
             }
         }
     }

@@ -9,8 +9,10 @@ use device::AsyncProgram;
 use device::cpu::Cpu;
 use riser_devices::shared::Shared;
 use riser_devices::simple_nic::*;
+use std::cell::RefCell;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
+use std::rc::Rc;
 use tlp::{Duration, PayloadPool};
 
 const HOST: Station = Station { mac: [0x00, 0x11, 0x22, 0x33, 0x44, 0x55], ip: Ipv4Addr::new(10, 0, 0, 1) };
@@ -335,5 +337,50 @@ proptest::proptest! {
         proptest::prop_assert_eq!(Frame::parse(&echo.emit()), Ok(Frame::Echo(echo)));
         let arp = Arp { kind, from: HOST, to: PEER };
         proptest::prop_assert_eq!(Frame::parse(&arp.emit()), Ok(Frame::Arp(arp)));
+    }
+}
+
+/// Frames that left.
+#[derive(Clone, Default)]
+struct Cable(Rc<RefCell<Vec<Vec<u8>>>>);
+
+impl EthernetPort for Cable {
+    fn transmit(&mut self, frame: &[u8]) -> Option<Arrival> {
+        self.0.borrow_mut().push(frame.to_vec());
+        None
+    }
+}
+
+/// NetTLP's driver has a ring of one descriptor and always rings index 0: the write is the event.
+#[test]
+fn a_doorbell_that_names_a_descriptor_sends_it_each_time() {
+    for (doorbell, indices, sent) in [
+        (TxDoorbell::Names, [0, 0, 0], &[0, 1, 2][..]),
+        (TxDoorbell::Names, [7, 255, 7], &[0, 1, 2]),
+        // The descriptor behind the last one to send: with none before it, nothing.
+        (TxDoorbell::Behind, [0, 0, 0], &[]),
+    ] {
+        let (cable, counters) = (Cable::default(), Shared::<Counters>::default());
+        let (pool, pcie) = (PayloadPool::new(), PcieLayout::default());
+        let nic = function_with_inbox(BAR, pcie, &pool, cable.clone(), inbox(), doorbell, &counters).unwrap();
+        let mut host = Loopback::new(nic);
+        let mut program = AsyncProgram::new(host.memory.clone(), async move |cpu: Cpu| {
+            let base = found(BAR, BAR_BYTES).address(BAR, 0)?;
+            cpu.write_u64(base, 0x1000).await.map_err(|e| e.to_string())?;
+            cpu.write_u32(base + 24, 1).await.map_err(|e| e.to_string())?;
+            for (n, index) in indices.into_iter().enumerate() {
+                cpu.memory().write(0x3000, &[n as u8; 60]).unwrap();
+                cpu.memory().write_u64(0x1000 + 16 * u64::from(index), 0x3000).unwrap();
+                cpu.memory().write_u64(0x1008 + 16 * u64::from(index), 60).unwrap();
+                cpu.write_u32(base + 16, index).await.map_err(|e| e.to_string())?;
+                cpu.sleep(Duration::from_us(10)).await;
+            }
+            Ok::<(), String>(())
+        });
+        host.run(&mut program).unwrap();
+        let frames: Vec<u8> = cable.0.borrow().iter().map(|frame| frame[0]).collect();
+        assert_eq!(frames, sent, "{doorbell:?} {indices:?}");
+        let expected = Counters { tx_frames: sent.len() as u64, ..Counters::default() };
+        assert_eq!(*counters.get(), expected, "{doorbell:?} {indices:?}");
     }
 }

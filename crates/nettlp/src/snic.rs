@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The simple NIC (NSDI'20, section 6.2) as device software: frames of a wire on one side, a remote adapter's host on the
-//! other. Sans-IO: whoever has a tap interface, or another wire, carries the frames.
+//! other. Sans-IO: whoever has a tap interface, or another wire, carries the frames. A doorbell sends the descriptor that it
+//! names, since the ring of NetTLP's driver has one.
 
 use crate::carrier::{Carrier, Wait};
 use crate::device_host::{DeviceHost, DeviceHostCounters, DeviceHostError, Place, Settings, Vectors};
 use crate::requester::{self, Rest};
 use config::PcieLayout;
 use devices::shared::Shared;
-use devices::simple_nic::{self, Arrival, Counters, EthernetPort, Inbox};
+use devices::simple_nic::{self, Arrival, Counters, EthernetPort, Inbox, TxDoorbell};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io;
@@ -86,8 +87,9 @@ impl<C: Carrier> Snic<C> {
         let (pool, counters) = (PayloadPool::new(), Shared::default());
         let (inbox, to_wire) = (simple_nic::inbox(), ToWire::default());
         let pcie = PcieLayout::default();
-        let function =
-            simple_nic::function_with_inbox(BAR, pcie, &pool, to_wire.clone(), Rc::clone(&inbox), &counters)?;
+        let (wire, frames) = (to_wire.clone(), Rc::clone(&inbox));
+        let doorbell = TxDoorbell::Names;
+        let function = simple_nic::function_with_inbox(BAR, pcie, &pool, wire, frames, doorbell, &counters)?;
         let settings = Settings { rest, ..Settings::new(BAR) };
         let host = DeviceHost::new(carrier, function, place, settings, &pool)?;
         Ok(Snic { host, inbox, to_wire, counters })

@@ -60,9 +60,14 @@ fn dma_read_and_dma_write_reach_memory() {
             "{len} at {address:#x}"
         );
     }
-    for (address, data) in
-        [(0x8000, &b"four"[..]), (0x8010, b"1"), (0x8020, b"unaligned"), (0x8ffe, b"across")]
-    {
+    for (address, data) in [
+        (0x8000, &b"four"[..]),
+        (0x8010, b"1"),
+        (0x8015, b"2"),
+        (0x8018, b"34"),
+        (0x8020, b"unaligned"),
+        (0x8ffe, b"across"),
+    ] {
         nettlp.dma_write(address, data);
         // A read behind a write on the same port sees it.
         let mut out = vec![0; data.len()];
@@ -73,9 +78,9 @@ fn dma_read_and_dma_write_reach_memory() {
     }
     let counted = served.stop();
     let peer = counted.peers[&here];
-    assert_eq!((peer.reads, peer.writes, peer.malformed), (7 + 4 + 4, 4 + 1, 0));
-    // The write of one byte, in a payload of three; the write and two reads across 4 KiB; the read of 1024 DW.
-    assert_eq!(peer.mended, 5);
+    assert_eq!((peer.reads, peer.writes, peer.malformed), (7 + 6 + 6, 6 + 1, 0));
+    // The writes of one and two bytes, in payloads of three; the write and two reads across 4 KiB; the read of 1024 DW.
+    assert_eq!(peer.mended, 7);
 }
 
 #[test]
@@ -189,6 +194,33 @@ fn dma_needs_bus_master_enable() {
     assert_eq!(nettlp.dma_read(0, &mut out), Ok(4));
     assert_eq!(out, [0; 4]);
     drop(served);
+}
+
+/// Command without Bus Master Enable would end the DMA of all: a window of addresses does not reach it, whatever its directions.
+#[test]
+fn configuration_has_an_allowance_of_its_own() {
+    let (narrow, wide, configurer, reader, there) = (ip(15, 2), ip(15, 3), ip(15, 4), ip(15, 5), ip(15, 1));
+    let rules = [
+        rule(narrow, "0+4", "rw"),
+        rule(wide, "memory", "rw"),
+        rule(configurer, "cfg", "rw"),
+        rule(reader, "cfg", "r"),
+    ];
+    let rules = rules.each_ref().map(String::as_str);
+    let served = Served::start(there, zeroes(4096), &rules, 256, false);
+    for (peer, may) in [(narrow, false), (wide, false), (reader, false), (configurer, true)] {
+        let config = Config::init(peer, there, 0x5001);
+        config.write(1, 0x3, 0x2);
+        assert_eq!(config.read(1) & 0x7, if may { 0x2 } else { 0x6 }, "{peer}");
+        config.write(1, 0x3, 0x6);
+        assert_eq!(config.read(1) & 0x7, 0x6, "{peer}");
+    }
+    assert_eq!(Nettlp::init(wide, there, 1, false).dma_read(0xffc, &mut [0; 4]), Ok(4));
+    let nettlp = Nettlp::init(configurer, there, 2, false);
+    assert_eq!(nettlp.dma_read(0, &mut [0; 4]), Err(Failed::NoData(1)), "and it is no window of memory");
+    let counted = served.stop().peers;
+    let refused = [narrow, wide, reader, configurer].map(|peer| counted[&peer].refused_register_writes);
+    assert_eq!(refused, [2, 2, 2, 0]);
 }
 
 #[test]

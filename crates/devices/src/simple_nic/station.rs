@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The host of a simple NIC as a station on its network: answers ARP (RFC 826) and ICMP echo (RFC 792) for as long as it
-//! runs, and pings. Bears a NIC whose transfers may be lost, and NetTLP's own (NSDI'20, section 6.2), which holds one receive buffer.
+//! runs, and pings. Bears a NIC whose transfers may be lost, and NetTLP's own (NSDI'20, section 6.2), which holds one receive buffer,
+//! and does nothing else while it waits for room for a second one. So a buffer is posted once the NIC has shown that it is there, by the
+//! interrupt of a first frame: an announcement of the station's addresses (RFC 5227 §3).
 //!
 //! It takes no order for granted: a receive descriptor is done when its length is no longer zero, whichever it is; a frame to
 //! send stands in the descriptor before the index that the doorbell says and in that of the index, since devices differ on
@@ -17,8 +19,8 @@ use std::fmt::Display;
 use std::net::Ipv4Addr;
 use tlp::{Duration, Time};
 
-/// Receive buffers that are posted.
-const RX_BUFFERS: u32 = 8;
+/// Receive buffers that may be posted, which is also how many the station looks at in a turn.
+pub const RX_BUFFERS: std::ops::RangeInclusive<u32> = 1..=64;
 /// Frames that wait to be sent; further ones are lost, and counted.
 const MAX_QUEUED: usize = 64;
 /// How long a frame may take until its interrupt comes; then the next goes all the same, in the buffer of this one.
@@ -49,6 +51,8 @@ pub struct StationSettings {
     pub ping_bytes: u16,
     /// From one to the next.
     pub interval: Duration,
+    /// Receive buffers that it posts, [`RX_BUFFERS`]; NetTLP's own NIC holds one.
+    pub rx_buffers: u32,
 }
 
 /// What a station has done.
@@ -96,6 +100,10 @@ pub async fn station(
         let bytes = settings.ping_bytes;
         return Err(said(format!("pings of {bytes} bytes: legal are 0 to {MAX_PING_BYTES}")));
     }
+    if !RX_BUFFERS.contains(&settings.rx_buffers) {
+        let (buffers, least, most) = (settings.rx_buffers, RX_BUFFERS.start(), RX_BUFFERS.end());
+        return Err(said(format!("{buffers} receive buffers: legal are {least} to {most}")));
+    }
     let mut host = Host::new(cpu, function, settings, report).map_err(said)?;
     loop {
         let life = arrivals();
@@ -123,7 +131,7 @@ struct Host {
     queue: VecDeque<Vec<u8>>,
     /// When the frame under way is given up.
     sending: Option<Time>,
-    /// Until when the NIC has to show that it is there: by an interrupt, or a frame. `None` once it has.
+    /// Until when the NIC has to show that it is there, by an interrupt. `None` once it has.
     unheard: Option<Time>,
     peer: Option<Station>,
     next_ping: Time,
@@ -142,7 +150,8 @@ impl Host {
         let alloc = |bytes| cpu.memory().alloc(bytes, 4096).map_err(text);
         let ring_bytes = u64::from(RING_ENTRIES) * DESCRIPTOR_BYTES;
         let (tx_ring, rx_ring) = (alloc(ring_bytes)?, alloc(ring_bytes)?);
-        let (tx_buffer, rx_buffers) = (alloc(BUFFER_BYTES)?, alloc(BUFFER_BYTES * u64::from(RX_BUFFERS))?);
+        let (tx_buffer, rx_buffers) =
+            (alloc(BUFFER_BYTES)?, alloc(BUFFER_BYTES * u64::from(settings.rx_buffers))?);
         Ok(Host {
             function,
             settings,
@@ -163,7 +172,7 @@ impl Host {
         })
     }
 
-    /// Tells the NIC of the rings, and gives it all buffers.
+    /// Tells the NIC of the rings, and gives it a first frame to send.
     async fn open(&mut self) -> Result<(), String> {
         self.report.change(|c| c.opened += 1);
         (self.tx_index, self.sending, self.peer) = (0, None, None);
@@ -173,8 +182,21 @@ impl Host {
         self.cpu.write_u64(self.register(register::TX_RING)?, self.tx_ring).await.map_err(text)?;
         self.cpu.write_u64(self.register(register::RX_RING)?, self.rx_ring).await.map_err(text)?;
         self.cpu.write_u32(self.register(register::ENABLED)?, 1).await.map_err(text)?;
-        for index in 0..RX_BUFFERS {
-            self.post(index).await?;
+        let nobody = Station { mac: [0; 6], ip: self.settings.local.ip };
+        self.queue_frame(Arp { kind: Kind::Request, from: self.settings.local, to: nobody }.emit());
+        // Of an earlier life nothing is left in the ring.
+        for index in 0..self.settings.rx_buffers {
+            self.write_descriptor(self.rx_ring, index, 0, 0)?;
+        }
+        Ok(())
+    }
+
+    /// The NIC is there: it gets all buffers, where it has none yet.
+    async fn heard(&mut self) -> Result<(), String> {
+        if self.unheard.take().is_some() {
+            for index in 0..self.settings.rx_buffers {
+                self.post(index).await?;
+            }
         }
         Ok(())
     }
@@ -202,11 +224,14 @@ impl Host {
         let (rx, tx) = (self.cpu.interrupt(vector(RX_VECTOR)), self.cpu.interrupt(vector(TX_VECTOR)));
         let wake = self.cpu.sleep_until(self.wake_at());
         match select(select(rx, tx), wake).await {
-            Either::Left(Either::Left(())) => self.unheard = None,
-            Either::Left(Either::Right(())) => (self.sending, self.unheard) = (None, None),
+            Either::Left(Either::Left(())) => self.heard().await?,
+            Either::Left(Either::Right(())) => {
+                self.sending = None;
+                self.heard().await?;
+            }
             Either::Right(()) => {}
         }
-        for index in 0..RX_BUFFERS {
+        for index in 0..self.settings.rx_buffers {
             self.receive(index).await?;
         }
         self.ping();
@@ -237,7 +262,6 @@ impl Host {
         let buffer = self.rx_buffers + BUFFER_BYTES * u64::from(index);
         self.cpu.memory().read(buffer, &mut frame).map_err(text)?;
         self.post(index).await?;
-        self.unheard = None;
         self.report.change(|c| c.rx_frames += 1);
         self.answer(&frame);
         Ok(())

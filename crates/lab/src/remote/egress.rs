@@ -3,8 +3,8 @@
 //! older (`PCIe 5.0 §2.4.1`), so all of one way leave in one order. Never sends; never looks at a socket.
 
 use nettlp::adapter::Way;
+use nettlp::completer::completion_piece;
 use std::collections::VecDeque;
-use tlp::split::completion_piece;
 use tlp::{Attributes, Bdf, Body, Completion, Data, Mps, Rcb, Repr, Status, Tag, Time, Tlp, TrafficClass};
 
 /// Requests of the host that wait to leave, in TLPs. While there are as many, further ones stay in the endpoint, and their

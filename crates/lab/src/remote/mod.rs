@@ -78,6 +78,8 @@ pub(crate) fn plug(
     legal("bar_bytes", &keys.bar_bytes, 128..=128 << 20)?;
     legal("vectors", &keys.vectors, 1..=128)?;
     legal("ping_bytes", &keys.ping_bytes, 0..=1472)?;
+    let buffers = devices::simple_nic::RX_BUFFERS;
+    legal("rx_buffers", &keys.rx_buffers, u64::from(*buffers.start())..=u64::from(*buffers.end()))?;
     legal("ping_interval_ms", &keys.ping_interval_ms, 1..=60_000)?;
     if keys.exercise_bytes.span() != (0..0) {
         legal("exercise_bytes", &keys.exercise_bytes, 0..=*keys.bar_bytes.get_ref())?;

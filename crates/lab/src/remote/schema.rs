@@ -44,6 +44,10 @@ pub struct NettlpAdapter {
     /// Milliseconds from one echo request of a `station` to the next.
     #[schemars(with = "u32", range(min = 1, max = 60_000))]
     pub ping_interval_ms: Spanned<u32>,
+    /// Receive buffers that a `station` gives its NIC. NetTLP's own holds one, and does nothing else while it waits for room for a
+    /// second.
+    #[schemars(with = "u32", range(min = 1, max = 64))]
+    pub rx_buffers: Spanned<u32>,
     /// Bytes that `mmio` writes and reads back: no more than `bar_bytes`. Default: 4096, or all where there are less.
     #[schemars(with = "u32", range(min = 0, max = 134_217_728))]
     pub exercise_bytes: Spanned<u32>,
@@ -76,6 +80,7 @@ impl Default for NettlpAdapter {
             pings: 0,
             ping_bytes: unsaid(56),
             ping_interval_ms: unsaid(1000),
+            rx_buffers: unsaid(1),
             exercise_bytes: unsaid(4096),
         }
     }

@@ -37,6 +37,9 @@ const LOOK: Duration = Duration::from_ms(1);
 /// by default, whose owner may be slow.
 const MMIO_BLOCK: u32 = 32 << 10;
 
+/// Bytes of one read of the driver `mmio`: reads of 4 KiB have Length 0, which upstream's psmem takes for no data.
+const MMIO_READ: u32 = 512;
+
 /// How often device software has come; drivers start with the first time.
 pub(crate) type Arrivals = Rc<Cell<u32>>;
 
@@ -141,7 +144,7 @@ impl AdapterSlot {
                     NettlpDriver::None => Ok(()),
                     NettlpDriver::Mmio => {
                         let (bar, bytes) = (*keys.bar.get_ref(), *keys.exercise_bytes.get_ref());
-                        memory::driver_by_blocks(cpu, found, bar, bytes, MMIO_BLOCK).await
+                        memory::driver_by_blocks(cpu, found, bar, bytes, MMIO_BLOCK, MMIO_READ).await
                     }
                     NettlpDriver::Station => {
                         let (settings, arrivals) = (station_settings(&keys), slot.arrivals.clone());
@@ -161,6 +164,7 @@ fn station_settings(keys: &NettlpAdapter) -> StationSettings {
         pings: keys.pings,
         ping_bytes: *keys.ping_bytes.get_ref(),
         interval: Duration::from_ms(u64::from(*keys.ping_interval_ms.get_ref())),
+        rx_buffers: *keys.rx_buffers.get_ref(),
     }
 }
 

@@ -5,7 +5,8 @@
 //!
 //! | sent | taken for |
 //! |---|---|
-//! | a write of one DW with 1 to 3 bytes of data | a write of the enabled bytes that are there; where there are exactly as many bytes as are enabled, of those |
+//! | a write of 1 or 2 bytes with 3 bytes of data | a write of the last ones: padding stands in front, whatever the lanes |
+//! | another write of one DW with 1 to 3 bytes of data | a write of the enabled bytes that are there; where there are exactly as many bytes as are enabled, of those |
 //! | Length 1024 with the bit above the field set, which is Address Type 01b | Length 1024, untranslated |
 //! | a request across a 4 KiB boundary, without a hole there | two requests, the second in [`Incoming::rest`] |
 
@@ -92,6 +93,7 @@ fn short_write<'a>(bytes: &'a [u8], scratch: &'a mut [u8; 4]) -> Option<Incoming
     if m.op != MemoryOp::Write || m.span.length_dw() != 1 || digest.is_some() {
         return None;
     }
+    let came = &came[padding_of_short_write(m.span, came.len())..];
     let is_packed = m.span.is_contiguous() && m.span.byte_count() as usize == came.len();
     let lead = if is_packed { m.span.lead() as usize } else { 0 };
     *scratch = [0; 4];
@@ -99,6 +101,16 @@ fn short_write<'a>(bytes: &'a [u8], scratch: &'a mut [u8; 4]) -> Option<Incoming
     let lanes = (0xf >> (4 - came.len())) << lead;
     m.span = Span::in_dw(m.span.address(), m.span.first_be() & lanes);
     Some(Incoming { repr, prefixes, data: scratch, rest: None, is_mended: true, is_digest_wrong: false })
+}
+
+/// Bytes in front of the data of a write of one DW, of whose payload only `came` bytes came. LibTLP of upstream puts one there for
+/// each of the first three lanes that is not enabled: with First DW BE 0001b, 0010b and 0011b the payload has three bytes, of which
+/// the last are the data, and its place says nothing of the lanes.
+#[must_use]
+pub fn padding_of_short_write(span: Span, came: usize) -> usize {
+    let bytes = span.byte_count() as usize;
+    let is_padded = came == 3 && span.is_contiguous() && !span.is_zero_length();
+    if is_padded { came.saturating_sub(bytes) } else { 0 }
 }
 
 fn cut_at_4k(bytes: &[u8]) -> Option<Incoming<'_>> {
@@ -157,11 +169,15 @@ mod tests {
     #[test]
     fn a_write_with_bytes_missing_writes_what_came() {
         for (first_be, data, lanes, at) in [
-            // Three bytes, as LibTLP sends for one or two: lanes as they stand.
-            (0b0001, &[0xa, 0, 0][..], 0b0001, [0xa, 0, 0, 0]),
+            // Three bytes, as LibTLP sends for one or two: the data comes last, whatever its lanes.
+            (0b0001, &[0, 0, 0xa][..], 0b0001, [0xa, 0, 0, 0]),
+            (0b0010, &[0, 0, 0xa], 0b0010, [0, 0xa, 0, 0]),
+            (0b0011, &[0, 0xa, 0xb], 0b0011, [0xa, 0xb, 0, 0]),
+            (0b0100, &[0, 0, 0xa], 0b0100, [0, 0, 0xa, 0]),
             (0b0110, &[0, 0xa, 0xb], 0b0110, [0, 0xa, 0xb, 0]),
-            (0b1100, &[0, 0, 0xa], 0b0100, [0, 0, 0xa, 0]),
-            (0b1000, &[1, 2, 3], 0, [1, 2, 3, 0]),
+            // Of three and four enabled bytes the lanes are as they stand.
+            (0b1101, &[1, 2, 3], 0b0101, [1, 2, 3, 0]),
+            (0b1111, &[1, 2, 3], 0b0111, [1, 2, 3, 0]),
             // As many as are enabled: those.
             (0b1000, &[0xa], 0b1000, [0, 0, 0, 0xa]),
             (0b0110, &[0xa, 0xb], 0b0110, [0, 0xa, 0xb, 0]),

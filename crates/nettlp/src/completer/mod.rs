@@ -8,7 +8,7 @@
 //!
 //! | request | answer |
 //! |---|---|
-//! | MRd | CplD, cut at Max_Payload_Size and Read Completion Boundary (`PCIe 5.0 §2.3.1.1`) |
+//! | MRd | CplD, cut at Max_Payload_Size and Read Completion Boundary (`PCIe 5.0 §2.3.1.1`), none of 1024 DW ([`completion_piece`]) |
 //! | MRd beyond the memory | Cpl, UR; where the memory fails, CA |
 //! | MWr | none; what is poisoned, beyond the memory or read-only is dropped and counted |
 //! | IORd, IOWr, CfgRd, CfgWr, AtomicOps, MRdLk, DMWr, translation requests | Cpl (CplLk), UR |
@@ -21,10 +21,9 @@ mod incoming;
 mod tests;
 
 pub use image::{CHUNK, IMAGE_MAX, Image};
-pub use incoming::Incoming;
+pub use incoming::{Incoming, padding_of_short_write};
 
-use tlp::split::completion_piece;
-use tlp::{AddressType, Bdf, Body, Completion, MemoryOp, MemoryRequest, Mps, Rcb, Repr, Span, Status};
+use tlp::{AddressType, Bdf, Body, Completion, MemoryOp, MemoryRequest, Mps, Rcb, Repr, Span, Status, split};
 
 /// The most completions of one read: 4 KiB at the least Max_Payload_Size, and one for its alignment.
 pub const COMPLETIONS_MAX: usize = 4096 / 128 + 1;
@@ -302,6 +301,19 @@ fn store(span: Span, data: &[u8], memory: &mut impl Memory) -> Result<u32, Fault
         written += 1;
     }
     Ok(written)
+}
+
+/// Bytes of the next completion of a read, as [`split::completion_piece`], but at most 1023 DW: Length 0, which is 1024 DW, is no data to
+/// upstream's programs. Only a Max_Payload_Size of 4096 has any.
+#[must_use]
+pub fn completion_piece(address: u64, remaining: u32, mps: Mps, rcb: Rcb) -> u32 {
+    const MOST: u64 = 1023 * 4;
+    let piece = split::completion_piece(address, remaining, mps, rcb);
+    if (address & 3) + u64::from(piece) <= MOST {
+        return piece;
+    }
+    let cut = ((address & !3) + MOST) & !u64::from(rcb.bytes() - 1);
+    (cut - address) as u32
 }
 
 /// How many completions answer a read of `remaining` bytes from `address`.

@@ -76,12 +76,23 @@ fn completions_have_their_bytes() {
     let got = answers(&mut completer(256, 64), &read(Span::zero_length(0x1048)), &[], &mut image);
     assert_eq!(got.len(), 1);
     assert_eq!(got[0][..12], [0x4a, 0, 0, 1, 0x01, 0, 0, 1, 0x1a, 0, 7, 0x48]);
-    // 4096 bytes at 0x1000, whole: Length 0 and Byte Count 0 mean 1024 DW and 4096.
+    // 4096 bytes at 0x1000: Byte Count 0 means 4096. Length 0, which would mean 1024 DW, is no data to upstream's programs: 1008
+    // and 16. With a DW less there is one, of 1023 DW.
     let got =
         answers(&mut completer(4096, 64), &read(Span::covering(0x1000, 4096).unwrap()), &[], &mut image);
-    assert_eq!(got.len(), 1);
-    assert_eq!(got[0][..12], [0x4a, 0, 0, 0, 0x01, 0, 0, 0, 0x1a, 0, 7, 0]);
-    assert_eq!(got[0].len(), 12 + 4096);
+    let heads: Vec<(usize, &[u8])> = got.iter().map(|tlp| (tlp.len(), &tlp[..12])).collect();
+    let first = (12 + 4032, &[0x4a, 0, 3, 0xf0, 0x01, 0, 0, 0, 0x1a, 0, 7, 0][..]);
+    let last = (12 + 64, &[0x4a, 0, 0, 16, 0x01, 0, 0, 64, 0x1a, 0, 7, 0x40][..]);
+    assert_eq!(heads, [first, last]);
+    // Byte Counts of the completions.
+    for (address, bytes, counts) in
+        [(0x1004, 4092, &[4092][..]), (0x1001, 4092, &[4092, 61]), (0x1001, 4091, &[4091])]
+    {
+        let span = Span::covering(address, bytes).unwrap();
+        let got = answers(&mut completer(4096, 64), &read(span), &[], &mut image);
+        let found: Vec<u16> = got.iter().map(|tlp| u16::from_be_bytes([tlp[6] & 0xf, tlp[7]])).collect();
+        assert_eq!(found, counts, "{bytes} bytes at {address:#x}");
+    }
     // Beyond the memory: Cpl, UR, with the Byte Count of the whole.
     let mut refusing = completer(256, 64);
     let got = answers(&mut refusing, &read(Span::covering(0x1fff_fffd, 2).unwrap()), &[], &mut image);

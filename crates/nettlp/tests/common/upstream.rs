@@ -88,15 +88,20 @@ impl Nettlp {
         Ok(got)
     }
 
-    /// `dma_write`: whole DWs, from the lane of the first byte; one or two bytes travel in a payload of three.
+    /// `dma_write`: whole DWs, from the lane of the first byte; within one DW, a byte of padding for each of the first three lanes
+    /// that is not enabled, and then the data: one or two bytes travel in three.
     pub(crate) fn dma_write(&self, address: u64, data: &[u8]) -> usize {
         let mut bytes = self.header(true, address, data.len());
-        bytes.extend(vec![0; (address & 3) as usize]);
-        bytes.extend(data);
+        let first_be = bytes[13];
         let header = if address >= u64::from(u32::MAX) { 22 } else { 18 };
-        let whole =
-            if data.len() <= 2 && address & 3 == 0 { 3 } else { (bytes.len() - header).next_multiple_of(4) };
-        bytes.resize(header + whole, 0);
+        if first_be >> 4 == 0 && data.len() < 4 {
+            bytes.extend(vec![0; (!first_be & 7).count_ones() as usize]);
+            bytes.extend(data);
+        } else {
+            bytes.extend(vec![0; (address & 3) as usize]);
+            bytes.extend(data);
+            bytes.resize(header + (bytes.len() - header).next_multiple_of(4), 0);
+        }
         self.socket.send(&bytes).unwrap();
         data.len()
     }
