@@ -56,6 +56,7 @@ impl Path {
     fn open() -> Path {
         let options = AcceptorOptions {
             max_sessions: 1,
+            max_per_peer: 1,
             window: 64,
             longest: LONGEST,
             key: None,

@@ -46,6 +46,7 @@ struct Pair {
 fn open(key: Option<&Key>) -> Pair {
     let options = AcceptorOptions {
         max_sessions: 1,
+        max_per_peer: 1,
         window: 16,
         longest: 600,
         key: key.cloned(),

@@ -87,3 +87,37 @@ fn ping_both_ways_over_a_session() {
 fn ping_both_ways_over_upstreams_ports() {
     ping_both_ways("tagged");
 }
+
+/// The adapter goes and comes, twice; the NIC stays, and is set up anew.
+fn outlives_its_adapter(scheme: &str) {
+    let Some(nets) = Nets::new(&format!("again-{scheme}")) else { return };
+    let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("snic-again-{scheme}"));
+    fs::create_dir_all(&dir).unwrap();
+    let lab = path(&dir, "lab.toml");
+    fs::write(&lab, LAB).unwrap();
+    let args = ["nettlp", "adapter", &lab, "--listen", "10.0.0.1", "--allow", "10.0.0.2,all,rw", "--json"];
+    let start = || Running::start(riser_in(&nets.host, &args), "Ctrl-C");
+    let mut adapter = start();
+    let args = ["nettlp", "snic", "--remote", "10.0.0.1", "--local", "10.0.0.2", "--tap", "tap0", "--json"];
+    let nic = Running::start(riser_in(&nets.device, &[&args[..], &["--scheme", scheme]].concat()), "Ctrl-C");
+    for _ in 0..2 {
+        nets.ping_host(3, "0.05");
+        adapter.kill();
+        std::thread::sleep(std::time::Duration::from_secs(1));
+        adapter = start();
+    }
+    nets.ping_host(3, "0.05");
+    let nic = nic.interrupt_json();
+    assert_eq!((nic["session"].as_bool(), count(&nic, "came_back")), (Some(scheme == "session"), 2), "{nic}");
+    assert!(count(&nic, "rx_frames") >= 9 && count(&nic, "tx_frames") >= 9, "{nic}");
+}
+
+#[test]
+fn it_outlives_its_adapter_over_a_session() {
+    outlives_its_adapter("session");
+}
+
+#[test]
+fn it_outlives_its_adapter_over_upstreams_ports() {
+    outlives_its_adapter("tagged");
+}

@@ -80,6 +80,7 @@ fn peer() -> SocketAddr {
 fn open(key: Option<&Key>) -> (Session, Acceptor, usize) {
     let options = AcceptorOptions {
         max_sessions: 1,
+        max_per_peer: 1,
         window: WINDOW,
         longest: LONGEST,
         key: key.cloned(),

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Whom an adapter serves, where, and which way: a list of rules. Without a rule nobody is served; never asks a name server.
 //!
-//! A rule is written `PEER,WINDOW,DIRECTIONS`: an IPv4 or IPv6 address; `all` or `BASE+SIZE`; `r`, `w` or `rw`.
+//! A rule is written `PEER,WINDOW,DIRECTIONS`: an IPv4 or IPv6 address; `all`, `memory`, `cfg` or `BASE+SIZE`; `r`, `w` or `rw`.
+//! What writes configuration serves all peers at once: it turns DMA off for all. So it has an allowance of its own, `cfg`, which no
+//! window of addresses contains; `all` is every address, and `cfg`.
 //!
 //! ```
 //! use riser_nettlp::allow::{AllowList, Rule};
@@ -25,8 +27,12 @@ pub const MAX_RULES: usize = 1024;
 /// Addresses that a rule is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Window {
-    /// All of them.
+    /// All of them, and configuration.
     All,
+    /// All of them.
+    Memory,
+    /// None of them, but configuration space, and the adapter's own registers.
+    Configuration,
     /// `size` bytes from `base` on; their end is at most 2^64.
     Range {
         /// Address of the first byte.
@@ -66,7 +72,9 @@ pub enum AllowError {
     #[error("peer `{0}`: legal are IPv4 and IPv6 addresses")]
     Peer(String),
     /// No window.
-    #[error("window `{0}`: legal are `all` and BASE+SIZE within 64 bits, as in 0x40000000+256M")]
+    #[error(
+        "window `{0}`: legal are `all`, `memory`, `cfg` and BASE+SIZE within 64 bits, as in 0x40000000+256M"
+    )]
     Window(String),
     /// No directions.
     #[error("directions `{0}`: legal are r, w, rw")]
@@ -112,11 +120,33 @@ fn parse_number(text: &str) -> Option<u64> {
 }
 
 impl Window {
+    /// What it is called, where it is not written as addresses.
+    const fn word(&self) -> Option<&'static str> {
+        match self {
+            Window::All => Some("all"),
+            Window::Memory => Some("memory"),
+            Window::Configuration => Some("cfg"),
+            Window::Range { .. } => None,
+        }
+    }
+
+    /// Whether configuration belongs to it.
+    #[must_use]
+    pub const fn has_configuration(&self) -> bool {
+        matches!(self, Window::All | Window::Configuration)
+    }
+
+    /// Whether it has any address.
+    const fn has_addresses(&self) -> bool {
+        !matches!(self, Window::Configuration)
+    }
+
     /// Whether it holds all of `bytes` bytes from `address` on.
     #[must_use]
     pub const fn contains(&self, address: u64, bytes: u64) -> bool {
         match *self {
-            Window::All => true,
+            Window::All | Window::Memory => true,
+            Window::Configuration => false,
             Window::Range { base, size } => match address.checked_sub(base) {
                 Some(offset) => offset < size && bytes <= size - offset,
                 None => false,
@@ -129,8 +159,10 @@ impl FromStr for Window {
     type Err = AllowError;
 
     fn from_str(text: &str) -> Result<Window, AllowError> {
-        if text == "all" {
-            return Ok(Window::All);
+        for window in [Window::All, Window::Memory, Window::Configuration] {
+            if window.word() == Some(text) {
+                return Ok(window);
+            }
         }
         let wrong = || AllowError::Window(text.to_owned());
         let (base, size) = text.split_once('+').ok_or_else(wrong)?;
@@ -143,7 +175,7 @@ impl FromStr for Window {
 
 impl fmt::Display for Window {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Window::Range { base, size } = *self else { return f.write_str("all") };
+        let Window::Range { base, size } = *self else { return f.write_str(self.word().unwrap_or_default()) };
         let units = [(40, "T"), (30, "G"), (20, "M"), (10, "K"), (0, "")];
         let fits = |(shift, _): &&(u32, &str)| size.trailing_zeros() >= *shift;
         let (shift, unit) = units.iter().find(fits).unwrap_or(&units[4]);
@@ -268,16 +300,22 @@ impl AllowList {
         self.allows(peer, |window, directions| directions.write && window.contains(address, bytes))
     }
 
-    /// Whether the peer may write anywhere at all: what registers ask, which have no address in memory.
+    /// Whether the peer may write configuration space and the adapter's registers. Everybody who is served may read them.
     #[must_use]
-    pub fn is_writer(&self, peer: Peer) -> bool {
-        self.allows(peer, |_, directions| directions.write)
+    pub fn may_configure(&self, peer: Peer) -> bool {
+        self.allows(peer, |window, directions| directions.write && window.has_configuration())
     }
 
-    /// Whether the peer may read anywhere at all.
+    /// Whether the peer may write at some address.
+    #[must_use]
+    pub fn is_writer(&self, peer: Peer) -> bool {
+        self.allows(peer, |window, directions| directions.write && window.has_addresses())
+    }
+
+    /// Whether the peer may read at some address.
     #[must_use]
     pub fn is_reader(&self, peer: Peer) -> bool {
-        self.allows(peer, |_, directions| directions.read)
+        self.allows(peer, |window, directions| directions.read && window.has_addresses())
     }
 
     fn allows(&self, peer: Peer, does: impl Fn(&Window, &Directions) -> bool) -> bool {
@@ -294,6 +332,8 @@ mod tests {
     fn rules_are_read_and_printed() {
         for (text, printed) in [
             ("127.0.0.2,all,rw", "127.0.0.2,all,rw"),
+            ("127.0.0.2,memory,r", "127.0.0.2,memory,r"),
+            ("127.0.0.2,cfg,w", "127.0.0.2,cfg,w"),
             ("::1,0+4096,r", "::1,0x0+4K,r"),
             ("::ffff:10.0.0.1,0x40000000+256m,w", "10.0.0.1,0x40000000+256M,w"),
             ("10.0.0.1,4096+3G,rw", "10.0.0.1,0x1000+3G,rw"),
@@ -313,6 +353,7 @@ mod tests {
             ("127.0.0.2,all,rw,r", AllowError::Parts(owned("127.0.0.2,all,rw,r"))),
             ("localhost,all,r", AllowError::Peer(owned("localhost"))),
             ("127.0.0.2,All,r", AllowError::Window(owned("All"))),
+            ("127.0.0.2,cfg+4,r", AllowError::Window(owned("cfg+4"))),
             ("127.0.0.2,0+0,r", AllowError::Window(owned("0+0"))),
             ("127.0.0.2,0xffffffffffffffff+2,r", AllowError::Window(owned("0xffffffffffffffff+2"))),
             ("127.0.0.2,0x0,r", AllowError::Window(owned("0x0"))),

@@ -388,3 +388,30 @@ fn what_the_kernel_drops_for_want_of_room_is_counted() {
     assert!(sockets.overflowed() > 0);
     assert_eq!(received + sockets.overflowed(), sent + 71);
 }
+
+/// One peer that keeps all the sessions that it gets, and moves nothing, leaves places to others; with a key there is no other way.
+#[test]
+fn a_peer_with_many_idle_sessions_locks_nobody_out() {
+    let (there, greedy, other) = (ip(60, 1), ip(60, 2), ip(60, 3));
+    let key = Key::from_hex(&"07".repeat(32)).unwrap();
+    let adapter = Echo::start(&AdapterOptions { key: Some(key.clone()), ..only_sessions(there) });
+    let open = |local| {
+        let options = SessionConnectOptions::new(there, Some(local));
+        SessionCarrier::connect(&SessionConnectOptions { key: Some(key.clone()), ..options })
+    };
+    let (mut idle, mut refused) = (Vec::new(), 0);
+    for _ in 0..64 {
+        match open(greedy) {
+            Ok(mut carrier) => {
+                exchange(&mut carrier, 1);
+                idle.push(carrier);
+            }
+            Err(OpenError::Refused { .. }) => refused += 1,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert_eq!((idle.len(), refused), (16, 48));
+    exchange(&mut open(other).unwrap(), 100);
+    drop(idle);
+    assert_eq!(adapter.stop().refused, 48);
+}

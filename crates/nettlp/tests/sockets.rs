@@ -4,7 +4,7 @@
 use capture::encap::{Origin, PORT_CONFIG, PortScheme};
 use riser_nettlp::carrier::{Carrier, SendError, Wait};
 use riser_nettlp::net::{AdapterOptions, AdapterSockets, OpenError, TaggedCarrier, TaggedOptions};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use tlp::{Duration, Tag};
 
 /// Long enough for every machine; reached only where a test fails.
@@ -107,4 +107,36 @@ fn ipv6_works_alike() {
     assert_eq!(echo(&mut adapter), [0x33f0]);
     let mut answer = [0; 64];
     assert_eq!(peer.recv_from(&mut answer).unwrap(), (18, (localhost, 0x33f0).into()));
+}
+
+/// One socket gives a datagram in every turn; another has had one all the time.
+#[test]
+fn a_hot_port_starves_no_other() {
+    for (n, wait) in
+        [Wait::AtMost(Duration::from_ms(1)), Wait::Busy(Duration::from_ms(1))].into_iter().enumerate()
+    {
+        let (there, here) = (ip(70, 2 * n as u8 + 1), ip(70, 2 * n as u8 + 2));
+        #[expect(clippy::reversed_empty_ranges, reason = "it has no requests of its own")]
+        let options = TaggedOptions { local: Some(here), host: true, ..TaggedOptions::new(there, 1..=0) };
+        let mut carrier = TaggedCarrier::connect(&options).unwrap();
+        let host = [0x4000, 0x4001].map(|port| {
+            let socket = UdpSocket::bind((there, port)).unwrap();
+            socket.connect((here, port)).unwrap();
+            socket
+        });
+        // NetTLP header and MRd of one DW, the tag in its seventh byte.
+        let ask = |tag: u8| {
+            let read = [0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, tag, 0xf, 0, 0, 0, 0];
+            host[usize::from(tag)].send(&read).unwrap();
+        };
+        let mut turn = |carrier: &mut TaggedCarrier| {
+            let mut cold = false;
+            ask(0);
+            carrier.receive(wait, |arrival| cold |= arrival.tlp[6] == 1).unwrap();
+            cold
+        };
+        assert!(!turn(&mut carrier));
+        ask(1);
+        assert!((0..20).any(|_| turn(&mut carrier)), "{wait:?}: one port starves the other");
+    }
 }

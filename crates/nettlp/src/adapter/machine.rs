@@ -261,7 +261,7 @@ impl<B: Backend> Adapter<B> {
                 answer(way, &ConfigMessage { data, ..message }.emit(), out)?;
                 Ok(CONFIG_READS)
             }
-            ConfigCommand::Write if !self.settings.allow.is_writer(peer) => Err(REFUSED_REGISTER_WRITES),
+            ConfigCommand::Write if !self.settings.allow.may_configure(peer) => Err(REFUSED_REGISTER_WRITES),
             ConfigCommand::Write => {
                 self.backend.config_write(now, message.register_dw, message.byte_enables, message.data);
                 Ok(CONFIG_WRITES)
@@ -277,7 +277,7 @@ impl<B: Backend> Adapter<B> {
                 answer(way, &RegisterMessage { data, ..message }.emit(), out)?;
                 Ok(REGISTER_READS)
             }
-            RegisterOpcode::Write if !self.settings.allow.is_writer(peer) => Err(REFUSED_REGISTER_WRITES),
+            RegisterOpcode::Write if !self.settings.allow.may_configure(peer) => Err(REFUSED_REGISTER_WRITES),
             RegisterOpcode::Write => {
                 self.backend.register_write(message.register_dw, message.data);
                 Ok(REGISTER_WRITES)

@@ -9,7 +9,7 @@ use super::peers::{Sessions, Settled};
 use super::queue::SendQueue;
 use super::session::{GATHERED_CALLS, random, window};
 use super::socket::{self, Clock, OpenError, Port, SPIN, Spin};
-use super::tagged::{epoll_timeout, nothing_is_zero, watch};
+use super::tagged::{HOT_BATCHES, epoll_timeout, nothing_is_zero, watch};
 use super::{MAX_TLP_BYTES, SocketCounters};
 use crate::carrier::{SendError, Wait};
 use crate::stream::{Accepted, AcceptorCounters, AcceptorOptions, Session};
@@ -80,8 +80,10 @@ impl Outbox {
     }
 }
 
-/// Batches from sockets that gave something last time before all sockets are looked at.
-const HOT_BATCHES: u32 = 8;
+/// Datagrams of a turn up to which they are taken for those of clients that wait for one answer each.
+const FEW: usize = 8;
+/// How often one socket is asked before all are, while the adapter waits for the next datagram of a single client.
+const LOOK_EVERY: u32 = 4;
 /// Batches from one socket between two questions for its count of drops.
 const DROPS_EVERY: u32 = 64;
 
@@ -113,8 +115,12 @@ pub struct AdapterSockets {
     /// Those of the time before.
     hot_before: Vec<usize>,
     hot_batches: u32,
-    /// Whether the last batch was a single datagram: one request at a time, it seems.
-    single: bool,
+    /// Whether the last turn brought few datagrams: clients with one request at a time, it seems.
+    few: bool,
+    /// Whether sockets are asked for one datagram each, in this turn.
+    alone: bool,
+    /// Most datagrams that one call has brought in this turn.
+    most_of_one: usize,
     spin: Spin,
     clock: Clock,
     counters: SocketCounters,
@@ -157,7 +163,9 @@ impl AdapterSockets {
             hot: Vec::with_capacity(BATCH),
             hot_before: Vec::with_capacity(BATCH),
             hot_batches: 0,
-            single: false,
+            few: false,
+            alone: false,
+            most_of_one: 0,
             spin: Spin::default(),
             watched: vec![Watched::default(); ports.len()],
             ports,
@@ -277,50 +285,58 @@ impl AdapterSockets {
         most: Duration,
         take: &mut impl FnMut(&mut Outbox, u16, SocketAddr, &[u8]) -> bool,
     ) -> io::Result<usize> {
-        let taken = match (self.hot_batches < HOT_BATCHES, self.single) {
-            (false, _) => 0,
-            (true, true) => self.poll_spinning(most, take)?,
-            (true, false) => self.poll_hot(take),
+        let all = self.hot_batches >= HOT_BATCHES;
+        (self.alone, self.most_of_one) = (self.few && !all, 0);
+        let taken = match (self.few, all) {
+            (true, _) => self.poll_spinning(most, all, take)?,
+            (false, false) => self.poll_hot(take),
+            (false, true) => 0,
         };
         if taken > 0 {
-            self.hot_batches += 1;
-            self.single = taken == 1;
+            self.hot_batches = if all { 0 } else { self.hot_batches + 1 };
+            self.few = taken <= FEW && self.most_of_one <= 1;
             return Ok(taken);
         }
-        self.hot_batches = 0;
+        (self.hot_batches, self.alone) = (0, false);
         self.hot.clear();
         let taken = self.poll_ready(most, take)?;
-        self.single = taken == 1;
+        self.few = taken <= FEW && self.most_of_one <= 1;
         Ok(taken)
     }
 
-    /// Asks again and again for a while, where that was worth it before: first the sockets that gave something last time,
-    /// then all, since upstream's clients may take another port for each tag.
+    /// Asks again and again for a while, where that was worth it before: the socket that gave something last time, where it
+    /// was one, and all, since upstream's clients have a port for each tag; with `all`, no socket before others.
     fn poll_spinning(
         &mut self,
         most: Duration,
+        all: bool,
         take: &mut impl FnMut(&mut Outbox, u16, SocketAddr, &[u8]) -> bool,
     ) -> io::Result<usize> {
         if most == Duration::ZERO || !self.spin.is_due() {
             return Ok(0);
         }
         let until = self.clock.now() + SPIN.min(most);
-        loop {
-            let mut taken = self.poll_hot(take);
-            if taken == 0 {
-                std::mem::swap(&mut self.hot, &mut self.hot_before);
-                let hot = self.hot.len();
-                taken = self.poll_ready(Duration::ZERO, take)?;
-                // What gave something now takes the place of what did not.
-                self.hot.drain(..if taken > 0 { hot } else { 0 });
+        let before = self.hot.len();
+        let alone = before == 1 && !all;
+        for turn in 1_u32.. {
+            // Whoever is waited for may have no other core than this one. Of several, one may be ready.
+            if alone || turn > 1 {
+                std::thread::yield_now();
             }
-            if taken > 0 || self.clock.now() >= until {
-                self.spin.learn(taken > 0);
+            let mut taken = if alone { self.drain(self.hot[0], take) } else { 0 };
+            if taken == 0 && (!alone || turn % LOOK_EVERY == 0) {
+                taken = self.poll_ready(Duration::ZERO, take)?;
+            }
+            let is_over = self.clock.now() >= until;
+            if taken > 0 || is_over {
+                // What comes when others have had the core for long is not worth the wait.
+                self.spin.learn(taken > 0 && !is_over);
+                // What gave something now takes the place of what did before.
+                self.hot.drain(..if taken > 0 { before } else { 0 });
                 return Ok(taken);
             }
-            // Where there are fewer cores than work, the other end may wait for this one.
-            std::thread::yield_now();
         }
+        Ok(0)
     }
 
     fn poll_hot(&mut self, take: &mut impl FnMut(&mut Outbox, u16, SocketAddr, &[u8]) -> bool) -> usize {
@@ -365,9 +381,8 @@ impl AdapterSockets {
         take: &mut impl FnMut(&mut Outbox, u16, SocketAddr, &[u8]) -> bool,
     ) -> usize {
         if self.outbox.queue.is_half_full() {
-            // What is read next must find room for its answers. What the kernel would not send is counted.
-            let (queue, segmentation) = (&mut self.outbox.queue, &mut self.segmentation);
-            let _ = batch::flush(queue, &self.ports, segmentation, &mut self.counters);
+            // What is read next must find room for its answers.
+            self.flush_queue();
         }
         let calls = if self.ports[index].number == PORT_SESSION { GATHERED_CALLS } else { 1 };
         let mut count = 0;
@@ -380,8 +395,16 @@ impl AdapterSockets {
         }
         if count > 0 {
             self.hot.push(index);
+            // Datagrams of different ports leave one by one in any case: no answer waits for what another port has.
+            self.flush_queue();
         }
         count
+    }
+
+    /// Sends what waits for ports. What the kernel would not send is counted.
+    fn flush_queue(&mut self) {
+        let (queue, segmentation) = (&mut self.outbox.queue, &mut self.segmentation);
+        let _ = batch::flush(queue, &self.ports, segmentation, &mut self.counters);
     }
 
     /// One call of the kernel; says how many datagrams came with it.
@@ -396,11 +419,14 @@ impl AdapterSockets {
         let of_session = self.ports[index].number == PORT_SESSION;
         let received = if (of_session && self.coalesced) || asks {
             self.receive_one(index, take)
+        } else if self.alone && !of_session {
+            self.receive_alone(index, take)
         } else {
             self.receive_many(index, take)
         };
         // An error of a socket that is not connected belongs to a datagram sent before; nothing is left to do about it.
         let count = nothing_is_zero(received).unwrap_or(0);
+        self.most_of_one = self.most_of_one.max(count);
         if count > 0 {
             self.counters.receive_calls += 1;
             self.counters.received_datagrams += count as u64;
@@ -427,6 +453,20 @@ impl AdapterSockets {
         }
         self.counters.malformed_datagrams += batch.malformed;
         Ok(run.count)
+    }
+
+    /// One call for one datagram.
+    fn receive_alone(
+        &mut self,
+        index: usize,
+        take: &mut impl FnMut(&mut Outbox, u16, SocketAddr, &[u8]) -> bool,
+    ) -> io::Result<usize> {
+        let port = &self.ports[index];
+        let (from, datagram) = self.buffers.receive_alone(&port.socket, MsgFlags::MSG_DONTWAIT)?;
+        let mut batch = Batch::new(index, port.number, &mut self.outbox, &mut self.scratch, self.clock);
+        batch.datagram(from, datagram, take);
+        self.counters.malformed_datagrams += batch.malformed;
+        Ok(1)
     }
 
     /// One call for up to a batch of datagrams.
@@ -587,6 +627,7 @@ fn offer(
 fn sessions(options: &AdapterOptions, socket: &UdpSocket) -> Result<Sessions, OpenError> {
     let acceptor = AcceptorOptions {
         max_sessions: options.max_sessions,
+        max_per_peer: options.max_sessions_per_peer,
         window: window(socket, options.window),
         longest: MAX_DATAGRAM_BYTES as u16,
         key: options.key.clone(),

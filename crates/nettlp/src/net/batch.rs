@@ -87,6 +87,18 @@ impl Buffers {
         Ok((received, &self.bytes[..received.len]))
     }
 
+    /// Receives one datagram, and asks for nothing else: the least work where no more are expected.
+    pub(super) fn receive_alone(
+        &mut self,
+        socket: &UdpSocket,
+        flags: MsgFlags,
+    ) -> io::Result<(Option<SocketAddr>, &[u8])> {
+        let mut slices = [IoSliceMut::new(&mut self.bytes[..SLOT_BYTES])];
+        let message = recvmsg::<SockaddrStorage>(socket.as_raw_fd(), &mut slices, None, flags)?;
+        let (from, len) = (message.address.as_ref().and_then(socket_address), message.bytes);
+        Ok((from, &self.bytes[..len]))
+    }
+
     /// Receives what waits, at most [`BATCH`] datagrams, without waiting and without control messages; a datagram that is
     /// too long has [`MAX_DATAGRAM_BYTES`] `+ 1`. Zero where there is nothing.
     pub(super) fn receive_many(

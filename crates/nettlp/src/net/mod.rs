@@ -31,7 +31,7 @@ pub use any::{AnyCarrier, ConnectOptions, connect};
 pub use ask::{AskOptions, AskSocket};
 pub use ceiling::{Ceiling, ceiling};
 pub use filter::{Network, ParseNetworkError};
-pub use options::AdapterOptions;
+pub use options::{AdapterOptions, default_threads};
 pub use serve::serve;
 pub use session::{SessionCarrier, SessionConnectOptions};
 pub use socket::{Clock, OpenError};

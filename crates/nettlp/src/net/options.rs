@@ -31,6 +31,8 @@ pub struct AdapterOptions {
     pub share: (u16, u16),
     /// Most sessions at a time.
     pub max_sessions: usize,
+    /// Most sessions of one peer, all its ports together.
+    pub max_sessions_per_peer: usize,
     /// Demands that sessions are authenticated with this key. Upstream's ports are not sealed by it: who wants no others
     /// leaves them closed.
     pub key: Option<Key>,
@@ -40,6 +42,13 @@ pub struct AdapterOptions {
     pub offload: bool,
     /// Peers whose datagrams the kernel lets through; what others send takes no buffer space. Empty: everybody's.
     pub peers: Vec<Network>,
+}
+
+/// Threads that an adapter with memory has where nobody says how many: one for each core, at most eight. Clients that wait for one
+/// answer for each tag are then served side by side; who has a session is served by one of them.
+#[must_use]
+pub fn default_threads() -> u16 {
+    std::thread::available_parallelism().map_or(1, |cores| cores.get().min(8) as u16)
 }
 
 impl AdapterOptions {
@@ -56,6 +65,7 @@ impl AdapterOptions {
             sessions: true,
             share: (0, 1),
             max_sessions: 64,
+            max_sessions_per_peer: 16,
             key: None,
             window: None,
             offload: true,

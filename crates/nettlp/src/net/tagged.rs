@@ -15,6 +15,9 @@ use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, BorrowedFd};
 use tlp::Tag;
 
+/// Batches from sockets that gave something last time before all sockets are looked at: none starves for a hot one.
+pub(super) const HOT_BATCHES: u32 = 8;
+
 /// Where a [`TaggedCarrier`] leads.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TaggedOptions {
@@ -55,6 +58,8 @@ pub struct TaggedCarrier {
     segmentation: Segmentation,
     /// The socket that gave something, or sent something, last.
     hot: usize,
+    /// Batches that it has given since all were looked at.
+    hot_batches: u32,
     /// Whether that was a single datagram: one request at a time, it seems.
     single: bool,
     spin: Spin,
@@ -93,6 +98,7 @@ impl TaggedCarrier {
             buffers: Buffers::new(),
             queue: SendQueue::new(),
             hot: 0,
+            hot_batches: 0,
             single: false,
             spin: Spin::default(),
             timeout: None,
@@ -225,9 +231,8 @@ impl TaggedCarrier {
     ) -> io::Result<usize> {
         if self.single && most > tlp::Duration::ZERO && self.spin.is_due() {
             let end = self.clock.now() + SPIN.min(most);
-            let hot = self.hot;
             loop {
-                let taken = nothing_is_zero(self.drain(hot, MsgFlags::MSG_DONTWAIT, take))?;
+                let taken = self.receive_now(take)?;
                 if taken > 0 || self.clock.now() >= end {
                     self.spin.learn(taken > 0);
                     if taken > 0 {
@@ -242,8 +247,21 @@ impl TaggedCarrier {
         if self.poll.is_some() { self.receive_any(most, take) } else { self.receive_alone(most, take) }
     }
 
+    /// What has come: first at the socket that gave something last, but for its turns, then at all.
+    fn receive_now(&mut self, take: &mut impl FnMut(Arrival<'_>)) -> io::Result<usize> {
+        if self.poll.is_none() || self.hot_batches < HOT_BATCHES {
+            let taken = nothing_is_zero(self.drain(self.hot, MsgFlags::MSG_DONTWAIT, take))?;
+            if taken > 0 || self.poll.is_none() {
+                self.hot_batches += 1;
+                return Ok(taken);
+            }
+        }
+        nothing_is_zero(self.receive_any(tlp::Duration::ZERO, take))
+    }
+
     /// One `epoll_wait`, and what is ready then.
     fn receive_any(&mut self, wait: tlp::Duration, take: &mut impl FnMut(Arrival<'_>)) -> io::Result<usize> {
+        self.hot_batches = 0;
         let mut events = [EpollEvent::empty(); BATCH];
         let Some(poll) = &self.poll else { return Ok(0) };
         let ready = poll.wait(&mut events, epoll_timeout(wait))?;
@@ -257,11 +275,7 @@ impl TaggedCarrier {
     fn receive_busy(&mut self, wait: tlp::Duration, take: &mut impl FnMut(Arrival<'_>)) -> io::Result<usize> {
         let end = self.clock.now() + wait;
         loop {
-            let hot = self.hot;
-            let mut taken = nothing_is_zero(self.drain(hot, MsgFlags::MSG_DONTWAIT, take))?;
-            if taken == 0 && self.poll.is_some() {
-                taken = nothing_is_zero(self.receive_any(tlp::Duration::ZERO, take))?;
-            }
+            let taken = self.receive_now(take)?;
             if taken > 0 || self.clock.now() >= end {
                 return Ok(taken);
             }

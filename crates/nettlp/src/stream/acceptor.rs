@@ -14,7 +14,7 @@ use crate::auth::{self, Key, Seal};
 use capture::encap::NETTLP_LEN;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use tlp::{Duration, Time};
 
 /// Sessions that have been asked for and not confirmed.
@@ -25,14 +25,16 @@ const OPENING_TIME: Duration = Duration::from_ms(5_000);
 const MAX_RESETS: u32 = 100;
 /// Time in which Resets are counted.
 const RESET_PERIOD: Duration = Duration::from_ms(100);
-/// Silence after which a session may lose its place to a new one.
-pub(super) const STALE: Duration = Duration::from_ms(10_000);
+/// Time without a TLP after which a session may lose its place to a new one.
+pub(super) const IDLE: Duration = Duration::from_ms(10_000);
 
 /// How an adapter gives out sessions.
 #[derive(Clone, Debug)]
 pub struct AcceptorOptions {
     /// Most sessions at a time.
     pub max_sessions: usize,
+    /// Most sessions of one peer, which is an IP address.
+    pub max_per_peer: usize,
     /// TLPs that each peer may send ahead, at most [`MAX_WINDOW`].
     pub window: u16,
     /// Bytes of the longest datagram taken.
@@ -52,7 +54,7 @@ pub struct AcceptorCounters {
     pub closed: u64,
     /// Sessions that failed: silence, mostly.
     pub failed: u64,
-    /// Sessions that gave their place to others after a long silence.
+    /// Idle sessions that gave their place to others.
     pub displaced: u64,
     /// Hellos refused.
     pub refused: u64,
@@ -269,10 +271,7 @@ impl Acceptor {
                 (message, Some(seal))
             }
         };
-        if self.find(from).is_none() && self.len() >= self.options.max_sessions && self.stalest(now).is_none()
-        {
-            return Err(Refusal::Full);
-        }
+        self.place(now, from)?;
         let id = (self.random)();
         let ours = Offer { window: self.options.window, longest: self.options.longest, ..offer };
         let answer = RecordBytes::new(0, id, &Record::HelloAck { nonce, offer: ours, noise: &message });
@@ -284,12 +283,8 @@ impl Acceptor {
         let number = record::number(datagram).filter(|number| number & record::CONTROL_BIT != 0)?;
         let place = self.opening.iter().position(|o| o.from == from && o.confirms(number, datagram))?;
         let opening = self.opening.remove(place)?;
-        if let Some(old) = self.find(from) {
+        if let Some(old) = self.place(now, from).ok()? {
             self.remove(old);
-            self.counters.displaced += 1;
-        } else if self.len() >= self.options.max_sessions {
-            let stalest = self.stalest(now)?;
-            self.remove(stalest);
             self.counters.displaced += 1;
         }
         self.counters.opened += 1;
@@ -316,12 +311,34 @@ impl Acceptor {
         index
     }
 
-    /// The session that may be given up for a new one.
-    fn stalest(&self, now: Time) -> Option<usize> {
-        let heard = |peer: &Option<Peer>| peer.as_ref().map(|peer| peer.session.heard());
-        let oldest =
-            self.peers.iter().enumerate().filter_map(|(index, peer)| Some((heard(peer)?, index))).min()?;
-        (now.since(oldest.0) >= STALE).then_some(oldest.1)
+    /// The session that a new one of this peer takes the place of; none where there are free places.
+    fn place(&self, now: Time, from: SocketAddr) -> Result<Option<usize>, Refusal> {
+        if let Some(own) = self.find(from) {
+            return Ok(Some(own));
+        }
+        let gives_way = if self.sessions_of(from.ip()) >= self.options.max_per_peer {
+            self.idlest(now, |peer| peer.address.ip() == from.ip())
+        } else if self.len() >= self.options.max_sessions {
+            self.idlest(now, |_| true)
+        } else {
+            return Ok(None);
+        };
+        gives_way.map(Some).ok_or(Refusal::Full)
+    }
+
+    fn sessions_of(&self, ip: IpAddr) -> usize {
+        self.by_address.keys().filter(|address| address.ip() == ip).count()
+    }
+
+    /// Of those that are idle, the session that gives way: one of the peer that has the most, and of these the one without
+    /// a TLP for longest.
+    fn idlest(&self, now: Time, of: impl Fn(&Peer) -> bool) -> Option<usize> {
+        let all = self.peers.iter().enumerate().filter_map(|(index, peer)| Some((index, peer.as_ref()?)));
+        let idle = all.filter(|(_, peer)| of(peer) && now.since(peer.session.moved()) >= IDLE);
+        let order = |(_, peer): &(usize, &Peer)| {
+            (std::cmp::Reverse(self.sessions_of(peer.address.ip())), peer.session.moved())
+        };
+        idle.min_by_key(order).map(|(index, _)| index)
     }
 
     /// Forgets a session where it has failed or ended, and nothing of it waits for its consumer; gives its peer.

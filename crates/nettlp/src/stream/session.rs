@@ -85,6 +85,8 @@ pub struct Session {
     timer: Option<Time>,
     timeouts: u32,
     heard: Time,
+    /// When a TLP last came or left.
+    moved: Time,
     failure: Option<SessionError>,
     counters: SessionCounters,
 }
@@ -166,6 +168,7 @@ impl Session {
             timer: None,
             timeouts: 0,
             heard: now,
+            moved: now,
             failure: None,
             counters: SessionCounters::default(),
         };
@@ -194,10 +197,10 @@ impl Session {
         SessionCounters { retransmitted: self.transmit.retransmits, ..self.counters }
     }
 
-    /// When something was last heard of the peer.
+    /// When a TLP last came or left; what keeps a session alive is none.
     #[must_use]
-    pub const fn heard(&self) -> Time {
-        self.heard
+    pub const fn moved(&self) -> Time {
+        self.moved
     }
 
     /// Bytes of the longest TLP.
@@ -357,7 +360,7 @@ impl Session {
             self.counters.malformed += 1;
             return None;
         }
-        (self.heard, self.confirm) = (now, Confirm::Done);
+        (self.heard, self.moved, self.confirm) = (now, now, Confirm::Done);
         match self.receive.accept(now, number, datagram) {
             Verdict::Deliver => {
                 self.counters.received_tlps += 1;
@@ -464,6 +467,7 @@ impl Session {
             return Some(self.write(&Record::Confirm));
         }
         if self.transmit.has_due() {
+            self.moved = now;
             self.arm(now);
             return self.transmit.poll(now, most, most_bytes);
         }

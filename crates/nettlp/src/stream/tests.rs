@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Two ends over a bad network, in virtual time. Deterministic: one seed replays all.
 
-use super::acceptor::STALE;
+use super::acceptor::IDLE;
 use super::*;
 use crate::auth::Key;
 use crate::carrier::SendError;
@@ -81,7 +81,14 @@ fn address() -> SocketAddr {
 }
 
 fn options() -> AcceptorOptions {
-    AcceptorOptions { max_sessions: 2, window: 64, longest: 600, key: None, manual_release: false }
+    AcceptorOptions {
+        max_sessions: 2,
+        max_per_peer: 2,
+        window: 64,
+        longest: 600,
+        key: None,
+        manual_release: false,
+    }
 }
 
 fn acceptor(options: AcceptorOptions) -> Acceptor {
@@ -543,7 +550,7 @@ fn open(acceptor: &mut Acceptor, now: Time, from: SocketAddr, nonce: u64) -> Res
 }
 
 #[test]
-fn places_are_few_and_only_long_silence_loses_one() {
+fn places_are_few_and_only_idle_sessions_give_theirs() {
     let mut acceptor = acceptor(options());
     let peer = |port| SocketAddr::from(([127, 0, 0, 2], port));
     for port in [1, 2] {
@@ -551,9 +558,47 @@ fn places_are_few_and_only_long_silence_loses_one() {
     }
     let full = open(&mut acceptor, Time::ZERO, peer(3), 3).unwrap_err();
     assert_eq!(full, ConnectError::Refused(record::Refusal::Full));
-    open(&mut acceptor, Time::ZERO + STALE, peer(3), 3).unwrap();
-    assert_eq!((acceptor.len(), acceptor.find(peer(1))), (2, None), "the one that was silent longest");
+    open(&mut acceptor, Time::ZERO + IDLE, peer(3), 3).unwrap();
+    assert_eq!((acceptor.len(), acceptor.find(peer(1))), (2, None), "the one that was idle longest");
     assert_eq!(acceptor.counters().displaced, 1);
+}
+
+/// Sessions that are kept alive and move nothing are idle; a TLP either way keeps a place.
+#[test]
+fn one_peer_leaves_places_to_others() {
+    let mut acceptor = acceptor(AcceptorOptions { max_sessions: 6, max_per_peer: 4, ..options() });
+    let peer = |host, port| SocketAddr::from(([10, 0, 0, host], port));
+    let mut first = open(&mut acceptor, Time::ZERO, peer(1, 1), 1).unwrap();
+    for port in 2..=4 {
+        open(&mut acceptor, Time::ZERO, peer(1, port), u64::from(port)).unwrap();
+    }
+    let full = open(&mut acceptor, Time::ZERO, peer(1, 5), 5).unwrap_err();
+    assert_eq!(full, ConnectError::Refused(record::Refusal::Full), "as many as one peer may have");
+    for host in [2, 3] {
+        open(&mut acceptor, Time::ZERO, peer(host, 1), 100 + u64::from(host)).unwrap();
+    }
+    let full = open(&mut acceptor, Time::ZERO, peer(4, 1), 104).unwrap_err();
+    assert_eq!(full, ConnectError::Refused(record::Refusal::Full), "as many as there are places");
+    // One of the first peer's moves a TLP; the others give way, before those of peers that have fewer.
+    let later = Time::ZERO + IDLE;
+    first.send(20, |tlp| tlp.fill(0)).unwrap();
+    let index = acceptor.find(peer(1, 1)).unwrap();
+    let mut came = 0;
+    // Its Confirm once more, and the TLP.
+    while let Some(run) = first.poll_transmit(later, 1, 100) {
+        let datagram = run.bytes.to_vec();
+        let session = acceptor.session(index).unwrap().1;
+        came += u32::from(session.handle(later, &datagram, &mut Vec::new()).is_some());
+    }
+    assert_eq!(came, 1);
+    for host in [4, 5, 6] {
+        open(&mut acceptor, later, peer(host, 1), 100 + u64::from(host)).unwrap();
+    }
+    let left: Vec<u16> = (1..=4).filter(|port| acceptor.find(peer(1, *port)).is_some()).collect();
+    assert_eq!((left, acceptor.len(), acceptor.counters().displaced), (vec![1], 6, 3));
+    // And a peer with all its places gives one of its own.
+    open(&mut acceptor, later + IDLE, peer(2, 2), 202).unwrap();
+    assert_eq!(acceptor.len(), 6);
 }
 
 #[test]

@@ -13,10 +13,11 @@ use nettlp::snic::Snic;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use std::io::ErrorKind;
 use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tlp::Duration;
 use tun_rs::{DeviceBuilder, Layer, SyncDevice};
@@ -29,10 +30,11 @@ Examples:
 In place of NetTLP's simple_nic. The other end is an adapter whose host has a driver of the simple NIC: a real one, or \
 `riser nettlp adapter` with a lab such as labs/nettlp/station.toml, whose host is then a station on the tap's network.
 The tap interface is made where it is not there, which takes root or CAP_NET_ADMIN, and goes with the command then. \
+An adapter that goes is waited for; when one is there again, the NIC begins anew, and the driver is told of it as at first. \
 Ctrl-C ends it. --json prints one object: session (false: a port per tag), from_wire, from_wire_lost, to_wire, to_wire_lost,
   tx_frames, rx_frames, refused_doorbells, refused_descriptors, no_buffer, lost_frames, dma_errors, interrupts, \
   lost_interrupts, received_tlps, sent_tlps, malformed, not_carried; over ports of upstream's also reads_asked_again, \
-  reads_timed_out, late_completions.";
+  reads_timed_out, late_completions; and came_back, how often the adapter did.";
 
 /// Be the simple NIC of a remote host, with a tap interface for its cable
 #[derive(clap::Args)]
@@ -53,26 +55,45 @@ pub(crate) struct Args {
 #[derive(Serialize)]
 struct Report {
     session: bool,
-    from_wire: u64,
-    from_wire_lost: u64,
-    to_wire: u64,
-    to_wire_lost: u64,
-    tx_frames: u64,
-    rx_frames: u64,
-    refused_doorbells: u64,
-    refused_descriptors: u64,
-    no_buffer: u64,
-    lost_frames: u64,
-    dma_errors: u64,
-    interrupts: u64,
-    lost_interrupts: u64,
-    received_tlps: u64,
-    sent_tlps: u64,
-    malformed: u64,
-    not_carried: u64,
-    reads_asked_again: u64,
-    reads_timed_out: u64,
-    late_completions: u64,
+    #[serde(flatten, serialize_with = "rows")]
+    counts: Counts,
+}
+
+fn rows<S: Serializer>(counts: &Counts, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(counts.rows())
+}
+
+device::counters! {
+    /// What NICs have seen, one for each time that the adapter came.
+    pub struct Counts {
+        /// Frames from the tap, and those lost because too many waited.
+        from_wire,
+        from_wire_lost,
+        /// Frames to the tap, and those lost because too many waited.
+        to_wire,
+        to_wire_lost,
+        /// What the NIC counts.
+        tx_frames,
+        rx_frames,
+        refused_doorbells,
+        refused_descriptors,
+        no_buffer,
+        lost_frames,
+        dma_errors,
+        interrupts,
+        lost_interrupts,
+        /// TLPs.
+        received_tlps,
+        sent_tlps,
+        malformed,
+        not_carried,
+        /// Reads over ports of upstream's.
+        reads_asked_again,
+        reads_timed_out,
+        late_completions,
+        /// Times that the adapter has gone and come back.
+        came_back,
+    }
 }
 
 /// How long a turn waits at most: until Ctrl-C is looked for again.
@@ -86,64 +107,131 @@ const BURST: usize = 32;
 /// The longest frame of a tap with the usual MTU, with a tag, and some.
 const FRAME_BYTES: usize = 2048;
 
+/// How often the adapter is asked whether it is still there.
+const WATCH: std::time::Duration = std::time::Duration::from_millis(200);
+
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let tap = open_tap(&args.tap)?;
     let stop = interrupt::flag()?;
-    let carrier = args.way.open(TAGS, true)?;
-    let session = matches!(carrier, AnyCarrier::Session(_));
-    let place = args.place().map_err(|e| Failure::Run(e.to_string()))?;
-    let rest = if args.way.remote().is_loopback() { Rest::LOOPBACK } else { Rest::NETWORK };
-    let mut nic = Snic::with_rest(carrier, &place, rest).map_err(|e| Failure::Run(e.to_string()))?;
-    let way = if session { "a session" } else { "a port per tag" };
-    eprintln!(
-        "riser: {} at {} is the cable of {}, BAR4 at {:#x}, over {way}; Ctrl-C ends it",
-        args.tap,
-        args.way.remote(),
-        place.id,
-        place.address
-    );
-    let ended = carry(&mut nic, &tap, &stop);
-    let report = report(&nic, session);
-    if args.json {
-        output::json(&report)?;
-    } else {
-        show(&report)?;
-    }
-    ended.map_err(|e| Failure::Run(format!("{}: {e}", args.way.remote())))
+    let mut nic = args.plug_in()?;
+    let watch = Watch::start(args.way.clone());
+    let mut before = Counts::default();
+    let ended = loop {
+        let ended = carry(&mut nic, &tap, &watch, &stop);
+        if !matches!(ended, Ok(Ended::Gone)) {
+            break ended;
+        }
+        eprintln!("riser: the adapter at {} has gone; waiting until it is back", args.way.remote());
+        before.add(&counts(&nic));
+        // The next one needs its ports.
+        drop(nic);
+        let Some(again) = args.plug_in_again(&stop) else {
+            return args.end(&Report { session: false, counts: before });
+        };
+        nic = again;
+        before.came_back += 1;
+        watch.came_back();
+    };
+    before.add(&counts(&nic));
+    args.end(&Report { session: is_session(&nic), counts: before })?;
+    ended.map(drop).map_err(|e| Failure::Run(format!("{}: {e}", args.way.remote())))
 }
 
-/// Carries frames and TLPs until it is told to stop.
-fn carry(nic: &mut Snic<AnyCarrier>, tap: &SyncDevice, stop: &AtomicBool) -> std::io::Result<()> {
-    let clock = Clock::new();
-    let mut buffer = [0; FRAME_BYTES];
-    while !stop.load(Ordering::Relaxed) {
-        let mut moved = 0;
-        for _ in 0..BURST {
-            match tap.recv(&mut buffer) {
-                Ok(len) => moved += usize::from(nic.frame_from_wire(&buffer[..len])),
-                Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                // Nothing there, or the interface is down.
-                Err(_) => break,
+fn is_session(nic: &Snic<AnyCarrier>) -> bool {
+    matches!(nic.carrier(), AnyCarrier::Session(_))
+}
+
+/// Whether the adapter was away: asked by a thread of its own, since over ports nothing else tells.
+struct Watch(Arc<AtomicBool>);
+
+impl Watch {
+    /// Asks until the process ends. To ask for the ID alone makes nobody device software.
+    fn start(way: WayArgs) -> Watch {
+        let came_back = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&came_back);
+        std::thread::spawn(move || {
+            let mut was_away = false;
+            loop {
+                std::thread::sleep(WATCH);
+                let is_there = way.messaging().and_then(|mut driver| driver.device_id()).is_ok();
+                if is_there && was_away {
+                    told.store(true, Ordering::Relaxed);
+                }
+                was_away = !is_there;
             }
+        });
+        Watch(came_back)
+    }
+
+    /// Whether it has come back since this was asked last.
+    fn came_back(&self) -> bool {
+        self.0.swap(false, Ordering::Relaxed)
+    }
+}
+
+/// Why nothing more is carried.
+enum Ended {
+    /// It was told to stop.
+    Stopped,
+    /// The adapter that it knows has gone: the session has ended, or another adapter is there, which knows nothing of this NIC.
+    Gone,
+}
+
+/// Carries frames and TLPs until it is told to stop, or the adapter has gone.
+fn carry(
+    nic: &mut Snic<AnyCarrier>,
+    tap: &SyncDevice,
+    watch: &Watch,
+    stop: &AtomicBool,
+) -> std::io::Result<Ended> {
+    let clock = Clock::new();
+    let session = is_session(nic);
+    while !stop.load(Ordering::Relaxed) {
+        if watch.came_back() && !session {
+            return Ok(Ended::Gone);
         }
-        moved += match nic.receive(Wait::Never) {
+        let moved = match turn(nic, tap, clock) {
             // A signal: most likely the one that ends this.
             Err(e) if e.kind() == ErrorKind::Interrupted => 0,
-            received => received?,
+            // Nobody is there now; what it will be when somebody is, the watch tells.
+            Err(e) if e.kind() == ErrorKind::ConnectionRefused && !session => 0,
+            Err(e) if session && is_end_of_session(e.kind()) => return Ok(Ended::Gone),
+            moved => moved?,
         };
-        nic.advance(clock.now())?;
-        while let Some(frame) = nic.frame_to_wire() {
-            moved += 1;
-            // What an interface that is down does not take is lost, as on a cable that is out.
-            let _ = tap.send(&frame);
-        }
         if moved == 0 {
             let timer = nic.poll_timeout().map(|at| at.since(clock.now()));
             let due = timer.into_iter().chain(nic.carrier().due()).fold(LONGEST, Duration::min);
             wait(tap.as_fd(), nic.carrier().readiness(), due)?;
         }
     }
-    Ok(())
+    Ok(Ended::Stopped)
+}
+
+const fn is_end_of_session(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset | ErrorKind::TimedOut)
+}
+
+/// What is there on both sides; says how much that was.
+fn turn(nic: &mut Snic<AnyCarrier>, tap: &SyncDevice, clock: Clock) -> std::io::Result<usize> {
+    let (mut buffer, mut moved) = ([0; FRAME_BYTES], 0);
+    for _ in 0..BURST {
+        match tap.recv(&mut buffer) {
+            Ok(len) => moved += usize::from(nic.frame_from_wire(&buffer[..len])),
+            Err(e) if e.kind() == ErrorKind::Interrupted => {}
+            // Nothing there, or the interface is down.
+            Err(_) => break,
+        }
+    }
+    let received = nic.receive(Wait::Never);
+    // Whatever was received, the NIC goes on.
+    let advanced = nic.advance(clock.now());
+    while let Some(frame) = nic.frame_to_wire() {
+        moved += 1;
+        // What an interface that is down does not take is lost, as on a cable that is out.
+        let _ = tap.send(&frame);
+    }
+    moved += received?;
+    advanced.map(|()| moved)
 }
 
 /// Waits for a frame or a datagram, at most so long.
@@ -178,19 +266,52 @@ fn open_tap(name: &str) -> Result<SyncDevice, Failure> {
 }
 
 impl Args {
+    /// The NIC, where the adapter's host says that it is.
+    fn plug_in(&self) -> Result<Snic<AnyCarrier>, Failure> {
+        let carrier = self.way.open(TAGS, true)?;
+        let place = self.place().map_err(|e| Failure::Run(e.to_string()))?;
+        let rest = if self.way.remote().is_loopback() { Rest::LOOPBACK } else { Rest::NETWORK };
+        let nic = Snic::with_rest(carrier, &place, rest).map_err(|e| Failure::Run(e.to_string()))?;
+        let way = if is_session(&nic) { "a session" } else { "a port per tag" };
+        eprintln!(
+            "riser: {} at {} is the cable of {}, BAR4 at {:#x}, over {way}; Ctrl-C ends it",
+            self.tap,
+            self.way.remote(),
+            place.id,
+            place.address
+        );
+        Ok(nic)
+    }
+
+    /// The same, as soon as an adapter answers; none where it is told to stop before.
+    fn plug_in_again(&self, stop: &AtomicBool) -> Option<Snic<AnyCarrier>> {
+        while !stop.load(Ordering::Relaxed) {
+            // First, so that a session is tried where somebody is there.
+            let is_there = self.way.messaging().and_then(|mut driver| driver.device_id()).is_ok();
+            if is_there && let Ok(nic) = self.plug_in() {
+                return Some(nic);
+            }
+            std::thread::sleep(WATCH);
+        }
+        None
+    }
+
     /// The device's ID and BAR first: who asks for the vectors has its sockets open by then.
     fn place(&self) -> Result<Place, ControlError> {
         let mut driver = self.way.messaging()?;
         Ok(Place { id: driver.device_id()?, address: driver.bar4_start()?, vectors: driver.msix_table()? })
     }
+
+    fn end(&self, report: &Report) -> Result<(), Failure> {
+        if self.json { output::json(report) } else { show(report) }
+    }
 }
 
-fn report(nic: &Snic<AnyCarrier>, session: bool) -> Report {
+fn counts(nic: &Snic<AnyCarrier>) -> Counts {
     let (counters, wire, host) = (nic.counters(), nic.wire_counters(), nic.host_counters());
     let reads = nic.read_counters().copied().unwrap_or_default();
     let (interrupts, lost_interrupts) = nic.vectors().counts();
-    Report {
-        session,
+    Counts {
         from_wire: wire.from_wire,
         from_wire_lost: wire.from_wire_lost,
         to_wire: wire.to_wire,
@@ -211,16 +332,14 @@ fn report(nic: &Snic<AnyCarrier>, session: bool) -> Report {
         reads_asked_again: reads.retried,
         reads_timed_out: reads.timed_out,
         late_completions: reads.late,
+        came_back: 0,
     }
 }
 
 /// Counts that are not zero, a line each.
 fn show(report: &Report) -> Result<(), Failure> {
-    let counts = serde_json::to_value(report).unwrap_or_default();
-    for (name, value) in counts.as_object().into_iter().flatten() {
-        if value.as_u64().is_some_and(|n| n > 0) {
-            output::text(&format!("{name:20} {value:>10}"))?;
-        }
+    for (name, value) in report.counts.rows().filter(|(_, value)| *value > 0) {
+        output::text(&format!("{name:20} {value:>10}"))?;
     }
     Ok(())
 }

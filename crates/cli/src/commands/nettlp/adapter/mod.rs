@@ -14,7 +14,7 @@ use lab::LabRun;
 use nettlp::adapter::{Function, Registers, Settings};
 use nettlp::allow::{AllowList, Rule, parse_size};
 use nettlp::completer::Image;
-use nettlp::net::{AdapterOptions, Network};
+use nettlp::net::{AdapterOptions, Network, default_threads};
 use report::{MemoryReport, Report};
 use signal_hook::consts::SIGUSR1;
 use std::net::{IpAddr, Ipv4Addr};
@@ -65,7 +65,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ADDRESS", value_parser = address, default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
     listen: IpAddr,
 
-    /// Whom to serve, where, and which way; may be given again. WINDOW is `all` or BASE+SIZE, as in 0x40000000+256M
+    /// Whom to serve, where, and which way; may be given again. WINDOW is BASE+SIZE, as in 0x40000000+256M, `memory` for all
+    /// addresses, `cfg` for configuration space and the adapter's registers, or `all` for both
     #[arg(long, value_name = "PEER,WINDOW,r|w|rw", required = true)]
     allow: Vec<Rule>,
 
@@ -76,6 +77,11 @@ pub(crate) struct Args {
     /// Demand that peers prove to have this key: a file of 64 hexadecimal digits. Serves sessions and messaging alone
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
+
+    /// Most sessions of one peer, in each thread; of all there are 64. Where there is no place, one that has moved no TLP for 10 s gives
+    /// way
+    #[arg(long, value_name = "COUNT", default_value = "16", value_parser = clap::value_parser!(u8).range(1..=64))]
+    sessions_per_peer: u8,
 
     /// Requester and completer ID of the adapter
     #[arg(short, long, value_name = "BUS:DEVICE.FUNCTION", default_value = "1b:00.0")]
@@ -114,9 +120,9 @@ pub(crate) struct Args {
     #[arg(long, requires = "lab")]
     seed: Option<u64>,
 
-    /// Threads; each serves every n-th tag
-    #[arg(long, value_name = "COUNT", default_value = "1", value_parser = clap::value_parser!(u16).range(1..=64))]
-    threads: u16,
+    /// Threads; each serves every n-th tag [default: one for each core, at most 8; of a lab 1]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=64))]
+    threads: Option<u16>,
 
     /// Ask the sockets again and again instead of sleeping: the least latency, for a whole core each thread
     #[arg(long)]
@@ -201,7 +207,7 @@ fn serve_memory(
         rcb: args.rcb,
         busy: args.busy_poll,
     };
-    let workers = Workers::start(&plan, args.threads).map_err(|e| Failure::Run(e.to_string()))?;
+    let workers = Workers::start(&plan, args.threads()).map_err(|e| Failure::Run(e.to_string()))?;
     args.greet(memory);
     let served = Served { args, memory, image: &image, start: Instant::now() };
     let failed = served.supervise(&workers, signals);
@@ -262,10 +268,10 @@ impl Served<'_> {
             MemoryName::Zeroes(_) => None,
             MemoryName::File(path) => Some(path.display().to_string()),
         };
-        let Args { listen, allow, write_back, threads, .. } = self.args;
+        let Args { listen, allow, write_back, .. } = self.args;
         let memory =
             MemoryReport { bytes: self.image.bytes(), file, write_back: *write_back, written_back_bytes };
-        Report::new(*listen, memory, allow, counted, self.start.elapsed().as_secs_f64(), *threads)
+        Report::new(*listen, memory, allow, counted, self.start.elapsed().as_secs_f64(), self.args.threads())
     }
 }
 
@@ -308,7 +314,7 @@ impl Args {
 
     fn lab_run(&self, path: &Path, options: AdapterOptions, allow: AllowList) -> Result<LabRun, Failure> {
         let other = |name| Err(Failure::usage(format!("{name} is for --memory: a lab has its own")));
-        if self.threads != 1 {
+        if self.threads.is_some_and(|threads| threads != 1) {
             return other("--threads");
         }
         if self.report.is_some() {
@@ -333,6 +339,10 @@ impl Args {
             busy: self.busy_poll,
             json: self.json,
         })
+    }
+
+    fn threads(&self) -> u16 {
+        self.threads.unwrap_or_else(default_threads)
     }
 
     fn ports(&self) -> capture::encap::PortScheme {
@@ -373,6 +383,7 @@ impl Args {
             configuration: key.is_none(),
             registers: key.is_none(),
             sessions: matches!(self.scheme, Scheme::Auto | Scheme::Session),
+            max_sessions_per_peer: usize::from(self.sessions_per_peer),
             key,
             ..all
         })
