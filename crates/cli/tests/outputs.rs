@@ -207,10 +207,15 @@ fn a_capture_that_was_cut_is_readable_to_its_last_whole_record() {
     let [part] = &parts(&folder)[..] else { panic!("{:?}", names(&folder)) };
     assert!(part.starts_with("z.pcapng."), "{part}");
     let shown = riser_in(&folder, &format!("trace {part}"));
-    assert_eq!((shown.code, shown.stderr.as_str()), (0, ""), "killed between two blocks");
-    let whole = shown.stdout.lines().count();
-    assert!(whole > 1000, "{whole}");
-    let bytes = fs::read(folder.join(part)).unwrap();
+    assert_eq!(shown.code, 0, "{}", shown.stderr);
+    // The kernel may have taken a part of the last block.
+    let (faults, records): (Vec<&str>, Vec<&str>) =
+        shown.stdout.lines().partition(|line| line.contains("the file ends within a record"));
+    let whole = records.len();
+    assert!(whole > 1000 && faults.len() <= 1, "{whole} {faults:?}");
+    let mut bytes = fs::read(folder.join(part)).unwrap();
+    let end = faults.first().and_then(|line| line.split("at byte ").nth(1)?.split(':').next()?.parse().ok());
+    bytes.truncate(end.unwrap_or(bytes.len()));
     for cut in [1, 3, 30, 100] {
         fs::write(folder.join("cut.pcapng"), &bytes[..bytes.len() - cut]).unwrap();
         let shown = riser_in(&folder, "trace cut.pcapng");
