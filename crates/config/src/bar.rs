@@ -5,6 +5,16 @@
 use crate::header;
 use crate::register::Register;
 
+/// Names a Base Address Register: 0 to 5. Calls that take one take its number too.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct BarIndex(pub u8);
+
+impl From<u8> for BarIndex {
+    fn from(index: u8) -> BarIndex {
+        BarIndex(index)
+    }
+}
+
 /// A Base Address Register as its function wants it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bar {

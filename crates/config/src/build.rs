@@ -2,7 +2,7 @@
 //! Lays a configuration space out: header, Base Address Registers, capabilities and their chains. Never changes one that
 //! exists.
 
-use crate::bar::{Bar, BarKind, rom_size_is_legal};
+use crate::bar::{Bar, BarIndex, BarKind, rom_size_is_legal};
 use crate::bridge::{BridgeLayout, IoWindow, PrefetchableWindow};
 use crate::cap::{msi, msix, pcie, pm, ssid, vendor};
 use crate::cap::{msi::MsiOptions, pm::PmLayout};
@@ -195,8 +195,8 @@ impl Builder {
     }
 
     /// Adds a Base Address Register.
-    pub fn bar(mut self, index: u8, bar: Bar) -> Builder {
-        self.bars.push((index, bar));
+    pub fn bar(mut self, index: impl Into<BarIndex>, bar: Bar) -> Builder {
+        self.bars.push((index.into().0, bar));
         self
     }
 

@@ -43,7 +43,7 @@ pub mod register;
 pub mod space;
 mod views;
 
-pub use bar::{Bar, BarKind, BarWindow};
+pub use bar::{Bar, BarIndex, BarKind, BarWindow};
 pub use bridge::{BridgeLayout, BridgeWindows, IoWindow, PrefetchableWindow};
 pub use build::{BuildError, Builder, Identity};
 pub use cap::msi::{MsiConfig, MsiLayout, MsiOptions};

@@ -35,7 +35,7 @@ pub use tree::{Rescan, enumerate_host, rescan};
 
 use crate::cpu::Cpu;
 use crate::host::HostError;
-use crate::seam::CompletionError;
+use crate::seam::{BarIndex, CompletionError};
 use config::cap::pcie::{self, device_control_2};
 use config::header;
 use std::fmt;
@@ -113,11 +113,12 @@ pub struct FoundBar {
 }
 
 impl FoundFunction {
-    /// Address of the byte `offset` of BAR `index`.
+    /// Address of the byte `offset` of BAR `bar`.
     ///
     /// # Errors
     /// A line that names the function and the BAR, where there is no such BAR or it is not as large.
-    pub fn address(&self, index: u8, offset: u64) -> Result<u64, String> {
+    pub fn address(&self, bar: impl Into<BarIndex>, offset: u64) -> Result<u64, String> {
+        let BarIndex(index) = bar.into();
         match self.bars.get(usize::from(index)).copied().flatten() {
             None => Err(format!("{self} has no memory BAR {index}")),
             Some(bar) if offset >= bar.size => {
@@ -127,11 +128,12 @@ impl FoundFunction {
         }
     }
 
-    /// I/O address of the byte `offset` of I/O BAR `index`.
+    /// I/O address of the byte `offset` of I/O BAR `bar`.
     ///
     /// # Errors
     /// A line that names the function and the BAR, where there is no such BAR or it is not as large.
-    pub fn io_address(&self, index: u8, offset: u32) -> Result<u32, String> {
+    pub fn io_address(&self, bar: impl Into<BarIndex>, offset: u32) -> Result<u32, String> {
+        let BarIndex(index) = bar.into();
         match self.io_bars.get(usize::from(index)).copied().flatten() {
             None => Err(format!("{self} has no I/O BAR {index}")),
             Some(bar) if u64::from(offset) >= bar.size => Err(format!(

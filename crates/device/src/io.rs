@@ -9,7 +9,7 @@
 //! use riser_device::{AsyncDevice, BarIndex, DmaError};
 //!
 //! const BAR: BarIndex = BarIndex(0);
-//! const RING: usize = 0;
+//! const RING: u64 = 0;
 //! const TX_INDEX: u64 = 16;
 //! const TX_VECTOR: u16 = 0;
 //!

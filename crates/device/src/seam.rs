@@ -144,9 +144,7 @@ pub struct Token(pub u32);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct DmaId(pub u32);
 
-/// A Base Address Register, 0 to 5.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct BarIndex(pub u8);
+pub use config::BarIndex;
 
 /// What comes in to a device.
 #[derive(Debug)]

@@ -29,8 +29,8 @@ async fn copier(io: Io) {
     while let Some(request) = io.next_request().await {
         match request {
             Request::Write(w) if w.at(BAR, CONTROL) => {
-                let (source, target) = (registers.u64(SOURCE as usize), registers.u64(TARGET as usize));
-                let (io, len, done) = (io.clone(), registers.u32(LENGTH as usize), Rc::clone(&done));
+                let (source, target) = (registers.u64(SOURCE), registers.u64(TARGET));
+                let (io, len, done) = (io.clone(), registers.u32(LENGTH), Rc::clone(&done));
                 io.clone().spawn(async move {
                     let one = if copy(io, source, target, len).await.is_ok() { 1 } else { 1 << 16 };
                     done.set(done.get() + one);

@@ -27,7 +27,7 @@ pub(crate) const FAILED: u32 = 3;
 #[derive(Clone, Copy)]
 pub(crate) struct Layout {
     /// The BAR.
-    pub(crate) bar: u8,
+    pub(crate) bar: BarIndex,
     /// Offset of Control: parameters stand before it.
     pub(crate) control: u64,
     /// Offset of Status.
@@ -51,17 +51,17 @@ impl Registers {
 
     /// The 64-bit parameter at `offset`.
     pub(crate) fn u64(&self, offset: u64) -> u64 {
-        self.file.borrow().u64(offset as usize)
+        self.file.borrow().u64(offset)
     }
 
     /// The register at `offset`.
     pub(crate) fn u32(&self, offset: u64) -> u32 {
-        self.file.borrow().u32(offset as usize)
+        self.file.borrow().u32(offset)
     }
 
     /// Sets the register at `offset`.
     pub(crate) fn set_u32(&self, offset: u64, value: u32) {
-        self.file.borrow_mut().set_u32(offset as usize, value);
+        self.file.borrow_mut().set_u32(offset, value);
     }
 
     /// Sets Status.
@@ -83,7 +83,7 @@ impl Registers {
                 Request::Write(write) if write.offset() + write.len() as u64 <= control => {
                     self.file.borrow_mut().write(&write);
                 }
-                Request::Write(write) if write.at(BarIndex(bar), control) => {
+                Request::Write(write) if write.at(bar, control) => {
                     if write.u32() == START && self.u32(status) != RUNNING {
                         self.set_status(RUNNING);
                         start(&io, &self);

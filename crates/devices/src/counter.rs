@@ -22,7 +22,7 @@ use config::{Bar, BuildError, Builder, MsiLayout, PcieLayout};
 use device::cpu::Cpu;
 use device::endpoint::FunctionConfig;
 use device::firmware::FoundFunction;
-use device::{AsyncDevice, DmaError, Io};
+use device::{AsyncDevice, BarIndex, DmaError, Io};
 use std::cell::Cell;
 use std::rc::Rc;
 use thiserror::Error;
@@ -34,7 +34,7 @@ pub const BAR_BYTES: u64 = 128;
 pub const MAX_OUTSTANDING: u16 = 256;
 /// Other processing accelerator (PCI Code and ID Assignment Specification, §1.19).
 const CLASS: u32 = 0x12_0000;
-const BAR: u8 = 0;
+const BAR: BarIndex = BarIndex(0);
 const DONE_VECTOR: u16 = 0;
 /// From the counter to its lock word.
 const LOCK_OFFSET: u64 = 8;
@@ -46,9 +46,9 @@ const LAYOUT: control::Layout = control::Layout { bar: BAR, control: 8, status: 
 
 /// The registers by their names.
 pub(crate) const REGISTERS: &[DeviceRegister] = &[
-    named(Some(BAR), COUNTER, 8, "counter"),
-    named(Some(BAR), LAYOUT.control, 4, "control"),
-    named(Some(BAR), LAYOUT.status, 4, "status"),
+    named(Some(BAR.0), COUNTER, 8, "counter"),
+    named(Some(BAR.0), LAYOUT.control, 4, "control"),
+    named(Some(BAR.0), LAYOUT.status, 4, "status"),
 ];
 
 /// How a device increments.

@@ -30,7 +30,7 @@ use config::{Bar, BuildError, Builder, MsiLayout, PcieLayout};
 use device::cpu::Cpu;
 use device::endpoint::FunctionConfig;
 use device::firmware::FoundFunction;
-use device::{AsyncDevice, DmaError, Io};
+use device::{AsyncDevice, BarIndex, DmaError, Io};
 use thiserror::Error;
 use tlp::{Duration, PayloadPool, Time};
 
@@ -42,7 +42,7 @@ const BUFFER_SECTORS: u64 = 16;
 const BAR_BYTES: u64 = 128;
 /// IDE controller (PCI Code and ID Assignment Specification, §1.2).
 const CLASS: u32 = 0x01_0100;
-const BAR: u8 = 0;
+const BAR: BarIndex = BarIndex(0);
 const DONE_VECTOR: u16 = 0;
 
 /// Offset of the buffer's address.
@@ -54,10 +54,10 @@ const LAYOUT: control::Layout = control::Layout { bar: BAR, control: 12, status:
 
 /// The registers by their names.
 pub(crate) const REGISTERS: &[DeviceRegister] = &[
-    named(Some(BAR), BUFFER, 8, "buffer"),
-    named(Some(BAR), SECTORS, 4, "sectors"),
-    named(Some(BAR), LAYOUT.control, 4, "control"),
-    named(Some(BAR), LAYOUT.status, 4, "status"),
+    named(Some(BAR.0), BUFFER, 8, "buffer"),
+    named(Some(BAR.0), SECTORS, 4, "sectors"),
+    named(Some(BAR.0), LAYOUT.control, 4, "control"),
+    named(Some(BAR.0), LAYOUT.status, 4, "status"),
 ];
 
 /// How a sector gets into host memory.

@@ -33,7 +33,7 @@ use capture::DeviceRegister;
 use config::{Bar, BuildError, Builder, PcieLayout};
 use device::endpoint::FunctionConfig;
 use device::io::{ReadRequest, Request, WriteRequest};
-use device::{AsyncDevice, DmaError, Io};
+use device::{AsyncDevice, BarIndex, DmaError, Io};
 use meter::{Meter, Path};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -51,7 +51,7 @@ pub const MAX_FRAME_BYTES: u32 = 9216;
 const BAR_BYTES: u64 = 4096;
 /// Ethernet controller (PCI Code and ID Assignment Specification, §1.3).
 const CLASS: u32 = 0x02_0000;
-const BAR: u8 = 0;
+const BAR: BarIndex = BarIndex(0);
 
 /// Offsets of the registers.
 mod register {
@@ -67,14 +67,14 @@ mod register {
 
 /// The registers by their names.
 pub(crate) const REGISTERS: &[DeviceRegister] = &[
-    named(Some(BAR), register::SEND_REQUEST, 8, "send request"),
-    named(Some(BAR), register::RECEIVE_REQUEST, 8, "receive request"),
-    named(Some(BAR), register::SEND_COMPLETION, 4, "send completion"),
-    named(Some(BAR), register::RECEIVE_COMPLETION, 4, "receive completion"),
-    named(Some(BAR), register::COUNTS, 8, "counts"),
-    named(Some(BAR), register::TAKE_ALL, 8, "take all"),
-    named(Some(BAR), register::SEND_REQUESTS, 8 * MAX_BATCH as u64, "send requests"),
-    named(Some(BAR), register::RECEIVE_REQUESTS, 8 * MAX_BATCH as u64, "receive requests"),
+    named(Some(BAR.0), register::SEND_REQUEST, 8, "send request"),
+    named(Some(BAR.0), register::RECEIVE_REQUEST, 8, "receive request"),
+    named(Some(BAR.0), register::SEND_COMPLETION, 4, "send completion"),
+    named(Some(BAR.0), register::RECEIVE_COMPLETION, 4, "receive completion"),
+    named(Some(BAR.0), register::COUNTS, 8, "counts"),
+    named(Some(BAR.0), register::TAKE_ALL, 8, "take all"),
+    named(Some(BAR.0), register::SEND_REQUESTS, 8 * MAX_BATCH as u64, "send requests"),
+    named(Some(BAR.0), register::RECEIVE_REQUESTS, 8 * MAX_BATCH as u64, "receive requests"),
 ];
 
 /// What the device is to be.

@@ -28,14 +28,14 @@ const MAX_ANSWERS: usize = 64;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Settings {
     /// The BAR, 0 to 5.
-    pub bar: u8,
+    pub bar: BarIndex,
     /// Bytes, a power of two from 16 to 2^30.
     pub size_bytes: u64,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { bar: 0, size_bytes: 65536 }
+        Settings { bar: BarIndex(0), size_bytes: 65536 }
     }
 }
 
@@ -191,7 +191,12 @@ impl Device for Memory {
 ///
 /// # Errors
 /// A line that says which byte is wrong, or what failed.
-pub async fn driver(cpu: Cpu, function: FoundFunction, bar: u8, exercise_bytes: u32) -> Result<(), String> {
+pub async fn driver(
+    cpu: Cpu,
+    function: FoundFunction,
+    bar: BarIndex,
+    exercise_bytes: u32,
+) -> Result<(), String> {
     driver_by_blocks(cpu, function, bar, exercise_bytes, u32::MAX, u32::MAX).await
 }
 
@@ -203,13 +208,13 @@ pub async fn driver(cpu: Cpu, function: FoundFunction, bar: u8, exercise_bytes: 
 pub async fn driver_by_blocks(
     cpu: Cpu,
     function: FoundFunction,
-    bar: u8,
+    bar: BarIndex,
     exercise_bytes: u32,
     block_bytes: u32,
     read_bytes: u32,
 ) -> Result<(), String> {
     let base = function.address(bar, 0)?;
-    let size = function.bars[usize::from(bar)].map_or(0, |b| b.size);
+    let size = function.bars[usize::from(bar.0)].map_or(0, |b| b.size);
     let len = u64::from(exercise_bytes).min(size) as u32;
     for start in (0..len).step_by(block_bytes.max(1) as usize) {
         let end = start.saturating_add(block_bytes).min(len);

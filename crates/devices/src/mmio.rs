@@ -6,6 +6,7 @@
 use crate::memory;
 use crate::shared::Shared;
 use config::PcieLayout;
+use device::BarIndex;
 use device::cpu::Cpu;
 use device::endpoint::FunctionConfig;
 use device::firmware::FoundFunction;
@@ -13,7 +14,7 @@ use tlp::Duration;
 
 /// Bytes of the BAR that the register is on.
 const BAR_BYTES: u64 = 4096;
-const BAR: u8 = 0;
+const BAR: BarIndex = BarIndex(0);
 
 /// What the reads have shown.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

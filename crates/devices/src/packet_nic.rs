@@ -52,7 +52,7 @@ use config::{Bar, BarKind, Builder, MsiLayout, PcieLayout};
 use device::endpoint::FunctionConfig;
 use device::exec::JoinHandle;
 use device::io::{ReadRequest, Request, WriteRequest};
-use device::{AsyncDevice, DmaError, Io};
+use device::{AsyncDevice, BarIndex, DmaError, Io};
 use pipe::Pipe;
 use ring::{Descriptor, Done, Ring};
 use std::cell::Cell;
@@ -68,7 +68,7 @@ pub const MAX_FRAMES_RETURNING: usize = 64;
 
 /// Ethernet controller (PCI Code and ID Assignment Specification, §1.3).
 const CLASS: u32 = 0x02_0000;
-const BAR: u8 = 0;
+const BAR: BarIndex = BarIndex(0);
 const TX_VECTOR: u16 = 0;
 const RX_VECTOR: u16 = 1;
 /// Raised once: a transfer has failed.
@@ -88,14 +88,14 @@ mod register {
 
 /// The registers by their names.
 pub(crate) const REGISTERS: &[DeviceRegister] = &[
-    named(Some(BAR), register::TX_RING, 8, "TX ring"),
-    named(Some(BAR), register::RX_RING, 8, "RX ring"),
-    named(Some(BAR), register::TX_TAIL, 4, "TX tail (doorbell)"),
-    named(Some(BAR), register::TX_HEAD, 4, "TX head"),
-    named(Some(BAR), register::RX_TAIL, 4, "RX tail (doorbell)"),
-    named(Some(BAR), register::RX_HEAD, 4, "RX head"),
-    named(Some(BAR), register::PIO_BYTES, 4, "PIO bytes"),
-    named(Some(BAR), register::WINDOW, 9216, "PIO window"),
+    named(Some(BAR.0), register::TX_RING, 8, "TX ring"),
+    named(Some(BAR.0), register::RX_RING, 8, "RX ring"),
+    named(Some(BAR.0), register::TX_TAIL, 4, "TX tail (doorbell)"),
+    named(Some(BAR.0), register::TX_HEAD, 4, "TX head"),
+    named(Some(BAR.0), register::RX_TAIL, 4, "RX tail (doorbell)"),
+    named(Some(BAR.0), register::RX_HEAD, 4, "RX head"),
+    named(Some(BAR.0), register::PIO_BYTES, 4, "PIO bytes"),
+    named(Some(BAR.0), register::WINDOW, 9216, "PIO window"),
 ];
 
 /// The NIC and its configuration space. `pcie` says what link it is on; payloads come from `pool`; what is measured goes to

@@ -43,7 +43,7 @@ use capture::DeviceRegister;
 use config::{Bar, Builder, MsiLayout, PcieLayout};
 use device::endpoint::FunctionConfig;
 use device::io::{DmaOptions, DmaReadFuture};
-use device::{AsyncDevice, DmaError, Io};
+use device::{AsyncDevice, BarIndex, DmaError, Io};
 use results::Ended;
 use staged::Stages;
 use std::cell::{Cell, RefCell};
@@ -56,7 +56,7 @@ pub const BAR_BYTES: u64 = 4096;
 const CLASS: u32 = 0x12_0000;
 /// The vector that says that the test has ended.
 const DONE_VECTOR: u16 = 0;
-const BAR: u8 = 0;
+const BAR: BarIndex = BarIndex(0);
 
 /// Offset of the window's address.
 const WINDOW: u64 = 0;
@@ -67,10 +67,10 @@ const LAYOUT: control::Layout = control::Layout { bar: BAR, control: 8, status: 
 
 /// The registers by their names.
 pub(crate) const REGISTERS: &[DeviceRegister] = &[
-    named(Some(BAR), WINDOW, 8, "window"),
-    named(Some(BAR), LAYOUT.control, 4, "control"),
-    named(Some(BAR), LAYOUT.status, 4, "status"),
-    named(Some(BAR), ERROR, 4, "error"),
+    named(Some(BAR.0), WINDOW, 8, "window"),
+    named(Some(BAR.0), LAYOUT.control, 4, "control"),
+    named(Some(BAR.0), LAYOUT.status, 4, "status"),
+    named(Some(BAR.0), ERROR, 4, "error"),
 ];
 
 /// What the error register may say, from 1 on.

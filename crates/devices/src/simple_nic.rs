@@ -118,7 +118,7 @@ pub struct Counters {
 /// # Errors
 /// Where there is no such BAR.
 pub fn function(
-    bar: u8,
+    bar: BarIndex,
     pcie: PcieLayout,
     pool: &PayloadPool,
     wire: impl EthernetPort + 'static,
@@ -143,7 +143,7 @@ pub fn inbox() -> Inbox {
 /// # Errors
 /// As [`function`].
 pub fn function_with_inbox(
-    bar: u8,
+    bar: BarIndex,
     pcie: PcieLayout,
     pool: &PayloadPool,
     wire: impl EthernetPort + 'static,
@@ -158,9 +158,8 @@ pub fn function_with_inbox(
         .usual()
         .build()?;
     let (wire, counters) = (Rc::new(RefCell::new(wire)), counters.clone());
-    let start = move |io: Io| {
-        Nic::new(io, BarIndex(bar), wire.clone(), inbox.clone(), doorbell, counters.clone()).run()
-    };
+    let start =
+        move |io: Io| Nic::new(io, bar, wire.clone(), inbox.clone(), doorbell, counters.clone()).run();
     Ok(FunctionConfig { config, device: Box::new(AsyncDevice::with_pool(pool.clone(), start)) })
 }
 
@@ -242,7 +241,7 @@ impl Nic {
 
     fn write(&self, write: &WriteRequest) {
         self.registers.borrow_mut().write(write);
-        let enabled = self.registers.borrow().u32(register::ENABLED as usize) & 1 == 1;
+        let enabled = self.registers.borrow().u32(register::ENABLED) & 1 == 1;
         let doorbells = match write {
             w if w.at(self.bar, register::TX_INDEX) => &self.tx_doorbells,
             w if w.at(self.bar, register::RX_INDEX) => &self.rx_doorbells,
@@ -356,7 +355,7 @@ impl Nic {
     }
 
     async fn descriptor(&self, ring: u64, index: u32) -> Result<Descriptor, DmaError> {
-        let base = self.registers.borrow().u64(ring as usize);
+        let base = self.registers.borrow().u64(ring);
         let at = base.wrapping_add(DESCRIPTOR_BYTES * u64::from(index));
         let bytes = self.io.dma_read(at, DESCRIPTOR_BYTES as u32).await?;
         let field = |at: usize| bytes.get(at..).and_then(|b| b.first_chunk()).map(|b| u64::from_le_bytes(*b));

@@ -6,10 +6,10 @@ mod common;
 use common::Event;
 use common::slot::Slot;
 use config::PcieLayout;
-use device::AsyncProgram;
 use device::cpu::Cpu;
 use device::endpoint::FunctionConfig;
 use device::firmware::{FixedPlace, FoundFunction, HostMap, MpsPolicy, Path, Policy, Window, enumerate_host};
+use device::{AsyncProgram, BarIndex};
 use riser_devices::shared::Shared;
 use riser_devices::simple_nic::{Peer, PingReport, PingSettings, Station};
 use riser_devices::{device_id, memory, pcie_bench, simple_nic};
@@ -56,9 +56,9 @@ fn boot<F: Future<Output = Result<(), String>> + 'static>(
 #[test]
 fn memory_is_found_and_exercised() {
     for (bar, size_bytes) in [(0, 65536), (3, 16)] {
-        let settings = memory::Settings { bar, size_bytes };
+        let settings = memory::Settings { bar: BarIndex(bar), size_bytes };
         let function = memory::function(settings, PcieLayout::default()).unwrap();
-        let driver = move |cpu, f| memory::driver(cpu, f, bar, 16);
+        let driver = move |cpu, f| memory::driver(cpu, f, BarIndex(bar), 16);
         assert_eq!(boot(function, device_id::MEMORY, Vec::new(), driver).0, Ok(()));
     }
 }
@@ -68,9 +68,10 @@ fn the_nic_pings_through_its_endpoint() {
     let station = |n| Station { mac: [2, 0, 0, 0, 0, n], ip: Ipv4Addr::new(10, 0, 0, n) };
     let peer = Peer { station: station(2), latency: Duration::from_us(10) };
     let (counters, report) = (Shared::default(), PingReport::default());
-    let nic = simple_nic::function(4, PcieLayout::default(), &PayloadPool::new(), peer, &counters).unwrap();
+    let nic = simple_nic::function(BarIndex(4), PcieLayout::default(), &PayloadPool::new(), peer, &counters)
+        .unwrap();
     let settings = PingSettings {
-        bar: 4,
+        bar: BarIndex(4),
         local: station(1),
         peer: peer.station.ip,
         count: 3,

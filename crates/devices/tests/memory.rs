@@ -122,10 +122,11 @@ fn reads_wait_for_room_and_writes_do_not() {
 #[test]
 fn the_driver_exercises_the_bar() {
     for (bar, size_bytes, exercise) in [(0, 65536, 4096), (2, 16, 4096), (5, 1 << 20, 10_001), (0, 128, 0)] {
-        let memory = function(Settings { bar, size_bytes }, PcieLayout::default()).unwrap();
+        let memory = function(Settings { bar: BarIndex(bar), size_bytes }, PcieLayout::default()).unwrap();
         let mut host = Loopback::new(memory);
         let function = found(bar, size_bytes);
-        let mut program = AsyncProgram::new(host.memory.clone(), |cpu| driver(cpu, function, bar, exercise));
+        let mut program =
+            AsyncProgram::new(host.memory.clone(), |cpu| driver(cpu, function, BarIndex(bar), exercise));
         host.run(&mut program).unwrap();
         let expected = u64::from(exercise).min(size_bytes).div_ceil(4096) * 2;
         assert_eq!(host.log.len() as u64, expected, "one write and one read for each 4 KiB");
@@ -162,7 +163,8 @@ impl Device for Leaky {
 fn the_driver_names_the_byte_that_is_wrong() {
     let mut host = Loopback::new(function(Settings::default(), PcieLayout::default()).unwrap());
     host.device = Box::new(Leaky(Memory::new(65536)));
-    let mut program = AsyncProgram::new(host.memory.clone(), |cpu| driver(cpu, found(0, 65536), 0, 4096));
+    let mut program =
+        AsyncProgram::new(host.memory.clone(), |cpu| driver(cpu, found(0, 65536), BarIndex(0), 4096));
     let error = host.run(&mut program).unwrap_err();
     assert_eq!(error, "function 01:00.0 [7269:0000], offset 0x64: wrote 0x55, read 0x45");
 }
@@ -174,8 +176,8 @@ fn sizes_that_are_not_legal_are_refused() {
         (48, "memory of 48 bytes: legal are powers of two, 16 to 2^30"),
         (1 << 31, "memory of 2147483648 bytes: legal are powers of two, 16 to 2^30"),
     ] {
-        let result = function(Settings { bar: 0, size_bytes }, PcieLayout::default());
+        let result = function(Settings { bar: BarIndex(0), size_bytes }, PcieLayout::default());
         assert_eq!(result.err().map(|e| e.to_string()).as_deref(), Some(message));
     }
-    assert!(function(Settings { bar: 6, size_bytes: 16 }, PcieLayout::default()).is_err());
+    assert!(function(Settings { bar: BarIndex(6), size_bytes: 16 }, PcieLayout::default()).is_err());
 }

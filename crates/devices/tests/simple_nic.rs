@@ -29,13 +29,13 @@ struct Lab {
 impl Lab {
     fn new(wire: impl EthernetPort + 'static) -> Lab {
         let counters = Shared::default();
-        let nic = function(BAR, PcieLayout::default(), &PayloadPool::new(), wire, &counters).unwrap();
+        let nic = function(BAR.into(), PcieLayout::default(), &PayloadPool::new(), wire, &counters).unwrap();
         Lab { host: Loopback::new(nic), counters, report: PingReport::default() }
     }
 
     fn ping(&mut self, count: u32, bytes: u16) -> Result<(), String> {
         let timeout = Duration::from_ms(1);
-        let settings = PingSettings { bar: BAR, local: HOST, peer: PEER.ip, count, bytes, timeout };
+        let settings = PingSettings { bar: BAR.into(), local: HOST, peer: PEER.ip, count, bytes, timeout };
         let report = self.report.clone();
         self.run(|cpu| driver(cpu, found(BAR, BAR_BYTES), settings, report))
     }

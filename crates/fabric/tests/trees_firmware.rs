@@ -54,7 +54,7 @@ async fn worker(io: Io) {
 }
 
 async fn rounds(io: Io, registers: Rc<RefCell<RegisterFile>>) {
-    let read = |at: u64| registers.borrow().u64(at as usize);
+    let read = |at: u64| registers.borrow().u64(at);
     let (peer, memory, count) = (read(PEER), read(MEMORY), read(ROUNDS) as u32);
     for round in 0..count {
         // What cannot be done, since the peer is gone, is left.
@@ -63,7 +63,7 @@ async fn rounds(io: Io, registers: Rc<RefCell<RegisterFile>>) {
         let _ = io.dma_read(peer + 0x100, 256).await;
         let seen = io.dma_read(memory, 8).await;
         let same = seen.is_ok_and(|bytes| bytes[..] == u64::from(round).to_le_bytes());
-        registers.borrow_mut().set_u64(DONE as usize, if same { u64::from(round) + 1 } else { 1 << 32 });
+        registers.borrow_mut().set_u64(DONE, if same { u64::from(round) + 1 } else { 1 << 32 });
     }
 }
 

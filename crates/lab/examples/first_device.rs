@@ -22,12 +22,12 @@ use tlp::Duration;
 
 // Registers on BAR 0, little-endian.
 const BAR: BarIndex = BarIndex(0);
-const SOURCE: usize = 0; // u64: where in host memory to copy from
-const DESTINATION: usize = 8; // u64: where to
-const LENGTH: usize = 16; // u32: how many bytes
-const DOORBELL: usize = 20; // u32: any write starts a copy
-const CHECKSUM: usize = 24; // u32: sum of the bytes of the last copy
-const STATUS: usize = 28; // u32: 0 where the last copy went well, else 1
+const SOURCE: u64 = 0; // u64: where in host memory to copy from
+const DESTINATION: u64 = 8; // u64: where to
+const LENGTH: u64 = 16; // u32: how many bytes
+const DOORBELL: u64 = 20; // u32: any write starts a copy
+const CHECKSUM: u64 = 24; // u32: sum of the bytes of the last copy
+const STATUS: u64 = 28; // u32: 0 where the last copy went well, else 1
 
 /// The interrupt vector that says that a copy has ended.
 const DONE: u16 = 0;
@@ -38,7 +38,7 @@ async fn copier(io: Io, piece: u32) {
     let registers: Registers = Rc::new(RefCell::new(RegisterFile::new(32)));
     while let Some(request) = io.next_request().await {
         match request {
-            Request::Write(write) if write.at(BAR, DOORBELL as u64) => {
+            Request::Write(write) if write.at(BAR, DOORBELL) => {
                 io.spawn(serve(io.clone(), registers.clone(), piece));
             }
             Request::Write(write) => {
@@ -93,7 +93,7 @@ const SIZES: [u32; 5] = [64, 512, 4096, 16384, 65536];
 type Times = Rc<RefCell<Vec<Duration>>>;
 
 async fn driver(cpu: Cpu, function: FoundFunction, times: Times) -> Result<(), Box<dyn Error>> {
-    let register = |offset: usize| function.address(BAR.0, offset as u64);
+    let register = |offset| function.address(BAR, offset);
     let source = cpu.memory().alloc(65536, 4096)?;
     let destination = cpu.memory().alloc(65536, 4096)?;
     let pattern: Vec<u8> = (0..65536).map(|n: u32| (n * 7 + 1) as u8).collect();
@@ -127,7 +127,7 @@ fn plug(piece: u32, times: &Times) -> Result<Assembly, String> {
         subsystem_vendor: 0x7269,
         subsystem: 0x0100,
     };
-    let config = Builder::type0(identity).bar(BAR.0, Bar::memory32(4096)).msi(MsiLayout { vectors: 1 });
+    let config = Builder::type0(identity).bar(BAR, Bar::memory32(4096)).msi(MsiLayout { vectors: 1 });
     let device = AsyncDevice::new(move |io| copier(io, piece));
     let times = times.clone();
     OneSlot::default().plug(config, device, |cpu, function| driver(cpu, function, times))

@@ -13,9 +13,9 @@ use crate::tree::Tree;
 use crate::values::MrrsBytes;
 use crate::{bridges, links, nic_models, paper_models, profile, vf_models};
 use config::PcieLayout;
-use device::TlpPort;
 use device::endpoint::{FunctionConfig, VirtualFunctions};
 use device::memory::HostMemory;
+use device::{BarIndex, TlpPort};
 use devices::shared::Shared;
 use devices::simple_nic::{Counters, Peer, PingReport, PingSettings, Station};
 use devices::{counter, memory, pcie_bench, replay, simple_nic, traffic};
@@ -286,7 +286,7 @@ fn flow(site: &Site<'_>, flow: &Flow, (mps, mrrs): (u32, u32)) -> Result<traffic
 }
 
 fn plug_memory(settings: Memory, layout: PcieLayout) -> Result<Plugged, String> {
-    let own = memory::Settings { bar: 0, size_bytes: *settings.size_bytes.get_ref() };
+    let own = memory::Settings { bar: BarIndex(0), size_bytes: *settings.size_bytes.get_ref() };
     let exercise = &settings.exercise_bytes;
     let given = exercise.span() != (0..0);
     if given && u64::from(*exercise.get_ref()) > own.size_bytes {
@@ -307,7 +307,7 @@ fn plug_nic(settings: SimpleNic, layout: PcieLayout, payloads: &PayloadPool) -> 
     let (counters, report) = (Shared::default(), PingReport::default());
     let latency = Duration::from_ns(settings.peer_latency_ns);
     let peer = Peer { station: PEER, latency };
-    let bar = *settings.bar.get_ref();
+    let bar = BarIndex(*settings.bar.get_ref());
     let function = simple_nic::function(bar, layout, payloads, peer, &counters).map_err(|e| e.to_string())?;
     let pings = PingSettings {
         bar,

@@ -121,7 +121,7 @@ fn memory_answers_the_hosts_driver() {
     {
         let (there, here) = (ip(1, 2 * n as u8 + 1), ip(1, 2 * n as u8 + 2));
         let served = Served::start(there, here, "driver = \"mmio\"\n", timing, 0);
-        let settings = memory::Settings { bar: 0, size_bytes: 1 << 16 };
+        let settings = memory::Settings { bar: 0.into(), size_bytes: 1 << 16 };
         let function = memory::function(settings, config::PcieLayout::default()).unwrap();
         let carrier = carrier(there, here, session);
         let settings = nettlp::device_host::Settings::new(0);
@@ -143,7 +143,7 @@ fn the_simple_nic_carries_pings_of_the_hosts_station() {
         let peer = Peer { station, latency: Duration::from_us(10) };
         let (pool, counters) = (PayloadPool::new(), devices::shared::Shared::<Counters>::default());
         let function =
-            simple_nic::function(4, config::PcieLayout::default(), &pool, peer, &counters).unwrap();
+            simple_nic::function(4.into(), config::PcieLayout::default(), &pool, peer, &counters).unwrap();
         let carrier = carrier(there, here, session);
         let settings = nettlp::device_host::Settings::new(4);
         let host = DeviceHost::new(carrier, function, &place(there, here), settings, &pool).unwrap();

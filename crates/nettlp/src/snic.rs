@@ -89,7 +89,8 @@ impl<C: Carrier> Snic<C> {
         let pcie = PcieLayout::default();
         let (wire, frames) = (to_wire.clone(), Rc::clone(&inbox));
         let doorbell = TxDoorbell::Names;
-        let function = simple_nic::function_with_inbox(BAR, pcie, &pool, wire, frames, doorbell, &counters)?;
+        let function =
+            simple_nic::function_with_inbox(BAR.into(), pcie, &pool, wire, frames, doorbell, &counters)?;
         let settings = Settings { rest, ..Settings::new(BAR) };
         let host = DeviceHost::new(carrier, function, place, settings, &pool)?;
         Ok(Snic { host, inbox, to_wire, counters })

@@ -18,7 +18,7 @@
 
 use super::HEADER;
 use crate::register::{Field, Register, Structure, Word};
-use crate::{Bar, BarKind, Effects};
+use crate::{Bar, BarIndex, BarKind, Effects};
 use tlp::Bdf;
 
 /// Extended capability ID.
@@ -168,8 +168,8 @@ impl SriovLayout {
 
     /// The same with a VF BAR.
     #[must_use]
-    pub const fn bar(mut self, index: u8, bar: Bar) -> SriovLayout {
-        self.bars[index as usize] = Some(bar);
+    pub fn bar(mut self, index: impl Into<BarIndex>, bar: Bar) -> SriovLayout {
+        self.bars[usize::from(index.into().0)] = Some(bar);
         self
     }
 

@@ -23,9 +23,8 @@ impl RegisterFile {
     /// # Errors
     /// UR where it reaches beyond the registers.
     pub fn read(&self, request: &ReadRequest) -> Result<&[u8], CompletionError> {
-        let first = usize::try_from(request.offset()).unwrap_or(usize::MAX);
         self.bytes
-            .get(first..)
+            .get(place(request.offset())..)
             .and_then(|bytes| bytes.get(..request.len()))
             .ok_or(CompletionError::UnsupportedRequest)
     }
@@ -37,23 +36,23 @@ impl RegisterFile {
 
     /// The little-endian DW at `offset`; zero beyond the end.
     #[must_use]
-    pub fn u32(&self, offset: usize) -> u32 {
+    pub fn u32(&self, offset: u64) -> u32 {
         u32::from_le_bytes(self.array(offset))
     }
 
     /// The little-endian QW at `offset`; zero beyond the end.
     #[must_use]
-    pub fn u64(&self, offset: usize) -> u64 {
+    pub fn u64(&self, offset: u64) -> u64 {
         u64::from_le_bytes(self.array(offset))
     }
 
     /// Sets the little-endian DW at `offset`; beyond the end nothing happens.
-    pub fn set_u32(&mut self, offset: usize, value: u32) {
+    pub fn set_u32(&mut self, offset: u64, value: u32) {
         self.set(offset, &value.to_le_bytes());
     }
 
     /// Sets the little-endian QW at `offset`; beyond the end nothing happens.
-    pub fn set_u64(&mut self, offset: usize, value: u64) {
+    pub fn set_u64(&mut self, offset: u64, value: u64) {
         self.set(offset, &value.to_le_bytes());
     }
 
@@ -68,14 +67,19 @@ impl RegisterFile {
         &mut self.bytes
     }
 
-    fn array<const N: usize>(&self, offset: usize) -> [u8; N] {
-        let bytes = self.bytes.get(offset..).and_then(|bytes| bytes.first_chunk());
+    fn array<const N: usize>(&self, offset: u64) -> [u8; N] {
+        let bytes = self.bytes.get(place(offset)..).and_then(|bytes| bytes.first_chunk());
         bytes.copied().unwrap_or([0; N])
     }
 
-    fn set(&mut self, offset: usize, value: &[u8]) {
-        if let Some(to) = self.bytes.get_mut(offset..).and_then(|bytes| bytes.get_mut(..value.len())) {
+    fn set(&mut self, offset: u64, value: &[u8]) {
+        if let Some(to) = self.bytes.get_mut(place(offset)..).and_then(|bytes| bytes.get_mut(..value.len())) {
             to.copy_from_slice(value);
         }
     }
+}
+
+/// Where `offset` stands among bytes in memory; beyond all of them where there cannot be as many.
+fn place(offset: u64) -> usize {
+    usize::try_from(offset).unwrap_or(usize::MAX)
 }

@@ -54,8 +54,8 @@ macro_rules! place_accessors {
 
         /// True where it begins with exactly this byte of this BAR.
         #[must_use]
-        pub fn at(&self, bar: BarIndex, offset: u64) -> bool {
-            self.place.bar == bar && self.place.offset == offset
+        pub fn at(&self, bar: impl Into<BarIndex>, offset: u64) -> bool {
+            self.place.bar == bar.into() && self.place.offset == offset
         }
 
         /// True where no byte is enabled: a flush, which has no other effect (`PCIe 5.0 §2.2.5`).

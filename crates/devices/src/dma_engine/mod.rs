@@ -46,7 +46,7 @@ use crate::{device_id, identity};
 use capture::DeviceRegister;
 use config::{Bar, BuildError, Builder, ConfigSpace, Identity, MsixLayout, PcieLayout, SriovLayout};
 use device::endpoint::{FunctionConfig, VirtualFunctions};
-use device::{AsyncDevice, Device};
+use device::{AsyncDevice, BarIndex, Device};
 use ring::Function;
 use thiserror::Error;
 use tlp::{Duration, PayloadPool, Time};
@@ -66,9 +66,9 @@ pub const READ_BYTES: u32 = 512;
 
 /// Other data processing accelerator: processing accelerators (PCI Code and ID Assignment Specification, §1.19).
 const CLASS: u32 = 0x12_0000;
-const BAR: u8 = 0;
+const BAR: BarIndex = BarIndex(0);
 const VF_DEVICE: u16 = device_id::DMA_ENGINE_VF;
-const MSIX: MsixLayout = MsixLayout { vectors: 2, table: (BAR, 0x1000), pending: (BAR, 0x1800) };
+const MSIX: MsixLayout = MsixLayout { vectors: 2, table: (BAR.0, 0x1000), pending: (BAR.0, 0x1800) };
 
 /// Offsets of the registers of a ring, and the distance of the rings.
 mod register {
@@ -86,20 +86,20 @@ mod register {
 
 /// The registers by their names, of the physical function and of virtual ones.
 pub(crate) const REGISTERS: &[DeviceRegister] = &[
-    named(Some(BAR), register::RING, 8, "H2D ring"),
-    named(Some(BAR), register::ENTRIES, 4, "H2D entries"),
-    named(Some(BAR), register::POSTED, 4, "H2D posted (doorbell)"),
-    named(Some(BAR), register::DONE_AT, 8, "H2D done at"),
-    named(Some(BAR), register::SEED, 8, "H2D seed"),
-    named(Some(BAR), register::DONE, 4, "H2D done"),
-    named(Some(BAR), register::FAILED, 4, "H2D failed"),
-    named(Some(BAR), register::STRIDE + register::RING, 8, "D2H ring"),
-    named(Some(BAR), register::STRIDE + register::ENTRIES, 4, "D2H entries"),
-    named(Some(BAR), register::STRIDE + register::POSTED, 4, "D2H posted (doorbell)"),
-    named(Some(BAR), register::STRIDE + register::DONE_AT, 8, "D2H done at"),
-    named(Some(BAR), register::STRIDE + register::SEED, 8, "D2H seed"),
-    named(Some(BAR), register::STRIDE + register::DONE, 4, "D2H done"),
-    named(Some(BAR), register::STRIDE + register::FAILED, 4, "D2H failed"),
+    named(Some(BAR.0), register::RING, 8, "H2D ring"),
+    named(Some(BAR.0), register::ENTRIES, 4, "H2D entries"),
+    named(Some(BAR.0), register::POSTED, 4, "H2D posted (doorbell)"),
+    named(Some(BAR.0), register::DONE_AT, 8, "H2D done at"),
+    named(Some(BAR.0), register::SEED, 8, "H2D seed"),
+    named(Some(BAR.0), register::DONE, 4, "H2D done"),
+    named(Some(BAR.0), register::FAILED, 4, "H2D failed"),
+    named(Some(BAR.0), register::STRIDE + register::RING, 8, "D2H ring"),
+    named(Some(BAR.0), register::STRIDE + register::ENTRIES, 4, "D2H entries"),
+    named(Some(BAR.0), register::STRIDE + register::POSTED, 4, "D2H posted (doorbell)"),
+    named(Some(BAR.0), register::STRIDE + register::DONE_AT, 8, "D2H done at"),
+    named(Some(BAR.0), register::STRIDE + register::SEED, 8, "D2H seed"),
+    named(Some(BAR.0), register::STRIDE + register::DONE, 4, "D2H done"),
+    named(Some(BAR.0), register::STRIDE + register::FAILED, 4, "D2H failed"),
 ];
 
 /// The bit of a descriptor that asks for an interrupt.

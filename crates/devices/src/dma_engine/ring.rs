@@ -11,7 +11,7 @@ use crate::shared::Shared;
 use device::Channel;
 use device::exec::{JoinHandle, SpawnError};
 use device::io::{RegisterFile, Request, WriteRequest};
-use device::{BarIndex, DmaError, Io};
+use device::{DmaError, Io};
 use std::cell::RefCell;
 use std::rc::Rc;
 use tlp::Payload;
@@ -109,7 +109,7 @@ impl Function {
     fn write(&self, write: &WriteRequest) {
         let (offset, end) = (write.offset(), write.offset() + write.len() as u64);
         let Some(direction) = Direction::ALL.get((offset / register::STRIDE) as usize) else { return };
-        if write.bar() != BarIndex(BAR) || end > direction.register(register::DONE) {
+        if write.bar() != BAR || end > direction.register(register::DONE) {
             return;
         }
         self.registers.borrow_mut().write(write);
@@ -120,11 +120,11 @@ impl Function {
     }
 
     fn u32(&self, direction: Direction, offset: u64) -> u32 {
-        self.registers.borrow().u32(direction.register(offset) as usize)
+        self.registers.borrow().u32(direction.register(offset))
     }
 
     fn u64(&self, direction: Direction, offset: u64) -> u64 {
-        self.registers.borrow().u64(direction.register(offset) as usize)
+        self.registers.borrow().u64(direction.register(offset))
     }
 
     fn note(&self, direction: Direction, note: impl FnOnce(&mut RingReport)) {
@@ -175,7 +175,7 @@ impl Function {
             self.u32(direction, register::FAILED).wrapping_add(failed.into()),
         );
         for (offset, value) in [(register::DONE, done), (register::FAILED, failures)] {
-            self.registers.borrow_mut().set_u32(direction.register(offset) as usize, value);
+            self.registers.borrow_mut().set_u32(direction.register(offset), value);
         }
         self.note(direction, |r| {
             r.done += 1;

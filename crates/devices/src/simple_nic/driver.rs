@@ -4,6 +4,7 @@
 use super::frames::{Arp, BROADCAST, Echo, Frame, Kind, MacAddress, Station};
 use super::{BUFFER_BYTES, DESCRIPTOR_BYTES, RING_ENTRIES, RX_VECTOR, TX_VECTOR, register};
 use crate::shared::Shared;
+use device::BarIndex;
 use device::cpu::{Cpu, Either, select};
 use device::firmware::FoundFunction;
 use std::fmt::Display;
@@ -21,7 +22,7 @@ const IDENT: u16 = 0x5249;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PingSettings {
     /// The BAR with the registers.
-    pub bar: u8,
+    pub bar: BarIndex,
     /// Who the driver's host is.
     pub local: Station,
     /// Whom it pings.

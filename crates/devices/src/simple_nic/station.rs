@@ -12,6 +12,7 @@ use super::driver::MAX_PING_BYTES;
 use super::frames::{Arp, BROADCAST, Echo, Frame, Kind, Station};
 use super::{BUFFER_BYTES, DESCRIPTOR_BYTES, RING_ENTRIES, RX_VECTOR, TX_VECTOR, register};
 use crate::shared::Shared;
+use device::BarIndex;
 use device::cpu::{Cpu, Either, select};
 use device::firmware::FoundFunction;
 use std::collections::{BTreeMap, VecDeque};
@@ -40,7 +41,7 @@ const MAX_ROUND_TRIPS: usize = 100_000;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StationSettings {
     /// The BAR with the registers.
-    pub bar: u8,
+    pub bar: BarIndex,
     /// Who it is.
     pub local: Station,
     /// Whom it pings.

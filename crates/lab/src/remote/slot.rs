@@ -144,7 +144,7 @@ impl AdapterSlot {
                     NettlpDriver::None => Ok(()),
                     NettlpDriver::Mmio => {
                         let (bar, bytes) = (*keys.bar.get_ref(), *keys.exercise_bytes.get_ref());
-                        memory::driver_by_blocks(cpu, found, bar, bytes, MMIO_BLOCK, MMIO_READ).await
+                        memory::driver_by_blocks(cpu, found, bar.into(), bytes, MMIO_BLOCK, MMIO_READ).await
                     }
                     NettlpDriver::Station => {
                         let (settings, arrivals) = (station_settings(&keys), slot.arrivals.clone());
@@ -158,7 +158,7 @@ impl AdapterSlot {
 
 fn station_settings(keys: &NettlpAdapter) -> StationSettings {
     StationSettings {
-        bar: *keys.bar.get_ref(),
+        bar: (*keys.bar.get_ref()).into(),
         local: simple_nic::Station { mac: HOST_MAC, ip: keys.host_ip },
         peer: keys.peer_ip,
         pings: keys.pings,
