@@ -144,6 +144,64 @@ fn the_code_of_the_tutorial_is_that_of_the_example() {
     assert!(lines > 80, "{lines} lines of code");
 }
 
+/// The manifest of the tutorial, as a table.
+fn outside_manifest() -> toml::Table {
+    let page = read(&root().join("docs/tutorial.md"));
+    let blocks = parts(&page);
+    let block = blocks.iter().find_map(|part| match part {
+        Part::Block { language: "toml", text } => Some(text.parse().unwrap()),
+        _ => None,
+    });
+    block.expect("docs/tutorial.md has a block of TOML")
+}
+
+/// What the tutorial's manifest depends on is what the example uses, and is there under these names.
+#[test]
+fn a_crate_outside_has_all_that_the_tutorial_uses() {
+    let manifest = outside_manifest();
+    let dependencies = manifest["dependencies"].as_table().unwrap();
+    let mut used: Vec<String> = EXAMPLE
+        .lines()
+        .filter_map(|line| line.strip_prefix("use ")?.split("::").next())
+        .filter(|name| *name != "std")
+        .map(|name| name.replace('_', "-"))
+        .collect();
+    used.sort();
+    used.dedup();
+    assert_eq!(dependencies.keys().cloned().collect::<Vec<_>>(), used);
+    let ours: toml::Table = read(&root().join("Cargo.toml")).parse().unwrap();
+    let repository = ours["workspace"]["package"]["repository"].as_str().unwrap();
+    for (name, how) in dependencies {
+        let package = how.get("package").and_then(toml::Value::as_str).unwrap_or(name);
+        let folder = root().join("crates").join(package.strip_prefix("riser-").unwrap());
+        assert!(read(&folder.join("Cargo.toml")).contains(&format!("name = \"{package}\"")), "{package}");
+        assert_eq!(how["git"].as_str(), Some(repository), "{package}");
+    }
+}
+
+/// The tutorial's crate, with these sources in place of the repository's.
+#[test]
+#[ignore = "compiles most crates once more: .ci/long runs it"]
+fn a_crate_outside_compiles() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("outside");
+    fs::create_dir_all(folder.join("src")).unwrap();
+    let mut manifest = String::from(
+        "[package]\nname = \"copier\"\nversion = \"0.1.0\"\nedition = \"2024\"\n[workspace]\n[dependencies]\n",
+    );
+    for (name, how) in outside_manifest()["dependencies"].as_table().unwrap() {
+        let package = how.get("package").and_then(toml::Value::as_str).unwrap_or(name);
+        let path = root().join("crates").join(package.strip_prefix("riser-").unwrap());
+        manifest +=
+            &format!("{name} = {{ package = \"{package}\", path = {:?} }}\n", path.display().to_string());
+    }
+    fs::write(folder.join("Cargo.toml"), manifest).unwrap();
+    fs::write(folder.join("src/main.rs"), EXAMPLE).unwrap();
+    fs::copy(root().join("Cargo.lock"), folder.join("Cargo.lock")).unwrap();
+    let status =
+        Command::new(env!("CARGO")).args(["check", "--quiet", "--offline"]).current_dir(&folder).status();
+    assert!(status.unwrap().success());
+}
+
 /// What the tutorial claims: every copy is right, and pieces side by side are faster.
 #[test]
 fn the_first_device_runs() {
