@@ -5,8 +5,8 @@
 use riser_lab::{Folder, LabFile, build, draw, parse};
 use std::path::Path;
 
-/// A text is read, drawn and put together, or refused with one message that names the file and, where it has a place, a
-/// line that is there. True where it is good.
+/// A text is read, drawn and put together, or refused with messages that name the file and, where they have a place,
+/// a line that is there. True where it is good.
 pub(crate) fn lab(bytes: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(bytes) else { return false };
     let path = Path::new("/nowhere/fuzz.toml");
@@ -16,11 +16,14 @@ pub(crate) fn lab(bytes: &[u8]) -> bool {
             assert!(build(&LabFile { lab, base: Folder::of(path) }).is_ok());
             true
         }
-        Err(error) => {
-            assert!(error.to_string().starts_with("/nowhere/fuzz.toml"));
-            assert!(!error.message.is_empty());
-            if let Some((row, column)) = error.place {
-                assert!(row <= text.split('\n').count() && column <= text.chars().count() + 1);
+        Err(errors) => {
+            assert!(!errors.all().is_empty());
+            for error in errors.all() {
+                assert!(error.to_string().starts_with("/nowhere/fuzz.toml"));
+                assert!(!error.message.is_empty());
+                if let Some((row, column)) = error.place {
+                    assert!(row <= text.split('\n').count() && column <= text.chars().count() + 1);
+                }
             }
             false
         }

@@ -38,6 +38,7 @@ fn lab(test: BenchTest, transfers: u64, carry: bool) -> LabFile {
         outage: Vec::new(),
         fault: Vec::new(),
         link_event: Vec::new(),
+        set: Vec::new(),
     };
     LabFile { lab, base: ".".into() }
 }

@@ -253,6 +253,7 @@ impl Plan {
             fault: Vec::new(),
             outage: Vec::new(),
             link_event: Vec::new(),
+            set: Vec::new(),
         }
     }
 

@@ -34,6 +34,29 @@ fn json(args: &[&str]) -> Value {
     serde_json::from_str(&riser_ok(args)).expect("one JSON object")
 }
 
+/// `--set` is the same for all commands that read a lab, and stands in the report.
+#[test]
+fn keys_are_set_over_a_lab() {
+    let ping = lab("ping.toml");
+    let set = ["--set", "slot.nic.link.gen=4", "--set", "link.lanes=16"];
+    let report = json(&[&["run", "--json", &ping][..], &set].concat());
+    assert_eq!((&report["links"][0]["gen"], &report["links"][0]["lanes"]), (&4.into(), &16.into()));
+    assert_eq!(report["set"], serde_json::json!(["slot.nic.link.gen=4", "link.lanes=16"]));
+    assert!(json(&["run", "--json", &ping]).get("set").is_none());
+    let text = riser_ok(&[&["run", &ping][..], &set].concat());
+    assert!(text.contains("ping.toml --set slot.nic.link.gen=4 --set link.lanes=16: finished"), "{text}");
+    assert!(riser_ok(&[&["check", &ping][..], &set].concat()).contains("Gen4 x16"));
+    let listed = riser_ok(&[&["lspci", &ping, "-v"][..], &set].concat());
+    assert!(listed.contains("16GT/s") && listed.contains("x16"), "{listed}");
+    let refused = riser(&["check", &ping, "--set", "slot.nic.link.gen=9", "--set", "seed=x"]);
+    assert_eq!(refused.code, 1);
+    for line in
+        ["--set slot.nic.link.gen=9: generation 9: legal are 1, 2, 3, 4, 5", "--set seed=x: seed is string"]
+    {
+        assert!(refused.stderr.contains(line), "{}", refused.stderr);
+    }
+}
+
 /// Every lab that ships.
 fn labs() -> Vec<String> {
     fn walk(folder: &Path, found: &mut Vec<String>) {

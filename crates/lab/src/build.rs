@@ -35,6 +35,8 @@ pub struct Assembly {
     /// The fabric.
     pub fabric: Fabric,
     pub(crate) seed: u64,
+    /// What was set over the lab file.
+    pub(crate) set: Vec<String>,
     pub(crate) slots: Vec<SlotInfo>,
     /// Those of the slots first, then those of the switches.
     pub(crate) links: Vec<LinkInfo>,
@@ -155,7 +157,15 @@ pub(crate) fn build_program(
     faults::outages(lab).into_iter().for_each(|outage| fabric.schedule(outage));
     let names = lab.slot.iter().map(|s| &s.name).chain(lab.switch.iter().map(|s| &s.name));
     let links = names.zip(&links).map(|(name, link)| LinkInfo::new(name.get_ref(), link)).collect();
-    Ok(Assembly { fabric, seed: lab.seed, slots, links, hot_plug, warnings: profile::warnings(file) })
+    Ok(Assembly {
+        fabric,
+        seed: lab.seed,
+        set: lab.set.clone(),
+        slots,
+        links,
+        hot_plug,
+        warnings: profile::warnings(file),
+    })
 }
 
 /// What is wrong with a tree; of credits, with the name of the link in the lab.
@@ -324,6 +334,7 @@ impl Assembly {
         let totals = self.fabric.totals();
         Report {
             lab: lab.to_owned(),
+            set: self.set.clone(),
             seed: self.seed,
             warnings: self.warnings.clone(),
             outcome: outcome(stop),

@@ -77,6 +77,49 @@ impl fmt::Display for FileError {
 
 impl std::error::Error for FileError {}
 
+/// Faults of one file that are told at most.
+pub(crate) const MAX_ERRORS: usize = 50;
+
+/// What is wrong with a file: all that was found, in the order of places; what is wrong with the file as a whole, or with
+/// what was set over it, comes last. Never empty.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FileErrors(Vec<FileError>);
+
+impl FileErrors {
+    /// All of them.
+    #[must_use]
+    pub fn all(&self) -> &[FileError] {
+        &self.0
+    }
+}
+
+impl FromIterator<FileError> for FileErrors {
+    fn from_iter<I: IntoIterator<Item = FileError>>(errors: I) -> FileErrors {
+        let mut all: Vec<FileError> = errors.into_iter().collect();
+        all.sort_by_key(|e| (e.place.is_none(), e.place));
+        all.dedup();
+        all.truncate(MAX_ERRORS);
+        FileErrors(all)
+    }
+}
+
+impl From<FileError> for FileErrors {
+    fn from(error: FileError) -> FileErrors {
+        FileErrors(vec![error])
+    }
+}
+
+impl fmt::Display for FileErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (n, error) in self.0.iter().enumerate() {
+            write!(f, "{}{error}", if n == 0 { "" } else { "\n" })?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for FileErrors {}
+
 #[cfg(test)]
 mod tests {
     use super::*;

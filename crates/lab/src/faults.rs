@@ -67,11 +67,15 @@ fn link_of(lab: &Lab, name: &str) -> Option<LinkId> {
     names.into_iter().position(|n| n.get_ref() == name).map(|n| LinkId(n as u32))
 }
 
-/// Checks the faults and outages of `lab`.
-pub(crate) fn check(lab: &Lab) -> Result<(), Wrong> {
-    lab.fault.iter().try_for_each(|fault| check_fault(lab, fault))?;
-    lab.outage.iter().try_for_each(|outage| check_outage(lab, outage))?;
-    check_overlaps(lab)
+/// What is wrong with the faults and outages of `lab`.
+pub(crate) fn check(lab: &Lab) -> Vec<Wrong> {
+    let faults = lab.fault.iter().flat_map(|fault| check_fault(lab, fault));
+    let outages = lab.outage.iter().flat_map(|outage| check_outage(lab, outage));
+    faults.chain(outages).chain(check_overlaps(lab).err()).collect()
+}
+
+fn errors<const N: usize>(checks: [Result<(), Wrong>; N]) -> Vec<Wrong> {
+    checks.into_iter().filter_map(Result::err).collect()
 }
 
 /// One outage of a slot ends before the next begins: the end of the first would end the second too.
@@ -104,13 +108,18 @@ fn check_name(lab: &Lab, name: &Spanned<String>) -> Result<(), Wrong> {
     wrong(name.span(), format!("no slot `{}`: there are {}", name.get_ref(), names.join(", ")))
 }
 
-fn check_outage(lab: &Lab, outage: &Outage) -> Result<(), Wrong> {
-    check_name(lab, &outage.slot)?;
-    check_button(lab, outage)?;
-    check_removal(lab, outage)?;
+fn check_outage(lab: &Lab, outage: &Outage) -> Vec<Wrong> {
+    errors([
+        check_name(lab, &outage.slot)
+            .and_then(|()| check_button(lab, outage))
+            .and_then(|()| check_removal(lab, outage)),
+        limit("at_us", Some(&outage.at_us), 0, MAX_US),
+        limit("until_us", outage.until_us.as_ref(), 1, MAX_US).and_then(|()| check_end(outage)),
+    ])
+}
+
+fn check_end(outage: &Outage) -> Result<(), Wrong> {
     let at = *outage.at_us.get_ref();
-    limit("at_us", Some(&outage.at_us), 0, MAX_US)?;
-    limit("until_us", outage.until_us.as_ref(), 1, MAX_US)?;
     match &outage.until_us {
         Some(until) if *until.get_ref() <= at => {
             wrong(until.span(), format!("until_us of {}: legal are those after at_us, {at}", until.get_ref()))
@@ -159,24 +168,31 @@ fn check_removal(lab: &Lab, outage: &Outage) -> Result<(), Wrong> {
     )
 }
 
-fn check_fault(lab: &Lab, fault: &Fault) -> Result<(), Wrong> {
-    check_name(lab, &fault.slot)?;
-    if *fault.nth.get_ref() == 0 {
-        return wrong(fault.nth.span(), "nth of 0: frames are counted from 1".into());
+fn check_fault(lab: &Lab, fault: &Fault) -> Vec<Wrong> {
+    errors([
+        check_name(lab, &fault.slot),
+        check_nth(fault),
+        limit("tag", fault.tag.as_ref(), 0, 1023),
+        limit("delay_ns", fault.delay_ns.as_ref(), 1, 1_000_000_000),
+        limit("restore_after_us", fault.restore_after_us.as_ref(), 0, 1_000_000_000),
+        limit("new_tag", fault.new_tag.as_ref(), 0, 1023),
+        limit("byte_count", fault.byte_count.as_ref(), 1, 4096),
+        limit("length_dw", fault.length_dw.as_ref(), 1, 1024),
+        limit("header_dw", fault.header_dw.as_ref(), 0, 3),
+        limit("header_bits", fault.header_bits.as_ref(), 1, u32::MAX),
+        limit("sequence_ahead", fault.sequence_ahead.as_ref(), 1, 4095),
+        limit("header_credits", fault.header_credits.as_ref(), -255, 255),
+        limit("data_credits", fault.data_credits.as_ref(), -4095, 4095),
+        check_filter(fault),
+        check_parameters(fault),
+    ])
+}
+
+fn check_nth(fault: &Fault) -> Result<(), Wrong> {
+    match fault.nth.get_ref() {
+        0 => wrong(fault.nth.span(), "nth of 0: frames are counted from 1".into()),
+        _ => Ok(()),
     }
-    limit("tag", fault.tag.as_ref(), 0, 1023)?;
-    limit("delay_ns", fault.delay_ns.as_ref(), 1, 1_000_000_000)?;
-    limit("restore_after_us", fault.restore_after_us.as_ref(), 0, 1_000_000_000)?;
-    limit("new_tag", fault.new_tag.as_ref(), 0, 1023)?;
-    limit("byte_count", fault.byte_count.as_ref(), 1, 4096)?;
-    limit("length_dw", fault.length_dw.as_ref(), 1, 1024)?;
-    limit("header_dw", fault.header_dw.as_ref(), 0, 3)?;
-    limit("header_bits", fault.header_bits.as_ref(), 1, u32::MAX)?;
-    limit("sequence_ahead", fault.sequence_ahead.as_ref(), 1, 4095)?;
-    limit("header_credits", fault.header_credits.as_ref(), -255, 255)?;
-    limit("data_credits", fault.data_credits.as_ref(), -4095, 4095)?;
-    check_filter(fault)?;
-    check_parameters(fault)
 }
 
 fn limit<T: PartialOrd + Copy + std::fmt::Display>(

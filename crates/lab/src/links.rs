@@ -7,11 +7,13 @@ use crate::schema::{Credits, FlowControl, Link, ReplayTimer};
 use crate::values::Gen;
 use config::PcieLayout;
 use fabric::LinkConfig;
-use link::{CreditLimit, FlowControlMode, PortConfig, ReplayTimerRule};
-use tlp::{Class, Duration, Mps, Rate, Width};
+use link::{ConfigError, CreditLimit, FlowControlMode, PortConfig, ReplayTimerRule};
+use tlp::{Class, Duration, Mps, Rate, Vc, Width};
 
 /// Time of flight where the lab says nothing: about 30 cm at 6.7 ps/mm, signals on common board material.
 const DEFAULT_PROPAGATION: Duration = Duration::from_ps(2_000);
+/// The longest time of flight: about 200 m of fibre. REPLAY_TIMER, 6 us at 32 GT/s, must outlast the way there and back.
+const MAX_PROPAGATION: Duration = Duration::from_us(1);
 /// TLPs that a receiver without flow control holds where the lab says nothing (IISWC'18, §VI).
 const DEFAULT_PORT_BUFFER: u16 = 16;
 /// The longest retrain: as long as Recovery may take (`PCIe 5.0 §4.2.6.4.1`, 24 ms).
@@ -46,24 +48,88 @@ pub fn merge(common: &Link, own: &Link) -> Link {
     }
 }
 
+/// What is wrong with a link, and the keys of its table that it may be about, the likeliest first.
+pub(crate) struct LinkFault {
+    /// Each as a path in the link's table.
+    pub(crate) keys: Vec<Vec<String>>,
+    pub(crate) message: String,
+}
+
+impl LinkFault {
+    pub(crate) fn new(key: &str, message: String) -> LinkFault {
+        LinkFault { keys: vec![vec![key.to_owned()]], message }
+    }
+}
+
 /// What [`config()`] cannot make a link of, and the legal values.
-///
-/// # Errors
-/// The first key that cannot be.
-pub fn check(common: &Link, own: &Link) -> Result<(), String> {
+pub(crate) fn check(common: &Link, own: &Link) -> Vec<LinkFault> {
     let link = merge(common, own);
-    channels::of(&link)?;
-    match link.retrain_ns {
-        Some(ns) if ns > MAX_RETRAIN_NS => {
-            return Err(format!("retrain_ns of {ns}: legal are 0 to {MAX_RETRAIN_NS}"));
-        }
-        _ => {}
+    let mut faults = Vec::new();
+    if let Some(ns) = link.retrain_ns.filter(|ns| *ns > MAX_RETRAIN_NS) {
+        let message = format!("retrain_ns of {ns}: legal are 0 to {MAX_RETRAIN_NS}");
+        faults.push(LinkFault::new("retrain_ns", message));
+    }
+    let most = MAX_PROPAGATION.as_ps();
+    if let Some(ps) = link.propagation_ps.filter(|ps| *ps > most) {
+        let message = format!("propagation_ps of {ps}: legal are 0 to {most}");
+        faults.push(LinkFault::new("propagation_ps", message));
+    }
+    if let Err(message) = channels::of(&link) {
+        let key = if message.starts_with("low_priority_vc") { "low_priority_vc" } else { "vc" };
+        faults.push(LinkFault::new(key, message));
+        return faults;
     }
     let ends = config(common, own);
     for (end, port) in [("root", &ends.root), ("device", &ends.device)] {
-        port.validate().map_err(|error| format!("{end} side: {error}"))?;
+        let Err(error) = port.validate() else { continue };
+        let keys = keys_of(&error, end, &link);
+        // What both ends have in common is told once.
+        if !faults.iter().any(|f| f.keys == keys) {
+            faults.push(LinkFault { keys, message: format!("{end} side: {error}{}", hint(&error)) });
+        }
     }
-    Ok(())
+    faults
+}
+
+/// The keys that an error of the port at `end` may be about.
+fn keys_of(error: &ConfigError, end: &str, link: &Link) -> Vec<Vec<String>> {
+    let key = match error {
+        ConfigError::HeaderCredits { vc, class, .. } => return credit_keys(*vc, *class, "header", end, link),
+        ConfigError::DataCredits { vc, class, .. } => return credit_keys(*vc, *class, "data", end, link),
+        ConfigError::UnusedVc(_) | ConfigError::NoPhase(_) => "vc",
+        ConfigError::UncreditedVcs(_) => "flow_control",
+        ConfigError::NoBuffer => "port_buffer_tlps",
+        ConfigError::ReplayTlps(_) => "replay_buffer_tlps",
+        ConfigError::ReplayBytes { .. } => "replay_buffer_bytes",
+        ConfigError::ReplayTimer(_) => "replay_timer_symbols",
+        ConfigError::ReplayTimerRate(_) => "replay_timer",
+        ConfigError::Latency { what: "Ack", .. } => "ack_latency_symbols",
+        ConfigError::Latency { .. } => "update_fc_symbols",
+        _ => return Vec::new(),
+    };
+    vec![vec![key.to_owned()]]
+}
+
+/// Credits of a channel stand in its own table, or else in that of the link; too few of them may be those of a
+/// Max_Payload_Size that was given alone.
+fn credit_keys(vc: Vc, class: Class, unit: &str, end: &str, link: &Link) -> Vec<Vec<String>> {
+    let class = match class {
+        Class::Posted => "posted",
+        Class::NonPosted => "non_posted",
+        Class::Completion => "completion",
+    };
+    let own = [format!("{end}_credits"), format!("{class}_{unit}")].to_vec();
+    let table = link.vc.iter().flatten().position(|table| usize::from(table.id) == vc.index());
+    let of_channel = table.map(|n| [vec!["vc".to_owned(), n.to_string()], own.clone()].concat());
+    of_channel.into_iter().chain([own, vec!["mps_bytes".to_owned()]]).collect()
+}
+
+/// How what an error of credits calls infinite is written.
+fn hint(error: &ConfigError) -> &'static str {
+    match error {
+        ConfigError::HeaderCredits { .. } | ConfigError::DataCredits { .. } => "; infinite is written 0",
+        _ => "",
+    }
 }
 
 /// The link that a slot hangs on, of keys that [`check`] allows.

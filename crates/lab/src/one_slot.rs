@@ -136,7 +136,15 @@ impl OneSlot {
             seed: self.seed,
         })
         .map_err(|e| e.to_string())?;
-        Ok(Assembly { fabric, seed: self.seed, slots, links, hot_plug: Log::default(), warnings: Vec::new() })
+        Ok(Assembly {
+            fabric,
+            seed: self.seed,
+            set: Vec::new(),
+            slots,
+            links,
+            hot_plug: Log::default(),
+            warnings: Vec::new(),
+        })
     }
 
     fn layout(&self, link: &LinkConfig) -> PcieLayout {

@@ -18,8 +18,10 @@ pub use host_parts::{
     PowerTable, ReplacementName,
 };
 
-use crate::error::FileError;
+use crate::error::FileErrors;
 use crate::folder::Folder;
+use crate::setting::Settings;
+use crate::source::Source;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::io;
@@ -129,8 +131,13 @@ fn read(base: &Folder, name: &str) -> io::Result<String> {
     String::from_utf8(base.read(name, MAX_FILE_BYTES)?).map_err(not_text)
 }
 
-fn parse<T: for<'de> Deserialize<'de>>(path: &Path, text: &str) -> Result<T, FileError> {
-    toml::from_str(text).map_err(|e| FileError::toml(path, text, &e))
+fn parse<T>(path: &Path, text: &str) -> Result<T, FileErrors>
+where
+    T: for<'de> Deserialize<'de> + JsonSchema,
+{
+    let settings = Settings::default();
+    let source = Source { path, text, settings: &settings };
+    source.parse().map(|parsed| parsed.value)
 }
 
 fn check(path: &Path, key: &str, value: u64, min: u64, max: u64) -> Result<(), String> {

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reads a lab file and checks what its types alone cannot: everything wrong is found before anything runs.
+//! Reads a lab file and checks what its types alone cannot: everything wrong is found before anything runs, and told at once.
 
 use crate::build::host_memory;
-use crate::error::FileError;
+use crate::error::{FileError, FileErrors};
 use crate::folder::Folder;
-use crate::schema::{Host, Lab, LinkChange, MemoryKind, Model, PcieBench, PortArbitration, Slot, Switch};
+use crate::links::LinkFault;
+use crate::schema::{
+    Host, Lab, Link, LinkChange, MemoryKind, Model, PcieBench, PortArbitration, Slot, Switch,
+};
+use crate::setting::Settings;
+use crate::source::{Parsed, Places, Source};
 use crate::tree::{self, Tree};
 use crate::{faults, host_schema, links, models, profile, unused};
 use device::firmware::HostMap;
@@ -12,7 +17,7 @@ use fabric::{Above, Window};
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::Path;
-use tlp::{Duration, PayloadPool};
+use tlp::PayloadPool;
 use toml::Spanned;
 
 /// Slots at most: each has a bus of its own, and bridges need some.
@@ -21,8 +26,6 @@ const MAX_SLOTS: usize = 248;
 const MAX_ROOT_PORTS: usize = 31;
 /// Characters of the longest name of a slot: it stands in tables and captures.
 const MAX_NAME: usize = 64;
-/// The longest time of flight: about 200 m of fibre. REPLAY_TIMER, 6 us at 32 GT/s, must outlast the way there and back.
-const MAX_PROPAGATION: Duration = Duration::from_us(1);
 /// The latest change of a link, in microseconds: virtual time ends at 213 days.
 const MAX_EVENT_US: u64 = 1_000_000_000_000;
 /// Bytes of the smallest memory BAR (`PCIe 5.0 §7.5.1.2.1`).
@@ -43,37 +46,71 @@ pub struct LabFile {
 
 /// Where in which file: turns a place into an error.
 struct Place<'a> {
-    path: &'a Path,
-    text: &'a str,
+    source: &'a Source<'a>,
+    places: Places<'a>,
 }
+
+/// What one check finds.
+type Checked = Result<(), FileError>;
 
 impl Place<'_> {
     fn error<T>(&self, span: Range<usize>, message: impl Into<String>) -> Result<T, FileError> {
-        Err(FileError::at(self.path, self.text, span, message))
+        Err(self.source.error(span, message))
     }
 
-    fn range(&self, span: Range<usize>, what: &str, value: u64, legal: Range<u64>) -> Result<(), FileError> {
+    fn whole<T>(&self, message: impl Into<String>) -> Result<T, FileError> {
+        Err(FileError::whole(self.source.path, message))
+    }
+
+    fn range(&self, span: Range<usize>, what: &str, value: u64, legal: Range<u64>) -> Checked {
         if legal.contains(&value) {
             return Ok(());
         }
         self.error(span, format!("{what} of {value}: legal are {} to {}", legal.start, legal.end - 1))
     }
+
+    /// What is wrong with a link of the slot or switch that stands at `owner`: at the key that it is about, of its own table or
+    /// of the common one, or else at `name`.
+    fn link(&self, owner: &[&str], name: Range<usize>, what: &str, fault: LinkFault) -> Checked {
+        let own = [owner, &["link"]].concat();
+        let tables = [own.as_slice(), &["link"]];
+        let path = |table: &[&str], key: &[String]| -> Option<Range<usize>> {
+            let key: Vec<&str> = key.iter().map(String::as_str).collect();
+            self.places.of(&[table, &key].concat())
+        };
+        let at = fault.keys.iter().find_map(|key| tables.iter().find_map(|table| path(table, key)));
+        self.error(at.unwrap_or(name), format!("link of {what}, {}", fault.message))
+    }
+}
+
+/// What several checks have found.
+fn found<const N: usize>(checks: [Checked; N]) -> Vec<FileError> {
+    checks.into_iter().filter_map(Result::err).collect()
 }
 
 /// Reads and checks the lab file at `path`.
 ///
 /// # Errors
-/// The first thing that is wrong, with its place and the legal values.
-pub fn read(path: &Path) -> Result<LabFile, FileError> {
+/// What is wrong, each with its place and the legal values: all that TOML has to say; else all that types have to say; else
+/// all that is wrong with single keys; else what is wrong with how keys and files stand to each other.
+pub fn read(path: &Path) -> Result<LabFile, FileErrors> {
+    read_with(path, &Settings::default())
+}
+
+/// The same with `settings` over what the file says.
+///
+/// # Errors
+/// As [`read`]; what is wrong with a setting names it.
+pub fn read_with(path: &Path, settings: &Settings) -> Result<LabFile, FileErrors> {
     let text = std::fs::read_to_string(path).map_err(|e| FileError::whole(path, e.to_string()))?;
-    parse_in(path, &text, Folder::of(path))
+    parse_with(path, &text, Folder::of(path), settings)
 }
 
 /// Reads and checks the lab `text`, which stands in `path`.
 ///
 /// # Errors
 /// As [`read`].
-pub fn parse(path: &Path, text: &str) -> Result<Lab, FileError> {
+pub fn parse(path: &Path, text: &str) -> Result<Lab, FileErrors> {
     parse_in(path, text, Folder::of(path)).map(|file| file.lab)
 }
 
@@ -81,116 +118,141 @@ pub fn parse(path: &Path, text: &str) -> Result<Lab, FileError> {
 ///
 /// # Errors
 /// As [`read`].
-pub fn parse_in(path: &Path, text: &str, base: Folder) -> Result<LabFile, FileError> {
-    let lab: Lab = toml::from_str(text).map_err(|e| FileError::toml(path, text, &e))?;
-    let place = Place { path, text };
-    check_version(&place, &lab)?;
-    check_host(&place, &lab.host)?;
-    check_slots(&place, &lab)?;
-    check_addresses(&place, &lab)?;
-    check_windows(&place, &lab)?;
-    check_faults(&place, &lab)?;
-    check_link_events(&place, &lab)?;
+pub fn parse_in(path: &Path, text: &str, base: Folder) -> Result<LabFile, FileErrors> {
+    parse_with(path, text, base, &Settings::default())
+}
+
+/// The same with `settings` over what the text says.
+///
+/// # Errors
+/// As [`read_with`].
+pub fn parse_with(path: &Path, text: &str, base: Folder, settings: &Settings) -> Result<LabFile, FileErrors> {
+    let source = Source { path, text, settings };
+    let Parsed { value: lab, places } = source.parse::<Lab>()?;
+    let lab = Lab { set: settings.given().to_vec(), ..lab };
+    let place = Place { source: &source, places };
+    let keys = found([check_version(&place, &lab)])
+        .into_iter()
+        .chain(check_host(&place, &lab.host))
+        .chain(check_slots(&place, &lab))
+        .chain(check_faults(&place, &lab))
+        .chain(check_link_events(&place, &lab));
+    refuse(keys)?;
     let file = LabFile { lab, base };
-    check_profiles(&place, &file)?;
-    check_devices(&place, &file)?;
+    let together = found([check_addresses(&place, &file.lab), check_windows(&place, &file.lab)]);
+    refuse(together.into_iter().chain(check_profiles(&place, &file)))?;
+    refuse(check_devices(&place, &file))?;
     Ok(file)
 }
 
-fn check_profiles(place: &Place<'_>, file: &LabFile) -> Result<(), FileError> {
+fn refuse(errors: impl IntoIterator<Item = FileError>) -> Result<(), FileErrors> {
+    let mut errors = errors.into_iter().peekable();
+    if errors.peek().is_some() { Err(errors.collect()) } else { Ok(()) }
+}
+
+fn check_profiles(place: &Place<'_>, file: &LabFile) -> Vec<FileError> {
     let host = &file.lab.host.profile;
-    match profile::host_in(host.get_ref(), &file.base) {
-        Err(message) => return place.error(host.span(), message),
-        Ok(profile) => {
-            if let Err((span, message)) = host_schema::check(&file.lab.host, &profile) {
-                return place.error(span, message);
-            }
-        }
-    }
-    for card in file.lab.slot.iter().filter_map(|s| Some(&s.pcie_bench.as_ref()?.profile)) {
-        if let Err(message) = profile::device_in(card.get_ref(), &file.base) {
-            return place.error(card.span(), message);
-        }
-    }
-    Ok(())
+    let of_host = match profile::host_in(host.get_ref(), &file.base) {
+        Err(message) => place.error(host.span(), message),
+        Ok(profile) => host_schema::check(&file.lab.host, &profile).or_else(|(at, why)| place.error(at, why)),
+    };
+    let cards = file.lab.slot.iter().filter_map(|s| Some(&s.pcie_bench.as_ref()?.profile));
+    let of_cards = cards.map(|card| match profile::device_in(card.get_ref(), &file.base) {
+        Err(message) => place.error(card.span(), message),
+        Ok(_) => Ok(()),
+    });
+    [of_host].into_iter().chain(of_cards).filter_map(Result::err).collect()
 }
 
 /// What only the devices themselves know of their settings.
-fn check_devices(place: &Place<'_>, file: &LabFile) -> Result<(), FileError> {
+fn check_devices(place: &Place<'_>, file: &LabFile) -> Vec<FileError> {
     let memory = match host_memory(&file.lab) {
         Ok(memory) => memory,
-        Err(message) => return Err(FileError::whole(place.path, message)),
+        Err(message) => return found([place.whole(message)]),
     };
     let payloads = PayloadPool::new();
     let tree = Tree::of(&file.lab).ok();
     let mut site = models::Site::new(file, &payloads, &memory, tree.as_ref());
     let ids = tree.map(|tree| tree.slot_ids()).unwrap_or_default();
+    let mut errors = Vec::new();
     for (n, (slot, id)) in file.lab.slot.iter().zip(ids).enumerate() {
         if let Err(error) = models::plug(&mut site, n, id, slot) {
-            return place.error(error.span.unwrap_or_else(|| slot.name.span()), error.message);
+            let at = error.span.unwrap_or_else(|| slot.name.span());
+            errors.extend(found([place.error(at, error.message)]));
         }
     }
-    Ok(())
+    errors
 }
 
-fn check_version(place: &Place<'_>, lab: &Lab) -> Result<(), FileError> {
+fn check_version(place: &Place<'_>, lab: &Lab) -> Checked {
     match *lab.version.get_ref() {
         1 => Ok(()),
         n => place.error(lab.version.span(), format!("version {n}: this riser reads version 1")),
     }
 }
 
-fn check_host(place: &Place<'_>, host: &Host) -> Result<(), FileError> {
-    let low = &host.low_memory_mib;
-    place.range(low.span(), "low_memory_mib", u64::from(*low.get_ref()), 1..2049)?;
-    let high = &host.high_memory_mib;
-    place.range(high.span(), "high_memory_mib", u64::from(*high.get_ref()), 0..131_073)
+fn check_host(place: &Place<'_>, host: &Host) -> Vec<FileError> {
+    let (low, high) = (&host.low_memory_mib, &host.high_memory_mib);
+    found([
+        place.range(low.span(), "low_memory_mib", u64::from(*low.get_ref()), 1..2049),
+        place.range(high.span(), "high_memory_mib", u64::from(*high.get_ref()), 0..131_073),
+    ])
 }
 
-fn check_slots(place: &Place<'_>, lab: &Lab) -> Result<(), FileError> {
+fn check_slots(place: &Place<'_>, lab: &Lab) -> Vec<FileError> {
     if lab.slot.len() > MAX_SLOTS || lab.slot.is_empty() && lab.switch.is_empty() {
         let message = format!(
             "{} slots: a lab has up to {MAX_SLOTS} [[slot]] tables, and one at least of [[slot]] and [[switch]]",
             lab.slot.len()
         );
-        return Err(FileError::whole(place.path, message));
+        return found([place.whole(message)]);
     }
-    check_names(place, lab)?;
-    lab.slot.iter().try_for_each(|slot| check_slot(place, lab, slot))?;
-    check_tree(place, lab)?;
-    match (unused::of_all(&lab.link, lab.slot.iter().map(|s| &s.link)), lab.slot.first()) {
-        (Some(message), Some(slot)) => {
-            place.error(slot.name.span(), format!("link of every slot, {message}"))
-        }
-        _ => Ok(()),
+    let mut errors = check_names(place, lab);
+    errors.extend(lab.slot.iter().enumerate().flat_map(|(n, slot)| check_slot(place, lab, n, slot)));
+    errors.extend(lab.switch.iter().enumerate().flat_map(|(n, switch)| check_switch(place, lab, n, switch)));
+    errors.extend(check_tree(place, lab).err());
+    let unused = unused::of_all(&lab.link, lab.slot.iter().map(|s| &s.link));
+    if let (Some(fault), Some(slot)) = (unused, lab.slot.first()) {
+        errors.extend(place.link(&[], slot.name.span(), "every slot", fault).err());
     }
+    // A common key that is wrong is wrong for each link: it is told once.
+    let mut places = BTreeSet::new();
+    let about =
+        |e: &FileError| e.message.split_once(", ").map_or(e.message.clone(), |(_, what)| what.to_owned());
+    errors.retain(|error| places.insert((error.path.clone(), error.place, about(error))));
+    errors
 }
 
 /// Slots and switches have names of their own.
-fn check_names(place: &Place<'_>, lab: &Lab) -> Result<(), FileError> {
+fn check_names(place: &Place<'_>, lab: &Lab) -> Vec<FileError> {
     let all =
         lab.slot.iter().map(|s| ("slot", &s.name)).chain(lab.switch.iter().map(|s| ("switch", &s.name)));
     let mut names = BTreeSet::new();
-    for (what, spanned) in all {
-        let name = spanned.get_ref();
-        if name.is_empty() || name.chars().count() > MAX_NAME || name.chars().any(char::is_control) {
-            let message = format!(
-                "name {name:?}: legal are 1 to {MAX_NAME} characters, none of them control characters"
-            );
-            return place.error(spanned.span(), message);
-        }
-        if what == "switch" && name == tree::ROOT {
-            return place.error(spanned.span(), "a switch named `root`: that is the root complex");
-        }
-        if !names.insert(name) {
-            return place.error(spanned.span(), format!("a second {what} named `{name}`: names are unique"));
-        }
+    all.filter_map(|(what, name)| check_name(place, what, name, &mut names).err()).collect()
+}
+
+fn check_name<'a>(
+    place: &Place<'_>,
+    what: &str,
+    spanned: &'a Spanned<String>,
+    names: &mut BTreeSet<&'a str>,
+) -> Checked {
+    let name = spanned.get_ref();
+    if name.is_empty() || name.chars().count() > MAX_NAME || name.chars().any(char::is_control) {
+        let message =
+            format!("name {name:?}: legal are 1 to {MAX_NAME} characters, none of them control characters");
+        return place.error(spanned.span(), message);
+    }
+    if what == "switch" && name == tree::ROOT {
+        return place.error(spanned.span(), "a switch named `root`: that is the root complex");
+    }
+    if !names.insert(name) {
+        return place.error(spanned.span(), format!("a second {what} named `{name}`: names are unique"));
     }
     Ok(())
 }
 
-fn check_tree(place: &Place<'_>, lab: &Lab) -> Result<(), FileError> {
-    lab.switch.iter().try_for_each(|switch| check_switch(place, lab, switch))?;
+fn check_tree(place: &Place<'_>, lab: &Lab) -> Checked {
     let tree = match Tree::of(lab) {
         Ok(tree) => tree,
         Err(error) => return place.error(error.span, error.message),
@@ -201,40 +263,54 @@ fn check_tree(place: &Place<'_>, lab: &Lab) -> Result<(), FileError> {
     if root_ports > most {
         let message =
             format!("{root_ports} slots and switches on the root complex: it has 1 to {most} root ports");
-        return Err(FileError::whole(place.path, message));
+        return place.whole(message);
     }
     Ok(())
 }
 
-fn check_switch(place: &Place<'_>, lab: &Lab, switch: &Switch) -> Result<(), FileError> {
-    let name = switch.name.get_ref();
+fn check_switch(place: &Place<'_>, lab: &Lab, n: usize, switch: &Switch) -> Vec<FileError> {
     let latency = &switch.latency_ns;
-    place.range(latency.span(), "latency_ns", *latency.get_ref(), 0..1_000_001)?;
+    let mut errors = found([
+        place.range(latency.span(), "latency_ns", *latency.get_ref(), 0..1_000_001),
+        check_arbitration(place, switch),
+        check_weights(place, lab, switch),
+    ]);
+    let what = format!("switch `{}`", switch.name.get_ref());
+    errors.extend(check_link(place, lab, ["switch", &n.to_string()], (&switch.name, &what), &switch.link));
+    errors
+}
+
+/// The link of the slot or switch that stands at `owner`, which goes by this name.
+fn check_link(
+    place: &Place<'_>,
+    lab: &Lab,
+    owner: [&str; 2],
+    (name, what): (&Spanned<String>, &str),
+    link: &Link,
+) -> Vec<FileError> {
+    let mut faults = links::check(&lab.link, link);
+    if faults.is_empty() {
+        faults.extend(unused::of_slot(&lab.link, link));
+    }
+    faults.into_iter().filter_map(|fault| place.link(&owner, name.span(), what, fault).err()).collect()
+}
+
+fn check_arbitration(place: &Place<'_>, switch: &Switch) -> Checked {
+    let name = switch.name.get_ref();
     match (&switch.arbitration, &switch.weights) {
         (PortArbitration::Weighted, None) => {
-            return place
-                .error(switch.name.span(), format!("switch `{name}`: weighted arbitration needs `weights`"));
+            place.error(switch.name.span(), format!("switch `{name}`: weighted arbitration needs `weights`"))
         }
         (PortArbitration::RoundRobin, Some(weights)) => {
-            return place.error(
-                weights.span(),
-                format!("weights of switch `{name}`: they need arbitration = \"weighted\""),
-            );
+            let message = format!("weights of switch `{name}`: they need arbitration = \"weighted\"");
+            place.error(weights.span(), message)
         }
-        _ => {}
-    }
-    check_weights(place, lab, switch)?;
-    if let Err(error) = links::check(&lab.link, &switch.link) {
-        return place.error(switch.name.span(), format!("link of switch `{name}`, {error}"));
-    }
-    match unused::of_slot(&lab.link, &switch.link) {
-        Some(message) => place.error(switch.name.span(), format!("link of switch `{name}`, {message}")),
-        None => Ok(()),
+        _ => Ok(()),
     }
 }
 
 /// As many weights as the switch has ports, none of them 0. A tree that is wrong is reported elsewhere.
-fn check_weights(place: &Place<'_>, lab: &Lab, switch: &Switch) -> Result<(), FileError> {
+fn check_weights(place: &Place<'_>, lab: &Lab, switch: &Switch) -> Checked {
     let (Some(weights), Ok(tree)) = (&switch.weights, Tree::of(lab)) else { return Ok(()) };
     let name = switch.name.get_ref();
     let n = lab.switch.iter().position(|s| s.name.get_ref() == name).unwrap_or_default();
@@ -255,33 +331,22 @@ fn check_weights(place: &Place<'_>, lab: &Lab, switch: &Switch) -> Result<(), Fi
     }
 }
 
-fn check_slot(place: &Place<'_>, lab: &Lab, slot: &Slot) -> Result<(), FileError> {
-    let name = slot.name.span();
-    check_settings(place, slot)?;
+fn check_slot(place: &Place<'_>, lab: &Lab, n: usize, slot: &Slot) -> Vec<FileError> {
+    let mut errors = check_settings(place, n, slot);
     if let Some(tags) = &slot.tags {
-        place.range(tags.span(), "tags", u64::from(*tags.get_ref()), 1..769)?;
+        errors.extend(place.range(tags.span(), "tags", u64::from(*tags.get_ref()), 1..769).err());
     }
     if let Some(us) = &slot.completion_timeout_us {
-        place.range(us.span(), "completion_timeout_us", *us.get_ref(), 50..50_001)?;
+        errors.extend(place.range(us.span(), "completion_timeout_us", *us.get_ref(), 50..50_001).err());
     }
-    let config = links::config(&lab.link, &slot.link);
-    if let Err(error) = links::check(&lab.link, &slot.link) {
-        return place.error(name, format!("link of slot `{}`, {error}", slot.name.get_ref()));
-    }
-    if config.propagation > MAX_PROPAGATION {
-        let (ps, most) = (config.propagation.as_ps(), MAX_PROPAGATION.as_ps());
-        let slot = slot.name.get_ref();
-        return place
-            .error(name, format!("link of slot `{slot}`: propagation_ps of {ps}: legal are 0 to {most}"));
-    }
-    if let Some(message) = unused::of_slot(&lab.link, &slot.link) {
-        return place.error(name, format!("link of slot `{}`, {message}", slot.name.get_ref()));
-    }
-    check_model(place, slot)
+    let what = format!("slot `{}`", slot.name.get_ref());
+    errors.extend(check_link(place, lab, ["slot", &n.to_string()], (&slot.name, &what), &slot.link));
+    errors.extend(check_model(place, slot));
+    errors
 }
 
 /// A table of settings belongs to the model that the slot names.
-fn check_settings(place: &Place<'_>, slot: &Slot) -> Result<(), FileError> {
+fn check_settings(place: &Place<'_>, n: usize, slot: &Slot) -> Vec<FileError> {
     let tables = [
         ("memory", slot.memory.is_some(), Model::Memory),
         ("simple-nic", slot.simple_nic.is_some(), Model::SimpleNic),
@@ -296,60 +361,66 @@ fn check_settings(place: &Place<'_>, slot: &Slot) -> Result<(), FileError> {
         ("packet-nic", slot.packet_nic.is_some(), Model::PacketNic),
         ("nettlp-adapter", slot.nettlp_adapter.is_some(), Model::NettlpAdapter),
     ];
-    for (table, given, model) in tables {
-        if given && model != slot.device {
-            let (name, device) = (slot.name.get_ref(), slot.device.name());
-            let message = format!("slot `{name}` has settings of `{table}`: its device is `{device}`");
-            return place.error(slot.name.span(), message);
-        }
-    }
-    Ok(())
+    let foreign = tables.into_iter().filter(|(_, given, model)| *given && *model != slot.device);
+    let check = |(table, ..): (&str, bool, Model)| {
+        let (name, device) = (slot.name.get_ref(), slot.device.name());
+        let message = format!("slot `{name}` has settings of `{table}`: its device is `{device}`");
+        let at = place.places.of(&["slot", &n.to_string(), table]);
+        place.error::<()>(at.unwrap_or_else(|| slot.name.span()), message).err()
+    };
+    foreign.filter_map(check).collect()
 }
 
-fn check_model(place: &Place<'_>, slot: &Slot) -> Result<(), FileError> {
+fn check_model(place: &Place<'_>, slot: &Slot) -> Vec<FileError> {
+    let mut errors = found([check_replay(place, slot)]);
     if let Some(memory) = &slot.memory {
         let (size, span) = (*memory.size_bytes.get_ref(), memory.size_bytes.span());
         if !size.is_power_of_two() || !(16..=MAX_BAR_BYTES).contains(&size) {
-            return place.error(span, format!("size_bytes of {size}: legal are powers of two, 16 to 2^28"));
+            let message = format!("size_bytes of {size}: legal are powers of two, 16 to 2^28");
+            errors.extend(found([place.error(span, message)]));
         }
     }
     if let Some(nic) = &slot.simple_nic {
-        place.range(nic.bar.span(), "bar", u64::from(*nic.bar.get_ref()), 0..6)?;
-        place.range(nic.ping_bytes.span(), "ping_bytes", u64::from(*nic.ping_bytes.get_ref()), 0..1473)?;
+        errors.extend(found([
+            place.range(nic.bar.span(), "bar", u64::from(*nic.bar.get_ref()), 0..6),
+            place.range(nic.ping_bytes.span(), "ping_bytes", u64::from(*nic.ping_bytes.get_ref()), 0..1473),
+        ]));
     }
     if let Some(bench) = &slot.pcie_bench {
-        let host_offset = u64::from(*bench.host_offset_bytes.get_ref());
-        let size = u64::from(*bench.size_bytes.get_ref());
-        place.range(bench.size_bytes.span(), "size_bytes", size, 1..4097)?;
-        place.range(bench.host_offset_bytes.span(), "host_offset_bytes", host_offset, 0..64)?;
-        if size + host_offset > 4096 {
-            let message = format!(
-                "size_bytes {size} at host_offset_bytes {host_offset}: a transfer never crosses 4 KiB"
-            );
-            return place.error(bench.size_bytes.span(), message);
-        }
-        let device_offset = &bench.device_offset_bytes;
-        place.range(
-            device_offset.span(),
-            "device_offset_bytes",
-            u64::from(*device_offset.get_ref()),
-            0..64,
-        )?;
-        let window = *bench.window_bytes.get_ref();
-        place.range(bench.window_bytes.span(), "window_bytes", window, 4096..(1 << 30) + 1)?;
-        if let Some(outstanding) = &bench.outstanding {
-            place.range(outstanding.span(), "outstanding", u64::from(*outstanding.get_ref()), 1..1025)?;
-        }
+        errors.extend(check_bench(place, bench));
     }
     if let Some(counter) = &slot.counter {
-        let outstanding = &counter.outstanding;
-        place.range(outstanding.span(), "outstanding", u64::from(*outstanding.get_ref()), 1..257)?;
+        let n = &counter.outstanding;
+        errors.extend(place.range(n.span(), "outstanding", u64::from(*n.get_ref()), 1..257).err());
     }
-    check_replay(place, slot)?;
-    check_traffic(place, slot)
+    errors.extend(check_traffic(place, slot));
+    errors
 }
 
-fn check_replay(place: &Place<'_>, slot: &Slot) -> Result<(), FileError> {
+fn check_bench(place: &Place<'_>, bench: &PcieBench) -> Vec<FileError> {
+    let (size, offset, device) = (&bench.size_bytes, &bench.host_offset_bytes, &bench.device_offset_bytes);
+    let window = &bench.window_bytes;
+    let wide = |n: &Spanned<u32>| u64::from(*n.get_ref());
+    let sizes = place
+        .range(size.span(), "size_bytes", wide(size), 1..4097)
+        .and_then(|()| place.range(offset.span(), "host_offset_bytes", wide(offset), 0..64))
+        .and_then(|()| {
+            let (bytes, start) = (wide(size), wide(offset));
+            let message =
+                format!("size_bytes {bytes} at host_offset_bytes {start}: a transfer never crosses 4 KiB");
+            if bytes + start > 4096 { place.error(size.span(), message) } else { Ok(()) }
+        });
+    let outstanding = bench.outstanding.as_ref();
+    found([
+        sizes,
+        place.range(device.span(), "device_offset_bytes", wide(device), 0..64),
+        place.range(window.span(), "window_bytes", *window.get_ref(), 4096..(1 << 30) + 1),
+        outstanding
+            .map_or(Ok(()), |n| place.range(n.span(), "outstanding", u64::from(*n.get_ref()), 1..1025)),
+    ])
+}
+
+fn check_replay(place: &Place<'_>, slot: &Slot) -> Checked {
     let Some(replay) = &slot.replay else {
         let message = format!("slot `{}`: replay needs [slot.replay] with `capture`", slot.name.get_ref());
         return if slot.device == Model::Replay { place.error(slot.name.span(), message) } else { Ok(()) };
@@ -362,34 +433,34 @@ fn check_replay(place: &Place<'_>, slot: &Slot) -> Result<(), FileError> {
     Ok(())
 }
 
-fn check_traffic(place: &Place<'_>, slot: &Slot) -> Result<(), FileError> {
+fn check_traffic(place: &Place<'_>, slot: &Slot) -> Vec<FileError> {
     let none = slot.traffic.as_ref().is_none_or(|t| t.flow.is_empty());
     if slot.device == Model::Traffic && none {
         let message = format!("slot `{}`: traffic needs [[slot.traffic.flow]]", slot.name.get_ref());
-        return place.error(slot.name.span(), message);
+        return found([place.error(slot.name.span(), message)]);
     }
     let mut names = BTreeSet::new();
+    let mut errors = Vec::new();
     for flow in slot.traffic.iter().flat_map(|t| &t.flow) {
         let name = flow.name.get_ref();
-        if !names.insert(name) {
-            let slot = slot.name.get_ref();
-            let message =
-                format!("a second flow named `{name}` in slot `{slot}`: names are unique in a slot");
-            return place.error(flow.name.span(), message);
-        }
-        place.range(flow.tc.span(), "tc", u64::from(*flow.tc.get_ref()), 0..8)?;
-        place.range(flow.size_bytes.span(), "size_bytes", u64::from(*flow.size_bytes.get_ref()), 0..4097)?;
-        place.range(flow.count.span(), "count", *flow.count.get_ref(), 1..1_000_000_000_001)?;
+        let is_new = names.insert(name);
+        let (slot, window) = (slot.name.get_ref(), &flow.window_bytes);
+        let second = format!("a second flow named `{name}` in slot `{slot}`: names are unique in a slot");
         let outstanding = &flow.outstanding;
-        place.range(outstanding.span(), "outstanding", u64::from(*outstanding.get_ref()), 1..1025)?;
-        let window = &flow.window_bytes;
-        place.range(window.span(), "window_bytes", *window.get_ref(), 4096..(1 << 30) + 1)?;
+        errors.extend(found([
+            if is_new { Ok(()) } else { place.error(flow.name.span(), second) },
+            place.range(flow.tc.span(), "tc", u64::from(*flow.tc.get_ref()), 0..8),
+            place.range(flow.size_bytes.span(), "size_bytes", u64::from(*flow.size_bytes.get_ref()), 0..4097),
+            place.range(flow.count.span(), "count", *flow.count.get_ref(), 1..1_000_000_000_001),
+            place.range(outstanding.span(), "outstanding", u64::from(*outstanding.get_ref()), 1..1025),
+            place.range(window.span(), "window_bytes", *window.get_ref(), 4096..(1 << 30) + 1),
+        ]));
     }
-    Ok(())
+    errors
 }
 
 /// The windows of all benchmark devices fit into the memory that they lie in.
-fn check_windows(place: &Place<'_>, lab: &Lab) -> Result<(), FileError> {
+fn check_windows(place: &Place<'_>, lab: &Lab) -> Checked {
     let bytes = |mib: u32| u64::from(mib) << 20;
     let (mut low, mut high) = (RESERVED_LOW_BYTES, 0);
     for slot in lab.slot.iter().filter(|s| s.device == Model::PcieBench) {
@@ -413,7 +484,7 @@ fn check_windows(place: &Place<'_>, lab: &Lab) -> Result<(), FileError> {
 }
 
 /// BAR addresses that the lab gives lie where the host has BARs, aligned, and apart from each other.
-fn check_addresses(place: &Place<'_>, lab: &Lab) -> Result<(), FileError> {
+fn check_addresses(place: &Place<'_>, lab: &Lab) -> Checked {
     let mut taken: Vec<(Window, &str)> = Vec::new();
     for slot in &lab.slot {
         let Some((address, span, size)) = given_address(slot) else { continue };
@@ -455,7 +526,7 @@ fn given_address(slot: &Slot) -> Option<(u64, Range<usize>, u64)> {
     memory.or(nic).map(|(a, size)| (*a.get_ref(), a.span(), size))
 }
 
-fn check_slot_name(place: &Place<'_>, lab: &Lab, slot: &Spanned<String>) -> Result<(), FileError> {
+fn check_slot_name(place: &Place<'_>, lab: &Lab, slot: &Spanned<String>) -> Checked {
     let name = slot.get_ref();
     if lab.slot.iter().any(|s| s.name.get_ref() == name) {
         return Ok(());
@@ -464,20 +535,20 @@ fn check_slot_name(place: &Place<'_>, lab: &Lab, slot: &Spanned<String>) -> Resu
     place.error(slot.span(), format!("no slot `{name}`: there are {}", names.join(", ")))
 }
 
-fn check_link_events(place: &Place<'_>, lab: &Lab) -> Result<(), FileError> {
-    for change in &lab.link_event {
-        check_slot_name(place, lab, &change.slot)?;
-        if change.at_us > MAX_EVENT_US {
-            let message = format!("at_us of {}: legal are 0 to {MAX_EVENT_US}", change.at_us);
-            return place.error(change.slot.span(), message);
-        }
-        check_capability(place, lab, change)?;
-    }
-    Ok(())
+fn check_link_events(place: &Place<'_>, lab: &Lab) -> Vec<FileError> {
+    let check = |change: &LinkChange| {
+        let late = format!("at_us of {}: legal are 0 to {MAX_EVENT_US}", change.at_us);
+        found([
+            check_slot_name(place, lab, &change.slot),
+            if change.at_us > MAX_EVENT_US { place.error(change.slot.span(), late) } else { Ok(()) },
+            check_capability(place, lab, change),
+        ])
+    };
+    lab.link_event.iter().flat_map(check).collect()
 }
 
 /// A link never trains above what its ports are capable of, which is what the lab gives it (`PCIe 5.0 §7.5.3.6`).
-fn check_capability(place: &Place<'_>, lab: &Lab, change: &LinkChange) -> Result<(), FileError> {
+fn check_capability(place: &Place<'_>, lab: &Lab, change: &LinkChange) -> Checked {
     let name = change.slot.get_ref();
     let Some(slot) = lab.slot.iter().find(|s| s.name.get_ref() == name) else { return Ok(()) };
     let own = links::config(&lab.link, &slot.link).root;
@@ -500,6 +571,6 @@ fn check_capability(place: &Place<'_>, lab: &Lab, change: &LinkChange) -> Result
     Ok(())
 }
 
-fn check_faults(place: &Place<'_>, lab: &Lab) -> Result<(), FileError> {
-    faults::check(lab).or_else(|wrong| place.error(wrong.span, wrong.message))
+fn check_faults(place: &Place<'_>, lab: &Lab) -> Vec<FileError> {
+    faults::check(lab).into_iter().filter_map(|w| place.error::<()>(w.span, w.message).err()).collect()
 }

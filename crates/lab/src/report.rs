@@ -14,6 +14,9 @@ use serde::Serialize;
 pub struct Report {
     /// The lab file.
     pub lab: String,
+    /// What was set over the file, each as `KEY=VALUE`; left out where nothing was.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub set: Vec<String>,
     /// The seed.
     pub seed: u64,
     /// `finished`, `failed`, `time-limit`, `no-progress`, or `paused` where the run may go on.

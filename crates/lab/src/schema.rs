@@ -54,6 +54,10 @@ pub struct Lab {
     /// Changes of links while the lab runs.
     #[serde(default)]
     pub link_event: Vec<LinkChange>,
+    /// What was set over the file, as it was given; no key of the file.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub set: Vec<String>,
 }
 
 /// The simulated host.

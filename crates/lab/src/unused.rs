@@ -3,21 +3,26 @@
 //! something by it. Never looks at values that have an effect; [`links::check`](crate::links::check) does.
 
 use crate::link_schema::Arbitration;
-use crate::links::merge;
+use crate::links::{LinkFault, merge};
 use crate::schema::{FlowControl, Link, ReplayTimer};
 
 /// The first key of the slot's `own` table that has no effect beside `common`, and what it would need.
-pub(crate) fn of_slot(common: &Link, own: &Link) -> Option<String> {
-    first(&merge(common, own), own).map(|(_, message)| message)
+pub(crate) fn of_slot(common: &Link, own: &Link) -> Option<LinkFault> {
+    all(&merge(common, own), own).into_iter().next().map(fault)
 }
 
 /// The first key of the table `common` that has an effect on none of the links `slots`, and what it would need. One that
 /// each link says anew is a default that nobody needs: that is no mistake.
-pub(crate) fn of_all<'a>(common: &Link, slots: impl Iterator<Item = &'a Link> + Clone) -> Option<String> {
+pub(crate) fn of_all<'a>(common: &Link, slots: impl Iterator<Item = &'a Link> + Clone) -> Option<LinkFault> {
     let unused = |own: &Link| all(&merge(common, own), &inherited(common, own));
     let mut first = unused(slots.clone().next()?);
     first.retain(|(key, _)| slots.clone().all(|own| unused(own).iter().any(|(other, _)| other == key)));
-    first.into_iter().next().map(|(_, message)| message)
+    first.into_iter().next().map(fault)
+}
+
+/// What is said of a virtual channel is about its tables.
+fn fault((key, message): Unused) -> LinkFault {
+    LinkFault::new(if key.starts_with("phases") { "vc" } else { key }, message)
 }
 
 /// What of `common` the slot's `own` table leaves as it is, of the keys that matter here.
@@ -36,10 +41,6 @@ fn inherited(common: &Link, own: &Link) -> Link {
 
 /// A key, and what is wrong with it.
 type Unused = (&'static str, String);
-
-fn first(link: &Link, said: &Link) -> Option<Unused> {
-    all(link, said).into_iter().next()
-}
 
 /// The keys that `said` has and that have no effect on `link`.
 fn all(link: &Link, said: &Link) -> Vec<Unused> {

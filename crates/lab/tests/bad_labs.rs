@@ -2,7 +2,7 @@
 //! Labs that cannot be: each is refused before anything runs, at its line and column, with the legal values.
 
 use proptest::prelude::*;
-use riser_lab::{FileError, LabFile, build, parse, read};
+use riser_lab::{FileErrors, LabFile, build, parse, read};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ fn lab(device: &str, more: &str) -> String {
     format!("version = 1\n[[slot]]\nname = \"a\"\ndevice = \"{device}\"\n{more}")
 }
 
-fn refused(text: &str) -> FileError {
+fn refused(text: &str) -> FileErrors {
     match parse(Path::new("bad.toml"), text) {
         Ok(_) => panic!("taken:\n{text}"),
         Err(error) => error,
@@ -43,9 +43,9 @@ fn what_is_wrong_is_named_with_its_place_and_the_legal_values() {
         ("version = 2\n[[slot]]\nname = \"a\"\ndevice = \"memory\"\n".into(), (1, 11), &["version 2", "reads version 1"]),
         ("version = 1\n[[slot]\n".into(), (2, 8), &["unclosed array table", "`]`"]),
         ("version = 1\nversion = 1\n".into(), (2, 1), &["duplicate key"]),
-        ("version = \"1\"\n".into(), (1, 11), &["string \"1\"", "expected u32"]),
+        ("version = \"1\"\n".into(), (1, 11), &["version is string \"1\": legal are 1"]),
         ("version = 1\nspeed = 3\n".into(), (2, 1), &["unknown field `speed`", "`seed`", "`slot`"]),
-        (memory("").replace("version = 1", "version = 1\nlimit_us = -5"), (2, 12), &["-5", "u64"]),
+        (memory("").replace("version = 1", "version = 1\nlimit_us = -5"), (2, 12), &["limit_us is integer `-5`", "2^64 - 1"]),
         (nested, (1, 85), &["max recursion depth"]),
         // Slots.
         (memory("colour = 3\n"), (5, 1), &["unknown field `colour`", "`tags`"]),
@@ -57,94 +57,94 @@ fn what_is_wrong_is_named_with_its_place_and_the_legal_values() {
         (memory("tags = 0\n"), (5, 8), &["tags of 0", "1 to 768"]),
         (memory("tags = 769\n"), (5, 8), &["tags of 769", "1 to 768"]),
         (memory("completion_timeout_us = 49\n"), (5, 25), &["49", "50 to 50000"]),
-        (memory("[slot.simple-nic]\npings = 1\n"), (3, 8), &["settings of `simple-nic`", "its device is `memory`"]),
-        (nic("[slot.pcie-bench]\nsize_bytes = 1\n"), (3, 8), &["settings of `pcie-bench`", "its device is `simple-nic`"]),
+        (memory("[slot.simple-nic]\npings = 1\n"), (5, 1), &["settings of `simple-nic`", "its device is `memory`"]),
+        (nic("[slot.pcie-bench]\nsize_bytes = 1\n"), (5, 1), &["settings of `pcie-bench`", "its device is `simple-nic`"]),
         // Links.
         (memory("[link]\nlanes = 3\n"), (6, 9), &["3 lanes", "1, 2, 4, 8, 12, 16, 32"]),
         (memory("[slot.link]\ngen = 6\n"), (6, 7), &["generation 6", "1, 2, 3, 4, 5"]),
-        (memory("[slot.link]\ngen = 2.5\n"), (6, 7), &["floating point `2.5`"]),
+        (memory("[slot.link]\ngen = 2.5\n"), (6, 7), &["gen is floating point `2.5`: legal are 1, 2, 3, 4, 5"]),
         (memory("[link]\nmps_bytes = 100\n"), (6, 13), &["Max_Payload_Size of 100", "128, 256, 512"]),
         (memory("[link]\nmrrs_bytes = 64\n"), (6, 14), &["Max_Read_Request_Size of 64", "128, 256"]),
         (memory("[link]\nrcb_bytes = 32\n"), (6, 13), &["Read Completion Boundary of 32", "64, 128"]),
         (memory("[link]\nbit_error_rate = 0.5\n"), (6, 18), &["bit error rate 0.5", "0 to 0.001"]),
         (memory("[link]\nbit_error_rate = nan\n"), (6, 18), &["NaN", "0 to 0.001"]),
-        (memory("[link]\npropagation_ps = 1_000_001\n"), (3, 8), &["propagation_ps of 1000001", "0 to 1000000"]),
+        (memory("[link]\npropagation_ps = 1_000_001\n"), (6, 18), &["propagation_ps of 1000001", "0 to 1000000"]),
         (memory("[link]\nwidth = 8\n"), (6, 1), &["unknown field `width`", "`lanes`"]),
-        (memory("[link.root_credits]\nposted_header = 128\n"), (3, 8), &["root side", "Posted header credits 128", "1 to 127"]),
+        (memory("[link.root_credits]\nposted_header = 128\n"), (6, 17), &["root side", "Posted header credits 128", "1 to 127"]),
         (
             memory("[link]\nmps_bytes = 512\n[link.device_credits]\nposted_data = 31\n"),
-            (3, 8),
+            (8, 15),
             &["link of slot `a`, device side", "Posted data credits 31", "32 to 2047"],
         ),
-        (memory("[slot.link.device_credits]\ncompletion_data = 2048\n"), (3, 8), &["Completion data credits 2048", "16 to 2047"]),
-        (memory("[link]\nreplay_buffer_tlps = 0\n"), (3, 8), &["replay buffer of 0 TLPs", "1 to 2047"]),
-        (memory("[link]\nreplay_buffer_bytes = 281\n"), (3, 8), &["281 bytes", "at least 282"]),
-        (memory("[link]\nack_latency_symbols = 24000\n"), (3, 8), &["Ack latency of 24000", "1 to 23999"]),
+        (memory("[slot.link.device_credits]\ncompletion_data = 2048\n"), (6, 19), &["Completion data credits 2048", "16 to 2047"]),
+        (memory("[link]\nreplay_buffer_tlps = 0\n"), (6, 22), &["replay buffer of 0 TLPs", "1 to 2047"]),
+        (memory("[link]\nreplay_buffer_bytes = 281\n"), (6, 23), &["281 bytes", "at least 282"]),
+        (memory("[link]\nack_latency_symbols = 24000\n"), (6, 23), &["Ack latency of 24000", "1 to 23999"]),
         (memory("[link]\nvc_arbitration = \"fair\"\n"), (6, 18), &["unknown variant `fair`", "`strict`", "`round-robin`", "`weighted`"]),
-        (memory("[[link.vc]]\nid = 8\n"), (3, 8), &["link of slot `a`, virtual channel 8", "0 to 7"]),
-        (memory("[[link.vc]]\nid = 1\n[[link.vc]]\nid = 1\n"), (3, 8), &["second table of VC1", "each has one"]),
-        (memory("[[link.vc]]\nid = 1\ntcs = [8]\n"), (3, 8), &["traffic classes of VC1", "0 to 7"]),
-        (memory("[[link.vc]]\nid = 1\ntcs = []\n"), (3, 8), &["VC1 without traffic classes", "leave its table out"]),
-        (memory("[[link.vc]]\nid = 1\ntcs = [0, 1]\n[[link.vc]]\nid = 0\ntcs = [2]\n"), (3, 8), &["TC0 on VC1", "always on VC0"]),
+        (memory("[[link.vc]]\nid = 8\n"), (5, 1), &["link of slot `a`, virtual channel 8", "0 to 7"]),
+        (memory("[[link.vc]]\nid = 1\n[[link.vc]]\nid = 1\n"), (5, 1), &["second table of VC1", "each has one"]),
+        (memory("[[link.vc]]\nid = 1\ntcs = [8]\n"), (5, 1), &["traffic classes of VC1", "0 to 7"]),
+        (memory("[[link.vc]]\nid = 1\ntcs = []\n"), (5, 1), &["VC1 without traffic classes", "leave its table out"]),
+        (memory("[[link.vc]]\nid = 1\ntcs = [0, 1]\n[[link.vc]]\nid = 0\ntcs = [2]\n"), (5, 1), &["TC0 on VC1", "always on VC0"]),
         (
             memory("[[link.vc]]\nid = 1\ntcs = [1, 2]\n[[link.vc]]\nid = 2\ntcs = [2]\n"),
-            (3, 8),
+            (5, 1),
             &["TC2 on VC1 and VC2", "one channel at most"],
         ),
-        (memory("[[slot.link.vc]]\nid = 1\nphases = 129\n"), (3, 8), &["129 phases of VC1", "1 to 128"]),
+        (memory("[[slot.link.vc]]\nid = 1\nphases = 129\n"), (5, 1), &["129 phases of VC1", "1 to 128"]),
         (
             memory("[link]\nvc_arbitration = \"weighted\"\n[[link.vc]]\nid = 0\nphases = 20\n[[link.vc]]\nid = 1\nphases = 10\n"),
-            (3, 8),
+            (7, 1),
             &["a VC arbitration table of 30 phases", "32, 64 and 128"],
         ),
         (
             memory("[link]\nvc_arbitration = \"weighted\"\n[[link.vc]]\nid = 0\nphases = 32\n[[link.vc]]\nid = 1\n"),
-            (3, 8),
+            (7, 1),
             &["VC1 has no phase", "never send"],
         ),
-        (memory("[link]\nlow_priority_vc = 3\n"), (3, 8), &["low_priority_vc 3", "`strict` arbitration, only 0"]),
+        (memory("[link]\nlow_priority_vc = 3\n"), (6, 19), &["low_priority_vc 3", "`strict` arbitration, only 0"]),
         (
             memory("[[link.vc]]\nid = 3\nroot_credits = { posted_data = 2048 }\n"),
-            (3, 8),
+            (7, 32),
             &["root side: VC3 Posted data credits 2048", "16 to 2047"],
         ),
         (
             memory("[link]\nscaled_flow_control = true\nroot_credits = { posted_header = 2033 }\n"),
-            (3, 8),
+            (7, 34),
             &["Posted header credits 2033", "1 to 2032"],
         ),
-        (memory("[link]\nflow_control = \"none\"\nport_buffer_tlps = 0\n"), (3, 8), &["receive buffer of 0 TLPs", "at least 1"]),
+        (memory("[link]\nflow_control = \"none\"\nport_buffer_tlps = 0\n"), (7, 20), &["receive buffer of 0 TLPs", "at least 1"]),
         (
             memory("[link]\nflow_control = \"none\"\n[[link.vc]]\nid = 1\n"),
-            (3, 8),
+            (6, 16),
             &["2 channels without flow control", "VC0 alone"],
         ),
-        (memory("[link]\nreplay_timer_symbols = 23999\n"), (3, 8), &["REPLAY_TIMER of 23999", "24000 to 31000"]),
+        (memory("[link]\nreplay_timer_symbols = 23999\n"), (6, 24), &["REPLAY_TIMER of 23999", "24000 to 31000"]),
         (
             memory("[link]\ngen = 4\nreplay_timer = \"rev3\"\n"),
-            (3, 8),
+            (7, 16),
             &["link of slot `a`, root side", "REPLAY_TIMER of revision 3 at 16 GT/s", "2.5, 5 and 8 GT/s"],
         ),
-        (memory("[link]\nreplay_buffer_tlps = 2048\n"), (3, 8), &["replay buffer of 2048 TLPs", "1 to 2047"]),
-        (memory("[link]\nretrain_ns = 24_000_001\n"), (3, 8), &["retrain_ns of 24000001", "0 to 24000000"]),
+        (memory("[link]\nreplay_buffer_tlps = 2048\n"), (6, 22), &["replay buffer of 2048 TLPs", "1 to 2047"]),
+        (memory("[link]\nretrain_ns = 24_000_001\n"), (6, 14), &["retrain_ns of 24000001", "0 to 24000000"]),
         // Keys without effect beside others.
-        (memory("[[slot.link.vc]]\nid = 1\nphases = 8\n"), (3, 8), &["link of slot `a`, 8 phases of VC1", "vc_arbitration = \"weighted\" alone"]),
-        (memory("[[link.vc]]\nid = 0\nphases = 32\n"), (3, 8), &["link of every slot, 32 phases of VC0", "\"weighted\" alone"]),
+        (memory("[[slot.link.vc]]\nid = 1\nphases = 8\n"), (5, 1), &["link of slot `a`, 8 phases of VC1", "vc_arbitration = \"weighted\" alone"]),
+        (memory("[[link.vc]]\nid = 0\nphases = 32\n"), (5, 1), &["link of every slot, 32 phases of VC0", "\"weighted\" alone"]),
         (
             memory("[link]\nvc_arbitration = \"weighted\"\nlow_priority_vc = 0\nvc = [{ id = 0, phases = 32 }, { id = 2, phases = 8 }]\n"),
-            (3, 8),
+            (8, 6),
             &["8 phases of VC2", "above low_priority_vc 0", "legal up to VC0"],
         ),
-        (memory("[link]\nport_buffer_tlps = 4\n"), (3, 8), &["port_buffer_tlps of 4", "flow_control = \"none\" alone"]),
-        (memory("[slot.link]\nport_buffer_tlps = 4\nflow_control = \"credits\"\n"), (3, 8), &["link of slot `a`, port_buffer_tlps of 4"]),
+        (memory("[link]\nport_buffer_tlps = 4\n"), (6, 20), &["port_buffer_tlps of 4", "flow_control = \"none\" alone"]),
+        (memory("[slot.link]\nport_buffer_tlps = 4\nflow_control = \"credits\"\n"), (6, 20), &["link of slot `a`, port_buffer_tlps of 4"]),
         (
             memory("[slot.link]\nreplay_timer = \"rev3\"\n[link]\nreplay_timer_symbols = 25000\n"),
-            (3, 8),
+            (8, 24),
             &["replay_timer_symbols of 25000", "replay_timer = \"rev4\" alone"],
         ),
         (
             memory("[link]\nflow_control = \"none\"\n[slot.link.root_credits]\nposted_header = 8\n"),
-            (3, 8),
+            (7, 1),
             &["link of slot `a`, root_credits", "flow_control = \"credits\" alone"],
         ),
         (
@@ -152,10 +152,10 @@ fn what_is_wrong_is_named_with_its_place_and_the_legal_values() {
             (3, 8),
             &["device_credits", "flow_control = \"credits\" alone"],
         ),
-        (memory("[link]\nflow_control = \"none\"\nscaled_flow_control = true\n"), (3, 8), &["scaled_flow_control: legal with"]),
-        (memory("[link]\nflow_control = \"none\"\nupdate_fc_symbols = 100\n"), (3, 8), &["update_fc_symbols: legal with"]),
-        (memory("[link]\nflow_control = \"none\"\nreplay_timer = \"rev3\"\n"), (3, 8), &["replay_timer: legal with"]),
-        (memory("[link]\nflow_control = \"none\"\nreplay_timer_symbols = 24000\n"), (3, 8), &["replay_timer_symbols: legal with"]),
+        (memory("[link]\nflow_control = \"none\"\nscaled_flow_control = true\n"), (7, 23), &["scaled_flow_control: legal with"]),
+        (memory("[link]\nflow_control = \"none\"\nupdate_fc_symbols = 100\n"), (7, 21), &["update_fc_symbols: legal with"]),
+        (memory("[link]\nflow_control = \"none\"\nreplay_timer = \"rev3\"\n"), (7, 16), &["replay_timer: legal with"]),
+        (memory("[link]\nflow_control = \"none\"\nreplay_timer_symbols = 24000\n"), (7, 24), &["replay_timer_symbols: legal with"]),
         (memory("[[link_event]]\nat_us = 1\nslot = \"a\"\ngen = 4\n"), (8, 7), &["gen of 4", "1 to 3", "link of slot `a`"]),
         (
             memory("[slot.link]\nlanes = 4\n[[link_event]]\nat_us = 1\nslot = \"a\"\nlanes = 8\n"),
@@ -252,12 +252,80 @@ fn what_is_wrong_is_named_with_its_place_and_the_legal_values() {
         let error = refused(&text);
         let shown = error.to_string();
         let missing: Vec<_> = parts.iter().filter(|part| !shown.contains(**part)).collect();
-        let found = error.place.unwrap_or((0, 0));
+        let found = error.all()[0].place.unwrap_or((0, 0));
         if found != place || !missing.is_empty() || !shown.starts_with("bad.toml:") {
             wrong.push(format!("{shown}\nexpected at {place:?}, with {missing:?}, of:\n{text}"));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n---\n"));
+}
+
+/// Where, and a part of what, for each error of a file.
+fn told(text: &str) -> Vec<((usize, usize), String)> {
+    refused(text).all().iter().map(|e| (e.place.unwrap_or((0, 0)), e.message.clone())).collect()
+}
+
+fn assert_told(text: &str, expected: &[((usize, usize), &str)]) {
+    let told = told(text);
+    let fits = |((at, part), (place, message)): (&((usize, usize), &str), &((usize, usize), String))| {
+        at == place && message.contains(part)
+    };
+    assert!(told.len() == expected.len() && expected.iter().zip(&told).all(fits), "{told:#?}\nof:\n{text}");
+}
+
+/// Everything of a kind is told at once, in the order of places: first what TOML says, then types, then single keys.
+#[test]
+fn all_errors_of_a_file_are_told_at_once() {
+    assert_told(
+        "version = 1 1\nseed = = 2\n[[slot]]\nname = \"a\"\ndevice = \"memory\"\n",
+        &[((1, 11), "must be quoted"), ((2, 8), "extra `=`"), ((2, 10), "unexpected key or value")],
+    );
+    assert_told(
+        "version = 1\nspeed = 3\nseed = \"x\"\n[host]\nprofile = 3\n[link]\ngen = \"3\"\nlanes = 3\n\
+         scaled_flow_control = 1\n[[slot]]\nname = \"a\"\ndevice = \"gpu\"\ntags = [1]\n[[slot]]\ndevice = \"memory\"\n\
+         [slot.memory]\nsize_bytes = true\n[[fault]]\nslot = \"a\"\n[[link.vc]]\nid = 1\ntcs = [1, \"2\"]\n",
+        &[
+            ((2, 1), "unknown field `speed`"),
+            ((3, 8), "seed is string \"x\": legal are 0 to 2^64 - 1"),
+            ((5, 11), "profile is integer `3`: legal are strings"),
+            ((7, 7), "gen is string \"3\": legal are 1, 2, 3, 4, 5"),
+            ((8, 9), "3 lanes: legal are 1, 2, 4, 8, 12, 16, 32"),
+            ((9, 23), "scaled_flow_control is integer `1`: legal are true, false"),
+            ((12, 10), "unknown variant `gpu`, expected one of `memory`"),
+            ((13, 8), "tags is sequence: legal are 1 to 768"),
+            ((14, 1), "missing field `name`"),
+            ((17, 14), "size_bytes is boolean `true`: legal are"),
+            ((18, 1), "missing field `direction`"),
+            ((22, 11), "tcs is string \"2\": legal are"),
+        ],
+    );
+    assert_told(
+        &lab(
+            "memory",
+            "tags = 0\n[slot.link]\nretrain_ns = 24_000_001\nroot_credits = { posted_header = 128 }\n\
+             device_credits = { completion_data = 3 }\n[slot.memory]\nsize_bytes = 3\n[[fault]]\nslot = \"b\"\n\
+             direction = \"upstream\"\nframes = \"tlp\"\nnth = 0\naction = \"drop\"\ntag = 1024\n[host]\nlow_memory_mib = 0\n",
+        ),
+        &[
+            ((5, 8), "tags of 0: legal are 1 to 768"),
+            ((7, 14), "retrain_ns of 24000001"),
+            ((8, 34), "Posted header credits 128: legal are 1 to 127, or infinite; infinite is written 0"),
+            ((9, 38), "Completion data credits 3: legal are 16 to 2047"),
+            ((11, 14), "size_bytes of 3"),
+            ((13, 8), "no slot `b`"),
+            ((16, 7), "nth of 0"),
+            ((18, 7), "tag of 1024"),
+            ((20, 18), "low_memory_mib of 0"),
+        ],
+    );
+}
+
+/// A common key that is wrong is told once, however many links have it.
+#[test]
+fn a_common_key_is_told_once() {
+    let second = "[[slot]]\nname = \"b\"\ndevice = \"memory\"\n";
+    let text = lab("memory", &format!("{second}[link]\npropagation_ps = 1_000_001\n"));
+    assert_told(&text, &[((9, 18), "propagation_ps of 1000001: legal are 0 to 1000000")]);
 }
 
 /// What links have in common may hold for some of them alone.

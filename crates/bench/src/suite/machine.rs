@@ -127,6 +127,7 @@ impl Machine {
             fault: Vec::new(),
             outage: Vec::new(),
             link_event: Vec::new(),
+            set: Vec::new(),
         })
     }
 

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser check`: says what is wrong with a lab, or draws it, from `riser-lab`.
 
-use super::labs;
+use super::labs::{self, Set};
 use crate::failure::Failure;
 use crate::output;
 use std::path::PathBuf;
 
 const EXAMPLE: &str = "\
-Example:
+Examples:
   riser check labs/ping.toml
+  riser check labs/ping.toml --set slot.nic.link.lanes=16
 
-Reads the lab as `riser run` would, and runs nothing. The first thing that is wrong is named with its line and the \
-legal values, and the exit status is 1; a good lab is drawn.";
+Reads the lab as `riser run` would, and runs nothing. What is wrong is named, each with its line and the legal values, and \
+the exit status is 1; a good lab is drawn. Told at once are all errors of TOML; else of types; else of single keys; else what \
+is wrong with how keys and files stand to each other.";
 
 /// Say what is wrong with a lab, or draw it
 #[derive(clap::Args)]
@@ -20,11 +22,14 @@ pub(crate) struct Args {
     /// The lab files; - is standard input
     #[arg(value_name = "LAB.toml", required = true)]
     labs: Vec<PathBuf>,
+
+    #[command(flatten)]
+    set: Set,
 }
 
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
     for path in &args.labs {
-        let (file, name) = labs::read(path)?;
+        let (file, name) = labs::read(path, &args.set)?;
         lab::build(&file).map_err(|why| Failure::Run(format!("{name}: {why}")))?;
         output::warn(&lab::profile::warnings(&file));
         output::text(&format!("{name}\n{}", lab::draw(&file.lab)))?;

@@ -3,12 +3,24 @@
 
 use crate::failure::Failure;
 use crate::{input, outputs};
-use lab::{Folder, LabFile};
+use lab::{Folder, LabFile, Settings};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 /// Bytes of a lab at most: what never ends is not read.
 const MAX_BYTES: u64 = 16 << 20;
+
+/// What is set over a lab file.
+#[derive(clap::Args)]
+pub(crate) struct Set {
+    /// Set a key over what the lab says, as slot.nic.link.gen=4; again for further ones
+    ///
+    /// KEY is any key of the lab, with the tables above it and dots between. An element of a list goes by its name or by
+    /// its place from 0; the place behind the last one adds one. Keys that the file has not are added. VALUE is as in the
+    /// file; what is no TOML value is a string.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    given: Vec<String>,
+}
 
 /// A lab as text.
 pub(super) struct LabText {
@@ -34,14 +46,14 @@ fn check(bytes: usize) -> io::Result<()> {
 }
 
 impl LabText {
-    /// The lab, checked.
-    pub(super) fn parse(&self, folder: Folder) -> Result<LabFile, Failure> {
-        lab::parse_in(&self.name, &self.text, folder).map_err(|e| Failure::Run(e.to_string()))
+    /// The lab with `settings` over it, checked.
+    pub(super) fn parse(&self, folder: Folder, settings: &Settings) -> Result<LabFile, Failure> {
+        lab::parse_with(&self.name, &self.text, folder, settings).map_err(|e| Failure::Run(e.to_string()))
     }
 }
 
-/// The lab at `path`, or on standard input, and what it is called.
-pub(super) fn read(path: &Path) -> Result<(LabFile, String), Failure> {
+/// The lab at `path`, or on standard input, with `set` over it, and what it is called.
+pub(super) fn read(path: &Path, set: &Set) -> Result<(LabFile, String), Failure> {
     let lab = text(path)?;
-    Ok((lab.parse(lab.folder.clone())?, lab.name.display().to_string()))
+    Ok((lab.parse(lab.folder.clone(), &Settings::new(&set.given))?, lab.name.display().to_string()))
 }

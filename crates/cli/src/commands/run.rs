@@ -4,7 +4,8 @@
 mod drive;
 mod taps;
 
-use super::{cpu, labs};
+use super::cpu;
+use super::labs::{self, Set};
 use crate::failure::Failure;
 use crate::{interrupt, output};
 use clap::ValueEnum;
@@ -18,10 +19,11 @@ Examples:
   riser run labs/ping.toml --capture out/ping.pcapng --dllps
   riser run labs/speed/write.toml --json
   riser run labs/ping.toml --transactions-json out/ping.jsonl
+  riser run labs/ping.toml --set slot.nic.link.gen=4 --set host.profile=xeon-e5-2637v3
   riser run - --capture - < labs/ping.toml | riser trace -
 
 Runs until the host's programs are done, nothing can go on, or the lab's limit_us comes. --json prints one object:
-  lab, seed, outcome (finished, failed, time-limit, no-progress, interrupted), reasons, simulated_ns, events, tlp_hops, cpu_seconds, \
+  lab, set (what --set has given), seed, outcome (finished, failed, time-limit, no-progress, interrupted), reasons, simulated_ns, events, tlp_hops, cpu_seconds, \
   links: [{slot, gen, lanes, mps_bytes, directions: [{direction, tlps, dllps, payload_bytes, wire_bytes, utilization, \
   replays, credit_stalls, ...}], transactions: [{kind, requests, latency_ns_{min,median,mean,p99,max}, means of the parts \
   (queue_ns, credit_wait_ns, serialization_ns, wire_ns, replay_ns, root_complex_ns, memory_ns, completer_ns), min, median, \
@@ -55,6 +57,9 @@ pub(crate) struct Args {
     /// The lab file; - is standard input
     #[arg(value_name = "LAB.toml")]
     lab: PathBuf,
+
+    #[command(flatten)]
+    set: Set,
 
     /// Write every TLP to this pcapng file; - is standard output
     #[arg(long, value_name = "OUT.pcapng")]
@@ -94,7 +99,7 @@ enum At {
 }
 
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
-    let (mut file, name) = labs::read(&args.lab)?;
+    let (mut file, name) = labs::read(&args.lab, &args.set)?;
     if let Some(seed) = args.seed {
         file.lab.seed = seed;
     }

@@ -13,8 +13,9 @@ impl Display for Report {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{}: {} after {:.3} us; {} events, {} TLP-hops in {:.3} s of CPU\n\n{}",
+            "{}{}: {} after {:.3} us; {} events, {} TLP-hops in {:.3} s of CPU\n\n{}",
             self.lab,
+            self.set.iter().map(|set| format!(" --set {set}")).collect::<String>(),
             self.outcome,
             self.simulated_ns / 1_000.0,
             self.events,

@@ -12,7 +12,7 @@ mod select;
 #[cfg(test)]
 mod tests;
 
-use super::labs;
+use super::labs::{self, Set};
 use crate::failure::Failure;
 use crate::output;
 use decode::Detail;
@@ -51,6 +51,9 @@ pub(crate) struct Args {
     #[arg(value_name = "LAB.toml")]
     lab: PathBuf,
 
+    #[command(flatten)]
+    set: Set,
+
     /// Show what registers say; twice: every field of every register
     #[arg(short, action = clap::ArgAction::Count, conflicts_with_all = ["hexdump", "json"])]
     verbose: u8,
@@ -73,7 +76,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
-    let (file, path) = labs::read(&args.lab)?;
+    let (file, path) = labs::read(&args.lab, &args.set)?;
     let found = lab::enumerate(&file).map_err(|why| Failure::Run(format!("{path}: {why}")))?;
     if args.tree {
         return output::text(tree(&found, args.verbose > 0).trim_end());

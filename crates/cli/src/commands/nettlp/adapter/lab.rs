@@ -100,7 +100,10 @@ impl LabRun {
     pub(super) fn run(self, stop: &AtomicBool) -> Result<(), Failure> {
         let text = labs::text(&self.lab)?;
         let folder = text.folder.clone();
-        let mut file = text.parse(if self.record.is_some() { folder.keeping() } else { folder })?;
+        let mut file = text.parse(
+            if self.record.is_some() { folder.keeping() } else { folder },
+            &lab::Settings::default(),
+        )?;
         if let Some(seed) = self.seed {
             file.lab.seed = seed;
         }

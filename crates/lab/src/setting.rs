@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Keys that are set over a file, as `--set slot.nic.link.gen=4` does. Never says which keys there are: who reads the file does,
+//! and finds what was set where it would find a key of the file.
+
+use crate::error::{FileError, FileErrors};
+use std::borrow::Cow;
+use std::ops::Range;
+use std::path::Path;
+use toml::Spanned;
+use toml::de::{DeArray, DeTable, DeValue};
+
+/// Settings of the form `KEY=VALUE`, the later over the earlier. KEY is a path of keys with dots between, as TOML has it
+/// (quotes around what is no bare key); an element of a list goes by its `name` or by its place from 0, the place behind the
+/// last adds one. VALUE is a TOML value; what is none is a string.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// As given.
+    given: Vec<String>,
+    /// As TOML: the key, and the value of a key `v`.
+    lines: Vec<[String; 2]>,
+}
+
+impl Settings {
+    /// Those of `given`, in this order; what is wrong with one is told where it is applied.
+    #[must_use]
+    pub fn new(given: &[String]) -> Settings {
+        let line = |one: &String| {
+            let at = end_of_key(one);
+            let value = at.map_or("", |at| one[at + 1..].trim());
+            [format!("{} = 0", &one[..at.unwrap_or(one.len())]), format!("v = {value}")]
+        };
+        Settings { given: given.to_vec(), lines: given.iter().map(line).collect() }
+    }
+
+    /// As they were given.
+    #[must_use]
+    pub fn given(&self) -> &[String] {
+        &self.given
+    }
+
+    /// The setting that stands at `start`, behind a text of `len` bytes.
+    pub(crate) fn at(&self, start: usize, len: usize) -> Option<&str> {
+        self.given.get(start.checked_sub(len + 1)?).map(String::as_str)
+    }
+
+    /// Sets them in `root`, the file whose text has `len` bytes.
+    pub(crate) fn apply<'a>(&'a self, root: &mut DeTable<'a>, len: usize) -> Result<(), FileErrors> {
+        let mut errors = Vec::new();
+        for (n, (given, lines)) in self.given.iter().zip(&self.lines).enumerate() {
+            let place = len + 1 + n..len + 2 + n;
+            if let Err(message) = set(root, given, lines, &place) {
+                errors.push(FileError::whole(Path::new(&format!("--set {given}")), message));
+            }
+        }
+        if errors.is_empty() { Ok(()) } else { Err(errors.into_iter().collect()) }
+    }
+}
+
+/// Where the `=` behind the key stands.
+fn end_of_key(setting: &str) -> Option<usize> {
+    let mut quote = None;
+    setting.char_indices().find_map(|(at, c)| {
+        match (c, quote) {
+            ('=', None) => return Some(at),
+            ('"' | '\'', None) => quote = Some(c),
+            (c, Some(open)) if c == open => quote = None,
+            _ => {}
+        }
+        None
+    })
+}
+
+fn set<'a>(
+    root: &mut DeTable<'a>,
+    given: &'a str,
+    [key, value]: &'a [String; 2],
+    place: &Range<usize>,
+) -> Result<(), String> {
+    let Some(end) = end_of_key(given) else { return Err("legal are KEY=VALUE, as link.gen=4".into()) };
+    let path = path_of(key).ok_or_else(|| {
+        format!("key `{}`: legal are keys with dots between, as slot.0.link.gen", &given[..end])
+    })?;
+    let value = match DeTable::parse(value).map(Spanned::into_inner) {
+        Ok(mut table) if table.len() == 1 => table.remove("v").map(Spanned::into_inner),
+        _ => None,
+    };
+    let value = value.unwrap_or_else(|| DeValue::String(Cow::Borrowed(given[end + 1..].trim())));
+    let (last, above) = path.split_last().ok_or("a key without a name")?;
+    let mut done = String::new();
+    let mut at = Target::Table(root);
+    for (n, name) in above.iter().enumerate() {
+        let is_list = path[n + 1].parse::<usize>().is_ok();
+        // What is made on the way is told apart from what is set.
+        let made = place.start..place.end + 1 + n;
+        at = at.below(name, is_list, &made).map_err(|why| format!("{}: {why}", shown(&done)))?;
+        done = format!("{done}{}{name}", if done.is_empty() { "" } else { "." });
+    }
+    at.put(last, marked(value, place), place).map_err(|why| format!("{}: {why}", shown(&done)))
+}
+
+fn shown(path: &str) -> String {
+    if path.is_empty() { "the file".to_owned() } else { format!("`{path}`") }
+}
+
+/// The keys of `line`, a path of keys and a number.
+fn path_of(line: &str) -> Option<Vec<String>> {
+    let mut path = Vec::new();
+    let mut table = DeTable::parse(line).ok()?.into_inner();
+    loop {
+        let (key, value) = table.into_iter().next()?;
+        path.push(key.into_inner().into_owned());
+        match value.into_inner() {
+            DeValue::Table(below) => table = below,
+            DeValue::Integer(_) => return Some(path),
+            _ => return None,
+        }
+    }
+}
+
+/// `value` with one place for all of it.
+fn marked<'a>(value: DeValue<'a>, place: &Range<usize>) -> Spanned<DeValue<'a>> {
+    let value = match value {
+        DeValue::Table(table) => {
+            let entry = |(key, value): (Spanned<Cow<'a, str>>, Spanned<DeValue<'a>>)| {
+                (Spanned::new(place.clone(), key.into_inner()), marked(value.into_inner(), place))
+            };
+            DeValue::Table(table.into_iter().map(entry).collect())
+        }
+        DeValue::Array(list) => {
+            DeValue::Array(list.into_iter().map(|v| marked(v.into_inner(), place)).collect())
+        }
+        value => value,
+    };
+    Spanned::new(place.clone(), value)
+}
+
+/// Where something is set.
+enum Target<'t, 'a> {
+    Table(&'t mut DeTable<'a>),
+    List(&'t mut DeArray<'a>),
+    Value,
+}
+
+impl<'t, 'a> Target<'t, 'a> {
+    fn of(value: &'t mut Spanned<DeValue<'a>>) -> Target<'t, 'a> {
+        match value.get_mut() {
+            DeValue::Table(table) => Target::Table(table),
+            DeValue::Array(list) => Target::List(list),
+            _ => Target::Value,
+        }
+    }
+
+    /// What stands at `name` in it; made, a list or a table, where nothing does.
+    fn below(self, name: &str, is_list: bool, place: &Range<usize>) -> Result<Target<'t, 'a>, String> {
+        let empty = || {
+            let value = if is_list { DeValue::Array(DeArray::new()) } else { DeValue::Table(DeTable::new()) };
+            Spanned::new(place.clone(), value)
+        };
+        match self {
+            Target::Table(table) => {
+                if !table.contains_key(name) {
+                    table.insert(Spanned::new(place.clone(), name.to_owned().into()), empty());
+                }
+                table.get_mut(name).map(Target::of).ok_or_else(|| "no such key".to_owned())
+            }
+            Target::List(list) => {
+                let n = element(list, name)?;
+                if n == list.len() {
+                    list.push(empty());
+                }
+                list.get_mut(n).map(Target::of).ok_or_else(|| "no such element".to_owned())
+            }
+            Target::Value => Err(format!("it is a value, and has no `{name}`")),
+        }
+    }
+
+    fn put(self, name: &str, value: Spanned<DeValue<'a>>, place: &Range<usize>) -> Result<(), String> {
+        match self {
+            Target::Table(table) => {
+                // Its key has a place too.
+                table.remove(name);
+                table.insert(Spanned::new(place.clone(), name.to_owned().into()), value);
+            }
+            Target::List(list) => match element(list, name)? {
+                n if n == list.len() => list.push(value),
+                n => {
+                    let at = list.get_mut(n).ok_or_else(|| "no such element".to_owned())?;
+                    *at = value;
+                }
+            },
+            Target::Value => return Err(format!("it is a value, and has no `{name}`")),
+        }
+        Ok(())
+    }
+}
+
+/// The place of an element that goes by its name or its place.
+fn element(list: &DeArray<'_>, name: &str) -> Result<usize, String> {
+    let name_of = |v: &Spanned<DeValue<'_>>| -> Option<String> {
+        Some(v.get_ref().as_table()?.get("name")?.get_ref().as_str()?.to_owned())
+    };
+    let number = || name.parse().ok().filter(|n| *n <= list.len());
+    list.iter().position(|v| name_of(v).as_deref() == Some(name)).or_else(number).ok_or_else(|| {
+        let names: Vec<String> = list.iter().filter_map(name_of).map(|n| format!("`{n}`")).collect();
+        let names = if names.is_empty() { String::new() } else { format!("{}, or ", names.join(", ")) };
+        format!("no element `{name}`: legal are {names}0 to {}, the last of which adds one", list.len())
+    })
+}

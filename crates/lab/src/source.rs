@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A TOML file as a type, with everything that TOML and the type find wrong in it. Never says what its keys mean.
+
+use crate::error::{FileError, FileErrors, MAX_ERRORS};
+use crate::reference;
+use crate::setting::Settings;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::ops::Range;
+use std::path::Path;
+use toml::Spanned;
+use toml::de::{DeArray, DeTable, DeValue, Deserializer, Error};
+
+/// A file, its text, and what is set over it.
+pub(crate) struct Source<'a> {
+    pub(crate) path: &'a Path,
+    pub(crate) text: &'a str,
+    pub(crate) settings: &'a Settings,
+}
+
+/// A file that was read, with the places of its keys.
+pub(crate) struct Parsed<'a, T> {
+    pub(crate) value: T,
+    pub(crate) places: Places<'a>,
+}
+
+/// Where the keys of a file stand.
+pub(crate) struct Places<'a>(Spanned<DeTable<'a>>);
+
+impl<'a> Source<'a> {
+    /// A fault at `span`: a place in the text or, behind its end, what was set.
+    pub(crate) fn error(&self, span: Range<usize>, message: impl Into<String>) -> FileError {
+        match self.settings.at(span.start, self.text.len()) {
+            Some(setting) => FileError::whole(Path::new(&format!("--set {setting}")), message),
+            None => FileError::at(self.path, self.text, span, message),
+        }
+    }
+
+    /// Reads it.
+    ///
+    /// # Errors
+    /// All that is wrong: either with its TOML, or with what is set, or with the types of its keys.
+    pub(crate) fn parse<T>(&'a self) -> Result<Parsed<'a, T>, FileErrors>
+    where
+        T: for<'de> Deserialize<'de> + JsonSchema,
+    {
+        let (mut root, errors) = DeTable::parse_recoverable(self.text);
+        if !errors.is_empty() {
+            return Err(errors.iter().map(|e| FileError::toml(self.path, self.text, e)).collect());
+        }
+        self.settings.apply(root.get_mut(), self.text.len())?;
+        let mut errors = Vec::new();
+        let mut left = Left { root: root.clone(), without: Vec::new() };
+        while errors.len() < MAX_ERRORS {
+            match T::deserialize(Deserializer::from(left.root.clone())) {
+                Ok(value) if errors.is_empty() => return Ok(Parsed { value, places: Places(root) }),
+                Ok(_) => break,
+                Err(error) => {
+                    let span = error.span().unwrap_or_default();
+                    let path = left.take(&span);
+                    if !left.is_of_own_making(&error, &span) {
+                        errors.push(self.error(span, message::<T>(&error, path.as_deref())));
+                    }
+                    if path.is_none() {
+                        break;
+                    }
+                }
+            }
+        }
+        Err(errors.into_iter().collect())
+    }
+}
+
+/// What the type says is wrong with the key at `path`, with the legal values of the key where the type says none.
+fn message<T: JsonSchema>(error: &Error, path: Option<&[String]>) -> String {
+    let text = error.message().trim().replace('\n', ": ");
+    let wrong_type = text.strip_prefix("invalid type: ").or_else(|| text.strip_prefix("invalid value: "));
+    let key = path.and_then(<[String]>::last);
+    match (wrong_type, key, path.and_then(reference::legal_of::<T>)) {
+        (Some(wrong), Some(key), Some(legal)) => {
+            let found = wrong.split_once(", expected").map_or(wrong, |(found, _)| found);
+            format!("{key} is {found}: legal are {legal}")
+        }
+        _ => text,
+    }
+}
+
+/// What is left of a file when what was found wrong is out of it.
+struct Left<'a> {
+    root: Spanned<DeTable<'a>>,
+    /// What is out: the place of its table, and the key.
+    without: Vec<(Range<usize>, String)>,
+}
+
+impl Left<'_> {
+    /// Takes out what stands at `span`: its path, without the places in lists. `None` for the file as a whole.
+    fn take(&mut self, span: &Range<usize>) -> Option<Vec<String>> {
+        let mut path = Vec::new();
+        let place = self.root.span();
+        let found = take_of(self.root.get_mut(), &place, span, &mut path)?;
+        self.without.push(found);
+        Some(path)
+    }
+
+    /// True where `error` says that a key is missing which is out of the table at `span`.
+    fn is_of_own_making(&self, error: &Error, span: &Range<usize>) -> bool {
+        let missing = |key: &str| error.message().contains(&format!("missing field `{key}`"));
+        self.without.iter().any(|(table, key)| table == span && missing(key))
+    }
+}
+
+/// Takes what stands at `span` out of `table`, which stands at `place`, or out of one below: the place of its table, and its
+/// key.
+fn take_of(
+    table: &mut DeTable<'_>,
+    place: &Range<usize>,
+    span: &Range<usize>,
+    path: &mut Vec<String>,
+) -> Option<(Range<usize>, String)> {
+    // The innermost: a list of tables stands where its first one does.
+    for (key, value) in table.iter_mut() {
+        path.push(key.get_ref().to_string());
+        if let Some(found) = take_below(value, span, path) {
+            return Some(found);
+        }
+        path.pop();
+    }
+    let is_it = |key: &Spanned<_>, value: &Spanned<DeValue<'_>>| key.span() == *span || value.span() == *span;
+    let own = table.iter().find(|(key, value)| is_it(key, value)).map(|(key, _)| key.get_ref().to_string());
+    let key = own.or_else(|| list_with(table, span))?;
+    table.remove(key.as_str());
+    path.push(key.clone());
+    Some((place.clone(), key))
+}
+
+fn take_below(
+    value: &mut Spanned<DeValue<'_>>,
+    span: &Range<usize>,
+    path: &mut Vec<String>,
+) -> Option<(Range<usize>, String)> {
+    let place = value.span();
+    match value.get_mut() {
+        DeValue::Table(table) => take_of(table, &place, span, path),
+        DeValue::Array(list) => {
+            if let Some(found) = list.iter_mut().find_map(|element| take_below(element, span, path)) {
+                return Some(found);
+            }
+            let is_it = |v: &Spanned<DeValue<'_>>| v.span() == *span && v.get_ref().as_table().is_some();
+            if let Some(n) = list.iter().position(is_it) {
+                let all = std::mem::replace(list, DeArray::new()).into_iter().enumerate();
+                *list = all.filter(|(i, _)| *i != n).map(|(_, element)| element).collect();
+                return Some((place, n.to_string()));
+            }
+            None
+        }
+        _ => None,
+    }
+}
+
+/// The key of a list of values, not of tables, with one at `span`: it is wrong as a whole.
+fn list_with(table: &DeTable<'_>, span: &Range<usize>) -> Option<String> {
+    let has = |value: &DeValue<'_>| {
+        let wrong = |v: &Spanned<DeValue<'_>>| v.span() == *span && v.get_ref().as_table().is_none();
+        value.as_array().is_some_and(|list| list.iter().any(wrong))
+    };
+    table.iter().find(|(_, value)| has(value.get_ref())).map(|(key, _)| key.get_ref().to_string())
+}
+
+impl Places<'_> {
+    /// Where the value at `path` stands; places in lists are numbers.
+    pub(crate) fn of(&self, path: &[&str]) -> Option<Range<usize>> {
+        let (first, rest) = path.split_first()?;
+        let mut at = self.0.get_ref().get(*first)?;
+        for key in rest {
+            at = match at.get_ref() {
+                DeValue::Table(table) => table.get(*key)?,
+                DeValue::Array(list) => list.get(key.parse::<usize>().ok()?)?,
+                _ => return None,
+            };
+        }
+        Some(at.span())
+    }
+}
