@@ -49,10 +49,11 @@ pub fn merge(common: &Link, own: &Link) -> Link {
 }
 
 /// What is wrong with a link, and the keys of its table that it may be about, the likeliest first.
-pub(crate) struct LinkFault {
+pub struct LinkFault {
     /// Each as a path in the link's table.
-    pub(crate) keys: Vec<Vec<String>>,
-    pub(crate) message: String,
+    pub keys: Vec<Vec<String>>,
+    /// The value, and the legal ones.
+    pub message: String,
 }
 
 impl LinkFault {
@@ -62,7 +63,8 @@ impl LinkFault {
 }
 
 /// What [`config()`] cannot make a link of, and the legal values.
-pub(crate) fn check(common: &Link, own: &Link) -> Vec<LinkFault> {
+#[must_use]
+pub fn check(common: &Link, own: &Link) -> Vec<LinkFault> {
     let link = merge(common, own);
     let mut faults = Vec::new();
     if let Some(ns) = link.retrain_ns.filter(|ns| *ns > MAX_RETRAIN_NS) {

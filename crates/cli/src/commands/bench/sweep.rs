@@ -84,8 +84,10 @@ fn link(base: &Link, mps: i64, mrrs: i64, credits: RootCredits) -> Result<Link, 
         root_credits: credits.0,
         ..base.clone()
     };
-    lab::links::check(&link, &Link::default()).map_err(|e| format!("--mps {mps}, --credits: {e}"))?;
-    Ok(link)
+    match lab::links::check(&link, &Link::default()).first() {
+        Some(fault) => Err(format!("--mps {mps}, --credits: {}", fault.message)),
+        None => Ok(link),
+    }
 }
 
 /// Plan, test and size of each row. A latency test has one transfer under way, so it is measured once for all numbers of these, which
