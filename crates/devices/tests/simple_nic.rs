@@ -362,7 +362,8 @@ fn a_doorbell_that_names_a_descriptor_sends_it_each_time() {
     ] {
         let (cable, counters) = (Cable::default(), Shared::<Counters>::default());
         let (pool, pcie) = (PayloadPool::new(), PcieLayout::default());
-        let nic = function_with_inbox(BAR, pcie, &pool, cable.clone(), inbox(), doorbell, &counters).unwrap();
+        let nic = function_with_inbox(BAR.into(), pcie, &pool, cable.clone(), inbox(), doorbell, &counters)
+            .unwrap();
         let mut host = Loopback::new(nic);
         let mut program = AsyncProgram::new(host.memory.clone(), async move |cpu: Cpu| {
             let base = found(BAR, BAR_BYTES).address(BAR, 0)?;
