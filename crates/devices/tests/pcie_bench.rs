@@ -194,6 +194,42 @@ fn long_reads_are_cut_and_share_slots() {
     assert!(lengths.iter().all(|n| *n == 512) && host.most_reads == 4, "{}", host.most_reads);
 }
 
+/// Read requests end at multiples of Max_Read_Request_Size, but no further apart than the card would have them. Rows: the
+/// card's figure, Max_Read_Request_Size, and the requests of 2048 B at offset 64 of a multiple of either.
+#[test]
+fn requests_end_where_max_read_request_size_says() {
+    let rows: [(u32, u32, &[u32]); 4] = [
+        (4096, 512, &[448, 512, 512, 512, 64]),
+        (4096, 1024, &[960, 1024, 64]),
+        (4096, 4096, &[2048]),
+        (512, 4096, &[448, 512, 512, 512, 64]),
+    ];
+    for (request_bytes, max_read_request_bytes, expected) in rows {
+        let read = ReadCosts { slots: 20, request_bytes, ..ReadCosts::default() };
+        let costs = CardCosts { read, ..CardCosts::default() };
+        let one = Settings {
+            costs,
+            max_read_request_bytes,
+            size_bytes: 2048,
+            window_bytes: 4096,
+            host_offset_bytes: 63,
+            outstanding: 1,
+            pattern: Pattern::Sequential,
+            ..settings(Test::BwRd)
+        };
+        let (_, _, host) = run(&one);
+        let lengths =
+            host.log.iter().filter_map(|e| if let Event::DmaRead(_, n) = e { Some(*n) } else { None });
+        // At offset 63 the first is a byte longer, and the last shorter.
+        let mut expected = expected.to_vec();
+        if expected.len() > 1 {
+            expected[0] += 1;
+            *expected.last_mut().unwrap() -= 1;
+        }
+        assert_eq!(lengths.take(expected.len()).collect::<Vec<_>>(), expected, "{max_read_request_bytes}");
+    }
+}
+
 #[test]
 fn writes_leave_as_the_card_cuts_them() {
     let write = WriteCosts { boundary_bytes: 128, full_bytes: 256, ..WriteCosts::default() };

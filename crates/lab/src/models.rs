@@ -162,7 +162,7 @@ pub(crate) fn plug(site: &mut Site<'_>, n: usize, id: Bdf, slot: &Slot) -> Resul
     let plugged = match slot.device {
         Model::Memory => plug_memory(slot.memory.clone().unwrap_or_default(), layout),
         Model::SimpleNic => plug_nic(slot.simple_nic.clone().unwrap_or_default(), layout, payloads),
-        Model::PcieBench => plug_bench(file, slot.pcie_bench.clone().unwrap_or_default(), layout, payloads),
+        Model::PcieBench => plug_bench(file, slot, layout, payloads),
         Model::Counter => plug_counter(site, &slot.counter.clone().unwrap_or_default(), layout),
         Model::Traffic => {
             let flows = slot.traffic.as_ref().map_or(&[][..], |t| &t.flow);
@@ -335,10 +335,12 @@ pub(crate) fn bench_window(settings: &PcieBench) -> pcie_bench::Window {
 
 fn plug_bench(
     file: &LabFile,
-    settings: PcieBench,
+    slot: &Slot,
     layout: PcieLayout,
     payloads: &PayloadPool,
 ) -> Result<Plugged, String> {
+    let settings = slot.pcie_bench.clone().unwrap_or_default();
+    let mrrs = links::merge(&file.lab.link, &slot.link).mrrs_bytes.map_or_else(Mrrs::default, |m| m.0);
     let card = profile::device_in(settings.profile.get_ref(), &file.base)?;
     let own = pcie_bench::Settings {
         test: settings.test.into(),
@@ -357,6 +359,7 @@ fn plug_bench(
         warm_up: settings.warm_up,
         carry: settings.carry,
         max_payload_bytes: layout.mps_supported.bytes(),
+        max_read_request_bytes: mrrs.bytes(),
         costs: card.costs(),
         seed: file.lab.seed,
     };

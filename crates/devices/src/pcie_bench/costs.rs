@@ -97,7 +97,8 @@ pub struct WriteCosts {
 pub struct ReadCosts {
     /// Read requests under way at most; zero: no limit but that of workers and tags.
     pub slots: u16,
-    /// Read requests end at host addresses that are a multiple of this; zero: they are as long as Max_Read_Request_Size allows.
+    /// Read requests end at host addresses that are a multiple of this, or of Max_Read_Request_Size where that is less; zero:
+    /// they are as long as Max_Read_Request_Size allows.
     pub request_bytes: u32,
     /// Transmit framer: for each read request. These go between the chunks of writes, and hold writes up for so long.
     pub frame: Duration,
@@ -146,16 +147,19 @@ impl CardCosts {
         *self == CardCosts { clock, ..CardCosts::default() }
     }
 
-    /// Whether a card may have these figures, and transfer `size_bytes` with them.
+    /// Whether a card may have these figures, and transfer `size_bytes` with them where Max_Read_Request_Size is `mrrs`.
     ///
     /// # Errors
     /// The first figure that is not legal.
-    pub fn check(&self, size_bytes: u32) -> Result<(), SettingsError> {
+    pub fn check(&self, size_bytes: u32, mrrs: u32) -> Result<(), SettingsError> {
         let WriteCosts { boundary_bytes, full_bytes, chunk_bytes, .. } = self.write;
         let request_bytes = self.read.request_bytes;
-        for (bytes, least) in
-            [(boundary_bytes, 64), (full_bytes, 64), (chunk_bytes, 64), (request_bytes, 512)]
-        {
+        for (bytes, least) in [
+            (boundary_bytes, 64),
+            (full_bytes, 64),
+            (chunk_bytes, 64),
+            (request_bytes, ReadCosts::SHORTEST_REQUEST),
+        ] {
             if bytes != 0 && !(bytes.is_power_of_two() && (least..=4096).contains(&bytes)) {
                 return Err(SettingsError::Figure(bytes));
             }
@@ -164,7 +168,7 @@ impl CardCosts {
             return Err(SettingsError::Channels(self.channels.count));
         }
         // Where the transfer begins as far behind such a multiple as it can.
-        let requests = self.read.requests(u64::MAX, size_bytes);
+        let requests = self.read.within(mrrs).requests(u64::MAX, size_bytes);
         if self.read.slots != 0 && requests > u32::from(self.read.slots) {
             return Err(SettingsError::Slots(self.read.slots, size_bytes, requests));
         }
@@ -256,6 +260,16 @@ impl ChannelCosts {
 }
 
 impl ReadCosts {
+    /// The same where Max_Read_Request_Size is `mrrs`. What is less than [`ReadCosts::SHORTEST_REQUEST`] is the endpoint's to
+    /// cut.
+    pub(super) fn within(self, mrrs: u32) -> ReadCosts {
+        let request_bytes = self.request_bytes.min(mrrs.max(ReadCosts::SHORTEST_REQUEST));
+        ReadCosts { request_bytes, ..self }
+    }
+
+    /// Least `request_bytes` but zero.
+    const SHORTEST_REQUEST: u32 = 512;
+
     /// Read requests that a transfer of `size` bytes from host address `address` is cut into: at multiples of
     /// `request_bytes`.
     #[must_use]
@@ -438,7 +452,7 @@ mod tests {
         let with = |change: fn(&mut CardCosts)| {
             let mut costs = nfp6000();
             change(&mut costs);
-            costs.check(2048).map_err(|e| e.to_string())
+            costs.check(2048, 512).map_err(|e| e.to_string())
         };
         assert_eq!(with(|_| {}), Ok(()));
         assert!(with(|c| c.write.chunk_bytes = 96).unwrap_err().starts_with("a figure of 96 bytes"));

@@ -112,6 +112,8 @@ pub struct Settings {
     pub carry: bool,
     /// Max_Payload_Size that the firmware will set, by which the card cuts writes.
     pub max_payload_bytes: u32,
+    /// Max_Read_Request_Size that the firmware will set: no read request of the card is longer.
+    pub max_read_request_bytes: u32,
     /// What the card costs beside the wire.
     pub costs: CardCosts,
     /// Seed of random units.
@@ -135,6 +137,7 @@ impl Default for Settings {
             warm_up: 100,
             carry: false,
             max_payload_bytes: 256,
+            max_read_request_bytes: 512,
             costs: CardCosts::default(),
             seed: 1,
         }
@@ -227,6 +230,6 @@ impl Settings {
         if self.path == CardPath::Command && size > MAX_COMMAND_BYTES {
             return Err(SettingsError::Command(size));
         }
-        self.costs.check(size)
+        self.costs.check(size, self.max_read_request_bytes)
     }
 }

@@ -50,7 +50,9 @@ pub(super) struct Stages {
 impl Stages {
     /// The stages of a card with `settings`, which have been checked; all are free.
     pub(super) fn new(settings: &Settings, window: u64) -> Stages {
-        let (costs, size, mps) = (settings.costs, settings.size_bytes, settings.max_payload_bytes);
+        let (size, mps) = (settings.size_bytes, settings.max_payload_bytes);
+        let read = settings.costs.read.within(settings.max_read_request_bytes);
+        let costs = CardCosts { read, ..settings.costs };
         let offset = settings.device_offset_bytes;
         let frame = |line: u64| {
             let begin = (window & !255) + line * 64 + u64::from(settings.host_offset_bytes);

@@ -68,7 +68,8 @@ pub struct DeviceFile {
     pub frame_read_ps: Option<Figure<Picoseconds>>,
     /// Read requests under way at most.
     pub read_slots: Option<Figure<u16>>,
-    /// Read requests end at host addresses that are a multiple of this, in bytes.
+    /// Read requests end at host addresses that are a multiple of this, or of Max_Read_Request_Size where that is less, in
+    /// bytes.
     pub read_request_bytes: Option<Figure<u32>>,
     /// Push engine, which stores the data of a read once all have come: service time of a transfer.
     pub push_ps: Option<Figure<Picoseconds>>,
@@ -176,6 +177,6 @@ pub(crate) fn device_in(name: &str, base: &Folder) -> Result<DeviceFile, String>
     for (key, figure, most) in bounded {
         check(&path, key, number(figure).into(), 0, most)?;
     }
-    file.costs().check(1).map_err(|e| format!("{}: {e}", path.display()))?;
+    file.costs().check(1, 4096).map_err(|e| format!("{}: {e}", path.display()))?;
     Ok(file)
 }
