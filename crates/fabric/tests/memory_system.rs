@@ -46,7 +46,6 @@ fn iommu() -> IommuProfile {
         hit_latency: Duration::ZERO,
         page_walk_latency: ns(260),
         walkers: 1,
-        hits_under_miss: 6,
         page_walk_cache: None,
     }
 }
@@ -337,7 +336,7 @@ fn completions_are_cut_as_the_profile_says() {
     }
 }
 
-/// The gap shows as a wire that is idle: the same bytes and busy time, 4 x 100 ns later at the end of the last but the gap
+/// The gap shows as a wire that is idle: the same bytes and busy time, 4 x 20 ns later at the end of the last but the gap
 /// behind it, which nobody waits for.
 #[test]
 fn a_gap_behind_completions_leaves_the_wire_idle() {
@@ -351,24 +350,58 @@ fn a_gap_behind_completions_leaves_the_wire_idle() {
         let counters = fabric.port_counters(PortId::new(LinkId(0), Side::Root));
         (all[0].latency().as_ps() / 1000, counters.tlps, counters.payload_bytes)
     };
-    let (without, with) = (run(Duration::ZERO), run(ns(100)));
-    assert_eq!(with, (without.0 + 300, without.1, without.2));
+    let (without, with) = (run(Duration::ZERO), run(ns(20)));
+    assert_eq!(with, (without.0 + 60, without.1, without.2));
 }
 
-/// Behind the last completion of a request there is more of it, unless that is of Max_Payload_Size.
+/// Behind the last completion of a request there is more of it, where completions are shorter than Max_Payload_Size.
 #[test]
 fn requests_are_apart_by_a_gap_of_their_own() {
-    let second = |bytes, request_gap| {
-        let completions = CompletionProfile { request_gap, ..CompletionProfile::default() };
-        let read = |n: u64| (0, 50_000, MemoryOp::Read, BUFFER + n * 512, bytes);
+    let second = |unit_bytes, request_gap| {
+        let completions = CompletionProfile { unit_bytes, request_gap, ..CompletionProfile::default() };
+        let read = |n: u64| (0, 50_000, MemoryOp::Read, BUFFER + n * 512, 128);
         let (all, _) = run(HostProfile { completions, ..plain() }, &[], &[read(0), read(1)]);
         all[1].latency().as_ps() / 1000
     };
-    let mps = 256;
     // While the wire is idle, DLLPs of 8 B become due that go before the second: at most two.
-    let later = second(128, ns(100)) - second(128, Duration::ZERO);
-    assert!((100..=116).contains(&later), "{later} ns");
-    assert_eq!(second(mps, ns(100)), second(mps, Duration::ZERO));
+    let later = second(Some(128), ns(20)) - second(Some(128), Duration::ZERO);
+    assert!((20..=36).contains(&later), "{later} ns");
+    assert_eq!(second(None, ns(20)), second(None, Duration::ZERO));
+}
+
+/// From a length on, reads get completions of Max_Payload_Size whatever was before them (Broadwell's, `bw_dma_sz_sweep.csv`).
+#[test]
+fn long_reads_are_answered_in_whole_completions() {
+    let completions_of = |len| {
+        let parts = CompletionProfile {
+            unit_bytes: Some(128),
+            whole_from_bytes: Some(257),
+            ..CompletionProfile::default()
+        };
+        completions(HostProfile { completions: parts, ..plain() }, &[(BUFFER, len)])
+    };
+    assert_eq!(completions_of(256), [128, 128]);
+    assert_eq!(completions_of(257), [256, 4], "counted data are whole double-words");
+    assert_eq!(completions_of(512), [256, 256]);
+}
+
+/// Cold lines take 80 ns longer; of each microsecond of that, half a microsecond is left behind each completion of 128 B: four,
+/// of which nobody waits for what is behind the last. Lines that the device wrote are not late, nor are whole completions.
+#[test]
+fn completions_of_late_lines_are_further_apart() {
+    let extra = |unit_bytes, preparations: &[CachePreparation]| {
+        let latency = |late_gap| {
+            let completions = CompletionProfile { unit_bytes, late_gap, ..CompletionProfile::default() };
+            let host = HostProfile { completions, ..modelled(local()) };
+            latencies(host, preparations, &[(0, 50_000, MemoryOp::Read, BUFFER, 512)])[0] / 1000
+        };
+        latency(ns(500)) - latency(Duration::ZERO)
+    };
+    let warm =
+        CachePreparation::WriteByDevice { requester: requester(0), address: BUFFER, bytes: 512, passes: 1 };
+    assert_eq!(extra(Some(128), &[]), 3 * 40);
+    assert_eq!(extra(Some(128), &[warm]), 0);
+    assert_eq!(extra(None, &[]), 0);
 }
 
 #[test]

@@ -7,9 +7,6 @@ use std::collections::BTreeMap;
 use thiserror::Error;
 use tlp::{Class, Duration, Mps, Rate, Scale, TcVcMap, Vc, Width};
 
-/// Bytes of a cache line: what a shorter completion leaves behind goes while the next is gathered.
-const LINE_BYTES: u16 = 64;
-
 /// Header credits that may be unused at once without scaling (`PCIe 5.0 §2.6.1`): half of the field's 256, less one.
 pub(crate) const MAX_HEADER_CREDITS: u16 = 127;
 /// Data credits, of 16 B, that may be unused at once without scaling (`PCIe 5.0 §2.6.1`).
@@ -117,11 +114,6 @@ pub struct PortConfig {
     /// How long the wire is silent when REPLAY_NUM rolls over and the link retrains. Not a figure of the
     /// specification, which only bounds Recovery from above.
     pub retrain: Duration,
-    /// For how long nothing is sent behind a completion with a cache line or more, beside what the wire needs: root complexes of
-    /// measured hosts leave such gaps (pcie-bench data, `bw_dma_sz_sweep`). The wire is idle then.
-    pub completion_gap: Duration,
-    /// For how much longer behind the last completion of a request, where that is shorter than Max_Payload_Size.
-    pub request_gap: Duration,
 }
 
 /// Settings that the specification forbids.
@@ -253,18 +245,6 @@ impl PortConfig {
             replay_timer: ReplayTimerRule::Rev4 { symbols: 24_000 },
             skp_interval: longest_skp_interval(rate),
             retrain: Duration::from_us(4),
-            completion_gap: Duration::ZERO,
-            request_gap: Duration::ZERO,
-        }
-    }
-
-    /// For how long nothing is sent behind a completion with so many bytes of data.
-    #[inline]
-    pub(crate) fn completion_gap(&self, data: u16, ends_request: bool) -> Duration {
-        let behind = if data < LINE_BYTES { Duration::ZERO } else { self.completion_gap };
-        match ends_request && u32::from(data) < self.mps.bytes() {
-            true => behind + self.request_gap,
-            false => behind,
         }
     }
 

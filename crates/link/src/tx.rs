@@ -8,25 +8,15 @@ use crate::frame::TLP_FRAMING_BYTES;
 use crate::order::{Passing, may_pass};
 use crate::store::{Handle, TlpStore};
 use std::collections::VecDeque;
-use tlp::{Body, Class, Time, Tlp};
-
-/// A TLP has a digest.
-const DIGEST: u8 = 1;
-/// A completion brings the last data of its request.
-const ENDS_REQUEST: u8 = 2;
-
-#[inline]
-fn ends_request(tlp: &Tlp) -> bool {
-    matches!(tlp.repr.body, Body::Completion(c) if c.is_last())
-}
+use tlp::{Class, Time, Tlp};
 
 /// Bytes of the parts of a TLP, computed once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Lengths {
     /// With the prefixes before it.
     pub(crate) header: u8,
-    /// [`DIGEST`] and [`ENDS_REQUEST`].
-    marks: u8,
+    /// Bytes of the digest.
+    digest: u8,
     /// Whole DWs, 0 to 4096.
     pub(crate) data: u16,
 }
@@ -36,7 +26,7 @@ impl Lengths {
     pub(crate) fn of(tlp: &Tlp) -> Lengths {
         Lengths {
             header: (tlp.prefixes.wire_len() + tlp.repr.header_len()) as u8,
-            marks: (u8::from(tlp.repr.td) * DIGEST) | (u8::from(ends_request(tlp)) * ENDS_REQUEST),
+            digest: u8::from(tlp.repr.td) * 4,
             data: (tlp.repr.data_dw() * 4) as u16,
         }
     }
@@ -48,12 +38,7 @@ impl Lengths {
 
     /// Bytes of the digest.
     pub(crate) const fn digest(self) -> u8 {
-        if self.marks & DIGEST == 0 { 0 } else { 4 }
-    }
-
-    /// True of a completion with all the data that its request still had to come.
-    pub(crate) const fn ends_request(self) -> bool {
-        self.marks & ENDS_REQUEST != 0
+        self.digest
     }
 
     /// Data credits.

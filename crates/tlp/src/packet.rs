@@ -99,6 +99,9 @@ pub struct Tlp {
     pub ecrc_wrong: bool,
     /// Whose time it spends. Not on the wire.
     pub account: Account,
+    /// For how many picoseconds its port sends nothing behind it: of completions of a root complex that leaves gaps. Not on
+    /// the wire.
+    pub rest_ps: u16,
 }
 
 /// Names the account in which the time of a transaction is kept: given to a request by whoever watches it, and handed on
@@ -116,7 +119,15 @@ impl Tlp {
     #[must_use]
     #[inline]
     pub const fn new(repr: Repr, data: Data) -> Tlp {
-        Tlp { repr, data, prefixes: Prefixes::NONE, carry: false, ecrc_wrong: false, account: Account::NONE }
+        Tlp {
+            repr,
+            data,
+            prefixes: Prefixes::NONE,
+            carry: false,
+            ecrc_wrong: false,
+            account: Account::NONE,
+            rest_ps: 0,
+        }
     }
 
     /// The same, its completions to carry bytes where `carry` is true.

@@ -19,7 +19,7 @@ use device::host::HostProgram;
 use device::memory::HostMemory;
 use link::{ConfigError, Port};
 use thiserror::Error;
-use tlp::{Duration, PayloadPool, Rcb, Time};
+use tlp::{PayloadPool, Rcb, Time};
 
 /// What a fabric is made of.
 pub struct FabricConfig {
@@ -274,8 +274,7 @@ impl Fabric {
         let mut spaces = config.root_ports.into_iter();
         let root_port = |&id: &LinkId| root_port(id, &links[id.0 as usize], rcb, spaces.next());
         let root_ports: Vec<RootPortConfig> = tree.root_links.iter().map(root_port).collect();
-        let gaps = (config.host.completions.gap, config.host.completions.request_gap);
-        let mut ports = ports(&tree, &links, gaps, &config.faults, config.seed);
+        let mut ports = ports(&tree, &links, &config.faults, config.seed);
         for port in &mut ports {
             if let Owner::Switch { switch, .. } = port.owner {
                 port.cuts_through = switches[switch as usize].switch.cuts_through();
@@ -358,24 +357,14 @@ fn root_port(id: LinkId, link: &LinkConfig, rcb: Rcb, space: Option<ConfigSpace>
 }
 
 /// Both ports of every link.
-fn ports(
-    tree: &Tree,
-    links: &[LinkConfig],
-    gaps: (Duration, Duration),
-    faults: &[FaultRule],
-    seed: u64,
-) -> Vec<PortState> {
+fn ports(tree: &Tree, links: &[LinkConfig], faults: &[FaultRule], seed: u64) -> Vec<PortState> {
     let mut ports = Vec::with_capacity(2 * links.len());
     for (n, link) in links.iter().enumerate() {
         for (side, config) in [(Side::Root, &link.root), (Side::Device, &link.device)] {
             let id = PortId::new(LinkId(n as u32), side);
             let faults = faults_into(faults, id, link.bit_error_rate, seed);
             let owner = tree.owner(n, side);
-            let mut config = config.clone();
-            if matches!(owner, Owner::Root(_)) {
-                (config.completion_gap, config.request_gap) = gaps;
-            }
-            ports.push(PortState::new(id, owner, Port::new(config), link.propagation, faults));
+            ports.push(PortState::new(id, owner, Port::new(config.clone()), link.propagation, faults));
         }
     }
     ports

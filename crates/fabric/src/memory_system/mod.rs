@@ -190,7 +190,8 @@ impl MemorySystem {
     pub(crate) fn take_read(&mut self, port: usize, at: Time, service: Duration) -> Time {
         let free_at = &mut self.turns[port].read_free_at;
         *free_at = at.max(*free_at) + service;
-        *free_at
+        let served = *free_at;
+        self.served(served)
     }
 
     /// The same of a write.
@@ -198,7 +199,17 @@ impl MemorySystem {
     pub(crate) fn take_write(&mut self, port: usize, at: Time, service: Duration) -> Time {
         let free_at = &mut self.turns[port].write_free_at;
         *free_at = at.max(*free_at) + service;
-        *free_at
+        let served = *free_at;
+        self.served(served)
+    }
+
+    /// The latest request has been served by then; so the IOMMU may be told.
+    #[inline]
+    fn served(&mut self, at: Time) -> Time {
+        if let Some(iommu) = &mut self.iommu {
+            iommu.served(at);
+        }
+        at
     }
 
     /// A write through `port` is visible at `at`, and not before those before it. When that is.

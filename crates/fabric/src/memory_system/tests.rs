@@ -46,7 +46,6 @@ fn profile(settings: HostSettings) -> HostProfile {
             hit_latency: ns(3),
             page_walk_latency: ns(260),
             walkers: 1,
-            hits_under_miss: 2,
             page_walk_cache: None,
         }),
         settings,

@@ -76,11 +76,9 @@ pub struct IommuProfile {
     pub hit_latency: Duration,
     /// A page walk.
     pub page_walk_latency: Duration,
-    /// Walks under way at most, 1 to 64.
+    /// Walks that go together, 1 to 64. Where all are under way, a further one and all requests behind it at their root port
+    /// wait until these have ended, and what was translated by then has been served.
     pub walkers: u32,
-    /// Requests of a root port that may wait behind one whose page is being walked for, 0 to 1023: translation is in order,
-    /// and what is further behind is not looked at before.
-    pub hits_under_miss: u32,
     /// A cache of upper levels of page tables.
     pub page_walk_cache: Option<PageWalkCache>,
 }
@@ -129,6 +127,9 @@ impl PageSize {
     }
 }
 
+/// Bytes of a cache line: what a shorter completion leaves behind goes while the next is gathered.
+const LINE_BYTES: u32 = 64;
+
 /// How read completions leave.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct CompletionProfile {
@@ -136,6 +137,8 @@ pub struct CompletionProfile {
     pub unit_bytes: Option<u32>,
     /// Reads of eight lines and more that follow another such read at a root port get completions of Max_Payload_Size.
     pub streaming: bool,
+    /// Reads of so many bytes get completions of Max_Payload_Size in any case.
+    pub whole_from_bytes: Option<u32>,
     /// A read that begins within a line gets that line's part in a completion of its own. Lines are of 64 B, or as long as the
     /// Read Completion Boundary, where that is longer: completions of a read end nowhere else (`PCIe 5.0 §2.3.1.1`).
     pub first_line_alone: bool,
@@ -144,11 +147,27 @@ pub struct CompletionProfile {
     pub last_line_alone: bool,
     /// For how long the wire is idle behind each completion with a line of data or more.
     pub gap: Duration,
-    /// For how much longer behind the last completion of a request, where that is shorter than Max_Payload_Size.
+    /// For how much longer behind the last completion of a request whose completions are cut to `unit_bytes`.
     pub request_gap: Duration,
+    /// For how much longer behind each completion of a read whose lines took a microsecond longer than a hit in the cache, in
+    /// proportion, where completions are cut to `unit_bytes`: the shorter they are, the sooner the next one is waited for.
+    pub late_gap: Duration,
 }
 
 impl CompletionProfile {
+    /// For how many picoseconds nothing follows a completion of `bytes` from `address` on, the `last` of its read or not, of a
+    /// read that is `cut` to `unit_bytes` or not and whose lines took `late` beyond a hit.
+    #[inline]
+    pub(crate) fn rest_ps(&self, (address, bytes): (u64, u32), last: bool, cut: bool, late: Duration) -> u16 {
+        let dws = ((address % 4) as u32 + bytes).div_ceil(4);
+        let mut ps = if dws * 4 < LINE_BYTES { 0 } else { self.gap.as_ps() };
+        if cut {
+            ps += late.as_ps() * self.late_gap.as_ps() / 1_000_000;
+            ps += if last { self.request_gap.as_ps() } else { 0 };
+        }
+        u16::try_from(ps).unwrap_or(u16::MAX)
+    }
+
     /// Bytes of the next completion of a read of which `sent` bytes have left and `left` remain, from `address` on.
     #[inline]
     pub(crate) fn piece(&self, address: u64, (sent, left): (u32, u32), mps: Mps, rcb: Rcb) -> u32 {

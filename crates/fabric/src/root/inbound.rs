@@ -251,7 +251,7 @@ impl RootComplex {
         self.ports[port].reads_under_way[usize::from(tlp.repr.tc.bits())] += 1;
         let ready = match self.memory_system {
             None => self.book(tlp, now, read, write),
-            Some(_) => self.book_modelled(tlp, &job, now, read, write),
+            Some(_) => self.book_modelled(tlp, &mut job, now, read, write),
         };
         if self.profile.completions.unit_bytes.is_some() && write.is_none() {
             job.unit = self.completion_unit(port, job.address, job.byte_count);

@@ -49,7 +49,7 @@ impl RootComplex {
     pub(super) fn book_modelled(
         &mut self,
         tlp: &Tlp,
-        job: &Job,
+        job: &mut Job,
         now: Time,
         read: Option<Duration>,
         write: Option<Duration>,
@@ -65,7 +65,8 @@ impl RootComplex {
         if let Some(service) = read {
             self.read_free_at = self.read_free_at.max(asked) + service;
             taken = system.take_read(access.port, taken, service).max(self.read_free_at);
-            answered = taken + p.memory_read_latency + system.read(&access, asked);
+            job.late = system.read(&access, asked);
+            answered = taken + p.memory_read_latency + job.late;
         }
         if let Some(service) = write {
             self.write_free_at = self.write_free_at.max(asked) + service;
@@ -111,6 +112,9 @@ impl RootComplex {
     pub(super) fn completion_unit(&mut self, port: usize, address: u64, len: u32) -> Option<Mps> {
         let completions = &self.profile.completions;
         let unit = Mps::new(completions.unit_bytes?).ok()?;
+        if completions.whole_from_bytes.is_some_and(|least| len >= least) {
+            return None;
+        }
         let long = ((address & 63) + u64::from(len)).div_ceil(64) >= LONG_READ_LINES;
         let streams = std::mem::replace(&mut self.ports[port].streams, long) && long;
         (!(streams && completions.streaming)).then_some(unit)

@@ -4,8 +4,8 @@
 use super::{PortSettings, Ready, RootComplex};
 use crate::queue::SortedQueue;
 use tlp::{
-    Account, AtomicOp, AtomicRequest, Attributes, Bdf, Body, Completion, Data, MemoryOp, MemoryRequest, Mps,
-    Repr, Span, Status, Tag, TcSet, Time, Tlp, TrafficClass,
+    Account, AtomicOp, AtomicRequest, Attributes, Bdf, Body, Completion, Data, Duration, MemoryOp,
+    MemoryRequest, Mps, Repr, Span, Status, Tag, TcSet, Time, Tlp, TrafficClass,
 };
 
 /// A request of a device, until its last completion has left.
@@ -32,6 +32,8 @@ pub(super) struct Job {
     account: Account,
     /// Completions are no longer than this, where they are shorter than Max_Payload_Size.
     pub(super) unit: Option<Mps>,
+    /// How long its lines took beyond a hit in the cache.
+    pub(super) late: Duration,
     /// The link that it came over is gone.
     stale: bool,
 }
@@ -70,6 +72,7 @@ impl Job {
             data: Data::NONE,
             account: tlp.account,
             unit: None,
+            late: Duration::ZERO,
             stale: false,
         }
     }
@@ -299,6 +302,12 @@ impl RootComplex {
         };
         let repr = job.completion(completer, piece);
         let data = if with_data { job.data.slice(job.sent as usize, piece as usize) } else { Data::NONE };
+        let rest_ps = match with_data {
+            true => {
+                self.profile.completions.rest_ps((at, piece), piece == left, job.unit.is_some(), job.late)
+            }
+            false => 0,
+        };
         job.sent += piece;
         // The last completion ends the transaction.
         let account = if job.sent == job.byte_count { job.account } else { Account::NONE };
@@ -308,6 +317,6 @@ impl RootComplex {
             self.ports[port].ready.pop(tc);
             self.read_left(port, tc, now, queue);
         }
-        Some(Tlp { account, ..Tlp::new(repr, data) })
+        Some(Tlp { account, rest_ps, ..Tlp::new(repr, data) })
     }
 }

@@ -68,6 +68,8 @@ impl Switch {
         }
         let credit = CreditReturn::of(&tlp);
         let leave_at = self.leave_at(arrival.now, arrival.tail_at, &tlp, egress);
+        // What its root port kept behind it, it has kept.
+        let tlp = Tlp { rest_ps: 0, ..tlp };
         let entry = Entry::new(tlp, leave_at, port, egress).returning(port, credit);
         self.crossbar.push(arrival.now, port, entry);
     }

@@ -90,11 +90,9 @@ pub struct IommuTable {
     pub hit_latency_ps: Figure<Picoseconds>,
     /// A page walk.
     pub page_walk_latency_ps: Figure<Picoseconds>,
-    /// Walks under way at most, 1 to 64.
+    /// Walks that go together, 1 to 64. Where all are under way, a further one and all requests behind it at their root port
+    /// wait until these have ended, and what was translated by then has had its turn at memory.
     pub walkers: Figure<u32>,
-    /// Requests of a root port that may be in translation behind one whose page is being walked for, 0 to 1023. They leave
-    /// in order.
-    pub hits_under_miss: Figure<u32>,
     /// A cache of upper levels of page tables.
     pub page_walk_cache: Option<PageWalkCacheTable>,
 }
@@ -130,16 +128,22 @@ pub struct CompletionsTable {
     /// Reads of eight lines and more that follow another such read at their root port get completions of Max_Payload_Size all
     /// the same.
     pub streaming: Figure<bool>,
+    /// Reads of so many bytes, 1 to 4096, get completions of Max_Payload_Size whatever was before them. Default: none do.
+    pub whole_from_bytes: Option<Figure<u32>>,
     /// A read that begins within a line gets that line's part in a completion of its own. Default: false.
     pub first_line_alone: Option<Figure<bool>>,
     /// A read that ends within a line gets that line's part in a completion of its own, where more than a line is left for the
     /// last one. Default: false.
     pub last_line_alone: Option<Figure<bool>>,
-    /// For how long the wire is idle behind each completion with a line of data or more: up to 1 us.
+    /// For how long the wire is idle behind each completion with a line of data or more: up to 20 ns.
     pub gap_ps: Figure<Picoseconds>,
-    /// For how much longer behind the last completion of a request, where that is shorter than Max_Payload_Size: up to 1 us.
+    /// For how much longer behind the last completion of a request whose completions are cut to `unit_bytes`: up to 20 ns.
     /// Default: 0.
     pub request_gap_ps: Option<Figure<Picoseconds>>,
+    /// For how much longer behind each completion of a read whose lines took a microsecond longer than a hit in the cache, in
+    /// proportion, where completions are cut to `unit_bytes`: up to 50 ns. Default: 0. Behind one completion the
+    /// three together are 65 ns at most.
+    pub late_gap_ps: Option<Figure<Picoseconds>>,
 }
 
 /// A latency, and how often it is met.
@@ -240,7 +244,6 @@ impl IommuTable {
         check(path, "iommu.entries", entries, 1, 4096)?;
         check(path, "iommu.ways", self.ways.value.into(), 0, entries)?;
         check(path, "iommu.walkers", self.walkers.value.into(), 1, 64)?;
-        check(path, "iommu.hits_under_miss", self.hits_under_miss.value.into(), 0, 1023)?;
         let Some(cache) = &self.page_walk_cache else { return Ok(()) };
         check(path, "iommu.page_walk_cache.entries", cache.entries.value.into(), 1, 4096)?;
         let pages = u64::from(cache.pages_per_entry.value);
@@ -263,7 +266,6 @@ impl IommuTable {
             hit_latency: ps(&self.hit_latency_ps),
             page_walk_latency: ps(&self.page_walk_latency_ps),
             walkers: self.walkers.value,
-            hits_under_miss: self.hits_under_miss.value,
             page_walk_cache: self.page_walk_cache.as_ref().map(|cache| PageWalkCache {
                 entries: cache.entries.value,
                 pages_per_entry: cache.pages_per_entry.value,
@@ -275,9 +277,13 @@ impl IommuTable {
 
 impl CompletionsTable {
     pub(super) fn check(&self, path: &Path) -> Result<(), String> {
-        check(path, "completions.gap_ps", self.gap_ps.value.0, 0, 1_000_000)?;
+        check(path, "completions.gap_ps", self.gap_ps.value.0, 0, 20_000)?;
         let request_gap = self.request_gap_ps.as_ref().map_or(0, |gap| gap.value.0);
-        check(path, "completions.request_gap_ps", request_gap, 0, 1_000_000)?;
+        check(path, "completions.request_gap_ps", request_gap, 0, 20_000)?;
+        let late_gap = self.late_gap_ps.as_ref().map_or(0, |gap| gap.value.0);
+        check(path, "completions.late_gap_ps", late_gap, 0, 50_000)?;
+        let whole_from = self.whole_from_bytes.as_ref().map_or(1, |bytes| u64::from(bytes.value));
+        check(path, "completions.whole_from_bytes", whole_from, 1, 4096)?;
         let Some(unit) = self.unit_bytes.as_ref().map(|unit| u64::from(unit.value)) else { return Ok(()) };
         check(path, "completions.unit_bytes", unit, 128, 4096)?;
         check_power_of_two(path, "completions.unit_bytes", unit)
@@ -287,10 +293,12 @@ impl CompletionsTable {
         CompletionProfile {
             unit_bytes: self.unit_bytes.as_ref().map(|unit| unit.value),
             streaming: self.streaming.value,
+            whole_from_bytes: self.whole_from_bytes.as_ref().map(|bytes| bytes.value),
             first_line_alone: is_set(self.first_line_alone.as_ref()),
             last_line_alone: is_set(self.last_line_alone.as_ref()),
             gap: ps(&self.gap_ps),
             request_gap: self.request_gap_ps.as_ref().map_or(Duration::ZERO, ps),
+            late_gap: self.late_gap_ps.as_ref().map_or(Duration::ZERO, ps),
         }
     }
 }

@@ -5,7 +5,7 @@ use super::{Port, pending};
 use crate::frame::{DLLP_WIRE_BYTES, QueueWait, Sent, SentFrame, TLP_FRAMING_BYTES};
 use crate::notice::Notice;
 use crate::tx::Lengths;
-use tlp::{Class, Dllp, FlowControlKind, Time};
+use tlp::{Class, Dllp, Duration, FlowControlKind, Time};
 
 impl Port {
     /// Chooses what `channel` sends next. Called whenever its heads of queues, its credits or its state have changed.
@@ -56,7 +56,8 @@ impl Port {
         let sequence = self.replay.push(lengths, queued.handle);
         let (start, end) = self.wire.send(now, lengths.wire(), &mut self.counters);
         if class == Class::Completion && lengths.data > 0 {
-            self.wire.rest(self.config.completion_gap(lengths.data, lengths.ends_request()));
+            let rest_ps = self.store.get(queued.handle).map_or(0, |tlp| tlp.rest_ps);
+            self.wire.rest(Duration::from_ps(rest_ps.into()));
         }
         self.replay.sent(end);
         self.count_new(index, lengths);

@@ -14,7 +14,6 @@ fn profile() -> IommuProfile {
         hit_latency: Duration::ZERO,
         page_walk_latency: Duration::from_ns(260),
         walkers: 2,
-        hits_under_miss: 2,
         page_walk_cache: None,
     }
 }
@@ -35,37 +34,56 @@ impl Rig {
         Rig { iommu: Iommu::new(profile, pages, 2), rng, counters: MemoryCounters::default() }
     }
 
-    /// A request of the device behind a port; when it is translated, in nanoseconds.
+    /// A request of the device behind a port that is served at once; when it is translated, in nanoseconds.
     fn ask(&mut self, port: usize, page: u64, at_ns: u64) -> u64 {
-        let who = (port, function(port as u8 + 1));
-        let at = Time::ZERO + Duration::from_ns(at_ns);
-        let done = self.iommu.translate(who, page << 12, at, &mut self.rng, &mut self.counters);
+        let done = self.translate(port, page, Time::ZERO + Duration::from_ns(at_ns));
+        self.iommu.served(done);
         done.as_ps() / 1000
+    }
+
+    fn translate(&mut self, port: usize, page: u64, at: Time) -> Time {
+        let who = (port, function(port as u8 + 1));
+        self.iommu.translate(who, page << 12, at, &mut self.rng, &mut self.counters)
     }
 }
 
 /// Each row: port, page, when it comes, when it is translated, and why.
 #[test]
-fn requests_are_translated_in_order_by_so_many_walkers() {
+fn requests_are_translated_in_order_and_walked_for_in_batches() {
     let rows = [
         (0, 1, 0, 260, "a walk"),
         (0, 1, 10, 260, "the walk for its page is under way"),
         (0, 2, 20, 280, "the second walker"),
-        (0, 3, 30, 520, "enters when the first has left, and then waits for no walker"),
+        (0, 3, 30, 540, "a batch is two: the next begins when all of this has been served"),
         (0, 1, 600, 600, "it is there"),
         (1, 1, 600, 860, "another requester, another context"),
-        (0, 4, 610, 870, "the other walker is free"),
+        (0, 4, 610, 870, "the other walker"),
         (0, 1, 611, 870, "in order"),
         (1, 1, 612, 860, "but another root port has an order of its own"),
-        (0, 2, 613, 870, "in order"),
-        (0, 3, 614, 870, "no more than three at once"),
-        (0, 5, 615, 1130, "the walk begins when those before have left"),
+        (0, 5, 613, 1130, "the next batch"),
+        (0, 4, 614, 1130, "its page is there by then, but not its turn"),
+        (1, 1, 615, 860, "another root port is not held up where it misses nothing"),
+        (1, 2, 616, 1130, "where it does, it is of the next batch as well"),
+        (0, 6, 2000, 2260, "a new batch: nothing is under way"),
+        (0, 7, 2010, 2270, "of two"),
     ];
     let mut rig = Rig::new(&profile(), PageSize::Kib4);
     for (port, page, at, expected, why) in rows {
         assert_eq!(rig.ask(port, page, at), expected, "page {page} at {at} ns: {why}");
     }
-    assert_eq!((rig.counters.iotlb_hits, rig.counters.iotlb_misses), (6, 6));
+    assert_eq!((rig.counters.iotlb_hits, rig.counters.iotlb_misses), (6, 9));
+}
+
+/// A batch lasts until its requests have had their turn at memory.
+#[test]
+fn a_batch_ends_when_its_requests_have_been_served() {
+    let ns = |n| Time::ZERO + Duration::from_ns(n);
+    for (served, third) in [(260, 520), (300, 560)] {
+        let mut rig = Rig::new(&profile(), PageSize::Kib4);
+        assert_eq!([rig.translate(0, 1, ns(0)), rig.translate(0, 2, ns(0))], [ns(260); 2]);
+        rig.iommu.served(ns(served));
+        assert_eq!(rig.translate(0, 3, ns(10)), ns(third), "served at {served} ns");
+    }
 }
 
 /// Larger pages reach further, where the IOMMU has them.
@@ -108,48 +126,76 @@ fn a_window_is_all_that_a_function_reaches() {
     }
 }
 
-/// A closed loop: so many reads under way that take 664 ns beside their translation, each of a random page; nanoseconds a
-/// read.
-fn loaded(profile: &IommuProfile, pages: u64, reads: u64) -> f64 {
-    let mut rig = Rig::new(profile, PageSize::Kib4);
-    let mut draws = Xoshiro256PlusPlus::seed_from_u64(2);
-    let mut ends: std::collections::VecDeque<u64> = (0..34).collect();
-    let (mut half, mut last) = (0, 0);
-    for n in 0..reads {
-        let at = ends.pop_front().unwrap_or(0);
-        last = rig.ask(0, draws.next_u64() % pages, at) + 664;
-        ends.push_back(last);
-        half = if n == reads / 2 { last } else { half };
-    }
-    (last - half) as f64 / (reads - 1 - reads / 2) as f64
+/// A kind of transfer that a card makes of random pages: so many under way; what each takes of memory's turn and of the
+/// wire, and beside both and its translation, in picoseconds.
+struct Load {
+    under_way: u64,
+    turn_ps: u64,
+    wire_ps: u64,
+    else_ps: u64,
 }
 
-/// Gb/s of 64 B reads by a card that keeps 34 under way, against what was measured (pcie-bench data,
-/// nfp6000-1.2GHz_hsw-Xeon-E5-2637v3_supermicro-iommu-nosp, `bw_dma_win_sweep_rd_rnd_64`, Cold), by KiB of the window.
+impl Load {
+    /// Nanoseconds from one transfer to the next.
+    fn pace(&self, profile: &IommuProfile, pages: u64) -> f64 {
+        const TRANSFERS: u64 = 16_000;
+        let mut rig = Rig::new(profile, PageSize::Kib4);
+        let mut draws = Xoshiro256PlusPlus::seed_from_u64(2);
+        let mut ends: std::collections::VecDeque<Time> = vec![Time::ZERO; self.under_way as usize].into();
+        let (mut turn_free, mut wire_free, mut half) = (Time::ZERO, Time::ZERO, Time::ZERO);
+        for n in 0..TRANSFERS {
+            let at = ends.pop_front().unwrap_or_default();
+            let translated = rig.translate(0, draws.next_u64() % pages, at);
+            turn_free = translated.max(turn_free) + Duration::from_ps(self.turn_ps);
+            rig.iommu.served(turn_free);
+            let ready = turn_free + Duration::from_ps(self.else_ps);
+            wire_free = ready.max(wire_free) + Duration::from_ps(self.wire_ps);
+            ends.push_back(wire_free);
+            half = if n == TRANSFERS / 2 { wire_free } else { half };
+        }
+        wire_free.since(half).as_ps() as f64 / 1000.0 / (TRANSFERS - 1 - TRANSFERS / 2) as f64
+    }
+}
+
+/// Nanoseconds a transfer, against what was measured (pcie-bench data,
+/// nfp6000-1.2GHz_hsw-Xeon-E5-2637v3_supermicro-iommu-nosp, `bw_dma_win_sweep_{rd_rnd_64,rd_rnd_256,wr_rnd_256}`, Cold), by KiB
+/// of the window: reads of 64 B and 256 B, 20 at a time, and writes of 256 B, which have no turns. One set of figures for
+/// all; that reads of 512 B lose nothing is the paper's word (SIGCOMM'18, §6.5).
 #[test]
 fn under_load_it_is_as_slow_as_the_measured_one() {
     let profile = IommuProfile {
-        entries: 110,
+        entries: 116,
         replacement: Replacement::Random,
-        page_walk_latency: Duration::from_ns(262),
-        walkers: 5,
-        hits_under_miss: 6,
+        page_walk_latency: Duration::from_ps(267_500),
+        walkers: 6,
         ..profile()
     };
+    let read = |lines: u64, wire_ps, else_ps| Load {
+        under_way: 20,
+        turn_ps: 4_200 + 3_200 * lines,
+        wire_ps,
+        else_ps,
+    };
+    let loads = [
+        read(1, 13_000, 360_000),
+        read(4, 44_400, 370_000),
+        Load { under_way: 64, turn_ps: 0, wire_ps: 40_520, else_ps: 0 },
+        read(8, 74_330, 390_000),
+    ];
     let rows = [
-        (256, 26.23),
-        (512, 20.10),
-        (1024, 14.36),
-        (1536, 12.64),
-        (2048, 11.80),
-        (3072, 11.05),
-        (4096, 10.70),
-        (8192, 10.23),
-        (16_384, 10.00),
-        (65_536, 9.84),
+        (256, [19.52, 44.45, 40.52, 74.33]),
+        (1536, [40.50, 51.79, 40.52, 74.33]),
+        (2048, [43.37, 53.36, 40.52, 74.33]),
+        (3072, [46.35, 55.72, 40.55, 74.33]),
+        (4096, [47.87, 56.89, 40.72, 74.33]),
+        (8192, [50.04, 59.20, 42.37, 74.33]),
+        (16_384, [51.18, 60.16, 43.44, 74.33]),
+        (65_536, [52.03, 60.68, 44.29, 74.33]),
     ];
     for (kib, measured) in rows {
-        let gbps = 512.0 / loaded(&profile, kib / 4, 8000);
-        assert!((gbps / measured - 1.0).abs() < 0.05, "{kib} KiB: {gbps:.2} for {measured} Gb/s");
+        for (load, measured) in loads.iter().zip(measured) {
+            let pace = load.pace(&profile, kib / 4);
+            assert!((pace / measured - 1.0).abs() < 0.05, "{kib} KiB: {pace:.2} ns for {measured}");
+        }
     }
 }
