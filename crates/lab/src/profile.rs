@@ -80,15 +80,28 @@ pub const SHIPPED: &[Shipped] = &[
     ships!("device", "devices", "h100"),
 ];
 
+/// What a profile says of itself.
+#[derive(Deserialize)]
+struct Head {
+    description: String,
+    not_predicted: Option<String>,
+}
+
 impl Shipped {
     /// Its own line on what it is.
     #[must_use]
     pub fn description(&self) -> String {
-        #[derive(Deserialize)]
-        struct Head {
-            description: String,
-        }
-        toml::from_str::<Head>(self.text).map_or_else(|e| e.to_string(), |head| head.description)
+        self.head().map_or_else(|e| e.to_string(), |head| head.description)
+    }
+
+    /// Its own line on what it is known not to predict.
+    #[must_use]
+    pub fn not_predicted(&self) -> Option<String> {
+        self.head().ok()?.not_predicted
+    }
+
+    fn head(&self) -> Result<Head, toml::de::Error> {
+        toml::from_str(self.text)
     }
 }
 

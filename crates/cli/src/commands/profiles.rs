@@ -67,6 +67,8 @@ struct Entry {
     name: &'static str,
     kind: &'static str,
     description: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    not_predicted: Option<String>,
 }
 
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
@@ -90,13 +92,22 @@ fn print(name: &str, json: bool) -> Result<(), Failure> {
 }
 
 fn list(json: bool) -> Result<(), Failure> {
-    let entry = |s: &Shipped| Entry { name: s.name, kind: s.kind, description: s.description() };
+    let entry = |s: &Shipped| Entry {
+        name: s.name,
+        kind: s.kind,
+        description: s.description(),
+        not_predicted: s.not_predicted(),
+    };
     let profiles: Vec<Entry> = SHIPPED.iter().map(entry).collect();
     if json {
         return output::json(&Listing { profiles });
     }
     let width = profiles.iter().map(|p| p.name.len()).max().unwrap_or(0);
-    profiles
-        .iter()
-        .try_for_each(|p| output::text(&format!("{:6}  {:width$}  {}", p.kind, p.name, p.description)))
+    for p in &profiles {
+        output::text(&format!("{:6}  {:width$}  {}", p.kind, p.name, p.description))?;
+        if let Some(what) = &p.not_predicted {
+            output::text(&format!("{:6}  {:width$}  not predicted: {what}", "", ""))?;
+        }
+    }
+    Ok(())
 }

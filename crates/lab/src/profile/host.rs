@@ -29,6 +29,8 @@ pub struct HostFile {
     /// extrapolated. Without it, they hold on any.
     #[serde(rename = "gen")]
     pub generation: Option<Figure<Gen>>,
+    /// What of the host the profile is known not to predict.
+    pub not_predicted: Option<String>,
     /// Between link and memory system, and between CPU and root port, each way.
     pub root_complex_latency_ps: Figure<Picoseconds>,
     /// From the memory system's acceptance of a read to its data; where there is a cache, of lines that a device has
