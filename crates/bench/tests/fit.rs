@@ -3,7 +3,7 @@
 
 use riser_bench::configurations::{Iommu, Sockets};
 use riser_bench::experiments::{Experiment, Key};
-use riser_bench::fit::{Input, Parameter, Profile, fit};
+use riser_bench::fit::{DATA_SHEET, Input, Parameter, Profile, fit, known_range};
 use riser_bench::results::Tables;
 use riser_bench::suite::{Machine, Rule, measure_row};
 use std::path::Path;
@@ -49,17 +49,48 @@ fn figures_of_another_server_are_found_again() {
     ];
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("fit.toml");
     let mut profile = Profile::parse(text("xeon-e5-2620v2")).unwrap();
-    profile.adopt_size(text("xeon-e5-2630v4")).unwrap();
+    profile.adopt(text("xeon-e5-2630v4"), &DATA_SHEET).unwrap();
     let fitted = fit(&inputs, &mut profile, &rule(), &file, |_| {}).unwrap();
     let truth = Profile::parse(text("xeon-e5-2630v4")).unwrap();
     for figure in &fitted {
         let (is, was) = (figure.value_ps, truth.get(figure.parameter).unwrap());
-        if figure.parameter == Parameter::RemoteSnoop {
-            assert_eq!(figure.rows, 0, "no program is on the other socket while memory is on this one");
+        if figure.parameter == Parameter::RemoteSnoop || figure.parameter.is_of_bandwidth() {
+            assert_eq!(
+                figure.rows, 0,
+                "no program is on the other socket while memory is on this one; no bandwidths"
+            );
+            let (least, most) = known_range(figure.parameter).unwrap();
+            assert!((least..=most).contains(&figure.value_ps), "{figure:?} is that of a known server");
             continue;
         }
         assert!(figure.rows > 0, "{figure:?}");
         assert!(is.abs_diff(was) <= 4_000, "{:?}: {is} ps, and it is {was}", figure.parameter);
     }
     assert!(profile.text().contains("fit: "), "sources are told");
+}
+
+/// Where bandwidths of reads are given, the gaps behind completions and requests are found in them; and nowhere else.
+#[test]
+fn gaps_are_found_in_bandwidths() {
+    let machine = Machine { mrrs_bytes: 4096, ..Machine::profile("xeon-e5-2630v4", "nfp6000") };
+    let keys = Experiment::named("bw_dma_sz_sweep").unwrap().rows();
+    let rows = keys.into_iter().filter(|key| [128, 512, 2048].contains(&key.size_bytes));
+    let mut tables = Tables::default();
+    let rows = rows.map(|key| measure_row(&machine, key, &rule(), 1).unwrap()).collect();
+    tables.experiments.insert("bw_dma_sz_sweep".into(), rows);
+    let inputs = [Input { machine, tables, cmd_path_valid: true }];
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("fit-gaps.toml");
+    let mut profile = Profile::parse(text("xeon-e5-2630v4")).unwrap();
+    let gaps = [Parameter::CompletionGap, Parameter::RequestGap];
+    let truth = gaps.map(|gap| profile.get(gap).unwrap());
+    for gap in gaps {
+        profile.set(gap, 0, 0).unwrap();
+    }
+    let fitted = fit(&inputs, &mut profile, &rule(), &file, |_| {}).unwrap();
+    for figure in fitted {
+        match gaps.iter().position(|gap| *gap == figure.parameter) {
+            None => assert_eq!(figure.rows, 0, "{figure:?}"),
+            Some(at) => assert!(figure.value_ps.abs_diff(truth[at]) <= 150, "{figure:?} for {}", truth[at]),
+        }
+    }
 }

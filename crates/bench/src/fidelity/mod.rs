@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How near the profiles that ship come to measurements, said three ways: as they are; with each configuration left out of
-//! the fit in turn; and with one mechanism after the other switched off.
+//! How near the profiles that ship come to measurements, said four ways: as they are; with each configuration left out of
+//! the fit in turn; with each whole server left out; and with one mechanism after the other switched off.
 //!
 //! What is compared and how it is scored is a matter of [`crate::score`]. Nothing here touches the profiles that ship:
 //! fitted and mutilated ones are work copies in a folder of their own.
@@ -9,14 +9,15 @@ mod markdown;
 
 pub use markdown::{ablation, insert, scores};
 
-use crate::configurations::Configuration;
-use crate::fit::{self, Input, Profile};
+use crate::configurations::{CONFIGURATIONS, Configuration};
+use crate::fit::{self, DATA_SHEET, Input, Parameter, Profile, middle};
 use crate::predict::{Target, predict};
 use crate::results::{ResultSet, Tables};
 use crate::score::{GroupScore, score};
 use crate::suite::{Machine, Rule};
 use lab::profile;
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Of so many rows, ablations take one: prime to the 12, 13 and 14 windows of the sweeps, so that each comes.
@@ -43,8 +44,7 @@ pub const MECHANISMS: &[Mechanism] = &[
     host("writes become visible late", &[(&["memory_write_latency_ps"], Some(0))]),
     host("sockets", &[(&["numa"], None)]),
     host("IOMMU", &[(&["iommu"], None)]),
-    host("limited number of page walkers", &[(&["iommu", "walkers"], Some(64))]),
-    host("translation in order", &[(&["iommu", "hits_under_miss"], Some(1023))]),
+    host("page walks in batches", &[(&["iommu", "walkers"], Some(64))]),
     host("how completions are cut and spaced", &[(&["completions"], None)]),
     card("read slots of the card", &[(&["read_slots"], None)]),
     card("pull engine of the card", &[(&["pull_ps"], None), (&["pull_burst_ps"], None)]),
@@ -114,18 +114,39 @@ impl Fidelity<'_> {
     ///
     /// # Errors
     /// A row that cannot be simulated, or a file that cannot be written.
-    pub fn left_out(&self, progress: Progress<'_>) -> Result<Vec<GroupScore>, String> {
+    pub fn configuration_left_out(&self, progress: Progress<'_>) -> Result<Vec<GroupScore>, String> {
         let mut targets = self.targets();
         for (at, (configuration, _)) in self.known().into_iter().enumerate() {
             let file = self.work.join(format!("without-{}.toml", configuration.name));
-            let mut profile = Profile::parse(&text("host", stand_in(configuration.profile))?)?;
-            profile.adopt_size(&text("host", configuration.profile)?)?;
+            let mut profile = sister(configuration.profile)?;
+            let own = text("host", configuration.profile)?;
+            profile.adopt(&own, &DATA_SHEET)?;
+            profile.adopt(&own, &DDIO_SHARE)?;
             let inputs = self.inputs(configuration);
             let of = targets.len();
             fit::fit(&inputs, &mut profile, &self.rule, &file, |_| progress("fits", at, of))?;
             targets[at].machine.host = file.to_string_lossy().into_owned();
         }
         let predicted = predict(&targets, &self.rule, self.jobs, &mut |n, of| progress("left out", n, of))?;
+        Ok(score(self.data, &predicted, None))
+    }
+
+    /// The scores where each server is simulated with nothing of its own but what its data sheet and its records say: the
+    /// cache's size, the IOMMU's pages, payload sizes, sockets. Each fitted figure is the median of those of the other
+    /// servers of its kind, all else that of a sister server.
+    ///
+    /// # Errors
+    /// A row that cannot be simulated, or a file that cannot be written.
+    pub fn server_left_out(&self, progress: Progress<'_>) -> Result<Vec<GroupScore>, String> {
+        let mut targets = self.targets();
+        for target in &mut targets {
+            let server = target.machine.host.clone();
+            let file = self.work.join(format!("without-{server}.toml"));
+            foreign(&server)?.write(&file)?;
+            target.machine.host = file.to_string_lossy().into_owned();
+        }
+        let say = &mut |n, of| progress("server left out", n, of);
+        let predicted = predict(&targets, &self.rule, self.jobs, say)?;
         Ok(score(self.data, &predicted, None))
     }
 
@@ -181,14 +202,49 @@ impl Fidelity<'_> {
     }
 }
 
-/// The server whose figures stand in for those of `profile` that nothing shows: the next older or newer one of its kind.
-fn stand_in(profile: &str) -> &'static str {
-    match profile {
-        "xeon-e5-2630v4" => "xeon-e5-2620v2",
-        "xeon-e5-2620v2" => "xeon-e5-2630v4",
-        "xeon-e5-2620v3" => "xeon-e5-2637v3",
-        _ => "xeon-e5-2620v3",
+/// Of a server's own, what shows in any of its configurations: the cache's share for devices.
+const DDIO_SHARE: [(&str, &str); 1] = [("llc", "ddio_ways")];
+
+/// A profile for `server` that knows nothing of it but its data sheet.
+fn foreign(server: &str) -> Result<Profile, String> {
+    let mut profile = sister(server)?;
+    profile.adopt(&text("host", server)?, &DATA_SHEET)?;
+    let others: Vec<Profile> = servers()
+        .filter(|other| *other != server && other.starts_with(KIND))
+        .map(|other| Profile::parse(&text("host", other)?))
+        .collect::<Result<_, String>>()?;
+    for parameter in Parameter::ALL {
+        let of = |profile: &Profile| profile.get(parameter).map(|ps| ps as f64);
+        let mut values: Vec<f64> = others.iter().filter_map(of).collect();
+        if profile.get(parameter).is_some() && !values.is_empty() {
+            let (table, key) = parameter.place();
+            let path: Vec<&str> = table.into_iter().chain([key]).collect();
+            profile.edit(&path, Some(middle(&mut values).round() as i64));
+        }
     }
+    Ok(profile)
+}
+
+/// What the profiles of servers begin with that are alike enough to stand in for each other. A client chip is none of them.
+const KIND: &str = "xeon-e5";
+
+/// The profiles of the measured servers, each once.
+fn servers() -> impl Iterator<Item = &'static str> {
+    let names: BTreeSet<&str> = CONFIGURATIONS.iter().map(|c| c.profile).collect();
+    names.into_iter()
+}
+
+/// The profile whose figures stand in for those of `server` that nothing shows: that of the next older or newer one of its
+/// kind, and where that has one socket, what Broadwell and Ivy Bridge say of the other, each for the other.
+fn sister(server: &str) -> Result<Profile, String> {
+    let (next, two_sockets) = match server {
+        "xeon-e5-2620v3" => ("xeon-e5-2637v3", "xeon-e5-2630v4"),
+        "xeon-e5-2620v2" => ("xeon-e5-2620v3", "xeon-e5-2630v4"),
+        _ => ("xeon-e5-2620v3", "xeon-e5-2620v2"),
+    };
+    let mut profile = Profile::parse(&text("host", next)?)?;
+    profile.complete(&text("host", two_sockets)?)?;
+    Ok(profile)
 }
 
 fn text(kind: &str, name: &str) -> Result<String, String> {

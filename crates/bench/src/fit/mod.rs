@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Fits the figures of a host profile to measurements in the public pcie-bench format.
 //!
-//! Each fitted figure is a latency that shows alone in some rows of latency tests, once those before it are known (see
-//! [`Parameter`]). So no search is needed: those rows are simulated with the profile as it is, and the figure takes up the
-//! median difference. Two rounds make up for what figures do to each other. Figures that none of the rows shows keep what the
-//! profile had. Bandwidths are never looked at: they have to follow.
+//! Each fitted figure shows alone in some rows, once those before it are known (see [`Parameter`]): nine in latencies, and two
+//! more in bandwidths where there are such. So no search is needed: those rows are simulated with the profile as it is, and the
+//! figure takes up the median difference of a transfer's time. Two rounds make up for what figures do to each other. Figures
+//! that none of the rows shows keep what the profile had; [`known_range`] says how far apart servers are in them. All other
+//! bandwidths are never looked at: they have to follow.
 
 mod parameters;
 mod provenance;
@@ -12,13 +13,16 @@ mod text;
 
 pub use parameters::Parameter;
 pub use provenance::Provenance;
-pub use text::Profile;
+pub use text::{DATA_SHEET, Profile};
 
 use crate::compare::{Comparison, compare};
+use crate::configurations::CONFIGURATIONS;
 use crate::experiments::Key;
 use crate::predict::{Target, predict};
 use crate::results::{Figures, ResultRow, ResultSet, Spread, Tables};
 use crate::suite::{Machine, Rule, measure_row};
+use lab::profile;
+use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Measurements of one configuration of a server.
@@ -114,14 +118,14 @@ fn step(
     for input in inputs {
         let machine = input.machine_on(file);
         for row in input.rows_of(parameter) {
-            differences.push(difference(&machine, row, rule)?);
+            differences.push(difference(&machine, row, rule)? / parameter.gain(&machine, &row.key));
         }
     }
     let rows = differences.len();
     let last_step_ns = middle(&mut differences);
     let value_ps = match before {
         Some(before) if rows > 0 => {
-            let value = before as f64 + last_step_ns * 1000.0 / parameter.gain();
+            let value = before as f64 + last_step_ns * 1000.0;
             let value = value.round().max(0.0) as u64;
             profile.set(parameter, value, rows)?;
             value
@@ -132,7 +136,7 @@ fn step(
 }
 
 /// The median: single rows met something else (an earlier experiment's lines in a cache, a stale IOTLB).
-fn middle(values: &mut [f64]) -> f64 {
+pub(crate) fn middle(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     let half = values.len() / 2;
     match values {
@@ -161,15 +165,34 @@ impl Input {
     }
 }
 
-/// By how many nanoseconds the measurement is longer than the simulation on `machine`.
+/// The least and the greatest of a figure in the shipped profiles of the measured servers, in picoseconds; `None` where none
+/// has it. So unsure it is where no row shows it.
+#[must_use]
+pub fn known_range(parameter: Parameter) -> Option<(u64, u64)> {
+    let servers: BTreeSet<&str> = CONFIGURATIONS.iter().map(|c| c.profile).collect();
+    let shipped = servers.into_iter().filter_map(|name| profile::shipped("host", name));
+    let values = shipped.filter_map(|s| Profile::parse(s.text).ok()?.get(parameter));
+    values.fold(None, |range, ps| match range {
+        None => Some((ps, ps)),
+        Some((least, most)) => Some((ps.min(least), ps.max(most))),
+    })
+}
+
+/// By how many nanoseconds a transfer of the measurement is longer than one of the simulation on `machine`.
 fn difference(machine: &Machine, row: &ResultRow, rule: &Rule) -> Result<f64, String> {
     let simulated = measure_row(machine, row.key, rule, SEED)?;
-    let (Figures::Latency(measured), Figures::Latency(simulated)) = (&row.figures, &simulated.figures) else {
-        return Err(format!("{}: no latency", row.key));
-    };
-    let by_mean = (measured.ns.mean - measured.ns.median).abs() <= TICK_NS;
-    let of = |spread: &Spread| if by_mean { spread.mean } else { spread.median };
-    Ok(of(&measured.ns) - of(&simulated.ns))
+    match (&row.figures, &simulated.figures) {
+        (Figures::Latency(measured), Figures::Latency(simulated)) => {
+            let by_mean = (measured.ns.mean - measured.ns.median).abs() <= TICK_NS;
+            let of = |spread: &Spread| if by_mean { spread.mean } else { spread.median };
+            Ok(of(&measured.ns) - of(&simulated.ns))
+        }
+        (Figures::Bandwidth(measured), Figures::Bandwidth(simulated)) => {
+            let ns = |gbps: f64| f64::from(row.key.size_bytes) * 8.0 / gbps;
+            Ok(ns(measured.gbps) - ns(simulated.gbps))
+        }
+        _ => Err(format!("{}: a latency beside a bandwidth", row.key)),
+    }
 }
 
 #[cfg(test)]

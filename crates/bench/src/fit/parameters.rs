@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The figures of a server that are fitted, and the rows of a benchmark that show each. At most ten, as each has to earn its
-//! place: one for each thing that a row can meet on its way.
+//! The figures of a server that are fitted, and the rows of a benchmark that show each. At most eleven, as each has to earn its
+//! place: one for each thing that a row can meet on its way, and two of bandwidths, where these were measured.
 
 use crate::configurations::Iommu;
 use crate::experiments::{Cache, Key, Test};
@@ -27,6 +27,10 @@ pub enum Parameter {
     RemoteMemory,
     /// A write that drives out a line of the other socket's memory.
     RemoteEviction,
+    /// What the wire is idle behind a completion.
+    CompletionGap,
+    /// What it is idle behind a request.
+    RequestGap,
 }
 
 /// Windows up to here are in the share of every cache that device writes may use, and in every IOTLB.
@@ -36,7 +40,7 @@ const LARGE_BYTES: u64 = 16 << 20;
 
 impl Parameter {
     /// All, in the order in which they are fitted: each is alone in its rows once those before it are known.
-    pub const ALL: [Parameter; 9] = [
+    pub const ALL: [Parameter; 11] = [
         Parameter::RootComplex,
         Parameter::CoreSnoop,
         Parameter::Dram,
@@ -46,6 +50,8 @@ impl Parameter {
         Parameter::RemoteSnoop,
         Parameter::RemoteMemory,
         Parameter::RemoteEviction,
+        Parameter::CompletionGap,
+        Parameter::RequestGap,
     ];
 
     /// Where its value stands in a profile: table (or none) and key.
@@ -61,15 +67,24 @@ impl Parameter {
             Parameter::RemoteSnoop => (Some("numa"), "remote_snoop_latency_ps"),
             Parameter::RemoteMemory => (Some("numa"), "remote_memory_latency_ps"),
             Parameter::RemoteEviction => (Some("numa"), "remote_eviction_latency_ps"),
+            Parameter::CompletionGap => (Some("completions"), "gap_ps"),
+            Parameter::RequestGap => (Some("completions"), "request_gap_ps"),
         }
     }
 
-    /// How many nanoseconds a row grows by for each nanosecond of it.
+    /// Whether bandwidths show it; latencies show all others.
     #[must_use]
-    pub(super) const fn gain(self) -> f64 {
+    pub const fn is_of_bandwidth(self) -> bool {
+        matches!(self, Parameter::CompletionGap | Parameter::RequestGap)
+    }
+
+    /// How many nanoseconds a transfer of a row grows by for each nanosecond of it.
+    #[must_use]
+    pub(super) fn gain(self, machine: &Machine, key: &Key) -> f64 {
         match self {
             // There and back.
             Parameter::RootComplex => 2.0,
+            Parameter::CompletionGap => f64::from(key.size_bytes / machine.mps_bytes),
             _ => 1.0,
         }
     }
@@ -91,6 +106,12 @@ impl Parameter {
             Parameter::RemoteEviction => {
                 "LAT_DMA_WRRD of the other socket's memory, cold windows from 16 MiB on"
             }
+            Parameter::CompletionGap => {
+                "BW_DMA_RD of 512 and 2048 B, host-warmed, windows up to 256 KiB: the wire bounds it"
+            }
+            Parameter::RequestGap => {
+                "BW_DMA_RD of 128 B, host-warmed, windows up to 256 KiB: one completion each"
+            }
         }
     }
 
@@ -98,11 +119,13 @@ impl Parameter {
     pub(super) fn shows(self, machine: &Machine, key: &Key) -> bool {
         let sockets = machine.sockets;
         let (far_memory, far_program) = (sockets.memory != sockets.device, sockets.program != sockets.device);
-        let plain = key.host_offset_bytes == 0 && key.device_offset_bytes == 0 && key.size_bytes <= 64;
+        let aligned = key.host_offset_bytes == 0 && key.device_offset_bytes == 0;
+        let plain = aligned && (key.size_bytes <= 64 || self.is_of_bandwidth());
         let small = (4096..=SMALL_BYTES).contains(&key.window_bytes);
         let large = key.window_bytes >= LARGE_BYTES;
         let read = matches!(key.test, Test::LatCmdRd | Test::LatDmaRd);
         let cold = key.cache == Cache::Cold;
+        let streams = key.test == Test::BwDmaRd && small && key.cache == Cache::HostWarm;
         let in_4k = machine.iommu == Iommu::Pages4k;
         plain
             && match self {
@@ -127,6 +150,8 @@ impl Parameter {
                 Parameter::RemoteEviction => {
                     key.test == Test::LatDmaWrRd && large && cold && far_memory && !in_4k
                 }
+                Parameter::CompletionGap => streams && matches!(key.size_bytes, 512 | 2048),
+                Parameter::RequestGap => streams && key.size_bytes == 128,
             }
     }
 }

@@ -5,9 +5,9 @@ use super::Parameter;
 use std::path::Path;
 use toml_edit::{DocumentMut, Item, TableLike, value};
 
-/// Figures that are looked up, not fitted: table and key.
-const DATA_SHEET: [(&str, &str); 4] =
-    [("llc", "capacity_bytes"), ("llc", "ways"), ("llc", "ddio_ways"), ("iommu", "superpages")];
+/// Figures that are looked up: table and key.
+pub const DATA_SHEET: [(&str, &str); 3] =
+    [("llc", "capacity_bytes"), ("llc", "ways"), ("iommu", "superpages")];
 
 /// A profile that is being fitted or changed.
 #[derive(Clone, Debug)]
@@ -81,18 +81,30 @@ impl Profile {
         }
     }
 
-    /// Takes over from the profile of text `other` what a data sheet says: the size of the cache and its share for devices, and
-    /// what pages the IOMMU has.
+    /// Takes over `figures`, tables and keys, from the profile of text `other`: those that both have.
     ///
     /// # Errors
     /// What is not TOML in `other`.
-    pub fn adopt_size(&mut self, other: &str) -> Result<(), String> {
+    pub fn adopt(&mut self, other: &str, figures: &[(&str, &str)]) -> Result<(), String> {
         let other = Profile::parse(other)?;
-        for (table, key) in DATA_SHEET {
+        for &(table, key) in figures {
             let there = other.document.get(table).and_then(Item::as_table_like).and_then(|t| t.get(key));
             let here = self.document.get_mut(table).and_then(Item::as_table_like_mut);
             if let (Some(item), Some(table)) = (there, here) {
                 table.insert(key, item.clone());
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes over whole tables of the profile of text `other` that are not here.
+    ///
+    /// # Errors
+    /// What is not TOML in `other`.
+    pub fn complete(&mut self, other: &str) -> Result<(), String> {
+        for (name, item) in Profile::parse(other)?.document.iter().filter(|(_, item)| item.is_table()) {
+            if !self.document.contains_key(name) {
+                self.document.insert(name, item.clone());
             }
         }
         Ok(())

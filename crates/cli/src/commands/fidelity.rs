@@ -6,26 +6,31 @@ use crate::output;
 use crate::outputs::{self, Outputs};
 use crate::progress;
 use bench::configurations::Configuration;
-use bench::fidelity::{Ablation, Fidelity, MECHANISMS, THINNED_ROWS, ablation, insert, scores, thinned};
+use bench::fidelity::{Ablation, Fidelity, MECHANISMS, Progress, THINNED_ROWS, ablation, insert, scores, thinned};
 use bench::results::ResultSet;
 use bench::score::GroupScore;
 use bench::suite::Rule;
+use clap::ValueEnum;
 use clap::builder::RangedU64ValueParser;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 Examples:
   riser fidelity measured/
+  riser fidelity measured/ --leave-out server
   riser fidelity measured/ --all --work /tmp/fits --page docs/fidelity.md
 
 DIR holds published results, CONFIGURATION/EXPERIMENT.csv. Every row of a configuration that is known is simulated and scored \
-as `riser compare` does it. --all does it again with each configuration left out of the fit in turn, and with one mechanism \
-after the other switched off (on one row of eleven); it takes half an hour. --page writes the tables between the marks of that page.
+as `riser compare` does it. --leave-out does it again with each configuration left out of the fit in turn, or each whole server: \
+of that no more is used than the size of its cache and how it was set; each fitted figure is then the median of those of the \
+other servers. --all does both, and again with one mechanism after the other switched off (on one row of eleven); it takes half \
+an hour. --page writes the tables between the marks of that page.
 
---json prints one object: as_shipped, and with --all left_out_of_the_fit, every_eleventh_row and without: [{name, scores}], \
-each of them scores as `riser compare --json` has them.";
+--json prints one object: as_shipped, configuration_left_out, server_left_out, and with --all every_eleventh_row and without: \
+[{name, scores}], each of them scores as `riser compare --json` has them.";
 
 /// Score the profiles that ship against measurements
 #[derive(clap::Args)]
@@ -35,8 +40,12 @@ pub(crate) struct Args {
     #[arg(value_name = "DIR")]
     data: PathBuf,
 
-    /// Score with each configuration left out of the fit, and each mechanism switched off, too
-    #[arg(long)]
+    /// Score with each of these left out of the fit in turn, too
+    #[arg(long, value_name = "WHAT", value_enum, value_delimiter = ',')]
+    leave_out: Vec<LeftOut>,
+
+    /// Score with each configuration and each server left out of the fit, and each mechanism switched off, too
+    #[arg(long, conflicts_with = "leave_out")]
     all: bool,
 
     /// Only the configurations whose names hold one of these
@@ -70,17 +79,50 @@ pub(crate) struct Args {
 
 /// What `--json` prints.
 #[derive(Serialize)]
-struct Report<'a> {
-    as_shipped: &'a [GroupScore],
+struct Report {
+    as_shipped: Vec<GroupScore>,
     #[serde(flatten)]
-    all: Option<All<'a>>,
+    left_out: BTreeMap<LeftOut, Vec<GroupScore>>,
+    #[serde(flatten)]
+    ablations: Option<Ablations>,
 }
 
 #[derive(Serialize)]
-struct All<'a> {
-    left_out_of_the_fit: &'a [GroupScore],
-    every_eleventh_row: &'a [GroupScore],
-    without: &'a [Ablation],
+struct Ablations {
+    every_eleventh_row: Vec<GroupScore>,
+    without: Vec<Ablation>,
+}
+
+impl Report {
+    /// As tables.
+    fn scores(&self) -> String {
+        let left_out = self.left_out.iter().map(|(what, scores)| (what.head(), &scores[..]));
+        let columns: Vec<_> = [("as shipped", &self.as_shipped[..])].into_iter().chain(left_out).collect();
+        scores(&columns)
+    }
+}
+
+/// What is left out of the fit in turn.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, ValueEnum, Serialize)]
+enum LeftOut {
+    /// Each configuration of a server: the others of the same server are fitted to
+    #[serde(rename = "configuration_left_out")]
+    Configuration,
+    /// Each server with all its configurations: the other servers are known
+    #[serde(rename = "server_left_out")]
+    Server,
+}
+
+impl LeftOut {
+    const ALL: [LeftOut; 2] = [LeftOut::Configuration, LeftOut::Server];
+
+    /// What its column is called.
+    const fn head(self) -> &'static str {
+        match self {
+            LeftOut::Configuration => "configuration left out",
+            LeftOut::Server => "server left out",
+        }
+    }
 }
 
 pub(super) fn run(args: Args) -> Result<(), Failure> {
@@ -100,29 +142,46 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
         bar.set_position(done as u64);
     };
     let shipped = fidelity.shipped(&mut say).map_err(Failure::Run)?;
-    if !args.all {
-        bar.finish_and_clear();
-        if args.json {
-            return output::json(&Report { as_shipped: &shipped, all: None });
-        }
-        return show(&args, "scores", &scores(&[("as shipped", &shipped)]));
-    }
-    fs::create_dir_all(&args.work).map_err(|e| outputs::failed(&args.work, &e))?;
-    let left_out = fidelity.left_out(&mut say).map_err(Failure::Run)?;
+    let left_out = left_out(&args, &fidelity, &mut say)?;
+    let mut report = Report { as_shipped: shipped, left_out, ablations: None };
     if !args.json {
-        show(&args, "scores", &scores(&[("as shipped", &shipped), ("left out of the fit", &left_out)]))?;
+        show(&args, "scores", &report.scores())?;
     }
-    let some = thinned(&data, THINNED_ROWS);
-    let fidelity = Fidelity { data: &some, ..fidelity };
-    let all = fidelity.shipped(&mut say).map_err(Failure::Run)?;
-    let without = |mechanism| fidelity.without(mechanism, &mut say);
-    let ablations: Vec<_> = MECHANISMS.iter().map(without).collect::<Result<_, _>>().map_err(Failure::Run)?;
+    if args.all {
+        let some = thinned(&data, THINNED_ROWS);
+        let fidelity = Fidelity { data: &some, ..fidelity };
+        let every_eleventh_row = fidelity.shipped(&mut say).map_err(Failure::Run)?;
+        let without = |mechanism| fidelity.without(mechanism, &mut say);
+        let without: Vec<_> = MECHANISMS.iter().map(without).collect::<Result<_, _>>().map_err(Failure::Run)?;
+        report.ablations = Some(Ablations { every_eleventh_row, without });
+    }
     bar.finish_and_clear();
-    if args.json {
-        let all = All { left_out_of_the_fit: &left_out, every_eleventh_row: &all, without: &ablations };
-        return output::json(&Report { as_shipped: &shipped, all: Some(all) });
+    match &report.ablations {
+        _ if args.json => output::json(&report),
+        Some(all) => show(&args, "ablation", &ablation(&all.every_eleventh_row, &all.without)),
+        None => Ok(()),
     }
-    show(&args, "ablation", &ablation(&all, &ablations))
+}
+
+/// The scores with each configuration and each server left out, where they are asked for.
+fn left_out(
+    args: &Args,
+    fidelity: &Fidelity<'_>,
+    say: Progress<'_>,
+) -> Result<BTreeMap<LeftOut, Vec<GroupScore>>, Failure> {
+    let asked = if args.all { &LeftOut::ALL[..] } else { &args.leave_out };
+    if !asked.is_empty() {
+        fs::create_dir_all(&args.work).map_err(|e| outputs::failed(&args.work, &e))?;
+    }
+    let mut scores = BTreeMap::new();
+    for what in asked {
+        let left_out = match what {
+            LeftOut::Configuration => fidelity.configuration_left_out(say),
+            LeftOut::Server => fidelity.server_left_out(say),
+        };
+        scores.insert(*what, left_out.map_err(Failure::Run)?);
+    }
+    Ok(scores)
 }
 
 /// Leaves out what was not asked for.

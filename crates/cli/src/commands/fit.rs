@@ -30,11 +30,11 @@ DIR holds results of one server in pcie-bench's public form: EXPERIMENT.csv, or 
 published data are known by the names of their folders; of others, --iommu, --sockets, --mps and --mrrs say what they were measured on.
 
 The profile begins as that of --like. What no row shows stays, and says whose it is; description and head are of the server that was \
-fitted. Latencies alone are fitted: each figure on \
-the rows in which it is alone once those before it are known. The residuals are of every row, bandwidths too, which nothing \
-was fitted on.
+fitted. Each figure is fitted on the rows in which it is alone once those before it are known: nine on latencies, and the two gaps \
+of completions on bandwidths of reads, where there are any. Of a figure that no row shows it is said how far the known servers are \
+apart in it. The residuals are of every row, most bandwidths among them, which nothing was fitted on.
 
---json prints one object: profile, figures: [{figure, value_ps, rows, last_step_ns, shown_by}], and residuals as `riser compare \
+--json prints one object: profile, figures: [{figure, value_ps, rows, last_step_ns, shown_by, known_ps: [least, greatest]}], and residuals as `riser compare \
 --json` has them.";
 
 /// Fit a host profile to results of a server
@@ -110,6 +110,8 @@ struct FigureReport {
     rows: usize,
     last_step_ns: f64,
     shown_by: &'static str,
+    /// On the servers whose profiles ship.
+    known_ps: Option<(u64, u64)>,
 }
 
 pub(super) fn run(args: Args) -> Result<(), Failure> {
@@ -262,6 +264,17 @@ fn name(fitted: &Fitted) -> String {
     }
 }
 
+/// How sure a figure is that no row shows.
+fn unseen(fitted: &Fitted) -> String {
+    let ns = |ps: u64| ps as f64 / 1000.0;
+    match fit::known_range(fitted.parameter) {
+        Some((least, most)) => {
+            format!("none: as it was; {:.1} to {:.1} on known servers", ns(least), ns(most))
+        }
+        None => "none: as it was".into(),
+    }
+}
+
 fn json(args: &Args, fitted: &[Fitted], residuals: Option<&Comparison>) -> Result<(), Failure> {
     let figure = |f: &Fitted| FigureReport {
         figure: name(f),
@@ -269,6 +282,7 @@ fn json(args: &Args, fitted: &[Fitted], residuals: Option<&Comparison>) -> Resul
         rows: f.rows,
         last_step_ns: f.last_step_ns,
         shown_by: f.parameter.shown_by(),
+        known_ps: fit::known_range(f.parameter),
     };
     let figures = fitted.iter().map(figure).collect();
     output::json(&Report { profile: args.output.display().to_string(), figures, residuals })
@@ -276,7 +290,7 @@ fn json(args: &Args, fitted: &[Fitted], residuals: Option<&Comparison>) -> Resul
 
 fn print(args: &Args, fitted: &[Fitted], residuals: Option<&Comparison>) -> Result<(), Failure> {
     let row = |f: &Fitted| {
-        let rows = if f.rows == 0 { "none: as it was".to_owned() } else { f.rows.to_string() };
+        let rows = if f.rows == 0 { unseen(f) } else { f.rows.to_string() };
         let value = format!("{:.1}", f.value_ps as f64 / 1000.0);
         vec![name(f), value, rows, format!("{:+.2}", f.last_step_ns), f.parameter.shown_by().to_owned()]
     };
