@@ -6,7 +6,9 @@ use crate::output;
 use crate::outputs::{self, Outputs};
 use crate::progress;
 use bench::configurations::Configuration;
-use bench::fidelity::{Ablation, Fidelity, MECHANISMS, Progress, THINNED_ROWS, ablation, insert, scores, thinned};
+use bench::fidelity::{
+    Ablation, Fidelity, MECHANISMS, Progress, THINNED_ROWS, ablation, insert, scores, thinned,
+};
 use bench::results::ResultSet;
 use bench::score::GroupScore;
 use bench::suite::Rule;
@@ -152,7 +154,8 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
         let fidelity = Fidelity { data: &some, ..fidelity };
         let every_eleventh_row = fidelity.shipped(&mut say).map_err(Failure::Run)?;
         let without = |mechanism| fidelity.without(mechanism, &mut say);
-        let without: Vec<_> = MECHANISMS.iter().map(without).collect::<Result<_, _>>().map_err(Failure::Run)?;
+        let without: Vec<_> =
+            MECHANISMS.iter().map(without).collect::<Result<_, _>>().map_err(Failure::Run)?;
         report.ablations = Some(Ablations { every_eleventh_row, without });
     }
     bar.finish_and_clear();
