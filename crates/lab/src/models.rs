@@ -363,7 +363,7 @@ fn plug_bench(
         costs: card.costs(),
         seed: file.lab.seed,
     };
-    let all = own.warm_up + own.transfers;
+    let all = own.warm_up.saturating_add(own.transfers);
     let results = pcie_bench::ResultsHandle::new();
     let window = pcie_bench::Window { seed: own.seed, ..bench_window(&settings) };
     let function = pcie_bench::function(own, layout, payloads, &results).map_err(|e| e.to_string())?;
