@@ -19,6 +19,8 @@ collectgarbage("setpause", 400)
 require("riser.fields").make(protocols)
 
 local dllp = require "riser.dllp"
+local header = require "riser.header"
+local joined = require "riser.joined"
 local marks = require "riser.marks"
 local nettlp = require "riser.nettlp"
 local tlp = require "riser.tlp"
@@ -39,22 +41,21 @@ preferences.verbose_info = Pref.bool("All common fields in the Info column", fal
 -- The preferences that the dissector of TLPs asks for, read where they change.
 local settings = { check_ecrc = true, verbose_info = false }
 
-local dissect = {}
-
-function dissect.tlp(tvb, pinfo, root, wire_len)
-    tlp.dissect(protocols.tlp, tvb, pinfo, root, wire_len, settings)
-end
-
-function dissect.dllp(tvb, pinfo, root, wire_len)
-    dllp.dissect(protocols.dllp, tvb, pinfo, root, wire_len)
+local function set_columns(pinfo, protocol, line)
+    local columns = pinfo.cols
+    columns.protocol, columns.info = protocol, line
 end
 
 -- A TLP or DLLP by itself: for Decode As, and for link types of one's own (DLT_USER).
-for kind, dissect_kind in pairs(dissect) do
-    protocols[kind].dissector = function(tvb, pinfo, root)
-        dissect_kind(tvb, pinfo, root, tvb:reported_len())
-        return tvb:len()
-    end
+function protocols.tlp.dissector(tvb, pinfo, root)
+    local h = header.read(tvb, 0, tvb:len(), tvb:reported_len())
+    set_columns(pinfo, "TLP", tlp.dissect(protocols.tlp, tvb, pinfo, root, 1, h, settings))
+    return tvb:len()
+end
+
+function protocols.dllp.dissector(tvb, pinfo, root)
+    set_columns(pinfo, "DLLP", dllp.dissect(protocols.dllp, tvb, pinfo, root, tvb:reported_len()))
+    return tvb:len()
 end
 
 -- The ranges of the preferences as lists of first and last port, read once: packets are many.
@@ -103,29 +104,77 @@ local function kind_of(pinfo, to)
     return (holds("session_ports", to) or holds("session_ports", pinfo.src_port)) and "session" or "tlp"
 end
 
-function protocols.nettlp.dissector(tvb, pinfo, root)
-    local to = pinfo.dst_port
-    local service = service_of(tvb, pinfo, to)
-    if service then
-        service(protocols.nettlp, tvb, pinfo, root)
-        return tvb:len()
+-- Shows a datagram of TLPs or of a session; gives what the columns have.
+local function show(kind, tvb, pinfo, root, one)
+    local other
+    if kind == "session" then
+        other = nettlp.session(protocols.nettlp, tvb, root, one, holds("session_ports", pinfo.dst_port))
+    else
+        other = nettlp.header(protocols.nettlp, tvb, pinfo, root, one, "TLP")
     end
-    local kind, rest = kind_of(pinfo, to), nil
+    if other then
+        return "NetTLP", "NetTLP " .. other
+    end
+    return "TLP", tlp.dissect(protocols.tlp, tvb, pinfo, root, one.part, one.h, settings)
+end
+
+-- Several datagrams of a frame, of which the first was shown: the lines of all stand in one.
+local function show_rest(kind, tvb, pinfo, root, one, line)
+    local lines = { line }
+    while one do
+        local _, more = show(kind, tvb, pinfo, root, one)
+        table.insert(lines, more)
+        one = joined.next(tvb, one)
+    end
+    return table.concat(lines, "; ")
+end
+
+-- The datagrams of a frame: mostly one.
+local function show_all(kind, tvb, pinfo, root)
+    local one = joined.first(tvb, kind)
+    local protocol, line = show(kind, tvb, pinfo, root, one)
+    one = joined.next(tvb, one)
+    set_columns(pinfo, protocol, one and show_rest(kind, tvb, pinfo, root, one, line) or line)
+end
+
+-- The same in the first of two passes: nothing is shown, so only TLPs count.
+local function see_all(tvb, pinfo)
+    local one = joined.first(tvb, "tlp")
+    while one do
+        if one.h then
+            tlp.see(pinfo, one.part, one.h)
+        end
+        one = joined.next(tvb, one)
+    end
+end
+
+local function show_dllp(tvb, pinfo, root)
+    local one = { at = 0, captured = tvb:len() }
+    local fault = nettlp.header(protocols.nettlp, tvb, pinfo, root, one, "DLLP")
+    if fault then
+        set_columns(pinfo, "NetTLP", "NetTLP " .. fault)
+        return
+    end
     -- A part of a packet no longer knows what the capture has cut from it.
     local wire_len = tvb:reported_len() - nettlp.HEADER_LEN
-    if kind == "session" then
-        kind, rest = "tlp", nettlp.session(protocols.nettlp, tvb, pinfo, root, holds("session_ports", to))
-    elseif marks.is_blind(pinfo) then
-        -- The first of two passes: nothing is shown, so only TLPs count.
-        if kind == "tlp" then
-            tlp.see(tvb, nettlp.HEADER_LEN, pinfo, wire_len)
+    local rest = tvb(nettlp.HEADER_LEN):tvb()
+    set_columns(pinfo, "DLLP", dllp.dissect(protocols.dllp, rest, pinfo, root, wire_len))
+end
+
+function protocols.nettlp.dissector(tvb, pinfo, root)
+    local to = pinfo.dst_port
+    local service, kind = service_of(tvb, pinfo, to), kind_of(pinfo, to)
+    local is_blind = kind ~= "session" and marks.is_blind(pinfo)
+    if service then
+        service(protocols.nettlp, tvb, pinfo, root)
+    elseif is_blind and kind == "tlp" then
+        see_all(tvb, pinfo)
+    elseif kind == "dllp" then
+        if not is_blind then
+            show_dllp(tvb, pinfo, root)
         end
-        return tvb:len()
     else
-        rest = nettlp.header(protocols.nettlp, tvb, pinfo, root, kind:upper())
-    end
-    if rest then
-        dissect[kind](rest, pinfo, root, wire_len)
+        show_all(kind, tvb, pinfo, root)
     end
     return tvb:len()
 end

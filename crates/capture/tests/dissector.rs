@@ -8,6 +8,7 @@ mod dissect;
 use common::{DAMAGED, DROPPED, Link, read_and_answer};
 use dissect::capture::FrameWriter;
 use dissect::compare::{compare, compare_tolerated};
+use dissect::joined::{compare_joined, file_of, frame_between};
 use dissect::random::{Random, mixture};
 use dissect::story::story;
 use dissect::tables::{MessageRow, TlpRow, message_rows, rule_rows, tlp_rows};
@@ -479,17 +480,6 @@ fn sessions() {
     }
 }
 
-/// A frame from `source` to `destination` over the loopback, cut on the wire at `wire_len` where that is less.
-fn frame_between(source: u16, destination: u16, payload: &[u8], wire_len: usize) -> Vec<u8> {
-    let total = (payload.len() as u16 + 28).to_be_bytes();
-    let udp = (payload.len() as u16 + 8).to_be_bytes();
-    let ip = [0x45, 0, total[0], total[1], 0, 0, 0x40, 0, 64, 17, 0, 0, 127, 0, 0, 1, 127, 0, 0, 2];
-    let ports = [source.to_be_bytes(), destination.to_be_bytes()].concat();
-    let mut frame = [&[0; 12], &[8, 0][..], &ip, &ports, &udp, &[0, 0], payload].concat();
-    frame.truncate(wire_len);
-    frame
-}
-
 /// What other programs capture: messages and their answers, a frame that was cut on the wire.
 #[test]
 fn messages_and_frames_that_were_cut_on_the_wire() {
@@ -502,12 +492,7 @@ fn messages_and_frames_that_were_cut_on_the_wire() {
         frame_between(0x5001, 40_000, &[0x3c, 0, 0, 0, 0, 0], usize::MAX),
         frame_between(0x3000, 0x3000, &write, 42 + 18 + 8),
     ];
-    let mut file: Vec<u8> = [0xa1b2_3c4d_u32, 4 << 16 | 2, 0, 0, 65535, 1].map(u32::to_le_bytes).concat();
-    for (at, frame) in frames.iter().enumerate() {
-        let len = frame.len() as u32;
-        file.extend([0, at as u32 * 1000, len, len].map(u32::to_le_bytes).concat());
-        file.extend(frame);
-    }
+    let file = file_of(&frames.clone().map(|frame| (frame, usize::MAX)));
     let shown = tshark.read(&dissect::TempFile::new("several", &file).path, false);
     let mut reader = riser_capture::Reader::new(&file[..]).unwrap();
     let mut names = vec![Vec::new(); frames.len()];
@@ -534,4 +519,31 @@ fn messages_and_frames_that_were_cut_on_the_wire() {
         assert!(!row.has("tlp.malformed_rule"), "{row:?}");
     }
     assert_eq!(shown[3].get("tlp.captured_bytes"), Some("8"));
+}
+
+/// What the kernel carried as one is shown as the TLPs that it was, each with its place among the transactions.
+#[test]
+fn datagrams_that_were_joined() {
+    let Some(tshark) = Tshark::find() else { return };
+    let (bytes, expected) = dissect::joined::capture();
+    let file = dissect::TempFile::new("joined", &bytes);
+    for passes in [&["-2", "-Y", "frame"][..], &["-2"]] {
+        let rows = tshark.read_with(&file.path, false, passes);
+        assert_eq!(compare_joined(&bytes, &rows), expected);
+    }
+}
+
+/// A run that was cut on the wire within a datagram is none: neither takes it for one.
+#[test]
+fn joined_datagrams_that_were_cut_on_the_wire() {
+    let Some(tshark) = Tshark::find() else { return };
+    let write = [&[0; 6], &[0x40, 0, 0, 8, 0x1a, 0, 0, 0xff, 0, 0, 0x10, 0][..], &[7; 32]].concat();
+    let frame = frame_between(0x3000, 0x3000, &write.repeat(3), 42 + 2 * write.len() + 20);
+    let bytes = file_of(&[(frame, usize::MAX)]);
+    let rows = tshark.read(&dissect::TempFile::new("cut", &bytes).path, false);
+    let mut reader = Reader::new(&bytes[..]).unwrap();
+    assert!(reader.next_record().unwrap().unwrap().tlp().is_none());
+    assert!(reader.next_record().unwrap().is_none());
+    assert_eq!(rows[0].get("tlp.type_name"), Some("MWr"));
+    assert!(rows[0].has("tlp.expert.length"), "{:?}", rows[0]);
 }

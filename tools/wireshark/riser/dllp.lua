@@ -95,9 +95,8 @@ local function show_type(tree, tvb)
     return string.format("DLLP, unknown type 0x%02x", tvb(0, 1):uint())
 end
 
--- Shows the DLLP that `tvb` holds, and nothing else, below `root`. `wire_len` is its length in bytes on the wire.
+-- Shows the DLLP that `tvb` holds, and nothing else, below `root`; gives its line. `wire_len` is its length in bytes on the wire.
 function dllp.dissect(protocol, tvb, pinfo, root, wire_len)
-    pinfo.cols.protocol:set("DLLP")
     local tree = root:add(protocol, tvb())
     local text
     if tvb:len() == LEN and wire_len == LEN then
@@ -113,7 +112,7 @@ function dllp.dissect(protocol, tvb, pinfo, root, wire_len)
         text = "DLLP, length"
     end
     tree:append_text(": " .. text)
-    pinfo.cols.info:set(text)
+    return text
 end
 
 return dllp

@@ -70,12 +70,11 @@ local function read_prefixes(bytes, most)
 end
 
 -- Where the header should be there is a prefix: half of one, or one more than a TLP has. Counts the end-to-end ones.
-local function count_prefixes(h, tvb, start)
+local function count_prefixes(h, tvb)
     h.first_byte = nil
-    local len = tvb:len() - start
-    if len >= h.prefix_len + 4 then
+    if h.captured >= h.prefix_len + 4 then
         h.end_to_end = 0
-        for _, prefix in ipairs(read_prefixes(tvb:raw(start, len), len)) do
+        for _, prefix in ipairs(read_prefixes(tvb:raw(h.start, h.captured), h.captured)) do
             h.end_to_end = h.end_to_end + (prefix >= 0x90 and 1 or 0)
         end
     end
@@ -95,22 +94,22 @@ local function read_fields(h, layout, dws)
     end
 end
 
--- What the first DW of a header says, once for each that was seen: a capture has few. Headers inherit from these tables.
+-- Headers with the same first DW, of which a capture has few, share one table: what that DW says is read once, and no table grows for
+-- each header, which costs more than all else here.
 local MOST_FIRST_DWS = 4096
 local first_dws, first_dw_count = {}, 0
 
 local function read_first_dw(format, dw)
-    local h = { format = format, header_len = format.header_dw * 4, complete = true }
-    read_fields(h, header.layouts.common, { [0] = dw })
+    local h = { format = format, header_len = format.header_dw * 4, complete = true, dws = { [0] = dw } }
+    read_fields(h, header.layouts.common, h.dws)
     h.layout = layout_of(h)
     h.attr = h.ido * 4 + h.ro * 2 + h.ns
     h.length_dw = h.length == 0 and 1024 or h.length
     h.data_dw = format.data and h.length_dw or 0
-    h.__index = h
     return h
 end
 
-local function first_dw(format, dw)
+local function of_first_dw(format, dw)
     local found = first_dws[dw]
     if not found then
         if first_dw_count == MOST_FIRST_DWS then
@@ -135,10 +134,10 @@ end
 
 -- Bytes before the first enabled one, and from there to the last enabled one: Byte Count of the completion
 -- (§2.3.1.1, Table 2-38). A zero-length request counts one.
-local function span(h)
-    local lead = LOWEST[h.first_be] or 0
-    local last = HIGHEST[h.length_dw == 1 and h.first_be or h.last_be] or 0
-    return lead, h.length_dw * 4 - lead - (3 - last)
+local function span(first_be, last_be, length_dw)
+    local lead = LOWEST[first_be] or 0
+    local last = HIGHEST[length_dw == 1 and first_be or last_be] or 0
+    return lead, length_dw * 4 - lead - (3 - last)
 end
 
 -- Address of the first DW: two halves of 32 bits, since numbers of Lua 5.2 hold no 64.
@@ -154,15 +153,15 @@ local derive = {}
 
 function derive.memory(h)
     read_address(h)
-    if not h.first_be then
+    if h.layout == "memory_steered_be" then
         h.first_be, h.last_be = 15, h.length_dw == 1 and 0 or 15
     end
-    h.lead, h.request_bytes = span(h)
+    h.lead, h.request_bytes = span(h.first_be, h.last_be, h.length_dw)
 end
 
 function derive.io(h)
     read_address(h)
-    h.lead, h.request_bytes = span({ first_be = h.first_be, last_be = 0, length_dw = 1 })
+    h.lead, h.request_bytes = span(h.first_be, 0, 1)
     h.attr = h.attr % 4
 end
 
@@ -189,45 +188,50 @@ function derive.completion(h)
     h.status = names.status[h.status_bits] or "UR"
 end
 
-local function read_all(h, format, bytes)
-    local at, dws = h.offset + 1, h.dws
-    for dw = 0, format.header_dw - 1 do
-        local a, b, c, d = bytes:byte(at + 4 * dw, at + 4 * dw + 3)
-        dws[dw] = a * 0x1000000 + b * 0x10000 + c * 0x100 + d
+local function be32(bytes, at)
+    local a, b, c, d = bytes:byte(at + 1, at + 4)
+    return a * 0x1000000 + b * 0x10000 + c * 0x100 + d
+end
+
+-- The header of this format at byte `at` of `bytes`.
+local function read_all(format, bytes, at)
+    local h = of_first_dw(format, be32(bytes, at))
+    for dw = 1, format.header_dw - 1 do
+        h.dws[dw] = be32(bytes, at + 4 * dw)
     end
-    setmetatable(h, first_dw(format, dws[0]))
-    read_fields(h, header.layouts[h.layout], dws)
+    read_fields(h, header.layouts[h.layout], h.dws)
     h.tag = h.tag_low and h.t9 * 512 + h.t8 * 256 + h.tag_low or 0
     derive[format.family](h)
+    return h
 end
 
 -- Most bytes that the prefixes of a TLP and its header have.
 local MOST_BYTES = 4 * header.MAX_PREFIXES + 16
 
--- The header of the TLP that starts at byte `start` of `tvb`, behind its prefixes, as a table:
---   format, or nothing where Fmt and Type have no row; prefixes, their first bytes; offset (from the TLP's start), header_len,
---   prefix_len in bytes; every field of its layout under its key; dws, from 0 on; tag, attr, length_dw, data_dw; what `derive` adds.
+-- The header of the TLP that begins at byte `start` of `tvb` with its prefixes: `captured` bytes of `wire_len` on the wire. It is a
+-- table, which holds until a header with the same first DW is read:
+--   format, or nothing where Fmt and Type have no row; prefixes, their first bytes; header_len, prefix_len in bytes; start, offset
+--   (of the header) in `tvb`; captured, wire_len; every field of its layout under its key; dws, from 0 on; tag, attr, length_dw,
+--   data_dw; what `derive` adds.
 -- Without `format` or where `complete` is false, the fields are not read. Where there are too many prefixes, end_to_end
 -- counts the end-to-end ones instead.
-function header.read(tvb, start)
+function header.read(tvb, start, captured, wire_len)
     -- One string of bytes costs as much as one field of a Tvb.
-    local len = math.min(tvb:len() - start, MOST_BYTES)
+    local len = math.min(captured, MOST_BYTES)
     local bytes = len > 0 and tvb:raw(start, len) or ""
     local prefixes = read_prefixes(bytes, header.MAX_PREFIXES)
     local prefix_len = #prefixes * 4
-    local h = { prefixes = prefixes, prefix_len = prefix_len, offset = prefix_len, dws = {} }
-    h.first_byte = bytes:byte(prefix_len + 1)
-    if h.first_byte and is_prefix(h.first_byte) then
-        h.header_len = 12
-        count_prefixes(h, tvb, start)
-        return h
-    end
-    local format = h.first_byte and formats.tlp_of(h.first_byte)
+    local first_byte = bytes:byte(prefix_len + 1)
+    local starts_with_prefix = first_byte and is_prefix(first_byte)
+    local format = first_byte and not starts_with_prefix and formats.tlp_of(first_byte)
     local header_len = format and format.header_dw * 4 or 12
-    if format and len >= prefix_len + header_len then
-        read_all(h, format, bytes)
-    else
-        h.format, h.header_len = format, header_len
+    local is_complete = format and len >= prefix_len + header_len
+    local h = is_complete and read_all(format, bytes, prefix_len)
+        or { format = format or nil, first_byte = first_byte, header_len = header_len }
+    h.prefixes, h.prefix_len = prefixes, prefix_len
+    h.start, h.offset, h.captured, h.wire_len = start, start + prefix_len, captured, wire_len
+    if starts_with_prefix then
+        count_prefixes(h, tvb)
     end
     return h
 end

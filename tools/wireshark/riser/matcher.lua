@@ -14,12 +14,12 @@ local matcher = {}
 matcher.MAX_OUTSTANDING = 65536
 
 -- What waits by link, requester and tag, and how many of them; the requests in their order, `oldest` to `latest`; what
--- was found by frame; the latest that ended by link, requester and tag, where marks are out of reach.
-local waiting, tracked, order, oldest, latest, frames, ended
+-- was found, by place among the datagrams of a frame and by frame; the latest that ended by link, requester and tag, where marks are out of reach.
+local waiting, tracked, order, oldest, latest, parts, ended
 
 -- Forgets all; before a capture is read.
 function matcher.reset()
-    waiting, tracked, order, oldest, latest, frames, ended = {}, 0, {}, 1, 0, {}, {}
+    waiting, tracked, order, oldest, latest, parts, ended = {}, 0, {}, 1, 0, { {} }, {}
 end
 
 matcher.reset()
@@ -181,32 +181,37 @@ local function see_completion(key, number, time, h, blind)
     return found
 end
 
--- What a TLP that was taken means for the transactions under way; kept under the frame's number. `link` is the number of where it
--- was seen, `time` is when, in nanoseconds, and `start` when it was seen first, before, where it did not arrive then. `blind`:
--- whether it could have been lost unnoticed. Posted requests give nothing.
-function matcher.see(number, time, start, link, h, blind)
+local function keep(number, part, found)
+    parts[part] = parts[part] or {}
+    parts[part][number] = found
+end
+
+-- What a TLP that was taken means for the transactions under way; kept under the frame's number and its place among the datagrams
+-- in the frame, from 1 on. `link` is the number of where it was seen, `time` is when, in nanoseconds, and `start` when it was seen
+-- first, before, where it did not arrive then. `blind`: whether it could have been lost unnoticed. Posted requests give nothing.
+function matcher.see(number, part, time, start, link, h, blind)
     local class = h.format.class
     if class == "P" then
         return
     end
     local key = (link * 0x10000 + h.requester) * 1024 + h.tag
     if class == "Cpl" then
-        frames[number] = see_completion(key, number, time, h, blind)
+        keep(number, part, see_completion(key, number, time, h, blind))
     else
-        frames[number] = see_request(key, of_request(number, start, h))
+        keep(number, part, see_request(key, of_request(number, start, h)))
     end
 end
 
 -- Keeps what became of a TLP that was not taken: "again", "out of order" or "lost"; the last with how.
-function matcher.not_taken(number, kind, how)
-    frames[number] = { kind = kind, how = how }
+function matcher.not_taken(number, part, kind, how)
+    keep(number, part, { kind = kind, how = how })
 end
 
--- What was found for a frame: kind ("request", "repeat", "reuse", "partial", "complete", "unmatched", or one of those not
+-- What was found for a TLP: kind ("request", "repeat", "reuse", "partial", "complete", "unmatched", or one of those not
 -- taken), request and what belongs to the kind; nil for posted requests. A request says its frame (number), start, finish,
 -- completions (their frames) and whether it still waits.
-function matcher.found(number)
-    return frames[number]
+function matcher.found(number, part)
+    return parts[part] and parts[part][number]
 end
 
 return matcher

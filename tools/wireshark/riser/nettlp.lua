@@ -16,52 +16,49 @@ nettlp.HEADER_LEN = 6
 local PORT_CONFIG_OLD = 0x4001
 local PORT_HOST = 0x4000
 
--- The tree of a NetTLP header with its fields, or nil where it is not there.
-local function add_header(protocol, tvb, pinfo, root)
-    local tree = root:add(protocol, tvb(0, math.min(tvb:len(), nettlp.HEADER_LEN)))
-    if tvb:len() < nettlp.HEADER_LEN then
+-- The tree of a datagram's NetTLP header with its fields, or nil where it is not there.
+local function add_header(protocol, tvb, root, one)
+    local tree = root:add(protocol, tvb(one.at, math.min(one.captured, nettlp.HEADER_LEN)))
+    if one.captured < nettlp.HEADER_LEN then
         tree:add_proto_expert_info(fields.experts.nettlp.truncated)
-        pinfo.cols.protocol:set("NetTLP")
-        pinfo.cols.info:set("NetTLP header cut short")
         return nil
     end
-    if asked.is_for("nettlp", root) then
-        tree:add(fields.nettlp.sequence, tvb(0, 2))
-        tree:add(fields.nettlp.timestamp, tvb(2, 4))
-    end
+    tree:add(fields.nettlp.sequence, tvb(one.at, 2))
+    tree:add(fields.nettlp.timestamp, tvb(one.at + 2, 4))
     return tree
 end
 
--- Shows the NetTLP header, and gives what follows it, or nil where it is not there. `what` names that.
-function nettlp.header(protocol, tvb, pinfo, root, what)
-    local tree = add_header(protocol, tvb, pinfo, root)
-    if not tree then
+local CUT_SHORT = "header cut short"
+
+-- Shows the NetTLP header of a datagram (joined.lua), where somebody looks at it; says what is wrong with it. `what` names what
+-- follows it.
+function nettlp.header(protocol, tvb, pinfo, root, one, what)
+    if one.captured >= nettlp.HEADER_LEN and not asked.is_for("nettlp", root) then
         return nil
     end
-    if asked.is_for("nettlp", root) then
-        tree:add(fields.nettlp.what, what):set_generated()
-        if what == "TLP" then
-            local by_host = pinfo.dst_port >= PORT_HOST and pinfo.dst_port < PORT_HOST + 16
-            tree:add(fields.nettlp.origin, by_host and "host" or "device"):set_generated()
-        end
+    local tree = add_header(protocol, tvb, root, one)
+    if not tree then
+        return CUT_SHORT
     end
-    return tvb(nettlp.HEADER_LEN):tvb()
+    tree:add(fields.nettlp.what, what):set_generated()
+    if what == "TLP" then
+        local by_host = pinfo.dst_port >= PORT_HOST and pinfo.dst_port < PORT_HOST + 16
+        tree:add(fields.nettlp.origin, by_host and "host" or "device"):set_generated()
+    end
 end
 
--- Shows a datagram of a session, and gives the TLP that it holds, or nil. `to_adapter`: whether it goes to its port.
-function nettlp.session(protocol, tvb, pinfo, root, to_adapter)
-    local tree = add_header(protocol, tvb, pinfo, root)
+-- Shows a datagram of a session; says what it is called where it holds no TLP. `to_adapter`: whether it goes to its port.
+function nettlp.session(protocol, tvb, root, one, to_adapter)
+    local tree = add_header(protocol, tvb, root, one)
     if not tree then
-        return nil
+        return CUT_SHORT
     end
-    local rest, what = session.show(tree, tvb, to_adapter)
+    local what, holds_tlp = session.show(tree, tvb, one, to_adapter)
     tree:add(fields.nettlp.what, what):set_generated()
-    if not rest then
-        tree:set_len(tvb:len())
-        pinfo.cols.protocol:set("NetTLP")
-        pinfo.cols.info:set("NetTLP " .. what)
+    if not holds_tlp then
+        tree:set_len(one.captured)
+        return what
     end
-    return rest
 end
 
 -- Six bytes without a NetTLP header, the adapter's answer padded with zeros to 18: no TLP is so short, and none has a

@@ -355,13 +355,12 @@ local function is_broken(may_break, h)
     return false
 end
 
--- Whether none of the rules of its first DW is broken: asked once for all headers that share it.
+-- Whether none of the rules of its first DW is broken: asked once for all headers that share it, and so their table.
 local function has_sound_first_dw(rows, h, may_break)
-    local shared = getmetatable(h)
-    if shared[rows] == nil then
-        shared[rows] = not is_broken(may_break, h)
+    if h[rows] == nil then
+        h[rows] = not is_broken(may_break, h)
     end
-    return shared[rows]
+    return h[rows]
 end
 
 -- The rows of `rows` that the header breaks, each as its id and a text; nil where it breaks none, as nearly all do.

@@ -73,14 +73,16 @@ local function add_record(tree, tvb)
     return record and record[1] or "control, unknown"
 end
 
-local function add_number(tree, tvb)
-    local low, high = tvb(0, 2):uint(), tvb(2, 4):uint()
-    local is_control = high >= 2 ^ 31
-    high = high % 2 ^ 31
+-- Whether the number at byte `at` is that of a control record.
+function session.is_control(tvb, at)
+    return tvb(at + 2, 1):uint() >= 128
+end
+
+local function add_number(tree, tvb, at, is_control)
+    local low, high = tvb(at, 2):uint(), tvb(at + 2, 4):uint() % 2 ^ 31
     local number = UInt64.new(high % 65536 * 65536 + low, math.floor(high / 65536))
-    tree:add(fields.session.number, tvb(0, session.HEADER_LEN), number)
-    tree:add(fields.session.is_control, tvb(2, 4), is_control):set_generated()
-    return is_control
+    tree:add(fields.session.number, tvb(at, session.HEADER_LEN), number)
+    tree:add(fields.session.is_control, tvb(at + 2, 4), is_control):set_generated()
 end
 
 -- A request is its sender's own; a completion answers the other's.
@@ -89,25 +91,25 @@ local function origin(first_byte, to_adapter)
     return to_adapter ~= is_completion and "device" or "host"
 end
 
--- Shows number and control record below `tree`, whose bytes are `tvb`; gives the TLP that it holds, or nil and what the
--- datagram is called. `to_adapter`: whether its destination port is that of sessions.
-function session.show(tree, tvb, to_adapter)
-    local is_control = add_number(tree, tvb)
-    local rest_len = tvb:len() - session.HEADER_LEN
-    local first_byte = rest_len > 0 and tvb(session.HEADER_LEN, 1):uint()
+-- Shows number and control record of a datagram (joined.lua) below `tree`; says what it is called, and whether it holds a TLP.
+-- `to_adapter`: whether its destination port is that of sessions.
+function session.show(tree, tvb, one, to_adapter)
+    local is_control = session.is_control(tvb, one.at)
+    add_number(tree, tvb, one.at, is_control)
+    local rest_at, rest_len = one.at + session.HEADER_LEN, one.captured - session.HEADER_LEN
+    local first_byte = rest_len > 0 and tvb(rest_at, 1):uint()
     if first_byte == CONTROL and rest_len > 1 then
-        return nil, "session " .. add_record(tree, tvb)
+        return "session " .. add_record(tree, tvb(one.at, one.captured):tvb()), false
     end
     if is_control then
-        return nil, "session control, sealed"
+        return "session control, sealed", false
     end
-    local rest = rest_len > 0 and tvb(session.HEADER_LEN):tvb()
-    if rest and tlp.is_sound(rest, tvb:reported_len() - session.HEADER_LEN) then
+    if tlp.is_sound(one.h) then
         tree:add(fields.nettlp.origin, origin(first_byte, to_adapter)):set_generated()
-        return rest, "TLP"
+        return "TLP", true
     end
     -- What is sealed cannot be told from what is malformed: sessions lose and alter nothing.
-    return nil, "session, sealed or no TLP"
+    return "session, sealed or no TLP", false
 end
 
 return session

@@ -53,7 +53,7 @@ end
 
 local function add_prefixes(tree, tvb, h)
     for at, type_byte in ipairs(h.prefixes) do
-        add_prefix(tree, tvb(at * 4 - 4, 4), type_byte)
+        add_prefix(tree, tvb(h.start + at * 4 - 4, 4), type_byte)
     end
 end
 
@@ -188,25 +188,26 @@ end
 
 -- Data and digest -----------------------------------------------------------------------------------------------------
 
-local function captured_bytes(tvb, h)
-    local start, data_end = h.prefix_len + h.header_len, header.ends(h)
-    return math.max(0, math.min(data_end, tvb:len()) - start), start
+-- Bytes of data that were captured.
+local function captured_bytes(h)
+    return math.max(0, math.min(header.ends(h), h.captured) - h.prefix_len - h.header_len)
 end
 
 local function add_data(tree, tvb, h)
     if h.data_dw == 0 then
         return
     end
-    local captured, start = captured_bytes(tvb, h)
+    local captured = captured_bytes(h)
     if captured > 0 then
-        tree:add(fields.tlp.data, tvb(start, captured))
+        tree:add(fields.tlp.data, tvb(h.offset + h.header_len, captured))
     end
     generated(tree, fields.tlp.payload_bytes, h.data_dw * 4)
     generated(tree, fields.tlp.captured_bytes, captured)
 end
 
+-- `at` is where the digest begins.
 local function check_ecrc(tree, tvb, h, at)
-    local start = local_prefix_len(h)
+    local start = h.start + local_prefix_len(h)
     local computed = crc.ecrc(tvb(start, at - start):bytes(), h.offset - start)
     local good = computed == tvb(at, 4):uint()
     generated(tree, fields.tlp.ecrc_status, good and "good" or "bad")
@@ -215,18 +216,18 @@ local function check_ecrc(tree, tvb, h, at)
     end
 end
 
-local function add_digest(tree, tvb, h, wire_len, settings)
+local function add_digest(tree, tvb, h, settings)
     local data_end, tlp_end = header.ends(h)
     if h.td == 0 then
         return
     end
-    if wire_len <= data_end then
+    if h.wire_len <= data_end then
         -- NetTLP's adapters leave the digest out, and TD as it was.
         expert(tree, "no_digest")
-    elseif tvb:len() >= tlp_end then
-        local item = tree:add(fields.tlp.ecrc, tvb(data_end, 4))
+    elseif h.captured >= tlp_end then
+        local item = tree:add(fields.tlp.ecrc, tvb(h.start + data_end, 4))
         if settings.check_ecrc then
-            check_ecrc(item, tvb, h, data_end)
+            check_ecrc(item, tvb, h, h.start + data_end)
         end
     end
 end
@@ -247,28 +248,28 @@ local function report_rules(tree, h)
     return not malformed
 end
 
--- LibTLP pads writes of one and two bytes to three, not four; adapters leave a digest out and TD as it was.
-local function fits(h, wire_len)
+-- Whether its datagram is as long as a TLP with this header: LibTLP pads writes of one and two bytes to three, not four; adapters leave a digest out and TD as it was.
+function tlp.fits(h)
     local data_end, tlp_end = header.ends(h)
     local shortest = data_end - (h.data_dw > 0 and 1 or 0)
-    return wire_len >= shortest and wire_len <= tlp_end
+    return h.wire_len >= shortest and h.wire_len <= tlp_end
 end
 
-local function report_length(tree, h, wire_len)
-    if fits(h, wire_len) then
+local function report_length(tree, h)
+    if tlp.fits(h) then
         return true
     end
     local _, tlp_end = header.ends(h)
     local text = "TLP of %d bytes by its header in a datagram that holds %d"
-    expert(tree, "length", string.format(text, tlp_end, wire_len))
+    expert(tree, "length", string.format(text, tlp_end, h.wire_len))
     return false
 end
 
-local function report_cut(tree, tvb, h, wire_len)
-    if tvb:len() >= wire_len then
+local function report_cut(tree, h)
+    if h.captured >= h.wire_len then
         return
     end
-    local captured = captured_bytes(tvb, h)
+    local captured = captured_bytes(h)
     if captured < h.data_dw * 4 then
         expert(tree, "not_captured", string.format("%d of %d data bytes captured", captured, h.data_dw * 4))
     end
@@ -292,7 +293,7 @@ local function report_too_many_prefixes(tree, h)
     return "malformed"
 end
 
-local function report_unreadable(tree, tvb, h)
+local function report_unreadable(tree, h)
     if h.end_to_end then
         return report_too_many_prefixes(tree, h)
     end
@@ -301,76 +302,72 @@ local function report_unreadable(tree, tvb, h)
         return "unknown type"
     end
     expert(tree, "truncated", string.format("TLP cut short: its header ends at byte %d, there are %d",
-        h.prefix_len + h.header_len, tvb:len()))
+        h.prefix_len + h.header_len, h.captured))
     return "header cut short"
 end
 
 -- The dissector -------------------------------------------------------------------------------------------------------
 
-local function show_info(pinfo, tree, h, settings, remark)
+local function line_of(tree, h, settings)
     local text = info.tlp(h)
     if tree.visible then
         tree:append_text(": " .. text)
     end
-    if settings.verbose_info then
-        text = text .. info.common(h)
-    end
-    pinfo.cols.info:set(text .. remark)
+    return settings.verbose_info and text .. info.common(h) or text
 end
 
--- Whether a header was read, breaks no rule of receivers, and is of a TLP of `wire_len` bytes.
-local function is_sound(h, wire_len)
-    return h.complete and fits(h, wire_len) and not rules.broken(rules.malformed, h)
+-- Whether a header was read and breaks no rule of receivers.
+function tlp.has_sound_header(h)
+    return h.complete and not rules.broken(rules.malformed, h)
 end
 
--- Whether `tvb` holds one TLP, that breaks no rule of receivers, and nothing else; `wire_len` as below.
-function tlp.is_sound(tvb, wire_len)
-    return is_sound(header.read(tvb, 0), wire_len)
+-- The same, of a TLP that is as long as its datagram.
+function tlp.is_sound(h)
+    return h.complete and tlp.fits(h) and tlp.has_sound_header(h)
 end
 
--- Sees the TLP that starts at byte `start` of `tvb`, in a pass in which nothing is shown.
-function tlp.see(tvb, start, pinfo, wire_len)
-    local h = header.read(tvb, start)
-    if is_sound(h, wire_len) then
-        transactions.see(pinfo, h)
+-- Sees a TLP, datagram `part` of its frame, in a pass in which nothing is shown.
+function tlp.see(pinfo, part, h)
+    if tlp.is_sound(h) then
+        transactions.see(pinfo, part, h)
     end
 end
 
 -- What is odd about a TLP, and what belongs to its transaction; gives the remark behind its line.
-local function report(tree, tvb, pinfo, h, wire_len, settings)
-    report_cut(tree, tvb, h, wire_len)
+local function report(tree, tvb, pinfo, part, h, settings)
+    report_cut(tree, h)
     local sound = report_rules(tree, h)
-    sound = report_length(tree, h, wire_len) and sound
+    sound = report_length(tree, h) and sound
     if not sound then
         return " [malformed]"
     end
-    add_digest(tree, tvb, h, wire_len, settings)
+    add_digest(tree, tvb, h, settings)
     report_state(tree, h)
     if not pinfo.visited then
-        transactions.see(pinfo, h)
+        transactions.see(pinfo, part, h)
     end
-    local lost = transactions.show(tree, pinfo, h)
+    local lost = transactions.show(tree, pinfo, part, h)
     return lost and " [" .. lost .. "]" or ""
 end
 
--- Shows the TLP that `tvb` holds, and nothing else, below `root`. `wire_len` is its length in bytes on the wire, which
--- the capture may have cut; `settings`: check_ecrc, verbose_info.
-function tlp.dissect(protocol, tvb, pinfo, root, wire_len, settings)
-    pinfo.cols.protocol:set("TLP")
-    local tree = root:add(protocol, tvb())
-    local h = header.read(tvb, 0)
-    if h.prefix_len > 0 then
+-- Shows the TLP with this header, datagram `part` of its frame (from 1 on), below `root`, and gives its line. `settings`:
+-- check_ecrc, verbose_info.
+function tlp.dissect(protocol, tvb, pinfo, root, part, h, settings)
+    local is_asked_for = asked.is_for("tlp", root)
+    -- Of what nobody looks at, expert information is still counted.
+    local tree = is_asked_for and root:add(protocol, tvb(h.start, h.captured)) or root
+    if is_asked_for and h.prefix_len > 0 then
         add_prefixes(tree, tvb, h)
     end
     if not h.complete then
-        pinfo.cols.info:set("TLP, " .. report_unreadable(tree, tvb, h))
-        return
+        return "TLP, " .. report_unreadable(tree, h)
     end
-    if asked.is_for("tlp", root) then
+    if is_asked_for then
         add_header(tree, tvb, h)
         add_data(tree, tvb, h)
     end
-    show_info(pinfo, tree, h, settings, report(tree, tvb, pinfo, h, wire_len, settings))
+    local remark = report(tree, tvb, pinfo, part, h, settings)
+    return line_of(tree, h, settings) .. remark
 end
 
 return tlp

@@ -124,8 +124,9 @@ function add_found.complete(tree, found)
     generated(tree, fields.tlp.completions, #found.request.completions)
 end
 
--- Sees a TLP whose header is sound for the first time. One that an ICMP message quotes is none that was seen.
-function transactions.see(pinfo, h)
+-- Sees a TLP whose header is sound, datagram `part` of its frame, for the first time. One that an ICMP message quotes is none that
+-- was seen.
+function transactions.see(pinfo, part, h)
     if pinfo.in_error_pkt then
         return
     end
@@ -139,15 +140,15 @@ function transactions.see(pinfo, h)
         end
     end
     if arrival == "taken" then
-        matcher.see(pinfo.number, time, start, seen.link, h, blind)
+        matcher.see(pinfo.number, part, time, start, seen.link, h, blind)
     else
-        matcher.not_taken(pinfo.number, arrival, lost)
+        matcher.not_taken(pinfo.number, part, arrival, lost)
     end
 end
 
 -- What a TLP is to the transactions under way. Where the first pass could not tell that it was lost, this one may.
-local function look_up(pinfo)
-    local found = matcher.found(pinfo.number)
+local function look_up(pinfo, part)
+    local found = matcher.found(pinfo.number, part)
     local lost = pinfo.visited and marks.of(pinfo)
     if lost and (found or {}).kind ~= "lost" then
         return { kind = "lost", how = lost }
@@ -164,8 +165,8 @@ function transactions.acknowledge(pinfo, number)
 end
 
 -- Shows what is known of the transaction of a TLP that was seen below `tree`; says how it was lost, where it was.
-function transactions.show(tree, pinfo, h)
-    local found = not pinfo.in_error_pkt and look_up(pinfo)
+function transactions.show(tree, pinfo, part, h)
+    local found = not pinfo.in_error_pkt and look_up(pinfo, part)
     if not found then
         return nil
     end

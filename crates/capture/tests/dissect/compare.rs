@@ -13,7 +13,7 @@ use tlp::rules::tolerated;
 use tlp::{Body, Dllp, Header, ParseError};
 
 /// Numbers: the dissector's field, and riser's key in JSON.
-const NUMBERS: &[(&str, &str)] = &[
+pub(crate) const NUMBERS: &[(&str, &str)] = &[
     ("nettlp.sequence", "nettlp_sequence"),
     ("nettlp.timestamp", "nettlp_timestamp"),
     ("tlp.tc", "tc"),
@@ -42,7 +42,7 @@ const NUMBERS: &[(&str, &str)] = &[
 ];
 
 /// Texts: the dissector's field, and riser's key in JSON.
-const TEXTS: &[(&str, &str)] = &[
+pub(crate) const TEXTS: &[(&str, &str)] = &[
     ("nettlp.origin", "origin"),
     ("tlp.requester", "requester"),
     ("tlp.completer", "completer"),
@@ -154,7 +154,7 @@ fn compare_dllp(dllp: &Dllp, json: &Value, row: &Values) {
     assert_eq!(row.get("dllp.crc_status"), Some("good"));
 }
 
-fn compare_bad(bad: &Bad, row: &Values) {
+pub(crate) fn compare_bad(bad: &Bad, row: &Values) {
     let field = match bad {
         Bad::Tlp(ParseError::Truncated { .. }) => "tlp.expert.truncated",
         Bad::Tlp(ParseError::UnknownType { .. }) => "tlp.expert.unknown_type",

@@ -3,6 +3,7 @@
 
 pub(crate) mod capture;
 pub(crate) mod compare;
+pub(crate) mod joined;
 pub(crate) mod random;
 pub(crate) mod story;
 pub(crate) mod tables;

@@ -153,11 +153,25 @@ impl Values {
 
     /// The value of a span of time, in nanoseconds.
     pub(crate) fn nanoseconds(&self, field: &str) -> Option<u128> {
-        let (seconds, rest) = self.get(field)?.split_once('.').unwrap();
-        Some(
-            seconds.parse::<u128>().unwrap() * 1_000_000_000 + format!("{rest:0<9}").parse::<u128>().unwrap(),
-        )
+        self.get(field).map(parse_nanoseconds)
     }
+
+    /// The values of a field of a frame with several TLPs.
+    pub(crate) fn all(&self, field: &str) -> impl Iterator<Item = &str> {
+        self.get(field).into_iter().flat_map(|values| values.split(','))
+    }
+
+    /// The values of an integer or a truth value, of a frame with several TLPs.
+    pub(crate) fn numbers(&self, field: &str) -> Vec<u64> {
+        self.all(field)
+            .map(|value| parse_number(value).unwrap_or_else(|| panic!("{field}: {value}")))
+            .collect()
+    }
+}
+
+pub(crate) fn parse_nanoseconds(text: &str) -> u128 {
+    let (seconds, rest) = text.split_once('.').unwrap();
+    seconds.parse::<u128>().unwrap() * 1_000_000_000 + format!("{rest:0<9}").parse::<u128>().unwrap()
 }
 
 fn parse_number(text: &str) -> Option<u64> {
