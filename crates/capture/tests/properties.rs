@@ -280,7 +280,8 @@ fn random_frames_are_named_counted_and_read_on() {
         file.extend(frame);
     }
     let (frames, errors) = checks::capture(&file).unwrap();
-    assert_eq!(frames, u64::from(FRAMES));
+    // Noise is now and then two datagrams in one frame, each of which counts.
+    assert!((u64::from(FRAMES)..u64::from(FRAMES) + 10).contains(&frames), "{frames}");
     // Most cannot be read, and some can: noise behind a sound header is now and then a TLP.
     assert!(errors > u64::from(FRAMES) / 2 && errors < u64::from(FRAMES) * 19 / 20, "{errors}");
     // Cut anywhere, at most the last is lost.

@@ -99,8 +99,7 @@ fn a_table_is_fitted_and_its_link_is_used() {
 /// Figures of Gen3 links on a Gen5 one: said on standard error and in JSON, by whatever runs them.
 #[test]
 fn what_is_extrapolated_is_said() {
-    let warning =
-        "host profile `xeon-e5-2637v3` has figures of Gen3 links: on a Gen5 link they are extrapolated";
+    let warning = "host profile `xeon-e5-2637v3` has figures of Gen3 links: on Gen5 they are extrapolated";
     let lab = folder("warned").join("lab.toml");
     let text = "version = 1\n[host]\nprofile = \"xeon-e5-2637v3\"\n[link]\ngen = 5\n[[slot]]\nname = \"a\"\ndevice = \"memory\"\n";
     fs::write(&lab, text).unwrap();

@@ -129,7 +129,7 @@ fn a_hot_port_starves_no_other() {
             let read = [0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, tag, 0xf, 0, 0, 0, 0];
             host[usize::from(tag)].send(&read).unwrap();
         };
-        let mut turn = |carrier: &mut TaggedCarrier| {
+        let turn = |carrier: &mut TaggedCarrier| {
             let mut cold = false;
             ask(0);
             carrier.receive(wait, |arrival| cold |= arrival.tlp[6] == 1).unwrap();

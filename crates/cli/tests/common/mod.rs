@@ -32,10 +32,13 @@ pub(crate) fn riser(args: &[&str]) -> Outcome {
     }
 }
 
-/// Runs it, expects success and silence on standard error, and gives what it printed.
+/// Runs it, expects success and silence on standard error, and gives what it printed. It may warn of a profile beyond its links:
+/// some labs that ship have links of all generations on one host.
 pub(crate) fn riser_ok(args: &[&str]) -> String {
     let outcome = riser(args);
-    assert_eq!((outcome.code, outcome.stderr.as_str()), (0, ""), "riser {}", args.join(" "));
+    let stderr: Vec<_> =
+        outcome.stderr.lines().filter(|line| !line.contains("they are extrapolated")).collect();
+    assert_eq!((outcome.code, stderr.as_slice()), (0, &[""; 0][..]), "riser {}", args.join(" "));
     outcome.stdout
 }
 

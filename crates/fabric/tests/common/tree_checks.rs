@@ -373,7 +373,11 @@ fn ended(case: &Case, stop: &Stop) -> Vec<String> {
     };
     // What an altered frame has made a link believe may stop it for good.
     let excused = |line: &&String| {
-        case.trouble == Trouble::Altered || is_dead(line, "slot ", 0) || is_dead(line, "link ", 0)
+        case.trouble == Trouble::Altered
+            || is_dead(line, "slot ", 0)
+            || is_dead(line, "link ", 0)
+            // It stands beside who waits, and is nobody who does.
+            || line.starts_with("errors, ")
     };
     lines.iter().filter(|line| !excused(line)).cloned().collect()
 }

@@ -9,7 +9,7 @@ use crate::links::merge;
 use crate::schema::Link;
 use crate::values::Gen;
 use serde::Deserialize;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use tlp::Rate;
 
@@ -24,26 +24,28 @@ struct Head {
 /// is, or where there is no such profile.
 #[must_use]
 pub fn extrapolated(kind: &str, name: &str, base: &Path, rate: Rate) -> Option<String> {
-    in_folder(kind, name, &Folder::from(base), rate)
+    in_folder(kind, name, &Folder::from(base), [rate].into_iter())
 }
 
-fn in_folder(kind: &str, name: &str, base: &Folder, rate: Rate) -> Option<String> {
+fn in_folder(kind: &str, name: &str, base: &Folder, rates: impl Iterator<Item = Rate>) -> Option<String> {
     let (_, text) = find(kind, name, base).ok()?;
     let Gen(measured) = toml::from_str::<Head>(&text).ok()?.generation?.value;
+    let others: BTreeSet<u8> = rates.filter(|rate| *rate != measured).map(Rate::generation).collect();
+    let others: Vec<String> = others.iter().map(|generation| format!("Gen{generation}")).collect();
     let what = match kind {
         "host" => "latencies and service times, and how completions are cut and spaced",
         _ => "times of its stages, and how many transfers and requests are under way",
     };
-    (measured != rate).then(|| {
+    (!others.is_empty()).then(|| {
         format!(
-            "{kind} profile `{name}` has figures of Gen{} links: on a Gen{} link they are extrapolated: {what}",
+            "{kind} profile `{name}` has figures of Gen{} links: on {} they are extrapolated: {what}",
             measured.generation(),
-            rate.generation()
+            others.join(", ")
         )
     })
 }
 
-/// What of the profiles of a lab is extrapolated on its links, a line each.
+/// What of the profiles of a lab is extrapolated on its links, a line for each profile.
 #[must_use]
 pub fn warnings(file: &LabFile) -> Vec<String> {
     let lab = &file.lab;
@@ -51,14 +53,18 @@ pub fn warnings(file: &LabFile) -> Vec<String> {
     let is_root = |parent: Option<&str>| parent.is_none_or(|parent| parent == "root");
     let slots = lab.slot.iter().map(|s| (s.parent.as_ref().map(|p| p.get_ref().as_str()), &s.link));
     let switches = lab.switch.iter().map(|s| (s.parent.as_ref().map(|p| p.get_ref().as_str()), &s.link));
-    let of_host = slots.chain(switches).filter(|(parent, _)| is_root(*parent));
-    let host = lab.host.profile.get_ref();
-    let hosts = of_host.filter_map(|(_, link)| in_folder("host", host, &file.base, rate(link)));
-    let cards = lab.slot.iter().filter_map(|slot| {
-        let card = slot.pcie_bench.as_ref()?.profile.get_ref();
-        in_folder("device", card, &file.base, rate(&slot.link))
-    });
-    hosts.chain(cards).collect::<BTreeSet<_>>().into_iter().collect()
+    let of_host = slots.chain(switches).filter(|(parent, _)| is_root(*parent)).map(|(_, link)| rate(link));
+    let host = in_folder("host", lab.host.profile.get_ref(), &file.base, of_host);
+    let mut cards = BTreeMap::<&str, Vec<Rate>>::new();
+    for slot in &lab.slot {
+        if let Some(card) = &slot.pcie_bench {
+            cards.entry(card.profile.get_ref()).or_default().push(rate(&slot.link));
+        }
+    }
+    let cards = cards
+        .into_iter()
+        .filter_map(|(card, rates)| in_folder("device", card, &file.base, rates.into_iter()));
+    host.into_iter().chain(cards).collect()
 }
 
 #[cfg(test)]
@@ -72,10 +78,10 @@ mod tests {
             ("host", "xeon-e5-2637v3", Rate::Gt8, None),
             ("host", "ideal", Rate::Gt32, None),
             ("host", "xeon-platinum-8480", Rate::Gt32, None),
-            ("host", "xeon-e5-2637v3", Rate::Gt32, Some("Gen3 links: on a Gen5 link they are extrapolated")),
-            ("host", "xeon-gold-6342", Rate::Gt32, Some("Gen4 links: on a Gen5 link they are extrapolated")),
-            ("device", "nfp6000", Rate::Gt16, Some("Gen3 links: on a Gen4 link they are extrapolated")),
-            ("device", "h100", Rate::Gt16, Some("Gen5 links: on a Gen4 link they are extrapolated")),
+            ("host", "xeon-e5-2637v3", Rate::Gt32, Some("Gen3 links: on Gen5 they are extrapolated")),
+            ("host", "xeon-gold-6342", Rate::Gt32, Some("Gen4 links: on Gen5 they are extrapolated")),
+            ("device", "nfp6000", Rate::Gt16, Some("Gen3 links: on Gen4 they are extrapolated")),
+            ("device", "h100", Rate::Gt16, Some("Gen5 links: on Gen4 they are extrapolated")),
             ("host", "no-such", Rate::Gt32, None),
         ] {
             let found = said(kind, name, rate);
