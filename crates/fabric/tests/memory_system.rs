@@ -448,7 +448,8 @@ proptest! {
         let free = HostProfile {
             llc: Some(llc),
             dram: Some(DramProfile::default()),
-            iommu: Some(IommuProfile { page_walk_latency: none, ..iommu() }),
+            // A batch that is never full: the next one would wait until this one has been served.
+            iommu: Some(IommuProfile { page_walk_latency: none, walkers: 64, ..iommu() }),
             settings,
             ..plain.clone()
         };
