@@ -86,7 +86,7 @@ local SERVICES = { [0x2fff] = nettlp.messaging, [0x5001] = nettlp.configuration,
 
 -- Who asks may have any port: what that does not say, the adapter's does.
 local function service_of(tvb, pinfo, to)
-    if nettlp.is_old_configuration(tvb, pinfo) then
+    if nettlp.is_old_configuration(tvb, to) then
         return nettlp.configuration
     end
     local answer = SERVICES[to] or SERVICES[pinfo.src_port]

@@ -40,10 +40,10 @@ header.layouts = {
 -- Most prefixes of a TLP that riser takes.
 header.MAX_PREFIXES = 8
 
--- What extracts each field from its DW: a divisor and a modulus, beside the place in its row.
+-- What extracts each field from its DW, beside the place in its row: its lowest bit, and the one above its highest.
 for _, layout in pairs(header.layouts) do
     for _, place in ipairs(layout) do
-        place.divisor, place.modulus = 2 ^ place[4], 2 ^ (place[3] - place[4] + 1)
+        place.unit, place.above = 2 ^ place[4], 2 ^ (place[3] + 1)
     end
 end
 
@@ -90,7 +90,8 @@ end
 local function read_fields(h, layout, dws)
     for at = 1, #layout do
         local place = layout[at]
-        h[place[1]] = floor(dws[place[2]] / place.divisor) % place.modulus
+        local dw = dws[place[2]]
+        h[place[1]] = (dw % place.above - dw % place.unit) / place.unit
     end
 end
 

@@ -6,60 +6,60 @@ local names = require "riser.names"
 
 local info = {}
 
--- Bus and device-function, two hexadecimal digits each.
-local function id(bits)
-    return string.format("%02x:%02x", math.floor(bits / 256), bits % 256)
-end
+local floor, format = math.floor, string.format
 
-local function requester(h)
-    return string.format("requester %s, tag 0x%02x", id(h.requester), h.tag)
+-- The upper half of an address where it is not 0; the lower has eight digits in each line. A line is made in one step: packets are many.
+local function upper(high)
+    return high == 0 and "" or format("%x", high)
 end
 
 function info.address(high, low)
-    if high == 0 then
-        return string.format("0x%08x", low)
-    end
-    return string.format("0x%x%08x", high, low)
+    return format("0x%s%08x", upper(high), low)
 end
 
 local lines = {}
 
 function lines.memory(h)
-    local address = info.address(h.address_high, h.address_low)
-    return string.format("len %d, %s, last 0x%x, first 0x%x, Addr %s", h.length_dw, requester(h), h.last_be,
-        h.first_be, address)
+    local id = h.requester
+    return format("%s, len %d, requester %02x:%02x, tag 0x%02x, last 0x%x, first 0x%x, Addr 0x%s%08x", h.format.name,
+        h.length_dw, floor(id / 256), id % 256, h.tag, h.last_be, h.first_be, upper(h.address_high), h.address_low)
 end
 
 function lines.io(h)
-    return string.format("len 1, %s, last 0x0, first 0x%x, Addr 0x%08x", requester(h), h.first_be, h.address_low)
+    local id = h.requester
+    return format("%s, len 1, requester %02x:%02x, tag 0x%02x, last 0x0, first 0x%x, Addr 0x%08x", h.format.name,
+        floor(id / 256), id % 256, h.tag, h.first_be, h.address_low)
 end
 
 function lines.atomic(h)
-    local address = info.address(h.address_high, h.address_low)
-    return string.format("len %d, %s, operand %d B, Addr %s", h.length_dw, requester(h), h.operand_bytes, address)
+    local id = h.requester
+    return format("%s, len %d, requester %02x:%02x, tag 0x%02x, operand %d B, Addr 0x%s%08x", h.format.name, h.length_dw,
+        floor(id / 256), id % 256, h.tag, h.operand_bytes, upper(h.address_high), h.address_low)
 end
 
 function lines.completion(h)
-    local length = h.format.data and h.length_dw or 0
-    return string.format("len %d, completer %s, %s, bc %d, %s, lowaddr 0x%02x", length, id(h.completer),
-        names.status_text[h.status], h.byte_count, requester(h), h.lower_address)
+    local id, completer = h.requester, h.completer
+    return format("%s, len %d, completer %02x:%02x, %s, bc %d, requester %02x:%02x, tag 0x%02x, lowaddr 0x%02x",
+        h.format.name, h.data_dw, floor(completer / 256), completer % 256, names.status_text[h.status], h.byte_count,
+        floor(id / 256), id % 256, h.tag, h.lower_address)
 end
 
 function lines.config(h)
-    return string.format("len 1, %s, last 0x0, first 0x%x, completer %s, register 0x%03x", requester(h), h.first_be,
-        id(h.completer), h.register)
+    local id, completer = h.requester, h.completer
+    return format("%s, len 1, requester %02x:%02x, tag 0x%02x, last 0x0, first 0x%x, completer %02x:%02x, register 0x%03x",
+        h.format.name, floor(id / 256), id % 256, h.tag, h.first_be, floor(completer / 256), completer % 256, h.register)
 end
 
 function lines.message(h)
-    local length = h.format.data and h.length_dw or 0
-    local name = h.message and " " .. h.message.name or ""
-    return string.format("len %d, %s, code 0x%02x%s, routing %s, header 0x%s", length, requester(h), h.message_code,
-        name, names.routing[h.routing], string.format("%08x%08x", h.dws[2], h.dws[3]))
+    local id, name = h.requester, h.message and " " .. h.message.name or ""
+    return format("%s, len %d, requester %02x:%02x, tag 0x%02x, code 0x%02x%s, routing %s, header 0x%08x%08x",
+        h.format.name, h.data_dw, floor(id / 256), id % 256, h.tag, h.message_code, name, names.routing[h.routing],
+        h.dws[2], h.dws[3])
 end
 
 -- The line of a header that was read.
 function info.tlp(h)
-    return h.format.name .. ", " .. lines[h.format.family](h)
+    return lines[h.format.family](h)
 end
 
 -- Where LN is not reserved (§6.21).
@@ -69,12 +69,12 @@ info.MAY_HAVE_LN = { MRd = true, MWr = true, Cpl = true, CplD = true }
 function info.common(h)
     local memory = h.format.family == "memory" or h.format.family == "atomic"
     local parts = {
-        h.tc ~= 0 and string.format("TC %d", h.tc),
+        h.tc ~= 0 and format("TC %d", h.tc),
         h.attr % 2 == 1 and "NS",
-        math.floor(h.attr / 2) % 2 == 1 and "RO",
+        floor(h.attr / 2) % 2 == 1 and "RO",
         h.attr >= 4 and "IDO",
-        memory and h.at ~= 0 and string.format("AT %d", h.at),
-        memory and h.th == 1 and string.format("PH %d, ST 0x%02x", h.ph, h.st),
+        memory and h.at ~= 0 and format("AT %d", h.at),
+        memory and h.th == 1 and format("PH %d, ST 0x%02x", h.ph, h.st),
         h.ln == 1 and info.MAY_HAVE_LN[h.format.name] and "LN",
         h.td == 1 and "TD",
         h.ep == 1 and "EP",

@@ -13,8 +13,9 @@ local matcher = {}
 -- Most tags under which requests wait at a time.
 matcher.MAX_OUTSTANDING = 65536
 
--- What waits by link, requester and tag, and how many of them; the requests in their order, `oldest` to `latest`; what
--- was found, by place among the datagrams of a frame and by frame; the latest that ended by link, requester and tag, where marks are out of reach.
+-- What waits by link, requester and tag (a table each, which stays when nothing waits), and under how many of them something does;
+-- the requests in their order, `oldest` to `latest`; what was found, by place among the datagrams of a frame and by frame; the
+-- latest that ended by link, requester and tag, where marks are out of reach.
 local waiting, tracked, order, oldest, latest, parts, ended
 
 -- Forgets all; before a capture is read.
@@ -51,6 +52,9 @@ local function place_of(h)
     return h.address_high, h.address_low + (h.format.family == "memory" and h.lead or 0)
 end
 
+-- Of what has none yet: tables are many, and made as large as they will be.
+local NONE = {}
+
 -- `remaining` is what completions shall bring: nothing for writes; for an AtomicOp, the value that was there.
 local function of_request(number, time, h)
     local bytes = named_bytes[h.format.family](h)
@@ -58,7 +62,8 @@ local function of_request(number, time, h)
     local high, low = place_of(h)
     return {
         number = number, start = time, name = h.format.name, high = high, low = low, bytes = bytes,
-        remaining = is_write and 0 or bytes, completions = {}, waits = true,
+        remaining = is_write and 0 or bytes, completions = NONE, waits = true, key = false, latest_byte_count = -1,
+        kind = "request", request = false,
     }
 end
 
@@ -73,21 +78,25 @@ local function give_up_oldest()
         local request = order[oldest]
         order[oldest], oldest = nil, oldest + 1
         local slot = waiting[request.key]
-        if slot and (slot.newest == request or slot.earlier == request) then
-            waiting[request.key], tracked = nil, tracked - 1
+        if slot.newest == request or slot.earlier == request then
+            slot.newest, slot.earlier, tracked = false, false, tracked - 1
             return
         end
     end
 end
 
-local function wait_under_new_tag(key, request)
+local function wait_under_new_tag(key, slot, request)
     if tracked == matcher.MAX_OUTSTANDING then
         give_up_oldest()
     end
-    if not waiting[key] then
-        waiting[key], tracked = {}, tracked + 1
+    if not slot then
+        slot = { newest = false, earlier = false }
+        waiting[key] = slot
     end
-    waiting[key].newest = request
+    if not slot.earlier then
+        tracked = tracked + 1
+    end
+    slot.newest = request
 end
 
 local function see_request(key, request)
@@ -95,15 +104,17 @@ local function see_request(key, request)
     if slot and slot.newest and is_repeated_by(slot.newest, request) then
         return { kind = "repeat", request = slot.newest }
     end
-    local found = { kind = "request", request = request }
+    -- What was found is the request itself, but where its tag is in use.
+    request.key, request.request = key, request
+    local found = request
     if slot and slot.newest then
-        found.kind, found.earlier = "reuse", slot.newest
+        found = { kind = "reuse", request = request, earlier = slot.newest }
         slot.earlier, slot.newest = slot.newest, request
     else
-        wait_under_new_tag(key, request)
+        wait_under_new_tag(key, slot, request)
     end
     latest = latest + 1
-    order[latest], request.key = request, key
+    order[latest] = request
     return found
 end
 
@@ -124,8 +135,12 @@ end
 
 -- Whether the completion ends it: one without data does, or with another status than success (§2.3.1.1, §2.3.2).
 local function is_ended_by(request, number, time, h)
-    table.insert(request.completions, number)
-    request.finish, request.latest_byte_count = time, h.byte_count
+    if request.completions == NONE then
+        request.completions = { number }
+    else
+        table.insert(request.completions, number)
+    end
+    request.latest_byte_count = h.byte_count
     if not h.format.data then
         return true
     end
@@ -159,23 +174,25 @@ end
 
 local function see_completion(key, number, time, h, blind)
     local slot = waiting[key]
-    if not slot then
+    if not slot or not (slot.newest or slot.earlier) then
         return without_request(key, h, blind)
     end
     local place = answered_place(slot, h)
     local request = slot[place]
     local found = { kind = "partial", request = request, time = time, remaining = request.remaining }
-    found.byte_count_mismatch = not expects(request, h)
-    if found.byte_count_mismatch and is_answered_again_by(request, h) then
-        return { kind = "repeat", request = request, earlier = request.completions[#request.completions] }
+    if not expects(request, h) then
+        if is_answered_again_by(request, h) then
+            return { kind = "repeat", request = request, earlier = request.completions[#request.completions] }
+        end
+        found.byte_count_mismatch = true
     end
     if is_ended_by(request, number, time, h) then
         found.kind = "complete"
         request.waits = false
         ended[key] = blind and { request = request, number = number, likeness = likeness(h) } or nil
-        slot[place] = nil
+        slot[place] = false
         if not slot.newest and not slot.earlier then
-            waiting[key], tracked = nil, tracked - 1
+            tracked = tracked - 1
         end
     end
     return found
@@ -208,7 +225,7 @@ function matcher.not_taken(number, part, kind, how)
 end
 
 -- What was found for a TLP: kind ("request", "repeat", "reuse", "partial", "complete", "unmatched", or one of those not
--- taken), request and what belongs to the kind; nil for posted requests. A request says its frame (number), start, finish,
+-- taken), request and what belongs to the kind; nil for posted requests. A request says its frame (number), start,
 -- completions (their frames) and whether it still waits.
 function matcher.found(number, part)
     return parts[part] and parts[part][number]

@@ -63,9 +63,12 @@ end
 
 -- Six bytes without a NetTLP header, the adapter's answer padded with zeros to 18: no TLP is so short, and none has a
 -- header of zeros alone.
-function nettlp.is_old_configuration(tvb, pinfo)
+function nettlp.is_old_configuration(tvb, to)
+    if to ~= PORT_CONFIG_OLD then
+        return false
+    end
     local len = tvb:reported_len()
-    if pinfo.dst_port ~= PORT_CONFIG_OLD or (len ~= 6 and len ~= 18) then
+    if len ~= 6 and len ~= 18 then
         return false
     end
     for at = 6, tvb:len() - 1 do

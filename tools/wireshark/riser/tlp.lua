@@ -248,7 +248,8 @@ local function report_rules(tree, h)
     return not malformed
 end
 
--- Whether its datagram is as long as a TLP with this header: LibTLP pads writes of one and two bytes to three, not four; adapters leave a digest out and TD as it was.
+-- Whether its datagram is as long as a TLP with this header: LibTLP pads writes of one and two bytes to three, not four; adapters
+-- leave a digest out and TD as it was.
 function tlp.fits(h)
     local data_end, tlp_end = header.ends(h)
     local shortest = data_end - (h.data_dw > 0 and 1 or 0)
@@ -308,9 +309,9 @@ end
 
 -- The dissector -------------------------------------------------------------------------------------------------------
 
-local function line_of(tree, h, settings)
+local function line_of(tree, is_asked_for, h, settings)
     local text = info.tlp(h)
-    if tree.visible then
+    if is_asked_for and tree.visible then
         tree:append_text(": " .. text)
     end
     return settings.verbose_info and text .. info.common(h) or text
@@ -367,7 +368,7 @@ function tlp.dissect(protocol, tvb, pinfo, root, part, h, settings)
         add_data(tree, tvb, h)
     end
     local remark = report(tree, tvb, pinfo, part, h, settings)
-    return line_of(tree, h, settings) .. remark
+    return line_of(tree, is_asked_for, h, settings) .. remark
 end
 
 return tlp

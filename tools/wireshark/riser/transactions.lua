@@ -130,14 +130,18 @@ function transactions.see(pinfo, part, h)
     if pinfo.in_error_pkt then
         return
     end
-    local seen = place_of(pinfo)
-    local time, blind = now(pinfo), marks.is_blind(pinfo)
-    local arrival, start, lost, place = "taken", time, nil, nil
+    local blind, lost, place = marks.is_blind(pinfo), nil, nil
     if not blind then
         lost, place = marks.of(pinfo)
-        if lost or place then
-            arrival, start = sequence.tlp(seen.way, place, lost, time)
-        end
+    end
+    local has_marks = lost or place
+    if h.format.class == "P" and not has_marks then
+        return
+    end
+    local seen, time = place_of(pinfo), now(pinfo)
+    local arrival, start = "taken", time
+    if has_marks then
+        arrival, start = sequence.tlp(seen.way, place, lost, time)
     end
     if arrival == "taken" then
         matcher.see(pinfo.number, part, time, start, seen.link, h, blind)
