@@ -71,3 +71,15 @@ fn wrong_usage_is_status_2_and_one_prefix() {
 fn version() {
     assert_eq!(riser_ok(&["--version"]), concat!("riser ", env!("CARGO_PKG_VERSION"), "\n"));
 }
+
+#[test]
+fn bench_names_the_legal_values() {
+    for (args, said) in [
+        (["--warm-up", "16777217"], "--warm-up 16777217: legal are 0 to 16777216"),
+        (["--transfers", "0"], "--transfers 0: legal are 1 to 16777216"),
+        (["-o", "-"], "-o -: legal are folders"),
+    ] {
+        let outcome = riser(&[&["bench", "--suite", "LAT_RD", "--size", "64"][..], &args].concat());
+        assert!(outcome.code == 2 && outcome.stderr.contains(said), "{args:?}: {}", outcome.stderr);
+    }
+}

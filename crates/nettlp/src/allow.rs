@@ -68,8 +68,8 @@ pub enum AllowError {
     /// Not three parts.
     #[error("`{0}`: legal is PEER,WINDOW,DIRECTIONS, as in 192.168.10.1,all,rw")]
     Parts(String),
-    /// No address.
-    #[error("peer `{0}`: legal are IPv4 and IPv6 addresses")]
+    /// No address, or one that no peer can have.
+    #[error("peer `{0}`: legal are IPv4 and IPv6 addresses of one host")]
     Peer(String),
     /// No window.
     #[error(
@@ -207,14 +207,21 @@ impl fmt::Display for Directions {
     }
 }
 
+/// Whether datagrams can come from there: not from the address that stands for any, nor from a group.
+fn is_a_host(address: &IpAddr) -> bool {
+    let is_broadcast = matches!(address, IpAddr::V4(address) if address.is_broadcast());
+    !(address.is_unspecified() || address.is_multicast() || is_broadcast)
+}
+
 impl FromStr for Rule {
     type Err = AllowError;
 
     fn from_str(text: &str) -> Result<Rule, AllowError> {
         let parts: Vec<&str> = text.split(',').collect();
         let [peer, window, directions] = parts[..] else { return Err(AllowError::Parts(text.to_owned())) };
-        let peer: IpAddr = peer.parse().map_err(|_| AllowError::Peer(peer.to_owned()))?;
-        Ok(Rule { peer: peer.to_canonical(), window: window.parse()?, directions: directions.parse()? })
+        let address = peer.parse().map(|address: IpAddr| address.to_canonical()).ok();
+        let peer = address.filter(is_a_host).ok_or_else(|| AllowError::Peer(peer.to_owned()))?;
+        Ok(Rule { peer, window: window.parse()?, directions: directions.parse()? })
     }
 }
 
@@ -352,6 +359,10 @@ mod tests {
             ("127.0.0.2,all", AllowError::Parts(owned("127.0.0.2,all"))),
             ("127.0.0.2,all,rw,r", AllowError::Parts(owned("127.0.0.2,all,rw,r"))),
             ("localhost,all,r", AllowError::Peer(owned("localhost"))),
+            ("0.0.0.0,all,r", AllowError::Peer(owned("0.0.0.0"))),
+            ("::,all,r", AllowError::Peer(owned("::"))),
+            ("255.255.255.255,all,r", AllowError::Peer(owned("255.255.255.255"))),
+            ("ff02::1,all,r", AllowError::Peer(owned("ff02::1"))),
             ("127.0.0.2,All,r", AllowError::Window(owned("All"))),
             ("127.0.0.2,cfg+4,r", AllowError::Window(owned("cfg+4"))),
             ("127.0.0.2,0+0,r", AllowError::Window(owned("0+0"))),

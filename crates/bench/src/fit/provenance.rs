@@ -56,6 +56,10 @@ impl Provenance {
             true => "the others are looked up, or the same on all servers".to_owned(),
             false => format!("the others are those of {like}, and say so"),
         };
+        // Names come from outside; a line of them would be one of the profile.
+        let shown = |name: &str| name.escape_debug().to_string();
+        let (results, device) = (results.iter().map(|name| shown(name)).collect::<Vec<_>>(), shown(device));
+        let others = shown(&others);
         format!(
             "# Fitted by `riser fit` to the results {}, with device profile\n# {device}. Figures whose source begins with \"fit:\" are \
              this server's own; {others}.\n",
@@ -160,10 +164,14 @@ latency_ps = { value = 7, source = "fit: 3 rows" }
 "#;
 
     fn attributed(is_own: bool) -> String {
+        attributed_to("two", is_own)
+    }
+
+    fn attributed_to(second: &str, is_own: bool) -> String {
         let mut profile = Profile::parse(TEXT).unwrap();
         let of = Provenance {
             server: "Another server".into(),
-            results: vec!["one".into(), "two".into()],
+            results: vec!["one".into(), second.into()],
             device: "nfp6000".into(),
             generation: 4,
             like: "its-own".into(),
@@ -194,6 +202,13 @@ rcb_bytes = { value = 64, source = "as its-own: records" }
 latency_ps = { value = 7, source = "as its-own: fit: 3 rows" }
 "#
         );
+    }
+
+    #[test]
+    fn a_name_is_one_line_of_a_comment() {
+        let text = attributed_to("two\nrcb_bytes = 7\u{0}", true);
+        assert!(text.contains("results one, two\\nrcb_bytes = 7\\0, with"), "{text}");
+        assert!(Profile::parse(&text).is_ok(), "{text}");
     }
 
     #[test]

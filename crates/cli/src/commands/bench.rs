@@ -171,6 +171,9 @@ struct Results<'a> {
     /// What of the profiles is extrapolated on the link.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<String>,
+    /// Where not all rows were measured: how many of how many.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interrupted: Option<String>,
     tests: &'a [Entry],
 }
 
@@ -184,8 +187,13 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let warnings = plans.first().map(Plan::warnings).unwrap_or_default();
     output::warn(&warnings);
     let (entries, interrupted) = measure(&plans)?;
-    let results = Results { warnings, tests: &entries };
-    if let Some(files) = files {
+    let (done, interrupted) = match interrupted {
+        Some(Failure::Interrupted(done)) => (Some(done.clone()), Some(Failure::Interrupted(done))),
+        other => (None, other),
+    };
+    let results = Results { warnings, interrupted: done, tests: &entries };
+    // Nothing is no reason to replace what an earlier run has left.
+    if let Some(files) = files.filter(|_| !entries.is_empty()) {
         save(files, &results)?;
     }
     if args.json {
@@ -222,6 +230,7 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
     legal("--offset", args.offset.unwrap_or(0).into(), 0, 63)?;
     legal("--window", args.window.unwrap_or(4096), 4096, 1 << 30)?;
     legal("--transfers", args.transfers.unwrap_or(1), 1, 1 << 24)?;
+    legal("--warm-up", args.warm_up.unwrap_or(0), 0, 1 << 24)?;
     Ok(Plan {
         tests,
         sizes,
@@ -301,6 +310,9 @@ fn measure(plans: &[Plan]) -> Result<(Vec<Entry>, Option<Failure>), Failure> {
 /// Where the results go: as JSON, and as CSV.
 fn files(args: &Args) -> Result<Option<[Place; 2]>, Failure> {
     let Some(folder) = &args.output else { return Ok(None) };
+    if folder == Path::new("-") {
+        return Err(Failure::usage("-o -: legal are folders; --json prints the results"));
+    }
     let mut outputs = Outputs::new(args.force);
     reads_profiles(args, &mut outputs);
     let mut claim = |name: &str| outputs.claim("-o", &folder.join(name));
