@@ -158,6 +158,7 @@ impl Worker {
         span: std::time::Duration,
     ) -> (Tally, Option<ClientError>) {
         let ended = self.work(stop, span);
+        self.gather();
         self.tally.counters = *self.client.counters();
         self.tally.sockets = self.client.carrier().counters();
         (self.tally, ended.err())
