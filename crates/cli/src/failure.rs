@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! How a command fails: a line on standard error and an exit status. Never prints to standard output, but for help.
 
+use crate::output;
 use clap::error::ErrorKind;
 use std::fmt::Display;
 use std::io;
@@ -9,7 +10,7 @@ use std::process::ExitCode;
 const RUN_FAILED: u8 = 1;
 const WRONG_USAGE: u8 = 2;
 /// As the shell has it: 128 and the number of SIGINT.
-pub(crate) const INTERRUPTED: u8 = 130;
+const INTERRUPTED: u8 = 130;
 
 /// Why a command did not do what was asked.
 #[derive(Debug)]
@@ -64,6 +65,6 @@ pub(crate) fn refuse_arguments(error: &clap::Error) -> ExitCode {
 }
 
 fn say(why: &str, code: u8) -> ExitCode {
-    eprintln!("riser: {why}");
+    output::note(why);
     ExitCode::from(code)
 }

@@ -6,6 +6,7 @@ use crate::outputs;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// True for standard input.
 pub(crate) fn is_standard(path: &Path) -> bool {
@@ -17,9 +18,25 @@ pub(crate) fn name(path: &Path) -> &Path {
     if is_standard(path) { Path::new("<stdin>") } else { path }
 }
 
+/// Refuses standard input more than once among files that a command reads.
+pub(crate) fn check<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Result<(), Failure> {
+    if paths.into_iter().filter(|path| is_standard(path)).count() > 1 { Err(twice()) } else { Ok(()) }
+}
+
+fn twice() -> Failure {
+    Failure::usage("-: standard input is read once")
+}
+
 /// Opens a file.
+///
+/// # Errors
+/// Those of the system; standard input, where it has been opened before.
 pub(crate) fn open(path: &Path) -> Result<Box<dyn Read>, Failure> {
+    static TAKEN: AtomicBool = AtomicBool::new(false);
     if is_standard(path) {
+        if TAKEN.swap(true, Ordering::Relaxed) {
+            return Err(twice());
+        }
         return Ok(Box::new(io::stdin().lock()));
     }
     Ok(Box::new(File::open(path).map_err(|e| outputs::failed(path, &e))?))

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Tables and JSON on standard output, or on standard error where a file goes to standard output. Every write can fail, so
-//! that a closed pipe ends a command quietly; `println!`, which panics there, is never used.
+//! that a closed pipe ends a command quietly; `println!` and `eprintln!`, which panic there, are never used.
 
 use crate::failure::Failure;
 use serde::Serialize;
+use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
@@ -52,6 +53,16 @@ where
 /// What is to be known of a result, a line each on standard error.
 pub(crate) fn warn(warnings: &[String]) {
     for warning in warnings {
-        eprintln!("riser: warning: {warning}");
+        note(format_args!("warning: {warning}"));
     }
+}
+
+/// A line on standard error. Where that has gone, as with a terminal, nobody is left to hear of it: what goes on goes on.
+pub(crate) fn note(text: impl Display) {
+    aside(format_args!("riser: {text}"));
+}
+
+/// Text on standard error that is no line of riser's own, as a report beside what goes on.
+pub(crate) fn aside(text: impl Display) {
+    let _ = writeln!(io::stderr(), "{text}");
 }

@@ -4,26 +4,26 @@
 //! whole or not at all: it is written beside its place, as `NAME.??????.part`, and takes its name when it is done. What can
 //! hold no file (a pipe, a terminal, `-` for standard output) is written directly.
 //!
-//! - [`place`]: which file a path means.
+//! - [`place`]: which file a path means. - [`part`]: files that do not have their names yet. - [`pipe`]: pipes that wait for
+//!   their readers.
 //!
 //! Never asks which bytes a file holds.
 
+mod part;
+mod pipe;
 mod place;
 
+pub(crate) use part::{WorkFile, take_away};
+
 use crate::failure::Failure;
-use crate::{interrupt, output};
+use crate::output;
+use part::Part;
 use place::{Named, Target};
-use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::AsFd;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use tempfile::NamedTempFile;
 
-/// Mode bits of a new file, less what the umask takes.
-const NEW_FILE: u32 = 0o666;
 /// Files of an input folder that are looked at.
 const MAX_INPUTS: usize = 1 << 16;
 
@@ -51,13 +51,6 @@ pub(crate) struct Output {
 enum To {
     Direct(File),
     Whole(Part),
-}
-
-/// A file that does not have its name yet.
-struct Part {
-    file: WorkFile,
-    target: PathBuf,
-    force: bool,
 }
 
 impl Outputs {
@@ -115,6 +108,10 @@ impl Outputs {
             Target::File { there: Some(_), .. } if !self.force => {
                 return Err(Failure::Run(format!("{} exists: --force overwrites it", path.display())));
             }
+            // Who may write to a folder may put another file in place of one that is not theirs to write.
+            Target::File { path: there, there: Some(_) } => {
+                may_write(there).map_err(|e| Failure::Run(refused(path, &e)))?;
+            }
             Target::Standard => output::divert(),
             _ => {}
         }
@@ -154,7 +151,9 @@ impl Place {
         let Place { path, target, force } = self;
         let to = match target {
             Target::Standard => output::standard().map(To::Direct),
-            Target::Device(_) => OpenOptions::new().write(true).open(&path).map(To::Direct),
+            // A pipe; what is read by nobody has no end of waiting.
+            Target::Device(Some(_)) => Ok(To::Direct(pipe::open(&path)?)),
+            Target::Device(None) => OpenOptions::new().write(true).open(&path).map(To::Direct),
             Target::File { path: target, .. } => Part::begin(target, force).map(To::Whole),
         };
         let to = to.map_err(|e| failed(&path, &e))?;
@@ -192,7 +191,7 @@ impl Output {
     pub(crate) fn writer(&self) -> io::Result<File> {
         match &self.to {
             To::Direct(file) => file.try_clone(),
-            To::Whole(part) => part.file.file()?.try_clone(),
+            To::Whole(part) => part.file()?.try_clone(),
         }
     }
 
@@ -206,98 +205,15 @@ impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &mut self.to {
             To::Direct(file) => file.write(bytes),
-            To::Whole(part) => part.file.file()?.write(bytes),
+            To::Whole(part) => part.file()?.write(bytes),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         match &mut self.to {
             To::Direct(file) => file.flush(),
-            To::Whole(part) => part.file.file()?.flush(),
+            To::Whole(part) => part.file()?.flush(),
         }
-    }
-}
-
-impl Part {
-    fn begin(target: PathBuf, force: bool) -> io::Result<Part> {
-        let folder = target.parent().unwrap_or(Path::new("/"));
-        fs::create_dir_all(folder)?;
-        let mut prefix = target.file_name().unwrap_or_default().to_os_string();
-        prefix.push(".");
-        let file = WorkFile::begin(folder, &prefix, ".part")?;
-        if let Ok(old) = fs::metadata(&target) {
-            file.file()?.set_permissions(old.permissions())?;
-        }
-        Ok(Part { file, target, force })
-    }
-
-    fn finish(&mut self) -> io::Result<()> {
-        let path = self.file.path().to_owned();
-        let Some(file) = self.file.0.take() else { return Ok(()) };
-        let named = match self.force {
-            true => file.persist(&self.target),
-            false => file.persist_noclobber(&self.target),
-        };
-        forget(&path);
-        named.map(drop).map_err(|e| e.error)
-    }
-}
-
-/// A file that is gone when the command ends, however it ends.
-pub(crate) struct WorkFile(Option<NamedTempFile>);
-
-impl WorkFile {
-    /// In the system's folder for such files.
-    ///
-    /// # Errors
-    /// Those of the file system.
-    pub(crate) fn new() -> io::Result<WorkFile> {
-        WorkFile::begin(&std::env::temp_dir(), OsStr::new("riser."), "")
-    }
-
-    fn begin(folder: &Path, prefix: &OsStr, suffix: &str) -> io::Result<WorkFile> {
-        interrupt::watch()?;
-        let mut builder = tempfile::Builder::new();
-        builder.prefix(prefix).suffix(suffix).permissions(fs::Permissions::from_mode(NEW_FILE));
-        // A signal finds it in the list, or not in the folder.
-        let mut unfinished = unfinished();
-        let file = builder.tempfile_in(folder)?;
-        unfinished.push(file.path().to_owned());
-        Ok(WorkFile(Some(file)))
-    }
-
-    /// Where it is.
-    pub(crate) fn path(&self) -> &Path {
-        self.0.as_ref().map_or(Path::new(""), NamedTempFile::path)
-    }
-
-    fn file(&self) -> io::Result<&File> {
-        let ended = || io::Error::other("it has ended before");
-        self.0.as_ref().map(NamedTempFile::as_file).ok_or_else(ended)
-    }
-}
-
-impl Drop for WorkFile {
-    fn drop(&mut self) {
-        forget(self.path());
-    }
-}
-
-/// Files that go where a signal ends the process.
-static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
-
-fn unfinished() -> MutexGuard<'static, Vec<PathBuf>> {
-    UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn forget(path: &Path) {
-    unfinished().retain(|other| other != path);
-}
-
-/// Takes away what was not finished: the process ends.
-pub(crate) fn take_away() {
-    for path in unfinished().drain(..) {
-        let _ = fs::remove_file(path);
     }
 }
 
@@ -310,4 +226,14 @@ pub(crate) fn failed(path: &Path, error: &io::Error) -> Failure {
         }
         _ => Failure::Run(format!("{}: {error}", path.display())),
     }
+}
+
+/// # Errors
+/// Where this process may not write to the file.
+fn may_write(path: &Path) -> io::Result<()> {
+    OpenOptions::new().write(true).open(path).map(drop)
+}
+
+fn refused(path: &Path, error: &io::Error) -> String {
+    format!("{}: {error}: --force overwrites only what may be written to", path.display())
 }

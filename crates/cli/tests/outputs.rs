@@ -6,7 +6,7 @@ mod common;
 
 use common::{Outcome, command};
 use std::fs;
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -176,10 +176,16 @@ fn running(folder: &Path, args: &[&str], bytes: u64) -> Child {
 
 #[test]
 fn ctrl_c_ends_a_run_with_its_report_and_whole_files() {
-    let folder = folder("ctrl-c");
+    for name in ["INT", "TERM", "HUP"] {
+        ends_a_run(name);
+    }
+}
+
+fn ends_a_run(name: &str) {
+    let folder = folder(&format!("ctrl-c-{name}"));
     let args = ["--capture", "z.pcapng", "--transactions-json", "z.jsonl", "--json"];
     let child = running(&folder, &args, 1 << 18);
-    signal(&child, "INT");
+    signal(&child, name);
     let output = child.wait_with_output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(130), "{said}");
@@ -256,13 +262,106 @@ fn what_is_not_whole_was_never_there() {
     let full = riser_in(&folder, "run endless.toml --capture /dev/full");
     assert!(full.code == 1 && full.stderr.starts_with("riser: /dev/full: No space left"), "{}", full.stderr);
     // A command that knows no Ctrl-C, while it waits for the rest of its input.
-    let mut child = command(&["trace", "-", "--perfetto", "z.json"]);
-    let mut child = child.current_dir(&folder).stdin(Stdio::piped()).spawn().unwrap();
-    let _open = child.stdin.take();
+    for (name, status) in [("INT", 130), ("TERM", 143), ("HUP", 129)] {
+        let mut child = command(&["trace", "-", "--perfetto", "z.json"]);
+        let mut child = child.current_dir(&folder).stdin(Stdio::piped()).spawn().unwrap();
+        let _open = child.stdin.take();
+        until("a file without a name", || !parts(&folder).is_empty());
+        signal(&child, name);
+        assert_eq!(child.wait().unwrap().code(), Some(status));
+        assert_eq!(names(&folder), ["endless.toml", "old"]);
+    }
+}
+
+/// `nohup` means it.
+#[test]
+fn a_hangup_that_is_ignored_stays_ignored() {
+    let folder = folder("nohup");
+    endless(&folder);
+    let line = format!(
+        "trap '' HUP; exec {} run endless.toml --capture z > report 2>&1",
+        env!("CARGO_BIN_EXE_riser")
+    );
+    let mut child = Command::new("sh").args(["-c", &line]).current_dir(&folder).spawn().unwrap();
     until("a file without a name", || !parts(&folder).is_empty());
+    thread::sleep(Duration::from_millis(500));
+    signal(&child, "HUP");
+    thread::sleep(Duration::from_millis(500));
+    assert_eq!(child.try_wait().unwrap(), None);
     signal(&child, "INT");
     assert_eq!(child.wait().unwrap().code(), Some(130));
-    assert_eq!(names(&folder), ["endless.toml", "old"]);
+    assert_eq!(names(&folder), ["endless.toml", "report", "z"]);
+}
+
+/// Errors name what was asked for, not what riser calls it meanwhile.
+#[test]
+fn names_of_files_are_the_users() {
+    let folder = folder("names");
+    fs::copy(lab("ping.toml"), folder.join("ping.toml")).unwrap();
+    // No file can be made in it, by anybody.
+    let refused = riser_in(&folder, "run ping.toml --capture /proc/1/z");
+    assert_eq!(refused.stderr, "riser: /proc/1/z: No such file or directory (os error 2)\n");
+    for bytes in [243, 244, 250, 255] {
+        let name = "z".repeat(bytes);
+        let outcome = riser_in(&folder, &format!("run ping.toml --capture {name}"));
+        assert_eq!((outcome.code, outcome.stderr.as_str()), (0, ""), "{bytes}");
+        assert_eq!(names(&folder), ["ping.toml", &name]);
+        fs::remove_file(folder.join(name)).unwrap();
+    }
+    let outcome = riser_in(&folder, &format!("run ping.toml --capture {}", "z".repeat(256)));
+    assert!(outcome.code == 1 && outcome.stderr.contains("z: File name too long"), "{}", outcome.stderr);
+}
+
+/// `--force` is no way around the mode of a file. Root may write to all of them, so that this runs as somebody else.
+#[test]
+fn what_may_not_be_written_to_is_not_replaced() {
+    use std::os::unix::process::CommandExt;
+    const NOBODY: u32 = 65_534;
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    let riser = folder.path().join("riser");
+    fs::copy(env!("CARGO_BIN_EXE_riser"), &riser).unwrap();
+    fs::copy(lab("ping.toml"), folder.path().join("ping.toml")).unwrap();
+    fs::set_permissions(folder.path().join("ping.toml"), fs::Permissions::from_mode(0o444)).unwrap();
+    fs::write(folder.path().join("theirs"), "theirs").unwrap();
+    fs::set_permissions(folder.path().join("theirs"), fs::Permissions::from_mode(0o444)).unwrap();
+    let is_root = Command::new("id").arg("-u").output().unwrap().stdout == b"0\n";
+    let run = |out: &str| {
+        let mut command = Command::new(&riser);
+        command.args(["run", "ping.toml", "--force", "--capture", out]).current_dir(folder.path());
+        let output = if is_root { command.uid(NOBODY).gid(NOBODY) } else { &mut command }.output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let why =
+        "riser: theirs: Permission denied (os error 13): --force overwrites only what may be written to\n";
+    assert_eq!(run("theirs"), (Some(1), why.to_owned()));
+    assert_eq!(fs::read(folder.path().join("theirs")).unwrap(), b"theirs");
+    assert_eq!(run("own"), (Some(0), String::new()));
+    assert_eq!(run("own"), (Some(0), String::new()));
+}
+
+/// A measurement whose file is a pipe that nobody reads says so, and ends at the first Ctrl-C.
+#[test]
+fn a_pipe_without_a_reader_is_no_trap() {
+    let folder = folder("unread");
+    fs::create_dir(folder.join("out")).unwrap();
+    assert!(Command::new("mkfifo").arg(folder.join("out/results.json")).status().unwrap().success());
+    let args = ["bench", "--suite", "LAT_RD", "--size", "64", "--transfers", "10", "-o", "out"];
+    let mut child = command(&args);
+    let child = child.current_dir(&folder).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = child.spawn().unwrap();
+    let mut said = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    said.read_line(&mut line).unwrap();
+    assert_eq!(line, "riser: out/results.json: waiting for a reader of this pipe; Ctrl-C ends it\n");
+    signal(&child, "INT");
+    line.clear();
+    said.read_line(&mut line).unwrap();
+    assert_eq!(line, "riser: interrupted: out/results.json: nobody has read it\n");
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130));
+    assert!(String::from_utf8(output.stdout).unwrap().contains("LAT_RD"), "the table is shown");
+    assert_eq!(names(&folder.join("out")), ["results.json"]);
 }
 
 #[test]
@@ -341,8 +440,11 @@ fn standard_input_is_a_file_too() {
         assert_eq!((piped.code, piped.stderr.as_str()), (0, ""), "{line}");
     }
     assert_eq!(names(&folder), ["events", "page", "ping.toml", "z"]);
-    let twice = with_input(&folder, "trace - -", &capture);
-    assert!(twice.code == 2 && twice.stderr.contains("standard input is read once"), "{}", twice.stderr);
+    for line in ["trace - -", "check - -", "check ping.toml - -"] {
+        let twice = with_input(&folder, line, &capture);
+        assert_eq!((twice.code, twice.stdout.as_str()), (2, ""), "{line}");
+        assert_eq!(twice.stderr, "riser: -: standard input is read once\n", "{line}");
+    }
     // A lab, whose relative files are looked for in the current folder.
     let text = fs::read_to_string(folder.join("ping.toml")).unwrap();
     for line in ["run -", "check -", "lspci -"] {

@@ -75,8 +75,16 @@ fn version() {
 #[test]
 fn bench_names_the_legal_values() {
     for (args, said) in [
-        (["--warm-up", "16777217"], "--warm-up 16777217: legal are 0 to 16777216"),
-        (["--transfers", "0"], "--transfers 0: legal are 1 to 16777216"),
+        (["--warm-up", "16777217"], "'16777217' for '--warm-up <N>': 16777217 is not in 0..=16777216"),
+        (["--transfers", "0"], "'0' for '--transfers <N>': 0 is not in 1..=16777216"),
+        // Whatever the type could hold.
+        (["--outstanding", "0"], "0 is not in 1..=1024"),
+        (["--outstanding", "1025"], "1025 is not in 1..=1024"),
+        (["--outstanding", "65536"], "65536 is not in 1..=1024"),
+        (["--offset", "64"], "64 is not in 0..=63"),
+        (["--offset", "4294967296"], "4294967296 is not in 0..=63"),
+        (["--window", "4095"], "4095 is not in 4096..=1073741824"),
+        (["--jobs", "257"], "257 is not in 1..=256"),
         (["-o", "-"], "-o -: legal are folders"),
     ] {
         let outcome = riser(&[&["bench", "--suite", "LAT_RD", "--size", "64"][..], &args].concat());

@@ -142,6 +142,7 @@ impl Folder {
                 return Err(SuiteError::InTheWay { path, why });
             }
             if !own || !same || leave.fresh {
+                check_writable(&path)?;
                 return Ok(false);
             }
         }
@@ -191,9 +192,14 @@ fn part(path: &Path, text: &str) -> Result<PathBuf, SuiteError> {
     written.map_err(|e| {
         // What is not whole is of no use to anybody.
         let _ = fs::remove_file(&part);
-        failed(&part, &e)
+        failed(path, &e)
     })?;
     Ok(part)
+}
+
+/// Who may write to a folder could put another file in place of one that is not theirs to write.
+fn check_writable(path: &Path) -> Result<(), SuiteError> {
+    fs::OpenOptions::new().write(true).open(path).map(drop).map_err(|e| failed(path, &e))
 }
 
 fn read_record(path: &Path) -> Result<Option<Record>, SuiteError> {

@@ -13,6 +13,7 @@ use crate::{interrupt, progress};
 use bench::results::sheet::{self, Entry};
 use bench::{DEFAULT_SIZES, Plan, tests_named};
 use clap::ValueEnum;
+use clap::builder::RangedU64ValueParser;
 use lab::schema::{Link, MemoryKind, Pattern};
 use lab::values::{Gen, Lanes, MpsBytes, MrrsBytes, RcbBytes};
 use serde::Serialize;
@@ -107,11 +108,11 @@ pub(crate) struct Args {
     addr: Option<Addr>,
 
     /// Window of host memory in bytes; default: 8192
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES", value_parser = RangedU64ValueParser::<u64>::new().range(4096..=1 << 30))]
     window: Option<u64>,
 
     /// Offset of each transfer from a cache line in bytes, 0 to 63; default: 0
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES", value_parser = RangedU64ValueParser::<u32>::new().range(0..=63))]
     offset: Option<u32>,
 
     /// Order of the units in the window; default: random
@@ -119,15 +120,15 @@ pub(crate) struct Args {
     pattern: Option<Order>,
 
     /// Transfers that count: default 2000 of a latency test, 20000 of a bandwidth test
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u64>::new().range(1..=MAX_TRANSFERS))]
     transfers: Option<u64>,
 
     /// Transfers before them that do not count: time for queues to fill
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u64>::new().range(0..=MAX_TRANSFERS))]
     warm_up: Option<u64>,
 
     /// Transfers under way in bandwidth tests; default: what the device profile says
-    #[arg(long, value_name = "N", num_args = 1..)]
+    #[arg(long, value_name = "N", num_args = 1.., value_parser = RangedU64ValueParser::<u16>::new().range(1..=1024))]
     outstanding: Vec<u16>,
 
     /// Seed of the addresses
@@ -193,14 +194,14 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     };
     let results = Results { warnings, interrupted: done, tests: &entries };
     // Nothing is no reason to replace what an earlier run has left.
-    if let Some(files) = files.filter(|_| !entries.is_empty()) {
-        save(files, &results)?;
-    }
+    let saved = files.filter(|_| !entries.is_empty()).map_or(Ok(()), |files| save(files, &results));
     if args.json {
         output::json(&results)?
     } else {
         show::all(&plans, &entries)?
     }
+    // The report is there, whatever became of the files.
+    saved?;
     interrupted.map_or(Ok(()), Err)
 }
 
@@ -227,10 +228,6 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
     let device = args.device.clone().unwrap_or(defaults.device);
     lab::profile::host(&host, Path::new("")).map_err(Failure::usage)?;
     lab::profile::device(&device, Path::new("")).map_err(Failure::usage)?;
-    legal("--offset", args.offset.unwrap_or(0).into(), 0, 63)?;
-    legal("--window", args.window.unwrap_or(4096), 4096, 1 << 30)?;
-    legal("--transfers", args.transfers.unwrap_or(1), 1, 1 << 24)?;
-    legal("--warm-up", args.warm_up.unwrap_or(0), 0, 1 << 24)?;
     Ok(Plan {
         tests,
         sizes,
@@ -262,15 +259,10 @@ const MPS_BYTES: i64 = 256;
 const MRRS_BYTES: i64 = 512;
 /// A transfer never crosses 4 KiB.
 const MAX_TRANSFER_BYTES: u32 = 4096;
+/// Transfers that count, and those before them, at most.
+const MAX_TRANSFERS: u64 = 1 << 24;
 /// Sizes that one call measures at most.
 const MAX_SIZES: usize = 4096;
-
-fn legal(flag: &str, value: u64, min: u64, max: u64) -> Result<(), Failure> {
-    match (min..=max).contains(&value) {
-        true => Ok(()),
-        false => Err(Failure::usage(format!("{flag} {value}: legal are {min} to {max}"))),
-    }
-}
 
 fn link(args: &Args) -> Result<Link, String> {
     Ok(Link {

@@ -3,7 +3,7 @@
 
 use super::labs::{self, Set};
 use crate::failure::Failure;
-use crate::output;
+use crate::{input, output};
 use std::path::PathBuf;
 
 const EXAMPLE: &str = "\
@@ -28,6 +28,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
+    input::check(args.labs.iter().map(PathBuf::as_path))?;
     for path in &args.labs {
         let (file, name) = labs::read(path, &args.set)?;
         lab::build(&file).map_err(|why| Failure::Run(format!("{name}: {why}")))?;

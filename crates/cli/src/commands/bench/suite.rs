@@ -12,6 +12,7 @@ use bench::experiments::{EXPERIMENTS, Experiment};
 use bench::results::ResultSet;
 use bench::suite::{Extra, Machine, Outcome, Rule, Suite, SuiteError};
 use clap::ValueEnum;
+use clap::builder::RangedU64ValueParser;
 use lab::values::{MpsBytes, MrrsBytes};
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -30,7 +31,7 @@ pub(super) struct PublicArgs {
     only: Vec<String>,
 
     /// With --format pcie-bench: rows measured at the same time; default: one for each core
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..=MAX_JOBS as u64))]
     jobs: Option<usize>,
 
     /// With --format pcie-bench: measure anew what an earlier run has left
@@ -141,7 +142,6 @@ fn suite(args: &Args) -> Result<Suite, Failure> {
     refuse(args)?;
     let public = &args.public;
     let jobs = public.jobs.unwrap_or_else(|| available_parallelism().map_or(1, |n| n.get().min(MAX_JOBS)));
-    super::legal("--jobs", jobs as u64, 1, MAX_JOBS as u64)?;
     let folder = args.output.clone();
     let folder =
         folder.ok_or_else(|| Failure::usage("--format pcie-bench needs -o: the folder that it writes to"))?;

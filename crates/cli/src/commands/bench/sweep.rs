@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Lists of settings, as the arguments of `riser bench` give them, as one plan for each combination. Never measures anything.
 
-use super::{Args, MPS_BYTES, MRRS_BYTES, legal};
+use super::{Args, MPS_BYTES, MRRS_BYTES};
 use crate::failure::Failure;
 use bench::{Plan, Test};
 use lab::schema::{Credits, Link};
@@ -64,7 +64,6 @@ pub(super) fn plans(args: &Args) -> Result<Vec<Plan>, Failure> {
             for credits in &credits {
                 let link = link(&base.link, *mps, *mrrs, *credits).map_err(Failure::usage)?;
                 for outstanding in &outstanding {
-                    legal("--outstanding", outstanding.unwrap_or(1).into(), 1, 1024)?;
                     plans.push(Plan { link: link.clone(), outstanding: *outstanding, ..base.clone() });
                 }
             }

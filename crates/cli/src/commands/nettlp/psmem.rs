@@ -178,7 +178,11 @@ const fn name(carrier: &AnyCarrier) -> &'static str {
 
 /// One line on standard error, so that who started this knows when to begin.
 fn say_ready(args: &Args, base: u64, bytes: u64, carrier: &AnyCarrier) {
-    eprintln!("riser: {bytes} bytes at {base:#x}, for {}, carrier {}", args.way.remote(), name(carrier));
+    output::note(format_args!(
+        "{bytes} bytes at {base:#x}, for {}, carrier {}",
+        args.way.remote(),
+        name(carrier)
+    ));
 }
 
 fn until_interrupted(

@@ -121,7 +121,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         if !matches!(ended, Ok(Ended::Gone)) {
             break ended;
         }
-        eprintln!("riser: the adapter at {} has gone; waiting until it is back", args.way.remote());
+        output::note(format_args!("the adapter at {} has gone; waiting until it is back", args.way.remote()));
         before.add(&counts(&nic));
         // The next one needs its ports.
         drop(nic);
@@ -273,13 +273,13 @@ impl Args {
         let rest = if self.way.remote().is_loopback() { Rest::LOOPBACK } else { Rest::NETWORK };
         let nic = Snic::with_rest(carrier, &place, rest).map_err(|e| Failure::Run(e.to_string()))?;
         let way = if is_session(&nic) { "a session" } else { "a port per tag" };
-        eprintln!(
-            "riser: {} at {} is the cable of {}, BAR4 at {:#x}, over {way}; Ctrl-C ends it",
+        output::note(format_args!(
+            "{} at {} is the cable of {}, BAR4 at {:#x}, over {way}; Ctrl-C ends it",
             self.tap,
             self.way.remote(),
             place.id,
             place.address
-        );
+        ));
         Ok(nic)
     }
 

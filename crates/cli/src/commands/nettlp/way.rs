@@ -3,6 +3,7 @@
 
 use super::bytes::address;
 use crate::failure::Failure;
+use crate::output;
 use capture::encap::PortScheme;
 use clap::ValueEnum;
 use nettlp::auth::Key;
@@ -101,9 +102,9 @@ pub(super) fn key(path: &Path) -> Result<Key, Failure> {
     let mode = path.metadata().map_or(0, |metadata| metadata.permissions().mode());
     if mode & 0o007 != 0 {
         let (path, mode) = (path.display(), mode & 0o777);
-        eprintln!(
-            "riser: key file {path}: everybody on this host can reach it (mode {mode:03o}): chmod 600 {path}"
-        );
+        output::note(format_args!(
+            "key file {path}: everybody on this host can reach it (mode {mode:03o}): chmod 600 {path}"
+        ));
     }
     Ok(key)
 }

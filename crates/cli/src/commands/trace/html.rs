@@ -3,6 +3,7 @@
 
 use super::{Args, for_each_record};
 use crate::failure::Failure;
+use crate::output;
 use crate::outputs::Outputs;
 use std::io::BufWriter;
 use std::path::Path;
@@ -19,12 +20,12 @@ pub(super) fn run(args: &Args, out: &Path) -> Result<(), Failure> {
         Ok(())
     })?;
     if page.hidden() > 0 {
-        eprintln!(
-            "riser: {}: shows {} records, {} more are only counted",
+        output::note(format_args!(
+            "{}: shows {} records, {} more are only counted",
             out.display(),
             page.rows(),
             page.hidden()
-        );
+        ));
     }
     let mut output = place.open()?;
     page.write(BufWriter::new(&mut output)).map_err(|error| output.failed(&error))?;

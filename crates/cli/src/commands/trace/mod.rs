@@ -172,9 +172,7 @@ struct OfFile<'a, T> {
 pub(crate) fn run(mut args: Args) -> Result<(), Failure> {
     // To the views an interface is a file that ends late.
     args.files.extend(args.interface.clone());
-    if args.files.iter().filter(|file| *file == "-").count() > 1 {
-        return Err(Failure::usage("-: standard input is read once"));
-    }
+    input::check(args.files.iter().map(Path::new))?;
     if let Some(out) = &args.html {
         return html::run(&args, out);
     }
@@ -250,10 +248,10 @@ fn for_each_record(
     }
     shown?;
     let live::Counts { frames, fragments, dropped } = counts.get();
-    eprintln!(
-        "riser: {interface}: {frames} frames of NetTLP's, {fragments} of them fragments of datagrams that are not put \
+    output::note(format_args!(
+        "{interface}: {frames} frames of NetTLP's, {fragments} of them fragments of datagrams that are not put \
          together, {dropped} dropped by the kernel"
-    );
+    ));
     Ok(())
 }
 
@@ -274,6 +272,9 @@ fn read<R: Read>(
 /// Says on standard error how many records of a file could not be read.
 fn tell_bad(file: &str, bad: u64) {
     if bad > 0 {
-        eprintln!("riser: {}: could not be read, as said in their places: {bad} of the records", shown(file));
+        output::note(format_args!(
+            "{}: could not be read, as said in their places: {bad} of the records",
+            shown(file)
+        ));
     }
 }

@@ -3,6 +3,7 @@
 
 use super::{Args, OfFile, for_each_record, stdout, tell_bad};
 use crate::failure::Failure;
+use crate::output;
 use capture::credits::{Available, Consumption, Ledgers};
 use capture::render::{self, JsonRecord, class_name};
 use capture::{Kind, Meaning, Names, Record, Sieve};
@@ -142,9 +143,9 @@ fn write_credits(
     })?;
     if unknown > 0 {
         out.flush()?;
-        eprintln!(
-            "riser: {file}: credits of {unknown} TLPs are not known: captures with DLLPs from the start of the link on tell them"
-        );
+        output::note(format_args!(
+            "{file}: credits of {unknown} TLPs are not known: captures with DLLPs from the start of the link on tell them"
+        ));
     }
     Ok(bad)
 }

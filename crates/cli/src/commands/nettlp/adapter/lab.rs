@@ -177,17 +177,21 @@ impl LabRun {
     fn greet(&self, device: Option<IpAddr>) {
         let peers: Vec<String> = self.allow.addresses().map(|a| a.to_string()).collect();
         let listen = self.options.address;
-        eprintln!("riser: serving {} at {listen} to {}; Ctrl-C ends it", self.lab.display(), peers.join(" "));
+        output::note(format_args!(
+            "serving {} at {listen} to {}; Ctrl-C ends it",
+            self.lab.display(),
+            peers.join(" ")
+        ));
         match device {
-            Some(device) => eprintln!("riser: {device} serves the host's requests"),
-            None => {
-                eprintln!("riser: nobody serves the host's requests: name one of the peers with --device")
-            }
+            Some(device) => output::note(format_args!("{device} serves the host's requests")),
+            None => output::note(format_args!(
+                "nobody serves the host's requests: name one of the peers with --device"
+            )),
         }
         if !listen.is_loopback() && self.options.key.is_none() {
-            eprintln!(
-                "riser: anybody who can send from these addresses can do this: UDP proves nobody's address"
-            );
+            output::note(format_args!(
+                "anybody who can send from these addresses can do this: UDP proves nobody's address"
+            ));
         }
     }
 

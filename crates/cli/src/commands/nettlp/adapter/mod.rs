@@ -243,7 +243,7 @@ impl Served<'_> {
             if asked || next.is_some_and(|next| Instant::now() >= next) {
                 next = next.zip(every).map(|(next, every)| next + every);
                 let brought = if asked { self.write_back_and_go_on() } else { 0 };
-                eprintln!("{}", self.report(&workers.counted(), brought).text());
+                output::aside(self.report(&workers.counted(), brought).text());
             }
         }
         Ok(())
@@ -253,7 +253,7 @@ impl Served<'_> {
     fn write_back_and_go_on(&self) -> u64 {
         self.write_back().unwrap_or_else(|failure| {
             if let Failure::Run(why) = failure {
-                eprintln!("riser: {why}; serving goes on");
+                output::note(format_args!("{why}; serving goes on"));
             }
             0
         })
@@ -406,11 +406,15 @@ impl Args {
             MemoryName::File(path) => format!("{}, read-only,", path.display()),
         };
         let rules: Vec<String> = self.allow.iter().map(Rule::to_string).collect();
-        eprintln!("riser: serving {memory} at {} to {}; Ctrl-C ends it", self.listen, rules.join(" "));
+        output::note(format_args!(
+            "serving {memory} at {} to {}; Ctrl-C ends it",
+            self.listen,
+            rules.join(" ")
+        ));
         if !self.listen.is_loopback() && self.key.is_none() {
-            eprintln!(
-                "riser: anybody who can send from these addresses can do this: UDP proves nobody's address"
-            );
+            output::note(format_args!(
+                "anybody who can send from these addresses can do this: UDP proves nobody's address"
+            ));
         }
     }
 }

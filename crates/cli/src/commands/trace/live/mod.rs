@@ -6,7 +6,7 @@
 mod filter;
 
 use crate::failure::Failure;
-use crate::interrupt;
+use crate::{interrupt, output};
 use capture::encap::{self, EncapError, Parsed, PortUse};
 use capture::reader::LINKTYPE_ETHERNET;
 use capture::superpacket::Cut;
@@ -94,7 +94,7 @@ pub(super) fn open(name: &str, file: Option<File>) -> Result<(Live, Rc<Cell<Coun
         file: file.map(BufWriter::new),
     };
     live.put(&file_header()).map_err(Failure::from)?;
-    eprintln!("riser: capturing on {name}; Ctrl-C ends it");
+    output::note(format_args!("capturing on {name}; Ctrl-C ends it"));
     Ok((live, counts))
 }
 

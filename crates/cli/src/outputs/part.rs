@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Files that do not have their names yet: they take them when they are whole, and are gone where the command ends before.
+//! Never asks where a file may be.
+
+use crate::interrupt;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use tempfile::NamedTempFile;
+
+/// Mode bits of a new file, less what the umask takes.
+const NEW_FILE: u32 = 0o666;
+/// Bytes of the longest name of a file, on Linux's file systems.
+const MAX_NAME: usize = 255;
+/// Letters of chance in the name of an unfinished file.
+const RANDOM: usize = 6;
+/// How such a name ends.
+const SUFFIX: &str = ".part";
+
+/// A file that does not have its name yet.
+pub(super) struct Part {
+    file: WorkFile,
+    target: PathBuf,
+    force: bool,
+}
+
+impl Part {
+    /// In the folder of `target`, which is made where it is not there.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub(super) fn begin(target: PathBuf, force: bool) -> io::Result<Part> {
+        let folder = target.parent().unwrap_or(Path::new("/"));
+        fs::create_dir_all(folder)?;
+        let file = WorkFile::begin(folder, &prefix(target.file_name().unwrap_or_default()), SUFFIX)?;
+        if let Ok(old) = fs::metadata(&target) {
+            file.file()?.set_permissions(old.permissions())?;
+        }
+        Ok(Part { file, target, force })
+    }
+
+    /// What is written to.
+    ///
+    /// # Errors
+    /// Where it has its name already.
+    pub(super) fn file(&self) -> io::Result<&File> {
+        self.file.file()
+    }
+
+    /// It takes its name.
+    ///
+    /// # Errors
+    /// Those of the file system; a file that has come there meanwhile, where it may not be written over.
+    pub(super) fn finish(&mut self) -> io::Result<()> {
+        let path = self.file.path().to_owned();
+        let Some(file) = self.file.0.take() else { return Ok(()) };
+        let named = match self.force {
+            true => file.persist(&self.target),
+            false => file.persist_noclobber(&self.target),
+        };
+        forget(&path);
+        named.map(drop).map_err(|e| e.error)
+    }
+}
+
+/// What stands before the letters of chance in the name of an unfinished file: as much of its own as there is room for.
+fn prefix(name: &OsStr) -> OsString {
+    let bytes = name.as_bytes();
+    let mut end = bytes.len().min(MAX_NAME - 1 - RANDOM - SUFFIX.len());
+    // Not within a character.
+    while end < bytes.len() && end > 0 && bytes[end] & 0xc0 == 0x80 {
+        end -= 1;
+    }
+    let mut prefix = OsStr::from_bytes(&bytes[..end]).to_os_string();
+    prefix.push(".");
+    prefix
+}
+
+/// A file that is gone when the command ends, however it ends.
+pub(crate) struct WorkFile(Option<NamedTempFile>);
+
+impl WorkFile {
+    /// In the system's folder for such files.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub(crate) fn new() -> io::Result<WorkFile> {
+        WorkFile::begin(&std::env::temp_dir(), OsStr::new("riser."), "")
+    }
+
+    fn begin(folder: &Path, prefix: &OsStr, suffix: &str) -> io::Result<WorkFile> {
+        interrupt::watch()?;
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(prefix).suffix(suffix).rand_bytes(RANDOM);
+        // A signal finds it in the list, or not in the folder.
+        let mut unfinished = unfinished();
+        // The error of the system, without the name that nobody has given.
+        let mut code = None;
+        let open = |path: &Path| {
+            let mut options = OpenOptions::new();
+            let made = options.read(true).write(true).create_new(true).mode(NEW_FILE).open(path);
+            made.inspect_err(|e| code = e.raw_os_error())
+        };
+        let file = builder.make_in(folder, open).map_err(|e| code.map_or(e, io::Error::from_raw_os_error))?;
+        unfinished.push(file.path().to_owned());
+        Ok(WorkFile(Some(file)))
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        self.0.as_ref().map_or(Path::new(""), NamedTempFile::path)
+    }
+
+    fn file(&self) -> io::Result<&File> {
+        let ended = || io::Error::other("it has ended before");
+        self.0.as_ref().map(NamedTempFile::as_file).ok_or_else(ended)
+    }
+}
+
+impl Drop for WorkFile {
+    fn drop(&mut self) {
+        forget(self.path());
+    }
+}
+
+/// Files that go where a signal ends the process.
+static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+fn unfinished() -> MutexGuard<'static, Vec<PathBuf>> {
+    UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn forget(path: &Path) {
+    unfinished().retain(|other| other != path);
+}
+
+/// Takes away what was not finished: the process ends.
+pub(crate) fn take_away() {
+    for path in unfinished().drain(..) {
+        let _ = fs::remove_file(path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_name_leaves_room() {
+        let of = |name: &str| prefix(OsStr::new(name)).into_string().unwrap();
+        assert_eq!(of("z.pcapng"), "z.pcapng.");
+        assert_eq!(of(&"x".repeat(243)), "x".repeat(243) + ".");
+        assert_eq!(of(&"x".repeat(255)), "x".repeat(243) + ".");
+        // 242 bytes, and a character that ends behind the limit.
+        assert_eq!(of(&("x".repeat(242) + "éé")), "x".repeat(242) + ".");
+    }
+
+    #[test]
+    fn an_error_has_no_name_of_its_own() {
+        let none = Path::new("/none/of/these");
+        let error = WorkFile::begin(none, OsStr::new("x."), SUFFIX).err().map(|e| e.to_string());
+        assert_eq!(error.as_deref(), Some("No such file or directory (os error 2)"));
+    }
+}
