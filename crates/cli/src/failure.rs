@@ -15,9 +15,9 @@ const INTERRUPTED: u8 = 130;
 /// Why a command did not do what was asked.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The arguments cannot be meant; exit status 2.
+    /// The arguments cannot be meant, `--set` among them; exit status 2.
     Usage(String),
-    /// The run failed; exit status 1.
+    /// The run failed, or a file cannot be read, or says what is wrong; exit status 1.
     Run(String),
     /// Ctrl-C has come before the end: what was done by then; exit status 130.
     Interrupted(String),
@@ -65,6 +65,7 @@ pub(crate) fn refuse_arguments(error: &clap::Error) -> ExitCode {
 }
 
 fn say(why: &str, code: u8) -> ExitCode {
-    output::note(why);
+    // Of what was given, which may be of any length, it is told what helps.
+    output::note(lab::error::brief(why));
     ExitCode::from(code)
 }

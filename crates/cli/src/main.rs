@@ -34,7 +34,8 @@ Examples:
   riser trace ping.pcapng
   riser bench --suite LAT_RD BW_WR --gen 4 --lanes 16
 
-Exit status: 0 done, 1 the run failed, 2 wrong usage, 130 interrupted (Ctrl-C).";
+Exit status: 0 done, 1 the run failed, or a file that it reads is wrong, 2 wrong usage: what is wrong is an argument (--set among \
+them), 130 interrupted (Ctrl-C).";
 
 fn main() -> ExitCode {
     match Cli::try_parse() {

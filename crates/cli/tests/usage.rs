@@ -67,6 +67,61 @@ fn wrong_usage_is_status_2_and_one_prefix() {
     }
 }
 
+/// What is wrong with an argument is wrong usage, in `--set` too; what is wrong with a file is a run that failed.
+#[test]
+fn arguments_and_files_have_statuses_of_their_own() {
+    let lab = concat!(env!("CARGO_MANIFEST_DIR"), "/../../labs/ping.toml");
+    let bad = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("usage-bad.toml");
+    std::fs::write(&bad, "version = 3\n").unwrap();
+    let bad = bad.to_str().unwrap();
+    for command in ["run", "check", "lspci"] {
+        for (args, status, said) in [
+            (&[lab, "--set", "nonsense"][..], 2, "--set nonsense: legal are KEY=VALUE"),
+            (&[lab, "--set", "slot.nic.link.gen=9"], 2, "generation 9: legal are 1, 2, 3, 4, 5"),
+            (&[lab, "--set", "host.profile=./none"], 2, "labs/none: No such file"),
+            (&[bad], 1, "usage-bad.toml:1:11: version 3"),
+            (&[bad, "--set", "colour=3"], 1, "usage-bad.toml:1:11: version 3"),
+            (&["/none.toml"], 1, "/none.toml: No such file"),
+        ] {
+            let outcome = riser(&[&[command], args].concat());
+            assert_eq!(
+                (outcome.code, outcome.stdout.as_str()),
+                (status, ""),
+                "{command} {args:?}: {}",
+                outcome.stderr
+            );
+            assert!(outcome.stderr.contains(said), "{command} {args:?}: {}", outcome.stderr);
+        }
+    }
+    for more in [&[][..], &["--format", "pcie-bench", "-o", "/none"]] {
+        for (host, status) in [("cray-1", 2), (bad, 1)] {
+            let outcome = riser(&[&["bench", "--host", host], more].concat());
+            assert_eq!(outcome.code, status, "{more:?}: {}", outcome.stderr);
+        }
+    }
+}
+
+/// Of what is given without end it is told what helps.
+#[test]
+fn errors_do_not_echo_all_that_was_given() {
+    let long = "x".repeat(100_000);
+    let lab = concat!(env!("CARGO_MANIFEST_DIR"), "/../../labs/ping.toml");
+    for args in [
+        &["run", lab, "--set", &format!("slot.nic.{long}=1")][..],
+        &["run", lab, "--set", &format!("slot.nic.device={long}")],
+        &["run", lab, "--set", &format!("slot.nic.link.gen='{long}'")],
+        &["run", &long],
+        &["bench", "--host", &long],
+        &["bench", "--lanes", &long],
+        &["bench", &format!("--{long}")],
+        &["trace", lab, "--filter", &long],
+    ] {
+        let outcome = riser(args);
+        assert!(outcome.code != 0 && outcome.stderr.contains(" characters ...]"), "{}", outcome.stderr.len());
+        assert!(outcome.stderr.len() < 3_000, "{}", outcome.stderr);
+    }
+}
+
 #[test]
 fn version() {
     assert_eq!(riser_ok(&["--version"]), concat!("riser ", env!("CARGO_PKG_VERSION"), "\n"));

@@ -1,12 +1,58 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What is wrong with a file, and where.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// The longest line that is shown.
 const MAX_LINE_BYTES: usize = 200;
+
+/// Characters of what stands before the legal values, in a line that is told whole.
+const MAX_HEAD: usize = 300;
+/// Characters of a line that names none, and of the legal values.
+const MAX_TAIL: usize = 1_500;
+/// Characters that are left of either, at its beginning and at its end.
+const LEFT: [usize; 2] = [160, 60];
+/// Lines of one message that are told.
+const MAX_LINES: usize = 400;
+/// Behind these stand the legal values.
+const LEGAL: [&str; 4] = [", expected", ": legal", ": those that", ": there are"];
+
+/// `text` for people to read: what others have written is in it, and may be of any length. Long lines lose their middle, but
+/// keep the legal values; many lines lose their rest.
+#[must_use]
+pub fn brief(text: &str) -> Cow<'_, str> {
+    if text.len() <= MAX_HEAD {
+        return text.into();
+    }
+    let mut lines: Vec<String> = text.lines().take(MAX_LINES).map(brief_line).collect();
+    let more = text.lines().count() - lines.len();
+    if more > 0 {
+        lines.push(format!("... {more} more lines"));
+    }
+    lines.join("\n").into()
+}
+
+fn brief_line(line: &str) -> String {
+    let legal = LEGAL.iter().filter_map(|mark| line.find(mark)).min();
+    match legal {
+        Some(at) => without_middle(&line[..at], MAX_HEAD) + &without_middle(&line[at..], MAX_TAIL),
+        None => without_middle(line, MAX_TAIL),
+    }
+}
+
+fn without_middle(text: &str, most: usize) -> String {
+    let all = text.chars().count();
+    if all <= most {
+        return text.to_owned();
+    }
+    let [first, last] = LEFT;
+    let head: String = text.chars().take(first).collect();
+    let tail: String = text.chars().skip(all - last).collect();
+    format!("{head}[... {} characters ...]{tail}", all - first - last)
+}
 
 /// Something wrong in a lab file or a profile: one message that names the place.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -19,13 +65,22 @@ pub struct FileError {
     pub line: Option<String>,
     /// What is wrong, and what would be right.
     pub message: String,
+    /// True where the file is not at fault, but what was set over it.
+    pub is_setting: bool,
 }
 
 impl FileError {
     /// A fault of the file as a whole.
     #[must_use]
     pub fn whole(path: &Path, message: impl Into<String>) -> FileError {
-        FileError { path: path.into(), place: None, line: None, message: message.into() }
+        let message = brief(&message.into()).into_owned();
+        FileError { path: path.into(), place: None, line: None, message, is_setting: false }
+    }
+
+    /// A fault of what was set over the file, as `--set` does.
+    pub(crate) fn setting(given: &str, message: impl Into<String>) -> FileError {
+        let path = format!("--set {}", brief(given));
+        FileError { is_setting: true, ..FileError::whole(Path::new(&path), message) }
     }
 
     /// A fault at the bytes `span` of `text`. An empty span at zero is that of a value that stands by default: such a
@@ -40,10 +95,9 @@ impl FileError {
         let row = before.matches('\n').count();
         let column = before.rsplit('\n').next().map_or(0, |s| s.chars().count());
         FileError {
-            path: path.into(),
             place: Some((row + 1, column + 1)),
             line: text.lines().nth(row).filter(|line| line.len() <= MAX_LINE_BYTES).map(str::to_owned),
-            message: message.into(),
+            ..FileError::whole(path, message)
         }
     }
 
@@ -91,6 +145,12 @@ impl FileErrors {
     pub fn all(&self) -> &[FileError] {
         &self.0
     }
+
+    /// True where the file is good but for what was set over it.
+    #[must_use]
+    pub fn is_of_settings(&self) -> bool {
+        self.0.iter().all(|error| error.is_setting)
+    }
 }
 
 impl FromIterator<FileError> for FileErrors {
@@ -129,5 +189,23 @@ mod tests {
         let text = "version = 1\nlanes = 3\n";
         let error = FileError::at(Path::new("a.toml"), text, 20..21, "3 lanes");
         assert_eq!(error.to_string(), "a.toml:2:9: 3 lanes\n2 | lanes = 3\n            ^");
+    }
+
+    #[test]
+    fn what_is_long_loses_its_middle_and_keeps_the_legal_values() {
+        let long = "x".repeat(100_000);
+        let error = FileError::whole(Path::new("a.toml"), format!("no model `{long}`, expected `a`, `b`"));
+        assert!(error.message.starts_with("no model `xxx"), "{error}");
+        assert!(error.message.ends_with("xxx`, expected `a`, `b`"), "{error}");
+        assert!(error.message.contains("[... 99791 characters ...]") && error.message.len() < 400, "{error}");
+        // What means to be taken for the legal values, and what has no line's end.
+        for text in
+            [format!("a `: legal {long}`: legal are 1"), long.replace('x', "x\n"), long.replace('x', "ä")]
+        {
+            let shown = brief(&text);
+            assert!(shown.len() < 2_000, "{shown}");
+        }
+        let whole = "key: legal are ".to_owned() + &"`value`, ".repeat(100);
+        assert_eq!(brief(&whole), whole);
     }
 }

@@ -38,6 +38,7 @@ mod folder;
 mod gate;
 mod host_schema;
 mod hotplug;
+mod keys;
 mod models;
 mod nic_models;
 mod nic_schema;

@@ -131,10 +131,14 @@ fn find(kind: &str, name: &str, base: &Folder) -> Result<(std::path::PathBuf, St
     if let Some(found) = shipped(kind, name) {
         return Ok((found.name.into(), found.text.into()));
     }
+    let path = base.path().join(name);
     match read(base, name) {
-        Ok(text) => Ok((base.path().join(name), text)),
+        Ok(text) => Ok((path, text)),
         Err(e) => {
-            Err(format!("no {kind} profile `{name}`: those that ship are {}; as a file: {e}", names(kind)))
+            // Whose folder it was looked for in is not to be guessed.
+            let whole = std::path::absolute(&path).unwrap_or(path);
+            let (ship, whole) = (names(kind), whole.display());
+            Err(format!("no {kind} profile `{name}`: those that ship are {ship}; as a file: {whole}: {e}"))
         }
     }
 }
@@ -150,7 +154,7 @@ where
 {
     let settings = Settings::default();
     let source = Source { path, text, settings: &settings };
-    source.parse().map(|parsed| parsed.value)
+    source.parse().map(|parsed| parsed.value).map_err(|unread| unread.errors)
 }
 
 fn check(path: &Path, key: &str, value: u64, min: u64, max: u64) -> Result<(), String> {

@@ -5,13 +5,11 @@ use crate::build::host_memory;
 use crate::error::{FileError, FileErrors};
 use crate::folder::Folder;
 use crate::links::LinkFault;
-use crate::schema::{
-    Host, Lab, Link, LinkChange, MemoryKind, Model, PcieBench, PortArbitration, Slot, Switch,
-};
+use crate::schema::{Lab, Link, LinkChange, MemoryKind, Model, PcieBench, PortArbitration, Slot, Switch};
 use crate::setting::Settings;
-use crate::source::{Parsed, Places, Source};
+use crate::source::{Parsed, Places, Source, Unread};
 use crate::tree::{self, Tree};
-use crate::{faults, host_schema, links, models, profile, unused};
+use crate::{faults, host_schema, keys, links, models, profile, unused};
 use device::firmware::HostMap;
 use fabric::{Above, Window};
 use std::collections::BTreeSet;
@@ -26,12 +24,8 @@ const MAX_SLOTS: usize = 248;
 const MAX_ROOT_PORTS: usize = 31;
 /// Characters of the longest name of a slot: it stands in tables and captures.
 const MAX_NAME: usize = 64;
-/// The latest change of a link, in microseconds: virtual time ends at 213 days.
-const MAX_EVENT_US: u64 = 1_000_000_000_000;
 /// Bytes of the smallest memory BAR (`PCIe 5.0 §7.5.1.2.1`).
 const MIN_BAR_BYTES: u64 = 128;
-/// Bytes of the largest memory BAR of a device that ships.
-const MAX_BAR_BYTES: u64 = 1 << 28;
 /// Bytes of low memory that are never handed out.
 const RESERVED_LOW_BYTES: u64 = 4096;
 
@@ -45,16 +39,16 @@ pub struct LabFile {
 }
 
 /// Where in which file: turns a place into an error.
-struct Place<'a> {
+pub(crate) struct Place<'a> {
     source: &'a Source<'a>,
     places: Places<'a>,
 }
 
 /// What one check finds.
-type Checked = Result<(), FileError>;
+pub(crate) type Checked = Result<(), FileError>;
 
 impl Place<'_> {
-    fn error<T>(&self, span: Range<usize>, message: impl Into<String>) -> Result<T, FileError> {
+    pub(crate) fn error<T>(&self, span: Range<usize>, message: impl Into<String>) -> Result<T, FileError> {
         Err(self.source.error(span, message))
     }
 
@@ -62,7 +56,7 @@ impl Place<'_> {
         Err(FileError::whole(self.source.path, message))
     }
 
-    fn range(&self, span: Range<usize>, what: &str, value: u64, legal: Range<u64>) -> Checked {
+    pub(crate) fn range(&self, span: Range<usize>, what: &str, value: u64, legal: Range<u64>) -> Checked {
         if legal.contains(&value) {
             return Ok(());
         }
@@ -84,15 +78,15 @@ impl Place<'_> {
 }
 
 /// What several checks have found.
-fn found<const N: usize>(checks: [Checked; N]) -> Vec<FileError> {
+pub(crate) fn found<const N: usize>(checks: [Checked; N]) -> Vec<FileError> {
     checks.into_iter().filter_map(Result::err).collect()
 }
 
 /// Reads and checks the lab file at `path`.
 ///
 /// # Errors
-/// What is wrong, each with its place and the legal values: all that TOML has to say; else all that types have to say; else
-/// all that is wrong with single keys; else what is wrong with how keys and files stand to each other.
+/// What is wrong, each with its place and the legal values: all that TOML has to say; else all that is wrong with types and
+/// with single keys; else what is wrong with how keys and files stand to each other.
 pub fn read(path: &Path) -> Result<LabFile, FileErrors> {
     read_with(path, &Settings::default())
 }
@@ -127,13 +121,16 @@ pub fn parse_in(path: &Path, text: &str, base: Folder) -> Result<LabFile, FileEr
 /// # Errors
 /// As [`read_with`].
 pub fn parse_with(path: &Path, text: &str, base: Folder, settings: &Settings) -> Result<LabFile, FileErrors> {
+    if text.trim().is_empty() && settings.given().is_empty() {
+        let why = "it is empty: a lab begins with `version = 1`, and has [[slot]] tables, each with `name` and `device`";
+        return Err(FileError::whole(path, why).into());
+    }
     let source = Source { path, text, settings };
-    let Parsed { value: lab, places } = source.parse::<Lab>()?;
+    let Parsed { value: lab, places } = source.parse::<Lab>().map_err(|unread| with_keys(&source, unread))?;
     let lab = Lab { set: settings.given().to_vec(), ..lab };
     let place = Place { source: &source, places };
-    let keys = found([check_version(&place, &lab)])
+    let keys = keys::check(&place, &lab)
         .into_iter()
-        .chain(check_host(&place, &lab.host))
         .chain(check_slots(&place, &lab))
         .chain(check_faults(&place, &lab))
         .chain(check_link_events(&place, &lab));
@@ -143,6 +140,16 @@ pub fn parse_with(path: &Path, text: &str, base: Folder, settings: &Settings) ->
     refuse(together.into_iter().chain(check_profiles(&place, &file)))?;
     refuse(check_devices(&place, &file))?;
     Ok(file)
+}
+
+/// What is wrong with types, and with the single keys of what could be read all the same. A key that stands by default has no
+/// place: it is not the file's.
+fn with_keys(source: &Source<'_>, unread: Unread<'_, Lab>) -> FileErrors {
+    let Unread { errors, rest } = unread;
+    let keys =
+        rest.map_or_else(Vec::new, |Parsed { value, places }| keys::check(&Place { source, places }, &value));
+    let keys = keys.into_iter().filter(|error| error.place.is_some() || error.is_setting);
+    errors.all().iter().cloned().chain(keys).collect()
 }
 
 fn refuse(errors: impl IntoIterator<Item = FileError>) -> Result<(), FileErrors> {
@@ -182,21 +189,6 @@ fn check_devices(place: &Place<'_>, file: &LabFile) -> Vec<FileError> {
         }
     }
     errors
-}
-
-fn check_version(place: &Place<'_>, lab: &Lab) -> Checked {
-    match *lab.version.get_ref() {
-        1 => Ok(()),
-        n => place.error(lab.version.span(), format!("version {n}: this riser reads version 1")),
-    }
-}
-
-fn check_host(place: &Place<'_>, host: &Host) -> Vec<FileError> {
-    let (low, high) = (&host.low_memory_mib, &host.high_memory_mib);
-    found([
-        place.range(low.span(), "low_memory_mib", u64::from(*low.get_ref()), 1..2049),
-        place.range(high.span(), "high_memory_mib", u64::from(*high.get_ref()), 0..131_073),
-    ])
 }
 
 fn check_slots(place: &Place<'_>, lab: &Lab) -> Vec<FileError> {
@@ -269,12 +261,7 @@ fn check_tree(place: &Place<'_>, lab: &Lab) -> Checked {
 }
 
 fn check_switch(place: &Place<'_>, lab: &Lab, n: usize, switch: &Switch) -> Vec<FileError> {
-    let latency = &switch.latency_ns;
-    let mut errors = found([
-        place.range(latency.span(), "latency_ns", *latency.get_ref(), 0..1_000_001),
-        check_arbitration(place, switch),
-        check_weights(place, lab, switch),
-    ]);
+    let mut errors = found([check_arbitration(place, switch), check_weights(place, lab, switch)]);
     let what = format!("switch `{}`", switch.name.get_ref());
     errors.extend(check_link(place, lab, ["switch", &n.to_string()], (&switch.name, &what), &switch.link));
     errors
@@ -333,15 +320,10 @@ fn check_weights(place: &Place<'_>, lab: &Lab, switch: &Switch) -> Checked {
 
 fn check_slot(place: &Place<'_>, lab: &Lab, n: usize, slot: &Slot) -> Vec<FileError> {
     let mut errors = check_settings(place, n, slot);
-    if let Some(tags) = &slot.tags {
-        errors.extend(place.range(tags.span(), "tags", u64::from(*tags.get_ref()), 1..769).err());
-    }
-    if let Some(us) = &slot.completion_timeout_us {
-        errors.extend(place.range(us.span(), "completion_timeout_us", *us.get_ref(), 50..50_001).err());
-    }
+    errors.extend(found([check_replay(place, slot)]));
     let what = format!("slot `{}`", slot.name.get_ref());
     errors.extend(check_link(place, lab, ["slot", &n.to_string()], (&slot.name, &what), &slot.link));
-    errors.extend(check_model(place, slot));
+    errors.extend(check_traffic(place, slot));
     errors
 }
 
@@ -371,64 +353,11 @@ fn check_settings(place: &Place<'_>, n: usize, slot: &Slot) -> Vec<FileError> {
     foreign.filter_map(check).collect()
 }
 
-fn check_model(place: &Place<'_>, slot: &Slot) -> Vec<FileError> {
-    let mut errors = found([check_replay(place, slot)]);
-    if let Some(memory) = &slot.memory {
-        let (size, span) = (*memory.size_bytes.get_ref(), memory.size_bytes.span());
-        if !size.is_power_of_two() || !(16..=MAX_BAR_BYTES).contains(&size) {
-            let message = format!("size_bytes of {size}: legal are powers of two, 16 to 2^28");
-            errors.extend(found([place.error(span, message)]));
-        }
-    }
-    if let Some(nic) = &slot.simple_nic {
-        errors.extend(found([
-            place.range(nic.bar.span(), "bar", u64::from(*nic.bar.get_ref()), 0..6),
-            place.range(nic.ping_bytes.span(), "ping_bytes", u64::from(*nic.ping_bytes.get_ref()), 0..1473),
-        ]));
-    }
-    if let Some(bench) = &slot.pcie_bench {
-        errors.extend(check_bench(place, bench));
-    }
-    if let Some(counter) = &slot.counter {
-        let n = &counter.outstanding;
-        errors.extend(place.range(n.span(), "outstanding", u64::from(*n.get_ref()), 1..257).err());
-    }
-    errors.extend(check_traffic(place, slot));
-    errors
-}
-
-fn check_bench(place: &Place<'_>, bench: &PcieBench) -> Vec<FileError> {
-    let (size, offset, device) = (&bench.size_bytes, &bench.host_offset_bytes, &bench.device_offset_bytes);
-    let window = &bench.window_bytes;
-    let wide = |n: &Spanned<u32>| u64::from(*n.get_ref());
-    let sizes = place
-        .range(size.span(), "size_bytes", wide(size), 1..4097)
-        .and_then(|()| place.range(offset.span(), "host_offset_bytes", wide(offset), 0..64))
-        .and_then(|()| {
-            let (bytes, start) = (wide(size), wide(offset));
-            let message =
-                format!("size_bytes {bytes} at host_offset_bytes {start}: a transfer never crosses 4 KiB");
-            if bytes + start > 4096 { place.error(size.span(), message) } else { Ok(()) }
-        });
-    let outstanding = bench.outstanding.as_ref();
-    found([
-        sizes,
-        place.range(device.span(), "device_offset_bytes", wide(device), 0..64),
-        place.range(window.span(), "window_bytes", *window.get_ref(), 4096..(1 << 30) + 1),
-        outstanding
-            .map_or(Ok(()), |n| place.range(n.span(), "outstanding", u64::from(*n.get_ref()), 1..1025)),
-    ])
-}
-
+/// What the device needs that its slot does not say.
 fn check_replay(place: &Place<'_>, slot: &Slot) -> Checked {
-    let Some(replay) = &slot.replay else {
+    if slot.device == Model::Replay && slot.replay.is_none() {
         let message = format!("slot `{}`: replay needs [slot.replay] with `capture`", slot.name.get_ref());
-        return if slot.device == Model::Replay { place.error(slot.name.span(), message) } else { Ok(()) };
-    };
-    let window = *replay.window_bytes.get_ref();
-    if !window.is_power_of_two() || !(4096..=1 << 30).contains(&window) {
-        let message = format!("window_bytes of {window}: legal are powers of two, 4096 to 2^30");
-        return place.error(replay.window_bytes.span(), message);
+        return place.error(slot.name.span(), message);
     }
     Ok(())
 }
@@ -440,23 +369,13 @@ fn check_traffic(place: &Place<'_>, slot: &Slot) -> Vec<FileError> {
         return found([place.error(slot.name.span(), message)]);
     }
     let mut names = BTreeSet::new();
-    let mut errors = Vec::new();
-    for flow in slot.traffic.iter().flat_map(|t| &t.flow) {
-        let name = flow.name.get_ref();
-        let is_new = names.insert(name);
-        let (slot, window) = (slot.name.get_ref(), &flow.window_bytes);
-        let second = format!("a second flow named `{name}` in slot `{slot}`: names are unique in a slot");
-        let outstanding = &flow.outstanding;
-        errors.extend(found([
-            if is_new { Ok(()) } else { place.error(flow.name.span(), second) },
-            place.range(flow.tc.span(), "tc", u64::from(*flow.tc.get_ref()), 0..8),
-            place.range(flow.size_bytes.span(), "size_bytes", u64::from(*flow.size_bytes.get_ref()), 0..4097),
-            place.range(flow.count.span(), "count", *flow.count.get_ref(), 1..1_000_000_000_001),
-            place.range(outstanding.span(), "outstanding", u64::from(*outstanding.get_ref()), 1..1025),
-            place.range(window.span(), "window_bytes", *window.get_ref(), 4096..(1 << 30) + 1),
-        ]));
-    }
-    errors
+    let flows = slot.traffic.iter().flat_map(|t| &t.flow);
+    let second = flows.filter(|flow| !names.insert(flow.name.get_ref())).map(|flow| {
+        let (name, slot) = (flow.name.get_ref(), slot.name.get_ref());
+        let message = format!("a second flow named `{name}` in slot `{slot}`: names are unique in a slot");
+        place.error(flow.name.span(), message)
+    });
+    second.filter_map(Checked::err).collect()
 }
 
 /// The windows of all benchmark devices fit into the memory that they lie in.
@@ -537,12 +456,7 @@ fn check_slot_name(place: &Place<'_>, lab: &Lab, slot: &Spanned<String>) -> Chec
 
 fn check_link_events(place: &Place<'_>, lab: &Lab) -> Vec<FileError> {
     let check = |change: &LinkChange| {
-        let late = format!("at_us of {}: legal are 0 to {MAX_EVENT_US}", change.at_us);
-        found([
-            check_slot_name(place, lab, &change.slot),
-            if change.at_us > MAX_EVENT_US { place.error(change.slot.span(), late) } else { Ok(()) },
-            check_capability(place, lab, change),
-        ])
+        found([check_slot_name(place, lab, &change.slot), check_capability(place, lab, change)])
     };
     lab.link_event.iter().flat_map(check).collect()
 }

@@ -5,7 +5,6 @@
 use crate::error::{FileError, FileErrors};
 use std::borrow::Cow;
 use std::ops::Range;
-use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
@@ -49,7 +48,7 @@ impl Settings {
         for (n, (given, lines)) in self.given.iter().zip(&self.lines).enumerate() {
             let place = len + 1 + n..len + 2 + n;
             if let Err(message) = set(root, given, lines, &place) {
-                errors.push(FileError::whole(Path::new(&format!("--set {given}")), message));
+                errors.push(FileError::setting(given, message));
             }
         }
         if errors.is_empty() { Ok(()) } else { Err(errors.into_iter().collect()) }

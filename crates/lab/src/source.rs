@@ -24,6 +24,20 @@ pub(crate) struct Parsed<'a, T> {
     pub(crate) places: Places<'a>,
 }
 
+/// A file that was not read.
+pub(crate) struct Unread<'a, T> {
+    /// What is wrong with it.
+    pub(crate) errors: FileErrors,
+    /// What it says elsewhere, where that is something. Keys that are wrong are not there, nor are tables that lack one.
+    pub(crate) rest: Option<Parsed<'a, T>>,
+}
+
+impl<T> From<FileErrors> for Unread<'_, T> {
+    fn from(errors: FileErrors) -> Self {
+        Unread { errors, rest: None }
+    }
+}
+
 /// Where the keys of a file stand.
 pub(crate) struct Places<'a>(Spanned<DeTable<'a>>);
 
@@ -31,7 +45,7 @@ impl<'a> Source<'a> {
     /// A fault at `span`: a place in the text or, behind its end, what was set.
     pub(crate) fn error(&self, span: Range<usize>, message: impl Into<String>) -> FileError {
         match self.settings.at(span.start, self.text.len()) {
-            Some(setting) => FileError::whole(Path::new(&format!("--set {setting}")), message),
+            Some(setting) => FileError::setting(setting, message),
             None => FileError::at(self.path, self.text, span, message),
         }
     }
@@ -40,25 +54,34 @@ impl<'a> Source<'a> {
     ///
     /// # Errors
     /// All that is wrong: either with its TOML, or with what is set, or with the types of its keys.
-    pub(crate) fn parse<T>(&'a self) -> Result<Parsed<'a, T>, FileErrors>
+    pub(crate) fn parse<T>(&'a self) -> Result<Parsed<'a, T>, Unread<'a, T>>
     where
         T: for<'de> Deserialize<'de> + JsonSchema,
     {
         let (mut root, errors) = DeTable::parse_recoverable(self.text);
         if !errors.is_empty() {
-            return Err(errors.iter().map(|e| FileError::toml(self.path, self.text, e)).collect());
+            let told = errors.iter().map(|e| FileError::toml(self.path, self.text, e));
+            return Err(told.collect::<FileErrors>().into());
         }
         self.settings.apply(root.get_mut(), self.text.len())?;
         let mut errors = Vec::new();
         let mut left = Left { root: root.clone(), without: Vec::new() };
         while errors.len() < MAX_ERRORS {
             match T::deserialize(Deserializer::from(left.root.clone())) {
-                Ok(value) if errors.is_empty() => return Ok(Parsed { value, places: Places(root) }),
-                Ok(_) => break,
+                Ok(value) => {
+                    let parsed = Parsed { value, places: Places(root) };
+                    if errors.is_empty() {
+                        return Ok(parsed);
+                    }
+                    return Err(Unread { errors: errors.into_iter().collect(), rest: Some(parsed) });
+                }
                 Err(error) => {
-                    let span = error.span().unwrap_or_default();
-                    let path = left.take(&span);
-                    if !left.is_of_own_making(&error, &span) {
+                    // What the file as a whole lacks is told at its first line.
+                    let (span, path) = match error.span().filter(|span| !span.is_empty()) {
+                        Some(span) => (span.clone(), left.take(&span)),
+                        None => (0..1, left.supply::<T>(&error)),
+                    };
+                    if !left.is_of_own_making(&error) {
                         errors.push(self.error(span, message::<T>(&error, path.as_deref())));
                     }
                     if path.is_none() {
@@ -67,13 +90,25 @@ impl<'a> Source<'a> {
                 }
             }
         }
-        Err(errors.into_iter().collect())
+        Err(errors.into_iter().collect::<FileErrors>().into())
     }
 }
 
-/// What the type says is wrong with the key at `path`, with the legal values of the key where the type says none.
+/// The key that is missing, where that is what is wrong.
+fn missing(error: &Error) -> Option<&str> {
+    error.message().trim().strip_prefix("missing field `")?.strip_suffix('`')
+}
+
+/// What the type says is wrong with the key or table at `path`, with the legal values of the key where the type says none.
 fn message<T: JsonSchema>(error: &Error, path: Option<&[String]>) -> String {
     let text = error.message().trim().replace('\n', ": ");
+    if let Some(key) = missing(error) {
+        let path: Vec<String> = path.unwrap_or_default().iter().cloned().chain([key.to_owned()]).collect();
+        return match reference::legal_of::<T>(&path) {
+            Some(legal) => format!("{text}: legal are {legal}"),
+            None => text,
+        };
+    }
     let wrong_type = text.strip_prefix("invalid type: ").or_else(|| text.strip_prefix("invalid value: "));
     let key = path.and_then(<[String]>::last);
     match (wrong_type, key, path.and_then(reference::legal_of::<T>)) {
@@ -102,10 +137,24 @@ impl Left<'_> {
         Some(path)
     }
 
-    /// True where `error` says that a key is missing which is out of the table at `span`.
-    fn is_of_own_making(&self, error: &Error, span: &Range<usize>) -> bool {
-        let missing = |key: &str| error.message().contains(&format!("missing field `{key}`"));
-        self.without.iter().any(|(table, key)| table == span && missing(key))
+    /// Puts in what the file as a whole lacks where it can be one thing alone, its version, to see what else is wrong. The path
+    /// of its table.
+    fn supply<T: JsonSchema>(&mut self, error: &Error) -> Option<Vec<String>> {
+        let key = missing(error)?.to_owned();
+        if reference::legal_of::<T>(std::slice::from_ref(&key))? != "1"
+            || self.root.get_ref().contains_key(key.as_str())
+        {
+            return None;
+        }
+        let one = DeTable::parse("n = 1").ok()?.into_inner().remove("n")?.into_inner();
+        self.root.get_mut().insert(Spanned::new(0..0, key.into()), Spanned::new(0..0, one));
+        Some(Vec::new())
+    }
+
+    /// True where `error` says that a key is missing which is out of its table.
+    fn is_of_own_making(&self, error: &Error) -> bool {
+        let span = error.span().unwrap_or_else(|| self.root.span());
+        self.without.iter().any(|(table, key)| *table == span && missing(error) == Some(key))
     }
 }
 

@@ -36,7 +36,11 @@ fn what_is_wrong_is_named_with_its_place_and_the_legal_values() {
     // The text; line and column, (0, 0) where the file as a whole is wrong; parts of the message.
     let rows: Vec<(String, (usize, usize), &[&str])> = vec![
         // The file.
-        ("".into(), (0, 0), &["missing field `version`"]),
+        ("".into(), (0, 0), &["it is empty", "`version = 1`", "[[slot]]"]),
+        ("# A comment.\n".into(), (1, 1), &["missing field `version`: legal are 1"]),
+        ("[[slot]]\nname = \"a\"\ndevice = \"memory\"\n".into(), (1, 1), &["missing field `version`: legal are 1"]),
+        ("version = 1\n[[slot]]\nname = \"a\"\n".into(), (2, 1), &["missing field `device`: legal are `memory`, `simple-nic`"]),
+        ("version = 1\n[[slot]]\ndevice = \"memory\"\n".into(), (2, 1), &["missing field `name`: legal are strings"]),
         ("version = 1\n".into(), (0, 0), &["0 slots", "up to 248 [[slot]]", "one at least of [[slot]] and [[switch]]"]),
         ("version = 1\nslot = []\n".into(), (0, 0), &["0 slots", "up to 248 [[slot]]"]),
         (many, (0, 0), &["32 slots and switches on the root complex", "1 to 31 root ports"]),
@@ -272,7 +276,7 @@ fn assert_told(text: &str, expected: &[((usize, usize), &str)]) {
     assert!(fits, "{told:#?}\nof:\n{text}");
 }
 
-/// Everything of a kind is told at once, in the order of places: first what TOML says, then types, then single keys.
+/// Everything of a kind is told at once, in the order of places: first what TOML says, then types and single keys.
 #[test]
 fn all_errors_of_a_file_are_told_at_once() {
     assert_told(
@@ -296,6 +300,28 @@ fn all_errors_of_a_file_are_told_at_once() {
             ((17, 14), "size_bytes is boolean `true`: legal are"),
             ((18, 1), "missing field `direction`"),
             ((22, 11), "tcs is string \"2\": legal are"),
+        ],
+    );
+    let errors = [
+        ((1, 1), "unknown field `a`"),
+        ((1, 1), "missing field `version`: legal are 1"),
+        ((5, 8), "tags of 0"),
+    ];
+    assert_told("a = 3\n[[slot]]\nname = \"a\"\ndevice = \"memory\"\ntags = 0\n", &errors);
+    // A wrong type hides no wrong key elsewhere; what depends on what could not be read is not told.
+    assert_told(
+        "[[slot]]\nname = \"a\"\ndevice = \"memory\"\ntags = 0\n[slot.memory]\nsize_bytes = 3\n[host]\nlow_memory_mib = 0\n\
+         high_memory_mib = \"x\"\n[[slot]]\nname = \"b\"\n[[link_event]]\nslot = \"b\"\nat_us = 2_000_000_000_000\n\
+         [[slot]]\nname = \"t\"\ndevice = \"traffic\"\n[[slot.traffic.flow]]\nname = \"f\"\n",
+        &[
+            ((1, 1), "missing field `version`: legal are 1"),
+            ((4, 8), "tags of 0: legal are 1 to 768"),
+            ((6, 14), "size_bytes of 3"),
+            ((8, 18), "low_memory_mib of 0"),
+            ((9, 19), "high_memory_mib is string \"x\": legal are 0 to 131072"),
+            ((10, 1), "missing field `device`"),
+            ((13, 8), "at_us of 2000000000000"),
+            ((18, 1), "missing field `kind`: legal are"),
         ],
     );
     assert_told(

@@ -226,8 +226,10 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
     let defaults = Plan::default();
     let host = args.host.clone().unwrap_or(defaults.host);
     let device = args.device.clone().unwrap_or(defaults.device);
-    lab::profile::host(&host, Path::new("")).map_err(Failure::usage)?;
-    lab::profile::device(&device, Path::new("")).map_err(Failure::usage)?;
+    lab::profile::text("host", &host, Path::new("")).map_err(Failure::usage)?;
+    lab::profile::host(&host, Path::new("")).map_err(Failure::Run)?;
+    lab::profile::text("device", &device, Path::new("")).map_err(Failure::usage)?;
+    lab::profile::device(&device, Path::new("")).map_err(Failure::Run)?;
     Ok(Plan {
         tests,
         sizes,

@@ -12,8 +12,8 @@ Examples:
   riser check labs/ping.toml --set slot.nic.link.lanes=16
 
 Reads the lab as `riser run` would, and runs nothing. What is wrong is named, each with its line and the legal values, and \
-the exit status is 1; a good lab is drawn. Told at once are all errors of TOML; else of types; else of single keys; else what \
-is wrong with how keys and files stand to each other.";
+the exit status is 1, or 2 where only what --set says is wrong; a good lab is drawn. Told at once are all errors of TOML; else of \
+types and single keys; else what is wrong with how keys and files stand to each other.";
 
 /// Say what is wrong with a lab, or draw it
 #[derive(clap::Args)]

@@ -17,7 +17,7 @@ pub(crate) struct Set {
     ///
     /// KEY is any key of the lab, with the tables above it and dots between. An element of a list goes by its name or by
     /// its place from 0; the place behind the last one adds one. Keys that the file has not are added. VALUE is as in the
-    /// file; what is no TOML value is a string.
+    /// file; what is no TOML value is a string. Relative paths start from the folder of the lab file, as those in it do.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     given: Vec<String>,
 }
@@ -48,7 +48,10 @@ fn check(bytes: usize) -> io::Result<()> {
 impl LabText {
     /// The lab with `settings` over it, checked.
     pub(super) fn parse(&self, folder: Folder, settings: &Settings) -> Result<LabFile, Failure> {
-        lab::parse_with(&self.name, &self.text, folder, settings).map_err(|e| Failure::Run(e.to_string()))
+        lab::parse_with(&self.name, &self.text, folder, settings).map_err(|e| match e.is_of_settings() {
+            true => Failure::usage(e),
+            false => Failure::Run(e.to_string()),
+        })
     }
 }
 

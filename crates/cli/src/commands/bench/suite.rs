@@ -205,10 +205,11 @@ fn machines(args: &Args) -> Result<Vec<Machine>, Failure> {
 
 /// A host profile by the link that the arguments say.
 fn profile(args: &Args, host: &str, device: &str) -> Result<Machine, Failure> {
-    if let Err(why) = lab::profile::host(host, Path::new("")) {
+    if let Err(why) = lab::profile::text("host", host, Path::new("")) {
         let names = CONFIGURATIONS.map(|c| c.name.trim_start_matches(bench::configurations::CARD)).join(", ");
         return Err(Failure::usage(format!("{why}; configurations are all, {names}")));
     }
+    lab::profile::host(host, Path::new("")).map_err(Failure::Run)?;
     let mut machine = Machine::profile(host, device);
     super::link(args).map_err(Failure::usage)?;
     machine.generation = args.generation.map_or(machine.generation, |n| n as u8);
