@@ -115,9 +115,38 @@ fn what_is_extrapolated_is_said() {
         let json: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert!(json["warnings"][0].as_str().unwrap().starts_with(warning), "{args:?}: {json}");
     }
+    // The link of the question is Gen3.
+    let inflight = riser(&["model", "inflight", "--host", "xeon-gold-6342", "--json"]);
+    let warning = "riser: warning: host profile `xeon-gold-6342` has figures of Gen4 links: on Gen3 they are";
+    assert!(inflight.status.success() && said(&inflight).starts_with(warning), "{}", said(&inflight));
     let own = riser(&[&bench[..], &["--host", "xeon-e5-2637v3", "--gen", "3"]].concat());
     assert_eq!(said(&own), "");
     assert!(!String::from_utf8_lossy(&own.stdout).contains("warnings"));
+}
+
+/// What nobody can have measured is refused where it stands, by whatever reads it, and nothing is fitted to it.
+#[test]
+fn rows_that_cannot_be_are_named() {
+    let at = folder("absurd");
+    let (data, out) = (at.join("mine.csv"), at.join("x.toml"));
+    let head = "host,device,gen,lanes,mps_bytes,mrrs_bytes,test,cache,pattern,host_offset_bytes,device_offset_bytes,\
+                window_bytes,size_bytes,latency_ns_median\n";
+    let (data, out) = (data.to_string_lossy().into_owned(), out.to_string_lossy().into_owned());
+    for figure in ["0", "1e12", "1e300"] {
+        let row = |figure: &str| format!("s,nic,3,8,256,512,LAT_RD,host-warm,random,0,0,8192,64,{figure}\n");
+        fs::write(&data, [head, &row("600"), &row(figure)].concat()).unwrap();
+        for args in [&["fit", &data, "-o", &out][..], &["compare", &data, &data]] {
+            let output = riser(args);
+            let expected =
+                format!("riser: {data}:3: latency_ns_median `{figure}`: legal are 0.001 to 10^9 ns\n");
+            assert_eq!((output.status.code(), said(&output)), (Some(1), expected), "{args:?}");
+        }
+        assert!(!Path::new(&out).exists());
+    }
+    // The longest latency that can be is no figure of a server, but it is one that a profile can hold.
+    fs::write(&data, [head, "s,nic,3,8,256,512,LAT_RD,cold,random,0,0,8192,64,1e9\n"].concat()).unwrap();
+    let fitted = riser(&["fit", &data, "-o", &out, "--no-residuals"]);
+    assert!(fitted.status.success(), "{}", said(&fitted));
 }
 
 #[test]

@@ -21,6 +21,36 @@ pub const MAX_ROWS: usize = 100_000;
 /// The most entries of a folder that are looked at.
 pub const MAX_FILES: usize = 4096;
 
+/// Figures that can be measured: what is beyond is a mistake, or a joke.
+#[derive(Clone, Copy)]
+pub(super) struct Measurable {
+    least: f64,
+    most: f64,
+    /// Both, as they are written.
+    shown: &'static str,
+}
+
+impl Measurable {
+    /// A median latency in nanoseconds: from a picosecond to a second, as the figures of profiles.
+    pub(super) const MEDIAN_NS: Measurable = Measurable::new(1e-3, 1e9, "0.001 to 10^9 ns");
+    /// Other latencies. Of what is read and not compared, 0 is what somebody has not measured.
+    pub(super) const LATENCY_NS: Measurable = Measurable::new(0.0, 1e9, "0 to 10^9 ns");
+    /// The same in cycles, of a card of up to 10 GHz.
+    const LATENCY_CYCLES: Measurable = Measurable::new(0.0, 1e10, "0 to 10^10 cycles");
+    /// A bandwidth in Gb/s, from what a file still shows to far beyond any link.
+    pub(super) const GBPS: Measurable = Measurable::new(1e-6, 1e5, "10^-6 to 10^5 Gb/s");
+    /// The time of a test in nanoseconds: eleven days.
+    const TIME_NS: Measurable = Measurable::new(0.0, 1e15, "0 to 10^15 ns");
+    /// The same in cycles.
+    const TIME_CYCLES: Measurable = Measurable::new(0.0, 1e16, "0 to 10^16 cycles");
+    /// Transfers per second.
+    const RATE: Measurable = Measurable::new(0.0, 1e12, "0 to 10^12 per second");
+
+    const fn new(least: f64, most: f64, shown: &'static str) -> Measurable {
+        Measurable { least, most, shown }
+    }
+}
+
 /// What is wrong with a file or folder of results.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ResultsError {
@@ -186,8 +216,11 @@ pub fn parse_table(path: &Path, bytes: &[u8]) -> Result<Vec<ResultRow>, ResultsE
 pub fn parse_distributions(path: &Path, bytes: &[u8]) -> Result<Vec<Vec<CdfPoint>>, ResultsError> {
     let mut series: Vec<Vec<CdfPoint>> = Vec::new();
     each_line(path, bytes, |line| {
-        let point =
-            CdfPoint { cycles: line.float("cycles")?, ns: line.float("ns")?, share: line.float("cdf")? };
+        let point = CdfPoint {
+            cycles: line.measured("cycles", Measurable::LATENCY_CYCLES)?,
+            ns: line.measured("ns", Measurable::LATENCY_NS)?,
+            share: line.float("cdf")?,
+        };
         if point.share > 1.0 {
             return Err(line.error(format!("cdf {}: legal are 0 to 1", point.share)));
         }
@@ -327,13 +360,19 @@ impl Line<'_> {
             .ok_or_else(|| self.bad(column, text, &format!("legal are {}", legal())))
     }
 
-    /// A number, where the column is there and not empty.
-    pub(super) fn optional(&self, column: &str) -> Result<Option<f64>, ResultsError> {
-        let is_there = self.has(column) && !self.text(column)?.is_empty();
-        if is_there { self.float(column).map(Some) } else { Ok(None) }
+    /// True where the column is there, and the field is not empty.
+    pub(super) fn is_given(&self, column: &str) -> Result<bool, ResultsError> {
+        Ok(self.has(column) && !self.text(column)?.is_empty())
     }
 
-    pub(super) fn float(&self, column: &str) -> Result<f64, ResultsError> {
+    /// A figure that somebody can have measured.
+    pub(super) fn measured(&self, column: &str, legal: Measurable) -> Result<f64, ResultsError> {
+        let text = self.text(column)?;
+        let found = parse(text).filter(|figure| (legal.least..=legal.most).contains(figure));
+        found.ok_or_else(|| self.bad(column, text, &format!("legal are {}", legal.shown)))
+    }
+
+    fn float(&self, column: &str) -> Result<f64, ResultsError> {
         let text = self.text(column)?;
         parse(text).ok_or_else(|| self.bad(column, text, "legal are numbers from 0"))
     }
@@ -375,15 +414,18 @@ fn row(line: &Line<'_>) -> Result<ResultRow, ResultsError> {
 
 fn latency(line: &Line<'_>) -> Result<LatencyFigures, ResultsError> {
     Ok(LatencyFigures {
-        cycles: spread(line, "")?,
-        ns: spread(line, "(ns)")?,
+        cycles: spread(line, "", Measurable::LATENCY_CYCLES)?,
+        ns: Spread {
+            median: line.measured("Med(ns)", Measurable::MEDIAN_NS)?,
+            ..spread(line, "(ns)", Measurable::LATENCY_NS)?
+        },
         outliers: line.integer("#outliers")?,
         samples: line.integer("#samples")?,
     })
 }
 
-fn spread(line: &Line<'_>, unit: &str) -> Result<Spread, ResultsError> {
-    let of = |name: &str| line.float(&format!("{name}{unit}"));
+fn spread(line: &Line<'_>, unit: &str, legal: Measurable) -> Result<Spread, ResultsError> {
+    let of = |name: &str| line.measured(&format!("{name}{unit}"), legal);
     Ok(Spread {
         elapsed: of("TAvg")?,
         mean: of("Avg")?,
@@ -397,11 +439,11 @@ fn spread(line: &Line<'_>, unit: &str) -> Result<Spread, ResultsError> {
 
 fn bandwidth(line: &Line<'_>) -> Result<BandwidthFigures, ResultsError> {
     Ok(BandwidthFigures {
-        cycles: line.float("Time(cyc)")?,
-        ns: line.float("Time")?,
+        cycles: line.measured("Time(cyc)", Measurable::TIME_CYCLES)?,
+        ns: line.measured("Time", Measurable::TIME_NS)?,
         bytes: line.integer("Bytes")?,
         transactions: line.integer("Trans")?,
-        gbps: line.float("BW (GB/s)")?,
-        transactions_per_s: line.float("Trans/s")?,
+        gbps: line.measured("BW (GB/s)", Measurable::GBPS)?,
+        transactions_per_s: line.measured("Trans/s", Measurable::RATE)?,
     })
 }

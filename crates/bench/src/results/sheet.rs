@@ -11,7 +11,7 @@
 //!
 //! What differs in the first columns is a configuration of its own. Nothing is written to disk here.
 
-use super::read::{Line, ResultsError, each_line, lacking};
+use super::read::{Line, Measurable, ResultsError, each_line, lacking};
 use super::{BandwidthFigures, Figures, LatencyFigures, ResultRow, Spread, Tables};
 use crate::experiments::{Cache, Key, Pattern, Test};
 use crate::row::Row;
@@ -397,8 +397,9 @@ fn test(line: &Line<'_>) -> Result<Test, ResultsError> {
 
 /// What a file leaves out is the median; samples it need not count.
 fn latency(line: &Line<'_>) -> Result<LatencyFigures, ResultsError> {
-    let median = line.float("latency_ns_median")?;
-    let or_median = |column: &str| line.optional(column).map(|figure| figure.unwrap_or(median));
+    let figure = |column: &str| line.measured(column, Measurable::LATENCY_NS);
+    let median = line.measured("latency_ns_median", Measurable::MEDIAN_NS)?;
+    let or_median = |column: &str| if line.is_given(column)? { figure(column) } else { Ok(median) };
     let mean = or_median("latency_ns_mean")?;
     let ns = Spread {
         elapsed: mean,
@@ -409,18 +410,23 @@ fn latency(line: &Line<'_>) -> Result<LatencyFigures, ResultsError> {
         p95: or_median("latency_ns_p95")?,
         p999: or_median("latency_ns_p999")?,
     };
-    let samples = line.optional("transfers")?.unwrap_or(0.0) as u64;
+    let samples = transfers(line)?;
     Ok(LatencyFigures { cycles: Spread::default(), ns, outliers: 0, samples })
+}
+
+/// 0 where nobody counted them.
+fn transfers(line: &Line<'_>) -> Result<u64, ResultsError> {
+    if line.is_given("transfers")? { line.integer("transfers") } else { Ok(0) }
 }
 
 /// What a file leaves out follows from the bandwidth.
 fn bandwidth(line: &Line<'_>, size_bytes: u32) -> Result<BandwidthFigures, ResultsError> {
-    let gbps = line.float("bandwidth_gbps")?;
-    let transactions = line.optional("transfers")?.unwrap_or(0.0) as u64;
+    let gbps = line.measured("bandwidth_gbps", Measurable::GBPS)?;
+    let transactions = transfers(line)?;
     let bytes = transactions.saturating_mul(u64::from(size_bytes));
     Ok(BandwidthFigures {
         cycles: 0.0,
-        ns: if gbps > 0.0 { bytes as f64 * 8.0 / gbps } else { 0.0 },
+        ns: bytes as f64 * 8.0 / gbps,
         bytes,
         transactions,
         gbps,
@@ -473,7 +479,10 @@ mod tests {
                 "warm",
                 "x/mine.csv:3: cache `warm`: legal are cold, device-thrash, device-warm, host-warm",
             ),
-            ("812.5", "", "x/mine.csv:3: latency_ns_median ``: legal are numbers from 0"),
+            ("812.5", "", "x/mine.csv:3: latency_ns_median ``: legal are 0.001 to 10^9 ns"),
+            // What nobody has measured.
+            ("812.5", "0.0", "x/mine.csv:3: latency_ns_median `0.0`: legal are 0.001 to 10^9 ns"),
+            ("812.5", "1e12", "x/mine.csv:3: latency_ns_median `1e12`: legal are 0.001 to 10^9 ns"),
             ("8192", "8k", "x/mine.csv:3: window_bytes `8k`: legal are whole numbers from 0"),
         ] {
             assert_eq!(parsed(&[LATENCY, &LATENCY.replace(from, to)]).unwrap_err(), message);

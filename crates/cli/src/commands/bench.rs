@@ -5,6 +5,7 @@ mod show;
 mod suite;
 mod sweep;
 
+use super::profiles;
 use super::sizes::Sizes;
 use crate::failure::Failure;
 use crate::output;
@@ -226,10 +227,7 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
     let defaults = Plan::default();
     let host = args.host.clone().unwrap_or(defaults.host);
     let device = args.device.clone().unwrap_or(defaults.device);
-    lab::profile::text("host", &host, Path::new("")).map_err(Failure::usage)?;
-    lab::profile::host(&host, Path::new("")).map_err(Failure::Run)?;
-    lab::profile::text("device", &device, Path::new("")).map_err(Failure::usage)?;
-    lab::profile::device(&device, Path::new("")).map_err(Failure::Run)?;
+    profiles::check(&host, &device)?;
     Ok(Plan {
         tests,
         sizes,

@@ -4,8 +4,9 @@
 use crate::failure::Failure;
 use crate::output;
 use clap::Subcommand;
-use lab::profile::{SHIPPED, Shipped};
+use lab::profile::{self, SHIPPED, Shipped};
 use serde::Serialize;
+use std::path::Path;
 
 const EXAMPLE: &str = "\
 Examples:
@@ -89,6 +90,15 @@ fn print(name: &str, json: bool) -> Result<(), Failure> {
         return output::json(&Listing { profiles });
     }
     found.iter().try_for_each(|s| output::text(s.text.trim_end()))
+}
+
+/// Refuses profiles that an argument names and that are not there, and files that are none.
+pub(super) fn check(host: &str, device: &str) -> Result<(), Failure> {
+    let here = Path::new("");
+    profile::text("host", host, here).map_err(Failure::usage)?;
+    profile::text("device", device, here).map_err(Failure::usage)?;
+    profile::host(host, here).map_err(Failure::Run)?;
+    profile::device(device, here).map(drop).map_err(Failure::Run)
 }
 
 fn list(json: bool) -> Result<(), Failure> {

@@ -3,6 +3,7 @@
 //! passes Ctrl-C on; never measures or writes a result itself.
 
 use super::Args;
+use crate::commands::profiles;
 use crate::commands::report::{self, Head};
 use crate::failure::Failure;
 use crate::outputs::{Outputs, Place};
@@ -209,7 +210,7 @@ fn profile(args: &Args, host: &str, device: &str) -> Result<Machine, Failure> {
         let names = CONFIGURATIONS.map(|c| c.name.trim_start_matches(bench::configurations::CARD)).join(", ");
         return Err(Failure::usage(format!("{why}; configurations are all, {names}")));
     }
-    lab::profile::host(host, Path::new("")).map_err(Failure::Run)?;
+    profiles::check(host, device)?;
     let mut machine = Machine::profile(host, device);
     super::link(args).map_err(Failure::usage)?;
     machine.generation = args.generation.map_or(machine.generation, |n| n as u8);

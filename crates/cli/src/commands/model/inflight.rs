@@ -2,6 +2,7 @@
 //! `riser model inflight`: transfers that a NIC must have under way. Asks `riser-model` for every quotient, and `riser-bench`
 //! for the latency of a host; never mixes up which latency an answer rests on.
 
+use crate::commands::profiles;
 use crate::failure::Failure;
 use crate::output;
 use bench::{Plan, Test};
@@ -165,8 +166,8 @@ impl Args {
 
     fn measured(&self, host: &str) -> Result<Row, Failure> {
         let plan = Plan { host: host.to_owned(), device: self.device.clone(), ..Plan::default() };
-        lab::profile::host(host, std::path::Path::new("")).map_err(Failure::usage)?;
-        lab::profile::device(&self.device, std::path::Path::new("")).map_err(Failure::usage)?;
+        profiles::check(host, &self.device)?;
+        output::warn(&plan.warnings());
         let row = plan.measure(Test::LatRd, self.size).map_err(|e| Failure::Run(e.to_string()))?;
         let Some(latency) = row.latency else { return Err(Failure::Run("no latency was measured".into())) };
         let ns = latency.latency_ns_median;

@@ -109,6 +109,7 @@ impl LabRun {
         }
         let device = self.device()?;
         let assembly = lab::build(&file).map_err(Failure::Run)?;
+        output::warn(&lab::profile::warnings(&file));
         let mut backend = LabBackend::new(assembly, self.timing).map_err(Failure::Run)?;
         if let Some(mps) = self.mps {
             backend.answer_in(mps);
