@@ -43,7 +43,7 @@ fn wrong_usage_is_refused_before_anything_is_measured() {
         ),
         (&["-o", "x", "--host", "vax"], "no host profile `vax`"),
         (&["-o", "x", "--host", "all", "--mps", "128"], "a configuration says them itself"),
-        (&["-o", "x", "--host", "ideal", "--jobs", "0"], "--jobs 0: 0 is not in 1..=256"),
+        (&["-o", "x", "--host", "ideal", "--jobs", "0"], "0 is not in 1..=256"),
     ] {
         let output = riser(args).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{args:?}: {}", said(&output));
