@@ -134,9 +134,18 @@ pub struct Fabric {
     touched: Vec<usize>,
     /// Events handled at the time `now`.
     at_this_instant: u32,
+    /// What slots, then switches are called: for what people read.
+    names: Vec<String>,
 }
 
 impl Fabric {
+    /// What slots and switches are called, in their order, where a run says who waits; without it they go by number.
+    pub fn set_names(&mut self, slots: Vec<String>, switches: Vec<String>) {
+        self.names = slots;
+        self.names.resize(self.slots.len(), String::new());
+        self.names.extend(switches);
+    }
+
     /// Lets `tap` see every frame from now on.
     pub fn set_tap(&mut self, tap: Box<dyn Tap>) {
         self.tap = Some(tap);

@@ -145,6 +145,10 @@ pub(crate) fn build_program(
         seed: lab.seed,
     })
     .map_err(|e| credits_of(lab, e))?;
+    fabric.set_names(
+        lab.slot.iter().map(|s| s.name.get_ref().clone()).collect(),
+        lab.switch.iter().map(|s| s.name.get_ref().clone()).collect(),
+    );
     for (function, first, bytes) in host_schema::windows(&lab.host) {
         fabric.restrict_dma(function, first, bytes);
     }

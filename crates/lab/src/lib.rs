@@ -28,6 +28,7 @@ mod boot;
 mod bridges;
 mod build;
 mod channels;
+mod deferrable;
 mod draw;
 mod enumerated;
 mod fate;

@@ -114,7 +114,7 @@ fn keys_of(error: &ConfigError, end: &str, link: &Link) -> Vec<Vec<String>> {
 
 /// Credits of a channel stand in its own table, or else in that of the link; too few of them may be those of a
 /// Max_Payload_Size that was given alone.
-fn credit_keys(vc: Vc, class: Class, unit: &str, end: &str, link: &Link) -> Vec<Vec<String>> {
+pub(crate) fn credit_keys(vc: Vc, class: Class, unit: &str, end: &str, link: &Link) -> Vec<Vec<String>> {
     let class = match class {
         Class::Posted => "posted",
         Class::NonPosted => "non_posted",

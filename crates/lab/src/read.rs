@@ -9,7 +9,7 @@ use crate::schema::{Lab, Link, LinkChange, MemoryKind, Model, PcieBench, PortArb
 use crate::setting::Settings;
 use crate::source::{Parsed, Places, Source, Unread};
 use crate::tree::{self, Tree};
-use crate::{faults, host_schema, keys, links, models, profile, unused};
+use crate::{deferrable, faults, host_schema, keys, links, models, profile, unused};
 use device::firmware::HostMap;
 use fabric::{Above, Window};
 use std::collections::BTreeSet;
@@ -65,7 +65,7 @@ impl Place<'_> {
 
     /// What is wrong with a link of the slot or switch that stands at `owner`: at the key that it is about, of its own table or
     /// of the common one, or else at `name`.
-    fn link(&self, owner: &[&str], name: Range<usize>, what: &str, fault: LinkFault) -> Checked {
+    pub(crate) fn link(&self, owner: &[&str], name: Range<usize>, what: &str, fault: LinkFault) -> Checked {
         let own = [owner, &["link"]].concat();
         let tables = [own.as_slice(), &["link"]];
         let path = |table: &[&str], key: &[String]| -> Option<Range<usize>> {
@@ -137,7 +137,8 @@ pub fn parse_with(path: &Path, text: &str, base: Folder, settings: &Settings) ->
     refuse(keys)?;
     let file = LabFile { lab, base };
     let together = found([check_addresses(&place, &file.lab), check_windows(&place, &file.lab)]);
-    refuse(together.into_iter().chain(check_profiles(&place, &file)))?;
+    let writes = deferrable::check(&place, &file.lab);
+    refuse(together.into_iter().chain(writes).chain(check_profiles(&place, &file)))?;
     refuse(check_devices(&place, &file))?;
     Ok(file)
 }

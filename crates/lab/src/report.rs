@@ -150,6 +150,10 @@ pub struct DirectionReport {
     pub data_link_protocol_errors: u64,
     /// Damaged frames whose CRC was right all the same, and that were taken as intact.
     pub undetected_errors: u64,
+    /// TLPs with a good LCRC whose bytes are those of no TLP.
+    pub malformed_tlps: u64,
+    /// UpdateFCs that arrived and break the rules of flow control.
+    pub flow_control_protocol_errors: u64,
     /// By virtual channel; those without a TLP are left out.
     pub virtual_channels: Vec<VcReport>,
 }
@@ -165,6 +169,8 @@ impl DirectionReport {
             receiver_overflows: self.receiver_overflows,
             data_link_protocol_errors: self.data_link_protocol_errors,
             undetected_errors: self.undetected_errors,
+            malformed_tlps: self.malformed_tlps,
+            flow_control_protocol_errors: self.flow_control_protocol_errors,
             ..Counters::default()
         };
         received.errors().collect()
@@ -253,6 +259,8 @@ fn direction(direction: Direction, sent: &Counters, received: &Counters, now_ps:
         receiver_overflows: received.receiver_overflows,
         data_link_protocol_errors: received.data_link_protocol_errors,
         undetected_errors: received.undetected_errors,
+        malformed_tlps: received.malformed_tlps,
+        flow_control_protocol_errors: received.flow_control_protocol_errors,
         virtual_channels: virtual_channels(sent),
     }
 }

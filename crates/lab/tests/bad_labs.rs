@@ -168,6 +168,17 @@ fn what_is_wrong_is_named_with_its_place_and_the_legal_values() {
         ),
         (memory("[[link_event]]\nat_us = 1\nslot = \"b\"\nlanes = 4\n"), (7, 8), &["no slot `b`", "there are a"]),
         (memory("[[link_event]]\nat_us = 1\nslot = \"a\"\nlanes = 5\n"), (8, 9), &["5 lanes", "1, 2, 4, 8"]),
+        // Requests that no credit limit of their way ever lets in.
+        (
+            lab("disk", "[slot.link]\nroot_credits = { non_posted_data = 2 }\n"),
+            (6, 36),
+            &["link of slot `a`, root side: NonPosted data credits 2: legal are 4 or more", "deferrable writes of 64 B of slot `a`"],
+        ),
+        (
+            lab("disk", "parent = \"s\"\n[slot.disk]\nrequest_bytes = 128\n[[switch]]\nname = \"s\"\n[switch.link.root_credits]\nnon_posted_data = 7\n"),
+            (11, 19),
+            &["link of switch `s`, root side: NonPosted data credits 7: legal are 8 or more", "of 128 B of slot `a`"],
+        ),
         // The host.
         (memory("[host]\nlow_memory_mib = 0\n"), (6, 18), &["low_memory_mib of 0", "1 to 2048"]),
         (memory("[host]\nhigh_memory_mib = 131073\n"), (6, 19), &["131073", "0 to 131072"]),
@@ -262,6 +273,20 @@ fn what_is_wrong_is_named_with_its_place_and_the_legal_values() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n---\n"));
+}
+
+/// Credits for one deferrable write are enough, and posted ones need none of this kind.
+#[test]
+fn credits_for_one_deferrable_write_are_enough() {
+    for (writes, credits) in [("non-posted", 4), ("non-posted", 0), ("posted", 2)] {
+        let text = lab(
+            "disk",
+            &format!(
+                "[slot.disk]\nwrites = \"{writes}\"\n[slot.link.root_credits]\nnon_posted_data = {credits}\n"
+            ),
+        );
+        assert!(parse(Path::new("disk.toml"), &text).is_ok(), "{text}");
+    }
 }
 
 /// Where, and a part of what, for each error of a file.

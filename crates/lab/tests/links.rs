@@ -135,6 +135,7 @@ fn errors_are_those_counts_that_are_not_zero() {
     let up = &mut report.links[0].directions[1];
     (up.full_buffer_drops, up.receiver_overflows) = (4, 5);
     (up.data_link_protocol_errors, up.undetected_errors, up.damaged_frames) = (6, 7, 8);
+    (up.malformed_tlps, up.flow_control_protocol_errors) = (9, 10);
     let errors = up.errors();
     assert_eq!(
         errors,
@@ -142,7 +143,9 @@ fn errors_are_those_counts_that_are_not_zero() {
             ("full_buffer_drops", 4),
             ("receiver_overflows", 5),
             ("data_link_protocol_errors", 6),
-            ("undetected_errors", 7)
+            ("undetected_errors", 7),
+            ("malformed_tlps", 9),
+            ("flow_control_protocol_errors", 10)
         ]
     );
     let json = serde_json::to_value(&report).unwrap();

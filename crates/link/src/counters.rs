@@ -128,6 +128,8 @@ impl Counters {
             ("receiver_overflows", self.receiver_overflows),
             ("data_link_protocol_errors", self.data_link_protocol_errors),
             ("undetected_errors", self.undetected_errors),
+            ("malformed_tlps", self.malformed_tlps),
+            ("flow_control_protocol_errors", self.flow_control_protocol_errors),
         ];
         counts.into_iter().filter(|(_, n)| *n > 0)
     }

@@ -299,6 +299,7 @@ impl Fabric {
             host_started: false,
             outcome: None,
             never_sent: None,
+            names: Vec::new(),
             ends: false,
             ended_at: Time::ZERO,
             link_events: Vec::new(),

@@ -5,6 +5,7 @@ use super::Fabric;
 use crate::host::HostSlot;
 use crate::progress::{DRAIN_LIMIT, MAX_EVENTS_PER_INSTANT, STALL_LIMIT, Stop};
 use crate::queue::Event;
+use crate::topology::PortId;
 use crate::wire::PortState;
 use tlp::Time;
 
@@ -75,6 +76,39 @@ impl Fabric {
         Stop::NoProgress(lines)
     }
 
+    /// What is called by the name that was given to it, or by its number.
+    fn named(&self, kind: &str, n: usize, at: usize) -> String {
+        match self.names.get(at).filter(|name| !name.is_empty()) {
+            Some(name) => format!("{kind} `{name}`"),
+            None => format!("{kind} {n}"),
+        }
+    }
+
+    fn slot_name(&self, n: usize) -> String {
+        self.named("slot", n, n)
+    }
+
+    fn switch_name(&self, n: usize) -> String {
+        self.named("switch", n, self.slots.len() + n)
+    }
+
+    /// A port by the link's lower end; links of slots come before those of switches.
+    pub(super) fn port_name(&self, id: PortId) -> String {
+        let n = id.link().0 as usize;
+        if self.names.get(n).is_none_or(String::is_empty) {
+            return id.to_string();
+        }
+        let lower =
+            n.checked_sub(self.slots.len()).map_or_else(|| self.slot_name(n), |n| self.switch_name(n));
+        format!("link of {lower} ({} side)", id.side().name())
+    }
+
+    /// A line on who waits; a device may say its own name first.
+    fn waits(&self, who: String, what: &str) -> String {
+        let own = what.split_once(": ").filter(|(name, _)| who.contains(&format!("`{name}`")));
+        format!("{who}: {}", own.map_or(what, |(_, rest)| rest))
+    }
+
     /// A line for each that waits for something.
     fn waiting(&self) -> Vec<String> {
         let mut lines: Vec<String> = self.host.iter().filter_map(HostSlot::waits_for).collect();
@@ -82,15 +116,15 @@ impl Fabric {
             lines.extend(self.root.waits_for(n).map(|t| format!("root port {n}: {t}")));
         }
         for (n, state) in self.switches.iter().enumerate() {
-            lines.extend(state.switch.waits_for().map(|t| format!("switch {n}: {t}")));
+            lines.extend(state.switch.waits_for().map(|t| self.waits(self.switch_name(n), &t)));
         }
         for (n, slot) in self.slots.iter().enumerate() {
-            lines.extend(slot.device.waits_for().map(|t| format!("slot {n}: {t}")));
+            lines.extend(slot.device.waits_for().map(|t| self.waits(self.slot_name(n), &t)));
         }
         for state in &self.ports {
             let line = state.port.state_line();
             if line != "idle" {
-                lines.push(format!("{}: {line}", state.id));
+                lines.push(format!("{}: {line}", self.port_name(state.id)));
             }
         }
         lines
@@ -103,9 +137,10 @@ impl Fabric {
             (!counts.is_empty()).then(|| format!("errors, {who}: {}", counts.join(", ")))
         };
         let root = line("root complex".to_owned(), self.root.counters().errors().collect());
-        let slots =
-            (0..).zip(&self.slots).map(|(n, s): (u32, _)| line(format!("slot {n}"), s.device.errors()));
-        let ports = self.ports.iter().map(|p| line(p.id.to_string(), p.port.counters().errors().collect()));
+        let slots = self.slots.iter().enumerate();
+        let slots = slots.map(|(n, s)| line(self.slot_name(n), s.device.errors()));
+        let ports = self.ports.iter();
+        let ports = ports.map(|p| line(self.port_name(p.id), p.port.counters().errors().collect()));
         root.into_iter().chain(slots.flatten()).chain(ports.flatten()).collect()
     }
 
@@ -116,7 +151,7 @@ impl Fabric {
         for (n, slot) in self.slots.iter().enumerate() {
             if slot.device.poll_timeout().is_some_and(|at| at <= self.now) {
                 let what = slot.device.waits_for().unwrap_or_default();
-                lines.push(format!("slot {n}: wants to be called again at once: {what}"));
+                lines.push(format!("{}: wants to be called again at once: {what}", self.slot_name(n)));
             }
         }
         if let Some(host) = self.host.as_ref().filter(|host| host.stands_still(self.now)) {

@@ -253,10 +253,10 @@ impl Fabric {
     /// whatever else goes on.
     fn note_never_sent(&mut self, index: usize, notice: Notice) {
         let Notice::NeverAdmitted { vc, class, needed, advertised } = notice else { return };
-        let id = self.ports[index].id;
+        let port = self.port_name(self.ports[index].id);
         self.never_sent.get_or_insert_with(|| {
             format!(
-                "{id}: a {class:?} TLP on {vc} needs {needed} data credits (units of 16 B) where the other end has \
+                "{port}: a {class:?} TLP on {vc} needs {needed} data credits (units of 16 B) where the other end has \
                  advertised {advertised}: it can never be sent"
             )
         });

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Deferrable writes of a lab's devices beside the credits of the links on their way up: a receiver whose limit is below one write
+//! never lets it in (ECN "Deferrable Memory Write"). Never looks at devices that are told by a capture what to send.
+
+use crate::error::FileError;
+use crate::links::{self, LinkFault, merge};
+use crate::paper_schema::DiskWrites;
+use crate::read::Place;
+use crate::schema::{Lab, Link, Model, Slot};
+use crate::tree::Tree;
+use fabric::Above;
+use link::FlowControlMode;
+use tlp::{Class, Vc};
+
+/// Bytes of a data credit (`PCIe 5.0 §2.6.1`).
+const CREDIT_BYTES: u32 = 16;
+
+/// What is wrong, at the credits that are too few. A tree that is wrong is reported elsewhere.
+pub(crate) fn check(place: &Place<'_>, lab: &Lab) -> Vec<FileError> {
+    let Ok(tree) = Tree::of(lab) else { return Vec::new() };
+    let slots = lab.slot.iter().enumerate();
+    let writing = slots.filter_map(|(n, slot)| Some((n, slot, write_bytes(slot)?)));
+    writing.flat_map(|(n, slot, bytes)| check_way(place, lab, &tree, n, slot, bytes)).collect()
+}
+
+/// Bytes of the deferrable writes of the slot's device.
+fn write_bytes(slot: &Slot) -> Option<u32> {
+    let disk = slot.disk.clone().unwrap_or_default();
+    (slot.device == Model::Disk && disk.writes == DiskWrites::NonPosted).then_some(disk.request_bytes)
+}
+
+/// The links from slot `n` to the root complex.
+fn check_way(place: &Place<'_>, lab: &Lab, tree: &Tree, n: usize, slot: &Slot, bytes: u32) -> Vec<FileError> {
+    let fault = |own: &Link| {
+        let what = format!("deferrable writes of {bytes} B of slot `{}`", slot.name.get_ref());
+        too_few(&lab.link, own, bytes.div_ceil(CREDIT_BYTES), &what)
+    };
+    let at = |owner: [&str; 2], name: &toml::Spanned<String>, own: &Link| {
+        let what = format!("{} `{}`", owner[0], name.get_ref());
+        place.link(&owner, name.span(), &what, fault(own)?).err()
+    };
+    let mut errors: Vec<FileError> =
+        at(["slot", &n.to_string()], &slot.name, &slot.link).into_iter().collect();
+    let mut above = tree.slots[n];
+    while let Above::Switch { switch, .. } = above {
+        let of = &lab.switch[switch];
+        errors.extend(at(["switch", &switch.to_string()], &of.name, &of.link));
+        above = tree.switches[switch];
+    }
+    errors
+}
+
+/// The fault of a link whose upper end takes less than `needed` credits of non-posted data at once.
+fn too_few(common: &Link, own: &Link, needed: u32, what: &str) -> Option<LinkFault> {
+    let upper = links::config(common, own).root;
+    if upper.flow_control != FlowControlMode::Credits {
+        return None;
+    }
+    let data = upper.rx_buffer[Class::NonPosted.index()].data.filter(|data| u32::from(*data) < needed)?;
+    let keys = links::credit_keys(Vc::VC0, Class::NonPosted, "data", "root", &merge(common, own));
+    let message =
+        format!("root side: NonPosted data credits {data}: legal are {needed} or more, for the {what}");
+    Some(LinkFault { keys, message })
+}
