@@ -7,7 +7,7 @@ mod common;
 use capture::matcher::Ack;
 use capture::{Filter, Kind};
 use common::browser::{Browser, Turn};
-use common::exchange::exchange;
+use common::exchange::{exchange, sparse};
 use common::{count, for_each_record, generate, nettlp_captures, page_file, transactions};
 use serde_json::{Value, json};
 
@@ -118,6 +118,64 @@ fn idle_time_is_folded_and_unfolded() {
         browser.eval("riser.idle()");
         assert_eq!(browser.eval(BURSTS), folded, "{tab}: as before");
     }
+    no_problems(&mut browser);
+}
+
+/// What is folded of a page: how long each fold is, in whole microseconds, and whether it is folded from the start.
+const FOLDS: &str = "(() => { const { folded, timeline } = riser.app;
+  return [folded.folds.map((fold) => Math.round(fold.idle / 1e6)), timeline === folded]; })()";
+
+/// A row is what happens, in nanoseconds, and what is folded of it, in microseconds.
+#[test]
+fn only_what_is_long_and_idle_is_folded() {
+    let Some(mut browser) = Turn::take() else { return };
+    let reads = |gap: u64, latency: u64, count: u64| -> Vec<(u64, Option<u64>)> {
+        (0..count).map(|i| (i * (gap + latency), Some(latency))).collect()
+    };
+    let writes = |times: &[u64]| -> Vec<(u64, Option<u64>)> { times.iter().map(|&at| (at, None)).collect() };
+    let rows: [(&str, Vec<(u64, Option<u64>)>, Value); 8] = [
+        ("a read waits for 100 us", vec![(0, Some(100_000)), (101_000, Some(900))], json!([[], false])),
+        ("reads after 4 us each, of 2 us", reads(4_000, 2_000, 5), json!([[], false])),
+        (
+            "reads after 1 ms each, of 2 us",
+            reads(1_000_000, 2_000, 5),
+            json!([[1000, 1000, 1000, 1000], true]),
+        ),
+        ("single writes", writes(&[0, 40_000, 80_000, 120_000]), json!([[], false])),
+        ("and a longer gap", writes(&[0, 40_000, 80_000, 900_000]), json!([[820], true])),
+        (
+            "alike, but for the two at the end",
+            writes(&[0, 40_000, 80_000, 120_000, 120_010]),
+            json!([[], false]),
+        ),
+        ("half of what is left, but no longer than others", writes(&[0, 30_000, 60_000]), json!([[], false])),
+        ("no more than half", vec![(0, Some(20_000)), (35_000, Some(9_000))], json!([[15], false])),
+    ];
+    for (name, events, due) in rows {
+        browser.open(&page_file("sparse", &sparse(&events)), "tab=latency");
+        assert_eq!(browser.eval(FOLDS), due, "{name}");
+    }
+    // NetTLP's ping: of 2.6 ms most is one wait of the driver for the next packet.
+    if let Some(ping) = nettlp_captures().into_iter().find(|path| path.ends_with("simple-nic-ping.pcap")) {
+        browser.open(&page_file("sparse", &std::fs::read(ping).unwrap()), "tab=latency");
+        assert_eq!(browser.eval(FOLDS), json!([[2461], true]));
+    }
+    no_problems(&mut browser);
+}
+
+/// A longer stretch is a wider band.
+#[test]
+fn a_folds_width_tells_its_length() {
+    let Some(mut browser) = Turn::take() else { return };
+    let at = [(0, Some(1_000)), (100_000, Some(1_000)), (100_000_000, Some(1_000))];
+    browser.open(&page_file("widths", &sparse(&at)), "tab=tags");
+    let bands = "(() => { const { shapes, annotations, xaxis } = riser.app.host.layout;
+                 return [shapes.map((s) => s.x1 - s.x0), annotations.map((a) => a.text), xaxis.title.text]; })()";
+    let bands = browser.eval(bands);
+    let [short, long] = [0, 1].map(|i| bands[0][i].as_f64().unwrap());
+    assert!(long > 3.5 * short && long < 4.5 * short, "{bands}");
+    assert_eq!(bands[1], json!(["99 µs idle", "99.9 ms idle"]));
+    assert_eq!(bands[2], "Time since first frame, ns; 2 idle stretches folded, 100 ms");
     no_problems(&mut browser);
 }
 

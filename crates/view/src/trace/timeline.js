@@ -1,68 +1,92 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Time as the plots lay it out: long stretches without TLPs may be folded to a narrow band, so that what happens before
-// and behind them is seen at once. Times and places on the axis are picoseconds; without folds both are the same.
+// Time as the plots lay it out: long stretches in which nothing is under way may be folded to a narrow band, so that what
+// happens before and behind them is seen at once. Times and places on the axis are picoseconds; without folds both are the
+// same.
 
 /** Most stretches that are folded. */
 const MAX_FOLDS = 60;
-/** A stretch is long from this share of the time that longer ones leave. */
-const LONG_SHARE = 0.05;
+/** A stretch is long from this share of the time that is left beside all folds. */
+const LONG_SHARE = 0.5;
+/** And from so many times the longest idle stretch that is left: of stretches alike all are folded, or none. */
+const LONG_TIMES = 2;
 /** Shorter ones are never folded. */
 const LEAST_FOLD_PS = 1e6;
-/** Width of a fold and of all folds together, as shares of the time that is left. */
+/** Width of the shortest fold and of all folds together, as shares of the time that is left. */
 const FOLD_SHARE = 0.03;
 const ALL_FOLDS_SHARE = 0.3;
 /** Around a fold so much of what is left stays as it is. */
 const EDGE_SHARE = 0.01;
 
-/** Stretches without TLPs, { from, to } each; where there are no TLPs at all, without records. Acks and flow control do
- *  not end one: they go on where nothing else does. */
+/** Stretches without TLPs in which no request waits for what answers it, { from, to } each; where there are no TLPs at
+ *  all, without records. Acks and flow control do not end one: they go on where nothing else does. */
 function idleStretches(store) {
   const any = store.kind.subarray(0, store.count).includes(KIND.tlp);
   const stretches = [];
   let last = 0;
-  const see = (time) => {
+  const see = (time, until) => {
     if (time - last >= LEAST_FOLD_PS) stretches.push({ from: last, to: time });
-    last = Math.max(last, time);
+    last = Math.max(last, time, until);
   };
   for (let row = 0; row < store.count; row++) {
-    if (store.number[row] > 0 && (!any || store.kind[row] === KIND.tlp)) see(store.time[row]);
+    const answer = store.role[row] === ROLE.request ? store.lastAnswer[row] : -1;
+    const until = answer >= 0 ? store.time[answer] : 0;
+    if (store.number[row] > 0 && (!any || store.kind[row] === KIND.tlp)) see(store.time[row], until);
   }
-  see(store.end);
+  see(store.end, 0);
   return stretches;
 }
 
-/** Of these the long ones, in their order, without what stays at their edges, and the time that they leave. */
+/** Of these the long ones, in their order, and the time that they leave. */
 function longStretches(stretches, end) {
-  const longest = [...stretches].sort((a, b) => b.to - b.from - (a.to - a.from) || a.from - b.from);
+  const length = ({ from, to }) => to - from;
+  const longest = [...stretches].sort((a, b) => length(b) - length(a) || a.from - b.from);
+  let found = { folds: [], left: end };
   let left = end;
-  let count = 0;
-  while (count < Math.min(longest.length, MAX_FOLDS)) {
-    const length = longest[count].to - longest[count].from;
-    if (length < LONG_SHARE * left) break;
-    left -= length;
-    count++;
+  for (let count = 1; count <= Math.min(longest.length, MAX_FOLDS); count++) {
+    const shortest = length(longest[count - 1]);
+    left -= shortest;
+    const next = count < longest.length ? length(longest[count]) : 0;
+    const isLong = shortest >= LONG_SHARE * left && shortest >= LONG_TIMES * next;
+    const folds = longest.slice(0, count).sort((a, b) => a.from - b.from);
+    if (isLong && leavesSpans(folds, end)) found = { folds, left };
   }
-  const inner = longest.slice(0, count).map(({ from, to }) => {
+  return found;
+}
+
+/** Whether folds have spans of time between them, more than moments: where most of what is left is moments, there would be
+ *  nothing but folds to see. */
+function leavesSpans(folds, end) {
+  const starts = [0, ...folds.map((fold) => fold.to)];
+  const stops = [...folds.map((fold) => fold.from), end];
+  return 2 * starts.filter((start, i) => stops[i] > start).length >= starts.length;
+}
+
+/** Stretches as folds: without what stays at their edges, each as wide as tells its length: the shortest once, and once
+ *  more for each power of ten beyond. */
+function asFolds(stretches, left) {
+  const shortest = Math.min(...stretches.map(({ from, to }) => to - from));
+  const times = stretches.map(({ from, to }) => 1 + Math.log10((to - from) / shortest));
+  const once = Math.min(FOLD_SHARE, ALL_FOLDS_SHARE / times.reduce((sum, one) => sum + one, 0)) * left;
+  return stretches.map(({ from, to }, i) => {
     const edge = Math.min(EDGE_SHARE * left, (to - from) / 4);
-    return { from: from + edge, to: to - edge };
+    return { from: from + edge, to: to - edge, idle: to - from, width: times[i] * once };
   });
-  return { folds: inner.sort((a, b) => a.from - b.from), left };
 }
 
 /** A timeline that folds nothing. */
-const PLAIN_TIME = { folds: [], width: 0, toAxis: (ps) => ps, toTime: (at) => at };
+const PLAIN_TIME = { folds: [], toAxis: (ps) => ps, toTime: (at) => at };
 
 /** The timeline of a capture with its long idle stretches folded, and `most`: whether they are most of its time. */
 function foldedTime(store) {
-  const { folds, left } = longStretches(idleStretches(store), store.end);
-  if (folds.length === 0) return { ...PLAIN_TIME, most: false };
-  const width = Math.max(1000, left * Math.min(FOLD_SHARE, ALL_FOLDS_SHARE / folds.length));
+  const long = longStretches(idleStretches(store), store.end);
+  if (long.folds.length === 0) return { ...PLAIN_TIME, most: false };
+  const folds = asFolds(long.folds, long.left);
   let removed = 0;
   for (const fold of folds) {
     fold.at = fold.from - removed;
-    removed += fold.to - fold.from - width;
+    removed += fold.to - fold.from - fold.width;
   }
-  return { folds, width, toAxis: (ps) => placeOfTime(folds, width, ps), toTime: (at) => timeOfPlace(folds, width, at), most: removed > store.end / 2 };
+  return { folds, toAxis: (ps) => placeOfTime(folds, ps), toTime: (at) => timeOfPlace(folds, at), most: removed > store.end / 2 };
 }
 
 /** The last fold that begins at or before a value of `key`; undefined where none does. */
@@ -76,18 +100,18 @@ function foldBefore(folds, key, value) {
   return folds[low - 1];
 }
 
-function placeOfTime(folds, width, ps) {
+function placeOfTime(folds, ps) {
   const fold = foldBefore(folds, "from", ps);
   if (!fold) return ps;
-  if (ps >= fold.to) return fold.at + width + ps - fold.to;
-  return fold.at + ((ps - fold.from) / (fold.to - fold.from)) * width;
+  if (ps >= fold.to) return fold.at + fold.width + ps - fold.to;
+  return fold.at + ((ps - fold.from) / (fold.to - fold.from)) * fold.width;
 }
 
-function timeOfPlace(folds, width, at) {
+function timeOfPlace(folds, at) {
   const fold = foldBefore(folds, "at", at);
   if (!fold) return at;
-  if (at >= fold.at + width) return fold.to + at - fold.at - width;
-  return fold.from + ((at - fold.at) / width) * (fold.to - fold.from);
+  if (at >= fold.at + fold.width) return fold.to + at - fold.at - fold.width;
+  return fold.from + ((at - fold.at) / fold.width) * (fold.to - fold.from);
 }
 
 /** Times that cut a range into `count` parts of equal width on the axis, and at the ends of folds. */
@@ -107,13 +131,13 @@ function timeAxis(timeline, range) {
   const more = { range: ends.map((at) => at / unit.ps), hoverformat: ",.6~f" };
   const folds = timeline.folds.filter((fold) => fold.to > range[0] && fold.from < range[1]);
   if (folds.length > 0) Object.assign(more, foldedTicks(timeline, range, unit));
-  const idle = folds.length > 0 ? `; ${folds.length} idle ${folds.length === 1 ? "stretch" : "stretches"} folded` : "";
+  const idle = folds.length > 0 ? `; ${foldsText(folds)}` : "";
   return {
     unit,
     toX: (ps) => timeline.toAxis(ps) / unit.ps,
     toTime: (x) => timeline.toTime(x * unit.ps),
     axis: axis(`Time since first frame, ${unit.name}${idle}`, more),
-    ...foldMarks(folds, timeline.width, ends, unit),
+    ...foldMarks(folds, ends, unit),
   };
 }
 
@@ -143,16 +167,22 @@ function niceStep(least) {
   return [1, 2, 5, 10].map((times) => times * power).find((step) => step >= least * 0.999);
 }
 
+/** How many folds are in view, and how long they are. */
+function foldsText(folds) {
+  const total = folds.reduce((sum, fold) => sum + fold.idle, 0);
+  return `${folds.length} idle ${folds.length === 1 ? "stretch" : "stretches"} folded, ${duration(total, 2)}`;
+}
+
 /** Folds as bands, and how long each is. */
-function foldMarks(folds, width, ends, unit) {
+function foldMarks(folds, ends, unit) {
   const shapes = folds.map((fold) => ({
-    type: "rect", layer: "below", xref: "x", yref: "paper", x0: fold.at / unit.ps, x1: (fold.at + width) / unit.ps, y0: 0, y1: 1,
+    type: "rect", layer: "below", xref: "x", yref: "paper", x0: fold.at / unit.ps, x1: (fold.at + fold.width) / unit.ps, y0: 0, y1: 1,
     fillcolor: colour("line"), opacity: 0.6, line: { width: 1, color: colour("soft"), dash: "dot" },
   }));
-  const hasRoom = width > 0.012 * (ends[1] - ends[0]);
-  const annotations = (hasRoom ? folds : []).map((fold) => ({
-    text: `${duration(fold.to - fold.from, 2)} idle`, textangle: -90, showarrow: false, xref: "x", yref: "paper",
-    x: (fold.at + width / 2) / unit.ps, y: 1, yanchor: "top", font: { size: 11, color: colour("ink") },
+  const hasRoom = (fold) => fold.width > 0.012 * (ends[1] - ends[0]);
+  const annotations = folds.filter(hasRoom).map((fold) => ({
+    text: `${duration(fold.idle, 2)} idle`, textangle: -90, showarrow: false, xref: "x", yref: "paper",
+    x: (fold.at + fold.width / 2) / unit.ps, y: 1, yanchor: "top", font: { size: 11, color: colour("ink") },
   }));
   return { shapes, annotations };
 }

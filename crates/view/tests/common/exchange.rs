@@ -31,12 +31,26 @@ struct Exchange {
     now: u64,
 }
 
+/// TLPs one by one: writes, or reads and how long each takes, at times in nanoseconds.
+pub(crate) fn sparse(at: &[(u64, Option<u64>)]) -> Vec<u8> {
+    let mut exchange = Exchange::new();
+    for &(start_ns, latency_ns) in at {
+        exchange.now = start_ns * 1000;
+        match latency_ns {
+            None => exchange.tlp(true, request(MemoryOp::Write, READ_AT, 4), &READ[..4], Mark::default()),
+            Some(latency_ns) => {
+                exchange.tlp(true, request(MemoryOp::Read, 0x1000, 4), &[], Mark::default());
+                exchange.now = (start_ns + latency_ns) * 1000;
+                exchange.tlp(false, completion(0, 4, 1), &READ[..4], Mark::default());
+            }
+        }
+    }
+    exchange.writer.finish().expect("memory")
+}
+
 /// The capture: `bursts` times the same, [`IDLE_PS`] apart.
 pub(crate) fn exchange(bursts: u64) -> Vec<u8> {
-    let mut writer = Writer::new(Vec::new()).expect("memory");
-    let up = writer.tap(0, Direction::Upstream, "device to root port").expect("memory");
-    let down = writer.tap(0, Direction::Downstream, "root port to device").expect("memory");
-    let mut exchange = Exchange { writer, pool: PayloadPool::new(), up, down, now: 0 };
+    let mut exchange = Exchange::new();
     for burst in 0..bursts {
         if burst > 0 {
             exchange.idle();
@@ -47,6 +61,13 @@ pub(crate) fn exchange(bursts: u64) -> Vec<u8> {
 }
 
 impl Exchange {
+    fn new() -> Exchange {
+        let mut writer = Writer::new(Vec::new()).expect("memory");
+        let up = writer.tap(0, Direction::Upstream, "device to root port").expect("memory");
+        let down = writer.tap(0, Direction::Downstream, "root port to device").expect("memory");
+        Exchange { writer, pool: PayloadPool::new(), up, down, now: 0 }
+    }
+
     fn burst(&mut self, burst: u64) {
         let (up, down) = (burst * 3, burst * 2);
         let good = |place| Mark { place: Some(place), ..Mark::default() };
