@@ -238,6 +238,8 @@ fn a_key_closes_what_cannot_prove_it() {
     assert!(outcome.stderr.contains("auto and session"), "{}", outcome.stderr);
 }
 
+const LAB: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../labs/nettlp/host.toml");
+
 #[test]
 fn what_cannot_be_served_is_named() {
     let allow = ["--allow", "127.13.60.9,all,r"];
@@ -257,6 +259,8 @@ fn what_cannot_be_served_is_named() {
         (&["--memory", "zero:1M", "--key", "no/such/key", allow[0], allow[1]], 1, "no/such/key"),
         (&["--memory", "zero:1M", "--listen", "192.0.2.1", allow[0], allow[1]], 1, "192.0.2.1"),
         (&["no/such/lab.toml", allow[0], allow[1]], 1, "no/such/lab.toml"),
+        (&["--memory", "zero:1M", "--set", "seed=1", allow[0], allow[1]], 2, "--set is for a lab"),
+        (&[LAB, "--set", "link.gen=9", allow[0], allow[1]], 2, "--set link.gen=9: generation 9: legal are"),
     ] {
         let outcome = riser(&[&["nettlp", "adapter"], args].concat());
         assert_eq!((outcome.code, outcome.stdout.as_str()), (code, ""), "{args:?}: {}", outcome.stderr);

@@ -12,7 +12,7 @@ use nettlp::wire::messaging::{MsixEntry, Reply, Request};
 use proptest::prelude::*;
 use riser_lab::profile::shipped;
 use riser_lab::remote::{LabBackend, MAX_PEER_READS, RecordedLab, Replay, Timing};
-use riser_lab::{CaptureOptions, Folder, LabFile, build, parse, parse_in};
+use riser_lab::{CaptureOptions, Folder, LabFile, Settings, build, parse, parse_with};
 use std::collections::VecDeque;
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -469,7 +469,10 @@ fn a_record_runs_again_bit_by_bit() {
         let mut lab = backend(&text, timing);
         let (capture, record) = (Bytes::default(), Bytes::default());
         let path = "labs/nettlp/test.toml".to_owned();
-        lab.record(Box::new(record.clone()), &RecordedLab { path, text, seed: 0, files: None });
+        lab.record(
+            Box::new(record.clone()),
+            &RecordedLab { path, text, set: Vec::new(), seed: 0, files: None },
+        );
         let handle = lab.assembly_mut().capture(capture.clone(), CaptureOptions::default()).unwrap();
         let (mut now, mut out) = (Time::ZERO, Sent::new());
         out.device = Some(way(7));
@@ -564,16 +567,18 @@ fn a_record_holds_the_files_that_its_lab_names() {
     let host = shipped("host", "xeon-e5-2637v3").unwrap().text;
     fs::write(&profile, host).unwrap();
     fs::write(&capture, recorded_reads(20)).unwrap();
-    let text = PLAIN.replace("ideal", "host.toml")
+    let text = PLAIN.to_owned()
         + "[[slot]]\nname = \"player\"\ndevice = \"replay\"\n[slot.replay]\ncapture = \"reads.pcapng\"\n";
-    let file = parse_in(&path, &text, Folder::of(&path).keeping()).unwrap();
+    // As the file says it, it would not be the same.
+    let set = vec!["link.lanes=2".to_owned(), "host.profile=host.toml".to_owned()];
+    let file = parse_with(&path, &text, Folder::of(&path).keeping(), &Settings::new(&set)).unwrap();
     let mut lab = LabBackend::new(build(&file).unwrap(), Timing::On).unwrap();
     let files = file.base.kept();
     assert_eq!(files.keys().collect::<Vec<_>>(), ["host.toml", "reads.pcapng"]);
     assert_eq!(files["host.toml"], host.as_bytes());
     let record = Bytes::default();
     let path = path.display().to_string();
-    lab.record(Box::new(record.clone()), &RecordedLab { path, text, seed: 0, files: Some(files) });
+    lab.record(Box::new(record.clone()), &RecordedLab { path, text, set, seed: 0, files: Some(files) });
     let (live, record) = (run_some(&mut lab), record.0.take());
     assert!(replay(&record) == live, "unchanged files");
     fs::write(&profile, shipped("host", "ideal").unwrap().text).unwrap();
@@ -584,7 +589,7 @@ fn a_record_holds_the_files_that_its_lab_names() {
     // A record of version 1 has none, and says what it misses.
     let head = [&b"riser nettlp record 1\n"[..], &record[22..]].concat();
     let error = Replay::new(&head).err().unwrap().to_string();
-    assert!(error.contains("no host profile `host.toml`"), "{error}");
+    assert!(error.contains("reads.pcapng"), "{error}");
 }
 
 /// Peers' reads now and then, with the backend turned when it asks to be, or every so often; gives the capture, DLLPs too, and

@@ -22,6 +22,13 @@ pub(crate) struct Set {
     given: Vec<String>,
 }
 
+impl Set {
+    /// As the library takes them.
+    pub(super) fn settings(&self) -> Settings {
+        Settings::new(&self.given)
+    }
+}
+
 /// A lab as text.
 pub(super) struct LabText {
     /// What messages and reports call it.
@@ -58,5 +65,5 @@ impl LabText {
 /// The lab at `path`, or on standard input, with `set` over it, and what it is called.
 pub(super) fn read(path: &Path, set: &Set) -> Result<(LabFile, String), Failure> {
     let lab = text(path)?;
-    Ok((lab.parse(lab.folder.clone(), &Settings::new(&set.given))?, lab.name.display().to_string()))
+    Ok((lab.parse(lab.folder.clone(), &set.settings())?, lab.name.display().to_string()))
 }

@@ -3,9 +3,10 @@
 //! Reading never panics on foreign bytes, and never allocates more than there are.
 //!
 //! ```text
-//! "riser nettlp record 2\n"
+//! "riser nettlp record 3\n"
 //! u32 length, path of the lab file     u32 length, its text     u64 seed
 //! u32 count of the files that the lab names, and of each: u32 length, its name in the lab     u32 length, its bytes
+//! u32 count of the keys that were set over it, and of each: u32 length, KEY=VALUE
 //! then records, each:  u8 kind, u64 time in ps, and
 //!   1 a TLP of a peer      way, u32 length, its bytes as on a link
 //!   2 configuration write  u16 register (DW), u8 byte enables, u32 value
@@ -16,7 +17,8 @@
 //! a way: u16 port of the adapter, u8 4 or 6, address of the peer (4 or 16 bytes), u32 scope, u16 port of the peer
 //! ```
 //!
-//! Numbers are little endian. Version 1 held no files; what its lab names is read where it is. A record that ends before its end, since the adapter was killed, counts as far as it goes.
+//! Numbers are little endian. Version 2 held no keys that were set, version 1 no files either; what its lab names is read where
+//! it is. A record that ends before its end, since the adapter was killed, counts as far as it goes.
 
 use super::bridge::Fate;
 use crate::folder::{KeptFiles, MAX_KEPT_BYTES, MAX_KEPT_FILES};
@@ -27,7 +29,9 @@ use thiserror::Error;
 use tlp::Time;
 
 /// The first line, with the version of the format.
-const MAGIC: &[u8] = b"riser nettlp record 2\n";
+const MAGIC: &[u8] = b"riser nettlp record 3\n";
+/// That of records of labs over which nothing is set.
+const MAGIC_2: &[u8] = b"riser nettlp record 2\n";
 /// That of records without files.
 const MAGIC_1: &[u8] = b"riser nettlp record 1\n";
 /// The longest TLP: four DW of header, as many prefixes as are legal, 4096 bytes of data, a digest.
@@ -56,7 +60,9 @@ pub(crate) enum Event {
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum RecordError {
     /// The first line.
-    #[error("not a record of `riser nettlp adapter`: its first line is not `riser nettlp record 2` or `1`")]
+    #[error(
+        "not a record of `riser nettlp adapter`: its first line is not `riser nettlp record 3`, `2` or `1`"
+    )]
     Magic,
     /// Cut off before the first record.
     #[error("the record ends at byte {0}, before its lab does")]
@@ -113,6 +119,8 @@ pub struct RecordedLab {
     pub path: String,
     /// Its text.
     pub text: String,
+    /// The keys that were set over it, as [`Settings`](crate::Settings) takes them.
+    pub set: Vec<String>,
     /// The seed.
     pub seed: u64,
     /// The files that the lab names, by the names that it gives them; `None`: a record of version 1, which holds none.
@@ -140,6 +148,8 @@ impl Recorder {
                 emit_bytes(buffer, name.as_bytes());
                 emit_bytes(buffer, bytes);
             }
+            buffer.extend_from_slice(&(lab.set.len() as u32).to_le_bytes());
+            lab.set.iter().for_each(|set| emit_bytes(buffer, set.as_bytes()));
         }
         recorder.write();
         recorder
@@ -318,6 +328,12 @@ impl<'a> Cursor<'a> {
         Ok(files)
     }
 
+    /// The keys that were set. Of more than there are bytes for, the first that is missing ends it.
+    fn set(&mut self) -> Result<Vec<String>, RecordError> {
+        let count = self.u32().ok_or(RecordError::Head(self.bytes.len()))?;
+        (0..count).map(|_| self.text()).collect()
+    }
+
     fn way(&mut self) -> Result<Option<Way>, RecordError> {
         let Some(port) = self.u16() else { return Ok(None) };
         let at = self.at;
@@ -345,15 +361,17 @@ impl<'a> Recording<'a> {
     /// Where it is none.
     pub fn new(bytes: &'a [u8]) -> Result<Recording<'a>, RecordError> {
         let mut cursor = Cursor { bytes, at: 0 };
-        let has_files = match cursor.take(MAGIC.len()) {
-            Some(MAGIC) => true,
-            Some(MAGIC_1) => false,
+        let version = match cursor.take(MAGIC.len()) {
+            Some(MAGIC) => 3,
+            Some(MAGIC_2) => 2,
+            Some(MAGIC_1) => 1,
             _ => return Err(RecordError::Magic),
         };
         let (path, text) = (cursor.text()?, cursor.text()?);
         let seed = cursor.u64().ok_or(RecordError::Head(bytes.len()))?;
-        let files = if has_files { Some(cursor.files()?) } else { None };
-        Ok(Recording { lab: RecordedLab { path, text, seed, files }, cursor, last: Time::ZERO })
+        let files = if version >= 2 { Some(cursor.files()?) } else { None };
+        let set = if version >= 3 { cursor.set()? } else { Vec::new() };
+        Ok(Recording { lab: RecordedLab { path, text, set, seed, files }, cursor, last: Time::ZERO })
     }
 
     /// The next input and its time; `None` at the end, also where the record is cut off.
@@ -431,7 +449,8 @@ mod tests {
 
     fn lab() -> RecordedLab {
         let files = Some([("b.toml".to_owned(), vec![0, 0xff])].into());
-        RecordedLab { path: "a.toml".into(), text: "version = 1\n".into(), seed: 7, files }
+        let (text, set) = ("version = 1\n".into(), vec!["seed=7".into()]);
+        RecordedLab { path: "a.toml".into(), text, set, seed: 7, files }
     }
 
     fn written(events: &[(Time, Event)]) -> Vec<u8> {
@@ -476,8 +495,9 @@ mod tests {
     fn a_record_has_its_bytes() {
         let event = Event::Config { register_dw: 1, byte_enables: 3, value: 0x0102_0304 };
         let bytes = written(&[(Time::from_ps(0x1_0002), event)]);
-        let head = b"riser nettlp record 2\n\x06\0\0\0a.toml\x0c\0\0\0version = 1\n\x07\0\0\0\0\0\0\0\
-            \x01\0\0\0\x06\0\0\0b.toml\x02\0\0\0\0\xff";
+        let head = b"riser nettlp record 3\n\x06\0\0\0a.toml\x0c\0\0\0version = 1\n\x07\0\0\0\0\0\0\0\
+            \x01\0\0\0\x06\0\0\0b.toml\x02\0\0\0\0\xff\
+            \x01\0\0\0\x06\0\0\0seed=7";
         assert_eq!(bytes[..head.len()], head[..]);
         assert_eq!(bytes[head.len()..], [2, 2, 0, 1, 0, 0, 0, 0, 0, 1, 0, 3, 4, 3, 2, 1]);
     }
@@ -489,8 +509,12 @@ mod tests {
         let least = |tail: &[u8]| [b"riser nettlp record 2\n", &[0; 16][..], tail].concat();
         let file = |len: u32| least(&[&[1, 0, 0, 0, 1, 0, 0, 0, b'a'][..], &len.to_le_bytes()].concat());
         let length = |at, what, len, most| RecordError::Length { at, what, len, most };
-        let rows: [(Vec<u8>, RecordError); 9] = [
-            (b"riser nettlp record 3\n".to_vec(), RecordError::Magic),
+        let third = |tail: &[u8]| [b"riser nettlp record 3\n", &[0; 20][..], tail].concat();
+        let rows: [(Vec<u8>, RecordError); 12] = [
+            (b"riser nettlp record 4\n".to_vec(), RecordError::Magic),
+            (third(&[]), RecordError::Head(42)),
+            (third(&[0xff, 0xff, 0xff, 0xff, 1, 0, 0, 0, b'a']), RecordError::Head(51)),
+            (third(&[1, 0, 0, 0, 1, 0, 0, 0, 0xff]), RecordError::Text(50)),
             (least(&[1, 1, 0, 0]), length(38, "a list of files", 257, MAX_KEPT_FILES)),
             (least(&[1, 0, 0, 0, 1, 0, 0, 0, 0xff]), RecordError::Text(46)),
             (file(1), RecordError::Head(51)),

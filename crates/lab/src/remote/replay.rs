@@ -4,7 +4,7 @@
 use super::backend::Core;
 use super::record::{Event, RecordError, Recording};
 use crate::build::{Assembly, build};
-use crate::{Folder, parse_in};
+use crate::{Folder, Settings, parse_with};
 use std::path::Path;
 use thiserror::Error;
 use tlp::Time;
@@ -41,7 +41,8 @@ impl<'a> Replay<'a> {
         let path = Path::new(&lab.path);
         let folder = Folder::of(path);
         let base = lab.files.clone().map_or(folder.clone(), |files| Folder::of_kept(folder.path(), files));
-        let mut file = parse_in(path, &lab.text, base).map_err(|e| ReplayError::Lab(e.to_string()))?;
+        let mut file = parse_with(path, &lab.text, base, &Settings::new(&lab.set))
+            .map_err(|e| ReplayError::Lab(e.to_string()))?;
         file.lab.seed = lab.seed;
         let assembly = build(&file).map_err(ReplayError::Lab)?;
         let core = Core::new(assembly).map_err(ReplayError::Lab)?;

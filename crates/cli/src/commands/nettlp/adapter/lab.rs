@@ -23,6 +23,8 @@ use tlp::{Bdf, Mps};
 pub(super) struct LabRun {
     /// The lab file.
     pub(super) lab: PathBuf,
+    /// What is set over it.
+    pub(super) set: lab::Settings,
     /// Where to listen.
     pub(super) options: AdapterOptions,
     /// Whom to serve.
@@ -100,10 +102,8 @@ impl LabRun {
     pub(super) fn run(self, stop: &AtomicBool) -> Result<(), Failure> {
         let text = labs::text(&self.lab)?;
         let folder = text.folder.clone();
-        let mut file = text.parse(
-            if self.record.is_some() { folder.keeping() } else { folder },
-            &lab::Settings::default(),
-        )?;
+        let folder = if self.record.is_some() { folder.keeping() } else { folder };
+        let mut file = text.parse(folder, &self.set)?;
         if let Some(seed) = self.seed {
             file.lab.seed = seed;
         }
@@ -119,7 +119,8 @@ impl LabRun {
             let name = text.name.display().to_string();
             // What the lab has read so far is all that it names.
             let (seed, files) = (file.lab.seed, Some(file.base.kept()));
-            let lab = RecordedLab { path: name.clone(), text: text.text, seed, files };
+            let lab =
+                RecordedLab { path: name.clone(), text: text.text, set: file.lab.set.clone(), seed, files };
             backend.record(Box::new(BufWriter::new(out.writer().map_err(|e| out.failed(&e))?)), &lab);
         }
         let capture = capture.map(|out| {

@@ -7,6 +7,7 @@ mod workers;
 
 use super::bytes::{address, mps, rcb};
 use super::way::key;
+use crate::commands::labs::Set;
 use crate::failure::Failure;
 use crate::{interrupt, output};
 use clap::ValueEnum;
@@ -32,6 +33,7 @@ Examples:
   riser nettlp adapter --memory ram.img --listen 192.168.10.1 --allow 192.168.10.3,0x40000000+256M,r
   riser nettlp adapter --memory ram.img --write-back --allow 127.0.0.2,all,rw --json > counted.json
   riser nettlp adapter labs/nettlp/host.toml --allow 127.0.0.2,all,rw --capture out/served.pcapng
+  riser nettlp adapter labs/nettlp/host.toml --allow 127.0.0.2,all,rw --set link.gen=4
 
 In place of a NetTLP adapter on an FPGA card, its host, and the driver there: LibTLP's programs (dma_read, dma_write, tlpperf, \
 pcie_cfg_read, pcie_cfg_write, process-list) reach the memory as they would reach the host's.
@@ -52,6 +54,9 @@ pub(crate) struct Args {
     /// A lab, whose slot with the device `nettlp-adapter` peers are behind
     #[arg(value_name = "LAB.toml", conflicts_with = "memory")]
     lab: Option<PathBuf>,
+
+    #[command(flatten)]
+    set: Set,
 
     /// What peers read and write, from address 0 on: a raw image, read-only without --write-back, or SIZE of zeroes (K, M, G, T)
     #[arg(long, value_name = "FILE|zero:SIZE")]
@@ -181,6 +186,9 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let signals = Signals::watch()?;
     match (&args.lab, &args.memory) {
         (Some(lab), _) => args.lab_run(lab, options, allow)?.run(&signals.end),
+        (None, Some(_)) if !args.set.settings().given().is_empty() => {
+            Err(Failure::usage("--set is for a lab: --memory has no keys"))
+        }
         (None, Some(memory)) => serve_memory(&args, memory, options, allow, &signals),
         (None, None) => Err(Failure::usage("nothing to serve: legal are LAB.toml and --memory")),
     }
@@ -322,6 +330,7 @@ impl Args {
         }
         Ok(LabRun {
             lab: path.to_owned(),
+            set: self.set.settings(),
             options,
             allow,
             device: self.device,
