@@ -326,18 +326,25 @@ fn what_may_not_be_written_to_is_not_replaced() {
     fs::write(folder.path().join("theirs"), "theirs").unwrap();
     fs::set_permissions(folder.path().join("theirs"), fs::Permissions::from_mode(0o444)).unwrap();
     let is_root = Command::new("id").arg("-u").output().unwrap().stdout == b"0\n";
-    let run = |out: &str| {
+    let run = |line: &str| {
         let mut command = Command::new(&riser);
-        command.args(["run", "ping.toml", "--force", "--capture", out]).current_dir(folder.path());
+        command.args(line.split_whitespace()).current_dir(folder.path());
         let output = if is_root { command.uid(NOBODY).gid(NOBODY) } else { &mut command }.output().unwrap();
         (output.status.code(), String::from_utf8(output.stderr).unwrap())
     };
     let why =
         "riser: theirs: Permission denied (os error 13): --force overwrites only what may be written to\n";
-    assert_eq!(run("theirs"), (Some(1), why.to_owned()));
+    let capture = "run ping.toml --force --capture";
+    assert_eq!(run(&format!("{capture} theirs")), (Some(1), why.to_owned()));
     assert_eq!(fs::read(folder.path().join("theirs")).unwrap(), b"theirs");
-    assert_eq!(run("own"), (Some(0), String::new()));
-    assert_eq!(run("own"), (Some(0), String::new()));
+    for _ in 0..2 {
+        assert_eq!(run(&format!("{capture} own")), (Some(0), String::new()));
+    }
+    let suite = format!("{SUITE} --fresh --force -o a");
+    assert_eq!(run(&suite), (Some(0), String::new()));
+    fs::set_permissions(folder.path().join(RESULT), fs::Permissions::from_mode(0o444)).unwrap();
+    let why = format!("riser: {RESULT}: Permission denied (os error 13)\n");
+    assert_eq!(run(&suite), (Some(1), why));
 }
 
 /// A measurement whose file is a pipe that nobody reads says so, and ends at the first Ctrl-C.
