@@ -98,11 +98,18 @@ pub struct Report {
     pub increments: u64,
     /// CAS that found another value than they expected.
     pub retries: u64,
-    /// From the start to the end of the last.
-    pub elapsed: Duration,
     /// What the counter held when all devices had ended; the driver of the last one writes it.
     pub counter: Option<u64>,
     started: Option<Time>,
+    ended: Option<Time>,
+}
+
+impl Report {
+    /// From the start to the end of the last increment, or to `now` where there are more to come.
+    #[must_use]
+    pub fn elapsed(&self, now: Time) -> Duration {
+        self.started.map_or(Duration::ZERO, |start| self.ended.unwrap_or(now).since(start))
+    }
 }
 
 /// A counter that devices share: which address it has, and how many increments it is to hold in the end.
@@ -190,7 +197,7 @@ async fn run(
         // A worker that is refused for want of tasks leaves its work to the others.
         failed |= worker.await.is_ok_and(|result| result.is_err());
     }
-    report.change(|r| r.elapsed = r.started.map_or(Duration::ZERO, |at| io.now().since(at)));
+    report.change(|r| r.ended = Some(io.now()));
     registers.set_status(if failed || left.get() > 0 { control::FAILED } else { control::DONE });
     io.interrupt(DONE_VECTOR).await
 }

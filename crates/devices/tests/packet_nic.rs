@@ -202,7 +202,7 @@ fn reads_under_way_bound_the_rate() {
     for reads in [1, 4, 16] {
         let mut lab = Lab::new(Settings { reads, traffic: Traffic::Tx, ..settings(Kind::Dpdk) });
         lab.run().unwrap();
-        let elapsed = lab.report.get().tx.elapsed().as_ps();
+        let elapsed = lab.report.get().tx.pace().1.as_ps();
         let ideal = 480 * 500_000 / u64::from(reads);
         assert!(elapsed.abs_diff(ideal) <= ideal / 100, "{reads} reads: {elapsed} ps, not {ideal}");
         // Two rings read descriptors, of which the one that is not used has none to read.
@@ -217,7 +217,7 @@ fn the_ethernet_bounds_the_rate() {
         let mut lab = Lab::new(Settings { ethernet_gbps: Some(10), traffic, ..settings(Kind::Kernel) });
         lab.run().unwrap();
         let report = lab.report.get();
-        let ways = [&report.tx, &report.rx].map(|way| way.elapsed().as_ps());
+        let ways = [&report.tx, &report.rx].map(|way| way.pace().1.as_ps());
         assert_eq!(ways, [480 * 428_800; 2], "{traffic:?}");
     }
 }

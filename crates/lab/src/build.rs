@@ -373,7 +373,7 @@ impl Assembly {
             .into_iter()
             .map(|(name, count)| (name.to_owned(), count.into()))
             .collect();
-        counters.extend(slot.instrument.results());
+        counters.extend(slot.instrument.results(self.fabric.now()));
         DeviceReport { slot: slot.name.clone(), model: slot.model, counters }
     }
 }

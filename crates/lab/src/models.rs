@@ -24,7 +24,7 @@ use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::ops::Range;
-use tlp::{Attributes, Bdf, Duration, Mps, Mrrs, PayloadPool, TrafficClass};
+use tlp::{Attributes, Bdf, Duration, Mps, Mrrs, PayloadPool, Time, TrafficClass};
 use toml::Spanned;
 
 /// A device and what belongs to it on the host's side.
@@ -372,19 +372,19 @@ fn plug_bench(
 }
 
 impl Instrument {
-    /// What the device shows, by name.
-    pub(crate) fn results(&self) -> Map<String, Value> {
+    /// What the device shows at `now`, by name: rates of what has not ended are over the time up to then.
+    pub(crate) fn results(&self, now: Time) -> Map<String, Value> {
         match self {
             Instrument::None => Map::new(),
             Instrument::Nic(counters, report) => nic_results(&counters.get(), &report.get()),
             Instrument::Bench(results, _) => bench_results(&results.get()),
-            Instrument::Counter(report) => counter_results(&report.get()),
-            Instrument::Traffic(report, _) => traffic_results(&report.get()),
+            Instrument::Counter(report) => counter_results(&report.get(), now),
+            Instrument::Traffic(report, _) => traffic_results(&report.get(), now),
             Instrument::Replay(report) => crate::replay::results(&report.get()),
             Instrument::Disk(report) => paper_models::disk_results(&report.get()),
             Instrument::Mmio(report) => paper_models::mmio_results(&report.get()),
             Instrument::IceNic(report) => paper_models::ice_nic_results(&report.get()),
-            Instrument::DmaEngine(report) => vf_models::results(&report.get()),
+            Instrument::DmaEngine(report) => vf_models::results(&report.get(), now),
             Instrument::PacketNic(report, bytes) => nic_models::results(&report.get(), *bytes),
             Instrument::Nettlp(slot) => slot.results(),
         }
@@ -418,43 +418,52 @@ fn nic_results(counters: &Counters, pings: &simple_nic::Pings) -> Map<String, Va
     counts.chain([("ping_round_trips_ns".to_owned(), trips.into())]).collect()
 }
 
+/// The rate of so many bytes in that time, in Gb/s; none in no time.
+pub(crate) fn gbps(bytes: u64, time: Duration) -> f64 {
+    match time.as_ps() {
+        0 => 0.0,
+        ps => bytes as f64 * 8_000.0 / ps as f64,
+    }
+}
+
 fn bench_results(results: &pcie_bench::Results) -> Map<String, Value> {
-    let ps = results.elapsed().as_ps();
-    let gbps = |bytes: u64| if ps == 0 { 0.0 } else { bytes as f64 * 8_000.0 / ps as f64 };
-    let rows: [(&str, Value); 4] = [
+    let elapsed = results.elapsed();
+    let mut rows: Vec<(&str, Value)> = vec![
         ("transfers", results.transfers.into()),
-        ("measured_ns", (ps as f64 / 1_000.0).into()),
-        ("read_gbps", gbps(results.bytes_read).into()),
-        ("write_gbps", gbps(results.bytes_written).into()),
+        ("measured_ns", (elapsed.as_ps() as f64 / 1_000.0).into()),
     ];
+    // Of a warm-up that has not ended there is no rate.
+    match results.transfers {
+        0 => rows.push(("warm_up_transfers", results.ended.into())),
+        _ => rows.extend([
+            ("read_gbps", gbps(results.bytes_read, elapsed).into()),
+            ("write_gbps", gbps(results.bytes_written, elapsed).into()),
+        ]),
+    }
     rows.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-fn counter_results(report: &counter::Report) -> Map<String, Value> {
+fn counter_results(report: &counter::Report, now: Time) -> Map<String, Value> {
     let mut rows: Vec<(&str, Value)> = vec![
         ("increments", report.increments.into()),
         ("retries", report.retries.into()),
-        ("elapsed_ns", (report.elapsed.as_ps() as f64 / 1_000.0).into()),
+        ("elapsed_ns", (report.elapsed(now).as_ps() as f64 / 1_000.0).into()),
     ];
     rows.extend(report.counter.map(|value| ("counter", value.into())));
     rows.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
 /// Of each flow: what it has sent, its data rate up to its own end, its rate and share while all flows ran, and of reads and
-/// atomics its latencies.
-fn traffic_results(report: &traffic::Report) -> Map<String, Value> {
-    let gbps = |bytes: u64, time: Duration| match time.as_ps() {
-        0 => 0.0,
-        ps => bytes as f64 * 8_000.0 / ps as f64,
-    };
+/// atomics its latencies. A flow that still runs ends now.
+fn traffic_results(report: &traffic::Report, now: Time) -> Map<String, Value> {
     let all_shared: u64 = report.flows.iter().map(|f| f.shared_bytes).sum();
     let mut map = Map::new();
     for flow in &report.flows {
         let mut put = |what: &str, value: Value| map.insert(format!("{}.{what}", flow.name), value);
-        let own = flow.end.map_or(Duration::ZERO, |end| end.since(report.start));
+        let own = flow.end.unwrap_or(now).since(report.start);
         put("requests", flow.sent.into());
         put("gbps", gbps(flow.bytes, own).into());
-        put("shared_gbps", gbps(flow.shared_bytes, report.shared_time()).into());
+        put("shared_gbps", gbps(flow.shared_bytes, report.shared_time(now)).into());
         put("share", (flow.shared_bytes as f64 / all_shared.max(1) as f64).into());
         let ns = |d: Duration| Value::from(d.as_ps() as f64 / 1_000.0);
         let latencies = &flow.latencies;

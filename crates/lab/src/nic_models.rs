@@ -2,7 +2,7 @@
 //! Packet NICs as a lab names them, and what they have shown. Never measures: they do.
 
 use crate::boot::Driver;
-use crate::models::{Instrument, Plugged};
+use crate::models::{Instrument, Plugged, gbps};
 use crate::nic_schema::{NicKind, NicMode, NicSend, NicTraffic, PacketNic};
 use crate::schema::MemoryKind;
 use config::PcieLayout;
@@ -59,13 +59,16 @@ fn settings(keys: &PacketNic) -> Result<Settings, String> {
     })
 }
 
-/// Frames and rates of each direction that has any; of round trips the median of the whole, and of PCI Express's part.
+/// Frames and rates of each direction that has any, during warm-up those of it, which is said; of round trips the median of the whole, and of PCI Express's part.
 pub(crate) fn results(report: &Report, frame_bytes: u32) -> Map<String, Value> {
     let mut map = Map::new();
     for (name, way) in [("tx", &report.tx), ("rx", &report.rx)].into_iter().filter(|(_, way)| way.frames > 0)
     {
         map.insert(format!("{name}_frames"), way.frames.into());
-        map.insert(format!("{name}_gbps"), gbps(way, frame_bytes).into());
+        map.insert(format!("{name}_gbps"), way_gbps(way, frame_bytes).into());
+        if way.measured == 0 {
+            map.insert(format!("{name}_measured_frames"), 0.into());
+        }
     }
     map.insert("interrupts".into(), report.interrupts.into());
     map.insert("failed_transfers".into(), report.failed.into());
@@ -82,9 +85,7 @@ pub(crate) fn results(report: &Report, frame_bytes: u32) -> Map<String, Value> {
     map
 }
 
-fn gbps(way: &Way, frame_bytes: u32) -> f64 {
-    match way.elapsed().as_ps() {
-        0 => 0.0,
-        ps => (way.measured * u64::from(frame_bytes)) as f64 * 8_000.0 / ps as f64,
-    }
+fn way_gbps(way: &Way, frame_bytes: u32) -> f64 {
+    let (frames, time) = way.pace();
+    gbps(frames * u64::from(frame_bytes), time)
 }

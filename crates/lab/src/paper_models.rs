@@ -2,7 +2,7 @@
 //! The devices that published experiments are made of, as a lab names them. Never measures: they do.
 
 use crate::boot::{Driver, Task};
-use crate::models::{End, Instrument, Plugged};
+use crate::models::{End, Instrument, Plugged, gbps};
 use crate::paper_schema::{Disk, DiskWrites, IceNic, Mmio, NicControl};
 use config::PcieLayout;
 use devices::shared::Shared;
@@ -79,13 +79,6 @@ pub(crate) fn ice_nic(keys: IceNic, layout: PcieLayout, payloads: &PayloadPool) 
 
 fn ns(duration: Duration) -> f64 {
     duration.as_ps() as f64 / 1_000.0
-}
-
-fn gbps(bytes: u64, time: Duration) -> f64 {
-    match time.as_ps() {
-        0 => 0.0,
-        ps => bytes as f64 * 8_000.0 / ps as f64,
-    }
 }
 
 fn named<const N: usize>(rows: [(&str, Value); N]) -> Map<String, Value> {

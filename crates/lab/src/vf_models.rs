@@ -3,7 +3,7 @@
 //! does.
 
 use crate::boot::{FunctionsDriver, Task};
-use crate::models::{End, Instrument, PlugError, Plugged, Site};
+use crate::models::{End, Instrument, PlugError, Plugged, Site, gbps};
 use crate::schema::{Lab, Model, Slot};
 use crate::vf_schema::DmaEngine;
 use config::PcieLayout;
@@ -12,7 +12,7 @@ use devices::dma_engine::{self, Direction, FunctionReport, Load, Report, Setting
 use devices::shared::Shared;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
-use tlp::Duration;
+use tlp::{Duration, Time};
 use toml::Spanned;
 
 /// Refuses what is not `1..=most`.
@@ -82,29 +82,22 @@ pub(crate) fn buses_behind(slot: &Slot) -> u8 {
     if slot.device == Model::DmaEngine { (*keys.vfs.get_ref() / 256) as u8 } else { 0 }
 }
 
-fn gbps(bytes: u64, time: Option<Duration>) -> f64 {
-    match time.map_or(0, Duration::as_ps) {
-        0 => 0.0,
-        ps => bytes as f64 * 8_000.0 / ps as f64,
-    }
-}
-
-/// The rates of all, the spread of the shares of the virtual functions, and a row for each function.
-pub(crate) fn results(report: &Report) -> Map<String, Value> {
-    let shared = report.start.zip(report.first_end).map(|(start, end)| end.since(start));
-    let all_shared: u64 = report.functions.iter().map(|f| f.shared_bytes).sum();
+/// The rates of all, the spread of the shares of the virtual functions, and a row for each function. A driver that still runs
+/// ends now.
+pub(crate) fn results(report: &Report, now: Time) -> Map<String, Value> {
+    let all_shared: u64 = report.functions.iter().map(|f| report.shared_bytes(f)).sum();
     let mut map = Map::new();
     map.insert("functions".to_owned(), report.functions.len().into());
-    map.insert("shared_gbps".to_owned(), gbps(all_shared, shared).into());
-    map.insert("elapsed_ns".to_owned(), elapsed_ns(report).into());
+    map.insert("shared_gbps".to_owned(), gbps(all_shared, report.shared_time(now)).into());
+    map.insert("elapsed_ns".to_owned(), elapsed_ns(report, now).into());
     if let Some(spread) = spread(report) {
         map.insert("vf_share_spread".to_owned(), spread.into());
     }
     for (n, function) in report.functions.iter().enumerate() {
         // In the order of names, which is that of numbers.
         let name = n.checked_sub(1).map_or("pf".to_owned(), |vf| format!("vf{vf:03}"));
-        let share = function.shared_bytes as f64 / all_shared.max(1) as f64;
-        for (what, value) in row(function, report.elapsed(n), share) {
+        let share = report.shared_bytes(function) as f64 / all_shared.max(1) as f64;
+        for (what, value) in row(function, report.elapsed(n, now), share) {
             map.insert(format!("{name}.{what}"), value);
         }
     }
@@ -112,19 +105,19 @@ pub(crate) fn results(report: &Report) -> Map<String, Value> {
 }
 
 /// From the start to the end of the last driver.
-fn elapsed_ns(report: &Report) -> f64 {
-    let last = (0..report.functions.len()).filter_map(|n| report.elapsed(n)).max();
+fn elapsed_ns(report: &Report, now: Time) -> f64 {
+    let last = (0..report.functions.len()).map(|n| report.elapsed(n, now)).max();
     last.map_or(0.0, |d| d.as_ps() as f64 / 1_000.0)
 }
 
 /// How much less than the most the least of the virtual functions has got, of the most.
 fn spread(report: &Report) -> Option<f64> {
-    let shares = || report.functions.iter().skip(1).map(|f| f.shared_bytes);
+    let shares = || report.functions.iter().skip(1).map(|f| report.shared_bytes(f));
     let (least, most) = (shares().min()?, shares().max()?);
     Some((most - least) as f64 / most.max(1) as f64)
 }
 
-fn row(function: &FunctionReport, elapsed: Option<Duration>, share: f64) -> Vec<(&'static str, Value)> {
+fn row(function: &FunctionReport, elapsed: Duration, share: f64) -> Vec<(&'static str, Value)> {
     let ring = |direction: Direction| function.rings[direction.index()];
     let (h2d, d2h) = (ring(Direction::H2d), ring(Direction::D2h));
     vec![

@@ -113,7 +113,8 @@ fn gbps(report: &packet_nic::Report, size: u32) -> f64 {
 }
 
 fn way_gbps(way: &packet_nic::Way, size: u32) -> f64 {
-    way.measured as f64 * f64::from(size) * 8_000.0 / way.elapsed().as_ps().max(1) as f64
+    let (frames, time) = way.pace();
+    frames as f64 * f64::from(size) * 8_000.0 / time.as_ps().max(1) as f64
 }
 
 fn rate(setup: Setup, size: u32) -> Result<f64, PaperError> {

@@ -178,7 +178,7 @@ pub struct RingReport {
 pub struct FunctionReport {
     /// By [`Direction::index`].
     pub rings: [RingReport; 2],
-    /// Bytes moved when the first function had moved all of its own.
+    /// Bytes moved when the first function had moved all of its own; before that none.
     pub shared_bytes: u64,
     /// When its driver had all it wanted.
     pub end: Option<Time>,
@@ -204,11 +204,26 @@ pub struct Report {
 }
 
 impl Report {
-    /// From the start of all drivers to the end of the function's.
+    /// From the start of all drivers to the end of the function's, or to `now` where that still runs.
     #[must_use]
-    pub fn elapsed(&self, function: usize) -> Option<Duration> {
-        let end = self.functions.get(function)?.end?;
-        Some(end.since(self.start?))
+    pub fn elapsed(&self, function: usize, now: Time) -> Duration {
+        self.since_start(self.functions.get(function).and_then(|f| f.end).unwrap_or(now))
+    }
+
+    /// From the start of all drivers to the end of the first, or to `now` where all still run.
+    #[must_use]
+    pub fn shared_time(&self, now: Time) -> Duration {
+        self.since_start(self.first_end.unwrap_or(now))
+    }
+
+    /// Bytes that `function` has moved in [`shared_time`](Self::shared_time).
+    #[must_use]
+    pub fn shared_bytes(&self, function: &FunctionReport) -> u64 {
+        if self.first_end.is_some() { function.shared_bytes } else { function.bytes() }
+    }
+
+    fn since_start(&self, end: Time) -> Duration {
+        self.start.map_or(Duration::ZERO, |start| end.since(start))
     }
 
     /// A function's driver has all it wanted.

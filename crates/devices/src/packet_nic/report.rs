@@ -10,9 +10,11 @@ pub struct Way {
     pub frames: u64,
     /// Frames that counted.
     pub measured: u64,
-    /// When the last frame before them was done.
+    /// When the first frame of all was done.
+    pub first: Time,
+    /// When the last frame before those that counted was done.
     pub start: Time,
-    /// When the last of them was done.
+    /// When the last of them was done, or during warm-up the last of all.
     pub end: Time,
 }
 
@@ -20,19 +22,25 @@ impl Way {
     /// One more frame is done; the first `warm_up` do not count, `frames` behind them do.
     pub(super) fn note(&mut self, now: Time, warm_up: u32, frames: u32) {
         self.frames += 1;
+        if self.frames == 1 {
+            self.first = now;
+        }
         let (warm_up, frames) = (u64::from(warm_up), u64::from(frames));
-        if self.frames == warm_up {
-            self.start = now;
+        if self.frames <= warm_up {
+            (self.start, self.end) = (now, now);
         }
         if self.frames > warm_up && self.frames <= warm_up + frames {
             (self.measured, self.end) = (self.measured + 1, now);
         }
     }
 
-    /// How long the frames that count took.
+    /// The frames whose rate this is, and how long they took: those that counted, or while warm-up lasts all behind the first.
     #[must_use]
-    pub fn elapsed(&self) -> Duration {
-        self.end.since(self.start)
+    pub fn pace(&self) -> (u64, Duration) {
+        match self.measured {
+            0 => (self.frames.saturating_sub(1), self.end.since(self.first)),
+            measured => (measured, self.end.since(self.start)),
+        }
     }
 }
 
@@ -111,11 +119,15 @@ mod tests {
     #[test]
     fn frames_count_behind_the_warm_up_and_up_to_the_last() {
         let mut way = Way::default();
-        for n in 1..=10u64 {
-            way.note(Time::from_ps(n * 100), 2, 5);
+        let note = |way: &mut Way, n: u64| way.note(Time::from_ps(n * 100), 2, 5);
+        let paces = [(0, 0), (1, 100), (1, 100), (2, 200)];
+        for (n, pace) in (1..).zip(paces) {
+            note(&mut way, n);
+            assert_eq!((way.pace().0, way.pace().1.as_ps()), pace, "after {n}");
         }
+        (5..=10).for_each(|n| note(&mut way, n));
         assert_eq!((way.frames, way.measured), (10, 5));
-        assert_eq!((way.start.as_ps(), way.end.as_ps(), way.elapsed().as_ps()), (200, 700, 500));
+        assert_eq!((way.start.as_ps(), way.end.as_ps(), way.pace().1.as_ps()), (200, 700, 500));
     }
 
     #[test]

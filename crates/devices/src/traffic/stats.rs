@@ -107,10 +107,10 @@ impl Report {
         Report { flows: settings.flows.iter().map(flow).collect(), ..Report::default() }
     }
 
-    /// From the start to the end of the first flow.
+    /// From the start to the end of the first flow, or to `now` where all still run.
     #[must_use]
-    pub fn shared_time(&self) -> Duration {
-        self.first_end.map_or(Duration::ZERO, |end| end.since(self.start))
+    pub fn shared_time(&self, now: Time) -> Duration {
+        self.first_end.unwrap_or(now).since(self.start)
     }
 
     pub(super) fn sent(&mut self, at: usize, bytes: u64) {
