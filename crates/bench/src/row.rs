@@ -11,9 +11,10 @@ use lab::schema::{self, Host, Lab, Slot};
 use lab::transactions::{TransactionReport, transactions};
 use lab::{LabFile, Spanned};
 use link::Counters;
-use model::{Addressing, Dllps, Measured, Params, Transfer};
+use model::{Addressing, Dllps, Measured, Params, TlpCount, Transfer};
 use serde::Serialize;
 use std::fmt;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tlp::{Class, Mrrs, Time};
 
@@ -56,7 +57,7 @@ pub struct BandwidthRow {
     pub write_gbps: f64,
     /// Transfers per second, both kinds.
     pub transactions_per_s: f64,
-    /// `riser model bw --form exact` fed with the DLLPs counted here.
+    /// `riser model bw --form exact` fed with the DLLPs counted here, and with writes cut as the card cuts them.
     pub model_exact_gbps: f64,
     /// `riser model bw --form published`; it knows no offset.
     pub model_published_gbps: Option<f64>,
@@ -121,6 +122,16 @@ impl std::error::Error for RowError {}
 const SLICE: u64 = 32;
 
 impl Plan {
+    /// Puts the lab of its first row together, and runs nothing: links, profiles and window are the same in all of them.
+    ///
+    /// # Errors
+    /// Where there can be no such lab.
+    pub fn check(&self) -> Result<(), RowError> {
+        let (Some(&test), Some(&size)) = (self.tests.first(), self.sizes.first()) else { return Ok(()) };
+        let file = LabFile { lab: self.lab(test, size, 0), base: ".".into() };
+        lab::build(&file).map(drop).map_err(|why| RowError { test, size, why })
+    }
+
     /// Measures `test` with transfers of `size` bytes. Reads and writes in turn that are not in a steady state are measured
     /// again, behind a longer warm-up, where the plan has no figure of its own.
     ///
@@ -271,7 +282,7 @@ impl Plan {
         }
         let gbps = |bytes: f64| bytes * 8_000.0 / ps as f64;
         let params = self.params()?;
-        let (exact, published) = self.models(&params, test, size, counted).map_err(|e| e.to_string())?;
+        let (exact, published) = self.models(&params, test, size, counted)?;
         Ok(BandwidthRow {
             transactions: transfers,
             bandwidth_gbps: gbps(one_way(test, size, results)),
@@ -298,15 +309,24 @@ impl Plan {
         Ok(params)
     }
 
+    /// The TLPs of a write, cut as the card cuts it.
+    fn writes(&self, params: &Params, transfer: Transfer) -> Result<TlpCount, String> {
+        let card = lab::profile::device(&self.device, Path::new(""))?;
+        let address = u64::from(transfer.offset_bytes);
+        Ok(TlpCount::of(card.costs().write.tlps(address, transfer.size_bytes, params.mps)))
+    }
+
     fn models(
         &self,
         params: &Params,
         test: Test,
         size: u32,
         counted: &Counted,
-    ) -> Result<(f64, Option<f64>), model::ModelError> {
+    ) -> Result<(f64, Option<f64>), String> {
+        let said = |e: model::ModelError| e.to_string();
         let transfer = Transfer { size_bytes: size, offset_bytes: self.host_offset_bytes };
-        let per = counted.transfers(test, params, transfer);
+        let writes = self.writes(params, transfer)?;
+        let per = counted.transfers(test, params, transfer, writes);
         let measured =
             Some(Measured { up: counted.up.dllps as f64 / per, down: counted.down.dllps as f64 / per });
         let dllps = match test {
@@ -320,10 +340,10 @@ impl Plan {
             _ => b.read_write_gbps,
         };
         let published = match self.host_offset_bytes {
-            0 => Some(of(&model::published(params, transfer)?)),
+            0 => Some(of(&model::published(params, transfer).map_err(said)?)),
             _ => None,
         };
-        Ok((of(&model::exact(params, transfer, &dllps)?), published))
+        Ok((of(&model::exact_writing(params, transfer, writes, &dllps).map_err(said)?), published))
     }
 }
 
@@ -368,10 +388,10 @@ struct Counted {
 impl Counted {
     /// Transfers (of reads and writes in turn: pairs) that the link's counters have seen: they are read some events
     /// after the device has changed its phase, so their own data says how many.
-    fn transfers(&self, test: Test, params: &Params, transfer: Transfer) -> f64 {
+    fn transfers(&self, test: Test, params: &Params, transfer: Transfer, writes: TlpCount) -> f64 {
         let per_transfer = match test {
             Test::BwRd => model::completions(params, transfer),
-            _ => model::writes(params, transfer),
+            _ => writes,
         };
         self.data_way(test).payload_bytes as f64 / (4 * per_transfer.data_dw) as f64
     }

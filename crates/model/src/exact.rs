@@ -44,10 +44,24 @@ impl Measured {
 /// Where size, offset or DLLP counts are not legal.
 pub fn exact(params: &Params, transfer: Transfer, dllps: &Dllps) -> Result<Bandwidth, ModelError> {
     transfer.check()?;
+    exact_writing(params, transfer, split::writes(params, transfer), dllps)
+}
+
+/// The same of a device whose writes fall into `writes`: which ends its TLPs where Max_Payload_Size does not ask for it.
+///
+/// # Errors
+/// As [`exact`].
+pub fn exact_writing(
+    params: &Params,
+    transfer: Transfer,
+    writes: TlpCount,
+    dllps: &Dllps,
+) -> Result<Bandwidth, ModelError> {
+    transfer.check()?;
     for measured in [dllps.write, dllps.read, dllps.read_write].into_iter().flatten() {
         measured.check(params)?;
     }
-    let (none, writes) = (TlpCount::default(), split::writes(params, transfer));
+    let none = TlpCount::default();
     let (reads, completions) = (split::reads(params, transfer), split::completions(params, transfer));
     let flow = |posted, non_posted, completion, measured| {
         Traffic { posted, non_posted, completion }.flow(params, transfer.size_bytes, measured)

@@ -42,7 +42,7 @@ pub use device::{
     Description, DescriptionError, Kind, Length, PacketLoad, Packeting, SHIPPED, Shipped, Side, Throughput,
     Transaction, ethernet_gbps,
 };
-pub use exact::{Dllps, Measured, exact};
+pub use exact::{Dllps, Measured, exact, exact_writing};
 pub use inflight::{IOMMU_MISS_NS, InFlight, QUOTED, Quoted, in_flight, packet_ns};
 pub use params::{Addressing, ModelError, Params, Transfer};
 pub use published::published;

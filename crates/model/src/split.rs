@@ -36,6 +36,13 @@ impl<F: Fn(u64, u32) -> u32> Iterator for Pieces<F> {
 }
 
 impl TlpCount {
+    /// The TLPs of these addresses and bytes.
+    pub fn of(pieces: impl Iterator<Item = (u64, u32)>) -> TlpCount {
+        let mut count = TlpCount::default();
+        pieces.for_each(|piece| count.add(piece));
+        count
+    }
+
     fn add(&mut self, (address, bytes): (u64, u32)) {
         self.tlps += 1;
         self.data_dw += (address % 4 + u64::from(bytes)).div_ceil(4);
@@ -51,9 +58,7 @@ fn requests(transfer: Transfer, max_bytes: u32) -> impl Iterator<Item = (u64, u3
 /// MWr TLPs of a transfer.
 #[must_use]
 pub fn writes(params: &Params, transfer: Transfer) -> TlpCount {
-    let mut count = TlpCount::default();
-    requests(transfer, params.mps.bytes()).for_each(|piece| count.add(piece));
-    count
+    TlpCount::of(requests(transfer, params.mps.bytes()))
 }
 
 /// MRd TLPs of a transfer.

@@ -13,7 +13,8 @@
 //! stores the data of a read once all of it has come. The command interface has none of these (SIGCOMM'18, §5.1).
 
 use super::settings::SettingsError;
-use tlp::Duration;
+use tlp::split::request_piece;
+use tlp::{Duration, Mps};
 
 /// Bytes of a memory TLP beside its payload: header of four DW, framing and LCRC (`PCIe 5.0 §2.2.4.1, §4.2.2.2`).
 const TLP_OVERHEAD_BYTES: u32 = 24;
@@ -198,6 +199,17 @@ impl WriteCosts {
         }
         let boundary = self.boundary_bytes.min(mps.max(1));
         left.min(boundary - (address % u64::from(boundary)) as u32)
+    }
+
+    /// The TLPs of a write of `size` bytes to host address `address`: address and bytes of each.
+    pub fn tlps(&self, address: u64, size: u32, mps: Mps) -> impl Iterator<Item = (u64, u32)> {
+        let (costs, mps, mut at) = (*self, mps.bytes(), 0);
+        std::iter::from_fn(move || {
+            let (start, left) = (address + u64::from(at), size - at);
+            let bytes = costs.tlp_bytes(start, left, mps).min(request_piece(start, left, mps));
+            at += bytes;
+            (bytes > 0).then_some((start, bytes))
+        })
     }
 
     /// How long the framer takes of a write of `size` bytes to host address `address`.
@@ -403,6 +415,11 @@ mod tests {
             assert_eq!(seen, expected, "{size} B at {address}, {mps}");
         }
         assert_eq!(WriteCosts::default().tlp_bytes(1, 4095, 128), 4095, "left to the endpoint");
+        let mps = Mps::new(256).unwrap();
+        let tlps: Vec<(u64, u32)> = WriteCosts::default().tlps(0x1fc0, 600, mps).collect();
+        assert_eq!(tlps, [(0x1fc0, 64), (0x2000, 256), (0x2100, 256), (0x2200, 24)], "which cuts it so");
+        let lines = WriteCosts { boundary_bytes: 128, ..WriteCosts::default() };
+        assert_eq!(lines.tlps(0x1fc0, 300, mps).map(|(_, n)| n).collect::<Vec<_>>(), [64, 128, 108]);
     }
 
     /// Size, beats in all and before the last chunk, by hand: 24 B and whole DWs for each TLP, two beats for each chunk.
