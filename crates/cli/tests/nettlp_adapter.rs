@@ -260,12 +260,56 @@ fn what_cannot_be_served_is_named() {
         (&["--memory", "zero:1M", "--listen", "192.0.2.1", allow[0], allow[1]], 1, "192.0.2.1"),
         (&["no/such/lab.toml", allow[0], allow[1]], 1, "no/such/lab.toml"),
         (&["--memory", "zero:1M", "--set", "seed=1", allow[0], allow[1]], 2, "--set is for a lab"),
+        (&["--memory", "zero:1M", "--capture", "x.pcapng", allow[0], allow[1]], 2, "--capture is for a lab"),
+        (&["--memory", "zero:1M", "--record", "x.rec", allow[0], allow[1]], 2, "--record is for a lab"),
+        (&["--memory", "zero:1M", "--seed", "7", allow[0], allow[1]], 2, "--seed is for a lab"),
+        (&["--memory", "zero:1M", "--device", "127.13.60.9", allow[0], allow[1]], 2, "--device is for a lab"),
+        (&["--memory", "zero:1M", "--force", allow[0], allow[1]], 2, "legal with --memory are --write-back"),
+        (&[LAB, "--write-back", allow[0], allow[1]], 2, "--write-back is for --memory"),
+        (&[LAB, "--bus", "1b:00.0", allow[0], allow[1]], 2, "--bus is for --memory"),
+        (&[LAB, "--rcb", "64", allow[0], allow[1]], 2, "--rcb is for --memory"),
+        (&[LAB, "--report", "1", allow[0], allow[1]], 2, "--report is for --memory"),
         (&[LAB, "--set", "link.gen=9", allow[0], allow[1]], 2, "--set link.gen=9: generation 9: legal are"),
     ] {
         let outcome = riser(&[&["nettlp", "adapter"], args].concat());
         assert_eq!((outcome.code, outcome.stdout.as_str()), (code, ""), "{args:?}: {}", outcome.stderr);
         assert!(outcome.stderr.contains(named), "{args:?}: {}", outcome.stderr);
     }
+}
+
+/// A host program that fails, since nobody answers its read: the run again has the same capture and a report, and fails too.
+#[test]
+fn a_replay_of_what_failed_leaves_capture_and_report() {
+    let text = fs::read_to_string(LAB.replace("host.toml", "mmio.toml")).unwrap();
+    let text = text.replace("start_after_ms = 2000", "start_after_ms = 1").replace("65536", "512");
+    let lab = scratch("fails.toml", text.as_bytes()).display().to_string();
+    let out = |name: &str| scratch(name, b"").display().to_string();
+    let (record, live, again) = (out("fails.rec"), out("fails.pcapng"), out("fails-again.pcapng"));
+    let served = riser(&[
+        "nettlp",
+        "adapter",
+        &lab,
+        "--listen",
+        "127.13.60.20",
+        "--allow",
+        "127.13.60.21,all,rw",
+        "--record",
+        &record,
+        "--capture",
+        &live,
+        "--force",
+    ]);
+    assert_eq!(served.code, 1, "{}", served.stderr);
+    let replay = ["nettlp", "replay", &record, "--capture", &again, "--force", "--json"];
+    let replayed = riser(&replay);
+    let why = "no completion came in time";
+    assert_eq!(replayed.code, 1, "{}", replayed.stderr);
+    assert!(replayed.stderr.contains(why), "{}", replayed.stderr);
+    let report: serde_json::Value = serde_json::from_str(&replayed.stdout).unwrap();
+    assert!(report["failure"].as_str().unwrap().contains(why), "{report}");
+    assert_eq!(report["devices"][0]["counters"]["host_timeouts"], 1, "{report}");
+    let (live, again) = (fs::read(live).unwrap(), fs::read(again).unwrap());
+    assert!(!live.is_empty() && live == again, "{} and {} bytes", live.len(), again.len());
 }
 
 #[test]

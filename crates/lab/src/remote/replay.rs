@@ -18,9 +18,6 @@ pub enum ReplayError {
     /// Its lab.
     #[error("the lab of the record: {0}")]
     Lab(String),
-    /// The lab has failed again, as it had when it was recorded.
-    #[error("{0}")]
-    Failed(String),
 }
 
 /// A record that is to be run.
@@ -60,23 +57,27 @@ impl<'a> Replay<'a> {
         &self.recording.lab.path
     }
 
-    /// Runs it to the end of the record; gives the lab back, how many inputs there were, and whether the record had its end.
+    /// Runs it to the end of the record, or until the lab fails as it had when it was recorded; gives the lab back, how many inputs
+    /// there were, and whether the record had its end.
     ///
     /// # Errors
-    /// Where bytes of the record mean nothing, or the lab fails.
+    /// Where bytes of the record mean nothing.
     pub fn run(mut self) -> Result<Replayed, ReplayError> {
         let (mut inputs, mut complete) = (0, false);
         while let Some((time, event)) = self.recording.next_event()? {
-            self.run_until(time)?;
+            if let Err(why) = self.run_until(time) {
+                let failure = Some(why);
+                return Ok(Replayed { assembly: self.core.assembly, inputs, complete, failure });
+            }
             self.core.apply(&event);
             complete = event == Event::End;
             inputs += u64::from(!complete);
         }
-        Ok(Replayed { assembly: self.core.assembly, inputs, complete })
+        Ok(Replayed { assembly: self.core.assembly, inputs, complete, failure: None })
     }
 
-    fn run_until(&mut self, time: Time) -> Result<(), ReplayError> {
-        if time > self.core.now() { self.core.run_until(time).map_err(ReplayError::Failed) } else { Ok(()) }
+    fn run_until(&mut self, time: Time) -> Result<(), String> {
+        if time > self.core.now() { self.core.run_until(time) } else { Ok(()) }
     }
 }
 
@@ -86,6 +87,8 @@ pub struct Replayed {
     pub assembly: Assembly,
     /// Inputs from outside.
     pub inputs: u64,
-    /// The record had an end; else the adapter was killed.
+    /// The record had an end; else the adapter was killed, or the lab has failed before it.
     pub complete: bool,
+    /// Why the lab has failed, where it has.
+    pub failure: Option<String>,
 }

@@ -17,7 +17,7 @@ Examples:
 Runs the lab that the record holds, with the files that it names, and every input from outside at its virtual time; no program \
 of upstream's does this.
 --json prints one object: record, lab, seed, inputs, complete (false: the adapter was killed before its end), simulated_ns,
-  tlp_hops, devices: [{slot, model, counters: {...}}]";
+  tlp_hops, failure (where the lab has failed: the exit status is then 1), devices: [{slot, model, counters: {...}}]";
 
 /// Run again what an adapter with a lab has recorded
 #[derive(clap::Args)]
@@ -49,6 +49,8 @@ struct Report<'a> {
     complete: bool,
     simulated_ns: f64,
     tlp_hops: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failure: Option<&'a str>,
     devices: &'a [lab::report::DeviceReport],
 }
 
@@ -83,9 +85,15 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         complete: replayed.complete,
         simulated_ns: of_lab.simulated_ns,
         tlp_hops: of_lab.tlp_hops,
+        failure: replayed.failure.as_deref(),
         devices: &of_lab.devices,
     };
-    if args.json { output::json(&report) } else { report.text() }
+    if args.json {
+        output::json(&report)?;
+    } else {
+        report.text()?;
+    }
+    replayed.failure.as_deref().map_or(Ok(()), |why| Err(named(&why)))
 }
 
 fn failed(path: &Path, error: &dyn std::fmt::Display) -> Failure {
@@ -94,7 +102,11 @@ fn failed(path: &Path, error: &dyn std::fmt::Display) -> Failure {
 
 impl Report<'_> {
     fn text(&self) -> Result<(), Failure> {
-        let end = if self.complete { "" } else { "; the record has no end: the adapter was killed" };
+        let end = match (self.failure, self.complete) {
+            (Some(_), _) => "; the lab has failed",
+            (None, true) => "",
+            (None, false) => "; the record has no end: the adapter was killed",
+        };
         output::text(&format!(
             "{}: {} inputs, {:.3} us simulated, {} TLP-hops{end}",
             self.lab,

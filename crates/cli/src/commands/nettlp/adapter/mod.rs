@@ -88,18 +88,18 @@ pub(crate) struct Args {
     #[arg(long, value_name = "COUNT", default_value = "16", value_parser = clap::value_parser!(u8).range(1..=64))]
     sessions_per_peer: u8,
 
-    /// Requester and completer ID of the adapter
-    #[arg(short, long, value_name = "BUS:DEVICE.FUNCTION", default_value = "1b:00.0")]
-    bus: Bdf,
+    /// Requester and completer ID of the adapter before --memory [default: 1b:00.0]; a lab's is that of its slot
+    #[arg(short, long, value_name = "BUS:DEVICE.FUNCTION")]
+    bus: Option<Bdf>,
 
     /// Most bytes of a completion that goes to a peer [default: 1024, which fit an Ethernet frame; of a lab the
     /// Max_Payload_Size of the slot's path]
     #[arg(long, value_name = "BYTES", value_parser = mps)]
     mps: Option<Mps>,
 
-    /// Where completions of one read may be cut: Read Completion Boundary
-    #[arg(long, value_name = "BYTES", default_value = "64", value_parser = rcb)]
-    rcb: Rcb,
+    /// Where completions of one read of --memory may be cut: Read Completion Boundary [default: 64]; a lab says its own
+    #[arg(long, value_name = "BYTES", value_parser = rcb)]
+    rcb: Option<Rcb>,
 
     /// Whether answers take the time that a lab's fabric says [default: on with a lab, off with --memory, which has none]
     #[arg(long, value_enum)]
@@ -181,14 +181,12 @@ enum Timing {
 }
 
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
+    args.refuse_idle()?;
     let allow = AllowList::new(args.allow.iter().copied()).map_err(Failure::usage)?;
     let options = args.options(&allow)?;
     let signals = Signals::watch()?;
     match (&args.lab, &args.memory) {
         (Some(lab), _) => args.lab_run(lab, options, allow)?.run(&signals.end),
-        (None, Some(_)) if !args.set.settings().given().is_empty() => {
-            Err(Failure::usage("--set is for a lab: --memory has no keys"))
-        }
         (None, Some(memory)) => serve_memory(&args, memory, options, allow, &signals),
         (None, None) => Err(Failure::usage("nothing to serve: legal are LAB.toml and --memory")),
     }
@@ -208,11 +206,11 @@ fn serve_memory(
     let function = Function::new(args.registers()).map_err(|e| Failure::Run(e.to_string()))?;
     let plan = Worker {
         options,
-        settings: Settings { allow, id: args.bus, device: None, scheme: args.ports() },
+        settings: Settings { allow, id: args.id(), device: None, scheme: args.ports() },
         image: Arc::clone(&image),
         function: Arc::new(function),
         mps: args.mps.or_else(|| Mps::new(1024).ok()).unwrap_or_default(),
-        rcb: args.rcb,
+        rcb: args.rcb.unwrap_or_default(),
         busy: args.busy_poll,
     };
     let workers = Workers::start(&plan, args.threads()).map_err(|e| Failure::Run(e.to_string()))?;
@@ -321,13 +319,6 @@ impl Args {
     }
 
     fn lab_run(&self, path: &Path, options: AdapterOptions, allow: AllowList) -> Result<LabRun, Failure> {
-        let other = |name| Err(Failure::usage(format!("{name} is for --memory: a lab has its own")));
-        if self.threads.is_some_and(|threads| threads != 1) {
-            return other("--threads");
-        }
-        if self.report.is_some() {
-            return other("--report");
-        }
         Ok(LabRun {
             lab: path.to_owned(),
             set: self.set.settings(),
@@ -348,6 +339,41 @@ impl Args {
             busy: self.busy_poll,
             json: self.json,
         })
+    }
+
+    /// Refuses what would have no effect on what is served. (clap requires nothing of an argument that conflicts with one that is
+    /// there, so that `requires` alone lets these through.)
+    fn refuse_idle(&self) -> Result<(), Failure> {
+        let of_memory = [
+            ("--write-back", self.write_back),
+            ("--bus", self.bus.is_some()),
+            ("--rcb", self.rcb.is_some()),
+            ("--threads", self.threads.is_some_and(|threads| threads != 1)),
+            ("--report", self.report.is_some()),
+        ];
+        let of_labs = [
+            ("--set", !self.set.settings().given().is_empty()),
+            ("--device", self.device.is_some()),
+            ("--capture", self.capture.is_some()),
+            ("--record", self.record.is_some()),
+            ("--force", self.force),
+            ("--seed", self.seed.is_some()),
+        ];
+        let idle = |of: &[(&'static str, bool)]| of.iter().find(|(_, given)| *given).map(|(name, _)| *name);
+        let why = match (&self.lab, &self.memory) {
+            (Some(_), _) => idle(&of_memory).map(|name| format!("{name} is for --memory: a lab has its own")),
+            (None, Some(_)) => {
+                let legal = "legal with --memory are --write-back, --bus, --mps, --rcb, --threads, --busy-poll and --report";
+                idle(&of_labs).map(|name| format!("{name} is for a lab; {legal}"))
+            }
+            (None, None) => None,
+        };
+        why.map_or(Ok(()), |why| Err(Failure::usage(why)))
+    }
+
+    /// The adapter's ID before memory.
+    fn id(&self) -> Bdf {
+        self.bus.unwrap_or(Bdf::from_bits(0x1b00))
     }
 
     fn threads(&self) -> u16 {
@@ -399,7 +425,7 @@ impl Args {
     }
 
     fn registers(&self) -> Registers {
-        let mut registers = Registers::new(self.bus);
+        let mut registers = Registers::new(self.id());
         if let IpAddr::V4(address) = self.listen {
             registers.adapter_ip = address;
         }
