@@ -96,6 +96,95 @@ fn a_table_is_fitted_and_its_link_is_used() {
     assert!(said(&fidelity).contains("none of the published configurations"), "{}", said(&fidelity));
 }
 
+/// The card is the one that the table names: fitted with it, the figures are those that made the results, and none has settled
+/// elsewhere. Another is used where it is asked for, and said to be another.
+#[test]
+fn a_table_says_which_card_measured() {
+    let at = folder("card");
+    let path = |name: &str| at.join(name).to_string_lossy().into_owned();
+    let (data, profile) = (path("mine"), path("mine.toml"));
+    let bench = ["bench", "--host", "xeon-e5-2620v3", "--device", "ideal", "--gen", "3", "--lanes", "8"];
+    let rows = ["--suite", "LAT_RD", "--size", "64", "--transfers", "200", "-o", &data];
+    assert!(riser(&[&bench[..], &rows].concat()).status.success());
+    let fit = ["fit", &data, "-o", &profile, "--like", "xeon-e5-2620v3", "--no-residuals", "--force"];
+
+    let own = riser(&[&fit[..], &["--json"]].concat());
+    assert!(own.status.success(), "{}", said(&own));
+    assert_eq!(said(&own), "");
+    let report: Value = serde_json::from_slice(&own.stdout).unwrap();
+    assert_eq!(report["devices"], serde_json::json!(["ideal"]));
+    let off = |report: &Value| {
+        let figures = report["figures"].as_array().unwrap();
+        let shown = figures.iter().filter(|f| f["rows"].as_u64() > Some(0));
+        shown.map(|f| f["last_step_ns"].as_f64().unwrap().abs()).fold(0.0, f64::max)
+    };
+    assert!(off(&report) < 0.5, "{report}");
+    assert!(fs::read_to_string(&profile).unwrap().contains("with device profile\n# ideal."));
+
+    let other = riser(&[&fit[..], &["--device", "nfp6000"]].concat());
+    assert!(other.status.success(), "{}", said(&other));
+    assert!(said(&other).contains("measured with device `ideal`, fitted with `nfp6000`"), "{}", said(&other));
+    assert!(said(&other).contains("is at its bound of 0.0 ns"), "{}", said(&other));
+    assert!(String::from_utf8_lossy(&other.stdout).contains("\nmeasured with: nfp6000\n"));
+
+    let table = Path::new(&data).join("results.csv");
+    let text = fs::read_to_string(&table).unwrap().replace(",ideal,", ",My card,");
+    fs::write(&table, text).unwrap();
+    let unknown = riser(&fit);
+    assert_eq!(unknown.status.code(), Some(1), "{}", said(&unknown));
+    for part in
+        ["no device profile `My card`: those that ship are ideal, nfp6000", "--device says which card it is"]
+    {
+        assert!(said(&unknown).contains(part), "{}", said(&unknown));
+    }
+}
+
+/// Results that show no figure make no profile; and what another's profile is known not to predict is not this one's.
+#[test]
+fn a_fit_of_nothing_is_none() {
+    let at = folder("nothing");
+    let path = |name: &str| at.join(name).to_string_lossy().into_owned();
+    let (writes, reads, profile) = (path("writes"), path("reads"), path("mine.toml"));
+    let bench =
+        ["bench", "--host", "xeon-e5-2630", "--device", "nfp6000", "--transfers", "200", "--size", "64"];
+    assert!(riser(&[&bench[..], &["--suite", "BW_WR", "-o", &writes]].concat()).status.success());
+    let fit = ["-o", &profile, "--like", "xeon-e5-2630", "--no-residuals"];
+    let output = riser(&[&["fit", &writes][..], &fit].concat());
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    for part in [&writes, "shows any figure", "dram.latency_ps: reads of cold windows up to 256 KiB"] {
+        assert!(said(&output).contains(part), "{}", said(&output));
+    }
+    assert!(!Path::new(&profile).exists());
+
+    assert!(riser(&[&bench[..], &["--suite", "LAT_RD", "-o", &reads]].concat()).status.success());
+    let output = riser(&[&["fit", &reads][..], &fit].concat());
+    assert!(output.status.success(), "{}", said(&output));
+    assert!(!fs::read_to_string(&profile).unwrap().contains("not_predicted"));
+}
+
+/// A row that fails leaves those before it, as Ctrl-C does; a link that cannot be is found before anything is measured.
+#[test]
+fn rows_before_one_that_fails_are_kept() {
+    let at = folder("kept").join("out").to_string_lossy().into_owned();
+    let few = ["bench", "--size", "64", "--transfers", "1", "--warm-up", "0", "-o", &at];
+    let output = riser(&[&few[..], &["--suite", "LAT_RD", "BW_WR", "--json"]].concat());
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    let why = "BW_WR of 64 bytes: 1 transfers are too few to measure a bandwidth: 1 of 2 rows were measured";
+    assert!(said(&output).contains(why), "{}", said(&output));
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&json["interrupted"], json["tests"].as_array().unwrap().len()), (&why.into(), 1), "{json}");
+    let rows = fs::read_to_string(Path::new(&at).join("results.csv")).unwrap();
+    assert_eq!(rows.lines().filter(|line| line.contains(",LAT_RD,")).count(), 1, "{rows}");
+
+    let other = format!("{at}-none");
+    let sweep =
+        ["bench", "--suite", "LAT_RD", "--size", "64", "--credits", "default", "32:64:1:1", "-o", &other];
+    let output = riser(&sweep);
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    assert!(said(&output).contains("NonPosted data credits 1: legal are 2 to 2047"), "{}", said(&output));
+    assert!(output.stdout.is_empty() && !Path::new(&other).exists());
+}
+
 /// Figures of Gen3 links on a Gen5 one: said on standard error and in JSON, by whatever runs them.
 #[test]
 fn what_is_extrapolated_is_said() {
@@ -115,7 +204,6 @@ fn what_is_extrapolated_is_said() {
         let json: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert!(json["warnings"][0].as_str().unwrap().starts_with(warning), "{args:?}: {json}");
     }
-    // The link of the question is Gen3.
     let inflight = riser(&["model", "inflight", "--host", "xeon-gold-6342", "--json"]);
     let warning = "riser: warning: host profile `xeon-gold-6342` has figures of Gen4 links: on Gen3 they are";
     assert!(inflight.status.success() && said(&inflight).starts_with(warning), "{}", said(&inflight));
@@ -143,10 +231,16 @@ fn rows_that_cannot_be_are_named() {
         }
         assert!(!Path::new(&out).exists());
     }
-    // The longest latency that can be is no figure of a server, but it is one that a profile can hold.
-    fs::write(&data, [head, "s,nic,3,8,256,512,LAT_RD,cold,random,0,0,8192,64,1e9\n"].concat()).unwrap();
+    // The longest latency that can be is no figure of a server: completions would come too late.
+    fs::write(&data, [head, "s,nfp6000,3,8,256,512,LAT_RD,cold,random,0,0,65536,64,1e9\n"].concat()).unwrap();
     let fitted = riser(&["fit", &data, "-o", &out, "--no-residuals"]);
-    assert!(fitted.status.success(), "{}", said(&fitted));
+    assert_eq!(fitted.status.code(), Some(1), "{}", said(&fitted));
+    assert!(
+        said(&fitted).contains("size 64: ") && said(&fitted).contains("no completion came in time"),
+        "{}",
+        said(&fitted)
+    );
+    assert!(!Path::new(&out).exists());
 }
 
 #[test]

@@ -48,7 +48,29 @@ pub struct Fitted {
     pub rows: usize,
     /// Median of what these rows were off in the last round, in nanoseconds, before the figure took it up.
     pub last_step_ns: f64,
+    /// True where the rows ask for a value beyond what is legal, and it is the nearest legal one.
+    pub is_at_bound: bool,
 }
+
+impl Fitted {
+    /// What makes the figure doubtful, where anything does.
+    #[must_use]
+    pub fn doubt(&self) -> Option<String> {
+        let ns = self.value_ps as f64 / 1000.0;
+        if self.is_at_bound {
+            return Some(format!("is at its bound of {ns:.1} ns, and the rows ask for more than that"));
+        }
+        let settled = STEP_NS.max(ns * STEP_SHARE);
+        let step = self.last_step_ns;
+        (self.rows > 0 && step.abs() > settled)
+            .then(|| format!("has not settled: its last step was {step:+.2} ns, to {ns:.1} ns"))
+    }
+}
+
+/// A last step up to here is within what rows scatter.
+const STEP_NS: f64 = 1.0;
+/// The same, as a share of the figure.
+const STEP_SHARE: f64 = 0.05;
 
 /// Rounds through all figures.
 const ROUNDS: usize = 2;
@@ -83,6 +105,23 @@ pub fn fit(
     }
     profile.write(file)?;
     Ok(fitted)
+}
+
+/// Where no row has shown any of the figures, that this is so, and which rows would.
+#[must_use]
+pub fn nothing_shown(fitted: &[Fitted]) -> Option<String> {
+    if fitted.iter().any(|figure| figure.rows > 0) {
+        return None;
+    }
+    let rows = Parameter::ALL.map(|parameter| {
+        let (table, key) = parameter.place();
+        let table = table.map_or(String::new(), |table| format!("{table}."));
+        format!("\n  {table}{key}: {}", parameter.shown_by())
+    });
+    Some(format!(
+        "no row of the results shows any figure, so that nothing is fitted. Figures, and what shows them:{}",
+        rows.concat()
+    ))
 }
 
 /// Simulates every row of `inputs` with the profile in `file`, and compares. `progress` is told how many of all are done.
@@ -123,16 +162,14 @@ fn step(
     }
     let rows = differences.len();
     let last_step_ns = middle(&mut differences);
-    let value_ps = match before {
-        Some(before) if rows > 0 => {
-            let value = before as f64 + last_step_ns * 1000.0;
-            let value = value.round().max(0.0) as u64;
-            profile.set(parameter, value, rows)?;
-            value
-        }
-        before => before.unwrap_or(0),
-    };
-    Ok(Fitted { parameter, value_ps, rows: if before.is_some() { rows } else { 0 }, last_step_ns })
+    let (rows, before) = if let Some(before) = before { (rows, before) } else { (0, 0) };
+    if rows == 0 {
+        return Ok(Fitted { parameter, value_ps: before, rows, last_step_ns, is_at_bound: false });
+    }
+    let asked = (before as f64 + last_step_ns * 1000.0).round();
+    let value_ps = asked.clamp(0.0, parameter.most_ps() as f64) as u64;
+    profile.set(parameter, value_ps, rows)?;
+    Ok(Fitted { parameter, value_ps, rows, last_step_ns, is_at_bound: asked != value_ps as f64 })
 }
 
 /// The median: single rows met something else (an earlier experiment's lines in a cache, a stale IOTLB).
@@ -180,7 +217,7 @@ pub fn known_range(parameter: Parameter) -> Option<(u64, u64)> {
 
 /// By how many nanoseconds a transfer of the measurement is longer than one of the simulation on `machine`.
 fn difference(machine: &Machine, row: &ResultRow, rule: &Rule) -> Result<f64, String> {
-    let simulated = measure_row(machine, row.key, rule, SEED)?;
+    let simulated = measure_row(machine, row.key, rule, SEED).map_err(|why| format!("{}: {why}", row.key))?;
     match (&row.figures, &simulated.figures) {
         (Figures::Latency(measured), Figures::Latency(simulated)) => {
             let by_mean = (measured.ns.mean - measured.ns.median).abs() <= TICK_NS;

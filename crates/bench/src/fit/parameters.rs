@@ -78,13 +78,22 @@ impl Parameter {
         matches!(self, Parameter::CompletionGap | Parameter::RequestGap)
     }
 
+    /// The greatest legal value, in picoseconds.
+    pub(super) const fn most_ps(self) -> u64 {
+        match self {
+            Parameter::CompletionGap | Parameter::RequestGap => 20_000,
+            // A second.
+            _ => 1_000_000_000_000,
+        }
+    }
+
     /// How many nanoseconds a transfer of a row grows by for each nanosecond of it.
     #[must_use]
     pub(super) fn gain(self, machine: &Machine, key: &Key) -> f64 {
         match self {
             // There and back.
             Parameter::RootComplex => 2.0,
-            Parameter::CompletionGap => f64::from(key.size_bytes / machine.mps_bytes),
+            Parameter::CompletionGap => f64::from((key.size_bytes / machine.mps_bytes).max(1)),
             _ => 1.0,
         }
     }

@@ -3,6 +3,7 @@
 //! generation of the links.
 
 use super::{Fitted, Profile};
+use crate::results::sheet::SheetLink;
 use toml_edit::{Item, Table, TableLike, Value, value};
 
 /// Where the results came from that a profile was fitted to.
@@ -14,8 +15,8 @@ pub struct Provenance {
     pub results: Vec<String>,
     /// Device profile of the card.
     pub device: String,
-    /// Generation of the links.
-    pub generation: u8,
+    /// The link that the results are of.
+    pub link: SheetLink,
     /// The profile that was begun with.
     pub like: String,
     /// True where that one is this server's own: what was not fitted anew is this server's too.
@@ -24,16 +25,17 @@ pub struct Provenance {
 
 impl Profile {
     /// Says whose figures these are. Figures that were not fitted to the results are named as those of the profile that was begun
-    /// with, where that is another server's; its comments go.
+    /// with, where that is another server's or where they would pass for fitted ones; another server's comments, and what it is
+    /// known not to predict, go.
     pub fn attribute(&mut self, of: &Provenance, fitted: &[Fitted]) {
         let table = self.document.as_table_mut();
         if !of.is_own {
             table.insert("description", value(of.server.as_str()));
-            set_generation(table, of);
-            let places: Vec<Place> =
-                fitted.iter().filter(|f| f.rows > 0).map(|f| f.parameter.place()).collect();
-            borrow_sources(table, None, &of.like, &places);
+            table.remove("not_predicted");
+            set_link(table, of.link);
         }
+        let places = fitted.iter().filter(|f| f.rows > 0).map(|f| f.parameter.place()).collect();
+        Borrowed { of, fitted: places }.mark(table, None);
         for (name, key) in comments(table) {
             let kept = if of.is_own { without_fits(&name) } else { String::new() };
             set_comment(table, &key, &kept);
@@ -53,7 +55,9 @@ impl Provenance {
     fn head(&self) -> String {
         let Provenance { results, device, like, .. } = self;
         let others = match self.is_own {
-            true => "the others are looked up, or the same on all servers".to_owned(),
+            true => format!(
+                "those that were \"fit\" before begin with \"as {like}:\", the others are looked up, or the same on all servers"
+            ),
             false => format!("the others are those of {like}, and say so"),
         };
         // Names come from outside; a line of them would be one of the profile.
@@ -68,47 +72,65 @@ impl Provenance {
     }
 }
 
-fn set_generation(table: &mut Table, of: &Provenance) {
-    let mut figure = toml_edit::InlineTable::new();
-    figure.insert("value", Value::from(i64::from(of.generation)));
-    figure.insert("source", Value::from("the links of the results"));
-    match table.get_mut("gen") {
-        Some(item) => *item = value(figure),
-        None => {
-            table.insert("gen", value(figure));
+/// The keys that say what the link was.
+const LINK: [&str; 4] = ["gen", "lanes", "mps_bytes", "mrrs_bytes"];
+
+/// The generation, and of the others those that the profile says.
+fn set_link(table: &mut Table, link: SheetLink) {
+    let values = [link.generation.into(), link.lanes.into(), link.mps_bytes.into(), link.mrrs_bytes.into()];
+    for (key, number) in LINK.into_iter().zip::<[i64; 4]>(values) {
+        if key == "gen" || table.contains_key(key) {
+            let mut figure = toml_edit::InlineTable::new();
+            figure.insert("value", Value::from(number));
+            figure.insert("source", Value::from("the links of the results"));
+            table.insert(key, value(figure));
         }
     }
 }
 
 /// Marks the sources of figures that were not fitted.
-fn borrow_sources(table: &mut dyn TableLike, name: Option<&str>, like: &str, fitted: &[Place]) {
-    for (key, item) in table.iter_mut() {
-        let is_fitted = fitted.iter().any(|(table, own)| *table == name && *own == key.get());
-        if is_fitted || key.get() == "gen" {
-            continue;
-        }
-        let key = key.get().to_owned();
-        borrow_source(item, &key, like, fitted);
-    }
+struct Borrowed<'a> {
+    of: &'a Provenance,
+    /// What was.
+    fitted: Vec<Place>,
 }
 
-fn borrow_source(item: &mut Item, key: &str, like: &str, fitted: &[Place]) {
-    if let Some(tables) = item.as_array_of_tables_mut() {
-        tables.iter_mut().for_each(|table| borrow_sources(table, Some(key), like, fitted));
-        return;
-    }
-    if let Some(rows) = item.as_array_mut() {
-        for row in rows.iter_mut().filter_map(Value::as_inline_table_mut) {
-            borrow_sources(row, Some(key), like, fitted);
+impl Borrowed<'_> {
+    /// The figures of table `name`, those of tables within it among them.
+    fn mark(&self, table: &mut dyn TableLike, name: Option<&str>) {
+        for (key, item) in table.iter_mut() {
+            let is_fitted = self.fitted.iter().any(|(table, own)| *table == name && *own == key.get());
+            if !is_fitted && !LINK.contains(&key.get()) {
+                let key = key.get().to_owned();
+                self.mark_item(item, &key);
+            }
         }
-        return;
     }
-    let Some(table) = item.as_table_like_mut() else { return };
-    match table.get("source").and_then(Item::as_str).map(str::to_owned) {
-        Some(source) => {
-            table.insert("source", value(format!("as {like}: {source}")));
+
+    fn mark_item(&self, item: &mut Item, key: &str) {
+        if let Some(tables) = item.as_array_of_tables_mut() {
+            tables.iter_mut().for_each(|table| self.mark(table, Some(key)));
+            return;
         }
-        None => borrow_sources(table, Some(key), like, fitted),
+        if let Some(rows) = item.as_array_mut() {
+            for row in rows.iter_mut().filter_map(Value::as_inline_table_mut) {
+                self.mark(row, Some(key));
+            }
+            return;
+        }
+        let Some(table) = item.as_table_like_mut() else { return };
+        match table.get("source").and_then(Item::as_str).map(str::to_owned) {
+            Some(source) if self.is_borrowed(&source) => {
+                table.insert("source", value(format!("as {}: {source}", self.of.like)));
+            }
+            Some(_) => {}
+            None => self.mark(table, Some(key)),
+        }
+    }
+
+    /// Of its own server's profile only what would pass for fitted now.
+    fn is_borrowed(&self, source: &str) -> bool {
+        !self.of.is_own || source.starts_with("fit")
     }
 }
 
@@ -138,8 +160,8 @@ fn without_fits(text: &str) -> String {
 
 /// The key of the first figure, behind what says what the profile is.
 fn first_figure(table: &Table) -> Option<String> {
-    let head = ["version", "kind", "description", "gen"];
-    table.iter().map(|(key, _)| key).find(|key| !head.contains(key)).map(str::to_owned)
+    let head = ["version", "kind", "description", "not_predicted"];
+    table.iter().map(|(key, _)| key).find(|key| !head.contains(key) && !LINK.contains(key)).map(str::to_owned)
 }
 
 #[cfg(test)]
@@ -152,6 +174,8 @@ version = 1
 kind = "host"
 description = "Its own server"
 gen = { value = 3, source = "records" }
+lanes = { value = 8, source = "records" }
+not_predicted = "the tide"
 
 # Fitted by `riser fit` to results of its own.
 
@@ -173,12 +197,13 @@ latency_ps = { value = 7, source = "fit: 3 rows" }
             server: "Another server".into(),
             results: vec!["one".into(), second.into()],
             device: "nfp6000".into(),
-            generation: 4,
+            link: SheetLink { generation: 4, lanes: 16, mps_bytes: 128, mrrs_bytes: 4096 },
             like: "its-own".into(),
             is_own,
         };
         profile.set(Parameter::RootComplex, 6, 2).unwrap();
-        let parameter = |parameter, rows| Fitted { parameter, value_ps: 6, rows, last_step_ns: 0.0 };
+        let parameter =
+            |parameter, rows| Fitted { parameter, value_ps: 6, rows, last_step_ns: 0.0, is_at_bound: false };
         profile.attribute(&of, &[parameter(Parameter::RootComplex, 2), parameter(Parameter::Dram, 0)]);
         profile.text()
     }
@@ -192,6 +217,7 @@ version = 1
 kind = "host"
 description = "Another server"
 gen = { value = 4, source = "the links of the results" }
+lanes = { value = 16, source = "the links of the results" }
 
 # Fitted by `riser fit` to the results one, two, with device profile
 # nfp6000. Figures whose source begins with "fit:" are this server's own; the others are those of its-own, and say so.
@@ -211,12 +237,15 @@ latency_ps = { value = 7, source = "as its-own: fit: 3 rows" }
         assert!(Profile::parse(&text).is_ok(), "{text}");
     }
 
+    /// But what was fitted before, to results that these are not, does not pass for fitted now.
     #[test]
     fn what_is_its_own_stays() {
         let text = attributed(true);
         assert!(text.contains("description = \"Its own server\"\ngen = { value = 3"), "{text}");
+        assert!(text.contains("not_predicted = \"the tide\""), "{text}");
         assert!(text.contains("# Fitted by `riser fit` to the results one, two"), "{text}");
         assert!(!text.contains("results of its own") && text.contains("# The sum shows.\n"), "{text}");
-        assert!(text.contains("latency_ps = { value = 7, source = \"fit: 3 rows\" }"), "{text}");
+        assert!(text.contains("rcb_bytes = { value = 64, source = \"records\" }"), "{text}");
+        assert!(text.contains("latency_ps = { value = 7, source = \"as its-own: fit: 3 rows\" }"), "{text}");
     }
 }

@@ -35,12 +35,13 @@ test is a run of its own, of --transfers transfers behind a warm-up that does no
 --mps, --mrrs, --credits and --outstanding take lists: every row is measured with each combination. BW_RDWR begins to count when as many \
 reads as writes end, so its warm-up grows where it has to, unless --warm-up says how long it is.
 Bandwidths are payload of one direction in 10^9 bits per second. `model exact` counts wire bytes and is fed the DLLPs \
-that the run counted; `published` is the paper's form; `wire` is raw rate less SKPs, times payload by wire bytes counted. \
+that the run counted, with writes cut where the device profile cuts them; `published` is the paper's form; `wire` is raw rate less SKPs, times payload by wire bytes counted. \
 Where a figure is under the model, the link's table says why: it was not busy, and TLPs stood still for want of credits or of room in \
 the replay buffer, or nothing was there to send.
 
 -o writes results.csv, in which every row has all settings in columns, so that files can be put one behind the other; `riser compare` \
-and `riser fit` read it. --json prints one object, which results.json holds too: tests: [{host, device, gen, lanes, mps_bytes, mrrs_bytes, \
+and `riser fit` read it. --json prints one object, which results.json holds too: interrupted (where not all \
+rows were measured: why), tests: [{host, device, gen, lanes, mps_bytes, mrrs_bytes, \
 rcb_bytes, {posted,non_posted}_{header,data}_credits, addr_bits, outstanding, transfers, warm_up, seed, path, cache, pattern, \
 host_offset_bytes, device_offset_bytes, window_bytes, test, size_bytes, latency_ns_{min,median,mean,p95,p99,p999,max} or \
 bandwidth_gbps, read_gbps, write_gbps, transactions_per_s, model_exact_gbps, model_published_gbps, wire_gbps, link_ns, and upstream and \
@@ -173,7 +174,7 @@ struct Results<'a> {
     /// What of the profiles is extrapolated on the link.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<String>,
-    /// Where not all rows were measured: how many of how many.
+    /// Where not all rows were measured: how many of how many, and why.
     #[serde(skip_serializing_if = "Option::is_none")]
     interrupted: Option<String>,
     tests: &'a [Entry],
@@ -188,12 +189,12 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let files = files(&args)?;
     let warnings = plans.first().map(Plan::warnings).unwrap_or_default();
     output::warn(&warnings);
-    let (entries, interrupted) = measure(&plans)?;
-    let (done, interrupted) = match interrupted {
-        Some(Failure::Interrupted(done)) => (Some(done.clone()), Some(Failure::Interrupted(done))),
-        other => (None, other),
+    let (entries, ended) = measure(&plans)?;
+    let why = match &ended {
+        Some(Failure::Interrupted(why) | Failure::Run(why)) => Some(why.clone()),
+        _ => None,
     };
-    let results = Results { warnings, interrupted: done, tests: &entries };
+    let results = Results { warnings, interrupted: why, tests: &entries };
     // Nothing is no reason to replace what an earlier run has left.
     let saved = files.filter(|_| !entries.is_empty()).map_or(Ok(()), |files| save(files, &results));
     if args.json {
@@ -203,7 +204,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     }
     // The report is there, whatever became of the files.
     saved?;
-    interrupted.map_or(Ok(()), Err)
+    ended.map_or(Ok(()), Err)
 }
 
 /// The plan of all but what takes lists.
@@ -276,7 +277,7 @@ fn link(args: &Args) -> Result<Link, String> {
 }
 
 /// Every test of every size with every plan, but latencies, which have one transfer under way, not anew for other numbers of these. Where
-/// Ctrl-C has come, the rows that were finished, and what is to be said then.
+/// Ctrl-C has come or a row has failed, the rows that were finished, and what is to be said then.
 fn measure(plans: &[Plan]) -> Result<(Vec<Entry>, Option<Failure>), Failure> {
     let cancel = interrupt::flag()?;
     let rows = sweep::rows(plans);
@@ -286,14 +287,19 @@ fn measure(plans: &[Plan]) -> Result<(Vec<Entry>, Option<Failure>), Failure> {
     let mut entries = Vec::new();
     for (plan, test, size) in rows {
         bar.set_message(format!("{} {size} B", test.name()));
-        let row = plan.measure_unless(&cancel, test, size).map_err(|e| Failure::Run(e.to_string()))?;
-        let Some(row) = row else {
-            bar.finish_and_clear();
-            let done = format!("interrupted: {} of {all} rows were measured", entries.len());
-            return Ok((entries, Some(Failure::Interrupted(done))));
+        let done = entries.len();
+        let ended = match plan.measure_unless(&cancel, test, size) {
+            Ok(Some(row)) => {
+                entries.push(Entry { settings: plan.settings(test).map_err(Failure::Run)?, row });
+                bar.inc(1);
+                continue;
+            }
+            Ok(None) => Failure::Interrupted(format!("interrupted: {done} of {all} rows were measured")),
+            Err(why) if done == 0 => return Err(Failure::Run(why.to_string())),
+            Err(why) => Failure::Run(format!("{why}: {done} of {all} rows were measured")),
         };
-        entries.push(Entry { settings: plan.settings(test).map_err(Failure::Run)?, row });
-        bar.inc(1);
+        bar.finish_and_clear();
+        return Ok((entries, Some(ended)));
     }
     bar.finish_and_clear();
     Ok((entries, None))

@@ -8,6 +8,7 @@ use crate::progress;
 use bench::compare::Comparison;
 use bench::configurations::{Configuration, Iommu, Sockets};
 use bench::fit::{self, Fitted, Input, Profile, Provenance};
+use bench::results::sheet::SheetLink;
 use bench::results::{ResultSet, Tables};
 use bench::suite::{Machine, Rule};
 use clap::builder::RangedU64ValueParser;
@@ -26,15 +27,16 @@ Examples:
   riser compare measured/ predicted/
 
 DIR holds results of one server in pcie-bench's public form: EXPERIMENT.csv, or CONFIGURATION/EXPERIMENT.csv; or a table as \
-`riser bench -o` writes it, which says itself what its link was. For several modes of the server give several. Configurations of the \
+`riser bench -o` writes it, which says itself what its link and its card were. For several modes of the server give several. Configurations of the \
 published data are known by the names of their folders; of others, --iommu, --sockets, --mps and --mrrs say what they were measured on.
 
 The profile begins as that of --like. What no row shows stays, and says whose it is; description and head are of the server that was \
 fitted. Each figure is fitted on the rows in which it is alone once those before it are known: nine on latencies, and the two gaps \
 of completions on bandwidths of reads, where there are any. Of a figure that no row shows it is said how far the known servers are \
-apart in it. The residuals are of every row, most bandwidths among them, which nothing was fitted on.
+apart in it; where no row shows any figure, nothing is written. A figure at its bound, and one that has not settled, are told with \
+a warning. The residuals are of every row, most bandwidths among them, which nothing was fitted on.
 
---json prints one object: profile, figures: [{figure, value_ps, rows, last_step_ns, shown_by, known_ps: [least, greatest]}], and residuals as `riser compare \
+--json prints one object: profile, devices, warnings where there are any, figures: [{figure, value_ps, rows, last_step_ns, shown_by, known_ps: [least, greatest]}], and residuals as `riser compare \
 --json` has them.";
 
 /// Fit a host profile to results of a server
@@ -57,9 +59,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TEXT")]
     server: Option<String>,
 
-    /// Device profile of the card that measured
-    #[arg(long, value_name = "PROFILE", default_value = "nfp6000")]
-    device: String,
+    /// Device profile of the card that measured. Default: that which a table of `riser bench -o` names; of the public form nfp6000
+    #[arg(long, value_name = "PROFILE")]
+    device: Option<String>,
 
     /// The IOMMU's mode, of configurations that are not known: off, 4k, 2m
     #[arg(long, value_name = "MODE", default_value = "off")]
@@ -98,6 +100,11 @@ pub(crate) struct Args {
 #[derive(Serialize)]
 struct Report<'a> {
     profile: String,
+    /// Device profiles of the cards that measured.
+    devices: Vec<&'a str>,
+    /// What makes figures doubtful.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<String>,
     figures: Vec<FigureReport>,
     #[serde(skip_serializing_if = "Option::is_none")]
     residuals: Option<&'a Comparison>,
@@ -130,6 +137,9 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
     });
     bar.finish_and_clear();
     let fitted = fitted.map_err(Failure::Run)?;
+    if let Some(why) = fit::nothing_shown(&fitted) {
+        return Err(Failure::Run(format!("{}: {why}", paths(&args.data))));
+    }
     profile.attribute(&provenance(&args, &inputs, &like), &fitted);
     out.write_all(profile.text().as_bytes()).map_err(|e| out.failed(&e))?;
     out.finish()?;
@@ -137,10 +147,13 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
         true => None,
         false => Some(residuals(&args, &inputs, &rule, work.path())?),
     };
-    match args.json {
-        true => json(&args, &fitted, residuals.as_ref()),
-        false => print(&args, &fitted, residuals.as_ref()),
-    }
+    let told = Told { args: &args, inputs: &inputs, fitted: &fitted, residuals: residuals.as_ref() };
+    output::warn(&told.warnings());
+    if args.json { told.json() } else { told.print() }
+}
+
+fn paths(of: &[PathBuf]) -> String {
+    of.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
 }
 
 /// The results in all folders.
@@ -182,7 +195,7 @@ fn inputs(args: &Args, data: ResultSet) -> Result<Vec<Input>, Failure> {
 
 fn input(args: &Args, name: &str, tables: Tables) -> Result<Input, Failure> {
     if let Some(configuration) = Configuration::named(name) {
-        let machine = Machine::configuration(configuration, &args.device);
+        let machine = Machine::configuration(configuration, args.device.as_deref().unwrap_or(PUBLISHED_CARD));
         return Ok(Input { machine, tables, cmd_path_valid: configuration.cmd_path_valid });
     }
     let like = args.like.as_deref().unwrap_or("xeon-e5-2637v3");
@@ -192,13 +205,39 @@ fn input(args: &Args, name: &str, tables: Tables) -> Result<Input, Failure> {
         sockets: sockets(&args.sockets)?,
         mps_bytes: args.mps,
         mrrs_bytes: args.mrrs,
-        ..Machine::profile(like, &args.device)
+        ..Machine::profile(like, &device(args, name, &tables)?)
     };
     if let Some(link) = tables.link().map_err(|e| Failure::Run(format!("{name}: {e}")))? {
         (machine.generation, machine.lanes) = (link.generation, link.lanes);
         (machine.mps_bytes, machine.mrrs_bytes) = (link.mps_bytes, link.mrrs_bytes);
     }
     Ok(Input { machine, tables, cmd_path_valid: true })
+}
+
+/// The card of the published results.
+const PUBLISHED_CARD: &str = "nfp6000";
+
+/// Device profile of the card that measured: as it was said, or else as a table of riser's own names it.
+fn device(args: &Args, results: &str, tables: &Tables) -> Result<String, Failure> {
+    let named = tables.settings.as_ref().and_then(|settings| settings.get("device"));
+    match (&args.device, named) {
+        (Some(device), Some(named)) if device != named => {
+            output::warn(&[format!("{results}: measured with device `{named}`, fitted with `{device}`")]);
+            Ok(device.clone())
+        }
+        (Some(device), _) => Ok(device.clone()),
+        (None, None) => Ok(PUBLISHED_CARD.into()),
+        (None, Some(named)) => match profile::device(named, Path::new("")) {
+            Ok(_) => Ok(named.clone()),
+            Err(why) => Err(Failure::Run(format!("{results}: {why}; --device says which card it is"))),
+        },
+    }
+}
+
+/// The cards that measured, each once.
+fn devices(inputs: &[Input]) -> Vec<&str> {
+    let all: BTreeSet<&str> = inputs.iter().map(|input| input.machine.device.as_str()).collect();
+    all.into_iter().collect()
 }
 
 /// What the server is called in its results: the host that a table names, or the folder.
@@ -216,11 +255,17 @@ fn provenance(args: &Args, inputs: &[Input], like: &str) -> Provenance {
     let is_own = inputs.iter().all(|input| {
         Configuration::named(&input.machine.name).is_some_and(|configuration| configuration.profile == like)
     });
+    let machine = &inputs[0].machine;
     Provenance {
         server: args.server.clone().unwrap_or_else(|| format!("{named}, fitted")),
         results,
-        device: args.device.clone(),
-        generation: inputs[0].machine.generation,
+        device: devices(inputs).join(", "),
+        link: SheetLink {
+            generation: machine.generation,
+            lanes: machine.lanes,
+            mps_bytes: machine.mps_bytes,
+            mrrs_bytes: machine.mrrs_bytes,
+        },
         like: like.to_owned(),
         is_own: is_own && args.server.is_none(),
     }
@@ -275,36 +320,58 @@ fn unseen(fitted: &Fitted) -> String {
     }
 }
 
-fn json(args: &Args, fitted: &[Fitted], residuals: Option<&Comparison>) -> Result<(), Failure> {
-    let figure = |f: &Fitted| FigureReport {
-        figure: name(f),
-        value_ps: f.value_ps,
-        rows: f.rows,
-        last_step_ns: f.last_step_ns,
-        shown_by: f.parameter.shown_by(),
-        known_ps: fit::known_range(f.parameter),
-    };
-    let figures = fitted.iter().map(figure).collect();
-    output::json(&Report { profile: args.output.display().to_string(), figures, residuals })
+/// What is told of a fit.
+struct Told<'a> {
+    args: &'a Args,
+    inputs: &'a [Input],
+    fitted: &'a [Fitted],
+    residuals: Option<&'a Comparison>,
 }
 
-fn print(args: &Args, fitted: &[Fitted], residuals: Option<&Comparison>) -> Result<(), Failure> {
-    let row = |f: &Fitted| {
-        let rows = if f.rows == 0 { unseen(f) } else { f.rows.to_string() };
-        let value = format!("{:.1}", f.value_ps as f64 / 1000.0);
-        vec![name(f), value, rows, format!("{:+.2}", f.last_step_ns), f.parameter.shown_by().to_owned()]
-    };
-    output::table(&["figure", "ns", "rows", "last step ns", "shown by"], fitted.iter().map(row))?;
-    if let Some(comparison) = residuals {
-        output::text("")?;
-        let row = |e: &bench::compare::ExperimentComparison| {
-            let configuration = bench::score::short_name(&e.configuration).to_owned();
-            let errors = [e.mean_absolute_error_percent, e.mean_error_percent].map(|v| format!("{v:+.2}"));
-            let [absolute, mean] = errors;
-            vec![configuration, e.experiment.clone(), e.rows.to_string(), absolute, mean]
-        };
-        let heads = ["configuration", "experiment", "rows", "mean |error| %", "mean error %"];
-        output::table(&heads, comparison.experiments.iter().map(row))?;
+impl Told<'_> {
+    /// What makes figures doubtful, a line each.
+    fn warnings(&self) -> Vec<String> {
+        self.fitted.iter().filter_map(|f| Some(format!("{} {}", name(f), f.doubt()?))).collect()
     }
-    output::text(&format!("\nwritten: {}", args.output.display()))
+
+    fn json(&self) -> Result<(), Failure> {
+        let figure = |f: &Fitted| FigureReport {
+            figure: name(f),
+            value_ps: f.value_ps,
+            rows: f.rows,
+            last_step_ns: f.last_step_ns,
+            shown_by: f.parameter.shown_by(),
+            known_ps: fit::known_range(f.parameter),
+        };
+        output::json(&Report {
+            profile: self.args.output.display().to_string(),
+            devices: devices(self.inputs),
+            warnings: self.warnings(),
+            figures: self.fitted.iter().map(figure).collect(),
+            residuals: self.residuals,
+        })
+    }
+
+    fn print(&self) -> Result<(), Failure> {
+        let row = |f: &Fitted| {
+            let rows = if f.rows == 0 { unseen(f) } else { f.rows.to_string() };
+            let value = format!("{:.1}", f.value_ps as f64 / 1000.0);
+            vec![name(f), value, rows, format!("{:+.2}", f.last_step_ns), f.parameter.shown_by().to_owned()]
+        };
+        output::table(&["figure", "ns", "rows", "last step ns", "shown by"], self.fitted.iter().map(row))?;
+        if let Some(comparison) = self.residuals {
+            output::text("")?;
+            let row = |e: &bench::compare::ExperimentComparison| {
+                let configuration = bench::score::short_name(&e.configuration).to_owned();
+                let errors =
+                    [e.mean_absolute_error_percent, e.mean_error_percent].map(|v| format!("{v:+.2}"));
+                let [absolute, mean] = errors;
+                vec![configuration, e.experiment.clone(), e.rows.to_string(), absolute, mean]
+            };
+            let heads = ["configuration", "experiment", "rows", "mean |error| %", "mean error %"];
+            output::table(&heads, comparison.experiments.iter().map(row))?;
+        }
+        output::text(&format!("\nmeasured with: {}", devices(self.inputs).join(", ")))?;
+        output::text(&format!("written: {}", self.args.output.display()))
+    }
 }

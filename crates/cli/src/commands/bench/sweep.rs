@@ -63,6 +63,8 @@ pub(super) fn plans(args: &Args) -> Result<Vec<Plan>, Failure> {
         for mrrs in &mrrs {
             for credits in &credits {
                 let link = link(&base.link, *mps, *mrrs, *credits).map_err(Failure::usage)?;
+                let plan = Plan { link: link.clone(), ..base.clone() };
+                plan.check().map_err(Failure::usage)?;
                 for outstanding in &outstanding {
                     plans.push(Plan { link: link.clone(), outstanding: *outstanding, ..base.clone() });
                 }
