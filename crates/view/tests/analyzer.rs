@@ -121,6 +121,9 @@ fn idle_time_is_folded_and_unfolded() {
     no_problems(&mut browser);
 }
 
+/// Picoseconds of a nanosecond.
+const NS: u64 = 1000;
+
 /// What is folded of a page: how long each fold is, in whole microseconds, and whether it is folded from the start.
 const FOLDS: &str = "(() => { const { folded, timeline } = riser.app;
   return [folded.folds.map((fold) => Math.round(fold.idle / 1e6)), timeline === folded]; })()";
@@ -152,6 +155,7 @@ fn only_what_is_long_and_idle_is_folded() {
         ("no more than half", vec![(0, Some(20_000)), (35_000, Some(9_000))], json!([[15], false])),
     ];
     for (name, events, due) in rows {
+        let events: Vec<_> = events.iter().map(|&(at, waits)| (at * NS, waits.map(|ns| ns * NS))).collect();
         browser.open(&page_file("sparse", &sparse(&events)), "tab=latency");
         assert_eq!(browser.eval(FOLDS), due, "{name}");
     }
@@ -167,7 +171,7 @@ fn only_what_is_long_and_idle_is_folded() {
 #[test]
 fn a_folds_width_tells_its_length() {
     let Some(mut browser) = Turn::take() else { return };
-    let at = [(0, Some(1_000)), (100_000, Some(1_000)), (100_000_000, Some(1_000))];
+    let at = [0, 100_000, 100_000_000].map(|at| (at * NS, Some(1_000 * NS)));
     browser.open(&page_file("widths", &sparse(&at)), "tab=tags");
     let bands = "(() => { const { shapes, annotations, xaxis } = riser.app.host.layout;
                  return [shapes.map((s) => s.x1 - s.x0), annotations.map((a) => a.text), xaxis.title.text]; })()";
@@ -211,6 +215,18 @@ fn a_folded_axis_tells_the_time() {
         let bits = browser.eval(bits).as_f64().unwrap();
         assert!((bits - 3.0 * 24.0 * 8.0).abs() < 0.01, "{bits}");
     }
+    no_problems(&mut browser);
+}
+
+/// A gap has the digits of the latency that it is part of.
+#[test]
+fn small_gaps_have_their_picoseconds() {
+    let Some(mut browser) = Turn::take() else { return };
+    let at = [(0, Some(3_046)), (1_002_500, Some(999_999)), (3_000_000_000, None)];
+    browser.open(&page_file("gaps", &sparse(&at)), "tab=summary");
+    let shown =
+        browser.eval("[...document.querySelectorAll('.row:not([hidden]) .delta')].map((e) => e.textContent)");
+    assert_eq!(shown, json!(["", "+3.046 ns", "+999.454 ns", "+999.999 ns", "+3 ms"]));
     no_problems(&mut browser);
 }
 

@@ -157,8 +157,9 @@ function cellsOf(store, headers, row, before) {
   };
 }
 
+/** With as many digits as latencies where it is as small as these. */
 function deltaText(ps) {
-  return `${ps < 0 ? "-" : "+"}${duration(Math.abs(ps), 1)}`;
+  return `${ps < 0 ? "-" : "+"}${duration(Math.abs(ps), Math.abs(ps) < PS_PER_US ? 3 : 1)}`;
 }
 
 function hasTag(headers, row) {

@@ -31,16 +31,16 @@ struct Exchange {
     now: u64,
 }
 
-/// TLPs one by one: writes, or reads and how long each takes, at times in nanoseconds.
+/// TLPs one by one: writes, or reads and how long each takes, at times in picoseconds.
 pub(crate) fn sparse(at: &[(u64, Option<u64>)]) -> Vec<u8> {
     let mut exchange = Exchange::new();
-    for &(start_ns, latency_ns) in at {
-        exchange.now = start_ns * 1000;
-        match latency_ns {
+    for &(start, latency) in at {
+        exchange.now = start;
+        match latency {
             None => exchange.tlp(true, request(MemoryOp::Write, READ_AT, 4), &READ[..4], Mark::default()),
-            Some(latency_ns) => {
+            Some(latency) => {
                 exchange.tlp(true, request(MemoryOp::Read, 0x1000, 4), &[], Mark::default());
-                exchange.now = (start_ns + latency_ns) * 1000;
+                exchange.now = start + latency;
                 exchange.tlp(false, completion(0, 4, 1), &READ[..4], Mark::default());
             }
         }
