@@ -22,8 +22,8 @@ riser=${CARGO_TARGET_DIR:-target}/release/riser
 title "A device in software: the simple NIC answers a ping through the fabric (labs/ping.toml)"
 show run labs/ping.toml --capture "$out/ping.pcapng" --force
 title "Its TLPs, a line each (without the host's enumeration): doorbells, descriptors, packets, interrupts"
-echo "\$ riser trace $out/ping.pcapng | grep -E 'MWr|MRd|requester 01:00'"
-"$riser" trace "$out/ping.pcapng" | grep -E 'MWr|MRd|requester 01:00'
+echo "\$ riser trace $out/ping.pcapng | grep -E 'MWr|MRd|requester 01:00.0'"
+"$riser" trace "$out/ping.pcapng" | grep -E 'MWr|MRd|requester 01:00.0'
 
 title "How fast: the pcie-bench tests on a Gen3 x8 link, simulated and by the closed form"
 show bench --size 64..2048 -o "$out/bench" --force

@@ -276,7 +276,7 @@ fn installed_as_a_plugin() {
         std::fs::copy(tshark.folder().join(&file), plugins.join(&file)).unwrap();
     }
     let line = tshark.read_installed(&home.path, &captures.join("x520/x520-64B-1pkt.pcap"));
-    assert!(line.contains("TLP 64 MRd, len 16, requester 19:00, tag 0x02"), "{line}");
+    assert!(line.contains("TLP 64 MRd, len 16, requester 19:00.0, tag 0x02"), "{line}");
 }
 
 /// UDP port, bytes behind the NetTLP header, and some of the fields that are shown with their values.

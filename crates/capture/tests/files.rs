@@ -219,7 +219,7 @@ fn damaged(file: &[u8]) -> Vec<String> {
         .collect()
 }
 
-const MRD: &str = "192.168.10.3.12291 > 192.168.10.1.12291: NetTLP: MRd, len 4, requester 1b:00, tag 0x03, last 0xf, \
+const MRD: &str = "192.168.10.3.12291 > 192.168.10.1.12291: NetTLP: MRd, len 4, requester 1b:00.0, tag 0x03, last 0xf, \
                    first 0xf, Addr 0x2f001000";
 
 #[test]

@@ -59,14 +59,14 @@ fn hexdump(bytes: &[u8]) -> String {
 #[test]
 fn lines_of_a_small_capture() {
     let expected = [
-        "0.000001000001 link0:upstream IP 10.0.0.2.12293 > 10.0.0.1.12293: NetTLP: MRd, len 2, requester 01:00, \
+        "0.000001000001 link0:upstream IP 10.0.0.2.12293 > 10.0.0.1.12293: NetTLP: MRd, len 2, requester 01:00.0, \
          tag 0x05, last 0xf, first 0xf, Addr 0x00001000",
-        "0.000001500002 link0:downstream IP 10.0.0.1.12293 > 10.0.0.2.12293: NetTLP: CplD, len 2, completer 00:00, \
-         success, bc 8, requester 01:00, tag 0x05, lowaddr 0x00",
+        "0.000001500002 link0:downstream IP 10.0.0.1.12293 > 10.0.0.2.12293: NetTLP: CplD, len 2, completer 00:00.0, \
+         success, bc 8, requester 01:00.0, tag 0x05, lowaddr 0x00",
         "0.000001600003 link0:upstream IP 10.0.0.2.12286 > 10.0.0.1.12286: DLLP: UpdateFC-P, vc 0, hdr 33, data 258",
-        "2.000000000004 link0:downstream IP 10.0.0.1.16387 > 10.0.0.2.16387: NetTLP: MWr, len 1, requester 00:00, \
+        "2.000000000004 link0:downstream IP 10.0.0.1.16387 > 10.0.0.2.16387: NetTLP: MWr, len 1, requester 00:00.0, \
          tag 0x13, last 0x0, first 0xf, Addr 0xa0000010",
-        "2.000000000005 link0:upstream IP 10.0.0.2.12294 > 10.0.0.1.12294: NetTLP: MWr, len 64, requester 01:00, \
+        "2.000000000005 link0:upstream IP 10.0.0.2.12294 > 10.0.0.1.12294: NetTLP: MWr, len 64, requester 01:00.0, \
          tag 0x06, last 0xf, first 0xf, Addr 0x200000000",
     ];
     assert_eq!(lines(&sample()), expected);

@@ -6,7 +6,10 @@ mod common;
 use common::{DAMAGED, DROPPED, Link, completion, memory, read_and_answer, transaction_lines, write};
 use riser_capture::transactions::Tracker;
 use riser_capture::{Mark, Reader, render};
-use tlp::{Data, Dllp, MemoryOp, Status, Tlp};
+use tlp::{
+    Access, Bdf, Body, ConfigKind, ConfigRequest, Data, Dllp, MemoryOp, Message, MessageRouting, Repr,
+    Status, Tag, Tlp,
+};
 
 const SOUND: Mark = Mark { damaged: false, dropped: false, place: None };
 
@@ -32,6 +35,64 @@ fn acks_retries_and_times() {
             "0.000000017 MWr link0:upstream requester 01:00.0, tag 0x00, Addr 0x00002000, 256 bytes: posted, Ack 1.000 ns",
         ]
     );
+}
+
+fn message(code: u8) -> Tlp {
+    let (routing, requester, tag) = (MessageRouting::Local, Bdf::from_bits(0x0008), Tag::default());
+    let body = Message { routing, requester, tag, code, header: [0; 8], length_dw: None };
+    Tlp::new(Repr::new(Body::Message(body)), Data::NONE)
+}
+
+/// A configuration request has a function and a register, a message a code; neither has an address.
+#[test]
+fn what_a_request_is_for() {
+    let config = Tlp::new(
+        Repr::new(Body::Config(ConfigRequest {
+            op: Access::Read,
+            kind: ConfigKind::Type1,
+            requester: Bdf::from_bits(0x0008),
+            tag: Tag::from_bits(3),
+            completer: Bdf::from_bits(0x021b),
+            register_dw: 0x103,
+            first_be: 0xf,
+        })),
+        Data::NONE,
+    );
+    let mut link = Link::new();
+    for request in [&config, &message(0x19), &message(0x77), &write(0x1_2345_6789, 1)] {
+        link.tlp(false, request, SOUND);
+    }
+    let capture = link.finish();
+    let (lines, _) = transaction_lines(&capture);
+    let said = |line: &String| line.split_once(", ").unwrap().1.to_owned();
+    let due = [
+        "tag 0x00, code 0x19 PME_Turn_Off, 0 bytes: posted",
+        "tag 0x00, code 0x77, 0 bytes: posted",
+        "tag 0x00, Addr 0x123456789, 1 bytes: posted",
+        "tag 0x03, completer 02:03.3, register 0x40c, 4 bytes: 0 completions; error: no completion",
+    ];
+    assert_eq!(lines.iter().map(said).collect::<Vec<_>>(), due);
+    let (mut reader, mut tracker) =
+        (Reader::new(std::io::Cursor::new(&capture[..])).unwrap(), Tracker::new());
+    while let Some(record) = reader.next_record().unwrap() {
+        tracker.see(&record, 0);
+    }
+    tracker.finish();
+    let mut of = Vec::new();
+    while let Some(t) = tracker.next_ended() {
+        let mut json = String::new();
+        render::transaction_json(&t, &mut json);
+        let object: serde_json::Value = serde_json::from_str(&json).unwrap();
+        let keys = ["address", "completer", "register", "message_code", "message_name"];
+        of.push(serde_json::Value::from_iter(keys.map(|key| object[key].clone())));
+    }
+    let due = serde_json::json!([
+        [null, null, null, 0x19, "PME_Turn_Off"],
+        [null, null, null, 0x77, null],
+        [0x1_2345_6789_u64, null, null, null, null],
+        [null, "02:03.3", 0x40c, null, null],
+    ]);
+    assert_eq!(serde_json::Value::from(of), due);
 }
 
 /// `PCIe 5.0 §3.6.2.1`, §3.6.3.1: what a Nak brings back, what a lost Ack brings again, and what vanished.

@@ -5,7 +5,7 @@ mod common;
 
 use common::{completion, memory};
 use riser_capture::Timestamp;
-use riser_capture::matcher::{MAX_OUTSTANDING, Match, Matcher};
+use riser_capture::matcher::{MAX_OUTSTANDING, Match, Matcher, Target};
 use tlp::{
     Access, AtomicOp, AtomicRequest, Bdf, Body, ConfigKind, ConfigRequest, Data, IoRequest, MemoryOp, Repr,
     Status, Tag,
@@ -156,7 +156,8 @@ fn a_transaction_says_what_it_was() {
     assert_eq!(matcher.waiting().count(), 1);
     let last = matcher.see(9, Timestamp::from_ps(5_000), 0, &answer(7, 256, 64));
     let Match::Complete(t) = last else { panic!("{last:?}") };
-    assert_eq!((t.request_number, t.address, t.bytes, t.remaining, t.completions), (1, 0x1000, 512, 0, 2));
+    let seen = (t.request_number, t.target, t.bytes, t.remaining, t.completions);
+    assert_eq!(seen, (1, Target::Address(0x1000), 512, 0, 2));
     assert_eq!((t.latency_ps(), t.status), (5_000, Some(Status::Success)));
     let mut line = String::new();
     riser_capture::render::transaction_line(&t, 12, &mut line);

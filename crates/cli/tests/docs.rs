@@ -341,7 +341,7 @@ fn below(page: &str, command: &str) -> Vec<String> {
 /// Rows: a page, a command on it, and what the text around it says that each line is.
 #[test]
 fn pictures_are_those_of_which_the_text_speaks() {
-    let interrupt = "MWr, len 1, requester 01:00, tag 0x00, last 0x0, first 0xf, Addr 0xfee00000";
+    let interrupt = "MWr, len 1, requester 01:00.0, tag 0x00, last 0x0, first 0xf, Addr 0xfee00000";
     for (page, command, lines) in [
         (
             "README.md",
@@ -365,9 +365,9 @@ fn pictures_are_those_of_which_the_text_speaks() {
                 ("downstream", "Addr 0x80000008"),
                 ("downstream", "Addr 0x80000010"),
                 ("downstream", "Addr 0x80000014"),
-                ("MRd, len 16, requester 01:00", "Addr 0x00001000"),
-                ("CplD, len 16, completer 00:00", ""),
-                ("MWr, len 16, requester 01:00", "Addr 0x00011000"),
+                ("MRd, len 16, requester 01:00.0", "Addr 0x00001000"),
+                ("CplD, len 16, completer 00:00.0", ""),
+                ("MWr, len 16, requester 01:00.0", "Addr 0x00011000"),
                 (interrupt, ""),
             ],
         ),

@@ -2,7 +2,8 @@
 //! A TLP in one line, in the style of the NetTLP paper's Figure 15 (NSDI'20, §6.2).
 //!
 //! `{}` prints what the figure prints, and the name of a message; `{:#}` adds the common fields that are not at rest (TC,
-//! attributes, AT, hints, LN, TD, EP). Functions print as bus and device-function, two hexadecimal digits each.
+//! attributes, AT, hints, LN, TD, EP). Functions print as `bus:device.function`, as everywhere; the figure has device and
+//! function in one number, `1b:00`.
 
 use crate::message::name_of;
 use crate::{
@@ -53,16 +54,8 @@ impl Repr {
     }
 }
 
-struct Id(Bdf);
-
-impl fmt::Display for Id {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:02x}:{:02x}", self.0.bus(), self.0.bits() & 0xff)
-    }
-}
-
 fn requester(requester: Bdf, tag: Tag, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    write!(f, "requester {}, tag {tag}, ", Id(requester))
+    write!(f, "requester {requester}, tag {tag}, ")
 }
 
 fn memory(m: &MemoryRequest, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -85,7 +78,7 @@ fn atomic(a: &AtomicRequest, f: &mut fmt::Formatter<'_>) -> fmt::Result {
 }
 
 fn completion(c: &Completion, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    write!(f, "len {}, completer {}, ", c.length_dw.unwrap_or(0), Id(c.completer))?;
+    write!(f, "len {}, completer {}, ", c.length_dw.unwrap_or(0), c.completer)?;
     write!(f, "{}, bc {}, ", c.status, c.byte_count)?;
     requester(c.requester, c.tag, f)?;
     write!(f, "lowaddr {:#04x}", c.lower_address)
@@ -95,7 +88,7 @@ fn config(c: &ConfigRequest, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     f.write_str("len 1, ")?;
     requester(c.requester, c.tag, f)?;
     let register = c.register_dw * 4;
-    write!(f, "last 0x0, first {:#x}, completer {}, register {register:#05x}", c.first_be, Id(c.completer))
+    write!(f, "last 0x0, first {:#x}, completer {}, register {register:#05x}", c.first_be, c.completer)
 }
 
 fn message(m: &Message, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -243,9 +243,17 @@ function header.ends(h)
     return data_end, data_end + (h.td == 1 and 4 or 0)
 end
 
+-- Texts of IDs, each made once: few functions send many packets.
+local id_texts = {}
+
 -- A 16-bit ID as the specification writes it.
 function header.bdf(id)
-    return string.format("%02x:%02x.%x", floor(id / 256), floor(id / 8) % 32, id % 8)
+    local text = id_texts[id]
+    if not text then
+        text = string.format("%02x:%02x.%x", floor(id / 256), floor(id / 8) % 32, id % 8)
+        id_texts[id] = text
+    end
+    return text
 end
 
 return header

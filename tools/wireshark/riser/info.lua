@@ -1,11 +1,14 @@
 -- SPDX-License-Identifier: Apache-2.0 OR MIT
 -- A TLP or DLLP in one line, word for word as `riser trace` prints it: in the style of the NetTLP paper's Figure 15
--- (NSDI'20, §6.2). Reads no packet: it works on what header.lua and dllp.lua have read.
+-- (NSDI'20, §6.2), but for functions, which are bus:device.function. Reads no packet: it works on what header.lua and
+-- dllp.lua have read.
 
+local header = require "riser.header"
 local names = require "riser.names"
 
 local info = {}
 
+local bdf = header.bdf
 local floor, format = math.floor, string.format
 
 -- The upper half of an address where it is not 0; the lower has eight digits in each line. A line is made in one step: packets are many.
@@ -20,40 +23,35 @@ end
 local lines = {}
 
 function lines.memory(h)
-    local id = h.requester
-    return format("%s, len %d, requester %02x:%02x, tag 0x%02x, last 0x%x, first 0x%x, Addr 0x%s%08x", h.format.name,
-        h.length_dw, floor(id / 256), id % 256, h.tag, h.last_be, h.first_be, upper(h.address_high), h.address_low)
+    return format("%s, len %d, requester %s, tag 0x%02x, last 0x%x, first 0x%x, Addr 0x%s%08x", h.format.name,
+        h.length_dw, bdf(h.requester), h.tag, h.last_be, h.first_be, upper(h.address_high), h.address_low)
 end
 
 function lines.io(h)
-    local id = h.requester
-    return format("%s, len 1, requester %02x:%02x, tag 0x%02x, last 0x0, first 0x%x, Addr 0x%08x", h.format.name,
-        floor(id / 256), id % 256, h.tag, h.first_be, h.address_low)
+    return format("%s, len 1, requester %s, tag 0x%02x, last 0x0, first 0x%x, Addr 0x%08x", h.format.name,
+        bdf(h.requester), h.tag, h.first_be, h.address_low)
 end
 
 function lines.atomic(h)
-    local id = h.requester
-    return format("%s, len %d, requester %02x:%02x, tag 0x%02x, operand %d B, Addr 0x%s%08x", h.format.name, h.length_dw,
-        floor(id / 256), id % 256, h.tag, h.operand_bytes, upper(h.address_high), h.address_low)
+    return format("%s, len %d, requester %s, tag 0x%02x, operand %d B, Addr 0x%s%08x", h.format.name, h.length_dw,
+        bdf(h.requester), h.tag, h.operand_bytes, upper(h.address_high), h.address_low)
 end
 
 function lines.completion(h)
-    local id, completer = h.requester, h.completer
-    return format("%s, len %d, completer %02x:%02x, %s, bc %d, requester %02x:%02x, tag 0x%02x, lowaddr 0x%02x",
-        h.format.name, h.data_dw, floor(completer / 256), completer % 256, names.status_text[h.status], h.byte_count,
-        floor(id / 256), id % 256, h.tag, h.lower_address)
+    return format("%s, len %d, completer %s, %s, bc %d, requester %s, tag 0x%02x, lowaddr 0x%02x",
+        h.format.name, h.data_dw, bdf(h.completer), names.status_text[h.status], h.byte_count,
+        bdf(h.requester), h.tag, h.lower_address)
 end
 
 function lines.config(h)
-    local id, completer = h.requester, h.completer
-    return format("%s, len 1, requester %02x:%02x, tag 0x%02x, last 0x0, first 0x%x, completer %02x:%02x, register 0x%03x",
-        h.format.name, floor(id / 256), id % 256, h.tag, h.first_be, floor(completer / 256), completer % 256, h.register)
+    return format("%s, len 1, requester %s, tag 0x%02x, last 0x0, first 0x%x, completer %s, register 0x%03x",
+        h.format.name, bdf(h.requester), h.tag, h.first_be, bdf(h.completer), h.register)
 end
 
 function lines.message(h)
-    local id, name = h.requester, h.message and " " .. h.message.name or ""
-    return format("%s, len %d, requester %02x:%02x, tag 0x%02x, code 0x%02x%s, routing %s, header 0x%08x%08x",
-        h.format.name, h.data_dw, floor(id / 256), id % 256, h.tag, h.message_code, name, names.routing[h.routing],
+    local name = h.message and " " .. h.message.name or ""
+    return format("%s, len %d, requester %s, tag 0x%02x, code 0x%02x%s, routing %s, header 0x%08x%08x",
+        h.format.name, h.data_dw, bdf(h.requester), h.tag, h.message_code, name, names.routing[h.routing],
         h.dws[2], h.dws[3])
 end
 

@@ -3,7 +3,7 @@
 
 use super::values::{class, direction, duration_ps, ecrc, integer, origin, range, status, type_of};
 use crate::decode::{Kind as What, Record, TlpRecord};
-use crate::matcher::{Errors, Transaction, named_bytes};
+use crate::matcher::{Errors, Target, Transaction, named_bytes};
 use crate::reader::Direction;
 use crate::render::dllp_name;
 use crate::transactions::{Outcome, errors_of};
@@ -424,7 +424,7 @@ impl Number {
             (Number::Len, Body::Atomic(a)) => Some(a.length_dw().into()),
             (Number::Len, Body::Config(_) | Body::Io(_)) => Some(1),
             (Number::Bytes, Body::Completion(_)) => Some(tlp.payload_bytes as u128),
-            (Number::Bytes, _) => Some(named_bytes(repr).1.into()),
+            (Number::Bytes, _) => Some(named_bytes(repr).into()),
             _ => None,
         }
     }
@@ -566,10 +566,10 @@ impl Test {
 
 /// The bytes that a memory, I/O or atomic request names.
 fn touched(tlp: &TlpRecord<'_>) -> Option<Range<u128>> {
-    match &tlp.repr.body {
-        Body::Memory(_) | Body::Io(_) | Body::Atomic(_) => {
-            let (address, bytes) = named_bytes(&tlp.repr);
-            Some(address.into()..u128::from(address) + u128::from(bytes))
+    match (&tlp.repr.body, Target::of(&tlp.repr)) {
+        (Body::Completion(_), _) => None,
+        (_, Target::Address(address)) => {
+            Some(address.into()..u128::from(address) + u128::from(named_bytes(&tlp.repr)))
         }
         _ => None,
     }

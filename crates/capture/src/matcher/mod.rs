@@ -10,7 +10,7 @@
 mod transaction;
 
 pub(crate) use transaction::named_bytes;
-pub use transaction::{Ack, Errors, Requester, Transaction};
+pub use transaction::{Ack, Errors, Requester, Target, Transaction};
 
 use crate::reader::Direction;
 use crate::time::Timestamp;

@@ -94,6 +94,27 @@ pub enum Ack {
     },
 }
 
+/// What a request is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Target {
+    /// Memory, I/O: address of the first byte. Of an unexpected completion its Lower Address.
+    Address(u64),
+    /// A register of a function's configuration space.
+    Register {
+        /// The function.
+        function: Bdf,
+        /// Offset in bytes, a multiple of 4.
+        offset: u16,
+    },
+    /// A message.
+    Message {
+        /// Message Code.
+        code: u8,
+        /// Its name in the specification, where the code is known.
+        name: Option<&'static str>,
+    },
+}
+
 /// A request and what has answered it so far.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Transaction {
@@ -107,8 +128,8 @@ pub struct Transaction {
     pub direction: Option<Direction>,
     /// Traffic Class of the request, 0 to 7.
     pub tc: u8,
-    /// Address of the first byte; of a configuration request, register times four.
-    pub address: u64,
+    /// What the request is for.
+    pub target: Target,
     /// Bytes asked for or written; 0 where the request names none.
     pub bytes: u32,
     /// Bytes of data that completions shall bring and have not brought.
@@ -184,14 +205,14 @@ impl Transaction {
     }
 
     pub(crate) fn of_request(packet: &Packet<'_>) -> Transaction {
-        let (address, bytes) = named_bytes(packet.repr);
+        let bytes = named_bytes(packet.repr);
         let remaining = match &packet.repr.body {
             Body::Memory(m) if !m.op.is_read() => 0,
             Body::Io(_) | Body::Config(_) if packet.repr.data_dw() > 0 => 0,
             Body::Message(_) => 0,
             _ => bytes,
         };
-        Transaction { remaining, ..Transaction::at_rest(packet, address, bytes) }
+        Transaction { remaining, ..Transaction::at_rest(packet, bytes) }
     }
 
     /// A completion that nothing waits for, as a transaction of its own.
@@ -202,15 +223,11 @@ impl Transaction {
             completions: 1,
             status: Some(completion.status),
             errors: packet.errors | Errors::UNEXPECTED_COMPLETION | Errors::of_status(completion.status),
-            ..Transaction::at_rest(
-                packet,
-                u64::from(completion.lower_address),
-                u32::from(completion.byte_count),
-            )
+            ..Transaction::at_rest(packet, completion.byte_count.into())
         }
     }
 
-    fn at_rest(packet: &Packet<'_>, address: u64, bytes: u32) -> Transaction {
+    fn at_rest(packet: &Packet<'_>, bytes: u32) -> Transaction {
         let (id, tag) = packet.repr.transaction();
         Transaction {
             requester: Requester { link: packet.link, id },
@@ -218,7 +235,7 @@ impl Transaction {
             format: packet.repr.format().id,
             direction: packet.direction,
             tc: packet.repr.tc.bits(),
-            address,
+            target: Target::of(packet.repr),
             bytes,
             remaining: 0,
             data_bytes: 0,
@@ -240,7 +257,7 @@ impl Transaction {
 
     pub(super) fn is_repeated_by(&self, request: &Transaction) -> bool {
         self.completions == 0
-            && (self.format, self.address, self.bytes) == (request.format, request.address, request.bytes)
+            && (self.format, self.target, self.bytes) == (request.format, request.target, request.bytes)
     }
 
     /// Counts a TLP of it that was seen again.
@@ -289,15 +306,29 @@ impl Transaction {
     }
 }
 
-/// Address of the first byte that a request names, and how many it names.
-pub(crate) fn named_bytes(repr: &Repr) -> (u64, u32) {
+impl Target {
+    /// What a TLP is for.
+    #[must_use]
+    pub fn of(repr: &Repr) -> Target {
+        match &repr.body {
+            Body::Memory(m) => Target::Address(m.span.first_byte()),
+            Body::Io(io) => Target::Address(io.address.into()),
+            Body::Atomic(a) => Target::Address(a.address),
+            Body::Completion(c) => Target::Address(c.lower_address.into()),
+            Body::Config(c) => Target::Register { function: c.completer, offset: c.register_dw * 4 },
+            Body::Message(m) => Target::Message { code: m.code, name: tlp::message::name_of(m) },
+        }
+    }
+}
+
+/// How many bytes a request names.
+pub(crate) fn named_bytes(repr: &Repr) -> u32 {
     match &repr.body {
-        Body::Memory(m) => (m.span.first_byte(), m.span.byte_count()),
-        Body::Config(c) => (u64::from(c.register_dw) * 4, 4),
-        Body::Io(io) => (u64::from(io.address), 4),
-        Body::Atomic(a) => (a.address, a.operand.bytes()),
-        Body::Message(_) => (0, repr.data_dw() * 4),
-        Body::Completion(_) => (0, 0),
+        Body::Memory(m) => m.span.byte_count(),
+        Body::Config(_) | Body::Io(_) => 4,
+        Body::Atomic(a) => a.operand.bytes(),
+        Body::Message(_) => repr.data_dw() * 4,
+        Body::Completion(_) => 0,
     }
 }
 

@@ -13,7 +13,9 @@
 //! | `timestamp_ps` | when the request was first seen: picoseconds since 1970, in riser's captures since the start of the run | all |
 //! | `link`, `direction` | number from 0 on; `downstream`, `upstream`: of the request | all; where the capture names it |
 //! | `requester`, `tag`, `tc` | `bus:device.function` in hexadecimal; 0 to 1023; 0 to 7 | all |
-//! | `address` | of the first byte; of a configuration request the register's offset | all but messages |
+//! | `address` | of the first byte; of an unexpected completion its Lower Address | all but configuration requests, messages |
+//! | `completer`, `register` | the function, as `requester`; byte offset in its configuration space | configuration requests |
+//! | `message_code`, `message_name` | 0 to 255; its name in the specification, where the code is known | messages |
 //! | `request_bytes` | bytes that the request names; of an unexpected completion its Byte Count | all |
 //! | `completions` | how many, each counted once | all |
 //! | `status` | `SC`, `UR`, `CRS`, `CA`, of the last completion; null without one | all |
@@ -28,7 +30,7 @@
 //! | `means` | what its request means: configuration registers by name and field, interrupts, registers of devices | where the capture tells, and it was asked for |
 //! | `errors` | list of names, see [`Errors::names`](crate::matcher::Errors::names) | where there are any |
 
-use crate::matcher::{Ack, Errors, Transaction};
+use crate::matcher::{Ack, Errors, Target, Transaction};
 use crate::render::{append_bdf, append_hex, status_name};
 use crate::time::{Timestamp, append_decimal};
 use tlp::{Class, Format, Status};
@@ -48,8 +50,7 @@ pub fn append_line(t: &Transaction, digits: u8, out: &mut String) {
     append_bdf(t.requester.id, out);
     out.push_str(", tag 0x");
     append_hex(t.tag.bits().into(), 2, out);
-    out.push_str(", Addr 0x");
-    append_hex(t.address, 8, out);
+    append_target(t.target, out);
     number(out, ", ", t.bytes.into(), " bytes");
     if t.is_posted() {
         out.push_str(": posted");
@@ -65,6 +66,27 @@ pub fn append_line(t: &Transaction, digits: u8, out: &mut String) {
         out.push_str(lead);
         out.push_str(name);
         lead = ", ";
+    }
+}
+
+fn append_target(target: Target, out: &mut String) {
+    match target {
+        Target::Address(address) => {
+            out.push_str(", Addr 0x");
+            append_hex(address, 8, out);
+        }
+        Target::Register { function, offset } => {
+            out.push_str(", completer ");
+            append_bdf(function, out);
+            out.push_str(", register 0x");
+            append_hex(offset.into(), 3, out);
+        }
+        Target::Message { code, name } => {
+            out.push_str(", code 0x");
+            append_hex(code.into(), 2, out);
+            out.push_str(if name.is_some() { " " } else { "" });
+            out.push_str(name.unwrap_or_default());
+        }
     }
 }
 
@@ -143,9 +165,7 @@ pub fn append_fields(t: &Transaction, out: &mut String) {
     append_bdf(t.requester.id, out);
     number(out, "\",\"tag\":", t.tag.bits().into(), "");
     number(out, ",\"tc\":", t.tc.into(), "");
-    if format.family != tlp::format::Family::Message {
-        number(out, ",\"address\":", t.address, "");
-    }
+    append_json_target(t.target, out);
     number(out, ",\"request_bytes\":", t.bytes.into(), "");
     number(out, ",\"completions\":", t.completions.into(), "");
     if format.class != Class::Posted {
@@ -166,6 +186,25 @@ pub fn append_fields(t: &Transaction, out: &mut String) {
             lead = "\",\"";
         }
         out.push_str("\"]");
+    }
+}
+
+fn append_json_target(target: Target, out: &mut String) {
+    match target {
+        Target::Address(address) => number(out, ",\"address\":", address, ""),
+        Target::Register { function, offset } => {
+            out.push_str(",\"completer\":\"");
+            append_bdf(function, out);
+            number(out, "\",\"register\":", offset.into(), "");
+        }
+        Target::Message { code, name } => {
+            number(out, ",\"message_code\":", code.into(), "");
+            if let Some(name) = name {
+                out.push_str(",\"message_name\":\"");
+                out.push_str(name);
+                out.push('"');
+            }
+        }
     }
 }
 
