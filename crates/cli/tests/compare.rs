@@ -219,6 +219,39 @@ fn what_is_wrong_is_named() {
     assert_eq!(fs::read_to_string(&page).unwrap(), "mine");
 }
 
+/// The page of what `riser bench -o` writes draws each of its tests, by what was swept, and asks for nothing else.
+#[test]
+fn the_page_shows_tables() {
+    let at = folder("page-tables");
+    let bench = |name: &str, lanes: &str| {
+        let out = at.join(name).display().to_string();
+        let sweep = ["bench", "--suite", "LAT_RD", "BW_WR", "--size", "64", "256", "--transfers", "500"];
+        riser_ok(&[&sweep[..], &["--mps", "128", "256", "--lanes", lanes, "-o", &out]].concat());
+        out
+    };
+    let (a, b) = (bench("wide", "8"), bench("narrow", "4"));
+    let page = at.join("report.html");
+    riser_ok(&["compare", &a, &b, "--html", page.to_str().unwrap()]);
+    let text = fs::read_to_string(&page).unwrap();
+    let (_, rest) = text.split_once("<script type=\"application/json\" id=\"report\">").unwrap();
+    let report: Value = serde_json::from_str(rest.split_once("</script>").unwrap().0).unwrap();
+    let figures = report["figures"].as_array().unwrap();
+    let titles =
+        |f: &Value| f["plots"].as_array().unwrap().iter().map(|p| p["title"].clone()).collect::<Vec<_>>();
+    let shown: Vec<Value> = figures.iter().map(|f| json!([f["key"], titles(f), f["notes"]])).collect();
+    let plots = [
+        "By transfer size",
+        "Difference to wide by transfer size",
+        "By mps_bytes",
+        "Difference to wide by mps_bytes",
+    ];
+    assert_eq!(json!(shown), json!([["lat-rd", plots, []], ["bw-wr", plots, []]]));
+    let half = &figures[1]["plots"][1]["series"][1];
+    assert_eq!((&half["name"], &half["x"]), (&json!("mps_bytes 256"), &json!([64.0, 256.0])));
+    let difference = half["y"][1].as_f64().unwrap();
+    assert!((difference + 50.0).abs() < 2.0, "half the lanes, half the bandwidth: {difference}");
+}
+
 #[test]
 fn the_page_shows_both_sets() {
     let [a, b] = pair("page");
@@ -260,7 +293,15 @@ fn the_page_shows_both_sets() {
     let rows = browser.eval(
         "[...document.querySelectorAll('#tables section')].map((s) => s.querySelectorAll('tbody tr').length)",
     );
-    assert_eq!(rows, json!([4, 2, 2]));
+    assert_eq!(rows, json!([4, 2, 2, 1]));
+    // What is missing is counted above, and listed where it is asked for.
+    let notes = browser.eval("riser.app.report.notes.slice(1)");
+    assert_eq!(notes, json!([format!("{b} lacks 1 experiment: see the last table.")]));
+    let listed = browser.eval(
+        "(() => { const t = [...document.querySelectorAll('#tables section')].pop();
+           return [t.querySelector('details').open, [...t.querySelectorAll('td')].map((e) => e.textContent)]; })()",
+    );
+    assert_eq!(listed, json!([false, [b, "experiment", format!("{HSW}/lat_dma_sizes_byte_inc")]]));
     assert!(browser.eval("riser.csv().split('\\r\\n').length").as_u64().unwrap() > 7000);
     let problems = browser.problems();
     assert!(problems.is_empty(), "{problems:#?}");

@@ -101,7 +101,7 @@ proptest! {
         let report = Report {
             title: format!("{title}</script><script>alert(1)</script>"),
             notes: vec![note],
-            tables: vec![Table { title: "t".into(), columns: vec!["c".into()], rows: vec![vec![cell]] }],
+            tables: vec![Table { title: "t".into(), columns: vec!["c".into()], rows: vec![vec![cell]], folded: false }],
             figures: vec![Figure { key: "f".into(), plots: vec![Plot { series, ..Plot::default() }], ..Figure::default() }],
         };
         let page = text_of(&report);

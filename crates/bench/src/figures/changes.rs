@@ -27,8 +27,8 @@ pub(super) fn figure8(sets: &Sets<'_>) -> Figure {
     let remote = |name: &str| name.strip_suffix(LOCAL).map(|server| format!("{server}{REMOTE}"));
     let (notes, plots) = changes(sets, remote);
     Figure {
-        number: 8,
-        title: "NUMA: reads of the other socket's memory",
+        key: "figure8",
+        title: "Figure 8: NUMA: reads of the other socket's memory",
         text: "Bandwidth of DMA reads of memory at the other socket, as a change against memory at the card's own, with the \
                cache warmed where the memory is.",
         notes,
@@ -39,8 +39,8 @@ pub(super) fn figure8(sets: &Sets<'_>) -> Figure {
 pub(super) fn figure9(sets: &Sets<'_>) -> Figure {
     let (notes, plots) = changes(sets, |name| Some(format!("{name}{IOMMU}")));
     Figure {
-        number: 9,
-        title: "IOMMU: reads through 4 KiB pages",
+        key: "figure9",
+        title: "Figure 9: IOMMU: reads through 4 KiB pages",
         text: "Bandwidth of DMA reads with the IOMMU on and superpages off, as a change against the IOMMU off, with a warm \
                cache. The window that the IOTLB holds is where the lines fall.",
         notes,

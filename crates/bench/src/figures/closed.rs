@@ -16,8 +16,8 @@ const LINK: (u8, u8, u32) = (3, 8, 64);
 
 pub(super) fn figure1() -> Figure {
     let mut figure = Figure {
-        number: 1,
-        title: "PCIe bandwidth and what NICs get of it",
+        key: "figure1",
+        title: "Figure 1: PCIe bandwidth and what NICs get of it",
         text: "Closed forms of a Gen 3 x8 link with MPS 256, MRRS 512 and 64-bit addresses (paper, section 3), in their \
                published form: payload each way where both ways are used at once, and the packets that NICs with their \
                drivers move through the link. Nothing here is measured or simulated; riser model nic has more.",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The figures of the pcie-bench paper (SIGCOMM'18), drawn from results: what each shows, as lines and points with their
-//! quantities. Looks are for whoever draws them. Figures 2 and 3 show other devices and no results.
+//! Figures drawn from results: what each shows, as lines and points with their quantities. Looks are for whoever draws them.
+//! Of results in riser's own form, each test by what was swept. Of those in pcie-bench's public form, the figures of its paper
+//! (SIGCOMM'18); Figures 2 and 3 of that show other devices and no results.
 //!
 //! | figure | from | of |
 //! |---|---|---|
@@ -21,16 +22,17 @@ mod closed;
 mod sets;
 mod spread;
 mod sweeps;
+mod tables;
 
 use crate::results::ResultSet;
 use sets::Sets;
 
-/// A figure of the paper.
+/// A figure.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Figure {
-    /// Its number in the paper.
-    pub number: u8,
-    /// What it shows, in a few words.
+    /// What names it: `figure4` of the paper, `bw-rd` of a test.
+    pub key: &'static str,
+    /// Its number in the paper, or its test, and behind a colon what it shows, in a few words.
     pub title: &'static str,
     /// What is to be seen in it, and under which conditions.
     pub text: &'static str,
@@ -68,8 +70,12 @@ pub enum Quantity {
     LatencyTailNs,
     /// 10^9 bits of data per second.
     BandwidthGbps,
-    /// Change in percent.
+    /// Change of bandwidth in percent.
     ChangePercent,
+    /// Difference to the second set of results, in percent of its value.
+    DifferencePercent,
+    /// A column of settings of riser's own form, such as `outstanding`, in its own unit.
+    Setting(&'static str),
     /// Share of all samples, 0 to 1.
     Share,
 }
@@ -113,11 +119,13 @@ pub struct Point {
     pub range: Option<(f64, f64)>,
 }
 
-/// All figures, from the results of `run`; those of `reference`, which has a name for the legends, stand over them.
+/// All figures, from the results of `run`; those of `reference`, which has a name for the legends, stand over them. Where all
+/// results are in riser's own form, of the paper's figures only those that show results.
 #[must_use]
 pub fn figures(run: &ResultSet, reference: Option<(&str, &ResultSet)>) -> Vec<Figure> {
     let sets = Sets::new(run, reference);
-    vec![
+    let mut figures = tables::figures(run, sets.reference());
+    let mut paper = vec![
         closed::figure1(),
         sweeps::figure4(&sets),
         sweeps::figure5(&sets),
@@ -125,5 +133,19 @@ pub fn figures(run: &ResultSet, reference: Option<(&str, &ResultSet)>) -> Vec<Fi
         sweeps::figure7(&sets),
         changes::figure8(&sets),
         changes::figure9(&sets),
-    ]
+    ];
+    if !figures.is_empty() && run.configurations.values().all(|tables| tables.settings.is_some()) {
+        paper.retain(Figure::shows_results);
+    }
+    figures.append(&mut paper);
+    figures
+}
+
+impl Figure {
+    /// Whether it shows more than closed forms.
+    #[must_use]
+    pub fn shows_results(&self) -> bool {
+        let is_result = |line: &Line| !matches!(line.role, Role::Model | Role::Mark);
+        self.plots.iter().flat_map(|plot| &plot.lines).any(is_result)
+    }
 }

@@ -21,6 +21,11 @@ impl<'a> Sets<'a> {
         Sets { run, reference: reference.map(|(name, set)| (name, renamed(run, set))) }
     }
 
+    /// The reference, with the names of the run's configurations.
+    pub(super) fn reference(&self) -> Option<(&str, &ResultSet)> {
+        self.reference.as_ref().map(|(label, set)| (*label, set))
+    }
+
     /// Names of all configurations of the run, without the card's.
     pub(super) fn names(&self) -> Vec<String> {
         self.run.configurations.keys().map(|name| short_name(name).to_owned()).collect()
@@ -115,7 +120,12 @@ pub(super) fn rows<'a>(
 
 /// The points of rows by `x`, each place once, rising; latencies with minimum and 95th percentile.
 pub(super) fn points<'a>(rows: impl Iterator<Item = &'a ResultRow>, x: impl Fn(&Key) -> f64) -> Vec<Point> {
-    let mut points: Vec<Point> = rows.map(|row| point(row, x(&row.key))).collect();
+    placed(rows.map(|row| (row, x(&row.key))))
+}
+
+/// The same of rows that come with their place across.
+pub(super) fn placed<'a>(rows: impl Iterator<Item = (&'a ResultRow, f64)>) -> Vec<Point> {
+    let mut points: Vec<Point> = rows.map(|(row, x)| point(row, x)).collect();
     points.sort_by(|a, b| a.x.total_cmp(&b.x));
     points.dedup_by(|later, first| later.x == first.x);
     points

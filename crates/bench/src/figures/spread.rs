@@ -32,8 +32,8 @@ pub(super) fn figure6(sets: &Sets<'_>) -> Figure {
         line.role = Role::Distribution;
     }
     Figure {
-        number: 6,
-        title: "Distribution of latencies, E5 and E3",
+        key: "figure6",
+        title: "Figure 6: Distribution of latencies, E5 and E3",
         text: "DMA reads of 64 B with a warm cache, in a window of 8 KiB: the share of samples up to a latency. Where only \
                the table of a host is there and not its distribution, minimum, median, 95th and 99.9th percentile and \
                maximum stand for it.",

@@ -47,8 +47,8 @@ pub(super) fn figure4(sets: &Sets<'_>) -> Figure {
         }
     }
     Figure {
-        number: 4,
-        title: "Bandwidth by transfer size, warm cache",
+        key: "figure4",
+        title: "Figure 4: Bandwidth by transfer size, warm cache",
         text: "DMA reads, writes, and both in turn (one direction counted), to a window of 8 KiB that the host has written, \
                at places drawn from it; beside them the closed form of the link (MPS 256 and MRRS 512 where the configuration is \
                not a published one) and what 40 Gb/s Ethernet asks.",
@@ -77,8 +77,8 @@ pub(super) fn figure5(sets: &Sets<'_>) -> Figure {
         plots.push(Plot { title, x: Quantity::TransferBytes, y: Quantity::LatencyNs, lines });
     }
     Figure {
-        number: 5,
-        title: "Latency by transfer size, warm cache",
+        key: "figure5",
+        title: "Figure 5: Latency by transfer size, warm cache",
         text: "Medians of DMA reads, and of writes with a read of the same place behind them, one under way at a time; bars \
                go from the minimum to the 95th percentile.",
         notes,
@@ -116,8 +116,8 @@ pub(super) fn figure7(sets: &Sets<'_>) -> Figure {
         }
     }
     Figure {
-        number: 7,
-        title: "Caches: latency and bandwidth by window",
+        key: "figure7",
+        title: "Figure 7: Caches: latency and bandwidth by window",
         text: "A cold cache (thrashed by the host) and a warm one (the window written by the host). Warm reads slow down \
                where the window passes the last-level cache; writes with a read behind them where it passes the tenth of \
                the cache that devices may allocate in. Bars go from the minimum to the 95th percentile.",

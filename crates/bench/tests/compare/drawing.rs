@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The paper's figures from results: which lines, which values, and what is said of what is missing.
 
-use crate::made::{add, row, set, shared, whole};
-use riser_bench::experiments::{Cache, Key};
-use riser_bench::figures::{Figure, Role, figures};
+use crate::made::{add, key, row, set, shared, whole};
+use riser_bench::experiments::{Cache, Key, Test};
+use riser_bench::figures::{Figure, Plot, Quantity, Role, figures};
 use riser_bench::results::{CdfPoint, ResultSet};
 use std::fmt::Write;
 
@@ -56,7 +56,7 @@ fn all() -> ResultSet {
 fn text(figures: &[Figure]) -> String {
     let mut text = String::new();
     for figure in figures {
-        let _ = writeln!(text, "Figure {}: {}", figure.number, figure.title);
+        let _ = writeln!(text, "{}", figure.title);
         figure.notes.iter().for_each(|note| writeln!(text, "  ! {note}").unwrap());
         for plot in &figure.plots {
             let _ = writeln!(text, "  [{}] {:?} by {:?}", plot.title, plot.y, plot.x);
@@ -109,6 +109,57 @@ fn others_stand_in_and_measurements_over_them() {
     insta::assert_snapshot!(text(&figures(&run, Some(("measured", &measured)))[1..4]));
 }
 
+/// Two sizes and two windows with 1 and 8 transfers under way, as the command's own tables have them.
+fn sweep(host: &str, factor: f64) -> ResultSet {
+    let mut all = ResultSet::default();
+    for outstanding in [1, 8] {
+        let name = format!("card_{host}_outstanding{outstanding}");
+        let keys = [(8192, 64), (8192, 256), (65536, 64)]
+            .map(|(window, size)| key(Test::BwDmaRd, Cache::HostWarm, window, size));
+        add(
+            &mut all,
+            &name,
+            "bw_rd",
+            keys.map(|key| row(key, factor * f64::from(outstanding) * value(&key))),
+        );
+        let latencies = keys.map(|key| row(Key { test: Test::LatDmaRd, ..key }, 100.0));
+        if outstanding == 1 {
+            add(&mut all, &name, "lat_rd", latencies.into_iter().take(1));
+        }
+        let settings = [("host", host.to_owned()), ("outstanding", outstanding.to_string())];
+        all.configurations.get_mut(&name).unwrap().settings = Some(settings.into());
+    }
+    all
+}
+
+/// Each test by each column that varies, and how far it is from the other set; nothing is asked for.
+#[test]
+fn tables_are_drawn_by_what_varies() {
+    let (run, reference) = (sweep("new", 1.5), sweep("old", 1.0));
+    let figures = figures(&run, Some(("before", &reference)));
+    insta::assert_snapshot!(text(&figures));
+    let differences = figures.iter().flat_map(|f| &f.plots).filter(|p| p.y == Quantity::DifferencePercent);
+    let due = |plot: &Plot| if plot.lines.iter().all(|l| l.name == "LAT_RD") { 0.0 } else { 50.0 };
+    for plot in differences {
+        let all = plot.lines.iter().flat_map(|line| &line.points);
+        assert!(all.into_iter().all(|point| (point.y - due(plot)).abs() < 1e-9), "{plot:?}");
+    }
+}
+
+/// Of more lines than a plot has colours, so many evenly spread, with a note.
+#[test]
+fn many_lines_of_tables_are_thinned() {
+    let rows = (0..20_u32).flat_map(|i| {
+        [8192, 65536].map(|window| row(key(Test::BwDmaWr, Cache::Cold, window, 64 * (i + 1)), 1.0))
+    });
+    let mut all = set("card", "bw_wr", rows);
+    all.configurations.get_mut("card").unwrap().settings = Some([("host", "ideal".to_owned())].into());
+    let [figure] = &figures(&all, None)[..] else { panic!() };
+    assert_eq!(figure.notes, ["By window: 6 of 20 lines, evenly spread; the tables have all."]);
+    let names: Vec<&str> = figure.plots[1].lines.iter().map(|line| &line.name[..]).collect();
+    assert_eq!(names, ["64 B", "256 B", "512 B", "768 B", "1024 B", "1280 B"]);
+}
+
 #[test]
 fn changes_are_by_window_and_size() {
     let figures = figures(&all(), None);
@@ -147,7 +198,7 @@ fn the_published_measurements_show_what_the_paper_says() {
     let measured = ResultSet::read(&data.join("pcie-bench")).unwrap();
     let figures = figures(&measured, None);
     let lines = |number: u8| {
-        let figure = figures.iter().find(|f| f.number == number).unwrap();
+        let figure = figures.iter().find(|f| f.key == format!("figure{number}")).unwrap();
         figure.plots.iter().flat_map(|p| &p.lines).filter(|l| l.role != Role::Mark).collect::<Vec<_>>()
     };
     // Section 6.2: a minimum of 520 ns, a median of 547 ns and a maximum of 947 ns.

@@ -5,7 +5,7 @@ use super::report::{self, Head};
 use crate::failure::Failure;
 use crate::output;
 use crate::outputs::{Outputs, Place};
-use bench::compare::{Comparison, Missing, Scored, Worst, compare, compare_whole};
+use bench::compare::{Comparison, Missing, MissingRow, Scored, Worst, compare, compare_whole};
 use bench::results::ResultSet;
 use std::path::{Path, PathBuf};
 use view::report::Table;
@@ -50,7 +50,7 @@ pub(crate) struct Args {
     #[arg(long)]
     whole: bool,
 
-    /// Write a page with the paper's figures: B as lines, A as points
+    /// Write a page with figures: B as lines, A as points
     #[arg(long, value_name = "OUT.html")]
     html: Option<PathBuf>,
 
@@ -120,10 +120,54 @@ fn head(args: &Args, label: &str, comparison: &Comparison) -> Head {
         args.other.display(),
         args.reference.display()
     )];
-    for (set, missing) in [(&args.other, &comparison.missing), (&args.reference, &comparison.additional)] {
-        notes.extend(lacks(&set.display().to_string(), missing));
+    let sets = [(&args.other, &comparison.missing), (&args.reference, &comparison.additional)];
+    let lacking = missing(&sets.map(|(set, missing)| (set.display().to_string(), missing)));
+    for (set, missing) in sets {
+        notes.extend(
+            counts(missing).map(|lacks| format!("{} lacks {lacks}: see the last table.", set.display())),
+        );
     }
-    Head { title: "Results compared".to_owned(), notes, tables: vec![score, families, experiments] }
+    let tables = [score, families, experiments].into_iter().chain(lacking).collect();
+    Head { title: "Results compared".to_owned(), notes, tables }
+}
+
+/// How much a set lacks, in a few words; `None` where that is nothing.
+fn counts(missing: &Missing) -> Option<String> {
+    let counted = [
+        ("configuration", missing.configurations.len()),
+        ("experiment", missing.experiments.len()),
+        ("row", missing.rows.len()),
+    ];
+    let words = counted.iter().filter(|(_, count)| *count > 0);
+    let text: Vec<String> =
+        words.map(|(what, count)| format!("{count} {what}{}", if *count == 1 { "" } else { "s" })).collect();
+    (!text.is_empty()).then(|| text.join(", "))
+}
+
+/// What each set lacks that the other has, a line each, to be folded up.
+fn missing(sets: &[(String, &Missing)]) -> Option<Table> {
+    let mut rows = Vec::new();
+    for (set, missing) in sets {
+        let mut row = |what: &str, name: String| rows.push(vec![set.clone(), what.to_owned(), name]);
+        missing.configurations.iter().for_each(|name| row("configuration", name.clone()));
+        missing.experiments.iter().for_each(|name| row("experiment", name.clone()));
+        missing.rows.iter().take(NAMED_ROWS).for_each(|missing| row("row", row_name(missing)));
+        let more = missing.rows.len().saturating_sub(NAMED_ROWS);
+        if more > 0 {
+            row("row", format!("{more} more; --json names all"));
+        }
+    }
+    let columns = columns(&["results", "lack", "name"]);
+    (!rows.is_empty()).then(|| Table {
+        title: "What one of both lacks".to_owned(),
+        columns,
+        rows,
+        folded: true,
+    })
+}
+
+fn row_name(row: &MissingRow) -> String {
+    format!("{}/{} {}", row.configuration, row.experiment, row.key)
 }
 
 fn print(comparison: &Comparison) -> Result<(), Failure> {
@@ -187,6 +231,7 @@ fn experiments(comparison: &Comparison) -> Table {
             "worst row",
         ]),
         rows: comparison.experiments.iter().map(row).collect(),
+        folded: false,
     }
 }
 
@@ -212,6 +257,7 @@ fn families(comparison: &Comparison) -> Table {
             "worst row",
         ]),
         rows: comparison.families.iter().map(row).collect(),
+        folded: false,
     }
 }
 
@@ -231,6 +277,7 @@ fn scores(comparison: &Comparison) -> Table {
         title: format!("Score of B as a prediction of A: {}", scored(comparison.scored)),
         columns: columns(&["group", "of", "what", "%"]),
         rows,
+        folded: false,
     }
 }
 
@@ -253,10 +300,8 @@ fn lacks(set: &str, missing: &Missing) -> Vec<String> {
     };
     let mut lines: Vec<String> = list("configurations", &missing.configurations).into_iter().collect();
     lines.extend(list("experiments", &missing.experiments));
-    let row = |row: &bench::compare::MissingRow| {
-        format!("{set} lacks the row {}/{} {}", row.configuration, row.experiment, row.key)
-    };
-    lines.extend(missing.rows.iter().take(NAMED_ROWS).map(row));
+    let named = missing.rows.iter().take(NAMED_ROWS);
+    lines.extend(named.map(|row| format!("{set} lacks the row {}", row_name(row))));
     let more = missing.rows.len().saturating_sub(NAMED_ROWS);
     lines.extend((more > 0).then(|| format!("{set} lacks {more} more rows; --json names all.")));
     lines

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The page of a report: hands the paper's figures, from `riser-bench`, to `riser-view`. Never computes a value itself.
+//! The page of a report: hands figures, from `riser-bench`, to `riser-view`. Never computes a value itself.
 
 use crate::failure::Failure;
 use crate::outputs::Place;
@@ -17,7 +17,7 @@ pub(crate) struct Head {
     pub(crate) tables: Vec<Table>,
 }
 
-/// Writes the page of the paper's figures from the results `run`, over which those of `reference` stand as points; it has
+/// Writes the page of figures from the results `run`, over which those of `reference` stand as points; it has
 /// a name for the legends.
 pub(crate) fn write_html(
     page: Place,
@@ -27,7 +27,7 @@ pub(crate) fn write_html(
 ) -> Result<(), Failure> {
     let mut figures = figures::figures(run, reference);
     // Closed forms, and what lacks its data, say nothing of the results.
-    figures.sort_by_key(|figure| !shows_results(figure));
+    figures.sort_by_key(|figure| !figure.shows_results());
     let figures = figures.into_iter().map(figure).collect();
     let report = Report { title: head.title, notes: head.notes, tables: head.tables, figures };
     let mut out = page.open()?;
@@ -35,15 +35,10 @@ pub(crate) fn write_html(
     out.finish()
 }
 
-fn shows_results(figure: &figures::Figure) -> bool {
-    let is_result = |line: &Line| !matches!(line.role, Role::Model | Role::Mark);
-    figure.plots.iter().flat_map(|plot| &plot.lines).any(is_result)
-}
-
 fn figure(figure: figures::Figure) -> Figure {
     Figure {
-        key: format!("figure{}", figure.number),
-        title: format!("Figure {}: {}", figure.number, figure.title),
+        key: figure.key.to_owned(),
+        title: figure.title.to_owned(),
         text: figure.text.to_owned(),
         notes: figure.notes,
         plots: figure.plots.into_iter().map(plot).collect(),
@@ -68,6 +63,8 @@ fn axis(quantity: Quantity) -> Axis {
         Quantity::LatencyTailNs => ("Latency, ns", "ns", Scale::Log),
         Quantity::BandwidthGbps => ("Bandwidth, Gb/s", "Gb/s", Scale::Linear),
         Quantity::ChangePercent => ("Change of bandwidth, %", "%", Scale::Linear),
+        Quantity::DifferencePercent => ("Difference, %", "%", Scale::Linear),
+        Quantity::Setting(column) => (column, "", Scale::Linear),
         Quantity::Share => ("Share of samples", "", Scale::Linear),
     };
     Axis { label: label.to_owned(), unit: unit.to_owned(), scale }

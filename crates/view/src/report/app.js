@@ -46,11 +46,11 @@ function tableOf(columns, rows) {
   return make("table", "", head, body);
 }
 
-/** A table with its head; a long one is folded up. */
+/** A table with its head; a long one is folded up, and one that asks for it. */
 function tableSection(table) {
   const full = tableOf(table.columns, table.rows);
   const folded = () => make("details", "", make("summary", "", `${table.rows.length} rows`), full);
-  return make("section", "tables", make("h2", "", table.title), table.rows.length > MAX_OPEN_ROWS ? folded() : full);
+  return make("section", "tables", make("h2", "", table.title), table.folded || table.rows.length > MAX_OPEN_ROWS ? folded() : full);
 }
 
 function button(text, clicked) {

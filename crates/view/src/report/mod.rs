@@ -39,6 +39,8 @@ pub struct Table {
     pub columns: Vec<String>,
     /// Rows with a cell for each column. Columns of numbers stand to the right.
     pub rows: Vec<Vec<String>>,
+    /// Whether it is shown only when asked for; a long one always is.
+    pub folded: bool,
 }
 
 /// A figure: one plot or several side by side.

@@ -62,6 +62,7 @@ pub(crate) fn report() -> Report {
             title: "Errors".into(),
             columns: texts(&["family", "error %"]),
             rows: vec![texts(&["BW_SZ", "1.25"]), texts(&["<i>LAT", "-3.10"])],
+            folded: false,
         }],
         figures: vec![
             Figure {
