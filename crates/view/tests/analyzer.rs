@@ -128,15 +128,18 @@ const NS: u64 = 1000;
 const FOLDS: &str = "(() => { const { folded, timeline } = riser.app;
   return [folded.folds.map((fold) => Math.round(fold.idle / 1e6)), timeline === folded]; })()";
 
+/// When a TLP is sent, and how long a read waits.
+type Events = Vec<(u64, Option<u64>)>;
+
 /// A row is what happens, in nanoseconds, and what is folded of it, in microseconds.
 #[test]
 fn only_what_is_long_and_idle_is_folded() {
     let Some(mut browser) = Turn::take() else { return };
-    let reads = |gap: u64, latency: u64, count: u64| -> Vec<(u64, Option<u64>)> {
+    let reads = |gap: u64, latency: u64, count: u64| -> Events {
         (0..count).map(|i| (i * (gap + latency), Some(latency))).collect()
     };
-    let writes = |times: &[u64]| -> Vec<(u64, Option<u64>)> { times.iter().map(|&at| (at, None)).collect() };
-    let rows: [(&str, Vec<(u64, Option<u64>)>, Value); 8] = [
+    let writes = |times: &[u64]| -> Events { times.iter().map(|&at| (at, None)).collect() };
+    let rows: [(&str, Events, Value); 8] = [
         ("a read waits for 100 us", vec![(0, Some(100_000)), (101_000, Some(900))], json!([[], false])),
         ("reads after 4 us each, of 2 us", reads(4_000, 2_000, 5), json!([[], false])),
         (

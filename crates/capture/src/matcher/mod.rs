@@ -26,6 +26,10 @@ pub const MAX_REQUESTERS: usize = 65_536;
 
 /// What a TLP means for the transactions under way.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it is taken apart at once and never kept; a box would be one a transaction"
+)]
 pub enum Match {
     /// Posted: nothing answers it.
     Posted,
