@@ -139,6 +139,22 @@ fn excess(host: HostProfile, preparations: &[CachePreparation], asks: &[Ask]) ->
 }
 
 /// Each row: sockets of device, memory and program, a preparation, and what a read of 64 B then takes longer.
+/// A line takes 64 ns on the wire. Completions wait for 512 B; further lines are waited for only as far as the wire is faster.
+#[test]
+fn lines_behind_the_eighth_are_fetched_while_completions_leave() {
+    let host = |line_ns| HostProfile { read_line_service: ns(line_ns), ..modelled(local()) };
+    let device = requester(0);
+    let warm =
+        |len| [CachePreparation::WriteByDevice { requester: device, address: BUFFER, bytes: len, passes: 1 }];
+    let read = |len| [(0, 5_000, MemoryOp::Read, BUFFER, len)];
+    for (line_ns, expected) in [(10, [10, 80, 80, 80]), (100, [100, 800, 1200 - 4 * 64, 3200 - 24 * 64])] {
+        let found = [64, 512, 768, 2048].map(|len| excess(host(line_ns), &warm(len.into()), &read(len))[0]);
+        // Two SKP ordered sets of 16 ns may fall elsewhere.
+        let is_near = found.iter().zip(expected).all(|(found, expected)| found.abs_diff(expected) <= 32);
+        assert!(is_near, "{line_ns} ns a line: {found:?}, not {expected:?}");
+    }
+}
+
 #[test]
 fn a_read_takes_longer_by_the_figure_of_its_line() {
     use CachePreparation::{ThrashByHost, WriteByDevice, WriteByHost};

@@ -55,4 +55,4 @@ pub use frame::{
 pub use notice::{Notice, header_log};
 pub use order::{Passing, may_pass};
 pub use port::{Lost, Port};
-pub use timing::symbol_times;
+pub use timing::{symbol_times, wire_time};

@@ -18,6 +18,13 @@ pub const fn symbol_times(rate: Rate, symbols: u32) -> Duration {
     Duration::from_ps(symbols as u64 * symbol.num / symbol.den)
 }
 
+/// How long `bytes` take on all lanes of a link, rounded down to whole picoseconds.
+#[must_use]
+pub const fn wire_time(bytes: u64, rate: Rate, width: Width) -> Duration {
+    let symbol = rate.symbol_time_ps();
+    Duration::from_ps(bytes * symbol.num / (symbol.den * width.lanes() as u64))
+}
+
 /// The timers that depend on rate and width.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Timers {

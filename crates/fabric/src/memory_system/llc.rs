@@ -6,10 +6,7 @@
 //! as a whole (pcie-bench data, DWarm at 1.5 MB of 15 MB with 2 of 20 ways), which random replacement would not give. Sets
 //! are numbered by line number modulo their count, which spreads a contiguous window evenly, as those data have it.
 
-use crate::profile::LlcProfile;
-
-/// Bytes of a line.
-pub(super) const LINE_BYTES: u64 = 64;
+use crate::profile::{LINE_BYTES, LlcProfile};
 
 /// Fewest sets of a cache: tags then have 30 bits wherever memory ends.
 const MIN_SETS: u64 = 64;

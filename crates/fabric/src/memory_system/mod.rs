@@ -18,11 +18,11 @@ mod iotlb;
 mod llc;
 mod prepare;
 
-use crate::profile::{HostProfile, LlcProfile, NumaProfile, WeightedLatency};
+use crate::profile::{HostProfile, LINE_BYTES, LlcProfile, NumaProfile, WeightedLatency};
 use dram::Dram;
 use draw::{Power, Slept, draw};
 use iommu::Iommu;
-use llc::{LINE_BYTES, Llc, Writer};
+use llc::{Llc, Writer};
 use rand_core::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::Serialize;

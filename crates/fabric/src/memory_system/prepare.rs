@@ -2,7 +2,8 @@
 //! Caches put into a known state in no simulated time, as a benchmark's program asks for it. Nothing here is counted.
 
 use super::MemorySystem;
-use super::llc::{LINE_BYTES, Writer};
+use super::llc::Writer;
+use crate::profile::LINE_BYTES;
 use device::host::CachePreparation;
 use rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;

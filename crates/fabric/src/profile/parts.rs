@@ -2,6 +2,7 @@
 //! The parts of a host that a profile may have beside its root complex: caches, DRAM, sockets, IOMMU, how it cuts
 //! completions, noise, power states. Figures alone; what they do is in `memory_system`.
 
+use super::LINE_BYTES;
 use tlp::split::completion_piece;
 use tlp::{Duration, Mps, Rcb};
 
@@ -127,9 +128,6 @@ impl PageSize {
     }
 }
 
-/// Bytes of a cache line: what a shorter completion leaves behind goes while the next is gathered.
-const LINE_BYTES: u32 = 64;
-
 /// How read completions leave.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct CompletionProfile {
@@ -160,7 +158,8 @@ impl CompletionProfile {
     #[inline]
     pub(crate) fn rest_ps(&self, (address, bytes): (u64, u32), last: bool, cut: bool, late: Duration) -> u16 {
         let dws = ((address % 4) as u32 + bytes).div_ceil(4);
-        let mut ps = if dws * 4 < LINE_BYTES { 0 } else { self.gap.as_ps() };
+        // What a shorter one leaves behind goes while the next is gathered.
+        let mut ps = if u64::from(dws * 4) < LINE_BYTES { 0 } else { self.gap.as_ps() };
         if cut {
             ps += late.as_ps() * self.late_gap.as_ps() / 1_000_000;
             ps += if last { self.request_gap.as_ps() } else { 0 };

@@ -4,18 +4,22 @@
 
 use super::{RootComplex, peer, requester};
 use crate::bridge::{Action, DeadEnd, Held};
+use crate::profile::LINE_BYTES;
 use crate::queue::SortedQueue;
 use config::{DetectedError, Side, SlotEvent, Uncorrectable};
 use device::host::HostError;
 use device::{CompletionError, CreditReturn, detected_error};
-use link::Notice;
+use link::{Notice, wire_time};
 use tlp::{Class, Rate, Status, Time, Tlp, Width};
 
 impl RootComplex {
     /// The link of root port `port` has something to say. Then ask [`poll_action`](Self::poll_action). A bare root port
-    /// hears nothing.
+    /// hears its speed alone.
     #[cold]
     pub(crate) fn handle_notice(&mut self, port: usize, now: Time, notice: Notice, queue: &mut SortedQueue) {
+        if let Notice::Up { rate, width } | Notice::Retrained { rate, width } = notice {
+            self.ports[port].line_time = wire_time(LINE_BYTES, rate, width);
+        }
         if self.ports[port].function.is_none() {
             return;
         }

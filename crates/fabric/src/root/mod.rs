@@ -43,7 +43,7 @@ use requester::Requester;
 use serde::Serialize;
 use std::collections::VecDeque;
 use tlp::message::MessageCodes;
-use tlp::{Bdf, Class, Mps, PayloadPool, Rcb, TcSet, Time, Tlp, TrafficClass};
+use tlp::{Bdf, Class, Duration, Mps, PayloadPool, Rcb, TcSet, Time, Tlp, TrafficClass};
 
 /// The root complex asks as 00:00.0.
 const ROOT_ID: Bdf = Bdf::from_bits(0);
@@ -195,6 +195,8 @@ struct RootPort {
     draining: VecDeque<(Time, CreditReturn)>,
     /// The latest read touched eight lines or more.
     streams: bool,
+    /// How long its link takes for a cache line of data; zero while nobody has said.
+    line_time: Duration,
 }
 
 /// What is asked of a root port for each TLP.
@@ -491,6 +493,7 @@ impl RootPort {
             credits: Vec::with_capacity(16),
             draining: VecDeque::new(),
             streams: false,
+            line_time: Duration::ZERO,
         }
     }
 

@@ -10,11 +10,9 @@
 use super::RootComplex;
 use super::reads::Job;
 use crate::memory_system::Access;
+use crate::profile::{LONG_READ_LINES, lines};
 use device::host::CachePreparation;
 use tlp::{Bdf, Duration, Mps, Time, Tlp};
-
-/// A read of so many 64 B lines is a long one: as many as 512 B hold, the Max_Read_Request_Size of the measured hosts.
-const LONG_READ_LINES: u64 = 8;
 
 impl RootComplex {
     /// From now on `requester` reaches by DMA the `bytes` from `first` on, and no other memory: a request beside them is
@@ -61,12 +59,14 @@ impl RootComplex {
         let access = Access { port: job.port, requester, address: job.address, len: job.byte_count };
         let translated = system.translate(&access, asked);
         let mut taken = translated.max(system.visible_at(access.port));
+        let hidden = p.hidden_service(job.address, job.byte_count, self.ports[job.port].line_time);
         let mut answered = taken;
         if let Some(service) = read {
             self.read_free_at = self.read_free_at.max(asked) + service;
             taken = system.take_read(access.port, taken, service).max(self.read_free_at);
             job.late = system.read(&access, asked);
-            answered = taken + p.memory_read_latency + job.late;
+            let first_there = Time::from_ps(taken.as_ps() - hidden.as_ps());
+            answered = first_there + p.memory_read_latency + job.late;
         }
         if let Some(service) = write {
             self.write_free_at = self.write_free_at.max(asked) + service;
@@ -115,7 +115,7 @@ impl RootComplex {
         if completions.whole_from_bytes.is_some_and(|least| len >= least) {
             return None;
         }
-        let long = ((address & 63) + u64::from(len)).div_ceil(64) >= LONG_READ_LINES;
+        let long = lines(address, len) >= LONG_READ_LINES;
         let streams = std::mem::replace(&mut self.ports[port].streams, long) && long;
         (!(streams && completions.streaming)).then_some(unit)
     }

@@ -38,7 +38,7 @@ use crate::bridge::{Bridge, Held, Routes};
 use config::ConfigSpace;
 use crossbar::{Crossbar, Entry};
 use device::{CreditReturn, Ready};
-use link::TLP_FRAMING_BYTES;
+use link::{TLP_FRAMING_BYTES, wire_time};
 use serde::Serialize;
 use std::collections::VecDeque;
 use thiserror::Error;
@@ -414,20 +414,14 @@ impl Switch {
             Forwarding::StoreAndForward => tail_at + latency,
             Forwarding::CutThrough => {
                 let link = &self.links[egress];
-                let duration = wire_time(tlp, link.rate, link.width);
+                let bytes = tlp.wire_len() as u64 + u64::from(TLP_FRAMING_BYTES);
+                let duration = wire_time(bytes, link.rate, link.width);
                 // Its last symbol must not be due at the egress before it has arrived.
                 let no_sooner = Time::from_ps(tail_at.as_ps().saturating_sub(duration.as_ps()));
                 (now + latency).max(no_sooner)
             }
         }
     }
-}
-
-/// How long the symbols of `tlp` take on a link, rounded down to picoseconds.
-fn wire_time(tlp: &Tlp, rate: Rate, width: Width) -> Duration {
-    let bytes = tlp.wire_len() as u64 + u64::from(TLP_FRAMING_BYTES);
-    let symbol = rate.symbol_time_ps();
-    Duration::from_ps(bytes * symbol.num / (symbol.den * u64::from(width.lanes())))
 }
 
 impl SwitchConfig {
