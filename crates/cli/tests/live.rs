@@ -185,12 +185,15 @@ fn over_ipv6_too() {
         format!(" IP6 ::1.{} > ::1.{port}: NetTLP: ", socket.local_addr().unwrap().port())
     };
     let rows = [
-        (ends(&socket, 13301), "MRd, len 1, requester ec:08, tag 0xf5, last 0x0, first 0xf, Addr 0x00001000"),
-        (ends(&runs, 13301), "MWr, len 8, requester ec:08, tag 0x01, last 0xf, first 0xf, Addr 0x00002000"),
-        (ends(&runs, 13301), "MWr, len 2, requester ec:08, tag 0x02, last 0xf, first 0xf, Addr 0x00002000"),
+        (
+            ends(&socket, 13301),
+            "MRd, len 1, requester ec:01.0, tag 0xf5, last 0x0, first 0xf, Addr 0x00001000",
+        ),
+        (ends(&runs, 13301), "MWr, len 8, requester ec:01.0, tag 0x01, last 0xf, first 0xf, Addr 0x00002000"),
+        (ends(&runs, 13301), "MWr, len 2, requester ec:01.0, tag 0x02, last 0xf, first 0xf, Addr 0x00002000"),
         (
             ends(&session, 12285),
-            "MWr, len 1, requester ec:08, tag 0x03, last 0x0, first 0xf, Addr 0x00002000",
+            "MWr, len 1, requester ec:01.0, tag 0x03, last 0x0, first 0xf, Addr 0x00002000",
         ),
     ];
     for (line, (ends, tlp)) in shown.iter().zip(rows) {
