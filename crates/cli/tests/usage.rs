@@ -146,3 +146,33 @@ fn bench_names_the_legal_values() {
         assert!(outcome.code == 2 && outcome.stderr.contains(said), "{args:?}: {}", outcome.stderr);
     }
 }
+
+#[test]
+fn seeds_that_are_none_are_told_the_legal_ones() {
+    let adapter = ["nettlp", "adapter", "labs/nettlp/host.toml", "--allow", "127.0.0.2,all,rw"];
+    for args in [&["run", "labs/ping.toml"][..], &["bench"], &adapter] {
+        for seed in ["-1", "x", "18446744073709551616"] {
+            let outcome = riser(&[args, &["--seed", seed]].concat());
+            assert_eq!(outcome.code, 2, "{args:?}: {}", outcome.stderr);
+            let legal = format!(
+                "'{seed}' for '--seed <SEED>': legal are whole numbers from 0 to 18446744073709551615"
+            );
+            assert!(outcome.stderr.contains(&legal), "{args:?}: {}", outcome.stderr);
+        }
+    }
+}
+
+/// Who is not in an adapter's list hears nothing, as where nobody is: what to look at is said.
+#[test]
+fn a_read_without_an_answer_says_where_to_look() {
+    let silent = |port| std::net::UdpSocket::bind(("127.13.62.1", port)).unwrap();
+    let silent: Vec<_> = (0x3000..=0x300f).map(silent).collect();
+    let read =
+        ["nettlp", "read", "0", "4", "--remote", "127.13.62.1", "--local", "127.13.62.2", "-b", "1b:00.0"];
+    let outcome =
+        riser(&[&read[..], &["--scheme", "paper", "--timeout-ms", "20", "--retries", "1"]].concat());
+    assert_eq!(outcome.code, 1, "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("stayed unanswered"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("-l names the address that its --allow has"), "{}", outcome.stderr);
+    drop(silent);
+}

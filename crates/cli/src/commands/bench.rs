@@ -6,7 +6,7 @@ mod suite;
 mod sweep;
 
 use super::profiles;
-use super::sizes::Sizes;
+use super::sizes::{Sizes, seed};
 use crate::failure::Failure;
 use crate::output;
 use crate::outputs::{Outputs, Place};
@@ -134,7 +134,7 @@ pub(crate) struct Args {
     outstanding: Vec<u16>,
 
     /// Seed of the addresses
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, allow_negative_numbers = true, value_parser = seed)]
     seed: u64,
 
     /// Also write results.json and results.csv to this folder; with --format pcie-bench, a folder for each configuration

@@ -6,6 +6,7 @@ mod taps;
 
 use super::cpu;
 use super::labs::{self, Set};
+use super::sizes::seed;
 use crate::failure::Failure;
 use crate::{interrupt, output};
 use clap::ValueEnum;
@@ -82,7 +83,7 @@ pub(crate) struct Args {
     force: bool,
 
     /// Seed, in place of the lab's
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true, value_parser = seed)]
     seed: Option<u64>,
 
     /// Print one JSON object

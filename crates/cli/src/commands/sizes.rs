@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Lists of transfer sizes, as arguments give them. Never says what sizes a command can do.
+//! Lists of transfer sizes, and seeds, as arguments give them. Never says what sizes a command can do.
 
 use std::str::FromStr;
 
@@ -9,6 +9,11 @@ pub(super) struct Sizes {
     first: u32,
     last: u32,
     step: Option<u32>,
+}
+
+/// A seed: any number of 64 bits.
+pub(super) fn seed(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("legal are whole numbers from 0 to {}", u64::MAX))
 }
 
 impl Sizes {

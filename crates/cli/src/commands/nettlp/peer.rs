@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use clap::ValueEnum;
 use nettlp::client::{Client, ClientError, Waiting};
 use nettlp::net::AnyCarrier;
-use nettlp::requester::{Rest, Settings};
+use nettlp::requester::{Fault, Rest, Settings};
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use tlp::{Bdf, Duration, Mps, Mrrs};
@@ -162,5 +162,11 @@ pub(super) fn interrupted(peer: &PeerArgs, done: &str) -> Failure {
 
 /// What a client's error is to a user.
 pub(super) fn failure(peer: &PeerArgs, error: &ClientError) -> Failure {
-    Failure::Run(format!("{}: {error}", peer.remote()))
+    let hint = match error {
+        ClientError::Fault(Fault::TimedOut { .. }) => {
+            "; whom an adapter does not allow it does not answer: -l names the address that its --allow has"
+        }
+        _ => "",
+    };
+    Failure::Run(format!("{}: {error}{hint}", peer.remote()))
 }

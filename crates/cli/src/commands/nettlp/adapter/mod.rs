@@ -8,6 +8,7 @@ mod workers;
 use super::bytes::{address, mps, rcb};
 use super::way::key;
 use crate::commands::labs::Set;
+use crate::commands::sizes::seed;
 use crate::failure::Failure;
 use crate::{interrupt, output};
 use clap::ValueEnum;
@@ -122,7 +123,7 @@ pub(crate) struct Args {
     force: bool,
 
     /// Seed, in place of the lab's
-    #[arg(long, requires = "lab")]
+    #[arg(long, requires = "lab", allow_negative_numbers = true, value_parser = seed)]
     seed: Option<u64>,
 
     /// Threads; each serves every n-th tag [default: one for each core, at most 8; of a lab 1]
