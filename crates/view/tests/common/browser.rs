@@ -70,7 +70,8 @@ impl Browser {
             println!("skipped: chromium is not installed");
             return None;
         };
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("browser");
+        let folder =
+            Path::new(env!("CARGO_TARGET_TMPDIR")).join(concat!("browser-", env!("CARGO_CRATE_NAME")));
         let _ = std::fs::remove_dir_all(&folder);
         std::fs::create_dir_all(&folder).unwrap();
         let pipes = [folder.join("to"), folder.join("from")];
