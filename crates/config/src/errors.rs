@@ -94,6 +94,11 @@ impl ErrorReport {
         ErrorReport { side, ..self }
     }
 
+    /// True where the TLP has data, Fmt x1xb, and EP says that it is poisoned (`PCIe 5.0 §2.2.1`).
+    const fn is_poisoned(&self) -> bool {
+        self.header[0] >> 30 & 1 == 1 && self.header[0] >> 14 & 1 == 1
+    }
+
     /// True where the TLP is a completion with data: Type 0 1010b or, locked, 0 1011b (`PCIe 5.0 Table 2-3`).
     const fn is_completion(&self) -> bool {
         self.header[0] >> 25 & 0b1111 == 0b0101
@@ -351,8 +356,19 @@ impl ConfigSpace {
         Some(class)
     }
 
-    /// Status bits that an error sets whatever becomes of it (`PCIe 5.0 §7.5.1.1.4, §7.5.1.3.7`).
+    /// Status bits that an error sets whatever becomes of it (`PCIe 5.0 §7.5.1.1.4, §7.5.1.3.7`). A poisoned TLP has been received
+    /// whatever else is wrong with it.
     fn note_status(&mut self, error: Uncorrectable, report: &ErrorReport) {
+        let poisoned = match error {
+            Uncorrectable::PoisonedTlp => true,
+            // Refused for what it asks or answers. Of what is malformed, EP says nothing.
+            Uncorrectable::UnsupportedRequest
+            | Uncorrectable::CompleterAbort
+            | Uncorrectable::UnexpectedCompletion
+            | Uncorrectable::AcsViolation => report.is_poisoned(),
+            _ => false,
+        };
+        let parity = if poisoned { status::DETECTED_PARITY_ERROR } else { 0 };
         let bits = match error {
             Uncorrectable::CompleterAbort => status::SIGNALED_TARGET_ABORT,
             // It is completed with CA (`PCIe 5.0 §6.12.4`).
@@ -360,12 +376,13 @@ impl ConfigSpace {
             Uncorrectable::PoisonedTlp
                 if report.is_completion() && self.parity_error_response(report.side) =>
             {
-                status::DETECTED_PARITY_ERROR | status::MASTER_DATA_PARITY_ERROR
+                status::MASTER_DATA_PARITY_ERROR
             }
-            Uncorrectable::PoisonedTlp => status::DETECTED_PARITY_ERROR,
-            _ => return,
+            _ => 0,
         };
-        self.set_status_of(report.side, bits);
+        if parity | bits != 0 {
+            self.set_status_of(report.side, parity | bits);
+        }
     }
 
     fn parity_error_response(&self, side: Side) -> bool {

@@ -192,11 +192,15 @@ fn without_advanced_error_reporting() {
 /// Status bits that poisoned TLPs and aborts set (`§7.5.1.1.4, §7.5.1.3.7`): header, side, Parity Error Response.
 #[test]
 fn poisoned_tlps_and_aborts_in_status() {
-    use Uncorrectable::{AcsViolation, CompleterAbort, PoisonedTlp};
+    use Uncorrectable::{
+        AcsViolation, CompleterAbort, CompletionTimeout, Ecrc, MalformedTlp, PoisonedTlp,
+        UnexpectedCompletion, UnsupportedRequest,
+    };
     const READ: u32 = 0x2000_0001; // MRd, 4 DW header
     const ATOMIC: u32 = 0x4c00_0001; // FetchAdd
     const MESSAGE: u32 = 0x3000_0000; // Msg, routed to the root complex
     const WRITE: u32 = 0x6000_4001; // MWr, 4 DW header, EP
+    const SOUND: u32 = 0x6000_0001; // MWr, 4 DW header
     const COMPLETION: u32 = 0x4a00_4001; // CplD, EP
     const LOCKED: u32 = 0x4b00_4001; // CplDLk, EP
     let (parity, master) = (status::DETECTED_PARITY_ERROR, status::MASTER_DATA_PARITY_ERROR);
@@ -206,13 +210,22 @@ fn poisoned_tlps_and_aborts_in_status() {
         (PoisonedTlp, COMPLETION, Side::Primary, true, parity | master),
         (PoisonedTlp, LOCKED, Side::Secondary, true, parity | master),
         (PoisonedTlp, WRITE, Side::Secondary, true, parity),
-        (CompleterAbort, WRITE, Side::Primary, true, status::SIGNALED_TARGET_ABORT),
-        (CompleterAbort, WRITE, Side::Secondary, false, status::SIGNALED_TARGET_ABORT),
+        (CompleterAbort, SOUND, Side::Primary, true, status::SIGNALED_TARGET_ABORT),
+        (CompleterAbort, SOUND, Side::Secondary, false, status::SIGNALED_TARGET_ABORT),
         (AcsViolation, READ, Side::Secondary, false, status::SIGNALED_TARGET_ABORT),
         (AcsViolation, ATOMIC, Side::Primary, false, status::SIGNALED_TARGET_ABORT),
-        (AcsViolation, WRITE, Side::Secondary, false, 0),
+        (AcsViolation, SOUND, Side::Secondary, false, 0),
         (AcsViolation, MESSAGE, Side::Secondary, false, 0),
-        (AcsViolation, COMPLETION, Side::Secondary, false, 0),
+        // Poisoned, whatever else is wrong with it; where that is known.
+        (AcsViolation, COMPLETION, Side::Secondary, false, parity),
+        (AcsViolation, WRITE, Side::Secondary, false, parity),
+        (UnsupportedRequest, WRITE, Side::Primary, false, parity),
+        (UnsupportedRequest, SOUND, Side::Primary, true, 0),
+        (UnsupportedRequest, READ | 1 << 14, Side::Primary, true, 0),
+        (UnexpectedCompletion, COMPLETION, Side::Secondary, true, parity),
+        (MalformedTlp, WRITE, Side::Primary, true, 0),
+        (Ecrc, WRITE, Side::Primary, true, 0),
+        (CompletionTimeout, WRITE, Side::Primary, true, 0),
     ] {
         let mut space = root_port();
         if response {

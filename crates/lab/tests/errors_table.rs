@@ -497,7 +497,8 @@ rows! {
     )
     .set_up(enable_atomics)
     .fault((LINK_UP, Upstream, of_type(TlpType::Atomic), ONCE, alter(Alteration::Poison)))
-    .header(|_| [0x6c00_4001, 0x0300_0000, 0x10, 0]);
+    .header(|_| [0x6c00_4001, 0x0300_0000, 0x10, 0])
+    .status(0x8000);
 
     unsupported_message_endpoint => row(
         A,

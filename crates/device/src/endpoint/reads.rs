@@ -313,12 +313,14 @@ impl ReadEngine {
         if last {
             self.tags.release(completion.tag);
         }
-        let Some(owner) = owner else { return (Finding::Swallowed, None) };
+        // Nobody waits for it any longer; but that it was poisoned is told.
+        let swallowed = if finding == Finding::Poisoned { finding } else { Finding::Swallowed };
+        let Some(owner) = owner else { return (swallowed, None) };
         let dma = &mut self.dmas[usize::from(owner)];
         dma.tags -= u16::from(last);
         if dma.state != DmaState::Running {
             self.free_if_done(owner);
-            return (Finding::Swallowed, None);
+            return (swallowed, None);
         }
         if finding == Finding::Poisoned {
             return (finding, self.fail(owner, DmaError::Poisoned));

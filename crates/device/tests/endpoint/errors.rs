@@ -273,7 +273,7 @@ fn errors_of_one_function_are_its_own() {
 fn end_to_end_prefixes_are_logged() {
     let layout = AerLayout { prefix_log: true, ..AerLayout::new(AerRole::Endpoint) };
     let space = Builder::type0(Identity::default())
-        .pcie(PcieLayout::default())
+        .pcie(PcieLayout { end_end_prefixes: 1, ..PcieLayout::default() })
         .advanced_error_reporting_with(layout)
         .build()
         .unwrap();
@@ -307,4 +307,37 @@ fn a_link_that_goes_down_ends_what_is_under_way_and_resets() {
     }
     bench.handle(late);
     assert!(bench.probe().done().is_empty());
+}
+
+/// `PCIe 5.0 §7.5.1.1.4`: a poisoned completion is told of though its transfer has failed before, whether or not its tag waits for
+/// more.
+#[test]
+fn poison_behind_a_failed_transfer_is_logged() {
+    const POISONED: u32 = 1 << 12;
+    const PARITY: u32 = 1 << 31;
+    for poison in [true, false] {
+        let mut bench = bench();
+        bench.probe().push(Class::NonPosted, read(1, 0x1000, 1024));
+        let [first, second] = [(); 2].map(|()| bench.poll(Class::NonPosted).unwrap());
+        bench.handle(refuse(&first, Status::UnsupportedRequest));
+        assert_eq!(bench.probe().done().len(), 1);
+        for tlp in answer(&second) {
+            bench.handle(if poison { poisoned(tlp) } else { tlp });
+        }
+        let expected = if poison { (POISONED, PARITY, 2, 0) } else { (0, 0, 0, 2) };
+        let counters = bench.endpoint.counters();
+        let counted = (counters.poisoned_completions, counters.swallowed_completions);
+        assert_eq!((logged(&bench, 0).0, bench.config(COMMAND) & PARITY, counted.0, counted.1), expected);
+        assert!(bench.probe().done().is_empty());
+    }
+}
+
+/// A poisoned request that is unsupported as well is an Unsupported Request, and Detected Parity Error tells of its poison.
+#[test]
+fn poison_of_what_is_refused_shows_in_status() {
+    for (tlp, parity) in [(mwr(0x1000, &[0; 4]), 0), (poisoned(mwr(0x1000, &[0; 4])), 1 << 31)] {
+        let mut bench = bench();
+        bench.handle(tlp);
+        assert_eq!((logged(&bench, 0).0, bench.config(COMMAND) & 1 << 31), (1 << 20, parity));
+    }
 }
