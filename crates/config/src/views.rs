@@ -55,6 +55,13 @@ impl ConfigSpace {
         pcie::request_attributes(self.pcie_word(pcie::DEVICE_CONTROL), self.pcie_word(pcie::DEVICE_CONTROL_2))
     }
 
+    /// Attributes that the function's completions may have of their requests: ID-based Ordering with IDO Completion Enable.
+    #[must_use]
+    pub fn completion_attributes(&self) -> Attributes {
+        let ordered = self.pcie_word(pcie::DEVICE_CONTROL_2) & device_control_2::IDO_COMPLETION != 0;
+        if ordered { Attributes::all() } else { Attributes::COMPLETED }
+    }
+
     /// How long the function waits for a completion: `default` in the default range of 50 us to 50 ms, else the end of
     /// the range that Device Control 2 names; `None` where the timeout is disabled.
     #[must_use]
@@ -266,6 +273,13 @@ impl ConfigSpace {
     #[must_use]
     pub fn prefix_blocking(&self) -> bool {
         self.pcie_word(pcie::DEVICE_CONTROL_2) & device_control_2::PREFIX_BLOCKING != 0
+    }
+
+    /// Max End-End TLP Prefixes: the most that the function takes, 0 where End-End TLP Prefix Supported is clear (`PCIe 5.0
+    /// §7.5.3.15`).
+    #[must_use]
+    pub fn end_end_prefixes(&self) -> u8 {
+        pcie::end_end_prefixes(self.pcie_word(pcie::DEVICE_CAPABILITIES_2))
     }
 
     /// Bytes of the longest non-posted request with data that the function completes, or passes on as a bridge, which says

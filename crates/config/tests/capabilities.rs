@@ -143,6 +143,11 @@ fn capabilities_of_ports() {
     for (dw, value, what) in rows {
         assert_eq!(root.read(0x10 + dw), value, "{what}: {:#x}", root.read(0x10 + dw));
     }
+    assert_eq!(root.end_end_prefixes(), 4);
+    for end_end_prefixes in 0..4 {
+        let layout = PcieLayout { end_end_prefixes, ..PcieLayout::default() };
+        assert_eq!(type0().pcie(layout).build().unwrap().end_end_prefixes(), end_end_prefixes);
+    }
     let down = type1().pcie(PcieLayout::port(PortType::Downstream)).build().unwrap();
     assert_eq!(down.read(0x10 + pcie::DEVICE_CAPABILITIES_2), 0x0001_0060, "no timeouts");
     assert_eq!(root.rcb().bytes(), 128);

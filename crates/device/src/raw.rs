@@ -4,7 +4,7 @@
 
 use crate::port::{CreditReturn, TlpPort};
 use std::collections::VecDeque;
-use tlp::{Bdf, Body, Class, Completion, Data, MemoryOp, Repr, Status, TcSet, Time, Tlp};
+use tlp::{Attributes, Bdf, Body, Class, Completion, Data, MemoryOp, Repr, Status, TcSet, Time, Tlp};
 
 /// Sends scripted TLPs at their times, records those that arrive. TLPs of one class leave in the order of the script,
 /// each when its time has come and the link has room.
@@ -78,7 +78,7 @@ pub fn refusal(request: &Tlp) -> Option<Tlp> {
         length_dw: None,
     };
     let mut repr = Repr::new(Body::Completion(body));
-    (repr.tc, repr.attr) = (request.repr.tc, request.repr.attr);
+    (repr.tc, repr.attr) = (request.repr.tc, request.repr.attr & Attributes::COMPLETED);
     Some(Tlp { account: request.account, ..Tlp::new(repr, Data::NONE) })
 }
 

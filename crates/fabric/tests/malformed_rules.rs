@@ -207,7 +207,7 @@ const OF_BYTES: [RuleId; 13] = [
     RuleId::ConfigLastBe,
     // A link has no virtual channel to send it on.
     RuleId::TcMapped,
-    // Endpoints and root ports take all four there may be.
+    // What a port takes is in its registers: `prefixes_are_taken_as_the_port_supports_them`.
     RuleId::EndToEndSupported,
     // A parser's name for what a TLP of its own length cannot be; see `RuleId::Length`.
     RuleId::AddressFormat,

@@ -143,6 +143,7 @@ const ROWS: &[Row] = &[
     (PCIE, DEVICE_CONTROL_2, &["AtomicOp Requester Enable"], KINDS, "atomics_that_may_not_be_sent_fail"),
     (PCIE, DEVICE_CONTROL_2, &["AtomicOp Egress Blocking", "End-End TLP Prefix Blocking"], ROUTING, "egress_blocking"),
     (PCIE, DEVICE_CONTROL_2, &["IDO Request Enable"], REGISTERS, "each_attribute_has_its_enable"),
+    (PCIE, DEVICE_CONTROL_2, &["IDO Completion Enable"], REGISTERS, "completions_have_ido_where_that_is_enabled"),
     (PCIE, DEVICE_CONTROL_2, &["10-Bit Tag Requester Enable"], KINDS, "tags_are_those_that_are_enabled"),
 
     (AER, AER_CONTROL, &["ECRC Generation Enable"], KINDS, "ecrc_is_generated_where_enabled"),

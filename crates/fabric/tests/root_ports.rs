@@ -218,6 +218,47 @@ fn errors_from_below_are_logged() {
     }
 }
 
+/// Prefixes at a root port (`PCIe 5.0 §2.2.10.2`): more than it takes are malformed; one of a reserved type makes a request
+/// unsupported, and a completion unexpected.
+#[test]
+fn prefixes_are_taken_as_the_port_supports_them() {
+    const PASID: u32 = 0x9100_0005;
+    const RESERVED: u32 = 0x9500_0000;
+    let refused = Some("Cpl UR of 00:00.0 to 10:00.0 tag 7");
+    let answered = Some("CplD 64 B, bc 64, low 0x0, of 00:00.0 to 10:00.0 tag 7");
+    let foreign = completion(below(0), bdf(0, 0, 0), Tag::from_bits(0x1f), Status::Success, 4);
+    let vendor = message(MessageRouting::ToRootComplex, below(0), 0x18);
+    let peer = mrd(below(0), window(1), 64);
+    let rows = [
+        ("PASID", 4, &[PASID][..], mrd(below(0), 0x1000, 64), 0, answered),
+        ("PASID, one supported", 1, &[PASID], mrd(below(0), 0x1000, 64), 0, answered),
+        ("two, one supported", 1, &[PASID, 0x9e00_0000], mrd(below(0), 0x1000, 64), 1 << 18, None),
+        ("PASID, none supported", 0, &[PASID], mrd(below(0), 0x1000, 64), 1 << 18, None),
+        ("PASID on a write, none supported", 0, &[PASID], mwr(below(0), 0x1000, 64), 1 << 18, None),
+        ("reserved", 4, &[RESERVED], mrd(below(0), 0x1000, 64), 1 << 20, refused),
+        ("reserved on an AtomicOp", 4, &[RESERVED], fetch_add(below(0), 0x1000), 1 << 20, refused),
+        ("reserved on a write", 4, &[RESERVED], mwr(below(0), 0x1000, 64), 1 << 20, None),
+        ("reserved on an interrupt", 4, &[RESERVED], mwr(below(0), 0xfee0_0000, 4), 1 << 20, None),
+        ("reserved on a message", 4, &[RESERVED], vendor, 1 << 20, None),
+        ("reserved on a completion", 4, &[RESERVED], foreign, 1 << 16, None),
+        ("reserved, to a peer", 4, &[RESERVED], peer, 0, None),
+    ];
+    for (what, supported, prefixes, tlp, error, answer) in rows {
+        let rig = Rig { end_end_prefixes: supported, ..Rig::new() };
+        let prefixes: Vec<Prefix> = prefixes.iter().map(|dw| Prefix(*dw)).collect();
+        rig.ends[0].send(50_000, Tlp { prefixes: Prefixes::new(&prefixes).unwrap(), ..tlp });
+        let fabric = rig.run(move |cpu| async move {
+            cpu.sleep(Duration::from_us(60)).await;
+            assert_eq!(aer(&cpu, 0, aer::UNCORRECTABLE_STATUS).await, error, "{what}");
+            Ok(())
+        });
+        assert_eq!(rig.ends[0].lines(), Vec::from_iter(answer), "{what}");
+        assert_eq!(rig.ends[1].lines().len(), usize::from(what.ends_with("peer")), "{what}");
+        assert_eq!(fabric.root_counters().memory_writes, 0, "{what}");
+        assert_eq!(fabric.root_counters().interrupts, 0, "{what}");
+    }
+}
+
 fn deferrable(address: u64) -> Tlp {
     let (op, span) = (MemoryOp::WriteDeferrable, Span::covering(address, 64).unwrap());
     let body = MemoryRequest { op, requester: below(0), tag: Tag::from_bits(7), span };

@@ -146,3 +146,26 @@ fn check_rp_pio(asks: Asks, answer: Option<Status>, bit: u32, masked: bool, seve
         Ok(())
     });
 }
+
+/// IDO Completion Enable, bit 9 of Device Control 2 (`PCIe 5.0 §2.2.6.4`): without it completions have of their requests'
+/// attributes those that they must have.
+#[test]
+fn completions_have_ido_where_that_is_enabled() {
+    let must = Attributes::NO_SNOOP | Attributes::RELAXED_ORDERING;
+    for (control_2, expected) in [(0, must), (1 << 9, Attributes::all())] {
+        let rig = Rig::new();
+        for (at, address) in [(50_000, 0x1000), (51_000, 0xf000_0000)] {
+            let mut tlp = mrd(below(0), address, 64);
+            tlp.repr.attr = Attributes::all();
+            rig.ends[0].send(at, tlp);
+        }
+        rig.run(move |cpu| async move {
+            write(&cpu, 0, pcie(0, 10), 0x3, control_2).await;
+            cpu.sleep(Duration::from_us(60)).await;
+            Ok(())
+        });
+        let received = rig.ends[0].received();
+        let completions = received.iter().filter(|tlp| tlp.class() == Class::Completion);
+        assert_eq!(completions.map(|tlp| tlp.repr.attr).collect::<Vec<_>>(), [expected; 2], "{control_2:#x}");
+    }
+}

@@ -3,14 +3,18 @@
 
 mod switch_rig;
 
+use config::PortType;
 use config::ext::{acs, aer, dpc};
 use link::Notice;
+use riser_fabric::switch::{Forwarding, PortArbitration, Switch};
 use switch_rig::*;
 use tlp::*;
 
 const HOST: u8 = 0;
 /// Bits of Uncorrectable Error Status.
 const POISONED: u32 = 1 << 12;
+const MALFORMED: u32 = 1 << 18;
+const WRONG_ECRC: u32 = 1 << 19;
 const UNSUPPORTED: u32 = 1 << 20;
 const ACS_VIOLATION: u32 = 1 << 21;
 const EGRESS_BLOCKED: u32 = 1 << 26;
@@ -268,5 +272,106 @@ fn what_lies_behind_a_bridge_does_not_go_up() {
         let mut rig = Rig::new();
         rig.set(port, 1, 0x3, command);
         assert_eq!(lines(&rig.arrive(1, &tlp)), [expected], "{what}");
+    }
+}
+
+/// A configuration request, or a message for the switch itself.
+fn to_the_switch(code: u8, length_dw: Option<u16>) -> Tlp {
+    let mut tlp = message(MessageRouting::Local, function(HOST), code);
+    if let Body::Message(m) = &mut tlp.repr.body {
+        (m.length_dw, tlp.data) = (length_dw, length_dw.map_or(Data::NONE, |_| Data::Counted(4)));
+    }
+    tlp
+}
+
+/// `PCIe 5.0 §2.7.1`, §6.2.3.2.3: with ECRC Check Enable, what has a wrong ECRC and goes no further than the switch is dropped before
+/// it is anything else, by the port at which it ends; what goes on stays as it is.
+#[test]
+fn what_ends_in_the_switch_has_its_ecrc_checked() {
+    let turn_off_ack = || message(MessageRouting::Gathered, function(3), 0x1b);
+    // What arrives, where, and the port that logs it, unless it goes on.
+    let rows = [
+        ("Set_Slot_Power_Limit", 0, to_the_switch(0x50, Some(1)), Some(0)),
+        ("PM_Active_State_Nak", 0, to_the_switch(0x14, None), Some(0)),
+        ("Vendor_Defined Type 0", 0, to_the_switch(0x7e, None), Some(0)),
+        ("Assert_INTA", 1, message(MessageRouting::Local, function(3), 0x20), Some(1)),
+        ("PME_TO_Ack", 1, turn_off_ack(), Some(1)),
+        ("nobody's", 0, read(function(HOST), 0x3800_0000, 4), Some(0)),
+        ("poisoned, nobody's", 1, poisoned(write(function(3), 0x1000_0000, 4)), Some(1)),
+        ("of another", 2, write(function(9), 0x1000_0000, 4), Some(2)),
+        ("completion to a port", 0, completion(function(9), function(1), 4), Some(0)),
+        ("configuration of port 0", 0, config_write(0), Some(0)),
+        ("poisoned configuration of port 2", 0, poisoned(config_write(2)), Some(2)),
+        ("to a device", 0, write(function(HOST), 0x2000_0000, 4), None),
+        ("to a peer", 1, write(function(3), 0x2000_0000, 4), None),
+        ("ERR_COR", 1, message(MessageRouting::ToRootComplex, function(3), 0x30), None),
+    ];
+    for (what, ingress, tlp, by) in rows {
+        for checks in [true, false] {
+            let [mut rig, mut other] = [(); 2].map(|()| {
+                let mut rig = rig();
+                rig.set_extended(2, acs::ID, 1, 1 << 16);
+                for port in 0..4 {
+                    rig.set_extended(port, aer::ID, aer::CONTROL, u32::from(checks) << 8);
+                }
+                rig.credits(ingress);
+                rig
+            });
+            let sound = lines(&other.arrive(ingress, &tlp));
+            let wrong = Tlp { ecrc_wrong: true, repr: Repr { td: true, ..tlp.repr }, ..tlp.clone() };
+            let out = lines(&rig.arrive(ingress, &wrong));
+            let Some(by) = by.filter(|_| checks) else {
+                assert_eq!(out, sound, "{what}, checked {checks}");
+                assert!(logged(&rig).iter().all(|status| status & WRONG_ECRC == 0), "{what}");
+                continue;
+            };
+            assert_eq!(out, [format!("0: ERR_NONFATAL of {}", Rig::id(by))], "{what}");
+            let mut expected = [0; 4];
+            expected[usize::from(by)] = WRONG_ECRC;
+            assert_eq!(logged(&rig), expected, "{what}");
+            assert_eq!(rig.credits(ingress)[tlp.class().index()], 1, "{what}");
+            assert_eq!(rig.switch.counters().ecrc_errors, 1, "{what}");
+        }
+    }
+    let mut rig = rig();
+    rig.set_extended(0, aer::ID, aer::CONTROL, 1 << 8);
+    let long = write(function(HOST), 0x2000_0000, 512);
+    rig.arrive(0, &Tlp { ecrc_wrong: true, repr: Repr { td: true, ..long.repr }, ..long });
+    assert_eq!(logged(&rig), [MALFORMED, 0, 0, 0], "malformed goes before");
+}
+
+fn prefixed(prefixes: &[u32], tlp: Tlp) -> Tlp {
+    let prefixes: Vec<Prefix> = prefixes.iter().map(|dw| Prefix(*dw)).collect();
+    Tlp { prefixes: Prefixes::new(&prefixes).unwrap(), ..tlp }
+}
+
+/// `PCIe 5.0 §2.2.10.2`: prefixes of types that nobody knows go on, as others do; what is for the switch itself is unsupported.
+#[test]
+fn prefixes_of_reserved_types_are_for_the_addressee() {
+    const RESERVED: u32 = 0x9500_0000;
+    let rows = [
+        (read(function(HOST), 0x2000_0000, 4), "2: MRd", 0),
+        (completion(function(HOST), function(4), 4), "2: CplD", 0),
+        (config_read(ConfigKind::Type0, Rig::id(0)), "0: Cpl UR of 01:00.0", UNSUPPORTED),
+        (to_the_switch(0x50, Some(1)), "0: ERR_NONFATAL of 01:00.0", UNSUPPORTED),
+    ];
+    for (tlp, expected, error) in rows {
+        let mut rig = rig();
+        let out = lines(&rig.arrive(0, &prefixed(&[RESERVED], tlp.clone())));
+        assert!(out.iter().any(|line| line == expected), "{tlp}: {out:?}");
+        assert_eq!(logged(&rig), [error, 0, 0, 0], "{tlp}");
+    }
+}
+
+/// A port without End-End TLP Prefix Supported takes no prefix (`PCIe 5.0 §7.5.3.15`).
+#[test]
+fn prefixes_that_are_not_supported_are_malformed() {
+    for (supported, error, answers) in [(0, MALFORMED, 0), (4, 0, 1)] {
+        let mut config = config(1, Forwarding::StoreAndForward, PortArbitration::RoundRobin);
+        config.upstream.space = space_with(PortType::Upstream, 0, supported);
+        let mut rig = Rig { switch: Switch::new(config).unwrap(), now: Time::ZERO };
+        let refused = rig.arrive(0, &prefixed(&[0x9100_0005], read(function(HOST), 0x1000, 4)));
+        assert_eq!(refused.iter().filter(|(_, tlp)| status(tlp).is_some()).count(), answers);
+        assert_eq!(rig.extended(0, aer::ID, aer::UNCORRECTABLE_STATUS), error, "{supported} supported");
     }
 }

@@ -158,6 +158,13 @@ impl Prefixes {
         self.as_slice().len() - self.local()
     }
 
+    /// True where one of the end-to-end ones has a reserved type: whom it is addressed to does not support it, switches
+    /// pass it on (`PCIe 5.0 §2.2.10.2`).
+    #[must_use]
+    pub fn has_reserved(&self) -> bool {
+        self.as_slice().iter().any(|p| p.is_end_to_end() && p.kind() == PrefixKind::Reserved)
+    }
+
     /// Bytes on the wire: four each.
     #[must_use]
     pub fn wire_len(&self) -> usize {

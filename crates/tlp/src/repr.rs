@@ -44,6 +44,12 @@ bitflags! {
     }
 }
 
+impl Attributes {
+    /// Those of a request that its completions have in any case (`PCIe 5.0 §2.2.9`). ID-based Ordering is leave that a
+    /// completer may take where IDO Completion Enable gives it (§2.2.6.4).
+    pub const COMPLETED: Attributes = Attributes::NO_SNOOP.union(Attributes::RELAXED_ORDERING);
+}
+
 /// Address Type of a memory request (`PCIe 5.0 §10.2.1`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum AddressType {

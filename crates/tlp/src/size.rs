@@ -87,6 +87,11 @@ impl Mps {
     }
 }
 
+impl Rcb {
+    /// That of every completer but a root complex, which has 64 or 128 B (`PCIe 5.0 §2.3.1.1`).
+    pub const ENDPOINT: Rcb = Rcb(128);
+}
+
 impl Mrrs {
     /// The Device Control encoding, 0 (128 B) to 5 (4096 B).
     #[must_use]

@@ -565,6 +565,16 @@ pub(crate) const fn timeout(control_2: u32) -> Option<Duration> {
     })
 }
 
+/// The end-to-end prefixes that Device Capabilities 2 allows; 00b says four.
+pub(crate) const fn end_end_prefixes(capabilities_2: u32) -> u8 {
+    let supported = capabilities_2 >> 21 & 1 == 1;
+    match (supported, capabilities_2 >> 22 & 0b11) {
+        (false, _) => 0,
+        (true, 0) => 4,
+        (true, n) => n as u8,
+    }
+}
+
 /// The AtomicOps that Device Capabilities 2 names.
 pub(crate) const fn atomics(capabilities_2: u32) -> AtomicSupport {
     AtomicSupport::from_bits_truncate(capabilities_2)

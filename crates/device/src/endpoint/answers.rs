@@ -4,7 +4,16 @@
 
 use super::requests::{Question, Reply};
 use tlp::split::completion_piece;
-use tlp::{Bdf, Body, Completion, Data, Mps, Rcb, Repr, Status, Tlp};
+use tlp::{Attributes, Bdf, Body, Completion, Data, Mps, Rcb, Repr, Status, Tlp};
+
+/// Who completes a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Completer {
+    /// Completer ID.
+    pub(crate) id: Bdf,
+    /// Attributes of requests that its completions may have.
+    pub(crate) attributes: Attributes,
+}
 
 /// An answer that is being split.
 pub(crate) struct Answer {
@@ -26,7 +35,7 @@ impl Answer {
     }
 
     /// The next completion.
-    pub(crate) fn next(&mut self, completer: Bdf, mps: Mps, rcb: Rcb) -> Tlp {
+    pub(crate) fn next(&mut self, completer: Completer, mps: Mps, rcb: Rcb) -> Tlp {
         let remaining = self.data.len() as u32 - self.sent;
         let piece = completion_piece(self.address, remaining, mps, rcb);
         let lead = (self.address & 3) as u32;
@@ -44,10 +53,10 @@ impl Answer {
 }
 
 /// A Cpl: no data, Byte Count and Lower Address of the whole request.
-pub(crate) fn without_data(completer: Bdf, question: &Question, status: Status) -> Tlp {
+pub(crate) fn without_data(completer: Completer, question: &Question, status: Status) -> Tlp {
     let body = Completion {
         locked: question.reply == Reply::Locked,
-        completer,
+        completer: completer.id,
         requester: question.requester,
         tag: question.tag,
         status,
@@ -57,6 +66,6 @@ pub(crate) fn without_data(completer: Bdf, question: &Question, status: Status) 
         length_dw: None,
     };
     let mut repr = Repr::new(Body::Completion(body));
-    (repr.tc, repr.attr) = (question.tc, question.attr);
+    (repr.tc, repr.attr) = (question.tc, question.attr & completer.attributes);
     Tlp { account: question.account, ..Tlp::new(repr, Data::NONE) }
 }

@@ -5,7 +5,7 @@
 mod completions;
 mod interrupts;
 
-use super::answers::Answer;
+use super::answers::{Answer, Completer};
 use super::errors::LoggedTlp;
 use super::msix::Msix;
 use super::outbox::{MAX_PARKED, Outbox};
@@ -137,6 +137,12 @@ impl Function {
     #[inline]
     pub(crate) fn id(&self, shared: &Shared) -> Bdf {
         Bdf::from_bits(shared.bus_device.wrapping_add(self.distance))
+    }
+
+    /// Who its completions are from.
+    #[inline]
+    pub(crate) fn completer(&self, shared: &Shared) -> Completer {
+        Completer { id: self.id(shared), attributes: self.settings.completion_attributes }
     }
 
     pub(crate) fn done(&mut self, now: Time, shared: &mut Shared, (id, result): Done) {

@@ -3,7 +3,7 @@
 //! Never sends: what is to be sent is queued.
 
 use super::Endpoint;
-use super::answers::{Answer, without_data};
+use super::answers::{Answer, Completer, without_data};
 use super::errors::{LoggedTlp, Refused};
 use super::reads::Finding;
 use super::requests::{Question, Reply};
@@ -13,8 +13,8 @@ use config::header::status;
 use config::register::byte_mask;
 use config::{Effects, PowerState, Uncorrectable};
 use tlp::{
-    Access, Attributes, Bdf, Body, Completion, ConfigKind, ConfigRequest, Data, Limits, MemoryOp,
-    MemoryRequest, Repr, Span, Status, TcSet, Time, Tlp, TrafficClass, rules,
+    Access, Attributes, Bdf, Body, Class, Completion, ConfigKind, ConfigRequest, Data, Limits, MemoryOp,
+    MemoryRequest, Repr, Span, Status, TcSet, Time, Tlp, rules,
 };
 
 impl Endpoint {
@@ -27,6 +27,9 @@ impl Endpoint {
             return self.drop_request(None, &tlp, Drop::Malformed);
         }
         if tlp.repr.td && tlp.ecrc_wrong && self.drops_wrong_ecrc(&tlp) {
+            return;
+        }
+        if !tlp.prefixes.is_empty() && self.refuses_prefixes(&tlp) {
             return;
         }
         match &tlp.repr.body {
@@ -53,14 +56,41 @@ impl Endpoint {
         }
     }
 
-    /// What an endpoint takes: four end-to-end prefixes, no local ones, and data up to the largest Max_Payload_Size of its functions
-    /// (`PCIe 5.0 §2.2.2`). A link hands on no TLP of a Traffic Class that it does not map.
+    /// What an endpoint takes: no local prefixes, and of end-to-end ones and of data as much as that of its functions that takes most
+    /// (`PCIe 5.0 §2.2.2`, §2.2.10.2). A link hands on no TLP of a Traffic Class that it does not map.
     fn limits_for(&self, tlp: &Tlp) -> Limits {
         let mut mps = self.functions[0].settings.mps;
         if tlp.repr.data_dw() * 4 > mps.bytes() {
             mps = self.functions.iter().map(|f| f.settings.mps).max().unwrap_or(mps);
         }
-        Limits { mps, tc_mapped: TcSet::ALL, local_prefixes: false, end_to_end_prefixes: 4 }
+        let end_to_end_prefixes = if tlp.prefixes.is_empty() { 0 } else { self.end_end_prefixes() };
+        Limits { mps, tc_mapped: TcSet::ALL, local_prefixes: false, end_to_end_prefixes }
+    }
+
+    #[cold]
+    fn end_end_prefixes(&self) -> u8 {
+        self.functions.iter().map(|f| f.settings.end_end_prefixes).max().unwrap_or(0)
+    }
+
+    /// Refuses a TLP with a prefix of a reserved type, or with more prefixes than the function takes that it is addressed to, where
+    /// another function of the device takes as many: a request is unsupported, a completion unexpected (`PCIe 5.0
+    /// §2.2.10.2`). What no function claims is left to those who look for one.
+    #[cold]
+    fn refuses_prefixes(&mut self, tlp: &Tlp) -> bool {
+        let Some(index) = self.addressee(tlp) else { return false };
+        let most = usize::from(self.functions[index].settings.end_end_prefixes);
+        if !tlp.prefixes.has_reserved() && tlp.prefixes.end_to_end() <= most {
+            return false;
+        }
+        match Question::asked(tlp) {
+            Some(question) => self.refuse(Some(index), tlp, &question, CompletionError::UnsupportedRequest),
+            None if tlp.class() == Class::Completion => {
+                self.shared.requests.give_back(credit_of(tlp));
+                self.finding(Some(index), Finding::Unexpected, tlp);
+            }
+            None => self.drop_request(Some(index), tlp, Drop::Unsupported),
+        }
+        true
     }
 
     /// A TLP whose ECRC is wrong is dropped, by a function that checks it (`PCIe 5.0 §2.7.1`, §6.2.3.2): nobody can say
@@ -85,7 +115,8 @@ impl Endpoint {
     }
 
     /// The same of an I/O BAR.
-    pub(super) fn decode_io(&self, first: u64, len: u64) -> Option<(usize, BarIndex, u64)> {
+    pub(super) fn decode_io(&self, span: Span) -> Option<(usize, BarIndex, u64)> {
+        let (first, len) = (span.first_byte(), u64::from(span.byte_count()));
         match &self.functions[..] {
             [lone] => lone.settings.decode_io(first, len).map(|(bar, offset)| (0, BarIndex(bar), offset)),
             _ => self.routes.io(first, len),
@@ -191,11 +222,12 @@ impl Endpoint {
         let function = &self.functions[index];
         let Some(msix) = &function.msix else { return };
         let data = msix.read(bar.0, offset, question.span.byte_count(), &self.shared.pool);
-        let (id, mps, rcb) = (function.id(&self.shared), function.settings.mps, self.shared.limits.rcb);
+        let completer = function.completer(&self.shared);
+        let (mps, rcb) = (function.settings.mps, self.shared.limits.rcb);
         let mut answer = Answer::new(question, data);
         self.shared.requests.answering(credit);
         while !answer.is_done() {
-            let tlp = answer.next(id, mps, rcb);
+            let tlp = answer.next(completer, mps, rcb);
             self.shared.queue_completion(Some(index), tlp, answer.is_done());
         }
     }
@@ -237,7 +269,7 @@ impl Endpoint {
                 self.shared.counters.unsupported_requests += 1;
                 let report = refused.tlp.report(Uncorrectable::UnsupportedRequest);
                 self.log_in_all(report.advisory(refused.advisory));
-                without_data(self.functions[0].id(&self.shared), question, Status::UnsupportedRequest)
+                without_data(self.functions[0].completer(&self.shared), question, Status::UnsupportedRequest)
             }
         };
         self.queue_own(index.or(Some(0)), credit, completion);
@@ -249,8 +281,8 @@ impl Endpoint {
         self.shared.counters.poisoned_requests += 1;
         let function = &mut self.functions[index];
         function.log(&mut self.shared, Uncorrectable::PoisonedTlp, false, LoggedTlp::of(tlp));
-        let id = function.id(&self.shared);
-        self.queue_own(Some(index), credit_of(tlp), without_data(id, question, Status::UnsupportedRequest));
+        let refusal = without_data(function.completer(&self.shared), question, Status::UnsupportedRequest);
+        self.queue_own(Some(index), credit_of(tlp), refusal);
     }
 
     /// Queues the only completion of a request, of this function or of none.
@@ -287,26 +319,23 @@ impl Endpoint {
     // ---- configuration ----
 
     fn config_request(&mut self, now: Time, tlp: &Tlp, request: &ConfigRequest) {
-        let question = config_question(tlp, request.op);
+        let question = Question::of_config(tlp, request);
         let credit = credit_of(tlp);
-        let index = match request.kind {
-            ConfigKind::Type0 => self.function_on_bus(request.completer),
-            // Virtual functions on other buses; nothing else stands behind an endpoint.
-            ConfigKind::Type1 => match self.function_behind_bus(request.completer) {
-                None => return self.refuse(None, tlp, &question, CompletionError::UnsupportedRequest),
-                index => index,
-            },
+        let Some(index) = self.configured(request) else {
+            return match request.kind {
+                ConfigKind::Type0 => self.refuse_absent(credit, request, &question),
+                ConfigKind::Type1 => self.refuse(None, tlp, &question, CompletionError::UnsupportedRequest),
+            };
         };
-        let Some(index) = index else { return self.refuse_absent(credit, request, &question) };
         let status = match request.op {
             Access::Read => return self.config_read(credit, index, request, question),
             Access::Write if tlp.repr.ep => return self.refuse_poisoned(index, tlp, &question),
             Access::Write => self.config_write(now, index, tlp, request),
         };
-        let id = self.functions[index].id(&self.shared);
+        let completer = self.functions[index].completer(&self.shared);
         match status {
             Status::Success => {
-                self.queue_own(Some(index), credit, without_data(id, &question, Status::Success));
+                self.queue_own(Some(index), credit, without_data(completer, &question, Status::Success));
             }
             Status::CompleterAbort => {
                 self.refuse(Some(index), tlp, &question, CompletionError::CompleterAbort)
@@ -320,7 +349,8 @@ impl Endpoint {
         self.shared.counters.unsupported_requests += 1;
         let distance = request.completer.bits().wrapping_sub(self.first_id(request.completer));
         let id = Bdf::from_bits(self.shared.bus_device.wrapping_add(distance));
-        self.queue_own(None, credit, without_data(id, question, Status::UnsupportedRequest));
+        let absent = Completer { id, attributes: Attributes::COMPLETED };
+        self.queue_own(None, credit, without_data(absent, question, Status::UnsupportedRequest));
     }
 
     fn config_read(
@@ -335,8 +365,8 @@ impl Endpoint {
         function.config.set_transactions_pending(function.reads.tags.in_use() > 0);
         let value = function.config.read(request.register_dw);
         let data = Data::Carried(self.shared.pool.copy(&value.to_le_bytes()));
-        let id = function.id(&self.shared);
-        let tlp = Answer::new(question, data).next(id, function.settings.mps, self.shared.limits.rcb);
+        let completer = function.completer(&self.shared);
+        let tlp = Answer::new(question, data).next(completer, function.settings.mps, self.shared.limits.rcb);
         self.queue_own(Some(index), credit, tlp);
     }
 
@@ -467,15 +497,6 @@ pub(super) enum Drop {
 
 pub(super) fn credit_of(tlp: &Tlp) -> CreditReturn {
     CreditReturn::of(tlp)
-}
-
-/// Completions of configuration requests have Byte Count 4 and Lower Address 0 (`PCIe 5.0 §2.2.9`), as if they
-/// answered a read of the first DW.
-fn config_question(tlp: &Tlp, op: Access) -> Question {
-    let span = Span::covering(0, 4).unwrap_or(Span::zero_length(0));
-    let reply = if op == Access::Read { Reply::Dw } else { Reply::Nothing };
-    let (tc, attr) = (TrafficClass::default(), Attributes::empty());
-    Question { tc, attr, carry: true, ..Question::of(tlp, span, reply) }
 }
 
 /// The value that a configuration write carries: its data begin at the first enabled byte, or are the whole DW.

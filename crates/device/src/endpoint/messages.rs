@@ -66,6 +66,15 @@ impl Endpoint {
         }
     }
 
+    /// The function that takes a message, or whose error it is that it does not.
+    pub(super) fn message_for(&self, message: &Message) -> Option<usize> {
+        match self.taker(message) {
+            Taker::Function(index) => Some(index),
+            Taker::Refused(index) => index,
+            Taker::Nobody => None,
+        }
+    }
+
     /// Whether a function takes messages of `code`: each has to know what the power management and locks of the hierarchy say,
     /// of the rest its device says what it takes.
     fn takes(&self, index: usize, code: u8) -> bool {

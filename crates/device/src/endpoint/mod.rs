@@ -127,7 +127,7 @@ impl Default for EndpointLimits {
             max_outstanding_reads: 256,
             completion_timeout: Duration::from_ms(50),
             max_requests: 256,
-            rcb: Rcb::new(128).unwrap_or_default(),
+            rcb: Rcb::ENDPOINT,
             max_dma_len: 16 << 20,
             align_reads: false,
         }

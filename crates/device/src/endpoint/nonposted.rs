@@ -32,11 +32,9 @@ impl Endpoint {
 
     /// An IORd or IOWr: UR where no I/O BAR with I/O Space Enable holds it.
     pub(super) fn io(&mut self, now: Time, tlp: Tlp, request: IoRequest) {
-        let span = Span::in_dw(request.address.into(), request.first_be);
-        let reply = if request.op == Access::Read { Reply::Dw } else { Reply::Nothing };
-        let (credit, question) = (credit_of(&tlp), Question::of(&tlp, span, reply));
-        let (first, len) = (span.first_byte(), u64::from(span.byte_count()));
-        let Some((index, bar, offset)) = self.decode_io(first, len) else {
+        let (credit, question) = (credit_of(&tlp), Question::of_io(&tlp, &request));
+        let span = question.span;
+        let Some((index, bar, offset)) = self.decode_io(span) else {
             return self.refuse(None, &tlp, &question, CompletionError::UnsupportedRequest);
         };
         let op = match request.op {
@@ -53,10 +51,9 @@ impl Endpoint {
     /// A FetchAdd, Swap or CAS: UR where the function does not complete AtomicOps of this size, CA where it does but not
     /// there (`PCIe 5.0 §6.15.3`). One that is not naturally aligned is malformed (§2.2.7).
     pub(super) fn atomic(&mut self, now: Time, tlp: Tlp, request: AtomicRequest) {
-        let (address, size) = (request.address, request.operand.bytes());
-        let span = Span::covering(address, size).unwrap_or(Span::zero_length(address));
-        let (credit, question) = (credit_of(&tlp), Question::of(&tlp, span, Reply::Value(request.op)));
-        let aligned = address.is_multiple_of(u64::from(size));
+        let (credit, question) = (credit_of(&tlp), Question::of_atomic(&tlp, &request));
+        let span = question.span;
+        let aligned = request.address.is_multiple_of(u64::from(request.operand.bytes()));
         if !aligned || tlp.data.len() != request.length_dw() as usize * 4 {
             return self.drop_request(None, &tlp, Drop::Malformed);
         }

@@ -9,7 +9,10 @@
 
 use crate::port::CreditReturn;
 use crate::seam::Token;
-use tlp::{Account, AtomicOp, Attributes, Bdf, Class, Span, Tag, Tlp, TrafficClass};
+use tlp::{
+    Access, Account, AtomicOp, AtomicRequest, Attributes, Bdf, Body, Class, ConfigRequest, IoRequest,
+    MemoryOp, MemoryRequest, Span, Tag, Tlp, TrafficClass,
+};
 
 /// Tokens: an index in bits 15:0, a generation in 31:16, which tells a token from earlier ones of the same index.
 const INDEX_BITS: u32 = 16;
@@ -46,6 +49,12 @@ pub(crate) enum Reply {
     NothingOrRetry,
 }
 
+impl Reply {
+    fn of_access(op: Access) -> Reply {
+        if op == Access::Read { Reply::Dw } else { Reply::Nothing }
+    }
+}
+
 impl Question {
     /// What `tlp` asks about the bytes of `span`.
     #[inline]
@@ -53,6 +62,44 @@ impl Question {
         let (requester, tag) = tlp.repr.transaction();
         let (tc, attr) = (tlp.repr.tc, tlp.repr.attr);
         Question { requester, tag, span, tc, attr, carry: tlp.carry, account: tlp.account, reply }
+    }
+
+    /// Completions of configuration requests have Byte Count 4 and Lower Address 0 (`PCIe 5.0 §2.2.9`), as if they
+    /// answered a read of the first DW.
+    pub(crate) fn of_config(tlp: &Tlp, request: &ConfigRequest) -> Question {
+        let span = Span::covering(0, 4).unwrap_or(Span::zero_length(0));
+        let (tc, attr) = (TrafficClass::default(), Attributes::empty());
+        Question { tc, attr, carry: true, ..Question::of(tlp, span, Reply::of_access(request.op)) }
+    }
+
+    /// The same of an I/O request.
+    pub(crate) fn of_io(tlp: &Tlp, request: &IoRequest) -> Question {
+        let span = Span::in_dw(request.address.into(), request.first_be);
+        Question::of(tlp, span, Reply::of_access(request.op))
+    }
+
+    /// The same of an AtomicOp.
+    pub(crate) fn of_atomic(tlp: &Tlp, request: &AtomicRequest) -> Question {
+        let span = Span::covering(request.address, request.operand.bytes());
+        Question::of(tlp, span.unwrap_or(Span::zero_length(request.address)), Reply::Value(request.op))
+    }
+
+    /// The same of any TLP; `None` where no completion answers it.
+    #[cold]
+    pub(crate) fn asked(tlp: &Tlp) -> Option<Question> {
+        let memory = |reply, m: &MemoryRequest| Some(Question::of(tlp, m.span, reply));
+        match &tlp.repr.body {
+            Body::Memory(m) => match m.op {
+                MemoryOp::Read => memory(Reply::Bytes, m),
+                MemoryOp::ReadLocked => memory(Reply::Locked, m),
+                MemoryOp::WriteDeferrable => memory(Reply::NothingOrRetry, m),
+                MemoryOp::Write => None,
+            },
+            Body::Io(request) => Some(Question::of_io(tlp, request)),
+            Body::Atomic(request) => Some(Question::of_atomic(tlp, request)),
+            Body::Config(request) => Some(Question::of_config(tlp, request)),
+            Body::Completion(_) | Body::Message(_) => None,
+        }
     }
 
     /// Bytes that a device answers; a zero-length read is answered with one without meaning.

@@ -5,11 +5,12 @@
 //! VF Stride behind that of its physical function, and may stand on another bus (`PCIe 5.0 §9.2.1.2`). Both are looked
 //! up among sorted entries, of which there is one for each BAR, not one for each virtual function.
 
+use super::requests::Question;
 use super::sriov::VfState;
 use super::{Endpoint, Function};
 use crate::seam::BarIndex;
 use config::BarKind;
-use tlp::Bdf;
+use tlp::{Bdf, Body, ConfigKind, ConfigRequest, Tlp};
 
 /// Addresses that one function claims, or the virtual functions of one, each an equal part.
 #[derive(Clone, Copy, Debug)]
@@ -148,6 +149,29 @@ impl Endpoint {
     pub(super) fn function_behind_bus(&self, id: Bdf) -> Option<usize> {
         let distance = id.bits().checked_sub(self.shared.bus_device)?;
         if distance > 0xff { self.routes.virtual_function(distance) } else { None }
+    }
+
+    /// The function that a configuration request is for: of type 1, a virtual one on another bus; nothing else stands behind an
+    /// endpoint.
+    pub(super) fn configured(&self, request: &ConfigRequest) -> Option<usize> {
+        match request.kind {
+            ConfigKind::Type0 => self.function_on_bus(request.completer),
+            ConfigKind::Type1 => self.function_behind_bus(request.completer),
+        }
+    }
+
+    /// The function that a TLP is for, where it is for one.
+    #[cold]
+    pub(super) fn addressee(&self, tlp: &Tlp) -> Option<usize> {
+        let claimed = |decoded: Option<(usize, BarIndex, u64)>| Some(decoded?.0);
+        match &tlp.repr.body {
+            Body::Memory(m) => claimed(self.decode(m.span)),
+            Body::Atomic(a) => claimed(self.decode(Question::of_atomic(tlp, a).span)),
+            Body::Io(io) => claimed(self.decode_io(Question::of_io(tlp, io).span)),
+            Body::Config(c) => self.configured(c),
+            Body::Completion(c) => self.function_of(c.requester),
+            Body::Message(m) => self.message_for(m),
+        }
     }
 
     /// The function that `id` names, on any bus.

@@ -17,6 +17,8 @@ pub(crate) struct Settings {
     pub(crate) align_reads: bool,
     /// Attributes that requests may have.
     pub(crate) attributes: Attributes,
+    /// Attributes of requests that their completions may have.
+    pub(crate) completion_attributes: Attributes,
     /// `None`: disabled.
     pub(crate) completion_timeout: Option<Duration>,
     pub(crate) msi: Option<MsiConfig>,
@@ -32,6 +34,8 @@ pub(crate) struct Settings {
     pub(crate) atomic_requester: bool,
     /// Bytes of the longest deferrable write that it completes; zero: none.
     pub(crate) deferrable_bytes: u32,
+    /// End-to-end prefixes that it takes.
+    pub(crate) end_end_prefixes: u8,
     /// ECRC Generation Enable and ECRC Check Enable.
     pub(crate) ecrc_generation: bool,
     pub(crate) ecrc_check: bool,
@@ -57,6 +61,7 @@ impl Settings {
             mrrs: config.mrrs(),
             align_reads: limits.align_reads,
             attributes: config.request_attributes(),
+            completion_attributes: config.completion_attributes(),
             completion_timeout: config.completion_timeout(limits.completion_timeout),
             msi,
             msix,
@@ -66,6 +71,7 @@ impl Settings {
             atomics: config.atomics(),
             atomic_requester: config.atomic_requester_enable(),
             deferrable_bytes: config.deferrable_write().map_or(0, DeferrableLength::bytes),
+            end_end_prefixes: config.end_end_prefixes(),
             ecrc_generation: config.ecrc_generation(),
             ecrc_check: config.ecrc_check(),
             may_unmask: msix.enabled || unmasked(config, msi) != 0,

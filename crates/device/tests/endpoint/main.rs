@@ -11,6 +11,7 @@ mod kinds;
 mod many;
 mod outbound;
 mod power;
+mod prefixes;
 mod properties;
 mod raw;
 mod reads;

@@ -215,6 +215,31 @@ fn each_attribute_has_its_enable() {
     }
 }
 
+/// IDO Completion Enable, bit 9 of Device Control 2 (`PCIe 5.0 §2.2.6.4`, §7.5.3.16): without it completions have of their
+/// requests' attributes those that they must have.
+#[test]
+fn completions_have_ido_where_that_is_enabled() {
+    let must = Attributes::NO_SNOOP | Attributes::RELAXED_ORDERING;
+    for (control_2, allowed) in [(0, must), (1 << 9, Attributes::all()), (1 << 8, must)] {
+        for attr in [Attributes::all(), Attributes::ID_BASED_ORDERING, must] {
+            let mut bench = bench();
+            bench.write_config(0, DEVICE_CONTROL_2, control_2);
+            let asked = |tlp: Tlp| Tlp { repr: Repr { attr, ..tlp.repr }, ..tlp };
+            let what = format!("{control_2:#x}, {attr:?}");
+            bench.handle(asked(mrd(1, BAR0, 64)));
+            let Input::Request(request) = bench.probe().take_inputs().remove(0) else { panic!("{what}") };
+            assert_eq!(request.attr, attr, "{what}: as the device sees it");
+            let result = Ok(Data::Counted(64));
+            bench.probe().push(Class::Completion, Output::Complete { token: request.token, result });
+            // The device's; one of MSI-X' table, which the endpoint holds; a refusal.
+            for tlp in [None, Some(mrd(2, BAR2, 4)), Some(mrd(3, 0x1000, 4))] {
+                tlp.into_iter().for_each(|tlp| bench.handle(asked(tlp)));
+                assert_eq!(bench.poll(Class::Completion).unwrap().repr.attr, attr & allowed, "{what}");
+            }
+        }
+    }
+}
+
 /// Completion Timeout Value (`PCIe 5.0 Table 7-27`): the longest time of its range; zero is the default, here 50 us.
 /// Completion Timeout Disable, bit 4: none.
 #[test]

@@ -3,8 +3,8 @@
 
 use tlp::message::SET_SLOT_POWER_LIMIT;
 use tlp::{
-    Bdf, Body, Class, Completion, Data, MemoryOp, MemoryRequest, Message, MessageRouting, PayloadPool, Repr,
-    Span, Status, Tag, Tlp,
+    Attributes, Bdf, Body, Class, Completion, Data, MemoryOp, MemoryRequest, Message, MessageRouting,
+    PayloadPool, Repr, Span, Status, Tag, Tlp,
 };
 
 /// Message Codes of Assert_INTA and Deassert_INTA; those of the other wires follow (`PCIe 5.0 §2.2.8.1`).
@@ -34,7 +34,9 @@ pub(crate) fn completion(request: &Tlp, completer: Bdf, status: Status) -> Optio
         lower_address,
         length_dw: None,
     };
-    let repr = Repr { tc: request.repr.tc, attr: request.repr.attr, ..Repr::new(Body::Completion(body)) };
+    // ID-based Ordering is leave that need not be taken (`PCIe 5.0 §2.2.6.4`).
+    let attr = request.repr.attr & Attributes::COMPLETED;
+    let repr = Repr { tc: request.repr.tc, attr, ..Repr::new(Body::Completion(body)) };
     Some(Tlp { account: request.account, ..Tlp::new(repr, Data::NONE) })
 }
 

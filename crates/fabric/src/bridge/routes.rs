@@ -25,6 +25,8 @@ pub(crate) struct Routes {
     pub(crate) id: Bdf,
     /// Max_Payload_Size.
     pub(crate) mps: Mps,
+    /// End-to-end prefixes that the port takes.
+    pub(crate) end_end_prefixes: u8,
     /// ARI Forwarding Enable: configuration requests to any device number of the secondary bus go down as type 0.
     pub(crate) ari_forwarding: bool,
     /// AtomicOp Egress Blocking.
@@ -64,6 +66,7 @@ impl Routes {
             windows,
             id,
             mps: space.mps(),
+            end_end_prefixes: space.end_end_prefixes(),
             ari_forwarding: space.ari_forwarding_enable(),
             blocks_atomics: space.atomic_egress_blocking(),
             blocks_prefixes: space.prefix_blocking(),

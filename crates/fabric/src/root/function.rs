@@ -105,6 +105,7 @@ impl RootPort {
         function.routes = function.bridge.routes();
         self.config.mps = function.routes.mps;
         self.config.rcb = function.bridge.space().rcb();
+        self.config.completion_attributes = function.bridge.space().completion_attributes();
         let contained = function.held.contains(Held::CONTAINED);
         self.watched = passes_peers || contained || !function.routes.lets_all_up();
     }

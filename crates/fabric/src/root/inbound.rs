@@ -11,15 +11,15 @@ use config::{Side, Uncorrectable};
 use device::CreditReturn;
 use device::host::HostInput;
 use tlp::{
-    Body, Data, Duration, Limits, MemoryOp, MemoryRequest, Mps, Span, Status, TcSet, Time, Tlp, TrafficClass,
-    rules,
+    Body, Data, Duration, Limits, MemoryOp, MemoryRequest, Prefixes, Span, Status, TcSet, Time, Tlp,
+    TrafficClass, rules,
 };
 
 impl RootComplex {
     /// A TLP has arrived at root port `port`.
     pub(crate) fn handle_tlp(&mut self, port: usize, now: Time, tlp: &Tlp, queue: &mut SortedQueue) {
         // In this order where both are so (`PCIe 5.0 §6.2.3.2.3`).
-        if rules::check_received(tlp, &limits(self.ports[port].config.mps)).is_err() {
+        if rules::check_received(tlp, &self.limits(port, tlp)).is_err() {
             self.counters.malformed += 1;
             return self.discard(port, now, Some(Uncorrectable::MalformedTlp), tlp, queue);
         }
@@ -39,6 +39,19 @@ impl RootComplex {
             }
             Body::Message(m) => self.message(port, now, &m, tlp, queue),
         }
+    }
+
+    /// What a root port takes: no local prefixes, and end-to-end ones as its function says; four without one. A link hands on no
+    /// TLP of a Traffic Class that it does not map.
+    #[inline]
+    fn limits(&self, port: usize, tlp: &Tlp) -> Limits {
+        let port = &self.ports[port];
+        let end_to_end_prefixes = match &port.function {
+            _ if tlp.prefixes.is_empty() => 0,
+            None => Prefixes::MAX_END_TO_END as u8,
+            Some(function) => function.routes.end_end_prefixes,
+        };
+        Limits { mps: port.config.mps, tc_mapped: TcSet::ALL, local_prefixes: false, end_to_end_prefixes }
     }
 
     /// Bare root ports check every ECRC, functions those of what ends here, where they are told to (`PCIe 5.0 §2.7.1`).
@@ -82,6 +95,10 @@ impl RootComplex {
     fn write(&mut self, port: usize, now: Time, m: &MemoryRequest, tlp: &Tlp, queue: &mut SortedQueue) {
         if self.ports[port].watched && !self.lets_post(port, now, tlp, queue) {
             return;
+        }
+        if tlp.prefixes.has_reserved() {
+            self.counters.unsupported_requests += 1;
+            return self.discard(port, now, Some(Uncorrectable::UnsupportedRequest), tlp, queue);
         }
         let (address, len) = (m.span.first_byte(), m.span.byte_count());
         let is_interrupt = MSI_WINDOW.contains(address, u64::from(len));
@@ -188,6 +205,9 @@ impl RootComplex {
             return;
         }
         self.return_credits(port, tlp);
+        if tlp.prefixes.has_reserved() {
+            return self.refuse(port, now, tlp, queue);
+        }
         let p = &self.profile;
         // Reads have a way of their own, on which the compiler knows that nothing is written.
         if let Body::Memory(m) = &tlp.repr.body
@@ -350,9 +370,4 @@ impl RootComplex {
             self.start(port, now, &tlp, queue);
         }
     }
-}
-
-/// What a root port takes: four end-to-end prefixes, no local ones. A link hands on no TLP of a Traffic Class that it does not map.
-const fn limits(mps: Mps) -> Limits {
-    Limits { mps, tc_mapped: TcSet::ALL, local_prefixes: false, end_to_end_prefixes: 4 }
 }

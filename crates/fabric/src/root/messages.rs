@@ -38,7 +38,8 @@ impl RootComplex {
             m.routing,
             MessageRouting::ByAddress | MessageRouting::ById | MessageRouting::Broadcast
         );
-        if !ends_here || !(for_program || self.is_taken(port, m.code)) {
+        let supported = ends_here && !tlp.prefixes.has_reserved();
+        if !supported || !(for_program || self.is_taken(port, m.code)) {
             return self.refuse_message(port, now, m, tlp, queue);
         }
         if tlp.repr.ep {

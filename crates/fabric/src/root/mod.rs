@@ -43,7 +43,7 @@ use requester::Requester;
 use serde::Serialize;
 use std::collections::VecDeque;
 use tlp::message::MessageCodes;
-use tlp::{Bdf, Class, Duration, Mps, PayloadPool, Rcb, TcSet, Time, Tlp, TrafficClass};
+use tlp::{Attributes, Bdf, Class, Duration, Mps, PayloadPool, Rcb, TcSet, Time, Tlp, TrafficClass};
 
 /// The root complex asks as 00:00.0.
 const ROOT_ID: Bdf = Bdf::from_bits(0);
@@ -205,6 +205,8 @@ struct PortSettings {
     link: u32,
     mps: Mps,
     rcb: Rcb,
+    /// Attributes of requests that their completions may have.
+    completion_attributes: Attributes,
 }
 
 struct Outbound {
@@ -480,7 +482,7 @@ impl RootPort {
         let preset = preset.then_some(mps);
         let function = space.and_then(|space| Function::new(space, number, preset)).map(Box::new);
         RootPort {
-            config: PortSettings { link, mps, rcb },
+            config: PortSettings { link, mps, rcb, completion_attributes: Attributes::COMPLETED },
             watched: false,
             preset_mps: mps,
             function,

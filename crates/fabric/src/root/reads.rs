@@ -120,7 +120,7 @@ impl Job {
         if matches!(self.action, Action::Write(_)) { 4 } else { self.byte_count - self.sent }
     }
 
-    fn completion(&self, completer: Bdf, piece: u32) -> Repr {
+    fn completion(&self, completer: Bdf, piece: u32, attributes: Attributes) -> Repr {
         let at = self.first_byte + u64::from(self.sent);
         let with_data = self.has_data();
         // A piece is at most 4096 bytes long.
@@ -136,7 +136,7 @@ impl Job {
             lower_address: (at & 0x7f) as u8,
             length_dw: with_data.then_some(length_dw),
         });
-        Repr { tc: self.tc, attr: self.attr, ..Repr::new(body) }
+        Repr { tc: self.tc, attr: self.attr & attributes, ..Repr::new(body) }
     }
 }
 
@@ -289,7 +289,7 @@ impl RootComplex {
         {
             return Some(tlp);
         }
-        let PortSettings { mps, rcb, .. } = self.ports[port].config;
+        let PortSettings { mps, rcb, completion_attributes, .. } = self.ports[port].config;
         let job = &mut self.reads.jobs[number as usize];
         let completer = Bdf::default();
         let at = job.first_byte + u64::from(job.sent);
@@ -300,7 +300,7 @@ impl RootComplex {
             true => self.profile.completions.piece(at, (job.sent, left), mps, rcb),
             false => left,
         };
-        let repr = job.completion(completer, piece);
+        let repr = job.completion(completer, piece, completion_attributes);
         let data = if with_data { job.data.slice(job.sent as usize, piece as usize) } else { Data::NONE };
         let rest_ps = match with_data {
             true => {

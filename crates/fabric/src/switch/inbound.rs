@@ -6,8 +6,8 @@ use super::crossbar::Entry;
 use super::links::link_side;
 use super::route::{Destination, Refusal};
 use super::{Action, Switch};
-use crate::bridge::Held;
 use crate::bridge::answers;
+use crate::bridge::{Held, Routes};
 use config::{Effects, Side, Uncorrectable};
 use device::CreditReturn;
 use tlp::message::{SET_SLOT_POWER_LIMIT, is_ignored};
@@ -38,10 +38,13 @@ impl Switch {
             self.log(arrival, port, Uncorrectable::ReceiverOverflow, false, tlp);
             return self.end(port, tlp);
         }
-        if rules::check_received(tlp, &limits(self.routes[port].mps)).is_err() {
+        if rules::check_received(tlp, &limits(&self.routes[port])).is_err() {
             return self.malformed(arrival, port, port, tlp);
         }
         let destination = self.route(port, tlp);
+        if tlp.repr.td && tlp.ecrc_wrong && self.drops_wrong_ecrc(arrival, destination, tlp) {
+            return;
+        }
         // What the same function refuses is that error alone (`PCIe 5.0 §6.2.3.2.3`).
         if tlp.repr.ep && destination.leaves(port) {
             self.poisoned(arrival, port, tlp, true);
@@ -56,6 +59,20 @@ impl Switch {
             Destination::Receiver => self.receive(arrival, port, tlp),
             Destination::Refused(by, refusal) => self.refuse(arrival, port, by, refusal, tlp),
         }
+    }
+
+    /// A TLP whose ECRC is wrong, and that goes no further than this switch, is dropped by the function with ECRC Check Enable at
+    /// which it ends: what it says, and whom it is from, cannot be believed (`PCIe 5.0 §2.7.1`, §6.2.3.2.3). What is
+    /// passed on, its receiver judges.
+    #[cold]
+    fn drops_wrong_ecrc(&mut self, arrival: Arrival, destination: Destination, tlp: &Tlp) -> bool {
+        let Some(by) = destination.ends_at(arrival.port).filter(|by| self.bridges[*by].checks_ecrc()) else {
+            return false;
+        };
+        self.counters.ecrc_errors += 1;
+        self.log(arrival, by, Uncorrectable::Ecrc, false, tlp);
+        self.end(arrival.port, tlp);
+        true
     }
 
     #[inline]
@@ -98,7 +115,7 @@ impl Switch {
     /// ignore.
     fn receive(&mut self, arrival: Arrival, port: usize, tlp: &Tlp) {
         let Body::Message(m) = tlp.repr.body else { return self.end(port, tlp) };
-        let taken = self.bridges[port].takes_message(link_side(port), m.code);
+        let taken = self.bridges[port].takes_message(link_side(port), m.code) && !tlp.prefixes.has_reserved();
         if !taken && !is_ignored(m.code) {
             return self.refuse(arrival, port, port, Refusal::Unsupported, tlp);
         }
@@ -115,10 +132,8 @@ impl Switch {
     /// A configuration request to the function of port `of`.
     fn configure(&mut self, arrival: Arrival, of: usize, tlp: &Tlp) {
         let Body::Config(c) = tlp.repr.body else { return self.end(0, tlp) };
-        if tlp.repr.td && tlp.ecrc_wrong && self.bridges[of].checks_ecrc() {
-            // Dropped: what it says, and whom it is from, cannot be believed (`PCIe 5.0 §2.7.1`).
-            self.log(arrival, of, Uncorrectable::Ecrc, false, tlp);
-            return self.end(0, tlp);
+        if tlp.prefixes.has_reserved() {
+            return self.refuse(arrival, 0, of, Refusal::Unsupported, tlp);
         }
         if tlp.repr.ep {
             return self.poisoned_configuration(arrival, of, tlp);
@@ -291,8 +306,8 @@ fn as_type_0(tlp: &Tlp) -> Tlp {
     tlp
 }
 
-/// What a port takes: four end-to-end prefixes, no local ones. A link hands on no TLP of a Traffic Class that it does not
-/// map.
-const fn limits(mps: tlp::Mps) -> Limits {
-    Limits { mps, tc_mapped: TcSet::ALL, local_prefixes: false, end_to_end_prefixes: 4 }
+/// What a port takes, no local prefixes among it. A link hands on no TLP of a Traffic Class that it does not map.
+const fn limits(of: &Routes) -> Limits {
+    let (mps, end_to_end_prefixes) = (of.mps, of.end_end_prefixes);
+    Limits { mps, tc_mapped: TcSet::ALL, local_prefixes: false, end_to_end_prefixes }
 }

@@ -150,6 +150,8 @@ pub struct SwitchCounters {
     pub unexpected_completions: u64,
     /// TLPs that break a rule of their format, or are longer than the egress port may send.
     pub malformed: u64,
+    /// TLPs that end here and have a wrong ECRC.
+    pub ecrc_errors: u64,
     /// Poisoned TLPs, sent on as they are but for Poisoned TLP Egress Blocking.
     pub poisoned: u64,
     /// TLPs that came to nothing because the link of their egress port was down.

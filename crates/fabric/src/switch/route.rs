@@ -62,6 +62,18 @@ impl Destination {
             _ => true,
         }
     }
+
+    /// The port whose function is the last to see what `port` got: takes it, joins it with others or refuses it. Not of what is
+    /// malformed, which goes before what else is wrong (`PCIe 5.0 §6.2.3.2.3`).
+    pub(super) fn ends_at(self, port: usize) -> Option<usize> {
+        match self {
+            Function(of) => Some(of),
+            Receiver | Gathered => Some(port),
+            Refused(_, Refusal::TooLong) => None,
+            Refused(by, _) => Some(by),
+            _ => None,
+        }
+    }
 }
 
 use Destination::{Broadcast, Function, Gathered, Port, PortAsType0, Receiver, Refused};

@@ -46,6 +46,11 @@ pub(crate) fn root_port(n: u8) -> Bdf {
 
 /// The function of a root port.
 pub(crate) fn space(n: u8) -> ConfigSpace {
+    space_with(n, 4)
+}
+
+/// The same, which takes so many end-to-end prefixes.
+pub(crate) fn space_with(n: u8, end_end_prefixes: u8) -> ConfigSpace {
     let identity = Identity { vendor: 0x1234, device: 0x5678, class: 0x06_04_00, ..Identity::default() };
     let slot = SlotLayout {
         number: u16::from(n) + 1,
@@ -57,7 +62,7 @@ pub(crate) fn space(n: u8) -> ConfigSpace {
     let pcie = PcieLayout {
         port_number: n,
         slot: Some(slot),
-        end_end_prefixes: 4,
+        end_end_prefixes,
         ltr: true,
         ..PcieLayout::port(PortType::RootPort)
     };
@@ -173,6 +178,8 @@ pub(crate) struct Rig {
     pub(crate) mode: PeerToPeer,
     pub(crate) preset: bool,
     pub(crate) mps: [u32; 2],
+    /// End-to-end prefixes that each root port takes.
+    pub(crate) end_end_prefixes: u8,
 }
 
 impl Rig {
@@ -183,7 +190,14 @@ impl Rig {
             ..HostProfile::ideal()
         };
         let mode = PeerToPeer::Forward;
-        Rig { ends: [End::default(), End::default()], host, mode, preset: false, mps: [256; 2] }
+        Rig {
+            ends: [End::default(), End::default()],
+            host,
+            mode,
+            preset: false,
+            mps: [256; 2],
+            end_end_prefixes: 4,
+        }
     }
 
     pub(crate) fn fabric<F, Fut>(&self, program: F) -> Fabric
@@ -201,7 +215,7 @@ impl Rig {
             payloads,
             slots: self.ends.iter().zip(self.mps).map(slot).collect(),
             switches: Vec::new(),
-            root_ports: vec![space(0), space(1)],
+            root_ports: (0..2).map(|n| space_with(n, self.end_end_prefixes)).collect(),
             program: Some(Box::new(program)),
             faults: Vec::new(),
             seed: 1,

@@ -29,6 +29,11 @@ pub(crate) fn width(lanes: u8) -> Width {
 
 /// The function of a port.
 pub(crate) fn space(port: PortType, number: u8) -> ConfigSpace {
+    space_with(port, number, 4)
+}
+
+/// The same, which takes so many end-to-end prefixes.
+pub(crate) fn space_with(port: PortType, number: u8, end_end_prefixes: u8) -> ConfigSpace {
     let identity = Identity { vendor: 0x1234, device: 0x5678, class: 0x06_04_00, ..Identity::default() };
     let downstream = port == PortType::Downstream;
     let slot = downstream.then(|| SlotLayout {
@@ -45,7 +50,7 @@ pub(crate) fn space(port: PortType, number: u8) -> ConfigSpace {
         slot,
         ari_forwarding: downstream,
         atomic_routing: true,
-        end_end_prefixes: 4,
+        end_end_prefixes,
         rate: RATE,
         ..PcieLayout::default()
     };

@@ -9,7 +9,6 @@ use crate::Effects;
 use crate::register::{Field, Structure, Word};
 
 const NO_ASPM: &str = "links have no low-power states here";
-const SAME_ATTRIBUTES: &str = "completions have the attributes of their requests";
 const NO_TRAINING: &str = "how links train is not modelled";
 const ANY_CUT: &str = "tells an endpoint where its root port cuts completions, which it takes cut anywhere; root ports have it HwInit";
 const NO_RATE_CHANGE: &str = "a link keeps the rate that its lab gives it";
@@ -265,8 +264,11 @@ const DEVICE_CONTROL_2: Word = Word {
             "AtomicOps do not leave by this port",
         ),
         control(dc2::IDO_REQUEST, "IDO Request Enable", "requests may have the attribute"),
-        Field::inert(dc2::IDO_COMPLETION, "IDO Completion Enable", SAME_ATTRIBUTES)
-            .tells(Effects::DEVICE_CONTROL),
+        control(
+            dc2::IDO_COMPLETION,
+            "IDO Completion Enable",
+            "completions have the attribute of their requests",
+        ),
         Field::rw(
             dc2::LTR_ENABLE,
             "LTR Mechanism Enable",

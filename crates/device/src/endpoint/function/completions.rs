@@ -88,7 +88,7 @@ impl Function {
     fn good_answer(&mut self, shared: &Shared, question: Question, data: Data) -> Answering {
         let data = match question.reply {
             Reply::Nothing | Reply::NothingOrRetry => {
-                return Answering::Tlp(without_data(self.id(shared), &question, Status::Success));
+                return Answering::Tlp(without_data(self.completer(shared), &question, Status::Success));
             }
             Reply::Dw => shared.whole_dw(question.span, &data),
             _ if question.span.is_zero_length() => shared.one_byte(question.carry),
@@ -98,7 +98,7 @@ impl Function {
     }
 
     fn next_answer(&mut self, now: Time, shared: &mut Shared) -> Option<Tlp> {
-        let completer = self.id(shared);
+        let completer = self.completer(shared);
         if let Answering::Data(answer) = self.answers.current()? {
             let tlp = answer.next(completer, self.settings.mps, shared.limits.rcb);
             if answer.is_done() {
@@ -128,18 +128,18 @@ impl Function {
         match error {
             CompletionError::Retry if question.reply == Reply::NothingOrRetry => {
                 shared.counters.deferred_writes += 1;
-                without_data(self.id(shared), question, Status::ConfigRetry)
+                without_data(self.completer(shared), question, Status::ConfigRetry)
             }
             CompletionError::UnsupportedRequest => {
                 shared.counters.unsupported_requests += 1;
                 self.log(shared, Uncorrectable::UnsupportedRequest, advisory, tlp);
-                without_data(self.id(shared), question, Status::UnsupportedRequest)
+                without_data(self.completer(shared), question, Status::UnsupportedRequest)
             }
             CompletionError::CompleterAbort | CompletionError::Retry => {
                 shared.counters.completer_aborts += 1;
                 self.config.set_status(config::header::status::SIGNALED_TARGET_ABORT);
                 self.log(shared, Uncorrectable::CompleterAbort, advisory, tlp);
-                without_data(self.id(shared), question, Status::CompleterAbort)
+                without_data(self.completer(shared), question, Status::CompleterAbort)
             }
         }
     }

@@ -150,6 +150,9 @@ pub(in crate::root) fn complete(
     let Body::Completion(c) = tlp.repr.body else { return };
     root.ledger.close(tlp, Stage::RootComplex, now + root.profile.root_complex_latency);
     let (tag, ours) = (c.tag.bits(), c.requester == ROOT_ID);
+    if tlp.prefixes.has_reserved() {
+        return unexpected(root, port, now, tlp, queue);
+    }
     match root.requester.ports[port].tags.get_mut(usize::from(tag)).filter(|_| ours) {
         Some(slot) if slot.state == TagState::Open => {
             let Some(result) = slot.take(&c, tlp, &root.payloads) else { return };
