@@ -18,7 +18,7 @@ use capture::encap::Origin;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
-use tlp::{Bdf, Body, Duration, MemoryOp, Mps, Repr, Status, Tag};
+use tlp::{Bdf, Body, Duration, MemoryOp, Mps, Rcb, Repr, Status, Tag};
 
 /// Requests that wait for room to be answered; more are dropped and counted. A session's window, and what the sockets of
 /// upstream's ports give at once, are less.
@@ -103,7 +103,7 @@ impl<M: Memory> Psmem<M> {
     #[must_use]
     pub fn new(id: Bdf, mps: Mps, memory: M) -> Psmem<M> {
         Psmem {
-            completer: Completer::new(id, mps),
+            completer: Completer::new(id, mps, Rcb::ENDPOINT),
             memory,
             waiting: VecDeque::with_capacity(1024),
             counters: PsmemCounters::default(),

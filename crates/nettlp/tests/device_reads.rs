@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::ops::RangeInclusive;
 use std::rc::Rc;
-use tlp::{Bdf, Body, Duration, Mps, PayloadPool, Repr, Tag, Time};
+use tlp::{Bdf, Body, Duration, Mps, PayloadPool, Rcb, Repr, Tag, Time};
 
 const READERS: u64 = 8;
 const READS: u64 = 400;
@@ -263,7 +263,7 @@ fn run(rest: Rest, last: u16, pause: Duration, [lost, doubled, late]: [u64; 3]) 
         requests: BTreeMap::new(),
         completions: BTreeMap::new(),
         count: 0,
-        adapter: Completer::new(Bdf::default(), Mps::new(256).unwrap()),
+        adapter: Completer::new(Bdf::default(), Mps::new(256).unwrap(), Rcb::default()),
     }));
     let place =
         Place { id: Bdf::from_bits(0x1a00), address: 0x8000_0000, vectors: [MsixEntry::default(); 16] };

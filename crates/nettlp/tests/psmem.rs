@@ -38,6 +38,20 @@ fn hex(text: &str) -> Vec<u8> {
     digits.chunks(2).map(|d| u8::from_str_radix(std::str::from_utf8(d).unwrap(), 16).unwrap()).collect()
 }
 
+/// In an endpoint's place, completions of one read end at multiples of 128 B (`PCIe 5.0 §2.3.1.1`).
+#[test]
+fn completions_are_cut_as_an_endpoints_are() {
+    let mut psmem = psmem(4096);
+    // MRd of 120h bytes at 40h beyond the base.
+    handle(&mut psmem, &hex("00000048 000003ff fe000040"));
+    let lengths: Vec<usize> = answers(&mut psmem).iter().map(|bytes| bytes.len() - 12).collect();
+    assert_eq!(lengths, [0xc0, 0x60]);
+    // At 20h, with Max_Payload_Size 256: up to 100h.
+    handle(&mut psmem, &hex("00000088 000003ff fe000020"));
+    let lengths: Vec<usize> = answers(&mut psmem).iter().map(|bytes| bytes.len() - 12).collect();
+    assert_eq!(lengths, [0xe0, 0x100, 0x40]);
+}
+
 /// What is written, what is asked, what is answered: rows of what upstream's `psmem` gets wrong. Headers by `PCIe 5.0
 /// §2.2.7` and §2.2.9.
 #[test]

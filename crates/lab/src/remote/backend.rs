@@ -274,6 +274,7 @@ impl LabBackend {
     /// Sends what there is room for. What one peer cannot take holds up no other.
     fn drain(&mut self, out: &mut dyn Outbox) {
         let mut index = 0;
+        self.core.slot.follow_rcb();
         self.blocked.clear();
         loop {
             let next = self.core.slot.bridge.borrow().next_egress(index);

@@ -25,8 +25,8 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use tlp::{
-    AddressType, Bdf, Body, Class, Data, MemoryOp, MemoryRequest, Mps, PayloadPool, Prefixes, Repr, Span,
-    Status, Time,
+    AddressType, Attributes, Bdf, Body, Class, Data, MemoryOp, MemoryRequest, Mps, PayloadPool, Prefixes,
+    Rcb, Repr, Span, Status, Time,
 };
 
 /// Requests of peers that may be under way or wait, all peers together: reads and atomics. A session's further ones stay with
@@ -80,6 +80,8 @@ pub(crate) struct Bridge {
     bar: BarIndex,
     /// Most bytes of a completion to a peer.
     pub(crate) mps: Mps,
+    /// Where completions to peers may be cut: they answer as the root complex does.
+    pub(crate) rcb: Rcb,
     pub(crate) registers: Registers,
     /// Each with its place in the order of arrival.
     writes: VecDeque<(u64, DmaWrite)>,
@@ -105,6 +107,7 @@ impl Bridge {
             pool: pool.clone(),
             bar: BarIndex(bar),
             mps,
+            rcb: Rcb::default(),
             registers: Registers::new(Bdf::default()),
             writes: VecDeque::new(),
             reads: VecDeque::new(),
@@ -289,12 +292,12 @@ impl Bridge {
 
     /// What entry `index` of the egress queue sends next.
     pub(crate) fn next_egress(&self, index: usize) -> Option<Next> {
-        self.egress.next(index, self.mps)
+        self.egress.next(index, (self.mps, self.rcb))
     }
 
     /// It has gone; true where the entry is done and is to be [taken](Self::take_egress).
     pub(crate) fn egress_sent(&mut self, index: usize) -> bool {
-        self.egress.sent(index, self.mps)
+        self.egress.sent(index, (self.mps, self.rcb))
     }
 
     /// Entry `index` is out of the queue; what waited for its room goes on. True where the device has to be called for that.
@@ -348,7 +351,8 @@ pub(crate) enum Fate {
 fn question(way: Way, repr: &Repr, span: Option<Span>) -> Question {
     let (requester, tag) = repr.transaction();
     let (first_byte, byte_count) = span.map_or((0, 4), |span| (span.first_byte(), span.byte_count()));
-    Question { way, requester, tag, tc: repr.tc, attr: repr.attr, first_byte, byte_count, locked: false }
+    let attr = repr.attr & Attributes::COMPLETED;
+    Question { way, requester, tag, tc: repr.tc, attr, first_byte, byte_count, locked: false }
 }
 
 fn options(repr: &Repr, prefixes: &Prefixes) -> DmaOptions {

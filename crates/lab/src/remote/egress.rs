@@ -27,6 +27,9 @@ pub(crate) struct Question {
     pub(crate) locked: bool,
 }
 
+/// The most data of a completion, and the boundaries at which those of one read end (`PCIe 5.0 §2.3.1.1`).
+pub(crate) type Cuts = (Mps, Rcb);
+
 /// An answer to a peer: data, or a status other than success.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Answer {
@@ -43,7 +46,7 @@ impl Answer {
     }
 
     /// Its next TLP, as the peer asked for it: with its requester ID and tag, its Byte Count and Lower Address.
-    fn next(&self, mps: Mps) -> (Tlp, u32) {
+    fn next(&self, (mps, rcb): Cuts) -> (Tlp, u32) {
         let Question { requester, tag, tc, attr, first_byte, byte_count, locked, .. } = self.question;
         let address = first_byte + u64::from(self.sent);
         let (status, total) = match &self.result {
@@ -66,8 +69,7 @@ impl Answer {
         if let Ok(bytes) = &self.result
             && !bytes.is_empty()
         {
-            // Cut at 64 B, as root complexes of servers do (`PCIe 5.0 §2.3.1.1`): legal whatever the device's Link Control says.
-            piece = completion_piece(address, remaining, mps, Rcb::default());
+            piece = completion_piece(address, remaining, mps, rcb);
             body.length_dw = Some(((address & 3) as u32 + piece).div_ceil(4) as u16);
             data = bytes.slice(self.sent as usize, piece as usize);
         }
@@ -117,18 +119,18 @@ impl Egress {
     }
 
     /// What entry `index` has to send next; [`sent`](Self::sent) when it has gone.
-    pub(crate) fn next(&self, index: usize, mps: Mps) -> Option<Next> {
+    pub(crate) fn next(&self, index: usize, cuts: Cuts) -> Option<Next> {
         match &self.entries.get(index)?.1 {
-            Entry::Answer(answer) => Some(Next::To(answer.question.way, answer.next(mps).0)),
+            Entry::Answer(answer) => Some(Next::To(answer.question.way, answer.next(cuts).0)),
             Entry::Request(tlp) => Some(Next::ToDevice(tlp.repr.transaction().1, tlp.clone())),
         }
     }
 
     /// The TLP that [`next`](Self::next) showed has gone. True where that was the entry's last.
-    pub(crate) fn sent(&mut self, index: usize, mps: Mps) -> bool {
+    pub(crate) fn sent(&mut self, index: usize, cuts: Cuts) -> bool {
         match self.entries.get_mut(index).map(|(_, entry)| entry) {
             Some(Entry::Answer(answer)) => {
-                answer.sent += answer.next(mps).1;
+                answer.sent += answer.next(cuts).1;
                 answer.done = answer.result.as_ref().map_or(true, |data| answer.sent as usize >= data.len());
                 answer.done
             }

@@ -4,7 +4,7 @@
 use super::bridge::{Bridge, BridgeCounters, BridgeDevice};
 use super::schema::{NettlpAdapter, NettlpDriver};
 use crate::boot::Driver;
-use config::{Bar, BuildError, Builder, Identity, MsixLayout, PcieLayout};
+use config::{Bar, BuildError, Builder, ConfigSpace, Identity, MsixLayout, PcieLayout};
 use device::endpoint::FunctionConfig;
 use device::{CreditReturn, Endpoint, Ready, TlpPort};
 use devices::simple_nic::{StationReport, StationSettings};
@@ -110,6 +110,12 @@ impl AdapterSlot {
         if let Some(endpoint) = self.endpoint.borrow_mut().as_mut() {
             endpoint.write_config(now, id, register_dw, byte_enables, value);
         }
+    }
+
+    /// Completions to peers are cut where those of the root port above may be, as Link Control says.
+    pub(crate) fn follow_rcb(&self) {
+        let rcb = self.with(|e| e.config(0).map(ConfigSpace::rcb)).flatten();
+        self.bridge.borrow_mut().rcb = rcb.unwrap_or_default();
     }
 
     fn with<R>(&self, look: impl FnOnce(&Endpoint) -> R) -> Option<R> {

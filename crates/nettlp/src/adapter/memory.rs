@@ -16,7 +16,7 @@ use crate::wire::messaging::{MSIX_ENTRIES, MsixEntry, Reply, Request};
 use config::{Bar, BuildError, Builder, ConfigSpace, Identity, MsixLayout, PcieLayout};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use tlp::{Bdf, Body, MemoryOp, Mps, Span, Status, Time};
+use tlp::{Bdf, Body, MemoryOp, Mps, Rcb, Span, Status, Time};
 
 /// Where interrupts are written to: the range that x86 has for them.
 const INTERRUPTS: u64 = 0xfee0_0000;
@@ -110,10 +110,10 @@ pub struct MemoryBackend {
 }
 
 impl MemoryBackend {
-    /// `image`, answered in completions of up to `mps`.
+    /// `image`, answered in completions of up to `mps`, which are cut at 64 B as a root complex may do.
     #[must_use]
     pub fn new(image: Arc<Image>, function: Arc<Function>, mps: Mps) -> MemoryBackend {
-        let completer = Completer::new(function.id(), mps);
+        let completer = Completer::new(function.id(), mps, Rcb::default());
         MemoryBackend { image, function, completer, counters: MemoryCounters::default() }
     }
 

@@ -23,7 +23,10 @@ mod tests;
 pub use image::{CHUNK, IMAGE_MAX, Image};
 pub use incoming::{Incoming, padding_of_short_write};
 
-use tlp::{AddressType, Bdf, Body, Completion, MemoryOp, MemoryRequest, Mps, Rcb, Repr, Span, Status, split};
+use tlp::{
+    AddressType, Attributes, Bdf, Body, Completion, MemoryOp, MemoryRequest, Mps, Rcb, Repr, Span, Status,
+    split,
+};
 
 /// The most completions of one read: 4 KiB at the least Max_Payload_Size, and one for its alignment.
 pub const COMPLETIONS_MAX: usize = 4096 / 128 + 1;
@@ -128,10 +131,10 @@ pub struct Completer {
 }
 
 impl Completer {
-    /// A completer of this ID, with a Read Completion Boundary of 64 B.
+    /// A completer of this ID: with [`Rcb::ENDPOINT`] in a device's place, 64 or 128 B in a root complex's.
     #[must_use]
-    pub fn new(id: Bdf, mps: Mps) -> Completer {
-        Completer { id, mps, rcb: Rcb::default(), counters: CompleterCounters::default() }
+    pub fn new(id: Bdf, mps: Mps, rcb: Rcb) -> Completer {
+        Completer { id, mps, rcb, counters: CompleterCounters::default() }
     }
 
     /// Does what a TLP asks, and answers it. `data` are its whole DWs as on the wire, none of a read.
@@ -363,6 +366,6 @@ fn answer(id: Bdf, repr: &Repr, requester: Bdf, tag: tlp::Tag, status: Status) -
         length_dw: None,
     };
     let mut header = Repr::new(Body::Completion(completion));
-    (header.tc, header.attr) = (repr.tc, repr.attr);
+    (header.tc, header.attr) = (repr.tc, repr.attr & Attributes::COMPLETED);
     header
 }

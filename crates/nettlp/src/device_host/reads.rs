@@ -9,7 +9,7 @@ use crate::requester::{Buffers, Counters, Done, Fault, RequestId, Requester, Res
 use capture::encap::Origin;
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
-use tlp::{AddressType, Bdf, Body, Duration, MemoryOp, Mps, PayloadPool, Repr, Status, Time, Tlp};
+use tlp::{AddressType, Bdf, Body, Duration, MemoryOp, Mps, PayloadPool, Rcb, Repr, Status, Time, Tlp};
 
 /// How often a read TLP is sent again. With the first time, and as long again for what is on its way, all of that fits into the
 /// endpoint's completion timeout.
@@ -104,8 +104,8 @@ impl Reads {
         Reads {
             requester: Requester::new(settings),
             slots: Slots::default(),
-            // Whoever it is that answers: the endpoint does not look.
-            completer: Completer::new(Bdf::default(), mps),
+            // In the root complex's place; the endpoint takes completions that are cut anywhere.
+            completer: Completer::new(Bdf::default(), mps, Rcb::default()),
             first_tag,
             timeout,
             scratch: Vec::new(),

@@ -32,7 +32,7 @@ Examples:
   riser nettlp psmem -r 192.168.10.1 --file bar4.bin --write-back --json
 
 In place of psmem: answers what the adapter's host reads and writes in BAR4, over a session or on ports 0x4000 to 0x400f, \
-until Ctrl-C. Reads beyond the memory are answered with Unsupported Request; completions are cut at 64 B boundaries and at \
+until Ctrl-C. Reads beyond the memory are answered with Unsupported Request; completions are cut at 128 B boundaries, as an endpoint's are, and at \
 --mps. What was counted is shown at the end; --json prints one object:
   remote, carrier (session or tagged), base, size_bytes, seconds, received, malformed, mended, wrong_digest, unanswered (TLPs), \
   completer: {reads, read_bytes, writes, written_bytes, completions, reads_out_of_range, ...}, sockets: {received_datagrams, \
