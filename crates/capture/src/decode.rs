@@ -12,7 +12,7 @@ use crate::superpacket::{Part, Parts};
 use crate::time::Timestamp;
 use std::io::{self, Read};
 use std::net::IpAddr;
-use tlp::{Dllp, DllpError, ParseError, Prefixes, Repr};
+use tlp::{Body, Dllp, DllpError, MemoryOp, ParseError, Prefixes, Repr};
 
 /// What a capture holds at one place.
 #[derive(Clone, Debug)]
@@ -365,7 +365,8 @@ fn decode_tlp(bytes: &[u8], wire_len: usize, origin: Origin) -> Kind<'_> {
         Err(error) => return Kind::Bad(Bad::Tlp(error)),
     };
     // LibTLP pads writes of one and two bytes to three, not four; adapters leave a digest out and TD as it was.
-    let shortest = parsed.data.end - usize::from(!parsed.data.is_empty());
+    let is_write = matches!(&parsed.repr.body, Body::Memory(m) if m.op == MemoryOp::Write);
+    let shortest = parsed.data.end - usize::from(is_write && parsed.data.len() == 4);
     if wire_len < shortest || wire_len > parsed.tlp_len() {
         return Kind::Bad(Bad::TlpLength { needed: parsed.tlp_len(), have: wire_len });
     }

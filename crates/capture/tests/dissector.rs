@@ -367,6 +367,27 @@ fn literal_packets() {
     }
 }
 
+/// Data whose last byte is missing: upstream's writes of one DW are such, and no other TLP is.
+#[test]
+fn data_with_a_byte_missing() {
+    let Some(tshark) = Tshark::find() else { return };
+    let mut file = FrameWriter::new();
+    let tlps = [
+        "40000001 1a000003 00001000 010203",
+        "40000002 1a0000ff 00001000 01020304 050607",
+        "4a642001 816c0b63 600c5033 df8877",
+        "44000001 1a00000f 01000004 010203",
+        "4c000001 1a000000 00001000 010203",
+    ];
+    for tlp in tlps {
+        file.write(Direction::Upstream, 0x3000, &common::hex(tlp), usize::MAX);
+    }
+    let file = dissect::TempFile::new("missing", &file.finish());
+    let rows = check(&tshark, &file.path, false);
+    let is_bad: Vec<bool> = rows.iter().map(|row| row.has("tlp.expert.length")).collect();
+    assert_eq!(is_bad, [false, true, true, true, true]);
+}
+
 /// Whether it goes to the adapter, number, what follows it, and fields with their values.
 type OfSession = (bool, u64, &'static str, &'static [(&'static str, &'static str)]);
 

@@ -258,6 +258,23 @@ fn a_write_with_three_bytes_of_data_is_read() {
     assert_eq!(verdict(&frame, frame.len()), "MWr with 3 of 4 bytes");
 }
 
+/// No other TLP has less data than its header says: a write of two DW, a completion, a deferrable write, a configuration write,
+/// an AtomicOp.
+#[test]
+fn data_with_a_byte_missing_is_bad() {
+    for header in [[0x40, 0, 0, 2], [0x4a, 0, 0, 1], [0x5b, 0, 0, 1], [0x44, 0, 0, 1], [0x4c, 0, 0, 1]] {
+        let (bytes, have) = (usize::from(header[3]) * 4, usize::from(header[3]) * 4 - 1);
+        let be = if bytes == 8 { 0xff } else { 0xf };
+        let mut frame = changed(48, &[header[0], 0, 0, header[3], 0x1b, 0, 0, be]);
+        frame.extend(vec![1; have]);
+        frame[17] += have as u8;
+        frame[39] += have as u8;
+        let expected =
+            format!("TLP: TLP of {} bytes by its header in a datagram that holds {}", 12 + bytes, 12 + have);
+        assert_eq!(verdict(&frame, frame.len()), expected, "{header:x?}");
+    }
+}
+
 #[test]
 fn a_snap_length_is_no_fault() {
     let mut frame = changed(48, &[0x40, 0, 0, 64]);

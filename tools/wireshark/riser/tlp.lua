@@ -252,7 +252,8 @@ end
 -- leave a digest out and TD as it was.
 function tlp.fits(h)
     local data_end, tlp_end = header.ends(h)
-    local shortest = data_end - (h.data_dw > 0 and 1 or 0)
+    local may_be_short = h.data_dw == 1 and h.format.name == "MWr"
+    local shortest = data_end - (may_be_short and 1 or 0)
     return h.wire_len >= shortest and h.wire_len <= tlp_end
 end
 
