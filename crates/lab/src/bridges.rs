@@ -64,6 +64,9 @@ pub(crate) fn space(
     builder.link_capabilities().build().map_err(|e| e.to_string())
 }
 
+/// Bytes of the longest non-posted request with data that a port of a bridge takes: an AtomicOp's, which all of them route.
+pub(crate) const LONGEST_NON_POSTED: u32 = 32;
+
 /// What ports above links have beside: Access Control Services and Downstream Port Containment, both off after reset.
 fn with_port_services(builder: Builder, kind: PortType) -> Builder {
     let containment = DpcLayout { interrupt_message: 0, root_port: kind == PortType::RootPort };

@@ -84,13 +84,28 @@ pub fn check(common: &Link, own: &Link) -> Vec<LinkFault> {
     let ends = config(common, own);
     for (end, port) in [("root", &ends.root), ("device", &ends.device)] {
         let Err(error) = port.validate() else { continue };
-        let keys = keys_of(&error, end, &link);
+        let fault = fault_of(&error, end, &link);
         // What both ends have in common is told once.
-        if !faults.iter().any(|f| f.keys == keys) {
-            faults.push(LinkFault { keys, message: format!("{end} side: {error}{}", hint(&error)) });
+        if !faults.iter().any(|f| f.keys == fault.keys) {
+            faults.push(fault);
         }
     }
     faults
+}
+
+/// What is wrong with the room for non-posted data of a link whose ends take requests with so much at once, in bytes: the root side
+/// `above`, the device side `below`.
+pub(crate) fn check_non_posted(common: &Link, own: &Link, above: u32, below: u32) -> Vec<LinkFault> {
+    let (link, ends) = (merge(common, own), config(common, own));
+    let ends = [("root", &ends.root, above), ("device", &ends.device, below)];
+    let fault = |(end, port, bytes): (&str, &PortConfig, u32)| {
+        Some(fault_of(&port.validate_non_posted(bytes).err()?, end, &link))
+    };
+    ends.into_iter().filter_map(fault).collect()
+}
+
+fn fault_of(error: &ConfigError, end: &str, link: &Link) -> LinkFault {
+    LinkFault { keys: keys_of(error, end, link), message: format!("{end} side: {error}{}", hint(error)) }
 }
 
 /// The keys that an error of the port at `end` may be about.

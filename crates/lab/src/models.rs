@@ -48,6 +48,18 @@ pub(crate) enum End {
     Adapter(FunctionConfig, AdapterSlot),
 }
 
+impl End {
+    /// Bytes of the longest non-posted request with data that it takes.
+    pub(crate) fn longest_non_posted(&self) -> u32 {
+        match self {
+            End::Function(f) | End::VirtualFunctions(f, _) | End::NonPosted(f) | End::Adapter(f, _) => {
+                f.config.longest_non_posted()
+            }
+            End::Raw(_) => 0,
+        }
+    }
+}
+
 impl Plugged {
     pub(crate) fn function(function: FunctionConfig, driver: Driver, instrument: Instrument) -> Plugged {
         Plugged { end: End::Function(function), task: Task::Driver(driver), instrument }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Reads a lab file and checks what its types alone cannot: everything wrong is found before anything runs, and told at once.
 
+use crate::bridges::LONGEST_NON_POSTED;
 use crate::build::host_memory;
 use crate::error::{FileError, FileErrors};
 use crate::folder::Folder;
@@ -184,12 +185,36 @@ fn check_devices(place: &Place<'_>, file: &LabFile) -> Vec<FileError> {
     let ids = tree.map(|tree| tree.slot_ids()).unwrap_or_default();
     let mut errors = Vec::new();
     for (n, (slot, id)) in file.lab.slot.iter().zip(ids).enumerate() {
-        if let Err(error) = models::plug(&mut site, n, id, slot) {
-            let at = error.span.unwrap_or_else(|| slot.name.span());
-            errors.extend(found([place.error(at, error.message)]));
+        match models::plug(&mut site, n, id, slot) {
+            Ok(plugged) => {
+                let below = plugged.end.longest_non_posted();
+                let owner = (["slot", &n.to_string()], &slot.name, &slot.link);
+                errors.extend(check_non_posted(place, &file.lab, owner, below));
+            }
+            Err(error) => {
+                let at = error.span.unwrap_or_else(|| slot.name.span());
+                errors.extend(found([place.error(at, error.message)]));
+            }
         }
     }
+    for (n, switch) in file.lab.switch.iter().enumerate() {
+        let owner = (["switch", &n.to_string()], &switch.name, &switch.link);
+        errors.extend(check_non_posted(place, &file.lab, owner, LONGEST_NON_POSTED));
+    }
     errors
+}
+
+/// Whether each end of a link has room for the longest non-posted request that it takes: a bridge above, and what takes up to `below`
+/// bytes at once.
+fn check_non_posted(
+    place: &Place<'_>,
+    lab: &Lab,
+    (owner, name, own): ([&str; 2], &Spanned<String>, &Link),
+    below: u32,
+) -> Vec<FileError> {
+    let what = format!("{} `{}`", owner[0], name.get_ref());
+    let faults = links::check_non_posted(&lab.link, own, LONGEST_NON_POSTED, below);
+    faults.into_iter().filter_map(|fault| place.link(&owner, name.span(), &what, fault).err()).collect()
 }
 
 fn check_slots(place: &Place<'_>, lab: &Lab) -> Vec<FileError> {

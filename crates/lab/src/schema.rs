@@ -198,7 +198,8 @@ pub struct Link {
 }
 
 /// Credits that a port advertises. Zero means infinite, as on the wire; a data credit is 16 bytes. Posted and completion
-/// data need credits for one TLP of Max_Payload_Size at least, non-posted data 8 (`PCIe 5.0 §2.6.1`, Table 2-45). The limits are those without
+/// data need credits for one TLP of Max_Payload_Size at least, non-posted data for the longest request that the receiver takes: 1, 2, 4
+/// or 8 (`PCIe 5.0 §2.6.1`, Table 2-45). The limits are those without
 /// `scaled_flow_control`; with it, headers have up to 2032 and data up to 32752 (§3.4.2, a scale of 16). Without flow
 /// control there are no credits to advertise.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
