@@ -318,6 +318,10 @@ fn two_devices_contend_for_a_shared_iotlb() {
     assert_eq!([misses(true, 2), misses(false, 2)], [Some(200), Some(6)], "both");
 }
 
+fn unit(bytes: Option<u32>) -> Option<tlp::Mps> {
+    bytes.map(|bytes| tlp::Mps::new(bytes).unwrap())
+}
+
 /// Bytes of the completions of reads one behind another.
 fn completions(host: HostProfile, reads: &[(u64, u32)]) -> Vec<usize> {
     let device = Raw::new();
@@ -332,7 +336,11 @@ fn completions(host: HostProfile, reads: &[(u64, u32)]) -> Vec<usize> {
 #[test]
 fn completions_are_cut_as_the_profile_says() {
     let host = |unit_bytes, streaming| HostProfile {
-        completions: CompletionProfile { unit_bytes, streaming, ..CompletionProfile::default() },
+        completions: CompletionProfile {
+            unit_bytes: unit(unit_bytes),
+            streaming,
+            ..CompletionProfile::default()
+        },
         ..plain()
     };
     let long = (BUFFER, 512);
@@ -357,7 +365,7 @@ fn completions_are_cut_as_the_profile_says() {
 #[test]
 fn a_gap_behind_completions_leaves_the_wire_idle() {
     let host = |gap| HostProfile {
-        completions: CompletionProfile { unit_bytes: Some(128), gap, ..CompletionProfile::default() },
+        completions: CompletionProfile { unit_bytes: unit(Some(128)), gap, ..CompletionProfile::default() },
         ..plain()
     };
     let asks = [(0, 50_000, MemoryOp::Read, BUFFER, 512)];
@@ -374,7 +382,8 @@ fn a_gap_behind_completions_leaves_the_wire_idle() {
 #[test]
 fn requests_are_apart_by_a_gap_of_their_own() {
     let second = |unit_bytes, request_gap| {
-        let completions = CompletionProfile { unit_bytes, request_gap, ..CompletionProfile::default() };
+        let completions =
+            CompletionProfile { unit_bytes: unit(unit_bytes), request_gap, ..CompletionProfile::default() };
         let read = |n: u64| (0, 50_000, MemoryOp::Read, BUFFER + n * 512, 128);
         let (all, _) = run(HostProfile { completions, ..plain() }, &[], &[read(0), read(1)]);
         all[1].latency().as_ps() / 1000
@@ -390,7 +399,7 @@ fn requests_are_apart_by_a_gap_of_their_own() {
 fn long_reads_are_answered_in_whole_completions() {
     let completions_of = |len| {
         let parts = CompletionProfile {
-            unit_bytes: Some(128),
+            unit_bytes: unit(Some(128)),
             whole_from_bytes: Some(257),
             ..CompletionProfile::default()
         };
@@ -407,7 +416,8 @@ fn long_reads_are_answered_in_whole_completions() {
 fn completions_of_late_lines_are_further_apart() {
     let extra = |unit_bytes, preparations: &[CachePreparation]| {
         let latency = |late_gap| {
-            let completions = CompletionProfile { unit_bytes, late_gap, ..CompletionProfile::default() };
+            let completions =
+                CompletionProfile { unit_bytes: unit(unit_bytes), late_gap, ..CompletionProfile::default() };
             let host = HostProfile { completions, ..modelled(local()) };
             latencies(host, preparations, &[(0, 50_000, MemoryOp::Read, BUFFER, 512)])[0] / 1000
         };

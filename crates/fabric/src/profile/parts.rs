@@ -131,8 +131,8 @@ impl PageSize {
 /// How read completions leave.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct CompletionProfile {
-    /// Bytes of a completion at most, where they are fewer than Max_Payload_Size: 64, 128, ... 4096.
-    pub unit_bytes: Option<u32>,
+    /// Bytes of a completion at most, where they are fewer than Max_Payload_Size.
+    pub unit_bytes: Option<Mps>,
     /// Reads of eight lines and more that follow another such read at a root port get completions of Max_Payload_Size.
     pub streaming: bool,
     /// Reads of so many bytes get completions of Max_Payload_Size in any case.

@@ -111,7 +111,7 @@ impl RootComplex {
     /// How long completions of the next read at `port` are at most, where they are shorter than Max_Payload_Size.
     pub(super) fn completion_unit(&mut self, port: usize, address: u64, len: u32) -> Option<Mps> {
         let completions = &self.profile.completions;
-        let unit = Mps::new(completions.unit_bytes?).ok()?;
+        let unit = completions.unit_bytes?;
         if completions.whole_from_bytes.is_some_and(|least| len >= least) {
             return None;
         }

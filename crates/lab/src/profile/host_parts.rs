@@ -11,7 +11,7 @@ use fabric::profile::{
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::path::Path;
-use tlp::Duration;
+use tlp::{Duration, Mps};
 
 /// The last-level cache of each socket; lines are of 64 B. Device reads do not allocate.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -291,7 +291,8 @@ impl CompletionsTable {
 
     pub(super) fn profile(&self) -> CompletionProfile {
         CompletionProfile {
-            unit_bytes: self.unit_bytes.as_ref().map(|unit| unit.value),
+            // Checked before.
+            unit_bytes: self.unit_bytes.as_ref().and_then(|unit| Mps::new(unit.value).ok()),
             streaming: self.streaming.value,
             whole_from_bytes: self.whole_from_bytes.as_ref().map(|bytes| bytes.value),
             first_line_alone: is_set(self.first_line_alone.as_ref()),
