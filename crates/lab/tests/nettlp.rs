@@ -228,6 +228,24 @@ fn what_the_fabric_does_not_serve_is_answered_with_its_status() {
 }
 
 /// LibTLP's reads cross 4 KiB boundaries, which no TLP of a fabric may (`PCIe 5.0 §2.2.7`).
+/// Peers are answered as the root complex answers devices: at the lab's Read Completion Boundary (`PCIe 5.0 §2.3.1.1`), without ID-based
+/// Ordering, which no register of it allows.
+#[test]
+fn completions_to_peers_are_cut_where_the_link_says() {
+    for (rcb, expected) in [(64, [256, 256]), (128, [192, 256])] {
+        let text = lab("") + &format!("[link]\nmps_bytes = 256\nrcb_bytes = {rcb}\n");
+        let ((mut lab, mut now), mut out) = (booted(&text, Timing::Off), Sent::new());
+        let mut asked = read(0x100, 1, 0x10_0040, 512);
+        asked.repr.attr = tlp::Attributes::all();
+        give(&mut lab, now, way(0), &asked, &mut out).unwrap();
+        advance(&mut lab, &mut now, Duration::from_ms(1), &mut out);
+        let parts: Vec<usize> = out.out.iter().map(|(_, tlp)| tlp.data.len()).collect();
+        assert_eq!(parts[..2], expected, "{rcb}");
+        assert_eq!(parts.iter().sum::<usize>(), 512);
+        assert!(out.out.iter().all(|(_, tlp)| tlp.repr.attr == tlp::Attributes::COMPLETED));
+    }
+}
+
 #[test]
 fn a_read_across_4_kib_is_answered_whole() {
     let (mut lab, mut now) = booted(PLAIN, Timing::Off);
