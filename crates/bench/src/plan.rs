@@ -4,8 +4,9 @@
 use devices::pcie_bench::Test;
 use lab::profile;
 use lab::schema::{Link, MemoryKind, Pattern};
+use lab::values::{Gen, Lanes, MpsBytes, MrrsBytes};
 use std::path::Path;
-use tlp::{Rate, Rcb};
+use tlp::{Mps, Mrrs, Rate, Rcb, Width};
 
 /// The tests that `name` stands for: one test of the paper, or a suite.
 ///
@@ -32,6 +33,21 @@ pub const DEFAULT_SIZES: [u32; 9] = [8, 16, 32, 64, 128, 256, 512, 1024, 2048];
 pub const DEFAULT_WARM_UP: u64 = 16_384;
 /// The most that a warm-up grows to by itself.
 pub const MAX_WARM_UP: u64 = DEFAULT_WARM_UP << 6;
+
+/// The link that is measured over where none is told: what the profile of the host says that it is, and beside that Gen3 x8 with
+/// payloads of 256 B and read requests of 512 B.
+#[must_use]
+pub fn usual_link(host: &str) -> Link {
+    // A profile that cannot be read is told of where it is used.
+    let own = profile::host_link(host, Path::new("")).unwrap_or_default();
+    Link {
+        generation: own.generation.or(Some(Gen(Rate::Gt8))),
+        lanes: own.lanes.or(Width::new(8).map(Lanes)),
+        mps_bytes: own.mps_bytes.or(Mps::new(256).ok().map(MpsBytes)),
+        mrrs_bytes: own.mrrs_bytes.or(Mrrs::new(512).ok().map(MrrsBytes)),
+        ..Link::default()
+    }
+}
 
 /// A set of tests on one machine.
 #[derive(Clone, Debug)]

@@ -162,6 +162,29 @@ fn a_fit_of_nothing_is_none() {
     assert!(!fs::read_to_string(&profile).unwrap().contains("not_predicted"));
 }
 
+/// What a host's profile knows of its links is where a bench without arguments begins, and what its columns say.
+#[test]
+fn a_bench_takes_the_link_of_its_host() {
+    let bench =
+        ["bench", "--suite", "LAT_RD", "--size", "64", "--transfers", "20", "--warm-up", "1", "--json"];
+    let link = |more: &[&str]| -> [u64; 4] {
+        let output = riser(&[&bench[..], more].concat());
+        assert!(output.status.success(), "{}", said(&output));
+        let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+        ["gen", "lanes", "mps_bytes", "mrrs_bytes"].map(|key| json["tests"][0][key].as_u64().unwrap())
+    };
+    for (host, expected) in [
+        (&[][..], [3, 8, 256, 512]),
+        (&["--host", "xeon-e3-1226v3"], [3, 8, 128, 512]),
+        (&["--host", "xeon-e5-2630v4"], [3, 8, 256, 4096]),
+        (&["--host", "xeon-gold-6342"], [4, 16, 256, 512]),
+        (&["--host", "xeon-platinum-8480"], [5, 16, 256, 512]),
+        (&["--host", "xeon-platinum-8480", "--lanes", "8", "--mps", "512"], [5, 8, 512, 512]),
+    ] {
+        assert_eq!(link(host), expected, "{host:?}");
+    }
+}
+
 /// A row that fails leaves those before it, as Ctrl-C does; a link that cannot be is found before anything is measured.
 #[test]
 fn rows_before_one_that_fails_are_kept() {
@@ -204,7 +227,7 @@ fn what_is_extrapolated_is_said() {
         let json: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert!(json["warnings"][0].as_str().unwrap().starts_with(warning), "{args:?}: {json}");
     }
-    let inflight = riser(&["model", "inflight", "--host", "xeon-gold-6342", "--json"]);
+    let inflight = riser(&["model", "inflight", "--host", "xeon-gold-6342", "--gen", "3", "--json"]);
     let warning = "riser: warning: host profile `xeon-gold-6342` has figures of Gen4 links: on Gen3 they are";
     assert!(inflight.status.success() && said(&inflight).starts_with(warning), "{}", said(&inflight));
     let own = riser(&[&bench[..], &["--host", "xeon-e5-2637v3", "--gen", "3"]].concat());

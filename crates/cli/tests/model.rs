@@ -324,3 +324,29 @@ fn latencies_that_are_none_are_refused() {
     }
     assert_eq!(riser(&["model", "inflight", "--host", "no-such-host"]).code, 2);
 }
+
+/// The link of `--host` is what its profile says, or what is asked for, and is told; what belongs to a host is refused without one.
+#[test]
+fn a_host_is_measured_over_its_own_link() {
+    let size = ["model", "inflight", "--size", "64", "--ethernet", "100"];
+    let host = ["--host", "xeon-platinum-8480", "--device", "ideal"];
+    let row = |more: &[&str]| -> (String, f64) {
+        let text = riser_ok(&[&size[..], &host, more, &["--json"]].concat());
+        let row = serde_json::from_str::<Value>(&text).unwrap()["rows"][0].clone();
+        (row["source"].as_str().unwrap().to_owned(), number(&row, "latency_ns_min"))
+    };
+    let (own, narrow) = (row(&[]), row(&["--lanes", "4"]));
+    assert!(own.0.ends_with("device profile ideal, Gen5 x16"), "{own:?}");
+    assert!(narrow.0.ends_with("Gen5 x4") && own.1 < narrow.1, "{own:?} {narrow:?}");
+    let older = riser(&[&size[..], &host, &["--gen", "4"]].concat());
+    assert!(
+        older.stderr.contains("figures of Gen5 links: on Gen4 they are extrapolated"),
+        "{}",
+        older.stderr
+    );
+    for flag in [["--device", "ideal"], ["--gen", "4"], ["--lanes", "4"]] {
+        let output = riser(&[&size[..], &flag].concat());
+        assert_eq!(output.code, 2, "{flag:?}");
+        assert!(output.stderr.contains("--host"), "{flag:?}: {}", output.stderr);
+    }
+}

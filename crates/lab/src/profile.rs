@@ -12,7 +12,7 @@ pub(crate) use host::host_in;
 pub use extrapolation::{extrapolated, warnings};
 
 pub use device::{DeviceFile, DeviceKind, device};
-pub use host::{HostFile, HostKind, host};
+pub use host::{HostFile, HostKind, host, host_link};
 pub use host_parts::{
     BanksTable, CompletionsTable, DramTable, IommuTable, LatencyRow, LlcTable, NumaTable, PageWalkCacheTable,
     PowerTable, ReplacementName,

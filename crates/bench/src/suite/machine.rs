@@ -4,6 +4,7 @@
 
 use crate::configurations::{Configuration, GENERATION, Iommu, LANES, Sockets};
 use crate::experiments::{Cache, Key, Pattern, Test};
+use crate::plan::usual_link;
 use lab::Spanned;
 use lab::profile;
 use lab::schema::{self, BenchCache, BenchPath, BenchTest, Host, IommuPages, Lab, Link, MemoryKind, Slot};
@@ -51,24 +52,24 @@ impl Machine {
         }
     }
 
-    /// Any host profile with the card of device profile `device`, by the usual link: Gen3 x8, payloads of 256 B, read
-    /// requests of 512 B.
+    /// Any host profile with the card of device profile `device`, by the host's [usual link](usual_link).
     #[must_use]
     pub fn profile(host: &str, device: &str) -> Machine {
         let stem = |name: &str| {
             let stem = Path::new(name).file_name().map(|n| n.to_string_lossy().into_owned());
             stem.map_or_else(|| "host".to_owned(), |n| n.trim_end_matches(".toml").to_owned())
         };
+        let link = usual_link(host);
         Machine {
             name: format!("{}_{}", stem(device), stem(host)),
             host: host.into(),
             device: device.into(),
             iommu: Iommu::Off,
             sockets: Sockets::default(),
-            mps_bytes: 256,
-            mrrs_bytes: 512,
-            generation: GENERATION,
-            lanes: LANES,
+            mps_bytes: link.mps_bytes.map_or(256, |MpsBytes(mps)| mps.bytes()),
+            mrrs_bytes: link.mrrs_bytes.map_or(512, |MrrsBytes(mrrs)| mrrs.bytes()),
+            generation: link.generation.map_or(GENERATION, |Gen(rate)| rate.generation()),
+            lanes: link.lanes.map_or(LANES, |Lanes(width)| width.lanes()),
         }
     }
 

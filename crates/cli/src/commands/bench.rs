@@ -16,7 +16,7 @@ use bench::{DEFAULT_SIZES, Plan, tests_named};
 use clap::ValueEnum;
 use clap::builder::RangedU64ValueParser;
 use lab::schema::{Link, MemoryKind, Pattern};
-use lab::values::{Gen, Lanes, MpsBytes, MrrsBytes, RcbBytes};
+use lab::values::RcbBytes;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use sweep::RootCredits;
@@ -80,19 +80,19 @@ pub(crate) struct Args {
     #[arg(long)]
     device: Option<String>,
 
-    /// Generation of the link: 1, 2, 3, 4, 5; default: 3
+    /// Generation of the link: 1, 2, 3, 4, 5; default: what the host profile says, or 3
     #[arg(long = "gen", value_name = "GEN")]
     generation: Option<i64>,
 
-    /// Lanes: 1, 2, 4, 8, 12, 16, 32; default: 8
+    /// Lanes: 1, 2, 4, 8, 12, 16, 32; default: what the host profile says, or 8
     #[arg(long)]
     lanes: Option<i64>,
 
-    /// Max_Payload_Size in bytes: 128 to 4096; default: 256
+    /// Max_Payload_Size in bytes: 128 to 4096; default: what the host profile says, or 256
     #[arg(long, value_name = "BYTES", num_args = 1..)]
     mps: Vec<i64>,
 
-    /// Max_Read_Request_Size in bytes: 128 to 4096; default: 512
+    /// Max_Read_Request_Size in bytes: 128 to 4096; default: what the host profile says, or 512
     #[arg(long, value_name = "BYTES", num_args = 1..)]
     mrrs: Vec<i64>,
 
@@ -229,12 +229,13 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
     let host = args.host.clone().unwrap_or(defaults.host);
     let device = args.device.clone().unwrap_or(defaults.device);
     profiles::check(&host, &device)?;
+    let link = link(args, &host).map_err(Failure::usage)?;
     Ok(Plan {
         tests,
         sizes,
         host,
         device,
-        link: link(args).map_err(Failure::usage)?,
+        link,
         window_bytes: args.window.unwrap_or(defaults.window_bytes),
         host_offset_bytes: args.offset.unwrap_or(defaults.host_offset_bytes),
         pattern: match args.pattern.unwrap_or(Order::Random) {
@@ -253,11 +254,6 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
     })
 }
 
-/// What the link is by default.
-const GENERATION: i64 = 3;
-const LANES: i64 = 8;
-const MPS_BYTES: i64 = 256;
-const MRRS_BYTES: i64 = 512;
 /// A transfer never crosses 4 KiB.
 const MAX_TRANSFER_BYTES: u32 = 4096;
 /// Transfers that count, and those before them, at most.
@@ -265,15 +261,10 @@ const MAX_TRANSFERS: u64 = 1 << 24;
 /// Sizes that one call measures at most.
 const MAX_SIZES: usize = 4096;
 
-fn link(args: &Args) -> Result<Link, String> {
-    Ok(Link {
-        generation: Some(Gen::try_from(args.generation.unwrap_or(GENERATION))?),
-        lanes: Some(Lanes::try_from(args.lanes.unwrap_or(LANES))?),
-        mps_bytes: Some(MpsBytes::try_from(MPS_BYTES)?),
-        mrrs_bytes: Some(MrrsBytes::try_from(MRRS_BYTES)?),
-        rcb_bytes: args.rcb.map(RcbBytes::try_from).transpose()?,
-        ..Link::default()
-    })
+/// The link to `host`, but for what takes lists.
+fn link(args: &Args, host: &str) -> Result<Link, String> {
+    let rcb_bytes = args.rcb.map(RcbBytes::try_from).transpose()?;
+    Ok(Link { rcb_bytes, ..profiles::link(host, args.generation, args.lanes)? })
 }
 
 /// Every test of every size with every plan, but latencies, which have one transfer under way, not anew for other numbers of these. Where

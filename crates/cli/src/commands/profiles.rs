@@ -3,8 +3,11 @@
 
 use crate::failure::Failure;
 use crate::output;
+use bench::usual_link;
 use clap::Subcommand;
 use lab::profile::{self, SHIPPED, Shipped};
+use lab::schema::Link;
+use lab::values::{Gen, Lanes};
 use serde::Serialize;
 use std::path::Path;
 
@@ -90,6 +93,16 @@ fn print(name: &str, json: bool) -> Result<(), Failure> {
         return output::json(&Listing { profiles });
     }
     found.iter().try_for_each(|s| output::text(s.text.trim_end()))
+}
+
+/// The link to `host` where it is measured: what the arguments say, and else what its profile says.
+pub(super) fn link(host: &str, generation: Option<i64>, lanes: Option<i64>) -> Result<Link, String> {
+    let usual = usual_link(host);
+    Ok(Link {
+        generation: generation.map(Gen::try_from).transpose()?.or(usual.generation),
+        lanes: lanes.map(Lanes::try_from).transpose()?.or(usual.lanes),
+        ..usual
+    })
 }
 
 /// Refuses profiles that an argument names and that are not there, and files that are none.

@@ -6,7 +6,8 @@ use super::host_parts::{
 };
 use super::{Figure, check, check_version, find, parse};
 use crate::folder::Folder;
-use crate::values::{Gen, Picoseconds, RcbBytes};
+use crate::schema::Link;
+use crate::values::{Gen, Lanes, MpsBytes, MrrsBytes, Picoseconds, RcbBytes};
 use fabric::HostProfile;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -29,6 +30,13 @@ pub struct HostFile {
     /// extrapolated. Without it, they hold on any.
     #[serde(rename = "gen")]
     pub generation: Option<Figure<Gen>>,
+    /// Lanes of these links. They, and the two sizes behind them, are what `riser bench` takes where it is not told; labs say
+    /// themselves what their links are.
+    pub lanes: Option<Figure<Lanes>>,
+    /// Max_Payload_Size on these links.
+    pub mps_bytes: Option<Figure<MpsBytes>>,
+    /// Max_Read_Request_Size on these links.
+    pub mrrs_bytes: Option<Figure<MrrsBytes>>,
     /// What of the host the profile is known not to predict.
     pub not_predicted: Option<String>,
     /// Between link and memory system, and between CPU and root port, each way.
@@ -92,11 +100,30 @@ pub fn host(name: &str, base: &Path) -> Result<HostProfile, String> {
 
 /// The same, of a lab in `base`.
 pub(crate) fn host_in(name: &str, base: &Folder) -> Result<HostProfile, String> {
+    Ok(file_in(name, base)?.profile(name))
+}
+
+/// The link that the figures of host profile `name` were measured over, as far as the profile says.
+///
+/// # Errors
+/// As [`host`].
+pub fn host_link(name: &str, base: &Path) -> Result<Link, String> {
+    let file = file_in(name, &Folder::from(base))?;
+    Ok(Link {
+        generation: file.generation.map(|figure| figure.value),
+        lanes: file.lanes.map(|figure| figure.value),
+        mps_bytes: file.mps_bytes.map(|figure| figure.value),
+        mrrs_bytes: file.mrrs_bytes.map(|figure| figure.value),
+        ..Link::default()
+    })
+}
+
+fn file_in(name: &str, base: &Folder) -> Result<HostFile, String> {
     let (path, text) = find("host", name, base)?;
     let file: HostFile = parse(&path, &text).map_err(|e| e.to_string())?;
     check_version(file.version, &path)?;
     file.check(&path)?;
-    Ok(file.profile(name))
+    Ok(file)
 }
 
 impl HostFile {

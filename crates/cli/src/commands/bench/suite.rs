@@ -212,7 +212,7 @@ fn profile(args: &Args, host: &str, device: &str) -> Result<Machine, Failure> {
     }
     profiles::check(host, device)?;
     let mut machine = Machine::profile(host, device);
-    super::link(args).map_err(Failure::usage)?;
+    super::link(args, host).map_err(Failure::usage)?;
     machine.generation = args.generation.map_or(machine.generation, |n| n as u8);
     machine.lanes = args.lanes.map_or(machine.lanes, |n| n as u8);
     if let Some(mps) = one("--mps", &args.mps)? {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Lists of settings, as the arguments of `riser bench` give them, as one plan for each combination. Never measures anything.
 
-use super::{Args, MPS_BYTES, MRRS_BYTES};
+use super::Args;
 use crate::failure::Failure;
 use bench::{Plan, Test};
 use lab::schema::{Credits, Link};
@@ -46,8 +46,8 @@ impl FromStr for RootCredits {
 /// A plan for each combination, in the order in which the arguments give them.
 pub(super) fn plans(args: &Args) -> Result<Vec<Plan>, Failure> {
     let base = super::plan(args)?;
-    let mps = or_default(&args.mps, MPS_BYTES);
-    let mrrs = or_default(&args.mrrs, MRRS_BYTES);
+    let mps = each(&args.mps, base.link.mps_bytes, MpsBytes::try_from)?;
+    let mrrs = each(&args.mrrs, base.link.mrrs_bytes, MrrsBytes::try_from)?;
     let credits = or_default(&args.credits, RootCredits(None));
     let outstanding: Vec<Option<u16>> = match args.outstanding.is_empty() {
         true => vec![None],
@@ -78,15 +78,30 @@ fn or_default<T: Copy>(given: &[T], default: T) -> Vec<T> {
     if given.is_empty() { vec![default] } else { given.to_vec() }
 }
 
-fn link(base: &Link, mps: i64, mrrs: i64, credits: RootCredits) -> Result<Link, String> {
-    let link = Link {
-        mps_bytes: Some(MpsBytes::try_from(mps)?),
-        mrrs_bytes: Some(MrrsBytes::try_from(mrrs)?),
-        root_credits: credits.0,
-        ..base.clone()
-    };
+/// The values that are given, or else the usual one.
+fn each<T>(
+    given: &[i64],
+    usual: Option<T>,
+    value: impl Fn(i64) -> Result<T, String>,
+) -> Result<Vec<Option<T>>, Failure> {
+    match given {
+        [] => Ok(vec![usual]),
+        _ => given.iter().map(|n| value(*n).map(Some).map_err(Failure::usage)).collect(),
+    }
+}
+
+fn link(
+    base: &Link,
+    mps: Option<MpsBytes>,
+    mrrs: Option<MrrsBytes>,
+    credits: RootCredits,
+) -> Result<Link, String> {
+    let link = Link { mps_bytes: mps, mrrs_bytes: mrrs, root_credits: credits.0, ..base.clone() };
     match lab::links::check(&link, &Link::default()).first() {
-        Some(fault) => Err(format!("--mps {mps}, --credits: {}", fault.message)),
+        Some(fault) => {
+            let mps = mps.map_or(0, |MpsBytes(mps)| mps.bytes());
+            Err(format!("--mps {mps}, --credits: {}", fault.message))
+        }
         None => Ok(link),
     }
 }

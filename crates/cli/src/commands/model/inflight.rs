@@ -6,6 +6,7 @@ use crate::commands::profiles;
 use crate::failure::Failure;
 use crate::output;
 use bench::{Plan, Test};
+use lab::values::{Gen, Lanes};
 use model::{IOMMU_MISS_NS, InFlight, QUOTED, Quoted, in_flight, packet_ns};
 use serde::Serialize;
 use std::str::FromStr;
@@ -15,6 +16,7 @@ Examples:
   riser model inflight
   riser model inflight --size 64 --ethernet 100 --latency 450..700
   riser model inflight --host xeon-e5-2637v3 --iommu-miss 330
+  riser model inflight --host xeon-platinum-8480 --device h100 --ethernet 400
 
 Without --latency and --host: both latencies that pcie-bench (SIGCOMM'18) prints
 for 128 B, each over the time from packet to packet that stands beside it.
@@ -43,9 +45,17 @@ pub(super) struct Args {
     #[arg(long, value_name = "PROFILE", num_args = 1..)]
     host: Vec<String>,
 
-    /// The card of --host: a device profile. `ideal` costs nothing, so that the host alone is measured
-    #[arg(long, value_name = "PROFILE", default_value = "nfp6000")]
-    device: String,
+    /// The card of --host: a device profile; default: nfp6000. `ideal` costs nothing, so that the host alone is measured
+    #[arg(long, value_name = "PROFILE", requires = "host")]
+    device: Option<String>,
+
+    /// Generation of the link to --host: 1, 2, 3, 4, 5; default: what its profile says, or 3
+    #[arg(long = "gen", value_name = "GEN", requires = "host")]
+    generation: Option<i64>,
+
+    /// Lanes of that link: 1, 2, 4, 8, 12, 16, 32; default: what the profile says, or 8
+    #[arg(long, requires = "host")]
+    lanes: Option<i64>,
 
     /// Add what an IOMMU without the translation takes to each latency, in ns: 330 in the paper's section 7
     #[arg(long, value_name = "NS", num_args = 0..=1, default_missing_value = IOMMU_DEFAULT)]
@@ -165,15 +175,21 @@ impl Args {
     }
 
     fn measured(&self, host: &str) -> Result<Row, Failure> {
-        let plan = Plan { host: host.to_owned(), device: self.device.clone(), ..Plan::default() };
-        profiles::check(host, &self.device)?;
+        let device = self.device.as_deref().unwrap_or("nfp6000");
+        profiles::check(host, device)?;
+        let link = profiles::link(host, self.generation, self.lanes).map_err(Failure::usage)?;
+        let over = match (link.generation, link.lanes) {
+            (Some(Gen(rate)), Some(Lanes(width))) => format!("Gen{} x{}", rate.generation(), width.lanes()),
+            _ => String::new(),
+        };
+        let plan = Plan { host: host.to_owned(), device: device.to_owned(), link, ..Plan::default() };
         output::warn(&plan.warnings());
         let row = plan.measure(Test::LatRd, self.size).map_err(|e| Failure::Run(e.to_string()))?;
         let Some(latency) = row.latency else { return Err(Failure::Run("no latency was measured".into())) };
         let ns = latency.latency_ns_median;
         let source = format!(
-            "measured: LAT_RD of {} B, median, host profile {host}, device profile {}",
-            self.size, self.device
+            "measured: LAT_RD of {} B, median, host profile {host}, device profile {device}, {over}",
+            self.size
         );
         self.answer(source, (ns, ns), self.packet_ns()?, None, String::new())
     }
