@@ -220,7 +220,7 @@ impl Executor {
             return None;
         }
         let label = self.label_of(self.spinning.get());
-        let who = label.map_or_else(|| "a task".to_owned(), |label| format!("a task of {label}"));
+        let who = label.map_or_else(|| "a task".to_owned(), |label| format!("the host's task for {label}"));
         Some(format!(
             "{who} spins: {MAX_POLLS_PER_INSTANT} polls at one instant; yield_now lets no time pass, sleep or wait for an \
              interrupt"

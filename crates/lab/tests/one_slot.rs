@@ -156,7 +156,7 @@ fn a_driver_that_spins_is_named() {
     let device = AsyncDevice::new(|io| filler(io, true));
     let mut lab = OneSlot { name: "nic".into(), ..OneSlot::default() }.plug(config(), device, spin).unwrap();
     let Stop::Failed(why) = lab.fabric.run(Limits::default()) else { panic!("it went on") };
-    assert!(why.starts_with("a task of slot `nic` spins: "), "{why}");
+    assert!(why.starts_with("the host's task for slot `nic` spins: "), "{why}");
 }
 
 /// With one vector, there is no vector 5: its caller hears of it.
