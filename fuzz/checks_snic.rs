@@ -9,7 +9,7 @@ use riser_nettlp::device_host::Place;
 use riser_nettlp::requester::Rest;
 use riser_nettlp::snic::Snic;
 use riser_nettlp::wire::messaging::MsixEntry;
-use riser_tlp::{Bdf, Body, Duration, MemoryOp, MemoryRequest, Mps, Repr, Span, Tag, Time};
+use riser_tlp::{Bdf, Body, Duration, MemoryOp, MemoryRequest, Mps, Rcb, Repr, Span, Tag, Time};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io;
@@ -160,7 +160,7 @@ impl Run {
             nic,
             link,
             memory: Arc::new(Image::zeroes(MEMORY).expect("a legal size")),
-            completer: Completer::new(Bdf::default(), Mps::new(256).expect("a legal size")),
+            completer: Completer::new(Bdf::default(), Mps::new(256).expect("a legal size"), Rcb::default()),
             now: Time::ZERO,
             asked: Vec::new(),
             is_sound: true,

@@ -42,8 +42,7 @@ fn memory(bytes: u64) -> Arc<Image> {
 }
 
 fn completer(mps: u32, rcb: u32) -> Completer {
-    let mut completer = Completer::new(SELF, Mps::new(mps).unwrap(), Rcb::new(rcb).unwrap());
-    completer
+    Completer::new(SELF, Mps::new(mps).unwrap(), Rcb::new(rcb).unwrap())
 }
 
 fn request(op: MemoryOp, span: Span) -> Repr {

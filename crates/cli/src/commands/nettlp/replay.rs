@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 
 const EXAMPLE: &str = "\
 Examples:
-  riser nettlp adapter labs/nettlp/host.toml --allow 127.0.0.2,all,rw --record run.rec --capture live.pcapng
+  riser nettlp adapter labs/nettlp/host.toml --allow 127.0.0.2,all,rw \\
+    --record run.rec --capture live.pcapng
   riser nettlp replay run.rec --capture again.pcapng   # the same bytes as live.pcapng
 
 Runs the lab that the record holds, with the files that it names, and every input from outside at its virtual time; no program \

@@ -25,7 +25,8 @@ use tun_rs::{DeviceBuilder, Layer, SyncDevice};
 const EXAMPLE: &str = "\
 Examples:
   riser nettlp snic --remote 192.168.10.1 --tap tap0
-  riser nettlp snic --remote 127.0.0.1 --local 127.0.0.2 --tap tap0 & ip addr add 192.0.2.2/24 dev tap0; ip link set tap0 up
+  riser nettlp snic --remote 127.0.0.1 --local 127.0.0.2 --tap tap0 &
+  ip addr add 192.0.2.2/24 dev tap0; ip link set tap0 up
 
 In place of NetTLP's simple_nic. The other end is an adapter whose host has a driver of the simple NIC: a real one, or \
 `riser nettlp adapter` with a lab such as labs/nettlp/station.toml, whose host is then a station on the tap's network.
