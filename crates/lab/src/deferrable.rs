@@ -9,11 +9,8 @@ use crate::read::Place;
 use crate::schema::{Lab, Link, Model, Slot};
 use crate::tree::Tree;
 use fabric::Above;
-use link::FlowControlMode;
-use tlp::{Class, Vc};
-
-/// Bytes of a data credit (`PCIe 5.0 §2.6.1`).
-const CREDIT_BYTES: u32 = 16;
+use link::ConfigError;
+use tlp::Vc;
 
 /// What is wrong, at the credits that are too few. A tree that is wrong is reported elsewhere.
 pub(crate) fn check(place: &Place<'_>, lab: &Lab) -> Vec<FileError> {
@@ -33,7 +30,7 @@ fn write_bytes(slot: &Slot) -> Option<u32> {
 fn check_way(place: &Place<'_>, lab: &Lab, tree: &Tree, n: usize, slot: &Slot, bytes: u32) -> Vec<FileError> {
     let fault = |own: &Link| {
         let what = format!("deferrable writes of {bytes} B of slot `{}`", slot.name.get_ref());
-        too_few(&lab.link, own, bytes.div_ceil(CREDIT_BYTES), &what)
+        too_few(&lab.link, own, bytes, &what)
     };
     let at = |owner: [&str; 2], name: &toml::Spanned<String>, own: &Link| {
         let what = format!("{} `{}`", owner[0], name.get_ref());
@@ -50,15 +47,12 @@ fn check_way(place: &Place<'_>, lab: &Lab, tree: &Tree, n: usize, slot: &Slot, b
     errors
 }
 
-/// The fault of a link whose upper end takes less than `needed` credits of non-posted data at once.
-fn too_few(common: &Link, own: &Link, needed: u32, what: &str) -> Option<LinkFault> {
-    let upper = links::config(common, own).root;
-    if upper.flow_control != FlowControlMode::Credits {
-        return None;
-    }
-    let data = upper.rx_buffer[Class::NonPosted.index()].data.filter(|data| u32::from(*data) < needed)?;
-    let keys = links::credit_keys(Vc::VC0, Class::NonPosted, "data", "root", &merge(common, own));
+/// The fault of a link whose upper end has no room for non-posted requests of `bytes` in VC0, by which the writes go.
+fn too_few(common: &Link, own: &Link, bytes: u32, what: &str) -> Option<LinkFault> {
+    let error = links::config(common, own).root.validate_non_posted(bytes).err()?;
+    let ConfigError::DataCredits { vc: Vc::VC0, value, min, .. } = error else { return None };
+    let keys = links::keys_of(&error, "root", &merge(common, own));
     let message =
-        format!("root side: NonPosted data credits {data}: legal are {needed} or more, for the {what}");
+        format!("root side: NonPosted data credits {value}: legal are {min} or more, for the {what}");
     Some(LinkFault { keys, message })
 }

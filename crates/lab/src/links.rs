@@ -109,7 +109,7 @@ fn fault_of(error: &ConfigError, end: &str, link: &Link) -> LinkFault {
 }
 
 /// The keys that an error of the port at `end` may be about.
-fn keys_of(error: &ConfigError, end: &str, link: &Link) -> Vec<Vec<String>> {
+pub(crate) fn keys_of(error: &ConfigError, end: &str, link: &Link) -> Vec<Vec<String>> {
     let key = match error {
         ConfigError::HeaderCredits { vc, class, .. } => return credit_keys(*vc, *class, "header", end, link),
         ConfigError::DataCredits { vc, class, .. } => return credit_keys(*vc, *class, "data", end, link),
@@ -129,7 +129,7 @@ fn keys_of(error: &ConfigError, end: &str, link: &Link) -> Vec<Vec<String>> {
 
 /// Credits of a channel stand in its own table, or else in that of the link; too few of them may be those of a
 /// Max_Payload_Size that was given alone.
-pub(crate) fn credit_keys(vc: Vc, class: Class, unit: &str, end: &str, link: &Link) -> Vec<Vec<String>> {
+fn credit_keys(vc: Vc, class: Class, unit: &str, end: &str, link: &Link) -> Vec<Vec<String>> {
     let class = match class {
         Class::Posted => "posted",
         Class::NonPosted => "non_posted",
