@@ -59,12 +59,12 @@ impl RootComplex {
         let access = Access { port: job.port, requester, address: job.address, len: job.byte_count };
         let translated = system.translate(&access, asked);
         let mut taken = translated.max(system.visible_at(access.port));
-        let hidden = p.hidden_service(job.address, job.byte_count, self.ports[job.port].line_time);
         let mut answered = taken;
         if let Some(service) = read {
             self.read_free_at = self.read_free_at.max(asked) + service;
             taken = system.take_read(access.port, taken, service).max(self.read_free_at);
             job.late = system.read(&access, asked);
+            let hidden = p.hidden_service(job.address, job.byte_count, self.ports[job.port].line_time);
             let first_there = Time::from_ps(taken.as_ps() - hidden.as_ps());
             answered = first_there + p.memory_read_latency + job.late;
         }
