@@ -615,9 +615,10 @@ impl Device for AsyncDevice {
         }
     }
 
-    fn set_bell(&mut self, bell: Bell) {
+    fn set_bell(&mut self, bell: Bell) -> bool {
         self.shared.core.exec.set_bell(bell.clone());
         self.bell = Some(bell);
+        true
     }
 
     fn set_vectors(&mut self, vectors: u16) {

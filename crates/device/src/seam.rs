@@ -47,11 +47,14 @@ pub trait Device {
     #[must_use]
     fn poll_timeout(&self) -> Option<Time>;
 
-    /// Hands it a bell, which takes the place of an earlier one. A device that shares something with others rings it where a
-    /// call of one of them may have changed what this one has to say; one that stands alone has no use for it. Those of
+    /// Hands it a bell, which takes the place of an earlier one. True where the device may be left alone until it rings: it
+    /// rings wherever a call of another device may have changed what this one has to say, or stands alone. One that
+    /// does not say so is asked whenever another one was called, which costs time where there are many. Those of
     /// [`shared`](crate::shared) and all of [`io`](crate::io) ring by themselves.
-    fn set_bell(&mut self, bell: Bell) {
+    #[must_use]
+    fn set_bell(&mut self, bell: Bell) -> bool {
         let _ = bell;
+        false
     }
 
     /// Tells it how many interrupt vectors its function has, from zero on: those of MSI or MSI-X, whichever has more. Whoever

@@ -7,8 +7,8 @@
 //! - [`Channel`](crate::Channel): `async` code. What tasks of one function send, tasks of another receive; it outlives their
 //!   resets.
 //!
-//! Both work where all functions are driven together, as those of an endpoint are: few are asked after every input of any,
-//! many where their [`Bell`]s are rung, which both do.
+//! Both ring the [`Bell`]s of whom they concern. So may any device that shares something in its own way; one that does not is
+//! asked after every call of another, as all are where they are few.
 
 mod bell;
 
@@ -150,7 +150,8 @@ impl<E: Engine> Device for EngineFunction<E> {
         self.engine.0.engine.borrow().messages(self.number)
     }
 
-    fn set_bell(&mut self, bell: Bell) {
+    fn set_bell(&mut self, bell: Bell) -> bool {
         self.engine.0.bells.borrow_mut().insert(self.number, bell);
+        true
     }
 }

@@ -3,13 +3,14 @@
 //! reaches cost, however many there are. Few functions are simply asked.
 //!
 //! What a function has to say changes in calls of itself, after which it is [`touched`](Endpoint::touch), and where its device
-//! rings its bell. So only those are asked again.
+//! rings its bell. So only those are asked again, and those whose devices do not say that they ring.
 
 use super::function::Function;
-use super::{Endpoint, MAX_STALE_PER_POLL};
+use super::{Endpoint, MAX_STALE_PER_POLL, earlier};
 use crate::port::CreditReturn;
 use crate::seam::{Device, Ready};
 use crate::shared::Bells;
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use tlp::{Class, TcSet, Time, Tlp};
 
@@ -101,6 +102,8 @@ pub(super) struct Agenda {
     said: Vec<Ready>,
     deadlines: Deadlines,
     bells: Bells,
+    /// Those whose devices may change without ringing, in their order.
+    silent: BTreeSet<u16>,
     several_channels: bool,
     /// Kept for its room.
     due: Vec<usize>,
@@ -118,19 +121,24 @@ impl Agenda {
             said: vec![Ready::NONE; count],
             deadlines: Deadlines::new(count),
             bells: Bells::new(count as u16),
+            silent: BTreeSet::new(),
             several_channels,
             due: Vec::with_capacity(count),
         };
         for (index, function) in functions.iter_mut().enumerate() {
-            function.device.set_bell(agenda.bells.bell(index as u16));
+            agenda.give_bell(&mut *function.device, index as u16);
             agenda.ask(function, index);
         }
         Some(Box::new(agenda))
     }
 
     /// Gives the device of a function, which is new, its bell.
-    pub(super) fn give_bell(&self, device: &mut dyn Device, index: u16) {
-        device.set_bell(self.bells.bell(index));
+    pub(super) fn give_bell(&mut self, device: &mut dyn Device, index: u16) {
+        if device.set_bell(self.bells.bell(index)) {
+            self.silent.remove(&index);
+        } else {
+            self.silent.insert(index);
+        }
     }
 
     fn ask(&mut self, function: &Function, index: usize) {
@@ -146,10 +154,14 @@ impl Agenda {
     #[inline]
     fn touch(&mut self, functions: &[Function], index: usize) {
         self.ask(&functions[index], index);
-        self.answer_bells(functions);
+        self.ask_stirred(functions);
     }
 
-    fn answer_bells(&mut self, functions: &[Function]) {
+    /// Asks those who have rung, and those who may have changed without it.
+    fn ask_stirred(&mut self, functions: &[Function]) {
+        if !self.silent.is_empty() {
+            self.ask_silent(functions);
+        }
         while let Some(rung) = self.bells.take() {
             if let Some(function) = functions.get(usize::from(rung)) {
                 self.ask(function, rung.into());
@@ -157,18 +169,31 @@ impl Agenda {
         }
     }
 
+    fn ask_silent(&mut self, functions: &[Function]) {
+        let silent = std::mem::take(&mut self.silent);
+        for &index in &silent {
+            self.ask(&functions[usize::from(index)], index.into());
+        }
+        self.silent = silent;
+    }
+
     /// Which polls may find something. A bell that was rung from elsewhere may mean anything.
-    pub(super) fn ready(&self) -> Ready {
+    pub(super) fn ready(&self, functions: &[Function]) -> Ready {
         if self.bells.any() {
             return Ready::ALL;
         }
         let bits = (0..).zip(&self.marks).map(|(bit, marks)| u8::from(marks.count > 0) << bit);
-        Ready::from_bits(bits.sum())
+        let silent = self.silent.iter().map(|&index| &functions[usize::from(index)]);
+        silent.fold(Ready::from_bits(bits.sum()), |ready, f| ready.or(f.may_find(self.several_channels)))
     }
 
     /// The first time that a function waits for; at once where a bell was rung from elsewhere.
-    pub(super) fn next_timeout(&self) -> Option<Time> {
-        if self.bells.any() { Some(Time::ZERO) } else { self.deadlines.first() }
+    pub(super) fn next_timeout(&self, functions: &[Function]) -> Option<Time> {
+        if self.bells.any() {
+            return Some(Time::ZERO);
+        }
+        let silent = self.silent.iter().map(|&index| &functions[usize::from(index)]);
+        silent.fold(self.deadlines.first(), |first, f| earlier(first, f.poll_timeout()))
     }
 }
 
@@ -204,7 +229,7 @@ impl Endpoint {
 
     fn next_marked(&mut self, question: usize, from: usize) -> Option<usize> {
         let agenda = self.agenda.as_mut()?;
-        agenda.answer_bells(&self.functions);
+        agenda.ask_stirred(&self.functions);
         agenda.marks[question].next(from)
     }
 
@@ -263,7 +288,7 @@ impl Endpoint {
     /// The time of some has come.
     pub(super) fn handle_timeout_of_many(&mut self, now: Time) {
         let Some(agenda) = &mut self.agenda else { return };
-        agenda.answer_bells(&self.functions);
+        agenda.ask_stirred(&self.functions);
         let mut due = std::mem::take(&mut agenda.due);
         agenda.deadlines.due(now, 1, &mut due);
         for index in due.drain(..) {

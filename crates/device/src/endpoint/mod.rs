@@ -543,7 +543,10 @@ impl TlpPort for Endpoint {
             few if few.len() <= FEW => {
                 few.iter().fold(self.own_ready(), |ready, f| ready.or(f.device.ready()))
             }
-            _ => self.shared.ready().or(self.agenda.as_ref().map_or(Ready::ALL, |agenda| agenda.ready())),
+            _ => {
+                let agenda = self.agenda.as_ref();
+                self.shared.ready().or(agenda.map_or(Ready::ALL, |agenda| agenda.ready(&self.functions)))
+            }
         }
     }
 
@@ -568,7 +571,10 @@ impl TlpPort for Endpoint {
             few if few.len() <= FEW => {
                 few.iter().fold(self.shared.wake, |first, f| earlier(first, f.poll_timeout()))
             }
-            _ => earlier(self.shared.wake, self.agenda.as_ref().and_then(|agenda| agenda.next_timeout())),
+            many => {
+                let agenda = self.agenda.as_ref();
+                earlier(self.shared.wake, agenda.and_then(|agenda| agenda.next_timeout(many)))
+            }
         }
     }
 

@@ -10,6 +10,7 @@ use super::many::Agenda;
 use super::settings::Settings;
 use super::{Endpoint, EndpointError};
 use crate::seam::{Device, Input, Output, Ready, ResetKind, Token};
+use crate::shared::Bell;
 use config::{ConfigSpace, PowerState, VfBarWindow, VfNumbering};
 use std::collections::BTreeSet;
 use tlp::{Bdf, Class, Time};
@@ -89,6 +90,10 @@ impl Device for Absent {
 
     fn poll_timeout(&self) -> Option<Time> {
         None
+    }
+
+    fn set_bell(&mut self, _bell: Bell) -> bool {
+        true
     }
 }
 
@@ -201,7 +206,7 @@ impl Endpoint {
         let Some(vfs) = self.virtual_functions.get_mut(&physical) else { return };
         let Some(first) = vfs.first else { return };
         let mut device = vfs.device(n);
-        if let Some(agenda) = &self.agenda {
+        if let Some(agenda) = &mut self.agenda {
             agenda.give_bell(&mut *device, first + n);
         }
         let function = &mut self.functions[usize::from(first + n)];
@@ -218,6 +223,9 @@ impl Endpoint {
         function.reset(now, &mut self.shared, ResetKind::FunctionLevel);
         function.apply(settings);
         function.device = Box::new(Absent);
+        if let Some(agenda) = &mut self.agenda {
+            agenda.give_bell(&mut *function.device, first + n);
+        }
         self.touch(usize::from(first + n));
     }
 

@@ -77,8 +77,9 @@ impl Device for Probe {
         self.0.borrow().messages
     }
 
-    fn set_bell(&mut self, bell: Bell) {
+    fn set_bell(&mut self, bell: Bell) -> bool {
         self.0.borrow_mut().bell = Some(bell);
+        true
     }
 }
 

@@ -9,7 +9,9 @@ use riser_device::Channel;
 use riser_device::io::{Io, Request};
 use riser_device::shared::{Engine, SharedEngine, Stirred};
 use riser_device::*;
+use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::rc::Rc;
 use tlp::*;
 
 /// More than are asked each time, which are 8.
@@ -140,6 +142,125 @@ fn a_shared_engine_is_heard_of_whoever_was_called() {
         }
         assert_eq!(served, order, "{count} functions, says: {says}");
         assert_eq!(endpoint.ready(), Ready::TAKEN, "the credits of completions");
+    }
+}
+
+/// What a write to any of several functions makes another one send; they share it, and nobody rings.
+#[derive(Default)]
+struct Mail {
+    taken: Vec<(u16, Token)>,
+    /// Who writes, and when.
+    writes: Vec<(u16, Time)>,
+}
+
+/// A function that shares its [`Mail`]: a write to it is for the one across.
+struct Silent {
+    number: u16,
+    count: u16,
+    delay: Duration,
+    mail: Rc<RefCell<Mail>>,
+    now: Time,
+}
+
+impl Silent {
+    fn due(&self) -> Option<Time> {
+        self.mail.borrow().writes.iter().find(|(whose, _)| *whose == self.number).map(|(_, at)| *at)
+    }
+}
+
+impl Device for Silent {
+    fn handle(&mut self, now: Time, input: Input) {
+        self.now = now;
+        if let Input::Request(request) = input {
+            let mail = &mut *self.mail.borrow_mut();
+            mail.taken.push((self.count - 1 - self.number, request.token));
+            mail.writes.push((self.count - 1 - self.number, now + self.delay));
+        }
+    }
+
+    fn poll_output(&mut self, now: Time, class: Class) -> Option<Output> {
+        self.due().filter(|at| class == Class::Posted && *at <= now)?;
+        self.mail.borrow_mut().writes.retain(|(whose, _)| *whose != self.number);
+        Some(write(0x1000, Data::Counted(4)))
+    }
+
+    fn ready(&self) -> Ready {
+        let write = self.due().is_some_and(|at| at <= self.now);
+        let taken = self.mail.borrow().taken.iter().any(|(across, _)| self.count - 1 - across == self.number);
+        let ready = if write { Ready::output(Class::Posted) } else { Ready::NONE };
+        if taken { ready.or(Ready::TAKEN) } else { ready }
+    }
+
+    fn poll_taken(&mut self) -> Option<Token> {
+        let taken = &mut self.mail.borrow_mut().taken;
+        let at = taken.iter().position(|(across, _)| self.count - 1 - across == self.number)?;
+        Some(taken.remove(at).1)
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        self.due().filter(|at| *at > self.now)
+    }
+}
+
+/// Whatever their number, functions that share something and never ring are asked: at once, and when a time has come that
+/// another one's call has set.
+#[test]
+fn functions_that_share_without_a_bell_do_not_stall() {
+    for (count, delay_us) in [(8, 0), (9, 0), (200, 0), (8, 3), (9, 3), (200, 3)] {
+        let mail: Rc<RefCell<Mail>> = Rc::default();
+        let function = |number| -> Box<dyn Device> {
+            let (mail, delay, now) = (Rc::clone(&mail), Duration::from_us(delay_us), Time::ZERO);
+            Box::new(Silent { number, count, delay, mail, now })
+        };
+        let mut endpoint = endpoint((0..count).map(function).collect());
+        endpoint.handle_tlp(Time::ZERO, mwr(page(count - 1), &[0; 4]));
+        assert!(endpoint.ready().contains(Ready::TAKEN) && endpoint.poll_credits().is_some());
+        if delay_us > 0 {
+            assert!(all(&mut endpoint, Time::ZERO, Class::Posted).is_empty());
+            assert_eq!(endpoint.poll_timeout(), Some(us(delay_us)), "{count} functions");
+            endpoint.handle_timeout(us(delay_us));
+        }
+        let sent = all(&mut endpoint, us(delay_us), Class::Posted);
+        let senders: Vec<u16> = sent.iter().map(|t| request(t).requester.bits() - EP.bits()).collect();
+        assert_eq!(senders, [0], "{count} functions, {delay_us} us");
+        assert_eq!(endpoint.poll_timeout(), None);
+    }
+}
+
+/// Function 0 sends what function 1 asks of it, by its `Io`.
+#[test]
+fn a_function_that_uses_the_io_of_another_is_heard_of() {
+    for count in [3, MANY] {
+        let lent: Rc<RefCell<Option<Io>>> = Rc::default();
+        let mut devices: Vec<Box<dyn Device>> = vec![{
+            let lent = Rc::clone(&lent);
+            Box::new(AsyncDevice::new(move |io: Io| {
+                *lent.borrow_mut() = Some(io.clone());
+                std::future::pending::<()>()
+            }))
+        }];
+        devices.extend((1..count).map(|_| -> Box<dyn Device> {
+            let lent = Rc::clone(&lent);
+            Box::new(AsyncDevice::new(move |io: Io| {
+                let lent = Rc::clone(&lent);
+                async move {
+                    while let Some(Request::Write(_)) = io.next_request().await {
+                        let other = lent.borrow().clone().unwrap();
+                        let _ = other.dma_write(0x1000, [1; 4]).await;
+                    }
+                }
+            }))
+        }));
+        let mut endpoint = endpoint(devices);
+        endpoint.handle_tlp(Time::ZERO, mwr(page(1), &[0; 4]));
+        let mut written = Vec::new();
+        while endpoint.poll_timeout() == Some(Time::ZERO) || endpoint.ready() != Ready::NONE {
+            endpoint.handle_timeout(Time::ZERO);
+            while endpoint.poll_credits().is_some() {}
+            written.extend(all(&mut endpoint, Time::ZERO, Class::Posted));
+        }
+        let senders: Vec<u16> = written.iter().map(|t| request(t).requester.bits()).collect();
+        assert_eq!(senders, [EP.bits()], "{count} functions");
     }
 }
 

@@ -97,8 +97,8 @@ impl Device for Interrupts {
         self.device.messages()
     }
 
-    fn set_bell(&mut self, bell: Bell) {
-        self.device.set_bell(bell);
+    fn set_bell(&mut self, bell: Bell) -> bool {
+        self.device.set_bell(bell)
     }
 
     /// Its vectors are those of the adapter's table, whatever its own configuration space has.
