@@ -13,7 +13,7 @@ pub use build::{Above, FabricConfig, LinkName, SlotConfig, SwitchSlot, TopologyE
 
 use crate::breakdown::Breakdown;
 use crate::host::HostSlot;
-use crate::ledger::AccountTotals;
+use crate::ledger::{AccountTotals, Ledger};
 use crate::memory_system::MemoryCounters;
 use crate::progress::{Limits, Silence, Stop};
 use crate::queue::{Event, EventQueue, SortedQueue};
@@ -114,6 +114,10 @@ pub struct Fabric {
     /// Index of the port of each root port.
     root_ports: Vec<usize>,
     root: RootComplex,
+    /// When the event of its timers is due that the queue holds.
+    root_timer_at: Time,
+    /// Where transactions spend their time.
+    ledger: Ledger,
     host: Option<HostSlot>,
     tap: Option<Box<dyn Tap>>,
     totals: RunTotals,
@@ -229,28 +233,28 @@ impl Fabric {
     /// Where the transactions of `kind` on link `n` that have ended have spent their time; `None` where there are none.
     #[must_use]
     pub fn breakdown(&self, n: u32, kind: TransactionKind) -> Option<&Breakdown> {
-        self.root.ledger.breakdown(n as usize, kind)
+        self.ledger.breakdown(n as usize, kind)
     }
 
     /// Breakdowns begin anew: with the transactions that end from now on, whenever they began.
     pub fn clear_breakdowns(&mut self) {
-        self.root.ledger.clear_breakdowns();
+        self.ledger.clear_breakdowns();
     }
 
     /// How many transactions there were, and what has become of them.
     #[must_use]
     pub fn account_totals(&self) -> AccountTotals {
-        self.root.ledger.totals()
+        self.ledger.totals()
     }
 
     /// Lets `tap` see every transaction that ends from now on.
     pub fn set_transaction_tap(&mut self, tap: Box<dyn TransactionTap>) {
-        self.root.ledger.set_tap(Some(tap));
+        self.ledger.set_tap(Some(tap));
     }
 
     /// Takes the tap of transactions back.
     pub fn take_transaction_tap(&mut self) -> Option<Box<dyn TransactionTap>> {
-        self.root.ledger.set_tap(None)
+        self.ledger.set_tap(None)
     }
 
     /// The device in slot `n` was given something from outside the fabric: it is called now, if it
@@ -332,12 +336,14 @@ impl Fabric {
             Event::SwitchTimer(switch) => self.switch_timer(switch as usize),
             Event::ReadReady(job) => {
                 self.last_progress = self.now;
-                let port = self.root.read_ready(job, self.now, &mut self.queue);
+                let port = self.root.read_ready(job, self.now);
+                self.heed_root();
                 self.pump_root(port);
             }
             Event::Drained(port) => {
                 self.last_progress = self.now;
-                self.root.drained(port as usize, self.now, &mut self.queue);
+                self.root.drained(port as usize, self.now);
+                self.heed_root();
                 self.pump_root(port as usize);
             }
             Event::RootPort(port) => {
@@ -345,7 +351,9 @@ impl Fabric {
                 self.pump_root(port as usize);
             }
             Event::RootTimer => {
-                self.root.timeout(self.now, &mut self.queue);
+                self.root_timer_at = Time::MAX;
+                self.root.handle_timeout(self.now);
+                self.heed_root();
                 self.step_host();
                 self.obey_root();
             }
@@ -412,7 +420,13 @@ impl Fabric {
             return;
         };
         let mut touched = std::mem::take(&mut self.touched);
-        host.step(self.now, &mut self.root, &mut self.queue, &mut touched);
+        host.step(self.now, &mut self.root, &mut touched);
+        let wakes = host.wakes(self.now);
+        self.heed_root();
+        for at in wakes.into_iter().flatten() {
+            self.queue.push(at, Event::Host);
+        }
+        let Some(host) = &self.host else { return };
         if self.outcome.is_none() {
             self.outcome = host.outcome();
             self.ends |= self.outcome.is_some();

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The CPU side of the simulated host: one host program in front of the root complex.
 
-use crate::queue::{Event, EventQueue, SortedQueue};
 use crate::root::RootComplex;
 use device::host::{HostInput, HostOutput, HostProgram};
 use tlp::Time;
@@ -17,11 +16,13 @@ pub(crate) struct HostSlot {
     timer_at: Time,
     /// When it has last handed on as many requests as a step takes.
     busy_at: Option<Time>,
+    /// It has more to hand on.
+    goes_on: bool,
 }
 
 impl HostSlot {
     pub(crate) fn new(program: Box<dyn HostProgram>) -> HostSlot {
-        HostSlot { program, pending: None, timer_at: Time::MAX, busy_at: None }
+        HostSlot { program, pending: None, timer_at: Time::MAX, busy_at: None, goes_on: false }
     }
 
     pub(crate) fn outcome(&self) -> Option<Result<(), String>> {
@@ -60,33 +61,20 @@ impl HostSlot {
 
     /// Hands the program what has reached it, and its requests to the root complex. `touched` gets the root ports that
     /// have something to send.
-    pub(crate) fn step(
-        &mut self,
-        now: Time,
-        root: &mut RootComplex,
-        queue: &mut SortedQueue,
-        touched: &mut Vec<usize>,
-    ) {
+    pub(crate) fn step(&mut self, now: Time, root: &mut RootComplex, touched: &mut Vec<usize>) {
         if self.program.poll_timeout().is_some_and(|at| at <= now) {
             self.program.handle(now, HostInput::Timer);
         }
         while let Some(input) = root.poll_host_input(now) {
             self.program.handle(now, input);
         }
-        self.hand_on(now, root, queue, touched);
-        self.arm(now, queue);
+        self.hand_on(now, root, touched);
     }
 
-    fn hand_on(
-        &mut self,
-        now: Time,
-        root: &mut RootComplex,
-        queue: &mut SortedQueue,
-        touched: &mut Vec<usize>,
-    ) {
+    fn hand_on(&mut self, now: Time, root: &mut RootComplex, touched: &mut Vec<usize>) {
         for _ in 0..MAX_OUTPUTS_PER_STEP {
             let Some(output) = self.pending.take().or_else(|| self.program.poll_output(now)) else { return };
-            match root.accept(now, output, queue) {
+            match root.accept(now, output) {
                 Ok(Some(port)) => touched.push(port),
                 Ok(None) => {}
                 Err(output) => {
@@ -98,7 +86,7 @@ impl HostSlot {
             }
         }
         self.busy_at = Some(now);
-        queue.push(now, Event::Host);
+        self.goes_on = true;
     }
 
     /// True where it goes on at this instant, whatever it has done there.
@@ -111,16 +99,13 @@ impl HostSlot {
         self.pending.is_some()
     }
 
-    fn arm(&mut self, now: Time, queue: &mut SortedQueue) {
+    /// When it is to be stepped again, beside what it was told before: at once where there is more to hand on, and at its timer.
+    pub(crate) fn wakes(&mut self, now: Time) -> [Option<Time>; 2] {
         if self.timer_at <= now {
             self.timer_at = Time::MAX;
         }
-        if let Some(at) = self.program.poll_timeout() {
-            let at = at.max(now);
-            if at < self.timer_at {
-                self.timer_at = at;
-                queue.push(at, Event::Host);
-            }
-        }
+        let timer = self.program.poll_timeout().map(|at| at.max(now)).filter(|at| *at < self.timer_at);
+        self.timer_at = timer.unwrap_or(self.timer_at);
+        [std::mem::take(&mut self.goes_on).then_some(now), timer]
     }
 }

@@ -56,6 +56,30 @@ struct Entry {
     answering: bool,
 }
 
+/// What another has to say of a transaction: each is a method of [`Ledger`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Note {
+    /// See [`Ledger::charge`].
+    Charge { account: Account, stage: Stage, until: Time },
+    /// See [`Ledger::served`].
+    Served { account: Account, now: Time, asked: Time, answered: Time, ready: Time },
+    /// See [`Ledger::written`].
+    Written { account: Account, asked: Time, visible: Time },
+    /// See [`Ledger::end`].
+    Close { account: Account, status: Status, stage: Stage, end: Time },
+    /// It is an interrupt, and reaches the host at `end`.
+    Interrupt { account: Account, end: Time },
+    /// See [`Ledger::drop`].
+    Drop { account: Account },
+}
+
+/// A request of the host: when it was asked for, and when it was at the root port.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked {
+    pub(crate) at: Time,
+    pub(crate) left_at: Time,
+}
+
 /// What opens an account.
 struct Request {
     kind: TransactionKind,
@@ -129,6 +153,31 @@ impl Ledger {
         Account(generation << INDEX_BITS | index)
     }
 
+    /// Opens the account of the request `tlp` that the host has asked for.
+    pub(crate) fn open_asked(&mut self, asked: Asked, link: usize, tlp: &Tlp) -> Account {
+        let account = self.open(asked.at, link, Side::Root, tlp);
+        self.charge(account, Stage::RootComplex, asked.left_at);
+        account
+    }
+
+    /// Takes in what another says.
+    #[inline]
+    pub(crate) fn take(&mut self, note: Note) {
+        match note {
+            Note::Charge { account, stage, until } => self.charge(account, stage, until),
+            Note::Served { account, now, asked, answered, ready } => {
+                self.served(account, now, asked, answered, ready);
+            }
+            Note::Written { account, asked, visible } => self.written(account, asked, visible),
+            Note::Close { account, status, stage, end } => self.end(account, status, [(stage, end); 2]),
+            Note::Interrupt { account, end } => {
+                self.set_kind(account, TransactionKind::Interrupt);
+                self.end(account, Status::Success, [(Stage::RootComplex, end); 2]);
+            }
+            Note::Drop { account } => self.drop(account),
+        }
+    }
+
     #[cold]
     fn make_room(&mut self) -> u32 {
         if self.entries.len() == MAX_ACCOUNTS {
@@ -193,7 +242,7 @@ impl Ledger {
 
     /// The memory system has had no place for it until `now`; it gets to it at `asked`, has answered at `answered`, and the
     /// answer is at the root port at `ready`.
-    pub(crate) fn served(&mut self, account: Account, now: Time, asked: Time, answered: Time, ready: Time) {
+    fn served(&mut self, account: Account, now: Time, asked: Time, answered: Time, ready: Time) {
         let Some(entry) = self.entry(account) else { return };
         entry.charge(Stage::Memory, now);
         entry.charge(Stage::RootComplex, asked);
@@ -222,7 +271,7 @@ impl Ledger {
     }
 
     /// It turns out to be of this kind.
-    pub(crate) fn set_kind(&mut self, account: Account, kind: TransactionKind) {
+    fn set_kind(&mut self, account: Account, kind: TransactionKind) {
         if let Some(entry) = self.entry(account) {
             entry.kind = kind;
         }
@@ -245,18 +294,14 @@ impl Ledger {
 
     /// A write reaches the memory system at `asked`, and what it has written is seen from `visible` on.
     #[inline]
-    pub(crate) fn written(&mut self, account: Account, asked: Time, visible: Time) {
+    fn written(&mut self, account: Account, asked: Time, visible: Time) {
         self.end(account, Status::Success, [(Stage::RootComplex, asked), (Stage::Memory, visible)]);
     }
 
     /// A TLP of it has reached who asked, or a posted one whom it is for, at `end`; until then it is in `stage`.
     #[inline]
     pub(crate) fn close(&mut self, tlp: &Tlp, stage: Stage, end: Time) {
-        let status = match &tlp.repr.body {
-            Body::Completion(c) => c.status,
-            _ => Status::Success,
-        };
-        self.end(tlp.account, status, [(stage, end); 2]);
+        self.end(tlp.account, ended_with(tlp), [(stage, end); 2]);
     }
 
     /// A posted TLP has come to nothing, or one that its receiver threw away.
@@ -327,6 +372,15 @@ impl Entry {
             end: self.last + spent.iter().fold(Duration::ZERO, |sum, (_, spent)| sum + *spent),
             parts,
         }
+    }
+}
+
+/// How the transaction ends that `tlp` ends.
+#[inline]
+pub(crate) fn ended_with(tlp: &Tlp) -> Status {
+    match &tlp.repr.body {
+        Body::Completion(c) => c.status,
+        _ => Status::Success,
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod wheel;
 
+use crate::root::Due;
 use crate::topology::{LinkId, PortId};
 use tlp::Time;
 use wheel::Wheel;
@@ -36,6 +37,19 @@ pub enum Event {
     LinkChange(u32),
     /// This link has trained.
     LinkUp(LinkId),
+}
+
+impl Event {
+    /// The root complex is to be called because of `due`.
+    #[inline]
+    pub(crate) fn of_root(due: Due) -> Event {
+        match due {
+            Due::ReadReady(job) => Event::ReadReady(job),
+            Due::Drained(port) => Event::Drained(port),
+            Due::Port(port) => Event::RootPort(port),
+            Due::Host => Event::Host,
+        }
+    }
 }
 
 /// What the event loop needs of a queue.

@@ -57,7 +57,7 @@ impl Fabric {
             if let Some(tlp) = tlp
                 && state.port.poll_refused()
             {
-                self.root.ledger.drop(tlp.account);
+                self.ledger.drop(tlp.account);
             }
             self.tell_retrain(id);
             return self.pump_link(id.index());
@@ -65,19 +65,20 @@ impl Fabric {
         self.totals.tlp_hops += 1;
         self.last_progress = now;
         if again.is_some() {
-            self.root.ledger.arrived_again(tlp.account, now);
+            self.ledger.arrived_again(tlp.account, now);
         }
         match state.owner {
             Owner::Root(n) => {
-                self.root.handle_tlp(n as usize, now, tlp, &mut self.queue);
+                self.root.handle_tlp(n as usize, now, tlp);
+                self.heed_root();
                 self.settle_root(n as usize, id.index());
             }
             Owner::Slot(n) => {
                 match tlp.class() {
-                    Class::Posted => self.root.ledger.close_at(tlp, n, Stage::Replay, now),
-                    Class::NonPosted => self.root.ledger.reached(tlp.account, n),
+                    Class::Posted => self.ledger.close_at(tlp, n, Stage::Replay, now),
+                    Class::NonPosted => self.ledger.reached(tlp.account, n),
                     // What it answers was asked by the device.
-                    Class::Completion => self.root.ledger.close(tlp, Stage::Replay, now),
+                    Class::Completion => self.ledger.close(tlp, Stage::Replay, now),
                 }
                 self.slots[n as usize].device.handle_tlp(now, tlp.clone());
                 self.pump(id.index());

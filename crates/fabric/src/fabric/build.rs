@@ -5,6 +5,7 @@ use super::links::Held;
 use super::{Fabric, RunTotals, Slot, SwitchState};
 use crate::fault::{FaultRule, Faults};
 use crate::host::HostSlot;
+use crate::ledger::Ledger;
 use crate::profile::HostProfile;
 use crate::progress::Silence;
 use crate::queue::SortedQueue;
@@ -272,7 +273,7 @@ impl Fabric {
         }
         let rcb = config.host.rcb;
         let mut spaces = config.root_ports.into_iter();
-        let root_port = |&id: &LinkId| root_port(id, &links[id.0 as usize], rcb, spaces.next());
+        let root_port = |&id: &LinkId| root_port(&links[id.0 as usize], rcb, spaces.next());
         let root_ports: Vec<RootPortConfig> = tree.root_links.iter().map(root_port).collect();
         let mut ports = ports(&tree, &links, &config.faults, config.seed);
         for port in &mut ports {
@@ -289,8 +290,10 @@ impl Fabric {
             switches,
             held: vec![Held::default(); links.len()],
             root_ports: tree.root_ports(),
-            root: RootComplex::new(config.host, config.memory, config.payloads, root_ports, links.len())
+            root: RootComplex::new(config.host, config.memory, config.payloads, root_ports)
                 .with_seed(config.seed),
+            root_timer_at: Time::MAX,
+            ledger: Ledger::new(links.len()),
             host: config.program.map(HostSlot::new),
             tap: None,
             totals: RunTotals::default(),
@@ -353,8 +356,8 @@ impl Slot {
     }
 }
 
-fn root_port(id: LinkId, link: &LinkConfig, rcb: Rcb, space: Option<ConfigSpace>) -> RootPortConfig {
-    RootPortConfig { link: id.0, mps: link.root.mps, rcb: link.rcb.unwrap_or(rcb), space, preset: false }
+fn root_port(link: &LinkConfig, rcb: Rcb, space: Option<ConfigSpace>) -> RootPortConfig {
+    RootPortConfig { mps: link.root.mps, rcb: link.rcb.unwrap_or(rcb), space, preset: false }
 }
 
 /// Both ports of every link.

@@ -127,7 +127,10 @@ impl Fabric {
             Owner::Switch { switch, port } => {
                 self.switches[switch as usize].switch.handle_slot(port as usize, self.now, event);
             }
-            Owner::Root(n) => self.root.handle_slot(n as usize, self.now, event, &mut self.queue),
+            Owner::Root(n) => {
+                self.root.handle_slot(n as usize, self.now, event);
+                self.heed_root();
+            }
             Owner::Slot(_) => {}
         }
         self.pump(above);
@@ -180,7 +183,7 @@ impl Fabric {
         }
         if let Owner::Slot(n) = self.ports[ends[1]].owner {
             for held in self.slots[n as usize].drop_held() {
-                self.root.ledger.drop(held.account);
+                self.ledger.drop(held.account);
             }
         }
         ends.into_iter().for_each(|index| self.pump(index));
@@ -207,9 +210,10 @@ impl Fabric {
                 self.switches[switch as usize].switch.handle_lost(port as usize, self.now, &lost.tlp);
             }
             Owner::Root(n) if unsent => {
-                self.root.handle_lost(n as usize, self.now, &lost.tlp, &mut self.queue)
+                self.root.handle_lost(n as usize, self.now, &lost.tlp);
+                self.heed_root();
             }
-            _ if lost.tlp.class() != Class::NonPosted => self.root.ledger.drop(lost.tlp.account),
+            _ if lost.tlp.class() != Class::NonPosted => self.ledger.drop(lost.tlp.account),
             _ => {}
         }
     }
@@ -233,7 +237,10 @@ impl Fabric {
         let is_root = matches!(owner, Owner::Root(_));
         while let Some(notice) = self.ports[index].port.poll_notice() {
             match owner {
-                Owner::Root(n) => self.root.handle_notice(n as usize, self.now, notice, &mut self.queue),
+                Owner::Root(n) => {
+                    self.root.handle_notice(n as usize, self.now, notice);
+                    self.heed_root();
+                }
                 Owner::Slot(n) => self.slots[n as usize].device.handle_notice(self.now, notice),
                 Owner::Switch { switch, port } => {
                     self.switches[switch as usize].switch.handle_notice(port as usize, self.now, notice);
@@ -290,7 +297,7 @@ impl Fabric {
     /// What a switch asks of the links at its ports.
     pub(super) fn obey_switch(&mut self, n: usize) {
         while let Some(account) = self.switches[n].switch.poll_dropped() {
-            self.root.ledger.drop(account);
+            self.ledger.drop(account);
         }
         while let Some((port, action)) = self.switches[n].switch.poll_action() {
             if let Some(index) = self.switches[n].ports[port] {

@@ -143,7 +143,7 @@ impl Fabric {
         }
         let arrival = *end + peer.propagation;
         if let (Some(tlp), Some(wait)) = (tlp, wait) {
-            self.root.ledger.sent(tlp.account, *start, *end, arrival, wait.credit_wait);
+            self.ledger.sent(tlp.account, *start, *end, arrival, wait.credit_wait);
         }
         let again = tlp.filter(|_| wait.is_none());
         let tail = peer.tail(*start, *end, tlp);
@@ -192,7 +192,7 @@ impl Fabric {
                     break;
                 }
                 let Some(tlp) = switch.poll_tlp(port, self.now, class, room) else { break };
-                self.root.ledger.charge(tlp.account, Stage::Switch, self.now);
+                self.ledger.charge(tlp.account, Stage::Switch, self.now);
                 at.port.enqueue(self.now, tlp);
             }
         }
@@ -246,7 +246,7 @@ impl Fabric {
             slot.hold(class, tlp);
             return false;
         }
-        let account = self.root.ledger.leaving(self.now, n, class, &tlp);
+        let account = self.ledger.leaving(self.now, n, class, &tlp);
         state.port.enqueue_for(self.now, tlp, account);
         true
     }
@@ -254,7 +254,7 @@ impl Fabric {
     #[cold]
     fn refill_from_held(&mut self, index: usize, n: usize, class: Class, room: TcSet) -> bool {
         let Some(tlp) = self.slots[n].next_held(class, room) else { return false };
-        let account = self.root.ledger.leaving(self.now, n, class, &tlp);
+        let account = self.ledger.leaving(self.now, n, class, &tlp);
         self.ports[index].port.enqueue_for(self.now, tlp, account);
         true
     }
@@ -275,6 +275,7 @@ impl Fabric {
             }
             outputs &= outputs - 1;
         }
+        self.heed_root();
         if moved && self.host.as_ref().is_some_and(HostSlot::is_stuck) {
             self.queue.push(self.now, Event::Host);
         }
@@ -290,9 +291,32 @@ impl Fabric {
         if room.is_empty() {
             return false;
         }
-        let Some(tlp) = self.root.poll_tlp(n, self.now, class, room, &mut self.queue) else { return false };
-        state.port.enqueue(self.now, tlp);
+        let Some(tlp) = self.root.poll_tlp(n, self.now, class, room) else { return false };
+        match self.root.poll_asked() {
+            None => state.port.enqueue(self.now, tlp),
+            Some(asked) => {
+                let account = self.ledger.open_asked(asked, state.id.link().0 as usize, &tlp);
+                state.port.enqueue_for(self.now, tlp, account);
+            }
+        }
         true
+    }
+
+    /// What a call to the root complex has led to: when it is to be called again, and where transactions have spent their time.
+    // Never inlined: one loop for all its callers.
+    #[inline]
+    pub(super) fn heed_root(&mut self) {
+        for (at, due) in self.root.wakes().drain(..) {
+            self.queue.push(at, Event::of_root(due));
+        }
+        for note in self.root.notes().drain(..) {
+            self.ledger.take(note);
+        }
+        let timer_at = self.root.poll_timeout();
+        if timer_at < self.root_timer_at {
+            self.root_timer_at = timer_at;
+            self.queue.push(timer_at, Event::RootTimer);
+        }
     }
 
     #[inline]

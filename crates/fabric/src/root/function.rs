@@ -5,7 +5,6 @@
 use super::{RootComplex, RootPort};
 use crate::bridge::answers::{ASSERT_INTA, DEASSERT_INTA};
 use crate::bridge::{Action, Bridge, Held, Routes};
-use crate::queue::{Event, EventQueue, SortedQueue};
 use crate::topology::MSI_WINDOW;
 use config::cap::pcie::LINK_CAPABILITIES;
 use config::{ConfigSpace, Effects, Side, SlotEvent, Uncorrectable};
@@ -136,7 +135,6 @@ impl RootComplex {
         now: Time,
         request: ConfigRequest,
         data: Data,
-        queue: &mut SortedQueue,
     ) -> Result<Data, HostError> {
         let port = usize::from(request.completer.device()).wrapping_sub(1);
         let function = self.ports.get_mut(port).and_then(|p| p.function.as_mut());
@@ -145,7 +143,7 @@ impl RootComplex {
         let tlp = Tlp::new(Repr::new(Body::Config(request)), data);
         let (answer, effects) = function.bridge.config_request(&tlp, &request, &self.payloads);
         if request.op == Access::Write {
-            self.obey(port, now, effects, queue);
+            self.obey(port, now, effects);
         }
         Ok(answer.map_or(Data::NONE, |answer| answer.data))
     }
@@ -156,7 +154,7 @@ impl RootComplex {
     }
 
     /// What a write has changed.
-    fn obey(&mut self, port: usize, now: Time, effects: Effects, queue: &mut SortedQueue) {
+    fn obey(&mut self, port: usize, now: Time, effects: Effects) {
         let Some(function) = &mut self.ports[port].function else { return };
         let (reset, disable) =
             (function.bridge.routes().windows.secondary_bus_reset, function.bridge.link_disabled());
@@ -171,9 +169,9 @@ impl RootComplex {
             self.hold(port, Held::POWER, off);
         }
         if effects.contains(Effects::RETRAIN_LINK) {
-            self.actions.push_back((port, Action::Retrain));
+            self.effects.actions.push_back((port, Action::Retrain));
         }
-        self.report(port, now, None, queue);
+        self.report(port, now, None);
     }
 
     /// Logs an error of `tlp`, which was met on `side`, in the registers of root port `port`, where it has any.
@@ -185,22 +183,21 @@ impl RootComplex {
         (error, advisory): (Uncorrectable, bool),
         side: Side,
         tlp: &Tlp,
-        queue: &mut SortedQueue,
     ) {
         let Some(function) = &mut self.ports[port].function else { return };
         let message = function.bridge.log(error, advisory, side, tlp);
-        self.report(port, now, message, queue);
+        self.report(port, now, message);
     }
 
     /// The function of `port` has something to say of its errors; obeys what they lead to.
-    pub(super) fn report(&mut self, port: usize, now: Time, message: Option<Tlp>, queue: &mut SortedQueue) {
+    pub(super) fn report(&mut self, port: usize, now: Time, message: Option<Tlp>) {
         let Some(function) = &mut self.ports[port].function else { return };
         function.hear_own_errors(message);
-        self.settle(port, now, queue);
+        self.settle(port, now);
     }
 
     /// Obeys what the registers of `port` have come to say: routes, containment, and interrupts.
-    pub(super) fn settle(&mut self, port: usize, now: Time, queue: &mut SortedQueue) {
+    pub(super) fn settle(&mut self, port: usize, now: Time) {
         let Some(function) = &self.ports[port].function else { return };
         let (was, contained) = (function.is_contained(), function.bridge.is_contained());
         self.hold(port, Held::CONTAINED, contained);
@@ -210,9 +207,9 @@ impl RootComplex {
         let passes_peers = self.passes_peers;
         self.ports[port].follow_registers(passes_peers);
         while let Some(msi) = self.own_interrupt(port) {
-            self.take_own_interrupt(now, &msi, queue);
+            self.take_own_interrupt(now, &msi);
         }
-        self.tell_wires(port, now, None, queue);
+        self.tell_wires(port, now, None);
     }
 
     /// DPC RP Busy, from the trigger until no request of the root complex is open below.
@@ -230,11 +227,11 @@ impl RootComplex {
     }
 
     /// An MSI of a root port is a write that crosses no link.
-    fn take_own_interrupt(&mut self, now: Time, msi: &Tlp, queue: &mut SortedQueue) {
+    fn take_own_interrupt(&mut self, now: Time, msi: &Tlp) {
         let Body::Memory(m) = msi.repr.body else { return };
         let (address, len) = (m.span.first_byte(), m.span.byte_count());
         if MSI_WINDOW.contains(address, u64::from(len)) {
-            self.interrupt(now, msi, queue);
+            self.interrupt(now, msi);
         } else if self.memory.contains(address, len as usize) {
             self.store(m.span, &msi.data);
         } else {
@@ -244,7 +241,7 @@ impl RootComplex {
 
     /// Tells the host which wires of `port` have changed; `from` has sent the message that changed them, else the root
     /// port itself did.
-    pub(super) fn tell_wires(&mut self, port: usize, now: Time, from: Option<Bdf>, queue: &mut SortedQueue) {
+    pub(super) fn tell_wires(&mut self, port: usize, now: Time, from: Option<Bdf>) {
         let Some(function) = &mut self.ports[port].function else { return };
         let wires = function.wires | function.bridge.wires();
         let changed = std::mem::replace(&mut function.told, wires) ^ wires;
@@ -253,21 +250,21 @@ impl RootComplex {
             let first = if wires >> wire & 1 == 1 { ASSERT_INTA } else { DEASSERT_INTA };
             let (routing, code) = (MessageRouting::Local, first + wire);
             let message = HostMessage { requester, routing, code, header: [0; 8], data: Data::NONE };
-            self.tell_host(now + self.profile.root_complex_latency, HostInput::Message(message), queue);
+            self.tell_host(now + self.profile.root_complex_latency, HostInput::Message(message));
         }
     }
 
     /// Something happens to the slot below root port `port`: it is logged, and interrupts where it is enabled.
-    pub(crate) fn handle_slot(&mut self, port: usize, now: Time, event: SlotEvent, queue: &mut SortedQueue) {
+    pub(crate) fn handle_slot(&mut self, port: usize, now: Time, event: SlotEvent) {
         if let Some(function) = &mut self.ports[port].function {
             function.bridge.slot_event(event);
-            self.settle(port, now, queue);
+            self.settle(port, now);
         }
     }
 
     /// An answer to the host that no link has carried.
-    pub(super) fn tell_after_both_ways(&mut self, now: Time, input: HostInput, queue: &mut SortedQueue) {
-        self.tell_host(now + self.profile.root_complex_latency * 2, input, queue);
+    pub(super) fn tell_after_both_ways(&mut self, now: Time, input: HostInput) {
+        self.tell_host(now + self.profile.root_complex_latency * 2, input);
     }
 
     /// The root port behind which `bus` lies, and the kind of configuration request that goes there for `function`; `None`:
@@ -316,11 +313,6 @@ impl RootComplex {
 
     pub(super) fn note_retry(&mut self) {
         self.function_counters.config_retries += 1;
-    }
-
-    /// Asks for a pump of `port`.
-    pub(super) fn wake(port: usize, at: Time, queue: &mut SortedQueue) {
-        queue.push(at, Event::RootPort(port as u32));
     }
 }
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What devices ask of the host.
 
+use super::effects::Due;
 use super::peer::Verdict;
 use super::reads::{Action, Job};
 use super::{ROOT_ID, RootComplex};
-use crate::queue::{Event, EventQueue, SortedQueue};
-use crate::stages::{Stage, TransactionKind};
+use crate::stages::Stage;
 use crate::topology::MSI_WINDOW;
 use config::{Side, Uncorrectable};
 use device::CreditReturn;
@@ -17,27 +17,27 @@ use tlp::{
 
 impl RootComplex {
     /// A TLP has arrived at root port `port`.
-    pub(crate) fn handle_tlp(&mut self, port: usize, now: Time, tlp: &Tlp, queue: &mut SortedQueue) {
+    pub(crate) fn handle_tlp(&mut self, port: usize, now: Time, tlp: &Tlp) {
         // In this order where both are so (`PCIe 5.0 §6.2.3.2.3`).
         if rules::check_received(tlp, &self.limits(port, tlp)).is_err() {
             self.counters.malformed += 1;
-            return self.discard(port, now, Some(Uncorrectable::MalformedTlp), tlp, queue);
+            return self.discard(port, now, Some(Uncorrectable::MalformedTlp), tlp);
         }
         if tlp.repr.td && tlp.ecrc_wrong && self.checks_ecrc(port, tlp) {
             self.counters.ecrc_errors += 1;
-            return self.discard(port, now, Some(Uncorrectable::Ecrc), tlp, queue);
+            return self.discard(port, now, Some(Uncorrectable::Ecrc), tlp);
         }
         match tlp.repr.body {
-            Body::Memory(m) if m.op == MemoryOp::Write => self.write(port, now, &m, tlp, queue),
+            Body::Memory(m) if m.op == MemoryOp::Write => self.write(port, now, &m, tlp),
             Body::Memory(_) | Body::Io(_) | Body::Atomic(_) | Body::Config(_) => {
-                self.queue_request(port, now, tlp, queue);
+                self.queue_request(port, now, tlp);
             }
-            Body::Completion(c) if c.requester != ROOT_ID && self.pass_completion(port, now, tlp, queue) => {}
+            Body::Completion(c) if c.requester != ROOT_ID && self.pass_completion(port, now, tlp) => {}
             Body::Completion(_) => {
                 self.return_credits(port, tlp);
-                super::requester::complete(self, port, now, tlp, queue);
+                super::requester::complete(self, port, now, tlp);
             }
-            Body::Message(m) => self.message(port, now, &m, tlp, queue),
+            Body::Message(m) => self.message(port, now, &m, tlp),
         }
     }
 
@@ -63,42 +63,35 @@ impl RootComplex {
 
     /// `tlp` comes to nothing; `error`, where there is one, is logged.
     #[cold]
-    pub(super) fn discard(
-        &mut self,
-        port: usize,
-        now: Time,
-        error: Option<Uncorrectable>,
-        tlp: &Tlp,
-        queue: &mut SortedQueue,
-    ) {
-        self.ledger.drop(tlp.account);
+    pub(super) fn discard(&mut self, port: usize, now: Time, error: Option<Uncorrectable>, tlp: &Tlp) {
+        self.effects.drop(tlp.account);
         self.return_credits(port, tlp);
         if let Some(error) = error {
-            self.log(port, now, (error, false), Side::Secondary, tlp, queue);
+            self.log(port, now, (error, false), Side::Secondary, tlp);
         }
     }
 
     /// A posted request that is to be judged. True where it is for memory, or nobody's.
     #[cold]
-    fn lets_post(&mut self, port: usize, now: Time, tlp: &Tlp, queue: &mut SortedQueue) -> bool {
+    fn lets_post(&mut self, port: usize, now: Time, tlp: &Tlp) -> bool {
         match self.judge(port, tlp) {
             Verdict::Here => return true,
-            Verdict::Peer(egress) => self.pass_request(port, egress, now, tlp, queue),
+            Verdict::Peer(egress) => self.pass_request(port, egress, now, tlp),
             verdict => {
-                self.turn_away(port, now, tlp, verdict, queue);
-                self.discard(port, now, None, tlp, queue);
+                self.turn_away(port, now, tlp, verdict);
+                self.discard(port, now, None, tlp);
             }
         }
         false
     }
 
-    fn write(&mut self, port: usize, now: Time, m: &MemoryRequest, tlp: &Tlp, queue: &mut SortedQueue) {
-        if self.ports[port].watched && !self.lets_post(port, now, tlp, queue) {
+    fn write(&mut self, port: usize, now: Time, m: &MemoryRequest, tlp: &Tlp) {
+        if self.ports[port].watched && !self.lets_post(port, now, tlp) {
             return;
         }
         if tlp.prefixes.has_reserved() {
             self.counters.unsupported_requests += 1;
-            return self.discard(port, now, Some(Uncorrectable::UnsupportedRequest), tlp, queue);
+            return self.discard(port, now, Some(Uncorrectable::UnsupportedRequest), tlp);
         }
         let (address, len) = (m.span.first_byte(), m.span.byte_count());
         let is_interrupt = MSI_WINDOW.contains(address, u64::from(len));
@@ -108,26 +101,26 @@ impl RootComplex {
         };
         if !is_interrupt && !exists(self) {
             self.counters.unsupported_requests += 1;
-            self.log(port, now, (Uncorrectable::UnsupportedRequest, false), Side::Secondary, tlp, queue);
+            self.log(port, now, (Uncorrectable::UnsupportedRequest, false), Side::Secondary, tlp);
         } else if tlp.repr.ep {
             // Memory does not get the poison along: what was there before is wrong, and nobody can tell (`PCIe 5.0
             // §6.2.3.2.4.3`). Nor may an interrupt be made of it (§2.7.2.2).
             self.counters.poisoned += 1;
-            self.log(port, now, (Uncorrectable::PoisonedTlp, false), Side::Secondary, tlp, queue);
+            self.log(port, now, (Uncorrectable::PoisonedTlp, false), Side::Secondary, tlp);
         } else if is_interrupt && !m.span.is_zero_length() {
-            self.interrupt(now, tlp, queue);
+            self.interrupt(now, tlp);
         } else if !m.span.is_zero_length() {
             self.counters.memory_writes += 1;
             self.store(m.span, &tlp.data);
-            return self.drain(port, now, address, len, tlp, queue);
+            return self.drain(port, now, address, len, tlp);
         }
         // Where it was an interrupt, its account is closed.
-        self.ledger.drop(tlp.account);
+        self.effects.drop(tlp.account);
         self.return_credits(port, tlp);
     }
 
     /// The bytes are there at once; what takes time is the room in the receive buffer, and when a read may follow.
-    fn drain(&mut self, port: usize, now: Time, address: u64, len: u32, tlp: &Tlp, queue: &mut SortedQueue) {
+    fn drain(&mut self, port: usize, now: Time, address: u64, len: u32, tlp: &Tlp) {
         let taken = match self.memory_system {
             None => self.take_write(now, address, len, tlp),
             Some(_) => self.drain_modelled(port, now, address, len, tlp),
@@ -138,7 +131,7 @@ impl RootComplex {
         let credit = CreditReturn::of(tlp);
         let draining = &mut self.ports[port].draining;
         if draining.is_empty() {
-            queue.push(taken, Event::Drained(port as u32));
+            self.effects.wake(taken, Due::Drained(port as u32));
         }
         draining.push_back((taken, credit));
     }
@@ -150,7 +143,7 @@ impl RootComplex {
         let taken = arrived.max(self.write_free_at) + self.profile.write_service(address, len);
         self.write_free_at = taken;
         self.write_visible_at = self.write_visible_at.max(taken + self.profile.memory_write_latency);
-        self.ledger.written(tlp.account, arrived, self.write_visible_at);
+        self.effects.written(tlp.account, arrived, self.write_visible_at);
         taken
     }
 
@@ -173,7 +166,7 @@ impl RootComplex {
         }
     }
 
-    pub(super) fn interrupt(&mut self, now: Time, tlp: &Tlp, queue: &mut SortedQueue) {
+    pub(super) fn interrupt(&mut self, now: Time, tlp: &Tlp) {
         self.counters.interrupts += 1;
         let vector = match tlp.data.bytes() {
             Some(&[low, high, ..]) => u16::from_le_bytes([low, high]),
@@ -181,15 +174,14 @@ impl RootComplex {
             _ => 0,
         };
         let at = now + self.profile.root_complex_latency + self.profile.interrupt_latency;
-        self.ledger.set_kind(tlp.account, TransactionKind::Interrupt);
-        self.ledger.close(tlp, Stage::RootComplex, at);
+        self.effects.interrupt(tlp.account, at);
         self.interrupts.push_back((at, HostInput::Interrupt { vector }));
-        queue.push(at, Event::Host);
+        self.effects.wake(at, Due::Host);
     }
 
     /// A request that is to be answered takes a place in the memory system, or waits for one and keeps its credits: so
     /// answers that cannot leave hold up their requester, whatever they say.
-    fn queue_request(&mut self, port: usize, now: Time, tlp: &Tlp, queue: &mut SortedQueue) {
+    fn queue_request(&mut self, port: usize, now: Time, tlp: &Tlp) {
         let p = &mut self.ports[port];
         let tc = tlp.repr.tc;
         let under_way = p.reads_under_way[usize::from(tc.bits())];
@@ -197,16 +189,16 @@ impl RootComplex {
             p.waiting.push(tc, tlp.clone());
             return;
         }
-        self.start(port, now, tlp, queue);
+        self.start(port, now, tlp);
     }
 
-    fn start(&mut self, port: usize, now: Time, tlp: &Tlp, queue: &mut SortedQueue) {
-        if self.ports[port].watched && !self.lets_start(port, now, tlp, queue) {
+    fn start(&mut self, port: usize, now: Time, tlp: &Tlp) {
+        if self.ports[port].watched && !self.lets_start(port, now, tlp) {
             return;
         }
         self.return_credits(port, tlp);
         if tlp.prefixes.has_reserved() {
-            return self.refuse(port, now, tlp, queue);
+            return self.refuse(port, now, tlp);
         }
         let p = &self.profile;
         // Reads have a way of their own, on which the compiler knows that nothing is written.
@@ -214,15 +206,15 @@ impl RootComplex {
             && m.op == MemoryOp::Read
         {
             let read = p.read_service(m.span.first_byte(), m.span.byte_count());
-            return self.begin(now, Job::read(port, tlp, m), tlp, (Some(read), None), queue);
+            return self.begin(now, Job::read(port, tlp, m), tlp, (Some(read), None));
         }
-        self.start_other(port, now, tlp, queue);
+        self.start_other(port, now, tlp);
     }
 
     /// What is not a plain read.
     // Apart, so that reads, which are most, do not pay for its registers.
     #[inline(never)]
-    fn start_other(&mut self, port: usize, now: Time, tlp: &Tlp, queue: &mut SortedQueue) {
+    fn start_other(&mut self, port: usize, now: Time, tlp: &Tlp) {
         let p = &self.profile;
         let (job, read, write) = match tlp.repr.body {
             Body::Memory(m) if m.op == MemoryOp::WriteDeferrable => {
@@ -237,10 +229,10 @@ impl RootComplex {
             // Configuration requests only go down (`PCIe 5.0 §2.2.7`); only hosts ask for locked reads, and I/O space
             // is not for devices (§6.5.2, §2.2.4.2).
             Body::Memory(_) | Body::Io(_) | Body::Config(_) | Body::Completion(_) | Body::Message(_) => {
-                return self.refuse(port, now, tlp, queue);
+                return self.refuse(port, now, tlp);
             }
         };
-        self.begin(now, job, tlp, (read, write), queue);
+        self.begin(now, job, tlp, (read, write));
     }
 
     /// A job is to have this turn of the memory system, to read and to write, where there is memory for it.
@@ -252,19 +244,18 @@ impl RootComplex {
         mut job: Job,
         tlp: &Tlp,
         (read, write): (Option<Duration>, Option<Duration>),
-        queue: &mut SortedQueue,
     ) {
         let port = job.port;
         if !self.memory.contains(job.address, job.byte_count as usize) {
-            return self.refuse(port, now, tlp, queue);
+            return self.refuse(port, now, tlp);
         }
         if !self.is_mapped(tlp.repr.transaction().0, job.address, job.byte_count) {
-            return self.refuse(port, now, tlp, queue);
+            return self.refuse(port, now, tlp);
         }
         if tlp.repr.ep && write.is_some() {
             // Never advisory, though the requester learns of it (`PCIe 5.0 §2.7.2.2`).
             self.counters.poisoned += 1;
-            self.log(port, now, (Uncorrectable::PoisonedTlp, false), Side::Secondary, tlp, queue);
+            self.log(port, now, (Uncorrectable::PoisonedTlp, false), Side::Secondary, tlp);
             return self.answer_refused(port, now, tlp, Status::UnsupportedRequest);
         }
         self.count(&job);
@@ -279,9 +270,9 @@ impl RootComplex {
         let job = self.reads.insert(job);
         self.reads_in_memory += 1;
         if ready <= now {
-            self.read_ready(job, now, queue);
+            self.read_ready(job, now);
         } else {
-            queue.push(ready, Event::ReadReady(job));
+            self.effects.wake(ready, Due::ReadReady(job));
         }
     }
 
@@ -315,59 +306,59 @@ impl RootComplex {
             answered = answered.max(taken);
         }
         let ready = answered + p.root_complex_latency;
-        self.ledger.served(tlp.account, now, asked, answered, ready);
+        self.effects.served(tlp.account, now, asked, answered, ready);
         ready
     }
 
     /// A request that is to be judged. True where it is for memory, or nobody's.
     #[cold]
-    fn lets_start(&mut self, port: usize, now: Time, tlp: &Tlp, queue: &mut SortedQueue) -> bool {
+    fn lets_start(&mut self, port: usize, now: Time, tlp: &Tlp) -> bool {
         let verdict = match self.judge(port, tlp) {
             Verdict::Here => return true,
             Verdict::Peer(egress) => {
-                self.pass_request(port, egress, now, tlp, queue);
+                self.pass_request(port, egress, now, tlp);
                 return false;
             }
             verdict => verdict,
         };
-        match self.turn_away(port, now, tlp, verdict, queue) {
+        match self.turn_away(port, now, tlp, verdict) {
             Some(status) => {
                 self.return_credits(port, tlp);
                 self.answer_refused(port, now, tlp, status);
             }
-            None => self.discard(port, now, None, tlp, queue),
+            None => self.discard(port, now, None, tlp),
         }
         false
     }
 
     /// Answers a request with UR.
-    fn refuse(&mut self, port: usize, now: Time, tlp: &Tlp, queue: &mut SortedQueue) {
+    fn refuse(&mut self, port: usize, now: Time, tlp: &Tlp) {
         self.counters.unsupported_requests += 1;
         let error = (Uncorrectable::UnsupportedRequest, tlp.refusal_is_advisory());
-        self.log(port, now, error, Side::Secondary, tlp, queue);
+        self.log(port, now, error, Side::Secondary, tlp);
         self.answer_refused(port, now, tlp, Status::UnsupportedRequest);
     }
 
     fn answer_refused(&mut self, port: usize, now: Time, tlp: &Tlp, status: Status) {
-        self.ledger.charge(tlp.account, Stage::Memory, now);
+        self.effects.charge(tlp.account, Stage::Memory, now);
         self.ports[port].reads_under_way[usize::from(tlp.repr.tc.bits())] += 1;
         let job = self.reads.insert(Job::refused(port, tlp, status));
         self.push_ready(job);
     }
 
     /// The job has left: its place in the memory system is free. What goes to another root port takes none.
-    pub(super) fn read_left(&mut self, port: usize, tc: TrafficClass, now: Time, queue: &mut SortedQueue) {
+    pub(super) fn read_left(&mut self, port: usize, tc: TrafficClass, now: Time) {
         let p = &mut self.ports[port];
         p.reads_under_way[usize::from(tc.bits())] -= 1;
         if !p.waiting.is_empty() {
-            self.start_waiting(port, tc, now, queue);
+            self.start_waiting(port, tc, now);
         }
     }
 
-    fn start_waiting(&mut self, port: usize, tc: TrafficClass, now: Time, queue: &mut SortedQueue) {
+    fn start_waiting(&mut self, port: usize, tc: TrafficClass, now: Time) {
         while self.ports[port].reads_under_way[usize::from(tc.bits())] < self.profile.max_reads_per_port {
             let Some(tlp) = self.ports[port].waiting.pop(tc) else { return };
-            self.start(port, now, &tlp, queue);
+            self.start(port, now, &tlp);
         }
     }
 }

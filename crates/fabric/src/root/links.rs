@@ -5,7 +5,6 @@
 use super::{RootComplex, peer, requester};
 use crate::bridge::{Action, DeadEnd, Held};
 use crate::profile::LINE_BYTES;
-use crate::queue::SortedQueue;
 use config::{DetectedError, Side, SlotEvent, Uncorrectable};
 use device::host::HostError;
 use device::{CompletionError, CreditReturn, detected_error};
@@ -16,7 +15,7 @@ impl RootComplex {
     /// The link of root port `port` has something to say. Then ask [`poll_action`](Self::poll_action). A bare root port
     /// hears its speed alone.
     #[cold]
-    pub(crate) fn handle_notice(&mut self, port: usize, now: Time, notice: Notice, queue: &mut SortedQueue) {
+    pub(crate) fn handle_notice(&mut self, port: usize, now: Time, notice: Notice) {
         if let Notice::Up { rate, width } | Notice::Retrained { rate, width } = notice {
             self.ports[port].line_time = wire_time(LINE_BYTES, rate, width);
         }
@@ -24,28 +23,21 @@ impl RootComplex {
             return;
         }
         match notice {
-            Notice::Up { rate, width } => self.link_up(port, now, rate, width, queue),
-            Notice::Down { surprise } => self.link_down(port, now, surprise, queue),
+            Notice::Up { rate, width } => self.link_up(port, now, rate, width),
+            Notice::Down { surprise } => self.link_down(port, now, surprise),
             Notice::Retrained { rate, width } => self.set_speed(port, rate, width),
             error => {
                 if let Some((error, header)) = detected_error(error) {
-                    self.link_error(port, now, error, header, queue);
+                    self.link_error(port, now, error, header);
                 }
             }
         }
     }
 
-    fn link_error(
-        &mut self,
-        port: usize,
-        now: Time,
-        error: DetectedError,
-        header: [u32; 4],
-        queue: &mut SortedQueue,
-    ) {
+    fn link_error(&mut self, port: usize, now: Time, error: DetectedError, header: [u32; 4]) {
         let Some(function) = &mut self.ports[port].function else { return };
         let message = function.bridge.log_link(error, Side::Secondary, header);
-        self.report(port, now, message, queue);
+        self.report(port, now, message);
     }
 
     fn set_speed(&mut self, port: usize, rate: Rate, width: Width) {
@@ -54,7 +46,7 @@ impl RootComplex {
         function.bridge.set_link(function.up, rate, width);
     }
 
-    fn link_up(&mut self, port: usize, now: Time, rate: Rate, width: Width, queue: &mut SortedQueue) {
+    fn link_up(&mut self, port: usize, now: Time, rate: Rate, width: Width) {
         let Some(function) = &mut self.ports[port].function else { return };
         function.up = true;
         self.set_speed(port, rate, width);
@@ -63,14 +55,14 @@ impl RootComplex {
         function.hear_own_errors(message);
         function.bridge.slot_event(SlotEvent::LinkState);
         if let Some(limit) = function.bridge.slot_power_limit_message(&self.payloads) {
-            self.send(port, now, limit, queue);
-            RootComplex::wake(port, now, queue);
+            self.send(port, now, limit);
+            self.effects.wake_port(port, now);
         }
-        self.settle(port, now, queue);
+        self.settle(port, now);
     }
 
     /// The link begins anew with all its credits; nothing that was asked below is answered.
-    fn link_down(&mut self, port: usize, now: Time, surprise: bool, queue: &mut SortedQueue) {
+    fn link_down(&mut self, port: usize, now: Time, surprise: bool) {
         let Some(function) = &mut self.ports[port].function else { return };
         let was_up = std::mem::replace(&mut function.up, false);
         if let Some((rate, width)) = function.speed {
@@ -79,17 +71,17 @@ impl RootComplex {
         function.wires = 0;
         self.forget_credits(port);
         self.drop_answers(port);
-        self.refuse_waiting(port, now, queue);
+        self.refuse_waiting(port, now);
         // Parts of reads that wait for a tag of this port need none any more.
-        self.issue_waiting(now, queue);
+        self.issue_waiting(now);
         let is_error = self.ports[port].function.as_ref().is_some_and(|f| f.bridge.surprise_is_error());
         if was_up && surprise && is_error {
-            self.link_error(port, now, Uncorrectable::SurpriseDown.into(), [0; 4], queue);
+            self.link_error(port, now, Uncorrectable::SurpriseDown.into(), [0; 4]);
         }
         if was_up && let Some(function) = &mut self.ports[port].function {
             function.bridge.slot_event(SlotEvent::LinkState);
         }
-        self.settle(port, now, queue);
+        self.settle(port, now);
     }
 
     /// What came in over the link of `port` gives no credits back to it.
@@ -110,46 +102,40 @@ impl RootComplex {
         }
         self.reads.forget(port);
         for tlp in self.ports[port].waiting.drain() {
-            self.ledger.drop(tlp.account);
+            self.effects.drop(tlp.account);
         }
     }
 
     /// What waits for a link that is down: requests are refused, all else is dropped (`PCIe 5.0 §2.9.1`).
-    fn refuse_waiting(&mut self, port: usize, now: Time, queue: &mut SortedQueue) {
+    fn refuse_waiting(&mut self, port: usize, now: Time) {
         let p = &mut self.ports[port];
         let waiting = [&mut p.posted_out, &mut p.non_posted_out, &mut p.passing].map(super::Lanes::drain);
         for out in waiting.into_iter().flatten() {
-            self.handle_lost(port, now, &out.tlp, queue);
-            self.give_back(now, out.credit, queue);
+            self.handle_lost(port, now, &out.tlp);
+            self.give_back(now, out.credit);
         }
     }
 
     /// A TLP of root port `port` is lost with its link before it was sent (`PCIe 5.0 §2.9.1`).
-    pub(crate) fn handle_lost(&mut self, port: usize, now: Time, tlp: &Tlp, queue: &mut SortedQueue) {
-        let status = self.refuse_closed(port, now, tlp, queue);
+    pub(crate) fn handle_lost(&mut self, port: usize, now: Time, tlp: &Tlp) {
+        let status = self.refuse_closed(port, now, tlp);
         if tlp.class() != Class::NonPosted {
-            return self.ledger.drop(tlp.account);
+            return self.effects.drop(tlp.account);
         }
         if tlp.repr.transaction().0 == super::ROOT_ID {
-            requester::refuse(self, port, now, tlp, status, queue);
+            requester::refuse(self, port, now, tlp, status);
         } else {
-            peer::answer(self, port, now, tlp, status, queue);
+            peer::answer(self, port, now, tlp, status);
         }
     }
 
     /// A TLP is for the link of root port `port`, which is down: counted and logged; how it is completed, if it asks for it.
     #[cold]
-    pub(super) fn refuse_closed(
-        &mut self,
-        port: usize,
-        now: Time,
-        tlp: &Tlp,
-        queue: &mut SortedQueue,
-    ) -> Status {
+    pub(super) fn refuse_closed(&mut self, port: usize, now: Time, tlp: &Tlp) -> Status {
         let Some(function) = &mut self.ports[port].function else { return Status::UnsupportedRequest };
         self.function_counters.link_down += 1;
         let DeadEnd { status, message, .. } = function.bridge.dead_end(Side::Primary, tlp);
-        self.report(port, now, message, queue);
+        self.report(port, now, message);
         status
     }
 
@@ -157,32 +143,27 @@ impl RootComplex {
     pub(super) fn hold(&mut self, port: usize, why: Held, on: bool) {
         let Some(function) = &mut self.ports[port].function else { return };
         let actions = function.held.keep(why, on);
-        self.actions.extend(actions.map(|action| (port, action)));
+        self.effects.actions.extend(actions.map(|action| (port, action)));
     }
 
     /// True where [`poll_action`](Self::poll_action) finds something.
     #[inline]
     pub(crate) fn has_actions(&self) -> bool {
-        !self.actions.is_empty()
+        !self.effects.actions.is_empty()
     }
 
     /// The next thing that the link of a root port is asked to do.
     #[must_use]
     pub(crate) fn poll_action(&mut self) -> Option<(usize, Action)> {
-        self.actions.pop_front()
+        self.effects.actions.pop_front()
     }
 
     /// Gives a TLP that has left its credits back to the root port that it came in through.
     #[inline]
-    pub(super) fn give_back(
-        &mut self,
-        now: Time,
-        credit: Option<(u32, CreditReturn)>,
-        queue: &mut SortedQueue,
-    ) {
+    pub(super) fn give_back(&mut self, now: Time, credit: Option<(u32, CreditReturn)>) {
         if let Some((from, credit)) = credit {
             self.ports[from as usize].credits.push(credit);
-            RootComplex::wake(from as usize, now, queue);
+            self.effects.wake_port(from as usize, now);
         }
     }
 }

@@ -5,7 +5,6 @@
 use super::RootComplex;
 use super::peer::Verdict;
 use crate::bridge::answers::DEASSERT_INTA;
-use crate::queue::SortedQueue;
 use crate::stages::Stage;
 use config::{Side, Uncorrectable};
 use device::host::{HostInput, HostMessage};
@@ -21,15 +20,8 @@ pub(super) const FOR_PROGRAM: MessageCodes = MessageCodes::of(&[VENDOR_DEFINED_T
 
 impl RootComplex {
     /// Messages that end here go to the host program, but for those that a root port's function hears.
-    pub(super) fn message(
-        &mut self,
-        port: usize,
-        now: Time,
-        m: &Message,
-        tlp: &Tlp,
-        queue: &mut SortedQueue,
-    ) {
-        if self.ports[port].watched && !self.lets_message(port, now, tlp, queue) {
+    pub(super) fn message(&mut self, port: usize, now: Time, m: &Message, tlp: &Tlp) {
+        if self.ports[port].watched && !self.lets_message(port, now, tlp) {
             return;
         }
         self.counters.messages += 1;
@@ -40,15 +32,15 @@ impl RootComplex {
         );
         let supported = ends_here && !tlp.prefixes.has_reserved();
         if !supported || !(for_program || self.is_taken(port, m.code)) {
-            return self.refuse_message(port, now, m, tlp, queue);
+            return self.refuse_message(port, now, m, tlp);
         }
         if tlp.repr.ep {
             // Its data is not to be used (`PCIe 5.0 §2.7.2.2`).
             self.counters.poisoned += 1;
-            return self.discard(port, now, Some(Uncorrectable::PoisonedTlp), tlp, queue);
+            return self.discard(port, now, Some(Uncorrectable::PoisonedTlp), tlp);
         }
         self.return_credits(port, tlp);
-        self.ledger.close(tlp, Stage::Replay, now);
+        self.effects.close(tlp, Stage::Replay, now);
         let counters = &mut self.counters;
         match m.code {
             0x30 | 0x31 | 0x33 => counters.error_messages += 1,
@@ -57,12 +49,12 @@ impl RootComplex {
             0x7e | 0x7f => counters.vendor_messages += 1,
             _ => {}
         }
-        if !for_program || self.ports[port].function.is_some() && self.hears(port, now, m, queue) {
+        if !for_program || self.ports[port].function.is_some() && self.hears(port, now, m) {
             return;
         }
         let Message { requester, routing, code, header, .. } = *m;
         let message = HostMessage { requester, routing, code, header, data: tlp.data.clone() };
-        self.tell_host(now + self.profile.root_complex_latency, HostInput::Message(message), queue);
+        self.tell_host(now + self.profile.root_complex_latency, HostInput::Message(message));
     }
 
     /// Whether the function of `port` takes messages of `code`.
@@ -72,15 +64,15 @@ impl RootComplex {
     }
 
     /// Nobody takes it: an Unsupported Request, but for what everybody may ignore (`PCIe 5.0 §2.3.1`).
-    fn refuse_message(&mut self, port: usize, now: Time, m: &Message, tlp: &Tlp, queue: &mut SortedQueue) {
+    fn refuse_message(&mut self, port: usize, now: Time, m: &Message, tlp: &Tlp) {
         let error = (!is_ignored(m.code)).then_some(Uncorrectable::UnsupportedRequest);
         self.counters.unsupported_requests += u64::from(error.is_some());
-        self.discard(port, now, error, tlp, queue);
+        self.discard(port, now, error, tlp);
     }
 
     /// Whether a message may come in at all: not through a contained port, nor against ACS Source Validation.
     #[cold]
-    fn lets_message(&mut self, port: usize, now: Time, tlp: &Tlp, queue: &mut SortedQueue) -> bool {
+    fn lets_message(&mut self, port: usize, now: Time, tlp: &Tlp) -> bool {
         let Some(function) = &self.ports[port].function else { return true };
         let verdict = if function.is_contained() {
             Verdict::Dropped
@@ -89,13 +81,13 @@ impl RootComplex {
         } else {
             return true;
         };
-        self.turn_away(port, now, tlp, verdict, queue);
-        self.discard(port, now, None, tlp, queue);
+        self.turn_away(port, now, tlp, verdict);
+        self.discard(port, now, None, tlp);
         false
     }
 
     /// Errors, PMEs and interrupt wires are for the root port's function: the host learns of them by its interrupts and wires.
-    fn hears(&mut self, port: usize, now: Time, m: &Message, queue: &mut SortedQueue) -> bool {
+    fn hears(&mut self, port: usize, now: Time, m: &Message) -> bool {
         let Some(function) = &mut self.ports[port].function else { return false };
         match m.code {
             0x30 | 0x31 | 0x33 => {
@@ -104,17 +96,17 @@ impl RootComplex {
                 if !contains && function.bridge.forwards_error(m.code) {
                     function.bridge.root_error(m.code, m.requester);
                 }
-                self.report(port, now, None, queue);
+                self.report(port, now, None);
             }
             0x18 => {
                 function.bridge.root_pme(m.requester);
-                self.settle(port, now, queue);
+                self.settle(port, now);
             }
             0x20..=0x27 => {
                 let bit = 1 << (m.code & 3);
                 let asserted = m.code < DEASSERT_INTA;
                 function.wires = if asserted { function.wires | bit } else { function.wires & !bit };
-                self.tell_wires(port, now, Some(m.requester), queue);
+                self.tell_wires(port, now, Some(m.requester));
             }
             _ => return false,
         }

@@ -13,6 +13,7 @@
 //! A root port without a configuration space is **bare**: it lets everything up, [`AddressMap`] says what lies behind it, and its
 //! link is up whatever happens. That is enough for who looks at links alone.
 
+mod effects;
 mod function;
 mod inbound;
 mod lanes;
@@ -23,16 +24,16 @@ mod peer;
 mod reads;
 mod requester;
 
-use crate::bridge::Action;
-use crate::ledger::Ledger;
+use crate::ledger::{Asked, Note};
 use crate::memory_system::{MemoryCounters, MemorySystem};
 use crate::profile::HostProfile;
-use crate::queue::{Event, EventQueue, SortedQueue};
 use crate::topology::AddressMap;
 use config::ConfigSpace;
 use device::CreditReturn;
 use device::host::{HostInput, HostOutput};
 use device::memory::HostMemory;
+pub(crate) use effects::Due;
+use effects::Effects;
 use function::Function;
 pub use function::{MAX_ROOT_FUNCTIONS, RootFunctionCounters};
 use lanes::{Lanes, Stamped};
@@ -51,8 +52,6 @@ const ROOT_ID: Bdf = Bdf::from_bits(0);
 /// What one root port is set to.
 #[derive(Clone, Debug)]
 pub struct RootPortConfig {
-    /// The link on it.
-    pub link: u32,
     /// Max_Payload_Size of the path; of a function, its registers say it, but for `preset`.
     pub mps: Mps,
     /// Where its completions may be cut; of a function, its registers say it.
@@ -163,10 +162,9 @@ pub struct RootComplex {
     passes_peers: bool,
     peer_to_peer: PeerToPeer,
     splits: Splits,
-    /// What links are asked to do.
-    actions: VecDeque<(usize, Action)>,
-    /// Where transactions spend their time: here, since most of it is spent here.
-    pub(crate) ledger: Ledger,
+    /// Of the TLP that was polled last.
+    asked: Option<Asked>,
+    effects: Effects,
 }
 
 /// Posted TLPs of the host of one Traffic Class that wait at a root port at most; further ones wait in the program.
@@ -202,7 +200,6 @@ struct RootPort {
 /// What is asked of a root port for each TLP.
 #[derive(Clone, Copy)]
 struct PortSettings {
-    link: u32,
     mps: Mps,
     rcb: Rcb,
     /// Attributes of requests that their completions may have.
@@ -213,6 +210,8 @@ struct Outbound {
     stamp: u64,
     /// When it reaches the root port.
     at: Time,
+    /// When the host has asked for it, where its transaction begins here.
+    asked: Option<Time>,
     tlp: Tlp,
     /// Which credits return when it leaves, and through which root port it came in.
     credit: Option<(u32, CreditReturn)>,
@@ -243,7 +242,7 @@ impl Stamped for Ready {
 }
 
 impl RootComplex {
-    /// A root complex with these root ports in front of `memory`, in a tree of so many links. A root port whose space has a
+    /// A root complex with these root ports in front of `memory`. A root port whose space has a
     /// type 0 header is a bare one.
     #[must_use]
     pub fn new(
@@ -251,7 +250,6 @@ impl RootComplex {
         memory: HostMemory,
         payloads: PayloadPool,
         ports: Vec<RootPortConfig>,
-        links: usize,
     ) -> RootComplex {
         let ports: Vec<RootPort> =
             ports.into_iter().enumerate().map(|(n, config)| RootPort::new(n, config)).collect();
@@ -278,8 +276,8 @@ impl RootComplex {
             passes_peers: false,
             peer_to_peer: PeerToPeer::default(),
             splits: Splits::default(),
-            actions: VecDeque::new(),
-            ledger: Ledger::new(links),
+            asked: None,
+            effects: Effects::default(),
         };
         root.set_peer_to_peer(PeerToPeer::default());
         root
@@ -323,27 +321,48 @@ impl RootComplex {
     }
 
     /// The next TLP of `class` to send at root port `port`, of one of the Traffic Classes in `room`.
-    pub(crate) fn poll_tlp(
-        &mut self,
-        port: usize,
-        now: Time,
-        class: Class,
-        room: TcSet,
-        queue: &mut SortedQueue,
-    ) -> Option<Tlp> {
+    pub(crate) fn poll_tlp(&mut self, port: usize, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
         match class {
             Class::Posted => {
                 let out = self.ports[port].pop_posted(now, room)?;
-                self.give_back(now, out.credit, queue);
-                Some(out.tlp)
+                Some(self.leave_port(now, out))
             }
             Class::NonPosted => {
                 let out = self.ports[port].pop_non_posted(now, room)?;
-                self.give_back(now, out.credit, queue);
-                Some(out.tlp)
+                Some(self.leave_port(now, out))
             }
-            Class::Completion => self.next_completion(port, now, room, queue),
+            Class::Completion => self.next_completion(port, now, room),
         }
+    }
+
+    fn leave_port(&mut self, now: Time, out: Outbound) -> Tlp {
+        self.give_back(now, out.credit);
+        self.asked = out.asked.map(|at| Asked { at, left_at: out.at });
+        out.tlp
+    }
+
+    /// Of the request that [`poll_tlp`](Self::poll_tlp) has just given: when the host has asked for it, where its transaction
+    /// begins with it.
+    pub(crate) fn poll_asked(&mut self) -> Option<Asked> {
+        self.asked.take()
+    }
+
+    /// When the root complex is to be called and why, in order, for the caller to take all of it after each call.
+    #[inline]
+    pub(crate) fn wakes(&mut self) -> &mut Vec<(Time, Due)> {
+        &mut self.effects.wakes
+    }
+
+    /// Where transactions have spent their time, in order, for the caller to take all of it after each call.
+    #[inline]
+    pub(crate) fn notes(&mut self) -> &mut Vec<Note> {
+        &mut self.effects.notes
+    }
+
+    /// When to call [`handle_timeout`](Self::handle_timeout) next; [`Time::MAX`]: no timer runs.
+    #[inline]
+    pub(crate) fn poll_timeout(&self) -> Time {
+        self.requester.timer_at
     }
 
     /// The classes of which root port `port` has anything to send, now or soon: bits by [`Class::index`].
@@ -376,13 +395,13 @@ impl RootComplex {
     }
 
     /// Memory has drained what was due at `port` by `now`.
-    pub(crate) fn drained(&mut self, port: usize, now: Time, queue: &mut SortedQueue) {
+    pub(crate) fn drained(&mut self, port: usize, now: Time) {
         let port_state = &mut self.ports[port];
         while port_state.draining.front().is_some_and(|(at, _)| *at <= now) {
             port_state.credits.extend(port_state.draining.pop_front().map(|(_, credit)| credit));
         }
         if let Some((at, _)) = port_state.draining.front() {
-            queue.push(*at, Event::Drained(port as u32));
+            self.effects.wake(*at, Due::Drained(port as u32));
         }
     }
 
@@ -400,18 +419,13 @@ impl RootComplex {
 
     /// Takes a request of the host program; gives it back where there is no room for it yet. The root port it left
     /// through, where there is one, is to be pumped.
-    pub(crate) fn accept(
-        &mut self,
-        now: Time,
-        output: HostOutput,
-        queue: &mut SortedQueue,
-    ) -> Result<Option<usize>, HostOutput> {
-        requester::accept(self, now, output, queue)
+    pub(crate) fn accept(&mut self, now: Time, output: HostOutput) -> Result<Option<usize>, HostOutput> {
+        requester::accept(self, now, output)
     }
 
     /// The completion timers.
-    pub(crate) fn timeout(&mut self, now: Time, queue: &mut SortedQueue) {
-        requester::timeout(self, now, queue);
+    pub(crate) fn handle_timeout(&mut self, now: Time) {
+        requester::timeout(self, now);
     }
 
     /// What root port `port` waits for, where it does.
@@ -464,10 +478,10 @@ impl RootComplex {
     }
 
     /// What needs no way through the root complex is there before what is still on it.
-    fn tell_host(&mut self, at: Time, input: HostInput, queue: &mut SortedQueue) {
+    fn tell_host(&mut self, at: Time, input: HostInput) {
         let later = self.to_host.iter().rev().take_while(|(other, _)| *other > at).count();
         self.to_host.insert(self.to_host.len() - later, (at, input));
-        queue.push(at, Event::Host);
+        self.effects.wake(at, Due::Host);
     }
 
     fn return_credits(&mut self, port: usize, tlp: &Tlp) {
@@ -478,11 +492,11 @@ impl RootComplex {
 
 impl RootPort {
     fn new(number: usize, config: RootPortConfig) -> RootPort {
-        let RootPortConfig { link, mps, rcb, space, preset } = config;
+        let RootPortConfig { mps, rcb, space, preset } = config;
         let preset = preset.then_some(mps);
         let function = space.and_then(|space| Function::new(space, number, preset)).map(Box::new);
         RootPort {
-            config: PortSettings { link, mps, rcb, completion_attributes: Attributes::COMPLETED },
+            config: PortSettings { mps, rcb, completion_attributes: Attributes::COMPLETED },
             watched: false,
             preset_mps: mps,
             function,

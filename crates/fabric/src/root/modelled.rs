@@ -77,7 +77,7 @@ impl RootComplex {
         }
         system.stay_awake(answered);
         let ready = answered + p.root_complex_latency;
-        self.ledger.served(tlp.account, now, asked, answered, ready);
+        self.effects.served(tlp.account, now, asked, answered, ready);
         ready
     }
 
@@ -104,7 +104,7 @@ impl RootComplex {
         let latency = p.memory_write_latency + system.write(&access, asked);
         let visible = system.show(port, taken + latency);
         system.stay_awake(visible);
-        self.ledger.written(tlp.account, asked, visible);
+        self.effects.written(tlp.account, asked, visible);
         taken
     }
 

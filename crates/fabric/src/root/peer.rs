@@ -5,11 +5,11 @@
 //! What is passed on keeps the credits that it came with until it leaves, so that nothing waits here without bound. A
 //! read that is split ([`PeerToPeer::Split`]) takes a place in the memory system instead, and returns its credits.
 
+use super::effects::Due;
 use super::reads::Job;
 use super::requester::{Asker, Expects, memory_read};
 use super::{Outbound, PeerToPeer, RootComplex};
 use crate::bridge::{self, Held, answers};
-use crate::queue::{Event, EventQueue, SortedQueue};
 use crate::stages::Stage;
 use crate::topology::MSI_WINDOW;
 use config::{Side, Uncorrectable};
@@ -144,7 +144,6 @@ impl RootComplex {
         now: Time,
         tlp: &Tlp,
         verdict: Verdict,
-        queue: &mut SortedQueue,
     ) -> Option<Status> {
         let (by, error) = match verdict {
             Here | Peer(_) => return Some(Status::UnsupportedRequest),
@@ -152,12 +151,12 @@ impl RootComplex {
                 self.function_counters.link_down += 1;
                 return None;
             }
-            Closed(by) => return Some(self.refuse_closed(by, now, tlp, queue)),
+            Closed(by) => return Some(self.refuse_closed(by, now, tlp)),
             Refused(by, error) => (by, error),
         };
         let side = if by == port { Side::Secondary } else { Side::Primary };
         let advisory = tlp.refusal_is_advisory() && error != Uncorrectable::MalformedTlp;
-        self.log(by, now, (error, advisory), side, tlp, queue);
+        self.log(by, now, (error, advisory), side, tlp);
         match error {
             Uncorrectable::MalformedTlp => {
                 self.counters.malformed += 1;
@@ -175,45 +174,31 @@ impl RootComplex {
     }
 
     /// Passes a request on to `egress`. It has been judged.
-    pub(super) fn pass_request(
-        &mut self,
-        port: usize,
-        egress: usize,
-        now: Time,
-        tlp: &Tlp,
-        queue: &mut SortedQueue,
-    ) {
+    pub(super) fn pass_request(&mut self, port: usize, egress: usize, now: Time, tlp: &Tlp) {
         if tlp.repr.ep {
             self.counters.poisoned += 1;
-            self.log(port, now, (Uncorrectable::PoisonedTlp, true), Side::Secondary, tlp, queue);
+            self.log(port, now, (Uncorrectable::PoisonedTlp, true), Side::Secondary, tlp);
         }
         if self.peer_to_peer == PeerToPeer::Split
             && let Body::Memory(m) = &tlp.repr.body
             && !m.span.is_zero_length()
         {
             match m.op {
-                MemoryOp::Read => return self.split(port, egress, now, tlp, queue),
+                MemoryOp::Read => return self.split(port, egress, now, tlp),
                 MemoryOp::Write if tlp.repr.data_dw() * 4 > self.ports[egress].config.mps.bytes() => {
-                    return self.cut(port, egress, now, tlp, queue);
+                    return self.cut(port, egress, now, tlp);
                 }
                 _ => {}
             }
         }
         let credit = Some((port as u32, CreditReturn::of(tlp)));
-        self.pass(egress, now, tlp.clone(), credit, queue);
+        self.pass(egress, now, tlp.clone(), credit);
     }
 
     /// Puts a TLP in its place behind all that leaves through `egress`.
-    fn pass(
-        &mut self,
-        egress: usize,
-        now: Time,
-        tlp: Tlp,
-        credit: Option<(u32, CreditReturn)>,
-        queue: &mut SortedQueue,
-    ) {
+    fn pass(&mut self, egress: usize, now: Time, tlp: Tlp, credit: Option<(u32, CreditReturn)>) {
         let at = now + self.profile.root_complex_latency * 2;
-        self.ledger.charge(tlp.account, Stage::RootComplex, at);
+        self.effects.charge(tlp.account, Stage::RootComplex, at);
         self.function_counters.peer_to_peer += 1;
         let stamp = self.reads.stamp();
         let p = &mut self.ports[egress];
@@ -228,13 +213,13 @@ impl RootComplex {
             Class::NonPosted => &mut p.non_posted_out,
             Class::Completion => &mut p.passing,
         };
-        lane.push(tlp.repr.tc, Outbound { stamp, at, tlp, credit });
-        RootComplex::wake(egress, at, queue);
+        lane.push(tlp.repr.tc, Outbound { stamp, at, asked: None, tlp, credit });
+        self.effects.wake_port(egress, at);
     }
 
     /// A write that is longer than Max_Payload_Size of `egress`, in pieces that are not (`PCIe 5.0 §1.3.1`). The last has the
     /// account and the credits.
-    fn cut(&mut self, port: usize, egress: usize, now: Time, tlp: &Tlp, queue: &mut SortedQueue) {
+    fn cut(&mut self, port: usize, egress: usize, now: Time, tlp: &Tlp) {
         let Body::Memory(m) = tlp.repr.body else { return };
         let (first, len) = (m.span.first_byte(), m.span.byte_count());
         let limit = self.ports[egress].config.mps.bytes();
@@ -248,18 +233,12 @@ impl RootComplex {
             sent += piece;
             let last = sent == len;
             part.account = if last { tlp.account } else { Account::NONE };
-            self.pass(egress, now, part, last.then(|| (port as u32, CreditReturn::of(tlp))), queue);
+            self.pass(egress, now, part, last.then(|| (port as u32, CreditReturn::of(tlp))));
         }
     }
 
     /// A completion for a function behind another root port. False where there is none, or it may not get there.
-    pub(super) fn pass_completion(
-        &mut self,
-        port: usize,
-        now: Time,
-        tlp: &Tlp,
-        queue: &mut SortedQueue,
-    ) -> bool {
+    pub(super) fn pass_completion(&mut self, port: usize, now: Time, tlp: &Tlp) -> bool {
         let Body::Completion(c) = tlp.repr.body else { return false };
         let Some(from) = &self.ports[port].function else { return false };
         let Some(egress) = self.port_of_bus(c.requester.bus()) else { return false };
@@ -271,13 +250,13 @@ impl RootComplex {
             Peer(_) => {
                 if tlp.repr.ep {
                     self.counters.poisoned += 1;
-                    self.log(port, now, (Uncorrectable::PoisonedTlp, true), Side::Secondary, tlp, queue);
+                    self.log(port, now, (Uncorrectable::PoisonedTlp, true), Side::Secondary, tlp);
                 }
-                self.pass(egress, now, tlp.clone(), Some((port as u32, CreditReturn::of(tlp))), queue);
+                self.pass(egress, now, tlp.clone(), Some((port as u32, CreditReturn::of(tlp))));
             }
             verdict => {
-                self.turn_away(port, now, tlp, verdict, queue);
-                self.ledger.drop(tlp.account);
+                self.turn_away(port, now, tlp, verdict);
+                self.effects.drop(tlp.account);
                 self.return_credits(port, tlp);
             }
         }
@@ -285,12 +264,12 @@ impl RootComplex {
     }
 
     /// A read becomes reads of the root complex of its own, of [`SPLIT_BYTES`] each.
-    fn split(&mut self, port: usize, egress: usize, now: Time, tlp: &Tlp, queue: &mut SortedQueue) {
+    fn split(&mut self, port: usize, egress: usize, now: Time, tlp: &Tlp) {
         let Body::Memory(m) = tlp.repr.body else { return };
         self.return_credits(port, tlp);
         self.ports[port].reads_under_way[usize::from(tlp.repr.tc.bits())] += 1;
         let at = now + self.profile.root_complex_latency * 2;
-        self.ledger.charge(tlp.account, Stage::RootComplex, at);
+        self.effects.charge(tlp.account, Stage::RootComplex, at);
         self.function_counters.split_reads += 1;
         let job = Job::passed(port, tlp, &m);
         let (address, byte_count) = (job.address, job.byte_count);
@@ -299,11 +278,11 @@ impl RootComplex {
         let bytes = if carry { vec![0; byte_count as usize] } else { Vec::new() };
         let split = Split { job, egress, at, address, byte_count, issued, done, failed, carry, bytes };
         let number = self.splits.insert(split);
-        self.issue_parts(number, now, queue);
+        self.issue_parts(number, now);
     }
 
     /// Sends parts as long as there are tags; else it waits for one.
-    fn issue_parts(&mut self, number: u32, now: Time, queue: &mut SortedQueue) {
+    fn issue_parts(&mut self, number: u32, now: Time) {
         loop {
             let split = &self.splits.splits[number as usize];
             let (egress, offset, carry, at) = (split.egress, split.issued, split.carry, split.at);
@@ -315,29 +294,31 @@ impl RootComplex {
             if !self.ports[egress].is_open() {
                 self.splits.splits[number as usize].issued += len;
                 // The last of them frees the number.
-                let over = self.part_done(number, offset, Err(HostError::NoDevice), now, queue);
+                let over = self.part_done(number, offset, Err(HostError::NoDevice), now);
                 if over { return } else { continue }
             }
             // A part never crosses a line, so it always has a span.
             let Ok(span) = Span::covering(address, len) else { return };
             let whose = (Asker::Part { split: number, offset }, Expects::Bytes(len));
-            let Some(repr) = self.requester.take_tag(egress, now, whose, memory_read(span), queue) else {
+            let Some(repr) = self.requester.take_tag(egress, now, whose, memory_read(span)) else {
                 return self.splits.waiting.push_back(number);
             };
             self.splits.splits[number as usize].issued += len;
             self.function_counters.split_parts += 1;
             let stamp = self.reads.stamp();
             let (tlp, at) = (Tlp::new(repr, Data::NONE).with_carry(carry), at.max(now));
-            self.ports[egress].non_posted_out.push(tlp.repr.tc, Outbound { stamp, at, tlp, credit: None });
-            RootComplex::wake(egress, at, queue);
+            self.ports[egress]
+                .non_posted_out
+                .push(tlp.repr.tc, Outbound { stamp, at, asked: None, tlp, credit: None });
+            self.effects.wake_port(egress, at);
         }
     }
 
     /// A tag has become free.
-    pub(super) fn issue_waiting(&mut self, now: Time, queue: &mut SortedQueue) {
+    pub(super) fn issue_waiting(&mut self, now: Time) {
         for _ in 0..self.splits.waiting.len() {
             let Some(number) = self.splits.waiting.pop_front() else { return };
-            self.issue_parts(number, now, queue);
+            self.issue_parts(number, now);
         }
     }
 
@@ -348,7 +329,6 @@ impl RootComplex {
         offset: u32,
         result: Result<Data, HostError>,
         now: Time,
-        queue: &mut SortedQueue,
     ) -> bool {
         let split = &mut self.splits.splits[number as usize];
         let len = part_len(split.address + u64::from(offset), split.byte_count - offset);
@@ -364,13 +344,13 @@ impl RootComplex {
         }
         let over = split.done == split.byte_count;
         if over {
-            self.rebuild(number, now, queue);
+            self.rebuild(number, now);
         }
         over
     }
 
     /// All parts are there: completions of the root complex answer the read.
-    fn rebuild(&mut self, number: u32, now: Time, queue: &mut SortedQueue) {
+    fn rebuild(&mut self, number: u32, now: Time) {
         let split = &mut self.splits.splits[number as usize];
         let (failed, job) = (split.failed, split.job);
         let data = match split.carry {
@@ -380,10 +360,10 @@ impl RootComplex {
         self.splits.free.push(number);
         let ready = now + self.profile.root_complex_latency * 2;
         let account = self.reads.finish(job, data, failed);
-        self.ledger.charge(account, Stage::Completer, now);
-        self.ledger.charge(account, Stage::RootComplex, ready);
+        self.effects.charge(account, Stage::Completer, now);
+        self.effects.charge(account, Stage::RootComplex, ready);
         self.reads_in_memory += 1;
-        queue.push(ready, Event::ReadReady(job));
+        self.effects.wake(ready, Due::ReadReady(job));
     }
 }
 
@@ -413,18 +393,11 @@ fn status_of(error: HostError) -> Status {
 }
 
 /// Answers a request of another root port's that was to leave through `port`.
-pub(super) fn answer(
-    root: &mut RootComplex,
-    port: usize,
-    now: Time,
-    request: &Tlp,
-    status: Status,
-    queue: &mut SortedQueue,
-) {
+pub(super) fn answer(root: &mut RootComplex, port: usize, now: Time, request: &Tlp, status: Status) {
     let id = root.ports[port].function.as_ref().map_or(super::ROOT_ID, |f| f.bridge.id());
     let to = root.port_of_bus(request.repr.transaction().0.bus()).filter(|&to| root.ports[to].is_open());
     match (answers::completion(request, id, status), to) {
-        (Some(tlp), Some(to)) => root.pass(to, now, tlp, None, queue),
-        _ => root.ledger.drop(request.account),
+        (Some(tlp), Some(to)) => root.pass(to, now, tlp, None),
+        _ => root.effects.drop(request.account),
     }
 }

@@ -2,7 +2,6 @@
 //! Reads under way in the memory system, and the completions they become.
 
 use super::{PortSettings, Ready, RootComplex};
-use crate::queue::SortedQueue;
 use tlp::{
     Account, AtomicOp, AtomicRequest, Attributes, Bdf, Body, Completion, Data, Duration, MemoryOp,
     MemoryRequest, Mps, Repr, Span, Status, Tag, TcSet, Time, Tlp, TrafficClass,
@@ -180,11 +179,11 @@ impl Reads {
 
 impl RootComplex {
     /// The data of `job` is there; its root port is to be pumped.
-    pub(crate) fn read_ready(&mut self, job: u32, now: Time, queue: &mut SortedQueue) -> usize {
+    pub(crate) fn read_ready(&mut self, job: u32, now: Time) -> usize {
         self.reads_in_memory -= 1;
         let at = &mut self.reads.jobs[job as usize];
         if at.stale {
-            return self.read_is_stale(job, now, queue);
+            return self.read_is_stale(job, now);
         }
         match at.action {
             Action::Passed => {}
@@ -207,7 +206,7 @@ impl RootComplex {
 
     /// Its requester is gone: what it was to write is written all the same, and nobody is answered.
     #[cold]
-    fn read_is_stale(&mut self, job: u32, now: Time, queue: &mut SortedQueue) -> usize {
+    fn read_is_stale(&mut self, job: u32, now: Time) -> usize {
         let at = &mut self.reads.jobs[job as usize];
         let (port, tc) = (at.port, at.tc);
         match at.action {
@@ -219,7 +218,7 @@ impl RootComplex {
             Action::Read | Action::Passed => {}
         }
         self.free_job(job);
-        self.read_left(port, tc, now, queue);
+        self.read_left(port, tc, now);
         port
     }
 
@@ -233,7 +232,7 @@ impl RootComplex {
     fn free_job(&mut self, job: u32) {
         let at = &mut self.reads.jobs[job as usize];
         at.data = Data::NONE;
-        self.ledger.drop(at.account);
+        self.effects.drop(at.account);
         self.reads.free.push(job);
     }
 
@@ -259,33 +258,19 @@ impl RootComplex {
     }
 
     /// The next completion of another root port's device, where it is older than `stamp`.
-    fn next_passing(
-        &mut self,
-        port: usize,
-        now: Time,
-        room: TcSet,
-        stamp: u64,
-        queue: &mut SortedQueue,
-    ) -> Option<Tlp> {
+    fn next_passing(&mut self, port: usize, now: Time, room: TcSet, stamp: u64) -> Option<Tlp> {
         let out = self.ports[port].pop_passing(now, room, stamp)?;
-        self.give_back(now, out.credit, queue);
-        Some(out.tlp)
+        Some(self.leave_port(now, out))
     }
 
-    pub(super) fn next_completion(
-        &mut self,
-        port: usize,
-        now: Time,
-        room: TcSet,
-        queue: &mut SortedQueue,
-    ) -> Option<Tlp> {
+    pub(super) fn next_completion(&mut self, port: usize, now: Time, room: TcSet) -> Option<Tlp> {
         let (tc, Ready { job: number, stamp }) = match self.ports[port].front_ready(room) {
             None if self.ports[port].passing.is_empty() => return None,
-            None => return self.next_passing(port, now, room, u64::MAX, queue),
+            None => return self.next_passing(port, now, room, u64::MAX),
             Some(front) => front,
         };
         if !self.ports[port].passing.is_empty()
-            && let Some(tlp) = self.next_passing(port, now, room, stamp, queue)
+            && let Some(tlp) = self.next_passing(port, now, room, stamp)
         {
             return Some(tlp);
         }
@@ -315,7 +300,7 @@ impl RootComplex {
             job.data = Data::NONE;
             self.reads.free.push(number);
             self.ports[port].ready.pop(tc);
-            self.read_left(port, tc, now, queue);
+            self.read_left(port, tc, now);
         }
         Some(Tlp { account, rest_ps, ..Tlp::new(repr, data) })
     }

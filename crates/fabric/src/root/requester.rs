@@ -9,9 +9,6 @@ use super::function::config_header;
 use super::links::host_error;
 use super::{MAX_POSTED_OUT, Outbound, ROOT_ID, RootComplex};
 use crate::profile::HostProfile;
-use crate::queue::{Event, EventQueue, SortedQueue};
-use crate::stages::Stage;
-use crate::topology::Side;
 use device::OutMessage;
 use device::host::{HostError, HostInput, HostOutput, HostReadId};
 use std::collections::VecDeque;
@@ -25,8 +22,8 @@ use tlp::{
 pub(super) struct Requester {
     ports: Vec<TagPool>,
     timeout: Duration,
-    /// When the timer event comes that was asked for; [`Time::MAX`]: none was.
-    timer_at: Time,
+    /// When the timers are to be looked at; [`Time::MAX`]: none runs.
+    pub(super) timer_at: Time,
 }
 
 struct TagPool {
@@ -129,7 +126,6 @@ impl Requester {
         now: Time,
         (asker, expects): (Asker, Expects),
         body: Body,
-        queue: &mut SortedQueue,
     ) -> Option<Repr> {
         let tag = self.ports[port].free.pop_front()?;
         let deadline = now + self.timeout;
@@ -139,16 +135,13 @@ impl Requester {
         slot.retry_until = None;
         slot.bytes.clear();
         let request = slot.request;
-        self.watch(deadline, queue);
+        self.watch(deadline);
         Some(request)
     }
 
-    /// One event serves all tags: the earliest that was asked for.
-    fn watch(&mut self, deadline: Time, queue: &mut SortedQueue) {
-        if deadline < self.timer_at {
-            self.timer_at = deadline;
-            queue.push(deadline, Event::RootTimer);
-        }
+    /// One deadline serves all tags: the earliest.
+    fn watch(&mut self, deadline: Time) {
+        self.timer_at = self.timer_at.min(deadline);
     }
 
     /// The data of a configuration request, should it be asked again.
@@ -185,16 +178,13 @@ pub(super) fn accept(
     root: &mut RootComplex,
     now: Time,
     output: HostOutput,
-    queue: &mut SortedQueue,
 ) -> Result<Option<usize>, HostOutput> {
     match &output {
         HostOutput::MmioWrite { .. } => {
             let HostOutput::MmioWrite { address, data } = output else { return Ok(None) };
-            mmio_write(root, now, address, data, queue)
+            mmio_write(root, now, address, data)
         }
-        HostOutput::Message { toward, message } => {
-            message_out(root, now, *toward, message, queue).ok_or(output)
-        }
+        HostOutput::Message { toward, message } => message_out(root, now, *toward, message).ok_or(output),
         HostOutput::PrepareCache(preparation) => {
             root.prepare_cache(*preparation);
             Ok(None)
@@ -208,7 +198,7 @@ pub(super) fn accept(
             let op = if *locked { MemoryOp::ReadLocked } else { MemoryOp::Read };
             let body = Span::covering(*address, *len).ok().map(|span| memory(op, span));
             let ask = Ask { id: *id, port: root.port_of(Some(&output)), expects, body, data: Data::NONE };
-            root.ask(now, ask, queue).ok_or(output)
+            root.ask(now, ask).ok_or(output)
         }
         HostOutput::WriteDeferrable { id, address, data } => {
             let span = Span::covering(*address, data.len() as u32).ok();
@@ -216,36 +206,36 @@ pub(super) fn accept(
             let body = span.map(|span| memory(MemoryOp::WriteDeferrable, span));
             let (expects, data) = (Expects::NothingOrRetry, data.clone());
             let ask = Ask { id: *id, port: root.port_of(Some(&output)), expects, body, data };
-            root.ask(now, ask, queue).ok_or(output)
+            root.ask(now, ask).ok_or(output)
         }
         HostOutput::Atomic { id, address, op, operands } => {
             let body = atomic(*op, *address, operands.len() as u32);
             let len = operands.len() as u32 / op.operands();
             let (expects, data) = (Expects::Value(len), operands.clone());
             let ask = Ask { id: *id, port: root.port_of(Some(&output)), expects, body, data };
-            root.ask(now, ask, queue).ok_or(output)
+            root.ask(now, ask).ok_or(output)
         }
         HostOutput::IoRead { id, address, len } => {
             let body = io(Access::Read, *address, *len);
             let expects = Expects::Lanes((*address & 3) as u8, *len as u8);
             let ask = Ask { id: *id, port: root.port_of(Some(&output)), expects, body, data: Data::NONE };
-            root.ask(now, ask, queue).ok_or(output)
+            root.ask(now, ask).ok_or(output)
         }
         HostOutput::IoWrite { id, address, data } => {
             let body = io(Access::Write, *address, data.len() as u32);
             let (expects, data) = (Expects::Nothing, data.clone());
             let ask = Ask { id: *id, port: root.port_of(Some(&output)), expects, body, data };
-            root.ask(now, ask, queue).ok_or(output)
+            root.ask(now, ask).ok_or(output)
         }
         HostOutput::ConfigRead { id, function, register_dw } => {
             let header = config_header(Access::Read, *function, *register_dw, 0xf);
             let what = (*id, Expects::Register);
-            configure(root, now, what, (header, Data::NONE), queue).ok_or(output)
+            configure(root, now, what, (header, Data::NONE)).ok_or(output)
         }
         HostOutput::ConfigWrite { id, function, register_dw, byte_enables, value } => {
             let header = config_header(Access::Write, *function, *register_dw, byte_enables & 0xf);
             let data = Data::Carried(root.payloads.copy(&value.to_le_bytes()));
-            configure(root, now, (*id, Expects::NothingOrRetry), (header, data), queue).ok_or(output)
+            configure(root, now, (*id, Expects::NothingOrRetry), (header, data)).ok_or(output)
         }
     }
 }
@@ -256,16 +246,15 @@ fn configure(
     now: Time,
     (id, expects): (HostReadId, Expects),
     (mut header, data): (ConfigRequest, Data),
-    queue: &mut SortedQueue,
 ) -> Option<Option<usize>> {
     if root.is_own_bus(header.completer.bus()) {
-        let result = root.configure(now, header, data, queue);
-        root.tell_after_both_ways(now, HostInput::Done { id, result }, queue);
+        let result = root.configure(now, header, data);
+        root.tell_after_both_ways(now, HostInput::Done { id, result });
         return Some(None);
     }
     let (port, kind) = root.way_to_function(header.completer).unzip();
     header.kind = kind.unwrap_or(header.kind);
-    root.ask(now, Ask { id, port, expects, body: Some(Body::Config(header)), data }, queue)
+    root.ask(now, Ask { id, port, expects, body: Some(Body::Config(header)), data })
 }
 
 /// A write that no root port claims ends here and is counted, as a posted write to nowhere does on real hosts.
@@ -274,7 +263,6 @@ fn mmio_write(
     now: Time,
     address: u64,
     data: Data,
-    queue: &mut SortedQueue,
 ) -> Result<Option<usize>, HostOutput> {
     let Some(port) = root.port_of_address(address) else {
         root.counters.unsupported_requests += 1;
@@ -296,9 +284,9 @@ fn mmio_write(
         let data = data.slice(sent as usize, piece as usize);
         let tlp = Tlp::new(Repr::new(Body::Memory(request)), data);
         if is_open {
-            root.send(port, now, tlp, queue);
+            root.send(port, now, tlp);
         } else {
-            root.refuse_unsent(port, now, &tlp, queue);
+            root.refuse_unsent(port, now, &tlp);
         }
         sent += piece;
     }
@@ -363,7 +351,6 @@ fn message_out(
     now: Time,
     toward: Bdf,
     message: &OutMessage,
-    queue: &mut SortedQueue,
 ) -> Option<Option<usize>> {
     let OutMessage { routing, code, header, data, options } = message;
     let ports = match (root.port_of_message(toward, message), routing) {
@@ -386,11 +373,11 @@ fn message_out(
     let tlp = Tlp { prefixes: options.prefixes.clone(), ..Tlp::new(repr, data.clone()) };
     for port in ports {
         if !root.ports[port].is_open() {
-            root.refuse_unsent(port, now, &tlp, queue);
+            root.refuse_unsent(port, now, &tlp);
             continue;
         }
-        root.send(port, now, tlp.clone(), queue);
-        queue.push(now, Event::RootPort(port as u32));
+        root.send(port, now, tlp.clone());
+        root.effects.wake_port(port, now);
     }
     Some(None)
 }
@@ -398,23 +385,23 @@ fn message_out(
 impl RootComplex {
     /// Gives a request a tag and sends it. The root port that it leaves through; the outer `None` where there is no tag
     /// for it. One that cannot be made, or leads nowhere, ends at once.
-    fn ask(&mut self, now: Time, ask: Ask, queue: &mut SortedQueue) -> Option<Option<usize>> {
+    fn ask(&mut self, now: Time, ask: Ask) -> Option<Option<usize>> {
         let Ask { id, port, expects, body, data } = ask;
         let (Some(port), Some(body)) = (port, body) else {
-            self.tell_host(now, HostInput::Done { id, result: Err(HostError::NoDevice) }, queue);
+            self.tell_host(now, HostInput::Done { id, result: Err(HostError::NoDevice) });
             return Some(None);
         };
         if self.ports[port].is_blocked(&body) {
-            let status = self.refuse_unsent(port, now, &Tlp::new(Repr::new(body), data), queue);
+            let status = self.refuse_unsent(port, now, &Tlp::new(Repr::new(body), data));
             let result = Err(host_error(status));
-            self.tell_after_both_ways(now, HostInput::Done { id, result }, queue);
+            self.tell_after_both_ways(now, HostInput::Done { id, result });
             return Some(None);
         }
-        let repr = self.requester.take_tag(port, now, (Asker::Host(id), expects), body, queue)?;
+        let repr = self.requester.take_tag(port, now, (Asker::Host(id), expects), body)?;
         if let Body::Config(c) = repr.body {
             self.requester.keep(port, c.tag, data.clone());
         }
-        self.send(port, now, Tlp::new(repr, data).with_carry(true), queue);
+        self.send(port, now, Tlp::new(repr, data).with_carry(true));
         Some(Some(port))
     }
 
@@ -430,17 +417,15 @@ impl RootComplex {
     }
 
     /// Puts a request of the host in its place behind all earlier ones.
-    pub(super) fn send(&mut self, port: usize, now: Time, mut tlp: Tlp, queue: &mut SortedQueue) {
+    pub(super) fn send(&mut self, port: usize, now: Time, tlp: Tlp) {
         let at = now + self.profile.root_complex_latency;
-        tlp.account = self.ledger.open(now, self.ports[port].config.link as usize, Side::Root, &tlp);
-        self.ledger.charge(tlp.account, Stage::RootComplex, at);
         let stamp = self.reads.stamp();
         let posted = tlp.class() == tlp::Class::Posted;
         let p = &mut self.ports[port];
         let out = if posted { &mut p.posted_out } else { &mut p.non_posted_out };
-        out.push(tlp.repr.tc, Outbound { stamp, at, tlp, credit: None });
+        out.push(tlp.repr.tc, Outbound { stamp, at, asked: Some(now), tlp, credit: None });
         if at > now {
-            queue.push(at, Event::RootPort(port as u32));
+            self.effects.wake_port(port, at);
         }
     }
 }

@@ -3,7 +3,7 @@
 //! timed out. Never begins one.
 
 use super::{Asker, Expects, REGISTER_BYTES, TagSlot, TagState};
-use crate::queue::{Event, EventQueue, SortedQueue};
+use crate::root::effects::Due;
 use crate::root::links::host_error;
 use crate::root::{ROOT_ID, RootComplex};
 use crate::stages::Stage;
@@ -21,45 +21,32 @@ const ALL_ONES: u32 = u32::MAX;
 impl RootComplex {
     /// A request of the host does not leave: its link is down, or it is an AtomicOp that may not go there.
     #[cold]
-    pub(super) fn refuse_unsent(
-        &mut self,
-        port: usize,
-        now: Time,
-        tlp: &Tlp,
-        queue: &mut SortedQueue,
-    ) -> Status {
+    pub(super) fn refuse_unsent(&mut self, port: usize, now: Time, tlp: &Tlp) -> Status {
         self.counters.unsupported_requests += 1;
         if self.ports[port].is_open() {
             let error = (Uncorrectable::AtomicOpEgressBlocked, true);
-            self.log(port, now, error, Side::Primary, tlp, queue);
+            self.log(port, now, error, Side::Primary, tlp);
             return Status::UnsupportedRequest;
         }
-        let status = self.refuse_closed(port, now, tlp, queue);
+        let status = self.refuse_closed(port, now, tlp);
         if tlp.class() != tlp::Class::Posted {
-            self.request_failed(port, now, tlp.repr, failure_of(status), queue);
+            self.request_failed(port, now, tlp.repr, failure_of(status));
         }
         status
     }
 
     /// A request of the root complex through `port` has failed.
     #[cold]
-    fn request_failed(
-        &mut self,
-        port: usize,
-        now: Time,
-        request: Repr,
-        failure: RpPioFailure,
-        queue: &mut SortedQueue,
-    ) {
+    fn request_failed(&mut self, port: usize, now: Time, request: Repr, failure: RpPioFailure) {
         let Some(function) = &mut self.ports[port].function else { return };
         function.bridge.request_failed(&Tlp::new(request, Data::NONE), failure);
-        self.report(port, now, None, queue);
+        self.report(port, now, None);
     }
 
     /// The request with `tag` was told to come again. True where it does, or has ended as CRS Software Visibility and patience
     /// say (`PCIe 5.0 §2.3.2`); false where the host is told, as it is behind a bare root port.
     #[cold]
-    fn come_again(&mut self, port: usize, tag: u16, now: Time, queue: &mut SortedQueue) -> bool {
+    fn come_again(&mut self, port: usize, tag: u16, now: Time) -> bool {
         let Some(function) = &self.ports[port].function else { return false };
         let shows = function.bridge.shows_retry();
         let until = now + self.requester.timeout;
@@ -73,26 +60,26 @@ impl RootComplex {
             slot.state = TagState::Retrying;
             slot.deadline = now + CRS_RETRY_INTERVAL;
             let deadline = slot.deadline;
-            self.requester.watch(deadline, queue);
+            self.requester.watch(deadline);
             return true;
         }
         if !is_read {
             return false;
         }
         let asker = slot.asker;
-        self.release(port, tag, now, queue);
+        self.release(port, tag, now);
         let data = Data::Carried(self.payloads.copy(&value.to_le_bytes()));
-        self.tell_asker(now + self.profile.root_complex_latency, asker, Ok(data), now, queue);
+        self.tell_asker(now + self.profile.root_complex_latency, asker, Ok(data), now);
         true
     }
 
     /// A tag is free: parts of reads between root ports that wait for one go on.
     #[inline]
-    fn release(&mut self, port: usize, tag: u16, now: Time, queue: &mut SortedQueue) {
+    fn release(&mut self, port: usize, tag: u16, now: Time) {
         self.requester.release(port, tag);
         self.no_longer_open(port);
         if self.splits.is_waiting() {
-            self.issue_waiting(now, queue);
+            self.issue_waiting(now);
         }
     }
 
@@ -105,7 +92,7 @@ impl RootComplex {
     }
 
     /// It is time to ask again.
-    fn ask_again(&mut self, port: usize, tag: usize, now: Time, queue: &mut SortedQueue) {
+    fn ask_again(&mut self, port: usize, tag: usize, now: Time) {
         let deadline = now + self.requester.timeout;
         let slot = &mut self.requester.ports[port].tags[tag];
         (slot.state, slot.deadline) = (TagState::Open, deadline);
@@ -113,60 +100,47 @@ impl RootComplex {
         slot.bytes.clear();
         self.note_retry();
         if self.ports[port].is_open() {
-            self.send(port, now, tlp, queue);
-            RootComplex::wake(port, now, queue);
+            self.send(port, now, tlp);
+            self.effects.wake_port(port, now);
         } else {
-            let status = self.refuse_unsent(port, now, &tlp, queue);
-            refuse(self, port, now, &tlp, status, queue);
+            let status = self.refuse_unsent(port, now, &tlp);
+            refuse(self, port, now, &tlp, status);
         }
     }
 
     /// Tells who has asked, at `at`.
-    fn tell_asker(
-        &mut self,
-        at: Time,
-        asker: Asker,
-        result: Result<Data, HostError>,
-        now: Time,
-        queue: &mut SortedQueue,
-    ) {
+    fn tell_asker(&mut self, at: Time, asker: Asker, result: Result<Data, HostError>, now: Time) {
         match asker {
-            Asker::Host(id) => self.tell_host(at, HostInput::Done { id, result }, queue),
+            Asker::Host(id) => self.tell_host(at, HostInput::Done { id, result }),
             Asker::Part { split, offset } => {
-                self.part_done(split, offset, result, now, queue);
+                self.part_done(split, offset, result, now);
             }
         }
     }
 }
 
 /// A completion for the root complex has come in: it belongs to an open request, or is unexpected.
-pub(in crate::root) fn complete(
-    root: &mut RootComplex,
-    port: usize,
-    now: Time,
-    tlp: &Tlp,
-    queue: &mut SortedQueue,
-) {
+pub(in crate::root) fn complete(root: &mut RootComplex, port: usize, now: Time, tlp: &Tlp) {
     let Body::Completion(c) = tlp.repr.body else { return };
-    root.ledger.close(tlp, Stage::RootComplex, now + root.profile.root_complex_latency);
+    root.effects.close(tlp, Stage::RootComplex, now + root.profile.root_complex_latency);
     let (tag, ours) = (c.tag.bits(), c.requester == ROOT_ID);
     if tlp.prefixes.has_reserved() {
-        return unexpected(root, port, now, tlp, queue);
+        return unexpected(root, port, now, tlp);
     }
     match root.requester.ports[port].tags.get_mut(usize::from(tag)).filter(|_| ours) {
         Some(slot) if slot.state == TagState::Open => {
             let Some(result) = slot.take(&c, tlp, &root.payloads) else { return };
-            end(root, port, now, (tlp, &c), result, queue);
+            end(root, port, now, (tlp, &c), result);
         }
         Some(slot) if slot.state == TagState::Resting => {
             if c.is_last() {
-                root.release(port, tag, now, queue);
+                root.release(port, tag, now);
                 // The program may have waited for the tag.
-                queue.push(now, Event::Host);
+                root.effects.wake(now, Due::Host);
             }
-            unexpected(root, port, now, tlp, queue);
+            unexpected(root, port, now, tlp);
         }
-        _ => unexpected(root, port, now, tlp, queue),
+        _ => unexpected(root, port, now, tlp),
     }
 }
 
@@ -177,11 +151,10 @@ fn end(
     now: Time,
     (tlp, c): (&Tlp, &Completion),
     result: Result<Data, HostError>,
-    queue: &mut SortedQueue,
 ) {
     let tag = c.tag.bits();
     if let Err(error) = &result
-        && fail(root, port, now, (tlp, tag), *error, queue)
+        && fail(root, port, now, (tlp, tag), *error)
     {
         return;
     }
@@ -189,35 +162,28 @@ fn end(
     let (asker, over) = (slot.asker, result.is_ok() || c.is_last());
     slot.state = TagState::Resting;
     if over {
-        root.release(port, tag, now, queue);
+        root.release(port, tag, now);
     } else {
         root.no_longer_open(port);
     }
-    root.tell_asker(now + root.profile.root_complex_latency, asker, result, now, queue);
+    root.tell_asker(now + root.profile.root_complex_latency, asker, result, now);
 }
 
 /// An open request has failed with `error`. True where it goes on all the same.
 #[cold]
-fn fail(
-    root: &mut RootComplex,
-    port: usize,
-    now: Time,
-    (tlp, tag): (&Tlp, u16),
-    error: HostError,
-    queue: &mut SortedQueue,
-) -> bool {
+fn fail(root: &mut RootComplex, port: usize, now: Time, (tlp, tag): (&Tlp, u16), error: HostError) -> bool {
     let request = root.requester.ports[port].tags[usize::from(tag)].request;
     match error {
-        HostError::ConfigRetry => return root.come_again(port, tag, now, queue),
+        HostError::ConfigRetry => return root.come_again(port, tag, now),
         HostError::Completion(CompletionError::UnsupportedRequest) => {
-            root.request_failed(port, now, request, RpPioFailure::UnsupportedRequest, queue);
+            root.request_failed(port, now, request, RpPioFailure::UnsupportedRequest);
         }
         HostError::Completion(CompletionError::CompleterAbort) => {
-            root.request_failed(port, now, request, RpPioFailure::CompleterAbort, queue);
+            root.request_failed(port, now, request, RpPioFailure::CompleterAbort);
         }
         // Advisory: whoever asked learns of it (`PCIe 5.0 §6.2.3.2.4.3`).
         _ if tlp.repr.ep => {
-            root.log(port, now, (Uncorrectable::PoisonedTlp, true), Side::Secondary, tlp, queue);
+            root.log(port, now, (Uncorrectable::PoisonedTlp, true), Side::Secondary, tlp);
         }
         _ => {}
     }
@@ -226,9 +192,9 @@ fn fail(
 
 /// Advisory where it is not fatal (`PCIe 5.0 §6.2.3.2.4.5`).
 #[cold]
-fn unexpected(root: &mut RootComplex, port: usize, now: Time, tlp: &Tlp, queue: &mut SortedQueue) {
+fn unexpected(root: &mut RootComplex, port: usize, now: Time, tlp: &Tlp) {
     root.counters.unexpected_completions += 1;
-    root.log(port, now, (Uncorrectable::UnexpectedCompletion, true), Side::Secondary, tlp, queue);
+    root.log(port, now, (Uncorrectable::UnexpectedCompletion, true), Side::Secondary, tlp);
 }
 
 const fn failure_of(status: Status) -> RpPioFailure {
@@ -239,21 +205,14 @@ const fn failure_of(status: Status) -> RpPioFailure {
 }
 
 /// A request of the root complex was never sent: it ends as one that the other end completes with `status` does.
-pub(in crate::root) fn refuse(
-    root: &mut RootComplex,
-    port: usize,
-    now: Time,
-    tlp: &Tlp,
-    status: Status,
-    queue: &mut SortedQueue,
-) {
+pub(in crate::root) fn refuse(root: &mut RootComplex, port: usize, now: Time, tlp: &Tlp, status: Status) {
     let (requester, tag) = tlp.repr.transaction();
-    root.ledger.drop(tlp.account);
+    root.effects.drop(tlp.account);
     let slot =
         root.requester.ports[port].tags.get_mut(usize::from(tag.bits())).filter(|_| requester == ROOT_ID);
     let Some(asker) = slot.filter(|slot| slot.state == TagState::Open).map(|slot| slot.asker) else { return };
-    root.release(port, tag.bits(), now, queue);
-    root.tell_asker(now, asker, Err(host_error(status)), now, queue);
+    root.release(port, tag.bits(), now);
+    root.tell_asker(now, asker, Err(host_error(status)), now);
 }
 
 impl TagSlot {
@@ -312,22 +271,22 @@ impl TagSlot {
 }
 
 /// The completion timers have come to `now`.
-pub(in crate::root) fn timeout(root: &mut RootComplex, now: Time, queue: &mut SortedQueue) {
+pub(in crate::root) fn timeout(root: &mut RootComplex, now: Time) {
     root.requester.timer_at = Time::MAX;
     let mut next = Time::MAX;
     for port in 0..root.requester.ports.len() {
         for tag in 0..root.requester.ports[port].tags.len() {
-            expire(root, now, port, tag, queue);
+            expire(root, now, port, tag);
             let slot = &root.requester.ports[port].tags[tag];
             if slot.state != TagState::Free {
                 next = next.min(slot.deadline);
             }
         }
     }
-    root.requester.watch(next, queue);
+    root.requester.watch(next);
 }
 
-fn expire(root: &mut RootComplex, now: Time, port: usize, tag: usize, queue: &mut SortedQueue) {
+fn expire(root: &mut RootComplex, now: Time, port: usize, tag: usize) {
     let timeout = root.requester.timeout;
     let slot = &mut root.requester.ports[port].tags[tag];
     match slot.state {
@@ -338,13 +297,13 @@ fn expire(root: &mut RootComplex, now: Time, port: usize, tag: usize, queue: &mu
             let (asker, request) = (slot.asker, slot.request);
             root.no_longer_open(port);
             root.counters.completion_timeouts += 1;
-            root.tell_asker(now, asker, Err(HostError::CompletionTimeout), now, queue);
+            root.tell_asker(now, asker, Err(HostError::CompletionTimeout), now);
             let tlp = Tlp::new(request, Data::NONE);
-            root.log(port, now, (Uncorrectable::CompletionTimeout, false), Side::Secondary, &tlp, queue);
-            root.request_failed(port, now, request, RpPioFailure::CompletionTimeout, queue);
+            root.log(port, now, (Uncorrectable::CompletionTimeout, false), Side::Secondary, &tlp);
+            root.request_failed(port, now, request, RpPioFailure::CompletionTimeout);
         }
-        TagState::Retrying => root.ask_again(port, tag, now, queue),
-        TagState::Resting => root.release(port, tag as u16, now, queue),
+        TagState::Retrying => root.ask_again(port, tag, now),
+        TagState::Resting => root.release(port, tag as u16, now),
         TagState::Free => {}
     }
 }
