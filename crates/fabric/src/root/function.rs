@@ -232,8 +232,8 @@ impl RootComplex {
         let (address, len) = (m.span.first_byte(), m.span.byte_count());
         if MSI_WINDOW.contains(address, u64::from(len)) {
             self.interrupt(now, msi);
-        } else if self.memory.contains(address, len as usize) {
-            self.store(m.span, &msi.data);
+        } else if self.memory.contains(address, len) {
+            self.memory.store(m.span, &msi.data);
         } else {
             self.counters.unsupported_requests += 1;
         }

@@ -2,18 +2,17 @@
 //! What devices ask of the host.
 
 use super::effects::Due;
+use super::memory::{Request, Served, Service};
 use super::peer::Verdict;
 use super::reads::{Action, Job};
 use super::{ROOT_ID, RootComplex};
+use crate::memory_system::Access;
 use crate::stages::Stage;
 use crate::topology::MSI_WINDOW;
 use config::{Side, Uncorrectable};
 use device::CreditReturn;
 use device::host::HostInput;
-use tlp::{
-    Body, Data, Duration, Limits, MemoryOp, MemoryRequest, Prefixes, Span, Status, TcSet, Time, Tlp,
-    TrafficClass, rules,
-};
+use tlp::{Body, Limits, MemoryOp, MemoryRequest, Prefixes, Status, TcSet, Time, Tlp, TrafficClass, rules};
 
 impl RootComplex {
     /// A TLP has arrived at root port `port`.
@@ -95,11 +94,8 @@ impl RootComplex {
         }
         let (address, len) = (m.span.first_byte(), m.span.byte_count());
         let is_interrupt = MSI_WINDOW.contains(address, u64::from(len));
-        let exists = |root: &mut RootComplex| {
-            root.memory.contains(address, len as usize)
-                && root.is_mapped(tlp.repr.transaction().0, address, len)
-        };
-        if !is_interrupt && !exists(self) {
+        let access = Access { port, requester: m.requester, address, len };
+        if !is_interrupt && !self.memory.lets(&access) {
             self.counters.unsupported_requests += 1;
             self.log(port, now, (Uncorrectable::UnsupportedRequest, false), Side::Secondary, tlp);
         } else if tlp.repr.ep {
@@ -111,8 +107,8 @@ impl RootComplex {
             self.interrupt(now, tlp);
         } else if !m.span.is_zero_length() {
             self.counters.memory_writes += 1;
-            self.store(m.span, &tlp.data);
-            return self.drain(port, now, address, len, tlp);
+            self.memory.store(m.span, &tlp.data);
+            return self.drain(&access, now, tlp);
         }
         // Where it was an interrupt, its account is closed.
         self.effects.drop(tlp.account);
@@ -120,11 +116,10 @@ impl RootComplex {
     }
 
     /// The bytes are there at once; what takes time is the room in the receive buffer, and when a read may follow.
-    fn drain(&mut self, port: usize, now: Time, address: u64, len: u32, tlp: &Tlp) {
-        let taken = match self.memory_system {
-            None => self.take_write(now, address, len, tlp),
-            Some(_) => self.drain_modelled(port, now, address, len, tlp),
-        };
+    fn drain(&mut self, access: &Access, now: Time, tlp: &Tlp) {
+        let RootComplex { memory, profile, effects, .. } = self;
+        let taken = memory.take_write(profile, access, now, tlp.account, effects);
+        let port = access.port;
         if taken <= now {
             return self.return_credits(port, tlp);
         }
@@ -136,36 +131,6 @@ impl RootComplex {
         draining.push_back((taken, credit));
     }
 
-    /// Takes the next turn of the memory system for a write. Returns when there is room again.
-    #[inline]
-    fn take_write(&mut self, now: Time, address: u64, len: u32, tlp: &Tlp) -> Time {
-        let arrived = now + self.profile.root_complex_latency;
-        let taken = arrived.max(self.write_free_at) + self.profile.write_service(address, len);
-        self.write_free_at = taken;
-        self.write_visible_at = self.write_visible_at.max(taken + self.profile.memory_write_latency);
-        self.effects.written(tlp.account, arrived, self.write_visible_at);
-        taken
-    }
-
-    #[inline]
-    pub(super) fn store(&mut self, span: Span, data: &Data) {
-        if let Some(bytes) = data.bytes() {
-            self.store_bytes(span, bytes);
-        }
-    }
-
-    fn store_bytes(&mut self, span: Span, bytes: &[u8]) {
-        let first = span.first_byte();
-        if span.is_contiguous() {
-            // `contains` was asked before: the write cannot miss.
-            let _ = self.memory.write(first, bytes);
-            return;
-        }
-        for (i, byte) in bytes.iter().enumerate().filter(|(i, _)| span.is_enabled(*i as u32)) {
-            let _ = self.memory.write(first + i as u64, &[*byte]);
-        }
-    }
-
     pub(super) fn interrupt(&mut self, now: Time, tlp: &Tlp) {
         self.counters.interrupts += 1;
         let vector = match tlp.data.bytes() {
@@ -175,8 +140,7 @@ impl RootComplex {
         };
         let at = now + self.profile.root_complex_latency + self.profile.interrupt_latency;
         self.effects.interrupt(tlp.account, at);
-        self.interrupts.push_back((at, HostInput::Interrupt { vector }));
-        self.effects.wake(at, Due::Host);
+        self.inbox.interrupt(at, HostInput::Interrupt { vector }, &mut self.effects);
     }
 
     /// A request that is to be answered takes a place in the memory system, or waits for one and keeps its credits: so
@@ -206,7 +170,7 @@ impl RootComplex {
             && m.op == MemoryOp::Read
         {
             let read = p.read_service(m.span.first_byte(), m.span.byte_count());
-            return self.begin(now, Job::read(port, tlp, m), tlp, (Some(read), None));
+            return self.begin(now, Job::read(port, tlp, m), tlp, Service { read: Some(read), write: None });
         }
         self.start_other(port, now, tlp);
     }
@@ -232,27 +196,20 @@ impl RootComplex {
                 return self.refuse(port, now, tlp);
             }
         };
-        self.begin(now, job, tlp, (read, write));
+        self.begin(now, job, tlp, Service { read, write });
     }
 
     /// A job is to have this turn of the memory system, to read and to write, where there is memory for it.
     // Once for reads and once for all else: each knows what it does not do.
     #[inline(always)]
-    fn begin(
-        &mut self,
-        now: Time,
-        mut job: Job,
-        tlp: &Tlp,
-        (read, write): (Option<Duration>, Option<Duration>),
-    ) {
+    fn begin(&mut self, now: Time, mut job: Job, tlp: &Tlp, service: Service) {
         let port = job.port;
-        if !self.memory.contains(job.address, job.byte_count as usize) {
+        let access =
+            Access { port, requester: tlp.repr.transaction().0, address: job.address, len: job.byte_count };
+        if !self.memory.lets(&access) {
             return self.refuse(port, now, tlp);
         }
-        if !self.is_mapped(tlp.repr.transaction().0, job.address, job.byte_count) {
-            return self.refuse(port, now, tlp);
-        }
-        if tlp.repr.ep && write.is_some() {
+        if tlp.repr.ep && service.write.is_some() {
             // Never advisory, though the requester learns of it (`PCIe 5.0 §2.7.2.2`).
             self.counters.poisoned += 1;
             self.log(port, now, (Uncorrectable::PoisonedTlp, false), Side::Secondary, tlp);
@@ -260,11 +217,11 @@ impl RootComplex {
         }
         self.count(&job);
         self.ports[port].reads_under_way[usize::from(tlp.repr.tc.bits())] += 1;
-        let ready = match self.memory_system {
-            None => self.book(tlp, now, read, write),
-            Some(_) => self.book_modelled(tlp, &mut job, now, read, write),
-        };
-        if self.profile.completions.unit_bytes.is_some() && write.is_none() {
+        let request = Request { access, account: tlp.account, line_time: self.ports[port].line_time };
+        let RootComplex { memory, profile, effects, .. } = self;
+        let Served { ready, late } = memory.serve(profile, &request, service, now, effects);
+        job.late = late;
+        if self.profile.completions.unit_bytes.is_some() && service.write.is_none() {
             job.unit = self.completion_unit(port, job.address, job.byte_count);
         }
         let job = self.reads.insert(job);
@@ -283,31 +240,6 @@ impl RootComplex {
             Action::Write(_) => &mut self.counters.memory_writes,
             Action::Atomic(_) => &mut self.counters.atomics,
         } += 1;
-    }
-
-    /// Takes the next turn of the memory system: one of its reads, one of its writes, or one of each where an AtomicOp
-    /// needs both. Returns when the answer is back at the root port.
-    // With `begin`.
-    #[inline(always)]
-    fn book(&mut self, tlp: &Tlp, now: Time, read: Option<Duration>, write: Option<Duration>) -> Time {
-        let p = &self.profile;
-        let asked = now + p.root_complex_latency;
-        let mut taken = asked.max(self.write_visible_at);
-        let mut answered = taken;
-        if let Some(service) = read {
-            taken = taken.max(self.read_free_at) + service;
-            self.read_free_at = taken;
-            answered = taken + p.memory_read_latency;
-        }
-        if let Some(service) = write {
-            taken = taken.max(self.write_free_at) + service;
-            self.write_free_at = taken;
-            self.write_visible_at = self.write_visible_at.max(taken + p.memory_write_latency);
-            answered = answered.max(taken);
-        }
-        let ready = answered + p.root_complex_latency;
-        self.effects.served(tlp.account, now, asked, answered, ready);
-        ready
     }
 
     /// A request that is to be judged. True where it is for memory, or nobody's.

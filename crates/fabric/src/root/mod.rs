@@ -4,7 +4,7 @@
 //! Each root port behaves like any other owner of a port: TLPs come in, TLPs and credits are polled out. Inside:
 //!
 //! - [`inbound`]: what devices ask of the host: memory reads and writes, interrupts; [`messages`]: what they tell it;
-//! - [`modelled`]: the same where the profile describes caches, an IOMMU and more of a host;
+//! - [`memory`]: host memory behind its timing; [`inbox`]: what is on its way to the host;
 //! - [`reads`]: reads under way in memory, and the completions they become;
 //! - [`requester`]: what the host asks of devices: tags, matching, completion timeout;
 //! - [`function`]: root ports with configuration spaces; [`links`]: what happens at their links;
@@ -16,27 +16,30 @@
 mod effects;
 mod function;
 mod inbound;
+mod inbox;
 mod lanes;
 mod links;
+mod memory;
 mod messages;
-mod modelled;
 mod peer;
 mod reads;
 mod requester;
 
 use crate::ledger::{Asked, Note};
-use crate::memory_system::{MemoryCounters, MemorySystem};
+use crate::memory_system::MemoryCounters;
 use crate::profile::HostProfile;
 use crate::topology::AddressMap;
 use config::ConfigSpace;
 use device::CreditReturn;
-use device::host::{HostInput, HostOutput};
+use device::host::{CachePreparation, HostInput, HostOutput};
 use device::memory::HostMemory;
 pub(crate) use effects::Due;
 use effects::Effects;
 use function::Function;
 pub use function::{MAX_ROOT_FUNCTIONS, RootFunctionCounters};
+use inbox::Inbox;
 use lanes::{Lanes, Stamped};
+use memory::Memory;
 pub use peer::SPLIT_BYTES;
 use peer::Splits;
 use reads::Reads;
@@ -135,24 +138,16 @@ impl RootCounters {
 pub struct RootComplex {
     profile: HostProfile,
     map: AddressMap,
-    memory: HostMemory,
-    /// What a memory access costs beyond fixed latencies, where the profile says.
-    memory_system: Option<Box<MemorySystem>>,
+    memory: Memory,
     payloads: PayloadPool,
     ports: Vec<RootPort>,
     reads: Reads,
     requester: Requester,
     /// What the host program takes of messages, beside what every root complex does.
     program_messages: MessageCodes,
-    /// When the memory system takes the next read, the next write, and when the last write is visible.
-    read_free_at: Time,
-    write_free_at: Time,
-    write_visible_at: Time,
     /// Reads whose data memory still owes.
     reads_in_memory: u32,
-    /// What has reached the CPU side, each with its time; times never fall within either queue.
-    to_host: VecDeque<(Time, HostInput)>,
-    interrupts: VecDeque<(Time, HostInput)>,
+    inbox: Inbox,
     counters: RootCounters,
     /// Of root ports that are functions.
     function_counters: RootFunctionCounters,
@@ -257,19 +252,14 @@ impl RootComplex {
         let mut root = RootComplex {
             requester: Requester::new(&profile, ports.len()),
             program_messages: messages::FOR_PROGRAM,
-            memory_system: MemorySystem::new(&profile, ports.len(), 0),
+            memory: Memory::new(memory, &profile, ports.len()),
             profile,
             map: AddressMap,
-            memory,
             payloads,
             ports,
             reads: Reads::default(),
-            read_free_at: Time::ZERO,
-            write_free_at: Time::ZERO,
-            write_visible_at: Time::ZERO,
             reads_in_memory: 0,
-            to_host: VecDeque::new(),
-            interrupts: VecDeque::new(),
+            inbox: Inbox::default(),
             counters: RootCounters::default(),
             function_counters: RootFunctionCounters::default(),
             has_functions,
@@ -304,14 +294,35 @@ impl RootComplex {
     /// What is drawn for memory is drawn with this seed from now on.
     #[must_use]
     pub fn with_seed(mut self, seed: u64) -> RootComplex {
-        self.memory_system = MemorySystem::new(&self.profile, self.ports.len(), seed);
+        self.memory.seed(&self.profile, self.ports.len(), seed);
         self
+    }
+
+    /// From now on `requester` reaches by DMA the `bytes` from `first` on, and no other memory: a request beside them is
+    /// answered with UR and counted as a translation fault, as an IOMMU of Intel's does. Without effect where there is no
+    /// IOMMU in use.
+    pub fn restrict_dma(&mut self, requester: Bdf, first: u64, bytes: u64) {
+        if let Some(system) = self.memory.system() {
+            system.restrict(requester, first, bytes);
+        }
+    }
+
+    /// Puts the caches into a known state.
+    fn prepare_cache(&mut self, preparation: CachePreparation) {
+        let port = match preparation {
+            CachePreparation::WriteByDevice { requester, .. }
+            | CachePreparation::ThrashByDevice { requester, .. } => self.port_of_bus(requester.bus()),
+            CachePreparation::ThrashByHost | CachePreparation::WriteByHost { .. } => None,
+        };
+        if let Some(system) = self.memory.system() {
+            system.prepare(preparation, port.unwrap_or(0));
+        }
     }
 
     /// What caches and IOMMU have seen, where the profile describes them.
     #[must_use]
     pub fn memory_counters(&self) -> Option<&MemoryCounters> {
-        self.memory_system.as_ref().map(|system| system.counters())
+        self.memory.counters()
     }
 
     /// What it has seen.
@@ -407,14 +418,7 @@ impl RootComplex {
 
     /// What reaches the host program by `now`, oldest first.
     pub(crate) fn poll_host_input(&mut self, now: Time) -> Option<HostInput> {
-        let due = |q: &VecDeque<(Time, HostInput)>| q.front().map(|(at, _)| *at).filter(|at| *at <= now);
-        let from = match (due(&self.to_host), due(&self.interrupts)) {
-            (Some(done), Some(interrupt)) if interrupt < done => &mut self.interrupts,
-            (Some(_), _) => &mut self.to_host,
-            (None, Some(_)) => &mut self.interrupts,
-            (None, None) => return None,
-        };
-        from.pop_front().map(|(_, input)| input)
+        self.inbox.poll(now)
     }
 
     /// Takes a request of the host program; gives it back where there is no room for it yet. The root port it left
@@ -447,10 +451,8 @@ impl RootComplex {
     /// True where something is still on its way through the host, or memory owes data or room, or a completion timer
     /// runs.
     pub(crate) fn is_waiting(&self, now: Time) -> bool {
-        let coming = |queue: &VecDeque<(Time, HostInput)>| queue.back().is_some_and(|(at, _)| *at > now);
         let leaving = |lanes: &Lanes<Outbound>| lanes.backs().any(|out| out.at > now);
-        coming(&self.to_host)
-            || coming(&self.interrupts)
+        self.inbox.is_coming(now)
             || self.requester.is_watching()
             || self.reads_in_memory > 0
             || self.ports.iter().any(|p| {
@@ -477,11 +479,8 @@ impl RootComplex {
         }
     }
 
-    /// What needs no way through the root complex is there before what is still on it.
     fn tell_host(&mut self, at: Time, input: HostInput) {
-        let later = self.to_host.iter().rev().take_while(|(other, _)| *other > at).count();
-        self.to_host.insert(self.to_host.len() - later, (at, input));
-        self.effects.wake(at, Due::Host);
+        self.inbox.tell(at, input, &mut self.effects);
     }
 
     fn return_credits(&mut self, port: usize, tlp: &Tlp) {

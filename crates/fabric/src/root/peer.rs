@@ -88,7 +88,7 @@ impl RootComplex {
         if !from.routes.lets_up(tlp) {
             return Refused(port, Uncorrectable::AcsViolation);
         }
-        if self.memory.contains(address, len as usize) || MSI_WINDOW.contains(address, u64::from(len)) {
+        if self.memory.contains(address, len) || MSI_WINDOW.contains(address, u64::from(len)) {
             return Here;
         }
         if self.peer_to_peer == PeerToPeer::Refuse {

@@ -2,6 +2,7 @@
 //! Reads under way in the memory system, and the completions they become.
 
 use super::{PortSettings, Ready, RootComplex};
+use crate::profile::{LONG_READ_LINES, lines};
 use tlp::{
     Account, AtomicOp, AtomicRequest, Attributes, Bdf, Body, Completion, Data, Duration, MemoryOp,
     MemoryRequest, Mps, Repr, Span, Status, Tag, TcSet, Time, Tlp, TrafficClass,
@@ -189,15 +190,14 @@ impl RootComplex {
             Action::Passed => {}
             Action::Read if !at.carry => {}
             Action::Read => {
-                // `contains` was asked when it was taken: it cannot miss.
-                let len = at.byte_count as usize;
-                if let Ok(payload) = self.memory.payload(&self.payloads, at.address, len) {
+                // It was asked for when it was taken: it cannot miss.
+                if let Some(payload) = self.memory.load(&self.payloads, at.address, at.byte_count) {
                     at.data = Data::Carried(payload);
                 }
             }
             Action::Write(span) => {
                 let data = std::mem::replace(&mut at.data, Data::NONE);
-                self.store(span, &data);
+                self.memory.store(span, &data);
             }
             Action::Atomic(op) => self.operate(job, op),
         }
@@ -212,7 +212,7 @@ impl RootComplex {
         match at.action {
             Action::Write(span) => {
                 let data = std::mem::replace(&mut at.data, Data::NONE);
-                self.store(span, &data);
+                self.memory.store(span, &data);
             }
             Action::Atomic(op) => self.operate(job, op),
             Action::Read | Action::Passed => {}
@@ -236,17 +236,11 @@ impl RootComplex {
         self.reads.free.push(job);
     }
 
-    /// Carries an AtomicOp out; operands that are only counted change nothing.
+    /// Carries an AtomicOp out.
     fn operate(&mut self, job: u32, op: AtomicOp) {
         let at = &mut self.reads.jobs[job as usize];
-        let Ok(old) = self.memory.payload(&self.payloads, at.address, at.byte_count as usize) else { return };
-        if let Some(operands) = at.data.bytes() {
-            let mut new = [0; 16];
-            let new = &mut new[..old.len().min(16)];
-            op.apply(&old, operands, new);
-            // `contains` was asked when it was taken: it cannot miss.
-            let _ = self.memory.write(at.address, new);
-        }
+        let old = self.memory.operate(op, at.address, at.byte_count, &at.data, &self.payloads);
+        let Some(old) = old else { return };
         at.data = if at.carry { Data::Carried(old) } else { Data::Counted(at.byte_count) };
     }
 
@@ -303,5 +297,17 @@ impl RootComplex {
             self.read_left(port, tc, now);
         }
         Some(Tlp { account, rest_ps, ..Tlp::new(repr, data) })
+    }
+
+    /// How long completions of the next read at `port` are at most, where they are shorter than Max_Payload_Size.
+    pub(super) fn completion_unit(&mut self, port: usize, address: u64, len: u32) -> Option<Mps> {
+        let completions = &self.profile.completions;
+        let unit = completions.unit_bytes?;
+        if completions.whole_from_bytes.is_some_and(|least| len >= least) {
+            return None;
+        }
+        let long = lines(address, len) >= LONG_READ_LINES;
+        let streams = std::mem::replace(&mut self.ports[port].streams, long) && long;
+        (!(streams && completions.streaming)).then_some(unit)
     }
 }
