@@ -4,7 +4,7 @@
 
 use crate::port::{CreditReturn, TlpPort};
 use std::collections::VecDeque;
-use tlp::{Attributes, Bdf, Body, Class, Completion, Data, MemoryOp, Repr, Status, TcSet, Time, Tlp};
+use tlp::{Asked, Bdf, Body, Class, Data, Status, TcSet, Time, Tlp};
 
 /// Sends scripted TLPs at their times, records those that arrive. TLPs of one class leave in the order of the script,
 /// each when its time has come and the link has room.
@@ -53,32 +53,12 @@ impl RawDevice {
 /// others. In the name of the function asked, where the request has one.
 #[must_use]
 pub fn refusal(request: &Tlp) -> Option<Tlp> {
-    if request.class() != Class::NonPosted {
-        return None;
-    }
-    let (requester, tag) = request.repr.transaction();
-    // Byte Count and Lower Address of what answers no read are 4 and 0 (`PCIe 5.0 §2.2.9`).
-    let (completer, byte_count, lower_address, locked) = match &request.repr.body {
-        Body::Memory(m) if m.op.is_read() => {
-            let (bytes, first) = (m.span.byte_count() as u16, (m.span.first_byte() & 0x7f) as u8);
-            (Bdf::default(), bytes, first, m.op == MemoryOp::ReadLocked)
-        }
-        Body::Config(c) => (c.completer, 4, 0, false),
-        _ => (Bdf::default(), 4, 0, false),
+    let asked = Asked::of(&request.repr)?;
+    let completer = match &request.repr.body {
+        Body::Config(c) => c.completer,
+        _ => Bdf::default(),
     };
-    let body = Completion {
-        locked,
-        completer,
-        requester,
-        tag,
-        status: Status::UnsupportedRequest,
-        bcm: false,
-        byte_count,
-        lower_address,
-        length_dw: None,
-    };
-    let mut repr = Repr::new(Body::Completion(body));
-    (repr.tc, repr.attr) = (request.repr.tc, request.repr.attr & Attributes::COMPLETED);
+    let repr = asked.without_data(completer, Status::UnsupportedRequest);
     Some(Tlp { account: request.account, ..Tlp::new(repr, Data::NONE) })
 }
 

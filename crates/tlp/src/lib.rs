@@ -7,6 +7,7 @@
 //! - [`format`]: the one table of Fmt and Type, from which names, classes and header lengths come.
 //! - [`wire`]: a view per header family, and [`Repr::parse`] and [`Repr::emit`] between bytes and values.
 //! - [`rules`]: what makes a TLP malformed, as a table; [`message`]: every message, as a table.
+//! - [`split`]: where transfers are cut; [`completion`]: what answers a request, cut and matched; [`tags`]: requests by tag.
 //! - [`dllp`], [`crc`]: DLLPs, LCRC, ECRC and CRC-16.
 //! - [`payload`]: pooled, reference-counted payload bytes.
 //!
@@ -17,6 +18,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod atomic;
+pub mod completion;
 pub mod crc;
 mod display;
 pub mod dllp;
@@ -32,11 +34,13 @@ pub mod rules;
 pub mod size;
 pub mod span;
 pub mod split;
+pub mod tags;
 pub mod time;
 pub mod vc;
 pub mod wire;
 
 pub use atomic::{AtomicOp, AtomicRequest, OperandSize};
+pub use completion::{Asked, Awaited, Misfit};
 pub use dllp::{DLLP_LEN, DataLinkFeature, Dllp, DllpError, FlowControl, FlowControlKind, PmDllp, Scale};
 pub use format::{FORMATS, Format, FormatId};
 pub use ids::{Bdf, BdfError, Tag};
@@ -51,6 +55,7 @@ pub use repr::{
 pub use rules::{Limits, Malformed, RuleId};
 pub use size::{Mps, Mrrs, Rcb, SizeError};
 pub use span::{Span, SpanError};
+pub use tags::{TagState, TaggedRequests};
 pub use time::{Duration, Time};
 pub use vc::{TcSet, TcVcMap, TcVcMapError, Vc};
 pub use wire::{Header, ParseError, Parsed, Part};

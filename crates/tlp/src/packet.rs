@@ -114,6 +114,21 @@ impl Account {
     pub const NONE: Account = Account(0);
 }
 
+impl Repr {
+    /// Its flow-control and ordering class.
+    #[must_use]
+    #[inline]
+    pub const fn class(&self) -> Class {
+        // What the table of formats says, asked several times for each hop: a test holds the two together.
+        match &self.body {
+            Body::Memory(m) if m.op.is_posted() => Class::Posted,
+            Body::Message(_) => Class::Posted,
+            Body::Memory(_) | Body::Io(_) | Body::Atomic(_) | Body::Config(_) => Class::NonPosted,
+            Body::Completion(_) => Class::Completion,
+        }
+    }
+}
+
 impl Tlp {
     /// A TLP without prefixes, whose completions need not carry bytes.
     #[must_use]
@@ -141,13 +156,7 @@ impl Tlp {
     #[must_use]
     #[inline]
     pub const fn class(&self) -> Class {
-        // What the table of formats says, asked several times for each hop: a test holds the two together.
-        match &self.repr.body {
-            Body::Memory(m) if m.op.is_posted() => Class::Posted,
-            Body::Message(_) => Class::Posted,
-            Body::Memory(_) | Body::Io(_) | Body::Atomic(_) | Body::Config(_) => Class::NonPosted,
-            Body::Completion(_) => Class::Completion,
-        }
+        self.repr.class()
     }
 
     /// True where whoever completes this request with UR or CA leaves it to the requester to report an error: it asks for a

@@ -485,7 +485,7 @@ impl Function {
             if expired.timed_out {
                 shared.counters.completion_timeouts += 1;
                 let id = self.id(shared);
-                let request = expired.request.map(|(asked, tag)| LoggedTlp::of_header(&asked.repr(id, tag)));
+                let request = expired.request.map(|(sent, tag)| LoggedTlp::of_header(&sent.repr(id, tag)));
                 self.log(shared, Uncorrectable::CompletionTimeout, false, request.unwrap_or_default());
             }
             if let Some(done) = expired.done {
@@ -548,7 +548,7 @@ impl Function {
     fn tag_report(&self) -> String {
         let tags = &self.reads.tags;
         let (reads, used, all) = (self.reads.under_way(), tags.in_use(), tags.count());
-        let quarantined = match tags.quarantined() {
+        let quarantined = match tags.resting() {
             0 => String::new(),
             n => format!(", {n} quarantined"),
         };

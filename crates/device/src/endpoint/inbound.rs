@@ -82,7 +82,7 @@ impl Endpoint {
         if !tlp.prefixes.has_reserved() && tlp.prefixes.end_to_end() <= most {
             return false;
         }
-        match Question::asked(tlp) {
+        match Question::of_any(tlp) {
             Some(question) => self.refuse(Some(index), tlp, &question, CompletionError::UnsupportedRequest),
             None if tlp.class() == Class::Completion => {
                 self.shared.requests.give_back(credit_of(tlp));

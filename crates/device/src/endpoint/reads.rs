@@ -9,12 +9,12 @@
 use super::assembly::Assembly;
 use super::outbox::{MAX_PARKED, Outbox};
 use super::settings::Settings;
-use super::tags::{Asked, TagPool, TagState};
+use super::tags::{Part, Sent};
 use crate::seam::{DmaAtomic, DmaError, DmaId, DmaOptions, DmaRead};
 use tlp::split::request_piece;
 use tlp::{
-    AtomicRequest, Bdf, Body, Completion, Data, Duration, MemoryOp, MemoryRequest, OperandSize, PayloadPool,
-    Repr, Span, Status, Tag, TcSet, Time, Tlp, TrafficClass,
+    AtomicRequest, Awaited, Bdf, Body, Completion, Data, Duration, MemoryOp, MemoryRequest, OperandSize,
+    PayloadPool, Repr, Span, Status, Tag, TagState, TaggedRequests, TcSet, Time, Tlp, TrafficClass,
 };
 
 /// How a read ended, for the device.
@@ -25,7 +25,7 @@ pub(crate) struct Expired {
     /// Its request was waited for: a Completion Timeout. Else it has rested long enough.
     pub(crate) timed_out: bool,
     /// What was asked, and by which tag.
-    pub(crate) request: Option<(Asked, Tag)>,
+    pub(crate) request: Option<(Sent, Tag)>,
     /// How the transfer ended with it, where it was not over.
     pub(crate) done: Option<Done>,
 }
@@ -90,7 +90,7 @@ enum NonPosted {
 
 /// The DMA reads of one function. Reads under way are at most as many as tags, and one.
 pub(crate) struct ReadEngine {
-    pub(crate) tags: TagPool,
+    pub(crate) tags: TaggedRequests<Part>,
     dmas: Vec<Dma>,
     free: Vec<u16>,
     outbox: Outbox<NonPosted>,
@@ -99,7 +99,7 @@ pub(crate) struct ReadEngine {
 impl ReadEngine {
     pub(crate) fn new() -> ReadEngine {
         ReadEngine {
-            tags: TagPool::new(),
+            tags: TaggedRequests::default(),
             dmas: Vec::new(),
             free: Vec::new(),
             outbox: Outbox::new(MAX_PARKED),
@@ -204,13 +204,14 @@ impl ReadEngine {
         let DmaAtomic { id, address, op, operands, options } = atomic;
         let deadline = settings.completion_timeout.map_or(Time::MAX, |t| now + t);
         let dma = self.allocate(id, operand.bytes(), true);
-        let tag = self.tags.take(dma, 0, operand.bytes(), 0, deadline)?;
+        let DmaOptions { attr, tc, hint, prefixes } = options;
+        let awaited = Awaited { first_byte: 0, byte_count: operand.bytes() };
+        let span = Span::covering(address, operand.bytes()).ok();
+        let sent = span.map(|span| Sent { span, atomic: Some((op, operand)), tc, attr, hint });
+        let (tag, part) = self.tags.take(deadline)?;
+        *part = Part { owner: Some(dma), awaited, offset: 0, sent };
         self.dmas[usize::from(dma)].tags = 1;
         let body = Body::Atomic(AtomicRequest { op, operand, requester, tag, address });
-        let DmaOptions { attr, tc, hint, prefixes } = options;
-        if let (Some(slot), Ok(span)) = (self.tags.slot(tag), Span::covering(address, operand.bytes())) {
-            slot.asked = Some(Asked { span, atomic: Some((op, operand)), tc, attr, hint });
-        }
         let repr = Repr { tc, attr, th: hint, ..Repr::new(body) };
         Some(Tlp { prefixes, ..Tlp::new(repr, operands).with_carry(true) })
     }
@@ -254,20 +255,18 @@ impl ReadEngine {
         quarantine_until: Time,
         pool: &PayloadPool,
     ) -> (Finding, Option<Done>) {
-        let Some(slot) = self.tags.slot(completion.tag) else { return (Finding::Unexpected, None) };
-        match slot.state {
-            TagState::Idle => return (Finding::Unexpected, None),
-            TagState::Quarantined => {
-                if is_last(completion) {
+        let (awaited, owner) = match self.tags.get(completion.tag) {
+            None | Some((TagState::Free, _)) => return (Finding::Unexpected, None),
+            Some((TagState::Resting, _)) => {
+                if completion.is_last() {
                     self.tags.release(completion.tag);
                 }
                 return (Finding::Late, None);
             }
-            TagState::Waiting => {}
-        }
-        let owner = slot.owner;
+            Some((TagState::Waiting, part)) => (part.awaited, part.owner),
+        };
         let finding = match completion.status {
-            Status::Success => fit(completion, tlp, slot.address, slot.remaining, mps),
+            Status::Success => fit(completion, tlp, awaited, mps),
             Status::UnsupportedRequest => Finding::Unsupported,
             Status::CompleterAbort => Finding::Aborted,
             Status::ConfigRetry => Finding::Malformed,
@@ -285,7 +284,7 @@ impl ReadEngine {
 
     /// The rest of the request may or may not still come.
     fn malformed(&mut self, tag: Tag, owner: Option<u16>, quarantine_until: Time) -> (Finding, Option<Done>) {
-        self.tags.quarantine(tag, quarantine_until);
+        self.quarantine(tag, quarantine_until);
         let done = owner.and_then(|owner| self.lose_tag(owner, DmaError::Malformed));
         (Finding::Malformed, done)
     }
@@ -304,12 +303,12 @@ impl ReadEngine {
         owner: Option<u16>,
         pool: &PayloadPool,
     ) -> (Finding, Option<Done>) {
-        let Some(slot) = self.tags.slot(completion.tag) else { return (Finding::Unexpected, None) };
-        let (bytes, offset) = (completion_bytes(completion, slot.address, slot.remaining), slot.offset);
-        slot.address += u64::from(bytes);
-        slot.offset += bytes;
-        slot.remaining -= bytes;
-        let last = slot.remaining == 0;
+        let Some((_, part)) = self.tags.get(completion.tag) else { return (Finding::Unexpected, None) };
+        // It fits.
+        let (bytes, offset) = (tlp.data.len() as u32, part.offset);
+        part.awaited = part.awaited.behind(bytes);
+        part.offset += bytes;
+        let last = part.awaited.byte_count == 0;
         if last {
             self.tags.release(completion.tag);
         }
@@ -388,16 +387,15 @@ impl ReadEngine {
     /// The next tag whose deadline has come: a request that timed out is quarantined for `quarantine` more, a
     /// quarantined tag is free again.
     pub(crate) fn expire(&mut self, now: Time, quarantine: Duration) -> Option<Expired> {
-        let tag = self.tags.expired(now)?;
-        let slot = self.tags.slot(tag)?;
-        let (state, owner, asked) = (slot.state, slot.owner, slot.asked);
-        if state == TagState::Quarantined {
+        let tag = self.tags.due(now)?;
+        let (state, &mut Part { owner, sent, .. }) = self.tags.get(tag)?;
+        if state == TagState::Resting {
             self.tags.release(tag);
             return Some(Expired { timed_out: false, request: None, done: None });
         }
-        self.tags.quarantine(tag, now + quarantine);
+        self.quarantine(tag, now + quarantine);
         let done = owner.and_then(|owner| self.lose_tag(owner, DmaError::CompletionTimeout));
-        Some(Expired { timed_out: owner.is_some(), request: asked.map(|asked| (asked, tag)), done })
+        Some(Expired { timed_out: owner.is_some(), request: sent.map(|sent| (sent, tag)), done })
     }
 
     /// All reads and AtomicOps end with this error; their tags stay as they are.
@@ -419,13 +417,37 @@ impl ReadEngine {
     /// Forgets all reads. Their tags stay out of use until their completions have come or cannot come any more.
     pub(crate) fn void_all(&mut self, until: Time) {
         self.outbox.clear(|_| {});
-        self.tags.disown_all(until);
+        self.disown_tags(until);
         self.free.clear();
         for (index, dma) in self.dmas.iter_mut().enumerate() {
             dma.state = DmaState::Free;
             dma.tags = 0;
             dma.assembly.clear();
             self.free.push(index as u16);
+        }
+    }
+}
+
+impl ReadEngine {
+    /// Keeps the tag out of use until `until`, or until its last completion has come.
+    fn quarantine(&mut self, tag: Tag, until: Time) {
+        if let Some((_, part)) = self.tags.get(tag) {
+            part.owner = None;
+        }
+        self.tags.rest(tag, until);
+    }
+
+    /// Nobody wants what is to come, which gets at least until `until` to do so.
+    fn disown_tags(&mut self, until: Time) {
+        let mut tags: Vec<Tag> = self.tags.in_order().collect();
+        tags.sort_unstable();
+        for tag in tags {
+            let deadline = self.tags.deadline(tag);
+            let Some((TagState::Waiting, part)) = self.tags.get(tag) else { continue };
+            part.owner = None;
+            if deadline < until || deadline == Time::MAX {
+                self.tags.postpone(tag, until);
+            }
         }
     }
 }
@@ -449,19 +471,19 @@ impl Cursor {
     #[inline]
     fn ask(
         &mut self,
-        tags: &mut TagPool,
+        tags: &mut TaggedRequests<Part>,
         dmas: &mut [Dma],
         now: Time,
         settings: &Settings,
     ) -> Option<(Span, Tag)> {
         let (span, piece) = self.span(settings)?;
         let deadline = settings.completion_timeout.map_or(Time::MAX, |t| now + t);
-        let tag = tags.take(self.dma, span.first_byte(), span.byte_count(), self.offset, deadline)?;
-        if let Some(slot) = tags.slot(tag) {
-            let DmaOptions { attr, tc, hint, .. } = self.options;
-            let hint = hint.filter(|_| is_whole(span));
-            slot.asked = Some(Asked { span, atomic: None, tc, attr, hint });
-        }
+        let (tag, part) = tags.take(deadline)?;
+        let DmaOptions { attr, tc, hint, .. } = self.options;
+        let hint = hint.filter(|_| is_whole(span));
+        (part.owner, part.offset) = (Some(self.dma), self.offset);
+        part.awaited = Awaited { first_byte: span.first_byte(), byte_count: span.byte_count() };
+        part.sent = Some(Sent { span, atomic: None, tc, attr, hint });
         dmas[usize::from(self.dma)].tags += 1;
         self.address = self.address.wrapping_add(u64::from(piece));
         self.remaining -= piece;
@@ -485,33 +507,12 @@ fn read_request(requester: Bdf, span: Span, tag: Tag, options: DmaOptions, carry
     Tlp { prefixes, ..Tlp::new(repr, Data::NONE).with_carry(carry) }
 }
 
-/// The bytes that a completion answers, as its Length allows.
-fn completion_bytes(completion: &Completion, address: u64, remaining: u32) -> u32 {
-    let lead = (address & 3) as u32;
-    let dw = u32::from(completion.length_dw.unwrap_or(0));
-    (dw * 4).saturating_sub(lead).min(remaining)
-}
-
 /// Whether a successful completion fits its request (`PCIe 5.0 §2.3.2`): Byte Count, Lower Address, Length, data.
-fn fit(completion: &Completion, tlp: &Tlp, address: u64, remaining: u32, mps: u32) -> Finding {
-    let Some(dw) = completion.length_dw.map(u32::from) else { return Finding::Malformed };
-    let bytes = completion_bytes(completion, address, remaining);
-    let fits = u32::from(completion.byte_count) == remaining
-        && u64::from(completion.lower_address) == address & 0x7f
-        && bytes > 0
-        && ((address & 3) as u32 + bytes).div_ceil(4) == dw
-        && dw * 4 <= mps
-        && tlp.data.len() == bytes as usize;
-    match (fits, tlp.repr.ep) {
-        (false, _) => Finding::Malformed,
-        (true, true) => Finding::Poisoned,
-        (true, false) => Finding::Good,
+fn fit(completion: &Completion, tlp: &Tlp, awaited: Awaited, mps: u32) -> Finding {
+    let placed = awaited.place_next(completion).is_ok_and(|bytes| tlp.data.len() == bytes as usize);
+    match placed && tlp.repr.data_dw() * 4 <= mps {
+        false => Finding::Malformed,
+        true if tlp.repr.ep => Finding::Poisoned,
+        true => Finding::Good,
     }
-}
-
-/// Whether no completion of the same request can follow.
-fn is_last(completion: &Completion) -> bool {
-    let lead = u32::from(completion.lower_address & 3);
-    let bytes = u32::from(completion.length_dw.unwrap_or(0)) * 4;
-    completion.status != Status::Success || bytes >= lead + u32::from(completion.byte_count)
 }

@@ -7,11 +7,12 @@
 //! leave, those of further ones are withheld. So what a device may take without answering is bounded, and so are answers
 //! that cannot leave; and a Traffic Class whose answers cannot leave takes no credits from others (`PCIe 5.0 §2.5`).
 
+use super::answers::Completer;
 use crate::port::CreditReturn;
 use crate::seam::Token;
 use tlp::{
-    Access, Account, AtomicOp, AtomicRequest, Attributes, Bdf, Body, Class, ConfigRequest, IoRequest,
-    MemoryOp, MemoryRequest, Span, Tag, Tlp, TrafficClass,
+    Access, Account, Asked, AtomicOp, AtomicRequest, Attributes, Awaited, Bdf, Body, Class, ConfigRequest,
+    IoRequest, MemoryOp, MemoryRequest, Span, Tag, Tlp, TrafficClass,
 };
 
 /// Tokens: an index in bits 15:0, a generation in 31:16, which tells a token from earlier ones of the same index.
@@ -86,7 +87,7 @@ impl Question {
 
     /// The same of any TLP; `None` where no completion answers it.
     #[cold]
-    pub(crate) fn asked(tlp: &Tlp) -> Option<Question> {
+    pub(crate) fn of_any(tlp: &Tlp) -> Option<Question> {
         let memory = |reply, m: &MemoryRequest| Some(Question::of(tlp, m.span, reply));
         match &tlp.repr.body {
             Body::Memory(m) => match m.op {
@@ -110,20 +111,21 @@ impl Question {
         }
     }
 
-    /// Where the answer begins, as Lower Address counts it: only of memory reads it is not zero.
-    pub(crate) fn first_byte(&self) -> u64 {
-        match self.reply {
-            Reply::Bytes | Reply::Locked => self.span.first_byte(),
-            _ => 0,
-        }
-    }
-
-    /// Byte Count of its first completion: that of the request for memory reads, the operand's size for AtomicOps, else
-    /// 4.
-    pub(crate) fn byte_count(&self) -> u32 {
-        match self.reply {
-            Reply::Bytes | Reply::Locked | Reply::Value(_) => self.span.byte_count(),
-            Reply::Dw | Reply::Nothing | Reply::NothingOrRetry => 4,
+    /// What its completions have to say: Lower Address and Byte Count are those of memory reads; of AtomicOps 0 and the operand's
+    /// size, of all else 0 and 4 (`PCIe 5.0 §2.2.9`).
+    pub(crate) fn asked(&self, completer: Completer) -> Asked {
+        let (first_byte, byte_count) = match self.reply {
+            Reply::Bytes | Reply::Locked => (self.span.first_byte(), self.span.byte_count()),
+            Reply::Value(_) => (0, self.span.byte_count()),
+            Reply::Dw | Reply::Nothing | Reply::NothingOrRetry => (0, 4),
+        };
+        Asked {
+            requester: self.requester,
+            tag: self.tag,
+            tc: self.tc,
+            attr: self.attr & completer.attributes,
+            locked: self.reply == Reply::Locked,
+            bytes: Awaited { first_byte, byte_count },
         }
     }
 }

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Completions (`PCIe 5.0 §2.2.9`, §2.3.1.1): what a request asks of them, the headers of those that answer it, and which of its
+//! bytes one that has come holds. The one place that completers and requesters ask; where to cut is
+//! [`split`](crate::split)'s to say, or a policy's.
+
+use crate::{
+    Attributes, Bdf, Body, Class, Completion, MemoryOp, Mps, Rcb, Repr, Status, Tag, TrafficClass, split,
+};
+use core::ops::Range;
+
+/// What a request asks of its completions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Asked {
+    /// Requester ID.
+    pub requester: Bdf,
+    /// Tag.
+    pub tag: Tag,
+    /// Traffic Class.
+    pub tc: TrafficClass,
+    /// Attributes that its completions have.
+    pub attr: Attributes,
+    /// MRdLk, which CplDLk and CplLk answer.
+    pub locked: bool,
+    /// The bytes asked for.
+    pub bytes: Awaited,
+}
+
+impl Asked {
+    /// What a request asks; `None` where no completion answers it. Byte Count and Lower Address are those of memory reads; of
+    /// AtomicOps the operand's size and 0, of all else 4 and 0 (`PCIe 5.0 §2.2.9`). ID-based Ordering is leave that need not be
+    /// taken (§2.2.6.4).
+    #[must_use]
+    pub fn of(request: &Repr) -> Option<Asked> {
+        if request.class() != Class::NonPosted {
+            return None;
+        }
+        let (requester, tag) = request.transaction();
+        let (first_byte, byte_count, locked) = match &request.body {
+            Body::Memory(m) if m.op.is_read() => {
+                (m.span.first_byte(), m.span.byte_count(), m.op == MemoryOp::ReadLocked)
+            }
+            Body::Atomic(a) => (0, a.operand.bytes(), false),
+            _ => (0, 4, false),
+        };
+        let (tc, attr) = (request.tc, request.attr & Attributes::COMPLETED);
+        Some(Asked { requester, tag, tc, attr, locked, bytes: Awaited { first_byte, byte_count } })
+    }
+
+    /// The header of a completion without data: Byte Count and Lower Address of the whole request.
+    #[must_use]
+    #[inline]
+    pub fn without_data(&self, completer: Bdf, status: Status) -> Repr {
+        let body = Completion {
+            locked: self.locked,
+            completer,
+            requester: self.requester,
+            tag: self.tag,
+            status,
+            bcm: false,
+            byte_count: self.bytes.byte_count as u16,
+            lower_address: self.bytes.lower_address(),
+            length_dw: None,
+        };
+        Repr { tc: self.tc, attr: self.attr, ..Repr::new(Body::Completion(body)) }
+    }
+
+    /// The header of the completion with the next `piece` bytes, 1 to 4096, behind the first `sent`.
+    #[must_use]
+    #[inline]
+    pub fn with_data(&self, completer: Bdf, sent: u32, piece: u32) -> Repr {
+        let rest = Asked { bytes: self.bytes.behind(sent), ..*self };
+        let mut repr = rest.without_data(completer, Status::Success);
+        if let Body::Completion(c) = &mut repr.body {
+            c.length_dw = Some((rest.bytes.lead() + piece).div_ceil(4) as u16);
+        }
+        repr
+    }
+}
+
+/// Bytes that a request asks for, or what remains of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Awaited {
+    /// Address of the first byte, of which Lower Address has seven bits; zero for all but memory reads.
+    pub first_byte: u64,
+    /// How many, as Byte Count counts them.
+    pub byte_count: u32,
+}
+
+/// Why a completion does not answer a request (`PCIe 5.0 §2.3.2`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Misfit {
+    /// It has no data.
+    WithoutData,
+    /// Byte Count is more than is awaited, or what comes before it has not come.
+    ByteCount,
+    /// Lower Address is not that of the byte that Byte Count names.
+    LowerAddress,
+    /// More DWs than remain.
+    Length,
+}
+
+impl Awaited {
+    /// What remains behind the first `count` bytes.
+    #[must_use]
+    #[inline]
+    pub const fn behind(self, count: u32) -> Awaited {
+        let first_byte = self.first_byte.wrapping_add(count as u64);
+        Awaited { first_byte, byte_count: self.byte_count - count }
+    }
+
+    /// Lower Address of a completion that begins with the first byte.
+    #[must_use]
+    #[inline]
+    pub const fn lower_address(self) -> u8 {
+        (self.first_byte & 0x7f) as u8
+    }
+
+    /// Lanes of the first DW that stand before the first byte.
+    #[must_use]
+    #[inline]
+    pub const fn lead(self) -> u32 {
+        (self.first_byte & 3) as u32
+    }
+
+    /// Bytes of the next completion, see [`split::completion_piece`].
+    #[must_use]
+    #[inline]
+    pub fn next_piece(self, mps: Mps, rcb: Rcb) -> u32 {
+        split::completion_piece(self.first_byte, self.byte_count, mps, rcb)
+    }
+
+    /// Which of these bytes a successful completion holds, whatever came before it.
+    ///
+    /// # Errors
+    /// Where it answers no such request.
+    #[inline]
+    pub fn place(self, completion: &Completion) -> Result<Range<u32>, Misfit> {
+        let dw = u32::from(completion.length_dw.ok_or(Misfit::WithoutData)?);
+        let remaining = u32::from(completion.byte_count);
+        let start = self.byte_count.checked_sub(remaining).ok_or(Misfit::ByteCount)?;
+        let rest = self.behind(start);
+        if completion.lower_address != rest.lower_address() {
+            return Err(Misfit::LowerAddress);
+        }
+        if dw == 0 || dw > (rest.lead() + remaining).div_ceil(4) {
+            return Err(Misfit::Length);
+        }
+        Ok(start..start + (dw * 4 - rest.lead()).min(remaining))
+    }
+
+    /// How many bytes a successful completion holds, which has to begin with the first: completions of one request come in
+    /// the order of addresses (`PCIe 5.0 §2.3.1.1`).
+    ///
+    /// # Errors
+    /// Where it does not answer this.
+    #[inline]
+    pub fn place_next(self, completion: &Completion) -> Result<u32, Misfit> {
+        match self.place(completion)? {
+            Range { start: 0, end } => Ok(end),
+            _ => Err(Misfit::ByteCount),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{MemoryRequest, Span};
+    use proptest::prelude::*;
+    use std::vec::Vec;
+
+    fn asked(first_byte: u64, byte_count: u32) -> Asked {
+        let span = Span::covering(first_byte, byte_count).unwrap();
+        let (requester, tag) = (Bdf::from_bits(0x100), Tag::from_bits(7));
+        let read = MemoryRequest { op: MemoryOp::Read, requester, tag, span };
+        Asked::of(&Repr::new(Body::Memory(read))).unwrap()
+    }
+
+    fn completion(repr: &Repr) -> Completion {
+        match repr.body {
+            Body::Completion(c) => c,
+            _ => unreachable!("a completion"),
+        }
+    }
+
+    /// Byte by byte: those of the request that stand on the lanes of a completion whose first byte is the one that Byte Count
+    /// names. `None` where its last DW has none of them, or Lower Address is another byte's.
+    fn by_lanes(asked: Awaited, c: &Completion) -> Option<Vec<u32>> {
+        let wanted: Vec<u64> = (0..asked.byte_count).map(|n| asked.first_byte + u64::from(n)).collect();
+        let first = *wanted.iter().rev().nth(usize::from(c.byte_count).checked_sub(1)?)?;
+        let lanes = (first & !3)..(first & !3) + u64::from(c.length_dw?) * 4;
+        let last_dw = lanes.end - 4..lanes.end;
+        if first & 0x7f != u64::from(c.lower_address) || !wanted.iter().any(|a| last_dw.contains(a)) {
+            return None;
+        }
+        let here = |a: &u64| *a >= first && lanes.contains(a);
+        Some(wanted.iter().filter(|a| here(a)).map(|a| (a - asked.first_byte) as u32).collect())
+    }
+
+    proptest! {
+        /// Whatever is cut comes together again: each byte once, in order, and the last one says so.
+        #[test]
+        fn what_is_cut_is_placed(page in 0u64..4, at in 0u64..4096, len in 1u32..4097, mps in 0u8..6, rcb in 0u8..2) {
+            let first_byte = page << 30 | at;
+            let len = len.min(4096 - at as u32);
+            let (mps, rcb) = (Mps::from_encoding(mps).unwrap(), Rcb::new(64 << rcb).unwrap());
+            let asked = asked(first_byte, len);
+            let (mut sent, mut rest) = (0, asked.bytes);
+            while rest.byte_count > 0 {
+                let piece = rest.next_piece(mps, rcb);
+                let c = completion(&asked.with_data(Bdf::default(), sent, piece));
+                prop_assert_eq!(asked.bytes.place(&c), Ok(sent..sent + piece));
+                prop_assert_eq!(rest.place_next(&c), Ok(piece));
+                prop_assert!(u32::from(c.length_dw.unwrap()) * 4 <= mps.bytes());
+                prop_assert_eq!(c.is_last(), piece == rest.byte_count);
+                (sent, rest) = (sent + piece, rest.behind(piece));
+            }
+        }
+
+        /// Any completion at all: what the lanes say, or a misfit.
+        #[test]
+        fn a_place_is_what_the_lanes_hold(
+            at in 0u64..300,
+            len in 1u32..200,
+            byte_count in 1u16..220,
+            lower_address in prop::option::of(0u8..128),
+            dw in 1u16..60,
+        ) {
+            let bytes = Awaited { first_byte: at, byte_count: len };
+            let fitting = (at + u64::from(len)).wrapping_sub(byte_count.into()) as u8 & 0x7f;
+            let lower_address = lower_address.unwrap_or(fitting);
+            let c = Completion {
+                byte_count,
+                lower_address,
+                length_dw: Some(dw),
+                ..completion(&asked(0, 4).without_data(Bdf::default(), Status::Success))
+            };
+            let placed = bytes.place(&c).ok().map(|range| range.collect::<Vec<u32>>());
+            prop_assert_eq!(placed, by_lanes(bytes, &c));
+        }
+    }
+
+    #[test]
+    fn posted_requests_ask_for_nothing() {
+        let span = Span::covering(0x1000, 4).unwrap();
+        let write = |op| {
+            let m = MemoryRequest { op, requester: Bdf::default(), tag: Tag::default(), span };
+            Asked::of(&Repr::new(Body::Memory(m))).map(|a| (a.bytes.first_byte, a.bytes.byte_count))
+        };
+        assert_eq!(write(MemoryOp::Write), None);
+        // Byte Count and Lower Address of what is answered without data: 4 and 0 (`PCIe 5.0 §2.2.9`).
+        assert_eq!(write(MemoryOp::WriteDeferrable), Some((0, 4)));
+        assert_eq!(write(MemoryOp::ReadLocked), Some((0x1000, 4)));
+    }
+}

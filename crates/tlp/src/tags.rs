@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The requests of one requester by tag (`PCIe 5.0 §2.2.6.2`), with their completion timers (§2.8): which tags are free, which
+//! wait for completions, which may not be used yet. Never knows what a request is, nor reads a clock.
+//!
+//! A tag whose request was given up *rests*: its completions may still come, and would answer the next request of that tag.
+//! For how long, and what ends it sooner, its owner says.
+
+use crate::{Tag, Time};
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+const NONE: u16 = u16::MAX;
+
+/// What a tag is used for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TagState {
+    /// Nothing.
+    Free,
+    /// Its completions are awaited.
+    Waiting,
+    /// Its request was given up, and completions may still come.
+    Resting,
+}
+
+#[derive(Clone, Debug)]
+struct Slot<T> {
+    state: TagState,
+    deadline: Time,
+    previous: u16,
+    next: u16,
+    request: T,
+}
+
+/// Requests by tag. Those in use form a list by deadline, within the slots, so that nothing is allocated for one.
+#[derive(Clone, Debug)]
+pub struct TaggedRequests<T> {
+    slots: Vec<Slot<T>>,
+    /// The one that has been free for longest first.
+    free: VecDeque<u16>,
+    first: u16,
+    count: u16,
+    in_use: u16,
+    resting: u16,
+    head: u16,
+    tail: u16,
+}
+
+impl<T> Default for TaggedRequests<T> {
+    /// Without tags.
+    fn default() -> TaggedRequests<T> {
+        let (slots, free) = (Vec::new(), VecDeque::new());
+        TaggedRequests { slots, free, first: 0, count: 0, in_use: 0, resting: 0, head: NONE, tail: NONE }
+    }
+}
+
+impl<T: Default> TaggedRequests<T> {
+    /// From now on the tags are `count` from `first` on; those beyond that are in use stay so until they are done.
+    ///
+    /// # Panics
+    /// Where they go beyond tag 1023.
+    pub fn set_range(&mut self, first: u16, count: u16) {
+        if (first, count) == (self.first, self.count) {
+            return;
+        }
+        let end = usize::from(first) + usize::from(count);
+        assert!(end <= usize::from(Tag::COUNT), "tags {first} to {}: legal are 0 to 1023", end - 1);
+        (self.first, self.count) = (first, count);
+        while self.slots.len() < end {
+            let (state, request) = (TagState::Free, T::default());
+            self.slots.push(Slot { state, deadline: Time::MAX, previous: NONE, next: NONE, request });
+        }
+        self.free.clear();
+        self.free.reserve(usize::from(count));
+        let slots = &self.slots;
+        self.free.extend((first..end as u16).filter(|&t| slots[usize::from(t)].state == TagState::Free));
+    }
+}
+
+impl<T> TaggedRequests<T> {
+    /// How many tags there are.
+    #[must_use]
+    pub fn count(&self) -> u16 {
+        self.count
+    }
+
+    /// Tags that are not free.
+    #[must_use]
+    pub fn in_use(&self) -> u16 {
+        self.in_use
+    }
+
+    /// Tags at rest.
+    #[must_use]
+    pub fn resting(&self) -> u16 {
+        self.resting
+    }
+
+    /// True where [`take`](Self::take) finds one.
+    #[must_use]
+    #[inline]
+    pub fn has_free(&self) -> bool {
+        !self.free.is_empty()
+    }
+
+    /// What a tag is used for, and the request that it names, or named last; `None` where it was never a tag.
+    #[inline]
+    pub fn get(&mut self, tag: Tag) -> Option<(TagState, &mut T)> {
+        let slot = self.slots.get_mut(usize::from(tag.bits()))?;
+        Some((slot.state, &mut slot.request))
+    }
+
+    /// Takes the tag that has been free for longest. With it comes the place of its request, where the one before still
+    /// stands.
+    #[inline]
+    pub fn take(&mut self, deadline: Time) -> Option<(Tag, &mut T)> {
+        let tag = self.free.pop_front()?;
+        self.begin(tag, deadline);
+        Some((Tag::from_bits(tag), &mut self.slots[usize::from(tag)].request))
+    }
+
+    /// Takes this tag; `None` where it is none, or not free.
+    pub fn claim(&mut self, tag: Tag, deadline: Time) -> Option<&mut T> {
+        let at = self.free.iter().position(|&t| t == tag.bits())?;
+        self.free.remove(at);
+        self.begin(tag.bits(), deadline);
+        Some(&mut self.slots[usize::from(tag.bits())].request)
+    }
+
+    fn begin(&mut self, tag: u16, deadline: Time) {
+        self.slots[usize::from(tag)].state = TagState::Waiting;
+        self.in_use += 1;
+        self.link(tag, deadline);
+    }
+
+    /// The tag's last completion has come, or no more can.
+    pub fn release(&mut self, tag: Tag) {
+        let tag = tag.bits();
+        let slot = &mut self.slots[usize::from(tag)];
+        if slot.state == TagState::Free {
+            return;
+        }
+        self.resting -= u16::from(slot.state == TagState::Resting);
+        slot.state = TagState::Free;
+        self.unlink(tag);
+        self.in_use -= 1;
+        if (self.first..self.first + self.count).contains(&tag) {
+            self.free.push_back(tag);
+        }
+    }
+
+    /// Keeps a tag in use out of it until `until`, or until it is released.
+    pub fn rest(&mut self, tag: Tag, until: Time) {
+        let slot = &mut self.slots[usize::from(tag.bits())];
+        self.resting += u16::from(slot.state == TagState::Waiting);
+        slot.state = TagState::Resting;
+        self.postpone(tag, until);
+    }
+
+    /// Gives a tag in use another deadline.
+    pub fn postpone(&mut self, tag: Tag, deadline: Time) {
+        self.unlink(tag.bits());
+        self.link(tag.bits(), deadline);
+    }
+
+    /// The tags in use, the first deadline first.
+    pub fn in_order(&self) -> impl Iterator<Item = Tag> {
+        let there = |&tag: &u16| tag != NONE;
+        let on = move |&tag: &u16| Some(self.slots[usize::from(tag)].next).filter(there);
+        core::iter::successors(Some(self.head).filter(there), on).map(Tag::from_bits)
+    }
+
+    /// When a tag is due.
+    #[must_use]
+    pub fn deadline(&self, tag: Tag) -> Time {
+        self.slots.get(usize::from(tag.bits())).map_or(Time::MAX, |slot| slot.deadline)
+    }
+
+    /// When the next tag in use is due; `None` where none ever is.
+    #[must_use]
+    #[inline]
+    pub fn next_deadline(&self) -> Option<Time> {
+        let head = self.slots.get(usize::from(self.head))?;
+        (head.deadline < Time::MAX).then_some(head.deadline)
+    }
+
+    /// A tag that is due: the first. Its owner lets it [`rest`](Self::rest), [releases](Self::release) or
+    /// [postpones](Self::postpone) it.
+    #[must_use]
+    pub fn due(&self, now: Time) -> Option<Tag> {
+        (self.next_deadline()? <= now).then(|| Tag::from_bits(self.head))
+    }
+
+    /// Deadlines grow in the order of the requests but where a timeout was changed, so this hardly ever walks.
+    fn link(&mut self, tag: u16, deadline: Time) {
+        let mut after = self.tail;
+        while after != NONE && self.slots[usize::from(after)].deadline > deadline {
+            after = self.slots[usize::from(after)].previous;
+        }
+        let next = if after == NONE { self.head } else { self.slots[usize::from(after)].next };
+        let slot = &mut self.slots[usize::from(tag)];
+        (slot.deadline, slot.previous, slot.next) = (deadline, after, next);
+        self.point(after, next, tag, tag);
+    }
+
+    fn unlink(&mut self, tag: u16) {
+        let Slot { previous, next, .. } = self.slots[usize::from(tag)];
+        self.point(previous, next, next, previous);
+    }
+
+    /// Lets `previous` point on to `on`, and `next` back to `back`.
+    fn point(&mut self, previous: u16, next: u16, on: u16, back: u16) {
+        match self.slots.get_mut(usize::from(previous)) {
+            Some(slot) => slot.next = on,
+            None => self.head = on,
+        }
+        match self.slots.get_mut(usize::from(next)) {
+            Some(slot) => slot.previous = back,
+            None => self.tail = back,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Take(u64),
+        Claim(u16, u64),
+        Release(u16),
+        Rest(u16, u64),
+        Postpone(u16, u64),
+        Expire(u64),
+        Range(u16, u16),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        let (tag, time) = (|| 0u16..8, || 0u64..100);
+        prop_oneof![
+            time().prop_map(Step::Take),
+            (tag(), time()).prop_map(|(t, d)| Step::Claim(t, d)),
+            tag().prop_map(Step::Release),
+            (tag(), time()).prop_map(|(t, d)| Step::Rest(t, d)),
+            (tag(), time()).prop_map(|(t, d)| Step::Postpone(t, d)),
+            time().prop_map(Step::Expire),
+            (0u16..4, 1u16..5).prop_map(|(first, count)| Step::Range(first, count)),
+        ]
+    }
+
+    fn at(ps: u64) -> Time {
+        Time::from_ps(ps)
+    }
+
+    proptest! {
+        /// Against a plain map of deadlines and rests: never a tag twice, never one too many, always the first deadline first.
+        #[test]
+        fn behaves_like_a_map(steps in prop::collection::vec(step(), 1..80)) {
+            let mut tags: TaggedRequests<u64> = TaggedRequests::default();
+            tags.set_range(0, 8);
+            let (mut legal, mut model) = (0..8, BTreeMap::<u16, (u64, bool)>::new());
+            for step in steps {
+                let free = |model: &BTreeMap<u16, _>, t: &u16| legal.contains(t) && !model.contains_key(t);
+                match step {
+                    Step::Take(d) => match tags.take(at(d)) {
+                        Some((tag, request)) => {
+                            *request = d;
+                            prop_assert!(free(&model, &tag.bits()));
+                            model.insert(tag.bits(), (d, false));
+                        }
+                        None => prop_assert!(!legal.clone().any(|t| free(&model, &t))),
+                    },
+                    Step::Claim(t, d) => {
+                        prop_assert_eq!(tags.claim(Tag::from_bits(t), at(d)).is_some(), free(&model, &t));
+                        if free(&model, &t) {
+                            model.insert(t, (d, false));
+                        }
+                    }
+                    Step::Release(t) => {
+                        tags.release(Tag::from_bits(t));
+                        model.remove(&t);
+                    }
+                    Step::Rest(t, d) => if model.contains_key(&t) {
+                        tags.rest(Tag::from_bits(t), at(d));
+                        model.insert(t, (d, true));
+                    },
+                    Step::Postpone(t, d) => if let Some(slot) = model.get_mut(&t) {
+                        tags.postpone(Tag::from_bits(t), at(d));
+                        slot.0 = d;
+                    },
+                    Step::Expire(d) => while let Some(tag) = tags.due(at(d)) {
+                        tags.release(tag);
+                        let deadline = model.remove(&tag.bits());
+                        prop_assert!(deadline.is_some_and(|(x, _)| x <= d && model.values().all(|y| x <= y.0)));
+                    },
+                    Step::Range(first, count) => {
+                        tags.set_range(first, count);
+                        legal = first..first + count;
+                    }
+                }
+                prop_assert_eq!(usize::from(tags.in_use()), model.len());
+                prop_assert_eq!(usize::from(tags.resting()), model.values().filter(|(_, rests)| *rests).count());
+                prop_assert_eq!(tags.next_deadline(), model.values().map(|(d, _)| at(*d)).min());
+                let deadlines: std::vec::Vec<Time> = tags.in_order().map(|tag| tags.deadline(tag)).collect();
+                prop_assert!(deadlines.is_sorted() && deadlines.len() == model.len());
+            }
+        }
+    }
+
+    #[test]
+    fn a_narrower_range_waits_for_the_tags_beyond_it() {
+        let mut tags: TaggedRequests<()> = TaggedRequests::default();
+        tags.set_range(0, 256);
+        for _ in 0..40 {
+            assert!(tags.take(Time::MAX).is_some());
+        }
+        tags.set_range(0, 32);
+        assert!(!tags.has_free());
+        tags.release(Tag::from_bits(39));
+        assert!(!tags.has_free(), "tag 39 is no longer a tag");
+        tags.release(Tag::from_bits(31));
+        assert_eq!(tags.take(Time::MAX).map(|(tag, ())| tag), Tag::new(31));
+    }
+}
