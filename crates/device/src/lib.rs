@@ -21,6 +21,7 @@ pub mod cpu;
 pub mod endpoint;
 pub mod exec;
 pub mod firmware;
+mod front;
 pub mod host;
 pub mod io;
 pub mod memory;

@@ -1,33 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One function of an endpoint: its configuration space, its device, and what it has under way, by class. A transfer
+//! What stands behind the front of an endpoint's function: its device, and what it has under way, by class. A transfer
 //! of one class never waits for one of another.
 
-mod completions;
-mod interrupts;
-
-use super::answers::{Answer, Completer};
-use super::errors::LoggedTlp;
-use super::msix::Msix;
+use super::absent::Absent;
 use super::outbox::{MAX_PARKED, Outbox};
 use super::reads::{Done, ReadEngine};
-use super::settings::Settings;
-use super::{Shared, earlier};
+use crate::front::answers::Answer;
+use crate::front::errors::LoggedTlp;
+use crate::front::settings::Settings;
+use crate::front::{Behind, Function, MAX_REFUSED_PER_POLL, Shared, earlier, memory_write};
 use crate::seam::{
     Device, DmaAtomic, DmaError, DmaOptions, DmaRead, DmaWrite, Input, Output, Ready, ResetKind,
 };
-use config::{ConfigSpace, ResetScope, Uncorrectable};
+use config::Uncorrectable;
+use tlp::message::MessageCodes;
 use tlp::split::request_piece;
-use tlp::{
-    Attributes, Bdf, Body, Class, Data, MemoryOp, MemoryRequest, Repr, Span, Tag, TcSet, Time, Tlp,
-    TrafficClass,
-};
-
-/// Outputs refused in one poll; a device that goes on is asked again [`PAUSE`](super::PAUSE) later, so that time
-/// passes and the run ends. What is accepted does not count: how much of it can wait is bounded otherwise.
-pub(super) const MAX_REFUSED_PER_POLL: u32 = 64;
+use tlp::{Class, Data, Span, TcSet, Time, Tlp, TrafficClass};
 
 /// What is to be sent of class posted.
-enum Posted {
+pub(super) enum Posted {
     Write(WriteCursor),
     /// A message, or an interrupt.
     Tlp(Tlp),
@@ -44,144 +35,136 @@ enum Begun {
 }
 
 /// What is to be sent of class completion.
-enum Answering {
+pub(super) enum Answering {
     Data(Answer),
     /// Without data.
     Tlp(Tlp),
 }
 
 /// A DMA write that is being split.
-struct WriteCursor {
+pub(super) struct WriteCursor {
     address: u64,
     data: Data,
     sent: u32,
     options: DmaOptions,
 }
 
-/// One function.
-pub(crate) struct Function {
-    /// Its place among the functions of the endpoint.
-    pub(crate) number: u16,
-    /// The distance of its ID from the first one of the endpoint.
-    pub(super) distance: u16,
-    /// The physical function of a virtual one.
-    pub(super) physical: Option<u16>,
-    /// The level of its interrupt, and whether it drives its pin.
-    pub(super) intx: bool,
-    pub(super) asserts_intx: bool,
-    pub(crate) config: ConfigSpace,
-    pub(crate) settings: Settings,
-    pub(crate) device: Box<dyn Device>,
-    pub(crate) reads: ReadEngine,
-    pub(crate) msix: Option<Msix>,
-    posted: Outbox<Posted>,
+/// A device, and what it has under way.
+pub(crate) struct Work {
+    pub(super) device: Box<dyn Device>,
+    /// The device is new, and has not been given its bell.
+    pub(super) wants_bell: bool,
+    pub(super) reads: ReadEngine,
+    pub(super) posted: Outbox<Posted>,
     /// Another class was polled while posted TLPs waited that it may not pass, and has to be polled again.
-    held_by_posted: bool,
-    answers: Outbox<Answering>,
+    pub(super) held_by_posted: bool,
+    pub(super) answers: Outbox<Answering>,
 }
 
-impl Function {
-    pub(crate) fn new(
-        number: u16,
-        config: ConfigSpace,
-        mut device: Box<dyn Device>,
-        shared: &Shared,
-    ) -> Function {
-        device.set_vectors(config.interrupt_vectors());
-        let settings = Settings::read(&config, &shared.limits);
-        let msix = config.msix_layout().map(Msix::new);
-        let reads = ReadEngine::new();
-        let mut function = Function {
-            number,
-            distance: number,
-            physical: None,
-            intx: false,
-            asserts_intx: false,
-            config,
-            settings,
-            device,
-            reads,
-            msix,
+impl Behind for Work {
+    type Device = Box<dyn Device>;
+
+    fn new(device: Option<Box<dyn Device>>) -> Work {
+        Work {
+            device: device.unwrap_or_else(|| Box::new(Absent)),
+            wants_bell: true,
+            reads: ReadEngine::new(),
             posted: Outbox::new(MAX_PARKED),
             held_by_posted: false,
             // Bounded by the requests whose last completion has not left.
             answers: Outbox::new(usize::MAX),
-        };
-        function.refresh(shared);
-        function
+        }
     }
 
-    /// Reads the settings again.
-    pub(crate) fn refresh(&mut self, shared: &Shared) {
-        self.apply(Settings::read(&self.config, &shared.limits));
+    fn replace(&mut self, device: Option<Box<dyn Device>>) {
+        self.device = device.unwrap_or_else(|| Box::new(Absent));
+        self.wants_bell = true;
     }
 
-    /// Has other settings from now on.
-    pub(super) fn apply(&mut self, settings: Settings) {
-        self.settings = settings;
-        let (first, count) = self.settings.tags;
+    fn set_vectors(&mut self, vectors: u16) {
+        self.device.set_vectors(vectors);
+    }
+
+    fn messages(&self) -> MessageCodes {
+        self.device.messages()
+    }
+
+    fn is_pending(&self) -> bool {
+        self.reads.tags.in_use() > 0
+    }
+
+    fn oldest_posted(&self, tc: TrafficClass) -> Option<u64> {
+        self.posted.oldest(tc)
+    }
+
+    fn hold(&mut self) {
+        self.held_by_posted = true;
+    }
+
+    fn park(&mut self, stamp: u64, tlp: Tlp) {
+        self.posted.accept(stamp, tlp.repr.tc, Posted::Tlp(tlp), false);
+    }
+
+    fn follow(&mut self, settings: &Settings) {
+        let (first, count) = settings.tags;
         self.reads.tags.set_range(first, count);
     }
 
-    /// The same as a virtual function of this physical one.
-    pub(super) fn of_physical(self, physical: u16) -> Function {
-        Function { physical: Some(physical), ..self }
+    fn reset(&mut self, now: Time, kind: ResetKind, until: Time, shared: &mut Shared) {
+        self.posted.clear(|_| {});
+        if std::mem::take(&mut self.held_by_posted) {
+            shared.wake_at(now);
+        }
+        self.answers.clear(|tc| {
+            shared.requests.answered(tc);
+        });
+        self.reads.void_all(until);
+        self.device.handle(now, Input::Reset(kind));
     }
 
-    /// False for a virtual function.
-    pub(super) fn is_physical(&self) -> bool {
-        self.physical.is_none()
+    fn link_down(&mut self, now: Time, shared: &mut Shared) {
+        for done in self.reads.fail_all(DmaError::LinkDown) {
+            self.done(now, shared, done);
+        }
     }
+}
 
-    /// Requester ID and Completer ID.
-    #[inline]
-    pub(crate) fn id(&self, shared: &Shared) -> Bdf {
-        Bdf::from_bits(shared.bus_device.wrapping_add(self.distance))
-    }
-
-    /// Who its completions are from.
-    #[inline]
-    pub(crate) fn completer(&self, shared: &Shared) -> Completer {
-        Completer { id: self.id(shared), attributes: self.settings.completion_attributes }
-    }
-
-    pub(crate) fn done(&mut self, now: Time, shared: &mut Shared, (id, result): Done) {
+impl Work {
+    /// Tells the device how a read or AtomicOp has ended.
+    pub(super) fn done(&mut self, now: Time, shared: &mut Shared, (id, result): Done) {
         match result {
             Ok(_) => shared.counters.dma_reads_done += 1,
             Err(_) => shared.counters.dma_reads_failed += 1,
         }
         self.device.handle(now, Input::DmaDone { id, result });
     }
+}
 
+impl Function<Work> {
     /// Which polls may find something that is under way here, whatever the device says. While posted TLPs wait, other
     /// polls must leave word that they were here.
     #[inline]
     pub(crate) fn ready(&self) -> Ready {
-        Ready::when(!self.posted.is_empty(), Ready::ALL)
+        Ready::when(!self.behind.posted.is_empty(), Ready::ALL)
             .or(Ready::when(self.settings.may_unmask && self.has_pending(), Ready::output(Class::Posted)))
-            .or(Ready::when(self.reads.is_sending(), Ready::output(Class::NonPosted)))
-            .or(Ready::when(!self.answers.is_empty(), Ready::output(Class::Completion)))
+            .or(Ready::when(self.behind.reads.is_sending(), Ready::output(Class::NonPosted)))
+            .or(Ready::when(!self.behind.answers.is_empty(), Ready::output(Class::Completion)))
     }
 
     /// Posted TLPs wait.
     pub(super) fn holds_posted(&self) -> bool {
-        !self.posted.is_empty()
-    }
-
-    /// An interrupt may be pending.
-    fn has_pending(&self) -> bool {
-        !self.settings.msix.enabled || self.msix.as_ref().is_none_or(Msix::has_pending)
+        !self.behind.posted.is_empty()
     }
 
     /// The same, with what the device has, and without what would wait for posted TLPs: with one channel, all outputs
     /// would, and nobody may forget them when the last of these has left.
     pub(super) fn may_find(&self, several_channels: bool) -> Ready {
-        let device = self.device.ready();
+        let device = self.behind.device.ready();
         if self.holds_posted() && !several_channels {
             return device.without(Ready::OUTPUTS).or(Ready::output(Class::Posted));
         }
         // Without a tag the device is not asked for a read.
-        let tagless = self.settings.bus_master && !self.reads.tags.has_free();
+        let tagless = self.settings.bus_master && !self.behind.reads.tags.has_free();
         let device = if tagless { device.without(Ready::output(Class::NonPosted)) } else { device };
         self.ready().or(device)
     }
@@ -193,7 +176,7 @@ impl Function {
     pub(crate) fn poll_posted(&mut self, now: Time, shared: &mut Shared, room: TcSet) -> Option<Tlp> {
         let mut refused = 0;
         while refused < MAX_REFUSED_PER_POLL {
-            if self.posted.select(room, |_, _| true) {
+            if self.behind.posted.select(room, |_, _| true) {
                 if let Some(tlp) = self.next_posted(now, shared) {
                     return Some(tlp);
                 }
@@ -205,10 +188,10 @@ impl Function {
             {
                 return Some(tlp);
             }
-            if !self.posted.has_room() {
+            if !self.behind.posted.has_room() {
                 return None;
             }
-            match self.device.poll_output(now, Class::Posted) {
+            match self.behind.device.poll_output(now, Class::Posted) {
                 // The option as it comes: to unpack it first would move the output twice.
                 Some(Output::Write(write)) => match self.begin_write(shared, &write, room) {
                     Begun::Whole(span) => {
@@ -228,7 +211,7 @@ impl Function {
                 None => return None,
                 Some(other) => match self.begin_other(now, shared, other) {
                     Some(tlp) if self.posted_may_go(tlp.repr.tc, room) => return Some(tlp),
-                    Some(tlp) => self.park(shared, tlp),
+                    Some(tlp) => self.behind.park(shared.stamp(), tlp),
                     // What the device does next may not pass it: the endpoint sends it when it is polled again.
                     None if shared.own.pins.is_due() => return None,
                     None => refused += 1,
@@ -256,25 +239,7 @@ impl Function {
     /// True where a posted TLP of `tc` may leave now.
     #[inline]
     fn posted_may_go(&self, tc: TrafficClass, room: TcSet) -> bool {
-        room.contains(tc) && !self.posted.holds(tc)
-    }
-
-    /// Lets a posted TLP wait for its turn.
-    fn park(&mut self, shared: &mut Shared, tlp: Tlp) {
-        self.posted.accept(shared.stamp(), tlp.repr.tc, Posted::Tlp(tlp), false);
-    }
-
-    /// True where what was accepted at `stamp` is older than all posted TLPs of `tc` that wait.
-    #[inline]
-    pub(super) fn precedes_posted(&self, tc: TrafficClass, stamp: u64) -> bool {
-        self.posted.oldest(tc).is_none_or(|posted| stamp < posted)
-    }
-
-    /// The same for a completion, which is polled again where it has to wait.
-    pub(super) fn may_complete(&mut self, tc: TrafficClass, stamp: u64) -> bool {
-        let may = self.precedes_posted(tc, stamp);
-        self.held_by_posted |= !may;
-        may
+        room.contains(tc) && !self.behind.posted.holds(tc)
     }
 
     /// What becomes of a write.
@@ -304,12 +269,12 @@ impl Function {
         options.attr &= self.settings.attributes;
         let tc = options.tc;
         let cursor = WriteCursor { address, data, sent: 0, options };
-        self.posted.accept(shared.stamp(), tc, Posted::Write(cursor), at_once);
+        self.behind.posted.accept(shared.stamp(), tc, Posted::Write(cursor), at_once);
     }
 
     /// The next TLP of what was selected.
     fn next_posted(&mut self, now: Time, shared: &mut Shared) -> Option<Tlp> {
-        if matches!(self.posted.current(), Some(Posted::Write(_))) {
+        if matches!(self.behind.posted.current(), Some(Posted::Write(_))) {
             return self.next_write(now, shared);
         }
         match self.end_posted(now, shared)? {
@@ -324,7 +289,7 @@ impl Function {
             return shared.blocked();
         }
         let requester = self.id(shared);
-        let Posted::Write(cursor) = self.posted.current()? else { return None };
+        let Posted::Write(cursor) = self.behind.posted.current()? else { return None };
         let remaining = cursor.data.len() as u32 - cursor.sent;
         let piece = request_piece(cursor.address, remaining, self.settings.mps.bytes());
         let span = Span::covering(cursor.address, piece).ok()?;
@@ -340,10 +305,10 @@ impl Function {
     }
 
     fn end_posted(&mut self, now: Time, shared: &mut Shared) -> Option<Posted> {
-        if std::mem::take(&mut self.held_by_posted) {
+        if std::mem::take(&mut self.behind.held_by_posted) {
             shared.wake_at(now);
         }
-        self.posted.finish()
+        self.behind.posted.finish()
     }
 
     // ---- non-posted ----
@@ -359,23 +324,25 @@ impl Function {
                     continue;
                 }
                 let id = self.id(shared);
-                return self.reads.next_request(now, id, &self.settings);
+                return self.behind.reads.next_request(now, id, &self.settings);
             }
-            if self.waits_for_posted(shared) || !self.reads.has_room() {
+            if self.waits_for_posted(shared) || !self.behind.reads.has_room() {
                 return None;
             }
-            if self.settings.bus_master && !self.reads.tags.has_free() {
+            if self.settings.bus_master && !self.behind.reads.tags.has_free() {
                 return None;
             }
-            match self.device.poll_output(now, Class::NonPosted) {
+            match self.behind.device.poll_output(now, Class::NonPosted) {
                 Some(Output::Read(read)) => {
                     let at_once = self.may_read(now, shared, &read, room);
-                    if at_once == Some(true) && !self.reads.is_sending() {
+                    if at_once == Some(true) && !self.behind.reads.is_sending() {
                         let (id, stamp) = (self.id(shared), shared.stamp());
-                        return self.reads.begin_now(now, id, read, &self.settings, stamp);
+                        return self.behind.reads.begin_now(now, id, read, &self.settings, stamp);
                     }
                     match at_once {
-                        Some(at_once) => self.reads.begin(read, &self.settings, shared.stamp(), at_once),
+                        Some(at_once) => {
+                            self.behind.reads.begin(read, &self.settings, shared.stamp(), at_once)
+                        }
                         None => refused += 1,
                     }
                 }
@@ -395,9 +362,9 @@ impl Function {
 
     #[inline]
     fn select_read(&mut self, room: TcSet) -> bool {
-        let posted = &self.posted;
-        let found = self.reads.select(room, |tc, stamp| posted.oldest(tc).is_none_or(|p| stamp < p));
-        self.held_by_posted |= !found && !posted.is_empty();
+        let posted = &self.behind.posted;
+        let found = self.behind.reads.select(room, |tc, stamp| posted.oldest(tc).is_none_or(|p| stamp < p));
+        self.behind.held_by_posted |= !found && !posted.is_empty();
         found
     }
 
@@ -405,17 +372,17 @@ impl Function {
     /// knows what is behind: with one channel nothing new is taken while a write is split. With several, all is taken, and
     /// waits for what is posted of its own Traffic Class.
     #[inline]
-    fn waits_for_posted(&mut self, shared: &Shared) -> bool {
-        if self.posted.is_empty() {
+    pub(super) fn waits_for_posted(&mut self, shared: &Shared) -> bool {
+        if self.behind.posted.is_empty() {
             return false;
         }
-        self.held_by_posted = true;
+        self.behind.held_by_posted = true;
         !shared.several_channels
     }
 
     /// True where what was accepted just now may leave at once.
-    fn goes_at_once(&mut self, tc: TrafficClass, room: TcSet) -> bool {
-        room.contains(tc) && !self.posted.holds(tc)
+    pub(super) fn goes_at_once(&mut self, tc: TrafficClass, room: TcSet) -> bool {
+        room.contains(tc) && !self.behind.posted.holds(tc)
     }
 
     /// Whether a read may leave at once; `None` where it is refused.
@@ -430,7 +397,7 @@ impl Function {
             self.settings.not_bus_master()
         } else {
             let tc = read.options.tc;
-            return Some(self.goes_at_once(tc, room) && !self.reads.holds(tc));
+            return Some(self.goes_at_once(tc, room) && !self.behind.reads.holds(tc));
         };
         self.refuse_read(now, shared, (read.id, Err(error)));
         None
@@ -448,9 +415,9 @@ impl Function {
             None => DmaError::BadAtomic,
             Some(operand) => {
                 let tc = atomic.options.tc;
-                let at_once = self.goes_at_once(tc, room) && !self.reads.holds(tc);
+                let at_once = self.goes_at_once(tc, room) && !self.behind.reads.holds(tc);
                 let stamp = shared.stamp();
-                self.reads.begin_atomic(atomic, operand, &self.settings, stamp, at_once);
+                self.behind.reads.begin_atomic(atomic, operand, &self.settings, stamp, at_once);
                 return true;
             }
         };
@@ -461,7 +428,7 @@ impl Function {
 
     fn stop_sending(&mut self, now: Time, shared: &mut Shared) {
         shared.counters.blocked_by_bus_master += 1;
-        if let Some(done) = self.reads.stop_sending(self.settings.not_bus_master()) {
+        if let Some(done) = self.behind.reads.stop_sending(self.settings.not_bus_master()) {
             self.refuse_read(now, shared, done);
         }
     }
@@ -469,19 +436,19 @@ impl Function {
     /// The device hears of it while it is being polled, so the other classes have to be polled again.
     fn refuse_read(&mut self, now: Time, shared: &mut Shared, done: Done) {
         shared.wake_after_refusal(now);
-        self.done(now, shared, done);
+        self.behind.done(now, shared, done);
     }
 
     // ---- time and reset ----
 
     #[inline]
     pub(crate) fn poll_timeout(&self) -> Option<Time> {
-        earlier(self.device.poll_timeout(), self.reads.tags.next_deadline())
+        earlier(self.behind.device.poll_timeout(), self.behind.reads.tags.next_deadline())
     }
 
     pub(crate) fn handle_timeout(&mut self, now: Time, shared: &mut Shared) {
-        let quarantine = self.settings.completion_timeout.unwrap_or(shared.limits.completion_timeout);
-        while let Some(expired) = self.reads.expire(now, quarantine) {
+        let quarantine = self.quarantine(shared);
+        while let Some(expired) = self.behind.reads.expire(now, quarantine) {
             if expired.timed_out {
                 shared.counters.completion_timeouts += 1;
                 let id = self.id(shared);
@@ -489,65 +456,32 @@ impl Function {
                 self.log(shared, Uncorrectable::CompletionTimeout, false, request.unwrap_or_default());
             }
             if let Some(done) = expired.done {
-                self.done(now, shared, done);
+                self.behind.done(now, shared, done);
             }
         }
-        if self.device.poll_timeout().is_some_and(|t| t <= now) {
-            self.device.handle(now, Input::Timer);
-        }
-    }
-
-    pub(crate) fn reset(&mut self, now: Time, shared: &mut Shared, kind: ResetKind) {
-        let quarantine = self.settings.completion_timeout.unwrap_or(shared.limits.completion_timeout);
-        self.config.reset(match kind {
-            ResetKind::Fundamental => ResetScope::Fundamental,
-            ResetKind::Hot => ResetScope::Hot,
-            ResetKind::FunctionLevel => ResetScope::FunctionLevel,
-        });
-        self.refresh(shared);
-        self.posted.clear(|_| {});
-        if std::mem::take(&mut self.held_by_posted) {
-            shared.wake_at(now);
-        }
-        let requests = &mut shared.requests;
-        self.answers.clear(|tc| {
-            requests.answered(tc);
-        });
-        self.reads.void_all(now + quarantine);
-        if let Some(msix) = &mut self.msix {
-            msix.reset();
-        }
-        shared.requests.void(self.number);
-        self.intx = false;
-        self.refresh_intx(now, shared);
-        self.device.handle(now, Input::Reset(kind));
-    }
-
-    /// All that is asked of others ends with this error.
-    pub(super) fn end_reads(&mut self, now: Time, shared: &mut Shared, error: DmaError) {
-        for done in self.reads.fail_all(error) {
-            self.done(now, shared, done);
+        if self.behind.device.poll_timeout().is_some_and(|t| t <= now) {
+            self.behind.device.handle(now, Input::Timer);
         }
     }
 
     /// What it waits for, in words.
     pub(crate) fn waits_for(&self, shared: &Shared) -> Option<String> {
-        let tags = &self.reads.tags;
+        let tags = &self.behind.reads.tags;
         let (untaken, unanswered) = shared.requests.waiting(self.number);
         let parts = [
             (tags.in_use() > 0).then(|| self.tag_report()),
             (untaken > 0).then(|| format!("{untaken} requests not taken by the device")),
             (unanswered > 0).then(|| format!("{unanswered} requests not answered by the device")),
             (!self.settings.bus_master).then(|| "Bus Master Enable is clear".to_string()),
-            self.device.waits_for(),
+            self.behind.device.waits_for(),
         ];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
         (!parts.is_empty()).then(|| parts.join("; "))
     }
 
     fn tag_report(&self) -> String {
-        let tags = &self.reads.tags;
-        let (reads, used, all) = (self.reads.under_way(), tags.in_use(), tags.count());
+        let tags = &self.behind.reads.tags;
+        let (reads, used, all) = (self.behind.reads.under_way(), tags.in_use(), tags.count());
         let quarantined = match tags.resting() {
             0 => String::new(),
             n => format!(", {n} quarantined"),
@@ -555,11 +489,4 @@ impl Function {
         let what = if tags.has_free() { "completions" } else { "tags" };
         format!("{reads} DMA reads wait for {what} ({used} of {all} tags in use{quarantined})")
     }
-}
-
-#[inline]
-fn memory_write(requester: Bdf, span: Span, data: Data, attr: Attributes, options: DmaOptions) -> Tlp {
-    let request = MemoryRequest { op: MemoryOp::Write, requester, tag: Tag::default(), span };
-    let DmaOptions { tc, hint, prefixes, .. } = options;
-    Tlp { prefixes, ..Tlp::new(Repr { tc, attr, th: hint, ..Repr::new(Body::Memory(request)) }, data) }
 }

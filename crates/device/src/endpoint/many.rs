@@ -5,8 +5,9 @@
 //! What a function has to say changes in calls of itself, after which it is [`touched`](Endpoint::touch), and where its device
 //! rings its bell. So only those are asked again, and those whose devices do not say that they ring.
 
-use super::function::Function;
-use super::{Endpoint, MAX_STALE_PER_POLL, earlier};
+use super::Endpoint;
+use super::function::Work;
+use crate::front::{Function, MAX_STALE_PER_POLL, earlier};
 use crate::port::CreditReturn;
 use crate::seam::{Device, Ready};
 use crate::shared::Bells;
@@ -111,7 +112,7 @@ pub(super) struct Agenda {
 
 impl Agenda {
     /// That of these functions, where they are many: all are given their bells, and asked.
-    pub(super) fn of(functions: &mut [Function], several_channels: bool) -> Option<Box<Agenda>> {
+    pub(super) fn of(functions: &mut [Function<Work>], several_channels: bool) -> Option<Box<Agenda>> {
         let count = functions.len();
         if count <= FEW {
             return None;
@@ -126,7 +127,8 @@ impl Agenda {
             due: Vec::with_capacity(count),
         };
         for (index, function) in functions.iter_mut().enumerate() {
-            agenda.give_bell(&mut *function.device, index as u16);
+            agenda.give_bell(&mut *function.behind.device, index as u16);
+            function.behind.wants_bell = false;
             agenda.ask(function, index);
         }
         Some(Box::new(agenda))
@@ -141,7 +143,7 @@ impl Agenda {
         }
     }
 
-    fn ask(&mut self, function: &Function, index: usize) {
+    fn ask(&mut self, function: &Function<Work>, index: usize) {
         let ready = function.may_find(self.several_channels);
         let mut changed = std::mem::replace(&mut self.said[index], ready).bits() ^ ready.bits();
         while changed != 0 {
@@ -152,13 +154,13 @@ impl Agenda {
     }
 
     #[inline]
-    fn touch(&mut self, functions: &[Function], index: usize) {
+    fn touch(&mut self, functions: &[Function<Work>], index: usize) {
         self.ask(&functions[index], index);
         self.ask_stirred(functions);
     }
 
     /// Asks those who have rung, and those who may have changed without it.
-    fn ask_stirred(&mut self, functions: &[Function]) {
+    fn ask_stirred(&mut self, functions: &[Function<Work>]) {
         if !self.silent.is_empty() {
             self.ask_silent(functions);
         }
@@ -169,7 +171,7 @@ impl Agenda {
         }
     }
 
-    fn ask_silent(&mut self, functions: &[Function]) {
+    fn ask_silent(&mut self, functions: &[Function<Work>]) {
         let silent = std::mem::take(&mut self.silent);
         for &index in &silent {
             self.ask(&functions[usize::from(index)], index.into());
@@ -178,7 +180,7 @@ impl Agenda {
     }
 
     /// Which polls may find something. A bell that was rung from elsewhere may mean anything.
-    pub(super) fn ready(&self, functions: &[Function]) -> Ready {
+    pub(super) fn ready(&self, functions: &[Function<Work>]) -> Ready {
         if self.bells.any() {
             return Ready::ALL;
         }
@@ -188,7 +190,7 @@ impl Agenda {
     }
 
     /// The first time that a function waits for; at once where a bell was rung from elsewhere.
-    pub(super) fn next_timeout(&self, functions: &[Function]) -> Option<Time> {
+    pub(super) fn next_timeout(&self, functions: &[Function<Work>]) -> Option<Time> {
         if self.bells.any() {
             return Some(Time::ZERO);
         }
@@ -198,11 +200,27 @@ impl Agenda {
 }
 
 impl Endpoint {
+    /// Follows what the front has changed: functions have come, or have another device, or other settings.
+    #[cold]
+    pub(super) fn follow_changes(&mut self) {
+        let functions = &mut self.front.functions;
+        if functions.len() > self.agenda.as_ref().map_or(FEW, |agenda| agenda.said.len()) {
+            self.agenda = Agenda::of(functions, self.front.shared.several_channels);
+        }
+        for index in self.front.changed.drain(..) {
+            let Some(agenda) = &mut self.agenda else { continue };
+            if std::mem::take(&mut functions[index].behind.wants_bell) {
+                agenda.give_bell(&mut *functions[index].behind.device, index as u16);
+            }
+            agenda.touch(functions, index);
+        }
+    }
+
     /// To be called where what a function has to do may have changed.
     #[inline]
     pub(super) fn touch(&mut self, index: usize) {
         if let Some(agenda) = &mut self.agenda {
-            agenda.touch(&self.functions, index);
+            agenda.touch(&self.front.functions, index);
         }
     }
 
@@ -211,7 +229,7 @@ impl Endpoint {
     pub(super) fn find_several_channels(&mut self) {
         let Some(agenda) = &mut self.agenda else { return };
         agenda.several_channels = true;
-        for (index, function) in self.functions.iter().enumerate() {
+        for (index, function) in self.front.functions.iter().enumerate() {
             agenda.ask(function, index);
         }
     }
@@ -222,24 +240,24 @@ impl Endpoint {
         self.touch(index);
         let other = Ready::output(Class::NonPosted).or(Ready::output(Class::Completion));
         let said = self.agenda.as_ref().map_or(Ready::NONE, |agenda| agenda.said[index]);
-        if held && !self.functions[index].holds_posted() && said.meets(other) {
-            self.shared.wake_at(now);
+        if held && !self.front.functions[index].holds_posted() && said.meets(other) {
+            self.front.shared.wake_at(now);
         }
     }
 
     fn next_marked(&mut self, question: usize, from: usize) -> Option<usize> {
         let agenda = self.agenda.as_mut()?;
-        agenda.ask_stirred(&self.functions);
+        agenda.ask_stirred(&self.front.functions);
         agenda.marks[question].next(from)
     }
 
     /// Functions take turns.
     pub(super) fn next_of_many(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
-        let (count, turn) = (self.functions.len(), usize::from(self.turn[class.index()]));
+        let (count, turn) = (self.front.functions.len(), usize::from(self.turn[class.index()]));
         for part in [turn..count, 0..turn] {
             let mut at = part.start;
             while let Some(index) = self.next_marked(class.index(), at).filter(|i| *i < part.end) {
-                let held = self.functions[index].holds_posted();
+                let held = self.front.functions[index].holds_posted();
                 let tlp = self.poll_function(now, class, room, index);
                 self.touch_posted(now, index, held);
                 if tlp.is_some() {
@@ -253,7 +271,7 @@ impl Endpoint {
     }
 
     pub(super) fn next_credit_of_many(&mut self) -> Option<CreditReturn> {
-        if let Some(credit) = self.shared.requests.next_credit() {
+        if let Some(credit) = self.front.shared.requests.next_credit() {
             return Some(credit);
         }
         let (mut at, mut stale) = (0, 0);
@@ -270,15 +288,15 @@ impl Endpoint {
 
     /// Asks a function which requests it has taken, up to the first whose credits return.
     pub(super) fn next_taken(&mut self, index: usize, stale: &mut u32) -> ControlFlow<Option<CreditReturn>> {
-        let function = &mut self.functions[index];
-        while let Some(token) = function.device.poll_taken() {
-            if !self.shared.requests.take(function.number, token) {
-                self.shared.counters.stale_tokens += 1;
+        let function = &mut self.front.functions[index];
+        while let Some(token) = function.behind.device.poll_taken() {
+            if !self.front.shared.requests.take(function.number, token) {
+                self.front.shared.counters.stale_tokens += 1;
                 *stale += 1;
                 if *stale == MAX_STALE_PER_POLL {
                     return ControlFlow::Break(None);
                 }
-            } else if let Some(credit) = self.shared.requests.next_credit() {
+            } else if let Some(credit) = self.front.shared.requests.next_credit() {
                 return ControlFlow::Break(Some(credit));
             }
         }
@@ -288,11 +306,11 @@ impl Endpoint {
     /// The time of some has come.
     pub(super) fn handle_timeout_of_many(&mut self, now: Time) {
         let Some(agenda) = &mut self.agenda else { return };
-        agenda.ask_stirred(&self.functions);
+        agenda.ask_stirred(&self.front.functions);
         let mut due = std::mem::take(&mut agenda.due);
         agenda.deadlines.due(now, 1, &mut due);
         for index in due.drain(..) {
-            self.functions[index].handle_timeout(now, &mut self.shared);
+            self.front.functions[index].handle_timeout(now, &mut self.front.shared);
             self.touch(index);
         }
         if let Some(agenda) = &mut self.agenda {

@@ -8,13 +8,14 @@
 
 use super::assembly::Assembly;
 use super::outbox::{MAX_PARKED, Outbox};
-use super::settings::Settings;
 use super::tags::{Part, Sent};
+use crate::front::findings::{Finding, judge};
+use crate::front::settings::Settings;
 use crate::seam::{DmaAtomic, DmaError, DmaId, DmaOptions, DmaRead};
 use tlp::split::request_piece;
 use tlp::{
     AtomicRequest, Awaited, Bdf, Body, Completion, Data, Duration, MemoryOp, MemoryRequest, OperandSize,
-    PayloadPool, Repr, Span, Status, Tag, TagState, TaggedRequests, TcSet, Time, Tlp, TrafficClass,
+    PayloadPool, Repr, Span, Tag, TagState, TaggedRequests, TcSet, Time, Tlp, TrafficClass,
 };
 
 /// How a read ended, for the device.
@@ -28,27 +29,6 @@ pub(crate) struct Expired {
     pub(crate) request: Option<(Sent, Tag)>,
     /// How the transfer ended with it, where it was not over.
     pub(crate) done: Option<Done>,
-}
-
-/// What a completion turned out to be.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Finding {
-    /// It answers a read.
-    Good,
-    /// It answers a read that has already ended.
-    Swallowed,
-    /// It answers a request that timed out.
-    Late,
-    /// It answers nothing.
-    Unexpected,
-    /// It does not fit its request.
-    Malformed,
-    /// EP is set.
-    Poisoned,
-    /// UR.
-    Unsupported,
-    /// CA.
-    Aborted,
 }
 
 struct Dma {
@@ -255,21 +235,10 @@ impl ReadEngine {
         quarantine_until: Time,
         pool: &PayloadPool,
     ) -> (Finding, Option<Done>) {
-        let (awaited, owner) = match self.tags.get(completion.tag) {
-            None | Some((TagState::Free, _)) => return (Finding::Unexpected, None),
-            Some((TagState::Resting, _)) => {
-                if completion.is_last() {
-                    self.tags.release(completion.tag);
-                }
-                return (Finding::Late, None);
-            }
-            Some((TagState::Waiting, part)) => (part.awaited, part.owner),
-        };
-        let finding = match completion.status {
-            Status::Success => fit(completion, tlp, awaited, mps),
-            Status::UnsupportedRequest => Finding::Unsupported,
-            Status::CompleterAbort => Finding::Aborted,
-            Status::ConfigRetry => Finding::Malformed,
+        let finding = judge(&mut self.tags, |part| part.awaited, completion, tlp, mps);
+        let owner = match finding {
+            Finding::Unexpected | Finding::Late => return (finding, None),
+            _ => self.tags.get(completion.tag).and_then(|(_, part)| part.owner),
         };
         match (finding, owner) {
             (Finding::Malformed, _) => self.malformed(completion.tag, owner, quarantine_until),
@@ -505,14 +474,4 @@ fn read_request(requester: Bdf, span: Span, tag: Tag, options: DmaOptions, carry
     let th = hint.filter(|_| is_whole(span));
     let repr = Repr { tc, attr, th, ..Repr::new(Body::Memory(request)) };
     Tlp { prefixes, ..Tlp::new(repr, Data::NONE).with_carry(carry) }
-}
-
-/// Whether a successful completion fits its request (`PCIe 5.0 §2.3.2`): Byte Count, Lower Address, Length, data.
-fn fit(completion: &Completion, tlp: &Tlp, awaited: Awaited, mps: u32) -> Finding {
-    let placed = awaited.place_next(completion).is_ok_and(|bytes| tlp.data.len() == bytes as usize);
-    match placed && tlp.repr.data_dw() * 4 <= mps {
-        false => Finding::Malformed,
-        true if tlp.repr.ep => Finding::Poisoned,
-        true => Finding::Good,
-    }
 }

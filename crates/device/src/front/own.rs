@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the endpoint itself sends: completions of requests that reach no device, error messages, PME_TO_Ack. None of
+//! What the front itself sends: completions of requests that reach nothing behind it, error messages, PME_TO_Ack. None of
 //! it passes a posted TLP of the same function and Traffic Class that was accepted before (`PCIe 5.0 §2.4.1`, entries
 //! A2a and D2a). Never decides what is sent.
 
 use super::intx::Pins;
-use super::{Endpoint, Shared};
+use super::{Behind, Front, Shared};
 use crate::seam::Ready;
 use config::{ErrorMessage, ErrorReport};
 use std::collections::VecDeque;
@@ -18,15 +18,15 @@ const PME_TO_ACK: u8 = 0x1b;
 
 /// What waits to be sent; each with its place in the order in which all was accepted.
 #[derive(Default)]
-pub(super) struct Own {
+pub(crate) struct Own {
     /// Bounded as requests are, see [`EndpointLimits::max_requests`](super::EndpointLimits::max_requests).
     completions: VecDeque<OwnCompletion>,
     errors: VecDeque<(u64, u16, ErrorMessage)>,
     /// Something of class posted is here.
     posted: bool,
     /// What virtual functions have found and not yet logged; few, as they are logged before the next TLP is looked at.
-    pub(super) virtual_errors: Vec<(u16, ErrorReport)>,
-    pub(super) pins: Pins,
+    pub(crate) virtual_errors: Vec<(u16, ErrorReport)>,
+    pub(crate) pins: Pins,
     /// Functions and Traffic Classes whose oldest completion may not go yet, of one poll.
     held: Vec<(u16, TcSet)>,
     /// PME_TO_Ack messages that are owed, and the place of the last one.
@@ -46,13 +46,13 @@ struct OwnCompletion {
 impl Own {
     /// Which polls find something here.
     #[inline]
-    pub(super) fn ready(&self) -> Ready {
+    pub(crate) fn ready(&self) -> Ready {
         Ready::when(self.posted, Ready::output(Class::Posted))
             .or(Ready::when(!self.completions.is_empty(), Ready::output(Class::Completion)))
     }
 
     /// To be called whenever something of class posted has come or gone.
-    pub(super) fn refresh(&mut self) {
+    pub(crate) fn refresh(&mut self) {
         let messages = !self.errors.is_empty() || self.acks > 0 || self.pins.is_due();
         self.posted = messages || !self.virtual_errors.is_empty();
     }
@@ -60,13 +60,13 @@ impl Own {
 
 impl Shared {
     /// Queues a completion of the function with this index, or of none; `last` says that it is the last one of its request.
-    pub(super) fn queue_completion(&mut self, function: Option<usize>, tlp: Tlp, last: bool) {
+    pub(crate) fn queue_completion(&mut self, function: Option<usize>, tlp: Tlp, last: bool) {
         let (stamp, function) = (self.stamp(), function.map(|index| index as u16));
         self.own.completions.push_back(OwnCompletion { stamp, function, tlp, last });
     }
 
     /// Queues the message of an error that the function with this index has logged.
-    pub(super) fn queue_error_message(&mut self, function: u16, message: ErrorMessage) {
+    pub(crate) fn queue_error_message(&mut self, function: u16, message: ErrorMessage) {
         if self.own.errors.len() < MAX_ERROR_MESSAGES {
             let stamp = self.stamp();
             self.own.errors.push_back((stamp, function, message));
@@ -77,17 +77,17 @@ impl Shared {
     }
 
     /// Queues a PME_TO_Ack.
-    pub(super) fn queue_turn_off_ack(&mut self) {
+    pub(crate) fn queue_turn_off_ack(&mut self) {
         self.own.acks += 1;
         self.own.ack_stamp = self.stamp();
         self.own.refresh();
     }
 }
 
-impl Endpoint {
-    /// The next TLP of `class` that the endpoint itself sends.
+impl<B: Behind> Front<B> {
+    /// The next TLP of `class` that the front itself sends.
     #[cold]
-    pub(super) fn next_own(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
+    pub(crate) fn next_own(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
         match class {
             Class::Posted => {
                 let message = self.next_own_message(room);
@@ -157,7 +157,7 @@ impl Endpoint {
 }
 
 /// A message without data.
-pub(super) fn own_message(requester: Bdf, routing: MessageRouting, code: u8) -> Tlp {
+pub(crate) fn own_message(requester: Bdf, routing: MessageRouting, code: u8) -> Tlp {
     let message = Message { routing, requester, tag: Tag::default(), code, header: [0; 8], length_dw: None };
     Tlp::new(Repr::new(Body::Message(message)), Data::NONE)
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which function of an endpoint an address or an ID names. Never outlives a register write that may change it.
+//! Which function an address or an ID names. Never outlives a register write that may change it.
 //!
 //! Physical functions have the numbers 0 to n - 1; a virtual function has an ID that lies First VF Offset and a multiple of
 //! VF Stride behind that of its physical function, and may stand on another bus (`PCIe 5.0 §9.2.1.2`). Both are looked
@@ -7,7 +7,7 @@
 
 use super::requests::Question;
 use super::sriov::VfState;
-use super::{Endpoint, Function};
+use super::{Behind, Front, Function};
 use crate::seam::BarIndex;
 use config::BarKind;
 use tlp::{Bdf, Body, ConfigKind, ConfigRequest, Tlp};
@@ -25,9 +25,9 @@ struct Window {
     bar: u8,
 }
 
-/// The tables of an endpoint.
+/// The tables of a front.
 #[derive(Debug, Default)]
-pub(super) struct Routes {
+pub(crate) struct Routes {
     memory: Vec<Window>,
     io: Vec<Window>,
     /// Virtual functions that are enabled: their distance from the first ID of the endpoint, and their index.
@@ -36,17 +36,17 @@ pub(super) struct Routes {
 
 impl Routes {
     /// The function and BAR that hold all `len` bytes from `address` on, and the offset there.
-    pub(super) fn memory(&self, address: u64, len: u64) -> Option<(usize, BarIndex, u64)> {
+    pub(crate) fn memory(&self, address: u64, len: u64) -> Option<(usize, BarIndex, u64)> {
         find(&self.memory, address, len)
     }
 
     /// The same in I/O space.
-    pub(super) fn io(&self, address: u64, len: u64) -> Option<(usize, BarIndex, u64)> {
+    pub(crate) fn io(&self, address: u64, len: u64) -> Option<(usize, BarIndex, u64)> {
         find(&self.io, address, len)
     }
 
     /// The virtual function at this distance from the first ID.
-    pub(super) fn virtual_function(&self, distance: u16) -> Option<usize> {
+    pub(crate) fn virtual_function(&self, distance: u16) -> Option<usize> {
         let at = self.virtual_functions.binary_search_by_key(&distance, |(d, _)| *d).ok()?;
         Some(usize::from(self.virtual_functions[at].1))
     }
@@ -69,7 +69,7 @@ impl Routes {
         self.virtual_functions.sort_unstable();
     }
 
-    fn add_function(&mut self, index: u16, function: &Function) {
+    fn add_function(&mut self, index: u16, function: &Function<impl Behind>) {
         for (bar, window) in (0..).zip(function.settings.enabled_windows()) {
             let Some(window) = window else { continue };
             let windows = if window.kind == BarKind::Io { &mut self.io } else { &mut self.memory };
@@ -110,9 +110,9 @@ fn find(windows: &[Window], address: u64, len: u64) -> Option<(usize, BarIndex, 
     None
 }
 
-impl Endpoint {
+impl<B: Behind> Front<B> {
     /// To be called where a window, or the IDs of virtual functions, may have changed. Lone functions are asked themselves.
-    pub(super) fn refresh_routes(&mut self) {
+    pub(crate) fn refresh_routes(&mut self) {
         self.routes.clear();
         if self.functions.len() == 1 {
             return;
@@ -136,24 +136,24 @@ impl Endpoint {
     }
 
     /// The first ID of the endpoint, where `id` is one of a function on the captured bus.
-    pub(super) fn first_id(&self, id: Bdf) -> u16 {
+    pub(crate) fn first_id(&self, id: Bdf) -> u16 {
         id.bits() & !self.function_bits()
     }
 
     /// The function on the captured bus, whichever it is, that `id` names.
-    pub(super) fn function_on_bus(&self, id: Bdf) -> Option<usize> {
+    pub(crate) fn function_on_bus(&self, id: Bdf) -> Option<usize> {
         self.function_at(id.bits() & self.function_bits())
     }
 
     /// The virtual function on a bus behind the captured one that `id` names (`PCIe 5.0 §9.2.1.2`).
-    pub(super) fn function_behind_bus(&self, id: Bdf) -> Option<usize> {
+    pub(crate) fn function_behind_bus(&self, id: Bdf) -> Option<usize> {
         let distance = id.bits().checked_sub(self.shared.bus_device)?;
         if distance > 0xff { self.routes.virtual_function(distance) } else { None }
     }
 
     /// The function that a configuration request is for: of type 1, a virtual one on another bus; nothing else stands behind an
     /// endpoint.
-    pub(super) fn configured(&self, request: &ConfigRequest) -> Option<usize> {
+    pub(crate) fn configured(&self, request: &ConfigRequest) -> Option<usize> {
         match request.kind {
             ConfigKind::Type0 => self.function_on_bus(request.completer),
             ConfigKind::Type1 => self.function_behind_bus(request.completer),
@@ -162,7 +162,7 @@ impl Endpoint {
 
     /// The function that a TLP is for, where it is for one.
     #[cold]
-    pub(super) fn addressee(&self, tlp: &Tlp) -> Option<usize> {
+    pub(crate) fn addressee(&self, tlp: &Tlp) -> Option<usize> {
         let claimed = |decoded: Option<(usize, BarIndex, u64)>| Some(decoded?.0);
         match &tlp.repr.body {
             Body::Memory(m) => claimed(self.decode(m.span)),
@@ -175,16 +175,16 @@ impl Endpoint {
     }
 
     /// The function that `id` names, on any bus.
-    pub(super) fn function_of(&self, id: Bdf) -> Option<usize> {
+    pub(crate) fn function_of(&self, id: Bdf) -> Option<usize> {
         self.function_at(id.bits().wrapping_sub(self.shared.bus_device))
     }
 
     /// A virtual function that is not enabled any longer and had this ID, while completions may still come for it.
     #[cold]
-    pub(super) fn former_function(&self, id: Bdf) -> Option<usize> {
+    pub(crate) fn former_function(&self, id: Bdf) -> Option<usize> {
         let distance = id.bits().wrapping_sub(self.shared.bus_device);
         let former =
-            |f: &Function| f.physical.is_some() && f.distance == distance && f.reads.tags.in_use() > 0;
+            |f: &Function<B>| f.physical.is_some() && f.distance == distance && f.behind.is_pending();
         self.functions.iter().position(former)
     }
 

@@ -2,9 +2,8 @@
 //! What an endpoint does about errors (`PCIe 5.0 §6.2`): which functions log one, with which header, and what is sent.
 //! Never finds one: that is for whoever looks at a TLP, and for the port of the link.
 
-use super::function::Function;
 use super::requests::{Question, Reply};
-use super::{Endpoint, Shared};
+use super::{Behind, Front, Function, Shared};
 use config::{DetectedError, ErrorMessage, ErrorReport, Uncorrectable};
 use tlp::{
     Access, AtomicRequest, Body, IoRequest, MemoryOp, MemoryRequest, OperandSize, Prefixes, Repr, Tlp,
@@ -13,36 +12,36 @@ use tlp::{
 /// What the Header Log and the TLP Prefix Log keep of a TLP (`PCIe 5.0 §7.8.4.8`, §7.8.4.12): byte 0 in bits 31:24; what
 /// there is not is zero.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct LoggedTlp {
-    pub(super) header: [u32; 4],
+pub(crate) struct LoggedTlp {
+    pub(crate) header: [u32; 4],
     /// End-to-end prefixes.
-    pub(super) prefixes: [u32; 4],
+    pub(crate) prefixes: [u32; 4],
 }
 
 impl LoggedTlp {
     /// A TLP of which the header alone is known.
     #[cold]
-    pub(super) fn of_header(repr: &Repr) -> LoggedTlp {
+    pub(crate) fn of_header(repr: &Repr) -> LoggedTlp {
         LoggedTlp { header: words(repr), prefixes: [0; 4] }
     }
 
     #[cold]
-    pub(super) fn of(tlp: &Tlp) -> LoggedTlp {
+    pub(crate) fn of(tlp: &Tlp) -> LoggedTlp {
         LoggedTlp { header: words(&tlp.repr), prefixes: prefix_words(&tlp.prefixes) }
     }
 }
 
 /// A request that is completed with UR or CA, as its completer logs it.
 #[derive(Clone, Copy)]
-pub(super) struct Refused {
-    pub(super) tlp: LoggedTlp,
+pub(crate) struct Refused {
+    pub(crate) tlp: LoggedTlp,
     /// See [`Tlp::refusal_is_advisory`].
-    pub(super) advisory: bool,
+    pub(crate) advisory: bool,
 }
 
 impl Refused {
     #[cold]
-    pub(super) fn of(tlp: &Tlp) -> Refused {
+    pub(crate) fn of(tlp: &Tlp) -> Refused {
         Refused { tlp: LoggedTlp::of(tlp), advisory: tlp.refusal_is_advisory() }
     }
 }
@@ -70,7 +69,7 @@ impl Question {
     /// The request, as far as it is kept until it is answered: without TD, hint and prefixes. It was handed on, so that it is
     /// not poisoned.
     #[cold]
-    pub(super) fn refused(&self) -> Refused {
+    pub(crate) fn refused(&self) -> Refused {
         Refused { tlp: self.logged(), advisory: true }
     }
 
@@ -101,11 +100,11 @@ impl Question {
     }
 }
 
-impl Function {
+impl<B: Behind> Function<B> {
     /// Logs an error, and queues its message. `advisory` where `PCIe 5.0 §6.2.3.2.4` names the case. Of a virtual function
     /// the endpoint has to look at the registers of its physical one, which it does at its next turn.
     #[cold]
-    pub(super) fn log(&mut self, shared: &mut Shared, error: Uncorrectable, advisory: bool, tlp: LoggedTlp) {
+    pub(crate) fn log(&mut self, shared: &mut Shared, error: Uncorrectable, advisory: bool, tlp: LoggedTlp) {
         let report = tlp.report(error).advisory(advisory);
         if self.is_physical() {
             let message = self.config.log(report);
@@ -124,16 +123,16 @@ impl Function {
 }
 
 impl LoggedTlp {
-    pub(super) fn report(&self, error: impl Into<DetectedError>) -> ErrorReport {
+    pub(crate) fn report(&self, error: impl Into<DetectedError>) -> ErrorReport {
         ErrorReport::new(error).header(self.header).prefixes(self.prefixes)
     }
 }
 
-impl Endpoint {
+impl<B: Behind> Front<B> {
     /// Logs an error that belongs to no function in all physical functions. Of each severity one message is sent, by the
     /// first that asks for it (`PCIe 5.0 §6.2.4`).
     #[cold]
-    pub(super) fn log_in_all(&mut self, report: ErrorReport) {
+    pub(crate) fn log_in_all(&mut self, report: ErrorReport) {
         let mut sent = Vec::new();
         for function in &mut self.functions[..self.physical] {
             let message = function.config.log(report).filter(|m| !sent.contains(m));
@@ -145,7 +144,7 @@ impl Endpoint {
     /// Logs what virtual functions have found: masks, severities and enables are those of their physical ones
     /// (`PCIe 5.0 §9.4.2`).
     #[cold]
-    pub(super) fn log_virtual_errors(&mut self) {
+    pub(crate) fn log_virtual_errors(&mut self) {
         let (physicals, virtuals) = self.functions.split_at_mut(self.physical);
         for (number, report) in std::mem::take(&mut self.shared.own.virtual_errors) {
             let Some(function) = virtuals.get_mut(usize::from(number) - physicals.len()) else { continue };

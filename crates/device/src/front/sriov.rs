@@ -5,15 +5,12 @@
 //! A virtual function that is no longer enabled stays behind as a shell, so that late completions of its reads are swallowed,
 //! and its tags rest should it come back.
 
-use super::function::Function;
-use super::many::Agenda;
 use super::settings::Settings;
-use super::{Endpoint, EndpointError};
-use crate::seam::{Device, Input, Output, Ready, ResetKind, Token};
-use crate::shared::Bell;
+use super::{Behind, EndpointError, Front, Function};
+use crate::seam::ResetKind;
 use config::{ConfigSpace, PowerState, VfBarWindow, VfNumbering};
 use std::collections::BTreeSet;
-use tlp::{Bdf, Class, Time};
+use tlp::{Bdf, Time};
 
 /// Virtual functions of one endpoint, at most.
 pub const MAX_VIRTUAL_FUNCTIONS: u16 = 4096;
@@ -23,17 +20,14 @@ const SRIOV: u16 = 0x0010;
 const CONTROL: u16 = 2;
 const ARI_CAPABLE_HIERARCHY: u32 = 1 << 4;
 
-/// What the virtual functions of a physical function are made of.
-pub struct VirtualFunctions {
-    /// The configuration space of each, as it is after a reset.
-    pub config: ConfigSpace,
-    /// Makes the device of virtual function n, counted from zero; called whenever VF Enable brings it forth.
-    pub device: Box<dyn FnMut(u16) -> Box<dyn Device>>,
-}
+/// Makes the device of virtual function n, counted from zero; called whenever VF Enable brings it forth.
+pub(crate) type MakeDevice<D> = Box<dyn FnMut(u16) -> D>;
 
 /// The virtual functions of one physical function.
-pub(super) struct VfSet {
-    made_of: VirtualFunctions,
+pub(super) struct VfSet<D> {
+    /// The configuration space of each, as it is after a reset.
+    config: ConfigSpace,
+    make: MakeDevice<D>,
     /// As many as there may be: TotalVFs.
     total: u16,
     /// Their numbering without and with ARI Capable Hierarchy.
@@ -70,40 +64,6 @@ fn distance(physical: u16, numbering: VfNumbering, n: u16) -> u16 {
     physical.wrapping_add(numbering.first_offset).wrapping_add(numbering.stride.wrapping_mul(n))
 }
 
-/// What stands where a device was.
-struct Absent;
-
-impl Device for Absent {
-    fn handle(&mut self, _now: Time, _input: Input) {}
-
-    fn poll_output(&mut self, _now: Time, _class: Class) -> Option<Output> {
-        None
-    }
-
-    fn ready(&self) -> Ready {
-        Ready::NONE
-    }
-
-    fn poll_taken(&mut self) -> Option<Token> {
-        None
-    }
-
-    fn poll_timeout(&self) -> Option<Time> {
-        None
-    }
-
-    fn set_bell(&mut self, _bell: Bell) -> bool {
-        true
-    }
-}
-
-impl VfSet {
-    /// The device of virtual function n.
-    fn device(&mut self, n: u16) -> Box<dyn Device> {
-        (self.made_of.device)(n)
-    }
-}
-
 /// What the registers of a physical function say; `None` while VF Enable is clear.
 fn state(config: &ConfigSpace, total: u16) -> Option<VfState> {
     let state = config.sriov().filter(|s| s.enabled)?;
@@ -116,18 +76,19 @@ fn state(config: &ConfigSpace, total: u16) -> Option<VfState> {
     })
 }
 
-impl Endpoint {
-    /// The same with virtual functions behind function `physical`, whose configuration space has to have the SR-IOV
-    /// capability; they appear when software sets VF Enable.
+impl<B: Behind> Front<B> {
+    /// Adds virtual functions behind function `physical`, whose configuration space has to have the SR-IOV capability; they
+    /// appear when software sets VF Enable.
     ///
     /// # Errors
     /// Where there is no such function, it has no such capability, there would be more than
     /// [`MAX_VIRTUAL_FUNCTIONS`], or one would have the ID of another function.
-    pub fn with_virtual_functions(
-        mut self,
+    pub(crate) fn add_virtual_functions(
+        &mut self,
         physical: u16,
-        made_of: VirtualFunctions,
-    ) -> Result<Endpoint, EndpointError> {
+        config: ConfigSpace,
+        make: MakeDevice<B::Device>,
+    ) -> Result<(), EndpointError> {
         let function = self.functions.get(usize::from(physical)).filter(|f| f.is_physical());
         let total = function.and_then(|f| total(&f.config)).ok_or(EndpointError::NoSriov(physical))?;
         let others: u16 = self.virtual_functions.values().map(|v| v.total).sum();
@@ -136,9 +97,9 @@ impl Endpoint {
         }
         let numberings = numberings(&self.functions[usize::from(physical)].config);
         self.check_ids(physical, total, numberings)?;
-        self.virtual_functions
-            .insert(physical, VfSet { made_of, total, numberings, first: None, state: None });
-        Ok(self)
+        let set = VfSet { config, make, total, numberings, first: None, state: None };
+        self.virtual_functions.insert(physical, set);
+        Ok(())
     }
 
     /// With either numbering, each function has to have an ID of its own.
@@ -161,8 +122,7 @@ impl Endpoint {
     }
 
     /// The ID of virtual function n of a physical one, while it is enabled.
-    #[must_use]
-    pub fn virtual_function_id(&self, physical: u16, n: u16) -> Option<Bdf> {
+    pub(crate) fn virtual_function_id(&self, physical: u16, n: u16) -> Option<Bdf> {
         let vfs = self.virtual_functions.get(&physical)?;
         let state = vfs.state.filter(|s| n < s.count)?;
         Some(Bdf::from_bits(self.shared.bus_device.wrapping_add(state.distance(physical, n))))
@@ -197,21 +157,18 @@ impl Endpoint {
         let first = self.functions.len() as u16;
         vfs.first = Some(first);
         let shared = &self.shared;
-        let shell = |number| Function::new(number, vfs.made_of.config.clone(), Box::new(Absent), shared);
+        let shell = |number| Function::new(number, vfs.config.clone(), None, shared);
         self.functions.extend((first..first + vfs.total).map(|number| shell(number).of_physical(physical)));
-        self.agenda = Agenda::of(&mut self.functions, self.shared.several_channels);
     }
 
     fn begin_virtual_function(&mut self, physical: u16, n: u16) {
         let Some(vfs) = self.virtual_functions.get_mut(&physical) else { return };
         let Some(first) = vfs.first else { return };
-        let mut device = vfs.device(n);
-        if let Some(agenda) = &mut self.agenda {
-            agenda.give_bell(&mut *device, first + n);
-        }
+        let device = (vfs.make)(n);
         let function = &mut self.functions[usize::from(first + n)];
-        device.set_vectors(function.config.interrupt_vectors());
-        function.device = device;
+        function.behind.replace(Some(device));
+        function.behind.set_vectors(function.config.interrupt_vectors());
+        self.changed.push(usize::from(first + n));
         self.shared.counters.virtual_functions_enabled += 1;
     }
 
@@ -222,11 +179,8 @@ impl Endpoint {
         let settings = function.settings.clone();
         function.reset(now, &mut self.shared, ResetKind::FunctionLevel);
         function.apply(settings);
-        function.device = Box::new(Absent);
-        if let Some(agenda) = &mut self.agenda {
-            agenda.give_bell(&mut *function.device, first + n);
-        }
-        self.touch(usize::from(first + n));
+        function.behind.replace(None);
+        self.changed.push(usize::from(first + n));
     }
 
     /// A virtual function has no registers of its own for what its physical one says for all (`PCIe 5.0 §9.3.5`), and its
@@ -239,7 +193,7 @@ impl Endpoint {
         function.distance = state.distance(physical, n);
         let own = Settings::read(&function.config, &self.shared.limits);
         function.apply(own.inherited(&physicals[usize::from(physical)].settings, state.ten_bit_tag));
-        self.touch(usize::from(first + n));
+        self.changed.push(usize::from(first + n));
     }
 
     /// The settings of a function are read again, and those of its virtual ones.
@@ -258,7 +212,7 @@ impl Endpoint {
                 }
             }
         }
-        self.touch(index);
+        self.changed.push(index);
     }
 }
 

@@ -2,16 +2,14 @@
 //! What a function answers: completions with data, and refusals with the log of why. Never sends them out of the order
 //! that its posted TLPs ask for.
 
-use super::{Answering, Function, MAX_REFUSED_PER_POLL};
-use crate::endpoint::Shared;
-use crate::endpoint::answers::{Answer, without_data};
-use crate::endpoint::errors::Refused;
-use crate::endpoint::requests::{Question, Reply};
+use super::function::{Answering, Work};
+use crate::front::answers::{Answer, without_data};
+use crate::front::requests::{Question, Reply};
+use crate::front::{Function, MAX_REFUSED_PER_POLL, Shared};
 use crate::seam::{CompletionError, Output, Token};
-use config::Uncorrectable;
-use tlp::{Class, Data, Status, TcSet, Time, Tlp, TrafficClass};
+use tlp::{Class, Data, Status, TcSet, Time, Tlp};
 
-impl Function {
+impl Function<Work> {
     #[inline(never)]
     pub(crate) fn poll_completion(&mut self, now: Time, shared: &mut Shared, room: TcSet) -> Option<Tlp> {
         let mut refused = 0;
@@ -22,7 +20,7 @@ impl Function {
             if self.waits_for_posted(shared) {
                 return None;
             }
-            match self.device.poll_output(now, Class::Completion) {
+            match self.behind.device.poll_output(now, Class::Completion) {
                 Some(Output::Complete { token, result }) => {
                     refused += u32::from(!self.begin_answer(shared, token, result, room));
                 }
@@ -43,9 +41,9 @@ impl Function {
 
     #[inline]
     fn select_answer(&mut self, room: TcSet) -> bool {
-        let posted = &self.posted;
-        let found = self.answers.select(room, |tc, stamp| posted.oldest(tc).is_none_or(|p| stamp < p));
-        self.held_by_posted |= !found && !posted.is_empty();
+        let posted = &self.behind.posted;
+        let found = self.behind.answers.select(room, |tc, stamp| posted.oldest(tc).is_none_or(|p| stamp < p));
+        self.behind.held_by_posted |= !found && !posted.is_empty();
         found
     }
 
@@ -72,15 +70,15 @@ impl Function {
             }
             Err(error) => Answering::Tlp(self.refusal(shared, &question, error, question.refused())),
         };
-        let at_once = self.goes_at_once(question.tc, room) && !self.answers.holds(question.tc);
-        self.answers.accept(shared.stamp(), question.tc, answer, at_once);
+        let at_once = self.goes_at_once(question.tc, room) && !self.behind.answers.holds(question.tc);
+        self.behind.answers.accept(shared.stamp(), question.tc, answer, at_once);
         true
     }
 
     /// No completion will leave for this request.
     fn abandon(&mut self, now: Time, shared: &mut Shared, token: Token) {
         match shared.requests.answer(self.number, token) {
-            Some(question) => answer_left(now, shared, question.tc),
+            Some(question) => shared.answer_left(now, question.tc),
             None => shared.counters.stale_tokens += 1,
         }
     }
@@ -99,56 +97,20 @@ impl Function {
 
     fn next_answer(&mut self, now: Time, shared: &mut Shared) -> Option<Tlp> {
         let completer = self.completer(shared);
-        if let Answering::Data(answer) = self.answers.current()? {
+        if let Answering::Data(answer) = self.behind.answers.current()? {
             let tlp = answer.next(completer, self.settings.mps, shared.limits.rcb);
             if answer.is_done() {
-                self.answers.finish();
-                answer_left(now, shared, tlp.repr.tc);
+                self.behind.answers.finish();
+                shared.answer_left(now, tlp.repr.tc);
             }
             return Some(tlp);
         }
-        match self.answers.finish()? {
+        match self.behind.answers.finish()? {
             Answering::Tlp(tlp) => {
-                answer_left(now, shared, tlp.repr.tc);
+                shared.answer_left(now, tlp.repr.tc);
                 Some(tlp)
             }
             Answering::Data(_) => None,
         }
-    }
-
-    /// A completion without data, and the log of why.
-    pub(in crate::endpoint) fn refusal(
-        &mut self,
-        shared: &mut Shared,
-        question: &Question,
-        error: CompletionError,
-        refused: Refused,
-    ) -> Tlp {
-        let Refused { tlp, advisory } = refused;
-        match error {
-            CompletionError::Retry if question.reply == Reply::NothingOrRetry => {
-                shared.counters.deferred_writes += 1;
-                without_data(self.completer(shared), question, Status::ConfigRetry)
-            }
-            CompletionError::UnsupportedRequest => {
-                shared.counters.unsupported_requests += 1;
-                self.log(shared, Uncorrectable::UnsupportedRequest, advisory, tlp);
-                without_data(self.completer(shared), question, Status::UnsupportedRequest)
-            }
-            CompletionError::CompleterAbort | CompletionError::Retry => {
-                shared.counters.completer_aborts += 1;
-                self.config.set_status(config::header::status::SIGNALED_TARGET_ABORT);
-                self.log(shared, Uncorrectable::CompleterAbort, advisory, tlp);
-                without_data(self.completer(shared), question, Status::CompleterAbort)
-            }
-        }
-    }
-}
-
-/// The last completion of a request of `tc` has left.
-#[inline]
-fn answer_left(now: Time, shared: &mut Shared, tc: TrafficClass) {
-    if shared.requests.answered(tc) {
-        shared.wake_at(now); // the credits were perhaps polled before
     }
 }

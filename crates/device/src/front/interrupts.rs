@@ -2,20 +2,22 @@
 //! Interrupts and messages of a function, as TLPs: MSI, MSI-X, and whatever message its device sends. Never decides when
 //! they leave; levels of INTx are the endpoint's.
 
-use super::{Function, memory_write};
-use crate::endpoint::Shared;
-use crate::endpoint::msix::Raised;
-use crate::endpoint::own::own_message;
-use crate::endpoint::settings::unmasked;
+use super::msix::{Msix, Raised};
+use super::own::own_message;
+use super::settings::unmasked;
+use super::{Behind, Function, Shared};
 use crate::seam::{DmaOptions, OutMessage};
 use config::MsiConfig;
-use tlp::{Attributes, Body, Data, Message, MessageRouting, Repr, Span, Tag, TcSet, Tlp, TrafficClass};
+use tlp::{
+    Attributes, Bdf, Body, Data, MemoryOp, MemoryRequest, Message, MessageRouting, Repr, Span, Tag, TcSet,
+    Tlp, TrafficClass,
+};
 
 /// Message Code of PM_PME (`PCIe 5.0 §2.2.8.2`).
 const PM_PME: u8 = 0x18;
 
-impl Function {
-    pub(super) fn interrupt(&mut self, shared: &mut Shared, vector: u16) -> Option<Tlp> {
+impl<B: Behind> Function<B> {
+    pub(crate) fn interrupt(&mut self, shared: &mut Shared, vector: u16) -> Option<Tlp> {
         if !self.settings.bus_master {
             return shared.blocked();
         }
@@ -53,9 +55,9 @@ impl Function {
         self.interrupt_write(shared, msi.address, u32::from(msi.data & !low | vector))
     }
 
-    pub(super) fn unmasked_interrupt(&mut self, shared: &mut Shared, room: TcSet) -> Option<Tlp> {
+    pub(crate) fn unmasked_interrupt(&mut self, shared: &mut Shared, room: TcSet) -> Option<Tlp> {
         let control = self.settings.msix;
-        if !self.settings.bus_master || !self.posted_may_go(TrafficClass::default(), room) {
+        if !self.settings.bus_master || !self.may_interrupt(room) {
             return None;
         }
         if control.enabled {
@@ -70,6 +72,17 @@ impl Function {
         Some(self.msi_write(shared, msi, vector as u16))
     }
 
+    /// An interrupt of TC0 may leave now.
+    fn may_interrupt(&self, room: TcSet) -> bool {
+        let tc = TrafficClass::default();
+        room.contains(tc) && self.behind.oldest_posted(tc).is_none()
+    }
+
+    /// An interrupt may be pending.
+    pub(crate) fn has_pending(&self) -> bool {
+        !self.settings.msix.enabled || self.msix.as_ref().is_none_or(Msix::has_pending)
+    }
+
     fn interrupt_write(&mut self, shared: &mut Shared, address: u64, data: u32) -> Tlp {
         shared.counters.interrupts += 1;
         let data = Data::Carried(shared.pool.copy(&data.to_le_bytes()));
@@ -79,14 +92,14 @@ impl Function {
     }
 
     /// PME_Status is set; the PM_PME, where it is to be sent now.
-    pub(super) fn pme(&mut self, shared: &mut Shared) -> Option<Tlp> {
+    pub(crate) fn pme(&mut self, shared: &mut Shared) -> Option<Tlp> {
         self.config.set_pme().then(|| self.pm_pme(shared))
     }
 
     /// Software has set PME_En behind PME_Status: the PM_PME waits for its turn.
-    pub(in crate::endpoint) fn pme_enabled(&mut self, shared: &mut Shared) {
+    pub(crate) fn pme_enabled(&mut self, shared: &mut Shared) {
         let tlp = self.pm_pme(shared);
-        self.park(shared, tlp);
+        self.behind.park(shared.stamp(), tlp);
     }
 
     fn pm_pme(&self, shared: &mut Shared) -> Tlp {
@@ -94,7 +107,7 @@ impl Function {
         own_message(self.id(shared), MessageRouting::ToRootComplex, PM_PME)
     }
 
-    pub(super) fn message(&mut self, shared: &mut Shared, message: OutMessage) -> Option<Tlp> {
+    pub(crate) fn message(&mut self, shared: &mut Shared, message: OutMessage) -> Option<Tlp> {
         let OutMessage { routing, code, header, data, options } = message;
         let len = data.len();
         if !len.is_multiple_of(4) || len > self.settings.mps.bytes() as usize {
@@ -107,4 +120,18 @@ impl Function {
         let repr = Repr { tc: options.tc, attr, ..Repr::new(body) };
         Some(Tlp { prefixes: options.prefixes, ..Tlp::new(repr, data) })
     }
+}
+
+/// An MWr.
+#[inline]
+pub(crate) fn memory_write(
+    requester: Bdf,
+    span: Span,
+    data: Data,
+    attr: Attributes,
+    options: DmaOptions,
+) -> Tlp {
+    let request = MemoryRequest { op: MemoryOp::Write, requester, tag: Tag::default(), span };
+    let DmaOptions { tc, hint, prefixes, .. } = options;
+    Tlp { prefixes, ..Tlp::new(Repr { tc, attr, th: hint, ..Repr::new(Body::Memory(request)) }, data) }
 }

@@ -5,9 +5,8 @@
 //! Functions with one pin share it: it is asserted while any of them asserts it. What is told is the level: a pin that
 //! changes and changes back before its message could leave is not told of at all.
 
-use super::function::Function;
 use super::own::own_message;
-use super::{Endpoint, Shared};
+use super::{Behind, Front, Function, Shared};
 use tlp::{Bdf, MessageRouting, TcSet, Time, Tlp, TrafficClass};
 
 /// Message Codes of Assert_INTA and Deassert_INTA; those of the other pins follow (`PCIe 5.0 §2.2.8.1`).
@@ -34,7 +33,7 @@ impl Pin {
 
 /// The pins of an endpoint.
 #[derive(Default)]
-pub(super) struct Pins {
+pub(crate) struct Pins {
     pins: [Pin; 4],
     /// A message is due.
     due: bool,
@@ -42,7 +41,7 @@ pub(super) struct Pins {
 
 impl Pins {
     /// True where a message is due.
-    pub(super) fn is_due(&self) -> bool {
+    pub(crate) fn is_due(&self) -> bool {
         self.due
     }
 
@@ -51,16 +50,16 @@ impl Pins {
     }
 }
 
-impl Function {
+impl<B: Behind> Function<B> {
     /// The device sets the level of its interrupt.
-    pub(super) fn set_intx(&mut self, now: Time, shared: &mut Shared, asserted: bool) {
+    pub(crate) fn set_intx(&mut self, now: Time, shared: &mut Shared, asserted: bool) {
         self.intx = asserted;
         self.refresh_intx(now, shared);
     }
 
     /// To be called where the level, or what gates it, may have changed: Interrupt Disable, the enable bits of MSI and
     /// MSI-X, the power state. Interrupt Status shows the level whatever gates it (`PCIe 5.0 §7.5.1.1.4`).
-    pub(super) fn refresh_intx(&mut self, now: Time, shared: &mut Shared) {
+    pub(crate) fn refresh_intx(&mut self, now: Time, shared: &mut Shared) {
         let pin = self.settings.interrupt_pin;
         self.config.set_interrupt_status(self.intx && pin != 0);
         let may = self.settings.intx_allowed;
@@ -82,9 +81,9 @@ impl Function {
     }
 }
 
-impl Endpoint {
+impl<B: Behind> Front<B> {
     /// The next message of a pin. Its Function Number is reserved (`PCIe 5.0 §2.2.8.1`).
-    pub(super) fn next_intx(&mut self, room: TcSet) -> Option<Tlp> {
+    pub(crate) fn next_intx(&mut self, room: TcSet) -> Option<Tlp> {
         let tc = TrafficClass::default();
         let functions = &self.functions;
         let may_go = |p: &Pin| {

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the port of the link tells an endpoint: errors of the layers below, which its functions log, and that the link has
+//! What the port of the link tells: errors of the layers below, which its functions log, and that the link has
 //! gone or come (`PCIe 5.0 §6.2`, §2.9). Never decides what an error is.
 
-use super::Endpoint;
+use super::{Behind, Front};
 use crate::port::detected_error;
-use crate::seam::{DmaError, ResetKind};
+use crate::seam::ResetKind;
 use config::ErrorReport;
 use link::Notice;
 use tlp::{Rate, Time, Width};
 
-impl Endpoint {
+impl<B: Behind> Front<B> {
     #[cold]
-    pub(super) fn notice(&mut self, now: Time, notice: Notice) {
+    pub(crate) fn notice(&mut self, now: Time, notice: Notice) {
         match notice {
             Notice::Down { .. } => self.link_down(now),
             Notice::Up { rate, width } | Notice::Retrained { rate, width } => self.link_up(rate, width),
@@ -28,7 +28,7 @@ impl Endpoint {
     fn link_down(&mut self, now: Time) {
         self.shared.counters.link_downs += 1;
         for function in &mut self.functions {
-            function.end_reads(now, &mut self.shared, DmaError::LinkDown);
+            function.behind.link_down(now, &mut self.shared);
         }
         self.reset(now, ResetKind::Hot);
     }

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Messages that arrive (`PCIe 5.0 §2.2.8`): the few that every endpoint has to know, which it deals with itself, and those
+//! Messages that arrive (`PCIe 5.0 §2.2.8`): the few that every endpoint has to know, which the front deals with itself, and those
 //! that a device says it takes. Sends nothing: what is to be sent is queued.
 
-use super::Endpoint;
-use super::inbound::{Drop, credit_of};
-use crate::seam::RequestOp;
+use super::claim::{Claim, Drop, credit_of};
+use super::{Behind, Front};
 use tlp::message::{PM_ACTIVE_STATE_NAK, SET_SLOT_POWER_LIMIT, is_ignored};
-use tlp::{Bdf, Data, Message, MessageRouting, Time, Tlp};
+use tlp::{Bdf, Data, Message, MessageRouting, Tlp};
 
 /// Message Codes: Unlock (`PCIe 5.0 §2.2.8.4`), PME_Turn_Off (§2.2.8.2).
 const UNLOCK: u8 = 0x00;
@@ -21,32 +20,31 @@ enum Taker {
     Refused(Option<usize>),
 }
 
-impl Endpoint {
-    pub(super) fn message(&mut self, now: Time, tlp: Tlp, message: &Message) {
-        let credit = credit_of(&tlp);
+impl<B: Behind> Front<B> {
+    pub(super) fn message(&mut self, tlp: &Tlp, message: &Message) -> Claim {
         let dw = usize::from(message.length_dw.unwrap_or(0));
         let mps = self.functions[0].settings.mps.bytes() as usize;
         if tlp.data.len() != dw * 4 || dw * 4 > mps {
-            return self.drop_request(None, &tlp, Drop::Malformed);
+            return self.dropped(None, tlp, Drop::Malformed);
         }
         let index = match self.taker(message) {
             Taker::Function(index) => index,
             Taker::Nobody => {
                 self.shared.counters.messages_ignored += 1;
-                return self.shared.requests.give_back(credit);
+                self.shared.requests.give_back(credit_of(tlp));
+                return Claim::Nothing;
             }
-            Taker::Refused(index) => return self.drop_request(index, &tlp, Drop::Unsupported),
+            Taker::Refused(index) => return self.dropped(index, tlp, Drop::Unsupported),
         };
         if tlp.repr.ep {
-            return self.drop_request(Some(index), &tlp, Drop::Poisoned);
+            return self.dropped(Some(index), tlp, Drop::Poisoned);
         }
         if self.consumes(index, message, &tlp.data) {
             self.shared.counters.messages_consumed += 1;
-            return self.shared.requests.give_back(credit);
+            self.shared.requests.give_back(credit_of(tlp));
+            return Claim::Nothing;
         }
-        let Message { requester, routing, code, header, .. } = *message;
-        let op = RequestOp::Message { requester, routing, code, header, data: tlp.data };
-        self.hand_on_posted(now, index, credit, &tlp.repr, op);
+        Claim::Message(index)
     }
 
     /// The function that a message is for: where it is routed by ID that one, else the first that takes its code. What is not
@@ -79,7 +77,7 @@ impl Endpoint {
     /// of the rest its device says what it takes.
     fn takes(&self, index: usize, code: u8) -> bool {
         matches!(code, UNLOCK | PM_ACTIVE_STATE_NAK | PME_TURN_OFF | SET_SLOT_POWER_LIMIT)
-            || self.functions[index].device.messages().contains(code)
+            || self.functions[index].behind.messages().contains(code)
     }
 
     /// Messages that are not for the device: PME_Turn_Off, which is acknowledged (`PCIe 5.0 §5.3.3.2.1`); Unlock, which only

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Completions that arrive (`PCIe 5.0 §2.3.2`): what each is to the request that its tag names, and what is counted and logged.
+//! Never knows what becomes of the data.
+
+use super::claim::credit_of;
+use super::errors::LoggedTlp;
+use super::{Behind, Front};
+use config::Uncorrectable;
+use config::header::status;
+use tlp::{Awaited, Completion, Status, TagState, TaggedRequests, Tlp};
+
+/// What a completion turned out to be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Finding {
+    /// It answers a read.
+    Good,
+    /// It answers a read that has already ended.
+    Swallowed,
+    /// It answers a request that timed out.
+    Late,
+    /// It answers nothing.
+    Unexpected,
+    /// It does not fit its request.
+    Malformed,
+    /// EP is set.
+    Poisoned,
+    /// UR.
+    Unsupported,
+    /// CA.
+    Aborted,
+}
+
+/// What a completion is to the request that its tag names; `awaited` says which bytes that still asks for. The tag of a
+/// request that was given up is free with its last completion.
+#[inline]
+pub(crate) fn judge<T>(
+    tags: &mut TaggedRequests<T>,
+    awaited: impl Fn(&T) -> Awaited,
+    completion: &Completion,
+    tlp: &Tlp,
+    mps: u32,
+) -> Finding {
+    match tags.get(completion.tag) {
+        None | Some((TagState::Free, _)) => Finding::Unexpected,
+        Some((TagState::Resting, _)) => {
+            if completion.is_last() {
+                tags.release(completion.tag);
+            }
+            Finding::Late
+        }
+        Some((TagState::Waiting, request)) => match completion.status {
+            Status::Success => fit(completion, tlp, awaited(request), mps),
+            Status::UnsupportedRequest => Finding::Unsupported,
+            Status::CompleterAbort => Finding::Aborted,
+            Status::ConfigRetry => Finding::Malformed,
+        },
+    }
+}
+
+/// Whether a successful completion fits its request (`PCIe 5.0 §2.3.2`): Byte Count, Lower Address, Length, data.
+fn fit(completion: &Completion, tlp: &Tlp, awaited: Awaited, mps: u32) -> Finding {
+    let placed = awaited.place_next(completion).is_ok_and(|bytes| tlp.data.len() == bytes as usize);
+    match placed && tlp.repr.data_dw() * 4 <= mps {
+        false => Finding::Malformed,
+        true if tlp.repr.ep => Finding::Poisoned,
+        true => Finding::Good,
+    }
+}
+
+impl<B: Behind> Front<B> {
+    /// The function whose request a completion answers; its credits go back.
+    pub(crate) fn completed(&mut self, tlp: &Tlp, completion: &Completion) -> Option<usize> {
+        self.shared.requests.give_back(credit_of(tlp));
+        let index = self.function_of(completion.requester);
+        index.or_else(|| self.former_function(completion.requester))
+    }
+
+    #[inline]
+    pub(crate) fn finding(&mut self, index: Option<usize>, finding: Finding, tlp: &Tlp) {
+        match finding {
+            Finding::Good => self.shared.counters.completions += 1,
+            other => self.bad_finding(index, other, tlp),
+        }
+    }
+
+    #[cold]
+    fn bad_finding(&mut self, index: Option<usize>, finding: Finding, tlp: &Tlp) {
+        let counters = &mut self.shared.counters;
+        let config = &mut self.functions[index.unwrap_or(0)].config;
+        match finding {
+            Finding::Good => {}
+            Finding::Swallowed => counters.swallowed_completions += 1,
+            Finding::Unsupported => {
+                counters.received_unsupported += 1;
+                config.set_status(status::RECEIVED_MASTER_ABORT);
+            }
+            Finding::Aborted => {
+                counters.received_abort += 1;
+                config.set_status(status::RECEIVED_TARGET_ABORT);
+            }
+            Finding::Poisoned => {
+                counters.poisoned_completions += 1;
+                // Advisory: the transfer fails, as with UR or CA, and all else goes on (`PCIe 5.0 §6.2.3.2.4.3`).
+                self.log_completion(index, Uncorrectable::PoisonedTlp, true, tlp);
+            }
+            Finding::Malformed => {
+                counters.malformed += 1;
+                self.log_completion(index, Uncorrectable::MalformedTlp, false, tlp);
+            }
+            Finding::Late | Finding::Unexpected => {
+                counters.unexpected_completions += 1;
+                counters.late_completions += u64::from(finding == Finding::Late);
+                self.log_completion(index, Uncorrectable::UnexpectedCompletion, true, tlp);
+            }
+        }
+    }
+
+    #[cold]
+    fn log_completion(&mut self, index: Option<usize>, error: Uncorrectable, advisory: bool, tlp: &Tlp) {
+        let logged = LoggedTlp::of(tlp);
+        match index {
+            Some(index) => self.functions[index].log(&mut self.shared, error, advisory, logged),
+            None => self.log_in_all(logged.report(error).advisory(advisory)),
+        }
+    }
+}
