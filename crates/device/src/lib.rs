@@ -5,6 +5,7 @@
 //! - [`port`]: what stands below the seam, as *TLPs*: the [`TlpPort`] trait, which the endpoint, raw-TLP devices and
 //!   peers implement, and which a fabric drives.
 //! - [`endpoint`]: turns TLPs into transactions: [`TlpPort`] below, [`Device`] above.
+//! - [`hard_block`]: the same front with a design of raw TLPs behind it.
 //! - [`raw`]: a raw-TLP device, which takes the endpoint's place.
 //! - [`io`] and [`cpu`]: devices and host programs as straight-line `async` code; [`exec`] is the executor below both.
 //! - [`firmware`]: finds and enables the functions below the root ports, as host code.
@@ -22,6 +23,7 @@ pub mod endpoint;
 pub mod exec;
 pub mod firmware;
 mod front;
+pub mod hard_block;
 pub mod host;
 pub mod io;
 pub mod memory;
@@ -33,6 +35,7 @@ pub mod shared;
 pub use channel::Channel;
 pub use cpu::{AsyncProgram, Cpu};
 pub use endpoint::{Endpoint, EndpointConfig, EndpointLimits, FunctionConfig, VirtualFunctions};
+pub use hard_block::{HardBlock, TlpDesign};
 pub use io::{AsyncDevice, Io};
 pub use memory::HostMemory;
 pub use port::{CreditReturn, TlpPort, detected_error};

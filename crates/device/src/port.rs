@@ -76,6 +76,13 @@ pub trait TlpPort {
     #[must_use]
     fn poll_timeout(&self) -> Option<Time>;
 
+    /// The time that `poll_timeout` names is but the next edge of a clock, and nothing is to be done here that anybody waits
+    /// for. It is called then, but that is no progress, and no run goes on for it.
+    #[must_use]
+    fn is_ticking(&self) -> bool {
+        false
+    }
+
     /// The time that `poll_timeout` named has come.
     fn handle_timeout(&mut self, now: Time);
 

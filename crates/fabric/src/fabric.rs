@@ -48,6 +48,11 @@ struct Slot {
 }
 
 impl Slot {
+    /// It will do something by itself, and does not merely tick.
+    fn is_to_act(&self) -> bool {
+        self.device.poll_timeout().is_some_and(|at| at < Time::MAX) && !self.device.is_ticking()
+    }
+
     /// The Traffic Classes of `class` that the device may be asked for, or that held one may go with.
     #[inline]
     fn room(&self, class: Class, port: &Port) -> TcSet {
@@ -379,7 +384,9 @@ impl Fabric {
             slot.timer_at = Time::MAX;
         }
         if slot.device.poll_timeout().is_some_and(|at| at <= self.now) {
-            self.last_progress = self.now;
+            if !slot.device.is_ticking() {
+                self.last_progress = self.now;
+            }
             slot.device.handle_timeout(self.now);
         }
         let port = slot.port;

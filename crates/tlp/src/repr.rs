@@ -477,6 +477,19 @@ impl Repr {
             Body::Message(m) => (m.requester, m.tag),
         }
     }
+
+    /// Names another transaction, and says nothing else.
+    pub const fn set_transaction(&mut self, requester: Bdf, tag: Tag) {
+        let (of, with) = match &mut self.body {
+            Body::Memory(m) => (&mut m.requester, &mut m.tag),
+            Body::Io(io) => (&mut io.requester, &mut io.tag),
+            Body::Atomic(a) => (&mut a.requester, &mut a.tag),
+            Body::Completion(c) => (&mut c.requester, &mut c.tag),
+            Body::Config(c) => (&mut c.requester, &mut c.tag),
+            Body::Message(m) => (&mut m.requester, &mut m.tag),
+        };
+        (*of, *with) = (requester, tag);
+    }
 }
 
 fn lanes_of_dw(byte_enables: u8) -> Range<usize> {

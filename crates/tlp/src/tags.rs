@@ -162,6 +162,19 @@ impl<T> TaggedRequests<T> {
         self.link(tag.bits(), deadline);
     }
 
+    /// Each request that waits is void: `forget` is told of them, in the order of tags. Their completions get at least
+    /// until `until` to come.
+    pub fn void(&mut self, until: Time, mut forget: impl FnMut(&mut T)) {
+        for tag in (0..self.slots.len() as u16).map(Tag::from_bits) {
+            let deadline = self.deadline(tag);
+            let Some((TagState::Waiting, request)) = self.get(tag) else { continue };
+            forget(request);
+            if deadline < until || deadline == Time::MAX {
+                self.postpone(tag, until);
+            }
+        }
+    }
+
     /// The tags in use, the first deadline first.
     pub fn in_order(&self) -> impl Iterator<Item = Tag> {
         let there = |&tag: &u16| tag != NONE;

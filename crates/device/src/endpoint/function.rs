@@ -146,7 +146,7 @@ impl Function<Work> {
     #[inline]
     pub(crate) fn ready(&self) -> Ready {
         Ready::when(!self.behind.posted.is_empty(), Ready::ALL)
-            .or(Ready::when(self.settings.may_unmask && self.has_pending(), Ready::output(Class::Posted)))
+            .or(Ready::when(self.may_interrupt_late(), Ready::output(Class::Posted)))
             .or(Ready::when(self.behind.reads.is_sending(), Ready::output(Class::NonPosted)))
             .or(Ready::when(!self.behind.answers.is_empty(), Ready::output(Class::Completion)))
     }
@@ -183,9 +183,7 @@ impl Function<Work> {
                 refused += 1;
                 continue;
             }
-            if self.settings.may_unmask
-                && let Some(tlp) = self.unmasked_interrupt(shared, room)
-            {
+            if let Some(tlp) = self.late_interrupt(shared, room) {
                 return Some(tlp);
             }
             if !self.behind.posted.has_room() {

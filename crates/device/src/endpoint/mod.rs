@@ -392,9 +392,7 @@ impl TlpPort for Endpoint {
     }
 
     fn handle_timeout(&mut self, now: Time) {
-        if self.front.shared.wake.is_some_and(|t| t <= now) {
-            (self.front.shared.wake, self.front.shared.wake_is_firm) = (None, false);
-        }
+        self.front.shared.wake_is_over(now);
         if self.agenda.is_some() {
             self.handle_timeout_of_many(now);
         } else {

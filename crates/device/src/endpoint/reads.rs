@@ -386,7 +386,7 @@ impl ReadEngine {
     /// Forgets all reads. Their tags stay out of use until their completions have come or cannot come any more.
     pub(crate) fn void_all(&mut self, until: Time) {
         self.outbox.clear(|_| {});
-        self.disown_tags(until);
+        self.tags.void(until, |part| part.owner = None);
         self.free.clear();
         for (index, dma) in self.dmas.iter_mut().enumerate() {
             dma.state = DmaState::Free;
@@ -404,20 +404,6 @@ impl ReadEngine {
             part.owner = None;
         }
         self.tags.rest(tag, until);
-    }
-
-    /// Nobody wants what is to come, which gets at least until `until` to do so.
-    fn disown_tags(&mut self, until: Time) {
-        let mut tags: Vec<Tag> = self.tags.in_order().collect();
-        tags.sort_unstable();
-        for tag in tags {
-            let deadline = self.tags.deadline(tag);
-            let Some((TagState::Waiting, part)) = self.tags.get(tag) else { continue };
-            part.owner = None;
-            if deadline < until || deadline == Time::MAX {
-                self.tags.postpone(tag, until);
-            }
-        }
     }
 }
 

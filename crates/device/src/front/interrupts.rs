@@ -55,7 +55,7 @@ impl<B: Behind> Function<B> {
         self.interrupt_write(shared, msi.address, u32::from(msi.data & !low | vector))
     }
 
-    pub(crate) fn unmasked_interrupt(&mut self, shared: &mut Shared, room: TcSet) -> Option<Tlp> {
+    fn unmasked_interrupt(&mut self, shared: &mut Shared, room: TcSet) -> Option<Tlp> {
         let control = self.settings.msix;
         if !self.settings.bus_master || !self.may_interrupt(room) {
             return None;
@@ -78,8 +78,20 @@ impl<B: Behind> Function<B> {
         room.contains(tc) && self.behind.oldest_posted(tc).is_none()
     }
 
+    /// An interrupt that was masked may be due.
+    #[inline]
+    pub(crate) fn may_interrupt_late(&self) -> bool {
+        self.settings.may_unmask && self.has_pending()
+    }
+
+    /// The write of an interrupt that was masked and no longer is, if there is one.
+    #[inline]
+    pub(crate) fn late_interrupt(&mut self, shared: &mut Shared, room: TcSet) -> Option<Tlp> {
+        if self.settings.may_unmask { self.unmasked_interrupt(shared, room) } else { None }
+    }
+
     /// An interrupt may be pending.
-    pub(crate) fn has_pending(&self) -> bool {
+    fn has_pending(&self) -> bool {
         !self.settings.msix.enabled || self.msix.as_ref().is_none_or(Msix::has_pending)
     }
 

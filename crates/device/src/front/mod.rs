@@ -150,6 +150,13 @@ impl Shared {
         self.stamps
     }
 
+    /// The time to be polled again has come.
+    pub(crate) fn wake_is_over(&mut self, now: Time) {
+        if self.wake.is_some_and(|t| t <= now) {
+            (self.wake, self.wake_is_firm) = (None, false);
+        }
+    }
+
     pub(crate) fn wake_at(&mut self, time: Time) {
         self.wake_is_firm = true;
         self.wake = earlier(self.wake, Some(time));

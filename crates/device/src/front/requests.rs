@@ -221,6 +221,16 @@ impl Requests {
         true
     }
 
+    /// The function that a request is for.
+    pub(crate) fn function_of(&self, token: Token) -> Option<u16> {
+        self.entries.get(usize::from(token.0 as u16)).map(|entry| entry.function)
+    }
+
+    /// What is to be answered.
+    pub(crate) fn question(&mut self, function: u16, token: Token) -> Option<Question> {
+        self.find(function, token)?.question
+    }
+
     /// The device has answered the request: what to answer, once; [`answered`](Self::answered) when the last completion
     /// leaves, or is void.
     pub(crate) fn answer(&mut self, function: u16, token: Token) -> Option<Question> {

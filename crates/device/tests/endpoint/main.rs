@@ -3,6 +3,7 @@
 
 mod channels;
 mod errors;
+mod hard_block;
 mod harness;
 mod held;
 mod inbound;

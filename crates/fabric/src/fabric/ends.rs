@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! When a run is over, and who waits for whom where it cannot go on.
 
-use super::Fabric;
+use super::{Fabric, Slot};
 use crate::host::HostSlot;
 use crate::progress::{DRAIN_LIMIT, MAX_EVENTS_PER_INSTANT, STALL_LIMIT, Stop};
 use crate::queue::Event;
@@ -13,7 +13,7 @@ impl Fabric {
     /// True where something other than the upkeep of the links is still to come.
     fn is_live(&self) -> bool {
         self.now.since(self.last_progress) < STALL_LIMIT + self.silence.since(self.last_progress)
-            || self.slots.iter().any(|s| s.device.poll_timeout().is_some_and(|at| at < Time::MAX))
+            || self.slots.iter().any(Slot::is_to_act)
             || self.host_started && self.host.as_ref().is_some_and(|h| h.wakes_at().is_some())
             || self.root.is_waiting(self.now)
     }
