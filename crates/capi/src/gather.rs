@@ -6,7 +6,7 @@
 //! and be doubled, so bytes are kept account of by DW, not by a cursor. Never waits, and knows no socket.
 
 use nix::errno::Errno;
-use tlp::{Bdf, Body, Completion, Repr, Span, Status, Tag};
+use tlp::{Awaited, Bdf, Body, Completion, Repr, Span, Status, Tag};
 
 /// DWs of the longest read.
 const DWS: usize = 1024;
@@ -74,35 +74,26 @@ impl Gather {
     }
 
     fn take_data(&mut self, c: &Completion, data: &[u8], out: Option<&mut [u8]>, poisoned: bool) -> Taken {
-        let Some(offset) = self.offset_of(c) else { return Taken::Stray };
-        let lead = usize::from(c.lower_address & 3);
-        let len = (data.len() - lead).min(usize::from(c.byte_count));
-        // Only the last one may end within a DW.
-        let first = (self.read.span.lead() as usize + offset) / 4;
-        if !self.mark(first, data.len() / 4) {
+        let Ok(placed) = self.awaited().place(c) else { return Taken::Stray };
+        let (lead, placed) = (usize::from(c.lower_address & 3), placed.start as usize..placed.end as usize);
+        // Only the first one may begin within a DW, and only the last one end there.
+        let first = (self.read.span.lead() as usize + placed.start) / 4;
+        if placed.start != 0 && lead != 0 || !self.mark(first, data.len() / 4) {
             return Taken::Stray;
         }
         if poisoned {
             return Taken::Failed(Errno::EIO);
         }
         if let Some(out) = out {
-            out[offset..offset + len].copy_from_slice(&data[lead..lead + len]);
+            let from = &data[lead..lead + placed.len()];
+            out[placed].copy_from_slice(from);
         }
         Taken::Data
     }
 
-    /// Where in the read the first byte of a completion lies; `None` where its Byte Count and Lower Address contradict
-    /// the read, or its data goes on behind it.
-    fn offset_of(&self, c: &Completion) -> Option<usize> {
-        let total = self.read.span.byte_count();
-        let offset = total.checked_sub(u32::from(c.byte_count))?;
-        let address = self.read.span.first_byte() + u64::from(offset);
-        let lead = u32::from(c.lower_address & 3);
-        let dws = u32::from(c.length_dw?);
-        let fits = c.lower_address == (address & 0x7f) as u8
-            && (offset == 0 || lead == 0)
-            && dws <= (lead + u32::from(c.byte_count)).div_ceil(4);
-        fits.then_some(offset as usize)
+    fn awaited(&self) -> Awaited {
+        let span = self.read.span;
+        Awaited { first_byte: span.first_byte(), byte_count: span.byte_count() }
     }
 
     /// Marks DWs as here; false, and nothing changed, where one of them was already.

@@ -9,7 +9,7 @@
 use device::{CreditReturn, TlpPort};
 use link::Notice;
 use std::collections::VecDeque;
-use tlp::{Bdf, Body, Class, Completion, Data, MemoryOp, MemoryRequest, Repr, Status, Tag, TcSet, Time, Tlp};
+use tlp::{Asked, Bdf, Body, Class, Data, MemoryOp, MemoryRequest, Status, Tag, TcSet, Time, Tlp};
 
 /// The first tag of a write: tags of 8 bits whose upper bit is set.
 const FIRST_TAG: u16 = 128;
@@ -105,20 +105,8 @@ fn is_plain_write(tlp: &Tlp) -> bool {
 
 /// The completion of a read of no bytes: one DW that means nothing (`PCIe 5.0 §2.2.5`).
 fn answer(read: &Tlp) -> Option<Tlp> {
-    let Body::Memory(m) = read.repr.body else { return None };
-    let (requester, tag) = read.repr.transaction();
-    let body = Completion {
-        locked: false,
-        completer: Bdf::default(),
-        requester,
-        tag,
-        status: Status::Success,
-        bcm: false,
-        byte_count: 1,
-        lower_address: (m.span.first_byte() & 0x7f) as u8,
-        length_dw: Some(1),
-    };
-    let repr = Repr { tc: read.repr.tc, attr: read.repr.attr, ..Repr::new(Body::Completion(body)) };
+    let asked = Asked::of(&read.repr)?;
+    let repr = Asked { attr: read.repr.attr, ..asked }.with_data(Bdf::default(), 0, 1);
     Some(Tlp::new(repr, Data::Counted(1)))
 }
 
@@ -225,19 +213,8 @@ mod tests {
 
     /// The completion without data of a deferrable write (`PCIe 5.0 §2.2.9`: Byte Count 4, Lower Address 0).
     fn answer_to(write: &Tlp) -> Tlp {
-        let (requester, tag) = write.repr.transaction();
-        let body = Completion {
-            locked: false,
-            completer: Bdf::default(),
-            requester,
-            tag,
-            status: Status::Success,
-            bcm: false,
-            byte_count: 4,
-            lower_address: 0,
-            length_dw: None,
-        };
-        Tlp::new(Repr::new(Body::Completion(body)), Data::NONE)
+        let asked = Asked::of(&write.repr).unwrap();
+        Tlp::new(asked.without_data(Bdf::default(), Status::Success), Data::NONE)
     }
 
     #[test]

@@ -23,10 +23,7 @@ mod tests;
 pub use image::{CHUNK, IMAGE_MAX, Image};
 pub use incoming::{Incoming, padding_of_short_write};
 
-use tlp::{
-    AddressType, Attributes, Bdf, Body, Completion, MemoryOp, MemoryRequest, Mps, Rcb, Repr, Span, Status,
-    split,
-};
+use tlp::{AddressType, Asked, Bdf, Body, MemoryOp, Mps, Rcb, Repr, Span, Status, split};
 
 /// The most completions of one read: 4 KiB at the least Max_Payload_Size, and one for its alignment.
 pub const COMPLETIONS_MAX: usize = 4096 / 128 + 1;
@@ -166,8 +163,7 @@ impl Completer {
     ) -> Result<(), Full> {
         match &repr.body {
             Body::Memory(m) if m.op == MemoryOp::Read && repr.at != AddressType::TranslationRequest => {
-                let asked = (m.span.first_byte(), m.span.byte_count() + behind_bytes);
-                self.read(repr, m, asked, memory, out)
+                self.read(repr, m.span.byte_count() + behind_bytes, memory, out)
             }
             Body::Memory(m) if m.op == MemoryOp::Write => {
                 self.write(repr.ep, m.span, data, memory);
@@ -213,11 +209,13 @@ impl Completer {
     fn read(
         &mut self,
         repr: &Repr,
-        m: &MemoryRequest,
-        (address, bytes): (u64, u32),
+        bytes: u32,
         memory: &mut impl Memory,
         out: &mut (impl Completions + ?Sized),
     ) -> Result<(), Full> {
+        let Some(mut asked) = Asked::of(repr) else { return Ok(()) };
+        asked.bytes.byte_count = bytes;
+        let address = asked.bytes.first_byte;
         let needed = completions_of(address, bytes, self.mps, self.rcb);
         if out.room() < needed {
             return Err(Full);
@@ -233,29 +231,18 @@ impl Completer {
         self.counters.reads += 1;
         self.counters.read_bytes += u64::from(bytes);
         self.counters.completions += needed as u64;
-        self.complete(repr, m, (address, bytes), memory, out);
+        self.complete(&asked, memory, out);
         Ok(())
     }
 
-    fn complete(
-        &self,
-        repr: &Repr,
-        m: &MemoryRequest,
-        (mut address, mut remaining): (u64, u32),
-        memory: &mut impl Memory,
-        out: &mut (impl Completions + ?Sized),
-    ) {
-        while remaining > 0 {
-            let piece = completion_piece(address, remaining, self.mps, self.rcb);
-            let lead = (address & 3) as usize;
-            let dw = (lead + piece as usize).div_ceil(4);
-            let mut header = answer(self.id, repr, m.requester, m.tag, Status::Success);
-            if let Body::Completion(c) = &mut header.body {
-                c.byte_count = remaining as u16;
-                c.lower_address = (address & 0x7f) as u8;
-                c.length_dw = Some(dw as u16);
-            }
-            out.send(HEADER_LEN + dw * 4, &mut |slot| {
+    fn complete(&self, asked: &Asked, memory: &mut impl Memory, out: &mut (impl Completions + ?Sized)) {
+        let mut sent = 0;
+        while sent < asked.bytes.byte_count {
+            let rest = asked.bytes.behind(sent);
+            let (address, lead) = (rest.first_byte, rest.lead() as usize);
+            let piece = completion_piece(address, rest.byte_count, self.mps, self.rcb);
+            let header = asked.with_data(self.id, sent, piece);
+            out.send(header.tlp_len(), &mut |slot| {
                 header.emit(slot);
                 let data = &mut slot[HEADER_LEN..];
                 // Bytes that were not asked for are no peer's business.
@@ -263,8 +250,7 @@ impl Completer {
                 data[lead + piece as usize..].fill(0);
                 memory.read(address, &mut data[lead..lead + piece as usize]);
             });
-            address += u64::from(piece);
-            remaining -= piece;
+            sent += piece;
         }
     }
 
@@ -334,38 +320,5 @@ fn completions_of(mut address: u64, mut remaining: u32, mps: Mps, rcb: Rcb) -> u
 /// The completion without data that refuses a non-posted request, CplLk for MRdLk; `None` for what is posted or a completion.
 #[must_use]
 pub fn refusal(id: Bdf, repr: &Repr, status: Status) -> Option<Repr> {
-    let (requester, tag) = repr.transaction();
-    let mut header = answer(id, repr, requester, tag, status);
-    let Body::Completion(c) = &mut header.body else { return None };
-    match &repr.body {
-        Body::Memory(m) if m.op.is_posted() => return None,
-        Body::Completion(_) | Body::Message(_) => return None,
-        Body::Memory(m) if m.op.is_read() => {
-            c.byte_count = m.span.byte_count() as u16;
-            c.lower_address = (m.span.first_byte() & 0x7f) as u8;
-            c.locked = m.op == MemoryOp::ReadLocked;
-        }
-        Body::Atomic(a) => c.byte_count = a.operand.bytes() as u16,
-        _ => {}
-    }
-    Some(header)
-}
-
-/// A completion with the fields that its request gives it (`PCIe 5.0 §2.2.9`): Byte Count 4 and Lower Address 0 are those of
-/// all but memory reads and AtomicOps.
-fn answer(id: Bdf, repr: &Repr, requester: Bdf, tag: tlp::Tag, status: Status) -> Repr {
-    let completion = Completion {
-        locked: false,
-        completer: id,
-        requester,
-        tag,
-        status,
-        bcm: false,
-        byte_count: 4,
-        lower_address: 0,
-        length_dw: None,
-    };
-    let mut header = Repr::new(Body::Completion(completion));
-    (header.tc, header.attr) = (repr.tc, repr.attr & Attributes::COMPLETED);
-    header
+    Asked::of(repr).map(|asked| asked.without_data(id, status))
 }

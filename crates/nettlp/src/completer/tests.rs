@@ -4,7 +4,7 @@
 use super::*;
 use proptest::prelude::*;
 use std::sync::Arc;
-use tlp::{Access, Format, FormatId, IoRequest, Tag};
+use tlp::{Access, Format, FormatId, IoRequest, MemoryRequest, Tag};
 
 /// Completions as bytes, up to a limit.
 struct Sent {
@@ -116,7 +116,7 @@ fn what_is_no_memory_read_is_refused_or_counted() {
         assert_eq!(got, [expected], "{what}");
         assert_eq!(completer.counters.unsupported, 1, "{what}");
     }
-    let stray = answer(PEER, &ats, SELF, Tag::from_bits(0), Status::Success);
+    let stray = Asked::of(&ats).unwrap().without_data(PEER, Status::Success);
     let mut completer = completer(128, 64);
     assert_eq!(answers(&mut completer, &stray, &[], &mut image), Vec::<Vec<u8>>::new());
     assert_eq!(completer.counters.stray_completions, 1);

@@ -5,17 +5,13 @@
 //! goes through [`Repr::parse`], which knows every rule. A property test holds the two against each other.
 
 use tlp::wire::{completion, field};
-use tlp::{Body, Repr, Status};
+use tlp::{Bdf, Body, Completion, Repr, Status, Tag};
 
 /// A completion, with its data where it has any.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Answer<'a> {
-    pub(super) requester: u16,
-    pub(super) tag: u16,
-    pub(super) status: Status,
+    pub(super) completion: Completion,
     pub(super) poisoned: bool,
-    pub(super) byte_count: u16,
-    pub(super) lower_address: u8,
     /// Whole DWs.
     pub(super) data: Option<&'a [u8]>,
 }
@@ -56,15 +52,18 @@ fn plain(bytes: &[u8]) -> Option<Answer<'_>> {
     let get = |dw: u32, field: tlp::wire::Field| dw >> field.low & field.mask();
     let tag = get(dw0, field::T9) << 9 | get(dw0, field::T8) << 8 | get(dw2, completion::TAG);
     let byte_count = get(dw1, completion::BYTE_COUNT);
-    Some(Answer {
-        requester: get(dw2, completion::REQUESTER) as u16,
-        tag: tag as u16,
+    let completion = Completion {
+        locked: false,
+        completer: Bdf::from_bits(get(dw1, completion::COMPLETER) as u16),
+        requester: Bdf::from_bits(get(dw2, completion::REQUESTER) as u16),
+        tag: Tag::from_bits(tag as u16),
         status: Status::from_bits(get(dw1, completion::STATUS) as u8),
-        poisoned: get(dw0, field::EP) != 0,
+        bcm: get(dw1, completion::BCM) != 0,
         byte_count: if byte_count == 0 { 4096 } else { byte_count as u16 },
         lower_address: get(dw2, completion::LOWER_ADDRESS) as u8,
-        data,
-    })
+        length_dw: data.map(|data| (data.len() / 4) as u16),
+    };
+    Some(Answer { completion, poisoned: get(dw0, field::EP) != 0, data })
 }
 
 // Bytes of data that Length names.
@@ -78,15 +77,10 @@ fn any(bytes: &[u8]) -> Read<'_> {
     let Ok(parsed) = Repr::parse(bytes) else { return Read::Malformed };
     match parsed.repr.body {
         Body::Completion(c) if c.locked => Read::Locked,
-        Body::Completion(c) => Read::Completion(Answer {
-            requester: c.requester.bits(),
-            tag: c.tag.bits(),
-            status: c.status,
-            poisoned: parsed.repr.ep,
-            byte_count: c.byte_count,
-            lower_address: c.lower_address,
-            data: c.length_dw.map(|_| &bytes[parsed.data]),
-        }),
+        Body::Completion(completion) => {
+            let data = completion.length_dw.map(|_| &bytes[parsed.data]);
+            Read::Completion(Answer { completion, poisoned: parsed.repr.ep, data })
+        }
         _ => Read::Request,
     }
 }

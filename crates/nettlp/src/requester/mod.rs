@@ -35,8 +35,9 @@ pub use settings::{Rest, Settings};
 use answer::{Answer, Read};
 use outgoing::Queue;
 use std::collections::VecDeque;
+use std::ops::Range;
 use tags::{Piece, Place, Tags};
-use tlp::{Status, Tag, Time, split};
+use tlp::{Awaited, Misfit, Status, Tag, Time, split};
 
 /// How long a free tag takes only what completions of reads given up under it cannot answer: a peer may have stood still for
 /// longer than tags rest.
@@ -438,10 +439,10 @@ impl Requester {
         answer: &Answer<'_>,
         buffers: &mut impl Buffers,
     ) -> Result<Handled, Stray> {
-        if answer.requester != self.settings.requester.bits() {
+        if answer.completion.requester != self.settings.requester {
             return Err(Stray::Requester);
         }
-        let index = self.tags.index(answer.tag).ok_or(Stray::Tag)?;
+        let index = self.tags.index(answer.completion.tag.bits()).ok_or(Stray::Tag)?;
         match self.tags.place(index) {
             Place::Free if !self.tags.is_suspect(index) => Err(Stray::Tag),
             Place::Busy => self.handle_answer(now, index, answer, buffers),
@@ -474,11 +475,10 @@ impl Requester {
             return Ok(Handled::Answer);
         }
         let data = answer.data.ok_or(Stray::WithoutData)?;
-        let (start, is_last) = self.note(index, answer)?;
-        let lead = usize::from(answer.lower_address & 3);
-        let len = (data.len() - lead).min(usize::from(answer.byte_count));
+        let (range, is_last) = self.note(index, answer)?;
+        let (lead, len) = (usize::from(answer.completion.lower_address & 3), range.len());
         let token = self.request(piece.request).token;
-        if let Some(place) = buffers.place(token, piece.offset + u64::from(start), len) {
+        if let Some(place) = buffers.place(token, piece.offset + u64::from(range.start), len) {
             place.copy_from_slice(&data[lead..lead + len]);
         }
         self.counters.completions += 1;
@@ -490,29 +490,21 @@ impl Requester {
         Ok(Handled::Answer)
     }
 
-    // Where the bytes of a completion begin in what its tag asks for, and whether all have come with it.
-    fn note(&mut self, index: u16, answer: &Answer<'_>) -> Result<(u16, bool), Stray> {
+    // Which bytes of what its tag asks for a completion holds, and whether all have come with it.
+    fn note(&mut self, index: u16, answer: &Answer<'_>) -> Result<(Range<u32>, bool), Stray> {
         let piece = self.tags.piece(index);
-        let data = answer.data.ok_or(Stray::WithoutData)?.len();
-        let start = piece.len.checked_sub(answer.byte_count).ok_or(Stray::ByteCount)?;
-        if answer.lower_address != (piece.address + u64::from(start)) as u8 & 0x7f {
-            return Err(Stray::LowerAddress);
-        }
-        let lead = usize::from(answer.lower_address & 3);
-        if data > (lead + usize::from(answer.byte_count)).next_multiple_of(4) {
-            return Err(Stray::Length);
-        }
-        let len = (data - lead).min(usize::from(answer.byte_count)) as u16;
+        let awaited = Awaited { first_byte: piece.address, byte_count: piece.len.into() };
+        let range = awaited.place(&answer.completion).map_err(stray)?;
         let progress = self.tags.progress(index);
-        progress.add(start, start + len)?;
-        Ok((start, progress.received() == piece.len))
+        progress.add(range.start as u16, range.end as u16)?;
+        Ok((range, progress.received() == piece.len))
     }
 
     // A tag that was given up rests shorter once all its completions are there.
     fn handle_late(&mut self, now: Time, index: u16, answer: &Answer<'_>) {
         self.counters.late += 1;
         let is_last = match answer.data {
-            None => answer.status != Status::Success,
+            None => answer.completion.status != Status::Success,
             Some(_) => self.note(index, answer).is_ok_and(|(_, last)| last),
         };
         if is_last {
@@ -596,11 +588,20 @@ impl Requester {
 
 // What a completion says instead of data.
 fn fault(answer: &Answer<'_>, address: u64) -> Option<Fault> {
-    match answer.status {
+    match answer.completion.status {
         Status::UnsupportedRequest => Some(Fault::UnsupportedRequest(address)),
         Status::CompleterAbort => Some(Fault::CompleterAbort(address)),
         Status::ConfigRetry => Some(Fault::ConfigRetry(address)),
         Status::Success if answer.poisoned => Some(Fault::Poisoned(address)),
         Status::Success => None,
+    }
+}
+
+const fn stray(misfit: Misfit) -> Stray {
+    match misfit {
+        Misfit::WithoutData => Stray::WithoutData,
+        Misfit::ByteCount => Stray::ByteCount,
+        Misfit::LowerAddress => Stray::LowerAddress,
+        Misfit::Length => Stray::Length,
     }
 }
