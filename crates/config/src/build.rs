@@ -4,6 +4,7 @@
 
 use crate::bar::{Bar, BarIndex, BarKind, rom_size_is_legal};
 use crate::bridge::{BridgeLayout, IoWindow, PrefetchableWindow};
+use crate::cap::vendor::Vendor;
 use crate::cap::{msi, msix, pcie, pm, ssid, vendor};
 use crate::cap::{msi::MsiOptions, pm::PmLayout};
 use crate::ext::{Layouts, aer, virtual_function};
@@ -148,7 +149,7 @@ pub struct Builder {
     msi_options: MsiOptions,
     msix: Option<MsixLayout>,
     pub(crate) pcie: Option<PcieLayout>,
-    vendor: Vec<Vec<u8>>,
+    vendor: Vec<Vendor>,
     pub(crate) extended: Vec<Extended>,
     pub(crate) layouts: Layouts,
     /// The first wrong declaration that a method met; told by [`Builder::build`].
@@ -255,7 +256,14 @@ impl Builder {
 
     /// Adds a vendor-specific capability, beside those that there are; read-only.
     pub fn vendor_specific(mut self, bytes: &[u8]) -> Builder {
-        self.vendor.push(bytes.to_vec());
+        self.vendor.push(Vendor::Bytes(bytes.to_vec()));
+        self
+    }
+
+    /// The same, with so many registers of the device's own behind its header, 1 to 62: configuration requests to them reach
+    /// the device.
+    pub fn vendor_specific_registers(mut self, registers: u8) -> Builder {
+        self.vendor.push(Vendor::Device(registers));
         self
     }
 
@@ -267,12 +275,16 @@ impl Builder {
     }
 
     /// Adds an extended capability of `registers`, whose first one is its header: ID, version and next pointer are filled
-    /// in. One that is there already, except a vendor's (000Bh, 0023h), is refused.
+    /// in. Behind it may be registers of the device's own ([`Register::of_device`]), as a mailbox has them. One that is there already, except a vendor's (000Bh, 0023h), is refused.
     pub fn add_extended(mut self, id: u16, version: u8, registers: Vec<Register>) -> Builder {
         const VSEC: u16 = 0x000b;
         const DVSEC: u16 = 0x0023;
         if self.extended.iter().any(|e| e.id == id) && id != VSEC && id != DVSEC {
             self.fault = self.fault.or(Some(BuildError::Twice(id)));
+        }
+        if registers.first().is_some_and(Register::is_device) {
+            let why = "its first register is its header, which is not the device's to answer";
+            self.fault = self.fault.or(Some(BuildError::Extended { id, why }));
         }
         self.extended.push(Extended { id, version, registers });
         self
@@ -501,11 +513,11 @@ impl Builder {
             let words = ssid::registers(self.identity.subsystem_vendor, self.identity.subsystem);
             chain.add(ssid::ID, words)?;
         }
-        for bytes in &self.vendor {
-            if bytes.len() > vendor::MAX_BYTES {
-                return Err(BuildError::VendorBytes(bytes.len()));
+        for vendor in &self.vendor {
+            if vendor.len() > vendor::MAX_BYTES {
+                return Err(BuildError::VendorBytes(vendor.len()));
             }
-            chain.add(vendor::ID, vendor::registers(bytes))?;
+            chain.add(vendor::ID, vendor.registers())?;
         }
         caps.list = chain.list;
         caps.extended = self.place_extended(registers)?;

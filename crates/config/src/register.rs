@@ -28,6 +28,8 @@ pub enum Attribute {
     RsvdP,
     /// Reserved, written zero by software; reads zero.
     RsvdZ,
+    /// None of the specification's: the function's device answers for the register, see [`Register::of_device`].
+    Device,
 }
 
 impl Attribute {
@@ -53,6 +55,7 @@ impl fmt::Display for Attribute {
             Attribute::RwReadsZero => "RW (reads 0)",
             Attribute::RsvdP => "RsvdP",
             Attribute::RsvdZ => "RsvdZ",
+            Attribute::Device => "device",
         })
     }
 }
@@ -293,7 +296,7 @@ impl Access {
                 Rw | Rws => access.rw |= field.bits,
                 Rw1c | Rw1cs => access.rw1c |= field.bits,
                 RwReadsZero => access.trigger |= field.bits,
-                Ro | HwInit | Ros | RsvdP | RsvdZ => {}
+                Ro | HwInit | Ros | RsvdP | RsvdZ | Device => {}
             }
             if matches!(field.attribute, Ros | Rws | Rw1cs) {
                 access.sticky |= field.bits;
@@ -348,6 +351,20 @@ impl Register {
     #[must_use]
     pub const fn of(fields: &'static [Field], reset: u32) -> Register {
         Register { value: reset, reset, access: Access::of(fields), fields }
+    }
+
+    /// A register that the device behind the function answers for: requests to it are the device's, and here it shows
+    /// nothing.
+    #[must_use]
+    pub const fn of_device() -> Register {
+        const FIELDS: &[Field] = &[Field::new(!0, Attribute::Device, "the device's own")];
+        Register::of(FIELDS, 0)
+    }
+
+    /// True for those.
+    #[must_use]
+    pub const fn is_device(&self) -> bool {
+        matches!(self.fields, [Field { attribute: Attribute::Device, .. }, ..])
     }
 
     /// The same, where `bits` are not implemented: they read zero and are read-only.

@@ -27,7 +27,7 @@
 //!                 let answer = registers.read(&r);
 //!                 r.complete(answer);
 //!             }
-//!             Request::Atomic(_) | Request::Message(_) => {}
+//!             _ => {}
 //!         }
 //!     }
 //! }
@@ -53,6 +53,7 @@
 //! thread.
 
 mod atomic;
+mod config;
 mod data;
 mod registers;
 mod request;
@@ -61,6 +62,7 @@ pub use crate::seam::{DmaOptions, OutMessage};
 use crate::shared::Bell;
 pub(crate) use atomic::payload;
 pub use atomic::{AtomicFuture, AtomicRequest, AtomicValue, FetchValue};
+pub use config::{ConfigRead, ConfigWrite};
 pub use data::{Answer, IntoData};
 pub use registers::RegisterFile;
 pub use request::{MessageRequest, ReadRequest, Request, WriteRequest};
@@ -411,6 +413,13 @@ impl NextRequest {
                 (op, operands),
                 (tc, attr),
             )),
+            seam::RequestOp::ConfigRead { register_dw, byte_enables } => {
+                Request::ConfigRead(ConfigRead { owed: self.owe(token), register_dw, byte_enables })
+            }
+            seam::RequestOp::ConfigWrite { register_dw, byte_enables, value } => {
+                let owed = Some(self.owe(token));
+                Request::ConfigWrite(ConfigWrite { owed, register_dw, byte_enables, value })
+            }
             seam::RequestOp::Message { requester, routing, code, header, data } => {
                 Request::Message(MessageRequest { requester, routing, code, header, data, tc, attr })
             }

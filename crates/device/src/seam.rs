@@ -232,6 +232,23 @@ pub enum RequestOp {
         /// The operands, little-endian: as many as [`AtomicOp::operands`] says, all of one size.
         operands: Data,
     },
+    /// A read of a configuration register that the function declares as its own ([`config::register::Register::of_device`]); four bytes
+    /// answer it.
+    ConfigRead {
+        /// DW number of the register.
+        register_dw: u16,
+        /// The bytes that are wanted, a bit each; all four are answered.
+        byte_enables: u8,
+    },
+    /// A write of such a register, which is answered without data.
+    ConfigWrite {
+        /// DW number of the register.
+        register_dw: u16,
+        /// The bytes that are written, a bit each.
+        byte_enables: u8,
+        /// Their values, in their places.
+        value: u32,
+    },
     /// A message; posted, not answered.
     Message {
         /// Who sent it.

@@ -44,7 +44,7 @@ async fn copier(io: Io) {
                 let answer = registers.read(&r);
                 r.complete(answer);
             }
-            Request::Atomic(_) | Request::Message(_) => {}
+            _ => {}
         }
     }
 }

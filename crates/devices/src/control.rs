@@ -90,7 +90,7 @@ impl Registers {
                     }
                 }
                 // All else is read-only.
-                Request::Write(_) | Request::Atomic(_) | Request::Message(_) => {}
+                _ => {}
             }
         }
     }

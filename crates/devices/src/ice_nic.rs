@@ -186,7 +186,7 @@ impl Nic {
             match request {
                 Request::Write(write) => self.write(&write),
                 Request::Read(read) => self.read(read),
-                Request::Atomic(_) | Request::Message(_) => {}
+                _ => {}
             }
         }
     }

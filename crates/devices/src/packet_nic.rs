@@ -183,7 +183,7 @@ impl Nic {
             match request {
                 Request::Write(write) => self.write(&write).await,
                 Request::Read(read) => self.read(read),
-                Request::Atomic(_) | Request::Message(_) => {}
+                _ => {}
             }
         }
     }

@@ -234,7 +234,7 @@ impl Nic {
                     let answer = registers.read(&read);
                     read.complete(answer);
                 }
-                Request::Atomic(_) | Request::Message(_) => {}
+                _ => {}
             }
         }
     }

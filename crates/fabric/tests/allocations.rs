@@ -83,7 +83,7 @@ fn a_host_program_and_a_device() {
                     Request::Write(_) => {
                         let _ = round(&io).await;
                     }
-                    Request::Atomic(_) | Request::Message(_) => {}
+                    _ => {}
                 }
             }
         })

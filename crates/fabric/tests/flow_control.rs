@@ -176,7 +176,7 @@ fn a_register_read_is_answered_while_a_dma_of_the_same_device_waits() {
                                 }
                             });
                         }
-                        Request::Atomic(_) | Request::Message(_) => {}
+                        _ => {}
                     }
                 }
             }

@@ -12,8 +12,8 @@ use device::{EndpointLimits, Ready, Token};
 use riser_fabric::{Limits, LinkConfig, SlotConfig, Stop};
 use std::collections::VecDeque;
 use tlp::{
-    Asked, Bdf, Body, Class, Data, Duration, MemoryOp, MemoryRequest, Mps, PayloadPool, Rate, Rcb, Repr, Span,
-    Tag, Time, Tlp,
+    Asked, Bdf, Body, Class, Data, Duration, MemoryOp, MemoryRequest, Mps, PayloadPool, Rate, Rcb, Repr,
+    Span, Tag, Time, Tlp,
 };
 
 /// 250 MHz.

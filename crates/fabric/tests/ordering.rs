@@ -43,7 +43,7 @@ async fn producer(io: Io, lengths: Vec<u32>) {
                     let _ = round(&io, n, lengths[n as usize], seen).await;
                 }
             }
-            Request::Atomic(_) | Request::Message(_) => {}
+            _ => {}
         }
     }
 }

@@ -48,7 +48,7 @@ async fn worker(io: Io) {
                 let answer = registers.read(&r);
                 r.complete(answer);
             }
-            Request::Atomic(_) | Request::Message(_) => {}
+            _ => {}
         }
     }
 }

@@ -49,7 +49,7 @@ async fn copier(io: Io, piece: u32) {
                 let answer = registers.read(&read);
                 read.complete(answer);
             }
-            Request::Atomic(_) | Request::Message(_) => {}
+            _ => {}
         }
     }
 }

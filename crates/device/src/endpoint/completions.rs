@@ -60,19 +60,21 @@ impl Function<Work> {
             return false;
         };
         let answer = match result {
-            Ok(data) if data.len() == question.answer_len() as usize || question.span.is_zero_length() => {
-                self.good_answer(shared, question, data)
-            }
+            Ok(data) if question.takes(data.len()) => self.good_answer(shared, question, data),
             Ok(_) => {
                 shared.counters.bad_answers += 1;
-                let error = CompletionError::CompleterAbort;
-                Answering::Tlp(self.refusal(shared, &question, error, question.refused()))
+                Answering::Tlp(self.refused(shared, &question, CompletionError::CompleterAbort))
             }
-            Err(error) => Answering::Tlp(self.refusal(shared, &question, error, question.refused())),
+            Err(error) => Answering::Tlp(self.refused(shared, &question, error)),
         };
         let at_once = self.goes_at_once(question.tc, room) && !self.behind.answers.holds(question.tc);
         self.behind.answers.accept(shared.stamp(), question.tc, answer, at_once);
         true
+    }
+
+    fn refused(&mut self, shared: &mut Shared, question: &Question, error: CompletionError) -> Tlp {
+        let refused = question.refused(self.id(shared), shared);
+        self.refusal(shared, question, error, refused)
     }
 
     /// No completion will leave for this request.
@@ -85,10 +87,11 @@ impl Function<Work> {
 
     fn good_answer(&mut self, shared: &Shared, question: Question, data: Data) -> Answering {
         let data = match question.reply {
-            Reply::Nothing | Reply::NothingOrRetry => {
+            reply if !reply.has_data() => {
                 return Answering::Tlp(without_data(self.completer(shared), &question, Status::Success));
             }
             Reply::Dw => shared.whole_dw(question.span, &data),
+            Reply::Register(_) => data,
             _ if question.span.is_zero_length() => shared.one_byte(question.carry),
             _ => data,
         };

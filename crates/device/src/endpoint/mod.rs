@@ -42,6 +42,7 @@ mod tags;
 pub use crate::front::{Counters, EndpointError, EndpointLimits, MAX_VIRTUAL_FUNCTIONS};
 
 use crate::front::claim::Claim;
+use crate::front::configure::config_value;
 use crate::front::findings::Finding;
 use crate::front::requests::Question;
 use crate::front::{Front, earlier};
@@ -54,7 +55,8 @@ use many::{Agenda, FEW};
 use std::cell::Cell;
 use std::ops::ControlFlow;
 use tlp::{
-    Access, Bdf, Body, Class, Completion, Data, MemoryOp, Message, PayloadPool, Span, TcSet, Time, Tlp,
+    Access, Bdf, Body, Class, Completion, ConfigRequest, Data, MemoryOp, Message, PayloadPool, Span, TcSet,
+    Time, Tlp,
 };
 
 /// What an endpoint is made of.
@@ -215,7 +217,7 @@ impl Endpoint {
         match self.front.claim(now, &tlp) {
             Claim::Nothing => {}
             Claim::Bar { index, bar, offset } => self.hand_on(now, index, tlp, bar, offset),
-            Claim::Message(index) => self.hand_on(now, index, tlp, BarIndex(0), 0),
+            Claim::Register(index) | Claim::Message(index) => self.hand_on(now, index, tlp, BarIndex(0), 0),
         }
     }
 
@@ -462,7 +464,14 @@ fn operation(tlp: Tlp, bar: BarIndex, offset: u64) -> Option<RequestOp> {
         Body::Message(Message { requester, routing, code, header, .. }) => {
             RequestOp::Message { requester, routing, code, header, data }
         }
-        Body::Config(_) | Body::Completion(_) => return None,
+        Body::Config(ConfigRequest { op: Access::Read, register_dw, first_be, .. }) => {
+            RequestOp::ConfigRead { register_dw, byte_enables: first_be }
+        }
+        Body::Config(ConfigRequest { op: Access::Write, register_dw, first_be, .. }) => {
+            let value = config_value(first_be, &data)?;
+            RequestOp::ConfigWrite { register_dw, byte_enables: first_be, value }
+        }
+        Body::Completion(_) => return None,
     })
 }
 

@@ -26,6 +26,8 @@ pub(crate) enum Claim {
         /// Offset there of the first byte that it names.
         offset: u64,
     },
+    /// A register that what stands behind this function answers for.
+    Register(usize),
     /// A message that this function takes.
     Message(usize),
 }
@@ -85,7 +87,8 @@ impl<B: Behind> Front<B> {
         self.shared.counters.request_overflows += 1;
         let Some(question) = question else { return self.shared.requests.give_back(credit) };
         let (function, error) = (&mut self.functions[index], CompletionError::CompleterAbort);
-        let tlp = function.refusal(&mut self.shared, &question, error, question.refused());
+        let refused = question.refused(function.id(&self.shared), &self.shared);
+        let tlp = function.refusal(&mut self.shared, &question, error, refused);
         self.queue_own(Some(index), credit, tlp);
     }
 

@@ -23,13 +23,20 @@ impl<B: Behind> Front<B> {
             self.refuse_absent(credit, request, &question);
             return Claim::Nothing;
         };
+        let own = self.functions[index].config.register(request.register_dw).is_device();
         match request.op {
+            Access::Read if own => return Claim::Register(index),
             Access::Read => self.config_read(credit, index, request, question),
             Access::Write if tlp.repr.ep => return self.refuse_poisoned(index, tlp),
             // One whose bytes are not carried cannot be carried out.
             Access::Write => match config_value(request.first_be, &tlp.data) {
                 None => return self.unclaimed(Some(index), tlp, CompletionError::CompleterAbort),
+                Some(_) if own => {
+                    self.capture(request);
+                    return Claim::Register(index);
+                }
                 Some(value) => {
+                    self.capture(request);
                     self.config_write(now, index, request, value);
                     let completer = self.functions[index].completer(&self.shared);
                     self.queue_own(Some(index), credit, without_data(completer, &question, Status::Success));
@@ -65,11 +72,15 @@ impl<B: Behind> Front<B> {
         self.queue_own(Some(index), credit, tlp);
     }
 
-    fn config_write(&mut self, now: Time, index: usize, request: &ConfigRequest, value: u32) {
-        self.shared.counters.config_requests += 1;
+    /// Bus and device number are those of the last write of type 0 (`PCIe 5.0 §2.2.6.2`).
+    fn capture(&mut self, request: &ConfigRequest) {
         if request.kind == ConfigKind::Type0 {
             self.shared.bus_device = self.first_id(request.completer);
         }
+    }
+
+    fn config_write(&mut self, now: Time, index: usize, request: &ConfigRequest, value: u32) {
+        self.shared.counters.config_requests += 1;
         self.configure(now, index, request.register_dw, request.first_be, value);
     }
 
@@ -127,7 +138,7 @@ impl<B: Behind> Front<B> {
 }
 
 /// The value that a configuration write carries: its data begin at the first enabled byte, or are the whole DW.
-fn config_value(first_be: u8, data: &Data) -> Option<u32> {
+pub(crate) fn config_value(first_be: u8, data: &Data) -> Option<u32> {
     let bytes = data.bytes().unwrap_or(&[]);
     let lane = if bytes.len() == 4 { 0 } else { first_be.trailing_zeros().min(4) as usize };
     let mut word = [0; 4];

@@ -6,7 +6,8 @@ use super::requests::{Question, Reply};
 use super::{Behind, Front, Function, Shared};
 use config::{DetectedError, ErrorMessage, ErrorReport, Uncorrectable};
 use tlp::{
-    Access, AtomicRequest, Body, IoRequest, MemoryOp, MemoryRequest, OperandSize, Prefixes, Repr, Tlp,
+    Access, AtomicRequest, Bdf, Body, ConfigKind, ConfigRequest, IoRequest, MemoryOp, MemoryRequest,
+    OperandSize, Prefixes, Repr, Tlp,
 };
 
 /// What the Header Log and the TLP Prefix Log keep of a TLP (`PCIe 5.0 §7.8.4.8`, §7.8.4.12): byte 0 in bits 31:24; what
@@ -66,14 +67,16 @@ fn prefix_words(prefixes: &Prefixes) -> [u32; 4] {
 }
 
 impl Question {
-    /// The request, as far as it is kept until it is answered: without TD, hint and prefixes. It was handed on, so that it is
-    /// not poisoned.
+    /// The request to a function of this ID on this captured bus, as far as it is kept until it is answered: without TD, hint and
+    /// prefixes. It was handed on, so that it is not poisoned.
     #[cold]
-    pub(crate) fn refused(&self) -> Refused {
-        Refused { tlp: self.logged(), advisory: true }
+    pub(crate) fn refused(&self, id: Bdf, shared: &Shared) -> Refused {
+        let on_bus = id.bits() & 0xff00 == shared.bus_device & 0xff00;
+        let kind = if on_bus { ConfigKind::Type0 } else { ConfigKind::Type1 };
+        Refused { tlp: self.logged(id, kind), advisory: true }
     }
 
-    fn logged(&self) -> LoggedTlp {
+    fn logged(&self, completer: Bdf, kind: ConfigKind) -> LoggedTlp {
         let Question { requester, tag, span, .. } = *self;
         let memory = |op| Body::Memory(MemoryRequest { op, requester, tag, span });
         let io = |op| {
@@ -86,6 +89,10 @@ impl Question {
             Reply::NothingOrRetry => memory(MemoryOp::WriteDeferrable),
             Reply::Dw => io(Access::Read),
             Reply::Nothing => io(Access::Write),
+            Reply::Register(op) => {
+                let (register_dw, first_be) = ((span.address() / 4) as u16, span.first_be());
+                Body::Config(ConfigRequest { op, kind, requester, tag, completer, register_dw, first_be })
+            }
             Reply::Value(op) => {
                 let operand = match span.byte_count() {
                     4 => OperandSize::Bits32,

@@ -14,7 +14,7 @@
 
 pub(crate) mod answers;
 pub(crate) mod claim;
-mod configure;
+pub(crate) mod configure;
 mod counters;
 pub(crate) mod errors;
 pub(crate) mod findings;

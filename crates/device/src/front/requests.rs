@@ -40,19 +40,22 @@ pub(crate) enum Reply {
     Bytes,
     /// The same, as CplDLk; CplLk where there are none.
     Locked,
-    /// The DW that an I/O or configuration read names.
+    /// The DW that an I/O read names.
     Dw,
+    /// A register, or nothing where it was written.
+    Register(Access),
     /// The value before this AtomicOp.
     Value(AtomicOp),
-    /// None: of an I/O or configuration write.
+    /// None: of an I/O write.
     Nothing,
     /// None: of a deferrable write, which may be told to come again.
     NothingOrRetry,
 }
 
 impl Reply {
-    fn of_access(op: Access) -> Reply {
-        if op == Access::Read { Reply::Dw } else { Reply::Nothing }
+    /// Whether data answers it.
+    pub(crate) fn has_data(self) -> bool {
+        !matches!(self, Reply::Nothing | Reply::NothingOrRetry | Reply::Register(Access::Write))
     }
 }
 
@@ -65,18 +68,18 @@ impl Question {
         Question { requester, tag, span, tc, attr, carry: tlp.carry, account: tlp.account, reply }
     }
 
-    /// Completions of configuration requests have Byte Count 4 and Lower Address 0 (`PCIe 5.0 §2.2.9`), as if they
-    /// answered a read of the first DW.
+    /// What a configuration request asks; the span says which register, and which of its bytes.
     pub(crate) fn of_config(tlp: &Tlp, request: &ConfigRequest) -> Question {
-        let span = Span::covering(0, 4).unwrap_or(Span::zero_length(0));
+        let span = Span::in_dw(u64::from(request.register_dw) * 4, request.first_be);
         let (tc, attr) = (TrafficClass::default(), Attributes::empty());
-        Question { tc, attr, carry: true, ..Question::of(tlp, span, Reply::of_access(request.op)) }
+        Question { tc, attr, carry: true, ..Question::of(tlp, span, Reply::Register(request.op)) }
     }
 
-    /// The same of an I/O request.
+    /// What an I/O request asks.
     pub(crate) fn of_io(tlp: &Tlp, request: &IoRequest) -> Question {
         let span = Span::in_dw(request.address.into(), request.first_be);
-        Question::of(tlp, span, Reply::of_access(request.op))
+        let reply = if request.op == Access::Read { Reply::Dw } else { Reply::Nothing };
+        Question::of(tlp, span, reply)
     }
 
     /// The same of an AtomicOp.
@@ -103,11 +106,12 @@ impl Question {
         }
     }
 
-    /// Bytes that a device answers; a zero-length read is answered with one without meaning.
-    pub(crate) fn answer_len(&self) -> u32 {
+    /// Whether a device may answer with so many bytes; of a request that names none they have no meaning.
+    pub(crate) fn takes(&self, len: usize) -> bool {
         match self.reply {
-            Reply::Nothing | Reply::NothingOrRetry => 0,
-            _ => self.span.byte_count(),
+            Reply::Register(Access::Read) => len == 4,
+            reply if !reply.has_data() => len == 0 || self.span.is_zero_length(),
+            _ => len == self.span.byte_count() as usize || self.span.is_zero_length(),
         }
     }
 
@@ -117,7 +121,7 @@ impl Question {
         let (first_byte, byte_count) = match self.reply {
             Reply::Bytes | Reply::Locked => (self.span.first_byte(), self.span.byte_count()),
             Reply::Value(_) => (0, self.span.byte_count()),
-            Reply::Dw | Reply::Nothing | Reply::NothingOrRetry => (0, 4),
+            Reply::Dw | Reply::Register(_) | Reply::Nothing | Reply::NothingOrRetry => (0, 4),
         };
         Asked {
             requester: self.requester,

@@ -65,7 +65,10 @@ impl Answering {
                 tlp.repr = Repr { ep: tlp.repr.ep, ..asked.with_data(id, open.sent, bytes) };
             }
             Status::Success => tlp.repr = asked.without_data(id, Status::Success),
-            status => *tlp = function.refusal(shared, &question, error_of(status), question.refused()),
+            status => {
+                let refused = question.refused(id, shared);
+                *tlp = function.refusal(shared, &question, error_of(status), refused);
+            }
         }
         tlp.account = question.account;
         open.sent += bytes;
@@ -84,9 +87,8 @@ impl Answering {
 
 /// How many bytes of its request a completion answers; none where it has no data.
 fn fit(c: &Completion, tlp: &Tlp, question: &Question, asked: &Asked, sent: u32) -> Result<u32, RefusedTlp> {
-    let wants_data = !matches!(question.reply, Reply::Nothing | Reply::NothingOrRetry);
     match c.status {
-        Status::Success if wants_data => {
+        Status::Success if question.reply.has_data() => {
             let bytes = asked.bytes.behind(sent).place_next(c).map_err(|_| RefusedTlp::Completion)?;
             (tlp.data.len() == bytes as usize).then_some(bytes).ok_or(RefusedTlp::Completion)
         }

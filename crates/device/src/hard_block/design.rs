@@ -118,6 +118,8 @@ pub enum Target {
         /// Offset there of the first enabled byte.
         offset: u64,
     },
+    /// A register that the function declares as its own ([`config::register::Register::of_device`]): a configuration request.
+    Register,
     /// The function: a message.
     Function,
 }

@@ -109,6 +109,7 @@ impl<D: TlpDesign> HardBlock<D> {
         match self.front.claim(now, &tlp) {
             Claim::Nothing => {}
             Claim::Bar { index, bar, offset } => self.hand_on(now, index, Target::Bar { bar, offset }, tlp),
+            Claim::Register(index) => self.hand_on(now, index, Target::Register, tlp),
             Claim::Message(index) => self.hand_on(now, index, Target::Function, tlp),
         }
     }

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Requests as an `async` device takes them.
 
-use super::{Answer, AtomicRequest, Shared};
+use super::{Answer, AtomicRequest, ConfigRead, ConfigWrite, Shared};
 use crate::seam::{BarIndex, CompletionError, Token};
 use std::fmt;
 use std::rc::Rc;
 use tlp::{Attributes, Bdf, Data, MessageRouting, PayloadPool, Span, TrafficClass};
 
-/// A request that the device has taken.
+/// A request that the device has taken. There may be more kinds in time; a device drops what it does not know.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum Request {
     /// A read of a BAR, to be answered.
     Read(ReadRequest),
@@ -16,6 +17,10 @@ pub enum Request {
     Write(WriteRequest),
     /// An AtomicOp on a BAR, to be answered.
     Atomic(AtomicRequest),
+    /// A read of a configuration register that the function declares as its own, to be answered.
+    ConfigRead(ConfigRead),
+    /// A write of such a register.
+    ConfigWrite(ConfigWrite),
     /// A message.
     Message(MessageRequest),
 }

@@ -11,6 +11,7 @@ mod interrupts;
 mod kinds;
 mod many;
 mod outbound;
+mod own_registers;
 mod power;
 mod prefixes;
 mod properties;

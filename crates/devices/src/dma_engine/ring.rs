@@ -100,7 +100,7 @@ impl Function {
                     let answer = registers.read(&read);
                     read.complete(answer);
                 }
-                Request::Atomic(_) | Request::Message(_) => {}
+                _ => {}
             }
         }
     }

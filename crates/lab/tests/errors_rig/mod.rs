@@ -91,7 +91,7 @@ async fn endpoint_program(io: Io, log: Log) {
                     log.borrow_mut().push(format!("written {address:#x}"));
                 }
             }
-            Request::Atomic(_) | Request::Message(_) => {}
+            _ => {}
         }
     }
 }
