@@ -47,22 +47,21 @@ impl Device for Direct {
                 self.taken.push_back(request.token);
                 self.completions.push_back((request.token, 7));
             }
-            Input::Timer | Input::Reset(_) => {}
+            _ => {}
         }
     }
 
     fn poll_output(&mut self, _: Time, class: Class) -> Option<Output> {
-        let options = riser_device::DmaOptions::default();
         match class {
             Class::Posted if !self.reads => {
                 let address = self.address();
-                Some(Output::Write(DmaWrite { address, data: Data::Counted(BYTES), options }))
+                Some(Output::Write(DmaWrite::new(address, Data::Counted(BYTES))))
             }
             Class::NonPosted if self.reads && self.under_way < WORKERS => {
                 self.under_way += 1;
                 let address = self.address();
                 let id = DmaId(self.next as u32);
-                Some(Output::Read(DmaRead { id, address, len: BYTES, carry: false, options }))
+                Some(Output::Read(DmaRead::new(id, address, BYTES).counted()))
             }
             Class::Completion => {
                 let (token, _) = self.completions.pop_front()?;

@@ -10,6 +10,10 @@
 //! 3. A request is answered once; a token that is never answered becomes a completion timeout at its requester.
 //! 4. Functions are separate devices with their own requester IDs.
 //! 5. Whether bytes are carried or only counted is chosen per transfer ([`Data`]).
+//!
+//! What passes it may grow: enums get further variants, structures further fields. So a `match` on them has a `_`, which
+//! refuses a request that it does not know ([`CompletionError::UnsupportedRequest`]), and structures are made by their
+//! functions.
 
 use crate::shared::Bell;
 use std::fmt;
@@ -151,6 +155,7 @@ pub use config::BarIndex;
 
 /// What comes in to a device.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum Input {
     /// A request to this function.
     Request(Request),
@@ -169,6 +174,7 @@ pub enum Input {
 
 /// A request to a function.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Request {
     /// To take it and to answer it.
     pub token: Token,
@@ -180,8 +186,17 @@ pub struct Request {
     pub op: RequestOp,
 }
 
+impl Request {
+    /// A request of TC0 without attributes, as who tests a device makes one.
+    #[must_use]
+    pub fn new(token: Token, op: RequestOp) -> Request {
+        Request { token, tc: TrafficClass::default(), attr: Attributes::empty(), op }
+    }
+}
+
 /// What a request asks. [`Output::Complete`] answers all but `Write` and `Message`.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum RequestOp {
     /// A read of a BAR: MRd, MRdLk, or IORd of an I/O BAR.
     Read {
@@ -277,6 +292,7 @@ impl RequestOp {
 // The tag stands in a word of its own: in a niche (a byte of a hint) it would cut each move of an output into pieces that
 // do not line up with its fields, and reading these back stalls.
 #[derive(Debug)]
+#[non_exhaustive]
 #[repr(u64)]
 pub enum Output {
     /// Writes host memory.
@@ -319,6 +335,7 @@ pub enum Output {
 
 /// What a transfer has beside its address and its bytes; by default nothing.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct DmaOptions {
     /// Attributes; those that the function may not set are left out.
     pub attr: Attributes,
@@ -337,6 +354,24 @@ impl DmaOptions {
         DmaOptions { tc, ..DmaOptions::default() }
     }
 
+    /// The same with these attributes.
+    #[must_use]
+    pub fn with_attr(self, attr: Attributes) -> DmaOptions {
+        DmaOptions { attr, ..self }
+    }
+
+    /// The same with a processing hint.
+    #[must_use]
+    pub fn with_hint(self, hint: Hint) -> DmaOptions {
+        DmaOptions { hint: Some(hint), ..self }
+    }
+
+    /// The same with these prefixes, and no others.
+    #[must_use]
+    pub fn with_prefixes(self, prefixes: Prefixes) -> DmaOptions {
+        DmaOptions { prefixes, ..self }
+    }
+
     /// The same in the address space of a process: with a PASID prefix (20 bits, `PCIe 5.0 §6.20`), and no others.
     #[must_use]
     pub fn with_pasid(self, pasid: u32) -> DmaOptions {
@@ -347,6 +382,7 @@ impl DmaOptions {
 
 /// A write of host memory, of any length; the endpoint splits it.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct DmaWrite {
     /// Address of the first byte.
     pub address: u64,
@@ -356,8 +392,23 @@ pub struct DmaWrite {
     pub options: DmaOptions,
 }
 
+impl DmaWrite {
+    /// A write without options.
+    #[must_use]
+    pub fn new(address: u64, data: Data) -> DmaWrite {
+        DmaWrite { address, data, options: DmaOptions::default() }
+    }
+
+    /// The same with these options.
+    #[must_use]
+    pub fn with_options(self, options: DmaOptions) -> DmaWrite {
+        DmaWrite { options, ..self }
+    }
+}
+
 /// A read of host memory, of any length; the endpoint splits and reassembles it.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct DmaRead {
     /// Chosen by the device, unique among its reads and atomics under way.
     pub id: DmaId,
@@ -371,8 +422,29 @@ pub struct DmaRead {
     pub options: DmaOptions,
 }
 
+impl DmaRead {
+    /// A read of bytes, without options.
+    #[must_use]
+    pub fn new(id: DmaId, address: u64, len: u32) -> DmaRead {
+        DmaRead { id, address, len, carry: true, options: DmaOptions::default() }
+    }
+
+    /// The same, of which only the number of bytes is wanted.
+    #[must_use]
+    pub fn counted(self) -> DmaRead {
+        DmaRead { carry: false, ..self }
+    }
+
+    /// The same with these options.
+    #[must_use]
+    pub fn with_options(self, options: DmaOptions) -> DmaRead {
+        DmaRead { options, ..self }
+    }
+}
+
 /// An AtomicOp on host memory (`PCIe 5.0 §6.15`).
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct DmaAtomic {
     /// Chosen by the device, unique among its reads and atomics under way.
     pub id: DmaId,
@@ -386,8 +458,23 @@ pub struct DmaAtomic {
     pub options: DmaOptions,
 }
 
+impl DmaAtomic {
+    /// An AtomicOp without options.
+    #[must_use]
+    pub fn new(id: DmaId, address: u64, op: AtomicOp, operands: Data) -> DmaAtomic {
+        DmaAtomic { id, address, op, operands, options: DmaOptions::default() }
+    }
+
+    /// The same with these options.
+    #[must_use]
+    pub fn with_options(self, options: DmaOptions) -> DmaAtomic {
+        DmaAtomic { options, ..self }
+    }
+}
+
 /// A message that a function or the host sends (`PCIe 5.0 §2.2.8`). The ID of its sender is put in by whoever sends it.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct OutMessage {
     /// Routing.
     pub routing: MessageRouting,
@@ -407,10 +494,29 @@ impl OutMessage {
     pub fn new(routing: MessageRouting, code: u8) -> OutMessage {
         OutMessage { routing, code, header: [0; 8], data: Data::NONE, options: DmaOptions::default() }
     }
+
+    /// The same with these header bytes 8 to 15.
+    #[must_use]
+    pub fn with_header(self, header: [u8; 8]) -> OutMessage {
+        OutMessage { header, ..self }
+    }
+
+    /// The same with data.
+    #[must_use]
+    pub fn with_data(self, data: Data) -> OutMessage {
+        OutMessage { data, ..self }
+    }
+
+    /// The same with these options.
+    #[must_use]
+    pub fn with_options(self, options: DmaOptions) -> OutMessage {
+        OutMessage { options, ..self }
+    }
 }
 
 /// Why a request was not served (`PCIe 5.0 §2.2.9.1`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum CompletionError {
     /// UR: the function does not know such a request.
     UnsupportedRequest,
@@ -422,6 +528,7 @@ pub enum CompletionError {
 
 /// Why a DMA read or atomic has no bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum DmaError {
     /// Completed with UR.
     UnsupportedRequest,
@@ -472,6 +579,7 @@ impl std::error::Error for DmaError {}
 
 /// How a function was reset (`PCIe 5.0 §6.6`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum ResetKind {
     /// Power-on or PERST#.
     Fundamental,

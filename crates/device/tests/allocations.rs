@@ -6,7 +6,7 @@ use riser_device::host::{HostInput, HostOutput, HostProgram};
 use riser_device::io::{Request, join, select};
 use riser_device::{AsyncDevice, AsyncProgram, BarIndex, Device, DmaError, HostMemory, Input, Io, Output};
 use riser_device::{DmaId, RequestOp, Token, seam};
-use tlp::{Attributes, Class, Data, Duration, PayloadPool, Span, Time, TrafficClass};
+use tlp::{Class, Data, Duration, PayloadPool, Span, Time};
 
 /// Allocations in 1000 rounds after 100 to warm up.
 fn allocations(mut round: impl FnMut(u64)) -> u64 {
@@ -46,8 +46,8 @@ fn a_device_with_persistent_tasks_allocates_nothing() {
     let count = allocations(|n| {
         let now = Time::from_ps(n * 50);
         let op = RequestOp::Read { bar: BarIndex(0), offset: 0, span, locked: false };
-        let (token, tc, attr) = (Token(n as u32), TrafficClass::default(), Attributes::empty());
-        device.handle(now, Input::Request(seam::Request { token, tc, attr, op }));
+        let token = Token(n as u32);
+        device.handle(now, Input::Request(seam::Request::new(token, op)));
         assert_eq!(device.poll_taken(), Some(token));
         for class in Class::ALL {
             while let Some(output) = device.poll_output(now, class) {

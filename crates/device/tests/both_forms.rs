@@ -85,10 +85,7 @@ impl Copier {
             RequestOp::Read { offset, span, .. } => {
                 self.read(token, offset as usize, span.byte_count() as usize)
             }
-            RequestOp::WriteNonPosted { .. } | RequestOp::Atomic { .. } => {
-                unreachable!("not for this device")
-            }
-            RequestOp::Message { .. } => {}
+            other => unreachable!("{other:?} is not for this device"),
         }
     }
 
@@ -119,16 +116,14 @@ impl Copier {
         let id = DmaId(self.next_id);
         self.next_id += 1;
         self.targets.insert(id, self.register(TARGET));
-        let options = riser_device::DmaOptions::default();
         let (address, len) = (self.register(SOURCE), self.register(LENGTH) as u32);
-        self.reads.push_back(Output::Read(DmaRead { id, address, len, carry: true, options }));
+        self.reads.push_back(Output::Read(DmaRead::new(id, address, len)));
     }
 
     fn dma_done(&mut self, id: DmaId, result: Result<Data, DmaError>) {
         let Some(address) = self.targets.remove(&id) else { return };
-        let options = riser_device::DmaOptions::default();
         match result {
-            Ok(data) => self.posted.push_back(Output::Write(DmaWrite { address, data, options })),
+            Ok(data) => self.posted.push_back(Output::Write(DmaWrite::new(address, data))),
             Err(_) => self.done += 1 << 16,
         }
     }
@@ -139,8 +134,8 @@ impl Device for Copier {
         match input {
             Input::Request(request) => self.request(request.token, request.op),
             Input::DmaDone { id, result } => self.dma_done(id, result),
-            Input::Timer => {}
             Input::Reset(_) => *self = Copier { next_id: self.next_id, ..Copier::new() },
+            _ => {}
         }
     }
 

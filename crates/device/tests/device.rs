@@ -179,7 +179,7 @@ fn dma_results_reach_their_futures_in_any_order() {
 #[test]
 fn options_and_counting_reach_the_endpoint() {
     let tc = TrafficClass::new(5).unwrap();
-    let options = DmaOptions { attr: Attributes::RELAXED_ORDERING, tc, ..DmaOptions::default() };
+    let options = DmaOptions::tc(tc).with_attr(Attributes::RELAXED_ORDERING);
     let given = options.clone();
     let mut rig = Rig::new(AsyncDevice::new(move |io: Io| {
         let options = given.clone();

@@ -34,7 +34,7 @@ impl Engine for Copier {
                 self.waiting.retain(|(f, _)| *f != function);
                 self.busy = self.busy.filter(|f| *f != function);
             }
-            Input::Request(_) | Input::Timer => {}
+            _ => {}
         }
     }
 
@@ -44,8 +44,7 @@ impl Engine for Copier {
         }
         let (_, address) = self.waiting.pop_front()?;
         self.busy = Some(function);
-        let options = DmaOptions::default();
-        Some(Output::Read(DmaRead { id: DmaId(0), address, len: 64, carry: true, options }))
+        Some(Output::Read(DmaRead::new(DmaId(0), address, 64)))
     }
 
     fn ready(&self, function: u16) -> Ready {
@@ -68,8 +67,7 @@ impl Engine for Copier {
 fn doorbell(token: u32, value: u64) -> Input {
     let data = Data::Carried(PayloadPool::new().copy(&value.to_le_bytes()));
     let op = RequestOp::Write { bar: BarIndex(0), offset: 0, span: Span::covering(0, 8).unwrap(), data };
-    let (tc, attr) = (TrafficClass::default(), Attributes::empty());
-    Input::Request(Request_ { token: Token(token), tc, attr, op })
+    Input::Request(Request_::new(Token(token), op))
 }
 
 fn asks(device: &mut dyn Device) -> Option<u64> {

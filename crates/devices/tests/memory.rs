@@ -10,17 +10,12 @@ use device::{
 };
 use proptest::prelude::*;
 use riser_devices::memory::{Memory, Settings, driver, function};
-use tlp::{Attributes, Class, Data, PayloadPool, Span, Time, TrafficClass};
+use tlp::{Class, Data, PayloadPool, Span, Time};
 
 const SIZE: u64 = 8192;
 
 fn request(token: u32, op: RequestOp) -> Input {
-    Input::Request(Request {
-        token: Token(token),
-        tc: TrafficClass::default(),
-        attr: Attributes::empty(),
-        op,
-    })
+    Input::Request(Request::new(Token(token), op))
 }
 
 fn read(memory: &mut Memory, span: Span) -> Result<Vec<u8>, CompletionError> {

@@ -65,6 +65,7 @@ async fn device(io: Io, log: Rc<RefCell<Vec<u8>>>) {
             }
             Request::Atomic(atomic) => atomic.apply(registers[0].bytes_mut()),
             Request::Message(message) => log.borrow_mut().push(message.code),
+            _ => {}
         }
     }
 }
@@ -171,7 +172,7 @@ fn messages_go_both_ways() {
         let id = f.bdf.bits().to_be_bytes();
         let mut vendor = OutMessage::new(MessageRouting::ById, 0x7f);
         vendor.header[..2].copy_from_slice(&id);
-        cpu.send_message(f.bdf, OutMessage { data: Data::Carried(cpu.payloads().copy(&[1; 8])), ..vendor })
+        cpu.send_message(f.bdf, vendor.with_data(Data::Carried(cpu.payloads().copy(&[1; 8]))))
             .await
             .map_err(text)?;
         cpu.send_message(f.bdf, OutMessage::new(MessageRouting::Broadcast, 0x19)).await.map_err(text)?;
@@ -189,7 +190,7 @@ fn a_device_sends_messages_of_any_kind() {
     let device = working(|io, _| async move {
         io.message(0x7e, [1, 2, 3, 4]).await?;
         let pme = OutMessage::new(MessageRouting::ToRootComplex, 0x18);
-        io.send_message(OutMessage { header: [1, 2, 3, 4, 5, 6, 7, 8], ..pme }).await?;
+        io.send_message(pme.with_header([1, 2, 3, 4, 5, 6, 7, 8])).await?;
         io.send_message(OutMessage::new(MessageRouting::Local, 0x20)).await
     });
     let driver = |cpu: Cpu, f: FoundFunction| async move {
@@ -324,8 +325,8 @@ fn read_tag(tlp: &tlp::Tlp) -> Option<u16> {
 fn what_a_transfer_has_beside_arrives() {
     let device = working(|io, address| async move {
         let tc = TrafficClass::from_bits(5);
-        let hint = Some(tlp::Hint { st: 0x2a, ..tlp::Hint::default() });
-        let options = || DmaOptions { hint, ..DmaOptions::tc(tc).with_pasid(77) };
+        let hint = tlp::Hint { st: 0x2a, ..tlp::Hint::default() };
+        let options = || DmaOptions::tc(tc).with_pasid(77).with_hint(hint);
         io.dma_write_with(address, [1u8; 8], options()).await?;
         io.dma_read_with(address, 8, options()).await?;
         let old = io.atomic(address, AtomicOp::Swap, &[9u64], options()).await?;

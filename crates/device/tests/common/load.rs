@@ -60,21 +60,17 @@ impl Device for Busy {
                 assert_eq!(result.map(|data| data.len()), Ok(BYTES as usize));
                 self.reads -= 1;
             }
-            Input::Timer | Input::Reset(_) => {}
+            _ => {}
         }
     }
 
     fn poll_output(&mut self, _: Time, class: Class) -> Option<Output> {
-        let options = riser_device::DmaOptions::default();
         match class {
-            Class::Posted => {
-                Some(Output::Write(DmaWrite { address: self.address(), data: self.data(), options }))
-            }
+            Class::Posted => Some(Output::Write(DmaWrite::new(self.address(), self.data()))),
             Class::NonPosted if self.reads < self.outstanding => {
                 self.reads += 1;
-                let (address, carry) = (self.address(), self.payload.is_some());
-                let id = DmaId(self.next as u32);
-                Some(Output::Read(DmaRead { id, address, len: BYTES, carry, options }))
+                let read = DmaRead::new(DmaId(self.next as u32), self.address(), BYTES);
+                Some(Output::Read(if self.payload.is_some() { read } else { read.counted() }))
             }
             Class::NonPosted => None,
             Class::Completion => {

@@ -14,12 +14,12 @@ fn only(n: u8) -> TcSet {
 }
 
 fn write_of(n: u8, address: u64, len: u32) -> Output {
-    Output::Write(DmaWrite { address, data: Data::Counted(len), options: DmaOptions::tc(tc(n)) })
+    Output::Write(DmaWrite::new(address, Data::Counted(len)).with_options(DmaOptions::tc(tc(n))))
 }
 
 fn read_of(n: u8, id: u32) -> Output {
     let options = DmaOptions::tc(tc(n));
-    Output::Read(DmaRead { id: DmaId(id), address: 0x1000 * u64::from(id), len: 64, carry: false, options })
+    Output::Read(DmaRead::new(DmaId(id), 0x1000 * u64::from(id), 64).counted().with_options(options))
 }
 
 fn poll(bench: &mut Bench, class: Class, room: TcSet) -> Option<(u8, u64)> {

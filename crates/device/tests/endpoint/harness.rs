@@ -254,12 +254,11 @@ impl Bench {
 }
 
 pub(crate) fn read(id: u32, address: u64, len: u32) -> Output {
-    let options = riser_device::DmaOptions::default();
-    Output::Read(DmaRead { id: DmaId(id), address, len, carry: true, options })
+    Output::Read(DmaRead::new(DmaId(id), address, len))
 }
 
 pub(crate) fn write(address: u64, data: Data) -> Output {
-    Output::Write(DmaWrite { address, data, options: riser_device::DmaOptions::default() })
+    Output::Write(DmaWrite::new(address, data))
 }
 
 pub(crate) fn memory(op: MemoryOp, tag: u16, address: u64, len: u32, data: Data) -> Tlp {

@@ -17,7 +17,7 @@ fn of_tc(n: u8, mut tlp: Tlp) -> Tlp {
 
 fn write_of(n: u8, address: u64, len: u32) -> Output {
     let options = DmaOptions::tc(TrafficClass::from_bits(n));
-    Output::Write(DmaWrite { address, data: Data::Counted(len), options })
+    Output::Write(DmaWrite::new(address, Data::Counted(len)).with_options(options))
 }
 
 fn few(max_requests: u16) -> Bench {
@@ -226,7 +226,7 @@ fn parking_is_not_refusing() {
         for tag in 0..90u16 {
             let n = 1 + (tag % 3) as u8;
             let options = DmaOptions::tc(TrafficClass::from_bits(n));
-            let read = DmaRead { id: DmaId(0), address: 0x1000, len: 4, carry: false, options };
+            let read = DmaRead::new(DmaId(0), 0x1000, 4).counted().with_options(options);
             bench.probe().push(Class::NonPosted, Output::Read(read));
             bench.handle(of_tc(n, mrd(tag, BAR0, 4)));
         }

@@ -302,7 +302,7 @@ fn only_a_deferrable_write_may_be_told_to_come_again() {
 
 fn dma_atomic(id: u32, address: u64, op: AtomicOp, operands: &[u8]) -> Output {
     let (id, operands, options) = (DmaId(id), carried(operands), DmaOptions::default());
-    Output::Atomic(DmaAtomic { id, address, op, operands, options })
+    Output::Atomic(DmaAtomic::new(id, address, op, operands).with_options(options))
 }
 
 /// Operation, operands, Length; the value that comes back (`PCIe 5.0 Table 2-14`).
@@ -428,14 +428,14 @@ fn ecrc_is_checked_where_enabled() {
 fn hints_and_prefixes_go_with_every_tlp() {
     let mut bench = plain();
     let hint = Hint { st: 0x2a, ..Hint::default() };
-    let options = || DmaOptions { hint: Some(hint), ..DmaOptions::default().with_pasid(0x12345) };
+    let options = || DmaOptions::default().with_pasid(0x12345).with_hint(hint);
     let data = Data::Counted(300);
-    bench.probe().push(Class::Posted, Output::Write(DmaWrite { address: 0x1000, data, options: options() }));
+    bench.probe().push(Class::Posted, Output::Write(DmaWrite::new(0x1000, data).with_options(options())));
     let tlps = bench.poll_all(Class::Posted);
     assert_eq!(tlps.len(), 2, "256 B and 44 B");
     assert!(tlps.iter().all(|t| t.repr.th == Some(hint) && t.prefixes.pasid() == Some(0x12345)));
     // With a hint a read's Byte Enables are implied (`PCIe 5.0 §2.2.7.1`): a piece that is not whole DWs goes without.
-    let r = DmaRead { id: DmaId(1), address: 0x1000, len: 514, carry: false, options: options() };
+    let r = DmaRead::new(DmaId(1), 0x1000, 514).counted().with_options(options());
     bench.probe().push(Class::NonPosted, Output::Read(r));
     let hints: Vec<bool> = bench.poll_all(Class::NonPosted).iter().map(|t| t.repr.th.is_some()).collect();
     assert_eq!(hints, [true, false]);

@@ -88,7 +88,7 @@ impl Engine for OneByOne {
                 self.busy = false;
                 self.stirred.extend(self.waiting.front());
             }
-            Input::Timer | Input::Reset(_) => {}
+            _ => {}
         }
     }
 

@@ -12,7 +12,7 @@ fn interrupt(vector: u16) -> Output {
 /// A message to the root complex with `len` bytes.
 fn message(len: u32) -> Output {
     let message = OutMessage::new(MessageRouting::ToRootComplex, 0x7e);
-    Output::Message(OutMessage { data: Data::Counted(len), ..message })
+    Output::Message(message.with_data(Data::Counted(len)))
 }
 
 /// Address, length, MPS encoding: bytes of each MWr.
@@ -208,11 +208,8 @@ fn attributes_are_those_that_are_enabled() {
     bench.write_config(0, DEVICE_CONTROL, 0x2930 & !0x800); // Enable No Snoop off
     let attr = Attributes::all();
     let tc = TrafficClass::new(3).unwrap();
-    let w = DmaWrite {
-        address: 0x2000,
-        data: Data::Counted(4),
-        options: DmaOptions { attr, tc, ..DmaOptions::default() },
-    };
+    let options = DmaOptions::tc(tc).with_attr(attr);
+    let w = DmaWrite::new(0x2000, Data::Counted(4)).with_options(options);
     bench.probe().push(Class::Posted, Output::Write(w));
     let tlp = bench.poll(Class::Posted).unwrap();
     assert_eq!((tlp.repr.attr, tlp.repr.tc.bits()), (Attributes::RELAXED_ORDERING, 3));

@@ -45,8 +45,7 @@ fn aligned_splitting_cuts_at_multiples_of_mrrs() {
 #[test]
 fn a_counted_read_counts() {
     let mut bench = Bench::new(EndpointLimits::default());
-    let options = riser_device::DmaOptions::default();
-    let r = DmaRead { id: DmaId(1), address: 0x1000, len: 1000, carry: false, options };
+    let r = DmaRead::new(DmaId(1), 0x1000, 1000).counted();
     bench.probe().push(Class::NonPosted, Output::Read(r));
     let tlps = asked(&mut bench);
     assert!(tlps.iter().all(|t| !t.carry));

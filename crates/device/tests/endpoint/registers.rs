@@ -198,12 +198,10 @@ fn each_attribute_has_its_enable() {
         let mut bench = bench();
         bench.write_config(0, DEVICE_CONTROL, 0x2120 | control);
         bench.write_config(0, DEVICE_CONTROL_2, control_2);
-        let options = || DmaOptions { attr: Attributes::all(), ..DmaOptions::default() };
+        let options = || DmaOptions::default().with_attr(Attributes::all());
         let data = Data::Counted(4);
-        bench
-            .probe()
-            .push(Class::Posted, Output::Write(DmaWrite { address: 0x2000, data, options: options() }));
-        let read = DmaRead { id: DmaId(1), address: 0x2000, len: 4, carry: false, options: options() };
+        bench.probe().push(Class::Posted, Output::Write(DmaWrite::new(0x2000, data).with_options(options())));
+        let read = DmaRead::new(DmaId(1), 0x2000, 4).counted().with_options(options());
         bench.probe().push(Class::NonPosted, Output::Read(read));
         for class in [Class::Posted, Class::NonPosted] {
             assert_eq!(

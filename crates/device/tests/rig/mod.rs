@@ -7,7 +7,7 @@ use riser_device::{
     BarIndex, Device, DmaAtomic, DmaError, DmaId, DmaRead, DmaWrite, Input, Output, RequestOp, ResetKind,
 };
 use riser_device::{Ready, Token, seam};
-use tlp::{AtomicOp, Attributes, Class, Data, PayloadPool, Span, Time, TrafficClass};
+use tlp::{AtomicOp, Class, Data, PayloadPool, Span, Time};
 
 /// What a device did, without the names that it chose.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -117,8 +117,7 @@ impl Rig {
     pub(crate) fn request(&mut self, op: RequestOp) -> u32 {
         let token = self.next_token;
         self.next_token += 1;
-        let (tc, attr) = (TrafficClass::default(), Attributes::empty());
-        self.handle(Input::Request(seam::Request { token: Token(token), tc, attr, op }));
+        self.handle(Input::Request(seam::Request::new(Token(token), op)));
         token
     }
 
@@ -181,6 +180,7 @@ impl Rig {
                 self.reads.push(read);
                 event
             }
+            other => panic!("{other:?} is of no kind that this knows"),
         };
         self.log.push(event);
     }

@@ -12,7 +12,7 @@ use device::{
     AsyncProgram, BarIndex, Device, DmaError, HostMemory, Input, Output, Request, RequestOp, Token,
 };
 use std::collections::VecDeque;
-use tlp::{Attributes, Bdf, Class, Data, Duration, PayloadPool, Span, Time, TrafficClass};
+use tlp::{Bdf, Class, Data, Duration, PayloadPool, Span, Time};
 
 /// Where BAR 0 stands; BAR `n` is `n` times this.
 pub(crate) const BAR_BASE: u64 = 0x8000_0000;
@@ -170,7 +170,7 @@ impl Loopback {
             }
             other => panic!("drivers leave configuration space alone: {other:?}"),
         };
-        let request = Request { token, tc: TrafficClass::default(), attr: Attributes::empty(), op };
+        let request = Request::new(token, op);
         self.device.handle(self.now, Input::Request(request));
     }
 
@@ -203,15 +203,7 @@ impl Loopback {
                 program
                     .handle(self.now, HostInput::Done { id, result: result.map_err(HostError::Completion) });
             }
-            Output::Abandon { .. }
-            | Output::Message(_)
-            | Output::Intx { .. }
-            | Output::Pme
-            | Output::Atomic(_) => {
-                panic!(
-                    "no device here leaves a request unanswered, or sends messages, INTx, PMEs or AtomicOps"
-                )
-            }
+            other => panic!("no device here does this: {other:?}"),
         }
     }
 }

@@ -352,7 +352,7 @@ fn message_out(
     toward: Bdf,
     message: &OutMessage,
 ) -> Option<Option<usize>> {
-    let OutMessage { routing, code, header, data, options } = message;
+    let OutMessage { routing, code, header, data, options, .. } = message;
     let ports = match (root.port_of_message(toward, message), routing) {
         (Some(port), _) => port..port + 1,
         (None, MessageRouting::Broadcast) => 0..root.ports.len(),

@@ -149,7 +149,7 @@ impl Bridge {
                 let (address, op, options) = (a.address, a.op, options(repr, prefixes));
                 self.counters.peer_atomics += 1;
                 let id = self.job(question);
-                let atomic = DmaAtomic { id, address, op, operands, options };
+                let atomic = DmaAtomic::new(id, address, op, operands).with_options(options);
                 self.want(Wanted::Atomic(atomic));
             }
             Body::Completion(c) => {
@@ -171,7 +171,7 @@ impl Bridge {
         let id = self.job(Question { locked, byte_count, ..asked });
         let len = if m.span.is_zero_length() { 0 } else { byte_count };
         let options = options(repr, prefixes);
-        self.want(Wanted::Read(DmaRead { id, address: m.span.first_byte(), len, carry: true, options }));
+        self.want(Wanted::Read(DmaRead::new(id, m.span.first_byte(), len).with_options(options)));
     }
 
     /// A write, as one for each run of enabled bytes: in one DW, or two, there may be holes.
@@ -186,7 +186,8 @@ impl Bridge {
             let data = Data::Carried(self.pool.copy(&kept[start as usize..][..len as usize]));
             let address = m.span.first_byte() + u64::from(start);
             let stamp = self.arrival();
-            self.writes.push_back((stamp, DmaWrite { address, data, options: options(repr, prefixes) }));
+            self.writes
+                .push_back((stamp, DmaWrite::new(address, data).with_options(options(repr, prefixes))));
             at = start + len;
         }
     }
@@ -356,7 +357,8 @@ fn question(way: Way, repr: &Repr, span: Option<Span>) -> Question {
 }
 
 fn options(repr: &Repr, prefixes: &Prefixes) -> DmaOptions {
-    DmaOptions { attr: repr.attr, tc: repr.tc, hint: repr.th, prefixes: prefixes.clone() }
+    let options = DmaOptions::tc(repr.tc).with_attr(repr.attr).with_prefixes(prefixes.clone());
+    repr.th.map_or(options.clone(), |hint| options.with_hint(hint))
 }
 
 /// The next run of enabled bytes from byte `at` of the span on: where it starts, and its length.
@@ -386,6 +388,7 @@ impl Device for BridgeDevice {
                 bridge.host.proceed(now, &mut bridge.egress);
             }
             Input::Reset(kind) => bridge.reset(kind),
+            _ => {}
         }
     }
 

@@ -92,14 +92,12 @@ impl HostSide {
     }
 
     fn forward(&mut self, now: Time, request: Request, egress: &mut Egress) {
-        let Request { token, tc, attr, op } = request;
+        let Request { token, tc, attr, op, .. } = request;
         let (op, span, data) = match op {
             RequestOp::Read { span, locked: false, .. } => (MemoryOp::Read, span, Data::NONE),
             RequestOp::Write { span, data, .. } => (MemoryOp::Write, span, data),
-            RequestOp::Message { .. } => return,
-            RequestOp::Read { .. } | RequestOp::WriteNonPosted { .. } | RequestOp::Atomic { .. } => {
-                return self.refuse(token);
-            }
+            op if op.is_posted() => return,
+            _ => return self.refuse(token),
         };
         let tag = match op {
             MemoryOp::Read => match self.free.pop_front() {

@@ -4,7 +4,7 @@
 
 use crate::wire::messaging::{MSIX_ENTRIES, MsixEntry};
 use device::shared::Bell;
-use device::{Device, DmaOptions, DmaWrite, Input, Output, Ready, Token};
+use device::{Device, DmaWrite, Input, Output, Ready, Token};
 use std::cell::RefCell;
 use std::rc::Rc;
 use tlp::message::MessageCodes;
@@ -74,7 +74,7 @@ impl Device for Interrupts {
                 Output::Interrupt { vector } => {
                     let Some(MsixEntry { address, data }) = self.vectors.raise(vector) else { continue };
                     let data = Data::Carried(self.pool.copy(&data.to_le_bytes()));
-                    return Some(Output::Write(DmaWrite { address, data, options: DmaOptions::default() }));
+                    return Some(Output::Write(DmaWrite::new(address, data)));
                 }
                 output => return Some(output),
             }
