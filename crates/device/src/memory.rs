@@ -1,50 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The memory that host programs and devices share.
-//!
-//! Contents only: how long an access takes is the host model's matter.
+//! The memory that host programs and devices share: [`Memory`] is whoever holds it, [`HostMemory`] the handle that programs, drivers
+//! and root complexes have on it.
 
 mod allocator;
+mod pages;
 
-use allocator::Allocator;
-use std::cell::RefCell;
+use pages::{PAGE_BYTES, Pages};
 use std::fmt;
+use std::ops::Range;
 use std::rc::Rc;
-use tlp::{Payload, PayloadPool};
+use tlp::{Bdf, Payload, PayloadPool};
 
-/// Where low memory may at most end, 2 GiB: device windows lie from there to 4 GiB.
-pub const LOW_END: u64 = 2 << 30;
+/// Where low memory of [`HostMemory::new`] may at most end: the fixed addresses of x86 boards begin there. Windows of devices are to
+/// lie behind it, as [`HostMap`](crate::firmware::HostMap) says they do; its default is for 2 GiB.
+pub const LOW_END: u64 = 0xfec0_0000;
 /// Where high memory begins, 4 GiB.
 pub const HIGH_START: u64 = 4 << 30;
 /// How much high memory there may be, 1 TiB.
 pub const MAX_HIGH_BYTES: u64 = 1 << 40;
 
-const PAGE_BYTES: usize = 4096;
-/// Pages of a directory entry: 2 MiB.
-const TABLE_PAGES: usize = 512;
-
-type Page = Box<[u8; PAGE_BYTES]>;
-type Table = Box<[Option<Page>; TABLE_PAGES]>;
-
 /// An access that is not all memory.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OutOfRange {
     /// Address of its first byte.
     pub address: u64,
     /// Its bytes.
     pub len: u64,
-    /// Low memory ends here.
-    pub low_end: u64,
-    /// High memory ends here.
-    pub high_end: u64,
+    /// What is memory.
+    pub ranges: Vec<Range<u64>>,
 }
 
 impl fmt::Display for OutOfRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} bytes at {:#x} are not memory: memory is 0 to {:#x} and {HIGH_START:#x} to {:#x}",
-            self.len, self.address, self.low_end, self.high_end
-        )
+        write!(f, "{} bytes at {:#x} are not memory: memory is ", self.len, self.address)?;
+        for (n, range) in self.ranges.iter().enumerate() {
+            let between = if n == 0 { "" } else { " and " };
+            write!(f, "{between}{:#x} to {:#x}", range.start, range.end)?;
+        }
+        if self.ranges.is_empty() { f.write_str("nowhere") } else { Ok(()) }
     }
 }
 
@@ -52,6 +45,7 @@ impl std::error::Error for OutOfRange {}
 
 /// Why there is no such memory, or none left.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum MemoryError {
     /// Low memory, bytes.
     LowSize(u64),
@@ -63,6 +57,8 @@ pub enum MemoryError {
     Exhausted(u64, u64),
     /// What was to be given back.
     NotAllocated(u64),
+    /// This memory is its owner's alone.
+    NotHandedOut,
 }
 
 impl fmt::Display for MemoryError {
@@ -82,147 +78,130 @@ impl fmt::Display for MemoryError {
             MemoryError::NotAllocated(at) => {
                 write!(f, "{at:#x} given back: it is not the address of memory that is handed out")
             }
+            MemoryError::NotHandedOut => {
+                f.write_str("memory asked for: what this host has is handed out by its owner alone")
+            }
         }
     }
 }
 
 impl std::error::Error for MemoryError {}
 
-/// A range of addresses that is memory, with pages made when they are first written.
-#[derive(Default)]
-struct Region {
-    start: u64,
-    end: u64,
-    allocator: Allocator,
-    tables: Vec<Option<Table>>,
+/// In which part of memory something is to be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// Below 4 GiB.
+    Low,
+    /// From 4 GiB on.
+    High,
 }
 
-impl Region {
-    fn new(start: u64, len: u64, next: u64) -> Region {
-        let end = start + len;
-        Region { start, end, allocator: Allocator::new(next, end), tables: Vec::new() }
-    }
+/// A DMA of a device, as memory is asked whether it may be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct DmaAccess {
+    /// The function that asks.
+    pub requester: Bdf,
+    /// Address of the first byte.
+    pub address: u64,
+    /// Bytes, 1 to 4096, within 4 KiB.
+    pub len: u32,
+    /// It changes memory: a write, a deferrable write or an AtomicOp.
+    pub writes: bool,
+}
 
-    fn holds(&self, address: u64, len: u64) -> bool {
-        address >= self.start && address <= self.end && len <= self.end - address
-    }
-
-    fn page(&self, address: u64) -> Option<&[u8; PAGE_BYTES]> {
-        let page = ((address - self.start) as usize) / PAGE_BYTES;
-        self.tables.get(page / TABLE_PAGES)?.as_ref()?[page % TABLE_PAGES].as_deref()
-    }
-
-    fn page_mut(&mut self, address: u64) -> &mut [u8; PAGE_BYTES] {
-        let page = ((address - self.start) as usize) / PAGE_BYTES;
-        let table = page / TABLE_PAGES;
-        if table >= self.tables.len() {
-            self.tables.resize_with(table + 1, || None);
-        }
-        let table = self.tables[table].get_or_insert_with(|| Box::new([const { None }; TABLE_PAGES]));
-        table[page % TABLE_PAGES].get_or_insert_with(|| Box::new([0; PAGE_BYTES]))
-    }
-
-    fn read(&self, address: u64, to: &mut [u8]) {
-        for (at, range) in pieces(address, to.len()) {
-            let to = &mut to[range];
-            match self.page(at) {
-                Some(page) => to.copy_from_slice(&page[in_page(at)..][..to.len()]),
-                None => to.fill(0),
-            }
-        }
-    }
-
-    fn write(&mut self, address: u64, from: &[u8]) {
-        for (at, range) in pieces(address, from.len()) {
-            let from = &from[range];
-            self.page_mut(at)[in_page(at)..][..from.len()].copy_from_slice(from);
-        }
-    }
-
-    fn alloc(&mut self, len: u64, align: u64) -> Result<u64, MemoryError> {
-        self.allocator.take(len, align).ok_or(MemoryError::Exhausted(len, self.allocator.left()))
+impl DmaAccess {
+    /// A DMA of `requester` to the `len` bytes from `address` on.
+    #[must_use]
+    pub const fn new(requester: Bdf, address: u64, len: u32, writes: bool) -> DmaAccess {
+        DmaAccess { requester, address, len, writes }
     }
 }
 
-fn in_page(address: u64) -> usize {
-    address as usize % PAGE_BYTES
-}
+/// The memory of a host, whoever holds it: [`HostMemory::new`] makes pages of its own; memory that is mapped from elsewhere, such
+/// as that of a guest, is another implementation. Contents only: how long an access takes is the host model's matter.
+///
+/// One thread uses it; it may change at any time for other reasons than these calls, ranges may come and go.
+pub trait Memory {
+    /// The addresses that are memory, for error messages and sizes.
+    fn ranges(&self) -> Vec<Range<u64>>;
 
-/// The parts of `len` bytes from `address` on, page by page: address of each, and which of the bytes it holds.
-fn pieces(address: u64, len: usize) -> impl Iterator<Item = (u64, std::ops::Range<usize>)> {
-    let mut done = 0;
-    std::iter::from_fn(move || {
-        let at = address + done as u64;
-        let n = (len - done).min(PAGE_BYTES - in_page(at));
-        let range = done..done + n;
-        done += n;
-        (n > 0).then_some((at, range))
-    })
-}
+    /// True where all of `len` bytes from `address` on are memory.
+    fn contains(&self, address: u64, len: usize) -> bool;
 
-struct Regions {
-    low: Region,
-    high: Region,
-}
+    /// Whether a DMA may be. One that is refused is answered with Unsupported Request, or dropped and logged as that where it is
+    /// posted (`PCIe 5.0 §2.3.1`): as one to where no memory is.
+    fn lets_dma(&self, dma: &DmaAccess) -> bool {
+        self.contains(dma.address, dma.len as usize)
+    }
 
-impl Regions {
-    fn find(&mut self, address: u64, len: usize) -> Result<&mut Region, OutOfRange> {
-        let len = len as u64;
-        if self.low.holds(address, len) {
-            Ok(&mut self.low)
-        } else if self.high.holds(address, len) {
-            Ok(&mut self.high)
-        } else {
-            Err(OutOfRange { address, len, low_end: self.low.end, high_end: self.high.end })
-        }
+    /// Reads. False where not all of it is memory, or can be read.
+    fn read(&self, address: u64, to: &mut [u8]) -> bool;
+
+    /// Writes. False where not all of it is memory, or can be written: then nothing is.
+    fn write(&self, address: u64, from: &[u8]) -> bool;
+
+    /// Memory that nobody else has, `align` being a power of two.
+    ///
+    /// # Errors
+    /// Where not as much is left, or none of it is handed out here.
+    fn alloc(&self, place: Place, len: u64, align: u64) -> Result<u64, MemoryError> {
+        let _ = (place, len, align);
+        Err(MemoryError::NotHandedOut)
+    }
+
+    /// Gives memory back. False where `address` is not handed out.
+    fn free(&self, address: u64) -> bool {
+        let _ = address;
+        false
     }
 }
 
-/// A host's memory: zero at first, made page by page when written. Clones are handles on the same memory.
+/// A handle on the memory of a host; clones are handles on the same memory.
 #[derive(Clone)]
 pub struct HostMemory {
-    regions: Rc<RefCell<Regions>>,
+    memory: Rc<dyn Memory>,
 }
 
 impl HostMemory {
-    /// Memory at `0..low_bytes` and from 4 GiB on at `4 GiB..4 GiB + high_bytes`.
+    /// Memory at `0..low_bytes` and from 4 GiB on at `4 GiB..4 GiB + high_bytes`: zero at first, made page by page when written.
     ///
     /// # Errors
-    /// Where a size is not a multiple of 4 KiB, `low_bytes` is more than 2 GiB, or `high_bytes` more than 1 TiB.
+    /// Where a size is not a multiple of 4 KiB, `low_bytes` is more than [`LOW_END`], or `high_bytes` more than 1 TiB.
     pub fn new(low_bytes: u64, high_bytes: u64) -> Result<HostMemory, MemoryError> {
-        let whole_pages = |bytes: u64| bytes.is_multiple_of(PAGE_BYTES as u64);
-        if low_bytes > LOW_END || !whole_pages(low_bytes) {
-            return Err(MemoryError::LowSize(low_bytes));
-        }
-        if high_bytes > MAX_HIGH_BYTES || !whole_pages(high_bytes) {
-            return Err(MemoryError::HighSize(high_bytes));
-        }
-        // The first page is never handed out, so that address zero may stand for none.
-        let low = Region::new(0, low_bytes, PAGE_BYTES as u64);
-        let high = Region::new(HIGH_START, high_bytes, HIGH_START);
-        Ok(HostMemory { regions: Rc::new(RefCell::new(Regions { low, high })) })
+        Ok(HostMemory::of(Pages::new(low_bytes, high_bytes)?))
+    }
+
+    /// A handle on memory of somebody else's.
+    #[must_use]
+    pub fn of(memory: impl Memory + 'static) -> HostMemory {
+        HostMemory { memory: Rc::new(memory) }
     }
 
     /// Bytes of memory.
     #[must_use]
     pub fn size(&self) -> u64 {
-        let regions = self.regions.borrow();
-        regions.low.end + (regions.high.end - HIGH_START)
+        self.memory.ranges().iter().map(|range| range.end - range.start).sum()
     }
 
     /// True where all of `len` bytes from `address` on are memory.
     #[must_use]
     pub fn contains(&self, address: u64, len: usize) -> bool {
-        self.regions.borrow_mut().find(address, len).is_ok()
+        self.memory.contains(address, len)
+    }
+
+    /// Whether a DMA may be: see [`Memory::lets_dma`].
+    #[must_use]
+    pub fn lets_dma(&self, dma: &DmaAccess) -> bool {
+        self.memory.lets_dma(dma)
     }
 
     /// Reads.
     ///
     /// # Errors
-    /// Where not all of it is memory; nothing is read then.
+    /// Where not all of it is memory; what is in `to` then is not to be used.
     pub fn read(&self, address: u64, to: &mut [u8]) -> Result<(), OutOfRange> {
-        self.regions.borrow_mut().find(address, to.len())?.read(address, to);
-        Ok(())
+        if self.memory.read(address, to) { Ok(()) } else { Err(self.out_of_range(address, to.len())) }
     }
 
     /// Writes.
@@ -230,8 +209,7 @@ impl HostMemory {
     /// # Errors
     /// Where not all of it is memory; nothing is written then.
     pub fn write(&self, address: u64, from: &[u8]) -> Result<(), OutOfRange> {
-        self.regions.borrow_mut().find(address, from.len())?.write(address, from);
-        Ok(())
+        if self.memory.write(address, from) { Ok(()) } else { Err(self.out_of_range(address, from.len())) }
     }
 
     /// `len` bytes from `address` on, as a payload of `pool`.
@@ -239,9 +217,18 @@ impl HostMemory {
     /// # Errors
     /// Where not all of it is memory.
     pub fn payload(&self, pool: &PayloadPool, address: u64, len: usize) -> Result<Payload, OutOfRange> {
-        let mut regions = self.regions.borrow_mut();
-        let region = regions.find(address, len)?;
-        Ok(pool.fill(len, |to| region.read(address, to)))
+        // Asked before room is made for it.
+        let mut is_memory = self.contains(address, len);
+        if !is_memory {
+            return Err(self.out_of_range(address, len));
+        }
+        let payload = pool.fill(len, |to| is_memory = self.memory.read(address, to));
+        if is_memory { Ok(payload) } else { Err(self.out_of_range(address, len)) }
+    }
+
+    #[cold]
+    fn out_of_range(&self, address: u64, len: usize) -> OutOfRange {
+        OutOfRange { address, len: len as u64, ranges: self.memory.ranges() }
     }
 
     /// Memory that nobody else has: low, or high where low has not as much left. [`free`](Self::free) gives it back. What
@@ -262,7 +249,7 @@ impl HostMemory {
     /// Where not as much is left, or `align` is not a power of two.
     pub fn alloc_low(&self, len: u64, align: u64) -> Result<u64, MemoryError> {
         check_alignment(align)?;
-        self.regions.borrow_mut().low.alloc(len, align)
+        self.memory.alloc(Place::Low, len, align)
     }
 
     /// Memory above 4 GiB that nobody else has.
@@ -271,7 +258,7 @@ impl HostMemory {
     /// Where not as much is left, or `align` is not a power of two.
     pub fn alloc_high(&self, len: u64, align: u64) -> Result<u64, MemoryError> {
         check_alignment(align)?;
-        self.regions.borrow_mut().high.alloc(len, align)
+        self.memory.alloc(Place::High, len, align)
     }
 
     /// Gives memory back: the address of an earlier allocation, of one byte or more. Devices are to have ended what they do
@@ -280,9 +267,7 @@ impl HostMemory {
     /// # Errors
     /// Where it is no such address, or was given back before.
     pub fn free(&self, address: u64) -> Result<(), MemoryError> {
-        let mut regions = self.regions.borrow_mut();
-        let is_back = regions.low.allocator.give_back(address) || regions.high.allocator.give_back(address);
-        if is_back { Ok(()) } else { Err(MemoryError::NotAllocated(address)) }
+        if self.memory.free(address) { Ok(()) } else { Err(MemoryError::NotAllocated(address)) }
     }
 }
 
@@ -379,21 +364,14 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_written_takes_room() {
-        let memory = HostMemory::new(LOW_END, MAX_HIGH_BYTES).unwrap();
-        assert_eq!(memory.size(), LOW_END + MAX_HIGH_BYTES);
-        let top = HIGH_START + MAX_HIGH_BYTES - 8;
-        assert_eq!(memory.read_u64(top), Ok(0));
-        assert!(memory.regions.borrow().high.tables.is_empty());
-        memory.write_u64(HIGH_START + (1 << 30), 5).unwrap();
-        assert_eq!(memory.regions.borrow().high.tables.iter().flatten().count(), 1);
-    }
-
-    #[test]
     fn sizes_are_checked() {
         let rows = [
-            (4095, 0, "4095 bytes of low memory: legal are 0 to 2147483648, in multiples of 4096"),
-            (3 << 30, 0, "3221225472 bytes of low memory: legal are 0 to 2147483648, in multiples of 4096"),
+            (4095, 0, "4095 bytes of low memory: legal are 0 to 4273995776, in multiples of 4096"),
+            (
+                LOW_END + 4096,
+                0,
+                "4273999872 bytes of low memory: legal are 0 to 4273995776, in multiples of 4096",
+            ),
             (
                 0,
                 1 << 41,

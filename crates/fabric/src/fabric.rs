@@ -119,8 +119,6 @@ pub struct Fabric {
     /// Index of the port of each root port.
     root_ports: Vec<usize>,
     root: RootComplex,
-    /// When the event of its timers is due that the queue holds.
-    root_timer_at: Time,
     /// Where transactions spend their time.
     ledger: Ledger,
     host: Option<HostSlot>,
@@ -356,7 +354,6 @@ impl Fabric {
                 self.pump_root(port as usize);
             }
             Event::RootTimer => {
-                self.root_timer_at = Time::MAX;
                 self.root.handle_timeout(self.now);
                 self.heed_root();
                 self.step_host();

@@ -162,8 +162,8 @@ impl Ledger {
 
     /// Takes in what another says.
     #[inline]
-    pub(crate) fn take(&mut self, note: Note) {
-        match note {
+    pub(crate) fn take(&mut self, note: &Note) {
+        match *note {
             Note::Charge { account, stage, until } => self.charge(account, stage, until),
             Note::Served { account, now, asked, answered, ready } => {
                 self.served(account, now, asked, answered, ready);

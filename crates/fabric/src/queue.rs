@@ -47,6 +47,7 @@ impl Event {
             Due::ReadReady(job) => Event::ReadReady(job),
             Due::Drained(port) => Event::Drained(port),
             Due::Port(port) => Event::RootPort(port),
+            Due::Timer => Event::RootTimer,
             Due::Host => Event::Host,
         }
     }

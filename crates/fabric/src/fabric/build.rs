@@ -292,7 +292,6 @@ impl Fabric {
             root_ports: tree.root_ports(),
             root: RootComplex::new(config.host, config.memory, config.payloads, root_ports)
                 .with_seed(config.seed),
-            root_timer_at: Time::MAX,
             ledger: Ledger::new(links.len()),
             host: config.program.map(HostSlot::new),
             tap: None,

@@ -292,7 +292,7 @@ impl Fabric {
             return false;
         }
         let Some(tlp) = self.root.poll_tlp(n, self.now, class, room) else { return false };
-        match self.root.poll_asked() {
+        match self.root.poll_asked(class) {
             None => state.port.enqueue(self.now, tlp),
             Some(asked) => {
                 let account = self.ledger.open_asked(asked, state.id.link().0 as usize, &tlp);
@@ -303,20 +303,26 @@ impl Fabric {
     }
 
     /// What a call to the root complex has led to: when it is to be called again, and where transactions have spent their time.
-    // Never inlined: one loop for all its callers.
     #[inline]
     pub(super) fn heed_root(&mut self) {
-        for (at, due) in self.root.wakes().drain(..) {
-            self.queue.push(at, Event::of_root(due));
+        if self.root.has_effects() {
+            self.heed_effects();
         }
-        for note in self.root.notes().drain(..) {
+    }
+
+    // Once in the program: it has many callers.
+    #[inline(never)]
+    fn heed_effects(&mut self) {
+        let wakes = self.root.wakes();
+        for (at, due) in wakes.iter() {
+            self.queue.push(*at, Event::of_root(*due));
+        }
+        wakes.clear();
+        let notes = self.root.notes();
+        for note in notes.iter() {
             self.ledger.take(note);
         }
-        let timer_at = self.root.poll_timeout();
-        if timer_at < self.root_timer_at {
-            self.root_timer_at = timer_at;
-            self.queue.push(timer_at, Event::RootTimer);
-        }
+        notes.clear();
     }
 
     #[inline]

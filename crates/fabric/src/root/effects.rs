@@ -17,6 +17,8 @@ pub(crate) enum Due {
     Drained(u32),
     /// A TLP may leave through this root port.
     Port(u32),
+    /// A completion timer: see `handle_timeout`.
+    Timer,
     /// Something reaches the host, or the host may go on.
     Host,
 }

@@ -95,7 +95,7 @@ impl RootComplex {
         let (address, len) = (m.span.first_byte(), m.span.byte_count());
         let is_interrupt = MSI_WINDOW.contains(address, u64::from(len));
         let access = Access { port, requester: m.requester, address, len };
-        if !is_interrupt && !self.memory.lets(&access) {
+        if !is_interrupt && !self.memory.lets(&access, true) {
             self.counters.unsupported_requests += 1;
             self.log(port, now, (Uncorrectable::UnsupportedRequest, false), Side::Secondary, tlp);
         } else if tlp.repr.ep {
@@ -206,7 +206,7 @@ impl RootComplex {
         let port = job.port;
         let access =
             Access { port, requester: tlp.repr.transaction().0, address: job.address, len: job.byte_count };
-        if !self.memory.lets(&access) {
+        if !self.memory.lets(&access, service.write.is_some()) {
             return self.refuse(port, now, tlp);
         }
         if tlp.repr.ep && service.write.is_some() {

@@ -9,7 +9,7 @@
 use super::effects::Effects;
 use crate::memory_system::{Access, MemoryCounters, MemorySystem};
 use crate::profile::HostProfile;
-use device::memory::HostMemory;
+use device::memory::{DmaAccess, HostMemory};
 use tlp::{Account, AtomicOp, Data, Duration, Payload, PayloadPool, Span, Time};
 
 /// Host memory behind its timing.
@@ -76,11 +76,12 @@ impl Memory {
         self.contents.contains(address, len as usize)
     }
 
-    /// Whether all that `access` is for is memory, and the IOMMU lets the requester there.
+    /// Whether all that `access` is for is memory that lets it be read, or changed where it `writes`, and the IOMMU lets the
+    /// requester there.
     #[inline]
-    pub(super) fn lets(&mut self, access: &Access) -> bool {
+    pub(super) fn lets(&mut self, access: &Access, writes: bool) -> bool {
         let Access { requester, address, len, .. } = *access;
-        self.contents.contains(address, len as usize)
+        self.contents.lets_dma(&DmaAccess::new(requester, address, len, writes))
             && self.system.as_mut().is_none_or(|system| system.maps(requester, address, len))
     }
 
@@ -209,7 +210,7 @@ impl Memory {
     fn store_bytes(&mut self, span: Span, bytes: &[u8]) {
         let first = span.first_byte();
         if span.is_contiguous() {
-            // `contains` was asked before: the write cannot miss.
+            // It was let before, at this time: the write cannot miss.
             let _ = self.contents.write(first, bytes);
             return;
         }
@@ -218,12 +219,12 @@ impl Memory {
         }
     }
 
-    /// `len` bytes from `address` on; `None` where not all of it is memory.
+    /// `len` bytes from `address` on; `None` where not all of it is memory any more.
     pub(super) fn load(&self, pool: &PayloadPool, address: u64, len: u32) -> Option<Payload> {
         self.contents.payload(pool, address, len as usize).ok()
     }
 
-    /// Carries an AtomicOp out. The value before; operands that are only counted change nothing.
+    /// Carries an AtomicOp out. The value before, `None` where it may not be changed any more; operands that are only counted change nothing.
     pub(super) fn operate(
         &mut self,
         op: AtomicOp,
@@ -237,8 +238,7 @@ impl Memory {
             let mut new = [0; 16];
             let new = &mut new[..old.len().min(16)];
             op.apply(&old, operands, new);
-            // `contains` was asked when it was taken: it cannot miss.
-            let _ = self.contents.write(address, new);
+            self.contents.write(address, new).ok()?;
         }
         Some(old)
     }

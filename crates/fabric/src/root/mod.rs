@@ -352,10 +352,17 @@ impl RootComplex {
         out.tlp
     }
 
-    /// Of the request that [`poll_tlp`](Self::poll_tlp) has just given: when the host has asked for it, where its transaction
+    /// Of the TLP of `class` that [`poll_tlp`](Self::poll_tlp) has just given: when the host has asked for it, where its transaction
     /// begins with it.
-    pub(crate) fn poll_asked(&mut self) -> Option<Asked> {
-        self.asked.take()
+    #[inline]
+    pub(crate) fn poll_asked(&mut self, class: Class) -> Option<Asked> {
+        if class == Class::Completion { None } else { self.asked.take() }
+    }
+
+    /// True where a call has left something in [`wakes`](Self::wakes) or [`notes`](Self::notes).
+    #[inline]
+    pub(crate) fn has_effects(&self) -> bool {
+        !self.effects.wakes.is_empty() || !self.effects.notes.is_empty()
     }
 
     /// When the root complex is to be called and why, in order, for the caller to take all of it after each call.
@@ -368,12 +375,6 @@ impl RootComplex {
     #[inline]
     pub(crate) fn notes(&mut self) -> &mut Vec<Note> {
         &mut self.effects.notes
-    }
-
-    /// When to call [`handle_timeout`](Self::handle_timeout) next; [`Time::MAX`]: no timer runs.
-    #[inline]
-    pub(crate) fn poll_timeout(&self) -> Time {
-        self.requester.timer_at
     }
 
     /// The classes of which root port `port` has anything to send, now or soon: bits by [`Class::index`].

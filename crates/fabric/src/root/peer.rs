@@ -7,7 +7,7 @@
 
 use super::effects::Due;
 use super::reads::Job;
-use super::requester::{Asker, Expects, memory_read};
+use super::requester::{Asker, Expects, Whose, memory_read};
 use super::{Outbound, PeerToPeer, RootComplex};
 use crate::bridge::{self, Held, answers};
 use crate::stages::Stage;
@@ -299,8 +299,9 @@ impl RootComplex {
             }
             // A part never crosses a line, so it always has a span.
             let Ok(span) = Span::covering(address, len) else { return };
-            let whose = (Asker::Part { split: number, offset }, Expects::Bytes(len));
-            let Some(repr) = self.requester.take_tag(egress, now, whose, memory_read(span)) else {
+            let whose = Whose { asker: Asker::Part { split: number, offset }, expects: Expects::Bytes(len) };
+            let RootComplex { requester, effects, .. } = self;
+            let Some(repr) = requester.take_tag(egress, now, whose, memory_read(span), effects) else {
                 return self.splits.waiting.push_back(number);
             };
             self.splits.splits[number as usize].issued += len;

@@ -110,6 +110,13 @@ impl Job {
         Job { status, first_byte, locked, carry: false, ..Job::new(port, tlp, 0, byte_count) }
     }
 
+    /// It is to be completed with UR.
+    fn refuse(&mut self) {
+        self.status = Status::UnsupportedRequest;
+        self.data = Data::NONE;
+        self.carry = false;
+    }
+
     /// Whether its completions have data.
     fn has_data(&self) -> bool {
         self.status == Status::Success && !matches!(self.action, Action::Write(_))
@@ -189,12 +196,10 @@ impl RootComplex {
         match at.action {
             Action::Passed => {}
             Action::Read if !at.carry => {}
-            Action::Read => {
-                // It was asked for when it was taken: it cannot miss.
-                if let Some(payload) = self.memory.load(&self.payloads, at.address, at.byte_count) {
-                    at.data = Data::Carried(payload);
-                }
-            }
+            Action::Read => match self.memory.load(&self.payloads, at.address, at.byte_count) {
+                Some(payload) => at.data = Data::Carried(payload),
+                None => self.refuse_job(job),
+            },
             Action::Write(span) => {
                 let data = std::mem::replace(&mut at.data, Data::NONE);
                 self.memory.store(span, &data);
@@ -236,11 +241,18 @@ impl RootComplex {
         self.reads.free.push(job);
     }
 
+    /// Its memory was there when it was taken, and is no more.
+    #[cold]
+    fn refuse_job(&mut self, job: u32) {
+        self.counters.unsupported_requests += 1;
+        self.reads.jobs[job as usize].refuse();
+    }
+
     /// Carries an AtomicOp out.
     fn operate(&mut self, job: u32, op: AtomicOp) {
         let at = &mut self.reads.jobs[job as usize];
         let old = self.memory.operate(op, at.address, at.byte_count, &at.data, &self.payloads);
-        let Some(old) = old else { return };
+        let Some(old) = old else { return self.refuse_job(job) };
         at.data = if at.carry { Data::Carried(old) } else { Data::Counted(at.byte_count) };
     }
 

@@ -5,6 +5,7 @@ mod endings;
 
 pub(super) use endings::{complete, refuse, timeout};
 
+use super::effects::{Due, Effects};
 use super::function::config_header;
 use super::links::host_error;
 use super::{MAX_POSTED_OUT, Outbound, ROOT_ID, RootComplex};
@@ -22,8 +23,8 @@ use tlp::{
 pub(super) struct Requester {
     ports: Vec<TagPool>,
     timeout: Duration,
-    /// When the timers are to be looked at; [`Time::MAX`]: none runs.
-    pub(super) timer_at: Time,
+    /// When the call comes that was asked for; [`Time::MAX`]: none was.
+    timer_at: Time,
 }
 
 struct TagPool {
@@ -60,6 +61,12 @@ pub(super) enum Asker {
         /// In bytes.
         offset: u32,
     },
+}
+
+/// Whose request takes a tag, and what is to answer it.
+pub(super) struct Whose {
+    pub(super) asker: Asker,
+    pub(super) expects: Expects,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -124,24 +131,29 @@ impl Requester {
         &mut self,
         port: usize,
         now: Time,
-        (asker, expects): (Asker, Expects),
+        whose: Whose,
         body: Body,
+        effects: &mut Effects,
     ) -> Option<Repr> {
         let tag = self.ports[port].free.pop_front()?;
         let deadline = now + self.timeout;
         let slot = &mut self.ports[port].tags[usize::from(tag)];
-        (slot.state, slot.asker, slot.expects, slot.deadline) = (TagState::Open, asker, expects, deadline);
+        (slot.state, slot.deadline) = (TagState::Open, deadline);
+        (slot.asker, slot.expects) = (whose.asker, whose.expects);
         slot.request = Repr::new(with_tag(body, Tag::from_bits(tag)));
         slot.retry_until = None;
         slot.bytes.clear();
         let request = slot.request;
-        self.watch(deadline);
+        self.watch(deadline, effects);
         Some(request)
     }
 
-    /// One deadline serves all tags: the earliest.
-    fn watch(&mut self, deadline: Time) {
-        self.timer_at = self.timer_at.min(deadline);
+    /// One call serves all tags: at the earliest deadline.
+    fn watch(&mut self, deadline: Time, effects: &mut Effects) {
+        if deadline < self.timer_at {
+            self.timer_at = deadline;
+            effects.wake(deadline, Due::Timer);
+        }
     }
 
     /// The data of a configuration request, should it be asked again.
@@ -397,7 +409,8 @@ impl RootComplex {
             self.tell_after_both_ways(now, HostInput::Done { id, result });
             return Some(None);
         }
-        let repr = self.requester.take_tag(port, now, (Asker::Host(id), expects), body)?;
+        let whose = Whose { asker: Asker::Host(id), expects };
+        let repr = self.requester.take_tag(port, now, whose, body, &mut self.effects)?;
         if let Body::Config(c) = repr.body {
             self.requester.keep(port, c.tag, data.clone());
         }

@@ -60,7 +60,7 @@ impl RootComplex {
             slot.state = TagState::Retrying;
             slot.deadline = now + CRS_RETRY_INTERVAL;
             let deadline = slot.deadline;
-            self.requester.watch(deadline);
+            self.requester.watch(deadline, &mut self.effects);
             return true;
         }
         if !is_read {
@@ -283,7 +283,7 @@ pub(in crate::root) fn timeout(root: &mut RootComplex, now: Time) {
             }
         }
     }
-    root.requester.watch(next);
+    root.requester.watch(next, &mut root.effects);
 }
 
 fn expire(root: &mut RootComplex, now: Time, port: usize, tag: usize) {
