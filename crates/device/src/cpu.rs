@@ -34,7 +34,10 @@ pub use crate::exec::{
 };
 
 use crate::exec::{Call, Core, Outgoing, Post, Sleep, WaitList};
-use crate::host::{CachePreparation, HostError, HostInput, HostMessage, HostOutput, HostProgram, HostReadId};
+use crate::firmware::MSI_ADDRESS;
+use crate::host::{
+    CachePreparation, HostError, HostInput, HostInterrupt, HostMessage, HostOutput, HostProgram, HostReadId,
+};
 use crate::io::{AtomicValue, FetchValue, IntoData, payload};
 use crate::memory::HostMemory;
 use crate::seam::OutMessage;
@@ -106,6 +109,17 @@ struct Shared {
 }
 
 impl Shared {
+    /// The low half of an MSI's data is its vector here; wires are heard of as the messages that they are.
+    fn take_interrupt(&self, interrupt: HostInterrupt) {
+        match interrupt {
+            HostInterrupt::Message { data, .. } => self.interrupt(data as u16),
+            HostInterrupt::Wire { requester, wire, asserted, .. } => {
+                let (routing, code) = (MessageRouting::Local, wire.message_code(asserted));
+                self.message(HostMessage { requester, routing, code, header: [0; 8], data: Data::NONE });
+            }
+        }
+    }
+
     fn interrupt(&self, vector: u16) {
         let waker = {
             let mut vectors = self.vectors.borrow_mut();
@@ -390,7 +404,7 @@ impl Cpu {
         self.shared.mail.borrow().lost
     }
 
-    /// Waits for an interrupt of `vector`. One that came before is not lost: each is met by one wait, up to
+    /// Waits for an interrupt of `vector`: an MSI or MSI-X with it in the low half of its data. One that came before is not lost: each is met by one wait, up to
     /// [`MAX_PENDING_INTERRUPTS`].
     pub fn interrupt(&self, vector: u16) -> InterruptFuture {
         InterruptFuture::new(&self.shared, vector)
@@ -449,6 +463,13 @@ impl Cpu {
     fn post(&self, output: HostOutput) -> HostPost {
         HostPost(Post::new(&self.shared.core, OUTPUTS, Ok(output)))
     }
+}
+
+/// What an MSI is to a program that waits for interrupts of `vector`: for whoever drives one in a test.
+#[must_use]
+pub fn msi(vector: u16) -> HostInput {
+    let (requester, address) = (Bdf::default(), MSI_ADDRESS);
+    HostInput::Interrupt(HostInterrupt::Message { requester, address, data: vector.into() })
 }
 
 /// How many of `len` bytes from `address` on the first access holds.
@@ -536,7 +557,7 @@ impl HostProgram for AsyncProgram {
         self.shared.core.advance(now);
         match input {
             HostInput::Done { id, result } => self.shared.core.finish(id.0, result),
-            HostInput::Interrupt { vector } => self.shared.interrupt(vector),
+            HostInput::Interrupt(interrupt) => self.shared.take_interrupt(interrupt),
             HostInput::Message(message) => self.shared.message(message),
             HostInput::Timer => {}
         }

@@ -34,8 +34,9 @@ pub trait HostProgram {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct HostReadId(pub u32);
 
-/// What comes in to a host program.
+/// What comes in to a host program. Others may come.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum HostInput {
     /// A request that is answered has ended.
     Done {
@@ -44,15 +45,62 @@ pub enum HostInput {
         /// The bytes of a read, the value before of an atomic, none of a write; or why there are none.
         result: Result<Data, HostError>,
     },
-    /// A message-signalled interrupt arrived.
-    Interrupt {
-        /// The data of the MSI write: the vector.
-        vector: u16,
-    },
-    /// A message from a device arrived at the root complex.
+    /// An interrupt arrived.
+    Interrupt(HostInterrupt),
+    /// A message from a device arrived at the root complex, and is not for the function of a root port.
     Message(HostMessage),
     /// The time that `poll_timeout` named has come.
     Timer,
+}
+
+/// An interrupt as its TLP says it. Which vector that is, or which line of an interrupt controller, is for the host to say.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum HostInterrupt {
+    /// A write to where the host takes message-signalled interrupts: MSI, MSI-X (`PCIe 5.0 §6.1.4`).
+    Message {
+        /// The function that has written.
+        requester: Bdf,
+        /// Where to.
+        address: u64,
+        /// What; bytes that are not written are zero.
+        data: u32,
+    },
+    /// A wire of a root port has changed its level: INTx (`PCIe 5.0 §2.2.8.1`).
+    Wire {
+        /// The root port.
+        root_port: Bdf,
+        /// Who has sent the message that changed it: below, the port above the device; the root port itself where it is its own.
+        requester: Bdf,
+        /// Which.
+        wire: Wire,
+        /// Its level from now on.
+        asserted: bool,
+    },
+}
+
+/// An interrupt wire.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Wire {
+    /// INTA.
+    A,
+    /// INTB.
+    B,
+    /// INTC.
+    C,
+    /// INTD.
+    D,
+}
+
+impl Wire {
+    /// INTA to INTD.
+    pub const ALL: [Wire; 4] = [Wire::A, Wire::B, Wire::C, Wire::D];
+
+    /// Message Code of Assert_INTx, or of Deassert_INTx (`PCIe 5.0 §2.2.8.1`).
+    #[must_use]
+    pub const fn message_code(self, asserted: bool) -> u8 {
+        (if asserted { 0x20 } else { 0x24 }) + self as u8
+    }
 }
 
 /// A message as the host gets it.
@@ -70,8 +118,9 @@ pub struct HostMessage {
     pub data: Data,
 }
 
-/// What a host program does.
+/// What a host program does. Others may come; a host that does not know one counts it as an Unsupported Request.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum HostOutput {
     /// Reads device memory; answered by [`HostInput::Done`].
     MmioRead {
@@ -207,6 +256,7 @@ pub enum CachePreparation {
 
 /// Why a host's request was not served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum HostError {
     /// The completer refused.
     Completion(CompletionError),

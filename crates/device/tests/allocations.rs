@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! In steady state the `async` adapters allocate nothing.
 
-use riser_device::cpu::Cpu;
+use riser_device::cpu::{Cpu, msi};
 use riser_device::host::{HostInput, HostOutput, HostProgram};
 use riser_device::io::{Request, join, select};
 use riser_device::{AsyncDevice, AsyncProgram, BarIndex, Device, DmaError, HostMemory, Input, Io, Output};
@@ -90,7 +90,7 @@ fn a_host_program_allocates_nothing() {
             if let HostOutput::MmioRead { id, .. } = output {
                 let data = Data::Carried(pool.copy(&[1; 4]));
                 program.handle(now, HostInput::Done { id, result: Ok(data) });
-                program.handle(now, HostInput::Interrupt { vector: 3 });
+                program.handle(now, msi(3));
             }
         }
     });

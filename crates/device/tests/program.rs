@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Host programs, and the executor below both adapters, in virtual time.
 
-use riser_device::cpu::{Cpu, Either, MAX_TASKS, join, select, yield_now};
+use riser_device::cpu::{Cpu, Either, MAX_TASKS, join, msi, select, yield_now};
 use riser_device::exec::SpawnError;
 use riser_device::host::{HostError, HostInput, HostOutput, HostProgram};
 use riser_device::{AsyncProgram, CompletionError, HostMemory};
@@ -242,14 +242,14 @@ fn interrupts_before_the_wait_are_counted_by_vector() {
     });
     assert!(host.next().is_none());
     for vector in [1, 2, 1] {
-        host.program.handle(host.now, HostInput::Interrupt { vector });
+        host.program.handle(host.now, msi(vector));
     }
     host.now = Time::from_ps(10);
     host.program.handle(host.now, HostInput::Timer);
     let line = host.program.waits_for().unwrap();
     assert!(line.ends_with("waiting for interrupts of vector 1"), "{line}");
     host.now = Time::from_ps(25);
-    host.program.handle(host.now, HostInput::Interrupt { vector: 1 });
+    host.program.handle(host.now, msi(1));
     assert_eq!(*log.borrow(), [("first", 10), ("second", 10), ("third", 25)]);
     assert_eq!(host.program.outcome(), Some(Ok(())));
 }

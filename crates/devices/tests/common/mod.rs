@@ -5,6 +5,7 @@
 
 pub(crate) mod slot;
 
+use device::cpu::msi;
 use device::endpoint::FunctionConfig;
 use device::firmware::{FoundBar, FoundFunction};
 use device::host::{CachePreparation, HostError, HostInput, HostOutput, HostProgram, HostReadId};
@@ -195,7 +196,7 @@ impl Loopback {
             }
             Output::Interrupt { vector } => {
                 self.note(|| Event::Interrupt(vector));
-                program.handle(self.now, HostInput::Interrupt { vector: 32 + vector });
+                program.handle(self.now, msi(32 + vector));
             }
             Output::Complete { token, result } => {
                 let at = self.host_reads.iter().position(|(t, _)| *t == token).expect("answered once");

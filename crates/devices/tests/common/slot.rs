@@ -3,6 +3,7 @@
 //! a DMA read is answered 500 ns later.
 
 use super::{Event, MAX_STEPS};
+use device::cpu::msi;
 use device::endpoint::{Endpoint, EndpointConfig, FunctionConfig};
 use device::firmware::MSI_ADDRESS;
 use device::host::{HostError, HostInput, HostOutput, HostProgram, HostReadId};
@@ -145,7 +146,7 @@ impl Slot {
                 let data = tlp.data.bytes().unwrap();
                 let vector = u16::from_le_bytes([data[0], data[1]]);
                 self.log.push(Event::Interrupt(vector));
-                program.handle(self.now, HostInput::Interrupt { vector });
+                program.handle(self.now, msi(vector));
             }
             Body::Memory(m) => {
                 let bytes = tlp.data.bytes().unwrap_or_default();

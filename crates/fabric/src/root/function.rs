@@ -3,17 +3,13 @@
 //! requests to them, what writes lead to, their errors and their interrupts. Never routes.
 
 use super::{RootComplex, RootPort};
-use crate::bridge::answers::{ASSERT_INTA, DEASSERT_INTA};
 use crate::bridge::{Action, Bridge, Held, Routes};
 use crate::topology::MSI_WINDOW;
 use config::cap::pcie::LINK_CAPABILITIES;
 use config::{ConfigSpace, Effects, Side, SlotEvent, Uncorrectable};
-use device::host::{HostError, HostInput, HostMessage};
+use device::host::{HostError, HostInput, HostInterrupt, Wire};
 use serde::Serialize;
-use tlp::{
-    Access, Bdf, Body, ConfigKind, ConfigRequest, Data, MessageRouting, Mps, Rate, Repr, Tag, Time, Tlp,
-    Width,
-};
+use tlp::{Access, Bdf, Body, ConfigKind, ConfigRequest, Data, Mps, Rate, Repr, Tag, Time, Tlp, Width};
 
 /// Root ports that are functions at most: device 0 of bus 0 is the host itself.
 pub const MAX_ROOT_FUNCTIONS: usize = 31;
@@ -231,7 +227,7 @@ impl RootComplex {
         let Body::Memory(m) = msi.repr.body else { return };
         let (address, len) = (m.span.first_byte(), m.span.byte_count());
         if MSI_WINDOW.contains(address, u64::from(len)) {
-            self.interrupt(now, msi);
+            self.interrupt(now, &m, msi);
         } else if self.memory.contains(address, len) {
             self.memory.store(m.span, &msi.data);
         } else {
@@ -245,12 +241,12 @@ impl RootComplex {
         let Some(function) = &mut self.ports[port].function else { return };
         let wires = function.wires | function.bridge.wires();
         let changed = std::mem::replace(&mut function.told, wires) ^ wires;
-        let requester = from.unwrap_or(function.bridge.id());
-        for wire in (0..4).filter(|wire| changed >> wire & 1 == 1) {
-            let first = if wires >> wire & 1 == 1 { ASSERT_INTA } else { DEASSERT_INTA };
-            let (routing, code) = (MessageRouting::Local, first + wire);
-            let message = HostMessage { requester, routing, code, header: [0; 8], data: Data::NONE };
-            self.tell_host(now + self.profile.root_complex_latency, HostInput::Message(message));
+        let root_port = function.bridge.id();
+        let requester = from.unwrap_or(root_port);
+        for wire in Wire::ALL.into_iter().filter(|wire| changed >> *wire as u8 & 1 == 1) {
+            let asserted = wires >> wire as u8 & 1 == 1;
+            let interrupt = HostInterrupt::Wire { root_port, requester, wire, asserted };
+            self.tell_host(now + self.profile.root_complex_latency, HostInput::Interrupt(interrupt));
         }
     }
 

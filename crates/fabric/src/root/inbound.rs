@@ -11,7 +11,7 @@ use crate::stages::Stage;
 use crate::topology::MSI_WINDOW;
 use config::{Side, Uncorrectable};
 use device::CreditReturn;
-use device::host::HostInput;
+use device::host::{HostInput, HostInterrupt};
 use tlp::{Body, Limits, MemoryOp, MemoryRequest, Prefixes, Status, TcSet, Time, Tlp, TrafficClass, rules};
 
 impl RootComplex {
@@ -104,7 +104,7 @@ impl RootComplex {
             self.counters.poisoned += 1;
             self.log(port, now, (Uncorrectable::PoisonedTlp, false), Side::Secondary, tlp);
         } else if is_interrupt && !m.span.is_zero_length() {
-            self.interrupt(now, tlp);
+            self.interrupt(now, m, tlp);
         } else if !m.span.is_zero_length() {
             self.counters.memory_writes += 1;
             self.memory.store(m.span, &tlp.data);
@@ -131,16 +131,15 @@ impl RootComplex {
         draining.push_back((taken, credit));
     }
 
-    pub(super) fn interrupt(&mut self, now: Time, tlp: &Tlp) {
+    pub(super) fn interrupt(&mut self, now: Time, m: &MemoryRequest, tlp: &Tlp) {
         self.counters.interrupts += 1;
-        let vector = match tlp.data.bytes() {
-            Some(&[low, high, ..]) => u16::from_le_bytes([low, high]),
-            Some(&[low]) => u16::from(low),
-            _ => 0,
-        };
+        let (requester, address) = (m.requester, m.span.first_byte());
+        let mut dw = [0; 4];
+        dw.iter_mut().zip(tlp.data.bytes().unwrap_or_default()).for_each(|(to, from)| *to = *from);
+        let interrupt = HostInterrupt::Message { requester, address, data: u32::from_le_bytes(dw) };
         let at = now + self.profile.root_complex_latency + self.profile.interrupt_latency;
         self.effects.interrupt(tlp.account, at);
-        self.inbox.interrupt(at, HostInput::Interrupt { vector }, &mut self.effects);
+        self.inbox.interrupt(at, HostInput::Interrupt(interrupt), &mut self.effects);
     }
 
     /// A request that is to be answered takes a place in the memory system, or waits for one and keeps its credits: so

@@ -476,7 +476,7 @@ impl RootComplex {
                 self.port_of_bus(function.bus())
             }
             HostOutput::Message { toward, message } => self.port_of_message(*toward, message),
-            HostOutput::PrepareCache(_) | HostOutput::TakeMessages(_) => None,
+            _ => None,
         }
     }
 

@@ -249,6 +249,10 @@ pub(super) fn accept(
             let data = Data::Carried(root.payloads.copy(&value.to_le_bytes()));
             configure(root, now, (*id, Expects::NothingOrRetry), (header, data)).ok_or(output)
         }
+        _ => {
+            root.counters.unsupported_requests += 1;
+            Ok(None)
+        }
     }
 }
 
