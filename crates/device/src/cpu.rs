@@ -35,9 +35,7 @@ pub use crate::exec::{
 
 use crate::exec::{Call, Core, Outgoing, Post, Sleep, WaitList};
 use crate::firmware::MSI_ADDRESS;
-use crate::host::{
-    CachePreparation, HostError, HostInput, HostInterrupt, HostMessage, HostOutput, HostProgram, HostReadId,
-};
+use crate::host::{HostError, HostInput, HostInterrupt, HostMessage, HostOutput, HostProgram, HostReadId};
 use crate::io::{AtomicValue, FetchValue, IntoData, payload};
 use crate::memory::HostMemory;
 use crate::seam::OutMessage;
@@ -76,10 +74,7 @@ impl Outgoing for HostOutput {
             | HostOutput::IoWrite { id, .. }
             | HostOutput::ConfigRead { id, .. }
             | HostOutput::ConfigWrite { id, .. } => *id = HostReadId(new),
-            HostOutput::MmioWrite { .. }
-            | HostOutput::Message { .. }
-            | HostOutput::PrepareCache(_)
-            | HostOutput::TakeMessages(_) => {}
+            HostOutput::MmioWrite { .. } | HostOutput::Message { .. } | HostOutput::TakeMessages(_) => {}
         }
     }
 }
@@ -371,15 +366,6 @@ impl Cpu {
     /// None today; the result is that of a write. A message to nowhere is counted by the root complex.
     pub async fn send_message(&self, toward: Bdf, message: OutMessage) -> Result<(), HostError> {
         self.post(HostOutput::Message { toward, message }).await
-    }
-
-    /// Puts the caches of the host into a known state: behind everything that this program has issued before, and in no
-    /// simulated time. Ends when that is done; a host that models no caches does nothing.
-    ///
-    /// # Errors
-    /// None today; the result is that of a write.
-    pub async fn prepare_cache(&self, preparation: CachePreparation) -> Result<(), HostError> {
-        self.post(HostOutput::PrepareCache(preparation)).await
     }
 
     /// From now on, messages of these codes come to [`next_message`](Self::next_message) too, which otherwise has those of

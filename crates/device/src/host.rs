@@ -209,49 +209,10 @@ pub enum HostOutput {
         /// The value.
         value: u32,
     },
-    /// Puts the caches of the host into a known state, at once and in no simulated time: for programs that measure. Hosts
-    /// that model no caches do nothing.
-    PrepareCache(CachePreparation),
     /// From now on, messages of these codes are for the program too, beside those that the root complex always has for it:
     /// what its root ports tell of interrupt wires, PME_TO_Ack, Vendor_Defined Type 1, and where no function hears them errors and
     /// PMEs. At once and in no simulated time. Any other message is an Unsupported Request (`PCIe 5.0 §2.3.1`).
     TakeMessages(MessageCodes),
-}
-
-/// How caches and translation caches are prepared; the names are those of pcie-bench (SIGCOMM'18, section 4).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum CachePreparation {
-    /// The host writes over much more memory than its caches hold: nothing of a benchmark's buffer is left in them.
-    ThrashByHost,
-    /// The host's program writes these bytes, line by line.
-    WriteByHost {
-        /// Address of the first byte.
-        address: u64,
-        /// How many.
-        bytes: u64,
-    },
-    /// The device writes these bytes by full lines, in order.
-    WriteByDevice {
-        /// The function that writes.
-        requester: Bdf,
-        /// Address of the first byte.
-        address: u64,
-        /// How many.
-        bytes: u64,
-        /// How often it goes over them.
-        passes: u32,
-    },
-    /// The device writes full lines at random places of these bytes, as many as they have lines.
-    ThrashByDevice {
-        /// The function that writes.
-        requester: Bdf,
-        /// Address of the first byte.
-        address: u64,
-        /// How many.
-        bytes: u64,
-        /// Of the places.
-        seed: u64,
-    },
 }
 
 /// Why a host's request was not served.

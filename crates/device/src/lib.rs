@@ -12,10 +12,12 @@
 //! - [`channel`]: a queue between tasks of devices, functions and programs.
 //! - [`shared`]: one engine behind several functions.
 //! - [`memory`]: the memory that host programs and devices share.
+//! - [`caches`]: caches of a simulated host in a known state, for programs that measure.
 //! - [`counters!`]: counters with names, for whoever counts.
 //!
 //! This crate never reads a clock, never does I/O, and knows no host and no fabric, and of a link only what it tells.
 
+pub mod caches;
 pub mod channel;
 mod counters;
 pub mod cpu;

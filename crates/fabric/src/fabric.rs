@@ -24,6 +24,7 @@ use crate::tap::{Direction, Tap, TapRecord};
 use crate::topology::{LinkEvent, PortId};
 use crate::wire::PortState;
 use device::TlpPort;
+use device::caches::CacheControl;
 use link::{Counters, Port, SentFrame};
 use tlp::{Bdf, Class, TcSet, Time, Tlp};
 
@@ -122,6 +123,8 @@ pub struct Fabric {
     /// Where transactions spend their time.
     ledger: Ledger,
     host: Option<HostSlot>,
+    /// By which a program prepares the caches of the host.
+    caches: CacheControl,
     tap: Option<Box<dyn Tap>>,
     totals: RunTotals,
     last_progress: Time,
@@ -202,6 +205,11 @@ impl Fabric {
     /// What the IOMMU lets `requester` reach: see [`RootComplex::restrict_dma`].
     pub fn restrict_dma(&mut self, requester: Bdf, first: u64, bytes: u64) {
         self.root.restrict_dma(requester, first, bytes);
+    }
+
+    /// The caches of the host are prepared by `control` from now on, whenever its program has run.
+    pub fn set_cache_control(&mut self, control: CacheControl) {
+        self.caches = control;
     }
 
     /// Counters of root ports that are functions.
@@ -425,6 +433,9 @@ impl Fabric {
         };
         let mut touched = std::mem::take(&mut self.touched);
         host.step(self.now, &mut self.root, &mut touched);
+        while let Some(preparation) = self.caches.poll() {
+            self.root.prepare_cache(preparation);
+        }
         let wakes = host.wakes(self.now);
         self.heed_root();
         for at in wakes.into_iter().flatten() {

@@ -47,7 +47,6 @@ impl HostSlot {
                     HostOutput::Atomic { address, .. } => format!("atomic at {address:#x}"),
                     HostOutput::IoRead { address, .. } => format!("I/O read of {address:#x}"),
                     HostOutput::IoWrite { address, .. } => format!("I/O write to {address:#x}"),
-                    HostOutput::PrepareCache(_) => "preparation of caches".into(),
                     HostOutput::TakeMessages(_) => "choice of messages".into(),
                     HostOutput::Message { message, .. } => format!("message of code {:#04x}", message.code),
                     HostOutput::ConfigRead { function, .. } => format!("configuration read of {function}"),

@@ -5,9 +5,10 @@ use super::settings::{BUFFER_BYTES, CacheState, Placement, Settings};
 use super::{BAR, DONE_VECTOR, ERROR, ERRORS, LAYOUT, WINDOW};
 use crate::control;
 use device::DmaError;
+use device::caches::{CacheControl, CachePreparation};
 use device::cpu::Cpu;
 use device::firmware::FoundFunction;
-use device::host::{CachePreparation, HostError};
+use device::host::HostError;
 
 /// Bytes of the pieces that the measured hosts have their buffers in (SIGCOMM'18, §5.3). A window begins at a multiple of
 /// this, or of its own size where that is less.
@@ -65,11 +66,16 @@ impl Window {
 ///
 /// # Errors
 /// A line that says why there is no window, or why the test failed.
-pub async fn driver(cpu: Cpu, function: FoundFunction, window: Window) -> Result<(), String> {
+pub async fn driver(
+    cpu: Cpu,
+    function: FoundFunction,
+    window: Window,
+    caches: CacheControl,
+) -> Result<(), String> {
     let said = |e: HostError| format!("{function}: {e}");
     let address = window.alloc(&cpu, &function)?;
     cpu.write_u64(function.address(BAR, WINDOW)?, address).await.map_err(said)?;
-    prepare(&cpu, &function, window, address).await.map_err(said)?;
+    prepare(&caches, &function, window, address)?;
     match control::run(&cpu, &function, LAYOUT, DONE_VECTOR).await? {
         control::DONE => Ok(()),
         control::FAILED => {
@@ -85,19 +91,25 @@ pub async fn driver(cpu: Cpu, function: FoundFunction, window: Window) -> Result
 }
 
 /// Brings the caches into the state that `window` asks for: always from a cold one.
-async fn prepare(cpu: &Cpu, function: &FoundFunction, window: Window, address: u64) -> Result<(), HostError> {
-    cpu.prepare_cache(CachePreparation::ThrashByHost).await?;
+fn prepare(
+    caches: &CacheControl,
+    function: &FoundFunction,
+    window: Window,
+    address: u64,
+) -> Result<(), String> {
     let (requester, bytes) = (function.bdf, window.bytes);
     let further = match window.cache {
-        CacheState::Cold => return Ok(()),
-        CacheState::HostWarm => CachePreparation::WriteByHost { address, bytes },
+        CacheState::Cold => None,
+        CacheState::HostWarm => Some(CachePreparation::WriteByHost { address, bytes }),
         CacheState::DeviceWarm => {
-            CachePreparation::WriteByDevice { requester, address, bytes, passes: WARMING_PASSES }
+            Some(CachePreparation::WriteByDevice { requester, address, bytes, passes: WARMING_PASSES })
         }
         CacheState::DeviceThrash => {
             let (bytes, seed) = (window.memory_bytes(), window.seed);
-            CachePreparation::ThrashByDevice { requester, address, bytes, seed }
+            Some(CachePreparation::ThrashByDevice { requester, address, bytes, seed })
         }
     };
-    cpu.prepare_cache(further).await
+    let mut all = [CachePreparation::ThrashByHost].into_iter().chain(further);
+    let obeyed = all.all(|preparation| caches.prepare(preparation));
+    if obeyed { Ok(()) } else { Err(format!("{function}: the caches are not prepared: no host obeys")) }
 }

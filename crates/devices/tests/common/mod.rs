@@ -5,10 +5,11 @@
 
 pub(crate) mod slot;
 
+use device::caches::{CacheControl, CachePreparation};
 use device::cpu::msi;
 use device::endpoint::FunctionConfig;
 use device::firmware::{FoundBar, FoundFunction};
-use device::host::{CachePreparation, HostError, HostInput, HostOutput, HostProgram, HostReadId};
+use device::host::{HostError, HostInput, HostOutput, HostProgram, HostReadId};
 use device::{
     AsyncProgram, BarIndex, Device, DmaError, HostMemory, Input, Output, Request, RequestOp, Token,
 };
@@ -40,10 +41,10 @@ pub(crate) enum Event {
 pub(crate) struct Loopback {
     pub(crate) device: Box<dyn Device>,
     pub(crate) memory: HostMemory,
+    /// How programs prepare caches, which it has none of.
+    pub(crate) caches: CacheControl,
     pub(crate) read_latency: Duration,
     pub(crate) log: Vec<Event>,
-    /// How programs have prepared caches.
-    pub(crate) prepared: Vec<CachePreparation>,
     pub(crate) keep_log: bool,
     /// Answers DMA reads with this instead.
     pub(crate) fail_reads: Option<DmaError>,
@@ -76,13 +77,18 @@ pub(crate) fn found(bar: u8, size: u64) -> FoundFunction {
 }
 
 impl Loopback {
+    /// How programs have prepared caches.
+    pub(crate) fn prepared(&self) -> Vec<CachePreparation> {
+        std::iter::from_fn(|| self.caches.poll()).collect()
+    }
+
     pub(crate) fn new(function: FunctionConfig) -> Loopback {
         Loopback {
             device: function.device,
             memory: HostMemory::new(16 << 20, 16 << 20).unwrap(),
+            caches: CacheControl::default(),
             read_latency: Duration::from_ns(500),
             log: Vec::new(),
-            prepared: Vec::new(),
             keep_log: true,
             fail_reads: None,
             most_reads: 0,
@@ -163,11 +169,6 @@ impl Loopback {
                 self.note(|| Event::MmioRead(bar, offset, len as usize));
                 self.host_reads.push((token, id));
                 RequestOp::Read { bar: BarIndex(bar), offset, span, locked: false }
-            }
-            // It has no caches.
-            HostOutput::PrepareCache(how) => {
-                self.prepared.push(how);
-                return;
             }
             other => panic!("drivers leave configuration space alone: {other:?}"),
         };

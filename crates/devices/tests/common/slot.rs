@@ -121,7 +121,6 @@ impl Slot {
                 (body, tlp.data)
             }
             // It has no caches.
-            HostOutput::PrepareCache(_) => return,
             other => panic!("no driver here does {other:?}"),
         };
         self.endpoint.handle_tlp(self.now, Tlp::new(Repr::new(body), data).with_carry(true));

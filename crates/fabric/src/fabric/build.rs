@@ -16,6 +16,7 @@ use crate::topology::{AddressMap, LinkConfig, LinkId, Owner, PortId, Side};
 use crate::wire::PortState;
 use config::ConfigSpace;
 use device::TlpPort;
+use device::caches::CacheControl;
 use device::host::HostProgram;
 use device::memory::HostMemory;
 use link::{ConfigError, Port};
@@ -294,6 +295,7 @@ impl Fabric {
                 .with_seed(config.seed),
             ledger: Ledger::new(links.len()),
             host: config.program.map(HostSlot::new),
+            caches: CacheControl::default(),
             tap: None,
             totals: RunTotals::default(),
             last_progress: Time::ZERO,

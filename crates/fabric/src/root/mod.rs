@@ -31,7 +31,8 @@ use crate::profile::HostProfile;
 use crate::topology::AddressMap;
 use config::ConfigSpace;
 use device::CreditReturn;
-use device::host::{CachePreparation, HostInput, HostOutput};
+use device::caches::CachePreparation;
+use device::host::{HostInput, HostOutput};
 use device::memory::HostMemory;
 pub(crate) use effects::Due;
 use effects::Effects;
@@ -308,7 +309,7 @@ impl RootComplex {
     }
 
     /// Puts the caches into a known state.
-    fn prepare_cache(&mut self, preparation: CachePreparation) {
+    pub(crate) fn prepare_cache(&mut self, preparation: CachePreparation) {
         let port = match preparation {
             CachePreparation::WriteByDevice { requester, .. }
             | CachePreparation::ThrashByDevice { requester, .. } => self.port_of_bus(requester.bus()),

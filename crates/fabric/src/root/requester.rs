@@ -197,10 +197,6 @@ pub(super) fn accept(
             mmio_write(root, now, address, data)
         }
         HostOutput::Message { toward, message } => message_out(root, now, *toward, message).ok_or(output),
-        HostOutput::PrepareCache(preparation) => {
-            root.prepare_cache(*preparation);
-            Ok(None)
-        }
         HostOutput::TakeMessages(codes) => {
             root.program_messages = root.program_messages.or(*codes);
             Ok(None)
