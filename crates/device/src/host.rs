@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The seam from the other side: programs that run on a host, and the memory they share with devices.
+//! The seam from the other side: who stands above a root complex. That may be a program of a simulated host, such as a driver
+//! ([`cpu`](crate::cpu) makes one of straight-line code), a kernel, or another simulator.
 
 use crate::seam::{CompletionError, OutMessage};
 use std::fmt;
 use tlp::message::MessageCodes;
 use tlp::{AtomicOp, Bdf, Data, MessageRouting, Time};
 
-/// A program on a host, such as a driver. Sans-IO; whoever drives it calls `poll_*` after every `handle`, until each
-/// says `None`.
+/// A host above a root complex. It issues configuration, memory, I/O and message requests itself, hears how they end, and takes
+/// interrupts as their TLPs say them; the memory that DMA reaches is the [`Memory`](crate::memory::Memory) given to its root complex,
+/// which may be its own.
+///
+/// Sans-IO and asynchronous: requests are answered in any order, later, while others are issued. Whoever drives it calls `poll_*`
+/// after every `handle`, until each says `None`; and again when it has said that it was given something from outside. What
+/// finds no room at a root port holds up what comes behind it.
 pub trait HostProgram {
     /// Takes an input.
     fn handle(&mut self, now: Time, input: HostInput);

@@ -358,7 +358,7 @@ mod tests {
         let error = memory.read_u32(8190).unwrap_err().to_string();
         assert_eq!(
             error,
-            "4 bytes at 0x1ffe are not memory: memory is 0 to 0x2000 and 0x100000000 to 0x100000000"
+            "4 bytes at 0x1ffe are not memory: memory is 0x0 to 0x2000 and 0x100000000 to 0x100000000"
         );
         assert!(memory.read_u32(u64::MAX).is_err());
     }

@@ -1,32 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The event loop, and what it moves between ports and their owners: [`arrive`] from the wires, [`pump`] onto them,
-//! [`build`] what there is,
-//! [`links`] links that come and go, [`ends`] when it is over.
+//! [`build`] what there is, [`hosts`] who is above, [`links`] links that come and go, [`ends`] when it is over.
 
 mod arrive;
 mod build;
 mod ends;
+mod hosts;
 mod links;
 mod pump;
 
-pub use build::{Above, FabricConfig, LinkName, SlotConfig, SwitchSlot, TopologyError};
+pub use build::{
+    Above, FabricConfig, HostConfig, LinkName, MAX_HOSTS, SlotConfig, SwitchSlot, TopologyError,
+};
+pub use hosts::NoHost;
 
 use crate::breakdown::Breakdown;
-use crate::host::HostSlot;
+use crate::bridge::Action;
 use crate::ledger::{AccountTotals, Ledger};
-use crate::memory_system::MemoryCounters;
 use crate::progress::{Limits, Silence, Stop};
 use crate::queue::{Event, EventQueue, SortedQueue};
-use crate::root::{PeerToPeer, RootComplex, RootCounters, RootFunctionCounters};
 use crate::stages::{TransactionKind, TransactionTap};
 use crate::switch::Switch;
 use crate::tap::{Direction, Tap, TapRecord};
-use crate::topology::{LinkEvent, PortId};
+use crate::topology::{HostId, LinkEvent, PortId};
 use crate::wire::PortState;
 use device::TlpPort;
-use device::caches::CacheControl;
+use hosts::Hosts;
 use link::{Counters, Port, SentFrame};
-use tlp::{Bdf, Class, TcSet, Time, Tlp};
+use std::collections::VecDeque;
+use tlp::{Class, TcSet, Time, Tlp};
 
 /// Sums over a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -117,26 +119,21 @@ pub struct Fabric {
     switches: Vec<SwitchState>,
     /// By link: what keeps it down.
     held: Vec<links::Held>,
-    /// Index of the port of each root port.
-    root_ports: Vec<usize>,
-    root: RootComplex,
+    hosts: Hosts,
+    /// What root complexes have asked of links: of that with the port of this index.
+    actions: VecDeque<(usize, Action)>,
     /// Where transactions spend their time.
     ledger: Ledger,
-    host: Option<HostSlot>,
-    /// By which a program prepares the caches of the host.
-    caches: CacheControl,
     tap: Option<Box<dyn Tap>>,
     totals: RunTotals,
     last_progress: Time,
     silence: Silence,
     host_started: bool,
-    /// How the host program has ended.
-    outcome: Option<Result<(), String>>,
-    /// When it did.
+    /// When the last host program has ended.
     ended_at: Time,
     /// A TLP that no credits will ever let go, which ends the run: one line on it.
     never_sent: Option<String>,
-    /// One of these two is there.
+    /// That, or host programs have come to their end.
     ends: bool,
     /// Changes of links, scheduled or past.
     link_events: Vec<LinkEvent>,
@@ -178,61 +175,10 @@ impl Fabric {
         self.totals
     }
 
-    /// How the host program has ended; `None` while it runs, or where there is none.
-    #[must_use]
-    pub fn host_outcome(&self) -> Option<&Result<(), String>> {
-        self.outcome.as_ref()
-    }
-
     /// Counters of what `port` has sent, and of the errors it has received.
     #[must_use]
     pub fn port_counters(&self, port: PortId) -> &Counters {
         self.ports[port.index()].port.counters()
-    }
-
-    /// Counters of the root complex.
-    #[must_use]
-    pub fn root_counters(&self) -> &RootCounters {
-        self.root.counters()
-    }
-
-    /// What caches and IOMMU of the host have seen, where its profile describes them.
-    #[must_use]
-    pub fn memory_counters(&self) -> Option<&MemoryCounters> {
-        self.root.memory_counters()
-    }
-
-    /// What the IOMMU lets `requester` reach: see [`RootComplex::restrict_dma`].
-    pub fn restrict_dma(&mut self, requester: Bdf, first: u64, bytes: u64) {
-        self.root.restrict_dma(requester, first, bytes);
-    }
-
-    /// The caches of the host are prepared by `control` from now on, whenever its program has run.
-    pub fn set_cache_control(&mut self, control: CacheControl) {
-        self.caches = control;
-    }
-
-    /// Counters of root ports that are functions.
-    #[must_use]
-    pub fn root_function_counters(&self) -> &RootFunctionCounters {
-        self.root.function_counters()
-    }
-
-    /// What becomes of requests from one root port to another, where both have configuration spaces.
-    pub fn set_peer_to_peer(&mut self, mode: PeerToPeer) {
-        self.root.set_peer_to_peer(mode);
-    }
-
-    /// Has root port `n` be as firmware leaves it, for devices that nobody enumerates: see
-    /// [`RootPortConfig::preset`](crate::RootPortConfig::preset).
-    pub fn preset_root_port(&mut self, n: usize) {
-        self.root.preset(n);
-    }
-
-    /// The root complex, to look at.
-    #[must_use]
-    pub fn root(&self) -> &RootComplex {
-        &self.root
     }
 
     /// What the device in slot `n` has counted.
@@ -347,27 +293,31 @@ impl Fabric {
             Event::SwitchTimer(switch) => self.switch_timer(switch as usize),
             Event::ReadReady(job) => {
                 self.last_progress = self.now;
-                let port = self.root.read_ready(job, self.now);
-                self.heed_root();
-                self.pump_root(port);
+                let side = &mut self.hosts[job.host()];
+                let port = side.root.read_ready(job.number(), self.now);
+                let index = side.root_ports[port];
+                side.heed(job.host(), &mut self.queue, &mut self.ledger, &mut self.actions);
+                self.pump(index);
             }
             Event::Drained(port) => {
                 self.last_progress = self.now;
-                self.root.drained(port as usize, self.now);
-                self.heed_root();
-                self.pump_root(port as usize);
+                let side = &mut self.hosts[port.host()];
+                side.root.drained(port.number() as usize, self.now);
+                let index = side.root_ports[port.number() as usize];
+                side.heed(port.host(), &mut self.queue, &mut self.ledger, &mut self.actions);
+                self.pump(index);
             }
             Event::RootPort(port) => {
                 self.last_progress = self.now;
-                self.pump_root(port as usize);
+                self.pump_root(port.host(), port.number() as usize);
             }
-            Event::RootTimer => {
-                self.root.handle_timeout(self.now);
-                self.heed_root();
-                self.step_host();
-                self.obey_root();
+            Event::RootTimer(host) => {
+                self.hosts[host].root.handle_timeout(self.now);
+                self.heed_root(host);
+                self.step_host(host);
+                self.obey_roots();
             }
-            Event::Host => self.step_host(),
+            Event::Host(host) => self.step_host(host),
             Event::LinkChange(n) => self.change_link(n as usize),
             Event::LinkUp(link) => self.link_up(link),
         }
@@ -414,44 +364,13 @@ impl Fabric {
         let waits = |p: &PortState| !p.port.is_active() && self.is_awaited(p.id.link());
         if !self.ports.iter().any(waits) {
             self.host_started = true;
-            self.queue.push(self.now, Event::Host);
+            for n in 0..self.hosts.iter().count() {
+                self.queue.push(self.now, Event::Host(HostId(n as u32)));
+            }
             for n in 0..self.ports.len() {
                 self.pump(n);
             }
         }
-    }
-
-    fn step_host(&mut self) {
-        if !self.host_started {
-            return;
-        }
-        self.last_progress = self.now;
-        let Some(host) = self.host.as_mut() else {
-            // Nobody hears the interrupts.
-            while self.root.poll_host_input(self.now).is_some() {}
-            return;
-        };
-        let mut touched = std::mem::take(&mut self.touched);
-        host.step(self.now, &mut self.root, &mut touched);
-        while let Some(preparation) = self.caches.poll() {
-            self.root.prepare_cache(preparation);
-        }
-        let wakes = host.wakes(self.now);
-        self.heed_root();
-        for at in wakes.into_iter().flatten() {
-            self.queue.push(at, Event::Host);
-        }
-        let Some(host) = &self.host else { return };
-        if self.outcome.is_none() {
-            self.outcome = host.outcome();
-            self.ends |= self.outcome.is_some();
-            self.ended_at = self.now;
-        }
-        for n in touched.drain(..) {
-            self.pump_root(n);
-        }
-        self.touched = touched;
-        self.obey_root();
     }
 }
 

@@ -61,10 +61,6 @@ struct Entry {
 pub(crate) enum Note {
     /// See [`Ledger::charge`].
     Charge { account: Account, stage: Stage, until: Time },
-    /// See [`Ledger::served`].
-    Served { account: Account, now: Time, asked: Time, answered: Time, ready: Time },
-    /// See [`Ledger::written`].
-    Written { account: Account, asked: Time, visible: Time },
     /// See [`Ledger::end`].
     Close { account: Account, status: Status, stage: Stage, end: Time },
     /// It is an interrupt, and reaches the host at `end`.
@@ -162,13 +158,9 @@ impl Ledger {
 
     /// Takes in what another says.
     #[inline]
-    pub(crate) fn take(&mut self, note: &Note) {
-        match *note {
+    pub(crate) fn take(&mut self, note: Note) {
+        match note {
             Note::Charge { account, stage, until } => self.charge(account, stage, until),
-            Note::Served { account, now, asked, answered, ready } => {
-                self.served(account, now, asked, answered, ready);
-            }
-            Note::Written { account, asked, visible } => self.written(account, asked, visible),
             Note::Close { account, status, stage, end } => self.end(account, status, [(stage, end); 2]),
             Note::Interrupt { account, end } => {
                 self.set_kind(account, TransactionKind::Interrupt);
@@ -242,7 +234,7 @@ impl Ledger {
 
     /// The memory system has had no place for it until `now`; it gets to it at `asked`, has answered at `answered`, and the
     /// answer is at the root port at `ready`.
-    fn served(&mut self, account: Account, now: Time, asked: Time, answered: Time, ready: Time) {
+    pub(crate) fn served(&mut self, account: Account, now: Time, asked: Time, answered: Time, ready: Time) {
         let Some(entry) = self.entry(account) else { return };
         entry.charge(Stage::Memory, now);
         entry.charge(Stage::RootComplex, asked);
@@ -294,7 +286,7 @@ impl Ledger {
 
     /// A write reaches the memory system at `asked`, and what it has written is seen from `visible` on.
     #[inline]
-    fn written(&mut self, account: Account, asked: Time, visible: Time) {
+    pub(crate) fn written(&mut self, account: Account, asked: Time, visible: Time) {
         self.end(account, Status::Success, [(Stage::RootComplex, asked), (Stage::Memory, visible)]);
     }
 

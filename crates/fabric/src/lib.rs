@@ -10,6 +10,8 @@
 //!                  memory          └── ...
 //! ```
 //!
+//! There may be several hosts, each with all of that, and no way from one to another.
+//!
 //! - [`Fabric`]: the event loop and what it moves;
 //! - [`root`]: the root complex: routing, completions, host memory behind its timing ([`profile`]);
 //! - [`fault`]: rules that damage or drop frames; [`tap`]: who may watch them;
@@ -37,7 +39,10 @@ mod memory_system;
 mod wire;
 
 pub use breakdown::Breakdown;
-pub use fabric::{Above, Fabric, FabricConfig, LinkName, RunTotals, SlotConfig, SwitchSlot, TopologyError};
+pub use fabric::{
+    Above, Fabric, FabricConfig, HostConfig, LinkName, MAX_HOSTS, NoHost, RunTotals, SlotConfig, SwitchSlot,
+    TopologyError,
+};
 pub use fault::{Alteration, FaultAction, FaultRule, FrameKind, TlpFilter, TlpType};
 pub use ledger::{AccountTotals, MAX_ACCOUNTS};
 pub use memory_system::MemoryCounters;
@@ -50,4 +55,4 @@ pub use switch::{
     SwitchTiming,
 };
 pub use tap::{Direction, Tap, TapRecord};
-pub use topology::{AddressMap, LinkChange, LinkConfig, LinkEvent, LinkId, PortId, Side, Window};
+pub use topology::{AddressMap, HostId, LinkChange, LinkConfig, LinkEvent, LinkId, PortId, Side, Window};

@@ -4,7 +4,7 @@
 mod wheel;
 
 use crate::root::Due;
-use crate::topology::{LinkId, PortId};
+use crate::topology::{HostId, LinkId, OfHost, PortId};
 use tlp::Time;
 use wheel::Wheel;
 
@@ -23,16 +23,16 @@ pub enum Event {
     SlotTimer(u32),
     /// A timer of this switch: a TLP may leave, or it waits for something no longer.
     SwitchTimer(u32),
-    /// The data of this read job of the root complex is there.
-    ReadReady(u32),
-    /// Host memory has drained posted data of this root port.
-    Drained(u32),
-    /// A request of the host reaches this root port.
-    RootPort(u32),
-    /// A completion timer of the root complex.
-    RootTimer,
-    /// Something reaches the host program, or its timer.
-    Host,
+    /// The data of this read job of a host's root complex is there.
+    ReadReady(OfHost),
+    /// Memory of a host has drained posted data of this root port.
+    Drained(OfHost),
+    /// A request of a host reaches this root port.
+    RootPort(OfHost),
+    /// A completion timer of a host's root complex.
+    RootTimer(HostId),
+    /// Something reaches a host, or its timer.
+    Host(HostId),
     /// This scheduled change of a link.
     LinkChange(u32),
     /// This link has trained.
@@ -40,15 +40,14 @@ pub enum Event {
 }
 
 impl Event {
-    /// The root complex is to be called because of `due`.
+    /// The root complex of `host` is to be called because of `due`.
     #[inline]
-    pub(crate) fn of_root(due: Due) -> Event {
+    pub(crate) fn of_root(host: HostId, due: Due) -> Event {
         match due {
-            Due::ReadReady(job) => Event::ReadReady(job),
-            Due::Drained(port) => Event::Drained(port),
-            Due::Port(port) => Event::RootPort(port),
-            Due::Timer => Event::RootTimer,
-            Due::Host => Event::Host,
+            Due::Drained(port) => Event::Drained(OfHost::new(host, port)),
+            Due::Port(port) => Event::RootPort(OfHost::new(host, port)),
+            Due::Timer => Event::RootTimer(host),
+            Due::Host => Event::Host(host),
         }
     }
 }
@@ -236,11 +235,11 @@ mod tests {
     fn the_first_of_some_kinds_is_found_among_few() {
         let mut queue = SortedQueue::default();
         let at = Time::from_ps;
-        let of_hosts = |event| event == Event::Host;
+        let of_hosts = |event| event == Event::Host(HostId::FIRST);
         assert_eq!(queue.first_that(of_hosts), Some(Time::MAX));
-        queue.push(at(9), Event::Host);
+        queue.push(at(9), Event::Host(HostId::FIRST));
         queue.push(at(5), Event::SlotTimer(0));
-        queue.push(at(7), Event::Host);
+        queue.push(at(7), Event::Host(HostId::FIRST));
         assert_eq!((queue.first_that(of_hosts), queue.first_that(|_| true)), (Some(at(7)), Some(at(5))));
         (0..200).for_each(|n| queue.push(at(1_000_000 * n), Event::SlotTimer(1)));
         assert_eq!(queue.first_that(of_hosts), None);

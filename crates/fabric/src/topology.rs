@@ -66,11 +66,47 @@ impl PortId {
     }
 }
 
+/// A host, by its place in [`FabricConfig::hosts`](crate::FabricConfig::hosts).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct HostId(pub u32);
+
+impl HostId {
+    /// The first.
+    pub const FIRST: HostId = HostId(0);
+
+    pub(crate) const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A host and a number of its own, such as that of a root port, in one word: with two, events would no longer go through registers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OfHost(u32);
+
+impl OfHost {
+    /// Bits of the number: as many jobs may be under way.
+    const BITS: u32 = 26;
+    /// As many hosts have numbers.
+    pub(crate) const HOSTS: usize = 1 << (u32::BITS - OfHost::BITS);
+
+    pub(crate) const fn new(host: HostId, number: u32) -> OfHost {
+        OfHost(host.0 << OfHost::BITS | number)
+    }
+
+    pub(crate) const fn host(self) -> HostId {
+        HostId(self.0 >> OfHost::BITS)
+    }
+
+    pub(crate) const fn number(self) -> u32 {
+        self.0 & ((1 << OfHost::BITS) - 1)
+    }
+}
+
 /// Who takes what arrives at a port, and gives what it sends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Owner {
-    /// This root port.
-    Root(u32),
+    /// A root port of a host.
+    Root(HostId, u32),
     /// The device in this slot.
     Slot(u32),
     /// A port of this switch; port 0 is the upstream port.

@@ -9,8 +9,8 @@ use device::host::{HostInput, HostOutput, HostProgram};
 use device::io::{MAX_POLLS_PER_INSTANT, Request, yield_now};
 use device::{CreditReturn, Io, TlpPort};
 use riser_fabric::{
-    AddressMap, Direction, Fabric, FabricConfig, FaultAction, FrameKind, HostProfile, Limits, LinkId, PortId,
-    Side, SlotConfig, Stop,
+    AddressMap, Direction, Fabric, FabricConfig, FaultAction, FrameKind, HostConfig, HostProfile, Limits,
+    LinkId, PortId, Side, SlotConfig, Stop,
 };
 use tlp::{
     Bdf, Body, Class, Data, Duration, MemoryOp, MemoryRequest, PayloadPool, Rate, Repr, Span, Tag, Time, Tlp,
@@ -223,13 +223,15 @@ impl HostProgram for Babbler {
 
 fn bare(device: impl TlpPort + 'static, program: Option<Box<dyn HostProgram>>) -> Fabric {
     Fabric::new(FabricConfig {
-        host: HostProfile::ideal(),
-        memory: device::HostMemory::new(1 << 20, 0).unwrap(),
-        payloads: PayloadPool::new(),
+        hosts: vec![HostConfig {
+            profile: HostProfile::ideal(),
+            memory: device::HostMemory::new(1 << 20, 0).unwrap(),
+            payloads: PayloadPool::new(),
+            root_ports: Vec::new(),
+            program,
+        }],
         slots: vec![SlotConfig::on_root_port(link(Rate::Gt8, 8, 256), Box::new(device))],
         switches: Vec::new(),
-        root_ports: Vec::new(),
-        program,
         faults: Vec::new(),
         seed: 0,
     })

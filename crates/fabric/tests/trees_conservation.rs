@@ -7,7 +7,7 @@ mod tree;
 
 use proptest::prelude::*;
 use riser_fabric::{
-    Above, Direction, FaultAction, FaultRule, Forwarding, FrameKind, LinkChange, LinkEvent, LinkId,
+    Above, Direction, FaultAction, FaultRule, Forwarding, FrameKind, HostId, LinkChange, LinkEvent, LinkId,
 };
 use tlp::{Duration, Rate, Time};
 use tree::checks::{Case, Trouble, run};
@@ -84,7 +84,7 @@ fn seeds() {
 fn pair() -> TreePlan {
     let mut tree = TreePlan::new();
     let link = || LinkPlan::new(Rate::Gt8, 8);
-    let switch = tree.switch(Above::RootPort, link(), Forwarding::CutThrough, 100_000);
+    let switch = tree.switch(Above::RootPort(HostId::FIRST), link(), Forwarding::CutThrough, 100_000);
     for _ in 0..2 {
         let port = tree.port(switch);
         tree.leaf(port, link());

@@ -7,7 +7,7 @@
 mod tree;
 
 use device::TlpPort;
-use riser_fabric::{Above, Forwarding, Limits, Stop};
+use riser_fabric::{Above, Forwarding, HostId, Limits, Stop};
 use std::rc::Rc;
 use tlp::{Duration, PayloadPool, Rate, Time};
 use tree::node::{Kind, Node, NodePlan, Op, SharedBook};
@@ -22,9 +22,9 @@ fn least() -> LinkPlan {
 /// `leaves` on one switch, or on as many switches in a chain below each other.
 fn trees(leaves: usize) -> [TreePlan; 2] {
     let mut flat = TreePlan::new();
-    let top = flat.switch(Above::RootPort, least(), Forwarding::StoreAndForward, 50_000);
+    let top = flat.switch(Above::RootPort(HostId::FIRST), least(), Forwarding::StoreAndForward, 50_000);
     let mut chain = TreePlan::new();
-    let mut at = Above::RootPort;
+    let mut at = Above::RootPort(HostId::FIRST);
     for _ in 0..leaves {
         let port = flat.port(top);
         flat.leaf(port, least());

@@ -7,7 +7,7 @@
 mod tree;
 
 use device::{CreditReturn, Ready, TlpPort};
-use riser_fabric::{Above, Forwarding, Limits, Stop};
+use riser_fabric::{Above, Forwarding, HostId, Limits, Stop};
 use std::collections::VecDeque;
 use tlp::*;
 use tree::watch::Watch;
@@ -77,7 +77,7 @@ fn shares(plan: &TreePlan, op: MemoryOp) -> Vec<u64> {
     let watch = Watch::counting(FROM, UNTIL);
     fabric.set_tap(Box::new(watch.clone()));
     assert_eq!(fabric.run(Limits { until: UNTIL, ..Limits::default() }), Stop::TimeLimit);
-    let top = (0..plan.links()).find(|&link| plan.above(link) == Above::RootPort).unwrap();
+    let top = (0..plan.links()).find(|&link| plan.above(link) == Above::RootPort(HostId::FIRST)).unwrap();
     places.iter().map(|place| watch.share(top, place.id.bits())).collect()
 }
 
@@ -125,7 +125,7 @@ fn can_send(plan: &TreePlan, link: usize) -> u64 {
 /// Each leaf has within 2 % of its due.
 fn assert_shares(name: &str, plan: &TreePlan, op: MemoryOp) {
     let mut due = vec![0; plan.leaves.len()];
-    let top = (0..plan.links()).find(|&link| plan.above(link) == Above::RootPort).unwrap();
+    let top = (0..plan.links()).find(|&link| plan.above(link) == Above::RootPort(HostId::FIRST)).unwrap();
     fill(plan, top, can_send(plan, top), &mut due);
     let got = shares(plan, op);
     let (all_due, all): (u64, u64) = (due.iter().sum(), got.iter().sum());
@@ -159,10 +159,10 @@ fn leaves(plan: &mut TreePlan, at: usize, lanes: &[u8]) {
 /// Eight leaves on a switch, and four times four below another.
 fn symmetric() -> [TreePlan; 2] {
     let mut flat = TreePlan::new();
-    let top = switch(&mut flat, Above::RootPort, 4);
+    let top = switch(&mut flat, Above::RootPort(HostId::FIRST), 4);
     leaves(&mut flat, top, &[4; 8]);
     let mut deep = TreePlan::new();
-    let top = switch(&mut deep, Above::RootPort, 4);
+    let top = switch(&mut deep, Above::RootPort(HostId::FIRST), 4);
     for _ in 0..4 {
         let port = deep.port(top);
         let below = switch(&mut deep, port, 4);
@@ -192,7 +192,7 @@ fn the_same_with_cut_through() {
 #[test]
 fn an_asymmetric_tree_shares_by_ports() {
     let mut plan = TreePlan::new();
-    let top = switch(&mut plan, Above::RootPort, 4);
+    let top = switch(&mut plan, Above::RootPort(HostId::FIRST), 4);
     leaves(&mut plan, top, &[4, 4]);
     let port = plan.port(top);
     let three = switch(&mut plan, port, 4);
@@ -210,7 +210,7 @@ fn an_asymmetric_tree_shares_by_ports() {
 #[test]
 fn what_a_port_cannot_use_the_others_share() {
     let mut plan = TreePlan::new();
-    let top = switch(&mut plan, Above::RootPort, 8);
+    let top = switch(&mut plan, Above::RootPort(HostId::FIRST), 8);
     leaves(&mut plan, top, &[1, 8, 8]);
     let port = plan.port(top);
     let narrow = switch(&mut plan, port, 2);
@@ -223,13 +223,13 @@ fn what_a_port_cannot_use_the_others_share() {
 fn weights_are_kept() {
     for weights in [[1, 1, 1, 1], [1, 3, 1, 2], [7, 1, 1, 14]] {
         let mut plan = TreePlan::new();
-        let top = switch(&mut plan, Above::RootPort, 4);
+        let top = switch(&mut plan, Above::RootPort(HostId::FIRST), 4);
         leaves(&mut plan, top, &[4; 3]);
         plan.switches[top].weights = weights.to_vec();
         assert_shares(&format!("{weights:?}"), &plan, MemoryOp::Write);
     }
     let mut plan = TreePlan::new();
-    let top = switch(&mut plan, Above::RootPort, 8);
+    let top = switch(&mut plan, Above::RootPort(HostId::FIRST), 8);
     leaves(&mut plan, top, &[8, 1]);
     let port = plan.port(top);
     let below = switch(&mut plan, port, 8);

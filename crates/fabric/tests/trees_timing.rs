@@ -6,7 +6,7 @@
 mod tree;
 
 use device::{RawDevice, TlpPort};
-use riser_fabric::{Above, Direction, Forwarding, Limits, Stop};
+use riser_fabric::{Above, Direction, Forwarding, HostId, Limits, Stop};
 use tlp::*;
 use tree::watch::Watch;
 use tree::{LinkPlan, RunPlan, TreePlan};
@@ -67,7 +67,7 @@ fn measured(data: u32, links: &[Link], latency_ps: u64, mode: Forwarding) -> Vec
         ..LinkPlan::new(Rate::from_generation(generation).unwrap(), lanes)
     };
     let (leaf, above) = links.split_first().unwrap();
-    let mut place = Above::RootPort;
+    let mut place = Above::RootPort(HostId::FIRST);
     for links in above.iter().rev() {
         let switch = plan.switch(place, link(links), mode, latency_ps);
         place = plan.port(switch);

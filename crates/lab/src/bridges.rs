@@ -10,8 +10,8 @@ use config::{
     AcsLayout, Builder, ConfigSpace, DpcLayout, Identity, MsiLayout, PcieLayout, PortType, SlotLayout,
 };
 use fabric::{
-    Above, Forwarding, LinkConfig, PortArbitration, Switch, SwitchConfig, SwitchPortConfig, SwitchSlot,
-    SwitchTiming,
+    Above, Forwarding, HostId, LinkConfig, PortArbitration, Switch, SwitchConfig, SwitchPortConfig,
+    SwitchSlot, SwitchTiming,
 };
 use link::{CreditLimit, FlowControlMode, PortConfig};
 use std::collections::BTreeMap;
@@ -194,7 +194,7 @@ pub(crate) fn all_links(lab: &Lab, tree: &Tree) -> Vec<LinkConfig> {
     let above = tree.slots.iter().chain(&tree.switches);
     let link = |(n, (own, above)): (usize, (&schema::Link, &Above))| {
         let mut link = links::config(&lab.link, own);
-        if *above != Above::RootPort {
+        if *above != Above::RootPort(HostId::FIRST) {
             bound_completions(&mut link.root);
         }
         if n >= lab.slot.len() {

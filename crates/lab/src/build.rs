@@ -23,7 +23,9 @@ use device::{Cpu, TlpPort};
 use devices::disk::NonPostedWrites;
 use devices::pcie_bench::ResultsHandle;
 use devices::shared::Shared;
-use fabric::{Fabric, FabricConfig, HostProfile, LinkConfig, LinkName, SlotConfig, Stop, TopologyError};
+use fabric::{
+    Fabric, FabricConfig, HostConfig, HostProfile, LinkConfig, LinkName, SlotConfig, Stop, TopologyError,
+};
 use std::io::{self, Write};
 use tlp::{Duration, PayloadPool, Rate, Time};
 
@@ -135,13 +137,9 @@ pub(crate) fn build_program(
         }),
     };
     let mut fabric = Fabric::new(FabricConfig {
-        host,
-        memory,
-        payloads,
+        hosts: vec![HostConfig { profile: host, memory, payloads, root_ports, program: Some(program) }],
         slots: ends,
         switches,
-        root_ports,
-        program: Some(program),
         faults: faults::rules(lab),
         seed: lab.seed,
     })

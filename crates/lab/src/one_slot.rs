@@ -5,7 +5,7 @@
 //! use config::{Bar, Builder, Identity};
 //! use device::firmware::FoundFunction;
 //! use device::{AsyncDevice, Cpu, Io};
-//! use fabric::{Limits, Stop};
+//! use fabric::{HostConfig, Limits, Stop};
 //! use riser_lab::OneSlot;
 //!
 //! async fn device(io: Io) {
@@ -45,7 +45,7 @@ use device::endpoint::{Endpoint, EndpointConfig, EndpointLimits, FunctionConfig}
 use device::firmware::FoundFunction;
 use device::memory::HostMemory;
 use device::{Cpu, Device};
-use fabric::{Fabric, FabricConfig, FaultRule, HostProfile, LinkConfig, SlotConfig};
+use fabric::{Fabric, FabricConfig, FaultRule, HostConfig, HostProfile, LinkConfig, SlotConfig};
 use std::cell::Cell;
 use std::fmt::Display;
 use std::rc::Rc;
@@ -125,13 +125,15 @@ impl OneSlot {
         let slots = vec![SlotInfo::new(&self.name, "own", Instrument::None)];
         let links = vec![LinkInfo::new(&self.name, &link)];
         let fabric = Fabric::new(FabricConfig {
-            host: self.host,
-            memory,
-            payloads,
+            hosts: vec![HostConfig {
+                profile: self.host,
+                memory,
+                payloads,
+                root_ports,
+                program: Some(Box::new(program)),
+            }],
             slots: vec![SlotConfig::on_root_port(link, Box::new(endpoint))],
             switches: Vec::new(),
-            root_ports,
-            program: Some(Box::new(program)),
             faults: self.faults,
             seed: self.seed,
         })

@@ -12,7 +12,7 @@ use crate::source::{Parsed, Places, Source, Unread};
 use crate::tree::{self, Tree};
 use crate::{deferrable, faults, host_schema, keys, links, models, profile, unused};
 use device::firmware::HostMap;
-use fabric::{Above, Window};
+use fabric::{Above, HostId, Window};
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::Path;
@@ -276,8 +276,12 @@ fn check_tree(place: &Place<'_>, lab: &Lab) -> Checked {
         Err(error) => return place.error(error.span, error.message),
     };
     let most = MAX_ROOT_PORTS;
-    let root_ports =
-        tree.slots.iter().chain(&tree.switches).filter(|above| **above == Above::RootPort).count();
+    let root_ports = tree
+        .slots
+        .iter()
+        .chain(&tree.switches)
+        .filter(|above| **above == Above::RootPort(HostId::FIRST))
+        .count();
     if root_ports > most {
         let message =
             format!("{root_ports} slots and switches on the root complex: it has 1 to {most} root ports");

@@ -4,7 +4,7 @@
 use crate::schema::Lab;
 use crate::vf_models;
 use device::firmware::{Path, Policy, Room};
-use fabric::Above;
+use fabric::{Above, HostId};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use tlp::Bdf;
@@ -78,7 +78,7 @@ impl Tree {
         check_loops(lab, &hanging, &parents)?;
         let ports = ports(lab, &hanging, &parents)?;
         let above = |n: usize| match parents[n] {
-            None => Above::RootPort,
+            None => Above::RootPort(HostId::FIRST),
             Some(switch) => Above::Switch { switch, port: ports[n] },
         };
         let slots = lab.slot.len();
@@ -123,7 +123,7 @@ impl Tree {
     /// Where the port is that link `n` hangs on.
     pub(crate) fn port_path(&self, n: usize) -> Path {
         match self.above(n) {
-            Above::RootPort => Path(vec![device(self.root_port(n) + 1)]),
+            Above::RootPort(_) => Path(vec![device(self.root_port(n) + 1)]),
             Above::Switch { switch, port } => {
                 self.port_path(self.slots.len() + switch).below(0).below(device(port - 1))
             }
@@ -135,7 +135,7 @@ impl Tree {
             .get(n)
             .or_else(|| self.switches.get(n - self.slots.len()))
             .copied()
-            .unwrap_or(Above::RootPort)
+            .unwrap_or(Above::RootPort(HostId::FIRST))
     }
 
     /// The root port of link `n`, which hangs on one: they are given in the order of links.
@@ -146,7 +146,7 @@ impl Tree {
     /// One slot on a root port.
     pub(crate) fn one_slot() -> Tree {
         Tree {
-            slots: vec![Above::RootPort],
+            slots: vec![Above::RootPort(HostId::FIRST)],
             switches: Vec::new(),
             downstream_ports: Vec::new(),
             hot_plug: vec![false],
@@ -162,7 +162,7 @@ impl Tree {
     /// The links on root ports, in the order of the ports.
     pub(crate) fn root_links(&self) -> impl Iterator<Item = usize> {
         let all = 0..self.slots.len() + self.switches.len();
-        all.filter(|&n| self.above(n) == Above::RootPort)
+        all.filter(|&n| self.above(n) == Above::RootPort(HostId::FIRST))
     }
 
     /// The bus of each slot: depth first, where no function needs or keeps buses of its own.
@@ -224,13 +224,13 @@ impl Tree {
 
     /// Whether link `n` hangs on a root port.
     pub(crate) fn is_at_root(&self, n: usize) -> bool {
-        self.above(n) == Above::RootPort
+        self.above(n) == Above::RootPort(HostId::FIRST)
     }
 
     /// The link on a root port that leads to link `n`.
     pub(crate) fn root_link(&self, n: usize) -> usize {
         match self.above(n) {
-            Above::RootPort => n,
+            Above::RootPort(_) => n,
             Above::Switch { switch, .. } => self.root_link(self.slots.len() + switch),
         }
     }

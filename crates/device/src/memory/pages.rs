@@ -28,10 +28,6 @@ impl Region {
         Region { start, end, allocator: Allocator::new(next, end), tables: Vec::new() }
     }
 
-    fn holds(&self, address: u64, len: u64) -> bool {
-        address >= self.start && address <= self.end && len <= self.end - address
-    }
-
     fn page(&self, address: u64) -> Option<&[u8; PAGE_BYTES]> {
         let page = ((address - self.start) as usize) / PAGE_BYTES;
         self.tables.get(page / TABLE_PAGES)?.as_ref()?[page % TABLE_PAGES].as_deref()
@@ -89,6 +85,8 @@ fn pieces(address: u64, len: usize) -> impl Iterator<Item = (u64, std::ops::Rang
 pub(super) struct Pages {
     low: RefCell<Region>,
     high: RefCell<Region>,
+    /// Where they end.
+    ends: [u64; 2],
 }
 
 impl Pages {
@@ -103,18 +101,29 @@ impl Pages {
         // The first page is never handed out, so that address zero may stand for none.
         let low = Region::new(0, low_bytes, PAGE_BYTES as u64);
         let high = Region::new(HIGH_START, high_bytes, HIGH_START);
-        Ok(Pages { low: RefCell::new(low), high: RefCell::new(high) })
+        let ends = [low.end, high.end];
+        Ok(Pages { low: RefCell::new(low), high: RefCell::new(high), ends })
     }
 
     /// The region that holds all of these bytes.
+    #[inline]
     fn find(&self, address: u64, len: usize) -> Option<&RefCell<Region>> {
-        [&self.low, &self.high].into_iter().find(|region| region.borrow().holds(address, len as u64))
+        let [low_end, high_end] = self.ends;
+        let end = address.checked_add(len as u64)?;
+        if end <= low_end {
+            Some(&self.low)
+        } else if address >= HIGH_START && end <= high_end {
+            Some(&self.high)
+        } else {
+            None
+        }
     }
 }
 
 impl Memory for Pages {
     fn ranges(&self) -> Vec<Range<u64>> {
-        [&self.low, &self.high].map(|region| region.borrow().start..region.borrow().end).to_vec()
+        let [low_end, high_end] = self.ends;
+        vec![0..low_end, HIGH_START..high_end]
     }
 
     fn contains(&self, address: u64, len: usize) -> bool {

@@ -4,7 +4,7 @@
 use super::{Fabric, show};
 use crate::stages::Stage;
 use crate::tap::Direction;
-use crate::topology::{Owner, PortId};
+use crate::topology::{HostId, Owner, PortId};
 use crate::wire::{InFlight, Odd};
 use link::{Port, SentFrame};
 use tlp::{Class, Tlp};
@@ -68,10 +68,9 @@ impl Fabric {
             self.ledger.arrived_again(tlp.account, now);
         }
         match state.owner {
-            Owner::Root(n) => {
-                self.root.handle_tlp(n as usize, now, tlp);
-                self.heed_root();
-                self.settle_root(n as usize, id.index());
+            Owner::Root(host, n) => {
+                self.hosts[host].root.handle_tlp(n as usize, now, tlp);
+                self.settle_root(host, n as usize, id.index());
             }
             Owner::Slot(n) => {
                 match tlp.class() {
@@ -114,15 +113,19 @@ impl Fabric {
         self.settle_switch(switch as usize);
     }
 
-    /// Root port `n` has taken a TLP: a write that memory has taken leaves nothing but its credits.
-    pub(super) fn settle_root(&mut self, n: usize, index: usize) {
-        if self.root.outputs(n) != 0 {
-            self.pump(index);
+    /// Root port `n` of `host`, whose port is at `index`, has taken a TLP: a write leaves nothing but its credits.
+    pub(super) fn settle_root(&mut self, host: HostId, n: usize, index: usize) {
+        let side = &mut self.hosts[host];
+        side.heed(host, &mut self.queue, &mut self.ledger, &mut self.actions);
+        if side.root.outputs(n) == 0
+            && let Some(state) = self.ports.get_mut(index)
+        {
+            side.return_credits(n, &mut state.port, self.now);
+            state.arm(self.now, &mut self.queue);
         } else {
-            self.return_root_credits(index, n);
-            self.ports[index].arm(self.now, &mut self.queue);
+            self.pump(index);
         }
-        self.obey_root();
+        self.obey_roots();
     }
 
     /// Where `id` has sent its link into retraining, the other end is silent as well.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a fabric is made of, and how it is put together. Nothing runs here.
 
+use super::hosts::{HostSide, Hosts};
 use super::links::Held;
 use super::{Fabric, RunTotals, Slot, SwitchState};
 use crate::fault::{FaultRule, Faults};
@@ -12,38 +13,47 @@ use crate::queue::SortedQueue;
 use crate::root::{MAX_ROOT_FUNCTIONS, RootComplex, RootPortConfig};
 use crate::switch::Switch;
 use crate::tap::Direction;
-use crate::topology::{AddressMap, LinkConfig, LinkId, Owner, PortId, Side};
+use crate::topology::{AddressMap, HostId, LinkConfig, LinkId, OfHost, Owner, PortId, Side};
 use crate::wire::PortState;
 use config::ConfigSpace;
 use device::TlpPort;
-use device::caches::CacheControl;
 use device::host::HostProgram;
 use device::memory::HostMemory;
 use link::{ConfigError, Port};
+use std::collections::VecDeque;
 use thiserror::Error;
 use tlp::{PayloadPool, Rcb, Time};
 
+/// Hosts of a fabric at most.
+pub const MAX_HOSTS: usize = OfHost::HOSTS;
+
 /// What a fabric is made of.
 pub struct FabricConfig {
-    /// Timing of the host.
-    pub host: HostProfile,
-    /// Host memory, shared with the host program.
-    pub memory: HostMemory,
-    /// Where the root complex takes its payload buffers from.
-    pub payloads: PayloadPool,
+    /// The hosts, one or more. No routes lead from one to another, so that bus numbers and addresses of one are nothing to another.
+    pub hosts: Vec<HostConfig>,
     /// The slots: link `n` leads to slot `n`.
     pub slots: Vec<SlotConfig>,
     /// The switches; their links follow those of the slots.
     pub switches: Vec<SwitchSlot>,
-    /// The functions of the root ports, each with a type 1 header, in the order of the ports; where there are none, root
-    /// ports are bare: see [`RootPortConfig::space`].
-    pub root_ports: Vec<ConfigSpace>,
-    /// The program of the host, where it has one. It starts when all links are up.
-    pub program: Option<Box<dyn HostProgram>>,
     /// Faults.
     pub faults: Vec<FaultRule>,
     /// Seed of all that is drawn.
     pub seed: u64,
+}
+
+/// A host: a root complex, the memory behind it, and who is above it.
+pub struct HostConfig {
+    /// Its timing.
+    pub profile: HostProfile,
+    /// Its memory, which DMA reaches; shared with who is above.
+    pub memory: HostMemory,
+    /// Where its root complex takes payload buffers from.
+    pub payloads: PayloadPool,
+    /// The functions of its root ports, each with a type 1 header, in the order of the ports; where there are none, root
+    /// ports are bare: see [`RootPortConfig::space`].
+    pub root_ports: Vec<ConfigSpace>,
+    /// Who is above its root complex, if anybody is. It starts when all links are up.
+    pub program: Option<Box<dyn HostProgram>>,
 }
 
 /// A slot, its link, and what that hangs on.
@@ -69,8 +79,8 @@ pub struct SwitchSlot {
 /// What a link hangs on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Above {
-    /// The next root port: the links of slots come first, then those of switches, each in their order.
-    RootPort,
+    /// The next root port of this host: the links of slots come first, then those of switches, each in their order.
+    RootPort(HostId),
     /// A downstream port of a switch.
     Switch {
         /// The switch, by its place in [`FabricConfig::switches`].
@@ -81,17 +91,30 @@ pub enum Above {
 }
 
 impl SlotConfig {
-    /// A slot on a root port of its own.
+    /// A slot on a root port of its own, of the first host.
     #[must_use]
     pub fn on_root_port(link: LinkConfig, device: Box<dyn TlpPort>) -> SlotConfig {
-        SlotConfig { link, above: Above::RootPort, device }
+        SlotConfig { link, above: Above::RootPort(HostId::FIRST), device }
     }
 }
 
 /// Why there is no such tree.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum TopologyError {
-    /// Too many links on the root complex.
+    /// No host, or more than have numbers.
+    #[error("{0} hosts: legal are 1 to {MAX_HOSTS}")]
+    Hosts(usize),
+    /// A link hangs on a host that there is not.
+    #[error("{link} hangs on host {host}: there are {count} hosts", host = .host.0)]
+    NoHost {
+        /// Which link.
+        link: LinkName,
+        /// The host named.
+        host: HostId,
+        /// How many there are.
+        count: usize,
+    },
+    /// Too many links on a root complex.
     #[error("{0} root ports: legal are 1 to {most}", most = AddressMap::MAX_ROOT_PORTS)]
     RootPorts(usize),
     /// Too many root ports that are functions.
@@ -172,15 +195,17 @@ struct Tree {
     slots: usize,
     /// Of each switch, the links on its ports: the upstream port first.
     switch_links: Vec<Vec<Option<LinkId>>>,
-    /// The links on root ports, in their order.
-    root_links: Vec<LinkId>,
+    /// By host: the links on its root ports, in their order.
+    root_links: Vec<Vec<LinkId>>,
 }
 
 impl Tree {
-    fn new(slots: &[SlotConfig], switches: &[SwitchSlot]) -> Result<Tree, TopologyError> {
+    fn new(config: &FabricConfig) -> Result<Tree, TopologyError> {
+        let FabricConfig { slots, switches, hosts, .. } = config;
         let above = slots.iter().map(|s| s.above).chain(switches.iter().map(|s| s.above)).collect();
         let switch_links = switches.iter().map(|s| vec![None; s.switch.ports()]).collect();
-        let mut tree = Tree { above, slots: slots.len(), switch_links, root_links: Vec::new() };
+        let root_links = vec![Vec::new(); hosts.len()];
+        let mut tree = Tree { above, slots: slots.len(), switch_links, root_links };
         for n in 0..tree.above.len() {
             tree.join(n)?;
         }
@@ -198,9 +223,14 @@ impl Tree {
         if let LinkName::Switch(below) = link {
             self.switch_links[below][0] = Some(id);
         }
-        let Above::Switch { switch, port } = self.above[n] else {
-            self.root_links.push(id);
-            return Ok(());
+        let (switch, port) = match self.above[n] {
+            Above::Switch { switch, port } => (switch, port),
+            Above::RootPort(host) => {
+                let count = self.root_links.len();
+                let links = self.root_links.get_mut(host.index());
+                links.ok_or(TopologyError::NoHost { link, host, count })?.push(id);
+                return Ok(());
+            }
         };
         let count = self.switch_links.len();
         let ports = self.switch_links.get_mut(switch);
@@ -218,7 +248,7 @@ impl Tree {
         let mut at = first;
         for _ in 0..=self.switch_links.len() {
             match self.above[self.slots + at] {
-                Above::RootPort => return Ok(()),
+                Above::RootPort(_) => return Ok(()),
                 Above::Switch { switch, .. } => at = switch,
             }
         }
@@ -233,9 +263,9 @@ impl Tree {
             (Side::Root, _, Above::Switch { switch, port }) => {
                 Owner::Switch { switch: switch as u32, port: port as u32 }
             }
-            (Side::Root, _, Above::RootPort) => {
-                let place = self.root_links.iter().position(|link| link.0 as usize == n);
-                Owner::Root(place.unwrap_or_default() as u32)
+            (Side::Root, _, Above::RootPort(host)) => {
+                let place = self.root_links[host.index()].iter().position(|link| link.0 as usize == n);
+                Owner::Root(host, place.unwrap_or_default() as u32)
             }
         }
     }
@@ -249,8 +279,8 @@ impl Tree {
         self.switch_links[n].iter().enumerate().map(index).collect()
     }
 
-    fn root_ports(&self) -> Vec<usize> {
-        self.root_links.iter().map(|&link| PortId::new(link, Side::Root).index()).collect()
+    fn root_ports(&self, host: usize) -> Vec<usize> {
+        self.root_links[host].iter().map(|&link| PortId::new(link, Side::Root).index()).collect()
     }
 }
 
@@ -258,10 +288,15 @@ impl Fabric {
     /// A fabric at time zero, its links about to come up.
     ///
     /// # Errors
-    /// Where the links make no tree below the root complex.
+    /// Where the links make no tree below each root complex.
     pub fn new(config: FabricConfig) -> Result<Fabric, TopologyError> {
-        let tree = Tree::new(&config.slots, &config.switches)?;
-        check_root_ports(tree.root_links.len(), &config.root_ports)?;
+        if config.hosts.is_empty() || config.hosts.len() > MAX_HOSTS {
+            return Err(TopologyError::Hosts(config.hosts.len()));
+        }
+        let tree = Tree::new(&config)?;
+        for (links, host) in tree.root_links.iter().zip(&config.hosts) {
+            check_root_ports(links.len(), &host.root_ports)?;
+        }
         check_credits(&tree, &config)?;
         let (mut links, mut slots, mut switches) = (Vec::new(), Vec::new(), Vec::new());
         for (n, SlotConfig { link, device, .. }) in config.slots.into_iter().enumerate() {
@@ -272,16 +307,15 @@ impl Fabric {
             links.push(link);
             switches.push(SwitchState { switch, ports: tree.switch_ports(n), timer_at: Time::MAX });
         }
-        let rcb = config.host.rcb;
-        let mut spaces = config.root_ports.into_iter();
-        let root_port = |&id: &LinkId| root_port(&links[id.0 as usize], rcb, spaces.next());
-        let root_ports: Vec<RootPortConfig> = tree.root_links.iter().map(root_port).collect();
         let mut ports = ports(&tree, &links, &config.faults, config.seed);
         for port in &mut ports {
             if let Owner::Switch { switch, .. } = port.owner {
                 port.cuts_through = switches[switch as usize].switch.cuts_through();
             }
         }
+        let hosts = config.hosts.into_iter().enumerate();
+        let hosts = hosts.map(|(n, host)| host_side(&tree, &links, n, host, config.seed));
+        let hosts = Hosts::new(hosts).ok_or(TopologyError::Hosts(0))?;
         Ok(Fabric {
             started: false,
             now: Time::ZERO,
@@ -290,24 +324,20 @@ impl Fabric {
             slots,
             switches,
             held: vec![Held::default(); links.len()],
-            root_ports: tree.root_ports(),
-            root: RootComplex::new(config.host, config.memory, config.payloads, root_ports)
-                .with_seed(config.seed),
+            hosts,
             ledger: Ledger::new(links.len()),
-            host: config.program.map(HostSlot::new),
-            caches: CacheControl::default(),
             tap: None,
             totals: RunTotals::default(),
             last_progress: Time::ZERO,
             silence: Silence::default(),
             host_started: false,
-            outcome: None,
             never_sent: None,
             names: Vec::new(),
             ends: false,
             ended_at: Time::ZERO,
             link_events: Vec::new(),
             touched: Vec::new(),
+            actions: VecDeque::new(),
             at_this_instant: 0,
         })
     }
@@ -327,7 +357,7 @@ fn check_root_ports(count: usize, spaces: &[ConfigSpace]) -> Result<(), Topology
 
 /// Whether each receiver has room for the longest non-posted request that its owner says it takes. Bare root ports say nothing.
 fn check_credits(tree: &Tree, config: &FabricConfig) -> Result<(), TopologyError> {
-    let mut spaces = config.root_ports.iter();
+    let mut spaces: Vec<_> = config.hosts.iter().map(|host| host.root_ports.iter()).collect();
     for n in 0..tree.above.len() {
         let (link, below) = match config.slots.get(n) {
             Some(slot) => (&slot.link, slot.device.longest_non_posted()),
@@ -337,7 +367,7 @@ fn check_credits(tree: &Tree, config: &FabricConfig) -> Result<(), TopologyError
             }
         };
         let above = match tree.above[n] {
-            Above::RootPort => spaces.next().map(ConfigSpace::longest_non_posted),
+            Above::RootPort(host) => spaces[host.index()].next().map(ConfigSpace::longest_non_posted),
             Above::Switch { switch, port } => {
                 Some(config.switches[switch].switch.space(port).longest_non_posted())
             }
@@ -355,6 +385,18 @@ impl Slot {
     fn new(port: usize, device: Box<dyn TlpPort>) -> Slot {
         Slot { port, device, timer_at: Time::MAX, held: [const { None }; 3], holds: 0 }
     }
+}
+
+/// Host `n` of `tree`.
+fn host_side(tree: &Tree, links: &[LinkConfig], n: usize, host: HostConfig, seed: u64) -> HostSide {
+    let HostConfig { profile, memory, payloads, root_ports, program } = host;
+    let (rcb, mut spaces) = (profile.rcb, root_ports.into_iter());
+    let root_port = |&id: &LinkId| root_port(&links[id.0 as usize], rcb, spaces.next());
+    let root_ports: Vec<RootPortConfig> = tree.root_links[n].iter().map(root_port).collect();
+    // Each draws for itself.
+    let seed = seed ^ (n as u64).wrapping_mul(0xd134_2543_de82_ef95);
+    let root = RootComplex::new(profile, memory, payloads, root_ports).with_seed(seed);
+    HostSide::new(root, tree.root_ports(n), program.map(HostSlot::new))
 }
 
 fn root_port(link: &LinkConfig, rcb: Rcb, space: Option<ConfigSpace>) -> RootPortConfig {

@@ -14,8 +14,8 @@ impl Fabric {
     fn is_live(&self) -> bool {
         self.now.since(self.last_progress) < STALL_LIMIT + self.silence.since(self.last_progress)
             || self.slots.iter().any(Slot::is_to_act)
-            || self.host_started && self.host.as_ref().is_some_and(|h| h.wakes_at().is_some())
-            || self.root.is_waiting(self.now)
+            || self.host_started && self.programs().any(|(_, program)| program.wakes_at().is_some())
+            || self.hosts.iter().any(|host| host.root.is_waiting(self.now))
     }
 
     /// Where links do nothing but tell each other their credits: when something else is due; [`Time::MAX`]: nothing is.
@@ -46,8 +46,8 @@ impl Fabric {
         if let Some(line) = &self.never_sent {
             return Some(Stop::NoProgress(vec![line.clone()]));
         }
-        match &self.outcome {
-            Some(Err(why)) => Some(Stop::Failed(why.clone())),
+        match self.outcome() {
+            Some(Err(why)) => Some(Stop::Failed(why)),
             _ if open_ended => {
                 (self.at_this_instant >= MAX_EVENTS_PER_INSTANT).then(|| self.standing_still())
             }
@@ -60,6 +60,11 @@ impl Fabric {
         }
     }
 
+    /// The hosts' programs, each with the number of its host.
+    fn programs(&self) -> impl Iterator<Item = (usize, &HostSlot)> {
+        self.hosts.iter().enumerate().filter_map(|(n, host)| Some((n, host.program.as_ref()?)))
+    }
+
     /// True where nothing that the program left behind is on its way, or enough time was given to it.
     fn has_drained(&self) -> bool {
         let quiet = |state: &PortState| state.inbound.is_empty() && state.port.transmit_ready_at().is_none();
@@ -69,7 +74,7 @@ impl Fabric {
     /// Without anything to come: done, where no one waits.
     pub(super) fn stalled(&self) -> Stop {
         let mut lines = self.waiting();
-        if lines.is_empty() && self.host.is_none() {
+        if lines.is_empty() && self.programs().next().is_none() {
             return Stop::Finished;
         }
         lines.extend(self.errors());
@@ -111,9 +116,11 @@ impl Fabric {
 
     /// A line for each that waits for something.
     fn waiting(&self) -> Vec<String> {
-        let mut lines: Vec<String> = self.host.iter().filter_map(HostSlot::waits_for).collect();
-        for n in 0..self.root_ports.len() {
-            lines.extend(self.root.waits_for(n).map(|t| format!("root port {n}: {t}")));
+        let waits = |(n, program): (usize, &HostSlot)| Some(self.of_host(n, &program.waits_for()?));
+        let mut lines: Vec<String> = self.programs().filter_map(waits).collect();
+        for (host, side) in self.hosts.iter().enumerate() {
+            let ports = (0..side.root_ports.len()).filter_map(|n| Some((n, side.root.waits_for(n)?)));
+            lines.extend(ports.map(|(n, what)| self.of_host(host, &format!("root port {n}: {what}"))));
         }
         for (n, state) in self.switches.iter().enumerate() {
             lines.extend(state.switch.waits_for().map(|t| self.waits(self.switch_name(n), &t)));
@@ -136,12 +143,14 @@ impl Fabric {
             let counts: Vec<String> = counts.into_iter().map(|(name, n)| format!("{name} {n}")).collect();
             (!counts.is_empty()).then(|| format!("errors, {who}: {}", counts.join(", ")))
         };
-        let root = line("root complex".to_owned(), self.root.counters().errors().collect());
+        let roots = self.hosts.iter().enumerate();
+        let roots =
+            roots.map(|(n, h)| line(self.of_host(n, "root complex"), h.root.counters().errors().collect()));
         let slots = self.slots.iter().enumerate();
         let slots = slots.map(|(n, s)| line(self.slot_name(n), s.device.errors()));
         let ports = self.ports.iter();
         let ports = ports.map(|p| line(self.port_name(p.id), p.port.counters().errors().collect()));
-        root.into_iter().chain(slots.flatten()).chain(ports.flatten()).collect()
+        roots.flatten().chain(slots.flatten()).chain(ports.flatten()).collect()
     }
 
     /// Somebody wants to be called at once, whenever he was.
@@ -154,8 +163,8 @@ impl Fabric {
                 lines.push(format!("{}: wants to be called again at once: {what}", self.slot_name(n)));
             }
         }
-        if let Some(host) = self.host.as_ref().filter(|host| host.stands_still(self.now)) {
-            let what = host.waits_for().unwrap_or_else(|| "host program".into());
+        for (n, program) in self.programs().filter(|(_, program)| program.stands_still(self.now)) {
+            let what = self.of_host(n, &program.waits_for().unwrap_or_else(|| "host program".into()));
             lines.push(format!("{what}; it hands on requests, or wants to be called, without waiting"));
         }
         lines.extend(self.errors());

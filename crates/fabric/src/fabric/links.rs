@@ -115,7 +115,7 @@ impl Fabric {
                     let downstream = slot.ports.iter().skip(1).flatten();
                     links.extend(downstream.map(|&index| self.ports[index].id.link()));
                 }
-                Owner::Root(_) => {}
+                Owner::Root(..) => {}
             }
         }
     }
@@ -127,9 +127,9 @@ impl Fabric {
             Owner::Switch { switch, port } => {
                 self.switches[switch as usize].switch.handle_slot(port as usize, self.now, event);
             }
-            Owner::Root(n) => {
-                self.root.handle_slot(n as usize, self.now, event);
-                self.heed_root();
+            Owner::Root(host, n) => {
+                self.hosts[host].root.handle_slot(n as usize, self.now, event);
+                self.heed_root(host);
             }
             Owner::Slot(_) => {}
         }
@@ -209,9 +209,9 @@ impl Fabric {
             Owner::Switch { switch, port } if unsent => {
                 self.switches[switch as usize].switch.handle_lost(port as usize, self.now, &lost.tlp);
             }
-            Owner::Root(n) if unsent => {
-                self.root.handle_lost(n as usize, self.now, &lost.tlp);
-                self.heed_root();
+            Owner::Root(host, n) if unsent => {
+                self.hosts[host].root.handle_lost(n as usize, self.now, &lost.tlp);
+                self.heed_root(host);
             }
             _ if lost.tlp.class() != Class::NonPosted => self.ledger.drop(lost.tlp.account),
             _ => {}
@@ -234,12 +234,11 @@ impl Fabric {
     #[cold]
     pub(super) fn tell_owner(&mut self, index: usize) {
         let owner = self.ports[index].owner;
-        let is_root = matches!(owner, Owner::Root(_));
         while let Some(notice) = self.ports[index].port.poll_notice() {
             match owner {
-                Owner::Root(n) => {
-                    self.root.handle_notice(n as usize, self.now, notice);
-                    self.heed_root();
+                Owner::Root(host, n) => {
+                    self.hosts[host].root.handle_notice(n as usize, self.now, notice);
+                    self.heed_root(host);
                 }
                 Owner::Slot(n) => self.slots[n as usize].device.handle_notice(self.now, notice),
                 Owner::Switch { switch, port } => {
@@ -251,8 +250,8 @@ impl Fabric {
                 self.ports[index].port.forget_received();
             }
         }
-        if is_root {
-            self.obey_root();
+        if matches!(owner, Owner::Root(..)) {
+            self.obey_roots();
         }
     }
 
@@ -273,24 +272,24 @@ impl Fabric {
     /// Bridges owe no credits for what came through a link that has gone; devices and bare root ports return them as ever.
     fn forgets_what_it_holds(&self, owner: Owner) -> bool {
         match owner {
-            Owner::Root(n) => self.root.space(n as usize).is_some(),
+            Owner::Root(host, n) => self.hosts[host].root.space(n as usize).is_some(),
             Owner::Switch { .. } => true,
             Owner::Slot(_) => false,
         }
     }
 
-    /// What the root complex asks of the links at its root ports.
+    /// What root complexes ask of the links at their root ports.
     #[inline]
-    pub(super) fn obey_root(&mut self) {
-        if self.root.has_actions() {
+    pub(super) fn obey_roots(&mut self) {
+        if !self.actions.is_empty() {
             self.obey_root_ports();
         }
     }
 
     #[cold]
     fn obey_root_ports(&mut self) {
-        while let Some((port, action)) = self.root.poll_action() {
-            self.obey(self.root_ports[port], action);
+        while let Some((index, action)) = self.actions.pop_front() {
+            self.obey(index, action);
         }
     }
 

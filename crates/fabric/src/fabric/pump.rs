@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! From the owners of ports into their queues, and from there onto the wires.
 
+use super::hosts::HostSide;
 use super::{Fabric, show};
 use crate::host::HostSlot;
+use crate::ledger::Ledger;
 use crate::queue::{Event, EventQueue};
 use crate::stages::Stage;
 use crate::tap::Direction;
-use crate::topology::Owner;
-use crate::wire::InFlight;
+use crate::topology::{HostId, Owner};
+use crate::wire::{InFlight, PortState};
 use device::Ready;
 use link::{Sent, SentFrame};
-use tlp::{Class, TcSet};
+use tlp::{Class, TcSet, Time};
 
 /// What has gone onto a wire.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -45,8 +47,8 @@ impl Fabric {
         ready
     }
 
-    pub(super) fn pump_root(&mut self, n: usize) {
-        self.pump(self.root_ports[n]);
+    pub(super) fn pump_root(&mut self, host: HostId, n: usize) {
+        self.pump(self.hosts[host].root_ports[n]);
     }
 
     /// Fills the wire out of a port from its queues, and the queues from its owner.
@@ -162,13 +164,14 @@ impl Fabric {
     #[inline]
     fn refill(&mut self, index: usize) -> bool {
         match self.ports[index].owner {
-            Owner::Root(n) => {
-                let outputs = self.root.outputs(n as usize);
-                if outputs == 0 && !self.root.owes_credits(n as usize) {
+            Owner::Root(host, n) => {
+                let root = &self.hosts[host].root;
+                let outputs = root.outputs(n as usize);
+                if outputs == 0 && !root.owes_credits(n as usize) {
                     self.ports[index].asks_again = false;
                     return false;
                 }
-                self.refill_root(index, n as usize, outputs)
+                self.refill_root(index, host, n as usize, outputs)
             }
             Owner::Slot(n) => self.refill_slot(index, n as usize),
             Owner::Switch { switch, port } => self.refill_switch(index, switch as usize, port as usize),
@@ -262,84 +265,53 @@ impl Fabric {
     /// A posted request that goes may let go what is behind it, and a read that leaves lets in one that waited with its
     /// credits; then the host program may go on, which may have waited for the room. `outputs` is what the root port has.
     #[inline(never)]
-    fn refill_root(&mut self, index: usize, n: usize, mut outputs: u8) -> bool {
-        self.return_root_credits(index, n);
+    fn refill_root(&mut self, index: usize, host: HostId, n: usize, mut outputs: u8) -> bool {
+        let Some(state) = self.ports.get_mut(index) else { return false };
+        let side = &mut self.hosts[host];
+        side.return_credits(n, &mut state.port, self.now);
         let mut moved = false;
         // No class lets go one before it.
         while let Some(class) = first_class(outputs) {
-            while self.refill_from_root(index, n, class) {
+            while refill_from_root(state, side, n, class, self.now, &mut self.ledger) {
                 moved = true;
-                if !self.root.has_output(n, class) {
+                if !side.root.has_output(n, class) {
                     break;
                 }
             }
             outputs &= outputs - 1;
         }
-        self.heed_root();
-        if moved && self.host.as_ref().is_some_and(HostSlot::is_stuck) {
-            self.queue.push(self.now, Event::Host);
+        side.heed(host, &mut self.queue, &mut self.ledger, &mut self.actions);
+        if moved && side.program.as_ref().is_some_and(HostSlot::is_stuck) {
+            self.queue.push(self.now, Event::Host(host));
         }
-        self.return_root_credits(index, n);
-        self.ports[index].note_outputs(self.root.outputs(n));
+        side.return_credits(n, &mut state.port, self.now);
+        state.note_outputs(side.root.outputs(n));
         true
     }
+}
 
-    /// Moves one TLP of `class` from root port `n` to its port; false where there is none, or no room.
-    fn refill_from_root(&mut self, index: usize, n: usize, class: Class) -> bool {
-        let Some(state) = self.ports.get_mut(index) else { return false };
-        let room = state.port.room(class);
-        if room.is_empty() {
-            return false;
-        }
-        let Some(tlp) = self.root.poll_tlp(n, self.now, class, room) else { return false };
-        match self.root.poll_asked(class) {
-            None => state.port.enqueue(self.now, tlp),
-            Some(asked) => {
-                let account = self.ledger.open_asked(asked, state.id.link().0 as usize, &tlp);
-                state.port.enqueue_for(self.now, tlp, account);
-            }
-        }
-        true
+/// Moves one TLP of `class` from root port `n` to its port; false where there is none, or no room.
+fn refill_from_root(
+    state: &mut PortState,
+    side: &mut HostSide,
+    n: usize,
+    class: Class,
+    now: Time,
+    ledger: &mut Ledger,
+) -> bool {
+    let room = state.port.room(class);
+    if room.is_empty() {
+        return false;
     }
-
-    /// What a call to the root complex has led to: when it is to be called again, and where transactions have spent their time.
-    #[inline]
-    pub(super) fn heed_root(&mut self) {
-        if self.root.has_effects() {
-            self.heed_effects();
+    let Some(tlp) = side.root.poll_tlp(n, now, class, room) else { return false };
+    match side.root.poll_asked(class) {
+        None => state.port.enqueue(now, tlp),
+        Some(asked) => {
+            let account = ledger.open_asked(asked, state.id.link().0 as usize, &tlp);
+            state.port.enqueue_for(now, tlp, account);
         }
     }
-
-    // Once in the program: it has many callers.
-    #[inline(never)]
-    fn heed_effects(&mut self) {
-        let wakes = self.root.wakes();
-        for (at, due) in wakes.iter() {
-            self.queue.push(*at, Event::of_root(*due));
-        }
-        wakes.clear();
-        let notes = self.root.notes();
-        for note in notes.iter() {
-            self.ledger.take(note);
-        }
-        notes.clear();
-    }
-
-    #[inline]
-    pub(super) fn return_root_credits(&mut self, index: usize, n: usize) {
-        if self.root.owes_credits(n) {
-            self.return_owed_credits(index, n);
-        }
-    }
-
-    fn return_owed_credits(&mut self, index: usize, n: usize) {
-        let port = &mut self.ports[index].port;
-        let owed = self.root.owed_credits(n);
-        for credit in owed.iter() {
-            port.return_credits(self.now, credit.tc, credit.class, credit.data_credits);
-        }
-        owed.clear();
-    }
+    true
 }
 
 /// The first of a set of classes, bits by [`Class::index`].

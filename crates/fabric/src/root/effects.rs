@@ -5,14 +5,11 @@
 use crate::bridge::Action;
 use crate::ledger::{Note, ended_with};
 use crate::stages::Stage;
-use std::collections::VecDeque;
 use tlp::{Account, Time, Tlp};
 
 /// Why the root complex is to be called at a time that it names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Due {
-    /// Memory has answered this job: see `read_ready`.
-    ReadReady(u32),
     /// Memory has drained posted data of this root port: see `drained`.
     Drained(u32),
     /// A TLP may leave through this root port.
@@ -23,19 +20,40 @@ pub(crate) enum Due {
     Host,
 }
 
-/// What has come of calls, each list in its order.
+/// One thing that has come of a call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Effect {
+    /// From `now` on memory serves a request of a transaction, in these steps: see `Ledger::served`. Where it takes time,
+    /// `read_ready` is to be called for this job when the answer is at the root port.
+    Served { account: Account, job: u32, now: Time, asked: Time, answered: Time, ready: Time },
+    /// A write of a transaction has had its turn: see `Ledger::written`.
+    Written { account: Account, asked: Time, visible: Time },
+    /// `read_ready` is to be called for this job then.
+    Ready(Time, u32),
+    /// The root complex is to be called then.
+    Wake(Time, Due),
+    /// What else there is to say of a transaction.
+    Note(Note),
+    /// What the link of a root port is to do.
+    Act(u32, Action),
+}
+
+/// What has come of calls, in order.
 #[derive(Default)]
 pub(super) struct Effects {
-    pub(super) wakes: Vec<(Time, Due)>,
-    pub(super) notes: Vec<Note>,
-    pub(super) actions: VecDeque<(usize, Action)>,
+    pub(super) all: Vec<Effect>,
 }
 
 impl Effects {
     /// The root complex is to be called at `at`.
     #[inline]
     pub(super) fn wake(&mut self, at: Time, due: Due) {
-        self.wakes.push((at, due));
+        self.all.push(Effect::Wake(at, due));
+    }
+
+    /// The link of `port` is to do this.
+    pub(super) fn act(&mut self, port: usize, action: Action) {
+        self.all.push(Effect::Act(port as u32, action));
     }
 
     /// A TLP may leave through `port` at `at`.
@@ -43,35 +61,32 @@ impl Effects {
         self.wake(at, Due::Port(port as u32));
     }
 
+    #[inline]
+    pub(super) fn push(&mut self, effect: Effect) {
+        self.all.push(effect);
+    }
+
+    fn note(&mut self, note: Note) {
+        self.all.push(Effect::Note(note));
+    }
+
     /// The transaction is in `stage` until `until`.
     pub(super) fn charge(&mut self, account: Account, stage: Stage, until: Time) {
-        self.notes.push(Note::Charge { account, stage, until });
+        self.note(Note::Charge { account, stage, until });
     }
 
     /// The transaction of `tlp` has ended at `end`; until then it is in `stage`.
     pub(super) fn close(&mut self, tlp: &Tlp, stage: Stage, end: Time) {
-        self.notes.push(Note::Close { account: tlp.account, status: ended_with(tlp), stage, end });
-    }
-
-    /// Memory has served the request of a transaction, in these steps.
-    #[inline]
-    pub(super) fn served(&mut self, account: Account, now: Time, asked: Time, answered: Time, ready: Time) {
-        self.notes.push(Note::Served { account, now, asked, answered, ready });
-    }
-
-    /// A write of a transaction reaches the memory system at `asked`, and what it has written is seen from `visible` on.
-    #[inline]
-    pub(super) fn written(&mut self, account: Account, asked: Time, visible: Time) {
-        self.notes.push(Note::Written { account, asked, visible });
+        self.note(Note::Close { account: tlp.account, status: ended_with(tlp), stage, end });
     }
 
     /// The transaction is an interrupt, and reaches the host at `end`.
     pub(super) fn interrupt(&mut self, account: Account, end: Time) {
-        self.notes.push(Note::Interrupt { account, end });
+        self.note(Note::Interrupt { account, end });
     }
 
     /// The transaction comes to nothing.
     pub(super) fn drop(&mut self, account: Account) {
-        self.notes.push(Note::Drop { account });
+        self.note(Note::Drop { account });
     }
 }

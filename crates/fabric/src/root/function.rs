@@ -165,7 +165,7 @@ impl RootComplex {
             self.hold(port, Held::POWER, off);
         }
         if effects.contains(Effects::RETRAIN_LINK) {
-            self.effects.actions.push_back((port, Action::Retrain));
+            self.effects.act(port, Action::Retrain);
         }
         self.report(port, now, None);
     }
@@ -228,8 +228,8 @@ impl RootComplex {
         let (address, len) = (m.span.first_byte(), m.span.byte_count());
         if MSI_WINDOW.contains(address, u64::from(len)) {
             self.interrupt(now, &m, msi);
-        } else if self.memory.contains(address, len) {
-            self.memory.store(m.span, &msi.data);
+        } else if self.memory.contains(m.requester, address, len) {
+            self.memory.store(m.requester, m.span, &msi.data);
         } else {
             self.counters.unsupported_requests += 1;
         }

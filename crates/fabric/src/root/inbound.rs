@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What devices ask of the host.
 
-use super::effects::Due;
+use super::effects::{Due, Effect};
 use super::memory::{Request, Served, Service};
 use super::peer::Verdict;
 use super::reads::{Action, Job};
@@ -107,7 +107,7 @@ impl RootComplex {
             self.interrupt(now, m, tlp);
         } else if !m.span.is_zero_length() {
             self.counters.memory_writes += 1;
-            self.memory.store(m.span, &tlp.data);
+            self.memory.store(m.requester, m.span, &tlp.data);
             return self.drain(&access, now, tlp);
         }
         // Where it was an interrupt, its account is closed.
@@ -216,19 +216,18 @@ impl RootComplex {
         }
         self.count(&job);
         self.ports[port].reads_under_way[usize::from(tlp.repr.tc.bits())] += 1;
-        let request = Request { access, account: tlp.account, line_time: self.ports[port].line_time };
-        let RootComplex { memory, profile, effects, .. } = self;
-        let Served { ready, late } = memory.serve(profile, &request, service, now, effects);
+        let request = Request { access, line_time: self.ports[port].line_time };
+        let Served { asked, answered, ready, late } =
+            self.memory.serve(&self.profile, &request, service, now);
         job.late = late;
         if self.profile.completions.unit_bytes.is_some() && service.write.is_none() {
             job.unit = self.completion_unit(port, job.address, job.byte_count);
         }
         let job = self.reads.insert(job);
         self.reads_in_memory += 1;
+        self.effects.push(Effect::Served { account: tlp.account, job, now, asked, answered, ready });
         if ready <= now {
             self.read_ready(job, now);
-        } else {
-            self.effects.wake(ready, Due::ReadReady(job));
         }
     }
 

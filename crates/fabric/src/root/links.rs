@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What happens at the links of root ports: errors of the layers below, links that go and come, resets. Never touches a link:
-//! it asks for [`Action`]s.
+//! it leaves [`Action`](crate::bridge::Action)s behind.
 
 use super::{RootComplex, peer, requester};
-use crate::bridge::{Action, DeadEnd, Held};
+use crate::bridge::{DeadEnd, Held};
 use crate::profile::LINE_BYTES;
 use config::{DetectedError, Side, SlotEvent, Uncorrectable};
 use device::host::HostError;
@@ -12,7 +12,7 @@ use link::{Notice, wire_time};
 use tlp::{Class, Rate, Status, Time, Tlp, Width};
 
 impl RootComplex {
-    /// The link of root port `port` has something to say. Then ask [`poll_action`](Self::poll_action). A bare root port
+    /// The link of root port `port` has something to say. A bare root port
     /// hears its speed alone.
     #[cold]
     pub(crate) fn handle_notice(&mut self, port: usize, now: Time, notice: Notice) {
@@ -142,20 +142,9 @@ impl RootComplex {
     /// Keeps the link of `port` down because of `why`, or no longer.
     pub(super) fn hold(&mut self, port: usize, why: Held, on: bool) {
         let Some(function) = &mut self.ports[port].function else { return };
-        let actions = function.held.keep(why, on);
-        self.effects.actions.extend(actions.map(|action| (port, action)));
-    }
-
-    /// True where [`poll_action`](Self::poll_action) finds something.
-    #[inline]
-    pub(crate) fn has_actions(&self) -> bool {
-        !self.effects.actions.is_empty()
-    }
-
-    /// The next thing that the link of a root port is asked to do.
-    #[must_use]
-    pub(crate) fn poll_action(&mut self) -> Option<(usize, Action)> {
-        self.effects.actions.pop_front()
+        for action in function.held.keep(why, on) {
+            self.effects.act(port, action);
+        }
     }
 
     /// Gives a TLP that has left its credits back to the root port that it came in through.

@@ -6,15 +6,17 @@
 //! for those of others. Service times that root ports share are taken in the order of arrival, so that who waits for a page walk
 //! at one does not hold up who need not at another.
 
-use super::effects::Effects;
+use super::effects::{Effect, Effects};
 use crate::memory_system::{Access, MemoryCounters, MemorySystem};
 use crate::profile::HostProfile;
 use device::memory::{DmaAccess, HostMemory};
-use tlp::{Account, AtomicOp, Data, Duration, Payload, PayloadPool, Span, Time};
+use tlp::{Account, AtomicOp, Bdf, Data, Duration, Payload, PayloadPool, Span, Time};
 
 /// Host memory behind its timing.
 pub(super) struct Memory {
     contents: HostMemory,
+    /// Functions that reach other memory in place of it.
+    granted: Vec<(Bdf, HostMemory)>,
     /// What an access costs beyond fixed latencies, where the profile says.
     system: Option<Box<MemorySystem>>,
     /// When it takes the next read, the next write, and when the last write is visible.
@@ -33,13 +35,16 @@ pub(super) struct Service {
 /// A request that is to be answered.
 pub(super) struct Request {
     pub(super) access: Access,
-    pub(super) account: Account,
     /// How long its link takes for a cache line of data.
     pub(super) line_time: Duration,
 }
 
 /// When a request has been served.
 pub(super) struct Served {
+    /// It gets to the memory system.
+    pub(super) asked: Time,
+    /// That has answered.
+    pub(super) answered: Time,
     /// The answer is back at the root port.
     pub(super) ready: Time,
     /// How long its lines took beyond a hit in the cache.
@@ -50,6 +55,7 @@ impl Memory {
     pub(super) fn new(contents: HostMemory, profile: &HostProfile, ports: usize) -> Memory {
         Memory {
             contents,
+            granted: Vec::new(),
             system: MemorySystem::new(profile, ports, 0),
             read_free_at: Time::ZERO,
             write_free_at: Time::ZERO,
@@ -71,9 +77,31 @@ impl Memory {
         self.system.as_ref().map(|system| system.counters())
     }
 
-    /// True where all of these bytes are memory, whoever asks.
-    pub(super) fn contains(&self, address: u64, len: u32) -> bool {
-        self.contents.contains(address, len as usize)
+    pub(super) fn contents(&self) -> &HostMemory {
+        &self.contents
+    }
+
+    /// `requester` reaches `memory` from now on, in place of that of this host.
+    pub(super) fn grant(&mut self, requester: Bdf, memory: HostMemory) {
+        self.granted.retain(|(other, _)| *other != requester);
+        self.granted.push((requester, memory));
+    }
+
+    /// What `requester` reaches.
+    #[inline]
+    fn of(&self, requester: Bdf) -> &HostMemory {
+        if self.granted.is_empty() { &self.contents } else { self.granted_to(requester) }
+    }
+
+    #[cold]
+    fn granted_to(&self, requester: Bdf) -> &HostMemory {
+        let granted = self.granted.iter().find(|(to, _)| *to == requester);
+        granted.map_or(&self.contents, |(_, memory)| memory)
+    }
+
+    /// True where all of these bytes are memory to `requester`.
+    pub(super) fn contains(&self, requester: Bdf, address: u64, len: u32) -> bool {
+        self.of(requester).contains(address, len as usize)
     }
 
     /// Whether all that `access` is for is memory that lets it be read, or changed where it `writes`, and the IOMMU lets the
@@ -81,7 +109,7 @@ impl Memory {
     #[inline]
     pub(super) fn lets(&mut self, access: &Access, writes: bool) -> bool {
         let Access { requester, address, len, .. } = *access;
-        self.contents.lets_dma(&DmaAccess::new(requester, address, len, writes))
+        self.of(requester).lets_dma(&DmaAccess::new(requester, address, len, writes))
             && self.system.as_mut().is_none_or(|system| system.maps(requester, address, len))
     }
 
@@ -104,7 +132,7 @@ impl Memory {
         let taken = asked.max(self.write_free_at) + service;
         self.write_free_at = taken;
         self.write_visible_at = self.write_visible_at.max(taken + p.memory_write_latency);
-        effects.written(account, asked, self.write_visible_at);
+        effects.push(Effect::Written { account, asked, visible: self.write_visible_at });
         taken
     }
 
@@ -125,7 +153,7 @@ impl Memory {
         let latency = p.memory_write_latency + system.write(access, asked);
         let visible = system.show(access.port, taken + latency);
         system.stay_awake(visible);
-        effects.written(account, asked, visible);
+        effects.push(Effect::Written { account, asked, visible });
         taken
     }
 
@@ -139,10 +167,9 @@ impl Memory {
         request: &Request,
         service: Service,
         now: Time,
-        effects: &mut Effects,
     ) -> Served {
         if self.system.is_some() {
-            return self.serve_modelled(p, request, service, now, effects);
+            return self.serve_modelled(p, request, service, now);
         }
         let asked = now + p.root_complex_latency;
         let mut taken = asked.max(self.write_visible_at);
@@ -158,23 +185,16 @@ impl Memory {
             self.write_visible_at = self.write_visible_at.max(taken + p.memory_write_latency);
             answered = answered.max(taken);
         }
-        let ready = answered + p.root_complex_latency;
-        effects.served(request.account, now, asked, answered, ready);
-        Served { ready, late: Duration::ZERO }
+        Served { asked, answered, ready: answered + p.root_complex_latency, late: Duration::ZERO }
     }
 
     #[inline(never)]
-    fn serve_modelled(
-        &mut self,
-        p: &HostProfile,
-        request: &Request,
-        service: Service,
-        now: Time,
-        effects: &mut Effects,
-    ) -> Served {
+    fn serve_modelled(&mut self, p: &HostProfile, request: &Request, service: Service, now: Time) -> Served {
         let asked = now + p.root_complex_latency;
         let access = &request.access;
-        let Some(system) = &mut self.system else { return Served { ready: asked, late: Duration::ZERO } };
+        let Some(system) = &mut self.system else {
+            return Served { asked, answered: asked, ready: asked, late: Duration::ZERO };
+        };
         let translated = system.translate(access, asked);
         let mut taken = translated.max(system.visible_at(access.port));
         let (mut answered, mut late) = (taken, Duration::ZERO);
@@ -194,51 +214,51 @@ impl Memory {
             answered = answered.max(taken);
         }
         system.stay_awake(answered);
-        let ready = answered + p.root_complex_latency;
-        effects.served(request.account, now, asked, answered, ready);
-        Served { ready, late }
+        Served { asked, answered, ready: answered + p.root_complex_latency, late }
     }
 
-    /// Writes the enabled bytes of `span`; data that is only counted changes nothing.
+    /// Writes the enabled bytes of `span` for `requester`; data that is only counted changes nothing.
     #[inline]
-    pub(super) fn store(&mut self, span: Span, data: &Data) {
+    pub(super) fn store(&mut self, requester: Bdf, span: Span, data: &Data) {
         if let Some(bytes) = data.bytes() {
-            self.store_bytes(span, bytes);
+            self.store_bytes(requester, span, bytes);
         }
     }
 
-    fn store_bytes(&mut self, span: Span, bytes: &[u8]) {
+    fn store_bytes(&mut self, requester: Bdf, span: Span, bytes: &[u8]) {
+        let memory = self.of(requester);
         let first = span.first_byte();
         if span.is_contiguous() {
             // It was let before, at this time: the write cannot miss.
-            let _ = self.contents.write(first, bytes);
+            let _ = memory.write(first, bytes);
             return;
         }
         for (i, byte) in bytes.iter().enumerate().filter(|(i, _)| span.is_enabled(*i as u32)) {
-            let _ = self.contents.write(first + i as u64, &[*byte]);
+            let _ = memory.write(first + i as u64, &[*byte]);
         }
     }
 
-    /// `len` bytes from `address` on; `None` where not all of it is memory any more.
-    pub(super) fn load(&self, pool: &PayloadPool, address: u64, len: u32) -> Option<Payload> {
-        self.contents.payload(pool, address, len as usize).ok()
+    /// `len` bytes from `address` on for `requester`; `None` where not all of it is memory any more.
+    pub(super) fn load(&self, requester: Bdf, pool: &PayloadPool, address: u64, len: u32) -> Option<Payload> {
+        self.of(requester).payload(pool, address, len as usize).ok()
     }
 
-    /// Carries an AtomicOp out. The value before, `None` where it may not be changed any more; operands that are only counted change nothing.
+    /// Carries an AtomicOp of `requester` out. The value before, `None` where it may not be changed any more; operands that are only counted change nothing.
     pub(super) fn operate(
         &mut self,
+        requester: Bdf,
         op: AtomicOp,
         address: u64,
         len: u32,
         operands: &Data,
         pool: &PayloadPool,
     ) -> Option<Payload> {
-        let old = self.load(pool, address, len)?;
+        let old = self.load(requester, pool, address, len)?;
         if let Some(operands) = operands.bytes() {
             let mut new = [0; 16];
             let new = &mut new[..old.len().min(16)];
             op.apply(&old, operands, new);
-            self.contents.write(address, new).ok()?;
+            self.of(requester).write(address, new).ok()?;
         }
         Some(old)
     }

@@ -25,7 +25,7 @@ mod peer;
 mod reads;
 mod requester;
 
-use crate::ledger::{Asked, Note};
+use crate::ledger::Asked;
 use crate::memory_system::MemoryCounters;
 use crate::profile::HostProfile;
 use crate::topology::AddressMap;
@@ -34,8 +34,8 @@ use device::CreditReturn;
 use device::caches::CachePreparation;
 use device::host::{HostInput, HostOutput};
 use device::memory::HostMemory;
-pub(crate) use effects::Due;
 use effects::Effects;
+pub(crate) use effects::{Due, Effect};
 use function::Function;
 pub use function::{MAX_ROOT_FUNCTIONS, RootFunctionCounters};
 use inbox::Inbox;
@@ -308,6 +308,16 @@ impl RootComplex {
         }
     }
 
+    /// Its memory.
+    pub(crate) fn memory(&self) -> &HostMemory {
+        self.memory.contents()
+    }
+
+    /// DMA of `requester` reaches `memory` from now on, in place of that of this host.
+    pub(crate) fn grant_dma(&mut self, requester: Bdf, memory: HostMemory) {
+        self.memory.grant(requester, memory);
+    }
+
     /// Puts the caches into a known state.
     pub(crate) fn prepare_cache(&mut self, preparation: CachePreparation) {
         let port = match preparation {
@@ -360,22 +370,10 @@ impl RootComplex {
         if class == Class::Completion { None } else { self.asked.take() }
     }
 
-    /// True where a call has left something in [`wakes`](Self::wakes) or [`notes`](Self::notes).
+    /// What calls have led to, in order, for the caller to take all of it after each.
     #[inline]
-    pub(crate) fn has_effects(&self) -> bool {
-        !self.effects.wakes.is_empty() || !self.effects.notes.is_empty()
-    }
-
-    /// When the root complex is to be called and why, in order, for the caller to take all of it after each call.
-    #[inline]
-    pub(crate) fn wakes(&mut self) -> &mut Vec<(Time, Due)> {
-        &mut self.effects.wakes
-    }
-
-    /// Where transactions have spent their time, in order, for the caller to take all of it after each call.
-    #[inline]
-    pub(crate) fn notes(&mut self) -> &mut Vec<Note> {
-        &mut self.effects.notes
+    pub(crate) fn effects(&mut self) -> &mut Vec<Effect> {
+        &mut self.effects.all
     }
 
     /// The classes of which root port `port` has anything to send, now or soon: bits by [`Class::index`].

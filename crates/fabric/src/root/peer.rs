@@ -5,7 +5,7 @@
 //! What is passed on keeps the credits that it came with until it leaves, so that nothing waits here without bound. A
 //! read that is split ([`PeerToPeer::Split`]) takes a place in the memory system instead, and returns its credits.
 
-use super::effects::Due;
+use super::effects::Effect;
 use super::reads::Job;
 use super::requester::{Asker, Expects, Whose, memory_read};
 use super::{Outbound, PeerToPeer, RootComplex};
@@ -88,7 +88,9 @@ impl RootComplex {
         if !from.routes.lets_up(tlp) {
             return Refused(port, Uncorrectable::AcsViolation);
         }
-        if self.memory.contains(address, len) || MSI_WINDOW.contains(address, u64::from(len)) {
+        if self.memory.contains(tlp.repr.transaction().0, address, len)
+            || MSI_WINDOW.contains(address, u64::from(len))
+        {
             return Here;
         }
         if self.peer_to_peer == PeerToPeer::Refuse {
@@ -364,7 +366,7 @@ impl RootComplex {
         self.effects.charge(account, Stage::Completer, now);
         self.effects.charge(account, Stage::RootComplex, ready);
         self.reads_in_memory += 1;
-        self.effects.wake(ready, Due::ReadReady(job));
+        self.effects.push(Effect::Ready(ready, job));
     }
 }
 

@@ -196,13 +196,13 @@ impl RootComplex {
         match at.action {
             Action::Passed => {}
             Action::Read if !at.carry => {}
-            Action::Read => match self.memory.load(&self.payloads, at.address, at.byte_count) {
+            Action::Read => match self.memory.load(at.requester, &self.payloads, at.address, at.byte_count) {
                 Some(payload) => at.data = Data::Carried(payload),
                 None => self.refuse_job(job),
             },
             Action::Write(span) => {
                 let data = std::mem::replace(&mut at.data, Data::NONE);
-                self.memory.store(span, &data);
+                self.memory.store(at.requester, span, &data);
             }
             Action::Atomic(op) => self.operate(job, op),
         }
@@ -217,7 +217,7 @@ impl RootComplex {
         match at.action {
             Action::Write(span) => {
                 let data = std::mem::replace(&mut at.data, Data::NONE);
-                self.memory.store(span, &data);
+                self.memory.store(at.requester, span, &data);
             }
             Action::Atomic(op) => self.operate(job, op),
             Action::Read | Action::Passed => {}
@@ -251,7 +251,7 @@ impl RootComplex {
     /// Carries an AtomicOp out.
     fn operate(&mut self, job: u32, op: AtomicOp) {
         let at = &mut self.reads.jobs[job as usize];
-        let old = self.memory.operate(op, at.address, at.byte_count, &at.data, &self.payloads);
+        let old = self.memory.operate(at.requester, op, at.address, at.byte_count, &at.data, &self.payloads);
         let Some(old) = old else { return self.refuse_job(job) };
         at.data = if at.carry { Data::Carried(old) } else { Data::Counted(at.byte_count) };
     }

@@ -9,7 +9,7 @@ pub mod system;
 use device::memory::HostMemory;
 use device::{CreditReturn, TlpPort};
 use link::PortConfig;
-use riser_fabric::{Fabric, FabricConfig, HostProfile, LinkConfig, SlotConfig};
+use riser_fabric::{Fabric, FabricConfig, HostConfig, HostProfile, LinkConfig, SlotConfig};
 use std::collections::VecDeque;
 use tlp::{
     Bdf, Body, Class, Data, Duration, MemoryOp, MemoryRequest, Mps, PayloadPool, Rate, Repr, Span, Tag, Time,
@@ -106,13 +106,15 @@ pub fn fabric(link: LinkConfig, device: Stream) -> Fabric {
 
 pub fn fabric_seeded(link: LinkConfig, device: Stream, seed: u64) -> Fabric {
     Fabric::new(FabricConfig {
-        host: HostProfile::ideal(),
-        memory: HostMemory::new(1 << 20, 1 << 24).unwrap(),
-        payloads: PayloadPool::new(),
+        hosts: vec![HostConfig {
+            profile: HostProfile::ideal(),
+            memory: HostMemory::new(1 << 20, 1 << 24).unwrap(),
+            payloads: PayloadPool::new(),
+            root_ports: Vec::new(),
+            program: None,
+        }],
         slots: vec![SlotConfig::on_root_port(link, Box::new(device))],
         switches: Vec::new(),
-        root_ports: Vec::new(),
-        program: None,
         faults: Vec::new(),
         seed,
     })

@@ -11,8 +11,8 @@ use device::memory::HostMemory;
 use device::{AsyncDevice, AsyncProgram, Cpu, CreditReturn, Io, RawDevice, TlpPort};
 use link::CreditLimit;
 use riser_fabric::{
-    AddressMap, Direction, Fabric, FabricConfig, FaultAction, FaultRule, FrameKind, HostProfile, LinkConfig,
-    LinkId, SlotConfig, Tap, TapRecord,
+    AddressMap, Direction, Fabric, FabricConfig, FaultAction, FaultRule, FrameKind, HostConfig, HostProfile,
+    LinkConfig, LinkId, SlotConfig, Tap, TapRecord,
 };
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -103,13 +103,15 @@ impl System {
     /// The fabric, without a host program.
     pub fn without_program(self) -> Fabric {
         Fabric::new(FabricConfig {
-            host: self.host,
-            memory: self.memory,
-            payloads: self.payloads,
+            hosts: vec![HostConfig {
+                profile: self.host,
+                memory: self.memory,
+                payloads: self.payloads,
+                root_ports: Vec::new(),
+                program: None,
+            }],
             slots: self.slots,
             switches: Vec::new(),
-            root_ports: Vec::new(),
-            program: None,
             faults: self.faults,
             seed: self.seed,
         })
@@ -137,13 +139,15 @@ impl System {
     {
         let program = AsyncProgram::with_pool(self.payloads.clone(), self.memory.clone(), program);
         Fabric::new(FabricConfig {
-            host: self.host,
-            memory: self.memory,
-            payloads: self.payloads,
+            hosts: vec![HostConfig {
+                profile: self.host,
+                memory: self.memory,
+                payloads: self.payloads,
+                root_ports: Vec::new(),
+                program: Some(Box::new(program)),
+            }],
             slots: self.slots,
             switches: Vec::new(),
-            root_ports: Vec::new(),
-            program: Some(Box::new(program)),
             faults: self.faults,
             seed: self.seed,
         })

@@ -20,8 +20,8 @@ use device::host::HostProgram;
 use device::memory::HostMemory;
 use link::{CreditLimit, PortConfig};
 use riser_fabric::{
-    Above, Fabric, FabricConfig, FaultRule, Forwarding, HostProfile, LinkConfig, LinkEvent, PortArbitration,
-    SlotConfig, Switch, SwitchConfig, SwitchPortConfig, SwitchSlot, SwitchTiming,
+    Above, Fabric, FabricConfig, FaultRule, Forwarding, HostConfig, HostId, HostProfile, LinkConfig,
+    LinkEvent, PortArbitration, SlotConfig, Switch, SwitchConfig, SwitchPortConfig, SwitchSlot, SwitchTiming,
 };
 use std::collections::BTreeMap;
 use tlp::{
@@ -220,7 +220,7 @@ impl TreePlan {
 
     /// The links on root ports, in the order of the ports.
     fn root_links(&self) -> Vec<usize> {
-        (0..self.links()).filter(|&link| self.above(link) == Above::RootPort).collect()
+        (0..self.links()).filter(|&link| self.above(link) == Above::RootPort(HostId::FIRST)).collect()
     }
 
     /// The switch at the far end of `link`.
@@ -290,7 +290,7 @@ impl TreePlan {
     fn link_config(&self, link: usize) -> LinkConfig {
         let below = self.switch_below(link);
         let plan = below.map_or_else(|| &self.leaves[link].link, |switch| &self.switches[switch].link);
-        let above_is_switch = self.above(link) != Above::RootPort;
+        let above_is_switch = self.above(link) != Above::RootPort(HostId::FIRST);
         plan.config(self.mps(), self.two_channels, above_is_switch, below.is_some())
     }
 
@@ -309,13 +309,15 @@ impl TreePlan {
             switch: self.build_switch(n, &ranges),
         });
         let mut fabric = Fabric::new(FabricConfig {
-            host: run.host,
-            memory: run.memory,
-            payloads: PayloadPool::new(),
+            hosts: vec![HostConfig {
+                profile: run.host,
+                memory: run.memory,
+                payloads: PayloadPool::new(),
+                root_ports: if run.root_functions { self.root_spaces(&ranges) } else { Vec::new() },
+                program: run.program,
+            }],
             slots: slots.collect(),
             switches: switches.collect(),
-            root_ports: if run.root_functions { self.root_spaces(&ranges) } else { Vec::new() },
-            program: run.program,
             faults: run.faults,
             seed: run.seed,
         })

@@ -8,8 +8,8 @@ use super::{LinkPlan, Place, RunPlan, TreePlan};
 use device::TlpPort;
 use device::memory::HostMemory;
 use riser_fabric::{
-    Above, Alteration, Direction, Fabric, FaultAction, FaultRule, Forwarding, FrameKind, HostProfile, Limits,
-    LinkChange, LinkEvent, LinkId, Stop,
+    Above, Alteration, Direction, Fabric, FaultAction, FaultRule, Forwarding, FrameKind, HostId, HostProfile,
+    Limits, LinkChange, LinkEvent, LinkId, Stop,
 };
 use std::rc::Rc;
 use tlp::{Bdf, Duration, PayloadPool, Rate, Status, Tag, Time};
@@ -131,7 +131,7 @@ impl Case {
                 return true;
             }
             match self.tree.above(link) {
-                Above::RootPort => return false,
+                Above::RootPort(_) => return false,
                 Above::Switch { switch, .. } => link = self.tree.leaves.len() + switch,
             }
         };
@@ -145,11 +145,11 @@ fn tree(c: &mut Choices<'_>) -> TreePlan {
     tree.two_channels = c.below(4) == 1;
     tree.report_errors = c.below(2) == 1;
     for _ in 0..=c.below(2) {
-        grow(c, &mut tree, Above::RootPort, MAX_DEPTH);
+        grow(c, &mut tree, Above::RootPort(HostId::FIRST), MAX_DEPTH);
     }
     // Switches whose ports are all empty are legal, and dull.
     if tree.leaves.is_empty() {
-        grow(c, &mut tree, Above::RootPort, 0);
+        grow(c, &mut tree, Above::RootPort(HostId::FIRST), 0);
     }
     tree
 }

@@ -14,8 +14,8 @@ use device::memory::HostMemory;
 use device::{CreditReturn, Ready, TlpPort};
 use riser_fabric::switch::{Switch, SwitchConfig, SwitchPortConfig};
 use riser_fabric::{
-    Above, Fabric, FabricConfig, Forwarding, HostProfile, LinkConfig, PortArbitration, SlotConfig,
-    SwitchSlot, SwitchTiming,
+    Above, Fabric, FabricConfig, Forwarding, HostConfig, HostId, HostProfile, LinkConfig, PortArbitration,
+    SlotConfig, SwitchSlot, SwitchTiming,
 };
 use std::collections::VecDeque;
 use tlp::{
@@ -115,7 +115,7 @@ pub fn tree(up: &LinkConfig, down: &LinkConfig, switches: u8, fan_out: u8, reque
     let (slots, below) = (Vec::new(), Vec::new());
     let mut plan = Plan { up: up.clone(), down: down.clone(), requests, slots, switches: below };
     if switches == 1 {
-        plan.switch(Above::RootPort, 1, fan_out);
+        plan.switch(Above::RootPort(HostId::FIRST), 1, fan_out);
     } else {
         let buses = plan.add_parent(switches, fan_out);
         for (n, bus) in buses.into_iter().enumerate() {
@@ -123,13 +123,15 @@ pub fn tree(up: &LinkConfig, down: &LinkConfig, switches: u8, fan_out: u8, reque
         }
     }
     Fabric::new(FabricConfig {
-        host: HostProfile::ideal(),
-        memory: HostMemory::new(1 << 20, 1 << 24).unwrap(),
-        payloads: PayloadPool::new(),
+        hosts: vec![HostConfig {
+            profile: HostProfile::ideal(),
+            memory: HostMemory::new(1 << 20, 1 << 24).unwrap(),
+            payloads: PayloadPool::new(),
+            root_ports: Vec::new(),
+            program: None,
+        }],
         slots: plan.slots,
         switches: plan.switches,
-        root_ports: Vec::new(),
-        program: None,
         faults: Vec::new(),
         seed: 1,
     })
@@ -162,7 +164,7 @@ impl Plan {
         let size = fan_out + 2;
         let firsts: Vec<u8> = (0..switches).map(|n| 3 + n * size).collect();
         let below: Vec<(u8, u8)> = firsts.iter().map(|first| (*first, first + size - 1)).collect();
-        self.push(Above::RootPort, 1, &below);
+        self.push(Above::RootPort(HostId::FIRST), 1, &below);
         firsts
     }
 

@@ -16,7 +16,9 @@ use config::{
 use device::memory::HostMemory;
 use device::{AsyncProgram, Cpu, CreditReturn, TlpPort};
 use link::PortConfig;
-use riser_fabric::{Fabric, FabricConfig, HostProfile, Limits, LinkConfig, PeerToPeer, SlotConfig, Stop};
+use riser_fabric::{
+    Fabric, FabricConfig, HostConfig, HostProfile, Limits, LinkConfig, PeerToPeer, SlotConfig, Stop,
+};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -210,13 +212,15 @@ impl Rig {
         let program = AsyncProgram::with_pool(payloads.clone(), memory.clone(), program);
         let slot = |(end, mps): (&End, u32)| SlotConfig::on_root_port(link(mps), Box::new(end.clone()));
         let mut fabric = Fabric::new(FabricConfig {
-            host: self.host.clone(),
-            memory,
-            payloads,
+            hosts: vec![HostConfig {
+                profile: self.host.clone(),
+                memory,
+                payloads,
+                root_ports: (0..2).map(|n| space_with(n, self.end_end_prefixes)).collect(),
+                program: Some(Box::new(program)),
+            }],
             slots: self.ends.iter().zip(self.mps).map(slot).collect(),
             switches: Vec::new(),
-            root_ports: (0..2).map(|n| space_with(n, self.end_end_prefixes)).collect(),
-            program: Some(Box::new(program)),
             faults: Vec::new(),
             seed: 1,
         })

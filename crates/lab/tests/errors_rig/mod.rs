@@ -21,9 +21,9 @@ use device::{
     EndpointLimits, FunctionConfig, Io,
 };
 use fabric::{
-    Above, Fabric, FabricConfig, FaultAction, FaultRule, Forwarding, FrameKind, HostProfile, Limits,
-    LinkConfig, LinkId, PortArbitration, SlotConfig, Stop, Switch, SwitchConfig, SwitchPortConfig,
-    SwitchSlot, SwitchTiming,
+    Above, Fabric, FabricConfig, FaultAction, FaultRule, Forwarding, FrameKind, HostConfig, HostId,
+    HostProfile, Limits, LinkConfig, LinkId, PortArbitration, SlotConfig, Stop, Switch, SwitchConfig,
+    SwitchPortConfig, SwitchSlot, SwitchTiming,
 };
 use link::{CreditLimit, PortConfig};
 use std::cell::{Cell, RefCell};
@@ -226,17 +226,20 @@ where
     };
     let slots = vec![slot(1, "a"), slot(2, "b")];
     let link = link_of(port(), switch_end());
-    let switches = vec![SwitchSlot { link, above: Above::RootPort, switch: switch(&payloads) }];
+    let switches =
+        vec![SwitchSlot { link, above: Above::RootPort(HostId::FIRST), switch: switch(&payloads) }];
     let root_complex_latency = Duration::from_ns(50);
     let host = HostProfile { completion_timeout: HOST_TIMEOUT, root_complex_latency, ..HostProfile::ideal() };
     Fabric::new(FabricConfig {
-        host: HostProfile { rcb: Rcb::default(), ..host },
-        memory,
-        payloads,
+        hosts: vec![HostConfig {
+            profile: HostProfile { rcb: Rcb::default(), ..host },
+            memory,
+            payloads,
+            root_ports: vec![bridge_space(PortType::RootPort, AerRole::RootPort, 1)],
+            program: Some(Box::new(program)),
+        }],
         slots,
         switches,
-        root_ports: vec![bridge_space(PortType::RootPort, AerRole::RootPort, 1)],
-        program: Some(Box::new(program)),
         faults: Vec::new(),
         seed: 5,
     })
