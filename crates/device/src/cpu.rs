@@ -39,6 +39,7 @@ use crate::host::{HostError, HostInput, HostInterrupt, HostMessage, HostOutput, 
 use crate::io::{AtomicValue, FetchValue, IntoData, payload};
 use crate::memory::HostMemory;
 use crate::seam::OutMessage;
+use std::any::Any;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -74,7 +75,10 @@ impl Outgoing for HostOutput {
             | HostOutput::IoWrite { id, .. }
             | HostOutput::ConfigRead { id, .. }
             | HostOutput::ConfigWrite { id, .. } => *id = HostReadId(new),
-            HostOutput::MmioWrite { .. } | HostOutput::Message { .. } | HostOutput::TakeMessages(_) => {}
+            HostOutput::MmioWrite { .. }
+            | HostOutput::Message { .. }
+            | HostOutput::TakeMessages(_)
+            | HostOutput::Extension(_) => {}
         }
     }
 }
@@ -366,6 +370,16 @@ impl Cpu {
     /// None today; the result is that of a write. A message to nowhere is counted by the root complex.
     pub async fn send_message(&self, toward: Bdf, message: OutMessage) -> Result<(), HostError> {
         self.post(HostOutput::Message { toward, message }).await
+    }
+
+    /// Asks whoever models this host for something that is no part of the seam, such as a
+    /// [`CachePreparation`](crate::caches::CachePreparation): behind everything that this program has issued before, and in no
+    /// simulated time.
+    ///
+    /// # Errors
+    /// None today; the result is that of a write.
+    pub async fn extension(&self, request: impl Any) -> Result<(), HostError> {
+        self.post(HostOutput::Extension(Box::new(request))).await
     }
 
     /// From now on, messages of these codes come to [`next_message`](Self::next_message) too, which otherwise has those of

@@ -3,6 +3,7 @@
 //! ([`cpu`](crate::cpu) makes one of straight-line code), a kernel, or another simulator.
 
 use crate::seam::{CompletionError, OutMessage};
+use std::any::Any;
 use std::fmt;
 use tlp::message::MessageCodes;
 use tlp::{AtomicOp, Bdf, Data, MessageRouting, Time};
@@ -219,6 +220,9 @@ pub enum HostOutput {
     /// what its root ports tell of interrupt wires, PME_TO_Ack, Vendor_Defined Type 1, and where no function hears them errors and
     /// PMEs. At once and in no simulated time. Any other message is an Unsupported Request (`PCIe 5.0 §2.3.1`).
     TakeMessages(MessageCodes),
+    /// Something between a program and whoever models its host, in its place among all that the program does. No part of the seam: a
+    /// host that does not know it counts it as an Unsupported Request. At once and in no simulated time.
+    Extension(Box<dyn Any>),
 }
 
 /// Why a host's request was not served.

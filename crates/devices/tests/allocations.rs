@@ -7,7 +7,6 @@ use allocation_counter::measure;
 use common::{Loopback, found};
 use config::PcieLayout;
 use device::AsyncProgram;
-use device::caches::CacheControl;
 use riser_devices::pcie_bench::*;
 use tlp::{Duration, PayloadPool};
 
@@ -20,7 +19,7 @@ fn allocations(test: Test, transfers: u64, carry: bool, costs: CardCosts) -> u64
     let bench = function(settings, PcieLayout::default(), &PayloadPool::new(), &results).unwrap();
     let mut host = Loopback::new(bench);
     host.keep_log = false;
-    let start = |cpu| driver(cpu, found(0, BAR_BYTES), window, CacheControl::default());
+    let start = |cpu| driver(cpu, found(0, BAR_BYTES), window);
     let mut program = AsyncProgram::new(host.memory.clone(), start);
     let counted = measure(|| host.run(&mut program).unwrap());
     assert_eq!(results.get().transfers, transfers);

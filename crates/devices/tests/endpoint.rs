@@ -6,7 +6,6 @@ mod common;
 use common::Event;
 use common::slot::Slot;
 use config::PcieLayout;
-use device::caches::CacheControl;
 use device::cpu::Cpu;
 use device::endpoint::FunctionConfig;
 use device::firmware::{FixedPlace, FoundFunction, HostMap, MpsPolicy, Path, Policy, Window, enumerate_host};
@@ -103,7 +102,7 @@ fn the_benchmark_runs_through_its_endpoint() {
             let results = pcie_bench::ResultsHandle::new();
             let pool = PayloadPool::new();
             let bench = pcie_bench::function(settings, PcieLayout::default(), &pool, &results).unwrap();
-            let driver = move |cpu, f| pcie_bench::driver(cpu, f, window, CacheControl::default());
+            let driver = move |cpu, f| pcie_bench::driver(cpu, f, window);
             let (outcome, _) = boot(bench, device_id::PCIE_BENCH, Vec::new(), driver);
             assert_eq!(outcome, Ok(()));
             let results = results.take();

@@ -25,8 +25,7 @@ fn run_on(
     let mut host = Loopback::new(bench);
     prepare(&mut host);
     let window = Window::of(settings, Placement::High);
-    let caches = host.caches.clone();
-    let start = |cpu| driver(cpu, found(0, BAR_BYTES), window, caches);
+    let start = |cpu| driver(cpu, found(0, BAR_BYTES), window);
     let mut program = AsyncProgram::new(host.memory.clone(), start);
     let outcome = host.run(&mut program);
     (outcome, results.take(), host)
@@ -277,14 +276,14 @@ fn the_driver_prepares_the_caches() {
     ];
     for (cache, prepared) in rows {
         let (outcome, _, host) = run(&Settings { cache, ..settings(Test::BwRd) });
-        assert_eq!((outcome, host.prepared()), (Ok(()), prepared));
+        assert_eq!((outcome, host.prepared), (Ok(()), prepared));
     }
     let (outcome, _, host) =
         run_on(&Settings { cache: CacheState::DeviceThrash, ..settings(Test::BwRd) }, |host| {
             host.memory = device::HostMemory::new(16 << 20, 64 << 20).unwrap();
         });
     let thrash = ThrashByDevice { requester, address, bytes: 64 << 20, seed: 1 };
-    assert_eq!((outcome, host.prepared()), (Ok(()), vec![ThrashByHost, thrash]));
+    assert_eq!((outcome, host.prepared), (Ok(()), vec![ThrashByHost, thrash]));
 }
 
 #[test]

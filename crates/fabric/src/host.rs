@@ -51,6 +51,7 @@ impl HostSlot {
                     HostOutput::Message { message, .. } => format!("message of code {:#04x}", message.code),
                     HostOutput::ConfigRead { function, .. } => format!("configuration read of {function}"),
                     HostOutput::ConfigWrite { function, .. } => format!("configuration write to {function}"),
+                    HostOutput::Extension(_) => "request of its host".into(),
                     _ => "request".into(),
                 };
                 Some(format!("host program: its {what} finds no room at the root port"))

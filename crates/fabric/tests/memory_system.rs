@@ -6,7 +6,7 @@ mod common;
 
 use common::link;
 use common::system::{Raw, System};
-use device::caches::{CacheControl, CachePreparation};
+use device::caches::CachePreparation;
 use proptest::prelude::*;
 use riser_fabric::profile::{
     CompletionProfile, DramProfile, HostSettings, IommuProfile, LlcProfile, NumaProfile, PageSize,
@@ -111,14 +111,14 @@ fn run(host: HostProfile, preparations: &[CachePreparation], asks: &[Ask]) -> (V
     system.host = host;
     let system = system.raw(link(Rate::Gt2_5, 4, 256), &devices[0]);
     let system = system.raw(link(Rate::Gt2_5, 4, 256), &devices[1]);
-    let (preparations, control) = (preparations.to_vec(), CacheControl::default());
-    let caches = control.clone();
+    let preparations = preparations.to_vec();
     let mut fabric = system.with_bare_program(|cpu| async move {
-        assert!(preparations.into_iter().all(|preparation| caches.prepare(preparation)));
+        for preparation in preparations {
+            cpu.extension(preparation).await.map_err(common::system::text)?;
+        }
         cpu.sleep(Duration::from_ms(2)).await;
         Ok(())
     });
-    fabric.set_cache_control(control);
     let all = All::default();
     fabric.set_transaction_tap(Box::new(all.clone()));
     assert_eq!(fabric.run(Limits::default()), Stop::Finished);

@@ -119,7 +119,6 @@ pub(crate) fn build_program(
         let (name, path) = (slot.name.get_ref().clone(), paths[n].clone());
         seats.push(Seat { name, path, id: ids[n], task: plugged.task, hot_plug });
     }
-    let caches = site.caches.clone();
     let seats = boot::arrange(lab, &tree, seats);
     let switches = bridges::switches(lab, &tree, &links, &payloads)?;
     let root_ports = bridges::root_ports(&tree, &links, host.rcb)?;
@@ -144,7 +143,6 @@ pub(crate) fn build_program(
         seed: lab.seed,
     })
     .map_err(|e| credits_of(lab, e))?;
-    fabric.set_cache_control(caches);
     fabric.set_names(
         lab.slot.iter().map(|s| s.name.get_ref().clone()).collect(),
         lab.switch.iter().map(|s| s.name.get_ref().clone()).collect(),

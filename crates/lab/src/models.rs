@@ -13,7 +13,6 @@ use crate::tree::Tree;
 use crate::values::MrrsBytes;
 use crate::{bridges, links, nic_models, paper_models, profile, vf_models};
 use config::PcieLayout;
-use device::caches::CacheControl;
 use device::endpoint::{FunctionConfig, VirtualFunctions};
 use device::memory::HostMemory;
 use device::{BarIndex, TlpPort};
@@ -102,8 +101,6 @@ pub(crate) struct Site<'a> {
     pub(crate) file: &'a LabFile,
     pub(crate) payloads: &'a PayloadPool,
     pub(crate) memory: &'a HostMemory,
-    /// By which benchmarks prepare the caches of the host.
-    pub(crate) caches: CacheControl,
     /// The counters that devices share, by method.
     pub(crate) counters: BTreeMap<CounterMethod, counter::Target>,
     /// Max_Payload_Size on the path of each slot, as enumeration will set it.
@@ -118,7 +115,7 @@ impl<'a> Site<'a> {
         tree: Option<&Tree>,
     ) -> Site<'a> {
         let path_mps = tree.map(|tree| bridges::path_mps(&file.lab, tree)).unwrap_or_default();
-        Site { file, payloads, memory, caches: CacheControl::default(), counters: BTreeMap::new(), path_mps }
+        Site { file, payloads, memory, counters: BTreeMap::new(), path_mps }
     }
 }
 
@@ -177,7 +174,7 @@ pub(crate) fn plug(site: &mut Site<'_>, n: usize, id: Bdf, slot: &Slot) -> Resul
     let plugged = match slot.device {
         Model::Memory => plug_memory(slot.memory.clone().unwrap_or_default(), layout),
         Model::SimpleNic => plug_nic(slot.simple_nic.clone().unwrap_or_default(), layout, payloads),
-        Model::PcieBench => plug_bench(file, slot, layout, payloads, &site.caches),
+        Model::PcieBench => plug_bench(file, slot, layout, payloads),
         Model::Counter => plug_counter(site, &slot.counter.clone().unwrap_or_default(), layout),
         Model::Traffic => {
             let flows = slot.traffic.as_ref().map_or(&[][..], |t| &t.flow);
@@ -353,7 +350,6 @@ fn plug_bench(
     slot: &Slot,
     layout: PcieLayout,
     payloads: &PayloadPool,
-    caches: &CacheControl,
 ) -> Result<Plugged, String> {
     let settings = slot.pcie_bench.clone().unwrap_or_default();
     let mrrs = links::merge(&file.lab.link, &slot.link).mrrs_bytes.map_or_else(Mrrs::default, |m| m.0);
@@ -383,9 +379,7 @@ fn plug_bench(
     let results = pcie_bench::ResultsHandle::new();
     let window = pcie_bench::Window { seed: own.seed, ..bench_window(&settings) };
     let function = pcie_bench::function(own, layout, payloads, &results).map_err(|e| e.to_string())?;
-    let caches = caches.clone();
-    let driver: Driver =
-        Box::new(move |cpu, found| Box::pin(pcie_bench::driver(cpu, found, window, caches.clone())));
+    let driver: Driver = Box::new(move |cpu, found| Box::pin(pcie_bench::driver(cpu, found, window)));
     Ok(Plugged::function(function, driver, Instrument::Bench(results, all)))
 }
 

@@ -5,7 +5,7 @@ use super::settings::{BUFFER_BYTES, CacheState, Placement, Settings};
 use super::{BAR, DONE_VECTOR, ERROR, ERRORS, LAYOUT, WINDOW};
 use crate::control;
 use device::DmaError;
-use device::caches::{CacheControl, CachePreparation};
+use device::caches::CachePreparation;
 use device::cpu::Cpu;
 use device::firmware::FoundFunction;
 use device::host::HostError;
@@ -66,16 +66,11 @@ impl Window {
 ///
 /// # Errors
 /// A line that says why there is no window, or why the test failed.
-pub async fn driver(
-    cpu: Cpu,
-    function: FoundFunction,
-    window: Window,
-    caches: CacheControl,
-) -> Result<(), String> {
+pub async fn driver(cpu: Cpu, function: FoundFunction, window: Window) -> Result<(), String> {
     let said = |e: HostError| format!("{function}: {e}");
     let address = window.alloc(&cpu, &function)?;
     cpu.write_u64(function.address(BAR, WINDOW)?, address).await.map_err(said)?;
-    prepare(&caches, &function, window, address)?;
+    prepare(&cpu, &function, window, address).await.map_err(said)?;
     match control::run(&cpu, &function, LAYOUT, DONE_VECTOR).await? {
         control::DONE => Ok(()),
         control::FAILED => {
@@ -91,25 +86,19 @@ pub async fn driver(
 }
 
 /// Brings the caches into the state that `window` asks for: always from a cold one.
-fn prepare(
-    caches: &CacheControl,
-    function: &FoundFunction,
-    window: Window,
-    address: u64,
-) -> Result<(), String> {
+async fn prepare(cpu: &Cpu, function: &FoundFunction, window: Window, address: u64) -> Result<(), HostError> {
+    cpu.extension(CachePreparation::ThrashByHost).await?;
     let (requester, bytes) = (function.bdf, window.bytes);
     let further = match window.cache {
-        CacheState::Cold => None,
-        CacheState::HostWarm => Some(CachePreparation::WriteByHost { address, bytes }),
+        CacheState::Cold => return Ok(()),
+        CacheState::HostWarm => CachePreparation::WriteByHost { address, bytes },
         CacheState::DeviceWarm => {
-            Some(CachePreparation::WriteByDevice { requester, address, bytes, passes: WARMING_PASSES })
+            CachePreparation::WriteByDevice { requester, address, bytes, passes: WARMING_PASSES }
         }
         CacheState::DeviceThrash => {
             let (bytes, seed) = (window.memory_bytes(), window.seed);
-            Some(CachePreparation::ThrashByDevice { requester, address, bytes, seed })
+            CachePreparation::ThrashByDevice { requester, address, bytes, seed }
         }
     };
-    let mut all = [CachePreparation::ThrashByHost].into_iter().chain(further);
-    let obeyed = all.all(|preparation| caches.prepare(preparation));
-    if obeyed { Ok(()) } else { Err(format!("{function}: the caches are not prepared: no host obeys")) }
+    cpu.extension(further).await
 }

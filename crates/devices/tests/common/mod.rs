@@ -5,7 +5,7 @@
 
 pub(crate) mod slot;
 
-use device::caches::{CacheControl, CachePreparation};
+use device::caches::CachePreparation;
 use device::cpu::msi;
 use device::endpoint::FunctionConfig;
 use device::firmware::{FoundBar, FoundFunction};
@@ -41,10 +41,10 @@ pub(crate) enum Event {
 pub(crate) struct Loopback {
     pub(crate) device: Box<dyn Device>,
     pub(crate) memory: HostMemory,
-    /// How programs prepare caches, which it has none of.
-    pub(crate) caches: CacheControl,
     pub(crate) read_latency: Duration,
     pub(crate) log: Vec<Event>,
+    /// How programs have prepared caches.
+    pub(crate) prepared: Vec<CachePreparation>,
     pub(crate) keep_log: bool,
     /// Answers DMA reads with this instead.
     pub(crate) fail_reads: Option<DmaError>,
@@ -77,18 +77,13 @@ pub(crate) fn found(bar: u8, size: u64) -> FoundFunction {
 }
 
 impl Loopback {
-    /// How programs have prepared caches.
-    pub(crate) fn prepared(&self) -> Vec<CachePreparation> {
-        std::iter::from_fn(|| self.caches.poll()).collect()
-    }
-
     pub(crate) fn new(function: FunctionConfig) -> Loopback {
         Loopback {
             device: function.device,
             memory: HostMemory::new(16 << 20, 16 << 20).unwrap(),
-            caches: CacheControl::default(),
             read_latency: Duration::from_ns(500),
             log: Vec::new(),
+            prepared: Vec::new(),
             keep_log: true,
             fail_reads: None,
             most_reads: 0,
@@ -169,6 +164,11 @@ impl Loopback {
                 self.note(|| Event::MmioRead(bar, offset, len as usize));
                 self.host_reads.push((token, id));
                 RequestOp::Read { bar: BarIndex(bar), offset, span, locked: false }
+            }
+            // It has no caches.
+            HostOutput::Extension(request) => {
+                self.prepared.push(*request.downcast::<CachePreparation>().unwrap());
+                return;
             }
             other => panic!("drivers leave configuration space alone: {other:?}"),
         };

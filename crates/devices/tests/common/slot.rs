@@ -121,6 +121,7 @@ impl Slot {
                 (body, tlp.data)
             }
             // It has no caches.
+            HostOutput::Extension(_) => return,
             other => panic!("no driver here does {other:?}"),
         };
         self.endpoint.handle_tlp(self.now, Tlp::new(Repr::new(body), data).with_carry(true));

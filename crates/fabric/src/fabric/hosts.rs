@@ -11,7 +11,6 @@ use crate::queue::{Event, EventQueue, SortedQueue};
 use crate::root::{Effect, PeerToPeer, RootComplex, RootCounters, RootFunctionCounters};
 use crate::topology::{HostId, OfHost};
 use device::CreditReturn;
-use device::caches::CacheControl;
 use link::Port;
 use std::collections::VecDeque;
 use std::ops::{Index, IndexMut};
@@ -24,8 +23,6 @@ pub(super) struct HostSide {
     /// Index of the port of each root port.
     pub(super) root_ports: Vec<usize>,
     pub(super) program: Option<HostSlot>,
-    /// By which the program prepares the caches.
-    caches: CacheControl,
     /// How the program has ended.
     outcome: Option<Result<(), String>>,
 }
@@ -76,7 +73,7 @@ pub struct NoHost {
 
 impl HostSide {
     pub(super) fn new(root: RootComplex, root_ports: Vec<usize>, program: Option<HostSlot>) -> HostSide {
-        HostSide { root, root_ports, program, caches: CacheControl::default(), outcome: None }
+        HostSide { root, root_ports, program, outcome: None }
     }
 
     /// What a call to the root complex has led to: when it is to be called again, and where transactions have spent their time.
@@ -202,11 +199,6 @@ impl Fabric {
         self.hosts[HostId::FIRST].root.preset(n);
     }
 
-    /// The caches of the host are prepared by `control` from now on, whenever its program has run.
-    pub fn set_cache_control(&mut self, control: CacheControl) {
-        self.hosts[HostId::FIRST].caches = control;
-    }
-
     /// From now on DMA of `requester`, a function below `below`, reaches the memory of `of` in place of that of its own host, as
     /// where a function is given to a guest. It takes the time that its own host's memory takes; its interrupts stay its own host's.
     ///
@@ -268,9 +260,6 @@ impl Fabric {
         };
         let mut touched = std::mem::take(&mut self.touched);
         program.step(self.now, &mut host.root, &mut touched);
-        while let Some(preparation) = host.caches.poll() {
-            host.root.prepare_cache(preparation);
-        }
         let wakes = program.wakes(self.now);
         let ends = host.outcome.is_none() && program.outcome().is_some();
         if ends {

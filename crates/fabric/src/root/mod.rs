@@ -319,7 +319,7 @@ impl RootComplex {
     }
 
     /// Puts the caches into a known state.
-    pub(crate) fn prepare_cache(&mut self, preparation: CachePreparation) {
+    fn prepare_cache(&mut self, preparation: CachePreparation) {
         let port = match preparation {
             CachePreparation::WriteByDevice { requester, .. }
             | CachePreparation::ThrashByDevice { requester, .. } => self.port_of_bus(requester.bus()),

@@ -197,6 +197,13 @@ pub(super) fn accept(
             mmio_write(root, now, address, data)
         }
         HostOutput::Message { toward, message } => message_out(root, now, *toward, message).ok_or(output),
+        HostOutput::Extension(request) => {
+            match request.downcast_ref() {
+                Some(preparation) => root.prepare_cache(*preparation),
+                None => root.counters.unsupported_requests += 1,
+            }
+            Ok(None)
+        }
         HostOutput::TakeMessages(codes) => {
             root.program_messages = root.program_messages.or(*codes);
             Ok(None)
