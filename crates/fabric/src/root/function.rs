@@ -2,7 +2,7 @@
 //! Root ports as functions: type 1 functions of bus 0, root port `n` being 00:(n+1).0 (`PCIe 5.0 §7.3.1`). Configuration
 //! requests to them, what writes lead to, their errors and their interrupts. Never routes.
 
-use super::{RootComplex, RootPort};
+use super::{Base, RootPort};
 use crate::bridge::{Action, Bridge, Held, Routes};
 use crate::topology::MSI_WINDOW;
 use config::cap::pcie::LINK_CAPABILITIES;
@@ -44,7 +44,7 @@ pub(super) struct Function {
     pub(super) held: Held,
     /// INTA (bit 0) to INTD (bit 3) as the link says, and as the host was told.
     pub(super) wires: u8,
-    told: u8,
+    pub(super) told: u8,
     /// Port Number of Link Capabilities: its bit in the Egress Control Vectors of others.
     pub(super) number: usize,
 }
@@ -106,25 +106,7 @@ impl RootPort {
     }
 }
 
-impl RootComplex {
-    /// Configuration space of root port `port`, to look at; `None` where it is a bare one.
-    #[must_use]
-    pub fn space(&self, port: usize) -> Option<&ConfigSpace> {
-        self.ports.get(port)?.function.as_ref().map(|f| f.bridge.space())
-    }
-
-    /// The interrupt wires of root port `port`: INTA in bit 0 to INTD in bit 3, those of what is below and its own.
-    #[must_use]
-    pub fn wires(&self, port: usize) -> u8 {
-        self.ports.get(port).and_then(|p| p.function.as_ref()).map_or(0, |f| f.told)
-    }
-
-    /// What root ports that are functions have seen.
-    #[must_use]
-    pub fn function_counters(&self) -> &RootFunctionCounters {
-        &self.function_counters
-    }
-
+impl Base {
     /// A configuration request of the host to a function of bus 0: answered after the way there and back.
     pub(super) fn configure(
         &mut self,
@@ -211,14 +193,14 @@ impl RootComplex {
     /// DPC RP Busy, from the trigger until no request of the root complex is open below.
     #[cold]
     pub(super) fn follow_busy(&mut self, port: usize) {
-        let open = self.requester.open(port) > 0;
+        let open = self.ports[port].tags.open() > 0;
         let Some(function) = &mut self.ports[port].function else { return };
         let busy = open && function.is_contained();
         function.bridge.set_containment_busy(busy);
     }
 
     fn own_interrupt(&mut self, port: usize) -> Option<Tlp> {
-        let RootComplex { ports, payloads, .. } = self;
+        let Base { ports, payloads, .. } = self;
         ports[port].function.as_mut()?.bridge.poll_interrupt(payloads)
     }
 
@@ -251,7 +233,7 @@ impl RootComplex {
     }
 
     /// Something happens to the slot below root port `port`: it is logged, and interrupts where it is enabled.
-    pub(crate) fn handle_slot(&mut self, port: usize, now: Time, event: SlotEvent) {
+    pub(super) fn handle_slot(&mut self, port: usize, now: Time, event: SlotEvent) {
         if let Some(function) = &mut self.ports[port].function {
             function.bridge.slot_event(event);
             self.settle(port, now);

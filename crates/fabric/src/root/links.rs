@@ -2,7 +2,7 @@
 //! What happens at the links of root ports: errors of the layers below, links that go and come, resets. Never touches a link:
 //! it leaves [`Action`](crate::bridge::Action)s behind.
 
-use super::{RootComplex, peer, requester};
+use super::{Base, RootComplex, peer, requester};
 use crate::bridge::{DeadEnd, Held};
 use crate::profile::LINE_BYTES;
 use config::{DetectedError, Side, SlotEvent, Uncorrectable};
@@ -12,28 +12,87 @@ use link::{Notice, wire_time};
 use tlp::{Class, Rate, Status, Time, Tlp, Width};
 
 impl RootComplex {
-    /// The link of root port `port` has something to say. A bare root port
-    /// hears its speed alone.
+    /// The link of root port `port` has something to say. A bare root port hears its speed
+    /// alone.
     #[cold]
     pub(crate) fn handle_notice(&mut self, port: usize, now: Time, notice: Notice) {
         if let Notice::Up { rate, width } | Notice::Retrained { rate, width } = notice {
-            self.ports[port].line_time = wire_time(LINE_BYTES, rate, width);
+            self.base.ports[port].line_time = wire_time(LINE_BYTES, rate, width);
         }
-        if self.ports[port].function.is_none() {
+        if self.base.ports[port].function.is_none() {
             return;
         }
         match notice {
-            Notice::Up { rate, width } => self.link_up(port, now, rate, width),
+            Notice::Up { rate, width } => self.base.link_up(port, now, rate, width),
             Notice::Down { surprise } => self.link_down(port, now, surprise),
-            Notice::Retrained { rate, width } => self.set_speed(port, rate, width),
+            Notice::Retrained { rate, width } => self.base.set_speed(port, rate, width),
             error => {
                 if let Some((error, header)) = detected_error(error) {
-                    self.link_error(port, now, error, header);
+                    self.base.link_error(port, now, error, header);
                 }
             }
         }
     }
 
+    /// The link begins anew with all its credits; nothing that was asked below is answered.
+    fn link_down(&mut self, port: usize, now: Time, surprise: bool) {
+        let Some(function) = &mut self.base.ports[port].function else { return };
+        let was_up = std::mem::replace(&mut function.up, false);
+        if let Some((rate, width)) = function.speed {
+            function.bridge.set_link(false, rate, width);
+        }
+        function.wires = 0;
+        self.base.forget_credits(port);
+        self.drop_answers(port);
+        self.refuse_waiting(port, now);
+        // Parts of reads that wait for a tag of this port need none any more.
+        self.issue_waiting(now);
+        let is_error = self.base.ports[port].function.as_ref().is_some_and(|f| f.bridge.surprise_is_error());
+        if was_up && surprise && is_error {
+            self.base.link_error(port, now, Uncorrectable::SurpriseDown.into(), [0; 4]);
+        }
+        if was_up && let Some(function) = &mut self.base.ports[port].function {
+            function.bridge.slot_event(SlotEvent::LinkState);
+        }
+        self.base.settle(port, now);
+    }
+
+    /// Answers to what is below come to nothing, and what waits to be answered goes with them (`PCIe 5.0 §2.9.1`).
+    fn drop_answers(&mut self, port: usize) {
+        for ready in self.base.ports[port].ready.drain() {
+            self.completer.drop_job(&mut self.base, port, ready.job);
+        }
+        self.completer.forget(port);
+        for tlp in self.base.ports[port].waiting.drain() {
+            self.base.effects.drop(tlp.account);
+        }
+    }
+
+    /// What waits for a link that is down: requests are refused, all else is dropped (`PCIe 5.0 §2.9.1`).
+    fn refuse_waiting(&mut self, port: usize, now: Time) {
+        let p = &mut self.base.ports[port];
+        let waiting = [&mut p.posted_out, &mut p.non_posted_out, &mut p.passing].map(super::Lanes::drain);
+        for out in waiting.into_iter().flatten() {
+            self.handle_lost(port, now, &out.tlp);
+            self.base.give_back(now, out.credit);
+        }
+    }
+
+    /// A TLP of root port `port` is lost with its link before it was sent (`PCIe 5.0 §2.9.1`).
+    pub(crate) fn handle_lost(&mut self, port: usize, now: Time, tlp: &Tlp) {
+        let status = self.base.refuse_closed(port, now, tlp);
+        if tlp.class() != Class::NonPosted {
+            return self.base.effects.drop(tlp.account);
+        }
+        if tlp.repr.transaction().0 == super::ROOT_ID {
+            requester::refuse(self, port, now, tlp, status);
+        } else {
+            peer::answer(self, port, now, tlp, status);
+        }
+    }
+}
+
+impl Base {
     fn link_error(&mut self, port: usize, now: Time, error: DetectedError, header: [u32; 4]) {
         let Some(function) = &mut self.ports[port].function else { return };
         let message = function.bridge.log_link(error, Side::Secondary, header);
@@ -61,29 +120,6 @@ impl RootComplex {
         self.settle(port, now);
     }
 
-    /// The link begins anew with all its credits; nothing that was asked below is answered.
-    fn link_down(&mut self, port: usize, now: Time, surprise: bool) {
-        let Some(function) = &mut self.ports[port].function else { return };
-        let was_up = std::mem::replace(&mut function.up, false);
-        if let Some((rate, width)) = function.speed {
-            function.bridge.set_link(false, rate, width);
-        }
-        function.wires = 0;
-        self.forget_credits(port);
-        self.drop_answers(port);
-        self.refuse_waiting(port, now);
-        // Parts of reads that wait for a tag of this port need none any more.
-        self.issue_waiting(now);
-        let is_error = self.ports[port].function.as_ref().is_some_and(|f| f.bridge.surprise_is_error());
-        if was_up && surprise && is_error {
-            self.link_error(port, now, Uncorrectable::SurpriseDown.into(), [0; 4]);
-        }
-        if was_up && let Some(function) = &mut self.ports[port].function {
-            function.bridge.slot_event(SlotEvent::LinkState);
-        }
-        self.settle(port, now);
-    }
-
     /// What came in over the link of `port` gives no credits back to it.
     fn forget_credits(&mut self, port: usize) {
         self.ports[port].credits.clear();
@@ -92,40 +128,6 @@ impl RootComplex {
             for lane in [&mut p.posted_out, &mut p.non_posted_out, &mut p.passing] {
                 lane.iter_mut().filter(|out| out.came_through(port)).for_each(|out| out.credit = None);
             }
-        }
-    }
-
-    /// Answers to what is below come to nothing, and what waits to be answered goes with them (`PCIe 5.0 §2.9.1`).
-    fn drop_answers(&mut self, port: usize) {
-        for ready in self.ports[port].ready.drain() {
-            self.drop_job(port, ready.job);
-        }
-        self.reads.forget(port);
-        for tlp in self.ports[port].waiting.drain() {
-            self.effects.drop(tlp.account);
-        }
-    }
-
-    /// What waits for a link that is down: requests are refused, all else is dropped (`PCIe 5.0 §2.9.1`).
-    fn refuse_waiting(&mut self, port: usize, now: Time) {
-        let p = &mut self.ports[port];
-        let waiting = [&mut p.posted_out, &mut p.non_posted_out, &mut p.passing].map(super::Lanes::drain);
-        for out in waiting.into_iter().flatten() {
-            self.handle_lost(port, now, &out.tlp);
-            self.give_back(now, out.credit);
-        }
-    }
-
-    /// A TLP of root port `port` is lost with its link before it was sent (`PCIe 5.0 §2.9.1`).
-    pub(crate) fn handle_lost(&mut self, port: usize, now: Time, tlp: &Tlp) {
-        let status = self.refuse_closed(port, now, tlp);
-        if tlp.class() != Class::NonPosted {
-            return self.effects.drop(tlp.account);
-        }
-        if tlp.repr.transaction().0 == super::ROOT_ID {
-            requester::refuse(self, port, now, tlp, status);
-        } else {
-            peer::answer(self, port, now, tlp, status);
         }
     }
 

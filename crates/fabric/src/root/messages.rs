@@ -2,7 +2,7 @@
 //! Messages that reach a root port: for its function, for the host program, or for nobody (`PCIe 5.0 §2.2.8`). None goes from
 //! one root port to another (§2.2.8.6 leaves it open).
 
-use super::RootComplex;
+use super::Base;
 use super::peer::Verdict;
 use crate::bridge::answers::DEASSERT_INTA;
 use crate::stages::Stage;
@@ -18,7 +18,7 @@ const TAKEN: MessageCodes =
 /// What else the host program is told of, as long as it does not ask for more.
 pub(super) const FOR_PROGRAM: MessageCodes = MessageCodes::of(&[VENDOR_DEFINED_TYPE_1]);
 
-impl RootComplex {
+impl Base {
     /// Messages that end here go to the host program, but for those that a root port's function hears.
     pub(super) fn message(&mut self, port: usize, now: Time, m: &Message, tlp: &Tlp) {
         if self.ports[port].watched && !self.lets_message(port, now, tlp) {

@@ -1,18 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The root complex: one root port per link, host memory behind its timing, and the host's own requests.
 //!
-//! Each root port behaves like any other owner of a port: TLPs come in, TLPs and credits are polled out. Inside:
+//! Each root port behaves like any other owner of a port: TLPs come in, TLPs and credits are polled out. Sans-IO: what a call leads
+//! to elsewhere it leaves behind ([`effects`]), for who drives it to take.
 //!
-//! - [`inbound`]: what devices ask of the host: memory reads and writes, interrupts; [`messages`]: what they tell it;
-//! - [`memory`]: host memory behind its timing; [`inbox`]: what is on its way to the host;
-//! - [`reads`]: reads under way in memory, and the completions they become;
+//! - [`inbound`]: what arrives, and which part it is for;
+//! - [`completer`]: what devices ask for and is answered: jobs, and the completions they become;
 //! - [`requester`]: what the host asks of devices: tags, matching, completion timeout;
-//! - [`function`]: root ports with configuration spaces; [`links`]: what happens at their links;
 //! - [`peer`]: from one root port to another.
+//!
+//! All these stand on one base:
+//!
+//! - root ports with their queues ([`lanes`]), as [`function`]s with configuration spaces, errors and interrupts; what happens at
+//!   their [`links`], and the [`messages`] that they hear;
+//! - [`memory`]: host memory behind its timing; [`inbox`]: what is on its way to the host.
 //!
 //! A root port without a configuration space is **bare**: it lets everything up, [`AddressMap`] says what lies behind it, and its
 //! link is up whatever happens. That is enough for who looks at links alone.
 
+mod completer;
 mod effects;
 mod function;
 mod inbound;
@@ -22,14 +28,14 @@ mod links;
 mod memory;
 mod messages;
 mod peer;
-mod reads;
 mod requester;
 
 use crate::ledger::Asked;
 use crate::memory_system::MemoryCounters;
 use crate::profile::HostProfile;
 use crate::topology::AddressMap;
-use config::ConfigSpace;
+use completer::Completer;
+use config::{ConfigSpace, SlotEvent};
 use device::CreditReturn;
 use device::caches::CachePreparation;
 use device::host::{HostInput, HostOutput};
@@ -41,10 +47,9 @@ pub use function::{MAX_ROOT_FUNCTIONS, RootFunctionCounters};
 use inbox::Inbox;
 use lanes::{Lanes, Stamped};
 use memory::Memory;
+use peer::Peers;
 pub use peer::SPLIT_BYTES;
-use peer::Splits;
-use reads::Reads;
-use requester::Requester;
+use requester::{Requester, TagPool};
 use serde::Serialize;
 use std::collections::VecDeque;
 use tlp::message::MessageCodes;
@@ -135,19 +140,24 @@ impl RootCounters {
     }
 }
 
-/// The root complex.
+/// The root complex: its parts, each with a duty and a state of its own.
 pub struct RootComplex {
+    base: Base,
+    completer: Completer,
+    requester: Requester,
+    peers: Peers,
+}
+
+/// What all parts stand on: root ports with their functions, host memory, the way to the host, and what is left behind for who
+/// drives it all.
+struct Base {
     profile: HostProfile,
     map: AddressMap,
     memory: Memory,
     payloads: PayloadPool,
     ports: Vec<RootPort>,
-    reads: Reads,
-    requester: Requester,
     /// What the host program takes of messages, beside what every root complex does.
     program_messages: MessageCodes,
-    /// Reads whose data memory still owes.
-    reads_in_memory: u32,
     inbox: Inbox,
     counters: RootCounters,
     /// Of root ports that are functions.
@@ -156,11 +166,10 @@ pub struct RootComplex {
     has_functions: bool,
     /// Requests may go from one root port to another.
     passes_peers: bool,
-    peer_to_peer: PeerToPeer,
-    splits: Splits,
     /// Of the TLP that was polled last.
     asked: Option<Asked>,
     effects: Effects,
+    stamps: u64,
 }
 
 /// Posted TLPs of the host of one Traffic Class that wait at a root port at most; further ones wait in the program.
@@ -174,6 +183,8 @@ struct RootPort {
     preset_mps: Mps,
     function: Option<Box<Function>>,
     /// Requests of the host on their way out, each with its place in the program's order.
+    /// Tags of the host's requests.
+    tags: TagPool,
     posted_out: Lanes<Outbound>,
     non_posted_out: Lanes<Outbound>,
     /// Read jobs whose data is there, in order.
@@ -248,44 +259,43 @@ impl RootComplex {
         ports: Vec<RootPortConfig>,
     ) -> RootComplex {
         let ports: Vec<RootPort> =
-            ports.into_iter().enumerate().map(|(n, config)| RootPort::new(n, config)).collect();
+            ports.into_iter().enumerate().map(|(n, config)| RootPort::new(n, config, &profile)).collect();
         let has_functions = ports.iter().any(|p| p.function.is_some());
-        let mut root = RootComplex {
-            requester: Requester::new(&profile, ports.len()),
+        let requester = Requester::new(&profile);
+        let base = Base {
             program_messages: messages::FOR_PROGRAM,
             memory: Memory::new(memory, &profile, ports.len()),
             profile,
             map: AddressMap,
             payloads,
             ports,
-            reads: Reads::default(),
-            reads_in_memory: 0,
             inbox: Inbox::default(),
             counters: RootCounters::default(),
             function_counters: RootFunctionCounters::default(),
             has_functions,
             passes_peers: false,
-            peer_to_peer: PeerToPeer::default(),
-            splits: Splits::default(),
             asked: None,
             effects: Effects::default(),
+            stamps: 0,
         };
+        let (completer, peers) = (Completer::default(), Peers::default());
+        let mut root = RootComplex { base, completer, requester, peers };
         root.set_peer_to_peer(PeerToPeer::default());
         root
     }
 
     /// What becomes of requests from one root port to another from now on.
     pub fn set_peer_to_peer(&mut self, mode: PeerToPeer) {
-        self.peer_to_peer = mode;
-        let passes = self.has_functions && mode != PeerToPeer::Refuse && self.ports.len() > 1;
-        self.passes_peers = passes;
-        self.ports.iter_mut().for_each(|port| port.follow_registers(passes));
+        self.peers.mode = mode;
+        let passes = self.base.has_functions && mode != PeerToPeer::Refuse && self.base.ports.len() > 1;
+        self.base.passes_peers = passes;
+        self.base.ports.iter_mut().for_each(|port| port.follow_registers(passes));
     }
 
     /// Root port `port` is from now on as firmware leaves it: see [`RootPortConfig::preset`].
     pub fn preset(&mut self, port: usize) {
-        let passes = self.passes_peers;
-        if let Some(port) = self.ports.get_mut(port) {
+        let passes = self.base.passes_peers;
+        if let Some(port) = self.base.ports.get_mut(port) {
             let mps = port.preset_mps;
             port.function.iter_mut().for_each(|function| function.bridge.preset(mps));
             port.follow_registers(passes);
@@ -295,7 +305,7 @@ impl RootComplex {
     /// What is drawn for memory is drawn with this seed from now on.
     #[must_use]
     pub fn with_seed(mut self, seed: u64) -> RootComplex {
-        self.memory.seed(&self.profile, self.ports.len(), seed);
+        self.base.memory.seed(&self.base.profile, self.base.ports.len(), seed);
         self
     }
 
@@ -303,29 +313,29 @@ impl RootComplex {
     /// answered with UR and counted as a translation fault, as an IOMMU of Intel's does. Without effect where there is no
     /// IOMMU in use.
     pub fn restrict_dma(&mut self, requester: Bdf, first: u64, bytes: u64) {
-        if let Some(system) = self.memory.system() {
+        if let Some(system) = self.base.memory.system() {
             system.restrict(requester, first, bytes);
         }
     }
 
     /// Its memory.
     pub(crate) fn memory(&self) -> &HostMemory {
-        self.memory.contents()
+        self.base.memory.contents()
     }
 
     /// DMA of `requester` reaches `memory` from now on, in place of that of this host.
     pub(crate) fn grant_dma(&mut self, requester: Bdf, memory: HostMemory) {
-        self.memory.grant(requester, memory);
+        self.base.memory.grant(requester, memory);
     }
 
     /// Puts the caches into a known state.
     fn prepare_cache(&mut self, preparation: CachePreparation) {
         let port = match preparation {
             CachePreparation::WriteByDevice { requester, .. }
-            | CachePreparation::ThrashByDevice { requester, .. } => self.port_of_bus(requester.bus()),
+            | CachePreparation::ThrashByDevice { requester, .. } => self.base.port_of_bus(requester.bus()),
             CachePreparation::ThrashByHost | CachePreparation::WriteByHost { .. } => None,
         };
-        if let Some(system) = self.memory.system() {
+        if let Some(system) = self.base.memory.system() {
             system.prepare(preparation, port.unwrap_or(0));
         }
     }
@@ -333,59 +343,57 @@ impl RootComplex {
     /// What caches and IOMMU have seen, where the profile describes them.
     #[must_use]
     pub fn memory_counters(&self) -> Option<&MemoryCounters> {
-        self.memory.counters()
+        self.base.memory.counters()
     }
 
     /// What it has seen.
     #[must_use]
     pub fn counters(&self) -> &RootCounters {
-        &self.counters
+        &self.base.counters
     }
 
     /// The next TLP of `class` to send at root port `port`, of one of the Traffic Classes in `room`.
     pub(crate) fn poll_tlp(&mut self, port: usize, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
         match class {
             Class::Posted => {
-                let out = self.ports[port].pop_posted(now, room)?;
-                Some(self.leave_port(now, out))
+                let out = self.base.ports[port].pop_posted(now, room)?;
+                Some(self.base.leave_port(now, out))
             }
             Class::NonPosted => {
-                let out = self.ports[port].pop_non_posted(now, room)?;
-                Some(self.leave_port(now, out))
+                let out = self.base.ports[port].pop_non_posted(now, room)?;
+                Some(self.base.leave_port(now, out))
             }
-            Class::Completion => self.next_completion(port, now, room),
+            Class::Completion => {
+                let tlp = self.completer.next_completion(&mut self.base, port, now, room)?;
+                self.job_left(port, tlp.repr.tc, now);
+                Some(tlp)
+            }
         }
-    }
-
-    fn leave_port(&mut self, now: Time, out: Outbound) -> Tlp {
-        self.give_back(now, out.credit);
-        self.asked = out.asked.map(|at| Asked { at, left_at: out.at });
-        out.tlp
     }
 
     /// Of the TLP of `class` that [`poll_tlp`](Self::poll_tlp) has just given: when the host has asked for it, where its transaction
     /// begins with it.
     #[inline]
     pub(crate) fn poll_asked(&mut self, class: Class) -> Option<Asked> {
-        if class == Class::Completion { None } else { self.asked.take() }
+        if class == Class::Completion { None } else { self.base.asked.take() }
     }
 
     /// What calls have led to, in order, for the caller to take all of it after each.
     #[inline]
     pub(crate) fn effects(&mut self) -> &mut Vec<Effect> {
-        &mut self.effects.all
+        &mut self.base.effects.all
     }
 
     /// The classes of which root port `port` has anything to send, now or soon: bits by [`Class::index`].
     #[inline]
     pub(crate) fn outputs(&self, port: usize) -> u8 {
-        self.ports[port].outputs()
+        self.base.ports[port].outputs()
     }
 
     /// True where `class` is one of them.
     #[inline]
     pub(crate) fn has_output(&self, port: usize, class: Class) -> bool {
-        let port = &self.ports[port];
+        let port = &self.base.ports[port];
         match class {
             Class::Posted => !port.posted_out.is_empty(),
             Class::NonPosted => !port.non_posted_out.is_empty(),
@@ -396,29 +404,29 @@ impl RootComplex {
     /// True where root port `port` has credits to return.
     #[inline]
     pub(crate) fn owes_credits(&self, port: usize) -> bool {
-        !self.ports[port].credits.is_empty()
+        !self.base.ports[port].credits.is_empty()
     }
 
     /// What has left the receive buffer of root port `port`, oldest first, for the caller to take all of it.
     #[inline]
     pub(crate) fn owed_credits(&mut self, port: usize) -> &mut Vec<CreditReturn> {
-        &mut self.ports[port].credits
+        &mut self.base.ports[port].credits
     }
 
     /// Memory has drained what was due at `port` by `now`.
     pub(crate) fn drained(&mut self, port: usize, now: Time) {
-        let port_state = &mut self.ports[port];
+        let port_state = &mut self.base.ports[port];
         while port_state.draining.front().is_some_and(|(at, _)| *at <= now) {
             port_state.credits.extend(port_state.draining.pop_front().map(|(_, credit)| credit));
         }
         if let Some((at, _)) = port_state.draining.front() {
-            self.effects.wake(*at, Due::Drained(port as u32));
+            self.base.effects.wake(*at, Due::Drained(port as u32));
         }
     }
 
     /// What reaches the host program by `now`, oldest first.
     pub(crate) fn poll_host_input(&mut self, now: Time) -> Option<HostInput> {
-        self.inbox.poll(now)
+        self.base.inbox.poll(now)
     }
 
     /// Takes a request of the host program; gives it back where there is no room for it yet. The root port it left
@@ -434,8 +442,8 @@ impl RootComplex {
 
     /// What root port `port` waits for, where it does.
     pub(crate) fn waits_for(&self, port: usize) -> Option<String> {
-        let p = &self.ports[port];
-        let open = self.requester.open(port);
+        let p = &self.base.ports[port];
+        let open = p.tags.open();
         let parts = [
             (open, "completions of host requests"),
             (p.posted_out.len(), "posted host requests waiting to leave"),
@@ -452,11 +460,11 @@ impl RootComplex {
     /// runs.
     pub(crate) fn is_waiting(&self, now: Time) -> bool {
         let leaving = |lanes: &Lanes<Outbound>| lanes.backs().any(|out| out.at > now);
-        self.inbox.is_coming(now)
-            || self.requester.is_watching()
-            || self.reads_in_memory > 0
-            || self.ports.iter().any(|p| {
-                !p.draining.is_empty()
+        self.base.inbox.is_coming(now)
+            || self.completer.in_memory > 0
+            || self.base.ports.iter().any(|p| {
+                p.tags.is_watching()
+                    || !p.draining.is_empty()
                     || [&p.posted_out, &p.non_posted_out, &p.passing].into_iter().any(leaving)
             })
     }
@@ -467,16 +475,56 @@ impl RootComplex {
             HostOutput::MmioWrite { address, .. }
             | HostOutput::MmioRead { address, .. }
             | HostOutput::WriteDeferrable { address, .. }
-            | HostOutput::Atomic { address, .. } => self.port_of_address(*address),
+            | HostOutput::Atomic { address, .. } => self.base.port_of_address(*address),
             HostOutput::IoRead { address, .. } | HostOutput::IoWrite { address, .. } => {
-                self.port_of_io(*address)
+                self.base.port_of_io(*address)
             }
             HostOutput::ConfigRead { function, .. } | HostOutput::ConfigWrite { function, .. } => {
-                self.port_of_bus(function.bus())
+                self.base.port_of_bus(function.bus())
             }
-            HostOutput::Message { toward, message } => self.port_of_message(*toward, message),
+            HostOutput::Message { toward, message } => self.base.port_of_message(*toward, message),
             _ => None,
         }
+    }
+}
+
+/// What it shows of its root ports, and hears of their slots.
+impl RootComplex {
+    /// Configuration space of root port `port`, to look at; `None` where it is a bare one.
+    #[must_use]
+    pub fn space(&self, port: usize) -> Option<&ConfigSpace> {
+        self.base.ports.get(port)?.function.as_ref().map(|f| f.bridge.space())
+    }
+
+    /// The interrupt wires of root port `port`: INTA in bit 0 to INTD in bit 3, those of what is below and its own.
+    #[must_use]
+    pub fn wires(&self, port: usize) -> u8 {
+        self.base.ports.get(port).and_then(|p| p.function.as_ref()).map_or(0, |f| f.told)
+    }
+
+    /// What root ports that are functions have seen.
+    #[must_use]
+    pub fn function_counters(&self) -> &RootFunctionCounters {
+        &self.base.function_counters
+    }
+
+    /// Something happens to the slot below root port `port`: it is logged, and interrupts where it is enabled.
+    pub(crate) fn handle_slot(&mut self, port: usize, now: Time, event: SlotEvent) {
+        self.base.handle_slot(port, now, event);
+    }
+}
+
+impl Base {
+    /// The next place in the order of everything that leaves towards devices.
+    fn stamp(&mut self) -> u64 {
+        self.stamps += 1;
+        self.stamps
+    }
+
+    fn leave_port(&mut self, now: Time, out: Outbound) -> Tlp {
+        self.give_back(now, out.credit);
+        self.asked = out.asked.map(|at| Asked { at, left_at: out.at });
+        out.tlp
     }
 
     fn tell_host(&mut self, at: Time, input: HostInput) {
@@ -490,7 +538,7 @@ impl RootComplex {
 }
 
 impl RootPort {
-    fn new(number: usize, config: RootPortConfig) -> RootPort {
+    fn new(number: usize, config: RootPortConfig, profile: &HostProfile) -> RootPort {
         let RootPortConfig { mps, rcb, space, preset } = config;
         let preset = preset.then_some(mps);
         let function = space.and_then(|space| Function::new(space, number, preset)).map(Box::new);
@@ -499,6 +547,7 @@ impl RootPort {
             watched: false,
             preset_mps: mps,
             function,
+            tags: TagPool::new(profile.max_host_requests_per_port),
             posted_out: Lanes::with_capacity(MAX_POSTED_OUT),
             non_posted_out: Lanes::with_capacity(0),
             ready: Lanes::with_capacity(64),

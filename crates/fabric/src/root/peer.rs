@@ -5,10 +5,10 @@
 //! What is passed on keeps the credits that it came with until it leaves, so that nothing waits here without bound. A
 //! read that is split ([`PeerToPeer::Split`]) takes a place in the memory system instead, and returns its credits.
 
+use super::completer::{Completer, Job};
 use super::effects::Effect;
-use super::reads::Job;
-use super::requester::{Asker, Expects, Whose, memory_read};
-use super::{Outbound, PeerToPeer, RootComplex};
+use super::requester::{Asker, Expects, Requester, Whose, memory_read};
+use super::{Base, Outbound, PeerToPeer, RootComplex};
 use crate::bridge::{self, Held, answers};
 use crate::stages::Stage;
 use crate::topology::MSI_WINDOW;
@@ -55,13 +55,21 @@ struct Split {
     bytes: Vec<u8>,
 }
 
-/// Reads that were taken apart, by number; numbers are used again.
+/// What goes from one root port to another: by which rule, and reads that were taken apart, by number; numbers are used again.
 #[derive(Default)]
-pub(super) struct Splits {
+pub(super) struct Peers {
+    pub(super) mode: PeerToPeer,
     splits: Vec<Split>,
     free: Vec<u32>,
     /// Those that wait for a tag.
     waiting: VecDeque<u32>,
+}
+
+/// The other parts that requests between root ports go through.
+pub(super) struct Others<'a> {
+    base: &'a mut Base,
+    completer: &'a mut Completer,
+    requester: &'a mut Requester,
 }
 
 /// Bytes of the part that begins at `address`, of `left` that are left.
@@ -71,73 +79,38 @@ const fn part_len(address: u64, left: u32) -> u32 {
 }
 
 impl RootComplex {
-    /// What becomes of the request `tlp` that has come in at root port `port`.
-    pub(super) fn judge(&self, port: usize, tlp: &Tlp) -> Verdict {
-        let Some(from) = &self.ports[port].function else { return Here };
-        if from.held.contains(Held::CONTAINED) {
-            return Dropped;
-        }
-        let (address, len) = match &tlp.repr.body {
-            Body::Memory(m) => (m.span.first_byte(), m.span.byte_count()),
-            Body::Atomic(a) => (a.address, a.operand.bytes()),
-            _ => return Here,
-        };
-        if !from.routes.windows.bus_master_enable {
-            return Refused(port, Uncorrectable::UnsupportedRequest);
-        }
-        if !from.routes.lets_up(tlp) {
-            return Refused(port, Uncorrectable::AcsViolation);
-        }
-        if self.memory.contains(tlp.repr.transaction().0, address, len)
-            || MSI_WINDOW.contains(address, u64::from(len))
-        {
-            return Here;
-        }
-        if self.peer_to_peer == PeerToPeer::Refuse {
-            return Here;
-        }
-        self.judge_peer(port, tlp, address)
+    /// What goes from one root port to another, and what it needs beside itself.
+    fn peers(&mut self) -> (&mut Peers, Others<'_>) {
+        let RootComplex { base, completer, requester, peers } = self;
+        (peers, Others { base, completer, requester })
     }
 
-    fn judge_peer(&self, port: usize, tlp: &Tlp, address: u64) -> Verdict {
-        let Some(from) = &self.ports[port].function else { return Here };
-        let egress = match self.port_of_address(address) {
-            // It would go down where it came from: as ACS Upstream Forwarding lets it (`PCIe 5.0 §6.12.1.1`).
-            Some(own) if own == port && !from.routes.forwards_upstream() => return Here,
-            Some(egress) => egress,
-            None => return Here,
-        };
-        let Some(to) = &self.ports[egress].function else { return Here };
-        // What is redirected comes here as well, where it was validated above.
-        let blocked = bridge::PeerToPeer::Blocked;
-        if egress != port && from.routes.request_to_peer(tlp, to.number) == blocked {
-            return Refused(port, Uncorrectable::AcsViolation);
-        }
-        self.leave(egress, tlp)
+    /// See [`Peers::pass_request`].
+    pub(super) fn pass_request(&mut self, port: usize, egress: usize, now: Time, tlp: &Tlp) {
+        let (peers, mut with) = self.peers();
+        peers.pass_request(&mut with, port, egress, now, tlp);
     }
 
-    /// What the egress port has to say.
-    fn leave(&self, egress: usize, tlp: &Tlp) -> Verdict {
-        let Some(to) = &self.ports[egress].function else { return Here };
-        if !to.is_open() {
-            return Closed(egress);
-        }
-        let cut = self.peer_to_peer == PeerToPeer::Split && tlp.class() == Class::Posted;
-        if tlp.repr.data_dw() * 4 > to.routes.mps.bytes() && !cut {
-            return Refused(egress, Uncorrectable::MalformedTlp);
-        }
-        if to.routes.blocks_atomics && matches!(tlp.repr.body, Body::Atomic(_)) {
-            return Refused(egress, Uncorrectable::AtomicOpEgressBlocked);
-        }
-        if to.routes.blocks_poisoned && tlp.repr.ep {
-            return Refused(egress, Uncorrectable::PoisonedTlpEgressBlocked);
-        }
-        if to.routes.blocks_prefixes && tlp.prefixes.end_to_end() > 0 {
-            return Refused(egress, Uncorrectable::TlpPrefixBlocked);
-        }
-        Peer(egress)
+    /// See [`Peers::pass_completion`].
+    pub(super) fn pass_completion(&mut self, port: usize, now: Time, tlp: &Tlp) -> bool {
+        let (peers, mut with) = self.peers();
+        peers.pass_completion(&mut with, port, now, tlp)
     }
 
+    /// See [`Peers::issue_waiting`].
+    pub(super) fn issue_waiting(&mut self, now: Time) {
+        let (peers, mut with) = self.peers();
+        peers.issue_waiting(&mut with, now);
+    }
+
+    /// See [`Peers::part_done`].
+    pub(super) fn part_done(&mut self, split: u32, offset: u32, result: Result<Data, HostError>, now: Time) {
+        let (peers, mut with) = self.peers();
+        peers.part_done(&mut with, split, offset, result, now);
+    }
+}
+
+impl Base {
     /// Counts and logs a request, or a completion, that goes no further; how a non-posted one is completed.
     #[cold]
     pub(super) fn turn_away(
@@ -175,34 +148,12 @@ impl RootComplex {
         }
     }
 
-    /// Passes a request on to `egress`. It has been judged.
-    pub(super) fn pass_request(&mut self, port: usize, egress: usize, now: Time, tlp: &Tlp) {
-        if tlp.repr.ep {
-            self.counters.poisoned += 1;
-            self.log(port, now, (Uncorrectable::PoisonedTlp, true), Side::Secondary, tlp);
-        }
-        if self.peer_to_peer == PeerToPeer::Split
-            && let Body::Memory(m) = &tlp.repr.body
-            && !m.span.is_zero_length()
-        {
-            match m.op {
-                MemoryOp::Read => return self.split(port, egress, now, tlp),
-                MemoryOp::Write if tlp.repr.data_dw() * 4 > self.ports[egress].config.mps.bytes() => {
-                    return self.cut(port, egress, now, tlp);
-                }
-                _ => {}
-            }
-        }
-        let credit = Some((port as u32, CreditReturn::of(tlp)));
-        self.pass(egress, now, tlp.clone(), credit);
-    }
-
     /// Puts a TLP in its place behind all that leaves through `egress`.
     fn pass(&mut self, egress: usize, now: Time, tlp: Tlp, credit: Option<(u32, CreditReturn)>) {
         let at = now + self.profile.root_complex_latency * 2;
         self.effects.charge(tlp.account, Stage::RootComplex, at);
         self.function_counters.peer_to_peer += 1;
-        let stamp = self.reads.stamp();
+        let stamp = self.stamp();
         let p = &mut self.ports[egress];
         if tlp.repr.ep
             && tlp.class() != Class::Completion
@@ -238,102 +189,207 @@ impl RootComplex {
             self.pass(egress, now, part, last.then(|| (port as u32, CreditReturn::of(tlp))));
         }
     }
+}
+
+impl Peers {
+    /// What becomes of the request `tlp` that has come in at root port `port`.
+    pub(super) fn judge(&self, base: &Base, port: usize, tlp: &Tlp) -> Verdict {
+        let Some(from) = &base.ports[port].function else { return Here };
+        if from.held.contains(Held::CONTAINED) {
+            return Dropped;
+        }
+        let (address, len) = match &tlp.repr.body {
+            Body::Memory(m) => (m.span.first_byte(), m.span.byte_count()),
+            Body::Atomic(a) => (a.address, a.operand.bytes()),
+            _ => return Here,
+        };
+        if !from.routes.windows.bus_master_enable {
+            return Refused(port, Uncorrectable::UnsupportedRequest);
+        }
+        if !from.routes.lets_up(tlp) {
+            return Refused(port, Uncorrectable::AcsViolation);
+        }
+        if base.memory.contains(tlp.repr.transaction().0, address, len)
+            || MSI_WINDOW.contains(address, u64::from(len))
+        {
+            return Here;
+        }
+        if self.mode == PeerToPeer::Refuse {
+            return Here;
+        }
+        self.judge_peer(base, port, tlp, address)
+    }
+
+    fn judge_peer(&self, base: &Base, port: usize, tlp: &Tlp, address: u64) -> Verdict {
+        let Some(from) = &base.ports[port].function else { return Here };
+        let egress = match base.port_of_address(address) {
+            // It would go down where it came from: as ACS Upstream Forwarding lets it (`PCIe 5.0 §6.12.1.1`).
+            Some(own) if own == port && !from.routes.forwards_upstream() => return Here,
+            Some(egress) => egress,
+            None => return Here,
+        };
+        let Some(to) = &base.ports[egress].function else { return Here };
+        // What is redirected comes here as well, where it was validated above.
+        let blocked = bridge::PeerToPeer::Blocked;
+        if egress != port && from.routes.request_to_peer(tlp, to.number) == blocked {
+            return Refused(port, Uncorrectable::AcsViolation);
+        }
+        self.leave(base, egress, tlp)
+    }
+
+    /// What the egress port has to say.
+    fn leave(&self, base: &Base, egress: usize, tlp: &Tlp) -> Verdict {
+        let Some(to) = &base.ports[egress].function else { return Here };
+        if !to.is_open() {
+            return Closed(egress);
+        }
+        let cut = self.mode == PeerToPeer::Split && tlp.class() == Class::Posted;
+        if tlp.repr.data_dw() * 4 > to.routes.mps.bytes() && !cut {
+            return Refused(egress, Uncorrectable::MalformedTlp);
+        }
+        if to.routes.blocks_atomics && matches!(tlp.repr.body, Body::Atomic(_)) {
+            return Refused(egress, Uncorrectable::AtomicOpEgressBlocked);
+        }
+        if to.routes.blocks_poisoned && tlp.repr.ep {
+            return Refused(egress, Uncorrectable::PoisonedTlpEgressBlocked);
+        }
+        if to.routes.blocks_prefixes && tlp.prefixes.end_to_end() > 0 {
+            return Refused(egress, Uncorrectable::TlpPrefixBlocked);
+        }
+        Peer(egress)
+    }
+
+    /// Passes a request on to `egress`. It has been judged.
+    pub(super) fn pass_request(
+        &mut self,
+        with: &mut Others<'_>,
+        port: usize,
+        egress: usize,
+        now: Time,
+        tlp: &Tlp,
+    ) {
+        if tlp.repr.ep {
+            with.base.counters.poisoned += 1;
+            with.base.log(port, now, (Uncorrectable::PoisonedTlp, true), Side::Secondary, tlp);
+        }
+        if self.mode == PeerToPeer::Split
+            && let Body::Memory(m) = &tlp.repr.body
+            && !m.span.is_zero_length()
+        {
+            match m.op {
+                MemoryOp::Read => return self.split(with, port, egress, now, tlp),
+                MemoryOp::Write if tlp.repr.data_dw() * 4 > with.base.ports[egress].config.mps.bytes() => {
+                    return with.base.cut(port, egress, now, tlp);
+                }
+                _ => {}
+            }
+        }
+        let credit = Some((port as u32, CreditReturn::of(tlp)));
+        with.base.pass(egress, now, tlp.clone(), credit);
+    }
 
     /// A completion for a function behind another root port. False where there is none, or it may not get there.
-    pub(super) fn pass_completion(&mut self, port: usize, now: Time, tlp: &Tlp) -> bool {
+    pub(super) fn pass_completion(
+        &mut self,
+        with: &mut Others<'_>,
+        port: usize,
+        now: Time,
+        tlp: &Tlp,
+    ) -> bool {
         let Body::Completion(c) = tlp.repr.body else { return false };
-        let Some(from) = &self.ports[port].function else { return false };
-        let Some(egress) = self.port_of_bus(c.requester.bus()) else { return false };
-        if egress == port && !from.routes.forwards_upstream() || self.peer_to_peer == PeerToPeer::Refuse {
+        let Some(from) = &with.base.ports[port].function else { return false };
+        let Some(egress) = with.base.port_of_bus(c.requester.bus()) else { return false };
+        if egress == port && !from.routes.forwards_upstream() || self.mode == PeerToPeer::Refuse {
             return false;
         }
-        match self.leave(egress, tlp) {
+        match self.leave(with.base, egress, tlp) {
             Here => return false,
             Peer(_) => {
                 if tlp.repr.ep {
-                    self.counters.poisoned += 1;
-                    self.log(port, now, (Uncorrectable::PoisonedTlp, true), Side::Secondary, tlp);
+                    with.base.counters.poisoned += 1;
+                    with.base.log(port, now, (Uncorrectable::PoisonedTlp, true), Side::Secondary, tlp);
                 }
-                self.pass(egress, now, tlp.clone(), Some((port as u32, CreditReturn::of(tlp))));
+                with.base.pass(egress, now, tlp.clone(), Some((port as u32, CreditReturn::of(tlp))));
             }
             verdict => {
-                self.turn_away(port, now, tlp, verdict);
-                self.effects.drop(tlp.account);
-                self.return_credits(port, tlp);
+                with.base.turn_away(port, now, tlp, verdict);
+                with.base.effects.drop(tlp.account);
+                with.base.return_credits(port, tlp);
             }
         }
         true
     }
 
     /// A read becomes reads of the root complex of its own, of [`SPLIT_BYTES`] each.
-    fn split(&mut self, port: usize, egress: usize, now: Time, tlp: &Tlp) {
+    fn split(&mut self, with: &mut Others<'_>, port: usize, egress: usize, now: Time, tlp: &Tlp) {
         let Body::Memory(m) = tlp.repr.body else { return };
-        self.return_credits(port, tlp);
-        self.ports[port].reads_under_way[usize::from(tlp.repr.tc.bits())] += 1;
-        let at = now + self.profile.root_complex_latency * 2;
-        self.effects.charge(tlp.account, Stage::RootComplex, at);
-        self.function_counters.split_reads += 1;
+        with.base.return_credits(port, tlp);
+        with.base.ports[port].reads_under_way[usize::from(tlp.repr.tc.bits())] += 1;
+        let at = now + with.base.profile.root_complex_latency * 2;
+        with.base.effects.charge(tlp.account, Stage::RootComplex, at);
+        with.base.function_counters.split_reads += 1;
         let job = Job::passed(port, tlp, &m);
         let (address, byte_count) = (job.address, job.byte_count);
-        let job = self.reads.insert(job);
+        let job = with.completer.insert(job);
         let (issued, done, failed, carry) = (0, 0, None, tlp.carry);
         let bytes = if carry { vec![0; byte_count as usize] } else { Vec::new() };
         let split = Split { job, egress, at, address, byte_count, issued, done, failed, carry, bytes };
-        let number = self.splits.insert(split);
-        self.issue_parts(number, now);
+        let number = self.insert(split);
+        self.issue_parts(with, number, now);
     }
 
     /// Sends parts as long as there are tags; else it waits for one.
-    fn issue_parts(&mut self, number: u32, now: Time) {
+    fn issue_parts(&mut self, with: &mut Others<'_>, number: u32, now: Time) {
         loop {
-            let split = &self.splits.splits[number as usize];
+            let split = &self.splits[number as usize];
             let (egress, offset, carry, at) = (split.egress, split.issued, split.carry, split.at);
             let (address, left) = (split.address + u64::from(offset), split.byte_count - offset);
             if left == 0 {
                 return;
             }
             let len = part_len(address, left);
-            if !self.ports[egress].is_open() {
-                self.splits.splits[number as usize].issued += len;
+            if !with.base.ports[egress].is_open() {
+                self.splits[number as usize].issued += len;
                 // The last of them frees the number.
-                let over = self.part_done(number, offset, Err(HostError::NoDevice), now);
+                let over = self.part_done(with, number, offset, Err(HostError::NoDevice), now);
                 if over { return } else { continue }
             }
             // A part never crosses a line, so it always has a span.
             let Ok(span) = Span::covering(address, len) else { return };
             let whose = Whose { asker: Asker::Part { split: number, offset }, expects: Expects::Bytes(len) };
-            let RootComplex { requester, effects, .. } = self;
-            let Some(repr) = requester.take_tag(egress, now, whose, memory_read(span), effects) else {
-                return self.splits.waiting.push_back(number);
+            let Others { requester, base, .. } = with;
+            let Some(repr) = requester.take_tag(base, egress, now, whose, memory_read(span)) else {
+                return self.waiting.push_back(number);
             };
-            self.splits.splits[number as usize].issued += len;
-            self.function_counters.split_parts += 1;
-            let stamp = self.reads.stamp();
+            self.splits[number as usize].issued += len;
+            with.base.function_counters.split_parts += 1;
+            let stamp = with.base.stamp();
             let (tlp, at) = (Tlp::new(repr, Data::NONE).with_carry(carry), at.max(now));
-            self.ports[egress]
+            with.base.ports[egress]
                 .non_posted_out
                 .push(tlp.repr.tc, Outbound { stamp, at, asked: None, tlp, credit: None });
-            self.effects.wake_port(egress, at);
+            with.base.effects.wake_port(egress, at);
         }
     }
 
     /// A tag has become free.
-    pub(super) fn issue_waiting(&mut self, now: Time) {
-        for _ in 0..self.splits.waiting.len() {
-            let Some(number) = self.splits.waiting.pop_front() else { return };
-            self.issue_parts(number, now);
+    pub(super) fn issue_waiting(&mut self, with: &mut Others<'_>, now: Time) {
+        for _ in 0..self.waiting.len() {
+            let Some(number) = self.waiting.pop_front() else { return };
+            self.issue_parts(with, number, now);
         }
     }
 
     /// The part at `offset` has ended. True where it was the last.
     pub(super) fn part_done(
         &mut self,
+        with: &mut Others<'_>,
         number: u32,
         offset: u32,
         result: Result<Data, HostError>,
         now: Time,
     ) -> bool {
-        let split = &mut self.splits.splits[number as usize];
+        let split = &mut self.splits[number as usize];
         let len = part_len(split.address + u64::from(offset), split.byte_count - offset);
         split.done += len;
         match result {
@@ -347,30 +403,30 @@ impl RootComplex {
         }
         let over = split.done == split.byte_count;
         if over {
-            self.rebuild(number, now);
+            self.rebuild(with, number, now);
         }
         over
     }
 
     /// All parts are there: completions of the root complex answer the read.
-    fn rebuild(&mut self, number: u32, now: Time) {
-        let split = &mut self.splits.splits[number as usize];
+    fn rebuild(&mut self, with: &mut Others<'_>, number: u32, now: Time) {
+        let split = &mut self.splits[number as usize];
         let (failed, job) = (split.failed, split.job);
         let data = match split.carry {
-            true => Data::Carried(self.payloads.copy(&std::mem::take(&mut split.bytes))),
+            true => Data::Carried(with.base.payloads.copy(&std::mem::take(&mut split.bytes))),
             false => Data::Counted(split.byte_count),
         };
-        self.splits.free.push(number);
-        let ready = now + self.profile.root_complex_latency * 2;
-        let account = self.reads.finish(job, data, failed);
-        self.effects.charge(account, Stage::Completer, now);
-        self.effects.charge(account, Stage::RootComplex, ready);
-        self.reads_in_memory += 1;
-        self.effects.push(Effect::Ready(ready, job));
+        self.free.push(number);
+        let ready = now + with.base.profile.root_complex_latency * 2;
+        let account = with.completer.finish(job, data, failed);
+        with.base.effects.charge(account, Stage::Completer, now);
+        with.base.effects.charge(account, Stage::RootComplex, ready);
+        with.completer.in_memory += 1;
+        with.base.effects.push(Effect::Ready(ready, job));
     }
 }
 
-impl Splits {
+impl Peers {
     fn insert(&mut self, split: Split) -> u32 {
         if let Some(at) = self.free.pop() {
             self.splits[at as usize] = split;
@@ -397,10 +453,11 @@ fn status_of(error: HostError) -> Status {
 
 /// Answers a request of another root port's that was to leave through `port`.
 pub(super) fn answer(root: &mut RootComplex, port: usize, now: Time, request: &Tlp, status: Status) {
-    let id = root.ports[port].function.as_ref().map_or(super::ROOT_ID, |f| f.bridge.id());
-    let to = root.port_of_bus(request.repr.transaction().0.bus()).filter(|&to| root.ports[to].is_open());
+    let id = root.base.ports[port].function.as_ref().map_or(super::ROOT_ID, |f| f.bridge.id());
+    let to =
+        root.base.port_of_bus(request.repr.transaction().0.bus()).filter(|&to| root.base.ports[to].is_open());
     match (answers::completion(request, id, status), to) {
-        (Some(tlp), Some(to)) => root.pass(to, now, tlp, None),
-        _ => root.effects.drop(request.account),
+        (Some(tlp), Some(to)) => root.base.pass(to, now, tlp, None),
+        _ => root.base.effects.drop(request.account),
     }
 }

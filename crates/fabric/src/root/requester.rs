@@ -8,7 +8,7 @@ pub(super) use endings::{complete, refuse, timeout};
 use super::effects::{Due, Effects};
 use super::function::config_header;
 use super::links::host_error;
-use super::{MAX_POSTED_OUT, Outbound, ROOT_ID, RootComplex};
+use super::{Base, MAX_POSTED_OUT, Outbound, ROOT_ID, RootComplex};
 use crate::profile::HostProfile;
 use device::OutMessage;
 use device::host::{HostError, HostInput, HostOutput, HostReadId};
@@ -19,15 +19,15 @@ use tlp::{
     MemoryRequest, Message, MessageRouting, Repr, Span, Tag, Time, Tlp, TrafficClass,
 };
 
-/// Host requests under way, by root port and tag.
+/// Asks devices for the host; the tags of what is under way are those of [root ports](super::RootPort).
 pub(super) struct Requester {
-    ports: Vec<TagPool>,
     timeout: Duration,
     /// When the call comes that was asked for; [`Time::MAX`]: none was.
     timer_at: Time,
 }
 
-struct TagPool {
+/// The tags of a root port.
+pub(super) struct TagPool {
     tags: Vec<TagSlot>,
     /// Free tags; the one that has been free for longest is taken first.
     free: VecDeque<u16>,
@@ -104,47 +104,59 @@ const MAX_DEFERRABLE_BYTES: usize = 128;
 /// Bytes of a configuration register.
 const REGISTER_BYTES: u32 = 4;
 
-impl Requester {
-    pub(super) fn new(profile: &HostProfile, ports: usize) -> Requester {
-        let count = profile.max_host_requests_per_port;
-        let pool =
-            || TagPool { tags: (0..count).map(|_| TagSlot::free()).collect(), free: (0..count).collect() };
-        Requester {
-            ports: (0..ports).map(|_| pool()).collect(),
-            timeout: profile.completion_timeout,
-            timer_at: Time::MAX,
-        }
+impl TagPool {
+    /// So many, all free.
+    pub(super) fn new(count: u16) -> TagPool {
+        TagPool { tags: (0..count).map(|_| TagSlot::free()).collect(), free: (0..count).collect() }
     }
 
-    /// Requests under way at `port`.
-    pub(super) fn open(&self, port: usize) -> usize {
-        self.ports[port].tags.iter().filter(|t| t.state == TagState::Open).count()
+    /// Requests under way.
+    pub(super) fn open(&self) -> usize {
+        self.tags.iter().filter(|t| t.state == TagState::Open).count()
     }
 
     /// True while a completion timer runs, or a tag rests that the host may wait for.
     pub(super) fn is_watching(&self) -> bool {
-        self.ports.iter().any(|pool| pool.free.len() < pool.tags.len())
+        self.free.len() < self.tags.len()
+    }
+
+    /// The data of a configuration request, should it be asked again.
+    fn keep(&mut self, tag: Tag, data: Data) {
+        self.tags[usize::from(tag.bits())].data = data;
+    }
+
+    fn release(&mut self, tag: u16) {
+        let slot = &mut self.tags[usize::from(tag)];
+        (slot.state, slot.data) = (TagState::Free, Data::NONE);
+        self.free.push_back(tag);
+    }
+}
+
+impl Requester {
+    pub(super) fn new(profile: &HostProfile) -> Requester {
+        Requester { timeout: profile.completion_timeout, timer_at: Time::MAX }
     }
 
     /// Gives a request a tag: its header with it.
     pub(super) fn take_tag(
         &mut self,
+        base: &mut Base,
         port: usize,
         now: Time,
         whose: Whose,
         body: Body,
-        effects: &mut Effects,
     ) -> Option<Repr> {
-        let tag = self.ports[port].free.pop_front()?;
+        let pool = &mut base.ports[port].tags;
+        let tag = pool.free.pop_front()?;
         let deadline = now + self.timeout;
-        let slot = &mut self.ports[port].tags[usize::from(tag)];
+        let slot = &mut pool.tags[usize::from(tag)];
         (slot.state, slot.deadline) = (TagState::Open, deadline);
         (slot.asker, slot.expects) = (whose.asker, whose.expects);
         slot.request = Repr::new(with_tag(body, Tag::from_bits(tag)));
         slot.retry_until = None;
         slot.bytes.clear();
         let request = slot.request;
-        self.watch(deadline, effects);
+        self.watch(deadline, &mut base.effects);
         Some(request)
     }
 
@@ -154,18 +166,6 @@ impl Requester {
             self.timer_at = deadline;
             effects.wake(deadline, Due::Timer);
         }
-    }
-
-    /// The data of a configuration request, should it be asked again.
-    fn keep(&mut self, port: usize, tag: Tag, data: Data) {
-        self.ports[port].tags[usize::from(tag.bits())].data = data;
-    }
-
-    fn release(&mut self, port: usize, tag: u16) {
-        let pool = &mut self.ports[port];
-        pool.tags[usize::from(tag)].state = TagState::Free;
-        pool.tags[usize::from(tag)].data = Data::NONE;
-        pool.free.push_back(tag);
     }
 }
 
@@ -200,12 +200,12 @@ pub(super) fn accept(
         HostOutput::Extension(request) => {
             match request.downcast_ref() {
                 Some(preparation) => root.prepare_cache(*preparation),
-                None => root.counters.unsupported_requests += 1,
+                None => root.base.counters.unsupported_requests += 1,
             }
             Ok(None)
         }
         HostOutput::TakeMessages(codes) => {
-            root.program_messages = root.program_messages.or(*codes);
+            root.base.program_messages = root.base.program_messages.or(*codes);
             Ok(None)
         }
         HostOutput::MmioRead { id, address, len, locked } => {
@@ -249,11 +249,11 @@ pub(super) fn accept(
         }
         HostOutput::ConfigWrite { id, function, register_dw, byte_enables, value } => {
             let header = config_header(Access::Write, *function, *register_dw, byte_enables & 0xf);
-            let data = Data::Carried(root.payloads.copy(&value.to_le_bytes()));
+            let data = Data::Carried(root.base.payloads.copy(&value.to_le_bytes()));
             configure(root, now, (*id, Expects::NothingOrRetry), (header, data)).ok_or(output)
         }
         _ => {
-            root.counters.unsupported_requests += 1;
+            root.base.counters.unsupported_requests += 1;
             Ok(None)
         }
     }
@@ -266,12 +266,12 @@ fn configure(
     (id, expects): (HostReadId, Expects),
     (mut header, data): (ConfigRequest, Data),
 ) -> Option<Option<usize>> {
-    if root.is_own_bus(header.completer.bus()) {
-        let result = root.configure(now, header, data);
-        root.tell_after_both_ways(now, HostInput::Done { id, result });
+    if root.base.is_own_bus(header.completer.bus()) {
+        let result = root.base.configure(now, header, data);
+        root.base.tell_after_both_ways(now, HostInput::Done { id, result });
         return Some(None);
     }
-    let (port, kind) = root.way_to_function(header.completer).unzip();
+    let (port, kind) = root.base.way_to_function(header.completer).unzip();
     header.kind = kind.unwrap_or(header.kind);
     root.ask(now, Ask { id, port, expects, body: Some(Body::Config(header)), data })
 }
@@ -283,15 +283,15 @@ fn mmio_write(
     address: u64,
     data: Data,
 ) -> Result<Option<usize>, HostOutput> {
-    let Some(port) = root.port_of_address(address) else {
-        root.counters.unsupported_requests += 1;
+    let Some(port) = root.base.port_of_address(address) else {
+        root.base.counters.unsupported_requests += 1;
         return Ok(None);
     };
-    let is_open = root.ports[port].is_open();
-    let limit = root.ports[port].config.mps.bytes();
+    let is_open = root.base.ports[port].is_open();
+    let limit = root.base.ports[port].config.mps.bytes();
     let (mut sent, len) = (0u32, data.len() as u32);
     while sent < len {
-        if root.ports[port].posted_out.len_of(TrafficClass::default()) >= MAX_POSTED_OUT {
+        if root.base.ports[port].posted_out.len_of(TrafficClass::default()) >= MAX_POSTED_OUT {
             let rest = data.slice(sent as usize, (len - sent) as usize);
             return Err(HostOutput::MmioWrite { address: address + u64::from(sent), data: rest });
         }
@@ -303,9 +303,9 @@ fn mmio_write(
         let data = data.slice(sent as usize, piece as usize);
         let tlp = Tlp::new(Repr::new(Body::Memory(request)), data);
         if is_open {
-            root.send(port, now, tlp);
+            root.base.send(port, now, tlp);
         } else {
-            root.refuse_unsent(port, now, &tlp);
+            root.base.refuse_unsent(port, now, &tlp);
         }
         sent += piece;
     }
@@ -372,17 +372,17 @@ fn message_out(
     message: &OutMessage,
 ) -> Option<Option<usize>> {
     let OutMessage { routing, code, header, data, options, .. } = message;
-    let ports = match (root.port_of_message(toward, message), routing) {
+    let ports = match (root.base.port_of_message(toward, message), routing) {
         (Some(port), _) => port..port + 1,
-        (None, MessageRouting::Broadcast) => 0..root.ports.len(),
+        (None, MessageRouting::Broadcast) => 0..root.base.ports.len(),
         (None, _) => 0..0,
     };
-    if ports.clone().any(|port| root.ports[port].posted_out.len_of(options.tc) >= MAX_POSTED_OUT) {
+    if ports.clone().any(|port| root.base.ports[port].posted_out.len_of(options.tc) >= MAX_POSTED_OUT) {
         return None;
     }
-    let fits = |port: usize| data.len() <= root.ports[port].config.mps.bytes() as usize;
+    let fits = |port: usize| data.len() <= root.base.ports[port].config.mps.bytes() as usize;
     if ports.is_empty() || !data.len().is_multiple_of(4) || !ports.clone().all(fits) {
-        root.counters.unsupported_requests += 1;
+        root.base.counters.unsupported_requests += 1;
         return Some(None);
     }
     let length_dw = (!data.is_empty()).then_some((data.len() / 4) as u16);
@@ -391,12 +391,12 @@ fn message_out(
     let repr = Repr { tc: options.tc, attr: options.attr, ..Repr::new(Body::Message(body)) };
     let tlp = Tlp { prefixes: options.prefixes.clone(), ..Tlp::new(repr, data.clone()) };
     for port in ports {
-        if !root.ports[port].is_open() {
-            root.refuse_unsent(port, now, &tlp);
+        if !root.base.ports[port].is_open() {
+            root.base.refuse_unsent(port, now, &tlp);
             continue;
         }
-        root.send(port, now, tlp.clone());
-        root.effects.wake_port(port, now);
+        root.base.send(port, now, tlp.clone());
+        root.base.effects.wake_port(port, now);
     }
     Some(None)
 }
@@ -407,24 +407,26 @@ impl RootComplex {
     fn ask(&mut self, now: Time, ask: Ask) -> Option<Option<usize>> {
         let Ask { id, port, expects, body, data } = ask;
         let (Some(port), Some(body)) = (port, body) else {
-            self.tell_host(now, HostInput::Done { id, result: Err(HostError::NoDevice) });
+            self.base.tell_host(now, HostInput::Done { id, result: Err(HostError::NoDevice) });
             return Some(None);
         };
-        if self.ports[port].is_blocked(&body) {
-            let status = self.refuse_unsent(port, now, &Tlp::new(Repr::new(body), data));
+        if self.base.ports[port].is_blocked(&body) {
+            let status = self.base.refuse_unsent(port, now, &Tlp::new(Repr::new(body), data));
             let result = Err(host_error(status));
-            self.tell_after_both_ways(now, HostInput::Done { id, result });
+            self.base.tell_after_both_ways(now, HostInput::Done { id, result });
             return Some(None);
         }
         let whose = Whose { asker: Asker::Host(id), expects };
-        let repr = self.requester.take_tag(port, now, whose, body, &mut self.effects)?;
+        let repr = self.requester.take_tag(&mut self.base, port, now, whose, body)?;
         if let Body::Config(c) = repr.body {
-            self.requester.keep(port, c.tag, data.clone());
+            self.base.ports[port].tags.keep(c.tag, data.clone());
         }
-        self.send(port, now, Tlp::new(repr, data).with_carry(true));
+        self.base.send(port, now, Tlp::new(repr, data).with_carry(true));
         Some(Some(port))
     }
+}
 
+impl Base {
     /// The root port through which a message leaves that does not go to all.
     pub(super) fn port_of_message(&self, toward: Bdf, message: &OutMessage) -> Option<usize> {
         let header = &message.header;
@@ -439,7 +441,7 @@ impl RootComplex {
     /// Puts a request of the host in its place behind all earlier ones.
     pub(super) fn send(&mut self, port: usize, now: Time, tlp: Tlp) {
         let at = now + self.profile.root_complex_latency;
-        let stamp = self.reads.stamp();
+        let stamp = self.stamp();
         let posted = tlp.class() == tlp::Class::Posted;
         let p = &mut self.ports[port];
         let out = if posted { &mut p.posted_out } else { &mut p.non_posted_out };

@@ -5,7 +5,7 @@
 use super::{Asker, Expects, REGISTER_BYTES, TagSlot, TagState};
 use crate::root::effects::Due;
 use crate::root::links::host_error;
-use crate::root::{ROOT_ID, RootComplex};
+use crate::root::{Base, ROOT_ID, RootComplex};
 use crate::stages::Stage;
 use config::header;
 use config::{RpPioFailure, Side, Uncorrectable};
@@ -19,6 +19,75 @@ const CRS_RETRY_INTERVAL: Duration = Duration::from_us(10);
 const ALL_ONES: u32 = u32::MAX;
 
 impl RootComplex {
+    /// The request with `tag` was told to come again. True where it does, or has ended as CRS Software Visibility and patience
+    /// say (`PCIe 5.0 §2.3.2`); false where the host is told, as it is behind a bare root port.
+    #[cold]
+    fn come_again(&mut self, port: usize, tag: u16, now: Time) -> bool {
+        let Some(function) = &self.base.ports[port].function else { return false };
+        let shows = function.bridge.shows_retry();
+        let until = now + self.requester.timeout;
+        let slot = &mut self.base.ports[port].tags.tags[usize::from(tag)];
+        let Body::Config(c) = slot.request.body else { return false };
+        let is_read = c.op == Access::Read;
+        let over = *slot.retry_until.get_or_insert(until) <= now;
+        let value =
+            if shows && is_read && c.register_dw == header::ID { header::NOT_READY } else { ALL_ONES };
+        if value == ALL_ONES && !over {
+            slot.state = TagState::Retrying;
+            slot.deadline = now + CRS_RETRY_INTERVAL;
+            let deadline = slot.deadline;
+            self.requester.watch(deadline, &mut self.base.effects);
+            return true;
+        }
+        if !is_read {
+            return false;
+        }
+        let asker = slot.asker;
+        self.release(port, tag, now);
+        let data = Data::Carried(self.base.payloads.copy(&value.to_le_bytes()));
+        self.tell_asker(now + self.base.profile.root_complex_latency, asker, Ok(data), now);
+        true
+    }
+
+    /// A tag is free: parts of reads between root ports that wait for one go on.
+    #[inline]
+    fn release(&mut self, port: usize, tag: u16, now: Time) {
+        self.base.ports[port].tags.release(tag);
+        self.base.no_longer_open(port);
+        if self.peers.is_waiting() {
+            self.issue_waiting(now);
+        }
+    }
+
+    /// It is time to ask again.
+    fn ask_again(&mut self, port: usize, tag: usize, now: Time) {
+        let deadline = now + self.requester.timeout;
+        let slot = &mut self.base.ports[port].tags.tags[tag];
+        (slot.state, slot.deadline) = (TagState::Open, deadline);
+        let tlp = Tlp::new(slot.request, slot.data.clone()).with_carry(true);
+        slot.bytes.clear();
+        self.base.note_retry();
+        if self.base.ports[port].is_open() {
+            self.base.send(port, now, tlp);
+            self.base.effects.wake_port(port, now);
+        } else {
+            let status = self.base.refuse_unsent(port, now, &tlp);
+            refuse(self, port, now, &tlp, status);
+        }
+    }
+
+    /// Tells who has asked, at `at`.
+    fn tell_asker(&mut self, at: Time, asker: Asker, result: Result<Data, HostError>, now: Time) {
+        match asker {
+            Asker::Host(id) => self.base.tell_host(at, HostInput::Done { id, result }),
+            Asker::Part { split, offset } => {
+                self.part_done(split, offset, result, now);
+            }
+        }
+    }
+}
+
+impl Base {
     /// A request of the host does not leave: its link is down, or it is an AtomicOp that may not go there.
     #[cold]
     pub(super) fn refuse_unsent(&mut self, port: usize, now: Time, tlp: &Tlp) -> Status {
@@ -43,46 +112,6 @@ impl RootComplex {
         self.report(port, now, None);
     }
 
-    /// The request with `tag` was told to come again. True where it does, or has ended as CRS Software Visibility and patience
-    /// say (`PCIe 5.0 §2.3.2`); false where the host is told, as it is behind a bare root port.
-    #[cold]
-    fn come_again(&mut self, port: usize, tag: u16, now: Time) -> bool {
-        let Some(function) = &self.ports[port].function else { return false };
-        let shows = function.bridge.shows_retry();
-        let until = now + self.requester.timeout;
-        let slot = &mut self.requester.ports[port].tags[usize::from(tag)];
-        let Body::Config(c) = slot.request.body else { return false };
-        let is_read = c.op == Access::Read;
-        let over = *slot.retry_until.get_or_insert(until) <= now;
-        let value =
-            if shows && is_read && c.register_dw == header::ID { header::NOT_READY } else { ALL_ONES };
-        if value == ALL_ONES && !over {
-            slot.state = TagState::Retrying;
-            slot.deadline = now + CRS_RETRY_INTERVAL;
-            let deadline = slot.deadline;
-            self.requester.watch(deadline, &mut self.effects);
-            return true;
-        }
-        if !is_read {
-            return false;
-        }
-        let asker = slot.asker;
-        self.release(port, tag, now);
-        let data = Data::Carried(self.payloads.copy(&value.to_le_bytes()));
-        self.tell_asker(now + self.profile.root_complex_latency, asker, Ok(data), now);
-        true
-    }
-
-    /// A tag is free: parts of reads between root ports that wait for one go on.
-    #[inline]
-    fn release(&mut self, port: usize, tag: u16, now: Time) {
-        self.requester.release(port, tag);
-        self.no_longer_open(port);
-        if self.splits.is_waiting() {
-            self.issue_waiting(now);
-        }
-    }
-
     /// A request through `port` is no longer open.
     #[inline]
     fn no_longer_open(&mut self, port: usize) {
@@ -90,53 +119,26 @@ impl RootComplex {
             self.follow_busy(port);
         }
     }
-
-    /// It is time to ask again.
-    fn ask_again(&mut self, port: usize, tag: usize, now: Time) {
-        let deadline = now + self.requester.timeout;
-        let slot = &mut self.requester.ports[port].tags[tag];
-        (slot.state, slot.deadline) = (TagState::Open, deadline);
-        let tlp = Tlp::new(slot.request, slot.data.clone()).with_carry(true);
-        slot.bytes.clear();
-        self.note_retry();
-        if self.ports[port].is_open() {
-            self.send(port, now, tlp);
-            self.effects.wake_port(port, now);
-        } else {
-            let status = self.refuse_unsent(port, now, &tlp);
-            refuse(self, port, now, &tlp, status);
-        }
-    }
-
-    /// Tells who has asked, at `at`.
-    fn tell_asker(&mut self, at: Time, asker: Asker, result: Result<Data, HostError>, now: Time) {
-        match asker {
-            Asker::Host(id) => self.tell_host(at, HostInput::Done { id, result }),
-            Asker::Part { split, offset } => {
-                self.part_done(split, offset, result, now);
-            }
-        }
-    }
 }
 
 /// A completion for the root complex has come in: it belongs to an open request, or is unexpected.
 pub(in crate::root) fn complete(root: &mut RootComplex, port: usize, now: Time, tlp: &Tlp) {
     let Body::Completion(c) = tlp.repr.body else { return };
-    root.effects.close(tlp, Stage::RootComplex, now + root.profile.root_complex_latency);
+    root.base.effects.close(tlp, Stage::RootComplex, now + root.base.profile.root_complex_latency);
     let (tag, ours) = (c.tag.bits(), c.requester == ROOT_ID);
     if tlp.prefixes.has_reserved() {
         return unexpected(root, port, now, tlp);
     }
-    match root.requester.ports[port].tags.get_mut(usize::from(tag)).filter(|_| ours) {
+    match root.base.ports[port].tags.tags.get_mut(usize::from(tag)).filter(|_| ours) {
         Some(slot) if slot.state == TagState::Open => {
-            let Some(result) = slot.take(&c, tlp, &root.payloads) else { return };
+            let Some(result) = slot.take(&c, tlp, &root.base.payloads) else { return };
             end(root, port, now, (tlp, &c), result);
         }
         Some(slot) if slot.state == TagState::Resting => {
             if c.is_last() {
                 root.release(port, tag, now);
                 // The program may have waited for the tag.
-                root.effects.wake(now, Due::Host);
+                root.base.effects.wake(now, Due::Host);
             }
             unexpected(root, port, now, tlp);
         }
@@ -158,32 +160,32 @@ fn end(
     {
         return;
     }
-    let slot = &mut root.requester.ports[port].tags[usize::from(tag)];
+    let slot = &mut root.base.ports[port].tags.tags[usize::from(tag)];
     let (asker, over) = (slot.asker, result.is_ok() || c.is_last());
     slot.state = TagState::Resting;
     if over {
         root.release(port, tag, now);
     } else {
-        root.no_longer_open(port);
+        root.base.no_longer_open(port);
     }
-    root.tell_asker(now + root.profile.root_complex_latency, asker, result, now);
+    root.tell_asker(now + root.base.profile.root_complex_latency, asker, result, now);
 }
 
 /// An open request has failed with `error`. True where it goes on all the same.
 #[cold]
 fn fail(root: &mut RootComplex, port: usize, now: Time, (tlp, tag): (&Tlp, u16), error: HostError) -> bool {
-    let request = root.requester.ports[port].tags[usize::from(tag)].request;
+    let request = root.base.ports[port].tags.tags[usize::from(tag)].request;
     match error {
         HostError::ConfigRetry => return root.come_again(port, tag, now),
         HostError::Completion(CompletionError::UnsupportedRequest) => {
-            root.request_failed(port, now, request, RpPioFailure::UnsupportedRequest);
+            root.base.request_failed(port, now, request, RpPioFailure::UnsupportedRequest);
         }
         HostError::Completion(CompletionError::CompleterAbort) => {
-            root.request_failed(port, now, request, RpPioFailure::CompleterAbort);
+            root.base.request_failed(port, now, request, RpPioFailure::CompleterAbort);
         }
         // Advisory: whoever asked learns of it (`PCIe 5.0 §6.2.3.2.4.3`).
         _ if tlp.repr.ep => {
-            root.log(port, now, (Uncorrectable::PoisonedTlp, true), Side::Secondary, tlp);
+            root.base.log(port, now, (Uncorrectable::PoisonedTlp, true), Side::Secondary, tlp);
         }
         _ => {}
     }
@@ -193,8 +195,8 @@ fn fail(root: &mut RootComplex, port: usize, now: Time, (tlp, tag): (&Tlp, u16),
 /// Advisory where it is not fatal (`PCIe 5.0 §6.2.3.2.4.5`).
 #[cold]
 fn unexpected(root: &mut RootComplex, port: usize, now: Time, tlp: &Tlp) {
-    root.counters.unexpected_completions += 1;
-    root.log(port, now, (Uncorrectable::UnexpectedCompletion, true), Side::Secondary, tlp);
+    root.base.counters.unexpected_completions += 1;
+    root.base.log(port, now, (Uncorrectable::UnexpectedCompletion, true), Side::Secondary, tlp);
 }
 
 const fn failure_of(status: Status) -> RpPioFailure {
@@ -207,9 +209,9 @@ const fn failure_of(status: Status) -> RpPioFailure {
 /// A request of the root complex was never sent: it ends as one that the other end completes with `status` does.
 pub(in crate::root) fn refuse(root: &mut RootComplex, port: usize, now: Time, tlp: &Tlp, status: Status) {
     let (requester, tag) = tlp.repr.transaction();
-    root.effects.drop(tlp.account);
+    root.base.effects.drop(tlp.account);
     let slot =
-        root.requester.ports[port].tags.get_mut(usize::from(tag.bits())).filter(|_| requester == ROOT_ID);
+        root.base.ports[port].tags.tags.get_mut(usize::from(tag.bits())).filter(|_| requester == ROOT_ID);
     let Some(asker) = slot.filter(|slot| slot.state == TagState::Open).map(|slot| slot.asker) else { return };
     root.release(port, tag.bits(), now);
     root.tell_asker(now, asker, Err(host_error(status)), now);
@@ -274,33 +276,33 @@ impl TagSlot {
 pub(in crate::root) fn timeout(root: &mut RootComplex, now: Time) {
     root.requester.timer_at = Time::MAX;
     let mut next = Time::MAX;
-    for port in 0..root.requester.ports.len() {
-        for tag in 0..root.requester.ports[port].tags.len() {
+    for port in 0..root.base.ports.len() {
+        for tag in 0..root.base.ports[port].tags.tags.len() {
             expire(root, now, port, tag);
-            let slot = &root.requester.ports[port].tags[tag];
+            let slot = &root.base.ports[port].tags.tags[tag];
             if slot.state != TagState::Free {
                 next = next.min(slot.deadline);
             }
         }
     }
-    root.requester.watch(next, &mut root.effects);
+    root.requester.watch(next, &mut root.base.effects);
 }
 
 fn expire(root: &mut RootComplex, now: Time, port: usize, tag: usize) {
     let timeout = root.requester.timeout;
-    let slot = &mut root.requester.ports[port].tags[tag];
+    let slot = &mut root.base.ports[port].tags.tags[tag];
     match slot.state {
         _ if slot.deadline > now => {}
         TagState::Open => {
             slot.state = TagState::Resting;
             slot.deadline = now + timeout;
             let (asker, request) = (slot.asker, slot.request);
-            root.no_longer_open(port);
-            root.counters.completion_timeouts += 1;
+            root.base.no_longer_open(port);
+            root.base.counters.completion_timeouts += 1;
             root.tell_asker(now, asker, Err(HostError::CompletionTimeout), now);
             let tlp = Tlp::new(request, Data::NONE);
-            root.log(port, now, (Uncorrectable::CompletionTimeout, false), Side::Secondary, &tlp);
-            root.request_failed(port, now, request, RpPioFailure::CompletionTimeout);
+            root.base.log(port, now, (Uncorrectable::CompletionTimeout, false), Side::Secondary, &tlp);
+            root.base.request_failed(port, now, request, RpPioFailure::CompletionTimeout);
         }
         TagState::Retrying => root.ask_again(port, tag, now),
         TagState::Resting => root.release(port, tag as u16, now),

@@ -1,0 +1,419 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Requests of devices that are answered: under way in the memory system, and the completions they become.
+
+use super::effects::Effect;
+use super::memory::{Request, Served, Service};
+use super::{Base, PortSettings, Ready};
+use crate::memory_system::Access;
+use crate::profile::{LONG_READ_LINES, lines};
+use crate::stages::Stage;
+use config::{Side, Uncorrectable};
+use tlp::{
+    Account, AtomicOp, AtomicRequest, Attributes, Bdf, Body, Completion, Data, Duration, MemoryOp,
+    MemoryRequest, Mps, Repr, Span, Status, Tag, TcSet, Time, Tlp, TrafficClass,
+};
+
+/// A request of a device, until its last completion has left.
+#[derive(Clone, Debug)]
+pub(super) struct Job {
+    pub(super) port: usize,
+    requester: Bdf,
+    tag: Tag,
+    tc: TrafficClass,
+    attr: Attributes,
+    status: Status,
+    /// Where in memory.
+    pub(super) address: u64,
+    /// Lower Address of the first completion.
+    first_byte: u64,
+    /// Bytes in memory, and of the data that answers.
+    pub(super) byte_count: u32,
+    sent: u32,
+    carry: bool,
+    /// CplLk.
+    locked: bool,
+    pub(super) action: Action,
+    data: Data,
+    account: Account,
+    /// Completions are no longer than this, where they are shorter than Max_Payload_Size.
+    pub(super) unit: Option<Mps>,
+    /// How long its lines took beyond a hit in the cache.
+    pub(super) late: Duration,
+    /// The link that it came over is gone.
+    stale: bool,
+}
+
+/// What a request does to memory at its turn.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Action {
+    /// Reads.
+    Read,
+    /// Writes the enabled bytes of this span; answered without data.
+    Write(Span),
+    /// Reads, computes and writes.
+    Atomic(AtomicOp),
+    /// Nothing: its data comes from behind another root port.
+    Passed,
+}
+
+impl Job {
+    fn new(port: usize, tlp: &Tlp, address: u64, byte_count: u32) -> Job {
+        let (requester, tag) = tlp.repr.transaction();
+        Job {
+            port,
+            requester,
+            tag,
+            tc: tlp.repr.tc,
+            attr: tlp.repr.attr,
+            status: Status::Success,
+            address,
+            // That of all but memory reads is zero (`PCIe 5.0 §2.2.9`).
+            first_byte: 0,
+            byte_count,
+            sent: 0,
+            carry: tlp.carry,
+            locked: false,
+            action: Action::Read,
+            data: Data::NONE,
+            account: tlp.account,
+            unit: None,
+            late: Duration::ZERO,
+            stale: false,
+        }
+    }
+
+    pub(super) fn read(port: usize, tlp: &Tlp, m: &MemoryRequest) -> Job {
+        let (address, byte_count) = (m.span.first_byte(), m.span.byte_count());
+        let data = Data::Counted(byte_count);
+        Job { first_byte: address, data, ..Job::new(port, tlp, address, byte_count) }
+    }
+
+    /// A read whose data comes from behind another root port.
+    pub(super) fn passed(port: usize, tlp: &Tlp, m: &MemoryRequest) -> Job {
+        Job { action: Action::Passed, ..Job::read(port, tlp, m) }
+    }
+
+    pub(super) fn atomic(port: usize, tlp: &Tlp, a: &AtomicRequest) -> Job {
+        let job = Job::new(port, tlp, a.address, a.operand.bytes());
+        Job { action: Action::Atomic(a.op), data: tlp.data.clone(), ..job }
+    }
+
+    pub(super) fn deferrable_write(port: usize, tlp: &Tlp, m: &MemoryRequest) -> Job {
+        let job = Job::new(port, tlp, m.span.first_byte(), m.span.byte_count());
+        Job { action: Action::Write(m.span), data: tlp.data.clone(), ..job }
+    }
+
+    pub(super) fn refused(port: usize, tlp: &Tlp, status: Status) -> Job {
+        let (first_byte, byte_count, locked) = match tlp.repr.body {
+            Body::Memory(m) if m.op.is_read() => {
+                (m.span.first_byte(), m.span.byte_count(), m.op == MemoryOp::ReadLocked)
+            }
+            Body::Atomic(a) => (0, a.operand.bytes(), false),
+            // Byte Count and Lower Address of other completions are 4 and 0 (`PCIe 5.0 §2.2.9`).
+            _ => (0, 4, false),
+        };
+        Job { status, first_byte, locked, carry: false, ..Job::new(port, tlp, 0, byte_count) }
+    }
+
+    /// It is to be completed with UR.
+    fn refuse(&mut self) {
+        self.status = Status::UnsupportedRequest;
+        self.data = Data::NONE;
+        self.carry = false;
+    }
+
+    /// Whether its completions have data.
+    fn has_data(&self) -> bool {
+        self.status == Status::Success && !matches!(self.action, Action::Write(_))
+    }
+
+    /// What remains of a read or AtomicOp; 4 of a write (`PCIe 5.0 §2.2.9`).
+    fn byte_count_field(&self) -> u32 {
+        if matches!(self.action, Action::Write(_)) { 4 } else { self.byte_count - self.sent }
+    }
+
+    fn completion(&self, completer: Bdf, piece: u32, attributes: Attributes) -> Repr {
+        let at = self.first_byte + u64::from(self.sent);
+        let with_data = self.has_data();
+        // A piece is at most 4096 bytes long.
+        let length_dw = (((at & 3) as u32 + piece).div_ceil(4)) as u16;
+        let body = Body::Completion(Completion {
+            locked: self.locked,
+            completer,
+            requester: self.requester,
+            tag: self.tag,
+            status: self.status,
+            bcm: false,
+            byte_count: self.byte_count_field() as u16,
+            lower_address: (at & 0x7f) as u8,
+            length_dw: with_data.then_some(length_dw),
+        });
+        Repr { tc: self.tc, attr: self.attr & attributes, ..Repr::new(body) }
+    }
+}
+
+/// Answers requests of devices. Jobs by number; numbers are used again.
+#[derive(Default)]
+pub(super) struct Completer {
+    jobs: Vec<Job>,
+    free: Vec<u32>,
+    /// Those whose data memory, or another root port, still owes.
+    pub(super) in_memory: u32,
+}
+
+impl Completer {
+    pub(super) fn insert(&mut self, job: Job) -> u32 {
+        if let Some(at) = self.free.pop() {
+            self.jobs[at as usize] = job;
+            return at;
+        }
+        self.jobs.push(job);
+        (self.jobs.len() - 1) as u32
+    }
+
+    /// What is under way for `port` comes to nothing when it is there.
+    pub(super) fn forget(&mut self, port: usize) {
+        self.jobs.iter_mut().filter(|job| job.port == port).for_each(|job| job.stale = true);
+    }
+
+    /// The data of `job` has come from elsewhere, or it has failed; its account.
+    pub(super) fn finish(&mut self, job: u32, data: Data, failed: Option<Status>) -> Account {
+        let job = &mut self.jobs[job as usize];
+        job.data = data;
+        job.status = failed.unwrap_or(job.status);
+        job.account
+    }
+}
+
+impl Base {
+    /// The next completion of another root port's device, where it is older than `stamp`.
+    fn next_passing(&mut self, port: usize, now: Time, room: TcSet, stamp: u64) -> Option<Tlp> {
+        let out = self.ports[port].pop_passing(now, room, stamp)?;
+        Some(self.leave_port(now, out))
+    }
+
+    #[inline]
+    fn count(&mut self, job: &Job) {
+        *match job.action {
+            Action::Read | Action::Passed => &mut self.counters.memory_reads,
+            Action::Write(_) => &mut self.counters.memory_writes,
+            Action::Atomic(_) => &mut self.counters.atomics,
+        } += 1;
+    }
+
+    /// How long completions of the next read at `port` are at most, where they are shorter than Max_Payload_Size.
+    pub(super) fn completion_unit(&mut self, port: usize, address: u64, len: u32) -> Option<Mps> {
+        let completions = &self.profile.completions;
+        let unit = completions.unit_bytes?;
+        if completions.whole_from_bytes.is_some_and(|least| len >= least) {
+            return None;
+        }
+        let long = lines(address, len) >= LONG_READ_LINES;
+        let streams = std::mem::replace(&mut self.ports[port].streams, long) && long;
+        (!(streams && completions.streaming)).then_some(unit)
+    }
+}
+
+impl Completer {
+    /// The data of `job` is there. Its root port and Traffic Class.
+    pub(super) fn read_ready(&mut self, base: &mut Base, job: u32) -> (usize, TrafficClass) {
+        self.in_memory -= 1;
+        let at = &mut self.jobs[job as usize];
+        if at.stale {
+            return self.read_is_stale(base, job);
+        }
+        match at.action {
+            Action::Passed => {}
+            Action::Read if !at.carry => {}
+            Action::Read => match base.memory.load(at.requester, &base.payloads, at.address, at.byte_count) {
+                Some(payload) => at.data = Data::Carried(payload),
+                None => self.refuse_job(base, job),
+            },
+            Action::Write(span) => {
+                let data = std::mem::replace(&mut at.data, Data::NONE);
+                base.memory.store(at.requester, span, &data);
+            }
+            Action::Atomic(op) => self.operate(base, job, op),
+        }
+        self.push_ready(base, job)
+    }
+
+    /// Its requester is gone: what it was to write is written all the same, and nobody is answered.
+    #[cold]
+    fn read_is_stale(&mut self, base: &mut Base, job: u32) -> (usize, TrafficClass) {
+        let at = &mut self.jobs[job as usize];
+        let (port, tc) = (at.port, at.tc);
+        match at.action {
+            Action::Write(span) => {
+                let data = std::mem::replace(&mut at.data, Data::NONE);
+                base.memory.store(at.requester, span, &data);
+            }
+            Action::Atomic(op) => self.operate(base, job, op),
+            Action::Read | Action::Passed => {}
+        }
+        self.drop_job(base, port, job);
+        (port, tc)
+    }
+
+    /// The answer `job` of `port` comes to nothing; nothing takes its place.
+    pub(super) fn drop_job(&mut self, base: &mut Base, port: usize, job: u32) {
+        let tc = self.jobs[job as usize].tc;
+        base.ports[port].reads_under_way[usize::from(tc.bits())] -= 1;
+        self.free_job(base, job);
+    }
+
+    fn free_job(&mut self, base: &mut Base, job: u32) {
+        let at = &mut self.jobs[job as usize];
+        at.data = Data::NONE;
+        base.effects.drop(at.account);
+        self.free.push(job);
+    }
+
+    /// Its memory was there when it was taken, and is no more.
+    #[cold]
+    fn refuse_job(&mut self, base: &mut Base, job: u32) {
+        base.counters.unsupported_requests += 1;
+        self.jobs[job as usize].refuse();
+    }
+
+    /// Carries an AtomicOp out.
+    fn operate(&mut self, base: &mut Base, job: u32, op: AtomicOp) {
+        let at = &mut self.jobs[job as usize];
+        let old = base.memory.operate(at.requester, op, at.address, at.byte_count, &at.data, &base.payloads);
+        let Some(old) = old else { return self.refuse_job(base, job) };
+        at.data = if at.carry { Data::Carried(old) } else { Data::Counted(at.byte_count) };
+    }
+
+    fn push_ready(&mut self, base: &mut Base, job: u32) -> (usize, TrafficClass) {
+        let stamp = base.stamp();
+        let Job { port, tc, .. } = self.jobs[job as usize];
+        base.ports[port].ready.push(tc, Ready { stamp, job });
+        (port, tc)
+    }
+
+    pub(super) fn next_completion(
+        &mut self,
+        base: &mut Base,
+        port: usize,
+        now: Time,
+        room: TcSet,
+    ) -> Option<Tlp> {
+        let (tc, Ready { job: number, stamp }) = match base.ports[port].front_ready(room) {
+            None if base.ports[port].passing.is_empty() => return None,
+            None => return base.next_passing(port, now, room, u64::MAX),
+            Some(front) => front,
+        };
+        if !base.ports[port].passing.is_empty()
+            && let Some(tlp) = base.next_passing(port, now, room, stamp)
+        {
+            return Some(tlp);
+        }
+        let PortSettings { mps, rcb, completion_attributes, .. } = base.ports[port].config;
+        let job = &mut self.jobs[number as usize];
+        let completer = Bdf::default();
+        let at = job.first_byte + u64::from(job.sent);
+        let left = job.byte_count - job.sent;
+        let with_data = job.has_data();
+        let mps = job.unit.map_or(mps, |unit| unit.min(mps));
+        let piece = match with_data {
+            true => base.profile.completions.piece(at, (job.sent, left), mps, rcb),
+            false => left,
+        };
+        let repr = job.completion(completer, piece, completion_attributes);
+        let data = if with_data { job.data.slice(job.sent as usize, piece as usize) } else { Data::NONE };
+        let rest_ps = match with_data {
+            true => {
+                base.profile.completions.rest_ps((at, piece), piece == left, job.unit.is_some(), job.late)
+            }
+            false => 0,
+        };
+        job.sent += piece;
+        // The last completion ends the transaction.
+        let account = if job.sent == job.byte_count { job.account } else { Account::NONE };
+        if job.sent == job.byte_count {
+            job.data = Data::NONE;
+            self.free.push(number);
+            base.ports[port].ready.pop(tc);
+            base.ports[port].reads_under_way[usize::from(tc.bits())] -= 1;
+        }
+        Some(Tlp { account, rest_ps, ..Tlp::new(repr, data) })
+    }
+    /// What is not a plain read.
+    // Apart, so that reads, which are most, do not pay for its registers.
+    #[inline(never)]
+    pub(super) fn start_other(&mut self, base: &mut Base, port: usize, now: Time, tlp: &Tlp) {
+        let p = &base.profile;
+        let (job, read, write) = match tlp.repr.body {
+            Body::Memory(m) if m.op == MemoryOp::WriteDeferrable => {
+                let (address, len) = (m.span.first_byte(), m.span.byte_count());
+                (Job::deferrable_write(port, tlp, &m), None, Some(p.write_service(address, len)))
+            }
+            Body::Atomic(a) => {
+                let (address, len) = (a.address, a.operand.bytes());
+                let (read, write) = (p.read_service(address, len), p.write_service(address, len));
+                (Job::atomic(port, tlp, &a), Some(read), Some(write))
+            }
+            // Configuration requests only go down (`PCIe 5.0 §2.2.7`); only hosts ask for locked reads, and I/O space
+            // is not for devices (§6.5.2, §2.2.4.2).
+            Body::Memory(_) | Body::Io(_) | Body::Config(_) | Body::Completion(_) | Body::Message(_) => {
+                return self.refuse(base, port, now, tlp);
+            }
+        };
+        self.begin(base, now, job, tlp, Service { read, write });
+    }
+
+    /// A job is to have this turn of the memory system, to read and to write, where there is memory for it.
+    // Once for reads and once for all else: each knows what it does not do.
+    #[inline(always)]
+    pub(super) fn begin(&mut self, base: &mut Base, now: Time, mut job: Job, tlp: &Tlp, service: Service) {
+        let port = job.port;
+        let access =
+            Access { port, requester: tlp.repr.transaction().0, address: job.address, len: job.byte_count };
+        if !base.memory.lets(&access, service.write.is_some()) {
+            return self.refuse(base, port, now, tlp);
+        }
+        if tlp.repr.ep && service.write.is_some() {
+            // Never advisory, though the requester learns of it (`PCIe 5.0 §2.7.2.2`).
+            base.counters.poisoned += 1;
+            base.log(port, now, (Uncorrectable::PoisonedTlp, false), Side::Secondary, tlp);
+            return self.answer_refused(base, port, now, tlp, Status::UnsupportedRequest);
+        }
+        base.count(&job);
+        base.ports[port].reads_under_way[usize::from(tlp.repr.tc.bits())] += 1;
+        let request = Request { access, line_time: base.ports[port].line_time };
+        let Served { asked, answered, ready, late } =
+            base.memory.serve(&base.profile, &request, service, now);
+        job.late = late;
+        if base.profile.completions.unit_bytes.is_some() && service.write.is_none() {
+            job.unit = base.completion_unit(port, job.address, job.byte_count);
+        }
+        let job = self.insert(job);
+        self.in_memory += 1;
+        base.effects.push(Effect::Served { account: tlp.account, job, now, asked, answered, ready });
+        if ready <= now {
+            self.read_ready(base, job);
+        }
+    }
+
+    /// Answers a request with UR.
+    pub(super) fn refuse(&mut self, base: &mut Base, port: usize, now: Time, tlp: &Tlp) {
+        base.counters.unsupported_requests += 1;
+        let error = (Uncorrectable::UnsupportedRequest, tlp.refusal_is_advisory());
+        base.log(port, now, error, Side::Secondary, tlp);
+        self.answer_refused(base, port, now, tlp, Status::UnsupportedRequest);
+    }
+
+    pub(super) fn answer_refused(
+        &mut self,
+        base: &mut Base,
+        port: usize,
+        now: Time,
+        tlp: &Tlp,
+        status: Status,
+    ) {
+        base.effects.charge(tlp.account, Stage::Memory, now);
+        base.ports[port].reads_under_way[usize::from(tlp.repr.tc.bits())] += 1;
+        let job = self.insert(Job::refused(port, tlp, status));
+        self.push_ready(base, job);
+    }
+}
