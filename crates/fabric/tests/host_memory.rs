@@ -43,7 +43,7 @@ impl Mapped {
 
 impl Memory for Mapped {
     fn ranges(&self) -> Vec<Range<u64>> {
-        Vec::from_iter([Range { start: BASE, end: BASE + 2 * PAGE }])
+        vec![BASE..BASE + 2 * PAGE]
     }
 
     fn contains(&self, address: u64, len: usize) -> bool {

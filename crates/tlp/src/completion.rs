@@ -31,9 +31,12 @@ impl Asked {
     /// taken (§2.2.6.4).
     #[must_use]
     pub fn of(request: &Repr) -> Option<Asked> {
-        if request.class() != Class::NonPosted {
-            return None;
-        }
+        (request.class() == Class::NonPosted).then(|| Asked::of_non_posted(request))
+    }
+
+    /// The same of a request that is known to ask for a completion.
+    #[must_use]
+    pub fn of_non_posted(request: &Repr) -> Asked {
         let (requester, tag) = request.transaction();
         let (first_byte, byte_count, locked) = match &request.body {
             Body::Memory(m) if m.op.is_read() => {
@@ -43,7 +46,7 @@ impl Asked {
             _ => (0, 4, false),
         };
         let (tc, attr) = (request.tc, request.attr & Attributes::COMPLETED);
-        Some(Asked { requester, tag, tc, attr, locked, bytes: Awaited { first_byte, byte_count } })
+        Asked { requester, tag, tc, attr, locked, bytes: Awaited { first_byte, byte_count } }
     }
 
     /// The header of a completion without data: Byte Count and Lower Address of the whole request.

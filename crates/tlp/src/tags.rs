@@ -109,6 +109,12 @@ impl<T> TaggedRequests<T> {
         Some((slot.state, &mut slot.request))
     }
 
+    /// The requests in use with what they wait for, the first deadline first.
+    pub fn requests(&self) -> impl Iterator<Item = (TagState, &T)> {
+        let slot = |tag: Tag| &self.slots[usize::from(tag.bits())];
+        self.in_order().map(move |tag| (slot(tag).state, &slot(tag).request))
+    }
+
     /// Takes the tag that has been free for longest. With it comes the place of its request, where the one before still
     /// stands.
     #[inline]

@@ -3,8 +3,8 @@
 
 use tlp::message::SET_SLOT_POWER_LIMIT;
 use tlp::{
-    Attributes, Bdf, Body, Class, Completion, Data, MemoryOp, MemoryRequest, Message, MessageRouting,
-    PayloadPool, Repr, Span, Status, Tag, Tlp,
+    Asked, Bdf, Body, Data, MemoryOp, MemoryRequest, Message, MessageRouting, PayloadPool, Repr, Span,
+    Status, Tag, Tlp,
 };
 
 /// Message Codes of Assert_INTA and Deassert_INTA; those of the other wires follow (`PCIe 5.0 §2.2.8.1`).
@@ -18,25 +18,7 @@ pub(crate) const PME_TO_ACK: u8 = 0x1b;
 
 /// The completion without data of `request`, where one answers it.
 pub(crate) fn completion(request: &Tlp, completer: Bdf, status: Status) -> Option<Tlp> {
-    if request.class() != Class::NonPosted {
-        return None;
-    }
-    let (requester, tag) = request.repr.transaction();
-    let (byte_count, lower_address, locked) = asked(&request.repr.body);
-    let body = Completion {
-        locked,
-        completer,
-        requester,
-        tag,
-        status,
-        bcm: false,
-        byte_count,
-        lower_address,
-        length_dw: None,
-    };
-    // ID-based Ordering is leave that need not be taken (`PCIe 5.0 §2.2.6.4`).
-    let attr = request.repr.attr & Attributes::COMPLETED;
-    let repr = Repr { tc: request.repr.tc, attr, ..Repr::new(Body::Completion(body)) };
+    let repr = Asked::of(&request.repr)?.without_data(completer, status);
     Some(Tlp { account: request.account, ..Tlp::new(repr, Data::NONE) })
 }
 
@@ -53,19 +35,6 @@ pub(crate) fn completion_with_dw(
     }
     tlp.data = Data::Carried(pool.copy(&value.to_le_bytes()));
     Some(tlp)
-}
-
-/// Byte Count and Lower Address of the first completion (`PCIe 5.0 §2.2.9`, Table 2-37), and whether it is a locked one. Of
-/// all but memory reads and AtomicOps these are 4 and 0 (§2.3.1.1).
-fn asked(body: &Body) -> (u16, u8, bool) {
-    match body {
-        Body::Memory(m) if m.op.is_read() => {
-            let lower = (m.span.first_byte() & 0x7f) as u8;
-            (m.span.byte_count() as u16, lower, m.op == MemoryOp::ReadLocked)
-        }
-        Body::Atomic(a) => (a.operand.bytes() as u16, 0, false),
-        _ => (4, 0, false),
-    }
 }
 
 /// A message of `requester` without data.

@@ -9,29 +9,23 @@ use crate::profile::{LONG_READ_LINES, lines};
 use crate::stages::Stage;
 use config::{Side, Uncorrectable};
 use tlp::{
-    Account, AtomicOp, AtomicRequest, Attributes, Bdf, Body, Completion, Data, Duration, MemoryOp,
-    MemoryRequest, Mps, Repr, Span, Status, Tag, TcSet, Time, Tlp, TrafficClass,
+    Account, Asked, AtomicOp, AtomicRequest, Attributes, Bdf, Body, Data, Duration, MemoryOp, MemoryRequest,
+    Mps, Repr, Span, Status, TcSet, Time, Tlp, TrafficClass,
 };
 
 /// A request of a device, until its last completion has left.
 #[derive(Clone, Debug)]
 pub(super) struct Job {
     pub(super) port: usize,
-    requester: Bdf,
-    tag: Tag,
-    tc: TrafficClass,
-    attr: Attributes,
+    /// What its completions have to say; attributes as they came.
+    asked: Asked,
     status: Status,
     /// Where in memory.
     pub(super) address: u64,
-    /// Lower Address of the first completion.
-    first_byte: u64,
     /// Bytes in memory, and of the data that answers.
     pub(super) byte_count: u32,
     sent: u32,
     carry: bool,
-    /// CplLk.
-    locked: bool,
     pub(super) action: Action,
     data: Data,
     account: Account,
@@ -58,21 +52,14 @@ pub(super) enum Action {
 
 impl Job {
     fn new(port: usize, tlp: &Tlp, address: u64, byte_count: u32) -> Job {
-        let (requester, tag) = tlp.repr.transaction();
         Job {
             port,
-            requester,
-            tag,
-            tc: tlp.repr.tc,
-            attr: tlp.repr.attr,
+            asked: Asked { attr: tlp.repr.attr, ..Asked::of_non_posted(&tlp.repr) },
             status: Status::Success,
             address,
-            // That of all but memory reads is zero (`PCIe 5.0 §2.2.9`).
-            first_byte: 0,
             byte_count,
             sent: 0,
             carry: tlp.carry,
-            locked: false,
             action: Action::Read,
             data: Data::NONE,
             account: tlp.account,
@@ -85,7 +72,7 @@ impl Job {
     pub(super) fn read(port: usize, tlp: &Tlp, m: &MemoryRequest) -> Job {
         let (address, byte_count) = (m.span.first_byte(), m.span.byte_count());
         let data = Data::Counted(byte_count);
-        Job { first_byte: address, data, ..Job::new(port, tlp, address, byte_count) }
+        Job { data, ..Job::new(port, tlp, address, byte_count) }
     }
 
     /// A read whose data comes from behind another root port.
@@ -104,15 +91,8 @@ impl Job {
     }
 
     pub(super) fn refused(port: usize, tlp: &Tlp, status: Status) -> Job {
-        let (first_byte, byte_count, locked) = match tlp.repr.body {
-            Body::Memory(m) if m.op.is_read() => {
-                (m.span.first_byte(), m.span.byte_count(), m.op == MemoryOp::ReadLocked)
-            }
-            Body::Atomic(a) => (0, a.operand.bytes(), false),
-            // Byte Count and Lower Address of other completions are 4 and 0 (`PCIe 5.0 §2.2.9`).
-            _ => (0, 4, false),
-        };
-        Job { status, first_byte, locked, carry: false, ..Job::new(port, tlp, 0, byte_count) }
+        let job = Job::new(port, tlp, 0, 0);
+        Job { status, byte_count: job.asked.bytes.byte_count, carry: false, ..job }
     }
 
     /// It is to be completed with UR.
@@ -127,28 +107,12 @@ impl Job {
         self.status == Status::Success && !matches!(self.action, Action::Write(_))
     }
 
-    /// What remains of a read or AtomicOp; 4 of a write (`PCIe 5.0 §2.2.9`).
-    fn byte_count_field(&self) -> u32 {
-        if matches!(self.action, Action::Write(_)) { 4 } else { self.byte_count - self.sent }
-    }
-
     fn completion(&self, completer: Bdf, piece: u32, attributes: Attributes) -> Repr {
-        let at = self.first_byte + u64::from(self.sent);
-        let with_data = self.has_data();
-        // A piece is at most 4096 bytes long.
-        let length_dw = (((at & 3) as u32 + piece).div_ceil(4)) as u16;
-        let body = Body::Completion(Completion {
-            locked: self.locked,
-            completer,
-            requester: self.requester,
-            tag: self.tag,
-            status: self.status,
-            bcm: false,
-            byte_count: self.byte_count_field() as u16,
-            lower_address: (at & 0x7f) as u8,
-            length_dw: with_data.then_some(length_dw),
-        });
-        Repr { tc: self.tc, attr: self.attr & attributes, ..Repr::new(body) }
+        let asked = Asked { attr: self.asked.attr & attributes, ..self.asked };
+        match self.has_data() {
+            true => asked.with_data(completer, self.sent, piece),
+            false => asked.without_data(completer, self.status),
+        }
     }
 }
 
@@ -225,13 +189,15 @@ impl Completer {
         match at.action {
             Action::Passed => {}
             Action::Read if !at.carry => {}
-            Action::Read => match base.memory.load(at.requester, &base.payloads, at.address, at.byte_count) {
-                Some(payload) => at.data = Data::Carried(payload),
-                None => self.refuse_job(base, job),
-            },
+            Action::Read => {
+                match base.memory.load(at.asked.requester, &base.payloads, at.address, at.byte_count) {
+                    Some(payload) => at.data = Data::Carried(payload),
+                    None => self.refuse_job(base, job),
+                }
+            }
             Action::Write(span) => {
                 let data = std::mem::replace(&mut at.data, Data::NONE);
-                base.memory.store(at.requester, span, &data);
+                base.memory.store(at.asked.requester, span, &data);
             }
             Action::Atomic(op) => self.operate(base, job, op),
         }
@@ -242,11 +208,11 @@ impl Completer {
     #[cold]
     fn read_is_stale(&mut self, base: &mut Base, job: u32) -> (usize, TrafficClass) {
         let at = &mut self.jobs[job as usize];
-        let (port, tc) = (at.port, at.tc);
+        let (port, tc) = (at.port, at.asked.tc);
         match at.action {
             Action::Write(span) => {
                 let data = std::mem::replace(&mut at.data, Data::NONE);
-                base.memory.store(at.requester, span, &data);
+                base.memory.store(at.asked.requester, span, &data);
             }
             Action::Atomic(op) => self.operate(base, job, op),
             Action::Read | Action::Passed => {}
@@ -257,7 +223,7 @@ impl Completer {
 
     /// The answer `job` of `port` comes to nothing; nothing takes its place.
     pub(super) fn drop_job(&mut self, base: &mut Base, port: usize, job: u32) {
-        let tc = self.jobs[job as usize].tc;
+        let tc = self.jobs[job as usize].asked.tc;
         base.ports[port].reads_under_way[usize::from(tc.bits())] -= 1;
         self.free_job(base, job);
     }
@@ -279,14 +245,15 @@ impl Completer {
     /// Carries an AtomicOp out.
     fn operate(&mut self, base: &mut Base, job: u32, op: AtomicOp) {
         let at = &mut self.jobs[job as usize];
-        let old = base.memory.operate(at.requester, op, at.address, at.byte_count, &at.data, &base.payloads);
+        let old =
+            base.memory.operate(at.asked.requester, op, at.address, at.byte_count, &at.data, &base.payloads);
         let Some(old) = old else { return self.refuse_job(base, job) };
         at.data = if at.carry { Data::Carried(old) } else { Data::Counted(at.byte_count) };
     }
 
     fn push_ready(&mut self, base: &mut Base, job: u32) -> (usize, TrafficClass) {
         let stamp = base.stamp();
-        let Job { port, tc, .. } = self.jobs[job as usize];
+        let Job { port, asked: Asked { tc, .. }, .. } = self.jobs[job as usize];
         base.ports[port].ready.push(tc, Ready { stamp, job });
         (port, tc)
     }
@@ -311,7 +278,7 @@ impl Completer {
         let PortSettings { mps, rcb, completion_attributes, .. } = base.ports[port].config;
         let job = &mut self.jobs[number as usize];
         let completer = Bdf::default();
-        let at = job.first_byte + u64::from(job.sent);
+        let at = job.asked.bytes.first_byte + u64::from(job.sent);
         let left = job.byte_count - job.sent;
         let with_data = job.has_data();
         let mps = job.unit.map_or(mps, |unit| unit.min(mps));
