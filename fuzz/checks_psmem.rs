@@ -10,7 +10,7 @@ use riser_capture::encap::Origin;
 use riser_nettlp::carrier::Arrival;
 use riser_nettlp::completer::{Image, Incoming, Memory};
 use riser_nettlp::psmem::{Psmem, Window};
-use riser_tlp::{AddressType, Bdf, Body, MemoryOp, Mps, Repr, Span, Status};
+use riser_tlp::{AddressType, Attributes, Bdf, Body, MemoryOp, Mps, Repr, Span, Status};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -163,6 +163,8 @@ fn completion(asked: &Asked, sent: Option<(Origin, u16, Vec<u8>)>) -> (Repr, Vec
     assert_eq!((origin, tag), (asked.origin, asked_tag.bits()), "on its way back");
     let Body::Completion(c) = parsed.repr.body else { panic!("an answer that is no completion") };
     assert_eq!((c.requester, c.tag), (requester, asked_tag));
-    assert_eq!((parsed.repr.tc, parsed.repr.attr), (asked.repr.tc, asked.repr.attr));
+    // ID-based Ordering of completions is a function's to enable (`PCIe 5.0 §7.5.3.16`): memory has none.
+    let attr = asked.repr.attr - Attributes::ID_BASED_ORDERING;
+    assert_eq!((parsed.repr.tc, parsed.repr.attr), (asked.repr.tc, attr));
     (parsed.repr, bytes[parsed.data].to_vec())
 }
