@@ -5,12 +5,17 @@
 use riser_lab::{Folder, LabFile, build, draw, parse};
 use std::path::Path;
 
+/// The models that ship, NetTLP's adapter among them.
+fn models() -> plug::Models {
+    devices::models().with::<riser_lab::remote::NettlpAdapter>()
+}
+
 /// A text is read, drawn and put together, or refused with messages that name the file and, where they have a place,
 /// a line that is there. True where it is good.
 pub(crate) fn lab(bytes: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(bytes) else { return false };
     let path = Path::new("/nowhere/fuzz.toml");
-    match parse(path, text) {
+    match parse(&models(), path, text) {
         Ok(lab) => {
             assert!(draw(&lab).lines().count() > lab.slot.len());
             assert!(build(&LabFile { lab, base: Folder::of(path) }).is_ok());

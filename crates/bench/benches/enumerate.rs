@@ -33,7 +33,7 @@ impl Shape {
             }
         }
         let path = Path::new("enumerate.toml");
-        let lab = lab::parse(path, &text).unwrap_or_else(|e| panic!("{e}"));
+        let lab = lab::parse(&devices::models(), path, &text).unwrap_or_else(|e| panic!("{e}"));
         LabFile { lab, base: ".".into() }
     }
 }

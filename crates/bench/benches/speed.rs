@@ -4,9 +4,10 @@
 //! the rows of one run.
 
 use capture::{Reader, Stats};
-use lab::schema::{self, BenchTest, Host, Lab, Link, Slot};
-use lab::values::{Gen, Lanes};
-use lab::{CaptureOptions, LabFile, Spanned};
+use devices::pcie_bench::{Bench, Test};
+use lab::schema::{Lab, Link, Slot};
+use lab::{CaptureOptions, LabFile};
+use plug::values::{Gen, Lanes};
 use rustix::time::{ClockId, clock_gettime};
 use std::io::Cursor;
 
@@ -17,28 +18,13 @@ fn cpu_seconds() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-fn lab(test: BenchTest, transfers: u64, carry: bool) -> LabFile {
-    let at = |n: u32| Spanned::new(0..0, n);
-    let settings = schema::PcieBench {
-        test,
-        size_bytes: at(256),
-        outstanding: Some(Spanned::new(0..0, 32)),
-        transfers,
-        carry,
-        ..schema::PcieBench::default()
-    };
+fn lab(test: Test, transfers: u64, carry: bool) -> LabFile {
+    let bench = Bench { test, size_bytes: 256, outstanding: Some(32), transfers, carry, ..Bench::default() };
     let lab = Lab {
-        version: at(1),
         seed: 1,
-        limit_us: None,
-        host: Host::default(),
         link: Link { generation: Gen::try_from(3).ok(), lanes: Lanes::try_from(16).ok(), ..Link::default() },
-        slot: vec![Slot::bench("card", settings)],
-        switch: Vec::new(),
-        outage: Vec::new(),
-        fault: Vec::new(),
-        link_event: Vec::new(),
-        set: Vec::new(),
+        slot: vec![Slot::new("card", bench)],
+        ..Lab::default()
     };
     LabFile { lab, base: ".".into() }
 }
@@ -71,9 +57,9 @@ fn report(name: &str, (count, seconds): (u64, f64), unit: &str) {
 }
 
 fn main() {
-    for (name, test) in [("writes", BenchTest::BwWr), ("reads", BenchTest::BwRd)] {
+    for (name, test) in [("writes", Test::BwWr), ("reads", Test::BwRd)] {
         // A read is two hops.
-        let transfers = if test == BenchTest::BwWr { 1_000_000 } else { 500_000 };
+        let transfers = if test == Test::BwWr { 1_000_000 } else { 500_000 };
         let go = |n: u64, carry, capture| {
             let file = lab(test, n, carry);
             median(|| {
@@ -87,9 +73,9 @@ fn main() {
         report(&format!("256 B {name}, counted, captured"), go(transfers, false, true), "hops");
         report(&format!("256 B {name}, carried, captured"), go(transfers, true, true), "hops");
     }
-    let (_, _, bytes) = run(&lab(BenchTest::BwRd, 500_000, true), true);
+    let (_, _, bytes) = run(&lab(Test::BwRd, 500_000, true), true);
     report("trace --stats, payload carried", median(|| decode(&bytes)), "TLPs");
-    let (_, _, bytes) = run(&lab(BenchTest::BwRd, 500_000, false), true);
+    let (_, _, bytes) = run(&lab(Test::BwRd, 500_000, false), true);
     report("trace --stats, payload counted", median(|| decode(&bytes)), "TLPs");
 }
 

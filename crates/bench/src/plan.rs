@@ -2,9 +2,13 @@
 //! What is to be measured.
 
 use devices::pcie_bench::Test;
+use devices::pcie_bench::{CARDS, Pattern, card};
+use lab::Folder;
 use lab::profile;
-use lab::schema::{Link, MemoryKind, Pattern};
-use lab::values::{Gen, Lanes, MpsBytes, MrrsBytes};
+use lab::profile::{HOSTS, Shelf};
+use lab::schema::Link;
+use plug::MemoryKind;
+use plug::values::{Gen, Lanes, MpsBytes, MrrsBytes};
 use std::path::Path;
 use tlp::{Mps, Mrrs, Rate, Rcb, Width};
 
@@ -98,8 +102,8 @@ impl Plan {
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         let rate = self.link.generation.map_or(Rate::Gt8, |g| g.0);
-        let of = |kind, name: &str| profile::extrapolated(kind, name, Path::new(""), rate);
-        [of("host", &self.host), of("device", &self.device)].into_iter().flatten().collect()
+        let of = |shelf: &Shelf, name: &str| shelf.extrapolated(name, &Folder::default(), [rate]);
+        [of(&HOSTS, &self.host), of(&CARDS, &self.device)].into_iter().flatten().collect()
     }
 
     /// Transfers under way in bandwidth tests: that of the plan, or else of the device profile.
@@ -107,7 +111,7 @@ impl Plan {
     /// # Errors
     /// Where there is no such profile.
     pub fn outstanding(&self) -> Result<u16, String> {
-        let card = lab::profile::device(&self.device, Path::new(""))?;
+        let card = card(&self.device, &Folder::default())?;
         Ok(self.outstanding.unwrap_or(card.outstanding.value))
     }
 }

@@ -4,17 +4,17 @@
 use crate::plan::{DEFAULT_WARM_UP, MAX_WARM_UP, Plan};
 use crate::results::sheet::{self, Settings};
 use crate::stats::Latencies;
-use devices::pcie_bench::{Phase, Results, ResultsHandle, Test};
+use devices::pcie_bench::{Bench, Phase, Results, ResultsHandle, Test, card};
 use fabric::{Fabric, Limits, LinkId, PortId, Side, Stop};
 use lab::report::utilization;
 use lab::schema::{self, Host, Lab, Slot};
 use lab::transactions::{TransactionReport, transactions};
-use lab::{LabFile, Spanned};
+use lab::{Folder, LabFile, Spanned};
 use link::Counters;
 use model::{Addressing, Dllps, Measured, Params, TlpCount, Transfer};
+use plug::MemoryKind;
 use serde::Serialize;
 use std::fmt;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tlp::{Class, Mrrs, Time};
 
@@ -121,6 +121,11 @@ impl std::error::Error for RowError {}
 /// Events between two looks at the device's phase.
 const SLICE: u64 = 32;
 
+/// The benchmark in the first slot of a lab.
+pub(crate) fn bench_of(file: &LabFile) -> Option<&Bench> {
+    file.lab.slot.first()?.plan.as_ref()?.settings()
+}
+
 impl Plan {
     /// Puts the lab of its first row together, and runs nothing: links, profiles and window are the same in all of them.
     ///
@@ -182,7 +187,7 @@ impl Plan {
         let fail = |why: String| RowError { test, size, why };
         let mut assembly = lab::build(file).map_err(fail)?;
         let results =
-            assembly.bench_results().ok_or_else(|| fail("the lab has no benchmark device".into()))?;
+            assembly.report_of::<Results>().ok_or_else(|| fail("the lab has no benchmark device".into()))?;
         let counted = run(&mut assembly.fabric, &results, cancel).map_err(fail)?;
         let taken = results.take();
         let bandwidth = match test.is_latency() {
@@ -194,7 +199,7 @@ impl Plan {
             size_bytes: size,
             latency: test.is_latency().then(|| Latencies::of(taken.latencies_ps)).flatten(),
             bandwidth,
-            warm_up: file.lab.slot.first().and_then(|s| s.pcie_bench.as_ref()).map_or(0, |b| b.warm_up),
+            warm_up: bench_of(file).map_or(0, |b| b.warm_up),
             link_ns: counted.elapsed_ps as f64 / 1_000.0,
             upstream: counted.up,
             downstream: counted.down,
@@ -209,7 +214,7 @@ impl Plan {
     pub fn settings(&self, test: Test) -> Result<Settings, String> {
         let link = lab::links::config(&self.link, &schema::Link::default());
         let [posted, non_posted] = [Class::Posted, Class::NonPosted].map(|c| link.root.rx_buffer[c.index()]);
-        let bench = schema::PcieBench::default();
+        let bench = Bench::default();
         Ok(Settings {
             host: self.host.clone(),
             device: self.device.clone(),
@@ -223,7 +228,7 @@ impl Plan {
             posted_data_credits: posted.data.unwrap_or(0),
             non_posted_header_credits: non_posted.header.unwrap_or(0),
             non_posted_data_credits: non_posted.data.unwrap_or(0),
-            addr_bits: if self.memory == schema::MemoryKind::Low { 32 } else { 64 },
+            addr_bits: if self.memory == MemoryKind::Low { 32 } else { 64 },
             outstanding: if test.is_latency() { 1 } else { self.outstanding()? },
             transfers: if test.is_latency() { self.latency_transfers } else { self.bandwidth_transfers },
             seed: self.seed,
@@ -231,40 +236,33 @@ impl Plan {
             cache: sheet::cache_word(bench.cache),
             pattern: sheet::pattern_word(self.pattern),
             host_offset_bytes: self.host_offset_bytes,
-            device_offset_bytes: *bench.device_offset_bytes.get_ref(),
+            device_offset_bytes: bench.device_offset_bytes,
             window_bytes: self.window_bytes,
         })
     }
 
     /// The lab of a row.
     fn lab(&self, test: Test, size: u32, warm_up: u64) -> Lab {
-        let at = |n| Spanned::new(0..0, n);
-        let bench = schema::PcieBench {
-            test: test.into(),
-            profile: Spanned::new(0..0, self.device.clone()),
-            size_bytes: at(size),
-            window_bytes: Spanned::new(0..0, self.window_bytes),
-            host_offset_bytes: at(self.host_offset_bytes),
+        let bench = Bench {
+            test,
+            profile: self.device.clone(),
+            size_bytes: size,
+            window_bytes: self.window_bytes,
+            host_offset_bytes: self.host_offset_bytes,
             pattern: self.pattern,
-            outstanding: self.outstanding.map(|n| Spanned::new(0..0, n)),
+            outstanding: self.outstanding,
             transfers: if test.is_latency() { self.latency_transfers } else { self.bandwidth_transfers },
             warm_up,
             carry: false,
             memory: self.memory,
-            ..schema::PcieBench::default()
+            ..Bench::default()
         };
         Lab {
-            version: at(1),
             seed: self.seed,
-            limit_us: None,
             host: Host { profile: Spanned::new(0..0, self.host.clone()), ..Host::default() },
             link: self.link.clone(),
-            switch: Vec::new(),
-            slot: vec![Slot::bench("card", bench)],
-            fault: Vec::new(),
-            outage: Vec::new(),
-            link_event: Vec::new(),
-            set: Vec::new(),
+            slot: vec![Slot::new("card", bench)],
+            ..Lab::default()
         }
     }
 
@@ -303,15 +301,15 @@ impl Plan {
         let mut params = Params::new(link.root.rate.generation(), lanes, link.root.mps.bytes(), mrrs, rcb)
             .map_err(|e| e.to_string())?;
         params.addressing = match self.memory {
-            schema::MemoryKind::Low => Addressing::A32,
-            schema::MemoryKind::High => Addressing::A64,
+            MemoryKind::Low => Addressing::A32,
+            MemoryKind::High => Addressing::A64,
         };
         Ok(params)
     }
 
     /// The TLPs of a write, cut as the card cuts it.
     fn writes(&self, params: &Params, transfer: Transfer) -> Result<TlpCount, String> {
-        let card = lab::profile::device(&self.device, Path::new(""))?;
+        let card = card(&self.device, &Folder::default())?;
         let address = u64::from(transfer.offset_bytes);
         Ok(TlpCount::of(card.costs().write.tlps(address, transfer.size_bytes, params.mps)))
     }
@@ -428,7 +426,7 @@ fn until(
     cancel: &AtomicBool,
     phase: Phase,
 ) -> Result<Look, String> {
-    while results.phase() < phase {
+    while results.get().phase < phase {
         if cancel.load(Ordering::Relaxed) {
             return Err("cancelled".into());
         }

@@ -3,7 +3,7 @@
 //! the table itself, for review.
 
 use lab::schema::Link;
-use lab::values::{Gen, Lanes, MpsBytes, MrrsBytes};
+use plug::values::{Gen, Lanes, MpsBytes, MrrsBytes};
 use riser_bench::{Plan, Test};
 use std::fmt::Write;
 

@@ -3,7 +3,7 @@
 //! snapshot is the table itself, for review.
 
 use lab::schema::{Credits, Link};
-use lab::values::{Gen, Lanes, MpsBytes};
+use plug::values::{Gen, Lanes, MpsBytes};
 use riser_bench::{Plan, Test};
 use std::fmt::Write;
 

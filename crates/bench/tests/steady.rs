@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Rows are of a steady state, never above what the wire can carry, and say why where they are below it.
 
-use lab::schema::{Link, MemoryKind};
-use lab::values::{Gen, Lanes, MpsBytes};
+use lab::schema::Link;
+use plug::MemoryKind;
+use plug::values::{Gen, Lanes, MpsBytes};
 use riser_bench::{BandwidthRow, DEFAULT_WARM_UP, Plan, Test};
 
 fn link(generation: i64, lanes: i64, mps: i64) -> Link {

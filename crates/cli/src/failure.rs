@@ -66,6 +66,6 @@ pub(crate) fn refuse_arguments(error: &clap::Error) -> ExitCode {
 
 fn say(why: &str, code: u8) -> ExitCode {
     // Of what was given, which may be of any length, it is told what helps.
-    output::note(lab::error::brief(why));
+    output::note(plug::file::brief(why));
     ExitCode::from(code)
 }

@@ -1,45 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The `riser` command: a face for the crates below.
-//!
-//! It reads arguments, calls, and prints. It never computes a result of its own, and never overwrites a file unasked.
-//!
-//! - [`commands`]: one file per command; a new one is three lines in its `mod.rs`.
-//! - [`mod@interrupt`], Ctrl-C.
-//! - [`input`]: files that are read. - [`outputs`]: files that are written. - [`output`]: tables and JSON on standard output.
-//! - [`progress`]: what is shown meanwhile.
-//! - [`failure`]: what goes to standard error, and the exit status.
+//! The `riser` command with the models that ship. Never does more than that.
 
-mod commands;
-mod failure;
-mod input;
-mod interrupt;
-mod output;
-mod outputs;
-mod progress;
-
-use clap::Parser;
 use std::process::ExitCode;
 
-/// A PCI Express slot in software: write a device, watch its packets, measure how fast it will be.
-#[derive(Parser)]
-#[command(name = "riser", version, propagate_version = true, after_help = EXAMPLE)]
-struct Cli {
-    #[command(subcommand)]
-    command: commands::Command,
-}
-
-const EXAMPLE: &str = "\
-Examples:
-  riser run labs/ping.toml --capture ping.pcapng
-  riser trace ping.pcapng
-  riser bench --suite LAT_RD BW_WR --gen 4 --lanes 16
-
-Exit status: 0 done, 1 the run failed, or a file that it reads is wrong, 2 wrong usage: what is wrong is an argument (--set among \
-them), 130 interrupted (Ctrl-C).";
-
 fn main() -> ExitCode {
-    match Cli::try_parse() {
-        Ok(cli) => failure::status(cli.command.run()),
-        Err(error) => failure::refuse_arguments(&error),
-    }
+    riser_cli::main_with(riser_cli::models())
 }

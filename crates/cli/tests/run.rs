@@ -327,7 +327,9 @@ fn profiles_are_listed_and_shown_as_they_are() {
             "{list}"
         );
         let text = riser_ok(&["profiles", "show", name]);
-        let folder = root().join("crates/lab/profiles").join(format!("{kind}s")).join(format!("{name}.toml"));
+        let folder = root()
+            .join(if kind == "host" { "crates/lab/profiles/hosts" } else { "crates/devices/profiles" })
+            .join(format!("{name}.toml"));
         assert!(text.contains(fs::read_to_string(folder).unwrap().trim_end()), "{name}");
         for line in text.lines().filter(|l| l.contains("value = ")) {
             assert!(line.contains("source = \""), "{name}: {line}");

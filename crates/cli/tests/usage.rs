@@ -86,8 +86,8 @@ fn arguments_and_files_have_statuses_of_their_own() {
             (&[lab, "--set", "nonsense"][..], 2, "--set nonsense: legal are KEY=VALUE"),
             (&[lab, "--set", "slot.nic.link.gen=9"], 2, "generation 9: legal are 1, 2, 3, 4, 5"),
             (&[lab, "--set", "host.profile=./none"], 2, "labs/none: No such file"),
-            (&[bad], 1, "usage-bad.toml:1:11: version 3"),
-            (&[bad, "--set", "colour=3"], 1, "usage-bad.toml:1:11: version 3"),
+            (&[bad], 1, "usage-bad.toml:1:11: version of 3"),
+            (&[bad, "--set", "colour=3"], 1, "usage-bad.toml:1:11: version of 3"),
             (&["/none.toml"], 1, "/none.toml: No such file"),
         ] {
             let outcome = riser(&[&[command], args].concat());

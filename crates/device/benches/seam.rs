@@ -10,7 +10,7 @@ use riser_device::{AsyncDevice, BarIndex, DmaId, DmaRead, DmaWrite, Io};
 use riser_device::{Device, Input, Output, RequestOp, Token, seam};
 use std::collections::VecDeque;
 use std::hint::black_box;
-use tlp::{Attributes, Class, Data, Span, Time, TrafficClass};
+use tlp::{Class, Data, Span, Time};
 
 const WORKERS: u64 = 32;
 const ROUND: u64 = 1024;
@@ -142,8 +142,7 @@ fn ask_registers(device: &mut dyn Device, span: Span) {
     for n in 0..ROUND {
         let now = Time::from_ps(n);
         let op = RequestOp::Read { bar: BarIndex(0), offset: 0, span, locked: false };
-        let (token, tc, attr) = (Token(n as u32), TrafficClass::default(), Attributes::empty());
-        device.handle(now, Input::Request(seam::Request { token, tc, attr, op }));
+        device.handle(now, Input::Request(seam::Request::new(Token(n as u32), op)));
         black_box(device.poll_taken());
         black_box(device.poll_output(now, Class::Completion));
         black_box(device.poll_timeout());

@@ -83,11 +83,11 @@ impl Registers {
                 Request::Write(write) if write.offset() + write.len() as u64 <= control => {
                     self.file.borrow_mut().write(&write);
                 }
-                Request::Write(write) if write.at(bar, control) => {
-                    if write.u32() == START && self.u32(status) != RUNNING {
-                        self.set_status(RUNNING);
-                        start(&io, &self);
-                    }
+                Request::Write(write)
+                    if write.at(bar, control) && write.u32() == START && self.u32(status) != RUNNING =>
+                {
+                    self.set_status(RUNNING);
+                    start(&io, &self);
                 }
                 // All else is read-only.
                 _ => {}

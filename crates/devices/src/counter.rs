@@ -15,23 +15,23 @@
 
 use crate::control::{self, Registers};
 use crate::registers::named;
-use crate::shared::Shared;
 use crate::{device_id, identity};
 use capture::DeviceRegister;
-use config::{Bar, BuildError, Builder, MsiLayout, PcieLayout};
+use config::{Bar, Builder, MsiLayout, PcieLayout};
 use device::cpu::Cpu;
 use device::endpoint::FunctionConfig;
 use device::firmware::FoundFunction;
 use device::{AsyncDevice, BarIndex, DmaError, Io};
+use plug::{Fault, Model, Plugged, Shared, Shown, Site, ns};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
-use thiserror::Error;
 use tlp::{Duration, PayloadPool, Time};
 
 /// Bytes of BAR 0.
 pub const BAR_BYTES: u64 = 128;
-/// Increments under way at most.
-pub const MAX_OUTSTANDING: u16 = 256;
 /// Other processing accelerator (PCI Code and ID Assignment Specification, §1.19).
 const CLASS: u32 = 0x12_0000;
 const BAR: BarIndex = BarIndex(0);
@@ -51,26 +51,30 @@ pub(crate) const REGISTERS: &[DeviceRegister] = &[
     named(Some(BAR.0), LAYOUT.status, 4, "status"),
 ];
 
-/// How a device increments.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+/// Ways to increment a counter that is shared.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum Method {
     /// A FetchAdd.
     #[default]
     FetchAdd,
     /// A CAS, again and again until nobody came between.
     CompareSwap,
-    /// A read and a write behind a lock that is taken by CAS and released by Swap; one at a time.
+    /// A read and a write behind a lock that is taken by CAS and released by Swap.
     Lock,
 }
 
-/// What a device is to do.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// Increments a counter in host memory by AtomicOps. All `counter` devices of a lab with the same method share one; when
+/// the last of them has ended, its driver checks that the counter holds every increment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
 pub struct Settings {
     /// How it increments.
     pub method: Method,
     /// How often.
     pub increments: u64,
-    /// Increments under way at once, 1 to [`MAX_OUTSTANDING`].
+    /// Increments under way at once; with `lock` there is one.
+    #[schemars(range(min = 1, max = 256))]
     pub outstanding: u16,
 }
 
@@ -80,15 +84,19 @@ impl Default for Settings {
     }
 }
 
-/// Why there is no such device.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
-pub enum SettingsError {
-    /// Increments under way.
-    #[error("{0} increments under way: legal are 1 to {MAX_OUTSTANDING}")]
-    Outstanding(u16),
-    /// The configuration space.
-    #[error(transparent)]
-    Config(#[from] BuildError),
+impl Model for Settings {
+    const NAME: &'static str = "counter";
+
+    fn plug(&self, site: &mut Site<'_>) -> Result<Plugged, Fault> {
+        let report = Shared::default();
+        let function = function(*self, site.pcie, site.payloads, &report)?;
+        let target = site.common.of::<BTreeMap<Method, Target>>().entry(self.method).or_default().clone();
+        target.join(self);
+        let told = report.clone();
+        let plugged =
+            Plugged::new(function, move |cpu, found| driver(cpu, found, target.clone(), told.clone()));
+        Ok(plugged.reporting(&report))
+    }
 }
 
 /// What a device has done.
@@ -109,6 +117,19 @@ impl Report {
     #[must_use]
     pub fn elapsed(&self, now: Time) -> Duration {
         self.started.map_or(Duration::ZERO, |start| self.ended.unwrap_or(now).since(start))
+    }
+}
+
+impl plug::Report for Report {
+    fn shown(&self, now: Time) -> Shown {
+        let shown = Shown::new()
+            .with("increments", self.increments)
+            .with("retries", self.retries)
+            .with("elapsed_ns", ns(self.elapsed(now)));
+        match self.counter {
+            Some(counter) => shown.with("counter", counter),
+            None => shown,
+        }
     }
 }
 
@@ -160,10 +181,8 @@ pub fn function(
     pcie: PcieLayout,
     pool: &PayloadPool,
     report: &Shared<Report>,
-) -> Result<FunctionConfig, SettingsError> {
-    if !(1..=MAX_OUTSTANDING).contains(&settings.outstanding) {
-        return Err(SettingsError::Outstanding(settings.outstanding));
-    }
+) -> Result<FunctionConfig, Fault> {
+    settings.check()?;
     let config = Builder::type0(identity(device_id::COUNTER, CLASS))
         .bar(BAR, Bar::memory32(BAR_BYTES))
         .msi(MsiLayout { vectors: 1 })

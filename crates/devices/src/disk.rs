@@ -23,15 +23,16 @@ pub use non_posted::NonPostedWrites;
 
 use crate::control::{self, Registers};
 use crate::registers::named;
-use crate::shared::Shared;
 use crate::{device_id, identity};
 use capture::DeviceRegister;
-use config::{Bar, BuildError, Builder, MsiLayout, PcieLayout};
+use config::{Bar, Builder, MsiLayout, PcieLayout};
 use device::cpu::Cpu;
 use device::endpoint::FunctionConfig;
 use device::firmware::FoundFunction;
 use device::{AsyncDevice, BarIndex, DmaError, Io};
-use thiserror::Error;
+use plug::{Fault, Model, Needs, Plugged, Shared, Shown, Site, gbps};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use tlp::{Duration, PayloadPool, Time};
 
 /// Bytes of a sector (IISWC'18, §VI-B).
@@ -61,42 +62,60 @@ pub(crate) const REGISTERS: &[DeviceRegister] = &[
 ];
 
 /// How a sector gets into host memory.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum Writes {
-    /// Every request is answered, and the next sector waits for all answers.
+    /// Deferrable writes; a sector waits for all answers to the one before.
     #[default]
     NonPosted,
-    /// No request is answered, and nothing waits.
+    /// Memory writes.
     Posted,
 }
 
-/// What a disk is to be.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// The disk of gem5's PCI Express model (IISWC'18). Its driver reads sectors of 4 KiB from it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// How sectors are written.
+    /// Sectors that the driver reads.
+    #[schemars(range(min = 1, max = 10_000_000))]
+    pub sectors: u32,
+    /// Whether its writes are answered.
     pub writes: Writes,
-    /// From the start of a sector to its first request.
+    /// Nanoseconds from the start of a sector to its first request.
+    #[serde(rename = "access_latency_ns", with = "plug::values::ns")]
+    #[schemars(with = "u32", range(min = 0, max = 4_294_967_295_u32))]
     pub access_latency: Duration,
-    /// Bytes of a request: a power of two, 4 to 128.
+    /// Bytes of each request: a power of two.
+    #[schemars(range(min = 4, max = 128), extend("powerOfTwo" = true))]
     pub request_bytes: u32,
 }
 
 impl Default for Settings {
     /// Those of the paper.
     fn default() -> Settings {
-        Settings { writes: Writes::NonPosted, access_latency: Duration::from_us(1), request_bytes: 64 }
+        let access_latency = Duration::from_us(1);
+        Settings { sectors: 100, writes: Writes::NonPosted, access_latency, request_bytes: 64 }
     }
 }
 
-/// Why there is no such disk.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
-pub enum SettingsError {
-    /// Bytes of a request.
-    #[error("requests of {0} bytes: legal are powers of two, 4 to 128")]
-    Request(u32),
-    /// The configuration space.
-    #[error(transparent)]
-    Config(#[from] BuildError),
+impl Model for Settings {
+    const NAME: &'static str = "disk";
+
+    fn needs(&self) -> Needs {
+        let deferrable_write_bytes = (self.writes == Writes::NonPosted).then_some(self.request_bytes);
+        Needs { deferrable_write_bytes, ..Needs::default() }
+    }
+
+    fn plug(&self, site: &mut Site<'_>) -> Result<Plugged, Fault> {
+        let (sectors, report) = (self.sectors, Shared::default());
+        let function = function(*self, site.pcie, site.payloads, &report)?;
+        let plugged = Plugged::new(function, move |cpu, found| driver(cpu, found, sectors));
+        let plugged = match self.writes {
+            Writes::NonPosted => plugged.behind(|endpoint| Box::new(NonPostedWrites::new(endpoint))),
+            Writes::Posted => plugged,
+        };
+        Ok(plugged.reporting(&report))
+    }
 }
 
 /// What a disk has done since it was started.
@@ -121,11 +140,8 @@ pub fn function(
     pcie: PcieLayout,
     pool: &PayloadPool,
     report: &Shared<Report>,
-) -> Result<FunctionConfig, SettingsError> {
-    let bytes = settings.request_bytes;
-    if !bytes.is_power_of_two() || !(4..=128).contains(&bytes) {
-        return Err(SettingsError::Request(bytes));
-    }
+) -> Result<FunctionConfig, Fault> {
+    settings.check()?;
     let config = Builder::type0(identity(device_id::DISK, CLASS))
         .bar(BAR, Bar::memory32(BAR_BYTES))
         .msi(MsiLayout { vectors: 1 })
@@ -162,6 +178,16 @@ async fn run(
     }
     registers.set_status(if result.is_ok() { control::DONE } else { control::FAILED });
     io.interrupt(DONE_VECTOR).await
+}
+
+impl plug::Report for Report {
+    fn shown(&self, _: Time) -> Shown {
+        let bytes = self.sectors * u64::from(SECTOR_BYTES);
+        Shown::new()
+            .with("sectors", self.sectors)
+            .with("transfer_gbps", gbps(bytes, self.transferring))
+            .with("disk_gbps", gbps(bytes, self.elapsed))
+    }
 }
 
 impl Report {

@@ -22,30 +22,29 @@
 mod driver;
 mod meter;
 
-pub use driver::{Control, Run, driver};
+pub use driver::driver;
 pub use meter::Report;
 
 use crate::queue::Queue;
 use crate::registers::named;
-use crate::shared::Shared;
 use crate::{device_id, identity};
 use capture::DeviceRegister;
-use config::{Bar, BuildError, Builder, PcieLayout};
+use config::{Bar, Builder, PcieLayout};
 use device::endpoint::FunctionConfig;
 use device::io::{ReadRequest, Request, WriteRequest};
 use device::{AsyncDevice, BarIndex, DmaError, Io};
 use meter::{Meter, Path};
+use plug::{Fault, Model, Plugged, Shared, Site};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::cell::Cell;
 use std::rc::Rc;
-use thiserror::Error;
 use tlp::{Duration, PayloadPool};
 
 /// Requests, and completions, that wait at most; further requests are refused and counted.
 pub const QUEUE_ENTRIES: usize = 64;
 /// Requests in one write at most.
 pub const MAX_BATCH: u32 = 16;
-/// Reads that the send path has under way at most.
-pub const MAX_OUTSTANDING: u16 = 64;
 /// Bytes of the longest frame.
 pub const MAX_FRAME_BYTES: u32 = 9216;
 const BAR_BYTES: u64 = 4096;
@@ -77,35 +76,67 @@ pub(crate) const REGISTERS: &[DeviceRegister] = &[
     named(Some(BAR.0), register::RECEIVE_REQUESTS, 8 * MAX_BATCH as u64, "receive requests"),
 ];
 
-/// What the device is to be.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// How a program controls a NIC.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Control {
+    /// A register write for each request, register reads for each completion.
+    #[default]
+    Each,
+    /// One write for all requests of a batch, one read for all completions that are there.
+    Batched,
+}
+
+/// The NIC of the Chipyard study (2022), its cable plugged into itself, and its bare-metal program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// Bytes of each read and write of host memory: a power of two, 8 to 4096. TileLink moves lines of 64 B.
+    /// Frames that the program sends and takes back.
+    #[schemars(range(min = 1, max = 10_000_000))]
+    pub frames: u32,
+    /// Bytes of each.
+    #[schemars(range(min = 1, max = 9216))]
+    pub frame_bytes: u32,
+    /// How the program tells the device what to do, and hears of it.
+    pub control: Control,
+    /// Frames that are posted together; the next are when all of them are back.
+    #[schemars(range(min = 1, max = 16))]
+    pub batch: u32,
+    /// Bytes of each read and write of host memory: a power of two.
+    #[schemars(range(min = 8, max = 4096), extend("powerOfTwo" = true))]
     pub access_bytes: u32,
-    /// Reads of the send path under way at once, 1 to [`MAX_OUTSTANDING`].
+    /// Reads that the device has under way at most.
+    #[schemars(range(min = 1, max = 64))]
     pub outstanding: u16,
-    /// From the last byte of a frame sent to its arrival.
+    /// Nanoseconds that a frame is on the cable.
+    #[serde(rename = "loopback_latency_ns", with = "plug::values::ns")]
+    #[schemars(with = "u32", range(min = 0, max = 4_294_967_295_u32))]
     pub loopback_latency: Duration,
 }
 
 impl Default for Settings {
+    /// Lines of 64 B, as TileLink moves them.
     fn default() -> Settings {
-        Settings { access_bytes: 64, outstanding: 1, loopback_latency: Duration::ZERO }
+        Settings {
+            frames: 100,
+            frame_bytes: 1500,
+            control: Control::Each,
+            batch: 1,
+            access_bytes: 64,
+            outstanding: 1,
+            loopback_latency: Duration::ZERO,
+        }
     }
 }
 
-/// Why there is no such device.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
-pub enum SettingsError {
-    /// Bytes of an access.
-    #[error("accesses of {0} bytes: legal are powers of two, 8 to 4096")]
-    Access(u32),
-    /// Reads under way.
-    #[error("{0} reads under way: legal are 1 to {MAX_OUTSTANDING}")]
-    Outstanding(u16),
-    /// The configuration space.
-    #[error(transparent)]
-    Config(#[from] BuildError),
+impl Model for Settings {
+    const NAME: &'static str = "ice-nic";
+
+    fn plug(&self, site: &mut Site<'_>) -> Result<Plugged, Fault> {
+        let (settings, report) = (*self, Shared::default());
+        let function = function(settings, site.pcie, site.payloads, &report)?;
+        Ok(Plugged::new(function, move |cpu, found| driver(cpu, found, settings)).reporting(&report))
+    }
 }
 
 /// The device and its configuration space; `pcie` says what link it is on.
@@ -117,14 +148,8 @@ pub fn function(
     pcie: PcieLayout,
     pool: &PayloadPool,
     report: &Shared<Report>,
-) -> Result<FunctionConfig, SettingsError> {
-    let Settings { access_bytes: bytes, outstanding, .. } = settings;
-    if !bytes.is_power_of_two() || !(8..=4096).contains(&bytes) {
-        return Err(SettingsError::Access(bytes));
-    }
-    if !(1..=MAX_OUTSTANDING).contains(&outstanding) {
-        return Err(SettingsError::Outstanding(outstanding));
-    }
+) -> Result<FunctionConfig, Fault> {
+    settings.check()?;
     let config = Builder::type0(identity(device_id::ICE_NIC, CLASS))
         .bar(BAR, Bar::memory32(BAR_BYTES))
         .pcie(pcie)

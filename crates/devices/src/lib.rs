@@ -15,8 +15,9 @@
 //! | [`packet_nic`] | `async fn` | the three NICs of pcie-bench's Figure 1: rings, batches, interrupts |
 //! | [`replay`] | raw TLPs, below the seam | what a capture's devices have asked for, played again |
 //!
-//! Each module has `Settings`, a `function` that makes the device with its configuration space, and a `driver`, the
-//! program of its host. This crate never knows a host, a link or a fabric.
+//! Each module has a [`Model`](plug::Model), the settings by which a lab names the device; a `function` that makes it with its
+//! configuration space, and a `driver`, the program of its host. [`models`] is the table of all. This crate never knows a host,
+//! a link or a fabric.
 //!
 //! [`VENDOR`] is not a number that the PCI-SIG has given to anyone that we know of, and none that it has given to
 //! riser: for labs, not for silicon.
@@ -34,13 +35,30 @@ pub mod queue;
 mod raw_end;
 mod registers;
 pub mod replay;
-pub mod shared;
 pub mod simple_nic;
 pub mod traffic;
 
 pub use registers::registers;
 
 use config::Identity;
+use plug::Models;
+
+/// The models that ship.
+#[must_use]
+pub fn models() -> Models {
+    Models::default()
+        .with::<memory::Settings>()
+        .with::<simple_nic::Settings>()
+        .with::<pcie_bench::Bench>()
+        .with::<counter::Settings>()
+        .with::<traffic::Flows>()
+        .with::<replay::Playback>()
+        .with::<disk::Settings>()
+        .with::<mmio::Settings>()
+        .with::<ice_nic::Settings>()
+        .with::<dma_engine::Settings>()
+        .with::<packet_nic::Settings>()
+}
 
 /// Vendor ID of the devices of this crate; see the head of this page.
 pub const VENDOR: u16 = 0x7269;

@@ -10,9 +10,11 @@ use device::cpu::Cpu;
 use device::endpoint::FunctionConfig;
 use device::firmware::FoundFunction;
 use device::{BarIndex, CompletionError, Device, Input, Output, Request, RequestOp, ResetKind, Token};
+use plug::{Fault, FixedBar, Model, Needs, Plugged, Site};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
-use thiserror::Error;
 use tlp::{Class, Data, Payload, PayloadPool, Span, Time};
 
 /// RAM controller (PCI Code and ID Assignment Specification, §1.6).
@@ -24,41 +26,58 @@ const MIN_BAR_BYTES: u64 = 128;
 /// Answers that wait for their turn on the link. Beyond, reads are not taken, and their credits stay with them.
 const MAX_ANSWERS: usize = 64;
 
-/// What a memory is to be.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// A BAR backed by memory; its driver writes a pattern into it and reads it back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
 pub struct Settings {
     /// The BAR, 0 to 5.
+    #[serde(skip)]
     pub bar: BarIndex,
-    /// Bytes, a power of two from 16 to 2^30.
+    /// Bytes of the BAR: a power of two.
+    #[schemars(range(min = 16, max = 268_435_456), extend("powerOfTwo" = true))]
     pub size_bytes: u64,
+    /// Address of the BAR: a multiple of its size, in the window of its slot, which `riser check` shows. Without it, the
+    /// host chooses.
+    pub address: Option<u64>,
+    /// Bytes that the driver writes and reads back: no more than `size_bytes`. Default: 4096, or all where there are less.
+    #[schemars(with = "u32", range(min = 0, max = 268_435_456), extend("default" = 4096))]
+    pub exercise_bytes: Option<u32>,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { bar: BarIndex(0), size_bytes: 65536 }
+        Settings { bar: BarIndex(0), size_bytes: 65536, address: None, exercise_bytes: None }
     }
 }
 
-/// Why there is no such memory.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
-pub enum SettingsError {
-    /// The size.
-    #[error("memory of {0} bytes: legal are powers of two, 16 to 2^30")]
-    Size(u64),
-    /// The configuration space.
-    #[error(transparent)]
-    Config(#[from] config::BuildError),
+impl Model for Settings {
+    const NAME: &'static str = "memory";
+
+    fn needs(&self) -> Needs {
+        let size_bytes = self.size_bytes.max(MIN_BAR_BYTES);
+        let fixed_bar = self.address.map(|address| FixedBar { bar: self.bar.0, address, size_bytes });
+        Needs { fixed_bar, ..Needs::default() }
+    }
+
+    fn plug(&self, site: &mut Site<'_>) -> Result<Plugged, Fault> {
+        let (bar, size) = (self.bar, self.size_bytes);
+        let exercised = self.exercise_bytes.unwrap_or(4096.min(size as u32));
+        if u64::from(exercised) > size {
+            let message = format!("exercise_bytes of {exercised}: at most the {size} of the BAR");
+            return Err(Fault::at("exercise_bytes", message));
+        }
+        let function = function(*self, site.pcie)?;
+        Ok(Plugged::new(function, move |cpu, found| driver(cpu, found, bar, exercised)))
+    }
 }
 
 /// A memory and its configuration space; `pcie` says what link it is on.
 ///
 /// # Errors
 /// Where a setting is not legal.
-pub fn function(settings: Settings, pcie: PcieLayout) -> Result<FunctionConfig, SettingsError> {
-    let Settings { bar, size_bytes } = settings;
-    if !size_bytes.is_power_of_two() || !(16..=1 << 30).contains(&size_bytes) {
-        return Err(SettingsError::Size(size_bytes));
-    }
+pub fn function(settings: Settings, pcie: PcieLayout) -> Result<FunctionConfig, Fault> {
+    settings.check()?;
+    let Settings { bar, size_bytes, .. } = settings;
     let config = Builder::type0(identity(device_id::MEMORY, CLASS))
         .bar(bar, Bar::memory32(size_bytes.max(MIN_BAR_BYTES)))
         .pcie(pcie)

@@ -4,17 +4,50 @@
 //! device, which answers at once. Knows nothing of what is between it and the device.
 
 use crate::memory;
-use crate::shared::Shared;
 use config::PcieLayout;
 use device::BarIndex;
 use device::cpu::Cpu;
 use device::endpoint::FunctionConfig;
 use device::firmware::FoundFunction;
-use tlp::Duration;
+use plug::{Fault, Model, Plugged, Shared, Shown, Site, ns};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tlp::{Duration, Time};
 
 /// Bytes of the BAR that the register is on.
 const BAR_BYTES: u64 = 4096;
 const BAR: BarIndex = BarIndex(0);
+
+/// A register that the driver reads, one read behind the other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// How often.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub reads: u32,
+    /// Bytes of each read.
+    #[schemars(range(min = 1, max = 4096))]
+    pub bytes: u32,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings { reads: 100, bytes: 4 }
+    }
+}
+
+impl Model for Settings {
+    const NAME: &'static str = "mmio";
+
+    fn plug(&self, site: &mut Site<'_>) -> Result<Plugged, Fault> {
+        let (Settings { reads, bytes }, report) = (*self, Shared::<Report>::default());
+        let told = report.clone();
+        let plugged = Plugged::new(function(site.pcie)?, move |cpu, found| {
+            driver(cpu, found, reads, bytes, told.clone())
+        });
+        Ok(plugged.reporting(&report))
+    }
+}
 
 /// What the reads have shown.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -23,12 +56,24 @@ pub struct Report {
     pub latencies: Vec<Duration>,
 }
 
+impl plug::Report for Report {
+    fn shown(&self, _: Time) -> Shown {
+        let sum: u64 = self.latencies.iter().map(|d| d.as_ps()).sum();
+        let ends = || self.latencies.iter().copied();
+        Shown::new()
+            .with("reads", self.latencies.len())
+            .with("latency_ns_min", ends().min().map(ns))
+            .with("latency_ns_mean", sum as f64 / 1_000.0 / self.latencies.len().max(1) as f64)
+            .with("latency_ns_max", ends().max().map(ns))
+    }
+}
+
 /// A device with registers, and its configuration space; `pcie` says what link it is on.
 ///
 /// # Errors
 /// Those of a [`memory`] device.
-pub fn function(pcie: PcieLayout) -> Result<FunctionConfig, memory::SettingsError> {
-    memory::function(memory::Settings { bar: BAR, size_bytes: BAR_BYTES }, pcie)
+pub fn function(pcie: PcieLayout) -> Result<FunctionConfig, Fault> {
+    memory::function(memory::Settings { bar: BAR, size_bytes: BAR_BYTES, ..Default::default() }, pcie)
 }
 
 /// Reads a register of `bytes` bytes, 1 to 4096, `reads` times.

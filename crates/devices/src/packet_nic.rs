@@ -39,13 +39,9 @@ mod settings;
 
 pub use driver::driver;
 pub use report::{Report, Trip, Way};
-pub use settings::{
-    Batches, Kind, MAX_ETHERNET_GBPS, MAX_FRAME_BYTES, MAX_FRAMES, MAX_READS, MAX_TRIPS, MAX_WORKERS, Mode,
-    RING_ENTRIES, Send, Settings, SettingsError, Traffic,
-};
+pub use settings::{Batches, Kind, MAX_FRAME_BYTES, MAX_TRIPS, Mode, RING_ENTRIES, Send, Settings, Traffic};
 
 use crate::registers::named;
-use crate::shared::Shared;
 use crate::{device_id, identity};
 use capture::DeviceRegister;
 use config::{Bar, BarKind, Builder, MsiLayout, PcieLayout};
@@ -54,6 +50,7 @@ use device::exec::JoinHandle;
 use device::io::{ReadRequest, Request, WriteRequest};
 use device::{AsyncDevice, BarIndex, DmaError, Io};
 use pipe::Pipe;
+use plug::{Fault, Model, Shared};
 use ring::{Descriptor, Done, Ring};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -108,7 +105,7 @@ pub fn function(
     pcie: PcieLayout,
     pool: &PayloadPool,
     report: &Shared<Report>,
-) -> Result<FunctionConfig, SettingsError> {
+) -> Result<FunctionConfig, Fault> {
     settings.check()?;
     let bar = Bar { kind: BarKind::Memory64, size: BAR_BYTES, prefetchable: true };
     let config = Builder::type0(identity(device_id::PACKET_NIC, CLASS))
@@ -150,7 +147,8 @@ struct Nic {
 
 impl Nic {
     fn new(io: Io, settings: Settings, report: Shared<Report>) -> Rc<Nic> {
-        report.change(|r| *r = Report::default());
+        let frame_bytes = settings.frame_bytes;
+        report.change(|r| *r = Report { frame_bytes, ..Report::default() });
         let (batches, reads) = (settings.batches(), usize::from(settings.reads));
         // As many descriptors on their way as frames, so that they bound nothing.
         let descriptor_reads = reads.div_ceil(batches.fetch as usize).max(2);
@@ -358,7 +356,7 @@ impl Nic {
 
     /// Marks a place of the round trip under way.
     fn mark(&self, mark: impl FnOnce(&mut Trip, Time)) {
-        if matches!(self.settings.mode, Mode::RoundTrip(_)) {
+        if self.settings.mode == Mode::RoundTrip {
             self.report.change(|r| mark(&mut r.trip, self.io.now()));
         }
     }

@@ -19,20 +19,24 @@
 //!
 //! What the card itself costs is a matter of its profile ([`CardCosts`]); by default nothing.
 
+mod card;
 mod costs;
 mod driver;
+mod model;
 mod results;
 mod settings;
 mod slots;
 mod staged;
 mod units;
 
+pub use card::{CARDS, DeviceFile, DeviceKind, card};
 pub use costs::{CardClock, CardCosts, ChannelCosts, ReadCosts, WriteCosts};
 pub use driver::{Window, driver};
+pub use model::Bench;
 pub use results::{Phase, Results, ResultsHandle};
 pub use settings::{
     BUFFER_BYTES, CacheState, CardPath, MAX_COMMAND_BYTES, MAX_LATENCIES, MAX_OUTSTANDING, MAX_WINDOW_BYTES,
-    Pattern, Placement, Settings, SettingsError, Test,
+    Pattern, Settings, SettingsError, Test,
 };
 pub use units::{MAX_TABLE, Units};
 
@@ -115,7 +119,7 @@ pub fn function(
 
 /// The control task (SIGCOMM'18, §5.1): starts all workers, waits for them, and says that it is done.
 async fn run(card: Rc<Card>, registers: Registers) -> Result<(), DmaError> {
-    card.results.start(card.io.now(), &card.settings);
+    card.results.change(|r| *r = Results::start(card.io.now(), &card.settings));
     let worker = |_| match &card.stages {
         None => card.io.spawn(Card::work(card.clone())),
         Some(stages) => card.io.spawn(staged::work(card.clone(), stages.clone())),
@@ -171,7 +175,7 @@ impl Card {
 
     /// A worker of a card that costs nothing: transfer after transfer, until the last one that counts has ended.
     async fn work(self: Rc<Card>) {
-        while self.results.phase() < Phase::Done {
+        while self.results.get().phase < Phase::Done {
             let (address, (writes, reads)) = self.next();
             let start = self.io.now();
             // The read stays behind the write on its way to memory (SIGCOMM'18, §4.1).
@@ -185,7 +189,7 @@ impl Card {
             }
             match result {
                 Ok(()) => self.end(start, writes, reads),
-                Err(error) => self.results.fail(self.io.now(), error),
+                Err(error) => self.results.change(|r| r.fail(self.io.now(), error)),
             }
         }
     }
@@ -214,7 +218,8 @@ impl Card {
         let clock = &self.settings.costs.clock;
         let latency = clock.ps(clock.ticks(now.as_ps()) - clock.ticks(start.as_ps()));
         let (bytes_read, bytes_written) = (of(reads), of(writes));
-        self.results.end(now, &self.settings, Ended { latency, bytes_read, bytes_written });
+        let ended = Ended { latency, bytes_read, bytes_written };
+        self.results.change(|r| r.end(now, &self.settings, ended));
     }
 
     fn dma_read(&self, address: u64) -> DmaReadFuture<Data> {

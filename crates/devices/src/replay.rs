@@ -11,18 +11,20 @@
 //! the host with UR, and raises an interrupt when all has been answered. It never checks what it reads, and allocates
 //! nothing once it runs.
 
+mod model;
 mod plan;
 mod report;
 mod settings;
 
+pub use model::Playback;
 pub use plan::{MAX_STEPS, Plan, PlanError};
 pub use report::{Report, Service};
 pub use settings::{Dependencies, Pace, Settings};
 
 use crate::raw_end::RawEnd;
-use crate::shared::Shared;
 use device::{CreditReturn, Ready, TlpPort};
 use plan::{NEVER, Step};
+use plug::Shared;
 use tlp::{Body, Class, Completion, Data, Duration, PayloadPool, TcSet, Time, Tlp};
 
 /// A request that waits for completions.

@@ -26,22 +26,24 @@
 mod driver;
 mod frames;
 mod peer;
+mod settings;
 mod station;
 
 pub use driver::{PingReport, PingSettings, Pings, driver};
 pub use frames::{Arp, Echo, Frame, FrameError, Kind, MacAddress, Station};
 pub use peer::{Arrival, EthernetPort, Peer};
+pub use settings::Settings;
 pub use station::{RX_BUFFERS, StationCounters, StationReport, StationSettings, station};
 
 use crate::queue::Queue;
 use crate::registers::named;
-use crate::shared::Shared;
 use crate::{device_id, identity};
 use capture::DeviceRegister;
 use config::{Bar, BuildError, Builder, MsiLayout, PcieLayout};
 use device::endpoint::FunctionConfig;
 use device::io::{RegisterFile, Request, WriteRequest};
 use device::{AsyncDevice, BarIndex, DmaError, Io};
+use plug::Shared;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use tlp::PayloadPool;

@@ -6,15 +6,17 @@
 //! space, begins when its link is up, answers every request of the host with UR, and raises an interrupt when all flows
 //! have ended. It never checks what it reads, and allocates nothing once it runs.
 
+mod model;
 mod settings;
 mod stats;
 
+pub use model::{FlowSettings, Flows};
 pub use settings::{Flow, FlowKind, MAX_FLOWS, MAX_TAGS, Settings, SettingsError};
 pub use stats::{FlowReport, Latencies, MAX_LATENCIES, Report};
 
 use crate::raw_end::RawEnd;
-use crate::shared::Shared;
 use device::{CreditReturn, Ready, TlpPort};
+use plug::Shared;
 use std::collections::VecDeque;
 use tlp::{
     AtomicOp, AtomicRequest, Bdf, Body, Class, Completion, Data, MemoryOp, MemoryRequest, Message,

@@ -10,7 +10,7 @@ use device::cpu::Cpu;
 use device::endpoint::FunctionConfig;
 use device::firmware::{FixedPlace, FoundFunction, HostMap, MpsPolicy, Path, Policy, Window, enumerate_host};
 use device::{AsyncProgram, BarIndex};
-use riser_devices::shared::Shared;
+use plug::Shared;
 use riser_devices::simple_nic::{Peer, PingReport, PingSettings, Station};
 use riser_devices::{device_id, memory, pcie_bench, simple_nic};
 use std::net::Ipv4Addr;
@@ -56,7 +56,7 @@ fn boot<F: Future<Output = Result<(), String>> + 'static>(
 #[test]
 fn memory_is_found_and_exercised() {
     for (bar, size_bytes) in [(0, 65536), (3, 16)] {
-        let settings = memory::Settings { bar: BarIndex(bar), size_bytes };
+        let settings = memory::Settings { bar: BarIndex(bar), size_bytes, ..memory::Settings::default() };
         let function = memory::function(settings, PcieLayout::default()).unwrap();
         let driver = move |cpu, f| memory::driver(cpu, f, BarIndex(bar), 16);
         assert_eq!(boot(function, device_id::MEMORY, Vec::new(), driver).0, Ok(()));
@@ -98,8 +98,8 @@ fn the_benchmark_runs_through_its_endpoint() {
     for test in pcie_bench::Test::ALL {
         for carry in [false, true] {
             let settings = pcie_bench::Settings { test, carry, size_bytes: 1024, ..Default::default() };
-            let window = pcie_bench::Window::of(&settings, pcie_bench::Placement::Low);
-            let results = pcie_bench::ResultsHandle::new();
+            let window = pcie_bench::Window::of(&settings, plug::MemoryKind::Low);
+            let results = pcie_bench::ResultsHandle::default();
             let pool = PayloadPool::new();
             let bench = pcie_bench::function(settings, PcieLayout::default(), &pool, &results).unwrap();
             let driver = move |cpu, f| pcie_bench::driver(cpu, f, window);

@@ -117,7 +117,11 @@ fn reads_wait_for_room_and_writes_do_not() {
 #[test]
 fn the_driver_exercises_the_bar() {
     for (bar, size_bytes, exercise) in [(0, 65536, 4096), (2, 16, 4096), (5, 1 << 20, 10_001), (0, 128, 0)] {
-        let memory = function(Settings { bar: BarIndex(bar), size_bytes }, PcieLayout::default()).unwrap();
+        let memory = function(
+            Settings { bar: BarIndex(bar), size_bytes, ..Settings::default() },
+            PcieLayout::default(),
+        )
+        .unwrap();
         let mut host = Loopback::new(memory);
         let function = found(bar, size_bytes);
         let mut program =
@@ -167,12 +171,16 @@ fn the_driver_names_the_byte_that_is_wrong() {
 #[test]
 fn sizes_that_are_not_legal_are_refused() {
     for (size_bytes, message) in [
-        (8, "memory of 8 bytes: legal are powers of two, 16 to 2^30"),
-        (48, "memory of 48 bytes: legal are powers of two, 16 to 2^30"),
-        (1 << 31, "memory of 2147483648 bytes: legal are powers of two, 16 to 2^30"),
+        (8, "size_bytes of 8: legal are powers of two, 16 to 268435456"),
+        (48, "size_bytes of 48: legal are powers of two, 16 to 268435456"),
+        (1 << 31, "size_bytes of 2147483648: legal are powers of two, 16 to 268435456"),
     ] {
-        let result = function(Settings { bar: BarIndex(0), size_bytes }, PcieLayout::default());
+        let result =
+            function(Settings { bar: BarIndex(0), size_bytes, ..Settings::default() }, PcieLayout::default());
         assert_eq!(result.err().map(|e| e.to_string()).as_deref(), Some(message));
     }
-    assert!(function(Settings { bar: BarIndex(6), size_bytes: 16 }, PcieLayout::default()).is_err());
+    assert!(
+        function(Settings { bar: BarIndex(6), size_bytes: 16, ..Settings::default() }, PcieLayout::default())
+            .is_err()
+    );
 }

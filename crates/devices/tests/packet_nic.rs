@@ -6,8 +6,8 @@ mod common;
 use common::{Event, Loopback, found};
 use config::PcieLayout;
 use device::{AsyncProgram, DmaError};
+use plug::Shared;
 use riser_devices::packet_nic::*;
-use riser_devices::shared::Shared;
 use std::collections::BTreeMap;
 use tlp::{Duration, PayloadPool};
 
@@ -115,7 +115,7 @@ fn one_direction_leaves_the_other_alone() {
 /// it comes back.
 #[test]
 fn a_round_trip_of_the_simple_nic() {
-    let mode = Mode::RoundTrip(Send::Ring);
+    let mode = Mode::RoundTrip;
     let mut lab = Lab::new(Settings { mode, frames: 1, warm_up: 1, frame_bytes: 128, ..Settings::default() });
     lab.run().unwrap();
     let from = lab.host.log.iter().rposition(|e| matches!(e, Event::MmioWrite(_, 0x18, _))).unwrap();
@@ -157,7 +157,8 @@ fn the_parts_of_a_round_trip() {
     for (send, descriptor, fetch) in [(Send::Ring, 500_000, 500_000), (Send::Pio, 0, 0)] {
         let mut lab = Lab::new(Settings {
             kind: Kind::Dpdk,
-            mode: Mode::RoundTrip(send),
+            mode: Mode::RoundTrip,
+            send,
             frames: 3,
             warm_up: 1,
             frame_bytes: 128,
@@ -182,9 +183,16 @@ fn the_parts_of_a_round_trip() {
 /// By PIO the frame goes in lines of 64 B, and then its length.
 #[test]
 fn pio_writes_lines() {
-    let mode = Mode::RoundTrip(Send::Pio);
-    let settings =
-        Settings { kind: Kind::Dpdk, mode, frames: 1, warm_up: 1, frame_bytes: 200, ..Settings::default() };
+    let (mode, send) = (Mode::RoundTrip, Send::Pio);
+    let settings = Settings {
+        kind: Kind::Dpdk,
+        mode,
+        send,
+        frames: 1,
+        warm_up: 1,
+        frame_bytes: 200,
+        ..Settings::default()
+    };
     let mut lab = Lab::new(settings);
     lab.run().unwrap();
     let writes = lab.host.log.iter().filter_map(|e| match e {

@@ -7,6 +7,7 @@ use common::{Event, Loopback, found};
 use config::PcieLayout;
 use device::AsyncProgram;
 use device::caches::CachePreparation;
+use plug::MemoryKind;
 use riser_devices::pcie_bench::*;
 use std::collections::BTreeMap;
 use tlp::{Duration, PayloadPool};
@@ -20,11 +21,11 @@ fn run_on(
     settings: &Settings,
     prepare: impl FnOnce(&mut Loopback),
 ) -> (Result<(), String>, Results, Loopback) {
-    let results = ResultsHandle::new();
+    let results = ResultsHandle::default();
     let bench = function(settings.clone(), PcieLayout::default(), &PayloadPool::new(), &results).unwrap();
     let mut host = Loopback::new(bench);
     prepare(&mut host);
-    let window = Window::of(settings, Placement::High);
+    let window = Window::of(settings, MemoryKind::High);
     let start = |cpu| driver(cpu, found(0, BAR_BYTES), window);
     let mut program = AsyncProgram::new(host.memory.clone(), start);
     let outcome = host.run(&mut program);
@@ -305,7 +306,7 @@ fn a_failed_transfer_ends_the_test() {
 /// may be run again.
 #[test]
 fn registers() {
-    let results = ResultsHandle::new();
+    let results = ResultsHandle::default();
     let slow = settings(Test::LatRd);
     let bench = function(slow, PcieLayout::default(), &PayloadPool::new(), &results).unwrap();
     let mut host = Loopback::new(bench);

@@ -3,8 +3,8 @@
 
 use capture::{Direction, Origin, Reader, Writer, open};
 use device::TlpPort;
+use plug::Shared;
 use riser_devices::replay::{Dependencies, Pace, Plan, PlanError, Replay, Report, Settings};
-use riser_devices::shared::Shared;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Cursor;
 use std::path::{Path, PathBuf};

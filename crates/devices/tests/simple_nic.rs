@@ -7,7 +7,7 @@ use common::{Event, Loopback, found};
 use config::PcieLayout;
 use device::AsyncProgram;
 use device::cpu::Cpu;
-use riser_devices::shared::Shared;
+use plug::Shared;
 use riser_devices::simple_nic::*;
 use std::cell::RefCell;
 use std::net::Ipv4Addr;

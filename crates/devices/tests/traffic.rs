@@ -3,7 +3,7 @@
 
 use allocation_counter::measure;
 use device::TlpPort;
-use riser_devices::shared::Shared;
+use plug::Shared;
 use riser_devices::traffic::*;
 use tlp::*;
 

@@ -7,38 +7,22 @@ use crate::schema::{Lab, Link, Slot};
 use crate::services::{Services, Terms};
 use crate::slot_port::SlotPort;
 use crate::tree::{HOT_PLUG_BUSES, Tree};
-use crate::{faults, gate, links, vf_models};
+use crate::{faults, gate, links};
 use device::Cpu;
 use device::cpu::{Either, JoinHandle, select};
-use device::firmware::{self, FixedPlace, FoundFunction, Function, HostMap, Path, Policy, System};
-use std::collections::BTreeSet;
-use std::pin::Pin;
+use device::firmware::{self, FixedPlace, Function, HostMap, Path, Policy, System, VfPolicy};
+use plug::{DriverFuture, Task};
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use tlp::{Bdf, Mrrs};
 
-/// A driver, to be given its function; started again where the function comes again.
-pub(crate) type Driver = Box<dyn Fn(Cpu, FoundFunction) -> DriverFuture>;
-
-/// A driver, to be given its function and the virtual ones behind it, in their order.
-pub(crate) type FunctionsDriver = Box<dyn Fn(Cpu, Vec<FoundFunction>) -> DriverFuture>;
-
-/// What the host does for a device that no enumeration finds.
-pub(crate) type HostTask = Box<dyn Fn(Cpu) -> DriverFuture>;
-
-/// What the host does for a slot.
-pub(crate) enum Task {
-    /// Runs the driver of the function found there.
-    Driver(Driver),
-    /// Runs the driver of all functions found there.
-    Functions(FunctionsDriver),
-    /// Something else.
-    Host(HostTask),
+/// What the host does for a seat.
+pub(crate) enum Work {
+    /// What the model in the slot there asks for.
+    Task(Task),
     /// Serves what stands below the switch there, and is lost with it.
     Below(Vec<Rc<Seat>>),
 }
-
-/// A driver that runs.
-pub(crate) type DriverFuture = Pin<Box<dyn Future<Output = Result<(), String>>>>;
 
 /// Where a slot is, and what the host does for it; or a switch whose port above is hot-plug capable.
 pub(crate) struct Seat {
@@ -48,7 +32,7 @@ pub(crate) struct Seat {
     pub(crate) path: Path,
     /// Its ID, where no enumeration finds it.
     pub(crate) id: Bdf,
-    pub(crate) task: Task,
+    pub(crate) work: Work,
     /// Where the slot is hot-plug capable.
     pub(crate) hot_plug: Option<Plan>,
 }
@@ -61,20 +45,20 @@ impl Seat {
     pub(crate) async fn start(&self, host: &Rc<Services>, system: &System) -> Result<DriverFuture, String> {
         let cpu = &host.cpu;
         let function = || system.at_path(&self.path).ok_or_else(|| "no function answers".to_owned());
-        Ok(match &self.task {
-            Task::Host(task) => {
+        Ok(match &self.work {
+            Work::Task(Task::Host(task)) => {
                 self.check_bus(system)?;
                 cpu.send_message(self.id, gate::start(self.id)).await.map_err(|e| e.to_string())?;
                 task(cpu.clone())
             }
-            Task::Driver(driver) => driver(cpu.clone(), function()?.found),
-            Task::Functions(driver) => {
+            Work::Task(Task::Driver(driver)) => driver(cpu.clone(), function()?.found),
+            Work::Task(Task::Functions(driver)) => {
                 let function = function()?;
                 let virtual_ones = system.vfs_of(function.bdf()).map(|f| f.found);
                 let all = std::iter::once(function.found).chain(virtual_ones).collect();
                 driver(cpu.clone(), all)
             }
-            Task::Below(seats) => {
+            Work::Below(seats) => {
                 function()?;
                 Box::pin(Below::start(host, seats, system).ended())
             }
@@ -98,7 +82,7 @@ impl Seat {
 
     /// This seat, and all below its switch.
     fn all(&self) -> Vec<&Seat> {
-        let below: &[Rc<Seat>] = if let Task::Below(seats) = &self.task { seats } else { &[] };
+        let below: &[Rc<Seat>] = if let Work::Below(seats) = &self.work { seats } else { &[] };
         std::iter::once(self).chain(below.iter().flat_map(|seat| seat.all())).collect()
     }
 }
@@ -239,11 +223,11 @@ fn arranged(lab: &Lab, tree: &Tree, slots: &mut [Option<Seat>], above: Option<us
         match n.checked_sub(slots.len()) {
             None => seats.extend(slots[n].take().map(Rc::new)),
             Some(switch) if tree.hot_plug[n] => {
-                let task = Task::Below(arranged(lab, tree, slots, Some(n)));
+                let work = Work::Below(arranged(lab, tree, slots, Some(n)));
                 let name = lab.switch[switch].name.get_ref().clone();
                 let (path, id) = (tree.port_path(n).below(0), Bdf::default());
                 let hot_plug = Some(faults::plan(lab, n));
-                seats.push(Rc::new(Seat { name, path, id, task, hot_plug }));
+                seats.push(Rc::new(Seat { name, path, id, work, hot_plug }));
             }
             Some(_) => {}
         }
@@ -258,9 +242,9 @@ pub(crate) async fn is_occupied(
     system: &System,
     port: &Function,
 ) -> Result<bool, String> {
-    match seat.task {
-        Task::Host(_) => Ok(SlotPort::new(cpu, port)?.look().await?.link_active),
-        Task::Driver(_) | Task::Functions(_) | Task::Below(_) => Ok(system.at_path(&seat.path).is_some()),
+    match seat.work {
+        Work::Task(Task::Host(_)) => Ok(SlotPort::new(cpu, port)?.look().await?.link_active),
+        _ => Ok(system.at_path(&seat.path).is_some()),
     }
 }
 
@@ -274,7 +258,7 @@ pub(crate) fn host_map(lab: &Lab, tree: &Tree, paths: &[Path]) -> HostMap {
         hot_plug_buses: HOT_PLUG_BUSES,
         hot_plug_room: tree.hot_plug_room(),
         mrrs_of: lab.slot.iter().zip(paths).map(own).collect(),
-        vfs: vf_models::policy(lab, paths),
+        vfs: vf_policy(lab, paths),
         ..Policy::default()
     };
     HostMap { fixed, policy, ..HostMap::default() }
@@ -287,7 +271,16 @@ pub(crate) fn host_map_of(link: &Link) -> HostMap {
 }
 
 fn fixed_place(slot: &Slot, path: &Path) -> Option<FixedPlace> {
-    let memory = slot.memory.as_ref().and_then(|m| Some((0, *m.address.as_ref()?.get_ref())));
-    let nic = slot.simple_nic.as_ref().and_then(|n| Some((*n.bar.get_ref(), *n.address.as_ref()?.get_ref())));
-    memory.or(nic).map(|(bar, address)| FixedPlace { path: path.clone(), bar, address })
+    let bar = slot.needs().fixed_bar?;
+    Some(FixedPlace { path: path.clone(), bar: bar.bar, address: bar.address })
+}
+
+/// The virtual functions that the host is to enable: all that slots have.
+fn vf_policy(lab: &Lab, paths: &[Path]) -> VfPolicy {
+    let of_slot = |(slot, path): (&Slot, &Path)| {
+        let vfs = slot.needs().virtual_functions;
+        (vfs > 0).then(|| (path.clone(), vfs))
+    };
+    let all: BTreeMap<Path, u16> = lab.slot.iter().zip(paths).filter_map(of_slot).collect();
+    if all.is_empty() { VfPolicy::Off } else { VfPolicy::Listed(all) }
 }

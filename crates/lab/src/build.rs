@@ -1,31 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! From a lab to a running fabric: devices into slots, their drivers onto the host.
 
-use crate::boot::{self, Seat};
+use crate::boot::{self, Seat, Work};
 use crate::bridges;
 use crate::gate::Gate;
-use crate::models::{self, End, Instrument, Site};
+use crate::models::Sites;
 use crate::read::LabFile;
-use crate::remote::AdapterSlot;
 use crate::report::{DeviceReport, HotPlugReport, LinkReport, Report, directions};
 use crate::schema::{Lab, PeerToPeer, Slot};
 use crate::services::{HotPlugEvent, Log, Telling, Terms};
 use crate::tap::{CaptureHandle, CaptureOptions, CaptureTap, TappedLink};
 use crate::transactions::{TransactionLog, TransactionLogHandle, transactions};
 use crate::tree::Tree;
-use crate::{channels, faults, host_schema, profile, remote};
+use crate::{channels, faults, host_schema, profile};
 use device::cpu::AsyncProgram;
-use device::endpoint::{Endpoint, EndpointConfig, EndpointLimits, FunctionConfig};
+use device::endpoint::{Endpoint, EndpointConfig, EndpointError, EndpointLimits};
 use device::firmware::HostMap;
 use device::host::HostProgram;
 use device::memory::HostMemory;
 use device::{Cpu, TlpPort};
-use devices::disk::NonPostedWrites;
-use devices::pcie_bench::ResultsHandle;
-use devices::shared::Shared;
 use fabric::{
     Fabric, FabricConfig, HostConfig, HostProfile, LinkConfig, LinkName, SlotConfig, Stop, TopologyError,
 };
+use plug::plugged::{AnyReport, FunctionEnd};
+use plug::{End, Report as DeviceFigures, Shared, Shown};
 use std::io::{self, Write};
 use tlp::{Duration, PayloadPool, Rate, Time};
 
@@ -49,8 +47,8 @@ pub struct Assembly {
 /// What reports say of a slot.
 pub(crate) struct SlotInfo {
     name: String,
-    model: &'static str,
-    instrument: Instrument,
+    model: String,
+    report: Option<Box<dyn AnyReport>>,
 }
 
 /// What reports say of a link.
@@ -89,35 +87,31 @@ pub(crate) fn build_program(
     own: Option<OwnProgram>,
 ) -> Result<Assembly, String> {
     let lab = &file.lab;
-    let host = remote::patient(lab, host_schema::apply(&lab.host, host));
+    let host = patient(lab, host_schema::apply(&lab.host, host));
     let memory = host_memory(lab)?;
     let payloads = PayloadPool::new();
     let mut ends = Vec::new();
     let mut slots = Vec::new();
     let mut seats: Vec<Seat> = Vec::new();
     let tree = Tree::of(lab).map_err(|e| e.message)?;
-    let mut site = Site::new(file, &payloads, &memory, Some(&tree));
+    let mut sites = Sites::new(file, &payloads, &memory, host.completion_timeout, &tree);
+    let mut warnings: Vec<String> = profile::extrapolation::of_host(file).into_iter().collect();
     let links = bridges::all_links(lab, &tree);
     let (paths, ids) = (tree.slot_paths(), tree.slot_ids());
     for (n, slot) in lab.slot.iter().enumerate() {
-        let plugged = models::plug(&mut site, n, ids[n], slot).map_err(|e| e.message)?;
-        slots.push(SlotInfo::new(slot.name.get_ref(), slot.device.name(), plugged.instrument));
-        let end: Box<dyn TlpPort> = match plugged.end {
-            End::Function(function) => Box::new(endpoint(slot, function, &payloads)?),
-            End::VirtualFunctions(function, vfs) => {
-                let endpoint = endpoint(slot, function, &payloads)?.with_virtual_functions(0, *vfs);
-                Box::new(endpoint.map_err(|e| format!("slot `{}`: {e}", slot.name.get_ref()))?)
+        let name = slot.name.get_ref().clone();
+        let plugged = sites.plug(n, slot).map_err(|e| format!("slot `{name}`: {e}"))?;
+        for line in plugged.warnings {
+            if !warnings.contains(&line) {
+                warnings.push(line);
             }
-            End::NonPosted(function) => Box::new(NonPostedWrites::new(endpoint(slot, function, &payloads)?)),
-            End::Raw(device) => Box::new(Gate::new(device)),
-            End::Adapter(function, adapter) => {
-                Box::new(adapter.port(endpoint(slot, function, &payloads)?, host.completion_timeout))
-            }
-        };
-        ends.push(SlotConfig { link: links[n].clone(), above: tree.slots[n], device: end });
+        }
+        slots.push(SlotInfo::new(&name, slot.device.get_ref(), plugged.report));
+        let device = end(slot, plugged.end, &payloads)?;
+        ends.push(SlotConfig { link: links[n].clone(), above: tree.slots[n], device });
         let hot_plug = tree.hot_plug[n].then(|| faults::plan(lab, n));
-        let (name, path) = (slot.name.get_ref().clone(), paths[n].clone());
-        seats.push(Seat { name, path, id: ids[n], task: plugged.task, hot_plug });
+        let (path, work) = (paths[n].clone(), Work::Task(plugged.task));
+        seats.push(Seat { name, path, id: ids[n], work, hot_plug });
     }
     let seats = boot::arrange(lab, &tree, seats);
     let switches = bridges::switches(lab, &tree, &links, &payloads)?;
@@ -159,15 +153,7 @@ pub(crate) fn build_program(
     faults::outages(lab).into_iter().for_each(|outage| fabric.schedule(outage));
     let names = lab.slot.iter().map(|s| &s.name).chain(lab.switch.iter().map(|s| &s.name));
     let links = names.zip(&links).map(|(name, link)| LinkInfo::new(name.get_ref(), link)).collect();
-    Ok(Assembly {
-        fabric,
-        seed: lab.seed,
-        set: lab.set.clone(),
-        slots,
-        links,
-        hot_plug,
-        warnings: profile::warnings(file),
-    })
+    Ok(Assembly { fabric, seed: lab.seed, set: lab.set.clone(), slots, links, hot_plug, warnings })
 }
 
 /// What is wrong with a tree; of credits, with the name of the link in the lab.
@@ -187,7 +173,19 @@ pub(crate) fn host_memory(lab: &Lab) -> Result<HostMemory, String> {
         .map_err(|e| e.to_string())
 }
 
-fn endpoint(slot: &Slot, function: FunctionConfig, payloads: &PayloadPool) -> Result<Endpoint, String> {
+/// The host of a lab, which waits as long as its devices need.
+fn patient(lab: &Lab, host: HostProfile) -> HostProfile {
+    let least = lab.slot.iter().map(|slot| slot.needs().host_patience).max().unwrap_or_default();
+    HostProfile { completion_timeout: host.completion_timeout.max(least), ..host }
+}
+
+/// What stands at the end of the slot's link.
+fn end(slot: &Slot, end: End, payloads: &PayloadPool) -> Result<Box<dyn TlpPort>, String> {
+    let said = |e: EndpointError| format!("slot `{}`: {e}", slot.name.get_ref());
+    let FunctionEnd { function, virtual_functions, wrap } = match end {
+        End::Raw(device) => return Ok(Box::new(Gate::new(device))),
+        End::Function(end) => *end,
+    };
     let mut limits = EndpointLimits::default();
     if let Some(tags) = &slot.tags {
         limits.max_outstanding_reads = *tags.get_ref();
@@ -195,14 +193,20 @@ fn endpoint(slot: &Slot, function: FunctionConfig, payloads: &PayloadPool) -> Re
     if let Some(us) = &slot.completion_timeout_us {
         limits.completion_timeout = Duration::from_us(*us.get_ref());
     }
-    let name = slot.name.get_ref().clone();
-    Endpoint::new(EndpointConfig { name, functions: vec![function], limits, pool: payloads.clone() })
-        .map_err(|e| format!("slot `{}`: {e}", slot.name.get_ref()))
+    let (name, functions, pool) = (slot.name.get_ref().clone(), vec![function], payloads.clone());
+    let mut endpoint = Endpoint::new(EndpointConfig { name, functions, limits, pool }).map_err(said)?;
+    if let Some(virtual_functions) = virtual_functions {
+        endpoint = endpoint.with_virtual_functions(0, virtual_functions).map_err(said)?;
+    }
+    Ok(match wrap {
+        Some(wrap) => wrap(endpoint),
+        None => Box::new(endpoint),
+    })
 }
 
 impl SlotInfo {
-    pub(crate) fn new(name: &str, model: &'static str, instrument: Instrument) -> SlotInfo {
-        SlotInfo { name: name.to_owned(), model, instrument }
+    pub(crate) fn new(name: &str, model: &str, report: Option<Box<dyn AnyReport>>) -> SlotInfo {
+        SlotInfo { name: name.to_owned(), model: model.to_owned(), report }
     }
 }
 
@@ -257,77 +261,34 @@ impl Assembly {
     /// Transfers done so far, and those to be done in all, of the devices that know; `None` where none does.
     #[must_use]
     pub fn transfers(&self) -> Option<(u64, u64)> {
-        let known = self.slots.iter().filter_map(|slot| slot.instrument.transfers());
+        let known = self.slots.iter().filter_map(|slot| slot.report.as_ref()?.transfers());
         known.reduce(|(done, all), (more, of)| (done + more, all + of))
     }
 
-    /// What the first benchmark device measures.
+    /// What the first device whose report is an `R` has to report, with the number of its slot.
     #[must_use]
-    pub fn bench_results(&self) -> Option<ResultsHandle> {
-        self.slots.iter().find_map(|s| match &s.instrument {
-            Instrument::Bench(results, _) => Some(results.clone()),
-            _ => None,
+    pub fn find_report<R: DeviceFigures>(&self) -> Option<(usize, Shared<R>)> {
+        self.slots.iter().enumerate().find_map(|(n, slot)| {
+            Some((n, slot.report.as_ref()?.as_any().downcast_ref::<Shared<R>>()?.clone()))
         })
     }
 
-    /// What the first `disk` device has done.
+    /// The same without its slot.
     #[must_use]
-    pub fn disk_report(&self) -> Option<Shared<devices::disk::Report>> {
-        self.slots.iter().find_map(|s| match &s.instrument {
-            Instrument::Disk(report) => Some(report.clone()),
-            _ => None,
-        })
+    pub fn report_of<R: DeviceFigures>(&self) -> Option<Shared<R>> {
+        self.find_report().map(|(_, report)| report)
     }
 
-    /// What the reads of the first `mmio` device have shown.
+    /// What whoever runs the lab should know: a line each.
     #[must_use]
-    pub fn mmio_report(&self) -> Option<Shared<devices::mmio::Report>> {
-        self.slots.iter().find_map(|s| match &s.instrument {
-            Instrument::Mmio(report) => Some(report.clone()),
-            _ => None,
-        })
-    }
-
-    /// What the first `ice-nic` device has done.
-    #[must_use]
-    pub fn ice_nic_report(&self) -> Option<Shared<devices::ice_nic::Report>> {
-        self.slots.iter().find_map(|s| match &s.instrument {
-            Instrument::IceNic(report) => Some(report.clone()),
-            _ => None,
-        })
-    }
-
-    /// What the functions of the first `dma-engine` device have done.
-    #[must_use]
-    pub fn dma_engine_report(&self) -> Option<Shared<devices::dma_engine::Report>> {
-        self.slots.iter().find_map(|s| match &s.instrument {
-            Instrument::DmaEngine(report) => Some(report.clone()),
-            _ => None,
-        })
-    }
-
-    /// What the first `packet-nic` device has measured.
-    #[must_use]
-    pub fn packet_nic_report(&self) -> Option<Shared<devices::packet_nic::Report>> {
-        self.slots.iter().find_map(|s| match &s.instrument {
-            Instrument::PacketNic(report, _) => Some(report.clone()),
-            _ => None,
-        })
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
     }
 
     /// What the hot-plug drivers of the host have seen and done, in the order of time.
     #[must_use]
     pub fn hot_plug_events(&self) -> Vec<HotPlugEvent> {
         self.hot_plug.events()
-    }
-
-    /// The first `nettlp-adapter`, with the number of its slot.
-    #[must_use]
-    pub fn nettlp_adapter(&self) -> Option<(usize, AdapterSlot)> {
-        (0..).zip(&self.slots).find_map(|(n, s)| match &s.instrument {
-            Instrument::Nettlp(slot) => Some((n, slot.clone())),
-            _ => None,
-        })
     }
 
     /// What has happened, up to `stop`, for `cpu_seconds`.
@@ -371,8 +332,9 @@ impl Assembly {
             .into_iter()
             .map(|(name, count)| (name.to_owned(), count.into()))
             .collect();
-        counters.extend(slot.instrument.results(self.fabric.now()));
-        DeviceReport { slot: slot.name.clone(), model: slot.model, counters }
+        let shown = slot.report.as_ref().map(|report| report.shown(self.fabric.now()));
+        counters.extend(shown.map(Shown::into_map).unwrap_or_default());
+        DeviceReport { slot: slot.name.clone(), model: slot.model.clone(), counters }
     }
 }
 

@@ -2,28 +2,21 @@
 //! Deferrable writes of a lab's devices beside the credits of the links on their way up: a receiver whose limit is below one write
 //! never lets it in (ECN "Deferrable Memory Write"). Never looks at devices that are told by a capture what to send.
 
-use crate::error::FileError;
 use crate::links::{self, LinkFault, merge};
-use crate::paper_schema::DiskWrites;
 use crate::read::Place;
-use crate::schema::{Lab, Link, Model, Slot};
+use crate::schema::{Lab, Link, Slot};
 use crate::tree::Tree;
 use fabric::Above;
 use link::ConfigError;
+use plug::file::FileError;
 use tlp::Vc;
 
 /// What is wrong, at the credits that are too few. A tree that is wrong is reported elsewhere.
 pub(crate) fn check(place: &Place<'_>, lab: &Lab) -> Vec<FileError> {
     let Ok(tree) = Tree::of(lab) else { return Vec::new() };
     let slots = lab.slot.iter().enumerate();
-    let writing = slots.filter_map(|(n, slot)| Some((n, slot, write_bytes(slot)?)));
+    let writing = slots.filter_map(|(n, slot)| Some((n, slot, slot.needs().deferrable_write_bytes?)));
     writing.flat_map(|(n, slot, bytes)| check_way(place, lab, &tree, n, slot, bytes)).collect()
-}
-
-/// Bytes of the deferrable writes of the slot's device.
-fn write_bytes(slot: &Slot) -> Option<u32> {
-    let disk = slot.disk.clone().unwrap_or_default();
-    (slot.device == Model::Disk && disk.writes == DiskWrites::NonPosted).then_some(disk.request_bytes)
 }
 
 /// The links from slot `n` to the root complex.

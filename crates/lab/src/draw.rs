@@ -80,7 +80,7 @@ impl Picture<'_> {
     fn end(&self, n: usize) -> String {
         if let Some(slot) = self.lab.slot.get(n) {
             let bus = self.buses[n].bus();
-            return format!("{}: {}   bus {bus:02x}", slot.name.get_ref(), slot.device.name());
+            return format!("{}: {}   bus {bus:02x}", slot.name.get_ref(), slot.device.get_ref());
         }
         let switch = &self.lab.switch[n - self.lab.slot.len()];
         let mode = match switch.forwarding {

@@ -70,7 +70,7 @@ pub enum Place {
         /// The slot.
         slot: String,
         /// The device's model, as the lab names it.
-        model: &'static str,
+        model: String,
         /// Of a virtual function: its physical function.
         vf_of: Option<Bdf>,
     },
@@ -178,7 +178,7 @@ impl Names<'_> {
         match (self.below(&parent.path), self.switch_of(system, parent)) {
             (Some(link), _) if link < self.lab.slot.len() => {
                 let slot = &self.lab.slot[link];
-                let (slot, model) = (slot.name.get_ref().clone(), slot.device.name());
+                let (slot, model) = (slot.name.get_ref().clone(), slot.device.get_ref().clone());
                 Place::Slot { slot, model, vf_of: function.vf_of }
             }
             (Some(link), _) => Place::Upstream { switch: self.name(link) },

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The `[[fault]]` and `[[outage]]` tables of a lab file. [`faults`](crate::faults) judges them.
 
-use crate::values::{Chance, FunctionId};
+use plug::values::{Chance, FunctionId};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use toml::Spanned;

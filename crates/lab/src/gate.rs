@@ -4,6 +4,8 @@
 
 use device::{CreditReturn, OutMessage, Ready, TlpPort};
 use link::Notice;
+use plug::RawEnd;
+use plug::plugged::MakeRaw;
 use std::collections::VecDeque;
 use tlp::{Bdf, Body, Class, MessageRouting, TcSet, Time, Tlp};
 
@@ -20,24 +22,15 @@ pub(crate) fn start(id: Bdf) -> OutMessage {
 
 /// A raw-TLP device that sends nothing but completions before the host's message.
 pub(crate) struct Gate {
-    again: MakeDevice,
+    again: MakeRaw,
     device: Box<dyn TlpPort>,
     open: bool,
     /// What an earlier life of the device has consumed; bounded by what the receive buffer holds.
     credits: VecDeque<CreditReturn>,
 }
 
-/// Makes a device as it is after power-on; `None` where it cannot, so that the old one has to do.
-type MakeDevice = Box<dyn Fn() -> Option<Box<dyn TlpPort>>>;
-
-/// A raw-TLP device, and another one like it for each time that its link comes again.
-pub(crate) struct RawDevice {
-    pub(crate) first: Box<dyn TlpPort>,
-    pub(crate) again: MakeDevice,
-}
-
 impl Gate {
-    pub(crate) fn new(device: RawDevice) -> Gate {
+    pub(crate) fn new(device: RawEnd) -> Gate {
         Gate { device: device.first, again: device.again, open: false, credits: VecDeque::new() }
     }
 

@@ -3,9 +3,9 @@
 //! what it does is for `fabric`.
 
 use crate::schema::Host;
-use crate::values::FunctionId;
 use fabric::HostProfile;
 use fabric::profile::{HostSettings, PageSize};
+use plug::FunctionId;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use toml::Spanned;

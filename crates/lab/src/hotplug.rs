@@ -9,13 +9,14 @@
 //! | Attention Button Pressed | the power indicator blinks; after [`BUTTON_DELAY`] the slot is emptied in order, or filled; a second press before that cancels |
 //! | Root Error Status | the error's source is read and cleared, and the function that it names has its status read and cleared |
 
-use crate::boot::{DriverFuture, Seat, Task, is_as_found, is_occupied};
+use crate::boot::{Seat, Work, is_as_found, is_occupied};
 use crate::fate::{Fate, Loss};
 use crate::services::Services;
 use crate::slot_port::SlotPort;
 use config::cap::pcie::slot_control as slot;
 use device::cpu::{Either, select};
 use device::firmware::{self, Function, System};
+use plug::DriverFuture;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -283,7 +284,7 @@ impl HotPlug {
             return self.quiesce().await;
         }
         let Some(driver) = driver else { return Ok(()) };
-        if let Task::Below(_) = self.seat.task {
+        if let Work::Below(_) = self.seat.work {
             self.host.lose_all_below(&self.seat.path);
             // Each of them ends by itself.
             return driver.await;
@@ -325,7 +326,7 @@ impl HotPlug {
             }
             self.host.cpu.sleep(LINK_POLL).await;
         }
-        if let Task::Below(_) = self.seat.task {
+        if let Work::Below(_) = self.seat.work {
             self.host.cpu.sleep(LINKS_BELOW).await;
         }
         self.port.forget_link_event().await?;

@@ -12,7 +12,6 @@
 //!
 //! This crate never decides anything about timing or protocol: it only joins what stands below it.
 
-pub mod error;
 mod link_schema;
 pub mod links;
 pub mod profile;
@@ -22,7 +21,6 @@ pub mod report;
 pub mod schema;
 pub mod table;
 pub mod transactions;
-pub mod values;
 
 mod boot;
 mod bridges;
@@ -34,41 +32,29 @@ mod enumerated;
 mod fate;
 mod fault_schema;
 mod faults;
-mod flow_schema;
-mod folder;
 mod gate;
 mod host_schema;
 mod hotplug;
-mod keys;
 mod models;
-mod nic_models;
-mod nic_schema;
 mod one_slot;
-mod paper_models;
-mod paper_schema;
 mod read;
-mod replay;
 mod services;
-mod setting;
 mod slot_port;
-mod source;
 mod switch_schema;
+mod tables;
 mod tap;
 mod tree;
 mod unused;
-mod vf_models;
-mod vf_schema;
 
 pub use build::{Assembly, build, build_with, limit};
 pub use draw::draw;
 pub use enumerated::{Enumerated, EnumeratedFunction, Place, enumerate};
-pub use error::{FileError, FileErrors};
-pub use folder::{Folder, KeptFiles, MAX_KEPT_BYTES, MAX_KEPT_FILES};
+pub use models::schema as file_schema;
 pub use one_slot::OneSlot;
+pub use plug::file::{FileError, FileErrors, Folder, KeptFiles, Overrides};
 pub use read::{LabFile, parse, parse_in, parse_with, read, read_with};
 pub use report::Report;
 pub use services::HotPlugEvent;
-pub use setting::Settings;
 pub use tap::{CaptureHandle, CaptureOptions, CaptureTap, TappedLink};
 pub use toml::Spanned;
 pub use transactions::{TransactionLogHandle, TransactionReport};

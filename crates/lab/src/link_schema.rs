@@ -3,7 +3,7 @@
 //! they run. Plain data, as [`schema`](crate::schema), where the other keys are.
 
 use crate::schema::Credits;
-use crate::values::{Gen, Lanes};
+use plug::values::{Gen, Lanes};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use toml::Spanned;

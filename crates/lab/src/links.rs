@@ -4,10 +4,10 @@
 use crate::channels;
 use crate::link_schema::VirtualChannel;
 use crate::schema::{Credits, FlowControl, Link, ReplayTimer};
-use crate::values::Gen;
 use config::PcieLayout;
 use fabric::LinkConfig;
 use link::{ConfigError, CreditLimit, FlowControlMode, PortConfig, ReplayTimerRule};
+use plug::values::Gen;
 use tlp::{Class, Duration, Mps, Rate, Vc, Width};
 
 /// Time of flight where the lab says nothing: about 30 cm at 6.7 ps/mm, signals on common board material.

@@ -31,11 +31,10 @@
 //!
 //! Never reads a file: what a lab file says stands here in fields.
 
-use crate::boot::{self, Driver, Seat, Task};
+use crate::boot::{self, Seat, Work};
 use crate::bridges;
 use crate::build::{Assembly, DRAIN_MARGIN, LinkInfo, SlotInfo};
 use crate::links;
-use crate::models::Instrument;
 use crate::schema::Link;
 use crate::services::{Log, Terms};
 use crate::tree::Tree;
@@ -46,6 +45,7 @@ use device::firmware::FoundFunction;
 use device::memory::HostMemory;
 use device::{Cpu, Device};
 use fabric::{Fabric, FabricConfig, FaultRule, HostConfig, HostProfile, LinkConfig, SlotConfig};
+use plug::{Driver, Task};
 use std::cell::Cell;
 use std::fmt::Display;
 use std::rc::Rc;
@@ -118,11 +118,17 @@ impl OneSlot {
         let root_ports = bridges::root_ports(&tree, std::slice::from_ref(&link), self.host.rcb)?;
         let map = boot::host_map_of(&self.link);
         let name = self.name.clone();
-        let seats = vec![Rc::new(Seat { name, path, id, task: Task::Driver(boxed(driver)), hot_plug: None })];
+        let seats = vec![Rc::new(Seat {
+            name,
+            path,
+            id,
+            work: Work::Task(Task::Driver(boxed(driver))),
+            hot_plug: None,
+        })];
         let drain = self.host.completion_timeout + DRAIN_MARGIN;
         let start = move |cpu: Cpu| boot::boot(cpu, map, seats, Terms { drain, ..Terms::default() });
         let program = AsyncProgram::with_pool(payloads.clone(), memory.clone(), start);
-        let slots = vec![SlotInfo::new(&self.name, "own", Instrument::None)];
+        let slots = vec![SlotInfo::new(&self.name, "own", None)];
         let links = vec![LinkInfo::new(&self.name, &link)];
         let fabric = Fabric::new(FabricConfig {
             hosts: vec![HostConfig {

@@ -3,20 +3,19 @@
 
 use crate::bridges::LONGEST_NON_POSTED;
 use crate::build::host_memory;
-use crate::error::{FileError, FileErrors};
-use crate::folder::Folder;
 use crate::links::LinkFault;
-use crate::schema::{Lab, Link, LinkChange, MemoryKind, Model, PcieBench, PortArbitration, Slot, Switch};
-use crate::setting::Settings;
-use crate::source::{Parsed, Places, Source, Unread};
+use crate::models::{self, Sites};
+use crate::schema::{Lab, Link, LinkChange, PortArbitration, Slot, Switch};
 use crate::tree::{self, Tree};
-use crate::{deferrable, faults, host_schema, keys, links, models, profile, unused};
+use crate::{deferrable, faults, host_schema, links, profile, tables, unused};
 use device::firmware::HostMap;
 use fabric::{Above, HostId, Window};
+use plug::file::{FileError, FileErrors, Folder, Overrides, Source, Tree as Places, Unread, place_of};
+use plug::{Fault, FixedBar, MemoryKind, Models};
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::Path;
-use tlp::PayloadPool;
+use tlp::{Duration, PayloadPool};
 use toml::Spanned;
 
 /// Slots at most: each has a bus of its own, and bridges need some.
@@ -25,8 +24,6 @@ const MAX_SLOTS: usize = 248;
 const MAX_ROOT_PORTS: usize = 31;
 /// Characters of the longest name of a slot: it stands in tables and captures.
 const MAX_NAME: usize = 64;
-/// Bytes of the smallest memory BAR (`PCIe 5.0 §7.5.1.2.1`).
-const MIN_BAR_BYTES: u64 = 128;
 /// Bytes of low memory that are never handed out.
 const RESERVED_LOW_BYTES: u64 = 4096;
 
@@ -41,8 +38,8 @@ pub struct LabFile {
 
 /// Where in which file: turns a place into an error.
 pub(crate) struct Place<'a> {
-    source: &'a Source<'a>,
-    places: Places<'a>,
+    pub(crate) source: &'a Source<'a>,
+    pub(crate) places: Places<'a>,
 }
 
 /// What one check finds.
@@ -57,13 +54,6 @@ impl Place<'_> {
         Err(FileError::whole(self.source.path, message))
     }
 
-    pub(crate) fn range(&self, span: Range<usize>, what: &str, value: u64, legal: Range<u64>) -> Checked {
-        if legal.contains(&value) {
-            return Ok(());
-        }
-        self.error(span, format!("{what} of {value}: legal are {} to {}", legal.start, legal.end - 1))
-    }
-
     /// What is wrong with a link of the slot or switch that stands at `owner`: at the key that it is about, of its own table or
     /// of the common one, or else at `name`.
     pub(crate) fn link(&self, owner: &[&str], name: Range<usize>, what: &str, fault: LinkFault) -> Checked {
@@ -71,10 +61,27 @@ impl Place<'_> {
         let tables = [own.as_slice(), &["link"]];
         let path = |table: &[&str], key: &[String]| -> Option<Range<usize>> {
             let key: Vec<&str> = key.iter().map(String::as_str).collect();
-            self.places.of(&[table, &key].concat())
+            place_of(&self.places, &[table, &key].concat())
         };
         let at = fault.keys.iter().find_map(|key| tables.iter().find_map(|table| path(table, key)));
         self.error(at.unwrap_or(name), format!("link of {what}, {}", fault.message))
+    }
+}
+
+impl Place<'_> {
+    /// Where `key` of the settings of slot `n` stands, or else its name.
+    fn setting(&self, n: usize, slot: &Slot, key: &[&str]) -> Range<usize> {
+        let n = n.to_string();
+        let path = [&["slot", n.as_str(), slot.device.get_ref().as_str()], key].concat();
+        (0..key.len())
+            .find_map(|less| place_of(&self.places, &path[..path.len() - less]))
+            .unwrap_or_else(|| slot.name.span())
+    }
+
+    /// What is wrong with the settings of slot `n`.
+    fn fault(&self, n: usize, slot: &Slot, fault: &Fault) -> Checked {
+        let key: Vec<&str> = fault.key.iter().map(String::as_str).collect();
+        self.error(self.setting(n, slot, &key), format!("slot `{}`: {fault}", slot.name.get_ref()))
     }
 }
 
@@ -83,75 +90,92 @@ pub(crate) fn found<const N: usize>(checks: [Checked; N]) -> Vec<FileError> {
     checks.into_iter().filter_map(Result::err).collect()
 }
 
-/// Reads and checks the lab file at `path`.
+/// Reads and checks the lab file at `path`, whose slots may have these models.
 ///
 /// # Errors
 /// What is wrong, each with its place and the legal values: all that TOML has to say; else all that is wrong with types and
 /// with single keys; else what is wrong with how keys and files stand to each other.
-pub fn read(path: &Path) -> Result<LabFile, FileErrors> {
-    read_with(path, &Settings::default())
+pub fn read(models: &Models, path: &Path) -> Result<LabFile, FileErrors> {
+    read_with(models, path, &Overrides::default())
 }
 
-/// The same with `settings` over what the file says.
+/// The same with `overrides` over what the file says.
 ///
 /// # Errors
 /// As [`read`]; what is wrong with a setting names it.
-pub fn read_with(path: &Path, settings: &Settings) -> Result<LabFile, FileErrors> {
+pub fn read_with(models: &Models, path: &Path, overrides: &Overrides) -> Result<LabFile, FileErrors> {
     let text = std::fs::read_to_string(path).map_err(|e| FileError::whole(path, e.to_string()))?;
-    parse_with(path, &text, Folder::of(path), settings)
+    parse_with(models, path, &text, Folder::of(path), overrides)
 }
 
 /// Reads and checks the lab `text`, which stands in `path`.
 ///
 /// # Errors
 /// As [`read`].
-pub fn parse(path: &Path, text: &str) -> Result<Lab, FileErrors> {
-    parse_in(path, text, Folder::of(path)).map(|file| file.lab)
+pub fn parse(models: &Models, path: &Path, text: &str) -> Result<Lab, FileErrors> {
+    parse_in(models, path, text, Folder::of(path)).map(|file| file.lab)
 }
 
 /// The same, with the files that the lab names from `base`.
 ///
 /// # Errors
 /// As [`read`].
-pub fn parse_in(path: &Path, text: &str, base: Folder) -> Result<LabFile, FileErrors> {
-    parse_with(path, text, base, &Settings::default())
+pub fn parse_in(models: &Models, path: &Path, text: &str, base: Folder) -> Result<LabFile, FileErrors> {
+    parse_with(models, path, text, base, &Overrides::default())
 }
 
-/// The same with `settings` over what the text says.
+/// The same with `overrides` over what the text says.
 ///
 /// # Errors
 /// As [`read_with`].
-pub fn parse_with(path: &Path, text: &str, base: Folder, settings: &Settings) -> Result<LabFile, FileErrors> {
-    if text.trim().is_empty() && settings.given().is_empty() {
+pub fn parse_with(
+    models: &Models,
+    path: &Path,
+    text: &str,
+    base: Folder,
+    overrides: &Overrides,
+) -> Result<LabFile, FileErrors> {
+    if text.trim().is_empty() && overrides.given().is_empty() {
         let why = "it is empty: a lab begins with `version = 1`, and has [[slot]] tables, each with `name` and `device`";
         return Err(FileError::whole(path, why).into());
     }
-    let source = Source { path, text, settings };
-    let Parsed { value: lab, places } = source.parse::<Lab>().map_err(|unread| with_keys(&source, unread))?;
-    let lab = Lab { set: settings.given().to_vec(), ..lab };
-    let place = Place { source: &source, places };
-    let keys = keys::check(&place, &lab)
+    let source = Source { path, text, overrides };
+    let place = Place { source: &source, places: source.tree()? };
+    let (lab, mut errors) = read_keys(models, &place)?;
+    let lab = Lab { set: overrides.given().to_vec(), ..lab };
+    let told: BTreeSet<_> = errors.iter().map(|e| e.place).collect();
+    let further = check_slots(&place, &lab)
         .into_iter()
-        .chain(check_slots(&place, &lab))
         .chain(check_faults(&place, &lab))
         .chain(check_link_events(&place, &lab));
-    refuse(keys)?;
+    errors.extend(further.filter(|e| e.place.is_none() || !told.contains(&e.place)));
+    refuse(errors)?;
     let file = LabFile { lab, base };
     let together = found([check_addresses(&place, &file.lab), check_windows(&place, &file.lab)]);
     let writes = deferrable::check(&place, &file.lab);
-    refuse(together.into_iter().chain(writes).chain(check_profiles(&place, &file)))?;
+    refuse(together.into_iter().chain(writes).chain(check_host(&place, &file)))?;
     refuse(check_devices(&place, &file))?;
     Ok(file)
 }
 
-/// What is wrong with types, and with the single keys of what could be read all the same. A key that stands by default has no
-/// place: it is not the file's.
-fn with_keys(source: &Source<'_>, unread: Unread<'_, Lab>) -> FileErrors {
-    let Unread { errors, rest } = unread;
-    let keys =
-        rest.map_or_else(Vec::new, |Parsed { value, places }| keys::check(&Place { source, places }, &value));
-    let keys = keys.into_iter().filter(|error| error.place.is_some() || error.is_setting);
-    errors.all().iter().cloned().chain(keys).collect()
+/// The lab with the models in its slots, and what is wrong with single keys.
+///
+/// # Errors
+/// What is wrong with types, and with single keys too.
+fn read_keys(models: &Models, place: &Place<'_>) -> Result<(Lab, Vec<FileError>), FileErrors> {
+    let schema = models::schema(models);
+    let (tree, mut tables, mut errors) = tables::split(place, &schema, models);
+    let lab = match place.source.read::<Lab>(tree, &schema) {
+        Ok(lab) => Some(lab),
+        Err(Unread { errors: wrong, rest }) => {
+            errors.extend(wrong);
+            rest
+        }
+    };
+    let limits = tables::check_limits(place, &schema);
+    let Some(mut lab) = lab else { return Err(errors.into_iter().chain(limits).collect()) };
+    errors.extend(lab.slot.iter_mut().flat_map(|slot| tables.fill(place, models, slot)));
+    if errors.is_empty() { Ok((lab, limits)) } else { Err(errors.into_iter().chain(limits).collect()) }
 }
 
 fn refuse(errors: impl IntoIterator<Item = FileError>) -> Result<(), FileErrors> {
@@ -159,18 +183,13 @@ fn refuse(errors: impl IntoIterator<Item = FileError>) -> Result<(), FileErrors>
     if errors.peek().is_some() { Err(errors.collect()) } else { Ok(()) }
 }
 
-fn check_profiles(place: &Place<'_>, file: &LabFile) -> Vec<FileError> {
+fn check_host(place: &Place<'_>, file: &LabFile) -> Vec<FileError> {
     let host = &file.lab.host.profile;
-    let of_host = match profile::host_in(host.get_ref(), &file.base) {
+    let checked = match profile::host_in(host.get_ref(), &file.base) {
         Err(message) => place.error(host.span(), message),
         Ok(profile) => host_schema::check(&file.lab.host, &profile).or_else(|(at, why)| place.error(at, why)),
     };
-    let cards = file.lab.slot.iter().filter_map(|s| Some(&s.pcie_bench.as_ref()?.profile));
-    let of_cards = cards.map(|card| match profile::device_in(card.get_ref(), &file.base) {
-        Err(message) => place.error(card.span(), message),
-        Ok(_) => Ok(()),
-    });
-    [of_host].into_iter().chain(of_cards).filter_map(Result::err).collect()
+    found([checked])
 }
 
 /// What only the devices themselves know of their settings.
@@ -180,21 +199,17 @@ fn check_devices(place: &Place<'_>, file: &LabFile) -> Vec<FileError> {
         Err(message) => return found([place.whole(message)]),
     };
     let payloads = PayloadPool::new();
-    let tree = Tree::of(&file.lab).ok();
-    let mut site = models::Site::new(file, &payloads, &memory, tree.as_ref());
-    let ids = tree.map(|tree| tree.slot_ids()).unwrap_or_default();
+    let Ok(tree) = Tree::of(&file.lab) else { return Vec::new() };
+    let mut sites = Sites::new(file, &payloads, &memory, Duration::MAX, &tree);
     let mut errors = Vec::new();
-    for (n, (slot, id)) in file.lab.slot.iter().zip(ids).enumerate() {
-        match models::plug(&mut site, n, id, slot) {
+    for (n, slot) in file.lab.slot.iter().enumerate() {
+        match sites.plug(n, slot) {
             Ok(plugged) => {
                 let below = plugged.end.longest_non_posted();
                 let owner = (["slot", &n.to_string()], &slot.name, &slot.link);
                 errors.extend(check_non_posted(place, &file.lab, owner, below));
             }
-            Err(error) => {
-                let at = error.span.unwrap_or_else(|| slot.name.span());
-                errors.extend(found([place.error(at, error.message)]));
-            }
+            Err(fault) => errors.extend(place.fault(n, slot, &fault).err()),
         }
     }
     for (n, switch) in file.lab.switch.iter().enumerate() {
@@ -349,84 +364,25 @@ fn check_weights(place: &Place<'_>, lab: &Lab, switch: &Switch) -> Checked {
 }
 
 fn check_slot(place: &Place<'_>, lab: &Lab, n: usize, slot: &Slot) -> Vec<FileError> {
-    let mut errors = check_settings(place, n, slot);
-    errors.extend(found([check_replay(place, slot)]));
     let what = format!("slot `{}`", slot.name.get_ref());
-    errors.extend(check_link(place, lab, ["slot", &n.to_string()], (&slot.name, &what), &slot.link));
-    errors.extend(check_traffic(place, slot));
-    errors
+    check_link(place, lab, ["slot", &n.to_string()], (&slot.name, &what), &slot.link)
 }
 
-/// A table of settings belongs to the model that the slot names.
-fn check_settings(place: &Place<'_>, n: usize, slot: &Slot) -> Vec<FileError> {
-    let tables = [
-        ("memory", slot.memory.is_some(), Model::Memory),
-        ("simple-nic", slot.simple_nic.is_some(), Model::SimpleNic),
-        ("pcie-bench", slot.pcie_bench.is_some(), Model::PcieBench),
-        ("counter", slot.counter.is_some(), Model::Counter),
-        ("traffic", slot.traffic.is_some(), Model::Traffic),
-        ("replay", slot.replay.is_some(), Model::Replay),
-        ("disk", slot.disk.is_some(), Model::Disk),
-        ("mmio", slot.mmio.is_some(), Model::Mmio),
-        ("ice-nic", slot.ice_nic.is_some(), Model::IceNic),
-        ("dma-engine", slot.dma_engine.is_some(), Model::DmaEngine),
-        ("packet-nic", slot.packet_nic.is_some(), Model::PacketNic),
-        ("nettlp-adapter", slot.nettlp_adapter.is_some(), Model::NettlpAdapter),
-    ];
-    let foreign = tables.into_iter().filter(|(_, given, model)| *given && *model != slot.device);
-    let check = |(table, ..): (&str, bool, Model)| {
-        let (name, device) = (slot.name.get_ref(), slot.device.name());
-        let message = format!("slot `{name}` has settings of `{table}`: its device is `{device}`");
-        let at = place.places.of(&["slot", &n.to_string(), table]);
-        place.error::<()>(at.unwrap_or_else(|| slot.name.span()), message).err()
-    };
-    foreign.filter_map(check).collect()
-}
-
-/// What the device needs that its slot does not say.
-fn check_replay(place: &Place<'_>, slot: &Slot) -> Checked {
-    if slot.device == Model::Replay && slot.replay.is_none() {
-        let message = format!("slot `{}`: replay needs [slot.replay] with `capture`", slot.name.get_ref());
-        return place.error(slot.name.span(), message);
-    }
-    Ok(())
-}
-
-fn check_traffic(place: &Place<'_>, slot: &Slot) -> Vec<FileError> {
-    let none = slot.traffic.as_ref().is_none_or(|t| t.flow.is_empty());
-    if slot.device == Model::Traffic && none {
-        let message = format!("slot `{}`: traffic needs [[slot.traffic.flow]]", slot.name.get_ref());
-        return found([place.error(slot.name.span(), message)]);
-    }
-    let mut names = BTreeSet::new();
-    let flows = slot.traffic.iter().flat_map(|t| &t.flow);
-    let second = flows.filter(|flow| !names.insert(flow.name.get_ref())).map(|flow| {
-        let (name, slot) = (flow.name.get_ref(), slot.name.get_ref());
-        let message = format!("a second flow named `{name}` in slot `{slot}`: names are unique in a slot");
-        place.error(flow.name.span(), message)
-    });
-    second.filter_map(Checked::err).collect()
-}
-
-/// The windows of all benchmark devices fit into the memory that they lie in.
+/// The windows of all devices fit into the memory that they lie in.
 fn check_windows(place: &Place<'_>, lab: &Lab) -> Checked {
     let bytes = |mib: u32| u64::from(mib) << 20;
     let (mut low, mut high) = (RESERVED_LOW_BYTES, 0);
-    for slot in lab.slot.iter().filter(|s| s.device == Model::PcieBench) {
-        let bench = slot.pcie_bench.clone().unwrap_or_default();
-        let PcieBench { window_bytes: window, memory, .. } = &bench;
-        let (used, there, key) = match memory {
+    for (n, slot) in lab.slot.iter().enumerate() {
+        let Some(window) = slot.needs().window else { continue };
+        let (used, there, key) = match window.memory {
             MemoryKind::Low => (&mut low, bytes(*lab.host.low_memory_mib.get_ref()), "low_memory_mib"),
             MemoryKind::High => (&mut high, bytes(*lab.host.high_memory_mib.get_ref()), "high_memory_mib"),
         };
-        // Below 2^30 bytes for each of eight slots, as was checked before.
         let left = there.saturating_sub(*used);
-        let needs = models::bench_window(&bench);
-        *used = used.next_multiple_of(needs.alignment()) + needs.memory_bytes();
+        *used = used.next_multiple_of(window.alignment).saturating_add(window.bytes);
         if *used > there {
-            let span = if window.span() == (0..0) { slot.name.span() } else { window.span() };
-            let size = needs.memory_bytes();
-            return place.error(span, format!("window_bytes of {size}: {left} bytes are left of host.{key}"));
+            let message = format!("window_bytes of {}: {left} bytes are left of host.{key}", window.bytes);
+            return place.error(place.setting(n, slot, &["window_bytes"]), message);
         }
     }
     Ok(())
@@ -435,10 +391,10 @@ fn check_windows(place: &Place<'_>, lab: &Lab) -> Checked {
 /// BAR addresses that the lab gives lie where the host has BARs, aligned, and apart from each other.
 fn check_addresses(place: &Place<'_>, lab: &Lab) -> Checked {
     let mut taken: Vec<(Window, &str)> = Vec::new();
-    for slot in &lab.slot {
-        let Some((address, span, size)) = given_address(slot) else { continue };
+    for (n, slot) in lab.slot.iter().enumerate() {
+        let Some(FixedBar { address, size_bytes: size, .. }) = slot.needs().fixed_bar else { continue };
         let bar = Window { base: address, size };
-        let name = slot.name.get_ref();
+        let (name, span) = (slot.name.get_ref(), place.setting(n, slot, &["address"]));
         if let Some((_, other)) = taken.iter().find(|(w, _)| w.overlaps(&bar)) {
             return place.error(
                 span,
@@ -461,18 +417,6 @@ fn check_addresses(place: &Place<'_>, lab: &Lab) -> Checked {
         taken.push((bar, name));
     }
     Ok(())
-}
-
-fn given_address(slot: &Slot) -> Option<(u64, Range<usize>, u64)> {
-    let memory = slot
-        .memory
-        .as_ref()
-        .and_then(|m| m.address.as_ref().map(|a| (a, (*m.size_bytes.get_ref()).max(MIN_BAR_BYTES))));
-    let nic = slot
-        .simple_nic
-        .as_ref()
-        .and_then(|n| n.address.as_ref().map(|a| (a, devices::simple_nic::BAR_BYTES)));
-    memory.or(nic).map(|(a, size)| (*a.get_ref(), a.span(), size))
 }
 
 fn check_slot_name(place: &Place<'_>, lab: &Lab, slot: &Spanned<String>) -> Checked {

@@ -208,7 +208,7 @@ pub struct DeviceReport {
     /// Its slot.
     pub slot: String,
     /// Its model.
-    pub model: &'static str,
+    pub model: String,
     /// Counts by name.
     pub counters: serde_json::Map<String, serde_json::Value>,
 }

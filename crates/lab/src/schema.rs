@@ -4,18 +4,13 @@
 pub use crate::fault_schema::{
     Fault, FaultDirection, FaultFrames, FaultKind, FaultStatus, FaultTlp, Outage, OutageKind,
 };
-pub use crate::flow_schema::{Counter, CounterMethod, Flow, FlowKind, Traffic};
 pub use crate::host_schema::{IommuPages, IommuWindow};
 pub use crate::link_schema::{Arbitration, FlowControl, LinkChange, ReplayTimer, VirtualChannel};
-pub use crate::nic_schema::{NicKind, NicMode, NicSend, NicTraffic, PacketNic};
-pub use crate::paper_schema::{Disk, DiskWrites, IceNic, Mmio, NicControl};
-pub use crate::remote::schema::{NettlpAdapter, NettlpDriver};
 pub use crate::switch_schema::{Forwarding, PortArbitration, Switch};
-use crate::values::{FunctionId, Gen, Lanes, MpsBytes, MrrsBytes, Probability, RcbBytes};
-pub use crate::vf_schema::DmaEngine;
-use devices::pcie_bench;
+use plug::values::{Gen, Lanes, MpsBytes, MrrsBytes, Probability, RcbBytes};
+use plug::{Model, Needs, Plan};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use toml::Spanned;
 
 /// A lab: a host, slots with devices in them, and faults.
@@ -58,6 +53,25 @@ pub struct Lab {
     #[serde(skip)]
     #[schemars(skip)]
     pub set: Vec<String>,
+}
+
+impl Default for Lab {
+    /// Nothing but a host and a root complex.
+    fn default() -> Lab {
+        Lab {
+            version: Spanned::new(0..0, 1),
+            seed: 0,
+            limit_us: None,
+            host: Host::default(),
+            link: Link::default(),
+            slot: Vec::new(),
+            switch: Vec::new(),
+            fault: Vec::new(),
+            outage: Vec::new(),
+            link_event: Vec::new(),
+            set: Vec::new(),
+        }
+    }
 }
 
 /// The simulated host.
@@ -235,7 +249,8 @@ pub struct Slot {
     #[schemars(with = "String")]
     pub name: Spanned<String>,
     /// The device in it.
-    pub device: Model,
+    #[schemars(with = "String")]
+    pub device: Spanned<String>,
     /// What its link hangs on: `root`, which is a root port of its own, or the name of a switch.
     #[schemars(with = "Option<String>", extend("default" = "root"))]
     pub parent: Option<Spanned<String>>,
@@ -254,400 +269,31 @@ pub struct Slot {
     /// Microseconds after which a DMA read without its completions fails (`PCIe 5.0 §2.8`).
     #[schemars(with = "Option<u64>", range(min = 50, max = 50_000), extend("default" = 50_000))]
     pub completion_timeout_us: Option<Spanned<u64>>,
-    /// Settings of a `memory` device.
-    pub memory: Option<Memory>,
-    /// Settings of a `simple-nic` device.
-    #[serde(rename = "simple-nic")]
-    pub simple_nic: Option<SimpleNic>,
-    /// Settings of a `pcie-bench` device.
-    #[serde(rename = "pcie-bench")]
-    pub pcie_bench: Option<PcieBench>,
-    /// Settings of a `counter` device.
-    pub counter: Option<Counter>,
-    /// Settings of a `traffic` device.
-    pub traffic: Option<Traffic>,
-    /// Settings of a `replay` device.
-    pub replay: Option<Replay>,
-    /// Settings of a `disk` device.
-    pub disk: Option<Disk>,
-    /// Settings of an `mmio` device.
-    pub mmio: Option<Mmio>,
-    /// Settings of an `ice-nic` device.
-    #[serde(rename = "ice-nic")]
-    pub ice_nic: Option<IceNic>,
-    /// Settings of a `dma-engine` device.
-    #[serde(rename = "dma-engine")]
-    pub dma_engine: Option<DmaEngine>,
-    /// Settings of a `packet-nic` device.
-    #[serde(rename = "packet-nic")]
-    pub packet_nic: Option<PacketNic>,
-    /// Settings of a `nettlp-adapter` device.
-    #[serde(rename = "nettlp-adapter")]
-    pub nettlp_adapter: Option<NettlpAdapter>,
-}
-
-/// The devices that ship.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Model {
-    /// A BAR backed by memory.
-    Memory,
-    /// NetTLP's simple NIC, with an Ethernet peer that answers ARP and ping.
-    SimpleNic,
-    /// The benchmark device of pcie-bench.
-    PcieBench,
-    /// Increments a counter in host memory by AtomicOps. All `counter` devices of a lab with the same method share one; when
-    /// the last of them has ended, its driver checks that the counter holds every increment.
-    Counter,
-    /// Flows of raw TLPs, each with its type, size, Traffic Class and rate; measures what each of them gets.
-    Traffic,
-    /// The requests of a capture's devices, played again with their sizes, tags and attributes.
-    Replay,
-    /// The disk of gem5's PCI Express model, whose writes are answered, or posted; its driver reads sectors from it.
-    Disk,
-    /// A register that the driver reads again and again; measures how long that takes.
-    Mmio,
-    /// The NIC of the Chipyard study, controlled by register accesses for every frame, its cable plugged into itself.
-    IceNic,
-    /// A DMA engine behind a physical function and its virtual ones (SR-IOV), each with descriptor rings and a driver.
-    DmaEngine,
-    /// The NICs of pcie-bench's Figure 1, each with its driver: a simple one, and one as Intel's 82599.
-    PacketNic,
-    /// A NetTLP adapter, behind which device software stands on the network: see `riser nettlp adapter`.
-    NettlpAdapter,
+    /// The device with its settings, which stand in the table of its name.
+    #[serde(skip)]
+    pub plan: Option<Plan>,
 }
 
 impl Slot {
-    /// A slot with a benchmark device.
+    /// A slot with a device of these settings, on a root port of its own.
     #[must_use]
-    pub fn bench(name: &str, settings: PcieBench) -> Slot {
+    pub fn new(name: &str, settings: impl Model) -> Slot {
+        let plan = Plan::new(settings);
         Slot {
             name: Spanned::new(0..0, name.to_owned()),
-            device: Model::PcieBench,
+            device: Spanned::new(0..0, plan.name().to_owned()),
             parent: None,
             port: None,
             hot_plug: false,
             link: Link::default(),
             tags: None,
             completion_timeout_us: None,
-            memory: None,
-            simple_nic: None,
-            pcie_bench: Some(settings),
-            counter: None,
-            traffic: None,
-            replay: None,
-            disk: None,
-            mmio: None,
-            ice_nic: None,
-            dma_engine: None,
-            packet_nic: None,
-            nettlp_adapter: None,
+            plan: Some(plan),
         }
     }
-}
 
-impl Model {
-    /// Its name in lab files.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Model::Memory => "memory",
-            Model::SimpleNic => "simple-nic",
-            Model::PcieBench => "pcie-bench",
-            Model::Counter => "counter",
-            Model::Traffic => "traffic",
-            Model::Replay => "replay",
-            Model::Disk => "disk",
-            Model::Mmio => "mmio",
-            Model::IceNic => "ice-nic",
-            Model::DmaEngine => "dma-engine",
-            Model::PacketNic => "packet-nic",
-            Model::NettlpAdapter => "nettlp-adapter",
-        }
+    /// What the lab has to know of its device.
+    pub(crate) fn needs(&self) -> Needs {
+        self.plan.as_ref().map_or_else(Needs::default, Plan::needs)
     }
-}
-
-/// A BAR backed by memory; its driver writes a pattern into it and reads it back.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Memory {
-    /// Bytes of the BAR: a power of two.
-    #[schemars(with = "u64", range(min = 16, max = 268_435_456))]
-    pub size_bytes: Spanned<u64>,
-    /// Address of the BAR: a multiple of its size, in the window of its slot, which `riser check` shows. Without it, the
-    /// host chooses.
-    #[schemars(with = "Option<u64>")]
-    pub address: Option<Spanned<u64>>,
-    /// Bytes that the driver writes and reads back: no more than `size_bytes`. Default: 4096, or all where there are less.
-    #[schemars(with = "u32", range(min = 0, max = 268_435_456))]
-    pub exercise_bytes: Spanned<u32>,
-}
-
-impl Default for Memory {
-    fn default() -> Memory {
-        Memory {
-            size_bytes: Spanned::new(0..0, 65536),
-            address: None,
-            exercise_bytes: Spanned::new(0..0, 4096),
-        }
-    }
-}
-
-/// The simple NIC. Its driver sends pings through it.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct SimpleNic {
-    /// The BAR with the registers. NetTLP's adapter has them on 4.
-    #[schemars(with = "u8", range(min = 0, max = 5))]
-    pub bar: Spanned<u8>,
-    /// Address of that BAR, as that of a `memory` device. Without it, the host chooses.
-    #[schemars(with = "Option<u64>")]
-    pub address: Option<Spanned<u64>>,
-    /// Echo requests that the driver sends.
-    pub pings: u32,
-    /// Data bytes of each echo request.
-    #[schemars(with = "u16", range(min = 0, max = 1472))]
-    pub ping_bytes: Spanned<u16>,
-    /// Time on the Ethernet wire and in the peer, in nanoseconds, until its answer is back.
-    pub peer_latency_ns: u64,
-}
-
-impl Default for SimpleNic {
-    fn default() -> SimpleNic {
-        SimpleNic {
-            bar: Spanned::new(0..0, 4),
-            address: None,
-            pings: 3,
-            ping_bytes: Spanned::new(0..0, 56),
-            peer_latency_ns: 10_000,
-        }
-    }
-}
-
-/// The benchmark device: what it does, and how often.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct PcieBench {
-    /// The test.
-    pub test: BenchTest,
-    /// What the card costs beside the wire: the name of a device profile that ships, or the path of one, relative to
-    /// the lab file.
-    #[schemars(with = "String")]
-    pub profile: Spanned<String>,
-    /// Bytes of each transfer; with its offset, it never crosses 4 KiB.
-    #[schemars(with = "u32", range(min = 1, max = 4096))]
-    pub size_bytes: Spanned<u32>,
-    /// Bytes of host memory that the transfers go to.
-    #[schemars(with = "u64", range(min = 4096, max = 1_073_741_824))]
-    pub window_bytes: Spanned<u64>,
-    /// Offset of each transfer from a cache line.
-    #[schemars(with = "u32", range(min = 0, max = 63))]
-    pub host_offset_bytes: Spanned<u32>,
-    /// Offset of each transfer from a cache line in the card's own memory.
-    #[schemars(with = "u32", range(min = 0, max = 63))]
-    pub device_offset_bytes: Spanned<u32>,
-    /// The interface of the card that is used.
-    pub path: BenchPath,
-    /// What the host's caches hold of the window at the start.
-    pub cache: BenchCache,
-    /// The order of the units.
-    pub pattern: Pattern,
-    /// Transfers under way at most. Default: what the device profile says. Latency tests have one.
-    #[schemars(with = "Option<u16>", range(min = 1, max = 1024))]
-    pub outstanding: Option<Spanned<u16>>,
-    /// Transfers that count; of a latency test at most 2^24.
-    #[schemars(range(min = 1))]
-    pub transfers: u64,
-    /// Transfers before them that do not count.
-    pub warm_up: u64,
-    /// Whether bytes are carried, or only counted.
-    pub carry: bool,
-    /// Where the window lies.
-    pub memory: MemoryKind,
-}
-
-impl Default for PcieBench {
-    fn default() -> PcieBench {
-        PcieBench {
-            test: BenchTest::BwRd,
-            profile: Spanned::new(0..0, "ideal".into()),
-            size_bytes: Spanned::new(0..0, 64),
-            window_bytes: Spanned::new(0..0, 8192),
-            host_offset_bytes: Spanned::new(0..0, 0),
-            device_offset_bytes: Spanned::new(0..0, 0),
-            path: BenchPath::Dma,
-            cache: BenchCache::HostWarm,
-            pattern: Pattern::Random,
-            outstanding: None,
-            transfers: 10_000,
-            warm_up: 100,
-            carry: false,
-            memory: MemoryKind::High,
-        }
-    }
-}
-
-/// The tests of pcie-bench (SIGCOMM'18, section 4).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize, JsonSchema)]
-pub enum BenchTest {
-    /// Latency of a DMA read.
-    #[serde(rename = "LAT_RD")]
-    LatRd,
-    /// Latency of a DMA write and a read of the same address behind it.
-    #[serde(rename = "LAT_WRRD")]
-    LatWrRd,
-    /// Bandwidth of DMA reads.
-    #[serde(rename = "BW_RD")]
-    BwRd,
-    /// Bandwidth of DMA writes.
-    #[serde(rename = "BW_WR")]
-    BwWr,
-    /// Bandwidth of DMA reads and writes in turn.
-    #[serde(rename = "BW_RDWR")]
-    BwRdWr,
-}
-
-impl From<pcie_bench::Test> for BenchTest {
-    fn from(test: pcie_bench::Test) -> BenchTest {
-        match test {
-            pcie_bench::Test::LatRd => BenchTest::LatRd,
-            pcie_bench::Test::LatWrRd => BenchTest::LatWrRd,
-            pcie_bench::Test::BwRd => BenchTest::BwRd,
-            pcie_bench::Test::BwWr => BenchTest::BwWr,
-            pcie_bench::Test::BwRdWr => BenchTest::BwRdWr,
-        }
-    }
-}
-
-impl From<BenchTest> for pcie_bench::Test {
-    fn from(test: BenchTest) -> pcie_bench::Test {
-        match test {
-            BenchTest::LatRd => pcie_bench::Test::LatRd,
-            BenchTest::LatWrRd => pcie_bench::Test::LatWrRd,
-            BenchTest::BwRd => pcie_bench::Test::BwRd,
-            BenchTest::BwWr => pcie_bench::Test::BwWr,
-            BenchTest::BwRdWr => pcie_bench::Test::BwRdWr,
-        }
-    }
-}
-
-/// The interfaces of the benchmark card (SIGCOMM'18, section 5.1).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum BenchPath {
-    /// Single commands, of up to 128 bytes.
-    Command,
-    /// A DMA engine with descriptors.
-    Dma,
-}
-
-/// What the caches hold when a benchmark starts (SIGCOMM'18, section 4).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum BenchCache {
-    /// Nothing of the window.
-    Cold,
-    /// The window, which the host has written.
-    HostWarm,
-    /// The window, which the device has written twice.
-    DeviceWarm,
-    /// What the device has written at random in 64 MiB, of which the window is the first part.
-    DeviceThrash,
-}
-
-impl From<BenchPath> for pcie_bench::CardPath {
-    fn from(path: BenchPath) -> pcie_bench::CardPath {
-        match path {
-            BenchPath::Command => pcie_bench::CardPath::Command,
-            BenchPath::Dma => pcie_bench::CardPath::Dma,
-        }
-    }
-}
-
-impl From<BenchCache> for pcie_bench::CacheState {
-    fn from(cache: BenchCache) -> pcie_bench::CacheState {
-        match cache {
-            BenchCache::Cold => pcie_bench::CacheState::Cold,
-            BenchCache::HostWarm => pcie_bench::CacheState::HostWarm,
-            BenchCache::DeviceWarm => pcie_bench::CacheState::DeviceWarm,
-            BenchCache::DeviceThrash => pcie_bench::CacheState::DeviceThrash,
-        }
-    }
-}
-
-/// The order in which units of the window are used.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Pattern {
-    /// One behind the other, around the window.
-    Sequential,
-    /// Drawn with replacement.
-    Random,
-}
-
-/// Which part of host memory.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum MemoryKind {
-    /// Below 2 GiB: requests have three DW of header.
-    Low,
-    /// From 4 GiB on: requests have four DW of header.
-    High,
-}
-
-/// A device that plays what the devices of a capture have asked for, below the transaction layer of an endpoint: it has
-/// no configuration space, and begins when its link is up. A request waits until its tag is free; recorded addresses are
-/// folded into host memory; data of writes is only counted.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Replay {
-    /// The capture, pcap or pcapng: a path relative to the lab file.
-    #[schemars(with = "String")]
-    pub capture: Spanned<String>,
-    /// Plays the requests of this requester alone, written as `19:00.0`. Default: all that devices have issued.
-    pub requester: Option<FunctionId>,
-    /// When requests are sent.
-    #[serde(default)]
-    pub pace: Pace,
-    /// What a request waits for beside its turn and its time.
-    #[serde(default)]
-    pub dependencies: Dependencies,
-    /// Bytes of host memory into which addresses are folded, modulo this size: a power of two.
-    #[serde(default = "replay_window")]
-    #[schemars(with = "u64", range(min = 4096, max = 1_073_741_824), extend("default" = 16_777_216))]
-    pub window_bytes: Spanned<u64>,
-    /// Where that lies. Requests with a header of three DW get one of four in high memory.
-    #[serde(default = "replay_memory")]
-    #[schemars(extend("default" = "low"))]
-    pub memory: MemoryKind,
-}
-
-fn replay_memory() -> MemoryKind {
-    MemoryKind::Low
-}
-
-fn replay_window() -> Spanned<u64> {
-    Spanned::new(0..0, 16 << 20)
-}
-
-/// When a replayed request is sent.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Pace {
-    /// As soon as the link takes it.
-    #[default]
-    Fabric,
-    /// Not before its recorded time, counted from the first request.
-    Recorded,
-}
-
-/// What a replayed request waits for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Dependencies {
-    /// Its tag: the last completion of the request that had it before.
-    #[default]
-    Tags,
-    /// Its tag, and every transaction that had ended before it was recorded.
-    Completions,
 }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What hangs where in a lab: slots and switches by name become links of a tree. Knows names and ports only.
 
-use crate::schema::Lab;
-use crate::vf_models;
+use crate::schema::{Lab, Slot};
 use device::firmware::{Path, Policy, Room};
 use fabric::{Above, HostId};
 use std::collections::BTreeMap;
@@ -88,7 +87,7 @@ impl Tree {
             switches: (slots..hanging.len()).map(above).collect(),
             downstream_ports: downstream_ports(lab, &hanging, &parents, &ports)?,
             hot_plug: hot_plug.collect(),
-            buses_behind: lab.slot.iter().map(vf_models::buses_behind).collect(),
+            buses_behind: lab.slot.iter().map(buses_behind).collect(),
         };
         tree.check_buses(&hanging)?;
         Ok(tree)
@@ -106,6 +105,12 @@ impl Tree {
         );
         Err(TreeError { span: name.span(), message })
     }
+}
+
+/// Buses behind that of a slot that virtual functions of its device stand on: the physical function is function 0, the first
+/// virtual one function 1, and 256 functions have room on a bus (`PCIe 5.0 §9.3.3.9`, `§9.3.3.10`).
+fn buses_behind(slot: &Slot) -> u8 {
+    (slot.needs().virtual_functions / 256) as u8
 }
 
 /// A root port's or downstream port's place on its bus: device in bits 7:3, function 0.

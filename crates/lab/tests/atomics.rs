@@ -7,7 +7,7 @@ use riser_lab::{Assembly, LabFile, build, parse};
 use std::path::Path;
 
 fn lab(text: &str) -> Assembly {
-    let lab = parse(Path::new("lab.toml"), text).unwrap_or_else(|e| panic!("{e}"));
+    let lab = parse(&devices::models(), Path::new("lab.toml"), text).unwrap_or_else(|e| panic!("{e}"));
     build(&LabFile { lab, base: ".".into() }).unwrap()
 }
 

@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Labs that cannot be: each is refused before anything runs, at its line and column, with the legal values.
 
+use devices::pcie_bench::CARDS;
 use proptest::prelude::*;
+use riser_lab::profile::HOSTS;
 use riser_lab::{FileErrors, LabFile, build, parse, read};
 use std::fs;
 use std::path::{Path, PathBuf};
+
+/// The models that ship, NetTLP's adapter among them.
+fn models() -> plug::Models {
+    devices::models().with::<riser_lab::remote::NettlpAdapter>()
+}
 
 /// A good lab of one slot, behind which a row's text goes on. Its slot `a` is line 2.
 fn lab(device: &str, more: &str) -> String {
@@ -12,7 +19,7 @@ fn lab(device: &str, more: &str) -> String {
 }
 
 fn refused(text: &str) -> FileErrors {
-    match parse(Path::new("bad.toml"), text) {
+    match parse(&models(), Path::new("bad.toml"), text) {
         Ok(_) => panic!("taken:\n{text}"),
         Err(error) => error,
     }
@@ -39,12 +46,12 @@ fn what_is_wrong_is_named_with_its_place_and_the_legal_values() {
         ("".into(), (0, 0), &["it is empty", "`version = 1`", "[[slot]]"]),
         ("# A comment.\n".into(), (1, 1), &["missing field `version`: legal are 1"]),
         ("[[slot]]\nname = \"a\"\ndevice = \"memory\"\n".into(), (1, 1), &["missing field `version`: legal are 1"]),
-        ("version = 1\n[[slot]]\nname = \"a\"\n".into(), (2, 1), &["missing field `device`: legal are `memory`, `simple-nic`"]),
+        ("version = 1\n[[slot]]\nname = \"a\"\n".into(), (2, 1), &["missing field `device`: legal are `counter`, `disk`"]),
         ("version = 1\n[[slot]]\ndevice = \"memory\"\n".into(), (2, 1), &["missing field `name`: legal are strings"]),
         ("version = 1\n".into(), (0, 0), &["0 slots", "up to 248 [[slot]]", "one at least of [[slot]] and [[switch]]"]),
         ("version = 1\nslot = []\n".into(), (0, 0), &["0 slots", "up to 248 [[slot]]"]),
         (many, (0, 0), &["32 slots and switches on the root complex", "1 to 31 root ports"]),
-        ("version = 2\n[[slot]]\nname = \"a\"\ndevice = \"memory\"\n".into(), (1, 11), &["version 2", "reads version 1"]),
+        ("version = 2\n[[slot]]\nname = \"a\"\ndevice = \"memory\"\n".into(), (1, 11), &["version of 2", "legal are 1"]),
         ("version = 1\n[[slot]\n".into(), (2, 8), &["unclosed array table", "`]`"]),
         ("version = 1\nversion = 1\n".into(), (2, 1), &["duplicate key"]),
         ("version = \"1\"\n".into(), (1, 11), &["version is string \"1\": legal are 1"]),
@@ -53,7 +60,7 @@ fn what_is_wrong_is_named_with_its_place_and_the_legal_values() {
         (nested, (1, 85), &["max recursion depth"]),
         // Slots.
         (memory("colour = 3\n"), (5, 1), &["unknown field `colour`", "`tags`"]),
-        (lab("gpu", ""), (4, 10), &["unknown variant `gpu`", "`memory`", "`simple-nic`", "`pcie-bench`"]),
+        (lab("gpu", ""), (4, 10), &["unknown device `gpu`", "`memory`", "`simple-nic`", "`pcie-bench`"]),
         (memory("[[slot]]\nname = \"a\"\ndevice = \"memory\"\n"), (6, 8), &["second slot named `a`", "unique"]),
         ("version = 1\n[[slot]]\nname = \"\"\ndevice = \"memory\"\n".into(), (3, 8), &["name \"\"", "1 to 64 characters"]),
         (format!("version = 1\n[[slot]]\nname = \"{long}\"\ndevice = \"memory\"\n"), (3, 8), &["1 to 64 characters"]),
@@ -200,7 +207,7 @@ fn what_is_wrong_is_named_with_its_place_and_the_legal_values() {
         (memory("[host]\nhigh_memory_mib = 131073\n"), (6, 19), &["131073", "0 to 131072"]),
         (memory("[host]\nprofile = \"cray-1\"\n"), (6, 11), &["no host profile `cray-1`", "ideal"]),
         // Devices.
-        (memory("[slot.memory]\nsize_bytes = 48\n"), (6, 14), &["size_bytes of 48", "powers of two, 16 to 2^28"]),
+        (memory("[slot.memory]\nsize_bytes = 48\n"), (6, 14), &["size_bytes of 48", "powers of two, 16 to 268435456"]),
         (memory("[slot.memory]\naddress = 0x8000_1000\n"), (6, 11), &["0x80001000", "not aligned to its 65536 bytes"]),
         (memory("[slot.memory]\nsize_bytes = 16\naddress = 0x8000_0010\n"), (7, 11), &["not aligned to its 128 bytes"]),
         (
@@ -209,7 +216,7 @@ fn what_is_wrong_is_named_with_its_place_and_the_legal_values() {
             &["BAR of 65536 bytes at 0xf8000000 of slot `a`", "0x80000000 to 0xf7ffffff"],
         ),
         (memory("[slot.memory]\nsize_bytes = 0x1000_0000\naddress = 0xf000_0000\n"), (7, 11), &["of slot `a`: addresses for BARs are 0x80000000"]),
-        (memory("[slot.memory]\nsize_bytes = 64\nexercise_bytes = 65\n"), (3, 8), &["exercise_bytes of 65", "at most the 64"]),
+        (memory("[slot.memory]\nsize_bytes = 64\nexercise_bytes = 65\n"), (7, 18), &["exercise_bytes of 65", "at most the 64"]),
         (
             memory("[slot.memory]\naddress = 0x9000_0000\n[[slot]]\nname = \"b\"\ndevice = \"memory\"\n[slot.memory]\naddress = 0x9000_0000\n")
                 .replacen("0x9000_0000", "0x8000_0000", 1)
@@ -224,8 +231,8 @@ fn what_is_wrong_is_named_with_its_place_and_the_legal_values() {
         (bench("[slot.pcie-bench]\nsize_bytes = 4096\nhost_offset_bytes = 1\n"), (6, 14), &["4096", "4 KiB"]),
         (bench("[slot.pcie-bench]\nhost_offset_bytes = 64\n"), (6, 21), &["0 to 63"]),
         (bench("[slot.pcie-bench]\noutstanding = 1025\n"), (6, 15), &["1 to 1024"]),
-        (bench("[slot.pcie-bench]\nwindow_bytes = 4095\n"), (6, 16), &["4096 to 1073741824"]),
-        (bench("[slot.pcie-bench]\ntransfers = 0\n"), (3, 8), &["slot `a`: 0 transfers", "from 1"]),
+        (bench("[slot.pcie-bench]\nwindow_bytes = 63\n"), (6, 16), &["64 to 1073741824"]),
+        (bench("[slot.pcie-bench]\ntransfers = 0\n"), (6, 13), &["transfers of 0", "legal are 1 to"]),
         (bench("[slot.pcie-bench]\ntest = \"LAT_RD\"\ntransfers = 20_000_000\n"), (3, 8), &["1 to 16777216 in a latency test"]),
         (bench("[slot.pcie-bench]\ntest = \"lat_rd\"\n"), (6, 8), &["unknown variant `lat_rd`", "LAT_RD", "BW_RDWR"]),
         (bench("[slot.pcie-bench]\nprofile = \"abacus\"\n"), (6, 11), &["no device profile `abacus`", "ideal"]),
@@ -247,7 +254,7 @@ fn what_is_wrong_is_named_with_its_place_and_the_legal_values() {
         (
             lab("traffic", "[[slot.traffic.flow]]\nname = \"f\"\nkind = \"read\"\n[[slot.traffic.flow]]\nname = \"f\"\nkind = \"write\"\n"),
             (9, 8),
-            &["second flow named `f` in slot `a`", "unique in a slot"],
+            &["slot `a`: a second flow named `f`", "unique in a slot"],
         ),
         (lab("replay", "[slot.replay]\ncapture = \"gone.pcap\"\n"), (6, 11), &["slot `a`", "gone.pcap", "No such file"]),
         (lab("replay", "[slot.replay]\ncapture = \"Cargo.toml\"\n"), (6, 11), &["slot `a`", "Cargo.toml"]),
@@ -301,7 +308,7 @@ fn credits_for_one_deferrable_write_are_enough() {
                 "[slot.disk]\nwrites = \"{writes}\"\n[slot.link.root_credits]\nnon_posted_data = {credits}\n"
             ),
         );
-        assert!(parse(Path::new("disk.toml"), &text).is_ok(), "{text}");
+        assert!(parse(&models(), Path::new("disk.toml"), &text).is_ok(), "{text}");
     }
 }
 
@@ -335,7 +342,7 @@ fn all_errors_of_a_file_are_told_at_once() {
             ((7, 7), "gen is string \"3\": legal are 1, 2, 3, 4, 5"),
             ((8, 9), "3 lanes: legal are 1, 2, 4, 8, 12, 16, 32"),
             ((9, 23), "scaled_flow_control is integer `1`: legal are true, false"),
-            ((12, 10), "unknown variant `gpu`, expected one of `memory`"),
+            ((12, 10), "unknown device `gpu`, expected one of `counter`"),
             ((13, 8), "tags is sequence: legal are 1 to 768"),
             ((14, 1), "missing field `name`"),
             ((17, 14), "size_bytes is boolean `true`: legal are"),
@@ -361,7 +368,7 @@ fn all_errors_of_a_file_are_told_at_once() {
             ((8, 18), "low_memory_mib of 0"),
             ((9, 19), "high_memory_mib is string \"x\": legal are 0 to 131072"),
             ((10, 1), "missing field `device`"),
-            ((13, 8), "at_us of 2000000000000"),
+            ((14, 9), "at_us of 2000000000000"),
             ((18, 1), "missing field `kind`: legal are"),
         ],
     );
@@ -408,7 +415,7 @@ fn a_common_key_that_one_slot_uses_is_taken() {
     ];
     for (common, own) in rows {
         let text = format!("{}{second}[slot.link]\n{own}\n", lab("memory", &format!("[link]\n{common}\n")));
-        parse(Path::new("good.toml"), &text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        parse(&models(), Path::new("good.toml"), &text).unwrap_or_else(|e| panic!("{e}\n{text}"));
     }
 }
 
@@ -423,8 +430,7 @@ fn folder(name: &str) -> PathBuf {
 #[test]
 fn profiles_of_ones_own() {
     let folder = folder("own-profiles");
-    let ideal = |kind: &str| riser_lab::profile::shipped(kind, "ideal").unwrap().text;
-    let (host, card) = (ideal("host"), ideal("device"));
+    let (host, card) = (HOSTS.get("ideal").unwrap().text, CARDS.get("ideal").unwrap().text);
     let path = folder.join("lab.toml");
     fs::write(
         &path,
@@ -474,7 +480,7 @@ fn profiles_of_ones_own() {
     for (host, card, parts) in rows {
         fs::write(folder.join("host.toml"), host).unwrap();
         fs::write(folder.join("card.toml"), card).unwrap();
-        let shown = read(&path).map(|_| ()).map_err(|e| e.to_string());
+        let shown = read(&models(), &path).map(|_| ()).map_err(|e| e.to_string());
         assert_eq!(shown.is_ok(), parts.is_empty(), "{shown:?}");
         let shown = shown.err().unwrap_or_default();
         for part in parts {
@@ -483,7 +489,7 @@ fn profiles_of_ones_own() {
     }
     fs::remove_file(folder.join("card.toml")).unwrap();
     fs::write(folder.join("host.toml"), host).unwrap();
-    let shown = read(&path).unwrap_err().to_string();
+    let shown = read(&models(), &path).unwrap_err().to_string();
     assert!(shown.contains("no device profile `card.toml`") && shown.contains("lab.toml:6:11"), "{shown}");
     // One that would never end, and a folder.
     for name in ["/dev/zero", "."] {
@@ -494,11 +500,11 @@ fn profiles_of_ones_own() {
 
 #[test]
 fn a_file_that_is_not_there() {
-    let shown = read(Path::new("/nonexistent/lab.toml")).unwrap_err().to_string();
+    let shown = read(&models(), Path::new("/nonexistent/lab.toml")).unwrap_err().to_string();
     assert!(shown.starts_with("/nonexistent/lab.toml: No such file"), "{shown}");
     let folder = folder("not-text");
     fs::write(folder.join("lab.toml"), b"version = 1 # \xff\n").unwrap();
-    let shown = read(&folder.join("lab.toml")).unwrap_err().to_string();
+    let shown = read(&models(), &folder.join("lab.toml")).unwrap_err().to_string();
     assert!(shown.contains("lab.toml") && shown.contains("UTF-8"), "{shown}");
 }
 
@@ -524,7 +530,7 @@ fn labs() -> Vec<PathBuf> {
 #[test]
 fn what_ships_is_good() {
     for path in labs() {
-        let file = read(&path).unwrap_or_else(|e| panic!("{e}"));
+        let file = read(&models(), &path).unwrap_or_else(|e| panic!("{e}"));
         build(&file).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     }
 }
@@ -552,7 +558,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
     #[test]
     fn any_text_is_read_or_refused(text in "\\PC{0,200}") {
-        if let Err(error) = parse(Path::new("any.toml"), &text) {
+        if let Err(error) = parse(&models(), Path::new("any.toml"), &text) {
             prop_assert!(!error.to_string().is_empty());
         }
     }
@@ -565,7 +571,7 @@ proptest! {
     ) {
         let path = which.get(&labs()).clone();
         let text = mutate(&fs::read_to_string(&path).unwrap(), &changes);
-        match parse(&path, &text) {
+        match parse(&models(), &path, &text) {
             Err(error) => prop_assert!(!error.to_string().is_empty()),
             Ok(lab) => prop_assert!(!riser_lab::draw(&lab).is_empty()),
         }
@@ -605,7 +611,7 @@ fn outages_that_cannot_be_are_refused() {
     let after = outage("a", "cut", 1, "until_us = 9") + &outage("a", "removal", 9, "until_us = 20");
     let beside = outage("a", "removal", 1, "until_us = 9") + &outage("b", "cut", 2, "until_us = 9");
     for good in [after, beside] {
-        parse(Path::new("good.toml"), &format!("{base}{good}")).unwrap_or_else(|e| panic!("{e}"));
+        parse(&models(), Path::new("good.toml"), &format!("{base}{good}")).unwrap_or_else(|e| panic!("{e}"));
     }
 }
 
@@ -625,7 +631,7 @@ fn non_posted_credits_are_as_many_as_the_receiver_takes() {
     ];
     for (device, keys, refused) in rows {
         let text = lab(device, &format!("[slot.link]\n{keys}\n"));
-        let lab = match (parse(Path::new("credits.toml"), &text), refused) {
+        let lab = match (parse(&models(), Path::new("credits.toml"), &text), refused) {
             (Ok(lab), None) => lab,
             (Err(error), Some(words)) => {
                 let error = error.to_string();
@@ -645,7 +651,7 @@ fn a_tree_of_too_many_buses_is_refused_at_its_place() {
         (0..n).map(|n| format!("[[switch]]\nname = \"s{n}\"\ndownstream_ports = 31\n")).collect()
     };
     let text = |n: u32| format!("version = 1\n[[slot]]\nname = \"a\"\ndevice = \"memory\"\n{}", switches(n));
-    parse(Path::new("good.toml"), &text(7)).unwrap_or_else(|e| panic!("{e}"));
+    parse(&models(), Path::new("good.toml"), &text(7)).unwrap_or_else(|e| panic!("{e}"));
     let error = refused(&text(8)).to_string();
     assert!(error.contains("`s7` needs bus numbers beyond 255: the tree has 265 buses"), "{error}");
     // Line 1, the four of the slot less one, and three of each switch before: the name of the eighth.
@@ -659,7 +665,7 @@ fn weights_are_refused_at_their_place() {
             "version = 1\n[[slot]]\nname = \"a\"\ndevice = \"memory\"\nparent = \"s\"\n[[switch]]\nname = \"s\"\narbitration = \"weighted\"\nweights = {weights}\n"
         )
     };
-    parse(Path::new("good.toml"), &text("[1, 2]")).unwrap_or_else(|e| panic!("{e}"));
+    parse(&models(), Path::new("good.toml"), &text("[1, 2]")).unwrap_or_else(|e| panic!("{e}"));
     let rows = [
         ("[1]", "1 weights of switch `s`: it has 2 ports"),
         ("[1, 2, 3]", "3 weights of switch `s`"),

@@ -30,7 +30,7 @@ transfers = 100
 /// Timestamps of the frames of a capture at `at`, and its bytes.
 fn times(at: Side, dllps: bool) -> (Vec<u128>, u64) {
     let path = Path::new("captures.toml");
-    let lab = parse(path, LAB).unwrap_or_else(|e| panic!("{e}"));
+    let lab = parse(&devices::models(), path, LAB).unwrap_or_else(|e| panic!("{e}"));
     let mut assembly = build(&LabFile { lab, base: "".into() }).unwrap();
     let handle = assembly.capture(Vec::new(), CaptureOptions { at, dllps }).unwrap();
     assert_eq!(assembly.fabric.run(Limits::default()), Stop::Finished);

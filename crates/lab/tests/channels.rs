@@ -6,7 +6,7 @@ use riser_lab::{LabFile, Report, build, parse};
 use std::path::Path;
 
 fn run(text: &str) -> Report {
-    let lab = parse(Path::new("lab.toml"), text).unwrap_or_else(|e| panic!("{e}"));
+    let lab = parse(&devices::models(), Path::new("lab.toml"), text).unwrap_or_else(|e| panic!("{e}"));
     let mut assembly = build(&LabFile { lab, base: ".".into() }).unwrap();
     let stop = assembly.fabric.run(Limits::default());
     assert_eq!(stop, Stop::Finished);

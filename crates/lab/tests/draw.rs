@@ -6,7 +6,8 @@ use std::path::Path;
 
 fn lines(more: &str) -> Vec<String> {
     let text = format!("version = 1\n[[slot]]\nname = \"a\"\ndevice = \"memory\"\n{more}");
-    let lab = parse(Path::new("lab.toml"), &text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let lab =
+        parse(&devices::models(), Path::new("lab.toml"), &text).unwrap_or_else(|e| panic!("{e}\n{text}"));
     draw(&lab).lines().skip(2).map(|line| line.trim().to_owned()).collect()
 }
 

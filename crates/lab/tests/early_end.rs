@@ -18,11 +18,11 @@ fn run_to(lab: &LabFile, ns: u64) -> Vec<(String, Map<String, Value>)> {
 
 fn shipped(name: &str) -> LabFile {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs").join(name);
-    read(&path).unwrap_or_else(|e| panic!("{e}"))
+    read(&devices::models(), &path).unwrap_or_else(|e| panic!("{e}"))
 }
 
 fn own(text: &str) -> LabFile {
-    let lab = parse(Path::new("lab.toml"), text).unwrap_or_else(|e| panic!("{e}"));
+    let lab = parse(&devices::models(), Path::new("lab.toml"), text).unwrap_or_else(|e| panic!("{e}"));
     LabFile { lab, base: ".".into() }
 }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 
 fn lab(more: &str) -> LabFile {
     let text = format!("version = 1\n[[slot]]\nname = \"a\"\ndevice = \"memory\"\n{more}");
-    let lab = parse(Path::new("a.toml"), &text).unwrap_or_else(|e| panic!("{e}"));
+    let lab = parse(&devices::models(), Path::new("a.toml"), &text).unwrap_or_else(|e| panic!("{e}"));
     LabFile { lab, base: "".into() }
 }
 

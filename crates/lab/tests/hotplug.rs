@@ -221,7 +221,10 @@ fn buttons_are_drawn_and_judged() {
         let steady = STEADY.replace("slot_keys\n", "");
         let slot = slot("root", "mmio", "");
         let text = format!("version = 1\n{steady}{slot}[[outage]]\nkind = \"attention\"\n{keys}\n");
-        let error = parse(Path::new("a.toml"), &text).err().map(|e| e.to_string()).unwrap_or_default();
+        let error = parse(&devices::models(), Path::new("a.toml"), &text)
+            .err()
+            .map(|e| e.to_string())
+            .unwrap_or_default();
         assert!(error.contains(words), "{keys}: {error}");
     }
 }
@@ -230,7 +233,7 @@ fn buttons_are_drawn_and_judged() {
 #[test]
 fn the_lab_that_ships_does_what_it_says() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../labs/hotplug.toml");
-    let told = run(&riser_lab::read(Path::new(path)).unwrap_or_else(|e| panic!("{e}")));
+    let told = run(&riser_lab::read(&devices::models(), Path::new(path)).unwrap_or_else(|e| panic!("{e}")));
     let lines = lines(&told);
     let ways = |slot: &str| -> Vec<String> {
         let own = lines.iter().filter_map(|l| l.strip_prefix(slot)?.strip_prefix(": "));

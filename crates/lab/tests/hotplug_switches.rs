@@ -219,7 +219,7 @@ proptest! {
 fn a_tree_of_switches_alone_is_enumerated() {
     let text = "version = 1\n[[switch]]\nname = \"a\"\ndownstream_ports = 3\n[[switch]]\nname = \"b\"\nparent = \"a\"\n";
     let lab = || LabFile {
-        lab: parse(Path::new("a.toml"), text).unwrap_or_else(|e| panic!("{e}")),
+        lab: parse(&devices::models(), Path::new("a.toml"), text).unwrap_or_else(|e| panic!("{e}")),
         base: ".".into(),
     };
     let found = enumerate(&lab()).unwrap_or_else(|e| panic!("{e}"));
@@ -239,7 +239,7 @@ fn raw_devices_keep_to_the_payload_of_their_path() {
     };
     let parsed = |text: &str| {
         let text = format!("version = 1\n{text}");
-        parse(Path::new("a.toml"), &text).err().map(|e| e.to_string()).unwrap_or_default()
+        parse(&devices::models(), Path::new("a.toml"), &text).err().map(|e| e.to_string()).unwrap_or_default()
     };
     let slot = |keys: &str, size: u32| format!("[[slot]]\nname = \"raw\"\n{keys}{}", flow(size));
     let other = "[[slot]]\nname = \"hot\"\nparent = \"s\"\nhot_plug = true\ndevice = \"mmio\"\n";

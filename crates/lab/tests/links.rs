@@ -12,7 +12,7 @@ fn file(keys: &str) -> LabFile {
         "version = 1\n{keys}\n[[slot]]\nname = \"card\"\ndevice = \"pcie-bench\"\n[slot.pcie-bench]\ntest = \"BW_WR\"\n\
          size_bytes = 256\ntransfers = 2000\nwarm_up = 0\n"
     );
-    let lab = parse(Path::new("lab.toml"), &text).unwrap_or_else(|e| panic!("{e}"));
+    let lab = parse(&devices::models(), Path::new("lab.toml"), &text).unwrap_or_else(|e| panic!("{e}"));
     LabFile { lab, base: "".into() }
 }
 

@@ -10,9 +10,9 @@ use nettlp::adapter::{Backend, Full, Outbox, Received, Way};
 use nettlp::carrier::SendError;
 use nettlp::wire::messaging::{MsixEntry, Reply, Request};
 use proptest::prelude::*;
-use riser_lab::profile::shipped;
+use riser_lab::profile::HOSTS;
 use riser_lab::remote::{LabBackend, MAX_PEER_READS, RecordedLab, Replay, Timing};
-use riser_lab::{CaptureOptions, Folder, LabFile, Settings, build, parse, parse_with};
+use riser_lab::{CaptureOptions, Folder, LabFile, Overrides, build, parse, parse_with};
 use std::collections::VecDeque;
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -21,6 +21,11 @@ use tlp::{
     Bdf, Body, Completion, Data, Duration, MemoryOp, MemoryRequest, PayloadPool, Prefixes, Repr, Span,
     Status, Tag, Time, Tlp,
 };
+
+/// The models that ship, NetTLP's adapter among them.
+fn models() -> plug::Models {
+    devices::models().with::<riser_lab::remote::NettlpAdapter>()
+}
 
 const PLAIN: &str =
     "version = 1\n[host]\nprofile = \"ideal\"\n[[slot]]\nname = \"adapter\"\ndevice = \"nettlp-adapter\"\n";
@@ -32,7 +37,7 @@ fn lab(keys: &str) -> String {
 
 fn backend(text: &str, timing: Timing) -> LabBackend {
     let path = Path::new("labs/nettlp/test.toml");
-    let file = LabFile { lab: parse(path, text).unwrap(), base: "labs/nettlp".into() };
+    let file = LabFile { lab: parse(&models(), path, text).unwrap(), base: "labs/nettlp".into() };
     LabBackend::new(build(&file).unwrap(), timing).unwrap()
 }
 
@@ -524,7 +529,7 @@ fn a_record_runs_again_bit_by_bit() {
         handle.finish().unwrap();
 
         let (again, record) = (Bytes::default(), record.0.take());
-        let mut replay = Replay::new(&record).unwrap();
+        let mut replay = Replay::new(&record, &models()).unwrap();
         let handle = replay.assembly_mut().capture(again.clone(), CaptureOptions::default()).unwrap();
         let mut replayed = replay.run().unwrap();
         replayed.assembly.fabric.take_tap();
@@ -532,7 +537,10 @@ fn a_record_runs_again_bit_by_bit() {
         assert!(replayed.complete && replayed.inputs > 1000);
         assert!(capture.0.borrow().len() > 100_000);
         assert!(*capture.0.borrow() == *again.0.borrow(), "the captures differ");
-        assert_eq!(replayed.assembly.nettlp_adapter().unwrap().1.counters(), counters);
+        assert_eq!(
+            replayed.assembly.report_of::<riser_lab::remote::AdapterSlot>().unwrap().get().counters(),
+            counters
+        );
         assert_eq!(replayed.assembly.fabric.now(), lab.assembly().fabric.now());
     }
 }
@@ -556,7 +564,7 @@ fn run_some(lab: &mut LabBackend) -> Vec<u8> {
 
 fn replay(record: &[u8]) -> Vec<u8> {
     let again = Bytes::default();
-    let mut replay = Replay::new(record).unwrap();
+    let mut replay = Replay::new(record, &models()).unwrap();
     let handle = replay.assembly_mut().capture(again.clone(), CaptureOptions::default()).unwrap();
     replay.run().unwrap().assembly.fabric.take_tap();
     handle.finish().unwrap();
@@ -582,14 +590,15 @@ fn a_record_holds_the_files_that_its_lab_names() {
     let folder = std::env::temp_dir().join(format!("riser-lab-record-{}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();
     let [profile, capture, path] = ["host.toml", "reads.pcapng", "lab.toml"].map(|name| folder.join(name));
-    let host = shipped("host", "xeon-e5-2637v3").unwrap().text;
+    let host = HOSTS.get("xeon-e5-2637v3").unwrap().text;
     fs::write(&profile, host).unwrap();
     fs::write(&capture, recorded_reads(20)).unwrap();
     let text = PLAIN.to_owned()
         + "[[slot]]\nname = \"player\"\ndevice = \"replay\"\n[slot.replay]\ncapture = \"reads.pcapng\"\n";
     // As the file says it, it would not be the same.
     let set = vec!["link.lanes=2".to_owned(), "host.profile=host.toml".to_owned()];
-    let file = parse_with(&path, &text, Folder::of(&path).keeping(), &Settings::new(&set)).unwrap();
+    let file =
+        parse_with(&models(), &path, &text, Folder::of(&path).keeping(), &Overrides::new(&set)).unwrap();
     let mut lab = LabBackend::new(build(&file).unwrap(), Timing::On).unwrap();
     let files = file.base.kept();
     assert_eq!(files.keys().collect::<Vec<_>>(), ["host.toml", "reads.pcapng"]);
@@ -599,14 +608,14 @@ fn a_record_holds_the_files_that_its_lab_names() {
     lab.record(Box::new(record.clone()), &RecordedLab { path, text, set, seed: 0, files: Some(files) });
     let (live, record) = (run_some(&mut lab), record.0.take());
     assert!(replay(&record) == live, "unchanged files");
-    fs::write(&profile, shipped("host", "ideal").unwrap().text).unwrap();
+    fs::write(&profile, HOSTS.get("ideal").unwrap().text).unwrap();
     fs::write(&capture, recorded_reads(3)).unwrap();
     assert!(replay(&record) == live, "changed files");
     fs::remove_dir_all(&folder).unwrap();
     assert!(replay(&record) == live, "no files");
     // A record of version 1 has none, and says what it misses.
     let head = [&b"riser nettlp record 1\n"[..], &record[22..]].concat();
-    let error = Replay::new(&head).err().unwrap().to_string();
+    let error = Replay::new(&head, &models()).err().unwrap().to_string();
     assert!(error.contains("reads.pcapng"), "{error}");
 }
 

@@ -22,6 +22,11 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 use tlp::{Bdf, Duration, PayloadPool, Time};
 
+/// The models that ship, NetTLP's adapter among them.
+fn models() -> plug::Models {
+    devices::models().with::<riser_lab::remote::NettlpAdapter>()
+}
+
 fn ip(x: u8, y: u8) -> IpAddr {
     Ipv4Addr::new(127, 15, x, y).into()
 }
@@ -44,7 +49,7 @@ impl Served {
         );
         let (ready, up): (_, Receiver<()>) = channel();
         let thread = std::thread::spawn(move || {
-            let lab = parse(Path::new("test.toml"), &text).unwrap();
+            let lab = parse(&models(), Path::new("test.toml"), &text).unwrap();
             let backend = LabBackend::new(build(&LabFile { lab, base: "".into() }).unwrap(), timing).unwrap();
             let mut sockets = AdapterSockets::bind(&AdapterOptions::new(address)).unwrap();
             let allow = AllowList::new([format!("{peer},all,rw").parse::<Rule>().unwrap()]).unwrap();
@@ -121,7 +126,7 @@ fn memory_answers_the_hosts_driver() {
     {
         let (there, here) = (ip(1, 2 * n as u8 + 1), ip(1, 2 * n as u8 + 2));
         let served = Served::start(there, here, "driver = \"mmio\"\n", timing, 0);
-        let settings = memory::Settings { bar: 0.into(), size_bytes: 1 << 16 };
+        let settings = memory::Settings { bar: 0.into(), size_bytes: 1 << 16, ..memory::Settings::default() };
         let function = memory::function(settings, config::PcieLayout::default()).unwrap();
         let carrier = carrier(there, here, session);
         let settings = nettlp::device_host::Settings::new(0);
@@ -141,7 +146,7 @@ fn the_simple_nic_carries_pings_of_the_hosts_station() {
         let served = Served::start(there, here, keys, Timing::On, 5);
         let station = Station { mac: [2, 0, 0, 0, 0, 2], ip: Ipv4Addr::new(192, 0, 2, 2) };
         let peer = Peer { station, latency: Duration::from_us(10) };
-        let (pool, counters) = (PayloadPool::new(), devices::shared::Shared::<Counters>::default());
+        let (pool, counters) = (PayloadPool::new(), plug::Shared::<Counters>::default());
         let function =
             simple_nic::function(4.into(), config::PcieLayout::default(), &pool, peer, &counters).unwrap();
         let carrier = carrier(there, here, session);

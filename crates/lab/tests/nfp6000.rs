@@ -18,9 +18,9 @@ fn lab(host: &str, link: &str, card: &str, keys: &str) -> String {
 
 /// Its results.
 fn run(text: &str) -> devices::pcie_bench::Results {
-    let lab = parse(Path::new("lab.toml"), text).unwrap_or_else(|e| panic!("{e}"));
+    let lab = parse(&devices::models(), Path::new("lab.toml"), text).unwrap_or_else(|e| panic!("{e}"));
     let mut assembly = build(&LabFile { lab, base: ".".into() }).unwrap();
-    let results = assembly.bench_results().unwrap();
+    let results = assembly.report_of::<devices::pcie_bench::Results>().unwrap();
     assert_eq!(assembly.fabric.run(Limits::default()), Stop::Finished);
     results.take()
 }

@@ -12,7 +12,7 @@ fn the_labs_that_ship_run_to_their_end() {
         [("simple", 6720, 2 * 6720), ("kernel", 6720, 2 * 168), ("dpdk", 6720, 0), ("round-trip", 17, 0)]
     {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../labs/nic/{name}.toml"));
-        let mut lab = build(&read(&path).unwrap_or_else(|e| panic!("{e}"))).unwrap();
+        let mut lab = build(&read(&devices::models(), &path).unwrap_or_else(|e| panic!("{e}"))).unwrap();
         let stop = lab.fabric.run(Limits::default());
         assert_eq!(stop, Stop::Finished, "{name}");
         let report = lab.report(name, &stop, 0.0);
@@ -41,7 +41,8 @@ fn settings_that_cannot_be_are_refused() {
         let text = format!(
             "version = 1\n[[slot]]\nname = \"nic\"\ndevice = \"packet-nic\"\n[slot.packet-nic]\n{keys}\n"
         );
-        let error = parse(Path::new("nic.toml"), &text).map(|_| ()).unwrap_err().to_string();
+        let error =
+            parse(&devices::models(), Path::new("nic.toml"), &text).map(|_| ()).unwrap_err().to_string();
         assert!(error.contains(says), "{keys}: {error}");
     }
 }

@@ -3,9 +3,16 @@
 //! writes a page unless `RISER_UPDATE_DOCS` is set, as `make reference` does.
 
 use device::EndpointLimits;
+use devices::pcie_bench::{CARDS, DeviceFile};
+use plug::file::Schema;
 use riser_lab::{links, parse, reference, schema};
 use std::fs;
 use std::path::Path;
+
+/// The models that ship, NetTLP's adapter among them.
+fn models() -> plug::Models {
+    devices::models().with::<riser_lab::remote::NettlpAdapter>()
+}
 
 /// Compares `text` with the page, or writes it.
 fn check(page: &str, text: &str) {
@@ -20,12 +27,12 @@ fn check(page: &str, text: &str) {
 
 #[test]
 fn the_lab_page_is_that_of_the_code() {
-    check("lab.md", &reference::lab());
+    check("lab.md", &reference::lab(&models()));
 }
 
 #[test]
 fn the_profile_page_is_that_of_the_code() {
-    check("profiles.md", &reference::profiles());
+    check("profiles.md", &reference::profiles(&Schema::of::<DeviceFile>(), &CARDS));
 }
 
 #[test]
@@ -47,7 +54,7 @@ struct Row {
 fn rows() -> Vec<Row> {
     let mut section = String::new();
     let mut rows = Vec::new();
-    for line in reference::lab().lines() {
+    for line in reference::lab(&models()).lines() {
         if let Some(heading) = line.strip_prefix("## ") {
             section =
                 heading.strip_prefix('`').map(|h| h.trim_end_matches('`').to_owned()).unwrap_or_default();
@@ -166,7 +173,7 @@ fn lab_with(section: &str, key: &str, line: &str) -> String {
 fn is_legal(row: &Row, value: i128) -> bool {
     let text = lab_with(&row.section, &row.key, &format!("{} = {value}", row.key));
     // Beside the labs that ship, where captures are.
-    parse(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs/a.toml"), &text).is_ok()
+    parse(&models(), &Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs/a.toml"), &text).is_ok()
 }
 
 /// `2^63 - 1`, or digits.
@@ -184,10 +191,17 @@ fn the_reader_keeps_the_limits_of_the_page() {
     let elsewhere =
         |row: &Row| row.key == "address" || row.section.contains("flow") && row.key == "size_bytes";
     for row in rows().iter().filter(|r| r.kind == "integer" && !elsewhere(r)) {
-        let values: Vec<i128> = match row.legal.split_once(" to ") {
+        // As "powers of two, 4 to 128", or "multiples of 8, 8 to 1024".
+        let which = row.legal.split_once(", ").filter(|(which, _)| which.contains(" of "));
+        let values: Vec<i128> = match which.map_or(row.legal.as_str(), |(_, range)| range).split_once(" to ")
+        {
             Some((min, max)) => vec![number(min), number(max)],
             None => row.legal.split(", ").map(number).collect(),
         };
+        if let Some((which, _)) = which {
+            let between = if which.starts_with("powers") { 3 * values[0] } else { values[0] + 1 };
+            assert!(!is_legal(row, between), "{row:?}: {between} is taken");
+        }
         for value in &values {
             assert!(is_legal(row, *value), "{row:?}: {value} is refused");
         }
@@ -205,7 +219,7 @@ fn the_reader_keeps_the_limits_of_the_page() {
 fn the_defaults_of_links_are_those_of_the_page() {
     let link = |text: &str| {
         let text = format!("version = 1\n{text}\n[[slot]]\nname = \"a\"\ndevice = \"memory\"\n");
-        let lab = parse(Path::new("a.toml"), &text).unwrap_or_else(|e| panic!("{e}"));
+        let lab = parse(&models(), Path::new("a.toml"), &text).unwrap_or_else(|e| panic!("{e}"));
         format!("{:?}", links::config(&lab.link, &schema::Link::default()))
     };
     let stated = |section: &str| -> String {
@@ -229,7 +243,7 @@ fn the_defaults_of_links_are_those_of_the_page() {
 #[test]
 fn the_limits_of_scaled_credits_are_those_of_the_page() {
     let mut checked = 0;
-    for line in reference::lab()
+    for line in reference::lab(&models())
         .lines()
         .filter(|l| l.starts_with("| `") && (l.contains("_header` |") || l.contains("_data` |")))
     {
@@ -240,7 +254,7 @@ fn the_limits_of_scaled_credits_are_those_of_the_page() {
         let taken = |n: u32| {
             let credits = format!("[link]\nscaled_flow_control = true\n[link.root_credits]\n{key} = {n}\n");
             let text = format!("version = 1\n[[slot]]\nname = \"a\"\ndevice = \"memory\"\n{credits}");
-            parse(Path::new("a.toml"), &text).is_ok()
+            parse(&models(), Path::new("a.toml"), &text).is_ok()
         };
         assert!(taken(limit) && !taken(limit + 1), "{line}");
         checked += 1;

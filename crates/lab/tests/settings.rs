@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Keys that are set over a lab's file: any key, by path; found wrong as those of the file are, and named.
 
-use riser_lab::{Settings, build, read, read_with};
+use riser_lab::{Overrides, build, read, read_with};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -26,8 +26,8 @@ fn file(name: &str) -> PathBuf {
     path
 }
 
-fn settings(given: &[&str]) -> Settings {
-    Settings::new(&given.iter().map(|s| (*s).to_owned()).collect::<Vec<_>>())
+fn settings(given: &[&str]) -> Overrides {
+    Overrides::new(&given.iter().map(|s| (*s).to_owned()).collect::<Vec<_>>())
 }
 
 #[test]
@@ -52,15 +52,14 @@ fn any_key_may_be_set() {
         "seed=8",
     ];
     let path = file("settings-any.toml");
-    let file = read_with(&path, &settings(&given)).unwrap_or_else(|e| panic!("{e}"));
+    let file = read_with(&devices::models(), &path, &settings(&given)).unwrap_or_else(|e| panic!("{e}"));
     let lab = &file.lab;
     assert_eq!(lab.seed, 8);
     let link = &lab.slot[0].link;
     assert_eq!(link.generation.map(|g| g.0.generation()), Some(5));
     assert_eq!(link.lanes.map(|l| l.0.lanes()), Some(16));
-    let flows = &lab.slot[1].traffic.as_ref().unwrap().flow;
-    let counts: Vec<(&str, u64)> =
-        flows.iter().map(|f| (f.name.get_ref().as_str(), *f.count.get_ref())).collect();
+    let flows = lab.slot[1].plan.as_ref().unwrap().settings::<devices::traffic::Flows>().unwrap();
+    let counts: Vec<(&str, u64)> = flows.flow.iter().map(|f| (f.name.as_str(), f.count)).collect();
     assert_eq!(counts, [("f", 20), ("g", 30)]);
     assert_eq!(lab.link.root_credits.unwrap().posted_header, Some(16));
     assert_eq!(lab.host.profile.get_ref(), "xeon-e5-2637v3");
@@ -68,13 +67,17 @@ fn any_key_may_be_set() {
     assert_eq!(lab.slot[2].name.get_ref(), "m");
     assert_eq!(lab.set, given);
     // Nothing of it is in the file.
-    assert_eq!((read(&path).unwrap().lab.seed, fs::read_to_string(&path).unwrap().as_str()), (0, LAB));
+    assert_eq!(
+        (read(&devices::models(), &path).unwrap().lab.seed, fs::read_to_string(&path).unwrap().as_str()),
+        (0, LAB)
+    );
 }
 
 #[test]
 fn a_report_says_what_was_set() {
     let set = settings(&["slot.1.traffic.flow.f.count=5", "slot.nic.simple-nic.pings=2"]);
-    let mut lab = build(&read_with(&file("settings-report.toml"), &set).unwrap()).unwrap();
+    let mut lab =
+        build(&read_with(&devices::models(), &file("settings-report.toml"), &set).unwrap()).unwrap();
     let stop = lab.fabric.run(fabric::Limits::default());
     let report = lab.report("settings.toml", &stop, 0.0);
     assert_eq!(report.set, ["slot.1.traffic.flow.f.count=5", "slot.nic.simple-nic.pings=2"]);
@@ -107,8 +110,14 @@ fn what_is_wrong_with_a_setting_names_it() {
         ("fault.0={ slot = \"nic\" }", "missing field `direction`"),
     ];
     for (setting, part) in rows {
-        let error = read_with(&file("settings-wrong.toml"), &settings(&[setting])).unwrap_err().to_string();
-        assert!(read_with(&file("settings-wrong.toml"), &settings(&[setting])).unwrap_err().is_of_settings());
+        let error = read_with(&devices::models(), &file("settings-wrong.toml"), &settings(&[setting]))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            read_with(&devices::models(), &file("settings-wrong.toml"), &settings(&[setting]))
+                .unwrap_err()
+                .is_of_settings()
+        );
         assert!(
             error.starts_with(&format!("--set {setting}: ")) && error.contains(part),
             "{setting}: {error}"
@@ -117,7 +126,7 @@ fn what_is_wrong_with_a_setting_names_it() {
     // Beside what is wrong with the file, each by its own place.
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("settings-bad.toml");
     fs::write(&path, LAB.replace("count = 10", "count = 0")).unwrap();
-    let error = read_with(&path, &settings(&["slot.nic.tags=0"])).unwrap_err();
+    let error = read_with(&devices::models(), &path, &settings(&["slot.nic.tags=0"])).unwrap_err();
     let told: Vec<String> = error.all().iter().map(|e| e.to_string()).collect();
     assert!(told.len() == 2 && !error.is_of_settings(), "{told:?}");
     assert!(told[0].contains("settings-bad.toml:11:9: count of 0"), "{told:?}");

@@ -10,7 +10,7 @@ use std::path::Path;
 use tlp::Bdf;
 
 fn assemble(text: &str) -> Assembly {
-    let lab = parse(Path::new("lab.toml"), text).unwrap_or_else(|e| panic!("{e}"));
+    let lab = parse(&devices::models(), Path::new("lab.toml"), text).unwrap_or_else(|e| panic!("{e}"));
     build(&LabFile { lab, base: ".".into() }).unwrap()
 }
 
@@ -30,7 +30,7 @@ fn run(text: &str) -> Assembly {
 
 /// Each function has moved all of its own in both directions, and nothing failed.
 fn assert_moved(assembly: &Assembly, functions: usize, bytes: u64) {
-    let report = assembly.dma_engine_report().unwrap();
+    let report = assembly.report_of::<devices::dma_engine::Report>().unwrap();
     let report = report.get();
     assert_eq!(report.functions.len(), functions);
     for (n, function) in report.functions.iter().enumerate() {
@@ -52,7 +52,7 @@ fn each_function_moves_its_bytes() {
 fn equal_functions_get_equal_shares() {
     let assembly = run(&lab(7, 128, 4096, 32));
     assert_moved(&assembly, 8, 128 * 4096);
-    let report = assembly.dma_engine_report().unwrap();
+    let report = assembly.report_of::<devices::dma_engine::Report>().unwrap();
     let shares: Vec<u64> = report.get().functions.iter().map(|f| f.shared_bytes).collect();
     let (least, most) = (shares.iter().min().unwrap(), shares.iter().max().unwrap());
     assert!(most * 98 <= least * 100, "{shares:?}");
@@ -100,7 +100,10 @@ fn the_256th_virtual_function_is_on_the_next_bus() {
             text += "[[switch]]\nname = \"s\"\n";
         }
         assert_moved(&run(&text), 257, 1024);
-        let file = LabFile { lab: parse(Path::new("lab.toml"), &text).unwrap(), base: ".".into() };
+        let file = LabFile {
+            lab: parse(&devices::models(), Path::new("lab.toml"), &text).unwrap(),
+            base: ".".into(),
+        };
         let found = enumerate(&file).unwrap_or_else(|e| panic!("{e}"));
         let ids: Vec<Bdf> = found.functions.iter().map(|f| f.bdf).filter(|b| b.bus() == bus).collect();
         assert_eq!(ids.len(), 256);
@@ -108,7 +111,7 @@ fn the_256th_virtual_function_is_on_the_next_bus() {
         assert_eq!(last, [Bdf::from_bits(u16::from(bus + 1) << 8)]);
         let place = &found.functions.iter().find(|f| f.bdf == last[0]).unwrap().place;
         let pf = Bdf::from_bits(u16::from(bus) << 8);
-        assert_eq!(*place, Place::Slot { slot: "card".into(), model: "dma-engine", vf_of: Some(pf) });
+        assert_eq!(*place, Place::Slot { slot: "card".into(), model: "dma-engine".into(), vf_of: Some(pf) });
         assert!(found.system.tree().contains(&format!("[0000:{:02x}]-", bus + 1)), "{}", found.system.tree());
     }
 }
@@ -135,7 +138,9 @@ fn what_is_not_legal_is_refused() {
     ];
     for (line, message) in rows {
         let text = "version = 1\n[[slot]]\nname = \"a\"\ndevice = \"dma-engine\"\n[slot.dma-engine]\n";
-        let error = parse(Path::new("lab.toml"), &format!("{text}{line}\n")).unwrap_err().to_string();
+        let error = parse(&devices::models(), Path::new("lab.toml"), &format!("{text}{line}\n"))
+            .unwrap_err()
+            .to_string();
         assert!(error.contains(message), "{error}");
     }
 }

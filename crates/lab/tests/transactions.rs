@@ -43,7 +43,8 @@ const PARTS: [&str; 8] = [
 
 /// The lines of a run, and what is reported of each slot.
 fn run() -> (String, Vec<Vec<TransactionReport>>) {
-    let lab = parse(Path::new("transactions.toml"), LAB).unwrap_or_else(|e| panic!("{e}"));
+    let lab =
+        parse(&devices::models(), Path::new("transactions.toml"), LAB).unwrap_or_else(|e| panic!("{e}"));
     let mut assembly = build(&LabFile { lab, base: "".into() }).unwrap();
     let handle = assembly.log_transactions(Vec::new());
     assert_eq!(assembly.fabric.run(Limits::default()), Stop::Finished);

@@ -15,10 +15,12 @@ use crate::predict::{Target, predict};
 use crate::results::{ResultSet, Tables};
 use crate::score::{GroupScore, score};
 use crate::suite::{Machine, Rule};
-use lab::profile;
+use devices::pcie_bench::CARDS;
+use lab::Folder;
+use lab::profile::HOSTS;
 use serde::Serialize;
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Of so many rows, ablations take one: prime to the 12, 13 and 14 windows of the sweeps, so that each comes.
 pub const THINNED_ROWS: usize = 11;
@@ -248,5 +250,6 @@ fn sister(server: &str) -> Result<Profile, String> {
 }
 
 fn text(kind: &str, name: &str) -> Result<String, String> {
-    profile::text(kind, name, Path::new(""))
+    let shelf = if kind == CARDS.kind { &CARDS } else { &HOSTS };
+    shelf.text(name, &Folder::default())
 }

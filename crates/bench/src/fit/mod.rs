@@ -21,7 +21,7 @@ use crate::experiments::Key;
 use crate::predict::{Target, predict};
 use crate::results::{Figures, ResultRow, ResultSet, Spread, Tables};
 use crate::suite::{Machine, Rule, measure_row};
-use lab::profile;
+use lab::profile::HOSTS;
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -207,7 +207,7 @@ impl Input {
 #[must_use]
 pub fn known_range(parameter: Parameter) -> Option<(u64, u64)> {
     let servers: BTreeSet<&str> = CONFIGURATIONS.iter().map(|c| c.profile).collect();
-    let shipped = servers.into_iter().filter_map(|name| profile::shipped("host", name));
+    let shipped = servers.into_iter().filter_map(|name| HOSTS.get(name));
     let values = shipped.filter_map(|s| Profile::parse(s.text).ok()?.get(parameter));
     values.fold(None, |range, ps| match range {
         None => Some((ps, ps)),

@@ -79,7 +79,9 @@ fn register_read(effort: &Effort, root_complex_latency_ns: u32) -> Result<f64, P
         .set("slot.0.mmio.reads", i64::from(effort.reads))
         .host(move |host| host.root_complex_latency = latency);
     let (assembly, _) = setup.run()?;
-    let report = assembly.mmio_report().ok_or_else(|| PaperError::Lab(format!("{LAB}: no mmio device")))?;
+    let report = assembly
+        .report_of::<devices::mmio::Report>()
+        .ok_or_else(|| PaperError::Lab(format!("{LAB}: no mmio device")))?;
     let latencies = &report.get().latencies;
     let sum: u64 = latencies.iter().map(|d| d.as_ps()).sum();
     Ok(sum as f64 / 1_000.0 / latencies.len().max(1) as f64)

@@ -102,7 +102,9 @@ fn varied(lab: (&'static str, &'static str), size: u32, frames: u32, host: &str)
 /// Runs a lab with a NIC; nothing of it may fail.
 fn run(setup: &Setup) -> Result<(packet_nic::Report, lab::Assembly), PaperError> {
     let (assembly, _) = setup.run()?;
-    let report = assembly.packet_nic_report().ok_or_else(|| PaperError::Lab("no packet-nic".into()))?;
+    let report = assembly
+        .report_of::<devices::packet_nic::Report>()
+        .ok_or_else(|| PaperError::Lab("no packet-nic".into()))?;
     let report = report.get().clone();
     Ok((report, assembly))
 }

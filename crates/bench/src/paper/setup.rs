@@ -3,6 +3,7 @@
 //! file that could have been written by hand, and is checked as one.
 
 use super::PaperError;
+use crate::row::bench_of;
 use crate::{Plan, Row};
 use fabric::{HostProfile, Limits, Stop};
 use lab::{Assembly, Folder, LabFile};
@@ -60,7 +61,8 @@ impl Setup {
         let table = self.table.as_ref().map_err(|e| self.failed(e))?;
         let text = toml::to_string(table).map_err(|e| self.failed(e))?;
         let path = Path::new(self.path);
-        lab::parse_in(path, &text, Folder::of(path)).map_err(|e| PaperError::Lab(e.to_string()))
+        lab::parse_in(&devices::models(), path, &text, Folder::of(path))
+            .map_err(|e| PaperError::Lab(e.to_string()))
     }
 
     /// The lab, ready to run.
@@ -75,16 +77,16 @@ impl Setup {
     /// Measures what the benchmark device of the lab is set to; its host is the profile that the lab names.
     pub(super) fn measure(&self) -> Result<Row, PaperError> {
         let file = self.file()?;
-        let bench = file.lab.slot.first().and_then(|slot| slot.pcie_bench.as_ref());
+        let bench = bench_of(&file);
         let bench = bench.ok_or_else(|| self.failed("its first slot has no settings of a benchmark"))?;
         let plan = Plan {
             host: file.lab.host.profile.get_ref().clone(),
             link: file.lab.link.clone(),
             memory: bench.memory,
-            host_offset_bytes: *bench.host_offset_bytes.get_ref(),
+            host_offset_bytes: bench.host_offset_bytes,
             ..Plan::default()
         };
-        let (test, size) = (bench.test.into(), *bench.size_bytes.get_ref());
+        let (test, size) = (bench.test, bench.size_bytes);
         let row = plan.measure_lab(&file, test, size);
         row.map_err(|e| PaperError::Run(format!("{}: {e}", self.path)))
     }

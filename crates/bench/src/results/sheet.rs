@@ -15,7 +15,8 @@ use super::read::{Line, Measurable, ResultsError, each_line, lacking};
 use super::{BandwidthFigures, Figures, LatencyFigures, ResultRow, Spread, Tables};
 use crate::experiments::{Cache, Key, Pattern, Test};
 use crate::row::Row;
-use lab::schema::{self, BenchCache, BenchPath};
+use devices::pcie_bench::{self, CacheState, CardPath};
+
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -357,28 +358,28 @@ const CACHES: [(&str, Cache); 4] = [
 ];
 
 /// What the file calls an interface of the card.
-pub(crate) const fn path_word(path: BenchPath) -> &'static str {
+pub(crate) const fn path_word(path: CardPath) -> &'static str {
     match path {
-        BenchPath::Command => "command",
-        BenchPath::Dma => "dma",
+        CardPath::Command => "command",
+        CardPath::Dma => "dma",
     }
 }
 
 /// What the file calls a state of the caches.
-pub(crate) const fn cache_word(cache: BenchCache) -> &'static str {
+pub(crate) const fn cache_word(cache: CacheState) -> &'static str {
     match cache {
-        BenchCache::Cold => "cold",
-        BenchCache::DeviceThrash => "device-thrash",
-        BenchCache::DeviceWarm => "device-warm",
-        BenchCache::HostWarm => "host-warm",
+        CacheState::Cold => "cold",
+        CacheState::DeviceThrash => "device-thrash",
+        CacheState::DeviceWarm => "device-warm",
+        CacheState::HostWarm => "host-warm",
     }
 }
 
 /// What the file calls an order of units.
-pub(crate) const fn pattern_word(pattern: schema::Pattern) -> &'static str {
+pub(crate) const fn pattern_word(pattern: pcie_bench::Pattern) -> &'static str {
     match pattern {
-        schema::Pattern::Sequential => "sequential",
-        schema::Pattern::Random => "random",
+        pcie_bench::Pattern::Sequential => "sequential",
+        pcie_bench::Pattern::Random => "random",
     }
 }
 

@@ -5,10 +5,13 @@
 use crate::configurations::{Configuration, GENERATION, Iommu, LANES, Sockets};
 use crate::experiments::{Cache, Key, Pattern, Test};
 use crate::plan::usual_link;
+use devices::pcie_bench::{self, Bench, CARDS, CacheState, CardPath};
+use lab::Folder;
 use lab::Spanned;
-use lab::profile;
-use lab::schema::{self, BenchCache, BenchPath, BenchTest, Host, IommuPages, Lab, Link, MemoryKind, Slot};
-use lab::values::{Gen, Lanes, MpsBytes, MrrsBytes};
+use lab::profile::{self, HOSTS, Shelf};
+use lab::schema::{Host, IommuPages, Lab, Link, Slot};
+use plug::MemoryKind;
+use plug::values::{Gen, Lanes, MpsBytes, MrrsBytes};
 use std::path::Path;
 use tlp::Rate;
 
@@ -77,8 +80,8 @@ impl Machine {
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         let Some(rate) = Rate::from_generation(self.generation) else { return Vec::new() };
-        let of = |kind, name: &str| profile::extrapolated(kind, name, Path::new(""), rate);
-        [of("host", &self.host), of("device", &self.device)].into_iter().flatten().collect()
+        let of = |shelf: &Shelf, name: &str| shelf.extrapolated(name, &Folder::default(), [rate]);
+        [of(&HOSTS, &self.host), of(&CARDS, &self.device)].into_iter().flatten().collect()
     }
 
     /// What the profiles say, so that a change of theirs is noticed: the text of each.
@@ -86,10 +89,10 @@ impl Machine {
     /// # Errors
     /// A profile that is not there, or not good.
     pub(super) fn profile_texts(&self) -> Result<[String; 2], String> {
-        let here = Path::new("");
-        profile::host(&self.host, here)?;
-        profile::device(&self.device, here)?;
-        Ok([profile::text("host", &self.host, here)?, profile::text("device", &self.device, here)?])
+        let here = Folder::default();
+        profile::host(&self.host, Path::new(""))?;
+        pcie_bench::card(&self.device, &here)?;
+        Ok([HOSTS.text(&self.host, &here)?, CARDS.text(&self.device, &here)?])
     }
 
     /// The lab of a row.
@@ -97,19 +100,18 @@ impl Machine {
     /// # Errors
     /// A setting of the link that is not legal.
     pub(super) fn lab(&self, key: &Key, transfers: u64, warm_up: u64, seed: u64) -> Result<Lab, String> {
-        let at = |n| Spanned::new(0..0, n);
-        let bench = schema::PcieBench {
+        let bench = Bench {
             test: test(key.test),
-            profile: Spanned::new(0..0, self.device.clone()),
+            profile: self.device.clone(),
             path: path(key.test),
             cache: cache(key.cache),
-            size_bytes: at(key.size_bytes),
-            window_bytes: Spanned::new(0..0, key.window_bytes),
-            host_offset_bytes: at(key.host_offset_bytes),
-            device_offset_bytes: at(key.device_offset_bytes),
+            size_bytes: key.size_bytes,
+            window_bytes: key.window_bytes,
+            host_offset_bytes: key.host_offset_bytes,
+            device_offset_bytes: key.device_offset_bytes,
             pattern: match key.pattern {
-                Pattern::Sequential => schema::Pattern::Sequential,
-                Pattern::Random => schema::Pattern::Random,
+                Pattern::Sequential => pcie_bench::Pattern::Sequential,
+                Pattern::Random => pcie_bench::Pattern::Random,
             },
             outstanding: None,
             transfers,
@@ -117,19 +119,8 @@ impl Machine {
             carry: false,
             memory: MemoryKind::High,
         };
-        Ok(Lab {
-            version: at(1),
-            seed,
-            limit_us: None,
-            host: self.host(),
-            link: self.link()?,
-            switch: Vec::new(),
-            slot: vec![Slot::bench("card", bench)],
-            fault: Vec::new(),
-            outage: Vec::new(),
-            link_event: Vec::new(),
-            set: Vec::new(),
-        })
+        let (host, link, slot) = (self.host(), self.link()?, vec![Slot::new("card", bench)]);
+        Ok(Lab { seed, host, link, slot, ..Lab::default() })
     }
 
     fn host(&self) -> Host {
@@ -160,28 +151,28 @@ impl Machine {
     }
 }
 
-const fn test(test: Test) -> BenchTest {
+const fn test(test: Test) -> pcie_bench::Test {
     match test {
-        Test::LatCmdRd | Test::LatDmaRd => BenchTest::LatRd,
-        Test::LatCmdWrRd | Test::LatDmaWrRd => BenchTest::LatWrRd,
-        Test::BwDmaRd => BenchTest::BwRd,
-        Test::BwDmaWr => BenchTest::BwWr,
-        Test::BwDmaRw => BenchTest::BwRdWr,
+        Test::LatCmdRd | Test::LatDmaRd => pcie_bench::Test::LatRd,
+        Test::LatCmdWrRd | Test::LatDmaWrRd => pcie_bench::Test::LatWrRd,
+        Test::BwDmaRd => pcie_bench::Test::BwRd,
+        Test::BwDmaWr => pcie_bench::Test::BwWr,
+        Test::BwDmaRw => pcie_bench::Test::BwRdWr,
     }
 }
 
-const fn path(test: Test) -> BenchPath {
+const fn path(test: Test) -> CardPath {
     match test {
-        Test::LatCmdRd | Test::LatCmdWrRd => BenchPath::Command,
-        _ => BenchPath::Dma,
+        Test::LatCmdRd | Test::LatCmdWrRd => CardPath::Command,
+        _ => CardPath::Dma,
     }
 }
 
-const fn cache(cache: Cache) -> BenchCache {
+const fn cache(cache: Cache) -> CacheState {
     match cache {
-        Cache::Cold => BenchCache::Cold,
-        Cache::DeviceThrash => BenchCache::DeviceThrash,
-        Cache::DeviceWarm => BenchCache::DeviceWarm,
-        Cache::HostWarm => BenchCache::HostWarm,
+        Cache::Cold => CacheState::Cold,
+        Cache::DeviceThrash => CacheState::DeviceThrash,
+        Cache::DeviceWarm => CacheState::DeviceWarm,
+        Cache::HostWarm => CacheState::HostWarm,
     }
 }

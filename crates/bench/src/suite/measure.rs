@@ -6,7 +6,7 @@ use super::machine::Machine;
 use super::rule::Rule;
 use crate::experiments::{Key, Test};
 use crate::results::{Figures, ResultRow};
-use devices::pcie_bench::{Phase, ResultsHandle};
+use devices::pcie_bench::{Phase, Results, ResultsHandle};
 use fabric::{Fabric, Limits, Stop};
 use lab::{LabFile, profile};
 use std::path::Path;
@@ -54,7 +54,7 @@ impl Task<'_> {
             self.seed,
         )?;
         let mut assembly = lab::build_with(&LabFile { lab, base: ".".into() }, host)?;
-        let results = assembly.bench_results().ok_or("the lab has no benchmark device")?;
+        let results = assembly.report_of::<Results>().ok_or("the lab has no benchmark device")?;
         let mut run = Run { fabric: &mut assembly.fabric, results: &results, cancel };
         match self.key.test.is_latency() {
             true => self.latency(&mut run, batch, batches),
@@ -144,7 +144,7 @@ struct Run<'a> {
 impl Run<'_> {
     /// Runs until `transfers` have counted, or all. False where it was cancelled.
     fn until(&mut self, transfers: u64) -> Result<bool, String> {
-        while self.results.get().transfers < transfers && self.results.phase() < Phase::Done {
+        while self.results.get().transfers < transfers && self.results.get().phase < Phase::Done {
             if self.cancel.load(Ordering::Relaxed) {
                 return Ok(false);
             }

@@ -4,6 +4,7 @@
 use super::labs::{self, Set};
 use crate::failure::Failure;
 use crate::{input, output};
+use plug::Models;
 use std::path::PathBuf;
 
 const EXAMPLE: &str = "\
@@ -27,12 +28,12 @@ pub(crate) struct Args {
     set: Set,
 }
 
-pub(crate) fn run(args: Args) -> Result<(), Failure> {
+pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
     input::check(args.labs.iter().map(PathBuf::as_path))?;
     for path in &args.labs {
-        let (file, name) = labs::read(path, &args.set)?;
-        lab::build(&file).map_err(|why| Failure::Run(format!("{name}: {why}")))?;
-        output::warn(&lab::profile::warnings(&file));
+        let (file, name) = labs::read(models, path, &args.set)?;
+        let assembly = lab::build(&file).map_err(|why| Failure::Run(format!("{name}: {why}")))?;
+        output::warn(assembly.warnings());
         output::text(&format!("{name}\n{}", lab::draw(&file.lab)))?;
     }
     Ok(())

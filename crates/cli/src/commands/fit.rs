@@ -12,7 +12,9 @@ use bench::results::sheet::SheetLink;
 use bench::results::{ResultSet, Tables};
 use bench::suite::{Machine, Rule};
 use clap::builder::RangedU64ValueParser;
-use lab::profile;
+use devices::pcie_bench::card;
+use lab::Folder;
+use lab::profile::HOSTS;
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -227,7 +229,7 @@ fn device(args: &Args, results: &str, tables: &Tables) -> Result<String, Failure
         }
         (Some(device), _) => Ok(device.clone()),
         (None, None) => Ok(PUBLISHED_CARD.into()),
-        (None, Some(named)) => match profile::device(named, Path::new("")) {
+        (None, Some(named)) => match card(named, &Folder::default()) {
             Ok(_) => Ok(named.clone()),
             Err(why) => Err(Failure::Run(format!("{results}: {why}; --device says which card it is"))),
         },
@@ -285,10 +287,9 @@ fn sockets(of: &[u8]) -> Result<Sockets, Failure> {
 }
 
 fn shipped(name: &str) -> Result<&'static str, Failure> {
-    let refused = || {
-        Failure::usage(format!("--like {name}: the host profiles that ship are {}", profile::names("host")))
-    };
-    profile::shipped("host", name).map(|s| s.text).ok_or_else(refused)
+    let refused =
+        || Failure::usage(format!("--like {name}: the host profiles that ship are {}", HOSTS.names()));
+    HOSTS.get(name).map(|s| s.text).ok_or_else(refused)
 }
 
 fn residuals(args: &Args, inputs: &[Input], rule: &Rule, profile: &Path) -> Result<Comparison, Failure> {

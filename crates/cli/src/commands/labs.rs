@@ -3,7 +3,8 @@
 
 use crate::failure::Failure;
 use crate::{input, outputs};
-use lab::{Folder, LabFile, Settings};
+use lab::{Folder, LabFile, Overrides};
+use plug::Models;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
@@ -24,8 +25,8 @@ pub(crate) struct Set {
 
 impl Set {
     /// As the library takes them.
-    pub(super) fn settings(&self) -> Settings {
-        Settings::new(&self.given)
+    pub(super) fn overrides(&self) -> Overrides {
+        Overrides::new(&self.given)
     }
 }
 
@@ -53,17 +54,24 @@ fn check(bytes: usize) -> io::Result<()> {
 }
 
 impl LabText {
-    /// The lab with `settings` over it, checked.
-    pub(super) fn parse(&self, folder: Folder, settings: &Settings) -> Result<LabFile, Failure> {
-        lab::parse_with(&self.name, &self.text, folder, settings).map_err(|e| match e.is_of_settings() {
-            true => Failure::usage(e),
-            false => Failure::Run(e.to_string()),
+    /// The lab of these models with `overrides` over it, checked.
+    pub(super) fn parse(
+        &self,
+        models: &Models,
+        folder: Folder,
+        overrides: &Overrides,
+    ) -> Result<LabFile, Failure> {
+        lab::parse_with(models, &self.name, &self.text, folder, overrides).map_err(|e| {
+            match e.is_of_settings() {
+                true => Failure::usage(e),
+                false => Failure::Run(e.to_string()),
+            }
         })
     }
 }
 
 /// The lab at `path`, or on standard input, with `set` over it, and what it is called.
-pub(super) fn read(path: &Path, set: &Set) -> Result<(LabFile, String), Failure> {
+pub(super) fn read(models: &Models, path: &Path, set: &Set) -> Result<(LabFile, String), Failure> {
     let lab = text(path)?;
-    Ok((lab.parse(lab.folder.clone(), &set.settings())?, lab.name.display().to_string()))
+    Ok((lab.parse(models, lab.folder.clone(), &set.overrides())?, lab.name.display().to_string()))
 }

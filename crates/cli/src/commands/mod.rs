@@ -22,6 +22,7 @@ mod trace;
 
 use crate::failure::Failure;
 use clap::Subcommand;
+use plug::Models;
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
@@ -43,19 +44,19 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    pub(crate) fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self, models: &Models) -> Result<(), Failure> {
         match self {
-            Command::Run(args) => run::run(args),
-            Command::Check(args) => check::run(args),
+            Command::Run(args) => run::run(args, models),
+            Command::Check(args) => check::run(args, models),
             Command::Bench(args) => bench::run(*args),
             Command::Compare(args) => compare::run(args),
             Command::Completions(args) => completions::run(args),
             Command::Fidelity(args) => fidelity::run(args),
             Command::Fit(args) => fit::run(args),
-            Command::Lspci(args) => lspci::run(args),
+            Command::Lspci(args) => lspci::run(args, models),
             Command::Man(args) => man::run(args),
             Command::Model(args) => model::run(args),
-            Command::Nettlp(args) => nettlp::run(args),
+            Command::Nettlp(args) => nettlp::run(args, models),
             Command::Paper(args) => paper::run(args),
             Command::Profiles(args) => profiles::run(args),
             Command::Trace(args) => trace::run(args),

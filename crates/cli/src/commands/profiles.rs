@@ -5,9 +5,11 @@ use crate::failure::Failure;
 use crate::output;
 use bench::usual_link;
 use clap::Subcommand;
-use lab::profile::{self, SHIPPED, Shipped};
+use devices::pcie_bench::{CARDS, card};
+use lab::Folder;
+use lab::profile::{self, HOSTS, Shelf, Shipped};
 use lab::schema::Link;
-use lab::values::{Gen, Lanes};
+use plug::values::{Gen, Lanes};
 use serde::Serialize;
 use std::path::Path;
 
@@ -60,9 +62,9 @@ struct Shown {
 }
 
 impl Shown {
-    fn of(shipped: &Shipped) -> Result<Shown, Failure> {
+    fn of((kind, shipped): &(&'static str, &'static Shipped)) -> Result<Shown, Failure> {
         let profile = shipped.text.parse().map_err(|e| Failure::Run(format!("{}: {e}", shipped.name)))?;
-        Ok(Shown { name: shipped.name, kind: shipped.kind, profile })
+        Ok(Shown { name: shipped.name, kind, profile })
     }
 }
 
@@ -75,6 +77,12 @@ struct Entry {
     not_predicted: Option<String>,
 }
 
+/// All that ship, each with its kind.
+fn all() -> impl Iterator<Item = (&'static str, &'static Shipped)> {
+    let of = |shelf: &'static Shelf| shelf.all.iter().map(|shipped| (shelf.kind, shipped));
+    of(&HOSTS).chain(of(&CARDS))
+}
+
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
     match args.command {
         Some(Command::Show(show)) => print(&show.name, args.json),
@@ -83,16 +91,16 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
 }
 
 fn print(name: &str, json: bool) -> Result<(), Failure> {
-    let found: Vec<&Shipped> = SHIPPED.iter().filter(|s| s.name == name).collect();
+    let found: Vec<_> = all().filter(|(_, s)| s.name == name).collect();
     if found.is_empty() {
-        let names: Vec<&str> = SHIPPED.iter().map(|s| s.name).collect();
+        let names: Vec<&str> = all().map(|(_, s)| s.name).collect();
         return Err(Failure::usage(format!("no profile `{name}`: there are {}", names.join(", "))));
     }
     if json {
-        let profiles = found.iter().map(|s| Shown::of(s)).collect::<Result<Vec<_>, _>>()?;
+        let profiles = found.iter().map(Shown::of).collect::<Result<Vec<_>, _>>()?;
         return output::json(&Listing { profiles });
     }
-    found.iter().try_for_each(|s| output::text(s.text.trim_end()))
+    found.iter().try_for_each(|(_, s)| output::text(s.text.trim_end()))
 }
 
 /// The link to `host` where it is measured: what the arguments say, and else what its profile says.
@@ -107,21 +115,21 @@ pub(super) fn link(host: &str, generation: Option<i64>, lanes: Option<i64>) -> R
 
 /// Refuses profiles that an argument names and that are not there, and files that are none.
 pub(super) fn check(host: &str, device: &str) -> Result<(), Failure> {
-    let here = Path::new("");
-    profile::text("host", host, here).map_err(Failure::usage)?;
-    profile::text("device", device, here).map_err(Failure::usage)?;
-    profile::host(host, here).map_err(Failure::Run)?;
-    profile::device(device, here).map(drop).map_err(Failure::Run)
+    let here = Folder::default();
+    HOSTS.text(host, &here).map_err(Failure::usage)?;
+    CARDS.text(device, &here).map_err(Failure::usage)?;
+    profile::host(host, Path::new("")).map_err(Failure::Run)?;
+    card(device, &here).map(drop).map_err(Failure::Run)
 }
 
 fn list(json: bool) -> Result<(), Failure> {
-    let entry = |s: &Shipped| Entry {
+    let entry = |(kind, s): (&'static str, &Shipped)| Entry {
         name: s.name,
-        kind: s.kind,
+        kind,
         description: s.description(),
         not_predicted: s.not_predicted(),
     };
-    let profiles: Vec<Entry> = SHIPPED.iter().map(entry).collect();
+    let profiles: Vec<Entry> = all().map(entry).collect();
     if json {
         return output::json(&Listing { profiles });
     }

@@ -11,6 +11,7 @@ use crate::failure::Failure;
 use crate::{interrupt, output};
 use clap::ValueEnum;
 use fabric::{Side, Stop};
+use plug::Models;
 use std::path::PathBuf;
 use taps::Taps;
 
@@ -99,13 +100,13 @@ enum At {
     Device,
 }
 
-pub(crate) fn run(args: Args) -> Result<(), Failure> {
-    let (mut file, name) = labs::read(&args.lab, &args.set)?;
+pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
+    let (mut file, name) = labs::read(models, &args.lab, &args.set)?;
     if let Some(seed) = args.seed {
         file.lab.seed = seed;
     }
     let mut assembly = lab::build(&file).map_err(Failure::Run)?;
-    output::warn(&lab::profile::warnings(&file));
+    output::warn(assembly.warnings());
     let taps = Taps::open(&args, &file, &mut assembly)?;
     let before = cpu::seconds();
     let interrupted = interrupt::flag()?;

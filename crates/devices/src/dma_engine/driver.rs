@@ -2,55 +2,15 @@
 //! The host program of the DMA engine: one driver for each function, all side by side, each with rings and buffers of its own.
 //! Every byte is checked: those to the device there, those from it here.
 
-use super::{BAR, DESCRIPTOR_BYTES, Direction, INTERRUPT, MAX_RING_ENTRIES, Report, Stream, register};
-use crate::shared::Shared;
+use super::{BAR, DESCRIPTOR_BYTES, Direction, INTERRUPT, Report, Settings, Stream, register};
 use device::cpu::{Cpu, Either, join, select};
 use device::firmware::FoundFunction;
+use plug::{Model, Shared};
 use std::cell::{Cell, RefCell};
 use std::fmt::Display;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
-
-/// What each function's driver is to move.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Load {
-    /// Transfers in each direction, each a descriptor.
-    pub transfers: u32,
-    /// Bytes of each: a multiple of 8, 8 to 1 MiB.
-    pub size_bytes: u32,
-    /// Descriptors of each ring, and buffers: a power of two, 1 to 4096.
-    pub ring_entries: u32,
-}
-
-impl Default for Load {
-    /// 256 transfers of 4 KiB by rings of 16.
-    fn default() -> Load {
-        Load { transfers: 256, size_bytes: 4096, ring_entries: 16 }
-    }
-}
-
-impl Load {
-    /// Refuses what is not legal.
-    ///
-    /// # Errors
-    /// A line that names the value and the legal ones.
-    pub fn check(&self) -> Result<(), String> {
-        if self.transfers == 0 {
-            return Err("transfers of 0: legal are 1 and more".to_owned());
-        }
-        if !(8..=1 << 20).contains(&self.size_bytes) || !self.size_bytes.is_multiple_of(8) {
-            return Err(format!("size_bytes of {}: legal are multiples of 8, 8 to 1048576", self.size_bytes));
-        }
-        if !self.ring_entries.is_power_of_two() || self.ring_entries > MAX_RING_ENTRIES {
-            let entries = self.ring_entries;
-            return Err(format!(
-                "ring_entries of {entries}: legal are powers of two, 1 to {MAX_RING_ENTRIES}"
-            ));
-        }
-        Ok(())
-    }
-}
 
 /// Runs the driver of each function, the physical one first; all begin when the last has set its rings up.
 ///
@@ -59,10 +19,10 @@ impl Load {
 pub async fn driver(
     cpu: Cpu,
     functions: Vec<FoundFunction>,
-    load: Load,
+    load: Settings,
     report: Shared<Report>,
 ) -> Result<(), String> {
-    load.check()?;
+    load.check().map_err(|e| e.to_string())?;
     let mut open = Vec::with_capacity(functions.len());
     for (number, function) in functions.into_iter().enumerate() {
         let opened = Function::open(&cpu, number, function, load).await;
@@ -86,10 +46,10 @@ pub async fn drive_one(
     cpu: Cpu,
     number: usize,
     function: FoundFunction,
-    load: Load,
+    load: Settings,
     report: Shared<Report>,
 ) -> Result<(), String> {
-    load.check()?;
+    load.check().map_err(|e| e.to_string())?;
     let open = Function::open(&cpu, number, function, load).await.map_err(|e| format!("{function}: {e}"))?;
     open.run(report).await
 }
@@ -152,7 +112,12 @@ struct Function {
 }
 
 impl Function {
-    async fn open(cpu: &Cpu, number: usize, function: FoundFunction, load: Load) -> Result<Function, String> {
+    async fn open(
+        cpu: &Cpu,
+        number: usize,
+        function: FoundFunction,
+        load: Settings,
+    ) -> Result<Function, String> {
         let [h2d, d2h] = Direction::ALL.map(|direction| Ring::new(cpu, number, function, direction, load));
         let rings = [h2d?, d2h?];
         for ring in &rings {
@@ -176,7 +141,7 @@ struct Ring {
     cpu: Cpu,
     function: FoundFunction,
     direction: Direction,
-    load: Load,
+    load: Settings,
     descriptors: u64,
     buffers: u64,
     done_at: u64,
@@ -193,7 +158,7 @@ impl Ring {
         number: usize,
         function: FoundFunction,
         direction: Direction,
-        load: Load,
+        load: Settings,
     ) -> Result<Ring, String> {
         let alloc = |bytes| cpu.memory().alloc(bytes, 4096).map_err(text);
         let seed = (number as u64) << 48 | (direction.index() as u64) << 40;

@@ -33,23 +33,26 @@
 //! Unlike the paper's, descriptors are in host memory, not in the device's, and the window is shared by all functions.
 
 mod driver;
+mod report;
 mod ring;
 mod stream;
 mod window;
 
-pub use driver::{Load, drive_one, driver};
+pub use driver::{drive_one, driver};
+pub use report::{FunctionReport, Report, RingReport};
 pub use stream::Stream;
 
 use crate::registers::named;
-use crate::shared::Shared;
 use crate::{device_id, identity};
 use capture::DeviceRegister;
 use config::{Bar, BuildError, Builder, ConfigSpace, Identity, MsixLayout, PcieLayout, SriovLayout};
 use device::endpoint::{FunctionConfig, VirtualFunctions};
 use device::{AsyncDevice, BarIndex, Device};
+use plug::{Fault, Model, Needs, Plugged, Shared, Site};
 use ring::Function;
-use thiserror::Error;
-use tlp::{Duration, PayloadPool, Time};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tlp::PayloadPool;
 use window::Window;
 
 /// Virtual functions at most. The last of 256 is on a bus of its own, behind that of the physical function: 255 have room
@@ -130,111 +133,65 @@ impl Direction {
     }
 }
 
-/// What an engine is to be.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// A DMA engine with descriptor rings behind a physical function and virtual ones (ReConFig'15). The host enables all
+/// virtual functions and runs a driver for each function, all side by side; each moves as much data in both directions,
+/// and every byte is checked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// Virtual functions, 0 to 256.
+    /// Virtual functions.
+    #[schemars(range(min = 0, max = 256))]
     pub vfs: u16,
-    /// Reads of data under way at most, of all functions, 1 to 1024.
+    /// Transfers of each function in each direction.
+    #[schemars(range(min = 1, max = 10_000_000))]
+    pub transfers: u32,
+    /// Bytes of each transfer: a multiple of 8.
+    #[schemars(range(min = 8, max = 1_048_576), extend("multipleOf" = 8))]
+    pub size_bytes: u32,
+    /// Descriptors of each ring, and buffers: a power of two.
+    #[schemars(range(min = 1, max = 4096), extend("powerOfTwo" = true))]
+    pub ring_entries: u32,
+    /// Reads of data that the engine has under way at most, for all functions.
+    #[schemars(range(min = 1, max = 1024))]
     pub window: u16,
 }
 
 impl Default for Settings {
     /// One virtual function, as the paper has it (§IV-B), and a window of 32.
     fn default() -> Settings {
-        Settings { vfs: 1, window: 32 }
+        Settings { vfs: 1, transfers: 256, size_bytes: 4096, ring_entries: 16, window: 32 }
     }
 }
 
-/// Why there is no such engine.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
-pub enum SettingsError {
-    /// Virtual functions.
-    #[error("vfs of {0}: legal are 0 to {MAX_VFS}")]
-    Vfs(u16),
-    /// The window.
-    #[error("window of {0}: legal are 1 to 1024")]
-    Window(u16),
-    /// A configuration space.
-    #[error(transparent)]
-    Config(#[from] BuildError),
-}
+impl Model for Settings {
+    const NAME: &'static str = "dma-engine";
 
-/// What a ring has done, at the device.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct RingReport {
-    /// Bytes moved: read and checked, or handed to the endpoint.
-    pub bytes: u64,
-    /// Descriptors done.
-    pub done: u64,
-    /// Of these, failed.
-    pub failed: u64,
-    /// Doorbells that made no sense: of no ring, or with more posted than there are descriptors.
-    pub refused: u64,
-}
-
-/// What a function has done.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct FunctionReport {
-    /// By [`Direction::index`].
-    pub rings: [RingReport; 2],
-    /// Bytes moved when the first function had moved all of its own; before that none.
-    pub shared_bytes: u64,
-    /// When its driver had all it wanted.
-    pub end: Option<Time>,
-}
-
-impl FunctionReport {
-    /// Bytes moved in both directions.
-    #[must_use]
-    pub fn bytes(&self) -> u64 {
-        self.rings.iter().map(|r| r.bytes).sum()
-    }
-}
-
-/// What an engine has done: the physical function first, then the virtual ones.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Report {
-    /// By function.
-    pub functions: Vec<FunctionReport>,
-    /// When the drivers began.
-    pub start: Option<Time>,
-    /// When the first of them ended.
-    pub first_end: Option<Time>,
-}
-
-impl Report {
-    /// From the start of all drivers to the end of the function's, or to `now` where that still runs.
-    #[must_use]
-    pub fn elapsed(&self, function: usize, now: Time) -> Duration {
-        self.since_start(self.functions.get(function).and_then(|f| f.end).unwrap_or(now))
+    fn needs(&self) -> Needs {
+        Needs { virtual_functions: self.vfs, ..Needs::default() }
     }
 
-    /// From the start of all drivers to the end of the first, or to `now` where all still run.
-    #[must_use]
-    pub fn shared_time(&self, now: Time) -> Duration {
-        self.since_start(self.first_end.unwrap_or(now))
-    }
-
-    /// Bytes that `function` has moved in [`shared_time`](Self::shared_time).
-    #[must_use]
-    pub fn shared_bytes(&self, function: &FunctionReport) -> u64 {
-        if self.first_end.is_some() { function.shared_bytes } else { function.bytes() }
-    }
-
-    fn since_start(&self, end: Time) -> Duration {
-        self.start.map_or(Duration::ZERO, |start| end.since(start))
-    }
-
-    /// A function's driver has all it wanted.
-    fn end(&mut self, function: usize, now: Time) {
-        if self.first_end.is_none() {
-            self.first_end = Some(now);
-            self.functions.iter_mut().for_each(|f| f.shared_bytes = f.bytes());
+    fn plug(&self, site: &mut Site<'_>) -> Result<Plugged, Fault> {
+        let (settings, report) = (*self, Shared::default());
+        let made = functions(settings, site.pcie, site.payloads, &report)?;
+        let (needed, there) = (self.host_bytes(), site.memory.size());
+        if needed > there {
+            let message = format!("its rings and buffers need {needed} B of host memory: there are {there}");
+            return Err(Fault::at("ring_entries", message));
         }
-        if let Some(function) = self.functions.get_mut(function) {
-            function.end = Some(now);
-        }
+        let told = report.clone();
+        let driver = move |cpu, found| driver(cpu, found, settings, told.clone());
+        let plugged = Plugged::with_virtual_functions(made.physical, made.virtual_functions, driver);
+        Ok(plugged.reporting(&report))
+    }
+}
+
+impl Settings {
+    /// Host memory that the drivers of all functions ask for, by page.
+    fn host_bytes(&self) -> u64 {
+        let pages = |bytes: u64| bytes.next_multiple_of(4096);
+        let entries = u64::from(self.ring_entries);
+        let ring = pages(entries * DESCRIPTOR_BYTES) + pages(entries * u64::from(self.size_bytes)) + pages(8);
+        2 * ring * (u64::from(self.vfs) + 1)
     }
 }
 
@@ -256,13 +213,8 @@ pub fn functions(
     pcie: PcieLayout,
     pool: &PayloadPool,
     report: &Shared<Report>,
-) -> Result<Functions, SettingsError> {
-    if settings.vfs > MAX_VFS {
-        return Err(SettingsError::Vfs(settings.vfs));
-    }
-    if !(1..=1024).contains(&settings.window) {
-        return Err(SettingsError::Window(settings.window));
-    }
+) -> Result<Functions, Fault> {
+    settings.check()?;
     report.change(|r| r.functions = vec![FunctionReport::default(); usize::from(settings.vfs) + 1]);
     let window = Window::new(settings.window);
     let (pool, report) = (pool.clone(), report.clone());

@@ -7,11 +7,11 @@ use super::{
     register,
 };
 use crate::queue::Queue;
-use crate::shared::Shared;
 use device::Channel;
 use device::exec::{JoinHandle, SpawnError};
 use device::io::{RegisterFile, Request, WriteRequest};
 use device::{DmaError, Io};
+use plug::Shared;
 use std::cell::RefCell;
 use std::rc::Rc;
 use tlp::Payload;

@@ -2,64 +2,16 @@
 //! The bare-metal program of the NIC: sends frames, one batch behind the other, and takes each back from the cable. Never
 //! looks at the device but through its registers, and spins on them, as the study's latency test does (§6.2).
 
-use super::{Frame, MAX_BATCH, MAX_FRAME_BYTES, QUEUE_ENTRIES, register};
+use super::{Control, Frame, MAX_BATCH, QUEUE_ENTRIES, Settings, register};
 use device::cpu::Cpu;
 use device::firmware::FoundFunction;
 use std::fmt::Display;
-
-/// How the program tells the device what to do, and hears of it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Control {
-    /// A write for each request, a read for each completion, and reads of the counts before: IceNIC's way.
-    #[default]
-    Each,
-    /// One write for all requests of a batch, and one read that takes all completions.
-    Batched,
-}
-
-/// What the program is to do.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Run {
-    /// How it talks.
-    pub control: Control,
-    /// Frames in all.
-    pub frames: u32,
-    /// Bytes of each, 1 to 9216.
-    pub frame_bytes: u32,
-    /// Frames of a batch, 1 to 16; the next begins when all of one are back.
-    pub batch: u32,
-}
-
-impl Default for Run {
-    fn default() -> Run {
-        Run { control: Control::Each, frames: 100, frame_bytes: 1500, batch: 1 }
-    }
-}
-
-impl Run {
-    /// What is not legal of it.
-    ///
-    /// # Errors
-    /// The first, with the legal values.
-    pub fn check(&self) -> Result<(), String> {
-        let rows = [
-            ("frame_bytes", self.frame_bytes, MAX_FRAME_BYTES),
-            ("batch", self.batch, MAX_BATCH),
-            ("frames", self.frames, u32::MAX),
-        ];
-        match rows.into_iter().find(|(_, value, most)| !(1..=*most).contains(value)) {
-            None => Ok(()),
-            Some((name, value, most)) => Err(format!("{name} of {value}: legal are 1 to {most}")),
-        }
-    }
-}
 
 /// Sends all frames and takes them back.
 ///
 /// # Errors
 /// A line that says what failed.
-pub async fn driver(cpu: Cpu, function: FoundFunction, run: Run) -> Result<(), String> {
-    run.check()?;
+pub async fn driver(cpu: Cpu, function: FoundFunction, run: Settings) -> Result<(), String> {
     const { assert!(MAX_BATCH as usize <= QUEUE_ENTRIES) };
     let stride = u64::from(run.frame_bytes).next_multiple_of(4096);
     let alloc = || cpu.memory().alloc_low(stride * u64::from(run.batch), 4096).map_err(text);
@@ -87,7 +39,7 @@ struct Buffers {
 struct Program {
     cpu: Cpu,
     base: u64,
-    run: Run,
+    run: Settings,
     buffers: Buffers,
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What the two paths of the NIC are doing, and for how long. Told the time with every call; never decides anything.
 
-use crate::shared::Shared;
+use plug::{Shared, Shown, gbps, ns};
 use std::cell::Cell;
 use tlp::{Duration, Time};
 
@@ -33,6 +33,21 @@ impl Report {
     #[must_use]
     pub fn waiting(&self) -> Duration {
         Duration::from_ps(self.elapsed.as_ps().saturating_sub(self.busy.as_ps()))
+    }
+}
+
+impl plug::Report for Report {
+    fn shown(&self, _: Time) -> Shown {
+        Shown::new()
+            .with("sent_frames", self.sent)
+            .with("received_frames", self.received)
+            .with("elapsed_ns", ns(self.elapsed))
+            .with("sending_ns", ns(self.sending))
+            .with("receiving_ns", ns(self.receiving))
+            .with("waiting_ns", ns(self.waiting()))
+            .with("received_gbps", gbps(self.bytes, self.elapsed))
+            .with("refused_requests", self.refused)
+            .with("failed_transfers", self.failed)
     }
 }
 

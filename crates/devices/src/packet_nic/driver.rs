@@ -6,9 +6,9 @@
 use super::pipe::Pipe;
 use super::settings::{Batches, Kind, Mode, RING_ENTRIES, Send, Settings};
 use super::{BAR, DESCRIPTOR_BYTES, FAULT_VECTOR, RX_VECTOR, Report, TX_VECTOR, register};
-use crate::shared::Shared;
 use device::cpu::{Cpu, Either, select};
 use device::firmware::FoundFunction;
+use plug::Shared;
 use std::cell::Cell;
 use std::fmt::Display;
 use std::rc::Rc;
@@ -37,7 +37,7 @@ pub async fn driver(
     let work = async {
         match settings.mode {
             Mode::Throughput => throughput(&cpu, &function, &settings).await,
-            Mode::RoundTrip(send) => round_trips(&cpu, &function, &settings, send, &report).await,
+            Mode::RoundTrip => round_trips(&cpu, &function, &settings, &report).await,
         }
     };
     match select(work, cpu.interrupt(function.vector(FAULT_VECTOR))).await {
@@ -115,10 +115,7 @@ impl Side {
         names: &Names,
     ) -> Result<Rc<Side>, String> {
         let memory = cpu.memory();
-        let alloc = |bytes: u64| match settings.high_memory {
-            true => memory.alloc_high(bytes, 4096).map_err(text),
-            false => memory.alloc_low(bytes, 4096).map_err(text),
-        };
+        let alloc = |bytes: u64| settings.memory.alloc(memory, bytes, 4096).map_err(text);
         let ring = alloc(u64::from(RING_ENTRIES) * DESCRIPTOR_BYTES)?;
         let batches = settings.batches();
         let side = Side {
@@ -244,7 +241,6 @@ async fn round_trips(
     cpu: &Cpu,
     function: &FoundFunction,
     settings: &Settings,
-    send: Send,
     report: &Shared<Report>,
 ) -> Result<(), String> {
     let rx = Side::open(cpu, function, settings, &RX).await?;
@@ -253,7 +249,7 @@ async fn round_trips(
         rx.post_one().await?;
         cpu.sleep(PAUSE).await;
         report.change(|r| r.trip.begun = cpu.now());
-        match send {
+        match settings.send {
             Send::Ring => tx.post_one().await?,
             Send::Pio => write_frame(cpu, function, settings.frame_bytes).await?,
         }

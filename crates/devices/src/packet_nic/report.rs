@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a packet NIC and its driver have measured. Told the time with every call; never decides anything.
 
+use plug::{Shown, gbps, ns};
 use tlp::{Duration, Time};
 
 /// One direction of frames.
@@ -110,6 +111,38 @@ pub struct Report {
     pub trips: Vec<Trip>,
     /// The one under way.
     pub(super) trip: Trip,
+    /// Bytes of a frame.
+    pub(super) frame_bytes: u32,
+}
+
+impl plug::Report for Report {
+    /// Frames and rates of each direction that has any, during warm-up those of it, which is said; of round trips the median of
+    /// the whole, and of PCI Express's part.
+    fn shown(&self, _: Time) -> Shown {
+        let mut shown =
+            Shown::new().with("interrupts", self.interrupts).with("failed_transfers", self.failed);
+        let ways = [("tx", &self.tx), ("rx", &self.rx)];
+        for (name, way) in ways.into_iter().filter(|(_, way)| way.frames > 0) {
+            let (frames, time) = way.pace();
+            shown.put(format!("{name}_frames"), way.frames);
+            shown.put(format!("{name}_gbps"), gbps(frames * u64::from(self.frame_bytes), time));
+            if way.measured == 0 {
+                shown.put(format!("{name}_measured_frames"), 0);
+            }
+        }
+        let medians = [
+            ("round_trip_ns_median", Trip::total as fn(&Trip) -> _),
+            ("round_trip_pcie_ns_median", Trip::pcie),
+        ];
+        for (name, of) in medians {
+            let mut all: Vec<Duration> = self.trips.iter().map(of).collect();
+            all.sort_unstable();
+            if let Some(median) = all.get(all.len() / 2) {
+                shown.put(name, ns(*median));
+            }
+        }
+        shown
+    }
 }
 
 #[cfg(test)]

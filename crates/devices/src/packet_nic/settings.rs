@@ -1,22 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a packet NIC and its driver do for each packet, and what stands at its cable. Plain data; never runs anything.
 
-use config::BuildError;
-use thiserror::Error;
+use plug::{Fault, MemoryKind, Model, Plugged, Shared, Site};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use tlp::Duration;
 
 /// Bytes of the longest frame.
 pub const MAX_FRAME_BYTES: u32 = 9216;
 /// Descriptors of each ring: twelve batches of 40, and sixty of 8.
 pub const RING_ENTRIES: u32 = 480;
-/// Reads of frames under way at most.
-pub const MAX_READS: u16 = 256;
-/// Tasks of the driver for each direction at most.
-pub const MAX_WORKERS: u16 = 64;
-/// Rate of the Ethernet at most, in Gb/s.
-pub const MAX_ETHERNET_GBPS: u32 = 10_000;
-/// Frames of a run at most; round trips keep their marks, of which there are as many.
-pub const MAX_FRAMES: u32 = 10_000_000;
 /// Round trips at most.
 pub const MAX_TRIPS: u32 = 100_000;
 
@@ -24,13 +17,14 @@ pub const MAX_TRIPS: u32 = 100_000;
 /// (IEEE 802.3).
 const ETHERNET_OVERHEAD_BYTES: u32 = 24;
 
-/// The three NICs of pcie-bench's Figure 1 (SIGCOMM'18, §3).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+/// Which NIC, and which driver: the three of pcie-bench's Figure 1 (SIGCOMM'18, §3).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// Descriptors, pointers and interrupts for every frame.
     #[default]
     Simple,
-    /// As Intel's 82599 with a kernel's driver: descriptors in batches, moderated interrupts, reads of the head pointer.
+    /// As Intel's 82599 with a kernel's driver: descriptors in batches of 40 and 8, an interrupt for 40 frames.
     Kernel,
     /// As Intel's 82599 with the driver of DPDK: the same descriptors, no interrupts, no reads of registers.
     Dpdk,
@@ -70,17 +64,18 @@ impl Kind {
 }
 
 /// Which frames there are.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum Traffic {
-    /// Each frame sent comes back: the cable is plugged into the NIC itself. Where frames cannot be stored as fast as they
+    /// What is sent comes back: the cable is plugged into the NIC itself. Where frames cannot be stored as fast as they
     /// are sent, sending pauses (IEEE 802.3, annex 31B), so that both directions have the same rate.
     #[default]
     Loop,
-    /// Both directions, each as fast as it can: an ideal sink, and an ideal source.
+    /// An ideal sink and an ideal source, each as fast as it can be.
     Both,
-    /// Frames are sent, to an ideal sink.
+    /// An ideal sink.
     Tx,
-    /// Frames are received, from an ideal source, which waits where there is no buffer.
+    /// An ideal source, which waits where there is no buffer.
     Rx,
 }
 
@@ -98,55 +93,69 @@ impl Traffic {
     }
 }
 
-/// What a run is to show.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+/// What is measured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum Mode {
-    /// How many frames per second there are, with as many under way as there may be.
+    /// Frames per second, with as many under way as there may be.
     #[default]
     Throughput,
-    /// How long one frame takes to the cable and back, one behind the other. All batches are of one frame, as timers of
-    /// a real NIC make them. Needs [`Traffic::Loop`].
-    RoundTrip(Send),
+    /// How long one frame takes to the cable and back; all batches are of one frame, as timers of a real NIC make them.
+    RoundTrip,
 }
 
-/// How the host hands a single frame over.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+/// How a host hands over a single frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum Send {
-    /// By tail pointer, descriptor and DMA.
+    /// Tail pointer, descriptor and DMA.
     #[default]
     Ring,
-    /// By writes into the device's memory, 64 B each, as write-combining buffers of x86 make them; then its length.
+    /// Writes into the device's memory, 64 B each, as write-combining buffers of x86 make them; then its length.
     Pio,
 }
 
-/// What the device, its driver and its cable are to be.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// A NIC of pcie-bench's Figure 1 with its driver: rings of 480 descriptors, and what it does for a frame by its kind.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// Which NIC.
+    /// Which NIC, and which driver.
     pub kind: Kind,
-    /// What is asked.
+    /// What is measured.
     pub mode: Mode,
-    /// Which frames there are.
+    /// Which frames there are. Round trips need `loop`.
     pub traffic: Traffic,
-    /// Bytes of a frame as the host holds it, without FCS, 1 to [`MAX_FRAME_BYTES`].
+    /// How the host hands over the frame of a round trip.
+    pub send: Send,
+    /// Bytes of a frame as the host holds it, without FCS.
+    #[schemars(range(min = 1, max = 9216))]
     pub frame_bytes: u32,
-    /// Frames that count, in each direction.
+    /// Frames that count, in each direction. Round trips: at most 100,000.
+    #[schemars(range(min = 1, max = 10_000_000))]
     pub frames: u32,
-    /// Frames before them that do not; at least one. Until the rings have settled takes some thousand small frames.
+    /// Frames before them that do not. Until the rings have settled takes some thousand small frames.
+    #[schemars(range(min = 1, max = 10_000_000))]
     pub warm_up: u32,
-    /// Reads of frames under way at most, 1 to [`MAX_READS`]; as many frames the device holds until they have left.
+    /// Reads of frames under way at most; the device holds as many frames to send.
+    #[schemars(range(min = 1, max = 256))]
     pub reads: u16,
-    /// Tasks of the driver, for each direction, that wait for interrupts and read head pointers, 1 to [`MAX_WORKERS`]:
-    /// cores, as a read of a register stalls one.
+    /// Tasks of the driver for each direction that wait for interrupts and read head pointers: cores, as a read of a register
+    /// stalls one.
+    #[schemars(range(min = 1, max = 64))]
     pub workers: u16,
-    /// How often a driver without interrupts looks at its memory.
+    /// Nanoseconds between two looks of a driver without interrupts at its descriptors.
+    #[serde(rename = "poll_ns", with = "plug::values::ns")]
+    #[schemars(with = "u32", range(min = 1, max = 4_294_967_295_u32))]
     pub poll: Duration,
-    /// Rate of the Ethernet in Gb/s, 1 to [`MAX_ETHERNET_GBPS`]; `None`: frames pass at once.
+    /// Rate of the Ethernet in Gb/s. Default: frames pass at once.
+    #[schemars(range(min = 1, max = 10_000))]
     pub ethernet_gbps: Option<u32>,
-    /// Of a frame that comes back: from its last bit sent to its arrival, so MAC and PHY both ways, and the cable.
+    /// Nanoseconds from the last bit sent to the arrival of a frame that comes back: MAC and PHY both ways, and the cable.
+    #[serde(rename = "loop_latency_ns", with = "plug::values::ns")]
+    #[schemars(with = "u32", range(min = 0, max = 4_294_967_295_u32))]
     pub loop_latency: Duration,
-    /// Frames and rings lie from 4 GiB on, else below.
-    pub high_memory: bool,
+    /// Where frames and rings lie.
+    pub memory: MemoryKind,
 }
 
 impl Default for Settings {
@@ -155,6 +164,7 @@ impl Default for Settings {
             kind: Kind::Simple,
             mode: Mode::Throughput,
             traffic: Traffic::Loop,
+            send: Send::Ring,
             frame_bytes: 1500,
             frames: 2_000,
             warm_up: 4_000,
@@ -163,67 +173,50 @@ impl Default for Settings {
             poll: Duration::from_ns(100),
             ethernet_gbps: None,
             loop_latency: Duration::ZERO,
-            high_memory: true,
+            memory: MemoryKind::High,
         }
     }
 }
 
-/// Why there is no such device.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
-pub enum SettingsError {
-    /// A number.
-    #[error("{name} of {value}: legal are 1 to {most}")]
-    Range {
-        /// Its name.
-        name: &'static str,
-        /// What it is.
-        value: u32,
-        /// What it may be.
-        most: u32,
-    },
-    /// The driver would never move on.
-    #[error("poll_ns of 0: legal are 1 and more")]
-    Poll,
-    /// Nothing would come back.
-    #[error("round trips of frames that do not come back: legal is traffic \"loop\"")]
-    NoWayBack,
-    /// The configuration space.
-    #[error(transparent)]
-    Config(#[from] BuildError),
+impl Model for Settings {
+    const NAME: &'static str = "packet-nic";
+
+    fn plug(&self, site: &mut Site<'_>) -> Result<Plugged, Fault> {
+        let (settings, report) = (*self, Shared::default());
+        let function = super::function(settings, site.pcie, site.payloads, &report)?;
+        let told = report.clone();
+        let plugged =
+            Plugged::new(function, move |cpu, found| super::driver(cpu, found, settings, told.clone()));
+        Ok(plugged.reporting(&report))
+    }
+
+    fn check_together(&self) -> Result<(), Fault> {
+        let trips = self.mode == Mode::RoundTrip;
+        let (key, message) = match self {
+            _ if trips && self.frames > MAX_TRIPS => {
+                ("frames", format!("frames of {}: legal are 1 to {MAX_TRIPS}", self.frames))
+            }
+            _ if trips && self.traffic != Traffic::Loop => (
+                "traffic",
+                "round trips of frames that do not come back: legal is traffic \"loop\"".to_owned(),
+            ),
+            _ if !trips && self.send == Send::Pio => {
+                ("send", "send \"pio\": legal with mode \"round-trip\"".to_owned())
+            }
+            _ => return Ok(()),
+        };
+        Err(Fault::at(key, message))
+    }
 }
 
 impl Settings {
-    /// # Errors
-    /// The first setting that is not legal.
-    pub fn check(&self) -> Result<(), SettingsError> {
-        let trips = matches!(self.mode, Mode::RoundTrip(_));
-        let rows = [
-            ("frame_bytes", self.frame_bytes, MAX_FRAME_BYTES),
-            ("frames", self.frames, if trips { MAX_TRIPS } else { MAX_FRAMES }),
-            ("warm_up", self.warm_up, MAX_FRAMES),
-            ("reads", self.reads.into(), MAX_READS.into()),
-            ("workers", self.workers.into(), MAX_WORKERS.into()),
-            ("ethernet_gbps", self.ethernet_gbps.unwrap_or(1), MAX_ETHERNET_GBPS),
-        ];
-        if let Some((name, value, most)) =
-            rows.into_iter().find(|(_, value, most)| !(1..=*most).contains(value))
-        {
-            return Err(SettingsError::Range { name, value, most });
-        }
-        match self {
-            _ if self.poll == Duration::ZERO => Err(SettingsError::Poll),
-            _ if trips && self.traffic != Traffic::Loop => Err(SettingsError::NoWayBack),
-            _ => Ok(()),
-        }
-    }
-
     /// Which frames go together: those of the kind, or in a round trip each by itself.
     #[must_use]
     pub const fn batches(&self) -> Batches {
         let kind = self.kind.batches();
         match self.mode {
             Mode::Throughput => kind,
-            Mode::RoundTrip(_) => Batches {
+            Mode::RoundTrip => Batches {
                 post: 1,
                 fetch: 1,
                 tx_write_back: one_of(kind.tx_write_back),
@@ -298,9 +291,12 @@ mod tests {
                 Settings { ethernet_gbps: Some(0), ..Settings::default() },
                 "ethernet_gbps of 0: legal are 1 to 10000",
             ),
-            (Settings { poll: Duration::ZERO, ..Settings::default() }, "poll_ns of 0: legal are 1 and more"),
             (
-                Settings { mode: Mode::RoundTrip(Send::Pio), traffic: Traffic::Tx, ..Settings::default() },
+                Settings { poll: Duration::ZERO, ..Settings::default() },
+                "poll_ns of 0: legal are 1 to 4294967295",
+            ),
+            (
+                Settings { mode: Mode::RoundTrip, traffic: Traffic::Tx, ..Settings::default() },
                 "round trips of frames that do not come back: legal is traffic \"loop\"",
             ),
         ];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The driver of the benchmark device: a window in host memory, caches in a known state, and the start of the test.
 
-use super::settings::{BUFFER_BYTES, CacheState, Placement, Settings};
+use super::settings::{BUFFER_BYTES, CacheState, Settings};
 use super::{BAR, DONE_VECTOR, ERROR, ERRORS, LAYOUT, WINDOW};
 use crate::control;
 use device::DmaError;
@@ -9,6 +9,7 @@ use device::caches::CachePreparation;
 use device::cpu::Cpu;
 use device::firmware::FoundFunction;
 use device::host::HostError;
+use plug::MemoryKind;
 
 /// Bytes of the pieces that the measured hosts have their buffers in (SIGCOMM'18, §5.3). A window begins at a multiple of
 /// this, or of its own size where that is less.
@@ -22,7 +23,7 @@ pub struct Window {
     /// Its bytes.
     pub bytes: u64,
     /// Which part of host memory it is in.
-    pub placement: Placement,
+    pub memory: MemoryKind,
     /// What the caches hold of it at the start.
     pub cache: CacheState,
     /// Seed of the places that the device thrashes.
@@ -30,10 +31,10 @@ pub struct Window {
 }
 
 impl Window {
-    /// That of `settings`, in `placement`.
+    /// That of `settings`, in `memory`.
     #[must_use]
-    pub const fn of(settings: &Settings, placement: Placement) -> Window {
-        Window { bytes: settings.window_bytes, placement, cache: settings.cache, seed: settings.seed }
+    pub const fn of(settings: &Settings, memory: MemoryKind) -> Window {
+        Window { bytes: settings.window_bytes, memory, cache: settings.cache, seed: settings.seed }
     }
 
     /// Bytes of host memory that it takes: those of the whole buffer where the device thrashes it.
@@ -53,11 +54,7 @@ impl Window {
 
     /// Address of the window.
     fn alloc(&self, cpu: &Cpu, function: &FoundFunction) -> Result<u64, String> {
-        let (memory, bytes, alignment) = (cpu.memory(), self.memory_bytes(), self.alignment());
-        let window = match self.placement {
-            Placement::Low => memory.alloc_low(bytes, alignment),
-            Placement::High => memory.alloc_high(bytes, alignment),
-        };
+        let window = self.memory.alloc(cpu.memory(), self.memory_bytes(), self.alignment());
         window.map_err(|e| format!("{function}, window: {e}"))
     }
 }

@@ -3,8 +3,7 @@
 
 use super::settings::Settings;
 use device::DmaError;
-use std::cell::{Ref, RefCell};
-use std::rc::Rc;
+use plug::Shared;
 use tlp::{Duration, Time};
 
 /// How far a benchmark has come.
@@ -43,6 +42,8 @@ pub struct Results {
     pub failure: Option<DmaError>,
     /// Transfers that have ended, those of the warm-up and at the end among them.
     pub ended: u64,
+    /// Transfers that are to end, those of the warm-up among them.
+    pub all: u64,
 }
 
 impl Results {
@@ -53,11 +54,8 @@ impl Results {
     }
 }
 
-/// A handle on the results of a device; clones are handles on the same.
-#[derive(Clone, Debug, Default)]
-pub struct ResultsHandle {
-    results: Rc<RefCell<Results>>,
-}
+/// A handle on the results of a device.
+pub type ResultsHandle = Shared<Results>;
 
 /// A transfer that has ended.
 #[derive(Clone, Copy, Debug, Default)]
@@ -68,64 +66,41 @@ pub(super) struct Ended {
     pub(super) bytes_written: u32,
 }
 
-impl ResultsHandle {
-    /// A handle on results that nothing has filled yet.
+impl Results {
+    /// Before the device was started: of a test of `settings`.
     #[must_use]
-    pub fn new() -> ResultsHandle {
-        ResultsHandle::default()
-    }
-
-    /// How far it has come.
-    #[must_use]
-    pub fn phase(&self) -> Phase {
-        self.results.borrow().phase
-    }
-
-    /// The results as they are now. Not to be held while the device runs.
-    #[must_use]
-    pub fn get(&self) -> Ref<'_, Results> {
-        self.results.borrow()
-    }
-
-    /// The results, leaving none: for when the device has ended.
-    #[must_use]
-    pub fn take(&self) -> Results {
-        self.results.take()
+    pub fn of(settings: &Settings) -> Results {
+        Results { all: settings.transfers_in_all(), ..Results::default() }
     }
 
     /// The device was started. All memory that the results need is taken here.
-    pub(super) fn start(&self, now: Time, settings: &Settings) {
+    pub(super) fn start(now: Time, settings: &Settings) -> Results {
         let latencies = if settings.test.is_latency() { settings.transfers as usize } else { 0 };
         let phase = if settings.warm_up == 0 { Phase::Measuring } else { Phase::WarmUp };
         let latencies_ps = Vec::with_capacity(latencies);
-        *self.results.borrow_mut() =
-            Results { phase, measure_start: now, latencies_ps, ..Results::default() };
+        Results { phase, measure_start: now, latencies_ps, ..Results::of(settings) }
     }
 
     /// A transfer has ended.
-    pub(super) fn end(&self, now: Time, settings: &Settings, transfer: Ended) {
-        let results = &mut *self.results.borrow_mut();
-        results.ended += 1;
-        match results.phase {
-            Phase::WarmUp if results.ended == settings.warm_up => {
-                results.phase = Phase::Measuring;
-                results.measure_start = now;
+    pub(super) fn end(&mut self, now: Time, settings: &Settings, transfer: Ended) {
+        self.ended += 1;
+        match self.phase {
+            Phase::WarmUp if self.ended == settings.warm_up => {
+                self.phase = Phase::Measuring;
+                self.measure_start = now;
             }
-            Phase::Measuring => results.count(now, settings, transfer),
+            Phase::Measuring => self.count(now, settings, transfer),
             _ => {}
         }
     }
 
     /// A transfer has failed: the benchmark is given up.
-    pub(super) fn fail(&self, now: Time, error: DmaError) {
-        let results = &mut *self.results.borrow_mut();
-        results.phase = Phase::Done;
-        results.measure_end = now;
-        results.failure.get_or_insert(error);
+    pub(super) fn fail(&mut self, now: Time, error: DmaError) {
+        self.phase = Phase::Done;
+        self.measure_end = now;
+        self.failure.get_or_insert(error);
     }
-}
 
-impl Results {
     fn count(&mut self, now: Time, settings: &Settings, transfer: Ended) {
         self.transfers += 1;
         self.bytes_read += u64::from(transfer.bytes_read);

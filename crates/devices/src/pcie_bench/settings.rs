@@ -2,20 +2,27 @@
 //! What a benchmark is to do, and what makes that impossible.
 
 use super::costs::{CardCosts, ChannelCosts};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// A test of pcie-bench (SIGCOMM'18, §4.1 and §4.2).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, JsonSchema)]
 pub enum Test {
-    /// LAT_RD: latency of a DMA read.
+    /// Latency of a DMA read.
+    #[serde(rename = "LAT_RD")]
     LatRd,
-    /// LAT_WRRD: latency of a DMA write and a read of the same address behind it.
+    /// Latency of a DMA write and a read of the same address behind it.
+    #[serde(rename = "LAT_WRRD")]
     LatWrRd,
-    /// BW_RD: bandwidth of DMA reads.
+    /// Bandwidth of DMA reads.
+    #[serde(rename = "BW_RD")]
     BwRd,
-    /// BW_WR: bandwidth of DMA writes.
+    /// Bandwidth of DMA writes.
+    #[serde(rename = "BW_WR")]
     BwWr,
-    /// BW_RDWR: bandwidth of DMA reads and writes in turn.
+    /// Bandwidth of DMA reads and writes in turn.
+    #[serde(rename = "BW_RDWR")]
     BwRdWr,
 }
 
@@ -43,7 +50,8 @@ impl Test {
 }
 
 /// The order in which the units of the window are used (SIGCOMM'18, §4).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum Pattern {
     /// One behind the other, around the window.
     Sequential,
@@ -51,26 +59,19 @@ pub enum Pattern {
     Random,
 }
 
-/// Which part of host memory the window is in.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Placement {
-    /// Below 4 GiB: requests have three DW of header.
-    Low,
-    /// From 4 GiB on: requests have four DW of header.
-    High,
-}
-
 /// Which of its interfaces to PCI Express the card uses (SIGCOMM'18, §5.1). On a card that costs nothing they are the same.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum CardPath {
-    /// The direct command interface, for transfers of up to [`MAX_COMMAND_BYTES`]. LAT_WRRD reads right behind the write.
+    /// Single commands, of up to 128 bytes. LAT_WRRD reads right behind the write.
     Command,
-    /// The DMA engine with its descriptors. LAT_WRRD reads when the write is said to be done.
+    /// A DMA engine with descriptors. LAT_WRRD reads when the write is said to be done.
     Dma,
 }
 
 /// What the host's caches hold when the test starts (SIGCOMM'18, §4).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum CacheState {
     /// Nothing of the window: the host has written over much else.
     Cold,
@@ -78,7 +79,7 @@ pub enum CacheState {
     HostWarm,
     /// The window, as far as writes of devices may go into the cache: the device has written it twice.
     DeviceWarm,
-    /// What the device has written at random in a buffer of [`BUFFER_BYTES`], which the window is the first part of.
+    /// What the device has written at random in 64 MiB, of which the window is the first part.
     DeviceThrash,
 }
 
@@ -206,6 +207,11 @@ impl Settings {
     #[must_use]
     pub const fn workers(&self) -> u16 {
         if self.test.is_latency() { 1 } else { self.outstanding }
+    }
+
+    /// Transfers, those of the warm-up among them.
+    pub(super) const fn transfers_in_all(&self) -> u64 {
+        self.warm_up.saturating_add(self.transfers)
     }
 
     /// # Errors

@@ -114,7 +114,7 @@ fn turn(free: &Cell<Time>, from: Time, time: Duration) -> Time {
 /// A worker: transfer after transfer, until the last one that counts has ended.
 pub(super) async fn work(card: Rc<Card>, stages: Rc<Stages>) {
     let paced = card.settings.test.is_latency() && stages.costs.loop_time > Duration::ZERO;
-    while card.results.phase() < Phase::Done {
+    while card.results.get().phase < Phase::Done {
         let (address, (writes, reads)) = card.next();
         let start = card.io.now();
         let result = match stages.path {
@@ -132,7 +132,7 @@ pub(super) async fn work(card: Rc<Card>, stages: Rc<Stages>) {
         };
         match result {
             Ok(()) => card.end(start, writes, reads),
-            Err(error) => card.results.fail(card.io.now(), error),
+            Err(error) => card.results.change(|r| r.fail(card.io.now(), error)),
         }
         if paced {
             card.io.sleep(stages.pause()).await;

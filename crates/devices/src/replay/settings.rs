@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a replay is told. Plain values.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use tlp::Bdf;
 
 /// When a request is sent, where its turn has come.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum Pace {
-    /// As soon as the fabric takes it.
+    /// As soon as the link takes it.
     #[default]
     Fabric,
     /// Not before its recorded time, counted from the first request.
@@ -14,7 +17,8 @@ pub enum Pace {
 }
 
 /// What a request waits for, beside its turn among those of its class and its time.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum Dependencies {
     /// Its tag: the last completion of the request that had the tag before.
     #[default]

@@ -11,10 +11,10 @@
 use super::driver::MAX_PING_BYTES;
 use super::frames::{Arp, BROADCAST, Echo, Frame, Kind, Station};
 use super::{BUFFER_BYTES, DESCRIPTOR_BYTES, RING_ENTRIES, RX_VECTOR, TX_VECTOR, register};
-use crate::shared::Shared;
 use device::BarIndex;
 use device::cpu::{Cpu, Either, select};
 use device::firmware::FoundFunction;
+use plug::Shared;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Display;
 use std::net::Ipv4Addr;

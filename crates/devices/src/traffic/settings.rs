@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What flows a traffic generator plays. Never knows where the addresses lead.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use tlp::{Attributes, Bdf, Class, Duration, TrafficClass};
 
@@ -11,15 +13,16 @@ pub const MAX_FLOWS: usize = 64;
 pub const MAX_TAGS: u16 = 1024;
 
 /// What the requests of a flow are.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum FlowKind {
-    /// MRd.
+    /// Memory reads.
     Read,
-    /// MWr.
+    /// Memory writes.
     Write,
-    /// FetchAdd of one.
+    /// FetchAdds of one.
     Atomic,
-    /// MsgD (Msg where the size is zero): Vendor_Defined Type 1, to the root complex.
+    /// Vendor-defined messages (Type 1) to the root complex.
     Message,
 }
 

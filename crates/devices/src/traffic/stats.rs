@@ -95,6 +95,8 @@ pub struct Report {
     pub flows: Vec<FlowReport>,
     /// Completions that answer nothing.
     pub unexpected: u64,
+    /// Requests of all flows.
+    pub requests: u64,
 }
 
 impl Report {
@@ -104,7 +106,8 @@ impl Report {
             latencies: Latencies::with_room(if f.tags() > 0 { f.count } else { 0 }),
             ..FlowReport::default()
         };
-        Report { flows: settings.flows.iter().map(flow).collect(), ..Report::default() }
+        let requests = settings.flows.iter().map(|f| f.count).sum();
+        Report { flows: settings.flows.iter().map(flow).collect(), requests, ..Report::default() }
     }
 
     /// From the start to the end of the first flow, or to `now` where all still run.

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Profiles of hosts: their figures, each with its source. Never says what a host does with them: `fabric` does.
 
+use super::HOSTS;
 use super::host_parts::{
     BanksTable, CompletionsTable, DramTable, IommuTable, LatencyRow, LlcTable, NumaTable, PowerTable,
 };
-use super::{Figure, check, check_version, find, parse};
-use crate::folder::Folder;
 use crate::schema::Link;
-use crate::values::{Gen, Lanes, MpsBytes, MrrsBytes, Picoseconds, RcbBytes};
 use fabric::HostProfile;
+use plug::file::Folder;
+use plug::profile::{Figure, check, check_version};
+use plug::values::{Gen, Lanes, MpsBytes, MrrsBytes, Picoseconds, RcbBytes};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::path::Path;
@@ -119,8 +120,7 @@ pub fn host_link(name: &str, base: &Path) -> Result<Link, String> {
 }
 
 fn file_in(name: &str, base: &Folder) -> Result<HostFile, String> {
-    let (path, text) = find("host", name, base)?;
-    let file: HostFile = parse(&path, &text).map_err(|e| e.to_string())?;
+    let (path, file): (_, HostFile) = HOSTS.read(name, base)?;
     check_version(file.version, &path)?;
     file.check(&path)?;
     Ok(file)

@@ -2,12 +2,12 @@
 //! The tables of a host profile that may be left out: what a host has beside a root complex of fixed latencies. Never says
 //! what they do: `fabric::profile` does.
 
-use super::{Figure, check};
-use crate::values::Picoseconds;
 use fabric::profile::{
     CompletionProfile, DramBanks, DramProfile, IommuProfile, LlcProfile, NumaProfile, PageWalkCache,
     PowerProfile, Replacement, WeightedLatency,
 };
+use plug::profile::{Figure, check};
+use plug::values::Picoseconds;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::path::Path;

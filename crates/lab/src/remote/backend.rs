@@ -54,9 +54,10 @@ impl Core {
     /// # Errors
     /// Where the lab has no adapter.
     pub(crate) fn new(assembly: Assembly) -> Result<Core, String> {
-        let (number, slot) = assembly.nettlp_adapter().ok_or(
+        let (number, slot) = assembly.find_report::<AdapterSlot>().ok_or(
             "no slot of the lab has a `nettlp-adapter`: one with `device = \"nettlp-adapter\"` is needed",
         )?;
+        let slot = slot.get().clone();
         Ok(Core { assembly, slot, number })
     }
 

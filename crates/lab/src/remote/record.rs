@@ -21,8 +21,8 @@
 //! it is. A record that ends before its end, since the adapter was killed, counts as far as it goes.
 
 use super::bridge::Fate;
-use crate::folder::{KeptFiles, MAX_KEPT_BYTES, MAX_KEPT_FILES};
 use nettlp::adapter::Way;
+use plug::file::{KeptFiles, MAX_KEPT_BYTES, MAX_KEPT_FILES};
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use thiserror::Error;

@@ -4,7 +4,8 @@
 use super::backend::Core;
 use super::record::{Event, RecordError, Recording};
 use crate::build::{Assembly, build};
-use crate::{Folder, Settings, parse_with};
+use crate::{Folder, Overrides, parse_with};
+use plug::Models;
 use std::path::Path;
 use thiserror::Error;
 use tlp::Time;
@@ -27,18 +28,18 @@ pub struct Replay<'a> {
 }
 
 impl<'a> Replay<'a> {
-    /// The lab of a record, put together as it was.
+    /// The lab of a record, put together as it was of these models.
     ///
     /// # Errors
     /// Where the bytes are no record, or their lab cannot be put together: also where it names a file that the record does not
     /// hold, or, with a record of version 1, that is no longer there.
-    pub fn new(bytes: &'a [u8]) -> Result<Replay<'a>, ReplayError> {
+    pub fn new(bytes: &'a [u8], models: &Models) -> Result<Replay<'a>, ReplayError> {
         let recording = Recording::new(bytes)?;
         let lab = &recording.lab;
         let path = Path::new(&lab.path);
         let folder = Folder::of(path);
         let base = lab.files.clone().map_or(folder.clone(), |files| Folder::of_kept(folder.path(), files));
-        let mut file = parse_with(path, &lab.text, base, &Settings::new(&lab.set))
+        let mut file = parse_with(models, path, &lab.text, base, &Overrides::new(&lab.set))
             .map_err(|e| ReplayError::Lab(e.to_string()))?;
         file.lab.seed = lab.seed;
         let assembly = build(&file).map_err(ReplayError::Lab)?;

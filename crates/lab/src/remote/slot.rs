@@ -3,10 +3,10 @@
 
 use super::bridge::{Bridge, BridgeCounters, BridgeDevice};
 use super::schema::{NettlpAdapter, NettlpDriver};
-use crate::boot::Driver;
 use config::{Bar, BuildError, Builder, ConfigSpace, Identity, MsixLayout, PcieLayout};
 use device::endpoint::FunctionConfig;
-use device::{CreditReturn, Endpoint, Ready, TlpPort};
+use device::firmware::FoundFunction;
+use device::{Cpu, CreditReturn, Endpoint, Ready, TlpPort};
 use devices::simple_nic::{StationReport, StationSettings};
 use devices::{memory, simple_nic};
 use link::Notice;
@@ -130,47 +130,46 @@ impl AdapterSlot {
     }
 
     /// What the host runs.
-    pub(crate) fn driver(&self, keys: &NettlpAdapter) -> Driver {
-        let (keys, slot) = (keys.clone(), self.clone());
-        Box::new(move |cpu, found| {
-            let (keys, slot) = (keys.clone(), slot.clone());
-            Box::pin(async move {
-                if keys.driver == NettlpDriver::None {
-                    return Ok(());
+    pub(crate) async fn drive(
+        self,
+        cpu: Cpu,
+        found: FoundFunction,
+        keys: NettlpAdapter,
+    ) -> Result<(), String> {
+        if keys.driver == NettlpDriver::None {
+            return Ok(());
+        }
+        match keys.start_after_ms {
+            Some(ms) => cpu.sleep(Duration::from_ms(ms.into())).await,
+            None => {
+                while self.arrivals.get() == 0 {
+                    cpu.sleep(LOOK).await;
                 }
-                match &keys.start_after_ms {
-                    Some(ms) => cpu.sleep(Duration::from_ms(u64::from(*ms.get_ref()))).await,
-                    None => {
-                        while slot.arrivals.get() == 0 {
-                            cpu.sleep(LOOK).await;
-                        }
-                    }
-                }
-                match keys.driver {
-                    NettlpDriver::None => Ok(()),
-                    NettlpDriver::Mmio => {
-                        let (bar, bytes) = (*keys.bar.get_ref(), *keys.exercise_bytes.get_ref());
-                        memory::driver_by_blocks(cpu, found, bar.into(), bytes, MMIO_BLOCK, MMIO_READ).await
-                    }
-                    NettlpDriver::Station => {
-                        let (settings, arrivals) = (station_settings(&keys), slot.arrivals.clone());
-                        simple_nic::station(cpu, found, settings, move || arrivals.get(), slot.station).await
-                    }
-                }
-            })
-        })
+            }
+        }
+        match keys.driver {
+            NettlpDriver::None => Ok(()),
+            NettlpDriver::Mmio => {
+                let (bar, bytes) = (keys.bar.into(), keys.exercise_bytes.unwrap_or(4096));
+                memory::driver_by_blocks(cpu, found, bar, bytes, MMIO_BLOCK, MMIO_READ).await
+            }
+            NettlpDriver::Station => {
+                let (settings, arrivals) = (station_settings(&keys), self.arrivals.clone());
+                simple_nic::station(cpu, found, settings, move || arrivals.get(), self.station).await
+            }
+        }
     }
 }
 
 fn station_settings(keys: &NettlpAdapter) -> StationSettings {
     StationSettings {
-        bar: (*keys.bar.get_ref()).into(),
+        bar: keys.bar.into(),
         local: simple_nic::Station { mac: HOST_MAC, ip: keys.host_ip },
         peer: keys.peer_ip,
         pings: keys.pings,
-        ping_bytes: *keys.ping_bytes.get_ref(),
-        interval: Duration::from_ms(u64::from(*keys.ping_interval_ms.get_ref())),
-        rx_buffers: *keys.rx_buffers.get_ref(),
+        ping_bytes: keys.ping_bytes,
+        interval: Duration::from_ms(keys.ping_interval_ms.into()),
+        rx_buffers: keys.rx_buffers,
     }
 }
 
@@ -184,12 +183,12 @@ pub(crate) fn function(
     mps: Mps,
     pool: &PayloadPool,
 ) -> Result<(FunctionConfig, AdapterSlot), BuildError> {
-    let bar = *keys.bar.get_ref();
-    let vectors = *keys.vectors.get_ref();
+    let bar = keys.bar;
+    let vectors = keys.vectors;
     let config = Builder::type0(IDENTITY)
         .bar(0, Bar::memory32(OWN_BAR_BYTES))
         .bar(2, Bar::memory32(OWN_BAR_BYTES))
-        .bar(bar, Bar::memory32(*keys.bar_bytes.get_ref()))
+        .bar(bar, Bar::memory32(keys.bar_bytes))
         .msix(MsixLayout { vectors, table: (2, 0), pending: (2, PENDING_AT) })
         .pcie(pcie)
         .usual()

@@ -22,7 +22,8 @@ transfers = 3000
 pub fn file(slots: &str, outages: &str) -> LabFile {
     let steady = STEADY.replace("slot_keys\n", "");
     let text = format!("version = 1\n[link]\ngen = 3\nlanes = 8\n{steady}{slots}{outages}");
-    let lab = parse(Path::new("hotplug.toml"), &text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let lab =
+        parse(&devices::models(), Path::new("hotplug.toml"), &text).unwrap_or_else(|e| panic!("{e}\n{text}"));
     LabFile { lab, base: "".into() }
 }
 

@@ -39,7 +39,9 @@ fn close() -> Setup {
 
 fn run(setup: Setup, effort: &Effort) -> Result<ice_nic::Report, PaperError> {
     let (assembly, _) = setup.set("slot.0.ice-nic.frames", i64::from(effort.frames)).run()?;
-    let report = assembly.ice_nic_report().ok_or_else(|| PaperError::Lab(format!("{LAB}: no NIC")))?;
+    let report = assembly
+        .report_of::<devices::ice_nic::Report>()
+        .ok_or_else(|| PaperError::Lab(format!("{LAB}: no NIC")))?;
     let report = *report.get();
     match (report.failed, report.refused) {
         (0, 0) => Ok(report),

@@ -114,7 +114,9 @@ impl Run {
 
     fn measure(self, effort: &Effort) -> Result<Shown, PaperError> {
         let (assembly, report) = self.setup(effort).run()?;
-        let disk = assembly.disk_report().ok_or_else(|| PaperError::Lab("no disk in the lab".into()))?;
+        let disk = assembly
+            .report_of::<devices::disk::Report>()
+            .ok_or_else(|| PaperError::Lab("no disk in the lab".into()))?;
         let disk = *disk.get();
         let bytes = disk.sectors * u64::from(SECTOR_BYTES);
         let gbps = |ps: u64| bytes as f64 * 8_000.0 / ps.max(1) as f64;

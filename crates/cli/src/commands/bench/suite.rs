@@ -14,7 +14,9 @@ use bench::results::ResultSet;
 use bench::suite::{Extra, Machine, Outcome, Rule, Suite, SuiteError};
 use clap::ValueEnum;
 use clap::builder::RangedU64ValueParser;
-use lab::values::{MpsBytes, MrrsBytes};
+use lab::Folder;
+use lab::profile::HOSTS;
+use plug::values::{MpsBytes, MrrsBytes};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -206,7 +208,7 @@ fn machines(args: &Args) -> Result<Vec<Machine>, Failure> {
 
 /// A host profile by the link that the arguments say.
 fn profile(args: &Args, host: &str, device: &str) -> Result<Machine, Failure> {
-    if let Err(why) = lab::profile::text("host", host, Path::new("")) {
+    if let Err(why) = HOSTS.text(host, &Folder::default()) {
         let names = CONFIGURATIONS.map(|c| c.name.trim_start_matches(bench::configurations::CARD)).join(", ");
         return Err(Failure::usage(format!("{why}; configurations are all, {names}")));
     }

@@ -5,7 +5,7 @@ use super::Args;
 use crate::failure::Failure;
 use bench::{Plan, Test};
 use lab::schema::{Credits, Link};
-use lab::values::{MpsBytes, MrrsBytes};
+use plug::values::{MpsBytes, MrrsBytes};
 use std::str::FromStr;
 
 /// Rows that one call measures at most.

@@ -30,7 +30,7 @@ struct Entry {
     slot: Option<String>,
     switch: Option<String>,
     port: Option<u8>,
-    model: Option<&'static str>,
+    model: Option<String>,
     vf_of: Option<String>,
     parent: Option<String>,
     vendor_id: u16,
@@ -159,7 +159,7 @@ fn link(space: &Space<'_>) -> Option<LinkFacts> {
     decode::link(space, decode::heads(space).into_iter().find(express)?)
 }
 
-type Named = (Option<String>, Option<String>, Option<u8>, Option<&'static str>);
+type Named = (Option<String>, Option<String>, Option<u8>, Option<String>);
 
 /// Slot, switch, port and model.
 fn place(place: &Place) -> Named {
@@ -167,7 +167,7 @@ fn place(place: &Place) -> Named {
         Place::RootPort { .. } | Place::Unnamed => (None, None, None, None),
         Place::Upstream { switch } => (None, Some(switch.clone()), Some(0), None),
         Place::Downstream { switch, port, .. } => (None, Some(switch.clone()), Some(*port), None),
-        Place::Slot { slot, model, .. } => (Some(slot.clone()), None, None, Some(model)),
+        Place::Slot { slot, model, .. } => (Some(slot.clone()), None, None, Some(model.clone())),
     }
 }
 

@@ -18,6 +18,7 @@ use crate::output;
 use decode::Detail;
 use decode::space::Space;
 use lab::{Enumerated, EnumeratedFunction};
+use plug::Models;
 use select::Selection;
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -75,8 +76,8 @@ pub(crate) struct Args {
     select: Option<Selection>,
 }
 
-pub(crate) fn run(args: Args) -> Result<(), Failure> {
-    let (file, path) = labs::read(&args.lab, &args.set)?;
+pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
+    let (file, path) = labs::read(models, &args.lab, &args.set)?;
     let found = lab::enumerate(&file).map_err(|why| Failure::Run(format!("{path}: {why}")))?;
     if args.tree {
         return output::text(tree(&found, args.verbose > 0).trim_end());

@@ -6,8 +6,8 @@ use crate::commands::profiles;
 use crate::failure::Failure;
 use crate::output;
 use bench::{Plan, Test};
-use lab::values::{Gen, Lanes};
 use model::{IOMMU_MISS_NS, InFlight, QUOTED, Quoted, in_flight, packet_ns};
+use plug::values::{Gen, Lanes};
 use serde::Serialize;
 use std::str::FromStr;
 

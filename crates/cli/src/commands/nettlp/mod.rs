@@ -16,6 +16,7 @@ mod write;
 
 use crate::failure::Failure;
 use clap::Subcommand;
+use plug::Models;
 
 const EXAMPLE: &str = "\
 Examples:
@@ -45,15 +46,15 @@ enum Tool {
     Replay(replay::Args),
 }
 
-pub(crate) fn run(args: Args) -> Result<(), Failure> {
+pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
     match args.tool {
-        Tool::Adapter(args) => adapter::run(*args),
+        Tool::Adapter(args) => adapter::run(*args, models),
         Tool::Psmem(args) => psmem::run(args),
         Tool::Read(args) => read::run(args),
         Tool::Write(args) => write::run(args),
         Tool::Perf(args) => perf::run(args),
         Tool::Cfg(args) => cfg::run(args),
         Tool::Snic(args) => snic::run(args),
-        Tool::Replay(args) => replay::run(args),
+        Tool::Replay(args) => replay::run(args, models),
     }
 }

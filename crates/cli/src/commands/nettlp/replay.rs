@@ -6,6 +6,7 @@ use crate::outputs::Outputs;
 use crate::{input, output};
 use lab::CaptureOptions;
 use lab::remote::Replay;
+use plug::Models;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
@@ -55,10 +56,10 @@ struct Report<'a> {
     devices: &'a [lab::report::DeviceReport],
 }
 
-pub(crate) fn run(args: Args) -> Result<(), Failure> {
+pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
     let named = |e: &dyn std::fmt::Display| failed(input::name(&args.record), e);
     let bytes = input::bytes(&args.record)?;
-    let mut replay = Replay::new(&bytes).map_err(|e| named(&e))?;
+    let mut replay = Replay::new(&bytes, models).map_err(|e| named(&e))?;
     let name = replay.lab().to_owned();
     let capture = match &args.capture {
         None => None,

@@ -12,6 +12,7 @@ use lab::{CaptureOptions, LabFile, Report};
 use nettlp::adapter::{Adapter, Settings};
 use nettlp::allow::AllowList;
 use nettlp::net::{AdapterOptions, AdapterSockets, Clock, SocketCounters, serve};
+use plug::Models;
 use serde::Serialize;
 use std::io::BufWriter;
 use std::net::IpAddr;
@@ -24,7 +25,7 @@ pub(super) struct LabRun {
     /// The lab file.
     pub(super) lab: PathBuf,
     /// What is set over it.
-    pub(super) set: lab::Settings,
+    pub(super) set: lab::Overrides,
     /// Where to listen.
     pub(super) options: AdapterOptions,
     /// Whom to serve.
@@ -99,17 +100,17 @@ impl LabRun {
     ///
     /// # Errors
     /// What cannot be read, opened, written or served; the lab's own failure.
-    pub(super) fn run(self, stop: &AtomicBool) -> Result<(), Failure> {
+    pub(super) fn run(self, models: &Models, stop: &AtomicBool) -> Result<(), Failure> {
         let text = labs::text(&self.lab)?;
         let folder = text.folder.clone();
         let folder = if self.record.is_some() { folder.keeping() } else { folder };
-        let mut file = text.parse(folder, &self.set)?;
+        let mut file = text.parse(models, folder, &self.set)?;
         if let Some(seed) = self.seed {
             file.lab.seed = seed;
         }
         let device = self.device()?;
         let assembly = lab::build(&file).map_err(Failure::Run)?;
-        output::warn(&lab::profile::warnings(&file));
+        output::warn(assembly.warnings());
         let mut backend = LabBackend::new(assembly, self.timing).map_err(Failure::Run)?;
         if let Some(mps) = self.mps {
             backend.answer_in(mps);

@@ -17,6 +17,7 @@ use nettlp::adapter::{Function, Registers, Settings};
 use nettlp::allow::{AllowList, Rule, parse_size};
 use nettlp::completer::Image;
 use nettlp::net::{AdapterOptions, Network, default_threads};
+use plug::Models;
 use report::{MemoryReport, Report};
 use signal_hook::consts::SIGUSR1;
 use std::net::{IpAddr, Ipv4Addr};
@@ -181,13 +182,13 @@ enum Timing {
     Off,
 }
 
-pub(crate) fn run(args: Args) -> Result<(), Failure> {
+pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
     args.refuse_idle()?;
     let allow = AllowList::new(args.allow.iter().copied()).map_err(Failure::usage)?;
     let options = args.options(&allow)?;
     let signals = Signals::watch()?;
     match (&args.lab, &args.memory) {
-        (Some(lab), _) => args.lab_run(lab, options, allow)?.run(&signals.end),
+        (Some(lab), _) => args.lab_run(lab, options, allow)?.run(models, &signals.end),
         (None, Some(memory)) => serve_memory(&args, memory, options, allow, &signals),
         (None, None) => Err(Failure::usage("nothing to serve: legal are LAB.toml and --memory")),
     }
@@ -322,7 +323,7 @@ impl Args {
     fn lab_run(&self, path: &Path, options: AdapterOptions, allow: AllowList) -> Result<LabRun, Failure> {
         Ok(LabRun {
             lab: path.to_owned(),
-            set: self.set.settings(),
+            set: self.set.overrides(),
             options,
             allow,
             device: self.device,
@@ -353,7 +354,7 @@ impl Args {
             ("--report", self.report.is_some()),
         ];
         let of_labs = [
-            ("--set", !self.set.settings().given().is_empty()),
+            ("--set", !self.set.overrides().given().is_empty()),
             ("--device", self.device.is_some()),
             ("--capture", self.capture.is_some()),
             ("--record", self.record.is_some()),

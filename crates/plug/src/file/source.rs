@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A TOML file as a type, with everything that TOML and the type find wrong in it. Never says what its keys mean.
 
-use crate::error::{FileError, FileErrors, MAX_ERRORS};
-use crate::reference;
-use crate::setting::Settings;
-use schemars::JsonSchema;
+use super::error::{FileError, FileErrors, MAX_ERRORS};
+use super::overrides::Overrides;
+use super::schema::Schema;
 use serde::Deserialize;
 use std::ops::Range;
 use std::path::Path;
@@ -12,77 +11,72 @@ use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue, Deserializer, Error};
 
 /// A file, its text, and what is set over it.
-pub(crate) struct Source<'a> {
-    pub(crate) path: &'a Path,
-    pub(crate) text: &'a str,
-    pub(crate) settings: &'a Settings,
+pub struct Source<'a> {
+    /// The file.
+    pub path: &'a Path,
+    /// What it says.
+    pub text: &'a str,
+    /// What is set over it.
+    pub overrides: &'a Overrides,
 }
 
-/// A file that was read, with the places of its keys.
-pub(crate) struct Parsed<'a, T> {
-    pub(crate) value: T,
-    pub(crate) places: Places<'a>,
-}
-
-/// A file that was not read.
-pub(crate) struct Unread<'a, T> {
+/// A table that was not read as its type.
+#[derive(Debug)]
+pub struct Unread<T> {
     /// What is wrong with it.
-    pub(crate) errors: FileErrors,
+    pub errors: Vec<FileError>,
     /// What it says elsewhere, where that is something. Keys that are wrong are not there, nor are tables that lack one.
-    pub(crate) rest: Option<Parsed<'a, T>>,
+    pub rest: Option<T>,
 }
 
-impl<T> From<FileErrors> for Unread<'_, T> {
-    fn from(errors: FileErrors) -> Self {
-        Unread { errors, rest: None }
-    }
-}
-
-/// Where the keys of a file stand.
-pub(crate) struct Places<'a>(Spanned<DeTable<'a>>);
+/// The tables of a file, and where its keys stand.
+pub type Tree<'a> = Spanned<DeTable<'a>>;
 
 impl<'a> Source<'a> {
     /// A fault at `span`: a place in the text or, behind its end, what was set.
-    pub(crate) fn error(&self, span: Range<usize>, message: impl Into<String>) -> FileError {
-        match self.settings.at(span.start, self.text.len()) {
+    #[must_use]
+    pub fn error(&self, span: Range<usize>, message: impl Into<String>) -> FileError {
+        match self.overrides.at(span.start, self.text.len()) {
             Some(setting) => FileError::setting(setting, message),
             None => FileError::at(self.path, self.text, span, message),
         }
     }
 
-    /// Reads it.
+    /// Its tables, with what is set over them.
     ///
     /// # Errors
-    /// All that is wrong: either with its TOML, or with what is set, or with the types of its keys.
-    pub(crate) fn parse<T>(&'a self) -> Result<Parsed<'a, T>, Unread<'a, T>>
-    where
-        T: for<'de> Deserialize<'de> + JsonSchema,
-    {
+    /// All that is wrong with its TOML; else with what is set.
+    pub fn tree(&self) -> Result<Tree<'a>, FileErrors> {
         let (mut root, errors) = DeTable::parse_recoverable(self.text);
         if !errors.is_empty() {
-            let told = errors.iter().map(|e| FileError::toml(self.path, self.text, e));
-            return Err(told.collect::<FileErrors>().into());
+            return Err(errors.iter().map(|e| FileError::toml(self.path, self.text, e)).collect());
         }
-        self.settings.apply(root.get_mut(), self.text.len())?;
+        self.overrides.apply(root.get_mut(), self.text.len())?;
+        Ok(root)
+    }
+
+    /// Reads `table`, which is the file or one of its tables, as a type that `schema` describes.
+    ///
+    /// # Errors
+    /// All that is wrong with the types of its keys.
+    pub fn read<T>(&self, table: Tree<'a>, schema: &Schema) -> Result<T, Unread<T>>
+    where
+        T: for<'de> Deserialize<'de>,
+    {
         let mut errors = Vec::new();
-        let mut left = Left { root: root.clone(), without: Vec::new() };
+        let mut left = Left { root: table, without: Vec::new() };
         while errors.len() < MAX_ERRORS {
             match T::deserialize(Deserializer::from(left.root.clone())) {
-                Ok(value) => {
-                    let parsed = Parsed { value, places: Places(root) };
-                    if errors.is_empty() {
-                        return Ok(parsed);
-                    }
-                    return Err(Unread { errors: errors.into_iter().collect(), rest: Some(parsed) });
-                }
+                Ok(value) if errors.is_empty() => return Ok(value),
+                Ok(value) => return Err(Unread { errors, rest: Some(value) }),
                 Err(error) => {
                     // What the file as a whole lacks is told at its first line.
                     let (span, path) = match error.span().filter(|span| !span.is_empty()) {
                         Some(span) => (span.clone(), left.take(&span)),
-                        None => (0..1, left.supply::<T>(&error)),
+                        None => (0..1, left.supply(&error, schema)),
                     };
                     if !left.is_of_own_making(&error) {
-                        errors.push(self.error(span, message::<T>(&error, path.as_deref())));
+                        errors.push(self.error(span, message(&error, path.as_deref(), schema)));
                     }
                     if path.is_none() {
                         break;
@@ -90,7 +84,7 @@ impl<'a> Source<'a> {
                 }
             }
         }
-        Err(errors.into_iter().collect::<FileErrors>().into())
+        Err(Unread { errors, rest: None })
     }
 }
 
@@ -100,18 +94,18 @@ fn missing(error: &Error) -> Option<&str> {
 }
 
 /// What the type says is wrong with the key or table at `path`, with the legal values of the key where the type says none.
-fn message<T: JsonSchema>(error: &Error, path: Option<&[String]>) -> String {
+fn message(error: &Error, path: Option<&[String]>, schema: &Schema) -> String {
     let text = error.message().trim().replace('\n', ": ");
     if let Some(key) = missing(error) {
         let path: Vec<String> = path.unwrap_or_default().iter().cloned().chain([key.to_owned()]).collect();
-        return match reference::legal_of::<T>(&path) {
+        return match schema.legal(&path) {
             Some(legal) => format!("{text}: legal are {legal}"),
             None => text,
         };
     }
     let wrong_type = text.strip_prefix("invalid type: ").or_else(|| text.strip_prefix("invalid value: "));
     let key = path.and_then(<[String]>::last);
-    match (wrong_type, key, path.and_then(reference::legal_of::<T>)) {
+    match (wrong_type, key, path.and_then(|path| schema.legal(path))) {
         (Some(wrong), Some(key), Some(legal)) => {
             let found = wrong.split_once(", expected").map_or(wrong, |(found, _)| found);
             format!("{key} is {found}: legal are {legal}")
@@ -139,10 +133,9 @@ impl Left<'_> {
 
     /// Puts in what the file as a whole lacks where it can be one thing alone, its version, to see what else is wrong. The path
     /// of its table.
-    fn supply<T: JsonSchema>(&mut self, error: &Error) -> Option<Vec<String>> {
+    fn supply(&mut self, error: &Error, schema: &Schema) -> Option<Vec<String>> {
         let key = missing(error)?.to_owned();
-        if reference::legal_of::<T>(std::slice::from_ref(&key))? != "1"
-            || self.root.get_ref().contains_key(key.as_str())
+        if schema.legal(std::slice::from_ref(&key))? != "1" || self.root.get_ref().contains_key(key.as_str())
         {
             return None;
         }
@@ -215,18 +208,17 @@ fn list_with(table: &DeTable<'_>, span: &Range<usize>) -> Option<String> {
     table.iter().find(|(_, value)| has(value.get_ref())).map(|(key, _)| key.get_ref().to_string())
 }
 
-impl Places<'_> {
-    /// Where the value at `path` stands; places in lists are numbers.
-    pub(crate) fn of(&self, path: &[&str]) -> Option<Range<usize>> {
-        let (first, rest) = path.split_first()?;
-        let mut at = self.0.get_ref().get(*first)?;
-        for key in rest {
-            at = match at.get_ref() {
-                DeValue::Table(table) => table.get(*key)?,
-                DeValue::Array(list) => list.get(key.parse::<usize>().ok()?)?,
-                _ => return None,
-            };
-        }
-        Some(at.span())
+/// Where the value at `path` of `tree` stands; places in lists are numbers.
+#[must_use]
+pub fn place_of(tree: &Tree<'_>, path: &[&str]) -> Option<Range<usize>> {
+    let (first, rest) = path.split_first()?;
+    let mut at = tree.get_ref().get(*first)?;
+    for key in rest {
+        at = match at.get_ref() {
+            DeValue::Table(table) => table.get(*key)?,
+            DeValue::Array(list) => list.get(key.parse::<usize>().ok()?)?,
+            _ => return None,
+        };
     }
+    Some(at.span())
 }

@@ -2,33 +2,33 @@
 //! Keys that are set over a file, as `--set slot.nic.link.gen=4` does. Never says which keys there are: who reads the file does,
 //! and finds what was set where it would find a key of the file.
 
-use crate::error::{FileError, FileErrors};
+use super::error::{FileError, FileErrors};
 use std::borrow::Cow;
 use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
-/// Settings of the form `KEY=VALUE`, the later over the earlier. KEY is a path of keys with dots between, as TOML has it
+/// Overrides of the form `KEY=VALUE`, the later over the earlier. KEY is a path of keys with dots between, as TOML has it
 /// (quotes around what is no bare key); an element of a list goes by its `name` or by its place from 0, the place behind the
 /// last adds one. VALUE is a TOML value; what is none is a string.
 #[derive(Clone, Debug, Default)]
-pub struct Settings {
+pub struct Overrides {
     /// As given.
     given: Vec<String>,
     /// As TOML: the key, and the value of a key `v`.
     lines: Vec<[String; 2]>,
 }
 
-impl Settings {
+impl Overrides {
     /// Those of `given`, in this order; what is wrong with one is told where it is applied.
     #[must_use]
-    pub fn new(given: &[String]) -> Settings {
+    pub fn new(given: &[String]) -> Overrides {
         let line = |one: &String| {
             let at = end_of_key(one);
             let value = at.map_or("", |at| one[at + 1..].trim());
             [format!("{} = 0", &one[..at.unwrap_or(one.len())]), format!("v = {value}")]
         };
-        Settings { given: given.to_vec(), lines: given.iter().map(line).collect() }
+        Overrides { given: given.to_vec(), lines: given.iter().map(line).collect() }
     }
 
     /// As they were given.
@@ -38,12 +38,12 @@ impl Settings {
     }
 
     /// The setting that stands at `start`, behind a text of `len` bytes.
-    pub(crate) fn at(&self, start: usize, len: usize) -> Option<&str> {
+    pub(super) fn at(&self, start: usize, len: usize) -> Option<&str> {
         self.given.get(start.checked_sub(len + 1)?).map(String::as_str)
     }
 
     /// Sets them in `root`, the file whose text has `len` bytes.
-    pub(crate) fn apply<'a>(&'a self, root: &mut DeTable<'a>, len: usize) -> Result<(), FileErrors> {
+    pub(super) fn apply<'a>(&'a self, root: &mut DeTable<'a>, len: usize) -> Result<(), FileErrors> {
         let mut errors = Vec::new();
         for (n, (given, lines)) in self.given.iter().zip(&self.lines).enumerate() {
             let place = len + 1 + n..len + 2 + n;

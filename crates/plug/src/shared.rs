@@ -17,14 +17,29 @@ impl<T> Clone for Shared<T> {
 }
 
 impl<T> Shared<T> {
+    /// A handle on `value`.
+    #[must_use]
+    pub fn new(value: T) -> Shared<T> {
+        Shared { value: Rc::new(RefCell::new(value)) }
+    }
+
+    /// The value, leaving none: for when the device or driver has ended.
+    #[must_use]
+    pub fn take(&self) -> T
+    where
+        T: Default,
+    {
+        self.value.take()
+    }
+
     /// The value as it is now. Not to be held while the device or driver runs.
     #[must_use]
     pub fn get(&self) -> Ref<'_, T> {
         self.value.borrow()
     }
 
-    /// Changes the value.
-    pub(crate) fn change<R>(&self, change: impl FnOnce(&mut T) -> R) -> R {
+    /// Changes the value. Panics where somebody holds it.
+    pub fn change<R>(&self, change: impl FnOnce(&mut T) -> R) -> R {
         change(&mut self.value.borrow_mut())
     }
 }

@@ -1,10 +1,53 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Values of lab files that the specification limits: reading one that it does not know fails at its place in the file,
-//! with the legal ones.
+//! Values of labs and settings: reading one that is not legal fails at its place in the file, with the legal ones. Each reads what
+//! its key says in the unit of its key.
 
+use device::memory::{HostMemory, MemoryError};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use tlp::{Bdf, Mps, Mrrs, Rate, Rcb, Width};
+
+/// Which part of host memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum MemoryKind {
+    /// Below 2 GiB: requests have three DW of header.
+    Low,
+    /// From 4 GiB on: requests have four DW of header.
+    High,
+}
+
+impl MemoryKind {
+    /// Takes `bytes` of it, at a multiple of `alignment`.
+    ///
+    /// # Errors
+    /// Those of `memory`.
+    pub fn alloc(self, memory: &HostMemory, bytes: u64, alignment: u64) -> Result<u64, MemoryError> {
+        match self {
+            MemoryKind::Low => memory.alloc_low(bytes, alignment),
+            MemoryKind::High => memory.alloc_high(bytes, alignment),
+        }
+    }
+}
+
+/// Bus, device and function, written as `19:00.0`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(try_from = "String", into = "String")]
+#[schemars(with = "String")]
+pub struct FunctionId(pub Bdf);
+
+impl TryFrom<String> for FunctionId {
+    type Error = String;
+    fn try_from(text: String) -> Result<FunctionId, String> {
+        text.parse().map(FunctionId).map_err(|e: tlp::BdfError| format!("`{text}`: {e}"))
+    }
+}
+
+impl From<FunctionId> for String {
+    fn from(id: FunctionId) -> String {
+        id.0.to_string()
+    }
+}
 
 /// A generation, 1 to 5.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
@@ -47,19 +90,6 @@ pub struct Probability(pub u64);
 #[serde(try_from = "f64")]
 #[schemars(with = "f64", extend("minimum" = 0, "maximum" = 1))]
 pub struct Chance(pub u64);
-
-/// Bus, device and function, written as `19:00.0`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
-#[serde(try_from = "String")]
-#[schemars(with = "String")]
-pub struct FunctionId(pub Bdf);
-
-impl TryFrom<String> for FunctionId {
-    type Error = String;
-    fn try_from(text: String) -> Result<FunctionId, String> {
-        text.parse().map(FunctionId).map_err(|e: tlp::BdfError| format!("`{text}`: {e}"))
-    }
-}
 
 impl TryFrom<i64> for Gen {
     type Error = String;
@@ -134,5 +164,55 @@ impl TryFrom<i64> for Picoseconds {
     fn try_from(ps: i64) -> Result<Picoseconds, String> {
         let legal = u64::try_from(ps).ok().filter(|ps| *ps <= 1_000_000_000_000);
         legal.map(Picoseconds).ok_or_else(|| format!("{ps} ps: legal are 0 to 1000000000000, a second"))
+    }
+}
+
+/// A duration in a key that ends with `_ns`: for `#[serde(rename = "latency_ns", with = "plug::values::ns")]`. Legal are 0 to
+/// 10^15, 11 days, or what the key's attributes say.
+pub mod ns {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
+    use tlp::Duration;
+
+    const MOST: u64 = 1_000_000_000_000_000;
+
+    /// Reads nanoseconds.
+    ///
+    /// # Errors
+    /// Where they are more than may be.
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+        match u64::deserialize(from)? {
+            ns if ns <= MOST => Ok(Duration::from_ns(ns)),
+            ns => Err(D::Error::custom(format!("{ns} ns: legal are 0 to {MOST}"))),
+        }
+    }
+
+    /// Writes nanoseconds.
+    ///
+    /// # Errors
+    /// Those of `to`.
+    pub fn serialize<S: Serializer>(duration: &Duration, to: S) -> Result<S::Ok, S::Error> {
+        (duration.as_ps() / 1_000).serialize(to)
+    }
+}
+
+/// A duration in a key that ends with `_ps`, as [`ns`].
+pub mod ps {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use tlp::Duration;
+
+    /// Reads picoseconds.
+    ///
+    /// # Errors
+    /// Those of `from`.
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+        u64::deserialize(from).map(Duration::from_ps)
+    }
+
+    /// Writes picoseconds.
+    ///
+    /// # Errors
+    /// Those of `to`.
+    pub fn serialize<S: Serializer>(duration: &Duration, to: S) -> Result<S::Ok, S::Error> {
+        duration.as_ps().serialize(to)
     }
 }

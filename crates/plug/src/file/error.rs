@@ -78,7 +78,7 @@ impl FileError {
     }
 
     /// A fault of what was set over the file, as `--set` does.
-    pub(crate) fn setting(given: &str, message: impl Into<String>) -> FileError {
+    pub(super) fn setting(given: &str, message: impl Into<String>) -> FileError {
         let path = format!("--set {}", brief(given));
         FileError { is_setting: true, ..FileError::whole(Path::new(&path), message) }
     }
@@ -132,7 +132,7 @@ impl fmt::Display for FileError {
 impl std::error::Error for FileError {}
 
 /// Faults of one file that are told at most.
-pub(crate) const MAX_ERRORS: usize = 50;
+pub(super) const MAX_ERRORS: usize = 50;
 
 /// What is wrong with a file: all that was found, in the order of places; what is wrong with the file as a whole, or with
 /// what was set over it, comes last. Never empty.

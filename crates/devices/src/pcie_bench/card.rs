@@ -1,15 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Profiles of benchmark cards: what a card costs beside the wire, every figure with its source. Never says what a card
-//! does with them: `devices::pcie_bench` does.
+//! does with them.
 
-use super::{Figure, check, check_version, find, parse};
-use crate::folder::Folder;
-use crate::values::{Gen, Picoseconds};
-use devices::pcie_bench::{CardClock, CardCosts, ChannelCosts, MAX_OUTSTANDING, ReadCosts, WriteCosts};
+use super::costs::{CardClock, CardCosts, ChannelCosts, ReadCosts, WriteCosts};
+use super::settings::MAX_OUTSTANDING;
+use plug::file::Folder;
+use plug::profile::{Figure, Shelf, Shipped, check, check_version};
+use plug::values::{Gen, Picoseconds};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use std::path::Path;
 use tlp::Duration;
+
+/// One that ships.
+macro_rules! ships {
+    ($name:literal) => {
+        Shipped { name: $name, text: include_str!(concat!("../../profiles/", $name, ".toml")) }
+    };
+}
+
+/// The cards that ship.
+pub const CARDS: Shelf = Shelf {
+    kind: "device",
+    extrapolated: "times of its stages, and how many transfers and requests are under way",
+    all: &[ships!("ideal"), ships!("nfp6000"), ships!("netfpga-sume"), ships!("h100")],
+};
 
 /// A device profile: what a benchmark card costs beside the wire. What is left out costs nothing and limits nothing.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -152,18 +166,12 @@ fn number<T: Copy + Default>(figure: &Option<Figure<T>>) -> T {
     figure.as_ref().map_or(T::default(), |f| f.value)
 }
 
-/// Reads the device profile `name`: one that ships, or a file relative to the folder `base`.
+/// Reads the device profile `name`: one that ships, or a file in `folder`.
 ///
 /// # Errors
 /// A line that says what is missing or wrong, and what there is.
-pub fn device(name: &str, base: &Path) -> Result<DeviceFile, String> {
-    device_in(name, &Folder::from(base))
-}
-
-/// The same, of a lab in `base`.
-pub(crate) fn device_in(name: &str, base: &Folder) -> Result<DeviceFile, String> {
-    let (path, text) = find("device", name, base)?;
-    let file: DeviceFile = parse(&path, &text).map_err(|e| e.to_string())?;
+pub fn card(name: &str, folder: &Folder) -> Result<DeviceFile, String> {
+    let (path, file): (_, DeviceFile) = CARDS.read(name, folder)?;
     check_version(file.version, &path)?;
     check(&path, "channels", number(&file.channels).into(), 0, ChannelCosts::MOST.into())?;
     check(&path, "outstanding", file.outstanding.value.into(), 1, MAX_OUTSTANDING.into())?;

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The `riser` command: a face for the crates below.
+//!
+//! It reads arguments, calls, and prints. It never computes a result of its own, and never overwrites a file unasked.
+//!
+//! - [`commands`]: one file per command; a new one is three lines in its `mod.rs`.
+//! - [`mod@interrupt`], Ctrl-C.
+//! - [`input`]: files that are read. - [`outputs`]: files that are written. - [`output`]: tables and JSON on standard output.
+//! - [`progress`]: what is shown meanwhile.
+//! - [`failure`]: what goes to standard error, and the exit status.
+
+mod commands;
+mod failure;
+mod input;
+mod interrupt;
+mod output;
+mod outputs;
+mod progress;
+
+use clap::Parser;
+use plug::Models;
+use std::process::ExitCode;
+
+/// A PCI Express slot in software: write a device, watch its packets, measure how fast it will be.
+#[derive(Parser)]
+#[command(name = "riser", version, propagate_version = true, after_help = EXAMPLE)]
+struct Cli {
+    #[command(subcommand)]
+    command: commands::Command,
+}
+
+const EXAMPLE: &str = "\
+Examples:
+  riser run labs/ping.toml --capture ping.pcapng
+  riser trace ping.pcapng
+  riser bench --suite LAT_RD BW_WR --gen 4 --lanes 16
+
+Exit status: 0 done, 1 the run failed, or a file that it reads is wrong, 2 wrong usage: what is wrong is an argument (--set among \
+them), 130 interrupted (Ctrl-C).";
+
+/// The models that ship, those of NetTLP among them.
+#[must_use]
+pub fn models() -> Models {
+    devices::models().with::<lab::remote::NettlpAdapter>()
+}
+
+/// The command, with these models for the slots of its labs: the whole `main` of a program that has devices of its own.
+///
+/// ```no_run
+/// # use std::process::ExitCode;
+/// fn main() -> ExitCode {
+///     riser_cli::main_with(riser_cli::models())
+/// }
+/// ```
+#[must_use]
+pub fn main_with(models: Models) -> ExitCode {
+    match Cli::try_parse() {
+        Ok(cli) => failure::status(cli.command.run(&models)),
+        Err(error) => failure::refuse_arguments(&error),
+    }
+}

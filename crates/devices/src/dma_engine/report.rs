@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What an engine has done, function by function. Numbers only.
+
+use plug::{Shown, gbps, ns};
+use tlp::{Duration, Time};
+
+/// What a ring has done, at the device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RingReport {
+    /// Bytes moved: read and checked, or handed to the endpoint.
+    pub bytes: u64,
+    /// Descriptors done.
+    pub done: u64,
+    /// Of these, failed.
+    pub failed: u64,
+    /// Doorbells that made no sense: of no ring, or with more posted than there are descriptors.
+    pub refused: u64,
+}
+
+/// What a function has done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct FunctionReport {
+    /// By [`Direction::index`](super::Direction::index).
+    pub rings: [RingReport; 2],
+    /// Bytes moved when the first function had moved all of its own; before that none.
+    pub shared_bytes: u64,
+    /// When its driver had all it wanted.
+    pub end: Option<Time>,
+}
+
+impl FunctionReport {
+    /// Bytes moved in both directions.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.rings.iter().map(|r| r.bytes).sum()
+    }
+}
+
+/// What an engine has done: the physical function first, then the virtual ones.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Report {
+    /// By function.
+    pub functions: Vec<FunctionReport>,
+    /// When the drivers began.
+    pub start: Option<Time>,
+    /// When the first of them ended.
+    pub first_end: Option<Time>,
+}
+
+impl Report {
+    /// From the start of all drivers to the end of the function's, or to `now` where that still runs.
+    #[must_use]
+    pub fn elapsed(&self, function: usize, now: Time) -> Duration {
+        self.since_start(self.functions.get(function).and_then(|f| f.end).unwrap_or(now))
+    }
+
+    /// From the start of all drivers to the end of the first, or to `now` where all still run.
+    #[must_use]
+    pub fn shared_time(&self, now: Time) -> Duration {
+        self.since_start(self.first_end.unwrap_or(now))
+    }
+
+    /// Bytes that `function` has moved in [`shared_time`](Self::shared_time).
+    #[must_use]
+    pub fn shared_bytes(&self, function: &FunctionReport) -> u64 {
+        if self.first_end.is_some() { function.shared_bytes } else { function.bytes() }
+    }
+
+    fn since_start(&self, end: Time) -> Duration {
+        self.start.map_or(Duration::ZERO, |start| end.since(start))
+    }
+
+    /// A function's driver has all it wanted.
+    pub(super) fn end(&mut self, function: usize, now: Time) {
+        if self.first_end.is_none() {
+            self.first_end = Some(now);
+            self.functions.iter_mut().for_each(|f| f.shared_bytes = f.bytes());
+        }
+        if let Some(function) = self.functions.get_mut(function) {
+            function.end = Some(now);
+        }
+    }
+}
+
+impl plug::Report for Report {
+    /// The rates of all, the spread of the shares of the virtual functions, and a row for each function. A driver that still
+    /// runs ends now.
+    fn shown(&self, now: Time) -> Shown {
+        let all_shared: u64 = self.functions.iter().map(|f| self.shared_bytes(f)).sum();
+        let last = (0..self.functions.len()).map(|n| self.elapsed(n, now)).max();
+        let mut shown = Shown::new()
+            .with("functions", self.functions.len())
+            .with("shared_gbps", gbps(all_shared, self.shared_time(now)))
+            .with("elapsed_ns", last.map_or(0.0, ns));
+        if let Some(spread) = self.spread() {
+            shown.put("vf_share_spread", spread);
+        }
+        for (n, function) in self.functions.iter().enumerate() {
+            // In the order of names, which is that of numbers.
+            let name = n.checked_sub(1).map_or("pf".to_owned(), |vf| format!("vf{vf:03}"));
+            let (elapsed, [h2d, d2h]) = (self.elapsed(n, now), function.rings);
+            let share = self.shared_bytes(function) as f64 / all_shared.max(1) as f64;
+            shown.put(format!("{name}.transfers"), h2d.done + d2h.done);
+            shown.put(format!("{name}.failed"), h2d.failed + d2h.failed);
+            shown.put(format!("{name}.h2d_gbps"), gbps(h2d.bytes, elapsed));
+            shown.put(format!("{name}.d2h_gbps"), gbps(d2h.bytes, elapsed));
+            shown.put(format!("{name}.share"), share);
+        }
+        shown
+    }
+}
+
+impl Report {
+    /// How much less than the most the least of the virtual functions has got, of the most.
+    fn spread(&self) -> Option<f64> {
+        let shares = || self.functions.iter().skip(1).map(|f| self.shared_bytes(f));
+        let (least, most) = (shares().min()?, shares().max()?);
+        Some((most - least) as f64 / most.max(1) as f64)
+    }
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The benchmark device as a lab names it, and what a run of it shows.
+
+use super::card::{CARDS, card};
+use super::{CacheState, CardPath, Pattern, Results, Settings, Test, Window, driver, function};
+use plug::{Fault, MemoryKind, Model, Needs, Plugged, Shared, Shown, Site, gbps, ns};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tlp::Time;
+
+/// The benchmark device of pcie-bench: what it does, and how often.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Bench {
+    /// The test.
+    pub test: Test,
+    /// What the card costs beside the wire: the name of a device profile that ships, or the path of one, relative to
+    /// the lab file.
+    pub profile: String,
+    /// Bytes of each transfer; with its offset, it never crosses 4 KiB.
+    #[schemars(range(min = 1, max = 4096))]
+    pub size_bytes: u32,
+    /// Bytes of host memory that the transfers go to.
+    #[schemars(range(min = 64, max = 1_073_741_824))]
+    pub window_bytes: u64,
+    /// Offset of each transfer from a cache line.
+    #[schemars(range(min = 0, max = 63))]
+    pub host_offset_bytes: u32,
+    /// Offset of each transfer from a cache line in the card's own memory.
+    #[schemars(range(min = 0, max = 63))]
+    pub device_offset_bytes: u32,
+    /// The interface of the card that is used.
+    pub path: CardPath,
+    /// What the host's caches hold of the window at the start.
+    pub cache: CacheState,
+    /// The order of the units.
+    pub pattern: Pattern,
+    /// Transfers under way at most. Default: what the device profile says. Latency tests have one.
+    #[schemars(range(min = 1, max = 1024))]
+    pub outstanding: Option<u16>,
+    /// Transfers that count; of a latency test at most 2^24.
+    #[schemars(range(min = 1))]
+    pub transfers: u64,
+    /// Transfers before them that do not count.
+    pub warm_up: u64,
+    /// Whether bytes are carried, or only counted.
+    pub carry: bool,
+    /// Where the window lies.
+    pub memory: MemoryKind,
+}
+
+impl Default for Bench {
+    fn default() -> Bench {
+        Bench {
+            test: Test::BwRd,
+            profile: "ideal".into(),
+            size_bytes: 64,
+            window_bytes: 8192,
+            host_offset_bytes: 0,
+            device_offset_bytes: 0,
+            path: CardPath::Dma,
+            cache: CacheState::HostWarm,
+            pattern: Pattern::Random,
+            outstanding: None,
+            transfers: 10_000,
+            warm_up: 100,
+            carry: false,
+            memory: MemoryKind::High,
+        }
+    }
+}
+
+impl Model for Bench {
+    const NAME: &'static str = "pcie-bench";
+
+    fn needs(&self) -> Needs {
+        let window = self.window(0);
+        let (bytes, alignment) = (window.memory_bytes(), window.alignment());
+        Needs { window: Some(plug::Window { memory: self.memory, bytes, alignment }), ..Needs::default() }
+    }
+
+    fn plug(&self, site: &mut Site<'_>) -> Result<Plugged, Fault> {
+        let settings = self.settings(site)?;
+        let (results, window) = (Shared::new(Results::of(&settings)), self.window(site.seed));
+        let function = function(settings, site.pcie, site.payloads, &results).map_err(|e| e.to_string())?;
+        let plugged = Plugged::new(function, move |cpu, found| driver(cpu, found, window));
+        let extrapolated = CARDS.extrapolated(&self.profile, site.folder, [site.pcie.rate]);
+        Ok(plugged.reporting(&results).warning(extrapolated))
+    }
+
+    fn check_together(&self) -> Result<(), Fault> {
+        let (bytes, start) = (self.size_bytes, self.host_offset_bytes);
+        if bytes + start > 4096 {
+            let message =
+                format!("size_bytes {bytes} at host_offset_bytes {start}: a transfer never crosses 4 KiB");
+            return Err(Fault::at("size_bytes", message));
+        }
+        Ok(())
+    }
+}
+
+impl Bench {
+    fn window(&self, seed: u64) -> Window {
+        Window { bytes: self.window_bytes, memory: self.memory, cache: self.cache, seed }
+    }
+
+    fn settings(&self, site: &Site<'_>) -> Result<Settings, Fault> {
+        let card = card(&self.profile, site.folder).map_err(|message| Fault::at("profile", message))?;
+        Ok(Settings {
+            test: self.test,
+            size_bytes: self.size_bytes,
+            window_bytes: self.window_bytes,
+            host_offset_bytes: self.host_offset_bytes,
+            device_offset_bytes: self.device_offset_bytes,
+            path: self.path,
+            cache: self.cache,
+            pattern: self.pattern,
+            outstanding: self.outstanding.unwrap_or(card.outstanding.value),
+            transfers: self.transfers,
+            warm_up: self.warm_up,
+            carry: self.carry,
+            max_payload_bytes: site.pcie.mps_supported.bytes(),
+            max_read_request_bytes: site.mrrs.bytes(),
+            costs: card.costs(),
+            seed: site.seed,
+        })
+    }
+}
+
+impl plug::Report for Results {
+    /// Of a warm-up that has not ended there is no rate.
+    fn shown(&self, _: Time) -> Shown {
+        let elapsed = self.elapsed();
+        let shown = Shown::new().with("transfers", self.transfers).with("measured_ns", ns(elapsed));
+        match self.transfers {
+            0 => shown.with("warm_up_transfers", self.ended),
+            _ => shown
+                .with("read_gbps", gbps(self.bytes_read, elapsed))
+                .with("write_gbps", gbps(self.bytes_written, elapsed)),
+        }
+    }
+
+    fn transfers(&self) -> Option<(u64, u64)> {
+        Some((self.ended.min(self.all), self.all))
+    }
+}

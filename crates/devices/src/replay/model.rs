@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A replay as a lab names it: its capture, its window in host memory, and its figures beside the recorded ones.
+
+use super::{Dependencies, Pace, Plan, Replay, Report, Service, Settings};
+use capture::Reader;
+use device::TlpPort;
+use plug::{Fault, FunctionId, MemoryKind, Model, Plugged, RawEnd, Shared, Shown, Site, gbps, ns};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::fmt::Display;
+use tlp::{Duration, Time};
+
+/// The requests of a capture's devices, played again with their sizes, tags and attributes. The device stands below the
+/// transaction layer of an endpoint: it has no configuration space, and begins when its link is up. A request waits until its
+/// tag is free; recorded addresses are folded into host memory; data of writes is only counted.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Playback {
+    /// The capture, pcap or pcapng: a path relative to the lab file.
+    pub capture: String,
+    /// Plays the requests of this requester alone, written as `19:00.0`. Default: all that devices have issued.
+    pub requester: Option<FunctionId>,
+    /// When requests are sent.
+    #[serde(default)]
+    pub pace: Pace,
+    /// What a request waits for beside its turn and its time.
+    #[serde(default)]
+    pub dependencies: Dependencies,
+    /// Bytes of host memory into which addresses are folded, modulo this size: a power of two.
+    #[serde(default = "default_window")]
+    #[schemars(range(min = 4096, max = 1_073_741_824), extend("powerOfTwo" = true))]
+    pub window_bytes: u64,
+    /// Where that lies. Requests with a header of three DW get one of four in high memory.
+    #[serde(default = "default_memory")]
+    pub memory: MemoryKind,
+}
+
+fn default_memory() -> MemoryKind {
+    MemoryKind::Low
+}
+
+fn default_window() -> u64 {
+    16 << 20
+}
+
+impl Model for Playback {
+    const NAME: &'static str = "replay";
+
+    fn plug(&self, site: &mut Site<'_>) -> Result<Plugged, Fault> {
+        let settings = self.settings(site)?;
+        let path = site.folder.path().join(&self.capture);
+        let unreadable = |e: &dyn Display| Fault::at("capture", format!("{}: {e}", path.display()));
+        let file = site.folder.open(&self.capture).map_err(|e| unreadable(&e))?;
+        let mut reader = Reader::new(file).map_err(|e| unreadable(&e))?;
+        let plan = Plan::read(&mut reader, &settings, site.mps.bytes()).map_err(|e| unreadable(&e))?;
+        let report = Shared::default();
+        let (pool, told) = (site.payloads.clone(), report.clone());
+        let make = move || Box::new(Replay::new(plan.clone(), settings, &pool, &told)) as Box<dyn TlpPort>;
+        let device = RawEnd { first: make(), again: Box::new(move || Some(make())) };
+        Ok(Plugged::raw(device, site.done_vector).reporting(&report))
+    }
+}
+
+impl Playback {
+    fn settings(&self, site: &Site<'_>) -> Result<Settings, Fault> {
+        let window_base = self.memory.alloc(site.memory, self.window_bytes, 4096);
+        Ok(Settings {
+            id: site.id,
+            done_vector: Some(site.done_vector),
+            requester: self.requester.map(|id| id.0),
+            pace: self.pace,
+            dependencies: self.dependencies,
+            window_base: window_base.map_err(|e| Fault::at("window_bytes", format!("window_bytes: {e}")))?,
+            window_bytes: self.window_bytes,
+        })
+    }
+}
+
+impl plug::Report for Report {
+    /// Counts, and then how the requests were served: as recorded, and here.
+    fn shown(&self, _: Time) -> Shown {
+        let mut shown = Shown::new()
+            .with("requests", self.requests)
+            .with("sent", self.sent)
+            .with("reads_and_atomics", self.non_posted)
+            .with("bytes_read", self.bytes_read)
+            .with("bytes_written", self.bytes_written)
+            .with("outstanding_max", self.max_open)
+            .with("failed", self.failed)
+            .with("unexpected_completions", self.unexpected_completions)
+            .with("repeats_left_out", self.repeats);
+        self.recorded.show(&mut shown, "recorded", self.bytes_asked + self.bytes_written);
+        self.replayed.show(&mut shown, "replayed", self.bytes_read + self.bytes_written);
+        shown
+    }
+}
+
+impl Service {
+    fn show(&self, shown: &mut Shown, name: &str, bytes: u64) {
+        let mut put = |what: &str, value: f64| shown.put(format!("{name}.{what}"), value);
+        put("elapsed_ns", ns(self.elapsed));
+        if self.elapsed > Duration::ZERO {
+            put("gbps", gbps(bytes, self.elapsed));
+        }
+        let mut sorted = self.latencies.clone();
+        sorted.sort_unstable();
+        let Some(last) = sorted.len().checked_sub(1) else { return };
+        // The nearest rank, as `riser bench` takes it.
+        let rank =
+            |per_mille: usize| sorted[(sorted.len() * per_mille).div_ceil(1000).clamp(1, last + 1) - 1];
+        for (what, value) in
+            [("min", sorted[0]), ("median", rank(500)), ("p99", rank(990)), ("max", sorted[last])]
+        {
+            put(&format!("latency_ns_{what}"), ns(value));
+        }
+    }
+}

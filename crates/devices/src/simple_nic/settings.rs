@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The simple NIC as a lab names it: with an Ethernet peer that answers ARP and ping, and what a run of it shows.
+
+use super::{BAR_BYTES, Counters, Peer, PingReport, PingSettings, Pings, Station, driver, function};
+use device::BarIndex;
+use plug::{Fault, FixedBar, Model, Needs, Plugged, Report, Shared, Shown, Site, ns};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::net::Ipv4Addr;
+use tlp::{Duration, Time};
+
+/// The host of the NIC, and who answers it. The Ethernet addresses are locally administered (IEEE 802, bit 1 of the first
+/// byte), the IPv4 addresses for documentation (RFC 5737).
+const HOST: Station = Station { mac: [0x02, 0, 0, 0, 0, 1], ip: Ipv4Addr::new(192, 0, 2, 1) };
+const PEER: Station = Station { mac: [0x02, 0, 0, 0, 0, 2], ip: Ipv4Addr::new(192, 0, 2, 2) };
+
+/// How long the driver waits for an answer, beside the peer's own latency.
+const PATIENCE: Duration = Duration::from_ms(100);
+
+/// NetTLP's simple NIC, with an Ethernet peer that answers ARP and ping. Its driver sends pings through it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// The BAR with the registers. NetTLP's adapter has them on 4.
+    #[schemars(range(min = 0, max = 5))]
+    pub bar: u8,
+    /// Address of that BAR, as that of a `memory` device. Without it, the host chooses.
+    pub address: Option<u64>,
+    /// Echo requests that the driver sends.
+    pub pings: u32,
+    /// Data bytes of each echo request.
+    #[schemars(range(min = 0, max = 1472))]
+    pub ping_bytes: u16,
+    /// Time on the Ethernet wire and in the peer, in nanoseconds, until its answer is back.
+    #[serde(rename = "peer_latency_ns", with = "plug::values::ns")]
+    #[schemars(with = "u64", range(min = 0, max = 1_000_000_000_000_000_u64))]
+    pub peer_latency: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings { bar: 4, address: None, pings: 3, ping_bytes: 56, peer_latency: Duration::from_us(10) }
+    }
+}
+
+impl Model for Settings {
+    const NAME: &'static str = "simple-nic";
+
+    fn needs(&self) -> Needs {
+        let fixed_bar =
+            self.address.map(|address| FixedBar { bar: self.bar, address, size_bytes: BAR_BYTES });
+        Needs { fixed_bar, ..Needs::default() }
+    }
+
+    fn plug(&self, site: &mut Site<'_>) -> Result<Plugged, Fault> {
+        let (bar, shown) = (BarIndex(self.bar), Seen::default());
+        let peer = Peer { station: PEER, latency: self.peer_latency };
+        let function = function(bar, site.pcie, site.payloads, peer, &shown.counters)?;
+        let pings = PingSettings {
+            bar,
+            local: HOST,
+            peer: PEER.ip,
+            count: self.pings,
+            bytes: self.ping_bytes,
+            timeout: self.peer_latency + PATIENCE,
+        };
+        let told = shown.pings.clone();
+        let plugged = Plugged::new(function, move |cpu, found| driver(cpu, found, pings, told.clone()));
+        Ok(plugged.reporting(&Shared::new(shown)))
+    }
+}
+
+/// What the device has counted, and what the pings have shown.
+#[derive(Default)]
+struct Seen {
+    counters: Shared<Counters>,
+    pings: PingReport,
+}
+
+impl Report for Seen {
+    fn shown(&self, _: Time) -> Shown {
+        let Counters { tx_frames, rx_frames, refused_doorbells, .. } = *self.counters.get();
+        let Counters { refused_descriptors, no_buffer, lost, dma_errors, .. } = *self.counters.get();
+        let Pings { round_trips, .. } = &*self.pings.get();
+        let trips: Vec<f64> = round_trips.iter().copied().map(ns).collect();
+        Shown::new()
+            .with_counts([
+                ("tx_frames", tx_frames),
+                ("rx_frames", rx_frames),
+                ("refused_doorbells", refused_doorbells),
+                ("refused_descriptors", refused_descriptors),
+                ("no_buffer", no_buffer),
+                ("lost_frames", lost),
+                ("dma_errors", dma_errors),
+                ("pings_answered", trips.len() as u64),
+            ])
+            .with("ping_round_trips_ns", trips)
+    }
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The tables of settings in the slots of a lab file, each to be read by the model of its name; and the limits of single keys.
+
+use crate::read::Place;
+use crate::schema::Slot;
+use plug::Models;
+use plug::file::{FileError, Schema, Tree, Unread, Violation, place_of};
+use serde::Deserialize;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue, Deserializer};
+
+/// Settings of models, by the place of the slot's name and by their own.
+#[derive(Default)]
+pub(crate) struct Tables<'a>(BTreeMap<usize, BTreeMap<String, Tree<'a>>>);
+
+/// The file without the settings of models, these, and what stands in slots that is neither theirs nor a key.
+pub(crate) fn split<'a>(
+    place: &Place<'a>,
+    schema: &Schema,
+    models: &Models,
+) -> (Tree<'a>, Tables<'a>, Vec<FileError>) {
+    let (mut tree, mut tables, mut errors) = (place.places.clone(), Tables::default(), Vec::new());
+    let keys = schema.keys("Slot");
+    let slots = tree.get_mut().get_mut("slot").map(Spanned::get_mut);
+    let slots = match slots {
+        Some(DeValue::Array(slots)) => slots.iter_mut().collect(),
+        _ => Vec::new(),
+    };
+    for slot in slots {
+        if let DeValue::Table(slot) = slot.get_mut() {
+            errors.extend(split_slot(place, &keys, models, slot, &mut tables));
+        }
+    }
+    (tree, tables, errors)
+}
+
+/// Takes the settings of models out of `slot`; what has no meaning there goes too, and is told.
+fn split_slot<'a>(
+    place: &Place<'a>,
+    keys: &[&str],
+    models: &Models,
+    slot: &mut DeTable<'a>,
+    tables: &mut Tables<'a>,
+) -> Vec<FileError> {
+    let name = slot.get("name").map(|name| name.span().start);
+    let is_own = |key: &str| keys.contains(&key) && !models.contains(key);
+    let all = slot.keys().map(|key| key.get_ref().to_string());
+    let foreign: Vec<String> = all.filter(|key| !is_own(key)).collect();
+    let mut errors = Vec::new();
+    for key in foreign {
+        let Some((at, value)) = slot.remove_entry(key.as_str()) else { continue };
+        let span = value.span();
+        match (value.into_inner(), name) {
+            _ if !models.contains(&key) => {
+                let legal = keys.join("`, `");
+                let message = format!("unknown field `{key}`, expected one of `{legal}`");
+                errors.push(place.source.error(at.span(), message));
+            }
+            (DeValue::Table(table), Some(name)) => {
+                tables.0.entry(name).or_default().insert(key, Spanned::new(span, table));
+            }
+            // A slot without a name is not one: what is wrong with its settings is told all the same.
+            (DeValue::Table(table), None) => {
+                let read = models.read(&key, place.source, Spanned::new(span, table));
+                errors.extend(read.and_then(Result::err).into_iter().flat_map(|unread| unread.errors));
+            }
+            _ => errors.push(place.source.error(span, format!("{key} is no table: legal are tables"))),
+        }
+    }
+    errors
+}
+
+impl<'a> Tables<'a> {
+    /// Reads the settings of the slot's device into the slot, and says what is wrong with them.
+    pub(crate) fn fill(&mut self, place: &Place<'a>, models: &Models, slot: &mut Slot) -> Vec<FileError> {
+        let mut own = self.0.remove(&slot.name.span().start).unwrap_or_default();
+        let (name, device) = (slot.name.get_ref(), slot.device.get_ref());
+        let Some(schema) = models.schema(device) else {
+            let legal: Vec<String> = models.names().map(|name| format!("`{name}`")).collect();
+            let message = format!("unknown device `{device}`, expected one of {}", legal.join(", "));
+            return vec![place.source.error(slot.device.span(), message)];
+        };
+        let (table, required) = (own.remove(device.as_str()), schema.required());
+        let foreign = own.into_iter().map(|(table, at)| {
+            let message = format!("slot `{name}` has settings of `{table}`: its device is `{device}`");
+            place.source.error(at.span(), message)
+        });
+        let mut errors: Vec<FileError> = foreign.collect();
+        if table.is_none() && !required.is_empty() {
+            let message =
+                format!("slot `{name}`: {device} needs [slot.{device}] with `{}`", required.join("`, `"));
+            errors.push(place.source.error(slot.name.span(), message));
+            return errors;
+        }
+        let table = table.unwrap_or_else(|| Spanned::new(0..0, DeTable::new()));
+        match models.read(device, place.source, table) {
+            Some(Ok(plan)) => slot.plan = Some(plan),
+            Some(Err(Unread { errors: wrong, .. })) => errors.extend(wrong),
+            None => {}
+        }
+        errors
+    }
+}
+
+/// What of single keys is not legal, whatever the others are.
+pub(crate) fn check_limits(place: &Place<'_>, schema: &Schema) -> Vec<FileError> {
+    // What is no value of JSON is of no legal type either, which is told elsewhere.
+    let value = Value::deserialize(Deserializer::from(place.places.clone())).unwrap_or_default();
+    let error = |Violation { path, message }| {
+        let path: Vec<&str> = path.iter().map(String::as_str).collect();
+        let at = place_of(&place.places, &path).unwrap_or(0..0);
+        (!depends_on_others(&path)).then(|| place.source.error(at, message))
+    };
+    schema.check(&value).into_iter().filter_map(error).collect()
+}
+
+/// Keys whose limits depend on others: they are checked where these are known.
+fn depends_on_others(path: &[&str]) -> bool {
+    matches!(path, ["link" | "fault" | "outage", ..] | ["slot" | "switch", _, "link", ..])
+}

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! TOML files as types: read with everything that is wrong in them and where it stands; what is legal is said once, at the
+//! type, for the reader, its errors and the reference pages alike.
+
+mod error;
+mod folder;
+mod overrides;
+mod page;
+mod schema;
+mod source;
+
+pub use error::{FileError, FileErrors, brief};
+pub use folder::{Folder, KeptFiles, MAX_KEPT_BYTES, MAX_KEPT_FILES};
+pub use overrides::Overrides;
+pub use page::{Page, cell};
+pub use schema::{Schema, Violation};
+pub use source::{Source, Tree, Unread, place_of};

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Pages of the reference: the tables of keys that a type has, made from the type and its comments. Never reads or writes a
+//! file.
+
+use super::schema::{Key, Schema, flat};
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// A page about one type and those that it holds.
+pub struct Page<'s> {
+    schema: &'s Schema,
+    /// Headings of the tables that stand on the page, by name of their type.
+    done: BTreeMap<String, String>,
+}
+
+/// A table that has no section yet: its path, heading and type.
+type Below<'s> = (String, String, &'s Value);
+
+impl<'s> Page<'s> {
+    /// A page about the type that `schema` describes.
+    #[must_use]
+    pub fn of(schema: &'s Schema) -> Page<'s> {
+        Page { schema, done: BTreeMap::new() }
+    }
+
+    /// The table of the whole type under `heading`, and those of the tables in it.
+    #[must_use]
+    pub fn tables(mut self, path: &str, heading: &str) -> String {
+        self.table(self.schema.root(), path, if heading.is_empty() { "Keys of the file" } else { heading })
+    }
+
+    /// A section: the keys of `table`, which stands at `path` of the file, then the tables below it.
+    fn table(&mut self, table: &'s Value, path: &str, heading: &str) -> String {
+        let required = |key: &str| table["required"].as_array().is_some_and(|r| r.iter().any(|k| k == key));
+        let all = table["properties"].as_object().into_iter().flat_map(Map::iter);
+        let mut all: Vec<(&String, &Value)> = all.collect();
+        all.sort_by_key(|(name, _)| !required(name));
+        let mut text = format!("## {heading}\n\n{}\n\n", flat(&table["description"]));
+        text += "| key | type | default | legal | meaning |\n|---|---|---|---|---|\n";
+        let (mut choices, mut below) = (String::new(), Vec::new());
+        for (name, own) in all {
+            let key = Key::new(self.schema, own);
+            let kind = self.section(&key, path, name, &mut below).unwrap_or_else(|| key.kind());
+            let default = if required(name) { "required".to_owned() } else { key.default() };
+            let (legal, meaning) = (key.legal(), cell(&flat(&own["description"])));
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "| `{name}` | {kind} | {default} | {legal} | {meaning} |");
+            choices += &choices_of(&key, name);
+        }
+        let below: String =
+            below.iter().map(|(path, heading, table)| self.table(table, path, heading)).collect();
+        format!("{text}\n{choices}{below}")
+    }
+
+    /// Where the table at key `name` is told, for keys that have one; the first such key of its type puts it `below`.
+    fn section(
+        &mut self,
+        key: &Key<'s>,
+        path: &str,
+        name: &str,
+        below: &mut Vec<Below<'s>>,
+    ) -> Option<String> {
+        if !key.is_table() {
+            return None;
+        }
+        let path = if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
+        let (several, heading) = if key.is_list() {
+            ("tables", format!("`[[{path}]]`"))
+        } else {
+            ("table", format!("`[{path}]`"))
+        };
+        let section = self.done.entry(key.type_name.to_owned()).or_insert_with(|| {
+            below.push((path, heading.clone(), key.target));
+            heading
+        });
+        Some(format!("{several}, see {section}"))
+    }
+}
+
+/// A list of what the values of an enumeration mean, where there is more than one.
+fn choices_of(key: &Key<'_>, name: &str) -> String {
+    let all = key.variants();
+    if all.len() < 2 {
+        return String::new();
+    }
+    let rows: String = all.iter().map(|(value, meaning)| format!("- `{value}`: {meaning}\n")).collect();
+    format!("Values of `{name}`:\n\n{rows}\n")
+}
+
+/// `text` as a cell of a table.
+#[must_use]
+pub fn cell(text: &str) -> String {
+    text.replace('|', "\\|")
+}

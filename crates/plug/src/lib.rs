@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What can be plugged into a lab: a [`Model`] is a table of settings from which a device, its driver and what it reports are
+//! made. A lab is given the [`Models`] that it may name.
+//!
+//! - [`Model`]: the trait, [`Models`]: the table of those that there are;
+//! - [`plugged`]: what a model makes: what stands at the end of the link, and what the host does for it;
+//! - [`site`]: where it is plugged in;
+//! - [`report`]: what it shows beside its packets;
+//! - [`profile`]: what hosts and devices cost, each figure with its source;
+//! - [`values`]: types of settings that many models have;
+//! - [`file`](mod@file): TOML files as types, with what is legal said once.
+//!
+//! This crate never knows a model, and never runs one.
+
+pub mod file;
+mod model;
+pub mod plugged;
+pub mod profile;
+pub mod report;
+pub mod shared;
+pub mod site;
+pub mod values;
+
+pub use model::{Fault, FixedBar, Model, ModelError, Models, Needs, Plan, Window};
+pub use plugged::{Driver, DriverFuture, End, FunctionsDriver, HostTask, Plugged, RawEnd, Task};
+pub use report::{Report, Shown, gbps, ns};
+pub use shared::Shared;
+pub use site::Site;
+pub use values::{FunctionId, MemoryKind};

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A model of a device as a lab names it, and the table of those that there are.
+
+use crate::file::{Schema, Source, Tree, Unread};
+use crate::plugged::Plugged;
+use crate::site::Site;
+use crate::values::MemoryKind;
+use config::BuildError;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use thiserror::Error;
+use tlp::Duration;
+
+/// A model: its settings, which are a table of the slot that names it.
+///
+/// The type says once what is legal: [`schemars`] attributes are limits, comments are the reference. Readers of files check
+/// them at each key's place, [`check`](Self::check) does it for settings that code has made.
+pub trait Model:
+    Clone + fmt::Debug + Send + Sync + Serialize + DeserializeOwned + JsonSchema + 'static
+{
+    /// What labs call it, and its table in a slot: small letters, digits and hyphens.
+    const NAME: &'static str;
+
+    /// What the lab around it has to know before it is plugged in.
+    fn needs(&self) -> Needs {
+        Needs::default()
+    }
+
+    /// Makes the device, its driver and what it reports, of settings that have been checked. It is called more than once: to see
+    /// what is wrong, and to run.
+    ///
+    /// # Errors
+    /// What of the settings cannot be had there, and why.
+    fn plug(&self, site: &mut Site<'_>) -> Result<Plugged, Fault>;
+
+    /// What the limits of single settings do not say: how they stand to each other.
+    ///
+    /// # Errors
+    /// The first that does not go with the others.
+    fn check_together(&self) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    /// Whether each setting is within its limits, and all go together.
+    ///
+    /// # Errors
+    /// The first that is not.
+    fn check(&self) -> Result<(), Fault> {
+        let value = serde_json::to_value(self).map_err(|e| Fault::from(e.to_string()))?;
+        match Schema::of::<Self>().check(&value).into_iter().next() {
+            Some(found) => Err(Fault { key: found.path, message: found.message }),
+            None => self.check_together(),
+        }
+    }
+}
+
+/// What the lab around a device has to know of its settings.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Needs {
+    /// Virtual functions that the host is to enable.
+    pub virtual_functions: u16,
+    /// A BAR that is to stand at a certain address.
+    pub fixed_bar: Option<FixedBar>,
+    /// Bytes of the longest deferrable write that it sends.
+    pub deferrable_write_bytes: Option<u32>,
+    /// Host memory that its driver will ask for.
+    pub window: Option<Window>,
+    /// How long the host is to wait for completions at least.
+    pub host_patience: Duration,
+}
+
+/// A BAR with an address of its own, given by the setting `address`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FixedBar {
+    /// The BAR, 0 to 5.
+    pub bar: u8,
+    /// Its address, a multiple of its size.
+    pub address: u64,
+    /// Its bytes, a power of two.
+    pub size_bytes: u64,
+}
+
+/// A window of host memory, given by the setting `window_bytes`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Window {
+    /// Where it lies.
+    pub memory: MemoryKind,
+    /// Its bytes.
+    pub bytes: u64,
+    /// Its address is a multiple of this.
+    pub alignment: u64,
+}
+
+/// Why a model cannot be had as its settings say.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error("{message}")]
+pub struct Fault {
+    /// The key that is to blame, from the table of settings on; places in lists are numbers. Empty where it is not one alone.
+    pub key: Vec<String>,
+    /// What is wrong, and what is legal.
+    pub message: String,
+}
+
+impl Fault {
+    /// `message` is about `key`: keys with dots between, places in lists as numbers.
+    #[must_use]
+    pub fn at(key: &str, message: impl Into<String>) -> Fault {
+        Fault { key: key.split('.').map(str::to_owned).collect(), message: message.into() }
+    }
+}
+
+impl From<String> for Fault {
+    fn from(message: String) -> Fault {
+        Fault { key: Vec::new(), message }
+    }
+}
+
+impl From<BuildError> for Fault {
+    fn from(error: BuildError) -> Fault {
+        Fault::from(error.to_string())
+    }
+}
+
+/// A model with its settings, whichever it is. Clones are the same.
+#[derive(Clone, Debug)]
+pub struct Plan(Arc<dyn AnyPlan>);
+
+trait AnyPlan: fmt::Debug + Send + Sync {
+    fn name(&self) -> &'static str;
+    fn needs(&self) -> Needs;
+    fn plug(&self, site: &mut Site<'_>) -> Result<Plugged, Fault>;
+    fn as_any(&self) -> &dyn Any;
+}
+
+impl<M: Model> AnyPlan for M {
+    fn name(&self) -> &'static str {
+        M::NAME
+    }
+
+    fn needs(&self) -> Needs {
+        Model::needs(self)
+    }
+
+    fn plug(&self, site: &mut Site<'_>) -> Result<Plugged, Fault> {
+        self.check()?;
+        Model::plug(self, site)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+impl Plan {
+    /// A model with these settings.
+    #[must_use]
+    pub fn new(settings: impl Model) -> Plan {
+        Plan(Arc::new(settings))
+    }
+
+    /// The model's name.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    /// See [`Model::needs`].
+    #[must_use]
+    pub fn needs(&self) -> Needs {
+        self.0.needs()
+    }
+
+    /// Checks the settings, then [`Model::plug`].
+    ///
+    /// # Errors
+    /// As both have them.
+    pub fn plug(&self, site: &mut Site<'_>) -> Result<Plugged, Fault> {
+        self.0.plug(site)
+    }
+
+    /// The settings, where the model is `M`.
+    #[must_use]
+    pub fn settings<M: Model>(&self) -> Option<&M> {
+        self.0.as_any().downcast_ref()
+    }
+}
+
+/// Why a table of models is none.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum ModelError {
+    /// Two of one name.
+    #[error("a second model named `{0}`: names are unique")]
+    Second(&'static str),
+    /// A name that no lab could use.
+    #[error(
+        "model named `{0}`: legal are small letters, digits and hyphens, a letter first, and no key of a slot"
+    )]
+    Name(&'static str),
+}
+
+/// The models that labs may name. Clones are cheap.
+#[derive(Clone, Default)]
+pub struct Models(BTreeMap<&'static str, Arc<dyn AnyModel>>);
+
+/// The type of a model, whichever it is.
+trait AnyModel: Send + Sync {
+    fn schema(&self) -> Schema;
+    fn read<'a>(&self, source: &Source<'a>, table: Tree<'a>) -> Result<Plan, Unread<Plan>>;
+}
+
+struct Of<M>(std::marker::PhantomData<fn() -> M>);
+
+impl<M: Model> AnyModel for Of<M> {
+    fn schema(&self) -> Schema {
+        Schema::of::<M>()
+    }
+
+    fn read<'a>(&self, source: &Source<'a>, table: Tree<'a>) -> Result<Plan, Unread<Plan>> {
+        let read = source.read::<M>(table, &self.schema());
+        read.map(Plan::new).map_err(|Unread { errors, rest }| Unread { errors, rest: rest.map(Plan::new) })
+    }
+}
+
+/// Keys of a slot, which no model may be called.
+const SLOT_KEYS: [&str; 8] =
+    ["name", "device", "parent", "port", "hot_plug", "link", "tags", "completion_timeout_us"];
+
+impl Models {
+    /// Adds the model `M`.
+    ///
+    /// # Errors
+    /// Where its name is none, or another's; the table stays as it was.
+    pub fn add<M: Model>(&mut self) -> Result<(), ModelError> {
+        let name = M::NAME;
+        let is_legal = name.starts_with(|c: char| c.is_ascii_lowercase())
+            && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
+            && !SLOT_KEYS.contains(&name);
+        if !is_legal {
+            return Err(ModelError::Name(name));
+        }
+        if self.0.contains_key(name) {
+            return Err(ModelError::Second(name));
+        }
+        self.0.insert(name, Arc::new(Of::<M>(std::marker::PhantomData)));
+        Ok(())
+    }
+
+    /// The same table with `M`: for tables that are made of names known to be legal.
+    ///
+    /// # Panics
+    /// As [`add`](Self::add) fails.
+    #[must_use]
+    pub fn with<M: Model>(mut self) -> Models {
+        if let Err(error) = self.add::<M>() {
+            panic!("{error}");
+        }
+        self
+    }
+
+    /// Their names, in order.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> + '_ {
+        self.0.keys().copied()
+    }
+
+    /// Whether there is a model `name`.
+    #[must_use]
+    pub fn contains(&self, name: &str) -> bool {
+        self.0.contains_key(name)
+    }
+
+    /// What the settings of model `name` are.
+    #[must_use]
+    pub fn schema(&self, name: &str) -> Option<Schema> {
+        Some(self.0.get(name)?.schema())
+    }
+
+    /// The model `name` with the settings of `table`; `None` where there is no such model.
+    #[must_use]
+    pub fn read<'a>(
+        &self,
+        name: &str,
+        source: &Source<'a>,
+        table: Tree<'a>,
+    ) -> Option<Result<Plan, Unread<Plan>>> {
+        Some(self.0.get(name)?.read(source, table))
+    }
+}

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Profiles: what hosts and devices cost, as TOML files in which every figure has a unit and a source. Never says what a
+//! figure does.
+
+use crate::file::{FileErrors, Folder, Overrides, Schema, Source};
+use crate::values::Gen;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use std::collections::BTreeSet;
+use std::io;
+use std::path::{Path, PathBuf};
+use tlp::Rate;
+
+/// Bytes of the largest profile that is read.
+const MAX_FILE_BYTES: u64 = 1 << 20;
+
+/// A figure with the place it comes from.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Figure<T> {
+    /// The figure, in the unit that its key names.
+    pub value: T,
+    /// Paper section, data file, data sheet or specification.
+    pub source: String,
+}
+
+/// A profile that ships: its name and its text.
+pub struct Shipped {
+    /// What labs call it.
+    pub name: &'static str,
+    /// The file.
+    pub text: &'static str,
+}
+
+/// Profiles of one kind that ship.
+pub struct Shelf {
+    /// `host` or `device`.
+    pub kind: &'static str,
+    /// What of their figures another generation of link would change.
+    pub extrapolated: &'static str,
+    /// All of them.
+    pub all: &'static [Shipped],
+}
+
+/// What a profile says of itself.
+#[derive(Deserialize)]
+struct Head {
+    description: String,
+    not_predicted: Option<String>,
+    #[serde(rename = "gen")]
+    generation: Option<Figure<Gen>>,
+}
+
+impl Shipped {
+    /// Its own line on what it is.
+    #[must_use]
+    pub fn description(&self) -> String {
+        self.head().map_or_else(|e| e.to_string(), |head| head.description)
+    }
+
+    /// Its own line on what it is known not to predict.
+    #[must_use]
+    pub fn not_predicted(&self) -> Option<String> {
+        self.head().ok()?.not_predicted
+    }
+
+    fn head(&self) -> Result<Head, toml::de::Error> {
+        toml::from_str(self.text)
+    }
+}
+
+impl Shelf {
+    /// The profile that ships as `name`.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&'static Shipped> {
+        self.all.iter().find(|s| s.name == name)
+    }
+
+    /// Their names, as errors list them.
+    #[must_use]
+    pub fn names(&self) -> String {
+        self.all.iter().map(|s| s.name).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Text of the profile `name`: one that ships, or else a file in `folder`.
+    ///
+    /// # Errors
+    /// Neither ships nor can be read.
+    pub fn text(&self, name: &str, folder: &Folder) -> Result<String, String> {
+        self.find(name, folder).map(|(_, text)| text)
+    }
+
+    /// The profile `name` as its type, with the place that errors name.
+    ///
+    /// # Errors
+    /// Neither ships nor can be read, or what is wrong with it.
+    pub fn read<T>(&self, name: &str, folder: &Folder) -> Result<(PathBuf, T), String>
+    where
+        T: DeserializeOwned + JsonSchema,
+    {
+        let (path, text) = self.find(name, folder)?;
+        let file = parse(&path, &text).map_err(|e| e.to_string())?;
+        Ok((path, file))
+    }
+
+    fn find(&self, name: &str, folder: &Folder) -> Result<(PathBuf, String), String> {
+        if let Some(found) = self.get(name) {
+            return Ok((found.name.into(), found.text.into()));
+        }
+        let path = folder.path().join(name);
+        match read_text(folder, name) {
+            Ok(text) => Ok((path, text)),
+            Err(e) => {
+                // Whose folder it was looked for in is not to be guessed.
+                let whole = std::path::absolute(&path).unwrap_or(path);
+                let (kind, ship, whole) = (self.kind, self.names(), whole.display());
+                Err(format!(
+                    "no {kind} profile `{name}`: those that ship are {ship}; as a file: {whole}: {e}"
+                ))
+            }
+        }
+    }
+
+    /// A line that says what of the profile `name` is extrapolated on links of these rates; `None` where nothing is, or where there
+    /// is no such profile.
+    #[must_use]
+    pub fn extrapolated(
+        &self,
+        name: &str,
+        folder: &Folder,
+        rates: impl IntoIterator<Item = Rate>,
+    ) -> Option<String> {
+        let (_, text) = self.find(name, folder).ok()?;
+        let Gen(measured) = toml::from_str::<Head>(&text).ok()?.generation?.value;
+        let others: BTreeSet<u8> =
+            rates.into_iter().filter(|rate| *rate != measured).map(Rate::generation).collect();
+        let others: Vec<String> = others.iter().map(|generation| format!("Gen{generation}")).collect();
+        (!others.is_empty()).then(|| {
+            format!(
+                "{} profile `{name}` has figures of Gen{} links: on {} they are extrapolated: {}",
+                self.kind,
+                measured.generation(),
+                others.join(", "),
+                self.extrapolated
+            )
+        })
+    }
+}
+
+fn read_text(folder: &Folder, name: &str) -> io::Result<String> {
+    let not_text = |_| io::Error::new(io::ErrorKind::InvalidData, "stream did not contain valid UTF-8");
+    String::from_utf8(folder.read(name, MAX_FILE_BYTES)?).map_err(not_text)
+}
+
+fn parse<T: DeserializeOwned + JsonSchema>(path: &Path, text: &str) -> Result<T, FileErrors> {
+    let overrides = Overrides::default();
+    let source = Source { path, text, overrides: &overrides };
+    source.read(source.tree()?, &Schema::of::<T>()).map_err(|unread| unread.errors.into_iter().collect())
+}
+
+/// Refuses `value` of `key` in the file at `path` where it is not `min` to `max`.
+///
+/// # Errors
+/// A line with the legal values.
+pub fn check(path: &Path, key: &str, value: u64, min: u64, max: u64) -> Result<(), String> {
+    if (min..=max).contains(&value) {
+        return Ok(());
+    }
+    Err(format!("{}: {key} of {value}: legal are {min} to {max}", path.display()))
+}
+
+/// Refuses a version of the file at `path` that is not the one there is.
+///
+/// # Errors
+/// A line that says which one is read.
+pub fn check_version(version: u32, path: &Path) -> Result<(), String> {
+    if version == 1 {
+        return Ok(());
+    }
+    Err(format!("{}: version {version}: this riser reads version 1", path.display()))
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a device shows beside its packets, by name. Units stand in the names.
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+use tlp::{Duration, Time};
+
+/// What a device or its driver has to report. It lies in a [`Shared`](crate::Shared), which they fill.
+pub trait Report: 'static {
+    /// What it shows at `now`: rates of what has not ended are over the time up to then.
+    fn shown(&self, now: Time) -> Shown;
+
+    /// Transfers done, and those to be done in all, where it knows: for progress.
+    fn transfers(&self) -> Option<(u64, u64)> {
+        None
+    }
+}
+
+/// Names and values of a report.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Shown(Map<String, Value>);
+
+impl Shown {
+    /// Nothing yet.
+    #[must_use]
+    pub fn new() -> Shown {
+        Shown::default()
+    }
+
+    /// The fields of `value`, which is a struct or a map. What cannot be written as JSON is told in their place, as
+    /// `report_error`.
+    #[must_use]
+    pub fn of(value: &impl Serialize) -> Shown {
+        match serde_json::to_value(value) {
+            Ok(Value::Object(map)) => Shown(map),
+            Ok(other) => Shown::new().with("report_error", format!("{other}: legal are structs and maps")),
+            Err(error) => Shown::new().with("report_error", error.to_string()),
+        }
+    }
+
+    /// With `value` under `name`.
+    #[must_use]
+    pub fn with(mut self, name: impl Into<String>, value: impl Into<Value>) -> Shown {
+        self.put(name, value);
+        self
+    }
+
+    /// Puts `value` under `name`.
+    pub fn put(&mut self, name: impl Into<String>, value: impl Into<Value>) {
+        self.0.insert(name.into(), value.into());
+    }
+
+    /// With those of `counts` that are not zero.
+    #[must_use]
+    pub fn with_counts<'a>(mut self, counts: impl IntoIterator<Item = (&'a str, u64)>) -> Shown {
+        counts.into_iter().filter(|(_, n)| *n > 0).for_each(|(name, n)| self.put(name, n));
+        self
+    }
+
+    /// Names and values, in the order of names.
+    #[must_use]
+    pub fn into_map(self) -> Map<String, Value> {
+        self.0
+    }
+}
+
+/// The rate of so many bytes in that time, in Gb/s; none in no time.
+#[must_use]
+pub fn gbps(bytes: u64, time: Duration) -> f64 {
+    match time.as_ps() {
+        0 => 0.0,
+        ps => bytes as f64 * 8_000.0 / ps as f64,
+    }
+}
+
+/// Nanoseconds.
+#[must_use]
+pub fn ns(duration: Duration) -> f64 {
+    duration.as_ps() as f64 / 1_000.0
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Where a model is plugged in: what the lab around it is like.
+
+use crate::file::Folder;
+use config::PcieLayout;
+use device::memory::HostMemory;
+use std::any::{Any, TypeId};
+use std::collections::BTreeMap;
+use tlp::{Bdf, Duration, Mps, Mrrs, PayloadPool};
+
+/// A slot of a lab, for the model that is plugged into it.
+pub struct Site<'a> {
+    /// What its PCI Express capability says of the link.
+    pub pcie: PcieLayout,
+    /// Max_Payload_Size of the path, as enumeration will set it.
+    pub mps: Mps,
+    /// Max_Read_Request_Size that the host will set.
+    pub mrrs: Mrrs,
+    /// The ID that a function there will have.
+    pub id: Bdf,
+    /// Interrupt vector with which a raw-TLP device says that it has ended, which no enumeration finds.
+    pub done_vector: u16,
+    /// After what time the host gives up a request.
+    pub completion_timeout: Duration,
+    /// Where payloads are made.
+    pub payloads: &'a PayloadPool,
+    /// The host's memory.
+    pub memory: &'a HostMemory,
+    /// Where files stand that settings name.
+    pub folder: &'a Folder,
+    /// Seed of all that is drawn.
+    pub seed: u64,
+    /// What the devices of this lab have in common.
+    pub common: &'a mut Common,
+}
+
+/// What devices of one lab have in common, by its type.
+#[derive(Default)]
+pub struct Common(BTreeMap<TypeId, Box<dyn Any>>);
+
+impl Common {
+    /// What they have in common of type `T`; the first that asks makes it.
+    pub fn of<T: Default + 'static>(&mut self) -> &mut T {
+        let any = self.0.entry(TypeId::of::<T>()).or_insert_with(|| Box::new(T::default()));
+        any.downcast_mut().expect("it is of the type that it stands under")
+    }
+}
