@@ -43,7 +43,7 @@ impl Mapped {
 
 impl Memory for Mapped {
     fn ranges(&self) -> Vec<Range<u64>> {
-        vec![BASE..BASE + 2 * PAGE]
+        std::iter::once(BASE..BASE + 2 * PAGE).collect()
     }
 
     fn contains(&self, address: u64, len: usize) -> bool {
