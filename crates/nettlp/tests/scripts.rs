@@ -26,6 +26,7 @@ fn seeds_of_pseudo_memory() {
         ("mrd64_1024dw", 1),
         ("mrd_across_4k", 0),
         ("mrd_bytes", 10),
+        ("mrd_id_based_ordering", 1),
         ("mrd_outside", 0),
         ("mrd_translation", 0),
         ("mrd_zero_length", 1),
