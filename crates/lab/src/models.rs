@@ -16,7 +16,7 @@ use tlp::{Bdf, Duration, Mps, Mrrs, PayloadPool};
 #[must_use]
 pub fn schema(models: &Models) -> Schema {
     let mut schema = Schema::of::<Lab>();
-    let all: Vec<(&str, Schema)> = models.names().filter_map(|n| Some((n, models.schema(n)?))).collect();
+    let all: Vec<_> = models.names().filter_map(|n| Some((n, models.schema(n)?))).collect();
     for (name, of) in &all {
         schema.add_table("Slot", name, of, &format!("Settings of the device `{name}`."));
     }

@@ -52,7 +52,7 @@ pub trait Model:
     /// The first that is not.
     fn check(&self) -> Result<(), Fault> {
         let value = serde_json::to_value(self).map_err(|e| Fault::from(e.to_string()))?;
-        match Schema::of::<Self>().check(&value).into_iter().next() {
+        match Schema::shared::<Self>().check(&value).into_iter().next() {
             Some(found) => Err(Fault { key: found.path, message: found.message }),
             None => self.check_together(),
         }
@@ -209,15 +209,15 @@ pub struct Models(BTreeMap<&'static str, Arc<dyn AnyModel>>);
 
 /// The type of a model, whichever it is.
 trait AnyModel: Send + Sync {
-    fn schema(&self) -> Schema;
+    fn schema(&self) -> Arc<Schema>;
     fn read<'a>(&self, source: &Source<'a>, table: Tree<'a>) -> Result<Plan, Unread<Plan>>;
 }
 
 struct Of<M>(std::marker::PhantomData<fn() -> M>);
 
 impl<M: Model> AnyModel for Of<M> {
-    fn schema(&self) -> Schema {
-        Schema::of::<M>()
+    fn schema(&self) -> Arc<Schema> {
+        Schema::shared::<M>()
     }
 
     fn read<'a>(&self, source: &Source<'a>, table: Tree<'a>) -> Result<Plan, Unread<Plan>> {
@@ -275,7 +275,7 @@ impl Models {
 
     /// What the settings of model `name` are.
     #[must_use]
-    pub fn schema(&self, name: &str) -> Option<Schema> {
+    pub fn schema(&self, name: &str) -> Option<Arc<Schema>> {
         Some(self.0.get(name)?.schema())
     }
 

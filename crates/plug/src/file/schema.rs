@@ -4,6 +4,9 @@
 
 use schemars::{JsonSchema, schema_for};
 use serde_json::{Map, Number, Value};
+use std::any::TypeId;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The description of a type and of those that it holds.
 #[derive(Clone, Debug)]
@@ -23,6 +26,14 @@ impl Schema {
     #[must_use]
     pub fn of<T: JsonSchema>() -> Schema {
         Schema(schema_for!(T).to_value())
+    }
+
+    /// The same, made once for all slots and rows that ask.
+    #[must_use]
+    pub fn shared<T: JsonSchema + 'static>() -> Arc<Schema> {
+        static MADE: Mutex<BTreeMap<TypeId, Arc<Schema>>> = Mutex::new(BTreeMap::new());
+        let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(made.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(Schema::of::<T>())))
     }
 
     pub(super) fn root(&self) -> &Value {
