@@ -9,7 +9,7 @@ use pages::{PAGE_BYTES, Pages};
 use std::fmt;
 use std::ops::Range;
 use std::rc::Rc;
-use tlp::{Bdf, Payload, PayloadPool};
+use tlp::{AtomicOp, Bdf, Payload, PayloadPool};
 
 /// Where low memory of [`HostMemory::new`] may at most end: the fixed addresses of x86 boards begin there. Windows of devices are to
 /// lie behind it, as [`HostMap`](crate::firmware::HostMap) says they do; its default is for 2 GiB.
@@ -141,6 +141,12 @@ pub trait Memory {
     /// Writes. False where not all of it is memory, or can be written: then nothing is.
     fn write(&self, address: u64, from: &[u8]) -> bool;
 
+    /// Carries an AtomicOp out as one access: puts the value before into `old`, which has an operand's length. False where not all of
+    /// it is memory, or can be changed.
+    fn operate(&self, address: u64, op: AtomicOp, operands: &[u8], old: &mut [u8]) -> bool {
+        self.read(address, old) && write_result(op, operands, old, |new| self.write(address, new))
+    }
+
     /// Memory that nobody else has, `align` being a power of two.
     ///
     /// # Errors
@@ -155,6 +161,14 @@ pub trait Memory {
         let _ = address;
         false
     }
+}
+
+/// Writes what an AtomicOp makes of `old`, for memory that knows reads and writes alone.
+pub fn write_result(op: AtomicOp, operands: &[u8], old: &[u8], write: impl FnOnce(&[u8]) -> bool) -> bool {
+    let mut new = [0; 16];
+    let new = &mut new[..old.len().min(16)];
+    op.apply(old, operands, new);
+    write(new)
 }
 
 /// A handle on the memory of a host; clones are handles on the same memory.
@@ -224,6 +238,23 @@ impl HostMemory {
         }
         let payload = pool.fill(len, |to| is_memory = self.memory.read(address, to));
         if is_memory { Ok(payload) } else { Err(self.out_of_range(address, len)) }
+    }
+
+    /// Carries an AtomicOp out; the value before, of `len` bytes, as a payload of `pool`.
+    ///
+    /// # Errors
+    /// Where not all of it is memory that can be changed.
+    pub fn operate(
+        &self,
+        pool: &PayloadPool,
+        op: AtomicOp,
+        address: u64,
+        len: usize,
+        operands: &[u8],
+    ) -> Result<Payload, OutOfRange> {
+        let mut is_done = false;
+        let old = pool.fill(len, |old| is_done = self.memory.operate(address, op, operands, old));
+        if is_done { Ok(old) } else { Err(self.out_of_range(address, len)) }
     }
 
     #[cold]

@@ -253,13 +253,9 @@ impl Memory {
         operands: &Data,
         pool: &PayloadPool,
     ) -> Option<Payload> {
-        let old = self.load(requester, pool, address, len)?;
-        if let Some(operands) = operands.bytes() {
-            let mut new = [0; 16];
-            let new = &mut new[..old.len().min(16)];
-            op.apply(&old, operands, new);
-            self.of(requester).write(address, new).ok()?;
+        match operands.bytes() {
+            Some(operands) => self.of(requester).operate(pool, op, address, len as usize, operands).ok(),
+            None => self.load(requester, pool, address, len),
         }
-        Some(old)
     }
 }
