@@ -5,6 +5,7 @@
 //! - [`Model`]: the trait, [`Models`]: the table of those that there are;
 //! - [`plugged`]: what a model makes: what stands at the end of the link, and what the host does for it;
 //! - [`site`]: where it is plugged in;
+//! - [`place`]: where the outside joins it, if it does;
 //! - [`report`]: what it shows beside its packets;
 //! - [`profile`]: what hosts and devices cost, each figure with its source;
 //! - [`values`]: types of settings that many models have;
@@ -14,6 +15,7 @@
 
 pub mod file;
 mod model;
+pub mod place;
 pub mod plugged;
 pub mod profile;
 pub mod report;
@@ -22,6 +24,7 @@ pub mod site;
 pub mod values;
 
 pub use model::{Fault, FixedBar, Model, ModelError, Models, Needs, Plan, Window};
+pub use place::Place;
 pub use plugged::{Driver, DriverFuture, End, FunctionsDriver, HostTask, Plugged, RawEnd, Task};
 pub use report::{Report, Shown, gbps, ns};
 pub use shared::Shared;

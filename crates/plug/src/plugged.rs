@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a model makes: what stands at the end of a slot's link, and what the host does for it.
 
+use crate::place::Place;
 use crate::report::{Report, Shown};
 use crate::shared::Shared;
 use device::endpoint::{FunctionConfig, VirtualFunctions};
@@ -9,6 +10,7 @@ use device::{Cpu, Endpoint, TlpPort};
 use std::any::Any;
 use std::fmt::Display;
 use std::pin::Pin;
+use std::rc::Rc;
 use tlp::Time;
 
 /// A driver that runs.
@@ -73,6 +75,8 @@ pub struct Plugged {
     pub task: Task,
     /// What it shows.
     pub report: Option<Box<dyn AnyReport>>,
+    /// Where the outside joins it.
+    pub place: Option<Rc<dyn Place>>,
     /// What whoever runs it should know: a line each.
     pub warnings: Vec<String>,
 }
@@ -134,7 +138,7 @@ impl Plugged {
 
     fn of(function: FunctionConfig, virtual_functions: Option<VirtualFunctions>, task: Task) -> Plugged {
         let end = End::Function(Box::new(FunctionEnd { function, virtual_functions, wrap: None }));
-        Plugged { end, task, report: None, warnings: Vec::new() }
+        Plugged { end, task, report: None, place: None, warnings: Vec::new() }
     }
 
     /// A raw-TLP device, whose end by interrupt `vector` the host waits for.
@@ -146,7 +150,7 @@ impl Plugged {
                 Ok(())
             })
         }));
-        Plugged { end: End::Raw(device), task, report: None, warnings: Vec::new() }
+        Plugged { end: End::Raw(device), task, report: None, place: None, warnings: Vec::new() }
     }
 
     /// With `wrap` around its endpoint.
@@ -162,6 +166,13 @@ impl Plugged {
     #[must_use]
     pub fn warning(mut self, line: Option<String>) -> Plugged {
         self.warnings.extend(line);
+        self
+    }
+
+    /// With a place where the outside joins it.
+    #[must_use]
+    pub fn joined_at(mut self, place: impl Place) -> Plugged {
+        self.place = Some(Rc::new(place));
         self
     }
 
