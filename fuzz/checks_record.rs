@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What must hold for any bytes as a record of `riser nettlp adapter`: called by the fuzz target, and by the tests of `riser-lab`
+//! What must hold for any bytes as a record of a lab that the outside has joined: called by the fuzz target, and by the tests of `riser-lab`
 //! on every seed. What is broken panics. Nothing is run.
 
-use riser_lab::remote::Recording;
+use riser_lab::external::Recording;
 
 /// A record is read to its end, or refused with one message; how many inputs it has, where it is good.
 pub(crate) fn record(bytes: &[u8]) -> Option<u64> {
     match Recording::new(bytes).and_then(Recording::check) {
-        // An input takes nine bytes at least.
+        // An input takes nine bytes at least, in the earliest version.
         Ok(inputs) => {
             assert!(inputs <= bytes.len() as u64 / 9);
             Some(inputs)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Any bytes as a record of `riser nettlp adapter`.
+//! Any bytes as a record of a lab that the outside has joined.
 #![no_main]
 
 #[path = "../checks_record.rs"]

@@ -219,7 +219,7 @@ pub(crate) fn arrange(lab: &Lab, tree: &Tree, slots: Vec<Seat>) -> Vec<Rc<Seat>>
 /// Those that are lost with the switch on link `above`, and not with one nearer to them.
 fn arranged(lab: &Lab, tree: &Tree, slots: &mut [Option<Seat>], above: Option<usize>) -> Vec<Rc<Seat>> {
     let mut seats = Vec::new();
-    for n in (0..tree.hot_plug.len()).filter(|&n| tree.lost_with(n) == above) {
+    for n in (0..tree.hot_plug.len()).filter(|&n| tree.is_simulated(n) && tree.lost_with(n) == above) {
         match n.checked_sub(slots.len()) {
             None => seats.extend(slots[n].take().map(Rc::new)),
             Some(switch) if tree.hot_plug[n] => {
@@ -248,19 +248,24 @@ pub(crate) async fn is_occupied(
     }
 }
 
-/// The host as firmware finds it, for this lab.
+/// The host as firmware finds it, for this lab: with the slots that hang on it.
 pub(crate) fn host_map(lab: &Lab, tree: &Tree, paths: &[Path]) -> HostMap {
-    let fixed = lab.slot.iter().zip(paths).filter_map(|(slot, path)| fixed_place(slot, path)).collect();
+    let slots = lab.slot.iter().zip(paths).enumerate();
+    let own: Vec<(&Slot, &Path)> = slots.filter(|(n, _)| tree.is_simulated(*n)).map(|(_, own)| own).collect();
     let mrrs = |link: &Link| link.mrrs_bytes.map_or_else(Mrrs::default, |m| m.0);
-    let own = |(slot, path): (&Slot, &Path)| (path.clone(), mrrs(&links::merge(&lab.link, &slot.link)));
+    let mrrs_of = |(slot, path): &(&Slot, &Path)| {
+        let path: Path = (*path).clone();
+        (path, mrrs(&links::merge(&lab.link, &slot.link)))
+    };
     let policy = Policy {
         mrrs: mrrs(&lab.link),
         hot_plug_buses: HOT_PLUG_BUSES,
         hot_plug_room: tree.hot_plug_room(),
-        mrrs_of: lab.slot.iter().zip(paths).map(own).collect(),
-        vfs: vf_policy(lab, paths),
+        mrrs_of: own.iter().map(mrrs_of).collect(),
+        vfs: vf_policy(&own),
         ..Policy::default()
     };
+    let fixed = own.iter().filter_map(|(slot, path)| fixed_place(slot, path)).collect();
     HostMap { fixed, policy, ..HostMap::default() }
 }
 
@@ -276,11 +281,11 @@ fn fixed_place(slot: &Slot, path: &Path) -> Option<FixedPlace> {
 }
 
 /// The virtual functions that the host is to enable: all that slots have.
-fn vf_policy(lab: &Lab, paths: &[Path]) -> VfPolicy {
-    let of_slot = |(slot, path): (&Slot, &Path)| {
+fn vf_policy(slots: &[(&Slot, &Path)]) -> VfPolicy {
+    let of_slot = |(slot, path): &(&Slot, &Path)| {
         let vfs = slot.needs().virtual_functions;
-        (vfs > 0).then(|| (path.clone(), vfs))
+        (vfs > 0).then(|| ((*path).clone(), vfs))
     };
-    let all: BTreeMap<Path, u16> = lab.slot.iter().zip(paths).filter_map(of_slot).collect();
+    let all: BTreeMap<Path, u16> = slots.iter().filter_map(of_slot).collect();
     if all.is_empty() { VfPolicy::Off } else { VfPolicy::Listed(all) }
 }

@@ -73,14 +73,19 @@ fn with_port_services(builder: Builder, kind: PortType) -> Builder {
     builder.access_control(AcsLayout::port(32)).downstream_port_containment(containment)
 }
 
-/// The functions of the root ports, in their order; `rcb` is that of the host profile.
-pub(crate) fn root_ports(tree: &Tree, links: &[LinkConfig], rcb: Rcb) -> Result<Vec<ConfigSpace>, String> {
+/// The functions of the root ports of a host, in their order; `rcb` is that of its profile.
+pub(crate) fn root_ports(
+    tree: &Tree,
+    host: HostId,
+    links: &[LinkConfig],
+    rcb: Rcb,
+) -> Result<Vec<ConfigSpace>, String> {
     let port = |(n, link): (usize, usize)| {
         let slot = slot_layout(tree, n + 1, Some(link));
         let link = &links[link];
         space(PortType::RootPort, &link.root, n as u8 + 1, Some(slot), link.rcb.unwrap_or(rcb))
     };
-    tree.root_links().enumerate().map(port).collect()
+    tree.root_links(host).enumerate().map(port).collect()
 }
 
 /// Gives the ports of switches the buffers of a switch.
@@ -194,7 +199,7 @@ pub(crate) fn all_links(lab: &Lab, tree: &Tree) -> Vec<LinkConfig> {
     let above = tree.slots.iter().chain(&tree.switches);
     let link = |(n, (own, above)): (usize, (&schema::Link, &Above))| {
         let mut link = links::config(&lab.link, own);
-        if *above != Above::RootPort(HostId::FIRST) {
+        if !matches!(above, Above::RootPort(_)) {
             bound_completions(&mut link.root);
         }
         if n >= lab.slot.len() {

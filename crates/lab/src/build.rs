@@ -3,11 +3,14 @@
 
 use crate::boot::{self, Seat, Work};
 use crate::bridges;
+use crate::external::driver::{Behind, Joint};
+use crate::external::host::{HostPlace, HostSeat, OutsideMemory};
+use crate::external::journal::Journal;
 use crate::gate::Gate;
 use crate::models::Sites;
 use crate::read::LabFile;
 use crate::report::{DeviceReport, HotPlugReport, LinkReport, Report, directions};
-use crate::schema::{Lab, PeerToPeer, Slot};
+use crate::schema::{ExternalHost, Lab, PeerToPeer, Slot};
 use crate::services::{HotPlugEvent, Log, Telling, Terms};
 use crate::tap::{CaptureHandle, CaptureOptions, CaptureTap, TappedLink};
 use crate::transactions::{TransactionLog, TransactionLogHandle, transactions};
@@ -20,11 +23,13 @@ use device::host::HostProgram;
 use device::memory::HostMemory;
 use device::{Cpu, TlpPort};
 use fabric::{
-    Fabric, FabricConfig, HostConfig, HostProfile, LinkConfig, LinkName, SlotConfig, Stop, TopologyError,
+    Fabric, FabricConfig, HostConfig, HostId, HostProfile, LinkConfig, LinkName, SlotConfig, Stop,
+    TopologyError,
 };
 use plug::plugged::{AnyReport, FunctionEnd};
 use plug::{End, Report as DeviceFigures, Shared, Shown};
 use std::io::{self, Write};
+use std::rc::Rc;
 use tlp::{Duration, PayloadPool, Rate, Time};
 
 /// Beyond Completion Timeout, for the driver of a device that is gone to end.
@@ -42,6 +47,10 @@ pub struct Assembly {
     pub(crate) links: Vec<LinkInfo>,
     pub(crate) hot_plug: Log,
     pub(crate) warnings: Vec<String>,
+    /// Where the outside joins.
+    pub(crate) places: Vec<Joint>,
+    /// The record of that, once there is one.
+    pub(crate) journal: Journal,
 }
 
 /// What reports say of a slot.
@@ -93,6 +102,7 @@ pub(crate) fn build_program(
     let mut ends = Vec::new();
     let mut slots = Vec::new();
     let mut seats: Vec<Seat> = Vec::new();
+    let (mut places, journal) = (Vec::new(), Journal::default());
     let tree = Tree::of(lab).map_err(|e| e.message)?;
     let mut sites = Sites::new(file, &payloads, &memory, host.completion_timeout, &tree);
     let mut warnings: Vec<String> = profile::extrapolation::of_host(file).into_iter().collect();
@@ -107,6 +117,8 @@ pub(crate) fn build_program(
             }
         }
         slots.push(SlotInfo::new(&name, slot.device.get_ref(), plugged.report));
+        let joint = |place| Joint { name: format!("slot {name}"), place, behind: Behind::Slot(n) };
+        places.extend(plugged.place.map(joint));
         let device = end(slot, plugged.end, &payloads)?;
         ends.push(SlotConfig { link: links[n].clone(), above: tree.slots[n], device });
         let hot_plug = tree.hot_plug[n].then(|| faults::plan(lab, n));
@@ -115,22 +127,27 @@ pub(crate) fn build_program(
     }
     let seats = boot::arrange(lab, &tree, seats);
     let switches = bridges::switches(lab, &tree, &links, &payloads)?;
-    let root_ports = bridges::root_ports(&tree, &links, host.rcb)?;
+    let outside = outside(file, &tree, &links, &mut places, &journal)?;
+    let root_ports = bridges::root_ports(&tree, HostId::FIRST, &links, host.rcb)?;
     let map = boot::host_map(lab, &tree, &paths);
     let drain = host.completion_timeout + DRAIN_MARGIN;
     let terms = Terms { drain, links_go_down: faults::take_links_down(lab), ..Terms::default() };
     let (hot_plug, failures) = (terms.log.clone(), terms.failures.clone());
-    let program: Box<dyn HostProgram> = match own {
-        Some(own) => own(payloads.clone(), memory.clone(), map),
-        None => Box::new(Telling {
+    // Where all hang on hosts outside, the simulated one has nothing to do.
+    let is_used = !root_ports.is_empty() || outside.is_empty();
+    let program: Option<Box<dyn HostProgram>> = match own {
+        Some(own) => Some(own(payloads.clone(), memory.clone(), map)),
+        None if !is_used => None,
+        None => Some(Box::new(Telling {
             program: AsyncProgram::with_pool(payloads.clone(), memory.clone(), |cpu: Cpu| {
                 boot::boot(cpu, map, seats, terms)
             }),
             failures,
-        }),
+        })),
     };
+    let simulated = HostConfig { profile: host, memory, payloads, root_ports, program };
     let mut fabric = Fabric::new(FabricConfig {
-        hosts: vec![HostConfig { profile: host, memory, payloads, root_ports, program: Some(program) }],
+        hosts: std::iter::once(simulated).chain(outside).collect(),
         slots: ends,
         switches,
         faults: faults::rules(lab),
@@ -153,7 +170,33 @@ pub(crate) fn build_program(
     faults::outages(lab).into_iter().for_each(|outage| fabric.schedule(outage));
     let names = lab.slot.iter().map(|s| &s.name).chain(lab.switch.iter().map(|s| &s.name));
     let links = names.zip(&links).map(|(name, link)| LinkInfo::new(name.get_ref(), link)).collect();
-    Ok(Assembly { fabric, seed: lab.seed, set: lab.set.clone(), slots, links, hot_plug, warnings })
+    let (seed, set) = (lab.seed, lab.set.clone());
+    Ok(Assembly { fabric, seed, set, slots, links, hot_plug, warnings, places, journal })
+}
+
+/// The hosts outside, each with its place.
+fn outside(
+    file: &LabFile,
+    tree: &Tree,
+    links: &[LinkConfig],
+    places: &mut Vec<Joint>,
+    journal: &Journal,
+) -> Result<Vec<HostConfig>, String> {
+    let host = |(id, host): (HostId, &ExternalHost)| {
+        let profile = patient(&file.lab, profile::host_in(host.profile(), &file.base)?);
+        let (name, payloads) = (format!("host {}", host.name.get_ref()), PayloadPool::new());
+        let memory = OutsideMemory::new(journal.clone(), places.len() as u16);
+        let place = HostPlace::new(payloads.clone(), memory.clone());
+        places.push(Joint { name, place: Rc::new(place.clone()), behind: Behind::Host(id) });
+        Ok(HostConfig {
+            root_ports: bridges::root_ports(tree, id, links, profile.rcb)?,
+            profile,
+            memory: HostMemory::of(memory),
+            payloads,
+            program: Some(Box::new(HostSeat(place))),
+        })
+    };
+    (1..).map(HostId).zip(&file.lab.external_host).map(host).collect()
 }
 
 /// What is wrong with a tree; of credits, with the name of the link in the lab.

@@ -22,10 +22,15 @@ pub fn draw(lab: &Lab) -> String {
         lab.seed
     );
     if let Ok(tree) = Tree::of(lab) {
-        let links: Vec<usize> = tree.root_links().collect();
         let picture = Picture { lab, buses: tree.slot_ids(), links: bridges::all_links(lab, &tree), tree };
-        for (n, &link) in links.iter().enumerate() {
-            picture.line(&mut text, "", link, &format!("root port {n}"), n + 1 == links.len());
+        for host in picture.tree.host_ids() {
+            if let Some(host) = host.0.checked_sub(1).map(|n| &lab.external_host[n as usize]) {
+                let _ = writeln!(text, "host {} (external), {}", host.name.get_ref(), host.profile());
+            }
+            let links: Vec<usize> = picture.tree.root_links(host).collect();
+            for (n, &link) in links.iter().enumerate() {
+                picture.line(&mut text, "", link, &format!("root port {n}"), n + 1 == links.len());
+            }
         }
     }
     for change in &lab.link_event {

@@ -84,6 +84,7 @@ pub enum Place {
 /// # Errors
 /// What cannot be put together, what enumeration refuses, and who waits for whom where nothing goes on.
 pub fn enumerate(file: &LabFile) -> Result<Enumerated, String> {
+    file.check_runs_alone()?;
     let host = profile::host_in(file.lab.host.profile.get_ref(), &file.base)?;
     let tree = Tree::of(&file.lab).map_err(|e| e.message)?;
     let result: Rc<RefCell<Option<Found>>> = Rc::default();
@@ -153,7 +154,9 @@ struct Names<'a> {
 impl Names<'_> {
     fn of<'a>(lab: &'a Lab, tree: &Tree) -> Names<'a> {
         let links = lab.slot.len() + lab.switch.len();
-        Names { lab, ports: (0..links).map(|n| tree.port_path(n)).collect() }
+        // A host outside has paths of its own.
+        let port = |n| if tree.is_simulated(n) { tree.port_path(n) } else { Path(Vec::new()) };
+        Names { lab, ports: (0..links).map(port).collect() }
     }
 
     fn name(&self, link: usize) -> String {

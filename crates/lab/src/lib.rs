@@ -6,12 +6,13 @@
 //! - [`build()`]: joins fabric, endpoints, devices and drivers; [`report`] says what happened, as text and as JSON,
 //!   [`transactions`] where the time went; [`table`] lays out both;
 //! - [`enumerate()`]: what the host's enumeration finds in it;
-//! - [`remote`]: a lab behind NetTLP's protocol, and its record;
+//! - [`external`]: how an outside world joins a lab, its record, and the same run again; [`remote`]: a lab behind NetTLP's protocol;
 //! - [`OneSlot`]: the same in code, for a device of your own;
 //! - [`reference`](mod@reference): the pages of `docs/reference`, from the types of [`schema`] and [`profile`].
 //!
 //! This crate never decides anything about timing or protocol: it only joins what stands below it.
 
+pub mod external;
 mod link_schema;
 pub mod links;
 pub mod profile;

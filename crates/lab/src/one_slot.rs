@@ -34,6 +34,7 @@
 use crate::boot::{self, Seat, Work};
 use crate::bridges;
 use crate::build::{Assembly, DRAIN_MARGIN, LinkInfo, SlotInfo};
+use crate::external::journal::Journal;
 use crate::links;
 use crate::schema::Link;
 use crate::services::{Log, Terms};
@@ -44,7 +45,7 @@ use device::endpoint::{Endpoint, EndpointConfig, EndpointLimits, FunctionConfig}
 use device::firmware::FoundFunction;
 use device::memory::HostMemory;
 use device::{Cpu, Device};
-use fabric::{Fabric, FabricConfig, FaultRule, HostConfig, HostProfile, LinkConfig, SlotConfig};
+use fabric::{Fabric, FabricConfig, FaultRule, HostConfig, HostId, HostProfile, LinkConfig, SlotConfig};
 use plug::{Driver, Task};
 use std::cell::Cell;
 use std::fmt::Display;
@@ -115,7 +116,8 @@ impl OneSlot {
         let memory = HostMemory::new(low, high).map_err(|e| e.to_string())?;
         let tree = Tree::one_slot();
         let (path, id) = (tree.slot_paths().swap_remove(0), tree.slot_ids()[0]);
-        let root_ports = bridges::root_ports(&tree, std::slice::from_ref(&link), self.host.rcb)?;
+        let root_ports =
+            bridges::root_ports(&tree, HostId::FIRST, std::slice::from_ref(&link), self.host.rcb)?;
         let map = boot::host_map_of(&self.link);
         let name = self.name.clone();
         let seats = vec![Rc::new(Seat {
@@ -152,6 +154,8 @@ impl OneSlot {
             links,
             hot_plug: Log::default(),
             warnings: Vec::new(),
+            places: Vec::new(),
+            journal: Journal::default(),
         })
     }
 

@@ -9,9 +9,9 @@ use crate::schema::{Lab, Link, LinkChange, PortArbitration, Slot, Switch};
 use crate::tree::{self, Tree};
 use crate::{deferrable, faults, host_schema, links, profile, tables, unused};
 use device::firmware::HostMap;
-use fabric::{Above, HostId, Window};
+use fabric::Window;
 use plug::file::{FileError, FileErrors, Folder, Overrides, Source, Tree as Places, Unread, place_of};
-use plug::{Fault, FixedBar, MemoryKind, Models};
+use plug::{End, Fault, FixedBar, MemoryKind, Models};
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::Path;
@@ -65,6 +65,23 @@ impl Place<'_> {
         };
         let at = fault.keys.iter().find_map(|key| tables.iter().find_map(|table| path(table, key)));
         self.error(at.unwrap_or(name), format!("link of {what}, {}", fault.message))
+    }
+}
+
+impl LabFile {
+    /// Whether the lab runs by itself: nobody has to stand above a host of it.
+    ///
+    /// # Errors
+    /// The host that is to be somebody outside.
+    pub fn check_runs_alone(&self) -> Result<(), String> {
+        match self.lab.external_host.first() {
+            None => Ok(()),
+            Some(host) => Err(format!(
+                "host `{}` is external: somebody outside stands above it, and here is nobody; legal are labs whose slots hang on `{}`",
+                host.name.get_ref(),
+                tree::ROOT
+            )),
+        }
     }
 }
 
@@ -189,7 +206,12 @@ fn check_host(place: &Place<'_>, file: &LabFile) -> Vec<FileError> {
         Err(message) => place.error(host.span(), message),
         Ok(profile) => host_schema::check(&file.lab.host, &profile).or_else(|(at, why)| place.error(at, why)),
     };
-    found([checked])
+    let others = file.lab.external_host.iter().filter_map(|host| {
+        let why = profile::host_in(host.profile(), &file.base).err()?;
+        let at = host.profile.as_ref().map_or(host.name.span(), Spanned::span);
+        place.error::<()>(at, why).err()
+    });
+    found([checked]).into_iter().chain(others).collect()
 }
 
 /// What only the devices themselves know of their settings.
@@ -206,6 +228,13 @@ fn check_devices(place: &Place<'_>, file: &LabFile) -> Vec<FileError> {
         match sites.plug(n, slot) {
             Ok(plugged) => {
                 let below = plugged.end.longest_non_posted();
+                if matches!(plugged.end, End::Raw(_)) && !tree.is_simulated(n) {
+                    let (device, name) = (slot.device.get_ref(), slot.name.get_ref());
+                    let message = format!(
+                        "slot `{name}`: no host outside finds or starts `{device}`, which has no function; legal are devices that have one"
+                    );
+                    errors.extend(place.error::<()>(slot.device.span(), message).err());
+                }
                 let owner = (["slot", &n.to_string()], &slot.name, &slot.link);
                 errors.extend(check_non_posted(place, &file.lab, owner, below));
             }
@@ -258,8 +287,9 @@ fn check_slots(place: &Place<'_>, lab: &Lab) -> Vec<FileError> {
 
 /// Slots and switches have names of their own.
 fn check_names(place: &Place<'_>, lab: &Lab) -> Vec<FileError> {
-    let all =
-        lab.slot.iter().map(|s| ("slot", &s.name)).chain(lab.switch.iter().map(|s| ("switch", &s.name)));
+    let all = lab.slot.iter().map(|s| ("slot", &s.name));
+    let all = all.chain(lab.switch.iter().map(|s| ("switch", &s.name)));
+    let all = all.chain(lab.external_host.iter().map(|h| ("external host", &h.name)));
     let mut names = BTreeSet::new();
     all.filter_map(|(what, name)| check_name(place, what, name, &mut names).err()).collect()
 }
@@ -276,8 +306,8 @@ fn check_name<'a>(
             format!("name {name:?}: legal are 1 to {MAX_NAME} characters, none of them control characters");
         return place.error(spanned.span(), message);
     }
-    if what == "switch" && name == tree::ROOT {
-        return place.error(spanned.span(), "a switch named `root`: that is the root complex");
+    if what != "slot" && name == tree::ROOT {
+        return place.error(spanned.span(), format!("a {what} named `root`: that is the root complex"));
     }
     if !names.insert(name) {
         return place.error(spanned.span(), format!("a second {what} named `{name}`: names are unique"));
@@ -291,16 +321,19 @@ fn check_tree(place: &Place<'_>, lab: &Lab) -> Checked {
         Err(error) => return place.error(error.span, error.message),
     };
     let most = MAX_ROOT_PORTS;
-    let root_ports = tree
-        .slots
-        .iter()
-        .chain(&tree.switches)
-        .filter(|above| **above == Above::RootPort(HostId::FIRST))
-        .count();
-    if root_ports > most {
-        let message =
-            format!("{root_ports} slots and switches on the root complex: it has 1 to {most} root ports");
-        return place.whole(message);
+    for host in tree.host_ids() {
+        let root_ports = tree.root_links(host).count();
+        if root_ports > most {
+            let message =
+                format!("{root_ports} slots and switches on the root complex: it has 1 to {most} root ports");
+            return place.whole(message);
+        }
+        let idle = host.0.checked_sub(1).and_then(|n| lab.external_host.get(n as usize));
+        if let Some(idle) = idle.filter(|_| root_ports == 0) {
+            let name = idle.name.get_ref();
+            let message = format!("external host `{name}`: nothing hangs on it; name it as a parent");
+            return place.error(idle.name.span(), message);
+        }
     }
     Ok(())
 }

@@ -29,6 +29,10 @@ pub struct Lab {
     /// The host.
     #[serde(default)]
     pub host: Host,
+    /// Hosts that are not simulated.
+    #[serde(default)]
+    #[schemars(length(min = 0, max = 63))]
+    pub external_host: Vec<ExternalHost>,
     /// What all links have in common; a slot's own `link` table overrides it key by key.
     #[serde(default)]
     pub link: Link,
@@ -63,6 +67,7 @@ impl Default for Lab {
             seed: 0,
             limit_us: None,
             host: Host::default(),
+            external_host: Vec::new(),
             link: Link::default(),
             slot: Vec::new(),
             switch: Vec::new(),
@@ -124,6 +129,27 @@ impl Default for Host {
             memory_socket: Spanned::new(0..0, 0),
             program_socket: Spanned::new(0..0, 0),
         }
+    }
+}
+
+/// A host beside `[host]`, with a root complex, bus numbers, addresses and memory of its own, above which somebody outside stands: a
+/// kernel, another simulator. Nothing of it is simulated but the root complex; slots and switches hang on it by its name. No
+/// route leads from one host to another. A lab with one is run by whoever brings the outside.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ExternalHost {
+    /// Its name, which no switch has: at most 64 characters.
+    #[schemars(with = "String")]
+    pub name: Spanned<String>,
+    /// Timing of its root complex and memory, as in `[host]`.
+    #[schemars(with = "Option<String>", extend("default" = "ideal"))]
+    pub profile: Option<Spanned<String>>,
+}
+
+impl ExternalHost {
+    /// The name of its profile.
+    pub(crate) fn profile(&self) -> &str {
+        self.profile.as_ref().map_or("ideal", |profile| profile.get_ref())
     }
 }
 
@@ -251,7 +277,8 @@ pub struct Slot {
     /// The device in it.
     #[schemars(with = "String")]
     pub device: Spanned<String>,
-    /// What its link hangs on: `root`, which is a root port of its own, or the name of a switch.
+    /// What its link hangs on: `root`, which is a root port of its own, the name of an external host, which is one there, or the name
+    /// of a switch.
     #[schemars(with = "Option<String>", extend("default" = "root"))]
     pub parent: Option<Spanned<String>>,
     /// The downstream port of the switch that its link hangs on. Default: the first that nothing else is given.

@@ -30,6 +30,8 @@ pub(crate) struct Tree {
     pub(crate) hot_plug: Vec<bool>,
     /// Buses behind that of each slot that its virtual functions need.
     pub(crate) buses_behind: Vec<u8>,
+    /// Hosts: the simulated one, then those outside.
+    hosts: usize,
 }
 
 /// What is wrong with a tree, and where in the file.
@@ -77,8 +79,8 @@ impl Tree {
         check_loops(lab, &hanging, &parents)?;
         let ports = ports(lab, &hanging, &parents)?;
         let above = |n: usize| match parents[n] {
-            None => Above::RootPort(HostId::FIRST),
-            Some(switch) => Above::Switch { switch, port: ports[n] },
+            Parent::Root(host) => Above::RootPort(host),
+            Parent::Switch(switch) => Above::Switch { switch, port: ports[n] },
         };
         let slots = lab.slot.len();
         let hot_plug = lab.slot.iter().map(|s| s.hot_plug).chain(lab.switch.iter().map(|s| s.hot_plug));
@@ -88,6 +90,7 @@ impl Tree {
             downstream_ports: downstream_ports(lab, &hanging, &parents, &ports)?,
             hot_plug: hot_plug.collect(),
             buses_behind: lab.slot.iter().map(buses_behind).collect(),
+            hosts: 1 + lab.external_host.len(),
         };
         tree.check_buses(&hanging)?;
         Ok(tree)
@@ -95,15 +98,28 @@ impl Tree {
 
     /// Refuses a tree whose buses 8 bits cannot number, at what goes beyond the last.
     fn check_buses(&self, hanging: &[Hanging<'_>]) -> Result<(), TreeError> {
+        self.host_ids().try_for_each(|host| {
+            let count = self.numbered(host);
+            let Some(n) = count.beyond else { return Ok(()) };
+            let (name, last) = (hanging[n].name, count.next - 1);
+            let message = format!(
+                "`{}` needs bus numbers beyond 255: the tree has {last} buses below the root complex, and legal are 255",
+                name.get_ref()
+            );
+            Err(TreeError { span: name.span(), message })
+        })
+    }
+
+    /// The hosts.
+    pub(crate) fn host_ids(&self) -> impl Iterator<Item = HostId> + use<> {
+        (0..self.hosts as u32).map(HostId)
+    }
+
+    /// The buses below a host, depth first, where no function needs or keeps buses of its own.
+    fn numbered(&self, host: HostId) -> Numbering {
         let mut count = Numbering { next: 1, buses: vec![0; self.slots.len()], beyond: None };
-        self.root_links().for_each(|n| self.number(n, &mut count));
-        let Some(n) = count.beyond else { return Ok(()) };
-        let (name, last) = (hanging[n].name, count.next - 1);
-        let message = format!(
-            "`{}` needs bus numbers beyond 255: the tree has {last} buses below the root complex, and legal are 255",
-            name.get_ref()
-        );
-        Err(TreeError { span: name.span(), message })
+        self.root_links(host).for_each(|n| self.number(n, &mut count));
+        count
     }
 }
 
@@ -145,7 +161,7 @@ impl Tree {
 
     /// The root port of link `n`, which hangs on one: they are given in the order of links.
     fn root_port(&self, n: usize) -> usize {
-        self.root_links().take_while(|&link| link < n).count()
+        self.root_links(self.host_of(n)).take_while(|&link| link < n).count()
     }
 
     /// One slot on a root port.
@@ -156,25 +172,34 @@ impl Tree {
             downstream_ports: Vec::new(),
             hot_plug: vec![false],
             buses_behind: vec![0],
+            hosts: 1,
         }
     }
 
-    /// Function 0 of device 0 of each slot, as enumeration will number it.
+    /// Function 0 of device 0 of each slot, as enumeration of its host will number it.
     pub(crate) fn slot_ids(&self) -> Vec<Bdf> {
-        self.slot_buses().into_iter().map(|bus| Bdf::from_bits(u16::from(bus) << 8)).collect()
+        let buses: Vec<Vec<u8>> = self.host_ids().map(|host| self.numbered(host).buses).collect();
+        let id = |n: usize| Bdf::from_bits(u16::from(buses[self.host_of(n).0 as usize][n]) << 8);
+        (0..self.slots.len()).map(id).collect()
     }
 
-    /// The links on root ports, in the order of the ports.
-    pub(crate) fn root_links(&self) -> impl Iterator<Item = usize> {
+    /// The links on root ports of a host, in the order of the ports.
+    pub(crate) fn root_links(&self, host: HostId) -> impl Iterator<Item = usize> {
         let all = 0..self.slots.len() + self.switches.len();
-        all.filter(|&n| self.above(n) == Above::RootPort(HostId::FIRST))
+        all.filter(move |&n| self.above(n) == Above::RootPort(host))
     }
 
-    /// The bus of each slot: depth first, where no function needs or keeps buses of its own.
-    fn slot_buses(&self) -> Vec<u8> {
-        let mut count = Numbering { next: 1, buses: vec![0; self.slots.len()], beyond: None };
-        self.root_links().for_each(|n| self.number(n, &mut count));
-        count.buses
+    /// The host that link `n` leads to.
+    pub(crate) fn host_of(&self, n: usize) -> HostId {
+        match self.above(self.root_link(n)) {
+            Above::RootPort(host) => host,
+            Above::Switch { .. } => HostId::FIRST,
+        }
+    }
+
+    /// Whether link `n` leads to the simulated host.
+    pub(crate) fn is_simulated(&self, n: usize) -> bool {
+        self.host_of(n) == HostId::FIRST
     }
 
     /// The link on a downstream port.
@@ -214,7 +239,7 @@ impl Tree {
     /// comes later: buses beside that of the switch's upstream port, and bytes of memory.
     pub(crate) fn hot_plug_room(&self) -> BTreeMap<Path, Room> {
         let switches = self.slots.len()..self.hot_plug.len();
-        let hot = switches.filter(|&n| self.hot_plug[n]);
+        let hot = switches.filter(|&n| self.hot_plug[n] && self.is_simulated(n));
         hot.map(|n| (self.port_path(n), self.room(n))).collect()
     }
 
@@ -229,7 +254,7 @@ impl Tree {
 
     /// Whether link `n` hangs on a root port.
     pub(crate) fn is_at_root(&self, n: usize) -> bool {
-        self.above(n) == Above::RootPort(HostId::FIRST)
+        matches!(self.above(n), Above::RootPort(_))
     }
 
     /// The link on a root port that leads to link `n`.
@@ -255,15 +280,25 @@ fn hanging(lab: &Lab) -> Vec<Hanging<'_>> {
     slots.chain(switches).map(|(name, parent, port)| Hanging { name, parent, port }).collect()
 }
 
-/// The switch that each hangs on; `None`: a root port.
-fn parents(lab: &Lab, hanging: &[Hanging<'_>]) -> Result<Vec<Option<usize>>, TreeError> {
-    let by_name: BTreeMap<&str, usize> =
-        lab.switch.iter().enumerate().map(|(n, s)| (s.name.get_ref().as_str(), n)).collect();
+/// What a link hangs on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Parent {
+    /// A root port of this host.
+    Root(HostId),
+    Switch(usize),
+}
+
+/// What each hangs on.
+fn parents(lab: &Lab, hanging: &[Hanging<'_>]) -> Result<Vec<Parent>, TreeError> {
+    let switches = lab.switch.iter().enumerate().map(|(n, s)| (s.name.get_ref(), Parent::Switch(n)));
+    let hosts = (1..).map(HostId).zip(&lab.external_host).map(|(id, h)| (h.name.get_ref(), Parent::Root(id)));
+    let by_name: BTreeMap<&str, Parent> =
+        hosts.chain(switches).map(|(name, parent)| (name.as_str(), parent)).collect();
     let parent = |h: &Hanging<'_>| match h.parent {
-        None => Ok(None),
-        Some(name) if name.get_ref() == ROOT => Ok(None),
+        None => Ok(Parent::Root(HostId::FIRST)),
+        Some(name) if name.get_ref() == ROOT => Ok(Parent::Root(HostId::FIRST)),
         Some(name) => match by_name.get(name.get_ref().as_str()) {
-            Some(&switch) => Ok(Some(switch)),
+            Some(&parent) => Ok(parent),
             None => {
                 let names: Vec<&str> = std::iter::once(ROOT).chain(by_name.keys().copied()).collect();
                 let message = format!("no parent `{}`: there are {}", name.get_ref(), names.join(", "));
@@ -274,11 +309,11 @@ fn parents(lab: &Lab, hanging: &[Hanging<'_>]) -> Result<Vec<Option<usize>>, Tre
     hanging.iter().map(parent).collect()
 }
 
-fn check_loops(lab: &Lab, hanging: &[Hanging<'_>], parents: &[Option<usize>]) -> Result<(), TreeError> {
+fn check_loops(lab: &Lab, hanging: &[Hanging<'_>], parents: &[Parent]) -> Result<(), TreeError> {
     let slots = lab.slot.len();
     for first in 0..lab.switch.len() {
         let (mut at, mut path) = (first, vec![first]);
-        while let Some(above) = parents[slots + at] {
+        while let Parent::Switch(above) = parents[slots + at] {
             path.push(above);
             if above == first {
                 let names: Vec<&str> = path.iter().map(|&n| lab.switch[n].name.get_ref().as_str()).collect();
@@ -296,16 +331,17 @@ fn check_loops(lab: &Lab, hanging: &[Hanging<'_>], parents: &[Option<usize>]) ->
 }
 
 /// The downstream port that each hangs on: the one that it names, or the first left.
-fn ports(lab: &Lab, hanging: &[Hanging<'_>], parents: &[Option<usize>]) -> Result<Vec<usize>, TreeError> {
+fn ports(lab: &Lab, hanging: &[Hanging<'_>], parents: &[Parent]) -> Result<Vec<usize>, TreeError> {
     let mut taken: Vec<BTreeMap<usize, &str>> = vec![BTreeMap::new(); lab.switch.len()];
     let mut ports = vec![0; hanging.len()];
     for (n, h) in hanging.iter().enumerate() {
         let (Some(given), parent) = (h.port, parents[n]) else { continue };
         let port = usize::from(*given.get_ref());
         let error = |message: String| Err(TreeError { span: given.span(), message });
-        let Some(switch) = parent else {
+        let Parent::Switch(switch) = parent else {
+            let root = h.parent.map_or(ROOT, |name| name.get_ref());
             return error(format!(
-                "port {port} of `{ROOT}`: root ports are not chosen; name a switch as parent"
+                "port {port} of `{root}`: root ports are not chosen; name a switch as parent"
             ));
         };
         let most = lab.switch[switch]
@@ -323,7 +359,7 @@ fn ports(lab: &Lab, hanging: &[Hanging<'_>], parents: &[Option<usize>]) -> Resul
         ports[n] = port;
     }
     for (n, h) in hanging.iter().enumerate() {
-        let (None, Some(switch)) = (h.port, parents[n]) else { continue };
+        let (None, Parent::Switch(switch)) = (h.port, parents[n]) else { continue };
         let free = (1..).find(|port| !taken[switch].contains_key(port)).unwrap_or_default();
         taken[switch].insert(free, h.name.get_ref());
         ports[n] = free;
@@ -334,11 +370,11 @@ fn ports(lab: &Lab, hanging: &[Hanging<'_>], parents: &[Option<usize>]) -> Resul
 fn downstream_ports(
     lab: &Lab,
     hanging: &[Hanging<'_>],
-    parents: &[Option<usize>],
+    parents: &[Parent],
     ports: &[usize],
 ) -> Result<Vec<usize>, TreeError> {
     let needed = |switch: usize| {
-        let used = (0..hanging.len()).filter(|&n| parents[n] == Some(switch)).map(|n| ports[n]);
+        let used = (0..hanging.len()).filter(|&n| parents[n] == Parent::Switch(switch)).map(|n| ports[n]);
         used.max().unwrap_or(1)
     };
     let count = |(n, switch): (usize, &crate::schema::Switch)| {

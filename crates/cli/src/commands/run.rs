@@ -105,6 +105,7 @@ pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
     if let Some(seed) = args.seed {
         file.lab.seed = seed;
     }
+    file.check_runs_alone().map_err(Failure::Run)?;
     let mut assembly = lab::build(&file).map_err(Failure::Run)?;
     output::warn(assembly.warnings());
     let taps = Taps::open(&args, &file, &mut assembly)?;

@@ -14,7 +14,7 @@
 //! under the peer's requester ID and tag, cut as a completer would. Order is that of PCI Express: a read does not
 //! pass a write that came before it; a write passes reads.
 
-use super::egress::{Answer, Egress, Entry, Next, Question};
+use super::egress::{Answer, Egress, Entry, Next};
 use super::host_side::{HostSide, Match};
 use device::{
     BarIndex, CompletionError, Device, DmaAtomic, DmaError, DmaId, DmaOptions, DmaRead, DmaWrite, Input,
@@ -25,8 +25,8 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use tlp::{
-    AddressType, Attributes, Bdf, Body, Class, Data, MemoryOp, MemoryRequest, Mps, PayloadPool, Prefixes,
-    Rcb, Repr, Span, Status, Time,
+    AddressType, Asked, Bdf, Body, Class, Data, MemoryOp, MemoryRequest, Mps, PayloadPool, Prefixes, Rcb,
+    Repr, Span, Status, Time,
 };
 
 /// Requests of peers that may be under way or wait, all peers together: reads and atomics. A session's further ones stay with
@@ -88,7 +88,7 @@ pub(crate) struct Bridge {
     reads: VecDeque<(u64, Wanted)>,
     arrivals: u64,
     /// Reads and atomics that wait or are under way.
-    jobs: BTreeMap<DmaId, Question>,
+    jobs: BTreeMap<DmaId, (Way, Asked)>,
     next_id: u32,
     pub(crate) host: HostSide,
     pub(crate) egress: Egress,
@@ -129,7 +129,7 @@ impl Bridge {
     }
 
     /// Whether the fabric has still to answer or to take something.
-    pub(crate) fn waits_for_fabric(&self) -> bool {
+    pub(crate) fn awaits_fabric(&self) -> bool {
         !self.jobs.is_empty() || !self.writes.is_empty()
     }
 
@@ -144,11 +144,10 @@ impl Bridge {
             }
             Body::Memory(m) if m.op == MemoryOp::Write => self.write(repr, m, prefixes, kept),
             Body::Atomic(a) => {
-                let question = question(way, repr, None);
                 let operands = Data::Carried(self.pool.copy(kept));
                 let (address, op, options) = (a.address, a.op, options(repr, prefixes));
                 self.counters.peer_atomics += 1;
-                let id = self.job(question);
+                let id = self.job(way, Asked::of_non_posted(repr));
                 let atomic = DmaAtomic::new(id, address, op, operands).with_options(options);
                 self.want(Wanted::Atomic(atomic));
             }
@@ -165,10 +164,10 @@ impl Bridge {
     fn read(&mut self, from: &Received<'_>, m: &MemoryRequest) {
         let Received { way, repr, prefixes, behind_bytes, .. } = *from;
         self.counters.peer_reads += 1;
-        let locked = m.op == MemoryOp::ReadLocked;
-        let asked = question(way, repr, Some(m.span));
-        let byte_count = asked.byte_count + behind_bytes;
-        let id = self.job(Question { locked, byte_count, ..asked });
+        let mut asked = Asked::of_non_posted(repr);
+        asked.bytes.byte_count += behind_bytes;
+        let byte_count = asked.bytes.byte_count;
+        let id = self.job(way, asked);
         let len = if m.span.is_zero_length() { 0 } else { byte_count };
         let options = options(repr, prefixes);
         self.want(Wanted::Read(DmaRead::new(id, m.span.first_byte(), len).with_options(options)));
@@ -194,11 +193,8 @@ impl Bridge {
 
     fn refuse(&mut self, way: Way, repr: &Repr) {
         self.counters.refused += 1;
-        let span = match &repr.body {
-            Body::Memory(m) if m.op.is_read() => Some(m.span),
-            _ => None,
-        };
-        let answer = Answer::new(question(way, repr, span), Err(Status::UnsupportedRequest));
+        let Some(asked) = Asked::of(repr) else { return };
+        let answer = Answer::new(way, asked, Err(Status::UnsupportedRequest));
         self.egress.push(self.now, Entry::Answer(answer));
     }
 
@@ -213,19 +209,19 @@ impl Bridge {
     }
 
     /// A name for a job that no other has.
-    fn job(&mut self, question: Question) -> DmaId {
+    fn job(&mut self, way: Way, asked: Asked) -> DmaId {
         while self.jobs.contains_key(&DmaId(self.next_id)) {
             self.next_id = self.next_id.wrapping_add(1);
         }
         let id = DmaId(self.next_id);
         self.next_id = self.next_id.wrapping_add(1);
-        self.jobs.insert(id, question);
+        self.jobs.insert(id, (way, asked));
         id
     }
 
     /// A DMA read or atomic has ended.
     fn done(&mut self, id: DmaId, result: Result<Data, DmaError>) {
-        let Some(question) = self.jobs.remove(&id) else { return };
+        let Some((way, asked)) = self.jobs.remove(&id) else { return };
         let result = match result {
             Ok(data) if data.is_empty() => Ok(Data::Carried(self.pool.copy(&[0]))),
             Ok(data) => Ok(data),
@@ -240,7 +236,7 @@ impl Bridge {
             Err(_) => Err(Status::UnsupportedRequest),
         };
         self.counters.failed += u64::from(result.is_err());
-        self.egress.push(self.now, Entry::Answer(Answer::new(question, result)));
+        self.egress.push(self.now, Entry::Answer(Answer::new(way, asked, result)));
     }
 
     /// A request of the host.
@@ -347,13 +343,6 @@ pub(crate) enum Fate {
     Nobody,
     /// Its way is closed.
     Lost,
-}
-
-fn question(way: Way, repr: &Repr, span: Option<Span>) -> Question {
-    let (requester, tag) = repr.transaction();
-    let (first_byte, byte_count) = span.map_or((0, 4), |span| (span.first_byte(), span.byte_count()));
-    let attr = repr.attr & Attributes::COMPLETED;
-    Question { way, requester, tag, tc: repr.tc, attr, first_byte, byte_count, locked: false }
 }
 
 fn options(repr: &Repr, prefixes: &Prefixes) -> DmaOptions {

@@ -5,27 +5,11 @@
 use nettlp::adapter::Way;
 use nettlp::completer::completion_piece;
 use std::collections::VecDeque;
-use tlp::{Attributes, Bdf, Body, Completion, Data, Mps, Rcb, Repr, Status, Tag, Time, Tlp, TrafficClass};
+use tlp::{Asked, Bdf, Data, Mps, Rcb, Status, Tag, Time, Tlp};
 
 /// Requests of the host that wait to leave, in TLPs. While there are as many, further ones stay in the endpoint, and their
 /// credits with them: so posted writes that overrun the device software hold the host up, and none is dropped.
 pub const MAX_EGRESS_REQUESTS: usize = 64;
-
-/// What is needed to answer a request of a peer.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Question {
-    pub(crate) way: Way,
-    pub(crate) requester: Bdf,
-    pub(crate) tag: Tag,
-    pub(crate) tc: TrafficClass,
-    pub(crate) attr: Attributes,
-    /// Of a memory read the first byte asked for; of others 0.
-    pub(crate) first_byte: u64,
-    /// Bytes asked for, which a status other than success is told with.
-    pub(crate) byte_count: u32,
-    /// MRdLk.
-    pub(crate) locked: bool,
-}
 
 /// The most data of a completion, and the boundaries at which those of one read end (`PCIe 5.0 §2.3.1.1`).
 pub(crate) type Cuts = (Mps, Rcb);
@@ -33,7 +17,8 @@ pub(crate) type Cuts = (Mps, Rcb);
 /// An answer to a peer: data, or a status other than success.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Answer {
-    question: Question,
+    way: Way,
+    asked: Asked,
     result: Result<Data, Status>,
     /// Bytes already sent.
     sent: u32,
@@ -41,40 +26,22 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    pub(crate) fn new(question: Question, result: Result<Data, Status>) -> Answer {
-        Answer { question, result, sent: 0, done: false }
+    pub(crate) fn new(way: Way, asked: Asked, result: Result<Data, Status>) -> Answer {
+        Answer { way, asked, result, sent: 0, done: false }
     }
 
-    /// Its next TLP, as the peer asked for it: with its requester ID and tag, its Byte Count and Lower Address.
+    /// Its next TLP, as the peer asked for it, and how many bytes that holds.
     fn next(&self, (mps, rcb): Cuts) -> (Tlp, u32) {
-        let Question { requester, tag, tc, attr, first_byte, byte_count, locked, .. } = self.question;
-        let address = first_byte + u64::from(self.sent);
-        let (status, total) = match &self.result {
-            Ok(data) => (Status::Success, data.len() as u32),
-            Err(status) => (*status, byte_count),
+        let data = match &self.result {
+            Ok(data) => data,
+            Err(status) => {
+                return (Tlp::new(self.asked.without_data(Bdf::default(), *status), Data::NONE), 0);
+            }
         };
-        let remaining = total - self.sent;
-        let mut body = Completion {
-            locked,
-            completer: Bdf::default(),
-            requester,
-            tag,
-            status,
-            bcm: false,
-            byte_count: remaining as u16,
-            lower_address: (address & 0x7f) as u8,
-            length_dw: None,
-        };
-        let (mut data, mut piece) = (Data::NONE, 0);
-        if let Ok(bytes) = &self.result
-            && !bytes.is_empty()
-        {
-            piece = completion_piece(address, remaining, mps, rcb);
-            body.length_dw = Some(((address & 3) as u32 + piece).div_ceil(4) as u16);
-            data = bytes.slice(self.sent as usize, piece as usize);
-        }
-        let repr = Repr { tc, attr, ..Repr::new(Body::Completion(body)) };
-        (Tlp::new(repr, data), piece)
+        let rest = self.asked.bytes.behind(self.sent);
+        let piece = completion_piece(rest.first_byte, rest.byte_count, mps, rcb);
+        let repr = self.asked.with_data(Bdf::default(), self.sent, piece);
+        (Tlp::new(repr, data.slice(self.sent as usize, piece as usize)), piece)
     }
 }
 
@@ -108,6 +75,10 @@ impl Egress {
         self.requests < MAX_EGRESS_REQUESTS
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
     pub(crate) fn push(&mut self, now: Time, entry: Entry) {
         self.requests += usize::from(matches!(entry, Entry::Request(_)));
         self.entries.push_back((now, entry));
@@ -121,7 +92,7 @@ impl Egress {
     /// What entry `index` has to send next; [`sent`](Self::sent) when it has gone.
     pub(crate) fn next(&self, index: usize, cuts: Cuts) -> Option<Next> {
         match &self.entries.get(index)?.1 {
-            Entry::Answer(answer) => Some(Next::To(answer.question.way, answer.next(cuts).0)),
+            Entry::Answer(answer) => Some(Next::To(answer.way, answer.next(cuts).0)),
             Entry::Request(tlp) => Some(Next::ToDevice(tlp.repr.transaction().1, tlp.clone())),
         }
     }

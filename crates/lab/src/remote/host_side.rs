@@ -4,10 +4,11 @@
 
 use super::egress::{Egress, Entry};
 use device::{CompletionError, Output, Request, RequestOp, Token};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
+use std::ops::Range;
 use tlp::{
-    Bdf, Body, Completion, Data, Duration, MemoryOp, MemoryRequest, PayloadPool, Repr, Span, Status, Tag,
-    Time, Tlp,
+    Awaited, Bdf, Body, Completion, Data, Duration, MemoryOp, MemoryRequest, PayloadPool, Repr, Status, Tag,
+    TagState, TaggedRequests, Time, Tlp,
 };
 
 /// Reads of the host that the device software may have under way: tags of 8 bits.
@@ -16,11 +17,11 @@ pub const MAX_HOST_READS: u16 = 256;
 /// A read of the host that the device software has not answered yet.
 struct Open {
     token: Token,
-    span: Span,
+    awaited: Awaited,
     /// The bytes so far, in their places.
     bytes: Vec<u8>,
-    /// Which parts have come: offset and length.
-    parts: Vec<(u32, u32)>,
+    /// Which parts have come.
+    parts: Vec<Range<u32>>,
 }
 
 /// What became of a completion.
@@ -36,11 +37,9 @@ pub(crate) enum Match {
 pub(crate) struct HostSide {
     /// Requests that wait for room; bounded by the credits that the endpoint gives out.
     waiting: VecDeque<Request>,
-    /// Free tags, the one that has been free for longest first: so a tag rests as long as it can.
-    free: VecDeque<u16>,
-    open: BTreeMap<u16, Open>,
-    /// When reads are given up, in the order of time.
-    deadlines: VecDeque<(Time, u16, Token)>,
+    /// Reads under way, and when each is given up. The tag that has been free for longest goes first: so a tag rests as long
+    /// as it can.
+    open: TaggedRequests<Option<Open>>,
     /// How long the host waits for an answer.
     pub(crate) patience: Duration,
     pub(crate) taken: VecDeque<Token>,
@@ -49,11 +48,11 @@ pub(crate) struct HostSide {
 
 impl HostSide {
     pub(crate) fn new() -> HostSide {
+        let mut open = TaggedRequests::default();
+        open.set_range(0, MAX_HOST_READS);
         HostSide {
             waiting: VecDeque::new(),
-            free: (0..MAX_HOST_READS).collect(),
-            open: BTreeMap::new(),
-            deadlines: VecDeque::new(),
+            open,
             patience: Duration::from_ms(100),
             taken: VecDeque::new(),
             answers: VecDeque::new(),
@@ -72,18 +71,18 @@ impl HostSide {
     }
 
     /// Reads under way.
-    pub(crate) fn open(&self) -> usize {
-        self.open.len()
+    pub(crate) fn open(&self) -> u16 {
+        self.open.in_use()
     }
 
     /// Takes what there is room for. Where tags are used up, posted requests pass the reads that wait
     /// (`PCIe 5.0 §2.4.1`).
     pub(crate) fn proceed(&mut self, now: Time, egress: &mut Egress) {
         while egress.has_room_for_request() {
-            let next = if self.free.is_empty() {
-                self.waiting.iter().position(|request| request.op.is_posted())
-            } else {
+            let next = if self.open.has_free() {
                 Some(0)
+            } else {
+                self.waiting.iter().position(|request| request.op.is_posted())
             };
             let Some(request) = next.and_then(|at| self.waiting.remove(at)) else { return };
             self.taken.push_back(request.token);
@@ -99,23 +98,18 @@ impl HostSide {
             op if op.is_posted() => return,
             _ => return self.refuse(token),
         };
-        let tag = match op {
-            MemoryOp::Read => match self.free.pop_front() {
-                Some(tag) => self.opened(now, tag, token, span),
-                None => return self.refuse(token),
-            },
-            _ => 0,
+        let tag = if op == MemoryOp::Read {
+            let Some((tag, open)) = self.open.take(now + self.patience) else { return self.refuse(token) };
+            let (first_byte, byte_count) = (span.first_byte(), span.byte_count());
+            let (awaited, bytes) = (Awaited { first_byte, byte_count }, vec![0; byte_count as usize]);
+            *open = Some(Open { token, awaited, bytes, parts: Vec::new() });
+            tag
+        } else {
+            Tag::default()
         };
-        let body = MemoryRequest { op, requester: Bdf::default(), tag: Tag::from_bits(tag), span };
+        let body = MemoryRequest { op, requester: Bdf::default(), tag, span };
         let repr = Repr { tc, attr, ..Repr::new(Body::Memory(body)) };
         egress.push(now, Entry::Request(Tlp::new(repr, data)));
-    }
-
-    fn opened(&mut self, now: Time, tag: u16, token: Token, span: Span) -> u16 {
-        let bytes = vec![0; span.byte_count() as usize];
-        self.open.insert(tag, Open { token, span, bytes, parts: Vec::new() });
-        self.deadlines.push_back((now + self.patience, tag, token));
-        tag
     }
 
     fn refuse(&mut self, token: Token) {
@@ -127,64 +121,54 @@ impl HostSide {
     pub(crate) fn nobody(&mut self, tlp: &Tlp) {
         let Body::Memory(m) = tlp.repr.body else { return };
         if m.op.is_read()
-            && let Some(open) = self.close(m.tag.bits())
+            && let Some(open) = self.close(m.tag)
         {
             self.refuse(open.token);
         }
     }
 
-    fn close(&mut self, tag: u16) -> Option<Open> {
-        let open = self.open.remove(&tag)?;
-        self.free.push_back(tag);
-        Some(open)
+    fn close(&mut self, tag: Tag) -> Option<Open> {
+        let open = self.waiting_under(tag)?.take();
+        self.open.release(tag);
+        open
+    }
+
+    fn waiting_under(&mut self, tag: Tag) -> Option<&mut Option<Open>> {
+        self.open.get(tag).filter(|(state, _)| *state == TagState::Waiting).map(|(_, open)| open)
     }
 
     /// A completion of the device software.
     pub(crate) fn completion(&mut self, c: &Completion, data: &[u8], ep: bool, pool: &PayloadPool) -> Match {
-        let tag = c.tag.bits();
-        let Some(open) = self.open.get_mut(&tag).filter(|_| c.requester == Bdf::default()) else {
+        let open = self.waiting_under(c.tag).and_then(Option::as_mut);
+        let Some(open) = open.filter(|_| c.requester == Bdf::default()) else { return Match::Stray };
+        let failed = c.status != Status::Success || ep || c.length_dw.is_none();
+        if !failed && !open.take(c, data) {
             return Match::Stray;
-        };
-        if c.status != Status::Success || ep || c.length_dw.is_none() {
-            let error = match c.status {
-                Status::UnsupportedRequest => CompletionError::UnsupportedRequest,
-                _ => CompletionError::CompleterAbort,
-            };
-            let token = open.token;
-            self.close(tag);
-            self.answers.push_back(Output::Complete { token, result: Err(error) });
+        }
+        if !failed && !open.is_whole() {
             return Match::Fits;
         }
-        if !open.take(c, data) {
-            return Match::Stray;
-        }
-        if open.is_whole()
-            && let Some(open) = self.close(tag)
-        {
-            let data = Data::Carried(pool.copy(&open.bytes));
-            self.answers.push_back(Output::Complete { token: open.token, result: Ok(data) });
-        }
+        let Some(open) = self.close(c.tag) else { return Match::Stray };
+        let result = match c.status {
+            _ if !failed => Ok(Data::Carried(pool.copy(&open.bytes))),
+            Status::UnsupportedRequest => Err(CompletionError::UnsupportedRequest),
+            _ => Err(CompletionError::CompleterAbort),
+        };
+        self.answers.push_back(Output::Complete { token: open.token, result });
         Match::Fits
     }
 
     /// When [`expire`](Self::expire) is to be called.
     pub(crate) fn next_deadline(&self) -> Option<Time> {
-        self.deadlines.front().map(|(at, _, _)| *at)
+        self.open.next_deadline()
     }
 
-    /// Gives up the reads whose time has come; how many there were. Entries of reads that have ended are left out.
+    /// Gives up the reads whose time has come; how many there were.
     pub(crate) fn expire(&mut self, now: Time) -> u64 {
         let mut expired = 0;
-        while let Some(&(at, tag, token)) = self.deadlines.front() {
-            let ended = self.open.get(&tag).is_none_or(|open| open.token != token);
-            if !ended && at > now {
-                break;
-            }
-            self.deadlines.pop_front();
-            if !ended && self.close(tag).is_some() {
-                self.answers.push_back(Output::Abandon { token });
-                expired += 1;
-            }
+        while let Some(open) = self.open.due(now).and_then(|tag| self.close(tag)) {
+            self.answers.push_back(Output::Abandon { token: open.token });
+            expired += 1;
         }
         expired
     }
@@ -198,21 +182,17 @@ impl HostSide {
 impl Open {
     /// Puts the bytes of a completion in their place; false where they have none.
     fn take(&mut self, c: &Completion, data: &[u8]) -> bool {
-        let total = self.span.byte_count();
-        let Some(offset) = total.checked_sub(u32::from(c.byte_count)) else { return false };
-        let len = data.len() as u32;
-        let address = self.span.first_byte() + u64::from(offset);
-        let overlaps = self.parts.iter().any(|&(at, n)| offset < at + n && at < offset + len);
-        if len == 0 || u64::from(c.lower_address & 0x7f) != address & 0x7f || overlaps || offset + len > total
-        {
+        let Ok(place) = self.awaited.place(c) else { return false };
+        let overlaps = self.parts.iter().any(|part| place.start < part.end && part.start < place.end);
+        if overlaps || place.len() != data.len() {
             return false;
         }
-        self.bytes[offset as usize..][..len as usize].copy_from_slice(data);
-        self.parts.push((offset, len));
+        self.bytes[place.start as usize..place.end as usize].copy_from_slice(data);
+        self.parts.push(place);
         true
     }
 
     fn is_whole(&self) -> bool {
-        self.parts.iter().map(|(_, len)| len).sum::<u32>() == self.span.byte_count()
+        self.parts.iter().map(ExactSizeIterator::len).sum::<usize>() == self.bytes.len()
     }
 }

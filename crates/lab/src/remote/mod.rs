@@ -3,14 +3,12 @@
 //! its device.
 //!
 //! ```text
-//!   sockets ── nettlp::adapter ── Backend: LabBackend ── the bridge in the slot ── fabric: link, root complex, memory
-//!                                     └ record
+//!   sockets ── nettlp::adapter ── Backend: LabBackend ── external::Driver ── the bridge in the slot ── fabric
 //! ```
 //!
 //! - [`schema`]: the keys of the slot;
 //! - [`AdapterSlot`]: a handle on the adapter that a lab has; [`BridgeCounters`]: what it has counted;
-//! - [`LabBackend`]: the lab as [`nettlp::adapter::Backend`], with or without its timing;
-//! - [`Recording`], [`Replay`]: every input from outside, and the same run again without sockets.
+//! - [`LabBackend`]: the lab as [`nettlp::adapter::Backend`], with or without its timing.
 //!
 //! All of it is sans-IO like the rest of a lab: sockets and clocks are `nettlp::net`'s and the faces'.
 
@@ -20,16 +18,14 @@ mod backend;
 mod bridge;
 mod egress;
 mod host_side;
-mod record;
-mod replay;
+mod input;
 mod slot;
 
+pub use crate::external::{RecordedLab, Replay};
 pub use backend::{LabBackend, Timing};
 pub use bridge::{BridgeCounters, MAX_PEER_READS, MAX_PEER_WRITES};
 pub use egress::MAX_EGRESS_REQUESTS;
 pub use host_side::MAX_HOST_READS;
-pub use record::{RecordError, RecordedLab, Recording};
-pub use replay::{Replay, ReplayError, Replayed};
 pub use schema::NettlpAdapter;
 pub use slot::AdapterSlot;
 

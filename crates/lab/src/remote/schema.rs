@@ -102,7 +102,7 @@ impl Model for NettlpAdapter {
             Plugged::new(function, move |cpu, found| driven.clone().drive(cpu, found, keys.clone()));
         let plugged =
             plugged.behind(move |endpoint| Box::new(behind.port(endpoint, patience)) as Box<dyn TlpPort>);
-        Ok(plugged.reporting(&Shared::new(slot)))
+        Ok(plugged.joined_at(slot.clone()).reporting(&Shared::new(slot)))
     }
 
     fn check_together(&self) -> Result<(), Fault> {

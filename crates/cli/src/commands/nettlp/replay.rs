@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser nettlp replay`: what an adapter with a lab has recorded, run again without sockets, from `riser-lab`.
 
+use crate::commands::labs::{self, Set};
 use crate::failure::Failure;
 use crate::outputs::Outputs;
 use crate::{input, output};
-use lab::CaptureOptions;
-use lab::remote::Replay;
+use lab::external::{RecordEnd, RecordedLab, Replay, Replayed};
+use lab::{CaptureOptions, LabFile};
 use plug::Models;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -15,11 +16,13 @@ Examples:
   riser nettlp adapter labs/nettlp/host.toml --allow 127.0.0.2,all,rw \\
     --record run.rec --capture live.pcapng
   riser nettlp replay run.rec --capture again.pcapng   # the same bytes as live.pcapng
+  riser nettlp replay run.rec --lab labs/nettlp/host.toml   # refused where that lab is another one
 
 Runs the lab that the record holds, with the files that it names, and every input from outside at its virtual time; no program \
-of upstream's does this.
---json prints one object: record, lab, seed, inputs, complete (false: the adapter was killed before its end), simulated_ns,
-  tlp_hops, failure (where the lab has failed: the exit status is then 1), devices: [{slot, model, counters: {...}}]";
+of upstream's does this. A record that is cut off, since who wrote it was killed, is run as far as it goes, and is an error.
+--json prints one object: record, lab, seed, inputs, complete (false: the record is cut off, full, or the lab has failed), full
+  (true: it had come to its limit of size), simulated_ns, tlp_hops, failure (why the lab has failed or where the record is cut \
+  off: the exit status is then 1), devices: [{slot, model, counters: {...}}]";
 
 /// Run again what an adapter with a lab has recorded
 #[derive(clap::Args)]
@@ -28,6 +31,13 @@ pub(crate) struct Args {
     /// What --record of `riser nettlp adapter` has written
     #[arg(value_name = "FILE")]
     record: PathBuf,
+
+    /// Refuse a record that was made with another lab than this one, as it is now
+    #[arg(long, value_name = "LAB.toml")]
+    lab: Option<PathBuf>,
+
+    #[command(flatten)]
+    set: Set,
 
     /// Write every TLP to this pcapng file
     #[arg(long, value_name = "OUT.pcapng")]
@@ -49,6 +59,7 @@ struct Report<'a> {
     seed: u64,
     inputs: u64,
     complete: bool,
+    full: bool,
     simulated_ns: f64,
     tlp_hops: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -60,7 +71,8 @@ pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
     let named = |e: &dyn std::fmt::Display| failed(input::name(&args.record), e);
     let bytes = input::bytes(&args.record)?;
     let mut replay = Replay::new(&bytes, models).map_err(|e| named(&e))?;
-    let name = replay.lab().to_owned();
+    args.check_lab(replay.lab(), models)?;
+    let name = replay.lab().path.clone();
     let capture = match &args.capture {
         None => None,
         Some(path) => {
@@ -78,6 +90,7 @@ pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
         handle.finish().map_err(|e| out.failed(&e))?;
         out.finish()?;
     }
+    let failure = why_not(&replayed);
     let of_lab = replayed.assembly.report(&name, &fabric::Stop::TimeLimit, 0.0);
     let report = Report {
         record: input::name(&args.record).display().to_string(),
@@ -87,7 +100,8 @@ pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
         complete: replayed.complete,
         simulated_ns: of_lab.simulated_ns,
         tlp_hops: of_lab.tlp_hops,
-        failure: replayed.failure.as_deref(),
+        full: replayed.end == RecordEnd::Full,
+        failure: failure.as_deref(),
         devices: &of_lab.devices,
     };
     if args.json {
@@ -95,7 +109,37 @@ pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
     } else {
         report.text()?;
     }
-    replayed.failure.as_deref().map_or(Ok(()), |why| Err(named(&why)))
+    failure.map_or(Ok(()), |why| Err(named(&why)))
+}
+
+/// Why the lab has failed, or where its record is cut off.
+fn why_not(replayed: &Replayed) -> Option<String> {
+    match (&replayed.failure, &replayed.end) {
+        (None, RecordEnd::Cut(cut)) => Some(cut.to_string()),
+        (failure, _) => failure.clone(),
+    }
+}
+
+impl Args {
+    /// Whether the record was made with the lab that is to be its own.
+    fn check_lab(&self, recorded: &RecordedLab, models: &Models) -> Result<(), Failure> {
+        let set = self.set.overrides();
+        let Some(path) = &self.lab else {
+            let idle = !set.given().is_empty();
+            return if idle {
+                Err(Failure::usage("--set is for --lab: a record has its own"))
+            } else {
+                Ok(())
+            };
+        };
+        let text = labs::text(path)?;
+        let LabFile { lab, base } = text.parse(models, text.folder.clone().keeping(), &set)?;
+        // Its seed may have been given beside the lab.
+        let seed = recorded.seed;
+        let (path, files) = (text.name.display().to_string(), Some(base.kept()));
+        let named = RecordedLab { path, text: text.text, set: lab.set, seed, files };
+        recorded.check_same(&named).map_err(|e| failed(input::name(&self.record), &e))
+    }
 }
 
 fn failed(path: &Path, error: &dyn std::fmt::Display) -> Failure {
@@ -104,10 +148,10 @@ fn failed(path: &Path, error: &dyn std::fmt::Display) -> Failure {
 
 impl Report<'_> {
     fn text(&self) -> Result<(), Failure> {
-        let end = match (self.failure, self.complete) {
-            (Some(_), _) => "; the lab has failed",
-            (None, true) => "",
-            (None, false) => "; the record has no end: the adapter was killed",
+        let end = match (self.failure, self.full) {
+            (Some(_), _) => "; not to its end",
+            (None, true) => "; the record had come to its limit of size there",
+            (None, false) => "",
         };
         output::text(&format!(
             "{}: {} inputs, {:.3} us simulated, {} TLP-hops{end}",

@@ -7,6 +7,7 @@ use crate::failure::Failure;
 use crate::output;
 use crate::outputs::{Output, Outputs, Place};
 use capture::encap::PortScheme;
+use lab::external::{Lag, RecordSize};
 use lab::remote::{LabBackend, RecordedLab, Timing};
 use lab::{CaptureOptions, LabFile, Report};
 use nettlp::adapter::{Adapter, Settings};
@@ -39,6 +40,8 @@ pub(super) struct LabRun {
     pub(super) mps: Option<Mps>,
     pub(super) capture: Option<PathBuf>,
     pub(super) record: Option<PathBuf>,
+    /// Most bytes of that.
+    pub(super) record_limit_bytes: u64,
     /// The file of a key, which is read.
     pub(super) key: Option<PathBuf>,
     /// Overwrite these two.
@@ -55,7 +58,31 @@ struct LabReport {
     seconds: f64,
     peers: Vec<PeerReport>,
     sockets: SocketReport,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lag: Option<LagReport>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    record: Option<RecordReport>,
     lab: Report,
+}
+
+/// What the fabric was late and has not made up for.
+#[derive(Serialize)]
+struct LagReport {
+    dropped_us: f64,
+    times: u64,
+}
+
+impl LagReport {
+    fn new(lag: Lag) -> LagReport {
+        LagReport { dropped_us: lag.dropped.as_ps() as f64 / 1e6, times: lag.times }
+    }
+}
+
+#[derive(Serialize)]
+struct RecordReport {
+    bytes: u64,
+    /// Inputs for which there was no room.
+    left_out: u64,
 }
 
 #[derive(Serialize)]
@@ -109,6 +136,7 @@ impl LabRun {
             file.lab.seed = seed;
         }
         let device = self.device()?;
+        file.check_runs_alone().map_err(Failure::Run)?;
         let assembly = lab::build(&file).map_err(Failure::Run)?;
         output::warn(assembly.warnings());
         let mut backend = LabBackend::new(assembly, self.timing).map_err(Failure::Run)?;
@@ -122,7 +150,8 @@ impl LabRun {
             let (seed, files) = (file.lab.seed, Some(file.base.kept()));
             let lab =
                 RecordedLab { path: name.clone(), text: text.text, set: file.lab.set.clone(), seed, files };
-            backend.record(Box::new(BufWriter::new(out.writer().map_err(|e| out.failed(&e))?)), &lab);
+            let out = BufWriter::new(out.writer().map_err(|e| out.failed(&e))?);
+            backend.record_within(Box::new(out), &lab, self.record_limit_bytes);
         }
         let capture = capture.map(|out| {
             let capture = |file| backend.assembly_mut().capture(file, CaptureOptions::default());
@@ -146,12 +175,13 @@ impl LabRun {
             handle.finish().map_err(|e| out.failed(&e))?;
             out.finish()?;
         }
+        let mut size = None;
         if let Some(out) = record {
-            recorded.map_err(|e| out.failed(&e))?;
+            size = recorded.map_err(|e| out.failed(&e))?;
             out.finish()?;
         }
         served.map_err(|e| Failure::Run(format!("serving: {e}")))?;
-        self.show(&adapter, &sockets, seconds, spent)?;
+        self.show(&adapter, &sockets, size, (seconds, spent))?;
         adapter.backend().failure().map_or(Ok(()), |why| Err(Failure::Run(why.to_owned())))
     }
 
@@ -202,10 +232,16 @@ impl LabRun {
         &self,
         adapter: &Adapter<LabBackend>,
         sockets: &AdapterSockets,
-        seconds: f64,
-        spent: f64,
+        size: Option<RecordSize>,
+        (seconds, spent): (f64, f64),
     ) -> Result<(), Failure> {
         let backend = adapter.backend();
+        if let Some(RecordSize { left_out, .. }) = size.filter(|size| size.left_out > 0) {
+            output::note(format_args!(
+                "the record came to its limit of {} bytes: {left_out} inputs are not in it",
+                self.record_limit_bytes
+            ));
+        }
         let stop = match (backend.failure(), backend.host_outcome()) {
             (Some(why), _) => fabric::Stop::Failed(why.to_owned()),
             (None, Some(_)) => fabric::Stop::Finished,
@@ -225,6 +261,8 @@ impl LabRun {
             seconds,
             peers: peers.collect(),
             sockets: SocketReport::new(sockets.counters()),
+            lag: (self.timing == Timing::Lagging).then(|| LagReport::new(backend.lag())),
+            record: size.map(|RecordSize { bytes, left_out }| RecordReport { bytes, left_out }),
             lab: backend.assembly().report(&self.lab.display().to_string(), &stop, spent),
         };
         if self.json { output::json(&report) } else { report.text() }
@@ -251,6 +289,9 @@ impl LabReport {
             let plain = device.counters.iter().filter(|(_, value)| value.is_number());
             let counts: Vec<String> = plain.map(|(name, value)| format!("{name} {value}")).collect();
             output::text(&format!("\n{} ({}): {}", device.slot, device.model, counts.join(", ")))?;
+        }
+        if let Some(LagReport { dropped_us, times }) = &self.lag {
+            output::text(&format!("\nlate by {dropped_us:.3} us in all, dropped in {times} parts"))?;
         }
         let drops = self.sockets.kernel_drops;
         if drops > 0 {

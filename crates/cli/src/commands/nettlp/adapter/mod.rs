@@ -47,7 +47,8 @@ Ctrl-C, or SIGTERM, ends it: what was written goes to the file first. SIGUSR1 sh
   last}, completer: {reads, read_bytes, writes, written_bytes, completions, ...}, function: {interrupts, not_bus_master, \
   lost_completions}, sockets: {received_datagrams, sent_datagrams, receive_calls, send_calls, malformed_datagrams, \
   failed_sends, kernel_drops}, sessions: {opened, closed, failed, refused, strays, retransmitted, duplicates, ...}
-Of a lab it prints listen, seconds, peers, sockets, and lab: what `riser run --json` prints.";
+Of a lab it prints listen, seconds, peers, sockets, lag: {dropped_us, times} with --timing lagging, record: {bytes, left_out} with \
+  --record, and lab: what `riser run --json` prints.";
 
 /// Serve NetTLP peers from memory, as an adapter in a host's slot would
 #[derive(clap::Args)]
@@ -119,6 +120,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", requires = "lab")]
     record: Option<PathBuf>,
 
+    /// Most MiB of the file of --record [default: 4096]; the adapter goes on where they are used up, and the record ends there
+    #[arg(long, value_name = "MIB", requires = "record", value_parser = clap::value_parser!(u64).range(1..=1 << 24))]
+    record_limit_mib: Option<u64>,
+
     /// Overwrite the files of --capture and --record where they exist
     #[arg(long, requires = "lab")]
     force: bool,
@@ -143,6 +148,9 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
 }
+
+/// Most of a record, where nobody says otherwise.
+const RECORD_LIMIT_MIB: u64 = 4096;
 
 #[derive(Clone)]
 enum MemoryName {
@@ -180,6 +188,8 @@ enum Timing {
     On,
     /// None: at once
     Off,
+    /// As the fabric says, by its own clock: where it cannot keep to that of the wall, it falls behind
+    Lagging,
 }
 
 pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
@@ -201,8 +211,10 @@ fn serve_memory(
     allow: AllowList,
     signals: &Signals,
 ) -> Result<(), Failure> {
-    if args.timing == Some(Timing::On) {
-        return Err(Failure::usage("--timing on: memory has no timing, legal with --memory is off"));
+    if let Some(timing) = args.timing.filter(|timing| *timing != Timing::Off) {
+        let name = if timing == Timing::On { "on" } else { "lagging" };
+        let why = format!("--timing {name}: memory has no timing, legal with --memory is off");
+        return Err(Failure::usage(why));
     }
     let image = Arc::new(args.image(memory)?);
     let function = Function::new(args.registers()).map_err(|e| Failure::Run(e.to_string()))?;
@@ -330,11 +342,13 @@ impl Args {
             scheme: self.ports(),
             timing: match self.timing {
                 Some(Timing::Off) => ::lab::remote::Timing::Off,
+                Some(Timing::Lagging) => ::lab::remote::Timing::Lagging,
                 _ => ::lab::remote::Timing::On,
             },
             mps: self.mps,
             capture: self.capture.clone(),
             record: self.record.clone(),
+            record_limit_bytes: self.record_limit_mib.unwrap_or(RECORD_LIMIT_MIB) << 20,
             key: self.key.clone(),
             force: self.force,
             seed: self.seed,

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Memory of a host outside: what it has mapped, and lets DMA reach. riser does not own it, so what is read there is recorded, and
+//! comes from the record when a run is had again. Never keeps a byte itself.
+
+use crate::external::journal::Journal;
+use crate::external::record::Answered;
+use device::memory::{DmaAccess, Memory, write_result};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::rc::Rc;
+use thiserror::Error;
+use tlp::AtomicOp;
+
+/// Maps begin and end at multiples of it.
+pub const MAP_BYTES: u64 = 4096;
+/// Most maps at a time.
+pub const MAX_MAPS: usize = 4096;
+
+/// What DMA may do to a map.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MapAccess {
+    /// Read it.
+    Read,
+    /// Read and change it.
+    ReadWrite,
+}
+
+/// A range of addresses that a host maps.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Map {
+    /// Address of the first byte.
+    pub address: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// What DMA may do there.
+    pub access: MapAccess,
+}
+
+/// Holds the bytes of a map; offsets are from its first byte, and what is asked for lies within it.
+///
+/// Whoever holds them may change them at any time: riser takes each read as it comes.
+pub trait Backing {
+    /// Reads. False where that fails.
+    fn read(&self, offset: u64, to: &mut [u8]) -> bool;
+
+    /// Writes. False where that fails.
+    fn write(&self, offset: u64, from: &[u8]) -> bool;
+
+    /// Carries an AtomicOp out, and puts the value before into `old`. False where that fails.
+    fn operate(&self, offset: u64, op: AtomicOp, operands: &[u8], old: &mut [u8]) -> bool {
+        self.read(offset, old) && write_result(op, operands, old, |new| self.write(offset, new))
+    }
+}
+
+/// Why a host may not map or unmap this.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum MapError {
+    /// No range that can be mapped.
+    #[error(
+        "{bytes:#x} bytes at {address:#x}: legal are one or more multiples of {MAP_BYTES:#x} at a multiple of it, below 2^64"
+    )]
+    Range {
+        /// Address of the first byte.
+        address: u64,
+        /// Bytes.
+        bytes: u64,
+    },
+    /// Something is mapped there.
+    #[error("{bytes:#x} bytes at {address:#x}: {other:#x} bytes at {at:#x} are mapped already")]
+    Overlaps {
+        /// Address of the first byte.
+        address: u64,
+        /// Bytes.
+        bytes: u64,
+        /// That of the other map.
+        at: u64,
+        /// Its bytes.
+        other: u64,
+    },
+    /// There are too many.
+    #[error("more than {MAX_MAPS} maps at a time")]
+    TooMany,
+    /// Nothing is mapped there.
+    #[error("{bytes:#x} bytes at {address:#x} are to be unmapped: legal is what is mapped, whole: {mapped}")]
+    NotMapped {
+        /// Address of the first byte.
+        address: u64,
+        /// Bytes.
+        bytes: u64,
+        /// What is mapped next to it.
+        mapped: String,
+    },
+}
+
+/// The memory; clones are handles on the same.
+#[derive(Clone)]
+pub(crate) struct OutsideMemory {
+    maps: Rc<RefCell<Maps>>,
+    journal: Journal,
+    /// Number of the host's place.
+    place: u16,
+}
+
+#[derive(Default)]
+struct Maps(BTreeMap<u64, Mapped>);
+
+/// A map, and who holds its bytes; nobody, where a record is run again.
+struct Mapped {
+    map: Map,
+    backing: Option<Rc<dyn Backing>>,
+}
+
+impl Maps {
+    /// The map that all of these bytes lie in.
+    fn of(&self, address: u64, len: u64) -> Option<&Mapped> {
+        let (_, mapped) = self.0.range(..=address).next_back()?;
+        let behind = address.checked_add(len)?;
+        (behind - mapped.map.address <= mapped.map.bytes).then_some(mapped)
+    }
+
+    fn check(&self, map: &Map) -> Result<(), MapError> {
+        let Map { address, bytes, .. } = *map;
+        let aligned = address.is_multiple_of(MAP_BYTES) && bytes.is_multiple_of(MAP_BYTES) && bytes > 0;
+        let end = address.checked_add(bytes).filter(|_| aligned).ok_or(MapError::Range { address, bytes })?;
+        if self.0.len() >= MAX_MAPS {
+            return Err(MapError::TooMany);
+        }
+        let before = self.0.range(..end).next_back().map(|(_, mapped)| mapped.map);
+        match before.filter(|other| other.address + other.bytes > address) {
+            Some(other) => Err(MapError::Overlaps { address, bytes, at: other.address, other: other.bytes }),
+            None => Ok(()),
+        }
+    }
+
+    fn unmap(&mut self, address: u64, bytes: u64) -> Result<(), MapError> {
+        if self.0.get(&address).is_some_and(|mapped| mapped.map.bytes == bytes) {
+            self.0.remove(&address);
+            return Ok(());
+        }
+        let next = self.0.range(..=address).next_back().or_else(|| self.0.range(address..).next());
+        let mapped =
+            next.map_or("nothing".to_owned(), |(at, m)| format!("{:#x} bytes at {at:#x}", m.map.bytes));
+        Err(MapError::NotMapped { address, bytes, mapped })
+    }
+}
+
+impl OutsideMemory {
+    pub(crate) fn new(journal: Journal, place: u16) -> OutsideMemory {
+        OutsideMemory { maps: Rc::default(), journal, place }
+    }
+
+    /// Whether this may be mapped now.
+    pub(super) fn check(&self, map: &Map) -> Result<(), MapError> {
+        self.maps.borrow().check(map)
+    }
+
+    pub(super) fn map(&self, map: Map, backing: Option<Rc<dyn Backing>>) -> Result<(), MapError> {
+        let mut maps = self.maps.borrow_mut();
+        maps.check(&map)?;
+        maps.0.insert(map.address, Mapped { map, backing });
+        Ok(())
+    }
+
+    pub(super) fn unmap(&self, address: u64, bytes: u64) -> Result<(), MapError> {
+        self.maps.borrow_mut().unmap(address, bytes)
+    }
+
+    /// Who holds these bytes, and where in the map they begin; `None` where they are not mapped, or not to be changed.
+    fn find(&self, address: u64, len: usize, writes: bool) -> Option<(Option<Rc<dyn Backing>>, u64)> {
+        let maps = self.maps.borrow();
+        let mapped = maps.of(address, len as u64)?;
+        let lets = !writes || mapped.map.access == MapAccess::ReadWrite;
+        lets.then(|| (mapped.backing.clone(), address - mapped.map.address))
+    }
+
+    /// Asks for `to`, of who holds it or of the record. `answers` are that with bytes, and that without.
+    fn ask(
+        &self,
+        (address, writes): (u64, bool),
+        answers: [Answered; 2],
+        to: &mut [u8],
+        ask: impl FnOnce(&dyn Backing, u64, &mut [u8]) -> bool,
+    ) -> bool {
+        let Some((backing, offset)) = self.find(address, to.len(), writes) else { return false };
+        let Some(backing) = backing else { return self.journal.answered(self.place, answers, address, to) };
+        let done = ask(&*backing, offset, to);
+        let (what, bytes) = if done { (answers[0], &*to) } else { (answers[1], &[][..]) };
+        self.journal.answer(self.place, what, address, bytes);
+        done
+    }
+}
+
+impl Memory for OutsideMemory {
+    fn ranges(&self) -> Vec<Range<u64>> {
+        self.maps.borrow().0.values().map(|m| m.map.address..m.map.address + m.map.bytes).collect()
+    }
+
+    fn contains(&self, address: u64, len: usize) -> bool {
+        self.maps.borrow().of(address, len as u64).is_some()
+    }
+
+    fn lets_dma(&self, dma: &DmaAccess) -> bool {
+        self.find(dma.address, dma.len as usize, dma.writes).is_some()
+    }
+
+    fn read(&self, address: u64, to: &mut [u8]) -> bool {
+        self.ask((address, false), [Answered::Read, Answered::ReadFailed], to, |backing, offset, to| {
+            backing.read(offset, to)
+        })
+    }
+
+    fn write(&self, address: u64, from: &[u8]) -> bool {
+        let Some((backing, offset)) = self.find(address, from.len(), true) else { return false };
+        let Some(backing) = backing else { return !self.journal.write_failed(self.place, address) };
+        let done = backing.write(offset, from);
+        if !done {
+            self.journal.answer(self.place, Answered::WriteFailed, address, &[]);
+        }
+        done
+    }
+
+    fn operate(&self, address: u64, op: AtomicOp, operands: &[u8], old: &mut [u8]) -> bool {
+        self.ask((address, true), [Answered::Atomic, Answered::AtomicFailed], old, |backing, offset, old| {
+            backing.operate(offset, op, operands, old)
+        })
+    }
+}

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The place of a host: somebody outside, such as a kernel or another simulator, stands above a root complex of the lab.
+//!
+//! It issues configuration, memory, I/O and message requests itself, enumerates what it finds, hears how its requests end and takes
+//! interrupts as their TLPs say them, and maps memory of its own that DMA reaches. riser has neither firmware nor drivers there.
+
+mod memory;
+mod request;
+
+pub(crate) use memory::OutsideMemory;
+pub use memory::{Backing, MAP_BYTES, MAX_MAPS, Map, MapAccess, MapError};
+pub use request::HostRequest;
+
+use device::host::{HostInput, HostOutput, HostProgram, HostReadId};
+use plug::Place;
+use plug::place::Input;
+use request::Asked;
+use std::cell::{RefCell, RefMut};
+use std::collections::{BTreeSet, VecDeque};
+use std::rc::Rc;
+use thiserror::Error;
+use tlp::{PayloadPool, Time};
+
+/// Requests that a host may have under way or waiting.
+pub const MAX_HOST_REQUESTS: usize = 1024;
+/// What a host may leave unheard.
+pub const MAX_UNHEARD: usize = 1 << 16;
+
+/// Why a request is none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+pub enum HostRequestError {
+    /// Between a program and its host's model.
+    #[error(
+        "an extension: it is for programs and models of a simulated host, legal are requests of the seam"
+    )]
+    Extension,
+}
+
+/// What a host has heard, and when.
+pub type Heard = (Time, HostInput);
+
+/// The place of a host outside; clones are handles on the same.
+#[derive(Clone)]
+pub struct HostPlace(Rc<RefCell<State>>);
+
+struct State {
+    pool: PayloadPool,
+    memory: OutsideMemory,
+    requests: VecDeque<HostOutput>,
+    /// Requests under way that are answered.
+    open: BTreeSet<HostReadId>,
+    heard: VecDeque<Heard>,
+    outcome: Option<Result<(), String>>,
+}
+
+impl HostPlace {
+    pub(crate) fn new(pool: PayloadPool, memory: OutsideMemory) -> HostPlace {
+        let (requests, open, heard) = Default::default();
+        HostPlace(Rc::new(RefCell::new(State { pool, memory, requests, open, heard, outcome: None })))
+    }
+
+    /// Whether a further request has room; where not, hear and drain first.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        let state = self.0.borrow();
+        state.requests.len() + state.open.len() < MAX_HOST_REQUESTS
+    }
+
+    /// Whether this may be mapped now.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn check_map(&self, map: &Map) -> Result<(), MapError> {
+        self.0.borrow().memory.check(map)
+    }
+
+    /// What has come for the host, in the order of time; to be asked whenever the lab was drained.
+    #[must_use]
+    pub fn hear(&self) -> Option<Heard> {
+        self.0.borrow_mut().heard.pop_front()
+    }
+
+    fn take(&self, request: HostRequest) {
+        let mut state = self.0.borrow_mut();
+        if let Err(why) = state.take(request) {
+            state.fail(why);
+        }
+    }
+}
+
+impl State {
+    /// # Errors
+    /// Where the host may not do that: it ends, and with it the run.
+    fn take(&mut self, HostRequest(asked): HostRequest) -> Result<(), String> {
+        match asked {
+            Asked::Issue(output) => {
+                if self.requests.len() + self.open.len() >= MAX_HOST_REQUESTS {
+                    return Err(format!("more than {MAX_HOST_REQUESTS} requests under way"));
+                }
+                if let Some(id) = answered(&output).filter(|id| !self.open.insert(*id)) {
+                    return Err(format!("request {} is under way already: ids are unique", id.0));
+                }
+                self.requests.push_back(output);
+            }
+            Asked::Map(map, backing) => {
+                self.memory.map(map, backing).map_err(|e| format!("map of {e}"))?;
+            }
+            Asked::Unmap { address, bytes } => {
+                self.memory.unmap(address, bytes).map_err(|e| e.to_string())?;
+            }
+            Asked::End(outcome) => self.outcome = Some(outcome),
+        }
+        Ok(())
+    }
+
+    fn fail(&mut self, why: String) {
+        self.outcome.get_or_insert(Err(format!("the host outside: {why}")));
+    }
+}
+
+/// The name of a request that is answered.
+fn answered(output: &HostOutput) -> Option<HostReadId> {
+    match output {
+        HostOutput::MmioRead { id, .. }
+        | HostOutput::WriteDeferrable { id, .. }
+        | HostOutput::Atomic { id, .. }
+        | HostOutput::IoRead { id, .. }
+        | HostOutput::IoWrite { id, .. }
+        | HostOutput::ConfigRead { id, .. }
+        | HostOutput::ConfigWrite { id, .. } => Some(*id),
+        _ => None,
+    }
+}
+
+impl Place for HostPlace {
+    fn take_recorded(&self, now: Time, input: &[u8]) -> Result<bool, String> {
+        let request = HostRequest::parse(input, &self.0.borrow().pool);
+        let request = request.ok_or("no request of a host, legal are those of kinds 1 to 13, whole")?;
+        Ok(request.join(self, now))
+    }
+
+    fn awaits_fabric(&self) -> bool {
+        let state = self.0.borrow();
+        !state.requests.is_empty() || !state.open.is_empty()
+    }
+
+    fn has_output(&self) -> bool {
+        !self.0.borrow().heard.is_empty()
+    }
+}
+
+/// The host as its root complex sees it.
+pub(crate) struct HostSeat(pub(crate) HostPlace);
+
+impl HostSeat {
+    fn state(&mut self) -> RefMut<'_, State> {
+        self.0.0.borrow_mut()
+    }
+}
+
+impl HostProgram for HostSeat {
+    fn handle(&mut self, now: Time, input: HostInput) {
+        let mut state = self.state();
+        if let HostInput::Done { id, .. } = &input {
+            state.open.remove(id);
+        }
+        state.heard.push_back((now, input));
+        if state.heard.len() > MAX_UNHEARD {
+            state.fail(format!("{MAX_UNHEARD} interrupts, messages and answers wait to be heard"));
+        }
+    }
+
+    fn poll_output(&mut self, _: Time) -> Option<HostOutput> {
+        self.state().requests.pop_front()
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        None
+    }
+
+    fn outcome(&self) -> Option<Result<(), String>> {
+        self.0.0.borrow().outcome.clone()
+    }
+
+    fn waits_for(&self) -> Option<String> {
+        let open = self.0.0.borrow().open.len();
+        (open > 0).then(|| format!("{open} requests of the host outside are under way"))
+    }
+}

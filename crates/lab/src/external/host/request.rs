@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a host outside asks for: as values where they join, as bytes in a record.
+//!
+//! ```text
+//! u8 kind, and                                 what is answered: u32 id
+//!   1 memory read       id, u64 address, u32 bytes, u8 locked
+//!   2 memory write      u64 address, data
+//!   3 deferrable write  id, u64 address, data
+//!   4 AtomicOp          id, u64 address, u8 op: 0 FetchAdd, 1 Swap, 2 CAS; data (operands)
+//!   5 I/O read          id, u32 address, u32 bytes
+//!   6 I/O write         id, u32 address, data
+//!   7 message           u16 toward, u8 routing, u8 code, 8 bytes of header, u8 Traffic Class, u8 attributes,
+//!                       u8 count of prefixes, each u32; data
+//!   8 configuration read   id, u16 function, u16 register (DW)
+//!   9 configuration write  id, u16 function, u16 register (DW), u8 byte enables, u32 value
+//!  10 messages to be taken 256 bits by code
+//!  11 map               u64 address, u64 bytes, u8: 0 to be read, 1 to be changed too
+//!  12 unmap             u64 address, u64 bytes
+//!  13 the host ends     u8: 0 well, 1 with why: UTF-8
+//! data: u8 0, u32 bytes that are only counted; or u8 1, u32 length, bytes
+//! ```
+//!
+//! Numbers are little endian.
+
+use super::memory::{Backing, Map, MapAccess};
+use super::{HostPlace, HostRequestError};
+use crate::external::bytes::{Cursor, Put};
+use device::host::{HostOutput, HostReadId};
+use device::{DmaOptions, OutMessage};
+use plug::place::Input;
+use std::rc::Rc;
+use tlp::message::MessageCodes;
+use tlp::{
+    AtomicOp, Attributes, Bdf, Data, MessageRouting, PayloadPool, Prefix, Prefixes, Time, TrafficClass,
+};
+
+/// Something that a host outside does.
+pub struct HostRequest(pub(super) Asked);
+
+pub(super) enum Asked {
+    Issue(HostOutput),
+    /// Its bytes are held by nobody where a record is run again.
+    Map(Map, Option<Rc<dyn Backing>>),
+    Unmap {
+        address: u64,
+        bytes: u64,
+    },
+    End(Result<(), String>),
+}
+
+const ATOMICS: [AtomicOp; 3] = [AtomicOp::FetchAdd, AtomicOp::Swap, AtomicOp::CompareSwap];
+
+impl HostRequest {
+    /// What a program of a simulated host would do.
+    ///
+    /// # Errors
+    /// Where it is none that somebody outside can do.
+    pub fn issue(output: HostOutput) -> Result<HostRequest, HostRequestError> {
+        let known = !matches!(output, HostOutput::Extension(_));
+        known.then_some(HostRequest(Asked::Issue(output))).ok_or(HostRequestError::Extension)
+    }
+
+    /// Maps memory that `backing` holds, for DMA.
+    #[must_use]
+    pub fn map(map: Map, backing: impl Backing + 'static) -> HostRequest {
+        HostRequest(Asked::Map(map, Some(Rc::new(backing))))
+    }
+
+    /// Takes a whole map back.
+    #[must_use]
+    pub const fn unmap(address: u64, bytes: u64) -> HostRequest {
+        HostRequest(Asked::Unmap { address, bytes })
+    }
+
+    /// The host has ended: well, or with why not.
+    #[must_use]
+    pub const fn end(outcome: Result<(), String>) -> HostRequest {
+        HostRequest(Asked::End(outcome))
+    }
+
+    /// Its bytes as a record has them.
+    pub(super) fn parse(bytes: &[u8], pool: &PayloadPool) -> Option<HostRequest> {
+        let mut cursor = Cursor::new(bytes);
+        let asked = asked(&mut cursor, pool)?;
+        (cursor.at == bytes.len()).then_some(HostRequest(asked))
+    }
+}
+
+impl Input<HostPlace> for HostRequest {
+    fn emit(&self, out: &mut Vec<u8>) {
+        match &self.0 {
+            Asked::Issue(output) => emit_output(out, output),
+            Asked::Map(map, _) => {
+                out.put_u8(11);
+                out.put_u64(map.address);
+                out.put_u64(map.bytes);
+                out.put_u8((map.access == MapAccess::ReadWrite).into());
+            }
+            Asked::Unmap { address, bytes } => {
+                out.put_u8(12);
+                out.put_u64(*address);
+                out.put_u64(*bytes);
+            }
+            Asked::End(outcome) => {
+                out.put_u8(13);
+                out.put_u8(outcome.is_err().into());
+                out.extend_from_slice(outcome.as_ref().err().map_or(&[], |why| why.as_bytes()));
+            }
+        }
+    }
+
+    fn join(self, place: &HostPlace, _: Time) -> bool {
+        place.take(self);
+        true
+    }
+}
+
+fn emit_output(out: &mut Vec<u8>, output: &HostOutput) {
+    match output {
+        HostOutput::MmioRead { id, address, len, locked } => {
+            begin(out, 1, *id);
+            out.put_u64(*address);
+            out.put_u32(*len);
+            out.put_u8((*locked).into());
+        }
+        HostOutput::MmioWrite { address, data } => {
+            out.put_u8(2);
+            out.put_u64(*address);
+            put_data(out, data);
+        }
+        HostOutput::WriteDeferrable { id, address, data } => {
+            begin(out, 3, *id);
+            out.put_u64(*address);
+            put_data(out, data);
+        }
+        HostOutput::Atomic { id, address, op, operands } => {
+            begin(out, 4, *id);
+            out.put_u64(*address);
+            out.put_u8(ATOMICS.iter().position(|o| o == op).unwrap_or_default() as u8);
+            put_data(out, operands);
+        }
+        HostOutput::IoRead { id, address, len } => {
+            begin(out, 5, *id);
+            out.put_u32(*address);
+            out.put_u32(*len);
+        }
+        HostOutput::IoWrite { id, address, data } => {
+            begin(out, 6, *id);
+            out.put_u32(*address);
+            put_data(out, data);
+        }
+        HostOutput::Message { toward, message } => emit_message(out, *toward, message),
+        HostOutput::ConfigRead { id, function, register_dw } => {
+            begin(out, 8, *id);
+            out.put_u16(function.bits());
+            out.put_u16(*register_dw);
+        }
+        HostOutput::ConfigWrite { id, function, register_dw, byte_enables, value } => {
+            begin(out, 9, *id);
+            out.put_u16(function.bits());
+            out.put_u16(*register_dw);
+            out.put_u8(*byte_enables);
+            out.put_u32(*value);
+        }
+        HostOutput::TakeMessages(codes) => {
+            out.put_u8(10);
+            let byte =
+                |n: u8| (0..8).filter(|bit| codes.contains(n * 8 + bit)).fold(0, |b, bit| b | 1 << bit);
+            out.extend((0..32).map(byte));
+        }
+        // Made by nobody: see `HostRequest::issue`.
+        _ => {}
+    }
+}
+
+fn begin(out: &mut Vec<u8>, kind: u8, id: HostReadId) {
+    out.put_u8(kind);
+    out.put_u32(id.0);
+}
+
+fn emit_message(out: &mut Vec<u8>, toward: Bdf, message: &OutMessage) {
+    let options = &message.options;
+    out.put_u8(7);
+    out.put_u16(toward.bits());
+    out.put_u8(message.routing.bits());
+    out.put_u8(message.code);
+    out.extend_from_slice(&message.header);
+    out.put_u8(options.tc.bits());
+    out.put_u8(options.attr.bits());
+    out.put_u8(options.prefixes.as_slice().len() as u8);
+    options.prefixes.as_slice().iter().for_each(|prefix| out.put_u32(prefix.0));
+    put_data(out, &message.data);
+}
+
+fn put_data(out: &mut Vec<u8>, data: &Data) {
+    out.put_u8(data.bytes().is_some().into());
+    match data.bytes() {
+        Some(bytes) => out.put_counted(bytes),
+        None => out.put_u32(data.len() as u32),
+    }
+}
+
+fn asked(from: &mut Cursor<'_>, pool: &PayloadPool) -> Option<Asked> {
+    Some(match from.u8()? {
+        11 => {
+            let (address, bytes, access) = (from.u64()?, from.u64()?, from.u8()?);
+            let access = [MapAccess::Read, MapAccess::ReadWrite].get(usize::from(access)).copied()?;
+            Asked::Map(Map { address, bytes, access }, None)
+        }
+        12 => Asked::Unmap { address: from.u64()?, bytes: from.u64()? },
+        13 => Asked::End(match from.u8()? {
+            0 => Ok(()),
+            _ => Err(std::str::from_utf8(from.rest()).ok()?.to_owned()),
+        }),
+        kind => Asked::Issue(output(kind, from, pool)?),
+    })
+}
+
+fn output(kind: u8, from: &mut Cursor<'_>, pool: &PayloadPool) -> Option<HostOutput> {
+    Some(match kind {
+        1 => HostOutput::MmioRead {
+            id: id(from)?,
+            address: from.u64()?,
+            len: from.u32()?,
+            locked: from.u8()? != 0,
+        },
+        2 => HostOutput::MmioWrite { address: from.u64()?, data: data(from, pool)? },
+        3 => HostOutput::WriteDeferrable { id: id(from)?, address: from.u64()?, data: data(from, pool)? },
+        4 => HostOutput::Atomic {
+            id: id(from)?,
+            address: from.u64()?,
+            op: *ATOMICS.get(usize::from(from.u8()?))?,
+            operands: data(from, pool)?,
+        },
+        5 => HostOutput::IoRead { id: id(from)?, address: from.u32()?, len: from.u32()? },
+        6 => HostOutput::IoWrite { id: id(from)?, address: from.u32()?, data: data(from, pool)? },
+        7 => message(from, pool)?,
+        8 => HostOutput::ConfigRead { id: id(from)?, function: function(from)?, register_dw: from.u16()? },
+        9 => HostOutput::ConfigWrite {
+            id: id(from)?,
+            function: function(from)?,
+            register_dw: from.u16()?,
+            byte_enables: from.u8()?,
+            value: from.u32()?,
+        },
+        10 => {
+            let bits = from.array::<32>()?;
+            let has = |code: &u8| bits[usize::from(code / 8)] & 1 << (code % 8) != 0;
+            HostOutput::TakeMessages(MessageCodes::of(&(0..=255).filter(has).collect::<Vec<u8>>()))
+        }
+        _ => return None,
+    })
+}
+
+fn id(from: &mut Cursor<'_>) -> Option<HostReadId> {
+    from.u32().map(HostReadId)
+}
+
+fn function(from: &mut Cursor<'_>) -> Option<Bdf> {
+    from.u16().map(Bdf::from_bits)
+}
+
+fn message(from: &mut Cursor<'_>, pool: &PayloadPool) -> Option<HostOutput> {
+    let toward = function(from)?;
+    let routing = MessageRouting::from_bits(from.u8()?);
+    let message = OutMessage::new(routing, from.u8()?).with_header(from.array()?);
+    let (tc, attr) = (TrafficClass::from_bits(from.u8()?), Attributes::from_bits_truncate(from.u8()?));
+    let count = from.u8()?;
+    let prefixes: Option<Vec<Prefix>> = (0..count).map(|_| from.u32().map(Prefix)).collect();
+    let options = DmaOptions::tc(tc).with_attr(attr).with_prefixes(Prefixes::new(&prefixes?)?);
+    let message = message.with_options(options).with_data(data(from, pool)?);
+    Some(HostOutput::Message { toward, message })
+}
+
+fn data(from: &mut Cursor<'_>, pool: &PayloadPool) -> Option<Data> {
+    match from.u8()? {
+        0 => from.u32().map(Data::Counted),
+        _ => Some(Data::Carried(pool.copy(from.counted()?))),
+    }
+}

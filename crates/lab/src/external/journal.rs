@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The record of a run while it goes on: written by whoever gives inputs and by memory that riser does not own, or read in their
+//! place. Never decides what an input means.
+
+use super::record::{Answer, Answered, RecordSize, Recorder};
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::io;
+use std::rc::Rc;
+use tlp::Time;
+
+/// A handle on the record; clones are handles on the same.
+#[derive(Clone, Default)]
+pub(crate) struct Journal(Rc<RefCell<Mode>>);
+
+#[derive(Default)]
+enum Mode {
+    /// Nothing is noted.
+    #[default]
+    Off,
+    Recording(Recorder),
+    Replaying(Replaying),
+}
+
+/// What memory has answered, and is going to answer again.
+#[derive(Default)]
+struct Replaying {
+    answers: VecDeque<Answer>,
+    /// How the run differs from the recorded one.
+    differs: Option<String>,
+}
+
+impl Journal {
+    pub(crate) fn record(&self, recorder: Recorder) {
+        *self.0.borrow_mut() = Mode::Recording(recorder);
+    }
+
+    pub(crate) fn replay(&self) {
+        *self.0.borrow_mut() = Mode::Replaying(Replaying::default());
+    }
+
+    pub(crate) fn input(&self, time: Time, place: u16, emit: impl FnOnce(&mut Vec<u8>)) {
+        if let Mode::Recording(recorder) = &mut *self.0.borrow_mut() {
+            recorder.input(time, place, emit);
+        }
+    }
+
+    pub(crate) fn answer(&self, place: u16, what: Answered, address: u64, bytes: &[u8]) {
+        if let Mode::Recording(recorder) = &mut *self.0.borrow_mut() {
+            recorder.answer(place, what, address, bytes);
+        }
+    }
+
+    /// Ends the record, where there is one.
+    pub(crate) fn finish(&self, end: Time) -> io::Result<Option<RecordSize>> {
+        match std::mem::take(&mut *self.0.borrow_mut()) {
+            Mode::Recording(recorder) => recorder.finish(end).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// Memory will answer this again.
+    pub(crate) fn expect(&self, answer: Answer) {
+        if let Mode::Replaying(replaying) = &mut *self.0.borrow_mut() {
+            replaying.answers.push_back(answer);
+        }
+    }
+
+    /// What memory has answered when it was asked for these bytes; `None`: it could not. `done` is the answer with bytes, `failed`
+    /// the one without.
+    pub(crate) fn answered(
+        &self,
+        place: u16,
+        [done, failed]: [Answered; 2],
+        address: u64,
+        to: &mut [u8],
+    ) -> bool {
+        let Mode::Replaying(replaying) = &mut *self.0.borrow_mut() else { return false };
+        if replaying.differs.is_some() {
+            return false;
+        }
+        match replaying.answers.pop_front() {
+            Some(a)
+                if a.what == done
+                    && (a.place, a.address) == (place, address)
+                    && a.bytes.len() == to.len() =>
+            {
+                to.copy_from_slice(&a.bytes);
+                true
+            }
+            Some(a) if a.what == failed && (a.place, a.address) == (place, address) => false,
+            other => {
+                let asked = format!("{} bytes at {address:#x} of place {place} are asked for", to.len());
+                replaying.differs = Some(match other {
+                    Some(a) => format!("{asked}, and the record has {}", told(&a)),
+                    None => format!("{asked}, and the record has no answer of memory"),
+                });
+                false
+            }
+        }
+    }
+
+    /// Whether a write failed.
+    pub(crate) fn write_failed(&self, place: u16, address: u64) -> bool {
+        let Mode::Replaying(replaying) = &mut *self.0.borrow_mut() else { return false };
+        let next = replaying.answers.front();
+        let failed =
+            next.is_some_and(|a| a.what == Answered::WriteFailed && (a.place, a.address) == (place, address));
+        if failed {
+            replaying.answers.pop_front();
+        }
+        failed
+    }
+
+    /// How what is run again differs from what was recorded, to be asked where all answers up to now must have been asked for.
+    pub(crate) fn difference(&self) -> Option<String> {
+        let Mode::Replaying(replaying) = &*self.0.borrow() else { return None };
+        let left = replaying.answers.front();
+        let left = left.map(|a| format!("the record has {}, and nobody asks for it", told(a)));
+        replaying.differs.clone().or(left)
+    }
+}
+
+fn told(a: &Answer) -> String {
+    let what = match a.what {
+        Answered::Read => "bytes read",
+        Answered::ReadFailed => "a read that failed",
+        Answered::WriteFailed => "a write that failed",
+        Answered::Atomic => "the value before an AtomicOp",
+        Answered::AtomicFailed => "an AtomicOp that failed",
+    };
+    format!("{what}, {} bytes at {:#x} of place {}", a.bytes.len(), a.address, a.place)
+}

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! One way in for every outside world: a clock, inputs that join at places, what leaves them, and a record by which the same run is
+//! had again without any of the outside. Knows no transport; `docs/external.md` names the places.
+//!
+//! - [`Driver`]: [`inject`](Driver::inject), [`drain`](Driver::drain), under one of three [`Clock`]s;
+//! - [`Door`]: where somebody joins; [`plug::place`] is what stands there;
+//! - [`host`]: the place of a host above a root complex;
+//! - [`Driver::record`], [`Recording`], [`Replay`]: all that came from outside, and the same run again.
+
+pub(crate) mod bytes;
+mod clock;
+pub(crate) mod driver;
+pub mod host;
+pub(crate) mod journal;
+mod old;
+mod record;
+mod recording;
+mod replay;
+
+pub use clock::{Clock, Lag, SLICE_EVENTS};
+pub use driver::{Door, Driver};
+pub use record::{RecordSize, RecordedLab};
+pub use recording::{RecordError, Recording};
+pub use replay::{RecordEnd, Replay, ReplayError, Replayed};

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Runs a record again: the same lab, the same inputs at the same virtual times, the same answers of memory, and nothing of the
+//! outside. Never waits for a clock.
+
+use super::clock::Clock;
+use super::driver::Driver;
+use super::record::RecordedLab;
+use super::recording::{Entry, RecordError, Recording};
+use crate::build::{Assembly, build};
+use crate::{Folder, Overrides, parse_with};
+use plug::Models;
+use std::borrow::Cow;
+use std::path::Path;
+use thiserror::Error;
+use tlp::Time;
+
+/// Why a record was not run to its end.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum ReplayError {
+    /// The record.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    /// Its lab.
+    #[error("the lab of the record: {0}")]
+    Lab(String),
+    /// It was made with another lab.
+    #[error("the record was made with another lab: its {what} is not that of {path}")]
+    OtherLab {
+        /// What differs.
+        what: &'static str,
+        /// The lab that was to be the same.
+        path: String,
+    },
+    /// The lab has no such place.
+    #[error("the record was made with another lab: it joins at `{name}`, places here are {there}")]
+    Place {
+        /// The name of the place.
+        name: String,
+        /// The places that there are.
+        there: String,
+    },
+    /// An input that means nothing to its place.
+    #[error("byte {at}: {why}")]
+    Input {
+        /// Where.
+        at: usize,
+        /// What is wrong.
+        why: String,
+    },
+    /// What is run again is not what was recorded.
+    #[error("before byte {at} the run differs from the recorded one, so the lab or its models do: {what}")]
+    Differs {
+        /// Where the next entry stands.
+        at: usize,
+        /// In what.
+        what: String,
+    },
+}
+
+/// A record that is to be run.
+pub struct Replay<'a> {
+    recording: Recording<'a>,
+    driver: Driver,
+    /// Of each place of the record its number in the lab.
+    places: Vec<usize>,
+}
+
+/// An input that has its turn when the entries behind it are known.
+struct Pending<'a> {
+    at: usize,
+    place: u16,
+    bytes: Cow<'a, [u8]>,
+}
+
+impl RecordedLab {
+    /// Whether a lab is the one of this record.
+    ///
+    /// # Errors
+    /// [`ReplayError::OtherLab`], with what differs first.
+    pub fn check_same(&self, other: &RecordedLab) -> Result<(), ReplayError> {
+        let rows = [
+            ("text", self.text == other.text),
+            ("--set", self.set == other.set),
+            ("seed", self.seed == other.seed),
+            ("files", self.files.is_none() || self.files == other.files),
+        ];
+        match rows.iter().find(|(_, same)| !same) {
+            Some(&(what, _)) => Err(ReplayError::OtherLab { what, path: other.path.clone() }),
+            None => Ok(()),
+        }
+    }
+}
+
+impl<'a> Replay<'a> {
+    /// The lab of a record, put together as it was of these models.
+    ///
+    /// # Errors
+    /// Where the bytes are no record, or their lab cannot be put together: also where it names a file that the record does not
+    /// hold, or, with a record of version 1, that is no longer there.
+    pub fn new(bytes: &'a [u8], models: &Models) -> Result<Replay<'a>, ReplayError> {
+        let recording = Recording::new(bytes)?;
+        let lab = &recording.lab;
+        let path = Path::new(&lab.path);
+        let folder = Folder::of(path);
+        let base = lab.files.clone().map_or(folder.clone(), |files| Folder::of_kept(folder.path(), files));
+        let mut file = parse_with(models, path, &lab.text, base, &Overrides::new(&lab.set))
+            .map_err(|e| ReplayError::Lab(e.to_string()))?;
+        file.lab.seed = lab.seed;
+        let assembly = build(&file).map_err(ReplayError::Lab)?;
+        let places = places(&recording, &assembly)?;
+        assembly.journal.replay();
+        Ok(Replay { recording, driver: Driver::new(assembly, Clock::Wall), places })
+    }
+
+    /// The lab, to put taps in before it runs.
+    pub fn assembly_mut(&mut self) -> &mut Assembly {
+        self.driver.assembly_mut()
+    }
+
+    /// What the record says of its lab.
+    #[must_use]
+    pub fn lab(&self) -> &RecordedLab {
+        &self.recording.lab
+    }
+
+    /// Runs it to the end of the record, to where that was cut off, or until the lab fails as it had when it was recorded; gives
+    /// the lab back.
+    ///
+    /// # Errors
+    /// Where bytes of the record mean nothing, or the run differs from the recorded one.
+    pub fn run(mut self) -> Result<Replayed, ReplayError> {
+        let (mut inputs, mut end, mut pending) = (0, RecordEnd::Whole, None);
+        loop {
+            let at = self.recording.at();
+            let entry = match self.recording.next_entry() {
+                Ok(None) => break,
+                Err(cut @ RecordError::Cut(_)) => {
+                    self.apply(pending.take())?;
+                    end = RecordEnd::Cut(cut);
+                    break;
+                }
+                entry => entry?,
+            };
+            let time = match entry {
+                Some(Entry::Answer(answer)) => {
+                    self.driver.assembly().journal.expect(answer);
+                    continue;
+                }
+                Some(Entry::Input { time, .. } | Entry::End(time)) => Some(time),
+                _ => None,
+            };
+            self.apply(pending.take())?;
+            match time {
+                Some(time) => self.run_until(time, at)?,
+                None => end = RecordEnd::Full,
+            }
+            if self.driver.failure().is_some() {
+                break;
+            }
+            if let Some(Entry::Input { place, bytes, .. }) = entry {
+                pending = Some(Pending { at, place, bytes });
+                inputs += 1;
+            }
+        }
+        let failure = self.driver.failure().map(str::to_owned);
+        let complete = end == RecordEnd::Whole && failure.is_none();
+        Ok(Replayed { assembly: self.driver.into_assembly(), inputs, complete, end, failure })
+    }
+
+    fn run_until(&mut self, time: Time, at: usize) -> Result<(), ReplayError> {
+        self.driver.run_until(time);
+        let differs = self.driver.assembly().journal.difference();
+        differs.map_or(Ok(()), |what| Err(ReplayError::Differs { at, what }))
+    }
+
+    fn apply(&mut self, input: Option<Pending<'_>>) -> Result<(), ReplayError> {
+        let Some(Pending { at, place, bytes }) = input else { return Ok(()) };
+        let joined = self.driver.inject_recorded(self.places[usize::from(place)], &bytes);
+        joined.map_err(|why| ReplayError::Input { at, why })
+    }
+}
+
+/// Of each place of the record its number in the lab. Earlier versions name none: theirs is the only one.
+fn places(recording: &Recording<'_>, assembly: &Assembly) -> Result<Vec<usize>, ReplayError> {
+    let there: Vec<&str> = assembly.places.iter().map(|joint| joint.name.as_str()).collect();
+    let missing = |name: &str| ReplayError::Place {
+        name: name.to_owned(),
+        there: if there.is_empty() { "none".to_owned() } else { there.join(", ") },
+    };
+    let Some(names) = &recording.places else {
+        return if there.is_empty() { Err(missing("slot")) } else { Ok(vec![0]) };
+    };
+    let place = |name: &String| there.iter().position(|n| n == name).ok_or_else(|| missing(name));
+    names.iter().map(place).collect()
+}
+
+/// How a record ends.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum RecordEnd {
+    /// With all that there was.
+    Whole,
+    /// Where its limit of size had come.
+    Full,
+    /// Where it was cut off.
+    Cut(RecordError),
+}
+
+/// What a replay leaves behind.
+pub struct Replayed {
+    /// The lab.
+    pub assembly: Assembly,
+    /// Inputs from outside.
+    pub inputs: u64,
+    /// The record had all that there was, and the lab has not failed.
+    pub complete: bool,
+    /// How the record ends.
+    pub end: RecordEnd,
+    /// Why the lab has failed, where it has.
+    pub failure: Option<String>,
+}

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Hosts outside a lab: each enumerates its own tree, takes interrupts, and has the memory that DMA reaches; what they do runs again
+//! without them, to the byte.
+
+use crate::bytes::Bytes;
+use crate::machine::{APART, Card, Found, Machine, STEP};
+use device::host::{HostInterrupt, HostOutput};
+use plug::Models;
+use riser_lab::external::host::{HostRequest, Map, MapAccess};
+use riser_lab::external::{Clock, Driver, RecordEnd, RecordedLab, Replay, ReplayError};
+use riser_lab::{CaptureOptions, LabFile, build, draw, enumerate, parse, parse_in};
+use std::path::Path;
+use tlp::{Bdf, Time};
+
+/// Two hosts with a switch and two cards each, at the same places; and nothing on the simulated one.
+const PAIR: &str = "version = 1\n\
+    [[external_host]]\nname = \"left\"\n[[external_host]]\nname = \"right\"\nprofile = \"xeon-e5-2637v3\"\n\
+    [[switch]]\nname = \"a\"\nparent = \"left\"\n[[switch]]\nname = \"b\"\nparent = \"right\"\n\
+    [[slot]]\nname = \"a1\"\ndevice = \"card\"\nparent = \"a\"\n\
+    [[slot]]\nname = \"b1\"\ndevice = \"card\"\nparent = \"b\"\n\
+    [[slot]]\nname = \"a2\"\ndevice = \"card\"\nparent = \"a\"\n\
+    [[slot]]\nname = \"b2\"\ndevice = \"card\"\nparent = \"b\"\n";
+/// Where the hosts map their memory.
+const RAM: u64 = 0x10_0000;
+
+fn models() -> Models {
+    devices::models().with::<Card>()
+}
+
+fn file(text: &str) -> LabFile {
+    parse_in(&models(), Path::new("pair.toml"), text, "".into()).unwrap()
+}
+
+fn driver(text: &str) -> Driver {
+    Driver::new(build(&file(text)).unwrap(), Clock::Virtual)
+}
+
+fn recorded() -> RecordedLab {
+    let (path, text) = ("pair.toml".to_owned(), PAIR.to_owned());
+    RecordedLab { path, text, set: Vec::new(), seed: 0, files: Some([].into()) }
+}
+
+fn us(us: u64) -> Time {
+    Time::from_ps(us * 1_000_000)
+}
+
+/// Both hosts come up, and both cards of each work at the same addresses.
+fn run_pair(lab: &mut Driver) -> [Machine; 2] {
+    let mut machines = [("left", 0x21), ("right", 0x42)].map(|(name, data)| Machine::new(lab, name, data));
+    // The links come up.
+    lab.drain(us(20), |_| {});
+    let found = machines.each_mut().map(|machine| {
+        machine.map(lab, RAM);
+        machine.enumerate(lab, 0)
+    });
+    let expected = [(3, 0xc000_0000), (4, 0xc010_0000)]
+        .map(|(bus, bar)| Found { id: Bdf::new(bus, 0, 0).unwrap(), bar });
+    for ((host, machine), found) in (1..).zip(&mut machines).zip(found) {
+        assert_eq!(found, expected, "what is there to the one is there to the other");
+        for (n, card) in (0..).zip(found) {
+            let at = n * 0x400;
+            machine.put_u64(at, host << 32 | n);
+            machine.put_u64(at + 2 * APART, 100);
+            machine.ring(lab, card, RAM + at);
+        }
+    }
+    machines
+}
+
+#[test]
+fn two_hosts_with_equal_buses_and_addresses_have_nothing_of_each_other() {
+    let mut lab = driver(PAIR);
+    let machines = run_pair(&mut lab);
+    for ((host, machine), data) in (1..).zip(&machines).zip([0x21, 0x42]) {
+        for n in 0..2 {
+            let at = n * 0x400;
+            assert_eq!(machine.u64_at(at + APART), host << 32 | n);
+            assert_eq!(machine.u64_at(at + 2 * APART), 100 + STEP);
+            let interrupt = machine.interrupts[n as usize];
+            let requester = Bdf::new(3 + n as u8, 0, 0).unwrap();
+            assert_eq!(interrupt_of(interrupt), (requester, 0xfee0_0000, data));
+        }
+        assert_eq!(machine.interrupts.len(), 2);
+    }
+    assert_eq!(lab.failure(), None);
+}
+
+fn interrupt_of(interrupt: HostInterrupt) -> (Bdf, u64, u32) {
+    match interrupt {
+        HostInterrupt::Message { requester, address, data, .. } => (requester, address, data),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A run of both hosts with its record and its capture.
+fn live(limit: u64) -> (Vec<u8>, Vec<u8>) {
+    let (mut lab, record, capture) = (driver(PAIR), Bytes::default(), Bytes::default());
+    lab.record(Box::new(record.clone()), &recorded(), limit);
+    let handle = lab.assembly_mut().capture(capture.clone(), CaptureOptions::default()).unwrap();
+    let mut machines = run_pair(&mut lab);
+    // What has changed meanwhile, and what is no longer there.
+    machines[0].put_u64(0, 7);
+    let card = Found { id: Bdf::new(3, 0, 0).unwrap(), bar: 0xc000_0000 };
+    machines[0].ring(&mut lab, card, RAM);
+    lab.inject(lab.now(), &machines[0].door, HostRequest::unmap(RAM, 0x2000));
+    machines[0].ring(&mut lab, card, RAM);
+    lab.inject(lab.now(), &machines[1].door, HostRequest::end(Ok(())));
+    let end = lab.now() + tlp::Duration::from_us(50);
+    lab.finish(end).unwrap();
+    assert_eq!(lab.failure(), None);
+    lab.assembly_mut().fabric.take_tap();
+    handle.finish().unwrap();
+    (record.0.take(), capture.0.take())
+}
+
+/// Its capture, how it ends, and how many inputs there were.
+fn again(record: &[u8]) -> Result<(Vec<u8>, RecordEnd, u64), ReplayError> {
+    let capture = Bytes::default();
+    let mut replay = Replay::new(record, &models())?;
+    let handle = replay.assembly_mut().capture(capture.clone(), CaptureOptions::default()).unwrap();
+    let mut replayed = replay.run()?;
+    replayed.assembly.fabric.take_tap();
+    handle.finish().unwrap();
+    assert_eq!(replayed.failure, None);
+    Ok((capture.0.take(), replayed.end, replayed.inputs))
+}
+
+#[test]
+fn a_record_runs_again_without_the_hosts_and_their_memory() {
+    let (record, capture) = live(u64::MAX);
+    let (same, end, inputs) = again(&record).unwrap();
+    assert!(inputs > 200 && capture.len() > 10_000);
+    assert!((capture == same) && end == RecordEnd::Whole, "the captures differ");
+    // Cut in the middle: as far as it goes, and said.
+    let (part, end, some) = again(&record[..record.len() - 300]).unwrap();
+    assert!(some < inputs && capture.starts_with(&part[..part.len() / 2]));
+    assert!(matches!(end, RecordEnd::Cut(_)), "{end:?}");
+}
+
+#[test]
+fn a_record_that_is_full_runs_as_far_as_it_goes() {
+    let (whole, _) = live(u64::MAX);
+    let limit = whole.len() as u64 / 2;
+    let (record, capture) = live(limit);
+    assert!(record.len() as u64 <= limit && whole.starts_with(&record[..record.len() - 1]));
+    let (part, end, inputs) = again(&record).unwrap();
+    assert!(end == RecordEnd::Full && inputs > 100 && part.len() < capture.len());
+}
+
+/// The same inputs with other answers of memory are another run, which is told with its place.
+#[test]
+fn what_differs_from_the_record_is_told() {
+    let (record, _) = live(u64::MAX);
+    let read = [&[2, 0, 0, 0][..], &RAM.to_le_bytes(), &8_u32.to_le_bytes()].concat();
+    let at = record.windows(read.len()).position(|bytes| bytes == read).unwrap();
+    let with = |change: &dyn Fn(&mut Vec<u8>)| {
+        let mut record = record.clone();
+        change(&mut record);
+        again(&record).err().map(|error| error.to_string()).unwrap()
+    };
+    let other = with(&|record| record[at + 4] ^= 0x40);
+    assert!(
+        other.contains("8 bytes at 0x100000 of place 0 are asked for, and the record has bytes read"),
+        "{other}"
+    );
+    let none = with(&|record| drop(record.drain(at..at + 16 + 8)));
+    assert!(none.contains("are asked for, and the record has"), "{none}");
+    let more = with(&|record| {
+        let twice = record[at..at + 16 + 8].to_vec();
+        drop(record.splice(at..at, twice));
+    });
+    assert!(more.starts_with("before byte ") && more.contains("the record has bytes read"), "{more}");
+    let strange = with(&|record| {
+        let end = record.len() - 9;
+        let input = [&[1][..], &record[end + 1..], &[0, 0, 1, 0, 0, 0, 99]].concat();
+        drop(record.splice(end..end, input));
+    });
+    assert!(strange.contains("legal are those of kinds 1 to 13"), "{strange}");
+}
+
+#[test]
+fn a_record_of_another_lab_is_refused() {
+    let (record, _) = live(u64::MAX);
+    let lab = Replay::new(&record, &models()).unwrap().lab().clone();
+    assert_eq!(lab.check_same(&recorded()), Ok(()));
+    let other = RecordedLab { seed: 1, path: "other.toml".into(), ..recorded() };
+    let why = lab.check_same(&other).unwrap_err().to_string();
+    assert_eq!(why, "the record was made with another lab: its seed is not that of other.toml");
+    let at = record.windows(10).position(|bytes| bytes == b"host right").unwrap();
+    let mut renamed = record;
+    renamed[at + 5..at + 10].copy_from_slice(b"wrong");
+    let why = Replay::new(&renamed, &models()).err().unwrap().to_string();
+    assert_eq!(
+        why,
+        "the record was made with another lab: it joins at `host wrong`, places here are host left, host right"
+    );
+}
+
+/// Rows: what a host does that it may not, and what is said of it. The run ends, and says so.
+#[test]
+fn a_host_that_does_what_it_may_not_fails_with_a_message() {
+    let map = |address, bytes| {
+        let map = Map { address, bytes, access: MapAccess::Read };
+        HostRequest::map(map, crate::machine::Ram(std::rc::Rc::default()))
+    };
+    let read = || {
+        let id = device::host::HostReadId(9);
+        HostRequest::issue(HostOutput::MmioRead { id, address: 0, len: 4, locked: false }).unwrap()
+    };
+    let rows: [(&dyn Fn() -> HostRequest, &str); 6] = [
+        (&|| map(0x800, 0x1000), "map of 0x1000 bytes at 0x800: legal are one or more multiples of 0x1000"),
+        (&|| map(u64::MAX << 12, 0x2000), "legal are one or more multiples of 0x1000"),
+        (&|| map(RAM + 0x1000, 0x1000), "0x2000 bytes at 0x100000 are mapped already"),
+        (&|| HostRequest::unmap(RAM, 0x1000), "legal is what is mapped, whole: 0x2000 bytes at 0x100000"),
+        (&read, "request 9 is under way already: ids are unique"),
+        (&|| HostRequest::end(Err("out of patience".into())), "host 1: out of patience"),
+    ];
+    for (request, why) in rows {
+        let mut lab = driver(PAIR);
+        let machine = Machine::new(&lab, "left", 0);
+        machine.map(&mut lab, RAM);
+        lab.inject(lab.now(), &machine.door, read());
+        lab.inject(lab.now(), &machine.door, request());
+        lab.drain(us(20), |_| {});
+        let failure = lab.failure().unwrap_or_default();
+        assert!(failure.contains(why), "{failure}");
+    }
+    let extension = HostOutput::Extension(Box::new(0));
+    assert!(HostRequest::issue(extension).is_err());
+}
+
+#[test]
+fn a_lab_names_its_hosts() {
+    let picture = draw(&file(PAIR).lab);
+    assert!(picture.contains("host right (external), xeon-e5-2637v3\n └─ root port 0"), "{picture}");
+    assert!(picture.contains("b2: card   bus 04"), "{picture}");
+    let why = enumerate(&file(PAIR)).unwrap_err();
+    assert!(why.starts_with("host `left` is external: somebody outside stands above it"), "{why}");
+    for (from, to, why) in [
+        ("parent = \"left\"", "parent = \"middle\"", "no parent `middle`: there are root, a, b, left, right"),
+        ("parent = \"left\"", "", "external host `left`: nothing hangs on it; name it as a parent"),
+        ("name = \"left\"", "name = \"root\"", "a external host named `root`"),
+        ("name = \"left\"", "name = \"right\"", "a second external host named `right`"),
+        ("xeon-e5-2637v3", "xeon", "xeon"),
+        (
+            "name = \"b1\"\ndevice = \"card\"",
+            "name = \"b1\"\ndevice = \"traffic\"\ntraffic = { flow = [{ name = \"f\", kind = \"write\", count = 1 }] }",
+            "`traffic`, which has no function",
+        ),
+        ("parent = \"left\"", "parent = \"left\"\nport = 2", "port 2 of `left`: root ports are not chosen"),
+    ] {
+        let text = PAIR.replacen(from, to, 1);
+        let error = parse(&models(), Path::new("pair.toml"), &text).unwrap_err().to_string();
+        assert!(error.contains(why), "{to}: {error}");
+    }
+}

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The outside joins a lab: hosts of their own making, clocks, records.
+
+#[path = "../common/bytes.rs"]
+mod bytes;
+mod clock;
+mod host;
+mod machine;
