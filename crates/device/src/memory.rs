@@ -174,7 +174,14 @@ pub fn write_result(op: AtomicOp, operands: &[u8], old: &[u8], write: impl FnOnc
 /// A handle on the memory of a host; clones are handles on the same memory.
 #[derive(Clone)]
 pub struct HostMemory {
-    memory: Rc<dyn Memory>,
+    held: Held,
+}
+
+/// Pages by their name, which each DMA asks: they answer without a call.
+#[derive(Clone)]
+enum Held {
+    Pages(Rc<Pages>),
+    Elsewhere(Rc<dyn Memory>),
 }
 
 impl HostMemory {
@@ -183,31 +190,42 @@ impl HostMemory {
     /// # Errors
     /// Where a size is not a multiple of 4 KiB, `low_bytes` is more than [`LOW_END`], or `high_bytes` more than 1 TiB.
     pub fn new(low_bytes: u64, high_bytes: u64) -> Result<HostMemory, MemoryError> {
-        Ok(HostMemory::of(Pages::new(low_bytes, high_bytes)?))
+        Ok(HostMemory { held: Held::Pages(Rc::new(Pages::new(low_bytes, high_bytes)?)) })
     }
 
     /// A handle on memory of somebody else's.
     #[must_use]
     pub fn of(memory: impl Memory + 'static) -> HostMemory {
-        HostMemory { memory: Rc::new(memory) }
+        HostMemory { held: Held::Elsewhere(Rc::new(memory)) }
+    }
+
+    fn memory(&self) -> &dyn Memory {
+        match &self.held {
+            Held::Pages(pages) => &**pages,
+            Held::Elsewhere(memory) => &**memory,
+        }
     }
 
     /// Bytes of memory.
     #[must_use]
     pub fn size(&self) -> u64 {
-        self.memory.ranges().iter().map(|range| range.end - range.start).sum()
+        self.memory().ranges().iter().map(|range| range.end - range.start).sum()
     }
 
     /// True where all of `len` bytes from `address` on are memory.
     #[must_use]
     pub fn contains(&self, address: u64, len: usize) -> bool {
-        self.memory.contains(address, len)
+        self.memory().contains(address, len)
     }
 
     /// Whether a DMA may be: see [`Memory::lets_dma`].
     #[must_use]
+    #[inline]
     pub fn lets_dma(&self, dma: &DmaAccess) -> bool {
-        self.memory.lets_dma(dma)
+        match &self.held {
+            Held::Pages(pages) => pages.lets_dma(dma),
+            Held::Elsewhere(memory) => memory.lets_dma(dma),
+        }
     }
 
     /// Reads.
@@ -215,7 +233,7 @@ impl HostMemory {
     /// # Errors
     /// Where not all of it is memory; what is in `to` then is not to be used.
     pub fn read(&self, address: u64, to: &mut [u8]) -> Result<(), OutOfRange> {
-        if self.memory.read(address, to) { Ok(()) } else { Err(self.out_of_range(address, to.len())) }
+        if self.memory().read(address, to) { Ok(()) } else { Err(self.out_of_range(address, to.len())) }
     }
 
     /// Writes.
@@ -223,7 +241,7 @@ impl HostMemory {
     /// # Errors
     /// Where not all of it is memory; nothing is written then.
     pub fn write(&self, address: u64, from: &[u8]) -> Result<(), OutOfRange> {
-        if self.memory.write(address, from) { Ok(()) } else { Err(self.out_of_range(address, from.len())) }
+        if self.memory().write(address, from) { Ok(()) } else { Err(self.out_of_range(address, from.len())) }
     }
 
     /// `len` bytes from `address` on, as a payload of `pool`.
@@ -236,7 +254,7 @@ impl HostMemory {
         if !is_memory {
             return Err(self.out_of_range(address, len));
         }
-        let payload = pool.fill(len, |to| is_memory = self.memory.read(address, to));
+        let payload = pool.fill(len, |to| is_memory = self.memory().read(address, to));
         if is_memory { Ok(payload) } else { Err(self.out_of_range(address, len)) }
     }
 
@@ -259,7 +277,7 @@ impl HostMemory {
 
     #[cold]
     fn out_of_range(&self, address: u64, len: usize) -> OutOfRange {
-        OutOfRange { address, len: len as u64, ranges: self.memory.ranges() }
+        OutOfRange { address, len: len as u64, ranges: self.memory().ranges() }
     }
 
     /// Memory that nobody else has: low, or high where low has not as much left. [`free`](Self::free) gives it back. What
@@ -280,7 +298,7 @@ impl HostMemory {
     /// Where not as much is left, or `align` is not a power of two.
     pub fn alloc_low(&self, len: u64, align: u64) -> Result<u64, MemoryError> {
         check_alignment(align)?;
-        self.memory.alloc(Place::Low, len, align)
+        self.memory().alloc(Place::Low, len, align)
     }
 
     /// Memory above 4 GiB that nobody else has.
@@ -289,7 +307,7 @@ impl HostMemory {
     /// Where not as much is left, or `align` is not a power of two.
     pub fn alloc_high(&self, len: u64, align: u64) -> Result<u64, MemoryError> {
         check_alignment(align)?;
-        self.memory.alloc(Place::High, len, align)
+        self.memory().alloc(Place::High, len, align)
     }
 
     /// Gives memory back: the address of an earlier allocation, of one byte or more. Devices are to have ended what they do
@@ -298,7 +316,7 @@ impl HostMemory {
     /// # Errors
     /// Where it is no such address, or was given back before.
     pub fn free(&self, address: u64) -> Result<(), MemoryError> {
-        if self.memory.free(address) { Ok(()) } else { Err(MemoryError::NotAllocated(address)) }
+        if self.memory().free(address) { Ok(()) } else { Err(MemoryError::NotAllocated(address)) }
     }
 }
 

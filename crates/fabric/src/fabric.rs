@@ -295,17 +295,15 @@ impl Fabric {
                 self.last_progress = self.now;
                 let side = &mut self.hosts[job.host()];
                 let port = side.root.read_ready(job.number(), self.now);
-                let index = side.root_ports[port];
-                side.heed(job.host(), &mut self.queue, &mut self.ledger, &mut self.actions);
-                self.pump(index);
+                self.heed_root(job.host());
+                self.pump_root(job.host(), port);
             }
             Event::Drained(port) => {
                 self.last_progress = self.now;
                 let side = &mut self.hosts[port.host()];
                 side.root.drained(port.number() as usize, self.now);
-                let index = side.root_ports[port.number() as usize];
-                side.heed(port.host(), &mut self.queue, &mut self.ledger, &mut self.actions);
-                self.pump(index);
+                self.heed_root(port.host());
+                self.pump_root(port.host(), port.number() as usize);
             }
             Event::RootPort(port) => {
                 self.last_progress = self.now;

@@ -4,7 +4,8 @@
 //! [`split`](crate::split)'s to say, or a policy's.
 
 use crate::{
-    Attributes, Bdf, Body, Class, Completion, MemoryOp, Mps, Rcb, Repr, Status, Tag, TrafficClass, split,
+    Attributes, Bdf, Body, Class, Completion, MemoryOp, MemoryRequest, Mps, Rcb, Repr, Status, Tag,
+    TrafficClass, split,
 };
 use core::ops::Range;
 
@@ -37,22 +38,48 @@ impl Asked {
     /// The same of a request that is known to ask for a completion.
     #[must_use]
     pub fn of_non_posted(request: &Repr) -> Asked {
-        let (requester, tag) = request.transaction();
-        let (first_byte, byte_count, locked) = match &request.body {
-            Body::Memory(m) if m.op.is_read() => {
-                (m.span.first_byte(), m.span.byte_count(), m.op == MemoryOp::ReadLocked)
-            }
-            Body::Atomic(a) => (0, a.operand.bytes(), false),
-            _ => (0, 4, false),
+        let byte_count = match &request.body {
+            Body::Memory(m) if m.op.is_read() => return Asked::of_read(request, m),
+            Body::Atomic(a) => a.operand.bytes(),
+            _ => 4,
         };
+        let (requester, tag) = request.transaction();
         let (tc, attr) = (request.tc, request.attr & Attributes::COMPLETED);
-        Asked { requester, tag, tc, attr, locked, bytes: Awaited { first_byte, byte_count } }
+        Asked { requester, tag, tc, attr, locked: false, bytes: Awaited { first_byte: 0, byte_count } }
+    }
+
+    /// The same of a memory read, of which `read` is the body.
+    #[must_use]
+    #[inline]
+    pub fn of_read(request: &Repr, read: &MemoryRequest) -> Asked {
+        Asked {
+            requester: read.requester,
+            tag: read.tag,
+            tc: request.tc,
+            attr: request.attr & Attributes::COMPLETED,
+            locked: read.op == MemoryOp::ReadLocked,
+            bytes: Awaited { first_byte: read.span.first_byte(), byte_count: read.span.byte_count() },
+        }
     }
 
     /// The header of a completion without data: Byte Count and Lower Address of the whole request.
     #[must_use]
     #[inline]
     pub fn without_data(&self, completer: Bdf, status: Status) -> Repr {
+        self.header(completer, status, self.bytes, None)
+    }
+
+    /// The header of the completion with the next `piece` bytes, 1 to 4096, behind the first `sent`.
+    #[must_use]
+    #[inline]
+    pub fn with_data(&self, completer: Bdf, sent: u32, piece: u32) -> Repr {
+        let rest = self.bytes.behind(sent);
+        let length_dw = (rest.lead() + piece).div_ceil(4) as u16;
+        self.header(completer, Status::Success, rest, Some(length_dw))
+    }
+
+    #[inline]
+    fn header(&self, completer: Bdf, status: Status, rest: Awaited, length_dw: Option<u16>) -> Repr {
         let body = Completion {
             locked: self.locked,
             completer,
@@ -60,23 +87,11 @@ impl Asked {
             tag: self.tag,
             status,
             bcm: false,
-            byte_count: self.bytes.byte_count as u16,
-            lower_address: self.bytes.lower_address(),
-            length_dw: None,
+            byte_count: rest.byte_count as u16,
+            lower_address: rest.lower_address(),
+            length_dw,
         };
         Repr { tc: self.tc, attr: self.attr, ..Repr::new(Body::Completion(body)) }
-    }
-
-    /// The header of the completion with the next `piece` bytes, 1 to 4096, behind the first `sent`.
-    #[must_use]
-    #[inline]
-    pub fn with_data(&self, completer: Bdf, sent: u32, piece: u32) -> Repr {
-        let rest = Asked { bytes: self.bytes.behind(sent), ..*self };
-        let mut repr = rest.without_data(completer, Status::Success);
-        if let Body::Completion(c) = &mut repr.body {
-            c.length_dw = Some((rest.bytes.lead() + piece).div_ceil(4) as u16);
-        }
-        repr
     }
 }
 
@@ -158,17 +173,17 @@ impl Awaited {
     /// Where it does not answer this.
     #[inline]
     pub fn place_next(self, completion: &Completion) -> Result<u32, Misfit> {
-        match self.place(completion)? {
-            Range { start: 0, end } => Ok(end),
-            _ => Err(Misfit::ByteCount),
+        if u32::from(completion.byte_count) != self.byte_count {
+            return Err(Misfit::ByteCount);
         }
+        self.place(completion).map(|bytes| bytes.end)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{MemoryRequest, Span};
+    use crate::Span;
     use proptest::prelude::*;
     use std::vec::Vec;
 

@@ -58,6 +58,7 @@ pub(crate) fn judge<T>(
 }
 
 /// Whether a successful completion fits its request (`PCIe 5.0 §2.3.2`): Byte Count, Lower Address, Length, data.
+#[inline]
 fn fit(completion: &Completion, tlp: &Tlp, awaited: Awaited, mps: u32) -> Finding {
     let placed = awaited.place_next(completion).is_ok_and(|bytes| tlp.data.len() == bytes as usize);
     match placed && tlp.repr.data_dw() * 4 <= mps {

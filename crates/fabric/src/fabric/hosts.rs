@@ -77,7 +77,8 @@ impl HostSide {
     }
 
     /// What a call to the root complex has led to: when it is to be called again, and where transactions have spent their time.
-    #[inline]
+    /// Most often it is the turn that memory gives to one request, or nothing.
+    #[inline(always)]
     pub(super) fn heed(
         &mut self,
         id: HostId,
@@ -88,18 +89,24 @@ impl HostSide {
         let effects = self.root.effects();
         match effects[..] {
             [] => {}
-            // As most writes do.
             [Effect::Written { account, asked, visible }] => {
                 ledger.written(account, asked, visible);
                 effects.clear();
             }
-            _ => self.heed_effects(id, queue, ledger, actions),
+            [Effect::Served { account, job, now, asked, answered, ready }] => {
+                ledger.served(account, now, asked, answered, ready);
+                if ready > now {
+                    queue.push(ready, Event::ReadReady(OfHost::new(id, job)));
+                }
+                effects.clear();
+            }
+            _ => self.heed_all(id, queue, ledger, actions),
         }
     }
 
     // Once in the program: it has many callers.
     #[inline(never)]
-    fn heed_effects(
+    pub(super) fn heed_all(
         &mut self,
         id: HostId,
         queue: &mut SortedQueue,
@@ -107,7 +114,7 @@ impl HostSide {
         actions: &mut VecDeque<(usize, Action)>,
     ) {
         let effects = self.root.effects();
-        for &effect in effects.iter() {
+        for effect in effects.drain(..) {
             match effect {
                 Effect::Served { account, job, now, asked, answered, ready } => {
                     ledger.served(account, now, asked, answered, ready);
@@ -122,7 +129,6 @@ impl HostSide {
                 Effect::Act(port, action) => actions.push_back((self.root_ports[port as usize], action)),
             }
         }
-        effects.clear();
     }
 
     /// Gives `port` the credits that root port `n` has to return.

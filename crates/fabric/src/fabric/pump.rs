@@ -280,7 +280,10 @@ impl Fabric {
             }
             outputs &= outputs - 1;
         }
-        side.heed(host, &mut self.queue, &mut self.ledger, &mut self.actions);
+        // Hardly ever.
+        if !side.root.effects().is_empty() {
+            side.heed_all(host, &mut self.queue, &mut self.ledger, &mut self.actions);
+        }
         if moved && side.program.as_ref().is_some_and(HostSlot::is_stuck) {
             self.queue.push(self.now, Event::Host(host));
         }
@@ -304,13 +307,11 @@ fn refill_from_root(
         return false;
     }
     let Some(tlp) = side.root.poll_tlp(n, now, class, room) else { return false };
-    match side.root.poll_asked(class) {
-        None => state.port.enqueue(now, tlp),
-        Some(asked) => {
-            let account = ledger.open_asked(asked, state.id.link().0 as usize, &tlp);
-            state.port.enqueue_for(now, tlp, account);
-        }
-    }
+    let account = match side.root.poll_asked(class) {
+        None => tlp.account,
+        Some(asked) => ledger.open_asked(asked, state.id.link().0 as usize, &tlp),
+    };
+    state.port.enqueue_for(now, tlp, account);
     true
 }
 

@@ -9,8 +9,8 @@ use crate::profile::{LONG_READ_LINES, lines};
 use crate::stages::Stage;
 use config::{Side, Uncorrectable};
 use tlp::{
-    Account, Asked, AtomicOp, AtomicRequest, Attributes, Bdf, Body, Data, Duration, MemoryOp, MemoryRequest,
-    Mps, Repr, Span, Status, TcSet, Time, Tlp, TrafficClass,
+    Account, Asked, AtomicOp, AtomicRequest, Attributes, Awaited, Bdf, Body, Data, Duration, MemoryOp,
+    MemoryRequest, Mps, Repr, Span, Status, TcSet, Time, Tlp, TrafficClass,
 };
 
 /// A request of a device, until its last completion has left.
@@ -51,17 +51,23 @@ pub(super) enum Action {
 }
 
 impl Job {
-    fn new(port: usize, tlp: &Tlp, address: u64, byte_count: u32) -> Job {
+    fn new(port: usize, tlp: &Tlp, address: u64, byte_count: u32, action: Action, data: Data) -> Job {
+        Job { address, byte_count, action, data, ..Job::asked(port, tlp, Asked::of_non_posted(&tlp.repr)) }
+    }
+
+    #[inline]
+    fn asked(port: usize, tlp: &Tlp, asked: Asked) -> Job {
+        let Awaited { first_byte, byte_count } = asked.bytes;
         Job {
             port,
-            asked: Asked { attr: tlp.repr.attr, ..Asked::of_non_posted(&tlp.repr) },
+            asked: Asked { attr: tlp.repr.attr, ..asked },
             status: Status::Success,
-            address,
+            address: first_byte,
             byte_count,
             sent: 0,
             carry: tlp.carry,
             action: Action::Read,
-            data: Data::NONE,
+            data: Data::Counted(byte_count),
             account: tlp.account,
             unit: None,
             late: Duration::ZERO,
@@ -69,10 +75,9 @@ impl Job {
         }
     }
 
+    #[inline]
     pub(super) fn read(port: usize, tlp: &Tlp, m: &MemoryRequest) -> Job {
-        let (address, byte_count) = (m.span.first_byte(), m.span.byte_count());
-        let data = Data::Counted(byte_count);
-        Job { data, ..Job::new(port, tlp, address, byte_count) }
+        Job::asked(port, tlp, Asked::of_read(&tlp.repr, m))
     }
 
     /// A read whose data comes from behind another root port.
@@ -81,18 +86,17 @@ impl Job {
     }
 
     pub(super) fn atomic(port: usize, tlp: &Tlp, a: &AtomicRequest) -> Job {
-        let job = Job::new(port, tlp, a.address, a.operand.bytes());
-        Job { action: Action::Atomic(a.op), data: tlp.data.clone(), ..job }
+        Job::new(port, tlp, a.address, a.operand.bytes(), Action::Atomic(a.op), tlp.data.clone())
     }
 
     pub(super) fn deferrable_write(port: usize, tlp: &Tlp, m: &MemoryRequest) -> Job {
-        let job = Job::new(port, tlp, m.span.first_byte(), m.span.byte_count());
-        Job { action: Action::Write(m.span), data: tlp.data.clone(), ..job }
+        let (address, byte_count) = (m.span.first_byte(), m.span.byte_count());
+        Job::new(port, tlp, address, byte_count, Action::Write(m.span), tlp.data.clone())
     }
 
     pub(super) fn refused(port: usize, tlp: &Tlp, status: Status) -> Job {
-        let job = Job::new(port, tlp, 0, 0);
-        Job { status, byte_count: job.asked.bytes.byte_count, carry: false, ..job }
+        let job = Job::asked(port, tlp, Asked::of_non_posted(&tlp.repr));
+        Job { status, address: 0, carry: false, data: Data::NONE, ..job }
     }
 
     /// It is to be completed with UR.

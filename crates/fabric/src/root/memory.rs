@@ -106,7 +106,7 @@ impl Memory {
 
     /// Whether all that `access` is for is memory that lets it be read, or changed where it `writes`, and the IOMMU lets the
     /// requester there.
-    #[inline]
+    #[inline(always)]
     pub(super) fn lets(&mut self, access: &Access, writes: bool) -> bool {
         let Access { requester, address, len, .. } = *access;
         self.of(requester).lets_dma(&DmaAccess::new(requester, address, len, writes))

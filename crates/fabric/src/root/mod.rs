@@ -364,9 +364,10 @@ impl RootComplex {
                 Some(self.base.leave_port(now, out))
             }
             Class::Completion => {
-                let tlp = self.completer.next_completion(&mut self.base, port, now, room)?;
-                self.job_left(port, tlp.repr.tc, now);
-                Some(tlp)
+                let tlp = self.completer.next_completion(&mut self.base, port, now, room);
+                // Looked at where it stands: it is not moved once more.
+                tlp.iter().for_each(|tlp| self.job_left(port, tlp.repr.tc, now));
+                tlp
             }
         }
     }
