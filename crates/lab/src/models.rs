@@ -64,7 +64,7 @@ impl<'a> Sites<'a> {
         let mrrs = links::merge(&lab.link, &slot.link).mrrs_bytes.map_or_else(Mrrs::default, |m| m.0);
         let plan = slot.plan.as_ref();
         let plan = plan.ok_or_else(|| format!("no model `{}`", slot.device.get_ref()))?;
-        plan.plug(&mut Site {
+        let mut site = Site {
             pcie: PcieLayout { ten_bit_tag, ..links::layout(&link) },
             mps: self.path_mps.get(n).copied().unwrap_or(link.device.mps),
             mrrs,
@@ -76,6 +76,11 @@ impl<'a> Sites<'a> {
             folder: &self.file.base,
             seed: lab.seed,
             common: &mut self.common,
-        })
+        };
+        let plugged = plan.plug(&mut site)?;
+        match &slot.driver_plan {
+            Some(driver) => plugged.driven_as(driver.plug(&mut site)?),
+            None => Ok(plugged),
+        }
     }
 }

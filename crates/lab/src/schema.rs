@@ -277,6 +277,10 @@ pub struct Slot {
     /// The device in it.
     #[schemars(with = "String")]
     pub device: Spanned<String>,
+    /// The model whose driver the host runs for it, with its settings in the table of its name: where the device stands for one
+    /// elsewhere, as `nettlp-adapter` does. Default: the device's own.
+    #[schemars(with = "Option<String>")]
+    pub driver: Option<Spanned<String>>,
     /// What its link hangs on: `root`, which is a root port of its own, the name of an external host, which is one there, or the name
     /// of a switch.
     #[schemars(with = "Option<String>", extend("default" = "root"))]
@@ -299,6 +303,9 @@ pub struct Slot {
     /// The device with its settings, which stand in the table of its name.
     #[serde(skip)]
     pub plan: Option<Plan>,
+    /// The model of `driver` with its settings.
+    #[serde(skip)]
+    pub driver_plan: Option<Plan>,
 }
 
 impl Slot {
@@ -309,6 +316,7 @@ impl Slot {
         Slot {
             name: Spanned::new(0..0, name.to_owned()),
             device: Spanned::new(0..0, plan.name().to_owned()),
+            driver: None,
             parent: None,
             port: None,
             hot_plug: false,
@@ -316,6 +324,7 @@ impl Slot {
             tags: None,
             completion_timeout_us: None,
             plan: Some(plan),
+            driver_plan: None,
         }
     }
 

@@ -3,8 +3,8 @@
 
 use crate::read::Place;
 use crate::schema::Slot;
-use plug::Models;
-use plug::file::{FileError, Schema, Tree, Unread, Violation, place_of};
+use plug::file::{FileError, Schema, Tree, Violation, place_of};
+use plug::{Models, Plan};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -73,35 +73,54 @@ fn split_slot<'a>(
 }
 
 impl<'a> Tables<'a> {
-    /// Reads the settings of the slot's device into the slot, and says what is wrong with them.
+    /// Reads the settings of the slot's device, and of the model whose driver it has, into the slot, and says what is wrong with
+    /// them.
     pub(crate) fn fill(&mut self, place: &Place<'a>, models: &Models, slot: &mut Slot) -> Vec<FileError> {
         let mut own = self.0.remove(&slot.name.span().start).unwrap_or_default();
-        let (name, device) = (slot.name.get_ref(), slot.device.get_ref());
-        let Some(schema) = models.schema(device) else {
-            let legal: Vec<String> = models.names().map(|name| format!("`{name}`")).collect();
-            let message = format!("unknown device `{device}`, expected one of {}", legal.join(", "));
-            return vec![place.source.error(slot.device.span(), message)];
-        };
-        let (table, required) = (own.remove(device.as_str()), schema.required());
+        let [device, driver] = [Some(&slot.device), slot.driver.as_ref()].map(|model| {
+            let table = own.remove(model?.get_ref().as_str());
+            Some(read_plan(place, models, &slot.name, model?, table))
+        });
+        let (name, named) = (slot.name.get_ref(), slot.device.get_ref());
         let foreign = own.into_iter().map(|(table, at)| {
-            let message = format!("slot `{name}` has settings of `{table}`: its device is `{device}`");
+            let message = format!("slot `{name}` has settings of `{table}`: its device is `{named}`");
             place.source.error(at.span(), message)
         });
         let mut errors: Vec<FileError> = foreign.collect();
-        if table.is_none() && !required.is_empty() {
-            let message =
-                format!("slot `{name}`: {device} needs [slot.{device}] with `{}`", required.join("`, `"));
-            errors.push(place.source.error(slot.name.span(), message));
-            return errors;
-        }
-        let table = table.unwrap_or_else(|| Spanned::new(0..0, DeTable::new()));
-        match models.read(device, place.source, table) {
-            Some(Ok(plan)) => slot.plan = Some(plan),
-            Some(Err(Unread { errors: wrong, .. })) => errors.extend(wrong),
-            None => {}
+        for (read, plan) in [(device, &mut slot.plan), (driver, &mut slot.driver_plan)] {
+            match read {
+                Some(Ok(read)) => *plan = Some(read),
+                Some(Err(wrong)) => errors.extend(wrong),
+                None => {}
+            }
         }
         errors
     }
+}
+
+/// The model that a slot names, with the settings of `table`.
+fn read_plan<'a>(
+    place: &Place<'a>,
+    models: &Models,
+    slot: &Spanned<String>,
+    model: &Spanned<String>,
+    table: Option<Tree<'a>>,
+) -> Result<Plan, Vec<FileError>> {
+    let name = model.get_ref();
+    let Some(schema) = models.schema(name) else {
+        let legal: Vec<String> = models.names().map(|name| format!("`{name}`")).collect();
+        let message = format!("unknown device `{name}`, expected one of {}", legal.join(", "));
+        return Err(vec![place.source.error(model.span(), message)]);
+    };
+    let required = schema.required();
+    if table.is_none() && !required.is_empty() {
+        let (slot_name, keys) = (slot.get_ref(), required.join("`, `"));
+        let message = format!("slot `{slot_name}`: {name} needs [slot.{name}] with `{keys}`");
+        return Err(vec![place.source.error(slot.span(), message)]);
+    }
+    let table = table.unwrap_or_else(|| Spanned::new(0..0, DeTable::new()));
+    let read = models.read(name, place.source, table);
+    read.map_or(Err(Vec::new()), |read| read.map_err(|unread| unread.errors))
 }
 
 /// What of single keys is not legal, whatever the others are.

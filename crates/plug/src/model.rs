@@ -227,8 +227,8 @@ impl<M: Model> AnyModel for Of<M> {
 }
 
 /// Keys of a slot, which no model may be called.
-const SLOT_KEYS: [&str; 8] =
-    ["name", "device", "parent", "port", "hot_plug", "link", "tags", "completion_timeout_us"];
+const SLOT_KEYS: [&str; 9] =
+    ["name", "device", "driver", "parent", "port", "hot_plug", "link", "tags", "completion_timeout_us"];
 
 impl Models {
     /// Adds the model `M`.

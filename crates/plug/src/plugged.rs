@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a model makes: what stands at the end of a slot's link, and what the host does for it.
 
+use crate::model::Fault;
 use crate::place::Place;
+
 use crate::report::{Report, Shown};
 use crate::shared::Shared;
+use config::BarKind;
 use device::endpoint::{FunctionConfig, VirtualFunctions};
 use device::firmware::FoundFunction;
 use device::{Cpu, Endpoint, TlpPort};
@@ -49,6 +52,14 @@ pub struct RawEnd {
 /// Puts something around an endpoint.
 pub type Wrap = Box<dyn FnOnce(Endpoint) -> Box<dyn TlpPort>>;
 
+/// How a device that stands for one elsewhere lends itself to the driver of that one.
+pub struct StandIn {
+    /// The BAR through which a BAR of the other is reached.
+    pub bar: u8,
+    /// What the host waits for before the driver begins: until the other is there.
+    pub arrival: HostTask,
+}
+
 /// What stands at the end of a link.
 pub enum End {
     /// A function behind an endpoint.
@@ -77,6 +88,8 @@ pub struct Plugged {
     pub report: Option<Box<dyn AnyReport>>,
     /// Where the outside joins it.
     pub place: Option<Rc<dyn Place>>,
+    /// How it lends itself to other drivers, where it stands for another device.
+    pub stand_in: Option<StandIn>,
     /// What whoever runs it should know: a line each.
     pub warnings: Vec<String>,
 }
@@ -138,7 +151,7 @@ impl Plugged {
 
     fn of(function: FunctionConfig, virtual_functions: Option<VirtualFunctions>, task: Task) -> Plugged {
         let end = End::Function(Box::new(FunctionEnd { function, virtual_functions, wrap: None }));
-        Plugged { end, task, report: None, place: None, warnings: Vec::new() }
+        Plugged { end, task, report: None, place: None, stand_in: None, warnings: Vec::new() }
     }
 
     /// A raw-TLP device, whose end by interrupt `vector` the host waits for.
@@ -150,7 +163,14 @@ impl Plugged {
                 Ok(())
             })
         }));
-        Plugged { end: End::Raw(device), task, report: None, place: None, warnings: Vec::new() }
+        Plugged {
+            end: End::Raw(device),
+            task,
+            report: None,
+            place: None,
+            stand_in: None,
+            warnings: Vec::new(),
+        }
     }
 
     /// With `wrap` around its endpoint.
@@ -169,6 +189,53 @@ impl Plugged {
         self
     }
 
+    /// Standing for a device elsewhere.
+    #[must_use]
+    pub fn standing_in(self, stand_in: StandIn) -> Plugged {
+        Plugged { stand_in: Some(stand_in), ..self }
+    }
+
+    /// The same with the driver of `other`, whose device is elsewhere: of its BARs the driver finds the first of memory, where
+    /// this device's leads there.
+    ///
+    /// # Errors
+    /// Where this one stands for no other, or the other's driver drives no function.
+    pub fn driven_as(mut self, other: Plugged) -> Result<Plugged, Fault> {
+        let stand_in = self.stand_in.take();
+        let StandIn { bar, arrival } = stand_in.ok_or_else(|| {
+            Fault::at("driver", "the device has a driver of its own: legal are devices that stand for others")
+        })?;
+        let shown = if let End::Function(end) = &other.end { end.memory_bar() } else { None };
+        let shown = shown.ok_or_else(|| {
+            Fault::at(
+                "driver",
+                "that model has no function with a BAR of memory: legal are models that have one",
+            )
+        })?;
+        let moved = move |found: FoundFunction| {
+            let mut bars = [None; 6];
+            bars[usize::from(shown)] = found.bars[usize::from(bar)];
+            FoundFunction { bars, ..found }
+        };
+        let behind = move |cpu: Cpu, driver: DriverFuture| -> DriverFuture {
+            let arrived = arrival(cpu);
+            Box::pin(async move {
+                arrived.await?;
+                driver.await
+            })
+        };
+        self.task = match other.task {
+            Task::Driver(driver) => {
+                Task::Driver(Box::new(move |cpu, found| behind(cpu.clone(), driver(cpu, moved(found)))))
+            }
+            Task::Functions(driver) => {
+                Task::Driver(Box::new(move |cpu, found| behind(cpu.clone(), driver(cpu, vec![moved(found)]))))
+            }
+            task @ Task::Host(_) => task,
+        };
+        Ok(self)
+    }
+
     /// With a place where the outside joins it.
     #[must_use]
     pub fn joined_at(mut self, place: impl Place) -> Plugged {
@@ -181,6 +248,15 @@ impl Plugged {
     pub fn reporting<R: Report>(mut self, report: &Shared<R>) -> Plugged {
         self.report = Some(Box::new(report.clone()));
         self
+    }
+}
+
+impl FunctionEnd {
+    /// Its first BAR of memory: the one that is shown where it is reached through another device.
+    #[must_use]
+    pub fn memory_bar(&self) -> Option<u8> {
+        let config = &self.function.config;
+        (0..6).find(|n| config.bar(*n).is_some_and(|bar| bar.kind != BarKind::Io))
     }
 }
 

@@ -113,10 +113,15 @@ impl Running {
     }
 
     /// Ends it with Ctrl-C, and gives what it then prints.
-    pub(crate) fn interrupt(mut self) -> String {
+    pub(crate) fn interrupt(self) -> String {
         // `ip netns exec` has become the program itself.
         let told = Command::new("kill").args(["-INT", &self.child.id().to_string()]).status().unwrap();
         assert!(told.success());
+        self.finish()
+    }
+
+    /// Waits until it ends by itself, and gives what it then has printed.
+    pub(crate) fn finish(mut self) -> String {
         let mut out = String::new();
         self.out.read_to_string(&mut out).unwrap();
         let mut said = String::new();

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The keys of a NetTLP adapter. Plain data, as [`schema`](crate::schema), where the other keys are.
 
-use device::TlpPort;
-use plug::{Fault, Model, Needs, Plugged, Shared, Site};
+use device::{Cpu, TlpPort};
+use plug::plugged::StandIn;
+use plug::{DriverFuture, Fault, Model, Needs, Plugged, Shared, Site};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::net::Ipv4Addr;
@@ -27,7 +28,7 @@ pub struct NettlpAdapter {
     /// MSI-X vectors. Device software is told of the first 16.
     #[schemars(range(min = 1, max = 128))]
     pub vectors: u16,
-    /// What the host runs for the device software.
+    /// What the host runs for the device software, where the slot's `driver` names no model.
     pub driver: NettlpDriver,
     /// Milliseconds after which the driver starts. Default: 200 ms after device software has asked for the MSI-X table, and again
     /// each time that it asks anew.
@@ -100,6 +101,15 @@ impl Model for NettlpAdapter {
         let (driven, keys) = (slot.clone(), self.clone());
         let plugged =
             Plugged::new(function, move |cpu, found| driven.clone().drive(cpu, found, keys.clone()));
+        let (awaited, keys) = (slot.clone(), self.clone());
+        let arrival = move |cpu: Cpu| -> DriverFuture {
+            let (awaited, keys) = (awaited.clone(), keys.clone());
+            Box::pin(async move {
+                awaited.arrival(&cpu, &keys).await;
+                Ok(())
+            })
+        };
+        let plugged = plugged.standing_in(StandIn { bar: self.bar, arrival: Box::new(arrival) });
         let plugged =
             plugged.behind(move |endpoint| Box::new(behind.port(endpoint, patience)) as Box<dyn TlpPort>);
         Ok(plugged.joined_at(slot.clone()).reporting(&Shared::new(slot)))

@@ -129,6 +129,18 @@ impl AdapterSlot {
         AdapterPort { endpoint: Rc::clone(&self.endpoint), bridge: Rc::clone(&self.bridge) }
     }
 
+    /// Until a driver may start.
+    pub(crate) async fn arrival(&self, cpu: &Cpu, keys: &NettlpAdapter) {
+        match keys.start_after_ms {
+            Some(ms) => cpu.sleep(Duration::from_ms(ms.into())).await,
+            None => {
+                while self.arrivals.get() == 0 {
+                    cpu.sleep(LOOK).await;
+                }
+            }
+        }
+    }
+
     /// What the host runs.
     pub(crate) async fn drive(
         self,
@@ -139,14 +151,7 @@ impl AdapterSlot {
         if keys.driver == NettlpDriver::None {
             return Ok(());
         }
-        match keys.start_after_ms {
-            Some(ms) => cpu.sleep(Duration::from_ms(ms.into())).await,
-            None => {
-                while self.arrivals.get() == 0 {
-                    cpu.sleep(LOOK).await;
-                }
-            }
-        }
+        self.arrival(&cpu, &keys).await;
         match keys.driver {
             NettlpDriver::None => Ok(()),
             NettlpDriver::Mmio => {

@@ -5,12 +5,14 @@ mod adapter;
 mod bytes;
 mod cfg;
 mod counters;
+mod device;
 mod peer;
 mod perf;
 mod psmem;
 mod read;
 mod replay;
 mod snic;
+mod software;
 mod way;
 mod write;
 
@@ -43,6 +45,7 @@ enum Tool {
     Perf(perf::Args),
     Cfg(cfg::Args),
     Snic(snic::Args),
+    Device(device::Args),
     Replay(replay::Args),
 }
 
@@ -55,6 +58,7 @@ pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
         Tool::Perf(args) => perf::run(args),
         Tool::Cfg(args) => cfg::run(args),
         Tool::Snic(args) => snic::run(args),
+        Tool::Device(args) => device::run(args, models),
         Tool::Replay(args) => replay::run(args, models),
     }
 }

@@ -1,24 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser nettlp snic`: the simple NIC as device software on a tap interface, from `riser-nettlp`. Only carries frames.
 
+use super::software::{self, Ended, LONGEST, Watch, carry};
 use super::way::WayArgs;
 use crate::failure::Failure;
 use crate::{interrupt, output};
 use nettlp::carrier::Wait;
-use nettlp::client::control::ControlError;
-use nettlp::device_host::Place;
 use nettlp::net::{AnyCarrier, Clock};
-use nettlp::requester::Rest;
 use nettlp::snic::Snic;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 use serde::{Serialize, Serializer};
 use std::io::ErrorKind;
-use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use tlp::Duration;
 use tun_rs::{DeviceBuilder, Layer, SyncDevice};
 
@@ -97,19 +92,12 @@ device::counters! {
     }
 }
 
-/// How long a turn waits at most: until Ctrl-C is looked for again.
-const LONGEST: Duration = Duration::from_ms(100);
 /// How long where the tap interface has gone wrong, and says so at once, again and again.
 const BROKEN: Duration = Duration::from_ms(10);
-/// Tags: those of reads that are asked again rest for a while, so there are more than are used at once.
-const TAGS: RangeInclusive<u16> = 0..=255;
 /// Frames taken from the tap in one turn.
 const BURST: usize = 32;
 /// The longest frame of a tap with the usual MTU, with a tag, and some.
 const FRAME_BYTES: usize = 2048;
-
-/// How often the adapter is asked whether it is still there.
-const WATCH: std::time::Duration = std::time::Duration::from_millis(200);
 
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let tap = open_tap(&args.tap)?;
@@ -118,7 +106,8 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let watch = Watch::start(args.way.clone());
     let mut before = Counts::default();
     let ended = loop {
-        let ended = carry(&mut nic, &tap, &watch, &stop);
+        let (session, clock) = (software::is_session(nic.carrier()), Clock::new());
+        let ended = carry(session, &watch, &stop, || turn_and_wait(&mut nic, &tap, clock));
         if !matches!(ended, Ok(Ended::Gone)) {
             break ended;
         }
@@ -126,7 +115,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         before.add(&counts(&nic));
         // The next one needs its ports.
         drop(nic);
-        let Some(again) = args.plug_in_again(&stop) else {
+        let Some(again) = args.way.again(&stop, || args.plug_in()) else {
             return args.end(&Report { session: false, counts: before });
         };
         nic = again;
@@ -134,82 +123,19 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         watch.came_back();
     };
     before.add(&counts(&nic));
-    args.end(&Report { session: is_session(&nic), counts: before })?;
+    args.end(&Report { session: software::is_session(nic.carrier()), counts: before })?;
     ended.map(drop).map_err(|e| Failure::Run(format!("{}: {e}", args.way.remote())))
 }
 
-fn is_session(nic: &Snic<AnyCarrier>) -> bool {
-    matches!(nic.carrier(), AnyCarrier::Session(_))
-}
-
-/// Whether the adapter was away: asked by a thread of its own, since over ports nothing else tells.
-struct Watch(Arc<AtomicBool>);
-
-impl Watch {
-    /// Asks until the process ends. To ask for the ID alone makes nobody device software.
-    fn start(way: WayArgs) -> Watch {
-        let came_back = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&came_back);
-        std::thread::spawn(move || {
-            let mut was_away = false;
-            loop {
-                std::thread::sleep(WATCH);
-                let is_there = way.messaging().and_then(|mut driver| driver.device_id()).is_ok();
-                if is_there && was_away {
-                    told.store(true, Ordering::Relaxed);
-                }
-                was_away = !is_there;
-            }
-        });
-        Watch(came_back)
+/// Carries what is there, or waits for it. What goes wrong is waited for too: it may go wrong at once, again and again.
+fn turn_and_wait(nic: &mut Snic<AnyCarrier>, tap: &SyncDevice, clock: Clock) -> std::io::Result<()> {
+    let moved = turn(nic, tap, clock);
+    if !matches!(moved, Ok(1..)) {
+        let timer = nic.poll_timeout().map(|at| at.since(clock.now()));
+        let due = timer.into_iter().chain(nic.carrier().due()).fold(LONGEST, Duration::min);
+        wait(tap.as_fd(), nic.carrier().readiness(), due)?;
     }
-
-    /// Whether it has come back since this was asked last.
-    fn came_back(&self) -> bool {
-        self.0.swap(false, Ordering::Relaxed)
-    }
-}
-
-/// Why nothing more is carried.
-enum Ended {
-    /// It was told to stop.
-    Stopped,
-    /// The adapter that it knows has gone: the session has ended, or another adapter is there, which knows nothing of this NIC.
-    Gone,
-}
-
-/// Carries frames and TLPs until it is told to stop, or the adapter has gone.
-fn carry(
-    nic: &mut Snic<AnyCarrier>,
-    tap: &SyncDevice,
-    watch: &Watch,
-    stop: &AtomicBool,
-) -> std::io::Result<Ended> {
-    let clock = Clock::new();
-    let session = is_session(nic);
-    while !stop.load(Ordering::Relaxed) {
-        if watch.came_back() && !session {
-            return Ok(Ended::Gone);
-        }
-        let moved = match turn(nic, tap, clock) {
-            // A signal: most likely the one that ends this.
-            Err(e) if e.kind() == ErrorKind::Interrupted => 0,
-            // Nobody is there now; what it will be when somebody is, the watch tells.
-            Err(e) if e.kind() == ErrorKind::ConnectionRefused && !session => 0,
-            Err(e) if session && is_end_of_session(e.kind()) => return Ok(Ended::Gone),
-            moved => moved?,
-        };
-        if moved == 0 {
-            let timer = nic.poll_timeout().map(|at| at.since(clock.now()));
-            let due = timer.into_iter().chain(nic.carrier().due()).fold(LONGEST, Duration::min);
-            wait(tap.as_fd(), nic.carrier().readiness(), due)?;
-        }
-    }
-    Ok(Ended::Stopped)
-}
-
-const fn is_end_of_session(kind: ErrorKind) -> bool {
-    matches!(kind, ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset | ErrorKind::TimedOut)
+    moved.map(drop)
 }
 
 /// What is there on both sides; says how much that was.
@@ -269,38 +195,16 @@ fn open_tap(name: &str) -> Result<SyncDevice, Failure> {
 impl Args {
     /// The NIC, where the adapter's host says that it is.
     fn plug_in(&self) -> Result<Snic<AnyCarrier>, Failure> {
-        let carrier = self.way.open(TAGS, true)?;
-        let place = self.place().map_err(|e| Failure::Run(e.to_string()))?;
-        let rest = if self.way.remote().is_loopback() { Rest::LOOPBACK } else { Rest::NETWORK };
-        let nic = Snic::with_rest(carrier, &place, rest).map_err(|e| Failure::Run(e.to_string()))?;
-        let way = if is_session(&nic) { "a session" } else { "a port per tag" };
+        let behind = self.way.behind()?;
         output::note(format_args!(
-            "{} at {} is the cable of {}, BAR4 at {:#x}, over {way}; Ctrl-C ends it",
+            "{} at {} is the cable of {}, BAR4 at {:#x}, over {}; Ctrl-C ends it",
             self.tap,
             self.way.remote(),
-            place.id,
-            place.address
+            behind.place.id,
+            behind.place.address,
+            behind.way()
         ));
-        Ok(nic)
-    }
-
-    /// The same, as soon as an adapter answers; none where it is told to stop before.
-    fn plug_in_again(&self, stop: &AtomicBool) -> Option<Snic<AnyCarrier>> {
-        while !stop.load(Ordering::Relaxed) {
-            // First, so that a session is tried where somebody is there.
-            let is_there = self.way.messaging().and_then(|mut driver| driver.device_id()).is_ok();
-            if is_there && let Ok(nic) = self.plug_in() {
-                return Some(nic);
-            }
-            std::thread::sleep(WATCH);
-        }
-        None
-    }
-
-    /// The device's ID and BAR first: who asks for the vectors has its sockets open by then.
-    fn place(&self) -> Result<Place, ControlError> {
-        let mut driver = self.way.messaging()?;
-        Ok(Place { id: driver.device_id()?, address: driver.bar4_start()?, vectors: driver.msix_table()? })
+        Snic::with_rest(behind.carrier, &behind.place, behind.rest).map_err(|e| Failure::Run(e.to_string()))
     }
 
     fn end(&self, report: &Report) -> Result<(), Failure> {

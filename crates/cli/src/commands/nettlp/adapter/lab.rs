@@ -44,6 +44,8 @@ pub(super) struct LabRun {
     pub(super) record_limit_bytes: u64,
     /// The file of a key, which is read.
     pub(super) key: Option<PathBuf>,
+    /// End with the host's program.
+    pub(super) until_done: bool,
     /// Overwrite these two.
     pub(super) force: bool,
     pub(super) seed: Option<u64>,
@@ -165,7 +167,8 @@ impl LabRun {
         self.greet(device);
         let (before, clock) = (cpu::seconds(), Clock::new());
         let served = serve(&mut sockets, &mut adapter, clock, self.busy, |adapter, _, _| {
-            !stop.load(Ordering::Relaxed) && adapter.backend().failure().is_none()
+            let done = self.until_done && adapter.backend().host_outcome().is_some();
+            !done && !stop.load(Ordering::Relaxed) && adapter.backend().failure().is_none()
         });
         let spent = cpu::seconds() - before;
         let seconds = clock.now().as_ps() as f64 / 1e12;

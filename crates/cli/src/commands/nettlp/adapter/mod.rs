@@ -124,6 +124,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "MIB", requires = "record", value_parser = clap::value_parser!(u64).range(1..=1 << 24))]
     record_limit_mib: Option<u64>,
 
+    /// End when the program of the lab's host has ended
+    #[arg(long, requires = "lab")]
+    until_done: bool,
+
     /// Overwrite the files of --capture and --record where they exist
     #[arg(long, requires = "lab")]
     force: bool,
@@ -350,6 +354,7 @@ impl Args {
             record: self.record.clone(),
             record_limit_bytes: self.record_limit_mib.unwrap_or(RECORD_LIMIT_MIB) << 20,
             key: self.key.clone(),
+            until_done: self.until_done,
             force: self.force,
             seed: self.seed,
             busy: self.busy_poll,
@@ -372,6 +377,7 @@ impl Args {
             ("--device", self.device.is_some()),
             ("--capture", self.capture.is_some()),
             ("--record", self.record.is_some()),
+            ("--until-done", self.until_done),
             ("--force", self.force),
             ("--seed", self.seed.is_some()),
         ];

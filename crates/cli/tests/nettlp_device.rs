@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `riser nettlp device`: models of labs behind `riser nettlp adapter`, over sockets on the loopback, 127.64.x.y.
+
+#[path = "common/nets.rs"]
+mod nets;
+
+use nets::{Running, count};
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn riser(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_riser"));
+    command.args(args).current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."));
+    command
+}
+
+fn scratch(name: &str, text: &str) -> String {
+    let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("nettlp-device");
+    fs::create_dir_all(&dir).unwrap();
+    let path = dir.join(name);
+    fs::write(&path, text).unwrap();
+    path.display().to_string()
+}
+
+/// A lab behind an adapter whose host's program drives the model; what both say in the end.
+fn drive(net: &str, lab: &[&str], model: &[&str], scheme: &str) -> (Value, Value) {
+    let (there, here) = (format!("{net}.1"), format!("{net}.2"));
+    let rule = format!("{here},all,rw");
+    let own = ["nettlp", "adapter", "--listen", &there, "--allow", &rule, "--until-done", "--json"];
+    let adapter = Running::start(riser(&[&own, lab].concat()), "Ctrl-C");
+    let own = ["nettlp", "device", "--remote", &there, "--local", &here, "--scheme", scheme, "--json"];
+    let device = Running::start(riser(&[&own, model].concat()), "Ctrl-C");
+    let adapter = serde_json::from_str(&adapter.finish()).unwrap();
+    (adapter, device.interrupt_json())
+}
+
+fn check(adapter: &Value, device: &Value, scheme: &str) {
+    assert_eq!(adapter["lab"]["outcome"], "finished", "{adapter}");
+    assert_eq!(device["session"], scheme == "session");
+    for name in ["malformed", "not_carried", "lost_interrupts"] {
+        assert_eq!(count(device, name), 0, "{device}");
+    }
+}
+
+#[test]
+fn memory_is_written_and_read_back() {
+    for (n, scheme) in ["session", "tagged"].into_iter().enumerate() {
+        let lab = ["labs/nettlp/mmio.toml", "--set", "slot.adapter.nettlp-adapter.start_after_ms=1000"];
+        let model = ["memory", "--set", "size_bytes=131072"];
+        let (adapter, device) = drive(&format!("127.64.{n}"), &lab, &model, scheme);
+        check(&adapter, &device, scheme);
+        let counters = &adapter["lab"]["devices"][0]["counters"];
+        assert!(count(counters, "host_writes") >= 65536 / 256 && count(counters, "host_reads") >= 128);
+        assert_eq!(count(counters, "host_timeouts"), 0, "{counters}");
+    }
+}
+
+/// The driver of the model runs on the adapter's host: rings, doorbells, data and interrupts take the way over UDP.
+#[test]
+fn a_dma_engine_moves_data_both_ways() {
+    let settings = scratch("dma.toml", "vfs = 0\nwindow = 8\n");
+    for (n, scheme) in ["session", "tagged"].into_iter().enumerate() {
+        let model = ["dma-engine", "--settings", &settings, "--set", "window=16"];
+        let (adapter, device) = drive(&format!("127.64.1{n}"), &["labs/nettlp/dma.toml"], &model, scheme);
+        check(&adapter, &device, scheme);
+        assert!(
+            count(&device, "interrupts") > 0 && count(&device, "sent_tlps") > 64 * 2048 / 256,
+            "{device}"
+        );
+        let counters = &adapter["lab"]["devices"][0]["counters"];
+        assert!(count(counters, "peer_reads") >= 64 * 2048 / 512, "{counters}");
+        assert!(count(counters, "peer_writes") >= 64 * 2048 / 256, "{counters}");
+    }
+}
+
+/// Rows: arguments, and what is said.
+#[test]
+fn what_cannot_stand_behind_an_adapter_is_named() {
+    let bad = scratch("bad.toml", "vfs = 0\nwindow = \"wide\"\n");
+    let remote = ["--remote", "127.64.20.1", "--local", "127.64.20.2"];
+    for (args, why) in [
+        (&["nothing"][..], "no model `nothing`: legal are counter, disk"),
+        (&["memory", "--set", "size=1"], "unknown field `size`, expected one of `size_bytes`"),
+        (&["memory", "--set", "size_bytes=17"], "size_bytes of 17: legal are"),
+        (
+            &["dma-engine", "--settings", &bad],
+            "bad.toml:2:10: window is string \"wide\": legal are 1 to 1024",
+        ),
+        (&["dma-engine"], "an adapter shows one function, and this has virtual ones; legal is none"),
+        (&["traffic"], "missing field `flow`"),
+        (&["traffic", "--set", "flow=[{name=\"f\",kind=\"write\",count=1}]"], "it has no function"),
+        (&["memory", "--bar", "6"], "0..=5"),
+    ] {
+        let output = riser(&[&["nettlp", "device"], args, &remote].concat()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
+        assert!(said.contains(why), "{args:?}: {said}");
+    }
+}
+
+/// A slot's driver is another model's only where its device stands for one elsewhere.
+#[test]
+fn a_driver_without_its_device_is_refused() {
+    let slot = "version = 1\n[[slot]]\nname = \"a\"\n";
+    for (keys, why) in [
+        ("device = \"memory\"\ndriver = \"dma-engine\"\n", "the device has a driver of its own: legal are"),
+        (
+            "device = \"nettlp-adapter\"\ndriver = \"nic\"\n",
+            "unknown device `nic`, expected one of `counter`",
+        ),
+        (
+            "device = \"nettlp-adapter\"\ndriver = \"dma-engine\"\n[slot.dma-engine]\nvfs = \"x\"\n",
+            "vfs is string \"x\": legal are 0 to 256",
+        ),
+    ] {
+        let lab = scratch("driver.toml", &format!("{slot}{keys}"));
+        let output = riser(&["check", &lab]).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && said.contains(why), "{keys}: {said}");
+    }
+}
