@@ -271,7 +271,7 @@ impl HostMemory {
         operands: &[u8],
     ) -> Result<Payload, OutOfRange> {
         let mut is_done = false;
-        let old = pool.fill(len, |old| is_done = self.memory.operate(address, op, operands, old));
+        let old = pool.fill(len, |old| is_done = self.memory().operate(address, op, operands, old));
         if is_done { Ok(old) } else { Err(self.out_of_range(address, len)) }
     }
 
