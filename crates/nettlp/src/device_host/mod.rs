@@ -133,6 +133,8 @@ pub struct DeviceHost<C> {
     pool: PayloadPool,
     /// What was received and not yet handed on.
     arrived: VecDeque<Tlp>,
+    /// Likewise, completions of its reads.
+    answers: Vec<Vec<u8>>,
     /// What the endpoint has given and the carrier did not take, by class.
     held: [Option<Tlp>; 3],
     untaken: usize,
@@ -169,6 +171,7 @@ impl<C: Carrier> DeviceHost<C> {
             vectors,
             pool: pool.clone(),
             arrived: VecDeque::new(),
+            answers: Vec::new(),
             held: [first, None, None],
             untaken: 0,
             counters: DeviceHostCounters::default(),
@@ -218,13 +221,16 @@ impl<C: Carrier> DeviceHost<C> {
     /// # Errors
     /// Those of the carrier.
     pub fn receive(&mut self, wait: Wait) -> io::Result<usize> {
-        if self.untaken + self.arrived.len() >= MAX_UNTAKEN {
+        if self.untaken + self.arrived.len() + self.answers.len() >= MAX_UNTAKEN {
             return Ok(0);
         }
-        let DeviceHost { carrier, arrived, pool, counters, .. } = self;
-        carrier.receive(wait, |arrival| match Tlp::parse(arrival.tlp, pool) {
-            Ok(tlp) => arrived.push_back(tlp),
-            Err(_) => counters.malformed += 1,
+        let DeviceHost { carrier, reads, arrived, answers, pool, counters, .. } = self;
+        carrier.receive(wait, |arrival| match reads {
+            Some(reads) if reads.answers(arrival.tlp) => answers.push(arrival.tlp.to_vec()),
+            _ => match Tlp::parse(arrival.tlp, pool) {
+                Ok(tlp) => arrived.push_back(tlp),
+                Err(_) => counters.malformed += 1,
+            },
         })
     }
 
@@ -252,19 +258,16 @@ impl<C: Carrier> DeviceHost<C> {
 
     /// Hands on what has come: completions of reads to those, all else to the endpoint; and then what was read.
     fn hand_on(&mut self, now: Time) {
-        for _ in 0..self.arrived.len() {
-            let Some(tlp) = self.arrived.pop_front() else { break };
-            self.counters.received += 1;
-            match &mut self.reads {
-                Some(reads) if reads.answers(&tlp) => reads.handle(now, &tlp),
-                _ => {
-                    self.untaken += 1;
-                    self.endpoint.handle_tlp(now, tlp);
-                }
-            }
-        }
+        self.counters.received += (self.arrived.len() + self.answers.len()) as u64;
+        self.give(now);
         let Some(reads) = &mut self.reads else { return };
+        self.answers.drain(..).for_each(|tlp| reads.handle(now, &tlp));
         reads.advance(now, &mut self.arrived, &self.pool);
+        self.give(now);
+    }
+
+    /// Gives the endpoint what has arrived.
+    fn give(&mut self, now: Time) {
         while let Some(tlp) = self.arrived.pop_front() {
             self.untaken += 1;
             self.endpoint.handle_tlp(now, tlp);

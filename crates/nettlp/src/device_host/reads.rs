@@ -4,12 +4,14 @@
 //! request. Never gives the endpoint what it has stopped waiting for.
 
 use crate::carrier::{Carrier, SendError};
-use crate::completer::{Completer, Completions, Fault as MemoryFault, Memory};
 use crate::requester::{Buffers, Counters, Done, Fault, RequestId, Requester, Rest, Settings};
 use capture::encap::Origin;
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
-use tlp::{AddressType, Bdf, Body, Duration, MemoryOp, Mps, PayloadPool, Rcb, Repr, Status, Time, Tlp};
+use tlp::wire::{FamilyHeader, Header};
+use tlp::{
+    AddressType, Asked, Bdf, Body, Data, Duration, MemoryOp, Mps, PayloadPool, Rcb, Repr, Status, Time, Tlp,
+};
 
 /// How often a read TLP is sent again. With the first time, and as long again for what is on its way, all of that fits into the
 /// endpoint's completion timeout.
@@ -40,58 +42,16 @@ impl Buffers for Slots {
     }
 }
 
-/// What was read, as memory from its address on.
-struct Found<'a> {
-    address: u64,
-    data: &'a [u8],
-}
-
-impl Memory for Found<'_> {
-    fn check(&self, address: u64, bytes: u64, is_write: bool) -> Result<(), MemoryFault> {
-        let whole = address == self.address && bytes == self.data.len() as u64 && !is_write;
-        if whole { Ok(()) } else { Err(MemoryFault::OutOfRange) }
-    }
-
-    fn read(&mut self, address: u64, out: &mut [u8]) {
-        let from = (address - self.address) as usize;
-        out.copy_from_slice(&self.data[from..from + out.len()]);
-    }
-
-    fn write(&mut self, _: u64, _: &[u8]) -> Result<(), MemoryFault> {
-        Err(MemoryFault::ReadOnly)
-    }
-}
-
-/// Completions for the endpoint.
-struct ToEndpoint<'a> {
-    arrived: &'a mut VecDeque<Tlp>,
-    pool: &'a PayloadPool,
-    scratch: &'a mut Vec<u8>,
-}
-
-impl Completions for ToEndpoint<'_> {
-    fn room(&self) -> usize {
-        crate::completer::COMPLETIONS_MAX
-    }
-
-    fn send(&mut self, len: usize, fill: &mut dyn FnMut(&mut [u8])) {
-        self.scratch.resize(len, 0);
-        fill(self.scratch);
-        // What a completer makes is whole.
-        self.arrived.extend(Tlp::parse(self.scratch, self.pool));
-    }
-}
-
 /// See the [module](self).
 pub(super) struct Reads {
     requester: Requester,
     slots: Slots,
-    completer: Completer,
+    /// Completions for the endpoint have up to so many bytes; it takes those that are cut anywhere.
+    mps: Mps,
     /// The first of the requester's tags; those below are the endpoint's own.
     first_tag: u16,
     /// After which the endpoint gives a read up.
     timeout: Duration,
-    scratch: Vec<u8>,
 }
 
 impl Reads {
@@ -101,15 +61,7 @@ impl Reads {
         let first_tag = *tags.start();
         let settings =
             Settings { mps, timeout: attempt, retries: RETRIES, ..Settings::unreliable(id, tags, rest) };
-        Reads {
-            requester: Requester::new(settings),
-            slots: Slots::default(),
-            // In the root complex's place; the endpoint takes completions that are cut anywhere.
-            completer: Completer::new(Bdf::default(), mps, Rcb::default()),
-            first_tag,
-            timeout,
-            scratch: Vec::new(),
-        }
+        Reads { requester: Requester::new(settings), slots: Slots::default(), mps, first_tag, timeout }
     }
 
     pub(super) fn counters(&self) -> &Counters {
@@ -147,16 +99,15 @@ impl Reads {
         }
     }
 
-    /// Whether a TLP that came is a completion for one of its tags.
-    pub(super) fn answers(&self, tlp: &Tlp) -> bool {
-        matches!(&tlp.repr.body, Body::Completion(c) if c.tag.bits() >= self.first_tag)
+    /// Whether bytes that came are a completion for one of its tags.
+    pub(super) fn answers(&self, tlp: &[u8]) -> bool {
+        let Ok(header) = Header::new(tlp) else { return false };
+        matches!(header.family(), FamilyHeader::Completion(c) if c.tag().bits() >= self.first_tag)
     }
 
     /// Takes such a completion.
-    pub(super) fn handle(&mut self, now: Time, tlp: &Tlp) {
-        self.scratch.resize(tlp.wire_len(), 0);
-        tlp.emit(&mut self.scratch);
-        self.requester.handle(now, &self.scratch, &mut self.slots);
+    pub(super) fn handle(&mut self, now: Time, tlp: &[u8]) {
+        self.requester.handle(now, tlp, &mut self.slots);
     }
 
     /// Looks after timers, and puts completions of what has ended into `arrived`.
@@ -181,17 +132,14 @@ impl Reads {
             if now.since(slot.since) >= self.timeout {
                 continue;
             }
-            let mut out = ToEndpoint { arrived, pool, scratch: &mut self.scratch };
-            let answered = match result {
-                Ok(_) => {
-                    let Body::Memory(memory) = &slot.request.body else { continue };
-                    let mut found = Found { address: memory.span.first_byte(), data: &slot.data };
-                    self.completer.handle(&slot.request, &[], &mut found, &mut out)
-                }
-                Err(fault) => status(fault)
-                    .map_or(Ok(()), |status| self.completer.refuse(&slot.request, status, &mut out)),
-            };
-            debug_assert!(answered.is_ok(), "there is room for all completions of a read");
+            let asked = Asked::of_non_posted(&slot.request);
+            match result {
+                Ok(_) => arrived.extend(completions(&asked, &slot.data, self.mps, pool)),
+                Err(fault) => arrived.extend(
+                    status(fault)
+                        .map(|status| Tlp::new(asked.without_data(Bdf::default(), status), Data::NONE)),
+                ),
+            }
         }
     }
 
@@ -219,6 +167,19 @@ impl Reads {
     pub(super) fn poll_timeout(&self) -> Option<Time> {
         self.requester.poll_timeout()
     }
+}
+
+/// The completions of what was read, as if the root complex had answered.
+fn completions(asked: &Asked, data: &[u8], mps: Mps, pool: &PayloadPool) -> impl Iterator<Item = Tlp> {
+    let mut sent = 0;
+    std::iter::from_fn(move || {
+        let rest = asked.bytes.behind(sent);
+        let piece = (rest.byte_count > 0).then(|| rest.next_piece(mps, Rcb::default()))?;
+        let bytes = pool.copy(&data[sent as usize..][..piece as usize]);
+        let tlp = Tlp::new(asked.with_data(Bdf::default(), sent, piece), Data::Carried(bytes));
+        sent += piece;
+        Some(tlp)
+    })
 }
 
 /// What the endpoint is told of a fault; `None`: nothing, as by a completer that is silent.
