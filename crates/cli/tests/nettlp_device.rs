@@ -90,7 +90,10 @@ fn what_cannot_stand_behind_an_adapter_is_named() {
         ),
         (&["dma-engine"], "an adapter shows one function, and this has virtual ones; legal is none"),
         (&["traffic"], "missing field `flow`"),
-        (&["traffic", "--set", "flow=[{name=\"f\",kind=\"write\",count=1}]"], "it has no function"),
+        (
+            &["traffic", "--set", "flow=[{name=\"f\",kind=\"write\",count=1}]"],
+            "it is no device behind an endpoint",
+        ),
         (&["memory", "--bar", "6"], "0..=5"),
     ] {
         let output = riser(&[&["nettlp", "device"], args, &remote].concat()).output().unwrap();

@@ -227,6 +227,7 @@ fn end(slot: &Slot, end: End, payloads: &PayloadPool) -> Result<Box<dyn TlpPort>
     let said = |e: EndpointError| format!("slot `{}`: {e}", slot.name.get_ref());
     let FunctionEnd { function, virtual_functions, wrap } = match end {
         End::Raw(device) => return Ok(Box::new(Gate::new(device))),
+        End::Block(block) => return Ok(block),
         End::Function(end) => *end,
     };
     let mut limits = EndpointLimits::default();

@@ -64,7 +64,9 @@ pub struct StandIn {
 pub enum End {
     /// A function behind an endpoint.
     Function(Box<FunctionEnd>),
-    /// A raw-TLP device, in the endpoint's place.
+    /// A hard block with a design of raw TLPs, or whatever else has a configuration space of its own.
+    Block(Box<dyn TlpPort>),
+    /// A raw-TLP device, in the endpoint's place, which no enumeration finds.
     Raw(RawEnd),
 }
 
@@ -125,11 +127,19 @@ impl Plugged {
         F: Future<Output = Result<(), E>> + 'static,
         E: Display,
     {
-        let task = Task::Driver(Box::new(move |cpu, found| {
-            let driving = driver(cpu, found);
-            Box::pin(async move { driving.await.map_err(|e| e.to_string()) })
-        }));
-        Plugged::of(function, None, task)
+        Plugged::of(function, None, boxed(driver))
+    }
+
+    /// A hard block with its design, whose first function `driver` drives on the host.
+    pub fn block<F, E>(
+        block: impl TlpPort + 'static,
+        driver: impl Fn(Cpu, FoundFunction) -> F + 'static,
+    ) -> Plugged
+    where
+        F: Future<Output = Result<(), E>> + 'static,
+        E: Display,
+    {
+        Plugged::at(End::Block(Box::new(block)), boxed(driver))
     }
 
     /// A function with virtual ones, where it has any, with `driver` for all of them on the host.
@@ -150,7 +160,10 @@ impl Plugged {
     }
 
     fn of(function: FunctionConfig, virtual_functions: Option<VirtualFunctions>, task: Task) -> Plugged {
-        let end = End::Function(Box::new(FunctionEnd { function, virtual_functions, wrap: None }));
+        Plugged::at(End::Function(Box::new(FunctionEnd { function, virtual_functions, wrap: None })), task)
+    }
+
+    fn at(end: End, task: Task) -> Plugged {
         Plugged { end, task, report: None, place: None, stand_in: None, warnings: Vec::new() }
     }
 
@@ -163,14 +176,7 @@ impl Plugged {
                 Ok(())
             })
         }));
-        Plugged {
-            end: End::Raw(device),
-            task,
-            report: None,
-            place: None,
-            stand_in: None,
-            warnings: Vec::new(),
-        }
+        Plugged::at(End::Raw(device), task)
     }
 
     /// With `wrap` around its endpoint.
@@ -251,6 +257,18 @@ impl Plugged {
     }
 }
 
+/// A driver as the host takes it.
+fn boxed<F, E>(driver: impl Fn(Cpu, FoundFunction) -> F + 'static) -> Task
+where
+    F: Future<Output = Result<(), E>> + 'static,
+    E: Display,
+{
+    Task::Driver(Box::new(move |cpu, found| {
+        let driving = driver(cpu, found);
+        Box::pin(async move { driving.await.map_err(|e| e.to_string()) })
+    }))
+}
+
 impl FunctionEnd {
     /// Its first BAR of memory: the one that is shown where it is reached through another device.
     #[must_use]
@@ -266,6 +284,7 @@ impl End {
     pub fn longest_non_posted(&self) -> u32 {
         match self {
             End::Function(end) => end.function.config.longest_non_posted(),
+            End::Block(block) => block.longest_non_posted(),
             End::Raw(_) => 0,
         }
     }

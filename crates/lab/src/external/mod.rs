@@ -4,7 +4,7 @@
 //!
 //! - [`Driver`]: [`inject`](Driver::inject), [`drain`](Driver::drain), under one of three [`Clock`]s;
 //! - [`Door`]: where somebody joins; [`plug::place`] is what stands there;
-//! - [`host`]: the place of a host above a root complex;
+//! - [`host`]: the place of a host above a root complex; [`tlps`]: that of raw TLPs in place of an endpoint;
 //! - [`Driver::record`], [`Recording`], [`Replay`]: all that came from outside, and the same run again.
 
 pub(crate) mod bytes;
@@ -16,6 +16,7 @@ mod old;
 mod record;
 mod recording;
 mod replay;
+pub mod tlps;
 
 pub use clock::{Clock, Lag, SLICE_EVENTS};
 pub use driver::{Door, Driver};

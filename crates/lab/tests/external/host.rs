@@ -254,3 +254,121 @@ fn a_lab_names_its_hosts() {
         assert!(error.contains(why), "{to}: {error}");
     }
 }
+
+mod any {
+    use super::*;
+    use device::host::HostReadId;
+    use device::{DmaOptions, OutMessage};
+    use proptest::prelude::*;
+    use tlp::message::MessageCodes;
+    use tlp::{AtomicOp, Attributes, Data, MessageRouting, PayloadPool, TrafficClass};
+
+    fn data() -> impl Strategy<Value = Data> {
+        let carried = proptest::collection::vec(any::<u8>(), 0..300);
+        let carried = carried.prop_map(|bytes| Data::Carried(PayloadPool::new().copy(&bytes)));
+        prop_oneof![carried, (0..9000_u32).prop_map(Data::Counted)]
+    }
+
+    /// Mostly where something is.
+    fn address() -> impl Strategy<Value = u64> {
+        prop_oneof![any::<u64>(), (0..0x30_0000_u64).prop_map(|at| 0xc000_0000 + at), 0..0x20_0000_u64]
+    }
+
+    fn function() -> impl Strategy<Value = Bdf> {
+        prop_oneof![any::<u16>(), (0..5_u16, 0..16_u16).prop_map(|(bus, f)| bus << 8 | f)]
+            .prop_map(Bdf::from_bits)
+    }
+
+    fn message() -> impl Strategy<Value = HostOutput> {
+        let header = proptest::array::uniform8(any::<u8>());
+        (function(), 0..8_u8, any::<u8>(), header, data(), 0..8_u8, 0..8_u8).prop_map(
+            |(toward, routing, code, header, data, tc, attr)| {
+                let options = DmaOptions::tc(TrafficClass::from_bits(tc));
+                let options = options.with_attr(Attributes::from_bits_truncate(attr));
+                let message = OutMessage::new(MessageRouting::from_bits(routing), code).with_header(header);
+                HostOutput::Message { toward, message: message.with_data(data).with_options(options) }
+            },
+        )
+    }
+
+    fn output(id: HostReadId) -> impl Strategy<Value = HostOutput> {
+        let len = || prop_oneof![0..20_u32, any::<u32>()];
+        let dw = || prop_oneof![0..70_u16, any::<u16>()];
+        let op = (0..3_usize).prop_map(|n| [AtomicOp::FetchAdd, AtomicOp::Swap, AtomicOp::CompareSwap][n]);
+        let io = || prop_oneof![0..64_u32, any::<u32>()];
+        prop_oneof![
+            (address(), len(), any::<bool>()).prop_map(move |(address, len, locked)| HostOutput::MmioRead {
+                id,
+                address,
+                len,
+                locked
+            }),
+            (address(), data()).prop_map(|(address, data)| HostOutput::MmioWrite { address, data }),
+            (address(), data()).prop_map(move |(address, data)| HostOutput::WriteDeferrable {
+                id,
+                address,
+                data
+            }),
+            (address(), op, data()).prop_map(move |(address, op, operands)| HostOutput::Atomic {
+                id,
+                address,
+                op,
+                operands
+            }),
+            (io(), len()).prop_map(move |(address, len)| HostOutput::IoRead { id, address, len }),
+            (io(), data()).prop_map(move |(address, data)| HostOutput::IoWrite { id, address, data }),
+            message(),
+            (function(), dw()).prop_map(move |(function, register_dw)| HostOutput::ConfigRead {
+                id,
+                function,
+                register_dw
+            }),
+            (function(), dw(), any::<u8>(), any::<u32>()).prop_map(
+                move |(function, register_dw, byte_enables, value)| HostOutput::ConfigWrite {
+                    id,
+                    function,
+                    register_dw,
+                    byte_enables,
+                    value
+                }
+            ),
+            proptest::collection::vec(any::<u8>(), 0..9)
+                .prop_map(|codes| HostOutput::TakeMessages(MessageCodes::of(&codes))),
+        ]
+    }
+
+    fn outputs() -> impl Strategy<Value = Vec<HostOutput>> {
+        (0..12_u32)
+            .prop_flat_map(|count| (1..=count).map(|n| output(HostReadId(1000 + n))).collect::<Vec<_>>())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+
+        /// Whatever a host asks for is answered, refused or ends there: nothing breaks; and it runs again to the same bytes.
+        #[test]
+        fn whatever_a_host_asks_for_is_done_again(outputs in outputs(), is_up in any::<bool>()) {
+            let (mut lab, record, capture) = (driver(PAIR), Bytes::default(), Bytes::default());
+            lab.record(Box::new(record.clone()), &recorded(), u64::MAX);
+            let handle = lab.assembly_mut().capture(capture.clone(), CaptureOptions::default()).unwrap();
+            let mut machine = Machine::new(&lab, "left", 0x21);
+            lab.drain(us(20), |_| {});
+            if is_up {
+                machine.map(&mut lab, 0);
+                machine.enumerate(&mut lab, 0);
+            }
+            for output in outputs {
+                machine.post(&mut lab, output);
+            }
+            // Beyond the host's own timeout.
+            let end = lab.now() + tlp::Duration::from_ms(60);
+            lab.finish(end).unwrap();
+            while machine.door.place.hear().is_some() {}
+            prop_assert_eq!(lab.failure(), None);
+            lab.assembly_mut().fabric.take_tap();
+            handle.finish().unwrap();
+            let (same, end, _) = again(&record.0.take()).unwrap();
+            prop_assert!(same == *capture.0.borrow() && end == RecordEnd::Whole);
+        }
+    }
+}

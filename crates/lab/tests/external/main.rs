@@ -6,3 +6,4 @@ mod bytes;
 mod clock;
 mod host;
 mod machine;
+mod tlps;

@@ -213,7 +213,8 @@ impl Args {
         let plugged = plugged.map_err(|fault| said(fault.to_string()))?;
         let End::Function(end) = plugged.end else {
             return Err(said(
-                "it has no function, and no adapter can show it; legal are devices that have one".into(),
+                "it is no device behind an endpoint, and no adapter can show it; legal are those that are"
+                    .into(),
             ));
         };
         if end.virtual_functions.is_some() {

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The place of raw TLPs in place of an endpoint: somebody outside, such as RTL or a peer with tags of its own, is the design behind a
+//! slot's hard block. What that answers or refuses by itself never gets here, and what the outside sends is gated and checked there.
+//!
+//! ```text
+//! u8 kind, and                      6 a request of the host is taken   u32 token
+//!   1 a TLP          u16 function, its bytes as on a link
+//!   2 a relayed one  u16 function, its bytes
+//!   3 an interrupt   u16 function, u16 vector
+//!   4 INTx           u16 function, u8 level
+//!   5 a PME          u16 function
+//! ```
+//!
+//! Numbers are little endian, but in TLPs.
+
+use super::bytes::{Cursor, Put};
+use device::hard_block::{DesignInput, DesignOutput, TlpDesign};
+use device::{Ready, Token};
+use plug::Place;
+use plug::place::Input;
+use std::cell::{RefCell, RefMut};
+use std::collections::VecDeque;
+use std::rc::Rc;
+use tlp::{Body, Class, Data, PayloadPool, Status, Time, Tlp};
+
+/// What the outside may have waiting for the slot's link.
+pub const MAX_WAITING: usize = 1024;
+
+/// The place; clones are handles on the same.
+#[derive(Clone)]
+pub struct TlpPlace(Rc<RefCell<State>>);
+
+struct State {
+    pool: PayloadPool,
+    waiting: [VecDeque<DesignOutput>; 3],
+    taken: VecDeque<Token>,
+    heard: VecDeque<(Time, Heard)>,
+    /// Requests of the outside that are to be answered.
+    open: usize,
+    /// Something has come from outside: the design is to be called.
+    woken: bool,
+}
+
+/// What the outside hears.
+#[derive(Debug)]
+pub enum Heard {
+    /// As a design does.
+    Input(DesignInput),
+    /// What it has sent had no room: see [`TlpPlace::has_room`].
+    NoRoom(DesignOutput),
+}
+
+/// What the outside does.
+#[derive(Debug)]
+pub enum TlpInput {
+    /// As a design does. Data that is only counted is zeroes.
+    Output(DesignOutput),
+    /// Takes a request of the host: its credits return.
+    Taken(Token),
+}
+
+impl TlpPlace {
+    /// A place whose payloads come from `pool`.
+    #[must_use]
+    pub fn new(pool: &PayloadPool) -> TlpPlace {
+        let (waiting, taken, heard) = Default::default();
+        TlpPlace(Rc::new(RefCell::new(State {
+            pool: pool.clone(),
+            waiting,
+            taken,
+            heard,
+            open: 0,
+            woken: false,
+        })))
+    }
+
+    /// The design, for the slot's [`HardBlock`](device::HardBlock).
+    #[must_use]
+    pub fn design(&self) -> impl TlpDesign + use<> {
+        Outside(self.clone())
+    }
+
+    /// Whether something more of a class has room; interrupts and PMEs are posted.
+    #[must_use]
+    pub fn has_room(&self, class: Class) -> bool {
+        self.0.borrow().waiting[class.index()].len() < MAX_WAITING
+    }
+
+    /// What has come for the outside, in the order of time; to be asked whenever the lab was drained.
+    #[must_use]
+    pub fn hear(&self) -> Option<(Time, Heard)> {
+        self.0.borrow_mut().heard.pop_front()
+    }
+}
+
+fn class_of(output: &DesignOutput) -> Class {
+    match output {
+        DesignOutput::Tlp { tlp, .. } | DesignOutput::Relayed { tlp, .. } => tlp.class(),
+        _ => Class::Posted,
+    }
+}
+
+impl Place for TlpPlace {
+    fn take_recorded(&self, now: Time, input: &[u8]) -> Result<bool, String> {
+        let input = parse(input, &self.0.borrow().pool)?;
+        Ok(input.join(self, now))
+    }
+
+    fn awaits_fabric(&self) -> bool {
+        let state = self.0.borrow();
+        state.open > 0 || state.waiting.iter().any(|queue| !queue.is_empty())
+    }
+
+    fn has_output(&self) -> bool {
+        !self.0.borrow().heard.is_empty()
+    }
+}
+
+impl Input<TlpPlace> for TlpInput {
+    fn emit(&self, out: &mut Vec<u8>) {
+        match self {
+            TlpInput::Taken(token) => {
+                out.put_u8(6);
+                out.put_u32(token.0);
+            }
+            TlpInput::Output(output) => emit_output(out, output),
+        }
+    }
+
+    fn join(self, place: &TlpPlace, now: Time) -> bool {
+        let mut state = place.0.borrow_mut();
+        match self {
+            TlpInput::Taken(token) => state.taken.push_back(token),
+            TlpInput::Output(mut output) => {
+                let class = class_of(&output).index();
+                if state.waiting[class].len() >= MAX_WAITING {
+                    state.heard.push_back((now, Heard::NoRoom(output)));
+                    return false;
+                }
+                if let DesignOutput::Tlp { tlp, .. } | DesignOutput::Relayed { tlp, .. } = &mut output {
+                    // Who is outside wants bytes.
+                    tlp.carry = true;
+                    if let Data::Counted(bytes @ 1..) = tlp.data {
+                        tlp.data = Data::Carried(state.pool.fill(bytes as usize, |data| data.fill(0)));
+                    }
+                }
+                state.waiting[class].push_back(output);
+            }
+        }
+        state.woken = true;
+        true
+    }
+}
+
+fn emit_output(out: &mut Vec<u8>, output: &DesignOutput) {
+    let mut begin = |kind: u8, function: u16| {
+        out.put_u8(kind);
+        out.put_u16(function);
+    };
+    match output {
+        DesignOutput::Tlp { function, tlp } => {
+            begin(1, *function);
+            emit_tlp(out, tlp);
+        }
+        DesignOutput::Relayed { function, tlp } => {
+            begin(2, *function);
+            emit_tlp(out, tlp);
+        }
+        DesignOutput::Interrupt { function, vector } => {
+            begin(3, *function);
+            out.put_u16(*vector);
+        }
+        DesignOutput::Intx { function, asserted } => {
+            begin(4, *function);
+            out.put_u8((*asserted).into());
+        }
+        DesignOutput::Pme { function } => begin(5, *function),
+        // A design of another version of the seam has others: they have no place here yet.
+        _ => {}
+    }
+}
+
+fn emit_tlp(out: &mut Vec<u8>, tlp: &Tlp) {
+    let at = out.len();
+    out.resize(at + tlp.wire_len(), 0);
+    tlp.emit(&mut out[at..]);
+}
+
+fn parse(input: &[u8], pool: &PayloadPool) -> Result<TlpInput, String> {
+    let cut = || "an input of raw TLPs that is cut off".to_owned();
+    let mut from = Cursor::new(input);
+    let kind = from.u8().ok_or_else(cut)?;
+    if kind == 6 {
+        return from.u32().map(|token| TlpInput::Taken(Token(token))).ok_or_else(cut);
+    }
+    let function = from.u16().ok_or_else(cut)?;
+    let output = match kind {
+        1 | 2 => {
+            let tlp = Tlp::parse(from.rest(), pool).map_err(|e| format!("a TLP that is none: {e}"))?;
+            if kind == 1 {
+                DesignOutput::Tlp { function, tlp }
+            } else {
+                DesignOutput::Relayed { function, tlp }
+            }
+        }
+        3 => DesignOutput::Interrupt { function, vector: from.u16().ok_or_else(cut)? },
+        4 => DesignOutput::Intx { function, asserted: from.u8().ok_or_else(cut)? != 0 },
+        5 => DesignOutput::Pme { function },
+        kind => return Err(format!("an input of raw TLPs of kind {kind}: legal are 1 to 6")),
+    };
+    Ok(TlpInput::Output(output))
+}
+
+/// The design: whoever is outside.
+struct Outside(TlpPlace);
+
+impl Outside {
+    fn state(&mut self) -> RefMut<'_, State> {
+        self.0.0.borrow_mut()
+    }
+}
+
+/// Whether nothing more comes for a request of the outside.
+fn ends_request(input: &DesignInput) -> bool {
+    match input {
+        DesignInput::Completion { tlp, .. } => {
+            matches!(tlp.repr.body, Body::Completion(c) if c.is_last() || c.status != Status::Success)
+        }
+        DesignInput::Lost { .. } => true,
+        DesignInput::Refused { tlp, .. } => tlp.class() == Class::NonPosted,
+        _ => false,
+    }
+}
+
+impl TlpDesign for Outside {
+    fn handle(&mut self, now: Time, input: DesignInput) {
+        let mut state = self.state();
+        match input {
+            DesignInput::Timer => return state.woken = false,
+            DesignInput::Reset { .. } => {
+                state.waiting.iter_mut().for_each(VecDeque::clear);
+                state.taken.clear();
+                state.open = 0;
+            }
+            _ => state.open -= usize::from(ends_request(&input)).min(state.open),
+        }
+        state.heard.push_back((now, Heard::Input(input)));
+    }
+
+    fn poll_output(&mut self, _: Time, class: Class) -> Option<DesignOutput> {
+        let mut state = self.state();
+        let output = state.waiting[class.index()].pop_front()?;
+        state.open += usize::from(class == Class::NonPosted);
+        Some(output)
+    }
+
+    /// What comes from outside sets the timer too, and so leads to a call.
+    fn ready(&self) -> Ready {
+        let state = self.0.0.borrow();
+        let some = Class::ALL.into_iter().filter(|class| !state.waiting[class.index()].is_empty());
+        let taken = if state.taken.is_empty() { Ready::NONE } else { Ready::TAKEN };
+        some.fold(taken, |ready, class| ready.or(Ready::output(class)))
+    }
+
+    fn poll_taken(&mut self) -> Option<Token> {
+        self.state().taken.pop_front()
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        self.0.0.borrow().woken.then_some(Time::ZERO)
+    }
+}
