@@ -124,3 +124,75 @@ fn a_driver_without_its_device_is_refused() {
         assert!(!output.status.success() && said.contains(why), "{keys}: {said}");
     }
 }
+
+/// A record comes to its limit, and the run goes on; it is run again as far as it goes, is refused as that of another lab, and is an error
+/// where it is cut off.
+#[test]
+fn records_are_bounded_and_held_against_their_lab() {
+    let (lab, record) = ("labs/nettlp/mmio.toml", scratch("limited.rec", ""));
+    let set = [
+        "slot.adapter.nettlp-adapter.start_after_ms=1000",
+        "slot.adapter.nettlp-adapter.exercise_bytes=2000000",
+    ];
+    let set = ["--set", set[0], "--set", set[1]];
+    let more = ["--record", &record, "--record-limit-mib", "1", "--force", "--timing", "lagging"];
+    let model = ["memory", "--set", "size_bytes=2097152"];
+    let (adapter, device) = drive("127.64.30", &[&[lab], &set[..], &more].concat(), &model, "session");
+    check(&adapter, &device, "session");
+    let bytes = count(&adapter["record"], "bytes");
+    assert!(count(&adapter["record"], "left_out") > 100 && bytes <= 1 << 20, "{adapter}");
+    assert_eq!(bytes, fs::metadata(&record).unwrap().len());
+    assert!(adapter["lag"]["dropped_us"].is_number(), "{adapter}");
+
+    let replay = |args: &[&str]| {
+        let output = riser(&[&["nettlp", "replay"], args].concat()).output().unwrap();
+        (output.status.code(), output.stdout, String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, out, said) = replay(&[&[&record, "--json", "--lab", lab], &set[..]].concat());
+    let report: Value = serde_json::from_slice(&out).unwrap();
+    assert_eq!(
+        (code, &report["full"], &report["complete"]),
+        (Some(0), &true.into(), &false.into()),
+        "{said}"
+    );
+    assert!(count(&report, "inputs") > 1000, "{report}");
+    for (args, why) in [
+        (
+            &["--lab", "labs/nettlp/host.toml"][..],
+            "made with another lab: its text is not that of labs/nettlp/host.toml",
+        ),
+        (&["--lab", lab], "made with another lab: its --set is not that of labs/nettlp/mmio.toml"),
+    ] {
+        let (code, _, said) = replay(&[&[&record[..]], args].concat());
+        assert!(code == Some(1) && said.contains(why), "{said}");
+    }
+    let (code, _, said) = replay(&[&[&record[..]], &set[..]].concat());
+    assert!(code == Some(2) && said.contains("--set is for --lab"), "{said}");
+    let whole = fs::read(&record).unwrap();
+    fs::write(&record, &whole[..whole.len() - 700]).unwrap();
+    let (code, out, said) = replay(&[&record, "--json"]);
+    assert!(
+        code == Some(1) && said.contains(": the record is cut off, legal behind its last whole entry"),
+        "{said}"
+    );
+    let report: Value = serde_json::from_slice(&out).unwrap();
+    assert_eq!((&report["full"], &report["complete"]), (&false.into(), &false.into()));
+}
+
+/// A lab with a host outside is drawn, and run by nobody here.
+#[test]
+fn a_lab_with_a_host_outside_is_refused_where_nobody_is() {
+    let text = "version = 1\n[[external_host]]\nname = \"guest\"\n[[slot]]\nname = \"a\"\ndevice = \"memory\"\nparent = \"guest\"\n";
+    let lab = scratch("outside.toml", text);
+    let output = riser(&["check", &lab]).output().unwrap();
+    assert!(
+        output.status.success() && String::from_utf8_lossy(&output.stdout).contains("host guest (external)")
+    );
+    let adapter = ["nettlp", "adapter", &lab, "--allow", "127.64.40.2,all,rw", "--listen", "127.64.40.1"];
+    for args in [&["run", &lab][..], &["lspci", &lab], &adapter] {
+        let output = riser(args).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{args:?}: {said}");
+        assert!(said.contains("host `guest` is external: somebody outside stands above it"), "{said}");
+    }
+}

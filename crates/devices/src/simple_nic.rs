@@ -23,16 +23,18 @@
 //! Each arrow is one transfer, with no batching whatever: that is the point of the model. A descriptor that cannot be
 //! right is left out and counted; the ring goes on.
 
+mod cable;
 mod driver;
 mod frames;
 mod peer;
 mod settings;
 mod station;
 
+pub use cable::{Cable, FrameFromWire, MAX_FRAMES_TO_WIRE, WireCounters};
 pub use driver::{PingReport, PingSettings, Pings, driver};
 pub use frames::{Arp, Echo, Frame, FrameError, Kind, MacAddress, Station};
 pub use peer::{Arrival, EthernetPort, Peer};
-pub use settings::Settings;
+pub use settings::{CableEnd, Settings};
 pub use station::{RX_BUFFERS, StationCounters, StationReport, StationSettings, station};
 
 use crate::queue::Queue;

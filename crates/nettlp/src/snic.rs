@@ -7,17 +7,12 @@ use crate::carrier::{Carrier, Wait};
 use crate::device_host::{DeviceHost, DeviceHostCounters, DeviceHostError, Place, Settings, Vectors};
 use crate::requester::{self, Rest};
 use config::PcieLayout;
-use devices::simple_nic::{self, Arrival, Counters, EthernetPort, Inbox, TxDoorbell};
+use devices::simple_nic::{self, Cable, Counters, TxDoorbell, WireCounters};
 use plug::Shared;
-use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::io;
-use std::rc::Rc;
 use thiserror::Error;
 use tlp::{PayloadPool, Time};
 
-/// Frames that wait for the wire; further ones are lost, as on a wire, and counted.
-pub const MAX_FRAMES_TO_WIRE: usize = 256;
 /// The BAR with the registers, as NetTLP has it.
 const BAR: u8 = 4;
 
@@ -32,41 +27,10 @@ pub enum SnicError {
     Config(#[from] config::BuildError),
 }
 
-/// What a NIC has seen at its wire, beside [`Counters`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct WireCounters {
-    /// Frames that came from the wire.
-    pub from_wire: u64,
-    /// Frames from the wire that were lost because too many waited.
-    pub from_wire_lost: u64,
-    /// Frames that left to the wire.
-    pub to_wire: u64,
-    /// Frames to the wire that were lost because too many waited.
-    pub to_wire_lost: u64,
-}
-
-/// Frames on their way to the wire.
-#[derive(Clone, Default)]
-struct ToWire(Rc<RefCell<(VecDeque<Vec<u8>>, WireCounters)>>);
-
-impl EthernetPort for ToWire {
-    fn transmit(&mut self, frame: &[u8]) -> Option<Arrival> {
-        let (frames, counters) = &mut *self.0.borrow_mut();
-        if frames.len() < MAX_FRAMES_TO_WIRE {
-            frames.push_back(frame.to_vec());
-        } else {
-            counters.to_wire_lost += 1;
-        }
-        // What comes back comes by itself.
-        None
-    }
-}
-
 /// The NIC on a carrier.
 pub struct Snic<C> {
     host: DeviceHost<C>,
-    inbox: Inbox,
-    to_wire: ToWire,
+    cable: Cable,
     counters: Shared<Counters>,
 }
 
@@ -85,32 +49,23 @@ impl<C: Carrier> Snic<C> {
     /// Where it cannot stand there.
     pub fn with_rest(carrier: C, place: &Place, rest: Rest) -> Result<Snic<C>, SnicError> {
         let (pool, counters) = (PayloadPool::new(), Shared::default());
-        let (inbox, to_wire) = (simple_nic::inbox(), ToWire::default());
-        let pcie = PcieLayout::default();
-        let (wire, frames) = (to_wire.clone(), Rc::clone(&inbox));
-        let doorbell = TxDoorbell::Names;
+        let (cable, pcie, doorbell) = (Cable::default(), PcieLayout::default(), TxDoorbell::Names);
+        let (wire, inbox) = (cable.clone(), cable.inbox());
         let function =
-            simple_nic::function_with_inbox(BAR.into(), pcie, &pool, wire, frames, doorbell, &counters)?;
+            simple_nic::function_with_inbox(BAR.into(), pcie, &pool, wire, inbox, doorbell, &counters)?;
         let settings = Settings { rest, ..Settings::new(BAR) };
         let host = DeviceHost::new(carrier, function, place, settings, &pool)?;
-        Ok(Snic { host, inbox, to_wire, counters })
+        Ok(Snic { host, cable, counters })
     }
 
     /// A frame has come from the wire, without FCS; false where it is lost because too many wait.
     pub fn frame_from_wire(&mut self, frame: &[u8]) -> bool {
-        let taken = self.inbox.push(frame.to_vec());
-        let counters = &mut self.to_wire.0.borrow_mut().1;
-        counters.from_wire += 1;
-        counters.from_wire_lost += u64::from(!taken);
-        taken
+        self.cable.frame_from_wire(frame)
     }
 
     /// The next frame for the wire.
     pub fn frame_to_wire(&mut self) -> Option<Vec<u8>> {
-        let (frames, counters) = &mut *self.to_wire.0.borrow_mut();
-        let frame = frames.pop_front()?;
-        counters.to_wire += 1;
-        Some(frame)
+        self.cable.frame_to_wire()
     }
 
     /// As [`DeviceHost::receive`].
@@ -144,7 +99,7 @@ impl<C: Carrier> Snic<C> {
     /// What it has seen at its wire.
     #[must_use]
     pub fn wire_counters(&self) -> WireCounters {
-        self.to_wire.0.borrow().1
+        self.cable.counters()
     }
 
     /// What its host has counted.

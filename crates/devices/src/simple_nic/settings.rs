@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The simple NIC as a lab names it: with an Ethernet peer that answers ARP and ping, and what a run of it shows.
 
-use super::{BAR_BYTES, Counters, Peer, PingReport, PingSettings, Pings, Station, driver, function};
+use super::{
+    BAR_BYTES, Cable, Counters, Peer, PingReport, PingSettings, Pings, Station, TxDoorbell, driver, function,
+    function_with_inbox,
+};
 use device::BarIndex;
 use plug::{Fault, FixedBar, Model, Needs, Plugged, Report, Shared, Shown, Site, ns};
 use schemars::JsonSchema;
@@ -35,11 +38,31 @@ pub struct Settings {
     #[serde(rename = "peer_latency_ns", with = "plug::values::ns")]
     #[schemars(with = "u64", range(min = 0, max = 1_000_000_000_000_000_u64))]
     pub peer_latency: Duration,
+    /// What is at the other end of its cable.
+    pub cable: CableEnd,
+}
+
+/// What is at the other end of a NIC's cable.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum CableEnd {
+    /// The peer that answers ARP and ping.
+    #[default]
+    Peer,
+    /// Somebody outside the lab, who brings frames and takes them; in `riser run` nobody.
+    Outside,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { bar: 4, address: None, pings: 3, ping_bytes: 56, peer_latency: Duration::from_us(10) }
+        Settings {
+            bar: 4,
+            address: None,
+            pings: 3,
+            ping_bytes: 56,
+            peer_latency: Duration::from_us(10),
+            cable: CableEnd::Peer,
+        }
     }
 }
 
@@ -55,7 +78,14 @@ impl Model for Settings {
     fn plug(&self, site: &mut Site<'_>) -> Result<Plugged, Fault> {
         let (bar, shown) = (BarIndex(self.bar), Seen::default());
         let peer = Peer { station: PEER, latency: self.peer_latency };
-        let function = function(bar, site.pcie, site.payloads, peer, &shown.counters)?;
+        let cable = (self.cable == CableEnd::Outside).then(Cable::default);
+        let function = match &cable {
+            None => function(bar, site.pcie, site.payloads, peer, &shown.counters),
+            Some(cable) => {
+                let (wire, inbox, doorbell) = (cable.clone(), cable.inbox(), TxDoorbell::Behind);
+                function_with_inbox(bar, site.pcie, site.payloads, wire, inbox, doorbell, &shown.counters)
+            }
+        }?;
         let pings = PingSettings {
             bar,
             local: HOST,
@@ -66,6 +96,10 @@ impl Model for Settings {
         };
         let told = shown.pings.clone();
         let plugged = Plugged::new(function, move |cpu, found| driver(cpu, found, pings, told.clone()));
+        let plugged = match cable {
+            Some(cable) => plugged.joined_at(cable),
+            None => plugged,
+        };
         Ok(plugged.reporting(&Shared::new(shown)))
     }
 }

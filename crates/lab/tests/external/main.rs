@@ -3,6 +3,7 @@
 
 #[path = "../common/bytes.rs"]
 mod bytes;
+mod cable;
 mod clock;
 mod host;
 mod machine;
