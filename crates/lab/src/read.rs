@@ -170,7 +170,8 @@ pub fn parse_with(
     let file = LabFile { lab, base };
     let together = found([check_addresses(&place, &file.lab), check_windows(&place, &file.lab)]);
     let writes = deferrable::check(&place, &file.lab);
-    refuse(together.into_iter().chain(writes).chain(check_host(&place, &file)))?;
+    let outside = check_outside(&place, &file.lab);
+    refuse(together.into_iter().chain(writes).chain(outside).chain(check_host(&place, &file)))?;
     refuse(check_devices(&place, &file))?;
     Ok(file)
 }
@@ -450,6 +451,34 @@ fn check_addresses(place: &Place<'_>, lab: &Lab) -> Checked {
         taken.push((bar, name));
     }
     Ok(())
+}
+
+/// What only firmware and drivers of a simulated host heed is said of no slot below a host outside.
+fn check_outside(place: &Place<'_>, lab: &Lab) -> Vec<FileError> {
+    let Ok(tree) = Tree::of(lab) else { return Vec::new() };
+    let slots = lab.slot.iter().enumerate().filter(|(n, _)| !tree.is_simulated(*n));
+    let check = |(n, slot): (usize, &Slot)| {
+        let (name, number) = (slot.name.get_ref(), n.to_string());
+        let idle = |at: Option<Range<usize>>, key: &str| {
+            let why = format!("{key} of slot `{name}`: without effect, since its host is outside");
+            place.error(at.unwrap_or_else(|| slot.name.span()), why)
+        };
+        let own = |key: &[&str]| place_of(&place.places, &[&["slot", number.as_str()], key].concat());
+        let address = match slot.needs().fixed_bar {
+            Some(_) => idle(Some(place.setting(n, slot, &["address"])), "address"),
+            None => Ok(()),
+        };
+        let mrrs = match slot.link.mrrs_bytes {
+            Some(_) => idle(own(&["link", "mrrs_bytes"]), "mrrs_bytes"),
+            None => Ok(()),
+        };
+        let driver = match &slot.driver {
+            Some(driver) => idle(Some(driver.span()), "driver"),
+            None => Ok(()),
+        };
+        found([address, mrrs, driver])
+    };
+    slots.flat_map(check).collect()
 }
 
 fn check_slot_name(place: &Place<'_>, lab: &Lab, slot: &Spanned<String>) -> Checked {

@@ -247,6 +247,17 @@ fn a_lab_names_its_hosts() {
             "name = \"b1\"\ndevice = \"traffic\"\ntraffic = { flow = [{ name = \"f\", kind = \"write\", count = 1 }] }",
             "`traffic`, which has no function",
         ),
+        (
+            "parent = \"b\"",
+            "parent = \"b\"\nlink.mrrs_bytes = 512",
+            "mrrs_bytes of slot `b1`: without effect",
+        ),
+        ("parent = \"b\"", "parent = \"b\"\ndriver = \"memory\"", "driver of slot `b1`: without effect"),
+        (
+            "device = \"card\"\nparent = \"b\"",
+            "device = \"memory\"\nparent = \"b\"\nmemory.address = 0x80000000",
+            "address of slot `b1`: without effect, since its host is outside",
+        ),
         ("parent = \"left\"", "parent = \"left\"\nport = 2", "port 2 of `left`: root ports are not chosen"),
     ] {
         let text = PAIR.replacen(from, to, 1);
