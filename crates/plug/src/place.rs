@@ -20,6 +20,9 @@ pub trait Place: Any {
 
     /// Whether something waits to leave.
     fn has_output(&self) -> bool;
+
+    /// A record is run again: nobody fetches anything, so that nothing is to wait which only fetching takes away.
+    fn nobody_fetches(&self);
 }
 
 /// An input of the outside: a value where it joins, bytes in a record.

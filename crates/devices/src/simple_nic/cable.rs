@@ -97,6 +97,9 @@ impl Place for Cable {
     fn has_output(&self) -> bool {
         !self.wire.borrow().0.is_empty()
     }
+
+    /// Frames wait up to their limit, and are lost beyond it, as on a wire that leads nowhere.
+    fn nobody_fetches(&self) {}
 }
 
 /// A frame from the wire, without FCS.

@@ -109,6 +109,7 @@ impl<'a> Replay<'a> {
         let assembly = build(&file).map_err(ReplayError::Lab)?;
         let places = places(&recording, &assembly)?;
         assembly.journal.replay();
+        assembly.places.iter().for_each(|joint| joint.place.nobody_fetches());
         Ok(Replay { recording, driver: Driver::new(assembly, Clock::Wall), places })
     }
 

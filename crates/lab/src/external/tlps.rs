@@ -34,11 +34,20 @@ struct State {
     pool: PayloadPool,
     waiting: [VecDeque<DesignOutput>; 3],
     taken: VecDeque<Token>,
-    heard: VecDeque<(Time, Heard)>,
+    /// What the outside has not heard; `None`: nobody hears.
+    heard: Option<VecDeque<(Time, Heard)>>,
     /// Requests of the outside that are to be answered.
     open: usize,
     /// Something has come from outside: the design is to be called.
     woken: bool,
+}
+
+impl State {
+    fn tell(&mut self, now: Time, what: Heard) {
+        if let Some(heard) = &mut self.heard {
+            heard.push_back((now, what));
+        }
+    }
 }
 
 /// What the outside hears.
@@ -63,7 +72,7 @@ impl TlpPlace {
     /// A place whose payloads come from `pool`.
     #[must_use]
     pub fn new(pool: &PayloadPool) -> TlpPlace {
-        let (waiting, taken, heard) = Default::default();
+        let ((waiting, taken), heard) = (Default::default(), Some(VecDeque::new()));
         TlpPlace(Rc::new(RefCell::new(State {
             pool: pool.clone(),
             waiting,
@@ -89,7 +98,7 @@ impl TlpPlace {
     /// What has come for the outside, in the order of time; to be asked whenever the lab was drained.
     #[must_use]
     pub fn hear(&self) -> Option<(Time, Heard)> {
-        self.0.borrow_mut().heard.pop_front()
+        self.0.borrow_mut().heard.as_mut()?.pop_front()
     }
 }
 
@@ -112,7 +121,11 @@ impl Place for TlpPlace {
     }
 
     fn has_output(&self) -> bool {
-        !self.0.borrow().heard.is_empty()
+        self.0.borrow().heard.as_ref().is_some_and(|heard| !heard.is_empty())
+    }
+
+    fn nobody_fetches(&self) {
+        self.0.borrow_mut().heard = None;
     }
 }
 
@@ -134,7 +147,7 @@ impl Input<TlpPlace> for TlpInput {
             TlpInput::Output(mut output) => {
                 let class = class_of(&output).index();
                 if state.waiting[class].len() >= MAX_WAITING {
-                    state.heard.push_back((now, Heard::NoRoom(output)));
+                    state.tell(now, Heard::NoRoom(output));
                     return false;
                 }
                 if let DesignOutput::Tlp { tlp, .. } | DesignOutput::Relayed { tlp, .. } = &mut output {
@@ -244,7 +257,7 @@ impl TlpDesign for Outside {
             }
             _ => state.open -= usize::from(ends_request(&input)).min(state.open),
         }
-        state.heard.push_back((now, Heard::Input(input)));
+        state.tell(now, Heard::Input(input));
     }
 
     fn poll_output(&mut self, _: Time, class: Class) -> Option<DesignOutput> {

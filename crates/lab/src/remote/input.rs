@@ -124,6 +124,9 @@ impl Place for AdapterSlot {
     fn has_output(&self) -> bool {
         !self.bridge.borrow().egress.is_empty()
     }
+
+    /// What is fetched here is an input too: [`Event::Taken`].
+    fn nobody_fetches(&self) {}
 }
 
 fn cut() -> String {

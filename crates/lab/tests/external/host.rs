@@ -6,7 +6,7 @@ use crate::bytes::Bytes;
 use crate::machine::{APART, Card, Found, Machine, STEP};
 use device::host::{HostInterrupt, HostOutput};
 use plug::Models;
-use riser_lab::external::host::{HostRequest, Map, MapAccess};
+use riser_lab::external::host::{HostRequest, MAX_UNHEARD, Map, MapAccess};
 use riser_lab::external::{Clock, Driver, RecordEnd, RecordedLab, Replay, ReplayError};
 use riser_lab::{CaptureOptions, LabFile, build, draw, enumerate, parse, parse_in};
 use std::path::Path;
@@ -135,6 +135,44 @@ fn a_record_runs_again_without_the_hosts_and_their_memory() {
     let (part, end, some) = again(&record[..record.len() - 300]).unwrap();
     assert!(some < inputs && capture.starts_with(&part[..part.len() / 2]));
     assert!(matches!(end, RecordEnd::Cut(_)), "{end:?}");
+}
+
+/// What was heard in time does not pile up when nobody is there to hear it.
+#[test]
+fn a_long_record_runs_again_to_its_end() {
+    let (mut lab, record) = (driver(PAIR), Bytes::default());
+    lab.record(Box::new(record.clone()), &recorded(), u64::MAX);
+    let mut machine = Machine::new(&lab, "left", 0);
+    lab.drain(us(20), |_| {});
+    let function = Bdf::new(0, 1, 0).unwrap();
+    for _ in 0..MAX_UNHEARD / 64 + 1 {
+        for _ in 0..64 {
+            let id = machine.name();
+            machine.post(&mut lab, HostOutput::ConfigRead { id, function, register_dw: 0 });
+        }
+        lab.drain(lab.now() + tlp::Duration::from_us(10), |_| {});
+        machine.hear(0);
+    }
+    lab.finish(lab.now()).unwrap();
+    assert_eq!(lab.failure(), None);
+    let record = record.0.take();
+    let replayed = Replay::new(&record, &models()).unwrap().run().unwrap();
+    assert!(replayed.complete && replayed.inputs > MAX_UNHEARD as u64, "{:?}", replayed.failure);
+}
+
+/// Who does not listen at all is told so.
+#[test]
+fn a_host_that_hears_nothing_fails_with_a_message() {
+    let mut lab = driver(PAIR);
+    let mut machine = Machine::new(&lab, "left", 0);
+    lab.drain(us(20), |_| {});
+    for _ in 0..=MAX_UNHEARD + 1 {
+        let (id, function) = (machine.name(), Bdf::new(0, 1, 0).unwrap());
+        machine.post(&mut lab, HostOutput::ConfigRead { id, function, register_dw: 0 });
+        lab.drain(lab.now() + tlp::Duration::from_us(1), |_| {});
+    }
+    let why = lab.failure().unwrap_or_default();
+    assert!(why.contains("65536 interrupts, messages and answers wait to be heard"), "{why}");
 }
 
 #[test]

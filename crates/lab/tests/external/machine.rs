@@ -126,6 +126,7 @@ impl Machine {
         while let Some((at, heard)) = self.door.place.hear() {
             match heard {
                 HostInput::Done { id, result } if id.0 == name => ended = Some((at, result)),
+                HostInput::Done { .. } if name == 0 => {}
                 HostInput::Interrupt(interrupt) => self.interrupts.push(interrupt),
                 other => panic!("{other:?}"),
             }

@@ -49,13 +49,14 @@ struct State {
     requests: VecDeque<HostOutput>,
     /// Requests under way that are answered.
     open: BTreeSet<HostReadId>,
-    heard: VecDeque<Heard>,
+    /// What it has not heard; `None`: nobody hears.
+    heard: Option<VecDeque<Heard>>,
     outcome: Option<Result<(), String>>,
 }
 
 impl HostPlace {
     pub(crate) fn new(pool: PayloadPool, memory: OutsideMemory) -> HostPlace {
-        let (requests, open, heard) = Default::default();
+        let ((requests, open), heard) = (Default::default(), Some(VecDeque::new()));
         HostPlace(Rc::new(RefCell::new(State { pool, memory, requests, open, heard, outcome: None })))
     }
 
@@ -77,7 +78,7 @@ impl HostPlace {
     /// What has come for the host, in the order of time; to be asked whenever the lab was drained.
     #[must_use]
     pub fn hear(&self) -> Option<Heard> {
-        self.0.borrow_mut().heard.pop_front()
+        self.0.borrow_mut().heard.as_mut()?.pop_front()
     }
 
     fn take(&self, request: HostRequest) {
@@ -145,7 +146,11 @@ impl Place for HostPlace {
     }
 
     fn has_output(&self) -> bool {
-        !self.0.borrow().heard.is_empty()
+        self.0.borrow().heard.as_ref().is_some_and(|heard| !heard.is_empty())
+    }
+
+    fn nobody_fetches(&self) {
+        self.0.borrow_mut().heard = None;
     }
 }
 
@@ -164,8 +169,9 @@ impl HostProgram for HostSeat {
         if let HostInput::Done { id, .. } = &input {
             state.open.remove(id);
         }
-        state.heard.push_back((now, input));
-        if state.heard.len() > MAX_UNHEARD {
+        let Some(heard) = &mut state.heard else { return };
+        heard.push_back((now, input));
+        if heard.len() > MAX_UNHEARD {
             state.fail(format!("{MAX_UNHEARD} interrupts, messages and answers wait to be heard"));
         }
     }
