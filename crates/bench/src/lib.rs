@@ -31,7 +31,7 @@ mod predict;
 mod row;
 mod stats;
 
-pub use devices::pcie_bench::Test;
 pub use plan::{DEFAULT_SIZES, DEFAULT_WARM_UP, MAX_WARM_UP, Plan, tests_named, usual_link};
+pub use plug::transfers::Test;
 pub use row::{BandwidthRow, DirectionDelta, Row, RowError};
 pub use stats::Latencies;

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What is to be measured.
 
-use devices::pcie_bench::Test;
-use devices::pcie_bench::{CARDS, Pattern, card};
+use devices::pcie_bench::Bench;
 use lab::Folder;
 use lab::profile;
-use lab::profile::{HOSTS, Shelf};
 use lab::schema::Link;
-use plug::MemoryKind;
+use plug::transfers::{Offer, Pattern, Test, Workload};
 use plug::values::{Gen, Lanes, MpsBytes, MrrsBytes};
+use plug::{Fault, MemoryKind, Offering};
 use std::path::Path;
 use tlp::{Mps, Mrrs, Rate, Rcb, Width};
 
-/// The tests that `name` stands for: one test of the paper, or a suite.
+/// The tests that `name` stands for: one test of the paper, or those of a suite that are among the `offered`.
 ///
 /// # Errors
 /// The names that there are.
-pub fn tests_named(name: &str) -> Result<Vec<Test>, String> {
+pub fn tests_named(name: &str, offered: &[Test]) -> Result<Vec<Test>, String> {
+    let of = |suite: &[Test]| suite.iter().copied().filter(|test| offered.contains(test)).collect();
     match name.to_ascii_lowercase().as_str() {
-        "full" => Ok(Test::ALL.to_vec()),
-        "short" => Ok(vec![Test::LatRd, Test::BwRd, Test::BwWr]),
+        "full" => Ok(of(&Test::ALL)),
+        "short" => Ok(of(&[Test::LatRd, Test::BwRd, Test::BwWr])),
         _ => {
             let found = Test::ALL.into_iter().find(|t| t.name().eq_ignore_ascii_case(name));
             let names = Test::ALL.map(Test::name).join(", ");
@@ -56,24 +56,26 @@ pub fn usual_link(host: &str) -> Link {
 /// A set of tests on one machine.
 #[derive(Clone, Debug)]
 pub struct Plan {
+    /// The model that is measured.
+    pub model: Offering,
     /// The tests.
     pub tests: Vec<Test>,
     /// Transfer sizes in bytes.
     pub sizes: Vec<u32>,
     /// Host profile.
     pub host: String,
-    /// Device profile.
-    pub device: String,
+    /// Device profile; `None`: what the model says, as of the five below.
+    pub device: Option<String>,
     /// The link.
     pub link: Link,
     /// Bytes of the window.
-    pub window_bytes: u64,
+    pub window_bytes: Option<u64>,
     /// Offset from a cache line in bytes.
-    pub host_offset_bytes: u32,
+    pub host_offset_bytes: Option<u32>,
     /// Order of the units.
-    pub pattern: Pattern,
+    pub pattern: Option<Pattern>,
     /// Where the window lies: below 2 GiB or from 4 GiB on.
-    pub memory: MemoryKind,
+    pub memory: Option<MemoryKind>,
     /// Transfers of a latency test.
     pub latency_transfers: u64,
     /// Transfers of a bandwidth test.
@@ -82,7 +84,7 @@ pub struct Plan {
     /// queue of the slower kind fills, the other gets ahead. Without a figure, theirs grows until as many of the one as of
     /// the other end, or to [`MAX_WARM_UP`].
     pub warm_up: Option<u64>,
-    /// Transfers under way in bandwidth tests; `None`: what the device profile says.
+    /// Transfers under way in bandwidth tests.
     pub outstanding: Option<u16>,
     /// Seed of the addresses.
     pub seed: u64,
@@ -98,36 +100,40 @@ impl Plan {
         Ok(self.link.rcb_bytes.map_or(host.rcb, |r| r.0))
     }
 
-    /// What of its profiles is extrapolated on its link, a line each.
-    #[must_use]
-    pub fn warnings(&self) -> Vec<String> {
-        let rate = self.link.generation.map_or(Rate::Gt8, |g| g.0);
-        let of = |shelf: &Shelf, name: &str| shelf.extrapolated(name, &Folder::default(), [rate]);
-        [of(&HOSTS, &self.host), of(&CARDS, &self.device)].into_iter().flatten().collect()
-    }
-
-    /// Transfers under way in bandwidth tests: that of the plan, or else of the device profile.
+    /// What the model does for a row, behind `warm_up` transfers that do not count.
     ///
     /// # Errors
-    /// Where there is no such profile.
-    pub fn outstanding(&self) -> Result<u16, String> {
-        let card = card(&self.device, &Folder::default())?;
-        Ok(self.outstanding.unwrap_or(card.outstanding.value))
+    /// What it cannot do of that.
+    pub fn offer(&self, test: Test, size: u32, warm_up: u64) -> Result<Offer, Fault> {
+        let workload = Workload {
+            test,
+            size_bytes: size,
+            transfers: if test.is_latency() { self.latency_transfers } else { self.bandwidth_transfers },
+            warm_up,
+            outstanding: self.outstanding,
+            profile: self.device.clone(),
+            window_bytes: self.window_bytes,
+            host_offset_bytes: self.host_offset_bytes,
+            pattern: self.pattern,
+            memory: self.memory,
+        };
+        self.model.offer(&workload, &Folder::default())
     }
 }
 
 impl Default for Plan {
     fn default() -> Plan {
         Plan {
+            model: Offering::of::<Bench>(),
             tests: Test::ALL.to_vec(),
             sizes: DEFAULT_SIZES.to_vec(),
             host: "ideal".into(),
-            device: "ideal".into(),
+            device: None,
             link: Link::default(),
-            window_bytes: 8192,
-            host_offset_bytes: 0,
-            pattern: Pattern::Random,
-            memory: MemoryKind::High,
+            window_bytes: None,
+            host_offset_bytes: None,
+            pattern: None,
+            memory: None,
             latency_transfers: 2_000,
             bandwidth_transfers: 20_000,
             warm_up: None,

@@ -4,15 +4,16 @@
 use crate::plan::{DEFAULT_WARM_UP, MAX_WARM_UP, Plan};
 use crate::results::sheet::{self, Settings};
 use crate::stats::Latencies;
-use devices::pcie_bench::{Bench, Phase, Results, ResultsHandle, Test, card};
+use devices::pcie_bench::{Bench, CardPath};
 use fabric::{Fabric, Limits, LinkId, PortId, Side, Stop};
 use lab::report::utilization;
 use lab::schema::{self, Host, Lab, Slot};
 use lab::transactions::{TransactionReport, transactions};
-use lab::{Folder, LabFile, Spanned};
+use lab::{Assembly, LabFile, Spanned};
 use link::Counters;
 use model::{Addressing, Dllps, Measured, Params, TlpCount, Transfer};
-use plug::MemoryKind;
+use plug::transfers::{Offer, Phase, Test, Transfers};
+use plug::{MemoryKind, Shared};
 use serde::Serialize;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -127,14 +128,36 @@ pub(crate) fn bench_of(file: &LabFile) -> Option<&Bench> {
 }
 
 impl Plan {
-    /// Puts the lab of its first row together, and runs nothing: links, profiles and window are the same in all of them.
+    /// Asks the model for every row, puts the lab of the first together, and runs nothing: links and profiles are the same in all of
+    /// them.
     ///
     /// # Errors
     /// Where there can be no such lab.
     pub fn check(&self) -> Result<(), RowError> {
-        let (Some(&test), Some(&size)) = (self.tests.first(), self.sizes.first()) else { return Ok(()) };
-        let file = LabFile { lab: self.lab(test, size, 0), base: ".".into() };
-        lab::build(&file).map(drop).map_err(|why| RowError { test, size, why })
+        for &test in &self.tests {
+            for &size in &self.sizes {
+                self.offer_of(test, size, 0)?;
+            }
+        }
+        self.first().map(drop)
+    }
+
+    /// What of its profiles is extrapolated on its link, and what else its model has to say, a line each.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        // What cannot be built is told where it is measured.
+        self.first().ok().flatten().map_or_else(Vec::new, |assembly| assembly.warnings().to_vec())
+    }
+
+    /// The lab of its first row, where it has one.
+    fn first(&self) -> Result<Option<Assembly>, RowError> {
+        let (Some(&test), Some(&size)) = (self.tests.first(), self.sizes.first()) else { return Ok(None) };
+        let file = LabFile { lab: self.lab(test, size, 0)?, base: ".".into() };
+        lab::build(&file).map(Some).map_err(|why| RowError { test, size, why })
+    }
+
+    fn offer_of(&self, test: Test, size: u32, warm_up: u64) -> Result<Offer, RowError> {
+        self.offer(test, size, warm_up).map_err(|fault| RowError { test, size, why: fault.message })
     }
 
     /// Measures `test` with transfers of `size` bytes. Reads and writes in turn that are not in a steady state are measured
@@ -166,7 +189,7 @@ impl Plan {
     fn steady_row(&self, cancel: &AtomicBool, test: Test, size: u32) -> Result<Row, RowError> {
         let mut warm_up = self.warm_up.unwrap_or(DEFAULT_WARM_UP);
         loop {
-            let file = LabFile { lab: self.lab(test, size, warm_up), base: ".".into() };
+            let file = LabFile { lab: self.lab(test, size, warm_up)?, base: ".".into() };
             let row = self.row(&file, cancel, test, size)?;
             let steady = test != Test::BwRdWr || row.bandwidth.is_none_or(|b| b.is_steady(size));
             if steady || self.warm_up.is_some() || warm_up >= MAX_WARM_UP {
@@ -187,7 +210,7 @@ impl Plan {
         let fail = |why: String| RowError { test, size, why };
         let mut assembly = lab::build(file).map_err(fail)?;
         let results =
-            assembly.report_of::<Results>().ok_or_else(|| fail("the lab has no benchmark device".into()))?;
+            assembly.measured().ok_or_else(|| fail("no device of the lab measures transfers".into()))?;
         let counted = run(&mut assembly.fabric, &results, cancel).map_err(fail)?;
         let taken = results.take();
         let bandwidth = match test.is_latency() {
@@ -199,7 +222,7 @@ impl Plan {
             size_bytes: size,
             latency: test.is_latency().then(|| Latencies::of(taken.latencies_ps)).flatten(),
             bandwidth,
-            warm_up: bench_of(file).map_or(0, |b| b.warm_up),
+            warm_up: taken.warm_up,
             link_ns: counted.elapsed_ps as f64 / 1_000.0,
             upstream: counted.up,
             downstream: counted.down,
@@ -210,14 +233,14 @@ impl Plan {
     /// All that a row of `test` is measured with.
     ///
     /// # Errors
-    /// Where there is no such profile.
-    pub fn settings(&self, test: Test) -> Result<Settings, String> {
+    /// What the model cannot do of it.
+    pub fn settings(&self, test: Test, size: u32) -> Result<Settings, String> {
+        let offer = self.offer(test, size, 0).map_err(|fault| fault.message)?;
         let link = lab::links::config(&self.link, &schema::Link::default());
         let [posted, non_posted] = [Class::Posted, Class::NonPosted].map(|c| link.root.rx_buffer[c.index()]);
-        let bench = Bench::default();
         Ok(Settings {
             host: self.host.clone(),
-            device: self.device.clone(),
+            device: offer.device,
             generation: link.root.rate.generation(),
             lanes: link.root.width.lanes(),
             mps_bytes: link.root.mps.bytes(),
@@ -228,49 +251,36 @@ impl Plan {
             posted_data_credits: posted.data.unwrap_or(0),
             non_posted_header_credits: non_posted.header.unwrap_or(0),
             non_posted_data_credits: non_posted.data.unwrap_or(0),
-            addr_bits: if self.memory == MemoryKind::Low { 32 } else { 64 },
-            outstanding: if test.is_latency() { 1 } else { self.outstanding()? },
+            addr_bits: if offer.memory == MemoryKind::Low { 32 } else { 64 },
+            outstanding: if test.is_latency() { 1 } else { offer.outstanding },
             transfers: if test.is_latency() { self.latency_transfers } else { self.bandwidth_transfers },
             seed: self.seed,
-            path: sheet::path_word(bench.path),
-            cache: sheet::cache_word(bench.cache),
-            pattern: sheet::pattern_word(self.pattern),
-            host_offset_bytes: self.host_offset_bytes,
-            device_offset_bytes: bench.device_offset_bytes,
-            window_bytes: self.window_bytes,
+            path: sheet::path_word(CardPath::Dma),
+            cache: sheet::cache_word(offer.cache),
+            pattern: sheet::pattern_word(offer.pattern),
+            host_offset_bytes: offer.host_offset_bytes,
+            device_offset_bytes: 0,
+            window_bytes: offer.window_bytes,
         })
     }
 
     /// The lab of a row.
-    fn lab(&self, test: Test, size: u32, warm_up: u64) -> Lab {
-        let bench = Bench {
-            test,
-            profile: self.device.clone(),
-            size_bytes: size,
-            window_bytes: self.window_bytes,
-            host_offset_bytes: self.host_offset_bytes,
-            pattern: self.pattern,
-            outstanding: self.outstanding,
-            transfers: if test.is_latency() { self.latency_transfers } else { self.bandwidth_transfers },
-            warm_up,
-            carry: false,
-            memory: self.memory,
-            ..Bench::default()
-        };
-        Lab {
+    fn lab(&self, test: Test, size: u32, warm_up: u64) -> Result<Lab, RowError> {
+        let offer = self.offer_of(test, size, warm_up)?;
+        Ok(Lab {
             seed: self.seed,
             host: Host { profile: Spanned::new(0..0, self.host.clone()), ..Host::default() },
             link: self.link.clone(),
-            slot: vec![Slot::new("card", bench)],
+            slot: vec![Slot::of("card", offer.plan)],
             ..Lab::default()
-        }
+        })
     }
 
     fn bandwidth(
         &self,
         test: Test,
         size: u32,
-        results: &Results,
+        results: &Transfers,
         counted: &Counted,
     ) -> Result<BandwidthRow, String> {
         let ps = results.measure_end.since(results.measure_start).as_ps();
@@ -279,8 +289,9 @@ impl Plan {
             return Err(format!("{transfers} transfers are too few to measure a bandwidth"));
         }
         let gbps = |bytes: f64| bytes * 8_000.0 / ps as f64;
-        let params = self.params()?;
-        let (exact, published) = self.models(&params, test, size, counted)?;
+        let offer = self.offer(test, size, 0).map_err(|fault| fault.message)?;
+        let params = self.params(offer.memory)?;
+        let (exact, published) = models(&offer, &params, test, size, counted)?;
         Ok(BandwidthRow {
             transactions: transfers,
             bandwidth_gbps: gbps(one_way(test, size, results)),
@@ -293,56 +304,61 @@ impl Plan {
         })
     }
 
-    fn params(&self) -> Result<Params, String> {
+    fn params(&self, memory: MemoryKind) -> Result<Params, String> {
         let link = lab::links::config(&self.link, &schema::Link::default());
         let lanes = link.root.width.lanes();
         let mrrs = self.link.mrrs_bytes.map_or_else(Mrrs::default, |m| m.0).bytes();
         let rcb = self.rcb()?.bytes();
         let mut params = Params::new(link.root.rate.generation(), lanes, link.root.mps.bytes(), mrrs, rcb)
             .map_err(|e| e.to_string())?;
-        params.addressing = match self.memory {
+        params.addressing = match memory {
             MemoryKind::Low => Addressing::A32,
             MemoryKind::High => Addressing::A64,
         };
         Ok(params)
     }
+}
 
-    /// The TLPs of a write, cut as the card cuts it.
-    fn writes(&self, params: &Params, transfer: Transfer) -> Result<TlpCount, String> {
-        let card = card(&self.device, &Folder::default())?;
-        let address = u64::from(transfer.offset_bytes);
-        Ok(TlpCount::of(card.costs().write.tlps(address, transfer.size_bytes, params.mps)))
+/// The TLPs of a write, cut as the device cuts it.
+fn writes(offer: &Offer, params: &Params, transfer: Transfer) -> TlpCount {
+    match &offer.cut_writes {
+        Some(cut) => {
+            let pieces = cut(transfer.offset_bytes.into(), transfer.size_bytes, params.mps);
+            TlpCount::of(pieces.into_iter())
+        }
+        None => model::writes(params, transfer),
     }
+}
 
-    fn models(
-        &self,
-        params: &Params,
-        test: Test,
-        size: u32,
-        counted: &Counted,
-    ) -> Result<(f64, Option<f64>), String> {
-        let said = |e: model::ModelError| e.to_string();
-        let transfer = Transfer { size_bytes: size, offset_bytes: self.host_offset_bytes };
-        let writes = self.writes(params, transfer)?;
-        let per = counted.transfers(test, params, transfer, writes);
-        let measured =
-            Some(Measured { up: counted.up.dllps as f64 / per, down: counted.down.dllps as f64 / per });
-        let dllps = match test {
-            Test::BwWr => Dllps { write: measured, ..Dllps::default() },
-            Test::BwRd => Dllps { read: measured, ..Dllps::default() },
-            _ => Dllps { read_write: measured, ..Dllps::default() },
-        };
-        let of = |b: &model::Bandwidth| match test {
-            Test::BwWr => b.write_gbps,
-            Test::BwRd => b.read_gbps,
-            _ => b.read_write_gbps,
-        };
-        let published = match self.host_offset_bytes {
-            0 => Some(of(&model::published(params, transfer).map_err(said)?)),
-            _ => None,
-        };
-        Ok((of(&model::exact_writing(params, transfer, writes, &dllps).map_err(said)?), published))
-    }
+/// What the closed forms say of a row: the exact one, and the published one, which knows no offset.
+fn models(
+    offer: &Offer,
+    params: &Params,
+    test: Test,
+    size: u32,
+    counted: &Counted,
+) -> Result<(f64, Option<f64>), String> {
+    let said = |e: model::ModelError| e.to_string();
+    let transfer = Transfer { size_bytes: size, offset_bytes: offer.host_offset_bytes };
+    let writes = writes(offer, params, transfer);
+    let per = counted.transfers(test, params, transfer, writes);
+    let measured =
+        Some(Measured { up: counted.up.dllps as f64 / per, down: counted.down.dllps as f64 / per });
+    let dllps = match test {
+        Test::BwWr => Dllps { write: measured, ..Dllps::default() },
+        Test::BwRd => Dllps { read: measured, ..Dllps::default() },
+        _ => Dllps { read_write: measured, ..Dllps::default() },
+    };
+    let of = |b: &model::Bandwidth| match test {
+        Test::BwWr => b.write_gbps,
+        Test::BwRd => b.read_gbps,
+        _ => b.read_write_gbps,
+    };
+    let published = match offer.host_offset_bytes {
+        0 => Some(of(&model::published(params, transfer).map_err(said)?)),
+        _ => None,
+    };
+    Ok((of(&model::exact_writing(params, transfer, writes, &dllps).map_err(said)?), published))
 }
 
 /// Of reads and writes in turn, so many more of the one kind than of the other are a matter of where a measurement begins and ends.
@@ -350,7 +366,7 @@ const EDGE_TRANSFERS: f64 = 2.0;
 
 /// Bytes of one direction: of reads and writes in turn half of both, where as many of the one as of the other have ended. Where one
 /// kind got ahead, its surplus has no counterpart, and the other's bytes are what both have moved.
-fn one_way(test: Test, size: u32, results: &Results) -> f64 {
+fn one_way(test: Test, size: u32, results: &Transfers) -> f64 {
     let (read, written) = (results.bytes_read as f64, results.bytes_written as f64);
     match test {
         Test::BwRdWr if (read - written).abs() > EDGE_TRANSFERS * f64::from(size) => read.min(written),
@@ -400,7 +416,7 @@ impl Counted {
     }
 }
 
-fn run(fabric: &mut Fabric, results: &ResultsHandle, cancel: &AtomicBool) -> Result<Counted, String> {
+fn run(fabric: &mut Fabric, results: &Shared<Transfers>, cancel: &AtomicBool) -> Result<Counted, String> {
     let start = until(fabric, results, cancel, Phase::Measuring)?;
     fabric.clear_breakdowns();
     let end = until(fabric, results, cancel, Phase::Done)?;
@@ -422,7 +438,7 @@ struct Look {
 /// Runs until the device has come to `phase`; what the counters say then.
 fn until(
     fabric: &mut Fabric,
-    results: &ResultsHandle,
+    results: &Shared<Transfers>,
     cancel: &AtomicBool,
     phase: Phase,
 ) -> Result<Look, String> {

@@ -45,8 +45,8 @@ fn reads_and_writes_in_turn_stay_below_the_exact_form() {
 fn stalls_explain_what_is_missing() {
     let plan = Plan {
         link: link(5, 16, 2048),
-        memory: MemoryKind::Low,
-        host_offset_bytes: 32,
+        memory: Some(MemoryKind::Low),
+        host_offset_bytes: Some(32),
         outstanding: Some(512),
         ..Plan::default()
     };

@@ -9,7 +9,9 @@ use config::{
 };
 use riser_capture::names::{InterruptKind, Names};
 use riser_capture::render::JsonRecord;
-use riser_capture::{DeviceRegister, Direction, InterfaceId, Mark, Meaning, Origin, Reader, Writer};
+use riser_capture::{
+    DeviceRegister, DeviceRegisters, Direction, InterfaceId, Mark, Meaning, Origin, Reader, Writer,
+};
 use std::io::Cursor;
 use tlp::{
     Access, Bdf, Body, ConfigKind, ConfigRequest, Data, MemoryOp, PayloadPool, Repr, Status, Tag, Time, Tlp,
@@ -20,16 +22,13 @@ const VENDOR: u16 = 0x1234;
 const DEVICE: u16 = 0x0042;
 const VF_DEVICE: u16 = 0x0043;
 
-fn devices(vendor: u16, device: u16) -> &'static [DeviceRegister] {
+fn devices() -> DeviceRegisters {
     const REGISTERS: [DeviceRegister; 3] = [
         DeviceRegister { bar: Some(0), offset: 0, bytes: 8, name: "ring" },
         DeviceRegister { bar: Some(0), offset: 8, bytes: 4, name: "doorbell" },
         DeviceRegister { bar: Some(0), offset: 0x40, bytes: 64, name: "window" },
     ];
-    match (vendor, device) {
-        (VENDOR, DEVICE | VF_DEVICE) => &REGISTERS,
-        _ => &[],
-    }
+    [DEVICE, VF_DEVICE].into_iter().map(|device| ((VENDOR, device), &REGISTERS[..])).collect()
 }
 
 /// A host and a function, with a capture between them.
@@ -133,7 +132,7 @@ impl Wire {
 
 fn meanings_in(file: &[u8]) -> Vec<Meaning> {
     let mut reader = Reader::new(Cursor::new(file)).unwrap();
-    let (mut names, mut found) = (Names::new(devices), Vec::new());
+    let (mut names, mut found) = (Names::new(devices()), Vec::new());
     while let Some(record) = reader.next_record().unwrap() {
         found.extend(names.see(&record));
     }
@@ -270,7 +269,7 @@ fn interrupts_of_msix_by_vector() {
 /// The fields of interrupts, of the JSON objects that have them.
 fn interrupts_in_json(file: &[u8]) -> Vec<String> {
     let mut reader = Reader::new(Cursor::new(file)).unwrap();
-    let (mut names, mut found) = (Names::new(devices), Vec::new());
+    let (mut names, mut found) = (Names::new(devices()), Vec::new());
     while let Some(record) = reader.next_record().unwrap() {
         let meaning = names.see(&record);
         let json = serde_json::to_string(&JsonRecord::new(&record).with_meaning(meaning.as_ref())).unwrap();

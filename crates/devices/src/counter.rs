@@ -14,15 +14,14 @@
 //! Swap as a lock around a plain read and write. The device never looks at what others do but through the counter.
 
 use crate::control::{self, Registers};
-use crate::registers::named;
-use crate::{device_id, identity};
+use crate::{device_id, identity, registers_of};
 use capture::DeviceRegister;
 use config::{Bar, Builder, MsiLayout, PcieLayout};
 use device::cpu::Cpu;
 use device::endpoint::FunctionConfig;
 use device::firmware::FoundFunction;
 use device::{AsyncDevice, BarIndex, DmaError, Io};
-use plug::{Fault, Model, Plugged, Shared, Shown, Site, ns};
+use plug::{Fault, FunctionRegisters, Model, Plugged, Shared, Shown, Site, named, ns};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::cell::Cell;
@@ -45,7 +44,7 @@ const COUNTER: u64 = 0;
 const LAYOUT: control::Layout = control::Layout { bar: BAR, control: 8, status: 12, bytes: 16 };
 
 /// The registers by their names.
-pub(crate) const REGISTERS: &[DeviceRegister] = &[
+const REGISTERS: &[DeviceRegister] = &[
     named(Some(BAR.0), COUNTER, 8, "counter"),
     named(Some(BAR.0), LAYOUT.control, 4, "control"),
     named(Some(BAR.0), LAYOUT.status, 4, "status"),
@@ -86,6 +85,7 @@ impl Default for Settings {
 
 impl Model for Settings {
     const NAME: &'static str = "counter";
+    const REGISTERS: &'static [FunctionRegisters] = &[registers_of(device_id::COUNTER, REGISTERS)];
 
     fn plug(&self, site: &mut Site<'_>) -> Result<Plugged, Fault> {
         let report = Shared::default();

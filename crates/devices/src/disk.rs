@@ -22,15 +22,14 @@ mod non_posted;
 pub use non_posted::NonPostedWrites;
 
 use crate::control::{self, Registers};
-use crate::registers::named;
-use crate::{device_id, identity};
+use crate::{device_id, identity, registers_of};
 use capture::DeviceRegister;
 use config::{Bar, Builder, MsiLayout, PcieLayout};
 use device::cpu::Cpu;
 use device::endpoint::FunctionConfig;
 use device::firmware::FoundFunction;
 use device::{AsyncDevice, BarIndex, DmaError, Io};
-use plug::{Fault, Model, Needs, Plugged, Shared, Shown, Site, gbps};
+use plug::{Fault, FunctionRegisters, Model, Needs, Plugged, Shared, Shown, Site, gbps, named};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tlp::{Duration, PayloadPool, Time};
@@ -54,7 +53,7 @@ const SECTORS: u64 = 8;
 const LAYOUT: control::Layout = control::Layout { bar: BAR, control: 12, status: 16, bytes: 20 };
 
 /// The registers by their names.
-pub(crate) const REGISTERS: &[DeviceRegister] = &[
+const REGISTERS: &[DeviceRegister] = &[
     named(Some(BAR.0), BUFFER, 8, "buffer"),
     named(Some(BAR.0), SECTORS, 4, "sectors"),
     named(Some(BAR.0), LAYOUT.control, 4, "control"),
@@ -100,6 +99,7 @@ impl Default for Settings {
 
 impl Model for Settings {
     const NAME: &'static str = "disk";
+    const REGISTERS: &'static [FunctionRegisters] = &[registers_of(device_id::DISK, REGISTERS)];
 
     fn needs(&self) -> Needs {
         let deferrable_write_bytes = (self.writes == Writes::NonPosted).then_some(self.request_bytes);

@@ -26,15 +26,14 @@ pub use driver::driver;
 pub use meter::Report;
 
 use crate::queue::Queue;
-use crate::registers::named;
-use crate::{device_id, identity};
+use crate::{device_id, identity, registers_of};
 use capture::DeviceRegister;
 use config::{Bar, Builder, PcieLayout};
 use device::endpoint::FunctionConfig;
 use device::io::{ReadRequest, Request, WriteRequest};
 use device::{AsyncDevice, BarIndex, DmaError, Io};
 use meter::{Meter, Path};
-use plug::{Fault, Model, Plugged, Shared, Site};
+use plug::{Fault, FunctionRegisters, Model, Plugged, Shared, Site, named};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::cell::Cell;
@@ -65,7 +64,7 @@ mod register {
 }
 
 /// The registers by their names.
-pub(crate) const REGISTERS: &[DeviceRegister] = &[
+const REGISTERS: &[DeviceRegister] = &[
     named(Some(BAR.0), register::SEND_REQUEST, 8, "send request"),
     named(Some(BAR.0), register::RECEIVE_REQUEST, 8, "receive request"),
     named(Some(BAR.0), register::SEND_COMPLETION, 4, "send completion"),
@@ -131,6 +130,7 @@ impl Default for Settings {
 
 impl Model for Settings {
     const NAME: &'static str = "ice-nic";
+    const REGISTERS: &'static [FunctionRegisters] = &[registers_of(device_id::ICE_NIC, REGISTERS)];
 
     fn plug(&self, site: &mut Site<'_>) -> Result<Plugged, Fault> {
         let (settings, report) = (*self, Shared::default());

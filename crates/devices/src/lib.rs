@@ -33,15 +33,13 @@ pub mod packet_nic;
 pub mod pcie_bench;
 pub mod queue;
 mod raw_end;
-mod registers;
 pub mod replay;
 pub mod simple_nic;
 pub mod traffic;
 
-pub use registers::registers;
-
+use capture::DeviceRegister;
 use config::Identity;
-use plug::Models;
+use plug::{FunctionRegisters, Models};
 
 /// The models that ship.
 #[must_use]
@@ -83,6 +81,11 @@ pub mod device_id {
     pub const DMA_ENGINE_VF: u16 = 0x0008;
     /// [`packet_nic`](crate::packet_nic).
     pub const PACKET_NIC: u16 = 0x0009;
+}
+
+/// The registers of a device of this crate.
+const fn registers_of(device: u16, registers: &'static [DeviceRegister]) -> FunctionRegisters {
+    FunctionRegisters { vendor: VENDOR, device, registers }
 }
 
 /// Who a device of this crate says it is. `class`: base class, sub-class and programming interface, 8 bits each

@@ -41,7 +41,6 @@ pub use driver::driver;
 pub use report::{Report, Trip, Way};
 pub use settings::{Batches, Kind, MAX_FRAME_BYTES, MAX_TRIPS, Mode, RING_ENTRIES, Send, Settings, Traffic};
 
-use crate::registers::named;
 use crate::{device_id, identity};
 use capture::DeviceRegister;
 use config::{Bar, BarKind, Builder, MsiLayout, PcieLayout};
@@ -50,7 +49,7 @@ use device::exec::JoinHandle;
 use device::io::{ReadRequest, Request, WriteRequest};
 use device::{AsyncDevice, BarIndex, DmaError, Io};
 use pipe::Pipe;
-use plug::{Fault, Model, Shared};
+use plug::{Fault, Model, Shared, named};
 use ring::{Descriptor, Done, Ring};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -84,7 +83,7 @@ mod register {
 }
 
 /// The registers by their names.
-pub(crate) const REGISTERS: &[DeviceRegister] = &[
+const REGISTERS: &[DeviceRegister] = &[
     named(Some(BAR.0), register::TX_RING, 8, "TX ring"),
     named(Some(BAR.0), register::RX_RING, 8, "RX ring"),
     named(Some(BAR.0), register::TX_TAIL, 4, "TX tail (doorbell)"),

@@ -23,7 +23,6 @@ mod card;
 mod costs;
 mod driver;
 mod model;
-mod results;
 mod settings;
 mod slots;
 mod staged;
@@ -33,22 +32,22 @@ pub use card::{CARDS, DeviceFile, DeviceKind, card};
 pub use costs::{CardClock, CardCosts, ChannelCosts, ReadCosts, WriteCosts};
 pub use driver::{Window, driver};
 pub use model::Bench;
-pub use results::{Phase, Results, ResultsHandle};
+pub use plug::transfers::{CacheState, Pattern, Phase, Test, Transfers};
 pub use settings::{
-    BUFFER_BYTES, CacheState, CardPath, MAX_COMMAND_BYTES, MAX_LATENCIES, MAX_OUTSTANDING, MAX_WINDOW_BYTES,
-    Pattern, Settings, SettingsError, Test,
+    BUFFER_BYTES, CardPath, MAX_COMMAND_BYTES, MAX_LATENCIES, MAX_OUTSTANDING, MAX_WINDOW_BYTES, Settings,
+    SettingsError,
 };
 pub use units::{MAX_TABLE, Units};
 
 use crate::control::{self, Registers};
-use crate::registers::named;
 use crate::{device_id, identity};
 use capture::DeviceRegister;
 use config::{Bar, Builder, MsiLayout, PcieLayout};
 use device::endpoint::FunctionConfig;
 use device::io::{DmaOptions, DmaReadFuture};
 use device::{AsyncDevice, BarIndex, DmaError, Io};
-use results::Ended;
+use plug::transfers::EndedTransfer;
+use plug::{Shared, named};
 use staged::Stages;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -70,7 +69,7 @@ const ERROR: u64 = 16;
 const LAYOUT: control::Layout = control::Layout { bar: BAR, control: 8, status: 12, bytes: 20 };
 
 /// The registers by their names.
-pub(crate) const REGISTERS: &[DeviceRegister] = &[
+const REGISTERS: &[DeviceRegister] = &[
     named(Some(BAR.0), WINDOW, 8, "window"),
     named(Some(BAR.0), LAYOUT.control, 4, "control"),
     named(Some(BAR.0), LAYOUT.status, 4, "status"),
@@ -97,7 +96,7 @@ pub fn function(
     settings: Settings,
     pcie: PcieLayout,
     pool: &PayloadPool,
-    results: &ResultsHandle,
+    results: &Shared<Transfers>,
 ) -> Result<FunctionConfig, SettingsError> {
     settings.check()?;
     let config = Builder::type0(identity(device_id::PCIE_BENCH, CLASS))
@@ -106,6 +105,7 @@ pub fn function(
         .pcie(pcie)
         .usual()
         .build()?;
+    results.change(|r| *r = settings.results());
     let (settings, results) = (Rc::new(settings), results.clone());
     let device = AsyncDevice::with_pool(pool.clone(), move |io| {
         let (settings, results) = (settings.clone(), results.clone());
@@ -119,7 +119,7 @@ pub fn function(
 
 /// The control task (SIGCOMM'18, §5.1): starts all workers, waits for them, and says that it is done.
 async fn run(card: Rc<Card>, registers: Registers) -> Result<(), DmaError> {
-    card.results.change(|r| *r = Results::start(card.io.now(), &card.settings));
+    card.results.change(|r| r.start(card.io.now()));
     let worker = |_| match &card.stages {
         None => card.io.spawn(Card::work(card.clone())),
         Some(stages) => card.io.spawn(staged::work(card.clone(), stages.clone())),
@@ -142,7 +142,7 @@ async fn run(card: Rc<Card>, registers: Registers) -> Result<(), DmaError> {
 struct Card {
     io: Io,
     settings: Rc<Settings>,
-    results: ResultsHandle,
+    results: Shared<Transfers>,
     window: u64,
     units: RefCell<Units>,
     /// Transfers issued: with BW_RDWR the even ones are reads.
@@ -154,7 +154,7 @@ struct Card {
 }
 
 impl Card {
-    fn new(io: &Io, settings: &Rc<Settings>, results: &ResultsHandle, window: u64) -> Rc<Card> {
+    fn new(io: &Io, settings: &Rc<Settings>, results: &Shared<Transfers>, window: u64) -> Rc<Card> {
         let size = settings.size_bytes;
         let pattern = |bytes: &mut [u8]| bytes.iter_mut().zip(0u8..=255).for_each(|(byte, n)| *byte = n);
         let data = match settings.carry {
@@ -216,10 +216,10 @@ impl Card {
         let (now, bytes) = (self.io.now(), self.settings.size_bytes);
         let of = |done: bool| if done { bytes } else { 0 };
         let clock = &self.settings.costs.clock;
-        let latency = clock.ps(clock.ticks(now.as_ps()) - clock.ticks(start.as_ps()));
+        let latency_ps = clock.ps(clock.ticks(now.as_ps()) - clock.ticks(start.as_ps()));
         let (bytes_read, bytes_written) = (of(reads), of(writes));
-        let ended = Ended { latency, bytes_read, bytes_written };
-        self.results.change(|r| r.end(now, &self.settings, ended));
+        let ended = EndedTransfer { latency_ps, bytes_read, bytes_written };
+        self.results.change(|r| r.end(now, ended));
     }
 
     fn dma_read(&self, address: u64) -> DmaReadFuture<Data> {

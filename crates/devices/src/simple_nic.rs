@@ -38,14 +38,13 @@ pub use settings::{CableEnd, Settings};
 pub use station::{RX_BUFFERS, StationCounters, StationReport, StationSettings, station};
 
 use crate::queue::Queue;
-use crate::registers::named;
 use crate::{device_id, identity};
 use capture::DeviceRegister;
 use config::{Bar, BuildError, Builder, MsiLayout, PcieLayout};
 use device::endpoint::FunctionConfig;
 use device::io::{RegisterFile, Request, WriteRequest};
 use device::{AsyncDevice, BarIndex, DmaError, Io};
-use plug::Shared;
+use plug::{Shared, named};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use tlp::PayloadPool;
@@ -79,7 +78,7 @@ mod register {
 }
 
 /// The registers by their names, on whichever BAR they are.
-pub(crate) const REGISTERS: &[DeviceRegister] = &[
+const REGISTERS: &[DeviceRegister] = &[
     named(None, register::TX_RING, 8, "TX ring"),
     named(None, register::RX_RING, 8, "RX ring"),
     named(None, register::TX_INDEX, 4, "TX index (doorbell)"),

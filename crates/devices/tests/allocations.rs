@@ -15,7 +15,7 @@ fn allocations(test: Test, transfers: u64, carry: bool, costs: CardCosts) -> u64
     let size_bytes = if costs.is_free() { 64 } else { 1024 };
     let settings = Settings { test, transfers, carry, costs, size_bytes, ..Settings::default() };
     let window = Window::of(&settings, plug::MemoryKind::Low);
-    let results = ResultsHandle::default();
+    let results = plug::Shared::default();
     let bench = function(settings, PcieLayout::default(), &PayloadPool::new(), &results).unwrap();
     let mut host = Loopback::new(bench);
     host.keep_log = false;

@@ -36,7 +36,7 @@ struct Bench {
 impl Bench {
     fn new(settings: Settings) -> Bench {
         let (pool, report) = (PayloadPool::new(), Shared::default());
-        let made = functions(settings, PcieLayout::default(), &pool, &report).unwrap();
+        let made = functions(settings, PcieLayout::default(), &pool, &report, None).unwrap();
         let limits = Default::default();
         let config = EndpointConfig { name: "dma".into(), functions: vec![made.physical], limits, pool };
         let endpoint = Endpoint::new(config).unwrap();
@@ -279,7 +279,7 @@ fn virtual_functions_that_end_during_traffic_leave_the_physical_one_alone() {
 #[test]
 fn what_is_not_legal_is_refused() {
     let of = |settings| {
-        let made = functions(settings, PcieLayout::default(), &PayloadPool::new(), &Shared::default());
+        let made = functions(settings, PcieLayout::default(), &PayloadPool::new(), &Shared::default(), None);
         made.err().map(|e| e.to_string()).unwrap_or_default()
     };
     assert_eq!(of(Settings { vfs: 257, window: 1, ..Settings::default() }), "vfs of 257: legal are 0 to 256");

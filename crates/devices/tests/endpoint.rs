@@ -99,7 +99,7 @@ fn the_benchmark_runs_through_its_endpoint() {
         for carry in [false, true] {
             let settings = pcie_bench::Settings { test, carry, size_bytes: 1024, ..Default::default() };
             let window = pcie_bench::Window::of(&settings, plug::MemoryKind::Low);
-            let results = pcie_bench::ResultsHandle::default();
+            let results = plug::Shared::default();
             let pool = PayloadPool::new();
             let bench = pcie_bench::function(settings, PcieLayout::default(), &pool, &results).unwrap();
             let driver = move |cpu, f| pcie_bench::driver(cpu, f, window);

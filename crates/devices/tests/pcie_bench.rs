@@ -13,15 +13,15 @@ use std::collections::BTreeMap;
 use tlp::{Duration, PayloadPool};
 
 /// Runs a benchmark; what it measured, and what passed.
-fn run(settings: &Settings) -> (Result<(), String>, Results, Loopback) {
+fn run(settings: &Settings) -> (Result<(), String>, Transfers, Loopback) {
     run_on(settings, |_| {})
 }
 
 fn run_on(
     settings: &Settings,
     prepare: impl FnOnce(&mut Loopback),
-) -> (Result<(), String>, Results, Loopback) {
-    let results = ResultsHandle::default();
+) -> (Result<(), String>, Transfers, Loopback) {
+    let results = plug::Shared::default();
     let bench = function(settings.clone(), PcieLayout::default(), &PayloadPool::new(), &results).unwrap();
     let mut host = Loopback::new(bench);
     prepare(&mut host);
@@ -306,7 +306,7 @@ fn a_failed_transfer_ends_the_test() {
 /// may be run again.
 #[test]
 fn registers() {
-    let results = ResultsHandle::default();
+    let results = plug::Shared::default();
     let slow = settings(Test::LatRd);
     let bench = function(slow, PcieLayout::default(), &PayloadPool::new(), &results).unwrap();
     let mut host = Loopback::new(bench);

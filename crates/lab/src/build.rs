@@ -27,6 +27,7 @@ use fabric::{
     TopologyError,
 };
 use plug::plugged::{AnyReport, FunctionEnd};
+use plug::transfers::Transfers;
 use plug::{End, Report as DeviceFigures, Shared, Shown};
 use std::io::{self, Write};
 use std::rc::Rc;
@@ -58,6 +59,7 @@ pub(crate) struct SlotInfo {
     name: String,
     model: String,
     report: Option<Box<dyn AnyReport>>,
+    measured: Option<Shared<Transfers>>,
 }
 
 /// What reports say of a link.
@@ -116,7 +118,7 @@ pub(crate) fn build_program(
                 warnings.push(line);
             }
         }
-        slots.push(SlotInfo::new(&name, slot.device.get_ref(), plugged.report));
+        slots.push(SlotInfo::new(&name, slot.device.get_ref(), plugged.report, plugged.measured));
         let joint = |place| Joint { name: format!("slot {name}"), place, behind: Behind::Slot(n) };
         places.extend(plugged.place.map(joint));
         let device = end(slot, plugged.end, &payloads)?;
@@ -249,8 +251,13 @@ fn end(slot: &Slot, end: End, payloads: &PayloadPool) -> Result<Box<dyn TlpPort>
 }
 
 impl SlotInfo {
-    pub(crate) fn new(name: &str, model: &str, report: Option<Box<dyn AnyReport>>) -> SlotInfo {
-        SlotInfo { name: name.to_owned(), model: model.to_owned(), report }
+    pub(crate) fn new(
+        name: &str,
+        model: &str,
+        report: Option<Box<dyn AnyReport>>,
+        measured: Option<Shared<Transfers>>,
+    ) -> SlotInfo {
+        SlotInfo { name: name.to_owned(), model: model.to_owned(), report, measured }
     }
 }
 
@@ -321,6 +328,12 @@ impl Assembly {
     #[must_use]
     pub fn report_of<R: DeviceFigures>(&self) -> Option<Shared<R>> {
         self.find_report().map(|(_, report)| report)
+    }
+
+    /// What the first device that measures its transfers has measured.
+    #[must_use]
+    pub fn measured(&self) -> Option<Shared<Transfers>> {
+        self.slots.iter().find_map(|slot| slot.measured.clone())
     }
 
     /// What whoever runs the lab should know: a line each.

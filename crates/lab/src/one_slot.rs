@@ -130,7 +130,7 @@ impl OneSlot {
         let drain = self.host.completion_timeout + DRAIN_MARGIN;
         let start = move |cpu: Cpu| boot::boot(cpu, map, seats, Terms { drain, ..Terms::default() });
         let program = AsyncProgram::with_pool(payloads.clone(), memory.clone(), start);
-        let slots = vec![SlotInfo::new(&self.name, "own", None)];
+        let slots = vec![SlotInfo::new(&self.name, "own", None, None)];
         let links = vec![LinkInfo::new(&self.name, &link)];
         let fabric = Fabric::new(FabricConfig {
             hosts: vec![HostConfig {

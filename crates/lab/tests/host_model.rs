@@ -23,9 +23,9 @@ fn bench(card: &str, host: &str, keys: &str) -> LabFile {
     }
 }
 
-fn run(file: &LabFile) -> (devices::pcie_bench::Results, riser_lab::Assembly) {
+fn run(file: &LabFile) -> (devices::pcie_bench::Transfers, riser_lab::Assembly) {
     let mut assembly = build(file).unwrap_or_else(|e| panic!("{e}"));
-    let results = assembly.report_of::<devices::pcie_bench::Results>().unwrap();
+    let results = assembly.report_of::<devices::pcie_bench::Transfers>().unwrap();
     assert_eq!(assembly.fabric.run(Limits::default()), Stop::Finished);
     (results.take(), assembly)
 }

@@ -17,10 +17,10 @@ fn lab(host: &str, link: &str, card: &str, keys: &str) -> String {
 }
 
 /// Its results.
-fn run(text: &str) -> devices::pcie_bench::Results {
+fn run(text: &str) -> devices::pcie_bench::Transfers {
     let lab = parse(&devices::models(), Path::new("lab.toml"), text).unwrap_or_else(|e| panic!("{e}"));
     let mut assembly = build(&LabFile { lab, base: ".".into() }).unwrap();
-    let results = assembly.report_of::<devices::pcie_bench::Results>().unwrap();
+    let results = assembly.report_of::<devices::pcie_bench::Transfers>().unwrap();
     assert_eq!(assembly.fabric.run(Limits::default()), Stop::Finished);
     results.take()
 }

@@ -1,18 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A model that no crate of riser knows, in a lab: it is read, refused, run and reported as riser's own are.
 
+use capture::DeviceRegister;
 use config::{Bar, Builder, Identity, MsiLayout};
 use device::endpoint::FunctionConfig;
 use device::firmware::FoundFunction;
 use device::io::{Io, Request};
 use device::{AsyncDevice, Cpu};
-use plug::{Fault, Model, ModelError, Models, Plugged, Report, Shared, Shown, Site};
+use plug::{
+    Fault, FunctionRegisters, Model, ModelError, Models, Plugged, Report, Shared, Shown, Site, named,
+};
 use riser_lab::{LabFile, build, file_schema, parse};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
 use tlp::Time;
+
+/// Writing adds to it.
+const SUM: DeviceRegister = named(Some(0), 0, 4, "sum");
 
 /// Adds up what is written to it. Its driver writes and checks.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -82,6 +88,8 @@ async fn driver(cpu: Cpu, found: FoundFunction, settings: Adder) -> Result<(), S
 
 impl Model for Adder {
     const NAME: &'static str = "adder";
+    const REGISTERS: &'static [FunctionRegisters] =
+        &[FunctionRegisters { vendor: 0x7269, device: 0x7fff, registers: &[SUM] }];
 
     fn plug(&self, site: &mut Site<'_>) -> Result<Plugged, Fault> {
         let identity = Identity {
@@ -194,6 +202,47 @@ fn names_are_unique_and_usable() {
     assert_eq!(all.add::<Named<3>>(), Err(ModelError::Name("")));
     assert_eq!(all.add::<Adder>(), Err(ModelError::Second("adder")));
     assert_eq!(all.names().count(), 12);
+    assert_eq!(all.registers().of(0x7269, 0x7fff), [SUM]);
     parse(&all, Path::new("own.toml"), "version = 1\n[[slot]]\nname = \"m\"\ndevice = \"memory\"\n")
         .unwrap_or_else(|e| panic!("{e}"));
+}
+
+/// Registers that a capture could not tell apart: the table keeps what it had.
+#[test]
+fn registers_are_told_apart() {
+    const NIC: u16 = devices::device_id::SIMPLE_NIC;
+    const fn of(device: u16, registers: &'static [DeviceRegister]) -> [FunctionRegisters; 1] {
+        [FunctionRegisters { vendor: devices::VENDOR, device, registers }]
+    }
+    const A: DeviceRegister = named(Some(0), 0, 8, "a");
+    const TABLES: [[FunctionRegisters; 1]; 6] = [
+        of(NIC, &[A]),
+        of(1, &[A, named(Some(0), 4, 4, "within a")]),
+        of(1, &[named(Some(6), 0, 4, "no BAR")]),
+        of(1, &[named(Some(0), 0, 0, "no bytes")]),
+        of(1, &[named(Some(0), u64::MAX, 2, "beyond all")]),
+        of(1, &[A, named(Some(0), 8, 4, "b"), named(Some(1), 0, 4, "c")]),
+    ];
+    const NAMES: [&str; 6] = ["a-nic", "overlaps", "off", "empty", "far", "good"];
+    #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+    struct Odd<const N: usize> {}
+    impl<const N: usize> Model for Odd<N> {
+        const NAME: &'static str = NAMES[N];
+        const REGISTERS: &'static [FunctionRegisters] = &TABLES[N];
+        fn plug(&self, _: &mut Site<'_>) -> Result<Plugged, Fault> {
+            Err("never".to_owned().into())
+        }
+    }
+    let mut all = models();
+    let clash = ModelError::Ids { model: "a-nic", other: "simple-nic", vendor: devices::VENDOR, device: NIC };
+    assert_eq!(all.add::<Odd<0>>(), Err(clash));
+    let odd = |model, register| Err(ModelError::Register { model, register });
+    assert_eq!(all.add::<Odd<1>>(), odd("overlaps", "within a"));
+    assert_eq!(all.add::<Odd<2>>(), odd("off", "no BAR"));
+    assert_eq!(all.add::<Odd<3>>(), odd("empty", "no bytes"));
+    assert_eq!(all.add::<Odd<4>>(), odd("far", "beyond all"));
+    assert_eq!(all.names().count(), 12);
+    assert_eq!(all.add::<Odd<5>>(), Ok(()));
+    assert_eq!(all.registers().of(devices::VENDOR, 1).len(), 3);
+    assert!(all.registers().of(devices::VENDOR, NIC).len() > 1);
 }

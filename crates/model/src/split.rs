@@ -3,7 +3,7 @@
 //! MPS, MRRS, RCB and the 4 KiB boundary let it be. Never looks at time.
 
 use crate::{Params, Transfer};
-use tlp::split::{completion_piece, request_piece};
+use tlp::split::{completion_piece, request_pieces};
 
 /// TLPs of one type, and the data that they carry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -51,8 +51,7 @@ impl TlpCount {
 
 /// The requests of at most `max_bytes` that name a transfer: address and bytes of each.
 fn requests(transfer: Transfer, max_bytes: u32) -> impl Iterator<Item = (u64, u32)> {
-    let cut = move |address, remaining| request_piece(address, remaining, max_bytes);
-    Pieces { address: u64::from(transfer.offset_bytes), remaining: transfer.size_bytes, cut }
+    request_pieces(transfer.offset_bytes.into(), transfer.size_bytes, max_bytes)
 }
 
 /// MWr TLPs of a transfer.

@@ -7,6 +7,8 @@
 //! - [`site`]: where it is plugged in;
 //! - [`place`]: where the outside joins it, if it does;
 //! - [`report`]: what it shows beside its packets;
+//! - [`registers`]: what its registers are called;
+//! - [`transfers`]: what it offers to be measured;
 //! - [`profile`]: what hosts and devices cost, each figure with its source;
 //! - [`values`]: types of settings that many models have;
 //! - [`file`](mod@file): TOML files as types, with what is legal said once.
@@ -18,14 +20,17 @@ mod model;
 pub mod place;
 pub mod plugged;
 pub mod profile;
+pub mod registers;
 pub mod report;
 pub mod shared;
 pub mod site;
+pub mod transfers;
 pub mod values;
 
-pub use model::{Fault, FixedBar, Model, ModelError, Models, Needs, Plan, Window};
+pub use model::{Fault, FixedBar, Model, ModelError, Models, Needs, Offering, Plan, Window, is_model_name};
 pub use place::Place;
 pub use plugged::{Driver, DriverFuture, End, FunctionsDriver, HostTask, Plugged, RawEnd, Task};
+pub use registers::{FunctionRegisters, named};
 pub use report::{Report, Shown, gbps, ns};
 pub use shared::Shared;
 pub use site::Site;

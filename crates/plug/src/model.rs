@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A model of a device as a lab names it, and the table of those that there are.
 
-use crate::file::{Schema, Source, Tree, Unread};
+use crate::file::{Folder, Schema, Source, Tree, Unread};
 use crate::plugged::Plugged;
+use crate::registers::FunctionRegisters;
 use crate::site::Site;
+use crate::transfers::{Offer, Test, Workload};
 use crate::values::MemoryKind;
+use capture::DeviceRegisters;
 use config::BuildError;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -25,6 +28,22 @@ pub trait Model:
 {
     /// What labs call it, and its table in a slot: small letters, digits and hyphens.
     const NAME: &'static str;
+
+    /// What the registers of its functions are called: by that, `riser trace` and `riser lspci` show them.
+    const REGISTERS: &'static [FunctionRegisters] = &[];
+
+    /// The tests of its transfers that [`offer`](Self::offer) takes; none where it offers none.
+    const TESTS: &'static [Test] = &[];
+
+    /// Itself, set to these transfers. It fills the [`Transfers`](crate::transfers::Transfers) that it is
+    /// [measuring](Plugged::measuring) until they are done, and goes on with the load to then.
+    ///
+    /// # Errors
+    /// What it cannot do of that, and what it can. What is asked for is never left out in silence.
+    fn offer(workload: &Workload, folder: &Folder) -> Result<Offer, Fault> {
+        let _ = (workload, folder);
+        Err(Fault::from(format!("model `{}` offers no transfers", Self::NAME)))
+    }
 
     /// What the lab around it has to know before it is plugged in.
     fn needs(&self) -> Needs {
@@ -201,6 +220,31 @@ pub enum ModelError {
         "model named `{0}`: legal are small letters, digits and hyphens, a letter first, and no key of a slot"
     )]
     Name(&'static str),
+    /// Registers that cannot be told apart.
+    #[error(
+        "model `{model}`, register `{register}`: legal are registers of BAR 0 to 5 with at least a byte, in rising order, none in \
+         another"
+    )]
+    Register {
+        /// The model.
+        model: &'static str,
+        /// Its first register that is not legal.
+        register: &'static str,
+    },
+    /// Two models with the same IDs and other registers: a capture does not tell which of them it is of.
+    #[error(
+        "model `{model}` names registers of {vendor:04x}:{device:04x}, which model `{other}` calls otherwise: IDs are unique"
+    )]
+    Ids {
+        /// The model.
+        model: &'static str,
+        /// The one that has named them before.
+        other: &'static str,
+        /// Vendor ID.
+        vendor: u16,
+        /// Device ID.
+        device: u16,
+    },
 }
 
 /// The models that labs may name. Clones are cheap.
@@ -210,6 +254,10 @@ pub struct Models(BTreeMap<&'static str, Arc<dyn AnyModel>>);
 /// The type of a model, whichever it is.
 trait AnyModel: Send + Sync {
     fn schema(&self) -> Arc<Schema>;
+    fn registers(&self) -> &'static [FunctionRegisters];
+    fn name(&self) -> &'static str;
+    fn tests(&self) -> &'static [Test];
+    fn offer(&self, workload: &Workload, folder: &Folder) -> Result<Offer, Fault>;
     fn read<'a>(&self, source: &Source<'a>, table: Tree<'a>) -> Result<Plan, Unread<Plan>>;
 }
 
@@ -220,9 +268,71 @@ impl<M: Model> AnyModel for Of<M> {
         Schema::shared::<M>()
     }
 
+    fn registers(&self) -> &'static [FunctionRegisters] {
+        M::REGISTERS
+    }
+
+    fn name(&self) -> &'static str {
+        M::NAME
+    }
+
+    fn tests(&self) -> &'static [Test] {
+        M::TESTS
+    }
+
+    fn offer(&self, workload: &Workload, folder: &Folder) -> Result<Offer, Fault> {
+        M::offer(workload, folder)
+    }
+
     fn read<'a>(&self, source: &Source<'a>, table: Tree<'a>) -> Result<Plan, Unread<Plan>> {
         let read = source.read::<M>(table, &self.schema());
         read.map(Plan::new).map_err(|Unread { errors, rest }| Unread { errors, rest: rest.map(Plan::new) })
+    }
+}
+
+/// A model that offers transfers to be measured, whichever it is. Clones are cheap.
+#[derive(Clone)]
+pub struct Offering(Arc<dyn AnyModel>);
+
+impl fmt::Debug for Offering {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Offering").field(&self.name()).finish()
+    }
+}
+
+impl Offering {
+    /// The model `M`.
+    #[must_use]
+    pub fn of<M: Model>() -> Offering {
+        Offering(Arc::new(Of::<M>(std::marker::PhantomData)))
+    }
+
+    /// The model's name.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    /// See [`Model::TESTS`].
+    #[must_use]
+    pub fn tests(&self) -> &'static [Test] {
+        self.0.tests()
+    }
+
+    /// See [`Model::offer`].
+    ///
+    /// # Errors
+    /// As that has them, and for a test that is none of [`tests`](Self::tests).
+    pub fn offer(&self, workload: &Workload, folder: &Folder) -> Result<Offer, Fault> {
+        if self.tests().contains(&workload.test) {
+            return self.0.offer(workload, folder);
+        }
+        let legal: Vec<&str> = self.tests().iter().map(|test| test.name()).collect();
+        let (name, test) = (self.name(), workload.test.name());
+        Err(Fault::at(
+            "test",
+            format!("model `{name}` does not offer {test}: legal are {}", legal.join(", ")),
+        ))
     }
 }
 
@@ -230,24 +340,52 @@ impl<M: Model> AnyModel for Of<M> {
 const SLOT_KEYS: [&str; 9] =
     ["name", "device", "driver", "parent", "port", "hot_plug", "link", "tags", "completion_timeout_us"];
 
+/// Whether a model may be called so: small letters, digits and hyphens, a letter first, and no key of a slot.
+#[must_use]
+pub fn is_model_name(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_ascii_lowercase())
+        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
+        && !SLOT_KEYS.contains(&name)
+}
+
 impl Models {
     /// Adds the model `M`.
     ///
     /// # Errors
-    /// Where its name is none, or another's; the table stays as it was.
+    /// Where its name is none, or another's, or its registers cannot be told apart; the table stays as it was.
     pub fn add<M: Model>(&mut self) -> Result<(), ModelError> {
         let name = M::NAME;
-        let is_legal = name.starts_with(|c: char| c.is_ascii_lowercase())
-            && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
-            && !SLOT_KEYS.contains(&name);
-        if !is_legal {
+        if !is_model_name(name) {
             return Err(ModelError::Name(name));
         }
         if self.0.contains_key(name) {
             return Err(ModelError::Second(name));
         }
+        M::REGISTERS.iter().try_for_each(|function| self.check_registers(name, function))?;
         self.0.insert(name, Arc::new(Of::<M>(std::marker::PhantomData)));
         Ok(())
+    }
+
+    fn check_registers(&self, model: &'static str, of: &FunctionRegisters) -> Result<(), ModelError> {
+        of.check(model)?;
+        let FunctionRegisters { vendor, device, registers } = *of;
+        for (other, known) in self.functions() {
+            if (known.vendor, known.device) == (vendor, device) && known.registers != registers {
+                return Err(ModelError::Ids { model, other, vendor, device });
+            }
+        }
+        Ok(())
+    }
+
+    /// The functions whose registers have names, each with its model.
+    fn functions(&self) -> impl Iterator<Item = (&'static str, &'static FunctionRegisters)> + '_ {
+        self.0.iter().flat_map(|(name, model)| model.registers().iter().map(|function| (*name, function)))
+    }
+
+    /// What the registers of their functions are called.
+    #[must_use]
+    pub fn registers(&self) -> DeviceRegisters {
+        self.functions().map(|(_, f)| ((f.vendor, f.device), f.registers)).collect()
     }
 
     /// The same table with `M`: for tables that are made of names known to be legal.
@@ -271,6 +409,22 @@ impl Models {
     #[must_use]
     pub fn contains(&self, name: &str) -> bool {
         self.0.contains_key(name)
+    }
+
+    /// The model `name`, to be measured.
+    ///
+    /// # Errors
+    /// Where there is none, or it offers no transfers: those that do.
+    pub fn offering(&self, name: &str) -> Result<Offering, String> {
+        match self.0.get(name) {
+            Some(model) if !model.tests().is_empty() => Ok(Offering(model.clone())),
+            found => {
+                let offer = self.0.values().filter(|m| !m.tests().is_empty()).map(|m| m.name());
+                let names: Vec<&str> = offer.collect();
+                let what = found.map_or("no model", |_| "no transfers of model");
+                Err(format!("{what} `{name}`: those that offer transfers are {}", names.join(", ")))
+            }
+        }
     }
 
     /// What the settings of model `name` are.

@@ -3,9 +3,9 @@
 
 use crate::model::Fault;
 use crate::place::Place;
-
 use crate::report::{Report, Shown};
 use crate::shared::Shared;
+use crate::transfers::Transfers;
 use config::BarKind;
 use device::endpoint::{FunctionConfig, VirtualFunctions};
 use device::firmware::FoundFunction;
@@ -92,6 +92,8 @@ pub struct Plugged {
     pub place: Option<Rc<dyn Place>>,
     /// How it lends itself to other drivers, where it stands for another device.
     pub stand_in: Option<StandIn>,
+    /// What it measures of its transfers, where it does.
+    pub measured: Option<Shared<Transfers>>,
     /// What whoever runs it should know: a line each.
     pub warnings: Vec<String>,
 }
@@ -164,7 +166,7 @@ impl Plugged {
     }
 
     fn at(end: End, task: Task) -> Plugged {
-        Plugged { end, task, report: None, place: None, stand_in: None, warnings: Vec::new() }
+        Plugged { end, task, report: None, measured: None, place: None, stand_in: None, warnings: Vec::new() }
     }
 
     /// A raw-TLP device, whose end by interrupt `vector` the host waits for.
@@ -192,6 +194,13 @@ impl Plugged {
     #[must_use]
     pub fn warning(mut self, line: Option<String>) -> Plugged {
         self.warnings.extend(line);
+        self
+    }
+
+    /// With transfers that are measured here.
+    #[must_use]
+    pub fn measuring(mut self, transfers: &Shared<Transfers>) -> Plugged {
+        self.measured = Some(transfers.clone());
         self
     }
 

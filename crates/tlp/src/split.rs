@@ -3,6 +3,17 @@
 
 use crate::{Mps, Rcb};
 
+/// The requests of a transfer of `bytes` at `address`, each of the bytes that [`request_piece`] says: address and bytes.
+pub fn request_pieces(address: u64, bytes: u32, limit: u32) -> impl Iterator<Item = (u64, u32)> {
+    let mut at = 0;
+    core::iter::from_fn(move || {
+        let (start, left) = (address + u64::from(at), bytes - at);
+        let piece = request_piece(start, left, limit).min(left);
+        at += piece;
+        (piece > 0).then_some((start, piece))
+    })
+}
+
 /// Bytes of the next request of a transfer at `address` with `remaining` bytes to go: no more than `limit` bytes of
 /// whole DWs (Max_Payload_Size of a write, Max_Read_Request_Size of a read), and not beyond the next 4 KiB boundary
 /// (`PCIe 5.0 §2.2.7`). At least 1 where `remaining` is.

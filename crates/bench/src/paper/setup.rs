@@ -82,8 +82,8 @@ impl Setup {
         let plan = Plan {
             host: file.lab.host.profile.get_ref().clone(),
             link: file.lab.link.clone(),
-            memory: bench.memory,
-            host_offset_bytes: bench.host_offset_bytes,
+            memory: Some(bench.memory),
+            host_offset_bytes: Some(bench.host_offset_bytes),
             ..Plan::default()
         };
         let (test, size) = (bench.test, bench.size_bytes);

@@ -6,9 +6,10 @@ use super::machine::Machine;
 use super::rule::Rule;
 use crate::experiments::{Key, Test};
 use crate::results::{Figures, ResultRow};
-use devices::pcie_bench::{Phase, Results, ResultsHandle};
 use fabric::{Fabric, Limits, Stop};
 use lab::{LabFile, profile};
+use plug::Shared;
+use plug::transfers::{Phase, Transfers};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -54,7 +55,7 @@ impl Task<'_> {
             self.seed,
         )?;
         let mut assembly = lab::build_with(&LabFile { lab, base: ".".into() }, host)?;
-        let results = assembly.report_of::<Results>().ok_or("the lab has no benchmark device")?;
+        let results = assembly.measured().ok_or("no device of the lab measures transfers")?;
         let mut run = Run { fabric: &mut assembly.fabric, results: &results, cancel };
         match self.key.test.is_latency() {
             true => self.latency(&mut run, batch, batches),
@@ -137,7 +138,7 @@ impl Settled {
 /// A lab that runs.
 struct Run<'a> {
     fabric: &'a mut Fabric,
-    results: &'a ResultsHandle,
+    results: &'a Shared<Transfers>,
     cancel: &'a AtomicBool,
 }
 

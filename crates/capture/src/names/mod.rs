@@ -31,6 +31,7 @@ use crate::decode::{Record, TlpRecord};
 use msix::Entries;
 use space::Space;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use tlp::{Access, Bdf, Body, Completion, ConfigRequest, MemoryRequest, Status, Tag};
 use windows::Windows;
 
@@ -50,8 +51,24 @@ pub struct DeviceRegister {
     pub name: &'static str,
 }
 
-/// The registers of the device with a Vendor and a Device ID, in rising order; none where it is not known.
-pub type DeviceRegisters = fn(vendor: u16, device: u16) -> &'static [DeviceRegister];
+/// The registers of devices, by their Vendor and Device IDs. Clones are cheap.
+#[derive(Clone, Debug, Default)]
+pub struct DeviceRegisters(Arc<BTreeMap<(u16, u16), &'static [DeviceRegister]>>);
+
+impl DeviceRegisters {
+    /// Those of one device, in rising order; none where it is not known.
+    #[must_use]
+    pub fn of(&self, vendor: u16, device: u16) -> &'static [DeviceRegister] {
+        self.0.get(&(vendor, device)).copied().unwrap_or_default()
+    }
+}
+
+/// Of Vendor and Device ID, and the registers of that device in rising order.
+impl FromIterator<((u16, u16), &'static [DeviceRegister])> for DeviceRegisters {
+    fn from_iter<I: IntoIterator<Item = ((u16, u16), &'static [DeviceRegister])>>(all: I) -> DeviceRegisters {
+        DeviceRegisters(Arc::new(all.into_iter().collect()))
+    }
+}
 
 /// A configuration read under way.
 type Waiting = (u16, Bdf, Tag);
@@ -70,7 +87,7 @@ pub struct Names {
 impl Names {
     /// Nothing learned yet; `devices` knows the registers of devices.
     #[must_use]
-    pub const fn new(devices: DeviceRegisters) -> Names {
+    pub fn new(devices: DeviceRegisters) -> Names {
         Names {
             devices,
             spaces: BTreeMap::new(),
@@ -207,7 +224,7 @@ impl Names {
             .spaces
             .get(&at.physical)
             .and_then(|space| if at.physical == at.function { space.ids() } else { space.vf_ids() });
-        ids.map_or(&[], |(vendor, device)| (self.devices)(vendor, device))
+        ids.map_or(&[], |(vendor, device)| self.devices.of(vendor, device))
     }
 }
 

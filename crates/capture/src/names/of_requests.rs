@@ -19,7 +19,7 @@ pub struct OfRequests {
 impl OfRequests {
     /// Nothing seen yet; `devices` knows the registers of devices.
     #[must_use]
-    pub const fn new(devices: DeviceRegisters) -> OfRequests {
+    pub fn new(devices: DeviceRegisters) -> OfRequests {
         OfRequests { names: Names::new(devices), kept: BTreeMap::new() }
     }
 

@@ -15,10 +15,10 @@ use bench::results::sheet::{self, Entry};
 use bench::{DEFAULT_SIZES, Plan, tests_named};
 use clap::ValueEnum;
 use clap::builder::RangedU64ValueParser;
-use devices::pcie_bench::Pattern;
 use lab::schema::Link;
-use plug::MemoryKind;
+use plug::transfers::Pattern;
 use plug::values::RcbBytes;
+use plug::{MemoryKind, Models};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use sweep::RootCredits;
@@ -28,11 +28,12 @@ Examples:
   riser bench
   riser bench --suite LAT_RD BW_WR --size 64..2048 --gen 4 --lanes 16
   riser bench --suite BW_RD --host ideal --json -o out/bench
+  riser bench --model dma-engine --size 4096 16384
   riser bench --suite BW_WR --size 64..1024 --mps 128 256 512 --credits default 32:128 16:64
   riser bench --suite short --format pcie-bench --host xeon-e5-2637v3 -o out/suite
   riser bench --suite full --format pcie-bench --host all --jobs 2 -o out/suite
 
-Tests (pcie-bench, section 4): LAT_RD, LAT_WRRD, BW_RD, BW_WR, BW_RDWR, or the suites full and short. Each size of each \
+Tests (pcie-bench, section 4): LAT_RD, LAT_WRRD, BW_RD, BW_WR, BW_RDWR, as far as the model offers them, or the suites full and short. Each size of each \
 test is a run of its own, of --transfers transfers behind a warm-up that does not count: that number is the stopping rule.
 --mps, --mrrs, --credits and --outstanding take lists: every row is measured with each combination. BW_RDWR begins to count when as many \
 reads as writes end, so its warm-up grows where it has to, unless --warm-up says how long it is.
@@ -74,11 +75,15 @@ pub(crate) struct Args {
     #[arg(long = "size", value_name = "SIZE", num_args = 1..)]
     sizes: Vec<Sizes>,
 
+    /// The model that is measured: one that offers transfers; default: pcie-bench, the card of the paper
+    #[arg(long, value_name = "MODEL", conflicts_with = "format")]
+    model: Option<String>,
+
     /// Host profile: one that ships, or a file; default: ideal. With --format pcie-bench also `all`, or a configuration
     #[arg(long)]
     host: Option<String>,
 
-    /// Device profile: one that ships, or a file; default: ideal, with --format pcie-bench nfp6000
+    /// Device profile, of a model that has any: one that ships, or a file; default: ideal, with --format pcie-bench nfp6000
     #[arg(long)]
     device: Option<String>,
 
@@ -107,19 +112,19 @@ pub(crate) struct Args {
     #[arg(long, value_name = "BYTES")]
     rcb: Option<i64>,
 
-    /// Address width of requests in bits: where in memory the window lies; default: 64
+    /// Address width of requests in bits: where in memory the window lies; default: what the model says, of pcie-bench 64
     #[arg(long, value_enum)]
     addr: Option<Addr>,
 
-    /// Window of host memory in bytes; default: 8192
+    /// Window of host memory in bytes; default: what the model says, of pcie-bench 8192
     #[arg(long, value_name = "BYTES", value_parser = RangedU64ValueParser::<u64>::new().range(4096..=1 << 30))]
     window: Option<u64>,
 
-    /// Offset of each transfer from a cache line in bytes, 0 to 63; default: 0
+    /// Offset of each transfer from a cache line in bytes, 0 to 63; default: what the model says, of pcie-bench 0
     #[arg(long, value_name = "BYTES", value_parser = RangedU64ValueParser::<u32>::new().range(0..=63))]
     offset: Option<u32>,
 
-    /// Order of the units in the window; default: random
+    /// Order of the units in the window; default: what the model says, of pcie-bench random
     #[arg(long, value_enum)]
     pattern: Option<Order>,
 
@@ -131,7 +136,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u64>::new().range(0..=MAX_TRANSFERS))]
     warm_up: Option<u64>,
 
-    /// Transfers under way in bandwidth tests; default: what the device profile says
+    /// Transfers under way in bandwidth tests; default: what the model or its device profile says
     #[arg(long, value_name = "N", num_args = 1.., value_parser = RangedU64ValueParser::<u16>::new().range(1..=1024))]
     outstanding: Vec<u16>,
 
@@ -182,12 +187,12 @@ struct Results<'a> {
     tests: &'a [Entry],
 }
 
-pub(crate) fn run(args: Args) -> Result<(), Failure> {
+pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
     if args.public.wanted() {
         return suite::run(&args);
     }
     args.public.refuse()?;
-    let plans = sweep::plans(&args)?;
+    let plans = sweep::plans(&args, models)?;
     let files = files(&args)?;
     let warnings = plans.first().map(Plan::warnings).unwrap_or_default();
     output::warn(&warnings);
@@ -210,10 +215,15 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
 }
 
 /// The plan of all but what takes lists.
-fn plan(args: &Args) -> Result<Plan, Failure> {
+fn plan(args: &Args, models: &Models) -> Result<Plan, Failure> {
+    let defaults = Plan::default();
+    let model = match &args.model {
+        None => defaults.model,
+        Some(name) => models.offering(name).map_err(Failure::usage)?,
+    };
     let mut tests = Vec::new();
     for name in &args.suite {
-        tests.extend(tests_named(name).map_err(Failure::usage)?);
+        tests.extend(tests_named(name, model.tests()).map_err(Failure::usage)?);
     }
     tests.sort_unstable();
     tests.dedup();
@@ -227,27 +237,28 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
     if let Some(size) = sizes.iter().find(|size| !(1..=MAX_TRANSFER_BYTES).contains(*size)) {
         return Err(Failure::usage(format!("size {size}: legal are 1 to {MAX_TRANSFER_BYTES}")));
     }
-    let defaults = Plan::default();
     let host = args.host.clone().unwrap_or(defaults.host);
-    let device = args.device.clone().unwrap_or(defaults.device);
-    profiles::check(&host, &device)?;
+    // Other models have profiles of their own.
+    let card = args.device.as_deref().filter(|_| args.model.is_none());
+    profiles::check(&host, card)?;
     let link = link(args, &host).map_err(Failure::usage)?;
     Ok(Plan {
+        model,
         tests,
         sizes,
         host,
-        device,
+        device: args.device.clone(),
         link,
-        window_bytes: args.window.unwrap_or(defaults.window_bytes),
-        host_offset_bytes: args.offset.unwrap_or(defaults.host_offset_bytes),
-        pattern: match args.pattern.unwrap_or(Order::Random) {
+        window_bytes: args.window,
+        host_offset_bytes: args.offset,
+        pattern: args.pattern.map(|order| match order {
             Order::Sequential => Pattern::Sequential,
             Order::Random => Pattern::Random,
-        },
-        memory: match args.addr.unwrap_or(Addr::A64) {
+        }),
+        memory: args.addr.map(|addr| match addr {
             Addr::A32 => MemoryKind::Low,
             Addr::A64 => MemoryKind::High,
-        },
+        }),
         latency_transfers: args.transfers.unwrap_or(defaults.latency_transfers),
         bandwidth_transfers: args.transfers.unwrap_or(defaults.bandwidth_transfers),
         warm_up: args.warm_up,
@@ -283,7 +294,7 @@ fn measure(plans: &[Plan]) -> Result<(Vec<Entry>, Option<Failure>), Failure> {
         let done = entries.len();
         let ended = match plan.measure_unless(&cancel, test, size) {
             Ok(Some(row)) => {
-                entries.push(Entry { settings: plan.settings(test).map_err(Failure::Run)?, row });
+                entries.push(Entry { settings: plan.settings(test, size).map_err(Failure::Run)?, row });
                 bar.inc(1);
                 continue;
             }

@@ -48,7 +48,7 @@ impl Command {
         match self {
             Command::Run(args) => run::run(args, models),
             Command::Check(args) => check::run(args, models),
-            Command::Bench(args) => bench::run(*args),
+            Command::Bench(args) => bench::run(*args, models),
             Command::Compare(args) => compare::run(args),
             Command::Completions(args) => completions::run(args),
             Command::Fidelity(args) => fidelity::run(args),
@@ -59,7 +59,7 @@ impl Command {
             Command::Nettlp(args) => nettlp::run(args, models),
             Command::Paper(args) => paper::run(args),
             Command::Profiles(args) => profiles::run(args),
-            Command::Trace(args) => trace::run(args),
+            Command::Trace(args) => trace::run(args, models),
         }
     }
 }

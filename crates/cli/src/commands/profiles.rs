@@ -114,12 +114,12 @@ pub(super) fn link(host: &str, generation: Option<i64>, lanes: Option<i64>) -> R
 }
 
 /// Refuses profiles that an argument names and that are not there, and files that are none.
-pub(super) fn check(host: &str, device: &str) -> Result<(), Failure> {
+pub(super) fn check(host: &str, device: Option<&str>) -> Result<(), Failure> {
     let here = Folder::default();
     HOSTS.text(host, &here).map_err(Failure::usage)?;
-    CARDS.text(device, &here).map_err(Failure::usage)?;
+    device.map_or(Ok(String::new()), |device| CARDS.text(device, &here)).map_err(Failure::usage)?;
     profile::host(host, Path::new("")).map_err(Failure::Run)?;
-    card(device, &here).map(drop).map_err(Failure::Run)
+    device.map_or(Ok(()), |device| card(device, &here).map(drop)).map_err(Failure::Run)
 }
 
 fn list(json: bool) -> Result<(), Failure> {

@@ -118,7 +118,11 @@ impl Function {
         function: FoundFunction,
         load: Settings,
     ) -> Result<Function, String> {
-        let [h2d, d2h] = Direction::ALL.map(|direction| Ring::new(cpu, number, function, direction, load));
+        let ring = |direction| {
+            let transfers = if load.directions.have(direction) { load.transfers } else { 0 };
+            Ring::new(cpu, number, function, direction, Settings { transfers, ..load })
+        };
+        let [h2d, d2h] = Direction::ALL.map(ring);
         let rings = [h2d?, d2h?];
         for ring in &rings {
             ring.set_up().await?;

@@ -42,17 +42,19 @@ pub use driver::{drive_one, driver};
 pub use report::{FunctionReport, Report, RingReport};
 pub use stream::Stream;
 
-use crate::registers::named;
-use crate::{device_id, identity};
+use crate::{device_id, identity, registers_of};
 use capture::DeviceRegister;
 use config::{Bar, BuildError, Builder, ConfigSpace, Identity, MsixLayout, PcieLayout, SriovLayout};
 use device::endpoint::{FunctionConfig, VirtualFunctions};
 use device::{AsyncDevice, BarIndex, Device};
-use plug::{Fault, Model, Needs, Plugged, Shared, Site};
+use plug::file::Folder;
+use plug::transfers::{Offer, Pattern, Test, Transfers, Workload};
+use plug::{Fault, FunctionRegisters, MemoryKind, Model, Needs, Plugged, Shared, Site, named};
 use ring::Function;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tlp::PayloadPool;
+use tlp::split::request_pieces;
 use window::Window;
 
 /// Virtual functions at most. The last of 256 is on a bus of its own, behind that of the physical function: 255 have room
@@ -66,6 +68,9 @@ pub const DESCRIPTOR_BYTES: u64 = 16;
 pub const MAX_RING_ENTRIES: u32 = 4096;
 /// Bytes of a read of data at most, and of a write.
 pub const READ_BYTES: u32 = 512;
+
+/// Transfers under way in each direction where it is measured, unless told.
+const BENCH_OUTSTANDING: u16 = 64;
 
 /// Other data processing accelerator: processing accelerators (PCI Code and ID Assignment Specification, §1.19).
 const CLASS: u32 = 0x12_0000;
@@ -88,7 +93,7 @@ mod register {
 }
 
 /// The registers by their names, of the physical function and of virtual ones.
-pub(crate) const REGISTERS: &[DeviceRegister] = &[
+const REGISTERS: &[DeviceRegister] = &[
     named(Some(BAR.0), register::RING, 8, "H2D ring"),
     named(Some(BAR.0), register::ENTRIES, 4, "H2D entries"),
     named(Some(BAR.0), register::POSTED, 4, "H2D posted (doorbell)"),
@@ -154,17 +159,92 @@ pub struct Settings {
     /// Reads of data that the engine has under way at most, for all functions.
     #[schemars(range(min = 1, max = 1024))]
     pub window: u16,
+    /// Which way data go.
+    pub directions: Directions,
+    /// Transfers before those that count, and those that count, where they are measured.
+    #[serde(skip)]
+    pub measured: Option<(u64, u64)>,
+}
+
+/// Which way an engine moves data.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Directions {
+    /// Both ways at the same time.
+    Both,
+    /// From the host to the device: the device reads.
+    H2d,
+    /// From the device to the host: the device writes.
+    D2h,
+}
+
+impl Directions {
+    /// Whether data go that way.
+    const fn have(self, direction: Direction) -> bool {
+        matches!(
+            (self, direction),
+            (Directions::Both, _) | (Directions::H2d, Direction::H2d) | (Directions::D2h, Direction::D2h)
+        )
+    }
 }
 
 impl Default for Settings {
     /// One virtual function, as the paper has it (§IV-B), and a window of 32.
     fn default() -> Settings {
-        Settings { vfs: 1, transfers: 256, size_bytes: 4096, ring_entries: 16, window: 32 }
+        Settings {
+            vfs: 1,
+            transfers: 256,
+            size_bytes: 4096,
+            ring_entries: 16,
+            window: 32,
+            directions: Directions::Both,
+            measured: None,
+        }
     }
 }
 
 impl Model for Settings {
     const NAME: &'static str = "dma-engine";
+    const REGISTERS: &'static [FunctionRegisters] =
+        &[registers_of(device_id::DMA_ENGINE, REGISTERS), registers_of(device_id::DMA_ENGINE_VF, REGISTERS)];
+
+    const TESTS: &'static [Test] = &[Test::BwRd, Test::BwWr, Test::BwRdWr];
+
+    /// The physical function alone, with a ring of as many descriptors as transfers may be under way in each direction.
+    fn offer(workload: &Workload, _: &Folder) -> Result<Offer, Fault> {
+        let Workload { test, size_bytes, warm_up, transfers, .. } = *workload;
+        let outstanding = workload.outstanding.unwrap_or(BENCH_OUTSTANDING);
+        let settings = Settings {
+            vfs: 0,
+            transfers: u32::try_from(workload.transfers_in_all()).unwrap_or(u32::MAX),
+            size_bytes,
+            ring_entries: outstanding.into(),
+            directions: match test {
+                Test::BwRd => Directions::H2d,
+                Test::BwWr => Directions::D2h,
+                _ => Directions::Both,
+            },
+            measured: Some((warm_up, transfers)),
+            ..Settings::default()
+        };
+        settings.check()?;
+        let ring_bytes = u64::from(settings.ring_entries) * u64::from(size_bytes);
+        Workload::only("profile", workload.profile.as_ref(), "ideal".to_owned())?;
+        Ok(Offer {
+            outstanding,
+            host_offset_bytes: Workload::only("host_offset_bytes", workload.host_offset_bytes.as_ref(), 0)?,
+            pattern: Workload::only("pattern", workload.pattern.as_ref(), Pattern::Sequential)?,
+            cut_writes: Some(Box::new(|address, bytes, mps| {
+                let pieces = ring::pieces(address, bytes);
+                pieces.flat_map(|(at, len)| request_pieces(at, len, mps.bytes())).collect()
+            })),
+            ..Offer::new(
+                settings,
+                Workload::only("window_bytes", workload.window_bytes.as_ref(), ring_bytes)?,
+                Workload::only("memory", workload.memory.as_ref(), MemoryKind::Low)?,
+            )
+        })
+    }
 
     fn needs(&self) -> Needs {
         Needs { virtual_functions: self.vfs, ..Needs::default() }
@@ -172,7 +252,9 @@ impl Model for Settings {
 
     fn plug(&self, site: &mut Site<'_>) -> Result<Plugged, Fault> {
         let (settings, report) = (*self, Shared::default());
-        let made = functions(settings, site.pcie, site.payloads, &report)?;
+        let measured =
+            self.measured.map(|(warm_up, wanted)| Shared::new(Transfers::of(Test::BwRdWr, warm_up, wanted)));
+        let made = functions(settings, site.pcie, site.payloads, &report, measured.as_ref())?;
         let (needed, there) = (self.host_bytes(), site.memory.size());
         if needed > there {
             let message = format!("its rings and buffers need {needed} B of host memory: there are {there}");
@@ -181,7 +263,11 @@ impl Model for Settings {
         let told = report.clone();
         let driver = move |cpu, found| driver(cpu, found, settings, told.clone());
         let plugged = Plugged::with_virtual_functions(made.physical, made.virtual_functions, driver);
-        Ok(plugged.reporting(&report))
+        let plugged = plugged.reporting(&report);
+        Ok(match &measured {
+            Some(transfers) => plugged.measuring(transfers),
+            None => plugged,
+        })
     }
 }
 
@@ -204,7 +290,8 @@ pub struct Functions {
     pub virtual_functions: Option<VirtualFunctions>,
 }
 
-/// The engine; `pcie` says what link it is on, payloads come from `pool`.
+/// The engine; `pcie` says what link it is on, payloads come from `pool`. Transfers of all functions count in `measured`, where it
+/// is given.
 ///
 /// # Errors
 /// Where a setting is not legal.
@@ -213,14 +300,16 @@ pub fn functions(
     pcie: PcieLayout,
     pool: &PayloadPool,
     report: &Shared<Report>,
+    measured: Option<&Shared<Transfers>>,
 ) -> Result<Functions, Fault> {
     settings.check()?;
     report.change(|r| r.functions = vec![FunctionReport::default(); usize::from(settings.vfs) + 1]);
     let window = Window::new(settings.window);
-    let (pool, report) = (pool.clone(), report.clone());
+    let (pool, report, measured) = (pool.clone(), report.clone(), measured.cloned());
     let device = move |number: u16| -> Box<dyn Device> {
-        let (window, report) = (window.clone(), report.clone());
-        let start = move |io| Function::new(io, number, window.clone(), report.clone()).run();
+        let (window, report, measured) = (window.clone(), report.clone(), measured.clone());
+        let start =
+            move |io| Function::new(io, number, window.clone(), report.clone(), measured.clone()).run();
         Box::new(AsyncDevice::with_pool(pool.clone(), start))
     };
     let physical = FunctionConfig { config: physical(settings.vfs, pcie)?, device: device(0) };

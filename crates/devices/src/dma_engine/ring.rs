@@ -12,6 +12,7 @@ use device::exec::{JoinHandle, SpawnError};
 use device::io::{RegisterFile, Request, WriteRequest};
 use device::{DmaError, Io};
 use plug::Shared;
+use plug::transfers::{EndedTransfer, Phase, Transfers};
 use std::cell::RefCell;
 use std::rc::Rc;
 use tlp::Payload;
@@ -53,7 +54,7 @@ enum Step {
     /// Bytes of a descriptor, and the place of their read in the window.
     Piece { reading: Reading, len: u32, place: Place },
     /// A descriptor is over.
-    End { interrupts: bool, failed: bool },
+    End { bytes: u32, interrupts: bool, failed: bool },
 }
 
 /// A function from one reset to the next.
@@ -62,6 +63,7 @@ pub(super) struct Function {
     number: u16,
     window: Window,
     report: Shared<Report>,
+    measured: Option<Shared<Transfers>>,
     registers: RefCell<RegisterFile>,
     /// A doorbell was rung, by ring.
     doorbells: [Queue<()>; 2],
@@ -71,12 +73,19 @@ pub(super) struct Function {
 }
 
 impl Function {
-    pub(super) fn new(io: Io, number: u16, window: Window, report: Shared<Report>) -> Rc<Function> {
+    pub(super) fn new(
+        io: Io,
+        number: u16,
+        window: Window,
+        report: Shared<Report>,
+        measured: Option<Shared<Transfers>>,
+    ) -> Rc<Function> {
         Rc::new(Function {
             io,
             number,
             window,
             report,
+            measured,
             registers: RefCell::new(RegisterFile::new(register::BYTES)),
             doorbells: [Queue::new(1), Queue::new(1)],
             descriptors: [Channel::new(FETCHED_AHEAD), Channel::new(FETCHED_AHEAD)],
@@ -114,6 +123,9 @@ impl Function {
         }
         self.registers.borrow_mut().write(write);
         if offset <= direction.register(register::POSTED) && end > direction.register(register::POSTED) {
+            if let Some(measured) = self.measured.as_ref().filter(|m| m.get().phase == Phase::Idle) {
+                measured.change(|m| m.start(self.io.now()));
+            }
             // One that is not yet heard stands for this one too.
             let _ = self.doorbells[direction.index()].push(());
         }
@@ -169,7 +181,13 @@ impl Function {
     }
 
     /// A descriptor is over: counts it, writes back, and interrupts where it is asked to.
-    async fn end(&self, direction: Direction, interrupts: bool, failed: bool) -> Result<(), DmaError> {
+    async fn end(
+        &self,
+        direction: Direction,
+        bytes: u32,
+        interrupts: bool,
+        failed: bool,
+    ) -> Result<(), DmaError> {
         let (done, failures) = (
             self.u32(direction, register::DONE).wrapping_add(1),
             self.u32(direction, register::FAILED).wrapping_add(failed.into()),
@@ -181,6 +199,10 @@ impl Function {
             r.done += 1;
             r.failed += u64::from(failed);
         });
+        if !failed {
+            // One that has failed ends the driver, and the run with it.
+            self.count(direction, bytes);
+        }
         let at = self.u64(direction, register::DONE_AT);
         if at != 0 {
             self.io.dma_write(at, u64::from(failures) << 32 | u64::from(done)).await?;
@@ -191,6 +213,18 @@ impl Function {
         Ok(())
     }
 
+    /// Counts a transfer, where they are measured.
+    fn count(&self, direction: Direction, bytes: u32) {
+        let Some(measured) = &self.measured else { return };
+        let now = self.io.now();
+        let (bytes_read, bytes_written) = match direction {
+            Direction::H2d => (bytes, 0),
+            Direction::D2h => (0, bytes),
+        };
+        measured
+            .change(|m| m.end(now, EndedTransfer { bytes_read, bytes_written, ..EndedTransfer::default() }));
+    }
+
     // ---- host to device ----
 
     /// Reads the data of one descriptor behind the other, as the window allows.
@@ -198,7 +232,7 @@ impl Function {
         loop {
             match self.descriptors[Direction::H2d.index()].receive().await {
                 Some(descriptor) => self.read_one(descriptor).await,
-                None => self.steps.send(Step::End { interrupts: true, failed: true }).await,
+                None => self.steps.send(Step::End { bytes: 0, interrupts: true, failed: true }).await,
             }
         }
     }
@@ -209,7 +243,9 @@ impl Function {
             let reading = self.io.spawn(self.io.dma_read(address, len));
             self.steps.send(Step::Piece { reading, len, place }).await;
         }
-        self.steps.send(Step::End { interrupts: descriptor.interrupts, failed: false }).await;
+        self.steps
+            .send(Step::End { bytes: descriptor.bytes, interrupts: descriptor.interrupts, failed: false })
+            .await;
     }
 
     /// Takes the data in their order, whatever the order of completions was.
@@ -222,10 +258,10 @@ impl Function {
                     wrong |= !self.check(reading.await, len, stream.get_or_insert_with(seed));
                     drop(place);
                 }
-                Step::End { interrupts, failed } => {
+                Step::End { bytes, interrupts, failed } => {
                     let failed = std::mem::take(&mut wrong) || failed;
                     // Where the function may not write, nobody hears of it.
-                    let _ = self.end(Direction::H2d, interrupts, failed).await;
+                    let _ = self.end(Direction::H2d, bytes, interrupts, failed).await;
                 }
             }
         }
@@ -252,11 +288,11 @@ impl Function {
         loop {
             let descriptor = self.descriptors[Direction::D2h.index()].receive().await;
             let stream = stream.get_or_insert_with(|| Stream::new(self.u64(Direction::D2h, register::SEED)));
-            let (interrupts, failed) = match descriptor {
-                Some(d) => (d.interrupts, self.write_one(d, stream).await.is_err()),
-                None => (true, true),
+            let (bytes, interrupts, failed) = match descriptor {
+                Some(d) => (d.bytes, d.interrupts, self.write_one(d, stream).await.is_err()),
+                None => (0, true, true),
             };
-            let _ = self.end(Direction::D2h, interrupts, failed).await;
+            let _ = self.end(Direction::D2h, bytes, interrupts, failed).await;
         }
     }
 
@@ -280,6 +316,11 @@ impl Pieces {
     fn of(descriptor: Descriptor) -> Pieces {
         Pieces { address: descriptor.address, remaining: descriptor.bytes }
     }
+}
+
+/// As the engine cuts a transfer of `bytes` at `address`.
+pub(super) fn pieces(address: u64, bytes: u32) -> impl Iterator<Item = (u64, u32)> {
+    Pieces { address, remaining: bytes }
 }
 
 impl Iterator for Pieces {

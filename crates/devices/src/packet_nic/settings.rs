@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a packet NIC and its driver do for each packet, and what stands at its cable. Plain data; never runs anything.
 
-use plug::{Fault, MemoryKind, Model, Plugged, Shared, Site};
+use crate::{device_id, registers_of};
+use plug::{Fault, FunctionRegisters, MemoryKind, Model, Plugged, Shared, Site};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tlp::Duration;
@@ -180,6 +181,7 @@ impl Default for Settings {
 
 impl Model for Settings {
     const NAME: &'static str = "packet-nic";
+    const REGISTERS: &'static [FunctionRegisters] = &[registers_of(device_id::PACKET_NIC, super::REGISTERS)];
 
     fn plug(&self, site: &mut Site<'_>) -> Result<Plugged, Fault> {
         let (settings, report) = (*self, Shared::default());

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The driver of the benchmark device: a window in host memory, caches in a known state, and the start of the test.
 
-use super::settings::{BUFFER_BYTES, CacheState, Settings};
+use super::CacheState;
+use super::settings::{BUFFER_BYTES, Settings};
 use super::{BAR, DONE_VECTOR, ERROR, ERRORS, LAYOUT, WINDOW};
 use crate::control;
 use device::DmaError;

@@ -2,11 +2,13 @@
 //! The benchmark device as a lab names it, and what a run of it shows.
 
 use super::card::{CARDS, card};
-use super::{CacheState, CardPath, Pattern, Results, Settings, Test, Window, driver, function};
-use plug::{Fault, MemoryKind, Model, Needs, Plugged, Shared, Shown, Site, gbps, ns};
+use super::{CacheState, CardPath, Pattern, Settings, Test, Window, driver, function};
+use crate::{device_id, registers_of};
+use plug::file::Folder;
+use plug::transfers::{Offer, Workload};
+use plug::{Fault, FunctionRegisters, MemoryKind, Model, Needs, Plugged, Shared, Site};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tlp::Time;
 
 /// The benchmark device of pcie-bench: what it does, and how often.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -72,6 +74,38 @@ impl Default for Bench {
 
 impl Model for Bench {
     const NAME: &'static str = "pcie-bench";
+    const REGISTERS: &'static [FunctionRegisters] = &[registers_of(device_id::PCIE_BENCH, super::REGISTERS)];
+
+    const TESTS: &'static [Test] = &Test::ALL;
+
+    /// Its card costs what a device profile says, by default that of the ideal one.
+    fn offer(workload: &Workload, folder: &Folder) -> Result<Offer, Fault> {
+        let usual = Bench::default();
+        let bench = Bench {
+            test: workload.test,
+            profile: workload.profile.clone().unwrap_or(usual.profile),
+            size_bytes: workload.size_bytes,
+            window_bytes: workload.window_bytes.unwrap_or(usual.window_bytes),
+            host_offset_bytes: workload.host_offset_bytes.unwrap_or(usual.host_offset_bytes),
+            pattern: workload.pattern.unwrap_or(usual.pattern),
+            outstanding: workload.outstanding,
+            transfers: workload.transfers,
+            warm_up: workload.warm_up,
+            memory: workload.memory.unwrap_or(usual.memory),
+            ..usual
+        };
+        let card = card(&bench.profile, folder).map_err(|message| Fault::at("profile", message))?;
+        let write = card.costs().write;
+        Ok(Offer {
+            device: bench.profile.clone(),
+            outstanding: bench.outstanding.unwrap_or(card.outstanding.value),
+            host_offset_bytes: bench.host_offset_bytes,
+            pattern: bench.pattern,
+            cache: bench.cache,
+            cut_writes: Some(Box::new(move |address, size, mps| write.tlps(address, size, mps).collect())),
+            ..Offer::new(bench.clone(), bench.window_bytes, bench.memory)
+        })
+    }
 
     fn needs(&self) -> Needs {
         let window = self.window(0);
@@ -81,11 +115,11 @@ impl Model for Bench {
 
     fn plug(&self, site: &mut Site<'_>) -> Result<Plugged, Fault> {
         let settings = self.settings(site)?;
-        let (results, window) = (Shared::new(Results::of(&settings)), self.window(site.seed));
+        let (results, window) = (Shared::default(), self.window(site.seed));
         let function = function(settings, site.pcie, site.payloads, &results).map_err(|e| e.to_string())?;
         let plugged = Plugged::new(function, move |cpu, found| driver(cpu, found, window));
         let extrapolated = CARDS.extrapolated(&self.profile, site.folder, [site.pcie.rate]);
-        Ok(plugged.reporting(&results).warning(extrapolated))
+        Ok(plugged.reporting(&results).measuring(&results).warning(extrapolated))
     }
 
     fn check_together(&self) -> Result<(), Fault> {
@@ -124,23 +158,5 @@ impl Bench {
             costs: card.costs(),
             seed: site.seed,
         })
-    }
-}
-
-impl plug::Report for Results {
-    /// Of a warm-up that has not ended there is no rate.
-    fn shown(&self, _: Time) -> Shown {
-        let elapsed = self.elapsed();
-        let shown = Shown::new().with("transfers", self.transfers).with("measured_ns", ns(elapsed));
-        match self.transfers {
-            0 => shown.with("warm_up_transfers", self.ended),
-            _ => shown
-                .with("read_gbps", gbps(self.bytes_read, elapsed))
-                .with("write_gbps", gbps(self.bytes_written, elapsed)),
-        }
-    }
-
-    fn transfers(&self) -> Option<(u64, u64)> {
-        Some((self.ended.min(self.all), self.all))
     }
 }

@@ -2,62 +2,10 @@
 //! What a benchmark is to do, and what makes that impossible.
 
 use super::costs::{CardCosts, ChannelCosts};
+use plug::transfers::{CacheState, Pattern, Test, Transfers};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
-
-/// A test of pcie-bench (SIGCOMM'18, §4.1 and §4.2).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, JsonSchema)]
-pub enum Test {
-    /// Latency of a DMA read.
-    #[serde(rename = "LAT_RD")]
-    LatRd,
-    /// Latency of a DMA write and a read of the same address behind it.
-    #[serde(rename = "LAT_WRRD")]
-    LatWrRd,
-    /// Bandwidth of DMA reads.
-    #[serde(rename = "BW_RD")]
-    BwRd,
-    /// Bandwidth of DMA writes.
-    #[serde(rename = "BW_WR")]
-    BwWr,
-    /// Bandwidth of DMA reads and writes in turn.
-    #[serde(rename = "BW_RDWR")]
-    BwRdWr,
-}
-
-impl Test {
-    /// Every test, in the paper's order.
-    pub const ALL: [Test; 5] = [Test::LatRd, Test::LatWrRd, Test::BwRd, Test::BwWr, Test::BwRdWr];
-
-    /// The paper's name.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Test::LatRd => "LAT_RD",
-            Test::LatWrRd => "LAT_WRRD",
-            Test::BwRd => "BW_RD",
-            Test::BwWr => "BW_WR",
-            Test::BwRdWr => "BW_RDWR",
-        }
-    }
-
-    /// True for a latency test: one transfer under way at a time, each one timed.
-    #[must_use]
-    pub const fn is_latency(self) -> bool {
-        matches!(self, Test::LatRd | Test::LatWrRd)
-    }
-}
-
-/// The order in which the units of the window are used (SIGCOMM'18, §4).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Pattern {
-    /// One behind the other, around the window.
-    Sequential,
-    /// Drawn with replacement.
-    Random,
-}
 
 /// Which of its interfaces to PCI Express the card uses (SIGCOMM'18, §5.1). On a card that costs nothing they are the same.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, JsonSchema)]
@@ -67,20 +15,6 @@ pub enum CardPath {
     Command,
     /// A DMA engine with descriptors. LAT_WRRD reads when the write is said to be done.
     Dma,
-}
-
-/// What the host's caches hold when the test starts (SIGCOMM'18, §4).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum CacheState {
-    /// Nothing of the window: the host has written over much else.
-    Cold,
-    /// The window, as far as it fits: the host has written it.
-    HostWarm,
-    /// The window, as far as writes of devices may go into the cache: the device has written it twice.
-    DeviceWarm,
-    /// What the device has written at random in 64 MiB, of which the window is the first part.
-    DeviceThrash,
 }
 
 /// What the device does when it is started.
@@ -209,9 +143,10 @@ impl Settings {
         if self.test.is_latency() { 1 } else { self.outstanding }
     }
 
-    /// Transfers, those of the warm-up among them.
-    pub(super) const fn transfers_in_all(&self) -> u64 {
-        self.warm_up.saturating_add(self.transfers)
+    /// What it will measure, before it was started.
+    #[must_use]
+    pub fn results(&self) -> Transfers {
+        Transfers::of(self.test, self.warm_up, self.transfers)
     }
 
     /// # Errors

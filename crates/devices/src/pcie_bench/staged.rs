@@ -2,9 +2,9 @@
 //! A card whose transfers go through stages that take time: see [`CardCosts`]. Nothing is allocated per transfer.
 
 use super::costs::{CardCosts, FrameTime};
-use super::settings::{CardPath, Settings, Test};
+use super::settings::{CardPath, Settings};
 use super::slots::Slots;
-use super::{Card, Phase};
+use super::{Card, Phase, Test};
 use device::exec::Sleep;
 use device::io::{DmaOptions, DmaReadFuture};
 use device::{DmaError, Io};

@@ -5,7 +5,8 @@
 //! crosses 4 KiB, so each 4 KiB of the window holds as many whole units as fit. Random units are drawn with replacement
 //! into a table of at most [`MAX_TABLE`], which is gone through again and again, as the card of the paper does it.
 
-use super::settings::{Pattern, Settings};
+use super::Pattern;
+use super::settings::Settings;
 use rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256StarStar;
 

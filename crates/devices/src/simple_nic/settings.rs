@@ -5,8 +5,9 @@ use super::{
     BAR_BYTES, Cable, Counters, Peer, PingReport, PingSettings, Pings, Station, TxDoorbell, driver, function,
     function_with_inbox,
 };
+use crate::{device_id, registers_of};
 use device::BarIndex;
-use plug::{Fault, FixedBar, Model, Needs, Plugged, Report, Shared, Shown, Site, ns};
+use plug::{Fault, FixedBar, FunctionRegisters, Model, Needs, Plugged, Report, Shared, Shown, Site, ns};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::net::Ipv4Addr;
@@ -68,6 +69,7 @@ impl Default for Settings {
 
 impl Model for Settings {
     const NAME: &'static str = "simple-nic";
+    const REGISTERS: &'static [FunctionRegisters] = &[registers_of(device_id::SIMPLE_NIC, super::REGISTERS)];
 
     fn needs(&self) -> Needs {
         let fixed_bar =

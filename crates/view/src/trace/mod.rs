@@ -72,7 +72,7 @@ impl TracePage {
             columns: Columns::new(),
             tables: Tables::new(),
             tracker: Tracker::new(),
-            names: Names::new(|_, _| &[]),
+            names: Names::new(DeviceRegisters::default()),
             means: String::new(),
             chunks: Vec::new(),
             payloads: Payloads::default(),

@@ -65,7 +65,12 @@ fn head(plans: &[Plan], entries: &[Entry], swept: &[Swept]) -> Result<(), Failur
     }
     let outstanding = match swept.iter().any(|(name, _)| *name == "outstanding") {
         true => String::new(),
-        false => format!("; {} outstanding", plan.outstanding().map_err(Failure::Run)?),
+        false => {
+            let (test, size) = (plan.tests.first().copied(), plan.sizes.first().copied());
+            let offer = test.zip(size).map(|(test, size)| plan.offer(test, size, 0));
+            let offer = offer.transpose().map_err(|fault| Failure::Run(fault.message))?;
+            offer.map_or_else(String::new, |offer| format!("; {} outstanding", offer.outstanding))
+        }
     };
     output::text(&format!("{link}, RCB {rcb_bytes}, window {window_bytes} B{outstanding}"))?;
     let warm_up = plan.warm_up.unwrap_or(DEFAULT_WARM_UP);

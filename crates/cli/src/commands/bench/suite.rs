@@ -212,7 +212,7 @@ fn profile(args: &Args, host: &str, device: &str) -> Result<Machine, Failure> {
         let names = CONFIGURATIONS.map(|c| c.name.trim_start_matches(bench::configurations::CARD)).join(", ");
         return Err(Failure::usage(format!("{why}; configurations are all, {names}")));
     }
-    profiles::check(host, device)?;
+    profiles::check(host, Some(device))?;
     let mut machine = Machine::profile(host, device);
     super::link(args, host).map_err(Failure::usage)?;
     machine.generation = args.generation.map_or(machine.generation, |n| n as u8);

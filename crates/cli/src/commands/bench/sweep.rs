@@ -5,6 +5,7 @@ use super::Args;
 use crate::failure::Failure;
 use bench::{Plan, Test};
 use lab::schema::{Credits, Link};
+use plug::Models;
 use plug::values::{MpsBytes, MrrsBytes};
 use std::str::FromStr;
 
@@ -44,8 +45,8 @@ impl FromStr for RootCredits {
 }
 
 /// A plan for each combination, in the order in which the arguments give them.
-pub(super) fn plans(args: &Args) -> Result<Vec<Plan>, Failure> {
-    let base = super::plan(args)?;
+pub(super) fn plans(args: &Args, models: &Models) -> Result<Vec<Plan>, Failure> {
+    let base = super::plan(args, models)?;
     let mps = each(&args.mps, base.link.mps_bytes, MpsBytes::try_from)?;
     let mrrs = each(&args.mrrs, base.link.mrrs_bytes, MrrsBytes::try_from)?;
     let credits = or_default(&args.credits, RootCredits(None));

@@ -4,6 +4,7 @@
 use super::decode::LinkFacts;
 use super::decode::space::Space;
 use super::{decode, names};
+use capture::{DeviceRegister, DeviceRegisters};
 use device::firmware::{FoundBar, FoundBridge, FoundSriov, Function, Interrupt, Window};
 use lab::{Enumerated, EnumeratedFunction, Place};
 use serde::Serialize;
@@ -47,6 +48,7 @@ struct Entry {
     interrupt: Vectors,
     sriov: Option<Virtual>,
     capabilities: Vec<Capability>,
+    registers: Vec<NamedRegister>,
 }
 
 #[derive(Serialize)]
@@ -97,6 +99,14 @@ struct Virtual {
 }
 
 #[derive(Serialize)]
+struct NamedRegister {
+    bar: Option<u8>,
+    offset: u64,
+    bytes: u64,
+    name: &'static str,
+}
+
+#[derive(Serialize)]
 struct Capability {
     id: u16,
     version: Option<u8>,
@@ -106,8 +116,13 @@ struct Capability {
 
 impl Listing {
     /// The chosen functions of what was found.
-    pub(super) fn of(lab: &str, found: &Enumerated, chosen: &[&EnumeratedFunction]) -> Listing {
-        let entry = |f: &&EnumeratedFunction| Some(Entry::of(found, f, found.system.get(f.bdf)?));
+    pub(super) fn of(
+        lab: &str,
+        found: &Enumerated,
+        chosen: &[&EnumeratedFunction],
+        devices: &DeviceRegisters,
+    ) -> Listing {
+        let entry = |f: &&EnumeratedFunction| Some(Entry::of(found, f, found.system.get(f.bdf)?, devices));
         Listing {
             lab: lab.to_owned(),
             enumeration_ns: found.took.as_ps() as f64 / 1_000.0,
@@ -118,7 +133,12 @@ impl Listing {
 }
 
 impl Entry {
-    fn of(found: &Enumerated, function: &EnumeratedFunction, known: &Function) -> Entry {
+    fn of(
+        found: &Enumerated,
+        function: &EnumeratedFunction,
+        known: &Function,
+        devices: &DeviceRegisters,
+    ) -> Entry {
         let space = Space(&function.bytes);
         let heads = decode::heads(&space);
         // A virtual function's link and sizes are those of its physical function: its own fields are reserved.
@@ -149,6 +169,7 @@ impl Entry {
             interrupt: Vectors::of(known),
             sriov: known.sriov.map(Virtual::of),
             capabilities: heads.into_iter().map(Capability::of).collect(),
+            registers: super::registers_of(found, function, devices).iter().map(NamedRegister::of).collect(),
         }
     }
 }
@@ -249,6 +270,12 @@ impl Vectors {
             Interrupt::Msix => ("msix", found.vectors),
         };
         Vectors { kind, first_vector: (vectors > 0).then_some(found.vector_base), vectors }
+    }
+}
+
+impl NamedRegister {
+    fn of(&DeviceRegister { bar, offset, bytes, name }: &DeviceRegister) -> NamedRegister {
+        NamedRegister { bar, offset, bytes, name }
     }
 }
 

@@ -15,9 +15,10 @@ mod tests;
 use super::labs::{self, Set};
 use crate::failure::Failure;
 use crate::output;
+use capture::{DeviceRegister, DeviceRegisters};
 use decode::Detail;
 use decode::space::Space;
-use lab::{Enumerated, EnumeratedFunction};
+use lab::{Enumerated, EnumeratedFunction, Place};
 use plug::Models;
 use select::Selection;
 use std::fmt::Write;
@@ -32,15 +33,18 @@ Examples:
 
 Runs the enumeration of the lab's host and nothing else: no driver. Then every configuration space is read, by \
 configuration requests, and shown: a line for each function; with -v what its registers say, in the words of `lspci -vv`, \
-and the sizes of BARs; with -vv every field of every register too, by its name in the specification. --tree draws what \
+and the sizes of BARs; with -vv every field of every register too, by its name in the specification, and the registers on its BARs \
+by the names that its model gives them. --tree draws what \
 `lspci -t` draws, with -v what the lab calls each device. --hexdump is what `lspci -F` reads.
 --json prints one object:
   lab, enumeration_ns, config_requests, functions: [{bdf, path, name, slot, switch, port, model, vf_of, parent, vendor_id, \
   device_id, revision, class, class_name, command, bars: [{bar, kind (memory32, memory64, io, rom), address, size_bytes, \
   prefetchable}], bridge: {secondary, subordinate, io, memory, prefetchable: {base, size_bytes}}, link: {max_gen, \
   max_lanes, gen, lanes}, mps_bytes, mrrs_bytes, interrupt: {kind (none, intx, msi, msix), first_vector, vectors}, sriov: \
-  {total_vfs, num_vfs, first_offset, stride}, capabilities: [{id, version, offset, name}]}]
-What a function does not have is null; version is null where a capability is not an extended one. Addresses, offsets and ids \
+  {total_vfs, num_vfs, first_offset, stride}, capabilities: [{id, version, offset, name}], registers: [{bar, offset, bytes, \
+  name}]}]
+What a function does not have is null; version is null where a capability is not an extended one, bar where a device has \
+one BAR. Addresses, offsets and ids \
 are numbers.
 The exit status is 1 where enumeration fails.";
 
@@ -84,11 +88,11 @@ pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
     }
     let chosen = chosen(&found, args.select)?;
     if args.json {
-        output::json(&json::Listing::of(&path, &found, &chosen))
+        output::json(&json::Listing::of(&path, &found, &chosen, &models.registers()))
     } else if args.hexdump {
         output::text(&chosen.iter().map(|f| hexdump(f)).collect::<String>())
     } else {
-        output::text(listing(&found, &chosen, args.verbose).trim_end())
+        output::text(listing(&found, &chosen, args.verbose, &models.registers()).trim_end())
     }
 }
 
@@ -108,7 +112,12 @@ fn chosen(found: &Enumerated, selection: Option<Selection>) -> Result<Vec<&Enume
     Ok(chosen)
 }
 
-fn listing(found: &Enumerated, chosen: &[&EnumeratedFunction], verbose: u8) -> String {
+fn listing(
+    found: &Enumerated,
+    chosen: &[&EnumeratedFunction],
+    verbose: u8,
+    devices: &DeviceRegisters,
+) -> String {
     let mut text = String::new();
     for function in chosen {
         let space = Space(&function.bytes);
@@ -116,10 +125,34 @@ fn listing(found: &Enumerated, chosen: &[&EnumeratedFunction], verbose: u8) -> S
         if verbose > 0 {
             let detail = Detail { fields: verbose > 1 };
             text += &decode::function(&space, &sizes(found, function), detail);
+            if detail.fields {
+                text += &own_registers(found, function, devices);
+            }
             text.push('\n');
         }
     }
     text
+}
+
+/// The registers on the BARs of a function, by the names that its model gives them.
+fn own_registers(found: &Enumerated, function: &EnumeratedFunction, devices: &DeviceRegisters) -> String {
+    let named = registers_of(found, function, devices);
+    let mut text = String::from(if named.is_empty() { "" } else { "\tRegisters:\n" });
+    for DeviceRegister { bar, offset, bytes, name } in named {
+        let bar = bar.map_or_else(String::new, |bar| format!("BAR {bar} "));
+        let _ = writeln!(text, "\t\t{bar}+{offset:#x}: {name}, {bytes} B");
+    }
+    text
+}
+
+/// Of a function in a slot, what its model calls its registers.
+fn registers_of(
+    found: &Enumerated,
+    function: &EnumeratedFunction,
+    devices: &DeviceRegisters,
+) -> &'static [DeviceRegister] {
+    let known = found.system.get(function.bdf).filter(|_| matches!(function.place, Place::Slot { .. }));
+    known.map_or(&[], |known| devices.of(known.found.vendor, known.found.device))
 }
 
 /// Bytes of the BARs and of the ROM of a function, as enumeration has measured them.

@@ -176,13 +176,13 @@ impl Args {
 
     fn measured(&self, host: &str) -> Result<Row, Failure> {
         let device = self.device.as_deref().unwrap_or("nfp6000");
-        profiles::check(host, device)?;
+        profiles::check(host, Some(device))?;
         let link = profiles::link(host, self.generation, self.lanes).map_err(Failure::usage)?;
         let over = match (link.generation, link.lanes) {
             (Some(Gen(rate)), Some(Lanes(width))) => format!("Gen{} x{}", rate.generation(), width.lanes()),
             _ => String::new(),
         };
-        let plan = Plan { host: host.to_owned(), device: device.to_owned(), link, ..Plan::default() };
+        let plan = Plan { host: host.to_owned(), device: Some(device.to_owned()), link, ..Plan::default() };
         output::warn(&plan.warnings());
         let row = plan.measure(Test::LatRd, self.size).map_err(|e| Failure::Run(e.to_string()))?;
         let Some(latency) = row.latency else { return Err(Failure::Run("no latency was measured".into())) };

@@ -5,16 +5,17 @@ use super::{Args, for_each_record};
 use crate::failure::Failure;
 use crate::output;
 use crate::outputs::Outputs;
+use plug::Models;
 use std::io::BufWriter;
 use std::path::Path;
 use view::TracePage;
 
-pub(super) fn run(args: &Args, out: &Path) -> Result<(), Failure> {
+pub(super) fn run(args: &Args, models: &Models, out: &Path) -> Result<(), Failure> {
     let [file] = args.files.as_slice() else { return Err(Failure::usage("--html takes one file")) };
     let mut outputs = Outputs::new(args.force);
     outputs.reads(Path::new(file));
     let place = outputs.claim("--html", out)?;
-    let mut page = TracePage::new(&super::shown(file)).naming(devices::registers);
+    let mut page = TracePage::new(&super::shown(file)).naming(models.registers());
     for_each_record(args, file, |record| {
         page.record(record);
         Ok(())

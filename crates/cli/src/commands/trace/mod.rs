@@ -17,6 +17,7 @@ use crate::{input, output};
 use capture::credits::Ledgers;
 use capture::{Filter, Reader, Record, Sieve};
 use clap::ValueEnum;
+use plug::Models;
 use serde::Serialize;
 use std::io::{BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
@@ -169,12 +170,12 @@ struct OfFile<'a, T> {
     of: T,
 }
 
-pub(crate) fn run(mut args: Args) -> Result<(), Failure> {
+pub(crate) fn run(mut args: Args, models: &Models) -> Result<(), Failure> {
     // To the views an interface is a file that ends late.
     args.files.extend(args.interface.clone());
     input::check(args.files.iter().map(Path::new))?;
     if let Some(out) = &args.html {
-        return html::run(&args, out);
+        return html::run(&args, models, out);
     }
     if let Some(out) = &args.perfetto {
         return perfetto::run(&args, out);
@@ -182,8 +183,8 @@ pub(crate) fn run(mut args: Args) -> Result<(), Failure> {
     match (args.stats, args.interval) {
         (true, Some(interval)) => series::run(&args, interval),
         (true, None) => stats::run(&args),
-        (false, _) if args.transactions => transactions::run(&args),
-        (false, _) => records::run(&args),
+        (false, _) if args.transactions => transactions::run(&args, models),
+        (false, _) => records::run(&args, models),
     }
 }
 

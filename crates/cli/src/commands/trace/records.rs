@@ -7,11 +7,12 @@ use crate::output;
 use capture::credits::{Available, Consumption, Ledgers};
 use capture::render::{self, JsonRecord, class_name};
 use capture::{Kind, Meaning, Names, Record, Sieve};
+use plug::Models;
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::io::Write;
 
-pub(super) fn run(args: &Args) -> Result<(), Failure> {
+pub(super) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
     let mut out = stdout(args);
     for file in &args.files {
         if args.names_files() && !args.json {
@@ -21,7 +22,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         let bad = if args.credits {
             write_credits(args, file, sieve, args.ledgers(), &mut out)?
         } else {
-            write_records(args, file, sieve, &mut out)?
+            write_records(args, file, sieve, Names::new(models.registers()), &mut out)?
         };
         out.flush()?;
         tell_bad(file, bad);
@@ -35,9 +36,14 @@ fn append_json(object: &impl Serialize, line: &mut String) {
 }
 
 /// Writes a line for each record that the sieve keeps, and says how many of the file could not be read.
-fn write_records(args: &Args, file: &str, mut sieve: Sieve, out: &mut impl Write) -> Result<u64, Failure> {
+fn write_records(
+    args: &Args,
+    file: &str,
+    mut sieve: Sieve,
+    mut names: Names,
+    out: &mut impl Write,
+) -> Result<u64, Failure> {
     let mut line = String::new();
-    let mut names = Names::new(devices::registers);
     let mut bad = 0;
     for_each_record(args, file, |record| {
         bad += u64::from(matches!(record.kind, Kind::Bad(_)));

@@ -6,6 +6,7 @@ use crate::failure::Failure;
 use capture::names::OfRequests;
 use capture::transactions::{self, Report, Summary, Tracker};
 use capture::{Filter, Kind, Meaning, Transaction};
+use plug::Models;
 use serde::Serialize;
 use std::io::Write;
 
@@ -17,14 +18,15 @@ struct OfSummary<'a> {
     summary: &'a Report,
 }
 
-pub(super) fn run(args: &Args) -> Result<(), Failure> {
+pub(super) fn run(args: &Args, models: &Models) -> Result<(), Failure> {
     let filter = args.filter()?;
     let mut out = stdout(args);
     for file in &args.files {
         if args.names_files() && !args.json {
             writeln!(out, "==> {file} <==")?;
         }
-        let (report, bad) = write_transactions(args, file, filter.as_ref(), &mut out)?;
+        let (report, bad) =
+            write_transactions(args, file, filter.as_ref(), OfRequests::new(models.registers()), &mut out)?;
         if args.json {
             let file = args.names_files().then_some(file.as_str());
             serde_json::to_writer(&mut out, &OfSummary { file, summary: &report })
@@ -43,6 +45,7 @@ fn write_transactions(
     args: &Args,
     file: &str,
     filter: Option<&Filter>,
+    mut names: OfRequests,
     out: &mut impl Write,
 ) -> Result<(Report, u64), Failure> {
     let lead = if args.names_files() {
@@ -51,7 +54,6 @@ fn write_transactions(
         "{".to_owned()
     };
     let (mut tracker, mut summary) = (Tracker::new(), Summary::new());
-    let mut names = OfRequests::new(devices::registers);
     let (mut line, mut digits, mut bad) = (String::new(), 1, 0);
     let mut show = |tracker: &mut Tracker, names: &mut OfRequests, digits: u8| -> Result<(), Failure> {
         while let Some(t) = tracker.next_ended() {

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The registers of a model's functions by their names, for whoever shows accesses to them. Never holds a value.
+
+pub use capture::DeviceRegister;
+
+use crate::model::ModelError;
+
+/// The registers of the function with these IDs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FunctionRegisters {
+    /// Vendor ID.
+    pub vendor: u16,
+    /// Device ID; of virtual functions that of the SR-IOV capability.
+    pub device: u16,
+    /// By BAR and offset, each behind the one before.
+    pub registers: &'static [DeviceRegister],
+}
+
+/// A register of `bytes` bytes at `offset` of `bar`, or of the only BAR.
+#[must_use]
+pub const fn named(bar: Option<u8>, offset: u64, bytes: u64, name: &'static str) -> DeviceRegister {
+    DeviceRegister { bar, offset, bytes, name }
+}
+
+impl FunctionRegisters {
+    /// # Errors
+    /// The first register of `model` that is not behind the one before it, has no bytes or lies on no BAR.
+    pub(crate) fn check(&self, model: &'static str) -> Result<(), ModelError> {
+        let mut end = (None, 0);
+        for register in self.registers {
+            let last = register.offset.checked_add(register.bytes);
+            let is_behind = register.bar > end.0 || register.bar == end.0 && register.offset >= end.1;
+            let is_there = register.bytes > 0 && register.bar.is_none_or(|bar| bar < 6);
+            match last.filter(|_| is_behind && is_there) {
+                Some(last) => end = (register.bar, last),
+                None => return Err(ModelError::Register { model, register: register.name }),
+            }
+        }
+        Ok(())
+    }
+}
