@@ -13,6 +13,7 @@ mod lspci;
 mod man;
 mod model;
 mod nettlp;
+mod new;
 mod paper;
 mod profiles;
 mod report;
@@ -38,6 +39,7 @@ pub(crate) enum Command {
     Man(man::Args),
     Model(model::Args),
     Nettlp(nettlp::Args),
+    New(new::Args),
     Paper(paper::Args),
     Profiles(profiles::Args),
     Trace(trace::Args),
@@ -57,6 +59,7 @@ impl Command {
             Command::Man(args) => man::run(args),
             Command::Model(args) => model::run(args),
             Command::Nettlp(args) => nettlp::run(args, models),
+            Command::New(args) => new::run(args, models),
             Command::Paper(args) => paper::run(args),
             Command::Profiles(args) => profiles::run(args),
             Command::Trace(args) => trace::run(args, models),

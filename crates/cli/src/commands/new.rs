@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `riser new`: a crate with a device of one's own. Never changes what is there already.
+//!
+//! Its files are those of `templates/my-device`, a crate that the workspace compiles and tests.
+
+use crate::failure::Failure;
+use crate::output;
+use crate::outputs;
+use plug::{Models, is_model_name};
+use serde::Serialize;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+const EXAMPLE: &str = "\
+Examples:
+  riser new my-device
+  riser new my-device --path ~/devices/mine --riser ~/src/riser
+
+Writes a crate that compiles: a device with registers, a doorbell, DMA and an MSI, its driver, its settings with limits and report, \
+a lab, a test, and a main that is all of `riser` with this device beside riser's own: `cargo run -- run labs/my-device.toml`. \
+docs/tutorial.md goes through it.
+riser is not on crates.io yet, so that the crate depends on riser's repository, or with --riser on a checkout.
+--json prints one object: name, path, files: [...].";
+
+/// Write a crate with a device of your own: device, driver, lab and test
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLE)]
+pub(crate) struct Args {
+    /// What the crate and its model are called: small letters, digits and hyphens, a letter first
+    name: String,
+
+    /// Where the crate goes, a folder that is not there yet; default: one of its name, here
+    #[arg(long, value_name = "DIR")]
+    path: Option<PathBuf>,
+
+    /// The checkout of riser that it depends on; default: riser's repository
+    #[arg(long, value_name = "DIR")]
+    riser: Option<PathBuf>,
+
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// A file of the template: its path and its text.
+macro_rules! file {
+    ($path:literal) => {
+        ($path, include_str!(concat!("../../../../templates/my-device/", $path)))
+    };
+}
+
+/// The crate, but for its manifest.
+const FILES: [(&str, &str); 9] = [
+    file!("README.md"),
+    file!(".gitignore"),
+    file!("labs/my-device.toml"),
+    file!("src/main.rs"),
+    file!("src/lib.rs"),
+    file!("src/device.rs"),
+    file!("src/driver.rs"),
+    file!("src/model.rs"),
+    file!("tests/lab.rs"),
+];
+
+const MANIFEST: (&str, &str) = file!("Cargo.toml");
+
+/// How the template's manifest names crates of riser.
+const CRATES: &str = "path = \"../../crates/";
+
+/// What stands at the end of the manifest. A member of a workspace has neither.
+const MANIFEST_END: &str = "
+# It stands alone, wherever it lies.
+[workspace]
+
+# Simulations in tests want some speed, and backtraces only lines.
+[profile.dev]
+opt-level = 1
+debug = \"line-tables-only\"
+";
+
+/// The longest name in bytes.
+const MAX_NAME_BYTES: usize = 64;
+
+/// Names that a crate of the template cannot have: Rust's words, what cargo keeps for itself, and what the crate uses.
+const TAKEN: [&str; 72] = [
+    "abstract",
+    "alloc",
+    "as",
+    "async",
+    "await",
+    "become",
+    "box",
+    "break",
+    "build",
+    "config",
+    "const",
+    "continue",
+    "core",
+    "crate",
+    "deps",
+    "device",
+    "do",
+    "dyn",
+    "else",
+    "enum",
+    "examples",
+    "extern",
+    "fabric",
+    "false",
+    "final",
+    "fn",
+    "for",
+    "gen",
+    "if",
+    "impl",
+    "in",
+    "incremental",
+    "let",
+    "loop",
+    "macro",
+    "match",
+    "mod",
+    "move",
+    "mut",
+    "override",
+    "plug",
+    "priv",
+    "proc-macro",
+    "pub",
+    "ref",
+    "return",
+    "schemars",
+    "self",
+    "serde",
+    "static",
+    "std",
+    "struct",
+    "super",
+    "test",
+    "tlp",
+    "trait",
+    "true",
+    "try",
+    "type",
+    "typeof",
+    "unsafe",
+    "unsized",
+    "use",
+    "virtual",
+    "where",
+    "while",
+    "yield",
+    "riser",
+    "main",
+    "driver",
+    "model",
+    "lib",
+];
+
+#[derive(Serialize)]
+struct Written<'a> {
+    name: &'a str,
+    path: String,
+    files: Vec<String>,
+}
+
+pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
+    check(&args.name, models).map_err(Failure::usage)?;
+    let riser = args.riser.as_deref().map(checkout).transpose().map_err(Failure::usage)?;
+    let folder = args.path.clone().unwrap_or_else(|| PathBuf::from(&args.name));
+    let mut files = vec![(MANIFEST.0.to_owned(), manifest(&args.name, riser.as_deref()))];
+    files.extend(FILES.map(|(path, text)| (named(path, &args.name), named(body(text), &args.name))));
+    write(&folder, &files)?;
+    let path = folder.display().to_string();
+    if args.json {
+        let files = files.into_iter().map(|(path, _)| path).collect();
+        return output::json(&Written { name: &args.name, path, files });
+    }
+    output::text(&format!(
+        "{path}: a device of your own. Next:\n  cd {path}\n  cargo test\n  cargo run -- run labs/{}.toml",
+        args.name
+    ))
+}
+
+/// Refuses a name that a crate or a model cannot have.
+fn check(name: &str, models: &Models) -> Result<(), String> {
+    let legal = "legal are small letters, digits and single hyphens, a letter first, at most 64";
+    if !is_model_name(name) || name.contains("--") || name.ends_with('-') || name.len() > MAX_NAME_BYTES {
+        return Err(format!("name `{name}`: {legal}, and no key of a slot"));
+    }
+    if TAKEN.contains(&name) || name.starts_with("riser-") {
+        return Err(format!("name `{name}`: Rust, cargo or riser use it themselves: {legal}"));
+    }
+    match models.contains(name) {
+        true => {
+            let names: Vec<&str> = models.names().collect();
+            Err(format!("name `{name}`: riser has a model of this name; there are {}", names.join(", ")))
+        }
+        false => Ok(()),
+    }
+}
+
+/// The folder of a checkout, from the root on.
+fn checkout(folder: &Path) -> Result<PathBuf, String> {
+    let why = |e: io::Error| format!("--riser {}: {e}", folder.display());
+    let whole = fs::canonicalize(folder).map_err(why)?;
+    match whole.join("crates/plug/Cargo.toml").is_file() {
+        true => Ok(whole),
+        false => Err(format!("--riser {}: no checkout of riser, it has no crates/plug", folder.display())),
+    }
+}
+
+fn named(text: &str, name: &str) -> String {
+    text.replace("my-device", name).replace("my_device", &name.replace('-', "_"))
+}
+
+/// A file without the licence line, which is that of riser.
+fn body(text: &str) -> &str {
+    match text.split_once('\n') {
+        Some((first, rest)) if first.contains("SPDX-License-Identifier") => rest,
+        _ => text,
+    }
+}
+
+/// The manifest, with riser at `checkout`, or else at its repository.
+fn manifest(name: &str, checkout: Option<&Path>) -> String {
+    let text = MANIFEST.1.split_once("[package]").map_or(MANIFEST.1, |(_, package)| package);
+    let text = match checkout {
+        Some(checkout) => {
+            // As TOML has strings: quotes and backslashes in a path are escaped.
+            let path = toml::Value::from(format!("{}/crates/", checkout.display())).to_string();
+            text.replace(CRATES, &format!("path = {}", path.trim_end_matches('"')))
+        }
+        None => {
+            let git = format!("git = \"{}\"", env!("CARGO_PKG_REPOSITORY"));
+            let lines = text.lines().map(|line| match line.split_once(CRATES) {
+                Some((before, after)) => {
+                    format!("{before}{git}{}\n", after.split_once('"').map_or("", |(_, rest)| rest))
+                }
+                None => format!("{line}\n"),
+            });
+            lines.collect::<String>().replacen(
+                "[dependencies]\n",
+                "# riser is not on crates.io yet: `riser new --riser DIR` names a checkout in place of its repository.\n[dependencies]\n",
+                1,
+            )
+        }
+    };
+    named(&format!("[package]{text}{MANIFEST_END}"), name)
+}
+
+/// Makes the folder with its files; where that fails, nothing is left of it.
+fn write(folder: &Path, files: &[(String, String)]) -> Result<(), Failure> {
+    match fs::create_dir(folder) {
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
+            let says = format!("{}: is there already; --path names a folder that is not", folder.display());
+            return Err(Failure::usage(says));
+        }
+        Err(e) => return Err(outputs::failed(folder, &e)),
+        Ok(()) => {}
+    }
+    let write = |(path, text): &(String, String)| {
+        let path = folder.join(path);
+        fs::create_dir_all(path.parent().unwrap_or(folder))?;
+        fs::write(path, text)
+    };
+    files.iter().try_for_each(write).map_err(|e| {
+        // It was made here, so that nobody's files are in it.
+        let _ = fs::remove_dir_all(folder);
+        outputs::failed(folder, &e)
+    })
+}

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The device. Registers, little-endian, on BAR 0:
+//!
+//! ```text
+//! +0x00  u64  source       where in host memory to copy from
+//! +0x08  u64  destination  where to
+//! +0x10  u32  length       how many bytes
+//! +0x14  u32  doorbell     any write starts a copy
+//! +0x18  u32  checksum     sum of the bytes of the last copy
+//! +0x1c  u32  status       0 where the last copy went well, else 1
+//! ```
+//!
+//! When a copy has ended, it raises vector 0.
+
+use crate::model::{Report, Settings};
+use device::io::{RegisterFile, Request};
+use device::{BarIndex, DmaError, Io};
+use plug::registers::{DeviceRegister, named};
+use plug::transfers::{EndedTransfer, Phase, Transfers};
+use plug::{Shared, gbps};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+/// The BAR of the registers.
+pub(crate) const BAR: BarIndex = BarIndex(0);
+pub(crate) const SOURCE: u64 = 0x00;
+pub(crate) const DESTINATION: u64 = 0x08;
+pub(crate) const LENGTH: u64 = 0x10;
+pub(crate) const DOORBELL: u64 = 0x14;
+pub(crate) const CHECKSUM: u64 = 0x18;
+pub(crate) const STATUS: u64 = 0x1c;
+/// Bytes of all registers.
+const BYTES: usize = 0x20;
+
+/// The interrupt vector that says that a copy has ended.
+pub(crate) const DONE: u16 = 0;
+
+/// The registers by their names, for `riser trace` and `riser lspci`.
+pub(crate) const REGISTERS: &[DeviceRegister] = &[
+    named(Some(0), SOURCE, 8, "source"),
+    named(Some(0), DESTINATION, 8, "destination"),
+    named(Some(0), LENGTH, 4, "length"),
+    named(Some(0), DOORBELL, 4, "doorbell"),
+    named(Some(0), CHECKSUM, 4, "checksum"),
+    named(Some(0), STATUS, 4, "status"),
+];
+
+/// A function of the device, from one reset to the next.
+pub(crate) struct Copier {
+    pub(crate) settings: Settings,
+    pub(crate) report: Shared<Report>,
+    /// What `riser bench` counts, where it measures.
+    pub(crate) measured: Option<Shared<Transfers>>,
+}
+
+type Registers = Rc<RefCell<RegisterFile>>;
+
+impl Copier {
+    /// Takes requests, one after the other, for as long as the device has power.
+    pub(crate) async fn run(self, io: Io) {
+        let copier = Rc::new(self);
+        let registers: Registers = Rc::new(RefCell::new(RegisterFile::new(BYTES)));
+        while let Some(request) = io.next_request().await {
+            match request {
+                Request::Write(write) if write.at(BAR, DOORBELL) => {
+                    io.spawn(copier.clone().serve(io.clone(), registers.clone()));
+                }
+                Request::Write(write) => {
+                    registers.borrow_mut().write(&write);
+                }
+                Request::Read(read) => {
+                    let registers = registers.borrow();
+                    let answer = registers.read(&read);
+                    read.complete(answer);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// One copy, from its doorbell to its interrupt.
+    async fn serve(self: Rc<Copier>, io: Io, registers: Registers) {
+        let job = Rc::new(Job::new(&registers.borrow(), self.settings.piece_bytes));
+        if let Some(measured) = &self.measured {
+            measured.change(|m| m.start(io.now()));
+        }
+        let work = |_| io.spawn(self.clone().work(io.clone(), job.clone()));
+        let workers: Vec<_> = (0..self.settings.in_flight).map(work).collect();
+        let mut went_well = true;
+        for worker in workers {
+            // The outer error is that of a task that was never started: too many at once.
+            went_well &= worker.await == Ok(Ok(()));
+        }
+        registers.borrow_mut().set_u32(CHECKSUM, job.sum.get());
+        registers.borrow_mut().set_u32(STATUS, u32::from(!went_well));
+        self.report.change(|r| r.copies += 1);
+        // Where the function has no vectors, nobody hears of it.
+        let _ = io.interrupt(DONE).await;
+    }
+
+    /// Copies piece after piece, until there is none left. So many workers, so many pieces under way.
+    async fn work(self: Rc<Copier>, io: Io, job: Rc<Job>) -> Result<(), DmaError> {
+        while let Some((at, len)) = job.next(self.is_measuring()) {
+            let start = io.now();
+            let bytes = io.dma_read(job.source + at, len).await?;
+            self.count(EndedTransfer { bytes_read: len, ..EndedTransfer::default() }, &io);
+            job.add(&bytes);
+            io.dma_write(job.destination + at, bytes).await?;
+            self.count(EndedTransfer { bytes_written: len, ..EndedTransfer::default() }, &io);
+            self.report.change(|r| r.count(start, io.now(), len));
+        }
+        Ok(())
+    }
+
+    fn is_measuring(&self) -> bool {
+        self.measured.as_ref().is_some_and(|m| m.get().phase < Phase::Done)
+    }
+
+    fn count(&self, ended: EndedTransfer, io: &Io) {
+        if let Some(measured) = &self.measured {
+            measured.change(|m| m.end(io.now(), ended));
+        }
+    }
+}
+
+/// A copy under way.
+struct Job {
+    source: u64,
+    destination: u64,
+    length: u32,
+    piece: u32,
+    /// Where the next piece begins.
+    next: Cell<u32>,
+    /// Sum of the bytes so far.
+    sum: Cell<u32>,
+}
+
+impl Job {
+    fn new(registers: &RegisterFile, piece: u32) -> Job {
+        Job {
+            source: registers.u64(SOURCE),
+            destination: registers.u64(DESTINATION),
+            length: registers.u32(LENGTH),
+            piece,
+            next: Cell::new(0),
+            sum: Cell::new(0),
+        }
+    }
+
+    /// Offset and bytes of the next piece; the first one again behind the last where it goes `around`.
+    fn next(&self, around: bool) -> Option<(u64, u32)> {
+        if around && self.next.get() >= self.length {
+            self.next.set(0);
+        }
+        let at = self.next.get();
+        let len = self.piece.min(self.length.checked_sub(at).filter(|left| *left > 0)?);
+        self.next.set(at + len);
+        Some((at.into(), len))
+    }
+
+    fn add(&self, bytes: &[u8]) {
+        let sum: u32 = bytes.iter().map(|byte| u32::from(*byte)).sum();
+        self.sum.set(self.sum.get().wrapping_add(sum));
+    }
+}
+
+impl Report {
+    /// A piece of `bytes` was copied from `start` to `now`.
+    fn count(&mut self, start: tlp::Time, now: tlp::Time, bytes: u32) {
+        self.first.get_or_insert(start);
+        self.last = now;
+        self.bytes += u64::from(bytes);
+    }
+
+    /// Rate of all copies, from the first read to the last write, in Gb/s.
+    pub(crate) fn gbps(&self) -> f64 {
+        self.first.map_or(0.0, |first| gbps(self.bytes, self.last.since(first)))
+    }
+}
