@@ -2,10 +2,11 @@
 //! A model that no crate of riser knows offers its transfers, and is measured as riser's own are.
 
 use config::{Bar, Builder, Identity, MsiLayout};
-use device::endpoint::FunctionConfig;
-use device::firmware::FoundFunction;
+use device::AsyncDevice;
 use device::io::{Io, Request};
-use device::{AsyncDevice, Cpu};
+use endpoint::FunctionConfig;
+use host::Cpu;
+use host::firmware::FoundFunction;
 use plug::file::Folder;
 use plug::transfers::{EndedTransfer, Offer, Pattern, Phase, Test, Transfers, Workload};
 use plug::{Fault, MemoryKind, Model, Models, Offering, Plugged, Shared, Site};

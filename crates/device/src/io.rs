@@ -60,21 +60,21 @@ mod request;
 
 pub use crate::seam::{DmaOptions, OutMessage};
 use crate::shared::Bell;
-pub(crate) use atomic::payload;
+pub use atomic::payload;
 pub use atomic::{AtomicFuture, AtomicRequest, AtomicValue, FetchValue};
 pub use config::{ConfigRead, ConfigWrite};
 pub use data::{Answer, IntoData};
 pub use registers::RegisterFile;
 pub use request::{MessageRequest, ReadRequest, Request, WriteRequest};
 
-pub use crate::exec::{
+pub use exec::{
     Either, MAX_CALLS, MAX_OUTPUTS, MAX_POLLS_PER_INSTANT, MAX_TASKS, join, join_array, select, yield_now,
 };
 
-use crate::exec::{Call, Core, JoinHandle, Outgoing, Post, Sleep, WaitList};
 use crate::seam::{
     self, CompletionError, Device, DmaAtomic, DmaError, DmaId, DmaRead, DmaWrite, Input, Output, Ready, Token,
 };
+use exec::{Call, Core, JoinHandle, Outgoing, Post, Sleep, WaitList};
 use request::{Owed, Place};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;

@@ -90,7 +90,7 @@ impl Ready {
     /// Every question.
     pub const ALL: Ready = Ready(0b1111);
     /// For output of every class.
-    pub(crate) const OUTPUTS: Ready = Ready(0b0111);
+    pub const OUTPUTS: Ready = Ready(0b0111);
     /// For requests taken, or for the credits that this returns.
     pub const TAKEN: Ready = Ready(0b1000);
 
@@ -119,26 +119,27 @@ impl Ready {
     }
 
     /// True where any question of `other` is among these.
-    pub(crate) const fn meets(self, other: Ready) -> bool {
+    pub const fn meets(self, other: Ready) -> bool {
         self.0 & other.0 != 0
     }
 
     /// All but the questions of `other`.
-    pub(crate) const fn without(self, other: Ready) -> Ready {
+    pub const fn without(self, other: Ready) -> Ready {
         Ready(self.0 & !other.0)
     }
 
     /// The questions of `other` where `condition` holds, else none.
-    pub(crate) const fn when(condition: bool, other: Ready) -> Ready {
+    pub const fn when(condition: bool, other: Ready) -> Ready {
         if condition { other } else { Ready::NONE }
     }
 
     /// One bit for each question: outputs by [`Class::index`], then requests taken.
-    pub(crate) const fn bits(self) -> u8 {
+    pub const fn bits(self) -> u8 {
         self.0
     }
 
-    pub(crate) const fn from_bits(bits: u8) -> Ready {
+    /// What [`bits`](Self::bits) has given.
+    pub const fn from_bits(bits: u8) -> Ready {
         Ready(bits & Ready::ALL.0)
     }
 }
@@ -190,7 +191,13 @@ impl Request {
     /// A request of TC0 without attributes, as who tests a device makes one.
     #[must_use]
     pub fn new(token: Token, op: RequestOp) -> Request {
-        Request { token, tc: TrafficClass::default(), attr: Attributes::empty(), op }
+        Request::with(token, TrafficClass::default(), Attributes::empty(), op)
+    }
+
+    /// A request of this Traffic Class, with these attributes.
+    #[must_use]
+    pub const fn with(token: Token, tc: TrafficClass, attr: Attributes, op: RequestOp) -> Request {
+        Request { token, tc, attr, op }
     }
 }
 

@@ -10,9 +10,7 @@
 //! Both ring the [`Bell`]s of whom they concern. So may any device that shares something in its own way; one that does not is
 //! asked after every call of another, as all are where they are few.
 
-mod bell;
-
-pub use bell::{Bell, Bells};
+pub use exec::{Bell, Bells};
 
 use crate::seam::{Device, Input, Output, Ready, Token};
 use std::cell::RefCell;

@@ -7,10 +7,10 @@
 //! | Control | [`START`] starts the device, unless it runs |
 //! | Status | 0 before the first start, [`RUNNING`], [`DONE`], [`FAILED`] |
 
-use device::cpu::Cpu;
-use device::firmware::FoundFunction;
 use device::io::{RegisterFile, Request};
 use device::{BarIndex, Io};
+use host::cpu::Cpu;
+use host::firmware::FoundFunction;
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -106,7 +106,7 @@ pub(crate) async fn run(
     layout: Layout,
     vector: u16,
 ) -> Result<u32, String> {
-    let said = |e: device::host::HostError| format!("{function}: {e}");
+    let said = |e: host::HostError| format!("{function}: {e}");
     cpu.write_u32(function.address(layout.bar, layout.control)?, START).await.map_err(said)?;
     cpu.interrupt(function.vector(vector)).await;
     cpu.read_u32(function.address(layout.bar, layout.status)?).await.map_err(said)

@@ -17,10 +17,10 @@ use crate::control::{self, Registers};
 use crate::{device_id, identity, registers_of};
 use capture::DeviceRegister;
 use config::{Bar, Builder, MsiLayout, PcieLayout};
-use device::cpu::Cpu;
-use device::endpoint::FunctionConfig;
-use device::firmware::FoundFunction;
 use device::{AsyncDevice, BarIndex, DmaError, Io};
+use endpoint::FunctionConfig;
+use host::cpu::Cpu;
+use host::firmware::FoundFunction;
 use plug::{Fault, FunctionRegisters, Model, Plugged, Shared, Shown, Site, named, ns};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -277,7 +277,7 @@ pub async fn driver(
     target: Target,
     report: Shared<Report>,
 ) -> Result<(), String> {
-    let said = |e: device::host::HostError| format!("{function}: {e}");
+    let said = |e: host::HostError| format!("{function}: {e}");
     let address = target.address(&cpu)?;
     function.enable_atomics(&cpu).await?;
     cpu.write_u64(function.address(BAR, COUNTER)?, address).await.map_err(said)?;

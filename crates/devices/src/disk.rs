@@ -25,10 +25,10 @@ use crate::control::{self, Registers};
 use crate::{device_id, identity, registers_of};
 use capture::DeviceRegister;
 use config::{Bar, Builder, MsiLayout, PcieLayout};
-use device::cpu::Cpu;
-use device::endpoint::FunctionConfig;
-use device::firmware::FoundFunction;
 use device::{AsyncDevice, BarIndex, DmaError, Io};
+use endpoint::FunctionConfig;
+use host::cpu::Cpu;
+use host::firmware::FoundFunction;
 use plug::{Fault, FunctionRegisters, Model, Needs, Plugged, Shared, Shown, Site, gbps, named};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -216,7 +216,7 @@ async fn sector(io: &Io, settings: Settings, address: u64) -> Result<(), DmaErro
 /// # Errors
 /// A line that says what failed.
 pub async fn driver(cpu: Cpu, function: FoundFunction, sectors: u32) -> Result<(), String> {
-    let said = |e: device::host::HostError| format!("{function}: {e}");
+    let said = |e: host::HostError| format!("{function}: {e}");
     let bytes = BUFFER_SECTORS * u64::from(SECTOR_BYTES);
     let buffer = cpu.memory().alloc_low(bytes, 4096).map_err(|e| format!("buffer: {e}"))?;
     cpu.write_u64(function.address(BAR, BUFFER)?, buffer).await.map_err(said)?;

@@ -6,10 +6,10 @@
 
 use crate::{device_id, identity};
 use config::{Bar, Builder, PcieLayout};
-use device::cpu::Cpu;
-use device::endpoint::FunctionConfig;
-use device::firmware::FoundFunction;
 use device::{BarIndex, CompletionError, Device, Input, Output, Request, RequestOp, ResetKind, Token};
+use endpoint::FunctionConfig;
+use host::cpu::Cpu;
+use host::firmware::FoundFunction;
 use plug::{Fault, FixedBar, Model, Needs, Plugged, Site};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -6,9 +6,9 @@
 use crate::memory;
 use config::PcieLayout;
 use device::BarIndex;
-use device::cpu::Cpu;
-use device::endpoint::FunctionConfig;
-use device::firmware::FoundFunction;
+use endpoint::FunctionConfig;
+use host::cpu::Cpu;
+use host::firmware::FoundFunction;
 use plug::{Fault, Model, Plugged, Shared, Shown, Site, ns};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

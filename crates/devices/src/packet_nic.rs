@@ -44,10 +44,10 @@ pub use settings::{Batches, Kind, MAX_FRAME_BYTES, MAX_TRIPS, Mode, RING_ENTRIES
 use crate::{device_id, identity};
 use capture::DeviceRegister;
 use config::{Bar, BarKind, Builder, MsiLayout, PcieLayout};
-use device::endpoint::FunctionConfig;
-use device::exec::JoinHandle;
 use device::io::{ReadRequest, Request, WriteRequest};
 use device::{AsyncDevice, BarIndex, DmaError, Io};
+use endpoint::FunctionConfig;
+use exec::JoinHandle;
 use pipe::Pipe;
 use plug::{Fault, Model, Shared, named};
 use ring::{Descriptor, Done, Ring};

@@ -2,8 +2,9 @@
 //! What raw-TLP devices have in common: credits, the host's requests that are refused with UR, and the interrupt that
 //! tells the host of the end. Never sends a request but that one.
 
-use device::raw::refusal;
-use device::{CreditReturn, Ready};
+use device::Ready;
+use endpoint::CreditReturn;
+use endpoint::raw::refusal;
 use std::collections::VecDeque;
 use tlp::{
     Bdf, Body, Class, Data, MemoryOp, MemoryRequest, PayloadPool, Repr, Span, Tag, TcSet, Tlp, TrafficClass,

@@ -22,7 +22,8 @@ pub use report::{Report, Service};
 pub use settings::{Dependencies, Pace, Settings};
 
 use crate::raw_end::RawEnd;
-use device::{CreditReturn, Ready, TlpPort};
+use device::Ready;
+use endpoint::{CreditReturn, TlpPort};
 use plan::{NEVER, Step};
 use plug::Shared;
 use tlp::{Body, Class, Completion, Data, Duration, PayloadPool, TcSet, Time, Tlp};

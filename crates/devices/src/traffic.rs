@@ -15,7 +15,8 @@ pub use settings::{Flow, FlowKind, MAX_FLOWS, MAX_TAGS, Settings, SettingsError}
 pub use stats::{FlowReport, Latencies, MAX_LATENCIES, Report};
 
 use crate::raw_end::RawEnd;
-use device::{CreditReturn, Ready, TlpPort};
+use device::Ready;
+use endpoint::{CreditReturn, TlpPort};
 use plug::Shared;
 use std::collections::VecDeque;
 use tlp::{

@@ -6,7 +6,7 @@ mod common;
 use allocation_counter::measure;
 use common::{Loopback, found};
 use config::PcieLayout;
-use device::AsyncProgram;
+use host::AsyncProgram;
 use riser_devices::pcie_bench::*;
 use tlp::{Duration, PayloadPool};
 

@@ -5,9 +5,8 @@ mod common;
 
 use common::{Loopback, found};
 use config::PcieLayout;
-use device::{
-    AsyncProgram, BarIndex, CompletionError, Device, Input, Output, Request, RequestOp, ResetKind, Token,
-};
+use device::{BarIndex, CompletionError, Device, Input, Output, Request, RequestOp, ResetKind, Token};
+use host::AsyncProgram;
 use proptest::prelude::*;
 use riser_devices::memory::{Memory, Settings, driver, function};
 use tlp::{Class, Data, PayloadPool, Span, Time};

@@ -5,7 +5,8 @@ mod common;
 
 use common::{Event, Loopback, found};
 use config::PcieLayout;
-use device::{AsyncProgram, DmaError};
+use device::DmaError;
+use host::AsyncProgram;
 use plug::Shared;
 use riser_devices::packet_nic::*;
 use std::collections::BTreeMap;

@@ -5,8 +5,8 @@ mod common;
 
 use common::{Event, Loopback, found};
 use config::PcieLayout;
-use device::AsyncProgram;
-use device::caches::CachePreparation;
+use host::AsyncProgram;
+use host::caches::CachePreparation;
 use plug::MemoryKind;
 use riser_devices::pcie_bench::*;
 use std::collections::BTreeMap;
@@ -281,7 +281,7 @@ fn the_driver_prepares_the_caches() {
     }
     let (outcome, _, host) =
         run_on(&Settings { cache: CacheState::DeviceThrash, ..settings(Test::BwRd) }, |host| {
-            host.memory = device::HostMemory::new(16 << 20, 64 << 20).unwrap();
+            host.memory = host::HostMemory::new(16 << 20, 64 << 20).unwrap();
         });
     let thrash = ThrashByDevice { requester, address, bytes: 64 << 20, seed: 1 };
     assert_eq!((outcome, host.prepared), (Ok(()), vec![ThrashByHost, thrash]));
@@ -312,7 +312,7 @@ fn registers() {
     let mut host = Loopback::new(bench);
     let mut program = AsyncProgram::new(host.memory.clone(), async |cpu| {
         let base = found(0, BAR_BYTES).address(0, 0)?;
-        let text = |e: device::host::HostError| e.to_string();
+        let text = |e: host::HostError| e.to_string();
         let (status, idle, running, done) = (base + 12, 0, 1, 2);
         assert_eq!(cpu.read_u32(status).await, Ok(idle));
         cpu.write_u32(base, 0x1000).await.map_err(text)?;

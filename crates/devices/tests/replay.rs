@@ -2,7 +2,7 @@
 //! Replays against a host that completes each read after a fixed time, in halves: order, tags, times, causes.
 
 use capture::{Direction, Origin, Reader, Writer, open};
-use device::TlpPort;
+use endpoint::TlpPort;
 use plug::Shared;
 use riser_devices::replay::{Dependencies, Pace, Plan, PlanError, Replay, Report, Settings};
 use std::collections::{BTreeMap, BTreeSet};

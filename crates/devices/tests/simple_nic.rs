@@ -5,8 +5,8 @@ mod common;
 
 use common::{Event, Loopback, found};
 use config::PcieLayout;
-use device::AsyncProgram;
-use device::cpu::Cpu;
+use host::AsyncProgram;
+use host::cpu::Cpu;
 use plug::Shared;
 use riser_devices::simple_nic::*;
 use std::cell::RefCell;

@@ -2,7 +2,7 @@
 //! The traffic generator by itself: what it sends when, what it makes of answers, and what it refuses to be.
 
 use allocation_counter::measure;
-use device::TlpPort;
+use endpoint::TlpPort;
 use plug::Shared;
 use riser_devices::traffic::*;
 use tlp::*;

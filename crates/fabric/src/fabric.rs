@@ -24,7 +24,7 @@ use crate::switch::Switch;
 use crate::tap::{Direction, Tap, TapRecord};
 use crate::topology::{HostId, LinkEvent, PortId};
 use crate::wire::PortState;
-use device::TlpPort;
+use endpoint::TlpPort;
 use hosts::Hosts;
 use link::{Counters, Port, SentFrame};
 use std::collections::VecDeque;

@@ -23,7 +23,7 @@
 pub mod breakdown;
 mod fabric;
 pub mod fault;
-pub mod host;
+mod host_slot;
 pub mod profile;
 pub mod progress;
 pub mod queue;

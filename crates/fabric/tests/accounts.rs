@@ -5,8 +5,9 @@ mod common;
 
 use common::link;
 use common::system::{HIGH, Raw, System, bar, bytes, credits, read, text};
+use device::Io;
 use device::io::Request;
-use device::{Cpu, Io, firmware::FoundFunction};
+use host::{Cpu, firmware::FoundFunction};
 use link::CreditLimit;
 use proptest::prelude::*;
 use riser_fabric::{

@@ -5,7 +5,7 @@ mod common;
 
 use common::link;
 use common::system::{Raw, System, text};
-use device::host::HostError;
+use host::HostError;
 use riser_fabric::{AddressMap, Limits, Stop};
 use tlp::{Bdf, Body, Completion, Data, PayloadPool, Rate, Repr, Status, Tag, Tlp};
 

@@ -5,9 +5,10 @@ mod common;
 
 use common::link;
 use common::system::{Arrivals, Raw, System, bar, text};
-use device::host::{HostInput, HostOutput, HostProgram};
+use device::Io;
 use device::io::{MAX_POLLS_PER_INSTANT, Request, yield_now};
-use device::{CreditReturn, Io, TlpPort};
+use endpoint::{CreditReturn, TlpPort};
+use host::{HostInput, HostOutput, HostProgram};
 use riser_fabric::{
     AddressMap, Direction, Fabric, FabricConfig, FaultAction, FrameKind, HostConfig, HostProfile, Limits,
     LinkId, PortId, Side, SlotConfig, Stop,
@@ -225,7 +226,7 @@ fn bare(device: impl TlpPort + 'static, program: Option<Box<dyn HostProgram>>) -
     Fabric::new(FabricConfig {
         hosts: vec![HostConfig {
             profile: HostProfile::ideal(),
-            memory: device::HostMemory::new(1 << 20, 0).unwrap(),
+            memory: host::HostMemory::new(1 << 20, 0).unwrap(),
             payloads: PayloadPool::new(),
             root_ports: Vec::new(),
             program,
@@ -355,7 +356,7 @@ fn requests_without_a_root_port_end_there() {
             let read = cpu.read_u32(beyond).await;
             let config = cpu.config_read(Bdf::from_bits(0x0200), 0).await;
             let device_1 = cpu.config_read(Bdf::from_bits(0x0108), 0).await;
-            let nowhere = device::host::HostError::NoDevice;
+            let nowhere = host::HostError::NoDevice;
             let all = [read.err(), config.err(), device_1.err()];
             if all == [Some(nowhere); 3] { Ok(()) } else { Err(format!("{all:?}")) }
         });

@@ -6,9 +6,9 @@ mod common;
 use Direction::{Downstream, Upstream};
 use common::link;
 use common::system::{System, Told, bar, bytes, text};
-use device::endpoint::EndpointLimits;
 use device::io::Request;
 use device::{DmaError, Io};
+use endpoint::EndpointLimits;
 use link::Counters;
 use riser_fabric::{
     Alteration, Direction, Fabric, FaultAction, FaultRule, FrameKind, Limits, LinkId, PortId, RootCounters,

@@ -7,9 +7,9 @@ use Direction::{Downstream, Upstream};
 use FaultAction::{Corrupt, Drop};
 use common::link;
 use common::system::{System, Told, bar, bytes, text};
-use device::endpoint::EndpointLimits;
 use device::io::Request;
 use device::{DmaError, Io};
+use endpoint::EndpointLimits;
 use link::Counters;
 use riser_fabric::{
     Direction, Fabric, FaultAction, FaultRule, FrameKind, Limits, LinkId, PortId, Side, Stop,

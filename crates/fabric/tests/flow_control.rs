@@ -5,9 +5,9 @@ mod common;
 
 use common::link;
 use common::system::{Arrivals, Raw, System, Told, bar, byte, bytes, credits, text};
-use device::endpoint::EndpointLimits;
 use device::io::{Request, join_array};
 use device::{DmaError, Io};
+use endpoint::EndpointLimits;
 use link::Frame;
 use riser_fabric::{Direction, LinkConfig, Stop};
 use std::cell::Cell;

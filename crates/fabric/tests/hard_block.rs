@@ -7,8 +7,9 @@ mod common;
 use common::link;
 use common::system::{BAR_BYTES, System, bar, byte, bytes, text};
 use config::{Bar, Builder, Identity, MsiLayout, PcieLayout};
-use device::hard_block::{DesignInput, DesignOutput, DesignRequest, HardBlock, Target, TlpDesign};
-use device::{EndpointLimits, Ready, Token};
+use device::{Ready, Token};
+use endpoint::EndpointLimits;
+use endpoint::hard_block::{DesignInput, DesignOutput, DesignRequest, HardBlock, Target, TlpDesign};
 use riser_fabric::{Limits, LinkConfig, SlotConfig, Stop};
 use std::collections::VecDeque;
 use tlp::{

@@ -6,7 +6,7 @@ mod common;
 
 use common::link;
 use common::system::{Raw, System};
-use device::memory::{DmaAccess, HostMemory, Memory, MemoryError};
+use host::memory::{DmaAccess, HostMemory, Memory, MemoryError};
 use riser_fabric::{Fabric, Limits};
 use std::cell::{Cell, RefCell};
 use std::ops::Range;

@@ -6,10 +6,10 @@ mod common;
 mod root_rig;
 
 use config::{Bar, Builder, ConfigSpace, Identity, MsiLayout, PcieLayout};
-use device::endpoint::{Endpoint, EndpointConfig, EndpointLimits, FunctionConfig};
-use device::host::{HostInput, HostInterrupt, HostOutput, HostProgram, HostReadId, Wire};
 use device::io::Request;
-use device::{AsyncDevice, HostMemory, Io, TlpPort};
+use device::{AsyncDevice, Io};
+use endpoint::{Endpoint, EndpointConfig, EndpointLimits, FunctionConfig, TlpPort};
+use host::{HostInput, HostInterrupt, HostMemory, HostOutput, HostProgram, HostReadId, Wire};
 use riser_fabric::{
     Above, Fabric, FabricConfig, HostConfig, HostId, HostProfile, Limits, NoHost, SlotConfig, Stop,
     TopologyError,

@@ -86,7 +86,7 @@ fn with_data(mut tlp: Tlp, data: Data) -> Tlp {
 }
 
 /// A root port whose device sends `tlps`, MPS 256.
-fn send(tlps: impl IntoIterator<Item = Tlp>) -> (Fabric, Raw, device::HostMemory) {
+fn send(tlps: impl IntoIterator<Item = Tlp>) -> (Fabric, Raw, host::HostMemory) {
     let raw = Raw::new();
     tlps.into_iter().for_each(|tlp| raw.send(1_000, tlp));
     let system = System::new();
@@ -265,14 +265,14 @@ fn a_dma_read_that_runs_into_unmapped_memory_fails() {
 #[test]
 fn answers_that_cannot_leave_hold_up_only_who_asked() {
     struct Deaf(Raw);
-    impl device::TlpPort for Deaf {
+    impl endpoint::TlpPort for Deaf {
         fn handle_tlp(&mut self, now: Time, tlp: Tlp) {
             self.0.handle_tlp(now, tlp);
         }
         fn poll_tlp(&mut self, now: Time, class: Class, room: tlp::TcSet) -> Option<Tlp> {
             self.0.poll_tlp(now, class, room)
         }
-        fn poll_credits(&mut self) -> Option<device::CreditReturn> {
+        fn poll_credits(&mut self) -> Option<endpoint::CreditReturn> {
             None
         }
         fn poll_timeout(&self) -> Option<Time> {

@@ -6,7 +6,7 @@ mod common;
 
 use common::link;
 use common::system::{Raw, System};
-use device::caches::CachePreparation;
+use host::caches::CachePreparation;
 use proptest::prelude::*;
 use riser_fabric::profile::{
     CompletionProfile, DramProfile, HostSettings, IommuProfile, LlcProfile, NumaProfile, PageSize,

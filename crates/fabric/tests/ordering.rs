@@ -6,9 +6,10 @@ mod common;
 
 use common::link;
 use common::system::{HIGH, System, bar, bytes, credits, text};
-use device::firmware::FoundFunction;
+use device::Io;
 use device::io::{RegisterFile, Request, join_array};
-use device::{Cpu, Io};
+use host::Cpu;
+use host::firmware::FoundFunction;
 use proptest::prelude::*;
 use riser_fabric::{Limits, LinkConfig, LinkId, PortId, Side, Stop};
 use std::cell::RefCell;

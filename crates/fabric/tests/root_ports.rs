@@ -5,8 +5,8 @@
 mod root_rig;
 
 use config::ext::{aer, dpc};
-use device::host::HostError;
-use device::{CompletionError, Cpu};
+use device::CompletionError;
+use host::{Cpu, HostError};
 use riser_fabric::{Fabric, LinkChange, LinkEvent, LinkId};
 use root_rig::*;
 use std::cell::RefCell;

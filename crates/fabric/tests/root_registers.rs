@@ -5,7 +5,7 @@
 mod root_rig;
 
 use config::ext::{aer, dpc};
-use device::Cpu;
+use host::Cpu;
 use root_rig::*;
 use tlp::*;
 

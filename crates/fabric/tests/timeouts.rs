@@ -5,9 +5,9 @@ mod common;
 
 use common::link;
 use common::system::{Raw, System, bar, text};
-use device::host::HostError;
 use device::io::Request;
 use device::{CompletionError, Io};
+use host::HostError;
 use riser_fabric::{AddressMap, Limits, LinkConfig, Stop};
 use std::cell::RefCell;
 use std::rc::Rc;

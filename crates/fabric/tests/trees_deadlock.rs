@@ -6,7 +6,7 @@
 #[path = "common/tree.rs"]
 mod tree;
 
-use device::TlpPort;
+use endpoint::TlpPort;
 use riser_fabric::{Above, Forwarding, HostId, Limits, Stop};
 use std::rc::Rc;
 use tlp::{Duration, PayloadPool, Rate, Time};

@@ -6,7 +6,8 @@
 #[path = "common/tree.rs"]
 mod tree;
 
-use device::{CreditReturn, Ready, TlpPort};
+use device::Ready;
+use endpoint::{CreditReturn, TlpPort};
 use riser_fabric::{Above, Forwarding, HostId, Limits, Stop};
 use std::collections::VecDeque;
 use tlp::*;

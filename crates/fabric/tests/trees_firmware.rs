@@ -7,11 +7,12 @@
 mod tree;
 
 use config::{Bar, Builder, Identity, PcieLayout};
-use device::endpoint::{Endpoint, EndpointConfig, EndpointLimits, FunctionConfig};
-use device::firmware::{self, Function, HostMap, MpsPolicy};
 use device::io::{RegisterFile, Request};
-use device::memory::HostMemory;
-use device::{AsyncDevice, AsyncProgram, Cpu, Io, TlpPort};
+use device::{AsyncDevice, Io};
+use endpoint::{Endpoint, EndpointConfig, EndpointLimits, FunctionConfig, TlpPort};
+use host::firmware::{self, Function, HostMap, MpsPolicy};
+use host::memory::HostMemory;
+use host::{AsyncProgram, Cpu};
 use proptest::prelude::*;
 use riser_fabric::{Limits, Stop};
 use std::cell::RefCell;

@@ -5,7 +5,7 @@
 #[path = "common/tree.rs"]
 mod tree;
 
-use device::{RawDevice, TlpPort};
+use endpoint::{RawDevice, TlpPort};
 use riser_fabric::{Above, Direction, Forwarding, HostId, Limits, Stop};
 use tlp::*;
 use tree::watch::Watch;

@@ -210,7 +210,7 @@ pub(crate) fn all_links(lab: &Lab, tree: &Tree) -> Vec<LinkConfig> {
     own.zip(above).enumerate().map(link).collect()
 }
 
-/// Max_Payload_Size on the path of each slot, as enumeration sets it ([`MpsPolicy::Path`](device::firmware::MpsPolicy)): the
+/// Max_Payload_Size on the path of each slot, as enumeration sets it ([`MpsPolicy::Path`](host::firmware::MpsPolicy)): the
 /// least of all links below its root port, and 128 B where a slot of a switch there is hot-plug capable.
 pub(crate) fn path_mps(lab: &Lab, tree: &Tree) -> Vec<Mps> {
     let mut least: BTreeMap<usize, Mps> = BTreeMap::new();

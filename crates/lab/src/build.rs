@@ -16,16 +16,15 @@ use crate::tap::{CaptureHandle, CaptureOptions, CaptureTap, TappedLink};
 use crate::transactions::{TransactionLog, TransactionLogHandle, transactions};
 use crate::tree::Tree;
 use crate::{channels, faults, host_schema, profile};
-use device::cpu::AsyncProgram;
-use device::endpoint::{Endpoint, EndpointConfig, EndpointError, EndpointLimits};
-use device::firmware::HostMap;
-use device::host::HostProgram;
-use device::memory::HostMemory;
-use device::{Cpu, TlpPort};
+use endpoint::{Endpoint, EndpointConfig, EndpointError, EndpointLimits, TlpPort};
 use fabric::{
     Fabric, FabricConfig, HostConfig, HostId, HostProfile, LinkConfig, LinkName, SlotConfig, Stop,
     TopologyError,
 };
+use host::cpu::AsyncProgram;
+use host::firmware::HostMap;
+use host::memory::HostMemory;
+use host::{Cpu, HostProgram};
 use plug::plugged::{AnyReport, FunctionEnd};
 use plug::transfers::Transfers;
 use plug::{End, Report as DeviceFigures, Shared, Shown};

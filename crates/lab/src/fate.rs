@@ -2,8 +2,8 @@
 //! What has become of the port that somebody stands below: told by whoever looks after it, heard by all below. Never looks at
 //! a register.
 
-use device::Cpu;
-use device::cpu::{Either, select};
+use host::Cpu;
+use host::cpu::{Either, select};
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::rc::Rc;

@@ -2,7 +2,8 @@
 //! Holds a raw-TLP device back until the host says that its path is set up: nothing a device sends before has a way.
 //! Never looks into what the device sends.
 
-use device::{CreditReturn, OutMessage, Ready, TlpPort};
+use device::{OutMessage, Ready};
+use endpoint::{CreditReturn, TlpPort};
 use link::Notice;
 use plug::RawEnd;
 use plug::plugged::MakeRaw;

@@ -6,7 +6,7 @@ use crate::schema::{Lab, Slot};
 use crate::tree::Tree;
 use crate::{bridges, links};
 use config::PcieLayout;
-use device::memory::HostMemory;
+use host::memory::HostMemory;
 use plug::file::Schema;
 use plug::site::Common;
 use plug::{Fault, Models, Plugged, Site};

@@ -3,7 +3,7 @@
 //!
 //! ```
 //! use config::{Bar, Builder, Identity};
-//! use device::firmware::FoundFunction;
+//! use host::firmware::FoundFunction;
 //! use device::{AsyncDevice, Cpu, Io};
 //! use fabric::{HostConfig, Limits, Stop};
 //! use riser_lab::OneSlot;
@@ -40,12 +40,13 @@ use crate::schema::Link;
 use crate::services::{Log, Terms};
 use crate::tree::Tree;
 use config::{Builder, PcieLayout};
-use device::cpu::AsyncProgram;
-use device::endpoint::{Endpoint, EndpointConfig, EndpointLimits, FunctionConfig};
-use device::firmware::FoundFunction;
-use device::memory::HostMemory;
-use device::{Cpu, Device};
+use device::Device;
+use endpoint::{Endpoint, EndpointConfig, EndpointLimits, FunctionConfig};
 use fabric::{Fabric, FabricConfig, FaultRule, HostConfig, HostId, HostProfile, LinkConfig, SlotConfig};
+use host::Cpu;
+use host::cpu::AsyncProgram;
+use host::firmware::FoundFunction;
+use host::memory::HostMemory;
 use plug::{Driver, Task};
 use std::cell::Cell;
 use std::fmt::Display;

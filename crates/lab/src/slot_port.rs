@@ -6,8 +6,8 @@ use config::Uncorrectable;
 use config::cap::pcie::{LINK_CONTROL, SLOT_CONTROL, link_control, slot_control as slot};
 use config::ext::aer;
 use config::header::{COMMAND_STATUS, command};
-use device::Cpu;
-use device::firmware::Function;
+use host::Cpu;
+use host::firmware::Function;
 use tlp::Bdf;
 
 /// The control half of a DW with control and status.

@@ -2,8 +2,8 @@
 //! What hangs where in a lab: slots and switches by name become links of a tree. Knows names and ports only.
 
 use crate::schema::{Lab, Slot};
-use device::firmware::{Path, Policy, Room};
 use fabric::{Above, HostId};
+use host::firmware::{Path, Policy, Room};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use tlp::Bdf;

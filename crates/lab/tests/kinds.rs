@@ -2,11 +2,12 @@
 //! Every kind of transaction through a whole lab: host program, root complex, link, endpoint, device; and back.
 
 use config::{AtomicSupport, Bar, Builder, DeferrableLength, Identity, PcieLayout};
-use device::firmware::FoundFunction;
-use device::host::HostError;
 use device::io::{OutMessage, RegisterFile, Request};
-use device::{AsyncDevice, CompletionError, Cpu, DmaError, DmaOptions, EndpointLimits, Io};
+use device::{AsyncDevice, CompletionError, DmaError, DmaOptions, Io};
+use endpoint::EndpointLimits;
 use fabric::{Limits, Stop, Tap, TapRecord};
+use host::firmware::FoundFunction;
+use host::{Cpu, HostError};
 use link::Frame;
 use proptest::prelude::*;
 use riser_lab::OneSlot;

@@ -3,11 +3,12 @@
 //! goes on.
 
 use config::{Bar, Builder, Identity, MsiLayout};
-use device::firmware::FoundFunction;
 use device::io::Request;
 use device::io::yield_now;
-use device::{AsyncDevice, Cpu, DmaError, Io};
+use device::{AsyncDevice, DmaError, Io};
 use fabric::{Direction, FaultAction, FaultRule, FrameKind, Limits, LinkId, Stop};
+use host::Cpu;
+use host::firmware::FoundFunction;
 use riser_lab::schema::Link;
 use riser_lab::{Assembly, CaptureOptions, OneSlot};
 use std::cell::RefCell;

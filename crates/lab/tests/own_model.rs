@@ -3,10 +3,12 @@
 
 use capture::DeviceRegister;
 use config::{Bar, Builder, Identity, MsiLayout};
-use device::endpoint::FunctionConfig;
-use device::firmware::FoundFunction;
+use device::AsyncDevice;
+use device::AsyncDevice;
 use device::io::{Io, Request};
-use device::{AsyncDevice, Cpu};
+use endpoint::FunctionConfig;
+use host::Cpu;
+use host::firmware::FoundFunction;
 use plug::{
     Fault, FunctionRegisters, Model, ModelError, Models, Plugged, Report, Shared, Shown, Site, named,
 };

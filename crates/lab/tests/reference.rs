@@ -2,8 +2,8 @@
 //! The reference pages are those of the code, and what they say of limits and defaults is what the reader keeps. Never
 //! writes a page unless `RISER_UPDATE_DOCS` is set, as `make reference` does.
 
-use device::EndpointLimits;
 use devices::pcie_bench::{CARDS, DeviceFile};
+use endpoint::EndpointLimits;
 use plug::file::Schema;
 use riser_lab::{links, parse, reference, schema};
 use std::fs;

@@ -2,8 +2,8 @@
 //! Virtual functions through a whole lab: enumeration enables them over TLPs, a driver for each moves data and checks every
 //! byte, each takes its own interrupts, and all get the same.
 
-use device::firmware::FIRST_VECTOR;
 use fabric::{Limits, Stop};
+use host::firmware::FIRST_VECTOR;
 use riser_lab::{Assembly, LabFile, Place, build, enumerate, parse};
 use serde_json::Value;
 use std::path::Path;

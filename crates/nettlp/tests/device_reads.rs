@@ -3,8 +3,8 @@
 //! memory changes with each ms, so that data of another address or of a time before the read shows. Never sleeps.
 
 use capture::encap::Origin;
-use device::endpoint::FunctionConfig;
 use device::{AsyncDevice, DmaError, Io};
+use endpoint::FunctionConfig;
 use riser_nettlp::carrier::{Arrival, Carrier, SendError, Wait};
 use riser_nettlp::completer::{Completer, Completions, Fault, Memory};
 use riser_nettlp::device_host::{DeviceHost, Place, Settings};

@@ -3,7 +3,7 @@
 
 use crate::file::Folder;
 use config::PcieLayout;
-use device::memory::HostMemory;
+use host::memory::HostMemory;
 use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
 use tlp::{Bdf, Duration, Mps, Mrrs, PayloadPool};

@@ -2,7 +2,7 @@
 //! Values of labs and settings: reading one that is not legal fails at its place in the file, with the legal ones. Each reads what
 //! its key says in the unit of its key.
 
-use device::memory::{HostMemory, MemoryError};
+use host::memory::{HostMemory, MemoryError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tlp::{Bdf, Mps, Mrrs, Rate, Rcb, Width};

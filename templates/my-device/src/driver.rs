@@ -3,8 +3,8 @@
 
 use crate::device::{BAR, CHECKSUM, DESTINATION, DONE, DOORBELL, LENGTH, SOURCE, STATUS};
 use crate::model::Settings;
-use device::Cpu;
-use device::firmware::FoundFunction;
+use host::Cpu;
+use host::firmware::FoundFunction;
 use std::error::Error;
 
 /// Drives the function, and the virtual ones behind it, one after the other.

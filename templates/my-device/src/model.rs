@@ -5,7 +5,7 @@ use crate::device::{BAR, Copier, REGISTERS};
 use crate::driver::driver;
 use config::{Bar, Builder, ConfigSpace, Identity, MsiLayout, SriovLayout};
 use device::AsyncDevice;
-use device::endpoint::{FunctionConfig, VirtualFunctions};
+use endpoint::{FunctionConfig, VirtualFunctions};
 use plug::file::Folder;
 use plug::transfers::{Offer, Pattern, Test, Transfers, Workload};
 use plug::{Fault, FunctionRegisters, MemoryKind, Model, Needs, Plugged, Shared, Shown, Site};

@@ -2,8 +2,8 @@
 //! AtomicOps (`PCIe 5.0 §6.15`) as an `async` device sends and takes them. Never knows where the value lies.
 
 use super::request::Owed;
-use crate::exec::Call;
 use crate::seam::{BarIndex, CompletionError, DmaError, Output};
+use exec::Call;
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -46,7 +46,7 @@ impl FetchValue for u32 {}
 impl FetchValue for u64 {}
 
 /// Operands, one behind the other.
-pub(crate) fn payload<V: AtomicValue>(pool: &PayloadPool, operands: &[V]) -> Payload {
+pub fn payload<V: AtomicValue>(pool: &PayloadPool, operands: &[V]) -> Payload {
     pool.fill(operands.len() * V::BYTES, |bytes| {
         for (to, operand) in bytes.chunks_exact_mut(V::BYTES).zip(operands) {
             operand.store(to);

@@ -6,7 +6,7 @@
 //! (`PCIe 5.0 §2.2.5`): it is answered here, when the last write before it has been, and never sent. Interrupts stay
 //! posted. Other reads are not for this port: their tags would be taken for those of writes.
 
-use device::{CreditReturn, TlpPort};
+use endpoint::{CreditReturn, TlpPort};
 use link::Notice;
 use std::collections::VecDeque;
 use tlp::{Asked, Bdf, Body, Class, Data, MemoryOp, MemoryRequest, Status, Tag, TcSet, Time, Tlp};
@@ -199,7 +199,7 @@ impl<P: TlpPort> TlpPort for NonPostedWrites<P> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use device::RawDevice;
+    use endpoint::RawDevice;
     use tlp::{Repr, Span};
 
     const ALL: TcSet = TcSet::ALL;

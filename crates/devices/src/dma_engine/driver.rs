@@ -3,8 +3,8 @@
 //! Every byte is checked: those to the device there, those from it here.
 
 use super::{BAR, DESCRIPTOR_BYTES, Direction, INTERRUPT, Report, Settings, Stream, register};
-use device::cpu::{Cpu, Either, join, select};
-use device::firmware::FoundFunction;
+use host::cpu::{Cpu, Either, join, select};
+use host::firmware::FoundFunction;
 use plug::{Model, Shared};
 use std::cell::{Cell, RefCell};
 use std::fmt::Display;

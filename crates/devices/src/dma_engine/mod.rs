@@ -45,8 +45,8 @@ pub use stream::Stream;
 use crate::{device_id, identity, registers_of};
 use capture::DeviceRegister;
 use config::{Bar, BuildError, Builder, ConfigSpace, Identity, MsixLayout, PcieLayout, SriovLayout};
-use device::endpoint::{FunctionConfig, VirtualFunctions};
 use device::{AsyncDevice, BarIndex, Device};
+use endpoint::{FunctionConfig, VirtualFunctions};
 use plug::file::Folder;
 use plug::transfers::{Offer, Pattern, Test, Transfers, Workload};
 use plug::{Fault, FunctionRegisters, MemoryKind, Model, Needs, Plugged, Shared, Site, named};
@@ -286,7 +286,7 @@ pub struct Functions {
     /// Function 0.
     pub physical: FunctionConfig,
     /// Those behind it, where there are any, for
-    /// [`Endpoint::with_virtual_functions`](device::Endpoint::with_virtual_functions).
+    /// [`Endpoint::with_virtual_functions`](endpoint::Endpoint::with_virtual_functions).
     pub virtual_functions: Option<VirtualFunctions>,
 }
 

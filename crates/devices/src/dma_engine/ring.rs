@@ -8,9 +8,9 @@ use super::{
 };
 use crate::queue::Queue;
 use device::Channel;
-use device::exec::{JoinHandle, SpawnError};
 use device::io::{RegisterFile, Request, WriteRequest};
 use device::{DmaError, Io};
+use exec::{JoinHandle, SpawnError};
 use plug::Shared;
 use plug::transfers::{EndedTransfer, Phase, Transfers};
 use std::cell::RefCell;

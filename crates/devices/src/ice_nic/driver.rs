@@ -3,8 +3,8 @@
 //! looks at the device but through its registers, and spins on them, as the study's latency test does (§6.2).
 
 use super::{Control, Frame, MAX_BATCH, QUEUE_ENTRIES, Settings, register};
-use device::cpu::Cpu;
-use device::firmware::FoundFunction;
+use host::cpu::Cpu;
+use host::firmware::FoundFunction;
 use std::fmt::Display;
 
 /// Sends all frames and takes them back.

@@ -6,8 +6,8 @@
 use super::pipe::Pipe;
 use super::settings::{Batches, Kind, Mode, RING_ENTRIES, Send, Settings};
 use super::{BAR, DESCRIPTOR_BYTES, FAULT_VECTOR, RX_VECTOR, Report, TX_VECTOR, register};
-use device::cpu::{Cpu, Either, select};
-use device::firmware::FoundFunction;
+use host::cpu::{Cpu, Either, select};
+use host::firmware::FoundFunction;
 use plug::Shared;
 use std::cell::Cell;
 use std::fmt::Display;

@@ -4,8 +4,8 @@
 
 use super::pipe::Pipe;
 use super::{DESCRIPTOR_BYTES, Nic, RING_ENTRIES};
-use device::exec::JoinHandle;
 use device::{DmaError, Io};
+use exec::JoinHandle;
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::rc::Rc;

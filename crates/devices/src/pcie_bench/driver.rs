@@ -6,10 +6,10 @@ use super::settings::{BUFFER_BYTES, Settings};
 use super::{BAR, DONE_VECTOR, ERROR, ERRORS, LAYOUT, WINDOW};
 use crate::control;
 use device::DmaError;
-use device::caches::CachePreparation;
-use device::cpu::Cpu;
-use device::firmware::FoundFunction;
-use device::host::HostError;
+use host::HostError;
+use host::caches::CachePreparation;
+use host::cpu::Cpu;
+use host::firmware::FoundFunction;
 use plug::MemoryKind;
 
 /// Bytes of the pieces that the measured hosts have their buffers in (SIGCOMM'18, §5.3). A window begins at a multiple of

@@ -3,7 +3,7 @@
 
 use super::{Dependencies, Pace, Plan, Replay, Report, Service, Settings};
 use capture::Reader;
-use device::TlpPort;
+use endpoint::TlpPort;
 use plug::{Fault, FunctionId, MemoryKind, Model, Plugged, RawEnd, Shared, Shown, Site, gbps, ns};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

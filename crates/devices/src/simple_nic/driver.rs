@@ -4,8 +4,8 @@
 use super::frames::{Arp, BROADCAST, Echo, Frame, Kind, MacAddress, Station};
 use super::{BUFFER_BYTES, DESCRIPTOR_BYTES, RING_ENTRIES, RX_VECTOR, TX_VECTOR, register};
 use device::BarIndex;
-use device::cpu::{Cpu, Either, select};
-use device::firmware::FoundFunction;
+use host::cpu::{Cpu, Either, select};
+use host::firmware::FoundFunction;
 use plug::Shared;
 use std::fmt::Display;
 use std::net::Ipv4Addr;

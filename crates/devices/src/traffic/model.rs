@@ -2,7 +2,7 @@
 //! A traffic generator as a lab names it, and what a run of it shows.
 
 use super::{Flow, FlowKind, Report, Settings, Traffic};
-use device::TlpPort;
+use endpoint::TlpPort;
 use plug::{Fault, MemoryKind, Model, Plugged, RawEnd, Shared, Shown, Site, gbps, ns};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -5,14 +5,12 @@
 
 pub(crate) mod slot;
 
-use device::caches::CachePreparation;
-use device::cpu::msi;
-use device::endpoint::FunctionConfig;
-use device::firmware::{FoundBar, FoundFunction};
-use device::host::{HostError, HostInput, HostOutput, HostProgram, HostReadId};
-use device::{
-    AsyncProgram, BarIndex, Device, DmaError, HostMemory, Input, Output, Request, RequestOp, Token,
-};
+use device::{BarIndex, Device, DmaError, Input, Output, Request, RequestOp, Token};
+use endpoint::FunctionConfig;
+use host::caches::CachePreparation;
+use host::cpu::msi;
+use host::firmware::{FoundBar, FoundFunction};
+use host::{AsyncProgram, HostError, HostInput, HostMemory, HostOutput, HostProgram, HostReadId};
 use std::collections::VecDeque;
 use tlp::{Bdf, Class, Data, Duration, PayloadPool, Span, Time};
 

@@ -3,11 +3,11 @@
 //! a DMA read is answered 500 ns later.
 
 use super::{Event, MAX_STEPS};
-use device::cpu::msi;
-use device::endpoint::{Endpoint, EndpointConfig, FunctionConfig};
-use device::firmware::MSI_ADDRESS;
-use device::host::{HostError, HostInput, HostOutput, HostProgram, HostReadId};
-use device::{AsyncProgram, CompletionError, HostMemory, TlpPort};
+use device::CompletionError;
+use endpoint::{Endpoint, EndpointConfig, FunctionConfig, TlpPort};
+use host::cpu::msi;
+use host::firmware::MSI_ADDRESS;
+use host::{AsyncProgram, HostError, HostInput, HostMemory, HostOutput, HostProgram, HostReadId};
 use std::collections::{BTreeMap, VecDeque};
 use tlp::{
     Access, Bdf, Body, Class, Completion, ConfigKind, ConfigRequest, Data, Duration, MemoryOp, MemoryRequest,

@@ -2,7 +2,7 @@
 //! When a run is over, and who waits for whom where it cannot go on.
 
 use super::{Fabric, Slot};
-use crate::host::HostSlot;
+use crate::host_slot::HostSlot;
 use crate::progress::{DRAIN_LIMIT, MAX_EVENTS_PER_INSTANT, STALL_LIMIT, Stop};
 use crate::queue::Event;
 use crate::topology::PortId;

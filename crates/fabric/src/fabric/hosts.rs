@@ -4,13 +4,13 @@
 
 use super::Fabric;
 use crate::bridge::Action;
-use crate::host::HostSlot;
+use crate::host_slot::HostSlot;
 use crate::ledger::Ledger;
 use crate::memory_system::MemoryCounters;
 use crate::queue::{Event, EventQueue, SortedQueue};
 use crate::root::{Effect, PeerToPeer, RootComplex, RootCounters, RootFunctionCounters};
 use crate::topology::{HostId, OfHost};
-use device::CreditReturn;
+use endpoint::CreditReturn;
 use link::Port;
 use std::collections::VecDeque;
 use std::ops::{Index, IndexMut};
@@ -223,7 +223,7 @@ impl Fabric {
     }
 
     /// Who stands above `host` was given something from outside the fabric: it is called now where it wants to be
-    /// ([`HostProgram::poll_timeout`](device::host::HostProgram::poll_timeout)), and asked for what it has to send.
+    /// ([`HostProgram::poll_timeout`](host::HostProgram::poll_timeout)), and asked for what it has to send.
     ///
     /// # Errors
     /// Where there is no such host.

@@ -3,7 +3,7 @@
 
 use super::hosts::HostSide;
 use super::{Fabric, show};
-use crate::host::HostSlot;
+use crate::host_slot::HostSlot;
 use crate::ledger::Ledger;
 use crate::queue::{Event, EventQueue};
 use crate::stages::Stage;

@@ -4,7 +4,7 @@
 use super::MemorySystem;
 use super::llc::Writer;
 use crate::profile::LINE_BYTES;
-use device::caches::CachePreparation;
+use host::caches::CachePreparation;
 use rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use tlp::Bdf;

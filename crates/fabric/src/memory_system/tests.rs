@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::profile::{DramProfile, HostSettings, IommuProfile, PageSize, PowerProfile, Replacement};
-use device::caches::CachePreparation;
+use host::caches::CachePreparation;
 use proptest::prelude::*;
 
 const WINDOW: u64 = 0x10_0000;

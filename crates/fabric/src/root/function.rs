@@ -7,7 +7,7 @@ use crate::bridge::{Action, Bridge, Held, Routes};
 use crate::topology::MSI_WINDOW;
 use config::cap::pcie::LINK_CAPABILITIES;
 use config::{ConfigSpace, Effects, Side, SlotEvent, Uncorrectable};
-use device::host::{HostError, HostInput, HostInterrupt, Wire};
+use host::{HostError, HostInput, HostInterrupt, Wire};
 use serde::Serialize;
 use tlp::{Access, Bdf, Body, ConfigKind, ConfigRequest, Data, Mps, Rate, Repr, Tag, Time, Tlp, Width};
 

@@ -9,8 +9,8 @@ use super::{Base, ROOT_ID, RootComplex};
 use crate::memory_system::Access;
 use crate::topology::MSI_WINDOW;
 use config::{Side, Uncorrectable};
-use device::CreditReturn;
-use device::host::{HostInput, HostInterrupt};
+use endpoint::CreditReturn;
+use host::{HostInput, HostInterrupt};
 use tlp::{Body, Limits, MemoryOp, MemoryRequest, Prefixes, TcSet, Time, Tlp, TrafficClass, rules};
 
 impl RootComplex {

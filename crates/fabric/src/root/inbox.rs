@@ -3,7 +3,7 @@
 //! for, and interrupts and messages come no faster than links carry them.
 
 use super::effects::{Due, Effects};
-use device::host::HostInput;
+use host::HostInput;
 use std::collections::VecDeque;
 use tlp::Time;
 

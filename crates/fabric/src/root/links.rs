@@ -6,8 +6,9 @@ use super::{Base, RootComplex, peer, requester};
 use crate::bridge::{DeadEnd, Held};
 use crate::profile::LINE_BYTES;
 use config::{DetectedError, Side, SlotEvent, Uncorrectable};
-use device::host::HostError;
-use device::{CompletionError, CreditReturn, detected_error};
+use device::CompletionError;
+use endpoint::{CreditReturn, detected_error};
+use host::HostError;
 use link::{Notice, wire_time};
 use tlp::{Class, Rate, Status, Time, Tlp, Width};
 

@@ -9,7 +9,7 @@
 use super::effects::{Effect, Effects};
 use crate::memory_system::{Access, MemoryCounters, MemorySystem};
 use crate::profile::HostProfile;
-use device::memory::{DmaAccess, HostMemory};
+use host::memory::{DmaAccess, HostMemory};
 use tlp::{Account, AtomicOp, Bdf, Data, Duration, Payload, PayloadPool, Span, Time};
 
 /// Host memory behind its timing.

@@ -7,7 +7,7 @@ use super::peer::Verdict;
 use crate::bridge::answers::DEASSERT_INTA;
 use crate::stages::Stage;
 use config::{Side, Uncorrectable};
-use device::host::{HostInput, HostMessage};
+use host::{HostInput, HostMessage};
 use tlp::message::{MessageCodes, VENDOR_DEFINED_TYPE_1, is_ignored};
 use tlp::{Message, MessageRouting, Time, Tlp};
 

@@ -11,7 +11,7 @@ use super::links::host_error;
 use super::{Base, MAX_POSTED_OUT, Outbound, ROOT_ID, RootComplex};
 use crate::profile::HostProfile;
 use device::OutMessage;
-use device::host::{HostError, HostInput, HostOutput, HostReadId};
+use host::{HostError, HostInput, HostOutput, HostReadId};
 use std::collections::VecDeque;
 use tlp::split::request_piece;
 use tlp::{

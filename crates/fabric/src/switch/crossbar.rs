@@ -23,7 +23,7 @@
 
 use super::MAX_INPUTS;
 use super::arbiter::{Arbiter, Inputs, PortArbitration};
-use device::CreditReturn;
+use endpoint::CreditReturn;
 use std::collections::VecDeque;
 use tlp::{Attributes, Bdf, Body, Class, MemoryOp, TcSet, Time, Tlp, TrafficClass};
 

@@ -9,7 +9,7 @@ use super::{Action, Switch};
 use crate::bridge::answers;
 use crate::bridge::{Held, Routes};
 use config::{Effects, Side, Uncorrectable};
-use device::CreditReturn;
+use endpoint::CreditReturn;
 use tlp::message::{SET_SLOT_POWER_LIMIT, is_ignored};
 use tlp::{Body, Class, ConfigKind, ConfigRequest, Limits, Status, TcSet, Time, Tlp, rules};
 

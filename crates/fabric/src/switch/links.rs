@@ -8,7 +8,7 @@ use super::route::Destination;
 use super::{PortLink, Switch};
 use crate::bridge::{DeadEnd, Held, answers};
 use config::{DetectedError, ResetScope, Side, SlotEvent, Uncorrectable};
-use device::detected_error;
+use endpoint::detected_error;
 use link::Notice;
 use tlp::{Bdf, Rate, Time, Tlp, Width};
 

@@ -4,7 +4,7 @@
 //! left it, and so does this one unless it is told otherwise. The paper does not say when its places
 //! are free; here it is when the answer is in the switch. Never decides where a TLP goes.
 
-use device::CreditReturn;
+use endpoint::CreditReturn;
 use std::collections::BTreeMap;
 use tlp::{Bdf, Body, Class, Tag, Tlp};
 

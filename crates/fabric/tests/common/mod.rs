@@ -6,8 +6,8 @@
 pub mod sources;
 pub mod system;
 
-use device::memory::HostMemory;
-use device::{CreditReturn, TlpPort};
+use endpoint::{CreditReturn, TlpPort};
+use host::memory::HostMemory;
 use link::PortConfig;
 use riser_fabric::{Fabric, FabricConfig, HostConfig, HostProfile, LinkConfig, SlotConfig};
 use std::collections::VecDeque;

@@ -3,7 +3,7 @@
 // Each user of this module uses a part of it.
 #![allow(unreachable_pub, dead_code)]
 
-use device::{CreditReturn, TlpPort};
+use endpoint::{CreditReturn, TlpPort};
 use std::collections::VecDeque;
 use tlp::{
     Bdf, Body, Class, Data, Duration, MemoryOp, MemoryRequest, Repr, Span, Tag, TcSet, Time, Tlp,

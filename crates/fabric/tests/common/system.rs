@@ -5,10 +5,11 @@
 #![allow(unreachable_pub, dead_code)]
 
 use config::{Bar, Builder, Identity, MsiLayout, PcieLayout};
-use device::endpoint::{Endpoint, EndpointConfig, EndpointLimits, FunctionConfig};
-use device::firmware::{self, FIRST_VECTOR, FoundFunction, HostMap, MpsPolicy, Policy, Window};
-use device::memory::HostMemory;
-use device::{AsyncDevice, AsyncProgram, Cpu, CreditReturn, Io, RawDevice, TlpPort};
+use device::{AsyncDevice, Io};
+use endpoint::{CreditReturn, Endpoint, EndpointConfig, EndpointLimits, FunctionConfig, RawDevice, TlpPort};
+use host::firmware::{self, FIRST_VECTOR, FoundFunction, HostMap, MpsPolicy, Policy, Window};
+use host::memory::HostMemory;
+use host::{AsyncProgram, Cpu};
 use link::CreditLimit;
 use riser_fabric::{
     AddressMap, Direction, Fabric, FabricConfig, FaultAction, FaultRule, FrameKind, HostConfig, HostProfile,

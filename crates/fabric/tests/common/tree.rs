@@ -15,9 +15,9 @@ pub mod node;
 pub mod watch;
 
 use config::{AerLayout, AerRole, Builder, ConfigSpace, Identity, PcieLayout, PortType, SlotLayout};
-use device::TlpPort;
-use device::host::HostProgram;
-use device::memory::HostMemory;
+use endpoint::TlpPort;
+use host::HostProgram;
+use host::memory::HostMemory;
 use link::{CreditLimit, PortConfig};
 use riser_fabric::{
     Above, Fabric, FabricConfig, FaultRule, Forwarding, HostConfig, HostId, HostProfile, LinkConfig,

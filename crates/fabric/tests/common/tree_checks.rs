@@ -5,8 +5,8 @@
 use super::node::{Book, Kind, Node, NodePlan, Op, SUM_ADDRESS, SharedBook};
 use super::watch::Watch;
 use super::{LinkPlan, Place, RunPlan, TreePlan};
-use device::TlpPort;
-use device::memory::HostMemory;
+use endpoint::TlpPort;
+use host::memory::HostMemory;
 use riser_fabric::{
     Above, Alteration, Direction, Fabric, FaultAction, FaultRule, Forwarding, FrameKind, HostId, HostProfile,
     Limits, LinkChange, LinkEvent, LinkId, Stop,

@@ -9,7 +9,7 @@
 
 use super::Place;
 use super::watch::has;
-use device::{CreditReturn, TlpPort};
+use endpoint::{CreditReturn, TlpPort};
 use link::Notice;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

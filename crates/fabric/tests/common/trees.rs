@@ -10,8 +10,9 @@
 #![allow(unreachable_pub, dead_code)]
 
 use config::{Builder, ConfigSpace, Identity, PcieLayout, PortType};
-use device::memory::HostMemory;
-use device::{CreditReturn, Ready, TlpPort};
+use device::Ready;
+use endpoint::{CreditReturn, TlpPort};
+use host::memory::HostMemory;
 use riser_fabric::switch::{Switch, SwitchConfig, SwitchPortConfig};
 use riser_fabric::{
     Above, Fabric, FabricConfig, Forwarding, HostConfig, HostId, HostProfile, LinkConfig, PortArbitration,

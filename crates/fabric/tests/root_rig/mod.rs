@@ -13,8 +13,9 @@ use config::{
     AcsLayout, AerLayout, AerRole, Builder, ConfigSpace, DpcLayout, Identity, MsiLayout, PcieLayout,
     PortType, SlotLayout,
 };
-use device::memory::HostMemory;
-use device::{AsyncProgram, Cpu, CreditReturn, TlpPort};
+use endpoint::{CreditReturn, TlpPort};
+use host::memory::HostMemory;
+use host::{AsyncProgram, Cpu};
 use link::PortConfig;
 use riser_fabric::{
     Fabric, FabricConfig, HostConfig, HostProfile, Limits, LinkConfig, PeerToPeer, SlotConfig, Stop,

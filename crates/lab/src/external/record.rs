@@ -46,7 +46,7 @@ pub struct RecordedLab {
     pub path: String,
     /// Its text.
     pub text: String,
-    /// The keys that were set over it, as [`Settings`](crate::Settings) takes them.
+    /// The keys that were set over it, as [`Overrides`](crate::Overrides) takes them.
     pub set: Vec<String>,
     /// The seed.
     pub seed: u64,

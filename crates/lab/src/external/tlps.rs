@@ -14,8 +14,8 @@
 //! Numbers are little endian, but in TLPs.
 
 use super::bytes::{Cursor, Put};
-use device::hard_block::{DesignInput, DesignOutput, TlpDesign};
 use device::{Ready, Token};
+use endpoint::hard_block::{DesignInput, DesignOutput, TlpDesign};
 use plug::Place;
 use plug::place::Input;
 use std::cell::{RefCell, RefMut};
@@ -83,7 +83,7 @@ impl TlpPlace {
         })))
     }
 
-    /// The design, for the slot's [`HardBlock`](device::HardBlock).
+    /// The design, for the slot's [`HardBlock`](endpoint::HardBlock).
     #[must_use]
     pub fn design(&self) -> impl TlpDesign + use<> {
         Outside(self.clone())

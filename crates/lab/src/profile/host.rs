@@ -107,7 +107,7 @@ pub(crate) fn host_in(name: &str, base: &Folder) -> Result<HostProfile, String> 
 /// The link that the figures of host profile `name` were measured over, as far as the profile says.
 ///
 /// # Errors
-/// As [`host`].
+/// As [`host`](fn@host).
 pub fn host_link(name: &str, base: &Path) -> Result<Link, String> {
     let file = file_in(name, &Folder::from(base))?;
     Ok(Link {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The keys of a NetTLP adapter. Plain data, as [`schema`](crate::schema), where the other keys are.
 
-use device::{Cpu, TlpPort};
+use endpoint::TlpPort;
+use host::Cpu;
 use plug::plugged::StandIn;
 use plug::{DriverFuture, Fault, Model, Needs, Plugged, Shared, Site};
 use schemars::JsonSchema;

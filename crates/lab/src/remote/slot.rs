@@ -4,11 +4,12 @@
 use super::bridge::{Bridge, BridgeCounters, BridgeDevice};
 use super::schema::{NettlpAdapter, NettlpDriver};
 use config::{Bar, BuildError, Builder, ConfigSpace, Identity, MsixLayout, PcieLayout};
-use device::endpoint::FunctionConfig;
-use device::firmware::FoundFunction;
-use device::{Cpu, CreditReturn, Endpoint, Ready, TlpPort};
+use device::Ready;
 use devices::simple_nic::{StationReport, StationSettings};
 use devices::{memory, simple_nic};
+use endpoint::{CreditReturn, Endpoint, FunctionConfig, TlpPort};
+use host::Cpu;
+use host::firmware::FoundFunction;
 use link::Notice;
 use nettlp::wire::messaging::{MSIX_ENTRIES, MsixEntry};
 use std::cell::{Cell, RefCell};

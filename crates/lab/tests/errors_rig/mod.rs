@@ -12,19 +12,18 @@ use config::{
     AcsLayout, AerLayout, AerRole, AtomicSupport, Bar, Builder, ConfigSpace, DpcLayout, Identity, MsiLayout,
     PcieLayout, PortType, SlotLayout,
 };
-use device::firmware::{HostMap, System, enumerate_host};
-use device::host::HostError;
 use device::io::Request;
-use device::memory::HostMemory;
-use device::{
-    AsyncDevice, AsyncProgram, CompletionError, Cpu, DmaError, DmaOptions, Endpoint, EndpointConfig,
-    EndpointLimits, FunctionConfig, Io,
-};
+use device::{AsyncDevice, CompletionError, DmaError, DmaOptions, Io};
+use endpoint::{Endpoint, EndpointConfig, EndpointLimits, FunctionConfig};
 use fabric::{
     Above, Fabric, FabricConfig, FaultAction, FaultRule, Forwarding, FrameKind, HostConfig, HostId,
     HostProfile, Limits, LinkConfig, LinkId, PortArbitration, SlotConfig, Stop, Switch, SwitchConfig,
     SwitchPortConfig, SwitchSlot, SwitchTiming,
 };
+use host::HostError;
+use host::firmware::{HostMap, System, enumerate_host};
+use host::memory::HostMemory;
+use host::{AsyncProgram, Cpu};
 use link::{CreditLimit, PortConfig};
 use std::cell::{Cell, RefCell};
 use std::pin::Pin;

@@ -5,9 +5,9 @@
 use crate::bytes::Bytes;
 use crate::machine::Machine;
 use config::{Bar, Builder, Identity};
-use device::endpoint::FunctionConfig;
-use device::host::HostOutput;
-use device::{CompletionError, Cpu, Device, Input, Output, Ready, RequestOp, Token};
+use device::{CompletionError, Device, Input, Output, Ready, RequestOp, Token};
+use endpoint::FunctionConfig;
+use host::{Cpu, HostOutput};
 use plug::{Fault, Model, Models, Plugged, Site};
 use riser_lab::external::host::HostRequest;
 use riser_lab::external::{Clock, Driver, RecordedLab, Replay};

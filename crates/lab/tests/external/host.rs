@@ -4,7 +4,7 @@
 
 use crate::bytes::Bytes;
 use crate::machine::{APART, Card, Found, Machine, STEP};
-use device::host::{HostInterrupt, HostOutput};
+use host::{HostInterrupt, HostOutput};
 use plug::Models;
 use riser_lab::external::host::{HostRequest, MAX_UNHEARD, Map, MapAccess};
 use riser_lab::external::{Clock, Driver, RecordEnd, RecordedLab, Replay, ReplayError};
@@ -242,7 +242,7 @@ fn a_host_that_does_what_it_may_not_fails_with_a_message() {
         HostRequest::map(map, crate::machine::Ram(std::rc::Rc::default()))
     };
     let read = || {
-        let id = device::host::HostReadId(9);
+        let id = host::HostReadId(9);
         HostRequest::issue(HostOutput::MmioRead { id, address: 0, len: 4, locked: false }).unwrap()
     };
     let rows: [(&dyn Fn() -> HostRequest, &str); 6] = [
@@ -306,8 +306,8 @@ fn a_lab_names_its_hosts() {
 
 mod any {
     use super::*;
-    use device::host::HostReadId;
     use device::{DmaOptions, OutMessage};
+    use host::HostReadId;
     use proptest::prelude::*;
     use tlp::message::MessageCodes;
     use tlp::{AtomicOp, Attributes, Data, MessageRouting, PayloadPool, TrafficClass};

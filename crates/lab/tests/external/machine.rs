@@ -3,10 +3,10 @@
 //! enumerates by configuration requests, has memory of its own, and hears interrupts.
 
 use config::{Bar, Builder, Identity, MsiLayout};
-use device::endpoint::FunctionConfig;
-use device::host::{HostError, HostInput, HostInterrupt, HostOutput, HostReadId};
+use device::AsyncDevice;
 use device::io::{Io, Request};
-use device::{AsyncDevice, Cpu};
+use endpoint::FunctionConfig;
+use host::{Cpu, HostError, HostInput, HostInterrupt, HostOutput, HostReadId};
 use plug::{Fault, Model, Plugged, Site};
 use riser_lab::external::host::{Backing, HostPlace, HostRequest, Map, MapAccess};
 use riser_lab::external::{Door, Driver};

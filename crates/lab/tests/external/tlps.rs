@@ -4,9 +4,10 @@
 
 use crate::bytes::Bytes;
 use config::{Bar, Builder, Identity, MsiLayout};
-use device::firmware::FoundFunction;
-use device::hard_block::{DesignInput, DesignOutput, DesignRequest, HardBlock, RefusedTlp, Target};
-use device::{Cpu, EndpointLimits};
+use endpoint::EndpointLimits;
+use endpoint::hard_block::{DesignInput, DesignOutput, DesignRequest, HardBlock, RefusedTlp, Target};
+use host::Cpu;
+use host::firmware::FoundFunction;
 use plug::{Fault, Model, Models, Plugged, Site};
 use riser_lab::external::tlps::{Heard, MAX_WAITING, TlpInput, TlpPlace};
 use riser_lab::external::{Clock, Door, Driver, RecordedLab, Replay};
@@ -50,7 +51,7 @@ impl Model for Rtl {
 
 /// Writes and reads back; has it read host memory, and looks at what it has read.
 async fn drive(cpu: Cpu, found: FoundFunction) -> Result<(), String> {
-    let (bar, text) = (found.address(0, 0)?, |e: device::host::HostError| e.to_string());
+    let (bar, text) = (found.address(0, 0)?, |e: host::HostError| e.to_string());
     cpu.write(bar + 0x400, [7_u8; 64]).await.map_err(text)?;
     if cpu.read(bar + 0x400, 64).await.map_err(text)?[..] != [7; 64] {
         return Err("it is not what was written".into());

@@ -5,7 +5,7 @@ use super::decode::LinkFacts;
 use super::decode::space::Space;
 use super::{decode, names};
 use capture::{DeviceRegister, DeviceRegisters};
-use device::firmware::{FoundBar, FoundBridge, FoundSriov, Function, Interrupt, Window};
+use host::firmware::{FoundBar, FoundBridge, FoundSriov, Function, Interrupt, Window};
 use lab::{Enumerated, EnumeratedFunction, Place};
 use serde::Serialize;
 

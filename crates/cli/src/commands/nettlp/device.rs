@@ -7,7 +7,7 @@ use crate::commands::sizes::seed;
 use crate::failure::Failure;
 use crate::{interrupt, output, outputs};
 use config::PcieLayout;
-use device::memory::HostMemory;
+use host::memory::HostMemory;
 use nettlp::carrier::Wait;
 use nettlp::device_host::{DeviceHost, Settings};
 use nettlp::net::{AnyCarrier, Clock};

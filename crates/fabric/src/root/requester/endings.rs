@@ -10,7 +10,7 @@ use crate::stages::Stage;
 use config::header;
 use config::{RpPioFailure, Side, Uncorrectable};
 use device::CompletionError;
-use device::host::{HostError, HostInput};
+use host::{HostError, HostInput};
 use tlp::{Access, Body, Completion, Data, Duration, PayloadPool, Repr, Status, Time, Tlp};
 
 /// From a CRS completion until the root complex asks again (`PCIe 5.0 §2.3.2` leaves it open); a figure of ours.

@@ -4,7 +4,7 @@
 
 use crate::external::journal::Journal;
 use crate::external::record::Answered;
-use device::memory::{DmaAccess, Memory, write_result};
+use host::memory::{DmaAccess, Memory, write_result};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::Range;

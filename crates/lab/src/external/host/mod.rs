@@ -11,7 +11,7 @@ pub(crate) use memory::OutsideMemory;
 pub use memory::{Backing, MAP_BYTES, MAX_MAPS, Map, MapAccess, MapError};
 pub use request::HostRequest;
 
-use device::host::{HostInput, HostOutput, HostProgram, HostReadId};
+use host::{HostInput, HostOutput, HostProgram, HostReadId};
 use plug::Place;
 use plug::place::Input;
 use request::Asked;

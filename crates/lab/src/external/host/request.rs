@@ -25,8 +25,8 @@
 use super::memory::{Backing, Map, MapAccess};
 use super::{HostPlace, HostRequestError};
 use crate::external::bytes::{Cursor, Put};
-use device::host::{HostOutput, HostReadId};
 use device::{DmaOptions, OutMessage};
+use host::{HostOutput, HostReadId};
 use plug::place::Input;
 use std::rc::Rc;
 use tlp::message::MessageCodes;

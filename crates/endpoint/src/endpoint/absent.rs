@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What stands where a virtual function has no device. Never does anything.
+
+use device::seam::{Device, Input, Output, Ready, Token};
+use device::shared::Bell;
+use tlp::{Class, Time};
+
+/// What stands where a device was.
+pub(super) struct Absent;
+
+impl Device for Absent {
+    fn handle(&mut self, _now: Time, _input: Input) {}
+
+    fn poll_output(&mut self, _now: Time, _class: Class) -> Option<Output> {
+        None
+    }
+
+    fn ready(&self) -> Ready {
+        Ready::NONE
+    }
+
+    fn poll_taken(&mut self) -> Option<Token> {
+        None
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        None
+    }
+
+    fn set_bell(&mut self, _bell: Bell) -> bool {
+        true
+    }
+}

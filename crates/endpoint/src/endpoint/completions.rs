@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a function answers: completions with data, and refusals with the log of why. Never sends them out of the order
+//! that its posted TLPs ask for.
+
+use super::function::{Answering, Work};
+use crate::front::answers::{Answer, without_data};
+use crate::front::requests::{Question, Reply};
+use crate::front::{Function, MAX_REFUSED_PER_POLL, Shared};
+use device::seam::{CompletionError, Output, Token};
+use tlp::{Class, Data, Status, TcSet, Time, Tlp};
+
+impl Function<Work> {
+    #[inline(never)]
+    pub(crate) fn poll_completion(&mut self, now: Time, shared: &mut Shared, room: TcSet) -> Option<Tlp> {
+        let mut refused = 0;
+        while refused < MAX_REFUSED_PER_POLL {
+            if self.select_answer(room) {
+                return self.next_answer(now, shared);
+            }
+            if self.waits_for_posted(shared) {
+                return None;
+            }
+            match self.behind.device.poll_output(now, Class::Completion) {
+                Some(Output::Complete { token, result }) => {
+                    refused += u32::from(!self.begin_answer(shared, token, result, room));
+                }
+                Some(Output::Abandon { token }) => {
+                    self.abandon(now, shared, token);
+                    refused += 1;
+                }
+                None => return None,
+                Some(_) => {
+                    let _: Option<Tlp> = shared.bad_output();
+                    refused += 1;
+                }
+            }
+        }
+        shared.pause(now);
+        None
+    }
+
+    #[inline]
+    fn select_answer(&mut self, room: TcSet) -> bool {
+        let posted = &self.behind.posted;
+        let found = self.behind.answers.select(room, |tc, stamp| posted.oldest(tc).is_none_or(|p| stamp < p));
+        self.behind.held_by_posted |= !found && !posted.is_empty();
+        found
+    }
+
+    /// False where nobody asked.
+    fn begin_answer(
+        &mut self,
+        shared: &mut Shared,
+        token: Token,
+        result: Result<Data, CompletionError>,
+        room: TcSet,
+    ) -> bool {
+        let Some(question) = shared.requests.answer(self.number, token) else {
+            shared.counters.stale_tokens += 1;
+            return false;
+        };
+        let answer = match result {
+            Ok(data) if question.takes(data.len()) => self.good_answer(shared, question, data),
+            Ok(_) => {
+                shared.counters.bad_answers += 1;
+                Answering::Tlp(self.refused(shared, &question, CompletionError::CompleterAbort))
+            }
+            Err(error) => Answering::Tlp(self.refused(shared, &question, error)),
+        };
+        let at_once = self.goes_at_once(question.tc, room) && !self.behind.answers.holds(question.tc);
+        self.behind.answers.accept(shared.stamp(), question.tc, answer, at_once);
+        true
+    }
+
+    fn refused(&mut self, shared: &mut Shared, question: &Question, error: CompletionError) -> Tlp {
+        let refused = question.refused(self.id(shared), shared);
+        self.refusal(shared, question, error, refused)
+    }
+
+    /// No completion will leave for this request.
+    fn abandon(&mut self, now: Time, shared: &mut Shared, token: Token) {
+        match shared.requests.answer(self.number, token) {
+            Some(question) => shared.answer_left(now, question.tc),
+            None => shared.counters.stale_tokens += 1,
+        }
+    }
+
+    fn good_answer(&mut self, shared: &Shared, question: Question, data: Data) -> Answering {
+        let data = match question.reply {
+            reply if !reply.has_data() => {
+                return Answering::Tlp(without_data(self.completer(shared), &question, Status::Success));
+            }
+            Reply::Dw => shared.whole_dw(question.span, &data),
+            Reply::Register(_) => data,
+            _ if question.span.is_zero_length() => shared.one_byte(question.carry),
+            _ => data,
+        };
+        Answering::Data(Answer::new(question, data))
+    }
+
+    fn next_answer(&mut self, now: Time, shared: &mut Shared) -> Option<Tlp> {
+        let completer = self.completer(shared);
+        if let Answering::Data(answer) = self.behind.answers.current()? {
+            let tlp = answer.next(completer, self.settings.mps, shared.limits.rcb);
+            if answer.is_done() {
+                self.behind.answers.finish();
+                shared.answer_left(now, tlp.repr.tc);
+            }
+            return Some(tlp);
+        }
+        match self.behind.answers.finish()? {
+            Answering::Tlp(tlp) => {
+                shared.answer_left(now, tlp.repr.tc);
+                Some(tlp)
+            }
+            Answering::Data(_) => None,
+        }
+    }
+}

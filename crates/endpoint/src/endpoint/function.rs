@@ -1,0 +1,490 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What stands behind the front of an endpoint's function: its device, and what it has under way, by class. A transfer
+//! of one class never waits for one of another.
+
+use super::absent::Absent;
+use super::outbox::{MAX_PARKED, Outbox};
+use super::reads::{Done, ReadEngine};
+use crate::front::answers::Answer;
+use crate::front::errors::LoggedTlp;
+use crate::front::settings::Settings;
+use crate::front::{Behind, Function, MAX_REFUSED_PER_POLL, Shared, earlier, memory_write};
+use config::Uncorrectable;
+use device::seam::{
+    Device, DmaAtomic, DmaError, DmaOptions, DmaRead, DmaWrite, Input, Output, Ready, ResetKind,
+};
+use tlp::message::MessageCodes;
+use tlp::split::request_piece;
+use tlp::{Class, Data, Span, TcSet, Time, Tlp, TrafficClass};
+
+/// What is to be sent of class posted.
+pub(super) enum Posted {
+    Write(WriteCursor),
+    /// A message, or an interrupt.
+    Tlp(Tlp),
+}
+
+/// What becomes of a write that the device puts out.
+enum Begun {
+    /// It is one TLP, which may go now.
+    Whole(Span),
+    /// It is split, from now on or when its turn has come.
+    Split { at_once: bool },
+    /// Nothing.
+    Refused,
+}
+
+/// What is to be sent of class completion.
+pub(super) enum Answering {
+    Data(Answer),
+    /// Without data.
+    Tlp(Tlp),
+}
+
+/// A DMA write that is being split.
+pub(super) struct WriteCursor {
+    address: u64,
+    data: Data,
+    sent: u32,
+    options: DmaOptions,
+}
+
+/// A device, and what it has under way.
+pub(crate) struct Work {
+    pub(super) device: Box<dyn Device>,
+    /// The device is new, and has not been given its bell.
+    pub(super) wants_bell: bool,
+    pub(super) reads: ReadEngine,
+    pub(super) posted: Outbox<Posted>,
+    /// Another class was polled while posted TLPs waited that it may not pass, and has to be polled again.
+    pub(super) held_by_posted: bool,
+    pub(super) answers: Outbox<Answering>,
+}
+
+impl Behind for Work {
+    type Device = Box<dyn Device>;
+
+    fn new(device: Option<Box<dyn Device>>) -> Work {
+        Work {
+            device: device.unwrap_or_else(|| Box::new(Absent)),
+            wants_bell: true,
+            reads: ReadEngine::new(),
+            posted: Outbox::new(MAX_PARKED),
+            held_by_posted: false,
+            // Bounded by the requests whose last completion has not left.
+            answers: Outbox::new(usize::MAX),
+        }
+    }
+
+    fn replace(&mut self, device: Option<Box<dyn Device>>) {
+        self.device = device.unwrap_or_else(|| Box::new(Absent));
+        self.wants_bell = true;
+    }
+
+    fn set_vectors(&mut self, vectors: u16) {
+        self.device.set_vectors(vectors);
+    }
+
+    fn messages(&self) -> MessageCodes {
+        self.device.messages()
+    }
+
+    fn is_pending(&self) -> bool {
+        self.reads.tags.in_use() > 0
+    }
+
+    fn oldest_posted(&self, tc: TrafficClass) -> Option<u64> {
+        self.posted.oldest(tc)
+    }
+
+    fn hold(&mut self) {
+        self.held_by_posted = true;
+    }
+
+    fn park(&mut self, stamp: u64, tlp: Tlp) {
+        self.posted.accept(stamp, tlp.repr.tc, Posted::Tlp(tlp), false);
+    }
+
+    fn follow(&mut self, settings: &Settings) {
+        let (first, count) = settings.tags;
+        self.reads.tags.set_range(first, count);
+    }
+
+    fn reset(&mut self, now: Time, kind: ResetKind, until: Time, shared: &mut Shared) {
+        self.posted.clear(|_| {});
+        if std::mem::take(&mut self.held_by_posted) {
+            shared.wake_at(now);
+        }
+        self.answers.clear(|tc| {
+            shared.requests.answered(tc);
+        });
+        self.reads.void_all(until);
+        self.device.handle(now, Input::Reset(kind));
+    }
+
+    fn link_down(&mut self, now: Time, shared: &mut Shared) {
+        for done in self.reads.fail_all(DmaError::LinkDown) {
+            self.done(now, shared, done);
+        }
+    }
+}
+
+impl Work {
+    /// Tells the device how a read or AtomicOp has ended.
+    pub(super) fn done(&mut self, now: Time, shared: &mut Shared, (id, result): Done) {
+        match result {
+            Ok(_) => shared.counters.dma_reads_done += 1,
+            Err(_) => shared.counters.dma_reads_failed += 1,
+        }
+        self.device.handle(now, Input::DmaDone { id, result });
+    }
+}
+
+impl Function<Work> {
+    /// Which polls may find something that is under way here, whatever the device says. While posted TLPs wait, other
+    /// polls must leave word that they were here.
+    #[inline]
+    pub(crate) fn ready(&self) -> Ready {
+        Ready::when(!self.behind.posted.is_empty(), Ready::ALL)
+            .or(Ready::when(self.may_interrupt_late(), Ready::output(Class::Posted)))
+            .or(Ready::when(self.behind.reads.is_sending(), Ready::output(Class::NonPosted)))
+            .or(Ready::when(!self.behind.answers.is_empty(), Ready::output(Class::Completion)))
+    }
+
+    /// Posted TLPs wait.
+    pub(super) fn holds_posted(&self) -> bool {
+        !self.behind.posted.is_empty()
+    }
+
+    /// The same, with what the device has, and without what would wait for posted TLPs: with one channel, all outputs
+    /// would, and nobody may forget them when the last of these has left.
+    pub(super) fn may_find(&self, several_channels: bool) -> Ready {
+        let device = self.behind.device.ready();
+        if self.holds_posted() && !several_channels {
+            return device.without(Ready::OUTPUTS).or(Ready::output(Class::Posted));
+        }
+        // Without a tag the device is not asked for a read.
+        let tagless = self.settings.bus_master && !self.behind.reads.tags.has_free();
+        let device = if tagless { device.without(Ready::output(Class::NonPosted)) } else { device };
+        self.ready().or(device)
+    }
+
+    // ---- posted ----
+
+    // Each class apart, so that none pays for the registers of the others.
+    #[inline(never)]
+    pub(crate) fn poll_posted(&mut self, now: Time, shared: &mut Shared, room: TcSet) -> Option<Tlp> {
+        let mut refused = 0;
+        while refused < MAX_REFUSED_PER_POLL {
+            if self.behind.posted.select(room, |_, _| true) {
+                if let Some(tlp) = self.next_posted(now, shared) {
+                    return Some(tlp);
+                }
+                refused += 1;
+                continue;
+            }
+            if let Some(tlp) = self.late_interrupt(shared, room) {
+                return Some(tlp);
+            }
+            if !self.behind.posted.has_room() {
+                return None;
+            }
+            match self.behind.device.poll_output(now, Class::Posted) {
+                // The option as it comes: to unpack it first would move the output twice.
+                Some(Output::Write(write)) => match self.begin_write(shared, &write, room) {
+                    Begun::Whole(span) => {
+                        let id = self.id(shared);
+                        let DmaWrite { data, options, .. } = write;
+                        let attr = options.attr & self.settings.attributes;
+                        return Some(memory_write(id, span, data, attr, options));
+                    }
+                    Begun::Split { at_once } => {
+                        self.split_write(shared, write, at_once);
+                        if at_once && let Some(tlp) = self.next_posted(now, shared) {
+                            return Some(tlp);
+                        }
+                    }
+                    Begun::Refused => refused += 1,
+                },
+                None => return None,
+                Some(other) => match self.begin_other(now, shared, other) {
+                    Some(tlp) if self.posted_may_go(tlp.repr.tc, room) => return Some(tlp),
+                    Some(tlp) => self.behind.park(shared.stamp(), tlp),
+                    // What the device does next may not pass it: the endpoint sends it when it is polled again.
+                    None if shared.own.pins.is_due() => return None,
+                    None => refused += 1,
+                },
+            }
+        }
+        shared.pause(now);
+        None
+    }
+
+    /// What is not a write; `None` where nothing is to be sent.
+    fn begin_other(&mut self, now: Time, shared: &mut Shared, output: Output) -> Option<Tlp> {
+        match output {
+            Output::Interrupt { vector } => self.interrupt(shared, vector),
+            Output::Message(message) => self.message(shared, message),
+            Output::Pme => self.pme(shared),
+            Output::Intx { asserted } => {
+                self.set_intx(now, shared, asserted);
+                None
+            }
+            _ => shared.bad_output(),
+        }
+    }
+
+    /// True where a posted TLP of `tc` may leave now.
+    #[inline]
+    fn posted_may_go(&self, tc: TrafficClass, room: TcSet) -> bool {
+        room.contains(tc) && !self.behind.posted.holds(tc)
+    }
+
+    /// What becomes of a write.
+    #[inline]
+    fn begin_write(&mut self, shared: &mut Shared, write: &DmaWrite, room: TcSet) -> Begun {
+        let len = write.data.len();
+        let Some(last) = (len as u64).checked_sub(1) else { return Begun::Refused };
+        if write.address.checked_add(last).is_none() {
+            shared.counters.bad_outputs += 1;
+            return Begun::Refused;
+        }
+        if !self.settings.bus_master {
+            shared.counters.blocked_by_bus_master += 1;
+            return Begun::Refused;
+        }
+        shared.counters.dma_writes += 1;
+        let at_once = self.posted_may_go(write.options.tc, room);
+        let piece = request_piece(write.address, len as u32, self.settings.mps.bytes());
+        match Span::covering(write.address, piece) {
+            Ok(span) if at_once && piece as usize == len => Begun::Whole(span),
+            _ => Begun::Split { at_once },
+        }
+    }
+
+    fn split_write(&mut self, shared: &mut Shared, write: DmaWrite, at_once: bool) {
+        let DmaWrite { address, data, mut options, .. } = write;
+        options.attr &= self.settings.attributes;
+        let tc = options.tc;
+        let cursor = WriteCursor { address, data, sent: 0, options };
+        self.behind.posted.accept(shared.stamp(), tc, Posted::Write(cursor), at_once);
+    }
+
+    /// The next TLP of what was selected.
+    fn next_posted(&mut self, now: Time, shared: &mut Shared) -> Option<Tlp> {
+        if matches!(self.behind.posted.current(), Some(Posted::Write(_))) {
+            return self.next_write(now, shared);
+        }
+        match self.end_posted(now, shared)? {
+            Posted::Tlp(tlp) => Some(tlp),
+            Posted::Write(_) => None,
+        }
+    }
+
+    fn next_write(&mut self, now: Time, shared: &mut Shared) -> Option<Tlp> {
+        if !self.settings.bus_master {
+            self.end_posted(now, shared);
+            return shared.blocked();
+        }
+        let requester = self.id(shared);
+        let Posted::Write(cursor) = self.behind.posted.current()? else { return None };
+        let remaining = cursor.data.len() as u32 - cursor.sent;
+        let piece = request_piece(cursor.address, remaining, self.settings.mps.bytes());
+        let span = Span::covering(cursor.address, piece).ok()?;
+        let data = cursor.data.slice(cursor.sent as usize, piece as usize);
+        let options = cursor.options.clone();
+        let tlp = memory_write(requester, span, data, options.attr, options);
+        cursor.address = cursor.address.wrapping_add(u64::from(piece));
+        cursor.sent += piece;
+        if piece == remaining {
+            self.end_posted(now, shared);
+        }
+        Some(tlp)
+    }
+
+    fn end_posted(&mut self, now: Time, shared: &mut Shared) -> Option<Posted> {
+        if std::mem::take(&mut self.behind.held_by_posted) {
+            shared.wake_at(now);
+        }
+        self.behind.posted.finish()
+    }
+
+    // ---- non-posted ----
+
+    #[inline(never)]
+    pub(crate) fn poll_non_posted(&mut self, now: Time, shared: &mut Shared, room: TcSet) -> Option<Tlp> {
+        let mut refused = 0;
+        while refused < MAX_REFUSED_PER_POLL {
+            if self.select_read(room) {
+                if !self.settings.bus_master {
+                    self.stop_sending(now, shared);
+                    refused += 1;
+                    continue;
+                }
+                let id = self.id(shared);
+                return self.behind.reads.next_request(now, id, &self.settings);
+            }
+            if self.waits_for_posted(shared) || !self.behind.reads.has_room() {
+                return None;
+            }
+            if self.settings.bus_master && !self.behind.reads.tags.has_free() {
+                return None;
+            }
+            match self.behind.device.poll_output(now, Class::NonPosted) {
+                Some(Output::Read(read)) => {
+                    let at_once = self.may_read(now, shared, &read, room);
+                    if at_once == Some(true) && !self.behind.reads.is_sending() {
+                        let (id, stamp) = (self.id(shared), shared.stamp());
+                        return self.behind.reads.begin_now(now, id, read, &self.settings, stamp);
+                    }
+                    match at_once {
+                        Some(at_once) => {
+                            self.behind.reads.begin(read, &self.settings, shared.stamp(), at_once)
+                        }
+                        None => refused += 1,
+                    }
+                }
+                Some(Output::Atomic(atomic)) => {
+                    refused += u32::from(!self.begin_atomic(now, shared, atomic, room));
+                }
+                None => return None,
+                Some(_) => {
+                    let _: Option<Tlp> = shared.bad_output();
+                    refused += 1;
+                }
+            }
+        }
+        shared.pause(now);
+        None
+    }
+
+    #[inline]
+    fn select_read(&mut self, room: TcSet) -> bool {
+        let posted = &self.behind.posted;
+        let found = self.behind.reads.select(room, |tc, stamp| posted.oldest(tc).is_none_or(|p| stamp < p));
+        self.behind.held_by_posted |= !found && !posted.is_empty();
+        found
+    }
+
+    /// What the device does behind a write may not pass it (`PCIe 5.0 §2.4.1`, entries B2a and D2a), and only the device
+    /// knows what is behind: with one channel nothing new is taken while a write is split. With several, all is taken, and
+    /// waits for what is posted of its own Traffic Class.
+    #[inline]
+    pub(super) fn waits_for_posted(&mut self, shared: &Shared) -> bool {
+        if self.behind.posted.is_empty() {
+            return false;
+        }
+        self.behind.held_by_posted = true;
+        !shared.several_channels
+    }
+
+    /// True where what was accepted just now may leave at once.
+    pub(super) fn goes_at_once(&mut self, tc: TrafficClass, room: TcSet) -> bool {
+        room.contains(tc) && !self.behind.posted.holds(tc)
+    }
+
+    /// Whether a read may leave at once; `None` where it is refused.
+    #[inline]
+    fn may_read(&mut self, now: Time, shared: &mut Shared, read: &DmaRead, room: TcSet) -> Option<bool> {
+        shared.counters.dma_reads += 1;
+        let end = u64::from(read.len.saturating_sub(1)).checked_add(read.address);
+        let error = if read.len > shared.limits.max_dma_len || end.is_none() {
+            DmaError::TooLong
+        } else if !self.settings.bus_master {
+            shared.counters.blocked_by_bus_master += 1;
+            self.settings.not_bus_master()
+        } else {
+            let tc = read.options.tc;
+            return Some(self.goes_at_once(tc, room) && !self.behind.reads.holds(tc));
+        };
+        self.refuse_read(now, shared, (read.id, Err(error)));
+        None
+    }
+
+    /// False where it is refused.
+    fn begin_atomic(&mut self, now: Time, shared: &mut Shared, atomic: DmaAtomic, room: TcSet) -> bool {
+        shared.counters.dma_atomics += 1;
+        let (id, len) = (atomic.id, atomic.operands.len() as u32);
+        let operand = if len.is_multiple_of(4) { atomic.op.operand_of_length(len / 4) } else { None };
+        let operand = operand.filter(|o| atomic.address.is_multiple_of(u64::from(o.bytes())));
+        let error = match operand {
+            _ if !self.settings.bus_master => self.settings.not_bus_master(),
+            _ if !self.settings.atomic_requester => DmaError::AtomicsDisabled,
+            None => DmaError::BadAtomic,
+            Some(operand) => {
+                let tc = atomic.options.tc;
+                let at_once = self.goes_at_once(tc, room) && !self.behind.reads.holds(tc);
+                let stamp = shared.stamp();
+                self.behind.reads.begin_atomic(atomic, operand, &self.settings, stamp, at_once);
+                return true;
+            }
+        };
+        shared.counters.blocked_by_bus_master += u64::from(!self.settings.bus_master);
+        self.refuse_read(now, shared, (id, Err(error)));
+        false
+    }
+
+    fn stop_sending(&mut self, now: Time, shared: &mut Shared) {
+        shared.counters.blocked_by_bus_master += 1;
+        if let Some(done) = self.behind.reads.stop_sending(self.settings.not_bus_master()) {
+            self.refuse_read(now, shared, done);
+        }
+    }
+
+    /// The device hears of it while it is being polled, so the other classes have to be polled again.
+    fn refuse_read(&mut self, now: Time, shared: &mut Shared, done: Done) {
+        shared.wake_after_refusal(now);
+        self.behind.done(now, shared, done);
+    }
+
+    // ---- time and reset ----
+
+    #[inline]
+    pub(crate) fn poll_timeout(&self) -> Option<Time> {
+        earlier(self.behind.device.poll_timeout(), self.behind.reads.tags.next_deadline())
+    }
+
+    pub(crate) fn handle_timeout(&mut self, now: Time, shared: &mut Shared) {
+        let quarantine = self.quarantine(shared);
+        while let Some(expired) = self.behind.reads.expire(now, quarantine) {
+            if expired.timed_out {
+                shared.counters.completion_timeouts += 1;
+                let id = self.id(shared);
+                let request = expired.request.map(|(sent, tag)| LoggedTlp::of_header(&sent.repr(id, tag)));
+                self.log(shared, Uncorrectable::CompletionTimeout, false, request.unwrap_or_default());
+            }
+            if let Some(done) = expired.done {
+                self.behind.done(now, shared, done);
+            }
+        }
+        if self.behind.device.poll_timeout().is_some_and(|t| t <= now) {
+            self.behind.device.handle(now, Input::Timer);
+        }
+    }
+
+    /// What it waits for, in words.
+    pub(crate) fn waits_for(&self, shared: &Shared) -> Option<String> {
+        let tags = &self.behind.reads.tags;
+        let (untaken, unanswered) = shared.requests.waiting(self.number);
+        let parts = [
+            (tags.in_use() > 0).then(|| self.tag_report()),
+            (untaken > 0).then(|| format!("{untaken} requests not taken by the device")),
+            (unanswered > 0).then(|| format!("{unanswered} requests not answered by the device")),
+            (!self.settings.bus_master).then(|| "Bus Master Enable is clear".to_string()),
+            self.behind.device.waits_for(),
+        ];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        (!parts.is_empty()).then(|| parts.join("; "))
+    }
+
+    fn tag_report(&self) -> String {
+        let tags = &self.behind.reads.tags;
+        let (reads, used, all) = (self.behind.reads.under_way(), tags.in_use(), tags.count());
+        let quarantined = match tags.resting() {
+            0 => String::new(),
+            n => format!(", {n} quarantined"),
+        };
+        let what = if tags.has_free() { "completions" } else { "tags" };
+        format!("{reads} DMA reads wait for {what} ({used} of {all} tags in use{quarantined})")
+    }
+}

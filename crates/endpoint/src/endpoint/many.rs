@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! An endpoint with many functions: which of them have something to do, kept so that a call costs what the functions that it
+//! reaches cost, however many there are. Few functions are simply asked.
+//!
+//! What a function has to say changes in calls of itself, after which it is [`touched`](Endpoint::touch), and where its device
+//! rings its bell. So only those are asked again, and those whose devices do not say that they ring.
+
+use super::Endpoint;
+use super::function::Work;
+use crate::front::{Function, MAX_STALE_PER_POLL, earlier};
+use crate::port::CreditReturn;
+use device::seam::{Device, Ready};
+use device::shared::Bells;
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+use tlp::{Class, TcSet, Time, Tlp};
+
+/// Up to so many functions are asked whenever the endpoint is.
+pub(super) const FEW: usize = 8;
+
+/// Questions: output of each class, and requests taken; places as those of the bits of [`Ready`].
+const QUESTIONS: usize = 4;
+const TAKEN: usize = 3;
+
+/// A set of functions.
+struct Marks {
+    words: Vec<u64>,
+    count: u16,
+}
+
+impl Marks {
+    fn new(functions: usize) -> Marks {
+        Marks { words: vec![0; functions.div_ceil(64)], count: 0 }
+    }
+
+    /// Puts in one that is not there, or takes out one that is.
+    fn flip(&mut self, index: usize) {
+        let (word, bit) = (&mut self.words[index / 64], 1 << (index % 64));
+        *word ^= bit;
+        self.count = if *word & bit == 0 { self.count - 1 } else { self.count + 1 };
+    }
+
+    /// The first from `from` on.
+    fn next(&self, from: usize) -> Option<usize> {
+        let mut at = from / 64;
+        let mut word = self.words.get(at)? & (!0 << (from % 64));
+        while word == 0 {
+            at += 1;
+            word = *self.words.get(at)?;
+        }
+        Some(at * 64 + word.trailing_zeros() as usize)
+    }
+}
+
+/// The earliest of a deadline for each function: a tree, each node the earlier of the two below it; node 1 is the root.
+struct Deadlines {
+    nodes: Vec<Time>,
+    leaves: usize,
+}
+
+impl Deadlines {
+    fn new(functions: usize) -> Deadlines {
+        let leaves = functions.next_power_of_two();
+        Deadlines { nodes: vec![Time::MAX; 2 * leaves], leaves }
+    }
+
+    fn set(&mut self, index: usize, deadline: Time) {
+        let mut at = self.leaves + index;
+        self.nodes[at] = deadline;
+        while at > 1 {
+            let first = self.nodes[at].min(self.nodes[at ^ 1]);
+            at /= 2;
+            if self.nodes[at] == first {
+                return;
+            }
+            self.nodes[at] = first;
+        }
+    }
+
+    fn first(&self) -> Option<Time> {
+        Some(self.nodes[1]).filter(|t| *t < Time::MAX)
+    }
+
+    /// Those whose time has come, below node `at`.
+    fn due(&self, now: Time, at: usize, found: &mut Vec<usize>) {
+        if self.nodes[at] > now || self.nodes[at] == Time::MAX {
+            return;
+        }
+        match at.checked_sub(self.leaves) {
+            Some(index) => found.push(index),
+            None => {
+                self.due(now, 2 * at, found);
+                self.due(now, 2 * at + 1, found);
+            }
+        }
+    }
+}
+
+/// What many functions have to do.
+pub(super) struct Agenda {
+    marks: [Marks; QUESTIONS],
+    /// What each has said last.
+    said: Vec<Ready>,
+    deadlines: Deadlines,
+    bells: Bells,
+    /// Those whose devices may change without ringing, in their order.
+    silent: BTreeSet<u16>,
+    several_channels: bool,
+    /// Kept for its room.
+    due: Vec<usize>,
+}
+
+impl Agenda {
+    /// That of these functions, where they are many: all are given their bells, and asked.
+    pub(super) fn of(functions: &mut [Function<Work>], several_channels: bool) -> Option<Box<Agenda>> {
+        let count = functions.len();
+        if count <= FEW {
+            return None;
+        }
+        let mut agenda = Agenda {
+            marks: std::array::from_fn(|_| Marks::new(count)),
+            said: vec![Ready::NONE; count],
+            deadlines: Deadlines::new(count),
+            bells: Bells::new(count as u16),
+            silent: BTreeSet::new(),
+            several_channels,
+            due: Vec::with_capacity(count),
+        };
+        for (index, function) in functions.iter_mut().enumerate() {
+            agenda.give_bell(&mut *function.behind.device, index as u16);
+            function.behind.wants_bell = false;
+            agenda.ask(function, index);
+        }
+        Some(Box::new(agenda))
+    }
+
+    /// Gives the device of a function, which is new, its bell.
+    pub(super) fn give_bell(&mut self, device: &mut dyn Device, index: u16) {
+        if device.set_bell(self.bells.bell(index)) {
+            self.silent.remove(&index);
+        } else {
+            self.silent.insert(index);
+        }
+    }
+
+    fn ask(&mut self, function: &Function<Work>, index: usize) {
+        let ready = function.may_find(self.several_channels);
+        let mut changed = std::mem::replace(&mut self.said[index], ready).bits() ^ ready.bits();
+        while changed != 0 {
+            self.marks[changed.trailing_zeros() as usize].flip(index);
+            changed &= changed - 1;
+        }
+        self.deadlines.set(index, function.poll_timeout().unwrap_or(Time::MAX));
+    }
+
+    #[inline]
+    fn touch(&mut self, functions: &[Function<Work>], index: usize) {
+        self.ask(&functions[index], index);
+        self.ask_stirred(functions);
+    }
+
+    /// Asks those who have rung, and those who may have changed without it.
+    fn ask_stirred(&mut self, functions: &[Function<Work>]) {
+        if !self.silent.is_empty() {
+            self.ask_silent(functions);
+        }
+        while let Some(rung) = self.bells.take() {
+            if let Some(function) = functions.get(usize::from(rung)) {
+                self.ask(function, rung.into());
+            }
+        }
+    }
+
+    fn ask_silent(&mut self, functions: &[Function<Work>]) {
+        let silent = std::mem::take(&mut self.silent);
+        for &index in &silent {
+            self.ask(&functions[usize::from(index)], index.into());
+        }
+        self.silent = silent;
+    }
+
+    /// Which polls may find something. A bell that was rung from elsewhere may mean anything.
+    pub(super) fn ready(&self, functions: &[Function<Work>]) -> Ready {
+        if self.bells.any() {
+            return Ready::ALL;
+        }
+        let bits = (0..).zip(&self.marks).map(|(bit, marks)| u8::from(marks.count > 0) << bit);
+        let silent = self.silent.iter().map(|&index| &functions[usize::from(index)]);
+        silent.fold(Ready::from_bits(bits.sum()), |ready, f| ready.or(f.may_find(self.several_channels)))
+    }
+
+    /// The first time that a function waits for; at once where a bell was rung from elsewhere.
+    pub(super) fn next_timeout(&self, functions: &[Function<Work>]) -> Option<Time> {
+        if self.bells.any() {
+            return Some(Time::ZERO);
+        }
+        let silent = self.silent.iter().map(|&index| &functions[usize::from(index)]);
+        silent.fold(self.deadlines.first(), |first, f| earlier(first, f.poll_timeout()))
+    }
+}
+
+impl Endpoint {
+    /// Follows what the front has changed: functions have come, or have another device, or other settings.
+    #[cold]
+    pub(super) fn follow_changes(&mut self) {
+        let functions = &mut self.front.functions;
+        if functions.len() > self.agenda.as_ref().map_or(FEW, |agenda| agenda.said.len()) {
+            self.agenda = Agenda::of(functions, self.front.shared.several_channels);
+        }
+        for index in self.front.changed.drain(..) {
+            let Some(agenda) = &mut self.agenda else { continue };
+            if std::mem::take(&mut functions[index].behind.wants_bell) {
+                agenda.give_bell(&mut *functions[index].behind.device, index as u16);
+            }
+            agenda.touch(functions, index);
+        }
+    }
+
+    /// To be called where what a function has to do may have changed.
+    #[inline]
+    pub(super) fn touch(&mut self, index: usize) {
+        if let Some(agenda) = &mut self.agenda {
+            agenda.touch(&self.front.functions, index);
+        }
+    }
+
+    /// From now on there are several channels, which do not wait for each other.
+    #[cold]
+    pub(super) fn find_several_channels(&mut self) {
+        let Some(agenda) = &mut self.agenda else { return };
+        agenda.several_channels = true;
+        for (index, function) in self.front.functions.iter().enumerate() {
+            agenda.ask(function, index);
+        }
+    }
+
+    /// The same where the function was polled for posted output. What had to wait for its posted TLPs was not asked for:
+    /// with the last of them it has to be.
+    fn touch_posted(&mut self, now: Time, index: usize, held: bool) {
+        self.touch(index);
+        let other = Ready::output(Class::NonPosted).or(Ready::output(Class::Completion));
+        let said = self.agenda.as_ref().map_or(Ready::NONE, |agenda| agenda.said[index]);
+        if held && !self.front.functions[index].holds_posted() && said.meets(other) {
+            self.front.shared.wake_at(now);
+        }
+    }
+
+    fn next_marked(&mut self, question: usize, from: usize) -> Option<usize> {
+        let agenda = self.agenda.as_mut()?;
+        agenda.ask_stirred(&self.front.functions);
+        agenda.marks[question].next(from)
+    }
+
+    /// Functions take turns.
+    pub(super) fn next_of_many(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
+        let (count, turn) = (self.front.functions.len(), usize::from(self.turn[class.index()]));
+        for part in [turn..count, 0..turn] {
+            let mut at = part.start;
+            while let Some(index) = self.next_marked(class.index(), at).filter(|i| *i < part.end) {
+                let held = self.front.functions[index].holds_posted();
+                let tlp = self.poll_function(now, class, room, index);
+                self.touch_posted(now, index, held);
+                if tlp.is_some() {
+                    self.turn[class.index()] = if index + 1 < count { index as u16 + 1 } else { 0 };
+                    return tlp;
+                }
+                at = index + 1;
+            }
+        }
+        None
+    }
+
+    pub(super) fn next_credit_of_many(&mut self) -> Option<CreditReturn> {
+        if let Some(credit) = self.front.shared.requests.next_credit() {
+            return Some(credit);
+        }
+        let (mut at, mut stale) = (0, 0);
+        while let Some(index) = self.next_marked(TAKEN, at) {
+            let found = self.next_taken(index, &mut stale);
+            self.touch(index);
+            if let ControlFlow::Break(credit) = found {
+                return credit;
+            }
+            at = index + 1;
+        }
+        None
+    }
+
+    /// Asks a function which requests it has taken, up to the first whose credits return.
+    pub(super) fn next_taken(&mut self, index: usize, stale: &mut u32) -> ControlFlow<Option<CreditReturn>> {
+        let function = &mut self.front.functions[index];
+        while let Some(token) = function.behind.device.poll_taken() {
+            if !self.front.shared.requests.take(function.number, token) {
+                self.front.shared.counters.stale_tokens += 1;
+                *stale += 1;
+                if *stale == MAX_STALE_PER_POLL {
+                    return ControlFlow::Break(None);
+                }
+            } else if let Some(credit) = self.front.shared.requests.next_credit() {
+                return ControlFlow::Break(Some(credit));
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// The time of some has come.
+    pub(super) fn handle_timeout_of_many(&mut self, now: Time) {
+        let Some(agenda) = &mut self.agenda else { return };
+        agenda.ask_stirred(&self.front.functions);
+        let mut due = std::mem::take(&mut agenda.due);
+        agenda.deadlines.due(now, 1, &mut due);
+        for index in due.drain(..) {
+            self.front.functions[index].handle_timeout(now, &mut self.front.shared);
+            self.touch(index);
+        }
+        if let Some(agenda) = &mut self.agenda {
+            agenda.due = due;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::{BTreeMap, BTreeSet};
+
+    proptest! {
+        /// Against sets and maps of the standard library.
+        #[test]
+        fn marks_are_a_set(flips in prop::collection::vec(0usize..200, 0..100), from in 0usize..210) {
+            let (mut marks, mut model) = (Marks::new(200), BTreeSet::new());
+            for index in flips {
+                marks.flip(index);
+                if !model.insert(index) {
+                    model.remove(&index);
+                }
+            }
+            prop_assert_eq!(usize::from(marks.count), model.len());
+            prop_assert_eq!(marks.next(from), model.range(from..).next().copied());
+        }
+
+        #[test]
+        fn deadlines_are_a_map(
+            sets in prop::collection::vec((0usize..20, 0u64..50), 0..100),
+            now in 0u64..60,
+        ) {
+            let (mut deadlines, mut model) = (Deadlines::new(20), BTreeMap::new());
+            for (index, time) in sets {
+                // Zero stands for never.
+                let time = if time == 0 { Time::MAX } else { Time::from_ps(time) };
+                deadlines.set(index, time);
+                model.insert(index, time);
+            }
+            model.retain(|_, time| *time < Time::MAX);
+            prop_assert_eq!(deadlines.first(), model.values().min().copied());
+            let mut due = Vec::new();
+            deadlines.due(Time::from_ps(now), 1, &mut due);
+            let expected: Vec<usize> =
+                model.iter().filter(|(_, t)| **t <= Time::from_ps(now)).map(|(i, _)| *i).collect();
+            prop_assert_eq!(due, expected);
+        }
+    }
+}

@@ -1,0 +1,482 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The endpoint: turns TLPs into transactions (`PCIe 5.0 §2`). Below it is a link or whatever carries TLPs, above it
+//! is one [`Device`] per function. Never knows what a device does, or what a link is.
+//!
+//! - In: configuration requests are answered here; memory requests are decoded by BAR, checked and handed on; messages
+//!   are handed on where the device says that it takes them ([`Device::messages`]); completions are matched to reads by Requester ID and tag.
+//! - Out: writes are split at Max_Payload_Size and 4 KiB, reads at Max_Read_Request_Size and 4 KiB, answers at
+//!   Max_Payload_Size and the Read Completion Boundary. A transfer that is being split holds up its class and
+//!   function only; but while a write is split, no new read or answer of its function begins, which could pass it, and
+//!   what the endpoint itself sends stays behind the writes of its function and Traffic Class accepted before it.
+//!   Functions take turns, a TLP each. Where there is no room for a Traffic Class, those of others go on.
+//! - Credits of a request return when the device takes it; those of a request that the endpoint answers or drops, and
+//!   those of completions, at once ([`EndpointLimits::max_requests`] has the exception).
+//!
+//! What the specification leaves open, and what is chosen here:
+//!
+//! - **Bus Master Enable clear**: reads fail with [`DmaError::BusMasterDisabled`](crate::DmaError); writes and
+//!   interrupts are dropped and counted, since what they were meant for may be gone when the bit is set again.
+//!   A transfer that is half split ends there.
+//! - **Completion timeout**: the tag stays out of use until its last completion has come, counted as unexpected, or for
+//!   a second timeout.
+//! - **Function Level Reset**: what is under way is void at once; tags stay out of use until their completions have
+//!   come, which are swallowed, or cannot come any more. Bus and device number stay.
+//! - **Link down**: reads under way end with [`DmaError::LinkDown`](crate::DmaError), then all functions are reset.
+//! - **INTx**: what is told of is the level of a pin when its message can leave, not each of its changes.
+//! - **Errors of no function** are logged in all physical functions, and told of once for each severity
+//!   (`PCIe 5.0 §6.2.4`). Of a request that a device aborts, the Header Log has no TD, hint and prefixes.
+//! - **D3hot**: reads fail with [`DmaError::NotInD0`](crate::DmaError); writes and interrupts are dropped and counted.
+//!   Reads under way go on. No PME is sent.
+//! - **Virtual functions** come with VF Enable and go with it. A numbering that would give two functions one ID is refused
+//!   when the endpoint is made.
+
+mod absent;
+mod assembly;
+mod completions;
+mod function;
+mod many;
+mod outbox;
+mod reads;
+mod tags;
+
+pub use crate::front::{Counters, EndpointError, EndpointLimits, MAX_VIRTUAL_FUNCTIONS};
+
+use crate::front::claim::Claim;
+use crate::front::configure::config_value;
+use crate::front::findings::Finding;
+use crate::front::requests::Question;
+use crate::front::{Front, earlier};
+use crate::port::{CreditReturn, TlpPort};
+use config::ConfigSpace;
+use device::seam::{BarIndex, Device, Input, Ready, Request, RequestOp, ResetKind};
+use function::Work;
+use link::Notice;
+use many::{Agenda, FEW};
+use std::cell::Cell;
+use std::ops::ControlFlow;
+use tlp::{
+    Access, Bdf, Body, Class, Completion, ConfigRequest, Data, MemoryOp, Message, PayloadPool, Span, TcSet,
+    Time, Tlp,
+};
+
+/// What an endpoint is made of.
+pub struct EndpointConfig {
+    /// What reports call it.
+    pub name: String,
+    /// Its functions: 1 to 8, or to 256 with ARI; the first is function 0.
+    pub functions: Vec<FunctionConfig>,
+    /// Its limits.
+    pub limits: EndpointLimits,
+    /// Where payloads that it makes come from.
+    pub pool: PayloadPool,
+}
+
+/// One function of an endpoint.
+pub struct FunctionConfig {
+    /// Its configuration space.
+    pub config: ConfigSpace,
+    /// Its behaviour.
+    pub device: Box<dyn Device>,
+}
+
+/// What the virtual functions of a physical function are made of.
+pub struct VirtualFunctions {
+    /// The configuration space of each, as it is after a reset.
+    pub config: ConfigSpace,
+    /// Makes the device of virtual function n, counted from zero; called whenever VF Enable brings it forth.
+    pub device: Box<dyn FnMut(u16) -> Box<dyn Device>>,
+}
+
+/// An endpoint: functions, each with a [`Device`], behind one link.
+pub struct Endpoint {
+    name: String,
+    front: Front<Work>,
+    /// The function that sends next, by class.
+    turn: [u16; 3],
+    /// What `own_ready` has found; forgotten wherever what is under way may change.
+    own: Cell<Option<Ready>>,
+    /// What they have to do, where they are many.
+    agenda: Option<Box<Agenda>>,
+}
+
+impl Endpoint {
+    /// An endpoint as it is after a fundamental reset.
+    ///
+    /// # Errors
+    /// Where the number of functions or a limit is not legal.
+    pub fn new(config: EndpointConfig) -> Result<Endpoint, EndpointError> {
+        let EndpointConfig { name, functions, limits, pool } = config;
+        let functions = functions.into_iter().map(|f| (f.config, f.device)).collect();
+        let front = Front::new(functions, limits, pool)?;
+        let mut endpoint = Endpoint { name, front, turn: [0; 3], own: Cell::new(None), agenda: None };
+        endpoint.agenda = Agenda::of(&mut endpoint.front.functions, false);
+        Ok(endpoint)
+    }
+
+    /// The same with virtual functions behind function `physical`, whose configuration space has to have the SR-IOV
+    /// capability; they appear when software sets VF Enable.
+    ///
+    /// # Errors
+    /// Where there is no such function, it has no such capability, there would be more than
+    /// [`MAX_VIRTUAL_FUNCTIONS`], or one would have the ID of another function.
+    pub fn with_virtual_functions(
+        mut self,
+        physical: u16,
+        made_of: VirtualFunctions,
+    ) -> Result<Endpoint, EndpointError> {
+        self.front.add_virtual_functions(physical, made_of.config, made_of.device)?;
+        Ok(self)
+    }
+
+    /// What reports call it.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it has counted.
+    #[must_use]
+    pub fn counters(&self) -> &Counters {
+        &self.front.shared.counters
+    }
+
+    /// The configuration space of a function.
+    #[must_use]
+    pub fn config(&self, function: u8) -> Option<&ConfigSpace> {
+        self.front.function(function).map(|f| &f.config)
+    }
+
+    /// The ID of a function: captured bus and device number.
+    #[must_use]
+    pub fn function_id(&self, function: u8) -> Option<Bdf> {
+        self.front.function(function).map(|f| f.id(&self.front.shared))
+    }
+
+    /// The ID of virtual function n of a physical one, while it is enabled.
+    #[must_use]
+    pub fn virtual_function_id(&self, physical: u16, n: u16) -> Option<Bdf> {
+        self.front.virtual_function_id(physical, n)
+    }
+
+    /// Tags of a function in use, quarantined ones among them, and all it has.
+    #[must_use]
+    pub fn tags(&self, function: u8) -> Option<(u16, u16)> {
+        let tags = |tags: &tlp::TaggedRequests<_>| (tags.in_use(), tags.count());
+        self.front.function(function).map(|f| tags(&f.behind.reads.tags))
+    }
+
+    /// Address and data of each entry of a function's MSI-X table, in their order; empty where it has none.
+    #[must_use]
+    pub fn msix_table(&self, function: u8) -> Vec<(u64, u32)> {
+        let msix = self.front.function(function).and_then(|f| f.msix.as_ref());
+        msix.map_or_else(Vec::new, |msix| msix.messages().map(|m| (m.address, m.data)).collect())
+    }
+
+    /// The configuration space of the function that has this ID, virtual ones among them.
+    #[must_use]
+    pub fn config_of(&self, id: Bdf) -> Option<&ConfigSpace> {
+        self.front.config_of(id)
+    }
+
+    /// Writes a register as a configuration write of type 0 with `id` would, without a TLP; `id` is captured likewise.
+    /// Nothing happens where there is no such function.
+    pub fn write_config(&mut self, now: Time, id: Bdf, register_dw: u16, byte_enables: u8, value: u32) {
+        self.front.write_config(now, id, register_dw, byte_enables, value);
+        self.front_was_called();
+    }
+
+    /// Resets all functions; Function Level Reset too means every one. After a fundamental or hot reset bus and device
+    /// number are unknown, and what was received or not yet sent is void: the link begins anew with all credits.
+    pub fn reset(&mut self, now: Time, kind: ResetKind) {
+        self.front.reset(now, kind);
+        self.front_was_called();
+    }
+
+    /// To be called behind calls of the front that may have changed anything.
+    fn front_was_called(&mut self) {
+        self.own.set(None);
+        if !self.front.changed.is_empty() {
+            self.follow_changes();
+        }
+    }
+
+    fn receive(&mut self, now: Time, tlp: Tlp) {
+        if !self.front.admits(&tlp) {
+            return;
+        }
+        match &tlp.repr.body {
+            // It stays in its place.
+            Body::Completion(completion) => self.completion(now, &tlp, completion),
+            _ => self.request(now, tlp),
+        }
+    }
+
+    // Apart from completions, so that neither pays for the registers of the other.
+    #[inline(never)]
+    fn request(&mut self, now: Time, tlp: Tlp) {
+        match self.front.claim(now, &tlp) {
+            Claim::Nothing => {}
+            Claim::Bar { index, bar, offset } => self.hand_on(now, index, tlp, bar, offset),
+            Claim::Register(index) | Claim::Message(index) => self.hand_on(now, index, tlp, BarIndex(0), 0),
+        }
+    }
+
+    /// Hands a request to the device of a function; of what is for no BAR, `bar` and `offset` say nothing.
+    #[inline]
+    fn hand_on(&mut self, now: Time, index: usize, tlp: Tlp, bar: BarIndex, offset: u64) {
+        let (credit, question) = (CreditReturn::of(&tlp), Question::of_any(&tlp));
+        let (tc, attr) = (tlp.repr.tc, tlp.repr.attr);
+        let Some(op) = operation(tlp, bar, offset) else { return };
+        let Some(token) = self.front.take_in(index, credit, question) else { return };
+        let request = Request::with(token, tc, attr, op);
+        self.front.functions[index].behind.device.handle(now, Input::Request(request));
+        self.touch(index);
+    }
+
+    fn completion(&mut self, now: Time, tlp: &Tlp, completion: &Completion) {
+        let Some(index) = self.front.completed(tlp, completion) else {
+            return self.front.finding(None, Finding::Unexpected, tlp);
+        };
+        let (function, shared) = (&mut self.front.functions[index], &self.front.shared);
+        let until = now + function.quarantine(shared);
+        let mps = function.settings.mps.bytes();
+        let (finding, done) = function.behind.reads.complete(completion, tlp, mps, until, &shared.pool);
+        self.front.finding(Some(index), finding, tlp);
+        if let Some(done) = done {
+            self.front.functions[index].behind.done(now, &mut self.front.shared, done);
+        }
+        self.touch(index);
+    }
+
+    /// Which polls find something that is under way here already; what devices have comes on top.
+    #[inline]
+    fn own_ready(&self) -> Ready {
+        if let Some(ready) = self.own.get() {
+            return ready;
+        }
+        let ready = match &self.front.functions[..] {
+            // Most have one, and a loop costs more than what it does.
+            [only] => self.front.shared.ready().or(only.ready()),
+            several => several.iter().fold(self.front.shared.ready(), |ready, f| ready.or(f.ready())),
+        };
+        self.own.set(Some(ready));
+        ready
+    }
+
+    /// The next TLP of `class`, if there is one. (Here and below a TLP is made where it is returned: to move one just
+    /// after its fields were written costs more than to make it.)
+    #[inline(always)]
+    fn next_tlp(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
+        if self.front.shared.ready().contains(Ready::output(class)) {
+            let own = self.front.next_own(now, class, room);
+            if own.is_some() {
+                return own;
+            }
+        }
+        if self.front.functions.len() == 1 {
+            return self.poll_function(now, class, room, 0);
+        }
+        self.next_of_functions(now, class, room)
+    }
+
+    fn next_with_digest(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
+        let mut tlp = self.next_tlp(now, class, room)?;
+        self.front.add_digest(&mut tlp);
+        Some(tlp)
+    }
+
+    /// Functions take turns.
+    fn next_of_functions(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
+        if self.agenda.is_some() {
+            return self.next_of_many(now, class, room);
+        }
+        let count = self.front.functions.len();
+        let mut index = usize::from(self.turn[class.index()]);
+        for _ in 0..count {
+            let next = if index + 1 < count { index + 1 } else { 0 };
+            let function = &self.front.functions[index];
+            if function.ready().or(function.behind.device.ready()).contains(Ready::output(class)) {
+                let tlp = self.poll_function(now, class, room, index);
+                if tlp.is_some() {
+                    self.turn[class.index()] = next as u16;
+                    return tlp;
+                }
+            }
+            index = next;
+        }
+        None
+    }
+
+    fn next_credit(&mut self) -> Option<CreditReturn> {
+        if let Some(credit) = self.front.shared.requests.next_credit() {
+            return Some(credit);
+        }
+        let mut stale = 0;
+        for index in 0..self.front.functions.len() {
+            if let ControlFlow::Break(credit) = self.next_taken(index, &mut stale) {
+                return credit;
+            }
+        }
+        None
+    }
+
+    #[inline(always)]
+    fn poll_function(&mut self, now: Time, class: Class, room: TcSet, index: usize) -> Option<Tlp> {
+        let (function, shared) = (&mut self.front.functions[index], &mut self.front.shared);
+        match class {
+            Class::Posted => function.poll_posted(now, shared, room),
+            Class::NonPosted => function.poll_non_posted(now, shared, room),
+            Class::Completion => function.poll_completion(now, shared, room),
+        }
+    }
+}
+
+impl TlpPort for Endpoint {
+    fn handle_tlp(&mut self, now: Time, tlp: Tlp) {
+        self.receive(now, tlp);
+        self.front_was_called();
+    }
+
+    fn poll_tlp(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
+        if room != TcSet::ALL && !std::mem::replace(&mut self.front.shared.several_channels, true) {
+            self.find_several_channels();
+        }
+        self.own.set(None);
+        if self.front.ecrc_generation {
+            return self.next_with_digest(now, class, room);
+        }
+        self.next_tlp(now, class, room)
+    }
+
+    #[inline]
+    fn ready(&self) -> Ready {
+        match &self.front.functions[..] {
+            [only] => self.own_ready().or(only.behind.device.ready()),
+            few if few.len() <= FEW => {
+                few.iter().fold(self.own_ready(), |ready, f| ready.or(f.behind.device.ready()))
+            }
+            _ => {
+                let agenda = self.agenda.as_ref();
+                self.front
+                    .shared
+                    .ready()
+                    .or(agenda.map_or(Ready::ALL, |agenda| agenda.ready(&self.front.functions)))
+            }
+        }
+    }
+
+    fn poll_credits(&mut self) -> Option<CreditReturn> {
+        // What is there is cheaper to take than to ask for.
+        if !self.front.shared.requests.has_credit() && !self.ready().contains(Ready::TAKEN) {
+            return None;
+        }
+        if self.agenda.is_some() {
+            return self.next_credit_of_many();
+        }
+        let credit = self.next_credit();
+        // Of what is under way here only credits have changed.
+        let credits = Ready::when(self.front.shared.requests.has_credit(), Ready::TAKEN);
+        self.own.set(self.own.get().map(|own| own.without(Ready::TAKEN).or(credits)));
+        credit
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        match &self.front.functions[..] {
+            [only] => earlier(self.front.shared.wake, only.poll_timeout()),
+            few if few.len() <= FEW => {
+                few.iter().fold(self.front.shared.wake, |first, f| earlier(first, f.poll_timeout()))
+            }
+            many => {
+                let agenda = self.agenda.as_ref();
+                earlier(self.front.shared.wake, agenda.and_then(|agenda| agenda.next_timeout(many)))
+            }
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        self.front.shared.wake_is_over(now);
+        if self.agenda.is_some() {
+            self.handle_timeout_of_many(now);
+        } else {
+            for function in &mut self.front.functions {
+                function.handle_timeout(now, &mut self.front.shared);
+            }
+        }
+        self.own.set(None);
+    }
+
+    fn handle_notice(&mut self, now: Time, notice: Notice) {
+        self.front.notice(now, notice);
+        self.front_was_called();
+    }
+
+    fn power_on(&mut self, now: Time) {
+        self.reset(now, ResetKind::Fundamental);
+    }
+
+    fn longest_non_posted(&self) -> u32 {
+        self.front.longest_non_posted()
+    }
+
+    fn counts(&self) -> Vec<(&'static str, u64)> {
+        self.front.shared.counters.rows().filter(|(_, n)| *n > 0).collect()
+    }
+
+    fn errors(&self) -> Vec<(&'static str, u64)> {
+        self.front.shared.counters.errors().collect()
+    }
+
+    fn waits_for(&self) -> Option<String> {
+        let several = self.front.functions.len() > 1;
+        let parts = self.front.functions.iter().filter_map(|f| {
+            let what = f.waits_for(&self.front.shared)?;
+            Some(if several { format!("function {}: {what}", f.number) } else { what })
+        });
+        let parts: Vec<String> = parts.collect();
+        (!parts.is_empty()).then(|| format!("{}: {}", self.name, parts.join("; ")))
+    }
+}
+
+/// What a request asks of a device; `None` of a completion.
+#[inline]
+fn operation(tlp: Tlp, bar: BarIndex, offset: u64) -> Option<RequestOp> {
+    let data = tlp.data;
+    Some(match tlp.repr.body {
+        Body::Memory(m) => match m.op {
+            MemoryOp::Read => RequestOp::Read { bar, offset, span: m.span, locked: false },
+            MemoryOp::ReadLocked => RequestOp::Read { bar, offset, span: m.span, locked: true },
+            MemoryOp::Write => RequestOp::Write { bar, offset, span: m.span, data },
+            MemoryOp::WriteDeferrable => {
+                RequestOp::WriteNonPosted { bar, offset, span: m.span, data, deferrable: true }
+            }
+        },
+        Body::Atomic(a) => RequestOp::Atomic { bar, offset, op: a.op, operands: data },
+        Body::Io(io) => {
+            let span = Span::in_dw(io.address.into(), io.first_be);
+            match io.op {
+                Access::Read => RequestOp::Read { bar, offset, span, locked: false },
+                Access::Write => {
+                    let data = enabled(data, span);
+                    RequestOp::WriteNonPosted { bar, offset, span, data, deferrable: false }
+                }
+            }
+        }
+        Body::Message(Message { requester, routing, code, header, .. }) => {
+            RequestOp::Message { requester, routing, code, header, data }
+        }
+        Body::Config(ConfigRequest { op: Access::Read, register_dw, first_be, .. }) => {
+            RequestOp::ConfigRead { register_dw, byte_enables: first_be }
+        }
+        Body::Config(ConfigRequest { op: Access::Write, register_dw, first_be, .. }) => {
+            let value = config_value(first_be, &data)?;
+            RequestOp::ConfigWrite { register_dw, byte_enables: first_be, value }
+        }
+        Body::Completion(_) => return None,
+    })
+}
+
+/// The bytes of `span`, where the TLP of a peer may have the whole DW.
+fn enabled(data: Data, span: Span) -> Data {
+    let (lead, len) = (span.lead() as usize, span.byte_count() as usize);
+    if data.len() == 4 && len < 4 { data.slice(lead, len) } else { data }
+}

@@ -1,0 +1,462 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! DMA reads of one function: split into MRds, their completions matched and put together; and its AtomicOps, which
+//! are answered like reads. Never calls the device.
+//!
+//! Completions of one request come in address order, those of different requests in any (`PCIe 5.0 §2.4.1`). A read
+//! fails as soon as anything of it fails; what is still to come of it is swallowed, and its tags come back as if it
+//! had not failed.
+
+use super::assembly::Assembly;
+use super::outbox::{MAX_PARKED, Outbox};
+use super::tags::{Part, Sent};
+use crate::front::findings::{Finding, judge};
+use crate::front::settings::Settings;
+use device::seam::{DmaAtomic, DmaError, DmaId, DmaOptions, DmaRead};
+use tlp::split::request_piece;
+use tlp::{
+    AtomicRequest, Awaited, Bdf, Body, Completion, Data, Duration, MemoryOp, MemoryRequest, OperandSize,
+    PayloadPool, Repr, Span, Tag, TagState, TaggedRequests, TcSet, Time, Tlp, TrafficClass,
+};
+
+/// How a read ended, for the device.
+pub(crate) type Done = (DmaId, Result<Data, DmaError>);
+
+/// A tag whose time is over.
+pub(crate) struct Expired {
+    /// Its request was waited for: a Completion Timeout. Else it has rested long enough.
+    pub(crate) timed_out: bool,
+    /// What was asked, and by which tag.
+    pub(crate) request: Option<(Sent, Tag)>,
+    /// How the transfer ended with it, where it was not over.
+    pub(crate) done: Option<Done>,
+}
+
+struct Dma {
+    id: DmaId,
+    len: u32,
+    received: u32,
+    /// Tags that wait for this read.
+    tags: u16,
+    carry: bool,
+    state: DmaState,
+    assembly: Assembly,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum DmaState {
+    Free,
+    Running,
+    /// The device knows how it ended; tags may still wait for completions to swallow.
+    Ended,
+}
+
+/// A read that is being split.
+struct Cursor {
+    dma: u16,
+    address: u64,
+    remaining: u32,
+    offset: u32,
+    options: DmaOptions,
+    carry: bool,
+}
+
+/// What is to be sent: a read, which is being split, or an AtomicOp. The tag in a word of its own, as that of
+/// [`Output`](device::seam::Output).
+#[repr(u64)]
+enum NonPosted {
+    Read(Cursor),
+    Atomic(DmaAtomic, OperandSize),
+}
+
+/// The DMA reads of one function. Reads under way are at most as many as tags, and one.
+pub(crate) struct ReadEngine {
+    pub(crate) tags: TaggedRequests<Part>,
+    dmas: Vec<Dma>,
+    free: Vec<u16>,
+    outbox: Outbox<NonPosted>,
+}
+
+impl ReadEngine {
+    pub(crate) fn new() -> ReadEngine {
+        ReadEngine {
+            tags: TaggedRequests::default(),
+            dmas: Vec::new(),
+            free: Vec::new(),
+            outbox: Outbox::new(MAX_PARKED),
+        }
+    }
+
+    /// Reads under way, those that only wait for completions to swallow not counted.
+    pub(crate) fn under_way(&self) -> usize {
+        self.dmas.iter().filter(|d| d.state == DmaState::Running).count()
+    }
+
+    /// True where something is to be sent.
+    #[inline]
+    pub(crate) fn is_sending(&self) -> bool {
+        !self.outbox.is_empty()
+    }
+
+    /// Finds what to send next, see [`Outbox::select`].
+    #[inline]
+    pub(crate) fn select(&mut self, room: TcSet, may_go: impl Fn(TrafficClass, u64) -> bool) -> bool {
+        self.outbox.select(room, may_go)
+    }
+
+    /// True while the device may be asked for more.
+    #[inline]
+    pub(crate) fn has_room(&self) -> bool {
+        self.outbox.has_room()
+    }
+
+    /// True where something of `tc` is to be sent.
+    #[inline]
+    pub(crate) fn holds(&self, tc: TrafficClass) -> bool {
+        self.outbox.holds(tc)
+    }
+
+    /// Begins to split a read when its turn has come, or at once.
+    pub(crate) fn begin(&mut self, read: DmaRead, settings: &Settings, stamp: u64, at_once: bool) {
+        let tc = read.options.tc;
+        let cursor = self.cursor(read, settings);
+        self.outbox.accept(stamp, tc, NonPosted::Read(cursor), at_once);
+    }
+
+    /// Begins to split a read at once, where nothing else is to be sent: the first TLP, which is most often the only one
+    /// and then never lies in the outbox.
+    #[inline]
+    pub(crate) fn begin_now(
+        &mut self,
+        now: Time,
+        requester: Bdf,
+        read: DmaRead,
+        settings: &Settings,
+        stamp: u64,
+    ) -> Option<Tlp> {
+        let mut cursor = self.cursor(read, settings);
+        let (span, tag) = cursor.ask(&mut self.tags, &mut self.dmas, now, settings)?;
+        if cursor.remaining == 0 {
+            let Cursor { options, carry, .. } = cursor;
+            return Some(read_request(requester, span, tag, options, carry));
+        }
+        let (options, carry) = (cursor.options.clone(), cursor.carry);
+        self.outbox.accept(stamp, options.tc, NonPosted::Read(cursor), true);
+        Some(read_request(requester, span, tag, options, carry))
+    }
+
+    #[inline]
+    fn cursor(&mut self, read: DmaRead, settings: &Settings) -> Cursor {
+        let DmaRead { id, address, len, carry, mut options, .. } = read;
+        options.attr &= settings.attributes;
+        Cursor { dma: self.allocate(id, len, carry), address, remaining: len, offset: 0, options, carry }
+    }
+
+    /// Takes an AtomicOp, to be sent at once or when its turn has come.
+    pub(crate) fn begin_atomic(
+        &mut self,
+        mut atomic: DmaAtomic,
+        operand: OperandSize,
+        settings: &Settings,
+        stamp: u64,
+        at_once: bool,
+    ) {
+        let tc = atomic.options.tc;
+        atomic.options.attr &= settings.attributes;
+        self.outbox.accept(stamp, tc, NonPosted::Atomic(atomic, operand), at_once);
+    }
+
+    /// The next TLP of what is [`select`](Self::select)ed, if there is a tag for it.
+    #[inline]
+    pub(crate) fn next_request(&mut self, now: Time, requester: Bdf, settings: &Settings) -> Option<Tlp> {
+        match self.outbox.current()? {
+            NonPosted::Read(_) => self.next_read(now, requester, settings),
+            NonPosted::Atomic(..) => self.next_atomic(now, requester, settings),
+        }
+    }
+
+    /// The completion of an AtomicOp has Lower Address zero (`PCIe 5.0 §2.2.9`).
+    fn next_atomic(&mut self, now: Time, requester: Bdf, settings: &Settings) -> Option<Tlp> {
+        if !self.tags.has_free() {
+            return None;
+        }
+        let NonPosted::Atomic(atomic, operand) = self.outbox.finish()? else { return None };
+        let DmaAtomic { id, address, op, operands, options, .. } = atomic;
+        let deadline = settings.completion_timeout.map_or(Time::MAX, |t| now + t);
+        let dma = self.allocate(id, operand.bytes(), true);
+        let DmaOptions { attr, tc, hint, prefixes, .. } = options;
+        let awaited = Awaited { first_byte: 0, byte_count: operand.bytes() };
+        let span = Span::covering(address, operand.bytes()).ok();
+        let sent = span.map(|span| Sent { span, atomic: Some((op, operand)), tc, attr, hint });
+        let (tag, part) = self.tags.take(deadline)?;
+        *part = Part { owner: Some(dma), awaited, offset: 0, sent };
+        self.dmas[usize::from(dma)].tags = 1;
+        let body = Body::Atomic(AtomicRequest { op, operand, requester, tag, address });
+        let repr = Repr { tc, attr, th: hint, ..Repr::new(body) };
+        Some(Tlp { prefixes, ..Tlp::new(repr, operands).with_carry(true) })
+    }
+
+    fn allocate(&mut self, id: DmaId, len: u32, carry: bool) -> u16 {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.dmas.push(Dma {
+                id,
+                len: 0,
+                received: 0,
+                tags: 0,
+                carry: false,
+                state: DmaState::Free,
+                assembly: Assembly::default(),
+            });
+            self.dmas.len() as u16 - 1
+        });
+        let dma = &mut self.dmas[usize::from(index)];
+        (dma.id, dma.len, dma.received) = (id, len, 0);
+        (dma.tags, dma.carry, dma.state) = (0, carry, DmaState::Running);
+        index
+    }
+
+    #[inline]
+    fn next_read(&mut self, now: Time, requester: Bdf, settings: &Settings) -> Option<Tlp> {
+        let NonPosted::Read(cursor) = self.outbox.current()? else { return None };
+        let (span, tag) = cursor.ask(&mut self.tags, &mut self.dmas, now, settings)?;
+        let (options, carry) = (cursor.options.clone(), cursor.carry);
+        if cursor.remaining == 0 {
+            self.outbox.finish();
+        }
+        Some(read_request(requester, span, tag, options, carry))
+    }
+
+    /// Takes a completion whose Requester ID names this function.
+    pub(crate) fn complete(
+        &mut self,
+        completion: &Completion,
+        tlp: &Tlp,
+        mps: u32,
+        quarantine_until: Time,
+        pool: &PayloadPool,
+    ) -> (Finding, Option<Done>) {
+        let finding = judge(&mut self.tags, |part| part.awaited, completion, tlp, mps);
+        let owner = match finding {
+            Finding::Unexpected | Finding::Late => return (finding, None),
+            _ => self.tags.get(completion.tag).and_then(|(_, part)| part.owner),
+        };
+        match (finding, owner) {
+            (Finding::Malformed, _) => self.malformed(completion.tag, owner, quarantine_until),
+            (Finding::Good | Finding::Poisoned, _) => self.data(completion, tlp, finding, owner, pool),
+            (_, Some(owner)) => (finding, self.refused(completion.tag, owner, finding)),
+            (_, None) => {
+                self.tags.release(completion.tag);
+                (Finding::Swallowed, None)
+            }
+        }
+    }
+
+    /// The rest of the request may or may not still come.
+    fn malformed(&mut self, tag: Tag, owner: Option<u16>, quarantine_until: Time) -> (Finding, Option<Done>) {
+        self.quarantine(tag, quarantine_until);
+        let done = owner.and_then(|owner| self.lose_tag(owner, DmaError::Malformed));
+        (Finding::Malformed, done)
+    }
+
+    fn refused(&mut self, tag: Tag, owner: u16, finding: Finding) -> Option<Done> {
+        self.tags.release(tag);
+        let aborted = finding == Finding::Aborted;
+        self.lose_tag(owner, if aborted { DmaError::CompleterAbort } else { DmaError::UnsupportedRequest })
+    }
+
+    fn data(
+        &mut self,
+        completion: &Completion,
+        tlp: &Tlp,
+        finding: Finding,
+        owner: Option<u16>,
+        pool: &PayloadPool,
+    ) -> (Finding, Option<Done>) {
+        let Some((_, part)) = self.tags.get(completion.tag) else { return (Finding::Unexpected, None) };
+        // It fits.
+        let (bytes, offset) = (tlp.data.len() as u32, part.offset);
+        part.awaited = part.awaited.behind(bytes);
+        part.offset += bytes;
+        let last = part.awaited.byte_count == 0;
+        if last {
+            self.tags.release(completion.tag);
+        }
+        // Nobody waits for it any longer; but that it was poisoned is told.
+        let swallowed = if finding == Finding::Poisoned { finding } else { Finding::Swallowed };
+        let Some(owner) = owner else { return (swallowed, None) };
+        let dma = &mut self.dmas[usize::from(owner)];
+        dma.tags -= u16::from(last);
+        if dma.state != DmaState::Running {
+            self.free_if_done(owner);
+            return (swallowed, None);
+        }
+        if finding == Finding::Poisoned {
+            return (finding, self.fail(owner, DmaError::Poisoned));
+        }
+        if dma.carry && dma.len > 0 {
+            dma.assembly.add(offset, tlp.data.clone());
+        }
+        dma.received += bytes;
+        (finding, self.finish_if_whole(owner, pool))
+    }
+
+    fn finish_if_whole(&mut self, owner: u16, pool: &PayloadPool) -> Option<Done> {
+        let dma = &mut self.dmas[usize::from(owner)];
+        // A zero-length read counts one byte on the wire.
+        if dma.received < dma.len.max(1) {
+            return None;
+        }
+        let done = (dma.id, Ok(dma.assembly.finish(dma.len, pool)));
+        dma.state = DmaState::Ended;
+        self.free_if_done(owner);
+        Some(done)
+    }
+
+    fn lose_tag(&mut self, owner: u16, error: DmaError) -> Option<Done> {
+        self.dmas[usize::from(owner)].tags -= 1;
+        self.fail(owner, error).or_else(|| {
+            self.free_if_done(owner);
+            None
+        })
+    }
+
+    /// Ends a read with an error, once.
+    fn fail(&mut self, owner: u16, error: DmaError) -> Option<Done> {
+        if !self.outbox.is_empty() {
+            self.outbox.retain(|item| !matches!(item, NonPosted::Read(c) if c.dma == owner));
+        }
+        let dma = &mut self.dmas[usize::from(owner)];
+        let running = dma.state == DmaState::Running;
+        if running {
+            dma.state = DmaState::Ended;
+        }
+        dma.assembly.clear();
+        let done = running.then_some((dma.id, Err(error)));
+        self.free_if_done(owner);
+        done
+    }
+
+    /// A read that has ended is forgotten with its last tag.
+    fn free_if_done(&mut self, owner: u16) {
+        let dma = &mut self.dmas[usize::from(owner)];
+        if dma.state == DmaState::Ended && dma.tags == 0 {
+            dma.state = DmaState::Free;
+            self.free.push(owner);
+        }
+    }
+
+    /// Bus Master Enable was cleared: the rest of what is [`select`](Self::select)ed may not be asked for.
+    pub(crate) fn stop_sending(&mut self, error: DmaError) -> Option<Done> {
+        match self.outbox.finish()? {
+            NonPosted::Read(cursor) => self.fail(cursor.dma, error),
+            NonPosted::Atomic(atomic, _) => Some((atomic.id, Err(error))),
+        }
+    }
+
+    /// The next tag whose deadline has come: a request that timed out is quarantined for `quarantine` more, a
+    /// quarantined tag is free again.
+    pub(crate) fn expire(&mut self, now: Time, quarantine: Duration) -> Option<Expired> {
+        let tag = self.tags.due(now)?;
+        let (state, &mut Part { owner, sent, .. }) = self.tags.get(tag)?;
+        if state == TagState::Resting {
+            self.tags.release(tag);
+            return Some(Expired { timed_out: false, request: None, done: None });
+        }
+        self.quarantine(tag, now + quarantine);
+        let done = owner.and_then(|owner| self.lose_tag(owner, DmaError::CompletionTimeout));
+        Some(Expired { timed_out: owner.is_some(), request: sent.map(|sent| (sent, tag)), done })
+    }
+
+    /// All reads and AtomicOps end with this error; their tags stay as they are.
+    #[cold]
+    pub(crate) fn fail_all(&mut self, error: DmaError) -> Vec<Done> {
+        let mut ended = Vec::new();
+        while self.outbox.select(TcSet::ALL, |_, _| true) {
+            if let Some(NonPosted::Atomic(atomic, _)) = self.outbox.finish() {
+                ended.push((atomic.id, Err(error)));
+            }
+        }
+        for dma in self.dmas.iter_mut().filter(|d| d.state == DmaState::Running) {
+            dma.state = DmaState::Ended;
+            ended.push((dma.id, Err(error)));
+        }
+        ended
+    }
+
+    /// Forgets all reads. Their tags stay out of use until their completions have come or cannot come any more.
+    pub(crate) fn void_all(&mut self, until: Time) {
+        self.outbox.clear(|_| {});
+        self.tags.void(until, |part| part.owner = None);
+        self.free.clear();
+        for (index, dma) in self.dmas.iter_mut().enumerate() {
+            dma.state = DmaState::Free;
+            dma.tags = 0;
+            dma.assembly.clear();
+            self.free.push(index as u16);
+        }
+    }
+}
+
+impl ReadEngine {
+    /// Keeps the tag out of use until `until`, or until its last completion has come.
+    fn quarantine(&mut self, tag: Tag, until: Time) {
+        if let Some((_, part)) = self.tags.get(tag) {
+            part.owner = None;
+        }
+        self.tags.rest(tag, until);
+    }
+}
+
+impl Cursor {
+    /// What the next request names, and how far the read advances with it.
+    fn span(&self, settings: &Settings) -> Option<(Span, u32)> {
+        if self.remaining == 0 {
+            return Some((Span::zero_length(self.address), 0));
+        }
+        let limit = settings.mrrs.bytes();
+        let mut piece = request_piece(self.address, self.remaining, limit);
+        if settings.align_reads {
+            let to_boundary = u64::from(limit) - self.address % u64::from(limit);
+            piece = piece.min(to_boundary as u32);
+        }
+        Some((Span::covering(self.address, piece).ok()?, piece))
+    }
+
+    /// Takes a tag for the next request and advances behind it: what it names, and its tag.
+    #[inline]
+    fn ask(
+        &mut self,
+        tags: &mut TaggedRequests<Part>,
+        dmas: &mut [Dma],
+        now: Time,
+        settings: &Settings,
+    ) -> Option<(Span, Tag)> {
+        let (span, piece) = self.span(settings)?;
+        let deadline = settings.completion_timeout.map_or(Time::MAX, |t| now + t);
+        let (tag, part) = tags.take(deadline)?;
+        let DmaOptions { attr, tc, hint, .. } = self.options;
+        let hint = hint.filter(|_| is_whole(span));
+        (part.owner, part.offset) = (Some(self.dma), self.offset);
+        part.awaited = Awaited { first_byte: span.first_byte(), byte_count: span.byte_count() };
+        part.sent = Some(Sent { span, atomic: None, tc, attr, hint });
+        dmas[usize::from(self.dma)].tags += 1;
+        self.address = self.address.wrapping_add(u64::from(piece));
+        self.remaining -= piece;
+        self.offset += piece;
+        Some((span, tag))
+    }
+}
+
+/// All Byte Enables of its DWs are ones.
+fn is_whole(span: Span) -> bool {
+    !span.is_zero_length() && (span.first_byte() | u64::from(span.byte_count())) & 3 == 0
+}
+
+/// With a hint, Byte Enables are implied to be all ones (`PCIe 5.0 §2.2.7.1`): where they are not, it is left out.
+#[inline]
+fn read_request(requester: Bdf, span: Span, tag: Tag, options: DmaOptions, carry: bool) -> Tlp {
+    let request = MemoryRequest { op: MemoryOp::Read, requester, tag, span };
+    let DmaOptions { attr, tc, hint, prefixes, .. } = options;
+    let th = hint.filter(|_| is_whole(span));
+    let repr = Repr { tc, attr, th, ..Repr::new(Body::Memory(request)) };
+    Tlp { prefixes, ..Tlp::new(repr, Data::NONE).with_carry(carry) }
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Completions of requests: split at Max_Payload_Size and the Read Completion Boundary (`PCIe 5.0 §2.3.1.1`). Never
+//! decides what to answer.
+
+use super::errors::Refused;
+use super::requests::{Question, Reply};
+use super::{Behind, Function, Shared};
+use config::Uncorrectable;
+use device::seam::CompletionError;
+use tlp::{Attributes, Bdf, Data, Mps, Rcb, Status, Time, Tlp, TrafficClass};
+
+/// Who completes a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Completer {
+    /// Completer ID.
+    pub(crate) id: Bdf,
+    /// Attributes of requests that its completions may have.
+    pub(crate) attributes: Attributes,
+}
+
+/// An answer that is being split.
+pub(crate) struct Answer {
+    question: Question,
+    data: Data,
+    sent: u32,
+}
+
+impl Answer {
+    /// `data` answers the question, and is not empty; of a [`Reply::Dw`](super::requests::Reply) the whole DW.
+    pub(crate) fn new(question: Question, data: Data) -> Answer {
+        Answer { question, data, sent: 0 }
+    }
+
+    /// True once all has been sent.
+    pub(crate) fn is_done(&self) -> bool {
+        self.sent as usize >= self.data.len()
+    }
+
+    /// The next completion.
+    pub(crate) fn next(&mut self, completer: Completer, mps: Mps, rcb: Rcb) -> Tlp {
+        let asked = self.question.asked(completer);
+        let piece = asked.bytes.behind(self.sent).next_piece(mps, rcb);
+        let data = self.data.slice(self.sent as usize, piece as usize);
+        let repr = asked.with_data(completer.id, self.sent, piece);
+        self.sent += piece;
+        Tlp { account: self.question.account, ..Tlp::new(repr, data) }
+    }
+}
+
+/// A Cpl: no data, Byte Count and Lower Address of the whole request.
+pub(crate) fn without_data(completer: Completer, question: &Question, status: Status) -> Tlp {
+    let repr = question.asked(completer).without_data(completer.id, status);
+    Tlp { account: question.account, ..Tlp::new(repr, Data::NONE) }
+}
+
+impl<B: Behind> Function<B> {
+    /// A completion without data, and the log of why.
+    pub(crate) fn refusal(
+        &mut self,
+        shared: &mut Shared,
+        question: &Question,
+        error: CompletionError,
+        refused: Refused,
+    ) -> Tlp {
+        let Refused { tlp, advisory } = refused;
+        match error {
+            CompletionError::Retry if question.reply == Reply::NothingOrRetry => {
+                shared.counters.deferred_writes += 1;
+                without_data(self.completer(shared), question, Status::ConfigRetry)
+            }
+            CompletionError::UnsupportedRequest => {
+                shared.counters.unsupported_requests += 1;
+                self.log(shared, Uncorrectable::UnsupportedRequest, advisory, tlp);
+                without_data(self.completer(shared), question, Status::UnsupportedRequest)
+            }
+            // What is not one of these was not carried out.
+            _ => {
+                shared.counters.completer_aborts += 1;
+                self.config.set_status(config::header::status::SIGNALED_TARGET_ABORT);
+                self.log(shared, Uncorrectable::CompleterAbort, advisory, tlp);
+                without_data(self.completer(shared), question, Status::CompleterAbort)
+            }
+        }
+    }
+}
+
+impl Shared {
+    /// The last completion of a request of `tc` has left.
+    #[inline]
+    pub(crate) fn answer_left(&mut self, now: Time, tc: TrafficClass) {
+        if self.requests.answered(tc) {
+            self.wake_at(now); // the credits were perhaps polled before
+        }
+    }
+}

@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! TLPs that arrive (`PCIe 5.0 §2.3`): whom they are for, and what the specification says of those that are for nobody.
+//! Never hands one on: that is for whoever drives what stands behind.
+
+use super::answers::{Answer, without_data};
+use super::errors::{LoggedTlp, Refused};
+use super::findings::Finding;
+use super::requests::{Question, Reply};
+use super::{Behind, Front};
+use crate::port::CreditReturn;
+use config::Uncorrectable;
+use device::seam::{BarIndex, CompletionError, Token};
+use tlp::{Body, Class, Data, Limits, MemoryOp, MemoryRequest, Span, Status, TcSet, Time, Tlp, rules};
+
+/// What a request that has arrived is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Claim {
+    /// Nothing more: it was answered, refused or dropped.
+    Nothing,
+    /// A BAR.
+    Bar {
+        /// The function.
+        index: usize,
+        /// Which of its BARs.
+        bar: BarIndex,
+        /// Offset there of the first byte that it names.
+        offset: u64,
+    },
+    /// A register that what stands behind this function answers for.
+    Register(usize),
+    /// A message that this function takes.
+    Message(usize),
+}
+
+impl<B: Behind> Front<B> {
+    /// Whether a TLP is to be looked at: neither malformed, nor with a wrong ECRC or prefixes that nobody takes.
+    #[inline]
+    pub(crate) fn admits(&mut self, tlp: &Tlp) -> bool {
+        if !self.shared.own.virtual_errors.is_empty() {
+            self.log_virtual_errors();
+        }
+        // In this order where both are so (`PCIe 5.0 §6.2.3.2.3`).
+        if rules::check_received(tlp, &self.limits_for(tlp)).is_err() {
+            self.drop_request(None, tlp, Drop::Malformed);
+            return false;
+        }
+        if tlp.repr.td && tlp.ecrc_wrong && self.drops_wrong_ecrc(tlp) {
+            return false;
+        }
+        tlp.prefixes.is_empty() || !self.refuses_prefixes(tlp)
+    }
+
+    /// What a request is for that was [admitted](Self::admits).
+    pub(crate) fn claim(&mut self, now: Time, tlp: &Tlp) -> Claim {
+        match &tlp.repr.body {
+            Body::Memory(request) => match request.op {
+                MemoryOp::Read | MemoryOp::ReadLocked => self.memory_read(tlp, request),
+                MemoryOp::Write => self.memory_write(tlp, request),
+                MemoryOp::WriteDeferrable => self.deferrable_write(tlp, request),
+            },
+            Body::Io(request) => self.io(tlp, request),
+            Body::Atomic(request) => self.atomic(tlp, request),
+            Body::Completion(_) => Claim::Nothing,
+            Body::Config(request) => self.config_request(now, tlp, request),
+            Body::Message(message) => self.message(tlp, message),
+        }
+    }
+
+    /// A token for a request that function `index` gets; `None` where there are too many.
+    #[inline]
+    pub(crate) fn take_in(
+        &mut self,
+        index: usize,
+        credit: CreditReturn,
+        question: Option<Question>,
+    ) -> Option<Token> {
+        let token = self.shared.requests.admit(self.functions[index].number, credit, question);
+        match token {
+            Some(_) => self.shared.counters.requests += 1,
+            None => self.overflow(index, credit, question),
+        }
+        token
+    }
+
+    #[cold]
+    fn overflow(&mut self, index: usize, credit: CreditReturn, question: Option<Question>) {
+        self.shared.counters.request_overflows += 1;
+        let Some(question) = question else { return self.shared.requests.give_back(credit) };
+        let (function, error) = (&mut self.functions[index], CompletionError::CompleterAbort);
+        let refused = question.refused(function.id(&self.shared), &self.shared);
+        let tlp = function.refusal(&mut self.shared, &question, error, refused);
+        self.queue_own(Some(index), credit, tlp);
+    }
+
+    /// What an endpoint takes: no local prefixes, and of end-to-end ones and of data as much as that of its functions that takes most
+    /// (`PCIe 5.0 §2.2.2`, §2.2.10.2). A link hands on no TLP of a Traffic Class that it does not map.
+    fn limits_for(&self, tlp: &Tlp) -> Limits {
+        let mut mps = self.functions[0].settings.mps;
+        if tlp.repr.data_dw() * 4 > mps.bytes() {
+            mps = self.functions.iter().map(|f| f.settings.mps).max().unwrap_or(mps);
+        }
+        let end_to_end_prefixes = if tlp.prefixes.is_empty() { 0 } else { self.end_end_prefixes() };
+        Limits { mps, tc_mapped: TcSet::ALL, local_prefixes: false, end_to_end_prefixes }
+    }
+
+    #[cold]
+    fn end_end_prefixes(&self) -> u8 {
+        self.functions.iter().map(|f| f.settings.end_end_prefixes).max().unwrap_or(0)
+    }
+
+    /// Refuses a TLP with a prefix of a reserved type, or with more prefixes than the function takes that it is addressed to, where
+    /// another function of the device takes as many: a request is unsupported, a completion unexpected (`PCIe 5.0
+    /// §2.2.10.2`). What no function claims is left to those who look for one.
+    #[cold]
+    fn refuses_prefixes(&mut self, tlp: &Tlp) -> bool {
+        let Some(index) = self.addressee(tlp) else { return false };
+        let most = usize::from(self.functions[index].settings.end_end_prefixes);
+        if !tlp.prefixes.has_reserved() && tlp.prefixes.end_to_end() <= most {
+            return false;
+        }
+        match Question::of_any(tlp) {
+            Some(question) => self.refuse(Some(index), tlp, &question, CompletionError::UnsupportedRequest),
+            None if tlp.class() == Class::Completion => {
+                self.shared.requests.give_back(credit_of(tlp));
+                self.finding(Some(index), Finding::Unexpected, tlp);
+            }
+            None => self.drop_request(Some(index), tlp, Drop::Unsupported),
+        }
+        true
+    }
+
+    /// A TLP whose ECRC is wrong is dropped, by a function that checks it (`PCIe 5.0 §2.7.1`, §6.2.3.2): nobody can say
+    /// whom it was for, so the first that checks takes note.
+    fn drops_wrong_ecrc(&mut self, tlp: &Tlp) -> bool {
+        if !self.functions[..self.physical].iter().any(|f| f.settings.ecrc_check) {
+            return false;
+        }
+        self.shared.counters.ecrc_errors += 1;
+        self.shared.requests.give_back(credit_of(tlp));
+        self.log_in_all(LoggedTlp::of(tlp).report(Uncorrectable::Ecrc));
+        true
+    }
+
+    /// The function whose memory BAR holds all of `span`, which BAR, and the offset there.
+    pub(super) fn decode(&self, span: Span) -> Option<(usize, BarIndex, u64)> {
+        let (first, len) = (span.first_byte(), u64::from(span.byte_count()));
+        match &self.functions[..] {
+            [lone] => lone.settings.decode(first, len).map(|(bar, offset)| (0, BarIndex(bar), offset)),
+            _ => self.routes.memory(first, len).filter(|(index, ..)| self.functions[*index].settings.in_d0),
+        }
+    }
+
+    /// The same of an I/O BAR.
+    pub(super) fn decode_io(&self, span: Span) -> Option<(usize, BarIndex, u64)> {
+        let (first, len) = (span.first_byte(), u64::from(span.byte_count()));
+        match &self.functions[..] {
+            [lone] => lone.settings.decode_io(first, len).map(|(bar, offset)| (0, BarIndex(bar), offset)),
+            _ => self.routes.io(first, len),
+        }
+    }
+
+    // ---- memory ----
+
+    /// Only legacy endpoints know locked reads (`PCIe 5.0 §6.5.6`, §6.5.7).
+    fn memory_read(&mut self, tlp: &Tlp, request: &MemoryRequest) -> Claim {
+        let locked = request.op == MemoryOp::ReadLocked;
+        let Some((index, bar, offset)) = self.decode(request.span) else {
+            return self.unclaimed(None, tlp, CompletionError::UnsupportedRequest);
+        };
+        if locked && !self.functions[index].settings.legacy {
+            return self.unclaimed(Some(index), tlp, CompletionError::UnsupportedRequest);
+        }
+        if self.msix_holds(index, bar, offset, request.span) {
+            let question = Question::of(tlp, request.span, if locked { Reply::Locked } else { Reply::Bytes });
+            self.msix_read(index, credit_of(tlp), question, bar, offset);
+            return Claim::Nothing;
+        }
+        Claim::Bar { index, bar, offset }
+    }
+
+    fn memory_write(&mut self, tlp: &Tlp, request: &MemoryRequest) -> Claim {
+        let span = request.span;
+        if tlp.data.len() != span.byte_count() as usize && !span.is_zero_length() {
+            return self.dropped(None, tlp, Drop::Malformed);
+        }
+        let Some((index, bar, offset)) = self.decode(span) else {
+            return self.dropped(None, tlp, Drop::Unsupported);
+        };
+        if span.length_dw() * 4 > self.functions[index].settings.mps.bytes() {
+            return self.dropped(Some(index), tlp, Drop::Malformed);
+        }
+        if tlp.repr.ep {
+            return self.dropped(Some(index), tlp, Drop::Poisoned);
+        }
+        if self.msix_holds(index, bar, offset, span) {
+            self.msix_write(index, credit_of(tlp), bar, offset, span, &tlp.data);
+            return Claim::Nothing;
+        }
+        Claim::Bar { index, bar, offset }
+    }
+
+    // ---- MSI-X structures ----
+
+    pub(super) fn msix_holds(&self, index: usize, bar: BarIndex, offset: u64, span: Span) -> bool {
+        let msix = self.functions[index].msix.as_ref();
+        msix.is_some_and(|m| m.holds(bar.0, offset, u64::from(span.byte_count())))
+    }
+
+    fn msix_read(
+        &mut self,
+        index: usize,
+        credit: CreditReturn,
+        question: Question,
+        bar: BarIndex,
+        offset: u64,
+    ) {
+        let function = &self.functions[index];
+        let Some(msix) = &function.msix else { return };
+        let data = msix.read(bar.0, offset, question.span.byte_count(), &self.shared.pool);
+        let completer = function.completer(&self.shared);
+        let (mps, rcb) = (function.settings.mps, self.shared.limits.rcb);
+        let mut answer = Answer::new(question, data);
+        self.shared.requests.answering(credit);
+        while !answer.is_done() {
+            let tlp = answer.next(completer, mps, rcb);
+            self.shared.queue_completion(Some(index), tlp, answer.is_done());
+        }
+    }
+
+    /// Bytes that are not carried write nothing.
+    fn msix_write(
+        &mut self,
+        index: usize,
+        credit: CreditReturn,
+        bar: BarIndex,
+        offset: u64,
+        span: Span,
+        data: &Data,
+    ) {
+        self.shared.requests.give_back(credit);
+        let (Some(msix), Some(bytes)) = (&mut self.functions[index].msix, data.bytes()) else { return };
+        for (i, &byte) in (0..).zip(bytes) {
+            if span.is_enabled(i) {
+                msix.write_byte(bar.0, offset + u64::from(i), byte);
+            }
+        }
+        self.changed.push(index);
+    }
+
+    // ---- refusals ----
+
+    /// A non-posted request that reaches nothing behind is refused.
+    #[cold]
+    pub(super) fn unclaimed(&mut self, index: Option<usize>, tlp: &Tlp, error: CompletionError) -> Claim {
+        if let Some(question) = Question::of_any(tlp) {
+            self.refuse(index, tlp, &question, error);
+        }
+        Claim::Nothing
+    }
+
+    /// A request that no completion answers is dropped, see [`drop_request`](Self::drop_request).
+    #[cold]
+    pub(super) fn dropped(&mut self, index: Option<usize>, tlp: &Tlp, why: Drop) -> Claim {
+        self.drop_request(index, tlp, why);
+        Claim::Nothing
+    }
+
+    /// Queues a completion without data for a request that reaches nothing behind; `None` where no function claims it.
+    pub(super) fn refuse(
+        &mut self,
+        index: Option<usize>,
+        tlp: &Tlp,
+        question: &Question,
+        error: CompletionError,
+    ) {
+        let (credit, refused) = (credit_of(tlp), Refused::of(tlp));
+        let completion = match index {
+            Some(index) => self.functions[index].refusal(&mut self.shared, question, error, refused),
+            None => {
+                self.shared.counters.unsupported_requests += 1;
+                let report = refused.tlp.report(Uncorrectable::UnsupportedRequest);
+                self.log_in_all(report.advisory(refused.advisory));
+                without_data(self.functions[0].completer(&self.shared), question, Status::UnsupportedRequest)
+            }
+        };
+        self.queue_own(index.or(Some(0)), credit, completion);
+    }
+
+    /// A poisoned request that asks for an answer changes nothing, and is answered with UR. What is behind a BAR may be
+    /// registers, so that the error is never advisory (`PCIe 5.0 §2.7.2.2`).
+    #[cold]
+    pub(super) fn refuse_poisoned(&mut self, index: usize, tlp: &Tlp) -> Claim {
+        let Some(question) = Question::of_any(tlp) else { return Claim::Nothing };
+        self.shared.counters.poisoned_requests += 1;
+        let function = &mut self.functions[index];
+        function.log(&mut self.shared, Uncorrectable::PoisonedTlp, false, LoggedTlp::of(tlp));
+        let completer = function.completer(&self.shared);
+        let refusal = without_data(completer, &question, Status::UnsupportedRequest);
+        self.queue_own(Some(index), credit_of(tlp), refusal);
+        Claim::Nothing
+    }
+
+    /// Queues the only completion of a request, of this function or of none.
+    pub(super) fn queue_own(&mut self, index: Option<usize>, credit: CreditReturn, tlp: Tlp) {
+        self.shared.requests.answering(credit);
+        self.shared.queue_completion(index, tlp, true);
+    }
+
+    /// A request that no completion answers: a posted one, or a malformed one; `None` where it belongs to no function.
+    #[cold]
+    pub(super) fn drop_request(&mut self, index: Option<usize>, tlp: &Tlp, why: Drop) {
+        self.shared.requests.give_back(credit_of(tlp));
+        let counters = &mut self.shared.counters;
+        let error = match why {
+            Drop::Malformed => {
+                counters.malformed += 1;
+                Uncorrectable::MalformedTlp
+            }
+            Drop::Unsupported => {
+                counters.unsupported_posted += 1;
+                Uncorrectable::UnsupportedRequest
+            }
+            Drop::Poisoned => {
+                counters.poisoned_requests += 1;
+                Uncorrectable::PoisonedTlp
+            }
+        };
+        match index {
+            Some(index) => self.functions[index].log(&mut self.shared, error, false, LoggedTlp::of(tlp)),
+            None => self.log_in_all(LoggedTlp::of(tlp).report(error)),
+        }
+    }
+}
+
+/// Why a request goes no further, without an answer.
+#[derive(Clone, Copy)]
+pub(super) enum Drop {
+    Malformed,
+    Unsupported,
+    Poisoned,
+}
+
+pub(crate) fn credit_of(tlp: &Tlp) -> CreditReturn {
+    CreditReturn::of(tlp)
+}

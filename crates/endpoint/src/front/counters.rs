@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What an endpoint counts. Never resets by itself, not by any reset of the device either.
+
+device::counters! {
+    /// What an endpoint counts, over all its functions and since the start of the run.
+    pub struct Counters {
+        /// Requests handed to a device.
+        requests,
+        /// Configuration requests answered.
+        config_requests,
+        /// DMA reads begun.
+        dma_reads,
+        /// DMA reads whose bytes arrived.
+        dma_reads_done,
+        /// DMA reads that ended in an error, for whatever reason.
+        dma_reads_failed,
+        /// DMA AtomicOps begun; they end as reads do.
+        dma_atomics,
+        /// DMA writes begun.
+        dma_writes,
+        /// MSI and MSI-X writes sent.
+        interrupts,
+        /// Assert_INTx and Deassert_INTx messages sent.
+        intx_messages,
+        /// PM_PME messages of its functions.
+        pme_messages,
+        /// Completions matched to a read of this endpoint.
+        completions,
+
+        /// Unsupported Requests answered with UR (`PCIe 5.0 §2.3.1`).
+        unsupported_requests,
+        /// Posted Unsupported Requests, messages that no function takes among them: dropped and logged (`§2.3.1`).
+        unsupported_posted,
+        /// Requests that the device, or the endpoint in its place, answered with CA.
+        completer_aborts,
+        /// Malformed TLPs: dropped and logged (`§2.3`).
+        malformed,
+        /// Poisoned requests: dropped and logged (`§2.7.2`).
+        poisoned_requests,
+        /// Poisoned completions: the read fails.
+        poisoned_completions,
+        /// Completions that belong to nothing under way: dropped and logged (`§2.3.2`).
+        unexpected_completions,
+        /// Of these, those whose request had timed out.
+        late_completions,
+        /// Completions of a read that had failed, or was voided by a reset: dropped, as announced.
+        swallowed_completions,
+        /// Requests whose completion did not come in time (`§2.8`).
+        completion_timeouts,
+        /// Reads completed with UR.
+        received_unsupported,
+        /// Reads completed with CA.
+        received_abort,
+        /// Requests for which the endpoint had no token left: non-posted ones are answered with CA.
+        request_overflows,
+        /// Deferrable writes that the device told to come again.
+        deferred_writes,
+        /// TLPs with a wrong ECRC: dropped and logged (`§2.7.1`).
+        ecrc_errors,
+        /// Messages that ended in the endpoint, such as Set_Slot_Power_Limit.
+        messages_consumed,
+        /// Messages that no function takes, and that are no error: Vendor_Defined Type 1, Ignored Messages (`§2.2.8.6`,
+        /// `§2.2.8.7`).
+        messages_ignored,
+        /// ERR_COR, ERR_NONFATAL and ERR_FATAL messages sent.
+        error_messages,
+        /// Error messages for which there was no room.
+        error_messages_lost,
+
+        /// Reads, writes and interrupts refused because Bus Master Enable is clear.
+        blocked_by_bus_master,
+        /// Interrupts raised while neither MSI nor MSI-X is enabled, and levels of a function without Interrupt Pin.
+        interrupts_not_enabled,
+        /// Interrupts beyond the vectors granted: an MSI one is folded into those, an MSI-X one is dropped.
+        interrupts_out_of_range,
+        /// Answers and takes for a token that is unknown, answered or voided by a reset.
+        stale_tokens,
+        /// Answers of a wrong length: completed with CA.
+        bad_answers,
+        /// Outputs that no endpoint can send: of another class than polled, a message of odd length, bytes beyond 2^64.
+        bad_outputs,
+        /// Function Level Resets.
+        function_level_resets,
+        /// Resets on the way from D3hot to D0.
+        power_state_resets,
+        /// Virtual functions that came forth.
+        virtual_functions_enabled,
+        /// Times the link went down.
+        link_downs,
+    }
+}
+
+/// Names of counts that tell of nothing gone wrong.
+const NO_ERRORS: [&str; 16] = [
+    "requests",
+    "config_requests",
+    "dma_reads",
+    "dma_reads_done",
+    "dma_atomics",
+    "dma_writes",
+    "interrupts",
+    "intx_messages",
+    "pme_messages",
+    "completions",
+    "deferred_writes",
+    "messages_consumed",
+    "function_level_resets",
+    "power_state_resets",
+    "virtual_functions_enabled",
+    "swallowed_completions",
+];
+
+impl Counters {
+    /// What went wrong: names and counts that are not zero.
+    pub fn errors(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
+        self.rows().filter(|(name, n)| *n > 0 && !NO_ERRORS.contains(name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_error_is_counted() {
+        let names: Vec<&str> = Counters::default().rows().map(|(name, _)| name).collect();
+        assert!(NO_ERRORS.iter().all(|name| names.contains(name)));
+        let counted = Counters { requests: 1, malformed: 2, ..Counters::default() };
+        assert_eq!(counted.errors().collect::<Vec<_>>(), [("malformed", 2)]);
+    }
+}

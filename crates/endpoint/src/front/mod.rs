@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The front of a slot's functions: what a vendor's hard block does before it hands TLPs to a design. It has the
+//! configuration spaces and answers for them, decodes BARs and IDs, refuses what nobody takes, logs errors and tells of them,
+//! keeps the account of credits and of requests that are to be answered, and turns interrupts into messages and writes. What stands
+//! behind it, a [`Behind`] for each function, is a device that sees transactions ([`endpoint`](crate::endpoint)) or a design that
+//! sees TLPs ([`hard_block`](crate::hard_block)). Never knows which.
+//!
+//! - [`claim`]: whom a TLP that has arrived is for, and what the specification says of those that are for nobody.
+//! - [`configure`]: configuration requests; [`settings`]: what the registers say, as the path of a TLP needs it.
+//! - [`routing`], [`sriov`]: addresses and IDs, of virtual functions too.
+//! - [`requests`], [`answers`], [`findings`]: requests that wait for their answer, completions that go and that come.
+//! - [`errors`], [`messages`], [`notices`], [`own`]: what it logs, and sends by itself.
+//! - [`interrupts`], [`intx`], [`msix`].
+
+pub(crate) mod answers;
+pub(crate) mod claim;
+pub(crate) mod configure;
+mod counters;
+pub(crate) mod errors;
+pub(crate) mod findings;
+mod function;
+mod interrupts;
+mod intx;
+mod limits;
+mod messages;
+mod msix;
+mod nonposted;
+mod notices;
+mod own;
+pub(crate) mod requests;
+mod routing;
+pub(crate) mod settings;
+mod sriov;
+
+pub use counters::Counters;
+pub(crate) use function::Function;
+pub(crate) use interrupts::memory_write;
+pub use limits::{EndpointError, EndpointLimits};
+pub use sriov::MAX_VIRTUAL_FUNCTIONS;
+
+use config::ConfigSpace;
+use device::seam::{Ready, ResetKind};
+use own::Own;
+use requests::Requests;
+use routing::Routes;
+use settings::Settings;
+use sriov::VfSet;
+use std::collections::BTreeMap;
+use tlp::message::MessageCodes;
+use tlp::{Bdf, Body, Data, Duration, PayloadPool, Span, Time, Tlp, TrafficClass};
+
+/// How long a device whose outputs are all refused is left alone.
+const PAUSE: Duration = Duration::from_us(1);
+
+/// Outputs refused in one poll; a device that goes on is asked again [`PAUSE`] later, so that time passes and the run
+/// ends. What is accepted does not count: how much of it can wait is bounded otherwise.
+pub(crate) const MAX_REFUSED_PER_POLL: u32 = 64;
+
+/// Takes of unknown tokens that one poll bears with.
+pub(crate) const MAX_STALE_PER_POLL: u32 = 64;
+
+/// Extended capability ID of Alternative Routing-ID Interpretation (`PCIe 5.0 §7.8.7`).
+const ARI: u16 = 0x000e;
+
+/// What stands behind the front, of one function.
+pub(crate) trait Behind {
+    /// What does its work.
+    type Device;
+
+    /// With a device; or without one, as a virtual function before it is enabled.
+    fn new(device: Option<Self::Device>) -> Self;
+
+    /// From now on this device does its work, or none. What it has under way stays.
+    fn replace(&mut self, device: Option<Self::Device>);
+
+    /// How many interrupt vectors its function has.
+    fn set_vectors(&mut self, vectors: u16);
+
+    /// The Message Codes that it takes.
+    fn messages(&self) -> MessageCodes;
+
+    /// Completions may still come for it: Transactions Pending (`PCIe 5.0 §7.5.3.5`).
+    fn is_pending(&self) -> bool;
+
+    /// The stamp of the oldest posted TLP of `tc` that it has accepted and not yet sent.
+    fn oldest_posted(&self, tc: TrafficClass) -> Option<u64>;
+
+    /// Something could not be sent because of such a TLP: the port is to be polled again when the last of them has left.
+    fn hold(&mut self);
+
+    /// Takes a posted TLP of the front's own, to be sent behind those that it has accepted.
+    fn park(&mut self, stamp: u64, tlp: Tlp);
+
+    /// The settings of its function are these from now on.
+    fn follow(&mut self, settings: &Settings);
+
+    /// Its function was reset: all is void. Tags stay out of use until their completions have come, or until `until`.
+    fn reset(&mut self, now: Time, kind: ResetKind, until: Time, shared: &mut Shared);
+
+    /// The link has gone down, and with it what was asked of others; the reset comes next.
+    fn link_down(&mut self, now: Time, shared: &mut Shared);
+}
+
+/// What the functions of a front share.
+pub(crate) struct Shared {
+    pub(crate) limits: EndpointLimits,
+    pub(crate) pool: PayloadPool,
+    pub(crate) counters: Counters,
+    pub(crate) requests: Requests,
+    /// The ID of function 0: captured bus and device number (`PCIe 5.0 §2.2.6.2`); zero before the first configuration
+    /// write.
+    pub(crate) bus_device: u16,
+    /// What the front itself sends.
+    pub(crate) own: Own,
+    /// When it has to be polled again though nothing came in.
+    pub(crate) wake: Option<Time>,
+    /// More than refusals asked for `wake`: no pause may put it off.
+    pub(crate) wake_is_firm: bool,
+    /// How many transactions were accepted: their order.
+    pub(crate) stamps: u64,
+    /// There was room for some Traffic Classes and not for others: they do not share one channel.
+    pub(crate) several_channels: bool,
+}
+
+impl Shared {
+    pub(crate) fn new(limits: EndpointLimits, pool: PayloadPool) -> Shared {
+        Shared {
+            limits,
+            pool,
+            counters: Counters::default(),
+            requests: Requests::new(limits.max_requests),
+            bus_device: 0,
+            own: Own::default(),
+            wake: None,
+            wake_is_firm: false,
+            stamps: 0,
+            several_channels: false,
+        }
+    }
+
+    /// Which polls find something here.
+    #[inline]
+    pub(crate) fn ready(&self) -> Ready {
+        self.own.ready().or(Ready::when(self.requests.has_credit(), Ready::TAKEN))
+    }
+
+    /// The place of a transaction in the order in which all were accepted.
+    pub(crate) fn stamp(&mut self) -> u64 {
+        self.stamps += 1;
+        self.stamps
+    }
+
+    /// The time to be polled again has come.
+    pub(crate) fn wake_is_over(&mut self, now: Time) {
+        if self.wake.is_some_and(|t| t <= now) {
+            (self.wake, self.wake_is_firm) = (None, false);
+        }
+    }
+
+    pub(crate) fn wake_at(&mut self, time: Time) {
+        self.wake_is_firm = true;
+        self.wake = earlier(self.wake, Some(time));
+    }
+
+    /// The device has heard of a refusal and may want something else now; [`pause`](Self::pause) goes before.
+    pub(crate) fn wake_after_refusal(&mut self, now: Time) {
+        self.wake = earlier(self.wake, Some(now));
+    }
+
+    #[cold]
+    pub(crate) fn pause(&mut self, now: Time) {
+        if !self.wake_is_firm {
+            self.wake = Some(now + PAUSE);
+        }
+    }
+
+    pub(crate) fn bad_output(&mut self) -> Option<Tlp> {
+        self.counters.bad_outputs += 1;
+        None
+    }
+
+    pub(crate) fn blocked(&mut self) -> Option<Tlp> {
+        self.counters.blocked_by_bus_master += 1;
+        None
+    }
+
+    /// The DW that an I/O read is answered with: the bytes of `span` in their places.
+    pub(crate) fn whole_dw(&self, span: Span, data: &Data) -> Data {
+        let Some(bytes) = data.bytes() else { return Data::Counted(4) };
+        let first = span.lead() as usize;
+        Data::Carried(self.pool.fill(4, |dw| {
+            for (to, from) in dw.iter_mut().skip(first).zip(bytes) {
+                *to = *from;
+            }
+        }))
+    }
+
+    /// What answers a zero-length read: one byte without meaning.
+    pub(crate) fn one_byte(&self, carry: bool) -> Data {
+        if carry { Data::Carried(self.pool.copy(&[0])) } else { Data::Counted(1) }
+    }
+}
+
+/// The first of two times that there may be.
+#[inline]
+pub(crate) fn earlier(a: Option<Time>, b: Option<Time>) -> Option<Time> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    }
+}
+
+/// The functions of a slot, and what they share.
+pub(crate) struct Front<B: Behind> {
+    /// Physical ones, then those virtual ones that have been made.
+    pub(crate) functions: Vec<Function<B>>,
+    /// How many of them are physical.
+    pub(crate) physical: usize,
+    /// Virtual functions, by the number of their physical one.
+    virtual_functions: BTreeMap<u16, VfSet<B::Device>>,
+    routes: Routes,
+    pub(crate) shared: Shared,
+    /// A function has ECRC Generation Enable set.
+    pub(crate) ecrc_generation: bool,
+    /// Functions in which something has changed other than in calls of what stands behind them.
+    pub(crate) changed: Vec<usize>,
+}
+
+impl<B: Behind> Front<B> {
+    /// A front as it is after a fundamental reset.
+    ///
+    /// # Errors
+    /// Where the number of functions or a limit is not legal.
+    pub(crate) fn new(
+        functions: Vec<(ConfigSpace, B::Device)>,
+        limits: EndpointLimits,
+        pool: PayloadPool,
+    ) -> Result<Front<B>, EndpointError> {
+        limits.check()?;
+        if !(1..=256).contains(&functions.len()) {
+            return Err(EndpointError::Functions(functions.len()));
+        }
+        let alternative = functions.iter().all(|(config, _)| config.extended_capability(ARI).is_some());
+        if functions.len() > 8 && !alternative {
+            return Err(EndpointError::Ari(functions.len()));
+        }
+        let shared = Shared::new(limits, pool);
+        let function = |(number, (config, device))| Function::new(number, config, Some(device), &shared);
+        let functions: Vec<Function<B>> = (0..).zip(functions).map(function).collect();
+        let mut front = Front {
+            physical: functions.len(),
+            functions,
+            virtual_functions: BTreeMap::new(),
+            routes: Routes::default(),
+            shared,
+            ecrc_generation: false,
+            changed: Vec::new(),
+        };
+        front.refresh_routes();
+        Ok(front)
+    }
+
+    /// The function with this number, where it is physical or enabled.
+    pub(crate) fn function(&self, number: u8) -> Option<&Function<B>> {
+        self.functions.get(usize::from(number))
+    }
+
+    /// The configuration space of the function that has this ID, virtual ones among them.
+    pub(crate) fn config_of(&self, id: Bdf) -> Option<&ConfigSpace> {
+        self.function_of(id).map(|f| &self.functions[f].config)
+    }
+
+    /// Resets all functions; Function Level Reset too means every one. After a fundamental or hot reset bus and device
+    /// number are unknown, and what was received or not yet sent is void: the link begins anew with all credits.
+    pub(crate) fn reset(&mut self, now: Time, kind: ResetKind) {
+        for index in 0..self.functions.len() {
+            self.functions[index].reset(now, &mut self.shared, kind);
+            self.refresh_function(now, index);
+        }
+        self.refresh_routes();
+        if kind != ResetKind::FunctionLevel {
+            let shared = &mut self.shared;
+            shared.bus_device = 0;
+            shared.own = Own::default();
+            shared.requests.forget_credits();
+        }
+        self.refresh_ecrc();
+    }
+
+    /// To be called whenever registers may have changed.
+    pub(crate) fn refresh_ecrc(&mut self) {
+        self.ecrc_generation = self.functions.iter().any(|f| f.settings.ecrc_generation);
+    }
+
+    /// Adds the digest to what a function sends that is to generate it (`PCIe 5.0 §2.7.1`).
+    pub(crate) fn add_digest(&self, tlp: &mut Tlp) {
+        let (requester, _) = tlp.repr.transaction();
+        let sender = match tlp.repr.body {
+            Body::Completion(c) => c.completer,
+            _ => requester,
+        };
+        let function = self.function_of(sender);
+        tlp.repr.td |= function.is_some_and(|f| self.functions[f].settings.ecrc_generation);
+    }
+
+    /// Bytes of the longest non-posted request with data that a function completes.
+    pub(crate) fn longest_non_posted(&self) -> u32 {
+        self.functions.iter().map(|f| f.config.longest_non_posted()).max().unwrap_or(4)
+    }
+}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Non-posted requests to BARs other than memory reads: deferrable writes, I/O, AtomicOps. Never sends: what is to be
+//! sent is queued.
+
+use super::claim::{Claim, Drop};
+use super::requests::Question;
+use super::{Behind, Front};
+use device::seam::CompletionError;
+use tlp::{Access, AtomicRequest, IoRequest, MemoryRequest, Tlp};
+
+impl<B: Behind> Front<B> {
+    /// A DMWr (ECN "Deferrable Memory Write"): UR where the function takes none, or none of this length.
+    pub(super) fn deferrable_write(&mut self, tlp: &Tlp, request: &MemoryRequest) -> Claim {
+        let span = request.span;
+        if tlp.data.len() != span.byte_count() as usize && !span.is_zero_length() {
+            return self.dropped(None, tlp, Drop::Malformed);
+        }
+        let Some((index, bar, offset)) = self.decode(span) else {
+            return self.unclaimed(None, tlp, CompletionError::UnsupportedRequest);
+        };
+        let most = self.functions[index].settings.deferrable_bytes;
+        if span.length_dw() * 4 > most || self.msix_holds(index, bar, offset, span) {
+            return self.unclaimed(Some(index), tlp, CompletionError::UnsupportedRequest);
+        }
+        if tlp.repr.ep {
+            return self.refuse_poisoned(index, tlp);
+        }
+        Claim::Bar { index, bar, offset }
+    }
+
+    /// An IORd or IOWr: UR where no I/O BAR with I/O Space Enable holds it.
+    pub(super) fn io(&mut self, tlp: &Tlp, request: &IoRequest) -> Claim {
+        let Some((index, bar, offset)) = self.decode_io(Question::of_io(tlp, request).span) else {
+            return self.unclaimed(None, tlp, CompletionError::UnsupportedRequest);
+        };
+        if request.op == Access::Write && tlp.repr.ep {
+            return self.refuse_poisoned(index, tlp);
+        }
+        Claim::Bar { index, bar, offset }
+    }
+
+    /// A FetchAdd, Swap or CAS: UR where the function does not complete AtomicOps of this size, CA where it does but not
+    /// there (`PCIe 5.0 §6.15.3`). One that is not naturally aligned is malformed (§2.2.7).
+    pub(super) fn atomic(&mut self, tlp: &Tlp, request: &AtomicRequest) -> Claim {
+        let span = Question::of_atomic(tlp, request).span;
+        let aligned = request.address.is_multiple_of(u64::from(request.operand.bytes()));
+        if !aligned || tlp.data.len() != request.length_dw() as usize * 4 {
+            return self.dropped(None, tlp, Drop::Malformed);
+        }
+        let Some((index, bar, offset)) = self.decode(span) else {
+            return self.unclaimed(None, tlp, CompletionError::UnsupportedRequest);
+        };
+        if !self.functions[index].settings.atomics.takes(request.operand) {
+            return self.unclaimed(Some(index), tlp, CompletionError::UnsupportedRequest);
+        }
+        if self.msix_holds(index, bar, offset, span) {
+            return self.unclaimed(Some(index), tlp, CompletionError::CompleterAbort);
+        }
+        if tlp.repr.ep {
+            return self.refuse_poisoned(index, tlp);
+        }
+        Claim::Bar { index, bar, offset }
+    }
+}

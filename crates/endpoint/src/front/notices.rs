@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the port of the link tells: errors of the layers below, which its functions log, and that the link has
+//! gone or come (`PCIe 5.0 §6.2`, §2.9). Never decides what an error is.
+
+use super::{Behind, Front};
+use crate::port::detected_error;
+use config::ErrorReport;
+use device::seam::ResetKind;
+use link::Notice;
+use tlp::{Rate, Time, Width};
+
+impl<B: Behind> Front<B> {
+    #[cold]
+    pub(crate) fn notice(&mut self, now: Time, notice: Notice) {
+        match notice {
+            Notice::Down { .. } => self.link_down(now),
+            Notice::Up { rate, width } | Notice::Retrained { rate, width } => self.link_up(rate, width),
+            error => {
+                if let Some((error, header)) = detected_error(error) {
+                    self.log_in_all(ErrorReport::new(error).header(header));
+                }
+            }
+        }
+    }
+
+    /// What was asked ends with an error, and all functions are reset (`PCIe 5.0 §2.9.1`): what they still say of it is
+    /// void, like all that was under way. Surprise Down is for the port above to log (§3.2.1).
+    fn link_down(&mut self, now: Time) {
+        self.shared.counters.link_downs += 1;
+        for function in &mut self.functions {
+            function.behind.link_down(now, &mut self.shared);
+        }
+        self.reset(now, ResetKind::Hot);
+    }
+
+    fn link_up(&mut self, rate: Rate, width: Width) {
+        for function in &mut self.functions[..self.physical] {
+            function.config.set_link_status(rate, width, true, false);
+        }
+    }
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the front itself sends: completions of requests that reach nothing behind it, error messages, PME_TO_Ack. None of
+//! it passes a posted TLP of the same function and Traffic Class that was accepted before (`PCIe 5.0 §2.4.1`, entries
+//! A2a and D2a). Never decides what is sent.
+
+use super::intx::Pins;
+use super::{Behind, Front, Shared};
+use config::{ErrorMessage, ErrorReport};
+use device::seam::Ready;
+use std::collections::VecDeque;
+use tlp::{Bdf, Body, Class, Data, Message, MessageRouting, Repr, Tag, TcSet, Time, Tlp, TrafficClass};
+
+/// Error messages that may wait to be sent; further ones are counted as lost.
+const MAX_ERROR_MESSAGES: usize = 16;
+
+/// Message Code of PME_TO_Ack (`PCIe 5.0 §2.2.8.2`).
+const PME_TO_ACK: u8 = 0x1b;
+
+/// What waits to be sent; each with its place in the order in which all was accepted.
+#[derive(Default)]
+pub(crate) struct Own {
+    /// Bounded as requests are, see [`EndpointLimits::max_requests`](super::EndpointLimits::max_requests).
+    completions: VecDeque<OwnCompletion>,
+    errors: VecDeque<(u64, u16, ErrorMessage)>,
+    /// Something of class posted is here.
+    posted: bool,
+    /// What virtual functions have found and not yet logged; few, as they are logged before the next TLP is looked at.
+    pub(crate) virtual_errors: Vec<(u16, ErrorReport)>,
+    pub(crate) pins: Pins,
+    /// Functions and Traffic Classes whose oldest completion may not go yet, of one poll.
+    held: Vec<(u16, TcSet)>,
+    /// PME_TO_Ack messages that are owed, and the place of the last one.
+    acks: u32,
+    ack_stamp: u64,
+}
+
+struct OwnCompletion {
+    stamp: u64,
+    /// Index of its function, where it is of any.
+    function: Option<u16>,
+    tlp: Tlp,
+    /// The last one of its request.
+    last: bool,
+}
+
+impl Own {
+    /// Which polls find something here.
+    #[inline]
+    pub(crate) fn ready(&self) -> Ready {
+        Ready::when(self.posted, Ready::output(Class::Posted))
+            .or(Ready::when(!self.completions.is_empty(), Ready::output(Class::Completion)))
+    }
+
+    /// To be called whenever something of class posted has come or gone.
+    pub(crate) fn refresh(&mut self) {
+        let messages = !self.errors.is_empty() || self.acks > 0 || self.pins.is_due();
+        self.posted = messages || !self.virtual_errors.is_empty();
+    }
+}
+
+impl Shared {
+    /// Queues a completion of the function with this index, or of none; `last` says that it is the last one of its request.
+    pub(crate) fn queue_completion(&mut self, function: Option<usize>, tlp: Tlp, last: bool) {
+        let (stamp, function) = (self.stamp(), function.map(|index| index as u16));
+        self.own.completions.push_back(OwnCompletion { stamp, function, tlp, last });
+    }
+
+    /// Queues the message of an error that the function with this index has logged.
+    pub(crate) fn queue_error_message(&mut self, function: u16, message: ErrorMessage) {
+        if self.own.errors.len() < MAX_ERROR_MESSAGES {
+            let stamp = self.stamp();
+            self.own.errors.push_back((stamp, function, message));
+            self.own.refresh();
+        } else {
+            self.counters.error_messages_lost += 1;
+        }
+    }
+
+    /// Queues a PME_TO_Ack.
+    pub(crate) fn queue_turn_off_ack(&mut self) {
+        self.own.acks += 1;
+        self.own.ack_stamp = self.stamp();
+        self.own.refresh();
+    }
+}
+
+impl<B: Behind> Front<B> {
+    /// The next TLP of `class` that the front itself sends.
+    #[cold]
+    pub(crate) fn next_own(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
+        match class {
+            Class::Posted => {
+                let message = self.next_own_message(room);
+                self.shared.own.refresh();
+                message
+            }
+            Class::NonPosted => None,
+            Class::Completion => self.next_own_completion(now, room),
+        }
+    }
+
+    /// The next message, all of TC0. PME_TO_Ack speaks for all functions (`PCIe 5.0 §5.3.3.2.1`).
+    fn next_own_message(&mut self, room: TcSet) -> Option<Tlp> {
+        let tc = TrafficClass::default();
+        self.log_virtual_errors();
+        if !room.contains(tc) {
+            return None;
+        }
+        let (functions, own) = (&self.functions, &mut self.shared.own);
+        if own.acks > 0 && functions.iter().all(|f| f.precedes_posted(tc, own.ack_stamp)) {
+            own.acks -= 1;
+            let endpoint = Bdf::from_bits(self.shared.bus_device);
+            return Some(own_message(endpoint, MessageRouting::Gathered, PME_TO_ACK));
+        }
+        self.next_intx(room).or_else(|| self.next_error_message(tc))
+    }
+
+    fn next_error_message(&mut self, tc: TrafficClass) -> Option<Tlp> {
+        let (functions, own) = (&self.functions, &mut self.shared.own);
+        let may_go = |&(stamp, function, _): &(u64, u16, ErrorMessage)| {
+            functions.get(usize::from(function)).is_none_or(|f| f.precedes_posted(tc, stamp))
+        };
+        let at = own.errors.iter().position(may_go)?;
+        let (_, function, message) = own.errors.remove(at)?;
+        self.shared.counters.error_messages += 1;
+        let requester = self.functions.get(usize::from(function))?.id(&self.shared);
+        Some(own_message(requester, MessageRouting::ToRootComplex, message as u8))
+    }
+
+    /// The first completion that may go: of each function and Traffic Class the oldest is tried.
+    fn next_own_completion(&mut self, now: Time, room: TcSet) -> Option<Tlp> {
+        let (functions, own) = (&mut self.functions, &mut self.shared.own);
+        let Own { completions, held, .. } = own;
+        held.clear();
+        let at = completions.iter().position(|c| {
+            let tc = c.tlp.repr.tc;
+            if !room.contains(tc) {
+                return false;
+            }
+            let Some(number) = c.function else { return true };
+            let Some(function) = functions.get_mut(usize::from(number)) else { return true };
+            if held.iter().any(|(f, tcs)| *f == number && tcs.contains(tc)) {
+                return false;
+            }
+            let may_go = function.may_complete(tc, c.stamp);
+            if !may_go {
+                held.push((number, TcSet::of(tc)));
+            }
+            may_go
+        })?;
+        let OwnCompletion { tlp, last, .. } = own.completions.remove(at)?;
+        if last && self.shared.requests.answered(tlp.repr.tc) {
+            self.shared.wake_at(now);
+        }
+        Some(tlp)
+    }
+}
+
+/// A message without data.
+pub(crate) fn own_message(requester: Bdf, routing: MessageRouting, code: u8) -> Tlp {
+    let message = Message { routing, requester, tag: Tag::default(), code, header: [0; 8], length_dw: None };
+    Tlp::new(Repr::new(Body::Message(message)), Data::NONE)
+}

@@ -1,0 +1,405 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The requests that devices have not yet done with, by token, and the credits that go back for them. Never calls a
+//! device.
+//!
+//! A posted request is done when it is taken, a non-posted one when it is taken and answered. Credits return when it is
+//! taken; but while more than `max_requests` non-posted requests of a Traffic Class wait for their last completion to
+//! leave, those of further ones are withheld. So what a device may take without answering is bounded, and so are answers
+//! that cannot leave; and a Traffic Class whose answers cannot leave takes no credits from others (`PCIe 5.0 §2.5`).
+
+use super::answers::Completer;
+use crate::port::CreditReturn;
+use device::seam::Token;
+use tlp::{
+    Access, Account, Asked, AtomicOp, AtomicRequest, Attributes, Awaited, Bdf, Body, Class, ConfigRequest,
+    IoRequest, MemoryOp, MemoryRequest, Span, Tag, Tlp, TrafficClass,
+};
+
+/// Tokens: an index in bits 15:0, a generation in 31:16, which tells a token from earlier ones of the same index.
+const INDEX_BITS: u32 = 16;
+/// Places for credits: eight Traffic Classes of each class.
+const KINDS: usize = 3 * 8;
+
+/// What is needed to answer a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Question {
+    pub(crate) requester: Bdf,
+    pub(crate) tag: Tag,
+    pub(crate) span: Span,
+    pub(crate) tc: TrafficClass,
+    pub(crate) attr: Attributes,
+    pub(crate) carry: bool,
+    pub(crate) account: Account,
+    pub(crate) reply: Reply,
+}
+
+/// The completion that a request asks for (`PCIe 5.0 §2.2.9`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Reply {
+    /// The bytes of a memory read.
+    Bytes,
+    /// The same, as CplDLk; CplLk where there are none.
+    Locked,
+    /// The DW that an I/O read names.
+    Dw,
+    /// A register, or nothing where it was written.
+    Register(Access),
+    /// The value before this AtomicOp.
+    Value(AtomicOp),
+    /// None: of an I/O write.
+    Nothing,
+    /// None: of a deferrable write, which may be told to come again.
+    NothingOrRetry,
+}
+
+impl Reply {
+    /// Whether data answers it.
+    pub(crate) fn has_data(self) -> bool {
+        !matches!(self, Reply::Nothing | Reply::NothingOrRetry | Reply::Register(Access::Write))
+    }
+}
+
+impl Question {
+    /// What `tlp` asks about the bytes of `span`.
+    #[inline]
+    pub(crate) fn of(tlp: &Tlp, span: Span, reply: Reply) -> Question {
+        let (requester, tag) = tlp.repr.transaction();
+        let (tc, attr) = (tlp.repr.tc, tlp.repr.attr);
+        Question { requester, tag, span, tc, attr, carry: tlp.carry, account: tlp.account, reply }
+    }
+
+    /// What a configuration request asks; the span says which register, and which of its bytes.
+    pub(crate) fn of_config(tlp: &Tlp, request: &ConfigRequest) -> Question {
+        let span = Span::in_dw(u64::from(request.register_dw) * 4, request.first_be);
+        let (tc, attr) = (TrafficClass::default(), Attributes::empty());
+        Question { tc, attr, carry: true, ..Question::of(tlp, span, Reply::Register(request.op)) }
+    }
+
+    /// What an I/O request asks.
+    pub(crate) fn of_io(tlp: &Tlp, request: &IoRequest) -> Question {
+        let span = Span::in_dw(request.address.into(), request.first_be);
+        let reply = if request.op == Access::Read { Reply::Dw } else { Reply::Nothing };
+        Question::of(tlp, span, reply)
+    }
+
+    /// The same of an AtomicOp.
+    pub(crate) fn of_atomic(tlp: &Tlp, request: &AtomicRequest) -> Question {
+        let span = Span::covering(request.address, request.operand.bytes());
+        Question::of(tlp, span.unwrap_or(Span::zero_length(request.address)), Reply::Value(request.op))
+    }
+
+    /// The same of any TLP; `None` where no completion answers it.
+    #[cold]
+    pub(crate) fn of_any(tlp: &Tlp) -> Option<Question> {
+        let memory = |reply, m: &MemoryRequest| Some(Question::of(tlp, m.span, reply));
+        match &tlp.repr.body {
+            Body::Memory(m) => match m.op {
+                MemoryOp::Read => memory(Reply::Bytes, m),
+                MemoryOp::ReadLocked => memory(Reply::Locked, m),
+                MemoryOp::WriteDeferrable => memory(Reply::NothingOrRetry, m),
+                MemoryOp::Write => None,
+            },
+            Body::Io(request) => Some(Question::of_io(tlp, request)),
+            Body::Atomic(request) => Some(Question::of_atomic(tlp, request)),
+            Body::Config(request) => Some(Question::of_config(tlp, request)),
+            Body::Completion(_) | Body::Message(_) => None,
+        }
+    }
+
+    /// Whether a device may answer with so many bytes; of a request that names none they have no meaning.
+    pub(crate) fn takes(&self, len: usize) -> bool {
+        match self.reply {
+            Reply::Register(Access::Read) => len == 4,
+            reply if !reply.has_data() => len == 0 || self.span.is_zero_length(),
+            _ => len == self.span.byte_count() as usize || self.span.is_zero_length(),
+        }
+    }
+
+    /// What its completions have to say: Lower Address and Byte Count are those of memory reads; of AtomicOps 0 and the operand's
+    /// size, of all else 0 and 4 (`PCIe 5.0 §2.2.9`).
+    pub(crate) fn asked(&self, completer: Completer) -> Asked {
+        let (first_byte, byte_count) = match self.reply {
+            Reply::Bytes | Reply::Locked => (self.span.first_byte(), self.span.byte_count()),
+            Reply::Value(_) => (0, self.span.byte_count()),
+            Reply::Dw | Reply::Register(_) | Reply::Nothing | Reply::NothingOrRetry => (0, 4),
+        };
+        Asked {
+            requester: self.requester,
+            tag: self.tag,
+            tc: self.tc,
+            attr: self.attr & completer.attributes,
+            locked: self.reply == Reply::Locked,
+            bytes: Awaited { first_byte, byte_count },
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    generation: u16,
+    live: bool,
+    taken: bool,
+    function: u16,
+    credit: CreditReturn,
+    /// To be answered; posted requests are not.
+    question: Option<Question>,
+}
+
+/// Requests by token, and credits on their way back.
+#[derive(Debug)]
+pub(crate) struct Requests {
+    entries: Vec<Entry>,
+    free: Vec<u16>,
+    max: usize,
+    /// Taken or answered, by the device or the endpoint itself, and the last completion not yet sent; by Traffic Class.
+    unanswered: [usize; 8],
+    /// Header and data credits to return, by class and Traffic Class.
+    due: [(u32, u32); KINDS],
+    /// Which of them are there: a bit for each place.
+    due_kinds: u32,
+    /// The same of non-posted requests, by Traffic Class, withheld for now.
+    withheld: [(u32, u32); 8],
+}
+
+impl Requests {
+    pub(crate) fn new(max: u16) -> Requests {
+        let max = usize::from(max);
+        Requests {
+            entries: Vec::new(),
+            free: Vec::new(),
+            max,
+            unanswered: [0; 8],
+            due: [(0, 0); KINDS],
+            due_kinds: 0,
+            withheld: [(0, 0); 8],
+        }
+    }
+
+    /// A token for a request to `function`; `None` where all 65536 are out.
+    pub(crate) fn admit(
+        &mut self,
+        function: u16,
+        credit: CreditReturn,
+        question: Option<Question>,
+    ) -> Option<Token> {
+        let entry = Entry { generation: 0, live: true, taken: false, function, credit, question };
+        let index = match self.free.pop() {
+            Some(index) => {
+                let slot = &mut self.entries[usize::from(index)];
+                *slot = Entry { generation: slot.generation, ..entry };
+                index
+            }
+            None => {
+                let index = u16::try_from(self.entries.len()).ok()?;
+                self.entries.push(entry);
+                index
+            }
+        };
+        let generation = self.entries[usize::from(index)].generation;
+        Some(Token(u32::from(generation) << INDEX_BITS | u32::from(index)))
+    }
+
+    fn find(&mut self, function: u16, token: Token) -> Option<&mut Entry> {
+        let entry = self.entries.get_mut(usize::from(token.0 as u16))?;
+        let ours = entry.live && entry.function == function;
+        (ours && u32::from(entry.generation) == token.0 >> INDEX_BITS).then_some(entry)
+    }
+
+    /// The device has taken the request; false where there is no such request, or it was taken before.
+    pub(crate) fn take(&mut self, function: u16, token: Token) -> bool {
+        let Some(entry) = self.find(function, token) else { return false };
+        if std::mem::replace(&mut entry.taken, true) {
+            return false;
+        }
+        let (credit, done) = (entry.credit, entry.question.is_none());
+        if done {
+            self.free(token.0 as u16);
+        }
+        match credit.class {
+            Class::NonPosted => {
+                self.unanswered[place(credit.tc)] += usize::from(!done);
+                self.give_back_when_few(credit);
+            }
+            Class::Posted | Class::Completion => self.give_back(credit),
+        }
+        true
+    }
+
+    /// The function that a request is for.
+    pub(crate) fn function_of(&self, token: Token) -> Option<u16> {
+        self.entries.get(usize::from(token.0 as u16)).map(|entry| entry.function)
+    }
+
+    /// What is to be answered.
+    pub(crate) fn question(&mut self, function: u16, token: Token) -> Option<Question> {
+        self.find(function, token)?.question
+    }
+
+    /// The device has answered the request: what to answer, once; [`answered`](Self::answered) when the last completion
+    /// leaves, or is void.
+    pub(crate) fn answer(&mut self, function: u16, token: Token) -> Option<Question> {
+        let entry = self.find(function, token)?;
+        let question = entry.question.take()?;
+        if entry.taken {
+            self.free(token.0 as u16);
+        } else {
+            // It counts from now on, and no more when it is taken.
+            self.unanswered[place(question.tc)] += 1;
+        }
+        Some(question)
+    }
+
+    /// All requests to `function` are void: their credits return.
+    pub(crate) fn void(&mut self, function: u16) {
+        for index in 0..self.entries.len() {
+            let entry = self.entries[index];
+            if !entry.live || entry.function != function {
+                continue;
+            }
+            self.free(index as u16);
+            if entry.taken {
+                self.answered(entry.credit.tc);
+            } else {
+                self.give_back(entry.credit);
+            }
+        }
+    }
+
+    /// The link begins anew, with all credits: none are due. Tokens go on, so that old ones are never taken for new.
+    pub(crate) fn forget_credits(&mut self) {
+        (self.due, self.due_kinds) = ([(0, 0); KINDS], 0);
+        (self.withheld, self.unanswered) = ([(0, 0); 8], [0; 8]);
+    }
+
+    fn free(&mut self, index: u16) {
+        let entry = &mut self.entries[usize::from(index)];
+        entry.live = false;
+        entry.generation = entry.generation.wrapping_add(1);
+        self.free.push(index);
+    }
+
+    /// The endpoint answers a non-posted request itself; [`answered`](Self::answered) when the completion leaves.
+    pub(crate) fn answering(&mut self, credit: CreditReturn) {
+        self.unanswered[place(credit.tc)] += 1;
+        self.give_back_when_few(credit);
+    }
+
+    /// One request of `tc` less waits for its last completion. Returns true where that releases credits: all that are
+    /// withheld of `tc`, so that never more than `max_requests` and what the receive buffer holds can wait.
+    pub(crate) fn answered(&mut self, tc: TrafficClass) -> bool {
+        let unanswered = &mut self.unanswered[place(tc)];
+        *unanswered = unanswered.saturating_sub(1);
+        if *unanswered > self.max || self.withheld[place(tc)].0 == 0 {
+            return false;
+        }
+        let (headers, data) = std::mem::take(&mut self.withheld[place(tc)]);
+        self.add_due(Class::NonPosted, tc, headers, data);
+        true
+    }
+
+    fn give_back_when_few(&mut self, credit: CreditReturn) {
+        if self.unanswered[place(credit.tc)] <= self.max {
+            return self.give_back(credit);
+        }
+        let withheld = &mut self.withheld[place(credit.tc)];
+        *withheld = (withheld.0 + 1, withheld.1 + credit.data_credits);
+    }
+
+    /// Credits go back.
+    pub(crate) fn give_back(&mut self, credit: CreditReturn) {
+        self.add_due(credit.class, credit.tc, 1, credit.data_credits);
+    }
+
+    fn add_due(&mut self, class: Class, tc: TrafficClass, headers: u32, data: u32) {
+        if headers == 0 {
+            return;
+        }
+        let kind = class.index() * 8 + place(tc);
+        let due = &mut self.due[kind];
+        *due = (due.0 + headers, due.1 + data);
+        self.due_kinds |= 1 << kind;
+    }
+
+    /// True where [`next_credit`](Self::next_credit) finds something.
+    pub(crate) fn has_credit(&self) -> bool {
+        self.due_kinds != 0
+    }
+
+    /// The next credits that go back: those of data all with the first header of their class and Traffic Class.
+    pub(crate) fn next_credit(&mut self) -> Option<CreditReturn> {
+        let kind = self.due_kinds.trailing_zeros();
+        let due = self.due.get_mut(kind as usize)?;
+        due.0 -= 1;
+        self.due_kinds &= !(u32::from(due.0 == 0) << kind);
+        let (class, tc) = (Class::ALL[kind as usize / 8], TrafficClass::from_bits(kind as u8));
+        Some(CreditReturn { tc, class, data_credits: std::mem::take(&mut due.1) })
+    }
+
+    /// Requests of `function` that wait to be taken, and to be answered.
+    pub(crate) fn waiting(&self, function: u16) -> (usize, usize) {
+        let ours = || self.entries.iter().filter(|e| e.live && e.function == function);
+        (ours().filter(|e| !e.taken).count(), ours().filter(|e| e.taken).count())
+    }
+}
+
+/// The place of a Traffic Class in tables.
+fn place(tc: TrafficClass) -> usize {
+    usize::from(tc.bits() & 7)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn question() -> Option<Question> {
+        Some(Question {
+            requester: Bdf::default(),
+            tag: Tag::default(),
+            span: Span::zero_length(0),
+            tc: TrafficClass::default(),
+            attr: Attributes::empty(),
+            carry: false,
+            account: Account::NONE,
+            reply: Reply::Bytes,
+        })
+    }
+
+    const READ: CreditReturn =
+        CreditReturn { tc: TrafficClass::from_bits(0), class: Class::NonPosted, data_credits: 0 };
+    const WRITE: CreditReturn =
+        CreditReturn { tc: TrafficClass::from_bits(0), class: Class::Posted, data_credits: 4 };
+
+    #[test]
+    fn a_token_is_taken_once_and_answered_once() {
+        let mut requests = Requests::new(4);
+        let token = requests.admit(0, READ, question()).unwrap();
+        assert!(!requests.take(1, token), "another function's");
+        assert!(requests.take(0, token) && !requests.take(0, token));
+        assert!(requests.answer(0, token).is_some() && requests.answer(0, token).is_none());
+        let next = requests.admit(0, READ, question()).unwrap();
+        assert_ne!(next, token);
+    }
+
+    #[test]
+    fn credits_of_reads_beyond_the_limit_wait_for_an_answer() {
+        let mut requests = Requests::new(2);
+        let tokens: Vec<_> = (0..4).filter_map(|_| requests.admit(0, READ, question())).collect();
+        assert!(tokens.iter().all(|&t| requests.take(0, t)));
+        assert_eq!(std::iter::from_fn(|| requests.next_credit()).count(), 2);
+        assert!(requests.answer(0, tokens[3]).is_some() && !requests.answered(READ.tc));
+        assert_eq!(requests.next_credit(), None, "three are still unanswered");
+        assert!(requests.answer(0, tokens[0]).is_some());
+        assert_eq!(requests.next_credit(), None, "the answer has not left");
+        assert!(requests.answered(READ.tc));
+        assert_eq!(std::iter::from_fn(|| requests.next_credit()).count(), 2);
+    }
+
+    #[test]
+    fn void_returns_what_was_not_taken() {
+        let mut requests = Requests::new(2);
+        let (a, b) = (requests.admit(0, WRITE, None).unwrap(), requests.admit(1, WRITE, None).unwrap());
+        requests.void(0);
+        assert_eq!((requests.next_credit(), requests.next_credit()), (Some(WRITE), None));
+        assert!(!requests.take(0, a) && requests.take(1, b));
+    }
+}

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Which function an address or an ID names. Never outlives a register write that may change it.
+//!
+//! Physical functions have the numbers 0 to n - 1; a virtual function has an ID that lies First VF Offset and a multiple of
+//! VF Stride behind that of its physical function, and may stand on another bus (`PCIe 5.0 §9.2.1.2`). Both are looked
+//! up among sorted entries, of which there is one for each BAR, not one for each virtual function.
+
+use super::requests::Question;
+use super::sriov::VfState;
+use super::{Behind, Front, Function};
+use config::BarKind;
+use device::seam::BarIndex;
+use tlp::{Bdf, Body, ConfigKind, ConfigRequest, Tlp};
+
+/// Addresses that one function claims, or the virtual functions of one, each an equal part.
+#[derive(Clone, Copy, Debug)]
+struct Window {
+    first: u64,
+    last: u64,
+    /// The highest `last` of all windows up to this one.
+    reach: u64,
+    /// The function of the first part, and bytes of a part.
+    function: u16,
+    part: u64,
+    bar: u8,
+}
+
+/// The tables of a front.
+#[derive(Debug, Default)]
+pub(crate) struct Routes {
+    memory: Vec<Window>,
+    io: Vec<Window>,
+    /// Virtual functions that are enabled: their distance from the first ID of the endpoint, and their index.
+    virtual_functions: Vec<(u16, u16)>,
+}
+
+impl Routes {
+    /// The function and BAR that hold all `len` bytes from `address` on, and the offset there.
+    pub(crate) fn memory(&self, address: u64, len: u64) -> Option<(usize, BarIndex, u64)> {
+        find(&self.memory, address, len)
+    }
+
+    /// The same in I/O space.
+    pub(crate) fn io(&self, address: u64, len: u64) -> Option<(usize, BarIndex, u64)> {
+        find(&self.io, address, len)
+    }
+
+    /// The virtual function at this distance from the first ID.
+    pub(crate) fn virtual_function(&self, distance: u16) -> Option<usize> {
+        let at = self.virtual_functions.binary_search_by_key(&distance, |(d, _)| *d).ok()?;
+        Some(usize::from(self.virtual_functions[at].1))
+    }
+
+    fn clear(&mut self) {
+        self.memory.clear();
+        self.io.clear();
+        self.virtual_functions.clear();
+    }
+
+    fn finish(&mut self) {
+        for windows in [&mut self.memory, &mut self.io] {
+            windows.sort_by_key(|w| (w.first, w.function, w.bar));
+            let mut reach = 0;
+            for window in windows {
+                reach = window.last.max(reach);
+                window.reach = reach;
+            }
+        }
+        self.virtual_functions.sort_unstable();
+    }
+
+    fn add_function(&mut self, index: u16, function: &Function<impl Behind>) {
+        for (bar, window) in (0..).zip(function.settings.enabled_windows()) {
+            let Some(window) = window else { continue };
+            let windows = if window.kind == BarKind::Io { &mut self.io } else { &mut self.memory };
+            windows.extend(parts(window.address, window.size, 1, (index, bar)));
+        }
+    }
+
+    fn add_virtual_functions(&mut self, distance: u16, first: u16, vfs: &VfState) {
+        for (bar, window) in (0..).zip(vfs.bars).filter(|_| vfs.memory_enable) {
+            let Some(window) = window else { continue };
+            self.memory.extend(parts(window.address, window.size, vfs.count, (first, bar)));
+        }
+        for n in 0..vfs.count {
+            self.virtual_functions.push((vfs.distance(distance, n), first + n));
+        }
+    }
+}
+
+/// `None` where it would go beyond 2^64.
+fn parts(first: u64, part: u64, count: u16, (function, bar): (u16, u8)) -> Option<Window> {
+    let last = part.checked_mul(count.into())?.checked_sub(1)?.checked_add(first)?;
+    Some(Window { first, last, reach: 0, function, part, bar })
+}
+
+fn find(windows: &[Window], address: u64, len: u64) -> Option<(usize, BarIndex, u64)> {
+    let mut before = windows.partition_point(|w| w.first <= address);
+    while let Some(window) = before.checked_sub(1).and_then(|at| windows.get(at)) {
+        if address > window.reach {
+            return None;
+        }
+        let offset = (address - window.first) % window.part;
+        if address <= window.last && len <= window.part - offset {
+            let n = (address - window.first) / window.part;
+            return Some((usize::from(window.function) + n as usize, BarIndex(window.bar), offset));
+        }
+        before -= 1;
+    }
+    None
+}
+
+impl<B: Behind> Front<B> {
+    /// To be called where a window, or the IDs of virtual functions, may have changed. Lone functions are asked themselves.
+    pub(crate) fn refresh_routes(&mut self) {
+        self.routes.clear();
+        if self.functions.len() == 1 {
+            return;
+        }
+        for (index, function) in (0..).zip(&self.functions[..self.physical]) {
+            self.routes.add_function(index, function);
+        }
+        for (&physical, vfs) in &self.virtual_functions {
+            if let (Some(first), Some(state)) = (vfs.first, &vfs.state) {
+                self.routes.add_virtual_functions(physical, first, state);
+            }
+        }
+        self.routes.finish();
+    }
+
+    /// The bits of an ID that name a function of the captured bus: eight where the endpoint has more than eight functions
+    /// or virtual ones, which take the place of the device number (`PCIe 5.0 §6.13`), else three.
+    fn function_bits(&self) -> u16 {
+        let wide = self.physical > 8 || !self.virtual_functions.is_empty();
+        if wide { 0xff } else { 0b111 }
+    }
+
+    /// The first ID of the endpoint, where `id` is one of a function on the captured bus.
+    pub(crate) fn first_id(&self, id: Bdf) -> u16 {
+        id.bits() & !self.function_bits()
+    }
+
+    /// The function on the captured bus, whichever it is, that `id` names.
+    pub(crate) fn function_on_bus(&self, id: Bdf) -> Option<usize> {
+        self.function_at(id.bits() & self.function_bits())
+    }
+
+    /// The virtual function on a bus behind the captured one that `id` names (`PCIe 5.0 §9.2.1.2`).
+    pub(crate) fn function_behind_bus(&self, id: Bdf) -> Option<usize> {
+        let distance = id.bits().checked_sub(self.shared.bus_device)?;
+        if distance > 0xff { self.routes.virtual_function(distance) } else { None }
+    }
+
+    /// The function that a configuration request is for: of type 1, a virtual one on another bus; nothing else stands behind an
+    /// endpoint.
+    pub(crate) fn configured(&self, request: &ConfigRequest) -> Option<usize> {
+        match request.kind {
+            ConfigKind::Type0 => self.function_on_bus(request.completer),
+            ConfigKind::Type1 => self.function_behind_bus(request.completer),
+        }
+    }
+
+    /// The function that a TLP is for, where it is for one.
+    #[cold]
+    pub(crate) fn addressee(&self, tlp: &Tlp) -> Option<usize> {
+        let claimed = |decoded: Option<(usize, BarIndex, u64)>| Some(decoded?.0);
+        match &tlp.repr.body {
+            Body::Memory(m) => claimed(self.decode(m.span)),
+            Body::Atomic(a) => claimed(self.decode(Question::of_atomic(tlp, a).span)),
+            Body::Io(io) => claimed(self.decode_io(Question::of_io(tlp, io).span)),
+            Body::Config(c) => self.configured(c),
+            Body::Completion(c) => self.function_of(c.requester),
+            Body::Message(m) => self.message_for(m),
+        }
+    }
+
+    /// The function that `id` names, on any bus.
+    pub(crate) fn function_of(&self, id: Bdf) -> Option<usize> {
+        self.function_at(id.bits().wrapping_sub(self.shared.bus_device))
+    }
+
+    /// A virtual function that is not enabled any longer and had this ID, while completions may still come for it.
+    #[cold]
+    pub(crate) fn former_function(&self, id: Bdf) -> Option<usize> {
+        let distance = id.bits().wrapping_sub(self.shared.bus_device);
+        let former =
+            |f: &Function<B>| f.physical.is_some() && f.distance == distance && f.behind.is_pending();
+        self.functions.iter().position(former)
+    }
+
+    fn function_at(&self, distance: u16) -> Option<usize> {
+        if usize::from(distance) < self.physical {
+            return Some(distance.into());
+        }
+        self.routes.virtual_function(distance)
+    }
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the registers of a function say, in the form that the path of a TLP needs. Never outlives a register write.
+
+use super::EndpointLimits;
+use config::{
+    AtomicSupport, BarKind, BarWindow, ConfigSpace, DeferrableLength, MsiConfig, MsixControl, PowerState,
+};
+use device::seam::DmaError;
+use tlp::{Attributes, Duration, Mps, Mrrs};
+
+/// The settings of one function, read from its configuration space whenever a write changed it.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) bus_master: bool,
+    pub(crate) mps: Mps,
+    pub(crate) mrrs: Mrrs,
+    pub(crate) align_reads: bool,
+    /// Attributes that requests may have.
+    pub(crate) attributes: Attributes,
+    /// Attributes of requests that their completions may have.
+    pub(crate) completion_attributes: Attributes,
+    /// `None`: disabled.
+    pub(crate) completion_timeout: Option<Duration>,
+    pub(crate) msi: Option<MsiConfig>,
+    pub(crate) msix: MsixControl,
+    /// First tag and number of tags.
+    pub(crate) tags: (u16, u16),
+    /// The same where 10-bit tags are not enabled.
+    short_tags: (u16, u16),
+    /// A Legacy PCI Express Endpoint, which may take locked reads.
+    pub(crate) legacy: bool,
+    /// AtomicOps that it completes, and whether it may send them.
+    pub(crate) atomics: AtomicSupport,
+    pub(crate) atomic_requester: bool,
+    /// Bytes of the longest deferrable write that it completes; zero: none.
+    pub(crate) deferrable_bytes: u32,
+    /// End-to-end prefixes that it takes.
+    pub(crate) end_end_prefixes: u8,
+    /// ECRC Generation Enable and ECRC Check Enable.
+    pub(crate) ecrc_generation: bool,
+    pub(crate) ecrc_check: bool,
+    /// An interrupt that was masked may be due: any of MSI-X, one of MSI.
+    pub(crate) may_unmask: bool,
+    /// Interrupt Pin, and whether its level is told of: not while it is disabled, or MSI or MSI-X is enabled.
+    pub(crate) interrupt_pin: u8,
+    pub(crate) intx_allowed: bool,
+    /// The function is in D0.
+    pub(crate) in_d0: bool,
+    /// The memory windows that are enabled, and the I/O windows.
+    windows: [Option<BarWindow>; 6],
+    io_windows: [Option<BarWindow>; 6],
+}
+
+impl Settings {
+    pub(crate) fn read(config: &ConfigSpace, limits: &EndpointLimits) -> Settings {
+        let in_d0 = in_d0(config);
+        let (msi, msix) = (config.msi(), config.msix());
+        Settings {
+            bus_master: in_d0 && config.bus_master_enable(),
+            mps: config.mps(),
+            mrrs: config.mrrs(),
+            align_reads: limits.align_reads,
+            attributes: config.request_attributes(),
+            completion_attributes: config.completion_attributes(),
+            completion_timeout: config.completion_timeout(limits.completion_timeout),
+            msi,
+            msix,
+            tags: tag_range(config, config.ten_bit_tag_enable(), limits.max_outstanding_reads),
+            short_tags: tag_range(config, false, limits.max_outstanding_reads),
+            legacy: config.is_legacy(),
+            atomics: config.atomics(),
+            atomic_requester: config.atomic_requester_enable(),
+            deferrable_bytes: config.deferrable_write().map_or(0, DeferrableLength::bytes),
+            end_end_prefixes: config.end_end_prefixes(),
+            ecrc_generation: config.ecrc_generation(),
+            ecrc_check: config.ecrc_check(),
+            may_unmask: msix.enabled || unmasked(config, msi) != 0,
+            interrupt_pin: config.interrupt_pin().unwrap_or(0),
+            intx_allowed: in_d0 && !config.interrupt_disable() && msi.is_none() && !msix.enabled,
+            in_d0,
+            windows: std::array::from_fn(|i| enabled_window(config, i as u8, false)),
+            io_windows: std::array::from_fn(|i| enabled_window(config, i as u8, true)),
+        }
+    }
+
+    /// Those of a virtual function whose physical one has `physical`: its own interrupts, Bus Master Enable and power
+    /// state; its windows are found through those of all (`PCIe 5.0 §9.3.5`).
+    pub(crate) fn inherited(self, physical: &Settings, ten_bit_tag: bool) -> Settings {
+        let (bus_master, in_d0) = (self.bus_master && physical.in_d0, self.in_d0);
+        let Settings { msi, msix, may_unmask, .. } = self;
+        let tags = if ten_bit_tag { physical.tags } else { physical.short_tags };
+        let (interrupt_pin, intx_allowed) = (0, false);
+        let (windows, io_windows) = ([None; 6], [None; 6]);
+        Settings {
+            bus_master,
+            msi,
+            msix,
+            may_unmask,
+            interrupt_pin,
+            intx_allowed,
+            in_d0,
+            tags,
+            windows,
+            io_windows,
+            ..physical.clone()
+        }
+    }
+
+    /// Why the function may issue no requests, where `bus_master` is false.
+    pub(crate) fn not_bus_master(&self) -> DmaError {
+        if self.in_d0 { DmaError::BusMasterDisabled } else { DmaError::NotInD0 }
+    }
+
+    /// The windows that are enabled, by BAR.
+    pub(crate) fn enabled_windows(&self) -> [Option<BarWindow>; 6] {
+        std::array::from_fn(|i| self.windows[i].or(self.io_windows[i]))
+    }
+
+    /// The BAR that holds all `len` bytes from `address` on, and the offset there.
+    pub(crate) fn decode(&self, address: u64, len: u64) -> Option<(u8, u64)> {
+        find(&self.windows, address, len)
+    }
+
+    /// The same in I/O space.
+    pub(crate) fn decode_io(&self, address: u64, len: u64) -> Option<(u8, u64)> {
+        find(&self.io_windows, address, len)
+    }
+}
+
+#[inline]
+fn find(windows: &[Option<BarWindow>; 6], address: u64, len: u64) -> Option<(u8, u64)> {
+    let windows = windows.iter().enumerate();
+    windows.filter_map(|(i, w)| Some((i as u8, w.as_ref()?.offset_of(address, len)?))).next()
+}
+
+/// Memory Space Enable and I/O Space Enable gate the windows of their spaces (`PCIe 5.0 §7.5.1.1.3`).
+fn enabled_window(config: &ConfigSpace, index: u8, io: bool) -> Option<BarWindow> {
+    let enabled = if io { config.io_enable() } else { config.memory_enable() };
+    config.bar(index).filter(|w| enabled && in_d0(config) && (w.kind == BarKind::Io) == io)
+}
+
+/// Tags that the enable bits allow (`PCIe 5.0 §2.2.6.2`): 32, 256, or with 10 bits the 768 whose bits 9:8 are not 00b,
+/// which are left to tell 8-bit tags apart.
+fn tag_range(config: &ConfigSpace, ten_bit: bool, max: u16) -> (u16, u16) {
+    let (first, count) = match (ten_bit, config.extended_tag_enable()) {
+        (true, _) => (256, 768),
+        (false, true) => (0, 256),
+        (false, false) => (0, 32),
+    };
+    (first, count.min(max))
+}
+
+/// Pending vectors of MSI whose mask is clear, of those that are granted.
+pub(crate) fn unmasked(config: &ConfigSpace, msi: Option<MsiConfig>) -> u32 {
+    let granted = msi.map_or(0, |m| (1u64 << m.vectors) - 1) as u32;
+    config.msi_pending() & !config.msi_mask() & granted
+}
+
+/// True in D0, where alone a function claims addresses and issues requests (`PCIe 5.0 §5.3.1`).
+fn in_d0(config: &ConfigSpace) -> bool {
+    config.power_state() == PowerState::D0
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The requests that a design has to answer, by Requester ID and tag, and what of each it has. Never decides what to answer.
+
+use super::RefusedTlp;
+use super::requester::Requester;
+use crate::front::requests::{Question, Reply};
+use crate::front::{Function, Shared};
+use device::seam::{CompletionError, Token};
+use std::collections::BTreeMap;
+use tlp::{Asked, Bdf, Body, Completion, Repr, Status, Tag, Time, Tlp};
+
+/// A request, as far as it is not answered.
+struct Open {
+    function: u16,
+    token: Token,
+    /// Since its first completion.
+    begun: Option<Question>,
+    sent: u32,
+}
+
+/// See the [module](self).
+#[derive(Default)]
+pub(super) struct Answering(BTreeMap<(u16, u16), Open>);
+
+fn key((requester, tag): (Bdf, Tag)) -> (u16, u16) {
+    (requester.bits(), tag.bits())
+}
+
+impl Answering {
+    /// A request is to be answered. One of the same Requester ID and tag, which its requester has given up then, is no longer.
+    pub(super) fn asked(&mut self, function: u16, token: Token, transaction: (Bdf, Tag)) {
+        self.0.insert(key(transaction), Open { function, token, begun: None, sent: 0 });
+    }
+
+    /// What function `function` had to answer is void.
+    pub(super) fn forget(&mut self, function: u16) {
+        self.0.retain(|_, open| open.function != function);
+    }
+
+    /// Puts a completion of the design's right; where it is the last of its request, that is done with.
+    pub(super) fn complete(
+        &mut self,
+        now: Time,
+        functions: &mut [Function<Requester>],
+        shared: &mut Shared,
+        tlp: &mut Tlp,
+    ) -> Result<bool, RefusedTlp> {
+        let Body::Completion(completion) = tlp.repr.body else { return Err(RefusedTlp::NoRequest) };
+        let place = key((completion.requester, completion.tag));
+        let open = self.0.get_mut(&place).ok_or(RefusedTlp::NoRequest)?;
+        let function = functions.get_mut(usize::from(open.function)).ok_or(RefusedTlp::NoRequest)?;
+        let peeked = open.begun.or_else(|| shared.requests.question(open.function, open.token));
+        let question = peeked.ok_or(RefusedTlp::NoRequest)?;
+        let asked = question.asked(function.completer(shared));
+        let bytes = fit(&completion, tlp, &question, &asked, open.sent)?;
+        if bytes > function.settings.mps.bytes() {
+            return Err(RefusedTlp::Completion);
+        }
+        if open.begun.is_none() {
+            open.begun = shared.requests.answer(open.function, open.token);
+        }
+        let id = function.id(shared);
+        match completion.status {
+            Status::Success if bytes > 0 => {
+                tlp.repr = Repr { ep: tlp.repr.ep, ..asked.with_data(id, open.sent, bytes) };
+            }
+            Status::Success => tlp.repr = asked.without_data(id, Status::Success),
+            status => {
+                let refused = question.refused(id, shared);
+                *tlp = function.refusal(shared, &question, error_of(status), refused);
+            }
+        }
+        tlp.account = question.account;
+        open.sent += bytes;
+        if bytes == 0 || open.sent == asked.bytes.byte_count {
+            self.0.remove(&place);
+            shared.answer_left(now, question.tc);
+        }
+        Ok(true)
+    }
+
+    pub(super) fn waits_for(&self) -> Option<String> {
+        let open = self.0.len();
+        (open > 0).then(|| format!("{open} requests not answered by the design"))
+    }
+}
+
+/// How many bytes of its request a completion answers; none where it has no data.
+fn fit(c: &Completion, tlp: &Tlp, question: &Question, asked: &Asked, sent: u32) -> Result<u32, RefusedTlp> {
+    match c.status {
+        Status::Success if question.reply.has_data() => {
+            let bytes = asked.bytes.behind(sent).place_next(c).map_err(|_| RefusedTlp::Completion)?;
+            (tlp.data.len() == bytes as usize).then_some(bytes).ok_or(RefusedTlp::Completion)
+        }
+        Status::Success if c.length_dw.is_some() => Err(RefusedTlp::Completion),
+        Status::ConfigRetry if question.reply != Reply::NothingOrRetry => Err(RefusedTlp::Completion),
+        _ => Ok(0),
+    }
+}
+
+fn error_of(status: Status) -> CompletionError {
+    match status {
+        Status::UnsupportedRequest => CompletionError::UnsupportedRequest,
+        Status::ConfigRetry => CompletionError::Retry,
+        Status::Success | Status::CompleterAbort => CompletionError::CompleterAbort,
+    }
+}

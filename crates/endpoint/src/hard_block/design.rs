@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The seam between a front and a design that speaks TLPs. Knows no front.
+
+use device::seam::{BarIndex, DmaError, Ready, ResetKind, Token};
+use tlp::message::MessageCodes;
+use tlp::{Bdf, Class, Tag, Time, Tlp};
+
+/// A design behind a front. Sans-IO, as a [`Device`](crate::Device) is, but that it sees TLPs: requests that hit a BAR of one of
+/// its functions come as they are, and what it sends has tags of its own choosing.
+pub trait TlpDesign {
+    /// Takes an input. Never blocks; what it leads to is polled.
+    fn handle(&mut self, now: Time, input: DesignInput);
+
+    /// The next output of `class`, if there is one; interrupts and PME are of class posted. What is polled is sent, or comes
+    /// back as [`DesignInput::Refused`].
+    #[must_use]
+    fn poll_output(&mut self, now: Time, class: Class) -> Option<DesignOutput>;
+
+    /// As [`Device::ready`](crate::Device::ready).
+    #[must_use]
+    fn ready(&self) -> Ready {
+        Ready::ALL
+    }
+
+    /// The next request that it has taken: its receive-buffer space returns to the sender.
+    #[must_use]
+    fn poll_taken(&mut self) -> Option<Token>;
+
+    /// When to hand it [`DesignInput::Timer`] next; a time that has passed means at once.
+    #[must_use]
+    fn poll_timeout(&self) -> Option<Time>;
+
+    /// The time that [`poll_timeout`](Self::poll_timeout) names is the next edge of a clock that runs whether there is something to
+    /// do or not, and there is not: see [`TlpPort::is_ticking`](crate::TlpPort::is_ticking).
+    #[must_use]
+    fn is_ticking(&self) -> bool {
+        false
+    }
+
+    /// The Message Codes that a function takes, as [`Device::messages`](crate::Device::messages). Asked once.
+    fn messages(&self, function: u16) -> MessageCodes {
+        let _ = function;
+        MessageCodes::NONE
+    }
+
+    /// One line on what it waits for, where it waits for anything.
+    fn waits_for(&self) -> Option<String> {
+        None
+    }
+}
+
+/// What comes in to a design.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum DesignInput {
+    /// A request to a function, or a message that it takes.
+    Request(DesignRequest),
+    /// A completion of a request of the design's, with the Requester ID and tag that the design gave it. Completions of one
+    /// request come in order, and the last says so ([`tlp::Completion::is_last`]).
+    Completion {
+        /// The function that had asked.
+        function: u16,
+        /// The completion.
+        tlp: Tlp,
+    },
+    /// No further completion of a request of the design's will come: [`DmaError::CompletionTimeout`], [`DmaError::Malformed`].
+    /// Its tag is out of use until late ones have come, or for a second timeout.
+    Lost {
+        /// The function that had asked.
+        function: u16,
+        /// Requester ID of the request, as the design gave it.
+        requester: Bdf,
+        /// Its tag, likewise.
+        tag: Tag,
+        /// Why.
+        why: DmaError,
+    },
+    /// A TLP of the design's was not sent.
+    Refused {
+        /// The TLP.
+        tlp: Tlp,
+        /// Why.
+        why: RefusedTlp,
+    },
+    /// The time that `poll_timeout` named has come.
+    Timer,
+    /// A function was reset: all of it that is under way is void, and none of that will be heard of again.
+    Reset {
+        /// Which.
+        function: u16,
+        /// How.
+        kind: ResetKind,
+    },
+}
+
+/// A request that has reached a design.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct DesignRequest {
+    /// To take it. Completions answer it by Requester ID and tag.
+    pub token: Token,
+    /// The function that it is for.
+    pub function: u16,
+    /// What of the function.
+    pub target: Target,
+    /// The request.
+    pub tlp: Tlp,
+}
+
+/// What a request is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Target {
+    /// A BAR.
+    Bar {
+        /// Which.
+        bar: BarIndex,
+        /// Offset there of the first enabled byte.
+        offset: u64,
+    },
+    /// A register that the function declares as its own ([`config::register::Register::of_device`]): a configuration request.
+    Register,
+    /// The function: a message.
+    Function,
+}
+
+/// What a design does.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum DesignOutput {
+    /// Sends a TLP in the name of a function: Requester ID, Completer ID and attributes that the function may not set are put right. The
+    /// tag of a request is the design's; it has to be among those that software enabled, and free. A completion has Requester ID
+    /// and tag of the request that it answers.
+    Tlp {
+        /// Whose it is.
+        function: u16,
+        /// The TLP.
+        tlp: Tlp,
+    },
+    /// Sends a request of a requester behind the design, with a Requester ID and a tag of its own, in the name of a function: it
+    /// leaves with a tag that is free, and its completions come back with what it had.
+    Relayed {
+        /// In whose name.
+        function: u16,
+        /// The request.
+        tlp: Tlp,
+    },
+    /// Raises an interrupt vector, as [`Output::Interrupt`](crate::Output::Interrupt).
+    Interrupt {
+        /// The function.
+        function: u16,
+        /// Vector number, from zero.
+        vector: u16,
+    },
+    /// Sets the level of a function's INTx, as [`Output::Intx`](crate::Output::Intx).
+    Intx {
+        /// The function.
+        function: u16,
+        /// It asks for service.
+        asserted: bool,
+    },
+    /// Asks for attention, as [`Output::Pme`](crate::Output::Pme).
+    Pme {
+        /// The function.
+        function: u16,
+    },
+}
+
+/// Why a TLP of a design was not sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RefusedTlp {
+    /// There is no such function.
+    #[error("there is no function {0}")]
+    NoFunction(u16),
+    /// It is of another class than was polled.
+    #[error("a {is:?} TLP where {polled:?} was polled")]
+    Class {
+        /// What it is.
+        is: Class,
+        /// What was asked for.
+        polled: Class,
+    },
+    /// The function may not issue requests: Bus Master Enable, or the power state.
+    #[error("{0}")]
+    Gated(DmaError),
+    /// It breaks a rule for TLPs (`PCIe 5.0 §2.2`).
+    #[error("{0}")]
+    Malformed(tlp::Malformed),
+    /// A read asks for more than Max_Read_Request_Size.
+    #[error("a read of {bytes} B: legal are up to {mrrs} B (Max_Read_Request_Size)")]
+    TooLong {
+        /// Bytes of whole DWs.
+        bytes: u32,
+        /// Max_Read_Request_Size.
+        mrrs: u32,
+    },
+    /// No function behind a slot sends such a request: configuration, I/O, locked reads, deferrable writes.
+    #[error("no function of a slot sends such a request")]
+    Kind,
+    /// The tag is in use, or at rest after a timeout, or not enabled.
+    #[error("tag {0} is not free, or not enabled")]
+    Tag(u16),
+    /// A completion of no request that is to be answered.
+    #[error("it answers no request")]
+    NoRequest,
+    /// A completion that does not fit its request, or what of it was answered.
+    #[error("the completion does not fit its request")]
+    Completion,
+}

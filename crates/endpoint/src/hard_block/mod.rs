@@ -1,0 +1,455 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A front with a design of raw TLPs behind it, as a vendor's hard block has one: RTL, or a peer that speaks TLPs. Below it is a
+//! link or whatever carries TLPs. Never knows what the design does, and never cuts a transfer or puts one together.
+//!
+//! - In: what an [`Endpoint`](crate::Endpoint) answers or refuses by itself never reaches the design. Requests that hit a BAR and
+//!   messages that a function takes come out as TLPs, each with a token: its credits return when the design takes it.
+//! - Out: requests are gated by Bus Master Enable, checked against what the specification and software allow, and followed until
+//!   their last completion, or their timeout; completions are checked against the request that they answer. What is refused goes back
+//!   to the design with the reason.
+//! - Completions of nothing, late ones, and those that do not fit are dropped and logged, as an endpoint does.
+
+mod answering;
+mod design;
+mod requester;
+
+pub use design::{DesignInput, DesignOutput, DesignRequest, RefusedTlp, Target, TlpDesign};
+
+use crate::front::claim::Claim;
+use crate::front::errors::LoggedTlp;
+use crate::front::findings::{Finding, judge};
+use crate::front::requests::Question;
+use crate::front::{
+    Counters, EndpointError, EndpointLimits, Front, MAX_REFUSED_PER_POLL, MAX_STALE_PER_POLL, earlier,
+};
+use crate::port::{CreditReturn, TlpPort};
+use answering::Answering;
+use config::{ConfigSpace, Uncorrectable};
+use device::seam::{DmaError, Ready, ResetKind, Token};
+use link::Notice;
+use requester::{Issued, Requester};
+use tlp::{
+    Bdf, Body, Class, Completion, Limits, MemoryOp, PayloadPool, Repr, TagState, TcSet, Time, Tlp, rules,
+};
+
+/// A hard block with its design.
+pub struct HardBlock<D> {
+    name: String,
+    front: Front<Requester>,
+    design: D,
+    answering: Answering,
+    /// A relayed request that waits for a tag; no other non-posted one is taken meanwhile.
+    held: Option<(u16, Tlp)>,
+}
+
+impl<D: TlpDesign> HardBlock<D> {
+    /// A hard block as it is after a fundamental reset, with a function for each configuration space. Of the limits, those of
+    /// DMA (`max_dma_len`, `align_reads`) say nothing here, nor does `rcb`, but where the front itself answers a read.
+    ///
+    /// # Errors
+    /// Where the number of functions or a limit is not legal.
+    pub fn new(
+        name: &str,
+        functions: Vec<ConfigSpace>,
+        limits: EndpointLimits,
+        pool: PayloadPool,
+        design: D,
+    ) -> Result<HardBlock<D>, EndpointError> {
+        let messages = |(n, config)| (config, design.messages(n));
+        let functions = (0..).zip(functions).map(messages).collect();
+        let front = Front::new(functions, limits, pool)?;
+        Ok(HardBlock { name: name.to_owned(), front, design, answering: Answering::default(), held: None })
+    }
+
+    /// The design.
+    #[must_use]
+    pub fn design(&self) -> &D {
+        &self.design
+    }
+
+    /// The design, for who gives it something from outside; see [`TlpPort::poll_timeout`].
+    pub fn design_mut(&mut self) -> &mut D {
+        &mut self.design
+    }
+
+    /// What it has counted. Of what only an endpoint does, nothing.
+    #[must_use]
+    pub fn counters(&self) -> &Counters {
+        &self.front.shared.counters
+    }
+
+    /// The configuration space of a function.
+    #[must_use]
+    pub fn config(&self, function: u8) -> Option<&ConfigSpace> {
+        self.front.function(function).map(|f| &f.config)
+    }
+
+    /// The ID of a function: captured bus and device number.
+    #[must_use]
+    pub fn function_id(&self, function: u8) -> Option<Bdf> {
+        self.front.function(function).map(|f| f.id(&self.front.shared))
+    }
+
+    /// Writes a register as a configuration write of type 0 with `id` would, without a TLP; `id` is captured likewise.
+    /// Nothing happens where there is no such function.
+    pub fn write_config(&mut self, now: Time, id: Bdf, register_dw: u16, byte_enables: u8, value: u32) {
+        self.front.write_config(now, id, register_dw, byte_enables, value);
+        self.tell_resets(now);
+    }
+
+    /// Resets all functions, as [`Endpoint::reset`](crate::Endpoint::reset).
+    pub fn reset(&mut self, now: Time, kind: ResetKind) {
+        self.front.reset(now, kind);
+        self.tell_resets(now);
+    }
+
+    // ---- in ----
+
+    fn request(&mut self, now: Time, tlp: Tlp) {
+        match self.front.claim(now, &tlp) {
+            Claim::Nothing => {}
+            Claim::Bar { index, bar, offset } => self.hand_on(now, index, Target::Bar { bar, offset }, tlp),
+            Claim::Register(index) => self.hand_on(now, index, Target::Register, tlp),
+            Claim::Message(index) => self.hand_on(now, index, Target::Function, tlp),
+        }
+    }
+
+    fn hand_on(&mut self, now: Time, index: usize, target: Target, tlp: Tlp) {
+        let (credit, question) = (CreditReturn::of(&tlp), Question::of_any(&tlp));
+        let Some(token) = self.front.take_in(index, credit, question) else { return };
+        let function = index as u16;
+        if question.is_some() {
+            self.answering.asked(function, token, tlp.repr.transaction());
+        }
+        let request = DesignRequest { token, function, target, tlp };
+        self.design.handle(now, DesignInput::Request(request));
+    }
+
+    fn completion(&mut self, now: Time, mut tlp: Tlp, completion: &Completion) {
+        let Some(index) = self.front.completed(&tlp, completion) else {
+            return self.front.finding(None, Finding::Unexpected, &tlp);
+        };
+        let function = &mut self.front.functions[index];
+        let until = now + function.quarantine(&self.front.shared);
+        let (mps, tags) = (function.settings.mps.bytes(), &mut function.behind.tags);
+        let finding = judge(tags, |issued| issued.awaited, completion, &tlp, mps);
+        let issued = match tags.get(completion.tag) {
+            Some((TagState::Waiting, issued)) => issued,
+            _ => return self.front.finding(Some(index), finding, &tlp),
+        };
+        let Issued { sent, known_as: (requester, tag), .. } = *issued;
+        let has_data = matches!(finding, Finding::Good | Finding::Poisoned);
+        if has_data {
+            issued.awaited = issued.awaited.behind(tlp.data.len() as u32);
+        }
+        let over = !has_data || issued.awaited.byte_count == 0;
+        match finding {
+            Finding::Malformed => {
+                issued.sent = None;
+                tags.rest(completion.tag, until);
+            }
+            _ if over => tags.release(completion.tag),
+            _ => {}
+        }
+        let unwanted = sent.is_none() && finding != Finding::Poisoned;
+        self.front.finding(Some(index), if unwanted { Finding::Swallowed } else { finding }, &tlp);
+        if sent.is_none() {
+            return;
+        }
+        let function = index as u16;
+        if finding == Finding::Malformed {
+            let why = DmaError::Malformed;
+            return self.design.handle(now, DesignInput::Lost { function, requester, tag, why });
+        }
+        if let Body::Completion(c) = &mut tlp.repr.body {
+            (c.requester, c.tag) = (requester, tag);
+        }
+        self.design.handle(now, DesignInput::Completion { function, tlp });
+    }
+
+    /// To be called behind calls of the front that may have reset a function.
+    fn tell_resets(&mut self, now: Time) {
+        while let Some(index) = self.front.changed.pop() {
+            let Some(kind) = self.front.functions[index].behind.was_reset.take() else { continue };
+            let function = index as u16;
+            self.answering.forget(function);
+            self.held.take_if(|(of, _)| *of == function);
+            self.design.handle(now, DesignInput::Reset { function, kind });
+        }
+    }
+
+    // ---- out ----
+
+    /// The next TLP that the front itself sends for a function: interrupts whose mask was cleared, PMEs.
+    fn next_of_front(&mut self, room: TcSet) -> Option<Tlp> {
+        let shared = &mut self.front.shared;
+        self.front.functions.iter_mut().find_map(|function| {
+            let parked = function.behind.parked.pop_front();
+            parked.or_else(|| function.late_interrupt(shared, room))
+        })
+    }
+
+    fn next_of_design(&mut self, now: Time, class: Class) -> Option<Tlp> {
+        if class == Class::NonPosted && self.held.is_some() {
+            return self.send_held(now);
+        }
+        for _ in 0..MAX_REFUSED_PER_POLL {
+            let sent = match self.design.poll_output(now, class)? {
+                DesignOutput::Tlp { function, tlp } => self.send(now, class, function, tlp, false),
+                DesignOutput::Relayed { function, tlp } => self.send(now, class, function, tlp, true),
+                other => self.signal(now, class, other),
+            };
+            // A pin's message, or what waits for a tag, goes before what the design does next.
+            if sent.is_some() || self.front.shared.own.pins.is_due() || self.held.is_some() {
+                return sent;
+            }
+        }
+        self.front.shared.pause(now);
+        None
+    }
+
+    /// Interrupts and PME.
+    fn signal(&mut self, now: Time, class: Class, output: DesignOutput) -> Option<Tlp> {
+        let number = match output {
+            DesignOutput::Interrupt { function, .. }
+            | DesignOutput::Intx { function, .. }
+            | DesignOutput::Pme { function }
+            | DesignOutput::Tlp { function, .. }
+            | DesignOutput::Relayed { function, .. } => function,
+        };
+        let shared = &mut self.front.shared;
+        let Some(function) = self.front.functions.get_mut(usize::from(number)) else {
+            return shared.bad_output();
+        };
+        match output {
+            _ if class != Class::Posted => shared.bad_output(),
+            DesignOutput::Interrupt { vector, .. } => function.interrupt(shared, vector),
+            DesignOutput::Intx { asserted, .. } => {
+                function.set_intx(now, shared, asserted);
+                None
+            }
+            DesignOutput::Pme { .. } => function.pme(shared),
+            DesignOutput::Tlp { .. } | DesignOutput::Relayed { .. } => None,
+        }
+    }
+
+    /// Sends a TLP of the design's, or tells it why not.
+    fn send(&mut self, now: Time, class: Class, function: u16, mut tlp: Tlp, relayed: bool) -> Option<Tlp> {
+        let checked = match &tlp.repr.body {
+            Body::Completion(_) if class == Class::Completion && !relayed => {
+                let Front { functions, shared, .. } = &mut self.front;
+                self.answering.complete(now, functions, shared, &mut tlp)
+            }
+            _ => self.check_request(now, class, function, &mut tlp, relayed),
+        };
+        match checked {
+            Ok(true) => return Some(tlp),
+            Ok(false) => self.held = Some((function, tlp)),
+            Err(why) => {
+                self.front.shared.counters.bad_outputs += u64::from(!matches!(why, RefusedTlp::Gated(_)));
+                self.design.handle(now, DesignInput::Refused { tlp, why });
+                self.front.shared.wake_after_refusal(now);
+            }
+        }
+        None
+    }
+
+    fn send_held(&mut self, now: Time) -> Option<Tlp> {
+        let (function, tlp) = self.held.take()?;
+        self.send(now, Class::NonPosted, function, tlp, true)
+    }
+
+    /// Puts a request right, and takes note of it. False where it has to wait for a tag.
+    fn check_request(
+        &mut self,
+        now: Time,
+        class: Class,
+        function: u16,
+        tlp: &mut Tlp,
+        relayed: bool,
+    ) -> Result<bool, RefusedTlp> {
+        if tlp.class() != class {
+            return Err(RefusedTlp::Class { is: tlp.class(), polled: class });
+        }
+        let shared = &mut self.front.shared;
+        let at = self.front.functions.get_mut(usize::from(function));
+        let at = at.ok_or(RefusedTlp::NoFunction(function))?;
+        let (settings, (_, tag)) = (&at.settings, tlp.repr.transaction());
+        check_kind(&tlp.repr, settings.mrrs.bytes(), settings.atomic_requester)?;
+        if !settings.bus_master && !matches!(tlp.repr.body, Body::Message(_)) {
+            shared.counters.blocked_by_bus_master += 1;
+            return Err(RefusedTlp::Gated(settings.not_bus_master()));
+        }
+        let limits = Limits {
+            mps: settings.mps,
+            tc_mapped: TcSet::ALL,
+            local_prefixes: false,
+            end_to_end_prefixes: 4,
+        };
+        rules::check_received(tlp, &limits).map_err(RefusedTlp::Malformed)?;
+        tlp.repr.attr &= settings.attributes;
+        tlp.repr.td = false;
+        let id = at.id(shared);
+        if class == Class::Posted {
+            tlp.repr.set_transaction(id, tag);
+            shared.counters.dma_writes += u64::from(matches!(tlp.repr.body, Body::Memory(_)));
+            return Ok(true);
+        }
+        let deadline = settings.completion_timeout.map_or(Time::MAX, |timeout| now + timeout);
+        let issued = at.behind.issue(id, (!relayed).then_some(tag), deadline, &mut tlp.repr);
+        if !issued && !relayed {
+            return Err(RefusedTlp::Tag(tag.bits()));
+        }
+        let is_read = matches!(tlp.repr.body, Body::Memory(_));
+        shared.counters.dma_reads += u64::from(issued && is_read);
+        shared.counters.dma_atomics += u64::from(issued && !is_read);
+        Ok(issued)
+    }
+
+    /// The completion timers of a function have come to `now`.
+    fn expire(&mut self, now: Time, index: usize) {
+        let quarantine = self.front.functions[index].quarantine(&self.front.shared);
+        while let Some(tag) = self.front.functions[index].behind.tags.due(now) {
+            let tags = &mut self.front.functions[index].behind.tags;
+            let Some((state, issued)) = tags.get(tag) else { return };
+            let Issued { sent, known_as: (requester, known_tag), .. } = *issued;
+            if state == TagState::Resting {
+                tags.release(tag);
+                continue;
+            }
+            issued.sent = None;
+            tags.rest(tag, now + quarantine);
+            let Some(sent) = sent else { continue };
+            self.front.shared.counters.completion_timeouts += 1;
+            let (function, error) = (&mut self.front.functions[index], Uncorrectable::CompletionTimeout);
+            function.log(&mut self.front.shared, error, false, LoggedTlp::of_header(&sent));
+            let (function, why) = (index as u16, DmaError::CompletionTimeout);
+            let lost = DesignInput::Lost { function, requester, tag: known_tag, why };
+            self.design.handle(now, lost);
+        }
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        let tags = self.front.functions.iter().filter_map(|f| f.behind.tags.next_deadline());
+        tags.fold(self.front.shared.wake, |first, at| earlier(first, Some(at)))
+    }
+
+    fn take(&mut self, token: Token) -> bool {
+        let requests = &mut self.front.shared.requests;
+        requests.function_of(token).is_some_and(|function| requests.take(function, token))
+    }
+}
+
+/// What a design may ask at all.
+fn check_kind(repr: &Repr, mrrs: u32, atomic_requester: bool) -> Result<(), RefusedTlp> {
+    match &repr.body {
+        Body::Memory(m) => match m.op {
+            MemoryOp::Read if m.span.length_dw() * 4 > mrrs => {
+                Err(RefusedTlp::TooLong { bytes: m.span.length_dw() * 4, mrrs })
+            }
+            MemoryOp::Read | MemoryOp::Write => Ok(()),
+            MemoryOp::ReadLocked | MemoryOp::WriteDeferrable => Err(RefusedTlp::Kind),
+        },
+        Body::Atomic(_) if !atomic_requester => Err(RefusedTlp::Gated(DmaError::AtomicsDisabled)),
+        Body::Atomic(_) | Body::Message(_) => Ok(()),
+        Body::Io(_) | Body::Config(_) => Err(RefusedTlp::Kind),
+        Body::Completion(_) => Err(RefusedTlp::NoRequest),
+    }
+}
+
+impl<D: TlpDesign> TlpPort for HardBlock<D> {
+    fn handle_tlp(&mut self, now: Time, tlp: Tlp) {
+        if self.front.admits(&tlp) {
+            match tlp.repr.body {
+                Body::Completion(completion) => self.completion(now, tlp, &completion),
+                _ => self.request(now, tlp),
+            }
+        }
+        self.tell_resets(now);
+    }
+
+    fn poll_tlp(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
+        let own = match class {
+            _ if !self.front.shared.ready().contains(Ready::output(class)) => None,
+            _ => self.front.next_own(now, class, room),
+        };
+        let own = own.or_else(|| if class == Class::Posted { self.next_of_front(room) } else { None });
+        let mut tlp = own.or_else(|| self.next_of_design(now, class))?;
+        if self.front.ecrc_generation {
+            self.front.add_digest(&mut tlp);
+        }
+        Some(tlp)
+    }
+
+    fn ready(&self) -> Ready {
+        let posted =
+            |f: &crate::front::Function<Requester>| !f.behind.parked.is_empty() || f.may_interrupt_late();
+        let posted = self.front.functions.iter().any(posted);
+        let held = self.held.is_some();
+        let own = self.front.shared.ready().or(Ready::when(posted, Ready::output(Class::Posted)));
+        own.or(self.design.ready()).or(Ready::when(held, Ready::output(Class::NonPosted)))
+    }
+
+    fn poll_credits(&mut self) -> Option<CreditReturn> {
+        for _ in 0..MAX_STALE_PER_POLL {
+            if let Some(credit) = self.front.shared.requests.next_credit() {
+                return Some(credit);
+            }
+            let token = self.design.poll_taken()?;
+            let taken = self.take(token);
+            self.front.shared.counters.stale_tokens += u64::from(!taken);
+        }
+        None
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        earlier(self.next_deadline(), self.design.poll_timeout())
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        self.front.shared.wake_is_over(now);
+        for index in 0..self.front.functions.len() {
+            self.expire(now, index);
+        }
+        if self.design.poll_timeout().is_some_and(|at| at <= now) {
+            self.design.handle(now, DesignInput::Timer);
+        }
+    }
+
+    fn handle_notice(&mut self, now: Time, notice: Notice) {
+        self.front.notice(now, notice);
+        self.tell_resets(now);
+    }
+
+    fn power_on(&mut self, now: Time) {
+        self.reset(now, ResetKind::Fundamental);
+    }
+
+    /// While a completion timer runs, what the timer leads to is waited for.
+    fn is_ticking(&self) -> bool {
+        self.design.is_ticking() && self.next_deadline().is_none()
+    }
+
+    fn longest_non_posted(&self) -> u32 {
+        self.front.longest_non_posted()
+    }
+
+    fn counts(&self) -> Vec<(&'static str, u64)> {
+        self.front.shared.counters.rows().filter(|(_, n)| *n > 0).collect()
+    }
+
+    fn errors(&self) -> Vec<(&'static str, u64)> {
+        self.front.shared.counters.errors().collect()
+    }
+
+    fn waits_for(&self) -> Option<String> {
+        let issued: u16 = self.front.functions.iter().map(|f| f.behind.tags.in_use()).sum();
+        let parts = [
+            (issued > 0).then(|| format!("{issued} tags in use")),
+            self.answering.waits_for(),
+            self.design.waits_for(),
+        ];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        (!parts.is_empty()).then(|| format!("{}: {}", self.name, parts.join("; ")))
+    }
+}

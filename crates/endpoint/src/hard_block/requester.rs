@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a hard block keeps for each function: the requests that the design has issued, by tag. Never calls the design.
+
+use crate::front::settings::Settings;
+use crate::front::{Behind, Shared};
+use device::seam::ResetKind;
+use std::collections::VecDeque;
+use tlp::message::MessageCodes;
+use tlp::{Asked, Awaited, Bdf, Repr, Tag, TaggedRequests, Time, Tlp, TrafficClass};
+
+/// A request of the design's.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Issued {
+    /// What completions have not answered yet.
+    pub(super) awaited: Awaited,
+    /// Its header as it was sent; `None` once nobody wants the answer.
+    pub(super) sent: Option<Repr>,
+    /// Requester ID and tag that the design knows it by.
+    pub(super) known_as: (Bdf, Tag),
+}
+
+/// See the [module](self).
+pub(crate) struct Requester {
+    messages: MessageCodes,
+    pub(super) tags: TaggedRequests<Issued>,
+    /// PM_PME messages that are to be sent.
+    pub(super) parked: VecDeque<Tlp>,
+    /// The design has not been told.
+    pub(super) was_reset: Option<ResetKind>,
+}
+
+impl Requester {
+    /// Takes note of a request of function `id`, which goes out with this tag, or with one that is free. Nothing happens, and it
+    /// is false, where the tag is not free.
+    pub(super) fn issue(&mut self, id: Bdf, tag: Option<Tag>, deadline: Time, request: &mut Repr) -> bool {
+        let known_as = request.transaction();
+        let free = match tag {
+            Some(tag) => self.tags.claim(tag, deadline).map(|issued| (tag, issued)),
+            None => self.tags.take(deadline),
+        };
+        let Some((tag, issued)) = free else { return false };
+        request.set_transaction(id, tag);
+        let awaited = Asked::of(request).map(|asked| asked.bytes).unwrap_or_default();
+        *issued = Issued { awaited, sent: Some(*request), known_as };
+        true
+    }
+}
+
+impl Behind for Requester {
+    /// The Message Codes that a function takes.
+    type Device = MessageCodes;
+
+    fn new(messages: Option<MessageCodes>) -> Requester {
+        Requester {
+            messages: messages.unwrap_or(MessageCodes::NONE),
+            tags: TaggedRequests::default(),
+            parked: VecDeque::new(),
+            was_reset: None,
+        }
+    }
+
+    fn replace(&mut self, messages: Option<MessageCodes>) {
+        self.messages = messages.unwrap_or(MessageCodes::NONE);
+    }
+
+    fn set_vectors(&mut self, _vectors: u16) {}
+
+    fn messages(&self) -> MessageCodes {
+        self.messages
+    }
+
+    fn is_pending(&self) -> bool {
+        self.tags.in_use() > 0
+    }
+
+    /// What the design gives is sent at once.
+    fn oldest_posted(&self, _tc: TrafficClass) -> Option<u64> {
+        None
+    }
+
+    fn hold(&mut self) {}
+
+    fn park(&mut self, _stamp: u64, tlp: Tlp) {
+        self.parked.push_back(tlp);
+    }
+
+    fn follow(&mut self, settings: &Settings) {
+        let (first, count) = settings.tags;
+        self.tags.set_range(first, count);
+    }
+
+    fn reset(&mut self, _now: Time, kind: ResetKind, until: Time, _shared: &mut Shared) {
+        self.parked.clear();
+        self.tags.void(until, |issued| issued.sent = None);
+        self.was_reset = Some(kind);
+    }
+
+    /// The reset that comes next says it all.
+    fn link_down(&mut self, _now: Time, _shared: &mut Shared) {}
+}

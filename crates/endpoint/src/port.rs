@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Below the seam: a port that takes and gives TLPs.
+
+use config::{Correctable, DetectedError, Uncorrectable};
+use device::seam::Ready;
+use link::Notice;
+use tlp::{Class, TcSet, Time, Tlp, TrafficClass};
+
+/// Receive-buffer space that a port gives back for a TLP it has consumed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CreditReturn {
+    /// The Traffic Class of the TLP, which says on which virtual channel it came.
+    pub tc: TrafficClass,
+    /// The class of the TLP.
+    pub class: Class,
+    /// Its data credits, units of 16 B; its header credit is one.
+    pub data_credits: u32,
+}
+
+impl CreditReturn {
+    /// What `tlp` has taken.
+    #[must_use]
+    pub const fn of(tlp: &Tlp) -> CreditReturn {
+        CreditReturn { tc: tlp.repr.tc, class: tlp.class(), data_credits: tlp.data_credits() }
+    }
+}
+
+/// The error that a port has seen, with the header that it saw (zeros where it saw none), as whoever has registers logs
+/// it (`PCIe 5.0 Table 6-3` to 6-5); `None` for what becomes of the link.
+#[must_use]
+pub fn detected_error(notice: Notice) -> Option<(DetectedError, [u32; 4])> {
+    let (error, header) = match notice {
+        Notice::Up { .. } | Notice::Down { .. } | Notice::Retrained { .. } | Notice::NeverAdmitted { .. } => {
+            return None;
+        }
+        Notice::ReceiverError => (Correctable::Receiver.into(), [0; 4]),
+        Notice::BadTlp => (Correctable::BadTlp.into(), [0; 4]),
+        Notice::BadDllp => (Correctable::BadDllp.into(), [0; 4]),
+        Notice::ReplayTimeout => (Correctable::ReplayTimerTimeout.into(), [0; 4]),
+        Notice::ReplayRollover => (Correctable::ReplayNumRollover.into(), [0; 4]),
+        Notice::DataLinkProtocol => (Uncorrectable::DataLinkProtocol.into(), [0; 4]),
+        Notice::FlowControlProtocol => (Uncorrectable::FlowControlProtocol.into(), [0; 4]),
+        Notice::ReceiverOverflow { header } => (Uncorrectable::ReceiverOverflow.into(), header),
+        Notice::MalformedTlp { header } => (Uncorrectable::MalformedTlp.into(), header),
+    };
+    Some((error, header))
+}
+
+/// What stands at the end of a link, as TLPs: an endpoint, a raw-TLP device, a peer on a
+/// socket. Sans-IO: whoever drives it calls the `poll_*` methods after every `handle_*`, until each says `None`.
+pub trait TlpPort {
+    /// Takes a TLP that has arrived. Its credits stay taken until [`poll_credits`](Self::poll_credits) returns them.
+    fn handle_tlp(&mut self, now: Time, tlp: Tlp);
+
+    /// The next TLP of `class` to send, whose Traffic Class should be one of `room`: those whose virtual channels have
+    /// room for one. A TLP of another Traffic Class is kept by whoever drives the port until there is room, and no
+    /// further one of `class` is asked for meanwhile; so a port that has only one queue of a class need not look at
+    /// `room`. TLPs of one class and channel leave in the order given here; between classes the link orders them
+    /// by the ordering table, older first; between channels there is no order.
+    #[must_use]
+    fn poll_tlp(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp>;
+
+    /// Which of [`poll_tlp`](Self::poll_tlp) and [`poll_credits`](Self::poll_credits) may find something now
+    /// ([`Ready::TAKEN`] is the latter); what it leaves out would find nothing until the next call of another method that
+    /// takes `&mut self`. For speed alone: whoever drives the port need not ask, and a port need not say.
+    #[must_use]
+    fn ready(&self) -> Ready {
+        Ready::ALL
+    }
+
+    /// The next TLP consumed: its credits go back to the sender.
+    #[must_use]
+    fn poll_credits(&mut self) -> Option<CreditReturn>;
+
+    /// When to call [`handle_timeout`](Self::handle_timeout) next.
+    #[must_use]
+    fn poll_timeout(&self) -> Option<Time>;
+
+    /// The time that `poll_timeout` names is but the next edge of a clock, and nothing is to be done here that anybody waits
+    /// for. It is called then, but that is no progress, and no run goes on for it.
+    #[must_use]
+    fn is_ticking(&self) -> bool {
+        false
+    }
+
+    /// The time that `poll_timeout` named has come.
+    fn handle_timeout(&mut self, now: Time);
+
+    /// Takes what the port of its link has seen: errors of the layers below, which an owner with registers logs
+    /// (`PCIe 5.0 §6.2`), and that the link has gone or come. Whoever has no registers need not care.
+    fn handle_notice(&mut self, now: Time, notice: Notice) {
+        let _ = (now, notice);
+    }
+
+    /// It is put into its slot and has power again: it is as after a fundamental reset (`PCIe 5.0 §6.6.1`). Whoever
+    /// remembers nothing need not care.
+    fn power_on(&mut self, now: Time) {
+        let _ = now;
+    }
+
+    /// Bytes of the longest non-posted request with data that it completes: its receive buffer is to hold one
+    /// (`PCIe 5.0 Table 2-45`). 4, of configuration and I/O writes, where it says nothing else.
+    fn longest_non_posted(&self) -> u32 {
+        4
+    }
+
+    /// What it has counted that is worth a report, by name; what is zero may be left out.
+    fn counts(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+
+    /// Those of its counts that tell of something gone wrong, where they are not zero: for the report of a lab that makes no
+    /// progress.
+    fn errors(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+
+    /// One line on what it waits for, where it waits for anything: for the report of a lab that makes no progress.
+    fn waits_for(&self) -> Option<String> {
+        None
+    }
+}

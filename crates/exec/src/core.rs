@@ -1,0 +1,430 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What both adapters stand on: tasks, time, outputs that wait to be taken, and operations that wait for a result.
+//!
+//! One rule for all futures here: an operation is issued, in its place in the order, when its future is first polled;
+//! a future dropped before the host has accepted the operation takes it back, so that it never happened; one dropped
+//! later gives up its result.
+
+use super::Executor;
+use super::calls::Calls;
+use super::queue::OutQueue;
+use super::timers::{TimerKey, Timers};
+use std::cell::{Cell, RefCell};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use tlp::{Data, Duration, PayloadPool, Time};
+
+/// An output that may name an operation.
+pub trait Outgoing: Unpin {
+    /// Names it.
+    fn set_id(&mut self, id: u32);
+}
+
+/// Virtual time as last told, and who sleeps.
+#[derive(Default)]
+pub(crate) struct Clock {
+    now: Cell<Time>,
+    timers: RefCell<Timers>,
+}
+
+struct State<O, E> {
+    queues: [OutQueue<O>; 2],
+    calls: Calls<E>,
+}
+
+/// One life of a program: from its start to its end or reset. `O` are its outputs, in two queues that do not wait for
+/// each other; `E` is why an operation may fail.
+pub struct Core<O, E> {
+    /// Its tasks.
+    pub exec: Executor,
+    /// Where payloads of its outputs come from.
+    pub pool: PayloadPool,
+    clock: Rc<Clock>,
+    state: RefCell<State<O, E>>,
+    news: Cell<u8>,
+    filled: Cell<u8>,
+}
+
+impl<O: Outgoing, E: Copy> Core<O, E> {
+    /// The first life, at time zero.
+    pub fn new(pool: PayloadPool) -> Core<O, E> {
+        Core::with_calls(pool, Time::ZERO, Calls::default())
+    }
+
+    /// A fresh life, to which no result of this one will be delivered.
+    pub fn next_life(&self) -> Core<O, E> {
+        Core::with_calls(self.pool.clone(), self.now(), self.state.borrow().calls.next_life())
+    }
+
+    fn with_calls(pool: PayloadPool, now: Time, calls: Calls<E>) -> Core<O, E> {
+        let clock = Clock { now: Cell::new(now), timers: RefCell::default() };
+        let state = RefCell::new(State { queues: Default::default(), calls });
+        Core {
+            exec: Executor::default(),
+            pool,
+            clock: Rc::new(clock),
+            state,
+            news: Cell::default(),
+            filled: Cell::default(),
+        }
+    }
+
+    /// Virtual time, as last told.
+    #[inline]
+    pub fn now(&self) -> Time {
+        self.clock.now.get()
+    }
+
+    /// It is `now`. Who sleeps is woken by [`advance`](Self::advance) alone.
+    #[inline]
+    pub fn set_now(&self, now: Time) {
+        if self.clock.now.replace(now) != now {
+            self.exec.begin_instant();
+        }
+    }
+
+    /// Moves time on to `now` and wakes whose time has come.
+    pub fn advance(&self, now: Time) {
+        self.set_now(now);
+        loop {
+            let due = self.clock.timers.borrow_mut().pop_due(now);
+            let Some(waker) = due else { return };
+            waker.wake();
+        }
+    }
+
+    /// When to come back: at once where a task is ready.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        if self.exec.has_ready() { Some(self.now()) } else { self.clock.timers.borrow().next() }
+    }
+
+    /// True where [`pop`](Self::pop) would find nothing.
+    #[inline]
+    pub fn is_empty(&self, queue: usize) -> bool {
+        self.state.borrow().queues[queue].is_empty()
+    }
+
+    /// Accepts the next output of `queue`.
+    #[inline]
+    pub fn pop(&self, queue: usize) -> Option<O> {
+        let (item, sleeper, next) = {
+            let queue = &mut self.state.borrow_mut().queues[queue];
+            let (item, sleeper) = queue.pop()?;
+            (item, sleeper, queue.room.first())
+        };
+        if let Some(sleeper) = sleeper {
+            self.exec.wake(sleeper);
+        }
+        wake(next);
+        Some(item)
+    }
+
+    /// What was put out since it was last looked for: a bit for each queue, by its index, and those that
+    /// [`tell`](Self::tell) has set.
+    #[inline]
+    pub fn news(&self) -> u8 {
+        self.news.get()
+    }
+
+    /// No longer news.
+    #[inline]
+    pub fn forget_news(&self) {
+        self.news.set(0);
+    }
+
+    /// What may be there to be taken: as [`news`](Self::news), but until [`see`](Self::see) says that nothing is left.
+    #[inline]
+    pub fn filled(&self) -> u8 {
+        self.filled.get()
+    }
+
+    /// Something was put out at `index`.
+    #[inline]
+    pub fn tell(&self, index: usize) {
+        self.news.set(self.news.get() | 1 << index);
+        self.filled.set(self.filled.get() | 1 << index);
+    }
+
+    /// Someone has looked at `index`, where there is now nothing, or more.
+    #[inline]
+    pub fn see(&self, index: usize, empty: bool) {
+        self.news.set(self.news.get() & !(1 << index));
+        if empty {
+            self.filled.set(self.filled.get() & !(1 << index));
+        }
+    }
+
+    /// An operation has ended.
+    pub fn finish(&self, id: u32, result: Result<Data, E>) {
+        let (sleeper, next) = {
+            let State { queues, calls } = &mut *self.state.borrow_mut();
+            let sleeper = calls.finish(id, result);
+            // What an abandoned operation held may be what others wait for.
+            let next =
+                if sleeper.is_none() { queues.each_ref().map(|q| q.room.first()) } else { [None, None] };
+            (sleeper, next)
+        };
+        if let Some(sleeper) = sleeper {
+            self.exec.wake(sleeper);
+        }
+        next.into_iter().for_each(wake);
+    }
+
+    /// Ends at `deadline`.
+    pub fn sleep_until(&self, deadline: Time) -> Sleep {
+        Sleep { clock: Rc::clone(&self.clock), deadline, key: None }
+    }
+
+    /// One line on what the program waits for.
+    pub fn describe(&self) -> String {
+        let state = self.state.borrow();
+        let timers = self.clock.timers.borrow();
+        let waiting: usize = state.queues.iter().map(|q| q.len() + q.room.len()).sum();
+        let mut line = format!(
+            "{} tasks, {} reads under way, {waiting} outputs not accepted",
+            self.exec.live(),
+            state.calls.under_way(),
+        );
+        if let Some(time) = timers.next() {
+            line += &format!(", {} sleeping, the first until {time}", timers.len());
+        }
+        if let Some(who) = self.exec.spinning() {
+            line = format!("{who}; {line}");
+        }
+        if self.exec.refused() > 0 {
+            line += &format!(", {} tasks refused", self.exec.refused());
+        }
+        line
+    }
+
+    /// Puts the item of `turn` into queue `index` if there is room and nobody waited earlier; else waits.
+    fn enter(&self, index: usize, turn: &mut Turn<O>, called: bool, waker: &Waker) -> Option<(u64, u32)> {
+        let (entered, next) = {
+            let State { queues, calls } = &mut *self.state.borrow_mut();
+            let queue = &mut queues[index];
+            let room = queue.has_room() && (!called || calls.has_room());
+            if !room || !queue.room.is_turn(turn.ticket) {
+                queue.room.wait(&mut turn.ticket, waker);
+                return None;
+            }
+            queue.room.leave(&mut turn.ticket);
+            let item = turn.item.as_mut()?;
+            let sleeper = self.exec.sleeper(waker);
+            let (id, sleeper) = if called { (calls.begin(sleeper), None) } else { (0, Some(sleeper)) };
+            item.set_id(id);
+            let number = queue.push(turn.item.take(), sleeper);
+            self.tell(index);
+            (Some((number, id)), queue.room.first())
+        };
+        wake(next);
+        entered
+    }
+
+    fn leave(&self, queue: usize, turn: &mut Turn<O>) {
+        let next = {
+            let queue = &mut self.state.borrow_mut().queues[queue];
+            queue.room.leave(&mut turn.ticket);
+            queue.room.first()
+        };
+        wake(next);
+    }
+
+    fn poll_accepted(&self, queue: usize, number: u64, waker: &Waker) -> bool {
+        let queue = &mut self.state.borrow_mut().queues[queue];
+        let accepted = queue.is_accepted(number);
+        if !accepted {
+            queue.set_sleeper(number, self.exec.sleeper(waker));
+        }
+        accepted
+    }
+
+    fn poll_call(&self, queue: usize, id: u32, cx: &Context<'_>) -> Poll<Result<Data, E>> {
+        let (result, next) = {
+            let State { queues, calls } = &mut *self.state.borrow_mut();
+            let result = calls.poll(id, || self.exec.sleeper(cx.waker()));
+            (result, queues[queue].room.first())
+        };
+        wake(next.filter(|_| result.is_ready()));
+        result
+    }
+
+    fn withdraw(&self, queue: usize, number: u64, id: Option<u32>) {
+        let next = {
+            let State { queues, calls } = &mut *self.state.borrow_mut();
+            let withdrawn = queues[queue].withdraw(number);
+            if let Some(id) = id {
+                calls.abandon(id, !withdrawn);
+            }
+            queues[queue].room.first()
+        };
+        wake(next);
+    }
+}
+
+fn wake(waker: Option<Waker>) {
+    if let Some(waker) = waker {
+        waker.wake();
+    }
+}
+
+/// An output that is not in its queue yet, and its place among those that wait for room.
+struct Turn<O> {
+    item: Option<O>,
+    ticket: Option<u64>,
+}
+
+enum Stage<O, E> {
+    /// Not issued yet.
+    New(Turn<O>),
+    /// In its queue, or beyond: the entry's number, and the operation's ID.
+    Issued(u64, u32),
+    /// Refused before it was issued.
+    Refused(E),
+    Ended,
+}
+
+impl<O, E> Stage<O, E> {
+    fn new(item: Result<O, E>) -> Stage<O, E> {
+        match item {
+            Ok(item) => Stage::New(Turn { item: Some(item), ticket: None }),
+            Err(error) => Stage::Refused(error),
+        }
+    }
+}
+
+/// An output that ends when it is accepted.
+pub struct Post<O: Outgoing, E: Copy> {
+    core: Rc<Core<O, E>>,
+    queue: usize,
+    stage: Stage<O, E>,
+}
+
+impl<O: Outgoing, E: Copy> Post<O, E> {
+    /// One for this queue; an error ends it at once.
+    pub fn new(core: &Rc<Core<O, E>>, queue: usize, item: Result<O, E>) -> Post<O, E> {
+        Post { core: Rc::clone(core), queue, stage: Stage::new(item) }
+    }
+
+    /// Issues the output when it is first called; ready when it is accepted.
+    pub fn poll(&mut self, cx: &Context<'_>) -> Poll<Result<(), E>> {
+        let result = match &mut self.stage {
+            Stage::New(turn) => {
+                if let Some((number, id)) = self.core.enter(self.queue, turn, false, cx.waker()) {
+                    self.stage = Stage::Issued(number, id);
+                }
+                return Poll::Pending;
+            }
+            Stage::Issued(number, _) => {
+                if !self.core.poll_accepted(self.queue, *number, cx.waker()) {
+                    return Poll::Pending;
+                }
+                Ok(())
+            }
+            Stage::Refused(error) => Err(*error),
+            Stage::Ended => return Poll::Pending,
+        };
+        self.stage = Stage::Ended;
+        Poll::Ready(result)
+    }
+}
+
+impl<O: Outgoing, E: Copy> Drop for Post<O, E> {
+    fn drop(&mut self) {
+        match &mut self.stage {
+            Stage::New(turn) if turn.ticket.is_some() => self.core.leave(self.queue, turn),
+            Stage::Issued(number, _) => self.core.withdraw(self.queue, *number, None),
+            _ => {}
+        }
+    }
+}
+
+/// An output that ends with a result.
+pub struct Call<O: Outgoing, E: Copy> {
+    core: Rc<Core<O, E>>,
+    queue: usize,
+    stage: Stage<O, E>,
+}
+
+impl<O: Outgoing, E: Copy> Call<O, E> {
+    /// One for this queue; an error ends it at once.
+    pub fn new(core: &Rc<Core<O, E>>, queue: usize, item: Result<O, E>) -> Call<O, E> {
+        Call { core: Rc::clone(core), queue, stage: Stage::new(item) }
+    }
+
+    /// Issues the output when it is first called; ready with its result.
+    pub fn poll(&mut self, cx: &Context<'_>) -> Poll<Result<Data, E>> {
+        let result = match &mut self.stage {
+            Stage::New(turn) => {
+                if let Some((number, id)) = self.core.enter(self.queue, turn, true, cx.waker()) {
+                    self.stage = Stage::Issued(number, id);
+                }
+                return Poll::Pending;
+            }
+            Stage::Issued(_, id) => match self.core.poll_call(self.queue, *id, cx) {
+                Poll::Ready(result) => result,
+                Poll::Pending => return Poll::Pending,
+            },
+            Stage::Refused(error) => Err(*error),
+            Stage::Ended => return Poll::Pending,
+        };
+        self.stage = Stage::Ended;
+        Poll::Ready(result)
+    }
+}
+
+impl<O: Outgoing, E: Copy> Drop for Call<O, E> {
+    fn drop(&mut self) {
+        match &mut self.stage {
+            Stage::New(turn) if turn.ticket.is_some() => self.core.leave(self.queue, turn),
+            Stage::Issued(number, id) => self.core.withdraw(self.queue, *number, Some(*id)),
+            _ => {}
+        }
+    }
+}
+
+/// Ends when virtual time has reached its deadline.
+#[must_use = "futures do nothing unless awaited"]
+pub struct Sleep {
+    clock: Rc<Clock>,
+    deadline: Time,
+    key: Option<TimerKey>,
+}
+
+impl Sleep {
+    /// When it ends.
+    #[must_use]
+    pub fn deadline(&self) -> Time {
+        self.deadline
+    }
+
+    /// How long it still takes.
+    #[must_use]
+    pub fn remaining(&self) -> Duration {
+        self.deadline.since(self.clock.now.get())
+    }
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = &mut *self;
+        let mut timers = this.clock.timers.borrow_mut();
+        if this.clock.now.get() >= this.deadline {
+            timers.cancel(&mut this.key);
+            return Poll::Ready(());
+        }
+        // `Time::MAX` is never.
+        if this.deadline < Time::MAX {
+            timers.sleep(&mut this.key, this.deadline, cx.waker());
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        self.clock.timers.borrow_mut().cancel(&mut self.key);
+    }
+}

@@ -1,0 +1,482 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The executor below the `async` adapters, and what programs combine futures with.
+//!
+//! Single-threaded and deterministic: woken tasks are polled first in, first out, each until it waits again. Time is
+//! what the adapter was last told; nothing here reads a clock, starts a thread or is `unsafe`. In steady state (no new
+//! tasks) nothing is allocated: task slots and their wakers are kept and used again.
+//!
+//! Every future takes its waker from its context, so combinators of other crates (`futures`, say) work here, and the
+//! wakers may be sent anywhere. A wake from outside is noticed when the adapter is called next; it rings the adapter's bell,
+//! where it has one.
+//!
+//! A task that yields for ever without waiting for anything lets no time pass: after [`MAX_POLLS_PER_INSTANT`] polls at one
+//! instant no task is polled any more, and the run ends with an error that names it. Only a loop
+//! that never yields is out of reach.
+
+mod bell;
+mod calls;
+mod combine;
+mod core;
+mod queue;
+mod timers;
+mod wait;
+
+pub use bell::{Bell, Bells};
+pub use calls::MAX_CALLS;
+pub use combine::{Either, YieldNow, join, join_array, select, yield_now};
+pub use core::{Call, Core, Outgoing, Post, Sleep};
+pub use queue::MAX_OUTPUTS;
+pub use wait::WaitList;
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::fmt;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+
+/// Tasks that an adapter holds at once, the program itself among them. At the limit [`spawn`](Executor::spawn)
+/// refuses, and a device is handed no further request until a task has ended, so that a program which spawns one task
+/// for each request never meets the refusal.
+pub const MAX_TASKS: usize = 4096;
+
+/// Polls of an adapter's tasks at one instant of virtual time, of all tasks together. At the limit no task is polled until
+/// time moves on, which ends a run in which nothing else does: a program that polls memory has to
+/// [`sleep`](Core::sleep_until) between two looks, or to wait for an interrupt. Each of [`MAX_TASKS`] tasks may be woken
+/// 256 times.
+pub const MAX_POLLS_PER_INSTANT: u32 = 1 << 20;
+
+/// No task.
+const NOBODY: u32 = u32::MAX;
+
+type TaskFuture = Pin<Box<dyn Future<Output = ()>>>;
+
+/// Tasks that were woken through a [`Waker`], in the order of their wakes. Each stands here at most once, so that it
+/// holds at most [`MAX_TASKS`] entries.
+#[derive(Default)]
+struct Inbox {
+    any: AtomicBool,
+    queue: Mutex<Vec<u32>>,
+    /// Rung where the first one comes in: nobody may know that there is something to do.
+    bell: Mutex<Option<Bell>>,
+}
+
+impl Inbox {
+    fn push(&self, task: u32) {
+        self.lock().push(task);
+        if !self.any.swap(true, Ordering::AcqRel)
+            && let Some(bell) = &*self.bell()
+        {
+            bell.ring();
+        }
+    }
+
+    fn bell(&self) -> MutexGuard<'_, Option<Bell>> {
+        self.bell.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    #[inline]
+    fn any(&self) -> bool {
+        self.any.load(Ordering::Acquire)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<u32>> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The waker of a task slot. A waker of an earlier task in the same slot wakes the later one for nothing, which every
+/// future must bear.
+struct TaskWaker {
+    task: u32,
+    in_inbox: AtomicBool,
+    inbox: Arc<Inbox>,
+}
+
+impl Wake for TaskWaker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if !self.in_inbox.swap(true, Ordering::AcqRel) {
+            self.inbox.push(self.task);
+        }
+    }
+}
+
+/// Whom to wake: nearly always a task of the executor itself, which then costs no atomic operation.
+pub(crate) enum Sleeper {
+    /// A task of the executor that was asked.
+    Task(u32),
+    /// Whatever a combinator has put between a task and its future.
+    Waker(Waker),
+}
+
+/// A place for a task.
+struct Slot {
+    /// Out of here while it is polled.
+    future: Cell<Option<TaskFuture>>,
+    waker: Waker,
+    signal: Arc<TaskWaker>,
+    /// It stands in the list of ready tasks.
+    ready: Cell<bool>,
+    /// On whose behalf it runs, where that was said.
+    label: RefCell<Option<Rc<str>>>,
+}
+
+#[derive(Default)]
+struct Tasks {
+    slots: Vec<Rc<Slot>>,
+    free: Vec<u32>,
+}
+
+impl Tasks {
+    fn live(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+}
+
+/// A set of tasks. No method holds a borrow while a future or waker of the program runs, so these may call back.
+pub struct Executor {
+    /// What is in here was woken after all that is in `ready`.
+    inbox: Arc<Inbox>,
+    /// Woken tasks in the order of their wakes, each at most once.
+    ready: RefCell<VecDeque<u32>>,
+    tasks: RefCell<Tasks>,
+    /// The task that is being polled, or [`NOBODY`].
+    current: Cell<u32>,
+    /// At this instant.
+    polls: Cell<u32>,
+    /// The task that was polled last when the polls of this instant were used up.
+    spinning: Cell<u32>,
+    refused: Cell<u64>,
+    closed: Cell<bool>,
+}
+
+impl Default for Executor {
+    fn default() -> Executor {
+        Executor {
+            inbox: Arc::default(),
+            ready: RefCell::default(),
+            tasks: RefCell::default(),
+            current: Cell::new(NOBODY),
+            polls: Cell::new(0),
+            spinning: Cell::new(NOBODY),
+            refused: Cell::new(0),
+            closed: Cell::new(false),
+        }
+    }
+}
+
+impl Executor {
+    /// From now on rung where a task is woken through its waker.
+    pub fn set_bell(&self, bell: Bell) {
+        *self.inbox.bell() = Some(bell);
+    }
+
+    /// True where [`run`](Self::run) would poll a task.
+    #[inline]
+    pub fn has_ready(&self) -> bool {
+        (!self.ready.borrow().is_empty() || self.inbox.any()) && !self.closed.get()
+    }
+
+    /// Polls woken tasks until none is, or the polls of this instant are used up.
+    #[inline]
+    pub fn run(&self) {
+        while let Some(task) = self.next_ready() {
+            if self.polls.get() >= MAX_POLLS_PER_INSTANT {
+                return self.stop_spinning(task);
+            }
+            self.polls.set(self.polls.get() + 1);
+            self.poll_task(task);
+        }
+    }
+
+    /// `task` is not polled: it keeps its place until time moves on.
+    #[cold]
+    fn stop_spinning(&self, task: u32) {
+        self.ready.borrow_mut().push_front(task);
+        self.spinning.set(task);
+    }
+
+    /// Time has moved on.
+    #[inline]
+    pub fn begin_instant(&self) {
+        self.polls.set(0);
+    }
+
+    /// True where tasks are ready, and the polls of this instant are used up.
+    #[inline]
+    pub fn is_spinning(&self) -> bool {
+        self.polls.get() >= MAX_POLLS_PER_INSTANT && self.has_ready()
+    }
+
+    /// Says who lets no time pass, where somebody does.
+    pub fn spinning(&self) -> Option<String> {
+        if !self.is_spinning() {
+            return None;
+        }
+        let label = self.label_of(self.spinning.get());
+        let who = label.map_or_else(|| "a task".to_owned(), |label| format!("the host's task for {label}"));
+        Some(format!(
+            "{who} spins: {MAX_POLLS_PER_INSTANT} polls at one instant; yield_now lets no time pass, sleep or wait for an \
+             interrupt"
+        ))
+    }
+
+    fn label_of(&self, task: u32) -> Option<Rc<str>> {
+        self.tasks.borrow().slots.get(task as usize)?.label.borrow().clone()
+    }
+
+    /// From now on the task that is being polled runs on behalf of `label`, as do those that it spawns.
+    pub fn set_label(&self, label: &str) {
+        if let Some(slot) = self.tasks.borrow().slots.get(self.current.get() as usize) {
+            *slot.label.borrow_mut() = Some(label.into());
+        }
+    }
+
+    /// Whom `waker` wakes.
+    #[inline]
+    pub(crate) fn sleeper(&self, waker: &Waker) -> Sleeper {
+        let task = self.current.get();
+        match self.tasks.borrow().slots.get(task as usize) {
+            Some(slot) if slot.waker.will_wake(waker) => Sleeper::Task(task),
+            _ => Sleeper::Waker(waker.clone()),
+        }
+    }
+
+    /// Wakes whom [`sleeper`](Self::sleeper) has named.
+    #[inline]
+    pub(crate) fn wake(&self, sleeper: Sleeper) {
+        match sleeper {
+            Sleeper::Task(task) => self.wake_task(task),
+            Sleeper::Waker(waker) => waker.wake(),
+        }
+    }
+
+    /// Adds a task, which is polled after all that are ready now.
+    pub fn spawn<F>(&self, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future + 'static,
+        F::Output: 'static,
+    {
+        let join = Rc::new(JoinCell::default());
+        match self.room() {
+            Err(error) => {
+                self.refused.set(self.refused.get() + 1);
+                join.finish(Err(error));
+            }
+            Ok(()) => {
+                let cell = Rc::clone(&join);
+                self.insert(Box::pin(async move { cell.finish(Ok(future.await)) }));
+            }
+        }
+        JoinHandle { join }
+    }
+
+    /// True where a further task has room.
+    pub fn has_room(&self) -> bool {
+        self.tasks.borrow().live() < MAX_TASKS
+    }
+
+    /// Tasks that have not ended.
+    pub fn live(&self) -> usize {
+        self.tasks.borrow().live()
+    }
+
+    /// Tasks that were refused for want of room.
+    pub fn refused(&self) -> u64 {
+        self.refused.get()
+    }
+
+    /// True once it is [closed](Self::close).
+    pub fn is_closed(&self) -> bool {
+        self.closed.get()
+    }
+
+    /// Drops every task, oldest slot first, and takes no new ones.
+    pub fn close(&self) {
+        self.closed.set(true);
+        let count = self.tasks.borrow().slots.len();
+        for index in 0..count {
+            let future = self.tasks.borrow().slots[index].future.take();
+            drop(future);
+        }
+    }
+
+    fn room(&self) -> Result<(), SpawnError> {
+        match (self.closed.get(), self.has_room()) {
+            (true, _) => Err(SpawnError::Stopped),
+            (false, false) => Err(SpawnError::TooManyTasks),
+            (false, true) => Ok(()),
+        }
+    }
+
+    fn insert(&self, future: TaskFuture) {
+        let index = {
+            let mut tasks = self.tasks.borrow_mut();
+            let index = tasks.free.pop().unwrap_or_else(|| {
+                let index = tasks.slots.len() as u32;
+                tasks.slots.push(Rc::new(self.new_slot(index)));
+                index
+            });
+            let slot = &tasks.slots[index as usize];
+            slot.future.set(Some(future));
+            let label = tasks.slots.get(self.current.get() as usize).and_then(|s| s.label.borrow().clone());
+            *slot.label.borrow_mut() = label;
+            index
+        };
+        self.wake_task(index);
+    }
+
+    fn new_slot(&self, task: u32) -> Slot {
+        let signal =
+            Arc::new(TaskWaker { task, in_inbox: AtomicBool::new(false), inbox: self.inbox.clone() });
+        Slot {
+            future: Cell::new(None),
+            waker: Waker::from(signal.clone()),
+            signal,
+            ready: Cell::new(false),
+            label: RefCell::default(),
+        }
+    }
+
+    /// Makes `task` the last of those that are ready, unless it is among them.
+    #[inline]
+    fn wake_task(&self, task: u32) {
+        self.empty_inbox();
+        let tasks = self.tasks.borrow();
+        let Some(slot) = tasks.slots.get(task as usize) else { return };
+        if !slot.ready.replace(true) {
+            self.ready.borrow_mut().push_back(task);
+        }
+    }
+
+    /// Lets those that were woken through wakers stand in before anyone else is woken or polled.
+    #[inline]
+    fn empty_inbox(&self) {
+        if self.inbox.any() {
+            self.take_inbox();
+        }
+    }
+
+    #[cold]
+    fn take_inbox(&self) {
+        let tasks = self.tasks.borrow();
+        let mut ready = self.ready.borrow_mut();
+        let mut inbox = self.inbox.lock();
+        self.inbox.any.store(false, Ordering::Release);
+        for task in inbox.drain(..) {
+            let Some(slot) = tasks.slots.get(task as usize) else { continue };
+            // Before the poll, so that a wake during it counts; a swap, so that what led to the wake is seen.
+            slot.signal.in_inbox.swap(false, Ordering::AcqRel);
+            if !slot.ready.replace(true) {
+                ready.push_back(task);
+            }
+        }
+    }
+
+    #[inline]
+    fn next_ready(&self) -> Option<u32> {
+        if self.closed.get() {
+            return None;
+        }
+        self.empty_inbox();
+        self.ready.borrow_mut().pop_front()
+    }
+
+    fn poll_task(&self, task: u32) {
+        let Some(slot) = self.tasks.borrow().slots.get(task as usize).map(Rc::clone) else { return };
+        // Before the poll, so that a wake during it counts.
+        slot.ready.set(false);
+        let Some(mut future) = slot.future.take() else { return };
+        self.current.set(task);
+        let pending = future.as_mut().poll(&mut Context::from_waker(&slot.waker)).is_pending();
+        self.current.set(NOBODY);
+        if pending {
+            slot.future.set(Some(future));
+            return;
+        }
+        drop(future);
+        self.tasks.borrow_mut().free.push(task);
+    }
+}
+
+/// Why a future was not made a task; it was dropped unpolled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SpawnError {
+    /// There are [`MAX_TASKS`] tasks already.
+    TooManyTasks,
+    /// The program that it belongs to has ended or was reset.
+    Stopped,
+}
+
+impl fmt::Display for SpawnError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SpawnError::TooManyTasks => write!(f, "task refused: the limit is {MAX_TASKS} tasks at once"),
+            SpawnError::Stopped => f.write_str("task refused: the program has ended or was reset"),
+        }
+    }
+}
+
+impl std::error::Error for SpawnError {}
+
+struct JoinState<T> {
+    outcome: Option<Result<T, SpawnError>>,
+    waker: Option<Waker>,
+}
+
+struct JoinCell<T> {
+    state: RefCell<JoinState<T>>,
+}
+
+impl<T> Default for JoinCell<T> {
+    fn default() -> JoinCell<T> {
+        JoinCell { state: RefCell::new(JoinState { outcome: None, waker: None }) }
+    }
+}
+
+impl<T> JoinCell<T> {
+    fn finish(&self, outcome: Result<T, SpawnError>) {
+        let waker = {
+            let mut state = self.state.borrow_mut();
+            state.outcome = Some(outcome);
+            state.waker.take()
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+/// Waits for a task: a future of its output. Dropping it lets the task run on by itself.
+pub struct JoinHandle<T> {
+    join: Rc<JoinCell<T>>,
+}
+
+impl<T> JoinHandle<T> {
+    /// True once the task has ended or was refused, and its output was not yet taken.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.join.state.borrow().outcome.is_some()
+    }
+}
+
+impl<T> Future for JoinHandle<T> {
+    type Output = Result<T, SpawnError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut state = self.join.state.borrow_mut();
+        match state.outcome.take() {
+            Some(outcome) => Poll::Ready(outcome),
+            None => {
+                wait::keep_waker(&mut state.waker, cx.waker());
+                Poll::Pending
+            }
+        }
+    }
+}

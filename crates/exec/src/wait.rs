@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Futures that wait for the same thing, in the order in which they came.
+
+use std::collections::VecDeque;
+use std::task::Waker;
+
+/// Keeps `waker` in `place`, cloned only where the one that is there would not do.
+pub(crate) fn keep_waker(place: &mut Option<Waker>, waker: &Waker) {
+    match place {
+        Some(kept) => kept.clone_from(waker),
+        None => *place = Some(waker.clone()),
+    }
+}
+
+/// First come, first served. Holds an entry for each future that waits, so its length is bounded by the futures that
+/// the program holds; a future that is dropped leaves.
+#[derive(Default)]
+pub struct WaitList {
+    next_ticket: u64,
+    waiting: VecDeque<(u64, Option<Waker>)>,
+}
+
+impl WaitList {
+    /// True where nobody waits before the holder of `ticket` (or before a newcomer).
+    #[inline]
+    pub fn is_turn(&self, ticket: Option<u64>) -> bool {
+        self.waiting.front().is_none_or(|(first, _)| Some(*first) == ticket)
+    }
+
+    /// Waits, at the end or where `ticket` stands already.
+    pub fn wait(&mut self, ticket: &mut Option<u64>, waker: &Waker) {
+        if let Some(at) = ticket.and_then(|t| self.position(t)) {
+            keep_waker(&mut self.waiting[at].1, waker);
+            return;
+        }
+        *ticket = Some(self.next_ticket);
+        self.waiting.push_back((self.next_ticket, Some(waker.clone())));
+        self.next_ticket += 1;
+    }
+
+    /// Waits no longer.
+    #[inline]
+    pub fn leave(&mut self, ticket: &mut Option<u64>) {
+        if let Some(at) = ticket.take().and_then(|t| self.position(t)) {
+            let _ = self.waiting.remove(at);
+        }
+    }
+
+    /// The waker of the first, to be woken once no borrow is held. It keeps its place until it is polled.
+    #[inline]
+    pub fn first(&self) -> Option<Waker> {
+        self.waiting.front().and_then(|(_, waker)| waker.clone())
+    }
+
+    /// How many wait.
+    pub fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// True where nobody waits.
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    // Tickets ascend.
+    fn position(&self, ticket: u64) -> Option<usize> {
+        self.waiting.binary_search_by_key(&ticket, |(t, _)| *t).ok()
+    }
+}

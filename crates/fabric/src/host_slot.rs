@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The CPU side of the simulated host: one host program in front of the root complex.
+
+use crate::root::RootComplex;
+use host::{HostInput, HostOutput, HostProgram};
+use tlp::Time;
+
+/// Requests that the program hands on in one step; then it gets another at the same instant, so that one that never
+/// waits is seen to let no time pass.
+const MAX_OUTPUTS_PER_STEP: u32 = 64;
+
+/// The host program with the request that it could not hand on yet.
+pub(crate) struct HostSlot {
+    program: Box<dyn HostProgram>,
+    pending: Option<HostOutput>,
+    timer_at: Time,
+    /// When it has last handed on as many requests as a step takes.
+    busy_at: Option<Time>,
+    /// It has more to hand on.
+    goes_on: bool,
+}
+
+impl HostSlot {
+    pub(crate) fn new(program: Box<dyn HostProgram>) -> HostSlot {
+        HostSlot { program, pending: None, timer_at: Time::MAX, busy_at: None, goes_on: false }
+    }
+
+    pub(crate) fn outcome(&self) -> Option<Result<(), String>> {
+        self.program.outcome()
+    }
+
+    /// When the program wakes by itself.
+    pub(crate) fn wakes_at(&self) -> Option<Time> {
+        self.program.poll_timeout().filter(|at| *at < Time::MAX)
+    }
+
+    pub(crate) fn waits_for(&self) -> Option<String> {
+        let text = self.program.waits_for();
+        match &self.pending {
+            Some(output) => {
+                let what = match output {
+                    HostOutput::MmioWrite { address, .. } => format!("write to {address:#x}"),
+                    HostOutput::MmioRead { address, .. } => format!("read of {address:#x}"),
+                    HostOutput::WriteDeferrable { address, .. } => {
+                        format!("deferrable write to {address:#x}")
+                    }
+                    HostOutput::Atomic { address, .. } => format!("atomic at {address:#x}"),
+                    HostOutput::IoRead { address, .. } => format!("I/O read of {address:#x}"),
+                    HostOutput::IoWrite { address, .. } => format!("I/O write to {address:#x}"),
+                    HostOutput::TakeMessages(_) => "choice of messages".into(),
+                    HostOutput::Message { message, .. } => format!("message of code {:#04x}", message.code),
+                    HostOutput::ConfigRead { function, .. } => format!("configuration read of {function}"),
+                    HostOutput::ConfigWrite { function, .. } => format!("configuration write to {function}"),
+                    HostOutput::Extension(_) => "request of its host".into(),
+                    _ => "request".into(),
+                };
+                Some(format!("host program: its {what} finds no room at the root port"))
+            }
+            None => text.map(|t| format!("host program: {t}")),
+        }
+    }
+
+    /// Hands the program what has reached it, and its requests to the root complex. `touched` gets the root ports that
+    /// have something to send.
+    pub(crate) fn step(&mut self, now: Time, root: &mut RootComplex, touched: &mut Vec<usize>) {
+        if self.program.poll_timeout().is_some_and(|at| at <= now) {
+            self.program.handle(now, HostInput::Timer);
+        }
+        while let Some(input) = root.poll_host_input(now) {
+            self.program.handle(now, input);
+        }
+        self.hand_on(now, root, touched);
+    }
+
+    fn hand_on(&mut self, now: Time, root: &mut RootComplex, touched: &mut Vec<usize>) {
+        for _ in 0..MAX_OUTPUTS_PER_STEP {
+            let Some(output) = self.pending.take().or_else(|| self.program.poll_output(now)) else { return };
+            match root.accept(now, output) {
+                Ok(Some(port)) => touched.push(port),
+                Ok(None) => {}
+                Err(output) => {
+                    self.pending = Some(output);
+                    // A long write may have left in part.
+                    touched.extend(root.port_of(self.pending.as_ref()));
+                    return;
+                }
+            }
+        }
+        self.busy_at = Some(now);
+        self.goes_on = true;
+    }
+
+    /// True where it goes on at this instant, whatever it has done there.
+    pub(crate) fn stands_still(&self, now: Time) -> bool {
+        self.busy_at == Some(now) || self.wakes_at().is_some_and(|at| at <= now)
+    }
+
+    /// True where a request waits for room at a root port.
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.pending.is_some()
+    }
+
+    /// When it is to be stepped again, beside what it was told before: at once where there is more to hand on, and at its timer.
+    pub(crate) fn wakes(&mut self, now: Time) -> [Option<Time>; 2] {
+        if self.timer_at <= now {
+            self.timer_at = Time::MAX;
+        }
+        let timer = self.program.poll_timeout().map(|at| at.max(now)).filter(|at| *at < self.timer_at);
+        self.timer_at = timer.unwrap_or(self.timer_at);
+        [std::mem::take(&mut self.goes_on).then_some(now), timer]
+    }
+}

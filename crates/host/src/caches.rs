@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Caches of a simulated host in a known state, as a program that measures wants them. No real host offers that, so it is no part of
+//! the seam: such a program asks for it by [`HostOutput::Extension`](crate::HostOutput::Extension).
+
+use tlp::Bdf;
+
+/// How caches and translation caches are prepared; the names are those of pcie-bench (SIGCOMM'18, section 4).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CachePreparation {
+    /// The host writes over much more memory than its caches hold: nothing of a benchmark's buffer is left in them.
+    ThrashByHost,
+    /// The host's program writes these bytes, line by line.
+    WriteByHost {
+        /// Address of the first byte.
+        address: u64,
+        /// How many.
+        bytes: u64,
+    },
+    /// The device writes these bytes by full lines, in order.
+    WriteByDevice {
+        /// The function that writes.
+        requester: Bdf,
+        /// Address of the first byte.
+        address: u64,
+        /// How many.
+        bytes: u64,
+        /// How often it goes over them.
+        passes: u32,
+    },
+    /// The device writes full lines at random places of these bytes, as many as they have lines.
+    ThrashByDevice {
+        /// The function that writes.
+        requester: Bdf,
+        /// Address of the first byte.
+        address: u64,
+        /// How many.
+        bytes: u64,
+        /// Of the places.
+        seed: u64,
+    },
+}

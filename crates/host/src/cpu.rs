@@ -1,0 +1,610 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A host program, such as a driver, as straight-line `async` code.
+//!
+//! [`AsyncProgram`] turns a function `async fn(Cpu) -> Result<(), E>` into a [`HostProgram`]:
+//!
+//! ```
+//! use riser_host::cpu::Cpu;
+//! use riser_host::{AsyncProgram, HostMemory};
+//! use std::error::Error;
+//!
+//! async fn driver(cpu: Cpu) -> Result<(), Box<dyn Error>> {
+//!     let buffer = cpu.memory().alloc(4096, 4096)?;
+//!     cpu.write_u64(0xfe00_0000, buffer).await?;
+//!     cpu.interrupt(0).await;
+//!     println!("{:#x}", cpu.memory().read_u32(buffer)?);
+//!     Ok(())
+//! }
+//!
+//! let program = AsyncProgram::new(HostMemory::new(1 << 20, 0)?, driver);
+//! # Ok::<(), Box<dyn Error>>(())
+//! ```
+//!
+//! What holds for the operations of [`io`](device::io) holds here too: they are issued when their future is first
+//! polled, leave in that order, and a dropped future takes back what was not accepted yet. The program runs from the
+//! first poll on. This module never reads a clock and never starts a thread.
+
+mod wait;
+
+pub use wait::{InterruptFuture, MessageFuture};
+
+pub use exec::{
+    Either, JoinHandle, MAX_CALLS, MAX_OUTPUTS, MAX_POLLS_PER_INSTANT, MAX_TASKS, join, join_array, select,
+    yield_now,
+};
+
+use crate::firmware::MSI_ADDRESS;
+use crate::memory::HostMemory;
+use crate::{HostError, HostInput, HostInterrupt, HostMessage, HostOutput, HostProgram, HostReadId};
+use device::io::{AtomicValue, FetchValue, IntoData, payload};
+use device::seam::OutMessage;
+use exec::{Call, Core, Outgoing, Post, Sleep, WaitList};
+use std::any::Any;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use tlp::message::MessageCodes;
+use tlp::{AtomicOp, Bdf, Data, Duration, MessageRouting, Payload, PayloadPool, Time};
+
+/// Interrupts of one vector that are kept for who comes to wait for them; further ones merge with the last, as they do
+/// in a pending bit.
+pub const MAX_PENDING_INTERRUPTS: u32 = 1 << 16;
+
+/// Messages of devices that are kept for who comes to take them; further ones are lost, and counted.
+pub const MAX_PENDING_MESSAGES: usize = 1024;
+
+/// Message Code of Unlock (`PCIe 5.0 §2.2.8.4`).
+const UNLOCK: u8 = 0x00;
+
+/// Bytes of the largest MMIO access; larger ones are split here, and none crosses such a boundary.
+const ACCESS_BYTES: u64 = 4096;
+
+/// All outputs leave in one order.
+const OUTPUTS: usize = 0;
+
+impl Outgoing for HostOutput {
+    fn set_id(&mut self, new: u32) {
+        match self {
+            HostOutput::MmioRead { id, .. }
+            | HostOutput::WriteDeferrable { id, .. }
+            | HostOutput::Atomic { id, .. }
+            | HostOutput::IoRead { id, .. }
+            | HostOutput::IoWrite { id, .. }
+            | HostOutput::ConfigRead { id, .. }
+            | HostOutput::ConfigWrite { id, .. } => *id = HostReadId(new),
+            HostOutput::MmioWrite { .. }
+            | HostOutput::Message { .. }
+            | HostOutput::TakeMessages(_)
+            | HostOutput::Extension(_) => {}
+        }
+    }
+}
+
+type CpuCore = Core<HostOutput, HostError>;
+
+#[derive(Default)]
+struct Vector {
+    pending: u32,
+    waiting: WaitList,
+}
+
+/// Messages of devices.
+#[derive(Default)]
+struct Mailbox {
+    messages: VecDeque<HostMessage>,
+    waiting: WaitList,
+    lost: u64,
+}
+
+struct Shared {
+    core: Rc<CpuCore>,
+    memory: HostMemory,
+    vectors: RefCell<BTreeMap<u16, Vector>>,
+    mail: RefCell<Mailbox>,
+    outcome: RefCell<Option<Result<(), String>>>,
+}
+
+impl Shared {
+    /// The low half of an MSI's data is its vector here; wires are heard of as the messages that they are.
+    fn take_interrupt(&self, interrupt: HostInterrupt) {
+        match interrupt {
+            HostInterrupt::Message { data, .. } => self.interrupt(data as u16),
+            HostInterrupt::Wire { requester, wire, asserted, .. } => {
+                let (routing, code) = (MessageRouting::Local, wire.message_code(asserted));
+                self.message(HostMessage { requester, routing, code, header: [0; 8], data: Data::NONE });
+            }
+        }
+    }
+
+    fn interrupt(&self, vector: u16) {
+        let waker = {
+            let mut vectors = self.vectors.borrow_mut();
+            let vector = vectors.entry(vector).or_default();
+            vector.pending = (vector.pending + 1).min(MAX_PENDING_INTERRUPTS);
+            vector.waiting.first()
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    fn message(&self, message: HostMessage) {
+        let waker = {
+            let mut mail = self.mail.borrow_mut();
+            if mail.messages.len() < MAX_PENDING_MESSAGES {
+                mail.messages.push_back(message);
+            } else {
+                mail.lost += 1;
+            }
+            mail.waiting.first()
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+/// A handle on everything that a host program may do. Clones are handles on the same program.
+#[derive(Clone)]
+pub struct Cpu {
+    shared: Rc<Shared>,
+}
+
+impl Cpu {
+    /// Virtual time.
+    #[must_use]
+    pub fn now(&self) -> Time {
+        self.shared.core.now()
+    }
+
+    /// The memory of the host, which its devices reach by DMA.
+    #[must_use]
+    pub fn memory(&self) -> &HostMemory {
+        &self.shared.memory
+    }
+
+    /// Where payloads come from.
+    #[must_use]
+    pub fn payloads(&self) -> &PayloadPool {
+        &self.shared.core.pool
+    }
+
+    /// Reads `len` bytes of device memory, one access for each 4 KiB of addresses, one after the other.
+    ///
+    /// # Errors
+    /// The first access that failed.
+    pub async fn read(&self, address: u64, len: u32) -> Result<Payload, HostError> {
+        if len == 0 {
+            return Ok(self.payloads().copy(&[]));
+        }
+        let first = first_piece(address, len.into());
+        let bytes = self.access(address, first as u32).await?;
+        if first == u64::from(len) {
+            return Ok(bytes);
+        }
+        let mut all = bytes.to_vec();
+        while all.len() < len as usize {
+            let at = address.wrapping_add(all.len() as u64);
+            let piece = first_piece(at, u64::from(len) - all.len() as u64);
+            all.extend_from_slice(&self.access(at, piece as u32).await?);
+        }
+        Ok(self.payloads().copy(&all))
+    }
+
+    /// Reads a little-endian DW of device memory.
+    ///
+    /// # Errors
+    /// Where the device did not answer with its bytes.
+    pub async fn read_u32(&self, address: u64) -> Result<u32, HostError> {
+        let bytes = self.read(address, 4).await?;
+        Ok(u32::from_le_bytes(first_bytes(&bytes)?))
+    }
+
+    /// Reads a little-endian QW of device memory.
+    ///
+    /// # Errors
+    /// Where the device did not answer with its bytes.
+    pub async fn read_u64(&self, address: u64) -> Result<u64, HostError> {
+        let bytes = self.read(address, 8).await?;
+        Ok(u64::from_le_bytes(first_bytes(&bytes)?))
+    }
+
+    /// Writes device memory, one access for each 4 KiB of addresses. Posted: ends when the host has accepted it, which
+    /// is before it arrives.
+    ///
+    /// # Errors
+    /// `NoDevice` beyond 2^32 - 1 bytes. A write that fails later is not heard of, as on a real host.
+    pub async fn write(&self, address: u64, data: impl IntoData) -> Result<(), HostError> {
+        let data = data.into_data(self.payloads()).ok_or(HostError::NoDevice)?;
+        let (mut done, len) = (0, data.len() as u64);
+        while done < len {
+            let at = address.wrapping_add(done);
+            let piece = first_piece(at, len - done);
+            let data = data.slice(done as usize, piece as usize);
+            self.post(HostOutput::MmioWrite { address: at, data }).await?;
+            done += piece;
+        }
+        Ok(())
+    }
+
+    /// Writes a little-endian DW of device memory.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub async fn write_u32(&self, address: u64, value: u32) -> Result<(), HostError> {
+        self.write(address, value).await
+    }
+
+    /// Writes a little-endian QW of device memory.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub async fn write_u64(&self, address: u64, value: u64) -> Result<(), HostError> {
+        self.write(address, value).await
+    }
+
+    /// Reads configuration register `register_dw`, a DW number from 0 to 1023.
+    ///
+    /// # Errors
+    /// Where the function did not answer.
+    pub async fn config_read(&self, function: Bdf, register_dw: u16) -> Result<u32, HostError> {
+        let output = HostOutput::ConfigRead { id: HostReadId(0), function, register_dw };
+        Ok(u32::from_le_bytes(first_bytes(&self.bytes(output).await?)?))
+    }
+
+    /// Writes configuration register `register_dw`, a DW number from 0 to 1023, where `byte_enables` (bits 3:0) say so,
+    /// and waits for the completion.
+    ///
+    /// # Errors
+    /// Where the function did not answer.
+    pub async fn config_write(
+        &self,
+        function: Bdf,
+        register_dw: u16,
+        byte_enables: u8,
+        value: u32,
+    ) -> Result<(), HostError> {
+        let id = HostReadId(0);
+        self.call(HostOutput::ConfigWrite { id, function, register_dw, byte_enables, value }).await?;
+        Ok(())
+    }
+
+    /// Reads `len` bytes of I/O space, 1 to 4 within one DW, as a little-endian value.
+    ///
+    /// # Errors
+    /// Where the device did not answer with its bytes; `NoDevice` too where they are not within one DW.
+    pub async fn io_read(&self, address: u32, len: u32) -> Result<u32, HostError> {
+        let bytes = self.bytes(HostOutput::IoRead { id: HostReadId(0), address, len }).await?;
+        let mut value = [0; 4];
+        for (to, from) in value.iter_mut().zip(bytes.iter()) {
+            *to = *from;
+        }
+        Ok(u32::from_le_bytes(value))
+    }
+
+    /// Writes I/O space, 1 to 4 bytes within one DW, and waits for the completion.
+    ///
+    /// # Errors
+    /// As [`io_read`](Self::io_read).
+    pub async fn io_write(&self, address: u32, data: impl IntoData) -> Result<(), HostError> {
+        let data = data.into_data(self.payloads()).ok_or(HostError::NoDevice)?;
+        self.call(HostOutput::IoWrite { id: HostReadId(0), address, data }).await?;
+        Ok(())
+    }
+
+    /// Writes device memory by a deferrable write (DMWr), 1 to 128 bytes that do not cross 4 KiB, and waits for the
+    /// completion.
+    ///
+    /// # Errors
+    /// `ConfigRetry` where the device defers it: to be tried again. `NoDevice` where it is too long.
+    pub async fn write_deferrable(&self, address: u64, data: impl IntoData) -> Result<(), HostError> {
+        let data = data.into_data(self.payloads()).ok_or(HostError::NoDevice)?;
+        self.call(HostOutput::WriteDeferrable { id: HostReadId(0), address, data }).await?;
+        Ok(())
+    }
+
+    /// Adds to what is in device memory; returns what was there before.
+    ///
+    /// # Errors
+    /// Where the device did not answer with its bytes.
+    pub async fn fetch_add<V: FetchValue>(&self, address: u64, value: V) -> Result<V, HostError> {
+        self.atomic(address, AtomicOp::FetchAdd, &[value]).await
+    }
+
+    /// Stores a value in device memory; returns what was there before.
+    ///
+    /// # Errors
+    /// Where the device did not answer with its bytes.
+    pub async fn swap<V: FetchValue>(&self, address: u64, value: V) -> Result<V, HostError> {
+        self.atomic(address, AtomicOp::Swap, &[value]).await
+    }
+
+    /// Stores `value` in device memory where `compare` is there; returns what was there before.
+    ///
+    /// # Errors
+    /// Where the device did not answer with its bytes.
+    pub async fn compare_swap<V: AtomicValue>(
+        &self,
+        address: u64,
+        compare: V,
+        value: V,
+    ) -> Result<V, HostError> {
+        self.atomic(address, AtomicOp::CompareSwap, &[compare, value]).await
+    }
+
+    async fn atomic<V: AtomicValue>(
+        &self,
+        address: u64,
+        op: AtomicOp,
+        operands: &[V],
+    ) -> Result<V, HostError> {
+        let operands = Data::Carried(payload(self.payloads(), operands));
+        let bytes = self.bytes(HostOutput::Atomic { id: HostReadId(0), address, op, operands }).await?;
+        if bytes.len() == V::BYTES { Ok(V::load(&bytes)) } else { Err(HostError::BadCompletion) }
+    }
+
+    /// Reads device memory and locks the path to it (MRdLk, `PCIe 5.0 §6.5`), until [`unlock`](Self::unlock): 1 to 4096
+    /// bytes that do not cross 4 KiB. Only legacy endpoints answer with data.
+    ///
+    /// # Errors
+    /// Where the device did not answer with its bytes; then nothing is locked (`PCIe 5.0 §6.5.2`).
+    pub async fn read_locked(&self, address: u64, len: u32) -> Result<Payload, HostError> {
+        self.bytes(HostOutput::MmioRead { id: HostReadId(0), address, len, locked: true }).await
+    }
+
+    /// Ends a locked sequence: an Unlock message goes down every link.
+    ///
+    /// # Errors
+    /// None today; the result is that of a write.
+    pub async fn unlock(&self) -> Result<(), HostError> {
+        self.send_message(Bdf::default(), OutMessage::new(MessageRouting::Broadcast, UNLOCK)).await
+    }
+
+    /// Sends a message. Its routing says where to; `toward` only matters for a local one, which goes down the link behind
+    /// which that function lies. Ends when the host has accepted it.
+    ///
+    /// # Errors
+    /// None today; the result is that of a write. A message to nowhere is counted by the root complex.
+    pub async fn send_message(&self, toward: Bdf, message: OutMessage) -> Result<(), HostError> {
+        self.post(HostOutput::Message { toward, message }).await
+    }
+
+    /// Asks whoever models this host for something that is no part of the seam, such as a
+    /// [`CachePreparation`](crate::caches::CachePreparation): behind everything that this program has issued before, and in no
+    /// simulated time.
+    ///
+    /// # Errors
+    /// None today; the result is that of a write.
+    pub async fn extension(&self, request: impl Any) -> Result<(), HostError> {
+        self.post(HostOutput::Extension(Box::new(request))).await
+    }
+
+    /// From now on, messages of these codes come to [`next_message`](Self::next_message) too, which otherwise has those of
+    /// interrupt wires, PME_TO_Ack and Vendor_Defined Type 1; any other message of a device is an Unsupported Request of the
+    /// root port (`PCIe 5.0 §2.3.1`).
+    ///
+    /// # Errors
+    /// None today; the result is that of a write.
+    pub async fn take_messages(&self, codes: MessageCodes) -> Result<(), HostError> {
+        self.post(HostOutput::TakeMessages(codes)).await
+    }
+
+    /// Takes the next message that a device has sent to the root complex, and waits for it if there is none. Up to
+    /// [`MAX_PENDING_MESSAGES`] are kept; see [`messages_lost`](Self::messages_lost).
+    pub fn next_message(&self) -> MessageFuture {
+        MessageFuture::new(&self.shared)
+    }
+
+    /// Messages that were not kept, since nobody took them.
+    #[must_use]
+    pub fn messages_lost(&self) -> u64 {
+        self.shared.mail.borrow().lost
+    }
+
+    /// Waits for an interrupt of `vector`: an MSI or MSI-X with it in the low half of its data. One that came before is not lost: each is met by one wait, up to
+    /// [`MAX_PENDING_INTERRUPTS`].
+    pub fn interrupt(&self, vector: u16) -> InterruptFuture {
+        InterruptFuture::new(&self.shared, vector)
+    }
+
+    /// Interrupts of `vector` that came and were not waited for are void: the vector is to have another owner.
+    pub fn forget_interrupts(&self, vector: u16) {
+        if let Some(vector) = self.shared.vectors.borrow_mut().get_mut(&vector) {
+            vector.pending = 0;
+        }
+    }
+
+    /// Waits until `duration` after now.
+    pub fn sleep(&self, duration: Duration) -> Sleep {
+        self.sleep_until(self.now() + duration)
+    }
+
+    /// Waits until `time`; `Time::MAX` is never.
+    pub fn sleep_until(&self, time: Time) -> Sleep {
+        self.shared.core.sleep_until(time)
+    }
+
+    /// Starts a task beside this one; it is first polled when all that are ready now have had their turn, and dropped
+    /// when the program ends. Refused beyond [`MAX_TASKS`], which the handle tells.
+    pub fn spawn<F>(&self, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future + 'static,
+        F::Output: 'static,
+    {
+        self.shared.core.exec.spawn(future)
+    }
+
+    /// Says on whose behalf the task that calls this runs from now on, as do those that it spawns: an error that concerns it
+    /// alone names `whom`.
+    pub fn act_for(&self, whom: &str) {
+        self.shared.core.exec.set_label(whom);
+    }
+
+    async fn access(&self, address: u64, len: u32) -> Result<Payload, HostError> {
+        let bytes =
+            self.bytes(HostOutput::MmioRead { id: HostReadId(0), address, len, locked: false }).await?;
+        if bytes.len() == len as usize { Ok(bytes) } else { Err(HostError::BadCompletion) }
+    }
+
+    async fn bytes(&self, output: HostOutput) -> Result<Payload, HostError> {
+        match self.call(output).await? {
+            Data::Carried(bytes) => Ok(bytes),
+            Data::Counted(_) => Err(HostError::BadCompletion),
+        }
+    }
+
+    fn call(&self, output: HostOutput) -> HostCall {
+        HostCall(Call::new(&self.shared.core, OUTPUTS, Ok(output)))
+    }
+
+    fn post(&self, output: HostOutput) -> HostPost {
+        HostPost(Post::new(&self.shared.core, OUTPUTS, Ok(output)))
+    }
+}
+
+/// What an MSI is to a program that waits for interrupts of `vector`: for whoever drives one in a test.
+#[must_use]
+pub fn msi(vector: u16) -> HostInput {
+    let (requester, address) = (Bdf::default(), MSI_ADDRESS);
+    HostInput::Interrupt(HostInterrupt::Message { requester, address, data: vector.into() })
+}
+
+/// How many of `len` bytes from `address` on the first access holds.
+fn first_piece(address: u64, len: u64) -> u64 {
+    len.min(ACCESS_BYTES - address % ACCESS_BYTES)
+}
+
+fn first_bytes<const N: usize>(bytes: &[u8]) -> Result<[u8; N], HostError> {
+    bytes.first_chunk().copied().ok_or(HostError::BadCompletion)
+}
+
+struct HostCall(Call<HostOutput, HostError>);
+
+impl Future for HostCall {
+    type Output = Result<Data, HostError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.0.poll(cx)
+    }
+}
+
+struct HostPost(Post<HostOutput, HostError>);
+
+impl Future for HostPost {
+    type Output = Result<(), HostError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.0.poll(cx)
+    }
+}
+
+/// A [`HostProgram`] made of an `async` function.
+pub struct AsyncProgram {
+    shared: Rc<Shared>,
+}
+
+impl AsyncProgram {
+    /// A program that runs the future of `start`, and has ended when that has; tasks that it started are dropped then.
+    pub fn new<F, Fut, E>(memory: HostMemory, start: F) -> AsyncProgram
+    where
+        F: FnOnce(Cpu) -> Fut,
+        Fut: Future<Output = Result<(), E>> + 'static,
+        E: fmt::Display + 'static,
+    {
+        AsyncProgram::with_pool(PayloadPool::new(), memory, start)
+    }
+
+    /// Like [`new`](Self::new), with a payload pool that others use too.
+    pub fn with_pool<F, Fut, E>(pool: PayloadPool, memory: HostMemory, start: F) -> AsyncProgram
+    where
+        F: FnOnce(Cpu) -> Fut,
+        Fut: Future<Output = Result<(), E>> + 'static,
+        E: fmt::Display + 'static,
+    {
+        let shared = Rc::new(Shared {
+            core: Rc::new(Core::new(pool)),
+            memory,
+            vectors: RefCell::default(),
+            mail: RefCell::default(),
+            outcome: RefCell::default(),
+        });
+        let cpu = Cpu { shared: Rc::clone(&shared) };
+        let future = start(cpu.clone());
+        cpu.clone().spawn(async move {
+            let outcome = future.await.map_err(|error| error.to_string());
+            *cpu.shared.outcome.borrow_mut() = Some(outcome);
+        });
+        AsyncProgram { shared }
+    }
+
+    /// Runs tasks until all wait. A program that spins has failed.
+    fn run(&self) {
+        self.shared.core.exec.run();
+        if let Some(who) = self.shared.core.exec.spinning() {
+            self.shared.outcome.borrow_mut().get_or_insert(Err(who));
+        }
+        if self.shared.outcome.borrow().is_some() {
+            self.shared.core.exec.close();
+        }
+    }
+}
+
+impl HostProgram for AsyncProgram {
+    fn handle(&mut self, now: Time, input: HostInput) {
+        self.shared.core.advance(now);
+        match input {
+            HostInput::Done { id, result } => self.shared.core.finish(id.0, result),
+            HostInput::Interrupt(interrupt) => self.shared.take_interrupt(interrupt),
+            HostInput::Message(message) => self.shared.message(message),
+            HostInput::Timer => {}
+        }
+        self.run();
+    }
+
+    fn poll_output(&mut self, now: Time) -> Option<HostOutput> {
+        self.shared.core.set_now(now);
+        if self.shared.core.exec.has_ready() {
+            self.run();
+        }
+        let output = self.shared.core.pop(OUTPUTS);
+        if output.is_some() {
+            self.run();
+        }
+        output
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        self.shared.core.poll_timeout()
+    }
+
+    fn outcome(&self) -> Option<Result<(), String>> {
+        self.shared.outcome.borrow().clone()
+    }
+
+    fn waits_for(&self) -> Option<String> {
+        if self.shared.outcome.borrow().is_some() {
+            return None;
+        }
+        let vectors = self.shared.vectors.borrow();
+        let waited = vectors.iter().filter(|(_, vector)| !vector.waiting.is_empty());
+        let waited: Vec<String> = waited.map(|(number, _)| number.to_string()).collect();
+        let mut line = self.shared.core.describe();
+        if !waited.is_empty() {
+            line += &format!(", waiting for interrupts of vector {}", waited.join(", "));
+        }
+        if !self.shared.mail.borrow().waiting.is_empty() {
+            line += ", waiting for a message";
+        }
+        Some(line)
+    }
+}
+
+impl Drop for AsyncProgram {
+    fn drop(&mut self) {
+        // Tasks hold handles on what holds the tasks.
+        self.shared.core.exec.close();
+    }
+}

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The host above a root complex.
+//!
+//! - [`HostProgram`]: who stands there: it asks, takes interrupts, and wakes by itself;
+//! - [`cpu`]: one of straight-line `async` code;
+//! - [`firmware`]: finds and enables the functions below the root ports, as such code;
+//! - [`memory`]: the memory that host programs and devices share;
+//! - [`caches`]: caches of a simulated host in a known state, for programs that measure.
+//!
+//! This crate never reads a clock, never does I/O, and knows no fabric.
+
+pub mod caches;
+pub mod cpu;
+pub mod firmware;
+pub mod memory;
+mod program;
+
+pub use cpu::{AsyncProgram, Cpu};
+pub use memory::HostMemory;
+pub use program::{
+    HostError, HostInput, HostInterrupt, HostMessage, HostOutput, HostProgram, HostReadId, Wire,
+};

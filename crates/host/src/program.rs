@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The seam from the other side: who stands above a root complex. That may be a program of a simulated host, such as a driver
+//! ([`cpu`](crate::cpu) makes one of straight-line code), a kernel, or another simulator.
+
+use device::seam::{CompletionError, OutMessage};
+use std::any::Any;
+use std::fmt;
+use tlp::message::MessageCodes;
+use tlp::{AtomicOp, Bdf, Data, MessageRouting, Time};
+
+/// A host above a root complex. It issues configuration, memory, I/O and message requests itself, hears how they end, and takes
+/// interrupts as their TLPs say them; the memory that DMA reaches is the [`Memory`](crate::memory::Memory) given to its root complex,
+/// which may be its own.
+///
+/// Sans-IO and asynchronous: requests are answered in any order, later, while others are issued. Whoever drives it calls `poll_*`
+/// after every `handle`, until each says `None`; and again when it has said that it was given something from outside. What
+/// finds no room at a root port holds up what comes behind it.
+pub trait HostProgram {
+    /// Takes an input.
+    fn handle(&mut self, now: Time, input: HostInput);
+
+    /// The next output, if there is one; an output that is polled is accepted.
+    #[must_use]
+    fn poll_output(&mut self, now: Time) -> Option<HostOutput>;
+
+    /// When to hand it [`HostInput::Timer`] next.
+    #[must_use]
+    fn poll_timeout(&self) -> Option<Time>;
+
+    /// How it ended, once it has.
+    #[must_use]
+    fn outcome(&self) -> Option<Result<(), String>>;
+
+    /// One line on what it waits for, where it waits for anything.
+    fn waits_for(&self) -> Option<String> {
+        None
+    }
+}
+
+/// Names a request of a host program until it ends; chosen by the program.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct HostReadId(pub u32);
+
+/// What comes in to a host program. Others may come.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum HostInput {
+    /// A request that is answered has ended.
+    Done {
+        /// The request.
+        id: HostReadId,
+        /// The bytes of a read, the value before of an atomic, none of a write; or why there are none.
+        result: Result<Data, HostError>,
+    },
+    /// An interrupt arrived.
+    Interrupt(HostInterrupt),
+    /// A message from a device arrived at the root complex, and is not for the function of a root port.
+    Message(HostMessage),
+    /// The time that `poll_timeout` named has come.
+    Timer,
+}
+
+/// An interrupt as its TLP says it. Which vector that is, or which line of an interrupt controller, is for the host to say.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum HostInterrupt {
+    /// A write to where the host takes message-signalled interrupts: MSI, MSI-X (`PCIe 5.0 §6.1.4`).
+    Message {
+        /// The function that has written.
+        requester: Bdf,
+        /// Where to.
+        address: u64,
+        /// What; bytes that are not written are zero.
+        data: u32,
+    },
+    /// A wire of a root port has changed its level: INTx (`PCIe 5.0 §2.2.8.1`).
+    Wire {
+        /// The root port.
+        root_port: Bdf,
+        /// Who has sent the message that changed it: below, the port above the device; the root port itself where it is its own.
+        requester: Bdf,
+        /// Which.
+        wire: Wire,
+        /// Its level from now on.
+        asserted: bool,
+    },
+}
+
+/// An interrupt wire.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Wire {
+    /// INTA.
+    A,
+    /// INTB.
+    B,
+    /// INTC.
+    C,
+    /// INTD.
+    D,
+}
+
+impl Wire {
+    /// INTA to INTD.
+    pub const ALL: [Wire; 4] = [Wire::A, Wire::B, Wire::C, Wire::D];
+
+    /// Message Code of Assert_INTx, or of Deassert_INTx (`PCIe 5.0 §2.2.8.1`).
+    #[must_use]
+    pub const fn message_code(self, asserted: bool) -> u8 {
+        (if asserted { 0x20 } else { 0x24 }) + self as u8
+    }
+}
+
+/// A message as the host gets it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct HostMessage {
+    /// Who sent it.
+    pub requester: Bdf,
+    /// How it was routed.
+    pub routing: MessageRouting,
+    /// Message Code.
+    pub code: u8,
+    /// Header bytes 8 to 15.
+    pub header: [u8; 8],
+    /// Its data.
+    pub data: Data,
+}
+
+/// What a host program does. Others may come; a host that does not know one counts it as an Unsupported Request.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum HostOutput {
+    /// Reads device memory; answered by [`HostInput::Done`].
+    MmioRead {
+        /// Chosen by the program, unique among its reads under way.
+        id: HostReadId,
+        /// Address of the first byte.
+        address: u64,
+        /// Bytes, 1 to 4096, not crossing 4 KiB.
+        len: u32,
+        /// MRdLk: locks the path until an Unlock message (`PCIe 5.0 §6.5`).
+        locked: bool,
+    },
+    /// Writes device memory; posted. 1 to 4096 bytes, not crossing 4 KiB; longer than Max_Payload_Size is split.
+    MmioWrite {
+        /// Address of the first byte.
+        address: u64,
+        /// The bytes.
+        data: Data,
+    },
+    /// Writes device memory by a deferrable write (DMWr); answered by [`HostInput::Done`]. 1 to 128 bytes, not
+    /// crossing 4 KiB, no more than Max_Payload_Size.
+    WriteDeferrable {
+        /// Chosen by the program.
+        id: HostReadId,
+        /// Address of the first byte.
+        address: u64,
+        /// The bytes.
+        data: Data,
+    },
+    /// An AtomicOp on device memory; answered by [`HostInput::Done`] with the value before.
+    Atomic {
+        /// Chosen by the program.
+        id: HostReadId,
+        /// Address, a multiple of the operand's size.
+        address: u64,
+        /// What to do.
+        op: AtomicOp,
+        /// The operands, little-endian, as [`DmaAtomic`](crate::DmaAtomic) has them.
+        operands: Data,
+    },
+    /// Reads I/O space; answered by [`HostInput::Done`].
+    IoRead {
+        /// Chosen by the program.
+        id: HostReadId,
+        /// Address of the first byte.
+        address: u32,
+        /// Bytes, 1 to 4, within one DW.
+        len: u32,
+    },
+    /// Writes I/O space; answered by [`HostInput::Done`].
+    IoWrite {
+        /// Chosen by the program.
+        id: HostReadId,
+        /// Address of the first byte.
+        address: u32,
+        /// The bytes, 1 to 4, within one DW.
+        data: Data,
+    },
+    /// Sends a message; posted. The routing says where to: with `Broadcast` down every link, with `ById` and `ByAddress`
+    /// down the link that leads there, with `Local` down the link behind which the bus of `toward` lies.
+    Message {
+        /// Of a local message: a function at the other end of the link.
+        toward: Bdf,
+        /// The message.
+        message: OutMessage,
+    },
+    /// Reads a configuration register; answered by [`HostInput::Done`] with four bytes.
+    ConfigRead {
+        /// Chosen by the program.
+        id: HostReadId,
+        /// The function.
+        function: Bdf,
+        /// Register as a DW number, 0 to 1023.
+        register_dw: u16,
+    },
+    /// Writes a configuration register; answered by [`HostInput::Done`].
+    ConfigWrite {
+        /// Chosen by the program.
+        id: HostReadId,
+        /// The function.
+        function: Bdf,
+        /// Register as a DW number, 0 to 1023.
+        register_dw: u16,
+        /// Byte Enables, bits 3:0.
+        byte_enables: u8,
+        /// The value.
+        value: u32,
+    },
+    /// From now on, messages of these codes are for the program too, beside those that the root complex always has for it:
+    /// what its root ports tell of interrupt wires, PME_TO_Ack, Vendor_Defined Type 1, and where no function hears them errors and
+    /// PMEs. At once and in no simulated time. Any other message is an Unsupported Request (`PCIe 5.0 §2.3.1`).
+    TakeMessages(MessageCodes),
+    /// Something between a program and whoever models its host, in its place among all that the program does. No part of the seam: a
+    /// host that does not know it counts it as an Unsupported Request. At once and in no simulated time.
+    Extension(Box<dyn Any>),
+}
+
+/// Why a host's request was not served.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum HostError {
+    /// The completer refused.
+    Completion(CompletionError),
+    /// CRS: the function is not ready yet, or defers a deferrable write.
+    ConfigRetry,
+    /// No completion came in time.
+    CompletionTimeout,
+    /// The completion was poisoned, or did not fit the request.
+    BadCompletion,
+    /// No device answers at this address or ID.
+    NoDevice,
+}
+
+impl fmt::Display for HostError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            HostError::Completion(CompletionError::UnsupportedRequest) => {
+                "the device does not support the request"
+            }
+            HostError::Completion(CompletionError::Retry) | HostError::ConfigRetry => {
+                "the function is not ready"
+            }
+            HostError::Completion(_) => "the device aborted the request",
+            HostError::CompletionTimeout => "no completion came in time",
+            HostError::BadCompletion => "the completion does not fit the request",
+            HostError::NoDevice => "no device answers there",
+        })
+    }
+}
+
+impl std::error::Error for HostError {}
