@@ -4,6 +4,8 @@
 
 extern crate riser_config as config;
 extern crate riser_device as device;
+extern crate riser_endpoint as endpoint;
+extern crate riser_host as host;
 extern crate riser_link as link;
 extern crate riser_tlp as tlp;
 

@@ -4,8 +4,7 @@
 use device::io::{Request, join, select};
 use device::{AsyncDevice, BarIndex, Device, DmaError, DmaId, Input, Io, Output, RequestOp, Token, seam};
 use riser_host::cpu::{Cpu, msi};
-use riser_host::{AsyncProgram, HostMemory};
-use riser_host::{HostInput, HostOutput, HostProgram};
+use riser_host::{AsyncProgram, HostInput, HostMemory, HostOutput, HostProgram};
 use tlp::{Class, Data, Duration, PayloadPool, Span, Time};
 
 /// Allocations in 1000 rounds after 100 to warm up.

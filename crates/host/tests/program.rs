@@ -4,8 +4,7 @@
 use device::CompletionError;
 use exec::SpawnError;
 use riser_host::cpu::{Cpu, Either, MAX_TASKS, join, msi, select, yield_now};
-use riser_host::{AsyncProgram, HostMemory};
-use riser_host::{HostError, HostInput, HostOutput, HostProgram};
+use riser_host::{AsyncProgram, HostError, HostInput, HostMemory, HostOutput, HostProgram};
 use std::cell::RefCell;
 use std::rc::Rc;
 use tlp::{Bdf, Data, Duration, PayloadPool, Time};

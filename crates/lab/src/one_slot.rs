@@ -3,9 +3,10 @@
 //!
 //! ```
 //! use config::{Bar, Builder, Identity};
-//! use host::firmware::FoundFunction;
-//! use device::{AsyncDevice, Cpu, Io};
+//! use device::{AsyncDevice, Io};
 //! use fabric::{HostConfig, Limits, Stop};
+//! use host::Cpu;
+//! use host::firmware::FoundFunction;
 //! use riser_lab::OneSlot;
 //!
 //! async fn device(io: Io) {
