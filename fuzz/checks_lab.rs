@@ -6,8 +6,8 @@ use riser_lab::{Folder, LabFile, build, draw, parse};
 use std::path::Path;
 
 /// The models that ship, NetTLP's adapter among them.
-fn models() -> riser_plug::Models {
-    riser_devices::models().with::<riser_lab::remote::NettlpAdapter>()
+fn models() -> plug::Models {
+    devices::models().with::<riser_lab::remote::NettlpAdapter>()
 }
 
 /// A text is read, drawn and put together, or refused with messages that name the file and, where they have a place,

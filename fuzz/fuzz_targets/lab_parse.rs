@@ -2,6 +2,9 @@
 //! Any bytes as a lab file.
 #![no_main]
 
+extern crate riser_devices as devices;
+extern crate riser_plug as plug;
+
 #[path = "../checks_lab.rs"]
 mod checks;
 
