@@ -4,7 +4,6 @@
 use capture::DeviceRegister;
 use config::{Bar, Builder, Identity, MsiLayout};
 use device::AsyncDevice;
-use device::AsyncDevice;
 use device::io::{Io, Request};
 use endpoint::FunctionConfig;
 use host::Cpu;

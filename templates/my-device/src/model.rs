@@ -127,7 +127,7 @@ impl Model for Settings {
     fn offer(workload: &Workload, _: &Folder) -> Result<Offer, Fault> {
         let piece_bytes = workload.size_bytes;
         let window_bytes = workload.window_bytes.unwrap_or(64 * u64::from(piece_bytes));
-        if window_bytes % u64::from(piece_bytes) != 0 {
+        if !window_bytes.is_multiple_of(u64::from(piece_bytes)) {
             let message =
                 format!("window_bytes of {window_bytes}: legal are multiples of size_bytes, {piece_bytes}");
             return Err(Fault::at("window_bytes", message));
