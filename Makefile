@@ -5,7 +5,7 @@ FUZZ_SECONDS ?= 60
 PREFIX ?= /usr/local
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test ci long check-format lint unit bench fuzz fmt doc reference libtlp
+.PHONY: help setup demo test ci long check-format lint unit bench fuzz fmt doc reference libtlp device-header
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,6 +51,9 @@ reference: ## write anew what docs/ and README.md have from the code and from co
 	RISER_UPDATE_DOCS=1 cargo test --quiet -p riser-capture --test reference
 	RISER_UPDATE_DOCS=1 cargo test --quiet -p riser-cli --test new
 	RISER_UPDATE_DOCS=1 cargo test --quiet -p riser-cli --test docs
+
+device-header: ## install riser_device.h, for devices in C and C++, and riser-device.pc below PREFIX
+	crates/native/install.sh $(PREFIX)
 
 libtlp: ## install LibTLP for C, its headers and libtlp.pc below PREFIX
 	crates/capi/install.sh $(PREFIX)

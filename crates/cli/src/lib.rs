@@ -41,7 +41,7 @@ them), 130 interrupted (Ctrl-C).";
 /// The models that ship, those of NetTLP among them.
 #[must_use]
 pub fn models() -> Models {
-    devices::models().with::<lab::remote::NettlpAdapter>()
+    devices::models().with::<lab::remote::NettlpAdapter>().with::<native::Settings>()
 }
 
 /// The command, with these models for the slots of its labs: the whole `main` of a program that has devices of its own.

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The levels of the house: a crate may use what has a lower number, never its equal. A new crate gets its line here.
-const LEVELS: [(&str, u32); 20] = [
+const LEVELS: [(&str, u32); 21] = [
     ("riser-tlp", 0),
     ("riser-config", 1),
     ("riser-link", 1),
@@ -19,6 +19,7 @@ const LEVELS: [(&str, u32); 20] = [
     ("riser-host", 3),
     ("riser-plug", 4),
     ("riser-devices", 5),
+    ("riser-native", 5),
     ("riser-fabric", 6),
     ("riser-nettlp", 6),
     ("riser-guest", 6),
@@ -212,5 +213,51 @@ fn files_stay_legible() {
     for path in all_sources().iter().filter(in_src) {
         let lines = lines_without_tests(&read(path));
         assert!(lines <= MAX_LINES, "{}: {lines} lines, at most {MAX_LINES}", path.display());
+    }
+}
+
+/// The places where `unsafe` may stand, by crate and file: the C library, and the loader of devices in C.
+const UNSAFE: [(&str, &[&str]); 2] =
+    [("capi", &["fd.rs", "ffi.rs", "header.rs", "header/tests.rs"]), ("native", &["loader.rs"])];
+
+/// Whether a text does what is unsafe: a type of functions that are unsafe to call does not.
+fn is_unsafe(text: &str) -> bool {
+    let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
+    let words =
+        ["unsafe {", "unsafe fn ", "unsafe impl ", "unsafe trait ", "#[unsafe(", "unsafe extern \"C\" {"];
+    code.into_iter().any(|line| words.iter().any(|word| line.contains(word)))
+}
+
+#[test]
+fn unsafe_stands_in_its_places_alone() {
+    for (text, is) in [
+        ("let x = unsafe { y() };", true),
+        ("pub unsafe fn f() {}", true),
+        ("// unsafe { is only spoken of }", false),
+        ("type F = unsafe extern \"C\" fn(u32);", false),
+        ("unsafe_code = \"forbid\"", false),
+    ] {
+        assert_eq!(is_unsafe(text), is, "{text}");
+    }
+    for folder in crates() {
+        let name = folder.file_name().unwrap().to_string_lossy().into_owned();
+        let places = UNSAFE.iter().find(|(place, _)| *place == name).map_or(&[][..], |(_, files)| files);
+        let lints = manifest(&folder.join("Cargo.toml"))["lints"].as_table().unwrap().clone();
+        assert_eq!(
+            lints.contains_key("workspace"),
+            places.is_empty(),
+            "{name}: the workspace's lints forbid `unsafe`"
+        );
+        let mut files = Vec::new();
+        sources(&folder.join("src"), &mut files);
+        let mut found: Vec<&Path> = files
+            .iter()
+            .filter(|file| is_unsafe(&read(file)))
+            .map(|file| file.strip_prefix(folder.join("src")).unwrap())
+            .collect();
+        let mut named: Vec<&Path> = places.iter().map(Path::new).collect();
+        named.sort();
+        found.sort();
+        assert_eq!(found, named, "{name}: `unsafe`");
     }
 }

@@ -26,6 +26,7 @@ use host::firmware::HostMap;
 use host::memory::HostMemory;
 use host::{Cpu, HostProgram};
 use plug::plugged::{AnyReport, FunctionEnd};
+use plug::site::NativeCode;
 use plug::transfers::Transfers;
 use plug::{End, Report as DeviceFigures, Shared, Shown};
 use std::io::{self, Write};
@@ -84,17 +85,18 @@ pub fn build(file: &LabFile) -> Result<Assembly, String> {
 /// # Errors
 /// As [`build`].
 pub fn build_with(file: &LabFile, host: HostProfile) -> Result<Assembly, String> {
-    build_program(file, host, None)
+    build_program(file, host, None, file.lab.native)
 }
 
 /// Makes a host program of its payloads, its memory and what enumeration is told of the host.
 pub(crate) type OwnProgram = Box<dyn FnOnce(PayloadPool, HostMemory, HostMap) -> Box<dyn HostProgram>>;
 
-/// The same with `own` in place of firmware and drivers, where it is given.
+/// The same with `own` in place of firmware and drivers, where it is given, and this leave for native code.
 pub(crate) fn build_program(
     file: &LabFile,
     host: HostProfile,
     own: Option<OwnProgram>,
+    native: NativeCode,
 ) -> Result<Assembly, String> {
     let lab = &file.lab;
     let host = patient(lab, host_schema::apply(&lab.host, host));
@@ -105,7 +107,7 @@ pub(crate) fn build_program(
     let mut seats: Vec<Seat> = Vec::new();
     let (mut places, journal) = (Vec::new(), Journal::default());
     let tree = Tree::of(lab).map_err(|e| e.message)?;
-    let mut sites = Sites::new(file, &payloads, &memory, host.completion_timeout, &tree);
+    let mut sites = Sites::new(file, &payloads, &memory, host.completion_timeout, &tree, native);
     let mut warnings: Vec<String> = profile::extrapolation::of_host(file).into_iter().collect();
     let links = bridges::all_links(lab, &tree);
     let (paths, ids) = (tree.slot_paths(), tree.slot_ids());

@@ -13,6 +13,7 @@ use host::Cpu;
 use host::cpu::AsyncProgram;
 use host::firmware::{Function, HostMap, Path, System, enumerate_host};
 use host::{HostInput, HostOutput, HostProgram};
+use plug::site::NativeCode;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use tlp::{Bdf, Duration, Time};
@@ -102,6 +103,7 @@ pub fn enumerate(file: &LabFile) -> Result<Enumerated, String> {
             };
             Box::new(Counting { program: AsyncProgram::with_pool(payloads, memory, program), count })
         })),
+        NativeCode::NotLoaded,
     )?;
     let stop = assembly.fabric.run(Limits::default());
     let found = result.take();

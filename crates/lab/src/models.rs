@@ -8,7 +8,7 @@ use crate::{bridges, links};
 use config::PcieLayout;
 use host::memory::HostMemory;
 use plug::file::Schema;
-use plug::site::Common;
+use plug::site::{Common, NativeCode};
 use plug::{Fault, Models, Plugged, Site};
 use tlp::{Bdf, Duration, Mps, Mrrs, PayloadPool};
 
@@ -31,6 +31,7 @@ pub(crate) struct Sites<'a> {
     memory: &'a HostMemory,
     completion_timeout: Duration,
     common: Common,
+    native: NativeCode,
     /// Max_Payload_Size on the path of each slot, as enumeration will set it.
     path_mps: Vec<Mps>,
     ids: Vec<Bdf>,
@@ -48,9 +49,10 @@ impl<'a> Sites<'a> {
         memory: &'a HostMemory,
         completion_timeout: Duration,
         tree: &Tree,
+        native: NativeCode,
     ) -> Sites<'a> {
         let (path_mps, ids) = (bridges::path_mps(&file.lab, tree), tree.slot_ids());
-        Sites { file, payloads, memory, completion_timeout, common: Common::default(), path_mps, ids }
+        Sites { file, payloads, memory, completion_timeout, common: Common::default(), native, path_mps, ids }
     }
 
     /// The device that slot number `n` names.
@@ -75,6 +77,7 @@ impl<'a> Sites<'a> {
             memory: self.memory,
             folder: &self.file.base,
             seed: lab.seed,
+            native: self.native,
             common: &mut self.common,
         };
         let plugged = plan.plug(&mut site)?;

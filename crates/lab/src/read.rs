@@ -11,6 +11,7 @@ use crate::{deferrable, faults, host_schema, links, profile, tables, unused};
 use fabric::Window;
 use host::firmware::HostMap;
 use plug::file::{FileError, FileErrors, Folder, Overrides, Source, Tree as Places, Unread, place_of};
+use plug::site::NativeCode;
 use plug::{End, Fault, FixedBar, MemoryKind, Models};
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -223,7 +224,7 @@ fn check_devices(place: &Place<'_>, file: &LabFile) -> Vec<FileError> {
     };
     let payloads = PayloadPool::new();
     let Ok(tree) = Tree::of(&file.lab) else { return Vec::new() };
-    let mut sites = Sites::new(file, &payloads, &memory, Duration::MAX, &tree);
+    let mut sites = Sites::new(file, &payloads, &memory, Duration::MAX, &tree, NativeCode::NotLoaded);
     let mut errors = Vec::new();
     for (n, slot) in file.lab.slot.iter().enumerate() {
         match sites.plug(n, slot) {

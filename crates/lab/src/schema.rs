@@ -7,6 +7,7 @@ pub use crate::fault_schema::{
 pub use crate::host_schema::{IommuPages, IommuWindow};
 pub use crate::link_schema::{Arbitration, FlowControl, LinkChange, ReplayTimer, VirtualChannel};
 pub use crate::switch_schema::{Forwarding, PortArbitration, Switch};
+use plug::site::NativeCode;
 use plug::values::{Gen, Lanes, MpsBytes, MrrsBytes, Probability, RcbBytes};
 use plug::{Model, Needs, Plan};
 use schemars::JsonSchema;
@@ -57,6 +58,10 @@ pub struct Lab {
     #[serde(skip)]
     #[schemars(skip)]
     pub set: Vec<String>,
+    /// Whether its devices may run native code; no key of the file, which asks for it.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub native: NativeCode,
 }
 
 impl Default for Lab {
@@ -75,6 +80,7 @@ impl Default for Lab {
             outage: Vec::new(),
             link_event: Vec::new(),
             set: Vec::new(),
+            native: NativeCode::default(),
         }
     }
 }

@@ -11,7 +11,7 @@ use std::path::Path;
 
 /// The models that ship, NetTLP's adapter among them.
 fn models() -> plug::Models {
-    devices::models().with::<riser_lab::remote::NettlpAdapter>()
+    devices::models().with::<riser_lab::remote::NettlpAdapter>().with::<native::Settings>()
 }
 
 /// Compares `text` with the page, or writes it.
@@ -136,6 +136,18 @@ fn lab_with(section: &str, key: &str, line: &str) -> String {
         "[slot.replay]" => {
             let capture = "capture = \"captures/recorded.pcapng\"\nmemory = \"high\"\n";
             (String::new(), format!("[slot.replay]\n{capture}{line}\n"))
+        }
+        // Any file stands for a library: it is not loaded to be checked.
+        "[slot.native]" => {
+            let way = if key == "vectors" { "interrupts = \"msix\"\n" } else { "" };
+            (String::new(), format!("{section}\nlibrary = \"../Cargo.toml\"\n{way}{line}\n"))
+        }
+        "[[slot.native.bars]]" => {
+            (String::new(), format!("[slot.native]\nlibrary = \"../Cargo.toml\"\n{section}\n{line}\n"))
+        }
+        "[[slot.native.step]]" => {
+            let act = if key == "bytes" { "do = \"buffer\"\nname = \"b\"\n" } else { "do = \"sleep\"\n" };
+            (String::new(), format!("[slot.native]\nlibrary = \"../Cargo.toml\"\n{section}\n{act}{line}\n"))
         }
         "[[slot.traffic.flow]]" => {
             let size = if key == "size_bytes" { "" } else { "size_bytes = 64\n" };

@@ -30,8 +30,22 @@ pub struct Site<'a> {
     pub folder: &'a Folder,
     /// Seed of all that is drawn.
     pub seed: u64,
+    /// Whether native code of others may run.
+    pub native: NativeCode,
     /// What the devices of this lab have in common.
     pub common: &'a mut Common,
+}
+
+/// Whether a model may run machine code that is not of this program, such as a shared library that its settings name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum NativeCode {
+    /// It may not: a model that would is refused.
+    #[default]
+    Refused,
+    /// It is not asked to: the model is only looked at, and its device is never given a request.
+    NotLoaded,
+    /// It may.
+    Allowed,
 }
 
 /// What devices of one lab have in common, by its type.

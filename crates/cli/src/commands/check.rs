@@ -5,6 +5,7 @@ use super::labs::{self, Set};
 use crate::failure::Failure;
 use crate::{input, output};
 use plug::Models;
+use plug::site::NativeCode;
 use std::path::PathBuf;
 
 const EXAMPLE: &str = "\
@@ -31,7 +32,8 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
     input::check(args.labs.iter().map(PathBuf::as_path))?;
     for path in &args.labs {
-        let (file, name) = labs::read(models, path, &args.set)?;
+        let (mut file, name) = labs::read(models, path, &args.set)?;
+        file.lab.native = NativeCode::NotLoaded;
         let assembly = lab::build(&file).map_err(|why| Failure::Run(format!("{name}: {why}")))?;
         output::warn(assembly.warnings());
         output::text(&format!("{name}\n{}", lab::draw(&file.lab)))?;

@@ -5,6 +5,7 @@ use crate::failure::Failure;
 use crate::{input, outputs};
 use lab::{Folder, LabFile, Overrides};
 use plug::Models;
+use plug::site::NativeCode;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
@@ -27,6 +28,21 @@ impl Set {
     /// As the library takes them.
     pub(super) fn overrides(&self) -> Overrides {
         Overrides::new(&self.given)
+    }
+}
+
+/// Leave for native code.
+#[derive(clap::Args, Clone, Copy)]
+pub(crate) struct Native {
+    /// Let libraries that the lab names run: native code, which may do all that riser itself may
+    #[arg(long)]
+    allow_native: bool,
+}
+
+impl Native {
+    /// As the library takes it.
+    pub(super) fn leave(self) -> NativeCode {
+        if self.allow_native { NativeCode::Allowed } else { NativeCode::Refused }
     }
 }
 

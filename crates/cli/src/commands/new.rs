@@ -83,7 +83,7 @@ debug = \"line-tables-only\"
 const MAX_NAME_BYTES: usize = 64;
 
 /// Names that a crate of the template cannot have: Rust's words, what cargo keeps for itself, and what the crate uses.
-const TAKEN: [&str; 72] = [
+const TAKEN: [&str; 74] = [
     "abstract",
     "alloc",
     "as",
@@ -102,6 +102,8 @@ const TAKEN: [&str; 72] = [
     "device",
     "do",
     "dyn",
+    "endpoint",
+    "host",
     "else",
     "enum",
     "examples",

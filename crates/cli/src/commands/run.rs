@@ -5,7 +5,7 @@ mod drive;
 mod taps;
 
 use super::cpu;
-use super::labs::{self, Set};
+use super::labs::{self, Native, Set};
 use super::sizes::seed;
 use crate::failure::Failure;
 use crate::{interrupt, output};
@@ -63,6 +63,9 @@ pub(crate) struct Args {
     #[command(flatten)]
     set: Set,
 
+    #[command(flatten)]
+    native: Native,
+
     /// Write every TLP to this pcapng file; - is standard output
     #[arg(long, value_name = "OUT.pcapng")]
     capture: Option<PathBuf>,
@@ -105,6 +108,7 @@ pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
     if let Some(seed) = args.seed {
         file.lab.seed = seed;
     }
+    file.lab.native = args.native.leave();
     file.check_runs_alone().map_err(Failure::Run)?;
     let mut assembly = lab::build(&file).map_err(Failure::Run)?;
     output::warn(assembly.warnings());

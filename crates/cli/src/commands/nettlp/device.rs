@@ -3,6 +3,7 @@
 
 use super::software::{self, Behind, Ended, LONGEST, Watch, carry};
 use super::way::WayArgs;
+use crate::commands::labs::Native;
 use crate::commands::sizes::seed;
 use crate::failure::Failure;
 use crate::{interrupt, output, outputs};
@@ -57,6 +58,9 @@ pub(crate) struct Args {
     /// The BAR of the device that the adapter's BAR4 shows [default: its first of memory]
     #[arg(long, value_name = "BAR", value_parser = clap::value_parser!(u8).range(0..=5))]
     bar: Option<u8>,
+
+    #[command(flatten)]
+    native: Native,
 
     /// Seed of all that the device draws
     #[arg(long, default_value = "0", allow_negative_numbers = true, value_parser = seed)]
@@ -207,6 +211,7 @@ impl Args {
             memory: &around.memory,
             folder: &folder,
             seed: self.seed,
+            native: self.native.leave(),
             common: &mut common,
         });
         let said = |why: String| Failure::usage(format!("{}: {why}", self.model));

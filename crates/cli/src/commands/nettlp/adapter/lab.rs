@@ -14,6 +14,7 @@ use nettlp::adapter::{Adapter, Settings};
 use nettlp::allow::AllowList;
 use nettlp::net::{AdapterOptions, AdapterSockets, Clock, SocketCounters, serve};
 use plug::Models;
+use plug::site::NativeCode;
 use serde::Serialize;
 use std::io::BufWriter;
 use std::net::IpAddr;
@@ -49,6 +50,7 @@ pub(super) struct LabRun {
     /// Overwrite these two.
     pub(super) force: bool,
     pub(super) seed: Option<u64>,
+    pub(super) native: NativeCode,
     pub(super) busy: bool,
     pub(super) json: bool,
 }
@@ -137,6 +139,7 @@ impl LabRun {
         if let Some(seed) = self.seed {
             file.lab.seed = seed;
         }
+        file.lab.native = self.native;
         let device = self.device()?;
         file.check_runs_alone().map_err(Failure::Run)?;
         let assembly = lab::build(&file).map_err(Failure::Run)?;

@@ -7,7 +7,7 @@ mod workers;
 
 use super::bytes::{address, mps, rcb};
 use super::way::key;
-use crate::commands::labs::Set;
+use crate::commands::labs::{Native, Set};
 use crate::commands::sizes::seed;
 use crate::failure::Failure;
 use crate::{interrupt, output};
@@ -131,6 +131,9 @@ pub(crate) struct Args {
     /// Overwrite the files of --capture and --record where they exist
     #[arg(long, requires = "lab")]
     force: bool,
+
+    #[command(flatten)]
+    native: Native,
 
     /// Seed, in place of the lab's
     #[arg(long, requires = "lab", allow_negative_numbers = true, value_parser = seed)]
@@ -357,6 +360,7 @@ impl Args {
             until_done: self.until_done,
             force: self.force,
             seed: self.seed,
+            native: self.native.leave(),
             busy: self.busy_poll,
             json: self.json,
         })

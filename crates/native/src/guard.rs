@@ -1,0 +1,525 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A device of a library as riser's endpoint sees it. All that the library hands over is looked at here: where it is not legal, the
+//! device ends with a message, is not called again, and its requests are answered with Completer Abort. Never panics on what a
+//! library says.
+
+use crate::abi;
+use crate::loader::{Bytes, Handed, Handing, Instance, MAX_BYTES};
+use device::seam::{
+    CompletionError, DmaAtomic, DmaError, DmaId, DmaOptions, DmaRead, DmaWrite, Input, OutMessage, Output,
+    Request, RequestOp, ResetKind, Token,
+};
+use device::shared::Bell;
+use device::{BarIndex, Device};
+use plug::{Report, Shared, Shown};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ptr;
+use tlp::message::MessageCodes;
+use tlp::{AtomicOp, Attributes, Class, Data, MessageRouting, PayloadPool, Span, Time, TrafficClass};
+
+/// Outputs, or calls of the timer, at one point in time: beyond, it is a loop without an end.
+const MAX_AT_ONCE: u32 = 1 << 16;
+
+/// What a device of a library reports.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Told {
+    inputs: u64,
+    outputs: u64,
+    failure: Option<String>,
+}
+
+impl Told {
+    /// Why the device has ended, if it has.
+    pub(crate) fn failure(&self) -> Option<String> {
+        self.failure.clone()
+    }
+}
+
+impl Report for Told {
+    fn shown(&self, _: Time) -> Shown {
+        let counts = Shown::new().with_counts([("inputs", self.inputs), ("outputs", self.outputs)]);
+        match &self.failure {
+            Some(why) => counts.with("failure", why.clone()),
+            None => counts,
+        }
+    }
+}
+
+/// A request that came in.
+struct Asked {
+    /// Bytes that answer it; `None`: nothing answers it.
+    answer: Option<u32>,
+    /// Whether Retry may answer it.
+    may_retry: bool,
+    is_taken: bool,
+}
+
+/// The device.
+pub(crate) struct Guard {
+    /// `None` where no code is to run.
+    instance: Option<Instance>,
+    pool: PayloadPool,
+    codes: MessageCodes,
+    vectors: u16,
+    told: Shared<Told>,
+    asked: BTreeMap<u32, Asked>,
+    /// DMA reads and atomics under way.
+    under_way: BTreeSet<u32>,
+    /// Answered here. Bounded by the credits of requests.
+    answers: VecDeque<Output>,
+    /// Taken here. Bounded likewise.
+    taken: VecDeque<Token>,
+    /// How much was done at this time.
+    at_once: (Time, u32),
+}
+
+impl Guard {
+    /// A device that takes messages of these codes and tells what becomes of it.
+    pub(crate) fn new(
+        instance: Option<Instance>,
+        pool: PayloadPool,
+        codes: MessageCodes,
+        told: Shared<Told>,
+    ) -> Guard {
+        Guard {
+            instance,
+            pool,
+            codes,
+            vectors: 0,
+            told,
+            asked: BTreeMap::new(),
+            under_way: BTreeSet::new(),
+            answers: VecDeque::new(),
+            taken: VecDeque::new(),
+            at_once: (Time::ZERO, 0),
+        }
+    }
+
+    /// The library has said what is not legal: it is not called again.
+    fn fail(&mut self, why: String) {
+        self.told.change(|told| {
+            told.failure.get_or_insert(why);
+        });
+        // The device goes, and what it has under way is forgotten.
+        self.instance = None;
+        self.under_way.clear();
+        for (token, asked) in std::mem::take(&mut self.asked) {
+            if !asked.is_taken {
+                self.taken.push_back(Token(token));
+            }
+            if asked.answer.is_some() {
+                self.answers.push_back(Output::Complete {
+                    token: Token(token),
+                    result: Err(CompletionError::CompleterAbort),
+                });
+            }
+        }
+    }
+
+    /// Whether so much may be done now.
+    fn is_bounded(&mut self, now: Time) -> bool {
+        self.at_once = if self.at_once.0 == now { (now, self.at_once.1 + 1) } else { (now, 1) };
+        self.at_once.1 <= MAX_AT_ONCE
+    }
+
+    fn hand(&mut self, now: Time, what: &Handing<'_>) -> bool {
+        self.told.change(|told| told.inputs += 1);
+        self.instance.as_mut().is_some_and(|instance| instance.hand(now.as_ps(), what))
+    }
+
+    fn request(&mut self, now: Time, request: Request) {
+        let (token, answer) = (request.token, answer_bytes(&request.op));
+        let may_retry = matches!(request.op, RequestOp::WriteNonPosted { deferrable: true, .. });
+        self.asked.insert(token.0, Asked { answer, may_retry, is_taken: false });
+        if !self.hand_request(now, &request) {
+            // It takes none of this kind, or has ended.
+            let error = match self.told.get().failure {
+                Some(_) => CompletionError::CompleterAbort,
+                None => CompletionError::UnsupportedRequest,
+            };
+            self.asked.remove(&token.0);
+            self.taken.push_back(token);
+            if answer.is_some() {
+                self.answers.push_back(Output::Complete { token, result: Err(error) });
+            }
+        }
+    }
+
+    fn hand_request(&mut self, now: Time, request: &Request) -> bool {
+        let (token, tc, attr) = (request.token.0, request.tc.bits(), request.attr.bits());
+        match &request.op {
+            RequestOp::Read { bar: BarIndex(bar), offset, span, locked } => {
+                let (offset, length, locked) = (*offset, span.byte_count(), u8::from(*locked));
+                let read = abi::Read { token, bar: *bar, tc, attr, locked, offset, length, reserved: 0 };
+                self.hand(now, &Handing::Read(&read))
+            }
+            RequestOp::Write { bar, offset, span, data } => {
+                self.write(now, request, (*bar, *offset, *span, data), 0)
+            }
+            RequestOp::WriteNonPosted { bar, offset, span, data, deferrable } => {
+                let flags = 1 | u8::from(*deferrable) << 1;
+                self.write(now, request, (*bar, *offset, *span, data), flags)
+            }
+            RequestOp::Atomic { bar: BarIndex(bar), offset, op, operands } => {
+                let bytes = operands.bytes().unwrap_or_default();
+                let length = operands.len() as u32;
+                let value_bytes = value_bytes(*op, length);
+                let (bar, op, offset, operands) = (*bar, op_number(*op), *offset, bytes.as_ptr());
+                let atomic = abi::Atomic { token, bar, tc, attr, op, offset, value_bytes, length, operands };
+                self.hand(now, &Handing::Atomic(&atomic))
+            }
+            RequestOp::ConfigRead { register_dw, byte_enables } => {
+                let (register_dw, byte_enables) = (*register_dw, *byte_enables);
+                let config = abi::Config { token, register_dw, byte_enables, is_write: 0, value: 0 };
+                self.hand(now, &Handing::Config(&config))
+            }
+            RequestOp::ConfigWrite { register_dw, byte_enables, value } => {
+                let (register_dw, byte_enables, value) = (*register_dw, *byte_enables, *value);
+                let config = abi::Config { token, register_dw, byte_enables, is_write: 1, value };
+                self.hand(now, &Handing::Config(&config))
+            }
+            RequestOp::Message { requester, routing, code, header, data } => {
+                let bytes = data.bytes().unwrap_or_default();
+                let (length, data) = (bytes.len() as u32, bytes.as_ptr());
+                let (requester, routing) = (requester.bits(), routing.bits());
+                let (code, header) = (*code, *header);
+                let message =
+                    abi::Message { token, requester, routing, code, header, length, reserved: 0, data };
+                self.hand(now, &Handing::Message(&message))
+            }
+            _ => false,
+        }
+    }
+
+    fn write(
+        &mut self,
+        now: Time,
+        request: &Request,
+        (BarIndex(bar), offset, span, data): (BarIndex, u64, Span, &Data),
+        flags: u8,
+    ) -> bool {
+        let length = span.byte_count();
+        let enables: Option<Vec<u8>> = (!span.is_contiguous())
+            .then(|| (0..length).map(|index| u8::from(span.is_enabled(index))).collect());
+        let write = abi::Write {
+            token: request.token.0,
+            bar,
+            tc: request.tc.bits(),
+            attr: request.attr.bits(),
+            flags,
+            offset,
+            length,
+            reserved: 0,
+            data: data.bytes().map_or(ptr::null(), <[u8]>::as_ptr),
+            enables: enables.as_ref().map_or(ptr::null(), |enables| enables.as_ptr()),
+        };
+        self.hand(now, &Handing::Write(&write))
+    }
+
+    fn dma_done(&mut self, now: Time, id: DmaId, result: &Result<Data, DmaError>) {
+        self.under_way.remove(&id.0);
+        let data = result.as_ref().ok();
+        let bytes = data.and_then(Data::bytes);
+        let done = abi::DmaDone {
+            id: id.0,
+            status: result.as_ref().err().map_or(0, |error| dma_status(*error)),
+            length: data.map_or(0, Data::len) as u32,
+            reserved: 0,
+            data: bytes.map_or(ptr::null(), <[u8]>::as_ptr),
+        };
+        self.hand(now, &Handing::DmaDone(&done));
+    }
+
+    fn reset(&mut self, now: Time, kind: ResetKind) {
+        self.asked.clear();
+        self.under_way.clear();
+        self.answers.clear();
+        self.taken.clear();
+        let kind = match kind {
+            ResetKind::Fundamental => 0,
+            ResetKind::Hot => 1,
+            _ => 2,
+        };
+        self.hand(now, &Handing::Reset(kind));
+    }
+
+    /// What the library hands over, as the endpoint takes it.
+    fn checked(&mut self, handed: Handed, class: Class) -> Result<Output, String> {
+        let of = match &handed {
+            Handed::Read(_) | Handed::Atomic(..) => Class::NonPosted,
+            Handed::Complete(..) | Handed::Abandon(_) => Class::Completion,
+            _ => Class::Posted,
+        };
+        if of != class {
+            return Err(format!("a {} output where one of class {class:?} was polled", name(&handed)));
+        }
+        match handed {
+            Handed::Write(write, bytes) => {
+                let options = options("write", write.tc, write.attr)?;
+                Ok(Output::Write(DmaWrite::new(write.address, self.data(bytes)).with_options(options)))
+            }
+            Handed::Read(read) => {
+                if read.length > MAX_BYTES {
+                    return Err(format!("a read of {} B: legal are up to {MAX_BYTES}", read.length));
+                }
+                self.begin(read.id)?;
+                let asked = DmaRead::new(DmaId(read.id), read.address, read.length);
+                let asked = asked.with_options(options("read", read.tc, read.attr)?);
+                Ok(Output::Read(if read.counted != 0 { asked.counted() } else { asked }))
+            }
+            Handed::Atomic(atomic, bytes) => {
+                let op = op_of(atomic.op)?;
+                self.begin(atomic.id)?;
+                let asked = DmaAtomic::new(DmaId(atomic.id), atomic.address, op, self.data(bytes));
+                Ok(Output::Atomic(asked.with_options(options("atomic", atomic.tc, atomic.attr)?)))
+            }
+            Handed::Complete(completion, bytes) => self.complete(&completion, bytes),
+            Handed::Abandon(token) => {
+                self.answered(token)?;
+                Ok(Output::Abandon { token: Token(token) })
+            }
+            Handed::Interrupt(vector) => match u16::try_from(vector).ok().filter(|v| *v < self.vectors) {
+                Some(vector) => Ok(Output::Interrupt { vector }),
+                None => {
+                    Err(format!("interrupt vector {vector}: the function has {}, from 0 on", self.vectors))
+                }
+            },
+            Handed::Intx(asserted) => Ok(Output::Intx { asserted }),
+            Handed::Pme => Ok(Output::Pme),
+            Handed::Message(message, bytes) => {
+                if message.length % 4 != 0 {
+                    return Err(format!("a message of {} B: legal are multiples of 4", message.length));
+                }
+                let out = OutMessage::new(MessageRouting::from_bits(message.routing), message.code);
+                let out = out.with_header(message.header).with_data(self.data(bytes));
+                Ok(Output::Message(out.with_options(options("message", message.tc, message.attr)?)))
+            }
+        }
+    }
+
+    fn complete(&mut self, completion: &abi::Completion, bytes: Bytes) -> Result<Output, String> {
+        let token = completion.token;
+        let (expected, may_retry) = self.answered(token)?;
+        let result = match completion.status {
+            0 if completion.length == expected => Ok(self.data(bytes)),
+            0 => {
+                return Err(format!(
+                    "{} B answer request {token}: legal are the {expected} that it asks for",
+                    completion.length
+                ));
+            }
+            1 => Err(CompletionError::UnsupportedRequest),
+            2 => Err(CompletionError::CompleterAbort),
+            3 if may_retry => Err(CompletionError::Retry),
+            3 => {
+                return Err(format!(
+                    "Retry answers request {token}: legal is it for deferrable writes alone"
+                ));
+            }
+            other => return Err(format!("status {other} answers request {token}: legal are 0 to 3")),
+        };
+        Ok(Output::Complete { token: Token(token), result })
+    }
+
+    /// The request `token` is answered now: how many bytes it asks for, and whether it may be told to come again.
+    fn answered(&mut self, token: u32) -> Result<(u32, bool), String> {
+        let waiting =
+            self.asked.get_mut(&token).and_then(|asked| Some((asked.answer.take()?, asked.may_retry)));
+        let (bytes, may_retry) = waiting.ok_or_else(|| {
+            format!(
+                "an answer to request {token}, which waits for none: legal are tokens that were handed over, once each"
+            )
+        })?;
+        self.forget(token);
+        Ok((bytes, may_retry))
+    }
+
+    /// A token that is taken, and answered where it asks for that, is free.
+    fn forget(&mut self, token: u32) {
+        if self.asked.get(&token).is_some_and(|asked| asked.is_taken && asked.answer.is_none()) {
+            self.asked.remove(&token);
+        }
+    }
+
+    fn begin(&mut self, id: u32) -> Result<(), String> {
+        match self.under_way.insert(id) {
+            true => Ok(()),
+            false => Err(format!(
+                "a DMA read or atomic with id {id}, which is under way: legal are ids that are free"
+            )),
+        }
+    }
+
+    fn take(&mut self, token: u32) -> Result<Token, String> {
+        match self.asked.get_mut(&token) {
+            Some(asked) if !asked.is_taken => asked.is_taken = true,
+            Some(_) => return Err(format!("poll_taken: request {token} was taken before")),
+            None => return Err(format!("poll_taken: there is no request {token}")),
+        }
+        self.forget(token);
+        Ok(Token(token))
+    }
+
+    fn data(&self, bytes: Bytes) -> Data {
+        match bytes {
+            Bytes::Carried(bytes) => Data::Carried(self.pool.copy(&bytes)),
+            Bytes::Counted(count) => Data::Counted(count),
+        }
+    }
+}
+
+impl Device for Guard {
+    fn handle(&mut self, now: Time, input: Input) {
+        match input {
+            Input::Request(request) => self.request(now, request),
+            Input::DmaDone { id, result } => self.dma_done(now, id, &result),
+            Input::Timer if self.is_bounded(now) => {
+                self.hand(now, &Handing::Timer);
+            }
+            Input::Timer => self.fail(format!(
+                "next_timer: {MAX_AT_ONCE} times at {now}: legal are times that come to an end"
+            )),
+            Input::Reset(kind) => self.reset(now, kind),
+            _ => {}
+        }
+    }
+
+    fn poll_output(&mut self, now: Time, class: Class) -> Option<Output> {
+        if class == Class::Completion && !self.answers.is_empty() {
+            return self.answers.pop_front();
+        }
+        let handed = match self.instance.as_mut()?.poll_output(now.as_ps(), class.index() as u32) {
+            Ok(None) => return None,
+            Ok(Some(handed)) if self.is_bounded(now) => self.checked(handed, class),
+            Ok(Some(_)) => {
+                Err(format!("{MAX_AT_ONCE} outputs at {now}: legal are outputs that come to an end"))
+            }
+            Err(why) => Err(why),
+        };
+        match handed {
+            Ok(output) => {
+                self.told.change(|told| told.outputs += 1);
+                Some(output)
+            }
+            Err(why) => {
+                self.fail(format!("poll_output: {why}"));
+                if class == Class::Completion { self.answers.pop_front() } else { None }
+            }
+        }
+    }
+
+    fn poll_taken(&mut self) -> Option<Token> {
+        if let Some(token) = self.taken.pop_front() {
+            return Some(token);
+        }
+        let token = match self.instance.as_mut()?.poll_taken() {
+            Some(None) => return None,
+            Some(Some(token)) => token,
+            // Each is taken as it comes.
+            None => *self.asked.iter().find(|(_, asked)| !asked.is_taken)?.0,
+        };
+        match self.take(token) {
+            Ok(token) => Some(token),
+            Err(why) => {
+                self.fail(why);
+                self.taken.pop_front()
+            }
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        self.instance.as_ref()?.next_timer().map(Time::from_ps)
+    }
+
+    /// It stands alone.
+    fn set_bell(&mut self, _: Bell) -> bool {
+        true
+    }
+
+    fn set_vectors(&mut self, vectors: u16) {
+        self.vectors = vectors;
+    }
+
+    fn messages(&self) -> MessageCodes {
+        self.codes
+    }
+
+    fn waits_for(&self) -> Option<String> {
+        self.told.get().failure.as_ref().map(|why| format!("nothing: it has ended, {why}"))
+    }
+}
+
+/// Bytes that answer a request; `None` where nothing does.
+fn answer_bytes(op: &RequestOp) -> Option<u32> {
+    match op {
+        RequestOp::Read { span, .. } => Some(span.byte_count()),
+        RequestOp::Atomic { op, operands, .. } => Some(value_bytes(*op, operands.len() as u32)),
+        RequestOp::ConfigRead { .. } => Some(4),
+        op if op.is_posted() => None,
+        _ => Some(0),
+    }
+}
+
+/// Bytes of the value that operands of so many bytes are for.
+const fn value_bytes(op: AtomicOp, operand_bytes: u32) -> u32 {
+    match op {
+        AtomicOp::CompareSwap => operand_bytes / 2,
+        _ => operand_bytes,
+    }
+}
+
+const fn op_number(op: AtomicOp) -> u8 {
+    match op {
+        AtomicOp::FetchAdd => 0,
+        AtomicOp::Swap => 1,
+        AtomicOp::CompareSwap => 2,
+    }
+}
+
+fn op_of(number: u8) -> Result<AtomicOp, String> {
+    match number {
+        0 => Ok(AtomicOp::FetchAdd),
+        1 => Ok(AtomicOp::Swap),
+        2 => Ok(AtomicOp::CompareSwap),
+        other => Err(format!("an atomic with op {other}: legal are 0 to 2")),
+    }
+}
+
+fn options(what: &str, tc: u8, attr: u8) -> Result<DmaOptions, String> {
+    let tc = TrafficClass::new(tc).ok_or_else(|| format!("a {what} of TC{tc}: legal are 0 to 7"))?;
+    let attr =
+        Attributes::from_bits(attr).ok_or_else(|| format!("a {what} with attr {attr}: legal are 0 to 7"))?;
+    Ok(DmaOptions::tc(tc).with_attr(attr))
+}
+
+const fn name(handed: &Handed) -> &'static str {
+    match handed {
+        Handed::Write(..) => "write",
+        Handed::Read(_) => "read",
+        Handed::Atomic(..) => "atomic",
+        Handed::Complete(..) => "completion",
+        Handed::Abandon(_) => "abandoning",
+        Handed::Interrupt(_) => "interrupt",
+        Handed::Intx(_) => "INTx",
+        Handed::Pme => "PME",
+        Handed::Message(..) => "message",
+    }
+}
+
+/// `RISER_DMA_...`.
+const fn dma_status(error: DmaError) -> u32 {
+    match error {
+        DmaError::UnsupportedRequest => 1,
+        DmaError::CompleterAbort => 2,
+        DmaError::Poisoned => 3,
+        DmaError::CompletionTimeout => 4,
+        DmaError::Malformed => 5,
+        DmaError::BusMasterDisabled => 6,
+        DmaError::TooLong => 7,
+        DmaError::BadAtomic => 8,
+        DmaError::AtomicsDisabled => 9,
+        DmaError::LinkDown => 10,
+        DmaError::NotInD0 => 11,
+        _ => 255,
+    }
+}

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Opens a library and calls it: the one file of this crate with `unsafe`. What comes back is copied at once; what it says is for
+//! [`guard`](crate::guard) to judge. Never keeps a pointer of the library's but that to the device.
+
+#![allow(unsafe_code, reason = "foreign code is called here")]
+
+use crate::abi::{self, Ops, kind};
+use libloading::Library;
+use std::ffi::{CStr, CString};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use thiserror::Error;
+
+/// The symbol of the entry point.
+const ENTRY: &str = "riser_device_entry";
+/// Bytes of a message that `create` may write.
+const ERROR_BYTES: usize = 512;
+/// Bytes of an output at most.
+pub(crate) const MAX_BYTES: u32 = 1 << 20;
+
+/// Why a library is no device.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum LoadError {
+    /// It cannot be loaded.
+    #[error("{}: {why}", path.display())]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        why: String,
+    },
+    /// It has no entry point.
+    #[error("{}: no symbol {ENTRY}: legal are libraries that define it, as riser_device.h has it", .0.display())]
+    NoEntry(PathBuf),
+    /// It has nothing of this version.
+    #[error("{}: {ENTRY} gives nothing for version {} of the ABI, the one that this riser has", .0.display(), abi::ABI)]
+    NoOps(PathBuf),
+    /// It was made for another version.
+    #[error("{}: version {found} of the ABI with {size} B of functions: this riser has version {} with {} B", path.display(), abi::ABI, size_of::<Ops>())]
+    Version {
+        /// The file.
+        path: PathBuf,
+        /// `abi`.
+        found: u32,
+        /// `size`.
+        size: u32,
+    },
+    /// A function that each device has is not there.
+    #[error("{}: no function {function}: create, destroy, reset, read, write, dma_done and poll_output are needed, timer where next_timer is", path.display())]
+    NoFunction {
+        /// The file.
+        path: PathBuf,
+        /// Its name.
+        function: &'static str,
+    },
+    /// The library makes no such device.
+    #[error("{}: create: {why}", path.display())]
+    Create {
+        /// The file.
+        path: PathBuf,
+        /// What it says.
+        why: String,
+    },
+}
+
+/// A library that was loaded. It stays for as long as a device of it does.
+pub(crate) struct Loaded {
+    path: PathBuf,
+    ops: Ops,
+    _library: Library,
+}
+
+impl Loaded {
+    /// Loads the library at `path`, whose code runs with that.
+    ///
+    /// # Errors
+    /// Where it is none, or none of this version.
+    pub(crate) fn open(path: &Path) -> Result<Rc<Loaded>, LoadError> {
+        let said = |e: libloading::Error| LoadError::Open { path: path.to_owned(), why: text(&e) };
+        // SAFETY: initialisers of the library run: whoever asked for it has allowed its code to.
+        let library = unsafe { Library::new(path) }.map_err(said)?;
+        // SAFETY: a symbol of this name has the header's type; a library that defines it otherwise is not one of ours.
+        let entry = unsafe { library.get::<abi::Entry>(ENTRY.as_bytes()) };
+        let entry = entry.map_err(|_| LoadError::NoEntry(path.to_owned()))?;
+        // SAFETY: the call that the header describes.
+        let ops = unsafe { entry(abi::ABI) };
+        if ops.is_null() {
+            return Err(LoadError::NoOps(path.to_owned()));
+        }
+        // SAFETY: every version begins with two words, its number and its size.
+        let [found, size] = unsafe { ops.cast::<[u32; 2]>().read_unaligned() };
+        if found != abi::ABI || size as usize != size_of::<Ops>() {
+            return Err(LoadError::Version { path: path.to_owned(), found, size });
+        }
+        // SAFETY: it says that it is as large as this.
+        let ops = unsafe { ops.read_unaligned() };
+        let loaded = Loaded { path: path.to_owned(), ops, _library: library };
+        match loaded.missing() {
+            Some(function) => Err(LoadError::NoFunction { path: path.to_owned(), function }),
+            None => Ok(Rc::new(loaded)),
+        }
+    }
+
+    /// The first function that is needed and is not there.
+    fn missing(&self) -> Option<&'static str> {
+        let Ops { create, destroy, reset, read, write, dma_done, timer, poll_output, next_timer, .. } =
+            self.ops;
+        let needed = [
+            ("create", create.is_some()),
+            ("destroy", destroy.is_some()),
+            ("reset", reset.is_some()),
+            ("read", read.is_some()),
+            ("write", write.is_some()),
+            ("dma_done", dma_done.is_some()),
+            ("poll_output", poll_output.is_some()),
+            ("timer", timer.is_some() || next_timer.is_none()),
+        ];
+        needed.into_iter().find(|(_, is_there)| !is_there).map(|(name, _)| name)
+    }
+}
+
+/// What the loader says, with the reason that the system gives behind it.
+fn text(error: &libloading::Error) -> String {
+    match std::error::Error::source(error) {
+        Some(why) => why.to_string(),
+        None => error.to_string(),
+    }
+}
+
+/// Bytes of an output, or how many there are where they are only counted.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Bytes {
+    Carried(Vec<u8>),
+    Counted(u32),
+}
+
+/// What a device hands over, copied; nothing of it was checked but that no more than [`MAX_BYTES`] are said to be there.
+#[derive(Clone, Debug)]
+pub(crate) enum Handed {
+    Write(abi::DmaWrite, Bytes),
+    Read(abi::DmaRead),
+    Atomic(abi::DmaAtomic, Bytes),
+    Complete(abi::Completion, Bytes),
+    Abandon(u32),
+    Interrupt(u32),
+    Intx(bool),
+    Pme,
+    Message(abi::SendMessage, Bytes),
+}
+
+/// A device of a library.
+pub(crate) struct Instance {
+    library: Rc<Loaded>,
+    device: abi::DevicePointer,
+}
+
+/// What is handed to a device.
+pub(crate) enum Handing<'a> {
+    Reset(u32),
+    Read(&'a abi::Read),
+    Write(&'a abi::Write),
+    DmaDone(&'a abi::DmaDone),
+    Atomic(&'a abi::Atomic),
+    Config(&'a abi::Config),
+    Message(&'a abi::Message),
+    Timer,
+}
+
+impl Instance {
+    /// A device of these settings.
+    ///
+    /// # Errors
+    /// What the library says against them.
+    pub(crate) fn create(library: &Rc<Loaded>, settings: &str) -> Result<Instance, LoadError> {
+        let refused = |why: String| LoadError::Create { path: library.path.clone(), why };
+        let settings = CString::new(settings).map_err(|_| refused("settings hold a zero byte".into()))?;
+        let mut error = [0u8; ERROR_BYTES];
+        let create = library.ops.create.ok_or_else(|| refused("it is not there".into()))?;
+        // SAFETY: the call that the header describes; both texts live until it returns.
+        let device = unsafe { create(settings.as_ptr(), error.as_mut_ptr().cast(), ERROR_BYTES) };
+        if device.is_null() {
+            // A text that fills all there is ends there.
+            error[ERROR_BYTES - 1] = 0;
+            let why = CStr::from_bytes_until_nul(&error).map(CStr::to_string_lossy).unwrap_or_default();
+            return Err(refused(if why.is_empty() { "it gives no reason".into() } else { why.into_owned() }));
+        }
+        Ok(Instance { library: library.clone(), device })
+    }
+
+    /// Hands it an input; false where it takes none of this kind.
+    pub(crate) fn hand(&mut self, now_ps: u64, what: &Handing<'_>) -> bool {
+        let (ops, device) = (&self.library.ops, self.device);
+        /// Calls a function that takes an input, where it is there.
+        macro_rules! call {
+            ($function:expr $(, $argument:expr)*) => {
+                match $function {
+                    // SAFETY: the device is the library's own and lives; what is handed over lives until the call returns.
+                    Some(function) => unsafe { function(device, now_ps $(, $argument)*) },
+                    None => return false,
+                }
+            };
+        }
+        match *what {
+            Handing::Reset(kind) => call!(ops.reset, kind),
+            Handing::Read(read) => call!(ops.read, read),
+            Handing::Write(write) => call!(ops.write, write),
+            Handing::DmaDone(done) => call!(ops.dma_done, done),
+            Handing::Atomic(atomic) => call!(ops.atomic, atomic),
+            Handing::Config(config) => call!(ops.config, config),
+            Handing::Message(message) => call!(ops.message, message),
+            Handing::Timer => call!(ops.timer),
+        }
+        true
+    }
+
+    /// Its next output of a class.
+    ///
+    /// # Errors
+    /// Where that is none: what it says.
+    pub(crate) fn poll_output(&mut self, now_ps: u64, class: u32) -> Result<Option<Handed>, String> {
+        let Some(poll) = self.library.ops.poll_output else { return Ok(None) };
+        // The largest of the union: what a device leaves out is zero.
+        let atomic = abi::DmaAtomic {
+            address: 0,
+            id: 0,
+            length: 0,
+            tc: 0,
+            attr: 0,
+            op: 0,
+            reserved: [0; 5],
+            operands: std::ptr::null(),
+        };
+        let mut output = abi::Output { kind: 0, reserved: 0, body: abi::OutputBody { atomic } };
+        // SAFETY: the call that the header describes; the output lives until it returns.
+        if unsafe { poll(self.device, now_ps, class, &raw mut output) } == 0 {
+            return Ok(None);
+        }
+        handed(&output).map(Some)
+    }
+
+    /// The next request that it has taken; `None` in the outer place where each is taken as it comes.
+    pub(crate) fn poll_taken(&mut self) -> Option<Option<u32>> {
+        let poll = self.library.ops.poll_taken?;
+        let mut token = 0;
+        // SAFETY: the call that the header describes; the token lives until it returns.
+        let is_one = unsafe { poll(self.device, &raw mut token) } != 0;
+        Some(is_one.then_some(token))
+    }
+
+    /// When to call its timer.
+    pub(crate) fn next_timer(&self) -> Option<u64> {
+        let next = self.library.ops.next_timer?;
+        // SAFETY: the call that the header describes.
+        Some(unsafe { next(self.device) }).filter(|time| *time != abi::NEVER)
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        if let Some(destroy) = self.library.ops.destroy {
+            // SAFETY: the device is the library's own, lives, and is not used again.
+            unsafe { destroy(self.device) }
+        }
+    }
+}
+
+/// The output by its kind.
+fn handed(output: &abi::Output) -> Result<Handed, String> {
+    let body = &output.body;
+    // SAFETY: all of the union was written, zeros or what the device has put there; each of its types takes any bits.
+    unsafe {
+        Ok(match output.kind {
+            kind::WRITE => {
+                Handed::Write(body.write, bytes("write", body.write.data, body.write.length, true)?)
+            }
+            kind::READ => Handed::Read(body.read),
+            kind::ATOMIC => {
+                Handed::Atomic(body.atomic, bytes("atomic", body.atomic.operands, body.atomic.length, false)?)
+            }
+            kind::COMPLETE => {
+                let abi::Completion { data, length, .. } = body.completion;
+                Handed::Complete(body.completion, bytes("completion", data, length, true)?)
+            }
+            kind::ABANDON => Handed::Abandon(body.word),
+            kind::INTERRUPT => Handed::Interrupt(body.word),
+            kind::INTX => Handed::Intx(body.word != 0),
+            kind::PME => Handed::Pme,
+            kind::SEND_MESSAGE => Handed::Message(
+                body.message,
+                bytes("message", body.message.data, body.message.length, false)?,
+            ),
+            other => return Err(format!("an output of kind {other}: legal are 1 to 9")),
+        })
+    }
+}
+
+/// Copies `length` bytes at `data`.
+fn bytes(what: &str, data: *const u8, length: u32, may_count: bool) -> Result<Bytes, String> {
+    match (data.is_null(), length) {
+        (_, too_many) if too_many > MAX_BYTES => {
+            Err(format!("a {what} of {too_many} B: legal are up to {MAX_BYTES}"))
+        }
+        (_, 0) => Ok(Bytes::Carried(Vec::new())),
+        (true, length) if may_count => Ok(Bytes::Counted(length)),
+        (true, length) => Err(format!("a {what} of {length} B without data: legal are pointers to as many")),
+        // SAFETY: the device says that so many bytes are there, as the header asks of it.
+        (false, length) => {
+            Ok(Bytes::Carried(unsafe { std::slice::from_raw_parts(data, length as usize) }.to_vec()))
+        }
+    }
+}

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a lab says of a device of a library. All that the host's enumeration finds stands there, so that the library need not run to
+//! be looked at.
+
+use crate::guard::{Guard, Told};
+use crate::loader::{Instance, Loaded};
+use crate::steps::{self, Step};
+use config::{Bar, Builder, ConfigSpace, Identity, MsiLayout, MsixLayout};
+use endpoint::FunctionConfig;
+use plug::site::NativeCode;
+use plug::{Fault, Model, Plugged, Shared, Site};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use tlp::message::MessageCodes;
+
+/// Offset of the pending bits behind the MSI-X table, which has 16 B for each of at most 2048 vectors.
+const PENDING: u32 = 0x8000;
+/// Bytes of a BAR that holds both.
+const MSIX_BAR_BYTES: u64 = 0x10000;
+
+/// A device in C or C++: a shared library with the entry point of `riser_device.h`. Its code runs with `--allow-native` alone.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// The library: a path relative to the lab file.
+    pub library: String,
+    /// What the library is told of its settings: any text.
+    pub settings: String,
+    /// Vendor ID.
+    #[schemars(range(min = 0, max = 65534))]
+    pub vendor_id: u16,
+    /// Device ID.
+    pub device_id: u16,
+    /// Class: base class, sub-class and programming interface, 8 bits each.
+    #[schemars(range(min = 0, max = 16_777_215))]
+    pub class: u32,
+    /// BARs.
+    pub bars: Vec<BarSettings>,
+    /// How it interrupts.
+    pub interrupts: Interrupts,
+    /// Interrupt vectors; of MSI a power of two up to 32.
+    #[schemars(range(min = 0, max = 2048))]
+    pub vectors: u16,
+    /// Configuration registers of its own, behind a vendor-specific capability, in DWs.
+    #[schemars(range(min = 0, max = 16))]
+    pub config_registers: u8,
+    /// Message Codes that it takes.
+    pub messages: Vec<u8>,
+    /// What the host does with it, one behind the other.
+    pub step: Vec<Step>,
+}
+
+/// A BAR.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct BarSettings {
+    /// Its number; one of 64 bits takes the next too.
+    #[schemars(range(min = 0, max = 5))]
+    pub bar: u8,
+    /// What it is.
+    pub kind: BarKind,
+    /// Its bytes: a power of two; of I/O at most 256.
+    #[schemars(range(min = 128, max = 268_435_456), extend("powerOfTwo" = true))]
+    pub size_bytes: u64,
+}
+
+/// What a BAR is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum BarKind {
+    /// Memory below 4 GiB.
+    Memory32,
+    /// Memory anywhere.
+    Memory64,
+    /// I/O.
+    Io,
+}
+
+/// How a device interrupts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Interrupts {
+    /// By MSI.
+    Msi,
+    /// By MSI-X, whose table lies in BAR 5.
+    Msix,
+}
+
+impl Default for BarSettings {
+    fn default() -> BarSettings {
+        BarSettings { bar: 0, kind: BarKind::Memory32, size_bytes: 4096 }
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            library: String::new(),
+            settings: String::new(),
+            vendor_id: 0x7269,
+            device_id: 0x4800,
+            class: 0xff_0000,
+            bars: vec![BarSettings::default()],
+            interrupts: Interrupts::Msi,
+            vectors: 1,
+            config_registers: 0,
+            messages: Vec::new(),
+            step: Vec::new(),
+        }
+    }
+}
+
+impl Model for Settings {
+    const NAME: &'static str = "native";
+
+    fn check_together(&self) -> Result<(), Fault> {
+        if self.library.is_empty() {
+            return Err(Fault::at("library", "library is missing: the path of a shared library"));
+        }
+        if self.interrupts == Interrupts::Msi
+            && self.vectors > 0
+            && !(self.vectors.is_power_of_two() && self.vectors <= 32)
+        {
+            let message = format!("vectors of {}: legal are powers of two up to 32 of msi", self.vectors);
+            return Err(Fault::at("vectors", message));
+        }
+        let bars: Vec<u8> = self.bars.iter().map(|bar| bar.bar).collect();
+        steps::check(&self.step, &bars)
+    }
+
+    fn plug(&self, site: &mut Site<'_>) -> Result<Plugged, Fault> {
+        let at = |message: String| Fault::at("library", message);
+        let path = self.path(site);
+        if !path.is_file() {
+            return Err(at(format!("library {}: there is no such file", path.display())));
+        }
+        let instance = match site.native {
+            NativeCode::Allowed => {
+                let library = Loaded::open(&path).map_err(|e| at(format!("library {e}")))?;
+                Some(Instance::create(&library, &self.settings).map_err(|e| at(format!("library {e}")))?)
+            }
+            NativeCode::NotLoaded => None,
+            NativeCode::Refused => {
+                return Err(at(format!(
+                    "library {}: a lab that runs native code is run with --allow-native alone",
+                    path.display()
+                )));
+            }
+        };
+        let told: Shared<Told> = Shared::default();
+        let codes = MessageCodes::of(&self.messages);
+        let device = Guard::new(instance, site.payloads.clone(), codes, told.clone());
+        let function = FunctionConfig { config: self.config(site)?, device: Box::new(device) };
+        let (steps, failing) = (self.step.clone(), told.clone());
+        let driver = move |cpu, function| {
+            let (steps, failing) = (steps.clone(), failing.clone());
+            async move {
+                let ended = steps::run(&cpu, &function, &steps).await;
+                // What the library has done wrong is why its driver has failed.
+                let failure: Option<String> = failing.get().failure();
+                failure.map_or(ended, |why| Err(format!("{function}: {why}")))
+            }
+        };
+        Ok(Plugged::new(function, driver).reporting(&told))
+    }
+}
+
+impl Settings {
+    fn path(&self, site: &Site<'_>) -> PathBuf {
+        let path = site.folder.path().join(&self.library);
+        // Without a folder the system would look for it elsewhere too.
+        if path.parent().is_none_or(|folder| folder == Path::new("")) {
+            Path::new(".").join(path)
+        } else {
+            path
+        }
+    }
+
+    fn config(&self, site: &Site<'_>) -> Result<ConfigSpace, Fault> {
+        let mut builder = Builder::type0(Identity {
+            vendor: self.vendor_id,
+            device: self.device_id,
+            revision: 0,
+            class: self.class,
+            subsystem_vendor: self.vendor_id,
+            subsystem: self.device_id,
+        });
+        for BarSettings { bar, kind, size_bytes } in &self.bars {
+            builder = builder.bar(
+                *bar,
+                match kind {
+                    BarKind::Memory32 => Bar::memory32(*size_bytes),
+                    BarKind::Memory64 => Bar::memory64(*size_bytes),
+                    BarKind::Io => Bar::io(*size_bytes),
+                },
+            );
+        }
+        builder =
+            match (self.interrupts, self.vectors) {
+                (_, 0) => builder,
+                (Interrupts::Msi, vectors) => builder.msi(MsiLayout { vectors: vectors.min(32) as u8 }),
+                (Interrupts::Msix, vectors) => builder
+                    .bar(5, Bar::memory32(MSIX_BAR_BYTES))
+                    .msix(MsixLayout { vectors, table: (5, 0), pending: (5, PENDING) }),
+            };
+        if self.config_registers > 0 {
+            builder = builder.vendor_specific_registers(self.config_registers);
+        }
+        builder.pcie(site.pcie).usual().build().map_err(|e| Fault::at("bars", e.to_string()))
+    }
+}
