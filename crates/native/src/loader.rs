@@ -303,9 +303,10 @@ fn bytes(what: &str, data: *const u8, length: u32, may_count: bool) -> Result<By
         (_, 0) => Ok(Bytes::Carried(Vec::new())),
         (true, length) if may_count => Ok(Bytes::Counted(length)),
         (true, length) => Err(format!("a {what} of {length} B without data: legal are pointers to as many")),
-        // SAFETY: the device says that so many bytes are there, as the header asks of it.
         (false, length) => {
-            Ok(Bytes::Carried(unsafe { std::slice::from_raw_parts(data, length as usize) }.to_vec()))
+            // SAFETY: the device says that so many bytes are there, as the header asks of it.
+            let bytes = unsafe { std::slice::from_raw_parts(data, length as usize) };
+            Ok(Bytes::Carried(bytes.to_vec()))
         }
     }
 }
