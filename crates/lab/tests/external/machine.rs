@@ -51,7 +51,8 @@ async fn card(io: Io) {
         match request {
             Request::Write(write) => {
                 rings += 1;
-                let address = u64::from_le_bytes(write.data().bytes().unwrap().try_into().unwrap());
+                let told = write.data().bytes().and_then(|bytes| bytes.try_into().ok());
+                let Some(address) = told.map(u64::from_le_bytes) else { continue };
                 if let Ok(bytes) = io.dma_read(address, 8).await {
                     let _ = io.dma_write(address + APART, bytes).await;
                     let _ = io.fetch_add(address + 2 * APART, STEP).await;
