@@ -523,3 +523,6 @@ const fn dma_status(error: DmaError) -> u32 {
         _ => 255,
     }
 }
+
+#[cfg(test)]
+mod tests;
