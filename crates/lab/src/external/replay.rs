@@ -9,6 +9,7 @@ use super::recording::{Entry, RecordError, Recording};
 use crate::build::{Assembly, build};
 use crate::{Folder, Overrides, parse_with};
 use plug::Models;
+use plug::site::NativeCode;
 use std::borrow::Cow;
 use std::path::Path;
 use thiserror::Error;
@@ -98,6 +99,18 @@ impl<'a> Replay<'a> {
     /// Where the bytes are no record, or their lab cannot be put together: also where it names a file that the record does not
     /// hold, or, with a record of version 1, that is no longer there.
     pub fn new(bytes: &'a [u8], models: &Models) -> Result<Replay<'a>, ReplayError> {
+        Replay::with_native(bytes, models, NativeCode::default())
+    }
+
+    /// The same, with this leave for native code.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn with_native(
+        bytes: &'a [u8],
+        models: &Models,
+        native: NativeCode,
+    ) -> Result<Replay<'a>, ReplayError> {
         let recording = Recording::new(bytes)?;
         let lab = &recording.lab;
         let path = Path::new(&lab.path);
@@ -105,7 +118,7 @@ impl<'a> Replay<'a> {
         let base = lab.files.clone().map_or(folder.clone(), |files| Folder::of_kept(folder.path(), files));
         let mut file = parse_with(models, path, &lab.text, base, &Overrides::new(&lab.set))
             .map_err(|e| ReplayError::Lab(e.to_string()))?;
-        file.lab.seed = lab.seed;
+        (file.lab.seed, file.lab.native) = (lab.seed, native);
         let assembly = build(&file).map_err(ReplayError::Lab)?;
         let places = places(&recording, &assembly)?;
         assembly.journal.replay();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `riser nettlp replay`: what an adapter with a lab has recorded, run again without sockets, from `riser-lab`.
 
-use crate::commands::labs::{self, Set};
+use crate::commands::labs::{self, Native, Set};
 use crate::failure::Failure;
 use crate::outputs::Outputs;
 use crate::{input, output};
@@ -39,6 +39,9 @@ pub(crate) struct Args {
     #[command(flatten)]
     set: Set,
 
+    #[command(flatten)]
+    native: Native,
+
     /// Write every TLP to this pcapng file
     #[arg(long, value_name = "OUT.pcapng")]
     capture: Option<PathBuf>,
@@ -70,7 +73,7 @@ struct Report<'a> {
 pub(crate) fn run(args: Args, models: &Models) -> Result<(), Failure> {
     let named = |e: &dyn std::fmt::Display| failed(input::name(&args.record), e);
     let bytes = input::bytes(&args.record)?;
-    let mut replay = Replay::new(&bytes, models).map_err(|e| named(&e))?;
+    let mut replay = Replay::with_native(&bytes, models, args.native.leave()).map_err(|e| named(&e))?;
     args.check_lab(replay.lab(), models)?;
     let name = replay.lab().path.clone();
     let capture = match &args.capture {
