@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The event loop, and what it moves between ports and their owners: [`arrive`] from the wires, [`pump`] onto them,
+//! The event loop, and what it moves between ports and their owners: [`arrive`] from the wires, [`pump`] onto them, out of [`givers`];
 //! [`build`] what there is, [`hosts`] who is above, [`links`] links that come and go, [`ends`] when it is over.
 
 mod arrive;
 mod build;
 mod ends;
+mod givers;
 mod hosts;
 mod links;
 mod pump;
@@ -68,11 +69,12 @@ impl Slot {
         self.holds & 1 << class.index() != 0
     }
 
-    /// Keeps a TLP whose channel has no room.
+    /// Keeps a TLP whose channel has no room; nothing is left of it.
     #[cold]
-    fn hold(&mut self, class: Class, tlp: Tlp) {
-        self.held[class.index()] = Some(tlp);
+    fn hold(&mut self, class: Class, tlp: Option<Tlp>) -> Option<Tlp> {
+        self.held[class.index()] = tlp;
         self.holds |= 1 << class.index();
+        None
     }
 
     /// The part of `room` whose channels no posted TLP is held for: what was issued behind one may not pass it.

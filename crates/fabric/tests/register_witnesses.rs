@@ -39,14 +39,14 @@ const RP_PIO: &str = "Cfg, I/O, Mem: UR, CA, Completion Timeout";
 /// Structure, register, fields, file below `crates`, test.
 type Row = (&'static str, &'static str, &'static [&'static str], &'static str, &'static str);
 
-const REGISTERS: &str = "device/tests/endpoint/registers.rs";
-const KINDS: &str = "device/tests/endpoint/kinds.rs";
-const INBOUND: &str = "device/tests/endpoint/inbound.rs";
-const OUTBOUND: &str = "device/tests/endpoint/outbound.rs";
-const INTERRUPTS: &str = "device/tests/endpoint/interrupts.rs";
-const POWER: &str = "device/tests/endpoint/power.rs";
-const RESET: &str = "device/tests/endpoint/reset.rs";
-const VFS: &str = "device/tests/endpoint/virtual_functions.rs";
+const REGISTERS: &str = "endpoint/tests/endpoint/registers.rs";
+const KINDS: &str = "endpoint/tests/endpoint/kinds.rs";
+const INBOUND: &str = "endpoint/tests/endpoint/inbound.rs";
+const OUTBOUND: &str = "endpoint/tests/endpoint/outbound.rs";
+const INTERRUPTS: &str = "endpoint/tests/endpoint/interrupts.rs";
+const POWER: &str = "endpoint/tests/endpoint/power.rs";
+const RESET: &str = "endpoint/tests/endpoint/reset.rs";
+const VFS: &str = "endpoint/tests/endpoint/virtual_functions.rs";
 const ROUTING: &str = "fabric/tests/switch_routing.rs";
 const LINKS: &str = "fabric/tests/switch_links.rs";
 const SWITCH_ERRORS: &str = "fabric/tests/switch_errors.rs";

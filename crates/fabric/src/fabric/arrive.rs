@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What arrives at a port, and goes to its owner.
 
+use super::givers::{Giver, RootOutput};
 use super::{Fabric, show};
 use crate::stages::Stage;
 use crate::tap::Direction;
@@ -120,7 +121,7 @@ impl Fabric {
         if side.root.outputs(n) == 0
             && let Some(state) = self.ports.get_mut(index)
         {
-            side.return_credits(n, &mut state.port, self.now);
+            RootOutput::of(&mut side.root, n).return_credits(&mut state.port, self.now);
             state.arm(self.now, &mut self.queue);
         } else {
             self.pump(index);

@@ -10,12 +10,10 @@ use crate::memory_system::MemoryCounters;
 use crate::queue::{Event, EventQueue, SortedQueue};
 use crate::root::{Effect, PeerToPeer, RootComplex, RootCounters, RootFunctionCounters};
 use crate::topology::{HostId, OfHost};
-use endpoint::CreditReturn;
-use link::Port;
 use std::collections::VecDeque;
 use std::ops::{Index, IndexMut};
 use thiserror::Error;
-use tlp::{Bdf, Time};
+use tlp::Bdf;
 
 /// A host.
 pub(super) struct HostSide {
@@ -128,14 +126,6 @@ impl HostSide {
                 Effect::Note(note) => ledger.take(note),
                 Effect::Act(port, action) => actions.push_back((self.root_ports[port as usize], action)),
             }
-        }
-    }
-
-    /// Gives `port` the credits that root port `n` has to return.
-    #[inline]
-    pub(super) fn return_credits(&mut self, n: usize, port: &mut Port, now: Time) {
-        if self.root.owes_credits(n) {
-            return_owed(self.root.owed_credits(n), port, now);
         }
     }
 }
@@ -289,11 +279,4 @@ impl Fabric {
     pub(super) fn heed_root(&mut self, id: HostId) {
         self.hosts[id].heed(id, &mut self.queue, &mut self.ledger, &mut self.actions);
     }
-}
-
-fn return_owed(owed: &mut Vec<CreditReturn>, port: &mut Port, now: Time) {
-    for credit in owed.iter() {
-        port.return_credits(now, credit.tc, credit.class, credit.data_credits);
-    }
-    owed.clear();
 }

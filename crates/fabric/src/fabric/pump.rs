@@ -1,18 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! From the owners of ports into their queues, and from there onto the wires.
 
-use super::hosts::HostSide;
+use super::givers::{Giver, RootOutput, SlotOutput, SwitchPort};
 use super::{Fabric, show};
 use crate::host_slot::HostSlot;
-use crate::ledger::Ledger;
 use crate::queue::{Event, EventQueue};
-use crate::stages::Stage;
 use crate::tap::Direction;
 use crate::topology::{HostId, Owner};
-use crate::wire::{InFlight, PortState};
-use device::Ready;
+use crate::wire::InFlight;
 use link::{Sent, SentFrame};
-use tlp::{Class, TcSet, Time};
 
 /// What has gone onto a wire.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -25,28 +21,6 @@ enum Put {
 }
 
 impl Fabric {
-    /// Returns credits of slot `n` and asks for its timer. Whenever a device is asked for output it may also take a
-    /// request or set a timer, so this follows every such question. What the device is then ready for.
-    #[inline]
-    fn settle_slot(&mut self, n: usize, index: usize, mut ready: Ready) -> Ready {
-        let (Some(slot), Some(state)) = (self.slots.get_mut(n), self.ports.get_mut(index)) else {
-            return ready;
-        };
-        while ready.contains(Ready::TAKEN) {
-            let Some(credit) = slot.device.poll_credits() else { break };
-            state.port.return_credits(self.now, credit.tc, credit.class, credit.data_credits);
-            ready = slot.device.ready();
-        }
-        if let Some(at) = slot.device.poll_timeout() {
-            let at = at.max(self.now);
-            if at < slot.timer_at {
-                slot.timer_at = at;
-                self.queue.push(at, Event::SlotTimer(n as u32));
-            }
-        }
-        ready
-    }
-
     pub(super) fn pump_root(&mut self, host: HostId, n: usize) {
         self.pump(self.hosts[host].root_ports[n]);
     }
@@ -166,12 +140,11 @@ impl Fabric {
         match self.ports[index].owner {
             Owner::Root(host, n) => {
                 let root = &self.hosts[host].root;
-                let outputs = root.outputs(n as usize);
-                if outputs == 0 && !root.owes_credits(n as usize) {
+                if root.outputs(n as usize) == 0 && !root.owes_credits(n as usize) {
                     self.ports[index].asks_again = false;
                     return false;
                 }
-                self.refill_root(index, host, n as usize, outputs)
+                self.refill_root(index, host, n as usize)
             }
             Owner::Slot(n) => self.refill_slot(index, n as usize),
             Owner::Switch { switch, port } => self.refill_switch(index, switch as usize, port as usize),
@@ -184,102 +157,33 @@ impl Fabric {
         let (Some(state), Some(at)) = (self.switches.get_mut(n), self.ports.get_mut(index)) else {
             return false;
         };
-        let switch = &mut state.switch;
-        let mut done = 0;
-        // A posted TLP that leaves may let go what is behind it; no class lets go one before it.
-        while let Some(class) = first_class(switch.outputs(port) & !done) {
-            done |= (2 << class.index()) - 1;
-            loop {
-                let room = at.port.room(class);
-                if room.is_empty() {
-                    break;
-                }
-                let Some(tlp) = switch.poll_tlp(port, self.now, class, room) else { break };
-                self.ledger.charge(tlp.account, Stage::Switch, self.now);
-                at.port.enqueue(self.now, tlp);
-            }
-        }
-        while let Some(credit) = switch.poll_credits(port) {
-            at.port.return_credits(self.now, credit.tc, credit.class, credit.data_credits);
-        }
-        let outputs = switch.outputs(port);
-        at.note_outputs(outputs);
-        outputs != 0
+        let mut giver = SwitchPort { switch: &mut state.switch, port };
+        giver.refill(at, self.now, &mut self.ledger)
     }
 
+    /// Whenever a device is asked for output it may also take a request or set a timer, so it is asked for that as well.
     #[inline(never)]
     fn refill_slot(&mut self, index: usize, n: usize) -> bool {
-        let Some(slot) = self.slots.get(n) else { return false };
-        let (mut ready, mut holds) = (slot.device.ready(), slot.holds);
-        let mut done = 0;
-        // Most often there is nothing of most classes. What one brings out of those before it comes by the device's timer.
-        while let Some(class) = first_class((ready.outputs() | holds) & !done) {
-            while self.refill_from_slot(index, n, class, &mut ready) {}
-            holds = self.slots[n].holds;
-            done |= (2 << class.index()) - 1;
+        let (Some(slot), Some(at)) = (self.slots.get_mut(n), self.ports.get_mut(index)) else { return false };
+        let more = SlotOutput::of(slot, n).refill(at, self.now, &mut self.ledger);
+        if let Some(at) = slot.device.poll_timeout().map(|at| at.max(self.now))
+            && at < slot.timer_at
+        {
+            slot.timer_at = at;
+            self.queue.push(at, Event::SlotTimer(n as u32));
         }
-        let ready = self.settle_slot(n, index, ready);
-        if let Some(state) = self.ports.get_mut(index) {
-            state.note_outputs(ready.outputs() | holds);
-        }
-        ready != Ready::NONE || holds != 0
-    }
-
-    /// Moves one TLP of `class` from the device in slot `n` to its port; false where there is none, or no room.
-    fn refill_from_slot(&mut self, index: usize, n: usize, class: Class, ready: &mut Ready) -> bool {
-        let (Some(slot), Some(state)) = (self.slots.get_mut(n), self.ports.get_mut(index)) else {
-            return false;
-        };
-        let room = slot.room(class, &state.port);
-        if room.is_empty() {
-            return false;
-        }
-        if slot.holds(class) {
-            return self.refill_from_held(index, n, class, room);
-        }
-        if !ready.contains(Ready::output(class)) {
-            return false;
-        }
-        let given = slot.device.poll_tlp(self.now, class, room);
-        // What was accepted or refused may have let the device go on.
-        *ready = slot.device.ready();
-        // From here it moves once, into the port: each move of a TLP that was just written waits for its writes.
-        let Some(tlp) = given else { return false };
-        if !room.contains(tlp.repr.tc) {
-            slot.hold(class, tlp);
-            return false;
-        }
-        let account = self.ledger.leaving(self.now, n, class, &tlp);
-        state.port.enqueue_for(self.now, tlp, account);
-        true
-    }
-
-    #[cold]
-    fn refill_from_held(&mut self, index: usize, n: usize, class: Class, room: TcSet) -> bool {
-        let Some(tlp) = self.slots[n].next_held(class, room) else { return false };
-        let account = self.ledger.leaving(self.now, n, class, &tlp);
-        self.ports[index].port.enqueue_for(self.now, tlp, account);
-        true
+        more
     }
 
     /// A posted request that goes may let go what is behind it, and a read that leaves lets in one that waited with its
-    /// credits; then the host program may go on, which may have waited for the room. `outputs` is what the root port has.
+    /// credits; then the host program may go on, which may have waited for the room.
     #[inline(never)]
-    fn refill_root(&mut self, index: usize, host: HostId, n: usize, mut outputs: u8) -> bool {
-        let Some(state) = self.ports.get_mut(index) else { return false };
+    fn refill_root(&mut self, index: usize, host: HostId, n: usize) -> bool {
+        let Some(at) = self.ports.get_mut(index) else { return false };
         let side = &mut self.hosts[host];
-        side.return_credits(n, &mut state.port, self.now);
-        let mut moved = false;
-        // No class lets go one before it.
-        while let Some(class) = first_class(outputs) {
-            while refill_from_root(state, side, n, class, self.now, &mut self.ledger) {
-                moved = true;
-                if !side.root.has_output(n, class) {
-                    break;
-                }
-            }
-            outputs &= outputs - 1;
-        }
+        let mut giver = RootOutput::of(&mut side.root, n);
+        let more = giver.refill(at, self.now, &mut self.ledger);
+        let moved = giver.moved;
         // Hardly ever.
         if !side.root.effects().is_empty() {
             side.heed_all(host, &mut self.queue, &mut self.ledger, &mut self.actions);
@@ -287,36 +191,6 @@ impl Fabric {
         if moved && side.program.as_ref().is_some_and(HostSlot::is_stuck) {
             self.queue.push(self.now, Event::Host(host));
         }
-        side.return_credits(n, &mut state.port, self.now);
-        state.note_outputs(side.root.outputs(n));
-        true
+        more
     }
-}
-
-/// Moves one TLP of `class` from root port `n` to its port; false where there is none, or no room.
-fn refill_from_root(
-    state: &mut PortState,
-    side: &mut HostSide,
-    n: usize,
-    class: Class,
-    now: Time,
-    ledger: &mut Ledger,
-) -> bool {
-    let room = state.port.room(class);
-    if room.is_empty() {
-        return false;
-    }
-    let Some(tlp) = side.root.poll_tlp(n, now, class, room) else { return false };
-    let account = match side.root.poll_asked(class) {
-        None => tlp.account,
-        Some(asked) => ledger.open_asked(asked, state.id.link().0 as usize, &tlp),
-    };
-    state.port.enqueue_for(now, tlp, account);
-    true
-}
-
-/// The first of a set of classes, bits by [`Class::index`].
-#[inline]
-fn first_class(set: u8) -> Option<Class> {
-    Class::ALL.get(set.trailing_zeros() as usize).copied()
 }

@@ -262,6 +262,7 @@ impl Completer {
         (port, tc)
     }
 
+    #[inline(always)]
     pub(super) fn next_completion(
         &mut self,
         base: &mut Base,

@@ -353,6 +353,7 @@ impl RootComplex {
     }
 
     /// The next TLP of `class` to send at root port `port`, of one of the Traffic Classes in `room`.
+    #[inline(always)]
     pub(crate) fn poll_tlp(&mut self, port: usize, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
         match class {
             Class::Posted => {
@@ -389,17 +390,6 @@ impl RootComplex {
     #[inline]
     pub(crate) fn outputs(&self, port: usize) -> u8 {
         self.base.ports[port].outputs()
-    }
-
-    /// True where `class` is one of them.
-    #[inline]
-    pub(crate) fn has_output(&self, port: usize, class: Class) -> bool {
-        let port = &self.base.ports[port];
-        match class {
-            Class::Posted => !port.posted_out.is_empty(),
-            Class::NonPosted => !port.non_posted_out.is_empty(),
-            Class::Completion => !port.ready.is_empty() || !port.passing.is_empty(),
-        }
     }
 
     /// True where root port `port` has credits to return.

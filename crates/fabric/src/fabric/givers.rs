@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Who gives what a port sends, asked through one interface: a root port, the device in a slot, a port of a switch.
+
+use super::Slot;
+use crate::ledger::Ledger;
+use crate::root::RootComplex;
+use crate::stages::Stage;
+use crate::switch::Switch;
+use crate::wire::PortState;
+use device::Ready;
+use endpoint::CreditReturn;
+use link::Port;
+use tlp::{Account, Class, TcSet, Time, Tlp};
+
+/// The owner of a port, at that port.
+pub(super) trait Giver {
+    /// The classes of which it has anything: bits by [`Class::index`].
+    fn outputs(&self) -> u8;
+
+    /// The Traffic Classes of `class` that it may be asked for.
+    #[inline]
+    fn room(&self, class: Class, port: &Port) -> TcSet {
+        port.room(class)
+    }
+
+    /// Its next TLP of `class`, of one of the Traffic Classes in `room`.
+    fn give(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp>;
+
+    /// It has given that: the account that the TLP has from here on.
+    fn account(
+        &mut self,
+        ledger: &mut Ledger,
+        now: Time,
+        class: Class,
+        tlp: &Tlp,
+        port: &PortState,
+    ) -> Account;
+
+    /// Returns the credits that it has to return. True where that may have changed what it has.
+    fn return_credits(&mut self, port: &mut Port, now: Time) -> bool;
+
+    /// Moves to `port` what it has and there is room for, and returns its credits. False where it has nothing more.
+    // In each of its callers, which knows who gives.
+    #[inline(always)]
+    fn refill(&mut self, port: &mut PortState, now: Time, ledger: &mut Ledger) -> bool {
+        let (mut outputs, mut done) = (self.outputs(), 0);
+        // Most often there is nothing of most classes. A posted TLP that leaves may let go what is behind it; no class lets
+        // go one before it.
+        while let Some(class) = first_class(outputs & !done) {
+            let bit = 1 << class.index();
+            let moved = self.refill_one(class, port, now, ledger);
+            done |= if moved { bit - 1 } else { bit | (bit - 1) };
+            outputs = self.outputs();
+        }
+        // A device may have more to say when its credits are returned.
+        if self.return_credits(&mut port.port, now) {
+            outputs = self.outputs();
+        }
+        port.note_outputs(outputs);
+        outputs != 0
+    }
+
+    /// Moves one TLP of `class`; false where there is none, or no room.
+    #[inline(always)]
+    fn refill_one(&mut self, class: Class, port: &mut PortState, now: Time, ledger: &mut Ledger) -> bool {
+        let room = self.room(class, &port.port);
+        if room.is_empty() {
+            return false;
+        }
+        // From here it moves once, into the port: each move of a TLP that was just written waits for its writes.
+        let Some(tlp) = self.give(now, class, room) else { return false };
+        let account = self.account(ledger, now, class, &tlp, port);
+        port.port.enqueue_for(now, tlp, account);
+        true
+    }
+}
+
+#[inline]
+fn give_back(port: &mut Port, now: Time, credit: CreditReturn) {
+    port.return_credits(now, credit.tc, credit.class, credit.data_credits);
+}
+
+/// The first of a set of classes, bits by [`Class::index`].
+#[inline]
+fn first_class(set: u8) -> Option<Class> {
+    Class::ALL.get(set.trailing_zeros() as usize).copied()
+}
+
+/// Root port `port`.
+pub(super) struct RootOutput<'a> {
+    root: &'a mut RootComplex,
+    port: usize,
+    /// It has given something.
+    pub(super) moved: bool,
+}
+
+impl<'a> RootOutput<'a> {
+    #[inline]
+    pub(super) fn of(root: &'a mut RootComplex, port: usize) -> RootOutput<'a> {
+        RootOutput { root, port, moved: false }
+    }
+}
+
+impl Giver for RootOutput<'_> {
+    #[inline]
+    fn outputs(&self) -> u8 {
+        self.root.outputs(self.port)
+    }
+
+    #[inline]
+    fn give(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
+        self.root.poll_tlp(self.port, now, class, room)
+    }
+
+    #[inline]
+    fn account(
+        &mut self,
+        ledger: &mut Ledger,
+        _now: Time,
+        class: Class,
+        tlp: &Tlp,
+        port: &PortState,
+    ) -> Account {
+        self.moved = true;
+        match self.root.poll_asked(class) {
+            None => tlp.account,
+            Some(asked) => ledger.open_asked(asked, port.id.link().0 as usize, tlp),
+        }
+    }
+
+    #[inline]
+    fn return_credits(&mut self, port: &mut Port, now: Time) -> bool {
+        for credit in self.root.owed_credits(self.port).drain(..) {
+            give_back(port, now, credit);
+        }
+        false
+    }
+}
+
+/// The device in slot `number`. It is asked what it is ready for when that may have changed: what was accepted or refused may have
+/// let it go on.
+pub(super) struct SlotOutput<'a> {
+    slot: &'a mut Slot,
+    number: usize,
+    ready: Ready,
+}
+
+impl<'a> SlotOutput<'a> {
+    #[inline]
+    pub(super) fn of(slot: &'a mut Slot, number: usize) -> SlotOutput<'a> {
+        let ready = slot.device.ready();
+        SlotOutput { slot, number, ready }
+    }
+}
+
+impl Giver for SlotOutput<'_> {
+    #[inline]
+    fn outputs(&self) -> u8 {
+        self.ready.outputs() | self.slot.holds
+    }
+
+    #[inline]
+    fn room(&self, class: Class, port: &Port) -> TcSet {
+        self.slot.room(class, port)
+    }
+
+    #[inline]
+    fn give(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
+        if self.slot.holds(class) {
+            return self.slot.next_held(class, room);
+        }
+        let given = self.slot.device.poll_tlp(now, class, room);
+        self.ready = self.slot.device.ready();
+        let tc = given.as_ref()?.repr.tc;
+        if room.contains(tc) { given } else { self.slot.hold(class, given) }
+    }
+
+    #[inline]
+    fn account(
+        &mut self,
+        ledger: &mut Ledger,
+        now: Time,
+        class: Class,
+        tlp: &Tlp,
+        _port: &PortState,
+    ) -> Account {
+        ledger.leaving(now, self.number, class, tlp)
+    }
+
+    #[inline]
+    fn return_credits(&mut self, port: &mut Port, now: Time) -> bool {
+        while self.ready.contains(Ready::TAKEN)
+            && let Some(credit) = self.slot.device.poll_credits()
+        {
+            give_back(port, now, credit);
+            self.ready = self.slot.device.ready();
+        }
+        true
+    }
+}
+
+/// Port `port` of a switch.
+pub(super) struct SwitchPort<'a> {
+    pub(super) switch: &'a mut Switch,
+    pub(super) port: usize,
+}
+
+impl Giver for SwitchPort<'_> {
+    #[inline]
+    fn outputs(&self) -> u8 {
+        self.switch.outputs(self.port)
+    }
+
+    #[inline]
+    fn give(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
+        self.switch.poll_tlp(self.port, now, class, room)
+    }
+
+    #[inline]
+    fn account(
+        &mut self,
+        ledger: &mut Ledger,
+        now: Time,
+        _class: Class,
+        tlp: &Tlp,
+        _port: &PortState,
+    ) -> Account {
+        ledger.charge(tlp.account, Stage::Switch, now);
+        tlp.account
+    }
+
+    #[inline]
+    fn return_credits(&mut self, port: &mut Port, now: Time) -> bool {
+        while let Some(credit) = self.switch.poll_credits(self.port) {
+            give_back(port, now, credit);
+        }
+        false
+    }
+}
