@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a TLP costs in two joined ports, in nanoseconds of CPU time, best of five. "Ports alone" is the crate with
-//! nothing around it, the others have the little event loop of the tests.
+//! The cost of a TLP in two joined ports, in nanoseconds of CPU time, best of five. "Ports alone" runs only the crate;
+//! the others add the small event loop of the tests.
 
 #[path = "../tests/common/mod.rs"]
 mod common;

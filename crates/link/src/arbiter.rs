@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Which virtual channel sends next (`PCIe 5.0 §6.3.3.1`, §7.9.1): strict priority above a low-priority group, round robin
-//! or weighted round robin within it. Knows no TLPs and no credits.
+//! or weighted round robin within it. The arbiter knows no TLPs and no credits.
 
 use thiserror::Error;
 use tlp::Vc;
@@ -11,25 +11,25 @@ use tlp::Vc;
 pub struct VcArbitration {
     /// Low Priority Extended VC Count (`PCIe 5.0 §7.9.1.2`): the last channel of the group. VC0 makes all strict.
     pub low_priority: Vc,
-    /// How the group shares.
+    /// How the low-priority channels share what is left.
     pub scheme: VcScheme,
 }
 
 /// How the low-priority group shares what the others leave (`PCIe 5.0 §7.9.1.2`, VC Arbitration Capability).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum VcScheme {
-    /// A TLP of each channel in turn.
+    /// Each channel sends one TLP in turn.
     RoundRobin,
-    /// As many TLPs of each channel as it has phases in the table.
+    /// Each channel sends as many TLPs as it has phases in the table.
     Weighted(PhaseTable),
 }
 
-/// A VC arbitration table (`PCIe 5.0 §7.9.1.10`): 32, 64 or 128 phases, in each of which a channel may send a TLP. The
-/// phase of a channel that has none to send, or no credits, is left out.
+/// A VC arbitration table (`PCIe 5.0 §7.9.1.10`): 32, 64 or 128 phases, each of which lets one channel send a TLP. The
+/// arbiter skips the phase of a channel that has no TLP to send, or no credits for it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PhaseTable(Box<[Vc]>);
 
-/// No VC arbitration table: its number of phases.
+/// The number of phases, which is not one that a VC arbitration table may have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[error("a VC arbitration table of {0} phases: legal are 32, 64 and 128")]
 pub struct PhaseError(pub usize);
@@ -41,7 +41,7 @@ impl PhaseTable {
     /// The table with these phases.
     ///
     /// # Errors
-    /// Where they are not 32, 64 or 128.
+    /// There are not 32, 64 or 128 phases.
     pub fn new(phases: &[Vc]) -> Result<PhaseTable, PhaseError> {
         if PHASES.contains(&phases.len()) {
             Ok(PhaseTable(phases.into()))
@@ -50,10 +50,10 @@ impl PhaseTable {
         }
     }
 
-    /// The table in which each channel has so many phases, by [`Vc::index`], as far apart as may be.
+    /// The table that gives each channel its weight in phases, by [`Vc::index`], spaced as evenly as possible.
     ///
     /// # Errors
-    /// Where they do not add up to 32, 64 or 128.
+    /// The weights do not add up to 32, 64 or 128.
     pub fn spread(weights: [u8; Vc::COUNT]) -> Result<PhaseTable, PhaseError> {
         let total: i32 = weights.iter().copied().map(i32::from).sum();
         // Each phase goes to the channel that is furthest behind its share.
@@ -85,13 +85,13 @@ impl Default for VcArbitration {
 }
 
 impl VcArbitration {
-    /// All channels in turn.
+    /// An arbitration of all channels in turn.
     #[must_use]
     pub fn round_robin() -> VcArbitration {
         VcArbitration { low_priority: Vc::from_bits(7), scheme: VcScheme::RoundRobin }
     }
 
-    /// All channels by their phases.
+    /// An arbitration of all channels by their phases.
     #[must_use]
     pub fn weighted(table: PhaseTable) -> VcArbitration {
         VcArbitration { low_priority: Vc::from_bits(7), scheme: VcScheme::Weighted(table) }
@@ -135,14 +135,14 @@ impl Arbiter {
         Arbiter { strict, distance: (0..phases.len()).map(row).collect(), phase: 0 }
     }
 
-    /// The channel of `ready`, which is not empty, that sends now.
+    /// The channel of `ready` that sends now; `ready` must not be empty.
     #[inline]
     pub(crate) fn pick(&mut self, ready: u8) -> usize {
         let strict = ready & self.strict;
         if strict != 0 {
             return 7 - strict.leading_zeros() as usize;
         }
-        // One channel that is all there is to serve.
+        // There is only one channel to serve.
         if ready == 1 && self.distance.len() == 1 {
             return 0;
         }
@@ -185,14 +185,14 @@ mod tests {
         assert_eq!(picks(&all, &[0b0001, 0b1001, 0b1001, 0b0100]), [0, 3, 0, 2]);
     }
 
-    /// VC0 to VC2 in turn, those above before them.
+    /// VC0 to VC2 take turns; the channels above them go first.
     #[test]
     fn a_group_below_strict_channels() {
         let group = VcArbitration { low_priority: Vc::from_bits(2), scheme: VcScheme::RoundRobin };
         assert_eq!(picks(&group, &[0b111, 0b111, 0b1111, 0b11_0111, 0b111, 0b111]), [0, 1, 3, 5, 2, 0]);
     }
 
-    /// Each channel gets its phases, also while another has nothing to send.
+    /// Each channel gets its phases, even when another has nothing to send.
     #[test]
     fn shares_are_phases() {
         let table = PhaseTable::spread([16, 8, 0, 4, 0, 0, 0, 4]).unwrap();
@@ -206,7 +206,7 @@ mod tests {
         assert_eq!(count(0b1000_1010, 160), [0, 80, 40, 40]);
     }
 
-    /// No channel waits longer than its share asks, by one phase.
+    /// No channel waits more than one phase longer than its share allows.
     #[test]
     fn phases_are_spread() {
         let table = PhaseTable::spread([32, 16, 8, 4, 2, 1, 1, 0]).unwrap();

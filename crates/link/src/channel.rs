@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A virtual channel of a port (`PCIe 5.0 §2.5`): its initialization, transmit queue and credits of both directions.
-//! Knows nothing of other channels.
+//! A channel knows nothing of other channels.
 
 use crate::config::{CREDIT_BYTES, FlowControlMode, PortConfig};
 use crate::credit::{RxCredits, TxCredits};
@@ -11,20 +11,20 @@ use tlp::{Class, FlowControl, TcSet, Vc};
 
 /// What a port keeps for one channel.
 pub(crate) struct Channel {
-    /// The Traffic Classes that travel here; VC0 has those, too, that are not mapped.
+    /// The Traffic Classes that travel here; those that are not mapped travel on VC0.
     pub(crate) classes: TcSet,
     pub(crate) init: Init,
     pub(crate) queue: TransmitQueue,
     pub(crate) tx: [TxCredits; 3],
     pub(crate) rx: [RxCredits; 3],
-    /// Data credits that the other end has at most, as its InitFCs have told; `None` is infinite, or not known yet.
+    /// The most data credits the other end can have, as its InitFCs said; `None`: infinite, or not known yet.
     pub(crate) advertised: [Option<u16>; 3],
-    /// The TLP that goes next, with its credits.
+    /// The TLP to send next, which has its credits.
     pub(crate) head: Option<(Class, Lengths)>,
 }
 
 impl Channel {
-    /// The channel `vc` as `config` has it; one that is not in use holds nothing.
+    /// The channel `vc` as `config` sets it; a channel that is not in use holds nothing.
     pub(crate) fn new(config: &PortConfig, vc: Vc) -> Channel {
         let mut classes = config.tc_vc.classes(vc);
         if vc == Vc::VC0 {
@@ -47,12 +47,12 @@ impl Channel {
         }
     }
 
-    /// Both ends have agreed on scaled flow control, before any InitFC.
+    /// Both ends have agreed on scaled flow control; called before any InitFC.
     pub(crate) fn scale_credits(&mut self, config: &PortConfig, vc: Vc) {
         self.rx = receive_credits(config, vc, true);
     }
 
-    /// The link is down: nothing of what both ends knew holds any longer. The queue, which its owner has emptied, stays.
+    /// The link is down: the state agreed with the other end is void. The queue, which its owner has emptied, stays.
     pub(crate) fn take_down(&mut self, config: &PortConfig, vc: Vc) {
         self.init = Init::new();
         if config.flow_control == FlowControlMode::Credits {
@@ -63,20 +63,20 @@ impl Channel {
         self.head = None;
     }
 
-    /// An InitFC has told what the other end has of one class.
+    /// An InitFC has advertised the credits of one class.
     pub(crate) fn learn(&mut self, fc: &FlowControl) {
         let credits = TxCredits::init(fc);
         self.tx[fc.class.index()] = credits;
         self.advertised[fc.class.index()] = credits.available().1;
     }
 
-    /// Bytes of data that a TLP of any class may have at least.
+    /// Bytes of data that the other end has room for in a TLP of any class.
     pub(crate) fn admits(&self) -> u16 {
         let bytes = |credits: u16| credits.saturating_mul(CREDIT_BYTES as u16);
         self.advertised.iter().flatten().map(|credits| bytes(*credits)).min().unwrap_or(u16::MAX)
     }
 
-    /// The credits of `class` that the other end has at most, where a TLP of these lengths takes more.
+    /// The most credits of `class` the other end can have, if a TLP of these lengths needs more.
     pub(crate) fn never_admits(&self, class: Class, lengths: Lengths) -> Option<u16> {
         self.advertised[class.index()].filter(|most| lengths.data_credits() > u32::from(*most))
     }
@@ -87,7 +87,7 @@ impl Channel {
         std::array::from_fn(|class| self.rx[class].held(&fresh[class]))
     }
 
-    /// True where a Traffic Class travels here.
+    /// True if a Traffic Class travels here.
     pub(crate) fn is_in_use(&self) -> bool {
         !self.classes.is_empty()
     }
@@ -98,7 +98,7 @@ impl Channel {
         self.init.state() == State::Active
     }
 
-    /// Chooses the next TLP anew; the classes whose heads lack credits, by [`Class::index`].
+    /// Chooses the next TLP again; returns the classes whose heads lack credits, by [`Class::index`].
     #[inline]
     pub(crate) fn select(&mut self, store: &TlpStore) -> u8 {
         if !self.is_active() {
@@ -110,7 +110,7 @@ impl Channel {
         choice.blocked
     }
 
-    /// What the heads of the queues wait for; `ready`: nothing but the wire and the replay buffer keeps the next TLP.
+    /// What the heads of the queues wait for. `ready`: the next TLP waits only for the wire and the replay buffer.
     pub(crate) fn waits(&self) -> impl Iterator<Item = String> + '_ {
         Class::ALL.into_iter().filter_map(|class| self.wait_of(class))
     }

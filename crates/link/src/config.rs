@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a port is set to. Plain data; [`PortConfig::validate`] is the only judge, and nothing here keeps state.
+//! The settings of a port, as plain data; [`PortConfig::validate`] alone judges them.
 
 use crate::arbiter::VcArbitration;
 use crate::sequence::MAX_UNACKNOWLEDGED;
@@ -7,32 +7,32 @@ use std::collections::BTreeMap;
 use thiserror::Error;
 use tlp::{Class, Duration, Mps, Rate, Scale, TcVcMap, Vc, Width};
 
-/// Header credits that may be unused at once without scaling (`PCIe 5.0 §2.6.1`): half of the field's 256, less one.
+/// Most header credits that may be unused without scaling (`PCIe 5.0 §2.6.1`): half of the field's 256, less one.
 pub(crate) const MAX_HEADER_CREDITS: u16 = 127;
-/// Data credits, of 16 B, that may be unused at once without scaling (`PCIe 5.0 §2.6.1`).
+/// Most data credits, of 16 B, that may be unused without scaling (`PCIe 5.0 §2.6.1`).
 pub(crate) const MAX_DATA_CREDITS: u16 = 2047;
-/// The largest scale, and so the factor by which scaled flow control raises both (`PCIe 5.0 §3.4.2`, Table 3-2).
+/// The largest scale: the factor by which scaled flow control raises both limits (`PCIe 5.0 §3.4.2`, Table 3-2).
 const MAX_SCALE: Scale = Scale::X16;
 /// Bytes of a data credit (`PCIe 5.0 §2.6.1`).
 pub(crate) const CREDIT_BYTES: u32 = 16;
-/// Data of the longest non-posted request in these units: 128 B of a DMWr (ECN "Deferrable Memory Write").
+/// Data credits of the longest non-posted request: a DMWr of 128 B (ECN "Deferrable Memory Write").
 const MAX_NON_POSTED_CREDITS: u16 = 8;
-/// Bytes that a TLP can have beside its data: header, digest, sequence number, LCRC.
+/// Most bytes that a TLP can have besides its data: header, digest, sequence number, LCRC.
 const MAX_TLP_OVERHEAD: u32 = 16 + 4 + 2 + 4;
-/// Bound of a class's transmit queue, in TLPs.
+/// Most TLPs in the transmit queue of a class.
 const MAX_TX_QUEUE: usize = 4096;
 
-/// Credits that a receiver advertises for one class; `None` is infinite.
+/// Credits that a receiver advertises for one class; `None`: infinite.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CreditLimit {
-    /// Headers: one for each TLP.
+    /// Header credits: one for each TLP.
     pub header: Option<u16>,
-    /// Data in units of 16 B.
+    /// Data credits, in units of 16 B.
     pub data: Option<u16>,
 }
 
 impl CreditLimit {
-    /// No limit.
+    /// Infinite credits.
     pub const INFINITE: CreditLimit = CreditLimit { header: None, data: None };
 
     /// `header` TLPs with `data` units of 16 B.
@@ -49,12 +49,12 @@ impl CreditLimit {
 /// How long a sender waits for an Ack before it replays (`PCIe 5.0 §3.6.2.1`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReplayTimerRule {
-    /// Revisions up to 3.x: three times the Ack latency limit of the table (not of an override). Up to 8 GT/s, the highest
-    /// rate of these.
+    /// Revisions up to 3.x: three times the Ack latency limit of the table (not of an override). Legal up to 8 GT/s,
+    /// the highest rate of these revisions.
     Rev3,
     /// From revision 4.0: 24,000 to 31,000 symbol times at every rate.
     Rev4 {
-        /// Symbol times.
+        /// REPLAY_TIMER limit in symbol times, 24,000 to 31,000.
         symbols: u32,
     },
 }
@@ -64,13 +64,13 @@ pub enum ReplayTimerRule {
 pub enum FlowControlMode {
     /// Credits (`PCIe 5.0 §2.6`).
     Credits,
-    /// Nothing, as in gem5's model of a link (IISWC'18, §IV): there is no flow-control initialization; a receiver whose
-    /// buffer is full drops TLPs without a word, and what comes behind them, until the sender's REPLAY_TIMER has it sent
-    /// all again. REPLAY_TIMER is three times the Ack latency limit, an override of which counts, and REPLAY_NUM does
-    /// not exist. The Ack timer runs from the last Ack: a TLP that comes when it has expired is acknowledged at once
-    /// (§V-C). Not a mode of the specification.
+    /// No flow control, as in gem5's model of a link (IISWC'18, §IV): there is no flow-control initialization. A
+    /// receiver whose buffer is full silently drops TLPs, and those behind them, until the sender's REPLAY_TIMER has
+    /// them all sent again. REPLAY_TIMER is three times the Ack latency limit, or of its override; REPLAY_NUM does not
+    /// exist. The Ack timer runs from the last Ack: a TLP that arrives after it has expired is acknowledged at once
+    /// (§V-C). The specification has no such mode.
     None {
-        /// TLPs of all classes that the receiver holds.
+        /// TLPs of all classes that the receive buffer holds, at least 1.
         buffer_tlps: u16,
     },
 }
@@ -80,39 +80,39 @@ pub enum FlowControlMode {
 pub struct PortConfig {
     /// Signalling rate.
     pub rate: Rate,
-    /// Lanes.
+    /// Number of lanes.
     pub width: Width,
-    /// Max_Payload_Size; sets the Ack latency limit and the least credits.
+    /// Max_Payload_Size; it sets the Ack latency limit and the least credits.
     pub mps: Mps,
-    /// What the receiver advertises for VC0, by [`Class::index`].
+    /// Credits that the receiver advertises for VC0, by [`Class::index`].
     pub rx_buffer: [CreditLimit; 3],
-    /// What it advertises for other channels; for those that are not here, the same as for VC0.
+    /// Credits that it advertises for other channels; a channel that is not listed gets those of VC0.
     pub vc_buffers: BTreeMap<Vc, [CreditLimit; 3]>,
-    /// Which Traffic Class travels on which virtual channel; the channels that it names are in use.
+    /// The virtual channel of each Traffic Class; the channels that it names are in use.
     pub tc_vc: TcVcMap,
-    /// Which of the channels sends next.
+    /// The rule by which the channels share the wire.
     pub arbitration: VcArbitration,
-    /// Credits, or none.
+    /// Whether credits control the flow.
     pub flow_control: FlowControlMode,
-    /// Offer scaled flow control by an exchange of Data Link Feature DLLPs (`PCIe 5.0 §3.3`). Where the other end does
-    /// not, no more credits are advertised than fit without.
+    /// Offers scaled flow control by an exchange of Data Link Feature DLLPs (`PCIe 5.0 §3.3`). If the other end does
+    /// not, the port advertises no more credits than fit without.
     pub scaled_flow_control: bool,
-    /// Room of the transmit queue, in TLPs of each class on each channel.
+    /// Room of the transmit queue in TLPs of each class on each channel, 1 to 4096.
     pub tx_queue_tlps: usize,
     /// Room of the replay buffer in TLPs, 1 to 2047.
     pub replay_buffer_tlps: u16,
-    /// Room of the replay buffer in bytes; a TLP takes its own with sequence number and LCRC.
+    /// Room of the replay buffer in bytes; a TLP counts with its sequence number and LCRC.
     pub replay_buffer_bytes: u32,
-    /// Ack latency limit in symbol times; `None` is the specification's table ([`tlp::ack_latency_limit`]).
+    /// Ack latency limit in symbol times; `None`: that of the specification's table ([`tlp::ack_latency_limit`]).
     pub ack_latency_symbols: Option<u32>,
-    /// UpdateFC latency in symbol times; `None` is the specification's table, which is the same.
+    /// UpdateFC latency in symbol times; `None`: that of the specification's table, which is the same.
     pub update_fc_symbols: Option<u32>,
-    /// REPLAY_TIMER.
+    /// How REPLAY_TIMER is set.
     pub replay_timer: ReplayTimerRule,
     /// SKP interval: symbol times at 8b/10b (1180 to 1538), blocks at 128b/130b (370 to 375).
     pub skp_interval: u32,
-    /// How long the wire is silent when REPLAY_NUM rolls over and the link retrains. Not a figure of the
-    /// specification, which only bounds Recovery from above.
+    /// How long the wire is silent when REPLAY_NUM rolls over and the link retrains. The specification gives no figure;
+    /// it only bounds Recovery from above.
     pub retrain: Duration,
 }
 
@@ -122,89 +122,89 @@ pub enum ConfigError {
     /// Too few or too many header credits.
     #[error("{}{class:?} header credits {value}: legal are 1 to {max}, or infinite", of(*vc))]
     HeaderCredits {
-        /// On which channel.
+        /// The channel.
         vc: Vc,
-        /// Of which class.
+        /// The class.
         class: Class,
-        /// The value.
+        /// Header credits that were set.
         value: u16,
-        /// The most (`PCIe 5.0 §2.6.1`, Table 3-2).
+        /// Most header credits (`PCIe 5.0 §2.6.1`, Table 3-2).
         max: u16,
     },
     /// Too few or too many data credits.
     #[error("{}{class:?} data credits {value}: legal are {min} to {max} (units of 16 B), or infinite{}", of(*vc), why(*class))]
     DataCredits {
-        /// On which channel.
+        /// The channel.
         vc: Vc,
-        /// Of which class.
+        /// The class.
         class: Class,
-        /// The value.
+        /// Data credits that were set, in units of 16 B.
         value: u16,
-        /// The least (`PCIe 5.0 Table 2-45`): Max_Payload_Size; of non-posted requests, what the receiver takes.
+        /// Fewest data credits (`PCIe 5.0 Table 2-45`): Max_Payload_Size; for non-posted ones, what the receiver takes.
         min: u16,
-        /// The most (`PCIe 5.0 §2.6.1`, Table 3-2).
+        /// Most data credits (`PCIe 5.0 §2.6.1`, Table 3-2).
         max: u16,
     },
-    /// Credits for a channel that no Traffic Class travels on.
+    /// Credits were set for a channel that no Traffic Class travels on.
     #[error("credits for {0}, on which no Traffic Class travels")]
     UnusedVc(Vc),
     /// A channel in the low-priority group has no phase in the table of weighted round robin.
     #[error("{0} has no phase in the VC arbitration table: it would never send")]
     NoPhase(Vc),
-    /// Several channels without credits.
+    /// Several channels were set up without flow control.
     #[error("{0} channels without flow control: legal is VC0 alone")]
     UncreditedVcs(usize),
-    /// A receiver without room.
+    /// A receiver without flow control has no room.
     #[error("receive buffer of 0 TLPs: at least 1")]
     NoBuffer,
-    /// The transmit queue.
+    /// The transmit queue has an illegal number of TLPs.
     #[error("transmit queue of {0} TLPs: legal are 1 to 4096")]
     TxQueue(usize),
-    /// The replay buffer in TLPs.
+    /// The replay buffer has an illegal number of TLPs.
     #[error("replay buffer of {0} TLPs: legal are 1 to 2047")]
     ReplayTlps(u16),
-    /// The replay buffer in bytes.
+    /// The replay buffer has too few bytes.
     #[error("replay buffer of {value} bytes: at least {min}, one TLP of Max_Payload_Size")]
     ReplayBytes {
-        /// The value.
+        /// Bytes that were set.
         value: u32,
-        /// The least.
+        /// Fewest bytes.
         min: u32,
     },
-    /// REPLAY_TIMER.
+    /// REPLAY_TIMER has an illegal number of symbol times.
     #[error("REPLAY_TIMER of {0} symbol times: legal are 24000 to 31000")]
     ReplayTimer(u32),
-    /// REPLAY_TIMER of a revision that knows no such rate.
+    /// REPLAY_TIMER is that of a revision without this rate.
     #[error("REPLAY_TIMER of revision 3 at {0}: legal are 2.5, 5 and 8 GT/s, the rates of that revision")]
     ReplayTimerRate(Rate),
-    /// An override of the Ack or UpdateFC latency.
+    /// An override of the Ack or UpdateFC latency is out of range.
     #[error("{what} latency of {value} symbol times: legal are 1 to 23999, less than REPLAY_TIMER")]
     Latency {
-        /// Ack or UpdateFC.
+        /// `Ack` or `UpdateFC`.
         what: &'static str,
-        /// The value.
+        /// Symbol times that were set.
         value: u32,
     },
-    /// The SKP interval.
+    /// The SKP interval is out of range.
     #[error("SKP interval of {value} {unit}: legal are {min} to {max}")]
     Skp {
-        /// The value.
+        /// The interval that was set.
         value: u32,
-        /// Symbol times or blocks.
+        /// Unit of the interval: symbol times or blocks.
         unit: &'static str,
-        /// The least.
+        /// Shortest interval.
         min: u32,
-        /// The most.
+        /// Longest interval.
         max: u32,
     },
 }
 
-/// Nothing for VC0, which goes without saying.
+/// The channel's name before an error; empty for VC0.
 fn of(vc: Vc) -> String {
     if vc == Vc::VC0 { String::new() } else { format!("{vc} ") }
 }
 
-/// Why the least is what it is, where Max_Payload_Size does not say it.
+/// The reason for the least credits, unless it is Max_Payload_Size.
 const fn why(class: Class) -> &'static str {
     match class {
         Class::NonPosted => "; a receiver of AtomicOps has 2 at least, one of DMWr of 64 or 128 B 4 or 8",
@@ -212,7 +212,7 @@ const fn why(class: Class) -> &'static str {
     }
 }
 
-/// Data credits of the largest TLP of `class` that there is.
+/// Data credits of the largest possible TLP of `class`.
 pub(crate) const fn most_data_credits(class: Class, mps: Mps) -> u16 {
     match class {
         Class::NonPosted => MAX_NON_POSTED_CREDITS,
@@ -221,9 +221,9 @@ pub(crate) const fn most_data_credits(class: Class, mps: Mps) -> u16 {
 }
 
 impl PortConfig {
-    /// The defaults for a link: all that unscaled flow control can advertise for requests, infinite credits for
-    /// completions (as endpoints and root ports must, `PCIe 5.0 §2.6.1`), all on VC0, the specification's own intervals,
-    /// and the longest between SKPs.
+    /// The defaults for a link: the most credits without scaling for requests, infinite credits for completions (as
+    /// endpoints and root ports must, `PCIe 5.0 §2.6.1`), all Traffic Classes on VC0, the specification's own
+    /// intervals, and the longest interval between SKPs.
     #[must_use]
     pub fn new(rate: Rate, width: Width, mps: Mps) -> PortConfig {
         let request = CreditLimit::finite(MAX_HEADER_CREDITS, MAX_DATA_CREDITS);
@@ -248,10 +248,10 @@ impl PortConfig {
         }
     }
 
-    /// Whether the specification allows these settings.
+    /// Checks that the specification allows these settings.
     ///
     /// # Errors
-    /// The first that it forbids.
+    /// The first setting that it forbids.
     pub fn validate(&self) -> Result<(), ConfigError> {
         self.validate_channels()?;
         if self.tx_queue_tlps == 0 || self.tx_queue_tlps > MAX_TX_QUEUE {
@@ -267,13 +267,13 @@ impl PortConfig {
         self.validate_timers()
     }
 
-    /// What the receiver advertises for `vc`, by [`Class::index`].
+    /// Credits that the receiver advertises for `vc`, by [`Class::index`].
     #[must_use]
     pub fn buffer(&self, vc: Vc) -> [CreditLimit; 3] {
         self.vc_buffers.get(&vc).copied().filter(|_| vc != Vc::VC0).unwrap_or(self.rx_buffer)
     }
 
-    /// How long an SKP interval is at `rate`, in its own unit: the one that is set, where `rate` has the same encoding.
+    /// The SKP interval at `rate`, in the unit of its encoding: the configured one if `rate` has the same encoding.
     pub(crate) const fn skp_interval_at(&self, rate: Rate) -> u32 {
         if rate.is_8b10b() == self.rate.is_8b10b() { self.skp_interval } else { longest_skp_interval(rate) }
     }
@@ -294,7 +294,7 @@ impl PortConfig {
         for vc in self.tc_vc.channels() {
             for class in Class::ALL {
                 let least = match class {
-                    // Of a receiver that takes no more than configuration and I/O writes.
+                    // For a receiver that takes only configuration and I/O writes.
                     Class::NonPosted => 1,
                     Class::Posted | Class::Completion => most_data_credits(class, self.mps),
                 };
@@ -307,11 +307,11 @@ impl PortConfig {
         }
     }
 
-    /// Whether each channel in use has room for the non-posted requests that the receiver takes, which a port does not know:
-    /// their data is up to `bytes` long (`PCIe 5.0 §2.6.1`, Table 2-45: minimum initial advertisements).
+    /// Checks that each channel in use has room for the non-posted requests that the receiver takes. A port does not
+    /// know them: `bytes` is the most data they have (`PCIe 5.0 §2.6.1`, Table 2-45: minimum initial advertisements).
     ///
     /// # Errors
-    /// The first channel that has not.
+    /// The first channel without enough room.
     pub fn validate_non_posted(&self, bytes: u32) -> Result<(), ConfigError> {
         if self.flow_control != FlowControlMode::Credits {
             return Ok(());
@@ -384,8 +384,8 @@ mod tests {
         }
     }
 
-    /// Bytes of the longest non-posted request that is taken, and the least credits (`PCIe 5.0 Table 2-45`; ECN "Deferrable
-    /// Memory Write").
+    /// Rows: bytes of the longest non-posted request that is taken, and the least credits (`PCIe 5.0 Table 2-45`; ECN
+    /// "Deferrable Memory Write").
     #[test]
     fn non_posted_data_is_as_long_as_what_the_receiver_takes() {
         let mut config = config();
@@ -417,7 +417,7 @@ mod tests {
         );
     }
 
-    /// Rows: what is changed, and the whole text of the refusal. Limits: `PCIe 5.0 §2.6.1`, §3.6.2, §4.2.7.
+    /// Rows: the change, and the whole text of the refusal. Limits: `PCIe 5.0 §2.6.1`, §3.6.2, §4.2.7.
     #[test]
     fn refusals_name_the_value_and_the_legal_ones() {
         type Change = fn(&mut PortConfig);

@@ -1,41 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a port has counted. Numbers only; nothing here decides anything.
+//! The counters of a port. They decide nothing.
 
 use tlp::Vc;
 
 /// DLLPs sent, by kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DllpCounters {
-    /// Ack.
+    /// Ack DLLPs.
     pub ack: u64,
-    /// Nak.
+    /// Nak DLLPs.
     pub nak: u64,
-    /// InitFC1 and InitFC2.
+    /// InitFC1 and InitFC2 DLLPs.
     pub init_fc: u64,
-    /// UpdateFC.
+    /// UpdateFC DLLPs.
     pub update_fc: u64,
-    /// Data Link Feature.
+    /// Data Link Feature DLLPs.
     pub feature: u64,
 }
 
 impl DllpCounters {
-    /// All of them.
+    /// The sum of all kinds.
     #[must_use]
     pub const fn total(&self) -> u64 {
         self.ack + self.nak + self.init_fc + self.update_fc + self.feature
     }
 }
 
-/// What a port has sent on one virtual channel: shares of the counters of the same names.
+/// What a port has sent on one virtual channel: its share of the counters of the same names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct VcCounters {
     /// TLPs sent for the first time.
     pub tlps: u64,
-    /// Their data in bytes.
+    /// Data of first transmissions in bytes.
     pub payload_bytes: u64,
-    /// How often a TLP had to wait for credits, all classes.
+    /// How often a TLP of any class had to wait for credits.
     pub credit_stalls: u64,
-    /// For how long in picoseconds; of classes that wait at once, each counts.
+    /// Total time of these waits in picoseconds; classes that wait at the same time each count.
     pub credit_stall_ps: u64,
 }
 
@@ -59,7 +59,7 @@ pub struct Counters {
     pub digest_bytes: u64,
     /// Framing, sequence numbers and LCRC of first transmissions in bytes.
     pub framing_bytes: u64,
-    /// Replayed TLPs in bytes, all parts of them.
+    /// Replayed TLPs in bytes, with framing.
     pub replay_bytes: u64,
     /// DLLPs in bytes, with framing.
     pub dllp_bytes: u64,
@@ -69,18 +69,18 @@ pub struct Counters {
     pub skp_bytes: u64,
     /// All bytes that went through the serializer.
     pub wire_bytes: u64,
-    /// Time during which the wire carried any of them, in picoseconds, rounded down.
+    /// Time during which the wire carried symbols, in picoseconds, rounded down.
     pub busy_ps: u64,
     /// How often a TLP at the head of its queue had to wait for credits while the wire was free, by
     /// [`Class::index`](tlp::Class::index).
     pub credit_stalls: [u64; 3],
-    /// For how long in picoseconds, by class.
+    /// Total time of these waits in picoseconds, by class.
     pub credit_stall_ps: [u64; 3],
-    /// By [`Vc::index`].
+    /// What was sent on each channel, by [`Vc::index`].
     pub vcs: [VcCounters; Vc::COUNT],
-    /// How often a TLP that had its credits had to wait for room in the replay buffer.
+    /// How often a TLP with credits had to wait for room in the replay buffer.
     pub replay_buffer_stalls: u64,
-    /// For how long, in picoseconds.
+    /// Total time of these waits in picoseconds.
     pub replay_buffer_stall_ps: u64,
     /// Receiver: TLPs with a wrong LCRC or sequence number field.
     pub bad_lcrc: u64,
@@ -88,13 +88,13 @@ pub struct Counters {
     pub bad_dllp_crc: u64,
     /// Receiver: TLPs that had arrived before.
     pub duplicate_tlps: u64,
-    /// Receiver: TLPs behind one that is missing.
+    /// Receiver: TLPs that arrived behind a missing one.
     pub out_of_sequence: u64,
-    /// Receiver: damaged frames whose CRC is right all the same; taken as intact.
+    /// Receiver: damaged frames whose CRC still matched; they were taken as intact.
     pub undetected_errors: u64,
     /// Receiver: Naks that arrived.
     pub nak_received: u64,
-    /// Receiver: Acks and Naks for what was never sent (Data Link Protocol Error, `PCIe 5.0 §3.6.2.2`).
+    /// Receiver: Acks and Naks of TLPs that were never sent (Data Link Protocol Error, `PCIe 5.0 §3.6.2.2`).
     pub data_link_protocol_errors: u64,
     /// Receiver: TLPs beyond the credits advertised, discarded (Receiver Overflow, `PCIe 5.0 §2.6.1.2`).
     pub receiver_overflows: u64,
@@ -102,9 +102,9 @@ pub struct Counters {
     pub unmapped_tcs: u64,
     /// Receiver: frames whose framing was broken (Receiver Error, `PCIe 5.0 §4.2.1.4`, §4.2.2.3.3).
     pub receiver_errors: u64,
-    /// Receiver: TLPs with a good LCRC whose bytes are those of no TLP, discarded (Malformed TLP, `PCIe 5.0 §2.3`).
+    /// Receiver: TLPs with a good LCRC whose bytes form no TLP, discarded (Malformed TLP, `PCIe 5.0 §2.3`).
     pub malformed_tlps: u64,
-    /// Receiver: UpdateFCs that break the rules of flow control, without effect (`PCIe 5.0 §2.6.1`).
+    /// Receiver: UpdateFCs that break the rules of flow control, ignored (`PCIe 5.0 §2.6.1`).
     pub flow_control_protocol_errors: u64,
     /// How often the link went down.
     pub link_downs: u64,
@@ -119,8 +119,8 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// What went wrong at the receiver: names and counts that are not zero. What the data link layer repairs as a matter of
-    /// course, such as damaged frames, is not among them.
+    /// Errors at the receiver: names and counts that are not zero. Those that the Data Link Layer repairs routinely,
+    /// such as damaged frames, are not among them.
     pub fn errors(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
         let counts = [
             ("unmapped_tcs", self.unmapped_tcs),
@@ -134,7 +134,7 @@ impl Counters {
         counts.into_iter().filter(|(_, n)| *n > 0)
     }
 
-    /// The sum of the classes of bytes: what `wire_bytes` must be.
+    /// The sum of all kinds of bytes; it must equal `wire_bytes`.
     #[must_use]
     pub const fn classified_bytes(&self) -> u64 {
         self.payload_bytes

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Credits of both directions (`PCIe 5.0 §2.6.1`): counters modulo 2^8 for headers and 2^12 for data, with two or four bits
-//! more where they are scaled (§3.4.2), as in the specification. Sends nothing; the port asks it what to report.
+//! Credits of both directions (`PCIe 5.0 §2.6.1`), as the specification counts them: modulo 2^8 for headers and 2^12
+//! for data, with two or four more bits if scaled (§3.4.2). This module sends nothing; the port asks it what to report.
 
 use crate::config::{CreditLimit, MAX_DATA_CREDITS, MAX_HEADER_CREDITS, most_data_credits};
 use tlp::{Class, FlowControl, FlowControlKind, Mps, Scale, Vc};
@@ -24,14 +24,14 @@ struct TxCredit {
 }
 
 impl TxCredit {
-    /// From InitFC: zero is infinite.
+    /// Credits as an InitFC advertised them: zero is infinite.
     const fn init(advertised: u16, mask: u16) -> Self {
         TxCredit { consumed: 0, limit: advertised & mask, mask, infinite: advertised == 0 }
     }
 
     const UNLIMITED: TxCredit = TxCredit::init(0, u16::MAX);
 
-    /// `(CREDIT_LIMIT - CUMULATIVE_CREDITS_REQUIRED) mod 2^n <= 2^n / 2`.
+    /// Whether `amount` may go: `(CREDIT_LIMIT - CUMULATIVE_CREDITS_REQUIRED) mod 2^n <= 2^n / 2`.
     const fn covers(self, amount: u32) -> bool {
         let required = self.consumed.wrapping_add(amount as u16);
         self.infinite || self.limit.wrapping_sub(required) & self.mask <= self.mask / 2 + 1
@@ -41,7 +41,7 @@ impl TxCredit {
         self.consumed = self.consumed.wrapping_add(amount as u16) & self.mask;
     }
 
-    /// Whether an UpdateFC may say `limit`: no more than half the modulus ahead of what is consumed, and nothing of infinite
+    /// Whether an UpdateFC may say `limit`: at most half the modulus ahead of what is consumed, and zero for infinite
     /// credits.
     const fn allows(self, limit: u16) -> bool {
         if self.infinite {
@@ -56,7 +56,7 @@ impl TxCredit {
     }
 }
 
-/// What the other end allows of one class, and what was used of it.
+/// The credits that the other end allows for one class, and those used.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct TxCredits {
     header: TxCredit,
@@ -64,7 +64,7 @@ pub(crate) struct TxCredits {
 }
 
 impl TxCredits {
-    /// Without flow control.
+    /// No flow control: any TLP may go.
     pub(crate) const UNLIMITED: TxCredits =
         TxCredits { header: TxCredit::UNLIMITED, data: TxCredit::UNLIMITED };
 
@@ -87,8 +87,8 @@ impl TxCredits {
         self.data.consume(data);
     }
 
-    /// An UpdateFC has arrived. False, and without effect, where it breaks the rules: more credits unused than may be, which
-    /// a limit taken back looks like as well, or a change of infinite ones (`PCIe 5.0 §2.6.1`).
+    /// An UpdateFC has arrived. False, and ignored, if it breaks the rules: it leaves more credits unused than allowed,
+    /// as a limit taken back also seems to, or it changes infinite ones (`PCIe 5.0 §2.6.1`).
     #[must_use]
     pub(crate) const fn update(&mut self, fc: &FlowControl) -> bool {
         let header = fc.header_credits() & self.header.mask;
@@ -101,7 +101,7 @@ impl TxCredits {
         true
     }
 
-    /// Unused header and data credits; `None` is infinite.
+    /// Unused header and data credits; `None`: infinite.
     pub(crate) const fn available(&self) -> (Option<u16>, Option<u16>) {
         (self.header.available(), self.data.available())
     }
@@ -112,7 +112,7 @@ impl TxCredits {
 struct RxCredit {
     allocated: u16,
     received: u16,
-    /// CREDITS_ALLOCATED as InitFC1 or the last UpdateFC said it: what the sender goes by.
+    /// CREDITS_ALLOCATED as InitFC1 or the last UpdateFC said it, which the sender goes by.
     told: u16,
     mask: u16,
     scale: Scale,
@@ -120,7 +120,7 @@ struct RxCredit {
 }
 
 impl RxCredit {
-    /// Credits of `limit`, or as many of them as can be told: `most` without scaling.
+    /// Credits of `limit`, or as many as a DLLP can say: `most` without scaling.
     const fn new(limit: Option<u16>, most: u16, field_bits: u32, scaled: bool) -> Self {
         let (value, infinite) = match limit {
             Some(value) => (value, false),
@@ -129,12 +129,12 @@ impl RxCredit {
         let scale = if scaled { least_scale(value, most) } else { Scale::Unscaled };
         let value = if value / scale.factor() > most { most } else { value };
         let allocated = value / scale.factor() * scale.factor();
-        // Infinite ones never stand in a field: what is held of them is counted beyond its modulus.
+        // No field ever holds infinite credits, so the count of those in use may exceed its modulus.
         let mask = if infinite { u16::MAX } else { mask(field_bits, scale) };
         RxCredit { allocated, received: 0, told: allocated, mask, scale, infinite }
     }
 
-    /// False: Receiver Overflow, `(CREDITS_ALLOCATED - CREDITS_RECEIVED) mod 2^n >= 2^n / 2` behind this TLP.
+    /// False is a Receiver Overflow: `(CREDITS_ALLOCATED - CREDITS_RECEIVED) mod 2^n >= 2^n / 2` after this TLP.
     const fn covers(self, amount: u32) -> bool {
         let received = self.received.wrapping_add(amount as u16);
         self.infinite || self.allocated.wrapping_sub(received) & self.mask <= self.mask / 2
@@ -148,17 +148,17 @@ impl RxCredit {
         self.allocated = self.allocated.wrapping_add(amount as u16) & self.mask;
     }
 
-    /// What a DLLP would say now: the scale leaves low bits out.
+    /// The limit that a DLLP would say now; scaling drops the low bits.
     const fn tellable(self) -> u16 {
         self.allocated >> self.scale.shift() << self.scale.shift()
     }
 
-    /// Less than `amount` is left to the sender, as far as it knows.
+    /// The sender has less than `amount` left, as far as it knows.
     const fn is_short_of(self, amount: u16) -> bool {
         !self.infinite && self.told.wrapping_sub(self.received) & self.mask < amount
     }
 
-    /// The same, and it can be told of more.
+    /// The sender is short of `amount`, and a DLLP could tell it of more.
     const fn is_starved(self, amount: u16) -> bool {
         self.is_short_of(amount) && self.has_news()
     }
@@ -167,8 +167,8 @@ impl RxCredit {
         !self.infinite && self.told != self.tellable()
     }
 
-    /// The field of the DLLP that is sent now. An InitFC says the same whenever it is sent: to a sender that has heard one
-    /// before, it tells nothing.
+    /// The field of the DLLP that is sent now. An InitFC says the same whenever it is sent: a sender that has heard one
+    /// before learns nothing from it.
     const fn tell(&mut self, kind: FlowControlKind) -> u16 {
         if matches!(kind, FlowControlKind::UpdateFc) {
             self.told = self.tellable();
@@ -177,7 +177,7 @@ impl RxCredit {
     }
 }
 
-/// The least scale by which `credits` fit a field that holds `most`.
+/// The least scale with which `credits` fit a field that holds `most`.
 const fn least_scale(credits: u16, most: u16) -> Scale {
     if credits <= most {
         Scale::X1
@@ -188,19 +188,19 @@ const fn least_scale(credits: u16, most: u16) -> Scale {
     }
 }
 
-/// What this end allows of one class on one channel, and what has arrived of it.
+/// The credits that this end allows for one class on one channel, and those received.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RxCredits {
     vc: Vc,
     class: Class,
     header: RxCredit,
     data: RxCredit,
-    /// Data credits below which the sender may be unable to send the largest TLP that there is room for.
+    /// With fewer data credits than this, the sender may be unable to send the largest TLP that there is room for.
     least_data: u16,
 }
 
 impl RxCredits {
-    /// `scaled`: both ends have agreed on scaled flow control.
+    /// Credits of `limit`. `scaled`: both ends have agreed on scaled flow control.
     pub(crate) const fn new(vc: Vc, class: Class, limit: CreditLimit, mps: Mps, scaled: bool) -> RxCredits {
         let header = RxCredit::new(limit.header, MAX_HEADER_CREDITS, HEADER_BITS, scaled);
         let data = RxCredit::new(limit.data, MAX_DATA_CREDITS, DATA_BITS, scaled);
@@ -209,7 +209,7 @@ impl RxCredits {
         RxCredits { vc, class, header, data, least_data }
     }
 
-    /// A TLP with `data` credits of data has arrived; false, and not counted, where it was not allowed.
+    /// A TLP with `data` credits of data has arrived; false, and not counted, if it had no credits.
     #[inline]
     pub(crate) const fn receive(&mut self, data: u32) -> bool {
         if !self.header.covers(1) || !self.data.covers(data) {
@@ -220,8 +220,8 @@ impl RxCredits {
         true
     }
 
-    /// A TLP with `data` credits of data has left the buffer. True where the sender may stand still for want of them,
-    /// so that an UpdateFC must be scheduled at once (`PCIe 5.0 §2.6.1.2`).
+    /// A TLP with `data` credits of data has left the buffer. True if the sender may be blocked for want of credits, so
+    /// that an UpdateFC must be scheduled at once (`PCIe 5.0 §2.6.1.2`).
     #[inline]
     pub(crate) const fn free(&mut self, data: u32) -> bool {
         self.header.free(1);
@@ -229,25 +229,25 @@ impl RxCredits {
         self.starves_sender()
     }
 
-    /// True where the sender, as far as it was told, has no header credit left or too little data for the largest TLP, and
-    /// there is more to tell.
+    /// True if the sender, as far as it knows, has no header credit left or too few data credits for the largest TLP,
+    /// and an UpdateFC could tell it of more.
     #[inline]
     pub(crate) const fn starves_sender(&self) -> bool {
         self.header.is_starved(1) || self.data.is_starved(self.least_data)
     }
 
-    /// TLPs that have arrived and not left the buffer; `fresh` is what these credits were when they began.
+    /// TLPs that have arrived and not left the buffer; `fresh` is the initial state of these credits.
     pub(crate) const fn held(&self, fresh: &RxCredits) -> u16 {
         let left = self.header.allocated.wrapping_sub(self.header.received);
         fresh.header.allocated.wrapping_sub(left) & self.header.mask
     }
 
-    /// True where an UpdateFC would tell the sender something new.
+    /// True if an UpdateFC would tell the sender something new.
     pub(crate) const fn has_news(&self) -> bool {
         self.header.has_news() || self.data.has_news()
     }
 
-    /// The flow-control DLLP that tells the state, as it is sent.
+    /// The flow-control DLLP that reports the state at the time it is sent.
     pub(crate) const fn report(&mut self, kind: FlowControlKind) -> FlowControl {
         FlowControl {
             kind,
@@ -286,7 +286,7 @@ mod tests {
         assert!(tx.covers(1) && !tx.covers(2));
     }
 
-    /// A data limit of 2047 and a TLP of 256 credits (4 KiB): the modulus wraps, the comparison does not.
+    /// With a data limit of 2047 and a TLP of 256 credits (4 KiB), the modulus wraps; the comparison holds.
     #[test]
     fn counters_wrap_in_step() {
         let limit = CreditLimit::finite(127, 2047);
@@ -334,7 +334,7 @@ mod tests {
         assert_eq!(tx.available(), (None, None));
     }
 
-    /// Urgent: the last header credit, or less data than Max_Payload_Size, of what the sender was told.
+    /// An update is urgent when the sender knows of no header credit, or of less data than Max_Payload_Size.
     #[test]
     fn a_starved_sender_is_told_at_once() {
         let mut rx = receiver(CreditLimit::finite(10, 40), 256);
@@ -346,7 +346,7 @@ mod tests {
         assert!(rx.receive(16) && !rx.free(16), "24 of 16 left again");
     }
 
-    /// Rows: what is to be advertised; scales and fields with scaling agreed on, and without (`PCIe 5.0 §3.4.2`, Table 3-2).
+    /// Rows: the credits to advertise; scales and fields with scaling, and without (`PCIe 5.0 §3.4.2`, Table 3-2).
     #[test]
     fn the_least_scale_that_holds_the_credits() {
         use Scale::{Unscaled, X1, X4, X16};
@@ -370,7 +370,7 @@ mod tests {
         }
     }
 
-    /// All that is advertised can be used, no more; and what has been freed comes back, but for what the scale cannot say.
+    /// Exactly the advertised credits can be used, and freed ones come back as far as the scale can say them.
     #[test]
     fn scaled_counters_wrap_in_step() {
         for (headers, data) in [(508, 8188), (2032, 32_752), (300, 5000)] {
@@ -387,7 +387,7 @@ mod tests {
                 } else {
                     let most = told.0.unwrap().min(told.1.unwrap() / 3);
                     assert!(outstanding <= most && outstanding + 16 > most, "{outstanding} of {most}");
-                    // So many that the field of the largest scale moves.
+                    // Enough to change the field of the largest scale.
                     for _ in 0..16 {
                         rx.free(3);
                     }
@@ -398,7 +398,7 @@ mod tests {
         }
     }
 
-    /// With four credits to a bit, a starved sender is told when there is a bit to tell.
+    /// With four credits to a bit, a starved sender is told once a whole bit is free.
     #[test]
     fn a_scaled_receiver_does_not_repeat_itself() {
         let limit = CreditLimit::finite(128, 8000);

@@ -5,10 +5,10 @@
 
 use tlp::{Dllp, Duration, Time, Tlp, crc};
 
-/// Bytes that every TLP has on the wire beside itself (`PCIe 5.0 §4.2.1.2`, §4.2.2.3): STP, sequence number, LCRC and END, or the
+/// Bytes that the wire adds to every TLP (`PCIe 5.0 §4.2.1.2`, §4.2.2.3): STP, sequence number, LCRC and END, or the
 /// STP token with the sequence number, and LCRC.
 pub const TLP_FRAMING_BYTES: u32 = 8;
-/// Bytes of a DLLP on the wire: six, and SDP with END, or the SDP token.
+/// Bytes of a DLLP on the wire: six, with SDP and END, or with the SDP token.
 pub const DLLP_WIRE_BYTES: u32 = 8;
 
 const SEQUENCE_BYTES: usize = 2;
@@ -18,19 +18,19 @@ const DLLP_BYTES: usize = 6;
 /// A TLP with its sequence number, or a DLLP.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Frame {
-    /// A TLP.
+    /// A TLP and its sequence number.
     Tlp {
         /// Sequence number, 0 to 4095.
         sequence: u16,
-        /// The TLP.
+        /// The TLP itself.
         tlp: Tlp,
     },
-    /// A DLLP.
+    /// A DLLP, which has no sequence number.
     Dllp(Dllp),
 }
 
 impl Frame {
-    /// Bits that may be damaged: of sequence number, TLP and LCRC, or of the DLLP with its CRC. Damage to framing
+    /// Bits that can be damaged: those of sequence number, TLP and LCRC, or of the DLLP with its CRC. Damage to framing
     /// symbols is not modelled; it would lose the frame as well.
     #[must_use]
     pub fn bit_len(&self) -> u32 {
@@ -49,7 +49,7 @@ impl Frame {
         }
     }
 
-    /// Whether the receiver finds this frame good in spite of `damage`.
+    /// Whether the receiver accepts this frame despite `damage`.
     #[cold]
     pub(crate) fn survives(&self, damage: &Damage) -> bool {
         match self {
@@ -69,8 +69,8 @@ fn tlp_survives(sequence: u16, tlp: &Tlp, damage: &Damage) -> bool {
     damage.apply(&mut bytes);
     let sequence = u16::from_be_bytes([bytes[0], bytes[1]]);
     let (tlp, lcrc) = bytes[SEQUENCE_BYTES..].split_at(len);
-    // The four bits before the sequence number are reserved at 8b/10b and part of the STP token's length, which has a
-    // check of its own, at 128b/130b: a receiver sees any change of them.
+    // The four bits before the sequence number are reserved at 8b/10b; at 128b/130b they belong to the STP token's
+    // length, which has its own check. A receiver sees any change of them.
     sequence < 4096 && crc::lcrc(sequence, tlp).to_be_bytes() == lcrc
 }
 
@@ -86,44 +86,43 @@ fn dllp_survives(dllp: &Dllp, damage: &Damage) -> bool {
 pub struct Transmission {
     /// The frame.
     pub frame: Frame,
-    /// When its first symbol leaves: at the time of the call, or behind an SKP ordered set.
+    /// When its first symbol leaves: at the time of the call, or after an SKP ordered set.
     pub start: Time,
     /// When its last symbol has left.
     pub end: Time,
-    /// Of a TLP that is sent for the first time: how it has waited. Replays and DLLPs have none.
+    /// How the TLP has waited, if this is its first transmission; replays and DLLPs have no wait.
     pub wait: Option<QueueWait>,
 }
 
-/// A frame that a port sends, its TLP left where it is.
+/// A frame that a port sends, without a copy of its TLP.
 ///
-/// A whole [`Frame`] is a copy of the TLP, which then is moved on; this is what a simulation that holds both ports does
-/// without.
+/// A whole [`Frame`] copies the TLP, which is then moved on; a simulation that holds both ports does without.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sent {
-    /// The frame.
+    /// The frame, its TLP by sequence number only.
     pub frame: SentFrame,
     /// When its first symbol leaves, as in [`Transmission`].
     pub start: Time,
     /// When its last symbol has left.
     pub end: Time,
-    /// As in [`Transmission`].
+    /// How the TLP has waited, as in [`Transmission`].
     pub wait: Option<QueueWait>,
 }
 
-/// A frame, of a TLP only the sequence number: [`Port::unacknowledged`](crate::Port::unacknowledged) has the TLP.
+/// A frame with only the sequence number of a TLP; [`Port::unacknowledged`](crate::Port::unacknowledged) has the TLP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SentFrame {
-    /// A TLP.
+    /// A TLP, which stays in the replay buffer.
     Tlp {
         /// Sequence number, 0 to 4095.
         sequence: u16,
     },
-    /// A DLLP.
+    /// A DLLP, which is copied.
     Dllp(Dllp),
 }
 
 impl SentFrame {
-    /// The whole frame, where `tlp` is its TLP; `None` where that is missing.
+    /// The whole frame; `tlp` is its TLP, and `None` is returned if that is missing.
     #[must_use]
     pub fn whole(self, tlp: Option<&Tlp>) -> Option<Frame> {
         match self {
@@ -138,15 +137,15 @@ impl SentFrame {
 pub struct QueueWait {
     /// When it was queued.
     pub queued_at: Time,
-    /// The part of the wait during which it was the first of its class, had no credits, and the wire was free. Over all
-    /// TLPs sent these add up to [`Counters::credit_stall_ps`](crate::Counters::credit_stall_ps).
+    /// The part of the wait during which the TLP was the first of its class and had no credits, while the wire was
+    /// free. The sum over all TLPs sent is [`Counters::credit_stall_ps`](crate::Counters::credit_stall_ps).
     pub credit_wait: Duration,
 }
 
 const INLINE_FLIPS: usize = 4;
 
-/// Bits of a frame that flipped on the way, numbered from 0 to [`Frame::bit_len`] less one: byte by byte as sent, from bit
-/// 0 of each. A bit named twice flips twice. Up to four cost no allocation.
+/// Bits of a frame that flipped on the way, numbered from 0 to [`Frame::bit_len`] less one: byte by byte as sent, from
+/// bit 0 of each. A bit named twice flips back. Up to four bits need no allocation.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Damage {
     first: [u32; INLINE_FLIPS],
@@ -161,7 +160,7 @@ impl Damage {
         Damage { first: [0; INLINE_FLIPS], count: 0, rest: Vec::new() }
     }
 
-    /// Flips `bit`; beyond the frame it has no effect.
+    /// Flips `bit`; a bit beyond the frame has no effect.
     pub fn flip(&mut self, bit: u32) {
         if self.count < INLINE_FLIPS {
             self.first[self.count] = bit;
@@ -171,7 +170,7 @@ impl Damage {
         }
     }
 
-    /// True where no bit flipped.
+    /// True if no bit flipped.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.count == 0
@@ -231,7 +230,7 @@ mod tests {
         ]
     }
 
-    /// Every single flip and every pair in a burst is seen: what CRC-32 and CRC-16 promise.
+    /// Every single flip and every pair in a burst is found, as CRC-32 and CRC-16 promise.
     #[test]
     fn the_crc_finds_single_flips_and_bursts() {
         for frame in frames() {
@@ -253,7 +252,7 @@ mod tests {
     #[test]
     fn lengths() {
         let [write, ..] = frames();
-        // 16 B header, 61 B padded to 64.
+        // The header has 16 B; 61 B of data are padded to 64.
         assert_eq!((write.wire_bytes(), write.bit_len()), (88, 8 * 86));
         let six: Damage = (0..6).collect();
         assert_eq!(six.bits().collect::<Vec<_>>(), [0, 1, 2, 3, 4, 5]);

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How a link comes up: the Data Link Feature exchange (`PCIe 5.0 §3.3`), then flow-control initialization (§3.4) of VC0,
-//! FC_INIT1 and FC_INIT2, with DL_Active behind them, and of the other channels. Says which DLLP comes next; never
-//! sends one.
+//! How a link comes up: the Data Link Feature exchange (`PCIe 5.0 §3.3`), then flow-control initialization (§3.4) of
+//! VC0, FC_INIT1 and FC_INIT2, which leads to DL_Active, and then of the other channels. This module chooses the next
+//! DLLP; it never sends one.
 
 use tlp::{Class, DataLinkFeature, Duration, FlowControlKind, Time};
 
-/// How often InitFC DLLPs are repeated while the other end does not answer; the specification asks for once in 34 us at
-/// least (`PCIe 5.0 §3.4.1`).
+/// How often InitFC DLLPs are repeated while the other end does not answer; the specification requires it at least
+/// every 34 us (`PCIe 5.0 §3.4.1`).
 const REPEAT: Duration = Duration::from_us(2);
 const ALL_CLASSES: u8 = 0b111;
 
-/// Where a virtual channel stands on its way to use; VC0's is DL_Active.
+/// State of a virtual channel on its way to use; VC0's is DL_Active.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum State {
     /// DL_Inactive: not started.
     Inactive,
-    /// DL_Init, FC_INIT1: tells its credits, learns those of the other end.
+    /// DL_Init, FC_INIT1: this end advertises its credits and learns those of the other end.
     FcInit1,
-    /// DL_Init, FC_INIT2: knows them, and says so.
+    /// DL_Init, FC_INIT2: this end knows the other's credits, and says so.
     FcInit2,
     /// DL_Active.
     Active,
@@ -25,11 +25,11 @@ pub(crate) enum State {
 
 pub(crate) struct Init {
     state: State,
-    /// Classes whose credits have arrived: flag FI1 is all of them.
+    /// Classes whose credits have arrived; flag FI1 is set once all have.
     known: u8,
     /// Flag FI2: the other end knows ours.
     fi2: bool,
-    /// DLLPs of the present triple that are sent.
+    /// DLLPs of the present triple that have been sent.
     sent: usize,
     repeat_at: Time,
     repeats_answered_from: Time,
@@ -56,13 +56,13 @@ impl Init {
         self.sent = 0;
     }
 
-    /// Without flow control there is nothing to initialize.
+    /// Skips initialization on a link without flow control.
     pub(crate) fn skip(&mut self) {
         self.state = State::Active;
     }
 
-    /// Takes credits of `class`; true where they are new and to be recorded. They may come before this end begins: the other
-    /// one may be in DL_Active, and begin with its other channels, first.
+    /// Takes credits of `class`; true if they are new and must be recorded. They may come before this end begins, since
+    /// the other end may reach DL_Active, and begin with its other channels, first.
     pub(crate) fn receive(&mut self, kind: FlowControlKind, class: Class) -> bool {
         let bit = 1 << class.index();
         let new = self.state <= State::FcInit1 && kind != FlowControlKind::UpdateFc && self.known & bit == 0;
@@ -75,23 +75,23 @@ impl Init {
         new
     }
 
-    /// A TLP has arrived: the other end is in DL_Active.
+    /// A TLP has arrived, so the other end is in DL_Active.
     pub(crate) fn receive_tlp(&mut self) {
         self.fi2 = true;
     }
 
-    /// Whether an InitFC that arrives in DL_Active shows that the other end has missed ours: a repetition, not the rest
-    /// of its first triple.
+    /// Whether an InitFC that arrives in DL_Active shows that the other end has missed ours: it is a repetition, not
+    /// the rest of the other end's first triple.
     pub(crate) fn is_late(&self, now: Time) -> bool {
         self.state == State::Active && now >= self.repeats_answered_from
     }
 
-    /// Whether an InitFC is to be sent.
+    /// Whether an InitFC must be sent.
     pub(crate) fn wants_to_send(&self) -> bool {
         self.sent < Class::ALL.len()
     }
 
-    /// The next DLLP of the triple, which is sent now.
+    /// The next DLLP of the triple, which the port sends now.
     pub(crate) fn next(&mut self, now: Time) -> Option<(FlowControlKind, Class)> {
         let class = *Class::ALL.get(self.sent)?;
         let kind =
@@ -103,7 +103,7 @@ impl Init {
         Some((kind, class))
     }
 
-    /// Goes on where it can: a state ends with a whole triple sent and its flag set. True where the state has changed.
+    /// Advances if it can: a state ends when a whole triple is sent and its flag set. True if the state has changed.
     pub(crate) fn advance(&mut self, now: Time) -> bool {
         if self.wants_to_send() {
             return false;
@@ -130,7 +130,7 @@ impl Init {
         }
     }
 
-    /// When to repeat; [`Time::MAX`]: never.
+    /// When to repeat the triple; [`Time::MAX`]: never.
     pub(crate) fn deadline(&self) -> Time {
         self.repeat_at
     }
@@ -138,7 +138,7 @@ impl Init {
 
 /// The exchange of Data Link Features (`PCIe 5.0 §3.3`), state DL_Feature.
 pub(crate) struct FeatureExchange {
-    /// What this end supports; nothing where it takes no part.
+    /// Features that this end supports; zero if it takes no part.
     local: u32,
     remote: Option<u32>,
     under_way: bool,
@@ -151,7 +151,7 @@ impl FeatureExchange {
         FeatureExchange { local, remote: None, under_way: false, repeat_at: Time::MAX }
     }
 
-    /// The exchange begins, where this end takes part.
+    /// Begins the exchange if this end takes part.
     pub(crate) fn start(&mut self) -> bool {
         self.under_way = self.local != 0;
         self.under_way
@@ -161,14 +161,14 @@ impl FeatureExchange {
         self.under_way
     }
 
-    /// The DLLP that is sent now.
+    /// The DLLP to send now.
     pub(crate) fn next(&mut self, now: Time) -> DataLinkFeature {
         self.repeat_at = if self.under_way { now + REPEAT } else { Time::MAX };
         DataLinkFeature { ack: self.remote.is_some(), supported: self.local }
     }
 
-    /// A DLLP has arrived; true where one is to be sent in answer: the first time, and as long as the other end does not
-    /// know that this one has heard it.
+    /// A DLLP has arrived; true if one must answer it: the first time, and until the other end knows that this one has
+    /// heard it.
     pub(crate) fn receive(&mut self, feature: DataLinkFeature) -> bool {
         let first = self.remote.is_none();
         if self.local == 0 || !self.under_way {
@@ -179,7 +179,7 @@ impl FeatureExchange {
         first || !feature.ack
     }
 
-    /// The other end has gone on to flow-control initialization: it has heard enough, or takes no part. True where this
+    /// The other end has gone on to flow-control initialization: it has heard enough, or takes no part. True if this
     /// end goes on now.
     pub(crate) fn other_end_goes_on(&mut self) -> bool {
         std::mem::take(&mut self.under_way)
@@ -190,7 +190,7 @@ impl FeatureExchange {
         self.local & self.remote.unwrap_or(0) & DataLinkFeature::SCALED_FLOW_CONTROL != 0
     }
 
-    /// True where the DLLP is to be repeated now.
+    /// True if the DLLP must be repeated now.
     pub(crate) fn timeout(&mut self, now: Time) -> bool {
         let due = self.under_way && self.repeat_at <= now;
         if due {
@@ -199,7 +199,7 @@ impl FeatureExchange {
         due
     }
 
-    /// When to repeat; [`Time::MAX`]: never.
+    /// When to repeat the DLLP; [`Time::MAX`]: never.
     pub(crate) fn deadline(&self) -> Time {
         if self.under_way { self.repeat_at } else { Time::MAX }
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One port of a PCI Express link: the Physical Layer's time and framing, the Data Link Layer, and the Transaction
-//! Layer's transmit gating by credits, as a state machine without clock and I/O.
+//! Layer's transmit gating by credits, as a state machine without a clock or I/O.
 //!
 //! ```text
 //!          enqueue                                       handle_frame -> Tlp
@@ -18,12 +18,12 @@
 //!       poll_transmit -> Frame                               Frame
 //! ```
 //!
-//! Whoever drives a [`Port`] tells it the time, carries its [`Frame`]s to the port at the other end, and asks again
+//! The driver of a [`Port`] tells it the time, carries its [`Frame`]s to the port at the other end, and asks again
 //! after every call what may be sent ([`Port::transmit_ready_at`]) and when the next timer is due
 //! ([`Port::poll_timeout`]).
 //!
 //! The crate never reads a clock, never uses floats or randomness, never panics on what the other end sends, and
-//! never allocates for an intact frame once it runs. What it leaves out: link training (a port starts in L0, and a change
+//! never allocates for an intact frame once it runs. It leaves out: link training (a port starts in L0, and a change
 //! of rate or width is a silent wire), power states, equalization, Extended Synch, lane-to-lane skew, EDS tokens, and
 //! FLIT mode.
 

@@ -1,74 +1,74 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a port tells its owner beside TLPs: errors that the layers below have seen, and whether the link is there. Never
-//! decides what becomes of an error: owners log it (`PCIe 5.0 §6.2`).
+//! What a port tells its owner besides TLPs: errors that the layers below have seen, and whether the link is up. Owners
+//! log the errors and decide what follows (`PCIe 5.0 §6.2`).
 
 use std::collections::VecDeque;
 use tlp::{Class, Rate, Tlp, Vc, Width};
 
-/// Something that a port has seen. Errors as `PCIe 5.0 Table 6-3` to Table 6-5 name them.
+/// An event at a port. Errors have the names of `PCIe 5.0 Table 6-3` to Table 6-5.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Notice {
     /// Framing or encoding was broken on the wire (Physical Layer, `PCIe 5.0 §4.2.1.4`, §4.2.2.3.3; correctable).
     ReceiverError,
-    /// A TLP with a wrong LCRC, or one before which another is missing (`PCIe 5.0 §3.6.3.1`; correctable). Of what follows a
-    /// gap, the first alone.
+    /// A TLP with a wrong LCRC, or one that shows a gap in the sequence (`PCIe 5.0 §3.6.3.1`; correctable). Only the
+    /// first TLP after a gap is reported.
     BadTlp,
     /// A DLLP with a wrong CRC (`PCIe 5.0 §3.6.2.2`; correctable).
     BadDllp,
-    /// REPLAY_TIMER has run out (`PCIe 5.0 §3.6.2.1`; correctable).
+    /// REPLAY_TIMER has expired (`PCIe 5.0 §3.6.2.1`; correctable).
     ReplayTimeout,
     /// REPLAY_NUM has rolled over, and the link retrains (`PCIe 5.0 §3.6.2.1`; correctable).
     ReplayRollover,
-    /// An Ack or Nak of a TLP that was never sent (Data Link Protocol Error, `PCIe 5.0 §3.6.2.2`; uncorrectable).
+    /// An Ack or Nak names a TLP that was never sent (Data Link Protocol Error, `PCIe 5.0 §3.6.2.2`; uncorrectable).
     DataLinkProtocol,
-    /// Credits that break the rules of flow control (`PCIe 5.0 §2.6.1`; uncorrectable).
+    /// An UpdateFC breaks the rules of flow control (`PCIe 5.0 §2.6.1`; uncorrectable).
     FlowControlProtocol,
-    /// A TLP came for which no credit was given (`PCIe 5.0 §2.6.1.2`; uncorrectable).
+    /// A TLP arrived without credits (`PCIe 5.0 §2.6.1.2`; uncorrectable).
     ReceiverOverflow {
         /// Header DW 0 to 3, as in the Header Log: byte 0 in bits 31:24.
         header: [u32; 4],
     },
-    /// A TLP came that is none by its form, or whose Traffic Class no enabled channel carries (`PCIe 5.0 §2.3`, §2.5.2;
-    /// uncorrectable). What depends on the receiver's registers, its owner finds.
+    /// A TLP arrived whose form is illegal, or whose Traffic Class no enabled channel carries (`PCIe 5.0 §2.3`, §2.5.2;
+    /// uncorrectable). The owner checks the rules that depend on the receiver's registers.
     MalformedTlp {
         /// Header DW 0 to 3, as in the Header Log: byte 0 in bits 31:24.
         header: [u32; 4],
     },
-    /// The link is gone: DL_Down (`PCIe 5.0 §3.2.1`).
+    /// The link went down: DL_Down (`PCIe 5.0 §3.2.1`).
     Down {
         /// Nobody asked for it: Surprise Down (`PCIe 5.0 §3.2.1`; uncorrectable).
         surprise: bool,
     },
-    /// The link carries TLPs: DL_Active of VC0.
+    /// The link is up: VC0 is in DL_Active.
     Up {
         /// Rate of both directions.
         rate: Rate,
         /// Width of both directions.
         width: Width,
     },
-    /// The link has retrained, and has another rate or width from now on (`PCIe 5.0 §7.5.3.8`).
+    /// The link has retrained at another rate or width (`PCIe 5.0 §7.5.3.8`).
     Retrained {
         /// Rate of both directions.
         rate: Rate,
         /// Width of both directions.
         width: Width,
     },
-    /// A TLP that was given to the port needs more data credits than the other end has room for: it can never be sent, nor what
-    /// is behind it. No error of a link: its owner gives what nobody can take.
+    /// A TLP in the port needs more data credits than the other end has room for: neither it nor those behind it can
+    /// ever be sent. This is no error of the link: its owner gave it a TLP that nobody can take.
     NeverAdmitted {
-        /// On which channel.
+        /// The channel.
         vc: Vc,
-        /// Of which class.
+        /// The class.
         class: Class,
         /// Data credits of the TLP, units of 16 B.
         needed: u16,
-        /// What the other end has advertised.
+        /// Data credits that the other end has advertised, units of 16 B.
         advertised: u16,
     },
 }
 
-/// The header of `tlp` as the Header Log has it (`PCIe 5.0 §7.8.4.8`): DW 0 to 3, byte 0 in bits 31:24; the fourth of three is
-/// zero.
+/// The header of `tlp` as the Header Log has it (`PCIe 5.0 §7.8.4.8`): DW 0 to 3, byte 0 in bits 31:24. DW 3 of a
+/// header of three DW is zero.
 #[must_use]
 pub fn header_log(tlp: &Tlp) -> [u32; 4] {
     let mut bytes = [0; 16];
@@ -76,7 +76,7 @@ pub fn header_log(tlp: &Tlp) -> [u32; 4] {
     header_words(&bytes)
 }
 
-/// Header DW of the bytes of a header, or of as many of them as there are.
+/// The DWs of a header's bytes; missing bytes are zero.
 pub(crate) fn header_words(bytes: &[u8]) -> [u32; 4] {
     std::array::from_fn(|dw| {
         let byte = |n: usize| u32::from(bytes.get(dw * 4 + n).copied().unwrap_or(0));
@@ -84,11 +84,11 @@ pub(crate) fn header_words(bytes: &[u8]) -> [u32; 4] {
     })
 }
 
-/// Errors that wait at most.
+/// Most errors that wait for the owner.
 const MAX_ERRORS: usize = 16;
 
-/// Notices that wait for the owner. One that waits already is not kept twice: what it sets in a register, it sets once. Beyond
-/// sixteen errors further ones are counted alone; what becomes of the link is never lost.
+/// Notices that wait for the owner. A notice that already waits is not kept twice: it would set its register bit only
+/// once. Errors beyond sixteen are only counted; notices on the state of the link are never lost.
 #[derive(Default)]
 pub(crate) struct Notices {
     waiting: VecDeque<Notice>,
@@ -109,7 +109,7 @@ impl Notices {
         }
     }
 
-    /// Keeps what has become of the link. It takes the place of an older one of its kind; a surprise stays one.
+    /// Keeps a change of the link's state. It replaces an older one of its kind; a surprise stays one.
     #[cold]
     pub(crate) fn link(&mut self, notice: Notice) {
         let surprised = self.waiting.contains(&Notice::Down { surprise: true });

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The ordering rules between TLPs of one virtual channel, as a table (`PCIe 5.0 §2.4.1`, Table 2-40). Says what may
-//! pass what; chooses nothing.
+//! The ordering rules between TLPs of one virtual channel, as a table (`PCIe 5.0 §2.4.1`, Table 2-40). It says which
+//! TLP may pass which; it chooses none.
 
 use tlp::{Access, Attributes, Bdf, Body, ConfigRequest, IoRequest, MemoryOp, Tlp};
 
 /// Whether a TLP may overtake another that was issued before it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Passing {
-    /// It must be able to pass, or a deadlock is possible ("Yes").
+    /// It must be able to pass, or a deadlock could arise ("Yes").
     Must,
     /// It may pass or stay behind ("Y/N").
     May,
@@ -39,8 +39,8 @@ enum Rule {
 use Passing::{May, Must};
 use Rule::{Always, UnlessOtherId, UnlessRelaxed, UnlessSameTransaction};
 
-/// `PCIe 5.0 Table 2-40`: row passes column; both in the order of [`Kind`]. A5 is Y/N but for bridges to PCI. Row D's
-/// further exception of I/O and configuration write completions is not used: a completion does not say what it answers.
+/// `PCIe 5.0 Table 2-40`: row passes column, in the order of [`Kind`]. A5 is Y/N except for bridges to PCI. Row D's
+/// exception for I/O and configuration write completions is unused: a completion does not say what it answers.
 const TABLE: [[Rule; 4]; 4] = [
     // A  Posted
     [UnlessRelaxed, Always(Must), Always(Must), Always(May)],
@@ -69,7 +69,7 @@ fn kind(tlp: &Tlp) -> Kind {
     }
 }
 
-/// Who issued it: Completer ID of a completion, Requester ID of a request.
+/// The ID of the issuer: Completer ID of a completion, Requester ID of a request.
 fn issuer(tlp: &Tlp) -> Bdf {
     match &tlp.repr.body {
         Body::Completion(c) => c.completer,
@@ -125,7 +125,7 @@ mod tests {
         tlp(Body::Config(body), attr)
     }
 
-    // Issued by `id`, for a requester that bears the same number.
+    // A completion issued by `id`, for a requester with the same number.
     fn completion(id: u16, attr: Attributes) -> Tlp {
         let body = Completion {
             locked: false,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A port: joins the parts of this crate and decides what goes onto the wire next. Never looks into a TLP beyond its
-//! header's lengths, its Traffic Class and its attributes of order.
+//! A port: it joins the parts of this crate and decides what goes onto the wire next. Of a TLP, it looks only at the
+//! header's lengths, Traffic Class and ordering attributes.
 
 mod down;
 mod receive;
@@ -25,14 +25,14 @@ use crate::tx::Lengths;
 use crate::update::{KINDS, UpdateSchedule};
 use tlp::{Account, Class, Duration, Rate, TcSet, Time, Tlp, TrafficClass, Vc, Width};
 
-/// What waits to be sent beside new TLPs, lowest bit first: the order that `PCIe 5.0 §3.6.2.1` recommends.
+/// What waits to be sent besides new TLPs, lowest bit first: the order that `PCIe 5.0 §3.6.2.1` recommends.
 mod pending {
     pub(super) const NAK: u64 = 1 << 0;
     pub(super) const ACK: u64 = 1 << 1;
     pub(super) const FEATURE: u64 = 1 << 2;
-    /// First of eight bits, by `Vc::index`.
+    /// First of eight bits, indexed by `Vc::index`.
     pub(super) const INIT_FC_SHIFT: usize = 3;
-    /// First of three bits for each channel, by `Class::index`.
+    /// First of three bits for each channel, indexed by `Class::index`.
     pub(super) const UPDATE_FC_SHIFT: usize = INIT_FC_SHIFT + 8;
     pub(super) const REPLAY: u64 = 1 << (UPDATE_FC_SHIFT + super::KINDS);
 }
@@ -41,48 +41,48 @@ mod pending {
 ///
 /// After every call of `start`, `enqueue`, `handle_frame`, `return_credits`, `handle_timeout`, `retrain` and of
 /// `poll_transmit` itself, ask [`transmit_ready_at`](Port::transmit_ready_at) and [`poll_timeout`](Port::poll_timeout)
-/// anew; call [`poll_transmit`](Port::poll_transmit) after [`enqueue`](Port::enqueue), so that the wait of a TLP that cannot
-/// go is counted from then on.
+/// again. Call [`poll_transmit`](Port::poll_transmit) after [`enqueue`](Port::enqueue), so that the wait of a blocked
+/// TLP is counted from then on.
 pub struct Port {
     pending: u64,
-    /// Channels that have a TLP to send with its credits, by [`Vc::index`].
+    /// Channels that have a TLP to send and credits for it, by [`Vc::index`].
     ready: u8,
-    /// Those of them whose TLP fits the replay buffer.
+    /// Those of them whose TLP fits into the replay buffer.
     sendable: u8,
     arbiter: Arbiter,
     stalls: Stalls,
     wire: Serializer,
     store: TlpStore,
-    /// By [`Vc::index`], up to the last that is in use.
+    /// The channels by [`Vc::index`], up to the last in use.
     channels: Box<[Channel]>,
-    /// The channel of each Traffic Class; of one that is not mapped, VC0.
+    /// The channel of each Traffic Class; VC0 for one that is not mapped.
     channel_of: [u8; 8],
     mapped: TcSet,
     /// Traffic Classes whose channel is initialized.
     settled: TcSet,
     /// The Traffic Classes whose queues have room, by class.
     room: [TcSet; 3],
-    /// Bytes of data that a TLP of any class may have on any channel, for all that its credits say.
+    /// Bytes of data for which the other end has room in a TLP of any class on any channel.
     admits: u16,
     replay: ReplayBuffer,
     receiver: Receiver,
-    /// Room for TLPs that have arrived, where there are no credits.
+    /// The receive buffer of a link without credits.
     buffer: Option<PortBuffer>,
     updates: UpdateSchedule,
     feature: FeatureExchange,
-    /// When the DLLPs of an initialization are repeated; [`Time::MAX`]: there is none.
+    /// When the DLLPs of an initialization are repeated; [`Time::MAX`]: none is.
     init_at: Time,
-    /// REPLAY_NUM has rolled over, and the other end does not know.
+    /// Set when REPLAY_NUM has rolled over, until the other end is told.
     retrains_until: Option<Time>,
-    /// A TLP in order was thrown away, and nobody was told.
+    /// A TLP in order was discarded; the driver has not been told yet.
     refused: bool,
     notices: Notices,
-    /// Taken down, and not brought up again.
+    /// The link was taken down and not brought up again.
     down: bool,
-    /// TLPs that came before the link went down last, and whose credits their receiver is still to return.
+    /// TLPs from before the link last went down whose credits their receiver still has to return.
     stale: u32,
     stale_by_kind: Box<[[u16; 3]]>,
-    /// Rate and width at present.
+    /// Present rate and width.
     speed: (Rate, Width),
     counters: Counters,
     config: Box<PortConfig>,
@@ -95,8 +95,8 @@ struct PortBuffer {
 }
 
 impl Port {
-    /// A port that is not started. `config` is one that [`PortConfig::validate`] allows; with another the port works, but
-    /// not as the specification says.
+    /// A port that is not started. `config` must pass [`PortConfig::validate`]; with another, the port works but
+    /// departs from the specification.
     #[must_use]
     pub fn new(config: PortConfig) -> Port {
         let timers = Timers::new(&config, config.rate, config.width);
@@ -141,7 +141,7 @@ impl Port {
         }
     }
 
-    /// The physical layer is up: the exchange of features and flow-control initialization begin, of VC0 and then of the
+    /// The physical layer is up: the exchange of features begins, then flow-control initialization of VC0, then of the
     /// other channels. Call it once.
     pub fn start(&mut self, now: Time) {
         self.wire.start(now);
@@ -163,28 +163,28 @@ impl Port {
         self.pending |= 1 << (pending::INIT_FC_SHIFT + channel);
     }
 
-    /// DL_Active: credits of VC0 are known, its TLPs may flow.
+    /// DL_Active: the credits of VC0 are known, and its TLPs may flow.
     #[must_use]
     #[inline]
     pub fn is_active(&self) -> bool {
         self.channels[0].is_active()
     }
 
-    /// True where the TLPs of every channel in use may flow.
+    /// True if the TLPs of every channel in use may flow.
     #[must_use]
     pub fn is_settled(&self) -> bool {
         self.channels.iter().all(|channel| channel.is_active() || !channel.is_in_use())
     }
 
-    /// The Traffic Classes for which a transmit queue has room for a TLP of `class`; before DL_Active as well, the TLP then
-    /// waits. A Traffic Class that is not mapped travels on VC0, for the other end to judge.
+    /// The Traffic Classes whose transmit queue has room for a TLP of `class`. A TLP may be queued before DL_Active; it
+    /// then waits. A Traffic Class that is not mapped travels on VC0, for the other end to judge.
     #[must_use]
     #[inline]
     pub fn room(&self, class: Class) -> TcSet {
         self.room[class.index()]
     }
 
-    /// The Traffic Classes that travel on the same channel as `tc`: those that order binds to it (`PCIe 5.0 §2.4.1`).
+    /// The Traffic Classes on the same channel as `tc`, which the ordering rules bind to it (`PCIe 5.0 §2.4.1`).
     #[must_use]
     pub fn channel_classes(&self, tc: TrafficClass) -> TcSet {
         self.channels[self.channel_of(tc)].classes
@@ -201,16 +201,16 @@ impl Port {
         usize::from(self.channel_of[usize::from(tc.bits())])
     }
 
-    /// Takes a TLP to send, whose Traffic Class is in [`room`](Self::room). Without room it is still kept, at the cost of
-    /// an allocation: nothing is lost.
+    /// Takes a TLP to send, whose Traffic Class is in [`room`](Self::room). Without room it still keeps the TLP, at the
+    /// cost of an allocation.
     #[inline]
     pub fn enqueue(&mut self, now: Time, tlp: Tlp) {
         let account = tlp.account;
         self.enqueue_for(now, tlp, account);
     }
 
-    /// Like [`enqueue`](Self::enqueue), for `account` instead of the TLP's own: written here, where the TLP stays. Written
-    /// just before it is moved here, it would make the move wait for the write.
+    /// Like [`enqueue`](Self::enqueue), with `account` in place of the TLP's own: it is written here, where the TLP
+    /// stays. Writing it just before the TLP moves here would make the move wait for the write.
     #[inline]
     pub fn enqueue_for(&mut self, now: Time, tlp: Tlp, account: Account) {
         let class = tlp.class();
@@ -232,7 +232,7 @@ impl Port {
         }
     }
 
-    /// Tells of a TLP that the other end never has the credits for.
+    /// Tells the owner of a TLP that the other end can never have the credits for.
     #[cold]
     fn check_admitted(&mut self, index: usize, class: Class, lengths: Lengths) {
         if let Some(advertised) = self.channels[index].never_admits(class, lengths) {
@@ -241,7 +241,7 @@ impl Port {
         }
     }
 
-    /// Credits of the channel `index` are known: what has waited for them is checked, and what comes will be.
+    /// The credits of channel `index` are known: checks the TLPs that waited for them; later ones are checked on entry.
     pub(crate) fn admit_waiting(&mut self, index: usize) {
         self.admits = self.admits.min(self.channels[index].admits());
         for class in Class::ALL {
@@ -252,7 +252,7 @@ impl Port {
         }
     }
 
-    /// When the wire is free (which may be in the past), where something may be sent; `None` where nothing can be sent
+    /// When the wire is free (which may be in the past), if there is something to send; `None` if nothing can be sent
     /// without a further input.
     #[must_use]
     #[inline]
@@ -260,8 +260,8 @@ impl Port {
         (self.pending != 0 || self.sendable != 0).then(|| self.wire.free_at())
     }
 
-    /// The next frame onto the wire, if the wire is free at `now` and something may go. A due SKP ordered set goes before
-    /// it, so `start` may be later than `now`.
+    /// The next frame onto the wire, if the wire is free at `now` and something may go. A due SKP ordered set goes
+    /// before it, so `start` may be later than `now`.
     #[inline]
     #[must_use]
     pub fn poll_transmit(&mut self, now: Time) -> Option<Transmission> {
@@ -273,23 +273,23 @@ impl Port {
         Some(Transmission { frame: frame.whole(tlp)?, start, end, wait })
     }
 
-    /// Like [`poll_transmit`](Self::poll_transmit), without a copy of the TLP.
+    /// Like [`poll_transmit`](Self::poll_transmit), without copying the TLP.
     #[inline]
     #[must_use]
     pub fn poll_sent(&mut self, now: Time) -> Option<Sent> {
         if self.may_send(now) { self.transmit(now) } else { None }
     }
 
-    /// Like [`poll_sent`](Self::poll_sent), where [`may_send`](Self::may_send) has just said that there is one: it is not
-    /// asked again.
+    /// Like [`poll_sent`](Self::poll_sent), right after [`may_send`](Self::may_send) has returned true, which it does
+    /// not check again.
     #[inline]
     #[must_use]
     pub fn send_next(&mut self, now: Time) -> Option<Sent> {
         self.transmit(now)
     }
 
-    /// Whether [`poll_sent`](Self::poll_sent) has a frame: what may be asked first, and has the same effect where it has
-    /// none.
+    /// Whether [`poll_sent`](Self::poll_sent) has a frame. Asking this first has the same effect as `poll_sent` without
+    /// a frame.
     #[inline]
     #[must_use]
     pub fn may_send(&mut self, now: Time) -> bool {
@@ -303,16 +303,16 @@ impl Port {
         any
     }
 
-    /// The TLP that was sent with this sequence number, until it is acknowledged. So one that was sent once is there when it
-    /// arrives; of a replay, another copy may have arrived and been acknowledged before.
+    /// The TLP that was sent with this sequence number, until it is acknowledged. One that was sent once is thus still
+    /// here when it arrives; a replayed one may be gone, since an earlier copy may have arrived and been acknowledged.
     #[must_use]
     #[inline]
     pub fn unacknowledged(&self, sequence: u16) -> Option<&Tlp> {
         self.store.get(self.replay.get(Sequence::from_bits(sequence))?)
     }
 
-    /// A frame has arrived, its last symbol at `now`. The TLP to hand up, if it is one, good, new and in order; its
-    /// credits are the receiver's until [`return_credits`](Self::return_credits).
+    /// A frame has arrived, its last symbol at `now`. Returns the TLP to hand up if the frame is a good, new one in
+    /// order; the receiver then holds its credits until [`return_credits`](Self::return_credits).
     #[must_use]
     pub fn handle_frame(&mut self, now: Time, frame: Frame, damage: &Damage) -> Option<Tlp> {
         let accepted = self.accepts_frame(now, &frame, damage);
@@ -322,7 +322,7 @@ impl Port {
         }
     }
 
-    /// Like [`handle_frame`](Self::handle_frame), for those who keep the frame: true where it is a TLP to hand up.
+    /// Like [`handle_frame`](Self::handle_frame), for callers who keep the frame: true if it is a TLP to hand up.
     #[must_use]
     pub fn accepts_frame(&mut self, now: Time, frame: &Frame, damage: &Damage) -> bool {
         if !damage.is_empty() && !self.survives(frame, damage) {
@@ -337,7 +337,7 @@ impl Port {
         }
     }
 
-    /// Like [`accepts_frame`](Self::accepts_frame), for a frame without damage of which `tlp` is the TLP, if it is one.
+    /// Like [`accepts_frame`](Self::accepts_frame), for an undamaged frame whose TLP, if it is one, is `tlp`.
     #[must_use]
     #[inline]
     pub fn accepts_sent(&mut self, now: Time, frame: SentFrame, tlp: Option<&Tlp>) -> bool {
@@ -351,36 +351,36 @@ impl Port {
         }
     }
 
-    /// Asked after a TLP that was not to be handed up: whether it was new and in order, but no credits or no Traffic Class
-    /// let it in, so that it is acknowledged and will not come again. Says it once.
+    /// Whether the TLP that was just not handed up was new and in order, but had no credits or no Traffic Class in use,
+    /// so that it is acknowledged and will not come again. True once.
     #[must_use]
     #[inline]
     pub fn poll_refused(&mut self) -> bool {
         std::mem::take(&mut self.refused)
     }
 
-    /// What the port has to tell its owner, oldest first: ask after every call but [`enqueue`](Self::enqueue),
-    /// [`return_credits`](Self::return_credits) and those that only look.
+    /// The next notice for the port's owner, oldest first. Ask after every call except [`enqueue`](Self::enqueue),
+    /// [`return_credits`](Self::return_credits) and those that change nothing.
     #[must_use]
     #[inline]
     pub fn poll_notice(&mut self) -> Option<Notice> {
         if self.notices.is_empty() { None } else { self.notices.next() }
     }
 
-    /// Whether [`poll_notice`](Self::poll_notice) has any.
+    /// Whether [`poll_notice`](Self::poll_notice) has a notice.
     #[must_use]
     #[inline]
     pub fn has_notice(&self) -> bool {
         !self.notices.is_empty()
     }
 
-    /// Errors of which no notice was kept, since sixteen waited; their counters have them.
+    /// Errors without a notice because sixteen already waited; the counters include them.
     #[must_use]
     pub fn notices_lost(&self) -> u64 {
         self.notices.lost()
     }
 
-    /// The receiver has taken one TLP of `tc` and `class` with `data_credits` units of 16 B out of its buffer.
+    /// The receiver has taken a TLP of `tc` and `class` with `data_credits` units of 16 B out of its buffer.
     #[inline]
     pub fn return_credits(&mut self, now: Time, tc: TrafficClass, class: Class, data_credits: u32) {
         if let Some(buffer) = &mut self.buffer {
@@ -396,7 +396,7 @@ impl Port {
         self.pending |= u64::from(tell) << pending::UPDATE_FC_SHIFT;
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is to be called next.
+    /// When to call [`handle_timeout`](Self::handle_timeout) next.
     #[must_use]
     #[inline]
     pub fn poll_timeout(&self) -> Option<Time> {
@@ -406,7 +406,7 @@ impl Port {
         (earliest != Time::MAX).then_some(earliest)
     }
 
-    /// Timers that are due at `now` expire. Harmless when called too early.
+    /// Expires the timers that are due at `now`. Calling it too early is harmless.
     pub fn handle_timeout(&mut self, now: Time) {
         if self.receiver.ack_due(now) {
             self.pending |= pending::ACK;
@@ -441,15 +441,15 @@ impl Port {
         self.init_at = self.feature.deadline().min(channels.unwrap_or(Time::MAX));
     }
 
-    /// When this port could send again if it retrained now: [`PortConfig::retrain`] after the frame that is on the wire.
+    /// When this port could send again if it retrained now: [`PortConfig::retrain`] after the frame on the wire.
     #[must_use]
     pub fn retrained_at(&self, now: Time) -> Time {
         self.wire.free_at().max(now) + self.config.retrain
     }
 
-    /// The link retrains, and comes back at `until` with `rate` and `width` (`PCIe 5.0 §4.2.6.4`): call it at both ends
-    /// with the later of their [`retrained_at`](Self::retrained_at). The frame that is on the wire goes out; then the wire
-    /// is silent. Sequence numbers, credits and what is not acknowledged stay; REPLAY_TIMER is held meanwhile.
+    /// The link retrains, and comes back at `until` with `rate` and `width` (`PCIe 5.0 §4.2.6.4`). Call it at both ends
+    /// with the later of their [`retrained_at`](Self::retrained_at). The frame on the wire still goes out; then the
+    /// wire is silent. Sequence numbers, credits and unacknowledged TLPs stay; REPLAY_TIMER is held meanwhile.
     pub fn retrain(&mut self, now: Time, until: Time, rate: Rate, width: Width) {
         if self.down {
             return;
@@ -466,17 +466,17 @@ impl Port {
         self.notices.link(Notice::Retrained { rate, width });
     }
 
-    /// Asked after [`handle_timeout`](Self::handle_timeout) and after a frame that was no TLP to hand up: whether this port
-    /// has sent the link into retraining, since REPLAY_NUM rolled over, and until when; then the other end is to be told by
-    /// [`hold`](Self::hold). Says it once.
+    /// Whether this port has sent the link into retraining because REPLAY_NUM rolled over, and until when. Ask after
+    /// [`handle_timeout`](Self::handle_timeout) and after a frame that was no TLP to hand up; then tell the other end
+    /// by [`hold`](Self::hold). Returned once.
     #[must_use]
     #[inline]
     pub fn poll_retrain(&mut self) -> Option<Time> {
         self.retrains_until.take()
     }
 
-    /// The other end has sent the link into retraining: nothing is sent from the end of the frame on the wire until
-    /// `until`, and REPLAY_TIMER is held.
+    /// The other end has sent the link into retraining: this port sends nothing from the end of the frame on the wire
+    /// until `until`, and holds REPLAY_TIMER.
     pub fn hold(&mut self, now: Time, until: Time) {
         if self.down {
             return;
@@ -485,20 +485,20 @@ impl Port {
         self.replay.hold(now, until.max(now));
     }
 
-    /// What was counted, of the transmit direction and of errors at the receiver.
+    /// Counters of the transmit direction and of errors at the receiver.
     #[must_use]
     #[inline]
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// The run ends: accounts SKP ordered sets of idle time up to `now`, and stalls that have not ended.
+    /// Ends the run: counts SKP ordered sets of idle time up to `now`, and stalls that have not ended.
     pub fn finish(&mut self, now: Time) {
         self.wire.catch_up(now, &mut self.counters);
         self.stalls.finish(now, &mut self.counters);
     }
 
-    /// True where the link is up, and nothing waits to be sent or acknowledged: [`state_line`](Self::state_line) says `idle`.
+    /// True if the link is up and nothing waits to be sent or acknowledged: [`state_line`](Self::state_line) says `idle`.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         !self.down
@@ -539,7 +539,7 @@ impl Port {
     }
 }
 
-/// A receiver of TLPs: one of the specification, or one of a link without flow control.
+/// The receiver of TLPs, by the specification or for a link without flow control.
 fn receiver(config: &PortConfig, ack_limit: Duration) -> Receiver {
     match config.flow_control {
         FlowControlMode::Credits => Receiver::new(ack_limit),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The sender's half of the Data Link Layer's promise (`PCIe 5.0 §3.6.2.1`, §3.6.2.2): sequence numbers, the replay buffer,
-//! REPLAY_TIMER and REPLAY_NUM. Bounded in TLPs and bytes; allocates only when it is made.
+//! The sender's half of reliable delivery (`PCIe 5.0 §3.6.2.1`, §3.6.2.2): sequence numbers, the replay buffer,
+//! REPLAY_TIMER and REPLAY_NUM. The buffer is bounded in TLPs and bytes, and allocates only on creation.
 
 use crate::frame::TLP_FRAMING_BYTES;
 use crate::sequence::{MAX_UNACKNOWLEDGED, PAST, Sequence};
@@ -10,16 +10,16 @@ use tlp::{Duration, Time};
 
 /// REPLAY_NUM has two bits.
 const REPLAY_NUM_MODULUS: u8 = 4;
-/// Of the framing, STP and END (or what stands for them) are not stored.
+/// Bytes of framing that are not stored: STP and END, or the tokens in their place.
 const UNSTORED_FRAMING: u32 = 2;
 const _: () = assert!(TLP_FRAMING_BYTES > UNSTORED_FRAMING);
 
-/// What an Ack or Nak did.
+/// The effect of an Ack or Nak.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Acknowledged {
     /// It names a TLP that was never sent.
     ProtocolError,
-    /// Nothing new.
+    /// It acknowledges nothing new.
     Nothing,
     /// TLPs left the buffer.
     Progress,
@@ -40,7 +40,7 @@ pub(crate) struct ReplayBuffer {
     bytes: u32,
     next_transmit_seq: Sequence,
     ackd_seq: Sequence,
-    /// The next to be replayed; `next_transmit_seq` where no replay is under way.
+    /// The next TLP to replay; `next_transmit_seq` if no replay is under way.
     replay_next: Sequence,
     replay_num: u8,
     /// Whether REPLAY_NUM counts.
@@ -48,12 +48,12 @@ pub(crate) struct ReplayBuffer {
     timeout: Duration,
     /// When REPLAY_TIMER expires; [`Time::MAX`] while it is held.
     deadline: Time,
-    /// The next TLP sent restarts the timer, whatever it shows.
+    /// The next TLP sent restarts the timer, even if it runs.
     restart_timer: bool,
 }
 
 impl ReplayBuffer {
-    /// `counts`: after four replays without progress the link retrains.
+    /// An empty buffer. `counts`: after four replays without progress the link retrains.
     pub(crate) fn new(max_tlps: u16, max_bytes: u32, timeout: Duration, counts: bool) -> ReplayBuffer {
         let max_tlps = max_tlps.clamp(1, MAX_UNACKNOWLEDGED);
         let slots = max_tlps.next_power_of_two();
@@ -74,7 +74,7 @@ impl ReplayBuffer {
         }
     }
 
-    /// TLPs that are not acknowledged.
+    /// Number of unacknowledged TLPs.
     pub(crate) fn len(&self) -> u16 {
         self.next_transmit_seq.since(self.ackd_seq) - 1
     }
@@ -83,7 +83,7 @@ impl ReplayBuffer {
         self.len() == 0
     }
 
-    /// Whether one more TLP fits. An empty buffer takes any, so that none waits for ever.
+    /// Whether one more TLP fits. An empty buffer takes any TLP, so that none waits for ever.
     pub(crate) fn has_room(&self, lengths: Lengths) -> bool {
         let len = self.len();
         len == 0 || len < self.max_tlps && self.bytes + stored(lengths) <= self.max_bytes
@@ -93,7 +93,7 @@ impl ReplayBuffer {
         self.bytes
     }
 
-    /// Keeps a TLP that is sent now; the sequence number it is sent with.
+    /// Keeps a TLP that is sent now; returns its sequence number.
     pub(crate) fn push(&mut self, lengths: Lengths, handle: Handle) -> u16 {
         let sequence = self.next_transmit_seq;
         self.ring[self.index(sequence)] = Slot { lengths, handle };
@@ -107,7 +107,7 @@ impl ReplayBuffer {
         usize::from(sequence.bits() & self.mask)
     }
 
-    /// A TLP's last symbol leaves at `end`: starts REPLAY_TIMER where it does not run.
+    /// A TLP's last symbol leaves at `end`: starts REPLAY_TIMER if it does not run.
     pub(crate) fn sent(&mut self, end: Time) {
         if self.restart_timer || self.deadline == Time::MAX {
             self.deadline = end + self.timeout;
@@ -138,7 +138,7 @@ impl ReplayBuffer {
         Acknowledged::Progress
     }
 
-    /// All unacknowledged TLPs are to be sent again. True where REPLAY_NUM rolls over: the link must retrain first.
+    /// Starts a replay of all unacknowledged TLPs. True if REPLAY_NUM rolls over: the link must retrain first.
     pub(crate) fn start_replay(&mut self) -> bool {
         if self.is_empty() {
             return false;
@@ -150,15 +150,15 @@ impl ReplayBuffer {
         self.counts && self.replay_num == 0
     }
 
-    /// The link retrains from `now` until `until`: REPLAY_TIMER, which is held meanwhile (`PCIe 5.0 §3.6.2.1`), then goes
-    /// on with what was left of it.
+    /// The link retrains from `now` until `until`: REPLAY_TIMER is held (`PCIe 5.0 §3.6.2.1`), then runs on for the
+    /// time it had left.
     pub(crate) fn hold(&mut self, now: Time, until: Time) {
         if self.deadline != Time::MAX {
             self.deadline += until.since(now);
         }
     }
 
-    /// The timeout of a link whose rate or width has changed; a timer that runs keeps its deadline.
+    /// Sets the timeout after a change of rate or width; a running timer keeps its deadline.
     pub(crate) fn set_timeout(&mut self, timeout: Duration) {
         self.timeout = timeout;
     }
@@ -167,7 +167,7 @@ impl ReplayBuffer {
         self.replay_next != self.next_transmit_seq
     }
 
-    /// The next TLP of the replay under way.
+    /// The next TLP of the current replay.
     pub(crate) fn replay(&mut self) -> Option<(u16, Lengths)> {
         if !self.is_replaying() {
             return None;
@@ -177,14 +177,14 @@ impl ReplayBuffer {
         Some((sequence.bits(), self.ring[self.index(sequence)].lengths))
     }
 
-    /// The TLP of this number, where it is not acknowledged.
+    /// The TLP with this sequence number, if it is not acknowledged.
     #[inline]
     pub(crate) fn get(&self, sequence: Sequence) -> Option<Handle> {
         let age = sequence.since(self.ackd_seq);
         (age != 0 && age <= self.len()).then(|| self.ring[self.index(sequence)].handle)
     }
 
-    /// What is not acknowledged, oldest first.
+    /// The unacknowledged TLPs, oldest first.
     pub(crate) fn unacknowledged(&self) -> impl Iterator<Item = (u16, Handle)> + '_ {
         let first = self.ackd_seq.next().bits();
         (0..self.len()).map(move |n| {
@@ -207,8 +207,8 @@ const fn stored(lengths: Lengths) -> u32 {
 mod tests {
     use super::*;
 
-    /// `PCIe 5.0 §3.6.2.1`, Equation 3-1: none is sent where `(NEXT_TRANSMIT_SEQ - ACKD_SEQ) mod 4096 >= 2048`. An Ack of any that
-    /// was sent before, up to 2048 back, is no error (§3.6.2.2).
+    /// `PCIe 5.0 §3.6.2.1`, Equation 3-1: no TLP is sent while `(NEXT_TRANSMIT_SEQ - ACKD_SEQ) mod 4096 >= 2048`. An
+    /// Ack of any TLP sent before, up to 2048 back, is no error (§3.6.2.2).
     #[test]
     fn as_many_are_unacknowledged_as_sequence_numbers_tell_apart() {
         let mut store = TlpStore::new(1);

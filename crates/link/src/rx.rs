@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The receiver's half of the Data Link Layer's promise (`PCIe 5.0 §3.6.3.1`): NEXT_RCV_SEQ, NAK_SCHEDULED and the
-//! AckNak_LATENCY_TIMER. Sees sequence numbers only, never a TLP.
+//! The receiver's half of reliable delivery (`PCIe 5.0 §3.6.3.1`): NEXT_RCV_SEQ, NAK_SCHEDULED and the
+//! AckNak_LATENCY_TIMER. It sees only sequence numbers, never a TLP.
 
 use crate::sequence::{PAST, Sequence};
 use tlp::{Duration, Time};
 
-/// What becomes of a TLP with a good LCRC.
+/// The verdict on a TLP with a good LCRC.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Verdict {
-    /// The next in order.
+    /// The TLP is the next in order.
     Accept,
-    /// Here already: dropped, and acknowledged again at once.
+    /// The TLP arrived before: it is dropped, and acknowledged again at once.
     Duplicate,
-    /// One before it is missing: dropped; `nak` where a Nak is to be sent.
+    /// A TLP before it is missing: it is dropped.
     Gap {
-        /// The first of this gap.
+        /// It is the first after the gap: a Nak must be sent.
         nak: bool,
     },
 }
@@ -23,9 +23,9 @@ pub(crate) struct Receiver {
     next_rcv_seq: Sequence,
     nak_scheduled: bool,
     ack_limit: Duration,
-    /// When AckNak_LATENCY_TIMER reaches its limit; [`Time::MAX`]: nothing to acknowledge.
+    /// When AckNak_LATENCY_TIMER reaches its limit; [`Time::MAX`]: there is nothing to acknowledge.
     ack_at: Time,
-    /// With a timer that runs from the last Ack: when it ends.
+    /// When the timer ends, if it runs from the last Ack.
     ack_free_at: Option<Time>,
 }
 
@@ -35,13 +35,13 @@ impl Receiver {
         Receiver { next_rcv_seq, nak_scheduled: false, ack_limit, ack_at, ack_free_at: None }
     }
 
-    /// The same with a timer that runs from the last Ack, so that a TLP is acknowledged at once where it has expired
-    /// (IISWC'18, §V-C: "either immediately or after the ACK timer expires").
+    /// This receiver with a timer that runs from the last Ack: a TLP that comes after it has expired is acknowledged at
+    /// once (IISWC'18, §V-C: "either immediately or after the ACK timer expires").
     pub(crate) fn acks_at_once(self) -> Receiver {
         Receiver { ack_free_at: Some(Time::ZERO), ..self }
     }
 
-    /// The Ack latency limit of a link whose rate or width has changed.
+    /// Sets the Ack latency limit after a change of rate or width.
     pub(crate) fn set_ack_limit(&mut self, ack_limit: Duration) {
         self.ack_limit = ack_limit;
     }
@@ -51,7 +51,7 @@ impl Receiver {
         sequence == self.next_rcv_seq
     }
 
-    /// Whether this TLP is here already, `(NEXT_RCV_SEQ - sequence) mod 4096 <= 2048`, and not the next.
+    /// Whether this TLP has arrived before: it is not the next, and `(NEXT_RCV_SEQ - sequence) mod 4096 <= 2048`.
     pub(crate) fn is_duplicate(&self, sequence: Sequence) -> bool {
         !self.expects(sequence) && self.next_rcv_seq.since(sequence) <= PAST
     }
@@ -72,18 +72,18 @@ impl Receiver {
         Verdict::Gap { nak: self.want_nak() }
     }
 
-    /// A TLP is bad or missing. True where a Nak is to be sent: only one until a good TLP has arrived.
+    /// A TLP is bad or missing. True if a Nak must be sent: only one until a good TLP has arrived.
     pub(crate) fn want_nak(&mut self) -> bool {
         !std::mem::replace(&mut self.nak_scheduled, true)
     }
 
-    /// AckNak_Seq_Num of an Ack or Nak that is sent now: everything that has arrived.
+    /// AckNak_Seq_Num of an Ack or Nak that is sent now, which acknowledges everything that has arrived.
     pub(crate) fn acknowledge(&mut self) -> u16 {
         self.ack_at = Time::MAX;
         self.next_rcv_seq.previous().bits()
     }
 
-    /// True where an Ack is due; asked once.
+    /// True once if an Ack is due.
     pub(crate) fn ack_due(&mut self, now: Time) -> bool {
         let due = self.ack_at <= now;
         if due {

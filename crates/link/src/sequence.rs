@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Sequence numbers of 12 bits, and what "earlier" means among them (`PCIe 5.0 §3.6.1`). Holds no state of a link.
+//! Sequence numbers of 12 bits, and their order (`PCIe 5.0 §3.6.1`). This module holds no state of a link.
 
 const MODULUS: u16 = 4096;
 
-/// How far behind the next TLP a number may be to be one of the past: what a receiver has already, or an Ack of what was sent
-/// (`PCIe 5.0 §3.6.2.2`, §3.6.3.1).
+/// How far behind the next TLP a sequence number still counts as past: a duplicate at the receiver, or an Ack of a TLP
+/// that was sent (`PCIe 5.0 §3.6.2.2`, §3.6.3.1).
 pub(crate) const PAST: u16 = MODULUS / 2;
 
-/// TLPs that may be unacknowledged at once: none is sent where `(NEXT_TRANSMIT_SEQ - ACKD_SEQ) mod 4096 >= 2048`
-/// (`PCIe 5.0 §3.6.2.1`, Equation 3-1), and ACKD_SEQ is the last one that is acknowledged.
+/// Most unacknowledged TLPs: none is sent while `(NEXT_TRANSMIT_SEQ - ACKD_SEQ) mod 4096 >= 2048` (`PCIe 5.0 §3.6.2.1`,
+/// Equation 3-1), where ACKD_SEQ is the last acknowledged one.
 pub(crate) const MAX_UNACKNOWLEDGED: u16 = MODULUS / 2 - 1;
 
 /// A sequence number, modulo 4096.
@@ -17,7 +17,7 @@ pub(crate) struct Sequence(u16);
 
 impl Sequence {
     pub(crate) const ZERO: Sequence = Sequence(0);
-    /// What stands before the first: ACKD_SEQ after reset.
+    /// The number before the first one: ACKD_SEQ after reset.
     pub(crate) const BEFORE_ZERO: Sequence = Sequence(MODULUS - 1);
 
     /// The low 12 bits of `bits`.

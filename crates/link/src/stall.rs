@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Counts how often and how long TLPs wait for credits or for the replay buffer. Never makes them wait.
+//! Counts how often and how long TLPs wait for credits or for the replay buffer. It never makes them wait.
 
 use crate::counters::Counters;
 use tlp::{Class, Duration, Time, Vc};
 
-/// Heads of queues that can wait: those of each class on each channel.
+/// Heads of queues that can wait: one for each class on each channel.
 const HEADS: usize = Vc::COUNT * CLASSES;
 const CLASSES: usize = Class::ALL.len();
-/// Behind them, the replay buffer.
+/// Index of the replay buffer, after the heads.
 const REPLAY: usize = HEADS;
 const ALL_CLASSES: u32 = (1 << CLASSES) - 1;
 
-/// What is blocked, by head and by the replay buffer, and since when. Bits of heads are those of channel 0 by
-/// [`Class::index`], then those of channel 1.
+/// The blocked heads and the replay buffer, and since when each is blocked. The bits of heads are ordered by channel,
+/// then by [`Class::index`].
 pub(crate) struct Stalls {
-    /// What is blocked now.
+    /// The bits of what is blocked now.
     blocked: u32,
-    /// What `since` has been set for.
+    /// The bits for which `since` is set.
     noted: u32,
     since: [Time; HEADS + 1],
-    /// For how long the present head of each queue has waited for credits.
+    /// How long the present head of each queue has waited for credits.
     waited: [Duration; HEADS],
 }
 
@@ -28,10 +28,10 @@ impl Stalls {
         Stalls { blocked: 0, noted: 0, since: [Time::ZERO; HEADS + 1], waited: [Duration::ZERO; HEADS] }
     }
 
-    /// The classes of `channel` whose heads lack credits, and whether the replay buffer holds up any head that does not.
+    /// Sets the classes of `channel` whose heads lack credits; `replay`: the replay buffer blocks a head that has them.
     #[inline]
     pub(crate) fn set(&mut self, channel: usize, classes: u8, replay: bool) {
-        // Most often nothing is or was.
+        // Usually nothing is or was blocked.
         if self.blocked == 0 && classes == 0 && !replay {
             return;
         }
@@ -40,7 +40,7 @@ impl Stalls {
         self.blocked = kept | u32::from(classes) << shift | u32::from(replay) << REPLAY;
     }
 
-    /// Whether the replay buffer holds up a head that has its credits.
+    /// Sets whether the replay buffer blocks a head that has its credits.
     #[inline]
     pub(crate) fn set_replay(&mut self, blocked: bool) {
         self.blocked = self.blocked & !(1 << REPLAY) | u32::from(blocked) << REPLAY;
@@ -50,14 +50,14 @@ impl Stalls {
         self.blocked & 1 << REPLAY != 0
     }
 
-    /// For how long the head of `class` on `channel`, which leaves now, has waited for credits.
+    /// How long the head of `class` on `channel`, which leaves now, has waited for credits.
     #[inline]
     pub(crate) fn take_wait(&mut self, channel: usize, class: Class) -> Duration {
         std::mem::take(&mut self.waited[channel * CLASSES + class.index()])
     }
 
-    /// Starts and ends stalls by what is blocked at `now`, when the wire is or will be free. One that ends when it has
-    /// begun is none.
+    /// Starts and ends stalls by what is blocked at `now`, when the wire is or will be free. A stall that ends when it
+    /// begins does not count.
     #[inline]
     pub(crate) fn note(&mut self, now: Time, counters: &mut Counters) {
         let changed = self.blocked ^ self.noted;
@@ -97,7 +97,7 @@ impl Stalls {
         self.waited[index] += waited;
     }
 
-    /// Counts the stalls that go on up to now. One that goes on behind it counts once more.
+    /// Counts the time of unfinished stalls up to `now`. A stall that continues counts once more.
     pub(crate) fn finish(&mut self, now: Time, counters: &mut Counters) {
         for index in bits(self.noted) {
             self.end(index, now, counters);
@@ -106,7 +106,7 @@ impl Stalls {
     }
 }
 
-/// The places of the bits that are set.
+/// The positions of the bits that are set.
 fn bits(mut set: u32) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         let index = (set != 0).then(|| set.trailing_zeros() as usize)?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The TLPs that a port holds, from the transmit queue to their acknowledgement: each is written once and stays where it
-//! is, and what was freed last is used first. Order and limits are kept elsewhere.
+//! The TLPs that a port holds, from the transmit queue to their acknowledgement. Each is written once and stays in its
+//! place; the place freed last is reused first. Order and limits are kept elsewhere.
 
 use tlp::{Account, Tlp};
 
@@ -23,7 +23,7 @@ impl TlpStore {
         }
     }
 
-    /// `account` takes the place of the TLP's own.
+    /// Keeps a TLP with `account` in place of its own.
     #[inline]
     pub(crate) fn insert(&mut self, tlp: Tlp, account: Account) -> Handle {
         let handle = self.free.pop().unwrap_or_else(|| self.grow());
@@ -42,7 +42,7 @@ impl TlpStore {
         self.slots[handle.0 as usize].as_ref()
     }
 
-    /// Takes a TLP out, to hand it on.
+    /// Takes a TLP out of the store.
     #[cold]
     pub(crate) fn take(&mut self, handle: Handle) -> Option<Tlp> {
         let tlp = self.slots[handle.0 as usize].take();

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How long things take on the wire: the Ack latency table, the serializer's exact time, SKP ordered sets.
+//! Durations on the wire: the Ack latency table, the serializer's exact time, SKP ordered sets.
 //!
-//! All arithmetic is in whole ticks of 1/3072 ps, of which a byte time is a whole number at every rate and width, so no
-//! rounding accumulates. Never asks what a byte means.
+//! All arithmetic is in whole ticks of 1/3072 ps. A byte time is a whole number of them at every rate and width, so no
+//! rounding accumulates. Nothing here looks into the bytes.
 
 use crate::config::{FlowControlMode, PortConfig, ReplayTimerRule};
 use crate::counters::Counters;
 use tlp::{Duration, Rate, Time, Width, ack_latency_limit};
 
-/// Ticks of a picosecond. Byte times have the denominators 1 to 1024 (8 GT/s and up), times 3 at x12.
+/// Ticks per picosecond. Byte times have denominators from 1 to 1024 (8 GT/s and up), times 3 at x12.
 const TICKS_PER_PS: u64 = 3072;
 
 /// `symbols` symbol times at `rate`, rounded down to whole picoseconds.
@@ -18,7 +18,7 @@ pub const fn symbol_times(rate: Rate, symbols: u32) -> Duration {
     Duration::from_ps(symbols as u64 * symbol.num / symbol.den)
 }
 
-/// How long `bytes` take on all lanes of a link, rounded down to whole picoseconds.
+/// Time that `bytes` take on all lanes of a link, rounded down to whole picoseconds.
 #[must_use]
 pub const fn wire_time(bytes: u64, rate: Rate, width: Width) -> Duration {
     let symbol = rate.symbol_time_ps();
@@ -63,13 +63,13 @@ impl WireTime {
         WireTime { ps: time.as_ps(), ticks: 0 }
     }
 
-    /// `ticks` later.
+    /// The time `ticks` later.
     const fn after(self, ticks: u64) -> WireTime {
         let sum = self.ticks as u64 + ticks;
         WireTime { ps: self.ps.saturating_add(sum / TICKS_PER_PS), ticks: (sum % TICKS_PER_PS) as u32 }
     }
 
-    /// `count * ticks` later; the product may be longer than 64 bits.
+    /// The time `count * ticks` later; the product may exceed 64 bits.
     const fn after_many(self, count: u64, ticks: u64) -> WireTime {
         let sum = self.ticks as u128 + count as u128 * ticks as u128;
         let ps = self.ps as u128 + sum / TICKS_PER_PS as u128;
@@ -77,14 +77,14 @@ impl WireTime {
         WireTime { ps, ticks: (sum % TICKS_PER_PS as u128) as u32 }
     }
 
-    /// Whole multiples of `ticks` from `earlier` to here.
+    /// Number of whole multiples of `ticks` from `earlier` to here.
     const fn multiples_since(self, earlier: WireTime, ticks: u64) -> u64 {
         let span = (self.ps - earlier.ps) as u128 * TICKS_PER_PS as u128 + self.ticks as u128;
         ((span - earlier.ticks as u128) / ticks as u128) as u64
     }
 }
 
-/// The serializer of a direction: sends bytes one behind the other, SKP ordered sets between them.
+/// The serializer of one direction: it sends bytes one after another, with SKP ordered sets between them.
 pub(crate) struct Serializer {
     byte_ticks: u64,
     free: WireTime,
@@ -92,7 +92,7 @@ pub(crate) struct Serializer {
     skp_period_ticks: u64,
     skp_ticks: u64,
     skp_bytes: u64,
-    /// Fraction of `Counters::busy_ps`.
+    /// The fraction of `Counters::busy_ps`, in ticks.
     busy_ticks: u32,
 }
 
@@ -130,20 +130,20 @@ impl Serializer {
         self.skp_due = self.free.after(self.skp_period_ticks);
     }
 
-    /// The lanes are down: accounts what has left by `now`; no SKP is due until they [start](Self::start) again.
+    /// The lanes are down: counts what has left by `now`; no SKP is due until they [start](Self::start) again.
     pub(crate) fn stop(&mut self, now: Time, counters: &mut Counters) {
         self.catch_up(now, counters);
         self.skp_due = WireTime::at(Time::MAX);
     }
 
-    /// When the last symbol of what was sent has left, rounded down.
+    /// When the last symbol of the last frame has left, rounded down.
     #[inline]
     pub(crate) fn free_at(&self) -> Time {
         Time::from_ps(self.free.ps)
     }
 
-    /// The lanes are retrained at the same speed until `until`, or the end of what was sent: nothing is sent before, and
-    /// the next SKP is due one interval behind. Those that fall due meanwhile are not made up for.
+    /// The lanes retrain at the same speed until `until`, or until the last frame has left if that is later. Nothing is
+    /// sent before; the next SKP is due one interval afterwards. SKPs that would fall due meanwhile are skipped.
     pub(crate) fn hold(&mut self, now: Time, until: Time, counters: &mut Counters) {
         self.catch_up(now, counters);
         self.silence(until);
@@ -154,8 +154,8 @@ impl Serializer {
         self.skp_due = self.free.after(self.skp_period_ticks);
     }
 
-    /// Like [`hold`](Self::hold), to come back at another speed; `until` is at or after both `now` and the end of what was
-    /// sent.
+    /// Like [`hold`](Self::hold), but the lanes come back at another speed; `until` must not precede `now` or the end
+    /// of the last frame.
     pub(crate) fn retrain(
         &mut self,
         now: Time,
@@ -168,13 +168,13 @@ impl Serializer {
         self.silence(until);
     }
 
-    /// Nothing is sent for `gap` behind what was sent.
+    /// Keeps the wire idle for `gap` after the last frame.
     #[inline]
     pub(crate) fn rest(&mut self, gap: Duration) {
         self.free.ps = self.free.ps.saturating_add(gap.as_ps());
     }
 
-    /// Sends `bytes`, from `now` or when the wire is free and due SKPs are out; first and last instant.
+    /// Sends `bytes` from `now`, or once the wire is free and due SKPs are out; returns the first and last instant.
     #[inline]
     pub(crate) fn send(&mut self, now: Time, bytes: u32, counters: &mut Counters) -> (Time, Time) {
         let mut start = self.free;
@@ -191,7 +191,7 @@ impl Serializer {
         (Time::from_ps(start.ps), Time::from_ps(end.ps))
     }
 
-    /// Accounts the SKPs of idle time that have left by `now`. What is sent later is sent as if nobody had asked.
+    /// Counts the SKPs of idle time that have left by `now`. It does not change when later frames are sent.
     pub(crate) fn catch_up(&mut self, now: Time, counters: &mut Counters) {
         let skp_ps = self.skp_ticks.div_ceil(TICKS_PER_PS);
         let last_start = WireTime { ps: now.as_ps().saturating_sub(skp_ps), ticks: 0 };
@@ -200,18 +200,18 @@ impl Serializer {
         }
     }
 
-    /// Sends the SKPs due up to `start`; when the wire is free behind them, at or after `start`. Its cost does not grow
-    /// with the time since the last frame.
+    /// Sends the SKPs due up to `start`; returns when the wire is free after them, at or after `start`. Its cost does
+    /// not grow with the time since the last frame.
     #[cold]
     fn send_due_skps(&mut self, start: WireTime, counters: &mut Counters) -> WireTime {
         let mut sets = 0;
-        // Due while a frame was under way: all at once behind it.
+        // SKPs that fell due during a frame all follow it.
         while self.skp_due <= self.free {
             self.count_skps(1, counters);
             self.free = self.free.after(self.skp_ticks);
             self.skp_due = self.skp_due.after(self.skp_period_ticks);
         }
-        // Due while the wire was idle: each in its time.
+        // SKPs that fell due on the idle wire left at their own times.
         if self.skp_due <= start {
             sets = start.multiples_since(self.skp_due, self.skp_period_ticks) + 1;
             let last = self.skp_due.after_many(sets - 1, self.skp_period_ticks);
@@ -232,10 +232,10 @@ impl Serializer {
 
     fn count_busy(&mut self, start: WireTime, end: WireTime, counters: &mut Counters) {
         let ticks = self.busy_ticks + end.ticks + TICKS_PER_PS as u32 - start.ticks;
-        // Less than three wholes, so that there is no need to divide.
+        // There are fewer than three wholes, so no division is needed.
         let wholes = u32::from(ticks >= TICKS_PER_PS as u32) + u32::from(ticks >= 2 * TICKS_PER_PS as u32);
         self.busy_ticks = ticks - wholes * TICKS_PER_PS as u32;
-        // Less the one whole that was added to keep the sum positive.
+        // Subtracts the whole that was added to keep the sum positive.
         counters.busy_ps += end.ps - start.ps + u64::from(wholes) - 1;
     }
 }
@@ -253,7 +253,7 @@ mod tests {
         (serializer, Counters::default())
     }
 
-    /// No remainder is lost: a byte time is a whole number of ticks at every rate and width.
+    /// No remainder is lost, since a byte time is a whole number of ticks at every rate and width.
     #[test]
     fn byte_times_are_whole_ticks() {
         for rate in Rate::ALL {
@@ -264,7 +264,7 @@ mod tests {
         }
     }
 
-    /// A saturated wire gives exactly 4 of 1538 symbols, or one of 375 blocks, to SKPs.
+    /// A saturated wire spends exactly 4 of 1538 symbols, or one of 375 blocks, on SKPs.
     #[test]
     fn skp_share_under_saturation() {
         for (rate, share) in [(Rate::Gt2_5, (4, 1538)), (Rate::Gt5, (4, 1538)), (Rate::Gt32, (1, 375))] {
@@ -280,7 +280,7 @@ mod tests {
         }
     }
 
-    /// The same SKPs whether the wire is looked at often or once.
+    /// The SKPs do not depend on how often the wire is looked at.
     #[test]
     fn idle_time_costs_one_step() {
         for rate in Rate::ALL {
@@ -295,7 +295,7 @@ mod tests {
         }
     }
 
-    /// An SKP that is under way delays the frame; one that falls due behind it waits for it.
+    /// An SKP under way delays the frame; one that falls due during the frame waits for it.
     #[test]
     fn frames_and_skps_do_not_overlap() {
         let (mut wire, mut counters) = serializer(Rate::Gt2_5, 1);
@@ -303,13 +303,13 @@ mod tests {
         assert_eq!(wire.send(Time::from_ps(due + 1), 2, &mut counters).0.as_ps(), due + 16_000);
         let (start, end) = wire.send(Time::from_ps(2 * due - 1), 4120, &mut counters);
         assert_eq!((start.as_ps(), end.as_ps()), (2 * due - 1, 2 * due - 1 + 4120 * 4000));
-        // Three fell due meanwhile.
+        // Three SKPs fell due meanwhile.
         assert_eq!(wire.send(end, 1, &mut counters).0, end + Duration::from_ps(3 * 16_000));
         assert_eq!(counters.skp_sets, 4);
     }
 
-    /// Two intervals of idle wire, a silence of a thousand, a frame: two SKPs before, none in the silence, and the third one
-    /// interval behind it.
+    /// Two intervals of idle wire, a silence of a thousand, then a frame: two SKPs before, none in the silence, and the
+    /// third one interval after it.
     #[test]
     fn no_skps_are_made_up_for_behind_a_silence() {
         for rate in Rate::ALL {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The transaction layer's transmit queue of one virtual channel: a FIFO for each class, and the choice of the next TLP by age, credits and
-//! ordering rules. Bounded; never drops.
+//! The transmit queue of one virtual channel: a FIFO for each class, and the choice of the next TLP by age, credits and
+//! ordering rules. It is bounded and never drops a TLP.
 
 use crate::config::CREDIT_BYTES;
 use crate::credit::TxCredits;
@@ -10,14 +10,14 @@ use crate::store::{Handle, TlpStore};
 use std::collections::VecDeque;
 use tlp::{Class, Time, Tlp};
 
-/// Bytes of the parts of a TLP, computed once.
+/// Lengths of the parts of a TLP in bytes, computed once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Lengths {
-    /// With the prefixes before it.
+    /// Bytes of the header, prefixes included.
     pub(crate) header: u8,
     /// Bytes of the digest.
     digest: u8,
-    /// Whole DWs, 0 to 4096.
+    /// Bytes of data in whole DWs, 0 to 4096.
     pub(crate) data: u16,
 }
 
@@ -31,7 +31,7 @@ impl Lengths {
         }
     }
 
-    /// On the wire, framing included.
+    /// Bytes on the wire, framing included.
     pub(crate) const fn wire(self) -> u32 {
         self.header as u32 + self.digest() as u32 + self.data as u32 + TLP_FRAMING_BYTES
     }
@@ -41,7 +41,7 @@ impl Lengths {
         self.digest
     }
 
-    /// Data credits.
+    /// Data credits that the TLP needs, of 16 B.
     pub(crate) const fn data_credits(self) -> u32 {
         (self.data as u32).div_ceil(CREDIT_BYTES)
     }
@@ -51,7 +51,7 @@ impl Lengths {
 #[derive(Clone, Copy)]
 pub(crate) struct Queued {
     stamp: u64,
-    /// When it arrived.
+    /// When it was queued.
     pub(crate) at: Time,
     pub(crate) lengths: Lengths,
     pub(crate) handle: Handle,
@@ -59,16 +59,16 @@ pub(crate) struct Queued {
 
 /// What [`TransmitQueue::oldest_sendable`] found.
 pub(crate) struct Choice {
-    /// Class and lengths of the TLP to go next.
+    /// Class and lengths of the TLP that goes next.
     pub(crate) head: Option<(Class, Lengths)>,
-    /// Bits by [`Class::index`].
+    /// Classes whose heads lack credits, bits by [`Class::index`].
     pub(crate) blocked: u8,
 }
 
 /// TLPs that wait to be sent.
 pub(crate) struct TransmitQueue {
     fifos: [VecDeque<Queued>; 3],
-    /// The classes that have any, bits by [`Class::index`].
+    /// The classes with waiting TLPs, bits by [`Class::index`].
     waiting: u8,
     capacity: usize,
     next_stamp: u64,
@@ -98,7 +98,7 @@ impl TransmitQueue {
         first
     }
 
-    /// Everything that waits, oldest first; nothing is left.
+    /// Empties the queue; returns its TLPs, oldest first.
     #[cold]
     pub(crate) fn drain(&mut self) -> Vec<Handle> {
         let mut all: Vec<Queued> = self.fifos.iter_mut().flat_map(|fifo| fifo.drain(..)).collect();
@@ -107,7 +107,7 @@ impl TransmitQueue {
         all.into_iter().map(|queued| queued.handle).collect()
     }
 
-    /// What waits of `class`, oldest first.
+    /// The waiting TLPs of `class`, oldest first.
     pub(crate) fn waiting(&self, class: Class) -> impl Iterator<Item = &Queued> {
         self.fifos[class.index()].iter()
     }
@@ -116,7 +116,7 @@ impl TransmitQueue {
         self.fifos[class.index()].front()
     }
 
-    /// The oldest of the heads that credits and ordering rules let go, and the heads that credits do not.
+    /// The oldest head that credits and ordering rules let go, and the heads that lack credits.
     #[inline]
     pub(crate) fn oldest_sendable(&self, credits: &[TxCredits; 3], store: &TlpStore) -> Choice {
         if self.waiting & self.waiting.wrapping_sub(1) == 0 {
@@ -145,7 +145,7 @@ impl TransmitQueue {
         choice
     }
 
-    /// The same where TLPs of one class wait, or none: nothing is before the first.
+    /// `oldest_sendable` when TLPs of at most one class wait, so that the ordering rules hold back none.
     #[inline]
     fn only_sendable(&self, credits: &[TxCredits; 3]) -> Choice {
         let index = self.waiting.trailing_zeros() as usize;
@@ -159,8 +159,8 @@ impl TransmitQueue {
         }
     }
 
-    /// Whether no older posted request forbids `head` to leave. Within a class TLPs keep their order; of the other
-    /// columns of the ordering table none forbids passing.
+    /// Whether `head` may pass all older posted requests. Within a class TLPs keep their order; the other columns of
+    /// the ordering table never forbid passing.
     #[inline]
     fn may_leave(&self, class: Class, head: &Queued, store: &TlpStore) -> bool {
         let first = self.fifos[Class::Posted.index()].front();
@@ -222,7 +222,7 @@ mod tests {
         Tlp::new(repr, Data::NONE)
     }
 
-    /// Room for one TLP with 64 B of each class named in `classes`, none of the others.
+    /// Credits for one TLP with 64 B of each class named in `classes`, and for none of the others.
     fn credits(classes: &[Class]) -> [TxCredits; 3] {
         Class::ALL.map(|class| {
             let kind = FlowControlKind::InitFc1;
@@ -234,7 +234,7 @@ mod tests {
         })
     }
 
-    /// Rows: what waits, oldest first; the classes with credits; which goes first (`PCIe 5.0 Table 2-40`).
+    /// Rows: the waiting TLPs, oldest first; the classes with credits; the one that goes first (`PCIe 5.0 Table 2-40`).
     #[test]
     fn the_oldest_that_may_go() {
         use Class::{Completion as C, NonPosted as N, Posted as P};

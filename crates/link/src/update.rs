@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! When to send which UpdateFC (`PCIe 5.0 §2.6.1.2`). Knows kinds of credits and times, not credits; never sends.
+//! Schedules UpdateFCs (`PCIe 5.0 §2.6.1.2`). It knows kinds of credits and times, not the credits; it never sends.
 
 use crate::config::PortConfig;
 use tlp::{Class, Duration, Time, Vc};
 
-/// The longest between two UpdateFCs of a type of finite credits (`PCIe 5.0 §2.6.1.2`).
+/// The longest time between two UpdateFCs of a type of finite credits (`PCIe 5.0 §2.6.1.2`).
 const REFRESH: Duration = Duration::from_us(30);
-/// Kinds of credits: those of each class on each channel.
+/// Number of kinds of credits: one for each class on each channel.
 pub(crate) const KINDS: usize = Vc::COUNT * CLASSES;
 const CLASSES: usize = Class::ALL.len();
 
-/// Schedule of UpdateFCs. Sets of kinds are bit masks: channel 0 by [`Class::index`], then channel 1.
+/// The schedule of UpdateFCs. Sets of kinds are bit masks, ordered by channel, then by [`Class::index`].
 pub(crate) struct UpdateSchedule {
     /// Kinds whose credits are finite.
     finite: u32,
-    /// Those of them whose channel is initialized.
+    /// Finite kinds whose channel is initialized.
     running: u32,
     interval: Duration,
-    /// Kinds with credits returned that no UpdateFC has told yet.
+    /// Kinds with returned credits that no UpdateFC has reported yet.
     news: u32,
-    /// When the first of them is to be told; [`Time::MAX`]: there are none, or they are told now.
+    /// When the first of them must be reported; [`Time::MAX`]: there are none, or they are reported now.
     news_at: Time,
     told_at: [Time; KINDS],
     refresh_at: Time,
@@ -44,7 +44,7 @@ impl UpdateSchedule {
         }
     }
 
-    /// The interval of a link whose rate or width has changed.
+    /// Sets the interval after a change of rate or width.
     pub(crate) fn set_interval(&mut self, interval: Duration) {
         self.interval = interval;
     }
@@ -59,7 +59,7 @@ impl UpdateSchedule {
         }
     }
 
-    /// Credits of `class` on `channel` were returned; the kinds to tell at once.
+    /// Credits of `class` on `channel` were returned; returns the kinds to report at once.
     #[inline]
     pub(crate) fn returned(&mut self, now: Time, channel: usize, class: Class, urgent: bool) -> u32 {
         let bit = bit(channel, class) & self.running;
@@ -73,14 +73,14 @@ impl UpdateSchedule {
         0
     }
 
-    /// The sender of `class` on `channel` has used what it was told of; the kinds to tell at once: this one, where there
-    /// are news.
+    /// The sender of `class` on `channel` has used the credits it knows of; returns the kinds to report at once: this
+    /// one, if it has news.
     #[inline]
     pub(crate) fn used_up(&self, channel: usize, class: Class) -> u32 {
         self.news & bit(channel, class)
     }
 
-    /// An UpdateFC of this kind, the number of its bit, is sent.
+    /// An UpdateFC of `kind`, given by its bit number, is sent.
     #[inline]
     pub(crate) fn told(&mut self, now: Time, kind: usize) {
         self.told_at[kind] = now;
@@ -90,7 +90,7 @@ impl UpdateSchedule {
         }
     }
 
-    /// The kinds to tell now.
+    /// The kinds to report now.
     pub(crate) fn timeout(&mut self, now: Time) -> u32 {
         let mut due = 0;
         if self.news_at <= now {
@@ -118,7 +118,7 @@ impl UpdateSchedule {
         due
     }
 
-    /// When news are due; [`Time::MAX`]: never.
+    /// When news must be reported; [`Time::MAX`]: never.
     #[inline]
     pub(crate) fn news_deadline(&self) -> Time {
         self.news_at

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What happens when this or that frame is lost or damaged, one cause at a time.
+//! The effect of a lost or damaged frame, one cause at a time.
 
 mod common;
 
@@ -189,7 +189,7 @@ fn a_lost_update_fc_is_healed_by_the_refresh() {
     assert!(tx.credit_stall_ps[0].abs_diff(gap.as_ps()) < 200_000, "{} ps", tx.credit_stall_ps[0]);
 }
 
-/// Whatever InitFC is lost, both ends come up.
+/// Whichever InitFC is lost, both ends come up.
 #[test]
 fn initialization_survives_lost_dllps() {
     for side in 0..2 {
@@ -332,7 +332,7 @@ fn a_sender_beyond_its_credits_is_counted() {
     assert_eq!((port.poll_refused(), port.poll_refused()), (true, false), "once");
     port.return_credits(now, tlp::TrafficClass::default(), Class::Posted, 16);
     assert!(port.handle_frame(now, frame(3), &Damage::none()).is_some());
-    // What has come before is no loss, and what comes too early will come again.
+    // A duplicate is no loss, and a TLP that comes too early will come again.
     for sequence in [3, 9] {
         assert!(port.handle_frame(now, frame(sequence), &Damage::none()).is_none());
         assert!(!port.poll_refused());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a port tells its owner: one row for each kind of error, and what becomes of the link.
+//! What a port tells its owner: one row for each kind of error, and the changes of the link.
 
 mod common;
 
@@ -26,7 +26,7 @@ fn drain(port: &mut Port) -> Vec<Notice> {
     std::iter::from_fn(|| port.poll_notice()).collect()
 }
 
-/// Everything that a port says in answer, sent and thrown away.
+/// Has the port send everything that it can, and discards it.
 fn talk(port: &mut Port) {
     while let Some(ready) = port.transmit_ready_at() {
         if port.poll_transmit(ready).is_none() {
@@ -81,7 +81,7 @@ fn send(port: &mut Port, count: u16) {
     }
 }
 
-/// REPLAY_TIMER runs out so often that nothing was acknowledged meanwhile.
+/// REPLAY_TIMER expires `times` times without an Ack.
 fn time_out(port: &mut Port, times: u32) {
     for _ in 0..times {
         let before = port.counters().replay_timeouts;
@@ -339,7 +339,7 @@ fn a_link_goes_down_and_comes_up() {
     assert_eq!(link.port(0).state_line(), "idle");
 }
 
-/// Nothing that comes while the link is down is looked at, and no error is one.
+/// Frames that arrive while the link is down are ignored, and cause no errors.
 #[test]
 fn a_link_that_is_down_hears_nothing() {
     let mut port = active();
@@ -357,7 +357,7 @@ fn a_link_that_is_down_hears_nothing() {
     assert!(port.handle_frame(at(3), tlp(0), &Damage::none()).is_some(), "sequence numbers begin anew");
 }
 
-/// Credits of TLPs that came before count no longer; those of later ones do.
+/// Credits of TLPs from before the link went down no longer count; those of later ones do.
 #[test]
 fn credits_of_before_are_not_counted_again() {
     let mut port = active();
@@ -375,7 +375,7 @@ fn credits_of_before_are_not_counted_again() {
     assert!(port.handle_frame(at(3), tlp(2), &Damage::none()).is_none(), "two credits, as advertised");
     back(&mut port);
     assert!(port.handle_frame(at(3), tlp(3), &Damage::none()).is_some());
-    // An owner that has dropped what it had returns nothing for it.
+    // An owner that has dropped its TLPs returns no credits for them.
     let _ = port.take_down(at(4), true);
     port.forget_received();
     port.bring_up(at(5));
@@ -386,7 +386,7 @@ fn credits_of_before_are_not_counted_again() {
     }
 }
 
-/// A change of speed is told; a link that comes up again has that of its configuration.
+/// A change of speed is reported; a link that comes up again has its configured speed.
 #[test]
 fn a_change_of_speed_is_told() {
     let mut port = active();

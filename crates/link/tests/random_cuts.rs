@@ -10,7 +10,7 @@ use riser_link::{CreditLimit, FlowControlMode, Frame, Notice, PortConfig};
 use std::collections::BTreeMap;
 use tlp::{Class, Duration, Mps, Rate, Time, Tlp, Width};
 
-/// What has become of the TLPs that a side has issued.
+/// The fate of the TLPs that a side has issued.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum End {
     Arrived,
@@ -19,7 +19,7 @@ enum End {
 
 struct Traffic {
     rng: Rng,
-    /// TLPs to come, by side.
+    /// TLPs still to issue, by side.
     left: [u16; 2],
     next_id: u16,
     issued: [Vec<u16>; 2],
@@ -35,7 +35,7 @@ impl Traffic {
         assert_eq!(self.ends[from].insert(id, end), None, "{id} ends twice: {end:?}");
     }
 
-    /// Takes note of what each side was handed back: those that the other end has are not lost.
+    /// Notes what each side handed back; TLPs that the other end has are not lost.
     fn hand_back(&mut self, lost: &[Vec<(Tlp, Option<u16>, bool)>; 2]) {
         for (from, lost) in lost.iter().enumerate() {
             for (tlp, sequence, received) in lost {
@@ -143,7 +143,7 @@ proptest! {
             traffic.hand_back(&lost);
             downs += 1;
             let until = link.now + Duration::from_ns(silence_ns);
-            // Buffers go on emptying.
+            // The buffers continue to drain.
             prop_assert!(link.run(&mut traffic, until, 100_000));
             link.restore();
         }
@@ -160,7 +160,7 @@ proptest! {
             assert_counters_add_up(link.port(side), &config);
             let c = *link.port(side).counters();
             prop_assert_eq!(c.link_downs, downs);
-            // What one epoch left behind upsets no other: not by its credits, and not by its sequence numbers.
+            // The TLPs of one epoch disturb no other, neither by credits nor by sequence numbers.
             let errors = (c.receiver_overflows, c.flow_control_protocol_errors, c.data_link_protocol_errors);
             prop_assert_eq!(errors, (0, 0, 0));
             let told: Vec<Notice> = std::iter::from_fn(|| link.port_mut(side).poll_notice()).collect();

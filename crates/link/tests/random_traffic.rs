@@ -19,7 +19,7 @@ struct Traffic {
     arrived: [Vec<Tlp>; 2],
     /// Flips for each bit sent, in units of 2^-64.
     bit_error_rate: u64,
-    /// Of 256 frames, so many vanish.
+    /// Number of frames in 256 that vanish.
     loss: u64,
     drain_ns: u64,
 }
@@ -45,7 +45,7 @@ impl Traffic {
         }
     }
 
-    /// The same, each TLP of a Traffic Class drawn anew.
+    /// The same traffic, with a random Traffic Class for each TLP.
     fn of_all_classes(mut self) -> Traffic {
         for tlp in self.waiting.iter_mut().flatten().flatten() {
             tlp.repr.tc = TrafficClass::from_bits(self.rng.below(8) as u8);
@@ -60,7 +60,7 @@ impl Traffic {
 
 impl World for Traffic {
     fn next(&mut self, side: usize, class: Class) -> Option<Tlp> {
-        // Not always at once, so that queues run empty and full.
+        // Not always at once, so that queues both drain and fill.
         if self.rng.below(4) == 0 {
             return None;
         }
@@ -153,7 +153,7 @@ fn with_channels() -> impl Strategy<Value = [PortConfig; 2]> {
     })
 }
 
-/// No pair of one channel has changed places that may not (`PCIe 5.0 Table 2-40`).
+/// No pair of TLPs on one channel has changed places illegally (`PCIe 5.0 Table 2-40`).
 fn assert_order(issued: &[Tlp], arrived: &[Tlp], map: &TcVcMap) {
     let mut place = vec![0; arrived.len()];
     for (at, tlp) in arrived.iter().enumerate() {

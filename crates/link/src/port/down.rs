@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A link that goes down and comes up again (`PCIe 5.0 §2.9.1`, §3.2.1): what both layers forget, and what they hand back.
-//! Never decides what becomes of it.
+//! A link that goes down and comes up again (`PCIe 5.0 §2.9.1`, §3.2.1): what both layers forget, and the TLPs that
+//! they hand back. The owner decides what becomes of those.
 
 use super::Port;
 use crate::config::FlowControlMode;
@@ -15,26 +15,26 @@ use tlp::{Class, TcSet, Time, Tlp, Vc};
 
 /// A TLP that a port held when its link went down.
 ///
-/// Its owner ends what hangs on it: a request that was never sent is answered with Unsupported Request by a root port or a
-/// downstream port of a switch; of those that were sent, non-posted ones are left to the Completion Timeout of their
-/// requesters; all others are discarded (`PCIe 5.0 §2.9.1`).
+/// Its owner decides what follows: a root port or a downstream port of a switch answers a request that was never sent
+/// with Unsupported Request; non-posted requests that were sent are left to their requesters' Completion Timeout; all
+/// other TLPs are discarded (`PCIe 5.0 §2.9.1`).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Lost {
     /// The TLP.
     pub tlp: Tlp,
-    /// Sequence number of one that was sent and not acknowledged; whether the other end has it,
-    /// [`has_received`](Port::has_received) says there. `None`: it was never sent.
+    /// Sequence number of a TLP that was sent and not acknowledged; [`has_received`](Port::has_received) of the other
+    /// end says whether it arrived. `None`: the TLP was never sent.
     pub sequence: Option<u16>,
 }
 
 impl Port {
-    /// The link goes down (DL_Down): everything that both ends agreed on is forgotten, from sequence numbers to credits, and
-    /// all timers stop. Until [`bring_up`](Self::bring_up) nothing is sent, nothing is received, and there is
-    /// [no room](Self::room). Call it at both ends, and drop the frames between them.
+    /// The link goes down (DL_Down): everything that both ends agreed on is forgotten, from sequence numbers to
+    /// credits, and all timers stop. Until [`bring_up`](Self::bring_up) nothing is sent, nothing is received, and there
+    /// is [no room](Self::room). Call it at both ends, and drop the frames between them.
     ///
-    /// Hands back what was queued or not acknowledged, oldest first: first what was sent, then what was not, channel by
-    /// channel. TLPs that were handed up before stay with whoever has them; their credits may be returned still, and are
-    /// then not counted. `surprise`: nobody asked for it. A link that is down stays as it is.
+    /// Hands back what was queued or not acknowledged, oldest first: first what was sent, then the rest, channel by
+    /// channel. TLPs handed up before stay with their owner; their credits may still be returned, and are then not
+    /// counted. `surprise`: nobody asked for it. On a link that is already down, the call has no effect.
     #[cold]
     pub fn take_down(&mut self, now: Time, surprise: bool) -> Vec<Lost> {
         if self.down {
@@ -51,8 +51,8 @@ impl Port {
         lost
     }
 
-    /// The link is there again, at the rate and width of its configuration: initialization begins, as with
-    /// [`start`](Self::start). A link that is not down stays as it is.
+    /// The link is up again, at the rate and width of its configuration: initialization begins as with
+    /// [`start`](Self::start). On a link that is not down, the call has no effect.
     #[cold]
     pub fn bring_up(&mut self, now: Time) {
         if !std::mem::take(&mut self.down) {
@@ -65,19 +65,19 @@ impl Port {
         self.start(now);
     }
 
-    /// Taken down, and not brought up again.
+    /// True from [`take_down`](Self::take_down) to [`bring_up`](Self::bring_up).
     #[must_use]
     pub fn is_down(&self) -> bool {
         self.down
     }
 
-    /// Whether the TLP that was sent with `sequence`, which is not acknowledged there, has been received here.
+    /// Whether this end has received the TLP that the other end sent with `sequence` and holds unacknowledged.
     #[must_use]
     pub fn has_received(&self, sequence: u16) -> bool {
         self.receiver.is_duplicate(Sequence::from_bits(sequence))
     }
 
-    /// The owner has dropped all TLPs that it was handed before the link went down, and will return no credits for them.
+    /// The owner has dropped all TLPs handed up before the link went down, and will return no credits for them.
     pub fn forget_received(&mut self) {
         self.stale = 0;
         self.stale_by_kind = Box::default();
@@ -91,7 +91,7 @@ impl Port {
         self.notices.link(Notice::Up { rate, width });
     }
 
-    /// Whether credits that are returned now belong to a TLP of before: those go first, as they came.
+    /// Whether credits that are returned now belong to a TLP from before the link went down: those go first, in order.
     #[cold]
     pub(super) fn is_stale(&mut self, channel: usize, class: Class) -> bool {
         let stale = self.stale_by_kind.get_mut(channel).map(|kinds| &mut kinds[class.index()]);
@@ -101,7 +101,7 @@ impl Port {
         true
     }
 
-    /// Counts the TLPs that owners hold, of now and of earlier times.
+    /// Counts the TLPs that owners hold, including those from before earlier downs.
     fn keep_stale(&mut self) {
         if self.buffer.is_some() {
             return;
@@ -128,7 +128,7 @@ impl Port {
         held.into_iter().filter_map(lost).collect()
     }
 
-    /// Everything but counters, the wire and what waits to be told begins anew.
+    /// Resets everything but the counters, the wire and waiting notices.
     fn forget(&mut self) {
         let config = &*self.config;
         let timers = Timers::new(config, config.rate, config.width);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The receive half of a port: what a frame that arrives leads to. Never panics on what the other end sends.
+//! The receive half of a port: how it handles a frame that arrives. It never panics on what the other end sends.
 
 use super::{Port, pending};
 use crate::frame::{Damage, Frame, SentFrame};
@@ -11,7 +11,7 @@ use crate::sequence::Sequence;
 use tlp::{Class, DataLinkFeature, Dllp, FlowControl, FlowControlKind, Time, Tlp, Vc};
 
 impl Port {
-    /// Whether the CRC finds no fault in a damaged frame; else what that leads to.
+    /// Whether a damaged frame passes its CRC; otherwise handles the error.
     #[cold]
     pub(super) fn survives(&mut self, frame: &Frame, damage: &Damage) -> bool {
         if frame.survives(damage) {
@@ -33,16 +33,16 @@ impl Port {
         false
     }
 
-    /// What has come is lost, and was a TLP: one Nak until a good one comes.
+    /// A TLP was lost on arrival: schedules one Nak until a good TLP comes.
     fn nak_lost_tlp(&mut self) {
         if self.channels[0].init.state() >= State::FcInit2 && self.receiver.want_nak() {
             self.pending |= pending::NAK;
         }
     }
 
-    /// A frame has arrived whose framing is broken, so that nothing of it is known but whether it was a TLP: a Receiver Error.
-    /// A TLP is asked for again (`PCIe 5.0 §3.6.3.1`); with 128b/130b encoding the link retrains as well (§4.2.2.3.3), of which
-    /// [`poll_retrain`](Self::poll_retrain) tells.
+    /// A frame has arrived with broken framing, so that only its kind, TLP or DLLP, is known: a Receiver Error. A Nak
+    /// asks for a TLP again (`PCIe 5.0 §3.6.3.1`); with 128b/130b encoding the link retrains as well (§4.2.2.3.3),
+    /// which [`poll_retrain`](Self::poll_retrain) reports.
     #[cold]
     pub fn receive_broken_frame(&mut self, now: Time, of_tlp: bool) {
         if self.down {
@@ -58,8 +58,8 @@ impl Port {
         }
     }
 
-    /// A TLP has arrived, its LCRC right, whose bytes are those of no TLP; `header` is what the Header Log shows of them. The
-    /// sender took it for `sent`, and has paid the credits of that. True where it was new and in order: it is dropped,
+    /// A TLP has arrived with a good LCRC, but its bytes form no TLP; `header` is what the Header Log shows of them.
+    /// The sender used the credits of `sent`, the TLP that it meant. True if it was new and in order: it is dropped,
     /// acknowledged, and its credits go back.
     #[cold]
     #[must_use]
@@ -74,8 +74,8 @@ impl Port {
         accepted
     }
 
-    /// Whether a TLP with this sequence number, of which only the header has come, will be accepted when the rest comes
-    /// intact and the sender keeps to its credits. Without flow control nobody knows.
+    /// Whether a TLP with this sequence number, of which only the header has come, will be accepted if the rest arrives
+    /// intact and the sender keeps to its credits. Without flow control that is unknown.
     #[must_use]
     pub fn expects(&self, frame: SentFrame) -> bool {
         let SentFrame::Tlp { sequence } = frame else { return false };
@@ -108,7 +108,7 @@ impl Port {
         }
     }
 
-    /// A TLP came behind one that is missing: a Bad TLP, once for the gap (`PCIe 5.0 §3.6.3.1`).
+    /// A TLP came behind a missing one: a Bad TLP, reported once for the gap (`PCIe 5.0 §3.6.3.1`).
     #[cold]
     fn miss(&mut self, nak: bool) {
         self.counters.out_of_sequence += 1;
@@ -118,8 +118,8 @@ impl Port {
         }
     }
 
-    /// Without flow control: whether the TLP is to be looked at. What finds no room, and what comes behind it, is dropped
-    /// without a word.
+    /// Without flow control: whether there is room for the TLP. One without room is silently dropped, and so are those
+    /// behind it.
     #[cold]
     fn has_buffer_for(&mut self, sequence: Sequence) -> bool {
         let Some(buffer) = &mut self.buffer else { return true };
@@ -136,7 +136,7 @@ impl Port {
         room
     }
 
-    /// A TLP says what an InitFC2 would: the other end is in use of the channel.
+    /// A TLP says what an InitFC2 would: the other end uses the channel.
     #[cold]
     fn hear_tlp(&mut self, now: Time, channel: usize) {
         self.channels[channel].init.receive_tlp();
@@ -146,7 +146,7 @@ impl Port {
 
     #[inline]
     fn accept(&mut self, now: Time, tlp: &Tlp) -> bool {
-        // A Nak that has not left yet would ask for what has just come.
+        // A Nak that has not left yet would ask for the TLP that has just come.
         self.pending &= !pending::NAK;
         if self.buffer.is_some() {
             return true;
@@ -167,7 +167,7 @@ impl Port {
         true
     }
 
-    /// Receiver Overflow: discarded, without return of credits that nobody has given (`PCIe 5.0 §2.6.1.2`).
+    /// Receiver Overflow: the TLP is discarded, and returns no credits since it had none (`PCIe 5.0 §2.6.1.2`).
     #[cold]
     fn overflow(&mut self, tlp: &Tlp) {
         self.counters.receiver_overflows += 1;
@@ -175,7 +175,7 @@ impl Port {
         self.notices.error(Notice::ReceiverOverflow { header: header_log(tlp) });
     }
 
-    /// Whether the channel of `tlp` takes TLPs though it is not settled.
+    /// Whether the channel of `tlp` takes TLPs though its initialization has not ended.
     #[cold]
     fn admits(&mut self, now: Time, tlp: &Tlp) -> bool {
         let index = self.channel_of(tlp.repr.tc);
@@ -186,8 +186,8 @@ impl Port {
         true
     }
 
-    /// A Traffic Class that no channel in use carries makes a TLP malformed (`PCIe 5.0 §2.5.2`). Where it is not mapped at
-    /// all, its sender has taken credits of VC0 for it; they go back, for it has never been in the buffer.
+    /// A TLP whose Traffic Class no channel in use carries is malformed (`PCIe 5.0 §2.5.2`). If the class is not mapped
+    /// at all, the sender used credits of VC0; they go back, since the TLP was never in the buffer.
     #[cold]
     fn refuse_unmapped(&mut self, now: Time, tlp: &Tlp) -> bool {
         self.counters.unmapped_tcs += 1;
@@ -206,7 +206,7 @@ impl Port {
             Dllp::Nak { sequence } => self.receive_nak(now, sequence),
             Dllp::FlowControl(fc) => self.receive_flow_control(now, &fc),
             Dllp::Feature(feature) => self.receive_feature(feature),
-            // Power states are not modelled; the others ask for nothing.
+            // Power states are not modelled; the other DLLPs need no action.
             Dllp::Pm(_) | Dllp::Vendor { .. } | Dllp::Nop => {}
         }
     }
@@ -254,7 +254,7 @@ impl Port {
         }
         let channel = &mut self.channels[index];
         match channel.init.state() {
-            // VC0 is not asked before the link is up.
+            // VC0 ignores it before the link is up.
             State::Inactive if index == 0 => return,
             State::Inactive | State::FcInit1 | State::FcInit2 => {
                 if channel.init.receive(fc.kind, fc.class) {
@@ -304,8 +304,8 @@ impl Port {
         }
     }
 
-    /// TLPs that were let in during FC_INIT2 may have returned credits, of which no UpdateFC could speak, and for whose
-    /// InitFC2s the other end no longer listens.
+    /// TLPs accepted during FC_INIT2 may have returned credits that no UpdateFC could report; the other end no longer
+    /// listens to the InitFC2s.
     #[cold]
     fn tell_early_returns(&mut self, index: usize) {
         for (class, credits) in Class::ALL.into_iter().zip(&self.channels[index].rx) {
@@ -314,7 +314,7 @@ impl Port {
         }
     }
 
-    /// DL_Active is reached: as if software enabled the other channels at once (`PCIe 5.0 §3.4`).
+    /// DL_Active is reached: starts the other channels, as if software enabled them at once (`PCIe 5.0 §3.4`).
     fn start_other_channels(&mut self) {
         for index in 1..self.channels.len() {
             if self.channels[index].is_in_use() {

@@ -8,8 +8,8 @@ use crate::tx::Lengths;
 use tlp::{Class, Dllp, Duration, FlowControlKind, Time};
 
 impl Port {
-    /// Chooses what `channel` sends next. Called whenever its heads of queues, its credits or its state have changed.
-    // Once in the program, for both crates that call it.
+    /// Chooses what `channel` sends next. Called whenever its queues' heads, its credits or its state have changed.
+    // Compiled once for both crates that call it.
     #[inline(never)]
     pub(super) fn select(&mut self, index: usize) {
         let channel = &mut self.channels[index];
@@ -24,7 +24,7 @@ impl Port {
         self.stalls.set(index, blocked, self.sendable != self.ready);
     }
 
-    /// Finds which of the TLPs that are ready fit the replay buffer. Called whenever that has changed.
+    /// Finds which of the ready TLPs fit into the replay buffer. Called whenever either has changed.
     pub(super) fn fit(&mut self) {
         self.sendable = self.ready;
         let mut ready = self.ready;
@@ -62,7 +62,7 @@ impl Port {
         self.replay.sent(end);
         self.count_new(index, lengths);
         self.select(index);
-        // What has just left has made the replay buffer fuller for all.
+        // The TLP that just left takes room in the replay buffer, which all channels share.
         if self.ready & !(1 << index) != 0 {
             self.fit();
         }
@@ -103,7 +103,7 @@ impl Port {
         Some(Sent { frame: SentFrame::Dllp(dllp), start, end, wait: None })
     }
 
-    // A Nak acknowledges all that an Ack would.
+    // A Nak also acknowledges, as an Ack would.
     fn transmit_nak(&mut self, now: Time) -> Option<Sent> {
         self.pending &= !(pending::NAK | pending::ACK);
         self.counters.dllps.nak += 1;
@@ -159,7 +159,7 @@ impl Port {
         Some(Sent { frame: SentFrame::Tlp { sequence }, start, end, wait: None })
     }
 
-    /// REPLAY_TIMER or a Nak asks for a replay (`PCIe 5.0 §3.6.2.1`).
+    /// Starts a replay, after REPLAY_TIMER or a Nak (`PCIe 5.0 §3.6.2.1`).
     pub(super) fn start_replay(&mut self, now: Time) {
         if self.replay.start_replay() {
             self.counters.replay_num_rollovers += 1;
@@ -169,7 +169,7 @@ impl Port {
         self.note_replay();
     }
 
-    /// Sends the link into retraining; the other end is to be told.
+    /// Sends the link into retraining; the other end must be told.
     pub(super) fn retrain_now(&mut self, now: Time) {
         let until = self.retrained_at(now);
         self.wire.hold(now, until, &mut self.counters);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Two ports joined by two wires with a time of flight, driven by the smallest possible event loop: what is next among
-//! a handful of times. For tests and benches alone.
+//! Two ports joined by two wires with a time of flight, driven by a minimal event loop that picks the earliest of a few
+//! times. For tests and benches only.
 #![allow(dead_code, unreachable_pub)]
 
 use riser_link::{Damage, Frame, Port, PortConfig};
@@ -17,7 +17,7 @@ pub enum Fate {
     Damaged(Damage),
 }
 
-/// Where TLPs come from and go to, and what the wires do to them. Sides are 0 and 1.
+/// Source and sink of TLPs, and what the wires do to frames. Sides are 0 and 1.
 pub trait World {
     /// A TLP of `class` that `side` wants to send; asked while there is room.
     fn next(&mut self, side: usize, class: Class) -> Option<Tlp>;
@@ -40,12 +40,12 @@ struct Side {
     /// TLPs whose channel has no room.
     held: [Option<Tlp>; 3],
     sent: u64,
-    /// TLPs sent for the first time, and how long they have waited for credits.
+    /// TLPs sent for the first time, and their total wait for credits.
     tlps: u64,
     credit_wait: Duration,
 }
 
-/// A link.
+/// A link of two ports.
 pub struct Joined {
     pub now: Time,
     propagation: Duration,
@@ -87,7 +87,7 @@ impl Joined {
         &mut self.sides[side].port
     }
 
-    /// How long the TLPs that `side` has sent have waited for credits, all together.
+    /// Total wait for credits of the TLPs that `side` has sent.
     pub fn credit_wait(&self, side: usize) -> Duration {
         self.sides[side].credit_wait
     }
@@ -96,7 +96,7 @@ impl Joined {
         self.sides.map(|side| side.port)
     }
 
-    /// The link goes down. What each side is handed back: the TLP, its sequence number, and whether the other side has it.
+    /// Takes the link down. Each side hands back TLPs, their sequence numbers, and whether the other side has them.
     pub fn cut(&mut self, surprise: bool) -> [Vec<(Tlp, Option<u16>, bool)>; 2] {
         let now = self.now;
         let received: [Vec<u16>; 2] = [0, 1].map(|side| {
@@ -114,14 +114,14 @@ impl Joined {
         })
     }
 
-    /// The link is there again.
+    /// Brings the link up again.
     pub fn restore(&mut self) {
         for side in &mut self.sides {
             side.port.bring_up(self.now);
         }
     }
 
-    /// Whether all that has come was taken out of the buffers.
+    /// Whether all TLPs that arrived have left the buffers.
     pub fn is_drained(&self) -> bool {
         self.sides.iter().all(|side| side.drains.is_empty())
     }
@@ -130,7 +130,7 @@ impl Joined {
         format!("at {}: {} | {}", self.now, self.sides[0].port.state_line(), self.sides[1].port.state_line())
     }
 
-    /// Steps until `until`, or until nothing can happen any more. False where neither came in `steps` steps.
+    /// Steps until `until`, or until nothing more can happen. False if neither is reached in `steps` steps.
     pub fn run(&mut self, world: &mut impl World, until: Time, steps: u64) -> bool {
         for _ in 0..steps {
             if !self.step(world, until) {
@@ -140,7 +140,7 @@ impl Joined {
         false
     }
 
-    /// The next event, if it comes by `until`.
+    /// Runs the next event, if it comes by `until`.
     pub fn step(&mut self, world: &mut impl World, until: Time) -> bool {
         let mut best: Option<(Time, usize, Next)> = None;
         for side in 0..2 {
@@ -177,7 +177,7 @@ impl Joined {
         let mut added = false;
         for class in Class::ALL {
             loop {
-                // What was issued behind a posted TLP that waits may not pass it.
+                // A TLP may not pass a waiting posted TLP that was issued before it.
                 let before = held[0].as_ref().filter(|_| class != Class::Posted);
                 let bound = before.map_or(TcSet::NONE, |tlp| port.channel_classes(tlp.repr.tc));
                 let room = port.room(class).and(bound.complement());
@@ -346,7 +346,7 @@ fn config(rng: &mut Rng, id: u16, requester: u16, attr: Attributes) -> Tlp {
     tlp(Body::Config(body), attr, data)
 }
 
-/// The id that a TLP of this module bears.
+/// The id that a TLP of this module carries.
 pub fn id_of(tlp: &Tlp) -> u16 {
     match &tlp.repr.body {
         Body::Memory(m) => ((m.span.address() - 0x1_0000_0000) / 4096) as u16,
@@ -357,7 +357,7 @@ pub fn id_of(tlp: &Tlp) -> u16 {
     }
 }
 
-/// Both ends of the accounting: classes of bytes add up, and so does time.
+/// Checks the accounts: classes of bytes add up, and so does time.
 pub fn assert_counters_add_up(port: &Port, config: &PortConfig) {
     let c = port.counters();
     assert_eq!(c.classified_bytes(), c.wire_bytes, "{c:?}");
