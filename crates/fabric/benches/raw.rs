@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Hops per CPU-second of link and fabric alone, with a raw-TLP device: what the layers above have to spend.
+//! Hops per CPU-second of link and fabric alone, with a raw-TLP device: the bound for the layers above.
 
 #[path = "../tests/common/mod.rs"]
 mod common;
@@ -14,13 +14,13 @@ use tlp::{Data, MemoryOp, PayloadPool, Rate, TcVcMap};
 
 const REQUESTS: u64 = 2_000_000;
 
-/// CPU time of this thread in seconds, as Linux tells it: that of others on the machine does not count.
+/// CPU time of this thread in seconds, as Linux counts it, without that of other threads.
 fn cpu_seconds() -> f64 {
     let text = fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
     text.split(' ').next().and_then(|ns| ns.parse::<f64>().ok()).unwrap_or(f64::NAN) / 1e9
 }
 
-/// Runs `fabric` where the name is what the command line asks for, or it asks for nothing.
+/// Runs `fabric` if the command line asks for `name` or for nothing.
 fn run(name: &str, mut fabric: Fabric) {
     let asked = std::env::args().skip(1).find(|arg| !arg.starts_with('-'));
     if asked.is_some_and(|asked| !name.contains(&asked)) {
@@ -39,7 +39,7 @@ fn run(name: &str, mut fabric: Fabric) {
     );
 }
 
-/// Eight channels, all with something to send at any time.
+/// Eight channels that always have something to send.
 fn channels(arbitration: &VcArbitration) -> Fabric {
     let mut link = link(Rate::Gt8, 16, 256);
     for port in [&mut link.root, &mut link.device] {

@@ -12,16 +12,16 @@ use std::fs;
 use tlp::Rate;
 use trees::tree;
 
-/// Requests of all devices together.
+/// Total requests of all devices.
 const REQUESTS: u64 = 1_000_000;
 
-/// CPU time of this thread in seconds, as Linux tells it: that of others on the machine does not count.
+/// CPU time of this thread in seconds, as Linux counts it, without that of other threads.
 fn cpu_seconds() -> f64 {
     let text = fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
     text.split(' ').next().and_then(|ns| ns.parse::<f64>().ok()).unwrap_or(f64::NAN) / 1e9
 }
 
-/// The most memory that this process has had, in MB.
+/// Peak memory of this process in MB.
 fn peak_mb() -> f64 {
     let text = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));

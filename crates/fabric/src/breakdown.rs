@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the transactions of one kind on one link have in common: sums, a histogram of how long they took, and a
-//! transaction for each bucket of it. Integers only; never grows once it is made.
+//! Sums over the transactions of one kind on one link, with a histogram of their latencies and an example for each
+//! bucket. It uses only integers, and never grows after creation.
 //!
-//! Least, mean and greatest are exact. A bucket holds latencies that differ by less than 1/512: a quantile is the latency
-//! of the first transaction seen in its bucket, a real one with its parts, and exact where the others took as long.
+//! Least, mean and greatest are exact. The latencies in a bucket differ by less than 1/512: a quantile is the latency
+//! of the first transaction seen in its bucket, which is real, with its parts, and exact if the others took as long.
 
 use crate::stages::{Parts, Stage, Transaction};
 use tlp::Duration;
 
-/// Buckets to each power of two: `1 << SUB_BITS`.
+/// Each power of two has `1 << SUB_BITS` buckets.
 const SUB_BITS: u32 = 9;
-/// Latencies from 2^44 ps on, 17 s, share the last bucket.
+/// Latencies from 2^44 ps (17 s) share the last bucket.
 const MAX_BITS: u32 = 44;
 const BUCKETS: usize = ((MAX_BITS - SUB_BITS + 1) as usize) << SUB_BITS;
 
-/// Transactions of one kind, summed up.
+/// Sums and histogram of the transactions of one kind.
 pub struct Breakdown {
     count: u64,
     least_ps: u64,
@@ -22,9 +22,9 @@ pub struct Breakdown {
     sums: Parts,
     least: Transaction,
     greatest: Transaction,
-    /// How many there are of each bucket.
+    /// Number of transactions in each bucket.
     counts: Box<[u64]>,
-    /// The first transaction of each bucket that has any, by the place of the bucket's.
+    /// The first transaction of each bucket that has any, in the order of buckets.
     examples: Vec<Transaction>,
     places: Box<[u16]>,
 }
@@ -32,7 +32,7 @@ pub struct Breakdown {
 const _: () = assert!(BUCKETS <= u16::MAX as usize);
 
 impl Breakdown {
-    /// Of one transaction.
+    /// A breakdown of one transaction.
     pub(crate) fn new(first: &Transaction) -> Breakdown {
         let mut breakdown = Breakdown {
             count: 0,
@@ -42,7 +42,7 @@ impl Breakdown {
             least: *first,
             greatest: *first,
             counts: vec![0; BUCKETS].into_boxed_slice(),
-            // Room for all, of which the system gives only what is used.
+            // Reserves room for all; the system provides only what is used.
             examples: Vec::with_capacity(BUCKETS),
             places: vec![0; BUCKETS].into_boxed_slice(),
         };
@@ -50,8 +50,8 @@ impl Breakdown {
         breakdown
     }
 
-    /// Adds one that took `latency`, all `parts` and what it has `spent` besides together; the rest of it is asked for
-    /// where it stands out.
+    /// Adds a transaction that took `latency`: `parts` and `spent` together. The rest of it is only asked for if it
+    /// stands out.
     #[inline]
     pub(crate) fn add(
         &mut self,
@@ -67,13 +67,13 @@ impl Breakdown {
         let bucket = bucket_of(ps);
         let count = &mut self.counts[bucket];
         *count += 1;
-        // The first of all is the first of its bucket.
+        // The first transaction of all is the first of its bucket.
         if *count == 1 || ps < self.least_ps || ps > self.greatest_ps {
             self.remember(bucket, ps, &whole());
         }
     }
 
-    /// One that stands out, as few do: the first of its bucket, the least or the greatest.
+    /// Keeps a transaction that stands out, as few do: the first of its bucket, the least or the greatest.
     #[cold]
     fn remember(&mut self, bucket: usize, ps: u64, whole: &Transaction) {
         if self.counts[bucket] == 1 {
@@ -88,7 +88,7 @@ impl Breakdown {
         }
     }
 
-    /// Forgets all.
+    /// Forgets all transactions.
     pub(crate) fn clear(&mut self) {
         (self.count, self.least_ps, self.greatest_ps) = (0, u64::MAX, 0);
         self.sums = Parts::default();
@@ -96,38 +96,38 @@ impl Breakdown {
         self.examples.clear();
     }
 
-    /// How many there were.
+    /// Number of transactions.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The sum of their times in each stage. Their whole is the sum of their latencies.
+    /// Total time in each stage; the whole is the sum of the latencies.
     #[must_use]
     pub fn sums(&self) -> &Parts {
         &self.sums
     }
 
-    /// The sum of their times in `stage`.
+    /// Total time in `stage`.
     #[must_use]
     pub fn sum(&self, stage: Stage) -> Duration {
         self.sums.of(stage)
     }
 
-    /// The first that took no longer than any other.
+    /// The first transaction with the least latency.
     #[must_use]
     pub fn least(&self) -> &Transaction {
         &self.least
     }
 
-    /// The first that took longer than those before it, and no less than those behind.
+    /// The first transaction with the greatest latency.
     #[must_use]
     pub fn greatest(&self) -> &Transaction {
         &self.greatest
     }
 
-    /// A transaction of the bucket of the least latency that `per_mille` of 1000 do not exceed (nearest rank): of 500,
-    /// the median. At 0 and 1000 exactly the least and the greatest.
+    /// A transaction of the bucket that holds the quantile of `per_mille` in 1000 (nearest rank); 500 is the median. 0
+    /// and 1000 give exactly the least and the greatest.
     #[must_use]
     pub fn quantile(&self, per_mille: u64) -> &Transaction {
         let rank = (u128::from(self.count) * u128::from(per_mille)).div_ceil(1_000) as u64;
@@ -144,7 +144,7 @@ impl Breakdown {
     }
 }
 
-/// Log-linear: below 2^9 ps a bucket for each picosecond, then 512 to each power of two.
+/// Log-linear: below 2^9 ps one bucket per picosecond, then 512 to each power of two.
 #[inline]
 const fn bucket_of(ps: u64) -> usize {
     let ps = if ps >> MAX_BITS == 0 { ps } else { (1 << MAX_BITS) - 1 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The event loop, and what it moves between ports and their owners: [`arrive`] from the wires, [`pump`] onto them, out of [`givers`];
-//! [`build`] what there is, [`hosts`] who is above, [`links`] links that come and go, [`ends`] when it is over.
+//! The event loop, and what it moves between ports and their owners: [`arrive`] from the wires, [`pump`] onto them from [`givers`];
+//! [`build`] puts a fabric together, [`hosts`] stand above it, [`links`] come and go, [`ends`] says when a run is over.
 
 mod arrive;
 mod build;
@@ -41,23 +41,23 @@ pub struct RunTotals {
 }
 
 struct Slot {
-    /// Index of its port.
+    /// Index of the slot's port.
     port: usize,
     device: Box<dyn TlpPort>,
     timer_at: Time,
-    /// A TLP of each class that the device has given though its virtual channel has no room.
+    /// One TLP per class that the device has given but whose virtual channel has no room.
     held: [Option<Tlp>; 3],
-    /// The classes of those, bits by [`Class::index`].
+    /// The classes of the held TLPs, bits by [`Class::index`].
     holds: u8,
 }
 
 impl Slot {
-    /// It will do something by itself, and does not merely tick.
+    /// True if the device will act by itself, beyond ticking.
     fn is_to_act(&self) -> bool {
         self.device.poll_timeout().is_some_and(|at| at < Time::MAX) && !self.device.is_ticking()
     }
 
-    /// The Traffic Classes of `class` that the device may be asked for, or that held one may go with.
+    /// The Traffic Classes of `class` that the device may be asked for, or that a held TLP may go with.
     #[inline]
     fn room(&self, class: Class, port: &Port) -> TcSet {
         let room = port.room(class);
@@ -69,7 +69,7 @@ impl Slot {
         self.holds & 1 << class.index() != 0
     }
 
-    /// Keeps a TLP whose channel has no room; nothing is left of it.
+    /// Keeps a TLP whose channel has no room; returns the remaining room, which is none.
     #[cold]
     fn hold(&mut self, class: Class, tlp: Option<Tlp>) -> Option<Tlp> {
         self.held[class.index()] = tlp;
@@ -77,7 +77,7 @@ impl Slot {
         None
     }
 
-    /// The part of `room` whose channels no posted TLP is held for: what was issued behind one may not pass it.
+    /// The part of `room` whose channels have no held posted TLP: what was issued after one may not pass it.
     #[cold]
     fn room_beside_held(&self, class: Class, room: TcSet, port: &Port) -> TcSet {
         match &self.held[Class::Posted.index()] {
@@ -86,7 +86,7 @@ impl Slot {
         }
     }
 
-    /// Those that wait for room come to nothing.
+    /// Drops the TLPs that wait for room.
     #[cold]
     fn drop_held(&mut self) -> impl Iterator<Item = Tlp> {
         self.holds = 0;
@@ -102,10 +102,10 @@ impl Slot {
     }
 }
 
-/// A switch, and where it hangs.
+/// A switch and its place in the tree.
 struct SwitchState {
     switch: Switch,
-    /// Indices of its ports, the upstream port first; downstream ports without a link have none.
+    /// Indices of its ports, the upstream port first; `None` for downstream ports without a link.
     ports: Vec<Option<usize>>,
     timer_at: Time,
 }
@@ -119,12 +119,12 @@ pub struct Fabric {
     ports: Vec<PortState>,
     slots: Vec<Slot>,
     switches: Vec<SwitchState>,
-    /// By link: what keeps it down.
+    /// What keeps each link down, by link.
     held: Vec<links::Held>,
     hosts: Hosts,
-    /// What root complexes have asked of links: of that with the port of this index.
+    /// What root complexes have asked of links, each with the index of the root port's port.
     actions: VecDeque<(usize, Action)>,
-    /// Where transactions spend their time.
+    /// The accounts of where transactions spend their time.
     ledger: Ledger,
     tap: Option<Box<dyn Tap>>,
     totals: RunTotals,
@@ -133,22 +133,22 @@ pub struct Fabric {
     host_started: bool,
     /// When the last host program has ended.
     ended_at: Time,
-    /// A TLP that no credits will ever let go, which ends the run: one line on it.
+    /// The line on a TLP that no credits will ever let go, which ends the run.
     never_sent: Option<String>,
-    /// That, or host programs have come to their end.
+    /// True if there is such a TLP, or all host programs have ended.
     ends: bool,
     /// Changes of links, scheduled or past.
     link_events: Vec<LinkEvent>,
-    /// Root ports to pump; kept for its room.
+    /// Root ports to pump, kept to reuse the allocation.
     touched: Vec<usize>,
     /// Events handled at the time `now`.
     at_this_instant: u32,
-    /// What slots, then switches are called: for what people read.
+    /// Names of slots, then of switches, for output to people.
     names: Vec<String>,
 }
 
 impl Fabric {
-    /// What slots and switches are called, in their order, where a run says who waits; without it they go by number.
+    /// Sets the names of slots and switches, in order, for reports on who waits; without them reports use numbers.
     pub fn set_names(&mut self, slots: Vec<String>, switches: Vec<String>) {
         self.names = slots;
         self.names.resize(self.slots.len(), String::new());
@@ -160,47 +160,47 @@ impl Fabric {
         self.tap = Some(tap);
     }
 
-    /// Takes the tap back.
+    /// Takes the tap out.
     pub fn take_tap(&mut self) -> Option<Box<dyn Tap>> {
         self.tap.take()
     }
 
-    /// Virtual time.
+    /// The present virtual time.
     #[must_use]
     pub fn now(&self) -> Time {
         self.now
     }
 
-    /// Sums so far.
+    /// Sums of the run so far.
     #[must_use]
     pub fn totals(&self) -> RunTotals {
         self.totals
     }
 
-    /// Counters of what `port` has sent, and of the errors it has received.
+    /// Counters of `port`: what it has sent, and errors that it has received.
     #[must_use]
     pub fn port_counters(&self, port: PortId) -> &Counters {
         self.ports[port.index()].port.counters()
     }
 
-    /// What the device in slot `n` has counted.
+    /// Counters of the device in slot `n`.
     #[must_use]
     pub fn slot_counts(&self, n: usize) -> Vec<(&'static str, u64)> {
         self.slots[n].device.counts()
     }
 
-    /// Where the transactions of `kind` on link `n` that have ended have spent their time; `None` where there are none.
+    /// Where the finished transactions of `kind` on link `n` have spent their time; `None` if there are none.
     #[must_use]
     pub fn breakdown(&self, n: u32, kind: TransactionKind) -> Option<&Breakdown> {
         self.ledger.breakdown(n as usize, kind)
     }
 
-    /// Breakdowns begin anew: with the transactions that end from now on, whenever they began.
+    /// Restarts the breakdowns: they count transactions that end from now on, whenever they began.
     pub fn clear_breakdowns(&mut self) {
         self.ledger.clear_breakdowns();
     }
 
-    /// How many transactions there were, and what has become of them.
+    /// Number of transactions, by outcome.
     #[must_use]
     pub fn account_totals(&self) -> AccountTotals {
         self.ledger.totals()
@@ -211,13 +211,13 @@ impl Fabric {
         self.ledger.set_tap(Some(tap));
     }
 
-    /// Takes the tap of transactions back.
+    /// Takes the transaction tap out.
     pub fn take_transaction_tap(&mut self) -> Option<Box<dyn TransactionTap>> {
         self.ledger.set_tap(None)
     }
 
-    /// The device in slot `n` was given something from outside the fabric: it is called now, if it
-    /// wants to be ([`TlpPort::poll_timeout`]), and asked for what it has to send.
+    /// The device in slot `n` was given something from outside the fabric: calls it now if it wants to be called
+    /// ([`TlpPort::poll_timeout`]), and asks it for TLPs to send.
     pub fn wake_slot(&mut self, n: usize) {
         self.queue.push(self.now, Event::SlotTimer(n as u32));
     }
@@ -228,7 +228,7 @@ impl Fabric {
         self.ports.len() / 2
     }
 
-    /// Runs until everything is done, nothing can go on, or a limit comes.
+    /// Runs until everything is done, nothing can go on, or a limit is reached.
     pub fn run(&mut self, limits: Limits) -> Stop {
         let pause_at = self.totals.events.saturating_add(limits.events);
         if !self.started {
@@ -256,7 +256,7 @@ impl Fabric {
         }
     }
 
-    /// No event comes by `until`.
+    /// True if no event is due by `until`.
     #[cold]
     fn stop_before_next(&mut self, limits: Limits) -> Stop {
         if self.queue.is_empty() && !limits.open_ended {
@@ -279,7 +279,7 @@ impl Fabric {
         self.try_start_host();
     }
 
-    // In the loop itself, and the most frequent event in it: else each event would save the registers of the largest.
+    // Inlined, being the most frequent event: otherwise each event would save the registers of the largest.
     #[inline(always)]
     fn handle(&mut self, event: Event) {
         match event {
@@ -374,7 +374,7 @@ impl Fabric {
     }
 }
 
-/// Shows a frame to a tap. Never inlined: hardly anybody looks, and all frames would pay for the copy of the TLP.
+/// Shows a frame to a tap. Not inlined: taps are rare, and every frame would pay for the copy of the TLP.
 #[inline(never)]
 fn show(
     tap: &mut dyn Tap,

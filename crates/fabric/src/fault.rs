@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Faults by rule: a rule looks at a frame on a link and says what becomes of it. Never touches a register: what a fault
-//! leads to, the parts that meet with it find out.
+//! Faults by rule: a rule matches frames on a link and says what happens to them. It never touches a register: the
+//! parts that meet the fault find the consequences.
 
 mod alter;
 
@@ -13,7 +13,7 @@ use rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use tlp::{Access, Bdf, Body, Class, Dllp, Duration, FlowControlKind, MemoryOp, Tag, Time, Tlp};
 
-/// What a rule looks for.
+/// Which frames a rule matches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FrameKind {
     /// Any frame.
@@ -24,7 +24,7 @@ pub enum FrameKind {
     Class(Class),
     /// A configuration request.
     Config,
-    /// A TLP that all of this is true of.
+    /// A TLP that matches this filter.
     Where(TlpFilter),
     /// Any DLLP.
     Dllp,
@@ -38,7 +38,7 @@ pub enum FrameKind {
     UpdateFc,
 }
 
-/// Types of TLPs, those that differ in their length of address or header as one.
+/// Types of TLPs; those that differ only in the length of address or header count as one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TlpType {
     /// MRd, MRdLk.
@@ -61,59 +61,59 @@ pub enum TlpType {
     CompletionWithData,
 }
 
-/// What must be true of a TLP; `None` asks for nothing.
+/// Conditions on a TLP; `None` matches any.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TlpFilter {
-    /// Its class.
+    /// Class of the TLP.
     pub class: Option<Class>,
-    /// Its type.
+    /// Type of the TLP.
     pub ty: Option<TlpType>,
-    /// First and last address: one of its DWs lies between. Of memory and I/O requests and AtomicOps alone.
+    /// First and last address; one DW of the TLP must lie between. Matches only memory and I/O requests and AtomicOps.
     pub addresses: Option<(u64, u64)>,
-    /// Requester ID.
+    /// Requester ID of the TLP.
     pub requester: Option<Bdf>,
-    /// Tag.
+    /// Tag of the TLP.
     pub tag: Option<Tag>,
 }
 
-/// What becomes of a frame.
+/// What happens to a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FaultAction {
-    /// A bit flips; its place is drawn from the seed. The receiver's CRC finds it.
+    /// One bit flips, drawn from the seed. The receiver's CRC finds it.
     Corrupt,
-    /// It never arrives.
+    /// The frame never arrives.
     Drop,
-    /// Its framing is broken: the receiver sees a Receiver Error (`PCIe 5.0 §4.2.1.4`, §4.2.2.3.3).
+    /// The framing is broken: the receiver sees a Receiver Error (`PCIe 5.0 §4.2.1.4`, §4.2.2.3.3).
     BreakFraming,
-    /// It arrives twice, one right behind the other.
+    /// The frame arrives twice, one copy right behind the other.
     Double,
-    /// It arrives so much later, and all that is behind it on the wire no earlier.
+    /// The frame arrives this much later, and no frame behind it arrives before it.
     Delay(Duration),
-    /// Its content is another one before its CRC is made, so that the layers above see it.
+    /// The content changes before the CRC is made, so that the layers above see it.
     Alter(Alteration),
-    /// The link is cut: this frame and all that are on their way are lost.
+    /// The link is cut: this frame and all others on their way are lost.
     Cut {
-        /// After this it is restored.
+        /// Time after which the link is restored; `None`: it stays cut.
         restore_after: Option<Duration>,
     },
 }
 
-/// A rule: the `nth`, and then every `every`th, matching frame on `link` in `direction` suffers `action`.
+/// A rule: the `nth` matching frame on `link` in `direction`, and then every `every`th, suffers `action`.
 #[derive(Clone, Debug)]
 pub struct FaultRule {
-    /// The link.
+    /// The link that the rule watches.
     pub link: LinkId,
-    /// The direction.
+    /// The direction that the rule watches.
     pub direction: Direction,
-    /// Which frames count.
+    /// The frames that match.
     pub kind: FrameKind,
-    /// The first to suffer, from 1.
+    /// Number of the first matching frame to suffer, from 1.
     pub nth: u64,
-    /// Then every this many; zero: no other.
+    /// Interval from there to the next, in matching frames; zero: no other.
     pub every: u64,
-    /// Of those, each suffers with this chance alone, as a multiple of 2^-64, drawn from the seed; `None`: always.
+    /// Chance that such a frame suffers, as a multiple of 2^-64, drawn from the seed; `None`: always.
     pub chance: Option<u64>,
-    /// What happens.
+    /// What happens to the frame.
     pub action: FaultAction,
 }
 
@@ -136,7 +136,7 @@ impl FrameKind {
 }
 
 impl TlpType {
-    /// The type of `tlp`.
+    /// The type of `tlp`, as rules see it.
     #[must_use]
     pub const fn of(tlp: &Tlp) -> TlpType {
         match &tlp.repr.body {
@@ -158,7 +158,7 @@ impl TlpType {
 }
 
 impl TlpFilter {
-    /// Whether all of it is true of `tlp`.
+    /// Whether `tlp` meets all conditions.
     #[must_use]
     pub fn matches(&self, tlp: &Tlp) -> bool {
         let (requester, tag) = tlp.repr.transaction();
@@ -170,7 +170,7 @@ impl TlpFilter {
     }
 }
 
-/// Whether a request names a DW of the range.
+/// Whether a request touches a DW of the range.
 fn touches(tlp: &Tlp, (first, last): (u64, u64)) -> bool {
     let (address, dw) = match &tlp.repr.body {
         Body::Memory(m) => (m.span.address(), m.span.length_dw()),
@@ -181,29 +181,29 @@ fn touches(tlp: &Tlp, (first, last): (u64, u64)) -> bool {
     address <= last && address + (u64::from(dw) * 4 - 1) >= first
 }
 
-/// What is wrong with a frame that arrives. Boxed: frames are many, and this is rare.
+/// What is wrong with a frame that arrives; boxed, since it is rare.
 #[derive(Debug, Default)]
 pub(crate) struct Harm {
     damage: Damage,
-    /// The TLP in place of the one that was sent.
+    /// The TLP that arrives instead of the one sent.
     tlp: Option<Tlp>,
-    /// The header of bytes that are no TLP.
+    /// The header of bytes that form no TLP.
     malformed: Option<[u32; 4]>,
     broken_framing: bool,
 }
 
 impl Harm {
-    /// What a tap is to call damaged.
+    /// Whether a tap must call the frame damaged.
     pub(crate) fn is_damage(&self) -> bool {
         !self.damage.is_empty() || self.broken_framing || self.malformed.is_some()
     }
 
-    /// The TLP that arrives where `sent` was sent.
+    /// The TLP that arrives if `sent` was sent.
     pub(crate) fn tlp<'a>(&'a self, sent: Option<&'a Tlp>) -> Option<&'a Tlp> {
         self.tlp.as_ref().or(sent)
     }
 
-    /// The frame arrives at `port`, its TLP being `tlp`. True where that is to be handed on.
+    /// The frame arrives at `port`; `tlp` is its TLP. True if that must be handed on.
     #[cold]
     pub(crate) fn arrive(&self, port: &mut Port, now: Time, frame: SentFrame, tlp: Option<&Tlp>) -> bool {
         if self.broken_framing {
@@ -221,19 +221,19 @@ impl Harm {
     }
 }
 
-/// What a direction of a link does to a frame.
+/// What a direction of a link does to one frame.
 #[derive(Debug, Default)]
 pub(crate) struct Verdict {
     pub(crate) dropped: bool,
     pub(crate) doubled: bool,
     pub(crate) delay: Duration,
-    /// The DLLP that arrives in place of the one that was sent.
+    /// The DLLP that arrives instead of the one sent.
     pub(crate) dllp: Option<Dllp>,
     pub(crate) harm: Option<Box<Harm>>,
     pub(crate) cut: Option<Cut>,
 }
 
-/// The link is cut, and restored after this, where it is.
+/// Cuts the link and restores it after this time; `None`: it stays cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Cut {
     pub(crate) restore_after: Option<Duration>,
@@ -249,11 +249,11 @@ pub(crate) struct Faults {
     rules: Vec<RuleState>,
     bit_error_rate: u64,
     rng: Xoshiro256PlusPlus,
-    /// No frame arrives earlier: one before it was delayed.
+    /// No frame arrives before this time, since an earlier one was delayed.
     pub(crate) not_before: Time,
 }
 
-/// Flips in one frame at most: beyond it a frame is noise anyway, and a limit keeps the draw bounded.
+/// Most flips in one frame: beyond it a frame is noise anyway, and a limit bounds the draw.
 const MAX_FLIPS: u32 = 16;
 
 impl Faults {
@@ -263,17 +263,17 @@ impl Faults {
         Faults { rules, bit_error_rate, rng, not_before: Time::ZERO }
     }
 
-    /// One rule more; it counts from the next frame on.
+    /// Adds a rule, which counts from the next frame on.
     pub(crate) fn push(&mut self, rule: FaultRule) {
         self.rules.push(RuleState { rule, seen: 0 });
     }
 
-    /// True where no frame can ever suffer: lets the hot path pass.
+    /// True if no frame can ever suffer, which keeps the hot path short.
     pub(crate) fn none(&self) -> bool {
         self.rules.is_empty() && self.bit_error_rate == 0
     }
 
-    /// What becomes of `frame`. All rules see it as it was sent; alterations then follow each other.
+    /// The verdict on `frame`. All rules see it as it was sent; their alterations then follow each other.
     #[cold]
     pub(crate) fn judge(&mut self, frame: &Frame) -> Verdict {
         let mut verdict = Verdict::default();
@@ -293,12 +293,12 @@ impl Faults {
         verdict
     }
 
-    /// A place in a frame of `bits` bits.
+    /// Draws a bit of a frame of `bits` bits.
     fn bit(&mut self, bits: u32) -> u32 {
         ((u128::from(self.rng.next_u64()) * u128::from(bits)) >> 64) as u32
     }
 
-    /// Flips in a frame of `bits` bits: one more with the chance that any of its bits flips, again and again.
+    /// Draws how many of `bits` bits flip: one more with the chance that any bit flips, again and again.
     fn bit_errors(&mut self, bits: u32) -> u32 {
         if self.bit_error_rate == 0 {
             return 0;
@@ -313,7 +313,7 @@ impl Verdict {
         self.harm.get_or_insert_default()
     }
 
-    /// Bits of what arrives in place of `frame`.
+    /// Bits of the frame that arrives instead of `frame`.
     fn bit_len(&self, frame: &Frame) -> u32 {
         match (&self.harm, frame) {
             (Some(harm), Frame::Tlp { sequence, .. }) => {

@@ -5,18 +5,18 @@ use crate::root::RootComplex;
 use host::{HostInput, HostOutput, HostProgram};
 use tlp::Time;
 
-/// Requests that the program hands on in one step; then it gets another at the same instant, so that one that never
-/// waits is seen to let no time pass.
+/// Most requests that the program issues in one step; then it gets another step at the same instant, so that a program
+/// that never waits is seen to hold time still.
 const MAX_OUTPUTS_PER_STEP: u32 = 64;
 
-/// The host program with the request that it could not hand on yet.
+/// The host program, with the request that it could not issue yet.
 pub(crate) struct HostSlot {
     program: Box<dyn HostProgram>,
     pending: Option<HostOutput>,
     timer_at: Time,
-    /// When it has last handed on as many requests as a step takes.
+    /// When the program last issued as many requests as a step takes.
     busy_at: Option<Time>,
-    /// It has more to hand on.
+    /// True if the program has more to issue.
     goes_on: bool,
 }
 
@@ -60,8 +60,8 @@ impl HostSlot {
         }
     }
 
-    /// Hands the program what has reached it, and its requests to the root complex. `touched` gets the root ports that
-    /// have something to send.
+    /// Hands the program its inputs, and its requests to the root complex. Adds to `touched` the root ports that have
+    /// something to send.
     pub(crate) fn step(&mut self, now: Time, root: &mut RootComplex, touched: &mut Vec<usize>) {
         if self.program.poll_timeout().is_some_and(|at| at <= now) {
             self.program.handle(now, HostInput::Timer);
@@ -80,7 +80,7 @@ impl HostSlot {
                 Ok(None) => {}
                 Err(output) => {
                     self.pending = Some(output);
-                    // A long write may have left in part.
+                    // Part of a long write may have left.
                     touched.extend(root.port_of(self.pending.as_ref()));
                     return;
                 }
@@ -90,17 +90,17 @@ impl HostSlot {
         self.goes_on = true;
     }
 
-    /// True where it goes on at this instant, whatever it has done there.
+    /// True if the program goes on at this instant, whatever it has done there.
     pub(crate) fn stands_still(&self, now: Time) -> bool {
         self.busy_at == Some(now) || self.wakes_at().is_some_and(|at| at <= now)
     }
 
-    /// True where a request waits for room at a root port.
+    /// True if a request waits for room at a root port.
     pub(crate) fn is_stuck(&self) -> bool {
         self.pending.is_some()
     }
 
-    /// When it is to be stepped again, beside what it was told before: at once where there is more to hand on, and at its timer.
+    /// When to step the program again: at once if it has more to issue, and at its timer.
     pub(crate) fn wakes(&mut self, now: Time) -> [Option<Time>; 2] {
         if self.timer_at <= now {
             self.timer_at = Time::MAX;

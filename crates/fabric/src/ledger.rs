@@ -1,50 +1,50 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The accounts of transactions under way: opened with a request, charged where it goes from one stage to the next,
-//! closed when it ends. Decides nothing: no event depends on it.
+//! The accounts of transactions under way: opened with a request, charged when it moves to the next stage, closed when
+//! it ends. They decide nothing: no event depends on them.
 //!
-//! An account holds the time up to which it is charged. Whoever knows when the transaction leaves a stage charges the time
-//! from there to then; so nothing is counted twice or left out, and the parts are the whole. That time may lie ahead: of a
-//! frame on the wire it is known when it arrives, of a read when memory answers.
+//! An account holds the time up to which it is charged. Whoever knows when the transaction leaves a stage charges the
+//! time until then; so nothing is counted twice or left out, and the parts add up to the whole. That time may lie
+//! ahead: the arrival of a frame on the wire is known, and so is the time when memory answers a read.
 //!
-//! A TLP carries the name of its account ([`tlp::Account`]); completions have that of their request. A name is a place
-//! and a generation, so that what comes late finds no other's account. There are at most [`MAX_ACCOUNTS`]: where
-//! all are open, the oldest quarter is given up and counted, for their transactions have very likely come to nothing.
+//! A TLP carries the name of its account ([`tlp::Account`]); completions carry that of their request. A name is an
+//! index and a generation, so that a late TLP finds no other's account. There are at most [`MAX_ACCOUNTS`]: if all are
+//! open, the oldest quarter is given up and counted, since their transactions have most likely been lost.
 
 use crate::breakdown::Breakdown;
 use crate::stages::{Parts, Stage, Transaction, TransactionKind, TransactionTap};
 use crate::topology::Side;
 use tlp::{Account, Bdf, Body, Class, Duration, MemoryOp, Span, Status, Tag, Time, Tlp};
 
-/// Accounts that may be open at a time.
+/// Most accounts that are open at a time.
 pub const MAX_ACCOUNTS: usize = 1 << INDEX_BITS;
 
 const INDEX_BITS: u32 = 14;
 const GENERATIONS: u32 = 1 << (32 - INDEX_BITS);
 
-/// What has become of accounts: `opened` is the sum of the others.
+/// Number of accounts by state: `opened` is the sum of the others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct AccountTotals {
-    /// Opened.
+    /// Accounts ever opened.
     pub opened: u64,
-    /// Closed: the transaction has ended.
+    /// Closed accounts: the transaction has ended.
     pub closed: u64,
-    /// Dropped: the posted request was without effect, such as a poisoned one or one to nowhere; or a TLP of the
-    /// transaction was thrown away by its receiver, for want of credits or of a channel for its Traffic Class.
+    /// Dropped accounts: the posted request had no effect, such as a poisoned one or one to nowhere; or the receiver
+    /// discarded a TLP of the transaction, for want of credits or of a channel for its Traffic Class.
     pub dropped: u64,
-    /// Given up, to make room, while open.
+    /// Open accounts that were given up to make room.
     pub given_up: u64,
-    /// Open now.
+    /// Accounts that are open now.
     pub open: u64,
 }
 
-/// A transaction under way.
+/// The account of a transaction under way.
 #[derive(Clone, Copy)]
 struct Entry {
     parts: Parts,
     start: Time,
-    /// Charged up to here.
+    /// The time up to which it is charged.
     last: Time,
-    /// Zero where it is free.
+    /// Generation of the name; zero if the entry is free.
     generation: u32,
     bytes: u32,
     requester: Bdf,
@@ -52,45 +52,45 @@ struct Entry {
     link: u16,
     asking: Side,
     kind: TransactionKind,
-    /// A device has begun to answer.
+    /// True once a device has begun to answer.
     answering: bool,
 }
 
-/// What another has to say of a transaction: each is a method of [`Ledger`].
+/// An entry for the ledger from another part; each is a method of [`Ledger`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Note {
     /// See [`Ledger::charge`].
     Charge { account: Account, stage: Stage, until: Time },
     /// See [`Ledger::end`].
     Close { account: Account, status: Status, stage: Stage, end: Time },
-    /// It is an interrupt, and reaches the host at `end`.
+    /// The transaction is an interrupt, and reaches the host at `end`.
     Interrupt { account: Account, end: Time },
     /// See [`Ledger::drop`].
     Drop { account: Account },
 }
 
-/// A request of the host: when it was asked for, and when it was at the root port.
+/// A request of the host: when it was issued, and when it was at the root port.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked {
     pub(crate) at: Time,
     pub(crate) left_at: Time,
 }
 
-/// What opens an account.
+/// The request that opens an account.
 struct Request {
     kind: TransactionKind,
     requester: Bdf,
     tag: Tag,
-    /// That it moves.
+    /// Bytes that the request moves.
     bytes: u32,
 }
 
-/// All accounts, and what closed ones add up to.
+/// All accounts, and the sums over closed ones.
 pub(crate) struct Ledger {
     entries: Vec<Entry>,
     free: Vec<u32>,
     next_generation: u32,
-    /// By link, then by kind.
+    /// Sums by link, then by kind.
     breakdowns: Vec<[Option<Box<Breakdown>>; TransactionKind::ALL.len()]>,
     tap: Option<Box<dyn TransactionTap>>,
     totals: AccountTotals,
@@ -120,24 +120,24 @@ impl Ledger {
         AccountTotals { open: opened - closed - dropped - given_up, ..self.totals }
     }
 
-    /// What the closed accounts of `kind` on `link` add up to, where there are any.
+    /// The sums over the closed accounts of `kind` on `link`, if there are any.
     pub(crate) fn breakdown(&self, link: usize, kind: TransactionKind) -> Option<&Breakdown> {
         self.breakdowns.get(link)?[kind as usize].as_deref().filter(|b| b.count() > 0)
     }
 
-    /// Forgets all closed accounts. Open ones stay open.
+    /// Clears the sums over closed accounts. Open accounts stay open.
     pub(crate) fn clear_breakdowns(&mut self) {
         self.breakdowns.iter_mut().flatten().flatten().for_each(|b| b.clear());
     }
 
-    /// Opens the account of the request `tlp` that a device (`Side::Device`) or the host begins at `now`; its name.
+    /// Opens the account of request `tlp`, begun by a device (`Side::Device`) or the host at `now`; returns its name.
     #[inline]
     pub(crate) fn open(&mut self, now: Time, link: usize, asking: Side, tlp: &Tlp) -> Account {
         let Request { kind, requester, tag, bytes } = Request::of(asking, tlp);
         let generation = self.next_generation;
         self.next_generation = if generation + 1 == GENERATIONS { 1 } else { generation + 1 };
         let index = self.free.pop().unwrap_or_else(|| self.make_room());
-        // Field by field: a whole entry would be made elsewhere and copied.
+        // Written field by field: a whole entry would be made elsewhere and copied.
         let entry = &mut self.entries[index as usize];
         entry.parts = Parts::NONE;
         (entry.start, entry.last) = (now, now);
@@ -149,14 +149,14 @@ impl Ledger {
         Account(generation << INDEX_BITS | index)
     }
 
-    /// Opens the account of the request `tlp` that the host has asked for.
+    /// Opens the account of the request `tlp` that the host has issued.
     pub(crate) fn open_asked(&mut self, asked: Asked, link: usize, tlp: &Tlp) -> Account {
         let account = self.open(asked.at, link, Side::Root, tlp);
         self.charge(account, Stage::RootComplex, asked.left_at);
         account
     }
 
-    /// Takes in what another says.
+    /// Enters the note of another part.
     #[inline]
     pub(crate) fn take(&mut self, note: Note) {
         match note {
@@ -180,7 +180,7 @@ impl Ledger {
         self.entries.len() as u32 - 1
     }
 
-    /// A quarter at a time, so that the search costs little for each.
+    /// Gives up the oldest quarter, so that the search costs little for each.
     fn give_up_oldest(&mut self) {
         let mut by_age: Vec<u32> = (0..self.entries.len() as u32).collect();
         by_age.sort_by_key(|&index| self.entries[index as usize].start);
@@ -206,8 +206,8 @@ impl Ledger {
         }
     }
 
-    /// A TLP of it goes onto the wire for the first time, from `start` to `end`, and will arrive at `arrival`; before, it
-    /// has waited at the head of its queue for credits for `credit_wait`.
+    /// A TLP of the transaction goes onto the wire for the first time, from `start` to `end`, and will arrive at
+    /// `arrival`; before that it waited for credits at the head of its queue for `credit_wait`.
     #[inline]
     pub(crate) fn sent(
         &mut self,
@@ -226,14 +226,14 @@ impl Ledger {
         entry.charge(Stage::Wire, arrival);
     }
 
-    /// A TLP of it that was sent again is accepted at the other end.
+    /// The other end accepts a replayed TLP of the transaction.
     #[cold]
     pub(crate) fn arrived_again(&mut self, account: Account, now: Time) {
         self.charge(account, Stage::Replay, now);
     }
 
-    /// The memory system has had no place for it until `now`; it gets to it at `asked`, has answered at `answered`, and the
-    /// answer is at the root port at `ready`.
+    /// The request waited for a place in the memory system until `now`; memory gets to it at `asked` and answers at
+    /// `answered`, and the answer is at the root port at `ready`.
     pub(crate) fn served(&mut self, account: Account, now: Time, asked: Time, answered: Time, ready: Time) {
         let Some(entry) = self.entry(account) else { return };
         entry.charge(Stage::Memory, now);
@@ -242,7 +242,7 @@ impl Ledger {
         entry.charge(Stage::RootComplex, ready);
     }
 
-    /// What a device hands on at `now`: of a request, whose account it opens, or of one that it answers.
+    /// A device hands on `tlp` at `now`: a request, whose account it opens, or a completion.
     #[inline]
     pub(crate) fn leaving(&mut self, now: Time, link: usize, class: Class, tlp: &Tlp) -> Account {
         match class {
@@ -251,7 +251,7 @@ impl Ledger {
         }
     }
 
-    /// A device hands on a completion of it. Only the last one goes on bearing the account's name: the name it shall have.
+    /// A device hands on a completion. Only the last one keeps the account's name; returns the name that it must carry.
     pub(crate) fn answering(&mut self, now: Time, tlp: &Tlp) -> Account {
         if let Some(entry) = self.entry(tlp.account)
             && !entry.answering
@@ -262,14 +262,14 @@ impl Ledger {
         only_last(tlp)
     }
 
-    /// It turns out to be of this kind.
+    /// The transaction turns out to be of this kind.
     fn set_kind(&mut self, account: Account, kind: TransactionKind) {
         if let Some(entry) = self.entry(account) {
             entry.kind = kind;
         }
     }
 
-    /// A request of it has reached the device in slot `slot`: where the host asks, it is only known now whom.
+    /// A request has reached the device in slot `slot`: only now is it known which device the host asks.
     #[inline]
     pub(crate) fn reached(&mut self, account: Account, slot: u32) {
         if let Some(entry) = self.entry(account).filter(|e| e.asking == Side::Root) {
@@ -277,26 +277,26 @@ impl Ledger {
         }
     }
 
-    /// The same as [`close`](Self::close) at the device in slot `slot`.
+    /// Like [`close`](Self::close), at the device in slot `slot`.
     #[inline]
     pub(crate) fn close_at(&mut self, tlp: &Tlp, slot: u32, stage: Stage, end: Time) {
         self.reached(tlp.account, slot);
         self.close(tlp, stage, end);
     }
 
-    /// A write reaches the memory system at `asked`, and what it has written is seen from `visible` on.
+    /// A write reaches the memory system at `asked`, and is visible from `visible` on.
     #[inline]
     pub(crate) fn written(&mut self, account: Account, asked: Time, visible: Time) {
         self.end(account, Status::Success, [(Stage::RootComplex, asked), (Stage::Memory, visible)]);
     }
 
-    /// A TLP of it has reached who asked, or a posted one whom it is for, at `end`; until then it is in `stage`.
+    /// A completion has reached the requester, or a posted TLP its receiver, at `end`; until then it is in `stage`.
     #[inline]
     pub(crate) fn close(&mut self, tlp: &Tlp, stage: Stage, end: Time) {
         self.end(tlp.account, ended_with(tlp), [(stage, end); 2]);
     }
 
-    /// A posted TLP has come to nothing, or one that its receiver threw away.
+    /// A posted TLP had no effect, or a receiver discarded a TLP of the transaction.
     pub(crate) fn drop(&mut self, account: Account) {
         let Some(entry) = self.entry(account) else { return };
         entry.generation = 0;
@@ -304,7 +304,7 @@ impl Ledger {
         self.totals.dropped += 1;
     }
 
-    /// The last two stages go to the sums directly: parts that were just written one by one are slow to read together.
+    /// The last two stages go to the sums directly: reading parts that were just written one by one is slow.
     #[inline]
     fn end(&mut self, account: Account, status: Status, last: [(Stage, Time); 2]) {
         let index = account.0 % MAX_ACCOUNTS as u32;
@@ -342,7 +342,7 @@ impl Entry {
         answering: false,
     };
 
-    /// What is charged ahead stays charged: a time before `last` adds nothing.
+    /// Time charged ahead stays charged: a time before `last` adds nothing.
     #[inline]
     fn charge(&mut self, stage: Stage, until: Time) {
         self.parts.add(stage, until.since(self.last));
@@ -367,7 +367,7 @@ impl Entry {
     }
 }
 
-/// How the transaction ends that `tlp` ends.
+/// How `tlp` ends its transaction.
 #[inline]
 pub(crate) fn ended_with(tlp: &Tlp) -> Status {
     match &tlp.repr.body {
@@ -376,7 +376,7 @@ pub(crate) fn ended_with(tlp: &Tlp) -> Status {
     }
 }
 
-/// The account of `tlp`; of a completion that others of its request follow, none.
+/// The account of `tlp`; none for a completion that is not the last of its request.
 #[inline]
 fn only_last(tlp: &Tlp) -> Account {
     match &tlp.repr.body {
@@ -386,7 +386,7 @@ fn only_last(tlp: &Tlp) -> Account {
 }
 
 impl Request {
-    /// What a device or the host asks for with `tlp`; an interrupt is not yet known from other writes.
+    /// The kind of transaction that `tlp` begins; interrupts cannot be told from other writes yet.
     #[inline]
     fn of(asking: Side, tlp: &Tlp) -> Request {
         use TransactionKind as K;
@@ -404,7 +404,7 @@ impl Request {
             Body::Io(io) => (K::DmaOther, K::HostIo, io.requester, io.tag, io.first_be.count_ones()),
             Body::Config(c) => (K::DmaOther, K::HostConfig, c.requester, c.tag, c.first_be.count_ones()),
             Body::Message(m) => (K::DmaMessage, K::HostMessage, m.requester, m.tag, len),
-            // Begins nothing.
+            // Completions begin no transaction.
             Body::Completion(c) => (K::DmaOther, K::HostConfig, c.requester, c.tag, len),
         };
         let kind = if asking == Side::Device { dma } else { host };
@@ -444,7 +444,7 @@ mod tests {
         (1..MAX_ACCOUNTS as u64).for_each(|n| drop(opened(&mut ledger, at(n))));
         let totals = ledger.totals();
         assert_eq!((totals.open, totals.given_up), (MAX_ACCOUNTS as u64, 0));
-        // One more: the oldest quarter goes, and the first of them with it.
+        // One more: the oldest quarter goes, including the first account.
         let last = opened(&mut ledger, at(20_000));
         let quarter = MAX_ACCOUNTS as u64 / 4;
         let totals = ledger.totals();
@@ -465,7 +465,7 @@ mod tests {
         let tlp = opened(&mut ledger, at(5));
         ledger.close(&tlp, Stage::Memory, at(9));
         let other = opened(&mut ledger, at(10));
-        // The place is the same, the name is not.
+        // The index is the same, the name differs.
         assert_eq!(tlp.account.0 % MAX_ACCOUNTS as u32, other.account.0 % MAX_ACCOUNTS as u32);
         ledger.close(&tlp, Stage::Memory, at(20));
         ledger.drop(tlp.account);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a host costs: latencies and service times of its root complex and memory.
+//! The costs of a host: latencies and service times of its root complex and memory.
 
 mod parts;
 
@@ -14,7 +14,7 @@ use tlp::{Duration, Rcb};
 /// they take turns at.
 #[derive(Clone, Debug)]
 pub struct HostProfile {
-    /// Its name.
+    /// Name of the profile.
     pub name: String,
     /// From the last symbol of a request to the memory system, and again from the memory system to the transmit
     /// queue; also between CPU and root port, each way.
@@ -35,33 +35,33 @@ pub struct HostProfile {
     pub interrupt_latency: Duration,
     /// How long the host waits for a completion (`PCIe 5.0 §2.8`).
     pub completion_timeout: Duration,
-    /// Where its completions may be cut.
+    /// Read Completion Boundary, at which completions may be cut.
     pub rcb: Rcb,
     /// Reads of one Traffic Class that a root port has under way in the memory system at most; further ones wait in the
     /// receive buffer and hold their credits. Each Traffic Class has as many, so that none waits for another.
     pub max_reads_per_port: u32,
     /// Non-posted requests of the host that one root port has under way at most: 5-bit tags give 32.
     pub max_host_requests_per_port: u16,
-    /// The last-level cache; without one, every line costs the same.
+    /// The last-level cache; `None`: every line costs the same.
     pub llc: Option<LlcProfile>,
-    /// Memory behind it.
+    /// Memory behind the cache.
     pub dram: Option<DramProfile>,
-    /// The other socket; without, there is one.
+    /// The other socket; `None`: there is only one.
     pub numa: Option<NumaProfile>,
     /// The IOMMU; [`HostSettings::iommu`] turns it on.
     pub iommu: Option<IommuProfile>,
     /// How read completions leave.
     pub completions: CompletionProfile,
-    /// Latencies that some reads meet beside all others; their parts sum to a billion at most.
+    /// Latencies that some reads meet in addition; their parts sum to at most a billion.
     pub noise: Vec<WeightedLatency>,
     /// Power states of the root complex.
     pub power: Vec<PowerProfile>,
-    /// What a lab chooses.
+    /// Choices of the lab.
     pub settings: HostSettings,
 }
 
 impl HostProfile {
-    /// A host without service limits or latencies: what remains is the wire.
+    /// A host without service times or latencies: only the wire costs time.
     #[must_use]
     pub fn ideal() -> HostProfile {
         HostProfile {

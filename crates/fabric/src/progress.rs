@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! When a run ends, and what it says where it cannot go on.
+//! When a run ends, and its report if it cannot go on.
 
 use std::fmt;
 use tlp::{Duration, Time};
@@ -7,11 +7,11 @@ use tlp::{Duration, Time};
 /// Limits of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// Virtual time at which the run ends in any case.
+    /// Virtual time at which the run ends at the latest.
     pub until: Time,
-    /// Events after which control returns, so that a caller can show progress.
+    /// Number of events after which control returns, so that a caller can show progress.
     pub events: u64,
-    /// Something may come in from outside, as by a socket: neither the end of the host program nor silence ends the run,
+    /// Inputs may come from outside, as through a socket: neither the end of the host program nor silence ends the run,
     /// which goes on to `until`; only a failure does.
     pub open_ended: bool,
 }
@@ -29,11 +29,11 @@ pub enum Stop {
     Finished,
     /// The host program has ended with this error.
     Failed(String),
-    /// Virtual time has come to its limit.
+    /// Virtual time has reached its limit.
     TimeLimit,
     /// The events of this call are used up; call again to go on.
     Paused,
-    /// Nothing can happen any more, but not all are done: a line for each that waits.
+    /// Nothing more can happen, but somebody still waits: one line for each.
     NoProgress(Vec<String>),
 }
 
@@ -63,16 +63,16 @@ pub(crate) const STALL_LIMIT: Duration = Duration::from_ms(1);
 /// comes to its end.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Silence {
-    /// Its end, which may lie ahead.
+    /// End of the latest silence, which may lie ahead.
     until: Time,
-    /// All of it behind `progress`; where several links are silent at a time, that time counts once.
+    /// Total silence since `progress`; time when several links are silent counts once.
     total: Duration,
-    /// The last progress when it was noted.
+    /// Time of the last progress when a silence was noted.
     progress: Time,
 }
 
 impl Silence {
-    /// A link is silent from `now` until `until`; there was progress last at `progress`.
+    /// A link is silent from `now` until `until`; the last progress was at `progress`.
     #[cold]
     pub(crate) fn note(&mut self, now: Time, until: Time, progress: Time) {
         if progress != self.progress {
@@ -82,14 +82,14 @@ impl Silence {
         self.until = self.until.max(until);
     }
 
-    /// Its time behind `progress`, the last there was; what has begun before that counts whole.
+    /// Silence since the last progress at `progress`; a silence that began before counts whole.
     pub(crate) fn since(&self, progress: Time) -> Duration {
         if progress < self.until { self.total } else { Duration::ZERO }
     }
 }
 
-/// Events at one instant, after which time is said to stand still: a device or program asks to be called again at once,
-/// without end. What a fabric does at one instant by itself is some tens of events for each port.
+/// Most events at one instant; beyond it, time stands still: a device or program asks to be called again at once,
+/// without end. A fabric itself needs some tens of events per port at one instant.
 pub(crate) const MAX_EVENTS_PER_INSTANT: u32 = 1 << 17;
 
 /// Virtual time in which what a program left behind when it ended may still arrive: many round trips of any link, and
@@ -104,7 +104,7 @@ mod tests {
         Time::ZERO + Duration::from_us(us)
     }
 
-    /// Rows: now, the end of the silence, the last progress; and what is silent since then, in us, once it is noted.
+    /// Rows: now, end of the silence, last progress; then the silence since then, in us, once it is noted.
     #[test]
     fn silence_adds_up_without_progress_and_overlaps_count_once() {
         let rows = [
@@ -112,7 +112,7 @@ mod tests {
             (12, 20, 9, 10),
             (13, 14, 9, 10),
             (30, 34, 9, 14),
-            // Progress amid the silence: what is left of it counts, and what is new.
+            // Progress during the silence: the rest of it counts, and what is new.
             (32, 40, 31, 8),
             (50, 53, 45, 3),
         ];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The queue of events to come, ordered by `(time, sequence)`: of events at one time, the one put first comes first.
+//! The queue of pending events, ordered by `(time, sequence)`: events at one time keep the order of their insertion.
 
 mod wheel;
 
@@ -8,20 +8,20 @@ use crate::topology::{HostId, LinkId, OfHost, PortId};
 use tlp::Time;
 use wheel::Wheel;
 
-/// Something that will happen. Small on purpose: what it is about waits where it belongs, in order.
+/// An event to come. It is small on purpose: its data waits at its owner, in order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
     /// The oldest frame under way to this port arrives.
     Arrive(PortId),
-    /// The header of the oldest frame under way to this port arrives, a port of a switch that cuts through.
+    /// The header of the oldest frame under way to this port, of a cut-through switch, arrives.
     Head(PortId),
     /// The wire out of this port is free again.
     Transmit(PortId),
-    /// A timer of this port's link layer.
+    /// A timer of this port's link layer may be due.
     PortTimer(PortId),
-    /// A timer of the device in this slot.
+    /// A timer of the device in this slot is due.
     SlotTimer(u32),
-    /// A timer of this switch: a TLP may leave, or it waits for something no longer.
+    /// A timer of this switch is due: a TLP may leave, or the switch stops waiting for something.
     SwitchTimer(u32),
     /// The data of this read job of a host's root complex is there.
     ReadReady(OfHost),
@@ -29,18 +29,18 @@ pub enum Event {
     Drained(OfHost),
     /// A request of a host reaches this root port.
     RootPort(OfHost),
-    /// A completion timer of a host's root complex.
+    /// A completion timer of a host's root complex is due.
     RootTimer(HostId),
-    /// Something reaches a host, or its timer.
+    /// An input reaches a host, or its timer is due.
     Host(HostId),
-    /// This scheduled change of a link.
+    /// This scheduled change of a link is due.
     LinkChange(u32),
-    /// This link has trained.
+    /// This link's training is over.
     LinkUp(LinkId),
 }
 
 impl Event {
-    /// The root complex of `host` is to be called because of `due`.
+    /// The event that calls the root complex of `host` for `due`.
     #[inline]
     pub(crate) fn of_root(host: HostId, due: Due) -> Event {
         match due {
@@ -54,7 +54,7 @@ impl Event {
 
 /// What the event loop needs of a queue.
 pub trait EventQueue {
-    /// Puts `event` at `time`, behind all that is already there.
+    /// Inserts `event` at `time`, after all events already at that time.
     fn push(&mut self, time: Time, event: Event);
     /// Takes the first event.
     fn pop(&mut self) -> Option<(Time, Event)>;
@@ -68,16 +68,16 @@ pub trait EventQueue {
     }
 }
 
-/// The queue of a fabric: a list sorted by time, the next event last; and where it grows long, a [`wheel`] behind it.
+/// The queue of a fabric: a list sorted by time, the next event last; a [`wheel`] takes later events if it grows long.
 ///
 /// With the 8 to 32 events that are pending in a lab of one slot, most of them due soon, a short walk from the end finds the
 /// place of a new one sooner than a binary heap does its sifting: `cargo bench -p riser-fabric` was a tenth faster with it.
 /// Trees of switches have hundreds pending, most of them timers of links: then the list holds what is due in the next
 /// nanoseconds, and the wheel all else. Which of the two holds an event changes nothing about the order.
 pub struct SortedQueue {
-    /// Latest first. Empty only where no event waits.
+    /// Events, the latest first. Empty only if no event waits.
     near: Vec<Entry>,
-    /// What is due from here on is in the wheel; [`Time::MAX`] where nothing is.
+    /// Events from this time on are in the wheel; [`Time::MAX`]: none is.
     later_from: Time,
     wheel: Option<Box<Wheel>>,
 }
@@ -88,11 +88,11 @@ struct Entry {
     event: Event,
 }
 
-/// Events that the list holds before it is spread out over the wheel.
+/// Number of events that the list holds before it is spread over the wheel.
 const NEAR_MAX: usize = 128;
 
 impl SortedQueue {
-    /// Takes the first event, where it is due by `until`: put back, it would stand behind others of its time.
+    /// Takes the first event if it is due by `until`: putting it back would move it behind others of its time.
     #[inline]
     pub(crate) fn pop_until(&mut self, until: Time) -> Option<(Time, Event)> {
         let Entry { time, event } = *self.near.last()?;
@@ -106,13 +106,13 @@ impl SortedQueue {
         Some((time, event))
     }
 
-    /// When the first event is due that `counts`; [`Time::MAX`]: none that waits does. `None` where so many wait that to look at
+    /// When the first event that `counts` is due; [`Time::MAX`]: none counts. `None` if so many wait that looking at
     /// each would take too long.
     pub(crate) fn first_that(&self, counts: impl Fn(Event) -> bool) -> Option<Time> {
         if self.wheel.as_ref().is_some_and(|wheel| wheel.len() > 0) {
             return None;
         }
-        // The next event is the last.
+        // The next event is at the end of the list.
         let first = self.near.iter().rev().find(|entry| counts(entry.event));
         Some(first.map_or(Time::MAX, |entry| entry.time))
     }
@@ -122,7 +122,7 @@ impl SortedQueue {
         near.push(entry);
         let mut places = near.iter_mut().rev();
         let Some(mut place) = places.next() else { return };
-        // The place in the list is the sequence: of all events at one time the new one is the last to come.
+        // The index in the list is the sequence: of all events at one time, the new one comes last.
         for before in places.take_while(|e| e.time <= entry.time) {
             *place = *before;
             place = before;
@@ -130,7 +130,7 @@ impl SortedQueue {
         *place = entry;
     }
 
-    /// All but the events of the first slot go to the wheel.
+    /// Moves all but the events of the first slot to the wheel.
     #[cold]
     fn spread(&mut self) {
         let Some(next) = self.near.last() else { return };
@@ -142,12 +142,12 @@ impl SortedQueue {
         }
         let wheel = self.wheel.get_or_insert_with(|| Box::new(Wheel::new()));
         wheel.begin(first);
-        // Earliest first, so that those of one time keep their order.
+        // In ascending order, so that events of one time keep theirs.
         self.near.drain(..later).rev().for_each(|entry| wheel.push(entry));
         self.later_from = later_from;
     }
 
-    /// The list is empty: the events of the next slot come to it.
+    /// Refills the empty list with the events of the next slot.
     #[cold]
     fn advance(&mut self) {
         let (Some(wheel), near) = (&mut self.wheel, &mut self.near) else { return };
@@ -155,7 +155,7 @@ impl SortedQueue {
         self.later_from = first.filter(|_| wheel.len() > 0).map_or(Time::MAX, wheel::start_of);
     }
 
-    /// An event for the wheel, or one more than the list should hold.
+    /// Inserts an event for the wheel, or one too many for the list.
     #[inline(never)]
     fn push_later(&mut self, entry: Entry) {
         if self.later_from == Time::MAX {
@@ -175,7 +175,7 @@ impl Default for SortedQueue {
 }
 
 impl EventQueue for SortedQueue {
-    // Never inlined: its callers do better without its registers.
+    // Not inlined: its callers do better without its registers.
     #[inline(never)]
     fn push(&mut self, time: Time, event: Event) {
         let entry = Entry { time, event };
@@ -216,7 +216,7 @@ mod tests {
         assert!(queue.is_empty());
     }
 
-    /// What comes later than is asked for stays where it is, before what is put behind it.
+    /// An event later than the limit stays in place, before those inserted after it.
     #[test]
     fn nothing_later_is_taken() {
         let mut queue = SortedQueue::default();
@@ -245,7 +245,7 @@ mod tests {
         assert_eq!(queue.first_that(of_hosts), None);
     }
 
-    /// Times as a tree of links has them: now, soon, within the reach of the wheel and beyond, and some of them the same.
+    /// Delays as in a tree of links: none, short, within the reach of the wheel and beyond, some of them equal.
     fn delay() -> impl Strategy<Value = u64> {
         prop_oneof![Just(0), Just(4096), 0..5_000u64, 0..1_000_000u64, 0..40_000_000u64, Just(1 << 20)]
     }
@@ -253,7 +253,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
-        /// However many wait: what comes out is sorted by time and sequence.
+        /// Events come out sorted by time and sequence, however many wait.
         #[test]
         fn order_is_that_of_time_and_sequence(
             steps in prop::collection::vec((delay(), 0..4u32), 1..600), waiting in 1..400usize,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where a transaction spends its time: the stages, the kinds of transactions, and one transaction with its parts. Names
-//! only; who charges them is [`ledger`](crate::ledger), who sums them up is [`breakdown`](crate::breakdown).
+//! The stages of a transaction, the kinds of transactions, and one transaction with its parts. These are names only:
+//! [`ledger`](crate::ledger) charges the stages, [`breakdown`](crate::breakdown) sums them up.
 //!
-//! A transaction is a request TLP with the completions that answer it. Its time is cut at the moments at which it goes
-//! from one stage to the next, so that the parts are the whole, to the picosecond:
+//! A transaction is a request TLP with the completions that answer it. Its time is cut whenever it moves from one stage
+//! to the next, so that the parts add up to the whole, to the picosecond:
 //!
 //! | from | to | stage |
 //! |---|---|---|
@@ -36,18 +36,18 @@ pub enum Stage {
     CreditWait,
     /// From its first symbol to its last, with framing.
     Serialization,
-    /// Flight of the last symbol.
+    /// Time of flight of the last symbol.
     Wire,
-    /// From the moment at which it would have arrived until it was accepted: it, or a TLP before it, was lost or damaged
+    /// From the time at which it would have arrived until it was accepted: it, or a TLP before it, was lost or damaged
     /// and sent again.
     Replay,
-    /// The root complex's own latency, each way; of an interrupt also the way to the program.
+    /// Latency of the root complex, each way; for an interrupt also the way to the program.
     RootComplex,
-    /// The memory system: waiting for a place in it or for requests before it, service, and its latency.
+    /// The memory system: wait for a place or for earlier requests, service, and latency.
     Memory,
-    /// Switches: their latency, and the wait for their other TLPs and for room at the port that it leaves through.
+    /// Switches: their latency, and the wait for their other TLPs and for room at the egress port.
     Switch,
-    /// The device that answers: from the arrival of the request until it hands on the first completion.
+    /// The device that answers: from arrival of the request until it hands on the first completion.
     Completer,
 }
 
@@ -65,7 +65,7 @@ impl Stage {
         Stage::Completer,
     ];
 
-    /// `queue`, `credit_wait` and so on.
+    /// Name of the stage in output: `queue`, `credit_wait` and so on.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -87,7 +87,7 @@ impl Stage {
 pub struct Parts([u64; Stage::ALL.len()]);
 
 impl Parts {
-    /// No time at all.
+    /// No time in any stage.
     pub const NONE: Parts = Parts([0; Stage::ALL.len()]);
 
     /// Time spent in `stage`.
@@ -96,7 +96,7 @@ impl Parts {
         Duration::from_ps(self.0[stage as usize])
     }
 
-    /// The whole.
+    /// Total time of all stages.
     #[must_use]
     pub fn total(&self) -> Duration {
         Duration::from_ps(self.0.iter().sum())
@@ -113,7 +113,7 @@ impl Parts {
     }
 }
 
-/// The stages that took any time, with it in picoseconds.
+/// The stages that took time, each in picoseconds.
 impl fmt::Display for Parts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let spent = Stage::ALL.into_iter().filter(|s| self.of(*s) > Duration::ZERO);
@@ -124,7 +124,7 @@ impl fmt::Display for Parts {
     }
 }
 
-/// Kinds of transactions on a link: who asks, and what for.
+/// Kinds of transactions on a link: the requester's side and the type of request.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum TransactionKind {
     /// The device writes host memory.
@@ -133,13 +133,13 @@ pub enum TransactionKind {
     DmaRead,
     /// The device writes host memory by a deferrable write (DMWr).
     DmaDeferrableWrite,
-    /// The device asks for an atomic operation on host memory.
+    /// The device requests an AtomicOp on host memory.
     DmaAtomic,
     /// The device raises an interrupt by a memory write (MSI, MSI-X).
     Interrupt,
     /// The device sends a message.
     DmaMessage,
-    /// The device asks for what only hosts ask for: I/O or configuration space.
+    /// The device makes a request that only hosts make: I/O or configuration.
     DmaOther,
     /// The host writes the device's memory space.
     HostWrite,
@@ -147,7 +147,7 @@ pub enum TransactionKind {
     HostRead,
     /// The host writes the device's memory space by a deferrable write (DMWr).
     HostDeferrableWrite,
-    /// The host asks the device for an atomic operation.
+    /// The host requests an AtomicOp on the device.
     HostAtomic,
     /// The host reads or writes I/O space.
     HostIo,
@@ -176,7 +176,7 @@ impl TransactionKind {
         TransactionKind::HostMessage,
     ];
 
-    /// `dma_write` and so on.
+    /// Name of the kind in output: `dma_write` and so on.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -201,37 +201,37 @@ impl TransactionKind {
 /// A transaction that has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Transaction {
-    /// The link.
+    /// Number of the link.
     pub link: u32,
-    /// What it was.
+    /// Kind of the transaction.
     pub kind: TransactionKind,
-    /// Who asked: its Requester ID.
+    /// Requester ID of the request.
     pub requester: Bdf,
-    /// Its tag; without meaning where no completion answers it.
+    /// Tag of the request; without meaning if no completion answers it.
     pub tag: Tag,
-    /// Bytes read or written, of an atomic operation its operands, of a message its data.
+    /// Bytes read or written; for an AtomicOp those of its operands, for a message those of its data.
     pub bytes: u32,
-    /// What the last completion said; Successful Completion where there is none.
+    /// Status of the last completion; Successful Completion if there is none.
     pub status: Status,
-    /// When it began.
+    /// When the transaction began.
     pub start: Time,
-    /// When it ended.
+    /// When the transaction ended.
     pub end: Time,
-    /// Where it spent its time: their sum is `end` less `start`.
+    /// Time by stage; the sum is `end` less `start`.
     pub parts: Parts,
 }
 
 impl Transaction {
-    /// How long it took.
+    /// Duration of the transaction.
     #[must_use]
     pub const fn latency(&self) -> Duration {
         self.end.since(self.start)
     }
 }
 
-/// Watches transactions.
+/// An observer of transactions.
 pub trait TransactionTap {
-    /// Sees a transaction whose end is known. That of a write is known when it reaches the memory system, before it
-    /// comes to pass; so they are not seen in the order of their ends.
+    /// Sees a transaction whose end is known. A write's end is known when it reaches the memory system, ahead of time;
+    /// so transactions do not come in the order of their ends.
     fn transaction(&mut self, transaction: &Transaction);
 }

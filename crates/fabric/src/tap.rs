@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Taps: who watches the frames.
+//! Taps, which observe frames.
 
 use crate::topology::{LinkId, Side};
 use link::Frame;
 use tlp::Time;
 
-/// Which way a frame goes on its link.
+/// The direction of a frame on its link.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Direction {
     /// From the root complex to the device.
@@ -15,7 +15,7 @@ pub enum Direction {
 }
 
 impl Direction {
-    /// The direction of what is sent at `side`.
+    /// The direction of frames sent at `side`.
     #[must_use]
     pub const fn of_sender(side: Side) -> Direction {
         match side {
@@ -24,7 +24,7 @@ impl Direction {
         }
     }
 
-    /// `downstream` or `upstream`.
+    /// Name of the direction: `downstream` or `upstream`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -37,23 +37,23 @@ impl Direction {
 /// A frame as a tap sees it.
 #[derive(Debug)]
 pub struct TapRecord<'a> {
-    /// When its last symbol passed the port that the tap sits at.
+    /// When its last symbol passed the tap's port.
     pub time: Time,
-    /// The link.
+    /// The link that carries the frame.
     pub link: LinkId,
-    /// At which end of the link it is seen.
+    /// The end of the link at which the tap is.
     pub at: Side,
-    /// Which way it goes.
+    /// The direction of the frame.
     pub direction: Direction,
     /// The frame, as it was sent.
     pub frame: &'a Frame,
-    /// True where bits of it were flipped on the way: the receiver will reject it.
+    /// True if bits flipped on the way: the receiver will reject it.
     pub damaged: bool,
-    /// True where a fault rule made it vanish on the way.
+    /// True if a fault rule dropped it on the way.
     pub dropped: bool,
 }
 
-/// Watches frames. Called at each port for each frame it sends and each it receives, replays included.
+/// An observer of frames. It is called at each port for each frame sent and received, replays included.
 pub trait Tap {
     /// Sees a frame.
     fn frame(&mut self, record: &TapRecord<'_>);

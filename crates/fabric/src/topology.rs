@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is joined to what, and which addresses lead where.
+//! Which parts are joined, and which addresses lead where.
 //!
 //! A link has two ports; each port has an owner. The owner at the root side is a root port of the root complex or a
 //! downstream port of a switch, the one at the device side a slot or the upstream port of a switch.
@@ -22,7 +22,7 @@ pub enum Side {
 }
 
 impl Side {
-    /// `root` or `device`.
+    /// Name of the side: `root` or `device`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -43,13 +43,13 @@ impl PortId {
         PortId(link.0 * 2 + side as u32)
     }
 
-    /// Its link.
+    /// The link of this port.
     #[must_use]
     pub const fn link(self) -> LinkId {
         LinkId(self.0 / 2)
     }
 
-    /// Its side.
+    /// The side of the link.
     #[must_use]
     pub const fn side(self) -> Side {
         if self.0.is_multiple_of(2) { Side::Root } else { Side::Device }
@@ -71,7 +71,7 @@ impl PortId {
 pub struct HostId(pub u32);
 
 impl HostId {
-    /// The first.
+    /// The first host.
     pub const FIRST: HostId = HostId(0);
 
     pub(crate) const fn index(self) -> usize {
@@ -79,14 +79,14 @@ impl HostId {
     }
 }
 
-/// A host and a number of its own, such as that of a root port, in one word: with two, events would no longer go through registers.
+/// A host and a number of its own, such as that of a root port, in one word: with two, events would not fit in registers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OfHost(u32);
 
 impl OfHost {
-    /// Bits of the number: as many jobs may be under way.
+    /// Bits of the number, which bounds the jobs under way.
     const BITS: u32 = 26;
-    /// As many hosts have numbers.
+    /// Most hosts.
     pub(crate) const HOSTS: usize = 1 << (u32::BITS - OfHost::BITS);
 
     pub(crate) const fn new(host: HostId, number: u32) -> OfHost {
@@ -102,7 +102,7 @@ impl OfHost {
     }
 }
 
-/// Who takes what arrives at a port, and gives what it sends.
+/// The owner of a port takes what arrives at it, and gives what it sends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Owner {
     /// A root port of a host.
@@ -111,9 +111,9 @@ pub(crate) enum Owner {
     Slot(u32),
     /// A port of this switch; port 0 is the upstream port.
     Switch {
-        /// Which switch.
+        /// Index of the switch.
         switch: u32,
-        /// Which of its ports.
+        /// Number of its port.
         port: u32,
     },
 }
@@ -124,51 +124,51 @@ impl fmt::Display for PortId {
     }
 }
 
-/// A link: its two ports and the time a symbol is under way.
+/// A link: its two ports, time of flight and errors.
 #[derive(Clone, Debug)]
 pub struct LinkConfig {
-    /// The port at the root complex.
+    /// The port towards the root complex.
     pub root: PortConfig,
-    /// The port at the device.
+    /// The port towards the device.
     pub device: PortConfig,
-    /// Time of flight of a symbol, one way: board and connector.
+    /// Time of flight of a symbol, one way, over board and connector.
     pub propagation: Duration,
-    /// Read Completion Boundary of the root port; `None`: that of the host profile.
+    /// Read Completion Boundary of the root port; `None`: as in the host profile.
     pub rcb: Option<Rcb>,
     /// Chance that a bit arrives flipped, as a multiple of 2^-64; zero is a perfect link.
     pub bit_error_rate: u64,
 }
 
-/// A change of a link while it runs.
+/// A scheduled change of a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LinkEvent {
-    /// When it begins.
+    /// When the change begins.
     pub at: Time,
-    /// Which link.
+    /// The link that changes.
     pub link: LinkId,
-    /// What happens.
+    /// The kind of change.
     pub change: LinkChange,
 }
 
-/// What happens to a link.
+/// Kinds of changes of a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LinkChange {
-    /// It retrains, and comes back with another rate or width.
+    /// The link retrains, and comes back with another rate or width.
     Speed {
-        /// Its rate from then on.
+        /// Rate after the change.
         rate: Rate,
-        /// Its width from then on.
+        /// Width after the change.
         width: Width,
     },
-    /// It is cut, to the surprise of both ends.
+    /// The link is cut, which surprises both ends.
     Cut,
-    /// It is whole again.
+    /// A cut link is whole again.
     Restore,
-    /// What stands at its far end is pulled out of its slot while it runs.
+    /// The device at the far end is pulled out of its slot while it runs.
     Remove,
-    /// It is put back, as it is after power-on.
+    /// The device is put back, as it is after power-on.
     Insert,
-    /// Somebody presses the attention button of its slot.
+    /// Somebody presses the attention button of the slot.
     PressAttention,
 }
 
@@ -177,7 +177,7 @@ pub enum LinkChange {
 pub struct Window {
     /// First address.
     pub base: u64,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
 }
 
@@ -188,37 +188,37 @@ impl Window {
         address >= self.base && len <= self.size && address - self.base <= self.size - len
     }
 
-    /// True where the two share an address.
+    /// True if the two ranges share an address.
     #[must_use]
     pub const fn overlaps(&self, other: &Window) -> bool {
         self.base < other.base.saturating_add(other.size) && other.base < self.base.saturating_add(self.size)
     }
 }
 
-/// Where message-signalled interrupts go on x86 hosts (Intel SDM volume 3, §11.11.1).
+/// The addresses of message-signalled interrupts on x86 hosts (Intel SDM volume 3, §11.11.1).
 pub const MSI_WINDOW: Window = Window { base: 0xfee0_0000, size: 0x10_0000 };
 
 /// Which addresses lead to which root port.
 ///
-/// The map of bare root ports is fixed: bus `n + 1` and the windows of index `n` lie behind root port `n`. Of a root port with
-/// a configuration space ([`RootPortConfig::space`](crate::RootPortConfig::space)) the registers say what lies behind it.
+/// The map of bare root ports is fixed: bus `n + 1` and the windows of index `n` lie behind root port `n`. For a root port
+/// with a configuration space ([`RootPortConfig::space`](crate::RootPortConfig::space)) its registers say what lies behind it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct AddressMap;
 
 impl AddressMap {
     /// The most root ports that the map has windows for.
     pub const MAX_ROOT_PORTS: usize = 8;
-    /// End of low host memory, and begin of the 32-bit windows.
+    /// End of low host memory, and start of the 32-bit windows.
     pub const MMIO32_BASE: u64 = 0x8000_0000;
     /// From one 32-bit window to the next, and bytes of each but the last: 256 MiB.
     pub const MMIO32_SIZE: u64 = 0x1000_0000;
     /// Bytes of the 32-bit window of the last root port: the addresses of interrupts and firmware lie behind it.
     pub const MMIO32_LAST_SIZE: u64 = 0x0800_0000;
-    /// Begin of the I/O windows, behind the fixed addresses of x86 boards: 4 KiB.
+    /// Start of the I/O windows, after the fixed addresses of x86 boards: 4 KiB.
     pub const IO_BASE: u32 = 0x1000;
     /// Bytes of I/O window per root port, the least that a bridge can forward: 4 KiB.
     pub const IO_SIZE: u32 = 0x1000;
-    /// Begin of the 64-bit windows, beyond all host memory: 256 GiB.
+    /// Start of the 64-bit windows, beyond all host memory: 256 GiB.
     pub const MMIO64_BASE: u64 = 0x40_0000_0000;
     /// Bytes of 64-bit window per root port: 32 GiB.
     pub const MMIO64_SIZE: u64 = 0x8_0000_0000;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A port as the fabric holds it: its link layer, the frames on their way to it, and the events it has asked for.
+//! A port as the fabric holds it: its link layer, the frames on their way to it, and its pending events.
 
 use crate::fault::{Cut, Faults, Harm};
 use crate::queue::{Event, EventQueue, SortedQueue};
@@ -11,39 +11,39 @@ use tlp::{Class, Duration, Time, Tlp};
 /// A frame on its way to a port. Its TLP stays at the port that sent it, which keeps it at least until it is accepted.
 pub(crate) struct InFlight {
     pub(crate) frame: SentFrame,
-    /// What is not so with most frames.
+    /// State that most frames do not have.
     pub(crate) odd: Option<Box<Odd>>,
-    /// From the arrival of its header until that of its last symbol, where the switch that it goes to cuts through.
+    /// Time from the arrival of its header to that of its last symbol, if a cut-through switch receives it.
     pub(crate) tail: Duration,
-    /// Its TLP has gone on already.
+    /// True if its TLP has gone on already.
     pub(crate) passed: bool,
 }
 
-/// What sets a frame apart.
+/// The state of an unusual frame.
 #[derive(Default)]
 pub(crate) struct Odd {
-    /// The TLP, where it was sent before: its sender may forget it while this copy is on its way.
+    /// The TLP, if this is a replay: its sender may forget it while this copy is on its way.
     pub(crate) again: Option<Tlp>,
-    /// What is wrong with it.
+    /// What is wrong with the frame.
     pub(crate) harm: Option<Box<Harm>>,
-    /// It never gets there.
+    /// True if the frame never arrives.
     pub(crate) dropped: bool,
 }
 
 impl InFlight {
-    /// A frame of which `again` is the TLP, where it was sent before.
+    /// A frame; `again` is its TLP if this is a replay.
     #[inline]
     pub(crate) fn new(frame: SentFrame, again: Option<&Tlp>, tail: Duration) -> InFlight {
         let odd = again.map(|tlp| Box::new(Odd { again: Some(tlp.clone()), ..Odd::default() }));
         InFlight { frame, odd, tail, passed: false }
     }
 
-    /// It never gets there.
+    /// Drops the frame on its way.
     pub(crate) fn lose(&mut self) {
         self.odd.get_or_insert_default().dropped = true;
     }
 
-    /// True where it never gets there.
+    /// True if the frame never arrives.
     pub(crate) fn is_lost(&self) -> bool {
         self.odd.as_ref().is_some_and(|odd| odd.dropped)
     }
@@ -58,19 +58,19 @@ pub(crate) struct PortState {
     pub(crate) inbound: VecDeque<InFlight>,
     /// Time of flight from the other end.
     pub(crate) propagation: Duration,
-    /// Faults of what comes in here.
+    /// Faults of frames on their way here.
     pub(crate) faults: Faults,
-    /// A port of a switch that sends TLPs on before their last symbol has come.
+    /// True for a port of a switch that forwards TLPs before their last symbol has arrived.
     pub(crate) cuts_through: bool,
-    /// Its owner may have more for it than it was asked for.
+    /// True if the owner may have more TLPs than it was last asked for.
     pub(crate) asks_again: bool,
     transmit_at: Time,
-    /// The events of its timer that are pending, the first of them last: with few exceptions all of them.
+    /// The pending events of its timer, the earliest last; nearly always all of them.
     timers: TimerEvents,
 }
 
-/// When the events of a timer are due that the queue holds, as far as there is a place to remember them. A short timer that
-/// runs beside a long one must not leave an event of the long one behind each time.
+/// Due times of a timer's events in the queue, as far as there is room to remember them. A short timer that runs beside
+/// a long one must not leave an event of the long one behind each time.
 #[derive(Clone, Copy)]
 struct TimerEvents {
     first: Time,
@@ -81,13 +81,13 @@ struct TimerEvents {
 impl TimerEvents {
     const NONE: TimerEvents = TimerEvents { first: Time::MAX, second: Time::MAX, third: Time::MAX };
 
-    /// One is put before the first.
+    /// Puts an event before the first.
     #[inline]
     fn put(&mut self, at: Time) {
         *self = TimerEvents { first: at, second: self.first, third: self.second };
     }
 
-    /// The event of `now` has come.
+    /// Removes the event of `now`, which has come.
     #[inline]
     fn come(&mut self, now: Time) {
         if self.first == now {
@@ -96,7 +96,7 @@ impl TimerEvents {
     }
 }
 
-/// Frames in flight that a direction has room for without growing: more than any board of a few nanoseconds holds.
+/// Frames in flight for which a direction has room without growing: more than any board of a few nanoseconds holds.
 const IN_FLIGHT: usize = 64;
 
 impl PortState {
@@ -121,8 +121,8 @@ impl PortState {
         }
     }
 
-    /// A frame, whose TLP is `tlp`, is sent here to arrive at `arrival`, if no fault wants it otherwise. Says whether the
-    /// link is cut at that.
+    /// Sends a frame, whose TLP is `tlp`, to arrive here at `arrival` unless a fault prevents it. Returns whether the
+    /// link is cut.
     #[cold]
     pub(crate) fn send_by_rules(
         &mut self,
@@ -142,7 +142,7 @@ impl PortState {
             let odd = sent.odd.get_or_insert_default();
             (odd.harm, odd.dropped) = (verdict.harm, verdict.dropped);
         }
-        // The sender may have forgotten it when the second copy comes.
+        // The sender may have forgotten the TLP when the second copy arrives.
         let twin = verdict.doubled.then(|| InFlight::new(sent.frame, tlp, Duration::ZERO));
         self.push_inbound(sent, arrival, queue);
         if let Some(twin) = twin {
@@ -151,7 +151,7 @@ impl PortState {
         verdict.cut
     }
 
-    /// A frame is on its way, to arrive at `arrival`.
+    /// Puts a frame on its way, to arrive at `arrival`.
     #[inline]
     pub(crate) fn push_inbound(&mut self, sent: InFlight, arrival: Time, queue: &mut SortedQueue) {
         let tail = sent.tail;
@@ -163,7 +163,7 @@ impl PortState {
         queue.push(arrival, Event::Arrive(self.id));
     }
 
-    /// How long after its header the last symbol of a frame comes that is sent from `start` to `end`, where that matters.
+    /// Time from a frame's header to its last symbol, if it is sent from `start` to `end` and the receiver needs it.
     #[inline]
     pub(crate) fn tail(&self, start: Time, end: Time, tlp: Option<&Tlp>) -> Duration {
         match tlp {
@@ -172,8 +172,8 @@ impl PortState {
         }
     }
 
-    /// Asks for the events that the port needs next. An earlier event that is pending serves as well; one that turns
-    /// out to be too early is asked for again.
+    /// Requests the events that the port needs next. An earlier pending event serves as well; if it turns out to be too
+    /// early, another is requested.
     #[inline]
     pub(crate) fn arm(&mut self, now: Time, queue: &mut SortedQueue) {
         if let Some(at) = self.port.transmit_ready_at() {
@@ -192,14 +192,14 @@ impl PortState {
         }
     }
 
-    /// Its owner has been asked, and may have something of the classes in `outputs` still.
+    /// The owner has been asked, and may still have TLPs of the classes in `outputs`.
     #[inline]
     pub(crate) fn note_outputs(&mut self, outputs: u8) {
         let open = |class: &Class| outputs & 1 << class.index() != 0 && !self.port.room(*class).is_empty();
         self.asks_again = outputs != 0 && Class::ALL.iter().any(open);
     }
 
-    /// A `Transmit` event has come; false where a newer one has taken its place.
+    /// A `Transmit` event has come; false if a newer one has replaced it.
     pub(crate) fn transmit_due(&mut self, now: Time) -> bool {
         let due = self.transmit_at == now;
         if due {
@@ -208,14 +208,14 @@ impl PortState {
         due
     }
 
-    /// A `PortTimer` event has come; true where the port's timer is really due.
+    /// A `PortTimer` event has come; true if the port's timer is really due.
     pub(crate) fn timer_due(&mut self, now: Time) -> bool {
         self.timers.come(now);
         self.port.poll_timeout().is_some_and(|at| at <= now)
     }
 }
 
-/// The part of a frame's time on the wire behind its header. The framing before the header (4 B) goes with it.
+/// The part of a frame's time on the wire after its header. The 4 B of framing before the header count with the header.
 fn tail(start: Time, end: Time, tlp: &Tlp) -> Duration {
     let header = 4 + (tlp.wire_len() - tlp.repr.data_dw() as usize * 4) as u64;
     let all = u64::from(TLP_FRAMING_BYTES) + tlp.wire_len() as u64;

@@ -67,7 +67,7 @@ fn write(address: u64, len: u32) -> Tlp {
 fn host_raw(device: &Raw, tlp: Tlp) -> Transaction {
     let mut system = System::new();
     system.host = host();
-    // Later than flow-control initialization.
+    // After flow-control initialization.
     device.send(50_000, tlp);
     let mut fabric = system.raw(slow(), device).without_program();
     let all = watch(&mut fabric);
@@ -183,8 +183,8 @@ fn mmio_by_hand() {
     assert_eq!(of(TransactionKind::HostConfig), Some((4, config.into())));
 }
 
-/// A frame lost: all behind the time at which it would have arrived is `replay`; the TLP behind it, intact but out of
-/// sequence, bears it too.
+/// A frame is lost: all time after its expected arrival is `replay`, and also for the TLP behind it, which is intact
+/// but out of sequence.
 #[test]
 fn what_is_sent_again() {
     let raw = Raw::new();
@@ -255,7 +255,7 @@ fn what_comes_to_nothing_is_dropped() {
     assert_eq!(fabric.breakdown(0, TransactionKind::DmaWrite).map(|b| b.count()), Some(1));
 }
 
-/// A host that reads from a device which never answers: its account stays open, and no other bears it.
+/// A host reads from a device that never answers: the account stays open, and no other request gets it.
 #[test]
 fn what_never_ends_stays_open() {
     let mut system = System::new();
@@ -394,7 +394,7 @@ async fn program(cpu: Cpu, found: Vec<FoundFunction>, registers: Vec<u32>) -> Re
         cpu.read_u32(bar(&found[0], u64::from(n) * 4)).await.map_err(text)?;
     }
     cpu.interrupt(found[0].vector(0)).await;
-    // What is still under way then has time to come.
+    // TLPs still under way then have time to arrive.
     cpu.sleep(Duration::from_us(10_000)).await;
     Ok(())
 }

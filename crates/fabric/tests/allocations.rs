@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Nothing is allocated per event once a fabric is warm: ten times the length allocates as much.
+//! A warm fabric allocates nothing per event: a run of ten times the length allocates as much.
 
 mod common;
 #[path = "common/trees.rs"]
@@ -23,7 +23,7 @@ impl Tap for Count {
     }
 }
 
-/// Allocations during `events` events behind a warm-up of `warm` events.
+/// Allocations during `events` events after a warm-up of `warm` events.
 fn allocations(fabric: &mut Fabric, warm: u64, events: u64) -> u64 {
     let slice = |events| Limits { events, ..Limits::default() };
     assert_eq!(fabric.run(slice(warm)), Stop::Paused);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How runs end: done, out of time, or without progress; never not at all.
+//! How runs end: finished, out of time, or without progress; every run ends.
 
 mod common;
 
@@ -118,7 +118,7 @@ fn slow_recovery_is_progress() {
     assert_eq!(stop, Stop::Finished);
 }
 
-/// Nothing that goes down ever arrives, however often it is sent again.
+/// Every frame that goes down is lost, however often it is sent again.
 #[test]
 fn a_link_that_loses_every_tlp() {
     let mut fabric = System::new()
@@ -186,7 +186,7 @@ fn a_link_that_retrains_for_ever_comes_to_its_end() {
     assert!(fabric.now() < Time::ZERO + Duration::from_ms(12), "{}", fabric.now());
 }
 
-/// Wants to be called at once, always.
+/// A device that always wants to be called at once.
 struct Restless;
 
 impl TlpPort for Restless {
@@ -206,7 +206,7 @@ impl TlpPort for Restless {
     }
 }
 
-/// Writes to nowhere, always.
+/// A program that always writes to nowhere.
 struct Babbler;
 
 impl HostProgram for Babbler {

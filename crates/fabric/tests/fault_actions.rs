@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Each action of a fault: what the layers that meet with it make of it, and that what it does not touch goes on.
+//! Each action of a fault: how the layers that meet it react, and that everything else goes on.
 
 mod common;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Credits through the whole fabric: who does not take, stops who sends; and what waits does not hold up what need not.
+//! Credits through the whole fabric: a receiver that takes nothing stops its sender, and nothing else.
 
 mod common;
 
@@ -86,7 +86,7 @@ fn a_device_that_takes_nothing_stops_its_host_after_the_credits_and_the_run_says
 fn its_host_goes_on_when_it_takes() {
     let takes_at = Time::ZERO + Duration::from_us(300);
     let (stop, accepted, arrived) = run_writes(takes_at, 100);
-    // The device never answers the read behind them.
+    // The device never answers the read behind the writes.
     assert_eq!(stop, Stop::Failed("no completion came in time".into()));
     assert_eq!((accepted, arrived.len()), (100, 100));
     assert_eq!(arrived.iter().filter(|at| **at < takes_at).count(), usize::from(CREDITS));

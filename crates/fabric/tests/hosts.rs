@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Several hosts on one fabric, each with the same bus numbers and addresses: what one does is nothing to another. The hosts are
+//! Several hosts on one fabric, each with the same bus numbers and addresses: none affects another. The hosts are
 //! written against the trait alone, as a kernel or another simulator would be.
 
 mod common;
@@ -29,27 +29,27 @@ const QUESTION: u64 = 0x1000;
 const ANSWER: u64 = 0x100;
 const MSI: u64 = 0xfee0_3000;
 
-/// What a host does, one thing after the other.
+/// A step of a host.
 #[derive(Clone, Debug)]
 enum Step {
     ConfigWrite(Bdf, u16, u8, u32),
     ConfigRead(Bdf, u16),
     Write(u64, Vec<u8>),
     Sleep(Duration),
-    /// Until it has heard so many interrupts in all.
+    /// Waits until the host has heard this many interrupts in all.
     Interrupts(usize),
     Fail(&'static str),
     End,
 }
 
-/// What a host has heard.
+/// The inputs that a host has heard.
 #[derive(Default)]
 struct Heard {
     interrupts: Vec<HostInterrupt>,
     answers: Vec<Vec<u8>>,
 }
 
-/// A host of its own making.
+/// A host written against the trait.
 #[derive(Clone, Default)]
 struct Machine(Rc<RefCell<State>>);
 
@@ -277,7 +277,7 @@ fn a_granted_function_reaches_the_memory_of_another() {
     assert_eq!(pair.fabric.root_of(HOSTS[1]).unwrap().counters().memory_reads, 1);
 }
 
-/// Another function's grant is nothing to it.
+/// A grant to one function is nothing to another.
 #[test]
 fn a_grant_is_one_functions() {
     let mut pair = cards([QUESTION; 2]);
@@ -304,7 +304,7 @@ fn wires_reach_a_host_as_levels() {
     assert_eq!(pair.machines[0].0.borrow().heard.interrupts, []);
 }
 
-/// Who is above may have something to ask for at any time, and says by itself when it is to be called.
+/// The program above may request something at any time, and says itself when to call it.
 #[test]
 fn a_host_is_woken_from_outside() {
     let mut pair = pair([set_up(0), Vec::new()], [endpoint(), endpoint()]);

@@ -40,7 +40,7 @@ fn counters(fabric: &Fabric, side: Side) -> Counters {
 }
 
 fn run_until(fabric: &mut Fabric, us: u64) -> Counters {
-    // Without flow control nothing goes on where nothing is sent.
+    // Without flow control a link without TLPs is silent.
     let stop = fabric.run(Limits { until: at_us(us), ..Limits::default() });
     assert!(matches!(stop, Stop::TimeLimit | Stop::Finished), "{stop}");
     counters(fabric, Side::Device)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! TLPs that a bridge makes itself: completions of requests that go no further, and messages. Never decides which.
+//! TLPs that a bridge makes itself: completions of requests that it ends, and messages. Its caller decides which.
 
 use tlp::message::SET_SLOT_POWER_LIMIT;
 use tlp::{
@@ -9,14 +9,14 @@ use tlp::{
 
 /// Message Codes of Assert_INTA and Deassert_INTA; those of the other wires follow (`PCIe 5.0 §2.2.8.1`).
 pub(crate) const ASSERT_INTA: u8 = 0x20;
-/// See [`ASSERT_INTA`].
+/// Message Code of Deassert_INTA; see [`ASSERT_INTA`].
 pub(crate) const DEASSERT_INTA: u8 = 0x24;
 /// Message Code of PME_Turn_Off (`PCIe 5.0 §2.2.8.2`).
 pub(crate) const PME_TURN_OFF: u8 = 0x19;
 /// Message Code of PME_TO_Ack (`PCIe 5.0 §2.2.8.2`).
 pub(crate) const PME_TO_ACK: u8 = 0x1b;
 
-/// The completion without data of `request`, where one answers it.
+/// The completion of `request` without data; `None` if no completion answers it.
 pub(crate) fn completion(request: &Tlp, completer: Bdf, status: Status) -> Option<Tlp> {
     let repr = Asked::of(&request.repr)?.without_data(completer, status);
     Some(Tlp { account: request.account, ..Tlp::new(repr, Data::NONE) })
@@ -37,7 +37,7 @@ pub(crate) fn completion_with_dw(
     Some(tlp)
 }
 
-/// A message of `requester` without data.
+/// A message without data from `requester`.
 pub(crate) fn message(requester: Bdf, routing: MessageRouting, code: u8) -> Tlp {
     let message = Message { routing, requester, tag: Tag::default(), code, header: [0; 8], length_dw: None };
     Tlp::new(Repr::new(Body::Message(message)), Data::NONE)
@@ -53,7 +53,7 @@ pub(crate) fn slot_power_limit(requester: Bdf, value: u8, scale: u8, pool: &Payl
     tlp
 }
 
-/// The write of a DW to `address` that is an MSI (`PCIe 5.0 §6.1.4`); `None` for an address that no MSI may have.
+/// The write of a DW to `address` that is an MSI (`PCIe 5.0 §6.1.4`); `None` if no MSI may have this address.
 pub(crate) fn msi(requester: Bdf, address: u64, data: u16, pool: &PayloadPool) -> Option<Tlp> {
     let span = Span::covering(address, 4).ok()?;
     let body = MemoryRequest { op: MemoryOp::Write, requester, tag: Tag::default(), span };

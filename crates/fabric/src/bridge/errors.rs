@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Errors of a bridge (`PCIe 5.0 §6.2`): logged in its registers, and the messages that they become; Downstream Port
-//! Containment (§6.2.10). Detects nothing and sends nothing: its owner does.
+//! Errors of a bridge (`PCIe 5.0 §6.2`): logged in its registers, and the messages that report them; Downstream Port
+//! Containment (§6.2.10). Its owner detects errors and sends messages.
 
 use super::{Bridge, answers};
 use config::{DetectedError, ErrorMessage, ErrorReport, Side, Uncorrectable};
 use tlp::message::{LTR, PM_ACTIVE_STATE_NAK, SET_SLOT_POWER_LIMIT};
 use tlp::{Bdf, Body, Message, MessageRouting, Status, Tlp};
 
-/// What becomes of a TLP to a link that is down.
+/// The fate of a TLP to a link that is down.
 #[must_use]
 pub(crate) struct DeadEnd {
-    /// How it is completed, if it asks for a completion.
+    /// Completion Status, if it needs a completion.
     pub(crate) status: Status,
-    /// It was an error of the bridge.
+    /// True if the bridge logs an error.
     pub(crate) is_error: bool,
     /// The message to send.
     pub(crate) message: Option<Tlp>,
@@ -31,9 +31,9 @@ impl Bridge {
         self.report(ErrorReport::new(error).advisory(advisory).header(header).prefixes(prefixes).on(side))
     }
 
-    /// A TLP came in on `side` for the link on the other side, which is down: the rule for all that is on its way there
-    /// (`PCIe 5.0 §2.9.1`). A request is unsupported, and an error of the bridge, whoever waits for an answer; what containment
-    /// holds up is none (§2.9.3). Completions are discarded without a word, and so are messages that ask for nobody.
+    /// A TLP came in on `side` for the link on the other side, which is down (`PCIe 5.0 §2.9.1`). A request is
+    /// unsupported, and an error of the bridge even if nobody awaits an answer; one that containment holds up is no
+    /// error (§2.9.3). Completions, and messages that name no function, are silently discarded.
     #[cold]
     pub(crate) fn dead_end(&mut self, side: Side, tlp: &Tlp) -> DeadEnd {
         if self.is_contained() {
@@ -47,7 +47,7 @@ impl Bridge {
         DeadEnd { status: Status::UnsupportedRequest, is_error, message }
     }
 
-    /// Logs an error that the link on `side` has found, with the header that it saw, if any.
+    /// Logs an error that the link on `side` has found, with the header of the TLP if there is one.
     pub(crate) fn log_link(&mut self, error: DetectedError, side: Side, header: [u32; 4]) -> Option<Tlp> {
         self.report(ErrorReport::new(error).header(header).on(side))
     }
@@ -57,7 +57,7 @@ impl Bridge {
         self.error_message(message)
     }
 
-    /// A further message that the last error has led to.
+    /// The next message that the last error has led to.
     pub(crate) fn poll_error_message(&mut self) -> Option<Tlp> {
         let message = self.space.poll_error_message();
         self.error_message(message)
@@ -67,8 +67,8 @@ impl Bridge {
         message.map(|message| answers::message(self.id(), MessageRouting::ToRootComplex, message as u8))
     }
 
-    /// Whether the bridge takes for itself a message of this code that came in on `side` and goes no further: from above the
-    /// power limit of its slot, and PM_Active_State_Nak, since no port asks for L1; from below LTR, where it is enabled
+    /// Whether the bridge itself consumes a message of this code that came in on `side`: from above, the power limit of
+    /// its slot, and PM_Active_State_Nak, since no port asks for L1; from below, LTR if it is enabled
     /// (`PCIe 5.0 §6.18`), to no effect. OBFF and PTM are not supported.
     pub(crate) fn takes_message(&self, side: Side, code: u8) -> bool {
         match side {
@@ -77,12 +77,12 @@ impl Bridge {
         }
     }
 
-    /// Whether an error message with this code, from the secondary side, goes on to the primary one.
+    /// Whether an error message with this code passes from the secondary side to the primary one.
     pub(crate) fn forwards_error(&mut self, code: u8) -> bool {
         ErrorMessage::from_code(code).is_none_or(|message| self.space.forwards_error(message))
     }
 
-    /// Whether an error message with this code, from the secondary side, triggers containment, and ends here.
+    /// Whether an error message with this code, from the secondary side, triggers containment and ends here.
     pub(crate) fn contains_for(&mut self, code: u8, source: Bdf) -> bool {
         ErrorMessage::from_code(code).is_some_and(|message| self.space.dpc_message(message, source))
     }
@@ -92,7 +92,7 @@ impl Bridge {
         self.space.dpc().is_some_and(|dpc| dpc.triggered)
     }
 
-    /// How requests to what is contained are completed (`PCIe 5.0 §2.9.3`, DPC Completion Control).
+    /// Completion Status of requests to the contained link (`PCIe 5.0 §2.9.3`, DPC Completion Control).
     pub(crate) fn contained_status(&self) -> Status {
         match self.space.dpc() {
             Some(dpc) if !dpc.completes_unsupported => Status::CompleterAbort,
@@ -100,7 +100,7 @@ impl Bridge {
         }
     }
 
-    /// DPC RP Busy: the root port still has requests under way that containment has cut off (`PCIe 5.0 §7.9.15.4`).
+    /// DPC RP Busy: the root port still has open requests that containment has cut off (`PCIe 5.0 §7.9.15.4`).
     pub(crate) fn set_containment_busy(&mut self, busy: bool) {
         self.space.set_dpc_busy(busy);
     }
@@ -111,19 +111,19 @@ impl Bridge {
         self.space.note_poisoned_sent(side);
     }
 
-    /// The ERR_COR that a trigger has asked for. The interrupt that it has asked for is among the others.
+    /// The ERR_COR that a trigger asks for; the interrupt that it asks for is polled with the others.
     pub(crate) fn poll_containment_message(&mut self) -> Option<Tlp> {
         let signal = self.space.poll_dpc()?;
         self.error_message(signal.correctable.then_some(ErrorMessage::Correctable))
     }
 
-    /// The ERR_COR that a link which has come up asks for (DL_Active ERR_COR Enable, `PCIe 5.0 §6.2.10.5`).
+    /// The ERR_COR that a link asks for when it has come up (DL_Active ERR_COR Enable, `PCIe 5.0 §6.2.10.5`).
     pub(crate) fn link_active_message(&self) -> Option<Tlp> {
         self.error_message(self.space.dpc_link_active().then_some(ErrorMessage::Correctable))
     }
 }
 
-/// A request to an address or a function; not a message to whoever is there.
+/// True for a request to an address or a function, but not for a message to an implied receiver.
 fn is_addressed_request(tlp: &Tlp) -> bool {
     match tlp.repr.body {
         Body::Completion(_) => false,

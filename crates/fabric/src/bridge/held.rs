@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a bridge asks of the link at its port, and who it is that keeps that link down. Never touches a link.
+//! What a bridge asks of the link at its port, and what keeps that link down. It never touches a link.
 
 use bitflags::bitflags;
 
@@ -14,24 +14,24 @@ pub enum Action {
     Disable,
     /// Link Disable was cleared, or containment ended: the link comes up.
     Enable,
-    /// Retrain Link: the link goes through Recovery.
+    /// The link retrains (Retrain Link).
     Retrain,
-    /// Power Controller Control says off: what is in the slot loses its power, and its link goes down.
+    /// Power Controller Control is off: the device in the slot loses its power, and its link goes down.
     PowerOff,
-    /// It says on: what is in the slot is as after power-on, and its link comes up.
+    /// Power Controller Control is on: the device in the slot is as after power-on, and its link comes up.
     PowerOn,
 }
 
 bitflags! {
-    /// Who keeps a link down.
+    /// Reasons why a link is held down.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
     pub(crate) struct Held: u8 {
         /// Secondary Bus Reset of the port.
         const RESET = 1 << 0;
-        /// A reset from above, in a switch: Secondary Bus Reset of its upstream port, or the link of that is down
+        /// A reset from above, in a switch: Secondary Bus Reset of its upstream port, or the upstream link is down
         /// (`PCIe 5.0 §6.6.1`).
         const RESET_ABOVE = 1 << 1;
-        /// Link Disable.
+        /// Link Disable of the port.
         const DISABLE = 1 << 2;
         /// Downstream Port Containment.
         const CONTAINED = 1 << 3;
@@ -40,7 +40,7 @@ bitflags! {
     }
 }
 
-/// Reasons that one action answers together, and the actions at the first that comes and the last that goes.
+/// Reasons that share an action; the action when the first of them comes, and when the last goes.
 const ROWS: [(Held, Action, Action); 3] = [
     (Held::RESET.union(Held::RESET_ABOVE), Action::HoldReset, Action::ReleaseReset),
     (Held::DISABLE.union(Held::CONTAINED), Action::Disable, Action::Enable),
@@ -48,7 +48,7 @@ const ROWS: [(Held, Action, Action); 3] = [
 ];
 
 impl Held {
-    /// Keeps the link down because of `why`, or no longer; what is to be asked of it for that.
+    /// Holds the link down because of `why`, or releases it; returns the actions for the link.
     pub(crate) fn keep(&mut self, why: Held, on: bool) -> impl Iterator<Item = Action> + use<> {
         let before = *self;
         self.set(why, on);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A bridge: the type 1 function that every port of a switch and every root port is (`PCIe 5.0 §7.3`, §7.5.1.3). It owns a
-//! configuration space, answers requests to it, logs errors in it, says what it claims, and makes the interrupts
-//! of its own. Never queues, sends or routes: its owner does.
+//! A bridge: the type 1 function of every port of a switch and every root port (`PCIe 5.0 §7.3`, §7.5.1.3). It owns a
+//! configuration space, answers requests to it, logs errors in it, says what it claims, and raises its interrupts. Its
+//! owner queues, sends and routes.
 //!
-//! - [`routes`]: what it claims, and what Access Control Services say;
-//! - [`answers`]: the TLPs that it makes;
-//! - [`errors`]: errors, the messages that they become, and containment;
-//! - [`root`]: what root ports do beside.
+//! - [`routes`]: what the bridge claims, and what Access Control Services say;
+//! - [`answers`]: the TLPs that the bridge makes;
+//! - [`errors`]: errors, their messages, and containment;
+//! - [`root`]: the further duties of root ports.
 
 pub(crate) mod answers;
 mod errors;
@@ -25,7 +25,7 @@ use config::ext::dpc;
 use config::{ConfigSpace, Effects, ResetScope, SlotEvent};
 use tlp::{Access, Bdf, ConfigRequest, Data, PayloadPool, Rate, Span, Status, Tlp, Width};
 
-/// What may interrupt, as bits of [`Bridge::levels`].
+/// Interrupt sources, as bits of [`Bridge::levels`].
 mod source {
     /// Events of the slot.
     pub(super) const SLOT: u8 = 1 << 0;
@@ -37,16 +37,16 @@ mod source {
     pub(super) const PME: u8 = 1 << 3;
 }
 
-/// A type 1 function.
+/// A type 1 function, without its link and queues.
 pub(crate) struct Bridge {
     space: ConfigSpace,
     routes: Routes,
-    /// Interrupts that are due, as [`source`] names them, and have been sent where MSI is enabled.
+    /// Interrupts that are asserted, as bits of [`source`]; with MSI enabled they have been sent.
     levels: u8,
 }
 
 impl Bridge {
-    /// A bridge with this configuration space; `None` where it has a type 0 header.
+    /// A bridge with this configuration space; `None` if it has a type 0 header.
     pub(crate) fn new(space: ConfigSpace) -> Option<Bridge> {
         let routes = Routes::of(&space, Bdf::default())?;
         Some(Bridge { space, routes, levels: 0 })
@@ -56,17 +56,17 @@ impl Bridge {
         &self.space
     }
 
-    /// ID of its function.
+    /// ID of the bridge's function.
     pub(crate) fn id(&self) -> Bdf {
         self.routes.id
     }
 
-    /// It has another bus or device number.
+    /// Changes the bus and device number.
     pub(crate) fn set_id(&mut self, id: Bdf) {
         self.routes.id = id;
     }
 
-    /// What it claims now: until the next configuration request, reset or change of its ID.
+    /// What the bridge claims, valid until the next configuration request, reset or change of its ID.
     pub(crate) fn routes(&self) -> Routes {
         self.routes
     }
@@ -77,7 +77,7 @@ impl Bridge {
         }
     }
 
-    /// Carries out a configuration request to it; the completion, and what the owner is to obey.
+    /// Carries out a configuration request to the bridge; returns the completion, and the effects for the owner.
     pub(crate) fn config_request(
         &mut self,
         request: &Tlp,
@@ -97,49 +97,49 @@ impl Bridge {
         (answers::completion(request, self.routes.id, Status::Success), effects)
     }
 
-    /// What was asked of the slot is done at once (`PCIe 5.0 §6.7.3.2`).
+    /// Completes a command to the slot at once (`PCIe 5.0 §6.7.3.2`).
     fn complete_slot_command(&mut self, effects: Effects) {
         if effects.contains(Effects::SLOT_CONTROL) && self.space.completes_slot_commands() {
             self.space.set_slot_event(SlotEvent::CommandCompleted);
         }
     }
 
-    /// Sets registers back.
+    /// Resets the registers in `scope`.
     pub(crate) fn reset(&mut self, scope: ResetScope) {
         self.space.reset(scope);
         self.levels = 0;
         self.refresh();
     }
 
-    /// Its link is as this says.
+    /// Sets the state of the link in the registers.
     pub(crate) fn set_link(&mut self, up: bool, rate: Rate, width: Width) {
         self.space.set_link_status(rate, width, up, false);
     }
 
-    /// The message that tells the link below the slot's power limit; `None` without a slot.
+    /// The message that tells the link below the slot's power limit; `None` if there is no slot.
     pub(crate) fn slot_power_limit_message(&self, payloads: &PayloadPool) -> Option<Tlp> {
         let (value, scale) = self.space.slot_power_limit()?;
         Some(answers::slot_power_limit(self.id(), value, scale, payloads))
     }
 
-    /// Set_Slot_Power_Limit has come from above.
+    /// Takes the limit of a Set_Slot_Power_Limit from above.
     pub(crate) fn capture_slot_power_limit(&mut self, data: &Data) {
         if let Some(&[value, scale, ..]) = data.bytes() {
             self.space.set_slot_power_limit(value, scale & 0b11);
         }
     }
 
-    /// Link Disable.
+    /// Link Disable of Link Control.
     pub(crate) fn link_disabled(&self) -> bool {
         self.space.link_disable()
     }
 
-    /// Power Controller Control says off; never where the slot has no power controller.
+    /// Whether Power Controller Control is off; never if the slot has no power controller.
     pub(crate) fn slot_is_off(&self) -> bool {
         self.space.slot().is_some_and(|slot| !slot.powered)
     }
 
-    /// Whether a link that goes down by itself is an error: not below a slot that says Hot-Plug Capable and Hot-Plug
+    /// Whether a link that goes down by itself is an error: it is not below a slot with Hot-Plug Capable and Hot-Plug
     /// Surprise (`PCIe 5.0 §3.2.1`).
     pub(crate) fn surprise_is_error(&self) -> bool {
         const HOT_PLUG_SURPRISE: u32 = 1 << 5 | 1 << 6;
@@ -148,18 +148,18 @@ impl Bridge {
         !self.space.has_slot() || capabilities & HOT_PLUG_SURPRISE != HOT_PLUG_SURPRISE
     }
 
-    /// ECRC Check Enable.
+    /// ECRC Check Enable of the bridge.
     pub(crate) fn checks_ecrc(&self) -> bool {
         self.space.ecrc_check()
     }
 
-    /// Something happens to the slot below. Then ask for interrupts.
+    /// Records an event at the slot below. Then ask for interrupts.
     pub(crate) fn slot_event(&mut self, event: SlotEvent) {
-        // Whether it interrupts, the level says.
+        // The interrupt level says whether the event interrupts.
         let _ = self.space.set_slot_event(event);
     }
 
-    /// The interrupts that are due, with their vectors.
+    /// The asserted interrupts with their vectors.
     fn due(&self) -> [(u8, Option<u8>); 4] {
         let slot = self.space.slot().filter(|slot| slot.interrupt);
         [
@@ -179,7 +179,7 @@ impl Bridge {
         due.then_some((control & dpc::control::INTERRUPT_MESSAGE) as u8)
     }
 
-    /// The next interrupt that has become due, as an MSI, where MSI and Bus Master Enable are set.
+    /// The next interrupt to send as an MSI, if MSI and Bus Master Enable are set.
     pub(crate) fn poll_interrupt(&mut self, payloads: &PayloadPool) -> Option<Tlp> {
         for (source, vector) in self.due() {
             let was = self.levels & source != 0;
@@ -199,12 +199,12 @@ impl Bridge {
 
     fn msi(&self, vector: u8, payloads: &PayloadPool) -> Option<Tlp> {
         let msi = self.space.msi().filter(|_| self.space.bus_master_enable())?;
-        // The function changes as many low bits as vectors were granted (`PCIe 5.0 §6.1.4.5`).
+        // The function may change as many low bits as vectors were granted (`PCIe 5.0 §6.1.4.5`).
         let low = u16::from(msi.vectors).saturating_sub(1);
         answers::msi(self.routes.id, msi.address, msi.data & !low | u16::from(vector) & low, payloads)
     }
 
-    /// What it asserts of INTA (bit 0) to INTD (bit 3): nothing with MSI or Interrupt Disable (`PCIe 5.0 §6.1.2`).
+    /// The asserted wires, INTA (bit 0) to INTD (bit 3): none with MSI or Interrupt Disable (`PCIe 5.0 §6.1.2`).
     pub(crate) fn wires(&mut self) -> u8 {
         let due = self.due().iter().any(|(_, vector)| vector.is_some());
         let wanted = due && self.space.msi().is_none();
@@ -216,7 +216,7 @@ impl Bridge {
     }
 }
 
-/// The DW that a configuration write names, its bytes in their lanes; those that are not enabled are zero.
+/// The DW of a configuration write, its bytes in their lanes; bytes that are not enabled are zero.
 fn written(request: &Tlp, first_be: u8) -> u32 {
     let Some(bytes) = request.data.bytes() else { return 0 };
     let lead = if bytes.len() == 4 { 0 } else { Span::in_dw(0, first_be).lead() as usize };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a bridge that is a root port does beside (`PCIe 5.0 §6.2.4.1`, §6.1.6, §6.2.10.3): it hears error messages and PMEs, and
-//! logs requests of the root complex that failed. Without meaning to the ports of switches.
+//! The further duties of a bridge that is a root port (`PCIe 5.0 §6.2.4.1`, §6.1.6, §6.2.10.3): it receives error
+//! messages and PMEs, and logs failed requests of the root complex. The ports of switches do not use them.
 
 use super::Bridge;
 use config::cap::pcie::DEVICE_CONTROL;
@@ -10,8 +10,8 @@ use config::{ErrorMessage, RpPioFailure, RpPioRequest, Side};
 use tlp::{Bdf, Body, Mps, Tlp};
 
 impl Bridge {
-    /// As firmware leaves it, for devices that nobody enumerates: Memory Space, I/O Space and Bus Master Enable, and this
-    /// Max_Payload_Size, where the port has it.
+    /// Sets the registers as firmware leaves them, for devices that nobody enumerates: Memory Space, I/O Space and Bus
+    /// Master Enable, and this Max_Payload_Size if the port supports it.
     pub(crate) fn preset(&mut self, mps: Mps) {
         let enables = command::IO_SPACE | command::MEMORY_SPACE | command::BUS_MASTER;
         let _ = self.space.write(COMMAND_STATUS, 0b0011, enables);
@@ -27,14 +27,14 @@ impl Bridge {
     /// interrupts.
     pub(crate) fn root_error(&mut self, code: u8, source: Bdf) {
         if let Some(message) = ErrorMessage::from_code(code) {
-            // Whether it interrupts, the level says.
+            // The interrupt level says whether the error interrupts.
             let _ = self.space.root_error(message, source);
         }
     }
 
     /// A PM_PME message has reached the root port (`PCIe 5.0 §6.1.6`). Then ask for interrupts.
     pub(crate) fn root_pme(&mut self, requester: Bdf) {
-        // Whether it interrupts, the level says.
+        // The interrupt level says whether the PME interrupts.
         let _ = self.space.root_pme(requester.bits());
     }
 
@@ -45,13 +45,13 @@ impl Bridge {
         self.space.root_interrupt().then_some(number)
     }
 
-    /// The same of PMEs.
+    /// Number and level of the interrupt for PMEs.
     pub(super) fn pme_interrupt(&self) -> Option<u8> {
         self.space.root_pme_interrupt().then(|| self.space.message_number())
     }
 
-    /// A request of the root complex through this port failed: Secondary Status, and an RP PIO error. Then ask for
-    /// containment, messages and interrupts.
+    /// A request of the root complex through this port failed: sets Secondary Status, and logs an RP PIO error. Then
+    /// ask for containment, messages and interrupts.
     pub(crate) fn request_failed(&mut self, request: &Tlp, failure: RpPioFailure) {
         let kind = match request.repr.body {
             Body::Config(_) => RpPioRequest::Configuration,

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What of a bridge's registers decides where a TLP goes: read once for each write that changes it, asked for each TLP.
-//! Never routes by itself.
+//! The registers of a bridge that decide where a TLP goes: read once after each write that changes them, asked for each
+//! TLP. They do not route by themselves.
 
 use config::ext::acs::EGRESS_VECTOR;
 use config::{Acs, BridgeWindows, ConfigSpace, Effects, PowerState};
 use tlp::{AddressType, Bdf, Mps, Tlp};
 
-/// The writes behind which [`Routes`] are to be read anew.
+/// The writes after which [`Routes`] must be read again.
 pub(crate) const REROUTE: Effects = Effects::COMMAND
     .union(Effects::BRIDGE)
     .union(Effects::DEVICE_CONTROL)
@@ -15,17 +15,17 @@ pub(crate) const REROUTE: Effects = Effects::COMMAND
     .union(Effects::DPC)
     .union(Effects::POWER);
 
-/// The routing of one bridge.
+/// The routing registers of one bridge.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Routes {
-    /// Bus numbers and windows. A bridge that is not in D0 claims no memory and no I/O, and sends none up
+    /// Bus numbers and windows. A bridge that is not in D0 claims no memory and no I/O, and forwards none upstream
     /// (`PCIe 5.0 §5.3.1.4.1`).
     pub(crate) windows: BridgeWindows,
-    /// ID of the bridge's own function.
+    /// ID of the bridge's function.
     pub(crate) id: Bdf,
-    /// Max_Payload_Size.
+    /// Max_Payload_Size of the port.
     pub(crate) mps: Mps,
-    /// End-to-end prefixes that the port takes.
+    /// Most End-End TLP Prefixes that the port takes.
     pub(crate) end_end_prefixes: u8,
     /// ARI Forwarding Enable: configuration requests to any device number of the secondary bus go down as type 0.
     pub(crate) ari_forwarding: bool,
@@ -40,19 +40,19 @@ pub(crate) struct Routes {
     egress_control: u32,
 }
 
-/// What Access Control Services say of a TLP from one downstream port to another (`PCIe 5.0 §6.12.3`).
+/// The verdict of Access Control Services on a TLP from one downstream port to another (`PCIe 5.0 §6.12.3`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum PeerToPeer {
-    /// It goes there.
+    /// The TLP goes to the other port.
     Direct,
-    /// It goes up, for the root complex to judge.
+    /// The TLP goes up, for the root complex to judge.
     Redirected,
-    /// It is refused: an ACS Violation.
+    /// The TLP is refused: an ACS Violation.
     Blocked,
 }
 
 impl Routes {
-    /// The routing that `space` asks for; `None` where it is no bridge's.
+    /// The routing that `space` sets; `None` if it has no type 1 header.
     pub(crate) fn of(space: &ConfigSpace, id: Bdf) -> Option<Routes> {
         let mut windows = space.bridge()?;
         if space.power_state() != PowerState::D0 {
@@ -76,7 +76,7 @@ impl Routes {
         })
     }
 
-    /// True where every request from the secondary side may go up: Bus Master Enable is set, and no Access Control Service.
+    /// True if every request from the secondary side may go up: Bus Master Enable is set, and no Access Control Service.
     #[inline]
     pub(crate) fn lets_all_up(&self) -> bool {
         self.windows.bus_master_enable && self.acs.is_empty()
@@ -95,7 +95,7 @@ impl Routes {
             || self.acs.contains(Acs::TRANSLATION_BLOCKING) && translated)
     }
 
-    /// What becomes of a request from the secondary side to the peer with this port number (`PCIe 5.0 §6.12.3`, Table
+    /// The verdict on a request from the secondary side to the peer with this port number (`PCIe 5.0 §6.12.3`, Table
     /// 6-10).
     #[inline]
     pub(crate) fn request_to_peer(&self, tlp: &Tlp, peer: usize) -> PeerToPeer {
@@ -118,8 +118,8 @@ impl Routes {
         }
     }
 
-    /// What becomes of a completion from the secondary side to a peer: with ACS P2P Completion Redirect it goes up,
-    /// unless it has Relaxed Ordering (`PCIe 5.0 §6.12.1.1`).
+    /// The verdict on a completion from the secondary side to a peer: ACS P2P Completion Redirect sends it up, unless
+    /// it has Relaxed Ordering (`PCIe 5.0 §6.12.1.1`).
     #[inline]
     pub(crate) fn completion_to_peer(&self, tlp: &Tlp) -> PeerToPeer {
         let relaxed = tlp.repr.attr.contains(tlp::Attributes::RELAXED_ORDERING);
@@ -130,7 +130,7 @@ impl Routes {
         }
     }
 
-    /// ACS Upstream Forwarding: what comes up, and has its place below, goes up all the same (`PCIe 5.0 §6.12.1.1`).
+    /// ACS Upstream Forwarding: a TLP from below goes up even if its target lies below (`PCIe 5.0 §6.12.1.1`).
     #[inline]
     pub(crate) fn forwards_upstream(&self) -> bool {
         self.acs.contains(Acs::UPSTREAM_FORWARDING)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What arrives at a port, and goes to its owner.
+//! Frames that arrive at a port and go to its owner.
 
 use super::givers::{Giver, RootOutput};
 use super::{Fabric, show};
@@ -11,7 +11,7 @@ use link::{Port, SentFrame};
 use tlp::{Class, Tlp};
 
 impl Fabric {
-    /// The oldest frame on its way to `id` is there.
+    /// The oldest frame on its way to `id` arrives.
     #[inline(always)]
     pub(super) fn arrive(&mut self, id: PortId) {
         let Some(coming) = self.ports.get_mut(id.index()).and_then(|state| state.inbound.pop_front()) else {
@@ -29,7 +29,7 @@ impl Fabric {
         self.arrive_frame(id, frame, Some(odd), passed);
     }
 
-    // Twice in the program: where nothing is odd, all questions about that are gone.
+    // Compiled twice: without odd frames, all checks for them vanish.
     #[inline(always)]
     fn arrive_frame(&mut self, id: PortId, frame: SentFrame, odd: Option<&Odd>, passed: bool) {
         let now = self.now;
@@ -54,7 +54,7 @@ impl Fabric {
             Some(harm) => harm.arrive(&mut state.port, now, frame, tlp),
         };
         let Some(tlp) = tlp.filter(|_| accepted) else {
-            // It is acknowledged, and comes to nothing. A duplicate may be of one that did not.
+            // The TLP is acknowledged, but has no effect. A duplicate may be of a TLP that had one.
             if let Some(tlp) = tlp
                 && state.port.poll_refused()
             {
@@ -77,13 +77,13 @@ impl Fabric {
                 match tlp.class() {
                     Class::Posted => self.ledger.close_at(tlp, n, Stage::Replay, now),
                     Class::NonPosted => self.ledger.reached(tlp.account, n),
-                    // What it answers was asked by the device.
+                    // The device asked for what this completion answers.
                     Class::Completion => self.ledger.close(tlp, Stage::Replay, now),
                 }
                 self.slots[n as usize].device.handle_tlp(now, tlp.clone());
                 self.pump(id.index());
             }
-            // It has gone on already.
+            // The TLP has gone on already.
             Owner::Switch { .. } if passed => self.pump_link(id.index()),
             Owner::Switch { switch, port } => {
                 self.switches[switch as usize].switch.handle_tlp(port as usize, now, now, tlp);
@@ -93,15 +93,15 @@ impl Fabric {
         }
     }
 
-    /// The header of the oldest frame on its way to `id`, a port of a switch that cuts through, is there. Where the rest of
-    /// it will be accepted when it comes, the TLP goes on now; else the switch waits for it whole.
+    /// The header of the oldest frame on its way to `id`, a port of a cut-through switch, arrives. If the rest will be
+    /// accepted when it comes, the TLP goes on now; otherwise the switch waits for the whole TLP.
     pub(super) fn head_arrives(&mut self, id: PortId) {
         let ends = [id.index(), id.peer().index()];
         let Ok([state, sender]) = self.ports.get_disjoint_mut(ends) else { return };
         let Owner::Switch { switch, port } = state.owner else { return };
         let Some(coming) = state.inbound.front_mut() else { return };
-        // Of frames that were held up behind one another, all heads may be there before the first is whole: it goes on once,
-        // and the others when it has gone.
+        // If frames were held up behind one another, several heads may arrive before the first frame is whole: only
+        // that TLP goes on, and the others after it.
         let intact = coming.odd.is_none() && !coming.passed;
         let Some(tlp) = tlp_of(coming.frame, &sender.port).filter(|_| intact) else { return };
         if !state.port.expects(coming.frame) {
@@ -114,7 +114,7 @@ impl Fabric {
         self.settle_switch(switch as usize);
     }
 
-    /// Root port `n` of `host`, whose port is at `index`, has taken a TLP: a write leaves nothing but its credits.
+    /// Root port `n` of `host`, whose port is at `index`, has taken a TLP: of a write, only the credits are left.
     pub(super) fn settle_root(&mut self, host: HostId, n: usize, index: usize) {
         let side = &mut self.hosts[host];
         side.heed(host, &mut self.queue, &mut self.ledger, &mut self.actions);
@@ -129,7 +129,7 @@ impl Fabric {
         self.obey_roots();
     }
 
-    /// Where `id` has sent its link into retraining, the other end is silent as well.
+    /// If `id` has sent its link into retraining, silences the other end too.
     #[inline]
     pub(super) fn tell_retrain(&mut self, id: PortId) {
         if let Some(until) = self.ports[id.index()].port.poll_retrain() {
@@ -139,7 +139,7 @@ impl Fabric {
     }
 }
 
-/// The TLP of a frame that `sender` has sent, where it is one and not acknowledged.
+/// The TLP of a frame that `sender` has sent, if it is one that is not acknowledged.
 #[inline]
 fn tlp_of(frame: SentFrame, sender: &Port) -> Option<&Tlp> {
     match frame {

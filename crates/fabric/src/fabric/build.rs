@@ -24,59 +24,59 @@ use std::collections::VecDeque;
 use thiserror::Error;
 use tlp::{PayloadPool, Rcb, Time};
 
-/// Hosts of a fabric at most.
+/// Most hosts of a fabric.
 pub const MAX_HOSTS: usize = OfHost::HOSTS;
 
 /// What a fabric is made of.
 pub struct FabricConfig {
-    /// The hosts, one or more. No routes lead from one to another, so that bus numbers and addresses of one are nothing to another.
+    /// The hosts, at least one. No routes lead from one to another: each has bus numbers and addresses of its own.
     pub hosts: Vec<HostConfig>,
-    /// The slots: link `n` leads to slot `n`.
+    /// The slots; link `n` leads to slot `n`.
     pub slots: Vec<SlotConfig>,
     /// The switches; their links follow those of the slots.
     pub switches: Vec<SwitchSlot>,
-    /// Faults.
+    /// Fault rules for the links.
     pub faults: Vec<FaultRule>,
-    /// Seed of all that is drawn.
+    /// Seed of all random draws.
     pub seed: u64,
 }
 
-/// A host: a root complex, the memory behind it, and who is above it.
+/// A host: a root complex, the memory behind it, and the program above it.
 pub struct HostConfig {
-    /// Its timing.
+    /// Timing of the root complex and memory.
     pub profile: HostProfile,
-    /// Its memory, which DMA reaches; shared with who is above.
+    /// Memory of the host, which DMA reaches; shared with the program.
     pub memory: HostMemory,
-    /// Where its root complex takes payload buffers from.
+    /// Pool for the root complex's payload buffers.
     pub payloads: PayloadPool,
-    /// The functions of its root ports, each with a type 1 header, in the order of the ports; where there are none, root
-    /// ports are bare: see [`RootPortConfig::space`].
+    /// The functions of the root ports, each with a type 1 header, in the order of the ports; if empty, root ports are
+    /// bare: see [`RootPortConfig::space`].
     pub root_ports: Vec<ConfigSpace>,
-    /// Who is above its root complex, if anybody is. It starts when all links are up.
+    /// The program above the root complex, if any. It starts when all links are up.
     pub program: Option<Box<dyn HostProgram>>,
 }
 
-/// A slot, its link, and what that hangs on.
+/// A slot, its link, and the port above.
 pub struct SlotConfig {
-    /// The link.
+    /// The link between the port above and the device.
     pub link: LinkConfig,
-    /// What it hangs on.
+    /// The port that the link hangs on.
     pub above: Above,
-    /// What stands at its far end.
+    /// The device at the far end.
     pub device: Box<dyn TlpPort>,
 }
 
-/// A switch, the link of its upstream port, and what that hangs on.
+/// A switch, the link of its upstream port, and the port above.
 pub struct SwitchSlot {
-    /// The link.
+    /// The link between the port above and the upstream port.
     pub link: LinkConfig,
-    /// What it hangs on.
+    /// The port that the link hangs on.
     pub above: Above,
-    /// The switch.
+    /// The switch at the far end.
     pub switch: Switch,
 }
 
-/// What a link hangs on.
+/// The port that a link hangs on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Above {
     /// The next root port of this host: the links of slots come first, then those of switches, each in their order.
@@ -85,7 +85,7 @@ pub enum Above {
     Switch {
         /// The switch, by its place in [`FabricConfig::switches`].
         switch: usize,
-        /// Its port; 1 is the first downstream port.
+        /// Number of its port; 1 is the first downstream port.
         port: usize,
     },
 }
@@ -98,71 +98,71 @@ impl SlotConfig {
     }
 }
 
-/// Why there is no such tree.
+/// Why the parts make no legal tree.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum TopologyError {
-    /// No host, or more than have numbers.
+    /// The number of hosts is out of range.
     #[error("{0} hosts: legal are 1 to {MAX_HOSTS}")]
     Hosts(usize),
-    /// A link hangs on a host that there is not.
+    /// A link hangs on a host that does not exist.
     #[error("{link} hangs on host {host}: there are {count} hosts", host = .host.0)]
     NoHost {
-        /// Which link.
+        /// The link.
         link: LinkName,
-        /// The host named.
+        /// The host that it names.
         host: HostId,
-        /// How many there are.
+        /// Number of hosts.
         count: usize,
     },
-    /// Too many links on a root complex.
+    /// A root complex has too many links.
     #[error("{0} root ports: legal are 1 to {most}", most = AddressMap::MAX_ROOT_PORTS)]
     RootPorts(usize),
-    /// Too many root ports that are functions.
+    /// A root complex has too many root ports that are functions.
     #[error("{0} root ports with configuration spaces: legal are 1 to {MAX_ROOT_FUNCTIONS}")]
     RootFunctions(usize),
     /// The function of a root port is no bridge.
     #[error("root port {0} has a type 0 header: every root port is a type 1 function")]
     NoBridge(usize),
-    /// A link hangs on a switch that there is not.
+    /// A link hangs on a switch that does not exist.
     #[error("{link} hangs on switch {switch}: there are {count} switches")]
     NoSwitch {
-        /// Which link.
+        /// The link.
         link: LinkName,
-        /// The switch named.
+        /// The switch that it names.
         switch: usize,
-        /// How many there are.
+        /// Number of switches.
         count: usize,
     },
-    /// A link hangs on a port that the switch has not.
+    /// A link hangs on a port that the switch does not have.
     #[error("{link} hangs on port {port} of switch {switch}: its downstream ports are 1 to {last}")]
     NoPort {
-        /// Which link.
+        /// The link.
         link: LinkName,
         /// The switch.
         switch: usize,
-        /// The port named.
+        /// The port that it names.
         port: usize,
-        /// Its last downstream port.
+        /// The last downstream port of the switch.
         last: usize,
     },
     /// Two links hang on one port.
     #[error("{link} hangs on port {port} of switch {switch}, as another link does")]
     PortTaken {
-        /// Which link.
+        /// The later link.
         link: LinkName,
-        /// The switch.
+        /// The switch of the port.
         switch: usize,
-        /// The port.
+        /// The port that both name.
         port: usize,
     },
-    /// A receiver has no room for the non-posted requests that it takes.
+    /// A receiver lacks room for the non-posted requests that it takes.
     #[error("{link}, {} side: {error}", side.name())]
     NonPostedCredits {
-        /// Which link.
+        /// The link.
         link: LinkName,
-        /// Which end of it.
+        /// The end of the link.
         side: Side,
-        /// What is wrong.
+        /// The error of the port's settings.
         error: ConfigError,
     },
     /// A switch hangs below itself.
@@ -170,12 +170,12 @@ pub enum TopologyError {
     Loop(usize),
 }
 
-/// A link by what stands at its far end.
+/// A link, named by what is at its far end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LinkName {
-    /// Of this slot.
+    /// The link of this slot.
     Slot(usize),
-    /// Of this switch.
+    /// The link of this switch.
     Switch(usize),
 }
 
@@ -190,12 +190,12 @@ impl std::fmt::Display for LinkName {
 
 /// The tree of a fabric while it is checked and numbered.
 struct Tree {
-    /// By link: what it hangs on.
+    /// The port that each link hangs on, by link.
     above: Vec<Above>,
     slots: usize,
-    /// Of each switch, the links on its ports: the upstream port first.
+    /// The links on the ports of each switch, the upstream port first.
     switch_links: Vec<Vec<Option<LinkId>>>,
-    /// By host: the links on its root ports, in their order.
+    /// The links on the root ports of each host, in order.
     root_links: Vec<Vec<LinkId>>,
 }
 
@@ -255,7 +255,7 @@ impl Tree {
         Err(TopologyError::Loop(first))
     }
 
-    /// Who owns the port at `side` of link `n`.
+    /// The owner of the port at `side` of link `n`.
     fn owner(&self, n: usize, side: Side) -> Owner {
         match (side, self.name(n), self.above[n]) {
             (Side::Device, LinkName::Slot(slot), _) => Owner::Slot(slot as u32),
@@ -270,7 +270,7 @@ impl Tree {
         }
     }
 
-    /// Indices of the ports of switch `n`; a downstream port without a link has none.
+    /// Indices of the ports of switch `n`; `None` for a downstream port without a link.
     fn switch_ports(&self, n: usize) -> Vec<Option<usize>> {
         let index = |(port, link): (usize, &Option<LinkId>)| {
             let side = if port == 0 { Side::Device } else { Side::Root };
@@ -288,7 +288,7 @@ impl Fabric {
     /// A fabric at time zero, its links about to come up.
     ///
     /// # Errors
-    /// Where the links make no tree below each root complex.
+    /// The links do not make a tree below each root complex.
     pub fn new(config: FabricConfig) -> Result<Fabric, TopologyError> {
         if config.hosts.is_empty() || config.hosts.len() > MAX_HOSTS {
             return Err(TopologyError::Hosts(config.hosts.len()));
@@ -343,7 +343,7 @@ impl Fabric {
     }
 }
 
-/// Bare root ports have as many windows as the fixed map; functions are devices of bus 0.
+/// Bare root ports have as many windows as the fixed map; root ports with functions are devices of bus 0.
 fn check_root_ports(count: usize, spaces: &[ConfigSpace]) -> Result<(), TopologyError> {
     if count > MAX_ROOT_FUNCTIONS && !spaces.is_empty() {
         return Err(TopologyError::RootFunctions(count));
@@ -355,7 +355,7 @@ fn check_root_ports(count: usize, spaces: &[ConfigSpace]) -> Result<(), Topology
     no_bridge.map_or(Ok(()), |port| Err(TopologyError::NoBridge(port)))
 }
 
-/// Whether each receiver has room for the longest non-posted request that its owner says it takes. Bare root ports say nothing.
+/// Checks that each receiver has room for the longest non-posted request that its owner takes. Bare root ports say nothing.
 fn check_credits(tree: &Tree, config: &FabricConfig) -> Result<(), TopologyError> {
     let mut spaces: Vec<_> = config.hosts.iter().map(|host| host.root_ports.iter()).collect();
     for n in 0..tree.above.len() {
@@ -387,13 +387,13 @@ impl Slot {
     }
 }
 
-/// Host `n` of `tree`.
+/// Builds host `n` of `tree`.
 fn host_side(tree: &Tree, links: &[LinkConfig], n: usize, host: HostConfig, seed: u64) -> HostSide {
     let HostConfig { profile, memory, payloads, root_ports, program } = host;
     let (rcb, mut spaces) = (profile.rcb, root_ports.into_iter());
     let root_port = |&id: &LinkId| root_port(&links[id.0 as usize], rcb, spaces.next());
     let root_ports: Vec<RootPortConfig> = tree.root_links[n].iter().map(root_port).collect();
-    // Each draws for itself.
+    // Each host draws its own random numbers.
     let seed = seed ^ (n as u64).wrapping_mul(0xd134_2543_de82_ef95);
     let root = RootComplex::new(profile, memory, payloads, root_ports).with_seed(seed);
     HostSide::new(root, tree.root_ports(n), program.map(HostSlot::new))
@@ -403,7 +403,7 @@ fn root_port(link: &LinkConfig, rcb: Rcb, space: Option<ConfigSpace>) -> RootPor
     RootPortConfig { mps: link.root.mps, rcb: link.rcb.unwrap_or(rcb), space, preset: false }
 }
 
-/// Both ports of every link.
+/// Builds both ports of every link.
 fn ports(tree: &Tree, links: &[LinkConfig], faults: &[FaultRule], seed: u64) -> Vec<PortState> {
     let mut ports = Vec::with_capacity(2 * links.len());
     for (n, link) in links.iter().enumerate() {
@@ -417,7 +417,7 @@ fn ports(tree: &Tree, links: &[LinkConfig], faults: &[FaultRule], seed: u64) -> 
     ports
 }
 
-/// The faults of the direction into `port`, with a stream of draws of its own.
+/// The faults of the direction into `port`, with random draws of their own.
 fn faults_into(rules: &[FaultRule], port: PortId, bit_error_rate: u64, seed: u64) -> Faults {
     let (link, direction) = (port.link(), Direction::of_sender(port.peer().side()));
     let own = rules.iter().filter(|r| r.link == link && r.direction == direction).cloned().collect();

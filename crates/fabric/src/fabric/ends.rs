@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! When a run is over, and who waits for whom where it cannot go on.
+//! When a run is over, and who waits for what if it cannot go on.
 
 use super::{Fabric, Slot};
 use crate::host_slot::HostSlot;
@@ -10,7 +10,7 @@ use crate::wire::PortState;
 use tlp::Time;
 
 impl Fabric {
-    /// True where something other than the upkeep of the links is still to come.
+    /// True if something other than the upkeep of links is still to come.
     fn is_live(&self) -> bool {
         self.now.since(self.last_progress) < STALL_LIMIT + self.silence.since(self.last_progress)
             || self.slots.iter().any(Slot::is_to_act)
@@ -18,11 +18,11 @@ impl Fabric {
             || self.hosts.iter().any(|host| host.root.is_waiting(self.now))
     }
 
-    /// Where links do nothing but tell each other their credits: when something else is due; [`Time::MAX`]: nothing is.
-    /// `None` where TLPs are under way or a link is not up, and where so much waits that it is not looked through.
+    /// When the next event other than credit refreshes of links is due; [`Time::MAX`]: none is. `None` if TLPs are
+    /// under way or a link is not up, or if too many events wait to look through.
     ///
-    /// For who runs a fabric beside the wall clock: until then nothing happens that shows outside it, whether it is run at once or
-    /// in small steps.
+    /// Callers that run a fabric beside the wall clock use this: until then nothing shows outside, whether the time is
+    /// run at once or in small steps.
     #[must_use]
     pub fn quiet_until(&self) -> Option<Time> {
         let quiet = self.host_started && self.ports.iter().all(|state| state.port.is_idle());
@@ -32,7 +32,7 @@ impl Fabric {
         if quiet { self.queue.first_that(|event| !upkeep(event)) } else { None }
     }
 
-    /// Asked before every event; most often nothing is near its end.
+    /// Called before every event; usually no limit is near.
     #[inline]
     pub(super) fn check_end(&self, open_ended: bool) -> Option<Stop> {
         let goes_on = !self.ends
@@ -60,18 +60,18 @@ impl Fabric {
         }
     }
 
-    /// The hosts' programs, each with the number of its host.
+    /// The programs of hosts, each with the number of its host.
     fn programs(&self) -> impl Iterator<Item = (usize, &HostSlot)> {
         self.hosts.iter().enumerate().filter_map(|(n, host)| Some((n, host.program.as_ref()?)))
     }
 
-    /// True where nothing that the program left behind is on its way, or enough time was given to it.
+    /// True if nothing that the program left behind is on its way, or it has had enough time.
     fn has_drained(&self) -> bool {
         let quiet = |state: &PortState| state.inbound.is_empty() && state.port.transmit_ready_at().is_none();
         self.now.since(self.ended_at) >= DRAIN_LIMIT || self.ports.iter().all(quiet)
     }
 
-    /// Without anything to come: done, where no one waits.
+    /// The outcome when no event is left: finished, if nobody waits.
     pub(super) fn stalled(&self) -> Stop {
         let mut lines = self.waiting();
         if lines.is_empty() && self.programs().next().is_none() {
@@ -81,7 +81,7 @@ impl Fabric {
         Stop::NoProgress(lines)
     }
 
-    /// What is called by the name that was given to it, or by its number.
+    /// The name given to a part, or its number.
     fn named(&self, kind: &str, n: usize, at: usize) -> String {
         match self.names.get(at).filter(|name| !name.is_empty()) {
             Some(name) => format!("{kind} `{name}`"),
@@ -97,7 +97,7 @@ impl Fabric {
         self.named("switch", n, self.slots.len() + n)
     }
 
-    /// A port by the link's lower end; links of slots come before those of switches.
+    /// Names a port by its link's lower end; links of slots come before those of switches.
     pub(super) fn port_name(&self, id: PortId) -> String {
         let n = id.link().0 as usize;
         if self.names.get(n).is_none_or(String::is_empty) {
@@ -108,7 +108,7 @@ impl Fabric {
         format!("link of {lower} ({} side)", id.side().name())
     }
 
-    /// A line on who waits; a device may say its own name first.
+    /// A line on one that waits; a device may put its own name first.
     fn waits(&self, who: String, what: &str) -> String {
         let own = what.split_once(": ").filter(|(name, _)| who.contains(&format!("`{name}`")));
         format!("{who}: {}", own.map_or(what, |(_, rest)| rest))
@@ -137,7 +137,7 @@ impl Fabric {
         lines
     }
 
-    /// A line for each that has counted errors: often the reason why others wait.
+    /// A line for each with counted errors, which are often the reason for a wait.
     fn errors(&self) -> Vec<String> {
         let line = |who: String, counts: Vec<(&str, u64)>| {
             let counts: Vec<String> = counts.into_iter().map(|(name, n)| format!("{name} {n}")).collect();
@@ -153,7 +153,7 @@ impl Fabric {
         roots.flatten().chain(slots.flatten()).chain(ports.flatten()).collect()
     }
 
-    /// Somebody wants to be called at once, whenever he was.
+    /// The outcome when somebody asks to be called at once, without end.
     fn standing_still(&self) -> Stop {
         let mut lines =
             vec![format!("time stands still at {}: {MAX_EVENTS_PER_INSTANT} events there", self.now)];
@@ -171,8 +171,8 @@ impl Fabric {
         Stop::NoProgress(lines)
     }
 
-    /// The counters of the ports are complete up to now; a run that has come to its time limit may go on.
-    /// Brings the counters up to date: SKP ordered sets on idle wires are counted when asked for.
+    /// Ends a run: completes the counters of the ports up to now, including SKP ordered sets on idle wires. A run that
+    /// has reached its time limit may go on.
     pub(super) fn end(&mut self, stop: Stop) -> Stop {
         for state in &mut self.ports {
             state.port.finish(self.now);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Who gives what a port sends, asked through one interface: a root port, the device in a slot, a port of a switch.
+//! The owners of ports behind one interface, which asks them for TLPs: root ports, devices in slots, ports of switches.
 
 use super::Slot;
 use crate::ledger::Ledger;
@@ -12,9 +12,9 @@ use endpoint::CreditReturn;
 use link::Port;
 use tlp::{Account, Class, TcSet, Time, Tlp};
 
-/// The owner of a port, at that port.
+/// The owner of a port, as the giver of its TLPs.
 pub(super) trait Giver {
-    /// The classes of which it has anything: bits by [`Class::index`].
+    /// The classes of the TLPs that it has to send, bits by [`Class::index`].
     fn outputs(&self) -> u8;
 
     /// The Traffic Classes of `class` that it may be asked for.
@@ -26,7 +26,7 @@ pub(super) trait Giver {
     /// Its next TLP of `class`, of one of the Traffic Classes in `room`.
     fn give(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp>;
 
-    /// It has given that: the account that the TLP has from here on.
+    /// Follows `give`: returns the account that the TLP has from here on.
     fn account(
         &mut self,
         ledger: &mut Ledger,
@@ -36,23 +36,23 @@ pub(super) trait Giver {
         port: &PortState,
     ) -> Account;
 
-    /// Returns the credits that it has to return. True where that may have changed what it has.
+    /// Returns the credits that are due. True if that may have changed what it has to send.
     fn return_credits(&mut self, port: &mut Port, now: Time) -> bool;
 
-    /// Moves to `port` what it has and there is room for, and returns its credits. False where it has nothing more.
-    // In each of its callers, which knows who gives.
+    /// Moves its TLPs to `port` as far as there is room, and returns its credits. False if it has nothing more.
+    // Inlined into its callers, which know the giver.
     #[inline(always)]
     fn refill(&mut self, port: &mut PortState, now: Time, ledger: &mut Ledger) -> bool {
         let (mut outputs, mut done) = (self.outputs(), 0);
-        // Most often there is nothing of most classes. A posted TLP that leaves may let go what is behind it; no class lets
-        // go one before it.
+        // Usually most classes have nothing. A posted TLP that leaves may let go those behind it; no class lets go one
+        // before it.
         while let Some(class) = first_class(outputs & !done) {
             let bit = 1 << class.index();
             let moved = self.refill_one(class, port, now, ledger);
             done |= if moved { bit - 1 } else { bit | (bit - 1) };
             outputs = self.outputs();
         }
-        // A device may have more to say when its credits are returned.
+        // A device may have more to send when its credits are returned.
         if self.return_credits(&mut port.port, now) {
             outputs = self.outputs();
         }
@@ -60,14 +60,14 @@ pub(super) trait Giver {
         outputs != 0
     }
 
-    /// Moves one TLP of `class`; false where there is none, or no room.
+    /// Moves one TLP of `class`; false if there is none, or no room.
     #[inline(always)]
     fn refill_one(&mut self, class: Class, port: &mut PortState, now: Time, ledger: &mut Ledger) -> bool {
         let room = self.room(class, &port.port);
         if room.is_empty() {
             return false;
         }
-        // From here it moves once, into the port: each move of a TLP that was just written waits for its writes.
+        // The TLP moves only once more, into the port: each move of a freshly written TLP waits for the writes.
         let Some(tlp) = self.give(now, class, room) else { return false };
         let account = self.account(ledger, now, class, &tlp, port);
         port.port.enqueue_for(now, tlp, account);
@@ -86,11 +86,11 @@ fn first_class(set: u8) -> Option<Class> {
     Class::ALL.get(set.trailing_zeros() as usize).copied()
 }
 
-/// Root port `port`.
+/// Root port `port` of a host, as a giver.
 pub(super) struct RootOutput<'a> {
     root: &'a mut RootComplex,
     port: usize,
-    /// It has given something.
+    /// True once it has given a TLP.
     pub(super) moved: bool,
 }
 
@@ -137,8 +137,8 @@ impl Giver for RootOutput<'_> {
     }
 }
 
-/// The device in slot `number`. It is asked what it is ready for when that may have changed: what was accepted or refused may have
-/// let it go on.
+/// The device in slot `number`. It is asked what it is ready for whenever that may have changed: a TLP that was
+/// accepted or refused may let it go on.
 pub(super) struct SlotOutput<'a> {
     slot: &'a mut Slot,
     number: usize,
@@ -199,7 +199,7 @@ impl Giver for SlotOutput<'_> {
     }
 }
 
-/// Port `port` of a switch.
+/// Port `port` of a switch, as a giver.
 pub(super) struct SwitchPort<'a> {
     pub(super) switch: &'a mut Switch,
     pub(super) port: usize,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The hosts of a fabric: each has a root complex, memory, a segment of bus numbers and addresses of its own, and somebody above it.
-//! No route leads from one to another; the only thing that crosses is DMA of a function that was granted another host's memory.
+//! The hosts of a fabric: each has its own root complex, memory, bus numbers, addresses and program. No route leads
+//! from one to another; only DMA of a function that was granted another host's memory crosses.
 
 use super::Fabric;
 use crate::bridge::Action;
@@ -15,25 +15,25 @@ use std::ops::{Index, IndexMut};
 use thiserror::Error;
 use tlp::Bdf;
 
-/// A host.
+/// A host and its root ports.
 pub(super) struct HostSide {
     pub(super) root: RootComplex,
-    /// Index of the port of each root port.
+    /// Indices of the ports of its root ports.
     pub(super) root_ports: Vec<usize>,
     pub(super) program: Option<HostSlot>,
-    /// How the program has ended.
+    /// The result of the program, once it has ended.
     outcome: Option<Result<(), String>>,
 }
 
 /// The hosts of a fabric.
 pub(super) struct Hosts {
-    // Most fabrics have no other: found without a look at a list, which each event of a root complex would pay for.
+    // The first host, which most fabrics alone have: events of its root complex need no look at the list.
     first: HostSide,
     others: Vec<HostSide>,
 }
 
 impl Hosts {
-    /// `None` without a host.
+    /// The hosts; `None` if there are none.
     pub(super) fn new(mut hosts: impl Iterator<Item = HostSide>) -> Option<Hosts> {
         Some(Hosts { first: hosts.next()?, others: hosts.collect() })
     }
@@ -59,13 +59,13 @@ impl IndexMut<HostId> for Hosts {
     }
 }
 
-/// A host that there is not.
+/// No host has this number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[error("host {host}: legal are 0 to {last}", host = .host.0)]
 pub struct NoHost {
-    /// The host named.
+    /// The host that was named.
     pub host: HostId,
-    /// The last that there is.
+    /// The last host that exists.
     pub last: usize,
 }
 
@@ -74,8 +74,8 @@ impl HostSide {
         HostSide { root, root_ports, program, outcome: None }
     }
 
-    /// What a call to the root complex has led to: when it is to be called again, and where transactions have spent their time.
-    /// Most often it is the turn that memory gives to one request, or nothing.
+    /// Handles the effects of a call to the root complex: when to call it again, and where transactions have spent
+    /// time. Usually there is none, or only the turn that memory gives to one request.
     #[inline(always)]
     pub(super) fn heed(
         &mut self,
@@ -102,7 +102,7 @@ impl HostSide {
         }
     }
 
-    // Once in the program: it has many callers.
+    // Compiled once, since it has many callers.
     #[inline(never)]
     pub(super) fn heed_all(
         &mut self,
@@ -130,27 +130,27 @@ impl HostSide {
     }
 }
 
-/// The hosts: what names none is of the first.
+/// Access to the hosts; methods that name no host use the first.
 impl Fabric {
-    /// The root complex of the first host, to look at.
+    /// The root complex of the first host.
     #[must_use]
     pub fn root(&self) -> &RootComplex {
         &self.hosts[HostId::FIRST].root
     }
 
-    /// The root complex of `host`, to look at.
+    /// The root complex of `host`.
     ///
     /// # Errors
-    /// Where there is no such host.
+    /// There is no such host.
     pub fn root_of(&self, host: HostId) -> Result<&RootComplex, NoHost> {
         self.check_host(host)?;
         Ok(&self.hosts[host].root)
     }
 
-    /// The root complex of `host`, to be set up.
+    /// The root complex of `host`, for setup.
     ///
     /// # Errors
-    /// Where there is no such host.
+    /// There is no such host.
     pub fn root_of_mut(&mut self, host: HostId) -> Result<&mut RootComplex, NoHost> {
         self.check_host(host)?;
         Ok(&mut self.hosts[host].root)
@@ -161,70 +161,70 @@ impl Fabric {
         if host.index() <= last { Ok(()) } else { Err(NoHost { host, last }) }
     }
 
-    /// Counters of the root complex.
+    /// Counters of the first host's root complex.
     #[must_use]
     pub fn root_counters(&self) -> &RootCounters {
         self.root().counters()
     }
 
-    /// What caches and IOMMU of the host have seen, where its profile describes them.
+    /// Counters of caches and IOMMU of the first host, if its profile describes them.
     #[must_use]
     pub fn memory_counters(&self) -> Option<&MemoryCounters> {
         self.root().memory_counters()
     }
 
-    /// Counters of root ports that are functions.
+    /// Counters of the first host's root ports that are functions.
     #[must_use]
     pub fn root_function_counters(&self) -> &RootFunctionCounters {
         self.root().function_counters()
     }
 
-    /// What the IOMMU lets `requester` reach: see [`RootComplex::restrict_dma`].
+    /// Limits what `requester` reaches through the IOMMU: see [`RootComplex::restrict_dma`].
     pub fn restrict_dma(&mut self, requester: Bdf, first: u64, bytes: u64) {
         self.hosts[HostId::FIRST].root.restrict_dma(requester, first, bytes);
     }
 
-    /// What becomes of requests from one root port to another, where both have configuration spaces.
+    /// Sets how requests between root ports with configuration spaces are handled.
     pub fn set_peer_to_peer(&mut self, mode: PeerToPeer) {
         self.hosts[HostId::FIRST].root.set_peer_to_peer(mode);
     }
 
-    /// Has root port `n` be as firmware leaves it, for devices that nobody enumerates: see
+    /// Sets root port `n` up as firmware leaves it, for devices that nobody enumerates: see
     /// [`RootPortConfig::preset`](crate::RootPortConfig::preset).
     pub fn preset_root_port(&mut self, n: usize) {
         self.hosts[HostId::FIRST].root.preset(n);
     }
 
-    /// From now on DMA of `requester`, a function below `below`, reaches the memory of `of` in place of that of its own host, as
-    /// where a function is given to a guest. It takes the time that its own host's memory takes; its interrupts stay its own host's.
+    /// From now on DMA of `requester`, a function below `below`, reaches the memory of `of` instead of its own host's, like a
+    /// function given to a guest. It takes the time of its own host's memory; its interrupts stay with its own host.
     ///
     /// # Errors
-    /// Where there is no such host.
+    /// There is no such host.
     pub fn grant_dma(&mut self, below: HostId, requester: Bdf, of: HostId) -> Result<(), NoHost> {
         let memory = self.root_of(of)?.memory().clone();
         self.root_of_mut(below)?.grant_dma(requester, memory);
         Ok(())
     }
 
-    /// How the program of the first host has ended; `None` while it runs, or where there is none.
+    /// The result of the first host's program; `None` while it runs, or if there is none.
     #[must_use]
     pub fn host_outcome(&self) -> Option<&Result<(), String>> {
         self.hosts[HostId::FIRST].outcome.as_ref()
     }
 
-    /// Who stands above `host` was given something from outside the fabric: it is called now where it wants to be
-    /// ([`HostProgram::poll_timeout`](host::HostProgram::poll_timeout)), and asked for what it has to send.
+    /// The program of `host` was given something from outside the fabric: calls it now if it wants to be called
+    /// ([`HostProgram::poll_timeout`](host::HostProgram::poll_timeout)), and asks it for requests.
     ///
     /// # Errors
-    /// Where there is no such host.
+    /// There is no such host.
     pub fn wake_host(&mut self, host: HostId) -> Result<(), NoHost> {
         self.check_host(host)?;
         self.queue.push(self.now, Event::Host(host));
         Ok(())
     }
 
-    /// How all programs have ended: the first that failed, or well when the last has; `None` while any runs, or where there is
-    /// none.
+    /// The result of all programs: the first failure, or success once all have ended; `None` while any runs, or if
+    /// there is none.
     pub(super) fn outcome(&self) -> Option<Result<(), String>> {
         let mut of_programs = self.hosts.iter().enumerate().filter(|(_, host)| host.program.is_some());
         let failed = of_programs.clone().find_map(|(n, host)| match &host.outcome {
@@ -238,7 +238,7 @@ impl Fabric {
         (all_ended && of_programs.next().is_some()).then_some(Ok(()))
     }
 
-    /// A line on host `n`, which names it where there are several.
+    /// Puts the name of host `n` before `line` if there are several hosts.
     pub(super) fn of_host(&self, n: usize, line: &str) -> String {
         if self.hosts.others.is_empty() { line.to_owned() } else { format!("host {n}: {line}") }
     }
@@ -250,7 +250,7 @@ impl Fabric {
         self.last_progress = self.now;
         let host = &mut self.hosts[id];
         let Some(program) = &mut host.program else {
-            // Nobody hears the interrupts.
+            // No program takes the interrupts.
             while host.root.poll_host_input(self.now).is_some() {}
             return;
         };
@@ -275,7 +275,7 @@ impl Fabric {
         self.obey_roots();
     }
 
-    /// What a call to a root complex has led to.
+    /// Handles the effects of a call to a root complex.
     pub(super) fn heed_root(&mut self, id: HostId) {
         self.hosts[id].heed(id, &mut self.queue, &mut self.ledger, &mut self.actions);
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Links that go down and come up, change their speed, and what ports tell their owners. Never decides by itself: faults,
-//! scheduled events and the owners of ports do.
+//! Links that go down, come up and change their speed, and what ports tell their owners. Faults, scheduled events and
+//! the owners of ports decide; this module acts.
 
 use super::Fabric;
 use crate::bridge::Action;
@@ -15,43 +15,42 @@ use link::{Lost, Notice, SentFrame};
 use std::collections::BTreeSet;
 use tlp::{Class, Duration, Time};
 
-/// From the moment at which nothing keeps a link down until flow-control initialization begins. Training from Detect takes
-/// some ten milliseconds (`PCIe 5.0 §4.2.6`), and is not modelled; this is a figure of ours, long enough to be seen.
+/// Time from the release of a link until flow-control initialization begins. Training from Detect takes some ten
+/// milliseconds (`PCIe 5.0 §4.2.6`) and is not modelled; this is riser's own figure, long enough to be seen.
 const TRAINING: Duration = Duration::from_us(10);
 
-/// How long after power-on a host looks for devices: a thousandth of the 100 ms that it has to give them (`PCIe 5.0 §6.6.1`),
-/// since training takes as little here.
+/// How long after power-on a host waits for devices: a thousandth of the 100 ms of `PCIe 5.0 §6.6.1`, since training is
+/// as much shorter here.
 const START_PATIENCE: Duration = Duration::from_us(100);
 
-/// `PCIe 5.0 §3.5.1`: 12 bits.
+/// Number of sequence numbers, of 12 bits (`PCIe 5.0 §3.5.1`).
 const SEQUENCE_NUMBERS: u16 = 1 << 12;
 
 bitflags! {
-    /// What keeps a link down.
+    /// Reasons why a link is down.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
     pub(super) struct Held: u8 {
-        /// It is cut.
+        /// The link is cut.
         const CUT = 1 << 0;
-        /// Nothing is in the slot.
+        /// The slot is empty.
         const EMPTY = 1 << 1;
-        /// The port above holds it in reset.
+        /// The port above holds the link in reset.
         const RESET = 1 << 2;
-        /// The port above has it disabled.
+        /// The port above has the link disabled.
         const DISABLED = 1 << 3;
-        /// The port above has the power of its slot off.
+        /// The port above has the slot's power off.
         const UNPOWERED = 1 << 4;
     }
 }
 
 impl Fabric {
-    /// Has a link change while it runs: see [`LinkChange`].
+    /// Schedules a change of a link: see [`LinkChange`].
     pub fn schedule(&mut self, event: LinkEvent) {
         self.queue.push(event.at.max(self.now), Event::LinkChange(self.link_events.len() as u32));
         self.link_events.push(event);
     }
 
-    /// Has a link suffer by one rule more, which counts frames from now on. A rule for a link that there is not has no
-    /// effect.
+    /// Adds a fault rule, which counts frames from now on. A rule for a link that does not exist has no effect.
     pub fn add_fault(&mut self, rule: FaultRule) {
         let into = match rule.direction {
             Direction::Upstream => Side::Root,
@@ -77,7 +76,7 @@ impl Fabric {
             }
             LinkChange::Cut => self.hold(link, Held::CUT, true, true),
             LinkChange::Restore => self.hold(link, Held::CUT, false, false),
-            // What is not there cannot go, nor what is there come.
+            // An empty slot cannot lose its device, nor a full one get another.
             LinkChange::Remove if self.is_empty_slot(link) => {}
             LinkChange::Insert if !self.is_empty_slot(link) => {}
             LinkChange::Remove => {
@@ -102,7 +101,7 @@ impl Fabric {
         }
     }
 
-    /// What stands at the far end of `link` has power again, and with a switch all below it.
+    /// The device or switch at the far end of `link` has power again, and all below a switch with it.
     fn power_on(&mut self, link: LinkId) {
         let mut links = vec![link];
         while let Some(link) = links.pop() {
@@ -120,7 +119,7 @@ impl Fabric {
         }
     }
 
-    /// The port above `link` hears of its slot.
+    /// Tells the port above `link` about its slot.
     fn tell_slot(&mut self, link: LinkId, event: SlotEvent) {
         let [above, _] = self.ends(link);
         match self.ports[above].owner {
@@ -136,13 +135,13 @@ impl Fabric {
         self.pump(above);
     }
 
-    /// True where nothing is in the slot of `link`.
+    /// True if the slot of `link` is empty.
     fn is_empty_slot(&self, link: LinkId) -> bool {
         self.held[link.0 as usize].contains(Held::EMPTY)
     }
 
-    /// Whether the host waits for `link` before it starts: not where its slot is empty, nor where it is down for longer than
-    /// [`START_PATIENCE`].
+    /// Whether the host waits for `link` before it starts: not if its slot is empty, nor if it stays down for longer
+    /// than [`START_PATIENCE`].
     pub(super) fn is_awaited(&self, link: LinkId) -> bool {
         let held = self.held[link.0 as usize];
         let is_soon = |e: &LinkEvent| (self.now..=Time::ZERO + START_PATIENCE).contains(&e.at);
@@ -150,12 +149,12 @@ impl Fabric {
         held.is_empty() || held == Held::CUT && self.link_events.iter().any(comes)
     }
 
-    /// The ports of `link`: that towards the root complex first.
+    /// Indices of the ports of `link`, the one towards the root complex first.
     fn ends(&self, link: LinkId) -> [usize; 2] {
         [Side::Root, Side::Device].map(|side| PortId::new(link, side).index())
     }
 
-    /// Keeps `link` down because of `why`, or no longer.
+    /// Holds `link` down because of `why`, or releases it.
     #[cold]
     pub(super) fn hold(&mut self, link: LinkId, why: Held, on: bool, surprise: bool) {
         let held = &mut self.held[link.0 as usize];
@@ -171,7 +170,7 @@ impl Fabric {
         }
     }
 
-    /// What both ends held comes to nothing, or back to its owner; what is on the wire is lost.
+    /// Takes a link down: TLPs that both ends hold are dropped or go back to their owner; frames on the wire are lost.
     fn take_down(&mut self, link: LinkId, surprise: bool) {
         let ends = self.ends(link);
         let received = ends.map(|index| self.received(index));
@@ -189,8 +188,8 @@ impl Fabric {
         ends.into_iter().for_each(|index| self.pump(index));
     }
 
-    /// The sequence numbers of TLPs that have come to the port at `index`, whether or not its Ack has come back: they live on
-    /// there. So does one whose header a switch has sent on already.
+    /// The sequence numbers of TLPs that have arrived at the port at `index`, whether or not their Acks have come back:
+    /// they live on there. So do those whose header a switch has already sent on.
     fn received(&self, index: usize) -> BTreeSet<u16> {
         let state = &self.ports[index];
         let passed = state.inbound.iter().filter(|coming| coming.passed && !coming.is_lost());
@@ -201,8 +200,8 @@ impl Fabric {
         (0..SEQUENCE_NUMBERS).filter(|n| state.port.has_received(*n)).chain(passed).collect()
     }
 
-    /// Requests that were never sent are refused by the port above; what was sent, the requester's Completion Timeout ends
-    /// (`PCIe 5.0 §2.9.1`).
+    /// The port above refuses requests that were never sent; for those that were, the requester's Completion Timeout
+    /// runs (`PCIe 5.0 §2.9.1`).
     fn end_lost(&mut self, index: usize, lost: &Lost) {
         let unsent = lost.sequence.is_none();
         match self.ports[index].owner {
@@ -218,7 +217,7 @@ impl Fabric {
         }
     }
 
-    /// Training is over.
+    /// The training of `link` is over.
     pub(super) fn link_up(&mut self, link: LinkId) {
         if !self.held[link.0 as usize].is_empty() {
             return;
@@ -230,7 +229,7 @@ impl Fabric {
         self.ends(link).into_iter().for_each(|index| self.pump(index));
     }
 
-    /// What the port has to say goes to its owner.
+    /// Hands the port's notices to its owner.
     #[cold]
     pub(super) fn tell_owner(&mut self, index: usize) {
         let owner = self.ports[index].owner;
@@ -255,8 +254,8 @@ impl Fabric {
         }
     }
 
-    /// A TLP that is too long for all the credits that there are stays where it is, and all of its class behind it: the run ends,
-    /// whatever else goes on.
+    /// Notes a TLP too long for all the credits that exist: it stays in its queue with all of its class behind it, and
+    /// the run ends, whatever else goes on.
     fn note_never_sent(&mut self, index: usize, notice: Notice) {
         let Notice::NeverAdmitted { vc, class, needed, advertised } = notice else { return };
         let port = self.port_name(self.ports[index].id);
@@ -269,7 +268,7 @@ impl Fabric {
         self.ends = true;
     }
 
-    /// Bridges owe no credits for what came through a link that has gone; devices and bare root ports return them as ever.
+    /// Bridges owe no credits for TLPs from a link that went down; devices and bare root ports still return them.
     fn forgets_what_it_holds(&self, owner: Owner) -> bool {
         match owner {
             Owner::Root(host, n) => self.hosts[host].root.space(n as usize).is_some(),
@@ -278,7 +277,7 @@ impl Fabric {
         }
     }
 
-    /// What root complexes ask of the links at their root ports.
+    /// Carries out what root complexes ask of the links at their root ports.
     #[inline]
     pub(super) fn obey_roots(&mut self) {
         if !self.actions.is_empty() {
@@ -293,7 +292,7 @@ impl Fabric {
         }
     }
 
-    /// What a switch asks of the links at its ports.
+    /// Carries out what a switch asks of the links at its ports.
     pub(super) fn obey_switch(&mut self, n: usize) {
         while let Some(account) = self.switches[n].switch.poll_dropped() {
             self.ledger.drop(account);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! From the owners of ports into their queues, and from there onto the wires.
+//! Moves TLPs from the owners of ports into their queues, and from there onto the wires.
 
 use super::givers::{Giver, RootOutput, SlotOutput, SwitchPort};
 use super::{Fabric, show};
@@ -14,9 +14,9 @@ use link::{Sent, SentFrame};
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Put {
     Nothing,
-    /// It has left room in the transmit queue: nothing else does.
+    /// A new TLP, which alone leaves room in the transmit queue.
     NewTlp,
-    /// A DLLP, or a TLP once more.
+    /// A DLLP, or a replayed TLP.
     Other,
 }
 
@@ -25,7 +25,7 @@ impl Fabric {
         self.pump(self.hosts[host].root_ports[n]);
     }
 
-    /// Fills the wire out of a port from its queues, and the queues from its owner.
+    /// Fills the wire from a port's queues, and the queues from its owner; then pumps the ports that this lets go on.
     pub(super) fn pump(&mut self, index: usize) {
         self.pump_port(index);
         if let Owner::Switch { switch, .. } = self.ports[index].owner {
@@ -33,8 +33,8 @@ impl Fabric {
         }
     }
 
-    /// The same without those that the owner lets go on elsewhere. One frame makes the wire busy, so that a port sends one
-    /// at most; the room that it leaves is filled at once.
+    /// Pumps this port only. One frame makes the wire busy, so a port sends at most one; the room that it leaves is
+    /// filled at once.
     fn pump_port(&mut self, index: usize) {
         let sent = self.transmit(index);
         let more = self.refill(index);
@@ -50,15 +50,15 @@ impl Fabric {
     #[cold]
     fn pump_notices(&mut self, index: usize) {
         self.tell_owner(index);
-        // It may have something to say to that.
+        // The owner may have something to send in response.
         self.refill(index);
         if self.transmit(index) == Put::NewTlp {
             self.refill(index);
         }
     }
 
-    /// The same where only the link has changed: the owner is asked where there is room that there was not, or where it may
-    /// have had more than it was asked for.
+    /// Pumps a port of which only the link has changed: asks the owner only if there is new room, or if it may have
+    /// more than it was last asked for.
     pub(super) fn pump_link(&mut self, index: usize) {
         let Some(state) = self.ports.get_mut(index) else { return };
         if state.asks_again || state.port.has_notice() {
@@ -74,7 +74,7 @@ impl Fabric {
         self.ports[index].arm(self.now, &mut self.queue);
     }
 
-    /// What a switch has taken or given at one port lets others of its ports send, or return credits.
+    /// A TLP that a switch took or gave at one port may let its other ports send, or return credits.
     pub(super) fn settle_switch(&mut self, n: usize) {
         while let Some(state) = self.switches.get_mut(n)
             && let Some(port) = state.switch.poll_touched()
@@ -93,7 +93,7 @@ impl Fabric {
         }
     }
 
-    /// Asked far more often than anything can go.
+    /// Sends a frame if one may go. It is called far more often than one may.
     #[inline]
     fn transmit(&mut self, index: usize) -> Put {
         if self.ports[index].port.may_send(self.now) { self.send(index) } else { Put::Nothing }
@@ -107,7 +107,7 @@ impl Fabric {
         let Ok([state, peer]) = self.ports.get_disjoint_mut(ends) else { return Put::Nothing };
         let sent = state.port.send_next(now);
         let Some(Sent { frame, start, end, wait }) = &sent else { return Put::Nothing };
-        // Read in the parts that were just written: read as a whole, they would be waited for.
+        // The parts just written are read one by one: reading them as a whole would wait for the writes.
         let (frame, tlp) = match frame {
             SentFrame::Tlp { sequence } => {
                 (SentFrame::Tlp { sequence: *sequence }, state.port.unacknowledged(*sequence))
@@ -133,8 +133,8 @@ impl Fabric {
         put
     }
 
-    /// False where the owner has nothing more, however much room there is.
-    // In its callers, and what it calls apart: none of the owners pays for the registers of another.
+    /// Refills the queues from the owner. False if it has nothing more, however much room there is.
+    // Inlined into its callers; what it calls is not, so that no owner pays for the registers of another.
     #[inline]
     fn refill(&mut self, index: usize) -> bool {
         match self.ports[index].owner {
@@ -151,7 +151,7 @@ impl Fabric {
         }
     }
 
-    /// What leaves lets its ingress port return credits, which the switch tells (`settle_switch`).
+    /// A TLP that leaves lets its ingress port return credits, which the switch reports (`settle_switch`).
     #[inline(never)]
     fn refill_switch(&mut self, index: usize, n: usize, port: usize) -> bool {
         let (Some(state), Some(at)) = (self.switches.get_mut(n), self.ports.get_mut(index)) else {
@@ -161,7 +161,7 @@ impl Fabric {
         giver.refill(at, self.now, &mut self.ledger)
     }
 
-    /// Whenever a device is asked for output it may also take a request or set a timer, so it is asked for that as well.
+    /// A device asked for output may also take a request or set a timer, so it is asked for that as well.
     #[inline(never)]
     fn refill_slot(&mut self, index: usize, n: usize) -> bool {
         let (Some(slot), Some(at)) = (self.slots.get_mut(n), self.ports.get_mut(index)) else { return false };
@@ -175,8 +175,8 @@ impl Fabric {
         more
     }
 
-    /// A posted request that goes may let go what is behind it, and a read that leaves lets in one that waited with its
-    /// credits; then the host program may go on, which may have waited for the room.
+    /// A posted request that leaves may let go those behind it, and a read lets in one that waited with its credits;
+    /// then the host program, which may have waited for room, may go on.
     #[inline(never)]
     fn refill_root(&mut self, index: usize, host: HostId, n: usize) -> bool {
         let Some(at) = self.ports.get_mut(index) else { return false };
@@ -184,7 +184,7 @@ impl Fabric {
         let mut giver = RootOutput::of(&mut side.root, n);
         let more = giver.refill(at, self.now, &mut self.ledger);
         let moved = giver.moved;
-        // Hardly ever.
+        // The root complex rarely has effects here.
         if !side.root.effects().is_empty() {
             side.heed_all(host, &mut self.queue, &mut self.ledger, &mut self.actions);
         }

@@ -1,41 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a fault writes into a frame before its CRC is made: as a defect in a sender or in a switch on the way would. Never
-//! looks at who sends or receives it.
+//! What a fault writes into a frame before its CRC is made, as a defect in a sender or in a switch on the way would. It
+//! ignores who sends or receives the frame.
 
 use tlp::{Bdf, Body, Data, Dllp, FlowControlKind, PayloadPool, Status, Tag, Tlp};
 
-/// Another content. One that a frame has no place for, such as a Completion Status in a request, leaves it as it is. Where a
-/// TLP has a digest, that is no longer right, but of poisoned data, which it does not cover (`PCIe 5.0 §2.7.1`).
+/// A change of content. A frame without the field, such as Completion Status in a request, stays as it is. The digest
+/// of a TLP becomes wrong, except when data is poisoned, which it does not cover (`PCIe 5.0 §2.7.1`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Alteration {
     /// EP is set in a TLP with data (`PCIe 5.0 §2.7.2`).
     Poison,
     /// The digest of a TLP that has one is wrong (`PCIe 5.0 §2.7.1`).
     WrongEcrc,
-    /// Completion Status, of a completion.
+    /// Completion Status of a completion.
     Status(Status),
-    /// Tag, of a request or completion: a message's has no meaning.
+    /// Tag of a request or completion; the tag of a message has no meaning.
     Tag(Tag),
-    /// Requester ID.
+    /// Requester ID of a request or completion.
     Requester(Bdf),
     /// Byte Count of a completion, 1 to 4096.
     ByteCount(u16),
-    /// Length of the header in DW, 1 to 1024, without more or less data behind it.
+    /// Length of the header in DW, 1 to 1024; the data behind it stays as long as it is.
     Length(u16),
     /// These bits of a DW of the header change; DW 0 has Fmt in bits 31:29 and Type in 28:24.
     HeaderBits {
-        /// 0 to 3.
+        /// Index of the DW, 0 to 3.
         dw: u8,
-        /// The bits.
+        /// The bits to flip.
         bits: u32,
     },
-    /// AckNak_Seq_Num of an Ack or Nak is so much further on, modulo 4096.
+    /// AckNak_Seq_Num of an Ack or Nak increases by this much, modulo 4096.
     Sequence(u16),
-    /// HdrFC and DataFC of an UpdateFC are so much larger, modulo their fields; the DLLP's units.
+    /// HdrFC and DataFC of an UpdateFC increase by this much, modulo their fields, in the DLLP's units.
     Credits {
-        /// Headers.
+        /// Header credits to add.
         header: i16,
-        /// Data.
+        /// Data credits to add.
         data: i16,
     },
 }
@@ -48,7 +48,7 @@ const SEQUENCE: u16 = 0xfff;
 const LENGTH: u32 = 0x3ff;
 
 impl Alteration {
-    /// What `dllp` becomes; `None`: it stays.
+    /// The altered `dllp`; `None`: it stays.
     pub(super) fn dllp(self, dllp: Dllp) -> Option<Dllp> {
         match (self, dllp) {
             (Alteration::Sequence(by), Dllp::Ack { sequence }) => {
@@ -68,7 +68,7 @@ impl Alteration {
         }
     }
 
-    /// What `tlp` becomes, or the header of the bytes that are no TLP any more; `None`: it stays.
+    /// The altered `tlp`, or the header of bytes that no longer form a TLP; `None`: it stays.
     pub(super) fn tlp(self, tlp: &Tlp) -> Option<Result<Tlp, [u32; 4]>> {
         match self {
             Alteration::Length(dw) => {
@@ -89,7 +89,7 @@ impl Alteration {
         }
     }
 
-    /// Sets a field where `tlp` has it.
+    /// Sets a field if `tlp` has it.
     fn set(self, tlp: &mut Tlp) -> Option<()> {
         let has_data = tlp.repr.data_dw() != 0;
         match (self, &mut tlp.repr.body) {
@@ -131,7 +131,7 @@ fn header(tlp: &Tlp) -> [u32; 4] {
     link::header_log(tlp)
 }
 
-/// The bytes of `tlp` with bits of one DW of its header changed, read anew.
+/// Flips bits of one DW of the header of `tlp`, and parses the bytes again.
 fn flip(tlp: &Tlp, dw: usize, bits: u32) -> Result<Tlp, [u32; 4]> {
     let mut bytes = vec![0; tlp.wire_len()];
     tlp.emit(&mut bytes);

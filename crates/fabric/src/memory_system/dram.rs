@@ -28,22 +28,22 @@ impl Dram {
         }
     }
 
-    /// How long it takes to wake for what is asked at `asked`.
+    /// How long memory takes to wake for a request at `asked`.
     #[inline]
     pub(super) fn wake(&mut self, asked: Time, rng: &mut Xoshiro256PlusPlus) -> Duration {
         let Some(power) = &mut self.power else { return Duration::ZERO };
         power.wake(asked, rng).0.since(asked)
     }
 
-    /// The root complex has woken it.
+    /// The root complex has woken memory, which stays awake until `until`.
     pub(super) fn stay_awake(&mut self, until: Time) {
         if let Some(power) = &mut self.power {
             power.stay_awake(until);
         }
     }
 
-    /// What the line at `address` takes longer than from the cache, where it was asked for at `asked`: requests of one bank
-    /// take turns in the order in which they came to the host, not in that in which what was before them let them go.
+    /// Extra time for the line at `address` over one from the cache, requested at `asked`. Requests of one bank take
+    /// turns in the order in which they came to the host, whatever held them up there.
     #[inline]
     pub(super) fn read_line(&mut self, address: u64, asked: Time) -> Duration {
         match &mut self.banks {
@@ -52,7 +52,7 @@ impl Dram {
         }
     }
 
-    /// The same for a line that comes from the cache of a core, while memory is asked for it all the same.
+    /// Extra time for a line that comes from the cache of a core while memory is asked for it as well.
     #[inline]
     pub(super) fn snooped_line(&mut self, address: u64, asked: Time) -> Duration {
         match &mut self.banks {
@@ -72,7 +72,7 @@ impl Banks {
         }
     }
 
-    /// Takes a turn, and says how long it was waited for.
+    /// Takes a turn; returns the wait for it.
     fn turn(&mut self, address: u64, asked: Time) -> Duration {
         let bank = (address >> self.row_shift) % self.free_at.len() as u64;
         let free_at = &mut self.free_at[bank as usize];
@@ -92,7 +92,7 @@ mod tests {
         let banks = DramBanks { count: 2, row_bytes: 4096, line_service: ns(20), speculative_reads: true };
         let mut dram = Dram::new(&DramProfile { latency: ns(80), banks: Some(banks), sleep: None });
         let at = |n| Time::ZERO + ns(n);
-        // Address, when, and what it costs.
+        // Rows: address, time, extra time.
         let rows =
             [(0, 0, 80), (64, 0, 100), (4096, 0, 80), (8192, 10, 110), (8192, 60, 80), (12_288, 15, 85)];
         for (address, when, expected) in rows {

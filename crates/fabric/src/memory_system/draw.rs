@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is drawn for single requests: noise, and how long a sleeping root complex takes to wake. Integer tables and the
-//! seed of the lab, no floating point.
+//! Random draws for single requests: noise, and the time that a sleeping root complex takes to wake. They use integer
+//! tables and the lab's seed, no floating point.
 
 use crate::profile::{PowerProfile, WeightedLatency};
 use rand_core::RngCore;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use tlp::{Duration, Time};
 
-/// Parts of a whole.
+/// Parts of a whole in [`WeightedLatency`].
 const BILLION: u64 = 1_000_000_000;
 
-/// Draws from a table; what is left to a billion parts is nothing.
+/// Draws from a table; the remainder to a billion parts is zero latency.
 pub(super) fn draw(table: &[WeightedLatency], rng: &mut Xoshiro256PlusPlus) -> Duration {
-    // As even as 32 bits over a billion can be.
+    // As even as 32 bits over a billion allow.
     let mut drawn = (u64::from(rng.next_u32()) * BILLION) >> 32;
     for row in table {
         let parts = u64::from(row.parts_per_billion);
@@ -24,20 +24,20 @@ pub(super) fn draw(table: &[WeightedLatency], rng: &mut Xoshiro256PlusPlus) -> D
     Duration::ZERO
 }
 
-/// How something slept that was asked for.
+/// How deeply a part slept when a request came.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Slept {
-    /// Not at all.
+    /// Awake.
     No,
-    /// Less deeply than it can.
+    /// Asleep, but not in the deepest state.
     Lightly,
-    /// As deeply as it can.
+    /// Asleep in the deepest state.
     Deeply,
 }
 
-/// A root complex that sleeps when it has been idle.
+/// The sleep of an idle root complex.
 pub(super) struct Power {
-    /// From the lightest sleep to the deepest.
+    /// Sleep states, from the lightest to the deepest.
     depths: Vec<PowerProfile>,
     busy_until: Time,
     awake_at: Time,
@@ -48,7 +48,7 @@ impl Power {
         Power { depths: depths.to_vec(), busy_until: Time::ZERO, awake_at: Time::ZERO }
     }
 
-    /// When a request that comes at `at` finds it awake; and whether it was asleep, and as deeply as it can be.
+    /// When a request that comes at `at` finds the root complex awake, and how deeply it slept.
     pub(super) fn wake(&mut self, at: Time, rng: &mut Xoshiro256PlusPlus) -> (Time, Slept) {
         let busy_until = self.busy_until.max(self.awake_at);
         let depth = self.depths.iter().rposition(|depth| at >= busy_until + depth.idle);
@@ -64,7 +64,7 @@ impl Power {
         (at.max(self.awake_at), slept)
     }
 
-    /// There is something to do until then.
+    /// Stays awake until `until`, since there is work.
     pub(super) fn stay_awake(&mut self, until: Time) {
         self.busy_until = self.busy_until.max(until);
     }

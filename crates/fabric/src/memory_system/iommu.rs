@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The IOMMU: when the address of a request is translated, and whether it may be at all.
+//! The IOMMU: when the address of a request is translated, and whether the access is allowed.
 //!
 //! ```text
 //!  root port: requests in order ──▶ [ look up, wait ] ──▶ memory, in order
@@ -7,17 +7,17 @@
 //!                                    IOTLB ── miss ──▶ walkers, a batch at a time
 //! ```
 //!
-//! A request is looked up behind those before it at its root port. It waits for a walk of its page that is under way, or
-//! takes a walker; where all are taken it waits, and with it all behind it, until every walk under way has ended and every
-//! request that was looked up by then has been served: walks go in batches. It leaves when its translation is there and
-//! all before it have left. A page has its entry from the beginning of its walk on, so that nobody walks for it twice.
+//! A request is looked up after those before it at its root port. It waits for a walk of its page that is under way, or
+//! takes a walker. If all are taken, it waits, with all requests behind it, until every walk under way has ended and
+//! every request looked up by then has been served: walks go in batches. It leaves when its translation is there and
+//! all before it have left. A page has its entry from the start of its walk, so that it is walked only once.
 //!
-//! Batches are what the measured IOMMUs show (pcie-bench data, `bw_dma_win_sweep_*` with 4 KiB pages): where every request
-//! misses, six writes take one walk, whatever their size; six reads take one walk and the time that their lines take one
-//! after the other: so reads of 256 B cost 9 ns more than those of 64 B though neither is bound by the wire.
+//! Batches follow the measured IOMMUs (pcie-bench data, `bw_dma_win_sweep_*` with 4 KiB pages): if every request
+//! misses, six writes of any size take one walk; six reads take one walk and the time of their lines, one after
+//! another. So reads of 256 B cost 9 ns more than those of 64 B, though neither is bound by the wire.
 //!
-//! Everything is mapped one to one, but for requesters that were given a window: what they ask for beside it is a fault.
-//! Interrupts are not translated (VT-d leaves 0xfee0_0000 to 0xfeef_ffff out).
+//! Everything is mapped one to one, except for requesters with a window: a request outside it is a fault.
+//! Interrupts are not translated (VT-d excludes 0xfee0_0000 to 0xfeef_ffff).
 
 use super::MemoryCounters;
 use super::iotlb::Iotlb;
@@ -30,38 +30,38 @@ pub(super) struct Iommu {
     page_shift: u32,
     hit_latency: Duration,
     page_walk_latency: Duration,
-    /// One, or one for each root port.
+    /// One table, or one for each root port.
     tables: Vec<Iotlb>,
     ports: Vec<InOrder>,
     walks: Batch,
     walk_cache: Option<WalkCache>,
-    /// First address and bytes, of requesters that may not reach all of memory.
+    /// First address and bytes, by Requester ID, of requesters that may not reach all of memory.
     windows: BTreeMap<u16, (u64, u64)>,
 }
 
-/// The requests of a root port, one behind the other.
+/// The state of a root port, whose requests keep their order.
 #[derive(Clone, Copy, Default)]
 struct InOrder {
-    /// When the next may be looked up.
+    /// When the next request may be looked up.
     open_at: Time,
-    /// When the latest has left.
+    /// When the latest request has left.
     left_at: Time,
 }
 
-/// The walks that go together.
+/// Walks that go together.
 struct Batch {
-    /// Walkers.
+    /// Number of walkers.
     most: u32,
     begun: u32,
     begins_at: Time,
-    /// When all that was looked up since it began has been served.
+    /// When all requests looked up since the batch began have been served.
     ends_at: Time,
 }
 
 struct WalkCache {
     table: Iotlb,
     shift: u32,
-    /// Of a walk whose entry is there.
+    /// Latency of a walk whose entry is in the page walk cache.
     walk_latency: Duration,
 }
 
@@ -87,12 +87,12 @@ impl Iommu {
         }
     }
 
-    /// `requester` reaches these addresses and no others from now on.
+    /// From now on `requester` reaches only these addresses.
     pub(super) fn restrict(&mut self, requester: Bdf, first: u64, bytes: u64) {
         self.windows.insert(requester.bits(), (first, bytes));
     }
 
-    /// Whether all of a request is mapped.
+    /// Whether the whole request is mapped.
     #[inline]
     pub(super) fn maps(&self, requester: Bdf, address: u64, len: u32) -> bool {
         if self.windows.is_empty() {
@@ -103,7 +103,7 @@ impl Iommu {
         offset < bytes && u64::from(len) <= bytes - offset
     }
 
-    /// When a request that comes through root port `port` at `at` is translated. It lies within one page.
+    /// When a request that comes through root port `port` at `at` is translated. It must lie within one page.
     #[inline]
     pub(super) fn translate(
         &mut self,
@@ -136,13 +136,13 @@ impl Iommu {
         left_at
     }
 
-    /// The request that was translated last has its turn at memory until `at`: the batch of walks ends no earlier.
+    /// The latest translated request has its turn at memory until `at`: the batch of walks ends no earlier.
     #[inline]
     pub(super) fn served(&mut self, at: Time) {
         self.walks.ends_at = self.walks.ends_at.max(at);
     }
 
-    /// The page of `address` is used, in no time.
+    /// Uses the page of `address`, in no time.
     pub(super) fn touch(
         &mut self,
         (port, requester): (usize, Bdf),
@@ -156,14 +156,14 @@ impl Iommu {
         }
     }
 
-    /// Number of the page, and the same with its requester.
+    /// The page number, and that number with its requester.
     #[inline]
     fn page(&self, requester: Bdf, address: u64) -> (u64, u64) {
         let page = address >> self.page_shift;
         (page, u64::from(requester.bits()) << 48 | page & 0xffff_ffff_ffff)
     }
 
-    /// How long a walk takes.
+    /// The latency of a walk.
     fn walk(&mut self, key: u64, page: u64, rng: &mut Xoshiro256PlusPlus) -> Duration {
         let shorter = self.walk_cache.as_mut().and_then(|cache| cache.shortens(key, page, rng));
         shorter.unwrap_or(self.page_walk_latency)
@@ -171,8 +171,8 @@ impl Iommu {
 }
 
 impl Batch {
-    /// When a walk begins that is asked for at `asked`: at once where a walker of the batch is left, or the batch is over;
-    /// else with the next.
+    /// When a walk requested at `asked` begins: at once if the batch has a walker left or is over; otherwise with the
+    /// next batch.
     fn begin(&mut self, asked: Time) -> Time {
         let earliest = if self.begun < self.most { self.begins_at } else { self.ends_at };
         let begin = asked.max(earliest);
@@ -195,7 +195,7 @@ impl WalkCache {
         }
     }
 
-    /// How long a walk for `page` takes, where its entry is there; that of the next of its neighbours is.
+    /// The latency of a walk for `page` if its entry is cached; otherwise caches the entry for its next neighbour.
     fn shortens(&mut self, key: u64, page: u64, rng: &mut Xoshiro256PlusPlus) -> Option<Duration> {
         let (key, page) = ((key >> 48) << 48 | page >> self.shift, page >> self.shift);
         if self.table.look(key, page).is_some() {

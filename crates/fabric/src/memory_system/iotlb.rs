@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A table of translations, looked up by page: the IOTLB, and the cache of page walks. It knows no page tables; a key
-//! tells requesters apart.
+//! A table of translations, looked up by page: the IOTLB, and the page walk cache. It knows no page tables; a key tells
+//! requesters apart.
 
 use crate::profile::Replacement;
 use rand_core::RngCore;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use tlp::Time;
 
-/// The key of an entry that holds nothing.
+/// The key of an empty entry.
 const EMPTY: u64 = u64::MAX;
 
-/// Most entries of a table: it is searched one by one within a set.
+/// Most entries of a table: each set is searched one by one.
 const MAX_ENTRIES: u32 = 4096;
 
 pub(super) struct Iotlb {
     keys: Vec<u64>,
-    /// When the walk that brought it has ended.
+    /// When the walk that filled the entry has ended.
     valid_at: Vec<Time>,
-    /// When it was used last, in lookups.
+    /// Number of the lookup that last used the entry.
     used: Vec<u64>,
     ways: usize,
     sets: u64,
@@ -26,7 +26,7 @@ pub(super) struct Iotlb {
 }
 
 impl Iotlb {
-    /// A table with nothing in it. `ways` of 0: any entry holds any page.
+    /// An empty table. `ways` of 0: any entry holds any page.
     pub(super) fn new(entries: u32, ways: u32, replacement: Replacement) -> Iotlb {
         let entries = entries.clamp(1, MAX_ENTRIES) as usize;
         let ways = if ways == 0 { entries } else { (ways as usize).min(entries) };
@@ -42,7 +42,7 @@ impl Iotlb {
         }
     }
 
-    /// From when on `page` of the requester in `key` is there, if it is or is on its way.
+    /// When `page` of the requester in `key` is or will be there; `None` if it is neither there nor on its way.
     #[inline]
     pub(super) fn look(&mut self, key: u64, page: u64) -> Option<Time> {
         let set = self.set(page);
@@ -52,7 +52,7 @@ impl Iotlb {
         Some(self.valid_at[set + way])
     }
 
-    /// Puts in what [`look`](Self::look) has not found.
+    /// Inserts what [`look`](Self::look) has not found.
     pub(super) fn insert(&mut self, key: u64, page: u64, valid_at: Time, rng: &mut Xoshiro256PlusPlus) {
         let set = self.set(page);
         let at = set + self.victim(set, rng);
@@ -64,7 +64,7 @@ impl Iotlb {
         (page % self.sets) as usize * self.ways
     }
 
-    /// An empty way, or whichever is given up.
+    /// An empty way, or the one to replace.
     fn victim(&self, set: usize, rng: &mut Xoshiro256PlusPlus) -> usize {
         let empty = self.keys[set..set + self.ways].iter().position(|k| *k == EMPTY);
         empty.unwrap_or_else(|| match self.replacement {
@@ -76,7 +76,7 @@ impl Iotlb {
         })
     }
 
-    /// Entries that hold something.
+    /// Number of entries in use.
     #[cfg(test)]
     fn len(&self) -> usize {
         self.keys.iter().filter(|key| **key != EMPTY).count()
@@ -94,7 +94,7 @@ mod tests {
         Xoshiro256PlusPlus::seed_from_u64(1)
     }
 
-    /// Uses `page`; true where it was there.
+    /// Uses `page`; true if it was there.
     fn use_page(table: &mut Iotlb, rng: &mut Xoshiro256PlusPlus, page: u64) -> bool {
         let found = table.look(page, page).is_some();
         if !found {
@@ -103,8 +103,8 @@ mod tests {
         found
     }
 
-    /// Hits of ten rounds over so many pages in order, the first round left out: what was used longest ago is just what
-    /// comes next, which is the worst case of LRU and not of random replacement.
+    /// Hits of ten rounds over this many pages in order, without the first round: the least recently used page is
+    /// exactly the next one, which is the worst case for LRU but not for random replacement.
     #[test]
     fn replacement_shows_in_a_circle() {
         let rows = [

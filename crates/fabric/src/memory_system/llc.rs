@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A last-level cache: which lines are there, and who wrote them last. It holds no data and knows no time.
+//! A last-level cache: which lines it holds, and who wrote them last. It holds no data and knows no time.
 //!
-//! A set is a run of entries: first the ways of cores, then those of devices (DDIO), each run in the order of use, the
-//! latest first. Least recently used is what the data ask for: a window as large as the ways that it may take still hits
-//! as a whole (pcie-bench data, DWarm at 1.5 MB of 15 MB with 2 of 20 ways), which random replacement would not give. Sets
-//! are numbered by line number modulo their count, which spreads a contiguous window evenly, as those data have it.
+//! A set is a run of entries: first the ways of cores, then those of devices (DDIO), each in the order of use, the
+//! latest first. The data ask for LRU: a window as large as its ways still hits as a whole (pcie-bench data, DWarm at
+//! 1.5 MB of 15 MB with 2 of 20 ways), which random replacement would not give. Sets are numbered by line number modulo
+//! their count, which spreads a contiguous window evenly, as in those data.
 
 use crate::profile::{LINE_BYTES, LlcProfile};
 
-/// Fewest sets of a cache: tags then have 30 bits wherever memory ends.
+/// Fewest sets of a cache: a tag then fits 30 bits at any address.
 const MIN_SETS: u64 = 64;
 
-/// A line of somebody else's, which is never hit.
+/// The entry of a foreign line, which never hits.
 const FOREIGN: u32 = 0;
 
-/// Who wrote a line last.
+/// The last writer of a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Writer {
     Core = 1,
@@ -27,12 +27,12 @@ pub(super) struct Llc {
     entries: Vec<u32>,
     sets: u64,
     ways: usize,
-    /// Of these, the ways of cores.
+    /// The ways of cores in each set.
     core_ways: usize,
 }
 
 impl Llc {
-    /// A cache that is full of what nobody asks for.
+    /// A cache full of foreign lines.
     pub(super) fn new(profile: &LlcProfile) -> Llc {
         let ways = profile.ways.clamp(2, 64) as usize;
         let sets = (profile.capacity_bytes / LINE_BYTES / ways as u64).max(MIN_SETS);
@@ -40,12 +40,12 @@ impl Llc {
         Llc { entries: vec![FOREIGN; sets as usize * ways], sets, ways, core_ways: ways - ddio_ways }
     }
 
-    /// Fills it with what nobody asks for.
+    /// Fills the cache with foreign lines.
     pub(super) fn thrash(&mut self) {
         self.entries.fill(FOREIGN);
     }
 
-    /// Who wrote the line of `address` last, where it is there.
+    /// The last writer of the line of `address`, if the cache holds it.
     #[inline]
     pub(super) fn look(&mut self, address: u64) -> Option<Writer> {
         let (set, key) = self.place(address);
@@ -55,8 +55,8 @@ impl Llc {
         Some(if entry & 3 == Writer::Device as u32 { Writer::Device } else { Writer::Core })
     }
 
-    /// `by` writes to the line of `address`. True where it was there: it stays where it is. Else it takes the place of the
-    /// line that was not used for longest, of those ways that are `by`'s.
+    /// `by` writes to the line of `address`. True if the cache holds it: it keeps its way. Otherwise it replaces the
+    /// least recently used line in the ways of `by`.
     #[inline]
     pub(super) fn write(&mut self, address: u64, by: Writer) -> bool {
         let (set, key) = self.place(address);
@@ -73,7 +73,7 @@ impl Llc {
         false
     }
 
-    /// The line of `address` is there no more. True where it was.
+    /// Removes the line of `address`. True if the cache held it.
     pub(super) fn forget(&mut self, address: u64) -> bool {
         let (set, key) = self.place(address);
         let found = self.find(set, key);
@@ -83,7 +83,7 @@ impl Llc {
         found.is_some()
     }
 
-    /// First entry of its set, and its tag.
+    /// The first entry of the set of `address`, and the tag.
     #[inline]
     fn place(&self, address: u64) -> (usize, u32) {
         let line = address / LINE_BYTES;
@@ -94,11 +94,11 @@ impl Llc {
     #[inline]
     fn find(&self, set: usize, key: u32) -> Option<usize> {
         let entries = &self.entries[set..set + self.ways];
-        // Of the same tag, and not foreign.
+        // The tag matches, and the line is not foreign.
         entries.iter().position(|entry| (entry ^ key).wrapping_sub(1) < 3).map(|way| set + way)
     }
 
-    /// `entry` stands at `at` from now on, and is the latest of its run.
+    /// Puts `entry` at `at`, as the latest of its run.
     #[inline]
     fn use_entry(&mut self, set: usize, at: usize, entry: u32) {
         let devices = set + self.core_ways;
@@ -107,7 +107,7 @@ impl Llc {
         self.entries[first] = entry;
     }
 
-    /// Lines that are there.
+    /// Number of lines that are not foreign.
     #[cfg(test)]
     fn lines(&self) -> usize {
         self.entries.iter().filter(|entry| **entry != FOREIGN).count()
@@ -137,8 +137,8 @@ mod tests {
         (0..bytes / LINE_BYTES).filter(|line| llc.look(line * LINE_BYTES).is_some()).count() as u64
     }
 
-    /// What is left of a window that was written once: all that its ways hold, whatever is larger. Rows: the writer, KiB of
-    /// the window, KiB that hit. A cache of 15 MiB and 20 ways, 2 of them for devices, as `hosts.json` and the data have it
+    /// A window that was written once stays in the cache as far as the writer's ways hold it. Rows: the writer, KiB of
+    /// the window, KiB that hit. A cache of 15 MiB and 20 ways, 2 of them for devices, as in `hosts.json` and the data
     /// (DWarm hits fall from 1.5 MB on as 1.5 MB / window; HWarm from 13.5 MB on).
     #[test]
     fn a_window_hits_as_far_as_its_ways_hold_it() {
@@ -168,7 +168,7 @@ mod tests {
         assert_eq!((llc.sets, llc.write(0, Writer::Core), llc.look(0)), (64, false, Some(Writer::Core)));
         assert!(llc.write(0, Writer::Device));
         assert_eq!(llc.look(63), Some(Writer::Device), "the same line");
-        // The one way of devices is still free, and goes round.
+        // The single way of devices is free, and is reused.
         let set = 64 * LINE_BYTES;
         assert_eq!([llc.write(set, Writer::Device), llc.write(2 * set, Writer::Device)], [false, false]);
         assert_eq!([llc.look(0), llc.look(set)], [Some(Writer::Device), None]);
@@ -178,7 +178,7 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(32))]
-        /// There are never more lines than ways; a hit is where somebody wrote, and says who did so last.
+        /// There are never more lines than ways; a hit needs an earlier write, and names the last writer.
         #[test]
         fn it_holds_only_what_was_written(
             accesses in prop::collection::vec((0..4096u64, 0..3u8), 1..600),
@@ -187,7 +187,7 @@ mod tests {
             let mut llc = cache(u64::from(ways) * 64 * 64, ways, ddio);
             let mut written = BTreeMap::new();
             for (line, kind) in accesses {
-                // Few sets, so that lines meet.
+                // There are few sets, so that lines collide.
                 let address = (line % 4 + line / 4 * 64) * LINE_BYTES;
                 let by = if kind == 0 { Writer::Core } else { Writer::Device };
                 if kind == 2 {

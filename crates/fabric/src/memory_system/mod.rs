@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What lies behind the root complex of a host that a profile describes beyond fixed latencies: caches, memory, the other
-//! socket, the IOMMU, noise, power states. Sans-IO: it is told when, and says when; it holds no data and never looks at
-//! any. Everything is allocated when it is made.
+//! The memory system of a host whose profile goes beyond fixed latencies: caches, memory, the other socket, the IOMMU,
+//! noise, power states. Sans-IO: it is told the time of an access and returns times; it never holds or reads data. It
+//! allocates only on creation.
 //!
-//! - [`llc`]: which lines are in a last-level cache, and who wrote them; [`dram`]: banks;
-//! - [`iommu`]: when a request is translated; [`iotlb`]: the tables of that;
+//! - [`llc`]: which lines a last-level cache holds, and who wrote them; [`dram`]: banks;
+//! - [`iommu`]: when a request is translated; [`iotlb`]: its tables;
 //! - [`draw`]: noise and sleep.
 //!
-//! How a read goes: awake, translated, behind the writes that came before it through its root port, then served for what the
-//! slowest of its lines takes. A write: awake, translated, taken (its room is free again), then visible when the slowest
-//! of its lines is. What waits for its translation holds up nobody else: shared turns are taken in the order of arrival.
+//! A read needs the host awake and its address translated, follows the earlier writes of its root port, and is then served
+//! for the time of its slowest line. A write needs the same, is taken (which frees its room), and is visible when its
+//! slowest line is. A request that waits for translation holds up no other: shared turns go in the order of arrival.
 
 mod dram;
 mod draw;
@@ -31,33 +31,33 @@ use tlp::{Bdf, Duration, Time};
 /// What the caches and the IOMMU of a host have seen of its devices. Lines are of 64 B.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct MemoryCounters {
-    /// Lines read that were in the cache beside the root ports.
+    /// Lines read from the cache next to the root ports.
     pub read_lines_hit: u64,
-    /// Lines read that came from the cache of the other socket.
+    /// Lines read from the cache of the other socket.
     pub read_lines_remote: u64,
-    /// Lines read that came from memory.
+    /// Lines read from memory.
     pub read_lines_missed: u64,
-    /// Lines written that were in the cache.
+    /// Lines written that the cache held.
     pub write_lines_hit: u64,
-    /// Lines written that were not: each has driven out another.
+    /// Lines written that it did not hold; each has evicted another.
     pub write_lines_missed: u64,
     /// Requests whose page was in the IOTLB, or on its way there.
     pub iotlb_hits: u64,
-    /// Page walks.
+    /// Page walks begun.
     pub iotlb_misses: u64,
-    /// Requests for what is not mapped: UR.
+    /// Requests to unmapped addresses, answered with UR.
     pub translation_faults: u64,
     /// How often the root complex was woken.
     pub wake_ups: u64,
 }
 
-/// A request of a device for memory.
+/// A memory request of a device.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Access {
     pub(crate) port: usize,
     pub(crate) requester: Bdf,
     pub(crate) address: u64,
-    /// Bytes, 1 to 4096, within 4 KiB.
+    /// Length in bytes, 1 to 4096, within 4 KiB.
     pub(crate) len: u32,
 }
 
@@ -69,16 +69,16 @@ pub(crate) struct MemorySystem {
     iommu: Option<Iommu>,
     noise: Vec<WeightedLatency>,
     power: Option<Power>,
-    /// By root port.
+    /// Turns of requests, by root port.
     turns: Vec<Turns>,
     rng: Xoshiro256PlusPlus,
     counters: MemoryCounters,
 }
 
-/// When the next request that came through a root port may have its turn.
+/// When the next request through a root port may take its turn.
 #[derive(Clone, Copy, Default)]
 struct Turns {
-    /// After the reads, and after the writes, before it.
+    /// After the reads and writes before it.
     read_free_at: Time,
     write_free_at: Time,
     /// When the writes before it are visible.
@@ -87,14 +87,14 @@ struct Turns {
 
 struct Caches {
     local: Llc,
-    /// Of the other socket, where the host program is there.
+    /// The cache of the other socket, if the host program runs there.
     remote: Option<Llc>,
     read_allocate: bool,
     core_snoop_latency: Duration,
     eviction_latency: Duration,
 }
 
-/// The other socket, and what is there.
+/// The other socket: what is there, and what it costs.
 struct Numa {
     figures: NumaProfile,
     memory: bool,
@@ -102,7 +102,7 @@ struct Numa {
 }
 
 impl MemorySystem {
-    /// The memory system of `profile` for so many root ports, where it describes one.
+    /// The memory system of `profile` for this many root ports; `None` if the profile describes none.
     pub(crate) fn new(profile: &HostProfile, ports: usize, seed: u64) -> Option<Box<MemorySystem>> {
         let settings = &profile.settings;
         let iommu = profile.iommu.as_ref().zip(settings.iommu);
@@ -137,14 +137,14 @@ impl MemorySystem {
         &self.counters
     }
 
-    /// `requester` reaches these addresses and no others from now on, where there is an IOMMU in use.
+    /// From now on `requester` reaches only these addresses, if an IOMMU is in use.
     pub(crate) fn restrict(&mut self, requester: Bdf, first: u64, bytes: u64) {
         if let Some(iommu) = &mut self.iommu {
             iommu.restrict(requester, first, bytes);
         }
     }
 
-    /// Whether all of a request is mapped; a fault where it is not.
+    /// Whether the whole request is mapped; counts a fault if not.
     #[inline]
     pub(crate) fn maps(&mut self, requester: Bdf, address: u64, len: u32) -> bool {
         let mapped = self.iommu.as_ref().is_none_or(|iommu| iommu.maps(requester, address, len));
@@ -152,7 +152,7 @@ impl MemorySystem {
         mapped
     }
 
-    /// When a request that reaches the memory system at `at` is translated, by a root complex that is awake.
+    /// When a request that reaches the memory system at `at` is translated; the root complex is awake.
     #[inline]
     pub(crate) fn translate(&mut self, access: &Access, at: Time) -> Time {
         let mut at = at;
@@ -171,7 +171,7 @@ impl MemorySystem {
         iommu.translate(who, access.address, at, &mut self.rng, &mut self.counters)
     }
 
-    /// There is something to do until then.
+    /// Stays awake until `until`, since there is work.
     #[inline]
     pub(crate) fn stay_awake(&mut self, until: Time) {
         if let Some(power) = &mut self.power {
@@ -185,7 +185,7 @@ impl MemorySystem {
         self.turns[port].visible_at
     }
 
-    /// A read through `port` that may be served from `at` on is served for so long, behind those before it. When it has been.
+    /// Serves a read through `port` from `at` on, after those before it; returns when it has been served.
     #[inline]
     pub(crate) fn take_read(&mut self, port: usize, at: Time, service: Duration) -> Time {
         let free_at = &mut self.turns[port].read_free_at;
@@ -194,7 +194,7 @@ impl MemorySystem {
         self.served(served)
     }
 
-    /// The same of a write.
+    /// Serves a write in the same way.
     #[inline]
     pub(crate) fn take_write(&mut self, port: usize, at: Time, service: Duration) -> Time {
         let free_at = &mut self.turns[port].write_free_at;
@@ -203,7 +203,7 @@ impl MemorySystem {
         self.served(served)
     }
 
-    /// The latest request has been served by then; so the IOMMU may be told.
+    /// The latest request will have been served by then, which the IOMMU needs to know.
     #[inline]
     fn served(&mut self, at: Time) -> Time {
         if let Some(iommu) = &mut self.iommu {
@@ -212,7 +212,7 @@ impl MemorySystem {
         at
     }
 
-    /// A write through `port` is visible at `at`, and not before those before it. When that is.
+    /// A write through `port` is visible at `at`, but not before earlier ones; returns the time.
     #[inline]
     pub(crate) fn show(&mut self, port: usize, at: Time) -> Time {
         let visible_at = &mut self.turns[port].visible_at;
@@ -220,7 +220,7 @@ impl MemorySystem {
         *visible_at
     }
 
-    /// What a read that came at `asked` takes longer than one of lines that a device has written.
+    /// Extra time for a read that came at `asked`, over one of lines that a device has written.
     #[inline]
     pub(crate) fn read(&mut self, access: &Access, asked: Time) -> Duration {
         let mut latency = Duration::ZERO;
@@ -230,7 +230,7 @@ impl MemorySystem {
         if self.noise.is_empty() { latency } else { latency + draw(&self.noise, &mut self.rng) }
     }
 
-    /// What a write that came at `asked` takes longer to be visible than one of lines that are in the cache.
+    /// Extra time until a write that came at `asked` is visible, over one of lines in the cache.
     #[inline]
     pub(crate) fn write(&mut self, access: &Access, asked: Time) -> Duration {
         let end = access.address + u64::from(access.len);
@@ -262,7 +262,7 @@ impl MemorySystem {
         }
     }
 
-    /// A line that is not in the local cache. Of remote memory, it costs the same wherever it is over there.
+    /// A line outside the local cache. Remote memory costs the same whether or not the remote cache holds the line.
     fn read_elsewhere(&mut self, line: u64, asked: Time) -> Duration {
         if let (Some(Numa { figures, memory: false, .. }), Some(caches)) = (&self.numa, &mut self.caches)
             && caches.remote.as_mut().is_some_and(|remote| remote.look(line).is_some())
@@ -279,7 +279,7 @@ impl MemorySystem {
         self.fetch(line, asked)
     }
 
-    /// A line from memory.
+    /// Fetches a line from memory.
     fn fetch(&mut self, line: u64, asked: Time) -> Duration {
         match (&self.numa, &mut self.dram) {
             (Some(Numa { figures, memory: true, .. }), _) => figures.remote_memory_latency,
@@ -288,8 +288,8 @@ impl MemorySystem {
         }
     }
 
-    /// A line that is not there is allocated here, wherever its memory is. Where all of it is written, it waits for the line
-    /// that it drives out; where not, it has to be fetched, and that takes longer than making room.
+    /// A missing line is allocated here, wherever its memory is. If it is written as a whole, it waits for the line
+    /// that it evicts; if not, it must be fetched, which takes longer than the eviction.
     #[inline]
     fn write_line(&mut self, line: u64, whole: bool, asked: Time) -> Duration {
         let Some(caches) = &mut self.caches else { return Duration::ZERO };
@@ -320,7 +320,7 @@ impl Caches {
     }
 }
 
-/// First addresses of the lines that a request touches.
+/// Addresses of the lines that a request touches.
 #[inline]
 fn lines(access: &Access) -> impl Iterator<Item = u64> + use<> {
     let first = access.address / LINE_BYTES;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Caches put into a known state in no simulated time, as a benchmark's program asks for it. Nothing here is counted.
+//! Puts caches into a known state in no simulated time, as benchmark programs ask. It counts nothing.
 
 use super::MemorySystem;
 use super::llc::Writer;
@@ -9,14 +9,14 @@ use rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use tlp::Bdf;
 
-/// Bytes that one preparation goes over at most; what is beyond is left alone.
+/// Most bytes that one preparation covers; the rest is left alone.
 const MAX_BYTES: u64 = 1 << 32;
 
-/// Passes over them at most: a further one changes nothing.
+/// Most passes over them: a further one changes nothing.
 const MAX_PASSES: u32 = 4;
 
 impl MemorySystem {
-    /// Does what `preparation` says; a device that writes does so through root port `port`.
+    /// Carries out `preparation`; writes of a device come through root port `port`.
     pub(crate) fn prepare(&mut self, preparation: CachePreparation, port: usize) {
         match preparation {
             CachePreparation::ThrashByHost => {
@@ -37,7 +37,7 @@ impl MemorySystem {
                 let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
                 let count = bytes.min(MAX_BYTES) / LINE_BYTES;
                 for _ in 0..count {
-                    // As even as 32 bits over at most 2^26 lines can be.
+                    // As even as 32 bits over at most 2^26 lines allow.
                     let line = (u64::from(rng.next_u32()) * count) >> 32;
                     self.write_by_device((port, requester), address.wrapping_add(line * LINE_BYTES));
                 }
@@ -70,7 +70,7 @@ impl MemorySystem {
     }
 }
 
-/// First addresses of the lines of so many bytes.
+/// Addresses of the lines in this many bytes.
 fn lines(address: u64, bytes: u64) -> impl Iterator<Item = u64> {
     let first = address / LINE_BYTES;
     let end = address.saturating_add(bytes.min(MAX_BYTES)).div_ceil(LINE_BYTES);

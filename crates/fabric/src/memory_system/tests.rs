@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What single accesses cost, part by part; that nothing depends on anything but seed and order.
+//! Tests of single accesses, part by part, and of their dependence on seed and order alone.
 
 use super::*;
 use crate::profile::{DramProfile, HostSettings, IommuProfile, PageSize, PowerProfile, Replacement};
@@ -20,7 +20,7 @@ fn device() -> Bdf {
     Bdf::from_bits(0x100)
 }
 
-/// Distinct figures, so that each is known by its number.
+/// Distinct figures, so that a sum shows its parts.
 fn profile(settings: HostSettings) -> HostProfile {
     HostProfile {
         llc: Some(LlcProfile {
@@ -65,8 +65,8 @@ fn access(address: u64, len: u32) -> Access {
     Access { port: 0, requester: device(), address, len }
 }
 
-/// Each row: sockets of device, memory and program; how the window was prepared; then the latencies of a read of a line, of a
-/// write of a line, of a write of 8 B to another line, and of a read of the line again.
+/// Rows: sockets of device, memory and program; how the window was prepared; then the latencies of a read of a line, of
+/// a write of a line, of a write of 8 B to another line, and of a second read of the line.
 #[test]
 fn every_line_costs_what_its_place_says() {
     use CachePreparation::{ThrashByHost, WriteByDevice, WriteByHost};
@@ -102,12 +102,12 @@ fn every_line_costs_what_its_place_says() {
 fn the_slowest_line_counts() {
     let mut system = system(sockets(0, 0, 0));
     system.prepare(CachePreparation::WriteByHost { address: WINDOW, bytes: 128 }, 0);
-    // Address, bytes, and what it costs: lines 0 and 1 are warm, 2 is not.
+    // Rows: address, bytes, cost; lines 0 and 1 are warm, 2 is not.
     let rows = [(0, 128, 40), (64, 64, 40), (64, 65, 80), (127, 1, 40), (128, 1, 80), (0, 4096, 80)];
     for (offset, len, expected) in rows {
         assert_eq!(system.read(&access(WINDOW + offset, len), at(0)), ns(expected), "{len} at {offset}");
     }
-    // A write from 1 on fills lines 1 and 2, and begins and ends in lines of which it writes a part.
+    // A write from 1 on fills lines 1 and 2, and writes only part of its first and last line.
     assert_eq!(system.write(&access(WINDOW + 64, 128), at(0)), ns(26));
     assert_eq!(system.write(&access(WINDOW + 256 + 1, 128), at(0)), ns(80));
     let counters = *system.counters();
@@ -171,14 +171,14 @@ fn a_sleeping_root_complex_is_woken_once() {
 #[test]
 fn a_host_without_such_parts_has_no_memory_system() {
     assert!(MemorySystem::new(&HostProfile::ideal(), 4, 0).is_none());
-    // An IOMMU that is off, and another socket on which nothing is.
+    // An IOMMU that is off, and another socket with nothing on it.
     let bare = HostProfile { llc: None, dram: None, ..profile(sockets(0, 0, 0)) };
     assert!(MemorySystem::new(&bare, 4, 0).is_none());
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
-    /// The same accesses with the same seed cost the same; a hit is only where somebody wrote before.
+    /// The same accesses with the same seed cost the same; a hit needs an earlier write.
     #[test]
     fn it_is_deterministic_and_hits_only_what_was_written(
         accesses in prop::collection::vec((0..512u64, any::<bool>()), 1..300),

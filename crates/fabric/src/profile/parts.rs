@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The parts of a host that a profile may have beside its root complex: caches, DRAM, sockets, IOMMU, how it cuts
-//! completions, noise, power states. Figures alone; what they do is in `memory_system`.
+//! Optional parts of a host's profile besides the root complex: caches, DRAM, sockets, IOMMU, cutting of completions,
+//! noise, power states. These are figures; `memory_system` uses them.
 
 use super::LINE_BYTES;
 use tlp::split::completion_piece;
@@ -9,36 +9,36 @@ use tlp::{Duration, Mps, Rcb};
 /// The last-level cache of a socket. Lines are of 64 B; each was last written by a core or by a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LlcProfile {
-    /// Bytes. With `ways` of 64 B lines it makes at least 64 sets.
+    /// Capacity in bytes. With `ways` of 64 B lines it makes at least 64 sets.
     pub capacity_bytes: u64,
     /// Ways of a set, 2 to 64.
     pub ways: u32,
-    /// Of these, the ways in which writes of devices allocate (DDIO), 1 to `ways - 1`. Lines of cores take the others:
+    /// The ways in which writes of devices allocate (DDIO), 1 to `ways - 1`. Lines of cores take the others:
     /// host-warmed windows of 16 to 64 MB hit as 18 of 20 ways hold (pcie-bench data, `lat_dma_sweep_rd_rnd_64`).
     pub ddio_ways: u32,
-    /// What a read of a line that a core wrote takes longer than one of a line that a device wrote.
+    /// Extra time to read a line that a core wrote, over one that a device wrote.
     pub core_snoop_latency: Duration,
     /// Lines that devices read from memory stay in the cache, as those of client chips do.
     pub read_allocate: bool,
-    /// What a write that fills a line anew takes longer to be visible: the line that it drives out goes to memory first.
+    /// Extra time until a write that allocates a line is visible: the line that it evicts goes to memory first.
     pub eviction_latency: Duration,
 }
 
 /// Memory behind the caches.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct DramProfile {
-    /// What a line takes longer from here than from the cache.
+    /// Extra time for a line from memory, over one from the cache.
     pub latency: Duration,
-    /// Banks, where they are modelled: lines of one bank take turns.
+    /// Banks, if they are modelled: lines of one bank take turns.
     pub banks: Option<DramBanks>,
-    /// It falls asleep by itself (self-refresh), where the root complex does not: what wakes that from its deepest sleep wakes this.
+    /// Sleep of memory by itself (self-refresh), while the root complex is awake: waking that from its deepest sleep wakes this.
     pub sleep: Option<PowerProfile>,
 }
 
 /// Banks of memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DramBanks {
-    /// How many, 1 to 65536.
+    /// Number of banks, 1 to 65536.
     pub count: u32,
     /// Contiguous bytes of one bank; a power of two, at least 64.
     pub row_bytes: u64,
@@ -48,64 +48,64 @@ pub struct DramBanks {
     pub speculative_reads: bool,
 }
 
-/// Two sockets. Their caches are alike; see [`HostSettings`] for who is where.
+/// The other socket. Both caches are alike; [`HostSettings`] says who is on which socket.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct NumaProfile {
-    /// What a read of local memory takes longer where its line is in the cache of the other socket.
+    /// Extra time to read local memory whose line is in the cache of the other socket.
     pub remote_snoop_latency: Duration,
-    /// What a read of memory of the other socket takes longer where its line is not in the local cache; and what a write of
-    /// part of such a line takes longer to be visible.
+    /// Extra time to read memory of the other socket whose line is not in the local cache, and until a write of part of
+    /// such a line is visible.
     pub remote_memory_latency: Duration,
-    /// What a write takes longer to be visible that drives out a line of memory of the other socket.
+    /// Extra time until a write that evicts a line of memory of the other socket is visible.
     pub remote_eviction_latency: Duration,
 }
 
-/// The IOMMU: translation of what devices ask for.
+/// The IOMMU, which translates requests of devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IommuProfile {
     /// Entries of the IOTLB, 1 to 4096.
     pub entries: u32,
     /// Ways of its sets; 0: any entry holds any page.
     pub ways: u32,
-    /// Which entry is given up.
+    /// Which entry a new one replaces.
     pub replacement: Replacement,
-    /// One IOTLB for all root ports; else each has one of `entries` entries of its own.
+    /// One IOTLB for all root ports; otherwise each has its own, of `entries` entries.
     pub shared: bool,
-    /// Pages of 2 MiB and 1 GiB; without, all are of 4 KiB whatever [`HostSettings::iommu`] says.
+    /// Supports pages of 2 MiB and 1 GiB; otherwise all are of 4 KiB, whatever [`HostSettings::iommu`] says.
     pub superpages: bool,
-    /// A translation that is in the IOTLB.
+    /// Latency of a translation that is in the IOTLB.
     pub hit_latency: Duration,
-    /// A page walk.
+    /// Latency of a page walk.
     pub page_walk_latency: Duration,
-    /// Walks that go together, 1 to 64. Where all are under way, a further one and all requests behind it at their root port
-    /// wait until these have ended, and what was translated by then has been served.
+    /// Walks that go together, 1 to 64. If all are under way, a further one and all requests behind it at their root
+    /// port wait until these have ended, and all requests translated by then have been served.
     pub walkers: u32,
     /// A cache of upper levels of page tables.
     pub page_walk_cache: Option<PageWalkCache>,
 }
 
-/// A cache of upper levels of page tables: fully associative, the least recently used goes.
+/// A cache of upper levels of page tables, fully associative, with LRU replacement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageWalkCache {
     /// Entries, 1 to 4096.
     pub entries: u32,
-    /// Pages that an entry stands for, a power of two: 512 of a last-level table, 8 of a cache line of entries.
+    /// Pages that an entry covers, a power of two: 512 of a last-level table, 8 of a cache line of entries.
     pub pages_per_entry: u32,
-    /// What a walk takes less where its entry is there; no more than the walk.
+    /// Time that a walk saves if its entry is there; no more than the walk takes.
     pub saves: Duration,
 }
 
-/// Which entry of a full set is given up.
+/// Which entry of a full set a new one replaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Replacement {
-    /// The one that was not used for longest.
+    /// The least recently used one.
     #[default]
     Lru,
-    /// Any, drawn with the seed.
+    /// Any one, drawn with the seed.
     Random,
 }
 
-/// Pages of the IOMMU.
+/// Page sizes of the IOMMU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageSize {
     /// 4 KiB.
@@ -117,7 +117,7 @@ pub enum PageSize {
 }
 
 impl PageSize {
-    /// log2 of its bytes.
+    /// Binary logarithm of the size in bytes.
     #[must_use]
     pub const fn shift(self) -> u32 {
         match self {
@@ -128,24 +128,24 @@ impl PageSize {
     }
 }
 
-/// How read completions leave.
+/// How read completions are cut and spaced.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct CompletionProfile {
-    /// Bytes of a completion at most, where they are fewer than Max_Payload_Size.
+    /// Most bytes of a completion, if that is less than Max_Payload_Size.
     pub unit_bytes: Option<Mps>,
-    /// Reads of eight lines and more that follow another such read at a root port get completions of Max_Payload_Size.
+    /// Reads of eight or more lines that follow another such read at a root port get completions of Max_Payload_Size.
     pub streaming: bool,
-    /// Reads of so many bytes get completions of Max_Payload_Size in any case.
+    /// Reads of at least this many bytes always get completions of Max_Payload_Size.
     pub whole_from_bytes: Option<u32>,
-    /// A read that begins within a line gets that line's part in a completion of its own. Lines are of 64 B, or as long as the
-    /// Read Completion Boundary, where that is longer: completions of a read end nowhere else (`PCIe 5.0 §2.3.1.1`).
+    /// A read that begins within a line gets that part in a completion of its own. Lines are of 64 B, or as long as the
+    /// Read Completion Boundary if that is longer: completions of a read end nowhere else (`PCIe 5.0 §2.3.1.1`).
     pub first_line_alone: bool,
     /// A read that ends within a line gets that line's part in a completion of its own, where more than a line is left for the
     /// last one. Lines as above.
     pub last_line_alone: bool,
-    /// For how long the wire is idle behind each completion with a line of data or more.
+    /// How long the wire is idle after each completion with a line of data or more.
     pub gap: Duration,
-    /// For how much longer behind the last completion of a request whose completions are cut to `unit_bytes`.
+    /// How much longer it is idle after the last completion of a request whose completions are cut to `unit_bytes`.
     pub request_gap: Duration,
     /// For how much longer behind each completion of a read whose lines took a microsecond longer than a hit in the cache, in
     /// proportion, where completions are cut to `unit_bytes`: the shorter they are, the sooner the next one is waited for.
@@ -184,34 +184,34 @@ impl CompletionProfile {
     }
 }
 
-/// A latency and how often it is met.
+/// A latency, and how often requests meet it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WeightedLatency {
-    /// In parts per billion.
+    /// How often, in parts per billion.
     pub parts_per_billion: u32,
-    /// The latency.
+    /// The latency itself.
     pub latency: Duration,
 }
 
-/// A depth of sleep, of a root complex or of memory.
+/// A sleep state of a root complex or of memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PowerProfile {
-    /// Idle for so long, it sleeps.
+    /// Idle time after which it sleeps.
     pub idle: Duration,
-    /// How long it takes to wake; what is left to a billion parts wakes at once.
+    /// Time to wake; the remainder to a billion parts wakes at once.
     pub wake: Vec<WeightedLatency>,
 }
 
-/// What a lab chooses of a host.
+/// A lab's choices for a host.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct HostSettings {
-    /// Pages of the IOMMU; `None`: it is off.
+    /// Page size of the IOMMU; `None`: it is off.
     pub iommu: Option<PageSize>,
     /// Socket of the root ports, 0 or 1.
     pub device_socket: u8,
-    /// Socket of all memory.
+    /// Socket of all memory, 0 or 1.
     pub memory_socket: u8,
-    /// Socket of the host program.
+    /// Socket of the host program, 0 or 1.
     pub program_socket: u8,
 }
 
@@ -219,7 +219,7 @@ pub struct HostSettings {
 mod tests {
     use super::*;
 
-    /// All completions of a read of `left` bytes from `address` on.
+    /// Bytes of all completions of a read of `left` bytes from `address` on.
     fn pieces(profile: &CompletionProfile, address: u64, mut left: u32, rcb: Rcb) -> Vec<u32> {
         let (mps, mut sent, mut out) = (Mps::new(128).unwrap(), 0, Vec::new());
         while left > 0 {

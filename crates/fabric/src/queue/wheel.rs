@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Events that are not due soon: a wheel of slots, each a list in the order of arrival, and a heap for what lies beyond. Never
-//! sorts a slot: whoever takes it does.
+//! Events that are not due soon: a wheel of slots, each a list in the order of arrival, and a heap for events beyond.
+//! The wheel never sorts a slot: whoever takes it does.
 
 use super::Entry;
 use std::cmp::{Ordering, Reverse};
@@ -9,10 +9,10 @@ use tlp::Time;
 
 /// Slots of the wheel.
 const SLOTS: u64 = 256;
-/// Picoseconds of a slot are two to the power of this. With a hundred links busy, some ten events share a slot of 4 ns, and
-/// acknowledgement timers lie within the microsecond that the wheel spans; replay timers, which seldom expire, beyond.
+/// Binary logarithm of a slot's picoseconds. With a hundred links busy, some ten events share a slot of 4 ns.
+/// Acknowledgement timers lie within the microsecond that the wheel spans; replay timers, which seldom expire, beyond.
 const WIDTH_LOG2: u32 = 12;
-/// No node.
+/// The index that names no node.
 const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Copy)]
@@ -21,24 +21,24 @@ struct Node {
     next: u32,
 }
 
-/// An event beyond the wheel.
+/// An event beyond the reach of the wheel.
 struct Far {
     entry: Entry,
     sequence: u64,
 }
 
-/// Nothing is allocated for an event once there were as many before.
+/// The wheel; it allocates nothing for an event once it has held as many.
 pub(super) struct Wheel {
     /// First and last node of each slot.
     slots: Vec<(u32, u32)>,
     filled: [u64; SLOTS as usize / 64],
     nodes: Vec<Node>,
-    /// First of the free nodes.
+    /// Head of the list of free nodes.
     free: u32,
     in_slots: usize,
     far: BinaryHeap<Reverse<Far>>,
     next_sequence: u64,
-    /// Number of the first slot, counted from time zero; those of the wheel are this and the next [`SLOTS`] - 1.
+    /// Number of the first slot, counted from time zero; the wheel covers this one and the next [`SLOTS`] - 1.
     first: u64,
 }
 
@@ -47,7 +47,7 @@ pub(super) const fn slot_of(time: Time) -> u64 {
     time.as_ps() >> WIDTH_LOG2
 }
 
-/// Where a slot begins.
+/// The time at which a slot begins.
 pub(super) const fn start_of(slot: u64) -> Time {
     Time::from_ps(slot << WIDTH_LOG2)
 }
@@ -71,12 +71,12 @@ impl Wheel {
         self.in_slots + self.far.len()
     }
 
-    /// Begins at slot `first`. It must be empty.
+    /// Moves the empty wheel to begin at slot `first`.
     pub(super) fn begin(&mut self, first: u64) {
         self.first = first;
     }
 
-    /// Puts an event whose slot is not before the first.
+    /// Inserts an event whose slot is not before the first.
     #[inline]
     pub(super) fn push(&mut self, entry: Entry) {
         let slot = slot_of(entry.time);
@@ -115,8 +115,8 @@ impl Wheel {
         self.nodes.len() as u32 - 1
     }
 
-    /// Hands the events of the first slot that has any to `take`, those of one time in their order. The slot after it, which is
-    /// the first from now on; `None` where there is no event.
+    /// Hands the events of the first slot that has any to `take`, those of one time in order. Returns the slot after
+    /// it, which is now the first; `None` if there is no event.
     pub(super) fn take_first(&mut self, mut take: impl FnMut(Entry)) -> Option<u64> {
         if self.in_slots == 0 {
             self.first = slot_of(self.far.peek()?.0.entry.time);
@@ -134,16 +134,16 @@ impl Wheel {
             at = next;
         }
         self.first = slot + 1;
-        // Before anything else is put there: it has come earlier.
+        // Before any later insertion there: these events came earlier.
         self.fetch_far();
         Some(self.first)
     }
 
-    /// How many slots after the first the first one is that holds anything.
+    /// The distance from the first slot to the first one that holds events.
     fn first_filled(&self) -> Option<u64> {
         let start = (self.first % SLOTS) as usize;
         let words = self.filled.len();
-        // The word of the start comes first with its upper bits, and last with its lower ones.
+        // The start's word comes first with its upper bits, and last with its lower ones.
         (0..=words).find_map(|n| {
             let word = (start / 64 + n) % words;
             let mask = match n {
@@ -157,7 +157,7 @@ impl Wheel {
         })
     }
 
-    /// What has come within the reach of the wheel goes there.
+    /// Moves the events that have come within reach to the wheel.
     fn fetch_far(&mut self) {
         while self.far.peek().is_some_and(|far| slot_of(far.0.entry.time) - self.first < SLOTS) {
             let Some(Reverse(Far { entry, .. })) = self.far.pop() else { return };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Requests of devices that are answered: under way in the memory system, and the completions they become.
+//! Requests of devices that need an answer: under way in the memory system, and the completions they become.
 
 use super::effects::Effect;
 use super::memory::{Request, Served, Service};
@@ -17,36 +17,36 @@ use tlp::{
 #[derive(Clone, Debug)]
 pub(super) struct Job {
     pub(super) port: usize,
-    /// What its completions have to say; attributes as they came.
+    /// What the completions must say; attributes as received.
     asked: Asked,
     status: Status,
-    /// Where in memory.
+    /// Address in memory.
     pub(super) address: u64,
-    /// Bytes in memory, and of the data that answers.
+    /// Bytes in memory, and of data in the answer.
     pub(super) byte_count: u32,
     sent: u32,
     carry: bool,
     pub(super) action: Action,
     data: Data,
     account: Account,
-    /// Completions are no longer than this, where they are shorter than Max_Payload_Size.
+    /// Most bytes of a completion, if less than Max_Payload_Size.
     pub(super) unit: Option<Mps>,
-    /// How long its lines took beyond a hit in the cache.
+    /// Extra time that the lines took over a hit in the cache.
     pub(super) late: Duration,
-    /// The link that it came over is gone.
+    /// True if the link that the request came over has gone down.
     stale: bool,
 }
 
-/// What a request does to memory at its turn.
+/// What a request does to memory in its turn.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Action {
     /// Reads.
     Read,
-    /// Writes the enabled bytes of this span; answered without data.
+    /// Writes the enabled bytes of this span; the completion has no data.
     Write(Span),
     /// Reads, computes and writes.
     Atomic(AtomicOp),
-    /// Nothing: its data comes from behind another root port.
+    /// Nothing: the data comes from another root port.
     Passed,
 }
 
@@ -80,7 +80,7 @@ impl Job {
         Job::asked(port, tlp, Asked::of_read(&tlp.repr, m))
     }
 
-    /// A read whose data comes from behind another root port.
+    /// The job of a read whose data comes from another root port.
     pub(super) fn passed(port: usize, tlp: &Tlp, m: &MemoryRequest) -> Job {
         Job { action: Action::Passed, ..Job::read(port, tlp, m) }
     }
@@ -99,14 +99,14 @@ impl Job {
         Job { status, address: 0, carry: false, data: Data::NONE, ..job }
     }
 
-    /// It is to be completed with UR.
+    /// Has the job completed with UR.
     fn refuse(&mut self) {
         self.status = Status::UnsupportedRequest;
         self.data = Data::NONE;
         self.carry = false;
     }
 
-    /// Whether its completions have data.
+    /// Whether the completions have data.
     fn has_data(&self) -> bool {
         self.status == Status::Success && !matches!(self.action, Action::Write(_))
     }
@@ -120,12 +120,12 @@ impl Job {
     }
 }
 
-/// Answers requests of devices. Jobs by number; numbers are used again.
+/// Answers requests of devices. Jobs have numbers, which are reused.
 #[derive(Default)]
 pub(super) struct Completer {
     jobs: Vec<Job>,
     free: Vec<u32>,
-    /// Those whose data memory, or another root port, still owes.
+    /// Jobs that wait for data from memory or another root port.
     pub(super) in_memory: u32,
 }
 
@@ -139,12 +139,12 @@ impl Completer {
         (self.jobs.len() - 1) as u32
     }
 
-    /// What is under way for `port` comes to nothing when it is there.
+    /// The jobs of `port` are dropped when their data is there.
     pub(super) fn forget(&mut self, port: usize) {
         self.jobs.iter_mut().filter(|job| job.port == port).for_each(|job| job.stale = true);
     }
 
-    /// The data of `job` has come from elsewhere, or it has failed; its account.
+    /// The data of `job` has come from elsewhere, or the read has failed; returns the account.
     pub(super) fn finish(&mut self, job: u32, data: Data, failed: Option<Status>) -> Account {
         let job = &mut self.jobs[job as usize];
         job.data = data;
@@ -154,7 +154,7 @@ impl Completer {
 }
 
 impl Base {
-    /// The next completion of another root port's device, where it is older than `stamp`.
+    /// The next completion from another root port's device, if it is older than `stamp`.
     fn next_passing(&mut self, port: usize, now: Time, room: TcSet, stamp: u64) -> Option<Tlp> {
         let out = self.ports[port].pop_passing(now, room, stamp)?;
         Some(self.leave_port(now, out))
@@ -169,7 +169,7 @@ impl Base {
         } += 1;
     }
 
-    /// How long completions of the next read at `port` are at most, where they are shorter than Max_Payload_Size.
+    /// Most bytes of the completions of the next read at `port`, if less than Max_Payload_Size.
     pub(super) fn completion_unit(&mut self, port: usize, address: u64, len: u32) -> Option<Mps> {
         let completions = &self.profile.completions;
         let unit = completions.unit_bytes?;
@@ -183,7 +183,7 @@ impl Base {
 }
 
 impl Completer {
-    /// The data of `job` is there. Its root port and Traffic Class.
+    /// The data of `job` is there; returns its root port and Traffic Class.
     pub(super) fn read_ready(&mut self, base: &mut Base, job: u32) -> (usize, TrafficClass) {
         self.in_memory -= 1;
         let at = &mut self.jobs[job as usize];
@@ -208,7 +208,7 @@ impl Completer {
         self.push_ready(base, job)
     }
 
-    /// Its requester is gone: what it was to write is written all the same, and nobody is answered.
+    /// The requester's link is gone: what it was to write is still written, but nobody is answered.
     #[cold]
     fn read_is_stale(&mut self, base: &mut Base, job: u32) -> (usize, TrafficClass) {
         let at = &mut self.jobs[job as usize];
@@ -225,7 +225,7 @@ impl Completer {
         (port, tc)
     }
 
-    /// The answer `job` of `port` comes to nothing; nothing takes its place.
+    /// Drops the answer `job` of `port`, without a replacement.
     pub(super) fn drop_job(&mut self, base: &mut Base, port: usize, job: u32) {
         let tc = self.jobs[job as usize].asked.tc;
         base.ports[port].reads_under_way[usize::from(tc.bits())] -= 1;
@@ -239,14 +239,14 @@ impl Completer {
         self.free.push(job);
     }
 
-    /// Its memory was there when it was taken, and is no more.
+    /// The memory was there when the job was taken, but has gone since.
     #[cold]
     fn refuse_job(&mut self, base: &mut Base, job: u32) {
         base.counters.unsupported_requests += 1;
         self.jobs[job as usize].refuse();
     }
 
-    /// Carries an AtomicOp out.
+    /// Carries out an AtomicOp.
     fn operate(&mut self, base: &mut Base, job: u32, op: AtomicOp) {
         let at = &mut self.jobs[job as usize];
         let old =
@@ -300,7 +300,7 @@ impl Completer {
             false => 0,
         };
         job.sent += piece;
-        // The last completion ends the transaction.
+        // The last completion closes the account.
         let account = if job.sent == job.byte_count { job.account } else { Account::NONE };
         if job.sent == job.byte_count {
             job.data = Data::NONE;
@@ -310,8 +310,8 @@ impl Completer {
         }
         Some(Tlp { account, rest_ps, ..Tlp::new(repr, data) })
     }
-    /// What is not a plain read.
-    // Apart, so that reads, which are most, do not pay for its registers.
+    /// Handles requests other than plain reads.
+    // A function of its own, so that reads, the most frequent, do not pay for its registers.
     #[inline(never)]
     pub(super) fn start_other(&mut self, base: &mut Base, port: usize, now: Time, tlp: &Tlp) {
         let p = &base.profile;
@@ -334,8 +334,8 @@ impl Completer {
         self.begin(base, now, job, tlp, Service { read, write });
     }
 
-    /// A job is to have this turn of the memory system, to read and to write, where there is memory for it.
-    // Once for reads and once for all else: each knows what it does not do.
+    /// Takes a turn of the memory system for a job that reads and writes as given, if there is memory for it.
+    // Compiled once for reads and once for the rest: each omits what it does not do.
     #[inline(always)]
     pub(super) fn begin(&mut self, base: &mut Base, now: Time, mut job: Job, tlp: &Tlp, service: Service) {
         let port = job.port;
@@ -345,7 +345,7 @@ impl Completer {
             return self.refuse(base, port, now, tlp);
         }
         if tlp.repr.ep && service.write.is_some() {
-            // Never advisory, though the requester learns of it (`PCIe 5.0 §2.7.2.2`).
+            // This is never advisory, though the requester learns of it (`PCIe 5.0 §2.7.2.2`).
             base.counters.poisoned += 1;
             base.log(port, now, (Uncorrectable::PoisonedTlp, false), Side::Secondary, tlp);
             return self.answer_refused(base, port, now, tlp, Status::UnsupportedRequest);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a call to the root complex leads to elsewhere: when it is to be called again and why, what links are to do, and where
-//! transactions have spent their time. Whoever drives the root complex takes all of it after each call.
+//! The effects of a call to the root complex: when to call it again and why, what links must do, and where transactions
+//! have spent their time. The root complex's driver takes all of them after each call.
 
 use crate::bridge::Action;
 use crate::ledger::{Note, ended_with};
 use crate::stages::Stage;
 use tlp::{Account, Time, Tlp};
 
-/// Why the root complex is to be called at a time that it names.
+/// Why the root complex must be called at a certain time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Due {
     /// Memory has drained posted data of this root port: see `drained`.
@@ -20,38 +20,38 @@ pub(crate) enum Due {
     Host,
 }
 
-/// One thing that has come of a call.
+/// One effect of a call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Effect {
-    /// From `now` on memory serves a request of a transaction, in these steps: see `Ledger::served`. Where it takes time,
-    /// `read_ready` is to be called for this job when the answer is at the root port.
+    /// From `now` on memory serves a request of a transaction, in these steps: see `Ledger::served`. If that takes
+    /// time, call `read_ready` for this job when the answer is at the root port.
     Served { account: Account, job: u32, now: Time, asked: Time, answered: Time, ready: Time },
     /// A write of a transaction has had its turn: see `Ledger::written`.
     Written { account: Account, asked: Time, visible: Time },
-    /// `read_ready` is to be called for this job then.
+    /// Call `read_ready` for this job at this time.
     Ready(Time, u32),
-    /// The root complex is to be called then.
+    /// Call the root complex at this time.
     Wake(Time, Due),
-    /// What else there is to say of a transaction.
+    /// A further note on a transaction.
     Note(Note),
-    /// What the link of a root port is to do.
+    /// The link of this root port must do this.
     Act(u32, Action),
 }
 
-/// What has come of calls, in order.
+/// The effects of calls, in order.
 #[derive(Default)]
 pub(super) struct Effects {
     pub(super) all: Vec<Effect>,
 }
 
 impl Effects {
-    /// The root complex is to be called at `at`.
+    /// Has the root complex called at `at`.
     #[inline]
     pub(super) fn wake(&mut self, at: Time, due: Due) {
         self.all.push(Effect::Wake(at, due));
     }
 
-    /// The link of `port` is to do this.
+    /// Has the link of `port` do `action`.
     pub(super) fn act(&mut self, port: usize, action: Action) {
         self.all.push(Effect::Act(port as u32, action));
     }
@@ -85,7 +85,7 @@ impl Effects {
         self.note(Note::Interrupt { account, end });
     }
 
-    /// The transaction comes to nothing.
+    /// The transaction has no effect.
     pub(super) fn drop(&mut self, account: Account) {
         self.note(Note::Drop { account });
     }

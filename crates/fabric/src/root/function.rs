@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Root ports as functions: type 1 functions of bus 0, root port `n` being 00:(n+1).0 (`PCIe 5.0 §7.3.1`). Configuration
-//! requests to them, what writes lead to, their errors and their interrupts. Never routes.
+//! Root ports as functions: type 1 functions of bus 0, root port `n` being 00:(n+1).0 (`PCIe 5.0 §7.3.1`). Handles
+//! configuration requests to them and their effects, errors and interrupts. It never routes.
 
 use super::{Base, RootPort};
 use crate::bridge::{Action, Bridge, Held, Routes};
@@ -11,35 +11,35 @@ use host::{HostError, HostInput, HostInterrupt, Wire};
 use serde::Serialize;
 use tlp::{Access, Bdf, Body, ConfigKind, ConfigRequest, Data, Mps, Rate, Repr, Tag, Time, Tlp, Width};
 
-/// Root ports that are functions at most: device 0 of bus 0 is the host itself.
+/// Most root ports that are functions: device 0 of bus 0 is the host itself.
 pub const MAX_ROOT_FUNCTIONS: usize = 31;
 
-/// What root ports with configuration spaces have seen.
+/// Counters of root ports with configuration spaces.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct RootFunctionCounters {
     /// Configuration requests that functions of bus 0 have answered.
     pub config_requests: u64,
     /// TLPs sent on from one root port to another.
     pub peer_to_peer: u64,
-    /// Reads between root ports that were taken apart.
+    /// Reads between root ports that were split.
     pub split_reads: u64,
-    /// The reads that these were taken apart into.
+    /// Reads that they were split into.
     pub split_parts: u64,
     /// Requests that Access Control Services have blocked.
     pub acs_violations: u64,
-    /// TLPs that came to nothing because a link was down, or contained.
+    /// TLPs dropped because a link was down or contained.
     pub link_down: u64,
-    /// Configuration requests that were asked again because of CRS.
+    /// Configuration requests that were repeated after CRS.
     pub config_retries: u64,
 }
 
 /// The function of one root port.
 pub(super) struct Function {
     pub(super) bridge: Bridge,
-    /// What decides where TLPs go; follows the configuration space.
+    /// The registers that decide where TLPs go, kept up to date with the configuration space.
     pub(super) routes: Routes,
     pub(super) up: bool,
-    /// Of its link, once it was up.
+    /// Rate and width of the link, once it was up.
     pub(super) speed: Option<(Rate, Width)>,
     pub(super) held: Held,
     /// INTA (bit 0) to INTD (bit 3) as the link says, and as the host was told.
@@ -64,18 +64,18 @@ impl Function {
         Some(Function { bridge, routes, up: false, speed: None, held, wires: 0, told: 0, number })
     }
 
-    /// Its link carries TLPs, and is to.
+    /// True if the link carries TLPs and nothing holds it down.
     #[inline]
     pub(super) fn is_open(&self) -> bool {
         self.up && self.held.is_empty()
     }
 
-    /// Containment keeps its link down.
+    /// True if containment keeps the link down.
     pub(super) fn is_contained(&self) -> bool {
         self.held.contains(Held::CONTAINED)
     }
 
-    /// Hears the error messages that its own errors have led to.
+    /// Receives the error messages that the function's own errors have led to.
     pub(super) fn hear_own_errors(&mut self, first: Option<Tlp>) {
         let further = [first, self.bridge.poll_error_message(), self.bridge.poll_containment_message()];
         for tlp in further.into_iter().flatten() {
@@ -87,14 +87,14 @@ impl Function {
 }
 
 impl RootPort {
-    /// The host may not send this: the link is down, or AtomicOp Egress Blocking holds it up (`PCIe 5.0 §6.15`).
+    /// True if the host may not send `tlp`: the link is down, or AtomicOp Egress Blocking stops it (`PCIe 5.0 §6.15`).
     #[inline]
     pub(super) fn is_blocked(&self, body: &Body) -> bool {
         let Some(function) = &self.function else { return false };
         !function.is_open() || function.routes.blocks_atomics && matches!(body, Body::Atomic(_))
     }
 
-    /// What is read out of the registers often.
+    /// Copies the registers that are read often.
     pub(super) fn follow_registers(&mut self, passes_peers: bool) {
         let Some(function) = &mut self.function else { return };
         function.routes = function.bridge.routes();
@@ -107,7 +107,7 @@ impl RootPort {
 }
 
 impl Base {
-    /// A configuration request of the host to a function of bus 0: answered after the way there and back.
+    /// A configuration request of the host to a function of bus 0; the answer takes the way there and back.
     pub(super) fn configure(
         &mut self,
         now: Time,
@@ -126,12 +126,12 @@ impl Base {
         Ok(answer.map_or(Data::NONE, |answer| answer.data))
     }
 
-    /// The bus of root ports.
+    /// True for the bus of root ports.
     pub(super) fn is_own_bus(&self, bus: u8) -> bool {
         bus == 0 && self.has_functions
     }
 
-    /// What a write has changed.
+    /// Carries out the effects of a register write.
     fn obey(&mut self, port: usize, now: Time, effects: Effects) {
         let Some(function) = &mut self.ports[port].function else { return };
         let (reset, disable) =
@@ -152,7 +152,7 @@ impl Base {
         self.report(port, now, None);
     }
 
-    /// Logs an error of `tlp`, which was met on `side`, in the registers of root port `port`, where it has any.
+    /// Logs an error of `tlp` on `side` in the registers of root port `port`, if it has any.
     #[cold]
     pub(super) fn log(
         &mut self,
@@ -167,14 +167,14 @@ impl Base {
         self.report(port, now, message);
     }
 
-    /// The function of `port` has something to say of its errors; obeys what they lead to.
+    /// Handles an error message of the function of `port`, and its consequences.
     pub(super) fn report(&mut self, port: usize, now: Time, message: Option<Tlp>) {
         let Some(function) = &mut self.ports[port].function else { return };
         function.hear_own_errors(message);
         self.settle(port, now);
     }
 
-    /// Obeys what the registers of `port` have come to say: routes, containment, and interrupts.
+    /// Follows the registers of `port` after a change: routes, containment, and interrupts.
     pub(super) fn settle(&mut self, port: usize, now: Time) {
         let Some(function) = &self.ports[port].function else { return };
         let (was, contained) = (function.is_contained(), function.bridge.is_contained());
@@ -190,7 +190,7 @@ impl Base {
         self.tell_wires(port, now, None);
     }
 
-    /// DPC RP Busy, from the trigger until no request of the root complex is open below.
+    /// Sets DPC RP Busy from the trigger until the root complex has no open request below.
     #[cold]
     pub(super) fn follow_busy(&mut self, port: usize) {
         let open = self.ports[port].tags.open() > 0;
@@ -204,7 +204,7 @@ impl Base {
         ports[port].function.as_mut()?.bridge.poll_interrupt(payloads)
     }
 
-    /// An MSI of a root port is a write that crosses no link.
+    /// Takes an MSI of a root port, a write that crosses no link.
     fn take_own_interrupt(&mut self, now: Time, msi: &Tlp) {
         let Body::Memory(m) = msi.repr.body else { return };
         let (address, len) = (m.span.first_byte(), m.span.byte_count());
@@ -217,8 +217,8 @@ impl Base {
         }
     }
 
-    /// Tells the host which wires of `port` have changed; `from` has sent the message that changed them, else the root
-    /// port itself did.
+    /// Tells the host which wires of `port` have changed; `from` has sent the message that changed them, or `None` for
+    /// the root port itself.
     pub(super) fn tell_wires(&mut self, port: usize, now: Time, from: Option<Bdf>) {
         let Some(function) = &mut self.ports[port].function else { return };
         let wires = function.wires | function.bridge.wires();
@@ -232,7 +232,7 @@ impl Base {
         }
     }
 
-    /// Something happens to the slot below root port `port`: it is logged, and interrupts where it is enabled.
+    /// Records an event at the slot below root port `port`, and interrupts if that is enabled.
     pub(super) fn handle_slot(&mut self, port: usize, now: Time, event: SlotEvent) {
         if let Some(function) = &mut self.ports[port].function {
             function.bridge.slot_event(event);
@@ -240,17 +240,17 @@ impl Base {
         }
     }
 
-    /// An answer to the host that no link has carried.
+    /// Sends the host an answer that no link has carried.
     pub(super) fn tell_after_both_ways(&mut self, now: Time, input: HostInput) {
         self.tell_host(now + self.profile.root_complex_latency * 2, input);
     }
 
-    /// The root port behind which `bus` lies, and the kind of configuration request that goes there for `function`; `None`:
+    /// The root port that leads to `bus`, and the type of configuration request to send there for `function`; `None`:
     /// nobody is there (`PCIe 5.0 §7.3.3`).
     pub(super) fn way_to_function(&self, function: Bdf) -> Option<(usize, ConfigKind)> {
         let port = self.port_of_bus(function.bus())?;
         let Some(f) = &self.ports[port].function else {
-            // Device numbers above 0 are not on the bus right behind a root port (`PCIe 5.0 §7.3.1`).
+            // Only device 0 is on the bus right behind a root port (`PCIe 5.0 §7.3.1`).
             return (function.device() == 0).then_some((port, ConfigKind::Type0));
         };
         if function.bus() != f.routes.windows.secondary {
@@ -260,7 +260,7 @@ impl Base {
         there.then_some((port, ConfigKind::Type0))
     }
 
-    /// The root port that claims a memory request of the host to `address`. The lowest number wins.
+    /// The root port that claims a memory request of the host to `address`; the lowest number wins.
     #[inline]
     pub(super) fn port_of_address(&self, address: u64) -> Option<usize> {
         let bare = self.map.port_of_address(address, self.ports.len());
@@ -270,7 +270,7 @@ impl Base {
         self.port_where(bare, |routes| routes.windows.claims_memory(address))
     }
 
-    /// The same of I/O.
+    /// The root port that claims an I/O request of the host to `address`.
     pub(super) fn port_of_io(&self, address: u32) -> Option<usize> {
         let bare = self.map.port_of_io(address, self.ports.len());
         self.port_where(bare, |routes| routes.windows.claims_io(u64::from(address)))

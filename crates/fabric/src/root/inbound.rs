@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What arrives at root ports: which part it is for, and what comes to nothing.
+//! TLPs that arrive at root ports: which part takes them, and which have no effect.
 
 use super::completer::Job;
 use super::effects::Due;
@@ -16,7 +16,7 @@ use tlp::{Body, Limits, MemoryOp, MemoryRequest, Prefixes, TcSet, Time, Tlp, Tra
 impl RootComplex {
     /// A TLP has arrived at root port `port`.
     pub(crate) fn handle_tlp(&mut self, port: usize, now: Time, tlp: &Tlp) {
-        // In this order where both are so (`PCIe 5.0 §6.2.3.2.3`).
+        // The order of these checks decides if both fail (`PCIe 5.0 §6.2.3.2.3`).
         if rules::check_received(tlp, &self.base.limits(port, tlp)).is_err() {
             self.base.counters.malformed += 1;
             return self.base.discard(port, now, Some(Uncorrectable::MalformedTlp), tlp);
@@ -39,14 +39,14 @@ impl RootComplex {
         }
     }
 
-    /// Bare root ports check every ECRC, functions those of what ends here, where they are told to (`PCIe 5.0 §2.7.1`).
+    /// Bare root ports check every ECRC; functions check those of TLPs that end here, if enabled (`PCIe 5.0 §2.7.1`).
     #[cold]
     fn checks_ecrc(&self, port: usize, tlp: &Tlp) -> bool {
         let Some(function) = &self.base.ports[port].function else { return true };
         function.bridge.checks_ecrc() && !matches!(self.peers.judge(&self.base, port, tlp), Verdict::Peer(_))
     }
 
-    /// A posted request that is to be judged. True where it is for memory, or nobody's.
+    /// Judges a posted request. True if it is for memory, or for nobody.
     #[cold]
     fn lets_post(&mut self, port: usize, now: Time, tlp: &Tlp) -> bool {
         match self.peers.judge(&self.base, port, tlp) {
@@ -86,12 +86,12 @@ impl RootComplex {
             self.base.memory.store(m.requester, m.span, &tlp.data);
             return self.base.drain(&access, now, tlp);
         }
-        // Where it was an interrupt, its account is closed.
+        // The account of an interrupt is already closed.
         self.base.effects.drop(tlp.account);
         self.base.return_credits(port, tlp);
     }
 
-    /// A request that is to be answered takes a place in the memory system, or waits for one and keeps its credits: so
+    /// A request that needs an answer takes a place in the memory system, or waits for one and keeps its credits: so
     /// answers that cannot leave hold up their requester, whatever they say.
     fn queue_request(&mut self, port: usize, now: Time, tlp: &Tlp) {
         let p = &mut self.base.ports[port];
@@ -113,7 +113,7 @@ impl RootComplex {
             return self.completer.refuse(&mut self.base, port, now, tlp);
         }
         let p = &self.base.profile;
-        // Reads have a way of their own, on which the compiler knows that nothing is written.
+        // Reads have a path of their own, on which the compiler knows that nothing is written.
         if let Body::Memory(m) = &tlp.repr.body
             && m.op == MemoryOp::Read
         {
@@ -129,7 +129,7 @@ impl RootComplex {
         self.completer.start_other(&mut self.base, port, now, tlp);
     }
 
-    /// A request that is to be judged. True where it is for memory, or nobody's.
+    /// Judges a request that needs an answer. True if it is for memory, or for nobody.
     #[cold]
     fn lets_start(&mut self, port: usize, now: Time, tlp: &Tlp) -> bool {
         let verdict = match self.peers.judge(&self.base, port, tlp) {
@@ -150,14 +150,14 @@ impl RootComplex {
         false
     }
 
-    /// The data of `job` is there; its root port is to be pumped.
+    /// The data of `job` is there; returns its root port, which must be pumped.
     pub(crate) fn read_ready(&mut self, job: u32, now: Time) -> usize {
         let (port, tc) = self.completer.read_ready(&mut self.base, job);
         self.job_left(port, tc, now);
         port
     }
 
-    /// A job may have left, and its place in the memory system be free. What goes to another root port takes none.
+    /// A job may have left and freed its place in the memory system. TLPs for another root port take no place.
     #[inline]
     pub(super) fn job_left(&mut self, port: usize, tc: TrafficClass, now: Time) {
         if !self.base.ports[port].waiting.is_empty() {
@@ -176,8 +176,8 @@ impl RootComplex {
 }
 
 impl Base {
-    /// What a root port takes: no local prefixes, and end-to-end ones as its function says; four without one. A link hands on no
-    /// TLP of a Traffic Class that it does not map.
+    /// What a root port accepts: no local prefixes, and as many End-End prefixes as its function says, or four without
+    /// a function. A link hands on no TLP of a Traffic Class that it does not map.
     #[inline]
     fn limits(&self, port: usize, tlp: &Tlp) -> Limits {
         let port = &self.ports[port];
@@ -189,7 +189,7 @@ impl Base {
         Limits { mps: port.config.mps, tc_mapped: TcSet::ALL, local_prefixes: false, end_to_end_prefixes }
     }
 
-    /// `tlp` comes to nothing; `error`, where there is one, is logged.
+    /// Drops `tlp`, and logs `error` if there is one.
     #[cold]
     pub(super) fn discard(&mut self, port: usize, now: Time, error: Option<Uncorrectable>, tlp: &Tlp) {
         self.effects.drop(tlp.account);
@@ -199,7 +199,7 @@ impl Base {
         }
     }
 
-    /// The bytes are there at once; what takes time is the room in the receive buffer, and when a read may follow.
+    /// The bytes are there at once; freeing the receive buffer, and serving a later read, take time.
     fn drain(&mut self, access: &Access, now: Time, tlp: &Tlp) {
         let Base { memory, profile, effects, .. } = self;
         let taken = memory.take_write(profile, access, now, tlp.account, effects);

@@ -1,35 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is on its way from the root complex to the host. Nothing of it is counted against any room: what ends requests was asked
-//! for, and interrupts and messages come no faster than links carry them.
+//! Inputs on their way from the root complex to the host. They need no limit: completions answer requests, and
+//! interrupts and messages come no faster than links carry them.
 
 use super::effects::{Due, Effects};
 use host::HostInput;
 use std::collections::VecDeque;
 use tlp::Time;
 
-/// Each with the time at which it reaches the host; times never fall within either queue.
+/// Each input has the time at which it reaches the host; times never decrease within either queue.
 #[derive(Default)]
 pub(super) struct Inbox {
     inputs: VecDeque<(Time, HostInput)>,
-    /// They take longer than all else.
+    /// Interrupts take longer than other inputs.
     interrupts: VecDeque<(Time, HostInput)>,
 }
 
 impl Inbox {
-    /// `input` reaches the host at `at`. What needs no way through the root complex is there before what is still on it.
+    /// `input` reaches the host at `at`. An input that skips the root complex overtakes those still on their way.
     pub(super) fn tell(&mut self, at: Time, input: HostInput, effects: &mut Effects) {
         let later = self.inputs.iter().rev().take_while(|(other, _)| *other > at).count();
         self.inputs.insert(self.inputs.len() - later, (at, input));
         effects.wake(at, Due::Host);
     }
 
-    /// An interrupt reaches the host at `at`.
+    /// An interrupt that reaches the host at `at`.
     pub(super) fn interrupt(&mut self, at: Time, input: HostInput, effects: &mut Effects) {
         self.interrupts.push_back((at, input));
         effects.wake(at, Due::Host);
     }
 
-    /// What reaches the host by `now`, oldest first.
+    /// The next input that reaches the host by `now`, oldest first.
     pub(super) fn poll(&mut self, now: Time) -> Option<HostInput> {
         let due = |q: &VecDeque<(Time, HostInput)>| q.front().map(|(at, _)| *at).filter(|at| *at <= now);
         let from = match (due(&self.inputs), due(&self.interrupts)) {
@@ -41,7 +41,7 @@ impl Inbox {
         from.pop_front().map(|(_, input)| input)
     }
 
-    /// True where something comes after `now`.
+    /// True if an input comes after `now`.
     pub(super) fn is_coming(&self, now: Time) -> bool {
         [&self.inputs, &self.interrupts].iter().any(|q| q.back().is_some_and(|(at, _)| *at > now))
     }

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Queues by Traffic Class: what has one keeps its order, what has another passes, so that one virtual channel without
-//! room stops no other (`PCIe 5.0 §2.5`). Never allocates once its queues have grown.
+//! Queues by Traffic Class: items of one class keep their order, those of another may pass, so that one virtual channel
+//! without room stops no other (`PCIe 5.0 §2.5`). They allocate nothing once they have grown.
 
 use std::collections::VecDeque;
 use tlp::{TcSet, TrafficClass};
 
-/// Something that has a place in the order of all that leaves.
+/// An item with a place in the order of everything that leaves.
 pub(super) trait Stamped {
-    /// Its place.
+    /// Its place in that order.
     fn stamp(&self) -> u64;
 }
 
 /// A queue for each Traffic Class.
 pub(super) struct Lanes<T> {
     queues: [VecDeque<T>; 8],
-    /// The classes whose queues hold something.
+    /// The classes with items.
     filled: TcSet,
 }
 
@@ -47,17 +47,17 @@ impl<T> Lanes<T> {
         self.queues[usize::from(tc.bits())].front()
     }
 
-    /// What came last, of each class.
+    /// The latest item of each class.
     pub(super) fn backs(&self) -> impl Iterator<Item = &T> {
         self.queues.iter().filter_map(VecDeque::back)
     }
 
-    /// All of them, in no order.
+    /// All items, in no order.
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.queues.iter_mut().flatten()
     }
 
-    /// Takes all, class by class.
+    /// Takes all items, class by class.
     pub(super) fn drain(&mut self) -> Vec<T> {
         self.filled = TcSet::NONE;
         self.queues.iter_mut().flat_map(|queue| queue.drain(..)).collect()
@@ -79,7 +79,7 @@ impl<T> Lanes<T> {
 }
 
 impl<T: Stamped> Lanes<T> {
-    /// Of the classes in `room`, the one whose first item is the oldest of those that `may_go`.
+    /// Of the classes in `room`, the one whose first item is the oldest for which `may_go` is true.
     #[inline]
     pub(super) fn oldest(
         &self,
@@ -88,7 +88,7 @@ impl<T: Stamped> Lanes<T> {
     ) -> Option<TrafficClass> {
         let mut left = self.filled.bits() & room.bits();
         if left & left.wrapping_sub(1) == 0 {
-            // One class at most, as nearly always.
+            // Nearly always there is at most one class.
             let tc = TrafficClass::from_bits(left.trailing_zeros() as u8 & 7);
             return self.front(tc).filter(|item| left != 0 && may_go(tc, item)).map(|_| tc);
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What happens at the links of root ports: errors of the layers below, links that go and come, resets. Never touches a link:
-//! it leaves [`Action`](crate::bridge::Action)s behind.
+//! Events at the links of root ports: errors of the layers below, links that go down and come up, resets. It never
+//! touches a link: it leaves [`Action`](crate::bridge::Action)s behind.
 
 use super::{Base, RootComplex, peer, requester};
 use crate::bridge::{DeadEnd, Held};
@@ -13,8 +13,7 @@ use link::{Notice, wire_time};
 use tlp::{Class, Rate, Status, Time, Tlp, Width};
 
 impl RootComplex {
-    /// The link of root port `port` has something to say. A bare root port hears its speed
-    /// alone.
+    /// Handles a notice of the link of root port `port`. A bare root port only takes its speed.
     #[cold]
     pub(crate) fn handle_notice(&mut self, port: usize, now: Time, notice: Notice) {
         if let Notice::Up { rate, width } | Notice::Retrained { rate, width } = notice {
@@ -35,7 +34,7 @@ impl RootComplex {
         }
     }
 
-    /// The link begins anew with all its credits; nothing that was asked below is answered.
+    /// The link starts again with all its credits; no request that was sent below is answered.
     fn link_down(&mut self, port: usize, now: Time, surprise: bool) {
         let Some(function) = &mut self.base.ports[port].function else { return };
         let was_up = std::mem::replace(&mut function.up, false);
@@ -46,7 +45,7 @@ impl RootComplex {
         self.base.forget_credits(port);
         self.drop_answers(port);
         self.refuse_waiting(port, now);
-        // Parts of reads that wait for a tag of this port need none any more.
+        // Parts of reads that waited for a tag of this port no longer need one.
         self.issue_waiting(now);
         let is_error = self.base.ports[port].function.as_ref().is_some_and(|f| f.bridge.surprise_is_error());
         if was_up && surprise && is_error {
@@ -58,7 +57,7 @@ impl RootComplex {
         self.base.settle(port, now);
     }
 
-    /// Answers to what is below come to nothing, and what waits to be answered goes with them (`PCIe 5.0 §2.9.1`).
+    /// Drops answers for devices below, and the requests that wait for answers (`PCIe 5.0 §2.9.1`).
     fn drop_answers(&mut self, port: usize) {
         for ready in self.base.ports[port].ready.drain() {
             self.completer.drop_job(&mut self.base, port, ready.job);
@@ -69,7 +68,7 @@ impl RootComplex {
         }
     }
 
-    /// What waits for a link that is down: requests are refused, all else is dropped (`PCIe 5.0 §2.9.1`).
+    /// Refuses the requests that wait for a link that is down, and drops all else (`PCIe 5.0 §2.9.1`).
     fn refuse_waiting(&mut self, port: usize, now: Time) {
         let p = &mut self.base.ports[port];
         let waiting = [&mut p.posted_out, &mut p.non_posted_out, &mut p.passing].map(super::Lanes::drain);
@@ -121,7 +120,7 @@ impl Base {
         self.settle(port, now);
     }
 
-    /// What came in over the link of `port` gives no credits back to it.
+    /// TLPs that came in over the link of `port` return no credits to it.
     fn forget_credits(&mut self, port: usize) {
         self.ports[port].credits.clear();
         self.ports[port].draining.clear();
@@ -132,7 +131,7 @@ impl Base {
         }
     }
 
-    /// A TLP is for the link of root port `port`, which is down: counted and logged; how it is completed, if it asks for it.
+    /// Counts and logs a TLP for the link of root port `port`, which is down; returns the status of its completion.
     #[cold]
     pub(super) fn refuse_closed(&mut self, port: usize, now: Time, tlp: &Tlp) -> Status {
         let Some(function) = &mut self.ports[port].function else { return Status::UnsupportedRequest };
@@ -142,7 +141,7 @@ impl Base {
         status
     }
 
-    /// Keeps the link of `port` down because of `why`, or no longer.
+    /// Holds the link of `port` down because of `why`, or releases it.
     pub(super) fn hold(&mut self, port: usize, why: Held, on: bool) {
         let Some(function) = &mut self.ports[port].function else { return };
         for action in function.held.keep(why, on) {
@@ -150,7 +149,7 @@ impl Base {
         }
     }
 
-    /// Gives a TLP that has left its credits back to the root port that it came in through.
+    /// Returns the credits of a TLP that has left to the root port that it came in through.
     #[inline]
     pub(super) fn give_back(&mut self, now: Time, credit: Option<(u32, CreditReturn)>) {
         if let Some((from, credit)) = credit {
@@ -160,7 +159,7 @@ impl Base {
     }
 }
 
-/// A request of the host that was completed like this.
+/// The error of a request of the host that was completed with `status`.
 pub(super) const fn host_error(status: Status) -> HostError {
     match status {
         Status::CompleterAbort => HostError::Completion(CompletionError::CompleterAbort),

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Host memory as the root complex reaches it: what is there, and when each access has its turn. With fixed latencies, or by a
-//! [memory system](crate::memory_system) where the profile describes one.
+//! Host memory as the root complex reaches it: its bytes, and when each access has its turn, by fixed latencies or by a
+//! [memory system](crate::memory_system) if the profile describes one.
 //!
-//! With a memory system, requests of one root port take their turns in order, and reads wait for the writes before them there, not
-//! for those of others. Service times that root ports share are taken in the order of arrival, so that who waits for a page walk
-//! at one does not hold up who need not at another.
+//! With a memory system, requests of one root port take their turns in order, and reads wait for the earlier writes of
+//! their own port only. Root ports share service times in the order of arrival, so a request that waits for a page walk
+//! at one port does not hold up those of another.
 
 use super::effects::{Effect, Effects};
 use crate::memory_system::{Access, MemoryCounters, MemorySystem};
@@ -15,39 +15,39 @@ use tlp::{Account, AtomicOp, Bdf, Data, Duration, Payload, PayloadPool, Span, Ti
 /// Host memory behind its timing.
 pub(super) struct Memory {
     contents: HostMemory,
-    /// Functions that reach other memory in place of it.
+    /// Functions that reach another host's memory instead.
     granted: Vec<(Bdf, HostMemory)>,
-    /// What an access costs beyond fixed latencies, where the profile says.
+    /// Costs of an access beyond fixed latencies, if the profile has them.
     system: Option<Box<MemorySystem>>,
-    /// When it takes the next read, the next write, and when the last write is visible.
+    /// When memory takes the next read and the next write, and when the last write is visible.
     read_free_at: Time,
     write_free_at: Time,
     write_visible_at: Time,
 }
 
-/// Service times of a request that is to be answered: AtomicOps read and write.
+/// Service times of a request that needs an answer: AtomicOps read and write.
 #[derive(Clone, Copy)]
 pub(super) struct Service {
     pub(super) read: Option<Duration>,
     pub(super) write: Option<Duration>,
 }
 
-/// A request that is to be answered.
+/// A request that needs an answer.
 pub(super) struct Request {
     pub(super) access: Access,
-    /// How long its link takes for a cache line of data.
+    /// Time that its link takes for a cache line of data.
     pub(super) line_time: Duration,
 }
 
 /// When a request has been served.
 pub(super) struct Served {
-    /// It gets to the memory system.
+    /// When it reaches the memory system.
     pub(super) asked: Time,
-    /// That has answered.
+    /// When the memory system has answered.
     pub(super) answered: Time,
-    /// The answer is back at the root port.
+    /// When the answer is back at the root port.
     pub(super) ready: Time,
-    /// How long its lines took beyond a hit in the cache.
+    /// Extra time that its lines took over a hit in the cache.
     pub(super) late: Duration,
 }
 
@@ -63,7 +63,7 @@ impl Memory {
         }
     }
 
-    /// The memory system is that of `seed` from now on.
+    /// From now on the memory system draws with `seed`.
     pub(super) fn seed(&mut self, profile: &HostProfile, ports: usize, seed: u64) {
         self.system = MemorySystem::new(profile, ports, seed);
     }
@@ -81,13 +81,13 @@ impl Memory {
         &self.contents
     }
 
-    /// `requester` reaches `memory` from now on, in place of that of this host.
+    /// From now on `requester` reaches `memory` instead of this host's own.
     pub(super) fn grant(&mut self, requester: Bdf, memory: HostMemory) {
         self.granted.retain(|(other, _)| *other != requester);
         self.granted.push((requester, memory));
     }
 
-    /// What `requester` reaches.
+    /// The memory that `requester` reaches.
     #[inline]
     fn of(&self, requester: Bdf) -> &HostMemory {
         if self.granted.is_empty() { &self.contents } else { self.granted_to(requester) }
@@ -99,13 +99,13 @@ impl Memory {
         granted.map_or(&self.contents, |(_, memory)| memory)
     }
 
-    /// True where all of these bytes are memory to `requester`.
+    /// True if all of these bytes are memory for `requester`.
     pub(super) fn contains(&self, requester: Bdf, address: u64, len: u32) -> bool {
         self.of(requester).contains(address, len as usize)
     }
 
-    /// Whether all that `access` is for is memory that lets it be read, or changed where it `writes`, and the IOMMU lets the
-    /// requester there.
+    /// Whether all bytes of `access` are memory that may be read, or changed if it `writes`, and the IOMMU lets the
+    /// requester reach them.
     #[inline(always)]
     pub(super) fn lets(&mut self, access: &Access, writes: bool) -> bool {
         let Access { requester, address, len, .. } = *access;
@@ -113,8 +113,8 @@ impl Memory {
             && self.system.as_mut().is_none_or(|system| system.maps(requester, address, len))
     }
 
-    /// Takes the next turn for a write that comes at `now`. Returns when there is room again; being seen takes longer, which
-    /// holds up reads alone.
+    /// Takes the next turn for a write that comes at `now`. Returns when its room is free again; it is visible later,
+    /// which holds up only reads.
     #[inline]
     pub(super) fn take_write(
         &mut self,
@@ -157,9 +157,9 @@ impl Memory {
         taken
     }
 
-    /// Takes the next turn of the memory system for a request that comes at `now`: one of its reads, one of its writes, or one of
-    /// each where an AtomicOp needs both.
-    // In its callers, each of which knows what it does not do.
+    /// Takes the next turn of the memory system for a request that comes at `now`: a turn for reads, one for writes, or
+    /// both for an AtomicOp.
+    // Inlined into its callers, each of which omits what it does not do.
     #[inline(always)]
     pub(super) fn serve(
         &mut self,
@@ -229,7 +229,7 @@ impl Memory {
         let memory = self.of(requester);
         let first = span.first_byte();
         if span.is_contiguous() {
-            // It was let before, at this time: the write cannot miss.
+            // The access was checked at this time, so the write cannot miss.
             let _ = memory.write(first, bytes);
             return;
         }
@@ -238,12 +238,13 @@ impl Memory {
         }
     }
 
-    /// `len` bytes from `address` on for `requester`; `None` where not all of it is memory any more.
+    /// `len` bytes from `address` on for `requester`; `None` if not all of it is memory any more.
     pub(super) fn load(&self, requester: Bdf, pool: &PayloadPool, address: u64, len: u32) -> Option<Payload> {
         self.of(requester).payload(pool, address, len as usize).ok()
     }
 
-    /// Carries an AtomicOp of `requester` out. The value before, `None` where it may not be changed any more; operands that are only counted change nothing.
+    /// Carries out an AtomicOp of `requester`; returns the value before, `None` if it may no longer be
+    /// changed. Operands that are only counted change nothing.
     pub(super) fn operate(
         &mut self,
         requester: Bdf,

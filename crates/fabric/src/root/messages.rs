@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Messages that reach a root port: for its function, for the host program, or for nobody (`PCIe 5.0 §2.2.8`). None goes from
-//! one root port to another (§2.2.8.6 leaves it open).
+//! Messages that reach a root port: for its function, for the host program, or for nobody (`PCIe 5.0 §2.2.8`). None
+//! passes between root ports (§2.2.8.6 leaves it open).
 
 use super::Base;
 use super::peer::Verdict;
@@ -11,15 +11,15 @@ use host::{HostInput, HostMessage};
 use tlp::message::{MessageCodes, VENDOR_DEFINED_TYPE_1, is_ignored};
 use tlp::{Message, MessageRouting, Time, Tlp};
 
-/// What every root complex takes (`PCIe 5.0 Table F-1`): PM_PME, PME_TO_Ack, interrupt wires, errors.
+/// Messages that every root complex takes (`PCIe 5.0 Table F-1`): PM_PME, PME_TO_Ack, interrupt wires, errors.
 const TAKEN: MessageCodes =
     MessageCodes::of(&[0x18, 0x1b, 0x20, 0x21, 0x22, 0x23, 0x24, 0x25, 0x26, 0x27, 0x30, 0x31, 0x33]);
 
-/// What else the host program is told of, as long as it does not ask for more.
+/// Further messages for the host program, unless it asks for others.
 pub(super) const FOR_PROGRAM: MessageCodes = MessageCodes::of(&[VENDOR_DEFINED_TYPE_1]);
 
 impl Base {
-    /// Messages that end here go to the host program, but for those that a root port's function hears.
+    /// Messages that end here go to the host program, except those for a root port's function.
     pub(super) fn message(&mut self, port: usize, now: Time, m: &Message, tlp: &Tlp) {
         if self.ports[port].watched && !self.lets_message(port, now, tlp) {
             return;
@@ -35,7 +35,7 @@ impl Base {
             return self.refuse_message(port, now, m, tlp);
         }
         if tlp.repr.ep {
-            // Its data is not to be used (`PCIe 5.0 §2.7.2.2`).
+            // Poisoned data must not be used (`PCIe 5.0 §2.7.2.2`).
             self.counters.poisoned += 1;
             return self.discard(port, now, Some(Uncorrectable::PoisonedTlp), tlp);
         }
@@ -63,14 +63,14 @@ impl Base {
         function.is_some_and(|function| function.bridge.takes_message(Side::Secondary, code))
     }
 
-    /// Nobody takes it: an Unsupported Request, but for what everybody may ignore (`PCIe 5.0 §2.3.1`).
+    /// Nobody takes the message: an Unsupported Request, unless everybody may ignore it (`PCIe 5.0 §2.3.1`).
     fn refuse_message(&mut self, port: usize, now: Time, m: &Message, tlp: &Tlp) {
         let error = (!is_ignored(m.code)).then_some(Uncorrectable::UnsupportedRequest);
         self.counters.unsupported_requests += u64::from(error.is_some());
         self.discard(port, now, error, tlp);
     }
 
-    /// Whether a message may come in at all: not through a contained port, nor against ACS Source Validation.
+    /// Whether a message may come in: not through a contained port, nor against ACS Source Validation.
     #[cold]
     fn lets_message(&mut self, port: usize, now: Time, tlp: &Tlp) -> bool {
         let Some(function) = &self.ports[port].function else { return true };
@@ -86,12 +86,12 @@ impl Base {
         false
     }
 
-    /// Errors, PMEs and interrupt wires are for the root port's function: the host learns of them by its interrupts and wires.
+    /// Errors, PMEs and interrupt wires are for the root port's function; the host learns of them by its interrupts and wires.
     fn hears(&mut self, port: usize, now: Time, m: &Message) -> bool {
         let Some(function) = &mut self.ports[port].function else { return false };
         match m.code {
             0x30 | 0x31 | 0x33 => {
-                // What triggers containment goes no further (`PCIe 5.0 §6.2.10`).
+                // A message that triggers containment goes no further (`PCIe 5.0 §6.2.10`).
                 let contains = function.bridge.contains_for(m.code, m.requester);
                 if !contains && function.bridge.forwards_error(m.code) {
                     function.bridge.root_error(m.code, m.requester);

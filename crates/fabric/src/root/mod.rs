@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The root complex: one root port per link, host memory behind its timing, and the host's own requests.
 //!
-//! Each root port behaves like any other owner of a port: TLPs come in, TLPs and credits are polled out. Sans-IO: what a call leads
-//! to elsewhere it leaves behind ([`effects`]), for who drives it to take.
+//! Each root port behaves like any other owner of a port: TLPs come in, TLPs and credits are polled out. Sans-IO: a
+//! call leaves its effects elsewhere behind ([`effects`]) for the driver to take.
 //!
-//! - [`inbound`]: what arrives, and which part it is for;
-//! - [`completer`]: what devices ask for and is answered: jobs, and the completions they become;
-//! - [`requester`]: what the host asks of devices: tags, matching, completion timeout;
-//! - [`peer`]: from one root port to another.
+//! - [`inbound`]: TLPs that arrive, and the part that takes them;
+//! - [`completer`]: requests of devices that need an answer: jobs, and the completions they become;
+//! - [`requester`]: requests of the host to devices: tags, matching, completion timeout;
+//! - [`peer`]: TLPs from one root port to another.
 //!
 //! All these stand on one base:
 //!
 //! - root ports with their queues ([`lanes`]), as [`function`]s with configuration spaces, errors and interrupts; what happens at
 //!   their [`links`], and the [`messages`] that they hear;
-//! - [`memory`]: host memory behind its timing; [`inbox`]: what is on its way to the host.
+//! - [`memory`]: host memory behind its timing; [`inbox`]: inputs on their way to the host.
 //!
-//! A root port without a configuration space is **bare**: it lets everything up, [`AddressMap`] says what lies behind it, and its
-//! link is up whatever happens. That is enough for who looks at links alone.
+//! A root port without a configuration space is **bare**: it lets every request up, [`AddressMap`] says what lies
+//! behind it, and its link always counts as up. That is enough for studies of links alone.
 
 mod completer;
 mod effects;
@@ -55,40 +55,40 @@ use std::collections::VecDeque;
 use tlp::message::MessageCodes;
 use tlp::{Attributes, Bdf, Class, Duration, Mps, PayloadPool, Rcb, TcSet, Time, Tlp, TrafficClass};
 
-/// The root complex asks as 00:00.0.
+/// Requester ID of the root complex, 00:00.0.
 const ROOT_ID: Bdf = Bdf::from_bits(0);
 
-/// What one root port is set to.
+/// The settings of one root port.
 #[derive(Clone, Debug)]
 pub struct RootPortConfig {
-    /// Max_Payload_Size of the path; of a function, its registers say it, but for `preset`.
+    /// Max_Payload_Size of the path; the registers of a function replace it, except with `preset`.
     pub mps: Mps,
-    /// Where its completions may be cut; of a function, its registers say it.
+    /// Read Completion Boundary; the registers of a function replace it.
     pub rcb: Rcb,
     /// Its configuration space, with a type 1 header: the root port is 00:(n+1).0, up to [`MAX_ROOT_FUNCTIONS`] of them.
-    /// `None`: a bare root port, behind the windows of [`AddressMap`], that no software sees.
+    /// `None`: a bare root port, behind the windows of [`AddressMap`], which software cannot see.
     pub space: Option<ConfigSpace>,
-    /// It begins as firmware leaves it, with Memory Space, I/O Space and Bus Master Enable, and Max_Payload_Size set: for
-    /// devices that nobody enumerates.
+    /// The port starts as firmware leaves it, with Memory Space, I/O Space and Bus Master Enable, and Max_Payload_Size
+    /// set: for devices that nobody enumerates.
     pub preset: bool,
 }
 
-/// What the root complex does with requests of a device that another root port claims: hosts differ in it
-/// (`PCIe 5.0 §1.3.1` leaves the choice).
+/// How the root complex handles requests of a device that another root port claims; hosts differ (`PCIe 5.0 §1.3.1`
+/// leaves the choice).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PeerToPeer {
-    /// Passes them on as they are.
+    /// Passes requests on as they are.
     #[default]
     Forward,
-    /// Takes reads apart into reads of its own of [`SPLIT_BYTES`], and rebuilds their answer; cuts writes that are longer
-    /// than Max_Payload_Size of the other root port. What else there is it passes on.
+    /// Splits reads into reads of its own of [`SPLIT_BYTES`], and rebuilds their answer; cuts writes that are longer
+    /// than Max_Payload_Size of the other root port. It passes other requests on.
     Split,
-    /// Refuses them with UR.
+    /// Refuses requests with UR.
     Refuse,
 }
 
-/// What the root complex has seen.
+/// Counters of the root complex.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct RootCounters {
     /// Memory reads served.
@@ -103,29 +103,29 @@ pub struct RootCounters {
     pub messages: u64,
     /// Of these: ERR_COR, ERR_NONFATAL and ERR_FATAL (`PCIe 5.0 §2.2.8.3`).
     pub error_messages: u64,
-    /// Power management: PM_PME, PME_TO_Ack (§2.2.8.2).
+    /// Of these: PM_PME and PME_TO_Ack (§2.2.8.2).
     pub power_messages: u64,
-    /// Assert_INTx and Deassert_INTx (§2.2.8.1).
+    /// Of these: Assert_INTx and Deassert_INTx (§2.2.8.1).
     pub legacy_interrupts: u64,
-    /// Vendor_Defined (§2.2.8.6).
+    /// Of these: Vendor_Defined (§2.2.8.6).
     pub vendor_messages: u64,
     /// Requests that no memory answers, and messages that nobody takes: UR.
     pub unsupported_requests: u64,
     /// TLPs that break a rule of their format, such as more data than Max_Payload_Size: dropped, as
     /// `PCIe 5.0 §2.2.9` and §6.2.3.4 say.
     pub malformed: u64,
-    /// TLPs whose ECRC is wrong: dropped (`PCIe 5.0 §2.7.1`). Root ports check every ECRC that there is.
+    /// TLPs with a wrong ECRC: dropped (`PCIe 5.0 §2.7.1`). Root ports check every ECRC that there is.
     pub ecrc_errors: u64,
-    /// Poisoned writes, atomics, messages and interrupts: without effect, as `PCIe 5.0 §2.7.2.2` asks of memory.
+    /// Poisoned writes, AtomicOps, messages and interrupts: ignored, as `PCIe 5.0 §2.7.2.2` asks of memory.
     pub poisoned: u64,
-    /// Completions that answer nothing that is under way (`PCIe 5.0 §2.3.2`).
+    /// Completions that answer no open request (`PCIe 5.0 §2.3.2`).
     pub unexpected_completions: u64,
     /// Requests of the host that were not completed in time.
     pub completion_timeouts: u64,
 }
 
 impl RootCounters {
-    /// What went wrong: names and counts that are not zero.
+    /// Errors: names and counts that are not zero.
     pub fn errors(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
         let counts = [
             ("unsupported_requests", self.unsupported_requests),
@@ -140,7 +140,7 @@ impl RootCounters {
     }
 }
 
-/// The root complex: its parts, each with a duty and a state of its own.
+/// The root complex: its parts, each with its own duty and state.
 pub struct RootComplex {
     base: Base,
     completer: Completer,
@@ -148,79 +148,79 @@ pub struct RootComplex {
     peers: Peers,
 }
 
-/// What all parts stand on: root ports with their functions, host memory, the way to the host, and what is left behind for who
-/// drives it all.
+/// The common base of all parts: root ports with their functions, host memory, the way to the host, and the effects for
+/// the driver.
 struct Base {
     profile: HostProfile,
     map: AddressMap,
     memory: Memory,
     payloads: PayloadPool,
     ports: Vec<RootPort>,
-    /// What the host program takes of messages, beside what every root complex does.
+    /// Messages that the host program takes besides those that every root complex takes.
     program_messages: MessageCodes,
     inbox: Inbox,
     counters: RootCounters,
-    /// Of root ports that are functions.
+    /// Counters of root ports that are functions.
     function_counters: RootFunctionCounters,
-    /// Some root port is a function.
+    /// True if some root port is a function.
     has_functions: bool,
-    /// Requests may go from one root port to another.
+    /// True if requests may go from one root port to another.
     passes_peers: bool,
-    /// Of the TLP that was polled last.
+    /// When the host issued the TLP that was polled last.
     asked: Option<Asked>,
     effects: Effects,
     stamps: u64,
 }
 
-/// Posted TLPs of the host of one Traffic Class that wait at a root port at most; further ones wait in the program.
+/// Most posted TLPs of the host of one Traffic Class that wait at a root port; further ones wait in the program.
 const MAX_POSTED_OUT: usize = 16;
 
 struct RootPort {
     config: PortSettings,
-    /// Every request from below is to be judged.
+    /// True if every request from below must be judged.
     watched: bool,
     /// Max_Payload_Size of a preset port.
     preset_mps: Mps,
     function: Option<Box<Function>>,
-    /// Requests of the host on their way out, each with its place in the program's order.
     /// Tags of the host's requests.
     tags: TagPool,
+    /// Requests of the host on their way out, each with its place in the program's order.
     posted_out: Lanes<Outbound>,
     non_posted_out: Lanes<Outbound>,
     /// Read jobs whose data is there, in order.
     ready: Lanes<Ready>,
-    /// Completions of devices behind other root ports.
+    /// Completions for devices that come from other root ports.
     passing: Lanes<Outbound>,
-    /// Requests of the device that are to be answered, and wait for a place in the memory system.
+    /// Requests of the device that wait for a place in the memory system, to be answered.
     waiting: Lanes<Tlp>,
-    /// By Traffic Class.
+    /// Reads under way in the memory system, by Traffic Class.
     reads_under_way: [u32; 8],
-    /// Credits to return now, and those that return when memory has drained the data.
+    /// Credits to return now, and those to return when memory has drained the data.
     credits: Vec<CreditReturn>,
     draining: VecDeque<(Time, CreditReturn)>,
     /// The latest read touched eight lines or more.
     streams: bool,
-    /// How long its link takes for a cache line of data; zero while nobody has said.
+    /// Time that the link takes for a cache line of data; zero until the link has said its speed.
     line_time: Duration,
 }
 
-/// What is asked of a root port for each TLP.
+/// The settings that a root port needs for each TLP.
 #[derive(Clone, Copy)]
 struct PortSettings {
     mps: Mps,
     rcb: Rcb,
-    /// Attributes of requests that their completions may have.
+    /// Attributes of a request that its completions may copy.
     completion_attributes: Attributes,
 }
 
 struct Outbound {
     stamp: u64,
-    /// When it reaches the root port.
+    /// When the TLP reaches the root port.
     at: Time,
-    /// When the host has asked for it, where its transaction begins here.
+    /// When the host issued it, if its transaction begins here.
     asked: Option<Time>,
     tlp: Tlp,
-    /// Which credits return when it leaves, and through which root port it came in.
+    /// Credits to return when it leaves, and the root port that it came in through.
     credit: Option<(u32, CreditReturn)>,
 }
 
@@ -284,7 +284,7 @@ impl RootComplex {
         root
     }
 
-    /// What becomes of requests from one root port to another from now on.
+    /// Sets how requests between root ports are handled from now on.
     pub fn set_peer_to_peer(&mut self, mode: PeerToPeer) {
         self.peers.mode = mode;
         let passes = self.base.has_functions && mode != PeerToPeer::Refuse && self.base.ports.len() > 1;
@@ -292,7 +292,7 @@ impl RootComplex {
         self.base.ports.iter_mut().for_each(|port| port.follow_registers(passes));
     }
 
-    /// Root port `port` is from now on as firmware leaves it: see [`RootPortConfig::preset`].
+    /// From now on root port `port` is as firmware leaves it: see [`RootPortConfig::preset`].
     pub fn preset(&mut self, port: usize) {
         let passes = self.base.passes_peers;
         if let Some(port) = self.base.ports.get_mut(port) {
@@ -302,28 +302,27 @@ impl RootComplex {
         }
     }
 
-    /// What is drawn for memory is drawn with this seed from now on.
+    /// From now on memory draws with `seed`.
     #[must_use]
     pub fn with_seed(mut self, seed: u64) -> RootComplex {
         self.base.memory.seed(&self.base.profile, self.base.ports.len(), seed);
         self
     }
 
-    /// From now on `requester` reaches by DMA the `bytes` from `first` on, and no other memory: a request beside them is
-    /// answered with UR and counted as a translation fault, as an IOMMU of Intel's does. Without effect where there is no
-    /// IOMMU in use.
+    /// From now on DMA of `requester` reaches only the `bytes` from `first` on: a request outside them is answered with
+    /// UR and counted as a translation fault, as an Intel IOMMU does. It has no effect if no IOMMU is in use.
     pub fn restrict_dma(&mut self, requester: Bdf, first: u64, bytes: u64) {
         if let Some(system) = self.base.memory.system() {
             system.restrict(requester, first, bytes);
         }
     }
 
-    /// Its memory.
+    /// The memory of the host.
     pub(crate) fn memory(&self) -> &HostMemory {
         self.base.memory.contents()
     }
 
-    /// DMA of `requester` reaches `memory` from now on, in place of that of this host.
+    /// From now on DMA of `requester` reaches `memory` instead of this host's own.
     pub(crate) fn grant_dma(&mut self, requester: Bdf, memory: HostMemory) {
         self.base.memory.grant(requester, memory);
     }
@@ -340,13 +339,13 @@ impl RootComplex {
         }
     }
 
-    /// What caches and IOMMU have seen, where the profile describes them.
+    /// Counters of caches and IOMMU, if the profile describes them.
     #[must_use]
     pub fn memory_counters(&self) -> Option<&MemoryCounters> {
         self.base.memory.counters()
     }
 
-    /// What it has seen.
+    /// Counters of the root complex.
     #[must_use]
     pub fn counters(&self) -> &RootCounters {
         &self.base.counters
@@ -366,45 +365,45 @@ impl RootComplex {
             }
             Class::Completion => {
                 let tlp = self.completer.next_completion(&mut self.base, port, now, room);
-                // Looked at where it stands: it is not moved once more.
+                // The TLP is looked at in its place, so that it is not moved once more.
                 tlp.iter().for_each(|tlp| self.job_left(port, tlp.repr.tc, now));
                 tlp
             }
         }
     }
 
-    /// Of the TLP of `class` that [`poll_tlp`](Self::poll_tlp) has just given: when the host has asked for it, where its transaction
+    /// When the host issued the TLP of `class` that [`poll_tlp`](Self::poll_tlp) has just returned, if its transaction
     /// begins with it.
     #[inline]
     pub(crate) fn poll_asked(&mut self, class: Class) -> Option<Asked> {
         if class == Class::Completion { None } else { self.base.asked.take() }
     }
 
-    /// What calls have led to, in order, for the caller to take all of it after each.
+    /// The effects of calls, in order; the caller must take all of them after each call.
     #[inline]
     pub(crate) fn effects(&mut self) -> &mut Vec<Effect> {
         &mut self.base.effects.all
     }
 
-    /// The classes of which root port `port` has anything to send, now or soon: bits by [`Class::index`].
+    /// The classes with TLPs to send at root port `port`, now or soon: bits by [`Class::index`].
     #[inline]
     pub(crate) fn outputs(&self, port: usize) -> u8 {
         self.base.ports[port].outputs()
     }
 
-    /// True where root port `port` has credits to return.
+    /// True if root port `port` has credits to return.
     #[inline]
     pub(crate) fn owes_credits(&self, port: usize) -> bool {
         !self.base.ports[port].credits.is_empty()
     }
 
-    /// What has left the receive buffer of root port `port`, oldest first, for the caller to take all of it.
+    /// Credits of TLPs that left the receive buffer of root port `port`, oldest first; the caller takes all of them.
     #[inline]
     pub(crate) fn owed_credits(&mut self, port: usize) -> &mut Vec<CreditReturn> {
         &mut self.base.ports[port].credits
     }
 
-    /// Memory has drained what was due at `port` by `now`.
+    /// Memory has drained the data that was due at `port` by `now`.
     pub(crate) fn drained(&mut self, port: usize, now: Time) {
         let port_state = &mut self.base.ports[port];
         while port_state.draining.front().is_some_and(|(at, _)| *at <= now) {
@@ -415,23 +414,23 @@ impl RootComplex {
         }
     }
 
-    /// What reaches the host program by `now`, oldest first.
+    /// The next input that reaches the host program by `now`, oldest first.
     pub(crate) fn poll_host_input(&mut self, now: Time) -> Option<HostInput> {
         self.base.inbox.poll(now)
     }
 
-    /// Takes a request of the host program; gives it back where there is no room for it yet. The root port it left
-    /// through, where there is one, is to be pumped.
+    /// Takes a request of the host program; gives it back if there is no room for it yet. Returns the root port that it
+    /// left through, if any, which must be pumped.
     pub(crate) fn accept(&mut self, now: Time, output: HostOutput) -> Result<Option<usize>, HostOutput> {
         requester::accept(self, now, output)
     }
 
-    /// The completion timers.
+    /// Expires the completion timers.
     pub(crate) fn handle_timeout(&mut self, now: Time) {
         requester::timeout(self, now);
     }
 
-    /// What root port `port` waits for, where it does.
+    /// What root port `port` waits for, if anything.
     pub(crate) fn waits_for(&self, port: usize) -> Option<String> {
         let p = &self.base.ports[port];
         let open = p.tags.open();
@@ -447,8 +446,7 @@ impl RootComplex {
         (!text.is_empty()).then(|| text.join(", "))
     }
 
-    /// True where something is still on its way through the host, or memory owes data or room, or a completion timer
-    /// runs.
+    /// True if something is on its way through the host, memory owes data or room, or a completion timer runs.
     pub(crate) fn is_waiting(&self, now: Time) -> bool {
         let leaving = |lanes: &Lanes<Outbound>| lanes.backs().any(|out| out.at > now);
         self.base.inbox.is_coming(now)
@@ -479,27 +477,27 @@ impl RootComplex {
     }
 }
 
-/// What it shows of its root ports, and hears of their slots.
+/// What the root complex shows of its root ports, and hears of their slots.
 impl RootComplex {
-    /// Configuration space of root port `port`, to look at; `None` where it is a bare one.
+    /// Configuration space of root port `port`; `None` for a bare one.
     #[must_use]
     pub fn space(&self, port: usize) -> Option<&ConfigSpace> {
         self.base.ports.get(port)?.function.as_ref().map(|f| f.bridge.space())
     }
 
-    /// The interrupt wires of root port `port`: INTA in bit 0 to INTD in bit 3, those of what is below and its own.
+    /// The interrupt wires of root port `port`, its own and those below it: INTA in bit 0 to INTD in bit 3.
     #[must_use]
     pub fn wires(&self, port: usize) -> u8 {
         self.base.ports.get(port).and_then(|p| p.function.as_ref()).map_or(0, |f| f.told)
     }
 
-    /// What root ports that are functions have seen.
+    /// Counters of root ports that are functions.
     #[must_use]
     pub fn function_counters(&self) -> &RootFunctionCounters {
         &self.base.function_counters
     }
 
-    /// Something happens to the slot below root port `port`: it is logged, and interrupts where it is enabled.
+    /// Records an event at the slot below root port `port`, and interrupts if that is enabled.
     pub(crate) fn handle_slot(&mut self, port: usize, now: Time, event: SlotEvent) {
         self.base.handle_slot(port, now, event);
     }
@@ -560,7 +558,7 @@ impl RootPort {
         posted | non_posted | completion << Class::Completion.index()
     }
 
-    /// Its link carries TLPs, and is to. Nobody asks that of a bare one.
+    /// True if the link carries TLPs and nothing holds it down; always true for a bare port.
     #[inline]
     fn is_open(&self) -> bool {
         self.function.as_ref().is_none_or(|function| function.is_open())
@@ -577,20 +575,20 @@ impl RootPort {
         self.non_posted_out.pop(tc)
     }
 
-    /// Nor does a completion (entry D2a).
+    /// Nor does a completion pass one (entry D2a).
     fn front_ready(&self, room: TcSet) -> Option<(TrafficClass, Ready)> {
         let tc = self.ready.oldest(room, |tc, ready| self.passes(tc, ready.stamp))?;
         self.ready.front(tc).map(|ready| (tc, *ready))
     }
 
-    /// Nor one that comes from elsewhere, and is older than `before`.
+    /// Nor does a completion from another root port, if it is older than `before`.
     fn pop_passing(&mut self, now: Time, room: TcSet, before: u64) -> Option<Outbound> {
         let may_go = |tc, out: &Outbound| out.at <= now && out.stamp < before && self.passes(tc, out.stamp);
         let tc = self.passing.oldest(room, may_go)?;
         self.passing.pop(tc)
     }
 
-    /// True where no posted request of the same Traffic Class is older.
+    /// True if no posted request of the same Traffic Class is older.
     #[inline]
     fn passes(&self, tc: TrafficClass, stamp: u64) -> bool {
         self.posted_out.front(tc).is_none_or(|p| p.stamp > stamp)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! From one root port to another: who may ask for what of whom (`PCIe 5.0 §6.12`, §2.2.4), and how it gets there. What goes to
-//! memory is none of its business.
+//! TLPs from one root port to another: who may send them (`PCIe 5.0 §6.12`, §2.2.4), and how they get there. This
+//! module leaves requests to memory alone.
 //!
-//! What is passed on keeps the credits that it came with until it leaves, so that nothing waits here without bound. A
-//! read that is split ([`PeerToPeer::Split`]) takes a place in the memory system instead, and returns its credits.
+//! A TLP that is passed on keeps its credits until it leaves, so that nothing waits here without bound. A split read
+//! ([`PeerToPeer::Split`]) takes a place in the memory system instead, and returns its credits.
 
 use super::completer::{Completer, Job};
 use super::effects::Effect;
@@ -19,11 +19,11 @@ use std::collections::VecDeque;
 use tlp::split::request_piece;
 use tlp::{Account, Body, Class, Data, MemoryOp, Span, Status, Time, Tlp};
 
-/// Bytes of the reads that a split read becomes, which end where they end: one line of a cache, as the root complex of the capture
-/// `root-complex/mrd-512byte-rc.pcap` of NetTLP has it.
+/// Bytes of the reads that a split read becomes, and their alignment: one cache line, as the root complex of the
+/// capture `root-complex/mrd-512byte-rc.pcap` of NetTLP has it.
 pub const SPLIT_BYTES: u32 = 64;
 
-/// What becomes of a request from below.
+/// The verdict on a request from below.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Verdict {
     /// Memory, or nobody, answers it.
@@ -34,17 +34,17 @@ pub(super) enum Verdict {
     Refused(usize, Uncorrectable),
     /// The link of this root port is down.
     Closed(usize),
-    /// It came in through a contained port.
+    /// It came in through a contained port: it is dropped.
     Dropped,
 }
 
 use Verdict::{Closed, Dropped, Here, Peer, Refused};
 
-/// A read that was taken apart.
+/// A read that was split.
 struct Split {
     job: u32,
     egress: usize,
-    /// When the first of its parts is at the root port.
+    /// When its first part is at the root port.
     at: Time,
     address: u64,
     byte_count: u32,
@@ -55,31 +55,31 @@ struct Split {
     bytes: Vec<u8>,
 }
 
-/// What goes from one root port to another: by which rule, and reads that were taken apart, by number; numbers are used again.
+/// Traffic between root ports: its rule, and split reads by number; numbers are reused.
 #[derive(Default)]
 pub(super) struct Peers {
     pub(super) mode: PeerToPeer,
     splits: Vec<Split>,
     free: Vec<u32>,
-    /// Those that wait for a tag.
+    /// Split reads that wait for a tag.
     waiting: VecDeque<u32>,
 }
 
-/// The other parts that requests between root ports go through.
+/// The other parts that requests between root ports pass through.
 pub(super) struct Others<'a> {
     base: &'a mut Base,
     completer: &'a mut Completer,
     requester: &'a mut Requester,
 }
 
-/// Bytes of the part that begins at `address`, of `left` that are left.
+/// Bytes of the part that begins at `address`, with `left` bytes of the read left.
 const fn part_len(address: u64, left: u32) -> u32 {
     let to_line = SPLIT_BYTES - (address % SPLIT_BYTES as u64) as u32;
     if left < to_line { left } else { to_line }
 }
 
 impl RootComplex {
-    /// What goes from one root port to another, and what it needs beside itself.
+    /// The part for peers, and the parts that it needs.
     fn peers(&mut self) -> (&mut Peers, Others<'_>) {
         let RootComplex { base, completer, requester, peers } = self;
         (peers, Others { base, completer, requester })
@@ -111,7 +111,7 @@ impl RootComplex {
 }
 
 impl Base {
-    /// Counts and logs a request, or a completion, that goes no further; how a non-posted one is completed.
+    /// Counts and logs a request or completion that goes no further; returns how a non-posted one is completed.
     #[cold]
     pub(super) fn turn_away(
         &mut self,
@@ -148,7 +148,7 @@ impl Base {
         }
     }
 
-    /// Puts a TLP in its place behind all that leaves through `egress`.
+    /// Queues a TLP after everything that already leaves through `egress`.
     fn pass(&mut self, egress: usize, now: Time, tlp: Tlp, credit: Option<(u32, CreditReturn)>) {
         let at = now + self.profile.root_complex_latency * 2;
         self.effects.charge(tlp.account, Stage::RootComplex, at);
@@ -170,8 +170,8 @@ impl Base {
         self.effects.wake_port(egress, at);
     }
 
-    /// A write that is longer than Max_Payload_Size of `egress`, in pieces that are not (`PCIe 5.0 §1.3.1`). The last has the
-    /// account and the credits.
+    /// Cuts a write that exceeds Max_Payload_Size of `egress` into pieces that do not (`PCIe 5.0 §1.3.1`). The last
+    /// piece has the account and the credits.
     fn cut(&mut self, port: usize, egress: usize, now: Time, tlp: &Tlp) {
         let Body::Memory(m) = tlp.repr.body else { return };
         let (first, len) = (m.span.first_byte(), m.span.byte_count());
@@ -192,7 +192,7 @@ impl Base {
 }
 
 impl Peers {
-    /// What becomes of the request `tlp` that has come in at root port `port`.
+    /// The verdict on the request `tlp` that has come in at root port `port`.
     pub(super) fn judge(&self, base: &Base, port: usize, tlp: &Tlp) -> Verdict {
         let Some(from) = &base.ports[port].function else { return Here };
         if from.held.contains(Held::CONTAINED) {
@@ -223,13 +223,13 @@ impl Peers {
     fn judge_peer(&self, base: &Base, port: usize, tlp: &Tlp, address: u64) -> Verdict {
         let Some(from) = &base.ports[port].function else { return Here };
         let egress = match base.port_of_address(address) {
-            // It would go down where it came from: as ACS Upstream Forwarding lets it (`PCIe 5.0 §6.12.1.1`).
+            // It would go back down; only ACS Upstream Forwarding lets it (`PCIe 5.0 §6.12.1.1`).
             Some(own) if own == port && !from.routes.forwards_upstream() => return Here,
             Some(egress) => egress,
             None => return Here,
         };
         let Some(to) = &base.ports[egress].function else { return Here };
-        // What is redirected comes here as well, where it was validated above.
+        // A redirected request comes here as well, and was validated above.
         let blocked = bridge::PeerToPeer::Blocked;
         if egress != port && from.routes.request_to_peer(tlp, to.number) == blocked {
             return Refused(port, Uncorrectable::AcsViolation);
@@ -237,7 +237,7 @@ impl Peers {
         self.leave(base, egress, tlp)
     }
 
-    /// What the egress port has to say.
+    /// The verdict of the egress port.
     fn leave(&self, base: &Base, egress: usize, tlp: &Tlp) -> Verdict {
         let Some(to) = &base.ports[egress].function else { return Here };
         if !to.is_open() {
@@ -259,7 +259,7 @@ impl Peers {
         Peer(egress)
     }
 
-    /// Passes a request on to `egress`. It has been judged.
+    /// Passes a request on to `egress`; it must have been judged.
     pub(super) fn pass_request(
         &mut self,
         with: &mut Others<'_>,
@@ -288,7 +288,7 @@ impl Peers {
         with.base.pass(egress, now, tlp.clone(), credit);
     }
 
-    /// A completion for a function behind another root port. False where there is none, or it may not get there.
+    /// Passes on a completion for a function behind another root port. False if there is none, or it may not get there.
     pub(super) fn pass_completion(
         &mut self,
         with: &mut Others<'_>,
@@ -320,7 +320,7 @@ impl Peers {
         true
     }
 
-    /// A read becomes reads of the root complex of its own, of [`SPLIT_BYTES`] each.
+    /// Splits a read into the root complex's own reads, of [`SPLIT_BYTES`] each.
     fn split(&mut self, with: &mut Others<'_>, port: usize, egress: usize, now: Time, tlp: &Tlp) {
         let Body::Memory(m) = tlp.repr.body else { return };
         with.base.return_credits(port, tlp);
@@ -338,7 +338,7 @@ impl Peers {
         self.issue_parts(with, number, now);
     }
 
-    /// Sends parts as long as there are tags; else it waits for one.
+    /// Sends parts while there are tags; then waits for one.
     fn issue_parts(&mut self, with: &mut Others<'_>, number: u32, now: Time) {
         loop {
             let split = &self.splits[number as usize];
@@ -350,7 +350,7 @@ impl Peers {
             let len = part_len(address, left);
             if !with.base.ports[egress].is_open() {
                 self.splits[number as usize].issued += len;
-                // The last of them frees the number.
+                // The last part frees the number.
                 let over = self.part_done(with, number, offset, Err(HostError::NoDevice), now);
                 if over { return } else { continue }
             }
@@ -380,7 +380,7 @@ impl Peers {
         }
     }
 
-    /// The part at `offset` has ended. True where it was the last.
+    /// The part at `offset` has ended. True if it was the last.
     pub(super) fn part_done(
         &mut self,
         with: &mut Others<'_>,
@@ -408,7 +408,7 @@ impl Peers {
         over
     }
 
-    /// All parts are there: completions of the root complex answer the read.
+    /// All parts are there: the root complex completes the read.
     fn rebuild(&mut self, with: &mut Others<'_>, number: u32, now: Time) {
         let split = &mut self.splits[number as usize];
         let (failed, job) = (split.failed, split.job);
@@ -436,13 +436,13 @@ impl Peers {
         (self.splits.len() - 1) as u32
     }
 
-    /// True where none waits for a tag.
+    /// True if no read waits for a tag.
     pub(super) fn is_waiting(&self) -> bool {
         !self.waiting.is_empty()
     }
 }
 
-/// How a read is completed of which a part has failed: what was refused is refused, all else aborts (`PCIe 5.0 §2.3.1`).
+/// Completion Status of a read with a failed part: UR if the part was refused, CA otherwise (`PCIe 5.0 §2.3.1`).
 fn status_of(error: HostError) -> Status {
     use device::CompletionError::UnsupportedRequest;
     match error {
@@ -451,7 +451,7 @@ fn status_of(error: HostError) -> Status {
     }
 }
 
-/// Answers a request of another root port's that was to leave through `port`.
+/// Answers a request from another root port that was to leave through `port`.
 pub(super) fn answer(root: &mut RootComplex, port: usize, now: Time, request: &Tlp, status: Status) {
     let id = root.base.ports[port].function.as_ref().map_or(super::ROOT_ID, |f| f.bridge.id());
     let to =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the host asks of devices: its requests, their tags and timers. How they end: [`endings`].
+//! Requests of the host to devices, with their tags and timers. [`endings`] handles how they end.
 
 mod endings;
 
@@ -19,51 +19,51 @@ use tlp::{
     MemoryRequest, Message, MessageRouting, Repr, Span, Tag, Time, Tlp, TrafficClass,
 };
 
-/// Asks devices for the host; the tags of what is under way are those of [root ports](super::RootPort).
+/// Issues requests for the host; the tags in use belong to [root ports](super::RootPort).
 pub(super) struct Requester {
     timeout: Duration,
-    /// When the call comes that was asked for; [`Time::MAX`]: none was.
+    /// When the scheduled call comes; [`Time::MAX`]: none is scheduled.
     timer_at: Time,
 }
 
 /// The tags of a root port.
 pub(super) struct TagPool {
     tags: Vec<TagSlot>,
-    /// Free tags; the one that has been free for longest is taken first.
+    /// Free tags; the one that has been free the longest is taken first.
     free: VecDeque<u16>,
 }
 
-/// A tag, and the request that it names.
+/// A tag and its request.
 struct TagSlot {
     state: TagState,
     asker: Asker,
     expects: Expects,
-    /// Its header; and of configuration requests the data, should they be asked again.
+    /// The request's header, and the data of a configuration request in case it must be repeated.
     request: Repr,
     data: Data,
-    /// Until when it is asked again because of CRS, once it is.
+    /// Until when the request is repeated because of CRS, once it is.
     retry_until: Option<Time>,
     /// When the request times out, or the tag has rested long enough.
     deadline: Time,
-    /// What has come of an answer in several parts; keeps its room.
+    /// Data of an answer in several parts; keeps its allocation.
     bytes: Vec<u8>,
 }
 
-/// Who is told how a request has ended.
+/// The recipient of a request's result.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Asker {
     /// The host program.
     Host(HostReadId),
-    /// A read between root ports, of which this is the part at `offset`.
+    /// A read between root ports, of which this request is a part.
     Part {
-        /// Its number.
+        /// Number of the split read.
         split: u32,
-        /// In bytes.
+        /// Offset of the part in bytes.
         offset: u32,
     },
 }
 
-/// Whose request takes a tag, and what is to answer it.
+/// Who makes a request, and the answer that it expects.
 pub(super) struct Whose {
     pub(super) asker: Asker,
     pub(super) expects: Expects,
@@ -73,28 +73,28 @@ pub(super) struct Whose {
 enum TagState {
     Free,
     Open,
-    /// It was told to come again (CRS), and does at its deadline.
+    /// CRS has answered the request, which is repeated at its deadline.
     Retrying,
-    /// Its request has failed, but completions may still come: the tag rests until the last has, or for one more period.
+    /// The request has failed, but completions may still come: the tag rests until the last has, or for one more period.
     Resting,
 }
 
-/// The completion that answers a request.
+/// The completion that a request expects.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Expects {
-    /// Bytes of memory.
+    /// This many bytes of memory.
     Bytes(u32),
-    /// A configuration register; CRS may answer too.
+    /// A configuration register; CRS is possible too.
     Register,
-    /// The same, locked.
+    /// This many bytes of memory, locked.
     Locked(u32),
-    /// The value before an AtomicOp.
+    /// The value before an AtomicOp, of this many bytes.
     Value(u32),
-    /// Of one DW, the bytes from this one on, and how many.
+    /// Bytes of one DW: the first one, and how many.
     Lanes(u8, u8),
     /// No data.
     Nothing,
-    /// No data; CRS may answer too.
+    /// No data; CRS is possible too.
     NothingOrRetry,
 }
 
@@ -105,12 +105,12 @@ const MAX_DEFERRABLE_BYTES: usize = 128;
 const REGISTER_BYTES: u32 = 4;
 
 impl TagPool {
-    /// So many, all free.
+    /// A pool of `count` tags, all free.
     pub(super) fn new(count: u16) -> TagPool {
         TagPool { tags: (0..count).map(|_| TagSlot::free()).collect(), free: (0..count).collect() }
     }
 
-    /// Requests under way.
+    /// Number of open requests.
     pub(super) fn open(&self) -> usize {
         self.tags.iter().filter(|t| t.state == TagState::Open).count()
     }
@@ -120,7 +120,7 @@ impl TagPool {
         self.free.len() < self.tags.len()
     }
 
-    /// The data of a configuration request, should it be asked again.
+    /// Keeps the data of a configuration request, in case it must be repeated.
     fn keep(&mut self, tag: Tag, data: Data) {
         self.tags[usize::from(tag.bits())].data = data;
     }
@@ -137,7 +137,7 @@ impl Requester {
         Requester { timeout: profile.completion_timeout, timer_at: Time::MAX }
     }
 
-    /// Gives a request a tag: its header with it.
+    /// Gives a request a tag; returns its header with the tag.
     pub(super) fn take_tag(
         &mut self,
         base: &mut Base,
@@ -160,7 +160,7 @@ impl Requester {
         Some(request)
     }
 
-    /// One call serves all tags: at the earliest deadline.
+    /// Schedules one call for all tags, at the earliest deadline.
     fn watch(&mut self, deadline: Time, effects: &mut Effects) {
         if deadline < self.timer_at {
             self.timer_at = deadline;
@@ -259,7 +259,7 @@ pub(super) fn accept(
     }
 }
 
-/// A configuration request of the host: for a function of bus 0, or for what is below.
+/// A configuration request of the host, for a function of bus 0 or for one below.
 fn configure(
     root: &mut RootComplex,
     now: Time,
@@ -276,7 +276,7 @@ fn configure(
     root.ask(now, Ask { id, port, expects, body: Some(Body::Config(header)), data })
 }
 
-/// A write that no root port claims ends here and is counted, as a posted write to nowhere does on real hosts.
+/// A write that no root port claims ends here and is counted, like a posted write to nowhere on real hosts.
 fn mmio_write(
     root: &mut RootComplex,
     now: Time,
@@ -312,13 +312,13 @@ fn mmio_write(
     Ok(Some(port))
 }
 
-/// A request that is answered.
+/// A request that needs an answer.
 struct Ask {
     id: HostReadId,
-    /// The root port that leads there; `None`: nothing is there.
+    /// The root port to send it through; `None`: nothing is there.
     port: Option<usize>,
     expects: Expects,
-    /// Its header, its tag still missing; `None`: no such request can be made.
+    /// Its header without a tag; `None`: no such request can be made.
     body: Option<Body>,
     data: Data,
 }
@@ -334,7 +334,7 @@ fn atomic(op: AtomicOp, address: u64, len: u32) -> Option<Body> {
     aligned.then_some(Body::Atomic(request))
 }
 
-/// 1 to 4 bytes within one DW.
+/// An I/O request for 1 to 4 bytes within one DW.
 fn io(op: Access, address: u32, len: u32) -> Option<Body> {
     let first = address & 3;
     let legal = len >= 1 && first + len <= 4;
@@ -347,7 +347,7 @@ fn config_body(op: Access, completer: Bdf, register_dw: u16) -> Body {
     Body::Config(config_header(op, completer, register_dw, 0xf))
 }
 
-/// A read of the root complex's own.
+/// A memory read by the root complex itself.
 pub(super) fn memory_read(span: Span) -> Body {
     memory(MemoryOp::Read, span)
 }
@@ -363,8 +363,8 @@ fn with_tag(mut body: Body, tag: Tag) -> Body {
     body
 }
 
-/// Sends a message where its routing says; `None` where there is no room for it yet. One that leads nowhere ends here and
-/// is counted.
+/// Sends a message as its routing says; `None` if there is no room for it yet. A message that leads nowhere ends here
+/// and is counted.
 fn message_out(
     root: &mut RootComplex,
     now: Time,
@@ -402,8 +402,8 @@ fn message_out(
 }
 
 impl RootComplex {
-    /// Gives a request a tag and sends it. The root port that it leaves through; the outer `None` where there is no tag
-    /// for it. One that cannot be made, or leads nowhere, ends at once.
+    /// Gives a request a tag and sends it. Returns the root port that it leaves through; the outer `None` means that no
+    /// tag is free. A request that cannot be made, or leads nowhere, ends at once.
     fn ask(&mut self, now: Time, ask: Ask) -> Option<Option<usize>> {
         let Ask { id, port, expects, body, data } = ask;
         let (Some(port), Some(body)) = (port, body) else {
@@ -427,7 +427,7 @@ impl RootComplex {
 }
 
 impl Base {
-    /// The root port through which a message leaves that does not go to all.
+    /// The root port through which a message leaves, unless it goes to all.
     pub(super) fn port_of_message(&self, toward: Bdf, message: &OutMessage) -> Option<usize> {
         let header = &message.header;
         match message.routing {
@@ -438,7 +438,7 @@ impl Base {
         }
     }
 
-    /// Puts a request of the host in its place behind all earlier ones.
+    /// Queues a request of the host after all earlier ones.
     pub(super) fn send(&mut self, port: usize, now: Time, tlp: Tlp) {
         let at = now + self.profile.root_complex_latency;
         let stamp = self.stamp();

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Port arbitration (`PCIe 5.0 §6.3.3.2`): which input of a switch sends next through one egress port. Counts TLPs, never
-//! looks at them.
+//! Port arbitration (`PCIe 5.0 §6.3.3.2`): which input of a switch sends next through one egress port. It counts TLPs
+//! and never looks at them.
 
 use super::MAX_INPUTS;
 
 /// How the inputs that have a TLP for an egress port share it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum PortArbitration {
-    /// A TLP of each in turn.
+    /// Each input sends one TLP in turn.
     #[default]
     RoundRobin,
     /// As many TLPs of each in a round as it has weight, by ingress port, the upstream port first. What the switch itself
@@ -20,7 +20,7 @@ pub(super) type Inputs = u64;
 
 /// The arbiter of one class at one egress port.
 pub(super) struct Arbiter {
-    /// What was taken last.
+    /// The input that sent last.
     last: u32,
     weights: Option<Box<Weights>>,
 }
@@ -42,11 +42,11 @@ impl Arbiter {
         Arbiter { last: MAX_INPUTS as u32 - 1, weights }
     }
 
-    /// Whose turn it is among `waiting`; `None` where that is empty. Changes nothing.
+    /// The input of `waiting` whose turn it is; `None` if it is empty. Changes nothing.
     #[inline]
     pub(super) fn next(&self, waiting: Inputs) -> Option<usize> {
         let with_turns = self.weights.as_ref().map_or(Inputs::MAX, |w| w.with_turns);
-        // Where nobody who waits has turns left, a new round begins.
+        // If no waiting input has turns left, a new round begins.
         let eligible = if waiting & with_turns != 0 { waiting & with_turns } else { waiting };
         let behind = eligible & (Inputs::MAX << self.last << 1);
         let from = if behind != 0 { behind } else { eligible };
@@ -105,7 +105,7 @@ mod tests {
         assert_eq!(arbiter.next(0), None);
     }
 
-    /// Each input gets its weight of every round; turns that nobody takes go to the others.
+    /// Each input gets its weight in every round; unused turns go to the others.
     #[test]
     fn as_many_as_it_has_weight() {
         let mut arbiter = Arbiter::new(&PortArbitration::Weighted(vec![1, 3, 2]));

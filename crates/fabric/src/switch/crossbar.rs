@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The queues of a switch: at each input a first-in-first-out queue for each class and Traffic Class, and what may leave
-//! them next. Decides nothing about where a TLP goes.
+//! The queues of a switch: each input has a FIFO for each class and Traffic Class; and the choice of what may leave
+//! next. It does not decide where a TLP goes.
 //!
 //! ```text
 //!   input (a port, or what the switch itself sends to one)   egress port
@@ -27,36 +27,36 @@ use endpoint::CreditReturn;
 use std::collections::VecDeque;
 use tlp::{Attributes, Bdf, Body, Class, MemoryOp, TcSet, Time, Tlp, TrafficClass};
 
-/// The source of a message whose link has gone down since it came.
+/// The source of a message whose link has gone down since it arrived.
 pub(super) const GONE: u8 = u8::MAX;
 
 /// A TLP on its way through the switch.
 pub(super) struct Entry {
     pub(super) tlp: Tlp,
-    /// It does not leave before.
+    /// The TLP does not leave before this time.
     pub(super) leave_at: Time,
     /// Of a posted TLP its number among those of its pair and Traffic Class; of others how many of these go before it.
     place: u64,
     pub(super) egress: u8,
     /// The port that it came from, or speaks for.
     pub(super) source: u8,
-    /// What returns when it leaves, and to which port.
+    /// The credits to return when it leaves, and the port for them.
     pub(super) credit: Option<(u8, CreditReturn)>,
 }
 
 impl Entry {
-    /// `tlp` of port `source` to `egress`.
+    /// The entry of `tlp` from port `source` to `egress`.
     pub(super) fn new(tlp: Tlp, leave_at: Time, source: usize, egress: usize) -> Entry {
         Entry { tlp, leave_at, place: 0, egress: egress as u8, source: source as u8, credit: None }
     }
 
-    /// Whose leaving returns `credit` to `port`.
+    /// The same entry, which returns `credit` to `port` when it leaves.
     pub(super) fn returning(self, port: usize, credit: CreditReturn) -> Entry {
         Entry { credit: Some((port as u8, credit)), ..self }
     }
 }
 
-/// Posted TLPs of an input, an egress port and a Traffic Class.
+/// Posted TLPs with one input, egress port and Traffic Class.
 #[derive(Clone, Copy, Default)]
 struct Pair {
     entered: u64,
@@ -65,9 +65,9 @@ struct Pair {
 
 #[derive(Default)]
 struct Input {
-    /// By class and Traffic Class.
+    /// The queues, by class and Traffic Class.
     queues: [[VecDeque<Entry>; 8]; 3],
-    /// The Traffic Classes whose queues hold something, by class.
+    /// The Traffic Classes with TLPs, by class.
     filled: [TcSet; 3],
     held: [u32; 3],
     limit: [u32; 3],
@@ -79,7 +79,7 @@ impl Input {
         self.queues[class.index()][tc].front()
     }
 
-    /// A queue has given something up.
+    /// A TLP has left a queue.
     #[inline]
     fn empties(&mut self, class: Class, tc: usize) {
         if self.queues[class.index()][tc].is_empty() {
@@ -110,12 +110,12 @@ struct Timer {
 pub(super) struct Crossbar {
     inputs: Vec<Input>,
     egresses: usize,
-    /// By input, egress port and Traffic Class.
+    /// Order of posted TLPs, by input, egress port and Traffic Class.
     pairs: Vec<Pair>,
     /// By egress port and class: the inputs with a queue whose head goes there, and may go now.
     due: Vec<[Inputs; 3]>,
     arbiters: Vec<[Arbiter; 3]>,
-    /// In the order of their times.
+    /// Sorted by time.
     timers: VecDeque<Timer>,
     /// The egress ports that may have something to send since they were last named.
     touched: Inputs,
@@ -150,7 +150,7 @@ impl Crossbar {
         self.inputs[input].held[class.index()]
     }
 
-    /// Whether `entry` takes room of its input: while its credits are owed, or for as long as the switch itself sends it.
+    /// Whether `entry` takes room of its input: while its credits are owed, or because the switch itself sends it.
     #[inline]
     fn counts(&self, input: usize, entry: &Entry) -> bool {
         entry.credit.is_some() || input >= self.egresses
@@ -161,7 +161,7 @@ impl Crossbar {
         (input * self.egresses + egress) * 8 + tc
     }
 
-    /// Takes a TLP into its queue.
+    /// Queues a TLP.
     #[inline]
     pub(super) fn push(&mut self, now: Time, input: usize, mut entry: Entry) {
         let (class, tc) = (entry.tlp.class(), usize::from(entry.tlp.repr.tc.bits()));
@@ -195,7 +195,7 @@ impl Crossbar {
         self.relaxed_place(input, entry, tc, index)
     }
 
-    /// The place of a TLP with attributes that may let it pass posted ones: behind the last of them that it may not pass.
+    /// The place of a TLP whose attributes may let it pass posted ones: behind the last of those that it may not pass.
     #[cold]
     fn relaxed_place(&self, input: usize, entry: &Entry, tc: usize, pair: usize) -> u64 {
         let has = |attribute| entry.tlp.repr.attr.contains(attribute);
@@ -211,7 +211,7 @@ impl Crossbar {
         last.map_or(0, |p| p.place)
     }
 
-    /// Times mostly come in order; those of cut-through may not.
+    /// Times mostly come in order, except for cut-through.
     #[inline]
     fn set_timer(&mut self, timer: Timer) {
         let later = self.timers.iter().rev().take_while(|other| other.at > timer.at).count();
@@ -228,7 +228,7 @@ impl Crossbar {
         self.timers.front().map(|timer| timer.at)
     }
 
-    /// What is due by `now` may leave.
+    /// Lets go the TLPs that are due by `now`.
     pub(super) fn expire(&mut self, now: Time) {
         while let Some(timer) = self.timers.front().copied().filter(|timer| timer.at <= now) {
             self.timers.pop_front();
@@ -247,21 +247,21 @@ impl Crossbar {
         }
     }
 
-    /// True where the head of a queue of `input` is due, and behind no posted TLP that it may not pass.
+    /// True if the head of a queue of `input` is due, and every posted TLP that it may not pass has left.
     #[inline]
     fn may_go(&self, input: usize, class: Class, tc: usize, head: &Entry, now: Time) -> bool {
         let pair = || self.pairs[self.pair(input, usize::from(head.egress), tc)];
         head.leave_at <= now && (class == Class::Posted || pair().left >= head.place)
     }
 
-    /// The classes of which something may go to `egress`, on one Traffic Class or another: bits by [`Class::index`].
+    /// The classes with a TLP that may go to `egress`, on any Traffic Class: bits by [`Class::index`].
     #[inline]
     pub(super) fn outputs(&self, egress: usize) -> u8 {
         let [posted, non_posted, completion] = self.due[egress].map(|inputs| u8::from(inputs != 0));
         posted | non_posted << 1 | completion << 2
     }
 
-    /// An egress port that may have something new to send; each once until it has again.
+    /// An egress port that may have something new to send; each is named once until it may again.
     #[inline]
     pub(super) fn poll_touched(&mut self) -> Option<usize> {
         let egress = self.touched.trailing_zeros();
@@ -275,8 +275,8 @@ impl Crossbar {
         self.touched |= 1 << egress;
     }
 
-    /// Which TLP of `class` goes to `egress` next, of a Traffic Class in `room`. It has had its turn, and is to be
-    /// [taken](Self::take).
+    /// The TLP of `class` that goes to `egress` next, of a Traffic Class in `room`. This takes its turn; the TLP must
+    /// then be [taken](Self::take).
     #[inline]
     pub(super) fn next(&mut self, egress: usize, now: Time, class: Class, room: TcSet) -> Option<Next> {
         let mut waiting = self.due[egress][class.index()];
@@ -292,7 +292,7 @@ impl Crossbar {
         Some(Next { input, class, tc })
     }
 
-    /// The Traffic Class of the TLP that `input` would send: of those that may go, the one that has been due longest.
+    /// The Traffic Class of the TLP that `input` would send: among those that may go, the one due the longest.
     #[inline]
     fn sendable(&self, input: usize, egress: usize, now: Time, class: Class, room: TcSet) -> Option<usize> {
         let mut left = self.inputs[input].filled[class.index()].and(room).bits();
@@ -311,13 +311,13 @@ impl Crossbar {
         best.map(|(_, tc)| tc)
     }
 
-    /// What [`next`](Self::next) has named, to look at.
+    /// Looks at the TLP that [`next`](Self::next) has named.
     #[inline]
     pub(super) fn head(&self, next: Next) -> Option<&Entry> {
         self.inputs[next.input].front(next.class, next.tc)
     }
 
-    /// Takes what [`next`](Self::next) has named.
+    /// Takes the TLP that [`next`](Self::next) has named.
     #[inline]
     pub(super) fn take(&mut self, now: Time, next: Next) -> Option<Entry> {
         let Next { input, class, tc } = next;
@@ -335,7 +335,7 @@ impl Crossbar {
         entry
     }
 
-    /// A posted TLP has left: what was behind it may go. Nobody needs to be told, since whoever takes posted TLPs asks for
+    /// A posted TLP has left: those behind it may go. Nobody needs to be told, since whoever takes posted TLPs asks for
     /// the others next.
     #[inline]
     fn posted_left(&mut self, now: Time, input: usize, egress: usize, tc: usize) {
@@ -371,7 +371,7 @@ impl Crossbar {
         }
     }
 
-    /// Takes out all that waits for `egress`, or for any egress port. Rare, so it may allocate.
+    /// Takes out all TLPs that wait for `egress`, or for any egress port. It is rare, so it may allocate.
     pub(super) fn flush(&mut self, now: Time, egress: Option<usize>) -> Vec<Entry> {
         let mut out = Vec::new();
         let goes = |entry: &Entry| egress.is_none_or(|to| usize::from(entry.egress) == to);
@@ -411,7 +411,7 @@ impl Crossbar {
         }
     }
 
-    /// The link of `port` begins anew: what came through it owes it no credits, and speaks for it no longer.
+    /// The link of `port` starts again: TLPs that came through it owe it no credits, and no longer speak for it.
     pub(super) fn disown(&mut self, port: usize) {
         for (n, input) in self.inputs.iter_mut().enumerate() {
             for entry in input.queues.iter_mut().flatten().flatten() {
@@ -424,7 +424,7 @@ impl Crossbar {
         self.inputs[port].held = [0; 3];
     }
 
-    /// TLPs of each class that wait for `egress`. Looks at all that is held.
+    /// TLPs of each class that wait for `egress`. It walks all queues.
     pub(super) fn waiting_for(&self, egress: usize) -> [usize; 3] {
         Class::ALL.map(|class| {
             let queues = self.inputs.iter().flat_map(|input| &input.queues[class.index()]);
@@ -432,13 +432,13 @@ impl Crossbar {
         })
     }
 
-    /// True where nothing is held.
+    /// True if no TLP is held.
     pub(super) fn is_empty(&self) -> bool {
         self.inputs.iter().all(|input| input.filled.iter().all(|filled| filled.is_empty()))
     }
 }
 
-/// Rows of the ordering table that Relaxed Ordering does not help: read requests (entry B2).
+/// True for TLPs that Relaxed Ordering does not help: read requests (entry B2).
 fn is_read(tlp: &Tlp) -> bool {
     use tlp::Access::Read;
     match &tlp.repr.body {
@@ -449,7 +449,7 @@ fn is_read(tlp: &Tlp) -> bool {
     }
 }
 
-/// Who issued it: Completer ID of a completion, Requester ID of a request.
+/// The issuer's ID: Completer ID of a completion, Requester ID of a request.
 fn issuer(tlp: &Tlp) -> Bdf {
     match &tlp.repr.body {
         Body::Completion(c) => c.completer,

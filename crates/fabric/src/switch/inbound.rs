@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What becomes of a TLP that has arrived at a port of a switch: checked, routed, queued, answered or refused. Every TLP
-//! gives its credits back once: when it leaves, when its answer leaves, or when it ends here.
+//! The handling of a TLP that has arrived at a port of a switch: checked, routed, queued, answered or refused. Every
+//! TLP returns its credits once: when it leaves, when its answer leaves, or when it ends here.
 
 use super::crossbar::Entry;
 use super::links::link_side;
@@ -13,7 +13,7 @@ use endpoint::CreditReturn;
 use tlp::message::{SET_SLOT_POWER_LIMIT, is_ignored};
 use tlp::{Body, Class, ConfigKind, ConfigRequest, Limits, Status, TcSet, Time, Tlp, rules};
 
-/// Where a TLP has arrived, and when: its header, or all of it, and its last symbol.
+/// Where a TLP has arrived; when it did, whole or only its header; and when its last symbol does.
 #[derive(Clone, Copy)]
 pub(super) struct Arrival {
     pub(super) port: usize,
@@ -29,7 +29,7 @@ impl Switch {
     pub fn handle_tlp(&mut self, port: usize, now: Time, tail_at: Time, tlp: &Tlp) {
         let arrival = Arrival { port, now, tail_at: tail_at.max(now) };
         if self.links[port].held.contains(Held::CONTAINED) {
-            // Contained: what still comes is dropped (`PCIe 5.0 §2.9.3`).
+            // The port is contained: TLPs that still come are dropped (`PCIe 5.0 §2.9.3`).
             self.counters.link_down += 1;
             return self.end(port, tlp);
         }
@@ -45,7 +45,7 @@ impl Switch {
         if tlp.repr.td && tlp.ecrc_wrong && self.drops_wrong_ecrc(arrival, destination, tlp) {
             return;
         }
-        // What the same function refuses is that error alone (`PCIe 5.0 §6.2.3.2.3`).
+        // If the same function refuses the TLP, only that error counts (`PCIe 5.0 §6.2.3.2.3`).
         if tlp.repr.ep && destination.leaves(port) {
             self.poisoned(arrival, port, tlp, true);
         }
@@ -61,9 +61,9 @@ impl Switch {
         }
     }
 
-    /// A TLP whose ECRC is wrong, and that goes no further than this switch, is dropped by the function with ECRC Check Enable at
-    /// which it ends: what it says, and whom it is from, cannot be believed (`PCIe 5.0 §2.7.1`, §6.2.3.2.3). What is
-    /// passed on, its receiver judges.
+    /// A TLP with a wrong ECRC that goes no further than this switch is dropped by the function with ECRC Check Enable
+    /// at which it ends, since its content and sender cannot be trusted (`PCIe 5.0 §2.7.1`, §6.2.3.2.3). The receiver
+    /// of a TLP that is passed on judges it.
     #[cold]
     fn drops_wrong_ecrc(&mut self, arrival: Arrival, destination: Destination, tlp: &Tlp) -> bool {
         let Some(by) = destination.ends_at(arrival.port).filter(|by| self.bridges[*by].checks_ecrc()) else {
@@ -91,7 +91,7 @@ impl Switch {
         self.crossbar.push(arrival.now, port, entry);
     }
 
-    /// An error message goes up where SERR# Enable of the bridges between lets it (`PCIe 5.0 §6.2.6`), unless it triggers
+    /// Sends an error message up if SERR# Enable of the bridges between lets it (`PCIe 5.0 §6.2.6`), unless it triggers
     /// containment of the port that it came through (§6.2.10).
     fn forward_error(&mut self, arrival: Arrival, port: usize, tlp: &Tlp) {
         let Body::Message(m) = tlp.repr.body else { return self.end(port, tlp) };
@@ -111,8 +111,8 @@ impl Switch {
         self.return_credit(port, CreditReturn::of(tlp));
     }
 
-    /// A message for the switch itself: what the port does not take is refused (`PCIe 5.0 §2.3.1`), but for what everybody may
-    /// ignore.
+    /// A message for the switch itself: if the port does not take it, it is refused (`PCIe 5.0 §2.3.1`), unless
+    /// everybody may ignore it.
     fn receive(&mut self, arrival: Arrival, port: usize, tlp: &Tlp) {
         let Body::Message(m) = tlp.repr.body else { return self.end(port, tlp) };
         let taken = self.bridges[port].takes_message(link_side(port), m.code) && !tlp.prefixes.has_reserved();
@@ -120,7 +120,7 @@ impl Switch {
             return self.refuse(arrival, port, port, Refusal::Unsupported, tlp);
         }
         if taken && tlp.repr.ep {
-            // Its data is not to be used (`PCIe 5.0 §2.7.2.2`).
+            // Poisoned data must not be used (`PCIe 5.0 §2.7.2.2`).
             self.poisoned(arrival, port, tlp, false);
         } else if m.code == SET_SLOT_POWER_LIMIT {
             self.bridges[0].capture_slot_power_limit(&tlp.data);
@@ -147,9 +147,9 @@ impl Switch {
         self.obey(arrival.now, of, effects);
     }
 
-    /// Its data is not to be used: it is completed with UR, and is an error as a poisoned TLP alone (`PCIe 5.0 §2.7.2.2`).
+    /// A poisoned write is completed with UR, but its only error is that of a poisoned TLP (`PCIe 5.0 §2.7.2.2`).
     ///
-    /// To the port that it came through on its way to another, it is one that goes on.
+    /// For the port that it came through on its way to another, it is a TLP that goes on.
     #[cold]
     fn poisoned_configuration(&mut self, arrival: Arrival, of: usize, tlp: &Tlp) {
         self.poisoned(arrival, 0, tlp, of != 0);
@@ -161,7 +161,7 @@ impl Switch {
         self.answer(arrival, 0, tlp, answer);
     }
 
-    /// The upstream port is who the last type 0 write said it is (`PCIe 5.0 §2.2.6.2`).
+    /// The upstream port takes the bus and device number of the last type 0 write (`PCIe 5.0 §2.2.6.2`).
     fn capture_id(&mut self, c: &ConfigRequest) {
         if c.op == tlp::Access::Write && self.bridges[0].id() != c.completer {
             self.bridges[0].set_id(c.completer);
@@ -169,7 +169,7 @@ impl Switch {
         }
     }
 
-    /// What a write has changed.
+    /// Carries out the effects of a register write.
     fn obey(&mut self, now: Time, port: usize, effects: Effects) {
         if effects.is_empty() {
             return;
@@ -207,13 +207,13 @@ impl Switch {
     /// Answers a request that came in at `port`; its credits return when the answer leaves.
     pub(super) fn answer(&mut self, arrival: Arrival, port: usize, request: &Tlp, answer: Option<Tlp>) {
         let Some(answer) = answer else { return self.end(port, request) };
-        // What the switch itself has to read, it must have whole.
+        // The switch itself must have the whole TLP to read it.
         let leave_at = arrival.tail_at + self.timing.latency;
         let entry = Entry::new(answer, leave_at, port, port).returning(port, CreditReturn::of(request));
         self.send_own(arrival.now, entry);
     }
 
-    /// Refuses a TLP that came in at `port`, in the name of the function of port `by`.
+    /// Refuses a TLP that came in at `port`, on behalf of the function of port `by`.
     pub(super) fn refuse(&mut self, arrival: Arrival, port: usize, by: usize, refusal: Refusal, tlp: &Tlp) {
         use Uncorrectable as Error;
         let (error, status) = match refusal {
@@ -225,7 +225,7 @@ impl Switch {
             Refusal::TooLong => return self.malformed(arrival, port, by, tlp),
             Refusal::Unexpected => {
                 self.counters.unexpected_completions += 1;
-                // Advisory where it is not fatal (`PCIe 5.0 §6.2.3.2.4.5`).
+                // Advisory if it is not fatal (`PCIe 5.0 §6.2.3.2.4.5`).
                 self.log(arrival, by, Error::UnexpectedCompletion, true, tlp);
                 return self.end(port, tlp);
             }
@@ -250,8 +250,8 @@ impl Switch {
         self.end(port, tlp);
     }
 
-    /// A poisoned TLP. Where `goes_on` says that it is not for this function, it is reported as advisory
-    /// (`PCIe 5.0 §6.2.3.2.4.2`), and never where it ends here (§2.7.2.2).
+    /// Reports a poisoned TLP. If `goes_on`, it is not for this function and is reported as advisory
+    /// (`PCIe 5.0 §6.2.3.2.4.2`); if it ends here, it never is (§2.7.2.2).
     #[cold]
     fn poisoned(&mut self, arrival: Arrival, port: usize, tlp: &Tlp, goes_on: bool) {
         self.counters.poisoned += 1;
@@ -260,14 +260,14 @@ impl Switch {
 
     #[cold]
     fn log(&mut self, arrival: Arrival, port: usize, error: Uncorrectable, advisory: bool, tlp: &Tlp) {
-        // What another port refuses has come to it over the internal bus.
+        // A TLP that another port refuses came to that port over the internal bus.
         let side = if port == arrival.port { link_side(port) } else { inner_side(port) };
         let message = self.bridges[port].log(error, advisory, side, tlp);
         let leave_at = arrival.tail_at + self.timing.latency;
         self.send_errors(arrival.now, leave_at, port, message);
     }
 
-    /// Sends `message` and what else the function of `port` has to say of its errors; and obeys what they lead to.
+    /// Sends `message` and the further error messages of the function of `port`, and handles their consequences.
     pub(super) fn send_errors(&mut self, now: Time, leave_at: Time, port: usize, message: Option<Tlp>) {
         self.send_error(now, leave_at, port, message);
         let further = self.bridges[port].poll_error_message();
@@ -277,7 +277,7 @@ impl Switch {
         self.settle(now, port);
     }
 
-    /// Below the upstream port, what a port says passes the upstream bridge as well.
+    /// An error message of a downstream port passes the upstream bridge as well.
     fn send_error(&mut self, now: Time, leave_at: Time, port: usize, message: Option<Tlp>) {
         let Some(message) = message else { return };
         let Body::Message(m) = message.repr.body else { return };
@@ -292,7 +292,7 @@ impl Switch {
     }
 }
 
-/// The side of its bridge that looks at the internal bus.
+/// The side of a port's bridge that faces the internal bus.
 pub(super) const fn inner_side(port: usize) -> Side {
     if port == 0 { Side::Secondary } else { Side::Primary }
 }
@@ -306,7 +306,7 @@ fn as_type_0(tlp: &Tlp) -> Tlp {
     tlp
 }
 
-/// What a port takes, no local prefixes among it. A link hands on no TLP of a Traffic Class that it does not map.
+/// What a port accepts, without local prefixes. A link hands on no TLP of a Traffic Class that it does not map.
 const fn limits(of: &Routes) -> Limits {
     let (mps, end_to_end_prefixes) = (of.mps, of.end_end_prefixes);
     Limits { mps, tc_mapped: TcSet::ALL, local_prefixes: false, end_to_end_prefixes }

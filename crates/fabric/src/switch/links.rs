@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What happens at the links of a switch: they come up and go down, see errors, are reset and disabled. Never touches a link:
-//! it asks for [`Action`]s.
+//! Events at the links of a switch: they come up and go down, see errors, are reset and disabled. It never touches a
+//! link: it asks for [`Action`]s.
 
 use super::crossbar::Entry;
 use super::inbound::inner_side;
@@ -18,7 +18,7 @@ pub(super) const fn link_side(port: usize) -> Side {
 }
 
 impl Switch {
-    /// The link at `port` has something to say. Then ask [`poll_touched`](Self::poll_touched),
+    /// Handles a notice of the link at `port`. Then ask [`poll_touched`](Self::poll_touched),
     /// [`poll_action`](Self::poll_action) and [`poll_dropped`](Self::poll_dropped).
     pub fn handle_notice(&mut self, port: usize, now: Time, notice: Notice) {
         match notice {
@@ -33,13 +33,13 @@ impl Switch {
         }
     }
 
-    /// Something happens to the slot below downstream port `port`: it is logged, and interrupts where it is enabled.
+    /// Records an event at the slot below downstream port `port`, and interrupts if that is enabled.
     pub fn handle_slot(&mut self, port: usize, now: Time, event: SlotEvent) {
         self.bridges[port].slot_event(event);
         self.settle(now, port);
     }
 
-    /// Obeys what the registers of `port` have come to say: containment, and interrupts.
+    /// Follows the registers of `port` after a change: containment, and interrupts.
     pub(super) fn settle(&mut self, now: Time, port: usize) {
         if port != 0 {
             self.hold(port, Held::CONTAINED, self.bridges[port].is_contained());
@@ -67,7 +67,7 @@ impl Switch {
         self.crossbar.touch(port);
     }
 
-    /// A port with a slot tells what comes up below what it may draw (`PCIe 5.0 §6.9`).
+    /// A port with a slot tells the device that comes up below its power limit (`PCIe 5.0 §6.9`).
     fn tell_slot_power_limit(&mut self, port: usize, now: Time) {
         if let Some(tlp) = self.bridges[port].slot_power_limit_message(&self.payloads) {
             self.send_own(now, Entry::new(tlp, now + self.timing.latency, port, port));
@@ -78,7 +78,7 @@ impl Switch {
         let PortLink { up, rate, width, .. } = self.links[port];
         self.links[port].up = false;
         self.bridges[port].set_link(false, rate, width);
-        // The link begins anew with all its credits.
+        // The link starts again with all its credits.
         self.credits[port].clear();
         self.crossbar.disown(port);
         self.places.forget(port);
@@ -95,7 +95,7 @@ impl Switch {
         }
     }
 
-    /// A TLP is for the link of `port`, which is down: counted and logged; its completion, if it asks for one.
+    /// Counts and logs a TLP for the link of `port`, which is down; returns its completion, if it needs one.
     #[cold]
     pub(super) fn refuse_closed(&mut self, now: Time, leave_at: Time, port: usize, tlp: &Tlp) -> Option<Tlp> {
         self.counters.link_down += 1;
@@ -105,7 +105,7 @@ impl Switch {
         answers::completion(tlp, self.bridges[port].id(), status)
     }
 
-    /// What waits for a link that is down comes to the end that all comes to that is for it (`PCIe 5.0 §2.9.1`).
+    /// Handles the TLPs that wait for a link that is down like new ones for it (`PCIe 5.0 §2.9.1`).
     fn refuse_waiting(&mut self, port: usize, now: Time) {
         for entry in self.crossbar.flush(now, Some(port)) {
             let leave_at = entry.leave_at.max(now);
@@ -121,12 +121,12 @@ impl Switch {
         }
     }
 
-    /// A TLP that was given to the link of `port` has not left when the link went down: a request is refused as if it had
-    /// still been here (`PCIe 5.0 §2.9.1`). Then ask [`poll_touched`](Self::poll_touched) and
+    /// A TLP that was given to the link of `port` had not left when the link went down: a request is refused as if it
+    /// were still here (`PCIe 5.0 §2.9.1`). Then ask [`poll_touched`](Self::poll_touched) and
     /// [`poll_dropped`](Self::poll_dropped).
     pub fn handle_lost(&mut self, port: usize, now: Time, tlp: &Tlp) {
         if port == 0 {
-            // Everything here is reset with that link.
+            // The whole switch is reset with that link.
             self.counters.link_down += 1;
             return self.dropped.push_back(tlp.account);
         }
@@ -163,7 +163,7 @@ impl Switch {
         self.name_functions();
     }
 
-    /// All downstream ports go back to what they are after a hot reset, and pass it on.
+    /// Resets all downstream ports as a hot reset does, and passes the reset on.
     fn reset_below(&mut self) {
         for port in 1..self.ports() {
             self.reset_bridge(port, ResetScope::Hot);
@@ -172,8 +172,8 @@ impl Switch {
         self.hold_all(Held::RESET_ABOVE, true);
     }
 
-    /// It is put into its slot and has power again: all registers are as after a fundamental reset (`PCIe 5.0 §6.6.1`). What
-    /// goes with the link above it went when that came down.
+    /// The switch is in its slot and has power again: all registers are as after a fundamental reset
+    /// (`PCIe 5.0 §6.6.1`). State that depends on the link above was lost when that went down.
     pub fn power_on(&mut self) {
         for port in 0..self.ports() {
             self.reset_bridge(port, ResetScope::Fundamental);
@@ -222,7 +222,7 @@ impl Switch {
         }
     }
 
-    /// Keeps the link of `port` down because of `why`, or no longer.
+    /// Holds the link of `port` down because of `why`, or releases it.
     pub(super) fn hold(&mut self, port: usize, why: Held, on: bool) {
         let actions = self.links[port].held.keep(why, on);
         self.actions.extend(actions.map(|action| (port, action)));
@@ -233,7 +233,7 @@ impl Switch {
         self.send_errors(now, now + self.timing.latency, port, message);
     }
 
-    /// Sends the interrupts that the function of `port` has become due, and has its wire follow them.
+    /// Sends the MSIs that are due for the function of `port`, and updates its interrupt wires.
     pub(super) fn interrupts(&mut self, now: Time, port: usize) {
         let leave_at = now + self.timing.latency;
         while let Some(msi) = self.bridges[port].poll_interrupt(&self.payloads) {

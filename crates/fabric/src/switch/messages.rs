@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Messages that a switch does not simply send on (`PCIe 5.0 §2.2.8`): the interrupt wires of what is below, which it joins;
-//! PME_TO_Ack, which it gathers; broadcasts. Never changes a wire before the message that says so leaves: so an interrupt
-//! pushes the writes before it, as an MSI does.
+//! Messages that a switch does not simply forward (`PCIe 5.0 §2.2.8`): it joins the interrupt wires from below, gathers
+//! PME_TO_Ack, and broadcasts. A wire never changes before the message that says so leaves: so an interrupt pushes the
+//! writes before it, as an MSI does.
 
 use super::crossbar::{Entry, GONE};
 use super::{Switch, inbound::Arrival};
@@ -11,9 +11,9 @@ use tlp::{Body, Message, MessageRouting, Time, Tlp};
 
 /// The INTx wires (`PCIe 5.0 §2.2.8.1`): INTA in bit 0 to INTD in bit 3.
 pub(super) struct Wires {
-    /// By port, as its link says; then by port, as its own function says.
+    /// The wires of each port's link, then those of each port's own function.
     of: Vec<u8>,
-    /// As the upstream port has told.
+    /// The wires as the upstream port has reported them.
     told: u8,
 }
 
@@ -31,7 +31,7 @@ impl Wires {
         self.ports() + port
     }
 
-    /// What `source` asserts.
+    /// The wires that `source` asserts.
     pub(super) fn asserted(&self, source: usize) -> u8 {
         self.of[source]
     }
@@ -41,7 +41,7 @@ impl Wires {
         self.told = 0;
     }
 
-    /// All wires as the upstream port is to show them: those of device `d` of the internal bus are turned by `d`
+    /// The wires that the upstream port must show: those of device `d` of the internal bus are rotated by `d`
     /// (`PCIe 5.0 §2.2.8.1`, Table 2-22); those of the upstream port's own function are not.
     fn joined(&self) -> u8 {
         let ports = self.ports();
@@ -51,7 +51,7 @@ impl Wires {
         })
     }
 
-    /// A wire of `source` changes; the wire of the upstream port that does, and to what.
+    /// A wire of `source` changes; returns the wire of the upstream port that changes, and its level.
     fn set(&mut self, source: usize, wire: u8, asserted: bool) -> Option<(u8, bool)> {
         let bit = 1 << wire;
         self.of[source] = if asserted { self.of[source] | bit } else { self.of[source] & !bit };
@@ -68,7 +68,7 @@ const fn turned(wires: u8, by: usize) -> u8 {
 }
 
 impl Switch {
-    /// A posted TLP leaves upstream: what is to be gathered is, and comes out as what the upstream port says, if anything.
+    /// A posted TLP leaves upstream: gathers it if needed; returns what the upstream port sends, if anything.
     #[inline]
     pub(super) fn gather(&mut self, entry: Entry) -> Option<Tlp> {
         match &entry.tlp.repr.body {
@@ -105,8 +105,8 @@ impl Switch {
         (self.gathering == 0).then(|| message(self.bridges[0].id(), MessageRouting::Gathered, PME_TO_ACK))
     }
 
-    /// Sends a message of the upstream port out of every downstream port whose link is up. Its credits return with the last
-    /// of them.
+    /// Sends a message from the upstream port out of every downstream port whose link is up. Its credits return with
+    /// the last copy.
     pub(super) fn broadcast(&mut self, arrival: Arrival, tlp: &Tlp) {
         let turns_off = matches!(tlp.repr.body, Body::Message(m) if m.code == PME_TURN_OFF);
         let up: u64 = (1..self.ports()).filter(|port| self.links[*port].up).fold(0, |all, n| all | 1 << n);
@@ -126,7 +126,7 @@ impl Switch {
         }
     }
 
-    /// Where nobody is waited for, the switch acknowledges at once.
+    /// Acknowledges at once if no port needs to.
     fn acknowledge_alone(&mut self, arrival: Arrival) {
         if self.gathering == 0 {
             let ack = message(self.bridges[0].id(), MessageRouting::Gathered, PME_TO_ACK);
@@ -135,7 +135,7 @@ impl Switch {
         }
     }
 
-    /// Has the wires of `source` become `wires`, by messages of the switch itself.
+    /// Sets the wires of `source` to `wires`, by messages of the switch itself.
     pub(super) fn drive_wires(&mut self, now: Time, source: usize, wires: u8) {
         let changed = self.wires.asserted(source) ^ wires;
         for wire in (0..4).filter(|wire| changed >> wire & 1 == 1) {
@@ -145,7 +145,7 @@ impl Switch {
         }
     }
 
-    /// The link of `port` is gone: it asserts nothing, and acknowledges nothing.
+    /// The link of `port` is gone: it asserts no wire, and acknowledges nothing.
     pub(super) fn forget_messages(&mut self, now: Time, port: usize) {
         self.drive_wires(now, port, 0);
         if self.gathering & 1 << port != 0 {

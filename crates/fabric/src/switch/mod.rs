@@ -45,96 +45,96 @@ use std::collections::VecDeque;
 use thiserror::Error;
 use tlp::{Account, Bdf, Body, Class, Duration, PayloadPool, Rate, TcSet, Time, Tlp, Width};
 
-/// Downstream ports of a switch at most: with the upstream port, 32; each is an input of the crossbar, and what the switch
-/// itself sends to each is another, which together fill a word of bits.
+/// Most downstream ports: with the upstream port there are 32, each an input of the crossbar. With another input for
+/// what the switch itself sends to each port, they fill a word of bits.
 pub const MAX_DOWNSTREAM_PORTS: usize = 31;
-/// Inputs of the crossbar at most: of each port, and of the switch itself to each port; a word of bits.
+/// Most inputs of the crossbar, a word of bits: one per port, and one for what the switch itself sends to each.
 const MAX_INPUTS: usize = 64;
-/// Messages of the switch itself that wait to be sent; further error messages are counted as lost.
+/// Most messages of the switch itself that wait to be sent; further error messages are counted as lost.
 const MAX_OWN_MESSAGES: u32 = 64;
 
-/// When a switch sends on what it has received.
+/// When a switch forwards a TLP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Forwarding {
-    /// When the last symbol is there.
+    /// When its last symbol has arrived.
     #[default]
     StoreAndForward,
-    /// When the header is there, but so that the egress port never waits for a symbol of it.
+    /// When its header has arrived, but late enough that the egress port never waits for a symbol of it.
     CutThrough,
 }
 
-/// How long a TLP is in a switch that nothing holds up.
+/// The time that a TLP spends in a switch when nothing holds it up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SwitchTiming {
-    /// From the end of the ingress (of the whole TLP, or of its header with [`Forwarding::CutThrough`]) to the first
+    /// From the end of reception (of the whole TLP, or of its header with [`Forwarding::CutThrough`]) to the first
     /// symbol at the egress.
     pub latency: Duration,
-    /// Which of these ends counts.
+    /// Which end of reception counts.
     pub mode: Forwarding,
 }
 
-/// One port of a switch.
+/// The settings of one port of a switch.
 #[derive(Clone, Debug)]
 pub struct SwitchPortConfig {
-    /// Its function, with a type 1 header.
+    /// Its configuration space, with a type 1 header.
     pub space: ConfigSpace,
     /// TLPs of each class ([`Class::index`]) that its receive buffer holds, of all virtual channels together: no less than
     /// the header credits that its link advertises.
     pub buffer_tlps: [u32; 3],
-    /// Rate of its link, until a link says another ([`link::Notice::Up`]).
+    /// Rate of its link until the link reports another ([`link::Notice::Up`]).
     pub rate: Rate,
-    /// Width of its link, until a link says another.
+    /// Width of its link until the link reports another.
     pub width: Width,
 }
 
-/// What a switch is made of.
+/// The parts and settings of a switch.
 pub struct SwitchConfig {
-    /// Port 0.
+    /// Port 0, towards the root complex.
     pub upstream: SwitchPortConfig,
-    /// Ports 1 and up.
+    /// Ports 1 and up, at most [`MAX_DOWNSTREAM_PORTS`].
     pub downstream: Vec<SwitchPortConfig>,
-    /// How long it takes.
+    /// Latency and mode of forwarding.
     pub timing: SwitchTiming,
-    /// Who is next at an egress port.
+    /// How inputs share an egress port.
     pub arbitration: PortArbitration,
-    /// Where it takes the payload buffers of its answers from.
+    /// Pool for the payload buffers of its answers.
     pub payloads: PayloadPool,
 }
 
-/// Why there can be no such switch.
+/// Why the settings make no switch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum SwitchError {
-    /// Number of downstream ports.
+    /// The number of downstream ports is out of range.
     #[error("{0} downstream ports: legal are 1 to {MAX_DOWNSTREAM_PORTS}")]
     DownstreamPorts(usize),
-    /// A port's function is no bridge.
+    /// A port's function has no type 1 header.
     #[error("port {0} of the switch has a type 0 header: every port is a type 1 function")]
     NoBridge(usize),
-    /// A receive buffer that holds nothing.
+    /// A receive buffer has no room for a class.
     #[error("port {port} of the switch holds no {class:?} TLPs: legal is 1 or more of each class")]
     Buffer {
-        /// Which port.
+        /// Number of the port.
         port: usize,
-        /// Of which class.
+        /// The class without room.
         class: Class,
     },
-    /// Number of weights.
+    /// The number of weights is not that of ports.
     #[error(
         "{weights} weights for a switch of {ports} ports: legal is one for each port, the upstream port first"
     )]
     Weights {
-        /// How many there are.
+        /// Number of weights.
         weights: usize,
-        /// How many there should be.
+        /// Number of ports.
         ports: usize,
     },
-    /// A weight of zero.
+    /// A port has the weight zero.
     #[error("weight 0 of port {0}: legal are 1 to 65535 TLPs of a round")]
     Weight(usize),
 }
 
-/// What a switch has seen.
+/// Counters of a switch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct SwitchCounters {
     /// TLPs sent on from one port to another.
@@ -143,25 +143,25 @@ pub struct SwitchCounters {
     pub peer_to_peer: u64,
     /// Configuration requests that its own functions have answered.
     pub config_requests: u64,
-    /// Requests that nothing claims or takes: UR.
+    /// Requests that no port claims or takes: UR.
     pub unsupported_requests: u64,
     /// Requests that Access Control Services have blocked.
     pub acs_violations: u64,
     /// Completions that no port claims.
     pub unexpected_completions: u64,
-    /// TLPs that break a rule of their format, or are longer than the egress port may send.
+    /// TLPs that break a rule of their format, or exceed Max_Payload_Size of the egress port.
     pub malformed: u64,
-    /// TLPs that end here and have a wrong ECRC.
+    /// TLPs with a wrong ECRC that end here.
     pub ecrc_errors: u64,
-    /// Poisoned TLPs, sent on as they are but for Poisoned TLP Egress Blocking.
+    /// Poisoned TLPs, forwarded as they are except by Poisoned TLP Egress Blocking.
     pub poisoned: u64,
-    /// TLPs that came to nothing because the link of their egress port was down.
+    /// TLPs dropped because the link of their egress port was down.
     pub link_down: u64,
     /// Messages that end here.
     pub messages: u64,
-    /// TLPs for which there was no room, though the link let them in.
+    /// TLPs without room, though the link let them in.
     pub overflows: u64,
-    /// Error messages of its own that there was no room for.
+    /// Error messages of the switch itself that had no room.
     pub error_messages_lost: u64,
 }
 
@@ -171,22 +171,22 @@ struct PortLink {
     up: bool,
     rate: Rate,
     width: Width,
-    /// Who keeps it down.
+    /// What holds it down.
     held: Held,
 }
 
 impl PortLink {
-    /// It carries TLPs, and is to.
+    /// True if it carries TLPs and nothing holds it down.
     #[inline]
     fn is_open(&self) -> bool {
         self.up && self.held.is_empty()
     }
 }
 
-/// A switch.
+/// A switch as the driver sees it.
 pub struct Switch {
     bridges: Vec<Bridge>,
-    /// What decides where TLPs go, of each bridge; follows its configuration space.
+    /// Copies of the registers that decide where TLPs go, one for each bridge.
     routes: Vec<Routes>,
     links: Vec<PortLink>,
     crossbar: Crossbar,
@@ -207,13 +207,13 @@ impl Switch {
     /// otherwise.
     ///
     /// # Errors
-    /// Where there are too few or too many ports, a function is no bridge, or buffers or weights make no sense.
+    /// There are too few or too many ports, a function is no bridge, or buffers or weights are illegal.
     pub fn new(config: SwitchConfig) -> Result<Switch, SwitchError> {
         config.validate()?;
         let SwitchConfig { upstream, downstream, timing, arbitration, payloads } = config;
         let ports: Vec<SwitchPortConfig> = std::iter::once(upstream).chain(downstream).collect();
         let mut limits: Vec<[u32; 3]> = ports.iter().map(|port| port.buffer_tlps).collect();
-        // Answers take the credits of what they answer, until they leave.
+        // Answers hold the credits of their requests until they leave.
         limits.resize(2 * ports.len(), [MAX_OWN_MESSAGES, 0, u32::MAX]);
         let link = |p: &SwitchPortConfig| PortLink {
             up: false,
@@ -243,7 +243,7 @@ impl Switch {
     }
 
     /// From now on a non-posted request keeps its place in the receive buffer, and its credits, until its last completion
-    /// has come back, as in bridges that have room for the response of every request they let in (IISWC'18, §V-A).
+    /// has come back, as in bridges with room for the response to every request they let in (IISWC'18, §V-A).
     pub fn keep_places(&mut self) {
         self.places.keep_all();
     }
@@ -254,25 +254,25 @@ impl Switch {
         self.bridges.len()
     }
 
-    /// What it has seen.
+    /// Counters of the switch.
     #[must_use]
     pub fn counters(&self) -> &SwitchCounters {
         &self.counters
     }
 
-    /// Configuration space of `port`, to look at.
+    /// Configuration space of `port`.
     #[must_use]
     pub fn space(&self, port: usize) -> &ConfigSpace {
         self.bridges[port].space()
     }
 
-    /// ID of the function of `port`; that of the upstream port is known from the first configuration write on.
+    /// ID of the function of `port`; that of the upstream port is known after the first configuration write.
     #[must_use]
     pub fn id(&self, port: usize) -> Bdf {
         self.bridges[port].id()
     }
 
-    /// Which polls of `port` may find something now. `false` is sure; `true` may come to nothing.
+    /// Which polls of `port` may find something now. `false` is certain; `true` may find nothing.
     #[must_use]
     #[inline]
     pub fn ready(&self, port: usize) -> Ready {
@@ -282,14 +282,14 @@ impl Switch {
         Class::ALL.into_iter().filter(of_class).fold(taken, |ready, class| ready.or(Ready::output(class)))
     }
 
-    /// The classes of which it has something to send at `port` on one Traffic Class or another: bits by [`Class::index`].
+    /// The classes with TLPs to send at `port`, on any Traffic Class: bits by [`Class::index`].
     #[inline]
     pub(crate) fn outputs(&self, port: usize) -> u8 {
         self.crossbar.outputs(port)
     }
 
-    /// The next TLP of `class` to send at `port`, of one of the Traffic Classes in `room`. Ask for posted TLPs first: what
-    /// leaves may let go a read or a completion behind it.
+    /// The next TLP of `class` to send at `port`, of one of the Traffic Classes in `room`. Ask for posted TLPs first:
+    /// one that leaves may let go a read or a completion behind it.
     #[must_use]
     #[inline]
     pub fn poll_tlp(&mut self, port: usize, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
@@ -307,7 +307,7 @@ impl Switch {
                 self.count(next.input, port);
                 return entry.map(|entry| entry.tlp);
             }
-            // Interrupts and acknowledgements are gathered as they leave, so that they push what is before them.
+            // Interrupts and acknowledgements are gathered as they leave, so that they push the writes before them.
             if let Some(tlp) = self.gather(entry?) {
                 self.count(next.input, port);
                 return Some(tlp);
@@ -323,27 +323,27 @@ impl Switch {
         }
     }
 
-    /// The next TLP received at `port` that has left the receive buffer.
+    /// The credits of the next TLP received at `port` that has left the receive buffer.
     #[must_use]
     #[inline]
     pub fn poll_credits(&mut self, port: usize) -> Option<CreditReturn> {
         self.credits[port].pop_front()
     }
 
-    /// A port that may have become able to send, or to return credits; each is named once until it may have again.
+    /// The next port that may now be able to send or to return credits; each is named once until it may again.
     #[must_use]
     #[inline]
     pub fn poll_touched(&mut self) -> Option<usize> {
         self.crossbar.poll_touched()
     }
 
-    /// The next thing that the link at a port is asked to do.
+    /// The next action that the link at a port is asked for.
     #[must_use]
     pub fn poll_action(&mut self) -> Option<(usize, Action)> {
         self.actions.pop_front()
     }
 
-    /// The next account of a TLP that came to nothing here: posted requests and completions that were dropped.
+    /// The account of the next TLP that was dropped here: a posted request or completion.
     #[must_use]
     pub fn poll_dropped(&mut self) -> Option<Account> {
         self.dropped.pop_front()
@@ -356,7 +356,7 @@ impl Switch {
         self.crossbar.next_timer()
     }
 
-    /// The time that `poll_timeout` named has come: ports may be touched.
+    /// Handles the time that `poll_timeout` named: ports may be touched.
     pub fn handle_timeout(&mut self, now: Time) {
         self.crossbar.expire(now);
     }
@@ -367,13 +367,13 @@ impl Switch {
         self.crossbar.held(port, class)
     }
 
-    /// Whether it is to be told of a TLP when its header is there ([`Forwarding::CutThrough`]).
+    /// Whether the switch must be told of a TLP when its header has arrived ([`Forwarding::CutThrough`]).
     #[must_use]
     pub fn cuts_through(&self) -> bool {
         self.timing.mode == Forwarding::CutThrough
     }
 
-    /// What it waits for, where anything is in it: for the report of a lab that makes no progress.
+    /// What the TLPs in the switch wait for, if there are any: for the report of a lab that makes no progress.
     #[must_use]
     pub fn waits_for(&self) -> Option<String> {
         let waiting = (0..self.ports()).map(|port| (port, self.crossbar.waiting_for(port)));
@@ -386,7 +386,7 @@ impl Switch {
         (!text.is_empty()).then(|| text.join("; "))
     }
 
-    /// True where nothing is in it.
+    /// True if no TLP is in the switch.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.crossbar.is_empty()
@@ -398,7 +398,7 @@ impl Switch {
         self.crossbar.touch(port);
     }
 
-    /// The input of what the switch itself sends to `egress`: one for each, so that they do not hold each other up.
+    /// The input for the switch's own TLPs to `egress`: each egress has one, so that none holds up another.
     fn own_input(&self, egress: usize) -> usize {
         self.bridges.len() + egress
     }
@@ -409,7 +409,7 @@ impl Switch {
         self.crossbar.push(now, input, entry);
     }
 
-    /// When a TLP whose header is there at `now` and whose last symbol is there at `tail_at` may leave through `egress`.
+    /// When a TLP may leave through `egress` if its header arrives at `now` and its last symbol at `tail_at`.
     #[inline]
     fn leave_at(&self, now: Time, tail_at: Time, tlp: &Tlp, egress: usize) -> Time {
         let SwitchTiming { latency, mode } = self.timing;
@@ -419,7 +419,7 @@ impl Switch {
                 let link = &self.links[egress];
                 let bytes = tlp.wire_len() as u64 + u64::from(TLP_FRAMING_BYTES);
                 let duration = wire_time(bytes, link.rate, link.width);
-                // Its last symbol must not be due at the egress before it has arrived.
+                // The last symbol must not be due at the egress before it has arrived.
                 let no_sooner = Time::from_ps(tail_at.as_ps().saturating_sub(duration.as_ps()));
                 (now + latency).max(no_sooner)
             }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Places in receive buffers that requests keep until they are answered, as in bridges that have room for the response of
-//! every request they let in (gem5's, IISWC'18, §V-A). Switches of the specification give a place back as soon as a TLP has
-//! left it, and so does this one unless it is told otherwise. The paper does not say when its places
-//! are free; here it is when the answer is in the switch. Never decides where a TLP goes.
+//! Places in receive buffers that requests keep until they are answered, as in bridges with room for the response to
+//! every request they let in (gem5's, IISWC'18, §V-A). Switches of the specification free a place as soon as a TLP has
+//! left it, and so does this one unless told otherwise. The paper does not say when places are free; here it is when
+//! the answer is in the switch. This module never decides where a TLP goes.
 
 use endpoint::CreditReturn;
 use std::collections::BTreeMap;
 use tlp::{Bdf, Body, Class, Tag, Tlp};
 
-/// The places of requests that have left and are not answered. Bounded by the receive buffers.
+/// The places of requests that have left and await an answer. Bounded by the receive buffers.
 #[derive(Default)]
 pub(super) struct Places {
     keeps: bool,
@@ -21,7 +21,7 @@ impl Places {
         self.keeps = true;
     }
 
-    /// `tlp` of port `from` leaves: the place that is free now, if one is. That of a request to be answered is not.
+    /// `tlp` of port `from` leaves: returns the place that is now free; a request that needs an answer keeps its own.
     #[inline]
     pub(super) fn left(
         &mut self,
@@ -32,7 +32,7 @@ impl Places {
         if !self.keeps || tlp.class() != Class::NonPosted {
             return Some((from, credit));
         }
-        // One of the same requester and tag was never answered: its place is lost no longer.
+        // An earlier request of the same requester and tag was never answered: its place is no longer lost.
         self.kept.insert(tlp.repr.transaction(), (from, credit))
     }
 
@@ -45,7 +45,7 @@ impl Places {
         }
     }
 
-    /// The link of `port` begins anew, with all places.
+    /// The link of `port` starts again with all places free.
     pub(super) fn forget(&mut self, port: usize) {
         self.kept.retain(|_, (of, _)| *of != port);
     }

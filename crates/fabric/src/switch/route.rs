@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where a TLP goes that has arrived at a port of a switch (`PCIe 5.0 §2.2.4`, §2.3.1, §7.3.3): by address, by ID, by the
-//! routing of a message. Looks at registers and links, changes nothing.
+//! Where a TLP goes that has arrived at a port of a switch (`PCIe 5.0 §2.2.4`, §2.3.1, §7.3.3): by address, by ID, or
+//! by the routing of a message. It reads registers and link states, and changes nothing.
 //!
-//! What comes in above is claimed by the upstream bridge and then by one of the downstream bridges. What comes in below is not
-//! for the bridge that it came through, then for a peer, and else goes up. Where windows overlap, the lowest port
-//! number wins.
+//! A TLP from above must be claimed by the upstream bridge and then by one of the downstream bridges. A TLP from below
+//! goes to a peer that claims it, unless that is the bridge it came through, and otherwise up. If windows overlap, the
+//! lowest port number wins.
 
 use super::Switch;
 use crate::bridge::{PeerToPeer, Routes};
 use tlp::{Bdf, Body, ConfigKind, ConfigRequest, Message, MessageRouting, Tlp};
 
-/// Where a TLP goes.
+/// The destination of a TLP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Destination {
     /// Out of this port.
@@ -21,22 +21,22 @@ pub(super) enum Destination {
     Function(usize),
     /// Out of every downstream port whose link is up.
     Broadcast,
-    /// Nowhere: the port that received it is where it ends.
+    /// Nowhere: it ends at the port that received it.
     Receiver,
-    /// Upwards, as an error message: where the bridges between let it.
+    /// Upstream, as an error message, if the bridges between let it.
     ErrorMessage,
-    /// To the interrupt wires of the switch, or to those who wait for it to be gathered.
+    /// To the interrupt wires of the switch, or to the messages that it gathers.
     Gathered,
     /// Nowhere: refused by the function of this port.
     Refused(usize, Refusal),
 }
 
-/// Why a TLP goes nowhere.
+/// Why a TLP is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Refusal {
-    /// No port claims it, or none that may.
+    /// No port claims it, or none that may take it.
     Unsupported,
-    /// Access Control Services (`PCIe 5.0 §6.12`).
+    /// An ACS Violation (`PCIe 5.0 §6.12`).
     AcsViolation,
     /// AtomicOp Egress Blocking (`PCIe 5.0 §6.15`).
     AtomicBlocked,
@@ -44,17 +44,17 @@ pub(super) enum Refusal {
     PrefixBlocked,
     /// Poisoned TLP Egress Blocking (`PCIe 5.0 §2.7.2.2`).
     PoisonedBlocked,
-    /// It has more data than Max_Payload_Size of the egress port (`PCIe 5.0 §2.2.2`).
+    /// Its data exceeds Max_Payload_Size of the egress port (`PCIe 5.0 §2.2.2`).
     TooLong,
-    /// A completion that nobody waits for.
+    /// It is a completion that nobody waits for.
     Unexpected,
-    /// To a link that is down (`PCIe 5.0 §2.9.1`), or that containment keeps down (§2.9.3).
+    /// Its link is down (`PCIe 5.0 §2.9.1`), or contained (§2.9.3).
     LinkDown,
 }
 
 impl Destination {
-    /// Whether what `port` got is passed on by its function, or refused by another: not what that function refuses, nor
-    /// what a function, or a port, takes for itself.
+    /// Whether the function of `port` passes on what `port` got, or another function refuses it: false if it refuses
+    /// the TLP itself, or if a function or port takes it.
     pub(super) fn leaves(self, port: usize) -> bool {
         match self {
             Function(_) | Receiver => false,
@@ -63,8 +63,8 @@ impl Destination {
         }
     }
 
-    /// The port whose function is the last to see what `port` got: takes it, joins it with others or refuses it. Not of what is
-    /// malformed, which goes before what else is wrong (`PCIe 5.0 §6.2.3.2.3`).
+    /// The port whose function is the last to see what `port` got: it takes it, joins it with others or refuses it.
+    /// `None` if it goes on, or is malformed: that error precedes all others (`PCIe 5.0 §6.2.3.2.3`).
     pub(super) fn ends_at(self, port: usize) -> Option<usize> {
         match self {
             Function(of) => Some(of),
@@ -78,7 +78,7 @@ impl Destination {
 
 use Destination::{Broadcast, Function, Gathered, Port, PortAsType0, Receiver, Refused};
 
-/// What a request asks for, as bridges see it.
+/// The target of a request, as bridges see it.
 #[derive(Clone, Copy)]
 enum Target {
     Memory(u64),
@@ -94,7 +94,7 @@ impl Target {
         }
     }
 
-    /// It lies behind the bridge, whether or not the bridge lets requests down: none from below goes up.
+    /// The target lies behind the bridge, even if the bridge lets no requests down: then none from below goes up.
     #[inline]
     fn is_behind(self, routes: &Routes) -> bool {
         match self {
@@ -122,7 +122,7 @@ impl Switch {
         }
     }
 
-    /// What the egress port has to say.
+    /// The verdict of the egress port on a TLP to it.
     #[inline]
     fn leave(&self, egress: usize, tlp: &Tlp, to: Destination) -> Destination {
         let routes = &self.routes[egress];
@@ -173,7 +173,7 @@ impl Switch {
         let (up, down) = (&self.routes[0], Refused(ingress, Refusal::Unsupported));
         let may_go_up = if up.windows.bus_master_enable { Port(0) } else { Refused(0, Refusal::Unsupported) };
         if target.is_behind(from) {
-            // It would go down where it came from.
+            // The request would go back down where it came from.
             return if from.forwards_upstream() { may_go_up } else { down };
         }
         match self.claimed_below(target, ingress) {
@@ -192,14 +192,14 @@ impl Switch {
         let redirects = |from: &Routes| from.completion_to_peer(tlp);
         let to = self.by_id(ingress, requester, redirects);
         match to {
-            // The functions of a switch ask for nothing, so nothing answers them.
+            // The functions of a switch make no requests, so no completion is for them.
             Function(port) => Refused(port, Refusal::Unexpected),
             Refused(port, Refusal::Unsupported) => Refused(port, Refusal::Unexpected),
             _ => to,
         }
     }
 
-    /// The port whose function has this ID. Without a bus number yet, downstream ports have none.
+    /// The port whose function has this ID. Downstream ports have none until they have a bus number.
     #[inline]
     fn function(&self, id: Bdf) -> Option<usize> {
         let up = &self.routes[0];
@@ -210,7 +210,7 @@ impl Switch {
         if on_internal_bus { self.routes.iter().position(|routes| routes.id == id) } else { None }
     }
 
-    /// To the function `id`, by its bus number.
+    /// The destination of a TLP to function `id`, by its bus number.
     #[inline]
     fn by_id(&self, ingress: usize, id: Bdf, to_peer: impl Fn(&Routes) -> PeerToPeer) -> Destination {
         let (from, up, bus) = (&self.routes[ingress], &self.routes[0], id.bus());
@@ -228,20 +228,20 @@ impl Switch {
                 PeerToPeer::Redirected => Port(0),
                 PeerToPeer::Blocked => Refused(ingress, Refusal::AcsViolation),
             },
-            // Nobody's, above or within the switch's own range.
+            // Nobody has this bus, above or within the switch's own range.
             _ if ingress == 0 || up.windows.claims_bus(bus) => Refused(ingress, Refusal::Unsupported),
             _ => Port(0),
         }
     }
 
-    /// Configuration requests only go down (`PCIe 5.0 §7.3.3`).
+    /// The destination of a configuration request, which only goes down (`PCIe 5.0 §7.3.3`).
     fn configuration(&self, ingress: usize, c: &ConfigRequest) -> Destination {
         let (up, refused) = (&self.routes[0], Refused(0, Refusal::Unsupported));
         if ingress != 0 {
             return Refused(ingress, Refusal::Unsupported);
         }
         if c.kind == ConfigKind::Type0 {
-            // One function: device 0, function 0 of the link.
+            // There is one function: device 0, function 0 of the link.
             return if c.completer.device() == 0 && c.completer.function() == 0 {
                 Function(0)
             } else {
@@ -264,7 +264,7 @@ impl Switch {
         if bus != below.windows.secondary {
             return Port(port);
         }
-        // Without ARI Forwarding Enable there is one device below (`PCIe 5.0 §7.5.3.16`).
+        // Without ARI Forwarding Enable there is only device 0 below (`PCIe 5.0 §7.5.3.16`).
         if c.completer.device() == 0 || below.ari_forwarding {
             PortAsType0(port)
         } else {

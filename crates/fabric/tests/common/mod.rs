@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A raw-TLP device that sends writes or reads as fast as it may, and fabrics around it.
+//! A raw-TLP device that sends writes or reads at full speed, and fabrics around it.
 // Each user of this module uses a part of it.
 #![allow(unreachable_pub, dead_code)]
 

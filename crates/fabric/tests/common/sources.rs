@@ -18,18 +18,18 @@ pub struct Source {
     pub left: u64,
     /// The first is sent at this time.
     pub from: Time,
-    /// Further ones so much later; zero: as soon as there is room.
+    /// Time between further ones; zero: as soon as there is room.
     pub every: Duration,
 }
 
 impl Source {
-    /// As fast as it goes.
+    /// Writes at full speed.
     pub fn flood(tc: u8, size: u32) -> Source {
         Source { tc, size, left: u64::MAX, from: Time::ZERO, every: Duration::ZERO }
     }
 }
 
-/// The device.
+/// The device with its sources.
 pub struct Sources {
     sources: Vec<Source>,
     turn: usize,

@@ -60,7 +60,7 @@ impl System {
         self.device_with(link, EndpointLimits::default(), factory)
     }
 
-    /// The same, with limits of its endpoint.
+    /// Adds a slot with an `async` device and limits of its endpoint.
     pub fn device_with<F, Fut>(mut self, link: LinkConfig, limits: EndpointLimits, factory: F) -> System
     where
         F: Fn(Io) -> Fut + 'static,
@@ -203,7 +203,7 @@ pub fn bytes(salt: u64, len: u64) -> Vec<u8> {
     (0..len).map(|n| byte(salt, n)).collect()
 }
 
-/// What a device is to say: fit for `map_err`.
+/// The error text of a device, for `map_err`.
 pub fn text(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
@@ -253,7 +253,7 @@ impl TlpPort for Raw {
     }
 }
 
-/// A value that a device or program leaves behind.
+/// A value that a device or program leaves for the test.
 #[derive(Clone, Default)]
 pub struct Told<T>(Rc<Cell<Option<T>>>);
 

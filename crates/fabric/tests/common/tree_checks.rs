@@ -14,27 +14,27 @@ use riser_fabric::{
 use std::rc::Rc;
 use tlp::{Bdf, Duration, PayloadPool, Rate, Status, Tag, Time};
 
-/// Leaves and switches of a tree at most.
+/// Most leaves and switches of a tree.
 const MAX_LEAVES: usize = 16;
 const MAX_SWITCHES: usize = 8;
 const MAX_DEPTH: usize = 5;
-/// Requests of a run at most.
+/// Most requests of a run.
 const MAX_OPS: usize = 600;
 /// When traffic begins, and trouble with links: all links are up, however many frames were lost meanwhile.
 const START: Duration = Duration::from_us(200);
-/// Events of a run at most: some hundred times what the longest takes.
+/// Most events of a run: some hundred times those of the longest.
 const MAX_EVENTS: u64 = 20_000_000;
 
-/// What happens to a run.
+/// The trouble of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Trouble {
-    /// Nothing.
+    /// No trouble.
     Nothing,
     /// Frames are damaged, lost, doubled, late: the data link layer makes up for it.
     Frames,
     /// Links are cut and restored, devices pulled and put back.
     Links,
-    /// Frames say what their sender did not.
+    /// Frames are altered before their CRC is made.
     Altered,
 }
 
@@ -42,7 +42,7 @@ impl Trouble {
     pub const ALL: [Trouble; 4] = [Trouble::Nothing, Trouble::Frames, Trouble::Links, Trouble::Altered];
 }
 
-/// Choices by bytes; behind the last all are the first.
+/// Choices made from bytes; once these are used up, every choice is the first.
 struct Choices<'a>(std::slice::Iter<'a, u8>);
 
 impl Choices<'_> {
@@ -115,9 +115,9 @@ impl Case {
         }
     }
 
-    /// Links that are down at the end.
+    /// Links that are down at the end of the run.
     fn dead_links(&self) -> Vec<bool> {
-        // A cable that is cut and a slot that is empty are two things.
+        // A cut cable and an empty slot are two separate reasons.
         let down = |link: usize| {
             let last = |down: LinkChange, up: LinkChange| {
                 let of = self.events.iter().filter(|e| e.link.0 as usize == link);
@@ -219,7 +219,7 @@ fn fault(
     }
 }
 
-/// What the data link layer makes up for.
+/// Faults that the Data Link Layer repairs.
 fn harmless(c: &mut Choices<'_>) -> (FrameKind, FaultAction) {
     let kinds = [FrameKind::Tlp, FrameKind::Any, FrameKind::Dllp, FrameKind::Ack, FrameKind::UpdateFc];
     let delay = FaultAction::Delay(Duration::from_ns(700));
@@ -302,7 +302,7 @@ fn kind(c: &mut Choices<'_>, tree: &TreePlan, leaf: usize, across: bool) -> Kind
     }
 }
 
-/// What a run has come to, for comparison with another.
+/// The result of a run, to compare with another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Outcome {
     pub digest: (u64, u64),
@@ -312,7 +312,7 @@ pub struct Outcome {
     pub lost: u64,
 }
 
-/// Runs the case; what is wrong with the run.
+/// Runs the case; returns what is wrong with the run.
 pub fn run(case: &Case) -> Result<Outcome, String> {
     let book: SharedBook = SharedBook::default();
     book.borrow_mut().lossy = matches!(case.trouble, Trouble::Links | Trouble::Altered);
@@ -357,7 +357,7 @@ pub fn run(case: &Case) -> Result<Outcome, String> {
     if wrong.is_empty() { Ok(outcome) } else { Err(wrong.join("\n")) }
 }
 
-/// The run ends, and where it says that something waits, that is behind a link that is down.
+/// The run must end; if something waits, it must be behind a link that is down.
 fn ended(case: &Case, stop: &Stop) -> Vec<String> {
     let lines = match stop {
         Stop::Finished => return Vec::new(),
@@ -382,7 +382,7 @@ fn ended(case: &Case, stop: &Stop) -> Vec<String> {
     lines.iter().filter(|line| !excused(line)).cloned().collect()
 }
 
-/// Every request has come to one end.
+/// Every request has ended exactly once.
 fn conserved(case: &Case, fabric: &Fabric, book: &Book, sum: u64) -> Vec<String> {
     let accounts = fabric.account_totals();
     let root = fabric.root_counters();

@@ -20,7 +20,7 @@ use tlp::{
     TrafficClass, message, split,
 };
 
-/// What a leaf does.
+/// A request that a leaf can make.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// Writes to its cell in host memory.
@@ -37,9 +37,9 @@ pub enum Kind {
     MessagePeer(usize),
     /// Sends the root complex a Vendor_Defined Type 1 message.
     MessageRoot,
-    /// Writes where nobody is.
+    /// Writes to an address where nobody is.
     WriteNowhere,
-    /// Reads there.
+    /// Reads from such an address.
     ReadNowhere,
 }
 
@@ -57,15 +57,15 @@ pub struct Op {
 #[derive(Clone, Debug)]
 pub struct NodePlan {
     pub ops: Vec<Op>,
-    /// Requests that it has under way at most.
+    /// Most requests that it has under way.
     pub tags: u16,
-    /// Credits of what it receives go back so much later.
+    /// Delay until the credits of received TLPs return.
     pub slow: Duration,
     /// A request holds its credits until it is answered.
     pub holds: bool,
 }
 
-/// Of all leaves of a run.
+/// Counters of all leaves of a run.
 #[derive(Debug, Default)]
 pub struct Book {
     /// Rules that were broken.
@@ -102,9 +102,9 @@ pub type SharedBook = Rc<RefCell<Book>>;
 pub const TIMEOUT: Duration = Duration::from_ms(20);
 /// Bytes of the cell of a leaf for one Traffic Class.
 const CELL: u64 = 512;
-/// The word that all add to.
+/// The word that all leaves add to.
 pub const SUM_ADDRESS: u64 = super::HIGH;
-/// Where neither memory nor a window is.
+/// An address with neither memory nor a window.
 const NOWHERE: u64 = 0x7000_0000;
 
 struct Pending {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Translation, request by request, and under load.
+//! Tests of translation, for single requests and under load.
 
 use super::*;
 use rand_core::{RngCore, SeedableRng};
@@ -34,7 +34,7 @@ impl Rig {
         Rig { iommu: Iommu::new(profile, pages, 2), rng, counters: MemoryCounters::default() }
     }
 
-    /// A request of the device behind a port that is served at once; when it is translated, in nanoseconds.
+    /// A request of the device behind a port that is served at once; returns when it is translated, in nanoseconds.
     fn ask(&mut self, port: usize, page: u64, at_ns: u64) -> u64 {
         let done = self.translate(port, page, Time::ZERO + Duration::from_ns(at_ns));
         self.iommu.served(done);
@@ -47,7 +47,7 @@ impl Rig {
     }
 }
 
-/// Each row: port, page, when it comes, when it is translated, and why.
+/// Rows: port, page, when it comes, when it is translated, and why.
 #[test]
 fn requests_are_translated_in_order_and_walked_for_in_batches() {
     let rows = [
@@ -86,10 +86,10 @@ fn a_batch_ends_when_its_requests_have_been_served() {
     }
 }
 
-/// Larger pages reach further, where the IOMMU has them.
+/// Larger pages reach further if the IOMMU supports them.
 #[test]
 fn pages_are_as_large_as_hardware_and_lab_say() {
-    // Pages, superpages, misses of 1024 pages of 4 KiB in order.
+    // Rows: pages, superpages, misses of 1024 pages of 4 KiB in order.
     let rows = [
         (PageSize::Kib4, true, 1024),
         (PageSize::Mib2, true, 2),
@@ -126,8 +126,8 @@ fn a_window_is_all_that_a_function_reaches() {
     }
 }
 
-/// A kind of transfer that a card makes of random pages: so many under way; what each takes of memory's turn and of the
-/// wire, and beside both and its translation, in picoseconds.
+/// A kind of transfer that a card makes to random pages: number under way; time of memory's turn and of the wire for
+/// each, and the rest of its time besides translation, in picoseconds.
 struct Load {
     under_way: u64,
     turn_ps: u64,

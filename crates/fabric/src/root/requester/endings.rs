@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How requests of the root complex end: with their completion, refused before they leave, told to come again (CRS), or
-//! timed out. Never begins one.
+//! How requests of the root complex end: with a completion, refused before they leave, repeated after CRS, or timed
+//! out. It never begins one.
 
 use super::{Asker, Expects, REGISTER_BYTES, TagSlot, TagState};
 use crate::root::effects::Due;
@@ -13,14 +13,14 @@ use device::CompletionError;
 use host::{HostError, HostInput};
 use tlp::{Access, Body, Completion, Data, Duration, PayloadPool, Repr, Status, Time, Tlp};
 
-/// From a CRS completion until the root complex asks again (`PCIe 5.0 §2.3.2` leaves it open); a figure of ours.
+/// Time from a CRS completion to the repeated request (`PCIe 5.0 §2.3.2` leaves it open); riser's own figure.
 const CRS_RETRY_INTERVAL: Duration = Duration::from_us(10);
-/// What a configuration read gives where the root complex has given up.
+/// The data of a configuration read after the root complex has given up.
 const ALL_ONES: u32 = u32::MAX;
 
 impl RootComplex {
-    /// The request with `tag` was told to come again. True where it does, or has ended as CRS Software Visibility and patience
-    /// say (`PCIe 5.0 §2.3.2`); false where the host is told, as it is behind a bare root port.
+    /// CRS has answered the request with `tag`. True if it is repeated, or has ended by CRS Software Visibility or
+    /// patience (`PCIe 5.0 §2.3.2`); false if the host must be told, as behind a bare root port.
     #[cold]
     fn come_again(&mut self, port: usize, tag: u16, now: Time) -> bool {
         let Some(function) = &self.base.ports[port].function else { return false };
@@ -49,7 +49,7 @@ impl RootComplex {
         true
     }
 
-    /// A tag is free: parts of reads between root ports that wait for one go on.
+    /// A tag is free: parts of split reads that wait for one go on.
     #[inline]
     fn release(&mut self, port: usize, tag: u16, now: Time) {
         self.base.ports[port].tags.release(tag);
@@ -59,7 +59,7 @@ impl RootComplex {
         }
     }
 
-    /// It is time to ask again.
+    /// Repeats the request with `tag`.
     fn ask_again(&mut self, port: usize, tag: usize, now: Time) {
         let deadline = now + self.requester.timeout;
         let slot = &mut self.base.ports[port].tags.tags[tag];
@@ -76,7 +76,7 @@ impl RootComplex {
         }
     }
 
-    /// Tells who has asked, at `at`.
+    /// Gives the result to the asker at `at`.
     fn tell_asker(&mut self, at: Time, asker: Asker, result: Result<Data, HostError>, now: Time) {
         match asker {
             Asker::Host(id) => self.base.tell_host(at, HostInput::Done { id, result }),
@@ -88,7 +88,7 @@ impl RootComplex {
 }
 
 impl Base {
-    /// A request of the host does not leave: its link is down, or it is an AtomicOp that may not go there.
+    /// A request of the host cannot leave: its link is down, or it is an AtomicOp that is blocked there.
     #[cold]
     pub(super) fn refuse_unsent(&mut self, port: usize, now: Time, tlp: &Tlp) -> Status {
         self.counters.unsupported_requests += 1;
@@ -171,7 +171,7 @@ fn end(
     root.tell_asker(now + root.base.profile.root_complex_latency, asker, result, now);
 }
 
-/// An open request has failed with `error`. True where it goes on all the same.
+/// An open request has failed with `error`. True if it goes on nevertheless.
 #[cold]
 fn fail(root: &mut RootComplex, port: usize, now: Time, (tlp, tag): (&Tlp, u16), error: HostError) -> bool {
     let request = root.base.ports[port].tags.tags[usize::from(tag)].request;
@@ -183,7 +183,7 @@ fn fail(root: &mut RootComplex, port: usize, now: Time, (tlp, tag): (&Tlp, u16),
         HostError::Completion(CompletionError::CompleterAbort) => {
             root.base.request_failed(port, now, request, RpPioFailure::CompleterAbort);
         }
-        // Advisory: whoever asked learns of it (`PCIe 5.0 §6.2.3.2.4.3`).
+        // Advisory, since the requester learns of it (`PCIe 5.0 §6.2.3.2.4.3`).
         _ if tlp.repr.ep => {
             root.base.log(port, now, (Uncorrectable::PoisonedTlp, true), Side::Secondary, tlp);
         }
@@ -192,7 +192,7 @@ fn fail(root: &mut RootComplex, port: usize, now: Time, (tlp, tag): (&Tlp, u16),
     false
 }
 
-/// Advisory where it is not fatal (`PCIe 5.0 §6.2.3.2.4.5`).
+/// Advisory if it is not fatal (`PCIe 5.0 §6.2.3.2.4.5`).
 #[cold]
 fn unexpected(root: &mut RootComplex, port: usize, now: Time, tlp: &Tlp) {
     root.base.counters.unexpected_completions += 1;
@@ -206,7 +206,7 @@ const fn failure_of(status: Status) -> RpPioFailure {
     }
 }
 
-/// A request of the root complex was never sent: it ends as one that the other end completes with `status` does.
+/// A request of the root complex was never sent: it ends as if the other end had completed it with `status`.
 pub(in crate::root) fn refuse(root: &mut RootComplex, port: usize, now: Time, tlp: &Tlp, status: Status) {
     let (requester, tag) = tlp.repr.transaction();
     root.base.effects.drop(tlp.account);
@@ -218,7 +218,7 @@ pub(in crate::root) fn refuse(root: &mut RootComplex, port: usize, now: Time, tl
 }
 
 impl TagSlot {
-    /// Takes a completion; the result, once the request is served or has failed.
+    /// Takes a completion; returns the result once the request is served or has failed.
     fn take(&mut self, c: &Completion, tlp: &Tlp, pool: &PayloadPool) -> Option<Result<Data, HostError>> {
         match c.status {
             Status::Success => {}
@@ -228,7 +228,7 @@ impl TagSlot {
             Status::CompleterAbort => {
                 return Some(Err(HostError::Completion(CompletionError::CompleterAbort)));
             }
-            // Only configuration requests and deferrable writes are told to come again (`PCIe 5.0 §2.3.1`).
+            // CRS may answer only configuration requests and deferrable writes (`PCIe 5.0 §2.3.1`).
             Status::ConfigRetry if matches!(self.expects, Expects::Register | Expects::NothingOrRetry) => {
                 return Some(Err(HostError::ConfigRetry));
             }
@@ -251,7 +251,7 @@ impl TagSlot {
         }
     }
 
-    /// Adds the part that has come. Data that the device only counts reads as zeros.
+    /// Adds a part of the data. Data that the device only counts reads as zeros.
     fn gather(
         &mut self,
         c: &Completion,
@@ -272,7 +272,7 @@ impl TagSlot {
     }
 }
 
-/// The completion timers have come to `now`.
+/// Expires the completion timers that are due by `now`.
 pub(in crate::root) fn timeout(root: &mut RootComplex, now: Time) {
     root.requester.timer_at = Time::MAX;
     let mut next = Time::MAX;
