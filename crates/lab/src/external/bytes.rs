@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Little-endian fields of records. Reading never panics on foreign bytes, and copies nothing.
 
-/// Appends fields.
+/// Appends fields to a buffer.
 pub(crate) trait Put {
     fn put_u8(&mut self, value: u8);
     fn put_u16(&mut self, value: u16);
     fn put_u32(&mut self, value: u32);
     fn put_u64(&mut self, value: u64);
-    /// Bytes behind their number, a `u32`.
+    /// Appends the number of bytes, a `u32`, then the bytes.
     fn put_counted(&mut self, bytes: &[u8]);
 }
 
@@ -34,7 +34,7 @@ impl Put for Vec<u8> {
     }
 }
 
-/// Bytes, and how far they are read; what is not there is `None`.
+/// Bytes with a read position; reading beyond the end gives `None`.
 #[derive(Clone, Debug)]
 pub(crate) struct Cursor<'a> {
     pub(crate) bytes: &'a [u8],
@@ -77,7 +77,7 @@ impl<'a> Cursor<'a> {
         self.take(len)
     }
 
-    /// All that is left.
+    /// All bytes that are left.
     pub(crate) fn rest(&mut self) -> &'a [u8] {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
         self.at = self.bytes.len();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Drives a lab that somebody outside joins: inputs join at their times, are recorded, and the fabric goes on as its clock says.
-//! Knows no transport; reads no clock itself: whoever drives it says what time it is.
+//! Drives a lab that somebody outside joins: inputs join at their times and are recorded, and the fabric advances as
+//! its clock says. The driver knows no transport and reads no clock: its caller tells it the time.
 
 use super::clock::{Clock, LOOK_EVENTS, Lag, SLICE_EVENTS};
 use super::journal::Journal;
@@ -13,28 +13,28 @@ use std::io;
 use std::rc::Rc;
 use tlp::{Duration, Time};
 
-/// After an input the fabric is asked again at once for so long: it and the host's programs answer by then, or later
+/// For this long after an input, the fabric is asked again at once: it and the host's programs answer by then, or later
 /// within [`TICK`].
 const LIVELY: Duration = Duration::from_us(50);
-/// How often the fabric advances while nothing comes in and its links do more than tell credits.
+/// How often the fabric advances while nothing comes in and its links do more than refresh credits.
 const TICK: Duration = Duration::from_ms(1);
-/// How often at least it advances while they do nothing else: what happens then shows nowhere before it is looked for.
+/// How often it advances at least while they do nothing else; no effect of that shows before somebody looks.
 const QUIET: Duration = Duration::from_ms(20);
-/// Events that the first input behind a quiet time may have to wait for, some 0.1 us each.
+/// Number of events, some 0.1 us each, that the first input after a quiet time may have to wait for.
 const QUIET_EVENTS: u64 = 1000;
-/// Ahead of the outside: how far the fabric runs before it is looked at again for what leaves.
+/// How far the fabric runs ahead of the outside before it is checked again for outputs.
 const STEP: Duration = Duration::from_ns(500);
-/// Ahead of the outside: how long, in virtual time, an input may keep somebody there waiting.
+/// How long, in virtual time, an input may keep somebody outside waiting while the fabric runs ahead.
 const PATIENCE: Duration = Duration::from_ms(20);
 
-/// What is to be called when something has come in at a place.
+/// What to call when an input has come to a place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Behind {
     Slot(usize),
     Host(HostId),
 }
 
-/// A place of a lab, and what belongs to it.
+/// A place of a lab with its host or slot.
 #[derive(Clone)]
 pub(crate) struct Joint {
     pub(crate) name: String,
@@ -42,7 +42,7 @@ pub(crate) struct Joint {
     pub(crate) behind: Behind,
 }
 
-/// Where somebody outside joins: a handle on the place with its number.
+/// Where somebody outside joins: a handle on a numbered place.
 #[derive(Clone, Debug)]
 pub struct Door<P> {
     /// The place.
@@ -57,15 +57,15 @@ pub struct Driver {
     clock: Clock,
     lag: Lag,
     journal: Journal,
-    /// Virtual time until which it is to be asked again at once.
+    /// Virtual time until which the fabric must be asked again at once.
     lively_until: Time,
-    /// How long quiet fabrics are left alone: as long as there are no more than [`QUIET_EVENTS`] in it.
+    /// How long a quiet fabric is left alone: until about [`QUIET_EVENTS`] have gathered.
     nap: Duration,
     failed: Option<String>,
 }
 
 impl Driver {
-    /// The lab of `assembly`, which has not run yet.
+    /// Drives the lab of `assembly`, which must not have run yet.
     #[must_use]
     pub fn new(assembly: Assembly, clock: Clock) -> Driver {
         let (lag, journal) = (Lag::default(), assembly.journal.clone());
@@ -78,7 +78,7 @@ impl Driver {
         (0..self.assembly.places.len()).find_map(|n| self.door_at(n))
     }
 
-    /// The place of this name, such as `host guest` or `slot adapter`, where it is of this type.
+    /// The place with this name, such as `host guest` or `slot adapter`, if it is of this type.
     #[must_use]
     pub fn door_named<P: Place + Clone>(&self, name: &str) -> Option<Door<P>> {
         self.door_at(self.assembly.places.iter().position(|joint| joint.name == name)?)
@@ -90,20 +90,20 @@ impl Driver {
         Some(Door { place, number: n as u16, behind: *behind })
     }
 
-    /// Notes every input in `out` from now on, in at most `limit` bytes: to be called before the first. Where they are used up the
-    /// run goes on, and the record says that there is nothing more in it.
+    /// Records every input in `out` from now on, in at most `limit` bytes; call it before the first input. When the
+    /// limit is reached the run goes on, and the record says that it holds no more.
     pub fn record(&mut self, out: Box<dyn io::Write>, lab: &RecordedLab, limit: u64) {
         let places: Vec<String> = self.assembly.places.iter().map(|joint| joint.name.clone()).collect();
         self.journal.record(Recorder::new(out, lab, &places, limit));
     }
 
-    /// The lab.
+    /// The lab that is driven.
     #[must_use]
     pub fn assembly(&self) -> &Assembly {
         &self.assembly
     }
 
-    /// The same, to put taps in before it runs.
+    /// The lab, to add taps before it runs.
     pub fn assembly_mut(&mut self) -> &mut Assembly {
         &mut self.assembly
     }
@@ -112,26 +112,26 @@ impl Driver {
         self.assembly
     }
 
-    /// Virtual time.
+    /// The present virtual time.
     #[must_use]
     pub fn now(&self) -> Time {
         self.assembly.fabric.now()
     }
 
-    /// What a lagging fabric was let off so far; zero with other clocks.
+    /// The time that a lagging fabric has dropped so far; zero with other clocks.
     #[must_use]
     pub fn lag(&self) -> Lag {
         self.lag
     }
 
-    /// Why the run has failed, where it has: nothing goes on then.
+    /// Why the run has failed, if it has; it then does not go on.
     #[must_use]
     pub fn failure(&self) -> Option<&str> {
         self.failed.as_deref()
     }
 
-    /// Gives an input to the place behind `door`, `time` being that of the outside: it joins when the fabric is there, or at
-    /// its present time where it is beyond that, or lags.
+    /// Gives an input to the place behind `door` at `time` outside. It joins when the fabric reaches that time, or at
+    /// the fabric's present time if that is later, or if the fabric lags.
     pub fn inject<P, I: Input<P>>(&mut self, time: Time, door: &Door<P>, input: I) {
         self.come_to(time);
         let now = self.now();
@@ -142,7 +142,7 @@ impl Driver {
         self.lively_until = now + LIVELY;
     }
 
-    /// Gives an input to place number `n` as a record holds it.
+    /// Gives a recorded input to place number `n`.
     pub(crate) fn inject_recorded(&mut self, n: usize, input: &[u8]) -> Result<(), String> {
         let Joint { place, behind, .. } = self.assembly.places[n].clone();
         if place.take_recorded(self.now(), input)? {
@@ -154,14 +154,14 @@ impl Driver {
     fn call(&mut self, behind: Behind) {
         match behind {
             Behind::Slot(n) => self.assembly.fabric.wake_slot(n),
-            // It is one of this lab.
+            // The host is one of this lab.
             Behind::Host(host) => _ = self.assembly.fabric.wake_host(host),
         }
     }
 
-    /// Lets the fabric go on to where its clock lets it be when it is `until` outside. `leave` is called when something may
-    /// have come to leave at a place: behind that, and with [`Clock::Virtual`] again and again while the fabric goes on for those who
-    /// wait for it.
+    /// Advances the fabric as far as its clock allows when it is `until` outside. Afterwards calls `leave`, since
+    /// places may have outputs; with [`Clock::Virtual`] it also calls it repeatedly while the fabric runs on for those
+    /// who wait for it.
     pub fn drain(&mut self, until: Time, mut leave: impl FnMut(&mut Driver)) {
         let (from, before) = (self.now(), self.assembly.fabric.totals().events);
         self.come_to(until);
@@ -172,7 +172,7 @@ impl Driver {
         }
     }
 
-    /// When to [drain](Self::drain) next by the clock of the outside, though nothing comes in; `None` where nothing goes on.
+    /// When to [drain](Self::drain) next by the clock outside if nothing comes in; `None` if nothing goes on.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
         let now = self.now();
@@ -181,17 +181,17 @@ impl Driver {
         self.failed.is_none().then(|| self.lag.outside(at))
     }
 
-    /// Runs on until it is `now` outside, and ends the record; nothing more may come in. How large the record is, where there
-    /// is one.
+    /// Runs on until it is `now` outside, and ends the record; nothing more may come in. Returns the size of the
+    /// record, if there is one.
     ///
     /// # Errors
-    /// Those of the record.
+    /// The record could not be written.
     pub fn finish(&mut self, now: Time) -> io::Result<Option<RecordSize>> {
         self.come_to(now);
         self.journal.finish(self.now())
     }
 
-    /// Lets the fabric go on to where its clock lets it be when it is `outside` there.
+    /// Advances the fabric as far as its clock allows when it is `outside` there.
     pub(crate) fn come_to(&mut self, outside: Time) {
         match self.clock {
             Clock::Virtual | Clock::Wall => self.run_until(outside),
@@ -199,15 +199,15 @@ impl Driver {
         }
     }
 
-    /// Runs the fabric until `time`, where that lies ahead.
+    /// Runs the fabric until `time`, if that lies ahead.
     pub(crate) fn run_until(&mut self, time: Time) {
         if time > self.now() {
             self.run(Limits { until: time, open_ended: true, ..Limits::default() });
         }
     }
 
-    /// A slice of the way to `aim`; what is left of it is dropped. Where something is to leave before, it goes first, and the rest of
-    /// the way is for the next time.
+    /// Runs a slice of the way to `aim` and drops the rest. If an output comes first, it stops there and leaves the
+    /// rest for the next call.
     fn lag_behind(&mut self, aim: Time) {
         let mut left = SLICE_EVENTS;
         while self.now() < aim && self.failed.is_none() {
@@ -216,7 +216,7 @@ impl Driver {
             }
             let from = self.now();
             self.run(Limits { until: aim, events: LOOK_EVENTS, open_ended: true });
-            // Whole instants alone, and a later one: what joins then is found in its place by who runs the record again.
+            // Stops only between instants: a replay then finds the same place for an input that joins there.
             let until = self.now().max(from + Duration::from_ps(1));
             self.run(Limits { until, open_ended: true, ..Limits::default() });
             if self.has_output() {
@@ -236,7 +236,7 @@ impl Driver {
         }
     }
 
-    /// Ahead of the outside, until nobody there waits any more, and what was posted has taken its way.
+    /// Runs ahead of the outside until nobody there waits any more, and posted TLPs have arrived.
     fn run_ahead(&mut self, leave: &mut impl FnMut(&mut Driver)) {
         let limit = self.now() + PATIENCE;
         while self.awaits_fabric() && self.now() < limit && self.failed.is_none() {
@@ -257,8 +257,8 @@ impl Driver {
         self.assembly.places.iter().any(|joint| joint.place.has_output())
     }
 
-    /// When something is to be done though nothing comes in. Links that only tell credits are left alone for a nap: the fabric
-    /// makes up for it then, or when something comes in, event by event as ever.
+    /// When the fabric must advance if nothing comes in. If links only refresh credits, that is after a nap: the fabric
+    /// makes up for it then, or at the next input, event by event as always.
     fn tick(&self) -> Time {
         let now = self.now();
         match self.assembly.fabric.quiet_until().filter(|_| !self.has_output()) {
@@ -267,7 +267,7 @@ impl Driver {
         }
     }
 
-    /// Learns from a run since `from` how many events there are in a quiet time.
+    /// Measures, from a run since `from`, how many events a quiet time has.
     fn learn(&mut self, from: Time, events_before: u64) {
         let events = self.assembly.fabric.totals().events - events_before;
         let passed = self.now().since(from);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The record of a run while it goes on: written by whoever gives inputs and by memory that riser does not own, or read in their
-//! place. Never decides what an input means.
+//! The record of a run under way: inputs and the answers of memory that riser does not own are written to it, or
+//! answers are read from it. It never decides what an input means.
 
 use super::record::{Answer, Answered, RecordSize, Recorder};
 use std::cell::RefCell;
@@ -15,14 +15,14 @@ pub(crate) struct Journal(Rc<RefCell<Mode>>);
 
 #[derive(Default)]
 enum Mode {
-    /// Nothing is noted.
+    /// Nothing is recorded.
     #[default]
     Off,
     Recording(Recorder),
     Replaying(Replaying),
 }
 
-/// What memory has answered, and is going to answer again.
+/// Recorded answers of memory, to be given again.
 #[derive(Default)]
 struct Replaying {
     answers: VecDeque<Answer>,
@@ -51,7 +51,7 @@ impl Journal {
         }
     }
 
-    /// Ends the record, where there is one.
+    /// Ends the record, if there is one.
     pub(crate) fn finish(&self, end: Time) -> io::Result<Option<RecordSize>> {
         match std::mem::take(&mut *self.0.borrow_mut()) {
             Mode::Recording(recorder) => recorder.finish(end).map(Some),
@@ -59,15 +59,15 @@ impl Journal {
         }
     }
 
-    /// Memory will answer this again.
+    /// Queues an answer that memory must give again.
     pub(crate) fn expect(&self, answer: Answer) {
         if let Mode::Replaying(replaying) = &mut *self.0.borrow_mut() {
             replaying.answers.push_back(answer);
         }
     }
 
-    /// What memory has answered when it was asked for these bytes; `None`: it could not. `done` is the answer with bytes, `failed`
-    /// the one without.
+    /// The recorded answer of memory to this request for bytes; `None`: memory could not answer. `done` is the answer
+    /// with bytes, `failed` the one without.
     pub(crate) fn answered(
         &self,
         place: u16,
@@ -112,7 +112,7 @@ impl Journal {
         failed
     }
 
-    /// How what is run again differs from what was recorded, to be asked where all answers up to now must have been asked for.
+    /// How the replay differs from the recorded run; ask once all answers up to now must have been asked for.
     pub(crate) fn difference(&self) -> Option<String> {
         let Mode::Replaying(replaying) = &*self.0.borrow() else { return None };
         let left = replaying.answers.front();

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One way in for every outside world: a clock, inputs that join at places, what leaves them, and a record by which the same run is
-//! had again without any of the outside. Knows no transport; `docs/external.md` names the places.
+//! One way in for every outside world: a clock, inputs that join at places, what leaves them, and a record that repeats
+//! the run without the outside. It knows no transport; `docs/external.md` names the places.
 //!
 //! - [`Driver`]: [`inject`](Driver::inject), [`drain`](Driver::drain), under one of three [`Clock`]s;
-//! - [`Door`]: where somebody joins; [`plug::place`] is what stands there;
+//! - [`Door`]: where somebody joins; [`plug::place`] says what is there;
 //! - [`host`]: the place of a host above a root complex; [`tlps`]: that of raw TLPs in place of an endpoint;
-//! - [`Driver::record`], [`Recording`], [`Replay`]: all that came from outside, and the same run again.
+//! - [`Driver::record`], [`Recording`], [`Replay`]: the record of all inputs, and the same run again.
 
 pub(crate) mod bytes;
 mod clock;

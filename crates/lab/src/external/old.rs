@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Records of versions 1 to 3: of one adapter, whose inputs did not say how long they are. Only read.
+//! Records of versions 1 to 3, which know one adapter and give no lengths of inputs. They are only read.
 //!
 //! ```text
 //! u8 kind, u64 time in ps, and
@@ -9,16 +9,16 @@
 //! a way: 2 bytes, u8 4 or 6 (bytes of an address: 4 or 16), 6 bytes
 //! ```
 //!
-//! An input of today is the kind with what stands behind the time. Version 2 held no keys that were set, version 1 no files either.
+//! An input of version 4 is the kind with the bytes after the time. Version 2 held no overriding keys, version 1 no files either.
 
 use super::bytes::Cursor;
 
-/// The first lines, by version.
+/// The first lines of the versions, in order.
 pub(super) const MAGICS: [&[u8]; 3] =
     [b"riser nettlp record 1\n", b"riser nettlp record 2\n", b"riser nettlp record 3\n"];
 pub(super) const END: u8 = 6;
 
-/// What stands behind kind and time of an entry.
+/// The bytes of an entry after its kind and time.
 pub(super) fn body<'a>(kind: u8, cursor: &mut Cursor<'a>) -> Option<&'a [u8]> {
     let mut ahead = cursor.clone();
     let len = match kind {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Everything that came to a lab from outside, with its virtual time: enough to run it again without any of the outside, bit by
-//! bit.
+//! Everything that came to a lab from outside, with its virtual time: enough to repeat the run bit by bit without the
+//! outside.
 //!
 //! ```text
 //! "riser lab recording 4\n"
@@ -17,9 +17,9 @@
 //!   4 the end             u64 time in ps
 //! ```
 //!
-//! Numbers are little endian; a place is its number among those of the head. Maps and unmaps of memory are inputs of the host
-//! whose memory it is, frames of a cable those of the cable's place. Answers of memory stand behind the input after which they were
-//! asked for. What is written to memory that riser does not own is not recorded: it follows from the rest.
+//! Numbers are little endian; a place is its index in the head's list. Maps and unmaps of memory are inputs of the
+//! memory's host, frames of a cable those of the cable's place. An answer of memory follows the input that led to its
+//! request. Writes to memory that riser does not own are not recorded: they follow from the rest.
 //!
 //! Versions 1 to 3, `riser nettlp record`, knew one place; see [`old`](super::old).
 
@@ -31,40 +31,40 @@ use plug::file::KeptFiles;
 
 /// The first line, with the version of the format.
 pub(super) const MAGIC: &[u8] = b"riser lab recording 4\n";
-/// Kinds of entries.
+/// Kinds of entries, as in the format above.
 pub(super) const INPUT: u8 = 1;
 pub(super) const ANSWER: u8 = 2;
 pub(super) const FULL: u8 = 3;
 pub(super) const END: u8 = 4;
-/// Bytes that a record always has left: for its end, or to say that it is full.
+/// Bytes kept free in a record, for its end or the mark that it is full.
 const END_BYTES: u64 = 9;
 
-/// What a record says of its lab.
+/// What a record says about its lab.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RecordedLab {
-    /// Path of the lab file, as it was named.
+    /// Path of the lab file, as the user named it.
     pub path: String,
-    /// Its text.
+    /// Text of the lab file.
     pub text: String,
-    /// The keys that were set over it, as [`Overrides`](crate::Overrides) takes them.
+    /// The keys that override the file, as [`Overrides`](crate::Overrides) takes them.
     pub set: Vec<String>,
-    /// The seed.
+    /// Seed of the lab.
     pub seed: u64,
-    /// The files that the lab names, by the names that it gives them; `None`: a record of version 1, which holds none.
+    /// The files that the lab names, by those names; `None`: a record of version 1, which holds no files.
     pub files: Option<KeptFiles>,
 }
 
-/// What memory has answered that riser does not own.
+/// An answer of memory that riser does not own.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Answer {
-    /// The place that it belongs to.
+    /// The place of the memory's host.
     pub(crate) place: u16,
     pub(crate) what: Answered,
     pub(crate) address: u64,
     pub(crate) bytes: Vec<u8>,
 }
 
-/// What was asked of memory, and whether it did it. A write that it did is no answer.
+/// The request to memory and its outcome. A write that succeeded is not recorded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Answered {
     Read,
@@ -84,16 +84,16 @@ impl Answered {
     ];
 }
 
-/// How large a record has become.
+/// The size of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RecordSize {
-    /// Its bytes.
+    /// Bytes of the record.
     pub bytes: u64,
-    /// Entries for which there was no room: with the first of them the record ends.
+    /// Entries without room; the record ends before the first of them.
     pub left_out: u64,
 }
 
-/// Writes a record. What cannot be written is noticed when it [ends](Recorder::finish).
+/// Writes a record. It reports failures to write when it [ends](Recorder::finish).
 pub(crate) struct Recorder {
     out: Box<dyn Write>,
     failed: Option<io::Error>,
@@ -103,7 +103,7 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// Of `lab`, whose places these are, in at most `limit` bytes, but for the head.
+    /// A record of `lab` with these places, in at most `limit` bytes besides the head.
     pub(crate) fn new(out: Box<dyn Write>, lab: &RecordedLab, places: &[String], limit: u64) -> Recorder {
         let size = RecordSize::default();
         let mut recorder = Recorder { out, failed: None, buffer: Vec::new(), size, limit };
@@ -126,7 +126,7 @@ impl Recorder {
         recorder
     }
 
-    /// An input of `place`, which `emit` writes.
+    /// Records an input of `place`, which `emit` writes.
     pub(crate) fn input(&mut self, time: Time, place: u16, emit: impl FnOnce(&mut Vec<u8>)) {
         self.entry(|buffer| {
             buffer.put_u8(INPUT);
@@ -140,7 +140,7 @@ impl Recorder {
         });
     }
 
-    /// An answer of memory.
+    /// Records an answer of memory.
     pub(crate) fn answer(&mut self, place: u16, what: Answered, address: u64, bytes: &[u8]) {
         self.entry(|buffer| {
             buffer.put_u8(ANSWER);
@@ -174,10 +174,10 @@ impl Recorder {
         self.buffer.clear();
     }
 
-    /// The end.
+    /// Ends the record.
     ///
     /// # Errors
-    /// The first that there was.
+    /// The first error of a write.
     pub(crate) fn finish(mut self, time: Time) -> io::Result<RecordSize> {
         if self.size.left_out == 0 {
             self.buffer.put_u8(END);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reads a [record](super::record). Never panics on foreign bytes, and never allocates more than there are.
+//! Reads a [record](super::record). It never panics on foreign bytes, and never allocates more than they hold.
 
 use super::bytes::Cursor;
 use super::old;
@@ -9,94 +9,94 @@ use std::borrow::Cow;
 use thiserror::Error;
 use tlp::Time;
 
-/// The longest lab file that a record holds.
+/// Most bytes of a lab file in a record.
 const MAX_LAB: usize = 16 << 20;
-/// The longest input, and the longest answer of memory.
+/// Most bytes of an input, or of an answer of memory.
 const MAX_INPUT: usize = 1 << 20;
-/// Most places.
+/// Most places of a record.
 const MAX_PLACES: usize = 1 << 10;
 
 /// Why bytes are no record.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum RecordError {
-    /// The first line.
+    /// The first line is not that of a record.
     #[error(
         "not a record of a lab: its first line is not `riser lab recording 4`, nor `riser nettlp record 3`, `2` or `1`"
     )]
     Magic,
-    /// Cut off before the first entry.
+    /// The bytes end before the first entry.
     #[error("the record ends at byte {0}, before its lab does")]
     Head(usize),
-    /// Cut off behind the head.
+    /// The bytes end after the head, before the end of the record.
     #[error(
         "byte {0}: the record is cut off, legal behind its last whole entry are further ones and an end: whoever wrote it was killed, or it was shortened"
     )]
     Cut(usize),
-    /// There is something behind the end.
+    /// There are bytes after the end of the record.
     #[error("byte {0}: something stands behind the end of the record, legal is nothing")]
     Behind(usize),
-    /// A length that cannot be.
+    /// A length is out of range.
     #[error("byte {at}: {what} of {len} bytes, legal are at most {most}")]
     Length {
-        /// Where.
+        /// Position in bytes.
         at: usize,
-        /// Of what.
+        /// What has this length.
         what: &'static str,
-        /// The length.
+        /// The length in bytes.
         len: usize,
-        /// Most that is legal.
+        /// Most bytes that are legal.
         most: usize,
     },
-    /// A kind that does not exist.
+    /// An entry has an unknown kind.
     #[error("byte {at}: entry of kind {kind}, legal are 1 to {last}")]
     Kind {
-        /// Where.
+        /// Position in bytes.
         at: usize,
-        /// The kind.
+        /// The unknown kind.
         kind: u8,
-        /// The last that is legal.
+        /// The last kind that is legal.
         last: u8,
     },
-    /// A field that does not mean anything.
+    /// A field has an illegal value.
     #[error("byte {at}: {what} of {value}, legal are 0 to {most}")]
     Field {
-        /// Where.
+        /// Position in bytes.
         at: usize,
-        /// Which field.
+        /// Name of the field.
         what: &'static str,
-        /// Its value.
+        /// The illegal value.
         value: u64,
-        /// Most that is legal.
+        /// Largest value that is legal.
         most: u64,
     },
-    /// Text that is not UTF-8.
+    /// A text is not UTF-8.
     #[error("byte {0}: text that is not UTF-8")]
     Text(usize),
-    /// A time before that of the entry before.
+    /// The time of an entry is before that of the previous one.
     #[error("byte {at}: time {time} is before {before}, that of the entry before it")]
     Order {
-        /// Where.
+        /// Position in bytes.
         at: usize,
-        /// Its time.
+        /// Time of the entry.
         time: Time,
-        /// That of the one before.
+        /// Time of the previous entry.
         before: Time,
     },
 }
 
-/// A record that is being read.
+/// A reader of a record.
 #[derive(Clone, Debug)]
 pub struct Recording<'a> {
-    /// What it says of its lab.
+    /// What the record says about its lab.
     pub lab: RecordedLab,
-    /// The names of the places where the outside has joined; `None`: those of an earlier version have one, which has none.
+    /// The names of the places where the outside has joined; `None`: an earlier version, with one place without a name.
     pub places: Option<Vec<String>>,
     cursor: Cursor<'a>,
     last: Time,
     ended: bool,
 }
 
-/// An entry, and where it stands.
+/// An entry and its position.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Entry<'a> {
     Input { time: Time, place: u16, bytes: Cow<'a, [u8]> },
@@ -105,7 +105,7 @@ pub(crate) enum Entry<'a> {
     End(Time),
 }
 
-/// Head of a record while it is read.
+/// Reads the head of a record.
 struct Head<'a, 'b>(&'b mut Cursor<'a>);
 
 impl<'a> Head<'a, '_> {
@@ -130,7 +130,7 @@ impl<'a> Head<'a, '_> {
         std::str::from_utf8(bytes).map(str::to_owned).map_err(|_| RecordError::Text(at))
     }
 
-    /// The files that the lab names. No more is kept of them than there is.
+    /// The files that the lab names. It keeps no more than the bytes hold.
     fn files(&mut self) -> Result<KeptFiles, RecordError> {
         let at = self.0.at;
         let count = self.u32()? as usize;
@@ -145,7 +145,7 @@ impl<'a> Head<'a, '_> {
         Ok(files)
     }
 
-    /// Texts. Of more than there are bytes for, the first that is missing ends them.
+    /// A list of texts. If the bytes hold fewer than the count says, it stops at the first missing one.
     fn texts(&mut self) -> Result<Vec<String>, RecordError> {
         let count = self.u32()?;
         (0..count).map(|_| self.text()).collect()
@@ -160,7 +160,7 @@ impl<'a> Recording<'a> {
     /// Reads the head of a record.
     ///
     /// # Errors
-    /// Where it is none.
+    /// The bytes are no head of a record.
     pub fn new(bytes: &'a [u8]) -> Result<Recording<'a>, RecordError> {
         let mut cursor = Cursor::new(bytes);
         let first = cursor.take(MAGIC.len()).ok_or(RecordError::Magic)?;
@@ -181,15 +181,15 @@ impl<'a> Recording<'a> {
         Ok(Recording { lab, places, cursor, last: Time::ZERO, ended: false })
     }
 
-    /// Where the next entry stands.
+    /// Position of the next entry in bytes.
     pub(crate) fn at(&self) -> usize {
         self.cursor.at
     }
 
-    /// The next entry; `None` behind the end.
+    /// The next entry; `None` after the end.
     ///
     /// # Errors
-    /// Where bytes mean nothing, or the record is cut off. Nothing can be read behind them.
+    /// The bytes are no entry, or the record is cut off. Nothing after them can be read.
     pub(crate) fn next_entry(&mut self) -> Result<Option<Entry<'a>>, RecordError> {
         let at = self.cursor.at;
         if self.ended {
@@ -207,10 +207,10 @@ impl<'a> Recording<'a> {
         Ok(Some(entry))
     }
 
-    /// Reads all of it, for checks: how many inputs there are.
+    /// Reads the whole record to check it; returns the number of inputs.
     ///
     /// # Errors
-    /// As of each entry.
+    /// The first error in an entry.
     pub fn check(mut self) -> Result<u64, RecordError> {
         let mut count = 0;
         while let Some(entry) = self.next_entry()? {
@@ -235,7 +235,7 @@ impl<'a> Recording<'a> {
         Ok(match self.cursor.u8() {
             None => None,
             Some(INPUT) => {
-                // What is cut off says nothing of what would stand behind.
+                // A record that is cut off says nothing about later entries.
                 let Some(time) = self.time() else { return Ok(None) };
                 let Some(place) = self.place()? else { return Ok(None) };
                 self.counted("an input")?.map(|bytes| Entry::Input { time, place, bytes: bytes.into() })
@@ -301,7 +301,7 @@ mod tests {
         RecordedLab { path: "a.toml".into(), text, set, seed: 7, files }
     }
 
-    /// What is written, where each entry of it begins, and how large it is said to be.
+    /// The bytes of a record, the position of each entry in it, and the size that the recorder reports.
     fn written(entries: &[Entry<'_>], limit: u64) -> (Vec<u8>, Vec<usize>, RecordSize) {
         let (bytes, mut begins, places) = (Bytes::default(), Vec::new(), ["slot x".into(), "host y".into()]);
         let mut recorder = Recorder::new(Box::new(bytes.clone()), &lab(), &places, limit);
@@ -380,7 +380,7 @@ mod tests {
             prop_assert_eq!(error, Some(RecordError::Cut(begins[part.len()])));
         }
 
-        /// What there is room for is read, and then that there is no more; the limit is never passed.
+        /// The entries that have room are read, then the mark that there are no more; the limit is never exceeded.
         #[test]
         fn a_limit_is_kept_and_told(entries in entries(), limit in 0..600_u64) {
             let (bytes, begins, size) = written(&entries, limit);
@@ -399,7 +399,7 @@ mod tests {
         }
     }
 
-    // By hand from the head of `record.rs`.
+    // Written by hand from the head of `record.rs`.
     #[test]
     fn a_record_has_its_bytes() {
         let input = Entry::Input { time: Time::from_ps(0x1_0002), place: 1, bytes: vec![9, 8].into() };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Runs a record again: the same lab, the same inputs at the same virtual times, the same answers of memory, and nothing of the
-//! outside. Never waits for a clock.
+//! Runs a record again: the same lab, the same inputs at the same virtual times, the same answers of memory, without
+//! the outside. It never waits for a clock.
 
 use super::clock::Clock;
 use super::driver::Driver;
@@ -18,55 +18,55 @@ use tlp::Time;
 /// Why a record was not run to its end.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum ReplayError {
-    /// The record.
+    /// The bytes are no record.
     #[error(transparent)]
     Record(#[from] RecordError),
-    /// Its lab.
+    /// The lab of the record cannot be put together.
     #[error("the lab of the record: {0}")]
     Lab(String),
-    /// It was made with another lab.
+    /// The record was made with another lab.
     #[error("the record was made with another lab: its {what} is not that of {path}")]
     OtherLab {
-        /// What differs.
+        /// The part of the lab that differs.
         what: &'static str,
-        /// The lab that was to be the same.
+        /// Path of the lab to compare with.
         path: String,
     },
-    /// The lab has no such place.
+    /// The lab lacks a place of the record.
     #[error("the record was made with another lab: it joins at `{name}`, places here are {there}")]
     Place {
-        /// The name of the place.
+        /// Name of the missing place.
         name: String,
-        /// The places that there are.
+        /// Names of the lab's places.
         there: String,
     },
-    /// An input that means nothing to its place.
+    /// An input means nothing to its place.
     #[error("byte {at}: {why}")]
     Input {
-        /// Where.
+        /// Position in bytes.
         at: usize,
-        /// What is wrong.
+        /// The error in the input.
         why: String,
     },
-    /// What is run again is not what was recorded.
+    /// The replay differs from the recorded run.
     #[error("before byte {at} the run differs from the recorded one, so the lab or its models do: {what}")]
     Differs {
-        /// Where the next entry stands.
+        /// Position of the next entry in bytes.
         at: usize,
-        /// In what.
+        /// The difference.
         what: String,
     },
 }
 
-/// A record that is to be run.
+/// A record to run again.
 pub struct Replay<'a> {
     recording: Recording<'a>,
     driver: Driver,
-    /// Of each place of the record its number in the lab.
+    /// The number in the lab of each place of the record.
     places: Vec<usize>,
 }
 
-/// An input that has its turn when the entries behind it are known.
+/// An input that joins once the entries after it are known.
 struct Pending<'a> {
     at: usize,
     place: u16,
@@ -74,10 +74,10 @@ struct Pending<'a> {
 }
 
 impl RecordedLab {
-    /// Whether a lab is the one of this record.
+    /// Checks that a lab is the one of this record.
     ///
     /// # Errors
-    /// [`ReplayError::OtherLab`], with what differs first.
+    /// [`ReplayError::OtherLab`] with the first difference.
     pub fn check_same(&self, other: &RecordedLab) -> Result<(), ReplayError> {
         let rows = [
             ("text", self.text == other.text),
@@ -93,19 +93,19 @@ impl RecordedLab {
 }
 
 impl<'a> Replay<'a> {
-    /// The lab of a record, put together as it was of these models.
+    /// The lab of a record, put together again from these models.
     ///
     /// # Errors
-    /// Where the bytes are no record, or their lab cannot be put together: also where it names a file that the record does not
-    /// hold, or, with a record of version 1, that is no longer there.
+    /// The bytes are no record, or their lab cannot be put together: for example, it names a file that the record does
+    /// not hold or, with a record of version 1, that no longer exists.
     pub fn new(bytes: &'a [u8], models: &Models) -> Result<Replay<'a>, ReplayError> {
         Replay::with_native(bytes, models, NativeCode::default())
     }
 
-    /// The same, with this leave for native code.
+    /// As [`new`](Self::new), with this permission for native code.
     ///
     /// # Errors
-    /// As [`new`](Self::new).
+    /// Those of [`new`](Self::new).
     pub fn with_native(
         bytes: &'a [u8],
         models: &Models,
@@ -126,22 +126,22 @@ impl<'a> Replay<'a> {
         Ok(Replay { recording, driver: Driver::new(assembly, Clock::Wall), places })
     }
 
-    /// The lab, to put taps in before it runs.
+    /// The lab, to add taps before it runs.
     pub fn assembly_mut(&mut self) -> &mut Assembly {
         self.driver.assembly_mut()
     }
 
-    /// What the record says of its lab.
+    /// What the record says about its lab.
     #[must_use]
     pub fn lab(&self) -> &RecordedLab {
         &self.recording.lab
     }
 
-    /// Runs it to the end of the record, to where that was cut off, or until the lab fails as it had when it was recorded; gives
-    /// the lab back.
+    /// Runs to the end of the record, to where it was cut off, or until the lab fails as it did when recorded; returns
+    /// the lab.
     ///
     /// # Errors
-    /// Where bytes of the record mean nothing, or the run differs from the recorded one.
+    /// Bytes of the record mean nothing, or the run differs from the recorded one.
     pub fn run(mut self) -> Result<Replayed, ReplayError> {
         let (mut inputs, mut end, mut pending) = (0, RecordEnd::Whole, None);
         loop {
@@ -194,7 +194,7 @@ impl<'a> Replay<'a> {
     }
 }
 
-/// Of each place of the record its number in the lab. Earlier versions name none: theirs is the only one.
+/// The number in the lab of each place of the record. Earlier versions name no place: theirs is the lab's only one.
 fn places(recording: &Recording<'_>, assembly: &Assembly) -> Result<Vec<usize>, ReplayError> {
     let there: Vec<&str> = assembly.places.iter().map(|joint| joint.name.as_str()).collect();
     let missing = |name: &str| ReplayError::Place {
@@ -211,24 +211,24 @@ fn places(recording: &Recording<'_>, assembly: &Assembly) -> Result<Vec<usize>, 
 /// How a record ends.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RecordEnd {
-    /// With all that there was.
+    /// The record holds the whole run.
     Whole,
-    /// Where its limit of size had come.
+    /// The record has reached its size limit.
     Full,
-    /// Where it was cut off.
+    /// The record was cut off.
     Cut(RecordError),
 }
 
-/// What a replay leaves behind.
+/// The result of a replay.
 pub struct Replayed {
-    /// The lab.
+    /// The lab after its run.
     pub assembly: Assembly,
-    /// Inputs from outside.
+    /// Number of inputs from outside.
     pub inputs: u64,
-    /// The record had all that there was, and the lab has not failed.
+    /// The record held the whole run, and the lab has not failed.
     pub complete: bool,
-    /// How the record ends.
+    /// How the record ended.
     pub end: RecordEnd,
-    /// Why the lab has failed, where it has.
+    /// Why the lab has failed, if it has.
     pub failure: Option<String>,
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The place of raw TLPs in place of an endpoint: somebody outside, such as RTL or a peer with tags of its own, is the design behind a
-//! slot's hard block. What that answers or refuses by itself never gets here, and what the outside sends is gated and checked there.
+//! The place of raw TLPs instead of an endpoint: somebody outside, such as RTL or a peer with tags of its own, is the design behind a
+//! slot's hard block. The hard block answers or refuses some TLPs itself; it gates and checks what the outside sends.
 //!
 //! ```text
 //! u8 kind, and                      6 a request of the host is taken   u32 token
@@ -11,7 +11,7 @@
 //!   5 a PME          u16 function
 //! ```
 //!
-//! Numbers are little endian, but in TLPs.
+//! Numbers are little endian, except in TLPs.
 
 use super::bytes::{Cursor, Put};
 use device::{Ready, Token};
@@ -23,10 +23,10 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use tlp::{Body, Class, Data, PayloadPool, Status, Time, Tlp};
 
-/// What the outside may have waiting for the slot's link.
+/// Most TLPs and interrupts from outside that wait for the slot's link.
 pub const MAX_WAITING: usize = 1024;
 
-/// The place; clones are handles on the same.
+/// The place of raw TLPs; clones are handles on the same.
 #[derive(Clone)]
 pub struct TlpPlace(Rc<RefCell<State>>);
 
@@ -34,11 +34,11 @@ struct State {
     pool: PayloadPool,
     waiting: [VecDeque<DesignOutput>; 3],
     taken: VecDeque<Token>,
-    /// What the outside has not heard; `None`: nobody hears.
+    /// Inputs that the outside has not heard; `None`: nobody listens.
     heard: Option<VecDeque<(Time, Heard)>>,
-    /// Requests of the outside that are to be answered.
+    /// Requests of the outside that await an answer.
     open: usize,
-    /// Something has come from outside: the design is to be called.
+    /// An input has come from outside: the design must be called.
     woken: bool,
 }
 
@@ -50,21 +50,21 @@ impl State {
     }
 }
 
-/// What the outside hears.
+/// An input of the outside.
 #[derive(Debug)]
 pub enum Heard {
-    /// As a design does.
+    /// An input, as a design gets it.
     Input(DesignInput),
-    /// What it has sent had no room: see [`TlpPlace::has_room`].
+    /// The outside sent this without room for it: see [`TlpPlace::has_room`].
     NoRoom(DesignOutput),
 }
 
-/// What the outside does.
+/// An action of the outside.
 #[derive(Debug)]
 pub enum TlpInput {
-    /// As a design does. Data that is only counted is zeroes.
+    /// An output, as a design gives it. Data that is only counted becomes zeroes.
     Output(DesignOutput),
-    /// Takes a request of the host: its credits return.
+    /// Takes a request of the host, and so returns its credits.
     Taken(Token),
 }
 
@@ -89,13 +89,13 @@ impl TlpPlace {
         Outside(self.clone())
     }
 
-    /// Whether something more of a class has room; interrupts and PMEs are posted.
+    /// Whether there is room for one more output of a class; interrupts and PMEs are posted.
     #[must_use]
     pub fn has_room(&self, class: Class) -> bool {
         self.0.borrow().waiting[class.index()].len() < MAX_WAITING
     }
 
-    /// What has come for the outside, in the order of time; to be asked whenever the lab was drained.
+    /// Inputs for the outside, in the order of time; ask after every drain of the lab.
     #[must_use]
     pub fn hear(&self) -> Option<(Time, Heard)> {
         self.0.borrow_mut().heard.as_mut()?.pop_front()
@@ -151,7 +151,7 @@ impl Input<TlpPlace> for TlpInput {
                     return false;
                 }
                 if let DesignOutput::Tlp { tlp, .. } | DesignOutput::Relayed { tlp, .. } = &mut output {
-                    // Who is outside wants bytes.
+                    // The outside needs the data as bytes.
                     tlp.carry = true;
                     if let Data::Counted(bytes @ 1..) = tlp.data {
                         tlp.data = Data::Carried(state.pool.fill(bytes as usize, |data| data.fill(0)));
@@ -188,7 +188,7 @@ fn emit_output(out: &mut Vec<u8>, output: &DesignOutput) {
             out.put_u8((*asserted).into());
         }
         DesignOutput::Pme { function } => begin(5, *function),
-        // A design of another version of the seam has others: they have no place here yet.
+        // Outputs of another version of the seam have no place here yet.
         _ => {}
     }
 }
@@ -224,7 +224,7 @@ fn parse(input: &[u8], pool: &PayloadPool) -> Result<TlpInput, String> {
     Ok(TlpInput::Output(output))
 }
 
-/// The design: whoever is outside.
+/// The design, which somebody outside acts for.
 struct Outside(TlpPlace);
 
 impl Outside {
@@ -233,7 +233,7 @@ impl Outside {
     }
 }
 
-/// Whether nothing more comes for a request of the outside.
+/// Whether this input is the last one for a request of the outside.
 fn ends_request(input: &DesignInput) -> bool {
     match input {
         DesignInput::Completion { tlp, .. } => {
@@ -267,7 +267,7 @@ impl TlpDesign for Outside {
         Some(output)
     }
 
-    /// What comes from outside sets the timer too, and so leads to a call.
+    /// An input from outside sets the timer too, and so leads to a call.
     fn ready(&self) -> Ready {
         let state = self.0.0.borrow();
         let some = Class::ALL.into_iter().filter(|class| !state.waiting[class.index()].is_empty());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Memory of a host outside: what it has mapped, and lets DMA reach. riser does not own it, so what is read there is recorded, and
-//! comes from the record when a run is had again. Never keeps a byte itself.
+//! Memory of a host outside, which it has mapped for DMA. riser does not own it: what DMA reads there is recorded, and
+//! a replay takes it from the record. This module holds no bytes.
 
 use crate::external::journal::Journal;
 use crate::external::record::Answered;
@@ -12,7 +12,7 @@ use std::rc::Rc;
 use thiserror::Error;
 use tlp::AtomicOp;
 
-/// Maps begin and end at multiples of it.
+/// Alignment of maps in bytes, at both ends.
 pub const MAP_BYTES: u64 = 4096;
 /// Most maps at a time.
 pub const MAX_MAPS: usize = 4096;
@@ -20,9 +20,9 @@ pub const MAX_MAPS: usize = 4096;
 /// What DMA may do to a map.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MapAccess {
-    /// Read it.
+    /// DMA may read it.
     Read,
-    /// Read and change it.
+    /// DMA may read and change it.
     ReadWrite,
 }
 
@@ -31,69 +31,69 @@ pub enum MapAccess {
 pub struct Map {
     /// Address of the first byte.
     pub address: u64,
-    /// Bytes.
+    /// Length in bytes, a multiple of [`MAP_BYTES`].
     pub bytes: u64,
     /// What DMA may do there.
     pub access: MapAccess,
 }
 
-/// Holds the bytes of a map; offsets are from its first byte, and what is asked for lies within it.
+/// Holds the bytes of a map; offsets count from its first byte, and each access lies within it.
 ///
-/// Whoever holds them may change them at any time: riser takes each read as it comes.
+/// The holder may change them at any time: riser takes each read as it comes.
 pub trait Backing {
-    /// Reads. False where that fails.
+    /// Reads bytes; false if that fails.
     fn read(&self, offset: u64, to: &mut [u8]) -> bool;
 
-    /// Writes. False where that fails.
+    /// Writes bytes; false if that fails.
     fn write(&self, offset: u64, from: &[u8]) -> bool;
 
-    /// Carries an AtomicOp out, and puts the value before into `old`. False where that fails.
+    /// Carries out an AtomicOp, and puts the value before it into `old`; false if that fails.
     fn operate(&self, offset: u64, op: AtomicOp, operands: &[u8], old: &mut [u8]) -> bool {
         self.read(offset, old) && write_result(op, operands, old, |new| self.write(offset, new))
     }
 }
 
-/// Why a host may not map or unmap this.
+/// Why a host may not map or unmap a range.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum MapError {
-    /// No range that can be mapped.
+    /// The range cannot be mapped.
     #[error(
         "{bytes:#x} bytes at {address:#x}: legal are one or more multiples of {MAP_BYTES:#x} at a multiple of it, below 2^64"
     )]
     Range {
         /// Address of the first byte.
         address: u64,
-        /// Bytes.
+        /// Length in bytes.
         bytes: u64,
     },
-    /// Something is mapped there.
+    /// The range overlaps a map.
     #[error("{bytes:#x} bytes at {address:#x}: {other:#x} bytes at {at:#x} are mapped already")]
     Overlaps {
         /// Address of the first byte.
         address: u64,
-        /// Bytes.
+        /// Length in bytes.
         bytes: u64,
-        /// That of the other map.
+        /// Address of the other map.
         at: u64,
-        /// Its bytes.
+        /// Length of the other map in bytes.
         other: u64,
     },
-    /// There are too many.
+    /// The host has too many maps.
     #[error("more than {MAX_MAPS} maps at a time")]
     TooMany,
-    /// Nothing is mapped there.
+    /// The range is no whole map.
     #[error("{bytes:#x} bytes at {address:#x} are to be unmapped: legal is what is mapped, whole: {mapped}")]
     NotMapped {
         /// Address of the first byte.
         address: u64,
-        /// Bytes.
+        /// Length in bytes.
         bytes: u64,
-        /// What is mapped next to it.
+        /// The nearest map.
         mapped: String,
     },
 }
 
-/// The memory; clones are handles on the same.
+/// The memory of a host outside; clones are handles on the same.
 #[derive(Clone)]
 pub(crate) struct OutsideMemory {
     maps: Rc<RefCell<Maps>>,
@@ -105,14 +105,14 @@ pub(crate) struct OutsideMemory {
 #[derive(Default)]
 struct Maps(BTreeMap<u64, Mapped>);
 
-/// A map, and who holds its bytes; nobody, where a record is run again.
+/// A map and the holder of its bytes; `None` in a replay.
 struct Mapped {
     map: Map,
     backing: Option<Rc<dyn Backing>>,
 }
 
 impl Maps {
-    /// The map that all of these bytes lie in.
+    /// The map that contains all of these bytes.
     fn of(&self, address: u64, len: u64) -> Option<&Mapped> {
         let (_, mapped) = self.0.range(..=address).next_back()?;
         let behind = address.checked_add(len)?;
@@ -150,7 +150,7 @@ impl OutsideMemory {
         OutsideMemory { maps: Rc::default(), journal, place }
     }
 
-    /// Whether this may be mapped now.
+    /// Checks whether `map` may be mapped now.
     pub(super) fn check(&self, map: &Map) -> Result<(), MapError> {
         self.maps.borrow().check(map)
     }
@@ -166,7 +166,7 @@ impl OutsideMemory {
         self.maps.borrow_mut().unmap(address, bytes)
     }
 
-    /// Who holds these bytes, and where in the map they begin; `None` where they are not mapped, or not to be changed.
+    /// The holder of these bytes, and their offset in the map; `None` if they are not mapped, or may not be changed.
     fn find(&self, address: u64, len: usize, writes: bool) -> Option<(Option<Rc<dyn Backing>>, u64)> {
         let maps = self.maps.borrow();
         let mapped = maps.of(address, len as u64)?;
@@ -174,7 +174,7 @@ impl OutsideMemory {
         lets.then(|| (mapped.backing.clone(), address - mapped.map.address))
     }
 
-    /// Asks for `to`, of who holds it or of the record. `answers` are that with bytes, and that without.
+    /// Asks the holder, or the record, to fill `to`. `answers` are the answer with bytes and the one without.
     fn ask(
         &self,
         (address, writes): (u64, bool),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The place of a host: somebody outside, such as a kernel or another simulator, stands above a root complex of the lab.
 //!
-//! It issues configuration, memory, I/O and message requests itself, enumerates what it finds, hears how its requests end and takes
-//! interrupts as their TLPs say them, and maps memory of its own that DMA reaches. riser has neither firmware nor drivers there.
+//! It issues configuration, memory, I/O and message requests, enumerates what it finds, hears how its requests end, takes
+//! interrupts as their TLPs say them, and maps memory of its own for DMA. riser has neither firmware nor drivers there.
 
 mod memory;
 mod request;
@@ -21,22 +21,22 @@ use std::rc::Rc;
 use thiserror::Error;
 use tlp::{PayloadPool, Time};
 
-/// Requests that a host may have under way or waiting.
+/// Most requests of a host that are under way or waiting.
 pub const MAX_HOST_REQUESTS: usize = 1024;
-/// What a host may leave unheard.
+/// Most inputs that a host may leave unheard.
 pub const MAX_UNHEARD: usize = 1 << 16;
 
-/// Why a request is none.
+/// Why an output is no request of a host outside.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum HostRequestError {
-    /// Between a program and its host's model.
+    /// It passes only between a program and its host's model.
     #[error(
         "an extension: it is for programs and models of a simulated host, legal are requests of the seam"
     )]
     Extension,
 }
 
-/// What a host has heard, and when.
+/// An input of a host, and when it came.
 pub type Heard = (Time, HostInput);
 
 /// The place of a host outside; clones are handles on the same.
@@ -47,9 +47,9 @@ struct State {
     pool: PayloadPool,
     memory: OutsideMemory,
     requests: VecDeque<HostOutput>,
-    /// Requests under way that are answered.
+    /// Requests under way that need an answer.
     open: BTreeSet<HostReadId>,
-    /// What it has not heard; `None`: nobody hears.
+    /// Inputs that the host has not heard; `None`: nobody listens.
     heard: Option<VecDeque<Heard>>,
     outcome: Option<Result<(), String>>,
 }
@@ -60,22 +60,22 @@ impl HostPlace {
         HostPlace(Rc::new(RefCell::new(State { pool, memory, requests, open, heard, outcome: None })))
     }
 
-    /// Whether a further request has room; where not, hear and drain first.
+    /// Whether there is room for another request; if not, hear and drain first.
     #[must_use]
     pub fn has_room(&self) -> bool {
         let state = self.0.borrow();
         state.requests.len() + state.open.len() < MAX_HOST_REQUESTS
     }
 
-    /// Whether this may be mapped now.
+    /// Checks whether `map` may be mapped now.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason why not.
     pub fn check_map(&self, map: &Map) -> Result<(), MapError> {
         self.0.borrow().memory.check(map)
     }
 
-    /// What has come for the host, in the order of time; to be asked whenever the lab was drained.
+    /// Inputs for the host, in the order of time; ask after every drain of the lab.
     #[must_use]
     pub fn hear(&self) -> Option<Heard> {
         self.0.borrow_mut().heard.as_mut()?.pop_front()
@@ -91,7 +91,7 @@ impl HostPlace {
 
 impl State {
     /// # Errors
-    /// Where the host may not do that: it ends, and with it the run.
+    /// The host may not do that: it ends, and the run with it.
     fn take(&mut self, HostRequest(asked): HostRequest) -> Result<(), String> {
         match asked {
             Asked::Issue(output) => {
@@ -119,7 +119,7 @@ impl State {
     }
 }
 
-/// The name of a request that is answered.
+/// The ID of a request that needs an answer.
 fn answered(output: &HostOutput) -> Option<HostReadId> {
     match output {
         HostOutput::MmioRead { id, .. }

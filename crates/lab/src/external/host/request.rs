@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a host outside asks for: as values where they join, as bytes in a record.
+//! The requests of a host outside: values where they join, bytes in a record.
 //!
 //! ```text
 //! u8 kind, and                                 what is answered: u32 id
@@ -34,12 +34,12 @@ use tlp::{
     AtomicOp, Attributes, Bdf, Data, MessageRouting, PayloadPool, Prefix, Prefixes, Time, TrafficClass,
 };
 
-/// Something that a host outside does.
+/// A request of a host outside.
 pub struct HostRequest(pub(super) Asked);
 
 pub(super) enum Asked {
     Issue(HostOutput),
-    /// Its bytes are held by nobody where a record is run again.
+    /// In a replay nobody holds the bytes.
     Map(Map, Option<Rc<dyn Backing>>),
     Unmap {
         address: u64,
@@ -51,34 +51,34 @@ pub(super) enum Asked {
 const ATOMICS: [AtomicOp; 3] = [AtomicOp::FetchAdd, AtomicOp::Swap, AtomicOp::CompareSwap];
 
 impl HostRequest {
-    /// What a program of a simulated host would do.
+    /// A request as a program of a simulated host would issue it.
     ///
     /// # Errors
-    /// Where it is none that somebody outside can do.
+    /// Nobody outside can issue `output`.
     pub fn issue(output: HostOutput) -> Result<HostRequest, HostRequestError> {
         let known = !matches!(output, HostOutput::Extension(_));
         known.then_some(HostRequest(Asked::Issue(output))).ok_or(HostRequestError::Extension)
     }
 
-    /// Maps memory that `backing` holds, for DMA.
+    /// Maps memory for DMA; `backing` holds it.
     #[must_use]
     pub fn map(map: Map, backing: impl Backing + 'static) -> HostRequest {
         HostRequest(Asked::Map(map, Some(Rc::new(backing))))
     }
 
-    /// Takes a whole map back.
+    /// Unmaps a whole map.
     #[must_use]
     pub const fn unmap(address: u64, bytes: u64) -> HostRequest {
         HostRequest(Asked::Unmap { address, bytes })
     }
 
-    /// The host has ended: well, or with why not.
+    /// The host has ended: well, or with an error.
     #[must_use]
     pub const fn end(outcome: Result<(), String>) -> HostRequest {
         HostRequest(Asked::End(outcome))
     }
 
-    /// Its bytes as a record has them.
+    /// Reads a request from the bytes of a record.
     pub(super) fn parse(bytes: &[u8], pool: &PayloadPool) -> Option<HostRequest> {
         let mut cursor = Cursor::new(bytes);
         let asked = asked(&mut cursor, pool)?;
@@ -168,7 +168,7 @@ fn emit_output(out: &mut Vec<u8>, output: &HostOutput) {
                 |n: u8| (0..8).filter(|bit| codes.contains(n * 8 + bit)).fold(0, |b, bit| b | 1 << bit);
             out.extend((0..32).map(byte));
         }
-        // Made by nobody: see `HostRequest::issue`.
+        // `HostRequest::issue` never makes these.
         _ => {}
     }
 }
