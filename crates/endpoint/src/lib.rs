@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What stands between TLPs and a device.
+//! The layer between TLPs and a device.
 //!
 //! - [`port`]: what a fabric drives, as *TLPs*: the [`TlpPort`] trait, which all below implement, and peers.
-//! - [`Endpoint`]: turns TLPs into transactions: [`TlpPort`] below, [`Device`](device::Device) above.
+//! - [`Endpoint`]: turns TLPs into transactions for a [`Device`](device::Device); to the fabric it is a [`TlpPort`].
 //! - [`hard_block`]: the same front with a design of raw TLPs behind it.
 //! - [`raw`]: a raw-TLP device, which takes the endpoint's place.
 //!
-//! The *front* is what both have in common, and what a vendor's hard block does before it hands TLPs to a design: configuration
+//! Both share the *front*, which does what a vendor's hard block does before it hands TLPs to a design: configuration
 //! space, decoding of BARs, gating, errors, interrupts, tracking of completions.
 //!
-//! This crate never reads a clock, never does I/O, and knows no host and no fabric, and of a link only what it tells.
+//! This crate never reads a clock and never does I/O; it knows no host and no fabric, and of a link only its notices.
 
 mod endpoint;
 mod front;

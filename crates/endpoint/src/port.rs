@@ -9,7 +9,7 @@ use tlp::{Class, TcSet, Time, Tlp, TrafficClass};
 /// Receive-buffer space that a port gives back for a TLP it has consumed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CreditReturn {
-    /// The Traffic Class of the TLP, which says on which virtual channel it came.
+    /// The Traffic Class of the TLP, which tells its virtual channel.
     pub tc: TrafficClass,
     /// The class of the TLP.
     pub class: Class,
@@ -18,15 +18,15 @@ pub struct CreditReturn {
 }
 
 impl CreditReturn {
-    /// What `tlp` has taken.
+    /// The space that `tlp` has taken.
     #[must_use]
     pub const fn of(tlp: &Tlp) -> CreditReturn {
         CreditReturn { tc: tlp.repr.tc, class: tlp.class(), data_credits: tlp.data_credits() }
     }
 }
 
-/// The error that a port has seen, with the header that it saw (zeros where it saw none), as whoever has registers logs
-/// it (`PCIe 5.0 Table 6-3` to 6-5); `None` for what becomes of the link.
+/// The error that a port has seen, with the header that it saw (zeros where it saw none), as an owner with registers
+/// logs it (`PCIe 5.0 Table 6-3` to 6-5); `None` where the notice only tells the state of the link.
 #[must_use]
 pub fn detected_error(notice: Notice) -> Option<(DetectedError, [u32; 4])> {
     let (error, header) = match notice {
@@ -76,8 +76,8 @@ pub trait TlpPort {
     #[must_use]
     fn poll_timeout(&self) -> Option<Time>;
 
-    /// The time that `poll_timeout` names is but the next edge of a clock, and nothing is to be done here that anybody waits
-    /// for. It is called then, but that is no progress, and no run goes on for it.
+    /// True where `poll_timeout` names only the next edge of a clock, and nothing that anybody waits for is to be
+    /// done then. The port is called then, but that counts as no progress, and no run goes on for it.
     #[must_use]
     fn is_ticking(&self) -> bool {
         false
@@ -86,36 +86,35 @@ pub trait TlpPort {
     /// The time that `poll_timeout` named has come.
     fn handle_timeout(&mut self, now: Time);
 
-    /// Takes what the port of its link has seen: errors of the layers below, which an owner with registers logs
-    /// (`PCIe 5.0 §6.2`), and that the link has gone or come. Whoever has no registers need not care.
+    /// Takes a notice of the link's port: errors of the layers below, which an owner with registers logs
+    /// (`PCIe 5.0 §6.2`), and that the link has gone down or come up. A port without registers may ignore it.
     fn handle_notice(&mut self, now: Time, notice: Notice) {
         let _ = (now, notice);
     }
 
-    /// It is put into its slot and has power again: it is as after a fundamental reset (`PCIe 5.0 §6.6.1`). Whoever
-    /// remembers nothing need not care.
+    /// The port is put into its slot and has power again: its state is that after a fundamental reset
+    /// (`PCIe 5.0 §6.6.1`). A port without state may ignore it.
     fn power_on(&mut self, now: Time) {
         let _ = now;
     }
 
     /// Bytes of the longest non-posted request with data that it completes: its receive buffer is to hold one
-    /// (`PCIe 5.0 Table 2-45`). 4, of configuration and I/O writes, where it says nothing else.
+    /// (`PCIe 5.0 Table 2-45`). By default 4, as configuration and I/O writes have.
     fn longest_non_posted(&self) -> u32 {
         4
     }
 
-    /// What it has counted that is worth a report, by name; what is zero may be left out.
+    /// Its counters for reports, by name; those that are zero may be left out.
     fn counts(&self) -> Vec<(&'static str, u64)> {
         Vec::new()
     }
 
-    /// Those of its counts that tell of something gone wrong, where they are not zero: for the report of a lab that makes no
-    /// progress.
+    /// Its error counters that are not zero: for the report of a lab that makes no progress.
     fn errors(&self) -> Vec<(&'static str, u64)> {
         Vec::new()
     }
 
-    /// One line on what it waits for, where it waits for anything: for the report of a lab that makes no progress.
+    /// One line on what it waits for, if anything: for the report of a lab that makes no progress.
     fn waits_for(&self) -> Option<String> {
         None
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A raw-TLP device, below the seam: sends what it was told, records what arrives. Never answers and never checks, so
-//! that whoever studies the protocol, or replays a capture with its tags, has every bit in hand.
+//! A raw-TLP device, below the seam: sends scripted TLPs, records those that arrive. Never answers and never checks,
+//! so that protocol studies, and replays of a capture with its tags, control every bit.
 
 use crate::port::{CreditReturn, TlpPort};
 use std::collections::VecDeque;
@@ -19,18 +19,18 @@ pub struct RawDevice {
 }
 
 impl RawDevice {
-    /// A device that keeps the first `record_limit` TLPs that arrive, and only counts those behind them.
+    /// A device that keeps the first `record_limit` TLPs that arrive, and only counts further ones.
     #[must_use]
     pub fn new(record_limit: usize) -> RawDevice {
         RawDevice { record_limit, ..RawDevice::default() }
     }
 
-    /// Adds a TLP to the script, behind those of its class: to be sent at `at`, or as soon as it can be.
+    /// Adds a TLP to the script, after those of its class: it is sent at `at`, or as soon after as it can be.
     pub fn send(&mut self, at: Time, tlp: Tlp) {
         self.script[tlp.class().index()].push_back((at, tlp));
     }
 
-    /// What has arrived, with its time of arrival.
+    /// The TLPs that arrived and were kept, each with its time of arrival.
     #[must_use]
     pub fn received(&self) -> &[(Time, Tlp)] {
         &self.received
@@ -49,8 +49,8 @@ impl RawDevice {
     }
 }
 
-/// What a device that knows no request answers: UR to one that asks for an answer (`PCIe 5.0 §2.3.1`), nothing to
-/// others. In the name of the function asked, where the request has one.
+/// The completion of a device that knows no request: UR to one that asks for a completion (`PCIe 5.0 §2.3.1`), `None`
+/// to others. It is in the name of the function that the request asks, if it names one.
 #[must_use]
 pub fn refusal(request: &Tlp) -> Option<Tlp> {
     let asked = Asked::of(&request.repr)?;
@@ -86,7 +86,7 @@ impl TlpPort for RawDevice {
         self.credits.pop_front()
     }
 
-    /// The next time in the script; a TLP whose time has come only waits for the link.
+    /// The next time in the script; a TLP whose time has come waits only for the link.
     fn poll_timeout(&self) -> Option<Time> {
         let next = self.script.iter().filter_map(|s| s.front()).map(|(at, _)| *at);
         next.filter(|&at| at > self.now).min()

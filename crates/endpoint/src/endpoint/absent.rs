@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What stands where a virtual function has no device. Never does anything.
+//! The device of a virtual function that has none. Never does anything.
 
 use device::seam::{Device, Input, Output, Ready, Token};
 use device::shared::Bell;
 use tlp::{Class, Time};
 
-/// What stands where a device was.
+/// Stands in the place of a device that is gone.
 pub(super) struct Absent;
 
 impl Device for Absent {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Puts the bytes of a read together. Never copies where the pieces are neighbours of one buffer.
+//! Puts the bytes of a read together. Copies nothing where the pieces are neighbours in one buffer.
 
 use tlp::{Data, Payload, PayloadPool};
 
-/// The pieces of one read that have come, by offset; neighbours of one buffer are one piece.
+/// The pieces of one read that have come, by offset; pieces that are neighbours in one buffer are joined.
 #[derive(Default)]
 pub(crate) struct Assembly {
     pieces: Vec<(u32, Payload)>,
@@ -11,7 +11,7 @@ pub(crate) struct Assembly {
 }
 
 impl Assembly {
-    /// A piece has come: `offset` bytes into the read.
+    /// Adds a piece that begins `offset` bytes into the read.
     pub(crate) fn add(&mut self, offset: u32, data: Data) {
         match data {
             Data::Carried(payload) => self.insert(offset, payload),
@@ -42,7 +42,7 @@ impl Assembly {
         }
     }
 
-    /// All `len` bytes, where all have come; only their number, where any of them was only counted.
+    /// The bytes of the read, all `len` of them, if all have come; only their number if any piece was only counted.
     pub(crate) fn finish(&mut self, len: u32, pool: &PayloadPool) -> Data {
         let counted = std::mem::take(&mut self.counted);
         let data = match &mut self.pieces[..] {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a function answers: completions with data, and refusals with the log of why. Never sends them out of the order
-//! that its posted TLPs ask for.
+//! The completions that a function sends: answers with data, and refusals, whose reason is logged. None passes a
+//! posted TLP that it must stay behind.
 
 use super::function::{Answering, Work};
 use crate::front::answers::{Answer, without_data};
@@ -47,7 +47,7 @@ impl Function<Work> {
         found
     }
 
-    /// False where nobody asked.
+    /// Begins to answer a request; false where no such request is under way.
     fn begin_answer(
         &mut self,
         shared: &mut Shared,
@@ -77,7 +77,7 @@ impl Function<Work> {
         self.refusal(shared, question, error, refused)
     }
 
-    /// No completion will leave for this request.
+    /// Gives a request up: no completion will leave for it.
     fn abandon(&mut self, now: Time, shared: &mut Shared, token: Token) {
         match shared.requests.answer(self.number, token) {
             Some(question) => shared.answer_left(now, question.tc),

@@ -17,27 +17,27 @@ use tlp::message::MessageCodes;
 use tlp::split::request_piece;
 use tlp::{Class, Data, Span, TcSet, Time, Tlp, TrafficClass};
 
-/// What is to be sent of class posted.
+/// A posted output that the device has handed over.
 pub(super) enum Posted {
     Write(WriteCursor),
-    /// A message, or an interrupt.
+    /// A message, or the write of an interrupt.
     Tlp(Tlp),
 }
 
-/// What becomes of a write that the device puts out.
+/// What becomes of a write that the device hands over.
 enum Begun {
-    /// It is one TLP, which may go now.
+    /// It fits one TLP, which may leave now.
     Whole(Span),
-    /// It is split, from now on or when its turn has come.
+    /// It is split: from now on, or when its turn has come.
     Split { at_once: bool },
-    /// Nothing.
+    /// It was refused or dropped: nothing is sent.
     Refused,
 }
 
-/// What is to be sent of class completion.
+/// A completion that the device has handed over.
 pub(super) enum Answering {
     Data(Answer),
-    /// Without data.
+    /// A completion without data.
     Tlp(Tlp),
 }
 
@@ -130,7 +130,7 @@ impl Behind for Work {
 }
 
 impl Work {
-    /// Tells the device how a read or AtomicOp has ended.
+    /// Tells the device how a read or AtomicOp of its own has ended.
     pub(super) fn done(&mut self, now: Time, shared: &mut Shared, (id, result): Done) {
         match result {
             Ok(_) => shared.counters.dma_reads_done += 1,
@@ -141,8 +141,8 @@ impl Work {
 }
 
 impl Function<Work> {
-    /// Which polls may find something that is under way here, whatever the device says. While posted TLPs wait, other
-    /// polls must leave word that they were here.
+    /// The polls that may find something under way here, whatever the device says. While posted TLPs wait, the other
+    /// polls count too: they must note that they were held up.
     #[inline]
     pub(crate) fn ready(&self) -> Ready {
         Ready::when(!self.behind.posted.is_empty(), Ready::ALL)
@@ -151,13 +151,13 @@ impl Function<Work> {
             .or(Ready::when(!self.behind.answers.is_empty(), Ready::output(Class::Completion)))
     }
 
-    /// Posted TLPs wait.
+    /// True while posted TLPs wait.
     pub(super) fn holds_posted(&self) -> bool {
         !self.behind.posted.is_empty()
     }
 
-    /// The same, with what the device has, and without what would wait for posted TLPs: with one channel, all outputs
-    /// would, and nobody may forget them when the last of these has left.
+    /// As [`ready`](Self::ready), with what the device has, and without what would wait for posted TLPs. With one
+    /// channel all other outputs would, and they are asked for again when the last posted TLP has left.
     pub(super) fn may_find(&self, several_channels: bool) -> Ready {
         let device = self.behind.device.ready();
         if self.holds_posted() && !several_channels {
@@ -171,7 +171,7 @@ impl Function<Work> {
 
     // ---- posted ----
 
-    // Each class apart, so that none pays for the registers of the others.
+    // A function for each class, so that none saves registers for the others.
     #[inline(never)]
     pub(crate) fn poll_posted(&mut self, now: Time, shared: &mut Shared, room: TcSet) -> Option<Tlp> {
         let mut refused = 0;
@@ -190,7 +190,7 @@ impl Function<Work> {
                 return None;
             }
             match self.behind.device.poll_output(now, Class::Posted) {
-                // The option as it comes: to unpack it first would move the output twice.
+                // The `Option` is matched as it comes: unpacking it first would move the output twice.
                 Some(Output::Write(write)) => match self.begin_write(shared, &write, room) {
                     Begun::Whole(span) => {
                         let id = self.id(shared);
@@ -210,7 +210,7 @@ impl Function<Work> {
                 Some(other) => match self.begin_other(now, shared, other) {
                     Some(tlp) if self.posted_may_go(tlp.repr.tc, room) => return Some(tlp),
                     Some(tlp) => self.behind.park(shared.stamp(), tlp),
-                    // What the device does next may not pass it: the endpoint sends it when it is polled again.
+                    // What the device does next may not pass the message of a pin, which the endpoint sends when polled again.
                     None if shared.own.pins.is_due() => return None,
                     None => refused += 1,
                 },
@@ -220,7 +220,7 @@ impl Function<Work> {
         None
     }
 
-    /// What is not a write; `None` where nothing is to be sent.
+    /// Begins an output other than a write; `None` where nothing is to be sent.
     fn begin_other(&mut self, now: Time, shared: &mut Shared, output: Output) -> Option<Tlp> {
         match output {
             Output::Interrupt { vector } => self.interrupt(shared, vector),
@@ -240,7 +240,7 @@ impl Function<Work> {
         room.contains(tc) && !self.behind.posted.holds(tc)
     }
 
-    /// What becomes of a write.
+    /// Decides what becomes of a write.
     #[inline]
     fn begin_write(&mut self, shared: &mut Shared, write: &DmaWrite, room: TcSet) -> Begun {
         let len = write.data.len();
@@ -270,7 +270,7 @@ impl Function<Work> {
         self.behind.posted.accept(shared.stamp(), tc, Posted::Write(cursor), at_once);
     }
 
-    /// The next TLP of what was selected.
+    /// The next TLP of the selected entry.
     fn next_posted(&mut self, now: Time, shared: &mut Shared) -> Option<Tlp> {
         if matches!(self.behind.posted.current(), Some(Posted::Write(_))) {
             return self.next_write(now, shared);
@@ -366,9 +366,9 @@ impl Function<Work> {
         found
     }
 
-    /// What the device does behind a write may not pass it (`PCIe 5.0 §2.4.1`, entries B2a and D2a), and only the device
-    /// knows what is behind: with one channel nothing new is taken while a write is split. With several, all is taken, and
-    /// waits for what is posted of its own Traffic Class.
+    /// True where new requests have to wait for a write that is being split. What the device does behind a write may not
+    /// pass it (`PCIe 5.0 §2.4.1`, entries B2a and D2a), and only the device knows what is behind: with one channel nothing
+    /// new is taken meanwhile. With several all is taken, and each waits for posted TLPs of its own Traffic Class.
     #[inline]
     pub(super) fn waits_for_posted(&mut self, shared: &Shared) -> bool {
         if self.behind.posted.is_empty() {
@@ -378,7 +378,7 @@ impl Function<Work> {
         !shared.several_channels
     }
 
-    /// True where what was accepted just now may leave at once.
+    /// True where the entry accepted last may leave at once.
     pub(super) fn goes_at_once(&mut self, tc: TrafficClass, room: TcSet) -> bool {
         room.contains(tc) && !self.behind.posted.holds(tc)
     }
@@ -401,7 +401,7 @@ impl Function<Work> {
         None
     }
 
-    /// False where it is refused.
+    /// Takes an AtomicOp; false where it is refused.
     fn begin_atomic(&mut self, now: Time, shared: &mut Shared, atomic: DmaAtomic, room: TcSet) -> bool {
         shared.counters.dma_atomics += 1;
         let (id, len) = (atomic.id, atomic.operands.len() as u32);
@@ -431,7 +431,7 @@ impl Function<Work> {
         }
     }
 
-    /// The device hears of it while it is being polled, so the other classes have to be polled again.
+    /// Refuses a read. The device is told during its own poll, so the other classes have to be polled again.
     fn refuse_read(&mut self, now: Time, shared: &mut Shared, done: Done) {
         shared.wake_after_refusal(now);
         self.behind.done(now, shared, done);
@@ -462,7 +462,7 @@ impl Function<Work> {
         }
     }
 
-    /// What it waits for, in words.
+    /// One line on what the function waits for.
     pub(crate) fn waits_for(&self, shared: &Shared) -> Option<String> {
         let tags = &self.behind.reads.tags;
         let (untaken, unanswered) = shared.requests.waiting(self.number);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! An endpoint with many functions: which of them have something to do, kept so that a call costs what the functions that it
-//! reaches cost, however many there are. Few functions are simply asked.
+//! The agenda of an endpoint with many functions: which of them have something to do, so that the cost of a call
+//! grows with the functions that it reaches, not with all. Few functions are simply asked each time.
 //!
-//! What a function has to say changes in calls of itself, after which it is [`touched`](Endpoint::touch), and where its device
-//! rings its bell. So only those are asked again, and those whose devices do not say that they ring.
+//! The answer of a function changes only in calls of the function, after which it is [`touched`](Endpoint::touch), and
+//! where its device rings its bell. So only those are asked again, and those whose devices may change without ringing.
 
 use super::Endpoint;
 use super::function::Work;
@@ -15,10 +15,10 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use tlp::{Class, TcSet, Time, Tlp};
 
-/// Up to so many functions are asked whenever the endpoint is.
+/// Up to this many functions are asked at every call.
 pub(super) const FEW: usize = 8;
 
-/// Questions: output of each class, and requests taken; places as those of the bits of [`Ready`].
+/// Questions to a function: output of each class, and requests taken; numbered as the bits of [`Ready`].
 const QUESTIONS: usize = 4;
 const TAKEN: usize = 3;
 
@@ -33,14 +33,14 @@ impl Marks {
         Marks { words: vec![0; functions.div_ceil(64)], count: 0 }
     }
 
-    /// Puts in one that is not there, or takes out one that is.
+    /// Adds `index` if it is absent, removes it if it is there.
     fn flip(&mut self, index: usize) {
         let (word, bit) = (&mut self.words[index / 64], 1 << (index % 64));
         *word ^= bit;
         self.count = if *word & bit == 0 { self.count - 1 } else { self.count + 1 };
     }
 
-    /// The first from `from` on.
+    /// The first member that is not below `from`.
     fn next(&self, from: usize) -> Option<usize> {
         let mut at = from / 64;
         let mut word = self.words.get(at)? & (!0 << (from % 64));
@@ -52,7 +52,7 @@ impl Marks {
     }
 }
 
-/// The earliest of a deadline for each function: a tree, each node the earlier of the two below it; node 1 is the root.
+/// A deadline for each function, as a tree: each node is the earlier of the two below it, node 1 the root.
 struct Deadlines {
     nodes: Vec<Time>,
     leaves: usize,
@@ -81,7 +81,7 @@ impl Deadlines {
         Some(self.nodes[1]).filter(|t| *t < Time::MAX)
     }
 
-    /// Those whose time has come, below node `at`.
+    /// Appends to `found` the functions below node `at` whose deadline has come.
     fn due(&self, now: Time, at: usize, found: &mut Vec<usize>) {
         if self.nodes[at] > now || self.nodes[at] == Time::MAX {
             return;
@@ -99,19 +99,19 @@ impl Deadlines {
 /// What many functions have to do.
 pub(super) struct Agenda {
     marks: [Marks; QUESTIONS],
-    /// What each has said last.
+    /// The last answer of each function.
     said: Vec<Ready>,
     deadlines: Deadlines,
     bells: Bells,
-    /// Those whose devices may change without ringing, in their order.
+    /// The functions, by index, whose devices may change without ringing.
     silent: BTreeSet<u16>,
     several_channels: bool,
-    /// Kept for its room.
+    /// Scratch space, kept for its allocation.
     due: Vec<usize>,
 }
 
 impl Agenda {
-    /// That of these functions, where they are many: all are given their bells, and asked.
+    /// The agenda of these functions, `None` if they are few: all devices are given their bells and asked.
     pub(super) fn of(functions: &mut [Function<Work>], several_channels: bool) -> Option<Box<Agenda>> {
         let count = functions.len();
         if count <= FEW {
@@ -134,7 +134,7 @@ impl Agenda {
         Some(Box::new(agenda))
     }
 
-    /// Gives the device of a function, which is new, its bell.
+    /// Gives its bell to the new device of a function.
     pub(super) fn give_bell(&mut self, device: &mut dyn Device, index: u16) {
         if device.set_bell(self.bells.bell(index)) {
             self.silent.remove(&index);
@@ -159,7 +159,7 @@ impl Agenda {
         self.ask_stirred(functions);
     }
 
-    /// Asks those who have rung, and those who may have changed without it.
+    /// Asks the functions whose bells have rung, and those that may change without ringing.
     fn ask_stirred(&mut self, functions: &[Function<Work>]) {
         if !self.silent.is_empty() {
             self.ask_silent(functions);
@@ -179,7 +179,7 @@ impl Agenda {
         self.silent = silent;
     }
 
-    /// Which polls may find something. A bell that was rung from elsewhere may mean anything.
+    /// The polls that may find something; all of them where a bell was rung from outside, which may mean anything.
     pub(super) fn ready(&self, functions: &[Function<Work>]) -> Ready {
         if self.bells.any() {
             return Ready::ALL;
@@ -189,7 +189,7 @@ impl Agenda {
         silent.fold(Ready::from_bits(bits.sum()), |ready, f| ready.or(f.may_find(self.several_channels)))
     }
 
-    /// The first time that a function waits for; at once where a bell was rung from elsewhere.
+    /// The earliest time that a function waits for; at once where a bell was rung from outside.
     pub(super) fn next_timeout(&self, functions: &[Function<Work>]) -> Option<Time> {
         if self.bells.any() {
             return Some(Time::ZERO);
@@ -200,7 +200,7 @@ impl Agenda {
 }
 
 impl Endpoint {
-    /// Follows what the front has changed: functions have come, or have another device, or other settings.
+    /// Follows changes by the front: functions that have come, or have another device or other settings.
     #[cold]
     pub(super) fn follow_changes(&mut self) {
         let functions = &mut self.front.functions;
@@ -216,7 +216,7 @@ impl Endpoint {
         }
     }
 
-    /// To be called where what a function has to do may have changed.
+    /// Asks a function again; to be called where what it has to do may have changed.
     #[inline]
     pub(super) fn touch(&mut self, index: usize) {
         if let Some(agenda) = &mut self.agenda {
@@ -224,7 +224,7 @@ impl Endpoint {
         }
     }
 
-    /// From now on there are several channels, which do not wait for each other.
+    /// Notes that there are several channels from now on, which do not wait for each other.
     #[cold]
     pub(super) fn find_several_channels(&mut self) {
         let Some(agenda) = &mut self.agenda else { return };
@@ -234,8 +234,8 @@ impl Endpoint {
         }
     }
 
-    /// The same where the function was polled for posted output. What had to wait for its posted TLPs was not asked for:
-    /// with the last of them it has to be.
+    /// As [`touch`](Self::touch), of a function polled for posted output. Outputs that waited behind its posted TLPs
+    /// were not asked for, and have to be when the last of those has left.
     fn touch_posted(&mut self, now: Time, index: usize, held: bool) {
         self.touch(index);
         let other = Ready::output(Class::NonPosted).or(Ready::output(Class::Completion));
@@ -251,7 +251,7 @@ impl Endpoint {
         agenda.marks[question].next(from)
     }
 
-    /// Functions take turns.
+    /// The next TLP of `class`; functions take turns.
     pub(super) fn next_of_many(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
         let (count, turn) = (self.front.functions.len(), usize::from(self.turn[class.index()]));
         for part in [turn..count, 0..turn] {
@@ -303,7 +303,7 @@ impl Endpoint {
         ControlFlow::Continue(())
     }
 
-    /// The time of some has come.
+    /// Calls the functions whose deadline has come.
     pub(super) fn handle_timeout_of_many(&mut self, now: Time) {
         let Some(agenda) = &mut self.agenda else { return };
         agenda.ask_stirred(&self.front.functions);
@@ -347,7 +347,7 @@ mod tests {
         ) {
             let (mut deadlines, mut model) = (Deadlines::new(20), BTreeMap::new());
             for (index, time) in sets {
-                // Zero stands for never.
+                // Zero stands for no deadline.
                 let time = if time == 0 { Time::MAX } else { Time::from_ps(time) };
                 deadlines.set(index, time);
                 model.insert(index, time);

@@ -14,18 +14,18 @@
 //!
 //! What the specification leaves open, and what is chosen here:
 //!
-//! - **Bus Master Enable clear**: reads fail with [`DmaError::BusMasterDisabled`](crate::DmaError); writes and
+//! - **Bus Master Enable clear**: reads fail with [`DmaError::BusMasterDisabled`](device::DmaError); writes and
 //!   interrupts are dropped and counted, since what they were meant for may be gone when the bit is set again.
 //!   A transfer that is half split ends there.
 //! - **Completion timeout**: the tag stays out of use until its last completion has come, counted as unexpected, or for
 //!   a second timeout.
 //! - **Function Level Reset**: what is under way is void at once; tags stay out of use until their completions have
 //!   come, which are swallowed, or cannot come any more. Bus and device number stay.
-//! - **Link down**: reads under way end with [`DmaError::LinkDown`](crate::DmaError), then all functions are reset.
-//! - **INTx**: what is told of is the level of a pin when its message can leave, not each of its changes.
-//! - **Errors of no function** are logged in all physical functions, and told of once for each severity
-//!   (`PCIe 5.0 §6.2.4`). Of a request that a device aborts, the Header Log has no TD, hint and prefixes.
-//! - **D3hot**: reads fail with [`DmaError::NotInD0`](crate::DmaError); writes and interrupts are dropped and counted.
+//! - **Link down**: reads under way end with [`DmaError::LinkDown`](device::DmaError), then all functions are reset.
+//! - **INTx**: a message tells the level of a pin as it is when the message can leave, not each change of the level.
+//! - **Errors of no function** are logged in all physical functions, and reported once for each severity
+//!   (`PCIe 5.0 §6.2.4`). The Header Log of a request that a device aborts has no TD, hint and prefixes.
+//! - **D3hot**: reads fail with [`DmaError::NotInD0`](device::DmaError); writes and interrupts are dropped and counted.
 //!   Reads under way go on. No PME is sent.
 //! - **Virtual functions** come with VF Enable and go with it. A numbering that would give two functions one ID is refused
 //!   when the endpoint is made.
@@ -59,15 +59,15 @@ use tlp::{
     Time, Tlp,
 };
 
-/// What an endpoint is made of.
+/// What an endpoint is made from.
 pub struct EndpointConfig {
-    /// What reports call it.
+    /// Its name in reports.
     pub name: String,
     /// Its functions: 1 to 8, or to 256 with ARI; the first is function 0.
     pub functions: Vec<FunctionConfig>,
     /// Its limits.
     pub limits: EndpointLimits,
-    /// Where payloads that it makes come from.
+    /// The pool from which it takes the payloads that it makes.
     pub pool: PayloadPool,
 }
 
@@ -75,13 +75,13 @@ pub struct EndpointConfig {
 pub struct FunctionConfig {
     /// Its configuration space.
     pub config: ConfigSpace,
-    /// Its behaviour.
+    /// Its device.
     pub device: Box<dyn Device>,
 }
 
-/// What the virtual functions of a physical function are made of.
+/// What the virtual functions of a physical function are made from.
 pub struct VirtualFunctions {
-    /// The configuration space of each, as it is after a reset.
+    /// The configuration space of each virtual function after a reset.
     pub config: ConfigSpace,
     /// Makes the device of virtual function n, counted from zero; called whenever VF Enable brings it forth.
     pub device: Box<dyn FnMut(u16) -> Box<dyn Device>>,
@@ -91,11 +91,11 @@ pub struct VirtualFunctions {
 pub struct Endpoint {
     name: String,
     front: Front<Work>,
-    /// The function that sends next, by class.
+    /// The function whose turn it is to send, by class.
     turn: [u16; 3],
-    /// What `own_ready` has found; forgotten wherever what is under way may change.
+    /// The cached result of `own_ready`; cleared wherever what is under way may change.
     own: Cell<Option<Ready>>,
-    /// What they have to do, where they are many.
+    /// What the functions have to do, if they are many.
     agenda: Option<Box<Agenda>>,
 }
 
@@ -113,8 +113,8 @@ impl Endpoint {
         Ok(endpoint)
     }
 
-    /// The same with virtual functions behind function `physical`, whose configuration space has to have the SR-IOV
-    /// capability; they appear when software sets VF Enable.
+    /// As [`new`](Self::new), with virtual functions behind function `physical`, whose configuration space must have
+    /// the SR-IOV capability; they appear when software sets VF Enable.
     ///
     /// # Errors
     /// Where there is no such function, it has no such capability, there would be more than
@@ -128,13 +128,13 @@ impl Endpoint {
         Ok(self)
     }
 
-    /// What reports call it.
+    /// Its name in reports.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What it has counted.
+    /// Its counters.
     #[must_use]
     pub fn counters(&self) -> &Counters {
         &self.front.shared.counters
@@ -158,7 +158,7 @@ impl Endpoint {
         self.front.virtual_function_id(physical, n)
     }
 
-    /// Tags of a function in use, quarantined ones among them, and all it has.
+    /// The tags of a function in use, quarantined ones included, and the number that it has.
     #[must_use]
     pub fn tags(&self, function: u8) -> Option<(u16, u16)> {
         let tags = |tags: &tlp::TaggedRequests<_>| (tags.in_use(), tags.count());
@@ -192,7 +192,7 @@ impl Endpoint {
         self.front_was_called();
     }
 
-    /// To be called behind calls of the front that may have changed anything.
+    /// To be called after each call of the front that may have changed anything.
     fn front_was_called(&mut self) {
         self.own.set(None);
         if !self.front.changed.is_empty() {
@@ -205,13 +205,13 @@ impl Endpoint {
             return;
         }
         match &tlp.repr.body {
-            // It stays in its place.
+            // The TLP is lent, not moved.
             Body::Completion(completion) => self.completion(now, &tlp, completion),
             _ => self.request(now, tlp),
         }
     }
 
-    // Apart from completions, so that neither pays for the registers of the other.
+    // A function of its own, so that requests and completions do not save registers for each other.
     #[inline(never)]
     fn request(&mut self, now: Time, tlp: Tlp) {
         match self.front.claim(now, &tlp) {
@@ -221,7 +221,7 @@ impl Endpoint {
         }
     }
 
-    /// Hands a request to the device of a function; of what is for no BAR, `bar` and `offset` say nothing.
+    /// Hands a request to the device of a function; `bar` and `offset` have no meaning for a request to no BAR.
     #[inline]
     fn hand_on(&mut self, now: Time, index: usize, tlp: Tlp, bar: BarIndex, offset: u64) {
         let (credit, question) = (CreditReturn::of(&tlp), Question::of_any(&tlp));
@@ -248,14 +248,14 @@ impl Endpoint {
         self.touch(index);
     }
 
-    /// Which polls find something that is under way here already; what devices have comes on top.
+    /// The polls that find something already under way here; outputs of the devices come on top.
     #[inline]
     fn own_ready(&self) -> Ready {
         if let Some(ready) = self.own.get() {
             return ready;
         }
         let ready = match &self.front.functions[..] {
-            // Most have one, and a loop costs more than what it does.
+            // Most endpoints have one function, and a loop costs more than its body.
             [only] => self.front.shared.ready().or(only.ready()),
             several => several.iter().fold(self.front.shared.ready(), |ready, f| ready.or(f.ready())),
         };
@@ -285,7 +285,7 @@ impl Endpoint {
         Some(tlp)
     }
 
-    /// Functions take turns.
+    /// The next TLP of `class`; functions take turns.
     fn next_of_functions(&mut self, now: Time, class: Class, room: TcSet) -> Option<Tlp> {
         if self.agenda.is_some() {
             return self.next_of_many(now, class, room);
@@ -366,7 +366,7 @@ impl TlpPort for Endpoint {
     }
 
     fn poll_credits(&mut self) -> Option<CreditReturn> {
-        // What is there is cheaper to take than to ask for.
+        // A credit that is here is taken at once, which is cheaper than to ask for it first.
         if !self.front.shared.requests.has_credit() && !self.ready().contains(Ready::TAKEN) {
             return None;
         }
@@ -374,7 +374,7 @@ impl TlpPort for Endpoint {
             return self.next_credit_of_many();
         }
         let credit = self.next_credit();
-        // Of what is under way here only credits have changed.
+        // Only credits have changed here.
         let credits = Ready::when(self.front.shared.requests.has_credit(), Ready::TAKEN);
         self.own.set(self.own.get().map(|own| own.without(Ready::TAKEN).or(credits)));
         credit
@@ -437,7 +437,7 @@ impl TlpPort for Endpoint {
     }
 }
 
-/// What a request asks of a device; `None` of a completion.
+/// The operation that a request asks of a device; `None` for a completion.
 #[inline]
 fn operation(tlp: Tlp, bar: BarIndex, offset: u64) -> Option<RequestOp> {
     let data = tlp.data;
@@ -475,7 +475,7 @@ fn operation(tlp: Tlp, bar: BarIndex, offset: u64) -> Option<RequestOp> {
     })
 }
 
-/// The bytes of `span`, where the TLP of a peer may have the whole DW.
+/// The bytes of `span`, cut from `data` where a peer's TLP carries the whole DW.
 fn enabled(data: Data, span: Span) -> Data {
     let (lead, len) = (span.lead() as usize, span.byte_count() as usize);
     if data.len() == 4 && len < 4 { data.slice(lead, len) } else { data }

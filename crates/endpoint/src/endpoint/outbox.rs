@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a function has accepted from its device of one class, and not yet sent. Never reorders what has one Traffic
-//! Class; lets those of different Traffic Classes pass each other, so that one virtual channel without room stops no
-//! other (`PCIe 5.0 §2.5`).
+//! What a function has accepted from its device of one class and not yet sent. Entries of one Traffic Class keep
+//! their order; those of different Traffic Classes may pass each other, so that one virtual channel without room
+//! stops no other (`PCIe 5.0 §2.5`).
 
 use std::collections::VecDeque;
 use tlp::{TcSet, TrafficClass};
 
-/// Entries of one Traffic Class and class that wait here at most, but for completions, which are as many as there are
-/// requests; then no further output of the class is taken from the device.
+/// The most entries of one Traffic Class and class that wait here; beyond, no further output of the class is taken
+/// from the device. Completions have no such limit: there are as many as requests.
 pub(super) const MAX_PARKED: usize = 32;
 
 struct Entry<T> {
@@ -21,12 +21,12 @@ struct Entry<T> {
 pub(super) struct Outbox<T> {
     current: Option<Entry<T>>,
     parked: VecDeque<Entry<T>>,
-    /// Parked entries of one Traffic Class at most.
+    /// The most parked entries of one Traffic Class.
     limit: usize,
 }
 
 impl<T> Outbox<T> {
-    /// An empty one for at most `limit` waiting entries of each Traffic Class.
+    /// An empty outbox, for at most `limit` waiting entries of each Traffic Class.
     pub(super) fn new(limit: usize) -> Outbox<T> {
         Outbox { current: None, parked: VecDeque::new(), limit }
     }
@@ -36,7 +36,7 @@ impl<T> Outbox<T> {
         self.current.is_none() && self.parked.is_empty()
     }
 
-    /// True where something of `tc` is here: then a newcomer of the same has to wait.
+    /// True where an entry of `tc` is here, behind which a new one has to wait.
     #[inline]
     pub(super) fn holds(&self, tc: TrafficClass) -> bool {
         !self.is_empty() && self.oldest(tc).is_some()
@@ -62,7 +62,7 @@ impl<T> Outbox<T> {
         counts.into_iter().max().unwrap_or(0)
     }
 
-    /// Takes an entry: to be sent at once where `at_once` says that nothing stands in its way, else to wait.
+    /// Takes an entry: to be sent at once if `at_once` says that it may, else to wait.
     pub(super) fn accept(&mut self, stamp: u64, tc: TrafficClass, item: T, at_once: bool) {
         let entry = Entry { stamp, tc, item };
         if at_once && self.current.is_none() {
@@ -72,8 +72,8 @@ impl<T> Outbox<T> {
         }
     }
 
-    /// Finds what to send next: what is being sent, or the first that waits, of those that there is room for and that
-    /// `may_go`, given their Traffic Class and stamp. True where there is one.
+    /// Selects what to send next: the entry that is being sent, or the first that waits, for which there is room and
+    /// `may_go` (of its Traffic Class and stamp) is true. True where there is one.
     #[inline]
     pub(super) fn select(&mut self, room: TcSet, may_go: impl Fn(TrafficClass, u64) -> bool) -> bool {
         match &self.current {
@@ -84,7 +84,7 @@ impl<T> Outbox<T> {
     }
 
     fn select_parked(&mut self, room: TcSet, may_go: impl Fn(TrafficClass, u64) -> bool) -> bool {
-        // Older than all of its Traffic Class that wait.
+        // The current entry is older than all that wait of its Traffic Class.
         if let Some(current) = self.current.take() {
             self.parked.push_front(current);
         }
@@ -98,19 +98,19 @@ impl<T> Outbox<T> {
         self.current.is_some()
     }
 
-    /// What is being sent.
+    /// The entry that is being sent.
     #[inline]
     pub(super) fn current(&mut self) -> Option<&mut T> {
         self.current.as_mut().map(|e| &mut e.item)
     }
 
-    /// What was being sent, which is done.
+    /// Removes the entry that was being sent, which is done.
     #[inline]
     pub(super) fn finish(&mut self) -> Option<T> {
         self.current.take().map(|e| e.item)
     }
 
-    /// Forgets those that `keep` does not want.
+    /// Forgets the entries that `keep` refuses.
     pub(super) fn retain(&mut self, keep: impl Fn(&T) -> bool) {
         if self.current.as_ref().is_some_and(|e| !keep(&e.item)) {
             self.current = None;
@@ -118,7 +118,7 @@ impl<T> Outbox<T> {
         self.parked.retain(|e| keep(&e.item));
     }
 
-    /// Forgets all, and says of each which Traffic Class it had.
+    /// Forgets all entries, and calls `forgotten` with the Traffic Class of each.
     pub(super) fn clear(&mut self, forgotten: impl FnMut(TrafficClass)) {
         self.current.take().into_iter().chain(self.parked.drain(..)).map(|e| e.tc).for_each(forgotten);
     }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! DMA reads of one function: split into MRds, their completions matched and put together; and its AtomicOps, which
-//! are answered like reads. Never calls the device.
+//! DMA reads of one function: splits them into MRds, matches their completions and puts the data together; also
+//! AtomicOps, which are answered like reads. Never calls the device.
 //!
 //! Completions of one request come in address order, those of different requests in any (`PCIe 5.0 §2.4.1`). A read
-//! fails as soon as anything of it fails; what is still to come of it is swallowed, and its tags come back as if it
-//! had not failed.
+//! fails as soon as any part of it fails; completions that still come for it are swallowed, and its tags come back as
+//! if it had not failed.
 
 use super::assembly::Assembly;
 use super::outbox::{MAX_PARKED, Outbox};
@@ -21,13 +21,13 @@ use tlp::{
 /// How a read ended, for the device.
 pub(crate) type Done = (DmaId, Result<Data, DmaError>);
 
-/// A tag whose time is over.
+/// A tag whose deadline has come.
 pub(crate) struct Expired {
-    /// Its request was waited for: a Completion Timeout. Else it has rested long enough.
+    /// True for a Completion Timeout of its request; false where the tag has rested long enough.
     pub(crate) timed_out: bool,
-    /// What was asked, and by which tag.
+    /// The request, and its tag.
     pub(crate) request: Option<(Sent, Tag)>,
-    /// How the transfer ended with it, where it was not over.
+    /// The result of the transfer, if this ended it.
     pub(crate) done: Option<Done>,
 }
 
@@ -35,7 +35,7 @@ struct Dma {
     id: DmaId,
     len: u32,
     received: u32,
-    /// Tags that wait for this read.
+    /// Tags in use for this read.
     tags: u16,
     carry: bool,
     state: DmaState,
@@ -60,7 +60,7 @@ struct Cursor {
     carry: bool,
 }
 
-/// What is to be sent: a read, which is being split, or an AtomicOp. The tag in a word of its own, as that of
+/// What is being sent: a read, which is split, or an AtomicOp. The tag has a word of its own, as that of
 /// [`Output`](device::seam::Output).
 #[repr(u64)]
 enum NonPosted {
@@ -68,7 +68,7 @@ enum NonPosted {
     Atomic(DmaAtomic, OperandSize),
 }
 
-/// The DMA reads of one function. Reads under way are at most as many as tags, and one.
+/// The DMA reads of one function. There is at most one read more under way than there are tags.
 pub(crate) struct ReadEngine {
     pub(crate) tags: TaggedRequests<Part>,
     dmas: Vec<Dma>,
@@ -86,18 +86,18 @@ impl ReadEngine {
         }
     }
 
-    /// Reads under way, those that only wait for completions to swallow not counted.
+    /// Reads under way, without those that only wait for completions to swallow.
     pub(crate) fn under_way(&self) -> usize {
         self.dmas.iter().filter(|d| d.state == DmaState::Running).count()
     }
 
-    /// True where something is to be sent.
+    /// True where a request is to be sent.
     #[inline]
     pub(crate) fn is_sending(&self) -> bool {
         !self.outbox.is_empty()
     }
 
-    /// Finds what to send next, see [`Outbox::select`].
+    /// Selects what to send next, see [`Outbox::select`].
     #[inline]
     pub(crate) fn select(&mut self, room: TcSet, may_go: impl Fn(TrafficClass, u64) -> bool) -> bool {
         self.outbox.select(room, may_go)
@@ -109,7 +109,7 @@ impl ReadEngine {
         self.outbox.has_room()
     }
 
-    /// True where something of `tc` is to be sent.
+    /// True where a request of `tc` is to be sent.
     #[inline]
     pub(crate) fn holds(&self, tc: TrafficClass) -> bool {
         self.outbox.holds(tc)
@@ -122,8 +122,8 @@ impl ReadEngine {
         self.outbox.accept(stamp, tc, NonPosted::Read(cursor), at_once);
     }
 
-    /// Begins to split a read at once, where nothing else is to be sent: the first TLP, which is most often the only one
-    /// and then never lies in the outbox.
+    /// Begins to split a read at once, where nothing else is to be sent. Returns its first TLP, which is most often
+    /// its only one and then never enters the outbox.
     #[inline]
     pub(crate) fn begin_now(
         &mut self,
@@ -174,7 +174,7 @@ impl ReadEngine {
         }
     }
 
-    /// The completion of an AtomicOp has Lower Address zero (`PCIe 5.0 §2.2.9`).
+    /// The request of an AtomicOp. Its completion has Lower Address zero (`PCIe 5.0 §2.2.9`).
     fn next_atomic(&mut self, now: Time, requester: Bdf, settings: &Settings) -> Option<Tlp> {
         if !self.tags.has_free() {
             return None;
@@ -225,7 +225,7 @@ impl ReadEngine {
         Some(read_request(requester, span, tag, options, carry))
     }
 
-    /// Takes a completion whose Requester ID names this function.
+    /// Takes a completion that has the Requester ID of this function.
     pub(crate) fn complete(
         &mut self,
         completion: &Completion,
@@ -250,7 +250,7 @@ impl ReadEngine {
         }
     }
 
-    /// The rest of the request may or may not still come.
+    /// Ends a read whose completion is malformed. The rest of the request may still come, or not.
     fn malformed(&mut self, tag: Tag, owner: Option<u16>, quarantine_until: Time) -> (Finding, Option<Done>) {
         self.quarantine(tag, quarantine_until);
         let done = owner.and_then(|owner| self.lose_tag(owner, DmaError::Malformed));
@@ -272,7 +272,7 @@ impl ReadEngine {
         pool: &PayloadPool,
     ) -> (Finding, Option<Done>) {
         let Some((_, part)) = self.tags.get(completion.tag) else { return (Finding::Unexpected, None) };
-        // It fits.
+        // The data fits what is awaited.
         let (bytes, offset) = (tlp.data.len() as u32, part.offset);
         part.awaited = part.awaited.behind(bytes);
         part.offset += bytes;
@@ -280,7 +280,7 @@ impl ReadEngine {
         if last {
             self.tags.release(completion.tag);
         }
-        // Nobody waits for it any longer; but that it was poisoned is told.
+        // Nobody waits for it any longer, but that it was poisoned is reported.
         let swallowed = if finding == Finding::Poisoned { finding } else { Finding::Swallowed };
         let Some(owner) = owner else { return (swallowed, None) };
         let dma = &mut self.dmas[usize::from(owner)];
@@ -335,7 +335,7 @@ impl ReadEngine {
         done
     }
 
-    /// A read that has ended is forgotten with its last tag.
+    /// Forgets a read that has ended, with its last tag.
     fn free_if_done(&mut self, owner: u16) {
         let dma = &mut self.dmas[usize::from(owner)];
         if dma.state == DmaState::Ended && dma.tags == 0 {
@@ -344,7 +344,7 @@ impl ReadEngine {
         }
     }
 
-    /// Bus Master Enable was cleared: the rest of what is [`select`](Self::select)ed may not be asked for.
+    /// Ends the [`select`](Self::select)ed transfer after Bus Master Enable was cleared: no more of it may be requested.
     pub(crate) fn stop_sending(&mut self, error: DmaError) -> Option<Done> {
         match self.outbox.finish()? {
             NonPosted::Read(cursor) => self.fail(cursor.dma, error),
@@ -366,7 +366,7 @@ impl ReadEngine {
         Some(Expired { timed_out: owner.is_some(), request: sent.map(|sent| (sent, tag)), done })
     }
 
-    /// All reads and AtomicOps end with this error; their tags stay as they are.
+    /// Ends all reads and AtomicOps with this error; their tags stay as they are.
     #[cold]
     pub(crate) fn fail_all(&mut self, error: DmaError) -> Vec<Done> {
         let mut ended = Vec::new();
@@ -407,7 +407,7 @@ impl ReadEngine {
 }
 
 impl Cursor {
-    /// What the next request names, and how far the read advances with it.
+    /// The span of the next request, and the bytes by which the read advances.
     fn span(&self, settings: &Settings) -> Option<(Span, u32)> {
         if self.remaining == 0 {
             return Some((Span::zero_length(self.address), 0));
@@ -421,7 +421,7 @@ impl Cursor {
         Some((Span::covering(self.address, piece).ok()?, piece))
     }
 
-    /// Takes a tag for the next request and advances behind it: what it names, and its tag.
+    /// Takes a tag for the next request and advances the read past it; returns the span and the tag.
     #[inline]
     fn ask(
         &mut self,
@@ -446,12 +446,12 @@ impl Cursor {
     }
 }
 
-/// All Byte Enables of its DWs are ones.
+/// True where all Byte Enables of the span are ones.
 fn is_whole(span: Span) -> bool {
     !span.is_zero_length() && (span.first_byte() | u64::from(span.byte_count())) & 3 == 0
 }
 
-/// With a hint, Byte Enables are implied to be all ones (`PCIe 5.0 §2.2.7.1`): where they are not, it is left out.
+/// The MRd of a span. A hint implies Byte Enables of all ones (`PCIe 5.0 §2.2.7.1`): where they are not, it is left out.
 #[inline]
 fn read_request(requester: Bdf, span: Span, tag: Tag, options: DmaOptions, carry: bool) -> Tlp {
     let request = MemoryRequest { op: MemoryOp::Read, requester, tag, span };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a tag of an endpoint stands for: a part of a transfer, and its request as it was sent. Never knows which tags are free.
+//! The request that each tag of an endpoint names, and its part of a transfer. Never knows which tags are free.
 
 use tlp::{
     AtomicOp, AtomicRequest, Attributes, Awaited, Bdf, Body, Hint, MemoryOp, MemoryRequest, OperandSize,
@@ -9,13 +9,13 @@ use tlp::{
 /// The part of a transfer that one request asks for.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Part {
-    /// Who gets the bytes; `None` once nobody wants them.
+    /// The read that gets the bytes; `None` once nobody wants them.
     pub(crate) owner: Option<u16>,
-    /// What completions have not answered yet.
+    /// Bytes that no completion has answered yet.
     pub(crate) awaited: Awaited,
-    /// Place of the next byte in its transfer.
+    /// Offset of the next byte in its transfer.
     pub(crate) offset: u32,
-    /// The request.
+    /// The request as it was sent.
     pub(crate) sent: Option<Sent>,
 }
 
@@ -23,7 +23,7 @@ pub(crate) struct Part {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sent {
     pub(crate) span: Span,
-    /// Of an AtomicOp, which, and of what size.
+    /// The operation and operand size of an AtomicOp.
     pub(crate) atomic: Option<(AtomicOp, OperandSize)>,
     pub(crate) tc: TrafficClass,
     pub(crate) attr: Attributes,

@@ -12,9 +12,9 @@ use tlp::{Attributes, Bdf, Data, Mps, Rcb, Status, Time, Tlp, TrafficClass};
 /// Who completes a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Completer {
-    /// Completer ID.
+    /// Its Completer ID.
     pub(crate) id: Bdf,
-    /// Attributes of requests that its completions may have.
+    /// Attributes of a request that its completions may repeat.
     pub(crate) attributes: Attributes,
 }
 
@@ -26,7 +26,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// `data` answers the question, and is not empty; of a [`Reply::Dw`](super::requests::Reply) the whole DW.
+    /// An answer of `data`, which fits the question and is not empty; the whole DW for a [`Reply::Dw`](super::requests::Reply).
     pub(crate) fn new(question: Question, data: Data) -> Answer {
         Answer { question, data, sent: 0 }
     }
@@ -54,7 +54,7 @@ pub(crate) fn without_data(completer: Completer, question: &Question, status: St
 }
 
 impl<B: Behind> Function<B> {
-    /// A completion without data, and the log of why.
+    /// A completion without data; its reason is logged.
     pub(crate) fn refusal(
         &mut self,
         shared: &mut Shared,
@@ -73,7 +73,7 @@ impl<B: Behind> Function<B> {
                 self.log(shared, Uncorrectable::UnsupportedRequest, advisory, tlp);
                 without_data(self.completer(shared), question, Status::UnsupportedRequest)
             }
-            // What is not one of these was not carried out.
+            // Any other error is a Completer Abort: the request was not carried out.
             _ => {
                 shared.counters.completer_aborts += 1;
                 self.config.set_status(config::header::status::SIGNALED_TARGET_ABORT);
@@ -85,7 +85,7 @@ impl<B: Behind> Function<B> {
 }
 
 impl Shared {
-    /// The last completion of a request of `tc` has left.
+    /// Notes that the last completion of a request of `tc` has left.
     #[inline]
     pub(crate) fn answer_left(&mut self, now: Time, tc: TrafficClass) {
         if self.requests.answered(tc) {

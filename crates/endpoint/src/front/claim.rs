@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! TLPs that arrive (`PCIe 5.0 §2.3`): whom they are for, and what the specification says of those that are for nobody.
-//! Never hands one on: that is for whoever drives what stands behind.
+//! TLPs that arrive (`PCIe 5.0 §2.3`): finds the function that each is for, and treats those that are for none as the
+//! specification says. Never hands one on: its caller does.
 
 use super::answers::{Answer, without_data};
 use super::errors::{LoggedTlp, Refused};
@@ -21,25 +21,25 @@ pub(crate) enum Claim {
     Bar {
         /// The function.
         index: usize,
-        /// Which of its BARs.
+        /// BAR number.
         bar: BarIndex,
-        /// Offset there of the first byte that it names.
+        /// Offset of its first byte in the BAR.
         offset: u64,
     },
-    /// A register that what stands behind this function answers for.
+    /// A register that the device of this function answers for.
     Register(usize),
     /// A message that this function takes.
     Message(usize),
 }
 
 impl<B: Behind> Front<B> {
-    /// Whether a TLP is to be looked at: neither malformed, nor with a wrong ECRC or prefixes that nobody takes.
+    /// Whether a TLP is looked at further: it is not malformed, its ECRC is not wrong, and its prefixes are supported.
     #[inline]
     pub(crate) fn admits(&mut self, tlp: &Tlp) -> bool {
         if !self.shared.own.virtual_errors.is_empty() {
             self.log_virtual_errors();
         }
-        // In this order where both are so (`PCIe 5.0 §6.2.3.2.3`).
+        // A TLP with both errors is reported as malformed (`PCIe 5.0 §6.2.3.2.3`).
         if rules::check_received(tlp, &self.limits_for(tlp)).is_err() {
             self.drop_request(None, tlp, Drop::Malformed);
             return false;
@@ -50,7 +50,7 @@ impl<B: Behind> Front<B> {
         tlp.prefixes.is_empty() || !self.refuses_prefixes(tlp)
     }
 
-    /// What a request is for that was [admitted](Self::admits).
+    /// The target of a request that was [admitted](Self::admits).
     pub(crate) fn claim(&mut self, now: Time, tlp: &Tlp) -> Claim {
         match &tlp.repr.body {
             Body::Memory(request) => match request.op {
@@ -92,8 +92,8 @@ impl<B: Behind> Front<B> {
         self.queue_own(Some(index), credit, tlp);
     }
 
-    /// What an endpoint takes: no local prefixes, and of end-to-end ones and of data as much as that of its functions that takes most
-    /// (`PCIe 5.0 §2.2.2`, §2.2.10.2). A link hands on no TLP of a Traffic Class that it does not map.
+    /// What an endpoint accepts: no local prefixes, and the most end-to-end prefixes and data that any of its
+    /// functions does (`PCIe 5.0 §2.2.2`, §2.2.10.2). A link hands on no TLP of a Traffic Class that it does not map.
     fn limits_for(&self, tlp: &Tlp) -> Limits {
         let mut mps = self.functions[0].settings.mps;
         if tlp.repr.data_dw() * 4 > mps.bytes() {
@@ -108,9 +108,9 @@ impl<B: Behind> Front<B> {
         self.functions.iter().map(|f| f.settings.end_end_prefixes).max().unwrap_or(0)
     }
 
-    /// Refuses a TLP with a prefix of a reserved type, or with more prefixes than the function takes that it is addressed to, where
-    /// another function of the device takes as many: a request is unsupported, a completion unexpected (`PCIe 5.0
-    /// §2.2.10.2`). What no function claims is left to those who look for one.
+    /// Refuses a TLP with a prefix of a reserved type, or with more prefixes than its function supports where another
+    /// function of the device supports as many: a request is unsupported, a completion unexpected
+    /// (`PCIe 5.0 §2.2.10.2`). A TLP that no function claims is not refused here.
     #[cold]
     fn refuses_prefixes(&mut self, tlp: &Tlp) -> bool {
         let Some(index) = self.addressee(tlp) else { return false };
@@ -129,8 +129,8 @@ impl<B: Behind> Front<B> {
         true
     }
 
-    /// A TLP whose ECRC is wrong is dropped, by a function that checks it (`PCIe 5.0 §2.7.1`, §6.2.3.2): nobody can say
-    /// whom it was for, so the first that checks takes note.
+    /// Drops a TLP whose ECRC is wrong, if a function checks it (`PCIe 5.0 §2.7.1`, §6.2.3.2). Nobody can tell for
+    /// whom it was, so the first function that checks logs the error.
     fn drops_wrong_ecrc(&mut self, tlp: &Tlp) -> bool {
         if !self.functions[..self.physical].iter().any(|f| f.settings.ecrc_check) {
             return false;
@@ -150,7 +150,7 @@ impl<B: Behind> Front<B> {
         }
     }
 
-    /// The same of an I/O BAR.
+    /// As [`decode`](Self::decode), of an I/O BAR.
     pub(super) fn decode_io(&self, span: Span) -> Option<(usize, BarIndex, u64)> {
         let (first, len) = (span.first_byte(), u64::from(span.byte_count()));
         match &self.functions[..] {
@@ -161,7 +161,7 @@ impl<B: Behind> Front<B> {
 
     // ---- memory ----
 
-    /// Only legacy endpoints know locked reads (`PCIe 5.0 §6.5.6`, §6.5.7).
+    /// A memory read. Only legacy endpoints support locked reads (`PCIe 5.0 §6.5.6`, §6.5.7).
     fn memory_read(&mut self, tlp: &Tlp, request: &MemoryRequest) -> Claim {
         let locked = request.op == MemoryOp::ReadLocked;
         let Some((index, bar, offset)) = self.decode(request.span) else {
@@ -227,7 +227,7 @@ impl<B: Behind> Front<B> {
         }
     }
 
-    /// Bytes that are not carried write nothing.
+    /// Writes the MSI-X table; data that is only counted writes nothing.
     fn msix_write(
         &mut self,
         index: usize,
@@ -249,7 +249,7 @@ impl<B: Behind> Front<B> {
 
     // ---- refusals ----
 
-    /// A non-posted request that reaches nothing behind is refused.
+    /// Refuses a non-posted request that reaches no device.
     #[cold]
     pub(super) fn unclaimed(&mut self, index: Option<usize>, tlp: &Tlp, error: CompletionError) -> Claim {
         if let Some(question) = Question::of_any(tlp) {
@@ -265,7 +265,7 @@ impl<B: Behind> Front<B> {
         Claim::Nothing
     }
 
-    /// Queues a completion without data for a request that reaches nothing behind; `None` where no function claims it.
+    /// Queues a completion without data for a request that reaches no device; `None` where no function claims it.
     pub(super) fn refuse(
         &mut self,
         index: Option<usize>,
@@ -286,8 +286,8 @@ impl<B: Behind> Front<B> {
         self.queue_own(index.or(Some(0)), credit, completion);
     }
 
-    /// A poisoned request that asks for an answer changes nothing, and is answered with UR. What is behind a BAR may be
-    /// registers, so that the error is never advisory (`PCIe 5.0 §2.7.2.2`).
+    /// Answers a poisoned non-posted request with UR; it changes nothing. Registers may stand behind a BAR, so the
+    /// error is never advisory (`PCIe 5.0 §2.7.2.2`).
     #[cold]
     pub(super) fn refuse_poisoned(&mut self, index: usize, tlp: &Tlp) -> Claim {
         let Some(question) = Question::of_any(tlp) else { return Claim::Nothing };
@@ -300,13 +300,13 @@ impl<B: Behind> Front<B> {
         Claim::Nothing
     }
 
-    /// Queues the only completion of a request, of this function or of none.
+    /// Queues the only completion of a request of this function, or of none.
     pub(super) fn queue_own(&mut self, index: Option<usize>, credit: CreditReturn, tlp: Tlp) {
         self.shared.requests.answering(credit);
         self.shared.queue_completion(index, tlp, true);
     }
 
-    /// A request that no completion answers: a posted one, or a malformed one; `None` where it belongs to no function.
+    /// Drops a request without a completion: a posted one, or a malformed one; `None` where it belongs to no function.
     #[cold]
     pub(super) fn drop_request(&mut self, index: Option<usize>, tlp: &Tlp, why: Drop) {
         self.shared.requests.give_back(credit_of(tlp));
@@ -332,7 +332,7 @@ impl<B: Behind> Front<B> {
     }
 }
 
-/// Why a request goes no further, without an answer.
+/// Why a request is dropped without an answer.
 #[derive(Clone, Copy)]
 pub(super) enum Drop {
     Malformed,

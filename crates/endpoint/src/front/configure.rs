@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Configuration requests (`PCIe 5.0 §2.3.1`, §7.2.2): registers are read and written, and what software has set is obeyed.
+//! Configuration requests (`PCIe 5.0 §2.3.1`, §7.2.2): reads and writes registers, and follows what software has set.
 //! Never knows what a register means: [`config`] says what a write changes.
 
 use super::answers::{Answer, Completer, without_data};
@@ -28,7 +28,7 @@ impl<B: Behind> Front<B> {
             Access::Read if own => return Claim::Register(index),
             Access::Read => self.config_read(credit, index, request, question),
             Access::Write if tlp.repr.ep => return self.refuse_poisoned(index, tlp),
-            // One whose bytes are not carried cannot be carried out.
+            // A write whose data is only counted cannot be carried out.
             Access::Write => match config_value(request.first_be, &tlp.data) {
                 None => return self.unclaimed(Some(index), tlp, CompletionError::CompleterAbort),
                 Some(_) if own => {
@@ -46,7 +46,7 @@ impl<B: Behind> Front<B> {
         Claim::Nothing
     }
 
-    /// No such function: UR in its name (`PCIe 5.0 §2.3.1`), which is how software finds that out: no error.
+    /// Answers UR in the name of a function that is not there (`PCIe 5.0 §2.3.1`): software finds out so, and it is no error.
     fn refuse_absent(&mut self, credit: CreditReturn, request: &ConfigRequest, question: &Question) {
         self.shared.counters.unsupported_requests += 1;
         let distance = request.completer.bits().wrapping_sub(self.first_id(request.completer));
@@ -72,7 +72,7 @@ impl<B: Behind> Front<B> {
         self.queue_own(Some(index), credit, tlp);
     }
 
-    /// Bus and device number are those of the last write of type 0 (`PCIe 5.0 §2.2.6.2`).
+    /// Captures bus and device number, which are those of the last write of type 0 (`PCIe 5.0 §2.2.6.2`).
     fn capture(&mut self, request: &ConfigRequest) {
         if request.kind == ConfigKind::Type0 {
             self.shared.bus_device = self.first_id(request.completer);
@@ -99,7 +99,7 @@ impl<B: Behind> Front<B> {
         }
     }
 
-    /// Writes a register of a function, and obeys.
+    /// Writes a register of a function, and follows what it sets.
     pub(super) fn configure(
         &mut self,
         now: Time,
@@ -129,7 +129,7 @@ impl<B: Behind> Front<B> {
         self.changed.push(index);
     }
 
-    /// Resets one function, and with it its virtual ones.
+    /// Resets one function, and the virtual functions of a physical one.
     fn reset_function(&mut self, now: Time, index: usize) {
         self.functions[index].reset(now, &mut self.shared, ResetKind::FunctionLevel);
         self.refresh_function(now, index);

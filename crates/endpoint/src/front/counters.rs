@@ -41,7 +41,7 @@ device::counters! {
         poisoned_completions,
         /// Completions that belong to nothing under way: dropped and logged (`§2.3.2`).
         unexpected_completions,
-        /// Of these, those whose request had timed out.
+        /// Unexpected completions whose request had timed out.
         late_completions,
         /// Completions of a read that had failed, or was voided by a reset: dropped, as announced.
         swallowed_completions,
@@ -53,7 +53,7 @@ device::counters! {
         received_abort,
         /// Requests for which the endpoint had no token left: non-posted ones are answered with CA.
         request_overflows,
-        /// Deferrable writes that the device told to come again.
+        /// Deferrable writes that the device answered with a request to retry.
         deferred_writes,
         /// TLPs with a wrong ECRC: dropped and logged (`§2.7.1`).
         ecrc_errors,
@@ -83,14 +83,14 @@ device::counters! {
         function_level_resets,
         /// Resets on the way from D3hot to D0.
         power_state_resets,
-        /// Virtual functions that came forth.
+        /// Virtual functions enabled.
         virtual_functions_enabled,
         /// Times the link went down.
         link_downs,
     }
 }
 
-/// Names of counts that tell of nothing gone wrong.
+/// Names of counters that are no errors.
 const NO_ERRORS: [&str; 16] = [
     "requests",
     "config_requests",
@@ -111,7 +111,7 @@ const NO_ERRORS: [&str; 16] = [
 ];
 
 impl Counters {
-    /// What went wrong: names and counts that are not zero.
+    /// Names and values of the error counters that are not zero.
     pub fn errors(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
         self.rows().filter(|(name, n)| *n > 0 && !NO_ERRORS.contains(name))
     }

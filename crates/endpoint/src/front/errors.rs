@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What an endpoint does about errors (`PCIe 5.0 §6.2`): which functions log one, with which header, and what is sent.
-//! Never finds one: that is for whoever looks at a TLP, and for the port of the link.
+//! Reporting of errors (`PCIe 5.0 §6.2`): which functions log one, with which header, and which message is sent.
+//! Never detects one: the code that looks at a TLP does, and the port of the link.
 
 use super::requests::{Question, Reply};
 use super::{Behind, Front, Function, Shared};
@@ -10,8 +10,8 @@ use tlp::{
     OperandSize, Prefixes, Repr, Tlp,
 };
 
-/// What the Header Log and the TLP Prefix Log keep of a TLP (`PCIe 5.0 §7.8.4.8`, §7.8.4.12): byte 0 in bits 31:24; what
-/// there is not is zero.
+/// The Header Log and TLP Prefix Log of a TLP (`PCIe 5.0 §7.8.4.8`, §7.8.4.12): byte 0 in bits 31:24; absent DWs are
+/// zero.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct LoggedTlp {
     pub(crate) header: [u32; 4],
@@ -20,7 +20,7 @@ pub(crate) struct LoggedTlp {
 }
 
 impl LoggedTlp {
-    /// A TLP of which the header alone is known.
+    /// The log of a TLP of which only the header is known.
     #[cold]
     pub(crate) fn of_header(repr: &Repr) -> LoggedTlp {
         LoggedTlp { header: words(repr), prefixes: [0; 4] }
@@ -67,8 +67,8 @@ fn prefix_words(prefixes: &Prefixes) -> [u32; 4] {
 }
 
 impl Question {
-    /// The request to a function of this ID on this captured bus, as far as it is kept until it is answered: without TD, hint and
-    /// prefixes. It was handed on, so that it is not poisoned.
+    /// The request to a function of this ID on the captured bus, as far as it is kept until it is answered: without
+    /// TD, hint and prefixes. A request that was handed on is not poisoned.
     #[cold]
     pub(crate) fn refused(&self, id: Bdf, shared: &Shared) -> Refused {
         let on_bus = id.bits() & 0xff00 == shared.bus_device & 0xff00;
@@ -108,8 +108,8 @@ impl Question {
 }
 
 impl<B: Behind> Function<B> {
-    /// Logs an error, and queues its message. `advisory` where `PCIe 5.0 §6.2.3.2.4` names the case. Of a virtual function
-    /// the endpoint has to look at the registers of its physical one, which it does at its next turn.
+    /// Logs an error and queues its message; `advisory` in the cases of `PCIe 5.0 §6.2.3.2.4`. An error of a virtual
+    /// function waits for the endpoint's next turn, which looks at the registers of its physical function.
     #[cold]
     pub(crate) fn log(&mut self, shared: &mut Shared, error: Uncorrectable, advisory: bool, tlp: LoggedTlp) {
         let report = tlp.report(error).advisory(advisory);
@@ -136,8 +136,8 @@ impl LoggedTlp {
 }
 
 impl<B: Behind> Front<B> {
-    /// Logs an error that belongs to no function in all physical functions. Of each severity one message is sent, by the
-    /// first that asks for it (`PCIe 5.0 §6.2.4`).
+    /// Logs an error that belongs to no function in all physical functions. One message is sent for each severity, by
+    /// the first function that asks for it (`PCIe 5.0 §6.2.4`).
     #[cold]
     pub(crate) fn log_in_all(&mut self, report: ErrorReport) {
         let mut sent = Vec::new();

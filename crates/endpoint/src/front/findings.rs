@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Completions that arrive (`PCIe 5.0 §2.3.2`): what each is to the request that its tag names, and what is counted and logged.
-//! Never knows what becomes of the data.
+//! Completions that arrive (`PCIe 5.0 §2.3.2`): what each is to the request of its tag, and what is counted and
+//! logged. Never knows what becomes of the data.
 
 use super::claim::credit_of;
 use super::errors::LoggedTlp;
@@ -9,7 +9,7 @@ use config::Uncorrectable;
 use config::header::status;
 use tlp::{Awaited, Completion, Status, TagState, TaggedRequests, Tlp};
 
-/// What a completion turned out to be.
+/// The verdict on a completion.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Finding {
     /// It answers a read.
@@ -22,16 +22,16 @@ pub(crate) enum Finding {
     Unexpected,
     /// It does not fit its request.
     Malformed,
-    /// EP is set.
+    /// It is poisoned: EP is set.
     Poisoned,
-    /// UR.
+    /// Its status is UR.
     Unsupported,
-    /// CA.
+    /// Its status is CA.
     Aborted,
 }
 
-/// What a completion is to the request that its tag names; `awaited` says which bytes that still asks for. The tag of a
-/// request that was given up is free with its last completion.
+/// Judges a completion against the request of its tag, of which `awaited` gives the bytes that are still to come. The
+/// tag of a request that was given up is freed with its last completion.
 #[inline]
 pub(crate) fn judge<T>(
     tags: &mut TaggedRequests<T>,
@@ -69,7 +69,7 @@ fn fit(completion: &Completion, tlp: &Tlp, awaited: Awaited, mps: u32) -> Findin
 }
 
 impl<B: Behind> Front<B> {
-    /// The function whose request a completion answers; its credits go back.
+    /// The function whose request a completion answers; returns the credits of the completion.
     pub(crate) fn completed(&mut self, tlp: &Tlp, completion: &Completion) -> Option<usize> {
         self.shared.requests.give_back(credit_of(tlp));
         let index = self.function_of(completion.requester);
@@ -101,7 +101,7 @@ impl<B: Behind> Front<B> {
             }
             Finding::Poisoned => {
                 counters.poisoned_completions += 1;
-                // Advisory: the transfer fails, as with UR or CA, and all else goes on (`PCIe 5.0 §6.2.3.2.4.3`).
+                // The error is advisory: as with UR or CA only the transfer fails (`PCIe 5.0 §6.2.3.2.4.3`).
                 self.log_completion(index, Uncorrectable::PoisonedTlp, true, tlp);
             }
             Finding::Malformed => {

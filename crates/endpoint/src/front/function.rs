@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One function of a front: its configuration space, what that says, and what stands behind it.
+//! One function of a front: its configuration space, the settings read from it, and its device.
 
 use super::answers::Completer;
 use super::msix::Msix;
@@ -11,13 +11,13 @@ use tlp::{Bdf, Duration, Time, TrafficClass};
 
 /// One function.
 pub(crate) struct Function<B> {
-    /// Its place among the functions.
+    /// Its index among the functions.
     pub(crate) number: u16,
-    /// The distance of its ID from the first one.
+    /// Its ID less that of function 0.
     pub(super) distance: u16,
-    /// The physical function of a virtual one.
+    /// The physical function, of a virtual one.
     pub(super) physical: Option<u16>,
-    /// The level of its interrupt, and whether it drives its pin.
+    /// Whether its device asserts its interrupt, and whether that drives the pin.
     pub(super) intx: bool,
     pub(super) asserts_intx: bool,
     pub(crate) config: ConfigSpace,
@@ -51,23 +51,23 @@ impl<B: Behind> Function<B> {
         }
     }
 
-    /// Reads the settings again.
+    /// Reads the settings from the registers again.
     pub(super) fn refresh(&mut self, shared: &Shared) {
         self.apply(Settings::read(&self.config, &shared.limits));
     }
 
-    /// Has other settings from now on.
+    /// Takes these settings from now on.
     pub(super) fn apply(&mut self, settings: Settings) {
         self.settings = settings;
         self.behind.follow(&self.settings);
     }
 
-    /// The same as a virtual function of this physical one.
+    /// Makes it a virtual function of this physical one.
     pub(super) fn of_physical(self, physical: u16) -> Function<B> {
         Function { physical: Some(physical), ..self }
     }
 
-    /// False for a virtual function.
+    /// True for a physical function.
     pub(super) fn is_physical(&self) -> bool {
         self.physical.is_none()
     }
@@ -78,13 +78,13 @@ impl<B: Behind> Function<B> {
         Bdf::from_bits(shared.bus_device.wrapping_add(self.distance))
     }
 
-    /// Who its completions are from.
+    /// The completer of its completions.
     #[inline]
     pub(crate) fn completer(&self, shared: &Shared) -> Completer {
         Completer { id: self.id(shared), attributes: self.settings.completion_attributes }
     }
 
-    /// How long a request waits for its completions; and for how long its tag rests that has waited in vain, even where the
+    /// The time that a request waits for its completions; its tag rests as long after a timeout, even where the
     /// timeout is disabled.
     pub(crate) fn quarantine(&self, shared: &Shared) -> Duration {
         self.settings.completion_timeout.unwrap_or(shared.limits.completion_timeout)
@@ -96,7 +96,7 @@ impl<B: Behind> Function<B> {
         self.behind.oldest_posted(tc).is_none_or(|posted| stamp < posted)
     }
 
-    /// The same for a completion, which is polled again where it has to wait.
+    /// As [`precedes_posted`](Self::precedes_posted), for a completion, which is polled again where it has to wait.
     pub(super) fn may_complete(&mut self, tc: TrafficClass, stamp: u64) -> bool {
         let may = self.precedes_posted(tc, stamp);
         if !may {

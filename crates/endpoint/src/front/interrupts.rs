@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Interrupts and messages of a function, as TLPs: MSI, MSI-X, and whatever message its device sends. Never decides when
-//! they leave; levels of INTx are the endpoint's.
+//! Interrupts and messages of a function as TLPs: MSI, MSI-X, and the messages that its device sends. Never decides
+//! when they leave; [`intx`](super::intx) has the levels of INTx.
 
 use super::msix::{Msix, Raised};
 use super::own::own_message;
@@ -72,13 +72,13 @@ impl<B: Behind> Function<B> {
         Some(self.msi_write(shared, msi, vector as u16))
     }
 
-    /// An interrupt of TC0 may leave now.
+    /// True where an interrupt, which has TC0, may leave now.
     fn may_interrupt(&self, room: TcSet) -> bool {
         let tc = TrafficClass::default();
         room.contains(tc) && self.behind.oldest_posted(tc).is_none()
     }
 
-    /// An interrupt that was masked may be due.
+    /// True where an interrupt that was masked may be due.
     #[inline]
     pub(crate) fn may_interrupt_late(&self) -> bool {
         self.settings.may_unmask && self.has_pending()
@@ -90,7 +90,7 @@ impl<B: Behind> Function<B> {
         if self.settings.may_unmask { self.unmasked_interrupt(shared, room) } else { None }
     }
 
-    /// An interrupt may be pending.
+    /// True where an interrupt may be pending.
     fn has_pending(&self) -> bool {
         !self.settings.msix.enabled || self.msix.as_ref().is_none_or(Msix::has_pending)
     }
@@ -103,12 +103,12 @@ impl<B: Behind> Function<B> {
         memory_write(self.id(shared), span, data, Attributes::empty(), DmaOptions::default())
     }
 
-    /// PME_Status is set; the PM_PME, where it is to be sent now.
+    /// Sets PME_Status; returns the PM_PME message if it is to be sent now.
     pub(crate) fn pme(&mut self, shared: &mut Shared) -> Option<Tlp> {
         self.config.set_pme().then(|| self.pm_pme(shared))
     }
 
-    /// Software has set PME_En behind PME_Status: the PM_PME waits for its turn.
+    /// Follows a write that sets PME_En while PME_Status is set: the PM_PME message waits for its turn.
     pub(crate) fn pme_enabled(&mut self, shared: &mut Shared) {
         let tlp = self.pm_pme(shared);
         self.behind.park(shared.stamp(), tlp);
@@ -134,7 +134,7 @@ impl<B: Behind> Function<B> {
     }
 }
 
-/// An MWr.
+/// The MWr of a span.
 #[inline]
 pub(crate) fn memory_write(
     requester: Bdf,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Legacy interrupts: the levels of the four INTx pins of an endpoint, and the messages that tell of them
+//! Legacy interrupts: the levels of the four INTx pins of an endpoint, and the messages that report them
 //! (`PCIe 5.0 §6.1.2`, §2.2.8.1). Never sends: says which message is due.
 //!
-//! Functions with one pin share it: it is asserted while any of them asserts it. What is told is the level: a pin that
-//! changes and changes back before its message could leave is not told of at all.
+//! Functions with one pin share it: it is asserted while any of them asserts it. Messages report levels: a pin that
+//! changes and changes back before its message could leave is not reported.
 
 use super::own::own_message;
 use super::{Behind, Front, Function, Shared};
@@ -16,11 +16,11 @@ const DEASSERT_INTA: u8 = 0x24;
 /// One pin.
 #[derive(Clone, Copy, Default)]
 struct Pin {
-    /// Functions that assert it.
+    /// How many functions assert it.
     asserted_by: u16,
-    /// What the port above was told last.
+    /// The level that was reported last.
     told: bool,
-    /// The place of its last change among what was accepted, and whose it was.
+    /// The stamp of its last change, and the function that made it.
     stamp: u64,
     function: u16,
 }
@@ -35,7 +35,7 @@ impl Pin {
 #[derive(Default)]
 pub(crate) struct Pins {
     pins: [Pin; 4],
-    /// A message is due.
+    /// True where a message is due.
     due: bool,
 }
 
@@ -51,14 +51,14 @@ impl Pins {
 }
 
 impl<B: Behind> Function<B> {
-    /// The device sets the level of its interrupt.
+    /// Sets the level of the device's interrupt.
     pub(crate) fn set_intx(&mut self, now: Time, shared: &mut Shared, asserted: bool) {
         self.intx = asserted;
         self.refresh_intx(now, shared);
     }
 
-    /// To be called where the level, or what gates it, may have changed: Interrupt Disable, the enable bits of MSI and
-    /// MSI-X, the power state. Interrupt Status shows the level whatever gates it (`PCIe 5.0 §7.5.1.1.4`).
+    /// Follows changes of the level or of what gates it: Interrupt Disable, the enable bits of MSI and MSI-X, the
+    /// power state. Interrupt Status shows the level even where it is gated (`PCIe 5.0 §7.5.1.1.4`).
     pub(crate) fn refresh_intx(&mut self, now: Time, shared: &mut Shared) {
         let pin = self.settings.interrupt_pin;
         self.config.set_interrupt_status(self.intx && pin != 0);
@@ -82,7 +82,7 @@ impl<B: Behind> Function<B> {
 }
 
 impl<B: Behind> Front<B> {
-    /// The next message of a pin. Its Function Number is reserved (`PCIe 5.0 §2.2.8.1`).
+    /// The next message of a pin. Its function number is reserved (`PCIe 5.0 §2.2.8.1`).
     pub(crate) fn next_intx(&mut self, room: TcSet) -> Option<Tlp> {
         let tc = TrafficClass::default();
         let functions = &self.functions;

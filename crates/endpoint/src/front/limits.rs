@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The limits of an endpoint, and why there is none. Never changes once it is made.
+//! The limits of an endpoint, and the errors of making one. Never changes once it is made.
 
 use config::VfNumbering;
 use thiserror::Error;
@@ -40,19 +40,19 @@ impl Default for EndpointLimits {
     }
 }
 
-/// Why there is no such endpoint.
+/// Why an endpoint cannot be made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum EndpointError {
-    /// Number of functions.
+    /// There are no functions, or too many; how many.
     #[error("{0} functions: legal are 1 to 256")]
     Functions(usize),
-    /// More functions than a device without Alternative Routing-ID Interpretation has.
+    /// More functions than a device has without Alternative Routing-ID Interpretation.
     #[error("{0} functions without the ARI capability: legal are 1 to 8")]
     Ari(usize),
-    /// Virtual functions of a function that has none.
+    /// This function is to have virtual functions, but has no SR-IOV capability.
     #[error("function {0} has virtual functions: its configuration space has to have the SR-IOV capability")]
     NoSriov(u16),
-    /// Virtual functions of all functions.
+    /// The virtual functions of all functions are too many.
     #[error("{0} virtual functions: legal are 1 to 4096")]
     VirtualFunctions(u16),
     /// A virtual function would have the ID of another function.
@@ -64,21 +64,21 @@ pub enum EndpointError {
     Numbering {
         /// The physical function.
         physical: u16,
-        /// The first virtual one whose ID is taken, from zero.
+        /// The first virtual function whose ID is taken, counted from zero.
         index: u16,
-        /// What gives it.
+        /// The numbering that gives it this ID.
         numbering: VfNumbering,
     },
-    /// [`EndpointLimits::max_outstanding_reads`].
+    /// [`EndpointLimits::max_outstanding_reads`] is not legal.
     #[error("max_outstanding_reads {0}: legal are 1 to 768")]
     OutstandingReads(u16),
-    /// [`EndpointLimits::max_requests`].
+    /// [`EndpointLimits::max_requests`] is not legal.
     #[error("max_requests {0}: legal are 1 to 32768")]
     Requests(u16),
-    /// [`EndpointLimits::max_dma_len`].
+    /// [`EndpointLimits::max_dma_len`] is not legal.
     #[error("max_dma_len {0}: legal are 1 B to 1 GiB")]
     DmaLen(u32),
-    /// [`EndpointLimits::completion_timeout`].
+    /// [`EndpointLimits::completion_timeout`] is not legal.
     #[error("completion_timeout {0}: legal are 50 us (50000 ns) to 50 ms (50000000 ns)")]
     CompletionTimeout(Duration),
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Messages that arrive (`PCIe 5.0 §2.2.8`): the few that every endpoint has to know, which the front deals with itself, and those
-//! that a device says it takes. Sends nothing: what is to be sent is queued.
+//! Messages that arrive (`PCIe 5.0 §2.2.8`): the front handles those that every endpoint has to support, devices
+//! those that they say they take. Sends nothing: messages to send are queued.
 
 use super::claim::{Claim, Drop, credit_of};
 use super::{Behind, Front};
@@ -11,12 +11,12 @@ use tlp::{Bdf, Data, Message, MessageRouting, Tlp};
 const UNLOCK: u8 = 0x00;
 const PME_TURN_OFF: u8 = 0x19;
 
-/// Who takes a message.
+/// The receiver of a message.
 enum Taker {
     Function(usize),
-    /// Nobody, and that is no error.
+    /// Nobody, which is no error.
     Nobody,
-    /// Nobody: an error of this function, or of none.
+    /// Nobody, which is an error of this function, or of none.
     Refused(Option<usize>),
 }
 
@@ -47,8 +47,8 @@ impl<B: Behind> Front<B> {
         Claim::Message(index)
     }
 
-    /// The function that a message is for: where it is routed by ID that one, else the first that takes its code. What is not
-    /// taken is an Unsupported Request (`PCIe 5.0 §2.3.1`), of all functions where it was for none in particular (§6.2.4).
+    /// The function that a message is for: the one with its ID where it is routed by ID, else the first that takes its code. One
+    /// that nobody takes is an Unsupported Request (`PCIe 5.0 §2.3.1`), of all functions if it named none (§6.2.4).
     fn taker(&self, message: &Message) -> Taker {
         let takes = |index: &usize| self.takes(*index, message.code);
         let addressed = (message.routing == MessageRouting::ById)
@@ -64,7 +64,7 @@ impl<B: Behind> Front<B> {
         }
     }
 
-    /// The function that takes a message, or whose error it is that it does not.
+    /// The function that takes a message, or whose error it is that nobody does.
     pub(super) fn message_for(&self, message: &Message) -> Option<usize> {
         match self.taker(message) {
             Taker::Function(index) => Some(index),
@@ -73,15 +73,15 @@ impl<B: Behind> Front<B> {
         }
     }
 
-    /// Whether a function takes messages of `code`: each has to know what the power management and locks of the hierarchy say,
-    /// of the rest its device says what it takes.
+    /// Whether a function takes messages of `code`. Each takes those of power management and locks; its device says
+    /// which others.
     fn takes(&self, index: usize, code: u8) -> bool {
         matches!(code, UNLOCK | PM_ACTIVE_STATE_NAK | PME_TURN_OFF | SET_SLOT_POWER_LIMIT)
             || self.functions[index].behind.messages().contains(code)
     }
 
-    /// Messages that are not for the device: PME_Turn_Off, which is acknowledged (`PCIe 5.0 §5.3.3.2.1`); Unlock, which only
-    /// a legacy endpoint has to do with (§6.5.6); PM_Active_State_Nak, since no endpoint asks for L1.
+    /// Handles messages that do not reach the device: PME_Turn_Off, which is acknowledged (`PCIe 5.0 §5.3.3.2.1`);
+    /// Unlock, which concerns legacy endpoints only (§6.5.6); PM_Active_State_Nak, since no endpoint asks for L1.
     fn consumes(&mut self, index: usize, message: &Message, data: &Data) -> bool {
         match message.code {
             SET_SLOT_POWER_LIMIT => {
@@ -98,7 +98,7 @@ impl<B: Behind> Front<B> {
         }
     }
 
-    /// All functions capture it: bits 7:0 are the value, 9:8 the scale (`PCIe 5.0 §2.2.8.5`).
+    /// Captures a Set_Slot_Power_Limit in all functions: bits 7:0 are the value, 9:8 the scale (`PCIe 5.0 §2.2.8.5`).
     fn capture_slot_power_limit(&mut self, data: &Data) {
         let Some(&[value, scale, ..]) = data.bytes() else { return };
         for function in &mut self.functions {

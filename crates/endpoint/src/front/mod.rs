@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The front of a slot's functions: what a vendor's hard block does before it hands TLPs to a design. It has the
-//! configuration spaces and answers for them, decodes BARs and IDs, refuses what nobody takes, logs errors and tells of them,
-//! keeps the account of credits and of requests that are to be answered, and turns interrupts into messages and writes. What stands
-//! behind it, a [`Behind`] for each function, is a device that sees transactions ([`endpoint`](crate::endpoint)) or a design that
+//! The front of a slot's functions: what a vendor's hard block does before it hands TLPs to a design. It answers
+//! configuration requests, decodes BARs and IDs, refuses what nobody takes, logs and reports errors, keeps account of
+//! credits and of requests that are to be answered, and turns interrupts into messages and writes. Behind it stands a
+//! [`Behind`] for each function: a device that sees transactions ([`endpoint`](crate::endpoint)) or a design that
 //! sees TLPs ([`hard_block`](crate::hard_block)). Never knows which.
 //!
 //! - [`claim`]: whom a TLP that has arrived is for, and what the specification says of those that are for nobody.
 //! - [`configure`]: configuration requests; [`settings`]: what the registers say, as the path of a TLP needs it.
 //! - [`routing`], [`sriov`]: addresses and IDs, of virtual functions too.
-//! - [`requests`], [`answers`], [`findings`]: requests that wait for their answer, completions that go and that come.
-//! - [`errors`], [`messages`], [`notices`], [`own`]: what it logs, and sends by itself.
+//! - [`requests`], [`answers`], [`findings`]: requests to be answered, completions that are sent and that arrive.
+//! - [`errors`], [`messages`], [`notices`], [`own`]: errors, messages, and what the front itself sends.
 //! - [`interrupts`], [`intx`], [`msix`].
 
 pub(crate) mod answers;
@@ -52,52 +52,52 @@ use tlp::{Bdf, Body, Data, Duration, PayloadPool, Span, Time, Tlp, TrafficClass}
 /// How long a device whose outputs are all refused is left alone.
 const PAUSE: Duration = Duration::from_us(1);
 
-/// Outputs refused in one poll; a device that goes on is asked again [`PAUSE`] later, so that time passes and the run
-/// ends. What is accepted does not count: how much of it can wait is bounded otherwise.
+/// Outputs that one poll refuses; a device that goes on is asked again [`PAUSE`] later, so that time passes and the
+/// run ends. Accepted outputs do not count: other limits bound how many can wait.
 pub(crate) const MAX_REFUSED_PER_POLL: u32 = 64;
 
-/// Takes of unknown tokens that one poll bears with.
+/// Takes of unknown tokens that one poll tolerates.
 pub(crate) const MAX_STALE_PER_POLL: u32 = 64;
 
 /// Extended capability ID of Alternative Routing-ID Interpretation (`PCIe 5.0 §7.8.7`).
 const ARI: u16 = 0x000e;
 
-/// What stands behind the front, of one function.
+/// What stands behind the front for one function.
 pub(crate) trait Behind {
-    /// What does its work.
+    /// The type of the device or design.
     type Device;
 
-    /// With a device; or without one, as a virtual function before it is enabled.
+    /// Made with a device; or without one, for a virtual function before it is enabled.
     fn new(device: Option<Self::Device>) -> Self;
 
-    /// From now on this device does its work, or none. What it has under way stays.
+    /// Takes this device, or none, from now on. Transactions under way stay.
     fn replace(&mut self, device: Option<Self::Device>);
 
-    /// How many interrupt vectors its function has.
+    /// Tells how many interrupt vectors the function has.
     fn set_vectors(&mut self, vectors: u16);
 
     /// The Message Codes that it takes.
     fn messages(&self) -> MessageCodes;
 
-    /// Completions may still come for it: Transactions Pending (`PCIe 5.0 §7.5.3.5`).
+    /// True while completions may still come for it: Transactions Pending (`PCIe 5.0 §7.5.3.5`).
     fn is_pending(&self) -> bool;
 
     /// The stamp of the oldest posted TLP of `tc` that it has accepted and not yet sent.
     fn oldest_posted(&self, tc: TrafficClass) -> Option<u64>;
 
-    /// Something could not be sent because of such a TLP: the port is to be polled again when the last of them has left.
+    /// Notes that something waits for such a posted TLP: the port is to be polled again when the last of them has left.
     fn hold(&mut self);
 
-    /// Takes a posted TLP of the front's own, to be sent behind those that it has accepted.
+    /// Takes a posted TLP of the front itself, to be sent after those that it has accepted.
     fn park(&mut self, stamp: u64, tlp: Tlp);
 
-    /// The settings of its function are these from now on.
+    /// Takes these settings of its function from now on.
     fn follow(&mut self, settings: &Settings);
 
-    /// Its function was reset: all is void. Tags stay out of use until their completions have come, or until `until`.
+    /// Resets it: all transactions are void. Tags stay out of use until their completions have come, or until `until`.
     fn reset(&mut self, now: Time, kind: ResetKind, until: Time, shared: &mut Shared);
 
-    /// The link has gone down, and with it what was asked of others; the reset comes next.
+    /// Ends requests to others, since the link has gone down; a reset follows.
     fn link_down(&mut self, now: Time, shared: &mut Shared);
 }
 
@@ -112,13 +112,13 @@ pub(crate) struct Shared {
     pub(crate) bus_device: u16,
     /// What the front itself sends.
     pub(crate) own: Own,
-    /// When it has to be polled again though nothing came in.
+    /// When the front has to be polled again though no TLP arrived.
     pub(crate) wake: Option<Time>,
-    /// More than refusals asked for `wake`: no pause may put it off.
+    /// True where something besides refusals asked for `wake`, so that no pause may postpone it.
     pub(crate) wake_is_firm: bool,
-    /// How many transactions were accepted: their order.
+    /// The number of transactions accepted so far; gives each its place in their order.
     pub(crate) stamps: u64,
-    /// There was room for some Traffic Classes and not for others: they do not share one channel.
+    /// True once there was room for some Traffic Classes and not for others: they do not share one channel.
     pub(crate) several_channels: bool,
 }
 
@@ -138,7 +138,7 @@ impl Shared {
         }
     }
 
-    /// Which polls find something here.
+    /// The polls that find something here.
     #[inline]
     pub(crate) fn ready(&self) -> Ready {
         self.own.ready().or(Ready::when(self.requests.has_credit(), Ready::TAKEN))
@@ -150,7 +150,7 @@ impl Shared {
         self.stamps
     }
 
-    /// The time to be polled again has come.
+    /// Clears `wake` where that time has come.
     pub(crate) fn wake_is_over(&mut self, now: Time) {
         if self.wake.is_some_and(|t| t <= now) {
             (self.wake, self.wake_is_firm) = (None, false);
@@ -162,7 +162,7 @@ impl Shared {
         self.wake = earlier(self.wake, Some(time));
     }
 
-    /// The device has heard of a refusal and may want something else now; [`pause`](Self::pause) goes before.
+    /// Asks for a poll, as the device was told of a refusal and may want something else now; [`pause`](Self::pause) goes first.
     pub(crate) fn wake_after_refusal(&mut self, now: Time) {
         self.wake = earlier(self.wake, Some(now));
     }
@@ -184,7 +184,7 @@ impl Shared {
         None
     }
 
-    /// The DW that an I/O read is answered with: the bytes of `span` in their places.
+    /// The DW that answers an I/O read: the bytes of `span` in their lanes.
     pub(crate) fn whole_dw(&self, span: Span, data: &Data) -> Data {
         let Some(bytes) = data.bytes() else { return Data::Counted(4) };
         let first = span.lead() as usize;
@@ -195,13 +195,13 @@ impl Shared {
         }))
     }
 
-    /// What answers a zero-length read: one byte without meaning.
+    /// The data that answers a zero-length read: one byte without meaning.
     pub(crate) fn one_byte(&self, carry: bool) -> Data {
         if carry { Data::Carried(self.pool.copy(&[0])) } else { Data::Counted(1) }
     }
 }
 
-/// The first of two times that there may be.
+/// The earlier of two times, either of which may be absent.
 #[inline]
 pub(crate) fn earlier(a: Option<Time>, b: Option<Time>) -> Option<Time> {
     match (a, b) {
@@ -212,17 +212,17 @@ pub(crate) fn earlier(a: Option<Time>, b: Option<Time>) -> Option<Time> {
 
 /// The functions of a slot, and what they share.
 pub(crate) struct Front<B: Behind> {
-    /// Physical ones, then those virtual ones that have been made.
+    /// The physical functions, then the virtual ones that have been made.
     pub(crate) functions: Vec<Function<B>>,
-    /// How many of them are physical.
+    /// The number of physical functions.
     pub(crate) physical: usize,
     /// Virtual functions, by the number of their physical one.
     virtual_functions: BTreeMap<u16, VfSet<B::Device>>,
     routes: Routes,
     pub(crate) shared: Shared,
-    /// A function has ECRC Generation Enable set.
+    /// True where a function has ECRC Generation Enable set.
     pub(crate) ecrc_generation: bool,
-    /// Functions in which something has changed other than in calls of what stands behind them.
+    /// Functions that have changed other than in calls of their devices.
     pub(crate) changed: Vec<usize>,
 }
 
@@ -287,12 +287,12 @@ impl<B: Behind> Front<B> {
         self.refresh_ecrc();
     }
 
-    /// To be called whenever registers may have changed.
+    /// Reads ECRC Generation Enable again; to be called whenever registers may have changed.
     pub(crate) fn refresh_ecrc(&mut self) {
         self.ecrc_generation = self.functions.iter().any(|f| f.settings.ecrc_generation);
     }
 
-    /// Adds the digest to what a function sends that is to generate it (`PCIe 5.0 §2.7.1`).
+    /// Adds the digest to a TLP of a function with ECRC Generation Enable (`PCIe 5.0 §2.7.1`).
     pub(crate) fn add_digest(&self, tlp: &mut Tlp) {
         let (requester, _) = tlp.repr.transaction();
         let sender = match tlp.repr.body {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The MSI-X table and Pending Bit Array of a function (`PCIe 5.0 §6.1.4`), which stand in its BARs. Never sends:
-//! says which message is due.
+//! The MSI-X table and Pending Bit Array of a function (`PCIe 5.0 §6.1.4`), which lie in its BARs. Never sends: says
+//! which message is due.
 //!
 //! ```text
 //! table entry, 16 B:  +0 address  +4 upper address  +8 data  +c vector control: 0 mask
@@ -12,7 +12,7 @@ use tlp::{Data, PayloadPool};
 const MASKED: u32 = 1;
 const ENTRY_DW: usize = 4;
 
-/// A message to send: where to, and what.
+/// The address and data of a message to send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Message {
     pub(crate) address: u64,
@@ -33,7 +33,7 @@ pub(crate) struct Msix {
     layout: MsixLayout,
     table: Vec<u32>,
     pending: Vec<u32>,
-    /// Vectors that are pending.
+    /// The number of pending vectors.
     pending_count: u32,
 }
 
@@ -60,7 +60,7 @@ impl Msix {
         (Message { address, data: e[2] }, e[3] & MASKED != 0)
     }
 
-    /// The messages of all vectors, masked or not.
+    /// The messages of all vectors, masked ones included.
     pub(crate) fn messages(&self) -> impl Iterator<Item = Message> {
         (0..usize::from(self.layout.vectors)).map(|vector| self.entry(vector).0)
     }
@@ -81,12 +81,12 @@ impl Msix {
         Raised::Pending
     }
 
-    /// A vector is pending, masked or not.
+    /// True where a vector is pending, masked or not.
     pub(crate) fn has_pending(&self) -> bool {
         self.pending_count > 0
     }
 
-    /// A pending message whose vector is no longer masked: it is no longer pending.
+    /// A pending message whose vector is no longer masked; it is not pending from then on.
     pub(crate) fn next_unmasked(&mut self, control: MsixControl) -> Option<Message> {
         if self.pending_count == 0 || control.function_mask {
             return None;
@@ -99,7 +99,7 @@ impl Msix {
         Some(self.entry(vector).0)
     }
 
-    /// True where the endpoint, not the device, answers for these bytes of a BAR.
+    /// True where these bytes of a BAR are the front's to answer for, not the device's.
     pub(crate) fn holds(&self, bar: u8, offset: u64, len: u64) -> bool {
         let within = |(at, start): (u8, u32), size: u64| {
             at == bar && offset + len > u64::from(start) && offset < u64::from(start) + size
@@ -118,7 +118,7 @@ impl Msix {
         table.or_else(|| find(self.layout.pending, &self.pending)).unwrap_or(0)
     }
 
-    /// The bytes from `offset` on; those beside the structures read zero.
+    /// The `len` bytes from `offset` on; those outside the structures read zero.
     pub(crate) fn read(&self, bar: u8, offset: u64, len: u32, pool: &PayloadPool) -> Data {
         Data::Carried(pool.fill(len as usize, |out| {
             for (at, byte) in (offset..).zip(out) {

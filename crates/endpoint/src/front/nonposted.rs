@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Non-posted requests to BARs other than memory reads: deferrable writes, I/O, AtomicOps. Never sends: what is to be
-//! sent is queued.
+//! Non-posted requests to BARs other than memory reads: deferrable writes, I/O, AtomicOps. Never sends: completions
+//! are queued.
 
 use super::claim::{Claim, Drop};
 use super::requests::Question;
@@ -39,8 +39,8 @@ impl<B: Behind> Front<B> {
         Claim::Bar { index, bar, offset }
     }
 
-    /// A FetchAdd, Swap or CAS: UR where the function does not complete AtomicOps of this size, CA where it does but not
-    /// there (`PCIe 5.0 §6.15.3`). One that is not naturally aligned is malformed (§2.2.7).
+    /// A FetchAdd, Swap or CAS: UR where the function completes no AtomicOps of this size, CA where it does but not
+    /// at this address (`PCIe 5.0 §6.15.3`). One that is not naturally aligned is malformed (§2.2.7).
     pub(super) fn atomic(&mut self, tlp: &Tlp, request: &AtomicRequest) -> Claim {
         let span = Question::of_atomic(tlp, request).span;
         let aligned = request.address.is_multiple_of(u64::from(request.operand.bytes()));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the front itself sends: completions of requests that reach nothing behind it, error messages, PME_TO_Ack. None of
-//! it passes a posted TLP of the same function and Traffic Class that was accepted before (`PCIe 5.0 §2.4.1`, entries
+//! What the front itself sends: completions of requests that reach no device, error messages, PME_TO_Ack. None of it
+//! passes a posted TLP of the same function and Traffic Class that was accepted before (`PCIe 5.0 §2.4.1`, entries
 //! A2a and D2a). Never decides what is sent.
 
 use super::intx::Pins;
@@ -10,48 +10,48 @@ use device::seam::Ready;
 use std::collections::VecDeque;
 use tlp::{Bdf, Body, Class, Data, Message, MessageRouting, Repr, Tag, TcSet, Time, Tlp, TrafficClass};
 
-/// Error messages that may wait to be sent; further ones are counted as lost.
+/// The most error messages that may wait to be sent; further ones are counted as lost.
 const MAX_ERROR_MESSAGES: usize = 16;
 
 /// Message Code of PME_TO_Ack (`PCIe 5.0 §2.2.8.2`).
 const PME_TO_ACK: u8 = 0x1b;
 
-/// What waits to be sent; each with its place in the order in which all was accepted.
+/// What waits to be sent, each with its place in the order of acceptance.
 #[derive(Default)]
 pub(crate) struct Own {
     /// Bounded as requests are, see [`EndpointLimits::max_requests`](super::EndpointLimits::max_requests).
     completions: VecDeque<OwnCompletion>,
     errors: VecDeque<(u64, u16, ErrorMessage)>,
-    /// Something of class posted is here.
+    /// True where something of class posted waits.
     posted: bool,
-    /// What virtual functions have found and not yet logged; few, as they are logged before the next TLP is looked at.
+    /// Errors of virtual functions that are not logged yet; few, as they are logged before the next TLP is looked at.
     pub(crate) virtual_errors: Vec<(u16, ErrorReport)>,
     pub(crate) pins: Pins,
-    /// Functions and Traffic Classes whose oldest completion may not go yet, of one poll.
+    /// Scratch space of one poll: functions and Traffic Classes whose oldest completion may not go yet.
     held: Vec<(u16, TcSet)>,
-    /// PME_TO_Ack messages that are owed, and the place of the last one.
+    /// PME_TO_Ack messages that are owed, and the stamp of the last one.
     acks: u32,
     ack_stamp: u64,
 }
 
 struct OwnCompletion {
     stamp: u64,
-    /// Index of its function, where it is of any.
+    /// Index of its function; `None` where it is of none.
     function: Option<u16>,
     tlp: Tlp,
-    /// The last one of its request.
+    /// True for the last one of its request.
     last: bool,
 }
 
 impl Own {
-    /// Which polls find something here.
+    /// The polls that find something here.
     #[inline]
     pub(crate) fn ready(&self) -> Ready {
         Ready::when(self.posted, Ready::output(Class::Posted))
             .or(Ready::when(!self.completions.is_empty(), Ready::output(Class::Completion)))
     }
 
-    /// To be called whenever something of class posted has come or gone.
+    /// To be called whenever a posted TLP has come or gone.
     pub(crate) fn refresh(&mut self) {
         let messages = !self.errors.is_empty() || self.acks > 0 || self.pins.is_due();
         self.posted = messages || !self.virtual_errors.is_empty();
@@ -59,7 +59,7 @@ impl Own {
 }
 
 impl Shared {
-    /// Queues a completion of the function with this index, or of none; `last` says that it is the last one of its request.
+    /// Queues a completion of the function with this index, or of none; `last` is true for the last one of its request.
     pub(crate) fn queue_completion(&mut self, function: Option<usize>, tlp: Tlp, last: bool) {
         let (stamp, function) = (self.stamp(), function.map(|index| index as u16));
         self.own.completions.push_back(OwnCompletion { stamp, function, tlp, last });
@@ -99,7 +99,7 @@ impl<B: Behind> Front<B> {
         }
     }
 
-    /// The next message, all of TC0. PME_TO_Ack speaks for all functions (`PCIe 5.0 §5.3.3.2.1`).
+    /// The next message, always of TC0. PME_TO_Ack speaks for all functions (`PCIe 5.0 §5.3.3.2.1`).
     fn next_own_message(&mut self, room: TcSet) -> Option<Tlp> {
         let tc = TrafficClass::default();
         self.log_virtual_errors();
@@ -127,7 +127,7 @@ impl<B: Behind> Front<B> {
         Some(own_message(requester, MessageRouting::ToRootComplex, message as u8))
     }
 
-    /// The first completion that may go: of each function and Traffic Class the oldest is tried.
+    /// The first completion that may leave: the oldest of each function and Traffic Class is tried.
     fn next_own_completion(&mut self, now: Time, room: TcSet) -> Option<Tlp> {
         let (functions, own) = (&mut self.functions, &mut self.shared.own);
         let Own { completions, held, .. } = own;

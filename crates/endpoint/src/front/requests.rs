@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The requests that devices have not yet done with, by token, and the credits that go back for them. Never calls a
-//! device.
+//! Requests under way to devices, by token, and the credits that go back for them. Never calls a device.
 //!
 //! A posted request is done when it is taken, a non-posted one when it is taken and answered. Credits return when it is
 //! taken; but while more than `max_requests` non-posted requests of a Traffic Class wait for their last completion to
-//! leave, those of further ones are withheld. So what a device may take without answering is bounded, and so are answers
+//! leave, the credits of further ones are withheld. That bounds what a device may take without answering, and the answers
 //! that cannot leave; and a Traffic Class whose answers cannot leave takes no credits from others (`PCIe 5.0 §2.5`).
 
 use super::answers::Completer;
@@ -17,7 +16,7 @@ use tlp::{
 
 /// Tokens: an index in bits 15:0, a generation in 31:16, which tells a token from earlier ones of the same index.
 const INDEX_BITS: u32 = 16;
-/// Places for credits: eight Traffic Classes of each class.
+/// Places of the credit tables: eight Traffic Classes of each class.
 const KINDS: usize = 3 * 8;
 
 /// What is needed to answer a request.
@@ -38,7 +37,7 @@ pub(crate) struct Question {
 pub(crate) enum Reply {
     /// The bytes of a memory read.
     Bytes,
-    /// The same, as CplDLk; CplLk where there are none.
+    /// As `Bytes`, by CplDLk; by CplLk where there are none.
     Locked,
     /// The DW that an I/O read names.
     Dw,
@@ -48,19 +47,19 @@ pub(crate) enum Reply {
     Value(AtomicOp),
     /// None: of an I/O write.
     Nothing,
-    /// None: of a deferrable write, which may be told to come again.
+    /// None, of a deferrable write; the device may also ask for a retry.
     NothingOrRetry,
 }
 
 impl Reply {
-    /// Whether data answers it.
+    /// Whether it is answered with data.
     pub(crate) fn has_data(self) -> bool {
         !matches!(self, Reply::Nothing | Reply::NothingOrRetry | Reply::Register(Access::Write))
     }
 }
 
 impl Question {
-    /// What `tlp` asks about the bytes of `span`.
+    /// The question of `tlp` about the bytes of `span`.
     #[inline]
     pub(crate) fn of(tlp: &Tlp, span: Span, reply: Reply) -> Question {
         let (requester, tag) = tlp.repr.transaction();
@@ -68,27 +67,27 @@ impl Question {
         Question { requester, tag, span, tc, attr, carry: tlp.carry, account: tlp.account, reply }
     }
 
-    /// What a configuration request asks; the span says which register, and which of its bytes.
+    /// The question of a configuration request; its span names the register and the bytes of it.
     pub(crate) fn of_config(tlp: &Tlp, request: &ConfigRequest) -> Question {
         let span = Span::in_dw(u64::from(request.register_dw) * 4, request.first_be);
         let (tc, attr) = (TrafficClass::default(), Attributes::empty());
         Question { tc, attr, carry: true, ..Question::of(tlp, span, Reply::Register(request.op)) }
     }
 
-    /// What an I/O request asks.
+    /// The question of an I/O request.
     pub(crate) fn of_io(tlp: &Tlp, request: &IoRequest) -> Question {
         let span = Span::in_dw(request.address.into(), request.first_be);
         let reply = if request.op == Access::Read { Reply::Dw } else { Reply::Nothing };
         Question::of(tlp, span, reply)
     }
 
-    /// The same of an AtomicOp.
+    /// The question of an AtomicOp.
     pub(crate) fn of_atomic(tlp: &Tlp, request: &AtomicRequest) -> Question {
         let span = Span::covering(request.address, request.operand.bytes());
         Question::of(tlp, span.unwrap_or(Span::zero_length(request.address)), Reply::Value(request.op))
     }
 
-    /// The same of any TLP; `None` where no completion answers it.
+    /// The question of any TLP; `None` where no completion answers it.
     #[cold]
     pub(crate) fn of_any(tlp: &Tlp) -> Option<Question> {
         let memory = |reply, m: &MemoryRequest| Some(Question::of(tlp, m.span, reply));
@@ -106,7 +105,7 @@ impl Question {
         }
     }
 
-    /// Whether a device may answer with so many bytes; of a request that names none they have no meaning.
+    /// Whether a device may answer with `len` bytes; always true where the request names none.
     pub(crate) fn takes(&self, len: usize) -> bool {
         match self.reply {
             Reply::Register(Access::Read) => len == 4,
@@ -141,7 +140,7 @@ struct Entry {
     taken: bool,
     function: u16,
     credit: CreditReturn,
-    /// To be answered; posted requests are not.
+    /// What is to be answered; `None` of a posted request.
     question: Option<Question>,
 }
 
@@ -151,13 +150,14 @@ pub(crate) struct Requests {
     entries: Vec<Entry>,
     free: Vec<u16>,
     max: usize,
-    /// Taken or answered, by the device or the endpoint itself, and the last completion not yet sent; by Traffic Class.
+    /// Requests that the device or the endpoint itself has taken or answered, and whose last completion has not left; by Traffic
+    /// Class.
     unanswered: [usize; 8],
     /// Header and data credits to return, by class and Traffic Class.
     due: [(u32, u32); KINDS],
-    /// Which of them are there: a bit for each place.
+    /// Which entries of `due` are not zero: a bit for each place.
     due_kinds: u32,
-    /// The same of non-posted requests, by Traffic Class, withheld for now.
+    /// Credits of non-posted requests that are withheld for now, by Traffic Class.
     withheld: [(u32, u32); 8],
 }
 
@@ -175,7 +175,7 @@ impl Requests {
         }
     }
 
-    /// A token for a request to `function`; `None` where all 65536 are out.
+    /// Gives a token to a request to `function`; `None` where all 65536 are in use.
     pub(crate) fn admit(
         &mut self,
         function: u16,
@@ -205,7 +205,7 @@ impl Requests {
         (ours && u32::from(entry.generation) == token.0 >> INDEX_BITS).then_some(entry)
     }
 
-    /// The device has taken the request; false where there is no such request, or it was taken before.
+    /// Notes that the device has taken the request; false where there is no such request, or it was taken before.
     pub(crate) fn take(&mut self, function: u16, token: Token) -> bool {
         let Some(entry) = self.find(function, token) else { return false };
         if std::mem::replace(&mut entry.taken, true) {
@@ -230,26 +230,26 @@ impl Requests {
         self.entries.get(usize::from(token.0 as u16)).map(|entry| entry.function)
     }
 
-    /// What is to be answered.
+    /// What the request asks; `None` where it is not under way.
     pub(crate) fn question(&mut self, function: u16, token: Token) -> Option<Question> {
         self.find(function, token)?.question
     }
 
-    /// The device has answered the request: what to answer, once; [`answered`](Self::answered) when the last completion
-    /// leaves, or is void.
+    /// Takes the question of a request that the device answers, once; [`answered`](Self::answered) follows when the
+    /// last completion leaves or is void.
     pub(crate) fn answer(&mut self, function: u16, token: Token) -> Option<Question> {
         let entry = self.find(function, token)?;
         let question = entry.question.take()?;
         if entry.taken {
             self.free(token.0 as u16);
         } else {
-            // It counts from now on, and no more when it is taken.
+            // An answer given early counts from now on, and not again when the request is taken.
             self.unanswered[place(question.tc)] += 1;
         }
         Some(question)
     }
 
-    /// All requests to `function` are void: their credits return.
+    /// Voids all requests to `function`: their credits return.
     pub(crate) fn void(&mut self, function: u16) {
         for index in 0..self.entries.len() {
             let entry = self.entries[index];
@@ -265,7 +265,7 @@ impl Requests {
         }
     }
 
-    /// The link begins anew, with all credits: none are due. Tokens go on, so that old ones are never taken for new.
+    /// Forgets credits, as the link begins anew with all of them. Tokens go on, so that old ones are never taken for new.
     pub(crate) fn forget_credits(&mut self) {
         (self.due, self.due_kinds) = ([(0, 0); KINDS], 0);
         (self.withheld, self.unanswered) = ([(0, 0); 8], [0; 8]);
@@ -278,13 +278,14 @@ impl Requests {
         self.free.push(index);
     }
 
-    /// The endpoint answers a non-posted request itself; [`answered`](Self::answered) when the completion leaves.
+    /// Notes that the endpoint answers a non-posted request itself; [`answered`](Self::answered) follows when the completion
+    /// leaves.
     pub(crate) fn answering(&mut self, credit: CreditReturn) {
         self.unanswered[place(credit.tc)] += 1;
         self.give_back_when_few(credit);
     }
 
-    /// One request of `tc` less waits for its last completion. Returns true where that releases credits: all that are
+    /// Notes that the last completion of a request of `tc` has left. True where that releases credits: all that are
     /// withheld of `tc`, so that never more than `max_requests` and what the receive buffer holds can wait.
     pub(crate) fn answered(&mut self, tc: TrafficClass) -> bool {
         let unanswered = &mut self.unanswered[place(tc)];
@@ -305,7 +306,7 @@ impl Requests {
         *withheld = (withheld.0 + 1, withheld.1 + credit.data_credits);
     }
 
-    /// Credits go back.
+    /// Returns these credits to the sender.
     pub(crate) fn give_back(&mut self, credit: CreditReturn) {
         self.add_due(credit.class, credit.tc, 1, credit.data_credits);
     }
@@ -325,7 +326,7 @@ impl Requests {
         self.due_kinds != 0
     }
 
-    /// The next credits that go back: those of data all with the first header of their class and Traffic Class.
+    /// The next credits to return: all data credits go with the first header of their class and Traffic Class.
     pub(crate) fn next_credit(&mut self) -> Option<CreditReturn> {
         let kind = self.due_kinds.trailing_zeros();
         let due = self.due.get_mut(kind as usize)?;
@@ -335,14 +336,14 @@ impl Requests {
         Some(CreditReturn { tc, class, data_credits: std::mem::take(&mut due.1) })
     }
 
-    /// Requests of `function` that wait to be taken, and to be answered.
+    /// The numbers of requests of `function` that wait to be taken, and to be answered.
     pub(crate) fn waiting(&self, function: u16) -> (usize, usize) {
         let ours = || self.entries.iter().filter(|e| e.live && e.function == function);
         (ours().filter(|e| !e.taken).count(), ours().filter(|e| e.taken).count())
     }
 }
 
-/// The place of a Traffic Class in tables.
+/// The index of a Traffic Class in tables.
 fn place(tc: TrafficClass) -> usize {
     usize::from(tc.bits() & 7)
 }

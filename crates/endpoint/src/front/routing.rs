@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which function an address or an ID names. Never outlives a register write that may change it.
+//! Finds the function that an address or an ID names. Never outlives a register write that may change it.
 //!
-//! Physical functions have the numbers 0 to n - 1; a virtual function has an ID that lies First VF Offset and a multiple of
-//! VF Stride behind that of its physical function, and may stand on another bus (`PCIe 5.0 §9.2.1.2`). Both are looked
-//! up among sorted entries, of which there is one for each BAR, not one for each virtual function.
+//! Physical functions have the numbers 0 to n - 1. The ID of a virtual function is that of its physical function plus
+//! First VF Offset and a multiple of VF Stride, and may be on another bus (`PCIe 5.0 §9.2.1.2`). Both are looked up
+//! in sorted tables with one entry for each BAR, not for each virtual function.
 
 use super::requests::Question;
 use super::sriov::VfState;
@@ -12,25 +12,25 @@ use config::BarKind;
 use device::seam::BarIndex;
 use tlp::{Bdf, Body, ConfigKind, ConfigRequest, Tlp};
 
-/// Addresses that one function claims, or the virtual functions of one, each an equal part.
+/// Addresses that one function claims, or all virtual functions of one, in equal parts.
 #[derive(Clone, Copy, Debug)]
 struct Window {
     first: u64,
     last: u64,
     /// The highest `last` of all windows up to this one.
     reach: u64,
-    /// The function of the first part, and bytes of a part.
+    /// The function of the first part, and the bytes of a part.
     function: u16,
     part: u64,
     bar: u8,
 }
 
-/// The tables of a front.
+/// The routing tables of a front.
 #[derive(Debug, Default)]
 pub(crate) struct Routes {
     memory: Vec<Window>,
     io: Vec<Window>,
-    /// Virtual functions that are enabled: their distance from the first ID of the endpoint, and their index.
+    /// The enabled virtual functions: each one's distance from the first ID of the endpoint, and its index.
     virtual_functions: Vec<(u16, u16)>,
 }
 
@@ -40,7 +40,7 @@ impl Routes {
         find(&self.memory, address, len)
     }
 
-    /// The same in I/O space.
+    /// As [`memory`](Self::memory), in I/O space.
     pub(crate) fn io(&self, address: u64, len: u64) -> Option<(usize, BarIndex, u64)> {
         find(&self.io, address, len)
     }
@@ -88,7 +88,7 @@ impl Routes {
     }
 }
 
-/// `None` where it would go beyond 2^64.
+/// The parts of a window; `None` where it would end beyond 2^64.
 fn parts(first: u64, part: u64, count: u16, (function, bar): (u16, u8)) -> Option<Window> {
     let last = part.checked_mul(count.into())?.checked_sub(1)?.checked_add(first)?;
     Some(Window { first, last, reach: 0, function, part, bar })
@@ -111,7 +111,7 @@ fn find(windows: &[Window], address: u64, len: u64) -> Option<(usize, BarIndex, 
 }
 
 impl<B: Behind> Front<B> {
-    /// To be called where a window, or the IDs of virtual functions, may have changed. Lone functions are asked themselves.
+    /// To be called where a window, or the IDs of virtual functions, may have changed. A front of one function needs no tables.
     pub(crate) fn refresh_routes(&mut self) {
         self.routes.clear();
         if self.functions.len() == 1 {
@@ -128,8 +128,8 @@ impl<B: Behind> Front<B> {
         self.routes.finish();
     }
 
-    /// The bits of an ID that name a function of the captured bus: eight where the endpoint has more than eight functions
-    /// or virtual ones, which take the place of the device number (`PCIe 5.0 §6.13`), else three.
+    /// The bits of an ID that name a function of the captured bus (`PCIe 5.0 §6.13`): eight where the endpoint has more
+    /// than eight functions, or virtual ones, as the function number then takes the place of the device number; else three.
     fn function_bits(&self) -> u16 {
         let wide = self.physical > 8 || !self.virtual_functions.is_empty();
         if wide { 0xff } else { 0b111 }
@@ -140,7 +140,7 @@ impl<B: Behind> Front<B> {
         id.bits() & !self.function_bits()
     }
 
-    /// The function on the captured bus, whichever it is, that `id` names.
+    /// The function on the captured bus that `id` names; the bus number of `id` is not compared.
     pub(crate) fn function_on_bus(&self, id: Bdf) -> Option<usize> {
         self.function_at(id.bits() & self.function_bits())
     }
@@ -151,8 +151,8 @@ impl<B: Behind> Front<B> {
         if distance > 0xff { self.routes.virtual_function(distance) } else { None }
     }
 
-    /// The function that a configuration request is for: of type 1, a virtual one on another bus; nothing else stands behind an
-    /// endpoint.
+    /// The function that a configuration request is for. A request of type 1 can only be for a virtual function on
+    /// another bus, as nothing else is behind an endpoint.
     pub(crate) fn configured(&self, request: &ConfigRequest) -> Option<usize> {
         match request.kind {
             ConfigKind::Type0 => self.function_on_bus(request.completer),
@@ -160,7 +160,7 @@ impl<B: Behind> Front<B> {
         }
     }
 
-    /// The function that a TLP is for, where it is for one.
+    /// The function to which a TLP is addressed, if it is to one.
     #[cold]
     pub(crate) fn addressee(&self, tlp: &Tlp) -> Option<usize> {
         let claimed = |decoded: Option<(usize, BarIndex, u64)>| Some(decoded?.0);
@@ -179,7 +179,7 @@ impl<B: Behind> Front<B> {
         self.function_at(id.bits().wrapping_sub(self.shared.bus_device))
     }
 
-    /// A virtual function that is not enabled any longer and had this ID, while completions may still come for it.
+    /// A disabled virtual function that had this ID, while completions may still come for it.
     #[cold]
     pub(crate) fn former_function(&self, id: Bdf) -> Option<usize> {
         let distance = id.bits().wrapping_sub(self.shared.bus_device);

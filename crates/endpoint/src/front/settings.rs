@@ -19,29 +19,29 @@ pub(crate) struct Settings {
     pub(crate) attributes: Attributes,
     /// Attributes of requests that their completions may have.
     pub(crate) completion_attributes: Attributes,
-    /// `None`: disabled.
+    /// `None` where the timeout is disabled.
     pub(crate) completion_timeout: Option<Duration>,
     pub(crate) msi: Option<MsiConfig>,
     pub(crate) msix: MsixControl,
-    /// First tag and number of tags.
+    /// First tag, and number of tags.
     pub(crate) tags: (u16, u16),
-    /// The same where 10-bit tags are not enabled.
+    /// `tags` without 10-bit tags.
     short_tags: (u16, u16),
-    /// A Legacy PCI Express Endpoint, which may take locked reads.
+    /// It is a Legacy PCI Express Endpoint, which may take locked reads.
     pub(crate) legacy: bool,
-    /// AtomicOps that it completes, and whether it may send them.
+    /// The AtomicOps that it completes, and whether it may send any.
     pub(crate) atomics: AtomicSupport,
     pub(crate) atomic_requester: bool,
     /// Bytes of the longest deferrable write that it completes; zero: none.
     pub(crate) deferrable_bytes: u32,
-    /// End-to-end prefixes that it takes.
+    /// End-to-end prefixes that it accepts, 0 to 4.
     pub(crate) end_end_prefixes: u8,
     /// ECRC Generation Enable and ECRC Check Enable.
     pub(crate) ecrc_generation: bool,
     pub(crate) ecrc_check: bool,
-    /// An interrupt that was masked may be due: any of MSI-X, one of MSI.
+    /// An interrupt that was masked may be due: a vector of MSI-X, or a pending one of MSI.
     pub(crate) may_unmask: bool,
-    /// Interrupt Pin, and whether its level is told of: not while it is disabled, or MSI or MSI-X is enabled.
+    /// Interrupt Pin, and whether messages report its level: not while Interrupt Disable is set, or MSI or MSI-X is enabled.
     pub(crate) interrupt_pin: u8,
     pub(crate) intx_allowed: bool,
     /// The function is in D0.
@@ -83,8 +83,8 @@ impl Settings {
         }
     }
 
-    /// Those of a virtual function whose physical one has `physical`: its own interrupts, Bus Master Enable and power
-    /// state; its windows are found through those of all (`PCIe 5.0 §9.3.5`).
+    /// These settings of a virtual function, with those that it inherits from its physical function. It has its own
+    /// interrupts, Bus Master Enable and power state; its windows are parts of those of all (`PCIe 5.0 §9.3.5`).
     pub(crate) fn inherited(self, physical: &Settings, ten_bit_tag: bool) -> Settings {
         let (bus_master, in_d0) = (self.bus_master && physical.in_d0, self.in_d0);
         let Settings { msi, msix, may_unmask, .. } = self;
@@ -121,7 +121,7 @@ impl Settings {
         find(&self.windows, address, len)
     }
 
-    /// The same in I/O space.
+    /// As [`decode`](Self::decode), in I/O space.
     pub(crate) fn decode_io(&self, address: u64, len: u64) -> Option<(u8, u64)> {
         find(&self.io_windows, address, len)
     }
@@ -133,14 +133,14 @@ fn find(windows: &[Option<BarWindow>; 6], address: u64, len: u64) -> Option<(u8,
     windows.filter_map(|(i, w)| Some((i as u8, w.as_ref()?.offset_of(address, len)?))).next()
 }
 
-/// Memory Space Enable and I/O Space Enable gate the windows of their spaces (`PCIe 5.0 §7.5.1.1.3`).
+/// The window of a BAR, if Memory Space Enable or I/O Space Enable lets it decode (`PCIe 5.0 §7.5.1.1.3`).
 fn enabled_window(config: &ConfigSpace, index: u8, io: bool) -> Option<BarWindow> {
     let enabled = if io { config.io_enable() } else { config.memory_enable() };
     config.bar(index).filter(|w| enabled && in_d0(config) && (w.kind == BarKind::Io) == io)
 }
 
-/// Tags that the enable bits allow (`PCIe 5.0 §2.2.6.2`): 32, 256, or with 10 bits the 768 whose bits 9:8 are not 00b,
-/// which are left to tell 8-bit tags apart.
+/// The tags that the enable bits allow (`PCIe 5.0 §2.2.6.2`): 32, 256, or with 10 bits the 768 whose bits 9:8 are not
+/// 00b, which tells them from 8-bit tags.
 fn tag_range(config: &ConfigSpace, ten_bit: bool, max: u16) -> (u16, u16) {
     let (first, count) = match (ten_bit, config.extended_tag_enable()) {
         (true, _) => (256, 768),
@@ -156,7 +156,7 @@ pub(crate) fn unmasked(config: &ConfigSpace, msi: Option<MsiConfig>) -> u32 {
     config.msi_pending() & !config.msi_mask() & granted
 }
 
-/// True in D0, where alone a function claims addresses and issues requests (`PCIe 5.0 §5.3.1`).
+/// True in D0, the only state in which a function claims addresses and issues requests (`PCIe 5.0 §5.3.1`).
 fn in_d0(config: &ConfigSpace) -> bool {
     config.power_state() == PowerState::D0
 }

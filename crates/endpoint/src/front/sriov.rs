@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Virtual functions (`PCIe 5.0 §9`): made when VF Enable is set, void when it is cleared. Never decides what one does: that
-//! is its device, made by a factory.
+//! Virtual functions (`PCIe 5.0 §9`): made when VF Enable is set, void when it is cleared. Never decides what one
+//! does: its device does, which a factory makes.
 //!
-//! A virtual function that is no longer enabled stays behind as a shell, so that late completions of its reads are swallowed,
-//! and its tags rest should it come back.
+//! A virtual function that is no longer enabled remains as a shell, so that late completions of its reads are
+//! swallowed, and its tags rest in case it is enabled again.
 
 use super::settings::Settings;
 use super::{Behind, EndpointError, Front, Function};
@@ -12,7 +12,7 @@ use device::seam::ResetKind;
 use std::collections::BTreeSet;
 use tlp::{Bdf, Time};
 
-/// Virtual functions of one endpoint, at most.
+/// The most virtual functions of one endpoint.
 pub const MAX_VIRTUAL_FUNCTIONS: u16 = 4096;
 
 /// Extended capability ID of SR-IOV, DW of SR-IOV Control in it, and a bit there (`PCIe 5.0 §9.3.3`, §9.3.3.3).
@@ -20,21 +20,21 @@ const SRIOV: u16 = 0x0010;
 const CONTROL: u16 = 2;
 const ARI_CAPABLE_HIERARCHY: u32 = 1 << 4;
 
-/// Makes the device of virtual function n, counted from zero; called whenever VF Enable brings it forth.
+/// Makes the device of virtual function n, counted from zero; called whenever VF Enable creates it.
 pub(crate) type MakeDevice<D> = Box<dyn FnMut(u16) -> D>;
 
 /// The virtual functions of one physical function.
 pub(super) struct VfSet<D> {
-    /// The configuration space of each, as it is after a reset.
+    /// The configuration space of each virtual function after a reset.
     config: ConfigSpace,
     make: MakeDevice<D>,
-    /// As many as there may be: TotalVFs.
+    /// TotalVFs: the most that there may be.
     total: u16,
     /// Their numbering without and with ARI Capable Hierarchy.
     numberings: [VfNumbering; 2],
     /// Index of the first, once they have been made.
     pub(super) first: Option<u16>,
-    /// What the registers said last, while they are enabled.
+    /// The registers as last read; `None` while VF Enable is clear.
     pub(super) state: Option<VfState>,
 }
 
@@ -49,12 +49,12 @@ pub(super) struct VfState {
     pub(super) numbering: VfNumbering,
     /// VF 10-Bit Tag Requester Enable.
     pub(super) ten_bit_tag: bool,
-    /// The windows of the first: those of others follow, each as long.
+    /// The windows of the first virtual function; the others follow, each as long.
     pub(super) bars: [Option<VfBarWindow>; 6],
 }
 
 impl VfState {
-    /// The distance of virtual function n from the first ID of the endpoint, where that of its physical one is `physical`.
+    /// The ID of virtual function n less the first ID of the endpoint, where that of its physical function is `physical`.
     pub(super) fn distance(&self, physical: u16, n: u16) -> u16 {
         distance(physical, self.numbering, n)
     }
@@ -64,7 +64,7 @@ fn distance(physical: u16, numbering: VfNumbering, n: u16) -> u16 {
     physical.wrapping_add(numbering.first_offset).wrapping_add(numbering.stride.wrapping_mul(n))
 }
 
-/// What the registers of a physical function say; `None` while VF Enable is clear.
+/// The state that the registers of a physical function describe; `None` while VF Enable is clear.
 fn state(config: &ConfigSpace, total: u16) -> Option<VfState> {
     let state = config.sriov().filter(|s| s.enabled)?;
     Some(VfState {
@@ -102,7 +102,7 @@ impl<B: Behind> Front<B> {
         Ok(())
     }
 
-    /// With either numbering, each function has to have an ID of its own.
+    /// Checks that each function has an ID of its own, with either numbering.
     fn check_ids(
         &self,
         physical: u16,
@@ -128,7 +128,7 @@ impl<B: Behind> Front<B> {
         Some(Bdf::from_bits(self.shared.bus_device.wrapping_add(state.distance(physical, n))))
     }
 
-    /// To be called where the SR-IOV registers of a physical function may have changed.
+    /// Follows the SR-IOV registers of a physical function; to be called where they may have changed.
     pub(super) fn refresh_virtual_functions(&mut self, now: Time, physical: u16) {
         let Some(function) = self.functions.get(usize::from(physical)) else { return };
         let Some(vfs) = self.virtual_functions.get_mut(&physical) else { return };
@@ -149,7 +149,7 @@ impl<B: Behind> Front<B> {
         }
     }
 
-    /// Gives the virtual functions of a physical one their places.
+    /// Makes the entries of the virtual functions of a physical one.
     fn make_room(&mut self, physical: u16) {
         let Some(vfs) = self.virtual_functions.get_mut(&physical).filter(|v| v.first.is_none()) else {
             return;
@@ -175,7 +175,7 @@ impl<B: Behind> Front<B> {
     fn end_virtual_function(&mut self, now: Time, physical: u16, n: u16) {
         let Some(first) = self.virtual_functions.get(&physical).and_then(|v| v.first) else { return };
         let function = &mut self.functions[usize::from(first + n)];
-        // Completions that are still to come are as its settings were.
+        // Completions that are still to come are judged by the settings of before.
         let settings = function.settings.clone();
         function.reset(now, &mut self.shared, ResetKind::FunctionLevel);
         function.apply(settings);
@@ -183,8 +183,8 @@ impl<B: Behind> Front<B> {
         self.changed.push(usize::from(first + n));
     }
 
-    /// A virtual function has no registers of its own for what its physical one says for all (`PCIe 5.0 §9.3.5`), and its
-    /// ID follows from theirs.
+    /// Gives a virtual function what it inherits: it has no registers for what its physical function sets for all
+    /// (`PCIe 5.0 §9.3.5`), and its ID follows from theirs.
     fn inherit(&mut self, physical: u16, n: u16) {
         let Some(vfs) = self.virtual_functions.get(&physical) else { return };
         let (Some(first), Some(state)) = (vfs.first, vfs.state) else { return };
@@ -196,7 +196,7 @@ impl<B: Behind> Front<B> {
         self.changed.push(usize::from(first + n));
     }
 
-    /// The settings of a function are read again, and those of its virtual ones.
+    /// Reads the settings of a function again, and those of its virtual functions.
     pub(super) fn refresh_function(&mut self, now: Time, index: usize) {
         let Some(function) = self.functions.get_mut(index) else { return };
         match function.physical {
@@ -216,7 +216,7 @@ impl<B: Behind> Front<B> {
     }
 }
 
-/// The numbering without and with ARI Capable Hierarchy, found as software would.
+/// The numbering without and with ARI Capable Hierarchy, found as software finds it.
 fn numberings(config: &ConfigSpace) -> [VfNumbering; 2] {
     let mut config = config.clone();
     [0, ARI_CAPABLE_HIERARCHY].map(|control| {

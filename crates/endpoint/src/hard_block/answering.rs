@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The requests that a design has to answer, by Requester ID and tag, and what of each it has. Never decides what to answer.
+//! The requests that a design has to answer, by Requester ID and tag, and how much of each is answered. Never decides what to
+//! answer.
 
 use super::RefusedTlp;
 use super::requester::Requester;
@@ -9,11 +10,11 @@ use device::seam::{CompletionError, Token};
 use std::collections::BTreeMap;
 use tlp::{Asked, Bdf, Body, Completion, Repr, Status, Tag, Time, Tlp};
 
-/// A request, as far as it is not answered.
+/// A request that is not fully answered.
 struct Open {
     function: u16,
     token: Token,
-    /// Since its first completion.
+    /// The question; `None` before its first completion.
     begun: Option<Question>,
     sent: u32,
 }
@@ -27,17 +28,18 @@ fn key((requester, tag): (Bdf, Tag)) -> (u16, u16) {
 }
 
 impl Answering {
-    /// A request is to be answered. One of the same Requester ID and tag, which its requester has given up then, is no longer.
+    /// Notes a request to be answered. It replaces an earlier one of the same Requester ID and tag, which its requester has given
+    /// up.
     pub(super) fn asked(&mut self, function: u16, token: Token, transaction: (Bdf, Tag)) {
         self.0.insert(key(transaction), Open { function, token, begun: None, sent: 0 });
     }
 
-    /// What function `function` had to answer is void.
+    /// Forgets the requests to `function`, which are void.
     pub(super) fn forget(&mut self, function: u16) {
         self.0.retain(|_, open| open.function != function);
     }
 
-    /// Puts a completion of the design's right; where it is the last of its request, that is done with.
+    /// Sets the fields of a completion that are not the design's to choose; its last one ends the request.
     pub(super) fn complete(
         &mut self,
         now: Time,
@@ -85,7 +87,7 @@ impl Answering {
     }
 }
 
-/// How many bytes of its request a completion answers; none where it has no data.
+/// The bytes of its request that a completion answers; zero where it has no data.
 fn fit(c: &Completion, tlp: &Tlp, question: &Question, asked: &Asked, sent: u32) -> Result<u32, RefusedTlp> {
     match c.status {
         Status::Success if question.reply.has_data() => {

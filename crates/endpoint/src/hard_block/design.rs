@@ -5,8 +5,8 @@ use device::seam::{BarIndex, DmaError, Ready, ResetKind, Token};
 use tlp::message::MessageCodes;
 use tlp::{Bdf, Class, Tag, Time, Tlp};
 
-/// A design behind a front. Sans-IO, as a [`Device`](crate::Device) is, but that it sees TLPs: requests that hit a BAR of one of
-/// its functions come as they are, and what it sends has tags of its own choosing.
+/// A design behind a front. Sans-IO like a [`Device`](device::Device), but it sees TLPs: requests that hit a BAR of
+/// one of its functions come as they are, and what it sends has tags of its own choosing.
 pub trait TlpDesign {
     /// Takes an input. Never blocks; what it leads to is polled.
     fn handle(&mut self, now: Time, input: DesignInput);
@@ -16,7 +16,7 @@ pub trait TlpDesign {
     #[must_use]
     fn poll_output(&mut self, now: Time, class: Class) -> Option<DesignOutput>;
 
-    /// As [`Device::ready`](crate::Device::ready).
+    /// As [`Device::ready`](device::Device::ready).
     #[must_use]
     fn ready(&self) -> Ready {
         Ready::ALL
@@ -30,14 +30,14 @@ pub trait TlpDesign {
     #[must_use]
     fn poll_timeout(&self) -> Option<Time>;
 
-    /// The time that [`poll_timeout`](Self::poll_timeout) names is the next edge of a clock that runs whether there is something to
-    /// do or not, and there is not: see [`TlpPort::is_ticking`](crate::TlpPort::is_ticking).
+    /// True where [`poll_timeout`](Self::poll_timeout) names the next edge of a clock that always runs, and there is
+    /// nothing to do at it: see [`TlpPort::is_ticking`](crate::TlpPort::is_ticking).
     #[must_use]
     fn is_ticking(&self) -> bool {
         false
     }
 
-    /// The Message Codes that a function takes, as [`Device::messages`](crate::Device::messages). Asked once.
+    /// The Message Codes that a function takes, as [`Device::messages`](device::Device::messages). Asked once.
     fn messages(&self, function: u16) -> MessageCodes {
         let _ = function;
         MessageCodes::NONE
@@ -49,46 +49,46 @@ pub trait TlpDesign {
     }
 }
 
-/// What comes in to a design.
+/// An input to a design.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum DesignInput {
     /// A request to a function, or a message that it takes.
     Request(DesignRequest),
-    /// A completion of a request of the design's, with the Requester ID and tag that the design gave it. Completions of one
-    /// request come in order, and the last says so ([`tlp::Completion::is_last`]).
+    /// A completion of a request of the design, with the Requester ID and tag that the design gave it. Completions of
+    /// one request come in order, the last of them marked ([`tlp::Completion::is_last`]).
     Completion {
         /// The function that had asked.
         function: u16,
         /// The completion.
         tlp: Tlp,
     },
-    /// No further completion of a request of the design's will come: [`DmaError::CompletionTimeout`], [`DmaError::Malformed`].
-    /// Its tag is out of use until late ones have come, or for a second timeout.
+    /// A request of the design gets no further completion: [`DmaError::CompletionTimeout`], [`DmaError::Malformed`].
+    /// Its tag is out of use until late completions have come, or for a second timeout.
     Lost {
         /// The function that had asked.
         function: u16,
         /// Requester ID of the request, as the design gave it.
         requester: Bdf,
-        /// Its tag, likewise.
+        /// Its tag, as the design gave it.
         tag: Tag,
-        /// Why.
+        /// The error.
         why: DmaError,
     },
-    /// A TLP of the design's was not sent.
+    /// A TLP of the design was not sent.
     Refused {
         /// The TLP.
         tlp: Tlp,
-        /// Why.
+        /// The reason.
         why: RefusedTlp,
     },
     /// The time that `poll_timeout` named has come.
     Timer,
-    /// A function was reset: all of it that is under way is void, and none of that will be heard of again.
+    /// A function was reset: all its transactions are void, and none will be heard of again.
     Reset {
-        /// Which.
+        /// The function.
         function: u16,
-        /// How.
+        /// The kind of reset.
         kind: ResetKind,
     },
 }
@@ -97,69 +97,69 @@ pub enum DesignInput {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct DesignRequest {
-    /// To take it. Completions answer it by Requester ID and tag.
+    /// The token by which it is taken. Completions answer it by Requester ID and tag.
     pub token: Token,
     /// The function that it is for.
     pub function: u16,
-    /// What of the function.
+    /// The part of the function that it is for.
     pub target: Target,
     /// The request.
     pub tlp: Tlp,
 }
 
-/// What a request is for.
+/// The part of a function that a request is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Target {
     /// A BAR.
     Bar {
-        /// Which.
+        /// BAR number.
         bar: BarIndex,
-        /// Offset there of the first enabled byte.
+        /// Offset in the BAR of the first enabled byte.
         offset: u64,
     },
     /// A register that the function declares as its own ([`config::register::Register::of_device`]): a configuration request.
     Register,
-    /// The function: a message.
+    /// The function itself: a message.
     Function,
 }
 
-/// What a design does.
+/// An output of a design.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum DesignOutput {
-    /// Sends a TLP in the name of a function: Requester ID, Completer ID and attributes that the function may not set are put right. The
-    /// tag of a request is the design's; it has to be among those that software enabled, and free. A completion has Requester ID
-    /// and tag of the request that it answers.
+    /// Sends a TLP in the name of a function: Requester ID, Completer ID and attributes that the function may not set
+    /// are corrected. The tag of a request is the design's choice, among those that software enabled and that are
+    /// free. A completion has Requester ID and tag of the request that it answers.
     Tlp {
-        /// Whose it is.
+        /// The function that sends it.
         function: u16,
         /// The TLP.
         tlp: Tlp,
     },
-    /// Sends a request of a requester behind the design, with a Requester ID and a tag of its own, in the name of a function: it
-    /// leaves with a tag that is free, and its completions come back with what it had.
+    /// Sends a request of a requester behind the design, with a Requester ID and a tag of its own, in the name of a
+    /// function: it leaves with a free tag, and its completions come back with its own Requester ID and tag.
     Relayed {
-        /// In whose name.
+        /// The function in whose name it is sent.
         function: u16,
         /// The request.
         tlp: Tlp,
     },
-    /// Raises an interrupt vector, as [`Output::Interrupt`](crate::Output::Interrupt).
+    /// Raises an interrupt vector, as [`Output::Interrupt`](device::Output::Interrupt).
     Interrupt {
         /// The function.
         function: u16,
         /// Vector number, from zero.
         vector: u16,
     },
-    /// Sets the level of a function's INTx, as [`Output::Intx`](crate::Output::Intx).
+    /// Sets the level of a function's INTx, as [`Output::Intx`](device::Output::Intx).
     Intx {
         /// The function.
         function: u16,
-        /// It asks for service.
+        /// True where it asks for service.
         asserted: bool,
     },
-    /// Asks for attention, as [`Output::Pme`](crate::Output::Pme).
+    /// Asks for attention, as [`Output::Pme`](device::Output::Pme).
     Pme {
         /// The function.
         function: u16,
@@ -176,9 +176,9 @@ pub enum RefusedTlp {
     /// It is of another class than was polled.
     #[error("a {is:?} TLP where {polled:?} was polled")]
     Class {
-        /// What it is.
+        /// The class of the TLP.
         is: Class,
-        /// What was asked for.
+        /// The class that was polled.
         polled: Class,
     },
     /// The function may not issue requests: Bus Master Enable, or the power state.
@@ -190,7 +190,7 @@ pub enum RefusedTlp {
     /// A read asks for more than Max_Read_Request_Size.
     #[error("a read of {bytes} B: legal are up to {mrrs} B (Max_Read_Request_Size)")]
     TooLong {
-        /// Bytes of whole DWs.
+        /// Bytes asked for, in whole DWs.
         bytes: u32,
         /// Max_Read_Request_Size.
         mrrs: u32,
@@ -201,10 +201,10 @@ pub enum RefusedTlp {
     /// The tag is in use, or at rest after a timeout, or not enabled.
     #[error("tag {0} is not free, or not enabled")]
     Tag(u16),
-    /// A completion of no request that is to be answered.
+    /// A completion matches no request that is to be answered.
     #[error("it answers no request")]
     NoRequest,
-    /// A completion that does not fit its request, or what of it was answered.
+    /// A completion does not fit its request, or what remains of it.
     #[error("the completion does not fit its request")]
     Completion,
 }

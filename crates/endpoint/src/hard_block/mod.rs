@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A front with a design of raw TLPs behind it, as a vendor's hard block has one: RTL, or a peer that speaks TLPs. Below it is a
-//! link or whatever carries TLPs. Never knows what the design does, and never cuts a transfer or puts one together.
+//! A front with a design of raw TLPs behind it, as a vendor's hard block has: RTL, or a peer that speaks TLPs. Below
+//! it is a link or whatever carries TLPs. Never knows what the design does, and never splits or joins transfers.
 //!
-//! - In: what an [`Endpoint`](crate::Endpoint) answers or refuses by itself never reaches the design. Requests that hit a BAR and
-//!   messages that a function takes come out as TLPs, each with a token: its credits return when the design takes it.
+//! - In: what an [`Endpoint`](crate::Endpoint) answers or refuses itself never reaches the design. Requests that hit a BAR
+//!   and messages that a function takes reach it as TLPs, each with a token: its credits return when the design takes it.
 //! - Out: requests are gated by Bus Master Enable, checked against what the specification and software allow, and followed until
 //!   their last completion, or their timeout; completions are checked against the request that they answer. What is refused goes back
 //!   to the design with the reason.
-//! - Completions of nothing, late ones, and those that do not fit are dropped and logged, as an endpoint does.
+//! - Unexpected and late completions, and those that do not fit, are dropped and logged, as by an endpoint.
 
 mod answering;
 mod design;
@@ -67,12 +67,12 @@ impl<D: TlpDesign> HardBlock<D> {
         &self.design
     }
 
-    /// The design, for who gives it something from outside; see [`TlpPort::poll_timeout`].
+    /// The design, for callers that give it input from outside; see [`TlpPort::poll_timeout`].
     pub fn design_mut(&mut self) -> &mut D {
         &mut self.design
     }
 
-    /// What it has counted. Of what only an endpoint does, nothing.
+    /// Its counters; those of what only an endpoint does stay zero.
     #[must_use]
     pub fn counters(&self) -> &Counters {
         &self.front.shared.counters
@@ -167,7 +167,7 @@ impl<D: TlpDesign> HardBlock<D> {
         self.design.handle(now, DesignInput::Completion { function, tlp });
     }
 
-    /// To be called behind calls of the front that may have reset a function.
+    /// Tells the design of resets; to be called after each call of the front that may have reset a function.
     fn tell_resets(&mut self, now: Time) {
         while let Some(index) = self.front.changed.pop() {
             let Some(kind) = self.front.functions[index].behind.was_reset.take() else { continue };
@@ -199,7 +199,7 @@ impl<D: TlpDesign> HardBlock<D> {
                 DesignOutput::Relayed { function, tlp } => self.send(now, class, function, tlp, true),
                 other => self.signal(now, class, other),
             };
-            // A pin's message, or what waits for a tag, goes before what the design does next.
+            // The message of a pin, or a request that waits for a tag, goes before the design's next output.
             if sent.is_some() || self.front.shared.own.pins.is_due() || self.held.is_some() {
                 return sent;
             }
@@ -208,7 +208,7 @@ impl<D: TlpDesign> HardBlock<D> {
         None
     }
 
-    /// Interrupts and PME.
+    /// Sends an interrupt or PME of the design.
     fn signal(&mut self, now: Time, class: Class, output: DesignOutput) -> Option<Tlp> {
         let number = match output {
             DesignOutput::Interrupt { function, .. }
@@ -233,7 +233,7 @@ impl<D: TlpDesign> HardBlock<D> {
         }
     }
 
-    /// Sends a TLP of the design's, or tells it why not.
+    /// Sends a TLP of the design, or tells it why not.
     fn send(&mut self, now: Time, class: Class, function: u16, mut tlp: Tlp, relayed: bool) -> Option<Tlp> {
         let checked = match &tlp.repr.body {
             Body::Completion(_) if class == Class::Completion && !relayed => {
@@ -259,7 +259,7 @@ impl<D: TlpDesign> HardBlock<D> {
         self.send(now, Class::NonPosted, function, tlp, true)
     }
 
-    /// Puts a request right, and takes note of it. False where it has to wait for a tag.
+    /// Completes the header of a request and records it. False where it has to wait for a tag.
     fn check_request(
         &mut self,
         now: Time,
@@ -306,7 +306,7 @@ impl<D: TlpDesign> HardBlock<D> {
         Ok(issued)
     }
 
-    /// The completion timers of a function have come to `now`.
+    /// Handles the completion timers of a function that are due at `now`.
     fn expire(&mut self, now: Time, index: usize) {
         let quarantine = self.front.functions[index].quarantine(&self.front.shared);
         while let Some(tag) = self.front.functions[index].behind.tags.due(now) {
@@ -340,7 +340,7 @@ impl<D: TlpDesign> HardBlock<D> {
     }
 }
 
-/// What a design may ask at all.
+/// Checks that a design may send a request of this type and size.
 fn check_kind(repr: &Repr, mrrs: u32, atomic_requester: bool) -> Result<(), RefusedTlp> {
     match &repr.body {
         Body::Memory(m) => match m.op {
@@ -425,7 +425,7 @@ impl<D: TlpDesign> TlpPort for HardBlock<D> {
         self.reset(now, ResetKind::Fundamental);
     }
 
-    /// While a completion timer runs, what the timer leads to is waited for.
+    /// False while a completion timer runs, as the run waits for its end.
     fn is_ticking(&self) -> bool {
         self.design.is_ticking() && self.next_deadline().is_none()
     }

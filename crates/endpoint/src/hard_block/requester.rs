@@ -8,10 +8,10 @@ use std::collections::VecDeque;
 use tlp::message::MessageCodes;
 use tlp::{Asked, Awaited, Bdf, Repr, Tag, TaggedRequests, Time, Tlp, TrafficClass};
 
-/// A request of the design's.
+/// A request of the design.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Issued {
-    /// What completions have not answered yet.
+    /// Bytes that no completion has answered yet.
     pub(super) awaited: Awaited,
     /// Its header as it was sent; `None` once nobody wants the answer.
     pub(super) sent: Option<Repr>,
@@ -23,15 +23,15 @@ pub(super) struct Issued {
 pub(crate) struct Requester {
     messages: MessageCodes,
     pub(super) tags: TaggedRequests<Issued>,
-    /// PM_PME messages that are to be sent.
+    /// PM_PME messages to be sent.
     pub(super) parked: VecDeque<Tlp>,
-    /// The design has not been told.
+    /// A reset of which the design has not been told yet.
     pub(super) was_reset: Option<ResetKind>,
 }
 
 impl Requester {
-    /// Takes note of a request of function `id`, which goes out with this tag, or with one that is free. Nothing happens, and it
-    /// is false, where the tag is not free.
+    /// Records a request of function `id`, which leaves with this tag, or with a free one. Does nothing and returns
+    /// false where the tag is not free.
     pub(super) fn issue(&mut self, id: Bdf, tag: Option<Tag>, deadline: Time, request: &mut Repr) -> bool {
         let known_as = request.transaction();
         let free = match tag {
@@ -73,7 +73,7 @@ impl Behind for Requester {
         self.tags.in_use() > 0
     }
 
-    /// What the design gives is sent at once.
+    /// None: TLPs of the design are sent at once.
     fn oldest_posted(&self, _tc: TrafficClass) -> Option<u64> {
         None
     }
@@ -95,6 +95,6 @@ impl Behind for Requester {
         self.was_reset = Some(kind);
     }
 
-    /// The reset that comes next says it all.
+    /// Does nothing: the reset that follows does it all.
     fn link_down(&mut self, _now: Time, _shared: &mut Shared) {}
 }

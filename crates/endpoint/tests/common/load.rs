@@ -24,7 +24,7 @@ struct Busy {
     next: u64,
     reads: u32,
     outstanding: u32,
-    /// Says what it has to do.
+    /// Implements `ready`.
     says: bool,
     answers: VecDeque<Token>,
     taken: VecDeque<Token>,
@@ -219,7 +219,7 @@ impl Load {
         self.registers_at(BAR0);
     }
 
-    /// The same of virtual function `n`.
+    /// As `register_reads`, of virtual function `n`.
     pub(crate) fn virtual_register_reads(&mut self, n: u64) {
         self.registers_at(VF_BAR0 + n * VF_BYTES);
     }

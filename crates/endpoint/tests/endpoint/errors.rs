@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Errors that an endpoint finds, a row each: what arrives, and what registers and messages say of it
+//! Errors that an endpoint finds, a row each: what arrives, and what registers and messages report of it
 //! (`PCIe 5.0 §6.2`, Table 6-3 to Table 6-5).
 
 use crate::harness::*;
@@ -44,12 +44,12 @@ fn poisoned(tlp: Tlp) -> Tlp {
     Tlp { repr: Repr { ep: true, ..tlp.repr }, ..tlp }
 }
 
-/// What brings an error about.
+/// What causes an error.
 enum Cause {
     Arrives(Tlp),
     /// A read of 4 B at 1000h with tag 0, and what answers it.
     Answered(fn(&Tlp) -> Tlp),
-    /// The same, and nothing for a second.
+    /// The same read, without an answer for a second.
     Unanswered,
     /// A read that the device answers with CA.
     Aborts(Tlp),
@@ -245,7 +245,7 @@ fn severity_makes_any_uncorrectable_error_fatal() {
     }
 }
 
-/// `PCIe 5.0 §6.2.4`: what belongs to no function is logged in all of them, and told of once.
+/// Errors that belong to no function are logged in all of them, and reported once (`PCIe 5.0 §6.2.4`).
 #[test]
 fn errors_of_no_function_are_logged_in_all() {
     let unclaimed = mwr(0x1000, &[0; 4]);
@@ -333,7 +333,7 @@ fn poison_behind_a_failed_transfer_is_logged() {
     }
 }
 
-/// A poisoned request that is unsupported as well is an Unsupported Request, and Detected Parity Error tells of its poison.
+/// A poisoned request that is unsupported as well is an Unsupported Request; Detected Parity Error shows that it was poisoned.
 #[test]
 fn poison_of_what_is_refused_shows_in_status() {
     for (tlp, parity) in [(mwr(0x1000, &[0; 4]), 0), (poisoned(mwr(0x1000, &[0; 4])), 1 << 31)] {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A design of raw TLPs behind a front: what reaches it, what of it leaves, and what the front answers in its place.
+//! A design of raw TLPs behind a front: what reaches it, which of its TLPs leave, and what the front answers itself.
 
 use crate::harness::*;
 use config::{Builder, ConfigSpace, Identity, PcieLayout};
@@ -160,7 +160,7 @@ fn requests_to_bars_come_out_as_tlps_and_are_answered_by_them() {
         assert_eq!(ours, Completion { completer: EP, ..theirs }, "the Completer ID is put right");
         assert_eq!(left.data, tlp.data);
     }
-    // It was answered: whatever comes behind answers nothing.
+    // The request was answered: any further completion answers nothing.
     block.sends(0, sent[0].clone());
     assert_eq!(block.refused(Class::Completion), [RefusedTlp::NoRequest]);
 }
