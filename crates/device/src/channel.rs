@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A queue between tasks, with any number of senders and receivers: between the tasks of one device or program, between the
-//! functions of one endpoint, which may share an engine by it, or between a driver and the test around it. Never lets time pass by
-//! itself: a value is there at the instant at which it was sent.
+//! A queue between tasks, with any number of senders and receivers: between tasks of one device or program, between
+//! functions of one endpoint that share an engine, or between a driver and the test around it. No time passes by its
+//! use: a value is there at the instant at which it was sent.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -13,13 +13,13 @@ use std::task::{Context, Poll, Waker};
 struct Queue<T> {
     values: VecDeque<T>,
     capacity: usize,
-    /// Woken all at once: who finds nothing waits again. Tasks of functions that were reset do no harm here.
+    /// All are woken at once, and those that find nothing wait again. Tasks of functions that were reset do no harm here.
     senders: Vec<Waker>,
     receivers: Vec<Waker>,
 }
 
-/// A bounded queue between tasks, first in first out, for any number of senders and receivers. Clones are handles on the same
-/// one. It outlives the resets of the functions whose tasks use it.
+/// A bounded first-in first-out queue between tasks, for any number of senders and receivers. Clones are handles on
+/// the same queue. It outlives resets of the functions whose tasks use it.
 ///
 /// A device with several workers, each of which takes the next piece of work:
 ///
@@ -101,26 +101,25 @@ impl<T> Channel<T> {
         Send { channel: self, value: Some(value) }
     }
 
-    /// Takes the value that has waited for longest; waits while there is none. Of several receivers each value goes to
-    /// one.
+    /// Takes the value that has waited longest; waits while there is none. Each value goes to one receiver.
     pub fn receive(&self) -> Receive<'_, T> {
         Receive { channel: self }
     }
 
-    /// Values that wait.
+    /// The number of values that wait.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.borrow().values.len()
     }
 
-    /// True where none waits.
+    /// True where no value waits.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// Leaves word, once for each task.
+/// Keeps a waker, one for each task.
 fn wait(waiting: &mut Vec<Waker>, waker: &Waker) {
     if !waiting.iter().any(|w| w.will_wake(waker)) {
         waiting.push(waker.clone());
@@ -156,7 +155,7 @@ impl<T: Unpin> Future for Send<'_, T> {
     }
 }
 
-/// Ends with a value.
+/// Ends with the value that was received.
 #[must_use = "futures do nothing unless awaited"]
 pub struct Receive<'a, T> {
     channel: &'a Channel<T>,

@@ -92,7 +92,7 @@ pub const MAX_OPEN_READS: usize = 1024;
 const POSTED: usize = 0;
 const NON_POSTED: usize = 1;
 const COMPLETION: usize = 2;
-/// Index of the taken tokens beside those of the classes.
+/// Index of the taken tokens, after those of the classes.
 const TAKEN: usize = 3;
 
 impl Outgoing for Output {
@@ -116,7 +116,7 @@ struct Mailbox {
     taken: VecDeque<Token>,
     /// Bounded by [`MAX_OPEN_READS`].
     completions: VecDeque<(Token, Result<Data, CompletionError>)>,
-    /// Non-posted requests in the hands of the program.
+    /// Non-posted requests that the program holds.
     held_reads: usize,
 }
 
@@ -137,9 +137,9 @@ impl Mailbox {
 struct Shared {
     core: Rc<IoCore>,
     mail: RefCell<Mailbox>,
-    /// Requests are there that wait for room, not for a task to take them.
+    /// True where requests wait for room, not for a task to take them.
     held_back: Cell<bool>,
-    /// Interrupt vectors of the function; `None` while nobody has said.
+    /// Interrupt vectors of the function; `None` until they are told.
     vectors: Cell<Option<u16>>,
 }
 
@@ -184,7 +184,7 @@ impl Shared {
         }
     }
 
-    /// Whom to wake because there is room for a request again that was held back.
+    /// The task to wake because there is room again for a request that was held back.
     fn let_in(&self) -> Option<std::task::Waker> {
         let mail = self.mail.borrow();
         if mail.held_reads + mail.completions.len() >= MAX_OPEN_READS || !self.core.exec.has_room() {
@@ -195,8 +195,8 @@ impl Shared {
     }
 }
 
-/// A handle on everything that a device may do. Clones are handles on the same device. After a reset handles of before
-/// are dead: what is issued through them does not happen and does not end.
+/// A handle on everything that a device may do. Clones are handles on the same device. A reset kills earlier handles:
+/// operations issued through them neither happen nor end.
 #[derive(Clone)]
 pub struct Io {
     shared: Rc<Shared>,
@@ -209,7 +209,7 @@ impl Io {
         self.shared.core.now()
     }
 
-    /// Where payloads come from.
+    /// The pool of the device's payloads.
     #[must_use]
     pub fn payloads(&self) -> &PayloadPool {
         &self.shared.core.pool
@@ -238,12 +238,12 @@ impl Io {
         self.read(address, len, true, options, carried)
     }
 
-    /// Like [`dma_read`](Self::dma_read), without bytes: for runs that ask how long, not what.
+    /// Like [`dma_read`](Self::dma_read), without bytes: for runs that measure time, not content.
     pub fn dma_read_counted(&self, address: u64, len: u32) -> DmaReadFuture<()> {
         self.read(address, len, false, DmaOptions::default(), |result| result.map(|_| ()))
     }
 
-    /// Reads `len` bytes of host memory, and says whether they are to be carried or only counted.
+    /// Reads `len` bytes of host memory; `carry` says whether they are carried or only counted.
     pub fn dma_read_data(
         &self,
         address: u64,
@@ -254,7 +254,7 @@ impl Io {
         self.read(address, len, carry, options, |result| result)
     }
 
-    /// Writes host memory; of any length. Ends when the endpoint has accepted the write, which is before it arrives.
+    /// Writes host memory, any length. Ends when the endpoint has accepted the write, which is before it arrives.
     /// Fails with `TooLong` beyond 2^32 - 1 bytes.
     pub fn dma_write(&self, address: u64, data: impl IntoData) -> PostedFuture {
         self.dma_write_with(address, data, DmaOptions::default())
@@ -266,34 +266,34 @@ impl Io {
         self.post(data.map(|data| Output::Write(DmaWrite { address, data, options })))
     }
 
-    /// Like [`dma_write`](Self::dma_write) of `len` bytes, without the bytes: for runs that ask how long, not what.
+    /// Like [`dma_write`](Self::dma_write) of `len` bytes, without the bytes: for runs that measure time, not content.
     pub fn dma_write_counted(&self, address: u64, len: u32) -> PostedFuture {
         self.dma_write(address, Data::Counted(len))
     }
 
-    /// Raises an interrupt vector. It leaves behind every write issued before it, and ends when the endpoint has
-    /// accepted it. Fails with `NoSuchVector` where the function has not as many ([`vectors`](Self::vectors)). One of those that
-    /// it has, but was not granted, is folded into those granted, as MSI has it; while interrupts are not enabled, it is lost,
-    /// and counted.
+    /// Raises an interrupt vector. It leaves after every write issued before it, and ends when the endpoint has
+    /// accepted it. Fails with `NoSuchVector` where the function has fewer vectors ([`vectors`](Self::vectors)). A
+    /// vector that was not granted is folded into those granted, as MSI does; while interrupts are not enabled, it is
+    /// lost and counted.
     pub fn interrupt(&self, vector: u16) -> PostedFuture {
         let is_there = self.vectors().is_none_or(|count| vector < count);
         self.post(if is_there { Ok(Output::Interrupt { vector }) } else { Err(DmaError::NoSuchVector) })
     }
 
-    /// Interrupt vectors of the function, by MSI or MSI-X, whichever has more; `None` while its device belongs to no endpoint.
+    /// Interrupt vectors of the function, by MSI or MSI-X, whichever has more; `None` while the device belongs to no endpoint.
     #[must_use]
     pub fn vectors(&self) -> Option<u16> {
         self.shared.vectors.get()
     }
 
-    /// Sets the level of the function's INTx: asserted while it asks for service (`PCIe 5.0 §6.1.2`). It leaves behind
-    /// every write issued before it, and ends when the endpoint has taken note of it.
+    /// Sets the level of the function's INTx: asserted while it asks for service (`PCIe 5.0 §6.1.2`). It leaves after
+    /// every write issued before it, and ends when the endpoint has accepted it.
     pub fn intx(&self, asserted: bool) -> PostedFuture {
         self.post(Ok(Output::Intx { asserted }))
     }
 
-    /// Asks for attention by a Power Management Event, in any power state (`PCIe 5.0 §5.3.3`): see [`Output::Pme`]. It leaves
-    /// behind every write issued before it, and ends when the endpoint has taken note of it.
+    /// Asks for attention by a Power Management Event, in any power state (`PCIe 5.0 §5.3.3`): see [`Output::Pme`].
+    /// It leaves after every write issued before it, and ends when the endpoint has accepted it.
     pub fn pme(&self) -> PostedFuture {
         self.post(Ok(Output::Pme))
     }
@@ -310,18 +310,18 @@ impl Io {
         self.post(Ok(Output::Message(message)))
     }
 
-    /// Adds to what is in host memory, modulo its size; ends with what was there before (`PCIe 5.0 §6.15`). Like all
+    /// Adds to a value in host memory, modulo its size; ends with the value before (`PCIe 5.0 §6.15`). Like all
     /// AtomicOps it fails where AtomicOp Requester Enable is clear.
     pub fn fetch_add<V: FetchValue>(&self, address: u64, value: V) -> AtomicFuture<V> {
         self.atomic(address, AtomicOp::FetchAdd, &[value], DmaOptions::default())
     }
 
-    /// Stores a value in host memory; ends with what was there before.
+    /// Stores a value in host memory; ends with the value before.
     pub fn swap<V: FetchValue>(&self, address: u64, value: V) -> AtomicFuture<V> {
         self.atomic(address, AtomicOp::Swap, &[value], DmaOptions::default())
     }
 
-    /// Stores `value` in host memory where `compare` is there; ends with what was there before.
+    /// Stores `value` in host memory if `compare` is there; ends with the value before.
     pub fn compare_swap<V: AtomicValue>(&self, address: u64, compare: V, value: V) -> AtomicFuture<V> {
         self.atomic(address, AtomicOp::CompareSwap, &[compare, value], DmaOptions::default())
     }
@@ -339,7 +339,7 @@ impl Io {
         AtomicFuture::new(Call::new(&self.shared.core, NON_POSTED, Ok(atomic)))
     }
 
-    /// Waits until `duration` after now.
+    /// Waits for `duration` from now on.
     pub fn sleep(&self, duration: Duration) -> Sleep {
         self.sleep_until(self.now() + duration)
     }
@@ -379,7 +379,7 @@ impl Io {
 fn carried(result: Result<Data, DmaError>) -> Result<Payload, DmaError> {
     match result? {
         Data::Carried(payload) => Ok(payload),
-        // A host that does not carry bytes where they are asked for.
+        // The host does not carry bytes that were asked for.
         Data::Counted(_) => Err(DmaError::Malformed),
     }
 }
@@ -426,7 +426,7 @@ impl NextRequest {
         }
     }
 
-    /// The program owes an answer from now on.
+    /// Notes that the program owes an answer.
     fn owe(&self, token: Token) -> Owed {
         self.shared.mail.borrow_mut().held_reads += 1;
         Owed::new(&self.shared, token)
@@ -541,7 +541,7 @@ impl AsyncDevice {
         AsyncDevice { shared, start: Box::new(start), bell: None, messages: MessageCodes::NONE }
     }
 
-    /// The same, which takes messages of these codes, as [`Device::messages`] has it.
+    /// This device, taking messages of these codes, as [`Device::messages`] has it.
     #[must_use]
     pub fn with_messages(mut self, messages: MessageCodes) -> AsyncDevice {
         self.messages = self.messages.or(messages);
@@ -652,7 +652,7 @@ impl Device for AsyncDevice {
 
 impl Drop for AsyncDevice {
     fn drop(&mut self) {
-        // Tasks hold handles on what holds the tasks.
+        // Breaks the cycle of tasks that hold handles on what holds the tasks.
         self.shared.core.exec.close();
     }
 }

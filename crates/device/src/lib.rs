@@ -7,8 +7,8 @@
 //! - [`shared`]: one engine behind several functions.
 //! - [`counters!`]: counters with names, for whoever counts.
 //!
-//! A fabric and all that is plugged into it live on one thread: what devices, drivers and programs share they share by `Rc`. Only
-//! wakers and bells may be sent to others.
+//! A fabric and all that is plugged into it live on one thread: devices, drivers and programs share by `Rc`. Only
+//! wakers and bells may be sent to other threads.
 //!
 //! This crate never reads a clock, never does I/O, and knows no host, no fabric and no link.
 

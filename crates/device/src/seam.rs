@@ -46,8 +46,8 @@ pub trait Device {
     #[must_use]
     fn poll_taken(&mut self) -> Option<Token>;
 
-    /// When to hand it [`Input::Timer`] next; a time that has passed means at once. Asked after every other call, and where
-    /// the device has rung its [`Bell`].
+    /// When to hand it [`Input::Timer`] next; a time that has passed means at once. Asked after every other call, and
+    /// when the device has rung its [`Bell`].
     #[must_use]
     fn poll_timeout(&self) -> Option<Time>;
 
@@ -61,8 +61,8 @@ pub trait Device {
         false
     }
 
-    /// Tells it how many interrupt vectors its function has, from zero on: those of MSI or MSI-X, whichever has more. Whoever
-    /// it belongs to calls it before anything else.
+    /// Tells it how many interrupt vectors its function has, from zero on: those of MSI or MSI-X, whichever has more.
+    /// Called before anything else.
     fn set_vectors(&mut self, vectors: u16) {
         let _ = vectors;
     }
@@ -74,13 +74,13 @@ pub trait Device {
         MessageCodes::NONE
     }
 
-    /// One line on what it waits for, where it waits for anything.
+    /// One line on what it waits for, if anything.
     fn waits_for(&self) -> Option<String> {
         None
     }
 }
 
-/// A set of questions, which may have an answer: for output of each class, and for requests taken.
+/// A set of questions to a device: for output of each class, and for requests taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ready(u8);
 
@@ -91,7 +91,7 @@ impl Ready {
     pub const ALL: Ready = Ready(0b1111);
     /// For output of every class.
     pub const OUTPUTS: Ready = Ready(0b0111);
-    /// For requests taken, or for the credits that this returns.
+    /// The question for requests taken, or for the credits that these return.
     pub const TAKEN: Ready = Ready(0b1000);
 
     /// The question for output of `class`.
@@ -100,13 +100,13 @@ impl Ready {
         Ready(1 << class as u8)
     }
 
-    /// The questions of either.
+    /// The questions in either set.
     #[must_use]
     pub const fn or(self, other: Ready) -> Ready {
         Ready(self.0 | other.0)
     }
 
-    /// The classes of output asked for: bits by [`Class::index`].
+    /// The classes of output that are asked for: bits by [`Class::index`].
     #[must_use]
     pub const fn outputs(self) -> u8 {
         self.0 & 0b0111
@@ -123,7 +123,7 @@ impl Ready {
         self.0 & other.0 != 0
     }
 
-    /// All but the questions of `other`.
+    /// These questions without those of `other`.
     pub const fn without(self, other: Ready) -> Ready {
         Ready(self.0 & !other.0)
     }
@@ -138,7 +138,7 @@ impl Ready {
         self.0
     }
 
-    /// What [`bits`](Self::bits) has given.
+    /// The questions of these [`bits`](Self::bits).
     pub const fn from_bits(bits: u8) -> Ready {
         Ready(bits & Ready::ALL.0)
     }
@@ -154,7 +154,7 @@ pub struct DmaId(pub u32);
 
 pub use config::BarIndex;
 
-/// What comes in to a device.
+/// An input to a device.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Input {
@@ -162,9 +162,9 @@ pub enum Input {
     Request(Request),
     /// A DMA read or atomic has ended.
     DmaDone {
-        /// Which.
+        /// The read or AtomicOp that has ended.
         id: DmaId,
-        /// All bytes of a read in order, the value before of an atomic, or why there are none.
+        /// All bytes of a read in order, the value before an AtomicOp, or the error.
         result: Result<Data, DmaError>,
     },
     /// The time that `poll_timeout` named has come.
@@ -177,18 +177,18 @@ pub enum Input {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Request {
-    /// To take it and to answer it.
+    /// The token by which it is taken and answered.
     pub token: Token,
     /// Traffic Class.
     pub tc: TrafficClass,
     /// Attributes.
     pub attr: Attributes,
-    /// What is asked.
+    /// The operation that is asked for.
     pub op: RequestOp,
 }
 
 impl Request {
-    /// A request of TC0 without attributes, as who tests a device makes one.
+    /// A request of TC0 without attributes, for tests of devices.
     #[must_use]
     pub fn new(token: Token, op: RequestOp) -> Request {
         Request::with(token, TrafficClass::default(), Attributes::empty(), op)
@@ -201,26 +201,26 @@ impl Request {
     }
 }
 
-/// What a request asks. [`Output::Complete`] answers all but `Write` and `Message`.
+/// The operation of a request. [`Output::Complete`] answers all but `Write` and `Message`.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum RequestOp {
     /// A read of a BAR: MRd, MRdLk, or IORd of an I/O BAR.
     Read {
-        /// Which BAR.
+        /// BAR number.
         bar: BarIndex,
         /// Offset in the BAR of the first enabled byte.
         offset: u64,
         /// The bytes asked for, as addressed on the wire (for byte enables and zero-length reads);
         /// `span.byte_count()` bytes answer it.
         span: Span,
-        /// MRdLk: what lies behind is locked until an Unlock message comes (`PCIe 5.0 §6.5`). Only legacy endpoints
-        /// see one.
+        /// True for an MRdLk: the path is locked until an Unlock message comes (`PCIe 5.0 §6.5`). Only legacy
+        /// endpoints see one.
         locked: bool,
     },
     /// A memory write of a BAR; posted, not answered.
     Write {
-        /// Which BAR.
+        /// BAR number.
         bar: BarIndex,
         /// Offset in the BAR of the first enabled byte.
         offset: u64,
@@ -231,7 +231,7 @@ pub enum RequestOp {
     },
     /// A write of a BAR that is answered, by a completion without data: IOWr of an I/O BAR, or DMWr.
     WriteNonPosted {
-        /// Which BAR.
+        /// BAR number.
         bar: BarIndex,
         /// Offset in the BAR of the first enabled byte.
         offset: u64,
@@ -239,17 +239,17 @@ pub enum RequestOp {
         span: Span,
         /// `span.byte_count()` bytes.
         data: Data,
-        /// DMWr: [`CompletionError::Retry`] may answer it.
+        /// True for a DMWr: [`CompletionError::Retry`] may answer it.
         deferrable: bool,
     },
     /// An AtomicOp on a BAR; the value that was there before answers it. Only functions whose configuration space says
     /// that they complete AtomicOps of this size see one.
     Atomic {
-        /// Which BAR.
+        /// BAR number.
         bar: BarIndex,
         /// Offset in the BAR, a multiple of the operand's size.
         offset: u64,
-        /// What to do; [`AtomicOp::apply`] does it.
+        /// The operation; [`AtomicOp::apply`] carries it out.
         op: AtomicOp,
         /// The operands, little-endian: as many as [`AtomicOp::operands`] says, all of one size.
         operands: Data,
@@ -259,23 +259,23 @@ pub enum RequestOp {
     ConfigRead {
         /// DW number of the register.
         register_dw: u16,
-        /// The bytes that are wanted, a bit each; all four are answered.
+        /// Byte Enables of the bytes that are wanted, bits 3:0; all four are answered.
         byte_enables: u8,
     },
     /// A write of such a register, which is answered without data.
     ConfigWrite {
         /// DW number of the register.
         register_dw: u16,
-        /// The bytes that are written, a bit each.
+        /// Byte Enables of the bytes that are written, bits 3:0.
         byte_enables: u8,
-        /// Their values, in their places.
+        /// The value, each byte in its lane.
         value: u32,
     },
     /// A message; posted, not answered.
     Message {
-        /// Who sent it.
+        /// Requester ID of its sender.
         requester: Bdf,
-        /// How it was routed.
+        /// Its routing.
         routing: MessageRouting,
         /// Message Code.
         code: u8,
@@ -287,16 +287,16 @@ pub enum RequestOp {
 }
 
 impl RequestOp {
-    /// True for those that nothing answers.
+    /// True for operations that nothing answers.
     #[must_use]
     pub const fn is_posted(&self) -> bool {
         matches!(self, RequestOp::Write { .. } | RequestOp::Message { .. })
     }
 }
 
-/// What a device does, by class: posted are `Write`, `Interrupt`, `Intx`, `Pme` and `Message`; non-posted are `Read` and `Atomic`; a
-/// completion is `Complete`, and `Abandon` where there will be none.
-// The tag stands in a word of its own: in a niche (a byte of a hint) it would cut each move of an output into pieces that
+/// An output of a device. Posted are `Write`, `Interrupt`, `Intx`, `Pme` and `Message`; non-posted are `Read` and
+/// `Atomic`; of class completion are `Complete`, and `Abandon` where there will be no completion.
+// The tag has a word of its own: in a niche (a byte of a hint) it would cut each move of an output into pieces that
 // do not line up with its fields, and reading these back stalls.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -309,15 +309,15 @@ pub enum Output {
         /// Vector number, from zero.
         vector: u16,
     },
-    /// Sets the level of the function's INTx, as its Interrupt Pin names it (`PCIe 5.0 §6.1.2`). Messages are sent where
-    /// the level of the pin changes.
+    /// Sets the level of the function's INTx, as its Interrupt Pin names it (`PCIe 5.0 §6.1.2`). A message is sent
+    /// where that changes the level of the pin.
     Intx {
-        /// The function asks for service.
+        /// True while the function asks for service.
         asserted: bool,
     },
-    /// Asks for attention, as to be woken (`PCIe 5.0 §5.3.3`): PME_Status is set, and where PME_En is, a PM_PME message is
-    /// sent; else when software sets PME_En. It is not sent again while PME_Status stays set. Without effect in a function
-    /// whose Power Management capability has no PME.
+    /// Asks for attention, such as to be woken (`PCIe 5.0 §5.3.3`): sets PME_Status, and sends a PM_PME message if
+    /// PME_En is set, else when software sets it. The message is not sent again while PME_Status stays set. Has no
+    /// effect in a function whose Power Management capability has no PME.
     Pme,
     /// Sends a message.
     Message(OutMessage),
@@ -325,11 +325,11 @@ pub enum Output {
     Read(DmaRead),
     /// An AtomicOp on host memory; answered by [`Input::DmaDone`] with the value that was there before.
     Atomic(DmaAtomic),
-    /// Answers a request; once.
+    /// Answers a request, once.
     Complete {
         /// The request.
         token: Token,
-        /// `span.byte_count()` bytes for a read, the value before for an atomic, none for a write; or why not.
+        /// `span.byte_count()` bytes for a read, the value before an AtomicOp, none for a write; or the error.
         result: Result<Data, CompletionError>,
     },
     /// A request that nobody will ever answer: its requester has timed out, and what it takes here is given back. Of class
@@ -340,7 +340,7 @@ pub enum Output {
     },
 }
 
-/// What a transfer has beside its address and its bytes; by default nothing.
+/// Options of a transfer, besides its address and bytes; by default none.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct DmaOptions {
@@ -361,25 +361,25 @@ impl DmaOptions {
         DmaOptions { tc, ..DmaOptions::default() }
     }
 
-    /// The same with these attributes.
+    /// These options with other attributes.
     #[must_use]
     pub fn with_attr(self, attr: Attributes) -> DmaOptions {
         DmaOptions { attr, ..self }
     }
 
-    /// The same with a processing hint.
+    /// These options with a processing hint.
     #[must_use]
     pub fn with_hint(self, hint: Hint) -> DmaOptions {
         DmaOptions { hint: Some(hint), ..self }
     }
 
-    /// The same with these prefixes, and no others.
+    /// These options with these prefixes, and no others.
     #[must_use]
     pub fn with_prefixes(self, prefixes: Prefixes) -> DmaOptions {
         DmaOptions { prefixes, ..self }
     }
 
-    /// The same in the address space of a process: with a PASID prefix (20 bits, `PCIe 5.0 §6.20`), and no others.
+    /// These options in the address space of a process: with a PASID prefix (20 bits, `PCIe 5.0 §6.20`), and no others.
     #[must_use]
     pub fn with_pasid(self, pasid: u32) -> DmaOptions {
         let prefixes = Prefixes::new(&[Prefix::pasid(pasid, false, false)]).unwrap_or_default();
@@ -395,7 +395,7 @@ pub struct DmaWrite {
     pub address: u64,
     /// The bytes.
     pub data: Data,
-    /// What it has beside.
+    /// Its options.
     pub options: DmaOptions,
 }
 
@@ -406,7 +406,7 @@ impl DmaWrite {
         DmaWrite { address, data, options: DmaOptions::default() }
     }
 
-    /// The same with these options.
+    /// This write with these options.
     #[must_use]
     pub fn with_options(self, options: DmaOptions) -> DmaWrite {
         DmaWrite { options, ..self }
@@ -423,9 +423,9 @@ pub struct DmaRead {
     pub address: u64,
     /// Bytes; zero is a zero-length read, which flushes posted writes.
     pub len: u32,
-    /// Whether the bytes are wanted, or only their number.
+    /// True where the bytes are wanted, false where only their number is.
     pub carry: bool,
-    /// What it has beside.
+    /// Its options.
     pub options: DmaOptions,
 }
 
@@ -436,13 +436,13 @@ impl DmaRead {
         DmaRead { id, address, len, carry: true, options: DmaOptions::default() }
     }
 
-    /// The same, of which only the number of bytes is wanted.
+    /// This read, of which only the number of bytes is wanted.
     #[must_use]
     pub fn counted(self) -> DmaRead {
         DmaRead { carry: false, ..self }
     }
 
-    /// The same with these options.
+    /// This read with these options.
     #[must_use]
     pub fn with_options(self, options: DmaOptions) -> DmaRead {
         DmaRead { options, ..self }
@@ -457,11 +457,11 @@ pub struct DmaAtomic {
     pub id: DmaId,
     /// Address, a multiple of the operand's size.
     pub address: u64,
-    /// What to do.
+    /// The operation.
     pub op: AtomicOp,
     /// The operands, little-endian: one of 4 or 8 B, or two of 4, 8 or 16 B for a CAS (compare, then swap).
     pub operands: Data,
-    /// What it has beside.
+    /// Its options.
     pub options: DmaOptions,
 }
 
@@ -472,7 +472,7 @@ impl DmaAtomic {
         DmaAtomic { id, address, op, operands, options: DmaOptions::default() }
     }
 
-    /// The same with these options.
+    /// This AtomicOp with these options.
     #[must_use]
     pub fn with_options(self, options: DmaOptions) -> DmaAtomic {
         DmaAtomic { options, ..self }
@@ -491,7 +491,7 @@ pub struct OutMessage {
     pub header: [u8; 8],
     /// Its data, a multiple of 4 B and no more than Max_Payload_Size.
     pub data: Data,
-    /// What it has beside; a hint has no meaning.
+    /// Its options; a hint has no meaning.
     pub options: DmaOptions,
 }
 
@@ -502,19 +502,19 @@ impl OutMessage {
         OutMessage { routing, code, header: [0; 8], data: Data::NONE, options: DmaOptions::default() }
     }
 
-    /// The same with these header bytes 8 to 15.
+    /// This message with these header bytes 8 to 15.
     #[must_use]
     pub fn with_header(self, header: [u8; 8]) -> OutMessage {
         OutMessage { header, ..self }
     }
 
-    /// The same with data.
+    /// This message with data.
     #[must_use]
     pub fn with_data(self, data: Data) -> OutMessage {
         OutMessage { data, ..self }
     }
 
-    /// The same with these options.
+    /// This message with these options.
     #[must_use]
     pub fn with_options(self, options: DmaOptions) -> OutMessage {
         OutMessage { options, ..self }
@@ -549,7 +549,7 @@ pub enum DmaError {
     Malformed,
     /// Bus Master Enable is clear: the function may not issue requests.
     BusMasterDisabled,
-    /// Longer than an endpoint takes.
+    /// The transfer is longer than an endpoint allows.
     TooLong,
     /// An atomic's operands are of no legal size, or its address is no multiple of it (`PCIe 5.0 §2.2.7`).
     BadAtomic,
@@ -557,9 +557,9 @@ pub enum DmaError {
     AtomicsDisabled,
     /// The link went down while it was under way (`PCIe 5.0 §2.9.1`).
     LinkDown,
-    /// The function is not in D0, where alone it may issue requests (`PCIe 5.0 §5.3.1`).
+    /// The function is not in D0, the only state in which it may issue requests (`PCIe 5.0 §5.3.1`).
     NotInD0,
-    /// The function has no such interrupt vector: neither its MSI nor its MSI-X capability has as many.
+    /// The function has no such interrupt vector, neither by MSI nor by MSI-X.
     NoSuchVector,
 }
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What functions of one endpoint share behind the seam: a physical function and its virtual ones are devices of their own,
-//! each with its own requester ID, tags and resets, and often one engine does the work of all. Never lets one function
-//! see the requests, tokens or DMA results of another.
+//! What functions of one endpoint share behind the seam. A physical function and its virtual ones are devices of
+//! their own, each with its own Requester ID, tags and resets, and often one engine does the work of all. One
+//! function never sees the requests, tokens or DMA results of another.
 //!
 //! - [`SharedEngine`]: callbacks. An [`Engine`] sees the inputs of all functions, each with the number of its function.
-//! - [`Channel`](crate::Channel): `async` code. What tasks of one function send, tasks of another receive; it outlives their
-//!   resets.
+//! - [`Channel`](crate::Channel): `async` code. Tasks of one function send what tasks of another receive; it outlives
+//!   their resets.
 //!
-//! Both ring the [`Bell`]s of whom they concern. So may any device that shares something in its own way; one that does not is
-//! asked after every call of another, as all are where they are few.
+//! Both ring the [`Bell`]s of the functions that they concern. A device that shares something in its own way may do
+//! so too; one that does not is asked after every call of another, as all are where they are few.
 
 pub use exec::{Bell, Bells};
 
@@ -19,16 +19,16 @@ use std::rc::Rc;
 use tlp::message::MessageCodes;
 use tlp::{Class, Time};
 
-/// What does the work of several functions; as a [`Device`], with the number of the function in each call. Numbers are
-/// those given to [`SharedEngine::function`].
+/// An engine that does the work of several functions: a [`Device`] with the number of the function in each call. The
+/// numbers are those given to [`SharedEngine::function`].
 pub trait Engine {
-    /// Takes an input of a function. After a reset of one, what was under way for it is void; that of others goes on.
+    /// Takes an input of a function. A reset voids the transactions of its function only.
     fn handle(&mut self, now: Time, function: u16, input: Input);
 
     /// The next output of a function, see [`Device::poll_output`].
     fn poll_output(&mut self, now: Time, function: u16, class: Class) -> Option<Output>;
 
-    /// What may be found for a function, see [`Device::ready`].
+    /// The polls that may find something for a function, see [`Device::ready`].
     fn ready(&self, function: u16) -> Ready;
 
     /// The next request of a function that the engine has taken, see [`Device::poll_taken`].
@@ -43,18 +43,18 @@ pub trait Engine {
         MessageCodes::NONE
     }
 
-    /// Of which other functions the calls since it was asked last may have changed what [`ready`](Self::ready) and
-    /// [`poll_timeout`](Self::poll_timeout) say; asked until it says that there are none, or all. For speed alone: with all,
-    /// which is what an engine says that says nothing, each call costs as much as there are functions.
+    /// The other functions whose [`ready`](Self::ready) and [`poll_timeout`](Self::poll_timeout) may have changed by
+    /// the calls since the last question; asked until it says that there are none, or all. For speed alone: with all,
+    /// which is the default, each call costs as much as there are functions.
     fn poll_stirred(&mut self) -> Stirred {
         Stirred::All
     }
 }
 
-/// Whom a call of one function concerns, beside itself.
+/// The other functions that a call of one concerns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stirred {
-    /// Nobody else.
+    /// No other function.
     None,
     /// This function.
     One(u16),
@@ -69,7 +69,7 @@ struct Common<E> {
 }
 
 impl<E: Engine> Common<E> {
-    /// A call, after which those whom it concerns are heard of.
+    /// Calls the engine, then rings the bells of those whom the call concerns.
     fn call<T>(&self, call: impl FnOnce(&mut E) -> T) -> T {
         let engine = &mut *self.engine.borrow_mut();
         let result = call(engine);
@@ -90,7 +90,7 @@ impl<E: Engine> Common<E> {
     }
 }
 
-/// An engine that several functions share. Clones are handles on the same one.
+/// An engine that several functions share. Clones are handles on the same engine.
 pub struct SharedEngine<E>(Rc<Common<E>>);
 
 impl<E> Clone for SharedEngine<E> {
@@ -100,12 +100,12 @@ impl<E> Clone for SharedEngine<E> {
 }
 
 impl<E: Engine + 'static> SharedEngine<E> {
-    /// Makes it ready to be shared.
+    /// An engine to be shared.
     pub fn new(engine: E) -> SharedEngine<E> {
         SharedEngine(Rc::new(Common { engine: RefCell::new(engine), bells: RefCell::default() }))
     }
 
-    /// The device that stands for function `number`; one for each.
+    /// The device that stands for function `number`; to be made once for each.
     #[must_use]
     pub fn function(&self, number: u16) -> Box<dyn Device> {
         Box::new(EngineFunction { engine: self.clone(), number })

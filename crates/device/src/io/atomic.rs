@@ -11,7 +11,7 @@ use tlp::{AtomicOp, Attributes, Data, Payload, PayloadPool, TrafficClass};
 
 /// Integers that an AtomicOp may have as operands: 32 and 64 bits, and 128 for CAS. Little-endian in memory.
 pub trait AtomicValue: Copy + Unpin + 'static {
-    /// Bytes of it.
+    /// Its size in bytes.
     const BYTES: usize;
 
     /// Writes it to `to`, which has [`BYTES`](Self::BYTES) bytes.
@@ -21,7 +21,7 @@ pub trait AtomicValue: Copy + Unpin + 'static {
     fn load(from: &[u8]) -> Self;
 }
 
-/// Those of FetchAdd and Swap.
+/// Integers that FetchAdd and Swap may have as operands: 32 and 64 bits.
 pub trait FetchValue: AtomicValue {}
 
 macro_rules! values {
@@ -45,7 +45,7 @@ values!(u32, u64, u128);
 impl FetchValue for u32 {}
 impl FetchValue for u64 {}
 
-/// Operands, one behind the other.
+/// The operands as a payload, one after the other.
 pub fn payload<V: AtomicValue>(pool: &PayloadPool, operands: &[V]) -> Payload {
     pool.fill(operands.len() * V::BYTES, |bytes| {
         for (to, operand) in bytes.chunks_exact_mut(V::BYTES).zip(operands) {
@@ -73,14 +73,14 @@ impl<V: AtomicValue> Future for AtomicFuture<V> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         self.call.poll(cx).map(|result| match result? {
             Data::Carried(bytes) if bytes.len() == V::BYTES => Ok(V::load(&bytes)),
-            // A host that does not carry bytes where they are asked for.
+            // The host does not carry bytes that were asked for.
             _ => Err(DmaError::Malformed),
         })
     }
 }
 
-/// An AtomicOp on a BAR. It is answered with the value that was there before, at any later time and from any task;
-/// what is atomic about it is the device's own matter. Dropped without an answer, its requester sees a completion timeout.
+/// An AtomicOp on a BAR. It is answered with the value before, at any later time and from any task; the device itself
+/// has to make it atomic. Dropped without an answer, it ends by a completion timeout at its requester.
 #[derive(Debug)]
 pub struct AtomicRequest {
     owed: Owed,
@@ -146,7 +146,7 @@ impl AtomicRequest {
     }
 
     /// Carries it out on `bar`, which holds the BAR's bytes from offset zero on, and answers it; UR where it reaches
-    /// beyond them, and nothing changes where the operands are only counted.
+    /// beyond them. Nothing changes where the operands are only counted.
     pub fn apply(self, bar: &mut [u8]) {
         let (first, len) = (usize::try_from(self.offset).unwrap_or(usize::MAX), self.len());
         let Some(place) = bar.get_mut(first..).and_then(|bar| bar.get_mut(..len)) else {

@@ -39,7 +39,7 @@ impl ConfigRead {
     }
 }
 
-/// A write of a register. Dropped, it says that it was carried out, unless it was [`fail`](Self::fail)ed.
+/// A write of a register. When dropped it completes successfully, unless it was [`fail`](Self::fail)ed.
 #[derive(Debug)]
 pub struct ConfigWrite {
     pub(super) owed: Option<Owed>,
@@ -55,7 +55,7 @@ impl ConfigWrite {
         self.register_dw
     }
 
-    /// What the register holds after it, where it held `old`.
+    /// The value of the register after this write, if it held `old`.
     #[must_use]
     pub fn apply(&self, old: u32) -> u32 {
         let mask = config::register::byte_mask(self.byte_enables);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What may be written, and what may answer a read.
+//! Data of writes, and answers to reads.
 
 use super::ReadRequest;
 use crate::seam::CompletionError;
 use tlp::{Data, Payload, PayloadPool};
 
-/// What may be written by DMA or MMIO: bytes (copied once), payloads and data (not copied), and integers, which are
+/// Data that DMA or MMIO may write: bytes (copied once), payloads and data (not copied), and integers, which are
 /// little-endian.
 pub trait IntoData {
-    /// It as data; `None` where it is longer than 2^32 - 1 bytes.
+    /// The data; `None` where it is longer than 2^32 - 1 bytes.
     fn into_data(self, pool: &PayloadPool) -> Option<Data>;
 }
 
@@ -30,14 +30,14 @@ impl IntoData for &[u8] {
     }
 }
 
-/// What may answer a read request. The answer always has the length that was asked for:
+/// An answer to a read request. It is always fitted to the length that was asked for:
 ///
 /// - an integer is a register, little-endian and naturally aligned, which holds the first byte asked for: the answer
 ///   starts at that byte of it, so that a read of a part of a register gets that part; what lies behind the register
 ///   is zero;
 /// - bytes, payloads and carried data are cut at the end, or filled up with zeros;
 /// - counted data answers without bytes, whatever it counts;
-/// - an `Err` refuses.
+/// - an `Err` refuses the request.
 pub trait Answer {
     /// The answer to `request`.
     ///

@@ -4,15 +4,15 @@
 use super::{ReadRequest, WriteRequest};
 use crate::seam::CompletionError;
 
-/// The bytes of a BAR from offset zero on, all readable and writable. What lies beyond answers UR, and writes there are
-/// dropped. Registers with an effect are looked at by the device, before or after.
+/// The bytes of a BAR from offset zero on, all readable and writable. Reads beyond them answer UR, and writes there
+/// are dropped. A device handles registers with effects itself, before or after.
 #[derive(Clone, Debug)]
 pub struct RegisterFile {
     bytes: Vec<u8>,
 }
 
 impl RegisterFile {
-    /// `len` bytes, all zero.
+    /// A register file of `len` bytes, all zero.
     #[must_use]
     pub fn new(len: usize) -> RegisterFile {
         RegisterFile { bytes: vec![0; len] }
@@ -79,7 +79,7 @@ impl RegisterFile {
     }
 }
 
-/// Where `offset` stands among bytes in memory; beyond all of them where there cannot be as many.
+/// Index in memory of the byte at `offset`; beyond the end where there can be no such index.
 fn place(offset: u64) -> usize {
     usize::try_from(offset).unwrap_or(usize::MAX)
 }

@@ -7,7 +7,7 @@ use std::fmt;
 use std::rc::Rc;
 use tlp::{Attributes, Bdf, Data, MessageRouting, PayloadPool, Span, TrafficClass};
 
-/// A request that the device has taken. There may be more kinds in time; a device drops what it does not know.
+/// A request that the device has taken. More kinds may be added; a device drops what it does not know.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Request {
@@ -57,7 +57,7 @@ macro_rules! place_accessors {
             self.place.span.byte_count() as usize
         }
 
-        /// True where it begins with exactly this byte of this BAR.
+        /// True where it begins exactly at this byte of this BAR.
         #[must_use]
         pub fn at(&self, bar: impl Into<BarIndex>, offset: u64) -> bool {
             self.place.bar == bar.into() && self.place.offset == offset
@@ -108,13 +108,13 @@ impl Owed {
         &self.shared.core.pool
     }
 
-    /// Answers.
+    /// Pays the answer.
     pub(super) fn pay(self, result: Result<Data, CompletionError>) {
         self.shared.complete(self.token, result);
     }
 }
 
-/// Paid or lost, it is no longer in the hands of the program.
+/// Frees its place, as it is paid or lost.
 impl Drop for Owed {
     fn drop(&mut self) {
         self.shared.close_read();
@@ -127,9 +127,9 @@ impl fmt::Debug for Owed {
     }
 }
 
-/// A read of a BAR. It is answered by [`complete`](Self::complete) or [`fail`](Self::fail), at any later time
-/// and from any task. Dropped without an answer its token is lost, as a broken device loses it: the requester sees a
-/// completion timeout.
+/// A read of a BAR. It is answered by [`complete`](Self::complete) or [`fail`](Self::fail), at any later time and
+/// from any task. Dropped without an answer its token is lost, as by a broken device: the requester sees a completion
+/// timeout.
 #[derive(Debug)]
 pub struct ReadRequest {
     owed: Owed,
@@ -142,7 +142,7 @@ impl ReadRequest {
         ReadRequest { owed, place, locked }
     }
 
-    /// MRdLk: the path stays locked until an Unlock message comes (`PCIe 5.0 §6.5`).
+    /// True for an MRdLk: the path stays locked until an Unlock message comes (`PCIe 5.0 §6.5`).
     #[must_use]
     pub fn is_locked(&self) -> bool {
         self.locked
@@ -150,7 +150,7 @@ impl ReadRequest {
 
     place_accessors!();
 
-    /// The token.
+    /// The token that names it.
     #[must_use]
     pub fn token(&self) -> Token {
         self.owed.token()
@@ -163,7 +163,7 @@ impl ReadRequest {
         self.owed.pay(result);
     }
 
-    /// Answers it with its length only, for runs that ask how long, not what.
+    /// Answers it with its length only, for runs that measure time, not content.
     pub fn complete_counted(self) {
         self.complete(Data::NONE);
     }
@@ -174,8 +174,8 @@ impl ReadRequest {
     }
 }
 
-/// A write of a BAR: posted (MWr), or answered by a completion without data (IOWr, DMWr). The latter says that it was
-/// carried out when it is dropped, unless it was [`fail`](Self::fail)ed; so that a device need not tell them apart.
+/// A write of a BAR: posted (MWr), or answered by a completion without data (IOWr, DMWr). When dropped the latter
+/// completes successfully, unless it was [`fail`](Self::fail)ed; so a device need not tell them apart.
 #[derive(Debug)]
 pub struct WriteRequest {
     place: Place,
@@ -266,9 +266,9 @@ impl Drop for WriteRequest {
 /// A message.
 #[derive(Clone, Debug)]
 pub struct MessageRequest {
-    /// Who sent it.
+    /// Requester ID of its sender.
     pub requester: Bdf,
-    /// How it was routed.
+    /// Its routing.
     pub routing: MessageRouting,
     /// Message Code.
     pub code: u8,

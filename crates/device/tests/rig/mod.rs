@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! An endpoint for tests: takes what a device has to give, class by class, and writes it down.
+//! An endpoint for tests: takes the outputs of a device, class by class, and logs them.
 
 #![allow(dead_code, reason = "each test uses a part")]
 
@@ -9,7 +9,7 @@ use riser_device::{
 use riser_device::{Ready, Token, seam};
 use tlp::{AtomicOp, Class, Data, PayloadPool, Span, Time};
 
-/// What a device did, without the names that it chose.
+/// What a device did, without the IDs that it chose.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Event {
     Taken(u32),
@@ -148,7 +148,7 @@ impl Rig {
         self.now = end;
     }
 
-    /// What was written down since the last call.
+    /// The log since the last call.
     pub(crate) fn take_log(&mut self) -> Vec<Event> {
         std::mem::take(&mut self.log)
     }
