@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How a device says that it has to be asked again, though nobody has called it: another one did what they share does. Never
-//! asks: that is for whoever drives the devices.
+//! How a device asks to be asked again though nobody has called it, since another device changed what they share.
+//! Never asks itself: whoever drives the devices does.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Who has rung and was not yet asked, each once.
+/// The devices that have rung and were not asked since, each once.
 #[derive(Default)]
 struct Rung {
     order: Vec<u16>,
@@ -25,8 +25,8 @@ impl Board {
     }
 }
 
-/// The bell of one device; clones are the same one. To be rung wherever what [`Device::ready`](crate::Device::ready) or
-/// [`Device::poll_timeout`](crate::Device::poll_timeout) say may have changed without a call of this device.
+/// The bell of one device; clones are the same bell. A device rings it wherever the answers of `Device::ready` or
+/// `Device::poll_timeout` may have changed without a call of it.
 #[derive(Clone)]
 pub struct Bell {
     number: u16,
@@ -34,7 +34,7 @@ pub struct Bell {
 }
 
 impl Bell {
-    /// Asks for being asked.
+    /// Asks for the device to be asked again.
     pub fn ring(&self) {
         let rung = &mut *self.board.lock();
         let Some(there) = rung.there.get_mut(usize::from(self.number)) else { return };
@@ -51,7 +51,7 @@ impl fmt::Debug for Bell {
     }
 }
 
-/// The bells of devices that are driven together, by number, seen by who drives them.
+/// The bells of devices that are driven together, by number, as whoever drives them sees them.
 pub struct Bells(Arc<Board>);
 
 impl Bells {
@@ -62,20 +62,20 @@ impl Bells {
         Bells(Arc::new(Board { any: AtomicBool::new(false), rung: Mutex::new(rung) }))
     }
 
-    /// That of device `number`; beyond the last one that nobody hears.
+    /// The bell of device `number`; one beyond the last rings unheard.
     #[must_use]
     pub fn bell(&self, number: u16) -> Bell {
         Bell { number, board: Arc::clone(&self.0) }
     }
 
-    /// True where one was rung.
+    /// True where a bell was rung.
     #[inline]
     #[must_use]
     pub fn any(&self) -> bool {
         self.0.any.load(Ordering::Acquire)
     }
 
-    /// One that was rung, which may be rung again from now on; the last first.
+    /// Takes the last bell that was rung; it may be rung again from now on.
     #[inline]
     pub fn take(&mut self) -> Option<u16> {
         if self.any() { self.take_one() } else { None }

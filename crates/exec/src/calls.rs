@@ -5,8 +5,8 @@ use super::Sleeper;
 use std::task::Poll;
 use tlp::Data;
 
-/// Reads (on a host, configuration writes too) that a program may have under way at once, those whose future was dropped
-/// among them; futures beyond wait for one to end, in order.
+/// The most reads (on a host, configuration writes too) that a program may have under way at once, including those
+/// whose future was dropped; further futures wait for one to end, in order.
 pub const MAX_CALLS: usize = 4096;
 
 const INDEX_BITS: u32 = MAX_CALLS.trailing_zeros();
@@ -16,7 +16,7 @@ enum State<E> {
     Free,
     Waiting(Option<Sleeper>),
     Done(Result<Data, E>),
-    /// Its future is gone; the place is kept until the result comes, so that its ID stays unique.
+    /// The future was dropped; the place is kept until the result comes, so that its ID stays unique.
     Abandoned,
 }
 
@@ -25,7 +25,7 @@ struct Slot<E> {
     state: State<E>,
 }
 
-/// IDs hold a place and its generation, so that a late result never meets a later read in the same place.
+/// Operations by ID: a place and its generation, so that a late result never meets a later read in the same place.
 pub(crate) struct Calls<E> {
     first_generation: u32,
     slots: Vec<Slot<E>>,
@@ -39,7 +39,7 @@ impl<E> Default for Calls<E> {
 }
 
 impl<E> Calls<E> {
-    /// None under way, and none of the IDs of `self` soon used again.
+    /// An empty table, in which no ID of `self` is used again soon.
     pub(crate) fn next_life(&self) -> Calls<E> {
         let newest = self.slots.iter().map(|slot| slot.generation).max();
         let first_generation = newest.map_or(self.first_generation, |g| g + 1) % GENERATIONS;
@@ -50,12 +50,12 @@ impl<E> Calls<E> {
         self.under_way() < MAX_CALLS
     }
 
-    /// Places in use, those whose future is gone among them.
+    /// Places in use, including those whose future was dropped.
     pub(crate) fn under_way(&self) -> usize {
         self.slots.len() - self.free.len()
     }
 
-    /// An ID for a new operation. To be called only where there is room.
+    /// The ID of a new operation. To be called only where there is room.
     pub(crate) fn begin(&mut self, sleeper: Sleeper) -> u32 {
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot { generation: self.first_generation, state: State::Free });
@@ -66,7 +66,7 @@ impl<E> Calls<E> {
         slot.generation << INDEX_BITS | index
     }
 
-    /// Takes the result of operation `id`, if that is under way; whom to wake.
+    /// Takes the result of operation `id`, if that is under way; returns whom to wake.
     pub(crate) fn finish(&mut self, id: u32, result: Result<Data, E>) -> Option<Sleeper> {
         let slot = self.slot(id)?;
         match &mut slot.state {
@@ -79,12 +79,12 @@ impl<E> Calls<E> {
                 self.release(id);
                 None
             }
-            // Answered twice, or never asked: the first answer holds.
+            // The operation was answered before, or never asked: the first answer holds.
             State::Done(_) | State::Free => None,
         }
     }
 
-    /// The result, if it has come; else who asks now is woken when it comes.
+    /// The result, if it has come; else the caller is woken when it comes.
     pub(crate) fn poll(&mut self, id: u32, sleeper: impl FnOnce() -> Sleeper) -> Poll<Result<Data, E>> {
         let Some(slot) = self.slot(id) else { return Poll::Pending };
         if let State::Waiting(kept) = &mut slot.state {
@@ -103,7 +103,7 @@ impl<E> Calls<E> {
         }
     }
 
-    /// Nobody waits for `id` any longer. `issued`: its result may still come.
+    /// Gives up the result of `id`, which may still come where `issued` is true.
     pub(crate) fn abandon(&mut self, id: u32, issued: bool) {
         let Some(slot) = self.slot(id) else { return };
         if issued && matches!(slot.state, State::Waiting(_)) {

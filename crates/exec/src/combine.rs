@@ -5,7 +5,7 @@ use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
-/// Both outputs, once both are there.
+/// The outputs of both futures, once both have ended.
 pub async fn join<A: Future, B: Future>(a: A, b: B) -> (A::Output, B::Output) {
     let (mut a, mut b) = (pin!(a), pin!(b));
     let (mut output_a, mut output_b) = (None, None);
@@ -23,8 +23,8 @@ pub async fn join<A: Future, B: Future>(a: A, b: B) -> (A::Output, B::Output) {
     .await
 }
 
-/// All outputs in the order of the futures, once all are there. Allocates nothing; a future that is not `Unpin`, such
-/// as that of an `async fn`, goes in as `Box::pin(future)`.
+/// The outputs of all futures in their order, once all have ended. Allocates nothing; a future that is not `Unpin`,
+/// such as that of an `async fn`, is passed as `Box::pin(future)`.
 pub async fn join_array<F: Future + Unpin, const N: usize>(mut futures: [F; N]) -> [F::Output; N] {
     let mut outputs = [const { None }; N];
     poll_fn(|cx| {
@@ -45,16 +45,16 @@ fn poll_once<F: Future>(future: Pin<&mut F>, output: &mut Option<F::Output>, cx:
     }
 }
 
-/// Which of two came first.
+/// The output of the future that ended first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Either<A, B> {
-    /// The first.
+    /// The output of the first future.
     Left(A),
-    /// The second.
+    /// The output of the second future.
     Right(B),
 }
 
-/// The output of whichever is there first; of `a` where both are. The other is dropped: what it waited for is given up.
+/// The output of the future that ends first; of `a` if both end at once. The other is dropped, and what it waited for given up.
 pub async fn select<A: Future, B: Future>(a: A, b: B) -> Either<A::Output, B::Output> {
     let (mut a, mut b) = (pin!(a), pin!(b));
     poll_fn(|cx| match a.as_mut().poll(cx) {
@@ -64,8 +64,8 @@ pub async fn select<A: Future, B: Future>(a: A, b: B) -> Either<A::Output, B::Ou
     .await
 }
 
-/// Lets every task that is ready now go first. No time passes: who waits for something by this alone never sees it come, and
-/// is stopped after [`MAX_POLLS_PER_INSTANT`](super::MAX_POLLS_PER_INSTANT).
+/// Lets every task that is ready now run first. No time passes: a task that waits for something by this alone never
+/// sees it come, and is stopped after [`MAX_POLLS_PER_INSTANT`](super::MAX_POLLS_PER_INSTANT).
 pub fn yield_now() -> YieldNow {
     YieldNow { yielded: false }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What both adapters stand on: tasks, time, outputs that wait to be taken, and operations that wait for a result.
+//! The common part of both adapters: tasks, time, outputs that wait to be taken, and operations that wait for a result.
 //!
 //! One rule for all futures here: an operation is issued, in its place in the order, when its future is first polled;
 //! a future dropped before the host has accepted the operation takes it back, so that it never happened; one dropped
@@ -17,11 +17,11 @@ use tlp::{Data, Duration, PayloadPool, Time};
 
 /// An output that may name an operation.
 pub trait Outgoing: Unpin {
-    /// Names it.
+    /// Sets the ID of the operation.
     fn set_id(&mut self, id: u32);
 }
 
-/// Virtual time as last told, and who sleeps.
+/// Virtual time as last told, and the sleepers.
 #[derive(Default)]
 pub(crate) struct Clock {
     now: Cell<Time>,
@@ -33,12 +33,12 @@ struct State<O, E> {
     calls: Calls<E>,
 }
 
-/// One life of a program: from its start to its end or reset. `O` are its outputs, in two queues that do not wait for
-/// each other; `E` is why an operation may fail.
+/// One life of a program, from its start to its end or reset. `O` is the type of its outputs, in two queues that do
+/// not wait for each other; `E` is why an operation may fail.
 pub struct Core<O, E> {
     /// Its tasks.
     pub exec: Executor,
-    /// Where payloads of its outputs come from.
+    /// The pool of the payloads of its outputs.
     pub pool: PayloadPool,
     clock: Rc<Clock>,
     state: RefCell<State<O, E>>,
@@ -76,7 +76,7 @@ impl<O: Outgoing, E: Copy> Core<O, E> {
         self.clock.now.get()
     }
 
-    /// It is `now`. Who sleeps is woken by [`advance`](Self::advance) alone.
+    /// Sets virtual time to `now`. Sleepers are woken by [`advance`](Self::advance) alone.
     #[inline]
     pub fn set_now(&self, now: Time) {
         if self.clock.now.replace(now) != now {
@@ -84,7 +84,7 @@ impl<O: Outgoing, E: Copy> Core<O, E> {
         }
     }
 
-    /// Moves time on to `now` and wakes whose time has come.
+    /// Moves time on to `now` and wakes the sleepers whose time has come.
     pub fn advance(&self, now: Time) {
         self.set_now(now);
         loop {
@@ -94,7 +94,7 @@ impl<O: Outgoing, E: Copy> Core<O, E> {
         }
     }
 
-    /// When to come back: at once where a task is ready.
+    /// When to call again: at once where a task is ready.
     pub fn poll_timeout(&self) -> Option<Time> {
         if self.exec.has_ready() { Some(self.now()) } else { self.clock.timers.borrow().next() }
     }
@@ -120,33 +120,33 @@ impl<O: Outgoing, E: Copy> Core<O, E> {
         Some(item)
     }
 
-    /// What was put out since it was last looked for: a bit for each queue, by its index, and those that
+    /// The queues with outputs since they were last looked at: a bit for each queue, by its index, and those that
     /// [`tell`](Self::tell) has set.
     #[inline]
     pub fn news(&self) -> u8 {
         self.news.get()
     }
 
-    /// No longer news.
+    /// Clears the news.
     #[inline]
     pub fn forget_news(&self) {
         self.news.set(0);
     }
 
-    /// What may be there to be taken: as [`news`](Self::news), but until [`see`](Self::see) says that nothing is left.
+    /// The queues that may hold something: as [`news`](Self::news), but until [`see`](Self::see) says that nothing is left.
     #[inline]
     pub fn filled(&self) -> u8 {
         self.filled.get()
     }
 
-    /// Something was put out at `index`.
+    /// Notes that something was put out at `index`.
     #[inline]
     pub fn tell(&self, index: usize) {
         self.news.set(self.news.get() | 1 << index);
         self.filled.set(self.filled.get() | 1 << index);
     }
 
-    /// Someone has looked at `index`, where there is now nothing, or more.
+    /// Notes a look at `index`; `empty` where nothing is left there.
     #[inline]
     pub fn see(&self, index: usize, empty: bool) {
         self.news.set(self.news.get() & !(1 << index));
@@ -155,12 +155,12 @@ impl<O: Outgoing, E: Copy> Core<O, E> {
         }
     }
 
-    /// An operation has ended.
+    /// Ends operation `id` with its result.
     pub fn finish(&self, id: u32, result: Result<Data, E>) {
         let (sleeper, next) = {
             let State { queues, calls } = &mut *self.state.borrow_mut();
             let sleeper = calls.finish(id, result);
-            // What an abandoned operation held may be what others wait for.
+            // Others may wait for what an abandoned operation held.
             let next =
                 if sleeper.is_none() { queues.each_ref().map(|q| q.room.first()) } else { [None, None] };
             (sleeper, next)
@@ -171,7 +171,7 @@ impl<O: Outgoing, E: Copy> Core<O, E> {
         next.into_iter().for_each(wake);
     }
 
-    /// Ends at `deadline`.
+    /// A future that ends at `deadline`.
     pub fn sleep_until(&self, deadline: Time) -> Sleep {
         Sleep { clock: Rc::clone(&self.clock), deadline, key: None }
     }
@@ -275,11 +275,11 @@ struct Turn<O> {
 }
 
 enum Stage<O, E> {
-    /// Not issued yet.
+    /// The operation is not issued yet.
     New(Turn<O>),
-    /// In its queue, or beyond: the entry's number, and the operation's ID.
+    /// The operation is in its queue, or was taken from it: number of the entry, and ID of the operation.
     Issued(u64, u32),
-    /// Refused before it was issued.
+    /// The operation was refused before it was issued.
     Refused(E),
     Ended,
 }
@@ -301,12 +301,12 @@ pub struct Post<O: Outgoing, E: Copy> {
 }
 
 impl<O: Outgoing, E: Copy> Post<O, E> {
-    /// One for this queue; an error ends it at once.
+    /// A post of `item` to this queue; an error ends it at once.
     pub fn new(core: &Rc<Core<O, E>>, queue: usize, item: Result<O, E>) -> Post<O, E> {
         Post { core: Rc::clone(core), queue, stage: Stage::new(item) }
     }
 
-    /// Issues the output when it is first called; ready when it is accepted.
+    /// Issues the output at the first call; ready when it is accepted.
     pub fn poll(&mut self, cx: &Context<'_>) -> Poll<Result<(), E>> {
         let result = match &mut self.stage {
             Stage::New(turn) => {
@@ -347,12 +347,12 @@ pub struct Call<O: Outgoing, E: Copy> {
 }
 
 impl<O: Outgoing, E: Copy> Call<O, E> {
-    /// One for this queue; an error ends it at once.
+    /// A call of `item` by this queue; an error ends it at once.
     pub fn new(core: &Rc<Core<O, E>>, queue: usize, item: Result<O, E>) -> Call<O, E> {
         Call { core: Rc::clone(core), queue, stage: Stage::new(item) }
     }
 
-    /// Issues the output when it is first called; ready with its result.
+    /// Issues the output at the first call; ready with its result.
     pub fn poll(&mut self, cx: &Context<'_>) -> Poll<Result<Data, E>> {
         let result = match &mut self.stage {
             Stage::New(turn) => {
@@ -383,7 +383,7 @@ impl<O: Outgoing, E: Copy> Drop for Call<O, E> {
     }
 }
 
-/// Ends when virtual time has reached its deadline.
+/// A future that ends when virtual time has reached its deadline.
 #[must_use = "futures do nothing unless awaited"]
 pub struct Sleep {
     clock: Rc<Clock>,
@@ -398,7 +398,7 @@ impl Sleep {
         self.deadline
     }
 
-    /// How long it still takes.
+    /// The time until it ends.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         self.deadline.since(self.clock.now.get())
@@ -415,7 +415,7 @@ impl Future for Sleep {
             timers.cancel(&mut this.key);
             return Poll::Ready(());
         }
-        // `Time::MAX` is never.
+        // `Time::MAX` means never.
         if this.deadline < Time::MAX {
             timers.sleep(&mut this.key, this.deadline, cx.waker());
         }

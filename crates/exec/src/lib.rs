@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The executor below the `async` adapters, and what programs combine futures with.
+//! The executor below the `async` adapters, and the functions by which programs combine futures.
 //!
 //! Single-threaded and deterministic: woken tasks are polled first in, first out, each until it waits again. Time is
 //! what the adapter was last told; nothing here reads a clock, starts a thread or is `unsafe`. In steady state (no new
@@ -42,24 +42,24 @@ use std::task::{Context, Poll, Wake, Waker};
 /// for each request never meets the refusal.
 pub const MAX_TASKS: usize = 4096;
 
-/// Polls of an adapter's tasks at one instant of virtual time, of all tasks together. At the limit no task is polled until
-/// time moves on, which ends a run in which nothing else does: a program that polls memory has to
-/// [`sleep`](Core::sleep_until) between two looks, or to wait for an interrupt. Each of [`MAX_TASKS`] tasks may be woken
-/// 256 times.
+/// The most polls at one instant of virtual time of all tasks of an adapter together. At the limit no task is polled
+/// until time moves on, which ends a run in which nothing else happens: a program that polls memory has to
+/// [`sleep`](Core::sleep_until) between two looks, or to wait for an interrupt. Each of [`MAX_TASKS`] tasks may be
+/// woken 256 times.
 pub const MAX_POLLS_PER_INSTANT: u32 = 1 << 20;
 
-/// No task.
+/// Stands for no task.
 const NOBODY: u32 = u32::MAX;
 
 type TaskFuture = Pin<Box<dyn Future<Output = ()>>>;
 
-/// Tasks that were woken through a [`Waker`], in the order of their wakes. Each stands here at most once, so that it
-/// holds at most [`MAX_TASKS`] entries.
+/// Tasks that were woken through a [`Waker`], in the order of their wakes. Each is here at most once, so at most
+/// [`MAX_TASKS`].
 #[derive(Default)]
 struct Inbox {
     any: AtomicBool,
     queue: Mutex<Vec<u32>>,
-    /// Rung where the first one comes in: nobody may know that there is something to do.
+    /// The bell of the adapter, rung when the first task comes in: its driver may not know that there is something to do.
     bell: Mutex<Option<Bell>>,
 }
 
@@ -107,23 +107,23 @@ impl Wake for TaskWaker {
     }
 }
 
-/// Whom to wake: nearly always a task of the executor itself, which then costs no atomic operation.
+/// Whom to wake: nearly always a task of the executor itself, which costs no atomic operation.
 pub(crate) enum Sleeper {
-    /// A task of the executor that was asked.
+    /// A task of the executor that is asked.
     Task(u32),
-    /// Whatever a combinator has put between a task and its future.
+    /// Any other waker, as a combinator may put one between a task and its future.
     Waker(Waker),
 }
 
 /// A place for a task.
 struct Slot {
-    /// Out of here while it is polled.
+    /// Taken out while it is polled.
     future: Cell<Option<TaskFuture>>,
     waker: Waker,
     signal: Arc<TaskWaker>,
-    /// It stands in the list of ready tasks.
+    /// True while it stands in the list of ready tasks.
     ready: Cell<bool>,
-    /// On whose behalf it runs, where that was said.
+    /// On whose behalf it runs, if that was said.
     label: RefCell<Option<Rc<str>>>,
 }
 
@@ -141,16 +141,16 @@ impl Tasks {
 
 /// A set of tasks. No method holds a borrow while a future or waker of the program runs, so these may call back.
 pub struct Executor {
-    /// What is in here was woken after all that is in `ready`.
+    /// Tasks woken through wakers; all of them were woken after those in `ready`.
     inbox: Arc<Inbox>,
     /// Woken tasks in the order of their wakes, each at most once.
     ready: RefCell<VecDeque<u32>>,
     tasks: RefCell<Tasks>,
     /// The task that is being polled, or [`NOBODY`].
     current: Cell<u32>,
-    /// At this instant.
+    /// Polls at this instant.
     polls: Cell<u32>,
-    /// The task that was polled last when the polls of this instant were used up.
+    /// The last task polled when the polls of this instant were used up, or [`NOBODY`].
     spinning: Cell<u32>,
     refused: Cell<u64>,
     closed: Cell<bool>,
@@ -172,7 +172,7 @@ impl Default for Executor {
 }
 
 impl Executor {
-    /// From now on rung where a task is woken through its waker.
+    /// Sets the bell to be rung where a task is woken through its waker.
     pub fn set_bell(&self, bell: Bell) {
         *self.inbox.bell() = Some(bell);
     }
@@ -195,14 +195,14 @@ impl Executor {
         }
     }
 
-    /// `task` is not polled: it keeps its place until time moves on.
+    /// Leaves `task` unpolled: it keeps its place until time moves on.
     #[cold]
     fn stop_spinning(&self, task: u32) {
         self.ready.borrow_mut().push_front(task);
         self.spinning.set(task);
     }
 
-    /// Time has moved on.
+    /// Begins a new instant, as time has moved on.
     #[inline]
     pub fn begin_instant(&self) {
         self.polls.set(0);
@@ -214,7 +214,7 @@ impl Executor {
         self.polls.get() >= MAX_POLLS_PER_INSTANT && self.has_ready()
     }
 
-    /// Says who lets no time pass, where somebody does.
+    /// Names the task that lets no time pass, if one does.
     pub fn spinning(&self) -> Option<String> {
         if !self.is_spinning() {
             return None;
@@ -231,14 +231,14 @@ impl Executor {
         self.tasks.borrow().slots.get(task as usize)?.label.borrow().clone()
     }
 
-    /// From now on the task that is being polled runs on behalf of `label`, as do those that it spawns.
+    /// Sets on whose behalf the task that is being polled runs from now on, as do those that it spawns.
     pub fn set_label(&self, label: &str) {
         if let Some(slot) = self.tasks.borrow().slots.get(self.current.get() as usize) {
             *slot.label.borrow_mut() = Some(label.into());
         }
     }
 
-    /// Whom `waker` wakes.
+    /// Tells whom `waker` wakes.
     #[inline]
     pub(crate) fn sleeper(&self, waker: &Waker) -> Sleeper {
         let task = self.current.get();
@@ -248,7 +248,7 @@ impl Executor {
         }
     }
 
-    /// Wakes whom [`sleeper`](Self::sleeper) has named.
+    /// Wakes a sleeper.
     #[inline]
     pub(crate) fn wake(&self, sleeper: Sleeper) {
         match sleeper {
@@ -344,7 +344,7 @@ impl Executor {
         }
     }
 
-    /// Makes `task` the last of those that are ready, unless it is among them.
+    /// Makes `task` the last of the ready ones, unless it is among them.
     #[inline]
     fn wake_task(&self, task: u32) {
         self.empty_inbox();
@@ -355,7 +355,7 @@ impl Executor {
         }
     }
 
-    /// Lets those that were woken through wakers stand in before anyone else is woken or polled.
+    /// Moves the tasks woken through wakers to the ready ones, before anyone else is woken or polled.
     #[inline]
     fn empty_inbox(&self) {
         if self.inbox.any() {
@@ -371,7 +371,7 @@ impl Executor {
         self.inbox.any.store(false, Ordering::Release);
         for task in inbox.drain(..) {
             let Some(slot) = tasks.slots.get(task as usize) else { continue };
-            // Before the poll, so that a wake during it counts; a swap, so that what led to the wake is seen.
+            // Cleared before the poll, so that a wake during it counts; by a swap, so that the cause of the wake is seen.
             slot.signal.in_inbox.swap(false, Ordering::AcqRel);
             if !slot.ready.replace(true) {
                 ready.push_back(task);
@@ -390,7 +390,7 @@ impl Executor {
 
     fn poll_task(&self, task: u32) {
         let Some(slot) = self.tasks.borrow().slots.get(task as usize).map(Rc::clone) else { return };
-        // Before the poll, so that a wake during it counts.
+        // Cleared before the poll, so that a wake during it counts.
         slot.ready.set(false);
         let Some(mut future) = slot.future.take() else { return };
         self.current.set(task);
@@ -453,13 +453,13 @@ impl<T> JoinCell<T> {
     }
 }
 
-/// Waits for a task: a future of its output. Dropping it lets the task run on by itself.
+/// The future of a task's output. Dropping it lets the task run on by itself.
 pub struct JoinHandle<T> {
     join: Rc<JoinCell<T>>,
 }
 
 impl<T> JoinHandle<T> {
-    /// True once the task has ended or was refused, and its output was not yet taken.
+    /// True once the task has ended or was refused, until its output is taken.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.join.state.borrow().outcome.is_some()

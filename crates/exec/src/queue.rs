@@ -7,17 +7,17 @@ use std::collections::VecDeque;
 /// Outputs of one class that a program may have ready at once; futures beyond wait for room, in order.
 pub const MAX_OUTPUTS: usize = 1024;
 
-/// `item` is `None` once withdrawn.
+/// An output in the queue; `item` is `None` once it is withdrawn.
 struct Entry<T> {
     item: Option<T>,
     sleeper: Option<Sleeper>,
 }
 
-/// A bounded queue whose entries have numbers, in order from zero; an entry is accepted when it leaves at the front.
+/// A bounded queue whose entries are numbered from zero, in order; an entry is accepted when it leaves at the front.
 pub(crate) struct OutQueue<T> {
     head: u64,
     entries: VecDeque<Entry<T>>,
-    /// Who waits for room.
+    /// Futures that wait for room.
     pub(crate) room: WaitList,
 }
 
@@ -42,7 +42,7 @@ impl<T> OutQueue<T> {
         self.entries.is_empty()
     }
 
-    /// Appends an entry with an item; `sleeper` is to be woken when it is accepted. (The item comes as it lies in its
+    /// Appends an entry with an item; `sleeper` is woken when it is accepted. (The item is passed as it lies in its
     /// future, since unpacking it on the way costs more than all else here.)
     #[inline]
     pub(crate) fn push(&mut self, item: Option<T>, sleeper: Option<Sleeper>) -> u64 {
@@ -74,13 +74,13 @@ impl<T> OutQueue<T> {
         }
     }
 
-    /// Takes an entry back; false where it was accepted already.
+    /// Withdraws an entry; false where it was accepted already.
     pub(crate) fn withdraw(&mut self, number: u64) -> bool {
         let Some(at) = number.checked_sub(self.head) else { return false };
         if let Some(entry) = self.entries.get_mut(at as usize) {
             *entry = Entry { item: None, sleeper: None };
         }
-        // So that writes which are made and dropped again and again do not fill the queue.
+        // Withdrawn entries at the back are removed, so that writes that are made and dropped repeatedly do not fill the queue.
         while self.entries.back().is_some_and(|entry| entry.item.is_none()) {
             self.entries.pop_back();
         }

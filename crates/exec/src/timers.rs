@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Who sleeps until when.
+//! The sleepers of a program, by the time at which each wakes.
 
 use super::wait::keep_waker;
 use std::cmp::Reverse;
@@ -7,7 +7,7 @@ use std::collections::BinaryHeap;
 use std::task::Waker;
 use tlp::Time;
 
-/// A sleeper; stale once it was woken or cancelled.
+/// The key of a sleeper; stale once that was woken or cancelled.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TimerKey {
     slot: u32,
@@ -19,29 +19,29 @@ struct Slot {
     waker: Option<Waker>,
 }
 
-/// Sleepers, woken in the order of their time, and at the same time in the order in which they began. As many as the
-/// program holds sleeping futures.
+/// Sleepers, woken in the order of their times, and at one time in the order in which they began. There are as many
+/// as the program holds sleeping futures.
 #[derive(Default)]
 pub(crate) struct Timers {
     next_number: u64,
-    // What was cancelled stays in here until it comes to the top or more than half of the entries are stale.
+    // A cancelled sleeper stays until it is at the top, or more than half of the entries are stale.
     heap: BinaryHeap<Reverse<(Time, u64, u32)>>,
     slots: Vec<Slot>,
     free: Vec<u32>,
 }
 
 impl Timers {
-    /// When the first wakes.
+    /// When the first sleeper wakes.
     pub(crate) fn next(&self) -> Option<Time> {
         self.heap.peek().map(|Reverse((time, ..))| *time)
     }
 
-    /// How many sleep.
+    /// The number of sleepers.
     pub(crate) fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }
 
-    /// Sleeps until `time`, or goes on to.
+    /// Sleeps until `time`; a sleeper that `key` names goes on until then.
     pub(crate) fn sleep(&mut self, key: &mut Option<TimerKey>, time: Time, waker: &Waker) {
         match key.filter(|key| self.is_live(key)) {
             Some(key) => keep_waker(&mut self.slots[key.slot as usize].waker, waker),
@@ -49,7 +49,7 @@ impl Timers {
         }
     }
 
-    /// The next sleeper whose time has come at `now`.
+    /// Removes the next sleeper whose time has come at `now`; returns its waker.
     pub(crate) fn pop_due(&mut self, now: Time) -> Option<Waker> {
         let Reverse((time, _, slot)) = *self.heap.peek()?;
         if time > now {
@@ -61,7 +61,7 @@ impl Timers {
         waker
     }
 
-    /// Sleeps no longer.
+    /// Cancels a sleeper.
     pub(crate) fn cancel(&mut self, key: &mut Option<TimerKey>) {
         let Some(key) = key.take().filter(|key| self.is_live(key)) else { return };
         self.release(key.slot);
@@ -95,7 +95,7 @@ impl Timers {
         place.waker.take()
     }
 
-    // So that `next` always names a sleeper.
+    // Removes stale entries at the top, so that `next` always names a sleeper.
     fn drop_stale_top(&mut self) {
         while let Some(Reverse((_, number, slot))) = self.heap.peek() {
             if self.slots[*slot as usize].number == *number {

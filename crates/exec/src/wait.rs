@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::task::Waker;
 
-/// Keeps `waker` in `place`, cloned only where the one that is there would not do.
+/// Keeps `waker` in `place`; cloned only if the waker there does not wake the same task.
 pub(crate) fn keep_waker(place: &mut Option<Waker>, waker: &Waker) {
     match place {
         Some(kept) => kept.clone_from(waker),
@@ -12,8 +12,8 @@ pub(crate) fn keep_waker(place: &mut Option<Waker>, waker: &Waker) {
     }
 }
 
-/// First come, first served. Holds an entry for each future that waits, so its length is bounded by the futures that
-/// the program holds; a future that is dropped leaves.
+/// Futures that wait, first come, first served. There is an entry for each, so the program's futures bound its
+/// length; a future that is dropped leaves.
 #[derive(Default)]
 pub struct WaitList {
     next_ticket: u64,
@@ -27,7 +27,7 @@ impl WaitList {
         self.waiting.front().is_none_or(|(first, _)| Some(*first) == ticket)
     }
 
-    /// Waits, at the end or where `ticket` stands already.
+    /// Waits in the place of `ticket`, or at the end without one.
     pub fn wait(&mut self, ticket: &mut Option<u64>, waker: &Waker) {
         if let Some(at) = ticket.and_then(|t| self.position(t)) {
             keep_waker(&mut self.waiting[at].1, waker);
@@ -38,7 +38,7 @@ impl WaitList {
         self.next_ticket += 1;
     }
 
-    /// Waits no longer.
+    /// Leaves the list.
     #[inline]
     pub fn leave(&mut self, ticket: &mut Option<u64>) {
         if let Some(at) = ticket.take().and_then(|t| self.position(t)) {
@@ -52,7 +52,7 @@ impl WaitList {
         self.waiting.front().and_then(|(_, waker)| waker.clone())
     }
 
-    /// How many wait.
+    /// The number of futures that wait.
     pub fn len(&self) -> usize {
         self.waiting.len()
     }
@@ -62,7 +62,7 @@ impl WaitList {
         self.waiting.is_empty()
     }
 
-    // Tickets ascend.
+    // Found by binary search, as tickets ascend.
     fn position(&self, ticket: u64) -> Option<usize> {
         self.waiting.binary_search_by_key(&ticket, |(t, _)| *t).ok()
     }
