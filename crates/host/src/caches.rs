@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Caches of a simulated host in a known state, as a program that measures wants them. No real host offers that, so it is no part of
+//! Preparation of a simulated host's caches, for programs that measure. No real host offers it, so it is no part of
 //! the seam: such a program asks for it by [`HostOutput::Extension`](crate::HostOutput::Extension).
 
 use tlp::Bdf;
@@ -13,7 +13,7 @@ pub enum CachePreparation {
     WriteByHost {
         /// Address of the first byte.
         address: u64,
-        /// How many.
+        /// Number of bytes.
         bytes: u64,
     },
     /// The device writes these bytes by full lines, in order.
@@ -22,9 +22,9 @@ pub enum CachePreparation {
         requester: Bdf,
         /// Address of the first byte.
         address: u64,
-        /// How many.
+        /// Number of bytes.
         bytes: u64,
-        /// How often it goes over them.
+        /// Number of passes over them.
         passes: u32,
     },
     /// The device writes full lines at random places of these bytes, as many as they have lines.
@@ -33,9 +33,9 @@ pub enum CachePreparation {
         requester: Bdf,
         /// Address of the first byte.
         address: u64,
-        /// How many.
+        /// Number of bytes.
         bytes: u64,
-        /// Of the places.
+        /// Seed of the random places.
         seed: u64,
     },
 }

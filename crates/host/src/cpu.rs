@@ -49,11 +49,11 @@ use std::task::{Context, Poll};
 use tlp::message::MessageCodes;
 use tlp::{AtomicOp, Bdf, Data, Duration, MessageRouting, Payload, PayloadPool, Time};
 
-/// Interrupts of one vector that are kept for who comes to wait for them; further ones merge with the last, as they do
-/// in a pending bit.
+/// The most interrupts of one vector that are kept until the program waits for them; further ones merge with the
+/// last, as they do in a pending bit.
 pub const MAX_PENDING_INTERRUPTS: u32 = 1 << 16;
 
-/// Messages of devices that are kept for who comes to take them; further ones are lost, and counted.
+/// The most messages of devices that are kept until the program takes them; further ones are lost, and counted.
 pub const MAX_PENDING_MESSAGES: usize = 1024;
 
 /// Message Code of Unlock (`PCIe 5.0 §2.2.8.4`).
@@ -62,7 +62,7 @@ const UNLOCK: u8 = 0x00;
 /// Bytes of the largest MMIO access; larger ones are split here, and none crosses such a boundary.
 const ACCESS_BYTES: u64 = 4096;
 
-/// All outputs leave in one order.
+/// All outputs share one queue, and so leave in one order.
 const OUTPUTS: usize = 0;
 
 impl Outgoing for HostOutput {
@@ -108,7 +108,7 @@ struct Shared {
 }
 
 impl Shared {
-    /// The low half of an MSI's data is its vector here; wires are heard of as the messages that they are.
+    /// Takes an interrupt. The low half of an MSI's data is its vector here; interrupt wires arrive as messages.
     fn take_interrupt(&self, interrupt: HostInterrupt) {
         match interrupt {
             HostInterrupt::Message { data, .. } => self.interrupt(data as u16),
@@ -166,7 +166,7 @@ impl Cpu {
         &self.shared.memory
     }
 
-    /// Where payloads come from.
+    /// The pool of the program's payloads.
     #[must_use]
     pub fn payloads(&self) -> &PayloadPool {
         &self.shared.core.pool
@@ -216,7 +216,7 @@ impl Cpu {
     /// is before it arrives.
     ///
     /// # Errors
-    /// `NoDevice` beyond 2^32 - 1 bytes. A write that fails later is not heard of, as on a real host.
+    /// `NoDevice` beyond 2^32 - 1 bytes. A write that fails later is not reported, as on a real host.
     pub async fn write(&self, address: u64, data: impl IntoData) -> Result<(), HostError> {
         let data = data.into_data(self.payloads()).ok_or(HostError::NoDevice)?;
         let (mut done, len) = (0, data.len() as u64);
@@ -299,14 +299,14 @@ impl Cpu {
     /// completion.
     ///
     /// # Errors
-    /// `ConfigRetry` where the device defers it: to be tried again. `NoDevice` where it is too long.
+    /// `ConfigRetry` where the device defers it: the write is to be tried again. `NoDevice` where it is too long.
     pub async fn write_deferrable(&self, address: u64, data: impl IntoData) -> Result<(), HostError> {
         let data = data.into_data(self.payloads()).ok_or(HostError::NoDevice)?;
         self.call(HostOutput::WriteDeferrable { id: HostReadId(0), address, data }).await?;
         Ok(())
     }
 
-    /// Adds to what is in device memory; returns what was there before.
+    /// Adds to a value in device memory; returns the value before.
     ///
     /// # Errors
     /// Where the device did not answer with its bytes.
@@ -314,7 +314,7 @@ impl Cpu {
         self.atomic(address, AtomicOp::FetchAdd, &[value]).await
     }
 
-    /// Stores a value in device memory; returns what was there before.
+    /// Stores a value in device memory; returns the value before.
     ///
     /// # Errors
     /// Where the device did not answer with its bytes.
@@ -322,7 +322,7 @@ impl Cpu {
         self.atomic(address, AtomicOp::Swap, &[value]).await
     }
 
-    /// Stores `value` in device memory where `compare` is there; returns what was there before.
+    /// Stores `value` in device memory if `compare` is there; returns the value before.
     ///
     /// # Errors
     /// Where the device did not answer with its bytes.
@@ -363,8 +363,8 @@ impl Cpu {
         self.send_message(Bdf::default(), OutMessage::new(MessageRouting::Broadcast, UNLOCK)).await
     }
 
-    /// Sends a message. Its routing says where to; `toward` only matters for a local one, which goes down the link behind
-    /// which that function lies. Ends when the host has accepted it.
+    /// Sends a message. Its routing says where to; `toward` matters for a local one alone, which goes down the link
+    /// to that function. Ends when the host has accepted it.
     ///
     /// # Errors
     /// None today; the result is that of a write. A message to nowhere is counted by the root complex.
@@ -372,9 +372,9 @@ impl Cpu {
         self.post(HostOutput::Message { toward, message }).await
     }
 
-    /// Asks whoever models this host for something that is no part of the seam, such as a
-    /// [`CachePreparation`](crate::caches::CachePreparation): behind everything that this program has issued before, and in no
-    /// simulated time.
+    /// Asks the model of this host for something that is no part of the seam, such as a
+    /// [`CachePreparation`](crate::caches::CachePreparation). It is done after everything that this program has
+    /// issued before, and takes no simulated time.
     ///
     /// # Errors
     /// None today; the result is that of a write.
@@ -382,9 +382,9 @@ impl Cpu {
         self.post(HostOutput::Extension(Box::new(request))).await
     }
 
-    /// From now on, messages of these codes come to [`next_message`](Self::next_message) too, which otherwise has those of
-    /// interrupt wires, PME_TO_Ack and Vendor_Defined Type 1; any other message of a device is an Unsupported Request of the
-    /// root port (`PCIe 5.0 §2.3.1`).
+    /// Lets messages of these codes come to [`next_message`](Self::next_message) from now on, besides those of
+    /// interrupt wires, PME_TO_Ack and Vendor_Defined Type 1; any other message of a device is an Unsupported Request
+    /// of the root port (`PCIe 5.0 §2.3.1`).
     ///
     /// # Errors
     /// None today; the result is that of a write.
@@ -392,32 +392,32 @@ impl Cpu {
         self.post(HostOutput::TakeMessages(codes)).await
     }
 
-    /// Takes the next message that a device has sent to the root complex, and waits for it if there is none. Up to
+    /// Takes the next message that a device has sent to the root complex; waits while there is none. Up to
     /// [`MAX_PENDING_MESSAGES`] are kept; see [`messages_lost`](Self::messages_lost).
     pub fn next_message(&self) -> MessageFuture {
         MessageFuture::new(&self.shared)
     }
 
-    /// Messages that were not kept, since nobody took them.
+    /// The number of messages that were lost, since nobody took them.
     #[must_use]
     pub fn messages_lost(&self) -> u64 {
         self.shared.mail.borrow().lost
     }
 
-    /// Waits for an interrupt of `vector`: an MSI or MSI-X with it in the low half of its data. One that came before is not lost: each is met by one wait, up to
-    /// [`MAX_PENDING_INTERRUPTS`].
+    /// Waits for an interrupt of `vector`: an MSI or MSI-X with it in the low half of its data. One that came before
+    /// is not lost: each ends one wait, up to [`MAX_PENDING_INTERRUPTS`].
     pub fn interrupt(&self, vector: u16) -> InterruptFuture {
         InterruptFuture::new(&self.shared, vector)
     }
 
-    /// Interrupts of `vector` that came and were not waited for are void: the vector is to have another owner.
+    /// Forgets interrupts of `vector` that came and were not waited for, as the vector is to have another owner.
     pub fn forget_interrupts(&self, vector: u16) {
         if let Some(vector) = self.shared.vectors.borrow_mut().get_mut(&vector) {
             vector.pending = 0;
         }
     }
 
-    /// Waits until `duration` after now.
+    /// Waits for `duration` from now on.
     pub fn sleep(&self, duration: Duration) -> Sleep {
         self.sleep_until(self.now() + duration)
     }
@@ -437,7 +437,7 @@ impl Cpu {
         self.shared.core.exec.spawn(future)
     }
 
-    /// Says on whose behalf the task that calls this runs from now on, as do those that it spawns: an error that concerns it
+    /// Sets on whose behalf the calling task runs from now on, as do those that it spawns: an error that concerns it
     /// alone names `whom`.
     pub fn act_for(&self, whom: &str) {
         self.shared.core.exec.set_label(whom);
@@ -465,14 +465,14 @@ impl Cpu {
     }
 }
 
-/// What an MSI is to a program that waits for interrupts of `vector`: for whoever drives one in a test.
+/// The input of an MSI to a program that waits for interrupts of `vector`: for tests that drive one.
 #[must_use]
 pub fn msi(vector: u16) -> HostInput {
     let (requester, address) = (Bdf::default(), MSI_ADDRESS);
     HostInput::Interrupt(HostInterrupt::Message { requester, address, data: vector.into() })
 }
 
-/// How many of `len` bytes from `address` on the first access holds.
+/// The number of the `len` bytes from `address` on that the first access covers.
 fn first_piece(address: u64, len: u64) -> u64 {
     len.min(ACCESS_BYTES - address % ACCESS_BYTES)
 }
@@ -507,7 +507,7 @@ pub struct AsyncProgram {
 }
 
 impl AsyncProgram {
-    /// A program that runs the future of `start`, and has ended when that has; tasks that it started are dropped then.
+    /// A program that runs the future of `start` and ends with it; tasks that it started are dropped then.
     pub fn new<F, Fut, E>(memory: HostMemory, start: F) -> AsyncProgram
     where
         F: FnOnce(Cpu) -> Fut,
@@ -540,7 +540,7 @@ impl AsyncProgram {
         AsyncProgram { shared }
     }
 
-    /// Runs tasks until all wait. A program that spins has failed.
+    /// Runs tasks until all wait. A program that spins fails.
     fn run(&self) {
         self.shared.core.exec.run();
         if let Some(who) = self.shared.core.exec.spinning() {
@@ -604,7 +604,7 @@ impl HostProgram for AsyncProgram {
 
 impl Drop for AsyncProgram {
     fn drop(&mut self) {
-        // Tasks hold handles on what holds the tasks.
+        // Breaks the cycle of tasks that hold handles on what holds the tasks.
         self.shared.core.exec.close();
     }
 }

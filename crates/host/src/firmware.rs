@@ -5,13 +5,13 @@
 //! [`enumerate_host`] does it for a whole tree of bridges by the [`Policy`] of a [`HostMap`], and returns the [`System`];
 //! [`rescan`] does it again below one slot.
 //!
-//! What it goes through, in this order: functions and bus numbers, depth first, with the sizes of what each needs
-//! (`scan`, `sizing`); addresses, from the leaves up and down again (`windows`); then, function by function, BARs and
-//! windows (`program`), sizes, tags and reporting (`settings`), Command; interrupts (`interrupts`); and last virtual
+//! The order of its work: functions and bus numbers, depth first, with the sizes of what each needs (`scan`,
+//! `sizing`); addresses, from the leaves up and down again (`windows`); then, function by function, BARs and windows
+//! (`program`), sizes, tags and reporting (`settings`), Command; interrupts (`interrupts`); and last virtual
 //! functions (`virtual_functions`).
 //!
-//! All of it goes over real configuration requests, so that it takes its time on the fabric and shows in captures.
-//! Never knows the fabric: where the windows of a root port lie is told by whoever set it up.
+//! All of it goes by real configuration requests, which take their time on the fabric and show in captures. Never
+//! knows the fabric: it is told where the windows of root ports lie.
 
 mod host_map;
 mod interrupts;
@@ -42,20 +42,20 @@ use std::fmt;
 use tlp::{Bdf, Duration};
 use trouble::{Kind, Trouble};
 
-/// Where the message address of x86 lies (Intel SDM vol. 3, §11.11.1): writes there are interrupts.
+/// The message address of x86 (Intel SDM vol. 3, §11.11.1): writes there are interrupts.
 pub const MSI_ADDRESS: u64 = 0xfee0_0000;
 /// The first interrupt vector handed out: those below are the processor's own on x86 (Intel SDM vol. 3, §6.2).
 pub const FIRST_VECTOR: u16 = 32;
-/// How long firmware waits between tries of a function that says CRS.
+/// How long firmware waits before it tries a function again that answered CRS.
 pub const RETRY_PAUSE: Duration = Duration::from_ms(10);
-/// Tries of a function that says CRS: one second in all, as `PCIe 5.0 §6.6.1` grants a function after reset.
+/// Tries of a function that answers CRS: one second in all, as `PCIe 5.0 §6.6.1` grants a function after reset.
 pub const MAX_TRIES: u32 = 100;
 
-/// Functions of a device (`PCIe 5.0 §7.5.1.1.9`).
+/// The most functions of a device without ARI (`PCIe 5.0 §7.5.1.1.9`).
 const FUNCTIONS: u8 = 8;
-/// Capabilities that fit between 40h and FFh, a DW each: longer lists are loops.
+/// The most capabilities that fit between 40h and FFh, a DW each: longer lists are loops.
 const MAX_CAPABILITIES: usize = 48;
-/// Registers of a configuration space.
+/// DWs of a configuration space.
 const REGISTERS: u16 = 1024;
 /// All four bytes of a register.
 const ALL_BYTES: u8 = 0xf;
@@ -67,7 +67,7 @@ const LOW_HALF: u8 = 0b0011;
 pub struct Window {
     /// Address of the first byte.
     pub base: u64,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
 }
 
@@ -83,7 +83,7 @@ impl Window {
 pub struct FoundFunction {
     /// Bus, device and function.
     pub bdf: Bdf,
-    /// Which of the root ports it is below, counted from zero.
+    /// The root port above it, counted from zero.
     pub port: usize,
     /// Vendor ID.
     pub vendor: u16,
@@ -91,15 +91,15 @@ pub struct FoundFunction {
     pub device: u16,
     /// Class Code, 24 bits.
     pub class: u32,
-    /// Its memory BARs; a 64-bit one stands at its lower number.
+    /// Its memory BARs by number; a 64-bit one has its lower number.
     pub bars: [Option<FoundBar>; 6],
-    /// Its I/O BARs.
+    /// Its I/O BARs by number.
     pub io_bars: [Option<FoundBar>; 6],
     /// DW number of its PCI Express capability.
     pub pcie: Option<u16>,
-    /// Number of its first interrupt vector among all of the host.
+    /// Its first interrupt vector among all of the host.
     pub vector_base: u16,
-    /// Vectors that it was given by MSI.
+    /// The number of vectors that it was given by MSI or MSI-X.
     pub vectors: u16,
 }
 
@@ -108,7 +108,7 @@ pub struct FoundFunction {
 pub struct FoundBar {
     /// Address of the first byte.
     pub address: u64,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
 }
 
@@ -116,7 +116,7 @@ impl FoundFunction {
     /// Address of the byte `offset` of BAR `bar`.
     ///
     /// # Errors
-    /// A line that names the function and the BAR, where there is no such BAR or it is not as large.
+    /// A line that names the function and the BAR, where there is no such BAR or `offset` lies beyond it.
     pub fn address(&self, bar: impl Into<BarIndex>, offset: u64) -> Result<u64, String> {
         let BarIndex(index) = bar.into();
         match self.bars.get(usize::from(index)).copied().flatten() {
@@ -131,7 +131,7 @@ impl FoundFunction {
     /// I/O address of the byte `offset` of I/O BAR `bar`.
     ///
     /// # Errors
-    /// A line that names the function and the BAR, where there is no such BAR or it is not as large.
+    /// A line that names the function and the BAR, where there is no such BAR or `offset` lies beyond it.
     pub fn io_address(&self, bar: impl Into<BarIndex>, offset: u32) -> Result<u32, String> {
         let BarIndex(index) = bar.into();
         match self.io_bars.get(usize::from(index)).copied().flatten() {
@@ -145,8 +145,8 @@ impl FoundFunction {
         }
     }
 
-    /// Lets it send AtomicOps: sets AtomicOp Requester Enable (`PCIe 5.0 §7.5.3.16`), as its driver does once it knows
-    /// that the root complex completes them.
+    /// Lets the function send AtomicOps: sets AtomicOp Requester Enable (`PCIe 5.0 §7.5.3.16`), as its driver does
+    /// once it knows that the root complex completes them.
     ///
     /// # Errors
     /// A line that names the function, where it has no PCI Express capability or does not answer.
@@ -194,7 +194,7 @@ impl Config<'_> {
         self.write(register_dw, LOW_HALF, before & !clear | set).await
     }
 
-    /// A capability may say that it reaches beyond the end.
+    /// Checks a register number: a capability may claim to reach beyond the end.
     fn check(&self, register_dw: u16) -> Result<(), String> {
         if register_dw < REGISTERS {
             return Ok(());
@@ -223,7 +223,7 @@ impl Config<'_> {
         for _ in 0..MAX_TRIES {
             match self.cpu.config_read(self.bdf, header::ID).await {
                 Ok(id) if id & 0xffff == 0xffff => return Ok(None),
-                // CRS, as a root port with CRS Software Visibility says it. A function with Vendor ID 0001h has another Device ID.
+                // CRS as CRS Software Visibility shows it. A function with Vendor ID 0001h has another Device ID.
                 Ok(header::NOT_READY) => self.cpu.sleep(RETRY_PAUSE).await,
                 Ok(id) => return Ok(Some(id)),
                 Err(NoDevice | Completion(CompletionError::UnsupportedRequest)) => return Ok(None),

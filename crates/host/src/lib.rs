@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The host above a root complex.
 //!
-//! - [`HostProgram`]: who stands there: it asks, takes interrupts, and wakes by itself;
-//! - [`cpu`]: one of straight-line `async` code;
+//! - [`HostProgram`]: the program above the root complex: it issues accesses, takes interrupts, and wakes by itself;
+//! - [`cpu`]: a host program as straight-line `async` code;
 //! - [`firmware`]: finds and enables the functions below the root ports, as such code;
 //! - [`memory`]: the memory that host programs and devices share;
-//! - [`caches`]: caches of a simulated host in a known state, for programs that measure.
+//! - [`caches`]: preparation of a simulated host's caches, for programs that measure.
 //!
 //! This crate never reads a clock, never does I/O, and knows no fabric.
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The memory that host programs and devices share: [`Memory`] is whoever holds it, [`HostMemory`] the handle that programs, drivers
-//! and root complexes have on it.
+//! The memory that host programs and devices share: a [`Memory`] holds it, [`HostMemory`] is the handle on it of
+//! programs, drivers and root complexes.
 
 mod allocator;
 mod pages;
@@ -11,22 +11,22 @@ use std::ops::Range;
 use std::rc::Rc;
 use tlp::{AtomicOp, Bdf, Payload, PayloadPool};
 
-/// Where low memory of [`HostMemory::new`] may at most end: the fixed addresses of x86 boards begin there. Windows of devices are to
-/// lie behind it, as [`HostMap`](crate::firmware::HostMap) says they do; its default is for 2 GiB.
+/// The highest end of low memory of [`HostMemory::new`]: the fixed addresses of x86 boards begin there. Windows of
+/// devices lie behind it, as [`HostMap`](crate::firmware::HostMap) says; its default is for 2 GiB.
 pub const LOW_END: u64 = 0xfec0_0000;
-/// Where high memory begins, 4 GiB.
+/// Begin of high memory, 4 GiB.
 pub const HIGH_START: u64 = 4 << 30;
-/// How much high memory there may be, 1 TiB.
+/// Largest size of high memory, 1 TiB.
 pub const MAX_HIGH_BYTES: u64 = 1 << 40;
 
-/// An access that is not all memory.
+/// An access to addresses that are not all memory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OutOfRange {
     /// Address of its first byte.
     pub address: u64,
-    /// Its bytes.
+    /// Its size in bytes.
     pub len: u64,
-    /// What is memory.
+    /// The addresses that are memory.
     pub ranges: Vec<Range<u64>>,
 }
 
@@ -43,21 +43,21 @@ impl fmt::Display for OutOfRange {
 
 impl std::error::Error for OutOfRange {}
 
-/// Why there is no such memory, or none left.
+/// Why memory cannot be made, handed out or taken back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum MemoryError {
-    /// Low memory, bytes.
+    /// The size of low memory is not legal, in bytes.
     LowSize(u64),
-    /// High memory, bytes.
+    /// The size of high memory is not legal, in bytes.
     HighSize(u64),
-    /// The alignment asked for.
+    /// The alignment is no power of two, or more than 2^40.
     Alignment(u64),
-    /// Bytes asked for, and bytes left where they were asked for.
+    /// Not enough memory is left: bytes asked for, and bytes left where they were asked for.
     Exhausted(u64, u64),
-    /// What was to be given back.
+    /// The address given back is not handed out.
     NotAllocated(u64),
-    /// This memory is its owner's alone.
+    /// The owner of this memory hands none of it out.
     NotHandedOut,
 }
 
@@ -87,7 +87,7 @@ impl fmt::Display for MemoryError {
 
 impl std::error::Error for MemoryError {}
 
-/// In which part of memory something is to be.
+/// The part of memory in which an allocation is to be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
     /// Below 4 GiB.
@@ -96,7 +96,7 @@ pub enum Place {
     High,
 }
 
-/// A DMA of a device, as memory is asked whether it may be.
+/// A DMA of a device, for the check whether it is allowed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct DmaAccess {
@@ -106,7 +106,7 @@ pub struct DmaAccess {
     pub address: u64,
     /// Bytes, 1 to 4096, within 4 KiB.
     pub len: u32,
-    /// It changes memory: a write, a deferrable write or an AtomicOp.
+    /// True where it changes memory: a write, a deferrable write or an AtomicOp.
     pub writes: bool,
 }
 
@@ -118,52 +118,52 @@ impl DmaAccess {
     }
 }
 
-/// The memory of a host, whoever holds it: [`HostMemory::new`] makes pages of its own; memory that is mapped from elsewhere, such
-/// as that of a guest, is another implementation. Contents only: how long an access takes is the host model's matter.
+/// The memory of a host: [`HostMemory::new`] makes pages of its own; memory that is mapped from elsewhere, such as
+/// that of a guest, is another implementation. Contents only: the host model says how long an access takes.
 ///
-/// One thread uses it; it may change at any time for other reasons than these calls, ranges may come and go.
+/// One thread uses it; its contents and ranges may also change at any time for other reasons than these calls.
 pub trait Memory {
-    /// The addresses that are memory, for error messages and sizes.
+    /// The ranges of addresses that are memory, for error messages and sizes.
     fn ranges(&self) -> Vec<Range<u64>>;
 
-    /// True where all of `len` bytes from `address` on are memory.
+    /// True where all `len` bytes from `address` on are memory.
     fn contains(&self, address: u64, len: usize) -> bool;
 
-    /// Whether a DMA may be. One that is refused is answered with Unsupported Request, or dropped and logged as that where it is
-    /// posted (`PCIe 5.0 §2.3.1`): as one to where no memory is.
+    /// True where a DMA is allowed. One that is refused is treated as one to addresses that are not memory: answered
+    /// with Unsupported Request, or dropped and logged as that where it is posted (`PCIe 5.0 §2.3.1`).
     fn lets_dma(&self, dma: &DmaAccess) -> bool {
         self.contains(dma.address, dma.len as usize)
     }
 
-    /// Reads. False where not all of it is memory, or can be read.
+    /// Reads bytes; false where not all of them are memory, or can be read.
     fn read(&self, address: u64, to: &mut [u8]) -> bool;
 
-    /// Writes. False where not all of it is memory, or can be written: then nothing is.
+    /// Writes bytes; false where not all of them are memory, or can be written, and then none is.
     fn write(&self, address: u64, from: &[u8]) -> bool;
 
-    /// Carries an AtomicOp out as one access: puts the value before into `old`, which has an operand's length. False where not all of
-    /// it is memory, or can be changed.
+    /// Carries out an AtomicOp as one access, and puts the value before into `old`, which has an operand's length.
+    /// False where not all of it is memory, or can be changed.
     fn operate(&self, address: u64, op: AtomicOp, operands: &[u8], old: &mut [u8]) -> bool {
         self.read(address, old) && write_result(op, operands, old, |new| self.write(address, new))
     }
 
-    /// Memory that nobody else has, `align` being a power of two.
+    /// Hands out memory that nobody else has; `align` is a power of two.
     ///
     /// # Errors
-    /// Where not as much is left, or none of it is handed out here.
+    /// Where not enough is left, or none is handed out here.
     fn alloc(&self, place: Place, len: u64, align: u64) -> Result<u64, MemoryError> {
         let _ = (place, len, align);
         Err(MemoryError::NotHandedOut)
     }
 
-    /// Gives memory back. False where `address` is not handed out.
+    /// Takes memory back; false where `address` is not handed out.
     fn free(&self, address: u64) -> bool {
         let _ = address;
         false
     }
 }
 
-/// Writes what an AtomicOp makes of `old`, for memory that knows reads and writes alone.
+/// Carries out an AtomicOp on `old` by a write, for memory that knows only reads and writes.
 pub fn write_result(op: AtomicOp, operands: &[u8], old: &[u8], write: impl FnOnce(&[u8]) -> bool) -> bool {
     let mut new = [0; 16];
     let new = &mut new[..old.len().min(16)];
@@ -177,7 +177,7 @@ pub struct HostMemory {
     held: Held,
 }
 
-/// Pages by their name, which each DMA asks: they answer without a call.
+/// Our own pages by their type, as each DMA asks them: no dynamic call.
 #[derive(Clone)]
 enum Held {
     Pages(Rc<Pages>),
@@ -193,7 +193,7 @@ impl HostMemory {
         Ok(HostMemory { held: Held::Pages(Rc::new(Pages::new(low_bytes, high_bytes)?)) })
     }
 
-    /// A handle on memory of somebody else's.
+    /// A handle on memory of another kind.
     #[must_use]
     pub fn of(memory: impl Memory + 'static) -> HostMemory {
         HostMemory { held: Held::Elsewhere(Rc::new(memory)) }
@@ -212,13 +212,13 @@ impl HostMemory {
         self.memory().ranges().iter().map(|range| range.end - range.start).sum()
     }
 
-    /// True where all of `len` bytes from `address` on are memory.
+    /// True where all `len` bytes from `address` on are memory.
     #[must_use]
     pub fn contains(&self, address: u64, len: usize) -> bool {
         self.memory().contains(address, len)
     }
 
-    /// Whether a DMA may be: see [`Memory::lets_dma`].
+    /// True where a DMA is allowed: see [`Memory::lets_dma`].
     #[must_use]
     #[inline]
     pub fn lets_dma(&self, dma: &DmaAccess) -> bool {
@@ -231,7 +231,7 @@ impl HostMemory {
     /// Reads.
     ///
     /// # Errors
-    /// Where not all of it is memory; what is in `to` then is not to be used.
+    /// Where not all bytes are memory; the contents of `to` are undefined then.
     pub fn read(&self, address: u64, to: &mut [u8]) -> Result<(), OutOfRange> {
         if self.memory().read(address, to) { Ok(()) } else { Err(self.out_of_range(address, to.len())) }
     }
@@ -239,7 +239,7 @@ impl HostMemory {
     /// Writes.
     ///
     /// # Errors
-    /// Where not all of it is memory; nothing is written then.
+    /// Where not all bytes are memory; none is written then.
     pub fn write(&self, address: u64, from: &[u8]) -> Result<(), OutOfRange> {
         if self.memory().write(address, from) { Ok(()) } else { Err(self.out_of_range(address, from.len())) }
     }
@@ -247,9 +247,9 @@ impl HostMemory {
     /// `len` bytes from `address` on, as a payload of `pool`.
     ///
     /// # Errors
-    /// Where not all of it is memory.
+    /// Where not all bytes are memory.
     pub fn payload(&self, pool: &PayloadPool, address: u64, len: usize) -> Result<Payload, OutOfRange> {
-        // Asked before room is made for it.
+        // Checked before space is made for them.
         let mut is_memory = self.contains(address, len);
         if !is_memory {
             return Err(self.out_of_range(address, len));
@@ -258,7 +258,7 @@ impl HostMemory {
         if is_memory { Ok(payload) } else { Err(self.out_of_range(address, len)) }
     }
 
-    /// Carries an AtomicOp out; the value before, of `len` bytes, as a payload of `pool`.
+    /// Carries out an AtomicOp; returns the value before, of `len` bytes, as a payload of `pool`.
     ///
     /// # Errors
     /// Where not all of it is memory that can be changed.
@@ -280,11 +280,11 @@ impl HostMemory {
         OutOfRange { address, len: len as u64, ranges: self.memory().ranges() }
     }
 
-    /// Memory that nobody else has: low, or high where low has not as much left. [`free`](Self::free) gives it back. What
-    /// was given back is handed out first, with what its last owner has left in it.
+    /// Hands out memory that nobody else has: low, or high where not enough low memory is left. [`free`](Self::free)
+    /// gives it back. Memory given back is handed out first, with the contents that its last owner left.
     ///
     /// # Errors
-    /// Where neither has, or `align` is not a power of two.
+    /// Where not enough of either is left, or `align` is not a power of two.
     pub fn alloc(&self, len: u64, align: u64) -> Result<u64, MemoryError> {
         self.alloc_low(len, align).or_else(|error| match error {
             MemoryError::Exhausted(..) => self.alloc_high(len, align),
@@ -295,7 +295,7 @@ impl HostMemory {
     /// Memory below 4 GiB that nobody else has: for devices that know only 32 address bits.
     ///
     /// # Errors
-    /// Where not as much is left, or `align` is not a power of two.
+    /// Where not enough is left, or `align` is not a power of two.
     pub fn alloc_low(&self, len: u64, align: u64) -> Result<u64, MemoryError> {
         check_alignment(align)?;
         self.memory().alloc(Place::Low, len, align)
@@ -304,14 +304,14 @@ impl HostMemory {
     /// Memory above 4 GiB that nobody else has.
     ///
     /// # Errors
-    /// Where not as much is left, or `align` is not a power of two.
+    /// Where not enough is left, or `align` is not a power of two.
     pub fn alloc_high(&self, len: u64, align: u64) -> Result<u64, MemoryError> {
         check_alignment(align)?;
         self.memory().alloc(Place::High, len, align)
     }
 
-    /// Gives memory back: the address of an earlier allocation, of one byte or more. Devices are to have ended what they do
-    /// there: nobody checks.
+    /// Gives memory back: the address of an earlier allocation of at least one byte. Devices must have ended their
+    /// accesses there, which nobody checks.
     ///
     /// # Errors
     /// Where it is no such address, or was given back before.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The seam from the other side: who stands above a root complex. That may be a program of a simulated host, such as a driver
+//! The seam above a root complex, for host programs: a program of a simulated host, such as a driver
 //! ([`cpu`](crate::cpu) makes one of straight-line code), a kernel, or another simulator.
 
 use device::seam::{CompletionError, OutMessage};
@@ -8,13 +8,13 @@ use std::fmt;
 use tlp::message::MessageCodes;
 use tlp::{AtomicOp, Bdf, Data, MessageRouting, Time};
 
-/// A host above a root complex. It issues configuration, memory, I/O and message requests itself, hears how they end, and takes
-/// interrupts as their TLPs say them; the memory that DMA reaches is the [`Memory`](crate::memory::Memory) given to its root complex,
-/// which may be its own.
+/// A host above a root complex. It issues configuration, memory, I/O and message requests, is told how they end, and
+/// takes interrupts as their TLPs carry them. The memory that DMA reaches is the [`Memory`](crate::memory::Memory)
+/// given to its root complex, which may be its own.
 ///
-/// Sans-IO and asynchronous: requests are answered in any order, later, while others are issued. Whoever drives it calls `poll_*`
-/// after every `handle`, until each says `None`; and again when it has said that it was given something from outside. What
-/// finds no room at a root port holds up what comes behind it.
+/// Sans-IO and asynchronous: requests are answered in any order while others are issued. Its driver calls `poll_*`
+/// after every `handle` until each returns `None`, and again when it has said that it was given something from
+/// outside. An output for which a root port has no room holds up those after it.
 pub trait HostProgram {
     /// Takes an input.
     fn handle(&mut self, now: Time, input: HostInput);
@@ -27,11 +27,11 @@ pub trait HostProgram {
     #[must_use]
     fn poll_timeout(&self) -> Option<Time>;
 
-    /// How it ended, once it has.
+    /// The result, once it has ended.
     #[must_use]
     fn outcome(&self) -> Option<Result<(), String>>;
 
-    /// One line on what it waits for, where it waits for anything.
+    /// One line on what it waits for, if anything.
     fn waits_for(&self) -> Option<String> {
         None
     }
@@ -41,7 +41,7 @@ pub trait HostProgram {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct HostReadId(pub u32);
 
-/// What comes in to a host program. Others may come.
+/// An input to a host program. More kinds may be added.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum HostInput {
@@ -49,37 +49,37 @@ pub enum HostInput {
     Done {
         /// The request.
         id: HostReadId,
-        /// The bytes of a read, the value before of an atomic, none of a write; or why there are none.
+        /// The bytes of a read, the value before an AtomicOp, none of a write; or the error.
         result: Result<Data, HostError>,
     },
     /// An interrupt arrived.
     Interrupt(HostInterrupt),
-    /// A message from a device arrived at the root complex, and is not for the function of a root port.
+    /// A message from a device that is not for the function of a root port arrived at the root complex.
     Message(HostMessage),
     /// The time that `poll_timeout` named has come.
     Timer,
 }
 
-/// An interrupt as its TLP says it. Which vector that is, or which line of an interrupt controller, is for the host to say.
+/// An interrupt as its TLP carries it. The host decides which vector that is, or which line of an interrupt controller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum HostInterrupt {
-    /// A write to where the host takes message-signalled interrupts: MSI, MSI-X (`PCIe 5.0 §6.1.4`).
+    /// A write to the address of message-signalled interrupts: MSI, MSI-X (`PCIe 5.0 §6.1.4`).
     Message {
-        /// The function that has written.
+        /// The function that wrote.
         requester: Bdf,
-        /// Where to.
+        /// The address written.
         address: u64,
-        /// What; bytes that are not written are zero.
+        /// The DW written; bytes that were not written are zero.
         data: u32,
     },
     /// A wire of a root port has changed its level: INTx (`PCIe 5.0 §2.2.8.1`).
     Wire {
         /// The root port.
         root_port: Bdf,
-        /// Who has sent the message that changed it: below, the port above the device; the root port itself where it is its own.
+        /// Sender of the message that changed it: the port above the device; the root port itself for an interrupt of its own.
         requester: Bdf,
-        /// Which.
+        /// The wire.
         wire: Wire,
         /// Its level from now on.
         asserted: bool,
@@ -113,9 +113,9 @@ impl Wire {
 /// A message as the host gets it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HostMessage {
-    /// Who sent it.
+    /// Requester ID of its sender.
     pub requester: Bdf,
-    /// How it was routed.
+    /// Its routing.
     pub routing: MessageRouting,
     /// Message Code.
     pub code: u8,
@@ -125,7 +125,7 @@ pub struct HostMessage {
     pub data: Data,
 }
 
-/// What a host program does. Others may come; a host that does not know one counts it as an Unsupported Request.
+/// An output of a host program. More kinds may be added; a host counts one that it does not know as an Unsupported Request.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum HostOutput {
@@ -137,7 +137,7 @@ pub enum HostOutput {
         address: u64,
         /// Bytes, 1 to 4096, not crossing 4 KiB.
         len: u32,
-        /// MRdLk: locks the path until an Unlock message (`PCIe 5.0 §6.5`).
+        /// True for an MRdLk: locks the path until an Unlock message (`PCIe 5.0 §6.5`).
         locked: bool,
     },
     /// Writes device memory; posted. 1 to 4096 bytes, not crossing 4 KiB; longer than Max_Payload_Size is split.
@@ -163,9 +163,9 @@ pub enum HostOutput {
         id: HostReadId,
         /// Address, a multiple of the operand's size.
         address: u64,
-        /// What to do.
+        /// The operation.
         op: AtomicOp,
-        /// The operands, little-endian, as [`DmaAtomic`](crate::DmaAtomic) has them.
+        /// The operands, little-endian, as [`DmaAtomic`](device::DmaAtomic) has them.
         operands: Data,
     },
     /// Reads I/O space; answered by [`HostInput::Done`].
@@ -186,10 +186,10 @@ pub enum HostOutput {
         /// The bytes, 1 to 4, within one DW.
         data: Data,
     },
-    /// Sends a message; posted. The routing says where to: with `Broadcast` down every link, with `ById` and `ByAddress`
-    /// down the link that leads there, with `Local` down the link behind which the bus of `toward` lies.
+    /// Sends a message; posted. Its routing says where to: `Broadcast` down every link, `ById` and `ByAddress` down
+    /// the link that leads there, `Local` down the link behind which the bus of `toward` lies.
     Message {
-        /// Of a local message: a function at the other end of the link.
+        /// For a local message, a function at the other end of the link; else without meaning.
         toward: Bdf,
         /// The message.
         message: OutMessage,
@@ -216,12 +216,12 @@ pub enum HostOutput {
         /// The value.
         value: u32,
     },
-    /// From now on, messages of these codes are for the program too, beside those that the root complex always has for it:
-    /// what its root ports tell of interrupt wires, PME_TO_Ack, Vendor_Defined Type 1, and where no function hears them errors and
-    /// PMEs. At once and in no simulated time. Any other message is an Unsupported Request (`PCIe 5.0 §2.3.1`).
+    /// Lets messages of these codes come to the program from now on, besides those that the root complex always hands
+    /// to it: interrupt wires of its root ports, PME_TO_Ack, Vendor_Defined Type 1, and errors and PMEs that no
+    /// function takes. Takes no simulated time. Any other message is an Unsupported Request (`PCIe 5.0 §2.3.1`).
     TakeMessages(MessageCodes),
-    /// Something between a program and whoever models its host, in its place among all that the program does. No part of the seam: a
-    /// host that does not know it counts it as an Unsupported Request. At once and in no simulated time.
+    /// A request to the model of the host, done in its order among the outputs and in no simulated time. No part of
+    /// the seam: a host that does not know it counts it as an Unsupported Request.
     Extension(Box<dyn Any>),
 }
 
@@ -229,7 +229,7 @@ pub enum HostOutput {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum HostError {
-    /// The completer refused.
+    /// The completer refused the request.
     Completion(CompletionError),
     /// CRS: the function is not ready yet, or defers a deferrable write.
     ConfigRetry,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a host program waits for from devices: interrupts and messages. Never holds more than the limits of
-//! [`cpu`](super) say.
+//! Futures of a host program that wait for interrupts and messages of devices. Never hold more than the limits of
+//! [`cpu`](super) allow.
 
 use super::Shared;
 use crate::HostMessage;
@@ -74,7 +74,7 @@ impl MessageFuture {
         MessageFuture { shared: Rc::clone(shared), ticket: None }
     }
 
-    /// Leaves the list of who waits; who is to be woken next.
+    /// Leaves the list of those who wait; returns whom to wake next.
     fn leave(&mut self) -> Option<Waker> {
         let mut mail = self.shared.mail.borrow_mut();
         mail.waiting.leave(&mut self.ticket);

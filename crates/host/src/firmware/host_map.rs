@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What enumeration is told about a host: where its windows lie, and by which policy functions are set up. Never touches
-//! a register.
+//! What enumeration is told about a host: where its windows lie, and the policy by which functions are set up. Never
+//! touches a register.
 
 use super::{FIRST_VECTOR, MSI_ADDRESS, Window};
 use std::collections::BTreeMap;
@@ -11,26 +11,26 @@ use tlp::{Duration, Mps, Mrrs, Rcb};
 /// A host as its enumeration software knows it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HostMap {
-    /// Addresses below 4 GiB that are for BARs.
+    /// Addresses below 4 GiB for BARs.
     pub mmio32: Window,
-    /// Addresses from 4 GiB on that are for 64-bit BARs; of no size where there are none.
+    /// Addresses from 4 GiB on for 64-bit BARs; empty where there are none.
     pub mmio64: Window,
-    /// I/O addresses that are for BARs; of no size where there are none.
+    /// I/O addresses for BARs; empty where there are none.
     pub io: Window,
     /// The root complex's own bus.
     pub first_bus: u8,
     /// The last bus number that may be given.
     pub last_bus: u8,
-    /// Where message-signalled interrupts are written to.
+    /// The address to which message-signalled interrupts are written.
     pub msi_address: u64,
     /// The first and the last interrupt vector that may be given.
     pub vectors: (u16, u16),
-    /// Which vector a root port's INTA, INTB, INTC and INTD raise, where it is device 0 of its bus; those of device n
-    /// are turned by n (`PCIe 5.0 Table 2-20`).
+    /// The vectors that INTA, INTB, INTC and INTD of a root port raise, where it is device 0 of its bus; those of
+    /// device n are rotated by n (`PCIe 5.0 Table 2-20`).
     pub intx_lines: [u8; 4],
     /// How functions are set up.
     pub policy: Policy,
-    /// BARs whose address is not for enumeration to choose.
+    /// BARs that must be at given addresses.
     pub fixed: Vec<FixedPlace>,
 }
 
@@ -53,7 +53,7 @@ impl Default for HostMap {
     }
 }
 
-/// By which rules functions are set up. What is set where:
+/// The rules by which functions are set up:
 ///
 /// | setting | rule |
 /// |---|---|
@@ -72,11 +72,11 @@ impl Default for HostMap {
 /// | Memory, I/O Space, Bus Master Enable | in every function that has BARs or windows of the kind; Bus Master in all |
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Policy {
-    /// Max_Payload_Size.
+    /// How Max_Payload_Size is chosen.
     pub mps: MpsPolicy,
     /// Max_Read_Request_Size of every function.
     pub mrrs: Mrrs,
-    /// Where functions at these paths are to have another Max_Read_Request_Size.
+    /// Another Max_Read_Request_Size, for the functions at these paths.
     pub mrrs_of: BTreeMap<Path, Mrrs>,
     /// Read Completion Boundary to tell endpoints; `None`: that of their root port.
     pub rcb: Option<Rcb>,
@@ -102,29 +102,28 @@ pub struct Policy {
     pub vfs: VfPolicy,
     /// How long VFs are left alone after VF Enable: 100 ms (`PCIe 5.0 §9.3.3.3.1`).
     pub vf_settle: Duration,
-    /// Places 64-bit BARs that are not prefetchable in prefetchable windows above 4 GiB too, as is safe where all
-    /// between host and function is PCI Express (`PCIe 5.0 §7.5.1.2.1`, implementation note).
+    /// Places 64-bit BARs that are not prefetchable in prefetchable windows above 4 GiB too, which is safe where
+    /// everything between host and function is PCI Express (`PCIe 5.0 §7.5.1.2.1`, implementation note).
     pub all_64_bit_above: bool,
-    /// Bus numbers kept below a hot-plug capable slot, beside its secondary bus.
+    /// Bus numbers kept below a hot-plug capable slot, besides its secondary bus.
     pub hot_plug_buses: u8,
-    /// Bytes that the memory windows of a hot-plug capable slot have at least: each, where all
-    /// such slots can have them.
+    /// The least size of each memory window of a hot-plug capable slot, in bytes, where all such slots can have it.
     pub hot_plug_bytes: u64,
-    /// Ports, by their paths, below which more is kept than that, where they are hot-plug capable.
+    /// What is kept below hot-plug capable ports, by path, in place of that.
     pub hot_plug_room: BTreeMap<Path, Room>,
 }
 
-/// What is kept below a hot-plug capable port for what may come.
+/// The reserve that is kept below a hot-plug capable port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Room {
-    /// Bus numbers, beside the secondary bus.
+    /// Bus numbers, besides the secondary bus.
     pub buses: u8,
     /// Bytes of each memory window, where all such ports can have theirs.
     pub bytes: u64,
 }
 
 impl Policy {
-    /// What is kept below the hot-plug capable port at `path`.
+    /// The reserve below the hot-plug capable port at `path`.
     #[must_use]
     pub fn room(&self, path: &Path) -> Room {
         let own = self.hot_plug_room.get(path).copied().unwrap_or_default();
@@ -158,28 +157,28 @@ impl Default for Policy {
     }
 }
 
-/// How Max_Payload_Size is chosen. A port must take whatever comes through it from any function, so all that share a
-/// root port share the size.
+/// How Max_Payload_Size is chosen. A port must accept what comes through it from any function, so all functions below
+/// a root port have the same.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum MpsPolicy {
-    /// The least that any function below the root port, or the root port, supports; 128 B where a slot of a switch is
-    /// hot-plug capable, as any device may come there. Chosen again where a device comes into a root port's slot.
+    /// The least that the root port or any function below it supports; 128 B where a slot of a switch is hot-plug
+    /// capable, as any device may come there. Chosen again when a device comes into a root port's slot.
     #[default]
     Path,
     /// The least of all functions of the host, so that functions below different root ports may send to each other.
     Peer,
-    /// This one; refused where a function supports less.
+    /// This size; refused where a function supports less.
     Fixed(Mps),
 }
 
-/// What Access Control Services are set to (`PCIe 5.0 §6.12`).
+/// How Access Control Services are set (`PCIe 5.0 §6.12`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum AcsPolicy {
     /// Peers reach each other directly.
     #[default]
     Off,
-    /// Source Validation, P2P Request and Completion Redirect and Upstream Forwarding, where a port has them: all goes by
-    /// the root complex, as an IOMMU needs it.
+    /// Source Validation, P2P Request and Completion Redirect and Upstream Forwarding, where a port has them: all
+    /// peer traffic goes through the root complex, as an IOMMU needs it.
     Redirect,
 }
 
@@ -191,7 +190,7 @@ pub enum VfPolicy {
     Off,
     /// TotalVFs of every physical function.
     All,
-    /// So many of the physical functions at these paths.
+    /// This many of the physical functions at these paths.
     Listed(BTreeMap<Path, u16>),
 }
 
@@ -206,8 +205,8 @@ pub struct FixedPlace {
     pub address: u64,
 }
 
-/// Where a function is in the tree, whatever bus numbers were given: the device and function number of each bridge above
-/// it and its own, from the root complex on, such as `01.0/00.0/02.0/00.0`.
+/// The place of a function in the tree, independent of bus numbers: the device and function number of each bridge
+/// above it and its own, from the root complex on, such as `01.0/00.0/02.0/00.0`.
 ///
 /// Each step is the low byte of a [`Bdf`](tlp::Bdf): device in bits 7:3, function in 2:0; with ARI a function number.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
@@ -233,7 +232,7 @@ impl fmt::Display for Path {
     }
 }
 
-/// A text that is no path of a function.
+/// Text that is no path of a function.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PathError(String);
 

@@ -14,11 +14,11 @@ use tlp::Bdf;
 /// MSI-X Enable and Function Mask of Message Control, in place (`PCIe 5.0 §7.7.2.2`).
 const MSIX_ENABLE: u32 = 1 << 31;
 const FUNCTION_MASK: u32 = 1 << 30;
-/// Message Control's half of its DW.
+/// Byte Enables of Message Control in its DW.
 const HIGH_HALF: u8 = 0b1100;
 
 impl System {
-    /// Gives this function vectors, in the first way that it has and the policy wants.
+    /// Gives this function vectors, by the first mechanism that it has and the policy prefers.
     pub(super) async fn give_interrupts(&mut self, config: Config<'_>) -> Result<(), Trouble> {
         let line = line(&self.functions, &self.map, config.bdf);
         let System { map, functions, vectors } = self;
@@ -48,8 +48,8 @@ impl System {
     }
 }
 
-/// Which line of the host each pin of a function ends at: every bridge on the way up turns the pins by the device number
-/// of what is below it (`PCIe 5.0 Table 2-20`).
+/// The line of the host at which each pin of a function ends: every bridge on the way up rotates the pins by the
+/// device number of what is below it (`PCIe 5.0 Table 2-20`).
 fn line(functions: &BTreeMap<Bdf, Function>, map: &HostMap, bdf: Bdf) -> impl Fn(u8) -> u8 + use<> {
     let mut turns = 0;
     let mut next = Some(bdf);
@@ -69,7 +69,7 @@ fn none_left(bdf: Bdf) -> String {
 }
 
 impl Config<'_> {
-    /// Fills the table while all is masked. Where vectors run short, the rest of the table stays masked.
+    /// Fills the table while all is masked. Where vectors run short, the remaining entries stay masked.
     async fn program_msix(
         &self,
         at: u16,

@@ -14,7 +14,7 @@ const NO_IO: u32 = 0x00f0;
 const NO_MEMORY: u32 = 0x0000_fff0;
 
 impl Config<'_> {
-    /// Writes an address to where it belongs, and notes it in `function`.
+    /// Writes an address to its register, and notes it in `function`.
     pub(super) async fn program(&self, function: &mut Function, need: &Need) -> Result<(), Trouble> {
         match need.seat {
             Seat::Bar(index) => self.program_bar(function, need, index).await,

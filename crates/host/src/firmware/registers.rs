@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The registers that enumeration reads and writes, beyond those that `config` names: DW numbers and bits, as software
-//! knows them from the specification. Kept apart from the tables that devices are built of, so that an error in either
-//! shows. Never holds state.
+//! DW numbers and bits of the registers that enumeration accesses, beyond those that `config` names, as software
+//! knows them from the specification. Kept apart from the tables that devices are built from, so that an error in
+//! either shows. Never holds state.
 
 /// Device Control bits that are written besides those of `config` (`PCIe 5.0 Table 7-14`).
 pub(crate) mod device {

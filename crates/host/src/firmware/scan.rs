@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Walks the tree depth first: finds functions, gives buses their numbers, and notes what BARs need. Gives no address.
+//! Walks the tree depth first: finds functions, numbers buses, and notes what BARs need. Assigns no address.
 
 use super::host_map::{HostMap, Path, Policy};
 use super::registers::{device, extended, port, type1};
@@ -14,42 +14,42 @@ use config::header::{self, status};
 use std::collections::BTreeMap;
 use tlp::{Bdf, Mps};
 
-/// Devices of a bus.
+/// Devices on a bus.
 const DEVICES: u8 = 32;
-/// Extended capabilities that fit between 100h and FFFh, two DWs each: longer lists are loops.
+/// The most extended capabilities that fit between 100h and FFFh, two DWs each: longer lists are loops.
 const MAX_EXTENDED: usize = 480;
-/// Levels of a path that an error shows.
+/// The most levels of a path that an error shows.
 const SHOWN_LEVELS: usize = 16;
-/// The three bus numbers of a bridge, leaving Secondary Latency Timer alone.
+/// Byte Enables of the three bus numbers of a bridge, without Secondary Latency Timer.
 const BUS_NUMBER_BYTES: u8 = 0b0111;
 
-/// A walk, and what it has found.
+/// A walk and its findings.
 pub(super) struct Walk<'a> {
     pub(super) cpu: &'a Cpu,
     pub(super) map: &'a HostMap,
     pub(super) functions: BTreeMap<Bdf, Function>,
     pub(super) needs: Vec<Need>,
-    /// The lowest bus number that is not given yet; 256 when all are.
+    /// The lowest bus number that is not assigned yet; 256 when all are.
     next_bus: u16,
     last_bus: u8,
     root_ports: usize,
-    /// The root port below which a walk begins, where it does not begin at the root complex.
+    /// The root port above the start of the walk, unless that is the root complex.
     root_port: usize,
-    /// Addresses above 4 GiB lead to where the walk begins.
+    /// True where addresses above 4 GiB lead to the start of the walk.
     pub(super) leads_above: bool,
-    /// Something went while it was looked at.
+    /// True once something was gone during the walk.
     pub(super) has_lost: bool,
 }
 
-/// What is left to do, the last first.
+/// A step that is left to do; the last one is done first.
 enum Step {
-    /// Gives a bridge its buses and walks below it.
+    /// Assigns buses to a bridge and walks below it.
     Enter(Bdf),
-    /// All below it has been found.
+    /// Ends a bridge, as all below it has been found.
     Leave(Bdf),
 }
 
-/// A head of a list, and whose list it is.
+/// The head of a capability list, and the function that has it.
 struct Header {
     id: u32,
     class_revision: u32,
@@ -73,7 +73,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// A walk over what is below `bridge`, within its bus numbers; knows the bridge itself, for those who look upward.
+    /// A walk over what is below `bridge`, within its bus numbers; it includes the bridge itself, for looking upward.
     pub(super) fn below(cpu: &'a Cpu, system: &'a System, bridge: &Function) -> Walk<'a> {
         let buses = bridge.bridge.unwrap_or_default();
         Walk {
@@ -90,7 +90,7 @@ impl<'a> Walk<'a> {
         &self.map.policy
     }
 
-    /// Walks from `bus` on, whose functions are right below `above`.
+    /// Walks from `bus` on, whose functions are directly below `above`.
     pub(super) async fn run(&mut self, bus: u8, above: Option<Bdf>) -> Result<(), Trouble> {
         let mut steps = Vec::new();
         self.scan_bus(bus, above, &mut steps).await?;
@@ -114,7 +114,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Goes on without a bridge that has gone, and without all that is below it.
+    /// Drops a bridge that has gone, and all that is below it.
     async fn survive(&mut self, bridge: Bdf, trouble: Trouble) -> Result<(), Trouble> {
         let above = self.functions.get(&bridge).and_then(|f| f.parent);
         if self.is_lost(bridge, above).await {
@@ -127,7 +127,7 @@ impl<'a> Walk<'a> {
         Err(trouble)
     }
 
-    /// Whether a function does not answer any more; then it, and what has gone above it, is forgotten.
+    /// True where a function no longer answers; it is forgotten then, and so is what has gone above it.
     async fn is_lost(&mut self, bdf: Bdf, above: Option<Bdf>) -> bool {
         let gone = uppermost_gone(self.cpu, &self.functions, bdf, above).await;
         gone.into_iter().for_each(|top| self.forget(top));
@@ -141,7 +141,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Finds the functions of a bus; its bridges are entered next, the first of them first.
+    /// Finds the functions of a bus; its bridges are entered next, in order.
     async fn scan_bus(&mut self, bus: u8, above: Option<Bdf>, steps: &mut Vec<Step>) -> Result<(), Trouble> {
         let port = above.and_then(|bdf| self.functions.get(&bdf)).and_then(Function::port_type);
         let devices = if port.is_some_and(PortType::is_above_link) { 1 } else { DEVICES };
@@ -157,8 +157,8 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Finds the functions of a device, and what they need. One that goes meanwhile is as one that is not there; one that
-    /// has gone and come back is looked at once more.
+    /// Finds the functions of a device, and what they need. One that goes meanwhile counts as absent; one that has
+    /// gone and come back is looked at once more.
     async fn look_at(&mut self, bus: u8, device: u8, above: Option<Bdf>) -> Result<Vec<Bdf>, Trouble> {
         let zero = Bdf::from_bits(u16::from(bus) << 8 | u16::from(device << 3));
         let mut tries = 0;
@@ -187,7 +187,7 @@ impl<'a> Walk<'a> {
         Ok(found)
     }
 
-    /// Finds the functions of a device: all have numbers up to 7, or stand in a list that begins with function 0
+    /// Finds the functions of a device: all numbers up to 7, or with ARI the list that begins with function 0
     /// (`PCIe 5.0 §6.13`).
     async fn scan_device(&mut self, bus: u8, device: u8, above: Option<Bdf>) -> Result<Vec<Bdf>, Trouble> {
         let bdf = |function: u8| Bdf::from_bits(u16::from(bus) << 8 | u16::from(device << 3 | function));
@@ -222,7 +222,7 @@ impl<'a> Walk<'a> {
         Ok(ari)
     }
 
-    /// Follows the list of Next Function Numbers, which only goes up (`PCIe 5.0 §7.8.7.2`).
+    /// Follows the list of Next Function Numbers, which must ascend (`PCIe 5.0 §7.8.7.2`).
     async fn scan_ari_list(
         &mut self,
         zero: Bdf,
@@ -254,7 +254,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Notes a function, if there is one: whether its device has several.
+    /// Notes a function, if there is one; returns whether its device has several.
     async fn scan_function(&mut self, bdf: Bdf, above: Option<Bdf>) -> Result<Option<bool>, Trouble> {
         let config = Config { cpu: self.cpu, bdf };
         let Some(id) = config.id().await? else { return Ok(None) };
@@ -286,7 +286,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Opens a bridge: all buses not given yet are below it, for now. `None` where it has gone meanwhile.
+    /// Opens a bridge: all buses that are not assigned yet are below it for now. `None` where it has gone meanwhile.
     async fn enter(&mut self, bridge: Bdf) -> Result<Option<u8>, Trouble> {
         if !self.functions.contains_key(&bridge) {
             return Ok(None);
@@ -300,7 +300,7 @@ impl<'a> Walk<'a> {
         Ok(Some(secondary))
     }
 
-    /// Closes a bridge behind the last bus below it.
+    /// Closes a bridge after the last bus below it.
     async fn leave(&mut self, bridge: Bdf) -> Result<(), Trouble> {
         let Some(function) = self.functions.get(&bridge) else { return Ok(()) };
         if self.may_come_and_go(function) && has_lost_its_buses(self.cpu, function).await {
@@ -309,7 +309,7 @@ impl<'a> Walk<'a> {
         }
         let secondary = function.bridge.unwrap_or_default().secondary;
         if function.hot_plug() {
-            // A reserve is given where there is one to give.
+            // A reserve is kept as far as bus numbers last.
             let kept = u16::from(secondary) + 1 + u16::from(self.policy().room(&function.path).buses);
             self.next_bus = self.next_bus.max(kept.min(u16::from(self.last_bus) + 1));
         }
@@ -320,7 +320,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Whether a port above is hot-plug capable.
+    /// True where a port above is hot-plug capable.
     fn may_come_and_go(&self, function: &Function) -> bool {
         let above = |f: &&Function| self.functions.get(&f.parent?);
         std::iter::successors(above(&function), above).any(Function::hot_plug)
@@ -332,7 +332,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Gives all bus numbers up to `bus` to `bdf`.
+    /// Assigns all bus numbers up to `bus` to `bdf`.
     pub(super) fn reserve_bus(&mut self, bus: u16, bdf: Bdf) -> Result<(), Trouble> {
         if bus <= u16::from(self.last_bus) {
             self.next_bus = self.next_bus.max(bus + 1);
@@ -457,15 +457,15 @@ impl Config<'_> {
         let slot = head & port::SLOT_IMPLEMENTED != 0 && port.is_some_and(PortType::is_above_link);
         let hot_plug = slot && self.read(at + port::SLOT_CAPABILITIES).await? & port::HOT_PLUG_CAPABLE != 0;
         let device_capabilities = self.read(at + pcie::DEVICE_CAPABILITIES).await?;
-        // Version 1 ends before the "2" registers.
+        // Version 1 ends before the registers whose names end with 2.
         let has_second = head >> 16 & 0xf >= 2;
         let device_capabilities_2 =
             if has_second { self.read(at + pcie::DEVICE_CAPABILITIES_2).await? } else { 0 };
         Ok(PcieFacts { at, port, device_capabilities, device_capabilities_2, hot_plug })
     }
 
-    /// Takes a bridge's numbers away, so that it claims nothing until it is its turn, and sees what it can forward: a
-    /// window that is not there reads as zero (`PCIe 5.0 §7.5.1.3.6`, `§7.5.1.3.9`).
+    /// Clears a bridge's bus numbers, so that it claims nothing until its turn, and finds what it can forward: a
+    /// window that is absent reads as zero (`PCIe 5.0 §7.5.1.3.6`, `§7.5.1.3.9`).
     async fn reset_bridge(&self) -> Result<FoundBridge, Trouble> {
         self.write_buses(0, 0, 0).await?;
         self.write(type1::IO, LOW_HALF, 0xf0f0).await?;
@@ -480,7 +480,7 @@ impl Config<'_> {
         self.write(type1::BUS_NUMBERS, BUS_NUMBER_BYTES, numbers).await
     }
 
-    /// Lets a root port say CRS as an answer that software sees, rather than trying on (`PCIe 5.0 §2.3.2`).
+    /// Lets a root port report CRS to software, instead of trying again itself (`PCIe 5.0 §2.3.2`).
     async fn show_retries(&self, function: &Function) -> Result<(), Trouble> {
         let Some(pcie) = function.pcie.filter(|p| p.port == Some(PortType::RootPort)) else { return Ok(()) };
         let root = self.read(pcie.at + port::ROOT_CONTROL).await?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Sets functions up by the policy of their host: sizes, tags, attributes, error reporting, ACS. Gives no address.
+//! Sets functions up by the policy of their host: sizes, tags, attributes, error reporting, ACS. Assigns no address.
 
 use super::host_map::{AcsPolicy, HostMap, MpsPolicy, Policy};
 use super::registers::{device, extended, type1};
@@ -14,14 +14,14 @@ use config::header;
 use std::collections::BTreeMap;
 use tlp::{Bdf, Mps, Mrrs, Rcb};
 
-/// What is the same for all functions below a root port.
+/// The settings that all functions below a root port share.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Common {
     mps: Mps,
     rcb: Rcb,
 }
 
-/// Chooses what is the same below each root port, by its number.
+/// Chooses the shared settings below each root port, by its number.
 pub(super) async fn common(
     cpu: &Cpu,
     map: &HostMap,
@@ -52,8 +52,8 @@ pub(super) async fn common(
     Ok(commons)
 }
 
-/// What is the same below `bridge` already: what comes later must do with it. A root port takes part in the choice again,
-/// where there is one.
+/// The shared settings below `bridge`, which new functions there have to take. A root port, if there is one, takes
+/// part in the choice again.
 pub(super) async fn common_below(
     cpu: &Cpu,
     map: &HostMap,
@@ -64,7 +64,7 @@ pub(super) async fn common_below(
     let alone = bridge.parent.is_none() && map.policy.mps == MpsPolicy::Path;
     let mut mps = bridge.mps;
     if let Some(own) = bridge.pcie.filter(|_| alone) {
-        // All that shares the size is new, but for the port.
+        // All functions that share the size are new, except for the port.
         let all = added.iter().filter_map(|bdf| functions.get(bdf));
         let bounds = all.filter_map(|f| Some(bound_of(f, mps_supported(&f.pcie?))));
         mps = bounds.fold(mps_supported(&own), Mps::min);
@@ -79,8 +79,8 @@ pub(super) async fn common_below(
     Ok(Common { mps, rcb })
 }
 
-/// What a function that supports so much bounds the size of its path to: into a slot of a switch any device may come while
-/// others go on with what was set.
+/// The bound that a function which supports `supported` sets to the size of its path: any device may come into a slot
+/// of a switch while others go on with what was set.
 fn bound_of(function: &Function, supported: Mps) -> Mps {
     if function.hot_plug() && function.parent.is_some() { Mps::default() } else { supported }
 }
@@ -138,8 +138,8 @@ pub(super) async fn apply(
     config.access_control(policy, function).await
 }
 
-/// Whether requests of this function may have 10-bit tags all the way to the root complex, and so may completions on the
-/// way back (`PCIe 5.0 §2.2.6.2`).
+/// Whether requests of this function may have 10-bit tags all the way to the root complex, and completions on the way
+/// back (`PCIe 5.0 §2.2.6.2`).
 fn path_takes_ten_bits(functions: &BTreeMap<Bdf, Function>, bdf: Bdf) -> bool {
     let mut next = Some(bdf);
     while let Some(function) = next.and_then(|bdf| functions.get(&bdf)) {
@@ -175,8 +175,8 @@ impl Config<'_> {
         Ok(())
     }
 
-    /// Lets a bridge pass error messages on, and a root port interrupt for them (`PCIe 5.0 §6.2.4`, `§6.2.6`). What an
-    /// error is reported as is said by Device Control; SERR# Enable is set with the other bits of Command.
+    /// Lets a bridge forward error messages, and a root port interrupt for them (`PCIe 5.0 §6.2.4`, `§6.2.6`). Device
+    /// Control says which errors are reported; SERR# Enable is set with the other bits of Command.
     async fn report_errors(&self, function: &Function) -> Result<(), Trouble> {
         if function.bridge.is_some() {
             let control = self.read(header::INTERRUPT).await?;

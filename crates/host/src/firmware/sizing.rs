@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What functions need of the host's addresses: probes the sizes of BARs, ROMs and VF BARs. Gives no address.
+//! What functions need of the host's addresses: probes the sizes of BARs, ROMs and VF BARs. Assigns no address.
 
 use super::host_map::VfPolicy;
 use super::registers::{ROM_ADDRESS, TYPE0_ROM, extended, sriov, type1};
@@ -11,20 +11,20 @@ use config::header::type0;
 use std::fmt;
 use tlp::Bdf;
 
-/// What stands at an address.
+/// The owner of an address.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Seat {
     /// A BAR, by number.
     Bar(u8),
     /// The Expansion ROM.
     Rom,
-    /// The VF BARs of this number of all VFs, one after the other.
+    /// The VF BARs of this number of all VFs, consecutively.
     VfBar(u8),
     /// The window of a bridge.
     Window,
 }
 
-/// Which of a bridge's three windows it goes through.
+/// The window of a bridge through which an address is reached.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Class {
     /// I/O.
@@ -38,7 +38,7 @@ pub(super) enum Class {
 impl Class {
     pub(super) const ALL: [Class; 3] = [Class::Io, Class::Memory, Class::Prefetchable];
 
-    /// Bytes that a bridge's window is a multiple of (`PCIe 5.0 §7.5.1.3.6`, `§7.5.1.3.8`).
+    /// Alignment and granularity of a bridge's window, in bytes (`PCIe 5.0 §7.5.1.3.6`, `§7.5.1.3.8`).
     pub(super) const fn granularity(self) -> u64 {
         match self {
             Class::Io => 4 << 10,
@@ -57,20 +57,20 @@ impl fmt::Display for Class {
     }
 }
 
-/// What needs an address.
+/// A need of an address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Need {
     pub(super) bdf: Bdf,
     pub(super) seat: Seat,
     pub(super) class: Class,
-    /// Bytes.
+    /// Size in bytes.
     pub(super) size: u64,
-    /// What its address is a multiple of.
+    /// Alignment of its address, in bytes.
     pub(super) align: u64,
     pub(super) is_64: bool,
-    /// Where it must stand.
+    /// The address at which it must be.
     pub(super) fixed: Option<u64>,
-    /// Where it was placed.
+    /// The address at which it was placed.
     pub(super) address: u64,
 }
 
@@ -86,7 +86,7 @@ impl fmt::Display for Need {
     }
 }
 
-/// A BAR as its bits say.
+/// A BAR as its low bits describe it.
 #[derive(Clone, Copy)]
 struct Probed {
     index: u8,
@@ -117,7 +117,7 @@ impl Walk<'_> {
         self.measure_vfs(bdf, wide).await
     }
 
-    /// Whether addresses above 4 GiB lead to what is right below `above`.
+    /// Whether addresses above 4 GiB lead to what is directly below `above`.
     fn is_wide_below(&self, above: Option<Bdf>) -> bool {
         let mut next = above;
         while let Some(function) = next.and_then(|bdf| self.functions.get(&bdf)) {
@@ -141,8 +141,8 @@ impl Walk<'_> {
         Need { bdf, seat, class, size, align: one, is_64, fixed: None, address: 0 }
     }
 
-    /// Notes what the virtual functions of a physical one need: addresses for all of them, and the bus numbers that they
-    /// reach (`PCIe 5.0 §9.2.1.2`, `§9.3.3.9` on).
+    /// Notes what the virtual functions of a physical one need: addresses for all of them, and the bus numbers that
+    /// they extend to (`PCIe 5.0 §9.2.1.2`, `§9.3.3.9` on).
     async fn measure_vfs(&mut self, bdf: Bdf, wide: bool) -> Result<(), Trouble> {
         let Some(function) = self.functions.get(&bdf) else { return Ok(()) };
         let Some(at) = function.extended_capability(extended::SRIOV) else { return Ok(()) };
@@ -174,7 +174,7 @@ impl Walk<'_> {
     }
 }
 
-/// Virtual functions that the policy asks for, of the `total` of this one.
+/// The number of virtual functions that the policy asks for, of the `total` of this function.
 pub(super) fn wanted_vfs(policy: &VfPolicy, function: &Function, total: u16) -> Result<u16, Trouble> {
     match policy {
         VfPolicy::Off => Ok(0),
@@ -191,7 +191,7 @@ pub(super) fn wanted_vfs(policy: &VfPolicy, function: &Function, total: u16) -> 
 }
 
 impl Config<'_> {
-    /// Writes ones to each BAR from `first_dw` on and reads back which bits hold (`PCIe 5.0 §7.5.1.2.1`).
+    /// Writes ones to each BAR from `first_dw` on and reads back which bits are set (`PCIe 5.0 §7.5.1.2.1`).
     async fn probe_bars(&self, first_dw: u16, count: u8) -> Result<Vec<Probed>, Trouble> {
         let mut bars = Vec::new();
         let mut index = 0;
@@ -222,7 +222,7 @@ impl Config<'_> {
         Ok(u64::from(mask & mask.wrapping_neg()))
     }
 
-    /// What an SR-IOV capability says for all of its VFs: First VF Offset and VF Stride may depend on NumVFs and on ARI
+    /// What an SR-IOV capability says of all its VFs: First VF Offset and VF Stride may depend on NumVFs and on ARI
     /// Capable Hierarchy, so both are set while they are read.
     async fn probe_vfs(&self, at: u16, ari: bool) -> Result<FoundSriov, Trouble> {
         let hierarchy = if ari { sriov::ARI_HIERARCHY } else { 0 };

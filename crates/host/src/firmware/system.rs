@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What enumeration found: every function of a host, with its place in the tree. Touches no register but where it is told
-//! to read configuration spaces.
+//! The result of enumeration: every function of a host, with its place in the tree. Touches no register except to
+//! read configuration spaces on request.
 
 use super::vectors::Vectors;
 use super::{Config, FoundBar, FoundFunction, HostMap, Path};
@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use tlp::{Bdf, Mps};
 
-/// Everything that enumeration found.
+/// All functions that enumeration found.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct System {
     pub(super) map: HostMap,
@@ -21,11 +21,11 @@ pub struct System {
 /// A function that was found and set up.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Function {
-    /// What its driver needs: ids, BARs, interrupt vectors.
+    /// What its driver needs: IDs, BARs, interrupt vectors.
     pub found: FoundFunction,
     /// The bridge above; `None` on the root complex's own bus.
     pub parent: Option<Bdf>,
-    /// Where it is, whatever bus numbers were given.
+    /// Its path, which does not depend on bus numbers.
     pub path: Path,
     /// Header Type bits 6:0: 0 or 1 (`PCIe 5.0 §7.5.1.1.9`).
     pub header_type: u8,
@@ -43,11 +43,11 @@ pub struct Function {
     pub bridge: Option<FoundBridge>,
     /// Its virtual functions.
     pub sriov: Option<FoundSriov>,
-    /// Of a virtual function, its physical function.
+    /// The physical function, of a virtual one.
     pub vf_of: Option<Bdf>,
-    /// How it interrupts.
+    /// Its interrupt mechanism.
     pub interrupt: Interrupt,
-    /// Max_Payload_Size that was set; of a virtual function that of its physical function.
+    /// Max_Payload_Size that was set; for a virtual function, that of its physical function.
     pub mps: Mps,
 }
 
@@ -71,39 +71,39 @@ pub struct ExtendedCapability {
     pub at: u16,
 }
 
-/// What a PCI Express capability says that enumeration goes by.
+/// The fields of a PCI Express capability by which enumeration goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PcieFacts {
     /// DW number of the capability.
     pub at: u16,
-    /// Device/Port Type; `None` where it is none of those that `config` makes.
+    /// Device/Port Type; `None` where `config` makes none such.
     pub port: Option<PortType>,
     /// Device Capabilities.
     pub device_capabilities: u32,
     /// Device Capabilities 2.
     pub device_capabilities_2: u32,
-    /// A port with a slot that is Hot-Plug Capable.
+    /// True for a port with a Hot-Plug Capable slot.
     pub hot_plug: bool,
 }
 
 /// What a bridge forwards (`PCIe 5.0 §7.5.1.3`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FoundBridge {
-    /// Secondary Bus Number: of the bus right below.
+    /// Secondary Bus Number: the bus directly below.
     pub secondary: u8,
-    /// Subordinate Bus Number: the last below.
+    /// Subordinate Bus Number: the last bus below.
     pub subordinate: u8,
-    /// I/O window; of no size where there is none.
+    /// I/O window; empty where there is none.
     pub io: super::Window,
-    /// Memory window.
+    /// Memory window, below 4 GiB.
     pub memory: super::Window,
     /// Prefetchable memory window, above 4 GiB.
     pub prefetchable: super::Window,
-    /// It has an I/O window at all.
+    /// True where it has an I/O window at all.
     pub has_io: bool,
-    /// Its prefetchable window has 64-bit addresses.
+    /// True where its prefetchable window has 64-bit addresses.
     pub has_64_bit: bool,
-    /// ARI Forwarding Enable is set.
+    /// True where ARI Forwarding Enable is set.
     pub ari: bool,
 }
 
@@ -114,7 +114,7 @@ pub struct FoundSriov {
     pub at: u16,
     /// TotalVFs.
     pub total_vfs: u16,
-    /// NumVFs, which are enabled; 0 where VF Enable is clear.
+    /// NumVFs, all of which are enabled; 0 where VF Enable is clear.
     pub num_vfs: u16,
     /// First VF Offset.
     pub first_offset: u16,
@@ -122,7 +122,7 @@ pub struct FoundSriov {
     pub stride: u16,
     /// VF Device ID.
     pub vf_device: u16,
-    /// VF BARs: the address of that of the first VF, and the bytes of one.
+    /// VF BARs: the address of that of the first VF, and the size of one.
     pub bars: [Option<FoundBar>; 6],
 }
 
@@ -135,17 +135,17 @@ impl FoundSriov {
     }
 }
 
-/// How a function interrupts.
+/// The interrupt mechanism of a function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Interrupt {
-    /// It cannot, or vectors ran out.
+    /// None, or vectors ran out.
     #[default]
     None,
     /// By messages that assert and deassert a line; `pin` is 1 (INTA) to 4 (INTD).
     Intx {
         /// Interrupt Pin.
         pin: u8,
-        /// Which of the host's lines it ends at; stands in Interrupt Line.
+        /// The line of the host at which it ends, as Interrupt Line says.
         line: u8,
     },
     /// By MSI.
@@ -183,7 +183,7 @@ impl Function {
 }
 
 impl System {
-    /// The host, as enumeration was told of it.
+    /// The host map that enumeration was given.
     #[must_use]
     pub const fn map(&self) -> &HostMap {
         &self.map
@@ -194,13 +194,13 @@ impl System {
         self.functions.values()
     }
 
-    /// How many functions there are.
+    /// The number of functions.
     #[must_use]
     pub fn len(&self) -> usize {
         self.functions.len()
     }
 
-    /// True where there are none.
+    /// True where there are no functions.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.functions.is_empty()
@@ -218,8 +218,8 @@ impl System {
         self.functions().find(|f| f.path == *path)
     }
 
-    /// The first function below root port `port`, counted from zero, that is no bridge: with one device there, the one
-    /// for its driver.
+    /// The first function below root port `port`, counted from zero, that is no bridge. With one device there, that
+    /// is the one for its driver.
     #[must_use]
     pub fn first_device(&self, port: usize) -> Option<&Function> {
         self.functions().find(|f| f.parent.is_some() && f.header_type == 0 && f.found.port == port)
@@ -236,8 +236,8 @@ impl System {
         self.functions().filter(move |f| f.vf_of == Some(pf))
     }
 
-    /// The configuration space of a function, by configuration reads: 4 KiB, or 256 B where it has no PCI Express
-    /// capability and so no more. A register that is refused reads as ones.
+    /// The configuration space of a function, read by configuration requests: 4 KiB, or 256 B without a PCI Express
+    /// capability. A register whose read is refused reads as ones.
     ///
     /// # Errors
     /// Where there is no such function.
@@ -252,7 +252,7 @@ impl System {
         Ok(bytes)
     }
 
-    /// All configuration spaces by configuration reads, as `lspci -F` reads them.
+    /// All configuration spaces, read by configuration requests, in the format of `lspci -F`.
     ///
     /// # Errors
     /// None today.
@@ -271,7 +271,7 @@ impl System {
         self.tree_with(|_| String::new())
     }
 
-    /// The same, with what `name` says behind each function that is no bridge.
+    /// As [`tree`](Self::tree), with the text of `name` after each function that is no bridge.
     #[must_use]
     pub fn tree_with(&self, name: impl Fn(Bdf) -> String) -> String {
         let mut text = String::new();
@@ -280,7 +280,7 @@ impl System {
         text
     }
 
-    /// Draws what is on `bus`, behind `head`; further lines are indented as far.
+    /// Draws the functions on `bus` after `head`; further lines are indented as far.
     fn draw(&self, text: &mut String, head: &str, bus: u8, name: &dyn Fn(Bdf) -> String) {
         let on_bus: Vec<&Function> = self.functions().filter(|f| f.bdf().bus() == bus).collect();
         let indent = indent(head);
@@ -318,7 +318,7 @@ impl System {
             format!("[{secondary:02x}-{subordinate:02x}]")
         };
         let head = format!("{head}-{buses}--");
-        // Virtual functions may stand on buses of their own, behind that of their physical function.
+        // Virtual functions may be on buses of their own, after that of their physical function.
         let on_secondary = |f: &Function| f.vf_of.is_some_and(|pf| pf.bus() == secondary);
         let all = self.under(bdf).filter(|f| on_secondary(f)).map(|f| f.bdf().bus());
         let all: BTreeSet<u8> = all.chain([secondary]).collect();
@@ -334,12 +334,12 @@ impl System {
     }
 }
 
-/// What stands below `head` where more is to come: a line goes on below what has siblings.
+/// The indentation below `head`: a line goes on below what has siblings.
 fn indent(head: &str) -> String {
     head.chars().map(|c| if matches!(c, '+' | '|') { '|' } else { ' ' }).collect()
 }
 
-/// One function, as `lspci -F` reads it.
+/// One function, in the format of `lspci -F`.
 fn dump(text: &mut String, function: &Function, bytes: &[u8]) {
     let kind = match function.header_type {
         1 => "PCI bridge",
@@ -358,7 +358,7 @@ fn dump(text: &mut String, function: &Function, bytes: &[u8]) {
 }
 
 impl Config<'_> {
-    /// Vendor ID of what may have been removed; `None` where nothing answers.
+    /// Vendor ID of a function that may have been removed; `None` where nothing answers.
     pub(super) async fn answers(&self) -> Option<u32> {
         self.read(header::ID).await.ok().filter(|id| *id != u32::MAX)
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Enumerates a whole host, or again what is below one bridge: walks, gives addresses, sets functions up, enables them.
+//! Enumerates a host, or rescans below one bridge: walks, assigns addresses, sets functions up, enables them.
 
 use super::Config;
 use super::host_map::{FixedPlace, HostMap};
@@ -15,7 +15,7 @@ use config::header::{self, command};
 use std::collections::BTreeMap;
 use tlp::Bdf;
 
-/// The first address that 32 bits do not hold.
+/// The first address beyond 32 bits.
 const FOUR_GIB: u64 = 1 << 32;
 
 /// What a rescan changed.
@@ -38,7 +38,7 @@ pub async fn enumerate_host(cpu: &Cpu, map: &HostMap) -> Result<System, String> 
     walk.run(map.first_bus, None).await?;
     let Walk { functions, mut needs, has_lost, .. } = walk;
     for fixed in &map.fixed {
-        // What has gone needs no place.
+        // A function that has gone needs no place.
         fix(&functions, &mut needs, fixed).or_else(|error| if has_lost { Ok(()) } else { Err(error) })?;
     }
     let apertures = Apertures { io: map.io, memory: map.mmio32, prefetchable: map.mmio64 };
@@ -55,8 +55,8 @@ pub async fn enumerate_host(cpu: &Cpu, map: &HostMap) -> Result<System, String> 
 /// is kept there.
 ///
 /// # Errors
-/// As of [`enumerate_host`]; also where `bridge` is no root or downstream port that was found. What was removed is no
-/// longer in `system` then.
+/// Those of [`enumerate_host`]; also where `bridge` is no root or downstream port that was found. Functions that were
+/// removed are no longer in `system` then.
 pub async fn rescan(cpu: &Cpu, system: &mut System, bridge: Bdf) -> Result<Rescan, String> {
     let found = system.get(bridge).filter(|f| f.port_type().is_some_and(|p| p.is_above_link()));
     let port = found.cloned().ok_or_else(|| format!("function {bridge} is no root or downstream port"))?;
@@ -69,13 +69,13 @@ pub async fn rescan(cpu: &Cpu, system: &mut System, bridge: Bdf) -> Result<Resca
     walk.run(buses.secondary, Some(bridge)).await?;
     let Walk { mut functions, mut needs, .. } = walk;
     for fixed in &system.map.fixed {
-        // What is elsewhere, or not here now, is no error.
+        // It is no error that a path is elsewhere, or absent now.
         let _ = fix(&functions, &mut needs, fixed);
     }
     let apertures = Apertures { io: buses.io, memory: buses.memory, prefetchable: buses.prefetchable };
     let placed = place_all(&system.map, &functions, &needs, Some(bridge), apertures)?;
     let mut added: Vec<Bdf> = functions.keys().copied().filter(|bdf| *bdf != bridge).collect();
-    // The port with them: whether it forwards by ARI may have changed.
+    // The port too: it may have changed whether it forwards by ARI.
     system.functions.append(&mut functions);
     let common = settings::common_below(cpu, &system.map, &system.functions, &port, &added).await?;
     settings::apply(cpu, &system.map.policy, &mut system.functions, bridge, common).await?;
@@ -85,7 +85,7 @@ pub async fn rescan(cpu: &Cpu, system: &mut System, bridge: Bdf) -> Result<Resca
     Ok(Rescan { removed, added })
 }
 
-/// Places everything; slots get no reserve where not all of them can have one.
+/// Places all needs; slots get no reserve where not all of them can have one.
 fn place_all(
     map: &HostMap,
     functions: &BTreeMap<Bdf, Function>,
@@ -97,7 +97,7 @@ fn place_all(
     with_room.or_else(|_| place(functions, needs, top, apertures, None))
 }
 
-/// Makes a need stand where it is told.
+/// Fixes the address of a need, as it is told.
 fn fix(functions: &BTreeMap<Bdf, Function>, needs: &mut [Need], fixed: &FixedPlace) -> Result<(), String> {
     let FixedPlace { path, bar, address } = fixed;
     let told = |what: &str| {
@@ -115,8 +115,8 @@ fn fix(functions: &BTreeMap<Bdf, Function>, needs: &mut [Need], fixed: &FixedPla
 }
 
 impl System {
-    /// Programs and enables functions that were found; from the root down, so that each can be reached once it is.
-    /// Returns the virtual functions that came to be.
+    /// Programs and enables functions that were found, from the root down, so that each can be reached in turn.
+    /// Returns the virtual functions that were enabled.
     async fn bring_up(
         &mut self,
         cpu: &Cpu,
@@ -149,7 +149,7 @@ impl System {
         Ok(vfs)
     }
 
-    /// Goes on without a function that has gone, or was reset meanwhile, and without all that is below it.
+    /// Drops a function that has gone, or was reset meanwhile, and all that is below it.
     pub(super) async fn survive(&mut self, cpu: &Cpu, bdf: Bdf, trouble: Trouble) -> Result<(), Trouble> {
         let Some(function) = self.functions.get(&bdf) else { return Ok(()) };
         // A virtual function has no Vendor ID of its own.
@@ -183,8 +183,8 @@ impl System {
         config.enable(function, map.policy.error_reporting).await
     }
 
-    /// Whether device 0 right below `bridge` is the one that was found there, as it was left: a reset would have cleared
-    /// Command. False where `bridge` is no bridge that was found, or nothing was found below it.
+    /// True where device 0 directly below `bridge` is the one that was found there, not reset since: a reset would
+    /// have cleared Command. False where `bridge` is no bridge that was found, or nothing was found below it.
     pub async fn is_still_below(&self, cpu: &Cpu, bridge: Bdf) -> bool {
         let Some(buses) = self.get(bridge).and_then(|f| f.bridge) else { return false };
         let bdf = Bdf::from_bits(u16::from(buses.secondary) << 8);

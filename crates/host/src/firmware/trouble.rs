@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Why something could not be done with a function, and which functions a hierarchy has lost meanwhile. Never decides what
+//! Why something could not be done with a function, and which functions have gone meanwhile. Never decides what
 //! becomes of a device that has gone.
 
 use super::Config;
@@ -9,21 +9,21 @@ use crate::cpu::Cpu;
 use std::collections::BTreeMap;
 use tlp::Bdf;
 
-/// A line of what went wrong.
+/// The line of an error.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Trouble {
     pub(super) text: String,
     pub(super) kind: Kind,
 }
 
-/// What a trouble says of the function.
+/// What an error says of the function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
-    /// It cannot be as it says, or cannot have what it asks for.
+    /// It contradicts itself, or cannot have what it asks for.
     Wrong,
-    /// It is not there, or not as it was: a request was refused.
+    /// It is gone or changed: a request was refused.
     Refused,
-    /// It was not there when a request came: even where something answers now, it was reset meanwhile.
+    /// It was absent when a request came: even if it answers now, it was reset meanwhile.
     TimedOut,
 }
 
@@ -39,8 +39,8 @@ impl From<Trouble> for String {
     }
 }
 
-/// Of `bdf` and the bridges above it, `above` the first, the uppermost that does not answer, or that was reset meanwhile, so that
-/// nothing below it can be reached.
+/// The uppermost of `bdf` and the bridges above it (`above` is the first of these) that does not answer or was reset
+/// meanwhile, so that nothing below it can be reached.
 pub(super) async fn uppermost_gone(
     cpu: &Cpu,
     functions: &BTreeMap<Bdf, Function>,
@@ -61,17 +61,17 @@ pub(super) async fn uppermost_gone(
     }
 }
 
-/// Whether a bridge does not have the bus numbers any more that it was given: what is below it was absent for that alone.
+/// True where a bridge has lost its bus numbers: what is below it was absent for that reason alone.
 pub(super) async fn has_lost_its_buses(cpu: &Cpu, bridge: &Function) -> bool {
     let Some(buses) = bridge.bridge else { return false };
     let numbers = Config { cpu, bdf: bridge.bdf() }.read(type1::BUS_NUMBERS).await;
     numbers.is_ok_and(|numbers| (numbers >> 8) as u8 != buses.secondary)
 }
 
-/// Takes a function and all that is below it out of `functions`; returns them.
+/// Removes a function and all that is below it from `functions`; returns them.
 pub(super) fn take_subtree(functions: &mut BTreeMap<Bdf, Function>, top: Bdf) -> Vec<Function> {
     let mut taken = BTreeMap::new();
-    // What is above has the lower ID, so that one pass in order finds all of a tree.
+    // A bridge has a lower ID than what is below it, so one pass in order finds a whole tree.
     for (bdf, function) in functions.iter() {
         let is_below = function.parent.is_some_and(|above| taken.contains_key(&above));
         let is_virtual = function.vf_of.is_some_and(|pf| taken.contains_key(&pf));

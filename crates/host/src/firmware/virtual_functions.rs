@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Enables virtual functions and finds them (`PCIe 5.0 §9`). Gives no address: VF BARs were placed with all others.
+//! Enables virtual functions and finds them (`PCIe 5.0 §9`). Assigns no address: VF BARs were placed with all others.
 
 use super::registers::sriov;
 use super::sizing::wanted_vfs;
@@ -12,8 +12,8 @@ use config::header::{self, command};
 use tlp::Bdf;
 
 impl System {
-    /// Enables the virtual functions that the policy asks for, of those physical functions; their IDs, once they may be
-    /// spoken to.
+    /// Enables the virtual functions that the policy asks for, of the given physical functions. Returns their IDs,
+    /// once they may be accessed.
     pub(super) async fn enable_vfs(&mut self, cpu: &Cpu, pfs: &[Bdf]) -> Result<Vec<Bdf>, Trouble> {
         let mut vfs = Vec::new();
         for pf in pfs {
@@ -63,7 +63,7 @@ impl System {
         Config { cpu, bdf: pf }.enable_vfs(sriov, wanted, ten_bit).await
     }
 
-    /// Whether a physical function was let use 10-bit tags; then its virtual functions may too.
+    /// True where a physical function was allowed 10-bit tags; its virtual functions may use them too then.
     async fn ten_bit_tags(&self, cpu: &Cpu, pf: Bdf) -> Result<bool, Trouble> {
         let Some(at) = self.functions.get(&pf).and_then(|f| f.found.pcie) else { return Ok(false) };
         let control = Config { cpu, bdf: pf }.read(at + pcie::DEVICE_CONTROL_2).await?;
@@ -76,8 +76,8 @@ impl System {
         }
     }
 
-    /// What a virtual function is: much of it is as its physical function says (`PCIe 5.0 §9.3.4`). `None` where that has
-    /// gone.
+    /// The record of a virtual function, much of which is as in its physical function (`PCIe 5.0 §9.3.4`). `None`
+    /// where that has gone.
     async fn scan_vf(&self, cpu: &Cpu, pf: Bdf, index: u16, vf: Bdf) -> Result<Option<Function>, Trouble> {
         let Some(physical) = self.functions.get(&pf) else { return Ok(None) };
         let config = Config { cpu, bdf: vf };
@@ -113,7 +113,7 @@ impl System {
 }
 
 impl Config<'_> {
-    /// Sets NumVFs and VF Enable; First VF Offset and VF Stride as they are then.
+    /// Sets NumVFs and VF Enable; returns First VF Offset and VF Stride as they are then.
     async fn enable_vfs(&self, sriov: FoundSriov, wanted: u16, ten_bit: bool) -> Result<FoundSriov, Trouble> {
         let at = sriov.at;
         self.write(at + sriov::NUM_VFS, LOW_HALF, wanted.into()).await?;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Gives everything an address: sums sizes from the leaves up, then hands ranges down from the host's apertures. Touches
-//! no register.
+//! Assigns addresses: sums sizes from the leaves up, then hands ranges down from the host's apertures. Touches no
+//! register.
 //!
-//! On each bus the largest alignment comes first, so that nothing is lost between. What holds a fixed address makes
-//! every window above it stand where that address is; the rest of such a window goes behind it, or else before it.
+//! On each bus the largest alignment comes first, so that no space is lost between. A fixed address places every
+//! window above it; the rest of such a window goes after the fixed part, or else before it.
 
 use super::sizing::{Class, Need, Seat};
 use super::system::Function;
@@ -12,10 +12,10 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use tlp::Bdf;
 
-/// What is placed side by side on a bus, by the bridge above it.
+/// Needs that are placed side by side on a bus, by the bridge above it.
 type Buses = BTreeMap<Option<Bdf>, Vec<Need>>;
 
-/// The ranges that may be given.
+/// The ranges from which addresses are assigned.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Apertures {
     pub(super) io: Window,
@@ -33,10 +33,10 @@ impl Apertures {
     }
 }
 
-/// Places all `needs`, which are those of functions below `top`, and the windows of the bridges among `functions` that
-/// are below it. Returns both, windows too.
+/// Places all `needs`, which are those of functions below `top`, and the windows of the bridges among `functions`
+/// that are below it. Returns the needs and the windows.
 ///
-/// `policy` says how many bytes windows of slots with hot-plug have at least; `None`: no more than they need.
+/// `policy` gives the least size of hot-plug slots' windows; with `None` they are as large as needed.
 pub(super) fn place(
     functions: &BTreeMap<Bdf, Function>,
     needs: &[Need],
@@ -68,7 +68,7 @@ impl Tree<'_> {
         for need in needs {
             buses.entry(self.above(need.bdf)).or_default().push(need);
         }
-        // A bridge's ID is lower than those of all below it: so this is bottom-up, and further down, top-down.
+        // A bridge's ID is lower than those of all below it: in reverse order this is bottom-up, further down top-down.
         for (bdf, function) in self.functions.iter().rev() {
             if function.bridge.is_some() && Some(*bdf) != self.top {
                 let contents = buses.entry(Some(*bdf)).or_default();
@@ -87,8 +87,8 @@ impl Tree<'_> {
         self.functions.get(&bdf).and_then(|f| f.parent)
     }
 
-    /// The window around what is below a bridge. Its contents get addresses relative to it, or true ones where it is
-    /// fixed.
+    /// The window around all that is below a bridge. Its contents get addresses relative to it, or absolute ones
+    /// where it is fixed.
     fn window(&self, bridge: &Function, contents: &mut [Need]) -> Result<Option<Need>, String> {
         let bdf = bridge.bdf();
         let reserve = if bridge.hot_plug() { self.reserve_of(bridge) } else { 0 };
@@ -127,7 +127,7 @@ impl Tree<'_> {
         self.policy.filter(|_| room).map_or(0, bytes)
     }
 
-    /// Packs a bus with fixed addresses from `low` on: free ones go behind the fixed ones, or before them where the
+    /// Packs a bus with fixed addresses from `low` on: free needs go after the fixed ones, or before them where the
     /// aperture ends.
     fn pack_around(&self, contents: &mut [Need], low: u64) -> Result<(u64, u64), String> {
         let end = pack(contents, low)?;
@@ -142,7 +142,7 @@ impl Tree<'_> {
         Ok((start, pack(contents, start)?))
     }
 
-    /// Refuses what is on the uppermost bus and does not fit.
+    /// Refuses needs on the uppermost bus that do not fit.
     fn check(&self, buses: &Buses) -> Result<(), String> {
         let Window { base, size } = self.aperture;
         let whole = buses.get(&self.top).map_or(&[][..], Vec::as_slice);
@@ -163,7 +163,7 @@ impl Tree<'_> {
         Err(format!("{need}{at}{inside}: {room}"))
     }
 
-    /// Of a window, the largest of all that it is for.
+    /// The largest contents of a window, for an error.
     fn largest_below(&self, window: &Need, buses: &Buses) -> Option<Need> {
         let buses_below = self.functions.get(&window.bdf)?.bridge.filter(|_| window.seat == Seat::Window)?;
         let all = buses.values().flatten().filter(|n| {
@@ -172,13 +172,13 @@ impl Tree<'_> {
         all.max_by_key(|n| n.size).copied()
     }
 
-    /// Makes relative addresses true ones.
+    /// Makes relative addresses absolute.
     fn hand_down(&self, mut buses: Buses) -> Vec<Need> {
         let mut placed = Vec::new();
         let mut bases: BTreeMap<Bdf, u64> = BTreeMap::new();
         let first = buses.remove(&self.top).unwrap_or_default();
         for (above, mut contents) in std::iter::once((self.top, first)).chain(buses) {
-            // The window of a fixed bus had true addresses from the start.
+            // The window of a fixed bus had absolute addresses from the start.
             let base = above.and_then(|bridge| bases.get(&bridge)).copied().unwrap_or(0);
             for need in &mut contents {
                 need.address += base;
@@ -192,8 +192,8 @@ impl Tree<'_> {
     }
 }
 
-/// Places the free ones from `start` on, those of the largest alignment first, around the fixed ones. Returns the end of
-/// all.
+/// Places the free needs from `start` on, those of the largest alignment first, around the fixed ones. Returns the
+/// end of all.
 fn pack(needs: &mut [Need], start: u64) -> Result<u64, String> {
     let mut order: Vec<usize> = (0..needs.len()).collect();
     order.sort_by_key(|i| {
@@ -218,7 +218,7 @@ fn pack(needs: &mut [Need], start: u64) -> Result<u64, String> {
     Ok(end)
 }
 
-/// Places the fixed ones; their addresses and sizes, in order.
+/// Places the fixed needs; returns their addresses and sizes, in order.
 fn pin(needs: &mut [Need]) -> Result<Vec<(u64, u64)>, String> {
     let mut pinned: Vec<Need> = Vec::new();
     for need in needs.iter_mut() {
@@ -241,7 +241,7 @@ const fn overlaps(a: (u64, u64), b: (u64, u64)) -> bool {
     a.0 < b.0.saturating_add(b.1) && b.0 < a.0.saturating_add(a.1)
 }
 
-/// The next multiple of `align`; what is beyond all addresses stays there, where nothing fits.
+/// The next multiple of `align`; an address beyond all others stays there, where nothing fits.
 const fn up(address: u64, align: u64) -> u64 {
     match address.checked_next_multiple_of(align) {
         Some(next) => next,

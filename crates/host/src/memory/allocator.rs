@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which addresses of a range are handed out. Never touches what stands there.
+//! The addresses of a range that are handed out. Never touches memory.
 
 use std::collections::BTreeMap;
 
-/// Hands out addresses upward; what was given back goes first, the lowest place that fits.
+/// Hands out ascending addresses; those given back are used first, the lowest that fit.
 #[derive(Default)]
 pub(super) struct Allocator {
     end: u64,
-    /// First address that was never handed out, or was given back from here on.
+    /// All addresses from here on are free.
     next: u64,
-    /// What is handed out, by its address: from where to where it takes room, with what its alignment has skipped.
+    /// Allocations by address: begin and end of the room that each takes, with what its alignment has skipped.
     taken: BTreeMap<u64, (u64, u64)>,
-    /// Bytes that were given back below `next`, by first address; no two of them touch.
+    /// Free ranges below `next`: bytes by first address; no two of them are neighbours.
     free: BTreeMap<u64, u64>,
 }
 
 impl Allocator {
-    /// Of `next..end`.
+    /// An allocator of `next..end`.
     pub(super) fn new(next: u64, end: u64) -> Allocator {
         Allocator { end, next: next.min(end), ..Allocator::default() }
     }
 
-    /// Bytes that are not handed out, and that alignment has not skipped.
+    /// Bytes that are neither handed out nor skipped for alignment.
     pub(super) fn left(&self) -> u64 {
         self.end - self.next + self.free.values().sum::<u64>()
     }
@@ -29,13 +29,13 @@ impl Allocator {
     /// `len` bytes at a multiple of `align`, a power of two; `None` where there is no such place.
     pub(super) fn take(&mut self, len: u64, align: u64) -> Option<u64> {
         if len == 0 {
-            // Nothing is handed out for no bytes.
+            // An allocation of no bytes takes no room.
             return self.next.checked_next_multiple_of(align).filter(|start| *start <= self.end);
         }
         self.take_free(len, align).or_else(|| self.take_next(len, align))
     }
 
-    /// True where `start` was handed out, and is free from now on.
+    /// Frees the allocation at `start`; false where there is none.
     pub(super) fn give_back(&mut self, start: u64) -> bool {
         let Some((mut first, mut end)) = self.taken.remove(&start) else { return false };
         if let Some((before, bytes)) = self.free.range(..first).next_back().map(|(a, n)| (*a, *n))
@@ -101,7 +101,7 @@ mod tests {
     }
 
     proptest! {
-        /// What is handed out is aligned, inside, and apart from all else that is; once all is back, so is the whole range.
+        /// Allocations are aligned, inside the range, and apart from each other; once all are given back, the whole range is free.
         #[test]
         fn nothing_is_handed_out_twice(steps in prop::collection::vec(step(), 1..80)) {
             let mut allocator = Allocator::new(0x100, 0x1100);

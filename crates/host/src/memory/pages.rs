@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Memory that exists here alone: zero at first, in pages that are made when they are first written.
+//! Memory of riser's own: zero at first, in pages that are made when they are first written.
 
 use super::allocator::Allocator;
 use super::{HIGH_START, LOW_END, MAX_HIGH_BYTES, Memory, MemoryError, Place};
@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::ops::Range;
 
 pub(super) const PAGE_BYTES: usize = 4096;
-/// Pages of a directory entry: 2 MiB.
+/// Pages of a directory entry, which covers 2 MiB.
 const TABLE_PAGES: usize = 512;
 
 type Page = Box<[u8; PAGE_BYTES]>;
@@ -69,7 +69,7 @@ fn in_page(address: u64) -> usize {
     address as usize % PAGE_BYTES
 }
 
-/// The parts of `len` bytes from `address` on, page by page: address of each, and which of the bytes it holds.
+/// The parts of `len` bytes from `address` on, page by page: the address of each, and the range of the bytes that it holds.
 fn pieces(address: u64, len: usize) -> impl Iterator<Item = (u64, std::ops::Range<usize>)> {
     let mut done = 0;
     std::iter::from_fn(move || {
@@ -85,7 +85,7 @@ fn pieces(address: u64, len: usize) -> impl Iterator<Item = (u64, std::ops::Rang
 pub(super) struct Pages {
     low: RefCell<Region>,
     high: RefCell<Region>,
-    /// Where they end.
+    /// The ends of both, first addresses beyond.
     ends: [u64; 2],
 }
 

@@ -328,7 +328,7 @@ impl Host {
         find(&mut self.functions, 0, bdf).unwrap_or_else(|| panic!("{bdf} is not reached"))
     }
 
-    /// Who takes a request for this address, by the registers on the way: function and BAR.
+    /// The function and BAR that a request for this address reaches, by the registers on the way.
     pub(super) fn claimants(&self, address: u64, is_io: bool) -> Vec<String> {
         let mut all = Vec::new();
         claim(&self.functions, 0, address, is_io, &mut all);
@@ -404,7 +404,7 @@ impl Serve for Host {
 
 /// What answers the requests of a program.
 pub(super) trait Serve {
-    /// The answer, if there is one.
+    /// The answer, if the request has one.
     fn serve(&mut self, pool: &PayloadPool, output: HostOutput) -> Option<HostInput>;
 }
 

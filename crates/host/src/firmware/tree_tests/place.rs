@@ -89,7 +89,7 @@ fn fixed_bars_stand_where_they_are_told_and_windows_go_with_them() {
     assert_eq!(bars[0].unwrap().address, 0xf7e0_0000);
 }
 
-/// What cannot be placed, and what is said.
+/// What cannot be placed, and the error for it.
 #[test]
 fn impossible_places_are_named() {
     let at = |bar, address| FixedPlace { path: path("01.0/00.0"), bar, address };

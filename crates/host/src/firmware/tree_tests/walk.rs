@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Who is found, and which bus numbers are given.
+//! Which functions are found, and which bus numbers they get.
 
 use super::*;
 
@@ -131,7 +131,7 @@ fn trees_may_be_deep_and_wide() {
     assert_eq!((system.len(), system.functions().last().unwrap().bdf()), (66, bdf("22:00.0")));
 }
 
-/// What the issue asks for: 200 functions, here 9 switches, 64 + 72 ports of them, 64 endpoints; and how many requests.
+/// A large tree: 200 functions, here 9 switches, 64 + 72 ports of them, 64 endpoints; and the number of requests.
 #[test]
 fn two_hundred_functions_are_found() {
     let leaf = || Node::switch((0..8).map(|_| Node::downstream().with(0, small().msi(0))));
